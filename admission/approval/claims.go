@@ -1,0 +1,168 @@
+package approval
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// maxClaims is how many spent approvals are remembered per parent. The oldest
+// go first; those that are open or pending never do.
+const maxClaims = 64
+
+// Claims is the value of a claims annotation.
+type Claims []v1alpha1.Claim
+
+// Use identifies one use of an approval: who changes which child from which
+// version by what difference.
+type Use struct {
+	Child v1alpha1.ClaimChild
+	// Digest is the id of the difference.
+	Digest string
+	// User hash.
+	User string
+}
+
+// ParseClaims reads the annotation; a value that does not parse is empty, since
+// only we write it.
+func ParseClaims(value string) Claims {
+	var c Claims
+	if value == "" || json.Unmarshal([]byte(value), &c) != nil {
+		return nil
+	}
+	return c
+}
+
+// String is the annotation's value: a JSON array, "[]" for none.
+func (c Claims) String() string {
+	if len(c) == 0 {
+		return "[]"
+	}
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return "[]"
+	}
+	return string(raw)
+}
+
+func (c Claims) find(content string) *v1alpha1.Claim {
+	for i := range c {
+		if c[i].Content == content {
+			return &c[i]
+		}
+	}
+	return nil
+}
+
+// Find the claim with an id, nil where there is none.
+func (c Claims) Find(id string) *v1alpha1.Claim {
+	for i := range c {
+		if id != "" && c[i].ID == id {
+			return &c[i]
+		}
+	}
+	return nil
+}
+
+// Use tells whether an approval may be used: claimed is the pending claim of
+// the very same use, whose write has not landed (a retry, a reinvocation); free
+// is false where another use took it, or it is spent. A nameless CREATE is
+// always a new use.
+func (c Claims) Use(content string, u Use) (claimed *v1alpha1.Claim, free bool) {
+	have := c.find(content)
+	if have == nil || have.State == v1alpha1.ClaimOpen {
+		return nil, true
+	}
+	if have.State != v1alpha1.ClaimPending || have.Child == nil || u.Child.Name == "" {
+		return nil, false
+	}
+	same := *have.Child == u.Child && have.Digest == u.Digest && have.User == u.User
+	if !same {
+		return nil, false
+	}
+	return have, true
+}
+
+// Take returns the claims with an approval claimed for a use.
+func (c Claims) Take(e Entry, u Use, now time.Time) (Claims, v1alpha1.Claim) {
+	child := u.Child
+	claim := v1alpha1.Claim{
+		Content: e.Content, State: v1alpha1.ClaimPending, At: Stamp(now), Generation: e.Generation,
+		Child: &child, Digest: u.Digest, User: u.User,
+	}
+	if have := c.find(e.Content); have != nil {
+		claim.Generation = have.Generation
+	}
+	claim.ID = useID(e.Content, u, now)
+	return c.put(claim), claim
+}
+
+func useID(content string, u Use, now time.Time) string {
+	raw, err := json.Marshal([]any{content, u, now.UnixNano()})
+	if err != nil {
+		raw = []byte(content)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])[:12]
+}
+
+// Set returns the claims with the state of one of them changed.
+func (c Claims) Set(id string, state v1alpha1.ClaimState, now time.Time) Claims {
+	have := c.Find(id)
+	if have == nil {
+		return c
+	}
+	next := *have
+	next.State, next.At = state, Stamp(now)
+	if state == v1alpha1.ClaimOpen {
+		next.ID, next.Child, next.Digest, next.User = "", nil, "", ""
+	}
+	return c.put(next)
+}
+
+func (c Claims) put(claim v1alpha1.Claim) Claims {
+	out := slices.Clone(c)
+	for i := range out {
+		if out[i].Content == claim.Content {
+			out[i] = claim
+			return out
+		}
+	}
+	return append(out, claim).bounded()
+}
+
+func (c Claims) bounded() Claims {
+	spent := 0
+	for _, e := range c {
+		if e.State == v1alpha1.ClaimUsed || e.State == v1alpha1.ClaimPruned {
+			spent++
+		}
+	}
+	return slices.DeleteFunc(c, func(e v1alpha1.Claim) bool {
+		drop := spent > maxClaims && (e.State == v1alpha1.ClaimUsed || e.State == v1alpha1.ClaimPruned)
+		if drop {
+			spent--
+		}
+		return drop
+	})
+}
+
+// Forget drops the records of spent approvals of a difference that occurs
+// anew, unless the approval itself is (still, or again) written on the parent:
+// what GitOps keeps writing stays spent, a person may approve the same
+// difference another time.
+func (c Claims) Forget(digest string, written []Entry) Claims {
+	return slices.DeleteFunc(slices.Clone(c), func(e v1alpha1.Claim) bool {
+		spent := e.State == v1alpha1.ClaimUsed || e.State == v1alpha1.ClaimPruned
+		return spent && e.Digest == digest && !slices.ContainsFunc(written, func(w Entry) bool { return w.Content == e.Content })
+	})
+}
+
+// Stamp is a time as it stands in annotations: UTC, whole seconds.
+func Stamp(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }

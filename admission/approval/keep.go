@@ -1,0 +1,103 @@
+package approval
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Admit brings the claims of a parent in step with the approvals that a write
+// to it leaves, and prunes those that are stale (spec 5, "Pruned"). An entry
+// that is spent already and is written again (by GitOps, which keeps writing
+// it) stays where it is, without effect: taking it out each time would be a
+// fight.
+//
+// annotations are those the write would store, generation the parent's after
+// the write, intent its intent generation after the write. edits are the
+// annotations to change on top, nil values removing them; annotations is not
+// modified.
+func Admit(annotations map[string]string, generation, intent int64, now time.Time) (edits map[string]*string) {
+	set := Parse(annotations)
+	claims := set.Claims.withdrawn(set.Approvals)
+	stale := map[string]bool{}
+	for _, e := range set.Approvals {
+		if e.Mode == v1alpha1.ApprovalAlways {
+			continue
+		}
+		c := claims.find(e.Content)
+		if c == nil {
+			claims = claims.put(v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimOpen,
+				Generation: atLeast(e.Generation, generation), At: Stamp(now), Digest: e.Digest})
+			continue
+		}
+		if c.State == v1alpha1.ClaimOpen && c.Generation < intent {
+			next := *c
+			next.State, next.At = v1alpha1.ClaimPruned, Stamp(now)
+			claims = claims.put(next)
+			stale[e.Content] = true
+		}
+	}
+	edits = Remove(annotations, func(e Entry) bool { return stale[e.Content] })
+	if value := claims.String(); value != annotations[v1alpha1.AnnotationKeyClaims] && (len(claims) > 0 || annotations[v1alpha1.AnnotationKeyClaims] != "") {
+		edits[v1alpha1.AnnotationKeyClaims] = &value
+	}
+	return edits
+}
+
+func atLeast(explicit, current int64) int64 {
+	if explicit > 0 {
+		return explicit
+	}
+	return current
+}
+
+// withdrawn drops records of approvals that were never used and are no longer
+// written.
+func (c Claims) withdrawn(written []Entry) Claims {
+	return slices.DeleteFunc(slices.Clone(c), func(e v1alpha1.Claim) bool {
+		return e.State == v1alpha1.ClaimOpen && !slices.ContainsFunc(written, func(w Entry) bool { return w.Content == e.Content })
+	})
+}
+
+// Remove returns the edits that take the entries that drop selects out of a
+// parent's annotations, keeping the others as they are written, unknown fields
+// included. An empty approvals list goes altogether.
+func Remove(annotations map[string]string, drop func(Entry) bool) map[string]*string {
+	edits := map[string]*string{}
+	for _, e := range Parse(annotations).Approvals {
+		if v1alpha1.IsApprove(e.Key) && drop(e) {
+			edits[e.Key] = nil
+		}
+	}
+	value, ok := annotations[v1alpha1.AnnotationKeyApprovals]
+	if !ok {
+		return edits
+	}
+	list, err := approvals(value)
+	var raw []map[string]any
+	if err != nil || yaml.Unmarshal([]byte(value), &raw) != nil || len(raw) != len(list) {
+		return edits
+	}
+	kept := make([]map[string]any, 0, len(raw))
+	for i, a := range list {
+		if !drop(Entry{Approval: a, Key: v1alpha1.AnnotationKeyApprovals, Content: content(a)}) {
+			kept = append(kept, raw[i])
+		}
+	}
+	if len(kept) == len(raw) {
+		return edits
+	}
+	if len(kept) == 0 {
+		edits[v1alpha1.AnnotationKeyApprovals] = nil
+		return edits
+	}
+	if out, err := json.Marshal(kept); err == nil {
+		text := string(out)
+		edits[v1alpha1.AnnotationKeyApprovals] = &text
+	}
+	return edits
+}

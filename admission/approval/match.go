@@ -1,0 +1,144 @@
+package approval
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Query is what approvals and rejections are asked about: a difference of a
+// child.
+type Query struct {
+	APIVersion, Kind, Name string
+	// Resource is the composition resource name; empty where there is none.
+	Resource string
+	Relation v1alpha1.Relation
+	// Verbs wanted, for RelationExternal: all must be approved.
+	Verbs []v1alpha1.Verb
+	// Digests the difference goes by: its own id, and for the deletion of many
+	// at once that of the whole.
+	Digests []string
+	// Intent generation of the parent.
+	Intent int64
+	// Use identifies this use of a once approval.
+	Use Use
+}
+
+// Match is an approval that fits, with the claim that must be written first.
+type Match struct {
+	Entry Entry
+	// Claimed is the claim of an earlier attempt at the same use, nil where
+	// none was made.
+	Claimed *v1alpha1.Claim
+}
+
+// NeedsClaim reports whether the approval must be claimed before the change may
+// pass.
+func (m Match) NeedsClaim() bool {
+	return m.Entry.Mode == v1alpha1.ApprovalOnce && m.Claimed == nil
+}
+
+// Approved returns the first approval that fits and is not used up: lasting
+// ones first, so that no once is spent where none is needed. All entries are
+// tried.
+func (s Set) Approved(q Query) (Match, bool) {
+	for _, once := range []bool{false, true} {
+		for _, e := range s.Approvals {
+			if (e.Mode == v1alpha1.ApprovalOnce) != once || !fits(e.Approval, q) || !s.valid(e, q) {
+				continue
+			}
+			if !once {
+				return Match{Entry: e}, true
+			}
+			claimed, free := s.Claims.Use(e.Content, q.Use)
+			if free {
+				return Match{Entry: e, Claimed: claimed}, true
+			}
+		}
+	}
+	return Match{}, false
+}
+
+// Spent returns an approval that would fit, were it not used up or stale.
+func (s Set) Spent(q Query) (Entry, bool) {
+	for _, e := range s.Approvals {
+		if fits(e.Approval, q) {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}
+
+func (s Set) valid(e Entry, q Query) bool {
+	if e.Mode == v1alpha1.ApprovalAlways {
+		return true
+	}
+	c := s.Claims.find(e.Content)
+	switch {
+	case c != nil && c.State == v1alpha1.ClaimPruned:
+		return false
+	case e.Generation > 0:
+		return e.Generation >= q.Intent
+	case c != nil:
+		return c.Generation >= q.Intent
+	}
+	return true
+}
+
+func fits(a v1alpha1.Approval, q Query) bool {
+	if a.Digest != "" && !slices.Contains(q.Digests, a.Digest) {
+		return false
+	}
+	if a.Digest != "" && a.Kind == "" {
+		return true
+	}
+	if relation(a.Relation) != relation(q.Relation) || !named(a.APIVersion, a.Kind, a.Name, a.Resource, q) {
+		return false
+	}
+	return relation(q.Relation) != v1alpha1.RelationExternal || verbs(a.Verbs, q.Verbs)
+}
+
+func relation(r v1alpha1.Relation) v1alpha1.Relation {
+	if r == "" || r == "Child" {
+		return v1alpha1.RelationControllerChild
+	}
+	return r
+}
+
+func verbs(have, want []v1alpha1.Verb) bool {
+	if len(have) == 0 {
+		have = []v1alpha1.Verb{v1alpha1.VerbUpdate}
+	}
+	for _, v := range want {
+		if !slices.Contains(have, v) && !slices.Contains(have, v1alpha1.VerbAll) {
+			return false
+		}
+	}
+	return true
+}
+
+func named(apiVersion, kind, name, resource string, q Query) bool {
+	switch {
+	case apiVersion != "" && apiVersion != "*" && apiVersion != q.APIVersion:
+		return false
+	case kind != "*" && kind != q.Kind:
+		return false
+	case resource != "":
+		return resource == "*" || resource == q.Resource
+	}
+	return name == "*" || (name != "" && name == q.Name)
+}
+
+// Rejected returns the first rejection that is about the child.
+func (s Set) Rejected(q Query) (v1alpha1.Rejection, bool) {
+	for _, r := range s.Rejections {
+		if named(r.APIVersion, r.Kind, r.Name, r.Resource, q) && (r.Generation == 0 || r.Generation >= q.Intent) {
+			return r, true
+		}
+	}
+	return v1alpha1.Rejection{}, false
+}
+
+// Snoozed reports whether notifications are silenced at a time.
+func (s Set) Snoozed(now time.Time) bool { return s.Snooze != nil && now.Before(s.Snooze.Expiry.Time) }

@@ -1,0 +1,249 @@
+package approval
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Entry is an approval with where it stands.
+type Entry struct {
+	v1alpha1.Approval
+	// Key of the annotation that holds it.
+	Key string
+	// Content hash, by which claims know it.
+	Content string
+}
+
+// Set of what people decided on one parent.
+type Set struct {
+	Approvals  []Entry
+	Rejections []v1alpha1.Rejection
+	// Freeze is nil where the parent is not frozen.
+	Freeze *v1alpha1.Freeze
+	// Snooze is nil where the parent was never snoozed.
+	Snooze *v1alpha1.Snooze
+	Claims Claims
+	// Warnings name stored annotations that do not parse.
+	Warnings []string
+}
+
+// Parse reads the annotations of a parent. What does not parse counts as absent
+// for approvals and snooze, as present for freeze and rejections, and is named
+// in Warnings (spec 2).
+func Parse(annotations map[string]string) Set {
+	s := Set{Claims: ParseClaims(annotations[v1alpha1.AnnotationKeyClaims])}
+	keys := make([]string, 0, len(annotations))
+	for k := range annotations {
+		if v1alpha1.IsUser(k) {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		s.read(k, annotations[k])
+	}
+	return s
+}
+
+func (s *Set) read(key, value string) {
+	var err error
+	switch {
+	case key == v1alpha1.AnnotationKeyApprovals:
+		var list []v1alpha1.Approval
+		if list, err = approvals(value); err == nil {
+			for _, a := range list {
+				s.Approvals = append(s.Approvals, Entry{Approval: a, Key: key, Content: content(a)})
+			}
+		}
+	case v1alpha1.IsApprove(key):
+		var a v1alpha1.Approval
+		if a, err = approve(key, value); err == nil {
+			s.Approvals = append(s.Approvals, Entry{Approval: a, Key: key, Content: content(a)})
+		}
+	case key == v1alpha1.AnnotationKeyRejections:
+		if s.Rejections, err = rejections(value); err != nil {
+			s.Rejections = []v1alpha1.Rejection{{APIVersion: "*", Kind: "*", Name: "*",
+				Reason: fmt.Sprintf("annotation %s does not parse (%v) and counts as rejecting everything", key, err)}}
+		}
+	case key == v1alpha1.AnnotationKeyFreeze:
+		if s.Freeze, err = freeze(value); err != nil {
+			s.Freeze = &v1alpha1.Freeze{Message: fmt.Sprintf("annotation %s does not parse (%v) and counts as frozen", key, err)}
+		}
+	case key == v1alpha1.AnnotationKeySnooze, key == v1alpha1.AnnotationKeyLegacySnooze:
+		var n *v1alpha1.Snooze
+		if n, err = snooze(value); err == nil && (s.Snooze == nil || n.Expiry.After(s.Snooze.Expiry.Time)) {
+			s.Snooze = n
+		}
+	}
+	if err != nil {
+		s.Warnings = append(s.Warnings, fmt.Sprintf("annotation %s does not parse: %v", key, err))
+	}
+}
+
+// Validate one user annotation that is about to be written. Keys that carry no
+// structure are always valid.
+func Validate(key, value string) error {
+	var err error
+	switch {
+	case key == v1alpha1.AnnotationKeyApprovals:
+		_, err = approvals(value)
+	case v1alpha1.IsApprove(key):
+		_, err = approve(key, value)
+	case key == v1alpha1.AnnotationKeyRejections:
+		_, err = rejections(value)
+	case key == v1alpha1.AnnotationKeyFreeze:
+		_, err = freeze(value)
+	case key == v1alpha1.AnnotationKeySnooze, key == v1alpha1.AnnotationKeyLegacySnooze:
+		_, err = snooze(value)
+	case key == v1alpha1.AnnotationKeyMode:
+		if m := v1alpha1.Mode(value); m != v1alpha1.ModeLog && m != v1alpha1.ModeEnforce {
+			err = fmt.Errorf("must be %q or %q, not %q", v1alpha1.ModeLog, v1alpha1.ModeEnforce, value)
+		}
+	case key == v1alpha1.AnnotationKeyDeletion:
+		if value != v1alpha1.DeletionOrphan {
+			err = fmt.Errorf("must be %q, not %q; remove the annotation for the default", v1alpha1.DeletionOrphan, value)
+		}
+	}
+	return err
+}
+
+func approvals(value string) ([]v1alpha1.Approval, error) {
+	var list []v1alpha1.Approval
+	if err := yaml.Unmarshal([]byte(value), &list); err != nil {
+		return nil, plainly(err)
+	}
+	for i := range list {
+		if err := checkApproval(&list[i]); err != nil {
+			return nil, fmt.Errorf("entry %d: %w", i, err)
+		}
+	}
+	return list, nil
+}
+
+func checkApproval(a *v1alpha1.Approval) error {
+	if a.Mode == "" {
+		a.Mode = v1alpha1.ApprovalOnce
+	}
+	if a.Relation == "" {
+		a.Relation = v1alpha1.RelationControllerChild
+	}
+	if err := checkMode(a.Mode); err != nil {
+		return err
+	}
+	if a.Relation != v1alpha1.RelationControllerChild && a.Relation != v1alpha1.RelationExternal {
+		return fmt.Errorf("relation must be %s or %s, not %q", v1alpha1.RelationControllerChild, v1alpha1.RelationExternal, a.Relation)
+	}
+	if a.Kind == "" && a.Digest == "" {
+		return fmt.Errorf("kind is required (%q matches any)", "*")
+	}
+	if a.Name == "" && a.Resource == "" && a.Digest == "" {
+		return fmt.Errorf("name or resource is required (%q matches any)", "*")
+	}
+	return nil
+}
+
+func checkMode(m v1alpha1.ApprovalMode) error {
+	switch m {
+	case v1alpha1.ApprovalOnce, v1alpha1.ApprovalGeneration, v1alpha1.ApprovalAlways:
+		return nil
+	}
+	return fmt.Errorf("mode must be once, generation or always, not %q", m)
+}
+
+func approve(key, value string) (v1alpha1.Approval, error) {
+	m := v1alpha1.ApprovalMode(strings.TrimSpace(value))
+	if err := checkMode(m); err != nil {
+		return v1alpha1.Approval{}, err
+	}
+	return v1alpha1.Approval{Mode: m, Digest: strings.TrimPrefix(key, v1alpha1.AnnotationKeyApprovePrefix)}, nil
+}
+
+func rejections(value string) ([]v1alpha1.Rejection, error) {
+	var list []v1alpha1.Rejection
+	if err := yaml.Unmarshal([]byte(value), &list); err != nil {
+		return nil, plainly(err)
+	}
+	for i, r := range list {
+		if r.Kind == "" || (r.Name == "" && r.Resource == "") {
+			return nil, fmt.Errorf("entry %d: kind, and name or resource, are required (%q matches any)", i, "*")
+		}
+		if r.Reason == "" {
+			return nil, fmt.Errorf("entry %d: reason is required", i)
+		}
+	}
+	return list, nil
+}
+
+func freeze(value string) (*v1alpha1.Freeze, error) {
+	if b, err := strconv.ParseBool(strings.TrimSpace(value)); err == nil {
+		if b {
+			return &v1alpha1.Freeze{}, nil
+		}
+		return nil, nil //nolint:nilnil // "false" means not frozen, which is no error.
+	}
+	f := v1alpha1.Freeze{}
+	if err := object(value, &f); err != nil {
+		return nil, err
+	}
+	return &f, nil
+}
+
+func snooze(value string) (*v1alpha1.Snooze, error) {
+	if t, err := time.Parse(time.RFC3339, strings.TrimSpace(value)); err == nil {
+		return &v1alpha1.Snooze{Expiry: metav1.NewTime(t)}, nil
+	}
+	n := v1alpha1.Snooze{}
+	if err := object(value, &n); err != nil {
+		return nil, err
+	}
+	if n.Expiry.IsZero() {
+		return nil, fmt.Errorf("expiry is required (RFC 3339)")
+	}
+	return &n, nil
+}
+
+// object reads a JSON or YAML object, and nothing else: a bare word is valid
+// YAML but no object.
+func object(value string, into any) error {
+	raw, err := yaml.YAMLToJSON([]byte(value))
+	if err != nil {
+		return plainly(err)
+	}
+	if len(raw) == 0 || raw[0] != '{' {
+		return fmt.Errorf("must be a JSON or YAML object")
+	}
+	return plainly(json.Unmarshal(raw, into))
+}
+
+// plainly puts a decoder's error on one line.
+func plainly(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s", strings.Join(strings.Fields(err.Error()), " "))
+}
+
+// content hash of an approval: independent of the order of keys, and of
+// whether defaults are spelled out.
+func content(a v1alpha1.Approval) string {
+	if a.Mode == "" {
+		a.Mode = v1alpha1.ApprovalOnce
+	}
+	raw, err := json.Marshal(a)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])[:16]
+}

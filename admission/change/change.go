@@ -1,0 +1,211 @@
+package change
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Verb is a kind of change of one field.
+type Verb string
+
+const (
+	// Insert adds a field or an item that was not there.
+	Insert Verb = "Insert"
+	// Delete removes a field or an item.
+	Delete Verb = "Delete"
+	// Mutate changes the value of a field.
+	Mutate Verb = "Mutate"
+)
+
+// Change of one field.
+type Change struct {
+	// Path as in spec.template.spec.containers[0].image; keys that are no plain
+	// names stand in brackets.
+	Path string
+	Verb Verb
+	// Old and New values as JSON types; nil where there is none.
+	Old, New any
+}
+
+// outside of the desired state.
+var outside = map[string]bool{"apiVersion": true, "kind": true, "metadata": true, "status": true}
+
+// Desired returns the desired state of an object: a shallow copy of content
+// without apiVersion, kind, metadata and status. nil stays nil.
+func Desired(content map[string]any) map[string]any {
+	if content == nil {
+		return nil
+	}
+	out := make(map[string]any, len(content))
+	for k, v := range content {
+		if !outside[k] {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// Diff returns the changes that lead from one desired state to another, sorted
+// by path. Maps are compared key by key, lists index by index where they have
+// the same length and as one value otherwise. nil stands for an object that is
+// not there, and compares as empty.
+func Diff(old, new map[string]any) []Change {
+	var out []Change
+	diffMap("", old, new, &out)
+	slices.SortFunc(out, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	return out
+}
+
+// Changed reports whether Diff would find anything, without building it.
+func Changed(old, new map[string]any) bool {
+	return !reflect.DeepEqual(old, new) && len(Diff(old, new)) > 0
+}
+
+func diffMap(path string, old, new map[string]any, out *[]Change) {
+	for k, o := range old {
+		p := Join(path, k)
+		if n, ok := new[k]; ok {
+			diffValue(p, o, n, out)
+		} else if !empty(o) {
+			*out = append(*out, Change{Path: p, Verb: Delete, Old: o})
+		}
+	}
+	for k, n := range new {
+		if _, ok := old[k]; !ok && !empty(n) {
+			*out = append(*out, Change{Path: Join(path, k), Verb: Insert, New: n})
+		}
+	}
+}
+
+func diffValue(path string, old, new any, out *[]Change) {
+	switch o := old.(type) {
+	case map[string]any:
+		if n, ok := new.(map[string]any); ok {
+			diffMap(path, o, n, out)
+			return
+		}
+	case []any:
+		if n, ok := new.([]any); ok && len(n) == len(o) {
+			for i := range o {
+				diffValue(path+"["+strconv.Itoa(i)+"]", o[i], n[i], out)
+			}
+			return
+		}
+	}
+	if !equal(old, new) {
+		*out = append(*out, Change{Path: path, Verb: Mutate, Old: old, New: new})
+	}
+}
+
+// empty values are what the API server drops or defaults: a null, or a map or
+// list with nothing in it, is no change against a field that is not there.
+func empty(v any) bool {
+	switch t := v.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		return len(t) == 0
+	case []any:
+		return len(t) == 0
+	}
+	return false
+}
+
+func equal(a, b any) bool {
+	if empty(a) && empty(b) {
+		return true
+	}
+	if x, ok := number(a); ok {
+		if y, ok := number(b); ok {
+			return x == y
+		}
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// number makes 3 and 3.0 equal: JSON decoders disagree on them.
+func number(v any) (float64, bool) {
+	switch t := v.(type) {
+	case int64:
+		return float64(t), true
+	case int:
+		return float64(t), true
+	case float64:
+		return t, true
+	}
+	return 0, false
+}
+
+// Join appends a map key to a path.
+func Join(path, key string) string {
+	if plain(key) {
+		if path == "" {
+			return key
+		}
+		return path + "." + key
+	}
+	return path + "[" + key + "]"
+}
+
+func plain(key string) bool {
+	return key != "" && !strings.ContainsAny(key, ".[]/ \t\"'*")
+}
+
+// Paths of changes, in their order.
+func Paths(changes []Change) []string {
+	out := make([]string, 0, len(changes))
+	for _, c := range changes {
+		out = append(out, c.Path)
+	}
+	return out
+}
+
+// Under reports whether a path is prefix itself or lies below it.
+func Under(path, prefix string) bool {
+	rest, ok := strings.CutPrefix(path, prefix)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+// Summary lists the paths for people, at most max of them.
+func Summary(changes []Change, max int) string {
+	paths := Paths(changes)
+	more := ""
+	if len(paths) > max {
+		more = " and " + strconv.Itoa(len(paths)-max) + " more"
+		paths = paths[:max]
+	}
+	return strings.Join(paths, ", ") + more
+}
+
+// canonical JSON: sorted keys, which encoding/json does for maps, no HTML
+// escapes needed because nobody parses it again.
+func canonical(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil { // not JSON types: a caller's bug, but never a panic
+		return json.RawMessage(`"?"`)
+	}
+	return raw
+}
+
+// Merge returns base with the fields of overlay laid over it, maps merged and
+// everything else replaced. Neither is modified; unchanged parts are shared.
+func Merge(base, overlay map[string]any) map[string]any {
+	out := maps.Clone(base)
+	if out == nil {
+		out = map[string]any{}
+	}
+	for k, v := range overlay {
+		o, ok := v.(map[string]any)
+		b, bok := out[k].(map[string]any)
+		if ok && bok {
+			out[k] = Merge(b, o)
+			continue
+		}
+		out[k] = v
+	}
+	return out
+}

@@ -1,0 +1,123 @@
+package admission
+
+import (
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Class of a change (spec 4).
+type Class string
+
+const (
+	// ClassNone: no desired-state change.
+	ClassNone Class = ""
+	// ClassSelf: the object's own controller writes to it.
+	ClassSelf Class = "Self"
+	// ClassExpected: the parent's controller carries out an intent.
+	ClassExpected Class = "Expected"
+	// ClassDrift: the parent's controller changes a child nobody asked it to.
+	ClassDrift Class = "Drift"
+	// ClassNewOrigin: somebody else starts a new chain of causes.
+	ClassNewOrigin Class = "NewOrigin"
+)
+
+// Reason of a decision: the machine-readable word in refusals and audit
+// annotations.
+type Reason string
+
+// Reasons of refusals.
+const (
+	ReasonFrozen             Reason = "Frozen"
+	ReasonRejected           Reason = "Rejected"
+	ReasonDrift              Reason = "Drift"
+	ReasonAllowanceMissing   Reason = "AllowanceMissing"
+	ReasonExternalDeletion   Reason = "ExternalDeletionNotAllowed"
+	ReasonParentNotFound     Reason = "ParentNotFound"
+	ReasonParentUnreadable   Reason = "ParentUnreadable"
+	ReasonInvalidAnnotation  Reason = "InvalidAnnotation"
+	ReasonAnnotationTooLarge Reason = "AnnotationTooLarge"
+)
+
+// Reasons of permissions.
+const (
+	ReasonComponent     Reason = "Component"
+	ReasonNoChange      Reason = "NoDesiredStateChange"
+	ReasonNoParent      Reason = "NoControllerParent"
+	ReasonBeingDeleted  Reason = "ObjectBeingDeleted"
+	ReasonSelf          Reason = "SelfWrite"
+	ReasonParentDeleted Reason = "ParentDeleting"
+	ReasonInitializing  Reason = "ParentInitializing"
+	ReasonExpected      Reason = "Expected"
+	ReasonNewOrigin     Reason = "NewOrigin"
+	ReasonUndetermined  Reason = "ControllerUndetermined"
+	ReasonFollowsWorld  Reason = "FollowsTheWorld"
+	ReasonApproved      Reason = "Approved"
+	ReasonDriftLogged   Reason = "DriftLogged"
+)
+
+// Decision about a request.
+type Decision struct {
+	Allowed bool
+	Class   Class
+	Reason  Reason
+	// Code is the HTTP status of a refusal.
+	Code int32
+	// Message of a refusal: what was changed, why it is refused, what to do.
+	Message string
+	// Warnings for whoever made the request.
+	Warnings []string
+
+	Mode  v1alpha1.Mode
+	Phase v1alpha1.Phase
+	// Resolution of a drift: approved, rejected, snoozed, log or refused.
+	Resolution string
+	// Changes of the desired state, the mask left aside.
+	Changes []change.Change
+	// ID of the difference; empty where nothing changed or there is no parent.
+	ID string
+	// Trace that the object carries afterwards; kept ones included.
+	Trace trace.Trace
+
+	// Annotations to set on the object itself; nil values remove.
+	Annotations map[string]*string
+	// ManagementPolicies to set on the object itself; nil leaves them.
+	ManagementPolicies []string
+	// Gate transition of this write, nil for none.
+	Gate *v1alpha1.Gate
+
+	// Claim to write before the change may pass; nil for none.
+	Claim *ClaimEffect
+	// Report to send; nil for none.
+	Report *Report
+	// Suggestion is the command that approves the refused change.
+	Suggestion string
+}
+
+// ClaimEffect claims an approval on the object that holds it.
+type ClaimEffect struct {
+	Holder parent.Ref
+	Entry  approval.Entry
+	Use    approval.Use
+	// Stored is the value of the holder's claims annotation that the decision
+	// is based on; the write must fail where it is another one.
+	Stored string
+	// HasStored: the annotation exists.
+	HasStored bool
+	// Value to store.
+	Value string
+	// ID of the claim.
+	ID string
+}
+
+// Report of a drift for people.
+type Report struct {
+	Drift v1alpha1.DriftSpec
+	// ParentRef owns the Drift object.
+	ParentRef parent.Ref
+	Parent    *parent.State
+	// Snoozed: recorded, but nobody is notified.
+	Snoozed bool
+}

@@ -1,0 +1,149 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// DeletionID is the id by which the deletion of an object together with what it
+// stands for is approved. For an XR or Claim it is about all MRs below it, and
+// parent is the object itself.
+func DeletionID(p, object *parent.State) string {
+	return change.ID(v1alpha1.RelationExternal, string(Delete), parentIdentity(p), stateIdentity(object), nil)
+}
+
+// externalDeletion is row 0 (spec 8, "Deletion"): whoever deletes an MR, an XR
+// or a Claim must not orphan an external resource unasked.
+func (ev *evaluation) externalDeletion() (bool, error) {
+	if ev.req.Operation != Delete || ev.req.Subresource != "" || ev.req.OldObject.GetDeletionTimestamp() != nil {
+		return false, nil
+	}
+	switch {
+	case ev.kind.ManagementPolicies:
+		return ev.managedDeletion()
+	case ev.kind.Role == parent.RoleComposite, ev.kind.Role == parent.RoleClaim:
+		return ev.compositeDeletion()
+	}
+	return false, nil
+}
+
+// orphans tells why deleting an MR as it stands would leave its external
+// resource behind unasked; "" where it would not.
+func orphans(mr *parent.State) string {
+	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
+	switch {
+	case mr.Deleting(),
+		mr.Annotations[v1alpha1.AnnotationKeyDeletion] == v1alpha1.DeletionOrphan,
+		!mask.Gives(author, v1alpha1.VerbDelete),
+		mr.DeletionPolicy == "Orphan" && slices.Contains(author, string(v1alpha1.VerbAll)):
+		return ""
+	case !mask.Gives(mr.ManagementPolicies, v1alpha1.VerbDelete):
+		return "its gate is closed, the external resource would be left behind"
+	case !openFor(mr.Annotations, v1alpha1.VerbDelete):
+		return "the deletion of its external resource is not approved"
+	}
+	return ""
+}
+
+func (ev *evaluation) managedDeletion() (bool, error) {
+	mr := parent.Sum(ev.req.OldObject, ev.kind.Role)
+	why := orphans(mr)
+	if why == "" {
+		return false, nil
+	}
+	holder := mr
+	if ev.hasParent {
+		if p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live); err == nil {
+			holder, ev.cached = p, !ev.live
+		}
+	}
+	return ev.deletionRefused(holder, mr, why, []*parent.State{mr})
+}
+
+func (ev *evaluation) compositeDeletion() (bool, error) {
+	root := parent.Sum(ev.req.OldObject, ev.kind.Role)
+	below, err := ev.World.Managed(ev.ctx, root)
+	if err != nil {
+		if ev.mode == v1alpha1.ModeLog {
+			ev.warn(fmt.Sprintf("cannot list the managed resources below %s: %v", describe(root.Ref), err))
+			return false, nil
+		}
+		return ev.refuse(refusal{code: 500, reason: ReasonParentUnreadable,
+			why: fmt.Sprintf("the managed resources below it cannot be read: %v", err), next: "Try again."})
+	}
+	var names []string
+	var blocked []*parent.State
+	for _, mr := range below {
+		m, err := ev.objectMode(mr.Annotations, mr.Namespace)
+		if err != nil {
+			return false, err
+		}
+		if m == "" {
+			m = ev.Options.DefaultMode
+		}
+		if m == v1alpha1.ModeEnforce && orphans(mr) != "" {
+			names, blocked = append(names, describe(mr.Ref)), append(blocked, mr)
+		}
+	}
+	if len(blocked) == 0 {
+		return false, nil
+	}
+	ev.mode = v1alpha1.ModeEnforce
+	const show = 10
+	if extra := len(names) - show; extra > 0 {
+		names = append(names[:show], fmt.Sprintf("%d more", extra))
+	}
+	return ev.deletionRefused(root, root, "it would leave the external resources of these behind: "+strings.Join(names, ", "), blocked)
+}
+
+// deletionRefused refuses, or says that the gate is about to open.
+func (ev *evaluation) deletionRefused(holder, object *parent.State, why string, blocked []*parent.State) (bool, error) {
+	ev.id = DeletionID(holder, object)
+	found := ev.parent
+	ev.parent, ev.set = holder, approval.Parse(holder.Annotations)
+	ev.intent, _ = intentOf(holder)
+	defer func() { ev.parent = found }()
+	r := refusal{code: 403, reason: ReasonExternalDeletion, why: why, suggestion: Approve(holder.Ref, ev.kindOf(holder), ev.id)}
+	m, ok := DeletionApproval(holder, object, ev.set, ev.use(ev.id))
+	switch {
+	case ok && ev.kind.ManagementPolicies && mask.Gives(object.ManagementPolicies, v1alpha1.VerbDelete):
+		if m.NeedsClaim() {
+			ev.claim(holder, ev.set, m.Entry, ev.use(ev.id))
+		}
+		ev.deletionApproved = true
+		return false, nil
+	case ok:
+		r.why = "it is approved, and the gate is being opened for it"
+		r.next = "Try again in a moment."
+	default:
+		r.next = fmt.Sprintf("To delete the external resource with it, approve and try again: %s . To leave it behind on purpose: kubectl annotate %s %s=%s",
+			r.suggestion, target(blocked[0].Ref, ev.kindOf(blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)
+		ev.d.Report = ev.report(r)
+		ev.d.Report.Drift.Relation, ev.d.Suggestion = v1alpha1.RelationExternal, r.suggestion
+	}
+	if ev.mode == v1alpha1.ModeLog {
+		ev.warn(ev.message(r))
+		return false, nil
+	}
+	return ev.refuse(r)
+}
+
+// DeletionApproval finds the approval on a holder for the deletion of an
+// object's external resource.
+func DeletionApproval(holder, object *parent.State, set approval.Set, use approval.Use) (approval.Match, bool) {
+	apiVersion, kind := object.ToAPIVersionAndKind()
+	intent, _ := intentOf(holder)
+	return set.Approved(approval.Query{
+		APIVersion: apiVersion, Kind: kind, Name: object.Name,
+		Resource: object.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
+		Relation: v1alpha1.RelationExternal, Verbs: []v1alpha1.Verb{v1alpha1.VerbDelete},
+		Digests: []string{DeletionID(holder, object)}, Intent: intent.Generation, Use: use,
+	})
+}

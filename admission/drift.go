@@ -1,0 +1,215 @@
+package admission
+
+import (
+	"fmt"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Resolutions of a drift, for audit and metrics.
+const (
+	ResolutionApproved = "approved"
+	ResolutionRejected = "rejected"
+	ResolutionRefused  = "refused"
+	ResolutionLogged   = "logged"
+	ResolutionSnoozed  = "snoozed"
+)
+
+// maxReportFields is how many changed fields a report lists.
+const maxReportFields = 32
+
+func (ev *evaluation) query() approval.Query {
+	ref := ev.req.ref()
+	apiVersion, kind := ref.ToAPIVersionAndKind()
+	return approval.Query{
+		APIVersion: apiVersion, Kind: kind, Name: ref.Name, Resource: compositionResource(ev.req.current()),
+		Relation: v1alpha1.RelationControllerChild, Digests: []string{ev.id}, Intent: ev.intent.Generation,
+		Use: ev.use(ev.id),
+	}
+}
+
+// use of an approval by this request.
+func (ev *evaluation) use(digest string) approval.Use {
+	ref := ev.req.ref()
+	apiVersion, kind := ref.ToAPIVersionAndKind()
+	child := v1alpha1.ClaimChild{APIVersion: apiVersion, Kind: kind, Namespace: ref.Namespace, Name: ref.Name}
+	if old := ev.req.OldObject; old != nil {
+		child.UID, child.Version = old.GetUID(), Version(old)
+	}
+	return approval.Use{Child: child, Digest: digest, User: ev.req.User.Hash()}
+}
+
+// Version of an object's desired state: its generation, or its resourceVersion
+// where its kind has none.
+func Version(o *unstructured.Unstructured) string {
+	if g := o.GetGeneration(); g > 0 {
+		return "g" + strconv.FormatInt(g, 10)
+	}
+	return "rv" + o.GetResourceVersion()
+}
+
+func compositionResource(o *unstructured.Unstructured) string {
+	return o.GetAnnotations()[v1alpha1.AnnotationKeyCompositionResourceName]
+}
+
+// IdentityOf an object in difference ids. The name of a composed resource is
+// generated, and unknown before it exists: its composition resource name stands
+// in for it.
+func IdentityOf(ref parent.Ref, resource string) change.Identity {
+	apiVersion, kind := ref.ToAPIVersionAndKind()
+	id := change.Identity{APIVersion: apiVersion, Kind: kind, Namespace: ref.Namespace, Name: ref.Name, Resource: resource}
+	if resource != "" {
+		id.Name, id.Namespace = "", ""
+	}
+	return id
+}
+
+func stateIdentity(s *parent.State) change.Identity {
+	return IdentityOf(s.Ref, s.Annotations[v1alpha1.AnnotationKeyCompositionResourceName])
+}
+
+// parentIdentity leaves the namespace of a cluster-scoped parent aside as the
+// reader found it.
+func parentIdentity(s *parent.State) change.Identity { return IdentityOf(s.Ref, "") }
+
+func differenceID(req *Request, relation v1alpha1.Relation, p *parent.State, changes []change.Change) string {
+	if req.Operation != Update {
+		changes = nil
+	}
+	return change.ID(relation, string(req.Operation), parentIdentity(p), IdentityOf(req.ref(), compositionResource(req.current())), changes)
+}
+
+// rejected is row 9.
+func (ev *evaluation) rejected() (bool, error) {
+	r, ok := ev.set.Rejected(ev.query())
+	if !ok {
+		return false, nil
+	}
+	ev.d.Resolution = ResolutionRejected
+	return ev.refuse(refusal{code: 403, reason: ReasonRejected,
+		why: fmt.Sprintf("a rejection on %s forbids it: %s", describe(ev.parent.Ref), r.Reason),
+		next: fmt.Sprintf("Remove the entry from annotation %s if that no longer holds: kubectl edit %s",
+			v1alpha1.AnnotationKeyRejections, target(ev.parent.Ref, ev.kindOf(ev.parent)))})
+}
+
+// approved is row 11. The deletion of an MR whose gate a person opened for
+// Delete is approved by that.
+func (ev *evaluation) approved() (bool, error) {
+	if ev.deletionApproved || ev.req.Operation == Delete && ev.kind.ManagementPolicies && openFor(ev.req.OldObject.GetAnnotations(), v1alpha1.VerbDelete) {
+		ev.d.Resolution = ResolutionApproved
+		return ev.allow(ReasonApproved)
+	}
+	m, ok := ev.set.Approved(ev.query())
+	if !ok {
+		return false, nil
+	}
+	ev.d.Resolution = ResolutionApproved
+	hop := &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: ev.id}
+	switch {
+	case m.NeedsClaim():
+		ev.claim(ev.parent, ev.set, m.Entry, ev.use(ev.id))
+		hop.Claim = ev.d.Claim.ID
+	case m.Claimed != nil:
+		hop.Claim = m.Claimed.ID
+	}
+	ev.actor.approval = hop
+	return ev.allow(ReasonApproved)
+}
+
+func (ev *evaluation) claim(holder *parent.State, set approval.Set, e approval.Entry, u approval.Use) {
+	stored, has := holder.Annotations[v1alpha1.AnnotationKeyClaims]
+	claims, claim := set.Claims.Take(e, u, ev.req.Time)
+	ev.d.Claim = &ClaimEffect{Holder: holder.Ref, Entry: e, Use: u, Stored: stored, HasStored: has, Value: claims.String(), ID: claim.ID}
+}
+
+func openFor(annotations map[string]string, v v1alpha1.Verb) bool {
+	g := mask.ParseGate(annotations)
+	if g.State != v1alpha1.GateOpen {
+		return false
+	}
+	for _, have := range g.Verbs {
+		if have == v {
+			return true
+		}
+	}
+	return false
+}
+
+// drift is row 13: nobody asked for the change and nobody approved it.
+func (ev *evaluation) drift() (bool, error) {
+	r := ev.unasked(v1alpha1.RelationControllerChild)
+	ev.d.Report = ev.report(r)
+	ev.d.Suggestion = r.suggestion
+	if ev.mode == v1alpha1.ModeLog {
+		ev.d.Resolution = ResolutionLogged
+		ev.warn("drift: " + ev.message(r))
+		return ev.allow(ReasonDriftLogged)
+	}
+	ev.d.Resolution = ResolutionRefused
+	if ev.d.Report.Snoozed {
+		ev.d.Resolution = ResolutionSnoozed
+	}
+	return ev.refuse(r)
+}
+
+// unasked is the refusal of a drift, with what approves it.
+func (ev *evaluation) unasked(relation v1alpha1.Relation) refusal {
+	r := refusal{code: 403, reason: ReasonDrift, suggestion: Approve(ev.parent.Ref, ev.kindOf(ev.parent), ev.id)}
+	r.why = fmt.Sprintf("nobody asked for it: the spec of %s has not changed since it settled at generation %d",
+		describe(ev.parent.Ref), ev.intent.Generation)
+	if rev := ev.parent.CompositionRevision; rev != "" {
+		r.why += fmt.Sprintf(" (composition revision %s)", rev)
+	}
+	if e, ok := ev.set.Spent(ev.query()); ok {
+		r.why += fmt.Sprintf("; the approval in annotation %s is used up or out of date", e.Key)
+	}
+	r.next = "To approve exactly this change: " + r.suggestion
+	return r
+}
+
+func (ev *evaluation) kindOf(s *parent.State) Kind { return ev.World.Kind(s.GroupVersionKind) }
+
+// report of a refused or logged drift.
+func (ev *evaluation) report(r refusal) *Report {
+	ref := ev.req.ref()
+	secret := ref.GroupVersionKind.Group == "" && ref.Kind == "Secret"
+	out := &Report{ParentRef: ev.parent.Ref, Parent: ev.parent, Snoozed: ev.set.Snoozed(ev.req.Time)}
+	out.Drift = v1alpha1.DriftSpec{
+		ID: ev.id, Relation: v1alpha1.RelationControllerChild, Parent: objectReference(ev.parent.Ref, ev.parent.Generation, ""),
+		Child:     objectReference(ref, ev.req.current().GetGeneration(), compositionResource(ev.req.current())),
+		Operation: string(ev.req.Operation), User: ev.req.User.Name, Cause: ev.cause(), SuggestedApproval: r.suggestion,
+		Difference: change.Fields(ev.reported(), maxReportFields, secret),
+	}
+	return out
+}
+
+// reported changes: those of an update; creation and deletion are one change.
+func (ev *evaluation) reported() []change.Change {
+	if ev.req.Operation != Update {
+		return nil
+	}
+	return ev.changes
+}
+
+func (ev *evaluation) cause() string {
+	if rev := ev.parent.CompositionRevision; rev != "" {
+		return "composition revision " + rev
+	}
+	if ev.req.User.Name != "" {
+		return "controller " + ev.req.User.Name
+	}
+	return "the controller of " + describe(ev.parent.Ref)
+}
+
+func objectReference(ref parent.Ref, generation int64, resource string) v1alpha1.ObjectReference {
+	apiVersion, kind := ref.ToAPIVersionAndKind()
+	return v1alpha1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: ref.Namespace, Name: ref.Name,
+		UID: ref.UID, Generation: generation, Resource: resource}
+}

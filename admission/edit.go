@@ -1,0 +1,243 @@
+package admission
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+func approvalStamp(t time.Time) metav1.Time { return approval.Stamp(t) }
+
+// set1 edits one annotation; nil removes it.
+func (ev *evaluation) set1(key string, value *string) {
+	have, ok := ev.req.Object.GetAnnotations()[key]
+	switch {
+	case value == nil && !ok:
+		delete(ev.d.Annotations, key)
+		return
+	case value != nil && ok && *value == have:
+		delete(ev.d.Annotations, key)
+		return
+	}
+	if ev.d.Annotations == nil {
+		ev.d.Annotations = map[string]*string{}
+	}
+	ev.d.Annotations[key] = value
+}
+
+// edit the object of an admitted request: protect annotations, write the trace,
+// keep the claims, set the gate (spec 2, "Protection").
+func (ev *evaluation) edit() {
+	if ev.req.Object == nil || ev.d.Reason == ReasonComponent || ev.req.Subresource != "" {
+		ev.d.Trace = trace.Of(ev.req.stored().GetAnnotations())
+		return
+	}
+	ev.protect()
+	ev.writeTrace()
+	ev.keepApprovals()
+	ev.gate()
+}
+
+// controllerWrites reports whether the writer is a controller of the object or
+// its parent, whose copies of user annotations count for nothing.
+func (ev *evaluation) controllerWrites() bool {
+	return ev.actor.controller || ev.d.Class == ClassSelf || subject.IsComposedApply(ev.req.FieldManager) ||
+		ev.d.Class == ClassNone && ev.req.Operation == Update && ev.metadataByController()
+}
+
+// metadataByController: a write without a desired-state change by somebody who
+// is the object's own controller, or its parent's as far as the object tells.
+func (ev *evaluation) metadataByController() bool {
+	if ev.ownController() {
+		return true
+	}
+	updaters := subject.ParseHashes(ev.req.OldObject.GetAnnotations()[v1alpha1.AnnotationKeyUpdaters])
+	return ev.hasParent && ev.req.User.IsMachine() && updaters.Has(ev.req.User.Hash())
+}
+
+// protect the annotations of Kausality's domain.
+func (ev *evaluation) protect() {
+	incoming := ev.req.Object.GetAnnotations()
+	var stored map[string]string
+	if ev.req.OldObject != nil {
+		stored = ev.req.OldObject.GetAnnotations()
+	}
+	controller := ev.controllerWrites()
+	for key := range incoming {
+		if v1alpha1.IsKausality(key) {
+			ev.protectKey(key, stored, controller)
+		}
+	}
+	for key := range stored {
+		if _, ok := incoming[key]; !ok && v1alpha1.IsKausality(key) {
+			ev.protectKey(key, stored, controller)
+		}
+	}
+}
+
+func (ev *evaluation) protectKey(key string, stored map[string]string, controller bool) {
+	if v1alpha1.IsUser(key) && (!controller || ev.composed(key)) {
+		return
+	}
+	if old, ok := stored[key]; ok {
+		ev.set1(key, &old)
+		return
+	}
+	ev.set1(key, nil)
+}
+
+// composed annotations are honoured from a Composition: mode, deletion and
+// trace labels.
+func (ev *evaluation) composed(key string) bool {
+	if !subject.IsComposedApply(ev.req.FieldManager) && ev.req.Actor != ActorParentController {
+		return false
+	}
+	return key == v1alpha1.AnnotationKeyMode || key == v1alpha1.AnnotationKeyDeletion ||
+		strings.HasPrefix(key, v1alpha1.AnnotationKeyTraceLabelPrefix)
+}
+
+// nextGeneration after the write (spec 7): the API server bumps it after
+// mutating admission.
+func (ev *evaluation) nextGeneration() int64 {
+	if ev.req.OldObject == nil {
+		if ev.req.Object.GetGeneration() == 0 && generationless[ev.req.Kind.GroupKind().String()] {
+			return 0
+		}
+		return 1
+	}
+	if g := ev.req.OldObject.GetGeneration(); g > 0 {
+		return g + 1
+	}
+	return 0
+}
+
+// generationless kinds of the core API: their CREATE cannot be told from that
+// of a kind with a generation.
+var generationless = map[string]bool{
+	"ConfigMap": true, "Secret": true, "ServiceAccount": true, "Service": true, "Namespace": true, "Node": true,
+	"Endpoints": true, "PersistentVolume": true, "PersistentVolumeClaim": true,
+	"Role.rbac.authorization.k8s.io": true, "RoleBinding.rbac.authorization.k8s.io": true,
+	"ClusterRole.rbac.authorization.k8s.io": true, "ClusterRoleBinding.rbac.authorization.k8s.io": true,
+}
+
+// writeTrace extends, replaces or keeps the trace, and the updaters with it.
+func (ev *evaluation) writeTrace() {
+	stored := trace.Of(ev.req.stored().GetAnnotations())
+	if ev.req.OldObject == nil {
+		stored = nil
+	}
+	ev.d.Trace = stored
+	if ev.d.Class == ClassNone || ev.d.Class == ClassSelf {
+		return
+	}
+	ref := ev.req.ref()
+	hop := trace.Hop(ref, ev.nextGeneration(), ev.req.User.Name, ev.req.Time)
+	hop.Labels = trace.Labels(ev.req.Object.GetAnnotations())
+	hop.Approval = ev.actor.approval
+	if ev.parent != nil && ev.d.Class != ClassNewOrigin {
+		ev.d.Trace = trace.Extend(trace.Current(ev.parent), ev.parent.Ref, hop, ref.Namespace)
+	} else {
+		ev.d.Trace = trace.Trace{hop}
+	}
+	value := ev.d.Trace.String()
+	ev.set1(v1alpha1.AnnotationKeyTrace, &value)
+	ev.writeUpdaters()
+	if len(value) > v1alpha1.MaxAnnotationBytes {
+		_, _ = ev.refuse(refusal{code: codeComposed, reason: ReasonAnnotationTooLarge,
+			why:  fmt.Sprintf("its trace would be %d bytes, more than the %d that fit", len(value), v1alpha1.MaxAnnotationBytes),
+			next: "Shorten the trace-* labels of the objects above it."})
+	}
+}
+
+func (ev *evaluation) writeUpdaters() {
+	if !ev.hasParent || ev.req.User.Hash() == "" {
+		return
+	}
+	var have subject.Hashes
+	if ev.req.OldObject != nil {
+		have = subject.ParseHashes(ev.req.OldObject.GetAnnotations()[v1alpha1.AnnotationKeyUpdaters])
+	}
+	var spare subject.Hashes
+	if ev.parent != nil {
+		spare = controllersOf(ev.parent)
+	}
+	value := have.With(ev.req.User.Hash(), spare).String()
+	ev.set1(v1alpha1.AnnotationKeyUpdaters, &value)
+}
+
+// keepApprovals brings the claims of a holder of approvals in step.
+func (ev *evaluation) keepApprovals() {
+	after := ev.after()
+	holds := after[v1alpha1.AnnotationKeyClaims] != ""
+	for k := range after {
+		holds = holds || k == v1alpha1.AnnotationKeyApprovals || v1alpha1.IsApprove(k)
+	}
+	if !holds {
+		return
+	}
+	generation, intent := ev.generations(after)
+	for k, v := range approval.Admit(after, generation, intent, ev.req.Time) {
+		ev.set1(k, v)
+	}
+}
+
+// after are the annotations the write would leave.
+func (ev *evaluation) after() map[string]string {
+	out := map[string]string{}
+	for k, v := range ev.req.Object.GetAnnotations() {
+		out[k] = v
+	}
+	for k, v := range ev.d.Annotations {
+		if v == nil {
+			delete(out, k)
+		} else {
+			out[k] = *v
+		}
+	}
+	return out
+}
+
+// generations of the object after the write: its own and that of its last
+// intent.
+func (ev *evaluation) generations(after map[string]string) (generation, intent int64) {
+	if len(ev.changes) > 0 || ev.req.OldObject == nil {
+		generation = ev.nextGeneration()
+	} else {
+		generation = ev.req.OldObject.GetGeneration()
+	}
+	if own := trace.Of(after).Own(); own != nil {
+		return generation, own.Generation
+	}
+	s := parent.Sum(ev.req.stored(), ev.kind.Role)
+	hop, _ := trace.Intent(s)
+	return generation, hop.Generation
+}
+
+// userAnnotations refuses a write whose user annotations do not parse (spec 2).
+func (ev *evaluation) userAnnotations() (bool, error) {
+	if ev.req.Object == nil || ev.req.Subresource != "" || subject.IsComposedApply(ev.req.FieldManager) {
+		return false, nil
+	}
+	var stored map[string]string
+	if ev.req.OldObject != nil {
+		stored = ev.req.OldObject.GetAnnotations()
+	}
+	for key, value := range ev.req.Object.GetAnnotations() {
+		if old, ok := stored[key]; !v1alpha1.IsUser(key) || ok && old == value {
+			continue
+		}
+		if err := approval.Validate(key, value); err != nil {
+			return ev.refuse(refusal{code: codeComposed, reason: ReasonInvalidAnnotation,
+				why: fmt.Sprintf("annotation %s does not parse: %v", key, err), next: "Nothing was changed; write it anew."})
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,260 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Evaluator decides requests. It is safe for concurrent use.
+type Evaluator struct {
+	World   World
+	Options Options
+}
+
+// Evaluate a request. The error says that the world could not be read in a way
+// that spec 5 has no row for; the adapters then fail as the mode asks.
+//
+// Nobody is refused on a cache alone: a refusal that stands on cached state is
+// decided again on the parent as it is (spec 5).
+func (e *Evaluator) Evaluate(ctx context.Context, req *Request) (Decision, error) {
+	d, cached, err := e.evaluate(ctx, req, false)
+	if err == nil && cached && (!d.Allowed || d.Class == ClassDrift) {
+		d, _, err = e.evaluate(ctx, req, true)
+	}
+	return d, err
+}
+
+// Live decides on the parent as it is, never on a cache: for adapters that lost
+// a race for an approval.
+func (e *Evaluator) Live(ctx context.Context, req *Request) (Decision, error) {
+	d, _, err := e.evaluate(ctx, req, true)
+	return d, err
+}
+
+// evaluation of one request: what is known so far.
+type evaluation struct {
+	*Evaluator
+	ctx  context.Context //nolint:containedctx // Lives as long as the call it belongs to.
+	req  *Request
+	live bool
+	kind Kind
+
+	mode     v1alpha1.Mode
+	policies policies
+	changes  []change.Change
+
+	parentRef parent.Ref
+	hasParent bool
+	parent    *parent.State
+	cached    bool
+	set       approval.Set
+	intent    v1alpha1.Hop
+	actor     actor
+	id        string
+	// deletionApproved: an approval for the external deletion was found, and
+	// the gate is open already.
+	deletionApproved bool
+
+	d Decision
+}
+
+// step of a decision; done ends it with the Decision as it is then.
+type step func(*evaluation) (done bool, err error)
+
+// steps in the order of spec 5: this list is the one place where it stands.
+var steps = []step{
+	(*evaluation).ownComponent,
+	(*evaluation).userAnnotations,
+	(*evaluation).externalDeletion, // row 0
+	(*evaluation).nothingToDecide,  // row 1
+	(*evaluation).selfWrite,        // row 2
+	(*evaluation).noParent,         // row 1
+	(*evaluation).findParent,       // rows 3, 4
+	(*evaluation).classify,
+	(*evaluation).parentDeleting,     // row 5
+	(*evaluation).parentFrozen,       // row 6
+	(*evaluation).parentInitializing, // row 7
+	(*evaluation).expected,           // row 8
+	(*evaluation).rejected,           // row 9
+	(*evaluation).approved,           // row 11
+	(*evaluation).drift,              // row 13
+}
+
+func (e *Evaluator) evaluate(ctx context.Context, req *Request, live bool) (Decision, bool, error) {
+	ev := &evaluation{Evaluator: e, ctx: ctx, req: req, live: live, kind: e.World.Kind(req.Kind)}
+	if err := ev.look(); err != nil {
+		return Decision{}, false, err
+	}
+	for _, s := range steps {
+		done, err := s(ev)
+		if err != nil {
+			return Decision{}, false, err
+		}
+		if done {
+			break
+		}
+	}
+	if ev.d.Allowed {
+		ev.edit()
+	}
+	ev.d.Mode, ev.d.Changes, ev.d.ID = ev.mode, ev.changes, ev.id
+	return ev.d, ev.cached, nil
+}
+
+// look at the request: what changes, in which mode.
+func (ev *evaluation) look() error {
+	ev.mode = ev.Options.DefaultMode
+	if ev.mode == "" {
+		ev.mode = v1alpha1.ModeLog
+	}
+	m, err := ev.objectMode(ev.req.stored().GetAnnotations(), ev.req.Namespace)
+	if err != nil {
+		return err
+	}
+	if m != "" {
+		ev.mode = m
+	}
+	ev.policies = readPolicies(ev.req, ev.kind)
+	ev.changes = change.Diff(ev.policies.oldDesired, ev.policies.newDesired)
+	ev.parentRef, ev.hasParent = parent.Of(ev.req.stored(), ev.kind.Role)
+	return nil
+}
+
+// objectMode by precedence: object, Namespace; "" where neither says.
+func (ev *evaluation) objectMode(annotations map[string]string, namespace string) (v1alpha1.Mode, error) {
+	switch m := v1alpha1.Mode(annotations[v1alpha1.AnnotationKeyMode]); m {
+	case v1alpha1.ModeLog, v1alpha1.ModeEnforce:
+		return m, nil
+	}
+	if namespace == "" {
+		return "", nil
+	}
+	m, err := ev.World.NamespaceMode(ev.ctx, namespace)
+	if err != nil {
+		return "", fmt.Errorf("cannot read mode of namespace %s: %w", namespace, err)
+	}
+	return m, nil
+}
+
+func (ev *evaluation) allow(r Reason) (bool, error) {
+	ev.d.Allowed, ev.d.Reason = true, r
+	return true, nil
+}
+
+// desiredChange reports whether the request changes the desired state.
+func (ev *evaluation) desiredChange() bool {
+	return ev.req.Operation != Update || len(ev.changes) > 0
+}
+
+func (ev *evaluation) ownComponent() (bool, error) {
+	if !ev.World.Component(ev.req.User, ev.req.FieldManager) {
+		return false, nil
+	}
+	return ev.allow(ReasonComponent)
+}
+
+func (ev *evaluation) nothingToDecide() (bool, error) {
+	switch {
+	case !ev.desiredChange():
+		return ev.allow(ReasonNoChange)
+	case ev.req.Operation == Update && ev.req.OldObject.GetDeletionTimestamp() != nil:
+		return ev.allow(ReasonBeingDeleted)
+	}
+	return false, nil
+}
+
+func (ev *evaluation) noParent() (bool, error) {
+	if ev.hasParent {
+		return false, nil
+	}
+	ev.d.Class = ClassNewOrigin
+	return ev.allow(ReasonNoParent)
+}
+
+func (ev *evaluation) findParent() (bool, error) {
+	if ev.parent != nil {
+		return false, nil
+	}
+	p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live)
+	if err == nil && !ev.linked(p) {
+		err = ErrNotFound
+	}
+	if err == nil {
+		ev.parent, ev.cached = p, !ev.live
+		ev.set = approval.Parse(p.Annotations)
+		ev.d.Warnings = append(ev.d.Warnings, ev.set.Warnings...)
+		ev.intent, _ = intentOf(p)
+		ev.identify()
+		return false, nil
+	}
+	ev.cached = !ev.live
+	if errors.Is(err, ErrNotFound) {
+		return ev.parentNotFound()
+	}
+	ev.cached = false
+	if ev.mode == v1alpha1.ModeLog {
+		ev.warn(fmt.Sprintf("parent %s cannot be read (%v); the change passes because the mode is log", describe(ev.parentRef), err))
+		return ev.allow(ReasonParentUnreadable)
+	}
+	return ev.refuse(refusal{code: 500, reason: ReasonParentUnreadable,
+		why: fmt.Sprintf("its parent %s cannot be read: %v", describe(ev.parentRef), err), next: "The controller retries by itself."})
+}
+
+// linked reports whether a Claim found by its name is really the parent: it
+// names the composite back.
+func (ev *evaluation) linked(p *parent.State) bool {
+	return p.Role != parent.RoleClaim || p.ClaimTarget == "" || p.ClaimTarget == ev.req.ref().Name
+}
+
+func (ev *evaluation) parentNotFound() (bool, error) {
+	if ev.req.Operation == Delete {
+		return ev.allow(ReasonParentNotFound)
+	}
+	if ev.mode == v1alpha1.ModeLog {
+		ev.warn(fmt.Sprintf("parent %s does not exist; the change passes because the mode is log", describe(ev.parentRef)))
+		return ev.allow(ReasonParentNotFound)
+	}
+	return ev.refuse(refusal{code: 422, reason: ReasonParentNotFound,
+		why:  fmt.Sprintf("its parent %s does not exist", describe(ev.parentRef)),
+		next: "Remove the ownerReference with controller: true, or create the parent first."})
+}
+
+func (ev *evaluation) parentDeleting() (bool, error) {
+	if !ev.parent.Deleting() {
+		return false, nil
+	}
+	return ev.allow(ReasonParentDeleted)
+}
+
+func (ev *evaluation) parentFrozen() (bool, error) {
+	f := ev.set.Freeze
+	if f == nil {
+		return false, nil
+	}
+	return ev.refuse(frozen(ev.parentRef, ev.World.Kind(ev.parentRef.GroupVersionKind), f))
+}
+
+func (ev *evaluation) parentInitializing() (bool, error) {
+	if ev.d.Phase != v1alpha1.PhaseInitializing {
+		return false, nil
+	}
+	return ev.allow(ReasonInitializing)
+}
+
+func (ev *evaluation) expected() (bool, error) {
+	switch ev.d.Class {
+	case ClassExpected:
+		return ev.allow(ev.actor.reason(ReasonExpected))
+	case ClassNewOrigin:
+		return ev.allow(ev.actor.reason(ReasonNewOrigin))
+	}
+	return false, nil
+}
+
+func (ev *evaluation) warn(text string) { ev.d.Warnings = append(ev.d.Warnings, text) }

@@ -1,0 +1,130 @@
+package external
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/kausality-io/function-kausality/admission/change"
+)
+
+const (
+	forProvider = "spec.forProvider"
+	// Exists is the path of the difference between an external resource that
+	// should be there and one that is gone.
+	Exists = "exists"
+)
+
+// Comparable reports whether anything can be compared: both sides are there.
+func Comparable(content map[string]any) bool {
+	_, a := at(content, "spec", "forProvider")
+	_, b := at(content, "status", "atProvider")
+	return a && b
+}
+
+// Difference between the external resource and what is asked for: from what is
+// there (Old, atProvider) to what an approval would make of it (New,
+// forProvider). Only fields that both have are compared; a field that only one
+// side has is a default, a reference or an output. Sorted by path.
+func Difference(content map[string]any) []change.Change {
+	want, ok := at(content, "spec", "forProvider")
+	if !ok {
+		return nil
+	}
+	have, ok := at(content, "status", "atProvider")
+	if !ok {
+		return nil
+	}
+	var out []change.Change
+	compareMap(forProvider, want, have, &out)
+	slices.SortFunc(out, func(a, b change.Change) int { return strings.Compare(a.Path, b.Path) })
+	return out
+}
+
+func at(content map[string]any, keys ...string) (map[string]any, bool) {
+	for _, k := range keys {
+		next, ok := content[k].(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		content = next
+	}
+	return content, true
+}
+
+func compareMap(path string, want, have map[string]any, out *[]change.Change) {
+	for k, w := range want {
+		if h, ok := have[k]; ok {
+			compare(change.Join(path, k), w, h, out)
+		}
+	}
+}
+
+func compare(path string, want, have any, out *[]change.Change) {
+	switch w := want.(type) {
+	case map[string]any:
+		if h, ok := have.(map[string]any); ok {
+			compareMap(path, w, h, out)
+			return
+		}
+	case []any:
+		if h, ok := have.([]any); ok && len(h) == len(w) {
+			for i := range w {
+				compare(path+"["+strconv.Itoa(i)+"]", w[i], h[i], out)
+			}
+			return
+		}
+	}
+	if !same(want, have) {
+		*out = append(*out, change.Change{Path: path, Verb: change.Mutate, Old: have, New: want})
+	}
+}
+
+// same value, in whatever form it is written: 3 and 3.0, "1Gi" and "1024Mi", a
+// JSON document and the same one with other spaces.
+func same(a, b any) bool {
+	if reflect.DeepEqual(a, b) || len(change.Diff(map[string]any{"v": a}, map[string]any{"v": b})) == 0 {
+		return true
+	}
+	x, ok := a.(string)
+	if !ok {
+		return false
+	}
+	y, ok := b.(string)
+	if !ok {
+		return false
+	}
+	return sameQuantity(x, y) || sameJSON(x, y)
+}
+
+func sameQuantity(a, b string) bool {
+	x, err := resource.ParseQuantity(a)
+	if err != nil {
+		return false
+	}
+	y, err := resource.ParseQuantity(b)
+	return err == nil && x.Cmp(y) == 0
+}
+
+func sameJSON(a, b string) bool {
+	if !strings.HasPrefix(strings.TrimSpace(a), "{") && !strings.HasPrefix(strings.TrimSpace(a), "[") {
+		return false
+	}
+	var x, y any
+	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
+}
+
+// Outside returns the differences that lie outside of the accepted paths.
+func Outside(differences []change.Change, accepted []string) []change.Change {
+	var out []change.Change
+	for _, d := range differences {
+		if !slices.ContainsFunc(accepted, func(p string) bool { return change.Under(d.Path, p) || change.Under(p, d.Path) }) {
+			out = append(out, d)
+		}
+	}
+	return out
+}

@@ -1,0 +1,204 @@
+package mask
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+const (
+	o  = v1alpha1.VerbObserve
+	c  = v1alpha1.VerbCreate
+	u  = v1alpha1.VerbUpdate
+	d  = v1alpha1.VerbDelete
+	li = v1alpha1.VerbLateInitialize
+)
+
+// Runtime says which sets a provider's crossplane-runtime accepts.
+type Runtime string
+
+const (
+	// RuntimeCurrent is v1.20 and later.
+	RuntimeCurrent Runtime = ""
+	// RuntimeLegacy is before v1.20: no set with LateInitialize that lacks
+	// Create.
+	RuntimeLegacy Runtime = "legacy"
+)
+
+type set = []v1alpha1.Verb
+
+// legal sets of crossplane-runtime v2.3 (pkg/reconciler/managed/policies.go),
+// smallest first; the first that holds what is wanted is taken.
+var legal = []set{
+	{o},
+	{o, u}, {o, d}, {o, c},
+	{o, c, u}, {o, c, d}, {o, c, li}, {o, u, li}, {o, li},
+	{o, c, u, d}, {o, c, u, li}, {o, c, d, li},
+	{o, c, u, d, li},
+}
+
+var currentOnly = []set{{o, li}, {o, u, li}}
+
+func legalFor(r Runtime) []set {
+	if r == RuntimeCurrent {
+		return legal
+	}
+	return slices.DeleteFunc(slices.Clone(legal), func(s set) bool {
+		return slices.ContainsFunc(currentOnly, func(x set) bool { return slices.Equal(s, x) })
+	})
+}
+
+// Expand the author's value: "*" is all five verbs.
+func Expand(author []string) []v1alpha1.Verb {
+	if slices.Contains(author, string(v1alpha1.VerbAll)) {
+		return []v1alpha1.Verb{o, c, u, d, li}
+	}
+	out := make([]v1alpha1.Verb, 0, len(author))
+	for _, a := range author {
+		out = append(out, v1alpha1.Verb(a))
+	}
+	return out
+}
+
+// Gives reports whether the author's value gives a verb.
+func Gives(author []string, v v1alpha1.Verb) bool { return slices.Contains(Expand(author), v) }
+
+// Maskable reports whether there is anything to mask: an author who gave
+// nothing but Observe, or paused with [], is left alone.
+func Maskable(author []string) bool {
+	return slices.ContainsFunc(Expand(author), func(v v1alpha1.Verb) bool { return v == c || v == u || v == d || v == li })
+}
+
+// Policies to store: the smallest legal set that holds Observe and those of the
+// wanted verbs that the author gave, without any verb the author did not give.
+// Where no legal set holds them all (Update and Delete without Create), the one
+// that holds most is taken, Delete before Update, since a lost Delete orphans.
+// The author's own value comes back verbatim where it is the same set or is not
+// maskable.
+func Policies(author []string, want []v1alpha1.Verb, runtime Runtime) []string {
+	given := Expand(author)
+	if !Maskable(author) || !slices.Contains(given, o) {
+		return author
+	}
+	wanted := set{o}
+	for _, v := range []v1alpha1.Verb{c, u, d, li} {
+		if slices.Contains(want, v) && slices.Contains(given, v) {
+			wanted = append(wanted, v)
+		}
+	}
+	best := choose(wanted, given, runtime)
+	if Same(author, toStrings(best)) {
+		return author
+	}
+	return toStrings(best)
+}
+
+func choose(wanted, given set, runtime Runtime) set {
+	best, score := set{o}, -1
+	for _, s := range legalFor(runtime) {
+		if !subset(s, given) {
+			continue
+		}
+		if n := value(s, wanted); n > score {
+			best, score = s, n
+		}
+	}
+	return best
+}
+
+// value of a set for the wanted verbs: each wanted verb it holds counts, Delete
+// most; a verb it holds that nobody wants makes it worthless unless all wanted
+// ones can be had in no other way.
+func value(s, wanted set) int {
+	weights := map[v1alpha1.Verb]int{d: 64, c: 32, u: 16, li: 2}
+	n := 0
+	for _, v := range s {
+		switch {
+		case v == o:
+		case slices.Contains(wanted, v):
+			n += weights[v]
+		default:
+			n -= 128
+		}
+	}
+	return n + 1024
+}
+
+func subset(s, of set) bool {
+	for _, v := range s {
+		if !slices.Contains(of, v) {
+			return false
+		}
+	}
+	return true
+}
+
+func toStrings(s set) []string {
+	out := make([]string, 0, len(s))
+	for _, v := range s {
+		out = append(out, string(v))
+	}
+	return out
+}
+
+// Same reports whether two values are the same set of verbs; "*" is all five.
+func Same(a, b []string) bool {
+	x, y := Expand(a), Expand(b)
+	return subset(x, y) && subset(y, x)
+}
+
+// ParseAuthor reads the management-policies annotation.
+func ParseAuthor(value string) ([]string, bool) {
+	var out []string
+	if value == "" || json.Unmarshal([]byte(value), &out) != nil || out == nil {
+		return nil, false
+	}
+	for _, v := range out {
+		switch v1alpha1.Verb(v) {
+		case o, c, u, d, li, v1alpha1.VerbAll:
+		default:
+			return nil, false
+		}
+	}
+	return out, true
+}
+
+// FormatAuthor is the value of the management-policies annotation.
+func FormatAuthor(author []string) string {
+	if author == nil {
+		author = []string{}
+	}
+	raw, err := json.Marshal(author)
+	if err != nil {
+		return "[]"
+	}
+	return string(raw)
+}
+
+// ParseGate reads the gate annotation; the zero Gate where there is none.
+func ParseGate(annotations map[string]string) v1alpha1.Gate {
+	var g v1alpha1.Gate
+	if v := annotations[v1alpha1.AnnotationKeyGate]; v == "" || json.Unmarshal([]byte(v), &g) != nil {
+		return v1alpha1.Gate{}
+	}
+	return g
+}
+
+// FormatGate is the value of the gate annotation.
+func FormatGate(g v1alpha1.Gate) string {
+	raw, err := json.Marshal(g)
+	if err != nil {
+		return "{}"
+	}
+	return string(raw)
+}
+
+// AuthorOf returns what the author of a managed resource wrote: the remembered
+// value while it is masked, else the stored one.
+func AuthorOf(annotations map[string]string, stored []string) []string {
+	if author, ok := ParseAuthor(annotations[v1alpha1.AnnotationKeyManagementPolicies]); ok {
+		return author
+	}
+	return stored
+}

@@ -1,0 +1,116 @@
+package admission
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// refusal before it is put into words.
+type refusal struct {
+	code   int32
+	reason Reason
+	// why, as a clause without a full stop.
+	why string
+	// next is what to do, as sentences.
+	next string
+	// suggestion is the approving command within next.
+	suggestion string
+}
+
+// codeComposed is what Crossplane answers with carrying on (facts 8).
+const codeComposed = 422
+
+func (ev *evaluation) refuse(r refusal) (bool, error) {
+	ev.d.Allowed, ev.d.Reason, ev.d.Code, ev.d.Message = false, r.reason, r.code, ev.message(r)
+	if subject.IsComposedApply(ev.req.FieldManager) {
+		ev.d.Code = codeComposed
+		if ev.Options.ComposedRefusalCode != 0 {
+			ev.d.Code = ev.Options.ComposedRefusalCode
+		}
+	}
+	return true, nil
+}
+
+// message of a refusal: what, by whom, why, what next.
+func (ev *evaluation) message(r refusal) string {
+	by := ""
+	if ev.req.User.Name != "" {
+		by = " by " + ev.req.User.Name
+	}
+	return fmt.Sprintf("%s: %s%s is not allowed: %s. %s", r.reason, ev.what(), by, r.why, r.next)
+}
+
+// what is attempted.
+func (ev *evaluation) what() string {
+	ref := describe(ev.req.ref())
+	switch ev.req.Operation {
+	case Create:
+		return "creating " + ref
+	case Delete:
+		return "deleting " + ref
+	}
+	if len(ev.changes) == 0 {
+		return "changing " + ref
+	}
+	return fmt.Sprintf("changing %s of %s", change.Summary(ev.changes, 5), ref)
+}
+
+// describe an object for people: Kind namespace/name.
+func describe(ref parent.Ref) string {
+	name := ref.Name
+	if name == "" {
+		name = "(name to be generated)"
+	}
+	if ref.Namespace != "" {
+		name = ref.Namespace + "/" + name
+	}
+	return ref.Kind + " " + name
+}
+
+// Describe an object for people: Kind namespace/name.
+func Describe(ref parent.Ref) string { return describe(ref) }
+
+// target of a kubectl command: what stands after the verb.
+func target(ref parent.Ref, kind Kind) string {
+	resource := kind.Resource
+	if resource == "" {
+		resource = strings.ToLower(ref.Kind)
+		if ref.Group != "" {
+			resource += "." + ref.Group
+		}
+	}
+	out := resource + " " + ref.Name
+	if ref.Namespace != "" {
+		out = "-n " + ref.Namespace + " " + out
+	}
+	return out
+}
+
+// Approve is the command that approves one difference, on the object that holds
+// approvals for it. Nothing in it needs quoting in a shell: names of objects
+// and ids are plain words.
+func Approve(holder parent.Ref, kind Kind, id string) string {
+	return fmt.Sprintf("kubectl annotate %s %s%s=%s", target(holder, kind), v1alpha1.AnnotationKeyApprovePrefix, id, v1alpha1.ApprovalOnce)
+}
+
+func frozen(ref parent.Ref, kind Kind, f *v1alpha1.Freeze) refusal {
+	who := ""
+	if f.User != "" {
+		who = " by " + f.User
+	}
+	if f.At != nil {
+		who += " at " + f.At.UTC().Format(time.RFC3339)
+	}
+	if f.Message != "" {
+		who += fmt.Sprintf(" (%s)", f.Message)
+	}
+	return refusal{code: 403, reason: ReasonFrozen,
+		why:  fmt.Sprintf("%s was frozen%s", describe(ref), who),
+		next: fmt.Sprintf("To unfreeze: kubectl annotate %s %s-", target(ref, kind), v1alpha1.AnnotationKeyFreeze)}
+}

@@ -1,0 +1,91 @@
+package parent
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Role of a kind in Crossplane, as its CRD tells (spec 1).
+type Role string
+
+const (
+	// RoleNone is any other kind.
+	RoleNone Role = ""
+	// RoleComposite is an XR.
+	RoleComposite Role = "Composite"
+	// RoleManaged is an MR: a kind with spec.managementPolicies.
+	RoleManaged Role = "Managed"
+	// RoleClaim is a Claim.
+	RoleClaim Role = "Claim"
+)
+
+// Ref names an object. UID is empty where it is not known.
+type Ref struct {
+	schema.GroupVersionKind
+	// Namespace is empty for cluster-scoped objects. That of an owner is its
+	// dependent's, whether the owner has one or not: only a reader knows.
+	Namespace string
+	Name      string
+	UID       types.UID
+}
+
+// RefOf an object.
+func RefOf(o *unstructured.Unstructured) Ref {
+	return Ref{GroupVersionKind: o.GroupVersionKind(), Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
+}
+
+// Of returns the parent of an object of a role: the owner with controller: true
+// or, for a composite that has none, the Claim its spec.claimRef names. The
+// namespace of an owner is the child's; a reader drops it for cluster-scoped
+// kinds.
+func Of(o *unstructured.Unstructured, role Role) (Ref, bool) {
+	if o == nil {
+		return Ref{}, false
+	}
+	if owner := metav1.GetControllerOf(o); owner != nil {
+		return Ref{
+			GroupVersionKind: schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind),
+			Namespace:        o.GetNamespace(),
+			Name:             owner.Name,
+			UID:              owner.UID,
+		}, true
+	}
+	if role != RoleComposite {
+		return Ref{}, false
+	}
+	claim, found, err := unstructured.NestedStringMap(o.Object, "spec", "claimRef")
+	if err != nil || !found || claim["kind"] == "" || claim["name"] == "" {
+		return Ref{}, false
+	}
+	return Ref{
+		GroupVersionKind: schema.FromAPIVersionAndKind(claim["apiVersion"], claim["kind"]),
+		Namespace:        claim["namespace"],
+		Name:             claim["name"],
+	}, true
+}
+
+// machineryPaths are the spec fields Crossplane writes itself (spec 1).
+var machineryPaths = map[string]bool{
+	"crossplane": true, "resourceRefs": true, "resourceRef": true, "claimRef": true,
+	"compositionRef": true, "compositionRevisionRef": true, "compositionRevisionSelector": true,
+	"compositionSelector": true, "compositionUpdatePolicy": true, "writeConnectionSecretToRef": true,
+}
+
+// modernMachinery is that of composites with spec.crossplane, whose own schema
+// may hold a resourceRef of its author.
+var modernMachinery = map[string]bool{"crossplane": true}
+
+// Machinery returns the names of the spec fields that are machinery for a role:
+// none but of composites and Claims.
+func Machinery(role Role, modern bool) map[string]bool {
+	switch {
+	case role != RoleComposite && role != RoleClaim:
+		return nil
+	case modern:
+		return modernMachinery
+	default:
+		return machineryPaths
+	}
+}

@@ -1,0 +1,273 @@
+package parent
+
+import (
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Condition is what decisions need of a status condition.
+type Condition struct {
+	Status             metav1.ConditionStatus
+	Reason             string
+	ObservedGeneration int64
+	LastTransitionTime time.Time
+}
+
+// State of a parent, summed up from one version of the object.
+type State struct {
+	Ref
+	Role            Role
+	ResourceVersion string
+	Generation      int64
+	Created         time.Time
+	// DeletedAt is the deletionTimestamp, nil while it has none.
+	DeletedAt *time.Time
+	// Annotations of Kausality's domain and the composition resource name.
+	Annotations map[string]string
+	// Labels, for selectors; only Crossplane's.
+	Labels map[string]string
+
+	// ObservedGeneration of status or a True condition, Synced before Ready;
+	// valid where HasObserved.
+	ObservedGeneration int64
+	HasObserved        bool
+	// Converged: kstatus says Current, and XRs and MRs are Synced and Ready.
+	Converged bool
+	// ConvergedSince is the last transition of the deciding conditions; zero
+	// where they tell none.
+	ConvergedSince time.Time
+	// HasStatus: there is any status at all.
+	HasStatus bool
+
+	// Conditions by type, only Synced, Ready, Initialized, Kausality and those
+	// of asynchronous operations.
+	Conditions map[string]Condition
+	// Manager that writes status.observedGeneration or the deciding condition.
+	Manager string
+	// StatusManagers are all that write the status.
+	StatusManagers []string
+	// IntentTime is the newest managedFields time of a desired-state entry that
+	// is neither machinery nor by a manager that also writes the status;
+	// IntentManager wrote it. ScaleTime is that of a scale entry.
+	IntentTime, ScaleTime time.Time
+	IntentManager         string
+
+	// Children are the objects spec.resourceRefs (spec.crossplane.resourceRefs)
+	// or a Claim's spec.resourceRef name.
+	Children []Ref
+	// Parent of this object in turn; the zero Ref where it has none.
+	Parent Ref
+	// ManagementPolicies as stored; nil where the object has none.
+	ManagementPolicies []string
+	// DeletionPolicy of a legacy MR, and whether it is paused.
+	DeletionPolicy string
+	Paused         bool
+	// ClaimTarget: a Claim's spec.resourceRef name, to see that it names back.
+	ClaimTarget string
+	// CompositionRevision in use, for messages; empty where there is none.
+	CompositionRevision string
+}
+
+// Sum up an object. It never modifies o.
+func Sum(o *unstructured.Unstructured, role Role) *State {
+	s := &State{
+		Ref: RefOf(o), Role: role, ResourceVersion: o.GetResourceVersion(), Generation: o.GetGeneration(),
+		Created: o.GetCreationTimestamp().Time, Annotations: keep(o.GetAnnotations()), Labels: labels(o.GetLabels()),
+		Paused: o.GetAnnotations()["crossplane.io/paused"] == "true",
+	}
+	if t := o.GetDeletionTimestamp(); t != nil {
+		s.DeletedAt = &t.Time
+	}
+	if p, ok := Of(o, role); ok {
+		s.Parent = p
+	}
+	_, s.HasStatus = o.Object["status"]
+	s.conditions(o)
+	s.observe(o)
+	s.managers(o)
+	s.spec(o)
+	return s
+}
+
+func keep(in map[string]string) map[string]string {
+	var out map[string]string
+	for k, v := range in {
+		if v1alpha1.IsKausality(k) || k == v1alpha1.AnnotationKeyCompositionResourceName {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func labels(in map[string]string) map[string]string {
+	var out map[string]string
+	for k, v := range in {
+		if k == "crossplane.io/composite" || k == "crossplane.io/composition-name" {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// Deleting reports whether the object has a deletionTimestamp.
+func (s *State) Deleting() bool { return s.DeletedAt != nil }
+
+// Crossplane reports whether the object's status is Crossplane's: conditions
+// only, Synced and Ready.
+func (s *State) Crossplane() bool { return s.Role != RoleNone }
+
+// conditionTypes that are kept.
+var conditionTypes = map[string]bool{
+	"Synced": true, "Ready": true, "Initialized": true, "Kausality": true,
+	"LastAsyncOperation": true, "AsyncOperation": true,
+}
+
+func (s *State) conditions(o *unstructured.Unstructured) {
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions") //nolint:errcheck // A status of another shape has no conditions.
+	s.Conditions = map[string]Condition{}
+	for _, e := range list {
+		m, ok := e.(map[string]any)
+		if !ok {
+			continue
+		}
+		t, _ := m["type"].(string)
+		if !conditionTypes[t] {
+			continue
+		}
+		c := Condition{}
+		st, _ := m["status"].(string)
+		c.Status = metav1.ConditionStatus(st)
+		c.Reason, _ = m["reason"].(string)
+		c.ObservedGeneration = integer(m["observedGeneration"])
+		if ts, ok := m["lastTransitionTime"].(string); ok {
+			c.LastTransitionTime, _ = time.Parse(time.RFC3339, ts)
+		}
+		s.Conditions[t] = c
+	}
+}
+
+func integer(v any) int64 {
+	switch t := v.(type) {
+	case int64:
+		return t
+	case float64:
+		return int64(t)
+	}
+	return 0
+}
+
+// True reports whether a condition has status True.
+func (s *State) True(condition string) bool {
+	return s.Conditions[condition].Status == metav1.ConditionTrue
+}
+
+func (s *State) observe(o *unstructured.Unstructured) {
+	if v, found, err := unstructured.NestedFieldNoCopy(o.Object, "status", "observedGeneration"); err == nil && found && s.Role != RoleComposite {
+		s.ObservedGeneration, s.HasObserved = integer(v), true
+	}
+	for _, t := range []string{"Synced", "Ready"} {
+		if c := s.Conditions[t]; !s.HasObserved && c.Status == metav1.ConditionTrue && c.ObservedGeneration > 0 {
+			s.ObservedGeneration, s.HasObserved = c.ObservedGeneration, true
+		}
+	}
+	s.Converged = s.converged(o)
+	for _, t := range []string{"Synced", "Ready"} {
+		if c, ok := s.Conditions[t]; ok && c.LastTransitionTime.After(s.ConvergedSince) {
+			s.ConvergedSince = c.LastTransitionTime
+		}
+	}
+}
+
+func (s *State) converged(o *unstructured.Unstructured) bool {
+	if s.Crossplane() && (!s.True("Synced") || !s.True("Ready")) {
+		return false
+	}
+	r, err := status.Compute(o)
+	return err == nil && r.Status == status.CurrentStatus
+}
+
+func (s *State) spec(o *unstructured.Unstructured) {
+	spec, _ := o.Object["spec"].(map[string]any)
+	if spec == nil {
+		return
+	}
+	s.DeletionPolicy, _ = spec["deletionPolicy"].(string)
+	if list, ok := spec["managementPolicies"].([]any); ok {
+		s.ManagementPolicies = make([]string, 0, len(list))
+		for _, e := range list {
+			v, _ := e.(string)
+			s.ManagementPolicies = append(s.ManagementPolicies, v)
+		}
+	}
+	switch s.Role {
+	case RoleComposite:
+		s.composite(spec)
+	case RoleClaim:
+		ref, _ := spec["resourceRef"].(map[string]any)
+		s.ClaimTarget, _ = ref["name"].(string)
+		s.children([]any{ref}, "")
+	}
+}
+
+func (s *State) composite(spec map[string]any) {
+	from := spec
+	if x, ok := spec["crossplane"].(map[string]any); ok {
+		from = x
+	}
+	rev, _ := from["compositionRevisionRef"].(map[string]any)
+	s.CompositionRevision, _ = rev["name"].(string)
+	refs, _ := from["resourceRefs"].([]any)
+	s.children(refs, s.Namespace)
+}
+
+func (s *State) children(refs []any, namespace string) {
+	for _, e := range refs {
+		m, _ := e.(map[string]any)
+		apiVersion, _ := m["apiVersion"].(string)
+		kind, _ := m["kind"].(string)
+		name, _ := m["name"].(string)
+		if kind == "" || name == "" {
+			continue
+		}
+		ns, _ := m["namespace"].(string)
+		if ns == "" {
+			ns = namespace
+		}
+		s.Children = append(s.Children, Ref{GroupVersionKind: gvk(apiVersion, kind), Namespace: ns, Name: name})
+	}
+}
+
+// SettledGeneration as stored; -1 where it never settled.
+func (s *State) SettledGeneration() int64 {
+	v, err := strconv.ParseInt(s.Annotations[v1alpha1.AnnotationKeySettledGeneration], 10, 64)
+	if err != nil {
+		return -1
+	}
+	return v
+}
+
+// Phase of life (spec 3, Lifecycle). settled says whether it settled at least
+// once, stored or not.
+func (s *State) Phase(settled bool) v1alpha1.Phase {
+	switch {
+	case s.Deleting():
+		return v1alpha1.PhaseDeleting
+	case s.Annotations[v1alpha1.AnnotationKeyPhase] == string(v1alpha1.PhaseInitialized),
+		s.Annotations[v1alpha1.AnnotationKeyInitialized] == "true",
+		s.True("Initialized"), s.True("Ready"), settled && s.HasStatus:
+		return v1alpha1.PhaseInitialized
+	}
+	return v1alpha1.PhaseInitializing
+}

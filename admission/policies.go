@@ -1,0 +1,220 @@
+package admission
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// policies of an MR in a request: what its author wants, apart from the mask
+// that is stored, and the desired states with the author's value put back, so
+// that the mask is no change in anybody's eyes.
+type policies struct {
+	// stored and incoming values of spec.managementPolicies; nil for none.
+	stored, incoming []string
+	// author's value after the request.
+	author []string
+	// remembered: the stored object remembers an author's value.
+	remembered bool
+
+	oldDesired, newDesired map[string]any
+}
+
+const fieldManagementPolicies = "managementPolicies"
+
+func readPolicies(req *Request, kind Kind) policies {
+	p := policies{oldDesired: desired(req.OldObject), newDesired: desired(req.Object)}
+	if !kind.ManagementPolicies {
+		return p
+	}
+	var before []string
+	if req.OldObject != nil {
+		p.stored = policiesOf(req.OldObject)
+		before, p.remembered = mask.ParseAuthor(req.OldObject.GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies])
+		if !p.remembered {
+			before = p.stored
+		}
+		p.oldDesired = withPolicies(p.oldDesired, before)
+	}
+	if req.Object == nil {
+		p.author = before
+		return p
+	}
+	p.incoming = policiesOf(req.Object)
+	p.author = p.incoming
+	switch {
+	case req.OldObject != nil && p.remembered && slices.Equal(p.incoming, p.stored):
+		p.author = before
+	case req.OldObject == nil:
+		// A restored backup brings the author's value along with the mask.
+		if a, ok := mask.ParseAuthor(req.Object.GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies]); ok {
+			p.author = a
+		}
+	}
+	p.newDesired = withPolicies(p.newDesired, p.author)
+	return p
+}
+
+func desired(o *unstructured.Unstructured) map[string]any {
+	if o == nil {
+		return nil
+	}
+	return change.Desired(o.Object)
+}
+
+func policiesOf(o *unstructured.Unstructured) []string {
+	spec, _ := o.Object["spec"].(map[string]any)
+	list, ok := spec[fieldManagementPolicies].([]any)
+	if !ok {
+		return nil
+	}
+	out := make([]string, 0, len(list))
+	for _, e := range list {
+		s, _ := e.(string)
+		out = append(out, s)
+	}
+	return out
+}
+
+func withPolicies(desired map[string]any, policies []string) map[string]any {
+	spec, ok := desired["spec"].(map[string]any)
+	if !ok || policies == nil {
+		return desired
+	}
+	spec = maps.Clone(spec)
+	list := make([]any, 0, len(policies))
+	for _, p := range policies {
+		list = append(list, p)
+	}
+	spec[fieldManagementPolicies] = list
+	out := maps.Clone(desired)
+	out["spec"] = spec
+	return out
+}
+
+// gate puts the mask of an MR in the state that the admitted request calls for
+// (spec 8): closed stays closed and open stays open, an accepted change opens
+// it in its own write.
+func (ev *evaluation) gate() {
+	req, p := ev.req, ev.policies
+	if !ev.kind.ManagementPolicies {
+		return
+	}
+	if ev.mode != v1alpha1.ModeEnforce {
+		if req.OldObject == nil {
+			ev.setPolicies(p.author) // a restored backup, mask and all
+		}
+		return
+	}
+	if req.Object.GetDeletionTimestamp() != nil {
+		return // nothing of ours takes Delete from an MR that is being deleted
+	}
+	if !mask.Maskable(p.author) || !slices.Contains(mask.Expand(p.author), v1alpha1.VerbObserve) {
+		ev.unmask()
+		return
+	}
+	if req.OldObject != nil && !p.remembered && !ev.opens() {
+		return // masked for the first time by the gate controller, at its own pace
+	}
+	gate := mask.ParseGate(req.stored().GetAnnotations())
+	if req.OldObject == nil {
+		gate = v1alpha1.Gate{}
+	}
+	if next, ok := ev.transition(gate); ok {
+		gate, ev.d.Gate = next, &next
+	}
+	ev.mask(gate)
+}
+
+// unmask where the author's value leaves nothing to take away.
+func (ev *evaluation) unmask() {
+	if ev.policies.remembered {
+		ev.set1(v1alpha1.AnnotationKeyManagementPolicies, nil)
+		ev.set1(v1alpha1.AnnotationKeyGate, nil)
+	}
+	ev.setPolicies(ev.policies.author)
+}
+
+func (ev *evaluation) mask(gate v1alpha1.Gate) {
+	author := mask.FormatAuthor(ev.policies.author)
+	ev.set1(v1alpha1.AnnotationKeyManagementPolicies, &author)
+	if ev.d.Gate != nil {
+		text := mask.FormatGate(gate)
+		ev.set1(v1alpha1.AnnotationKeyGate, &text)
+	}
+	ev.setPolicies(Masked(ev.policies.author, gate, ev.Options.CloseTo, ev.kind))
+}
+
+// Masked is the value of spec.managementPolicies under a gate.
+func Masked(author []string, gate v1alpha1.Gate, closeTo []v1alpha1.Verb, kind Kind) []string {
+	if gate.State != v1alpha1.GateOpen {
+		return mask.Policies(author, closeTo, kind.Runtime)
+	}
+	return mask.Policies(author, gate.Verbs, kind.Runtime)
+}
+
+func (ev *evaluation) setPolicies(value []string) {
+	if value != nil && !slices.Equal(value, ev.policies.incoming) {
+		ev.d.ManagementPolicies = value
+	}
+}
+
+// opens reports whether the admitted change may go on to the external resource:
+// somebody asked for it or approved it, and it is about the resource.
+func (ev *evaluation) opens() bool {
+	switch {
+	case ev.req.Operation == Create:
+		return true
+	case ev.d.Class == ClassSelf, ev.d.Reason == ReasonNoChange, ev.d.Reason == ReasonBeingDeleted:
+		return false
+	case ev.d.Class == ClassDrift && ev.d.Resolution != ResolutionApproved:
+		return false
+	}
+	return slices.ContainsFunc(ev.changes, func(c change.Change) bool {
+		return !change.Under(c.Path, "spec."+fieldManagementPolicies) && !change.Under(c.Path, "spec.deletionPolicy")
+	})
+}
+
+// transition of the gate by the admitted request; ok is false where it stays.
+func (ev *evaluation) transition(gate v1alpha1.Gate) (v1alpha1.Gate, bool) {
+	if !ev.opens() {
+		return gate, false
+	}
+	next := v1alpha1.Gate{State: v1alpha1.GateOpen, At: approvalStamp(ev.req.Time), Generation: ev.nextGeneration()}
+	if ev.req.Operation == Create {
+		next.Verbs = []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate, v1alpha1.VerbLateInitialize}
+		next.Reason = "Created"
+		return next, true
+	}
+	next.Reason, next.Verbs, next.Paths = "Changed", []v1alpha1.Verb{v1alpha1.VerbUpdate}, change.Paths(ev.changes)
+	if gate.State == v1alpha1.GateOpen {
+		next.Verbs = union(gate.Verbs, next.Verbs)
+		next.Claim, next.Digest = gate.Claim, gate.Digest
+		if len(gate.Paths) > 0 {
+			next.Paths = union(gate.Paths, next.Paths)
+		}
+		return next, true
+	}
+	if pending := external.Outside(external.Difference(ev.req.OldObject.Object), next.Paths); len(pending) > 0 && !ev.Options.CarryPendingDrift {
+		ev.warn("the external resource already differs (" + change.Summary(pending, 5) +
+			"); the gate stays closed until that difference is approved, see kubectl get drifts")
+		return v1alpha1.Gate{State: v1alpha1.GateClosed, At: next.At, Generation: next.Generation, Reason: "ExternalDriftPending"}, true
+	}
+	return next, true
+}
+
+func union[T comparable](a, b []T) []T {
+	out := slices.Clone(a)
+	for _, v := range b {
+		if !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}

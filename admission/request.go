@@ -1,0 +1,82 @@
+package admission
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+)
+
+// Operation of a request.
+type Operation string
+
+// The operations that are decided.
+const (
+	Create Operation = "CREATE"
+	Update Operation = "UPDATE"
+	Delete Operation = "DELETE"
+)
+
+// SubresourceScale is the one subresource whose writes are intents.
+const SubresourceScale = "scale"
+
+// Actor says what an adapter knows of who asks beyond the user's name.
+type Actor string
+
+const (
+	// ActorUnknown leaves it to the rules of spec 4.
+	ActorUnknown Actor = ""
+	// ActorParentController is certain to be the parent's controller: the
+	// composition function is part of it.
+	ActorParentController Actor = "ParentController"
+)
+
+// Request to decide. Nothing in it is modified.
+type Request struct {
+	Operation   Operation
+	Kind        schema.GroupVersionKind
+	Subresource string
+	Namespace   string
+	// Name is empty on a CREATE with generateName.
+	Name string
+	// Object after the write; nil on DELETE.
+	Object *unstructured.Unstructured
+	// OldObject before the write; nil on CREATE.
+	OldObject    *unstructured.Unstructured
+	User         subject.User
+	FieldManager string
+	DryRun       bool
+	Actor        Actor
+	// Time of the request; stands in hops.
+	Time time.Time
+}
+
+// current is the object the request leaves, or leaves nothing of.
+func (r *Request) current() *unstructured.Unstructured {
+	if r.Object != nil {
+		return r.Object
+	}
+	return r.OldObject
+}
+
+// stored is the object as it stands: what one request cannot rewrite to get
+// around a decision about itself. The new one on CREATE.
+func (r *Request) stored() *unstructured.Unstructured {
+	if r.OldObject != nil {
+		return r.OldObject
+	}
+	return r.Object
+}
+
+// ref of the object.
+func (r *Request) ref() parent.Ref {
+	ref := parent.RefOf(r.current())
+	ref.GroupVersionKind, ref.Namespace = r.Kind, r.Namespace
+	if r.Name != "" {
+		ref.Name = r.Name
+	}
+	return ref
+}

@@ -1,0 +1,131 @@
+package subject
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"math/big"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// User who makes a request, as Kubernetes authenticated them.
+type User struct {
+	Name   string
+	UID    string
+	Groups []string
+	Extra  map[string][]string
+}
+
+const hashLength = 5
+
+// Hash is the user hash of spec 2: the first 5 characters of the base36 of the
+// SHA-256 of the user name, or of the UID where there is no name. A user with
+// neither has the hash "".
+func (u User) Hash() string {
+	id := u.Name
+	if id == "" {
+		id = u.UID
+	}
+	if id == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(id))
+	text := new(big.Int).SetBytes(sum[:]).Text(36)
+	for len(text) < hashLength {
+		text = "0" + text
+	}
+	return text[:hashLength]
+}
+
+// IsMachine reports whether the user is a ServiceAccount or another system:
+// user. system:admin and the like count: they are nobody's desk.
+func (u User) IsMachine() bool { return strings.HasPrefix(u.Name, "system:") }
+
+// IsGarbageCollection reports whether the user is the garbage collector or the
+// namespace controller, whose deletions follow from somebody else's.
+func (u User) IsGarbageCollection() bool {
+	switch u.Name {
+	case "system:serviceaccount:kube-system:generic-garbage-collector",
+		"system:serviceaccount:kube-system:namespace-controller":
+		return true
+	}
+	return false
+}
+
+// Hashes is the value of an updaters or controllers annotation.
+type Hashes []string
+
+// ParseHashes reads a comma-separated list. It never fails: what is not a hash
+// never equals one.
+func ParseHashes(value string) Hashes {
+	var out Hashes
+	for h := range strings.SplitSeq(value, ",") {
+		if h = strings.TrimSpace(h); h != "" {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// String is the annotation's value.
+func (h Hashes) String() string { return strings.Join(h, ",") }
+
+// Has reports whether a hash is in the list.
+func (h Hashes) Has(hash string) bool { return hash != "" && slices.Contains(h, hash) }
+
+// With returns the list with a hash added as its newest. A hash that is in the
+// list already leaves it as it is: the order then does not depend on who wrote
+// last, and two controllers that take turns do not change the object for ever.
+// The oldest hashes beyond v1alpha1.MaxHashes are pushed out, those in spare
+// last.
+func (h Hashes) With(hash string, spare Hashes) Hashes {
+	if hash == "" || h.Has(hash) {
+		return h
+	}
+	out := append(slices.Clone(h), hash)
+	for len(out) > v1alpha1.MaxHashes {
+		victim := 0
+		for i, old := range out[:len(out)-1] {
+			if !spare.Has(old) {
+				victim = i
+				break
+			}
+		}
+		out = slices.Delete(out, victim, victim+1)
+	}
+	return out
+}
+
+// Crossplane's field managers (v2.3.3, internal/controller/apiextensions).
+const (
+	composedPrefix   = "apiextensions.crossplane.io/composed/"
+	managerComposite = "apiextensions.crossplane.io/composite"
+	managerClaim     = "apiextensions.crossplane.io/claim"
+	managerBinary    = "crossplane"
+)
+
+// IsComposedApply reports whether a field manager is one under which
+// Crossplane applies composed resources, of whatever composite.
+func IsComposedApply(manager string) bool { return strings.HasPrefix(manager, composedPrefix) }
+
+// IsClaimSync reports whether a field manager is the one under which
+// Crossplane syncs a Claim to its composite.
+func IsClaimSync(manager string) bool { return manager == managerClaim }
+
+// IsCrossplaneMachinery reports whether a field manager is one under which
+// Crossplane writes the machinery fields of a composite.
+func IsCrossplaneMachinery(manager string) bool {
+	return manager == managerComposite || manager == managerBinary
+}
+
+// ComposedManager is the field manager under which Crossplane applies the
+// composed resources of the composite with that name and kind (v2.3.3,
+// ComposedFieldOwnerName; facts 10).
+func ComposedManager(name string, kind schema.GroupKind) string {
+	sum := sha256.Sum256([]byte(name + kind.String()))
+	return composedPrefix + hex.EncodeToString(sum[:])
+}

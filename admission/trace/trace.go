@@ -1,0 +1,158 @@
+package trace
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Trace of an object: origin first, the object's own hop last.
+type Trace []v1alpha1.Hop
+
+// Parse a trace annotation; "" is the empty trace.
+func Parse(value string) (Trace, error) {
+	if value == "" {
+		return nil, nil
+	}
+	var t Trace
+	if err := yaml.Unmarshal([]byte(value), &t); err != nil {
+		return nil, fmt.Errorf("cannot parse trace: %s", strings.Join(strings.Fields(err.Error()), " "))
+	}
+	return t, nil
+}
+
+// Of returns the stored trace of annotations; what does not parse counts as no
+// trace, since only we write it.
+func Of(annotations map[string]string) Trace {
+	t, err := Parse(annotations[v1alpha1.AnnotationKeyTrace])
+	if err != nil {
+		return nil
+	}
+	return t
+}
+
+// String is the annotation's value: single-line JSON.
+func (t Trace) String() string {
+	raw, err := json.Marshal(t)
+	if err != nil {
+		return "[]"
+	}
+	return string(raw)
+}
+
+// Own hop of the carrier, nil where there is none.
+func (t Trace) Own() *v1alpha1.Hop {
+	if len(t) == 0 {
+		return nil
+	}
+	return &t[len(t)-1]
+}
+
+// Origin hop, nil where there is none.
+func (t Trace) Origin() *v1alpha1.Hop {
+	if len(t) == 0 {
+		return nil
+	}
+	return &t[0]
+}
+
+// Labels of an object's own hop, from its trace-* annotations; nil for none.
+func Labels(annotations map[string]string) map[string]string {
+	var out map[string]string
+	for k, v := range annotations {
+		if name, ok := strings.CutPrefix(k, v1alpha1.AnnotationKeyTraceLabelPrefix); ok && name != "" {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[name] = v
+		}
+	}
+	return out
+}
+
+// Hop for a write to the object that ref names.
+func Hop(ref parent.Ref, generation int64, user string, at time.Time) v1alpha1.Hop {
+	apiVersion, kind := ref.ToAPIVersionAndKind()
+	return v1alpha1.Hop{
+		APIVersion: apiVersion, Kind: kind, Name: ref.Name, Generation: generation,
+		User: user, Timestamp: metav1.NewTime(at.UTC().Truncate(time.Second)),
+	}
+}
+
+// Extend the trace of a parent by a hop of its child: the namespaces of the
+// parent's hops are given where they differ from the child's.
+func Extend(of Trace, from parent.Ref, hop v1alpha1.Hop, carrierNamespace string) Trace {
+	out := make(Trace, 0, len(of)+1)
+	for _, h := range of {
+		out = append(out, rebase(h, from.Namespace, carrierNamespace))
+	}
+	return append(out, hop)
+}
+
+// rebase a hop from a carrier in one namespace to a carrier in another. Within
+// one namespace it stays as it is.
+func rebase(h v1alpha1.Hop, from, to string) v1alpha1.Hop {
+	at := h.Namespace
+	if at == "" && !h.ClusterScoped {
+		at = from
+	}
+	h.Namespace, h.ClusterScoped = "", false
+	switch {
+	case at == to:
+	case at == "":
+		h.ClusterScoped = true
+	default:
+		h.Namespace = at
+	}
+	return h
+}
+
+// awayTolerance is how much later than its hop a write may show in
+// managedFields: the time is taken to whole seconds, and other webhooks may
+// stand between ours and the store. It errs towards taking a change for drift,
+// which an approval heals.
+const awayTolerance = 5 * time.Second
+
+// Intent of an object: the hop of its last intent. An object that was never
+// traced, and one whose desired state people changed while we were away, gets
+// an unattributed hop at its current generation (spec 1, "intent generation").
+// recorded is false where the hop does not stand in the object's own trace yet.
+func Intent(s *parent.State) (hop v1alpha1.Hop, recorded bool) {
+	own := Of(s.Annotations).Own()
+	if own == nil {
+		return unattributed(s, s.Created), false
+	}
+	if s.Generation == 0 || s.Generation > own.Generation {
+		after := own.Timestamp.Add(awayTolerance)
+		if s.ScaleTime.After(after) {
+			return unattributed(s, s.ScaleTime), false
+		}
+		if s.IntentTime.After(after) {
+			return unattributed(s, s.IntentTime), false
+		}
+	}
+	return *own, true
+}
+
+func unattributed(s *parent.State, at time.Time) v1alpha1.Hop {
+	h := Hop(s.Ref, s.Generation, "", at)
+	h.Unattributed = true
+	return h
+}
+
+// Current trace of an object: the stored one, or an unattributed hop where
+// Intent finds that to be the truth.
+func Current(s *parent.State) Trace {
+	hop, recorded := Intent(s)
+	if recorded {
+		return Of(s.Annotations)
+	}
+	return Trace{hop}
+}

@@ -1,0 +1,102 @@
+package admission
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// ErrNotFound is returned (wrapped or not) by World.Parent for an object that
+// does not exist, or that exists with another UID than the reference names.
+var ErrNotFound = errors.New("not found")
+
+// Kind is what decisions need to know of a kind.
+type Kind struct {
+	// Role in Crossplane, by the CRD.
+	Role parent.Role
+	// ManagementPolicies: the schema has spec.managementPolicies.
+	ManagementPolicies bool
+	// Runtime says which sets of managementPolicies the provider accepts.
+	Runtime mask.Runtime
+	// Resource is the plural with group for commands, as in
+	// xdatabases.example.org; may be empty where it is not known.
+	Resource string
+}
+
+// World is what Evaluate reads. Implementations are safe for concurrent use.
+type World interface {
+	// Kind of objects. An unknown kind is the zero Kind.
+	Kind(gvk schema.GroupVersionKind) Kind
+
+	// Parent returns the state of an object; live reads past every cache.
+	// ErrNotFound where it does not exist. The State is not modified.
+	Parent(ctx context.Context, ref parent.Ref, live bool) (*parent.State, error)
+
+	// Settled returns the highest intent generation at which the object is
+	// known to have settled by means other than its annotation; -1 for never.
+	Settled(ref parent.Ref) int64
+
+	// StatusWriter reports whether a user with that hash was seen writing the
+	// status of an object lately, before its controllers annotation shows it.
+	StatusWriter(ref parent.Ref, hash string) bool
+
+	// NamespaceMode returns the mode annotation of a Namespace; "" where it has
+	// none or does not exist.
+	NamespaceMode(ctx context.Context, namespace string) (v1alpha1.Mode, error)
+
+	// Managed returns the MRs below an XR or Claim, read live.
+	Managed(ctx context.Context, root *parent.State) ([]*parent.State, error)
+
+	// Component reports whether a request is by one of our own components.
+	Component(user subject.User, fieldManager string) bool
+}
+
+// Options of an Evaluator. The zero value of each is its default.
+type Options struct {
+	// DefaultMode is v1alpha1.ModeLog where empty.
+	DefaultMode v1alpha1.Mode
+	// Identify says how the parent's controller is identified.
+	Identify Identify
+	// ExpectUntil says how long changes are expected after an intent.
+	ExpectUntil ExpectUntil
+	// ComposedRefusalCode is the HTTP code of refusals to Crossplane's own
+	// apply of composed resources; 422 where 0 (facts 8).
+	ComposedRefusalCode int32
+	// ControllerUsers are further users that may be an object's own controller.
+	ControllerUsers func(name string) bool
+	// CloseTo are the verbs of a closed gate beside Observe: none, or
+	// LateInitialize.
+	CloseTo []v1alpha1.Verb
+	// CarryPendingDrift opens the gate although the external resource differs
+	// outside of the accepted change.
+	CarryPendingDrift bool
+}
+
+// Identify is the value of --identify-controller.
+type Identify string
+
+const (
+	// IdentifyAuto applies all rules of spec 4 in their order.
+	IdentifyAuto Identify = "auto"
+	// IdentifyUserHash applies those of seed 002 alone.
+	IdentifyUserHash Identify = "user-hash"
+	// IdentifyFieldManager applies those of seed 000 alone.
+	IdentifyFieldManager Identify = "field-manager"
+)
+
+// ExpectUntil is the value of --expect-until.
+type ExpectUntil string
+
+const (
+	// ExpectUntilConverged ends with the latch of spec 3.
+	ExpectUntilConverged ExpectUntil = "converged"
+	// ExpectUntilObserved ends when the controller observed the generation, the
+	// literal rule of the seeds.
+	ExpectUntilObserved ExpectUntil = "observed"
+)

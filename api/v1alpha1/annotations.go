@@ -1,0 +1,146 @@
+package v1alpha1
+
+import "strings"
+
+// AnnotationPrefix is common to every annotation Kausality reads or writes.
+const AnnotationPrefix = Group + "/"
+
+// System annotations: written by Kausality alone. Everybody else's writes to
+// them are undone in the same request.
+const (
+	// AnnotationKeyTrace holds a JSON array of Hop, origin first, the carrier's
+	// own hop last.
+	AnnotationKeyTrace = AnnotationPrefix + "trace"
+
+	// AnnotationKeyAllowances holds a JSON array of allowances.
+	AnnotationKeyAllowances = AnnotationPrefix + "allowances"
+
+	// AnnotationKeyUpdaters holds comma-separated user hashes of those who
+	// changed the desired state of a child, newest last, at most MaxHashes.
+	AnnotationKeyUpdaters = AnnotationPrefix + "updaters"
+
+	// AnnotationKeyControllers holds comma-separated user hashes of those who
+	// wrote the status of a parent, newest last, at most MaxHashes.
+	AnnotationKeyControllers = AnnotationPrefix + "controllers"
+
+	// AnnotationKeyPhase holds a Phase. It is never downgraded.
+	AnnotationKeyPhase = AnnotationPrefix + "phase"
+
+	// AnnotationKeyInitialized is the legacy form of AnnotationKeyPhase; "true"
+	// is read as PhaseInitialized.
+	AnnotationKeyInitialized = AnnotationPrefix + "initialized"
+
+	// AnnotationKeySettledGeneration holds the highest intent generation, in
+	// decimal, at which the object settled. It is never lowered.
+	AnnotationKeySettledGeneration = AnnotationPrefix + "settled-generation"
+
+	// AnnotationKeyFingerprint holds a short hash of the controller build that
+	// last changed the object.
+	AnnotationKeyFingerprint = AnnotationPrefix + "fingerprint"
+
+	// AnnotationKeyLegacyFingerprint is the legacy name of
+	// AnnotationKeyFingerprint.
+	AnnotationKeyLegacyFingerprint = AnnotationPrefix + "controller-ua-hash"
+
+	// AnnotationKeyLastUpgrade names the UpgradeAllowance last used.
+	AnnotationKeyLastUpgrade = AnnotationPrefix + "last-upgrade"
+
+	// AnnotationKeyClaims holds a JSON array of Claim: the uses of approvals.
+	AnnotationKeyClaims = AnnotationPrefix + "claims"
+
+	// AnnotationKeyManagementPolicies holds the author's own
+	// spec.managementPolicies of a managed resource as a JSON array, verbatim,
+	// while the gate masks it.
+	AnnotationKeyManagementPolicies = AnnotationPrefix + "management-policies"
+
+	// AnnotationKeyGate holds the Gate of a managed resource: the last
+	// transition of its mask.
+	AnnotationKeyGate = AnnotationPrefix + "gate"
+
+	// AnnotationKeyDerivedFrom names the ResourceGraphDefinition an
+	// AllowancePolicy was derived from.
+	AnnotationKeyDerivedFrom = AnnotationPrefix + "derived-from"
+)
+
+// User annotations: free for people and GitOps to write at any time. The
+// object's own controller and its parent's controller cannot change them.
+const (
+	// AnnotationKeyApprovals holds an array of Approval.
+	AnnotationKeyApprovals = AnnotationPrefix + "approvals"
+
+	// AnnotationKeyRejections holds an array of Rejection.
+	AnnotationKeyRejections = AnnotationPrefix + "rejections"
+
+	// AnnotationKeyApprovePrefix followed by a difference id holds an
+	// ApprovalMode and approves exactly that difference.
+	AnnotationKeyApprovePrefix = AnnotationPrefix + "approve-"
+
+	// AnnotationKeyFreeze holds a Freeze, or the legacy "true" or "false".
+	AnnotationKeyFreeze = AnnotationPrefix + "freeze"
+
+	// AnnotationKeySnooze holds a Snooze, or the legacy RFC 3339 time.
+	AnnotationKeySnooze = AnnotationPrefix + "snooze"
+
+	// AnnotationKeyLegacySnooze is the legacy name of AnnotationKeySnooze.
+	AnnotationKeyLegacySnooze = AnnotationPrefix + "snooze-until"
+
+	// AnnotationKeyMode holds a Mode, on an object or a Namespace.
+	AnnotationKeyMode = AnnotationPrefix + "mode"
+
+	// AnnotationKeyDeletion on a managed resource holds DeletionOrphan where
+	// deleting it may leave its external resource behind.
+	AnnotationKeyDeletion = AnnotationPrefix + "deletion"
+
+	// AnnotationKeyTraceLabelPrefix followed by a name holds a label of the
+	// object's own hop.
+	AnnotationKeyTraceLabelPrefix = AnnotationPrefix + "trace-"
+)
+
+// AnnotationKeyCompositionResourceName is Crossplane's annotation that names a
+// composed resource within its Composition.
+const AnnotationKeyCompositionResourceName = "crossplane.io/composition-resource-name"
+
+// DeletionOrphan is the value of AnnotationKeyDeletion that asks for orphaning.
+const DeletionOrphan = "orphan"
+
+// MaxHashes is how many user hashes updaters and controllers keep.
+const MaxHashes = 5
+
+// MaxAnnotationBytes is how large the trace and the allowances of one object
+// may be together, in bytes (spec 2, Size).
+const MaxAnnotationBytes = 32 * 1024
+
+var userKeys = map[string]bool{
+	AnnotationKeyApprovals:    true,
+	AnnotationKeyRejections:   true,
+	AnnotationKeyFreeze:       true,
+	AnnotationKeySnooze:       true,
+	AnnotationKeyLegacySnooze: true,
+	AnnotationKeyMode:         true,
+	AnnotationKeyDeletion:     true,
+}
+
+// IsKausality reports whether an annotation key is in Kausality's domain.
+func IsKausality(key string) bool { return strings.HasPrefix(key, AnnotationPrefix) }
+
+// IsUser reports whether an annotation key belongs to people: everything in
+// Kausality's domain that is not known to be a user annotation is a system one,
+// so that a key of a newer version is protected by an older one.
+func IsUser(key string) bool {
+	return userKeys[key] || IsApprove(key) || strings.HasPrefix(key, AnnotationKeyTraceLabelPrefix)
+}
+
+// IsSystem reports whether an annotation key is written by Kausality alone.
+func IsSystem(key string) bool { return IsKausality(key) && !IsUser(key) }
+
+// IsApprove reports whether an annotation key is AnnotationKeyApprovePrefix
+// with a difference id.
+func IsApprove(key string) bool {
+	return strings.HasPrefix(key, AnnotationKeyApprovePrefix) && len(key) > len(AnnotationKeyApprovePrefix)
+}
+
+// NeedsApproverVerb reports whether writing an annotation is a decision about
+// the work of controllers, for which approver RBAC asks the verb "approve".
+func NeedsApproverVerb(key string) bool {
+	return IsUser(key) && !strings.HasPrefix(key, AnnotationKeyTraceLabelPrefix)
+}

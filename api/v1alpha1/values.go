@@ -1,0 +1,233 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Mode says what happens to drift that nobody approved.
+type Mode string
+
+const (
+	// ModeLog lets drift pass with a warning and a report.
+	ModeLog Mode = "log"
+	// ModeEnforce refuses drift.
+	ModeEnforce Mode = "enforce"
+)
+
+// Phase of a parent's life.
+type Phase string
+
+const (
+	// PhaseInitializing is before the parent settled for the first time.
+	PhaseInitializing Phase = "initializing"
+	// PhaseInitialized is after it. It is a high-water mark.
+	PhaseInitialized Phase = "initialized"
+	// PhaseDeleting is derived from the deletionTimestamp and never stored.
+	PhaseDeleting Phase = "deleting"
+)
+
+// ApprovalMode says how long an approval holds.
+type ApprovalMode string
+
+const (
+	// ApprovalOnce is used exactly once, then removed.
+	ApprovalOnce ApprovalMode = "once"
+	// ApprovalGeneration holds until the next intent on the parent.
+	ApprovalGeneration ApprovalMode = "generation"
+	// ApprovalAlways holds until somebody removes it.
+	ApprovalAlways ApprovalMode = "always"
+)
+
+// Relation of an approval or report to its child.
+type Relation string
+
+const (
+	// RelationControllerChild is a change of a Kubernetes object; the default.
+	RelationControllerChild Relation = "ControllerChild"
+	// RelationExternal is a change of what a managed resource stands for.
+	RelationExternal Relation = "External"
+)
+
+// Verb of an external change, as in spec.managementPolicies.
+type Verb string
+
+// The verbs of Crossplane's managementPolicies.
+const (
+	VerbObserve        Verb = "Observe"
+	VerbCreate         Verb = "Create"
+	VerbUpdate         Verb = "Update"
+	VerbDelete         Verb = "Delete"
+	VerbLateInitialize Verb = "LateInitialize"
+	VerbAll            Verb = "*"
+)
+
+// Hop is one step of a trace: an intent on one object (spec 7).
+type Hop struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Name is empty where generateName left it open at admission.
+	Name string `json:"name,omitempty"`
+	// Namespace where it differs from the carrier's.
+	Namespace string `json:"namespace,omitempty"`
+	// ClusterScoped is true for a cluster-scoped object on a namespaced carrier.
+	ClusterScoped bool `json:"clusterScoped,omitempty"`
+	// Generation of the object after the write; absent for kinds without one.
+	Generation int64 `json:"generation,omitempty"`
+	// User who made the change; empty where unknown.
+	User string `json:"user"`
+	// Timestamp of admission, RFC 3339 UTC, whole seconds.
+	Timestamp metav1.Time `json:"timestamp"`
+	// Labels from the object's own trace-* annotations.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Unattributed is true where the intent was made while nobody watched.
+	Unattributed bool `json:"unattributed,omitempty"`
+	// Approval that let an approved drift through.
+	Approval *HopApproval `json:"approval,omitempty"`
+	// Settled is set by the composition function on the composite's hop where
+	// no webhook keeps settled-generation: the composite settled at this hop.
+	Settled bool `json:"settled,omitempty"`
+}
+
+// HopApproval names the approval behind an approved drift.
+type HopApproval struct {
+	// Claim is the id of the use in the parent's claims; empty for modes other
+	// than once.
+	Claim string `json:"claim,omitempty"`
+	// Content is the content hash of the approval.
+	Content string `json:"content,omitempty"`
+	// Mode of the approval.
+	Mode ApprovalMode `json:"mode,omitempty"`
+	// Digest is the id of the difference that was let through.
+	Digest string `json:"digest,omitempty"`
+}
+
+// Approval is an entry of the approvals annotation.
+type Approval struct {
+	// APIVersion, Kind and Name of the child; each may be "*".
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	Name       string `json:"name,omitempty"`
+	// Resource is the composition resource name, instead of Name.
+	Resource string `json:"resource,omitempty"`
+	// Generation of the parent for which modes once and generation hold; 0
+	// takes the parent's current one when the approval is admitted.
+	Generation int64 `json:"generation,omitempty"`
+	// Mode is ApprovalOnce where empty.
+	Mode ApprovalMode `json:"mode,omitempty"`
+	// Relation is RelationControllerChild where empty.
+	Relation Relation `json:"relation,omitempty"`
+	// Verbs approved, for RelationExternal; empty means Update.
+	Verbs []Verb `json:"verbs,omitempty"`
+	// Digest restricts the approval to the difference with that id.
+	Digest string `json:"digest,omitempty"`
+}
+
+// Rejection is an entry of the rejections annotation.
+type Rejection struct {
+	// APIVersion, Kind and Name of the child; each may be "*".
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	Name       string `json:"name,omitempty"`
+	// Resource is the composition resource name, instead of Name.
+	Resource string `json:"resource,omitempty"`
+	// Generation of the parent the rejection is about; 0 means always.
+	Generation int64 `json:"generation,omitempty"`
+	// Reason for people; required.
+	Reason string `json:"reason"`
+}
+
+// Freeze is the value of the freeze annotation.
+type Freeze struct {
+	User    string       `json:"user,omitempty"`
+	Message string       `json:"message,omitempty"`
+	At      *metav1.Time `json:"at,omitempty"`
+}
+
+// Snooze is the value of the snooze annotation.
+type Snooze struct {
+	// Expiry, RFC 3339.
+	Expiry  metav1.Time `json:"expiry"`
+	User    string      `json:"user,omitempty"`
+	Message string      `json:"message,omitempty"`
+}
+
+// ClaimState says how far the use of an approval has come.
+type ClaimState string
+
+const (
+	// ClaimOpen: admitted, not used yet.
+	ClaimOpen ClaimState = "open"
+	// ClaimPending: claimed before the change was let through; whether it
+	// landed is not yet known.
+	ClaimPending ClaimState = "pending"
+	// ClaimUsed: the change landed, or it cannot be shown that it did not.
+	ClaimUsed ClaimState = "used"
+	// ClaimPruned: the approval went stale; kept so that the same entry written
+	// again by GitOps is no new approval.
+	ClaimPruned ClaimState = "pruned"
+)
+
+// Claim is an entry of the claims annotation: what became of one approval of
+// mode once or generation (spec 5, Approvals). The approval itself belongs to
+// people and is not rewritten; everything we need to remember stands here.
+type Claim struct {
+	// Content hash of the approval.
+	Content string     `json:"content"`
+	State   ClaimState `json:"state"`
+	// Generation of the parent the approval was admitted for.
+	Generation int64 `json:"generation,omitempty"`
+	// At is when the state was entered, RFC 3339 UTC, whole seconds.
+	At metav1.Time `json:"at"`
+
+	// ID of the use; stands in the child's hop as approval.claim.
+	ID string `json:"id,omitempty"`
+	// Child the approval was used for.
+	Child *ClaimChild `json:"child,omitempty"`
+	// Digest is the id of the difference.
+	Digest string `json:"digest,omitempty"`
+	// User hash of the requester.
+	User string `json:"user,omitempty"`
+}
+
+// ClaimChild is the child of a claim as it was before the change.
+type ClaimChild struct {
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	Namespace  string    `json:"namespace,omitempty"`
+	Name       string    `json:"name,omitempty"`
+	UID        types.UID `json:"uid,omitempty"`
+	// Version is the generation, or the resourceVersion for kinds without one;
+	// empty on CREATE.
+	Version string `json:"version,omitempty"`
+}
+
+// GateState of a managed resource.
+type GateState string
+
+const (
+	// GateOpen lets the provider do what Verbs say.
+	GateOpen GateState = "open"
+	// GateClosed lets the provider only look.
+	GateClosed GateState = "closed"
+)
+
+// Gate is the value of the gate annotation: the last transition of a managed
+// resource's mask, written in the same request as the mask itself.
+type Gate struct {
+	State GateState `json:"state"`
+	// Verbs that are (or, closed, were) let through.
+	Verbs []Verb `json:"verbs,omitempty"`
+	// Generation of the managed resource that the transition brought about.
+	Generation int64 `json:"generation,omitempty"`
+	// At is when it was opened, RFC 3339 UTC; the deadline counts from here.
+	At metav1.Time `json:"at"`
+	// Claim on the parent by whose approval it was opened.
+	Claim string `json:"claim,omitempty"`
+	// Digest is the id of the external difference that was approved.
+	Digest string `json:"digest,omitempty"`
+	// Paths of spec.forProvider that were allowed; empty means all.
+	Paths []string `json:"paths,omitempty"`
+	// Reason of the transition, for people.
+	Reason string `json:"reason,omitempty"`
+}

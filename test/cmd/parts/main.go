@@ -1,0 +1,84 @@
+// Command parts builds the programs that the tests and the demo run, if they are not there yet, and
+// prints their paths, one per line, in the order in which they were asked for.
+//
+//	go run ./cmd/parts [--bin DIR] NAME…
+//	go run ./cmd/parts --list
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+
+		stop()
+		os.Exit(1)
+	}
+}
+
+// run does what the arguments say. Paths go to out, progress and usage to progress.
+func run(ctx context.Context, args []string, out, progress io.Writer) error {
+	fs := flag.NewFlagSet("parts", flag.ContinueOnError)
+	fs.SetOutput(progress)
+	bin := fs.String("bin", "", "directory for the programs (default: bin in the repository)")
+	list := fs.Bool("list", false, "list the parts, their versions and whether they are built")
+
+	switch err := fs.Parse(args); {
+	case err == flag.ErrHelp: //nolint:errorlint // Parse returns it as it is.
+		return nil
+	case err != nil:
+		return err
+	case *list:
+		return printList(out, *bin)
+	case fs.NArg() == 0:
+		return fmt.Errorf("cannot build nothing: name a part; --list shows them")
+	}
+
+	paths, err := parts.Ensure(ctx, progress, *bin, fs.Args()...)
+	if err != nil {
+		return err
+	}
+
+	for _, name := range fs.Args() {
+		_, _ = fmt.Fprintln(out, paths[name])
+	}
+
+	return nil
+}
+
+// printList prints one line for each part: name, version, built or missing.
+func printList(out io.Writer, bin string) error {
+	for _, p := range parts.All() {
+		version, err := p.Version()
+		if err != nil {
+			return err
+		}
+
+		missing, err := parts.Missing(bin, p.Name)
+		if err != nil {
+			return err
+		}
+
+		state := "built"
+		if len(missing) > 0 {
+			state = fmt.Sprintf("missing (about %s with a cold cache)", p.Cold)
+		}
+
+		_, _ = fmt.Fprintf(out, "%-24s %-9s %s\n", p.Name, version, state)
+	}
+
+	return nil
+}

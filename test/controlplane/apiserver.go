@@ -1,0 +1,80 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+)
+
+// issuer of ServiceAccount tokens.
+const issuer = "https://kubernetes.default.svc"
+
+// bootAPIServer boots kube-apiserver with its default admission plugins and RBAC.
+func (c *ControlPlane) bootAPIServer(ctx context.Context) error {
+	if err := c.boot(ctx, program{
+		name: parts.KubeAPIServer, command: c.apiServerCommand, ready: c.apiServerReady, within: time.Minute,
+	}); err != nil {
+		return err
+	}
+
+	var err error
+	c.applier, err = NewApplier(c.quiet(), "controlplane")
+
+	return err
+}
+
+func (c *ControlPlane) apiServerCommand() (*exec.Cmd, error) {
+	port, err := FreePort()
+	if err != nil {
+		return nil, err
+	}
+
+	c.admin = &rest.Config{
+		Host:            fmt.Sprintf("https://127.0.0.1:%d", port),
+		BearerToken:     c.tokens[userAdmin],
+		TLSClientConfig: rest.TLSClientConfig{CAData: c.cluster.Bundle()},
+		QPS:             -1, // No limit.
+	}
+
+	args := []string{
+		"--etcd-servers=" + c.etcdURL,
+		"--bind-address=127.0.0.1",
+		fmt.Sprintf("--secure-port=%d", port),
+		// Endpoints of the Service kubernetes must not be loopback addresses, and nobody uses them.
+		"--endpoint-reconciler-type=none",
+		"--service-cluster-ip-range=10.0.0.0/24",
+		"--tls-cert-file=" + c.pki(fileServingCrt),
+		"--tls-private-key-file=" + c.pki(fileServingKey),
+		"--client-ca-file=" + c.pki(fileClusterCA),
+		"--token-auth-file=" + c.pki(fileTokens),
+		"--service-account-issuer=" + issuer,
+		"--service-account-key-file=" + c.pki(fileSAPub),
+		"--service-account-signing-key-file=" + c.pki(fileSAKey),
+		"--authorization-mode=RBAC",
+	}
+
+	if c.opts.AuditLog {
+		args = append(args, "--audit-policy-file="+c.pki(fileAudit), "--audit-log-path="+c.AuditLog())
+	}
+
+	return exec.Command(c.paths[parts.KubeAPIServer], args...), nil
+}
+
+// apiServerReady asks for /readyz, which includes the bootstrap of RBAC.
+func (c *ControlPlane) apiServerReady(ctx context.Context) error {
+	cs, err := kubernetes.NewForConfig(c.quiet())
+	if err != nil {
+		return fmt.Errorf("cannot make a client: %w", err)
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+
+	return cs.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+}

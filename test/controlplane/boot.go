@@ -1,0 +1,96 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"time"
+)
+
+// bootPoll is how often a booting process is asked whether it is ready.
+const bootPoll = 50 * time.Millisecond
+
+// A program is one of the control plane's own, to be booted.
+type program struct {
+	name string
+
+	// command makes the command with ports of its own. It is called again if one was taken.
+	command func() (*exec.Cmd, error)
+
+	// ready returns nil once the program does its work.
+	ready func(context.Context) error
+
+	// within is how long it may take to be ready.
+	within time.Duration
+}
+
+// boot starts p and waits until it is ready. If it dies because somebody else took one of its ports
+// in between, it gets one more try with others.
+func (c *ControlPlane) boot(ctx context.Context, p program) error {
+	began := time.Now()
+
+	again, err := c.tryBoot(ctx, p)
+	if again {
+		c.out.printf("%s did not get its ports, trying others\n", p.name)
+
+		_, err = c.tryBoot(ctx, p)
+	}
+
+	if err != nil {
+		return fmt.Errorf("cannot boot %s: %w", p.name, err)
+	}
+
+	c.out.printf("%s is ready after %s\n", p.name, time.Since(began).Round(100*time.Millisecond))
+
+	return nil
+}
+
+// tryBoot starts p once. again says that it died of a port that was taken.
+func (c *ControlPlane) tryBoot(ctx context.Context, p program) (again bool, err error) {
+	cmd, err := p.command()
+	if err != nil {
+		return false, err
+	}
+
+	proc, err := c.adopt(ctx, p.name, cmd, true)
+	if err != nil {
+		return false, err
+	}
+
+	if err := proc.await(ctx, p.ready, p.within); err != nil {
+		r := proc.current()
+		again = !proc.running() && portTaken(proc.log, r.offset)
+		proc.Kill()
+
+		return again, err
+	}
+
+	proc.announceTo(c.out)
+
+	return false, nil
+}
+
+// await waits until ready returns nil, the process ends, ctx ends, or the time is over.
+func (p *Process) await(ctx context.Context, ready func(context.Context) error, within time.Duration) error {
+	timeout := time.NewTimer(within)
+	defer timeout.Stop()
+
+	tick := time.NewTicker(bootPoll)
+	defer tick.Stop()
+
+	for last := error(nil); ; {
+		select {
+		case <-p.Done():
+			return p.Err()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-timeout.C:
+			return fmt.Errorf("%s is not ready after %s: %w\n%s", p.name, within, last, logTail(p.log, p.current().offset))
+		case <-tick.C:
+		}
+
+		if last = ready(ctx); last == nil {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package controlplane
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"fmt"
+	"path/filepath"
+)
+
+// Files below DIR/pki.
+const (
+	fileClusterCA  = "cluster-ca.crt"
+	fileCA         = "ca.crt"
+	fileServingCrt = "apiserver.crt"
+	fileServingKey = "apiserver.key"
+	fileSAKey      = "service-account.key"
+	fileSAPub      = "service-account.pub"
+	fileTokens     = "tokens.csv"
+	fileAudit      = "audit-policy.yaml"
+)
+
+// Users that the API server knows by a token.
+const (
+	userAdmin             = "kubernetes-admin"
+	groupMasters          = "system:masters"
+	userControllerManager = "system:kube-controller-manager"
+)
+
+// auditPolicy records each request once, when it is answered.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+`
+
+// writeKeys makes the authorities and writes what the API server and the controller manager are
+// given as files.
+func (c *ControlPlane) writeKeys(context.Context) error {
+	var err error
+	if c.cluster, err = newCA("kausality test cluster"); err != nil {
+		return err
+	}
+
+	if c.ca, err = newCA("kausality test functions and webhooks"); err != nil {
+		return err
+	}
+
+	files := map[string][]byte{fileClusterCA: c.cluster.Bundle(), fileCA: c.ca.Bundle(), fileAudit: []byte(auditPolicy)}
+
+	name := nameOf("kube-apiserver")
+	if files[fileServingCrt], files[fileServingKey], err = c.cluster.issue(name, "localhost", "127.0.0.1", "kubernetes.default.svc"); err != nil {
+		return err
+	}
+
+	if files[fileSAKey], files[fileSAPub], err = keyPair(); err != nil {
+		return err
+	}
+
+	c.tokens = map[string]string{userAdmin: rand.Text(), userControllerManager: rand.Text()}
+	files[fileTokens] = fmt.Appendf(nil, "%s,%s,%s,%s\n%s,%s,%s\n",
+		c.tokens[userAdmin], userAdmin, userAdmin, groupMasters,
+		c.tokens[userControllerManager], userControllerManager, userControllerManager)
+
+	for name, data := range files {
+		if _, err := c.writeFile(data, dirPKI, name); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// pki returns the path of a file below DIR/pki.
+func (c *ControlPlane) pki(name string) string { return filepath.Join(c.dir.path, dirPKI, name) }
+
+// keyPair returns a key and its public half, in PEM.
+func keyPair() (key, pub []byte, err error) {
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot make a key: %w", err)
+	}
+
+	der, err := x509.MarshalPKIXPublicKey(k.Public())
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot encode a key: %w", err)
+	}
+
+	key, err = encodeKey(k)
+
+	return key, encode("PUBLIC KEY", der), err
+}

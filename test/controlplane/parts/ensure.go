@@ -1,0 +1,175 @@
+package parts
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// envAssets names a directory with ready-made control plane binaries, as envtest knows it.
+const envAssets = "KUBEBUILDER_ASSETS"
+
+// Paths maps the name of a part to the absolute path of its program.
+type Paths map[string]string
+
+// Ensure makes sure that the named parts are there and returns where. It builds what is missing
+// into binDir (empty: DefaultBinDir) and writes one progress line for each build to out (nil:
+// nowhere). What is there costs nothing and prints nothing.
+func Ensure(ctx context.Context, out io.Writer, binDir string, names ...string) (Paths, error) {
+	ps, err := lookupAll(names)
+	if err != nil {
+		return nil, err
+	}
+
+	return Build(ctx, out, binDir, ps...)
+}
+
+// Build is Ensure for parts that are not in the table, such as the programs of this repository.
+func Build(ctx context.Context, out io.Writer, binDir string, ps ...Part) (Paths, error) {
+	b, err := newBuilder(out, binDir)
+	if err != nil {
+		return nil, err
+	}
+
+	paths := Paths{}
+
+	for _, p := range ps {
+		path, err := b.ensure(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+
+		paths[p.Name] = path
+	}
+
+	return paths, nil
+}
+
+// Missing returns those of the named parts that Ensure would have to build, so that a caller can
+// say beforehand what a first run costs.
+func Missing(binDir string, names ...string) ([]Part, error) {
+	ps, err := lookupAll(names)
+	if err != nil {
+		return nil, err
+	}
+
+	b, err := newBuilder(io.Discard, binDir)
+	if err != nil {
+		return nil, err
+	}
+
+	var missing []Part
+
+	for _, p := range ps {
+		version, err := p.version(b.root)
+		if err != nil {
+			return nil, err
+		}
+
+		if asset(p.Name) == "" && !isProgram(b.target(p, version)) {
+			missing = append(missing, p)
+		}
+	}
+
+	return missing, nil
+}
+
+// A builder builds parts of one repository into one directory.
+type builder struct {
+	root, binDir string
+	out          io.Writer
+}
+
+func newBuilder(out io.Writer, binDir string) (*builder, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+
+	if binDir == "" {
+		binDir = filepath.Join(root, "bin")
+	}
+
+	if binDir, err = filepath.Abs(binDir); err != nil {
+		return nil, fmt.Errorf("cannot find the directory for programs: %w", err)
+	}
+
+	if out == nil {
+		out = io.Discard
+	}
+
+	return &builder{root: root, binDir: binDir, out: out}, nil
+}
+
+func (b *builder) target(p Part, version string) string {
+	return filepath.Join(b.binDir, p.fileName(version))
+}
+
+// ensure returns the path of the part's program, having built it if need be.
+func (b *builder) ensure(ctx context.Context, p Part) (string, error) {
+	if err := p.validate(); err != nil {
+		return "", err
+	}
+
+	if path := asset(p.Name); path != "" && !p.ours() {
+		_, _ = fmt.Fprintf(b.out, "using %s of %s: %s\n", p.Name, envAssets, path)
+		return path, nil
+	}
+
+	version, err := p.version(b.root)
+	if err != nil {
+		return "", err
+	}
+
+	target := b.target(p, version)
+	if !p.ours() && isProgram(target) {
+		return target, nil
+	}
+
+	if err := os.MkdirAll(b.binDir, 0o755); err != nil {
+		return "", fmt.Errorf("cannot create the directory for programs: %w", err)
+	}
+
+	unlock, err := lock(ctx, b.out, filepath.Join(b.binDir, "."+filepath.Base(target)+".lock"), p.label(version))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+
+	// Somebody else may have built it while we waited for the lock.
+	if !p.ours() && isProgram(target) {
+		return target, nil
+	}
+
+	return target, b.build(ctx, p, version, target)
+}
+
+// asset returns the path of a ready-made program in KUBEBUILDER_ASSETS, or nothing. Only the
+// Kubernetes parts are taken from there.
+func asset(name string) string {
+	dir := os.Getenv(envAssets)
+	if dir == "" {
+		return ""
+	}
+
+	switch name {
+	case Etcd, KubeAPIServer, KubeControllerManager:
+	default:
+		return ""
+	}
+
+	path, err := filepath.Abs(filepath.Join(dir, name))
+	if err != nil || !isProgram(path) {
+		return ""
+	}
+
+	return path
+}
+
+// isProgram reports whether path is a file that can be run.
+func isProgram(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}

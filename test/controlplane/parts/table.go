@@ -1,0 +1,90 @@
+package parts
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Names of the parts in the table.
+const (
+	Etcd                  = "etcd"
+	KubeAPIServer         = "kube-apiserver"
+	KubeControllerManager = "kube-controller-manager"
+	Crossplane            = "crossplane"
+	ProviderKubernetes    = "provider-kubernetes"
+	CrossplaneCLI         = "crossplane-cli"
+	GolangciLint          = "golangci-lint"
+)
+
+const (
+	kubernetesLdflags = "-X k8s.io/component-base/version.gitVersion={version}" +
+		" -X k8s.io/component-base/version.gitMajor={major}" +
+		" -X k8s.io/component-base/version.gitMinor={minor}"
+	crossplaneLdflags = "-X github.com/crossplane/crossplane/v2/internal/version.version={version}"
+)
+
+// All returns the parts that this package can build by name, in the order in which they are best
+// built. The caller may change the slice.
+func All() []Part {
+	return []Part{{
+		Name: Etcd, Dir: "test/parts/etcd",
+		Module: "go.etcd.io/etcd/server/v3",
+		Cold:   40 * time.Second,
+	}, {
+		Name: KubeAPIServer, Dir: "test/parts/kubernetes", Package: "k8s.io/kubernetes/cmd/kube-apiserver",
+		Module: "k8s.io/kubernetes", Ldflags: kubernetesLdflags,
+		Cold: 3 * time.Minute,
+	}, {
+		Name: KubeControllerManager, Dir: "test/parts/kubernetes", Package: "k8s.io/kubernetes/cmd/kube-controller-manager",
+		Module: "k8s.io/kubernetes", Ldflags: kubernetesLdflags,
+		Cold: time.Minute,
+	}, {
+		Name: Crossplane, Dir: "test/parts/crossplane", Package: "github.com/crossplane/crossplane/v2/cmd/crossplane",
+		Module: "github.com/crossplane/crossplane/v2", Ldflags: crossplaneLdflags, CRDDir: "cluster/crds",
+		Cold: 2 * time.Minute,
+	}, {
+		Name: ProviderKubernetes, Dir: "test/parts/provider-kubernetes", Package: "github.com/crossplane-contrib/provider-kubernetes/cmd/provider",
+		Module: "github.com/crossplane-contrib/provider-kubernetes", CRDDir: "package/crds",
+		Cold: 90 * time.Second,
+	}, {
+		Name: CrossplaneCLI, Dir: "test/parts/crossplane-cli", Package: "github.com/crossplane/crossplane/v2/cmd/crank",
+		Module: "github.com/crossplane/crossplane/v2", Ldflags: crossplaneLdflags,
+		Cold: 2 * time.Minute,
+	}, {
+		Name: GolangciLint, Dir: "test/parts/golangci-lint", Package: "github.com/golangci/golangci-lint/v2/cmd/golangci-lint",
+		Module: "github.com/golangci/golangci-lint/v2",
+		Cold:   time.Minute,
+	}}
+}
+
+// Lookup returns the part of that name. The error names the parts that exist.
+func Lookup(name string) (Part, error) {
+	known := make([]string, 0, len(All()))
+
+	for _, p := range All() {
+		if p.Name == name {
+			return p, nil
+		}
+
+		known = append(known, p.Name)
+	}
+
+	return Part{}, fmt.Errorf("cannot find part %q: there are %s", name, strings.Join(known, ", "))
+}
+
+// lookupAll returns the parts of those names.
+func lookupAll(names []string) ([]Part, error) {
+	ps := make([]Part, 0, len(names))
+
+	for _, name := range names {
+		p, err := Lookup(name)
+		if err != nil {
+			return nil, err
+		}
+
+		ps = append(ps, p)
+	}
+
+	return ps, nil
+}

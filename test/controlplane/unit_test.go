@@ -1,0 +1,170 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestEventually(t *testing.T) {
+	odd := errors.New("it is odd")
+	ended, end := context.WithCancelCause(t.Context())
+	end(errors.New("Ctrl-C"))
+
+	cases := map[string]struct {
+		ctx  context.Context //nolint:containedctx // A test case.
+		f    func(context.Context) error
+		want []string
+	}{
+		"AtOnce":   {ctx: t.Context(), f: func(context.Context) error { return nil }},
+		"Never":    {ctx: t.Context(), f: func(context.Context) error { return odd }, want: []string{"waited 250ms for evenness", "it is odd"}},
+		"CutShort": {ctx: t.Context(), f: cutShort(odd), want: []string{"waited 250ms for evenness: it is odd"}},
+		"Ended":    {ctx: ended, f: func(context.Context) error { return odd }, want: []string{"gave up waiting for evenness", "Ctrl-C", "it is odd"}},
+	}
+
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			err := Eventually(tc.ctx, "evenness", 250*time.Millisecond, tc.f)
+			if (err != nil) != (len(tc.want) > 0) {
+				t.Fatalf("got %v", err)
+			}
+
+			for _, want := range tc.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("want %q in %q", want, err)
+				}
+			}
+		})
+	}
+}
+
+// cutShort fails with err the first time, and then only when its context ends.
+func cutShort(err error) func(context.Context) error {
+	first := true
+
+	return func(ctx context.Context) error {
+		if first {
+			first = false
+			return err
+		}
+
+		<-ctx.Done()
+
+		return ctx.Err()
+	}
+}
+
+func TestDecode(t *testing.T) {
+	cases := map[string]struct {
+		in      string
+		want    []string
+		wantErr string
+	}{
+		"Empty":    {in: "\n---\n# nothing\n---\n"},
+		"Two":      {in: "{apiVersion: v1, kind: A, metadata: {name: a}}\n---\n{apiVersion: v1, kind: B, metadata: {name: b}}", want: []string{"A a", "B b"}},
+		"JSON":     {in: `{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}`, want: []string{"A a"}},
+		"List":     {in: "{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: A, metadata: {name: a}}]}", want: []string{"A a"}},
+		"NoName":   {in: "---\n{apiVersion: v1, kind: A}", wantErr: `name ""`},
+		"NotYAML":  {in: "a: b: c", wantErr: "cannot read document 1"},
+		"NoObject": {in: "[1, 2]", wantErr: "cannot read document 1"},
+	}
+
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			objs, err := Decode([]byte(tc.in))
+			if tc.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
+					t.Fatalf("want an error with %q, got %v", tc.wantErr, err)
+				}
+
+				return
+			}
+
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			var got []string
+			for _, o := range objs {
+				got = append(got, o.GetKind()+" "+o.GetName())
+			}
+
+			if strings.Join(got, ",") != strings.Join(tc.want, ",") {
+				t.Errorf("want %q, got %q", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestFreePort(t *testing.T) {
+	seen := map[int]bool{}
+
+	for range 50 {
+		port, err := FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		if seen[port] {
+			t.Fatalf("%d was returned twice", port)
+		}
+
+		seen[port] = true
+
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close() //nolint:errcheck // The test ends.
+
+		if free(port) {
+			t.Errorf("%d is in use, but reported free", port)
+		}
+	}
+}
+
+func TestWorkDirRefusesOthersFiles(t *testing.T) {
+	dir := t.TempDir()
+
+	mine := filepath.Join(dir, "etcd")
+	if err := os.WriteFile(mine, []byte("not yours"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	if _, err := openWorkDir(dir); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("want an error that names the directory, got %v", err)
+	}
+
+	if _, err := os.Stat(mine); err != nil {
+		t.Errorf("it removed a file that is not its own: %v", err)
+	}
+}
+
+func TestLogTail(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.log")
+	text := "an earlier run: address already in use\n" + strings.Repeat("a line\n", 30) + strings.Repeat("x", 1000) + "\nlast\n"
+
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	got := logTail(path, 0)
+	if n := strings.Count(got, "\n"); n != logLines {
+		t.Errorf("want %d lines, got %d", logLines, n)
+	}
+
+	if !strings.HasSuffix(got, "…\n  last") {
+		t.Errorf("want a shortened line and the last one, got %q", got)
+	}
+
+	first := int64(strings.Index(text, "\n"))
+	if !portTaken(path, 0) || portTaken(path, first) {
+		t.Error("only what stands after the offset counts")
+	}
+}

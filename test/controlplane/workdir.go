@@ -1,0 +1,101 @@
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// What is below the directory of a control plane.
+const (
+	dirEtcd        = "etcd"
+	dirPKI         = "pki"
+	dirLogs        = "logs"
+	dirKubeconfigs = "kubeconfigs"
+	dirCrossplane  = "crossplane"
+
+	// workDirMarker tells that a directory is that of a control plane, and is locked while it runs.
+	workDirMarker = ".controlplane"
+)
+
+// A workDir is the directory of one control plane, which nobody else uses as long as it is open.
+type workDir struct {
+	path string
+	temp bool
+	lock *os.File
+}
+
+// openWorkDir takes path (empty: a new temporary directory) for a control plane, and removes what
+// an earlier one left in it.
+func openWorkDir(path string) (*workDir, error) {
+	d := &workDir{path: path, temp: path == ""}
+
+	var err error
+	if d.temp {
+		d.path, err = os.MkdirTemp("", "controlplane-")
+	} else if d.path, err = filepath.Abs(path); err == nil {
+		err = os.MkdirAll(d.path, 0o700)
+	}
+
+	if err != nil {
+		return nil, fmt.Errorf("cannot create the directory of the control plane: %w", err)
+	}
+
+	if err := d.take(); err != nil {
+		return nil, fmt.Errorf("cannot use the directory %s: %w", d.path, err)
+	}
+
+	for _, sub := range []string{dirEtcd, dirPKI, dirLogs, dirKubeconfigs, dirCrossplane} {
+		if err := os.RemoveAll(filepath.Join(d.path, sub)); err != nil {
+			return nil, fmt.Errorf("cannot remove the data of an earlier control plane: %w", err)
+		}
+	}
+
+	if err := os.Mkdir(filepath.Join(d.path, dirLogs), 0o700); err != nil {
+		return nil, fmt.Errorf("cannot create the directory for logs: %w", err)
+	}
+
+	return d, nil
+}
+
+// take locks the directory, provided that it is ours or empty.
+func (d *workDir) take() error {
+	marker := filepath.Join(d.path, workDirMarker)
+
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return err
+	}
+
+	if _, err := os.Stat(marker); err != nil && len(entries) > 0 {
+		return errors.New("it holds files that are not those of a control plane; give an empty one")
+	}
+
+	if d.lock, err = os.OpenFile(marker, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return err
+	}
+
+	if err := syscall.Flock(int(d.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = d.lock.Close()
+		return errors.New("a control plane is running in it; stop it or give another directory")
+	}
+
+	return nil
+}
+
+// close gives the directory back, and removes it if it is a temporary one.
+func (d *workDir) close() error {
+	_ = d.lock.Close()
+
+	if !d.temp {
+		return nil
+	}
+
+	if err := os.RemoveAll(d.path); err != nil {
+		return fmt.Errorf("cannot remove the directory of the control plane: %w", err)
+	}
+
+	return nil
+}
