@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -76,11 +75,12 @@ func (ev *evaluation) byUserHash() (is, decided bool) {
 	if ev.req.Operation == Create {
 		updaters = nil
 	}
-	if known := controllersOf(ev.parent); len(known) > 0 {
-		return ev.writesStatus(ev.parent, known) && (len(updaters) == 0 || updaters.Has(hash)), true
+	known := controllersOf(ev.parent)
+	if writes := ev.writesStatus(ev.parent, known); writes || len(known) > 0 {
+		return writes && (len(updaters) == 0 || updaters.Has(hash)), true
 	}
 	switch {
-	case ev.req.Operation == Create, ev.World.StatusWriter(ev.parent.Ref, hash):
+	case ev.req.Operation == Create:
 		return true, true
 	case len(updaters) == 1:
 		return updaters.Has(hash), true
@@ -136,12 +136,26 @@ func (ev *evaluation) machineryOnly() bool {
 		return false
 	}
 	for _, c := range ev.changes {
+		if c.Path == "spec" && onlyKeys(c.Old, machinery) && onlyKeys(c.New, machinery) {
+			continue // a spec that holds nothing but machinery comes or goes as a whole
+		}
 		rest, ok := strings.CutPrefix(c.Path, "spec.")
 		if !ok || !machinery[strings.FieldsFunc(rest, func(r rune) bool { return r == '.' || r == '[' })[0]] {
 			return false
 		}
 	}
 	return true
+}
+
+// onlyKeys reports whether a value is a map with no other keys, or nothing.
+func onlyKeys(value any, keys map[string]bool) bool {
+	m, ok := value.(map[string]any)
+	for k := range m {
+		if !keys[k] {
+			return false
+		}
+	}
+	return ok || value == nil
 }
 
 // ownController reports whether the user is the object's own controller: a
@@ -156,7 +170,7 @@ func (ev *evaluation) ownController() bool {
 	if subject.ParseHashes(old.GetAnnotations()[v1alpha1.AnnotationKeyControllers]).Has(hash) || ev.World.StatusWriter(ev.req.ref(), hash) {
 		return true
 	}
-	return ev.req.FieldManager != "" && slices.Contains(parent.Sum(old, ev.kind.Role).StatusManagers, ev.req.FieldManager)
+	return parent.WritesStatus(old, ev.req.FieldManager)
 }
 
 // alsoParentController reports whether the object's own controller is its

@@ -52,6 +52,14 @@ func orphans(mr *parent.State) string {
 	return ""
 }
 
+// withheld reports whether it is our mask that keeps Delete from an MR. Deleting
+// it would orphan in log mode as well, until the gate has lifted the mask: what
+// log mode lets pass is what would happen without us.
+func withheld(mr *parent.State) bool {
+	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
+	return mask.Gives(author, v1alpha1.VerbDelete) && !mask.Gives(mr.ManagementPolicies, v1alpha1.VerbDelete)
+}
+
 func (ev *evaluation) managedDeletion() (bool, error) {
 	mr := parent.Sum(ev.req.OldObject, ev.kind.Role)
 	why := orphans(mr)
@@ -85,10 +93,7 @@ func (ev *evaluation) compositeDeletion() (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if m == "" {
-			m = ev.Options.DefaultMode
-		}
-		if m == v1alpha1.ModeEnforce && orphans(mr) != "" {
+		if (m == v1alpha1.ModeEnforce || withheld(mr)) && orphans(mr) != "" {
 			names, blocked = append(names, describe(mr.Ref)), append(blocked, mr)
 		}
 	}
@@ -128,7 +133,7 @@ func (ev *evaluation) deletionRefused(holder, object *parent.State, why string, 
 		ev.d.Report = ev.report(r)
 		ev.d.Report.Drift.Relation, ev.d.Suggestion = v1alpha1.RelationExternal, r.suggestion
 	}
-	if ev.mode == v1alpha1.ModeLog {
+	if ev.mode == v1alpha1.ModeLog && !slices.ContainsFunc(blocked, withheld) {
 		ev.warn(ev.message(r))
 		return false, nil
 	}

@@ -43,16 +43,23 @@ func (ev *evaluation) use(digest string) approval.Use {
 	if old := ev.req.OldObject; old != nil {
 		child.UID, child.Version = old.GetUID(), Version(old)
 	}
-	return approval.Use{Child: child, Digest: digest, User: ev.req.User.Hash()}
+	return approval.Use{Child: child, Digest: digest, User: ev.req.User.Hash(), Claim: ev.reinvokedClaim()}
 }
 
 // Version of an object's desired state: its generation, or its resourceVersion
 // where its kind has none.
 func Version(o *unstructured.Unstructured) string {
-	if g := o.GetGeneration(); g > 0 {
-		return "g" + strconv.FormatInt(g, 10)
+	return version(o.GetGeneration(), o.GetResourceVersion())
+}
+
+// VersionOf the desired state of an object that was summed up.
+func VersionOf(s *parent.State) string { return version(s.Generation, s.ResourceVersion) }
+
+func version(generation int64, resourceVersion string) string {
+	if generation > 0 {
+		return "g" + strconv.FormatInt(generation, 10)
 	}
-	return "rv" + o.GetResourceVersion()
+	return "rv" + resourceVersion
 }
 
 func compositionResource(o *unstructured.Unstructured) string {
@@ -125,7 +132,11 @@ func (ev *evaluation) approved() (bool, error) {
 
 func (ev *evaluation) claim(holder *parent.State, set approval.Set, e approval.Entry, u approval.Use) {
 	stored, has := holder.Annotations[v1alpha1.AnnotationKeyClaims]
-	claims, claim := set.Claims.Take(e, u, ev.req.Time)
+	taken := e
+	if taken.Generation == 0 {
+		taken.Generation = holder.Generation // where it was never admitted; else its retry would find it stale
+	}
+	claims, claim := set.Claims.Take(taken, u, ev.req.Time)
 	ev.d.Claim = &ClaimEffect{Holder: holder.Ref, Entry: e, Use: u, Stored: stored, HasStored: has, Value: claims.String(), ID: claim.ID}
 }
 
@@ -183,8 +194,8 @@ func (ev *evaluation) report(r refusal) *Report {
 	out := &Report{ParentRef: ev.parent.Ref, Parent: ev.parent, Snoozed: ev.set.Snoozed(ev.req.Time)}
 	out.Drift = v1alpha1.DriftSpec{
 		ID: ev.id, Relation: v1alpha1.RelationControllerChild, Parent: objectReference(ev.parent.Ref, ev.parent.Generation, ""),
-		Child:     objectReference(ref, ev.req.current().GetGeneration(), compositionResource(ev.req.current())),
-		Operation: string(ev.req.Operation), User: ev.req.User.Name, Cause: ev.cause(), SuggestedApproval: r.suggestion,
+		Child:  objectReference(ref, ev.req.current().GetGeneration(), compositionResource(ev.req.current())),
+		Intent: ev.intent.Generation, Operation: string(ev.req.Operation), User: ev.req.User.Name, Cause: ev.cause(), SuggestedApproval: r.suggestion,
 		Difference: change.Fields(ev.reported(), maxReportFields, secret),
 	}
 	return out

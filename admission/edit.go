@@ -2,6 +2,8 @@ package admission
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,7 +43,9 @@ func (ev *evaluation) edit() {
 		return
 	}
 	ev.protect()
-	ev.writeTrace()
+	if !ev.validAnnotations() || !ev.writeTrace() {
+		return
+	}
 	ev.keepApprovals()
 	ev.gate()
 }
@@ -104,16 +108,18 @@ func (ev *evaluation) composed(key string) bool {
 		strings.HasPrefix(key, v1alpha1.AnnotationKeyTraceLabelPrefix)
 }
 
+func (ev *evaluation) nextGeneration() int64 { return ev.req.nextGeneration() }
+
 // nextGeneration after the write (spec 7): the API server bumps it after
 // mutating admission.
-func (ev *evaluation) nextGeneration() int64 {
-	if ev.req.OldObject == nil {
-		if ev.req.Object.GetGeneration() == 0 && generationless[ev.req.Kind.GroupKind().String()] {
+func (r *Request) nextGeneration() int64 {
+	if r.OldObject == nil {
+		if r.Object.GetGeneration() == 0 && generationless[r.Kind.GroupKind().String()] {
 			return 0
 		}
 		return 1
 	}
-	if g := ev.req.OldObject.GetGeneration(); g > 0 {
+	if g := r.OldObject.GetGeneration(); g > 0 {
 		return g + 1
 	}
 	return 0
@@ -128,15 +134,16 @@ var generationless = map[string]bool{
 	"ClusterRole.rbac.authorization.k8s.io": true, "ClusterRoleBinding.rbac.authorization.k8s.io": true,
 }
 
-// writeTrace extends, replaces or keeps the trace, and the updaters with it.
-func (ev *evaluation) writeTrace() {
+// writeTrace extends, replaces or keeps the trace, and the updaters with it. It
+// refuses one that is too large.
+func (ev *evaluation) writeTrace() bool {
 	stored := trace.Of(ev.req.stored().GetAnnotations())
 	if ev.req.OldObject == nil {
 		stored = nil
 	}
 	ev.d.Trace = stored
 	if ev.d.Class == ClassNone || ev.d.Class == ClassSelf {
-		return
+		return true
 	}
 	ref := ev.req.ref()
 	hop := trace.Hop(ref, ev.nextGeneration(), ev.req.User.Name, ev.req.Time)
@@ -154,7 +161,9 @@ func (ev *evaluation) writeTrace() {
 		_, _ = ev.refuse(refusal{code: codeComposed, reason: ReasonAnnotationTooLarge,
 			why:  fmt.Sprintf("its trace would be %d bytes, more than the %d that fit", len(value), v1alpha1.MaxAnnotationBytes),
 			next: "Shorten the trace-* labels of the objects above it."})
+		return false
 	}
+	return true
 }
 
 func (ev *evaluation) writeUpdaters() {
@@ -221,23 +230,27 @@ func (ev *evaluation) generations(after map[string]string) (generation, intent i
 	return generation, hop.Generation
 }
 
-// userAnnotations refuses a write whose user annotations do not parse (spec 2).
-func (ev *evaluation) userAnnotations() (bool, error) {
-	if ev.req.Object == nil || ev.req.Subresource != "" || subject.IsComposedApply(ev.req.FieldManager) {
-		return false, nil
-	}
+// validAnnotations refuses a write that leaves user annotations that do not
+// parse (spec 2). A controller's copy of one is no such write: it is undone.
+func (ev *evaluation) validAnnotations() bool {
+	incoming := ev.req.Object.GetAnnotations()
 	var stored map[string]string
 	if ev.req.OldObject != nil {
 		stored = ev.req.OldObject.GetAnnotations()
 	}
-	for key, value := range ev.req.Object.GetAnnotations() {
+	for _, key := range slices.Sorted(maps.Keys(incoming)) {
+		value := incoming[key]
 		if old, ok := stored[key]; !v1alpha1.IsUser(key) || ok && old == value {
 			continue
 		}
+		if _, undone := ev.d.Annotations[key]; undone {
+			continue
+		}
 		if err := approval.Validate(key, value); err != nil {
-			return ev.refuse(refusal{code: codeComposed, reason: ReasonInvalidAnnotation,
+			_, _ = ev.refuse(refusal{code: codeComposed, reason: ReasonInvalidAnnotation,
 				why: fmt.Sprintf("annotation %s does not parse: %v", key, err), next: "Nothing was changed; write it anew."})
+			return false
 		}
 	}
-	return false, nil
+	return true
 }

@@ -69,9 +69,8 @@ type step func(*evaluation) (done bool, err error)
 
 // steps in the order of spec 5: this list is the one place where it stands.
 var steps = []step{
-	(*evaluation).ownComponent,
-	(*evaluation).userAnnotations,
-	(*evaluation).externalDeletion, // row 0
+	(*evaluation).externalDeletion, // row 0, whoever asks
+	(*evaluation).ownComponent,     // row 1
 	(*evaluation).nothingToDecide,  // row 1
 	(*evaluation).selfWrite,        // row 2
 	(*evaluation).noParent,         // row 1
@@ -109,37 +108,27 @@ func (e *Evaluator) evaluate(ctx context.Context, req *Request, live bool) (Deci
 
 // look at the request: what changes, in which mode.
 func (ev *evaluation) look() error {
-	ev.mode = ev.Options.DefaultMode
-	if ev.mode == "" {
-		ev.mode = v1alpha1.ModeLog
-	}
-	m, err := ev.objectMode(ev.req.stored().GetAnnotations(), ev.req.Namespace)
-	if err != nil {
+	var err error
+	if ev.mode, err = ev.objectMode(ev.req.stored().GetAnnotations(), ev.req.Namespace); err != nil {
 		return err
 	}
-	if m != "" {
-		ev.mode = m
-	}
-	ev.policies = readPolicies(ev.req, ev.kind)
+	ev.policies = readPolicies(ev.req, ev.kind, ev.Options.CloseTo)
 	ev.changes = change.Diff(ev.policies.oldDesired, ev.policies.newDesired)
 	ev.parentRef, ev.hasParent = parent.Of(ev.req.stored(), ev.kind.Role)
 	return nil
 }
 
-// objectMode by precedence: object, Namespace; "" where neither says.
 func (ev *evaluation) objectMode(annotations map[string]string, namespace string) (v1alpha1.Mode, error) {
-	switch m := v1alpha1.Mode(annotations[v1alpha1.AnnotationKeyMode]); m {
-	case v1alpha1.ModeLog, v1alpha1.ModeEnforce:
+	return ModeOf(annotations, func() (v1alpha1.Mode, error) {
+		if namespace == "" {
+			return "", nil
+		}
+		m, err := ev.World.NamespaceMode(ev.ctx, namespace)
+		if err != nil {
+			return "", fmt.Errorf("cannot read mode of namespace %s: %w", namespace, err)
+		}
 		return m, nil
-	}
-	if namespace == "" {
-		return "", nil
-	}
-	m, err := ev.World.NamespaceMode(ev.ctx, namespace)
-	if err != nil {
-		return "", fmt.Errorf("cannot read mode of namespace %s: %w", namespace, err)
-	}
-	return m, nil
+	}, ev.Options.DefaultMode)
 }
 
 func (ev *evaluation) allow(r Reason) (bool, error) {

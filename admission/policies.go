@@ -3,6 +3,7 @@ package admission
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -28,7 +29,7 @@ type policies struct {
 
 const fieldManagementPolicies = "managementPolicies"
 
-func readPolicies(req *Request, kind Kind) policies {
+func readPolicies(req *Request, kind Kind, closeTo []v1alpha1.Verb) policies {
 	p := policies{oldDesired: desired(req.OldObject), newDesired: desired(req.Object)}
 	if !kind.ManagementPolicies {
 		return p
@@ -48,7 +49,9 @@ func readPolicies(req *Request, kind Kind) policies {
 	}
 	p.incoming = policiesOf(req.Object)
 	p.author = p.incoming
-	switch {
+	switch again, ok := reinvokedAuthor(req, kind, closeTo, p.incoming); {
+	case ok:
+		p.author = again
 	case req.OldObject != nil && p.remembered && slices.Equal(p.incoming, p.stored):
 		p.author = before
 	case req.OldObject == nil:
@@ -107,13 +110,12 @@ func (ev *evaluation) gate() {
 		return
 	}
 	if ev.mode != v1alpha1.ModeEnforce {
-		if req.OldObject == nil {
-			ev.setPolicies(p.author) // a restored backup, mask and all
-		}
+		ev.ungated()
 		return
 	}
 	if req.Object.GetDeletionTimestamp() != nil {
-		return // nothing of ours takes Delete from an MR that is being deleted
+		ev.terminating()
+		return
 	}
 	if !mask.Maskable(p.author) || !slices.Contains(mask.Expand(p.author), v1alpha1.VerbObserve) {
 		ev.unmask()
@@ -132,6 +134,27 @@ func (ev *evaluation) gate() {
 	ev.mask(gate)
 }
 
+// ungated is an MR in log mode: nothing is masked.
+func (ev *evaluation) ungated() {
+	p := ev.policies
+	switch {
+	case ev.req.OldObject == nil:
+		ev.setPolicies(p.author) // a restored backup, mask and all
+	case p.remembered && !slices.Equal(p.incoming, p.stored):
+		ev.unmask() // the author's own value stands again, and a remembered one would outlive its next change
+	}
+}
+
+// terminating is an MR that is being deleted. Nothing of ours takes Delete from
+// it; a re-apply of the author's value does not give it back either.
+func (ev *evaluation) terminating() {
+	p := ev.policies
+	before, ok := mask.ParseAuthor(ev.req.stored().GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies])
+	if ok && slices.Equal(p.incoming, before) && !mask.Gives(p.stored, v1alpha1.VerbDelete) {
+		ev.setPolicies(p.stored)
+	}
+}
+
 // unmask where the author's value leaves nothing to take away.
 func (ev *evaluation) unmask() {
 	if ev.policies.remembered {
@@ -147,6 +170,9 @@ func (ev *evaluation) mask(gate v1alpha1.Gate) {
 	if ev.d.Gate != nil {
 		text := mask.FormatGate(gate)
 		ev.set1(v1alpha1.AnnotationKeyGate, &text)
+		if at := ev.req.Time.UTC().Format(time.RFC3339Nano); ev.kind.ReconcileRequests && gate.State == v1alpha1.GateOpen {
+			ev.set1(AnnotationKeyReconcileRequestedAt, &at)
+		}
 	}
 	ev.setPolicies(Masked(ev.policies.author, gate, ev.Options.CloseTo, ev.kind))
 }
@@ -198,6 +224,8 @@ func (ev *evaluation) transition(gate v1alpha1.Gate) (v1alpha1.Gate, bool) {
 		next.Claim, next.Digest = gate.Claim, gate.Digest
 		if len(gate.Paths) > 0 {
 			next.Paths = union(gate.Paths, next.Paths)
+		} else {
+			next.Paths = nil // all of them stay allowed
 		}
 		return next, true
 	}

@@ -12,6 +12,10 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
+// AnnotationKeyReconcileRequestedAt asks Crossplane, or a provider on its
+// runtime, for a reconcile; status.lastHandledReconcileAt echoes the value.
+const AnnotationKeyReconcileRequestedAt = "crossplane.io/reconcile-requested-at"
+
 // ErrNotFound is returned (wrapped or not) by World.Parent for an object that
 // does not exist, or that exists with another UID than the reference names.
 var ErrNotFound = errors.New("not found")
@@ -24,6 +28,8 @@ type Kind struct {
 	ManagementPolicies bool
 	// Runtime says which sets of managementPolicies the provider accepts.
 	Runtime mask.Runtime
+	// ReconcileRequests: the provider echoes AnnotationKeyReconcileRequestedAt.
+	ReconcileRequests bool
 	// Resource is the plural with group for commands, as in
 	// xdatabases.example.org; may be empty where it is not known.
 	Resource string

@@ -27,6 +27,11 @@ type Use struct {
 	Digest string
 	// User hash.
 	User string
+	// Relation is v1alpha1.RelationExternal for a use by the gate.
+	Relation v1alpha1.Relation
+	// Claim is the id in the object's own hop, where the very same request is
+	// decided again (a reinvocation); "" otherwise.
+	Claim string `json:"-"`
 }
 
 // ParseClaims reads the annotation; a value that does not parse is empty, since
@@ -73,13 +78,13 @@ func (c Claims) Find(id string) *v1alpha1.Claim {
 // Use tells whether an approval may be used: claimed is the pending claim of
 // the very same use, whose write has not landed (a retry, a reinvocation); free
 // is false where another use took it, or it is spent. A nameless CREATE is
-// always a new use.
+// always a new use, unless it brings the claim's id.
 func (c Claims) Use(content string, u Use) (claimed *v1alpha1.Claim, free bool) {
 	have := c.find(content)
 	if have == nil || have.State == v1alpha1.ClaimOpen {
 		return nil, true
 	}
-	if have.State != v1alpha1.ClaimPending || have.Child == nil || u.Child.Name == "" {
+	if have.State != v1alpha1.ClaimPending || have.Child == nil || u.Child.Name == "" && (u.Claim == "" || u.Claim != have.ID) {
 		return nil, false
 	}
 	same := *have.Child == u.Child && have.Digest == u.Digest && have.User == u.User
@@ -94,7 +99,7 @@ func (c Claims) Take(e Entry, u Use, now time.Time) (Claims, v1alpha1.Claim) {
 	child := u.Child
 	claim := v1alpha1.Claim{
 		Content: e.Content, State: v1alpha1.ClaimPending, At: Stamp(now), Generation: e.Generation,
-		Child: &child, Digest: u.Digest, User: u.User,
+		Child: &child, Digest: u.Digest, User: u.User, Relation: u.Relation,
 	}
 	if have := c.find(e.Content); have != nil {
 		claim.Generation = have.Generation

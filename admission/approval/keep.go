@@ -32,7 +32,7 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 		if c == nil {
 			claims = claims.put(v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimOpen,
 				Generation: atLeast(e.Generation, generation), At: Stamp(now), Digest: e.Digest})
-			continue
+			c = claims.find(e.Content) // it may name a generation that is stale already
 		}
 		if c.State == v1alpha1.ClaimOpen && c.Generation < intent {
 			next := *c

@@ -40,9 +40,11 @@ func (m Match) NeedsClaim() bool {
 }
 
 // Approved returns the first approval that fits and is not used up: lasting
-// ones first, so that no once is spent where none is needed. All entries are
-// tried.
+// ones first, so that no once is spent where none is needed, then the one that
+// the same use has claimed already, so that a retry spends no second one. All
+// entries are tried.
 func (s Set) Approved(q Query) (Match, bool) {
+	var fresh *Match
 	for _, once := range []bool{false, true} {
 		for _, e := range s.Approvals {
 			if (e.Mode == v1alpha1.ApprovalOnce) != once || !fits(e.Approval, q) || !s.valid(e, q) {
@@ -52,12 +54,18 @@ func (s Set) Approved(q Query) (Match, bool) {
 				return Match{Entry: e}, true
 			}
 			claimed, free := s.Claims.Use(e.Content, q.Use)
-			if free {
+			switch {
+			case claimed != nil:
 				return Match{Entry: e, Claimed: claimed}, true
+			case free && fresh == nil:
+				fresh = &Match{Entry: e}
 			}
 		}
 	}
-	return Match{}, false
+	if fresh == nil {
+		return Match{}, false
+	}
+	return *fresh, true
 }
 
 // Spent returns an approval that would fit, were it not used up or stale.
@@ -80,7 +88,7 @@ func (s Set) valid(e Entry, q Query) bool {
 		return false
 	case e.Generation > 0:
 		return e.Generation >= q.Intent
-	case c != nil:
+	case c != nil && c.Generation > 0:
 		return c.Generation >= q.Intent
 	}
 	return true
@@ -92,6 +100,9 @@ func fits(a v1alpha1.Approval, q Query) bool {
 	}
 	if a.Digest != "" && a.Kind == "" {
 		return true
+	}
+	if a.Digest != "" && a.Name == "" && a.Resource == "" {
+		a.Name = "*" // the digest says which
 	}
 	if relation(a.Relation) != relation(q.Relation) || !named(a.APIVersion, a.Kind, a.Name, a.Resource, q) {
 		return false

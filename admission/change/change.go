@@ -119,6 +119,11 @@ func equal(a, b any) bool {
 	if empty(a) && empty(b) {
 		return true
 	}
+	if x, ok := a.(int64); ok {
+		if y, ok := b.(int64); ok {
+			return x == y // not by way of float64, which holds 53 bits
+		}
+	}
 	if x, ok := number(a); ok {
 		if y, ok := number(b); ok {
 			return x == y

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"strings"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -66,7 +67,7 @@ func show(v any, secret bool) string {
 	}
 	s := string(canonical(v))
 	if len(s) > maxValue {
-		s = s[:maxValue] + "…"
+		s = strings.ToValidUTF8(s[:maxValue], "") + "…"
 	}
 	return s
 }

@@ -128,3 +128,8 @@ func Outside(differences []change.Change, accepted []string) []change.Change {
 	}
 	return out
 }
+
+// Gone reports whether the message of a Synced condition says that the external
+// resource does not exist, as crossplane-runtime words it for a closed gate
+// (v2.3, errExternalResourceNotExist).
+func Gone(message string) bool { return strings.Contains(message, "external resource does not exist") }

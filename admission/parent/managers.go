@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,32 +16,67 @@ func gvk(apiVersion, kind string) schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(apiVersion, kind)
 }
 
+// fieldsEntry of managedFields, read from the object as it is: converting all
+// of them to their type costs more than the rest of Sum.
+type fieldsEntry struct {
+	manager, subresource string
+	// time is zero where there is none.
+	time   time.Time
+	fields map[string]any
+}
+
+func entriesOf(o *unstructured.Unstructured) []fieldsEntry {
+	meta, _ := o.Object["metadata"].(map[string]any)
+	list, _ := meta["managedFields"].([]any)
+	out := make([]fieldsEntry, 0, len(list))
+	for _, e := range list {
+		m, _ := e.(map[string]any)
+		f := fieldsEntry{}
+		f.manager, _ = m["manager"].(string)
+		f.subresource, _ = m["subresource"].(string)
+		f.fields, _ = m["fieldsV1"].(map[string]any)
+		if at, ok := m["time"].(string); ok {
+			f.time, _ = time.Parse(time.RFC3339, at) // A time that is none counts as absent.
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
 // managers reads from managedFields who reconciles the object, and when people
 // last changed its desired state.
 func (s *State) managers(o *unstructured.Unstructured) {
-	entries := o.GetManagedFields()
-	for _, e := range entries {
-		if e.Subresource == "status" && !slices.Contains(s.StatusManagers, e.Manager) {
-			s.StatusManagers = append(s.StatusManagers, e.Manager)
-		}
-	}
-	s.Manager = s.deciding(entries)
+	entries := entriesOf(o)
+	s.StatusManagers = statusManagers(entries)
+	s.Manager = deciding(entries)
 	machinery := Machinery(s.Role, modern(o))
 	for _, e := range entries {
-		if e.Time == nil {
-			continue
-		}
 		switch {
-		case e.Subresource == "scale":
-			if e.Time.After(s.ScaleTime) {
-				s.ScaleTime = e.Time.Time
+		case e.subresource == "scale":
+			if e.time.After(s.ScaleTime) {
+				s.ScaleTime = e.time
 			}
-		case e.Subresource == "" && !slices.Contains(s.StatusManagers, e.Manager) && e.Time.After(s.IntentTime):
-			if ownsDesired(fields(e), machinery) {
-				s.IntentTime, s.IntentManager = e.Time.Time, e.Manager
+		case e.subresource == "" && !slices.Contains(s.StatusManagers, e.manager) && e.time.After(s.IntentTime):
+			if ownsDesired(e.fields, machinery) {
+				s.IntentTime, s.IntentManager = e.time, e.manager
 			}
 		}
 	}
+}
+
+// WritesStatus reports whether a field manager writes the status of an object.
+func WritesStatus(o *unstructured.Unstructured, manager string) bool {
+	return manager != "" && slices.Contains(statusManagers(entriesOf(o)), manager)
+}
+
+func statusManagers(entries []fieldsEntry) []string {
+	var out []string
+	for _, e := range entries {
+		if e.subresource == "status" && !slices.Contains(out, e.manager) {
+			out = append(out, e.manager)
+		}
+	}
+	return out
 }
 
 func modern(o *unstructured.Unstructured) bool {
@@ -50,12 +86,19 @@ func modern(o *unstructured.Unstructured) bool {
 
 // deciding returns the manager of status.observedGeneration, else of the
 // Synced, else of the Ready condition.
-func (s *State) deciding(entries []metav1.ManagedFieldsEntry) string {
-	marks := [][]byte{[]byte(`"f:observedGeneration"`), []byte(`"Synced`), []byte(`\"Synced\"`), []byte(`\"Ready\"`)}
+func deciding(entries []fieldsEntry) string {
+	marks := [][]string{
+		{"f:status", "f:observedGeneration"},
+		{"f:status", "f:conditions", `k:{"type":"Synced"}`},
+		{"f:status", "f:conditions", `k:{"type":"Ready"}`},
+	}
 	for _, mark := range marks {
 		for _, e := range entries {
-			if e.Subresource == "status" && e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.Raw, mark) {
-				return e.Manager
+			if e.subresource != "status" {
+				continue
+			}
+			if _, found, err := unstructured.NestedFieldNoCopy(e.fields, mark...); found && err == nil {
+				return e.manager
 			}
 		}
 	}
@@ -70,28 +113,28 @@ func fields(e metav1.ManagedFieldsEntry) *fieldpath.Set {
 	return set
 }
 
-// ownsDesired reports whether a set holds a field of the desired state outside
-// of the machinery.
-func ownsDesired(set *fieldpath.Set, machinery map[string]bool) bool {
-	found := false
-	set.Leaves().Iterate(func(p fieldpath.Path) {
-		if found || len(p) == 0 || p[0].FieldName == nil {
-			return
+// ownsDesired reports whether fields in the form of managedFields hold one of
+// the desired state outside of the machinery.
+func ownsDesired(fields map[string]any, machinery map[string]bool) bool {
+	for key, below := range fields {
+		name, isField := strings.CutPrefix(key, "f:")
+		if !isField {
+			continue
 		}
-		switch *p[0].FieldName {
+		switch name {
 		case "apiVersion", "kind", "metadata", "status":
-			return
 		case "spec":
-			if len(p) > 1 && p[1].FieldName != nil && machinery[*p[1].FieldName] {
-				return
+			spec, _ := below.(map[string]any)
+			for k := range spec {
+				if k != "." && !machinery[strings.TrimPrefix(k, "f:")] {
+					return true
+				}
 			}
-			if len(p) == 1 {
-				return
-			}
+		default:
+			return true
 		}
-		found = true
-	})
-	return found
+	}
+	return false
 }
 
 // OwnedBy returns the field set that a manager applied to an object, empty

@@ -52,7 +52,7 @@ func Of(o *unstructured.Unstructured, role Role) (Ref, bool) {
 			UID:              owner.UID,
 		}, true
 	}
-	if role != RoleComposite {
+	if role != RoleComposite || modern(o) { // an XR with spec.crossplane has no Claim, its claimRef is its author's
 		return Ref{}, false
 	}
 	claim, found, err := unstructured.NestedStringMap(o.Object, "spec", "claimRef")

@@ -1,6 +1,7 @@
 package parent
 
 import (
+	"maps"
 	"strconv"
 	"time"
 
@@ -135,7 +136,8 @@ var conditionTypes = map[string]bool{
 }
 
 func (s *State) conditions(o *unstructured.Unstructured) {
-	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions") //nolint:errcheck // A status of another shape has no conditions.
+	st, _ := o.Object["status"].(map[string]any)
+	list, _ := st["conditions"].([]any)
 	s.Conditions = map[string]Condition{}
 	for _, e := range list {
 		m, ok := e.(map[string]any)
@@ -194,8 +196,22 @@ func (s *State) converged(o *unstructured.Unstructured) bool {
 	if s.Crossplane() && (!s.True("Synced") || !s.True("Ready")) {
 		return false
 	}
-	r, err := status.Compute(o)
+	r, err := status.Compute(withoutAuthorsGeneration(o, s.Role))
 	return err == nil && r.Status == status.CurrentStatus
+}
+
+// withoutAuthorsGeneration hides status.observedGeneration of a composite from
+// kstatus: the status is the author's, who may have patched anything there.
+func withoutAuthorsGeneration(o *unstructured.Unstructured, role Role) *unstructured.Unstructured {
+	st, _ := o.Object["status"].(map[string]any)
+	if _, has := st["observedGeneration"]; !has || role != RoleComposite {
+		return o
+	}
+	st = maps.Clone(st)
+	delete(st, "observedGeneration")
+	out := maps.Clone(o.Object)
+	out["status"] = st
+	return &unstructured.Unstructured{Object: out}
 }
 
 func (s *State) spec(o *unstructured.Unstructured) {

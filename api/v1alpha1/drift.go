@@ -59,6 +59,10 @@ type DriftSpec struct {
 	Relation Relation        `json:"relation"`
 	Parent   ObjectReference `json:"parent"`
 	Child    ObjectReference `json:"child"`
+	// Intent generation of the parent when the difference was found: a later
+	// intent resolves it.
+	// +optional
+	Intent int64 `json:"intent,omitempty"`
 	// Operation that was refused: CREATE, UPDATE or DELETE; empty for External.
 	// +optional
 	Operation string `json:"operation,omitempty"`
@@ -92,6 +96,9 @@ type DriftStatus struct {
 	// Resolution says why it is resolved.
 	// +optional
 	Resolution string `json:"resolution,omitempty"`
+	// Notified: the endpoints know of this phase.
+	// +optional
+	Notified bool `json:"notified,omitempty"`
 }
 
 // Drift is one open refusal or external drift. Its name is the report id, so

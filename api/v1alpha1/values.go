@@ -184,6 +184,8 @@ type Claim struct {
 	ID string `json:"id,omitempty"`
 	// Child the approval was used for.
 	Child *ClaimChild `json:"child,omitempty"`
+	// Relation is RelationExternal for a use by the gate.
+	Relation Relation `json:"relation,omitempty"`
 	// Digest is the id of the difference.
 	Digest string `json:"digest,omitempty"`
 	// User hash of the requester.

@@ -114,22 +114,17 @@ func (a *Applier) apply(ctx context.Context, objs []*unstructured.Unstructured) 
 
 // applyOne applies an object and returns what is stored.
 func (a *Applier) applyOne(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	return a.send(ctx, o, dynamic.ResourceInterface.Apply)
+	return a.send(ctx, o)
 }
 
 // applyStatus applies the status of an object that exists.
 func (a *Applier) applyStatus(ctx context.Context, o *unstructured.Unstructured) error {
-	_, err := a.send(ctx, o, func(ri dynamic.ResourceInterface, ctx context.Context, name string, o *unstructured.Unstructured, opts metav1.ApplyOptions, _ ...string) (*unstructured.Unstructured, error) {
-		return ri.ApplyStatus(ctx, name, o, opts)
-	})
-
+	_, err := a.send(ctx, o, "status")
 	return err
 }
 
-type applyFn func(dynamic.ResourceInterface, context.Context, string, *unstructured.Unstructured, metav1.ApplyOptions, ...string) (*unstructured.Unstructured, error)
-
-// send applies o with f, again and again as long as its kind is not served.
-func (a *Applier) send(ctx context.Context, o *unstructured.Unstructured, f applyFn) (*unstructured.Unstructured, error) {
+// send applies o, or a subresource of it, again and again as long as its kind is not served.
+func (a *Applier) send(ctx context.Context, o *unstructured.Unstructured, subresources ...string) (*unstructured.Unstructured, error) {
 	var (
 		stored *unstructured.Unstructured
 		failed error
@@ -138,7 +133,7 @@ func (a *Applier) send(ctx context.Context, o *unstructured.Unstructured, f appl
 	err := Eventually(ctx, "the API of "+o.GroupVersionKind().String(), kindTimeout, func(ctx context.Context) error {
 		ri, err := a.resource(o)
 		if err == nil {
-			stored, err = f(ri, ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: a.manager, Force: true})
+			stored, err = ri.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: a.manager, Force: true}, subresources...)
 		}
 
 		if notServed(err) {

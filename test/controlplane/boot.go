@@ -81,7 +81,11 @@ func (p *Process) await(ctx context.Context, ready func(context.Context) error, 
 	for last := error(nil); ; {
 		select {
 		case <-p.Done():
-			return p.Err()
+			if err := p.Err(); err != nil {
+				return err
+			}
+
+			return errStopped
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-timeout.C:

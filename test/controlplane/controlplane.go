@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -69,7 +68,7 @@ type ControlPlane struct {
 }
 
 // Start boots a control plane. It lives until Stop is called or ctx ends, whichever is first. If
-// Start returns an error, nothing is left running; the logs stay if Options.Dir was given.
+// Start returns an error, nothing is left running; the logs stay unless it was ctx that ended.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	if o.Out == nil {
 		o.Out = io.Discard
@@ -95,7 +94,14 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	context.AfterFunc(ctx, c.Stop)
 
 	if err := c.bootAll(ctx); err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("cannot boot the control plane: %w", context.Cause(ctx))
+		} else {
+			c.dir.keepLogs = true
+		}
+
 		c.Stop()
+
 		return nil, err
 	}
 
@@ -199,31 +205,4 @@ func (c *ControlPlane) Err() error {
 	}
 
 	return errors.Join(errs...)
-}
-
-// writeFile writes a file below the directory and returns its path. Only the owner can read it.
-func (c *ControlPlane) writeFile(data []byte, elem ...string) (string, error) {
-	path := filepath.Join(append([]string{c.dir.path}, elem...)...)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return "", fmt.Errorf("cannot create %s: %w", filepath.Dir(path), err)
-	}
-
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		return "", fmt.Errorf("cannot write %s: %w", path, err)
-	}
-
-	return path, nil
-}
-
-// A syncWriter lets several processes report to one writer.
-type syncWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (s *syncWriter) printf(format string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	_, _ = fmt.Fprintf(s.w, format, args...)
 }

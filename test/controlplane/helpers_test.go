@@ -3,8 +3,12 @@ package controlplane_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"testing"
 )
 
 // auditHas returns nil if one line of the audit log holds all the strings.
@@ -46,4 +50,33 @@ func (s *safeBuffer) String() string {
 	defer s.mu.Unlock()
 
 	return s.b.String()
+}
+
+// commandLinesWith returns the command lines of all processes that hold the text.
+func commandLinesWith(t *testing.T, text string) []string {
+	t.Helper()
+
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var lines []string
+
+	for _, path := range all {
+		if data, err := os.ReadFile(path); err == nil { // It may have ended.
+			lines = append(lines, string(data))
+		}
+	}
+
+	if len(all) == 0 { // Not Linux.
+		data, err := exec.Command("ps", "-axo", "args").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		lines = strings.Split(string(data), "\n")
+	}
+
+	return slices.DeleteFunc(lines, func(l string) bool { return !strings.Contains(l, text) })
 }

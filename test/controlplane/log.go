@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // How much of the end of a log is looked at (bytes), and how much an error shows.
@@ -67,4 +68,17 @@ func readTail(path string, offset int64) []byte {
 	data, _ := io.ReadAll(io.LimitReader(f, logWindow))
 
 	return data
+}
+
+// A syncWriter lets several processes report to one writer.
+type syncWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (s *syncWriter) printf(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	_, _ = fmt.Fprintf(s.w, format, args...)
 }

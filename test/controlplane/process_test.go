@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,6 +47,17 @@ func awaitLog(t *testing.T, p *Process, want string, n int) {
 	}
 }
 
+// awaitGone waits until there is no process of that id.
+func awaitGone(t *testing.T, pid int) {
+	t.Helper()
+
+	if err := Eventually(t.Context(), "the end of "+strconv.Itoa(pid), 15*time.Second, func(context.Context) error {
+		return Gone(pid)
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestStopIsGraceful(t *testing.T) {
 	c := bare(t, io.Discard)
 
@@ -75,14 +87,51 @@ func TestStopKillsTheStubborn(t *testing.T) {
 
 	awaitLog(t, p, "hi", 1)
 
-	// Two at once: the second must not send another SIGTERM.
+	// The second must not send another SIGTERM.
 	go p.Stop()
-	p.Stop()
-
 	awaitLog(t, p, "no", 1)
+	p.Stop()
+	awaitLog(t, p, "no", 1)
+	awaitGone(t, p.Pid())
+}
 
-	if err := syscall.Kill(-p.Pid(), 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("its group is still there: %v", err)
+// A program that ends leaves no children behind, though they are not stopped by it.
+func TestChildrenEndWithProcess(t *testing.T) {
+	c := bare(t, io.Discard)
+
+	p, err := c.Run(t.Context(), "parent", shell(`(trap "" TERM; exec sleep 60) & echo $! is the child`))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	<-p.Done()
+
+	var child int
+	if _, err := fmt.Sscan(string(readTail(p.Log(), 0)), &child); err != nil {
+		t.Fatal(err)
+	}
+
+	awaitGone(t, child)
+
+	if r := p.current(); !r.reaped {
+		t.Error("its id may belong to another process by now, and must not be sent signals")
+	}
+}
+
+func TestBootIsInterrupted(t *testing.T) {
+	c := bare(t, io.Discard)
+
+	err := c.boot(t.Context(), program{
+		name:    "server",
+		command: func() (*exec.Cmd, error) { return shell("exec sleep 60"), nil },
+		ready: func(context.Context) error {
+			go c.Stop()
+			return errors.New("not yet")
+		},
+		within: time.Minute,
+	})
+	if !errors.Is(err, errStopped) {
+		t.Errorf("want %v, got %v", errStopped, err)
 	}
 }
 
@@ -277,15 +326,7 @@ func TestKilledOwner(t *testing.T) {
 	_ = owner.Process.Kill()
 	_ = owner.Wait()
 
-	if err := Eventually(t.Context(), "the end of the orphan", 15*time.Second, func(context.Context) error {
-		if !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-			return errors.New("it is still there")
-		}
-
-		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	awaitGone(t, pid)
 }
 
 type writerFn func([]byte)

@@ -22,6 +22,8 @@ import (
 // A control plane ends with Stop as well as with its context, takes everything it started with it,
 // and leaves a directory that the next one can use.
 func TestStopLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+
 	dir := filepath.Join(t.TempDir(), "cp")
 
 	cases := []struct {
@@ -53,8 +55,8 @@ func TestStopLeavesNothingBehind(t *testing.T) {
 
 			eventually(t, "the end of all processes", func(context.Context) error {
 				for what, pid := range pids {
-					if !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-						return fmt.Errorf("%s (%d) is still there", what, pid)
+					if err := controlplane.Gone(pid); err != nil {
+						return fmt.Errorf("%s: %w", what, err)
 					}
 				}
 
@@ -115,6 +117,8 @@ func startedPids(t *testing.T, c *controlplane.ControlPlane) map[string]int {
 
 // When a part of the control plane dies, Err and Out say so, with the end of its log.
 func TestDeathIsReported(t *testing.T) {
+	t.Parallel()
+
 	var out safeBuffer
 
 	c, err := controlplane.Start(t.Context(), controlplane.Options{Out: &out})
@@ -164,5 +168,74 @@ func TestDeathIsReported(t *testing.T) {
 
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("the temporary directory is still there: %v", err)
+	}
+}
+
+// A boot that is interrupted, at whatever point, ends with an error and leaves nothing.
+func TestInterruptedBoot(t *testing.T) {
+	t.Parallel()
+
+	for _, booted := range []string{"", parts.Etcd, parts.KubeAPIServer} {
+		t.Run("after "+booted, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+
+			var out safeBuffer
+
+			go func() {
+				_ = controlplane.Eventually(ctx, booted, time.Minute, func(context.Context) error {
+					if !strings.Contains(out.String(), booted) {
+						return errors.New("not yet")
+					}
+
+					return nil
+				})
+
+				cancel()
+			}()
+
+			dir := filepath.Join(t.TempDir(), "cp")
+
+			if _, err := controlplane.Start(ctx, controlplane.Options{Dir: dir, Out: &out}); !errors.Is(err, context.Canceled) {
+				t.Errorf("want %v, got %v", context.Canceled, err)
+			}
+
+			// Whatever was started has the directory among its arguments.
+			eventually(t, "the end of all processes", func(context.Context) error {
+				if got := commandLinesWith(t, dir); len(got) > 0 {
+					return fmt.Errorf("there are %q", got)
+				}
+
+				return nil
+			})
+		})
+	}
+}
+
+// A boot that fails names the process and a log that can still be read, and leaves nothing else.
+func TestFailedBoot(t *testing.T) {
+	tmp, assets := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	t.Setenv("KUBEBUILDER_ASSETS", assets)
+
+	etcd := "#!/bin/sh\necho no such flag >&2\nexit 2\n"
+	if err := os.WriteFile(filepath.Join(assets, parts.Etcd), []byte(etcd), 0o700); err != nil { //nolint:gosec // A program.
+		t.Fatal(err)
+	}
+
+	_, err := controlplane.Start(t.Context(), controlplane.Options{})
+	if err == nil {
+		t.Fatal("want an error")
+	}
+
+	left, _ := filepath.Glob(filepath.Join(tmp, "*", "*", "*"))
+	if len(left) != 1 {
+		t.Fatalf("want one log to be left, but there are %q", left)
+	}
+
+	for _, want := range []string{"cannot boot etcd: etcd ended: exit status 2", left[0] + " ends:\n  no such flag"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q in: %v", want, err)
+		}
 	}
 }

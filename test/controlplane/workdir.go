@@ -25,6 +25,9 @@ type workDir struct {
 	path string
 	temp bool
 	lock *os.File
+
+	// keepLogs lets the logs of a temporary directory stay: somebody was told of them.
+	keepLogs bool
 }
 
 // openWorkDir takes path (empty: a new temporary directory) for a control plane, and removes what
@@ -47,10 +50,8 @@ func openWorkDir(path string) (*workDir, error) {
 		return nil, fmt.Errorf("cannot use the directory %s: %w", d.path, err)
 	}
 
-	for _, sub := range []string{dirEtcd, dirPKI, dirLogs, dirKubeconfigs, dirCrossplane} {
-		if err := os.RemoveAll(filepath.Join(d.path, sub)); err != nil {
-			return nil, fmt.Errorf("cannot remove the data of an earlier control plane: %w", err)
-		}
+	if err := d.remove(dirEtcd, dirPKI, dirLogs, dirKubeconfigs, dirCrossplane); err != nil {
+		return nil, err
 	}
 
 	if err := os.Mkdir(filepath.Join(d.path, dirLogs), 0o700); err != nil {
@@ -89,13 +90,37 @@ func (d *workDir) take() error {
 func (d *workDir) close() error {
 	_ = d.lock.Close()
 
-	if !d.temp {
+	switch {
+	case !d.temp:
 		return nil
+	case d.keepLogs:
+		return d.remove(workDirMarker, dirEtcd, dirPKI, dirKubeconfigs, dirCrossplane)
+	default:
+		return d.remove(".")
 	}
+}
 
-	if err := os.RemoveAll(d.path); err != nil {
-		return fmt.Errorf("cannot remove the directory of the control plane: %w", err)
+// remove removes what is below the directory.
+func (d *workDir) remove(names ...string) error {
+	for _, name := range names {
+		if err := os.RemoveAll(filepath.Join(d.path, name)); err != nil {
+			return fmt.Errorf("cannot remove the data of a control plane: %w", err)
+		}
 	}
 
 	return nil
+}
+
+// writeFile writes a file below the directory and returns its path. Only the owner can read it.
+func (c *ControlPlane) writeFile(data []byte, elem ...string) (string, error) {
+	path := filepath.Join(append([]string{c.dir.path}, elem...)...)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", fmt.Errorf("cannot create %s: %w", filepath.Dir(path), err)
+	}
+
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return "", fmt.Errorf("cannot write %s: %w", path, err)
+	}
+
+	return path, nil
 }

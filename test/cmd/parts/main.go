@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -19,12 +20,13 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+
+	stop()
+
+	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, err)
-
-		stop()
 		os.Exit(1)
 	}
 }
@@ -37,14 +39,14 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	list := fs.Bool("list", false, "list the parts, their versions and whether they are built")
 
 	switch err := fs.Parse(args); {
-	case err == flag.ErrHelp: //nolint:errorlint // Parse returns it as it is.
+	case errors.Is(err, flag.ErrHelp):
 		return nil
 	case err != nil:
 		return err
 	case *list:
 		return printList(out, *bin)
 	case fs.NArg() == 0:
-		return fmt.Errorf("cannot build nothing: name a part; --list shows them")
+		return errors.New("cannot build nothing: name a part; --list shows them")
 	}
 
 	paths, err := parts.Ensure(ctx, progress, *bin, fs.Args()...)

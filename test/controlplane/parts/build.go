@@ -21,7 +21,9 @@ const tailLines = 15
 func (b *builder) build(ctx context.Context, p Part, version, target string) error {
 	staged := target
 	if !p.ours() {
-		staged = filepath.Join(b.binDir, fmt.Sprintf(".%s.%d", filepath.Base(target), os.Getpid()))
+		staged = filepath.Join(b.binDir, "."+filepath.Base(target)+".new")
+
+		_ = os.Remove(staged)   // A builder that was killed may have left one. We hold the lock.
 		defer os.Remove(staged) //nolint:errcheck // Gone already if all went well.
 	}
 

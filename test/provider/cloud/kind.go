@@ -58,7 +58,10 @@ func newKind[F any](collection string, complete func(*F) error) kind {
 			return nil, fmt.Errorf("cannot encode fields: %w", err)
 		}
 		out := fields{}
-		return out, json.Unmarshal(b, &out)
+		if err := json.Unmarshal(b, &out); err != nil {
+			return nil, fmt.Errorf("cannot decode fields: %w", err)
+		}
+		return out, nil
 	}}
 }
 

@@ -17,7 +17,11 @@ func TestListenAndServe(t *testing.T) {
 	}()
 	address := <-addresses
 
-	rsp, err := http.Get("http://" + address + "/healthz")
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rsp, err := http.DefaultClient.Do(req)
 	if err != nil || rsp.StatusCode != http.StatusOK {
 		t.Fatalf("want a healthy cloud, got %v", err)
 	}

@@ -86,7 +86,8 @@ func (s *store) create(name string, f fields, set Settings, now time.Time) (int,
 	if set.IncompleteCreation {
 		done = StatusIncomplete
 	}
-	return i.begin(http.StatusCreated, set, now, func(i *item) { i.meta.Status = done }), i, nil
+	code := i.begin(http.StatusCreated, set, now, func(i *item) { i.meta.Status = done })
+	return code, i, nil
 }
 
 // update the fields given.
@@ -103,9 +104,10 @@ func (s *store) update(name string, changes fields, set Settings, now time.Time)
 		return 0, nil, refuse(http.StatusUnprocessableEntity, "invalid %s: %s", s.kind.collection, err)
 	}
 	i.meta.Status, i.meta.Message = StatusUpdating, ""
-	return i.begin(http.StatusOK, set, now, func(i *item) {
+	code := i.begin(http.StatusOK, set, now, func(i *item) {
 		i.fields, i.meta.Status = f, StatusAvailable
-	}), i, nil
+	})
+	return code, i, nil
 }
 
 // remove a resource. Deleting one that is being deleted changes nothing.

@@ -301,7 +301,9 @@ func TestControlRefuses(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			rsp, err := http.Post(srv.URL+tc.path, "application/json", strings.NewReader(tc.body))
+			req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, srv.URL+tc.path, strings.NewReader(tc.body))
+			must(t, err)
+			rsp, err := http.DefaultClient.Do(req)
 			must(t, err)
 			defer rsp.Body.Close() //nolint:errcheck // A test.
 			b := make([]byte, 200)

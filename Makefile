@@ -1,0 +1,166 @@
+# Everything a person or CI runs. Needs Go 1.26, git, make and a POSIX shell;
+# downloads nothing but Go modules. `make help` lists the targets.
+
+.DEFAULT_GOAL := help
+.SUFFIXES:
+
+export CGO_ENABLED = 0
+
+GO       ?= go
+ROOT     := $(CURDIR)
+BIN      := $(ROOT)/bin
+OUT      := $(ROOT)/_output
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+ARCHES   ?= amd64 arm64
+FUZZTIME ?= 20s
+
+# Modules with code of ours; test/parts only pins versions.
+MODULES      := . test test/image test/provider test/templating
+UNIT_MODULES := . test/image test/provider test/templating
+PHASES       ?= lint generate-check unit integration e2e
+
+LINT    = $(BIN)/golangci-lint-v2.12.2
+CLI     = $(BIN)/crossplane-cli-v2.2.0
+GEN     = $(BIN)/controller-gen
+SUMMARY = $(BIN)/summary
+IMAGE   = $(BIN)/image
+
+# What `make generate` writes.
+GENERATED = { ls api/*/zz_generated.* fn/*/zz_generated.* test/provider/apis/*/zz_generated.* \
+	package/crds/*.yaml package/input/*.yaml test/provider/crds/*.yaml 2>/dev/null || true; }
+
+##@ For everybody
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^##@/ { print ""; print substr($$0, 5) ":" } \
+		/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: demo
+demo: ## Play the story on a real control plane; KEEP=1 leaves it running
+	@$(GO) build -C test -trimpath -o $(BIN)/demo ./cmd/demo
+	@exec $(BIN)/demo $(if $(KEEP),--keep)
+
+.PHONY: test
+test: $(SUMMARY) ## Lint, unit and integration tests and the story, with a summary
+	@$(SUMMARY) phases --make "$(MAKE)" $(PHASES)
+
+.PHONY: build
+build: ## Build bin/kausality
+	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/kausality ./cmd/kausality
+	@echo "$(BIN)/kausality $(VERSION)"
+
+.PHONY: manifests
+manifests: build ## Print the manifests for a cluster; ARGS='--webhook-url=… …'
+	@$(BIN)/kausality manifests $(if $(ARGS),$(ARGS),--crds-only)
+
+##@ Parts of make test
+
+.PHONY: lint
+lint: $(LINT) ## Run golangci-lint in every module
+	@failed=; for m in $(MODULES); do \
+		echo "lint $$m"; \
+		(cd $$m && $(LINT) run --config $(ROOT)/.golangci.yml ./...) || failed="$$failed $$m"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "lint failed in:$$failed"; exit 1; fi
+
+.PHONY: generate-check
+generate-check: ## Fail if generated files are not what make generate writes
+	@before=$$($(GENERATED) | xargs cksum); \
+	$(MAKE) --no-print-directory generate || exit 1; \
+	after=$$($(GENERATED) | xargs cksum); \
+	if [ "$$before" != "$$after" ]; then \
+		echo "generated files were stale and are written anew; commit them:"; \
+		git diff --stat -- $$($(GENERATED)) 2>/dev/null; exit 1; \
+	fi
+
+.PHONY: unit
+unit: $(SUMMARY) ## Run the unit tests of every module
+	@failed=; for m in $(UNIT_MODULES); do \
+		$(SUMMARY) gotest -C $$m -trimpath ./... || failed="$$failed $$m"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "unit tests failed in:$$failed"; exit 1; fi
+
+.PHONY: integration
+integration: $(SUMMARY) ## Test against a real control plane
+	@$(SUMMARY) gotest -C test -trimpath -p 1 -timeout 30m ./cmd/... ./controlplane/...
+
+.PHONY: e2e
+e2e: $(SUMMARY) ## Play the story as a test
+	@$(SUMMARY) gotest -C test -trimpath -p 1 -count 1 -timeout 30m ./e2e/...
+
+##@ For maintainers
+
+.PHONY: generate
+generate: $(GEN) ## Write deepcopy functions and CRDs anew
+	@$(GEN) object paths=./api/...
+	@$(GEN) crd:crdVersions=v1 paths=./api/... output:crd:artifacts:config=package/crds
+	@$(GEN) object paths=./fn/input/...
+	@$(GEN) crd:crdVersions=v1 paths=./fn/input/... output:crd:artifacts:config=package/input
+	@$(GO) generate -C test/provider ./...
+
+.PHONY: image
+image: $(IMAGE) ## Make the container image for every architecture, without Docker
+	@for arch in $(ARCHES); do \
+		GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' \
+			-o $(BIN)/linux_$$arch/kausality ./cmd/kausality && \
+		$(IMAGE) build --binary $(BIN)/linux_$$arch/kausality --arch $$arch \
+			--version '$(VERSION)' --output $(OUT)/kausality-$$arch.tar || exit 1; \
+	done
+	@$(IMAGE) inspect $(ARCHES:%=$(OUT)/kausality-%.tar)
+
+# xpkg build takes every YAML file below its root, so the package is staged.
+.PHONY: package
+package: image $(CLI) ## Build the function's Crossplane packages and inspect them
+	@rm -rf $(OUT)/package && mkdir -p $(OUT)/package/input
+	@cp crossplane.yaml $(OUT)/package/ && cp package/input/*.yaml $(OUT)/package/input/
+	@for arch in $(ARCHES); do \
+		$(CLI) xpkg build --package-root $(OUT)/package --examples-root $(OUT)/package/examples \
+			--embed-runtime-image-tarball $(OUT)/kausality-$$arch.tar \
+			--package-file $(OUT)/function-kausality-$$arch.xpkg || exit 1; \
+	done
+	@$(IMAGE) inspect --package $(ARCHES:%=$(OUT)/function-kausality-%.xpkg)
+
+.PHONY: bench
+bench: ## Measure what the webhook adds to a request
+	@$(GO) build -C test -trimpath -o $(BIN)/bench ./cmd/bench
+	@exec $(BIN)/bench $(ARGS)
+
+.PHONY: fuzz
+fuzz: ## Fuzz every parser for FUZZTIME each (20s)
+	@find . -name '*_test.go' -exec grep -l '^func Fuzz' {} + | sort | while read -r file; do \
+		for f in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' "$$file"); do \
+			echo "fuzz $$f in $$(dirname "$$file")"; \
+			$(GO) test -C "$$(dirname "$$file")" -trimpath -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) . || exit 1; \
+		done || exit 1; \
+	done
+
+.PHONY: parts
+parts: ## Build all programs that tests and demo run, ahead of time
+	@$(GO) run -C test ./cmd/parts etcd kube-apiserver kube-controller-manager crossplane \
+		provider-kubernetes golangci-lint crossplane-cli
+
+.PHONY: clean
+clean: ## Remove what was built; PARTS=1 also the parts, which take minutes
+	@rm -rf $(OUT) $(if $(PARTS),$(BIN),$(BIN)/linux_* $(BIN)/kausality $(BIN)/demo $(BIN)/bench $(SUMMARY) $(IMAGE) $(GEN))
+
+# Programs of ours are handed to Go every time: it knows best what changed.
+
+.PHONY: FORCE
+FORCE:
+
+$(SUMMARY): FORCE
+	@$(GO) build -C test/image -trimpath -o $@ ./cmd/summary
+
+$(IMAGE): FORCE
+	@$(GO) build -C test/image -trimpath -o $@ .
+
+$(GEN): FORCE
+	@$(GO) build -C test/parts/controller-gen -trimpath -o $@ sigs.k8s.io/controller-tools/cmd/controller-gen
+
+$(LINT):
+	@$(GO) run -C test ./cmd/parts golangci-lint
+
+$(CLI):
+	@$(GO) run -C test ./cmd/parts crossplane-cli

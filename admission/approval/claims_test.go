@@ -1,0 +1,141 @@
+package approval
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+func entry(t *testing.T, value string) Entry {
+	t.Helper()
+	s := Parse(annotations{keyApprovals: value})
+	if len(s.Approvals) != 1 {
+		t.Fatalf("want one approval in %s: %v", value, s.Warnings)
+	}
+	return s.Approvals[0]
+}
+
+func TestTake(t *testing.T) {
+	e := entry(t, `[{"kind":"Deployment","name":"web","generation":7}]`)
+	open := Claims{{Content: "other", State: v1alpha1.ClaimUsed}, {Content: e.Content, State: v1alpha1.ClaimOpen, Generation: 9}}
+	before := slices.Clone(open)
+	got, claim := open.Take(e, use(), now)
+
+	child := use().Child
+	want := v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimPending, Generation: 9, At: Stamp(now), ID: claim.ID, Child: &child, Digest: "d1", User: "13c7u"}
+	if diff := cmp.Diff(Claims{before[0], want}, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(before, open); diff != "" {
+		t.Errorf("input modified:\n%s", diff)
+	}
+	if len(claim.ID) != 12 {
+		t.Errorf("want an id of 12 hex digits, got %q", claim.ID)
+	}
+	if _, again := open.Take(e, use(), now); again.ID != claim.ID {
+		t.Error("same input, other id")
+	}
+	if _, later := open.Take(e, use(), now.Add(time.Nanosecond)); later.ID == claim.ID {
+		t.Error("another use needs another id")
+	}
+	if fresh, c := (Claims{}).Take(e, use(), now); len(fresh) != 1 || c.Generation != 7 {
+		t.Errorf("never admitted: the entry's own generation holds, got %+v", fresh)
+	}
+	if s := ParseClaims(got.String()); !cmp.Equal(s, got, cmpopts.EquateApproxTime(0)) {
+		t.Errorf("does not survive its own form: %s", got)
+	}
+}
+
+func TestSetState(t *testing.T) {
+	e := entry(t, `[{"kind":"Deployment","name":"web","generation":7}]`)
+	taken, claim := Claims{}.Take(e, use(), now)
+	later := now.Add(time.Minute)
+
+	used := taken.Set(claim.ID, v1alpha1.ClaimUsed, later)
+	if used[0].State != v1alpha1.ClaimUsed || used[0].ID != claim.ID || used[0].Child == nil || !used[0].At.Time.Equal(Stamp(later).Time) {
+		t.Errorf("a used claim tells by whom: %+v", used[0])
+	}
+	open := taken.Set(claim.ID, v1alpha1.ClaimOpen, later)
+	if diff := cmp.Diff(v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimOpen, Generation: 7, At: Stamp(later)}, open[0]); diff != "" {
+		t.Errorf("given back, nothing of the use remains: -want, +got:\n%s", diff)
+	}
+	if taken[0].State != v1alpha1.ClaimPending {
+		t.Error("input modified")
+	}
+	for _, unknown := range []string{"", "nope"} {
+		if diff := cmp.Diff(taken, taken.Set(unknown, v1alpha1.ClaimUsed, later)); diff != "" {
+			t.Errorf("an unknown id %q changes something:\n%s", unknown, diff)
+		}
+	}
+}
+
+func TestForget(t *testing.T) {
+	e := entry(t, `[{"kind":"Deployment","name":"web","digest":"d1"}]`)
+	of := func(state v1alpha1.ClaimState, digest string) v1alpha1.Claim {
+		return v1alpha1.Claim{Content: e.Content, State: state, Digest: digest}
+	}
+	cases := map[string]struct {
+		reason  string
+		claim   v1alpha1.Claim
+		written []Entry
+		want    int
+	}{
+		"Used":         {"a person may approve the same difference another time", of(v1alpha1.ClaimUsed, "d1"), nil, 0},
+		"Pruned":       {"as above", of(v1alpha1.ClaimPruned, "d1"), nil, 0},
+		"StillWritten": {"what GitOps keeps writing stays spent", of(v1alpha1.ClaimUsed, "d1"), []Entry{e}, 1},
+		"Other":        {"another difference", of(v1alpha1.ClaimUsed, "d2"), nil, 1},
+		"Pending":      {"a use under way is never forgotten", of(v1alpha1.ClaimPending, "d1"), nil, 1},
+		"Open":         {"nor is one that was not used", of(v1alpha1.ClaimOpen, "d1"), nil, 1},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			in := Claims{tc.claim, {Content: "x", State: v1alpha1.ClaimUsed, Digest: "y"}}
+			before := slices.Clone(in)
+			if got := len(in.Forget("d1", tc.written)) - 1; got != tc.want {
+				t.Errorf("%s: want %d left, got %d", tc.reason, tc.want, got)
+			}
+			if diff := cmp.Diff(before, in); diff != "" {
+				t.Errorf("%s: input modified:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// Bounded growth: however many approvals were used, no more than maxClaims are
+// remembered, and none that is open or pending is ever dropped.
+func TestClaimsBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var c Claims
+		live := map[string]bool{}
+		for i := range rapid.IntRange(0, 200).Draw(t, "approvals") {
+			e := Entry{Content: fmt.Sprint(i)}
+			var claim v1alpha1.Claim
+			c, claim = c.Take(e, use(), now)
+			state := rapid.SampledFrom([]v1alpha1.ClaimState{v1alpha1.ClaimOpen, v1alpha1.ClaimPending, v1alpha1.ClaimUsed, v1alpha1.ClaimUsed, v1alpha1.ClaimPruned}).Draw(t, "state")
+			c = c.Set(claim.ID, state, now)
+			live[e.Content] = state == v1alpha1.ClaimOpen || state == v1alpha1.ClaimPending
+		}
+		spent := 0
+		for _, e := range c {
+			if !live[e.Content] {
+				spent++
+			}
+			delete(live, e.Content)
+		}
+		if spent > maxClaims+1 {
+			t.Fatalf("%d spent approvals remembered", spent)
+		}
+		for content, l := range live {
+			if l {
+				t.Fatalf("live claim %s dropped", content)
+			}
+		}
+	})
+}

@@ -1,0 +1,348 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// failingNamespaces is a World whose Namespaces cannot be read.
+type failingNamespaces struct{ *world }
+
+func (failingNamespaces) NamespaceMode(context.Context, string) (v1alpha1.Mode, error) {
+	return "", errors.New("boom")
+}
+
+// deployment with a ReplicaSet: an ordinary parent, settled at 4.
+func deploymentAndSet() (*unstructured.Unstructured, *unstructured.Unstructured) {
+	d := object(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: team, uid: d-uid, generation: 4, creationTimestamp: "2026-01-01T00:00:00Z"}
+spec: {replicas: 4}
+status: {observedGeneration: 4, replicas: 4, updatedReplicas: 4, readyReplicas: 4, availableReplicas: 4}
+`)
+	d = with(d, annotate(v1alpha1.AnnotationKeyControllers, deployer.Hash(), v1alpha1.AnnotationKeySettledGeneration, "4", v1alpha1.AnnotationKeyPhase, "initialized"))
+	rs := object(`
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata:
+  name: web-1
+  namespace: team
+  uid: rs-uid
+  generation: 2
+  ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: d-uid, controller: true}]
+spec: {replicas: 4}
+`)
+	return d, with(rs, annotate(v1alpha1.AnnotationKeyUpdaters, deployer.Hash()))
+}
+
+// "Who is the parent's controller?" (spec 4), rule by rule. Under a settled
+// parent the controller's change is drift and anybody else's a new origin.
+func TestIdentity(t *testing.T) {
+	controllers := func(h ...string) mod { return annotate(v1alpha1.AnnotationKeyControllers, subject.Hashes(h).String()) }
+	unknown := unannotate(v1alpha1.AnnotationKeyControllers)
+	updaters := func(h ...string) mod { return annotate(v1alpha1.AnnotationKeyUpdaters, subject.Hashes(h).String()) }
+	noUpdaters := unannotate(v1alpha1.AnnotationKeyUpdaters)
+	observes := func(o *unstructured.Unstructured) {
+		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"manager": "kcm", "operation": "Update", "subresource": "status", "time": "2026-01-01T00:00:00Z",
+			"fieldsV1": map[string]any{"f:status": map[string]any{"f:observedGeneration": map[string]any{}}}}}, "metadata", "managedFields")
+	}
+	const drift, other = string(ClassDrift), string(ClassNewOrigin)
+
+	cases := map[string]struct {
+		reason     string
+		op         Operation
+		xr         bool
+		parent     []mod
+		child      []mod
+		user       subject.User
+		manager    string
+		writes     bool
+		identify   Identify
+		want       string
+		undecided  bool
+	}{
+		"1 Composed":           {reason: "Crossplane's manager of this composite, and a user that updates its status", xr: true, user: crossplane, manager: composed, want: drift},
+		"1 ComposedUnknown":    {reason: "nobody was seen updating the status yet", xr: true, parent: []mod{unknown}, user: crossplane, manager: composed, want: drift},
+		"1 ComposedRecently":   {reason: "seen a moment ago", xr: true, parent: []mod{controllers("other")}, user: crossplane, manager: composed, writes: true, want: drift},
+		"1 ComposedForged":     {reason: "the manager alone does not do: anybody can name it", xr: true, user: alice, manager: composed, want: other},
+		"1 OtherComposite":     {reason: "the manager of another composite: go on with rule 2", xr: true, child: []mod{updaters("other")}, user: crossplane, manager: "apiextensions.crossplane.io/composed/abc", want: other},
+		"1 NoManager":          {reason: "a DELETE has no field manager: rule 2", op: Delete, xr: true, user: crossplane, want: drift},
+		"1 NotByUserHash":      {reason: "--identify-controller=user-hash", xr: true, child: []mod{updaters("other")}, user: crossplane, manager: composed, identify: IdentifyUserHash, want: other},
+		"2 Intersection":       {reason: "in controllers and in updaters", user: deployer, want: drift},
+		"2 NotInControllers":   {reason: "did not write the status", parent: []mod{controllers("other")}, user: deployer, want: other},
+		"2 NotInUpdaters":      {reason: "did not write the child", child: []mod{updaters("other")}, user: deployer, want: other},
+		"2 NoUpdatersYet":      {reason: "the child has none yet", child: []mod{noUpdaters}, user: deployer, want: drift},
+		"2 Create":             {reason: "its CREATE", op: Create, child: []mod{updaters("other")}, user: deployer, want: drift},
+		"2 CreateByOther":      {reason: "controllers are known and do not hold the requester", op: Create, user: alice, want: other},
+		"2 UnknownOnly":        {reason: "not known: the child's only updater", parent: []mod{unknown}, user: deployer, want: drift},
+		"2 UnknownOther":       {reason: "not known: not the only updater", parent: []mod{unknown}, user: alice, want: other},
+		"2 UnknownCreate":      {reason: "not known: on CREATE the requester", op: Create, parent: []mod{unknown}, user: alice, want: drift},
+		"2 MemoryIntersection": {reason: "known from memory alone, the child's updaters count all the same", parent: []mod{unknown}, child: []mod{updaters("other", "another")}, user: deployer, writes: true, want: other},
+		"2 Memory":             {reason: "known from memory alone", parent: []mod{unknown}, child: []mod{noUpdaters}, user: deployer, writes: true, want: drift},
+		"3 Manager":            {reason: "late installation: the manager of observedGeneration", parent: []mod{unknown, observes}, child: []mod{noUpdaters}, user: deployer, manager: "kcm", want: drift},
+		"3 OtherManager":       {reason: "another manager", parent: []mod{unknown, observes}, child: []mod{noUpdaters}, user: alice, manager: "kubectl", want: other},
+		"3 FieldManagerOnly":   {reason: "--identify-controller=field-manager passes rule 2 by", parent: []mod{observes}, user: alice, manager: "kcm", identify: IdentifyFieldManager, want: drift},
+		"3 NotByUserHash":      {reason: "--identify-controller=user-hash", parent: []mod{unknown, observes}, child: []mod{noUpdaters}, user: deployer, manager: "kcm", identify: IdentifyUserHash, want: other, undecided: true},
+		"4 Undetermined":       {reason: "lenient, and the reason says so", parent: []mod{unknown}, child: []mod{noUpdaters}, user: deployer, want: other, undecided: true},
+		"4 ManyUpdaters":       {reason: "several updaters, and no controllers", parent: []mod{unknown}, child: []mod{updaters("a", deployer.Hash())}, user: deployer, want: other, undecided: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p, child := deploymentAndSet()
+			if tc.xr {
+				p, child = composite(), with(instance(), annotate(v1alpha1.AnnotationKeyDeletion, "orphan"))
+			}
+			w := newWorld()
+			w.add(with(p, tc.parent...))
+			w.writers[tc.user.Hash()] = tc.writes
+			op := tc.op
+			if op == "" {
+				op = Update
+			}
+			child = with(child, tc.child...)
+			req := request(op, child, set(int64(9), "spec", "anything")).by(tc.user, tc.manager)
+			if op == Delete {
+				req = request(op, child).by(tc.user, tc.manager)
+			}
+			d := decide(t, w, Options{Identify: tc.identify}, req)
+			if string(d.Class) != tc.want || (d.Reason == ReasonUndetermined) != tc.undecided {
+				t.Errorf("%s: want %s, got %s (%s)", tc.reason, tc.want, d.Class, d.Reason)
+			}
+			if tc.undecided && !d.Allowed {
+				t.Errorf("%s: must be allowed", tc.reason)
+			}
+		})
+	}
+}
+
+// A Claim's controller: apiextensions.crossplane.io/claim, never self, machinery
+// included.
+func TestClaimSync(t *testing.T) {
+	claim := func(mods ...mod) *unstructured.Unstructured {
+		o := object(`
+apiVersion: example.org/v1
+kind: Database
+metadata: {name: c, namespace: team, uid: c-uid, generation: 2, creationTimestamp: "2026-01-01T00:00:00Z"}
+spec: {resourceRef: {apiVersion: example.org/v1, kind: XDatabase, name: db}}
+status: {conditions: [{type: Synced, status: "True", observedGeneration: 2}, {type: Ready, status: "True"}]}`)
+		return with(o, append([]mod{annotate(v1alpha1.AnnotationKeySettledGeneration, "2", v1alpha1.AnnotationKeyControllers, crossplane.Hash())}, mods...)...)
+	}
+	xr := with(composite(), set(map[string]any{"apiVersion": "example.org/v1", "kind": "Database", "namespace": "team", "name": "c"}, "spec", "claimRef"))
+	cases := map[string]struct {
+		reason  string
+		claim   *unstructured.Unstructured
+		change  mod
+		manager string
+		want    outcome
+	}{
+		"Sync":          {"the Claim settled: drift", claim(), set("l", "spec", "size"), "apiextensions.crossplane.io/claim", refused(ClassDrift, ReasonDrift, 403)},
+		"SyncMachinery": {"machinery included: a Manual revision travels that way", claim(), set("db-rev-3", "spec", "compositionRevisionRef", "name"), "apiextensions.crossplane.io/claim", refused(ClassDrift, ReasonDrift, 403)},
+		"Machinery":     {"by Crossplane's own manager it is self", claim(), set("db-rev-3", "spec", "compositionRevisionRef", "name"), "apiextensions.crossplane.io/composite", allowed(ClassSelf, ReasonSelf)},
+		"Binary":        {"by its binary's name too", claim(), set("db-rev-3", "spec", "compositionRevisionRef", "name"), "crossplane", allowed(ClassSelf, ReasonSelf)},
+		"NotBack":       {"a Claim that names another XR is not its parent", claim(set("other", "spec", "resourceRef", "name")), set("l", "spec", "size"), "apiextensions.crossplane.io/claim", refused("", ReasonParentNotFound, 422)},
+		"Person":        {"a person may edit the XR", claim(), set("l", "spec", "size"), "kubectl", allowed(ClassNewOrigin, ReasonNewOrigin)},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			w.add(tc.claim)
+			req := request(Update, xr, tc.change).by(crossplane, tc.manager)
+			if tc.manager == "kubectl" {
+				req.User = alice
+			}
+			d := decide(t, w, enforced(), req)
+			if got := outcomeOf(d); got != tc.want {
+				t.Errorf("%s: want %+v, got %+v: %s", tc.reason, tc.want, got, d.Message)
+			}
+		})
+	}
+}
+
+// Self writes (spec 1 and 4).
+func TestSelf(t *testing.T) {
+	nested := with(composite(), set("child", "metadata", "name"), set("child-uid", "metadata", "uid"), func(o *unstructured.Unstructured) {
+		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"apiVersion": "example.org/v1", "kind": "XDatabase", "name": "db", "uid": "xr-uid", "controller": true}}, "metadata", "ownerReferences")
+		annotate(v1alpha1.AnnotationKeyUpdaters, crossplane.Hash())(o)
+	})
+	refs := set([]any{}, "spec", "resourceRefs")
+	machineryOf := func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec") }
+	personal := annotate(v1alpha1.AnnotationKeyControllers, alice.Hash())
+	cases := map[string]struct {
+		reason  string
+		object  *unstructured.Unstructured
+		change  mod
+		user    subject.User
+		manager string
+		opts    Options
+		want    Class
+	}{
+		"LateInit":         {"the provider, by its hash", instance(), resize("l"), provider, "provider", Options{}, ClassSelf},
+		"LateInitManager":  {"the provider, by a manager that writes the status", with(instance(), unannotate(v1alpha1.AnnotationKeyControllers), statusBy("provider")), resize("l"), provider, "provider", Options{}, ClassSelf},
+		"Person":           {"a person who once edited the status is no controller", with(instance(), personal), resize("l"), alice, "kubectl", Options{}, ClassNewOrigin},
+		"ControllerUser":   {"unless --controller-users says so", with(instance(), personal), resize("l"), alice, "kubectl", Options{ControllerUsers: func(n string) bool { return n == "alice" }}, ClassSelf},
+		"Refs":             {"machinery by Crossplane's manager", composite(), refs, crossplane, "apiextensions.crossplane.io/composite", Options{}, ClassSelf},
+		"RefsByPerson":     {"machinery by anybody else is an intent", composite(), refs, alice, "kubectl", Options{}, ClassNewOrigin},
+		"FirstSpec":        {"machinery is all that a spec holds: still machinery", with(composite(), machineryOf), set([]any{map[string]any{"kind": "A"}}, "spec", "crossplane", "resourceRefs"), crossplane, "apiextensions.crossplane.io/composite", Options{}, ClassSelf},
+		"MoreThanRefs":     {"more than machinery", composite(), func(o *unstructured.Unstructured) { refs(o); set("l", "spec", "size")(o) }, alice, "apiextensions.crossplane.io/composite", Options{}, ClassNewOrigin},
+		"Nested":           {"a nested composite's machinery is self", nested, refs, crossplane, "apiextensions.crossplane.io/composite", Options{}, ClassSelf},
+		"NestedComposed":   {"its composed apply is the parent's controller's", nested, set("l", "spec", "size"), crossplane, composed, Options{}, ClassDrift},
+		"NestedOwnManager": {"the field manager tells the two hats apart", nested, set("l", "spec", "size"), crossplane, "apiextensions.crossplane.io/composite", Options{}, ClassSelf},
+		"OtherWriter":      {"another controller", instance(), resize("l"), argocd, "argocd", Options{}, ClassNewOrigin},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := setting{}.world()
+			d := decide(t, w, tc.opts, request(Update, tc.object, tc.change).by(tc.user, tc.manager))
+			if d.Class != tc.want {
+				t.Errorf("%s: want %s, got %s (%s)", tc.reason, tc.want, d.Class, d.Reason)
+			}
+			if d.Class == ClassSelf {
+				if _, touched := d.Annotations[v1alpha1.AnnotationKeyTrace]; touched || d.Gate != nil {
+					t.Errorf("%s: a self write touches trace or gate: %s", tc.reason, text(d.Annotations))
+				}
+			}
+		})
+	}
+}
+
+func statusBy(manager string) mod {
+	return func(o *unstructured.Unstructured) {
+		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"manager": manager, "operation": "Update", "subresource": "status", "time": "2026-01-01T00:00:00Z", "fieldsV1": map[string]any{}}}, "metadata", "managedFields")
+	}
+}
+
+// A controller that is its child's own controller as well: the Deployment
+// controller never is, but one controller for two kinds may be.
+func TestBothControllers(t *testing.T) {
+	d, rs := deploymentAndSet()
+	rs = with(rs, annotate(v1alpha1.AnnotationKeyControllers, deployer.Hash()))
+	w := newWorld()
+	w.add(d)
+	if got := decide(t, w, Options{}, request(Update, rs, set(int64(9), "spec", "replicas")).by(deployer, "")); got.Class != ClassDrift {
+		t.Errorf("the parent's controller comes first: got %s", got.Class)
+	}
+	w.live["Deployment/web"].Annotations[v1alpha1.AnnotationKeyControllers] = "other"
+	if got := decide(t, w, Options{}, request(Update, rs, set(int64(9), "spec", "replicas")).by(deployer, "")); got.Class != ClassSelf {
+		t.Errorf("not the parent's controller: got %s", got.Class)
+	}
+}
+
+// /scale is always an intent, never self.
+func TestScale(t *testing.T) {
+	d, rs := deploymentAndSet()
+	rs = with(rs, annotate(v1alpha1.AnnotationKeyControllers, argocd.Hash()))
+	w := newWorld()
+	w.add(d)
+	req := request(Update, rs, set(int64(9), "spec", "replicas")).by(argocd, "")
+	req.Subresource = SubresourceScale
+	got := decide(t, w, enforced(), req)
+	if got.Class != ClassNewOrigin || !got.Allowed || len(got.Annotations) > 0 {
+		t.Errorf("got %+v, edits %s", outcomeOf(got), text(got.Annotations))
+	}
+}
+
+// The latch (spec 3): once settled, a flap does not open the window again.
+func TestSettled(t *testing.T) {
+	flapping := func(o *unstructured.Unstructured) {
+		_ = unstructured.SetNestedSlice(o.Object, []any{
+			map[string]any{"type": "Synced", "status": "True", "observedGeneration": int64(7)},
+			map[string]any{"type": "Ready", "status": "False"}}, "status", "conditions")
+	}
+	older := set([]any{map[string]any{"type": "Synced", "status": "True", "observedGeneration": int64(4)}}, "status", "conditions")
+	never := unannotate(v1alpha1.AnnotationKeySettledGeneration)
+	cases := map[string]struct {
+		reason string
+		xr     []mod
+		latch  int64
+		opts   Options
+		want   Class
+	}{
+		"Settled":        {"at the intent", nil, -1, Options{}, ClassDrift},
+		"Flap":           {"Ready flips: a latch is a latch", []mod{flapping}, -1, Options{}, ClassDrift},
+		"NewIntent":      {"an intent past the latch", []mod{unsettled}, -1, Options{}, ClassExpected},
+		"Bump":           {"Crossplane bumps the generation: no intent", []mod{set(int64(12), "metadata", "generation")}, -1, Options{}, ClassDrift},
+		"Memory":         {"known from memory before it is stored", []mod{never}, 5, Options{}, ClassDrift},
+		"MemoryOld":      {"memory of an older one", []mod{unsettled}, 7, Options{}, ClassExpected},
+		"Never":          {"never settled", []mod{never}, -1, Options{}, ClassExpected},
+		"Past":           {"settled past the intent", []mod{annotate(v1alpha1.AnnotationKeySettledGeneration, "9")}, -1, Options{}, ClassDrift},
+		"Observed":       {"--expect-until=observed: observed is enough", []mod{never}, -1, Options{ExpectUntil: ExpectUntilObserved}, ClassDrift},
+		"ObservedBehind": {"--expect-until=observed: not observed", []mod{never, older}, -1, Options{ExpectUntil: ExpectUntilObserved}, ClassExpected},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := setting{xr: tc.xr}.world()
+			w.latch = tc.latch
+			if d := decide(t, w, tc.opts, request(Update, instance(), resize("l"))); d.Class != tc.want {
+				t.Errorf("%s: want %s, got %s (%s)", tc.reason, tc.want, d.Class, d.Reason)
+			}
+		})
+	}
+}
+
+// Children that follow the world, not a spec, are never drift (spec 4).
+func TestFollowsTheWorld(t *testing.T) {
+	gvk := func(group, kind string) schema.GroupVersionKind {
+		return schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}
+	}
+	cases := map[string]struct {
+		child, owner schema.GroupVersionKind
+		op           Operation
+		replicas     any
+		want         bool
+	}{
+		"PodOfReplicaSet":         {gvk("", "Pod"), gvk("apps", "ReplicaSet"), Create, nil, true},
+		"PodOfStatefulSet":        {gvk("", "Pod"), gvk("apps", "StatefulSet"), Delete, nil, true},
+		"PodOfDaemonSet":          {gvk("", "Pod"), gvk("apps", "DaemonSet"), Update, nil, true},
+		"PodOfJob":                {gvk("", "Pod"), gvk("batch", "Job"), Create, nil, true},
+		"PodOfOther":              {gvk("", "Pod"), gvk("example.org", "XDatabase"), Create, nil, false},
+		"JobOfCronJob":            {gvk("batch", "Job"), gvk("batch", "CronJob"), Create, nil, true},
+		"JobOfOther":              {gvk("batch", "Job"), gvk("example.org", "Batch"), Create, nil, false},
+		"ReplicaSetWithNone":      {gvk("apps", "ReplicaSet"), gvk("apps", "Deployment"), Delete, int64(0), true},
+		"ReplicaSetWithNoneFloat": {gvk("apps", "ReplicaSet"), gvk("apps", "Deployment"), Delete, 0.0, true},
+		"ReplicaSetWithSome":      {gvk("apps", "ReplicaSet"), gvk("apps", "Deployment"), Delete, int64(1), false},
+		"ReplicaSetDefault":       {gvk("apps", "ReplicaSet"), gvk("apps", "Deployment"), Delete, nil, false},
+		"ReplicaSetUpdate":        {gvk("apps", "ReplicaSet"), gvk("apps", "Deployment"), Update, int64(0), false},
+		"ForeignPod":              {gvk("example.org", "Pod"), gvk("apps", "ReplicaSet"), Create, nil, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "p", "uid": "p", "generation": int64(1)}, "status": map[string]any{}}}
+			p.SetGroupVersionKind(tc.owner)
+			c := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "c", "generation": int64(1)}, "spec": map[string]any{"x": "y"}}}
+			c.SetGroupVersionKind(tc.child)
+			if tc.replicas != nil {
+				set(tc.replicas, "spec", "replicas")(c)
+			}
+			_ = unstructured.SetNestedSlice(c.Object, []any{map[string]any{"apiVersion": p.GetAPIVersion(), "kind": p.GetKind(), "name": "p", "uid": "p", "controller": true}}, "metadata", "ownerReferences")
+			w := newWorld()
+			w.add(with(p, annotate(v1alpha1.AnnotationKeySettledGeneration, "1", v1alpha1.AnnotationKeyPhase, "initialized", v1alpha1.AnnotationKeyControllers, deployer.Hash())))
+			req := request(tc.op, c, set("z", "spec", "x")).by(deployer, "")
+			want := ClassDrift
+			if tc.want {
+				want = ClassExpected
+			}
+			if d := decide(t, w, Options{}, req); d.Class != want {
+				t.Errorf("want %s, got %s", want, d.Class)
+			}
+		})
+	}
+}
+
+// The composition function is certain to be the parent's controller.
+func TestActorGiven(t *testing.T) {
+	w := setting{prep: func(w *world) { w.kinds[schema.GroupKind{Group: "aws.example.org", Kind: "Instance"}] = Kind{Role: parent.RoleManaged} }}.world()
+	req := request(Update, instance(), resize("l")).by(subject.User{}, "")
+	req.Actor = ActorParentController
+	if d := decide(t, w, Options{}, req); d.Class != ClassDrift {
+		t.Errorf("got %s (%s)", d.Class, d.Reason)
+	}
+}

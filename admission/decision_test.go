@@ -1,0 +1,205 @@
+package admission
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// outcome of a decision, as far as a row of spec 5 speaks of it.
+type outcome struct {
+	allowed bool
+	class   Class
+	reason  Reason
+	code    int32
+}
+
+func allowed(c Class, r Reason) outcome            { return outcome{true, c, r, 0} }
+func refused(c Class, r Reason, code int32) outcome { return outcome{false, c, r, code} }
+
+func outcomeOf(d Decision) outcome { return outcome{d.Allowed, d.Class, d.Reason, d.Code} }
+
+// setting of a row: what stands in the world beside the XR in steady state.
+type setting struct {
+	xr   []mod
+	opts Options
+	prep func(*world)
+}
+
+func (s setting) world() *world {
+	w := newWorld()
+	w.add(with(composite(), s.xr...))
+	if s.prep != nil {
+		s.prep(w)
+	}
+	return w
+}
+
+const (
+	approveAll  = `[{"kind":"*","name":"*","mode":"always"}]`
+	rejectAll   = `[{"kind":"*","name":"*","reason":"not today"}]`
+	freezeValue = `{"user":"bob","message":"audit","at":"2026-01-02T00:00:00Z"}`
+)
+
+func gone(w *world)       { w.live = nil }
+func unreadable(w *world) { w.err = errors.New("connection refused") }
+
+// The decision of spec 5, row by row, under enforce and log.
+func TestRows(t *testing.T) {
+	xrDeleting, frozen := mod(deleting), annotate(v1alpha1.AnnotationKeyFreeze, freezeValue)
+	fresh := func(o *unstructured.Unstructured) { // an XR that was never ready
+		unannotate(v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration)(o)
+		unstructured.RemoveNestedField(o.Object, "status")
+	}
+	update := func(mods ...mod) *Request { return request(Update, instance(), append([]mod{resize("l")}, mods...)...) }
+	same := func(o outcome) [2]outcome { return [2]outcome{o, o} }
+	orphan := annotate(v1alpha1.AnnotationKeyDeletion, "orphan")
+
+	cases := map[string]struct {
+		reason  string
+		setting setting
+		req     *Request
+		// want under enforce and under log.
+		want [2]outcome
+	}{
+		"0 DeleteMR": {"section 8 decides first, whoever asks", setting{}, request(Delete, instance()).by(alice, ""),
+			[2]outcome{refused("", ReasonExternalDeletion, 403), refused("", ReasonExternalDeletion, 403)}},
+		"0 DeleteMRComponent": {"our own components too", setting{}, request(Delete, instance()).by(gatekeeper, ""),
+			same(refused("", ReasonExternalDeletion, 403))},
+		"0 DeleteMROrphan": {"it does not refuse: go on", setting{}, request(Delete, instance(), orphan).by(alice, ""),
+			same(allowed(ClassNewOrigin, ReasonNewOrigin))},
+		"1 Component":     {"written by one of ours", setting{xr: []mod{frozen}}, update().by(gatekeeper, "kausality"), same(allowed("", ReasonComponent))},
+		"1 NoChange":      {"no desired-state change", setting{xr: []mod{frozen}}, request(Update, instance(), annotate("a", "b")), same(allowed("", ReasonNoChange))},
+		"1 StatusChange":  {"the status is no desired state", setting{xr: []mod{frozen}}, request(Update, instance(), set("m", "status", "atProvider", "size")), same(allowed("", ReasonNoChange))},
+		"1 NoParent":      {"no controller parent", setting{}, request(Update, composite(), set("l", "spec", "size")).by(alice, "kubectl"), same(allowed(ClassNewOrigin, ReasonNoParent))},
+		"1 OwnerNoCtrl":   {"an owner without controller: true", setting{}, request(Update, with(instance(), plainOwner), resize("l")).by(alice, "kubectl"), same(allowed(ClassNewOrigin, ReasonNoParent))},
+		"1 BeingDeleted":  {"the object itself is being deleted", setting{xr: []mod{frozen}}, request(Update, with(instance(), deleting), resize("l")), same(allowed("", ReasonBeingDeleted))},
+		"2 Self":          {"late initialisation by the provider", setting{xr: []mod{frozen}}, update().by(provider, "provider"), same(allowed(ClassSelf, ReasonSelf))},
+		"3 NotFound":      {"Crossplane's own apply is 422", setting{prep: gone}, update(), [2]outcome{refused("", ReasonParentNotFound, 422), allowed("", ReasonParentNotFound)}},
+		"3 NotFoundOther": {"422 for anybody", setting{prep: gone}, update().by(alice, "kubectl"), [2]outcome{refused("", ReasonParentNotFound, 422), allowed("", ReasonParentNotFound)}},
+		"3 OtherUID":      {"another UID is NotFound", setting{xr: []mod{set("other", "metadata", "uid")}}, update().by(alice, "kubectl"), [2]outcome{refused("", ReasonParentNotFound, 422), allowed("", ReasonParentNotFound)}},
+		"3 NotFoundGC":    {"garbage collection must work", setting{prep: gone}, request(Delete, instance(), orphan).by(collector, ""), same(allowed("", ReasonParentNotFound))},
+		"4 Unreadable":    {"500: the controller retries", setting{prep: unreadable}, update().by(deployer, ""), [2]outcome{refused("", ReasonParentUnreadable, 500), allowed("", ReasonParentUnreadable)}},
+		"5 Deleting":      {"cleanup must finish, frozen or not", setting{xr: []mod{xrDeleting, frozen}}, update(), same(allowed(ClassDrift, ReasonParentDeleted))},
+		"6 Frozen":        {"in both modes", setting{xr: []mod{frozen}}, update().by(deployer, ""), same(refused(ClassNewOrigin, ReasonFrozen, 403))},
+		"6 FrozenComposed": {"Crossplane's own apply is 422", setting{xr: []mod{frozen}}, update(), same(refused(ClassDrift, ReasonFrozen, 422))},
+		"6 FrozenExpected": {"ALL child mutations", setting{xr: []mod{unsettled, frozen}}, update(), same(refused(ClassExpected, ReasonFrozen, 422))},
+		"6 FrozenInit":     {"freeze stands before initializing", setting{xr: []mod{fresh, frozen}}, update(), same(refused(ClassExpected, ReasonFrozen, 422))},
+		"6 FrozenBad":      {"what does not parse counts as frozen", setting{xr: []mod{annotate(v1alpha1.AnnotationKeyFreeze, "hm")}}, update(), same(refused(ClassDrift, ReasonFrozen, 422))},
+		"6 FreezeFalse":    {"not frozen", setting{xr: []mod{unsettled, annotate(v1alpha1.AnnotationKeyFreeze, "false")}}, update(), same(allowed(ClassExpected, ReasonExpected))},
+		"7 Initializing":   {"the first settling", setting{xr: []mod{fresh, annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}}, update(), same(allowed(ClassExpected, ReasonInitializing))},
+		"7 InitializingOther": {"whoever asks", setting{xr: []mod{fresh}}, update().by(alice, "kubectl"), same(allowed(ClassNewOrigin, ReasonInitializing))},
+		"8 Expected":       {"not settled since the last intent", setting{xr: []mod{unsettled}}, update(), same(allowed(ClassExpected, ReasonExpected))},
+		"8 ExpectedRejected": {"rejections are about drift", setting{xr: []mod{unsettled, annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}}, update(), same(allowed(ClassExpected, ReasonExpected))},
+		"8 NewOrigin":      {"anyone else", setting{}, update().by(alice, "kubectl"), same(allowed(ClassNewOrigin, ReasonNewOrigin))},
+		"9 Rejected":       {"in both modes", setting{xr: []mod{annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}}, update(), same(refused(ClassDrift, ReasonRejected, 422))},
+		"9 RejectedGood":   {"a rejection goes before an approval", setting{xr: []mod{annotate(v1alpha1.AnnotationKeyRejections, rejectAll, v1alpha1.AnnotationKeyApprovals, approveAll)}}, update(), same(refused(ClassDrift, ReasonRejected, 422))},
+		"9 RejectedBad":    {"what does not parse rejects everything", setting{xr: []mod{annotate(v1alpha1.AnnotationKeyRejections, "{")}}, update(), same(refused(ClassDrift, ReasonRejected, 422))},
+		"11 Approved":      {"any approval matches", setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}}, update(), same(allowed(ClassDrift, ReasonApproved))},
+		"11 ApprovedByName": {"by the composition resource name", setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"X","name":"a"},{"kind":"Instance","resource":"instance","mode":"always"}]`)}}, update(), same(allowed(ClassDrift, ReasonApproved))},
+		"11 ApprovalStale": {"older than the intent", setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","mode":"generation","generation":4}]`)}}, update(), [2]outcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
+		"11 ApprovalBad":   {"what does not parse is absent", setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, "{")}}, update(), [2]outcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
+		"13 Drift":         {"nobody asked for it", setting{}, update(), [2]outcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
+		"13 DriftNoManager": {"403 to anybody but Crossplane's apply", setting{}, update().by(crossplane, ""), [2]outcome{refused(ClassDrift, ReasonDrift, 403), allowed(ClassDrift, ReasonDriftLogged)}},
+		"13 DriftCreate":   {"creating is a change", setting{}, request(Create, unmasked()), [2]outcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
+		"13 DriftDelete":   {"deleting is one", setting{}, request(Delete, instance(), orphan), [2]outcome{refused(ClassDrift, ReasonDrift, 403), allowed(ClassDrift, ReasonDriftLogged)}},
+		"13 Snoozed":       {"snooze never changes a decision", setting{xr: []mod{annotate(v1alpha1.AnnotationKeySnooze, "2027-01-01T00:00:00Z")}}, update(), [2]outcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
+	}
+	for name, tc := range cases {
+		for i, mode := range []v1alpha1.Mode{v1alpha1.ModeEnforce, v1alpha1.ModeLog} {
+			t.Run(name+"/"+string(mode), func(t *testing.T) {
+				opts := tc.setting.opts
+				opts.DefaultMode = mode
+				d := decide(t, tc.setting.world(), opts, tc.req)
+				if got := outcomeOf(d); got != tc.want[i] {
+					t.Errorf("%s: want %+v, got %+v: %s", tc.reason, tc.want[i], got, d.Message)
+				}
+				if d.Allowed != (d.Message == "") {
+					t.Errorf("%s: a refusal and only a refusal has a message: %q", tc.reason, d.Message)
+				}
+				warned := d.Reason == ReasonDriftLogged || d.Reason == ReasonParentUnreadable || d.Reason == ReasonParentNotFound && tc.req.Operation != Delete
+				if d.Allowed && warned && len(d.Warnings) == 0 {
+					t.Errorf("%s: passes under log without a warning", tc.reason)
+				}
+				drift := d.Reason == ReasonDrift || d.Reason == ReasonDriftLogged || d.Reason == ReasonExternalDeletion
+				if drift != (d.Report != nil) {
+					t.Errorf("%s: report %v", tc.reason, d.Report)
+				}
+			})
+		}
+	}
+}
+
+func plainOwner(o *unstructured.Unstructured) {
+	refs := o.GetOwnerReferences()
+	refs[0].Controller = nil
+	o.SetOwnerReferences(refs)
+}
+
+// An unreadable namespace mode decides nothing: an error, not a refusal.
+func TestModeUnreadable(t *testing.T) {
+	w := setting{}.world()
+	e := &Evaluator{World: failingNamespaces{w}}
+	req := request(Update, with(instance(), set("team", "metadata", "namespace")), resize("l"))
+	if _, err := e.Evaluate(t.Context(), req); err == nil || !strings.Contains(err.Error(), "cannot read mode of namespace team") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Mode by precedence: object, Namespace, default; the stored object counts, so
+// that one request cannot switch itself to log.
+func TestModePrecedence(t *testing.T) {
+	namespaced := func(mods ...mod) *unstructured.Unstructured {
+		return with(instance(), append(mods, set("team", "metadata", "namespace"))...)
+	}
+	mode := func(m string) mod { return annotate(v1alpha1.AnnotationKeyMode, m) }
+	cases := map[string]struct {
+		reason    string
+		old       *unstructured.Unstructured
+		change    []mod
+		namespace v1alpha1.Mode
+		byDefault v1alpha1.Mode
+		want      v1alpha1.Mode
+	}{
+		"Default":         {"log where nobody says", instance(), nil, "", "", v1alpha1.ModeLog},
+		"Option":          {"--default-mode", instance(), nil, "", v1alpha1.ModeEnforce, v1alpha1.ModeEnforce},
+		"Namespace":       {"over the default", namespaced(), nil, v1alpha1.ModeEnforce, v1alpha1.ModeLog, v1alpha1.ModeEnforce},
+		"Object":          {"over the Namespace", namespaced(mode("log")), nil, v1alpha1.ModeEnforce, v1alpha1.ModeEnforce, v1alpha1.ModeLog},
+		"Stored":          {"not the one the request brings", namespaced(), []mod{mode("log")}, v1alpha1.ModeEnforce, "", v1alpha1.ModeEnforce},
+		"StoredRemoved":   {"not the one the request drops", namespaced(mode("enforce")), []mod{unannotate(v1alpha1.AnnotationKeyMode)}, "", "", v1alpha1.ModeEnforce},
+		"Garbage":         {"what is no mode says nothing", namespaced(mode("nope")), nil, v1alpha1.ModeEnforce, "", v1alpha1.ModeEnforce},
+		"NamespaceBogus":  {"nor in a Namespace", namespaced(), nil, "nope", v1alpha1.ModeLog, v1alpha1.ModeLog},
+		"OtherNamespaces": {"a cluster-scoped object has none", instance(), nil, v1alpha1.ModeEnforce, v1alpha1.ModeLog, v1alpha1.ModeLog},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := setting{}.world()
+			w.namespaces["team"] = tc.namespace
+			req := request(Update, tc.old, append(tc.change, resize("l"))...)
+			if d := decide(t, w, Options{DefaultMode: tc.byDefault}, req); d.Mode != tc.want || d.Allowed == (tc.want == v1alpha1.ModeEnforce) {
+				t.Errorf("%s: want %s, got %s, allowed %t", tc.reason, tc.want, d.Mode, d.Allowed)
+			}
+		})
+	}
+}
+
+// One request cannot drop its parent either: the stored ownerReferences count.
+func TestStoredParentCounts(t *testing.T) {
+	w := setting{}.world()
+	req := request(Update, instance(), resize("l"), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) })
+	if d := decide(t, w, enforced(), req); d.Allowed || d.Class != ClassDrift {
+		t.Errorf("got %+v", outcomeOf(d))
+	}
+}
+
+func TestComposedRefusalCode(t *testing.T) {
+	opts := enforced()
+	opts.ComposedRefusalCode = 403
+	if d := decide(t, setting{}.world(), opts, request(Update, instance(), resize("l"))); d.Code != 403 {
+		t.Errorf("--composed-refusal-status=403: got %d", d.Code)
+	}
+}

@@ -1,0 +1,57 @@
+package admission
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// reinvocationWindow is how long after its first decision a request is decided
+// again; the API server gives a webhook at most 30 s.
+const reinvocationWindow = 30 * time.Second
+
+// reinvokedHop returns the object's own incoming hop where we wrote it into
+// this very request: a later webhook changed the object, and we are asked again
+// (reinvocationPolicy IfNeeded). Then the object holds our own edits, which must
+// not be taken for its author's. nil otherwise; a copied or restored hop is an
+// old one.
+func reinvokedHop(req *Request) *v1alpha1.Hop {
+	if req.Object == nil || req.Subresource != "" {
+		return nil
+	}
+	value := req.Object.GetAnnotations()[v1alpha1.AnnotationKeyTrace]
+	if value == "" || req.OldObject != nil && value == req.OldObject.GetAnnotations()[v1alpha1.AnnotationKeyTrace] {
+		return nil
+	}
+	own := trace.Of(req.Object.GetAnnotations()).Own()
+	if own == nil || own.Kind != req.Kind.Kind || own.User != req.User.Name || own.Generation != req.nextGeneration() ||
+		req.Time.Sub(own.Timestamp.Time).Abs() > reinvocationWindow {
+		return nil
+	}
+	return own
+}
+
+// reinvokedClaim is the id of the claim that this very request took.
+func (ev *evaluation) reinvokedClaim() string {
+	if hop := reinvokedHop(ev.req); hop != nil && hop.Approval != nil {
+		return hop.Approval.Claim
+	}
+	return ""
+}
+
+// reinvokedAuthor is the author's managementPolicies where the incoming ones are
+// the mask that we put over them in this very request.
+func reinvokedAuthor(req *Request, kind Kind, closeTo []v1alpha1.Verb, incoming []string) ([]string, bool) {
+	if req.OldObject == nil || reinvokedHop(req) == nil {
+		return nil, false
+	}
+	annotations := req.Object.GetAnnotations()
+	author, ok := mask.ParseAuthor(annotations[v1alpha1.AnnotationKeyManagementPolicies])
+	if !ok || !slices.Equal(incoming, Masked(author, mask.ParseGate(annotations), closeTo, kind)) {
+		return nil, false
+	}
+	return author, true
+}

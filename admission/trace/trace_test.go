@@ -1,0 +1,151 @@
+package trace
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func hop(kind, namespace string) v1alpha1.Hop {
+	return v1alpha1.Hop{APIVersion: "example.org/v1", Kind: kind, Name: strings.ToLower(kind), Namespace: namespace, Generation: 2, User: "alice", Timestamp: metav1.NewTime(noon)}
+}
+
+func clusterHop(kind string) v1alpha1.Hop {
+	h := hop(kind, "")
+	h.ClusterScoped = true
+	return h
+}
+
+func ref(kind, namespace string) parent.Ref {
+	return parent.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: kind}, Namespace: namespace, Name: strings.ToLower(kind)}
+}
+
+func TestParse(t *testing.T) {
+	one := Trace{{APIVersion: "v1", Kind: "A", Name: "a", Generation: 3, User: "alice", Timestamp: metav1.NewTime(noon)}}
+	cases := map[string]struct {
+		reason string
+		in     string
+		want   Trace
+		fails  bool
+	}{
+		"None":      {"no annotation, no trace", "", nil, false},
+		"JSON":      {"as we write it", `[{"apiVersion":"v1","kind":"A","name":"a","generation":3,"user":"alice","timestamp":"2026-01-02T12:00:00Z"}]`, one, false},
+		"YAML":      {"as the seeds show it", "- apiVersion: v1\n  kind: A\n  name: a\n  generation: 3\n  user: alice\n  timestamp: \"2026-01-02T12:00:00Z\"\n", one, false},
+		"FlowYAML":  {"JSON-like YAML is YAML", "[{apiVersion: v1, kind: A, name: a, generation: 3, user: alice, timestamp: '2026-01-02T12:00:00Z'}]", one, false},
+		"Unknown":   {"fields of a newer version are not minded", `[{"apiVersion":"v1","kind":"A","name":"a","generation":3,"user":"alice","timestamp":"2026-01-02T12:00:00Z","new":1}]`, one, false},
+		"Garbage":   {"an error, on one line", "[{", nil, true},
+		"NotAList":  {"an object is no trace", `{"kind":"A"}`, nil, true},
+		"BadTime":   {"times are RFC 3339", `[{"timestamp":"noon"}]`, nil, true},
+		"EmptyList": {"no hops", "[]", Trace{}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := Parse(tc.in)
+			if (err != nil) != tc.fails || err != nil && strings.Contains(err.Error(), "\n") {
+				t.Fatalf("%s: error %v", tc.reason, err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+			if tc.fails && Of(map[string]string{v1alpha1.AnnotationKeyTrace: tc.in}) != nil {
+				t.Errorf("%s: what does not parse counts as no trace", tc.reason)
+			}
+		})
+	}
+}
+
+func TestString(t *testing.T) {
+	tr := Trace{hop("A", "team"), hop("B", "")}
+	s := tr.String()
+	if strings.Contains(s, "\n") {
+		t.Errorf("want a single line: %s", s)
+	}
+	if diff := cmp.Diff(tr, Of(map[string]string{v1alpha1.AnnotationKeyTrace: s})); diff != "" {
+		t.Errorf("does not survive its own form:\n%s", diff)
+	}
+	if tr.Own().Kind != "B" || tr.Origin().Kind != "A" || Trace(nil).Own() != nil || Trace(nil).Origin() != nil {
+		t.Error("origin first, own hop last, nil for none")
+	}
+}
+
+// The chain of spec 7, there and back: Claim in a namespace, cluster-scoped
+// XR, namespaced MR; each hop's namespace is given where it differs from the
+// carrier's.
+func TestExtendNamespaces(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		of     Trace
+		from   parent.Ref
+		hop    v1alpha1.Hop
+		to     string
+		want   Trace
+	}{
+		"SameNamespace":    {"nothing to give", Trace{hop("A", "")}, ref("A", "team"), hop("B", ""), "team", Trace{hop("A", ""), hop("B", "")}},
+		"ClusterToCluster": {"nothing to give", Trace{hop("A", "")}, ref("A", ""), hop("B", ""), "", Trace{hop("A", ""), hop("B", "")}},
+		"ClaimToXR":        {"the Claim's namespace", Trace{hop("Claim", "")}, ref("Claim", "team"), hop("XR", ""), "", Trace{hop("Claim", "team"), hop("XR", "")}},
+		"XRToMRThere":      {"the XR is cluster-scoped, the Claim elsewhere", Trace{hop("Claim", "team"), hop("XR", "")}, ref("XR", ""), hop("MR", ""), "infra", Trace{hop("Claim", "team"), clusterHop("XR"), hop("MR", "")}},
+		"XRToMRBack":       {"the Claim's namespace is the carrier's again", Trace{hop("Claim", "team"), hop("XR", "")}, ref("XR", ""), hop("MR", ""), "team", Trace{hop("Claim", ""), clusterHop("XR"), hop("MR", "")}},
+		"BackToCluster":    {"a namespaced carrier's trace on a cluster-scoped one", Trace{hop("Claim", ""), clusterHop("XR"), hop("MR", "")}, ref("MR", "team"), hop("Y", ""), "", Trace{hop("Claim", "team"), hop("XR", ""), hop("MR", "team"), hop("Y", "")}},
+		"Elsewhere":        {"from one namespace to another", Trace{hop("A", ""), hop("B", "other")}, ref("B", "team"), hop("C", ""), "other", Trace{hop("A", "team"), hop("B", ""), hop("C", "")}},
+		"NoParentTrace":    {"the child's hop alone", nil, ref("A", "team"), hop("B", ""), "team", Trace{hop("B", "")}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before := append(Trace(nil), tc.of...)
+			got := Extend(tc.of, tc.from, tc.hop, tc.to)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+			if diff := cmp.Diff(before, append(Trace(nil), tc.of...)); diff != "" {
+				t.Errorf("%s: input modified:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestHopAndLabels(t *testing.T) {
+	got := Hop(ref("A", "team"), 4, "alice", time.Date(2026, 1, 2, 13, 0, 0, 999, time.FixedZone("CET", 3600)))
+	want := v1alpha1.Hop{APIVersion: "example.org/v1", Kind: "A", Name: "a", Generation: 4, User: "alice", Timestamp: metav1.NewTime(noon)}
+	if diff := cmp.Diff(want, got); diff != "" || got.Timestamp.Location() != time.UTC {
+		t.Errorf("RFC 3339 UTC, whole seconds: -want, +got:\n%s", diff)
+	}
+	in := map[string]string{"kausality.io/trace-ticket": "OPS-1", "kausality.io/trace-": "x", "kausality.io/trace": "[]", "trace-a": "b"}
+	before := maps.Clone(in)
+	if diff := cmp.Diff(map[string]string{"ticket": "OPS-1"}, Labels(in)); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(before, in); diff != "" || Labels(nil) != nil {
+		t.Errorf("input modified, or labels of nothing:\n%s", diff)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"", "[]", "null", "[null]", `[{"apiVersion":"v1","kind":"A","user":"","timestamp":null}]`,
+		`[{"apiVersion":"v1","kind":"A","name":"a","generation":3,"user":"alice","timestamp":"2026-01-02T12:00:00Z","labels":{"a":"b"},"approval":{"claim":"c"}}]`,
+		"- apiVersion: v1\n  kind: A\n", "&a [*a]", "[{", `[{"generation":1e3}]`, `[{"generation":1.0}]`, `[{"Kind":"A"}]`, "[1,2]x"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		tr, err := Parse(in)
+		if err != nil {
+			return
+		}
+		again, err := Parse(tr.String())
+		if err != nil {
+			t.Fatalf("cannot read what we wrote: %v", err)
+		}
+		if again.String() != tr.String() {
+			t.Errorf("not stable: %s, then %s", tr, again)
+		}
+	})
+}

@@ -1,0 +1,396 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// world is a World in memory. It counts what is read.
+type world struct {
+	kinds map[schema.GroupKind]Kind
+	// live objects by kind and name; cache is what a reader that lags behind
+	// sees of them, where it differs.
+	live, cache map[string]*parent.State
+	err         error
+	latch       int64
+	writers     map[string]bool
+	namespaces  map[string]v1alpha1.Mode
+	managed     []*parent.State
+	managedErr  error
+	components  map[string]bool
+
+	cachedReads, liveReads int
+}
+
+func newWorld() *world {
+	w := &world{
+		kinds: map[schema.GroupKind]Kind{}, live: map[string]*parent.State{}, cache: map[string]*parent.State{},
+		latch: -1, writers: map[string]bool{}, namespaces: map[string]v1alpha1.Mode{},
+		components: map[string]bool{"system:serviceaccount:kausality-system:kausality-gate": true},
+	}
+	w.kinds[schema.GroupKind{Group: "example.org", Kind: "XDatabase"}] = Kind{Role: parent.RoleComposite, Resource: "xdatabases.example.org"}
+	w.kinds[schema.GroupKind{Group: "example.org", Kind: "Database"}] = Kind{Role: parent.RoleClaim, Resource: "databases.example.org"}
+	w.kinds[schema.GroupKind{Group: "aws.example.org", Kind: "Instance"}] = Kind{Role: parent.RoleManaged, ManagementPolicies: true, Resource: "instances.aws.example.org"}
+	return w
+}
+
+func key(r parent.Ref) string { return r.Kind + "/" + r.Name }
+
+// add an object as live and cached.
+func (w *world) add(o *unstructured.Unstructured) *parent.State {
+	s := parent.Sum(o, w.Kind(o.GroupVersionKind()).Role)
+	w.live[key(s.Ref)] = s
+	return s
+}
+
+func (w *world) Kind(k schema.GroupVersionKind) Kind { return w.kinds[k.GroupKind()] }
+
+func (w *world) Parent(_ context.Context, ref parent.Ref, live bool) (*parent.State, error) {
+	if live {
+		w.liveReads++
+	} else {
+		w.cachedReads++
+	}
+	if w.err != nil {
+		return nil, w.err
+	}
+	s := w.live[key(ref)]
+	if c, ok := w.cache[key(ref)]; ok && !live {
+		s = c
+	}
+	if s == nil || ref.UID != "" && s.UID != ref.UID {
+		return nil, fmt.Errorf("%s: %w", key(ref), ErrNotFound)
+	}
+	return s, nil
+}
+
+func (w *world) Settled(parent.Ref) int64                    { return w.latch }
+func (w *world) StatusWriter(_ parent.Ref, hash string) bool { return w.writers[hash] }
+func (w *world) NamespaceMode(_ context.Context, ns string) (v1alpha1.Mode, error) {
+	return w.namespaces[ns], nil
+}
+func (w *world) Managed(context.Context, *parent.State) ([]*parent.State, error) {
+	return w.managed, w.managedErr
+}
+func (w *world) Component(u subject.User, _ string) bool { return w.components[u.Name] }
+
+// Users of the tests.
+var (
+	crossplane = subject.User{Name: "system:serviceaccount:crossplane-system:crossplane"}
+	provider   = subject.User{Name: "system:serviceaccount:crossplane-system:provider-aws"}
+	deployer   = subject.User{Name: "system:serviceaccount:kube-system:deployment-controller"}
+	argocd     = subject.User{Name: "system:serviceaccount:argocd:argocd"}
+	alice      = subject.User{Name: "alice"}
+	collector  = subject.User{Name: "system:serviceaccount:kube-system:generic-garbage-collector"}
+	gatekeeper = subject.User{Name: "system:serviceaccount:kausality-system:kausality-gate"}
+)
+
+var (
+	noon     = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	composed = subject.ComposedManager("db", schema.GroupKind{Group: "example.org", Kind: "XDatabase"})
+)
+
+// object from YAML.
+func object(text string) *unstructured.Unstructured {
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		panic(err)
+	}
+	o := &unstructured.Unstructured{}
+	if err := o.UnmarshalJSON(raw); err != nil {
+		panic(err)
+	}
+	return o
+}
+
+func hopOf(o *unstructured.Unstructured, generation int64, user string) v1alpha1.Hop {
+	return trace.Hop(parent.RefOf(o), generation, user, noon.Add(-time.Hour))
+}
+
+// mod changes an object in place.
+type mod func(o *unstructured.Unstructured)
+
+func with(o *unstructured.Unstructured, mods ...mod) *unstructured.Unstructured {
+	o = o.DeepCopy()
+	for _, m := range mods {
+		m(o)
+	}
+	return o
+}
+
+func annotate(kv ...string) mod {
+	return func(o *unstructured.Unstructured) {
+		a := o.GetAnnotations()
+		if a == nil {
+			a = map[string]string{}
+		}
+		for i := 0; i < len(kv); i += 2 {
+			a[kv[i]] = kv[i+1]
+		}
+		o.SetAnnotations(a)
+	}
+}
+
+func unannotate(keys ...string) mod {
+	return func(o *unstructured.Unstructured) {
+		a := o.GetAnnotations()
+		for _, k := range keys {
+			delete(a, k)
+		}
+		o.SetAnnotations(a)
+	}
+}
+
+func set(value any, path ...string) mod {
+	return func(o *unstructured.Unstructured) {
+		if err := unstructured.SetNestedField(o.Object, value, path...); err != nil {
+			panic(err)
+		}
+	}
+}
+
+func policies1(p ...any) mod { return set(p, "spec", "managementPolicies") }
+
+func deleting(o *unstructured.Unstructured) {
+	_ = unstructured.SetNestedField(o.Object, "2026-01-02T11:59:00Z", "metadata", "deletionTimestamp")
+}
+
+// composite is an XR at generation 7 whose last intent, at 5, settled.
+func composite() *unstructured.Unstructured {
+	o := object(`
+apiVersion: example.org/v1
+kind: XDatabase
+metadata: {name: db, uid: xr-uid, generation: 7, resourceVersion: "70", creationTimestamp: "2026-01-01T00:00:00Z"}
+spec:
+  size: s
+  compositionRevisionRef: {name: db-rev-2}
+  resourceRefs: [{apiVersion: aws.example.org/v1, kind: Instance, name: inst}]
+status:
+  conditions:
+  - {type: Synced, status: "True", observedGeneration: 7, lastTransitionTime: "2026-01-02T00:00:00Z", reason: R}
+  - {type: Ready, status: "True", observedGeneration: 7, lastTransitionTime: "2026-01-02T00:00:00Z", reason: R}
+`)
+	return with(o, annotate(
+		v1alpha1.AnnotationKeyTrace, trace.Trace{hopOf(o, 5, "alice")}.String(),
+		v1alpha1.AnnotationKeyControllers, crossplane.Hash(),
+		v1alpha1.AnnotationKeySettledGeneration, "5",
+		v1alpha1.AnnotationKeyPhase, "initialized"))
+}
+
+// unsettled is a composite with a new intent that has not settled.
+func unsettled(o *unstructured.Unstructured) {
+	h := hopOf(o, 8, "alice")
+	_ = unstructured.SetNestedField(o.Object, int64(8), "metadata", "generation")
+	annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{h}.String())(o)
+}
+
+// instance is an MR of the composite in state: author's ["*"], gate closed.
+func instance() *unstructured.Unstructured {
+	return with(unmasked(), policies1("Observe"), annotate(
+		v1alpha1.AnnotationKeyManagementPolicies, `["*"]`,
+		v1alpha1.AnnotationKeyGate, `{"state":"closed","generation":3,"at":"2026-01-02T11:00:00Z","reason":"Confirmed"}`))
+}
+
+// unmasked is the MR before anybody masked it.
+func unmasked() *unstructured.Unstructured {
+	o := object(`
+apiVersion: aws.example.org/v1
+kind: Instance
+metadata:
+  name: inst
+  uid: mr-uid
+  generation: 3
+  resourceVersion: "30"
+  annotations: {crossplane.io/composition-resource-name: instance}
+  ownerReferences: [{apiVersion: example.org/v1, kind: XDatabase, name: db, uid: xr-uid, controller: true}]
+spec:
+  managementPolicies: ["*"]
+  forProvider: {size: s, region: eu}
+status:
+  atProvider: {size: s, region: eu}
+`)
+	return with(o, annotate(
+		v1alpha1.AnnotationKeyTrace, trace.Trace{hopOf(composite(), 5, "alice"), hopOf(o, 3, crossplane.Name)}.String(),
+		v1alpha1.AnnotationKeyUpdaters, crossplane.Hash(),
+		v1alpha1.AnnotationKeyControllers, provider.Hash()))
+}
+
+// request of an operation by Crossplane's composed apply; mods go to the new
+// object.
+func request(op Operation, old *unstructured.Unstructured, mods ...mod) *Request {
+	r := &Request{Operation: op, User: crossplane, FieldManager: composed, Time: noon,
+		Kind: old.GroupVersionKind(), Namespace: old.GetNamespace(), Name: old.GetName()}
+	switch op {
+	case Create:
+		r.Object = with(old, mods...)
+		r.Object.SetUID("")
+		r.Object.SetGeneration(0)
+		r.Object.SetResourceVersion("")
+	case Delete:
+		r.OldObject, r.FieldManager = with(old, mods...), ""
+	default:
+		r.OldObject, r.Object = old.DeepCopy(), with(old, mods...)
+	}
+	return r
+}
+
+func (r *Request) by(u subject.User, manager string) *Request {
+	r.User, r.FieldManager = u, manager
+	return r
+}
+
+func resize(size string) mod { return set(size, "spec", "forProvider", "size") }
+
+// enforced options.
+func enforced() Options { return Options{DefaultMode: v1alpha1.ModeEnforce} }
+
+// decide a request, and check what holds of every decision: inputs stay as they
+// are, the same input gives the same output, a dry-run is decided alike, and
+// what the decision writes is stable.
+func decide(t *testing.T, w *world, opts Options, req *Request) Decision {
+	t.Helper()
+	e := &Evaluator{World: w, Options: opts}
+	before, states := copyRequest(req), copyStates(w)
+	d, err := e.Evaluate(t.Context(), req)
+	if err != nil {
+		t.Fatalf("cannot decide: %v", err)
+	}
+	if diff := cmp.Diff(before, req) + cmp.Diff(states, copyStates(w)); diff != "" {
+		t.Errorf("inputs modified:\n%s", diff)
+	}
+	reads := [2]int{w.cachedReads, w.liveReads}
+	again := copyRequest(req)
+	again.DryRun = true
+	d2, err := e.Evaluate(t.Context(), again)
+	if err != nil {
+		t.Fatalf("cannot decide a dry-run: %v", err)
+	}
+	if diff := cmp.Diff(d, d2); diff != "" {
+		t.Errorf("same request as a dry-run, other decision:\n%s", diff)
+	}
+	if !d.Allowed && (d.Annotations != nil || d.ManagementPolicies != nil || d.Gate != nil || d.Claim != nil) {
+		t.Errorf("a refusal has nothing to write: %+v", d)
+	}
+	if d.Allowed && req.Object != nil && req.Subresource == "" {
+		stable(t, e, req, d)
+	}
+	w.cachedReads, w.liveReads = reads[0], reads[1]
+	return d
+}
+
+// stable asserts f(f(x)) = f(x): what the decision left is not changed by a
+// write that changes nothing, nor by being asked again about the very result.
+func stable(t *testing.T, e *Evaluator, req *Request, d Decision) {
+	t.Helper()
+	result := apply(req.Object, d)
+	reinvoked := copyRequest(req)
+	reinvoked.Object = result
+	d2, err := e.Evaluate(t.Context(), reinvoked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Claim == nil { // a claim is written in between
+		if got := apply(result, d2); !cmp.Equal(result, got) || d2.Allowed != d.Allowed || d2.Class != d.Class {
+			t.Errorf("reinvoked on its own result: %s/%s, then %s/%s:\n%s", d.Class, d.Reason, d2.Class, d2.Reason, cmp.Diff(result, got))
+		}
+	}
+	stored := persisted(req, result)
+	noop := copyRequest(req)
+	noop.Operation, noop.OldObject, noop.Object = Update, stored, stored.DeepCopy()
+	noop.Name, noop.Time = stored.GetName(), req.Time.Add(time.Minute)
+	d3, err := e.Evaluate(t.Context(), noop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d3.Allowed || len(d3.Annotations) > 0 || d3.ManagementPolicies != nil || d3.Gate != nil {
+		t.Errorf("applying our own output changes it: allowed %t, annotations %s, policies %v, gate %v", d3.Allowed, text(d3.Annotations), d3.ManagementPolicies, d3.Gate)
+	}
+}
+
+// persisted is what the API server stores of a result.
+func persisted(req *Request, result *unstructured.Unstructured) *unstructured.Unstructured {
+	out := result.DeepCopy()
+	if out.GetName() == "" {
+		out.SetName("generated")
+	}
+	if req.OldObject == nil {
+		out.SetGeneration(1)
+		out.SetUID("new-uid")
+		out.SetResourceVersion("1")
+	} else if g := req.OldObject.GetGeneration(); g > 0 && !cmp.Equal(req.OldObject.Object["spec"], out.Object["spec"]) {
+		out.SetGeneration(g + 1)
+	}
+	return out
+}
+
+// apply a decision's edits to an object.
+func apply(o *unstructured.Unstructured, d Decision) *unstructured.Unstructured {
+	out := o.DeepCopy()
+	a := out.GetAnnotations()
+	if a == nil {
+		a = map[string]string{}
+	}
+	for k, v := range d.Annotations {
+		if v == nil {
+			delete(a, k)
+		} else {
+			a[k] = *v
+		}
+	}
+	out.SetAnnotations(a)
+	if d.ManagementPolicies != nil {
+		list := make([]any, 0, len(d.ManagementPolicies))
+		for _, p := range d.ManagementPolicies {
+			list = append(list, p)
+		}
+		_ = unstructured.SetNestedSlice(out.Object, list, "spec", "managementPolicies")
+	}
+	return out
+}
+
+func text(edits map[string]*string) string {
+	out := map[string]string{}
+	for k, v := range edits {
+		out[k] = "<removed>"
+		if v != nil {
+			out[k] = *v
+		}
+	}
+	return fmt.Sprint(out)
+}
+
+func copyRequest(r *Request) *Request {
+	out := *r
+	if r.Object != nil {
+		out.Object = r.Object.DeepCopy()
+	}
+	if r.OldObject != nil {
+		out.OldObject = r.OldObject.DeepCopy()
+	}
+	return &out
+}
+
+func copyStates(w *world) map[string]parent.State {
+	out := map[string]parent.State{}
+	for name, m := range map[string]map[string]*parent.State{"live ": w.live, "cache ": w.cache} {
+		for k, s := range m {
+			c := *s
+			c.Annotations, c.Conditions = maps.Clone(s.Annotations), maps.Clone(s.Conditions)
+			out[name+k] = c
+		}
+	}
+	return out
+}

@@ -1,0 +1,155 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	authv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Cluster puts together what a process sees of a cluster.
+type Cluster struct {
+	Dynamic    dynamic.Interface
+	Kubernetes kubernetes.Interface
+	Kinds      *Kinds
+	States     *States
+	Scope      *Scope
+	Namespaces *Namespaces
+}
+
+// New Cluster for a connection. Nothing is read before Start.
+func New(config *rest.Config) (*Cluster, error) {
+	http, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make an HTTP client: %w", err)
+	}
+	c := &Cluster{}
+	if c.Dynamic, err = dynamic.NewForConfigAndClient(config, http); err != nil {
+		return nil, fmt.Errorf("cannot make a client: %w", err)
+	}
+	if c.Kubernetes, err = kubernetes.NewForConfigAndClient(config, http); err != nil {
+		return nil, fmt.Errorf("cannot make a client: %w", err)
+	}
+	mapper, err := apiutil.NewDynamicRESTMapper(config, http)
+	if err != nil {
+		return nil, fmt.Errorf("cannot discover resources: %w", err)
+	}
+	if c.Kinds, err = NewKinds(c.Dynamic, mapper); err != nil {
+		return nil, err
+	}
+	if c.Scope, err = NewScope(c.Dynamic); err != nil {
+		return nil, err
+	}
+	c.States, c.Namespaces = NewStates(c.Dynamic, c.Kinds), NewNamespaces(c.Dynamic)
+	return c, nil
+}
+
+// WatchCovered watches each guarded kind with a role in Crossplane, as soon as
+// it appears or comes under guard. Call it before Start.
+func (c *Cluster) WatchCovered(report func(error)) error {
+	one := func(i Info) {
+		if i.Role == parent.RoleNone || !i.Storage || !c.Scope.Covers(i.GVR.GroupResource()) {
+			return
+		}
+		if err := c.States.Watch(i.GVK); err != nil {
+			report(err)
+		}
+	}
+	c.Kinds.OnChange(one)
+	return c.Scope.OnChange(func() {
+		for _, i := range c.Kinds.All() {
+			one(i)
+		}
+	})
+}
+
+// Start all watches; it returns when the context ended and they did.
+func (c *Cluster) Start(ctx context.Context) error {
+	var wg sync.WaitGroup
+	for _, run := range []func(context.Context){c.Kinds.Run, c.Scope.Run, c.Namespaces.Run, c.States.Run} {
+		wg.Go(func() { run(ctx) })
+	}
+	wg.Wait()
+	return nil
+}
+
+// NeedLeaderElection is false: every replica sees.
+func (c *Cluster) NeedLeaderElection() bool { return false }
+
+// Ready tells what is not read yet.
+func (c *Cluster) Ready() error {
+	switch {
+	case !c.Kinds.HasSynced():
+		return errors.New("the CRDs are not read yet")
+	case !c.Namespaces.HasSynced():
+		return errors.New("the Namespaces are not read yet")
+	case !c.States.HasSynced():
+		return errors.New("the watched objects are not read yet")
+	}
+	return nil
+}
+
+// Self is the user name this process has.
+func (c *Cluster) Self(ctx context.Context) (string, error) {
+	r, err := c.Kubernetes.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("cannot ask the API server who we are: %w", err)
+	}
+	return r.Status.UserInfo.Username, nil
+}
+
+// Mode of an object by precedence: its annotation, its Namespace's, the default.
+func (c *Cluster) Mode(s *parent.State, byDefault v1alpha1.Mode) (v1alpha1.Mode, error) {
+	return admission.ModeOf(s.Annotations, func() (v1alpha1.Mode, error) {
+		if s.Namespace == "" {
+			return "", nil
+		}
+		return c.Namespaces.Mode(s.Namespace)
+	}, byDefault)
+}
+
+// maxManaged bounds how many MRs below one XR or Claim are looked at.
+const maxManaged = 2000
+
+// Managed returns the MRs below an XR or Claim, read live, nested XRs included.
+func (c *Cluster) Managed(ctx context.Context, root *parent.State) ([]*parent.State, error) {
+	var out []*parent.State
+	seen := map[parent.Ref]bool{}
+	todo := append([]parent.Ref(nil), root.Children...)
+	for len(todo) > 0 {
+		ref := todo[0]
+		todo = todo[1:]
+		kind := c.Kinds.Kind(ref.GroupVersionKind)
+		if seen[ref] || kind.Role == parent.RoleNone {
+			continue
+		}
+		seen[ref] = true
+		if len(seen) > maxManaged {
+			return nil, fmt.Errorf("more than %d objects below %s", maxManaged, admission.Describe(root.Ref))
+		}
+		o, err := c.States.Get(ctx, ref, true)
+		if errors.Is(err, admission.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot read %s: %w", admission.Describe(ref), err)
+		}
+		if kind.ManagementPolicies {
+			out = append(out, o.State)
+			continue
+		}
+		todo = append(todo, o.Children...)
+	}
+	return out, nil
+}

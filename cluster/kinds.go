@@ -1,0 +1,228 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+)
+
+var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// Info of a kind.
+type Info struct {
+	admission.Kind
+	GVK        schema.GroupVersionKind
+	GVR        schema.GroupVersionResource
+	Namespaced bool
+	// Storage: this version is the stored one; it is the one that is watched.
+	Storage bool
+}
+
+// Kinds knows what the CRDs of a cluster say. It is safe for concurrent use.
+type Kinds struct {
+	mapper   meta.RESTMapper
+	informer cache.SharedIndexInformer
+
+	mu       sync.RWMutex
+	byGVK    map[schema.GroupVersionKind]Info
+	onChange []func(Info)
+}
+
+// NewKinds returns Kinds that is empty until Run. mapper answers for kinds that
+// no CRD defines.
+func NewKinds(client dynamic.Interface, mapper meta.RESTMapper) (*Kinds, error) {
+	k := &Kinds{mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}}
+	k.informer = newInformer(client.Resource(crdResource), func(o *unstructured.Unstructured) any {
+		return &definition{identity: identityOf(o), infos: infosOf(o)}
+	})
+	_, err := k.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { k.learn(o) },
+		UpdateFunc: func(_, o any) { k.learn(o) },
+		DeleteFunc: func(o any) { k.forget(o) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot watch CRDs: %w", err)
+	}
+	return k, nil
+}
+
+// OnChange calls f for each kind of a CRD that appears or changes. Call it
+// before Run.
+func (k *Kinds) OnChange(f func(Info)) { k.onChange = append(k.onChange, f) }
+
+// Run the watch until the context ends.
+func (k *Kinds) Run(ctx context.Context) { k.informer.RunWithContext(ctx) }
+
+// Synced waits until the CRDs are known.
+func (k *Kinds) Synced(ctx context.Context) bool {
+	return cache.WaitForCacheSync(ctx.Done(), k.informer.HasSynced)
+}
+
+// HasSynced reports whether the CRDs are known.
+func (k *Kinds) HasSynced() bool { return k.informer.HasSynced() }
+
+func (k *Kinds) learn(o any) {
+	d, ok := o.(*definition)
+	if !ok {
+		return
+	}
+	k.mu.Lock()
+	var changed []Info
+	for _, i := range d.infos {
+		if k.byGVK[i.GVK] != i {
+			k.byGVK[i.GVK] = i
+			changed = append(changed, i)
+		}
+	}
+	k.mu.Unlock()
+	for _, i := range changed {
+		for _, f := range k.onChange {
+			f(i)
+		}
+	}
+}
+
+func (k *Kinds) forget(o any) {
+	if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = t.Obj
+	}
+	d, ok := o.(*definition)
+	if !ok {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, i := range d.infos {
+		delete(k.byGVK, i.GVK)
+	}
+}
+
+// Get what is known of a kind: from its CRD, else from discovery.
+func (k *Kinds) Get(gvk schema.GroupVersionKind) (Info, error) {
+	k.mu.RLock()
+	i, ok := k.byGVK[gvk]
+	k.mu.RUnlock()
+	if ok {
+		return i, nil
+	}
+	m, err := k.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return Info{}, fmt.Errorf("cannot find the resource of kind %s: %w", gvk, err)
+	}
+	i = Info{GVK: gvk, GVR: m.Resource, Namespaced: m.Scope.Name() == meta.RESTScopeNameNamespace, Storage: true}
+	i.Resource = m.Resource.GroupResource().String()
+	return i, nil
+}
+
+// Kind for decisions: only what a CRD says, so that no decision waits for
+// discovery.
+func (k *Kinds) Kind(gvk schema.GroupVersionKind) admission.Kind {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.byGVK[gvk].Kind
+}
+
+// All kinds that CRDs define, in their stored version.
+func (k *Kinds) All() []Info {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	out := make([]Info, 0, len(k.byGVK))
+	for _, i := range k.byGVK {
+		if i.Storage {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// definition is what is kept of a CRD.
+type definition struct {
+	identity
+	infos []Info
+}
+
+// infosOf a CRD, one for each served version.
+func infosOf(o *unstructured.Unstructured) []Info {
+	spec, _ := o.Object["spec"].(map[string]any)
+	names, _ := spec["names"].(map[string]any)
+	group, _ := spec["group"].(string)
+	kind, _ := names["kind"].(string)
+	plural, _ := names["plural"].(string)
+	scope, _ := spec["scope"].(string)
+	versions, _ := spec["versions"].([]any)
+	var out []Info
+	for _, e := range versions {
+		v, _ := e.(map[string]any)
+		name, _ := v["name"].(string)
+		if served, _ := v["served"].(bool); !served {
+			continue
+		}
+		storage, _ := v["storage"].(bool)
+		i := Info{
+			GVK: schema.GroupVersionKind{Group: group, Version: name, Kind: kind}, Storage: storage,
+			GVR: schema.GroupVersionResource{Group: group, Version: name, Resource: plural}, Namespaced: scope == "Namespaced",
+		}
+		i.Resource = plural + "." + group
+		i.Kind.ManagementPolicies, i.Runtime = managementPolicies(v)
+		i.ReconcileRequests = property(v, "status", "lastHandledReconcileAt") != nil
+		i.Role = role(o, names, i.Kind.ManagementPolicies)
+		out = append(out, i)
+	}
+	return out
+}
+
+// property of a version's schema by its path.
+func property(version map[string]any, path ...string) map[string]any {
+	s, _ := version["schema"].(map[string]any)
+	at, _ := s["openAPIV3Schema"].(map[string]any)
+	for _, p := range path {
+		props, _ := at["properties"].(map[string]any)
+		at, _ = props[p].(map[string]any)
+	}
+	return at
+}
+
+// managementPolicies reports whether a version has the field. The CRDs of all
+// providers enumerate the same verbs, so that an older runtime does not show
+// here; the gate recognises it by what the provider answers.
+func managementPolicies(version map[string]any) (bool, mask.Runtime) {
+	return property(version, "spec", "managementPolicies") != nil, mask.RuntimeCurrent
+}
+
+// role of a CRD's kinds (spec 1).
+func role(o *unstructured.Unstructured, names map[string]any, policies bool) parent.Role {
+	categories, _, err := unstructured.NestedStringSlice(names, "categories")
+	if err != nil {
+		categories = nil
+	}
+	owned := slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+		return r.Kind == "CompositeResourceDefinition" && strings.HasPrefix(r.APIVersion, "apiextensions.crossplane.io/")
+	})
+	switch {
+	case policies, slices.Contains(categories, "managed"):
+		return parent.RoleManaged
+	case slices.Contains(categories, "claim"):
+		return parent.RoleClaim
+	case owned, slices.Contains(categories, "composite"):
+		return parent.RoleComposite
+	}
+	return parent.RoleNone
+}
+
+// resync is off: a missed event is repaired by the next list, which the watch
+// does by itself.
+const resync = time.Duration(0)

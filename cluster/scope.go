@@ -1,0 +1,221 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// ConfigurationName is that of the MutatingWebhookConfiguration that says which
+// resources are guarded.
+const ConfigurationName = "kausality"
+
+var (
+	configurationResource = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}
+	namespaceResource     = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+)
+
+// Scope is the set of guarded resources, as the webhook configuration has it:
+// there is one place where it stands, and it is the one the API server reads.
+type Scope struct {
+	informer cache.SharedIndexInformer
+
+	mu    sync.RWMutex
+	rules []rule
+}
+
+type rule struct{ groups, resources []string }
+
+type configuration struct {
+	identity
+	rules []rule
+}
+
+// NewScope returns a Scope that covers nothing until Run.
+func NewScope(client dynamic.Interface) (*Scope, error) {
+	s := &Scope{}
+	s.informer = newInformer(named{client.Resource(configurationResource), ConfigurationName}, func(o *unstructured.Unstructured) any {
+		return &configuration{identity: identityOf(o), rules: rulesOf(o)}
+	})
+	_, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { s.set(o) },
+		UpdateFunc: func(_, o any) { s.set(o) },
+		// Nothing on deletion: an uninstalled or half re-installed webhook must
+		// not make us forget what we masked.
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot watch the webhook configuration: %w", err)
+	}
+	return s, nil
+}
+
+// Run the watch until the context ends.
+func (s *Scope) Run(ctx context.Context) { s.informer.RunWithContext(ctx) }
+
+// HasSynced reports whether the configuration was read.
+func (s *Scope) HasSynced() bool { return s.informer.HasSynced() }
+
+// OnChange calls f when the set may have changed. Call it before Run.
+func (s *Scope) OnChange(f func()) error {
+	_, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { f() }, UpdateFunc: func(any, any) { f() },
+	})
+	return err
+}
+
+func (s *Scope) set(o any) {
+	c, ok := o.(*configuration)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rules = c.rules
+}
+
+// Covers reports whether a resource is guarded.
+func (s *Scope) Covers(r schema.GroupResource) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, rule := range s.rules {
+		if has(rule.groups, r.Group) && has(rule.resources, r.Resource) {
+			return true
+		}
+	}
+	return false
+}
+
+func has(list []string, want string) bool {
+	for _, e := range list {
+		if e == want || e == "*" || e == "*/*" {
+			return true
+		}
+	}
+	return false
+}
+
+func rulesOf(o *unstructured.Unstructured) []rule {
+	hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks") //nolint:errcheck // The API server validated it.
+	var out []rule
+	for _, h := range hooks {
+		m, _ := h.(map[string]any)
+		rules, _ := m["rules"].([]any)
+		for _, e := range rules {
+			r, _ := e.(map[string]any)
+			if next := (rule{groups: texts(r["apiGroups"]), resources: mains(texts(r["resources"]))}); len(next.resources) > 0 {
+				out = append(out, next)
+			}
+		}
+	}
+	return out
+}
+
+func texts(v any) []string {
+	list, _ := v.([]any)
+	var out []string
+	for _, e := range list {
+		if t, ok := e.(string); ok {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// mains drops subresources.
+func mains(resources []string) []string {
+	var out []string
+	for _, r := range resources {
+		if !strings.Contains(r, "/") || r == "*/*" {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// named restricts a resource client to one object.
+type named struct {
+	dynamic.ResourceInterface
+	name string
+}
+
+func (n named) selector(o metav1.ListOptions) metav1.ListOptions {
+	o.FieldSelector = fields.OneTermEqualSelector("metadata.name", n.name).String()
+	return o
+}
+
+func (n named) List(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	return n.ResourceInterface.List(ctx, n.selector(o))
+}
+
+func (n named) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	return n.ResourceInterface.Watch(ctx, n.selector(o))
+}
+
+// Namespaces knows the mode annotation of each Namespace.
+type Namespaces struct{ informer cache.SharedIndexInformer }
+
+type namespace struct {
+	identity
+	mode v1alpha1.Mode
+}
+
+// NewNamespaces returns Namespaces that is empty until Run.
+func NewNamespaces(client dynamic.Interface) *Namespaces {
+	return &Namespaces{informer: newInformer(client.Resource(namespaceResource), func(o *unstructured.Unstructured) any {
+		return &namespace{identity: identityOf(o), mode: modeOf(o.GetAnnotations())}
+	})}
+}
+
+func modeOf(annotations map[string]string) v1alpha1.Mode {
+	switch m := v1alpha1.Mode(annotations[v1alpha1.AnnotationKeyMode]); m {
+	case v1alpha1.ModeLog, v1alpha1.ModeEnforce:
+		return m
+	}
+	return ""
+}
+
+// Run the watch until the context ends.
+func (n *Namespaces) Run(ctx context.Context) { n.informer.RunWithContext(ctx) }
+
+// HasSynced reports whether the Namespaces are known.
+func (n *Namespaces) HasSynced() bool { return n.informer.HasSynced() }
+
+// OnChange calls f with the name of each Namespace whose mode changed. Call it
+// before Run.
+func (n *Namespaces) OnChange(f func(name string)) error {
+	_, err := n.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(a, b any) {
+		old, ok := a.(*namespace)
+		new, ok2 := b.(*namespace)
+		if ok && ok2 && old.mode != new.mode {
+			f(new.m.Name)
+		}
+	}})
+	return err
+}
+
+// Mode annotation of a Namespace; "" where it has none or does not exist.
+func (n *Namespaces) Mode(name string) (v1alpha1.Mode, error) {
+	if !n.informer.HasSynced() {
+		return "", fmt.Errorf("namespaces are not read yet")
+	}
+	o, ok, err := n.informer.GetStore().GetByKey(name)
+	if err != nil || !ok {
+		return "", err
+	}
+	ns, _ := o.(*namespace)
+	if ns == nil {
+		return "", nil
+	}
+	return ns.mode, nil
+}

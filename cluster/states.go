@@ -1,0 +1,280 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/parent"
+)
+
+// Object is what is kept of a watched object.
+type Object struct {
+	identity
+	*parent.State
+	// External differences of an MR; nil for none, and for other kinds.
+	External []change.Change
+	// Comparable: the MR has both sides to compare.
+	Comparable bool
+	// Gone: the provider says that the external resource does not exist.
+	Gone bool
+	// SyncedMessage of an MR whose Synced condition is not True.
+	SyncedMessage string
+	// RequestedAt and HandledAt are the last reconcile request and the last
+	// that was handled, of an MR.
+	RequestedAt, HandledAt string
+}
+
+// liveTimeout bounds a read past the cache.
+const liveTimeout = 1500 * time.Millisecond
+
+// maxKinds bounds the number of kinds that are watched.
+const maxKinds = 2000
+
+// States of objects, watched by kind from the first question on. It is safe for
+// concurrent use.
+type States struct {
+	kinds    *Kinds
+	client   dynamic.Interface
+	onChange []func(old, new *Object)
+
+	mu      sync.RWMutex
+	watched map[schema.GroupVersionKind]*watched
+	start   func(cache.SharedIndexInformer)
+	live    func(ref parent.Ref) // counts live reads, for tests and metrics
+}
+
+type watched struct {
+	info     Info
+	informer cache.SharedIndexInformer
+}
+
+// NewStates returns States that watches nothing until Run.
+func NewStates(client dynamic.Interface, kinds *Kinds) *States {
+	return &States{kinds: kinds, client: client, watched: map[schema.GroupVersionKind]*watched{}}
+}
+
+// OnChange calls f for each change of a watched object: old is nil for a new
+// one, new for a deleted one. Call it before Run; f must not block.
+func (s *States) OnChange(f func(old, new *Object)) { s.onChange = append(s.onChange, f) }
+
+// OnLiveRead calls f for each read past the cache. Call it before Run.
+func (s *States) OnLiveRead(f func(parent.Ref)) { s.live = f }
+
+// Run starts the watches, those that were asked for already and all that will
+// be, and ends them with the context.
+func (s *States) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	start := func(i cache.SharedIndexInformer) { wg.Go(func() { i.RunWithContext(ctx) }) }
+	s.mu.Lock()
+	s.start = start
+	for _, w := range s.watched {
+		start(w.informer)
+	}
+	s.mu.Unlock()
+	<-ctx.Done()
+	s.mu.Lock()
+	s.start = func(cache.SharedIndexInformer) {}
+	s.mu.Unlock()
+	wg.Wait()
+}
+
+// Watch a kind from now on.
+func (s *States) Watch(gvk schema.GroupVersionKind) error {
+	s.mu.RLock()
+	_, ok := s.watched[gvk]
+	n := len(s.watched)
+	s.mu.RUnlock()
+	if ok {
+		return nil
+	}
+	if n >= maxKinds {
+		return fmt.Errorf("cannot watch %s: %d kinds are watched already", gvk, n)
+	}
+	info, err := s.kinds.Get(gvk)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.watched[gvk]; ok {
+		return nil
+	}
+	w := &watched{info: info}
+	w.informer = newInformer(s.client.Resource(info.GVR), func(o *unstructured.Unstructured) any { return s.sum(o) })
+	if _, err := w.informer.AddEventHandler(s.handler()); err != nil {
+		return fmt.Errorf("cannot watch %s: %w", gvk, err)
+	}
+	s.watched[gvk] = w
+	if s.start != nil {
+		s.start(w.informer)
+	}
+	return nil
+}
+
+func (s *States) handler() cache.ResourceEventHandler {
+	call := func(old, new *Object) {
+		for _, f := range s.onChange {
+			f(old, new)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { call(nil, object(o)) },
+		UpdateFunc: func(a, b any) { call(object(a), object(b)) },
+		DeleteFunc: func(o any) { call(object(o), nil) },
+	}
+}
+
+func object(o any) *Object {
+	if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = t.Obj
+	}
+	out, _ := o.(*Object)
+	return out
+}
+
+func (s *States) sum(o *unstructured.Unstructured) *Object {
+	kind := s.kinds.Kind(o.GroupVersionKind())
+	out := &Object{identity: identityOf(o), State: parent.Sum(o, kind.Role)}
+	if kind.ManagementPolicies {
+		out.External, out.Comparable = external.Difference(o.Object), external.Comparable(o.Object)
+		out.SyncedMessage = syncedMessage(o)
+		out.Gone = external.Gone(out.SyncedMessage)
+		out.RequestedAt = o.GetAnnotations()[admission.AnnotationKeyReconcileRequestedAt]
+		out.HandledAt, _, _ = unstructured.NestedString(o.Object, "status", "lastHandledReconcileAt") //nolint:errcheck // A status of another shape handles no requests.
+	}
+	return out
+}
+
+func syncedMessage(o *unstructured.Unstructured) string {
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions") //nolint:errcheck // A status of another shape has no conditions.
+	for _, e := range list {
+		if c, ok := e.(map[string]any); ok && c["type"] == "Synced" && c["status"] != "True" {
+			m, _ := c["message"].(string)
+			return m
+		}
+	}
+	return ""
+}
+
+// Synced waits until the watches that were asked for are filled.
+func (s *States) Synced(ctx context.Context) bool {
+	return cache.WaitForCacheSync(ctx.Done(), s.HasSynced)
+}
+
+// HasSynced reports whether the watches that were asked for are filled.
+func (s *States) HasSynced() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, w := range s.watched {
+		if !w.informer.HasSynced() {
+			return false
+		}
+	}
+	return true
+}
+
+// Get an object: from the watch of its kind, which the first question starts,
+// or live where live is asked for or the watch does not have it (yet). It
+// returns admission.ErrNotFound for an object that does not exist or has
+// another UID.
+func (s *States) Get(ctx context.Context, ref parent.Ref, live bool) (*Object, error) {
+	if o := s.cached(ref); o != nil && !live && sameUID(o, ref) {
+		return o, nil
+	}
+	if err := s.Watch(ref.GroupVersionKind); err != nil {
+		return nil, err
+	}
+	return s.read(ctx, ref)
+}
+
+// Cached object, nil where the watches do not have it.
+func (s *States) Cached(ref parent.Ref) *Object { return s.cached(ref) }
+
+func (s *States) cached(ref parent.Ref) *Object {
+	s.mu.RLock()
+	w := s.watched[ref.GroupVersionKind]
+	s.mu.RUnlock()
+	if w == nil || !w.informer.HasSynced() {
+		return nil
+	}
+	o, ok, err := w.informer.GetStore().GetByKey(key(w.info, ref))
+	if err != nil || !ok {
+		return nil
+	}
+	return object(o)
+}
+
+func key(i Info, ref parent.Ref) string {
+	if i.Namespaced {
+		return ref.Namespace + "/" + ref.Name
+	}
+	return ref.Name
+}
+
+func sameUID(o *Object, ref parent.Ref) bool { return ref.UID == "" || ref.UID == o.UID }
+
+func (s *States) read(ctx context.Context, ref parent.Ref) (*Object, error) {
+	if s.live != nil {
+		s.live(ref)
+	}
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	defer cancel()
+	r, err := s.Resource(ref)
+	if err != nil {
+		return nil, err
+	}
+	u, err := r.Get(ctx, ref.Name, metav1.GetOptions{})
+	if kerrors.IsNotFound(err) {
+		return nil, admission.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	o := s.sum(u)
+	if !sameUID(o, ref) {
+		return nil, admission.ErrNotFound
+	}
+	return o, nil
+}
+
+// Resource client for an object's kind and namespace.
+func (s *States) Resource(ref parent.Ref) (dynamic.ResourceInterface, error) {
+	info, err := s.kinds.Get(ref.GroupVersionKind)
+	if err != nil {
+		return nil, err
+	}
+	if info.Namespaced {
+		return s.client.Resource(info.GVR).Namespace(ref.Namespace), nil
+	}
+	return s.client.Resource(info.GVR), nil
+}
+
+// List the cached objects of a kind.
+func (s *States) List(gvk schema.GroupVersionKind) []*Object {
+	s.mu.RLock()
+	w := s.watched[gvk]
+	s.mu.RUnlock()
+	if w == nil {
+		return nil
+	}
+	list := w.informer.GetStore().List()
+	out := make([]*Object, 0, len(list))
+	for _, e := range list {
+		if o := object(e); o != nil {
+			out = append(out, o)
+		}
+	}
+	return out
+}

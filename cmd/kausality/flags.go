@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/notify"
+)
+
+// processFlags are common to the processes that talk to an API server.
+type processFlags struct {
+	kubeconfig     string
+	debug          bool
+	mode           string
+	metrics        string
+	probes         string
+	leaderElect    bool
+	leaderNS       string
+	endpoints      notify.Endpoints
+	closeTo        string
+	qps            float32
+	componentUsers []string
+}
+
+func (f *processFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.kubeconfig, "kubeconfig", "", "Kubeconfig of the API server; in a cluster the pod's own ServiceAccount is used.")
+	fl.BoolVarP(&f.debug, "debug", "d", false, "Emit debug logs in addition to info logs.")
+	fl.StringVar(&f.mode, "default-mode", string(v1alpha1.ModeLog), "Mode where neither object nor Namespace says: log or enforce.")
+	fl.StringVar(&f.metrics, "metrics-bind-address", "0", "HOST:PORT of the Prometheus metrics; 0 turns them off.")
+	fl.StringVar(&f.probes, "health-probe-bind-address", "0", "HOST:PORT of /healthz and /readyz; 0 turns them off.")
+	fl.BoolVar(&f.leaderElect, "leader-elect", false, "Run several replicas, of which one writes.")
+	fl.StringVar(&f.leaderNS, "leader-elect-namespace", notify.HomeNamespace, "Namespace of the leader election's Lease.")
+	fl.StringArrayVar(&f.endpoints.URLs, "drift-webhook-url", nil, "HTTPS URL to post DriftReports to; repeatable.")
+	fl.StringVar(&f.endpoints.CAFile, "drift-webhook-ca-file", "", "PEM certificates to trust for --drift-webhook-url.")
+	fl.DurationVar(&f.endpoints.Timeout, "drift-webhook-timeout", 5*time.Second, "Time for one attempt to post a DriftReport.")
+	fl.StringVar(&f.closeTo, "gate-closed", "Observe", "managementPolicies of a closed gate: Observe, or Observe,LateInitialize.")
+}
+
+// defaultMode as given; an unknown one is a usage error.
+func (f *processFlags) defaultMode() (v1alpha1.Mode, error) {
+	switch m := v1alpha1.Mode(f.mode); m {
+	case v1alpha1.ModeLog, v1alpha1.ModeEnforce:
+		return m, nil
+	}
+	return "", usageError{fmt.Errorf("--default-mode must be log or enforce, not %q", f.mode)}
+}
+
+func (f *processFlags) closed() ([]v1alpha1.Verb, error) {
+	switch f.closeTo {
+	case "Observe":
+		return nil, nil
+	case "Observe,LateInitialize":
+		return []v1alpha1.Verb{v1alpha1.VerbLateInitialize}, nil
+	}
+	return nil, usageError{fmt.Errorf("--gate-closed must be Observe or Observe,LateInitialize, not %q", f.closeTo)}
+}
+
+func (f *processFlags) logger() logr.Logger {
+	log := zap.New(zap.UseDevMode(false), func(o *zap.Options) {
+		if f.debug {
+			o.Level = debugLevel
+		}
+	})
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+	return log
+}
+
+// connect to the API server, and see that it answers.
+func (f *processFlags) connect(ctx context.Context) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	config.QPS, config.Burst = -1, 0 // the API server's own priority and fairness rules
+	config.UserAgent = "kausality/" + version()
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := client.RESTClient().Get().AbsPath("/version").Do(ctx).Error(); err != nil {
+		return nil, fmt.Errorf("cannot reach the API server at %s: %w; check --kubeconfig and that it runs", config.Host, err)
+	}
+	return config, nil
+}
+
+// admissionFlags are those of the core.
+type admissionFlags struct {
+	identify     string
+	expectUntil  string
+	composedCode int32
+	users        string
+	pendingDrift string
+}
+
+func (f *admissionFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.identify, "identify-controller", string(admission.IdentifyAuto), "How the parent's controller is told: auto, user-hash or field-manager.")
+	fl.StringVar(&f.expectUntil, "expect-until", string(admission.ExpectUntilConverged), "How long changes are expected after an intent: converged or observed.")
+	fl.Int32Var(&f.composedCode, "composed-refusal-status", 422, "HTTP status of refusals to Crossplane's apply of composed resources: 422 or 403.")
+	fl.StringVar(&f.users, "controller-users", "", "Regular expression of further user names that may be an object's own controller.")
+	fl.StringVar(&f.pendingDrift, "on-pending-drift", "hold", "When the external resource already differs: hold the gate closed, or carry that along.")
+}
+
+func (f *admissionFlags) options() (admission.Options, error) {
+	o := admission.Options{Identify: admission.Identify(f.identify), ExpectUntil: admission.ExpectUntil(f.expectUntil), ComposedRefusalCode: f.composedCode}
+	switch o.Identify {
+	case admission.IdentifyAuto, admission.IdentifyUserHash, admission.IdentifyFieldManager:
+	default:
+		return o, usageError{fmt.Errorf("--identify-controller must be auto, user-hash or field-manager, not %q", f.identify)}
+	}
+	switch o.ExpectUntil {
+	case admission.ExpectUntilConverged, admission.ExpectUntilObserved:
+	default:
+		return o, usageError{fmt.Errorf("--expect-until must be converged or observed, not %q", f.expectUntil)}
+	}
+	if f.composedCode != 422 && f.composedCode != 403 {
+		return o, usageError{fmt.Errorf("--composed-refusal-status must be 422 or 403, not %d", f.composedCode)}
+	}
+	if f.pendingDrift != "hold" && f.pendingDrift != "carry" {
+		return o, usageError{fmt.Errorf("--on-pending-drift must be hold or carry, not %q", f.pendingDrift)}
+	}
+	o.CarryPendingDrift = f.pendingDrift == "carry"
+	if f.users != "" {
+		re, err := regexp.Compile("^(?:" + f.users + ")$")
+		if err != nil {
+			return o, usageError{fmt.Errorf("--controller-users: %w", err)}
+		}
+		o.ControllerUsers = re.MatchString
+	}
+	return o, nil
+}

@@ -1,0 +1,61 @@
+// Command kausality is every process of Kausality for Crossplane: with no
+// arguments the composition function, as a function's image must start it; with
+// a subcommand the webhook, the gate, and the tools around them.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// exitUsage is the exit code of a wrong command line, exitFailure of anything
+// else that went wrong.
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// usageError is a mistake in the command line.
+type usageError struct{ error }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := root().ExecuteContext(ctx)
+	stop()
+	if err == nil {
+		return
+	}
+	// One line, whatever it was.
+	fmt.Fprintln(os.Stderr, "kausality: "+strings.Join(strings.Fields(err.Error()), " "))
+	if usage := (usageError{}); errors.As(err, &usage) {
+		os.Exit(exitUsage)
+	}
+	os.Exit(exitFailure)
+}
+
+func root() *cobra.Command {
+	cmd := functionCommand()
+	cmd.AddCommand(webhookCommand(), gateCommand(), manifestsCommand(), notifyCommand(), versionCommand())
+	for _, c := range append(cmd.Commands(), cmd) {
+		c.SilenceErrors, c.SilenceUsage = true, true
+		c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+			return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
+		})
+	}
+	return cmd
+}
+
+// noArgs refuses arguments with a usage error.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usageError{fmt.Errorf("unknown command or argument %q; see %s --help", args[0], cmd.CommandPath())}
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/manifests"
+)
+
+func manifestsCommand() *cobra.Command {
+	o := manifests.Options{}
+	var caFile, mode, failurePolicy string
+	cmd := &cobra.Command{
+		Use: "manifests", Short: "Print the CRDs, access rules and webhook configuration, ready for kubectl apply -f -.", Args: noArgs,
+		Example: "  kausality manifests --webhook-url=https://10.0.0.7:9443 --ca-file=ca.crt --resources='deployments.apps,configmaps,*.example.org' | kubectl apply -f -",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if caFile != "" {
+				raw, err := os.ReadFile(caFile) //nolint:gosec // The operator names the file.
+				if err != nil {
+					return fmt.Errorf("--ca-file: %w", err)
+				}
+				o.CABundle = raw
+			}
+			o.DefaultMode, o.FailurePolicy = v1alpha1.Mode(mode), admissionregistrationv1.FailurePolicyType(failurePolicy)
+			out, err := manifests.Render(o)
+			if err != nil {
+				return usageError{err}
+			}
+			_, err = cmd.OutOrStdout().Write(out)
+			return err
+		},
+	}
+	fl := cmd.Flags()
+	fl.BoolVar(&o.CRDsOnly, "crds-only", false, "Print the CRDs alone; no other flag is needed then.")
+	fl.StringVar(&o.WebhookURL, "webhook-url", "", "https://HOST:PORT where the webhook listens.")
+	fl.StringVar(&caFile, "ca-file", "", "PEM certificates that the webhook's serving certificate is checked against.")
+	fl.StringSliceVar(&o.Resources, "resources", nil, "Resources to guard: deployments.apps, configmaps, *.example.org for a whole group.")
+	fl.StringArrayVar(&o.ComponentUsers, "component-user", nil, "User that webhook or gate run as where it is not their own ServiceAccount; repeatable.")
+	fl.StringVar(&mode, "default-mode", string(v1alpha1.ModeLog), "Mode the webhook runs in; with log nothing is stopped while it is down.")
+	fl.StringVar(&failurePolicy, "failure-policy", "", "Ignore or Fail, where it is not to follow from --default-mode.")
+	return cmd
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/kausality-io/function-kausality/gate"
+	"github.com/kausality-io/function-kausality/manifests"
+	"github.com/kausality-io/function-kausality/webhook"
+)
+
+const debugLevel = zapcore.DebugLevel
+
+// componentUsers are the ServiceAccounts of our processes as the manifests
+// install them.
+var componentUsers = []string{
+	"system:serviceaccount:" + manifests.Namespace + ":kausality-webhook",
+	"system:serviceaccount:" + manifests.Namespace + ":kausality-gate",
+}
+
+func webhookCommand() *cobra.Command {
+	p, a := processFlags{}, admissionFlags{}
+	o := webhook.Options{}
+	cmd := &cobra.Command{
+		Use: "webhook", Short: "Run the admission webhook.", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if o.Admission, err = a.options(); err != nil {
+				return err
+			}
+			if o.Admission.DefaultMode, err = p.defaultMode(); err != nil {
+				return err
+			}
+			if o.Admission.CloseTo, err = p.closed(); err != nil {
+				return err
+			}
+			o.Log = p.logger()
+			if o.Config, err = p.connect(cmd.Context()); err != nil {
+				return err
+			}
+			o.MetricsAddress, o.ProbeAddress, o.Endpoints = p.metrics, p.probes, p.endpoints
+			o.LeaderElection, o.LeaderNamespace = p.leaderElect, p.leaderNS
+			o.ComponentUsers = append(componentUsers, p.componentUsers...)
+			return webhook.Run(cmd.Context(), o)
+		},
+	}
+	p.add(cmd)
+	a.add(cmd)
+	fl := cmd.Flags()
+	fl.StringVar(&o.CertDir, "cert-dir", "", "Directory with the serving certificate tls.crt and its key tls.key; read again when they change.")
+	fl.StringVar(&o.BindAddress, "bind-address", ":9443", "HOST:PORT to serve the webhook on.")
+	fl.DurationVar(&o.SettleGrace, "settle-grace", 10*time.Second, "How long an XR must stay converged before it counts as settled.")
+	fl.StringArrayVar(&p.componentUsers, "component-user", nil, "User name of another component of Kausality; repeatable.")
+	return cmd
+}
+
+func gateCommand() *cobra.Command {
+	p := processFlags{}
+	o := gate.Options{}
+	cmd := &cobra.Command{
+		Use: "gate", Short: "Run the gate controller.", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if o.DefaultMode, err = p.defaultMode(); err != nil {
+				return err
+			}
+			if o.CloseTo, err = p.closed(); err != nil {
+				return err
+			}
+			o.Log = p.logger()
+			if o.Config, err = p.connect(cmd.Context()); err != nil {
+				return err
+			}
+			o.MetricsAddress, o.ProbeAddress, o.Endpoints = p.metrics, p.probes, p.endpoints
+			o.LeaderElection, o.LeaderNamespace = p.leaderElect, p.leaderNS
+			return gate.Run(cmd.Context(), o)
+		},
+	}
+	p.add(cmd)
+	cmd.Flags().DurationVar(&o.Deadline, "gate-deadline", time.Hour, "How long an opening may stay unconfirmed.")
+	return cmd
+}

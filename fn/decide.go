@@ -1,0 +1,117 @@
+package fn
+
+import (
+	"context"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// decide about each resource in its order: a once approval that several could
+// use goes to the first.
+func (r *run) decide(ctx context.Context) {
+	evaluator := &admission.Evaluator{World: r.world, Options: admission.Options{DefaultMode: r.cfg.mode}}
+	for _, res := range r.resources {
+		op := res.operation()
+		if op == "" {
+			continue
+		}
+		res.decided = true
+		d, err := evaluator.Live(ctx, r.request(res, op))
+		if err != nil { // the world is the request; there is nothing that cannot be read
+			d = admission.Decision{Reason: admission.ReasonParentUnreadable, Message: "cannot decide: " + err.Error()}
+		}
+		res.decision = d
+		if d.Allowed && d.Claim != nil {
+			r.composite.take(d.Claim.Entry.Content)
+		}
+	}
+}
+
+// request to the core for what Crossplane would do.
+func (r *run) request(res *resource, op admission.Operation) *admission.Request {
+	req := &admission.Request{
+		Operation: op, Actor: admission.ActorParentController,
+		// The time stands in hops, and must be the same on every reconcile.
+		Time: r.composite.intent.Timestamp.Time,
+	}
+	if op != admission.Create {
+		req.OldObject = r.before(res)
+	}
+	if op != admission.Delete {
+		res.after = r.after(res, op)
+		req.Object = res.after
+	}
+	is := req.Object
+	if is == nil {
+		is = req.OldObject
+	}
+	req.Kind, req.Namespace, req.Name = is.GroupVersionKind(), is.GetNamespace(), is.GetName()
+	return req
+}
+
+// before is the observed resource as a child of the composite.
+func (r *run) before(res *resource) *unstructured.Unstructured {
+	content := maps.Clone(res.observed.Object)
+	metadata := maps.Clone(child(content, "metadata"))
+	annotations, _ := metadata["annotations"].(map[string]any)
+	content["metadata"] = r.composed(metadata, maps.Clone(annotations), res.name)
+	return &unstructured.Unstructured{Object: content}
+}
+
+// after is what the apply would leave.
+func (r *run) after(res *resource, op admission.Operation) *unstructured.Unstructured {
+	desired := res.desired.Object
+	wanted := child(child(desired, "metadata"), "annotations")
+	if op == admission.Create {
+		content := maps.Clone(desired)
+		metadata := maps.Clone(child(desired, "metadata"))
+		if metadata == nil {
+			metadata = map[string]any{}
+		}
+		if ns := r.composite.state.Namespace; ns != "" {
+			metadata["namespace"] = ns
+		}
+		if res.observed != nil { // Crossplane keeps the name when the kind changes
+			metadata["name"] = res.observed.GetName()
+		}
+		content["metadata"] = r.composed(metadata, honoured(wanted), res.name)
+		return &unstructured.Unstructured{Object: content}
+	}
+	content := apply(res.observed.Object, desired, res.owned)
+	content["apiVersion"], content["kind"] = desired["apiVersion"], desired["kind"]
+	defaultPolicies(res.observed.Object, content)
+	metadata := maps.Clone(child(res.observed.Object, "metadata"))
+	annotations, _ := metadata["annotations"].(map[string]any)
+	content["metadata"] = r.composed(metadata, appliedAnnotations(annotations, wanted, res.owned), res.name)
+	return &unstructured.Unstructured{Object: content}
+}
+
+// composed finishes the metadata of a composed resource as Crossplane does.
+func (r *run) composed(metadata, annotations map[string]any, name string) map[string]any {
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	if annotations == nil {
+		annotations = map[string]any{}
+	}
+	annotations[v1alpha1.AnnotationKeyCompositionResourceName] = name
+	metadata["annotations"], metadata["ownerReferences"] = annotations, r.owner
+	delete(metadata, "managedFields")
+	return metadata
+}
+
+// defaultPolicies puts back the default of spec.managementPolicies, which is
+// the same in all CRDs of managed resources, where the apply takes it away.
+func defaultPolicies(observed, content map[string]any) {
+	spec, had := child(content, "spec"), child(observed, "spec")["managementPolicies"]
+	if spec == nil || had == nil || spec["managementPolicies"] != nil {
+		return
+	}
+	spec = maps.Clone(spec)
+	spec["managementPolicies"] = []any{string(v1alpha1.VerbAll)}
+	content["spec"] = spec
+}

@@ -1,0 +1,106 @@
+package fn
+
+import (
+	"context"
+	"time"
+
+	"github.com/crossplane/crossplane-runtime/v2/pkg/logging"
+	"github.com/crossplane/function-sdk-go/errors"
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"github.com/crossplane/function-sdk-go/response"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/kausality-io/function-kausality/admission/parent"
+)
+
+// Function is the composition function. It is safe for concurrent use.
+type Function struct {
+	fnv1.UnimplementedFunctionRunnerServiceServer
+
+	log logging.Logger
+	now func() time.Time
+}
+
+// New returns the function.
+func New(log logging.Logger) *Function {
+	return &Function{log: log, now: time.Now}
+}
+
+// RunFunction decides about what the pipeline wants. It returns no error: an
+// Input that does not validate is a fatal result.
+func (f *Function) RunFunction(ctx context.Context, req *fnv1.RunFunctionRequest) (rsp *fnv1.RunFunctionResponse, err error) {
+	log := f.log.WithValues("tag", req.GetMeta().GetTag())
+	defer func() {
+		if p := recover(); p != nil { // the process serves all composites
+			log.Info("Panic; the pipeline run fails, nothing is changed", "panic", p)
+			rsp = response.To(req, response.DefaultTTL)
+			response.Fatal(rsp, errors.Errorf("cannot run: %v; this is a bug of Kausality, please report it", p))
+		}
+	}()
+	return f.run(ctx, log, req), nil
+}
+
+func (f *Function) run(ctx context.Context, log logging.Logger, req *fnv1.RunFunctionRequest) *fnv1.RunFunctionResponse {
+	rsp := response.To(req, response.DefaultTTL)
+	cfg, err := configOf(req.GetInput())
+	if err != nil {
+		response.Fatal(rsp, errors.Wrap(err, "invalid input"))
+		return rsp
+	}
+	r, ok := newRun(cfg, f.now(), req, rsp)
+	if !ok {
+		return rsp // no composite, nothing to decide about
+	}
+	r.decide(ctx)
+	r.emit()
+	r.report()
+	r.again()
+	log.Debug("Decided", "composite", r.composite.state.Name, "resources", len(r.resources))
+	return rsp
+}
+
+// run of the function for one request.
+type run struct {
+	cfg config
+	now time.Time
+	req *fnv1.RunFunctionRequest
+	rsp *fnv1.RunFunctionResponse
+
+	composite *composite
+	resources []*resource
+	world     *world
+	// owner is the ownerReferences of every composed resource.
+	owner []any
+}
+
+// newRun reads a request; ok is false where it has no composite.
+func newRun(cfg config, now time.Time, req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionResponse) (r *run, ok bool) {
+	xr := unstructuredOf(req.GetObserved().GetComposite().GetResource())
+	if xr == nil {
+		return nil, false
+	}
+	state := parent.Sum(xr, parent.RoleComposite)
+	r = &run{cfg: cfg, now: now, req: req, rsp: rsp, resources: resourcesOf(req, state.Ref), owner: ownerOf(state)}
+	r.composite = compositeOf(xr, state, r.resources)
+	r.composite.settle(r.resources, cfg.grace, now)
+	r.composite.record()
+	r.composite.account(xr, r.resources)
+	r.world = worldOf(r.composite, r.resources, cfg.managed)
+	return r, true
+}
+
+func ownerOf(s *parent.State) []any {
+	apiVersion, kind := s.ToAPIVersionAndKind()
+	return []any{map[string]any{
+		"apiVersion": apiVersion, "kind": kind, "name": s.Name, "uid": string(s.UID),
+		"controller": true, "blockOwnerDeletion": true,
+	}}
+}
+
+// again says when Crossplane should ask anew: where nothing but time is
+// missing, nothing would wake it.
+func (r *run) again() {
+	if r.composite.waiting {
+		r.rsp.Meta.Ttl = durationpb.New(max(r.cfg.grace, time.Second))
+	}
+}

@@ -1,0 +1,59 @@
+package fn
+
+import (
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// held is the observed resource as the pipeline composed it before: applying
+// that changes nothing.
+func (r *run) held(res *resource) *fnv1.Resource {
+	var shape map[string]any
+	if res.desired != nil && !res.replaced() {
+		shape = res.desired.Object
+	}
+	content := restrict(res.observed.Object, shape, res.owned)
+	if !r.cfg.managed {
+		restorePolicies(content, res.annotation(v1alpha1.AnnotationKeyManagementPolicies))
+	}
+	out := &fnv1.Resource{
+		Resource: toStruct(content), Ready: res.want.GetReady(), ConnectionDetails: res.want.GetConnectionDetails(),
+	}
+	if out.Ready == fnv1.Ready_READY_UNSPECIFIED && ready(res.state()) {
+		out.Ready = fnv1.Ready_READY_TRUE
+	}
+	return out
+}
+
+// restorePolicies emits what the author wrote, not the gate's mask, where the
+// pipeline composes the field. content is ours, its spec shared.
+func restorePolicies(content map[string]any, remembered string) {
+	author, ok := mask.ParseAuthor(remembered)
+	spec := child(content, "spec")
+	if _, has := spec["managementPolicies"]; !ok || !has {
+		return
+	}
+	list := make([]any, 0, len(author))
+	for _, p := range author {
+		list = append(list, p)
+	}
+	out := make(map[string]any, len(spec))
+	for k, v := range spec {
+		out[k] = v
+	}
+	out["managementPolicies"] = list
+	content["spec"] = out
+}
+
+// ready as observed: by the Ready condition, or for kinds without one by what
+// kstatus says.
+func ready(s *parent.State) bool {
+	if c, ok := s.Conditions["Ready"]; ok {
+		return c.Status == metav1.ConditionTrue
+	}
+	return s.Converged
+}

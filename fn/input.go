@@ -1,0 +1,96 @@
+package fn
+
+import (
+	"encoding/json"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/crossplane/function-sdk-go/errors"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
+)
+
+// defaultSettleGrace of an Input that gives none.
+const defaultSettleGrace = 10 * time.Second
+
+// config is a validated Input with its defaults.
+type config struct {
+	mode  v1alpha1.Mode
+	grace time.Duration
+	// managed: the function masks spec.managementPolicies itself.
+	managed bool
+}
+
+// configOf reads an Input, nil for none. The error names the field that is
+// wrong.
+func configOf(s *structpb.Struct) (config, error) {
+	cfg := config{mode: v1alpha1.ModeLog, grace: defaultSettleGrace}
+	if s == nil {
+		return cfg, nil
+	}
+	content := object(s)
+	if v, ok := content["settleGrace"].(string); ok {
+		if _, err := time.ParseDuration(v); err != nil { // the decoder's error has no path
+			return cfg, field.Invalid(field.NewPath("settleGrace"), v, `must be a duration such as "10s"`)
+		}
+	}
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return cfg, errors.Wrap(err, "cannot read input")
+	}
+	in := &input.Input{}
+	strict, err := kjson.UnmarshalStrict(raw, in)
+	if err != nil {
+		return cfg, errors.Wrap(err, "cannot read input")
+	}
+	if len(strict) > 0 {
+		return cfg, errors.Wrap(errors.Join(strict...), "cannot read input")
+	}
+	if err := validate(in).ToAggregate(); err != nil {
+		return cfg, err
+	}
+	return cfg.with(in), nil
+}
+
+func (c config) with(in *input.Input) config {
+	if in.Mode != "" {
+		c.mode = v1alpha1.Mode(in.Mode)
+	}
+	if in.SettleGrace != nil {
+		c.grace = in.SettleGrace.Duration
+	}
+	c.managed = in.Gate != nil && in.Gate.ManagementPolicies == input.ManagementPoliciesManaged
+	return c
+}
+
+func validate(in *input.Input) field.ErrorList {
+	var errs field.ErrorList
+	if in.APIVersion != "" && in.APIVersion != input.APIVersion {
+		errs = append(errs, field.NotSupported(field.NewPath("apiVersion"), in.APIVersion, []string{input.APIVersion}))
+	}
+	if in.Kind != "" && in.Kind != input.Kind {
+		errs = append(errs, field.NotSupported(field.NewPath("kind"), in.Kind, []string{input.Kind}))
+	}
+	switch in.Mode {
+	case "", input.ModeLog, input.ModeEnforce:
+	default:
+		errs = append(errs, field.NotSupported(field.NewPath("mode"), in.Mode, []input.Mode{input.ModeLog, input.ModeEnforce}))
+	}
+	if g := in.SettleGrace; g != nil && *g != (metav1.Duration{}) && g.Duration < 0 {
+		errs = append(errs, field.Invalid(field.NewPath("settleGrace"), g.Duration.String(), "must not be negative"))
+	}
+	if in.Gate != nil {
+		switch in.Gate.ManagementPolicies {
+		case "", input.ManagementPoliciesWebhook, input.ManagementPoliciesManaged:
+		default:
+			errs = append(errs, field.NotSupported(field.NewPath("gate", "managementPolicies"), in.Gate.ManagementPolicies,
+				[]input.ManagementPolicies{input.ManagementPoliciesWebhook, input.ManagementPoliciesManaged}))
+		}
+	}
+	return errs
+}

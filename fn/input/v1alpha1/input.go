@@ -1,0 +1,73 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// Group of the Input.
+	Group = "kausality.fn.crossplane.io"
+	// APIVersion of the Input.
+	APIVersion = Group + "/v1alpha1"
+	// Kind of the Input.
+	Kind = "Input"
+)
+
+// Mode says what happens to a change that nobody asked for and nobody approved.
+// +kubebuilder:validation:Enum=log;enforce
+type Mode string
+
+const (
+	// ModeLog lets it pass and reports it.
+	ModeLog Mode = "log"
+	// ModeEnforce holds it back.
+	ModeEnforce Mode = "enforce"
+)
+
+// ManagementPolicies says who masks spec.managementPolicies of managed
+// resources.
+// +kubebuilder:validation:Enum=Webhook;Managed
+type ManagementPolicies string
+
+const (
+	// ManagementPoliciesWebhook leaves the field to Kausality's webhook and
+	// gate; without them it stays as the pipeline wrote it.
+	ManagementPoliciesWebhook ManagementPolicies = "Webhook"
+	// ManagementPoliciesManaged has the function write the mask into the
+	// desired state.
+	ManagementPoliciesManaged ManagementPolicies = "Managed"
+)
+
+// Input of the Kausality composition function. Everything in it is optional.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:resource:categories=crossplane
+type Input struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Mode is "log" or "enforce". A composed resource's own annotation
+	// kausality.io/mode goes before it.
+	// +kubebuilder:default=log
+	// +optional
+	Mode Mode `json:"mode,omitempty"`
+
+	// SettleGrace is how long the composite and its resources must have been
+	// ready without interruption before an intent counts as settled, as in
+	// "10s" (the default). It matters only without a webhook.
+	// +optional
+	SettleGrace *metav1.Duration `json:"settleGrace,omitempty"`
+
+	// Gate in front of the external resources of managed resources.
+	// +optional
+	Gate *Gate `json:"gate,omitempty"`
+}
+
+// Gate in front of external resources.
+type Gate struct {
+	// ManagementPolicies is "Webhook" (the default) or "Managed".
+	// +kubebuilder:default=Webhook
+	// +optional
+	ManagementPolicies ManagementPolicies `json:"managementPolicies,omitempty"`
+}

@@ -1,0 +1,123 @@
+package fn
+
+import (
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// webhookDelay is how much later than the hop that a webhook wrote its write
+// may show in managedFields; see admission/trace.
+const webhookDelay = 5 * time.Second
+
+// composite is the XR: its state, and what can be derived without a webhook.
+type composite struct {
+	// state as the core is to see it: with the trace and the claims derived.
+	state *parent.State
+	// intent is the hop of the last intent.
+	intent v1alpha1.Hop
+	// webhook: its intent is on record, so that a webhook keeps its trace and
+	// settled-generation.
+	webhook bool
+	// settled is the highest generation of an intent that settled, as derived;
+	// -1 for none, and where a webhook knows.
+	settled int64
+	// latched: the last intent settled.
+	latched bool
+	// waiting for nothing but the grace period.
+	waiting bool
+	// used contents of once approvals.
+	used map[string]bool
+}
+
+// compositeOf the observed XR.
+func compositeOf(xr *unstructured.Unstructured, state *parent.State, resources []*resource) *composite {
+	c := &composite{state: state, settled: -1, used: map[string]bool{}}
+	if hop, recorded := trace.Intent(state); recorded {
+		c.intent, c.webhook = hop, true
+		return c
+	}
+	known := noted(xr.Object)
+	c.intent = derive(state, resources, known)
+	c.recall(resources, known)
+	return c
+}
+
+// derive the hop of the last intent from managedFields. Crossplane moves the
+// generation of a composite itself, so the generation at which an intent was
+// first seen is looked up in the composed resources' traces, or the note in the
+// condition, and only a later change of the desired state is a new intent.
+func derive(s *parent.State, resources []*resource, known note) v1alpha1.Hop {
+	at := s.IntentTime
+	if s.ScaleTime.After(at) {
+		at = s.ScaleTime
+	}
+	if at.IsZero() {
+		at = s.Created
+	}
+	fresh := trace.Hop(s.Ref, s.Generation, "", at)
+	fresh.Unattributed = true
+
+	last := fresh
+	found := false
+	consider := func(h v1alpha1.Hop) {
+		if !found || h.Generation > last.Generation {
+			last, found = h, true
+		}
+	}
+	if !known.at.IsZero() || known.generation > 0 {
+		h := trace.Hop(s.Ref, known.generation, "", known.at)
+		h.Unattributed = true
+		consider(h)
+	}
+	for _, r := range resources {
+		if r.hop != nil && r.hop.Generation <= s.Generation {
+			consider(*r.hop)
+		}
+	}
+	// As the composite's own trace has it.
+	last.Namespace, last.ClusterScoped, last.Settled = "", false, false
+	if !found || s.Generation > last.Generation && at.After(expected(last)) {
+		return fresh
+	}
+	return last
+}
+
+// expected is the latest time at which managedFields may show the write of a
+// hop.
+func expected(h v1alpha1.Hop) time.Time {
+	if h.Unattributed {
+		return h.Timestamp.Time // taken from there
+	}
+	return h.Timestamp.Add(webhookDelay)
+}
+
+// same reports whether two hops of the composite are one intent.
+func same(a, b v1alpha1.Hop) bool {
+	return a.Generation == b.Generation && a.Timestamp.Equal(&b.Timestamp)
+}
+
+// annotate the state with what was derived: the core reads it there.
+func (c *composite) annotate(key, value string) {
+	state := *c.state
+	state.Annotations = maps.Clone(c.state.Annotations)
+	if state.Annotations == nil {
+		state.Annotations = map[string]string{}
+	}
+	state.Annotations[key] = value
+	c.state = &state
+}
+
+// record the derived intent in the state.
+func (c *composite) record() {
+	if c.webhook {
+		return
+	}
+	c.intent.Settled = c.latched
+	c.annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{c.intent}.String())
+}

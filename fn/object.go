@@ -1,0 +1,105 @@
+package fn
+
+import (
+	"math"
+
+	"google.golang.org/protobuf/types/known/structpb"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// maxExact is the largest whole number up to which every one is a float64.
+const maxExact = 1 << 53
+
+// object reads a Struct into maps of its own. Whole numbers become int64, as
+// the API server's decoder has them: generations, and ids of differences that
+// are the same here and in the webhook, depend on it. nil for a nil Struct.
+func object(s *structpb.Struct) map[string]any {
+	if s == nil {
+		return nil
+	}
+	out := make(map[string]any, len(s.GetFields()))
+	for k, v := range s.GetFields() {
+		out[k] = fromValue(v)
+	}
+	return out
+}
+
+func fromValue(v *structpb.Value) any {
+	switch k := v.GetKind().(type) {
+	case *structpb.Value_NumberValue:
+		if n := k.NumberValue; n == math.Trunc(n) && math.Abs(n) <= maxExact {
+			return int64(n)
+		}
+		return k.NumberValue
+	case *structpb.Value_StringValue:
+		return k.StringValue
+	case *structpb.Value_BoolValue:
+		return k.BoolValue
+	case *structpb.Value_StructValue:
+		if k.StructValue == nil {
+			return map[string]any{}
+		}
+		return object(k.StructValue)
+	case *structpb.Value_ListValue:
+		values := k.ListValue.GetValues()
+		out := make([]any, len(values))
+		for i, e := range values {
+			out[i] = fromValue(e)
+		}
+		return out
+	}
+	return nil
+}
+
+// toStruct is the reverse of object. What is no JSON type becomes null.
+func toStruct(m map[string]any) *structpb.Struct {
+	out := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(m))}
+	for k, v := range m {
+		out.Fields[k] = toValue(v)
+	}
+	return out
+}
+
+func toValue(v any) *structpb.Value {
+	switch t := v.(type) {
+	case map[string]any:
+		return structpb.NewStructValue(toStruct(t))
+	case []any:
+		list := &structpb.ListValue{Values: make([]*structpb.Value, len(t))}
+		for i, e := range t {
+			list.Values[i] = toValue(e)
+		}
+		return structpb.NewListValue(list)
+	case string:
+		return structpb.NewStringValue(t)
+	case bool:
+		return structpb.NewBoolValue(t)
+	case int64:
+		return structpb.NewNumberValue(float64(t))
+	case float64:
+		return structpb.NewNumberValue(t)
+	}
+	return structpb.NewNullValue()
+}
+
+// unstructuredOf is nil for what is no object: without kind or apiVersion
+// nothing can be decided about it.
+func unstructuredOf(s *structpb.Struct) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: object(s)}
+	if u.GetKind() == "" || u.GetAPIVersion() == "" {
+		return nil
+	}
+	return u
+}
+
+// child returns the map under a key; nil where there is none.
+func child(m map[string]any, key string) map[string]any {
+	out, _ := m[key].(map[string]any)
+	return out
+}
+
+// text returns the string under a key; "" where there is none.
+func text(m map[string]any, key string) string {
+	out, _ := m[key].(string)
+	return out
+}

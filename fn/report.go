@@ -1,0 +1,196 @@
+package fn
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/crossplane/function-sdk-go/errors"
+	"github.com/crossplane/function-sdk-go/response"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/change"
+)
+
+const (
+	// conditionType of the composite.
+	conditionType = "Kausality"
+
+	reasonAllowed = "Allowed"
+	reasonHeld    = "Held"
+	reasonFrozen  = "Frozen"
+
+	// contextKey under which a step tells later Kausality steps of the pipeline
+	// what it held: they find it held, with nothing left to decide.
+	contextKey = "kausality.fn.crossplane.io/held"
+
+	// maxMessage of the condition and maxLine of one resource in it, in bytes.
+	maxMessage = 2048
+	maxLine    = 640
+	// maxResults that one run adds.
+	maxResults = 10
+)
+
+// report what was held, and in log mode what would have been.
+type report struct {
+	// reason of the condition.
+	reason string
+	// lines by resource.
+	lines []string
+}
+
+func (r *run) report() {
+	own := report{reason: reasonAllowed}
+	var warnings []warning
+	for _, res := range r.resources {
+		for _, w := range res.decision.Warnings {
+			warnings = append(warnings, warning{reason: "Kausality", text: fmt.Sprintf("resource %q: %s", res.name, w)})
+		}
+		if !res.refused() {
+			continue
+		}
+		reason := reasonHeld
+		if res.decision.Reason == admission.ReasonFrozen {
+			reason, own.reason = reasonFrozen, reasonFrozen
+		} else if own.reason == reasonAllowed {
+			own.reason = reasonHeld
+		}
+		line := res.line()
+		own.lines = append(own.lines, line)
+		warnings = append(warnings, warning{reason: reason, text: line})
+	}
+	r.results(warnings)
+	all := own.after(earlier(r.req.GetContext()))
+	if all.reason != reasonAllowed {
+		r.rsp.Context = all.tell(r.req.GetContext())
+	}
+	r.condition(all, warnings)
+}
+
+// line about a held resource: never without the command that approves it.
+func (res *resource) line() string {
+	d := res.decision
+	out := fmt.Sprintf("resource %q: %s", res.name, d.Message)
+	if len(out) <= maxLine {
+		return out
+	}
+	if d.Suggestion == "" {
+		return cut(out, maxLine)
+	}
+	fields := ""
+	if len(d.Changes) > 0 && res.operation() == admission.Update {
+		fields = " of " + change.Summary(d.Changes, 3)
+	}
+	tail := ". To approve: " + d.Suggestion
+	return cut(fmt.Sprintf("resource %q: %s%s", res.name, d.Reason, fields), max(maxLine-len(tail), 0)) + tail
+}
+
+func cut(s string, size int) string {
+	if len(s) <= size {
+		return s
+	}
+	s = s[:max(size-len("…"), 0)]
+	for len(s) > 0 && !utf8.ValidString(s) {
+		s = s[:len(s)-1]
+	}
+	return s + "…"
+}
+
+// condition of the composite.
+func (r *run) condition(all report, warnings []warning) {
+	message := all.message(r.composite.note())
+	if all.reason != reasonAllowed {
+		response.ConditionFalse(r.rsp, conditionType, all.reason).WithMessage(message).TargetComposite()
+		return
+	}
+	lines := make([]string, 0, len(warnings))
+	for _, w := range warnings {
+		lines = append(lines, cut(w.text, maxLine))
+	}
+	message = report{lines: lines}.message(r.composite.note())
+	response.ConditionTrue(r.rsp, conditionType, reasonAllowed).WithMessage(message).TargetComposite()
+}
+
+// message of at most maxMessage bytes: as many lines as fit, the rest counted,
+// and the note.
+func (p report) message(note string) string {
+	const reserve = len("and 1000000 more\n")
+	room := maxMessage - len(note) - 1 - reserve
+	var out []string
+	for i, line := range p.lines {
+		if room -= len(line) + 1; room < 0 {
+			out = append(out, fmt.Sprintf("and %d more", len(p.lines)-i))
+			break
+		}
+		out = append(out, line)
+	}
+	if note != "" {
+		out = append(out, note)
+	}
+	return strings.Join(out, "\n")
+}
+
+type warning struct{ reason, text string }
+
+// results that become events of the composite.
+func (r *run) results(warnings []warning) {
+	warnings = slices.Compact(slices.Clone(warnings))
+	for i, w := range warnings {
+		if i == maxResults {
+			response.Warning(r.rsp, errors.Errorf("and %d more", len(warnings)-i)).WithReason(w.reason)
+			return
+		}
+		response.Warning(r.rsp, errors.New(cut(w.text, maxMessage))).WithReason(w.reason)
+	}
+}
+
+// earlier report of a Kausality step of the same pipeline run.
+func earlier(context *structpb.Struct) report {
+	fields := context.GetFields()[contextKey].GetStructValue().GetFields()
+	p := report{reason: reasonAllowed}
+	switch reason := fields["reason"].GetStringValue(); reason {
+	case reasonHeld, reasonFrozen:
+		p.reason = reason
+	}
+	for _, v := range fields["resources"].GetListValue().GetValues() {
+		p.lines = append(p.lines, v.GetStringValue())
+	}
+	return p
+}
+
+// after an earlier report: the two together.
+func (p report) after(before report) report {
+	if before.reason == reasonAllowed {
+		return p
+	}
+	if p.reason != reasonFrozen {
+		p.reason = before.reason
+	}
+	lines := slices.Clone(before.lines)
+	for _, l := range p.lines {
+		if !slices.Contains(before.lines, l) {
+			lines = append(lines, l)
+		}
+	}
+	p.lines = lines
+	return p
+}
+
+// tell later steps.
+func (p report) tell(context *structpb.Struct) *structpb.Struct {
+	list := &structpb.ListValue{}
+	for _, l := range p.lines {
+		list.Values = append(list.Values, structpb.NewStringValue(l))
+	}
+	fields := maps.Clone(context.GetFields())
+	if fields == nil {
+		fields = map[string]*structpb.Value{}
+	}
+	fields[contextKey] = structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+		"reason": structpb.NewStringValue(p.reason), "resources": structpb.NewListValue(list),
+	}})
+	return &structpb.Struct{Fields: fields}
+}

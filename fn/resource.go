@@ -1,0 +1,144 @@
+package fn
+
+import (
+	"slices"
+
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// resource is one composed resource: as it is and as the pipeline wants it.
+type resource struct {
+	// name in the pipeline.
+	name string
+	// observed and desired are nil where there is none, or none that can be
+	// decided about.
+	observed, desired *unstructured.Unstructured
+	// want is the pipeline's message; nil where it wants none.
+	want *fnv1.Resource
+	// owned by whom; of observed.
+	owned *ownership
+
+	// stored trace of observed, and the composite's own hop in it; nil for none.
+	stored trace.Trace
+	hop    *v1alpha1.Hop
+
+	// summed up, once asked for.
+	summed *parent.State
+
+	// after is what the apply would leave; nil for a removal.
+	after    *unstructured.Unstructured
+	decision admission.Decision
+	// decided: there was something to decide.
+	decided bool
+}
+
+// resourcesOf the request, sorted by name: those that are, and those that are
+// wanted.
+func resourcesOf(req *fnv1.RunFunctionRequest, xr parent.Ref) []*resource {
+	observed, desired := req.GetObserved().GetResources(), req.GetDesired().GetResources()
+	out := make([]*resource, 0, max(len(observed), len(desired)))
+	for name, want := range desired {
+		out = append(out, &resource{name: name, want: want, desired: unstructuredOf(want.GetResource())})
+	}
+	byName := make(map[string]*resource, len(out))
+	for _, r := range out {
+		byName[r.name] = r
+	}
+	for name, is := range observed {
+		r, ok := byName[name]
+		if !ok {
+			r = &resource{name: name}
+			out = append(out, r)
+		}
+		r.observe(unstructuredOf(is.GetResource()), xr)
+	}
+	slices.SortFunc(out, func(a, b *resource) int {
+		switch {
+		case a.name < b.name:
+			return -1
+		case a.name > b.name:
+			return 1
+		}
+		return 0
+	})
+	return out
+}
+
+func (r *resource) observe(u *unstructured.Unstructured, xr parent.Ref) {
+	if u == nil {
+		return
+	}
+	r.observed, r.owned = u, own(u.Object)
+	r.stored = trace.Of(map[string]string{v1alpha1.AnnotationKeyTrace: r.annotation(v1alpha1.AnnotationKeyTrace)})
+	if n := len(r.stored); n > 1 && about(r.stored[n-2], xr) {
+		r.hop = &r.stored[n-2]
+	}
+}
+
+// about reports whether a hop is an object's.
+func about(h v1alpha1.Hop, ref parent.Ref) bool {
+	group := schema.FromAPIVersionAndKind(h.APIVersion, h.Kind).Group
+	return h.Kind == ref.Kind && group == ref.Group && h.Name == ref.Name
+}
+
+// annotation of the observed resource; "" where it has none.
+func (r *resource) annotation(key string) string {
+	if r.observed == nil {
+		return ""
+	}
+	return text(child(child(r.observed.Object, "metadata"), "annotations"), key)
+}
+
+// replaced: the pipeline wants an object of another kind under the name.
+// Crossplane then creates that one, and forgets the old one.
+func (r *resource) replaced() bool {
+	return r.observed != nil && r.desired != nil &&
+		r.observed.GroupVersionKind().GroupKind() != r.desired.GroupVersionKind().GroupKind()
+}
+
+// operation that Crossplane would carry out; "" where there is none to decide
+// about.
+func (r *resource) operation() admission.Operation {
+	switch {
+	case r.desired == nil && r.want != nil:
+		return "" // nothing that could be applied
+	case r.desired == nil && r.observed == nil:
+		return ""
+	case r.desired == nil && r.observed.GetDeletionTimestamp() != nil:
+		return "" // on its way out already
+	case r.desired == nil:
+		return admission.Delete
+	case r.observed == nil, r.replaced():
+		return admission.Create
+	}
+	return admission.Update
+}
+
+// refused by the decision.
+func (r *resource) refused() bool { return r.decided && !r.decision.Allowed }
+
+// changes reports whether the resource's desired state will be another.
+func (r *resource) changes() bool {
+	return r.decided && r.decision.Allowed && r.decision.Class != admission.ClassNone
+}
+
+// roleOf an object in Crossplane by its spec, the one thing a function sees.
+func roleOf(spec map[string]any) parent.Role {
+	if _, ok := spec["managementPolicies"].([]any); ok {
+		return parent.RoleManaged
+	}
+	if _, ok := spec["crossplane"].(map[string]any); ok {
+		return parent.RoleComposite
+	}
+	if _, ok := spec["resourceRefs"].([]any); ok {
+		return parent.RoleComposite
+	}
+	return parent.RoleNone
+}

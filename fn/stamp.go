@@ -1,0 +1,113 @@
+package fn
+
+import (
+	"maps"
+	"slices"
+
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// emit the desired state: what may pass with its trace, what may not as it is.
+func (r *run) emit() {
+	out := make(map[string]*fnv1.Resource, len(r.resources))
+	for _, res := range r.resources {
+		switch {
+		case res.refused() && res.observed == nil:
+			continue // a new resource
+		case res.refused():
+			out[res.name] = r.stamp(res, r.held(res))
+		case res.want == nil:
+			continue // removed
+		case !res.decided:
+			out[res.name] = res.want // nothing that can be decided about
+		default:
+			out[res.name] = r.stamp(res, res.want)
+		}
+	}
+	r.rsp.Desired = &fnv1.State{Composite: r.req.GetDesired().GetComposite(), Resources: out}
+}
+
+// stamp our annotations on what is emitted, none but those that we work out.
+func (r *run) stamp(res *resource, want *fnv1.Resource) *fnv1.Resource {
+	value, after := r.traceOf(res)
+	set := map[string]string{v1alpha1.AnnotationKeyTrace: value}
+	if used := r.composite.usedAnnotation(res, after); used != "" {
+		set[AnnotationKeyUsedApprovals] = used
+	}
+	policies := r.gate(res, set)
+	out := &fnv1.Resource{
+		Resource: annotate(want.GetResource(), set), ConnectionDetails: want.GetConnectionDetails(), Ready: want.GetReady(),
+	}
+	if policies != nil {
+		out.Resource = withPolicies(out.Resource, policies)
+	}
+	return out
+}
+
+// traceOf a resource as emitted. Where nothing changes it is the stored one to
+// the letter: Crossplane applies on every reconcile.
+func (r *run) traceOf(res *resource) (string, trace.Trace) {
+	c := r.composite
+	switch {
+	case res.changes(), res.observed == nil:
+		return res.decision.Trace.String(), res.decision.Trace
+	case len(res.stored) == 0:
+		t := r.derived(res)
+		return t.String(), t
+	case c.latched && !c.webhook && res.hop != nil && same(*res.hop, c.intent) && !res.hop.Settled:
+		t := slices.Clone(res.stored)
+		t[len(t)-2].Settled = true
+		return t.String(), t
+	}
+	return res.annotation(v1alpha1.AnnotationKeyTrace), res.stored
+}
+
+// derived trace of a resource that was there before us.
+func (r *run) derived(res *resource) trace.Trace {
+	s := r.composite.state
+	ref := res.state().Ref
+	hop := trace.Hop(ref, res.observed.GetGeneration(), "", r.composite.intent.Timestamp.Time)
+	hop.Unattributed = true
+	return trace.Extend(trace.Current(s), s.Ref, hop, ref.Namespace)
+}
+
+// annotate a copy of an object; of our annotations those that a Composition may
+// set and those given stay.
+func annotate(object *structpb.Struct, set map[string]string) *structpb.Struct {
+	out := cloneStruct(object)
+	metadata := cloneStruct(out.Fields["metadata"].GetStructValue())
+	annotations := cloneStruct(metadata.Fields["annotations"].GetStructValue())
+	maps.DeleteFunc(annotations.Fields, func(k string, _ *structpb.Value) bool { return !isHonoured(k) })
+	for k, v := range set {
+		annotations.Fields[k] = structpb.NewStringValue(v)
+	}
+	metadata.Fields["annotations"] = structpb.NewStructValue(annotations)
+	out.Fields["metadata"] = structpb.NewStructValue(metadata)
+	return out
+}
+
+// withPolicies sets spec.managementPolicies of a copy.
+func withPolicies(object *structpb.Struct, policies []string) *structpb.Struct {
+	out := cloneStruct(object)
+	spec := cloneStruct(out.Fields["spec"].GetStructValue())
+	list := &structpb.ListValue{}
+	for _, p := range policies {
+		list.Values = append(list.Values, structpb.NewStringValue(p))
+	}
+	spec.Fields["managementPolicies"] = structpb.NewListValue(list)
+	out.Fields["spec"] = structpb.NewStructValue(spec)
+	return out
+}
+
+// cloneStruct copies the top level; never nil.
+func cloneStruct(s *structpb.Struct) *structpb.Struct {
+	fields := maps.Clone(s.GetFields())
+	if fields == nil {
+		fields = map[string]*structpb.Value{}
+	}
+	return &structpb.Struct{Fields: fields}
+}

@@ -1,0 +1,183 @@
+package fn
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+const enforce = `{"apiVersion":"kausality.fn.crossplane.io/v1alpha1","kind":"Input","mode":"enforce","settleGrace":"10s"}`
+
+var approvalPattern = regexp.MustCompile(`(kausality\.io/approve-[0-9a-f]{16})=once`)
+
+// suggested approvals of the condition, in its order.
+func (s *stage) suggested() []string {
+	_, _, message := s.condition()
+	var out []string
+	for _, m := range approvalPattern.FindAllStringSubmatch(message, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+// settled stage: a database and a thing, created and settled at generation 1.
+func settledStage(t *testing.T) (*stage, desire) {
+	t.Helper()
+	s := newStage(t, enforce)
+	want := desire{"a": database(1), "b": plain("x")}
+	s.reconcile(want)
+	s.wantWrites("create a", "create b")
+	s.stable(want)
+	s.settle(want)
+	return s, want
+}
+
+// The story of issue 2 with the function alone: each step goes on from the one
+// before.
+func TestStory(t *testing.T) {
+	s := newStage(t, enforce)
+
+	// Create: the trace leads to the XR; nobody knows the user without a webhook.
+	want := desire{"a": database(1), "b": plain("x")}
+	s.reconcile(want)
+	s.wantWrites("create a", "create b")
+	s.wantReason(reasonAllowed)
+	xrHop := v1alpha1.Hop{APIVersion: "example.org/v1", Kind: "XDatabase", Name: "db", Generation: 1, Unattributed: true}
+	xrHop.Timestamp.Time = t0
+	own := v1alpha1.Hop{APIVersion: "cloud.example.org/v1", Kind: "Database", Generation: 1}
+	own.Timestamp.Time = t0
+	if d := cmp.Diff([]v1alpha1.Hop{xrHop, own}, []v1alpha1.Hop(s.trace("a"))); d != "" {
+		t.Errorf("trace after creation: -want +got\n%s", d)
+	}
+	s.stable(want)
+
+	// Crossplane's own writes move the generation: the intent stays.
+	s.xr.SetGeneration(3)
+	s.stable(want)
+
+	// Settle: one write per resource, then none.
+	s.ready()
+	s.now = s.now.Add(5 * time.Second)
+	s.reconcile(want)
+	s.wantWrites()
+	if ttl := s.rsp.GetMeta().GetTtl().AsDuration(); ttl != 10*time.Second {
+		t.Errorf("ttl while only the grace period is missing: want 10s, got %s", ttl)
+	}
+	s.now = s.now.Add(6 * time.Second)
+	s.reconcile(want)
+	s.wantWrites("annotate a", "annotate b")
+	s.stable(want)
+	if !s.trace("a")[0].Settled || s.trace("a")[0].Generation != 1 {
+		t.Errorf("hop of the XR: want settled at generation 1, got %+v", s.trace("a")[0])
+	}
+
+	// An intent passes.
+	s.intend(2)
+	want["a"] = database(2)
+	s.reconcile(want)
+	s.wantWrites("update a")
+	s.wantReason(reasonAllowed)
+	if got := s.trace("a"); got[0].Generation != 4 || got[1].Generation != 2 || !got[0].Timestamp.Time.Equal(s.now) {
+		t.Errorf("trace after the intent: %s", got)
+	}
+	s.stable(want)
+	s.settle(want)
+
+	// The Composition changes: held, the rest of the composite moves on.
+	s.xr.SetGeneration(5)
+	want["a"], want["c"] = database(2, "tier", "gold"), nil
+	delete(want, "c")
+	want["b"]["metadata"] = map[string]any{"labels": map[string]any{"team": "shop"}}
+	s.reconcile(want)
+	s.wantWrites("annotate b")
+	s.wantReason(reasonHeld)
+	if tier := s.field("a", "spec", "forProvider", "tier"); tier != nil {
+		t.Errorf("held field was applied: %v", tier)
+	}
+	if _, _, message := s.condition(); !strings.Contains(message, "spec.forProvider.tier") || !strings.Contains(message, `resource "a"`) {
+		t.Errorf("condition does not name resource and field: %s", message)
+	}
+	if ready := s.rsp.GetDesired().GetResources()["a"].GetReady(); ready != fnv1.Ready_READY_TRUE {
+		t.Errorf("readiness of the held resource: want READY_TRUE, got %s", ready)
+	}
+	s.stable(want)
+
+	// A flap opens no window.
+	s.flap()
+	s.stable(want)
+	s.wantReason(reasonHeld)
+	s.ready()
+
+	// Approved: it passes once.
+	key := s.suggested()[0]
+	s.annotate(key, "once")
+	s.reconcile(want)
+	s.wantWrites("update a")
+	s.wantReason(reasonAllowed)
+	if a := s.trace("a").Own().Approval; a == nil || a.Mode != v1alpha1.ApprovalOnce || "kausality.io/approve-"+a.Digest != key {
+		t.Errorf("approval in the hop: %+v", a)
+	}
+	s.stable(want)
+
+	// The same again needs another approval: it is used up.
+	s.update("a", "somebody", func(o map[string]any) { delete(child(child(o, "spec"), "forProvider"), "tier") })
+	s.reconcile(want)
+	s.wantReason(reasonHeld)
+	s.stable(want)
+	s.update("a", "somebody", func(o map[string]any) { child(child(o, "spec"), "forProvider")["tier"] = "gold" })
+	s.reconcile(want)
+	s.wantReason(reasonAllowed)
+
+	// Frozen: not even the own intent.
+	s.annotate(v1alpha1.AnnotationKeyFreeze, `{"user":"hans","message":"audit"}`)
+	s.intend(3)
+	want["a"] = database(3, "tier", "gold")
+	s.reconcile(want)
+	s.wantWrites()
+	s.wantReason(reasonFrozen)
+	s.stable(want)
+	s.annotate(v1alpha1.AnnotationKeyFreeze, "")
+	s.reconcile(want)
+	s.wantWrites("update a")
+	s.wantReason(reasonAllowed)
+	s.stable(want)
+	s.settle(want)
+
+	// A removal is held until approved.
+	delete(want, "b")
+	s.reconcile(want)
+	s.wantWrites()
+	s.wantReason(reasonHeld)
+	s.stable(want)
+	s.annotate(s.suggested()[0], "once")
+	s.reconcile(want)
+	s.wantWrites("delete b")
+	s.stable(want)
+
+	// Somebody deletes the database: creating it anew is drift.
+	delete(s.live, "a")
+	s.reconcile(want)
+	s.wantWrites()
+	s.wantReason(reasonHeld)
+	s.stable(want)
+	s.annotate(s.suggested()[0], "once")
+	s.reconcile(want)
+	s.wantWrites("create a")
+	s.stable(want)
+}
+
+// flap: the XR is not ready for a moment.
+func (s *stage) flap() {
+	list, _ := child(s.xr.Object, "status")["conditions"].([]any)
+	for _, e := range list {
+		if c := e.(map[string]any); text(c, "type") == "Ready" {
+			c["status"] = "False"
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package fn
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// world is what the core reads: the one request, nothing beyond.
+type world struct {
+	composite *composite
+	kinds     map[schema.GroupVersionKind]admission.Kind
+}
+
+var _ admission.World = &world{}
+
+// worldOf a composite with its resources. managed counts every kind with a
+// spec.forProvider as one with management policies: before the first of a kind
+// exists nothing else tells.
+func worldOf(c *composite, resources []*resource, managed bool) *world {
+	w := &world{composite: c, kinds: map[schema.GroupVersionKind]admission.Kind{}}
+	for _, r := range resources {
+		w.learn(r.observed, managed)
+		w.learn(r.desired, managed)
+	}
+	return w
+}
+
+func (w *world) learn(u *unstructured.Unstructured, managed bool) {
+	if u == nil {
+		return
+	}
+	spec := child(u.Object, "spec")
+	role := roleOf(spec)
+	if _, ok := spec["forProvider"].(map[string]any); ok && managed {
+		role = parent.RoleManaged
+	}
+	if role != parent.RoleNone {
+		w.kinds[u.GroupVersionKind()] = admission.Kind{Role: role, ManagementPolicies: role == parent.RoleManaged}
+	}
+}
+
+// Kind of composed resources, as far as their objects tell.
+func (w *world) Kind(gvk schema.GroupVersionKind) admission.Kind { return w.kinds[gvk] }
+
+// Parent is the composite, whatever is asked for: it is the parent of all that
+// it composes.
+func (w *world) Parent(context.Context, parent.Ref, bool) (*parent.State, error) {
+	return w.composite.state, nil
+}
+
+// Settled as derived without a webhook.
+func (w *world) Settled(parent.Ref) int64 { return w.composite.settled }
+
+// StatusWriter is for the webhook.
+func (w *world) StatusWriter(parent.Ref, string) bool { return false }
+
+// NamespaceMode cannot be seen from here.
+func (w *world) NamespaceMode(context.Context, string) (v1alpha1.Mode, error) { return "", nil }
+
+// Managed resources below a nested composite cannot be seen from here.
+func (w *world) Managed(context.Context, *parent.State) ([]*parent.State, error) { return nil, nil }
+
+// Component is for the webhook.
+func (w *world) Component(subject.User, string) bool { return false }

@@ -1,0 +1,291 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/notify"
+)
+
+// Manager is the field manager of the gate controller.
+const Manager = "kausality-gate"
+
+const (
+	workers          = 4
+	reconcileTimeout = 15 * time.Second
+	// installsPerSecond is how fast unmasked MRs are taken in.
+	installsPerSecond = 10
+	// maxHolders bounds the chain of parents that is asked for approvals.
+	maxHolders = 6
+)
+
+// Controller of the gates. Fill the exported fields, then Run.
+type Controller struct {
+	Cluster     *cluster.Cluster
+	Drifts      client.Client
+	Reporter    *notify.Reporter
+	Events      record.EventRecorder
+	DefaultMode v1alpha1.Mode
+	Deadline    time.Duration
+	CloseTo     []v1alpha1.Verb
+	// UserHash of this process, for claims.
+	UserHash string
+	Log      logr.Logger
+
+	queue   workqueue.TypedRateLimitingInterface[parent.Ref]
+	install *rate.Limiter
+}
+
+// Watch what the gates depend on. Call it before the cluster starts.
+func (c *Controller) Watch() error {
+	c.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[parent.Ref](50*time.Millisecond, 30*time.Second))
+	c.install = rate.NewLimiter(installsPerSecond, installsPerSecond)
+	c.Cluster.States.OnChange(c.changed)
+	return c.Cluster.Namespaces.OnChange(c.namespaceChanged)
+}
+
+func (c *Controller) managed(ref parent.Ref) bool {
+	return c.Cluster.Kinds.Kind(ref.GroupVersionKind).ManagementPolicies
+}
+
+// changed objects: an MR is looked at itself; an XR or Claim may have brought
+// approvals for the MRs below it, or have claims to finish.
+func (c *Controller) changed(old, new *cluster.Object) {
+	switch {
+	case new == nil && c.managed(old.State.Ref):
+		if old.Parent.Name != "" {
+			c.queue.Add(withoutUID(old.Parent))
+		}
+	case new == nil:
+	case c.managed(new.State.Ref):
+		c.queue.Add(withoutUID(new.State.Ref))
+	case old == nil || !sameDecisions(old, new) || len(old.Children) != len(new.Children):
+		c.queue.Add(withoutUID(new.State.Ref))
+	}
+}
+
+func withoutUID(ref parent.Ref) parent.Ref { ref.UID = ""; return ref }
+
+// sameDecisions reports whether people's annotations and the claims are as they
+// were.
+func sameDecisions(a, b *cluster.Object) bool {
+	count := 0
+	for k, v := range a.Annotations {
+		if v1alpha1.IsUser(k) || k == v1alpha1.AnnotationKeyClaims {
+			if w, ok := b.Annotations[k]; !ok || w != v {
+				return false
+			}
+			count++
+		}
+	}
+	for k := range b.Annotations {
+		if v1alpha1.IsUser(k) || k == v1alpha1.AnnotationKeyClaims {
+			count--
+		}
+	}
+	return count == 0
+}
+
+// namespaceChanged its mode: its MRs may have to be masked or restored.
+func (c *Controller) namespaceChanged(name string) {
+	for _, i := range c.Cluster.Kinds.All() {
+		if !i.Kind.ManagementPolicies {
+			continue
+		}
+		for _, o := range c.Cluster.States.List(i.GVK) {
+			if o.State.Namespace == name {
+				c.queue.Add(withoutUID(o.State.Ref))
+			}
+		}
+	}
+}
+
+// watchDrifts looks at an MR again when a Drift about it appears: it may have
+// been resolved before it was recorded.
+func (c *Controller) watchDrifts(ctx context.Context, mgr manager.Manager) error {
+	i, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.Drift{})
+	if err != nil {
+		return fmt.Errorf("cannot watch drifts: %w", err)
+	}
+	_, err = i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: c.drifted, UpdateFunc: func(_, o any) { c.drifted(o) }})
+	return err
+}
+
+func (c *Controller) drifted(o any) {
+	d, ok := o.(*v1alpha1.Drift)
+	if !ok || d.Status.Phase != v1alpha1.DriftDetected || len(IndexChild(d)) == 0 {
+		return
+	}
+	ref := d.Spec.Child
+	c.queue.Add(parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), Namespace: ref.Namespace, Name: ref.Name})
+}
+
+// Start the workers; it returns when the context ended and they did.
+func (c *Controller) Start(ctx context.Context) error {
+	if !c.Cluster.States.Synced(ctx) {
+		return nil
+	}
+	for _, i := range c.Cluster.Kinds.All() { // what changed before we were elected
+		for _, o := range c.Cluster.States.List(i.GVK) {
+			c.changed(nil, o)
+		}
+	}
+	done := make(chan struct{})
+	for range workers {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for c.next(ctx) { //nolint:revive // next does the work.
+			}
+		}()
+	}
+	<-ctx.Done()
+	c.queue.ShutDown()
+	for range workers {
+		<-done
+	}
+	return nil
+}
+
+// NeedLeaderElection is true: one replica moves the gates.
+func (c *Controller) NeedLeaderElection() bool { return true }
+
+func (c *Controller) next(ctx context.Context) bool {
+	ref, quit := c.queue.Get()
+	if quit {
+		return false
+	}
+	defer c.queue.Done(ref)
+	rctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
+	defer cancel()
+	again, err := c.Reconcile(rctx, ref)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		if !kerrors.IsConflict(err) {
+			c.Log.Error(err, "cannot reconcile gate", "object", admission.Describe(ref))
+		}
+		c.queue.AddRateLimited(ref)
+	default:
+		c.queue.Forget(ref)
+		if again > 0 {
+			c.queue.AddAfter(ref, again)
+		}
+	}
+	return true
+}
+
+// Reconcile one MR, or one XR or Claim.
+func (c *Controller) Reconcile(ctx context.Context, ref parent.Ref) (time.Duration, error) {
+	o := c.Cluster.States.Cached(ref)
+	if o == nil {
+		return 0, nil
+	}
+	if !c.managed(ref) {
+		return 0, c.holder(ctx, o)
+	}
+	g, err := c.gating(ctx, o)
+	if err != nil {
+		return 0, err
+	}
+	if err := c.finish(ctx, o, g.Holders); err != nil {
+		return 0, err
+	}
+	d := g.Decide()
+	if err := c.act(ctx, o, d); err != nil {
+		return 0, err
+	}
+	return d.Again, c.report(ctx, o, g, d)
+}
+
+func (c *Controller) gating(ctx context.Context, o *cluster.Object) (admission.Gating, error) {
+	mode, err := c.Cluster.Mode(o.State, c.DefaultMode)
+	if err != nil {
+		return admission.Gating{}, err
+	}
+	g := admission.Gating{
+		MR: o.State, Kind: c.Cluster.Kinds.Kind(o.GroupVersionKind), Mode: mode, Difference: o.External, Gone: o.Gone,
+		RequestedAt: o.RequestedAt, HandledAt: o.HandledAt, Deadline: c.Deadline, CloseTo: c.CloseTo, User: c.UserHash, Now: time.Now(),
+	}
+	for at := o; len(g.Holders) < maxHolders; {
+		g.Holders = append(g.Holders, admission.Holder{State: at.State, Kind: c.Cluster.Kinds.Kind(at.GroupVersionKind)})
+		if at.Parent.Name == "" {
+			break
+		}
+		up, err := c.Cluster.States.Get(ctx, at.Parent, false)
+		if errors.Is(err, admission.ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return g, fmt.Errorf("cannot read %s: %w", admission.Describe(at.Parent), err)
+		}
+		at = up
+	}
+	return g, nil
+}
+
+// act on a decision: claim first, then one write to the MR.
+func (c *Controller) act(ctx context.Context, o *cluster.Object, d admission.GateDecision) error {
+	if d.Action == admission.GateNothing {
+		return nil
+	}
+	if d.Action == admission.GateInstall {
+		if err := c.install.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	if d.Claim != nil {
+		if err := c.Cluster.States.TakeClaims(ctx, d.Claim.Holder, Manager, d.Claim.Stored, d.Claim.HasStored, d.Claim.Value); err != nil {
+			return fmt.Errorf("cannot claim the approval on %s: %w", admission.Describe(d.Claim.Holder), err)
+		}
+	}
+	if err := c.Cluster.States.Apply(ctx, o.State.Ref, patch(o, d)); err != nil {
+		if kerrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	}
+	c.tell(o, d)
+	return nil
+}
+
+// eventful transitions, for kubectl describe.
+func (c *Controller) tell(o *cluster.Object, d admission.GateDecision) {
+	kind, reason, text := corev1.EventTypeNormal, "", ""
+	switch d.Action {
+	case admission.GateOpenFor:
+		reason, text = "GateOpened", fmt.Sprintf("The gate is open for %v, by approval (difference %s); it closes when the provider has confirmed it, at the latest in %s.", d.Gate.Verbs, d.Gate.Digest, c.Deadline)
+	case admission.GateClose:
+		reason, text = "GateClosed", fmt.Sprintf("The gate is closed (%s): the provider may only observe the external resource.", d.Gate.Reason)
+		if d.Gate.Reason == admission.GateReasonExpired {
+			kind = corev1.EventTypeWarning
+		}
+	case admission.GateInstall:
+		reason, text = "GateInstalled", "The gate is closed from now on: external changes need a cause or an approval."
+	case admission.GateRestore:
+		reason, text = "GateRemoved", "The author's managementPolicies are restored: nothing is gated any more."
+	}
+	transitions.WithLabelValues(string(d.Action), d.Gate.Reason).Inc()
+	c.Events.Event(c.reference(o), kind, reason, text)
+}
+
+func (c *Controller) reference(o *cluster.Object) *corev1.ObjectReference {
+	apiVersion, kind := o.ToAPIVersionAndKind()
+	return &corev1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: o.State.Namespace, Name: o.State.Name, UID: types.UID(o.State.UID), ResourceVersion: o.ResourceVersion}
+}

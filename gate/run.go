@@ -1,0 +1,123 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrlruntime "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/notify"
+)
+
+// Options of the gate process.
+type Options struct {
+	Config *rest.Config
+	// MetricsAddress and ProbeAddress are HOST:PORT; "0" turns them off.
+	MetricsAddress, ProbeAddress string
+	LeaderElection               bool
+	LeaderNamespace              string
+	DefaultMode                  v1alpha1.Mode
+	// Deadline after which an unconfirmed opening is closed.
+	Deadline  time.Duration
+	CloseTo   []v1alpha1.Verb
+	Endpoints notify.Endpoints
+	Log       logr.Logger
+}
+
+// Run the gate until the context ends.
+func Run(ctx context.Context, o Options) error {
+	c, err := cluster.New(o.Config)
+	if err != nil {
+		return err
+	}
+	self, err := c.Self(ctx)
+	if err != nil {
+		return err
+	}
+	mgr, err := o.manager()
+	if err != nil {
+		return err
+	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Drift{}, childIndex, IndexChild); err != nil {
+		return fmt.Errorf("cannot index drifts: %w", err)
+	}
+	ctl, err := o.controller(ctx, mgr, c, self)
+	if err != nil {
+		return err
+	}
+	if err := mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("cluster", func(*http.Request) error { return c.Ready() }); err != nil {
+		return err
+	}
+	for _, r := range []manager.Runnable{c, everywhere(ctl.Reporter.Run), ctl} {
+		if err := mgr.Add(r); err != nil {
+			return fmt.Errorf("cannot start: %w", err)
+		}
+	}
+	o.Log.Info("kausality gate starts", "user", self, "mode", o.DefaultMode)
+	return mgr.Start(ctx)
+}
+
+func (o Options) manager() (manager.Manager, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	grace := 10 * time.Second
+	mgr, err := ctrlruntime.NewManager(o.Config, manager.Options{
+		Scheme: scheme, Logger: o.Log, Metrics: server.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.ProbeAddress,
+		LeaderElection: o.LeaderElection, LeaderElectionID: "kausality-gate", LeaderElectionNamespace: o.LeaderNamespace,
+		LeaderElectionReleaseOnCancel: true, GracefulShutdownTimeout: &grace,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot start: %w", err)
+	}
+	return mgr, nil
+}
+
+func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster.Cluster, self string) (*Controller, error) {
+	sender, err := notify.NewSender(o.Endpoints, o.Log.WithName("notify"))
+	if err != nil {
+		return nil, err
+	}
+	if err := c.WatchCovered(func(err error) { o.Log.Error(err, "cannot watch a guarded kind") }); err != nil {
+		return nil, err
+	}
+	direct, err := notify.Client(mgr)
+	if err != nil {
+		return nil, err
+	}
+	ctl := &Controller{
+		Cluster: c, Drifts: mgr.GetClient(), Events: mgr.GetEventRecorderFor(Manager), DefaultMode: o.DefaultMode, Deadline: o.Deadline, //nolint:staticcheck // The events.k8s.io recorder needs an object where we have a reference.
+		CloseTo: o.CloseTo, UserHash: subject.User{Name: self}.Hash(), Log: o.Log.WithName("gate"),
+		Reporter: &notify.Reporter{Client: direct, Sender: sender, Log: o.Log.WithName("notify"), Recurred: notify.Forget(c, Manager)},
+	}
+	if err := ctl.Watch(); err != nil {
+		return nil, err
+	}
+	return ctl, ctl.watchDrifts(ctx, mgr)
+}
+
+// everywhere runs on every replica.
+type everywhere func(context.Context)
+
+// Start until the context ends.
+func (f everywhere) Start(ctx context.Context) error { f(ctx); return nil }
+
+// NeedLeaderElection is false.
+func (everywhere) NeedLeaderElection() bool { return false }

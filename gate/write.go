@@ -1,0 +1,149 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/notify"
+)
+
+// patch of an MR for a decision: mask, memory and gate annotation in one.
+func patch(o *cluster.Object, d admission.GateDecision) cluster.Patch {
+	p := cluster.Patch{Manager: Manager, ResourceVersion: o.ResourceVersion, ManagementPolicies: d.Policies, Annotations: map[string]*string{}}
+	if d.Action == admission.GateRestore {
+		p.Annotations[v1alpha1.AnnotationKeyManagementPolicies] = nil
+		p.Annotations[v1alpha1.AnnotationKeyGate] = nil
+		return p
+	}
+	author, gate := mask.FormatAuthor(d.Author), mask.FormatGate(d.Gate)
+	p.Annotations[v1alpha1.AnnotationKeyManagementPolicies] = &author
+	p.Annotations[v1alpha1.AnnotationKeyGate] = &gate
+	if d.Gate.State == v1alpha1.GateOpen {
+		at := time.Now().UTC().Format(time.RFC3339Nano)
+		p.Annotations[admission.AnnotationKeyReconcileRequestedAt] = &at
+	}
+	return p
+}
+
+// finish the claim of a gate that closed again: the approval is used.
+func (c *Controller) finish(ctx context.Context, o *cluster.Object, holders []admission.Holder) error {
+	for _, h := range holders {
+		if claim := admission.Finish(o.State, h.State); claim != nil {
+			return c.spend(ctx, h.State, claim.Content, claim.ID)
+		}
+	}
+	return nil
+}
+
+// spend an approval: the entry goes, its record stays.
+func (c *Controller) spend(ctx context.Context, holder *parent.State, content, id string) error {
+	claims := approval.ParseClaims(holder.Annotations[v1alpha1.AnnotationKeyClaims]).Set(id, v1alpha1.ClaimUsed, time.Now())
+	edits := approval.Remove(holder.Annotations, func(e approval.Entry) bool { return e.Content == content })
+	value := claims.String()
+	edits[v1alpha1.AnnotationKeyClaims] = &value
+	err := c.Cluster.States.Apply(ctx, holder.Ref, cluster.Patch{Manager: Manager, ResourceVersion: holder.ResourceVersion, Annotations: edits})
+	if kerrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// holder of approvals changed: its MRs are looked at, and the claims of those
+// that are gone are finished.
+func (c *Controller) holder(ctx context.Context, o *cluster.Object) error {
+	for _, ref := range o.Children {
+		c.queue.Add(withoutUID(ref))
+	}
+	for _, claim := range approval.ParseClaims(o.Annotations[v1alpha1.AnnotationKeyClaims]) {
+		if claim.State != v1alpha1.ClaimPending || claim.Relation != v1alpha1.RelationExternal || claim.Child == nil {
+			continue
+		}
+		_, err := c.Cluster.States.Get(ctx, parent.Ref{
+			GroupVersionKind: schema.FromAPIVersionAndKind(claim.Child.APIVersion, claim.Child.Kind),
+			Namespace:        claim.Child.Namespace, Name: claim.Child.Name, UID: claim.Child.UID,
+		}, true)
+		if errors.Is(err, admission.ErrNotFound) {
+			return c.spend(ctx, o.State, claim.Content, claim.ID)
+		}
+		if err != nil {
+			return fmt.Errorf("cannot read the child of a claim: %w", err)
+		}
+	}
+	return nil
+}
+
+// childIndex finds the Drifts of an MR by its UID.
+const childIndex = "spec.child.uid"
+
+// IndexChild is the index function for childIndex.
+func IndexChild(o client.Object) []string {
+	d, ok := o.(*v1alpha1.Drift)
+	if !ok || d.Spec.Relation != v1alpha1.RelationExternal || d.Spec.Operation != "" {
+		return nil
+	}
+	return []string{string(d.Spec.Child.UID)}
+}
+
+// report the external drift that stands, resolve those that do not.
+func (c *Controller) report(ctx context.Context, o *cluster.Object, g admission.Gating, d admission.GateDecision) error {
+	list := &v1alpha1.DriftList{}
+	if err := c.Drifts.List(ctx, list, client.MatchingFields{childIndex: string(o.State.UID)}); err != nil {
+		return fmt.Errorf("cannot list drifts: %w", err)
+	}
+	for i := range list.Items {
+		have := &list.Items[i]
+		if have.Status.Phase != v1alpha1.DriftDetected || d.Drift != nil && d.Drift.ID == have.Spec.ID {
+			continue
+		}
+		if err := c.Reporter.Resolve(ctx, have, resolution(have, o, d)); err != nil {
+			return err
+		}
+	}
+	if d.Drift == nil {
+		return nil
+	}
+	owner := g.Owner()
+	snoozed := approval.Parse(owner.Annotations).Snoozed(g.Now)
+	c.Reporter.Enqueue(notify.Item{
+		Report: &admission.Report{Drift: *d.Drift, ParentRef: owner.Ref, Parent: owner, Snoozed: snoozed},
+		Fetch:  func(ctx context.Context) *unstructured.Unstructured { return c.fetch(ctx, o.State.Ref) },
+	})
+	return nil
+}
+
+func (c *Controller) fetch(ctx context.Context, ref parent.Ref) *unstructured.Unstructured {
+	r, err := c.Cluster.States.Resource(ref)
+	if err != nil {
+		return nil
+	}
+	u, err := r.Get(ctx, ref.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil // the report goes out without the object
+	}
+	return u
+}
+
+func resolution(have *v1alpha1.Drift, o *cluster.Object, d admission.GateDecision) string {
+	gate := mask.ParseGate(o.Annotations)
+	switch {
+	case d.Action == admission.GateOpenFor && d.Gate.Digest == have.Spec.ID, gate.Digest == have.Spec.ID:
+		return "it was approved"
+	case len(o.External) == 0 && !o.Gone:
+		return "the external resource is as it should be"
+	}
+	return "the difference is another one now"
+}

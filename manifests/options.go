@@ -1,0 +1,132 @@
+package manifests
+
+import (
+	"encoding/pem"
+	"fmt"
+	"net/url"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Namespace that webhook and gate are at home in. It is never sent to the
+// webhook: Kausality must be able to restart itself.
+const Namespace = "kausality-system"
+
+// Options of Render. Each field is a flag of `kausality manifests`, which the
+// errors name.
+type Options struct {
+	// CRDsOnly (--crds-only) leaves out everything but the CRDs; no other field
+	// is needed then.
+	CRDsOnly bool
+	// WebhookURL (--webhook-url) is where the webhook listens, as in
+	// https://10.0.0.7:9443. A path is kept as prefix of /mutate and /status.
+	WebhookURL string
+	// CABundle (the content of --ca-file) holds the PEM certificates that the
+	// webhook's serving certificate is checked against.
+	CABundle []byte
+	// Resources (--resources) to watch: "deployments.apps", "configmaps" for
+	// the core group, "*.example.org" for a whole group.
+	Resources []string
+	// ComponentUsers (--component-user) are the users that webhook and gate run
+	// as where that is not their ServiceAccounts in Namespace. They get the
+	// same access. May be empty.
+	ComponentUsers []string
+	// DefaultMode (--default-mode) of the webhook; v1alpha1.ModeLog where
+	// empty. It decides the failure policy: in log mode nothing may be stopped,
+	// by an outage least of all.
+	DefaultMode v1alpha1.Mode
+	// FailurePolicy (--failure-policy) where it is not to follow from
+	// DefaultMode: "Ignore" or "Fail".
+	FailurePolicy admissionregistrationv1.FailurePolicyType
+}
+
+// input is Options checked and parsed.
+type input struct {
+	mutateURL, statusURL string
+	caBundle             []byte
+	groups               []group
+	users                []string
+	failurePolicy        admissionregistrationv1.FailurePolicyType
+}
+
+func (o Options) parse() (*input, error) {
+	in := &input{caBundle: o.CABundle, users: o.ComponentUsers}
+	for _, check := range []func(*input) error{o.parseURL, o.parseCA, o.parseResources, o.parseUsers, o.parseFailurePolicy} {
+		if err := check(in); err != nil {
+			return nil, err
+		}
+	}
+	return in, nil
+}
+
+func (o Options) parseURL(in *input) error {
+	u, err := url.Parse(o.WebhookURL)
+	switch {
+	case o.WebhookURL == "":
+		return fmt.Errorf("--webhook-url is missing: say where the webhook listens, as in --webhook-url=https://HOST:PORT")
+	case err != nil:
+		return fmt.Errorf("--webhook-url: %q is no URL: write https://HOST:PORT", o.WebhookURL)
+	case u.Scheme != "https", u.Hostname() == "":
+		return fmt.Errorf("--webhook-url: %q must be https://HOST:PORT, the API server speaks nothing else to webhooks", o.WebhookURL)
+	case u.RawQuery != "", u.Fragment != "", u.User != nil:
+		return fmt.Errorf("--webhook-url: %q must have no user, query or fragment: write https://HOST:PORT", o.WebhookURL)
+	}
+	base := strings.TrimSuffix(o.WebhookURL, "/")
+	in.mutateURL, in.statusURL = base+"/mutate", base+"/status"
+	return nil
+}
+
+func (o Options) parseCA(*input) error {
+	if len(o.CABundle) == 0 {
+		return fmt.Errorf("--ca-file is missing or empty: name the PEM file with the CA of the webhook's serving certificate")
+	}
+	for rest := o.CABundle; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return fmt.Errorf("--ca-file holds no PEM certificate: it must have a block BEGIN CERTIFICATE")
+		}
+		if block.Type == "CERTIFICATE" {
+			return nil
+		}
+	}
+}
+
+func (o Options) parseResources(in *input) error {
+	var err error
+	in.groups, err = parseResources(o.Resources)
+	return err
+}
+
+func (o Options) parseUsers(*input) error {
+	for _, u := range o.ComponentUsers {
+		if strings.TrimSpace(u) == "" {
+			return fmt.Errorf("--component-user is empty: name the user that the component authenticates as")
+		}
+		if _, _, ok := serviceAccount(u); strings.HasPrefix(u, serviceAccountPrefix) && !ok {
+			return fmt.Errorf("--component-user: %q is no ServiceAccount: write %sNAMESPACE:NAME", u, serviceAccountPrefix)
+		}
+	}
+	return nil
+}
+
+func (o Options) parseFailurePolicy(in *input) error {
+	switch o.DefaultMode {
+	case "", v1alpha1.ModeLog:
+		in.failurePolicy = admissionregistrationv1.Ignore
+	case v1alpha1.ModeEnforce:
+		in.failurePolicy = admissionregistrationv1.Fail
+	default:
+		return fmt.Errorf("--default-mode: %q must be log or enforce", o.DefaultMode)
+	}
+	switch o.FailurePolicy {
+	case "":
+	case admissionregistrationv1.Ignore, admissionregistrationv1.Fail:
+		in.failurePolicy = o.FailurePolicy
+	default:
+		return fmt.Errorf("--failure-policy: %q must be Ignore or Fail", o.FailurePolicy)
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package manifests
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Names of the components' ServiceAccounts and of the roles that go with them.
+const (
+	componentWebhook = "kausality-webhook"
+	componentGate    = "kausality-gate"
+	roleCrossplane   = "kausality-crossplane"
+	roleLeases       = "kausality-leases"
+)
+
+const serviceAccountPrefix = "system:serviceaccount:"
+
+var (
+	read   = []string{"get", "list", "watch"}
+	change = []string{"get", "list", "watch", "create", "update", "patch", "delete"}
+)
+
+func namespace() *corev1.Namespace {
+	return &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: meta(Namespace)}
+}
+
+func account(name string) *corev1.ServiceAccount {
+	sa := &corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: meta(name)}
+	sa.Namespace = Namespace
+	return sa
+}
+
+// webhookRole: the webhook reads parents, claims approvals and writes latches
+// as annotations on them, keeps Drifts, and asks who may approve.
+func webhookRole(in *input) *rbacv1.ClusterRole {
+	rules := watched(in.groups, "get", "list", "watch", "patch")
+	rules = append(rules, common()...)
+	return clusterRole(componentWebhook, append(rules,
+		rbacRule("authorization.k8s.io", []string{"subjectaccessreviews"}, "create"),
+		rbacRule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations"}, read...),
+	))
+}
+
+// gateRole: the gate opens and closes managed resources, and repeats deletions
+// that were refused to others.
+func gateRole(in *input) *rbacv1.ClusterRole {
+	return clusterRole(componentGate, append(watched(in.groups, "get", "list", "watch", "patch", "delete"), common()...))
+}
+
+// crossplaneRole lets the composition function read what it requires, through
+// Crossplane.
+func crossplaneRole() *rbacv1.ClusterRole {
+	r := clusterRole(roleCrossplane, []rbacv1.PolicyRule{
+		rbacRule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, read...),
+		rbacRule(v1alpha1.Group, []string{all}, read...),
+	})
+	r.Labels["rbac.crossplane.io/aggregate-to-crossplane"] = "true"
+	return r
+}
+
+// common access of both components.
+func common() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rbacRule("", []string{"namespaces"}, read...),
+		rbacRule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, read...),
+		rbacRule(v1alpha1.Group, []string{"drifts", "drifts/status"}, change...),
+		rbacRule("", []string{"events"}, "create", "patch"),
+		rbacRule("events.k8s.io", []string{"events"}, "create", "patch"),
+	}
+}
+
+// watched resources. Of a custom group all of them, since the parents of what
+// is named are there; of Kubernetes' own groups only what is named.
+func watched(groups []group, verbs ...string) []rbacv1.PolicyRule {
+	out := make([]rbacv1.PolicyRule, 0, len(groups))
+	for _, g := range groups {
+		resources := g.names("")
+		if g.custom() {
+			resources = []string{all}
+		}
+		out = append(out, rbacRule(g.name, resources, verbs...))
+	}
+	return out
+}
+
+func rbacRule(apiGroup string, resources []string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{apiGroup}, Resources: resources, Verbs: verbs}
+}
+
+func clusterRole(name string, rules []rbacv1.PolicyRule) *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
+		ObjectMeta: meta(name), Rules: rules,
+	}
+}
+
+func clusterRoleBinding(name string, users []string) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
+		ObjectMeta: meta(name),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects:   append([]rbacv1.Subject{accountSubject(Namespace, name)}, subjects(users)...),
+	}
+}
+
+// leasesRole is for leader election, in Kausality's own namespace alone.
+func leasesRole() *rbacv1.Role {
+	r := &rbacv1.Role{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
+		ObjectMeta: meta(roleLeases),
+		Rules:      []rbacv1.PolicyRule{rbacRule("coordination.k8s.io", []string{"leases"}, change...)},
+	}
+	r.Namespace = Namespace
+	return r
+}
+
+func leasesBinding(users []string) *rbacv1.RoleBinding {
+	b := &rbacv1.RoleBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
+		ObjectMeta: meta(roleLeases),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: roleLeases},
+		Subjects: append([]rbacv1.Subject{
+			accountSubject(Namespace, componentWebhook), accountSubject(Namespace, componentGate),
+		}, subjects(users)...),
+	}
+	b.Namespace = Namespace
+	return b
+}
+
+func subjects(users []string) []rbacv1.Subject {
+	out := make([]rbacv1.Subject, 0, len(users))
+	for _, u := range users {
+		if ns, name, ok := serviceAccount(u); ok {
+			out = append(out, accountSubject(ns, name))
+			continue
+		}
+		out = append(out, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: u})
+	}
+	return out
+}
+
+func accountSubject(ns, name string) rbacv1.Subject {
+	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: name}
+}
+
+// serviceAccount that a user name stands for.
+func serviceAccount(user string) (ns, name string, ok bool) {
+	rest, ok := strings.CutPrefix(user, serviceAccountPrefix)
+	if !ok {
+		return "", "", false
+	}
+	ns, name, ok = strings.Cut(rest, ":")
+	return ns, name, ok && ns != "" && name != "" && !strings.Contains(name, ":")
+}

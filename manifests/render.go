@@ -1,0 +1,85 @@
+package manifests
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kausality-io/function-kausality/package/crds"
+)
+
+const separator = "---\n"
+
+// Render the manifests as YAML documents, in an order in which `kubectl apply
+// -f -` can take them: what others refer to first, the webhook last. The same
+// Options give the same bytes. The error is one line that names the flag to
+// mend.
+func Render(o Options) ([]byte, error) {
+	var out bytes.Buffer
+	if err := writeCRDs(&out); err != nil {
+		return nil, err
+	}
+	if o.CRDsOnly {
+		return out.Bytes(), nil
+	}
+	in, err := o.parse()
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range objects(in) {
+		if err := write(&out, object); err != nil {
+			return nil, err
+		}
+	}
+	return out.Bytes(), nil
+}
+
+func objects(in *input) []any {
+	return []any{
+		namespace(), account(componentWebhook), account(componentGate),
+		webhookRole(in), gateRole(in), crossplaneRole(), leasesRole(),
+		clusterRoleBinding(componentWebhook, in.users), clusterRoleBinding(componentGate, in.users), leasesBinding(in.users),
+		orphanPolicy(in), orphanBinding(),
+		webhookConfiguration(in),
+	}
+}
+
+func writeCRDs(out *bytes.Buffer) error {
+	names, err := fs.Glob(crds.FS, "*.yaml")
+	if err != nil {
+		return fmt.Errorf("cannot list the embedded CRDs: %w", err)
+	}
+	for _, name := range names {
+		raw, err := crds.FS.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("cannot read the embedded CRD %s: %w", name, err)
+		}
+		out.WriteString(separator)
+		out.Write(bytes.TrimPrefix(raw, []byte(separator)))
+	}
+	return nil
+}
+
+// write one object, without the empty status that Go's zero values leave.
+func write(out *bytes.Buffer, object any) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return fmt.Errorf("cannot convert %T: %w", object, err)
+	}
+	delete(content, "status")
+	raw, err := yaml.Marshal(content)
+	if err != nil {
+		return fmt.Errorf("cannot write %T: %w", object, err)
+	}
+	out.WriteString(separator)
+	out.Write(raw)
+	return nil
+}
+
+func meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/name": "kausality"}}
+}

@@ -1,0 +1,177 @@
+package manifests
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// certificate that looks like a certificate; Render does not parse its content.
+const certificate = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+
+func valid() Options {
+	return Options{
+		WebhookURL: "https://10.0.0.7:9443",
+		CABundle:   []byte(certificate),
+		Resources:  []string{"deployments.apps", "configmaps", "*.example.org"},
+	}
+}
+
+func TestRenderGolden(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		change func(*Options)
+	}{
+		"log": {
+			reason: "The defaults: log mode, an outage stops nobody.",
+			change: func(*Options) {},
+		},
+		"enforce": {
+			reason: "Enforcing fails closed, components outside the cluster get the same access, the URL keeps its path.",
+			change: func(o *Options) {
+				o.DefaultMode = v1alpha1.ModeEnforce
+				o.ComponentUsers = []string{"kausality-webhook", "system:serviceaccount:ops:gate"}
+				o.WebhookURL += "/kausality/"
+				o.Resources = []string{"*.db.example.org", "replicasets.apps", "deployments.apps", "deployments.apps"}
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := valid()
+			tc.change(&o)
+			got, err := Render(o)
+			if err != nil {
+				t.Fatalf("%s\nRender(): %v", tc.reason, err)
+			}
+			again, err := Render(o)
+			if err != nil || !bytes.Equal(got, again) {
+				t.Errorf("%s\nRender() twice: not the same bytes (err %v)", tc.reason, err)
+			}
+			only, err := Render(Options{CRDsOnly: true})
+			if err != nil || !bytes.HasPrefix(got, only) {
+				t.Fatalf("%s\nRender(): does not start with the CRDs (err %v)", tc.reason, err)
+			}
+			golden(t, filepath.Join("testdata", name+".yaml"), got[len(only):])
+		})
+	}
+}
+
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s: -want, +got (go test -update writes it anew):\n%s", file, diff)
+	}
+}
+
+func TestRenderIsYAML(t *testing.T) {
+	out, err := Render(valid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, doc := range strings.Split(strings.TrimPrefix(string(out), separator), "\n"+separator) {
+		var o struct {
+			APIVersion string
+			Kind       string
+			Metadata   struct{ Name string }
+		}
+		if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
+			t.Fatalf("document does not parse: %v\n%s", err, doc)
+		}
+		if o.APIVersion == "" || o.Metadata.Name == "" {
+			t.Errorf("document without apiVersion or name:\n%s", doc)
+		}
+		kinds = append(kinds, o.Kind)
+	}
+	if kinds[0] != "CustomResourceDefinition" || kinds[len(kinds)-1] != "MutatingWebhookConfiguration" {
+		t.Errorf("order: CRDs must come first and the webhook last, got %v", kinds)
+	}
+}
+
+func TestRenderErrors(t *testing.T) {
+	cases := map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"NoURL":           {func(o *Options) { o.WebhookURL = "" }, `--webhook-url is missing`},
+		"HTTP":            {func(o *Options) { o.WebhookURL = "http://a:1" }, `--webhook-url: "http://a:1" must be https`},
+		"NoHost":          {func(o *Options) { o.WebhookURL = "https://:9443" }, `--webhook-url: `},
+		"BareHost":        {func(o *Options) { o.WebhookURL = "10.0.0.7:9443" }, `--webhook-url: `},
+		"Query":           {func(o *Options) { o.WebhookURL = "https://a:1?x=y" }, `must have no user, query or fragment`},
+		"NoCA":            {func(o *Options) { o.CABundle = nil }, `--ca-file is missing or empty`},
+		"NotPEM":          {func(o *Options) { o.CABundle = []byte("hello") }, `--ca-file holds no PEM certificate`},
+		"KeyAsCA":         {func(o *Options) { o.CABundle = []byte(strings.ReplaceAll(certificate, "CERTIFICATE", "PRIVATE KEY")) }, `--ca-file holds no PEM certificate`},
+		"Mode":            {func(o *Options) { o.DefaultMode = "strict" }, `--default-mode: "strict" must be log or enforce`},
+		"FailurePolicy":   {func(o *Options) { o.FailurePolicy = "fail" }, `--failure-policy: "fail" must be Ignore or Fail`},
+		"User":            {func(o *Options) { o.ComponentUsers = []string{""} }, `--component-user is empty`},
+		"ServiceAccount":  {func(o *Options) { o.ComponentUsers = []string{"system:serviceaccount:ops"} }, `--component-user: "system:serviceaccount:ops" is no ServiceAccount`},
+		"NoResources":     {func(o *Options) { o.Resources = nil }, `--resources is missing`},
+		"BadResource":     {func(o *Options) { o.Resources = []string{"configmaps", ""} }, `--resources: an entry is empty`},
+		"OrderOfMistakes": {func(o *Options) { *o = Options{} }, `--webhook-url is missing`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := valid()
+			tc.change(&o)
+			out, err := Render(o)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("Render(): want one line with %q, got %v", tc.want, err)
+			}
+			if out != nil {
+				t.Errorf("Render(): want no output with an error, got %d bytes", len(out))
+			}
+		})
+	}
+}
+
+func TestFailurePolicy(t *testing.T) {
+	cases := map[string]struct {
+		mode     v1alpha1.Mode
+		explicit admissionregistrationv1.FailurePolicyType
+		want     admissionregistrationv1.FailurePolicyType
+	}{
+		"Default":      {"", "", admissionregistrationv1.Ignore},
+		"Log":          {v1alpha1.ModeLog, "", admissionregistrationv1.Ignore},
+		"Enforce":      {v1alpha1.ModeEnforce, "", admissionregistrationv1.Fail},
+		"LogButFail":   {v1alpha1.ModeLog, admissionregistrationv1.Fail, admissionregistrationv1.Fail},
+		"EnforceNever": {v1alpha1.ModeEnforce, admissionregistrationv1.Ignore, admissionregistrationv1.Ignore},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := valid()
+			o.DefaultMode, o.FailurePolicy = tc.mode, tc.explicit
+			in, err := o.parse()
+			if err != nil {
+				t.Fatal(err)
+			}
+			hooks := webhookConfiguration(in).Webhooks
+			if got := *hooks[0].FailurePolicy; got != tc.want {
+				t.Errorf("%s: want %s, got %s", hooks[0].Name, tc.want, got)
+			}
+			if got := *hooks[1].FailurePolicy; got != admissionregistrationv1.Ignore {
+				t.Errorf("%s: must never stop anybody, got %s", hooks[1].Name, got)
+			}
+		})
+	}
+}

@@ -1,0 +1,15 @@
+// Command summary runs the phases of `make test` and adds up what came of them.
+//
+//	summary phases [--make MAKE] TARGET…
+//	summary gotest [-C DIR] [go test flags] PACKAGES…
+//
+// phases makes one target after the other, whatever becomes of the one before,
+// and ends with a table, every failure and skip by name, and a line
+// "N passed, N failed, N skipped". It fails if anything failed.
+//
+// gotest runs go test, shows a line for each package and the output of tests
+// that fail or are skipped (with -v, of all), and tells phases the outcomes. It
+// counts tests without subtests; a package that fails without a failing test
+// (it does not build, it panics) counts as one failure. A phase without tests
+// counts as one check.
+package main

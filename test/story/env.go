@@ -1,0 +1,153 @@
+package story
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
+)
+
+// Options of an Env.
+type Options struct {
+	// Dir to work in; a temporary one where empty.
+	Dir string
+	// Out takes the progress of what takes time.
+	Out io.Writer
+	// Webhook and Function say which halves of Kausality are there.
+	Webhook, Function bool
+	// SettleGrace of the webhook; a second where 0.
+	SettleGrace time.Duration
+}
+
+// Env is a control plane with everything of the story on it.
+type Env struct {
+	*controlplane.ControlPlane
+	Options Options
+	Cloud   *client.Client
+	// Bins are the paths of our binaries.
+	Bins parts.Paths
+
+	admin    dynamic.Interface
+	cloudURL string
+}
+
+const (
+	binKausality  = "kausality"
+	binProvider   = "test-provider"
+	binTemplating = "test-templating"
+	home          = "kausality-system"
+)
+
+// Parts that the story needs and does not build from this repository.
+func Parts() []string {
+	return []string{parts.Etcd, parts.KubeAPIServer, parts.KubeControllerManager, parts.Crossplane, parts.ProviderKubernetes}
+}
+
+// Build what the story needs.
+func Build(ctx context.Context, out io.Writer) (parts.Paths, error) {
+	if _, err := parts.Ensure(ctx, out, "", Parts()...); err != nil {
+		return nil, err
+	}
+	return parts.Build(ctx, out, "",
+		parts.Part{Name: binKausality, Dir: ".", Package: "./cmd/kausality"},
+		parts.Part{Name: binProvider, Dir: "test/provider", Package: "./cmd/provider"},
+		parts.Part{Name: binTemplating, Dir: "test/templating", Package: "."},
+	)
+}
+
+// Start an Env. Stop it in the end, whatever Start returned.
+func Start(ctx context.Context, o Options) (*Env, error) {
+	if o.Out == nil {
+		o.Out = io.Discard
+	}
+	if o.SettleGrace == 0 {
+		o.SettleGrace = time.Second
+	}
+	e := &Env{Options: o}
+	var err error
+	if e.Bins, err = Build(ctx, o.Out); err != nil {
+		return e, err
+	}
+	e.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Dir: o.Dir, Out: o.Out, Crossplane: true, AuditLog: true})
+	if err != nil {
+		return e, err
+	}
+	if e.admin, err = dynamic.NewForConfig(e.Config()); err != nil {
+		return e, err
+	}
+	for _, step := range []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"cloud", e.startCloud}, {"providers", e.startProviders}, {"functions", e.startFunctions},
+		{"webhook and gate", e.startKausality}, {"people and offers", e.installOffer},
+	} {
+		at := time.Now()
+		if err := step.do(ctx); err != nil {
+			return e, fmt.Errorf("cannot start %s: %w", step.what, err)
+		}
+		fmt.Fprintf(o.Out, "%-40s %5.1fs\n", step.what, time.Since(at).Seconds())
+	}
+	return e, nil
+}
+
+// Stop everything that Start started.
+func (e *Env) Stop() {
+	if e.ControlPlane != nil {
+		e.ControlPlane.Stop()
+	}
+}
+
+// As a person.
+func (e *Env) As(user string) (dynamic.Interface, error) {
+	return dynamic.NewForConfig(e.ConfigAs(user))
+}
+
+// hans may do everything with databases, in whatever form, and approve.
+func (e *Env) installOffer(ctx context.Context) error {
+	groups := []string{"example.org", "cloud.example.org", "kubernetes.m.crossplane.io", "kausality.io", "apiextensions.crossplane.io"}
+	rules := rbacv1.PolicyRule{APIGroups: groups, Resources: []string{"*"}, Verbs: []string{"*"}}
+	for _, u := range []string{Hans, Alice} {
+		if err := e.Grant(ctx, u, rules); err != nil {
+			return err
+		}
+	}
+	if err := e.applyExample(ctx, "definition.yaml"); err != nil {
+		return err
+	}
+	if err := controlplane.Eventually(ctx, "kind XDatabase to be offered", 30*time.Second, func(ctx context.Context) error {
+		return e.established(ctx, "xdatabases.example.org")
+	}); err != nil {
+		return err
+	}
+	return e.Compose(ctx, Composition{Tier: "bronze", Kausality: e.Options.Function})
+}
+
+func (e *Env) applyExample(ctx context.Context, name string) error {
+	raw, err := Example(name)
+	if err != nil {
+		return err
+	}
+	return e.Apply(ctx, raw)
+}
+
+// Example file of examples/getting-started.
+func Example(name string) ([]byte, error) {
+	root, err := parts.Root()
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(filepath.Join(root, "examples", "getting-started", name))
+}
+
+// CloudURL is where the cloud answers.
+func (e *Env) CloudURL() string { return e.cloudURL }

@@ -1,0 +1,202 @@
+package story
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
+)
+
+// nothing is a rule that gives nothing: the components get their access from
+// the manifests, as in a real cluster.
+var nothing = rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"selfsubjectreviews"}, Verbs: []string{"create"}}
+
+func (e *Env) startCloud(ctx context.Context) error {
+	port, err := controlplane.FreePort()
+	if err != nil {
+		return err
+	}
+	e.cloudURL = fmt.Sprintf("http://127.0.0.1:%d", port)
+	if _, err := e.Run(ctx, "cloud", exec.Command(e.Bins[binProvider], "cloud", fmt.Sprintf("--address=127.0.0.1:%d", port))); err != nil {
+		return err
+	}
+	e.Cloud = client.New(e.cloudURL)
+	return controlplane.Eventually(ctx, "the cloud to answer", 10*time.Second, e.Cloud.Healthy)
+}
+
+func (e *Env) startProviders(ctx context.Context) error {
+	root, err := parts.Root()
+	if err != nil {
+		return err
+	}
+	crd, err := os.ReadFile(filepath.Join(root, "test", "provider", "crds", "cloud.example.org_databases.yaml"))
+	if err != nil {
+		return err
+	}
+	if err := e.Apply(ctx, crd); err != nil {
+		return err
+	}
+	kubeconfig, err := e.ServiceAccountKubeconfig(ctx, "crossplane-system", "provider-cloud")
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(e.Bins[binProvider], "run", "--kubeconfig="+kubeconfig, "--cloud-url="+e.cloudURL, "--poll-interval=1s",
+		"--creation-grace-period=1s", "--max-requeue-delay=2s", "--max-reconcile-rate=100")
+	if _, err := e.Run(ctx, "provider-cloud", cmd); err != nil {
+		return err
+	}
+	return e.startProviderKubernetes(ctx)
+}
+
+// startProviderKubernetes runs a provider that nobody here wrote. Its external
+// resources are ConfigMaps of this very cluster.
+func (e *Env) startProviderKubernetes(ctx context.Context) error {
+	if err := e.InstallCRDs(ctx, parts.ProviderKubernetes); err != nil {
+		return err
+	}
+	kubeconfig, err := e.ServiceAccountKubeconfig(ctx, "crossplane-system", "provider-kubernetes")
+	if err != nil {
+		return err
+	}
+	raw, err := os.ReadFile(kubeconfig)
+	if err != nil {
+		return err
+	}
+	certs := filepath.Join(e.Dir(), "provider-kubernetes-certs")
+	if err := e.CA().ServingCert(certs); err != nil {
+		return err
+	}
+	paths, err := parts.Ensure(ctx, e.Options.Out, "", parts.ProviderKubernetes)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(paths[parts.ProviderKubernetes], "--poll=2s", "--max-reconcile-rate=50")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "TLS_SERVER_CERTS_DIR="+certs)
+	if _, err := e.Run(ctx, "provider-kubernetes", cmd); err != nil {
+		return err
+	}
+	return e.Apply(ctx, fmt.Appendf(nil, providerConfig, indent(string(raw))))
+}
+
+const providerConfig = `
+apiVersion: v1
+kind: Secret
+metadata: {namespace: crossplane-system, name: provider-kubernetes}
+stringData:
+  kubeconfig: |
+%s
+---
+apiVersion: kubernetes.m.crossplane.io/v1alpha1
+kind: ClusterProviderConfig
+metadata: {name: default}
+spec:
+  credentials:
+    source: Secret
+    secretRef: {namespace: crossplane-system, name: provider-kubernetes, key: kubeconfig}
+`
+
+func (e *Env) startFunctions(ctx context.Context) error {
+	certs := filepath.Join(e.Dir(), "function-certs")
+	if err := e.CA().ServingCert(certs); err != nil {
+		return err
+	}
+	for name, bin := range map[string]string{"function-patch-and-transform": binTemplating, "function-kausality": binKausality} {
+		port, err := controlplane.FreePort()
+		if err != nil {
+			return err
+		}
+		cmd := exec.Command(e.Bins[bin], "--tls-certs-dir="+certs, fmt.Sprintf("--address=127.0.0.1:%d", port))
+		if _, err := e.Run(ctx, name, cmd); err != nil {
+			return err
+		}
+		if err := e.RegisterFunction(ctx, name, fmt.Sprintf("localhost:%d", port)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startKausality installs the manifests as a person would and runs the webhook
+// and the gate under their own ServiceAccounts. Without webhook only the CRDs
+// are installed.
+func (e *Env) startKausality(ctx context.Context) error {
+	if !e.Options.Webhook {
+		return e.applyOutput(ctx, "manifests", "--crds-only")
+	}
+	certs := filepath.Join(e.Dir(), "webhook-certs")
+	if err := e.CA().ServingCert(certs); err != nil {
+		return err
+	}
+	port, err := controlplane.FreePort()
+	if err != nil {
+		return err
+	}
+	probe, err := controlplane.FreePort()
+	if err != nil {
+		return err
+	}
+	// Roles first, since the components need them to become ready; the webhook
+	// configuration is among them, and waits for nothing yet: there are no XRs.
+	if err := e.applyOutput(ctx, "manifests", fmt.Sprintf("--webhook-url=https://127.0.0.1:%d", port),
+		"--ca-file="+filepath.Join(certs, "ca.crt"), "--resources=*.example.org,*.cloud.example.org,objects.kubernetes.m.crossplane.io",
+		"--default-mode=enforce"); err != nil {
+		return err
+	}
+	if err := e.component(ctx, "webhook", probe, fmt.Sprintf("--bind-address=127.0.0.1:%d", port), "--cert-dir="+certs,
+		"--settle-grace="+e.Options.SettleGrace.String()); err != nil {
+		return err
+	}
+	probe, err = controlplane.FreePort()
+	if err != nil {
+		return err
+	}
+	return e.component(ctx, "gate", probe)
+}
+
+func (e *Env) component(ctx context.Context, name string, probe int, args ...string) error {
+	kubeconfig, err := e.ServiceAccountKubeconfig(ctx, home, "kausality-"+name, nothing)
+	if err != nil {
+		return err
+	}
+	args = append([]string{name, "--kubeconfig=" + kubeconfig, "--default-mode=enforce", fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", probe)}, args...)
+	if _, err := e.Run(ctx, "kausality-"+name, exec.Command(e.Bins[binKausality], args...)); err != nil {
+		return err
+	}
+	return controlplane.Eventually(ctx, "the "+name+" to be ready", 30*time.Second, func(ctx context.Context) error {
+		return ready(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", probe))
+	})
+}
+
+func ready(ctx context.Context, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", url, resp.Status)
+	}
+	return nil
+}
+
+// applyOutput of our binary, as in `kausality … | kubectl apply -f -`.
+func (e *Env) applyOutput(ctx context.Context, args ...string) error {
+	out, err := exec.CommandContext(ctx, e.Bins[binKausality], args...).Output()
+	if err != nil {
+		return fmt.Errorf("cannot run kausality %v: %w", args, err)
+	}
+	return e.Apply(ctx, out)
+}

@@ -1,0 +1,62 @@
+package webhook
+
+import (
+	"context"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/notify"
+)
+
+// effects of a decision that are not in the way of the request.
+func (h *Handler) effects(r ctrl.Request, req *admission.Request, d admission.Decision) {
+	if d.Report != nil && h.Reporter != nil {
+		h.Reporter.Enqueue(notify.Item{Report: d.Report, Old: req.OldObject, New: reported(req), Request: reportRequest(r, req)})
+	}
+	if !d.Allowed {
+		return
+	}
+	switch {
+	case req.Subresource == admission.SubresourceScale && d.Class != admission.ClassNone:
+		h.tracker.sawScale(req.Object.GetUID(), req.User.Name)
+	case d.Class == admission.ClassExpected, d.Class == admission.ClassNewOrigin, d.Class == admission.ClassDrift:
+		if req.Operation == admission.Update {
+			h.tracker.touch(req.OldObject.GetUID())
+		}
+	}
+}
+
+func reported(req *admission.Request) *unstructured.Unstructured {
+	if req.Object != nil {
+		return req.Object
+	}
+	return req.OldObject
+}
+
+// StatusHandler notes who writes the status of objects. It always allows.
+type StatusHandler struct{ *Handler }
+
+// Handle one review of a status write.
+func (h StatusHandler) Handle(_ context.Context, r ctrl.Request) ctrl.Response {
+	if r.DryRun != nil && *r.DryRun {
+		return ctrl.Allowed("")
+	}
+	o, err := object(r.Object.Raw)
+	if err != nil || o == nil {
+		return ctrl.Allowed("")
+	}
+	req, err := decode(r, h.tracker.now())
+	if err != nil {
+		return ctrl.Errored(http.StatusBadRequest, err)
+	}
+	h.tracker.sawStatus(o.GetUID(), req.User.Hash(), o.GetGeneration())
+	ref := parent.RefOf(o)
+	if h.recorded != nil {
+		h.recorded(ref)
+	}
+	return ctrl.Allowed("")
+}

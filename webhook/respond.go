@@ -1,0 +1,116 @@
+package webhook
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	jsonpatch "gomodules.xyz/jsonpatch/v2"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// respond to a review with what was decided.
+func respond(req *admission.Request, d admission.Decision) ctrl.Response {
+	resp := ctrl.Response{AdmissionResponse: admissionv1.AdmissionResponse{
+		Allowed: d.Allowed, Warnings: d.Warnings, AuditAnnotations: audit(d),
+	}}
+	if !d.Allowed {
+		resp.Result = refusal(d)
+		return resp
+	}
+	resp.Result = &metav1.Status{Code: http.StatusOK}
+	if req.Object != nil && req.Subresource == "" {
+		resp.Patches = patches(req, d)
+	}
+	return resp
+}
+
+// refusal as a Status: the machine reason stands in the cause always, and in
+// the reason unless Crossplane must read Invalid there (facts 8).
+func refusal(d admission.Decision) *metav1.Status {
+	reason := metav1.StatusReason(d.Reason)
+	switch d.Code {
+	case http.StatusUnprocessableEntity:
+		reason = metav1.StatusReasonInvalid
+	case http.StatusInternalServerError:
+		reason = metav1.StatusReasonInternalError
+	}
+	return &metav1.Status{
+		Status: metav1.StatusFailure, Code: d.Code, Reason: reason, Message: d.Message,
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseType(d.Reason), Message: d.Message}}},
+	}
+}
+
+// patches for the edits of a decision, in the order of their paths.
+func patches(req *admission.Request, d admission.Decision) []jsonpatch.Operation {
+	var out []jsonpatch.Operation
+	have := req.Object.GetAnnotations()
+	if len(have) == 0 && slices.ContainsFunc(sorted(d.Annotations), func(k string) bool { return d.Annotations[k] != nil }) {
+		out = append(out, jsonpatch.NewOperation("add", "/metadata/annotations", map[string]any{}))
+	}
+	for _, k := range sorted(d.Annotations) {
+		path := "/metadata/annotations/" + escape(k)
+		if v := d.Annotations[k]; v != nil {
+			out = append(out, jsonpatch.NewOperation("add", path, *v))
+		} else if _, ok := have[k]; ok {
+			out = append(out, jsonpatch.NewOperation("remove", path, nil))
+		}
+	}
+	if d.ManagementPolicies != nil {
+		out = append(out, jsonpatch.NewOperation("add", "/spec/managementPolicies", d.ManagementPolicies))
+	}
+	return out
+}
+
+func sorted(m map[string]*string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func escape(key string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
+}
+
+// audit annotations: bare keys, the API server prefixes the webhook's name.
+func audit(d admission.Decision) map[string]string {
+	out := map[string]string{"decision": "allowed", "mode": string(d.Mode), "reason": string(d.Reason)}
+	if !d.Allowed {
+		out["decision"] = "denied"
+	}
+	put := func(k, v string) {
+		if v != "" {
+			out[k] = v
+		}
+	}
+	put("class", string(d.Class))
+	put("lifecycle-phase", string(d.Phase))
+	put("drift-resolution", d.Resolution)
+	if d.Class != admission.ClassNone {
+		out["drift"] = "false"
+		if d.Class == admission.ClassDrift {
+			out["drift"] = "true"
+			put("id", d.ID)
+		}
+	}
+	if len(d.Trace) > 0 {
+		put("trace", d.Trace.String())
+	}
+	return out
+}
+
+// reportRequest is the request as reports show it.
+func reportRequest(r ctrl.Request, req *admission.Request) *v1alpha1.ReportRequest {
+	return &v1alpha1.ReportRequest{
+		User: req.User.Name, Groups: req.User.Groups, UID: string(r.UserInfo.UID),
+		FieldManager: req.FieldManager, Operation: string(req.Operation), DryRun: req.DryRun,
+	}
+}

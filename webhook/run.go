@@ -1,0 +1,181 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrlruntime "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/notify"
+)
+
+// Options of the webhook process.
+type Options struct {
+	Config *rest.Config
+	// CertDir holds tls.crt and tls.key, read again when they change.
+	CertDir string
+	// BindAddress, MetricsAddress and ProbeAddress are HOST:PORT; "0" turns
+	// metrics or probes off.
+	BindAddress, MetricsAddress, ProbeAddress string
+	// ComponentUsers are the user names of our other components.
+	ComponentUsers []string
+	// SettleGrace during which an XR must stay converged.
+	SettleGrace time.Duration
+	// LeaderElection of the asynchronous writer, in LeaderNamespace.
+	LeaderElection  bool
+	LeaderNamespace string
+	Admission       admission.Options
+	Endpoints       notify.Endpoints
+	Log             logr.Logger
+}
+
+// Paths of the webhooks.
+const (
+	PathMutate = "/mutate"
+	PathStatus = "/status"
+)
+
+// Run the webhook until the context ends.
+func Run(ctx context.Context, o Options) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	c, err := cluster.New(o.Config)
+	if err != nil {
+		return err
+	}
+	self, err := c.Self(ctx)
+	if err != nil {
+		return err
+	}
+	mgr, err := o.manager()
+	if err != nil {
+		return err
+	}
+	h, w, err := o.handler(mgr, c, self)
+	if err != nil {
+		return err
+	}
+	mgr.GetWebhookServer().Register(PathMutate, &ctrlwebhook.Admission{Handler: h})
+	mgr.GetWebhookServer().Register(PathStatus, &ctrlwebhook.Admission{Handler: StatusHandler{h}})
+	if err := probes(mgr, c); err != nil {
+		return err
+	}
+	for _, r := range []manager.Runnable{c, everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected), &resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log}} {
+		if err := mgr.Add(r); err != nil {
+			return fmt.Errorf("cannot start: %w", err)
+		}
+	}
+	o.Log.Info("kausality webhook starts", "address", o.BindAddress, "user", self, "mode", o.Admission.DefaultMode)
+	return mgr.Start(ctx)
+}
+
+func (o Options) check() error {
+	for _, f := range []string{"tls.crt", "tls.key"} {
+		if _, err := os.Stat(filepath.Join(o.CertDir, f)); err != nil {
+			return fmt.Errorf("--cert-dir: %s holds no %s; put the serving certificate there", o.CertDir, f)
+		}
+	}
+	l, err := net.Listen("tcp", o.BindAddress) //nolint:noctx // Closed at once: it only tells a taken port early and plainly.
+	if err != nil {
+		return fmt.Errorf("--bind-address: cannot listen on %s: %w", o.BindAddress, errors.Unwrap(err))
+	}
+	return l.Close()
+}
+
+func (o Options) manager() (manager.Manager, error) {
+	host, portText, err := net.SplitHostPort(o.BindAddress)
+	if err != nil {
+		return nil, fmt.Errorf("--bind-address: %w", err)
+	}
+	port, err := strconv.Atoi(portText)
+	if err != nil {
+		return nil, fmt.Errorf("--bind-address: port %q is no number", portText)
+	}
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	grace := 10 * time.Second
+	mgr, err := ctrlruntime.NewManager(o.Config, manager.Options{
+		Scheme: scheme, Logger: o.Log, Metrics: server.Options{BindAddress: o.MetricsAddress},
+		HealthProbeBindAddress: o.ProbeAddress, GracefulShutdownTimeout: &grace,
+		LeaderElection: o.LeaderElection, LeaderElectionID: "kausality-webhook", LeaderElectionNamespace: o.LeaderNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		WebhookServer:                 ctrlwebhook.NewServer(ctrlwebhook.Options{Host: host, Port: port, CertDir: o.CertDir}),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot start: %w", err)
+	}
+	return mgr, nil
+}
+
+func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (*Handler, *writer, error) {
+	direct, err := notify.Client(mgr)
+	if err != nil {
+		return nil, nil, err
+	}
+	sender, err := notify.NewSender(o.Endpoints, o.Log.WithName("notify"))
+	if err != nil {
+		return nil, nil, err
+	}
+	t := newTracker()
+	w := newWriter(c, t, o.SettleGrace, o.Log.WithName("writer"))
+	components := map[string]bool{self: true}
+	for _, u := range o.ComponentUsers {
+		components[u] = true
+	}
+	c.States.OnLiveRead(func(parent.Ref) { liveReads.Inc() })
+	if err := c.WatchCovered(func(err error) { o.Log.Error(err, "cannot watch a guarded kind") }); err != nil {
+		return nil, nil, err
+	}
+	h := &Handler{
+		Evaluator: &admission.Evaluator{World: &world{cluster: c, tracker: t, components: components}, Options: o.Admission},
+		Cluster:   c, Log: o.Log.WithName("admission"), tracker: t, recorded: w.saw,
+		Reporter: &notify.Reporter{Client: direct, Sender: sender, Log: o.Log.WithName("notify"),
+			Recurred: notify.Forget(c, ManagerWebhook), Dropped: droppedReports.Inc},
+	}
+	return h, w, nil
+}
+
+func probes(mgr manager.Manager, c *cluster.Cluster) error {
+	if err := mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("cluster", func(*http.Request) error { return c.Ready() }); err != nil {
+		return err
+	}
+	return mgr.AddReadyzCheck("webhook", mgr.GetWebhookServer().StartedChecker())
+}
+
+// everywhere runs on every replica.
+type everywhere func(context.Context)
+
+// Start until the context ends.
+func (f everywhere) Start(ctx context.Context) error { f(ctx); return nil }
+
+// NeedLeaderElection is false.
+func (everywhere) NeedLeaderElection() bool { return false }
+
+// leading is called when this replica is elected.
+type leading func()
+
+// Start calls it.
+func (f leading) Start(context.Context) error { f(); return nil }

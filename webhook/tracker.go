@@ -1,0 +1,190 @@
+package webhook
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+const (
+	// maxTracked bounds the objects about which something is remembered.
+	maxTracked = 100_000
+	// touchedFor is how long an intent that this replica has just admitted
+	// prompts live reads: the cache will have it by then.
+	touchedFor = 10 * time.Second
+)
+
+// tracker remembers what requests show before any annotation does. All of it
+// can be lost: it is found again in the objects, or seen again.
+type tracker struct {
+	mu      sync.Mutex
+	objects map[types.UID]*tracked
+	now     func() time.Time
+}
+
+type tracked struct {
+	// writers of the status, hashes.
+	writers subject.Hashes
+	// parent: a child of it was seen.
+	parent bool
+	// latch: highest intent generation at which it settled.
+	latch int64
+	// observed: highest observed generation seen (facts 6).
+	observed int64
+	// wrote: generation it had when its status was last written.
+	wrote int64
+	// touched: an intent on it was admitted here.
+	touched time.Time
+	// scale: who changed it through the scale subresource, last.
+	scale *v1alpha1.Hop
+}
+
+func newTracker() *tracker {
+	return &tracker{objects: map[types.UID]*tracked{}, now: time.Now}
+}
+
+// at returns the record of an object; the caller holds the lock.
+func (t *tracker) at(uid types.UID) *tracked {
+	o := t.objects[uid]
+	if o == nil {
+		if len(t.objects) >= maxTracked {
+			for k := range t.objects { // any one: it will be seen again
+				delete(t.objects, k)
+				break
+			}
+		}
+		o = &tracked{latch: -1}
+		t.objects[uid] = o
+	}
+	return o
+}
+
+func (t *tracker) with(uid types.UID, f func(*tracked)) {
+	if uid == "" {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f(t.at(uid))
+}
+
+func (t *tracker) read(uid types.UID, f func(*tracked)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if o := t.objects[uid]; o != nil {
+		f(o)
+	}
+}
+
+func (t *tracker) forget(uid types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.objects, uid)
+}
+
+// sawStatus of an object written by a user.
+func (t *tracker) sawStatus(uid types.UID, hash string, generation int64) {
+	t.with(uid, func(o *tracked) {
+		o.writers = o.writers.With(hash, nil)
+		o.wrote = max(o.wrote, generation)
+	})
+}
+
+func (t *tracker) writesStatus(ref parent.Ref, hash string) (is bool) {
+	t.read(ref.UID, func(o *tracked) { is = o.writers.Has(hash) })
+	return is
+}
+
+func (t *tracker) isParent(s *parent.State) {
+	known := false
+	t.read(s.UID, func(o *tracked) { known = o.parent })
+	if !known {
+		t.with(s.UID, func(o *tracked) { o.parent = true })
+	}
+}
+
+// controllers to record on an object: its annotation with the writers that are
+// missing there.
+func (t *tracker) controllers(s *parent.State) (value string, missing bool) {
+	have := subject.ParseHashes(s.Annotations[v1alpha1.AnnotationKeyControllers])
+	next := have
+	t.read(s.UID, func(o *tracked) {
+		if o.parent || s.Role == parent.RoleComposite || s.Role == parent.RoleClaim {
+			for _, w := range o.writers {
+				next = next.With(w, nil)
+			}
+		}
+	})
+	return next.String(), len(next) != len(have) || next.String() != have.String()
+}
+
+func (t *tracker) settled(ref parent.Ref) int64 {
+	latch := int64(-1)
+	t.read(ref.UID, func(o *tracked) { latch = o.latch })
+	return latch
+}
+
+func (t *tracker) latch(uid types.UID, generation int64) {
+	t.with(uid, func(o *tracked) { o.latch = max(o.latch, generation) })
+}
+
+// observed generation of an object: the highest one seen. A kind that reports
+// none has observed the generation it had when its status was last written.
+func (t *tracker) observed(s *parent.State) (generation int64, known bool) {
+	t.with(s.UID, func(o *tracked) {
+		if s.HasObserved {
+			o.observed = max(o.observed, s.ObservedGeneration)
+		}
+		generation = o.observed
+		if !s.HasObserved && o.observed == 0 {
+			generation = o.wrote
+		}
+	})
+	return generation, generation > 0
+}
+
+// touch an object whose intent was just admitted.
+func (t *tracker) touch(uid types.UID) {
+	t.with(uid, func(o *tracked) { o.touched = t.now() })
+}
+
+func (t *tracker) touched(ref parent.Ref) (is bool) {
+	t.read(ref.UID, func(o *tracked) { is = !o.touched.IsZero() && t.now().Sub(o.touched) < touchedFor })
+	return is
+}
+
+// sawScale of an object by a user: an intent, whose hop the writer adds.
+func (t *tracker) sawScale(uid types.UID, user string) {
+	t.with(uid, func(o *tracked) {
+		o.scale, o.touched = &v1alpha1.Hop{User: user, Timestamp: approval.Stamp(t.now())}, t.now()
+	})
+}
+
+// scaled returns the state with the user of an intent through /scale filled in,
+// where the object itself only shows that there was one.
+func (t *tracker) scaled(s *parent.State) *parent.State {
+	var scale *v1alpha1.Hop
+	t.read(s.UID, func(o *tracked) { scale = o.scale })
+	if scale == nil {
+		return s
+	}
+	hop, recorded := trace.Intent(s)
+	if recorded || !hop.Unattributed {
+		return s
+	}
+	hop.User, hop.Unattributed = scale.User, scale.User == ""
+	c := *s
+	c.Annotations = map[string]string{}
+	for k, v := range s.Annotations {
+		c.Annotations[k] = v
+	}
+	c.Annotations[v1alpha1.AnnotationKeyTrace] = trace.Trace{hop}.String()
+	return &c
+}

@@ -1,0 +1,291 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+)
+
+// writer is the one asynchronous writer of the webhook process (spec 3). Every
+// replica computes the latches, in memory; only the leader writes them. Who
+// writes a status is known to the replica that saw the request, so each writes
+// the controllers it saw.
+type writer struct {
+	cluster *cluster.Cluster
+	tracker *tracker
+	log     logr.Logger
+	grace   time.Duration
+	now     func() time.Time
+
+	leader atomic.Bool
+	queue  workqueue.TypedRateLimitingInterface[parent.Ref]
+	limit  *rate.Limiter
+}
+
+const (
+	writeWorkers = 2
+	writeTimeout = 5 * time.Second
+	// writesPerSecond is what the writer adds to the API server's load at most.
+	writesPerSecond = 50
+)
+
+func newWriter(c *cluster.Cluster, t *tracker, grace time.Duration, log logr.Logger) *writer {
+	w := &writer{cluster: c, tracker: t, grace: grace, log: log, now: time.Now}
+	w.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[parent.Ref](50*time.Millisecond, 30*time.Second))
+	w.limit = rate.NewLimiter(writesPerSecond, writesPerSecond)
+	c.States.OnChange(w.changed)
+	return w
+}
+
+// changed objects are looked at, and their parents, whose settling they decide.
+func (w *writer) changed(old, new *cluster.Object) {
+	if new == nil {
+		w.tracker.forget(old.State.UID)
+		return
+	}
+	if new.Role != parent.RoleManaged {
+		w.queue.Add(new.State.Ref)
+	}
+	if p := new.Parent; p.Name != "" && w.cluster.States.Cached(p) != nil {
+		w.queue.Add(w.cluster.States.Cached(p).State.Ref)
+	}
+}
+
+// saw an object's status being written.
+func (w *writer) saw(ref parent.Ref) {
+	o := w.cluster.States.Cached(ref)
+	if o == nil {
+		return
+	}
+	if _, missing := w.tracker.controllers(o.State); missing {
+		w.queue.Add(o.State.Ref)
+	}
+}
+
+// elected makes this replica the one that writes latches.
+func (w *writer) elected() {
+	w.leader.Store(true)
+	for _, i := range w.cluster.Kinds.All() {
+		for _, o := range w.cluster.States.List(i.GVK) {
+			w.changed(nil, o)
+		}
+	}
+}
+
+// Run until the context ends.
+func (w *writer) Run(ctx context.Context) {
+	for range writeWorkers {
+		go func() {
+			for w.next(ctx) { //nolint:revive // next does the work.
+			}
+		}()
+	}
+	<-ctx.Done()
+	w.queue.ShutDown()
+}
+
+func (w *writer) next(ctx context.Context) bool {
+	ref, quit := w.queue.Get()
+	if quit {
+		return false
+	}
+	defer w.queue.Done(ref)
+	again, err := w.look(ctx, ref)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		if !kerrors.IsConflict(err) {
+			w.log.Error(err, "cannot record on parent", "parent", admission.Describe(ref))
+		}
+		w.queue.AddRateLimited(ref)
+	case again > 0:
+		w.queue.Forget(ref)
+		w.queue.AddAfter(ref, again)
+	default:
+		w.queue.Forget(ref)
+	}
+	return true
+}
+
+// look at one parent and write what it lacks.
+func (w *writer) look(ctx context.Context, ref parent.Ref) (again time.Duration, err error) {
+	o := w.cluster.States.Cached(ref)
+	if o == nil || o.State.UID != ref.UID || o.Deleting() {
+		return 0, nil
+	}
+	edits := map[string]*string{}
+	if value, missing := w.tracker.controllers(o.State); missing {
+		edits[v1alpha1.AnnotationKeyControllers] = &value
+	}
+	settledAgain := w.settle(ctx, o.State, edits)
+	claimsAgain, err := w.claims(ctx, o.State, edits)
+	if err != nil {
+		return 0, err
+	}
+	if !w.leader.Load() {
+		for k := range edits {
+			if k != v1alpha1.AnnotationKeyControllers {
+				delete(edits, k)
+			}
+		}
+	}
+	if err := w.write(ctx, o.State, edits); err != nil {
+		return 0, err
+	}
+	return soonest(settledAgain, claimsAgain), nil
+}
+
+func soonest(a, b time.Duration) time.Duration {
+	if a <= 0 || (b > 0 && b < a) {
+		return b
+	}
+	return a
+}
+
+func (w *writer) write(ctx context.Context, s *parent.State, edits map[string]*string) error {
+	if len(edits) == 0 {
+		return nil
+	}
+	if err := w.limit.Wait(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	err := w.cluster.States.Apply(ctx, s.Ref, cluster.Patch{Manager: ManagerWebhook, ResourceVersion: s.ResourceVersion, Annotations: edits})
+	if kerrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// settle latches the intent generation where the parent reached it, and records
+// unattributed intents and the phase.
+func (w *writer) settle(ctx context.Context, s *parent.State, edits map[string]*string) (again time.Duration) {
+	s = w.tracker.scaled(s)
+	intent, recorded := trace.Intent(s)
+	if (!recorded || w.filled(s)) && intent.Generation > 0 && w.isParent(s) {
+		value := trace.Current(s).String()
+		edits[v1alpha1.AnnotationKeyTrace] = &value
+	}
+	in := admission.Settling{Parent: s, Grace: w.grace, Now: w.now()}
+	in.Observed, in.Known = w.tracker.observed(s)
+	in.Children, in.Missing = w.children(ctx, s)
+	latch := max(s.SettledGeneration(), w.tracker.settled(s.Ref))
+	if latch < intent.Generation || latch > s.SettledGeneration() {
+		ok := latch >= intent.Generation
+		if !ok {
+			ok, again = in.Settles()
+		}
+		if ok {
+			latch = max(latch, intent.Generation)
+			w.tracker.latch(s.UID, latch)
+			value := strconv.FormatInt(latch, 10)
+			edits[v1alpha1.AnnotationKeySettledGeneration] = &value
+		}
+	}
+	if !w.isParent(s) {
+		delete(edits, v1alpha1.AnnotationKeySettledGeneration)
+		return again
+	}
+	phase := s.Phase(latch > 0)
+	if have := v1alpha1.Phase(s.Annotations[v1alpha1.AnnotationKeyPhase]); phase != have && phase != v1alpha1.PhaseDeleting && have != v1alpha1.PhaseInitialized {
+		value := string(phase)
+		edits[v1alpha1.AnnotationKeyPhase] = &value
+	}
+	return again
+}
+
+// filled reports whether the tracker supplied the user of a scale intent that
+// the object itself does not show yet.
+func (w *writer) filled(s *parent.State) bool {
+	o := w.cluster.States.Cached(s.Ref)
+	return o != nil && o.Annotations[v1alpha1.AnnotationKeyTrace] != s.Annotations[v1alpha1.AnnotationKeyTrace]
+}
+
+// isParent reports whether an object is, or by its kind will be, a parent.
+func (w *writer) isParent(s *parent.State) (is bool) {
+	if s.Role == parent.RoleComposite || s.Role == parent.RoleClaim || s.Annotations[v1alpha1.AnnotationKeyControllers] != "" {
+		return true
+	}
+	w.tracker.read(s.UID, func(o *tracked) { is = o.parent })
+	return is
+}
+
+// children of an XR or Claim; missing where one cannot be read now.
+func (w *writer) children(ctx context.Context, s *parent.State) (out []*parent.State, missing bool) {
+	for _, ref := range s.Children {
+		o, err := w.cluster.States.Get(ctx, ref, false)
+		if errors.Is(err, admission.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, true
+		}
+		out = append(out, o.State)
+	}
+	return out, false
+}
+
+// claims that are pending are finished: used once the change landed, given back
+// where it is known that it did not.
+func (w *writer) claims(ctx context.Context, s *parent.State, edits map[string]*string) (again time.Duration, err error) {
+	all := approval.ParseClaims(s.Annotations[v1alpha1.AnnotationKeyClaims])
+	claims, used := all, map[string]bool{}
+	for _, c := range all {
+		if c.State != v1alpha1.ClaimPending || c.Relation == v1alpha1.RelationExternal || !w.leader.Load() {
+			continue
+		}
+		child, err := w.child(ctx, c)
+		if err != nil {
+			return 0, err
+		}
+		switch next := admission.Landed(c, child, w.now()); next {
+		case "":
+			again = soonest(again, time.Second)
+		default:
+			claims = claims.Set(c.ID, next, w.now())
+			used[c.Content] = next == v1alpha1.ClaimUsed
+		}
+	}
+	if len(used) == 0 {
+		return again, nil
+	}
+	for k, v := range approval.Remove(s.Annotations, func(e approval.Entry) bool { return used[e.Content] }) {
+		edits[k] = v
+	}
+	value := claims.String()
+	edits[v1alpha1.AnnotationKeyClaims] = &value
+	return again, nil
+}
+
+func (w *writer) child(ctx context.Context, c v1alpha1.Claim) (*parent.State, error) {
+	if c.Child == nil || c.Child.Name == "" {
+		return nil, nil //nolint:nilnil // A child without a name cannot be found.
+	}
+	o, err := w.cluster.States.Get(ctx, refOf(*c.Child), true)
+	if errors.Is(err, admission.ErrNotFound) {
+		return nil, nil //nolint:nilnil // nil is a child that is gone.
+	}
+	if err != nil {
+		return nil, err
+	}
+	return o.State, nil
+}
+
+func refOf(c v1alpha1.ClaimChild) parent.Ref {
+	return parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(c.APIVersion, c.Kind), Namespace: c.Namespace, Name: c.Name}
+}
