@@ -11,7 +11,7 @@ ARG TARGETOS=linux
 ARG TARGETARCH
 ARG VERSION=dev
 RUN CGO_ENABLED=0 GOOS=${TARGETOS} GOARCH=${TARGETARCH} \
-    go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /kausality ./cmd/kausality
+    go build -trimpath -ldflags "-s -w -X main.buildVersion=${VERSION}" -o /kausality ./cmd/kausality
 
 FROM gcr.io/distroless/static-debian12:nonroot
 LABEL org.opencontainers.image.title="function-kausality" \

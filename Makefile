@@ -11,7 +11,7 @@ ROOT     := $(CURDIR)
 BIN      := $(ROOT)/bin
 OUT      := $(ROOT)/_output
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS  := -s -w -X main.version=$(VERSION)
+LDFLAGS  := -s -w -X main.buildVersion=$(VERSION)
 ARCHES   ?= amd64 arm64
 FUZZTIME ?= 20s
 

@@ -58,17 +58,17 @@ func TestIdentity(t *testing.T) {
 	const drift, other = string(ClassDrift), string(ClassNewOrigin)
 
 	cases := map[string]struct {
-		reason     string
-		op         Operation
-		xr         bool
-		parent     []mod
-		child      []mod
-		user       subject.User
-		manager    string
-		writes     bool
-		identify   Identify
-		want       string
-		undecided  bool
+		reason    string
+		op        Operation
+		xr        bool
+		parent    []mod
+		child     []mod
+		user      subject.User
+		manager   string
+		writes    bool
+		identify  Identify
+		want      string
+		undecided bool
 	}{
 		"1 Composed":           {reason: "Crossplane's manager of this composite, and a user that updates its status", xr: true, user: crossplane, manager: composed, want: drift},
 		"1 ComposedUnknown":    {reason: "nobody was seen updating the status yet", xr: true, parent: []mod{unknown}, user: crossplane, manager: composed, want: drift},
@@ -103,7 +103,7 @@ func TestIdentity(t *testing.T) {
 			}
 			w := newWorld()
 			w.add(with(p, tc.parent...))
-			w.writers[tc.user.Hash()] = tc.writes
+			w.writers[p.GetKind()+"/"+p.GetName()+" "+tc.user.Hash()] = tc.writes
 			op := tc.op
 			if op == "" {
 				op = Update
@@ -339,7 +339,9 @@ func TestFollowsTheWorld(t *testing.T) {
 
 // The composition function is certain to be the parent's controller.
 func TestActorGiven(t *testing.T) {
-	w := setting{prep: func(w *world) { w.kinds[schema.GroupKind{Group: "aws.example.org", Kind: "Instance"}] = Kind{Role: parent.RoleManaged} }}.world()
+	w := setting{prep: func(w *world) {
+		w.kinds[schema.GroupKind{Group: "aws.example.org", Kind: "Instance"}] = Kind{Role: parent.RoleManaged}
+	}}.world()
 	req := request(Update, instance(), resize("l")).by(subject.User{}, "")
 	req.Actor = ActorParentController
 	if d := decide(t, w, Options{}, req); d.Class != ClassDrift {

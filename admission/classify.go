@@ -47,7 +47,7 @@ func (ev *evaluation) identify() {
 
 // byComposedManager is rule 1: Crossplane.
 func (ev *evaluation) byComposedManager() (is, decided bool) {
-	manager := ev.req.FieldManager
+	manager := ev.manager
 	if ev.Options.Identify == IdentifyUserHash || manager == "" {
 		return false, false
 	}
@@ -90,10 +90,10 @@ func (ev *evaluation) byUserHash() (is, decided bool) {
 
 // byStatusManager is rule 3, late installation: managedFields tell.
 func (ev *evaluation) byStatusManager() (is, decided bool) {
-	if ev.Options.Identify == IdentifyUserHash || ev.req.FieldManager == "" || ev.parent.Manager == "" {
+	if ev.Options.Identify == IdentifyUserHash || ev.manager == "" || ev.parent.Manager == "" {
 		return false, false
 	}
-	return ev.req.FieldManager == ev.parent.Manager, true
+	return ev.manager == ev.parent.Manager, true
 }
 
 func controllersOf(s *parent.State) subject.Hashes {
@@ -111,8 +111,8 @@ func (ev *evaluation) selfWrite() (bool, error) {
 		return false, nil
 	}
 	machinery := ev.machineryOnly()
-	claimSync := ev.kind.Role == parent.RoleComposite && subject.IsClaimSync(ev.req.FieldManager)
-	self := machinery && subject.IsCrossplaneMachinery(ev.req.FieldManager)
+	claimSync := ev.kind.Role == parent.RoleComposite && subject.IsClaimSync(ev.manager)
+	self := machinery && subject.IsCrossplaneMachinery(ev.manager)
 	if !self && !claimSync && ev.ownController() {
 		both, err := ev.alsoParentController()
 		if err != nil {
@@ -170,7 +170,7 @@ func (ev *evaluation) ownController() bool {
 	if subject.ParseHashes(old.GetAnnotations()[v1alpha1.AnnotationKeyControllers]).Has(hash) || ev.World.StatusWriter(ev.req.ref(), hash) {
 		return true
 	}
-	return parent.WritesStatus(old, ev.req.FieldManager)
+	return parent.WritesStatus(old, ev.manager)
 }
 
 // alsoParentController reports whether the object's own controller is its
@@ -180,10 +180,10 @@ func (ev *evaluation) alsoParentController() (bool, error) {
 	if !ev.hasParent {
 		return false, nil
 	}
-	if subject.IsComposedApply(ev.req.FieldManager) {
+	if subject.IsComposedApply(ev.manager) {
 		return true, nil
 	}
-	if subject.IsCrossplaneMachinery(ev.req.FieldManager) {
+	if subject.IsCrossplaneMachinery(ev.manager) {
 		return false, nil
 	}
 	done, err := ev.findParent()

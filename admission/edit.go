@@ -53,7 +53,7 @@ func (ev *evaluation) edit() {
 // controllerWrites reports whether the writer is a controller of the object or
 // its parent, whose copies of user annotations count for nothing.
 func (ev *evaluation) controllerWrites() bool {
-	return ev.actor.controller || ev.d.Class == ClassSelf || subject.IsComposedApply(ev.req.FieldManager) ||
+	return ev.actor.controller || ev.d.Class == ClassSelf || subject.IsComposedApply(ev.manager) ||
 		ev.d.Class == ClassNone && ev.req.Operation == Update && ev.metadataByController()
 }
 
@@ -101,7 +101,7 @@ func (ev *evaluation) protectKey(key string, stored map[string]string, controlle
 // composed annotations are honoured from a Composition: mode, deletion and
 // trace labels.
 func (ev *evaluation) composed(key string) bool {
-	if !subject.IsComposedApply(ev.req.FieldManager) && ev.req.Actor != ActorParentController {
+	if !subject.IsComposedApply(ev.manager) && ev.req.Actor != ActorParentController {
 		return false
 	}
 	return key == v1alpha1.AnnotationKeyMode || key == v1alpha1.AnnotationKeyDeletion ||
@@ -147,7 +147,7 @@ func (ev *evaluation) writeTrace() bool {
 	}
 	ref := ev.req.ref()
 	hop := trace.Hop(ref, ev.nextGeneration(), ev.req.User.Name, ev.req.Time)
-	hop.Labels = trace.Labels(ev.req.Object.GetAnnotations())
+	hop.Labels = trace.Labels(ev.after())
 	hop.Approval = ev.actor.approval
 	if ev.parent != nil && ev.d.Class != ClassNewOrigin {
 		ev.d.Trace = trace.Extend(trace.Current(ev.parent), ev.parent.Ref, hop, ref.Namespace)

@@ -45,6 +45,8 @@ type evaluation struct {
 	live bool
 	kind Kind
 
+	// manager is the field manager that writes, where it can be told.
+	manager  string
 	mode     v1alpha1.Mode
 	policies policies
 	changes  []change.Change
@@ -111,6 +113,9 @@ func (ev *evaluation) look() error {
 	var err error
 	if ev.mode, err = ev.objectMode(ev.req.stored().GetAnnotations(), ev.req.Namespace); err != nil {
 		return err
+	}
+	if ev.manager = ev.req.FieldManager; ev.manager == "" && ev.req.Operation != Delete {
+		ev.manager = parent.Writer(ev.req.OldObject, ev.req.Object)
 	}
 	ev.policies = readPolicies(ev.req, ev.kind, ev.Options.CloseTo)
 	ev.changes = change.Diff(ev.policies.oldDesired, ev.policies.newDesired)

@@ -53,6 +53,8 @@ type Gating struct {
 	Mode v1alpha1.Mode
 	// Difference of the external resource; nil for none.
 	Difference []change.Change
+	// Comparable: the MR has both sides to compare.
+	Comparable bool
 	// Gone: the provider says that it does not exist.
 	Gone bool
 	// RequestedAt and HandledAt: the last reconcile request and its echo.
@@ -161,6 +163,8 @@ func (g Gating) unconfirmed(gate v1alpha1.Gate) string {
 		return "an asynchronous operation is pending or failed"
 	case g.Kind.ReconcileRequests && g.RequestedAt != "" && g.HandledAt != g.RequestedAt:
 		return "the provider has not handled a reconcile since"
+	case synced.ObservedGeneration == 0 && !g.Kind.ReconcileRequests && !g.Comparable:
+		return "the provider tells neither what it has seen nor what is there" // upjet can lose the generation for good
 	case slices.Contains(gate.Verbs, v1alpha1.VerbCreate) && !g.MR.True("Ready"):
 		return "it is not Ready yet"
 	}

@@ -29,7 +29,7 @@ const codeComposed = 422
 func (ev *evaluation) refuse(r refusal) (bool, error) {
 	ev.d.Allowed, ev.d.Reason, ev.d.Code, ev.d.Message = false, r.reason, r.code, ev.message(r)
 	ev.d.Annotations, ev.d.ManagementPolicies, ev.d.Gate, ev.d.Claim = nil, nil, nil, nil
-	if subject.IsComposedApply(ev.req.FieldManager) {
+	if subject.IsComposedApply(ev.manager) {
 		ev.d.Code = codeComposed
 		if ev.Options.ComposedRefusalCode != 0 {
 			ev.d.Code = ev.Options.ComposedRefusalCode

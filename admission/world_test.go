@@ -26,11 +26,12 @@ type world struct {
 	live, cache map[string]*parent.State
 	err         error
 	latch       int64
-	writers     map[string]bool
-	namespaces  map[string]v1alpha1.Mode
-	managed     []*parent.State
-	managedErr  error
-	components  map[string]bool
+	// writers of the status of an object, by its key and their user hash.
+	writers    map[string]bool
+	namespaces map[string]v1alpha1.Mode
+	managed    []*parent.State
+	managedErr error
+	components map[string]bool
 
 	cachedReads, liveReads int
 }
@@ -78,7 +79,7 @@ func (w *world) Parent(_ context.Context, ref parent.Ref, live bool) (*parent.St
 }
 
 func (w *world) Settled(parent.Ref) int64                    { return w.latch }
-func (w *world) StatusWriter(_ parent.Ref, hash string) bool { return w.writers[hash] }
+func (w *world) StatusWriter(r parent.Ref, hash string) bool { return w.writers[key(r)+" "+hash] }
 func (w *world) NamespaceMode(_ context.Context, ns string) (v1alpha1.Mode, error) {
 	return w.namespaces[ns], nil
 }

@@ -92,6 +92,8 @@ func (c *Cluster) Ready() error {
 	switch {
 	case !c.Kinds.HasSynced():
 		return errors.New("the CRDs are not read yet")
+	case !c.Scope.HasSynced():
+		return errors.New("the webhook configuration is not read yet")
 	case !c.Namespaces.HasSynced():
 		return errors.New("the Namespaces are not read yet")
 	case !c.States.HasSynced():

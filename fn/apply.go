@@ -91,14 +91,14 @@ func (m *merger) value(old, want any, p at) any {
 	return want
 }
 
-// atomicMap: the pipeline owns it as a whole and nobody anything in it.
+// atomicMap: it is owned as a whole, and nobody owns anything in it.
 func (m *merger) atomicMap(old, want map[string]any, p at) bool {
 	own, oth := p.below()
-	if own != nil || !holds(p.own, p.pe) || len(old) == 0 || len(want) == 0 {
+	if own != nil || len(old) == 0 || len(want) == 0 || reflect.DeepEqual(old, want) {
 		return false
 	}
 	m.doubt = true
-	return m.others != nil && oth == nil
+	return m.others != nil && oth == nil && (holds(p.own, p.pe) || holds(p.oth, p.pe))
 }
 
 func (m *merger) lists(old, want []any, own, oth *fieldpath.Set) []any {

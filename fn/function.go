@@ -75,7 +75,7 @@ type run struct {
 
 // newRun reads a request; ok is false where it has no composite.
 func newRun(cfg config, now time.Time, req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionResponse) (r *run, ok bool) {
-	xr := unstructuredOf(req.GetObserved().GetComposite().GetResource())
+	xr := unstructuredOf(object(req.GetObserved().GetComposite().GetResource()))
 	if xr == nil {
 		return nil, false
 	}

@@ -2,10 +2,8 @@ package fn
 
 import (
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/admission/mask"
-	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -23,7 +21,7 @@ func (r *run) held(res *resource) *fnv1.Resource {
 	out := &fnv1.Resource{
 		Resource: toStruct(content), Ready: res.want.GetReady(), ConnectionDetails: res.want.GetConnectionDetails(),
 	}
-	if out.Ready == fnv1.Ready_READY_UNSPECIFIED && ready(res.state()) {
+	if out.Ready == fnv1.Ready_READY_UNSPECIFIED && res.ready() {
 		out.Ready = fnv1.Ready_READY_TRUE
 	}
 	return out
@@ -51,9 +49,12 @@ func restorePolicies(content map[string]any, remembered string) {
 
 // ready as observed: by the Ready condition, or for kinds without one by what
 // kstatus says.
-func ready(s *parent.State) bool {
-	if c, ok := s.Conditions["Ready"]; ok {
-		return c.Status == metav1.ConditionTrue
+func (res *resource) ready() bool {
+	list, _ := child(res.observed.Object, "status")["conditions"].([]any)
+	for _, e := range list {
+		if c, _ := e.(map[string]any); text(c, "type") == "Ready" {
+			return text(c, "status") == "True"
+		}
 	}
-	return s.Converged
+	return res.state().Converged
 }

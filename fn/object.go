@@ -84,12 +84,25 @@ func toValue(v any) *structpb.Value {
 
 // unstructuredOf is nil for what is no object: without kind or apiVersion
 // nothing can be decided about it.
-func unstructuredOf(s *structpb.Struct) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: object(s)}
+func unstructuredOf(content map[string]any) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: content}
 	if u.GetKind() == "" || u.GetAPIVersion() == "" {
 		return nil
 	}
 	return u
+}
+
+// withoutManagers reads a Struct like object, but for metadata.managedFields,
+// half of what a resource is.
+func withoutManagers(s *structpb.Struct) map[string]any {
+	metadata := s.GetFields()["metadata"].GetStructValue()
+	if metadata.GetFields()["managedFields"] == nil {
+		return object(s)
+	}
+	metadata, s = cloneStruct(metadata), cloneStruct(s)
+	delete(metadata.Fields, "managedFields")
+	s.Fields["metadata"] = structpb.NewStructValue(metadata)
+	return object(s)
 }
 
 // child returns the map under a key; nil where there is none.

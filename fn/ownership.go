@@ -1,10 +1,9 @@
 package fn
 
 import (
-	"bytes"
-	"encoding/json"
 	"time"
 
+	"google.golang.org/protobuf/types/known/structpb"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -19,19 +18,16 @@ type ownership struct {
 	// at is when that last changed anything; zero where it is not known.
 	at time.Time
 
-	entries []map[string]any
+	entries []*structpb.Struct
 	rest    *fieldpath.Set
 }
 
 // own reads the ownership of an observed resource.
-func own(observed map[string]any) *ownership {
+func own(observed *structpb.Struct) *ownership {
 	o := &ownership{}
-	list, _ := child(observed, "metadata")["managedFields"].([]any)
-	for _, e := range list {
-		entry, ok := e.(map[string]any)
-		if !ok {
-			continue
-		}
+	list := observed.GetFields()["metadata"].GetStructValue().GetFields()["managedFields"].GetListValue()
+	for _, e := range list.GetValues() {
+		entry := e.GetStructValue()
 		if !composedEntry(entry) {
 			o.entries = append(o.entries, entry)
 			continue
@@ -41,15 +37,17 @@ func own(observed map[string]any) *ownership {
 			set = set.Union(o.composed)
 		}
 		o.composed = set
-		if at, err := time.Parse(time.RFC3339, text(entry, "time")); err == nil && at.After(o.at) {
+		if at, err := time.Parse(time.RFC3339, entry.GetFields()["time"].GetStringValue()); err == nil && at.After(o.at) {
 			o.at = at
 		}
 	}
 	return o
 }
 
-func composedEntry(e map[string]any) bool {
-	return text(e, "operation") == "Apply" && text(e, "subresource") == "" && subject.IsComposedApply(text(e, "manager"))
+func composedEntry(e *structpb.Struct) bool {
+	f := e.GetFields()
+	return f["operation"].GetStringValue() == "Apply" && f["subresource"].GetStringValue() == "" &&
+		subject.IsComposedApply(f["manager"].GetStringValue())
 }
 
 // others is what everybody else owns. It is worked out when first asked for:
@@ -65,13 +63,31 @@ func (o *ownership) others() *fieldpath.Set {
 }
 
 // fieldsOf one entry; what does not parse owns nothing.
-func fieldsOf(entry map[string]any) *fieldpath.Set {
+func fieldsOf(entry *structpb.Struct) *fieldpath.Set {
 	set := fieldpath.NewSet()
-	raw, err := json.Marshal(entry["fieldsV1"])
-	if err != nil || set.FromJSON(bytes.NewReader(raw)) != nil {
-		return fieldpath.NewSet()
-	}
+	fill(set, entry.GetFields()["fieldsV1"].GetStructValue())
 	return set
+}
+
+// fill a set from fieldsV1 as it is in the request: by way of JSON it would
+// take longer than all the rest. self: the place itself is owned, not only what
+// is below it.
+func fill(set *fieldpath.Set, fields *structpb.Struct) (self bool) {
+	for k, v := range fields.GetFields() {
+		if k == "." {
+			self = true
+			continue
+		}
+		pe, err := fieldpath.DeserializePathElement(k)
+		if err != nil {
+			continue
+		}
+		m := v.GetStructValue()
+		if len(m.GetFields()) == 0 || fill(set.Children.Descend(pe), m) {
+			set.Members.Insert(pe)
+		}
+	}
+	return self
 }
 
 // below is what a set holds under an element; nil where there is nothing.

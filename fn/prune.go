@@ -9,24 +9,29 @@ import (
 
 // prune takes out of a value, which the pipeline applied and no longer wants,
 // all that is its own. keep is false where nothing is left of it.
+//
+// Structured-merge-diff drops a value as a whole, what others put into it
+// included, unless somebody else owns the value itself. Fields of a struct and
+// lists are owned along with anything in them.
 func (m *merger) prune(v any, p at) (rest any, keep bool) {
 	m.doubt = true
 	if m.others == nil {
 		return v, true // the second pass does it
 	}
 	own, oth := p.below()
+	if !holds(p.oth, p.pe) && (oth == nil || holds(p.own, p.pe)) {
+		return nil, false
+	}
 	if own == nil {
-		return v, holds(p.oth, p.pe) || oth != nil
+		return v, true
 	}
 	switch t := v.(type) {
 	case map[string]any:
-		out := m.pruneMap(t, own, oth)
-		return out, len(out) > 0 || holds(p.oth, p.pe)
+		return m.pruneMap(t, own, oth), true
 	case []any:
-		out := m.pruneList(t, own, oth)
-		return out, len(out) > 0 || holds(p.oth, p.pe)
+		return m.prunedItems(listTypeOf(own, oth), slices.Clone(t), nil, own, oth), true
 	}
-	return v, holds(p.oth, p.pe)
+	return v, true
 }
 
 func (m *merger) pruneMap(v map[string]any, own, oth *fieldpath.Set) map[string]any {
@@ -46,9 +51,4 @@ func (m *merger) pruneMap(v map[string]any, own, oth *fieldpath.Set) map[string]
 		}
 	}
 	return out
-}
-
-func (m *merger) pruneList(v []any, own, oth *fieldpath.Set) []any {
-	t := listTypeOf(own, oth)
-	return m.prunedItems(t, slices.Clone(v), nil, own, oth)
 }

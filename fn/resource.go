@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"google.golang.org/protobuf/types/known/structpb"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -45,7 +46,7 @@ func resourcesOf(req *fnv1.RunFunctionRequest, xr parent.Ref) []*resource {
 	observed, desired := req.GetObserved().GetResources(), req.GetDesired().GetResources()
 	out := make([]*resource, 0, max(len(observed), len(desired)))
 	for name, want := range desired {
-		out = append(out, &resource{name: name, want: want, desired: unstructuredOf(want.GetResource())})
+		out = append(out, &resource{name: name, want: want, desired: unstructuredOf(object(want.GetResource()))})
 	}
 	byName := make(map[string]*resource, len(out))
 	for _, r := range out {
@@ -57,7 +58,7 @@ func resourcesOf(req *fnv1.RunFunctionRequest, xr parent.Ref) []*resource {
 			r = &resource{name: name}
 			out = append(out, r)
 		}
-		r.observe(unstructuredOf(is.GetResource()), xr)
+		r.observe(is.GetResource(), xr)
 	}
 	slices.SortFunc(out, func(a, b *resource) int {
 		switch {
@@ -71,11 +72,11 @@ func resourcesOf(req *fnv1.RunFunctionRequest, xr parent.Ref) []*resource {
 	return out
 }
 
-func (r *resource) observe(u *unstructured.Unstructured, xr parent.Ref) {
-	if u == nil {
+func (r *resource) observe(s *structpb.Struct, xr parent.Ref) {
+	if r.observed = unstructuredOf(withoutManagers(s)); r.observed == nil {
 		return
 	}
-	r.observed, r.owned = u, own(u.Object)
+	r.owned = own(s)
 	r.stored = trace.Of(map[string]string{v1alpha1.AnnotationKeyTrace: r.annotation(v1alpha1.AnnotationKeyTrace)})
 	if n := len(r.stored); n > 1 && about(r.stored[n-2], xr) {
 		r.hop = &r.stored[n-2]

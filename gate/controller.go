@@ -220,7 +220,7 @@ func (c *Controller) gating(ctx context.Context, o *cluster.Object) (admission.G
 		return admission.Gating{}, err
 	}
 	g := admission.Gating{
-		MR: o.State, Kind: c.Cluster.Kinds.Kind(o.GroupVersionKind), Mode: mode, Difference: o.External, Gone: o.Gone,
+		MR: o.State, Kind: c.Cluster.Kinds.Kind(o.GroupVersionKind), Mode: mode, Difference: o.External, Comparable: o.Comparable, Gone: o.Gone,
 		RequestedAt: o.RequestedAt, HandledAt: o.HandledAt, Deadline: c.Deadline, CloseTo: c.CloseTo, User: c.UserHash, Now: time.Now(),
 	}
 	for at := o; len(g.Holders) < maxHolders; {

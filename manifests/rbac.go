@@ -42,7 +42,6 @@ func webhookRole(in *input) *rbacv1.ClusterRole {
 	rules = append(rules, common()...)
 	return clusterRole(componentWebhook, append(rules,
 		rbacRule("authorization.k8s.io", []string{"subjectaccessreviews"}, "create"),
-		rbacRule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations"}, read...),
 	))
 }
 
@@ -63,11 +62,13 @@ func crossplaneRole() *rbacv1.ClusterRole {
 	return r
 }
 
-// common access of both components.
+// common access of both components: the webhook configuration tells them what
+// is watched, the CRDs what it is.
 func common() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rbacRule("", []string{"namespaces"}, read...),
 		rbacRule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, read...),
+		rbacRule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations"}, read...), // which resources are guarded
 		rbacRule(v1alpha1.Group, []string{"drifts", "drifts/status"}, change...),
 		rbacRule("", []string{"events"}, "create", "patch"),
 		rbacRule("events.k8s.io", []string{"events"}, "create", "patch"),

@@ -22,7 +22,7 @@ import (
 // modified.
 func Admit(annotations map[string]string, generation, intent int64, now time.Time) (edits map[string]*string) {
 	set := Parse(annotations)
-	claims := set.Claims.withdrawn(set.Approvals)
+	claims := set.Claims.withdrawn(set.Approvals, intent, now)
 	stale := map[string]bool{}
 	for _, e := range set.Approvals {
 		if e.Mode == v1alpha1.ApprovalAlways {
@@ -30,9 +30,8 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 		}
 		c := claims.find(e.Content)
 		if c == nil {
-			claims = claims.put(v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimOpen,
-				Generation: atLeast(e.Generation, generation), At: Stamp(now), Digest: e.Digest})
-			c = claims.find(e.Content) // it may name a generation that is stale already
+			claims = claims.put(arrival(e, generation, intent, now))
+			continue
 		}
 		if c.State == v1alpha1.ClaimOpen && c.Generation < intent {
 			next := *c
@@ -48,6 +47,17 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 	return edits
 }
 
+// arrival is the claim of an approval that was not there before. One that names
+// a generation older than the intent is stale on arrival: it stays where a
+// person just wrote it, without effect.
+func arrival(e Entry, generation, intent int64, now time.Time) v1alpha1.Claim {
+	c := v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimOpen, Generation: atLeast(e.Generation, generation), At: Stamp(now), Digest: e.Digest}
+	if c.Generation < intent {
+		c.State = v1alpha1.ClaimPruned
+	}
+	return c
+}
+
 func atLeast(explicit, current int64) int64 {
 	if explicit > 0 {
 		return explicit
@@ -56,11 +66,20 @@ func atLeast(explicit, current int64) int64 {
 }
 
 // withdrawn drops records of approvals that were never used and are no longer
-// written.
-func (c Claims) withdrawn(written []Entry) Claims {
-	return slices.DeleteFunc(slices.Clone(c), func(e v1alpha1.Claim) bool {
-		return e.State == v1alpha1.ClaimOpen && !slices.ContainsFunc(written, func(w Entry) bool { return w.Content == e.Content })
-	})
+// written. One that is stale counts as pruned: a request that is decided again
+// on its own result must not take what it pruned for withdrawn.
+func (c Claims) withdrawn(written []Entry, intent int64, now time.Time) Claims {
+	out := make(Claims, 0, len(c))
+	for _, e := range c {
+		if e.State == v1alpha1.ClaimOpen && !slices.ContainsFunc(written, func(w Entry) bool { return w.Content == e.Content }) {
+			if e.Generation >= intent {
+				continue
+			}
+			e.State, e.At = v1alpha1.ClaimPruned, Stamp(now)
+		}
+		out = append(out, e)
+	}
+	return out
 }
 
 // Remove returns the edits that take the entries that drop selects out of a

@@ -2,7 +2,6 @@ package approval
 
 import (
 	"maps"
-	"strings"
 	"testing"
 	"time"
 
@@ -80,8 +79,24 @@ func TestAdmit(t *testing.T) {
 func TestAdmitStaleOnArrival(t *testing.T) {
 	in := annotations{keyApprovals: `[{"kind":"X","name":"a","generation":2},{"kind":"X","name":"b","generation":9}]`}
 	got := admit(t, in, 7, 6)
-	if strings.Contains(got[keyApprovals], `"a"`) || !strings.Contains(got[keyApprovals], `"b"`) {
-		t.Errorf("want the stale one pruned and the other kept, got %s", got[keyApprovals])
+	if got[keyApprovals] != in[keyApprovals] {
+		t.Errorf("what a person just wrote is not taken away without a word, got %s", got[keyApprovals])
+	}
+	claims := ParseClaims(got[keyClaims])
+	if len(claims) != 2 || claims[0].State != v1alpha1.ClaimPruned || claims[1].State != v1alpha1.ClaimOpen {
+		t.Errorf("want the stale one without effect and the other open, got %s", got[keyClaims])
+	}
+}
+
+// A request that is decided again on its own result (a reinvocation) finds the
+// entries it pruned gone: they stay remembered.
+func TestAdmitAgainAfterPruning(t *testing.T) {
+	stored := admit(t, annotations{keyApprovals: `[{"kind":"X","name":"a"}]`}, 5, 5)
+	pruned := admit(t, stored, 6, 6)
+	again := maps.Clone(pruned)
+	again[keyClaims] = stored[keyClaims] // system annotations are restored first
+	if diff := cmp.Diff(pruned, admit(t, again, 6, 6)); diff != "" {
+		t.Errorf("-first, +again:\n%s", diff)
 	}
 }
 

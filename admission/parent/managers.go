@@ -2,6 +2,7 @@ package parent
 
 import (
 	"bytes"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -147,4 +148,53 @@ func OwnedBy(o *unstructured.Unstructured, prefix string) *fieldpath.Set {
 		}
 	}
 	return out
+}
+
+// Writer returns the field manager whose Update entry differs between two
+// versions of an object: who writes, where the request does not say. The API
+// server takes it from the client's User-Agent then, and has entered it by the
+// time admission sees the object. "" where no one entry tells.
+func Writer(old, new *unstructured.Unstructured) string {
+	before := map[string]map[string]any{}
+	for _, e := range rawEntries(old) {
+		before[entryKey(e)] = e
+	}
+	writer := ""
+	for _, e := range rawEntries(new) {
+		if op, _ := e["operation"].(string); op != string(metav1.ManagedFieldsOperationUpdate) {
+			continue
+		}
+		if was := before[entryKey(e)]; was != nil && was["time"] == e["time"] && reflect.DeepEqual(was["fieldsV1"], e["fieldsV1"]) {
+			continue
+		}
+		m, _ := e["manager"].(string)
+		if writer != "" && writer != m {
+			return ""
+		}
+		writer = m
+	}
+	return writer
+}
+
+func rawEntries(o *unstructured.Unstructured) []map[string]any {
+	if o == nil {
+		return nil
+	}
+	m, _ := o.Object["metadata"].(map[string]any)
+	list, _ := m["managedFields"].([]any)
+	out := make([]map[string]any, 0, len(list))
+	for _, e := range list {
+		if entry, ok := e.(map[string]any); ok {
+			out = append(out, entry)
+		}
+	}
+	return out
+}
+
+func entryKey(e map[string]any) string {
+	m, _ := e["manager"].(string)
+	op, _ := e["operation"].(string)
+	sub, _ := e["subresource"].(string)
+	v, _ := e["apiVersion"].(string)
+	return m + "|" + op + "|" + sub + "|" + v
 }

@@ -144,10 +144,10 @@ func TestSumSpec(t *testing.T) {
 		return Ref{GroupVersionKind: schema.GroupVersionKind{Group: "nop.example.org", Version: "v1", Kind: kind}, Namespace: namespace, Name: name}
 	}
 	type want struct {
-		Children                         []Ref
+		Children                        []Ref
 		ClaimTarget, Revision, Deletion string
-		Policies                         []string
-		Paused                           bool
+		Policies                        []string
+		Paused                          bool
 	}
 	cases := map[string]struct {
 		reason string

@@ -100,6 +100,7 @@ func (c *ControlPlane) crossplaneCommand(kubeconfig, certs string, health, metri
 	}, c.opts.CrossplaneArgs...)
 
 	cmd := exec.Command(c.paths[parts.Crossplane], args...)
+	cmd.Args[0] = "crossplane" // its User-Agent, and so its field manager, as in a cluster
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 
 	return cmd

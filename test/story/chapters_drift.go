@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
@@ -181,21 +182,21 @@ func (e *Env) follow(ctx context.Context, t *Teller, who, command string) error 
 		return fmt.Errorf("the suggested command is not what it should be: %q", command)
 	}
 	key, value, _ := strings.Cut(words[6], "=")
-	for _, r := range []struct{ resource string }{{XDatabases.Resource + "." + XDatabases.Group}} {
-		if words[4] == r.resource {
-			return e.Annotate(ctx, who, XDatabases, words[5], key, value)
+	for _, r := range []schema.GroupVersionResource{XDatabases, Databases} {
+		// kubectl takes the plural and the singular.
+		if words[4] == r.Resource+"."+r.Group || words[4] == strings.TrimSuffix(r.Resource, "s")+"."+r.Group {
+			return e.Annotate(ctx, who, r, words[5], key, value)
 		}
-	}
-	if words[4] == Databases.Resource+"."+Databases.Group {
-		return e.Annotate(ctx, who, Databases, words[5], key, value)
 	}
 	return fmt.Errorf("the suggested command names resource %q", words[4])
 }
 
+// last word of a command: the annotation.
+func last(command string) string { return command[strings.LastIndex(command, " ")+1:] }
+
 // usedUp sees that the annotation of a suggested command is gone.
 func (e *Env) usedUp(ctx context.Context, command string) error {
-	words := strings.Fields(command)
-	key, _, _ := strings.Cut(words[len(words)-1], "=")
+	key, _, _ := strings.Cut(last(command), "=")
 	return until(ctx, "the approval to be used up", func(ctx context.Context) error {
 		xr, err := e.XR(ctx)
 		if err != nil {
@@ -250,7 +251,7 @@ func upgraded(ctx context.Context, e *Env, t *Teller) error {
 	if err := e.tierStays(ctx, t, before, "bronze"); err != nil {
 		return err
 	}
-	if same := text(d, "spec", "suggestedApproval"); same != command {
+	if same := text(d, "spec", "suggestedApproval"); last(same) != last(command) {
 		return fmt.Errorf("function and webhook suggest different approvals for the same change:\n%s\n%s", command, same)
 	}
 	t.Right("function and webhook suggest the same approval")

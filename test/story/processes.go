@@ -50,7 +50,8 @@ func (e *Env) startProviders(ctx context.Context) error {
 		return err
 	}
 	cmd := exec.Command(e.Bins[binProvider], "run", "--kubeconfig="+kubeconfig, "--cloud-url="+e.cloudURL, "--poll-interval=1s",
-		"--creation-grace-period=1s", "--max-requeue-delay=2s", "--max-reconcile-rate=100")
+		"--creation-grace-period=0s", "--max-requeue-delay=2s", "--max-reconcile-rate=100")
+	cmd.Args[0] = "provider" // its field manager, as in a cluster
 	if _, err := e.Run(ctx, "provider-cloud", cmd); err != nil {
 		return err
 	}
@@ -80,6 +81,7 @@ func (e *Env) startProviderKubernetes(ctx context.Context) error {
 		return err
 	}
 	cmd := exec.Command(paths[parts.ProviderKubernetes], "--poll=2s", "--max-reconcile-rate=50")
+	cmd.Args[0] = "provider"
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "TLS_SERVER_CERTS_DIR="+certs)
 	if _, err := e.Run(ctx, "provider-kubernetes", cmd); err != nil {
 		return err

@@ -1,0 +1,269 @@
+package admission
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// A message says what was changed, by whom, why it is refused and how to
+// approve it.
+func TestMessages(t *testing.T) {
+	const approve = "kubectl annotate xdatabases.example.org db kausality.io/approve-"
+	namespaced := func(o *unstructured.Unstructured) *unstructured.Unstructured {
+		return with(o, set("team", "metadata", "namespace"))
+	}
+	d, rs := deploymentAndSet()
+	cases := map[string]struct {
+		reason string
+		xr     []mod
+		req    *Request
+		prep   func(*world)
+		want   []string
+	}{
+		"Drift": {"everything", nil, request(Update, instance(), resize("l")), nil,
+			[]string{"Drift: changing spec.forProvider.size of Instance inst by system:serviceaccount:crossplane-system:crossplane is not allowed: nobody asked for it",
+				"XDatabase db has not changed since it settled at generation 5", "composition revision db-rev-2", approve, "=once"}},
+		"Create":     {"what", nil, request(Create, unmasked()), nil, []string{"creating Instance inst", approve}},
+		"Delete":     {"what", nil, request(Delete, with(instance(), annotate(v1alpha1.AnnotationKeyDeletion, "orphan"))), nil, []string{"deleting Instance inst", approve}},
+		"Nameless":   {"a name that is not known", nil, request(Create, with(unmasked(), generated)), nil, []string{"creating Instance (name to be generated)"}},
+		"ManyFields": {"no more than fit", nil, request(Update, instance(), set(map[string]any{"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"}, "spec", "forProvider")), nil, []string{"and 2 more"}},
+		"Namespaced": {"the command names the namespace; a kind without a known plural goes by kind and group", nil, request(Update, rs, set(int64(9), "spec", "replicas")).by(deployer, ""),
+			func(w *world) { w.add(d) }, []string{"changing spec.replicas of ReplicaSet team/web-1", "kubectl annotate -n team deployment.apps web kausality.io/approve-"}},
+		"Frozen": {"by whom, when, why, and how to unfreeze", []mod{annotate(v1alpha1.AnnotationKeyFreeze, freezeValue)}, request(Update, instance(), resize("l")), nil,
+			[]string{"Frozen: ", "XDatabase db was frozen by bob at 2026-01-02T00:00:00Z (audit)", "kubectl annotate xdatabases.example.org db kausality.io/freeze-"}},
+		"Rejected": {"its reason", []mod{annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}, request(Update, instance(), resize("l")), nil, []string{"Rejected: ", "not today"}},
+		"UsedUp":   {"an approval that no longer holds is named", []mod{annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","generation":1}]`)}, request(Update, instance(), resize("l")), nil, []string{"the approval in annotation kausality.io/approvals is used up or out of date", approve}},
+		"NotFound": {"which parent", nil, request(Update, namespaced(instance()), resize("l")), gone, []string{"ParentNotFound: ", "its parent XDatabase team/db does not exist"}},
+		"Deletion": {"both ways out", nil, request(Delete, instance()).by(alice, ""), nil,
+			[]string{"ExternalDeletionNotAllowed: deleting Instance inst by alice", "its gate is closed", approve, "kubectl annotate instances.aws.example.org inst kausality.io/deletion=orphan"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := decide(t, setting{xr: tc.xr, prep: tc.prep}.world(), enforced(), tc.req)
+			for _, want := range tc.want {
+				if !strings.Contains(d.Message, want) {
+					t.Errorf("%s: %q is missing from: %s", tc.reason, want, d.Message)
+				}
+			}
+			if strings.Contains(d.Message, approve) && (d.ID == "" || d.Suggestion != approve+d.ID+"=once" || !strings.Contains(d.Message, d.Suggestion)) {
+				t.Errorf("%s: id %q, suggestion %q", tc.reason, d.ID, d.Suggestion)
+			}
+		})
+	}
+}
+
+func generated(o *unstructured.Unstructured) {
+	unstructured.RemoveNestedField(o.Object, "metadata", "name")
+	_ = unstructured.SetNestedField(o.Object, "inst-", "metadata", "generateName")
+}
+
+// Exactly what the message suggests makes the same request pass: with a claim,
+// once; again while that use is under way; and no other use.
+func TestSuggestionApproves(t *testing.T) {
+	orphan := annotate(v1alpha1.AnnotationKeyDeletion, "orphan")
+	for name, fresh := range map[string]func() *Request{
+		"Update": func() *Request { return request(Update, instance(), resize("l")) },
+		"Create": func() *Request { return request(Create, unmasked()) },
+		"Delete": func() *Request { return request(Delete, instance(), orphan) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			refusal := decide(t, setting{}.world(), enforced(), fresh())
+			xr := annotatedBy(t, composite(), refusal.Suggestion)
+			// The annotation itself is admitted by us, on the XR.
+			w := newWorld()
+			admitted := decide(t, w, enforced(), request(Update, composite(), func(o *unstructured.Unstructured) { o.SetAnnotations(xr.GetAnnotations()) }).by(alice, "kubectl"))
+			xr = apply(xr, admitted)
+			w.add(xr)
+
+			first := decide(t, w, enforced(), fresh())
+			if !first.Allowed || first.Reason != ReasonApproved || first.Claim == nil {
+				t.Fatalf("want it approved with a claim, got %+v: %s", outcomeOf(first), first.Message)
+			}
+			if c := first.Claim; c.Stored != xr.GetAnnotations()[v1alpha1.AnnotationKeyClaims] || !c.HasStored || c.Holder.Name != "db" || c.ID == "" {
+				t.Errorf("the claim rests on %+v", c)
+			}
+			if w.liveReads != 1 {
+				t.Errorf("%d live reads before a claim", w.liveReads)
+			}
+			if name != "Delete" {
+				hop := first.Trace.Own().Approval
+				if hop == nil || hop.Claim != first.Claim.ID || hop.Digest != refusal.ID || hop.Mode != v1alpha1.ApprovalOnce {
+					t.Errorf("the hop must name the approval, got %+v", hop)
+				}
+			}
+			w.add(with(xr, annotate(v1alpha1.AnnotationKeyClaims, first.Claim.Value)))
+			if again := decide(t, w, enforced(), fresh()); !again.Allowed || again.Claim != nil {
+				t.Errorf("a retry of the same use: %+v, claim %v", outcomeOf(again), again.Claim)
+			}
+			other := fresh()
+			other.User.Name = deployer.Name
+			w.live["XDatabase/db"].Annotations[v1alpha1.AnnotationKeyControllers] = crossplane.Hash() + "," + deployer.Hash()
+			if d := decide(t, w, enforced(), other); d.Allowed && d.Class == ClassDrift {
+				t.Errorf("another use passed by the same approval: %+v", outcomeOf(d))
+			}
+			used := approval.ParseClaims(first.Claim.Value).Set(first.Claim.ID, v1alpha1.ClaimUsed, noon)
+			w.add(with(xr, annotate(v1alpha1.AnnotationKeyClaims, used.String())))
+			if d := decide(t, w, enforced(), fresh()); d.Allowed {
+				t.Error("used up, and passed all the same")
+			}
+		})
+	}
+}
+
+// annotatedBy runs the kubectl annotate that a message suggests.
+func annotatedBy(t *testing.T, o *unstructured.Unstructured, command string) *unstructured.Unstructured {
+	t.Helper()
+	words := strings.Fields(command)
+	k, v, ok := strings.Cut(words[len(words)-1], "=")
+	if !ok || words[0] != "kubectl" {
+		t.Fatalf("no command: %q", command)
+	}
+	return with(o, annotate(k, v))
+}
+
+// A difference approved is that difference and no other.
+func TestSuggestionApprovesNothingElse(t *testing.T) {
+	refusal := decide(t, setting{}.world(), enforced(), request(Update, instance(), resize("l")))
+	w := setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovePrefix+refusal.ID, "always")}}.world()
+	if d := decide(t, w, enforced(), request(Update, instance(), resize("l"))); !d.Allowed || d.Claim != nil {
+		t.Errorf("always needs no claim: %+v", outcomeOf(d))
+	}
+	for name, req := range map[string]*Request{
+		"value":     request(Update, instance(), resize("xl")),
+		"field":     request(Update, instance(), set("us", "spec", "forProvider", "region")),
+		"both":      request(Update, instance(), resize("l"), set("us", "spec", "forProvider", "region")),
+		"operation": request(Create, unmasked(), resize("l")),
+	} {
+		if d := decide(t, w, enforced(), req); d.Allowed {
+			t.Errorf("another %s passed", name)
+		}
+	}
+}
+
+// An approval that our webhook never admitted (it was down) is usable, and its
+// retry finds the claim.
+func TestApprovalNeverAdmitted(t *testing.T) {
+	once := annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst"}]`)
+	w := setting{xr: []mod{once}}.world()
+	first := decide(t, w, enforced(), request(Update, instance(), resize("l")))
+	if first.Claim == nil || first.Claim.HasStored {
+		t.Fatalf("want a first claim, got %+v", first.Claim)
+	}
+	if c := approval.ParseClaims(first.Claim.Value)[0]; c.Generation < 5 {
+		t.Errorf("given back, a claim of generation %d is stale at once", c.Generation)
+	}
+	w.add(with(composite(), once, annotate(v1alpha1.AnnotationKeyClaims, first.Claim.Value)))
+	if again := decide(t, w, enforced(), request(Update, instance(), resize("l"))); !again.Allowed || again.Claim != nil {
+		t.Errorf("its retry: %+v", outcomeOf(again))
+	}
+}
+
+// A reinvocation is recognised by the claim in the hop, even without a name; a
+// retry of a nameless CREATE is a new use.
+func TestNamelessReinvocation(t *testing.T) {
+	once := annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","resource":"instance"}]`)
+	w := setting{xr: []mod{once}}.world()
+	req := request(Create, with(unmasked(), generated))
+	first := decide(t, w, enforced(), req)
+	if first.Claim == nil {
+		t.Fatalf("got %+v: %s", outcomeOf(first), first.Message)
+	}
+	w.add(with(composite(), once, annotate(v1alpha1.AnnotationKeyClaims, first.Claim.Value)))
+	reinvoked := copyRequest(req)
+	reinvoked.Object, reinvoked.Time = apply(req.Object, first), req.Time.Add(2*time.Second)
+	if d := decide(t, w, enforced(), reinvoked); !d.Allowed || d.Claim != nil || d.Trace.Own().Approval.Claim != first.Claim.ID {
+		t.Errorf("the reinvocation: %+v, claim %v", outcomeOf(d), d.Claim)
+	}
+	if d := decide(t, w, enforced(), req); d.Allowed {
+		t.Error("a retry of a nameless CREATE is a new use, and the approval is spent")
+	}
+	late := copyRequest(reinvoked)
+	late.Time = req.Time.Add(time.Hour)
+	if d := decide(t, w, enforced(), late); d.Allowed {
+		t.Error("a hop copied from another object is no reinvocation")
+	}
+}
+
+// A lost race is decided again on the parent as it is.
+func TestLive(t *testing.T) {
+	w := setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}}.world()
+	e := &Evaluator{World: w, Options: enforced()}
+	if d, err := e.Live(t.Context(), request(Update, instance(), resize("l"))); err != nil || !d.Allowed || w.liveReads != 1 || w.cachedReads != 0 {
+		t.Errorf("%v, %+v, %d live and %d cached reads", err, outcomeOf(d), w.liveReads, w.cachedReads)
+	}
+}
+
+// Nobody is refused on the cache alone, and the allowed path reads nothing live.
+func TestLiveReads(t *testing.T) {
+	frozen := annotate(v1alpha1.AnnotationKeyFreeze, "true")
+	cases := map[string]struct {
+		reason      string
+		live, cache []mod
+		opts        Options
+		req         *Request
+		allowed     bool
+		reads       int
+	}{
+		"Expected":      {"allowed on the cache", []mod{unsettled}, nil, enforced(), request(Update, instance(), resize("l")), true, 0},
+		"NewOrigin":     {"allowed on the cache", nil, nil, enforced(), request(Update, instance(), resize("l")).by(alice, "kubectl"), true, 0},
+		"NoChange":      {"nothing to decide", nil, nil, enforced(), request(Update, instance()), true, 0},
+		"Self":          {"nothing to decide", nil, nil, enforced(), request(Update, instance(), resize("l")).by(provider, "p"), true, 0},
+		"Drift":         {"once before a refusal", nil, nil, enforced(), request(Update, instance(), resize("l")), false, 1},
+		"Frozen":        {"once before a refusal", []mod{frozen}, nil, enforced(), request(Update, instance(), resize("l")), false, 1},
+		"Rejected":      {"once before a refusal", []mod{annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}, nil, enforced(), request(Update, instance(), resize("l")), false, 1},
+		"Deletion":      {"once before a refusal", nil, nil, enforced(), request(Delete, instance()), false, 1},
+		"LoggedDrift":   {"once before a report", nil, nil, Options{}, request(Update, instance(), resize("l")), true, 1},
+		"StaleSettled":  {"the cache says settled, the parent has a new intent", []mod{unsettled}, []mod{}, enforced(), request(Update, instance(), resize("l")), true, 1},
+		"StaleFrozen":   {"unfrozen a moment ago", []mod{unsettled}, []mod{unsettled, frozen}, enforced(), request(Update, instance(), resize("l")), true, 1},
+		"StaleApproval": {"approved a moment ago", []mod{annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}, []mod{}, enforced(), request(Update, instance(), resize("l")), true, 1},
+		"StaleParent":   {"created a moment ago", []mod{unsettled}, []mod{set("old-uid", "metadata", "uid")}, enforced(), request(Update, instance(), resize("l")), true, 1},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := setting{xr: tc.live}.world()
+			if tc.cache != nil {
+				c := newWorld()
+				w.cache["XDatabase/db"] = c.add(with(composite(), tc.cache...))
+			}
+			d := decide(t, w, tc.opts, tc.req)
+			if d.Allowed != tc.allowed || w.liveReads != tc.reads {
+				t.Errorf("%s: allowed %t (%s), %d live reads", tc.reason, d.Allowed, d.Reason, w.liveReads)
+			}
+		})
+	}
+}
+
+// The report of a drift tells the same as the message.
+func TestReport(t *testing.T) {
+	d := decide(t, setting{xr: []mod{annotate(v1alpha1.AnnotationKeySnooze, "2026-01-02T12:00:01Z")}}.world(), enforced(), request(Update, instance(), resize("l")))
+	r := d.Report
+	if r == nil || !r.Snoozed || d.Resolution != ResolutionSnoozed {
+		t.Fatalf("got %+v, %s", r, d.Resolution)
+	}
+	s := r.Drift
+	if s.ID != d.ID || s.SuggestedApproval != d.Suggestion || s.Relation != v1alpha1.RelationControllerChild || s.Parent.Name != "db" || s.Child.Name != "inst" ||
+		s.Child.Resource != "instance" || s.Operation != "UPDATE" || s.User != crossplane.Name || s.Cause != "composition revision db-rev-2" {
+		t.Errorf("got %+v", s)
+	}
+	if len(s.Difference) != 1 || s.Difference[0] != (v1alpha1.FieldDifference{Path: "spec.forProvider.size", Verb: "Mutate", Old: `"s"`, New: `"l"`}) {
+		t.Errorf("got %+v", s.Difference)
+	}
+}
+
+// Values of a Secret never leave the cluster.
+func TestReportRedacts(t *testing.T) {
+	secret := with(instance(), set("v1", "apiVersion"), set("Secret", "kind"), func(o *unstructured.Unstructured) {
+		unstructured.RemoveNestedField(o.Object, "spec")
+		set("c2VjcmV0", "data", "password")(o)
+	})
+	d := decide(t, setting{}.world(), enforced(), request(Update, secret, set("aHVudGVyMg==", "data", "password")))
+	if d.Report == nil || d.Report.Drift.Difference[0].Old != "<redacted>" || strings.Contains(d.Message, "aHVudGVyMg") {
+		t.Errorf("got %+v, %s", d.Report, d.Message)
+	}
+}

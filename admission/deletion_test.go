@@ -1,0 +1,180 @@
+package admission
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+const openDelete = `{"state":"open","verbs":["Delete"],"generation":3,"at":"2026-01-02T11:00:00Z"}`
+
+var orphanAsked = annotate(v1alpha1.AnnotationKeyDeletion, "orphan")
+
+func open(o *unstructured.Unstructured) {
+	policies1(observe, remove)(o)
+	gateValue(openDelete)(o)
+}
+
+// The deletion of an MR (spec 8).
+func TestDeleteManaged(t *testing.T) {
+	refuse, pass := refused("", ReasonExternalDeletion, 403), allowed(ClassNewOrigin, ReasonNewOrigin)
+	lone := func(o *unstructured.Unstructured) *unstructured.Unstructured { return with(o, plainOwner) }
+	cases := map[string]struct {
+		reason string
+		mr     *unstructured.Unstructured
+		user   subject.User
+		xr     []mod
+		opts   Options
+		want   outcome
+	}{
+		"Closed":            {"it would orphan", instance(), alice, nil, enforced(), refuse},
+		"ClosedGC":          {"whoever asks: the garbage collector", instance(), collector, nil, enforced(), refuse},
+		"ClosedCrossplane":  {"whoever asks: Crossplane", instance(), crossplane, nil, enforced(), refuse},
+		"ClosedLone":        {"with or without a parent", lone(instance()), alice, nil, enforced(), refuse},
+		"ClosedXRDeleting":  {"the parent being deleted is no excuse", instance(), collector, []mod{deleting}, enforced(), refuse},
+		"Unmasked":          {"the policies hold Delete, but nobody allowed it", unmasked(), alice, nil, enforced(), refuse},
+		"Orphan":            {"orphaning was asked for on the MR", with(instance(), orphanAsked), alice, nil, enforced(), pass},
+		"AuthorNoDelete":    {"the author's policies orphan", with(instance(), annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Create","Update"]`)), alice, nil, enforced(), pass},
+		"AuthorObserve":     {"the author only looks", with(unmasked(), policies1(observe)), alice, nil, enforced(), pass},
+		"PolicyOrphan":      {"deletionPolicy: Orphan with [\"*\"]", with(instance(), set("Orphan", "spec", "deletionPolicy")), alice, nil, enforced(), pass},
+		"PolicyOrphanList":  {"an explicit list that holds Delete deletes", with(instance(), set("Orphan", "spec", "deletionPolicy"), annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Create","Update","Delete"]`)), alice, nil, enforced(), refuse},
+		"PolicyDelete":      {"deletionPolicy: Delete does not help", with(instance(), set("Delete", "spec", "deletionPolicy")), alice, nil, enforced(), refuse},
+		"Open":              {"the gate is open for Delete", with(instance(), open), alice, nil, enforced(), pass},
+		"OpenCrossplane":    {"what opened the gate approves Crossplane's deletion too", with(instance(), open), crossplane, nil, enforced(), allowed(ClassDrift, ReasonApproved)},
+		"OpenLone":          {"with or without a parent", lone(with(instance(), open)), alice, nil, enforced(), allowed(ClassNewOrigin, ReasonNoParent)},
+		"OpenFrozen":        {"a frozen parent holds it back", with(instance(), open), alice, []mod{annotate(v1alpha1.AnnotationKeyFreeze, "true")}, enforced(), refused(ClassNewOrigin, ReasonFrozen, 403)},
+		"OpenForUpdate":     {"another verb", with(instance(), policies1(observe, update), gateValue(`{"state":"open","verbs":["Update"],"at":null}`)), alice, nil, enforced(), refuse},
+		"OpenNotYetApplied": {"the gate says open, the policies do not hold Delete yet", with(instance(), gateValue(openDelete)), alice, nil, enforced(), refuse},
+		"BeingDeleted":      {"it is deleted already", with(instance(), deleting), alice, nil, enforced(), pass},
+		"Log":               {"log masks nothing: a warning", unmasked(), alice, nil, Options{}, pass},
+		"LogMasked":         {"a mask that log mode has not lifted yet would orphan all the same", instance(), alice, nil, Options{}, refuse},
+		"LogLifted":         {"without the mask it is as without us", with(unmasked(), annotate(v1alpha1.AnnotationKeyManagementPolicies, `["*"]`)), alice, nil, Options{}, pass},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := decide(t, setting{xr: tc.xr}.world(), tc.opts, request(Delete, tc.mr).by(tc.user, ""))
+			if got := outcomeOf(d); got != tc.want {
+				t.Errorf("%s: want %+v, got %+v: %s", tc.reason, tc.want, got, d.Message)
+			}
+			if len(d.Annotations) > 0 || d.ManagementPolicies != nil || d.Gate != nil {
+				t.Errorf("%s: a DELETE cannot be mutated", tc.reason)
+			}
+			logged := d.Allowed && strings.HasPrefix(name, "Log")
+			if logged != (len(d.Warnings) > 0) || logged && d.Report == nil {
+				t.Errorf("%s: warnings %v, report %v", tc.reason, d.Warnings, d.Report)
+			}
+		})
+	}
+}
+
+// An approval of the deletion opens the gate first; the retry passes.
+func TestDeleteManagedApproved(t *testing.T) {
+	refusal := decide(t, setting{}.world(), enforced(), request(Delete, instance()).by(alice, ""))
+	if refusal.Report == nil || refusal.Report.Drift.Relation != v1alpha1.RelationExternal || refusal.Report.Drift.ID != refusal.ID {
+		t.Fatalf("got report %+v", refusal.Report)
+	}
+	for name, key := range map[string][2]string{
+		"Suggested": {v1alpha1.AnnotationKeyApprovePrefix + refusal.ID, "once"},
+		"External":  {v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","resource":"instance","relation":"External","verbs":["Delete"]}]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := setting{xr: []mod{annotate(key[0], key[1])}}.world()
+			closed := decide(t, w, enforced(), request(Delete, instance()).by(alice, ""))
+			if closed.Allowed || !strings.Contains(closed.Message, "it is approved, and the gate is being opened") || closed.Claim != nil || closed.Report != nil {
+				t.Errorf("closed: %+v: %s", outcomeOf(closed), closed.Message)
+			}
+			if d := decide(t, w, enforced(), request(Delete, with(instance(), open)).by(alice, "")); !d.Allowed || d.Claim != nil {
+				t.Errorf("opened: %+v, claim %v", outcomeOf(d), d.Claim)
+			}
+			bare := decide(t, w, enforced(), request(Delete, unmasked()).by(alice, ""))
+			if !bare.Allowed || bare.Claim == nil {
+				t.Errorf("never masked: %+v, claim %v: %s", outcomeOf(bare), bare.Claim, bare.Message)
+			}
+		})
+	}
+	child := setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}}.world()
+	if d := decide(t, child, enforced(), request(Delete, instance()).by(alice, "")); d.Allowed {
+		t.Error("approving the object's deletion does not approve that of the cloud resource")
+	}
+}
+
+// The deletion of an XR or Claim is judged for all MRs below it.
+func TestDeleteComposite(t *testing.T) {
+	mr := func(name string, mods ...mod) *parent.State {
+		return parent.Sum(with(instance(), append([]mod{set(name, "metadata", "name")}, mods...)...), parent.RoleManaged)
+	}
+	inLog := annotate(v1alpha1.AnnotationKeyMode, "log")
+	bare := func(name string, mods ...mod) *parent.State {
+		return parent.Sum(with(unmasked(), append([]mod{set(name, "metadata", "name")}, mods...)...), parent.RoleManaged)
+	}
+	many := make([]*parent.State, 0, 14)
+	for _, n := range strings.Split("abcdefghijklmn", "") {
+		many = append(many, mr("mr-"+n))
+	}
+	cases := map[string]struct {
+		reason string
+		below  []*parent.State
+		err    error
+		opts   Options
+		want   bool
+		names  []string
+		absent string
+	}{
+		"None":      {"nothing below", nil, nil, enforced(), true, nil, ""},
+		"Closed":    {"refused with their list", []*parent.State{mr("a"), mr("b")}, nil, enforced(), false, []string{"Instance a, Instance b"}, ""},
+		"OneOf":     {"while one would be orphaned", []*parent.State{mr("a", open), mr("b"), mr("c", orphanAsked)}, nil, enforced(), false, []string{"Instance b"}, "Instance a"},
+		"AllFine":   {"open, or orphaning asked for", []*parent.State{mr("a", open), mr("c", orphanAsked), mr("d", deleting)}, nil, enforced(), true, nil, ""},
+		"Many":      {"no more than ten names", many, nil, enforced(), false, []string{"mr-j, 4 more"}, "mr-k"},
+		"LogMR":     {"MRs in log mode that nobody masks do not count", []*parent.State{bare("a", inLog)}, nil, enforced(), true, nil, ""},
+		"LogMasked": {"a mask that log mode has not lifted yet counts", []*parent.State{mr("a", inLog)}, nil, enforced(), false, []string{"Instance a"}, ""},
+		"Log":       {"log mode masks nothing", []*parent.State{bare("a")}, nil, Options{}, true, nil, ""},
+		"Enforced":  {"an MR under enforce counts, whatever the XR's mode", []*parent.State{mr("a", annotate(v1alpha1.AnnotationKeyMode, "enforce"))}, nil, Options{}, false, []string{"Instance a"}, ""},
+		"Unread":    {"cannot be read: not allowed", nil, errors.New("boom"), enforced(), false, []string{"boom"}, ""},
+		"UnreadLog": {"cannot be read: a warning", nil, errors.New("boom"), Options{}, true, nil, ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := setting{}.world()
+			w.managed, w.managedErr = tc.below, tc.err
+			d := decide(t, w, tc.opts, request(Delete, composite()).by(alice, ""))
+			if d.Allowed != tc.want {
+				t.Errorf("%s: allowed %t (%s): %s", tc.reason, d.Allowed, d.Reason, d.Message)
+			}
+			for _, n := range tc.names {
+				if !strings.Contains(d.Message, n) {
+					t.Errorf("%s: %q is missing from: %s", tc.reason, n, d.Message)
+				}
+			}
+			if tc.absent != "" && strings.Contains(d.Message, tc.absent) {
+				t.Errorf("%s: %q does not belong into: %s", tc.reason, tc.absent, d.Message)
+			}
+		})
+	}
+}
+
+// What the message suggests approves the deletion of the whole: the gates open,
+// and once they are open it passes.
+func TestDeleteCompositeApproved(t *testing.T) {
+	w := setting{}.world()
+	w.managed = []*parent.State{parent.Sum(instance(), parent.RoleManaged)}
+	refusal := decide(t, w, enforced(), request(Delete, composite()).by(alice, ""))
+	xr := annotatedBy(t, composite(), refusal.Suggestion)
+	if _, ok := approval.Parse(xr.GetAnnotations()).Approved(approval.Query{Digests: []string{DeletionID(parent.Sum(xr, parent.RoleComposite), parent.Sum(xr, parent.RoleComposite))}, Intent: 5}); !ok {
+		t.Errorf("the gate does not find the approval %s", refusal.Suggestion)
+	}
+	d := decide(t, w, enforced(), request(Delete, xr).by(alice, ""))
+	if d.Allowed || !strings.Contains(d.Message, "it is approved, and the gate is being opened") {
+		t.Errorf("approved, not yet open: %+v: %s", outcomeOf(d), d.Message)
+	}
+	w.managed = []*parent.State{parent.Sum(with(instance(), open), parent.RoleManaged)}
+	if d := decide(t, w, enforced(), request(Delete, xr).by(alice, "")); !d.Allowed {
+		t.Errorf("all open: %+v: %s", outcomeOf(d), d.Message)
+	}
+}

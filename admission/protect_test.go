@@ -1,0 +1,283 @@
+package admission
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// kausalityOf an object: its annotations of our domain but those that every
+// change rewrites.
+func kausalityOf(o *unstructured.Unstructured) map[string]string {
+	out := map[string]string{}
+	for k, v := range o.GetAnnotations() {
+		if v1alpha1.IsKausality(k) && k != v1alpha1.AnnotationKeyTrace && k != v1alpha1.AnnotationKeyUpdaters &&
+			k != v1alpha1.AnnotationKeyGate && k != v1alpha1.AnnotationKeyManagementPolicies {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// userSet has every user annotation, systemSet every system one but those of
+// the mask.
+var (
+	userSet = map[string]string{
+		v1alpha1.AnnotationKeyApprovals: `[{"kind":"X","name":"a","mode":"always"}]`, v1alpha1.AnnotationKeyRejections: `[{"kind":"X","name":"a","reason":"r"}]`,
+		v1alpha1.AnnotationKeyApprovePrefix + "d": "always", v1alpha1.AnnotationKeyFreeze: "false", v1alpha1.AnnotationKeySnooze: "2027-01-01T00:00:00Z",
+		v1alpha1.AnnotationKeyLegacySnooze: "2027-01-01T00:00:00Z", v1alpha1.AnnotationKeyMode: "log", v1alpha1.AnnotationKeyDeletion: "orphan",
+		v1alpha1.AnnotationKeyTraceLabelPrefix + "ticket": "OPS-1",
+	}
+	composedSet = map[string]string{v1alpha1.AnnotationKeyMode: "log", v1alpha1.AnnotationKeyDeletion: "orphan", v1alpha1.AnnotationKeyTraceLabelPrefix + "ticket": "OPS-1"}
+	systemSet   = map[string]string{
+		v1alpha1.AnnotationKeyTrace: `[]`, v1alpha1.AnnotationKeyAllowances: `[]`, v1alpha1.AnnotationKeyUpdaters: "xxxxx", v1alpha1.AnnotationKeyControllers: "xxxxx",
+		v1alpha1.AnnotationKeyPhase: "initialized", v1alpha1.AnnotationKeyInitialized: "true", v1alpha1.AnnotationKeySettledGeneration: "99",
+		v1alpha1.AnnotationKeyFingerprint: "x", v1alpha1.AnnotationKeyLegacyFingerprint: "x", v1alpha1.AnnotationKeyLastUpgrade: "x",
+		v1alpha1.AnnotationKeyClaims: `[{"content":"c","state":"used","at":null}]`, v1alpha1.AnnotationKeyDerivedFrom: "x", "kausality.io/of-a-newer-version": "x",
+	}
+)
+
+func all(sets ...map[string]string) mod {
+	return func(o *unstructured.Unstructured) {
+		for _, s := range sets {
+			for k, v := range s {
+				annotate(k, v)(o)
+			}
+		}
+	}
+}
+
+func without(sets ...map[string]string) mod {
+	return func(o *unstructured.Unstructured) {
+		for _, s := range sets {
+			for k := range s {
+				unannotate(k)(o)
+			}
+		}
+	}
+}
+
+// The table of spec 2, Protection: who may add, change and remove what.
+func TestProtection(t *testing.T) {
+	free := map[string]string{v1alpha1.AnnotationKeyControllers: provider.Hash()}
+	plus := func(sets ...map[string]string) map[string]string {
+		out := maps.Clone(free)
+		for _, s := range sets {
+			maps.Copy(out, s)
+		}
+		return out
+	}
+	having := func(sets ...map[string]string) *unstructured.Unstructured { return with(instance(), all(sets...)) }
+	everything := all(userSet, systemSet)
+	created := map[string]string{}
+
+	cases := map[string]struct {
+		reason  string
+		op      Operation
+		old     *unstructured.Unstructured
+		change  []mod
+		user    subject.User
+		manager string
+		want    map[string]string
+	}{
+		"PersonAdds":        {"user annotations are free", Update, instance(), []mod{everything}, alice, "kubectl", plus(userSet)},
+		"PersonAddsAlong":   {"desired state changed or not", Update, instance(), []mod{everything, resize("l")}, alice, "kubectl", plus(userSet)},
+		"PersonRemoves":     {"user annotations are free", Update, having(userSet), []mod{without(userSet)}, alice, "kubectl", free},
+		"PersonRemovesAll":  {"system ones come back", Update, instance(), []mod{without(systemSet)}, alice, "kubectl", free},
+		"PersonChanges":     {"user annotations are free", Update, having(userSet), []mod{annotate(v1alpha1.AnnotationKeyMode, "enforce")}, alice, "kubectl", plus(userSet, map[string]string{v1alpha1.AnnotationKeyMode: "enforce"})},
+		"GitOpsAdds":        {"GitOps is free as well", Update, instance(), []mod{everything}, argocd, "argocd", plus(userSet)},
+		"GitOpsAddsAlong":   {"desired state changed or not", Update, instance(), []mod{everything, resize("l")}, argocd, "argocd", plus(userSet)},
+		"OwnController":     {"controllers copy annotations back", Update, instance(), []mod{everything, resize("l")}, provider, "provider", free},
+		"OwnControllerMeta": {"without a change too", Update, instance(), []mod{everything}, provider, "provider", free},
+		"OwnRemoves":        {"user annotations keep their stored value", Update, having(userSet), []mod{without(userSet), resize("l")}, provider, "provider", plus(userSet)},
+		"Parent":            {"controllers copy annotations down", Update, instance(), []mod{everything, resize("l")}, crossplane, "", free},
+		"ParentMeta":        {"without a change too", Update, instance(), []mod{everything}, crossplane, "", free},
+		"ParentRemoves":     {"user annotations keep their stored value", Update, having(userSet), []mod{without(userSet)}, crossplane, "", plus(userSet)},
+		"Composed":          {"a Composition sets mode, deletion and labels", Update, instance(), []mod{everything, resize("l")}, crossplane, composed, plus(composedSet)},
+		"ComposedMeta":      {"without a change too", Update, instance(), []mod{everything}, crossplane, composed, plus(composedSet)},
+		"ComposedRemoves": {"and removes them", Update, having(userSet), []mod{without(userSet)}, crossplane, composed, plus(map[string]string{
+			v1alpha1.AnnotationKeyApprovals: userSet[v1alpha1.AnnotationKeyApprovals], v1alpha1.AnnotationKeyRejections: userSet[v1alpha1.AnnotationKeyRejections],
+			v1alpha1.AnnotationKeyApprovePrefix + "d": "always", v1alpha1.AnnotationKeyFreeze: "false", v1alpha1.AnnotationKeySnooze: userSet[v1alpha1.AnnotationKeySnooze],
+			v1alpha1.AnnotationKeyLegacySnooze: userSet[v1alpha1.AnnotationKeyLegacySnooze]})},
+		"CreateByPerson":     {"user annotations stay, system ones are computed", Create, unmasked(), []mod{everything}, alice, "kubectl", plus(userSet)},
+		"CreateByParent":     {"wiped and computed afresh", Create, unmasked(), []mod{everything}, crossplane, "", created},
+		"CreateByComposed":   {"but mode, deletion and labels", Create, unmasked(), []mod{everything}, crossplane, composed, composedSet},
+		"CreateByGitOpsLone": {"as by a person", Create, with(unmasked(), plainOwner), []mod{everything}, argocd, "argocd", userSet},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := setting{xr: []mod{unsettled}}.world()
+			req := request(tc.op, tc.old, tc.change...).by(tc.user, tc.manager)
+			d := decide(t, w, Options{}, req)
+			if !d.Allowed {
+				t.Fatalf("%s: refused: %s", tc.reason, d.Message)
+			}
+			want := maps.Clone(tc.want)
+			if tc.op == Create {
+				delete(want, v1alpha1.AnnotationKeyControllers)
+			}
+			result := apply(req.Object, d)
+			if diff := cmp.Diff(want, kausalityOf(result)); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+			for key, forged := range map[string]string{v1alpha1.AnnotationKeyTrace: "[]", v1alpha1.AnnotationKeyUpdaters: "xxxxx"} {
+				if result.GetAnnotations()[key] == forged {
+					t.Errorf("%s: %s was forged", tc.reason, key)
+				}
+			}
+		})
+	}
+}
+
+// Our own components write system annotations.
+func TestProtectionOfComponents(t *testing.T) {
+	req := request(Update, instance(), all(systemSet)).by(gatekeeper, "kausality")
+	if d := decide(t, setting{}.world(), enforced(), req); !d.Allowed || len(d.Annotations) > 0 {
+		t.Errorf("got %+v, %s", outcomeOf(d), text(d.Annotations))
+	}
+}
+
+// A user annotation that does not parse is refused with the parse error, unless
+// it is a controller's copy, which is undone; what is stored already is nobody's
+// fault now.
+func TestMalformedUserAnnotation(t *testing.T) {
+	bad := annotate(v1alpha1.AnnotationKeyFreeze, "hm")
+	badMode := annotate(v1alpha1.AnnotationKeyMode, "hm")
+	cases := map[string]struct {
+		reason  string
+		req     *Request
+		refused bool
+	}{
+		"Person":        {"the parse error", request(Update, composite(), bad).by(alice, "kubectl"), true},
+		"PersonAlong":   {"with a change too", request(Update, composite(), bad, set("l", "spec", "size")).by(alice, "kubectl"), true},
+		"PersonCreate":  {"on CREATE too", request(Create, composite(), bad).by(alice, "kubectl"), true},
+		"GitOps":        {"GitOps too", request(Update, composite(), bad).by(argocd, "argocd"), true},
+		"Stored":        {"it stood there before", request(Update, with(composite(), bad), set("l", "spec", "size")).by(alice, "kubectl"), false},
+		"Repaired":      {"taking it away", request(Update, with(composite(), bad), unannotate(v1alpha1.AnnotationKeyFreeze)).by(alice, "kubectl"), false},
+		"Copy":          {"a controller copies what stands on the parent: undone, not refused", request(Create, unmasked(), bad).by(crossplane, ""), false},
+		"CopyMeta":      {"without a change too", request(Update, instance(), bad).by(provider, "provider"), false},
+		"Composed":      {"a Composition's freeze counts for nothing", request(Update, instance(), bad), false},
+		"ComposedMode":  {"its mode counts, so it must parse", request(Update, instance(), badMode), true},
+		"OwnComponent":  {"ours are not checked", request(Update, composite(), bad).by(gatekeeper, "kausality"), false},
+		"ForeignDomain": {"none of our business", request(Update, composite(), annotate("example.org/freeze", "hm")).by(alice, "kubectl"), false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := decide(t, setting{xr: []mod{unsettled}}.world(), Options{}, tc.req)
+			if d.Allowed == tc.refused {
+				t.Fatalf("%s: got %+v: %s", tc.reason, outcomeOf(d), d.Message)
+			}
+			if tc.refused && (d.Code != 422 || d.Reason != ReasonInvalidAnnotation || !strings.Contains(d.Message, "does not parse")) {
+				t.Errorf("%s: got %+v: %s", tc.reason, outcomeOf(d), d.Message)
+			}
+		})
+	}
+}
+
+// Traces (spec 7): a parent's controller extends the parent's, anybody else
+// starts a new one, self writes keep it.
+func TestTrace(t *testing.T) {
+	kinds := func(tr trace.Trace) (out []string) {
+		for _, h := range tr {
+			out = append(out, h.Kind+" by "+h.User)
+		}
+		return out
+	}
+	away := func(o *unstructured.Unstructured) {
+		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"manager": "kubectl", "operation": "Update", "time": "2026-01-02T11:30:00Z",
+			"fieldsV1": map[string]any{"f:spec": map[string]any{"f:size": map[string]any{}}}}}, "metadata", "managedFields")
+	}
+	label := annotate(v1alpha1.AnnotationKeyTraceLabelPrefix+"ticket", "OPS-1")
+	cases := map[string]struct {
+		reason     string
+		xr         []mod
+		req        *Request
+		want       []string
+		generation int64
+		labels     map[string]string
+	}{
+		"Expected":   {"extends the parent's", []mod{unsettled}, request(Update, instance(), resize("l")), []string{"XDatabase by alice", "Instance by " + crossplane.Name}, 4, nil},
+		"Create":     {"generation 1 after the write", []mod{unsettled}, request(Create, unmasked()), []string{"XDatabase by alice", "Instance by " + crossplane.Name}, 1, nil},
+		"Drift":      {"a logged drift hangs on the parent's all the same", nil, request(Update, instance(), resize("l")), []string{"XDatabase by alice", "Instance by " + crossplane.Name}, 4, nil},
+		"NewOrigin":  {"replaces it", nil, request(Update, instance(), resize("l")).by(alice, "kubectl"), []string{"Instance by alice"}, 4, nil},
+		"NoParent":   {"an origin", nil, request(Update, composite(), set("l", "spec", "size")).by(alice, "kubectl"), []string{"XDatabase by alice"}, 8, nil},
+		"Away":       {"the previous initiator is not to blame for what happened while we were away", []mod{away}, request(Update, instance(), resize("l")), []string{"XDatabase by ", "Instance by " + crossplane.Name}, 4, nil},
+		"Labels":     {"of the object's own hop", nil, request(Update, with(instance(), label), resize("l")).by(alice, "kubectl"), []string{"Instance by alice"}, 4, map[string]string{"ticket": "OPS-1"}},
+		"NoChange":   {"kept", nil, request(Update, instance()), []string{"XDatabase by alice", "Instance by " + crossplane.Name}, 3, nil},
+		"Self":       {"kept", nil, request(Update, instance(), resize("l")).by(provider, "p"), []string{"XDatabase by alice", "Instance by " + crossplane.Name}, 3, nil},
+		"Machinery":  {"kept: Crossplane's bumps are no intents", nil, request(Update, composite(), set([]any{}, "spec", "resourceRefs")).by(crossplane, "crossplane"), []string{"XDatabase by alice"}, 5, nil},
+		"Nameless":   {"no name at admission", []mod{unsettled}, request(Create, with(unmasked(), generated)), []string{"XDatabase by alice", "Instance by " + crossplane.Name}, 1, nil},
+		"Generation": {"kinds without one", nil, request(Create, object(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: b}, data: {a: b}}`)).by(alice, "kubectl"), []string{"ConfigMap by alice"}, 0, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := decide(t, setting{xr: tc.xr}.world(), Options{}, tc.req)
+			if diff := cmp.Diff(tc.want, kinds(d.Trace)); diff != "" {
+				t.Fatalf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+			own := d.Trace.Own()
+			if own.Generation != tc.generation || !cmp.Equal(own.Labels, tc.labels) {
+				t.Errorf("%s: got generation %d, labels %v", tc.reason, own.Generation, own.Labels)
+			}
+			if got := trace.Of(apply(tc.req.Object, d).GetAnnotations()); !cmp.Equal(got, d.Trace) {
+				t.Errorf("%s: stored is another one:\n%s", tc.reason, cmp.Diff(got, d.Trace))
+			}
+			if d.Trace.Origin().Unattributed != (name == "Away") {
+				t.Errorf("%s: origin %+v", tc.reason, d.Trace.Origin())
+			}
+		})
+	}
+}
+
+// The updaters of a child: newest last, the parent's controllers spared.
+func TestUpdaters(t *testing.T) {
+	five := []string{crossplane.Hash(), "a", "b", "c", "d"}
+	req := request(Update, with(instance(), annotate(v1alpha1.AnnotationKeyUpdaters, strings.Join(five, ","))), resize("l")).by(alice, "kubectl")
+	d := decide(t, setting{}.world(), Options{}, req)
+	want := strings.Join([]string{crossplane.Hash(), "b", "c", "d", alice.Hash()}, ",")
+	if got := apply(req.Object, d).GetAnnotations()[v1alpha1.AnnotationKeyUpdaters]; got != want {
+		t.Errorf("want %s, got %s", want, got)
+	}
+}
+
+// Size (spec 2): past 32 KiB a clear refusal that names the object and the size.
+func TestTraceTooLarge(t *testing.T) {
+	large := annotate(v1alpha1.AnnotationKeyTraceLabelPrefix+"x", strings.Repeat("x", v1alpha1.MaxAnnotationBytes))
+	d := decide(t, setting{}.world(), Options{}, request(Update, composite(), large, set("l", "spec", "size")).by(alice, "kubectl"))
+	if d.Allowed || d.Reason != ReasonAnnotationTooLarge || !strings.Contains(d.Message, "XDatabase db") || !strings.Contains(d.Message, "bytes") {
+		t.Errorf("got %+v: %s", outcomeOf(d), d.Message)
+	}
+}
+
+// A holder's approvals are admitted, and pruned by its next intent.
+func TestKeepApprovals(t *testing.T) {
+	once := annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst"}]`)
+	req := request(Update, composite(), once).by(alice, "kubectl")
+	d := decide(t, newWorld(), Options{}, req)
+	stored := apply(req.Object, d)
+	if c := stored.GetAnnotations()[v1alpha1.AnnotationKeyClaims]; !strings.Contains(c, `"state":"open","generation":7`) {
+		t.Errorf("want it admitted at the XR's generation, got %s", c)
+	}
+	next := request(Update, stored, set("l", "spec", "size")).by(alice, "kubectl")
+	d = decide(t, newWorld(), Options{}, next)
+	if got := apply(next.Object, d).GetAnnotations(); got[v1alpha1.AnnotationKeyApprovals] != "" || !strings.Contains(got[v1alpha1.AnnotationKeyClaims], `"pruned"`) {
+		t.Errorf("want it pruned by the new intent, got %v", got)
+	}
+	bump := request(Update, stored, set([]any{}, "spec", "resourceRefs")).by(crossplane, "crossplane")
+	d = decide(t, newWorld(), Options{}, bump)
+	if got := apply(bump.Object, d).GetAnnotations(); got[v1alpha1.AnnotationKeyApprovals] == "" {
+		t.Error("Crossplane's own bump is no intent: the approval stays")
+	}
+	stale := request(Update, composite(), annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst","generation":2}]`)).by(alice, "kubectl")
+	d = decide(t, newWorld(), Options{}, stale)
+	if got := apply(stale.Object, d).GetAnnotations(); got[v1alpha1.AnnotationKeyApprovals] == "" || !strings.Contains(got[v1alpha1.AnnotationKeyClaims], `"pruned"`) {
+		t.Errorf("out of date on arrival: it stays without effect, got %v", got)
+	}
+}

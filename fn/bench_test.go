@@ -1,0 +1,70 @@
+package fn
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// benchStage is a settled composite of n databases, each about 3.5 KB with its
+// managedFields.
+func benchStage(b *testing.B, n int) (*stage, desire) {
+	b.Helper()
+	t := &testing.T{}
+	s := newStage(t, enforce)
+	want := desire{}
+	for i := range n {
+		extra := make([]string, 0, 24)
+		for j := range 12 {
+			extra = append(extra, fmt.Sprintf("field%d", j), strings.Repeat("x", 40))
+		}
+		want[fmt.Sprintf("database-%03d", i)] = database(1, extra...)
+	}
+	s.reconcile(want)
+	for name := range s.live {
+		s.update(name, "provider", func(o map[string]any) {
+			at := map[string]any{}
+			for k, v := range child(child(o, "spec"), "forProvider") {
+				at[k] = v
+			}
+			o["status"] = map[string]any{"atProvider": at}
+		})
+	}
+	s.ready()
+	s.now = s.now.Add(time.Minute)
+	s.reconcile(want)
+	s.ready()
+	return s, want
+}
+
+// BenchmarkRunFunction in steady state (nothing changes), and where everything
+// drifts and is held.
+func BenchmarkRunFunction(b *testing.B) {
+	for _, n := range []int{10, 100, 500} {
+		s, want := benchStage(b, n)
+		for _, c := range []struct {
+			name string
+			want desire
+		}{{"steady", want}, {"held", drifted(want)}} {
+			req := s.request(c.want)
+			b.Run(fmt.Sprintf("%s/%d", c.name, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := s.fn.RunFunction(context.Background(), req); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+func drifted(want desire) desire {
+	out := desire{}
+	for name := range want {
+		out[name] = database(7)
+	}
+	return out
+}
