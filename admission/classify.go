@@ -71,7 +71,7 @@ func (ev *evaluation) byUserHash() (is, decided bool) {
 	if ev.Options.Identify == IdentifyFieldManager || hash == "" {
 		return false, false
 	}
-	updaters := subject.ParseHashes(ev.req.stored().GetAnnotations()[v1alpha1.AnnotationKeyUpdaters])
+	updaters := subject.ParseHashes(annotation(ev.req.stored(), v1alpha1.AnnotationKeyUpdaters))
 	if ev.req.Operation == Create {
 		updaters = nil
 	}
@@ -167,10 +167,10 @@ func (ev *evaluation) ownController() bool {
 	}
 	old := ev.req.OldObject
 	hash := u.Hash()
-	if subject.ParseHashes(old.GetAnnotations()[v1alpha1.AnnotationKeyControllers]).Has(hash) || ev.World.StatusWriter(ev.req.ref(), hash) {
+	if subject.ParseHashes(annotation(old, v1alpha1.AnnotationKeyControllers)).Has(hash) || ev.World.StatusWriter(ev.req.ref(), hash) {
 		return true
 	}
-	return parent.WritesStatus(old, ev.manager)
+	return parent.WritesStatus(old, ev.manager) || ev.kind.Role == parent.RoleManaged && parent.Provides(ev.req.Object, ev.manager)
 }
 
 // alsoParentController reports whether the object's own controller is its

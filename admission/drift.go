@@ -63,7 +63,7 @@ func version(generation int64, resourceVersion string) string {
 }
 
 func compositionResource(o *unstructured.Unstructured) string {
-	return o.GetAnnotations()[v1alpha1.AnnotationKeyCompositionResourceName]
+	return annotation(o, v1alpha1.AnnotationKeyCompositionResourceName)
 }
 
 // IdentityOf an object in difference ids. The name of a composed resource is

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +19,7 @@ func approvalStamp(t time.Time) metav1.Time { return approval.Stamp(t) }
 
 // set1 edits one annotation; nil removes it.
 func (ev *evaluation) set1(key string, value *string) {
-	have, ok := ev.req.Object.GetAnnotations()[key]
+	have, ok := ev.incoming[key]
 	switch {
 	case value == nil && !ok:
 		delete(ev.d.Annotations, key)
@@ -41,6 +40,10 @@ func (ev *evaluation) edit() {
 	if ev.req.Object == nil || ev.d.Reason == ReasonComponent || ev.req.Subresource != "" {
 		ev.d.Trace = trace.Of(ev.req.stored().GetAnnotations())
 		return
+	}
+	ev.incoming = ev.req.Object.GetAnnotations()
+	if ev.req.OldObject != nil {
+		ev.stored = ev.req.OldObject.GetAnnotations()
 	}
 	ev.protect()
 	if !ev.validAnnotations() || !ev.writeTrace() {
@@ -63,39 +66,39 @@ func (ev *evaluation) metadataByController() bool {
 	if ev.ownController() {
 		return true
 	}
-	updaters := subject.ParseHashes(ev.req.OldObject.GetAnnotations()[v1alpha1.AnnotationKeyUpdaters])
+	updaters := subject.ParseHashes(ev.stored[v1alpha1.AnnotationKeyUpdaters])
 	return ev.hasParent && ev.req.User.IsMachine() && updaters.Has(ev.req.User.Hash())
 }
 
 // protect the annotations of Kausality's domain.
 func (ev *evaluation) protect() {
-	incoming := ev.req.Object.GetAnnotations()
-	var stored map[string]string
-	if ev.req.OldObject != nil {
-		stored = ev.req.OldObject.GetAnnotations()
-	}
 	controller := ev.controllerWrites()
-	for key := range incoming {
+	for key := range ev.incoming {
 		if v1alpha1.IsKausality(key) {
-			ev.protectKey(key, stored, controller)
+			ev.protectKey(key, controller)
 		}
 	}
-	for key := range stored {
-		if _, ok := incoming[key]; !ok && v1alpha1.IsKausality(key) {
-			ev.protectKey(key, stored, controller)
+	for key := range ev.stored {
+		if _, ok := ev.incoming[key]; !ok && v1alpha1.IsKausality(key) {
+			ev.protectKey(key, controller)
 		}
 	}
 }
 
-func (ev *evaluation) protectKey(key string, stored map[string]string, controller bool) {
+func (ev *evaluation) protectKey(key string, controller bool) {
 	if v1alpha1.IsUser(key) && (!controller || ev.composed(key)) {
 		return
 	}
-	if old, ok := stored[key]; ok {
-		ev.set1(key, &old)
+	old, was := ev.stored[key]
+	if now, is := ev.incoming[key]; was == is && old == now {
 		return
 	}
-	ev.set1(key, nil)
+	if !was {
+		ev.set1(key, nil)
+		return
+	}
+	back := old // of its own, so that the common case above allocates nothing
+	ev.set1(key, &back)
 }
 
 // composed annotations are honoured from a Composition: mode, deletion and
@@ -137,11 +140,7 @@ var generationless = map[string]bool{
 // writeTrace extends, replaces or keeps the trace, and the updaters with it. It
 // refuses one that is too large.
 func (ev *evaluation) writeTrace() bool {
-	stored := trace.Of(ev.req.stored().GetAnnotations())
-	if ev.req.OldObject == nil {
-		stored = nil
-	}
-	ev.d.Trace = stored
+	ev.d.Trace = trace.Of(ev.stored)
 	if ev.d.Class == ClassNone || ev.d.Class == ClassSelf {
 		return true
 	}
@@ -170,10 +169,7 @@ func (ev *evaluation) writeUpdaters() {
 	if !ev.hasParent || ev.req.User.Hash() == "" {
 		return
 	}
-	var have subject.Hashes
-	if ev.req.OldObject != nil {
-		have = subject.ParseHashes(ev.req.OldObject.GetAnnotations()[v1alpha1.AnnotationKeyUpdaters])
-	}
+	have := subject.ParseHashes(ev.stored[v1alpha1.AnnotationKeyUpdaters])
 	var spare subject.Hashes
 	if ev.parent != nil {
 		spare = controllersOf(ev.parent)
@@ -184,12 +180,11 @@ func (ev *evaluation) writeUpdaters() {
 
 // keepApprovals brings the claims of a holder of approvals in step.
 func (ev *evaluation) keepApprovals() {
-	after := ev.after()
-	holds := after[v1alpha1.AnnotationKeyClaims] != ""
-	for k := range after {
-		holds = holds || k == v1alpha1.AnnotationKeyApprovals || v1alpha1.IsApprove(k)
+	if !holds(ev.incoming) && !holds(ev.stored) {
+		return
 	}
-	if !holds {
+	after := ev.after()
+	if !holds(after) {
 		return
 	}
 	generation, intent := ev.generations(after)
@@ -198,10 +193,23 @@ func (ev *evaluation) keepApprovals() {
 	}
 }
 
+// holds reports whether annotations hold approvals, or the record of some.
+func holds(annotations map[string]string) bool {
+	if annotations[v1alpha1.AnnotationKeyClaims] != "" {
+		return true
+	}
+	for k := range annotations {
+		if k == v1alpha1.AnnotationKeyApprovals || v1alpha1.IsApprove(k) {
+			return true
+		}
+	}
+	return false
+}
+
 // after are the annotations the write would leave.
 func (ev *evaluation) after() map[string]string {
 	out := map[string]string{}
-	for k, v := range ev.req.Object.GetAnnotations() {
+	for k, v := range ev.incoming {
 		out[k] = v
 	}
 	for k, v := range ev.d.Annotations {
@@ -233,20 +241,16 @@ func (ev *evaluation) generations(after map[string]string) (generation, intent i
 // validAnnotations refuses a write that leaves user annotations that do not
 // parse (spec 2). A controller's copy of one is no such write: it is undone.
 func (ev *evaluation) validAnnotations() bool {
-	incoming := ev.req.Object.GetAnnotations()
-	var stored map[string]string
-	if ev.req.OldObject != nil {
-		stored = ev.req.OldObject.GetAnnotations()
+	var written []string
+	for key, value := range ev.incoming {
+		old, was := ev.stored[key]
+		if _, undone := ev.d.Annotations[key]; v1alpha1.IsUser(key) && !undone && (!was || old != value) {
+			written = append(written, key)
+		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(incoming)) {
-		value := incoming[key]
-		if old, ok := stored[key]; !v1alpha1.IsUser(key) || ok && old == value {
-			continue
-		}
-		if _, undone := ev.d.Annotations[key]; undone {
-			continue
-		}
-		if err := approval.Validate(key, value); err != nil {
+	slices.Sort(written)
+	for _, key := range written {
+		if err := approval.Validate(key, ev.incoming[key]); err != nil {
 			_, _ = ev.refuse(refusal{code: codeComposed, reason: ReasonInvalidAnnotation,
 				why: fmt.Sprintf("annotation %s does not parse: %v", key, err), next: "Nothing was changed; write it anew."})
 			return false

@@ -63,6 +63,9 @@ type evaluation struct {
 	// the gate is open already.
 	deletionApproved bool
 
+	// incoming and stored annotations, set once the request is admitted.
+	incoming, stored map[string]string
+
 	d Decision
 }
 
@@ -111,7 +114,7 @@ func (e *Evaluator) evaluate(ctx context.Context, req *Request, live bool) (Deci
 // look at the request: what changes, in which mode.
 func (ev *evaluation) look() error {
 	var err error
-	if ev.mode, err = ev.objectMode(ev.req.stored().GetAnnotations(), ev.req.Namespace); err != nil {
+	if ev.mode, err = ev.objectMode(modeAnnotation(ev.req.stored()), ev.req.Namespace); err != nil {
 		return err
 	}
 	if ev.manager = ev.req.FieldManager; ev.manager == "" && ev.req.Operation != Delete {

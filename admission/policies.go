@@ -37,13 +37,13 @@ func readPolicies(req *Request, kind Kind, closeTo []v1alpha1.Verb) policies {
 	var before []string
 	if req.OldObject != nil {
 		p.stored = policiesOf(req.OldObject)
-		before, p.remembered = mask.ParseAuthor(req.OldObject.GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies])
+		before, p.remembered = mask.ParseAuthor(annotation(req.OldObject, v1alpha1.AnnotationKeyManagementPolicies))
 		if !p.remembered {
 			before = p.stored
 		}
-		p.oldDesired = withPolicies(p.oldDesired, before)
 	}
 	if req.Object == nil {
+		p.oldDesired = withPolicies(p.oldDesired, before)
 		p.author = before
 		return p
 	}
@@ -56,11 +56,14 @@ func readPolicies(req *Request, kind Kind, closeTo []v1alpha1.Verb) policies {
 		p.author = before
 	case req.OldObject == nil:
 		// A restored backup brings the author's value along with the mask.
-		if a, ok := mask.ParseAuthor(req.Object.GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies]); ok {
+		if a, ok := mask.ParseAuthor(annotation(req.Object, v1alpha1.AnnotationKeyManagementPolicies)); ok {
 			p.author = a
 		}
 	}
-	p.newDesired = withPolicies(p.newDesired, p.author)
+	if req.OldObject != nil && slices.Equal(before, p.author) && slices.Equal(p.stored, p.incoming) {
+		return p // no difference either way
+	}
+	p.oldDesired, p.newDesired = withPolicies(p.oldDesired, before), withPolicies(p.newDesired, p.author)
 	return p
 }
 
@@ -88,6 +91,9 @@ func policiesOf(o *unstructured.Unstructured) []string {
 func withPolicies(desired map[string]any, policies []string) map[string]any {
 	spec, ok := desired["spec"].(map[string]any)
 	if !ok || policies == nil {
+		return desired
+	}
+	if have, ok := spec[fieldManagementPolicies].([]any); ok && slices.EqualFunc(have, policies, func(a any, b string) bool { return a == b }) {
 		return desired
 	}
 	spec = maps.Clone(spec)
@@ -124,10 +130,7 @@ func (ev *evaluation) gate() {
 	if req.OldObject != nil && !p.remembered && !ev.opens() {
 		return // masked for the first time by the gate controller, at its own pace
 	}
-	gate := mask.ParseGate(req.stored().GetAnnotations())
-	if req.OldObject == nil {
-		gate = v1alpha1.Gate{}
-	}
+	gate := mask.ParseGate(ev.stored)
 	if next, ok := ev.transition(gate); ok {
 		gate, ev.d.Gate = next, &next
 	}
@@ -149,7 +152,7 @@ func (ev *evaluation) ungated() {
 // it; a re-apply of the author's value does not give it back either.
 func (ev *evaluation) terminating() {
 	p := ev.policies
-	before, ok := mask.ParseAuthor(ev.req.stored().GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies])
+	before, ok := mask.ParseAuthor(annotation(ev.req.stored(), v1alpha1.AnnotationKeyManagementPolicies))
 	if ok && slices.Equal(p.incoming, before) && !mask.Gives(p.stored, v1alpha1.VerbDelete) {
 		ev.setPolicies(p.stored)
 	}

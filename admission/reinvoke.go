@@ -22,8 +22,8 @@ func reinvokedHop(req *Request) *v1alpha1.Hop {
 	if req.Object == nil || req.Subresource != "" {
 		return nil
 	}
-	value := req.Object.GetAnnotations()[v1alpha1.AnnotationKeyTrace]
-	if value == "" || req.OldObject != nil && value == req.OldObject.GetAnnotations()[v1alpha1.AnnotationKeyTrace] {
+	value := annotation(req.Object, v1alpha1.AnnotationKeyTrace)
+	if value == "" || req.OldObject != nil && value == annotation(req.OldObject, v1alpha1.AnnotationKeyTrace) {
 		return nil
 	}
 	own := trace.Of(req.Object.GetAnnotations()).Own()

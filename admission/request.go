@@ -8,6 +8,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // Operation of a request.
@@ -69,6 +70,24 @@ func (r *Request) stored() *unstructured.Unstructured {
 		return r.OldObject
 	}
 	return r.Object
+}
+
+// annotation of an object, "" where it has none; without the copy of them all
+// that GetAnnotations makes.
+func annotation(o *unstructured.Unstructured, key string) string {
+	meta, _ := o.Object["metadata"].(map[string]any)
+	all, _ := meta["annotations"].(map[string]any)
+	value, _ := all[key].(string)
+	return value
+}
+
+// modeAnnotation is the one annotation that ModeOf reads.
+func modeAnnotation(o *unstructured.Unstructured) map[string]string {
+	mode := annotation(o, v1alpha1.AnnotationKeyMode)
+	if mode == "" {
+		return nil
+	}
+	return map[string]string{v1alpha1.AnnotationKeyMode: mode}
 }
 
 // ref of the object.

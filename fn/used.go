@@ -24,6 +24,7 @@ const AnnotationKeyUsedApprovals = v1alpha1.AnnotationPrefix + "used-approvals"
 // claims would where a webhook keeps them.
 func (c *composite) account(xr *unstructured.Unstructured, resources []*resource) {
 	if c.webhook {
+		c.asOurs()
 		return
 	}
 	claims := approval.Claims{}
@@ -45,6 +46,22 @@ func (c *composite) account(xr *unstructured.Unstructured, resources []*resource
 		}
 	}
 	if len(claims) > 0 {
+		c.annotate(v1alpha1.AnnotationKeyClaims, claims.String())
+	}
+}
+
+// asOurs makes the claims that the webhook took for Crossplane's writes, and
+// that may not have landed, recognisable as those of the same use: the function
+// knows no user.
+func (c *composite) asOurs() {
+	claims := approval.ParseClaims(c.state.Annotations[v1alpha1.AnnotationKeyClaims])
+	pending := false
+	for i := range claims {
+		if claims[i].State == v1alpha1.ClaimPending {
+			claims[i].User, pending = "", true
+		}
+	}
+	if pending {
 		c.annotate(v1alpha1.AnnotationKeyClaims, claims.String())
 	}
 }

@@ -120,7 +120,7 @@ func Validate(key, value string) error {
 
 func approvals(value string) ([]v1alpha1.Approval, error) {
 	var list []v1alpha1.Approval
-	if err := yaml.Unmarshal([]byte(value), &list); err != nil {
+	if err := array(value, &list); err != nil {
 		return nil, plainly(err)
 	}
 	for i := range list {
@@ -171,7 +171,7 @@ func approve(key, value string) (v1alpha1.Approval, error) {
 
 func rejections(value string) ([]v1alpha1.Rejection, error) {
 	var list []v1alpha1.Rejection
-	if err := yaml.Unmarshal([]byte(value), &list); err != nil {
+	if err := array(value, &list); err != nil {
 		return nil, plainly(err)
 	}
 	for i, r := range list {
@@ -211,6 +211,16 @@ func snooze(value string) (*v1alpha1.Snooze, error) {
 		return nil, fmt.Errorf("expiry is required (RFC 3339)")
 	}
 	return &n, nil
+}
+
+// array reads a JSON or YAML array: JSON first, which tools write and which
+// takes a tenth of the time.
+func array[T any](value string, into *[]T) error {
+	if json.Unmarshal([]byte(value), into) == nil {
+		return nil
+	}
+	*into = nil
+	return yaml.Unmarshal([]byte(value), into)
 }
 
 // object reads a JSON or YAML object, and nothing else: a bare word is valid

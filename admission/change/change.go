@@ -54,8 +54,9 @@ func Desired(content map[string]any) map[string]any {
 // the same length and as one value otherwise. nil stands for an object that is
 // not there, and compares as empty.
 func Diff(old, new map[string]any) []Change {
-	var out []Change
-	diffMap("", old, new, &out)
+	d := differ{at: make([]segment, 0, 8)}
+	d.maps(old, new)
+	out := d.out
 	slices.SortFunc(out, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	return out
 }
@@ -65,39 +66,81 @@ func Changed(old, new map[string]any) bool {
 	return !reflect.DeepEqual(old, new) && len(Diff(old, new)) > 0
 }
 
-func diffMap(path string, old, new map[string]any, out *[]Change) {
+// differ walks two states side by side. The path is put into words only where a
+// change is found: most fields of most requests do not change.
+type differ struct {
+	at  []segment
+	out []Change
+}
+
+// segment of a path: an item's index where item is true, else a key.
+type segment struct {
+	key   string
+	index int
+	item  bool
+}
+
+func (d *differ) path() string {
+	out := ""
+	for _, s := range d.at {
+		if s.item {
+			out += "[" + strconv.Itoa(s.index) + "]"
+		} else {
+			out = Join(out, s.key)
+		}
+	}
+	return out
+}
+
+func (d *differ) found(v Verb, old, new any) {
+	d.out = append(d.out, Change{Path: d.path(), Verb: v, Old: old, New: new})
+}
+
+func (d *differ) maps(old, new map[string]any) {
+	d.at = append(d.at, segment{})
+	top := len(d.at) - 1
 	for k, o := range old {
-		p := Join(path, k)
+		d.at[top].key = k
 		if n, ok := new[k]; ok {
-			diffValue(p, o, n, out)
+			d.values(o, n)
 		} else if !empty(o) {
-			*out = append(*out, Change{Path: p, Verb: Delete, Old: o})
+			d.found(Delete, o, nil)
 		}
 	}
 	for k, n := range new {
 		if _, ok := old[k]; !ok && !empty(n) {
-			*out = append(*out, Change{Path: Join(path, k), Verb: Insert, New: n})
+			d.at[top].key = k
+			d.found(Insert, nil, n)
 		}
 	}
+	d.at = d.at[:top]
 }
 
-func diffValue(path string, old, new any, out *[]Change) {
+func (d *differ) lists(old, new []any) {
+	d.at = append(d.at, segment{item: true})
+	top := len(d.at) - 1
+	for i := range old {
+		d.at[top].index = i
+		d.values(old[i], new[i])
+	}
+	d.at = d.at[:top]
+}
+
+func (d *differ) values(old, new any) {
 	switch o := old.(type) {
 	case map[string]any:
 		if n, ok := new.(map[string]any); ok {
-			diffMap(path, o, n, out)
+			d.maps(o, n)
 			return
 		}
 	case []any:
 		if n, ok := new.([]any); ok && len(n) == len(o) {
-			for i := range o {
-				diffValue(path+"["+strconv.Itoa(i)+"]", o[i], n[i], out)
-			}
+			d.lists(o, n)
 			return
 		}
 	}
 	if !equal(old, new) {
-		*out = append(*out, Change{Path: path, Verb: Mutate, Old: old, New: new})
+		d.found(Mutate, old, new)
 	}
 }
 
@@ -116,6 +159,10 @@ func empty(v any) bool {
 }
 
 func equal(a, b any) bool {
+	if x, ok := a.(string); ok {
+		y, ok := b.(string)
+		return ok && x == y
+	}
 	if empty(a) && empty(b) {
 		return true
 	}

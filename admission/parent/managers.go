@@ -70,6 +70,24 @@ func WritesStatus(o *unstructured.Unstructured, manager string) bool {
 	return manager != "" && slices.Contains(statusManagers(entriesOf(o)), manager)
 }
 
+// finalizerManaged is the finalizer by which a provider takes a managed resource
+// in hand: on its first writes there is no status yet (crossplane-runtime v2.3).
+const finalizerManaged = `v:"finalizer.managedresource.crossplane.io"`
+
+// Provides reports whether a field manager is the provider of a managed
+// resource: the one that set the runtime's finalizer.
+func Provides(o *unstructured.Unstructured, manager string) bool {
+	for _, e := range rawEntries(o) {
+		if e["manager"] != manager || manager == "" {
+			continue
+		}
+		if _, found, err := unstructured.NestedFieldNoCopy(e, "fieldsV1", "f:metadata", "f:finalizers", finalizerManaged); found && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
 func statusManagers(entries []fieldsEntry) []string {
 	var out []string
 	for _, e := range entries {

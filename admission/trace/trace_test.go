@@ -2,6 +2,7 @@ package trace
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,8 +138,8 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in string) {
 		tr, err := Parse(in)
-		if err != nil {
-			return
+		if err != nil || slices.ContainsFunc(tr, func(h v1alpha1.Hop) bool { return h.Timestamp.UTC().Year() > 9999 }) {
+			return // RFC 3339 ends there
 		}
 		again, err := Parse(tr.String())
 		if err != nil {

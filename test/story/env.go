@@ -24,6 +24,8 @@ type Options struct {
 	Out io.Writer
 	// Webhook and Function say which halves of Kausality are there.
 	Webhook, Function bool
+	// SteadyBreaker leaves Crossplane's circuit breaker as it comes.
+	SteadyBreaker bool
 	// SettleGrace of the webhook; a second where 0.
 	SettleGrace time.Duration
 }
@@ -77,7 +79,9 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 	if e.Bins, err = Build(ctx, o.Out); err != nil {
 		return e, err
 	}
-	e.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Dir: o.Dir, Out: o.Out, Crossplane: true, AuditLog: true})
+	e.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{
+		Dir: o.Dir, Out: o.Out, Crossplane: true, AuditLog: true, CrossplaneArgs: patientBreaker(o),
+	})
 	if err != nil {
 		return e, err
 	}
@@ -98,6 +102,16 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 		fmt.Fprintf(o.Out, "%-40s %5.1fs\n", step.what, time.Since(at).Seconds())
 	}
 	return e, nil
+}
+
+// patientBreaker: the story puts weeks into seconds. Crossplane's circuit
+// breaker takes that for a loop (100 events, one more a second) and lets an XR
+// wait for minutes, unless it is told not to.
+func patientBreaker(o Options) []string {
+	if o.SteadyBreaker {
+		return nil
+	}
+	return []string{"--circuit-breaker-burst=2000"}
 }
 
 // Stop everything that Start started.
