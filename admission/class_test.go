@@ -196,6 +196,7 @@ func TestSelf(t *testing.T) {
 		"Nested":           {"a nested composite's machinery is self", nested, refs, crossplane, "apiextensions.crossplane.io/composite", Options{}, ClassSelf},
 		"NestedComposed":   {"its composed apply is the parent's controller's", nested, set("l", "spec", "size"), crossplane, composed, Options{}, ClassDrift},
 		"NestedOwnManager": {"the field manager tells the two hats apart", nested, set("l", "spec", "size"), crossplane, "apiextensions.crossplane.io/composite", Options{}, ClassSelf},
+		"NestedUnknown":    {"machinery alone is self, whichever hat", nested, refs, crossplane, "", Options{}, ClassSelf},
 		"OtherWriter":      {"another controller", instance(), resize("l"), argocd, "argocd", Options{}, ClassNewOrigin},
 	}
 	for name, tc := range cases {

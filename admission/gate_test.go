@@ -97,6 +97,7 @@ func TestGate(t *testing.T) {
 		"LogChange":         {"log mode masks nothing", setting{xr: []mod{unsettled}}, request(Update, unmasked(), resize("l")), masked{Policies: []string{"*"}}},
 		"LogAuthors":        {"the author's value stands again: nothing is remembered that could outlive its next change", setting{}, request(Update, instance(), author("*")), masked{Policies: []string{"*"}}},
 		"Terminating":       {"nothing of ours takes Delete from an MR that is being deleted", accepted, request(Update, with(instance(), append(openForDelete, deleting)...), resize("l")), masked{[]string{observe, remove}, `["*"]`, v1alpha1.GateOpen, verbs(v1alpha1.VerbDelete), 3, nil, ""}},
+		"TerminatingWide":   {"nor where the policies are wider than the gate", accepted, request(Update, with(instance(), policies1("*"), deleting), resize("l")), masked{[]string{"*"}, `["*"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
 		"TerminatingAll":    {"nor from one that was never masked", accepted, request(Update, with(unmasked(), deleting), resize("l")), masked{Policies: []string{"*"}}},
 		"TerminatingClosed": {"a re-apply does not give Delete to one that was to be left behind", accepted, request(Update, with(instance(), deleting), author("*")), closed},
 	}

@@ -49,6 +49,39 @@ func (r *run) gate(res *resource, set map[string]string) []string {
 	return r.asDecided(res, set)
 }
 
+// gateKeys are the annotations that go with a mask.
+var gateKeys = []string{v1alpha1.AnnotationKeyManagementPolicies, v1alpha1.AnnotationKeyGate}
+
+// unmask what is wanted, where an earlier Kausality step of the pipeline masked
+// it: what its author wants is decided about.
+func (res *resource) unmask() {
+	if res.desired == nil {
+		return
+	}
+	spec := child(res.desired.Object, "spec")
+	annotations := child(child(res.desired.Object, "metadata"), "annotations")
+	author, ok := mask.ParseAuthor(text(annotations, v1alpha1.AnnotationKeyManagementPolicies))
+	if !ok || spec["managementPolicies"] == nil {
+		return
+	}
+	list := make([]any, 0, len(author))
+	for _, p := range author {
+		list = append(list, p)
+	}
+	spec["managementPolicies"], res.masked = list, true
+}
+
+// keepMask of an earlier step, with its annotations, where this one has none to
+// make.
+func (res *resource) keepMask(set map[string]string) {
+	annotations := child(child(res.desired.Object, "metadata"), "annotations")
+	for _, k := range gateKeys {
+		if v := text(annotations, k); v != "" {
+			set[k] = v
+		}
+	}
+}
+
 func (r *run) managed(res *resource) bool {
 	u := res.observed
 	if u == nil {
@@ -79,7 +112,7 @@ func (r *run) asStored(res *resource, set map[string]string) []string {
 	if !res.remembers() {
 		return nil
 	}
-	for _, k := range []string{v1alpha1.AnnotationKeyManagementPolicies, v1alpha1.AnnotationKeyGate} {
+	for _, k := range gateKeys {
 		if v := res.annotation(k); v != "" {
 			set[k] = v
 		}
@@ -89,7 +122,7 @@ func (r *run) asStored(res *resource, set map[string]string) []string {
 
 // asDecided takes the mask from the core.
 func (r *run) asDecided(res *resource, set map[string]string) []string {
-	for _, k := range []string{v1alpha1.AnnotationKeyManagementPolicies, v1alpha1.AnnotationKeyGate} {
+	for _, k := range gateKeys {
 		v := res.annotation(k)
 		if res.observed != nil && res.replaced() {
 			v = ""

@@ -33,6 +33,8 @@ type resource struct {
 	// summed up, once asked for.
 	summed *parent.State
 
+	// masked by an earlier Kausality step of the pipeline.
+	masked bool
 	// after is what the apply would leave; nil for a removal.
 	after    *unstructured.Unstructured
 	decision admission.Decision
@@ -46,7 +48,9 @@ func resourcesOf(req *fnv1.RunFunctionRequest, xr parent.Ref) []*resource {
 	observed, desired := req.GetObserved().GetResources(), req.GetDesired().GetResources()
 	out := make([]*resource, 0, max(len(observed), len(desired)))
 	for name, want := range desired {
-		out = append(out, &resource{name: name, want: want, desired: unstructuredOf(object(want.GetResource()))})
+		r := &resource{name: name, want: want, desired: unstructuredOf(object(want.GetResource()))}
+		r.unmask()
+		out = append(out, r)
 	}
 	byName := make(map[string]*resource, len(out))
 	for _, r := range out {

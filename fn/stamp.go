@@ -39,6 +39,9 @@ func (r *run) stamp(res *resource, want *fnv1.Resource) *fnv1.Resource {
 		set[AnnotationKeyUsedApprovals] = used
 	}
 	policies := r.gate(res, set)
+	if policies == nil && res.masked && !res.refused() {
+		res.keepMask(set)
+	}
 	out := &fnv1.Resource{
 		Resource: annotate(want.GetResource(), set), ConnectionDetails: want.GetConnectionDetails(), Ready: want.GetReady(),
 	}

@@ -42,7 +42,7 @@ func TestIntent(t *testing.T) {
 	spec := func(field string) map[string]any {
 		return map[string]any{"f:spec": map[string]any{"f:" + field: map[string]any{}}}
 	}
-	later, soon := noon.Add(time.Minute), noon.Add(awayTolerance)
+	later, soon := noon.Add(time.Minute), noon.Add(5*time.Second)
 	cases := map[string]struct {
 		reason       string
 		object       *unstructured.Unstructured

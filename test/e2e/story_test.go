@@ -30,9 +30,24 @@ func start(t *testing.T, o story.Options) (context.Context, *story.Env) {
 
 // TestStory plays every chapter, with webhook, gate and function.
 func TestStory(t *testing.T) {
-	ctx, e := start(t, story.Options{Webhook: true, Function: true})
+	play(t, story.Options{Webhook: true, Function: true}, story.Chapters)
+}
+
+// TestFunctionOnly plays what the function does by itself.
+func TestFunctionOnly(t *testing.T) {
+	play(t, story.Options{Function: true}, story.FunctionOnly)
+}
+
+// TestWebhookOnly plays what webhook and gate do without the function.
+func TestWebhookOnly(t *testing.T) {
+	play(t, story.Options{Webhook: true}, story.WebhookOnly)
+}
+
+func play(t *testing.T, o story.Options, chapters []story.Chapter) {
+	t.Helper()
+	ctx, e := start(t, o)
 	teller := &story.Teller{Out: os.Stdout}
-	for i, c := range story.Chapters {
+	for i, c := range chapters {
 		ok := t.Run(c.Title, func(t *testing.T) {
 			teller.Chapter(i+1, c.Title)
 			if err := c.Play(ctx, e, teller); err != nil {

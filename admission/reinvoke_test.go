@@ -1,0 +1,59 @@
+package admission
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// A hop that we wrote into this very request, and nothing that looks like one.
+func TestReinvokedHop(t *testing.T) {
+	own := func(change func(*v1alpha1.Hop)) mod {
+		h := trace.Hop(request(Update, instance()).ref(), 4, crossplane.Name, noon)
+		change(&h)
+		return annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hopOf(composite(), 5, "alice"), h}.String())
+	}
+	same := func(*v1alpha1.Hop) {}
+	cases := map[string]struct {
+		reason string
+		req    *Request
+		want   bool
+	}{
+		"Ours":       {"what the first decision wrote", request(Update, instance(), resize("l"), own(same)), true},
+		"SecondsAgo": {"a slow webhook stood in between", request(Update, instance(), own(func(h *v1alpha1.Hop) { h.Timestamp.Time = noon.Add(-10 * time.Second) })), true},
+		"First":      {"the first decision finds the stored trace", request(Update, instance(), resize("l")), false},
+		"Dropped":    {"no trace at all", request(Update, instance(), unannotate(v1alpha1.AnnotationKeyTrace)), false},
+		"Old":        {"a backup's hop", request(Update, instance(), own(func(h *v1alpha1.Hop) { h.Timestamp.Time = noon.Add(-time.Hour) })), false},
+		"User":       {"somebody else's hop", request(Update, instance(), own(func(h *v1alpha1.Hop) { h.User = "alice" })), false},
+		"Generation": {"that of another write", request(Update, instance(), own(func(h *v1alpha1.Hop) { h.Generation = 3 })), false},
+		"Kind":       {"copied from a parent", request(Update, instance(), own(func(h *v1alpha1.Hop) { h.Kind = "XDatabase" })), false},
+		"Delete":     {"has no object", request(Delete, instance()), false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := reinvokedHop(tc.req) != nil; got != tc.want {
+				t.Errorf("%s: got %t", tc.reason, got)
+			}
+		})
+	}
+}
+
+// A later webhook changed a field of the MR: the author's value is still the
+// author's, and the new change is decided as well.
+func TestReinvokedAfterMutation(t *testing.T) {
+	w := setting{xr: []mod{unsettled}}.world()
+	first := request(Update, instance(), resize("l"), policies1("*"))
+	result := apply(first.Object, decide(t, w, enforced(), first))
+	again := copyRequest(first)
+	again.Object, again.Time = with(result, set("us", "spec", "forProvider", "region")), noon.Add(time.Second)
+	d := decide(t, w, enforced(), again)
+	got := maskedOf(apply(again.Object, d))
+	want := masked{[]string{observe, update}, `["*"]`, v1alpha1.GateOpen, []v1alpha1.Verb{v1alpha1.VerbUpdate}, 4, []string{"spec.forProvider.region", "spec.forProvider.size"}, "Changed"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}

@@ -1,0 +1,167 @@
+package fn
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+func (s *stage) policies(name string) any {
+	return s.field(name, "spec", "managementPolicies")
+}
+
+func (s *stage) wantPolicies(want ...any) {
+	s.t.Helper()
+	if d := cmp.Diff(want, s.policies("a")); d != "" {
+		s.t.Errorf("managementPolicies: -want +got\n%s", d)
+	}
+}
+
+// unsynced: the provider is at work.
+func (s *stage) unsynced(name string) {
+	s.setStatus(name, map[string]any{"conditions": []any{map[string]any{"type": "Synced", "status": "False"}}})
+}
+
+// confirm: the provider is done, and reports what it made of it.
+func (s *stage) confirm(size int64) {
+	s.ready()
+	o := s.live["a"].DeepCopy()
+	child(o.Object, "status")["atProvider"] = map[string]any{"size": size}
+	s.live["a"] = o
+}
+
+// The gate without webhook and gate controller: the change and the opening in
+// one write, the closing in a later one.
+func TestManagedGate(t *testing.T) {
+	for name, author := range map[string]any{"Explicit": []any{"*"}, "Defaulted": nil} {
+		t.Run(name, func(t *testing.T) { managedGate(t, author) })
+	}
+}
+
+func managedGate(t *testing.T, author any) {
+	s := newStage(t, managed)
+	db := func(size int64) map[string]any {
+		o := database(size)
+		if author == nil {
+			delete(child(o, "spec"), "managementPolicies")
+		}
+		return o
+	}
+	want := desire{"a": db(1)}
+
+	// Creation is open for all but Delete.
+	s.reconcile(want)
+	s.wantWrites("create a")
+	if author == nil { // no field, no mask: the CRD's default is not known yet
+		s.update("a", "default", func(o map[string]any) { child(o, "spec")["managementPolicies"] = []any{"*"} })
+	} else {
+		s.wantPolicies("Observe", "Create", "Update", "LateInitialize")
+	}
+	s.stable(want)
+
+	// Confirmed: closed.
+	s.confirm(1)
+	s.reconcile(want)
+	s.wantWrites("update a")
+	s.wantPolicies("Observe")
+	s.confirm(1)
+	s.settle(want)
+	s.wantPolicies("Observe")
+
+	// An intent opens for Update in its own write, and until confirmed.
+	s.intend(2)
+	want["a"] = db(2)
+	s.reconcile(want)
+	s.wantWrites("update a")
+	s.wantPolicies("Observe", "Update")
+	s.unsynced("a")
+	s.stable(want)
+	s.ready() // Synced, but the provider still reports the old size
+	o := s.live["a"].DeepCopy()
+	child(o.Object, "status")["atProvider"] = map[string]any{"size": int64(1)}
+	s.live["a"] = o
+	s.stable(want)
+	s.confirm(2)
+	s.reconcile(want)
+	s.wantWrites("update a")
+	s.wantPolicies("Observe")
+	s.confirm(2)
+	s.settle(want)
+
+	// Drift is held, and opens nothing.
+	want["a"] = db(3)
+	s.reconcile(want)
+	s.wantWrites()
+	s.wantReason(reasonHeld)
+	s.wantPolicies("Observe")
+	s.stable(want)
+	want["a"] = db(2)
+
+	// The deletion: held, approved, opened, done.
+	delete(want, "a")
+	s.reconcile(want)
+	s.wantWrites()
+	s.wantReason(reasonHeld)
+	s.stable(want)
+	s.annotate(s.suggested()[0], "once")
+	s.reconcile(want)
+	s.wantWrites("update a")
+	s.wantPolicies("Observe", "Delete")
+	s.reconcile(want)
+	s.wantWrites("delete a")
+}
+
+// A gate whose opening is never confirmed closes at the deadline.
+func TestManagedGateDeadline(t *testing.T) {
+	s := newStage(t, managed)
+	want := desire{"a": database(1)}
+	s.reconcile(want)
+	s.unsynced("a")
+	s.now = s.now.Add(59 * time.Minute)
+	s.reconcile(want)
+	s.wantWrites()
+	s.now = s.now.Add(2 * time.Minute)
+	s.reconcile(want)
+	s.wantPolicies("Observe")
+	g := mask.ParseGate(s.live["a"].GetAnnotations())
+	if g.State != v1alpha1.GateClosed || g.Reason != "ExpiredUnconfirmed" {
+		t.Errorf("gate: %+v", g)
+	}
+	s.stable(want)
+}
+
+// Switching to log mode gives the author's value back.
+func TestManagedGateOff(t *testing.T) {
+	s := newStage(t, managed)
+	want := desire{"a": database(1)}
+	s.reconcile(want)
+	s.confirm(1)
+	s.reconcile(want)
+	s.wantPolicies("Observe")
+	s.input = `{"gate":{"managementPolicies":"Managed"}}`
+	s.reconcile(want)
+	s.wantPolicies("*")
+	if _, ok := s.live["a"].GetAnnotations()[v1alpha1.AnnotationKeyGate]; ok {
+		t.Error("the gate is still there")
+	}
+	s.stable(want)
+}
+
+// An author who gave nothing but Observe is left alone.
+func TestManagedGateObserveOnly(t *testing.T) {
+	s := newStage(t, managed)
+	db := database(1)
+	child(db, "spec")["managementPolicies"] = []any{"Observe"}
+	want := desire{"a": db}
+	s.reconcile(want)
+	s.wantPolicies("Observe")
+	s.confirm(1)
+	s.stable(want)
+	if _, ok := s.live["a"].GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies]; ok {
+		t.Error("nothing is masked, nothing needs remembering")
+	}
+}
