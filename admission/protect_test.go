@@ -158,6 +158,7 @@ func TestMalformedUserAnnotation(t *testing.T) {
 		"Person":        {"the parse error", request(Update, composite(), bad).by(alice, "kubectl"), true},
 		"PersonAlong":   {"with a change too", request(Update, composite(), bad, set("l", "spec", "size")).by(alice, "kubectl"), true},
 		"PersonCreate":  {"on CREATE too", request(Create, composite(), bad).by(alice, "kubectl"), true},
+		"PersonChanges": {"from one that parses", request(Update, with(composite(), annotate(v1alpha1.AnnotationKeyFreeze, "false")), bad).by(alice, "kubectl"), true},
 		"GitOps":        {"GitOps too", request(Update, composite(), bad).by(argocd, "argocd"), true},
 		"Stored":        {"it stood there before", request(Update, with(composite(), bad), set("l", "spec", "size")).by(alice, "kubectl"), false},
 		"Repaired":      {"taking it away", request(Update, with(composite(), bad), unannotate(v1alpha1.AnnotationKeyFreeze)).by(alice, "kubectl"), false},

@@ -29,6 +29,8 @@ func (r *run) gate(res *resource, set map[string]string) []string {
 	switch {
 	case res.observed != nil && res.observed.GetDeletionTimestamp() != nil:
 		return r.asStored(res, set) // nothing of ours takes Delete from it
+	case res.masked && !res.refused() && !res.changes():
+		return nil // an earlier step's word stands
 	case res.refused():
 		if g, ok := r.deletion(res); ok {
 			return r.transition(res, g, set)

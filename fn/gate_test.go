@@ -148,7 +148,7 @@ func TestManagedGateOff(t *testing.T) {
 	if _, ok := s.live["a"].GetAnnotations()[v1alpha1.AnnotationKeyGate]; ok {
 		t.Error("the gate is still there")
 	}
-	s.stable(want)
+	s.settle(want)
 }
 
 // An author who gave nothing but Observe is left alone.
@@ -160,7 +160,7 @@ func TestManagedGateObserveOnly(t *testing.T) {
 	s.reconcile(want)
 	s.wantPolicies("Observe")
 	s.confirm(1)
-	s.stable(want)
+	s.settle(want)
 	if _, ok := s.live["a"].GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies]; ok {
 		t.Error("nothing is masked, nothing needs remembering")
 	}

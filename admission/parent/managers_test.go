@@ -139,3 +139,52 @@ func TestMachinery(t *testing.T) {
 		})
 	}
 }
+
+// Who writes where the request does not say: the one Update entry that differs.
+func TestWriter(t *testing.T) {
+	size := map[string]any{"f:spec": map[string]any{"f:size": map[string]any{}}}
+	more := map[string]any{"f:spec": map[string]any{"f:size": map[string]any{}, "f:class": map[string]any{}}}
+	at := func(e map[string]any, time string) map[string]any { e["time"] = time; return e }
+	apply := func(e map[string]any) map[string]any { e["operation"] = "Apply"; return e }
+	cases := map[string]struct {
+		reason   string
+		old, new *unstructured.Unstructured
+		want     string
+	}{
+		"Fields":   {"its fields changed", managed(entry("a", "", size), entry("b", "", size)), managed(entry("a", "", size), entry("b", "", more)), "b"},
+		"Time":     {"its time moved", managed(entry("a", "", size)), managed(at(entry("a", "", size), "2026-01-02T00:00:01Z")), "a"},
+		"New":      {"it was not there", managed(entry("a", "", size)), managed(entry("a", "", size), entry("b", "", size)), "b"},
+		"Create":   {"on CREATE", nil, managed(entry("a", "", size)), "a"},
+		"Nobody":   {"nothing changed", managed(entry("a", "", size)), managed(entry("a", "", size)), ""},
+		"Lost":     {"who only loses fields to another", managed(entry("a", "", more), entry("b", "", size)), managed(entry("b", "", size)), ""},
+		"Two":      {"two that differ tell nothing", managed(), managed(entry("a", "", size), entry("b", "", size)), ""},
+		"Applied":  {"an apply names its manager itself", managed(), managed(apply(entry("a", "", size))), ""},
+		"SameName": {"entries of one manager for the status and the rest are two", managed(entry("a", "status", size)), managed(entry("a", "status", size), entry("a", "", size)), "a"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			old, changed := tc.old.DeepCopy(), tc.new.DeepCopy()
+			if got := Writer(tc.old, tc.new); got != tc.want {
+				t.Errorf("%s: want %q, got %q", tc.reason, tc.want, got)
+			}
+			if diff := cmp.Diff(old, tc.old) + cmp.Diff(changed, tc.new); diff != "" {
+				t.Errorf("%s: input modified:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// A provider is known by the finalizer before it wrote any status.
+func TestProvides(t *testing.T) {
+	finalizer := func(name string) map[string]any {
+		return map[string]any{"f:metadata": map[string]any{"f:finalizers": map[string]any{`v:"` + name + `"`: map[string]any{}}}}
+	}
+	o := managed(entry("provider", "", finalizer("finalizer.managedresource.crossplane.io")), entry("other", "", finalizer("example.org/x")))
+	got := map[string]bool{"provider": Provides(o, "provider"), "other": Provides(o, "other"), "": Provides(o, ""), "kubectl": Provides(o, "kubectl")}
+	if diff := cmp.Diff(map[string]bool{"provider": true, "other": false, "": false, "kubectl": false}, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	if !WritesStatus(managed(entry("a", "status", nil)), "a") || WritesStatus(managed(entry("a", "", nil)), "a") || WritesStatus(managed(entry("", "status", nil)), "") {
+		t.Error("only a status entry of a named manager counts")
+	}
+}
