@@ -78,7 +78,7 @@ type Decision struct {
 	Changes []change.Change
 	// ID of the difference; empty where nothing changed or there is no parent.
 	ID string
-	// Trace that the object carries afterwards; kept ones included.
+	// Trace that this request writes; nil where the stored one is kept.
 	Trace trace.Trace
 
 	// Annotations to set on the object itself; nil values remove.

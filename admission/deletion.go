@@ -83,7 +83,7 @@ func (ev *evaluation) compositeDeletion() (bool, error) {
 			ev.warn(fmt.Sprintf("cannot list the managed resources below %s: %v", describe(root.Ref), err))
 			return false, nil
 		}
-		return ev.refuse(refusal{code: 500, reason: ReasonParentUnreadable,
+		return ev.refuse(refusal{code: codeInternal, reason: ReasonParentUnreadable,
 			why: fmt.Sprintf("the managed resources below it cannot be read: %v", err), next: "Try again."})
 	}
 	var names []string

@@ -38,7 +38,6 @@ func (ev *evaluation) set1(key string, value *string) {
 // keep the claims, set the gate (spec 2, "Protection").
 func (ev *evaluation) edit() {
 	if ev.req.Object == nil || ev.d.Reason == ReasonComponent || ev.req.Subresource != "" {
-		ev.d.Trace = trace.Of(ev.req.stored().GetAnnotations())
 		return
 	}
 	ev.incoming = ev.req.Object.GetAnnotations()
@@ -140,7 +139,6 @@ var generationless = map[string]bool{
 // writeTrace extends, replaces or keeps the trace, and the updaters with it. It
 // refuses one that is too large.
 func (ev *evaluation) writeTrace() bool {
-	ev.d.Trace = trace.Of(ev.stored)
 	if ev.d.Class == ClassNone || ev.d.Class == ClassSelf {
 		return true
 	}

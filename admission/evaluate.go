@@ -199,7 +199,7 @@ func (ev *evaluation) findParent() (bool, error) {
 		ev.warn(fmt.Sprintf("parent %s cannot be read (%v); the change passes because the mode is log", describe(ev.parentRef), err))
 		return ev.allow(ReasonParentUnreadable)
 	}
-	return ev.refuse(refusal{code: 500, reason: ReasonParentUnreadable,
+	return ev.refuse(refusal{code: codeInternal, reason: ReasonParentUnreadable,
 		why: fmt.Sprintf("its parent %s cannot be read: %v", describe(ev.parentRef), err), next: "The controller retries by itself."})
 }
 

@@ -23,13 +23,18 @@ type refusal struct {
 	suggestion string
 }
 
-// codeComposed is what Crossplane answers with carrying on (facts 8).
-const codeComposed = 422
+const (
+	// codeComposed is what Crossplane answers with carrying on (facts 8).
+	codeComposed = 422
+	codeInternal = 500
+)
 
 func (ev *evaluation) refuse(r refusal) (bool, error) {
 	ev.d.Allowed, ev.d.Reason, ev.d.Code, ev.d.Message = false, r.reason, r.code, ev.message(r)
 	ev.d.Annotations, ev.d.ManagementPolicies, ev.d.Gate, ev.d.Claim = nil, nil, nil, nil
-	if subject.IsComposedApply(ev.manager) {
+	// An error of ours stays one: Crossplane retries it, where it does not come
+	// back to what it was told is invalid.
+	if subject.IsComposedApply(ev.manager) && r.code != codeInternal {
 		ev.d.Code = codeComposed
 		if ev.Options.ComposedRefusalCode != 0 {
 			ev.d.Code = ev.Options.ComposedRefusalCode

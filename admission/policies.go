@@ -123,6 +123,9 @@ func (ev *evaluation) gate() {
 		ev.terminating()
 		return
 	}
+	if req.OldObject != nil && len(ev.changes) == 0 && slices.Equal(p.incoming, p.stored) {
+		return // what is stored stands, and its annotations are protected
+	}
 	if !mask.Maskable(p.author) || !slices.Contains(mask.Expand(p.author), v1alpha1.VerbObserve) {
 		ev.unmask()
 		return

@@ -107,7 +107,9 @@ func TestRunFunction(t *testing.T) {
 			check: func(t *testing.T, s *stage) {
 				want := map[string]any{"apiVersion": "app.example.org/v1", "kind": "Thing", "spec": map[string]any{"value": "x"}}
 				got := object(s.rsp.GetDesired().GetResources()["b"].GetResource())
-				delete(got, "metadata")
+				want["metadata"] = map[string]any{"annotations": map[string]any{ // nothing that is Crossplane's
+					v1alpha1.AnnotationKeyTrace: s.live["b"].GetAnnotations()[v1alpha1.AnnotationKeyTrace],
+				}}
 				if d := cmp.Diff(want, got); d != "" {
 					t.Errorf("emitted: -want +got\n%s", d)
 				}

@@ -17,7 +17,7 @@ import (
 // respond to a review with what was decided.
 func respond(req *admission.Request, d admission.Decision) ctrl.Response {
 	resp := ctrl.Response{AdmissionResponse: admissionv1.AdmissionResponse{
-		Allowed: d.Allowed, Warnings: d.Warnings, AuditAnnotations: audit(d),
+		Allowed: d.Allowed, Warnings: d.Warnings, AuditAnnotations: audit(req, d),
 	}}
 	if !d.Allowed {
 		resp.Result = refusal(d)
@@ -81,7 +81,7 @@ func escape(key string) string {
 }
 
 // audit annotations: bare keys, the API server prefixes the webhook's name.
-func audit(d admission.Decision) map[string]string {
+func audit(req *admission.Request, d admission.Decision) map[string]string {
 	out := map[string]string{"decision": "allowed", "mode": string(d.Mode), "reason": string(d.Reason)}
 	if !d.Allowed {
 		out["decision"] = "denied"
@@ -101,8 +101,11 @@ func audit(d admission.Decision) map[string]string {
 			put("id", d.ID)
 		}
 	}
-	if len(d.Trace) > 0 {
+	switch {
+	case d.Trace != nil:
 		put("trace", d.Trace.String())
+	case req.OldObject != nil:
+		put("trace", req.OldObject.GetAnnotations()[v1alpha1.AnnotationKeyTrace])
 	}
 	return out
 }

@@ -1,0 +1,83 @@
+package fn
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// What keeps an intent from settling (spec 3): each case starts where nothing
+// is missing but the grace period, which then goes by.
+func TestSettles(t *testing.T) {
+	notReady := map[string]any{"conditions": []any{
+		map[string]any{"type": "Synced", "status": "True"}, map[string]any{"type": "Ready", "status": "False"},
+	}}
+	cases := map[string]struct {
+		reason string
+		change func(s *stage)
+		// passed since; a minute where zero.
+		passed time.Duration
+		want   bool
+	}{
+		"AtRest":       {reason: "everything is ready, and the grace period is over", want: true},
+		"Grace":        {reason: "the grace period is not over", passed: 9 * time.Second},
+		"NotReady":     {reason: "the composite is not ready", change: func(s *stage) { s.flap() }},
+		"ChildUnready": {reason: "a resource that the intent changed is not ready", change: func(s *stage) { s.setStatus("a", notReady) }},
+		"NotObserved": {reason: "Crossplane has not seen the intent", change: func(s *stage) {
+			s.now = s.now.Add(time.Minute)
+			s.intend(2)
+		}},
+		"GateOpen": {reason: "a gate is open", change: func(s *stage) {
+			child(child(s.live["a"].Object, "metadata"), "annotations")[v1alpha1.AnnotationKeyGate] = `{"state":"open"}`
+		}},
+		"Frozen": {reason: "the composite is frozen, its condition says so", change: func(s *stage) {
+			s.annotate(v1alpha1.AnnotationKeyFreeze, "true")
+			s.reconcile(desire{"a": database(7), "b": plain("x")})
+		}},
+		"Nothing": {reason: "it composes nothing yet", change: func(s *stage) { s.live = map[string]*unstructured.Unstructured{} }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, enforce)
+			want := desire{"a": database(1), "b": plain("x")}
+			s.reconcile(want)
+			s.ready()
+			if tc.change != nil {
+				tc.change(s)
+			}
+			if tc.passed == 0 {
+				tc.passed = time.Minute
+			}
+			s.now = s.now.Add(tc.passed)
+			r, ok := newRun(config{mode: v1alpha1.ModeEnforce, grace: 10 * time.Second}, s.now, s.request(want), nil)
+			if !ok {
+				t.Fatal("no run")
+			}
+			if r.composite.latched != tc.want {
+				t.Errorf("%s: want settled %t, got %t", tc.reason, tc.want, r.composite.latched)
+			}
+		})
+	}
+}
+
+// A write to a resource, of whatever it may be, starts the grace period anew.
+func TestGraceStartsAnew(t *testing.T) {
+	s := newStage(t, enforce)
+	want := desire{"a": database(1), "b": plain("x")}
+	s.reconcile(want)
+	s.ready()
+	s.now = s.now.Add(9 * time.Second)
+	want["b"] = plain("y")
+	s.reconcile(want)
+	s.wantWrites("update b")
+	s.setStatus("b", map[string]any{"phase": "done"})
+	s.now = s.now.Add(9 * time.Second)
+	s.reconcile(want)
+	s.wantWrites()
+	s.now = s.now.Add(2 * time.Second)
+	s.reconcile(want)
+	s.wantWrites("annotate a", "annotate b")
+}
