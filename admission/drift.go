@@ -155,7 +155,7 @@ func openFor(annotations map[string]string, v v1alpha1.Verb) bool {
 
 // drift is row 13: nobody asked for the change and nobody approved it.
 func (ev *evaluation) drift() (bool, error) {
-	r := ev.unasked(v1alpha1.RelationControllerChild)
+	r := ev.unasked()
 	ev.d.Report = ev.report(r)
 	ev.d.Suggestion = r.suggestion
 	if ev.mode == v1alpha1.ModeLog {
@@ -171,7 +171,7 @@ func (ev *evaluation) drift() (bool, error) {
 }
 
 // unasked is the refusal of a drift, with what approves it.
-func (ev *evaluation) unasked(relation v1alpha1.Relation) refusal {
+func (ev *evaluation) unasked() refusal {
 	r := refusal{code: 403, reason: ReasonDrift, suggestion: Approve(ev.parent.Ref, ev.kindOf(ev.parent), ev.id)}
 	r.why = fmt.Sprintf("nobody asked for it: the spec of %s has not changed since it settled at generation %d",
 		describe(ev.parent.Ref), ev.intent.Generation)

@@ -106,7 +106,7 @@ func has(list []string, want string) bool {
 }
 
 func rulesOf(o *unstructured.Unstructured) []rule {
-	hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks") //nolint:errcheck // The API server validated it.
+	hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks") // the API server validated it
 	var out []rule
 	for _, h := range hooks {
 		m, _ := h.(map[string]any)

@@ -152,13 +152,13 @@ func (s *States) sum(o *unstructured.Unstructured) *Object {
 		out.SyncedMessage = syncedMessage(o)
 		out.Gone = external.Gone(out.SyncedMessage)
 		out.RequestedAt = o.GetAnnotations()[admission.AnnotationKeyReconcileRequestedAt]
-		out.HandledAt, _, _ = unstructured.NestedString(o.Object, "status", "lastHandledReconcileAt") //nolint:errcheck // A status of another shape handles no requests.
+		out.HandledAt, _, _ = unstructured.NestedString(o.Object, "status", "lastHandledReconcileAt") // a status of another shape handles no requests
 	}
 	return out
 }
 
 func syncedMessage(o *unstructured.Unstructured) string {
-	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions") //nolint:errcheck // A status of another shape has no conditions.
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions") // a status of another shape has none
 	for _, e := range list {
 		if c, ok := e.(map[string]any); ok && c["type"] == "Synced" && c["status"] != "True" {
 			m, _ := c["message"].(string)

@@ -165,7 +165,7 @@ func TestRunFunction(t *testing.T) {
 			want:   func(w desire) { w["a"], w["b"] = database(9), plain("y") },
 			writes: []string{"update a"}, condition: reasonHeld, message: []string{`resource "b"`, "used up"},
 			check: func(t *testing.T, s *stage) {
-				if s.live["a"].GetAnnotations()[AnnotationKeyUsedApprovals] == "" {
+				if s.live["a"].GetAnnotations()[v1alpha1.AnnotationKeyUsedApprovals] == "" {
 					t.Error("the use is not on record")
 				}
 			},
@@ -348,7 +348,7 @@ func TestWithWebhook(t *testing.T) {
 	s.annotate(s.suggested()[0], "once")
 	s.reconcile(want)
 	s.wantWrites("update b")
-	if _, ok := s.live["b"].GetAnnotations()[AnnotationKeyUsedApprovals]; ok {
+	if _, ok := s.live["b"].GetAnnotations()[v1alpha1.AnnotationKeyUsedApprovals]; ok {
 		t.Error("uses are the webhook's to remember")
 	}
 }

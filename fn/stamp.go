@@ -36,7 +36,7 @@ func (r *run) stamp(res *resource, want *fnv1.Resource) *fnv1.Resource {
 	value, after := r.traceOf(res)
 	set := map[string]string{v1alpha1.AnnotationKeyTrace: value}
 	if used := r.composite.usedAnnotation(res, after); used != "" {
-		set[AnnotationKeyUsedApprovals] = used
+		set[v1alpha1.AnnotationKeyUsedApprovals] = used
 	}
 	policies := r.gate(res, set)
 	if policies == nil && res.masked && !res.refused() {

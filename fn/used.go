@@ -14,12 +14,6 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// AnnotationKeyUsedApprovals on a composed resource holds the comma-separated
-// content hashes of the once approvals it used up, as long as they are written
-// on the composite. Only the function writes it, where no webhook keeps claims:
-// it cannot write to the composite.
-const AnnotationKeyUsedApprovals = v1alpha1.AnnotationPrefix + "used-approvals"
-
 // account for the approvals on the composite that are used up or stale, as its
 // claims would where a webhook keeps them.
 func (c *composite) account(xr *unstructured.Unstructured, resources []*resource) {
@@ -94,7 +88,7 @@ func (c *composite) take(content string) {
 // used contents of once approvals, as the observed resource tells.
 func (r *resource) used() map[string]bool {
 	out := map[string]bool{}
-	for content := range strings.SplitSeq(r.annotation(AnnotationKeyUsedApprovals), ",") {
+	for content := range strings.SplitSeq(r.annotation(v1alpha1.AnnotationKeyUsedApprovals), ",") {
 		if content != "" {
 			out[content] = true
 		}

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
@@ -152,7 +151,8 @@ func (c *Controller) Start(ctx context.Context) error {
 	for range workers {
 		go func() {
 			defer func() { done <- struct{}{} }()
-			for c.next(ctx) { //nolint:revive // next does the work.
+			for more := true; more; {
+				more = c.next(ctx)
 			}
 		}()
 	}
@@ -287,5 +287,5 @@ func (c *Controller) tell(o *cluster.Object, d admission.GateDecision) {
 
 func (c *Controller) reference(o *cluster.Object) *corev1.ObjectReference {
 	apiVersion, kind := o.ToAPIVersionAndKind()
-	return &corev1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: o.State.Namespace, Name: o.State.Name, UID: types.UID(o.State.UID), ResourceVersion: o.ResourceVersion}
+	return &corev1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: o.State.Namespace, Name: o.State.Name, UID: o.State.UID, ResourceVersion: o.ResourceVersion}
 }

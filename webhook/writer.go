@@ -91,7 +91,8 @@ func (w *writer) elected() {
 func (w *writer) Run(ctx context.Context) {
 	for range writeWorkers {
 		go func() {
-			for w.next(ctx) { //nolint:revive // next does the work.
+			for more := true; more; {
+				more = w.next(ctx)
 			}
 		}()
 	}

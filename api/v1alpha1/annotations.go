@@ -57,6 +57,11 @@ const (
 	// transition of its mask.
 	AnnotationKeyGate = AnnotationPrefix + "gate"
 
+	// AnnotationKeyUsedApprovals holds comma-separated content hashes of once
+	// approvals that the composition function let a composed resource's changes
+	// through by, where no webhook keeps claims.
+	AnnotationKeyUsedApprovals = AnnotationPrefix + "used-approvals"
+
 	// AnnotationKeyDerivedFrom names the ResourceGraphDefinition an
 	// AllowancePolicy was derived from.
 	AnnotationKeyDerivedFrom = AnnotationPrefix + "derived-from"

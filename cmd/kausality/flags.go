@@ -31,7 +31,6 @@ type processFlags struct {
 	leaderNS       string
 	endpoints      notify.Endpoints
 	closeTo        string
-	qps            float32
 	componentUsers []string
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,7 +42,7 @@ func webhookCommand() *cobra.Command {
 			}
 			o.MetricsAddress, o.ProbeAddress, o.Endpoints = p.metrics, p.probes, p.endpoints
 			o.LeaderElection, o.LeaderNamespace = p.leaderElect, p.leaderNS
-			o.ComponentUsers = append(componentUsers, p.componentUsers...)
+			o.ComponentUsers = slices.Concat(componentUsers, p.componentUsers)
 			return webhook.Run(cmd.Context(), o)
 		},
 	}

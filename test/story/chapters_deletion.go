@@ -85,10 +85,14 @@ func (e *Env) awaitGone(ctx context.Context, name string) error {
 		if mr, err := e.MR(ctx); err == nil && mr.GetName() == name && mr.GetDeletionTimestamp() == nil {
 			return fmt.Errorf("Database %s is there", name)
 		}
-		if _, err := e.Cloud.Get(ctx, name); !client.IsNotFound(err) {
-			return fmt.Errorf("it is in the cloud: %v", err)
+		_, err := e.Cloud.Get(ctx, name)
+		if client.IsNotFound(err) {
+			return nil
 		}
-		return nil
+		if err == nil {
+			err = errors.New("it is in the cloud")
+		}
+		return err
 	})
 }
 

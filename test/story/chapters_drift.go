@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -87,7 +88,7 @@ func (e *Env) quiet(ctx context.Context, since int64, name string, size int64) e
 		}
 		looks := 0
 		for _, l := range log {
-			if l.Method == "GET" && strings.HasSuffix(l.Path, "/"+name) {
+			if l.Method == http.MethodGet && strings.HasSuffix(l.Path, "/"+name) {
 				looks++
 			}
 		}

@@ -26,13 +26,12 @@ const (
 
 // Resources of the story.
 var (
-	XDatabases   = schema.GroupVersionResource{Group: "example.org", Version: "v1alpha1", Resource: "xdatabases"}
-	Databases    = schema.GroupVersionResource{Group: "cloud.example.org", Version: "v1alpha1", Resource: "databases"}
-	Settings     = schema.GroupVersionResource{Group: "kubernetes.m.crossplane.io", Version: "v1alpha1", Resource: "objects"}
-	Drifts       = schema.GroupVersionResource{Group: "kausality.io", Version: "v1alpha1", Resource: "drifts"}
-	compositions = schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1", Resource: "compositions"}
-	crds         = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	configMaps   = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	XDatabases = schema.GroupVersionResource{Group: "example.org", Version: "v1alpha1", Resource: "xdatabases"}
+	Databases  = schema.GroupVersionResource{Group: "cloud.example.org", Version: "v1alpha1", Resource: "databases"}
+	Settings   = schema.GroupVersionResource{Group: "kubernetes.m.crossplane.io", Version: "v1alpha1", Resource: "objects"}
+	Drifts     = schema.GroupVersionResource{Group: "kausality.io", Version: "v1alpha1", Resource: "drifts"}
+	crds       = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 )
 
 const (
