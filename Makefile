@@ -38,9 +38,9 @@ help: ## List the targets
 		/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
-demo: ## Play the story on a real control plane; KEEP=1 leaves it running
+demo: ## Play the story on a real control plane; KEEP=1 leaves it running, DIR=… the logs
 	@$(GO) build -C test -trimpath -o $(BIN)/demo ./cmd/demo
-	@exec $(BIN)/demo $(if $(KEEP),--keep)
+	@exec $(BIN)/demo $(if $(KEEP),--keep) $(if $(DIR),--dir=$(DIR))
 
 .PHONY: test
 test: $(SUMMARY) ## Lint, unit and integration tests and the story, with a summary

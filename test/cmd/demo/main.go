@@ -19,10 +19,11 @@ import (
 )
 
 func main() {
-	keep := flag.Bool("keep", false, "leave everything running in the end")
+	keep := flag.Bool("keep", false, "leave everything running in the end, with a database to try things on")
+	dir := flag.String("dir", "", "work in this directory and leave the logs there")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *keep)
+	err := run(ctx, *keep, *dir)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo: "+err.Error())
@@ -30,29 +31,29 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, keep bool) error {
+func run(ctx context.Context, keep bool, dir string) error {
 	began := time.Now()
 	if err := announce(); err != nil {
 		return err
 	}
-	e, err := story.Start(ctx, story.Options{Out: os.Stdout, Webhook: true, Function: true})
+	e, err := story.Start(ctx, story.Options{Dir: dir, Out: os.Stdout, Webhook: true, Function: true})
 	defer e.Stop()
 	if err != nil {
 		return err
 	}
 	t := &story.Teller{Out: os.Stdout, Color: term.IsTerminal(int(os.Stdout.Fd()))}
-	chapters := story.Chapters
-	if keep {
-		chapters = chapters[:2]
-	}
-	if err := story.Tell(ctx, e, t, chapters); err != nil {
-		return fmt.Errorf("%w\nlogs: %s", err, e.Dir())
+	if err := story.Tell(ctx, e, t, story.Chapters); err != nil {
+		return fmt.Errorf("%w; run it again with DIR=… to keep the logs", err)
 	}
 	fmt.Printf("\nEverything went as it should, in %.0fs.\n", time.Since(began).Seconds())
-	if keep {
-		return wait(ctx, e)
+	if !keep {
+		return nil
 	}
-	return nil
+	fmt.Println("\nOnce more, for you:")
+	if err := story.Tell(ctx, e, t, story.Chapters[:2]); err != nil {
+		return err
+	}
+	return wait(ctx, e)
 }
 
 // announce what a cold start costs, before it is spent.
