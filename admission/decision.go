@@ -39,6 +39,7 @@ const (
 	ReasonParentUnreadable   Reason = "ParentUnreadable"
 	ReasonInvalidAnnotation  Reason = "InvalidAnnotation"
 	ReasonAnnotationTooLarge Reason = "AnnotationTooLarge"
+	ReasonApproverForbidden  Reason = "ApproverForbidden"
 )
 
 // Reasons of permissions.

@@ -239,14 +239,7 @@ func (ev *evaluation) generations(after map[string]string) (generation, intent i
 // validAnnotations refuses a write that leaves user annotations that do not
 // parse (spec 2). A controller's copy of one is no such write: it is undone.
 func (ev *evaluation) validAnnotations() bool {
-	var written []string
-	for key, value := range ev.incoming {
-		old, was := ev.stored[key]
-		if _, undone := ev.d.Annotations[key]; v1alpha1.IsUser(key) && !undone && (!was || old != value) {
-			written = append(written, key)
-		}
-	}
-	slices.Sort(written)
+	written := ev.written()
 	for _, key := range written {
 		if err := approval.Validate(key, ev.incoming[key]); err != nil {
 			_, _ = ev.refuse(refusal{code: codeComposed, reason: ReasonInvalidAnnotation,
@@ -254,5 +247,58 @@ func (ev *evaluation) validAnnotations() bool {
 			return false
 		}
 	}
-	return true
+	return ev.mayApprove(append(written, ev.removed()...))
+}
+
+// removed are the user annotations that this write takes away, sorted.
+func (ev *evaluation) removed() []string {
+	var out []string
+	for key := range ev.stored {
+		_, kept := ev.incoming[key]
+		if _, undone := ev.d.Annotations[key]; v1alpha1.IsUser(key) && !kept && !undone {
+			out = append(out, key)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// written are the user annotations that this write sets, sorted.
+func (ev *evaluation) written() []string {
+	var out []string
+	for key, value := range ev.incoming {
+		old, was := ev.stored[key]
+		if _, undone := ev.d.Annotations[key]; v1alpha1.IsUser(key) && !undone && (!was || old != value) {
+			out = append(out, key)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// mayApprove asks, where approver RBAC is on, whether the user may decide about
+// what controllers do with this object (spec 2): unfreezing it is as much of a
+// decision as freezing it. What a Composition sets is the
+// word of whoever may write Compositions.
+func (ev *evaluation) mayApprove(changed []string) bool {
+	i := slices.IndexFunc(changed, v1alpha1.NeedsApproverVerb)
+	if ev.Options.MayApprove == nil || i < 0 || subject.IsComposedApply(ev.manager) {
+		return true
+	}
+	ok, err := ev.Options.MayApprove(ev.ctx, ev.req.User, ev.req.ref())
+	switch {
+	case err == nil && ok:
+		return true
+	case err == nil:
+		_, _ = ev.refuse(refusal{code: 403, reason: ReasonApproverForbidden,
+			why:  fmt.Sprintf("changing annotation %s needs the verb %q on %s", changed[i], VerbApprove, target(ev.req.ref(), ev.kind)),
+			next: "Ask somebody who has it, or for a Role that gives it."})
+		return false
+	case ev.mode == v1alpha1.ModeLog:
+		ev.warn(fmt.Sprintf("cannot ask whether you may set annotation %s (%v); it passes because the mode is log", changed[i], err))
+		return true
+	}
+	_, _ = ev.refuse(refusal{code: codeInternal, reason: ReasonApproverForbidden,
+		why: fmt.Sprintf("whether you may set annotation %s cannot be asked: %v", changed[i], err), next: "Try again."})
+	return false
 }

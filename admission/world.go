@@ -76,6 +76,9 @@ type Options struct {
 	ComposedRefusalCode int32
 	// ControllerUsers are further users that may be an object's own controller.
 	ControllerUsers func(name string) bool
+	// MayApprove asks whether a user may set approvals and the like on an object
+	// (approver RBAC); nil switches that off.
+	MayApprove func(ctx context.Context, user subject.User, object parent.Ref) (bool, error)
 	// CloseTo are the verbs of a closed gate beside Observe: none, or
 	// LateInitialize.
 	CloseTo []v1alpha1.Verb
@@ -83,6 +86,9 @@ type Options struct {
 	// outside of the accepted change.
 	CarryPendingDrift bool
 }
+
+// VerbApprove is the RBAC verb that approver RBAC asks for.
+const VerbApprove = "approve"
 
 // Identify is the value of --identify-controller.
 type Identify string

@@ -36,6 +36,8 @@ type Options struct {
 	BindAddress, MetricsAddress, ProbeAddress string
 	// ComponentUsers are the user names of our other components.
 	ComponentUsers []string
+	// ApproverRBAC asks for the verb "approve" where user annotations are set.
+	ApproverRBAC bool
 	// SettleGrace during which an XR must stay converged.
 	SettleGrace time.Duration
 	// LeaderElection of the asynchronous writer, in LeaderNamespace.
@@ -145,6 +147,9 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 	c.States.OnLiveRead(func(parent.Ref) { liveReads.Inc() })
 	if err := c.WatchCovered(func(err error) { o.Log.Error(err, "cannot watch a guarded kind") }); err != nil {
 		return nil, nil, err
+	}
+	if o.ApproverRBAC {
+		o.Admission.MayApprove = newApprover(c).may
 	}
 	h := &Handler{
 		Evaluator: &admission.Evaluator{World: &world{cluster: c, tracker: t, components: components}, Options: o.Admission},
