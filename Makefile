@@ -18,7 +18,7 @@ FUZZTIME ?= 20s
 # Modules with code of ours; test/parts only pins versions.
 MODULES      := . test test/image test/provider test/templating
 UNIT_MODULES := . test/image test/provider test/templating
-PHASES       ?= lint generate-check unit integration e2e
+PHASES       ?= lint generate-check unit integration package e2e
 
 LINT    = $(BIN)/golangci-lint-v2.12.2
 CLI     = $(BIN)/crossplane-cli-v2.2.0
@@ -84,11 +84,17 @@ unit: $(SUMMARY) ## Run the unit tests of every module
 
 .PHONY: integration
 integration: $(SUMMARY) ## Test against a real control plane
-	@$(SUMMARY) gotest -C test -trimpath -p 1 -timeout 30m ./cmd/... ./controlplane/... ./story/...
+	@$(SUMMARY) gotest -C test -trimpath -p 1 -timeout 30m ./cmd/... ./controlplane/... ./conformance/... ./integration/...
+
+.PHONY: conformance
+conformance: $(SUMMARY) ## Run the conformance scenarios alone
+	@$(SUMMARY) gotest -C test -trimpath -count 1 -timeout 30m ./conformance/...
 
 .PHONY: e2e
-e2e: $(SUMMARY) ## Play the story as a test
-	@$(SUMMARY) gotest -C test -trimpath -p 1 -count 1 -timeout 30m ./e2e/...
+e2e: $(SUMMARY) $(IMAGE) ## Play the story as a test, with the program that is in the image
+	@$(MAKE) --no-print-directory image ARCHES=$$($(GO) env GOARCH) && \
+		$(IMAGE) extract --output $(BIN)/from-image/kausality $(OUT)/kausality-$$($(GO) env GOARCH).tar
+	@KAUSALITY_BINARY=$(BIN)/from-image/kausality $(SUMMARY) gotest -C test -trimpath -p 1 -count 1 -timeout 30m ./e2e/...
 
 ##@ For maintainers
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	authv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,8 @@ type Cluster struct {
 	States     *States
 	Scope      *Scope
 	Namespaces *Namespaces
+
+	ready atomic.Bool
 }
 
 // New Cluster for a connection. Nothing is read before Start.
@@ -87,9 +90,13 @@ func (c *Cluster) Start(ctx context.Context) error {
 // NeedLeaderElection is false: every replica sees.
 func (c *Cluster) NeedLeaderElection() bool { return false }
 
-// Ready tells what is not read yet.
+// Ready tells what is not read yet. Once everything was, it stays ready: a kind
+// that is watched later and cannot be read must not take the process out of
+// service.
 func (c *Cluster) Ready() error {
 	switch {
+	case c.ready.Load():
+		return nil
 	case !c.Kinds.HasSynced():
 		return errors.New("the CRDs are not read yet")
 	case !c.Scope.HasSynced():
@@ -99,6 +106,7 @@ func (c *Cluster) Ready() error {
 	case !c.States.HasSynced():
 		return errors.New("the watched objects are not read yet")
 	}
+	c.ready.Store(true)
 	return nil
 }
 

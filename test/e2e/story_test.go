@@ -10,7 +10,8 @@ import (
 	"github.com/kausality-io/function-kausality/test/story"
 )
 
-// start an Env whose logs are kept where KAUSALITY_E2E_DIR says, for a look
+// start an Env with the program that KAUSALITY_BINARY names, which make e2e
+// takes out of the image, and whose logs are kept where KAUSALITY_E2E_DIR says, for a look
 // after a failure.
 func start(t *testing.T, o story.Options) (context.Context, *story.Env) {
 	t.Helper()
@@ -19,7 +20,7 @@ func start(t *testing.T, o story.Options) (context.Context, *story.Env) {
 	if base := os.Getenv("KAUSALITY_E2E_DIR"); base != "" {
 		o.Dir = base + "/" + t.Name()
 	}
-	o.Out = os.Stdout
+	o.Out, o.Kausality = os.Stdout, os.Getenv("KAUSALITY_BINARY")
 	e, err := story.Start(ctx, o)
 	t.Cleanup(e.Stop)
 	if err != nil {

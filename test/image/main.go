@@ -2,6 +2,7 @@
 //
 //	image build --binary FILE --arch ARCH --version V --output FILE
 //	image inspect [--package] FILE…
+//	image extract --output FILE IMAGE
 //	image registry [--address HOST:PORT]
 //
 // `make image` and `make package` call it; relative paths are relative to where
@@ -26,7 +27,7 @@ import (
 	"github.com/kausality-io/function-kausality/test/image/oci"
 )
 
-const usage = "usage: image build|inspect|registry [flags]; image COMMAND --help lists the flags"
+const usage = "usage: image build|inspect|extract|registry [flags]; image COMMAND --help lists the flags"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -42,7 +43,7 @@ func main() {
 
 func run(ctx context.Context, args []string, out, help io.Writer) error {
 	commands := map[string]func(context.Context, []string, io.Writer, io.Writer) error{
-		"build": build, "inspect": inspect, "registry": serve,
+		"build": build, "inspect": inspect, "extract": extract, "registry": serve,
 	}
 	if len(args) == 0 || commands[args[0]] == nil {
 		return errors.New(usage)
@@ -65,6 +66,22 @@ func build(_ context.Context, args []string, out, help io.Writer) error {
 		_, _ = fmt.Fprintf(out, "%s %s\n", o.Output, digest)
 	}
 	return err
+}
+
+func extract(_ context.Context, args []string, out, help io.Writer) error {
+	fs := flags("extract", help)
+	output := fs.String("output", "", "file to write the program to")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if fs.NArg() != 1 || *output == "" {
+		return errors.New("extract: name one image and --output")
+	}
+	if err := oci.Extract(fs.Arg(0), *output); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(out, *output)
+	return nil
 }
 
 func inspect(_ context.Context, args []string, out, help io.Writer) error {

@@ -24,6 +24,8 @@ type Options struct {
 	Out io.Writer
 	// Webhook and Function say which halves of Kausality are there.
 	Webhook, Function bool
+	// Kausality is the program to run; built from the repository where empty.
+	Kausality string
 	// SteadyBreaker leaves Crossplane's circuit breaker as it comes.
 	SteadyBreaker bool
 	// SettleGrace of the webhook; a second where 0.
@@ -54,16 +56,24 @@ func Parts() []string {
 	return []string{parts.Etcd, parts.KubeAPIServer, parts.KubeControllerManager, parts.Crossplane, parts.ProviderKubernetes}
 }
 
-// Build what the story needs.
-func Build(ctx context.Context, out io.Writer) (parts.Paths, error) {
+// Build what the story needs; kausality is the program to use instead of one
+// built from the repository.
+func Build(ctx context.Context, out io.Writer, kausality string) (parts.Paths, error) {
 	if _, err := parts.Ensure(ctx, out, "", Parts()...); err != nil {
 		return nil, err
 	}
-	return parts.Build(ctx, out, "",
-		parts.Part{Name: binKausality, Dir: ".", Package: "./cmd/kausality"},
-		parts.Part{Name: binProvider, Dir: "test/provider", Package: "./cmd/provider"},
-		parts.Part{Name: binTemplating, Dir: "test/templating", Package: "."},
-	)
+	ours := []parts.Part{
+		{Name: binProvider, Dir: "test/provider", Package: "./cmd/provider"},
+		{Name: binTemplating, Dir: "test/templating", Package: "."},
+	}
+	if kausality == "" {
+		ours = append(ours, parts.Part{Name: binKausality, Dir: ".", Package: "./cmd/kausality"})
+	}
+	bins, err := parts.Build(ctx, out, "", ours...)
+	if err == nil && kausality != "" {
+		bins[binKausality] = kausality
+	}
+	return bins, err
 }
 
 // Start an Env. Stop it in the end, whatever Start returned.
@@ -76,7 +86,7 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 	}
 	e := &Env{Options: o}
 	var err error
-	if e.Bins, err = Build(ctx, o.Out); err != nil {
+	if e.Bins, err = Build(ctx, o.Out, o.Kausality); err != nil {
 		return e, err
 	}
 	e.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{

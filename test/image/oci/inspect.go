@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -55,28 +57,53 @@ type Package struct {
 // Inspect an image tarball or a package. The Report is nil where the file is
 // neither; the error joins everything that is wrong with it, a line each.
 func Inspect(path string) (*Report, error) {
-	img, err := tarball.ImageFromPath(path, nil)
+	r, program, err := load(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: cannot read it as an image: %w", path, err)
-	}
-	config, err := img.ConfigFile()
-	if err != nil {
-		return nil, fmt.Errorf("%s: cannot read the image's configuration: %w", path, err)
-	}
-	digest, err := img.Digest()
-	if err != nil {
-		return nil, fmt.Errorf("%s: cannot compute the image's digest: %w", path, err)
-	}
-	r := &Report{File: path, Digest: digest.String(), Config: *config}
-	program, err := r.read(img)
-	if err != nil {
-		return r, fmt.Errorf("%s: %w", path, err)
+		return r, err
 	}
 	var wrong error
 	for _, problem := range append(r.checkConfig(), r.checkProgram(program)...) {
 		wrong = errors.Join(wrong, fmt.Errorf("%s: %s", path, problem))
 	}
 	return r, wrong
+}
+
+// Extract the program that an image starts into an executable file, so that
+// what is tested is what is shipped.
+func Extract(path, output string) error {
+	_, program, err := load(path)
+	if err != nil {
+		return err
+	}
+	if program == nil {
+		return fmt.Errorf("%s: there is no %s in it", path, Entrypoint)
+	}
+	if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil { //nolint:gosec // A directory for programs.
+		return err
+	}
+	return os.WriteFile(output, program.data, 0o755) //nolint:gosec // It is to be run.
+}
+
+// load an image; program is what its entrypoint starts, nil where it is missing.
+func load(path string) (*Report, *entry, error) {
+	img, err := tarball.ImageFromPath(path, nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: cannot read it as an image: %w", path, err)
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: cannot read the image's configuration: %w", path, err)
+	}
+	digest, err := img.Digest()
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: cannot compute the image's digest: %w", path, err)
+	}
+	r := &Report{File: path, Digest: digest.String(), Config: *config}
+	program, err := r.read(img)
+	if err != nil {
+		return r, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, program, nil
 }
 
 // read the layers; program is what the entrypoint starts, nil where it is

@@ -51,6 +51,15 @@ func TestBuildAndInspect(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			program := filepath.Join(dir, "out", "kausality")
+			if err := Extract(one, program); err != nil {
+				t.Fatal(err)
+			}
+			want, errW := os.ReadFile(binary)
+			got, errG := os.ReadFile(program)
+			if errW != nil || errG != nil || !bytes.Equal(want, got) {
+				t.Errorf("Extract(): not the program that went in (%v, %v)", errW, errG)
+			}
 			if got := r.Config.Architecture; got != arch {
 				t.Errorf("architecture: want %s, got %s", arch, got)
 			}
