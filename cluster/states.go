@@ -190,11 +190,23 @@ func (s *States) HasSynced() bool {
 // returns admission.ErrNotFound for an object that does not exist or has
 // another UID.
 func (s *States) Get(ctx context.Context, ref parent.Ref, live bool) (*Object, error) {
-	if o := s.cached(ref); o != nil && !live && sameUID(o, ref) {
+	if live {
+		return s.read(ctx, ref)
+	}
+	if o := s.cached(ref); o != nil && sameUID(o, ref) {
 		return o, nil
 	}
 	if err := s.Watch(ref.GroupVersionKind); err != nil {
 		return nil, err
+	}
+	return s.read(ctx, ref)
+}
+
+// Look at an object that is nobody's parent: from the watch of its kind where
+// the kind has a role in Crossplane or is watched anyway, else live.
+func (s *States) Look(ctx context.Context, ref parent.Ref) (*Object, error) {
+	if s.kinds.Kind(ref.GroupVersionKind).Role != parent.RoleNone || s.cached(ref) != nil {
+		return s.Get(ctx, ref, false)
 	}
 	return s.read(ctx, ref)
 }

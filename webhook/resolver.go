@@ -92,7 +92,7 @@ func (r *resolver) state(ctx context.Context, o v1alpha1.ObjectReference) (*pare
 		return nil, nil //nolint:nilnil // nil is an object that does not exist.
 	}
 	ref := parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(o.APIVersion, o.Kind), Namespace: o.Namespace, Name: o.Name, UID: o.UID}
-	found, err := r.cluster.States.Get(ctx, ref, false)
+	found, err := r.cluster.States.Look(ctx, ref)
 	if errors.Is(err, admission.ErrNotFound) {
 		return nil, nil //nolint:nilnil // nil is an object that does not exist.
 	}

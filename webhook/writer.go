@@ -184,11 +184,11 @@ func (w *writer) settle(ctx context.Context, s *parent.State, edits map[string]*
 	}
 	in := admission.Settling{Parent: s, Grace: w.grace, Now: w.now()}
 	in.Observed, in.Known = w.tracker.observed(s)
-	in.Children, in.Missing = w.children(ctx, s)
 	latch := max(s.SettledGeneration(), w.tracker.settled(s.Ref))
 	if latch < intent.Generation || latch > s.SettledGeneration() {
 		ok := latch >= intent.Generation
 		if !ok {
+			in.Children, in.Missing = w.children(ctx, s)
 			ok, again = in.Settles()
 		}
 		if ok {
@@ -226,10 +226,20 @@ func (w *writer) isParent(s *parent.State) (is bool) {
 	return is
 }
 
-// children of an XR or Claim; missing where one cannot be read now.
+// children of an XR or Claim that are guarded; the others carry no trace.
+// Those of kinds with a role in Crossplane are watched, the others (ConfigMaps,
+// Secrets) are read: nobody wants a watch on all of them. missing where one
+// cannot be read now.
 func (w *writer) children(ctx context.Context, s *parent.State) (out []*parent.State, missing bool) {
 	for _, ref := range s.Children {
-		o, err := w.cluster.States.Get(ctx, ref, false)
+		info, err := w.cluster.Kinds.Get(ref.GroupVersionKind)
+		if err != nil {
+			return nil, true
+		}
+		if !w.cluster.Scope.Covers(info.GVR.GroupResource()) {
+			continue
+		}
+		o, err := w.cluster.States.Look(ctx, ref)
 		if errors.Is(err, admission.ErrNotFound) {
 			continue
 		}
