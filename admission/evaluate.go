@@ -18,7 +18,8 @@ type Evaluator struct {
 }
 
 // Evaluate a request. The error says that the world could not be read in a way
-// that spec 5 has no row for; the adapters then fail as the mode asks.
+// that spec 5 has no row for; the adapters then fail as the mode asks, which the
+// Decision holds even then, empty where it is not known.
 //
 // Nobody is refused on a cache alone: a refusal that stands on cached state is
 // decided again on the parent as it is (spec 5).
@@ -93,12 +94,12 @@ var steps = []step{
 func (e *Evaluator) evaluate(ctx context.Context, req *Request, live bool) (Decision, bool, error) {
 	ev := &evaluation{Evaluator: e, ctx: ctx, req: req, live: live, kind: e.World.Kind(req.Kind)}
 	if err := ev.look(); err != nil {
-		return Decision{}, false, err
+		return Decision{Mode: ev.mode}, false, err
 	}
 	for _, s := range steps {
 		done, err := s(ev)
 		if err != nil {
-			return Decision{}, false, err
+			return Decision{Mode: ev.mode}, false, err
 		}
 		if done {
 			break

@@ -38,6 +38,7 @@ const (
 	GateReasonExpired   = "ExpiredUnconfirmed"
 	GateReasonInstalled = "Installed"
 	GateReasonApproved  = "Approved"
+	GateReasonRestored  = "Restored"
 )
 
 // Holder of approvals for an MR: the MR itself, its XR, its Claim.
@@ -112,16 +113,24 @@ func (g Gating) Decide() GateDecision {
 	return g.whileClosed(author, gate)
 }
 
+// restore the author's value. An opening by approval is closed first: the gate
+// annotation is where it stands that the approval is used.
 func (g Gating) restore(author []string, remembered bool) GateDecision {
-	if !remembered {
+	gate := mask.ParseGate(g.MR.Annotations)
+	switch {
+	case !remembered && gate.State == "":
 		return GateDecision{Why: "it is not masked"}
+	case gate.State == v1alpha1.GateOpen && gate.Claim != "":
+		return g.close(author, gate, GateClose, GateReasonRestored)
 	}
 	return GateDecision{Action: GateRestore, Policies: author}
 }
 
-// install takes only MRs that are idle: Synced, and ready if they ever were.
+// install takes only MRs that are idle: Ready, and Synced with the last change
+// seen, which the mask would cut off otherwise.
 func (g Gating) install(author []string) GateDecision {
-	if !g.MR.True("Synced") || !g.MR.True("Ready") || g.asyncPending() || g.MR.Paused {
+	seen := g.MR.Conditions["Synced"].ObservedGeneration
+	if !g.MR.True("Synced") || !g.MR.True("Ready") || g.asyncPending() || g.MR.Paused || seen > 0 && seen < g.MR.Generation {
 		return GateDecision{Why: "it is not idle yet", Again: 0}
 	}
 	return g.close(author, v1alpha1.Gate{Reason: GateReasonInstalled}, GateInstall, GateReasonInstalled)
@@ -136,8 +145,11 @@ func (g Gating) close(author []string, was v1alpha1.Gate, action GateAction, rea
 func (g Gating) whileOpen(author []string, gate v1alpha1.Gate) GateDecision {
 	left := gate.At.Add(g.Deadline).Sub(g.Now)
 	if slices.Contains(gate.Verbs, v1alpha1.VerbDelete) {
-		if left <= 0 {
+		switch {
+		case left <= 0:
 			return g.close(author, gate, GateClose, GateReasonExpired)
+		case len(gate.Verbs) > 1 && g.unconfirmed(gate) == "":
+			return g.narrow(author, gate)
 		}
 		return GateDecision{Why: "it is open for Delete", Again: left}
 	}
@@ -149,6 +161,14 @@ func (g Gating) whileOpen(author []string, gate v1alpha1.Gate) GateDecision {
 		return g.close(author, gate, GateClose, GateReasonExpired)
 	}
 	return GateDecision{Why: why, Again: left}
+}
+
+// narrow a gate to the Delete it is open for: what else it was opened for is
+// confirmed.
+func (g Gating) narrow(author []string, gate v1alpha1.Gate) GateDecision {
+	gate.Verbs, gate.Paths = []v1alpha1.Verb{v1alpha1.VerbDelete}, nil
+	gate.Reason, gate.Generation = GateReasonConfirmed, g.MR.Generation+1
+	return GateDecision{Action: GateOpenFor, Gate: gate, Author: author, Policies: Masked(author, gate, g.CloseTo, g.Kind)}
 }
 
 // unconfirmed tells what is missing until the opened generation is confirmed.
@@ -200,6 +220,9 @@ func within(differences []change.Change, paths []string) []change.Change {
 // difference of the external resource that an approval would remove, and the
 // verbs that takes.
 func (g Gating) difference(author []string) ([]change.Change, []v1alpha1.Verb) {
+	if g.Gone && !mask.Gives(author, v1alpha1.VerbCreate) {
+		return nil, nil // its author never creates it: no approval would
+	}
 	if g.Gone {
 		return []change.Change{{Path: external.Exists, Verb: change.Mutate, Old: false, New: true}},
 			[]v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate}
@@ -219,8 +242,9 @@ func (g Gating) whileClosed(author []string, gate v1alpha1.Gate) GateDecision {
 	for _, h := range g.Holders {
 		id := g.driftID(h.State, diff)
 		set := approval.Parse(h.State.Annotations)
+		g.again(set.Claims, gate, id)
 		m, ok := set.Approved(g.query(h.State, verbs, id))
-		if !ok || m.Claimed != nil && gate.Claim == m.Claimed.ID {
+		if !ok || m.Claimed != nil && uses(gate, m.Claimed.ID) {
 			continue
 		}
 		return g.open(author, gate, h, set, m, id, verbs, change.Paths(diff))
@@ -245,11 +269,24 @@ func (g Gating) use(id string) approval.Use {
 	}
 }
 
+// again makes claims that were taken for this MR, and whose opening never
+// landed, those of the use with an id: the difference may have become another
+// one meanwhile, and what was claimed and not used is not lost.
+func (g Gating) again(claims approval.Claims, gate v1alpha1.Gate, id string) {
+	for i, c := range claims {
+		if c.State == v1alpha1.ClaimPending && c.Relation == v1alpha1.RelationExternal && c.Child != nil && c.Child.UID == g.MR.UID && !uses(gate, c.ID) {
+			use := g.use(id)
+			claims[i].Child, claims[i].Digest, claims[i].User = &use.Child, id, g.User
+		}
+	}
+}
+
 // open the gate by an approval. A claim that was taken before and whose opening
-// never landed is used again.
+// never landed is used again. The uses that the gate shows already and that are
+// not finished stay with it.
 func (g Gating) open(author []string, was v1alpha1.Gate, h Holder, set approval.Set, m approval.Match, id string, verbs []v1alpha1.Verb, paths []string) GateDecision {
 	next := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: verbs, Generation: g.MR.Generation + 1, At: approval.Stamp(g.Now),
-		Digest: id, Paths: paths, Reason: GateReasonApproved}
+		Claim: g.unfinished(was), Digest: id, Paths: paths, Reason: GateReasonApproved}
 	if was.State == v1alpha1.GateOpen {
 		next.Verbs, next.Paths = union(was.Verbs, verbs), nil
 	}
@@ -259,9 +296,9 @@ func (g Gating) open(author []string, was v1alpha1.Gate, h Holder, set approval.
 		stored, has := h.State.Annotations[v1alpha1.AnnotationKeyClaims]
 		claims, claim := set.Claims.Take(m.Entry, g.use(id), g.Now)
 		d.Claim = &ClaimEffect{Holder: h.State.Ref, Entry: m.Entry, Use: g.use(id), Stored: stored, HasStored: has, Value: claims.String(), ID: claim.ID}
-		next.Claim = claim.ID
+		next.Claim = withUse(next.Claim, claim.ID)
 	case m.Claimed != nil:
-		next.Claim = m.Claimed.ID
+		next.Claim = withUse(next.Claim, m.Claimed.ID)
 	}
 	d.Gate, d.Policies = next, Masked(author, next, g.CloseTo, g.Kind)
 	return d
@@ -285,23 +322,31 @@ func (g Gating) deletion(author []string, gate v1alpha1.Gate) (GateDecision, boo
 func (g Gating) deletionOf(author []string, gate v1alpha1.Gate, h Holder, set approval.Set) (GateDecision, bool) {
 	verbs := []v1alpha1.Verb{v1alpha1.VerbDelete}
 	id := DeletionID(h.State, g.MR)
-	if m, ok := set.Approved(g.query(h.State, verbs, id)); ok && !(m.Claimed != nil && gate.Claim == m.Claimed.ID) {
+	g.again(set.Claims, gate, id)
+	if m, ok := set.Approved(g.query(h.State, verbs, id)); ok && (m.Claimed == nil || !uses(gate, m.Claimed.ID)) {
 		return g.open(author, gate, h, set, m, id, verbs, nil), true
 	}
 	if h.State.UID == g.MR.UID {
 		return GateDecision{}, false
 	}
 	// The deletion of the holder itself is one use for all MRs below it: it is
-	// not claimed for one of them, and it ends with the holder.
+	// not claimed for one of them. It ends with the holder or, unused, with the
+	// first of their openings that expires; the gate shows it by its content.
 	whole := DeletionID(h.State, h.State)
 	q := g.query(h.State, verbs, whole)
 	apiVersion, kind := h.State.ToAPIVersionAndKind()
 	q.APIVersion, q.Kind, q.Name, q.Resource = apiVersion, kind, h.State.Name, ""
-	if m, ok := set.Approved(q); ok && !(gate.Digest == whole && gate.Reason == GateReasonExpired) {
-		m.Entry.Mode = v1alpha1.ApprovalGeneration
-		return g.open(author, gate, h, set, m, whole, verbs, nil), true
+	m, ok := set.Approved(q)
+	if !ok || expired(gate, whole, m.Entry, set.Claims) {
+		return GateDecision{}, false
 	}
-	return GateDecision{}, false
+	once := m.Entry.Mode == v1alpha1.ApprovalOnce
+	m.Entry.Mode = v1alpha1.ApprovalGeneration
+	d := g.open(author, gate, h, set, m, whole, verbs, nil)
+	if once {
+		d.Gate.Claim = withUse(d.Gate.Claim, m.Entry.Content)
+	}
+	return d, true
 }
 
 func (g Gating) driftID(holder *parent.State, diff []change.Change) string {
@@ -333,20 +378,6 @@ func (g Gating) drift(diff []change.Change) *v1alpha1.DriftSpec {
 
 // Owner of the report about an MR's external drift.
 func (g Gating) Owner() *parent.State { return g.owner().State }
-
-// Finish tells whether the claim of a closed gate's approval is to be finished
-// on its holder: the approval is used, whether it was confirmed or expired.
-func Finish(mr, holder *parent.State) (claim *v1alpha1.Claim) {
-	gate := mask.ParseGate(mr.Annotations)
-	if gate.Claim == "" || gate.State != v1alpha1.GateClosed {
-		return nil
-	}
-	c := approval.ParseClaims(holder.Annotations[v1alpha1.AnnotationKeyClaims]).Find(gate.Claim)
-	if c == nil || c.State != v1alpha1.ClaimPending {
-		return nil
-	}
-	return c
-}
 
 // Explain a difference in one line, for events.
 func Explain(diff []v1alpha1.FieldDifference) string {

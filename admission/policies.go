@@ -152,11 +152,15 @@ func (ev *evaluation) ungated() {
 }
 
 // terminating is an MR that is being deleted. Nothing of ours takes Delete from
-// it; a re-apply of the author's value does not give it back either.
+// it; a re-apply of the author's value does not give it back either. Nor does a
+// controller take or give it, whose changes of such an object nobody judges: a
+// Composition that changed meanwhile would orphan what is to be deleted, or
+// delete what is to be left behind.
 func (ev *evaluation) terminating() {
 	p := ev.policies
 	before, ok := mask.ParseAuthor(annotation(ev.req.stored(), v1alpha1.AnnotationKeyManagementPolicies))
-	if ok && slices.Equal(p.incoming, before) && !mask.Gives(p.stored, v1alpha1.VerbDelete) {
+	was, is := mask.Gives(p.stored, v1alpha1.VerbDelete), mask.Gives(p.incoming, v1alpha1.VerbDelete)
+	if was != is && ev.controllerWrites() || ok && !was && slices.Equal(p.incoming, before) {
 		ev.setPolicies(p.stored)
 	}
 }
@@ -165,9 +169,21 @@ func (ev *evaluation) terminating() {
 func (ev *evaluation) unmask() {
 	if ev.policies.remembered {
 		ev.set1(v1alpha1.AnnotationKeyManagementPolicies, nil)
-		ev.set1(v1alpha1.AnnotationKeyGate, nil)
+		ev.set1(v1alpha1.AnnotationKeyGate, ev.ended())
 	}
 	ev.setPolicies(ev.policies.author)
+}
+
+// ended is what a gate that is lifted leaves: nothing, or that it is closed while
+// the approvals it was open by are not finished.
+func (ev *evaluation) ended() *string {
+	gate := mask.ParseGate(ev.stored)
+	if gate.State != v1alpha1.GateOpen || gate.Claim == "" {
+		return nil
+	}
+	gate.State, gate.Reason, gate.Generation, gate.At = v1alpha1.GateClosed, GateReasonRestored, ev.nextGeneration(), approvalStamp(ev.req.Time)
+	text := mask.FormatGate(gate)
+	return &text
 }
 
 func (ev *evaluation) mask(gate v1alpha1.Gate) {
@@ -218,7 +234,8 @@ func (ev *evaluation) transition(gate v1alpha1.Gate) (v1alpha1.Gate, bool) {
 	if !ev.opens() {
 		return gate, false
 	}
-	next := v1alpha1.Gate{State: v1alpha1.GateOpen, At: approvalStamp(ev.req.Time), Generation: ev.nextGeneration()}
+	next := v1alpha1.Gate{State: v1alpha1.GateOpen, At: approvalStamp(ev.req.Time), Generation: ev.nextGeneration(),
+		Claim: gate.Claim} // what was used by an approval that is not finished yet stays known
 	if ev.req.Operation == Create {
 		next.Verbs = []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate, v1alpha1.VerbLateInitialize}
 		next.Reason = "Created"
@@ -227,7 +244,7 @@ func (ev *evaluation) transition(gate v1alpha1.Gate) (v1alpha1.Gate, bool) {
 	next.Reason, next.Verbs, next.Paths = "Changed", []v1alpha1.Verb{v1alpha1.VerbUpdate}, change.Paths(ev.changes)
 	if gate.State == v1alpha1.GateOpen {
 		next.Verbs = union(gate.Verbs, next.Verbs)
-		next.Claim, next.Digest = gate.Claim, gate.Digest
+		next.Digest = gate.Digest
 		if len(gate.Paths) > 0 {
 			next.Paths = union(gate.Paths, next.Paths)
 		} else {
@@ -238,7 +255,7 @@ func (ev *evaluation) transition(gate v1alpha1.Gate) (v1alpha1.Gate, bool) {
 	if pending := external.Outside(external.Difference(ev.req.OldObject.Object), next.Paths); len(pending) > 0 && !ev.Options.CarryPendingDrift {
 		ev.warn("the external resource already differs (" + change.Summary(pending, 5) +
 			"); the gate stays closed until that difference is approved, see kubectl get drifts")
-		return v1alpha1.Gate{State: v1alpha1.GateClosed, At: next.At, Generation: next.Generation, Reason: "ExternalDriftPending"}, true
+		return v1alpha1.Gate{State: v1alpha1.GateClosed, At: next.At, Generation: next.Generation, Claim: gate.Claim, Reason: "ExternalDriftPending"}, true
 	}
 	return next, true
 }

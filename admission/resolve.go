@@ -1,9 +1,14 @@
 package admission
 
 import (
+	"slices"
+	"strings"
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -46,4 +51,91 @@ func withdrawn(d *v1alpha1.Drift, p *parent.State) bool {
 	}
 	c := p.Conditions["Synced"]
 	return c.Status == metav1.ConditionTrue && c.LastTransitionTime.After(d.Status.LastSeen.Time)
+}
+
+// usesOf are the uses of approvals that a gate annotation shows, comma-separated
+// in its claim: ids of claims, and the content of an approval for the deletion
+// of a holder with all below it. Every transition carries on those that are not
+// finished, so that a claim that no gate shows never opened one.
+func usesOf(g v1alpha1.Gate) []string {
+	return strings.FieldsFunc(g.Claim, func(r rune) bool { return r == ',' })
+}
+
+func uses(g v1alpha1.Gate, id string) bool { return slices.Contains(usesOf(g), id) }
+
+func withUse(claim, id string) string {
+	if claim == "" || uses(v1alpha1.Gate{Claim: claim}, id) {
+		return id
+	}
+	return claim + "," + id
+}
+
+// unfinished uses of a gate: those that no holder is known to have finished.
+func (g Gating) unfinished(was v1alpha1.Gate) string {
+	out := ""
+	for _, id := range usesOf(was) {
+		finished := slices.ContainsFunc(g.Holders, func(h Holder) bool {
+			return slices.ContainsFunc(approval.ParseClaims(h.State.Annotations[v1alpha1.AnnotationKeyClaims]), func(c v1alpha1.Claim) bool {
+				return (c.ID == id || c.ID == "" && c.Content == id) && c.State != v1alpha1.ClaimPending && c.State != v1alpha1.ClaimOpen
+			})
+		})
+		if !finished {
+			out = withUse(out, id)
+		}
+	}
+	return out
+}
+
+// admittedBefore reports whether an approval was there when a gate moved last.
+func admittedBefore(c *v1alpha1.Claim, g v1alpha1.Gate) bool {
+	return c == nil || !c.At.After(g.At.Time)
+}
+
+// expired reports whether an approval for the deletion of a holder with all
+// below it is the one whose opening expired. The gate is not open for Delete.
+func expired(g v1alpha1.Gate, whole string, e approval.Entry, claims approval.Claims) bool {
+	shown := g.Digest == whole && g.Reason == GateReasonExpired || uses(g, e.Content)
+	return shown && admittedBefore(recordOf(claims, e.Content), g)
+}
+
+func recordOf(claims approval.Claims, content string) *v1alpha1.Claim {
+	for i := range claims {
+		if claims[i].Content == content {
+			return &claims[i]
+		}
+	}
+	return nil
+}
+
+// Finish tells which claim of a closed gate's approvals is to be finished on a
+// holder: the approval is used, whether it was confirmed or expired. nil for
+// none; there may be another one when this one is finished.
+func Finish(mr, holder *parent.State) *v1alpha1.Claim {
+	gate := mask.ParseGate(mr.Annotations)
+	if gate.State != v1alpha1.GateClosed {
+		return nil
+	}
+	claims := approval.ParseClaims(holder.Annotations[v1alpha1.AnnotationKeyClaims])
+	for _, id := range usesOf(gate) {
+		if c := claims.Find(id); c != nil && c.State == v1alpha1.ClaimPending {
+			return c
+		}
+		if c := recordOf(claims, id); c != nil && c.State == v1alpha1.ClaimOpen && admittedBefore(c, gate) {
+			return c
+		}
+	}
+	return nil
+}
+
+// Spend a claim: the edits of its holder's annotations that take the approval
+// out and leave its record; nil values remove.
+func Spend(annotations map[string]string, claim v1alpha1.Claim, now time.Time) map[string]*string {
+	claims := approval.ParseClaims(annotations[v1alpha1.AnnotationKeyClaims])
+	if c := recordOf(claims, claim.Content); c != nil && c.ID == claim.ID {
+		c.State, c.At = v1alpha1.ClaimUsed, approval.Stamp(now)
+	}
+	edits := approval.Remove(annotations, func(e approval.Entry) bool { return e.Content == claim.Content })
+	value := claims.String()
+	edits[v1alpha1.AnnotationKeyClaims] = &value
+	return edits
 }

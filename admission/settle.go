@@ -84,7 +84,9 @@ func childSettled(c *parent.State) bool {
 		return false
 	}
 	own := trace.Of(c.Annotations).Own()
-	return c.Converged && (!c.HasObserved || own == nil || c.ObservedGeneration >= own.Generation)
+	// A hop may be ahead of its object: what its author changed behind the mask
+	// leaves the stored spec, and so the generation, as it was.
+	return c.Converged && (!c.HasObserved || own == nil || c.ObservedGeneration >= min(own.Generation, c.Generation))
 }
 
 // Landed tells what became of a pending claim: the state it should have, given

@@ -43,18 +43,15 @@ func patch(o *cluster.Object, d admission.GateDecision) cluster.Patch {
 func (c *Controller) finish(ctx context.Context, o *cluster.Object, holders []admission.Holder) error {
 	for _, h := range holders {
 		if claim := admission.Finish(o.State, h.State); claim != nil {
-			return c.spend(ctx, h.State, claim.Content, claim.ID)
+			return c.spend(ctx, h.State, *claim)
 		}
 	}
 	return nil
 }
 
 // spend an approval: the entry goes, its record stays.
-func (c *Controller) spend(ctx context.Context, holder *parent.State, content, id string) error {
-	claims := approval.ParseClaims(holder.Annotations[v1alpha1.AnnotationKeyClaims]).Set(id, v1alpha1.ClaimUsed, time.Now())
-	edits := approval.Remove(holder.Annotations, func(e approval.Entry) bool { return e.Content == content })
-	value := claims.String()
-	edits[v1alpha1.AnnotationKeyClaims] = &value
+func (c *Controller) spend(ctx context.Context, holder *parent.State, claim v1alpha1.Claim) error {
+	edits := admission.Spend(holder.Annotations, claim, time.Now())
 	err := c.Cluster.States.Apply(ctx, holder.Ref, cluster.Patch{Manager: Manager, ResourceVersion: holder.ResourceVersion, Annotations: edits})
 	if kerrors.IsNotFound(err) {
 		return nil
@@ -77,7 +74,7 @@ func (c *Controller) holder(ctx context.Context, o *cluster.Object) error {
 			Namespace:        claim.Child.Namespace, Name: claim.Child.Name, UID: claim.Child.UID,
 		}, true)
 		if errors.Is(err, admission.ErrNotFound) {
-			return c.spend(ctx, o.State, claim.Content, claim.ID)
+			return c.spend(ctx, o.State, claim)
 		}
 		if err != nil {
 			return fmt.Errorf("cannot read the child of a claim: %w", err)

@@ -29,6 +29,17 @@ type Endpoints struct {
 	Timeout time.Duration
 }
 
+// Check that every URL is one that reports can be sent to.
+func (e Endpoints) Check() error {
+	for _, u := range e.URLs {
+		p, err := url.Parse(u)
+		if err != nil || p.Scheme != "https" || p.Host == "" {
+			return fmt.Errorf("--drift-webhook-url: %q must be an https URL, as in https://HOST:PORT/PATH", u)
+		}
+	}
+	return nil
+}
+
 const (
 	sendQueue      = 256
 	defaultTimeout = 5 * time.Second
@@ -58,11 +69,10 @@ func NewSender(e Endpoints, log logr.Logger) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := e.Check(); err != nil {
+		return nil, err
+	}
 	for _, u := range e.URLs {
-		p, err := url.Parse(u)
-		if err != nil || p.Scheme != "https" || p.Host == "" {
-			return nil, fmt.Errorf("--drift-webhook-url: %q must be an https URL", u)
-		}
 		s.urls = append(s.urls, u)
 		s.queues = append(s.queues, make(chan delivery, sendQueue))
 	}

@@ -53,6 +53,9 @@ func (h *Handler) Handle(ctx context.Context, r ctrl.Request) (resp ctrl.Respons
 		return ctrl.Errored(http.StatusBadRequest, err)
 	}
 	if d, err = h.decide(ctx, req); err != nil {
+		if d.Mode == "" { // not even that could be read
+			d.Mode = h.Evaluator.Options.DefaultMode
+		}
 		h.Log.Error(err, "cannot decide", "kind", r.Kind.String(), "namespace", r.Namespace, "name", r.Name)
 		return h.failed(d.Mode, err)
 	}

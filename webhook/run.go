@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -95,6 +96,9 @@ func (o Options) check() error {
 			return fmt.Errorf("--cert-dir: %s holds no %s; put the serving certificate there", o.CertDir, f)
 		}
 	}
+	if _, err := tls.LoadX509KeyPair(filepath.Join(o.CertDir, "tls.crt"), filepath.Join(o.CertDir, "tls.key")); err != nil {
+		return fmt.Errorf("--cert-dir: cannot use the certificate in %s: %w; put a PEM certificate and its key there", o.CertDir, err)
+	}
 	l, err := net.Listen("tcp", o.BindAddress) //nolint:noctx // Closed at once: it only tells a taken port early and plainly.
 	if err != nil {
 		return fmt.Errorf("--bind-address: cannot listen on %s: %w", o.BindAddress, errors.Unwrap(err))
@@ -152,7 +156,7 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 		o.Admission.MayApprove = newApprover(c).may
 	}
 	h := &Handler{
-		Evaluator: &admission.Evaluator{World: &world{cluster: c, tracker: t, components: components}, Options: o.Admission},
+		Evaluator: &admission.Evaluator{World: &world{cluster: c, tracker: t, components: components, noticed: w.notice}, Options: o.Admission},
 		Cluster:   c, Log: o.Log.WithName("admission"), tracker: t, recorded: w.saw,
 		Reporter: &notify.Reporter{Client: direct, Sender: sender, Log: o.Log.WithName("notify"),
 			Recurred: notify.Forget(c, ManagerWebhook), Dropped: droppedReports.Inc},

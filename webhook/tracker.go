@@ -4,8 +4,11 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -42,8 +45,10 @@ type tracked struct {
 	wrote int64
 	// touched: an intent on it was admitted here.
 	touched time.Time
+	// lacks: since when a record is missing that the leader should have written.
+	lacks time.Time
 	// scale: who changed it through the scale subresource, last.
-	scale *v1alpha1.Hop
+	scale *scaling
 }
 
 func newTracker() *tracker {
@@ -102,12 +107,14 @@ func (t *tracker) writesStatus(ref parent.Ref, hash string) (is bool) {
 	return is
 }
 
-func (t *tracker) isParent(s *parent.State) {
+// isParent notes that a child of it was seen, and reports whether that is news.
+func (t *tracker) isParent(s *parent.State) (news bool) {
 	known := false
 	t.read(s.UID, func(o *tracked) { known = o.parent })
 	if !known {
 		t.with(s.UID, func(o *tracked) { o.parent = true })
 	}
+	return !known && s.UID != ""
 }
 
 // controllers to record on an object: its annotation with the writers that are
@@ -135,6 +142,21 @@ func (t *tracker) latch(uid types.UID, generation int64) {
 	t.with(uid, func(o *tracked) { o.latch = max(o.latch, generation) })
 }
 
+// lacking remembers since when a record of an object is missing; not any more
+// where missing is false.
+func (t *tracker) lacking(uid types.UID, missing bool) (since time.Time) {
+	t.with(uid, func(o *tracked) {
+		switch {
+		case !missing:
+			o.lacks = time.Time{}
+		case o.lacks.IsZero():
+			o.lacks = t.now()
+		}
+		since = o.lacks
+	})
+	return since
+}
+
 // observed generation of an object: the highest one seen. A kind that reports
 // none has observed the generation it had when its status was last written.
 func (t *tracker) observed(s *parent.State) (generation int64, known bool) {
@@ -160,26 +182,62 @@ func (t *tracker) touched(ref parent.Ref) (is bool) {
 	return is
 }
 
-// sawScale of an object by a user: an intent, whose hop the writer adds.
-func (t *tracker) sawScale(uid types.UID, user string) {
-	t.with(uid, func(o *tracked) {
-		o.scale, o.touched = &v1alpha1.Hop{User: user, Timestamp: approval.Stamp(t.now())}, t.now()
+// sawScale of an object: an intent, whose hop the writer adds once it landed.
+func (t *tracker) sawScale(req *admission.Request) {
+	wanted, found, err := unstructured.NestedInt64(req.Object.Object, "spec", "replicas")
+	if err != nil || !found {
+		wanted = -1
+	}
+	t.with(req.Object.GetUID(), func(o *tracked) {
+		o.scale = &scaling{user: req.User.Name, at: approval.Stamp(t.now()), from: req.OldObject.GetResourceVersion(), replicas: wanted}
+		o.touched = t.now()
 	})
+}
+
+// scaling through /scale that was admitted here. The API server gives the
+// managedFields entry of a built-in kind's /scale no time (1.35), so that memory
+// alone tells when it was.
+type scaling struct {
+	user string
+	at   metav1.Time
+	// from is the resourceVersion before it, replicas what was asked for; -1
+	// where the request does not say.
+	from     string
+	replicas int64
+}
+
+// landed reports whether a state is one after the scaling.
+func (c *scaling) landed(s *parent.State) bool {
+	return s.ResourceVersion != c.from && (s.Replicas < 0 || c.replicas < 0 || s.Replicas == c.replicas)
+}
+
+// recorded the intent through /scale: from now on the object tells.
+func (t *tracker) recorded(uid types.UID) {
+	t.with(uid, func(o *tracked) { o.scale = nil })
 }
 
 // scaled returns the state with the user of an intent through /scale filled in,
 // where the object itself only shows that there was one.
 func (t *tracker) scaled(s *parent.State) *parent.State {
-	var scale *v1alpha1.Hop
+	var scale *scaling
 	t.read(s.UID, func(o *tracked) { scale = o.scale })
-	if scale == nil {
+	if scale == nil || !scale.landed(s) {
 		return s
 	}
 	hop, recorded := trace.Intent(s)
-	if recorded || !hop.Unattributed {
+	switch {
+	case hop.Unattributed && (!recorded || hop.Timestamp.Time.Equal(s.ScaleTime)): // another replica may have recorded it
+		hop.User, hop.Unattributed = scale.user, scale.user == ""
+	case recorded && hop.Generation < s.Generation:
+		at, labels := scale.at.Time, hop.Labels
+		if s.ScaleTime.After(at) {
+			at = s.ScaleTime
+		}
+		hop = trace.Hop(s.Ref, s.Generation, scale.user, at)
+		hop.Labels = labels
+	default:
 		return s
 	}
-	hop.User, hop.Unattributed = scale.User, scale.User == ""
 	c := *s
 	c.Annotations = map[string]string{}
 	for k, v := range s.Annotations {

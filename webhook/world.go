@@ -9,6 +9,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 )
@@ -26,6 +27,9 @@ type world struct {
 	cluster    *cluster.Cluster
 	tracker    *tracker
 	components map[string]bool
+	// noticed is told of each object that turns out to be a parent; nil for
+	// nobody.
+	noticed func(parent.Ref)
 }
 
 var _ admission.World = (*world)(nil)
@@ -33,12 +37,34 @@ var _ admission.World = (*world)(nil)
 func (w *world) Kind(gvk schema.GroupVersionKind) admission.Kind { return w.cluster.Kinds.Kind(gvk) }
 
 func (w *world) Parent(ctx context.Context, ref parent.Ref, live bool) (*parent.State, error) {
+	known := w.cluster.States.Cached(ref) != nil
 	o, err := w.cluster.States.Get(ctx, ref, live || w.tracker.touched(ref))
 	if err != nil {
 		return nil, err
 	}
-	w.tracker.isParent(o.State)
+	if w.tracker.isParent(o.State) && w.noticed != nil {
+		w.noticed(o.State.Ref)
+	}
+	if !known {
+		w.firstSeen(o.State)
+	}
 	return w.tracker.scaled(o.State), nil
+}
+
+// firstSeen latches a parent that settled before this replica heard of it, while
+// all of them were down above all: the writer learns of it only now, and its
+// first child must not pass for that. In memory alone; XRs and Claims, whose
+// children decide, are watched before there is any question.
+func (w *world) firstSeen(s *parent.State) {
+	if s.Role == parent.RoleComposite || s.Role == parent.RoleClaim {
+		return
+	}
+	in := admission.Settling{Parent: s}
+	in.Observed, in.Known = w.tracker.observed(s)
+	if settled, _ := in.Settles(); settled {
+		intent, _ := trace.Intent(s)
+		w.tracker.latch(s.UID, intent.Generation)
+	}
 }
 
 func (w *world) Settled(ref parent.Ref) int64 { return w.tracker.settled(ref) }

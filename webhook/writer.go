@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"errors"
+	"maps"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -22,9 +23,13 @@ import (
 )
 
 // writer is the one asynchronous writer of the webhook process (spec 3). Every
-// replica computes the latches, in memory; only the leader writes them. Who
-// writes a status is known to the replica that saw the request, so each writes
-// the controllers it saw.
+// replica computes the latches, in memory; the leader writes them. Who writes a
+// status is known to the replica that saw the request, so each writes the
+// controllers it saw.
+//
+// A kind is watched from the first question about it on, and the API server may
+// keep to one connection: the leader may never hear of a parent. What it has not
+// written for a while, another replica that knows of it writes in its place.
 type writer struct {
 	cluster *cluster.Cluster
 	tracker *tracker
@@ -40,6 +45,8 @@ type writer struct {
 const (
 	writeWorkers = 2
 	writeTimeout = 5 * time.Second
+	// followerPatience is how long the others leave a record to the leader.
+	followerPatience = 2 * time.Second
 	// writesPerSecond is what the writer adds to the API server's load at most.
 	writesPerSecond = 50
 )
@@ -65,6 +72,10 @@ func (w *writer) changed(old, new *cluster.Object) {
 		w.queue.Add(w.cluster.States.Cached(p).State.Ref)
 	}
 }
+
+// notice that an object is a parent: its watch may have shown it before that was
+// known.
+func (w *writer) notice(ref parent.Ref) { w.queue.Add(ref) }
 
 // saw an object's status being written.
 func (w *writer) saw(ref parent.Ref) {
@@ -137,17 +148,32 @@ func (w *writer) look(ctx context.Context, ref parent.Ref) (again time.Duration,
 	if err != nil {
 		return 0, err
 	}
-	if !w.leader.Load() {
-		for k := range edits {
-			if k != v1alpha1.AnnotationKeyControllers {
-				delete(edits, k)
-			}
-		}
-	}
+	followAgain := w.follow(o.State, edits)
 	if err := w.write(ctx, o.State, edits); err != nil {
 		return 0, err
 	}
-	return soonest(settledAgain, claimsAgain), nil
+	return soonest(followAgain, soonest(settledAgain, claimsAgain)), nil
+}
+
+// follow leaves to the leader what is its to write, for a while: everything but
+// what this replica alone saw, who writes the status and who scaled.
+func (w *writer) follow(s *parent.State, edits map[string]*string) (again time.Duration) {
+	if w.leader.Load() {
+		return 0
+	}
+	scaled := w.filled(w.tracker.scaled(s))
+	theirs := maps.Clone(edits)
+	maps.DeleteFunc(theirs, func(k string, _ *string) bool {
+		return k == v1alpha1.AnnotationKeyControllers || scaled && k == v1alpha1.AnnotationKeyTrace
+	})
+	since := w.tracker.lacking(s.UID, len(theirs) > 0)
+	if left := since.Add(followerPatience).Sub(w.now()); len(theirs) > 0 && left > 0 {
+		again = left
+		for k := range theirs {
+			delete(edits, k)
+		}
+	}
+	return again
 }
 
 func soonest(a, b time.Duration) time.Duration {
@@ -169,6 +195,9 @@ func (w *writer) write(ctx context.Context, s *parent.State, edits map[string]*s
 	err := w.cluster.States.Apply(ctx, s.Ref, cluster.Patch{Manager: ManagerWebhook, ResourceVersion: s.ResourceVersion, Annotations: edits})
 	if kerrors.IsNotFound(err) {
 		return nil
+	}
+	if _, ok := edits[v1alpha1.AnnotationKeyTrace]; ok && err == nil {
+		w.tracker.recorded(s.UID)
 	}
 	return err
 }
@@ -257,7 +286,11 @@ func (w *writer) claims(ctx context.Context, s *parent.State, edits map[string]*
 	all := approval.ParseClaims(s.Annotations[v1alpha1.AnnotationKeyClaims])
 	claims, used := all, map[string]bool{}
 	for _, c := range all {
-		if c.State != v1alpha1.ClaimPending || c.Relation == v1alpha1.RelationExternal || !w.leader.Load() {
+		if c.State != v1alpha1.ClaimPending || c.Relation == v1alpha1.RelationExternal {
+			continue
+		}
+		if left := c.At.Add(followerPatience).Sub(w.now()); !w.leader.Load() && left > 0 {
+			again = soonest(again, left)
 			continue
 		}
 		child, err := w.child(ctx, c)

@@ -59,6 +59,9 @@ type State struct {
 	IntentTime, ScaleTime time.Time
 	IntentManager         string
 
+	// Replicas is spec.replicas; -1 where there is none.
+	Replicas int64
+
 	// Children are the objects spec.resourceRefs (spec.crossplane.resourceRefs)
 	// or a Claim's spec.resourceRef name.
 	Children []Ref
@@ -80,7 +83,7 @@ func Sum(o *unstructured.Unstructured, role Role) *State {
 	s := &State{
 		Ref: RefOf(o), Role: role, ResourceVersion: o.GetResourceVersion(), Generation: o.GetGeneration(),
 		Created: o.GetCreationTimestamp().Time, Annotations: keep(o.GetAnnotations()), Labels: labels(o.GetLabels()),
-		Paused: o.GetAnnotations()["crossplane.io/paused"] == "true",
+		Paused: o.GetAnnotations()["crossplane.io/paused"] == "true", Replicas: -1,
 	}
 	if t := o.GetDeletionTimestamp(); t != nil {
 		s.DeletedAt = &t.Time
@@ -220,6 +223,9 @@ func (s *State) spec(o *unstructured.Unstructured) {
 		return
 	}
 	s.DeletionPolicy, _ = spec["deletionPolicy"].(string)
+	if n, ok := spec["replicas"]; ok {
+		s.Replicas = integer(n)
+	}
 	if list, ok := spec["managementPolicies"].([]any); ok {
 		s.ManagementPolicies = make([]string, 0, len(list))
 		for _, e := range list {

@@ -134,11 +134,12 @@ func Intent(s *parent.State) (hop v1alpha1.Hop, recorded bool) {
 		return unattributed(s, s.Created), false
 	}
 	if s.Generation == 0 || s.Generation > own.Generation {
-		after := own.Timestamp.Add(awayTolerance)
-		if s.ScaleTime.After(after) {
+		// Nothing but /scale writes such an entry, and the hop of one has its very
+		// time: there is nothing to tolerate.
+		if s.ScaleTime.After(own.Timestamp.Time) {
 			return unattributed(s, s.ScaleTime), false
 		}
-		if s.IntentTime.After(after) {
+		if s.IntentTime.After(own.Timestamp.Add(awayTolerance)) {
 			return unattributed(s, s.IntentTime), false
 		}
 	}
@@ -147,7 +148,7 @@ func Intent(s *parent.State) (hop v1alpha1.Hop, recorded bool) {
 
 func unattributed(s *parent.State, at time.Time) v1alpha1.Hop {
 	h := Hop(s.Ref, s.Generation, "", at)
-	h.Unattributed = true
+	h.Unattributed, h.Labels = true, Labels(s.Annotations)
 	return h
 }
 

@@ -76,8 +76,8 @@ type Hop struct {
 	Generation int64 `json:"generation,omitempty"`
 	// User who made the change; empty where unknown.
 	User string `json:"user"`
-	// Timestamp of admission, RFC 3339 UTC, whole seconds.
-	Timestamp metav1.Time `json:"timestamp"`
+	// Timestamp of admission, RFC 3339 UTC, whole seconds; absent where unknown.
+	Timestamp metav1.Time `json:"timestamp,omitzero"`
 	// Labels from the object's own trace-* annotations.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Unattributed is true where the intent was made while nobody watched.

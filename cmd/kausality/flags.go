@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"regexp"
 	"time"
 
@@ -66,6 +67,27 @@ func (f *processFlags) closed() ([]v1alpha1.Verb, error) {
 		return []v1alpha1.Verb{v1alpha1.VerbLateInitialize}, nil
 	}
 	return nil, usageError{fmt.Errorf("--gate-closed must be Observe or Observe,LateInitialize, not %q", f.closeTo)}
+}
+
+// check what can be found wrong before anything starts: the endpoints and the
+// addresses to listen on.
+func (f *processFlags) check() error {
+	if err := f.endpoints.Check(); err != nil {
+		return usageError{err}
+	}
+	for _, a := range []struct{ flag, address string }{{"--metrics-bind-address", f.metrics}, {"--health-probe-bind-address", f.probes}} {
+		if a.address == "0" || a.address == "" {
+			continue
+		}
+		l, err := net.Listen("tcp", a.address) //nolint:noctx // Closed at once: it only tells a taken port early and plainly.
+		if err != nil {
+			return fmt.Errorf("%s: cannot listen on %s: %w; give another address, or 0 to turn it off", a.flag, a.address, err)
+		}
+		if err := l.Close(); err != nil {
+			return fmt.Errorf("%s: %w", a.flag, err)
+		}
+	}
+	return nil
 }
 
 func (f *processFlags) logger() logr.Logger {

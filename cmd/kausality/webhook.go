@@ -36,6 +36,9 @@ func webhookCommand() *cobra.Command {
 			if o.Admission.CloseTo, err = p.closed(); err != nil {
 				return err
 			}
+			if err := p.check(); err != nil {
+				return err
+			}
 			o.Log = p.logger()
 			if o.Config, err = p.connect(cmd.Context()); err != nil {
 				return err
@@ -67,6 +70,9 @@ func gateCommand() *cobra.Command {
 				return err
 			}
 			if o.CloseTo, err = p.closed(); err != nil {
+				return err
+			}
+			if err := p.check(); err != nil {
 				return err
 			}
 			o.Log = p.logger()

@@ -1,0 +1,278 @@
+package admission
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// composeXR is Crossplane: it applies what is composed, and writes the status.
+func (m *model) composeXR() {
+	xr := m.stale("crossplane", "xr")
+	if xr == nil {
+		return
+	}
+	if xr.GetDeletionTimestamp() != nil {
+		m.finalize("xr", xr)
+		return
+	}
+	refs := []any{}
+	for _, k := range []string{"a", "b"} {
+		refs = append(refs, map[string]any{"apiVersion": "aws.example.org/v1", "kind": "Instance", "name": k})
+	}
+	m.write("xr", crossplane, "apiextensions.crossplane.io/composite", func(now *unstructured.Unstructured) *unstructured.Unstructured {
+		if now == nil || now.GetUID() != xr.GetUID() {
+			return nil
+		}
+		return with(now, set(refs, "spec", "resourceRefs"), set(map[string]any{"name": "rev-" + strconv.Itoa(m.revision)}, "spec", "compositionRevisionRef"))
+	})
+	synced, ready := true, true
+	for _, k := range []string{"a", "b"} {
+		ok, r := m.composeMR(k, xr)
+		synced, ready = synced && ok, ready && r
+	}
+	now := m.get("xr")
+	if now == nil || now.GetUID() != xr.GetUID() {
+		return
+	}
+	c := func(t string, ok bool) map[string]any {
+		s := "False"
+		if ok {
+			s = "True"
+		}
+		return map[string]any{"type": t, "status": s, "reason": "R", "observedGeneration": xr.GetGeneration(), "lastTransitionTime": m.now.Format(time.RFC3339)}
+	}
+	m.status("xr", now, set(map[string]any{"conditions": keepTimes(now, []any{c("Synced", synced), c("Ready", ready)})}, "status"))
+}
+
+func (m *model) composeMR(key string, xr *unstructured.Unstructured) (applied, ready bool) {
+	size, _, _ := unstructured.NestedString(xr.Object, "spec", "size")
+	policies := []any{}
+	for p := range strings.SplitSeq(m.compose, ",") {
+		policies = append(policies, p)
+	}
+	mods := []mod{set(size, "spec", "forProvider", "size"), set("r"+strconv.Itoa(m.revision), "spec", "forProvider", "region"), policies1(policies...)}
+	applied = m.write(key, crossplane, composed, func(now *unstructured.Unstructured) *unstructured.Unstructured {
+		if now == nil {
+			o := object(fmt.Sprintf(`{apiVersion: aws.example.org/v1, kind: Instance, metadata: {name: %s, uid: %s-%d,
+				annotations: {crossplane.io/composition-resource-name: %s},
+				ownerReferences: [{apiVersion: example.org/v1, kind: XDatabase, name: db, uid: %s, controller: true}]}}`, key, key, m.version, key, xr.GetUID()))
+			return with(o, mods...)
+		}
+		if metav1.GetControllerOf(now).UID != xr.GetUID() {
+			return nil
+		}
+		return with(now, mods...)
+	})
+	if o := m.get(key); o != nil {
+		ready = m.sum(o).True("Ready")
+	}
+	return applied, ready
+}
+
+// collect garbage.
+func (m *model) collect() {
+	xr := m.get("xr")
+	for _, k := range []string{"a", "b"} {
+		if o := m.get(k); o != nil && (xr == nil || metav1.GetControllerOf(o).UID != xr.GetUID()) {
+			m.remove(k, collector)
+		}
+	}
+}
+
+// settle is the webhook's asynchronous writer.
+func (m *model) settle() {
+	o := m.get("xr")
+	if o == nil || o.GetDeletionTimestamp() != nil {
+		return
+	}
+	s := m.sum(o)
+	in := Settling{Parent: s, Observed: s.ObservedGeneration, Known: s.HasObserved, Grace: time.Second, Now: m.now}
+	for _, k := range []string{"a", "b"} {
+		if c := m.get(k); c != nil {
+			in.Children = append(in.Children, m.sum(c))
+		}
+	}
+	edits := map[string]string{}
+	intent, recorded := trace.Intent(s)
+	if !recorded {
+		edits[v1alpha1.AnnotationKeyTrace] = trace.Current(s).String()
+	}
+	if ok, _ := in.Settles(); ok && s.SettledGeneration() < intent.Generation {
+		edits[v1alpha1.AnnotationKeySettledGeneration] = strconv.FormatInt(intent.Generation, 10)
+		edits[v1alpha1.AnnotationKeyPhase] = string(v1alpha1.PhaseInitialized)
+		m.note("xr settled at %d", intent.Generation)
+	}
+	next := with(o, func(o *unstructured.Unstructured) {
+		for k, v := range edits {
+			annotate(k, v)(o)
+		}
+		m.landed(o, s)
+	})
+	if !reflect.DeepEqual(next.Object, o.Object) {
+		m.store("xr", next)
+	}
+}
+
+// landed finishes the claims of the webhook.
+func (m *model) landed(o *unstructured.Unstructured, s *parent.State) {
+	for _, c := range approval.ParseClaims(s.Annotations[v1alpha1.AnnotationKeyClaims]) {
+		if c.State != v1alpha1.ClaimPending || c.Relation == v1alpha1.RelationExternal {
+			continue
+		}
+		var child *parent.State
+		if x := m.get(c.Child.Name); x != nil {
+			child = m.sum(x)
+		}
+		if next := Landed(c, child, m.now); next != "" {
+			m.spend(o, c, next)
+		}
+	}
+}
+
+func (m *model) spend(o *unstructured.Unstructured, c v1alpha1.Claim, next v1alpha1.ClaimState) {
+	a := o.GetAnnotations()
+	edits := Spend(a, c, m.now)
+	if next == v1alpha1.ClaimOpen {
+		value := approval.ParseClaims(a[v1alpha1.AnnotationKeyClaims]).Set(c.ID, next, m.now).String()
+		edits = map[string]*string{v1alpha1.AnnotationKeyClaims: &value}
+	}
+	for k, v := range edits {
+		if v == nil {
+			delete(a, k)
+		} else {
+			a[k] = *v
+		}
+	}
+	o.SetAnnotations(a)
+}
+
+// gate is the gate controller looking at one MR, as gate.Controller.Reconcile
+// does; it may crash between any two writes.
+func (m *model) gateStep(key string) {
+	o := m.stale("gate", key)
+	if o == nil {
+		return
+	}
+	s := m.sum(o)
+	g := Gating{MR: s, Kind: m.kind, Mode: m.mode, Difference: external.Difference(o.Object), Comparable: external.Comparable(o.Object),
+		RequestedAt: annotation(o, AnnotationKeyReconcileRequestedAt), Deadline: modelDeadline, User: gatekeeper.Hash(), Now: m.now}
+	g.HandledAt, _, _ = unstructured.NestedString(o.Object, "status", "lastHandledReconcileAt")
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, e := range list {
+		if c := e.(map[string]any); c["type"] == "Synced" && c["status"] != "True" {
+			msg, _ := c["message"].(string)
+			g.Gone = external.Gone(msg)
+		}
+	}
+	g.Holders = []Holder{{State: s, Kind: g.Kind}}
+	holders := map[string]*unstructured.Unstructured{key: o}
+	if xr := m.stale("gate", "xr"); xr != nil && xr.GetUID() == s.Parent.UID {
+		g.Holders, holders["xr"] = append(g.Holders, Holder{State: m.sum(xr), Kind: m.Kind(xr.GroupVersionKind())}), xr
+	}
+	for _, h := range g.Holders {
+		if c := Finish(s, h.State); c != nil {
+			if !m.reliable && m.chance(4) {
+				return // crashed before it was finished
+			}
+			hk := m.keyOf(h.State.Ref)
+			if now := m.get(hk); now == nil || now.GetResourceVersion() != holders[hk].GetResourceVersion() {
+				return // conflict: tried again later
+			}
+			m.store(hk, with(m.get(hk), func(o *unstructured.Unstructured) { m.spend(o, *c, v1alpha1.ClaimUsed) }))
+			m.note("gate finished claim %s on %s", c.ID, hk)
+			if hk == key {
+				return // the MR changed: its own write conflicts
+			}
+			break
+		}
+	}
+	m.actGate(key, o, g.Decide())
+}
+
+func (m *model) actGate(key string, o *unstructured.Unstructured, d GateDecision) {
+	if d.Drift != nil {
+		m.offer(m.keyOf(parent.Ref{Name: d.Drift.Parent.Name}), d.Drift.ID)
+	}
+	if d.Action == GateNothing {
+		return
+	}
+	if d.Claim != nil {
+		if !m.takeClaims(d.Claim) {
+			return
+		}
+		if !m.reliable && m.chance(4) {
+			m.note("gate crashed between claim %s and opening %s", d.Claim.ID, key)
+			return
+		}
+	}
+	now := m.get(key)
+	if now == nil || now.GetResourceVersion() != o.GetResourceVersion() {
+		return // conflict; a claim on the MR itself makes one too
+	}
+	next := with(now, func(o *unstructured.Unstructured) {
+		list := make([]any, 0, len(d.Policies))
+		for _, p := range d.Policies {
+			list = append(list, p)
+		}
+		policies1(list...)(o)
+		if d.Action == GateRestore {
+			unannotate(v1alpha1.AnnotationKeyManagementPolicies, v1alpha1.AnnotationKeyGate)(o)
+			return
+		}
+		annotate(v1alpha1.AnnotationKeyManagementPolicies, mask.FormatAuthor(d.Author), v1alpha1.AnnotationKeyGate, mask.FormatGate(d.Gate))(o)
+		if d.Gate.State == v1alpha1.GateOpen {
+			annotate(AnnotationKeyReconcileRequestedAt, m.now.Format(time.RFC3339Nano)+strconv.FormatInt(m.version, 10))(o)
+		}
+	})
+	m.store(key, next)
+	if d.Action == GateOpenFor {
+		m.openedBy(key, d)
+	}
+	m.note("gate %s %s %s: %s", d.Action, key, d.Gate.Reason, m.describe(key))
+}
+
+func (m *model) describe(key string) string {
+	if !m.verbose {
+		return ""
+	}
+	o := m.get(key)
+	if o == nil {
+		return "gone"
+	}
+	g := annotation(o, v1alpha1.AnnotationKeyGate)
+	fp, _, _ := unstructured.NestedMap(o.Object, "spec", "forProvider")
+	out := fmt.Sprintf("g%d %v %v", o.GetGeneration(), fp, policiesOf(o))
+	if g != "" {
+		out += " gate=" + g
+	}
+	if a := slices.Sorted(mapKeys(approvalsOf(o))); len(a) > 0 {
+		out += fmt.Sprintf(" approvals=%v", a)
+	}
+	return out
+}
+
+// forget what was spent on a difference that occurs anew (notify.Forget).
+func (m *model) forget(o offer) {
+	h := m.get(o.holder)
+	set := approval.Parse(h.GetAnnotations())
+	if next := set.Claims.Forget(o.id, set.Approvals); len(next) != len(set.Claims) {
+		m.store(o.holder, with(h, annotate(v1alpha1.AnnotationKeyClaims, next.String())))
+	}
+}
+
+// claimsOf a gate: the uses of approvals that keep it open.
+func claimsOf(g v1alpha1.Gate) []string { return usesOf(g) }

@@ -1,0 +1,242 @@
+package admission
+
+import (
+	"flag"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+var (
+	modelSeeds = flag.Uint64("model.seeds", 300, "how many random runs of the model")
+	modelSeed  = flag.Uint64("model.seed", 0, "run this seed alone, and print its steps")
+)
+
+// TestModel explores random interleavings of everybody around one XR and its
+// MRs: see model_invariants_test.go for what holds after each step.
+func TestModel(t *testing.T) {
+	if *modelSeed > 0 {
+		m := explore(*modelSeed, true)
+		t.Logf("%s", strings.Join(m.trace, "\n"))
+		if m.wrong != "" {
+			t.Fatal(m.wrong)
+		}
+		return
+	}
+	var next atomic.Uint64
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	failures := 0
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for seed := next.Add(1); seed <= *modelSeeds; seed = next.Add(1) {
+				m := explore(seed, false)
+				if m.wrong == "" {
+					continue
+				}
+				mu.Lock()
+				if failures++; failures == 1 {
+					t.Errorf("seed %d: %s\n%s", seed, m.wrong, strings.Join(explore(seed, true).trace, "\n"))
+				} else if failures <= 20 {
+					t.Errorf("seed %d: %s", seed, m.wrong)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if failures > 0 {
+		t.Errorf("%d of %d seeds fail; -model.seed=N shows one", failures, *modelSeeds)
+	}
+}
+
+// explore one random run: most start with an XR that settled.
+func explore(seed uint64, verbose bool) *model {
+	m := newModel(seed, verbose)
+	if !m.chance(4) {
+		m.reliable = true
+		m.rest(6)
+		m.reliable = false
+	}
+	for steps := 20 + m.rng.IntN(40); steps > 0 && m.wrong == ""; steps-- {
+		m.step++
+		m.now = m.now.Add(time.Duration(m.rng.IntN(4000)) * time.Millisecond)
+		m.random()
+	}
+	m.reliable = true
+	m.rest(10)
+	m.quiet(false)
+	m.now = m.now.Add(modelDeadline + time.Second)
+	m.rest(3)
+	m.quiet(true)
+	return m
+}
+
+// rest: everybody but people goes on, and nothing fails.
+func (m *model) rest(rounds int) {
+	for range rounds {
+		for _, f := range []func(){m.composeXR, func() { m.provide("a") }, func() { m.provide("b") }, func() { m.gateStep("a") }, func() { m.gateStep("b") }, m.settle, m.collect} {
+			if m.wrong != "" {
+				return
+			}
+			m.step++
+			m.now = m.now.Add(500 * time.Millisecond)
+			f()
+		}
+	}
+}
+
+func (m *model) random() {
+	key := []string{"a", "b"}[m.rng.IntN(2)]
+	switch n := m.rng.IntN(100); {
+	case n < 15:
+		m.composeXR()
+	case n < 40:
+		m.provide(key)
+	case n < 60:
+		m.gateStep(key)
+	case n < 66:
+		m.settle()
+	case n < 70:
+		m.collect()
+	case n < 72:
+		m.now = m.now.Add(time.Duration(m.rng.IntN(100)) * time.Minute)
+		m.note("time passes")
+	default:
+		m.person(key)
+	}
+}
+
+// person does something: a change, a decision, an accident.
+func (m *model) person(key string) {
+	value := strconv.Itoa(m.rng.IntN(4))
+	switch m.rng.IntN(17) {
+	case 0, 1:
+		m.edit("xr", set("s"+value, "spec", "size"))
+	case 2:
+		m.edit(key, set("s"+value, "spec", "forProvider", "size"))
+	case 3, 4:
+		m.revision++
+		m.note("the Composition is upgraded to %d", m.revision)
+	case 5, 6, 7:
+		m.tamper(key, value)
+	case 8, 9, 10:
+		m.approve()
+	case 11:
+		m.approveAny(key)
+	case 12:
+		m.remove(key, alice)
+	case 13:
+		m.remove("xr", alice)
+	case 14:
+		m.annotateRandomly(key)
+	case 15:
+		m.reorganise()
+	case 16:
+		m.recreate()
+	}
+}
+
+func (m *model) edit(key string, change mod) {
+	m.write(key, alice, "kubectl", func(now *unstructured.Unstructured) *unstructured.Unstructured {
+		if now == nil {
+			return nil
+		}
+		return with(now, change)
+	})
+}
+
+// tamper with the external resource behind an MR's back.
+func (m *model) tamper(key, value string) {
+	c := m.cloud[key]
+	if !c.exists {
+		return
+	}
+	field := []string{"size", "region", "gone"}[m.rng.IntN(3)]
+	m.note("somebody tampers with %s of %s", field, key)
+	if field == "gone" {
+		if m.chance(3) {
+			m.cloud[key] = &resource{}
+		}
+		return
+	}
+	c.fields = merged(c.fields, map[string]any{field: "t" + value})
+}
+
+func (m *model) mode1() string {
+	return []string{"once", "once", "once", "generation", "always"}[m.rng.IntN(5)]
+}
+
+// approve what people were told about; the latest offer most.
+func (m *model) approve() {
+	if len(m.offers) == 0 {
+		return
+	}
+	o := m.offers[max(0, len(m.offers)-1-m.rng.IntN(4))]
+	if m.get(o.holder) == nil {
+		return
+	}
+	m.forget(o)
+	m.place(o.holder, annotate(v1alpha1.AnnotationKeyApprovePrefix+o.id, m.mode1()))
+}
+
+// approveAny difference or deletion, without a digest, on the MR or the XR.
+func (m *model) approveAny(key string) {
+	verbs := []string{`["Update"]`, `["Create","Update"]`, `["Delete"]`, `["*"]`}[m.rng.IntN(4)]
+	holder := []string{key, "xr"}[m.rng.IntN(2)]
+	kind := []string{"Instance", "*"}[m.rng.IntN(2)]
+	m.place(holder, annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"`+kind+`","name":"*","relation":"External","verbs":`+verbs+`,"mode":"`+m.mode1()+`"}]`))
+}
+
+// place an approval, and count those that were not there.
+func (m *model) place(holder string, change mod) {
+	before := approvalsOf(m.get(holder))
+	m.edit(holder, change)
+	for content := range approvalsOf(m.get(holder)) {
+		if _, had := before[content]; !had {
+			m.placed[holder+" "+content]++
+		}
+	}
+}
+
+func (m *model) annotateRandomly(key string) {
+	switch m.rng.IntN(4) {
+	case 0:
+		m.edit(key, annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))
+	case 1:
+		m.edit("xr", annotate(v1alpha1.AnnotationKeyFreeze, "true"))
+	case 2:
+		m.edit("xr", unannotate(v1alpha1.AnnotationKeyFreeze))
+	case 3:
+		m.edit("xr", unannotate(v1alpha1.AnnotationKeyApprovals))
+	}
+}
+
+// reorganise: another mode, another author's value.
+func (m *model) reorganise() {
+	switch m.rng.IntN(3) {
+	case 0:
+		m.mode = map[v1alpha1.Mode]v1alpha1.Mode{v1alpha1.ModeLog: v1alpha1.ModeEnforce, v1alpha1.ModeEnforce: v1alpha1.ModeLog}[m.mode]
+		m.note("the mode is now %s", m.mode)
+	default:
+		m.compose = []string{"*", "Observe,Create,Update,Delete", "Observe,Create,Update", "Observe", "*"}[m.rng.IntN(5)]
+		m.note("the Composition now says %s", m.compose)
+	}
+}
+
+// recreate an XR that is gone.
+func (m *model) recreate() {
+	if m.get("xr") != nil {
+		return
+	}
+	o := object(`{apiVersion: example.org/v1, kind: XDatabase, metadata: {name: db, finalizers: [composite], uid: xr-` + strconv.FormatInt(m.version, 10) + `}, spec: {size: s0}}`)
+	m.write("xr", alice, "kubectl", func(*unstructured.Unstructured) *unstructured.Unstructured { return o })
+}

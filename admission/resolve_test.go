@@ -1,0 +1,56 @@
+package admission
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// A drift stands until something shows that it does not.
+func TestResolved(t *testing.T) {
+	at := func(d time.Duration) *metav1.Time { v := metav1.NewTime(noon.Add(d)); return &v }
+	drift := func(op Operation) *v1alpha1.Drift {
+		return &v1alpha1.Drift{Spec: v1alpha1.DriftSpec{ID: "id1", Operation: string(op), Intent: 5, Child: v1alpha1.ObjectReference{Name: "inst"}},
+			Status: v1alpha1.DriftStatus{Since: at(-time.Minute), LastSeen: at(-time.Minute)}}
+	}
+	xr := func(mods ...mod) *parent.State { return parent.Sum(with(composite(), mods...), parent.RoleComposite) }
+	hop := hopOf(instance(), 4, "c")
+	hop.Approval = &v1alpha1.HopApproval{Digest: "id1"}
+	mr := parent.Sum(instance(), parent.RoleManaged)
+	used := func(when string) mod {
+		return annotate(v1alpha1.AnnotationKeyClaims, `[{"content":"c","state":"used","digest":"id1","at":"`+when+`"}]`)
+	}
+	cases := map[string]struct {
+		reason   string
+		op       Operation
+		p, child *parent.State
+		want     string
+	}{
+		"Stands":       {"nothing changed", Update, xr(), mr, ""},
+		"ParentGone":   {"", Update, nil, mr, "the parent is gone"},
+		"ChildGone":    {"", Update, xr(), nil, "the child was deleted"},
+		"NotCreated":   {"a refused CREATE has no child", Create, xr(), nil, ""},
+		"Approved":     {"the child's hop shows it", Update, xr(), parent.Sum(with(instance(), annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hop}.String())), parent.RoleManaged), "it was approved"},
+		"Intent":       {"", Update, xr(unsettled), mr, "the parent has a new intent"},
+		"Claim":        {"a DELETE leaves no hop", Delete, xr(used("2026-01-02T11:59:30Z")), mr, "it was approved"},
+		"ClaimEarlier": {"an approval of an earlier occurrence", Delete, xr(used("2026-01-02T11:58:00Z")), mr, ""},
+		"Withdrawn": {"Crossplane composed everything since", Update, xr(func(o *unstructured.Unstructured) {
+			list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+			list[0].(map[string]any)["lastTransitionTime"] = "2026-01-02T11:59:30Z"
+			_ = unstructured.SetNestedSlice(o.Object, list, "status", "conditions")
+		}), mr, "it is no longer attempted"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := Resolved(drift(tc.op), tc.p, tc.child); got != tc.want {
+				t.Errorf("%s: want %q, got %q", tc.reason, tc.want, got)
+			}
+		})
+	}
+}

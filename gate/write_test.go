@@ -1,0 +1,98 @@
+package gate
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+)
+
+func objectWith(annotations map[string]string) *cluster.Object {
+	return &cluster.Object{State: &parent.State{ResourceVersion: "30", Annotations: annotations}}
+}
+
+// Mask, memory and gate annotation are one write, under the version looked at.
+func TestPatch(t *testing.T) {
+	o := objectWith(nil)
+	opened := patch(o, admission.GateDecision{Action: admission.GateOpenFor, Author: []string{"*"}, Policies: []string{"Observe", "Update"},
+		Gate: v1alpha1.Gate{State: v1alpha1.GateOpen, Generation: 4, At: metav1.Now()}})
+	if opened.ResourceVersion != "30" || len(opened.ManagementPolicies) != 2 || *opened.Annotations[v1alpha1.AnnotationKeyManagementPolicies] != `["*"]` ||
+		opened.Annotations[v1alpha1.AnnotationKeyGate] == nil || opened.Annotations[admission.AnnotationKeyReconcileRequestedAt] == nil {
+		t.Errorf("opening: %+v", opened)
+	}
+	closed := patch(o, admission.GateDecision{Action: admission.GateClose, Author: []string{"*"}, Gate: v1alpha1.Gate{State: v1alpha1.GateClosed}})
+	if _, asks := closed.Annotations[admission.AnnotationKeyReconcileRequestedAt]; asks {
+		t.Error("a closing asks for no reconcile")
+	}
+	restored := patch(o, admission.GateDecision{Action: admission.GateRestore, Policies: []string{"*"}})
+	for _, key := range []string{v1alpha1.AnnotationKeyManagementPolicies, v1alpha1.AnnotationKeyGate} {
+		if v, has := restored.Annotations[key]; !has || v != nil {
+			t.Errorf("restoring leaves %s", key)
+		}
+	}
+}
+
+// Only what people decide, and the claims, are a reason to look at all MRs of a
+// holder.
+func TestSameDecisions(t *testing.T) {
+	approve := map[string]string{v1alpha1.AnnotationKeyApprovals: "[]"}
+	cases := map[string]struct {
+		reason string
+		a, b   map[string]string
+		want   bool
+	}{
+		"Same":      {"", approve, map[string]string{v1alpha1.AnnotationKeyApprovals: "[]"}, true},
+		"Trace":     {"the trace is none of people's", approve, map[string]string{v1alpha1.AnnotationKeyApprovals: "[]", v1alpha1.AnnotationKeyTrace: "[]"}, true},
+		"Added":     {"", nil, approve, false},
+		"Removed":   {"", approve, nil, false},
+		"Replaced":  {"", approve, map[string]string{v1alpha1.AnnotationKeyFreeze: "true"}, false},
+		"Claims":    {"a claim to be finished", approve, map[string]string{v1alpha1.AnnotationKeyApprovals: "[]", v1alpha1.AnnotationKeyClaims: "[]"}, false},
+		"OtherMode": {"", map[string]string{v1alpha1.AnnotationKeyMode: "log"}, map[string]string{v1alpha1.AnnotationKeyMode: "enforce"}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := sameDecisions(objectWith(tc.a), objectWith(tc.b)); got != tc.want {
+				t.Errorf("%s: got %t", tc.reason, got)
+			}
+		})
+	}
+}
+
+// Why an external drift no longer stands.
+func TestResolution(t *testing.T) {
+	have := &v1alpha1.Drift{Spec: v1alpha1.DriftSpec{ID: "id1"}}
+	differs := objectWith(nil)
+	differs.External = []change.Change{{Path: "spec.forProvider.size"}}
+	shown := objectWith(map[string]string{v1alpha1.AnnotationKeyGate: `{"state":"closed","at":null,"digest":"id1"}`})
+	opening := admission.GateDecision{Action: admission.GateOpenFor, Gate: v1alpha1.Gate{Digest: "id1"}}
+	for want, got := range map[string]string{
+		"it was approved":                          resolution(have, differs, opening),
+		"the external resource is as it should be": resolution(have, objectWith(nil), admission.GateDecision{}),
+		"the difference is another one now":        resolution(have, differs, admission.GateDecision{}),
+	} {
+		if got != want {
+			t.Errorf("want %q, got %q", want, got)
+		}
+	}
+	if got := resolution(have, shown, admission.GateDecision{}); got != "it was approved" {
+		t.Errorf("the gate shows it: %q", got)
+	}
+}
+
+// Drifts are found by the MR they are about: external ones alone, and none that
+// is about a refused deletion.
+func TestIndexChild(t *testing.T) {
+	d := &v1alpha1.Drift{Spec: v1alpha1.DriftSpec{Relation: v1alpha1.RelationExternal, Child: v1alpha1.ObjectReference{UID: "mr-uid"}}}
+	if got := IndexChild(d); len(got) != 1 || got[0] != "mr-uid" {
+		t.Errorf("got %v", got)
+	}
+	d.Spec.Operation = string(admission.Delete)
+	if got := IndexChild(d); got != nil {
+		t.Errorf("a refused deletion: %v", got)
+	}
+}

@@ -1,0 +1,157 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// poison changes a part so that the API server refuses it after we let it pass.
+func (s *site) poison(part string, n int) error {
+	_, err := s.of(s.ctrl).Patch(s.t.Context(), part, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"count":%d,"poison":true}}`, n), metav1.PatchOptions{})
+	return err
+}
+
+// mustPoison: the change passes us and is refused by the schema.
+func (s *site) mustPoison(part string, n int) {
+	s.t.Helper()
+	if err := s.poison(part, n); !kerrors.IsInvalid(err) || refused(err, "Drift") {
+		s.t.Fatalf("want the schema's refusal, got %v", err)
+	}
+}
+
+// TestClaimIsGivenBack: a claim whose write never landed is given back after 30
+// seconds, and not before; then another change may use the approval.
+func TestClaimIsGivenBack(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, startFleet(t, "given", options{replicas: 1}), "given")
+	s.settled("one", "two")
+	s.wildcard(100)
+	began := time.Now()
+	s.mustPoison("one", 1)
+	mustRefuse(t, s.count(s.ctrl, "two", 1), "Drift")
+	eventually(t, "the claim to be given back", 50*time.Second, func(context.Context) error { return s.count(s.ctrl, "two", 2) })
+	if took := time.Since(began); took < 29*time.Second {
+		t.Errorf("the claim was given back after %s: a write may still have been on its way", took)
+	}
+	mustRefuse(t, s.count(s.ctrl, "one", 3), "Drift")
+	s.finished(1)
+}
+
+// TestPendingClaimSurvivesRestart: after kill -9 the claim still belongs to its
+// use, and to nobody else.
+func TestPendingClaimSurvivesRestart(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, startFleet(t, "pending", options{replicas: 1}), "pending")
+	s.settled("one", "two")
+	s.wildcard(100)
+	s.mustPoison("one", 1)
+	if n := s.claims(v1alpha1.ClaimPending); n != 1 {
+		t.Fatalf("%d claims are pending, want 1", n)
+	}
+	s.crash(0)
+	s.restart(0)
+	mustRefuse(t, s.count(s.ctrl, "two", 1), "Drift")
+	mustRefuse(t, s.count(s.ctrl, "one", 2), "Drift") // another difference
+	s.mustPoison("one", 1)                            // the same use again
+	if n := s.claims(v1alpha1.ClaimPending); n != 1 {
+		t.Fatalf("%d claims are pending, want 1", n)
+	}
+}
+
+// TestClaimsAnnotationIsTakenOnce: the JSON patch by which we claim, in both its
+// forms, lets one of two takers win on the real API server.
+func TestClaimsAnnotationIsTakenOnce(t *testing.T) {
+	t.Parallel()
+	f := &fleet{t: t, name: "given"}
+	ns := f.namespace("taken", false)
+	client := the.as(t, hans).Resource(f.resource("apps")).Namespace(ns)
+	path := "/metadata/annotations/kausality.io~1claims"
+	forms := map[string]struct {
+		annotations map[string]string
+		patch       string
+	}{
+		"Absent":  {map[string]string{"a": "b"}, `[{"op":"test","path":%q,"value":null},{"op":"add","path":%q,"value":"[%d]"}]`},
+		"Present": {map[string]string{v1alpha1.AnnotationKeyClaims: "[]"}, `[{"op":"test","path":%q,"value":"[]"},{"op":"replace","path":%q,"value":"[%d]"}]`},
+	}
+	for form, tc := range forms {
+		for round := range rounds {
+			name := fmt.Sprintf("%c-%d", form[0]|0x20, round)
+			o := object(f.name, "App", ns, name, map[string]any{})
+			o.SetAnnotations(tc.annotations)
+			_, err := client.Create(t.Context(), o, metav1.CreateOptions{})
+			must(t, err)
+			won := together(parallel, func(i int) error {
+				_, err := client.Patch(t.Context(), name, types.JSONPatchType, fmt.Appendf(nil, tc.patch, path, path, i), metav1.PatchOptions{})
+				return err
+			})
+			if won.n != 1 {
+				t.Fatalf("%s: %d takers won", form, won.n)
+			}
+			for _, err := range won.refusals {
+				if !kerrors.IsInvalid(err) && !kerrors.IsConflict(err) {
+					t.Errorf("%s: a loser must be told Invalid or Conflict, got %v", form, err)
+				}
+			}
+		}
+	}
+}
+
+// TestApprovalStoredWithoutUs: where the approval was written while nobody
+// looked, there is no claims annotation to test; still one use wins.
+func TestApprovalStoredWithoutUs(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, "spread", options{replicas: 3})
+	s := newSite(t, f, "spread")
+	s.settled("one", "two", "three", "four")
+	parts := []string{"one", "two", "three", "four"}
+	for round := 1; round <= 5; round++ {
+		s.unguarded(func() error {
+			_, err := s.apps(s.hans).Patch(t.Context(), "app", types.MergePatchType, fmt.Appendf(nil,
+				`{"metadata":{"annotations":{%q:null,%q:"[{\"kind\":\"*\",\"name\":\"*\",\"mode\":\"once\",\"generation\":%d}]"}}}`,
+				v1alpha1.AnnotationKeyClaims, v1alpha1.AnnotationKeyApprovals, 100+round), metav1.PatchOptions{})
+			if _, has := s.get().GetAnnotations()[v1alpha1.AnnotationKeyClaims]; err == nil && has {
+				err = fmt.Errorf("the webhook still looks")
+			}
+			return err
+		})
+		won := together(len(parts), func(i int) error { return s.count(s.ctrl, parts[i], round) })
+		if won.n != 1 {
+			t.Fatalf("round %d: %d changes passed by one once approval: %v", round, won.n, won.refusals)
+		}
+	}
+	f.proxy.spread(t)
+}
+
+// unguarded does something while the namespace is out of the fleet's sight, and
+// then what is given before it comes back.
+func (s *site) unguarded(do func() error, then ...func()) {
+	s.t.Helper()
+	label := func(value string) {
+		_, err := s.hans.Resource(namespaces).Patch(s.t.Context(), s.ns, types.MergePatchType,
+			fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, fleetLabel, value), metav1.PatchOptions{})
+		must(s.t, err)
+	}
+	label("null")
+	eventually(s.t, "to be out of sight", 10*time.Second, func(context.Context) error { return do() })
+	for _, f := range then {
+		f()
+	}
+	label(fmt.Sprintf("%q", s.name))
+	eventually(s.t, "to be in sight", 10*time.Second, func(context.Context) error {
+		o := object(s.name, "Part", s.ns, "", map[string]any{"count": int64(0)})
+		o.SetGenerateName("probe-")
+		got, err := s.of(s.hans).Create(s.t.Context(), o, metav1.CreateOptions{DryRun: []string{"All"}})
+		if err == nil && got.GetAnnotations()[v1alpha1.AnnotationKeyTrace] == "" {
+			err = fmt.Errorf("it is not traced")
+		}
+		return err
+	})
+}

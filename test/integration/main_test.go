@@ -1,0 +1,144 @@
+package integration
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+)
+
+// lab is what all tests share.
+type lab struct {
+	*controlplane.ControlPlane
+	// kausality is the path of the binary under test.
+	kausality string
+	// kubeconfig of the webhook's ServiceAccount.
+	kubeconfig string
+	// certs is a directory with a serving certificate for loopback.
+	certs string
+	// template of the MutatingWebhookConfiguration, as our manifests have it.
+	template *unstructured.Unstructured
+}
+
+var the *lab
+
+// home is where the webhooks are at home.
+const home = "kausality-system"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// The tests mostly wait, for leases and for claims to be given back; by
+	// default as many run at once as there are processors.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	l, err := boot(ctx)
+	if l != nil && l.ControlPlane != nil {
+		defer l.Stop()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot start:", err)
+		return 1
+	}
+	the = l
+	return m.Run()
+}
+
+// boot the control plane with our manifests, for the groups of all fleets.
+func boot(ctx context.Context) (*lab, error) {
+	l := &lab{}
+	built, err := parts.Build(ctx, os.Stderr, "", parts.Part{Name: "kausality", Dir: ".", Package: "./cmd/kausality"})
+	if err != nil {
+		return l, err
+	}
+	l.kausality = built["kausality"]
+	l.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Out: os.Stderr, Dir: os.Getenv("KAUSALITY_INTEGRATION_DIR")})
+	if err != nil {
+		return l, err
+	}
+	l.certs = filepath.Join(l.Dir(), "webhook-certs")
+	if err := l.CA().ServingCert(l.certs); err != nil {
+		return l, err
+	}
+	if err := l.install(ctx); err != nil {
+		return l, err
+	}
+	// Leases are in the fleets' namespaces here, everything else comes from the manifests.
+	l.kubeconfig, err = l.ServiceAccountKubeconfig(ctx, home, "kausality-webhook",
+		rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"*"}})
+	return l, err
+}
+
+// install what `kausality manifests` prints, but for the webhook configuration,
+// and the CRDs of all fleets.
+func (l *lab) install(ctx context.Context) error {
+	resources := []string{"deployments.apps", "replicasets.apps", "statefulsets.apps", "pods", "jobs.batch", "cronjobs.batch", "secrets"}
+	var crds strings.Builder
+	for _, f := range fleets {
+		resources = append(resources, "*."+f+groupSuffix)
+		crds.WriteString(crdsOf(f + groupSuffix))
+	}
+	if err := l.Apply(ctx, []byte(crds.String())); err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, l.kausality, "manifests", "--webhook-url=https://127.0.0.1:1", "--ca-file="+filepath.Join(l.certs, "ca.crt"),
+		"--resources="+strings.Join(resources, ","), "--default-mode=enforce").Output()
+	if err != nil {
+		return fmt.Errorf("cannot run kausality manifests: %w", err)
+	}
+	objects, err := controlplane.Decode(out)
+	if err != nil {
+		return err
+	}
+	rest := make([]any, 0, len(objects))
+	for _, o := range objects {
+		if o.GetKind() == "MutatingWebhookConfiguration" {
+			l.template = o
+			continue
+		}
+		rest = append(rest, o)
+	}
+	a, err := controlplane.NewApplier(l.Config(), "kubectl")
+	if err != nil {
+		return err
+	}
+	return a.Objects(ctx, rest...)
+}
+
+// as is a client that is a user. Its field manager is the last part of the
+// user's name, as it would be the program's.
+func (l *lab) as(t *testing.T, user string) dynamic.Interface {
+	t.Helper()
+	c, err := dynamic.NewForConfig(l.configAs(user))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (l *lab) configAs(user string) *rest.Config {
+	cfg := l.ConfigAs(user, "system:masters")
+	cfg.UserAgent = user[strings.LastIndex(user, ":")+1:]
+	cfg.WarningHandler = rest.NoWarnings{}
+	cfg.QPS = -1
+	return cfg
+}

@@ -1,0 +1,81 @@
+package integration
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// proxy hands each request to the next of its backends, as a Service does with
+// connections. It retries nothing: a dead backend is the API server's problem.
+type proxy struct {
+	url  string
+	next atomic.Int64
+	// pinned is the number, from 1, of the one backend that gets all requests; 0
+	// for none.
+	pinned atomic.Int64
+	// seen counts the requests to each backend.
+	seen []atomic.Int64
+}
+
+func newProxy(t *testing.T, backends []string) *proxy {
+	t.Helper()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(the.CA().Bundle())
+	p := &proxy{seen: make([]atomic.Int64, len(backends))}
+	targets := make([]*url.URL, 0, len(backends))
+	for _, b := range backends {
+		u, err := url.Parse(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		targets = append(targets, u)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, MaxIdleConnsPerHost: 16}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet := log.New(io.Discard, "", 0)
+	srv := &http.Server{ErrorLog: quiet, ReadHeaderTimeout: 5 * time.Second, Handler: &httputil.ReverseProxy{
+		Transport: transport, ErrorLog: quiet,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			n := int(p.next.Add(1)) % len(targets)
+			if pin := int(p.pinned.Load()); pin > 0 {
+				n = pin - 1
+			}
+			p.seen[n].Add(1)
+			r.SetURL(targets[n])
+		},
+	}}
+	go func() {
+		err := srv.ServeTLS(l, filepath.Join(the.certs, "tls.crt"), filepath.Join(the.certs, "tls.key"))
+		if !errors.Is(err, http.ErrServerClosed) {
+			fmt.Println("proxy:", err)
+		}
+	}()
+	t.Cleanup(func() { _ = srv.Close(); transport.CloseIdleConnections() })
+	p.url = "https://" + l.Addr().String()
+	return p
+}
+
+// spread fails the test unless every backend was asked.
+func (p *proxy) spread(t *testing.T) {
+	t.Helper()
+	for i := range p.seen {
+		if p.seen[i].Load() == 0 {
+			t.Errorf("replica %d was never asked: the test shows nothing about it", i)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const liveReads = "kausality_live_reads_total"
+
+// TestReads: no read of the API server on the allowed path once the cache is
+// warm, and exactly one before each refusal. It runs alone: each leader looks
+// after the Drifts of the whole cluster, and there is one leader in a real one.
+func TestReads(t *testing.T) {
+	f := startFleet(t, "reads", options{replicas: 1})
+	s := newSite(t, f, "reads")
+	s.part("part")
+	n := 0
+	allowed := func() error { n++; return s.count(s.ctrl, "part", n) }
+	s.warm(allowed)
+
+	const many = 50
+	before := f.replicas[0].metric(t, liveReads)
+	for range many {
+		must(t, allowed())
+		must(t, s.count(s.ctrl, "part", n)) // no change
+		must(t, s.count(s.alice(), "part", n+1000))
+	}
+	if got := f.replicas[0].metric(t, liveReads) - before; got != 0 {
+		t.Errorf("%d allowed requests with a warm cache made %.0f live reads, want none", 3*many, got)
+	}
+
+	s.settled()
+	// Dry-runs: what is not reported is not looked after in the background, which
+	// reads too.
+	drift := func() { mustRefuse(t, s.count(s.ctrl, "part", 77, metav1.DryRunAll), "Drift") }
+	drift()
+	before = f.replicas[0].metric(t, liveReads)
+	for range many {
+		drift()
+	}
+	if got := f.replicas[0].metric(t, liveReads) - before; got != many {
+		t.Errorf("%d refusals made %.0f live reads, want one each", many, got)
+	}
+}
+
+// warm until a request makes no live read: an intent prompts them for ten
+// seconds.
+func (s *site) warm(request func() error) {
+	s.t.Helper()
+	eventually(s.t, "a warm cache", 20*time.Second, func(context.Context) error {
+		before := s.replicas[0].metric(s.t, liveReads)
+		if err := request(); err != nil {
+			return err
+		}
+		if n := s.replicas[0].metric(s.t, liveReads) - before; n != 0 {
+			return fmt.Errorf("it made %.0f live reads", n)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,88 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestRestartBeforeSettling: what is expected stays expected, and the App
+// settles afterwards.
+func TestRestartBeforeSettling(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, startFleet(t, "unsettled", options{replicas: 1}), "unsettled")
+	s.part("part")
+	must(t, s.count(s.ctrl, "part", 1))
+	s.crash(0)
+	s.restart(0)
+	must(t, s.count(s.ctrl, "part", 2))
+	s.observe()
+	s.awaitLatch()
+	mustRefuse(t, s.count(s.ctrl, "part", 3), "Drift")
+}
+
+// TestRestartLatched: drift is refused by the very first request after it, an
+// intent opens the window again, and after it the same once more.
+func TestRestartLatched(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, startFleet(t, "restart", options{replicas: 1}), "restart")
+	s.settled("part")
+	s.crash(0)
+	s.restart(0)
+	mustRefuse(t, s.count(s.ctrl, "part", 1), "Drift")
+	must(t, s.count(s.alice(), "part", 2)) // anyone else is a new origin, as before
+	s.intent(2)
+	s.crash(0)
+	s.restart(0)
+	must(t, s.count(s.ctrl, "part", 3))
+	s.observe()
+	s.awaitLatch()
+	// A flap does not open the window, across a restart neither.
+	s.status("False")
+	s.crash(0)
+	s.restart(0)
+	mustRefuse(t, s.count(s.ctrl, "part", 4), "Drift")
+}
+
+// TestRestartSettledUnlatched: the App settles while we are down; the very
+// first change after the restart is drift, although nothing says so but the App
+// itself.
+func TestRestartSettledUnlatched(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, startFleet(t, "offline", options{replicas: 1}), "offline")
+	s.part("part")
+	s.crash(0)
+	s.observe() // failurePolicy Ignore lets a status pass while we are down
+	s.restart(0)
+	mustRefuse(t, s.count(s.ctrl, "part", 1), "Drift")
+	s.awaitLatch()
+	mustRefuse(t, s.count(s.ctrl, "part", 1), "Drift")
+
+	// The same with an intent that we did not see: its hop is missing. One that is
+	// made within five seconds of the last is not told from that (trace.Intent).
+	eventually(t, "the last intent to be old enough", 10*time.Second, func(context.Context) error {
+		hop, err := hopOf(s.get())
+		if age := time.Since(hop.Timestamp.Time); err == nil && age < 7*time.Second {
+			err = fmt.Errorf("it is %s old", age)
+		}
+		return err
+	})
+	s.crash(0)
+	s.unguarded(func() error {
+		_, err := s.apps(s.hans).Patch(t.Context(), "app", types.MergePatchType, []byte(`{"spec":{"size":7}}`), metav1.PatchOptions{})
+		return err
+	}, func() { s.observe(); s.restart(0) })
+	mustRefuse(t, s.count(s.ctrl, "part", 2), "Drift")
+	eventually(t, "the unattributed hop", 10*time.Second, func(context.Context) error {
+		hop, err := hopOf(s.get())
+		if err == nil && (!hop.Unattributed || hop.Generation != 2) {
+			err = fmt.Errorf("the hop is %+v", hop)
+		}
+		return err
+	})
+}

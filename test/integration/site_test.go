@@ -1,0 +1,222 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+const (
+	hans  = "hans@example.com"
+	alice = "alice@example.com"
+	// controller reconciles Apps into Parts.
+	controller = "system:serviceaccount:apps:app-controller"
+)
+
+var (
+	namespaces            = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	secrets               = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	drifts                = schema.GroupVersionResource{Group: "kausality.io", Version: "v1alpha1", Resource: "drifts"}
+	webhookConfigurations = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}
+)
+
+func (f *fleet) resource(plural string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: f.name + groupSuffix, Version: "v1", Resource: plural}
+}
+
+func (f *fleet) parts() schema.GroupVersionResource { return f.resource("parts") }
+
+func object(fleet, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": fleet + groupSuffix + "/v1", "kind": kind,
+		"metadata": map[string]any{"namespace": namespace, "name": name}, "spec": spec,
+	}}
+}
+
+// site is one App with its Parts in a namespace of its own.
+type site struct {
+	*fleet
+	t          *testing.T
+	ns         string
+	hans, ctrl dynamic.Interface
+	app        *unstructured.Unstructured
+}
+
+// newSite has the App, created by hans, and nothing settled.
+func newSite(t *testing.T, f *fleet, ns string) *site {
+	t.Helper()
+	s := &site{fleet: f, t: t, ns: f.namespace(ns, true), hans: the.as(t, hans), ctrl: the.as(t, controller)}
+	var err error
+	s.app, err = s.apps(s.hans).Create(t.Context(), object(f.name, "App", ns, "app", map[string]any{"size": int64(1)}), metav1.CreateOptions{})
+	must(t, err)
+	return s
+}
+
+func (s *site) apps(c dynamic.Interface) dynamic.ResourceInterface {
+	return c.Resource(s.resource("apps")).Namespace(s.ns)
+}
+
+func (s *site) of(c dynamic.Interface) dynamic.ResourceInterface {
+	return c.Resource(s.fleet.parts()).Namespace(s.ns)
+}
+
+// owned by the App as its controller.
+func (s *site) owned(o *unstructured.Unstructured) *unstructured.Unstructured {
+	yes := true
+	o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: s.app.GetAPIVersion(), Kind: "App", Name: "app", UID: s.app.GetUID(), Controller: &yes}})
+	return o
+}
+
+func (s *site) alice() dynamic.Interface { return the.as(s.t, alice) }
+
+// part as the controller creates it.
+func (s *site) part(name string) {
+	s.t.Helper()
+	_, err := s.of(s.ctrl).Create(s.t.Context(), s.owned(object(s.name, "Part", s.ns, name, map[string]any{"count": int64(0)})), metav1.CreateOptions{})
+	must(s.t, err)
+}
+
+// count is what controllers and people change of a part.
+func (s *site) count(c dynamic.Interface, part string, n int, opts ...string) error {
+	o := metav1.PatchOptions{}
+	if len(opts) > 0 {
+		o.DryRun = opts
+	}
+	_, err := s.of(c).Patch(s.t.Context(), part, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"count":%d}}`, n), o)
+	return err
+}
+
+// intent of hans on the App.
+func (s *site) intent(size int) {
+	s.t.Helper()
+	_, err := s.apps(s.hans).Patch(s.t.Context(), "app", types.MergePatchType, fmt.Appendf(nil, `{"spec":{"size":%d}}`, size), metav1.PatchOptions{})
+	must(s.t, err)
+}
+
+// observe: the controller reports that the App is as it should be.
+func (s *site) observe() {
+	s.t.Helper()
+	s.status("True")
+}
+
+func (s *site) status(ready string) {
+	s.t.Helper()
+	o := s.get()
+	body := fmt.Appendf(nil, `{"status":{"observedGeneration":%d,"conditions":[{"type":"Ready","status":%q,"reason":"Any","lastTransitionTime":%q}]}}`,
+		o.GetGeneration(), ready, time.Now().UTC().Format(time.RFC3339))
+	_, err := s.apps(s.ctrl).Patch(s.t.Context(), "app", types.MergePatchType, body, metav1.PatchOptions{}, "status")
+	must(s.t, err)
+}
+
+func (s *site) get() *unstructured.Unstructured {
+	s.t.Helper()
+	o, err := s.apps(s.hans).Get(s.t.Context(), "app", metav1.GetOptions{})
+	must(s.t, err)
+	return o
+}
+
+// settled creates parts, has the controller report, and waits for the latch.
+func (s *site) settled(parts ...string) {
+	s.t.Helper()
+	for _, p := range parts {
+		s.part(p)
+	}
+	s.observe()
+	s.awaitLatch()
+}
+
+// awaitLatch of the App's last intent.
+func (s *site) awaitLatch() {
+	s.t.Helper()
+	quickly(s.t, "the latch of the App", 45*time.Second, func() error { return latched(s.get()) })
+}
+
+func latched(o *unstructured.Unstructured) error {
+	a := o.GetAnnotations()
+	own, err := hopOf(o)
+	if err != nil {
+		return err
+	}
+	if got := a[v1alpha1.AnnotationKeySettledGeneration]; got != strconv.FormatInt(own.Generation, 10) {
+		return fmt.Errorf("settled-generation is %q, the intent's is %d", got, own.Generation)
+	}
+	return nil
+}
+
+// hopOf an object: the last of its trace.
+func hopOf(o *unstructured.Unstructured) (v1alpha1.Hop, error) {
+	var hops []v1alpha1.Hop
+	if err := json.Unmarshal([]byte(o.GetAnnotations()[v1alpha1.AnnotationKeyTrace]), &hops); err != nil || len(hops) == 0 {
+		return v1alpha1.Hop{}, errors.New("it has no trace")
+	}
+	return hops[len(hops)-1], nil
+}
+
+// annotate the App as hans; nil removes.
+func (s *site) annotate(annotations map[string]any) {
+	s.t.Helper()
+	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	must(s.t, err)
+	eventually(s.t, "the annotation to be taken", 20*time.Second, func(ctx context.Context) error {
+		_, err := s.apps(s.hans).Patch(ctx, "app", types.MergePatchType, raw, metav1.PatchOptions{})
+		return err
+	})
+}
+
+// claims of the App in a state.
+func (s *site) claims(state v1alpha1.ClaimState) (n int) {
+	s.t.Helper()
+	var all []v1alpha1.Claim
+	if value := s.get().GetAnnotations()[v1alpha1.AnnotationKeyClaims]; value != "" {
+		must(s.t, json.Unmarshal([]byte(value), &all))
+	}
+	for _, c := range all {
+		if c.State == state {
+			n++
+		}
+	}
+	return n
+}
+
+// refused reports whether an error is our refusal with a reason.
+func refused(err error, reason string) bool {
+	var status kerrors.APIStatus
+	if !errors.As(err, &status) || !kerrors.IsForbidden(err) && !kerrors.IsInvalid(err) && status.Status().Code != 403 {
+		return false
+	}
+	d := status.Status().Details
+	return d != nil && len(d.Causes) > 0 && string(d.Causes[0].Type) == reason
+}
+
+// mustRefuse fails unless err is our refusal, and returns the id it suggests to
+// approve.
+func mustRefuse(t *testing.T, err error, reason string) (id string) {
+	t.Helper()
+	if !refused(err, reason) {
+		t.Fatalf("want a refusal %s, got %v", reason, err)
+	}
+	_, rest, _ := strings.Cut(err.Error(), v1alpha1.AnnotationKeyApprovePrefix)
+	id, _, _ = strings.Cut(rest, "=")
+	return id
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
