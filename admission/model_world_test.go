@@ -55,12 +55,11 @@ type model struct {
 
 // resource is what an MR stands for.
 type resource struct {
-	exists   bool
-	fields   map[string]any
-	ready    bool
-	pending  map[string]any // an asynchronous update that goes on
-	failed   bool           // the last one did
-	lateZone bool
+	exists  bool
+	fields  map[string]any
+	ready   bool
+	pending map[string]any // an asynchronous update that goes on
+	failed  bool           // the last one did
 }
 
 type offer struct{ holder, id string }

@@ -16,7 +16,7 @@ func TestSettles(t *testing.T) {
 	child := func(mods ...mod) *parent.State {
 		return parent.Sum(with(instance(), append([]mod{synced, ready}, mods...)...), parent.RoleManaged)
 	}
-	plain := func(s *Settling) {}
+	plain := func(*Settling) {}
 	conditions := func(status string) mod {
 		return func(o *unstructured.Unstructured) {
 			unstructured.RemoveNestedField(o.Object, "status", "conditions")

@@ -65,7 +65,7 @@ func TestHopJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"apiVersion":"v1","kind":"ConfigMap","user":"","timestamp":null,"unattributed":true}`
+	want := `{"apiVersion":"v1","kind":"ConfigMap","user":"","unattributed":true}`
 	if diff := cmp.Diff(want, string(raw)); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}

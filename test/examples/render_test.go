@@ -77,7 +77,7 @@ func serve(t *testing.T) map[string]int {
 		}
 		address := fmt.Sprintf("127.0.0.1:%d", port)
 		var log bytes.Buffer
-		cmd := exec.Command(bins[p.Name], "--insecure", "--address="+address) //nolint:noctx // Ended by the clean-up.
+		cmd := exec.Command(bins[p.Name], "--insecure", "--address="+address) // ended by the clean-up
 		cmd.Stdout, cmd.Stderr = &log, &log
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

@@ -78,7 +78,7 @@ func Extract(path, output string) error {
 	if program == nil {
 		return fmt.Errorf("%s: there is no %s in it", path, Entrypoint)
 	}
-	if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil { //nolint:gosec // A directory for programs.
+	if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil {
 		return err
 	}
 	return os.WriteFile(output, program.data, 0o755) //nolint:gosec // It is to be run.
