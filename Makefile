@@ -84,7 +84,7 @@ unit: $(SUMMARY) ## Run the unit tests of every module
 
 .PHONY: integration
 integration: $(SUMMARY) ## Test against a real control plane
-	@$(SUMMARY) gotest -C test -trimpath -p 1 -timeout 30m ./cmd/... ./controlplane/... ./examples/... ./integration/...
+	@$(SUMMARY) gotest -C test -trimpath -p 1 -count 1 -timeout 30m ./cmd/... ./controlplane/... ./examples/... ./integration/...
 
 .PHONY: e2e
 e2e: $(SUMMARY) $(IMAGE) ## Play the story as a test, with the program that is in the image
