@@ -12,7 +12,7 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -41,7 +41,7 @@ type Controller struct {
 	Cluster     *cluster.Cluster
 	Drifts      client.Client
 	Reporter    *notify.Reporter
-	Events      record.EventRecorder
+	Events      events.EventRecorder
 	DefaultMode v1alpha1.Mode
 	Deadline    time.Duration
 	CloseTo     []v1alpha1.Verb
@@ -282,7 +282,7 @@ func (c *Controller) tell(o *cluster.Object, d admission.GateDecision) {
 		reason, text = "GateRemoved", "The author's managementPolicies are restored: nothing is gated any more."
 	}
 	transitions.WithLabelValues(string(d.Action), d.Gate.Reason).Inc()
-	c.Events.Event(c.reference(o), kind, reason, text)
+	c.Events.Eventf(c.reference(o), nil, kind, reason, string(d.Action), "%s", text)
 }
 
 func (c *Controller) reference(o *cluster.Object) *corev1.ObjectReference {
