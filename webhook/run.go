@@ -41,6 +41,9 @@ type Options struct {
 	ApproverRBAC bool
 	// SettleGrace during which an XR must stay converged.
 	SettleGrace time.Duration
+	// ShutdownDelay during which a replica that is told to end goes on
+	// answering, not ready any more. 0 ends it at once.
+	ShutdownDelay time.Duration
 	// LeaderElection of the asynchronous writer, in LeaderNamespace.
 	LeaderElection  bool
 	LeaderNamespace string
@@ -78,7 +81,8 @@ func Run(ctx context.Context, o Options) error {
 	}
 	mgr.GetWebhookServer().Register(PathMutate, &ctrlwebhook.Admission{Handler: h})
 	mgr.GetWebhookServer().Register(PathStatus, &ctrlwebhook.Admission{Handler: StatusHandler{h}})
-	if err := probes(mgr, c); err != nil {
+	end := &drain{delay: o.ShutdownDelay}
+	if err := probes(mgr, c, end); err != nil {
 		return err
 	}
 	for _, r := range []manager.Runnable{c, everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected), &resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log}} {
@@ -87,6 +91,8 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	o.Log.Info("kausality webhook starts", "address", o.BindAddress, "user", self, "mode", o.Admission.DefaultMode)
+	ctx, cancel := end.after(ctx)
+	defer cancel()
 	return mgr.Start(ctx)
 }
 
@@ -164,8 +170,11 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 	return h, w, nil
 }
 
-func probes(mgr manager.Manager, c *cluster.Cluster) error {
+func probes(mgr manager.Manager, c *cluster.Cluster, end *drain) error {
 	if err := mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("ending", end.ready); err != nil {
 		return err
 	}
 	if err := mgr.AddReadyzCheck("cluster", func(*http.Request) error { return c.Ready() }); err != nil {
