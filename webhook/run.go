@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrlruntime "sigs.k8s.io/controller-runtime"
@@ -85,7 +86,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := probes(mgr, c, end); err != nil {
 		return err
 	}
-	for _, r := range []manager.Runnable{c, everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected), &resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log}} {
+	for _, r := range []manager.Runnable{c, everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected), &resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log, reads: rate.NewLimiter(resolverReads, resolverReads)}} {
 		if err := mgr.Add(r); err != nil {
 			return fmt.Errorf("cannot start: %w", err)
 		}
