@@ -239,8 +239,8 @@ func (g Gating) whileClosed(author []string, gate v1alpha1.Gate) GateDecision {
 	if len(diff) == 0 || g.MR.Paused {
 		return GateDecision{Why: "it is closed"}
 	}
+	id := g.driftID(g.owner().State, diff) // that of the report, wherever it is approved
 	for _, h := range g.Holders {
-		id := g.driftID(h.State, diff)
 		set := approval.Parse(h.State.Annotations)
 		g.again(set.Claims, gate, id)
 		m, ok := set.Approved(g.query(h.State, verbs, id))
@@ -321,7 +321,7 @@ func (g Gating) deletion(author []string, gate v1alpha1.Gate) (GateDecision, boo
 
 func (g Gating) deletionOf(author []string, gate v1alpha1.Gate, h Holder, set approval.Set) (GateDecision, bool) {
 	verbs := []v1alpha1.Verb{v1alpha1.VerbDelete}
-	id := DeletionID(h.State, g.MR)
+	id := DeletionID(g.owner().State, g.MR) // that of the refusal, wherever it is approved
 	g.again(set.Claims, gate, id)
 	if m, ok := set.Approved(g.query(h.State, verbs, id)); ok && (m.Claimed == nil || !uses(gate, m.Claimed.ID)) {
 		return g.open(author, gate, h, set, m, id, verbs, nil), true

@@ -16,7 +16,7 @@ import (
 )
 
 // arms are what is compared: a kind each, with the webhook it meets.
-var arms = []string{"none", "noop", "patch", "kausality"}
+var arms = []string{"none", "noop", "patch", "bare", "kausality"}
 
 func resource(arm string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: arm + ".bench.example.org", Version: "v1", Resource: "things"}
@@ -31,7 +31,7 @@ webhooks:
   admissionReviewVersions: [v1]
   sideEffects: None
   timeoutSeconds: 5
-  clientConfig: {url: "https://127.0.0.1:%[2]d/mutate", caBundle: %[3]q}
+  clientConfig: {url: "https://%[2]s/mutate", caBundle: %[3]q}
   rules:
   - {apiGroups: ["%[1]s.bench.example.org"], apiVersions: ["*"], resources: ["things"], operations: [CREATE, UPDATE, DELETE]}
 ---
@@ -71,7 +71,12 @@ func (b *bench) prepare(ctx context.Context) error {
 	if err := b.startPeers(ctx); err != nil {
 		return err
 	}
-	if _, err := b.startKausality(ctx, []string{"*.kausality.bench.example.org"}); err != nil {
+	k, err := b.startKausality(ctx, []string{"*.kausality.bench.example.org"})
+	if err != nil {
+		return err
+	}
+	// The same webhook without the match condition, to see what each costs.
+	if err := b.configurePeer(ctx, "bare", k.address); err != nil {
 		return err
 	}
 	return b.createObjects(ctx)
@@ -87,15 +92,20 @@ func (b *bench) startPeers(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		cmd := exec.Command(self, "--serve="+kind, fmt.Sprintf("--address=127.0.0.1:%d", port), "--certs="+b.certs)
+		address := fmt.Sprintf("127.0.0.1:%d", port)
+		cmd := exec.Command(self, "--serve="+kind, "--address="+address, "--certs="+b.certs)
 		if _, err := b.Run(ctx, kind, cmd); err != nil {
 			return err
 		}
-		if err := b.Apply(ctx, fmt.Appendf(nil, peerConfiguration, kind, port, base64(b.CA().Bundle()))); err != nil {
+		if err := b.configurePeer(ctx, kind, address); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (b *bench) configurePeer(ctx context.Context, arm, address string) error {
+	return b.Apply(ctx, fmt.Appendf(nil, peerConfiguration, arm, address, base64(b.CA().Bundle())))
 }
 
 // createObjects of 3.5 KB, once their webhooks answer.
