@@ -140,8 +140,8 @@ func (g Gating) install(author []string) GateDecision {
 }
 
 func (g Gating) close(author []string, was v1alpha1.Gate, action GateAction, reason string) GateDecision {
-	was.State, was.Reason, was.Generation, was.At, was.DeleteAt = v1alpha1.GateClosed, reason, g.MR.Generation+1, approval.Stamp(g.Now), nil
-	return GateDecision{Action: action, Gate: was, Author: author, Policies: Masked(author, was, g.CloseTo, g.Kind)}
+	was.State, was.Reason, was.At, was.DeleteAt = v1alpha1.GateClosed, reason, approval.Stamp(g.Now), nil
+	return g.stored(action, author, was)
 }
 
 // whileOpen: confirm and close, or wait for the deadline.
@@ -208,6 +208,17 @@ func deletionOpened(gate v1alpha1.Gate) metav1.Time {
 
 // narrow an open gate to some of its verbs: with the others it is done.
 func (g Gating) narrow(author []string, gate v1alpha1.Gate, verbs []v1alpha1.Verb, reason string) GateDecision {
-	gate.Verbs, gate.Reason, gate.Generation = verbs, reason, g.MR.Generation+1
-	return GateDecision{Action: GateOpenFor, Gate: gate, Author: author, Policies: Masked(author, gate, g.CloseTo, g.Kind)}
+	gate.Verbs, gate.Reason = verbs, reason
+	return g.stored(GateOpenFor, author, gate)
+}
+
+// stored is the decision to store a gate with its mask. The generation is the
+// one after the write, which moves it only where the mask is another one.
+func (g Gating) stored(action GateAction, author []string, gate v1alpha1.Gate) GateDecision {
+	policies := Masked(author, gate, g.CloseTo, g.Kind)
+	gate.Generation = g.MR.Generation
+	if !slices.Equal(policies, g.MR.ManagementPolicies) {
+		gate.Generation++
+	}
+	return GateDecision{Action: action, Gate: gate, Author: author, Policies: policies}
 }

@@ -103,7 +103,7 @@ func (g Gating) again(claims approval.Claims, gate v1alpha1.Gate, id string) {
 // never landed is used again. The uses that the gate shows already and that are
 // not finished stay with it.
 func (g Gating) open(author []string, was v1alpha1.Gate, h Holder, set approval.Set, m approval.Match, id string, verbs []v1alpha1.Verb, paths []string) GateDecision {
-	next := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: verbs, Generation: g.MR.Generation + 1, At: approval.Stamp(g.Now),
+	next := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: verbs, At: approval.Stamp(g.Now),
 		Claim: g.unfinished(was), Digest: id, Paths: paths, Reason: GateReasonApproved}
 	if was.State == v1alpha1.GateOpen {
 		next.At, next.Verbs, next.Paths = was.At, union(was.Verbs, verbs), was.Paths
@@ -112,17 +112,18 @@ func (g Gating) open(author []string, was v1alpha1.Gate, h Holder, set approval.
 		at := approval.Stamp(g.Now)
 		next.DeleteAt = &at
 	}
-	d := GateDecision{Action: GateOpenFor, Author: author}
+	var effect *ClaimEffect
 	switch {
 	case m.NeedsClaim():
 		stored, has := h.State.Annotations[v1alpha1.AnnotationKeyClaims]
 		claims, claim := set.Claims.Take(m.Entry, g.use(id), g.Now)
-		d.Claim = &ClaimEffect{Holder: h.State.Ref, Entry: m.Entry, Use: g.use(id), Stored: stored, HasStored: has, Value: claims.String(), ID: claim.ID}
+		effect = &ClaimEffect{Holder: h.State.Ref, Entry: m.Entry, Use: g.use(id), Stored: stored, HasStored: has, Value: claims.String(), ID: claim.ID}
 		next.Claim = withUse(next.Claim, claim.ID)
 	case m.Claimed != nil:
 		next.Claim = withUse(next.Claim, m.Claimed.ID)
 	}
-	d.Gate, d.Policies = next, Masked(author, next, g.CloseTo, g.Kind)
+	d := g.stored(GateOpenFor, author, next)
+	d.Claim = effect
 	return d
 }
 
