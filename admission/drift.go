@@ -100,10 +100,7 @@ func (ev *evaluation) rejected() (bool, error) {
 		return false, nil
 	}
 	ev.d.Resolution = ResolutionRejected
-	return ev.refuse(refusal{code: 403, reason: ReasonRejected,
-		why: fmt.Sprintf("a rejection on %s forbids it: %s", describe(ev.parent.Ref), r.Reason),
-		next: fmt.Sprintf("Remove the entry from annotation %s if that no longer holds: kubectl edit %s",
-			v1alpha1.AnnotationKeyRejections, target(ev.parent.Ref, ev.kindOf(ev.parent)))})
+	return ev.refuse(rejection(ev.parent.Ref, ev.kindOf(ev.parent), r))
 }
 
 // approved is row 11. The deletion of an MR whose gate a person opened for

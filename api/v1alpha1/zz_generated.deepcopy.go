@@ -261,6 +261,10 @@ func (in *Gate) DeepCopyInto(out *Gate) {
 		copy(*out, *in)
 	}
 	in.At.DeepCopyInto(&out.At)
+	if in.DeleteAt != nil {
+		in, out := &in.DeleteAt, &out.DeleteAt
+		*out = (*in).DeepCopy()
+	}
 	if in.Paths != nil {
 		in, out := &in.Paths, &out.Paths
 		*out = make([]string, len(*in))
