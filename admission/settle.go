@@ -21,13 +21,20 @@ type Settling struct {
 	// be read, so that nothing is said about them.
 	Children []*parent.State
 	Missing  bool
+	// Unwatched: a child was read, so that nobody tells when it changes.
+	Unwatched bool
 	// Grace during which an XR must stay converged.
 	Grace time.Duration
 	Now   time.Time
 }
 
+// unwatchedAgain is how long to wait before looking again at a composite that
+// waits for children of which no watch tells anything.
+const unwatchedAgain = 5 * time.Second
+
 // Settles reports whether the parent settled at its intent generation. Where
-// only time is missing, again is how long to wait for it.
+// only time is missing, or nobody would tell when what is missing is there,
+// again is how long to wait.
 func (s Settling) Settles() (settled bool, again time.Duration) {
 	p := s.Parent
 	intent, _ := trace.Intent(p)
@@ -37,8 +44,11 @@ func (s Settling) Settles() (settled bool, again time.Duration) {
 	if p.Role != parent.RoleComposite && p.Role != parent.RoleClaim {
 		return true, 0
 	}
-	if len(p.Children) == 0 || s.Missing || held(p) {
+	switch {
+	case len(p.Children) == 0, held(p):
 		return false, 0
+	case s.Missing:
+		return false, unwatchedAgain
 	}
 	since := p.ConvergedSince
 	for _, c := range s.Children {
@@ -47,7 +57,10 @@ func (s Settling) Settles() (settled bool, again time.Duration) {
 			since = own.Timestamp.Time
 		}
 		if carries(c, p, intent.Generation) && !childSettled(c) {
-			return false, 0
+			if s.Unwatched {
+				again = unwatchedAgain
+			}
+			return false, again
 		}
 	}
 	if left := since.Add(s.Grace).Sub(s.Now); left > 0 {
