@@ -85,6 +85,7 @@ func newRun(cfg config, now time.Time, req *fnv1.RunFunctionRequest, rsp *fnv1.R
 	r.composite.settle(r.resources, cfg.grace, now)
 	r.composite.record()
 	r.composite.account(xr, r.resources)
+	r.provenance()
 	r.world = worldOf(r.composite, r.resources, cfg.managed)
 	return r, true
 }

@@ -103,12 +103,12 @@ func (m mutator) request(req *fnv1.RunFunctionRequest) {
 // fuzzSeeds are requests from all parts of the story.
 func fuzzSeeds(t *testing.T, input string) []*fnv1.RunFunctionRequest {
 	s := newStage(t, input)
-	want := desire{"a": database(1), "b": plain("x"), "c": plain("y")}
+	want := desire{"a": database(1), "b": plain("x"), "c": plain("y"), "e": bucket("eu", map[string]any{}), "w": workspace("m", map[string]any{"name": "x"})}
 	out := []*fnv1.RunFunctionRequest{s.request(want)}
 	s.reconcile(want)
 	out = append(out, s.request(want))
 	s.settle(want)
-	want = desire{"a": database(2, "tier", "gold"), "b": plain("z"), "d": plain("new")}
+	want = desire{"a": database(2, "tier", "gold"), "b": plain("z"), "d": plain("new"), "e": bucket("us", map[string]any{}), "w": workspace("n")}
 	out = append(out, s.request(want))
 	s.reconcile(want)
 	s.annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*"}]`)
@@ -132,7 +132,7 @@ const managed = `{"mode":"enforce","settleGrace":"10s","gate":{"managementPolici
 // differently a second time.
 func FuzzRunFunction(f *testing.F) {
 	t := &testing.T{}
-	seeds := slices.Concat(fuzzSeeds(t, enforce), fuzzSeeds(t, managed), fuzzSeeds(t, ""))
+	seeds := slices.Concat(fuzzSeeds(t, enforce), fuzzSeeds(t, managed), fuzzSeeds(t, withProvenance), fuzzSeeds(t, ""))
 	for i := range seeds {
 		for j := range 30 {
 			f.Add(uint8(i), uint64(j))
