@@ -47,9 +47,13 @@ func (f *Function) run(ctx context.Context, log logging.Logger, req *fnv1.RunFun
 		response.Fatal(rsp, errors.Wrap(err, "invalid input"))
 		return rsp
 	}
+	if req.GetObserved().GetComposite() == nil {
+		f.audit(cfg, req, rsp)
+		return rsp
+	}
 	r, ok := newRun(cfg, f.now(), req, rsp)
 	if !ok {
-		return rsp // no composite, nothing to decide about
+		return rsp // nothing that could be decided about
 	}
 	r.decide(ctx)
 	r.emit()

@@ -95,6 +95,11 @@ func (m mutator) request(req *fnv1.RunFunctionRequest) {
 			}
 		}
 	}
+	for _, n := range sortedKeys(req.GetRequiredResources()) {
+		for _, item := range req.GetRequiredResources()[n].GetItems() {
+			targets = append(targets, item.GetResource())
+		}
+	}
 	for range 1 + m.r.IntN(6) {
 		m.object(targets[m.r.IntN(len(targets))], 0)
 	}
@@ -123,7 +128,9 @@ func fuzzSeeds(t *testing.T, input string) []*fnv1.RunFunctionRequest {
 			"reason": structpb.NewStringValue(reasonHeld), "resources": structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{structpb.NewStringValue("x")}}),
 		}})}}
 	}
-	return out
+	audited := operation(input, s.xr, s.live["a"], s.live["b"])
+	audited.Observed = &fnv1.State{Resources: map[string]*fnv1.Resource{}}
+	return append(out, audited)
 }
 
 const managed = `{"mode":"enforce","settleGrace":"10s","gate":{"managementPolicies":"Managed"}}`

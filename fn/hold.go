@@ -77,11 +77,8 @@ func restorePolicies(content map[string]any, remembered string) {
 // ready as observed: by the Ready condition, or for kinds without one by what
 // kstatus says.
 func (res *resource) ready() bool {
-	list, _ := child(res.observed.Object, "status")["conditions"].([]any)
-	for _, e := range list {
-		if c, _ := e.(map[string]any); text(c, "type") == "Ready" {
-			return text(c, "status") == "True"
-		}
+	if c := conditionOf(res.observed.Object, "Ready"); c != nil {
+		return text(c, "status") == "True"
 	}
 	return res.state().Converged
 }
