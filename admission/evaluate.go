@@ -15,6 +15,8 @@ import (
 type Evaluator struct {
 	World   World
 	Options Options
+	// Policies of the cluster; nil for none.
+	Policies Policies
 }
 
 // Evaluate a request. The error says that the world could not be read in a way

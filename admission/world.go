@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -61,6 +62,14 @@ type World interface {
 
 	// Component reports whether a request is by one of our own components.
 	Component(user subject.User, fieldManager string) bool
+}
+
+// Policies is where the policies of a cluster come from. An *allowance.Set is one
+// that never changes. Implementations are safe for concurrent use, and give a
+// request the same Set from its beginning to its end.
+type Policies interface {
+	// Policies in force; nil for none.
+	Policies() *allowance.Set
 }
 
 // Options of an Evaluator. The zero value of each is its default.
