@@ -62,6 +62,27 @@ const (
 	VerbAll            Verb = "*"
 )
 
+// Held is what the composition function holds back of one composed resource.
+// The same change gives the same value: there is no time in it.
+type Held struct {
+	// Reason of the refusal, as in Drift or Frozen.
+	Reason string `json:"reason"`
+	// Operation that is held: UPDATE, DELETE, or CREATE of another kind under
+	// the same name in the Composition.
+	Operation string `json:"operation"`
+	// Paths of the fields that would change, sorted, at most MaxHeldPaths; none
+	// where the resource as a whole would be deleted or replaced.
+	Paths []string `json:"paths,omitempty"`
+	// ID of the difference.
+	ID string `json:"id,omitempty"`
+	// Approve is the command that lets exactly this change through; empty where
+	// an approval would not, as while the composite is frozen.
+	Approve string `json:"approve,omitempty"`
+}
+
+// MaxHeldPaths is how many paths a Held names.
+const MaxHeldPaths = 16
+
 // Hop is one step of a trace: an intent on one object (spec 7).
 type Hop struct {
 	APIVersion string `json:"apiVersion"`
