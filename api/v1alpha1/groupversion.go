@@ -21,7 +21,7 @@ var (
 )
 
 func addKnownTypes(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &Drift{}, &DriftList{})
+	s.AddKnownTypes(GroupVersion, &Drift{}, &DriftList{}, &Kausality{}, &KausalityList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }
