@@ -89,7 +89,7 @@ func (ev *evaluation) compositeDeletion() (bool, error) {
 	var names []string
 	var blocked []*parent.State
 	for _, mr := range below {
-		m, err := ev.objectMode(mr.Annotations, mr.Namespace)
+		m, err := ev.objectMode(mr.Annotations, mr.Namespace, ev.Options.settingsFor(mr.Ref, mr.Labels))
 		if err != nil {
 			return false, err
 		}

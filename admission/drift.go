@@ -172,7 +172,10 @@ func (ev *evaluation) unasked() refusal {
 	r := refusal{code: 403, reason: ReasonDrift, suggestion: Approve(ev.parent.Ref, ev.kindOf(ev.parent), ev.id)}
 	r.why = fmt.Sprintf("nobody asked for it: the spec of %s has not changed since it settled at generation %d",
 		describe(ev.parent.Ref), ev.intent.Generation)
-	if rev := ev.parent.CompositionRevision; rev != "" {
+	if ev.needsApproval() {
+		r.why = fmt.Sprintf("it is not by the controller of %s, and policy %s asks for approval of changes by anybody else",
+			describe(ev.parent.Ref), ev.settings.Policy)
+	} else if rev := ev.parent.CompositionRevision; rev != "" {
 		r.why += fmt.Sprintf(" (composition revision %s)", rev)
 	}
 	if e, ok := ev.set.Spent(ev.query()); ok {
@@ -207,8 +210,11 @@ func (ev *evaluation) reported() []change.Change {
 }
 
 func (ev *evaluation) cause() string {
-	if rev := ev.parent.CompositionRevision; rev != "" {
+	if rev := ev.parent.CompositionRevision; rev != "" && !ev.needsApproval() {
 		return "composition revision " + rev
+	}
+	if ev.needsApproval() {
+		return "user " + ev.req.User.Name
 	}
 	if ev.req.User.Name != "" {
 		return "controller " + ev.req.User.Name

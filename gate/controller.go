@@ -58,6 +58,7 @@ func (c *Controller) Watch() error {
 	c.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[parent.Ref](50*time.Millisecond, 30*time.Second))
 	c.install = rate.NewLimiter(installsPerSecond, installsPerSecond)
 	c.Cluster.States.OnChange(c.changed)
+	c.Cluster.Policies.OnChange(func() { c.again(func(*cluster.Object) bool { return true }) })
 	return c.Cluster.Namespaces.OnChange(c.namespaceChanged)
 }
 
@@ -103,14 +104,20 @@ func sameDecisions(a, b *cluster.Object) bool {
 	return count == 0
 }
 
-// namespaceChanged its mode: its MRs may have to be masked or restored.
+// namespaceChanged its mode or its labels: its MRs may have to be masked or
+// restored.
 func (c *Controller) namespaceChanged(name string) {
+	c.again(func(o *cluster.Object) bool { return o.State.Namespace == name })
+}
+
+// again looks at those MRs whose circumstances changed.
+func (c *Controller) again(concerned func(*cluster.Object) bool) {
 	for _, i := range c.Cluster.Kinds.All() {
 		if !i.Kind.ManagementPolicies {
 			continue
 		}
 		for _, o := range c.Cluster.States.List(i.GVK) {
-			if o.State.Namespace == name {
+			if concerned(o) {
 				c.queue.Add(withoutUID(o.State.Ref))
 			}
 		}
@@ -219,9 +226,16 @@ func (c *Controller) gating(ctx context.Context, o *cluster.Object) (admission.G
 	if err != nil {
 		return admission.Gating{}, err
 	}
+	s := c.Cluster.Settings(o.State.Ref, o.State.Labels)
 	g := admission.Gating{
-		MR: o.State, Kind: c.Cluster.Kinds.Kind(o.GroupVersionKind), Mode: mode, Difference: o.External, Comparable: o.Comparable, Gone: o.Gone,
+		MR: o.State, Kind: c.Cluster.Kinds.Kind(o.GroupVersionKind), Mode: mode, Difference: s.Relevant(o.External), Comparable: o.Comparable, Gone: o.Gone,
 		RequestedAt: o.RequestedAt, HandledAt: o.HandledAt, Deadline: c.Deadline, CloseTo: c.CloseTo, User: c.UserHash, Now: time.Now(),
+	}
+	if s.Deadline > 0 {
+		g.Deadline = s.Deadline
+	}
+	if s.HasCloseTo {
+		g.CloseTo = s.CloseTo
 	}
 	for at := o; len(g.Holders) < maxHolders; {
 		g.Holders = append(g.Holders, admission.Holder{State: at.State, Kind: c.Cluster.Kinds.Kind(at.GroupVersionKind)})

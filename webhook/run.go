@@ -162,6 +162,7 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 	if o.ApproverRBAC {
 		o.Admission.MayApprove = newApprover(c).may
 	}
+	o.Admission.Settings, o.Admission.Initialized = c.Settings, c.Policies.Initialized
 	h := &Handler{
 		Evaluator: &admission.Evaluator{World: &world{cluster: c, tracker: t, components: components, noticed: w.notice}, Options: o.Admission},
 		Cluster:   c, Log: o.Log.WithName("admission"), tracker: t, recorded: w.saw,

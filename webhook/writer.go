@@ -231,7 +231,7 @@ func (w *writer) settle(ctx context.Context, s *parent.State, edits map[string]*
 		delete(edits, v1alpha1.AnnotationKeySettledGeneration)
 		return again
 	}
-	phase := s.Phase(latch > 0)
+	phase := s.Phase(latch > 0, w.cluster.Policies.Initialized(s.GroupKind())...)
 	if have := v1alpha1.Phase(s.Annotations[v1alpha1.AnnotationKeyPhase]); phase != have && phase != v1alpha1.PhaseDeleting && have != v1alpha1.PhaseInitialized {
 		value := string(phase)
 		edits[v1alpha1.AnnotationKeyPhase] = &value
