@@ -53,6 +53,7 @@ type States struct {
 	watched map[schema.GroupVersionKind]*watched
 	start   func(cache.SharedIndexInformer)
 	live    func(ref parent.Ref) // counts live reads, for tests and metrics
+	timeout time.Duration        // of a read past the cache
 }
 
 type watched struct {
@@ -62,7 +63,7 @@ type watched struct {
 
 // NewStates returns States that watches nothing until Run.
 func NewStates(client dynamic.Interface, kinds *Kinds) *States {
-	return &States{kinds: kinds, client: client, watched: map[schema.GroupVersionKind]*watched{}}
+	return &States{kinds: kinds, client: client, watched: map[schema.GroupVersionKind]*watched{}, timeout: liveTimeout}
 }
 
 // OnChange calls f for each change of a watched object: old is nil for a new
@@ -241,7 +242,7 @@ func (s *States) read(ctx context.Context, ref parent.Ref) (*Object, error) {
 	if s.live != nil {
 		s.live(ref)
 	}
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	r, err := s.Resource(ref)
 	if err != nil {

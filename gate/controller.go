@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -32,8 +31,6 @@ const (
 	reconcileTimeout = 15 * time.Second
 	// installsPerSecond is how fast unmasked MRs are taken in.
 	installsPerSecond = 10
-	// maxHolders bounds the chain of parents that is asked for approvals.
-	maxHolders = 6
 )
 
 // Controller of the gates. Fill the exported fields, then Run.
@@ -223,21 +220,8 @@ func (c *Controller) gating(ctx context.Context, o *cluster.Object) (admission.G
 		MR: o.State, Kind: c.Cluster.Kinds.Kind(o.GroupVersionKind), Mode: mode, Difference: o.External, Comparable: o.Comparable, Gone: o.Gone,
 		RequestedAt: o.RequestedAt, HandledAt: o.HandledAt, Deadline: c.Deadline, CloseTo: c.CloseTo, User: c.UserHash, Now: time.Now(),
 	}
-	for at := o; len(g.Holders) < maxHolders; {
-		g.Holders = append(g.Holders, admission.Holder{State: at.State, Kind: c.Cluster.Kinds.Kind(at.GroupVersionKind)})
-		if at.Parent.Name == "" {
-			break
-		}
-		up, err := c.Cluster.States.Get(ctx, at.Parent, false)
-		if errors.Is(err, admission.ErrNotFound) {
-			break
-		}
-		if err != nil {
-			return g, fmt.Errorf("cannot read %s: %w", admission.Describe(at.Parent), err)
-		}
-		at = up
-	}
-	return g, nil
+	g.Holders, err = c.Cluster.Holders(ctx, o, false)
+	return g, err
 }
 
 // act on a decision: claim first, then one write to the MR.
