@@ -36,7 +36,7 @@ func Drifts(ctx context.Context, client dynamic.Interface, namespace string, kee
 			return nil, fmt.Errorf("cannot list drifts: %w", err)
 		}
 		for i := range list.Items {
-			d, err := driftOf(&list.Items[i])
+			d, err := DriftOf(&list.Items[i])
 			if err != nil {
 				return nil, err
 			}
@@ -51,7 +51,8 @@ func Drifts(ctx context.Context, client dynamic.Interface, namespace string, kee
 	}
 }
 
-func driftOf(u *unstructured.Unstructured) (*v1alpha1.Drift, error) {
+// DriftOf an object as it was read.
+func DriftOf(u *unstructured.Unstructured) (*v1alpha1.Drift, error) {
 	d := &v1alpha1.Drift{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, d); err != nil {
 		return nil, fmt.Errorf("cannot read drift %s: %w", u.GetName(), err)
@@ -87,14 +88,14 @@ func Since(d *v1alpha1.Drift) metav1.Time {
 func Find(ctx context.Context, client dynamic.Interface, namespace, id string) (*v1alpha1.Drift, error) {
 	u, err := client.Resource(DriftResource).Namespace(namespace).Get(ctx, id, metav1.GetOptions{})
 	if err == nil {
-		return driftOf(u)
+		return DriftOf(u)
 	}
 	if !kerrors.IsNotFound(err) {
 		return nil, fmt.Errorf("cannot read drift %s: %w", id, err)
 	}
 	list, err := client.Resource(DriftResource).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + id, Limit: 2})
 	if err == nil && len(list.Items) == 1 {
-		return driftOf(&list.Items[0])
+		return DriftOf(&list.Items[0])
 	}
 	return nil, fmt.Errorf("there is no drift %s in namespace %s; kubectl kausality pending -A lists what waits", id, namespace)
 }

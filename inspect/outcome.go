@@ -61,7 +61,7 @@ func (i *Inspector) outcomes(ctx context.Context, o, patched *unstructured.Unstr
 	}
 	var out []Outcome
 	for _, a := range []Attempt{AttemptController, AttemptYou, AttemptDelete} {
-		d, err := i.Decide(ctx, i.request(a, o, patched))
+		d, err := i.Decide(ctx, i.Request(a, o, patched))
 		if err != nil {
 			return nil, fmt.Errorf("cannot decide: %w", err)
 		}
@@ -87,7 +87,8 @@ func (i *Inspector) Decide(ctx context.Context, req *admission.Request) (admissi
 	return d, err
 }
 
-func (i *Inspector) request(a Attempt, o, patched *unstructured.Unstructured) *admission.Request {
+// Request of an attempt on an object, which patched is after the change.
+func (i *Inspector) Request(a Attempt, o, patched *unstructured.Unstructured) *admission.Request {
 	req := &admission.Request{
 		Operation: admission.Update, Kind: o.GroupVersionKind(), Namespace: o.GetNamespace(), Name: o.GetName(),
 		OldObject: o, Object: patched, User: i.User, FieldManager: "kubectl",
