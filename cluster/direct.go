@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -102,7 +103,7 @@ func (d *Direct) learnCRD(ctx context.Context, name string) error {
 }
 
 // EachKind calls f for each kind that a CRD defines, in its stored version. CRDs
-// are read a page at a time, and only what f sees is kept.
+// are read a page at a time, and only what f sees of them is kept.
 func (d *Direct) EachKind(ctx context.Context, page int64, f func(Info) error) error {
 	for next := ""; ; {
 		list, err := d.Dynamic.Resource(crdResource).List(ctx, metav1.ListOptions{Limit: page, Continue: next})
@@ -110,7 +111,7 @@ func (d *Direct) EachKind(ctx context.Context, page int64, f func(Info) error) e
 			return fmt.Errorf("cannot list CRDs: %w", err)
 		}
 		for i := range list.Items {
-			for _, info := range infosOf(&list.Items[i]) {
+			for _, info := range d.remember(&list.Items[i]) {
 				if !info.Storage {
 					continue
 				}
@@ -123,6 +124,21 @@ func (d *Direct) EachKind(ctx context.Context, page int64, f func(Info) error) e
 			return nil
 		}
 	}
+}
+
+// remember what a CRD says, of kinds with a role in Crossplane.
+func (d *Direct) remember(crd *unstructured.Unstructured) []Info {
+	infos := infosOf(crd)
+	if len(infos) == 0 || infos[0].Role == parent.RoleNone {
+		return infos
+	}
+	d.Kinds.learn(&definition{identity: identityOf(crd), infos: infos})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, i := range infos {
+		d.learned[i.GVK] = true
+	}
+	return infos
 }
 
 // ReadScope reads which resources are guarded, and the mode that the failure

@@ -54,7 +54,7 @@ func (i *Inspector) Explain(ctx context.Context, o, patched *unstructured.Unstru
 	if e.Gate, err = i.gate(ctx, obj, e.Mode.Mode); err != nil {
 		return nil, err
 	}
-	if e.Drifts, err = DriftsAbout(ctx, i.Direct.Dynamic, obj.State); err != nil {
+	if e.Drifts, err = i.About(ctx, o); err != nil {
 		return nil, err
 	}
 	return e, i.Direct.Failed()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	authv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
@@ -24,6 +25,8 @@ type Options struct {
 	DefaultMode v1alpha1.Mode
 	// Deadline of the gate; an hour where 0.
 	Deadline time.Duration
+	// Mapper finds resources of kinds; required.
+	Mapper meta.RESTMapper
 	// Now is the clock; time.Now where nil.
 	Now func() time.Time
 }
@@ -40,6 +43,7 @@ type Inspector struct {
 	options  Options
 	modeFrom string
 	world    *world
+	mapper   meta.RESTMapper
 }
 
 // New Inspector for a connection. It reads who asks and which resources are
@@ -55,7 +59,7 @@ func New(ctx context.Context, config *rest.Config, o Options) (*Inspector, error
 	if o.Deadline == 0 {
 		o.Deadline = time.Hour
 	}
-	i := &Inspector{Direct: d, options: o, modeFrom: "--default-mode"}
+	i := &Inspector{Direct: d, options: o, modeFrom: "--default-mode", mapper: o.Mapper}
 	i.world = &world{direct: d, settled: map[parent.Ref]int64{}}
 	if i.User, err = self(ctx, d); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
@@ -148,7 +149,11 @@ func (c *cli) meant(cmd *cobra.Command, args []string, all bool) (list []v1alpha
 		if len(args) > 0 {
 			return nil, false, usageError{errors.New("--all names everything; give no arguments with it")}
 		}
-		list, err = inspect.Drifts(cmd.Context(), client, ns, inspect.Open)
+		mapper, err := c.mapper()
+		if err != nil {
+			return nil, false, err
+		}
+		list, err = inspect.Pending(cmd.Context(), client, mapper, ns)
 		if err == nil && len(list) == 0 {
 			err = fmt.Errorf("nothing waits for approval in namespace %s", ns)
 		}
@@ -156,7 +161,7 @@ func (c *cli) meant(cmd *cobra.Command, args []string, all bool) (list []v1alpha
 	}
 	if len(args) > 0 && !slices.ContainsFunc(args, func(a string) bool { return !isID(a) }) {
 		for _, id := range args {
-			d, err := inspect.Find(cmd.Context(), client, ns, id)
+			d, err := c.find(cmd.Context(), client, ns, id)
 			if err != nil {
 				return nil, false, err
 			}
@@ -189,6 +194,28 @@ func (c *cli) meant(cmd *cobra.Command, args []string, all bool) (list []v1alpha
 		}
 	}
 	return list, true, nil
+}
+
+// find what has an id: a Drift, or what the function holds back.
+func (c *cli) find(ctx context.Context, client dynamic.Interface, ns, id string) (*v1alpha1.Drift, error) {
+	d, notFound := inspect.Find(ctx, client, ns, id)
+	if notFound == nil && inspect.Open(d) {
+		return d, nil
+	}
+	mapper, err := c.mapper()
+	if err != nil {
+		return nil, err
+	}
+	held, err := inspect.Held(ctx, client, mapper, ns)
+	if err != nil {
+		return nil, errors.Join(notFound, err)
+	}
+	for i := range held {
+		if held[i].Name == id {
+			return &held[i], nil
+		}
+	}
+	return d, notFound
 }
 
 // approveDrift on the parent that the Drift names.
@@ -318,23 +345,8 @@ func (c *cli) awaitAll(cmd *cobra.Command, list []v1alpha1.Drift, o *approveOpti
 				how, waiting, err = c.deletable(ctx, d)
 				return waiting, err
 			}
-			u, err := client.Resource(inspect.DriftResource).Namespace(d.Namespace).Get(ctx, d.Name, metav1.GetOptions{})
-			if kerrors.IsNotFound(err) {
-				how = "it is gone"
-				return "", nil
-			}
-			if err != nil {
-				return "", fmt.Errorf("cannot read drift %s: %w", d.Name, err)
-			}
-			now, err := inspect.DriftOf(u)
-			if err != nil {
-				return "", err
-			}
-			how = now.Status.Resolution
-			if inspect.Open(now) {
-				return "drift " + d.Name + " still stands: " + summary(now), nil
-			}
-			return "", nil
+			how, waiting, err = c.resolved(ctx, client, d)
+			return waiting, err
 		})
 		if err != nil {
 			return err
@@ -342,6 +354,37 @@ func (c *cli) awaitAll(cmd *cobra.Command, list []v1alpha1.Drift, o *approveOpti
 		fmt.Fprintf(c.ErrOut, "%s %s: %s\n", c.paint.green("done"), d.Name, how)
 	}
 	return nil
+}
+
+// resolved reports whether a Drift is, or what was held is not any more.
+func (c *cli) resolved(ctx context.Context, client dynamic.Interface, d *v1alpha1.Drift) (how, waiting string, err error) {
+	stands := "drift " + d.Name + " still stands: " + summary(d)
+	if inspect.IsHeld(d) {
+		t, err := c.target(refOf(d.Spec.Parent))
+		if err != nil {
+			return "", "", err
+		}
+		u, err := t.client.Get(ctx, t.GetName(), metav1.GetOptions{})
+		if err != nil {
+			return "", "", fmt.Errorf("cannot read %s: %w", t.describe(), err)
+		}
+		if inspect.StillHeld(u, d.Name) {
+			return "", stands, nil
+		}
+		return "it is not held back any more", "", nil
+	}
+	u, err := client.Resource(inspect.DriftResource).Namespace(d.Namespace).Get(ctx, d.Name, metav1.GetOptions{})
+	if kerrors.IsNotFound(err) {
+		return "it is gone", "", nil
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("cannot read drift %s: %w", d.Name, err)
+	}
+	now, err := inspect.DriftOf(u)
+	if err != nil || inspect.Open(now) {
+		return "", stands, err
+	}
+	return now.Status.Resolution, "", nil
 }
 
 // deletable reports whether the object of a Drift could be deleted now.

@@ -98,6 +98,8 @@ func (c *cli) outcome(top *node, o inspect.Outcome) {
 // field of a difference in one line.
 func field(f v1alpha1.FieldDifference) string {
 	switch {
+	case f.Old == "" && f.New == "":
+		return f.Path
 	case f.Old == "":
 		return fmt.Sprintf("%s: set to %s", f.Path, f.New)
 	case f.New == "":

@@ -69,7 +69,11 @@ func (c *cli) open(cmd *cobra.Command, args []string, all bool) (list []v1alpha1
 		ns, where = "", "in any namespace"
 	}
 	if len(args) == 0 {
-		list, err = inspect.Drifts(cmd.Context(), client, ns, inspect.Open)
+		mapper, err := c.mapper()
+		if err != nil {
+			return nil, "", err
+		}
+		list, err = inspect.Pending(cmd.Context(), client, mapper, ns)
 		return list, where, err
 	}
 	t, err := c.object(cmd, args)
@@ -85,10 +89,7 @@ func (c *cli) openAbout(cmd *cobra.Command, t target) ([]v1alpha1.Drift, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := i.Direct.Learn(cmd.Context(), t.GroupVersionKind()); err != nil {
-		return nil, err
-	}
-	about, err := inspect.DriftsAbout(cmd.Context(), i.Direct.Dynamic, i.Direct.Sum(t.Unstructured).State)
+	about, err := i.About(cmd.Context(), t.Unstructured)
 	if err != nil {
 		return nil, err
 	}

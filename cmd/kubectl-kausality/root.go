@@ -43,7 +43,7 @@ func root(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.AddCommand(
 		c.traceCommand(), c.explainCommand(), c.pendingCommand(),
 		c.approveCommand(), c.rejectCommand(), c.freezeCommand(), c.unfreezeCommand(), c.snoozeCommand(),
-		versionCommand(),
+		c.coverageCommand(), versionCommand(),
 	)
 	for _, sub := range append(cmd.Commands(), cmd) {
 		sub.SilenceErrors, sub.SilenceUsage = true, true
@@ -121,5 +121,9 @@ func (c *cli) inspector(ctx context.Context) (*inspect.Inspector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return inspect.New(ctx, config, inspect.Options{DefaultMode: v1alpha1.Mode(c.defaultMode), Now: c.now})
+	mapper, err := c.mapper()
+	if err != nil {
+		return nil, err
+	}
+	return inspect.New(ctx, config, inspect.Options{Mapper: mapper, DefaultMode: v1alpha1.Mode(c.defaultMode), Now: c.now})
 }
