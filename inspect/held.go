@@ -20,7 +20,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-var definitionResource = schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1", Resource: "compositeresourcedefinitions"}
+var definitionKind = schema.GroupKind{Group: "apiextensions.crossplane.io", Kind: "CompositeResourceDefinition"}
 
 // conditionKausality is the condition in which the composition function says
 // what it holds back.
@@ -30,10 +30,14 @@ const conditionKausality = "Kausality"
 // all where it is empty, in the form of Drifts without a UID: it writes none,
 // its condition on the composite says it. Fields have no values.
 func Held(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, namespace string) ([]v1alpha1.Drift, error) {
-	xrds, err := client.Resource(definitionResource).List(ctx, metav1.ListOptions{})
-	if kerrors.IsNotFound(err) {
+	definitions, err := mapper.RESTMapping(definitionKind)
+	if meta.IsNoMatchError(err) {
 		return nil, nil // no Crossplane, no function
 	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the resource of %s: %w", definitionKind.Kind, err)
+	}
+	xrds, err := client.Resource(definitions.Resource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the composite resource definitions: %w", err)
 	}
@@ -237,4 +241,23 @@ func readRef(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapp
 		return nil, fmt.Errorf("cannot read %s: %w", admission.Describe(ref), err)
 	}
 	return o, nil
+}
+
+// Composed resources of a composite, by their names in the Composition, read
+// live.
+func (i *Inspector) Composed(ctx context.Context, xr *parent.State) (map[string]*unstructured.Unstructured, error) {
+	out := map[string]*unstructured.Unstructured{}
+	for _, ref := range xr.Children {
+		o, err := readRef(ctx, i.Direct.Dynamic, i.mapper, ref)
+		if errors.Is(err, admission.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if name := o.GetAnnotations()[v1alpha1.AnnotationKeyCompositionResourceName]; name != "" {
+			out[name] = o
+		}
+	}
+	return out, nil
 }

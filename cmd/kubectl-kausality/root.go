@@ -43,7 +43,7 @@ func root(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.AddCommand(
 		c.traceCommand(), c.explainCommand(), c.pendingCommand(),
 		c.approveCommand(), c.rejectCommand(), c.freezeCommand(), c.unfreezeCommand(), c.snoozeCommand(),
-		c.coverageCommand(), versionCommand(),
+		c.coverageCommand(), c.previewCommand(), versionCommand(),
 	)
 	for _, sub := range append(cmd.Commands(), cmd) {
 		sub.SilenceErrors, sub.SilenceUsage = true, true
