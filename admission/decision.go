@@ -68,6 +68,9 @@ type Decision struct {
 	Code int32
 	// Message of a refusal: what was changed, why it is refused, what to do.
 	Message string
+	// Why is the reason within Message, as a clause: also of a drift that passes
+	// in log mode; empty where nothing speaks against the change.
+	Why string
 	// Warnings for whoever made the request.
 	Warnings []string
 

@@ -156,7 +156,7 @@ func (ev *evaluation) drift() (bool, error) {
 	ev.d.Report = ev.report(r)
 	ev.d.Suggestion = r.suggestion
 	if ev.mode == v1alpha1.ModeLog {
-		ev.d.Resolution = ResolutionLogged
+		ev.d.Resolution, ev.d.Why = ResolutionLogged, r.why
 		ev.warn("drift: " + ev.message(r))
 		return ev.allow(ReasonDriftLogged)
 	}

@@ -140,18 +140,21 @@ func (c *Cluster) Mode(s *parent.State, byDefault v1alpha1.Mode) (v1alpha1.Mode,
 
 // Settings of the policy that covers an object with these labels.
 func (c *Cluster) Settings(ref parent.Ref, labels map[string]string) settings.Settings {
-	set := c.Policies.Set()
-	if len(set.Scopes()) == 0 {
+	if len(c.Policies.Set().Scopes()) == 0 {
 		return settings.Settings{}
 	}
-	t := settings.Target{Group: ref.Group, Namespace: ref.Namespace, Labels: labels, NamespaceLabels: c.Namespaces.Labels(ref.Namespace)}
+	return c.settings(ref, labels, c.Namespaces.Labels(ref.Namespace))
+}
+
+func (c *Cluster) settings(ref parent.Ref, labels, namespaceLabels map[string]string) settings.Settings {
+	t := settings.Target{Group: ref.Group, Namespace: ref.Namespace, Labels: labels, NamespaceLabels: namespaceLabels}
 	if i, err := c.Kinds.Get(ref.GroupVersionKind); err == nil {
 		t.Resource = i.GVR.Resource
 	} else { // discovery is away: the plural that nearly every kind has
 		guess, _ := meta.UnsafeGuessKindToResource(ref.GroupVersionKind)
 		t.Resource = guess.Resource
 	}
-	return set.For(t)
+	return c.Policies.Set().For(t)
 }
 
 // maxManaged bounds how many MRs below one XR or Claim are looked at.

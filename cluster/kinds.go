@@ -40,6 +40,9 @@ type Kinds struct {
 	mu       sync.RWMutex
 	byGVK    map[schema.GroupVersionKind]Info
 	onChange []func(Info)
+	// missing is called with a kind that is asked for and not known; nil where
+	// all CRDs are watched.
+	missing func(schema.GroupVersionKind)
 }
 
 // NewKinds returns Kinds that is empty until Run. mapper answers for kinds that
@@ -131,6 +134,9 @@ func (k *Kinds) Get(gvk schema.GroupVersionKind) (Info, error) {
 // Kind for decisions: only what a CRD says, so that no decision waits for
 // discovery.
 func (k *Kinds) Kind(gvk schema.GroupVersionKind) admission.Kind {
+	if k.missing != nil {
+		k.missing(gvk)
+	}
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.byGVK[gvk].Kind

@@ -172,10 +172,14 @@ type namespace struct {
 	labels map[string]string
 }
 
+func namespaceOf(o *unstructured.Unstructured) *namespace {
+	return &namespace{identity: identityOf(o), mode: v1alpha1.Mode(o.GetAnnotations()[v1alpha1.AnnotationKeyMode]), labels: o.GetLabels()}
+}
+
 // NewNamespaces returns Namespaces that is empty until Run.
 func NewNamespaces(client dynamic.Interface) *Namespaces {
 	return &Namespaces{informer: newInformer(client.Resource(namespaceResource), func(o *unstructured.Unstructured) any {
-		return &namespace{identity: identityOf(o), mode: v1alpha1.Mode(o.GetAnnotations()[v1alpha1.AnnotationKeyMode]), labels: o.GetLabels()}
+		return namespaceOf(o)
 	})}
 }
 

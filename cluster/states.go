@@ -17,6 +17,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // Object is what is kept of a watched object.
@@ -36,6 +38,21 @@ type Object struct {
 	RequestedAt, HandledAt string
 }
 
+// Gating of an MR as it is, with what its policy says in place of deadline and
+// closeTo. Mode, Holders, User and Now are left to the caller.
+func (o *Object) Gating(kind admission.Kind, s settings.Settings, deadline time.Duration, closeTo []v1alpha1.Verb) admission.Gating {
+	if s.Deadline > 0 {
+		deadline = s.Deadline
+	}
+	if s.HasCloseTo {
+		closeTo = s.CloseTo
+	}
+	return admission.Gating{
+		MR: o.State, Kind: kind, Difference: s.Relevant(o.External), Comparable: o.Comparable, Gone: o.Gone,
+		RequestedAt: o.RequestedAt, HandledAt: o.HandledAt, Deadline: deadline, CloseTo: closeTo,
+	}
+}
+
 // liveTimeout bounds a read past the cache.
 const liveTimeout = 1500 * time.Millisecond
 
@@ -53,6 +70,7 @@ type States struct {
 	watched map[schema.GroupVersionKind]*watched
 	start   func(cache.SharedIndexInformer)
 	live    func(ref parent.Ref) // counts live reads, for tests and metrics
+	timeout time.Duration        // of a read past the cache
 }
 
 type watched struct {
@@ -62,7 +80,7 @@ type watched struct {
 
 // NewStates returns States that watches nothing until Run.
 func NewStates(client dynamic.Interface, kinds *Kinds) *States {
-	return &States{kinds: kinds, client: client, watched: map[schema.GroupVersionKind]*watched{}}
+	return &States{kinds: kinds, client: client, watched: map[schema.GroupVersionKind]*watched{}, timeout: liveTimeout}
 }
 
 // OnChange calls f for each change of a watched object: old is nil for a new
@@ -241,7 +259,7 @@ func (s *States) read(ctx context.Context, ref parent.Ref) (*Object, error) {
 	if s.live != nil {
 		s.live(ref)
 	}
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	r, err := s.Resource(ref)
 	if err != nil {

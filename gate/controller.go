@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -32,8 +31,6 @@ const (
 	reconcileTimeout = 15 * time.Second
 	// installsPerSecond is how fast unmasked MRs are taken in.
 	installsPerSecond = 10
-	// maxHolders bounds the chain of parents that is asked for approvals.
-	maxHolders = 6
 )
 
 // Controller of the gates. Fill the exported fields, then Run.
@@ -226,32 +223,10 @@ func (c *Controller) gating(ctx context.Context, o *cluster.Object) (admission.G
 	if err != nil {
 		return admission.Gating{}, err
 	}
-	s := c.Cluster.Settings(o.State.Ref, o.State.Labels)
-	g := admission.Gating{
-		MR: o.State, Kind: c.Cluster.Kinds.Kind(o.GroupVersionKind), Mode: mode, Difference: s.Relevant(o.External), Comparable: o.Comparable, Gone: o.Gone,
-		RequestedAt: o.RequestedAt, HandledAt: o.HandledAt, Deadline: c.Deadline, CloseTo: c.CloseTo, User: c.UserHash, Now: time.Now(),
-	}
-	if s.Deadline > 0 {
-		g.Deadline = s.Deadline
-	}
-	if s.HasCloseTo {
-		g.CloseTo = s.CloseTo
-	}
-	for at := o; len(g.Holders) < maxHolders; {
-		g.Holders = append(g.Holders, admission.Holder{State: at.State, Kind: c.Cluster.Kinds.Kind(at.GroupVersionKind)})
-		if at.Parent.Name == "" {
-			break
-		}
-		up, err := c.Cluster.States.Get(ctx, at.Parent, false)
-		if errors.Is(err, admission.ErrNotFound) {
-			break
-		}
-		if err != nil {
-			return g, fmt.Errorf("cannot read %s: %w", admission.Describe(at.Parent), err)
-		}
-		at = up
-	}
-	return g, nil
+	g := o.Gating(c.Cluster.Kinds.Kind(o.GroupVersionKind), c.Cluster.Settings(o.State.Ref, o.State.Labels), c.Deadline, c.CloseTo)
+	g.Mode, g.User, g.Now = mode, c.UserHash, time.Now()
+	g.Holders, err = c.Cluster.Holders(ctx, o, false)
+	return g, err
 }
 
 // act on a decision: claim first, then one write to the MR.

@@ -60,6 +60,7 @@ require (
 )
 
 require (
+	github.com/creack/pty v1.1.24
 	github.com/google/go-cmp v0.7.0
 	github.com/kausality-io/function-kausality v0.0.0
 	github.com/kausality-io/function-kausality/test/provider v0.0.0
