@@ -22,7 +22,8 @@ type Options struct {
 	// is needed then.
 	CRDsOnly bool
 	// WebhookURL (--webhook-url) is where the webhook listens, as in
-	// https://10.0.0.7:9443. A path is kept as prefix of /mutate and /status.
+	// https://10.0.0.7:9443. A path is kept as prefix of /mutate, /status and
+	// /policies.
 	WebhookURL string
 	// CABundle (the content of --ca-file) holds the PEM certificates that the
 	// webhook's serving certificate is checked against.
@@ -45,7 +46,7 @@ type Options struct {
 
 // input is Options checked and parsed.
 type input struct {
-	mutateURL, statusURL string
+	mutateURL, statusURL, policiesURL string
 	caBundle             []byte
 	groups               []group
 	users                []string
@@ -75,7 +76,7 @@ func (o Options) parseURL(in *input) error {
 		return fmt.Errorf("--webhook-url: %q must have no user, query or fragment: write https://HOST:PORT", o.WebhookURL)
 	}
 	base := strings.TrimSuffix(o.WebhookURL, "/")
-	in.mutateURL, in.statusURL = base+"/mutate", base+"/status"
+	in.mutateURL, in.statusURL, in.policiesURL = base+"/mutate", base+"/status", base+"/policies"
 	return nil
 }
 

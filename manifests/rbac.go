@@ -41,6 +41,11 @@ func webhookRole(in *input) *rbacv1.ClusterRole {
 	rules := watched(in.groups, "get", "list", "watch", "patch")
 	rules = append(rules, common()...)
 	return clusterRole(componentWebhook, append(rules,
+		rbacRule(v1alpha1.Group, policyResources, read...),
+		rbacRule(v1alpha1.Group, policyStatuses(), "update", "patch"),
+		rbacRule("", []string{"pods"}, "get"), // whose images are the build of a controller
+		rbacRule("apiextensions.crossplane.io", []string{"compositionrevisions"}, "get"),
+		rbacRule("pkg.crossplane.io", []string{"functionrevisions"}, "list"),
 		rbacRule("authorization.k8s.io", []string{"subjectaccessreviews"}, "create"),
 	))
 }

@@ -44,7 +44,7 @@ func objects(in *input) []any {
 		webhookRole(in), gateRole(in), crossplaneRole(), leasesRole(),
 		clusterRoleBinding(componentWebhook, in.users), clusterRoleBinding(componentGate, in.users), leasesBinding(in.users),
 		orphanPolicy(in), orphanBinding(),
-		webhookConfiguration(in),
+		policyConfiguration(in), webhookConfiguration(in),
 	}
 }
 
