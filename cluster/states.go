@@ -250,6 +250,24 @@ func (s *States) Get(ctx context.Context, ref parent.Ref, live bool) (*Object, e
 	return s.read(ctx, ref)
 }
 
+// Content of an object as it is now, whole; nil where it does not exist.
+func (s *States) Content(ctx context.Context, ref parent.Ref) (map[string]any, error) {
+	r, err := s.Resource(ref)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	defer cancel()
+	o, err := r.Get(ctx, ref.Name, metav1.GetOptions{})
+	if kerrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // nil is an object that is not there.
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", admission.Describe(ref), err)
+	}
+	return o.Object, nil
+}
+
 // Look at an object that is nobody's parent: from the watch of its kind where
 // the kind has a role in Crossplane or is watched anyway, else live.
 func (s *States) Look(ctx context.Context, ref parent.Ref) (*Object, error) {

@@ -27,6 +27,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/notify"
+	"github.com/kausality-io/function-kausality/policy"
 )
 
 // Options of the webhook process.
@@ -58,6 +59,8 @@ type Options struct {
 const (
 	PathMutate = "/mutate"
 	PathStatus = "/status"
+	// PathPolicies is where policies are validated.
+	PathPolicies = "/policies"
 )
 
 // Run the webhook until the context ends.
@@ -82,12 +85,16 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	mgr.GetWebhookServer().Register(PathMutate, &ctrlwebhook.Admission{Handler: h})
+	mgr.GetWebhookServer().Register(PathPolicies, &ctrlwebhook.Admission{Handler: policy.Validator{}})
 	mgr.GetWebhookServer().Register(PathStatus, &ctrlwebhook.Admission{Handler: StatusHandler{h}})
 	end := &drain{delay: o.ShutdownDelay}
-	if err := probes(mgr, c, end); err != nil {
+	if err := probes(mgr, c, h.Policies, end); err != nil {
 		return err
 	}
-	for _, r := range []manager.Runnable{c, everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected), giveBack{c}, &resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log, reads: rate.NewLimiter(resolverReads, resolverReads)}} {
+	for _, r := range []manager.Runnable{
+		c, h.Policies, leading(h.Policies.Lead), everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected), giveBack{c},
+		&resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log, reads: rate.NewLimiter(resolverReads, resolverReads)},
+	} {
 		if err := mgr.Add(r); err != nil {
 			return fmt.Errorf("cannot start: %w", err)
 		}
@@ -164,16 +171,29 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 		o.Admission.MayApprove = newApprover(c).may
 	}
 	o.Admission.Settings, o.Admission.Initialized = c.Settings, c.Policies.Initialized
+	policies, err := policy.New(c.Dynamic, o.Log.WithName("policies"))
+	if err != nil {
+		return nil, nil, err
+	}
 	h := &Handler{
-		Evaluator: &admission.Evaluator{World: &world{cluster: c, tracker: t, components: components, noticed: w.notice}, Options: o.Admission},
-		Cluster:   c, Log: o.Log.WithName("admission"), tracker: t, recorded: w.saw,
+		Evaluator: &admission.Evaluator{World: &world{cluster: c, tracker: t, components: components, noticed: w.notice, builds: newBuilds(c.Dynamic)},
+			Options: o.Admission, Policies: policies},
+		Policies: policies, Cluster: c, Log: o.Log.WithName("admission"), tracker: t, recorded: w.saw,
 		Reporter: &notify.Reporter{Client: direct, Sender: sender, Log: o.Log.WithName("notify"),
 			Recurred: notify.Forget(c, ManagerWebhook), Dropped: droppedReports.Inc},
 	}
 	return h, w, nil
 }
 
-func probes(mgr manager.Manager, c *cluster.Cluster, end *drain) error {
+func probes(mgr manager.Manager, c *cluster.Cluster, policies *policy.Store, end *drain) error {
+	if err := mgr.AddReadyzCheck("policies", func(*http.Request) error {
+		if !policies.HasSynced() {
+			return errors.New("the policies are not read yet")
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
 	if err := mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }); err != nil {
 		return err
 	}
