@@ -62,18 +62,16 @@ func (h StatusHandler) Handle(_ context.Context, r ctrl.Request) ctrl.Response {
 	if r.DryRun != nil && *r.DryRun {
 		return ctrl.Allowed("")
 	}
-	o, err := object(r.Object.Raw)
-	if err != nil || o == nil {
-		return ctrl.Allowed("")
-	}
 	req, err := decode(r, h.tracker.now())
 	if err != nil {
 		return ctrl.Errored(http.StatusBadRequest, err)
 	}
-	h.tracker.sawStatus(o.GetUID(), req.User.Hash(), o.GetGeneration())
-	ref := parent.RefOf(o)
+	if req.Object == nil || req.OldObject == nil {
+		return ctrl.Allowed("")
+	}
+	h.tracker.sawStatus(req)
 	if h.recorded != nil {
-		h.recorded(ref)
+		h.recorded(parent.RefOf(req.Object))
 	}
 	return ctrl.Allowed("")
 }

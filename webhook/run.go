@@ -164,9 +164,7 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 		components[u] = true
 	}
 	c.States.OnLiveRead(func(parent.Ref) { liveReads.Inc() })
-	if err := c.WatchCovered(func(err error) { o.Log.Error(err, "cannot watch a guarded kind") }); err != nil {
-		return nil, nil, err
-	}
+	c.WatchCovered(func(err error) { o.Log.Error(err, "cannot watch a guarded kind") })
 	if o.ApproverRBAC {
 		o.Admission.MayApprove = newApprover(c).may
 	}
