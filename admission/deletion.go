@@ -134,12 +134,20 @@ func (ev *evaluation) deletionRefused(holder, object *parent.State, why string, 
 			r.suggestion, target(blocked[0].Ref, ev.kindOf(blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)
 		ev.d.Report = ev.report(r)
 		ev.d.Report.Drift.Relation, ev.d.Suggestion = v1alpha1.RelationExternal, r.suggestion
+		ev.d.Report.Repeat = ev.follows(holder)
 	}
 	if ev.mode == v1alpha1.ModeLog && !slices.ContainsFunc(blocked, withheld) {
 		ev.warn(ev.message(r))
 		return false, nil
 	}
 	return ev.refuse(r)
+}
+
+// follows reports whether the DELETE comes from somebody who carries out what
+// others decided: the garbage collector, the namespace controller, Crossplane.
+func (ev *evaluation) follows(holder *parent.State) bool {
+	return ev.req.User.IsGarbageCollection() ||
+		(holder.Role == parent.RoleComposite || holder.Role == parent.RoleClaim) && ev.writesStatus(holder, controllersOf(holder))
 }
 
 // stopped tells by whose word the gates of MRs are not opened for a deletion that

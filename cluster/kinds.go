@@ -39,13 +39,14 @@ type Kinds struct {
 
 	mu       sync.RWMutex
 	byGVK    map[schema.GroupVersionKind]Info
+	legacy   map[schema.GroupKind]bool
 	onChange []func(Info)
 }
 
 // NewKinds returns Kinds that is empty until Run. mapper answers for kinds that
 // no CRD defines.
 func NewKinds(client dynamic.Interface, mapper meta.RESTMapper) (*Kinds, error) {
-	k := &Kinds{mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}}
+	k := &Kinds{mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}, legacy: map[schema.GroupKind]bool{}}
 	k.informer = newInformer(client.Resource(crdResource), func(o *unstructured.Unstructured) any {
 		return &definition{identity: identityOf(o), infos: infosOf(o)}
 	})
@@ -108,6 +109,7 @@ func (k *Kinds) forget(o any) {
 	defer k.mu.Unlock()
 	for _, i := range d.infos {
 		delete(k.byGVK, i.GVK)
+		delete(k.legacy, i.GVK.GroupKind())
 	}
 }
 
@@ -133,7 +135,21 @@ func (k *Kinds) Get(gvk schema.GroupVersionKind) (Info, error) {
 func (k *Kinds) Kind(gvk schema.GroupVersionKind) admission.Kind {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.byGVK[gvk].Kind
+	kind := k.byGVK[gvk].Kind
+	if k.legacy[gvk.GroupKind()] {
+		kind.Runtime = mask.RuntimeLegacy
+	}
+	return kind
+}
+
+// refused: the provider of a kind does not know a set of managementPolicies that
+// only newer runtimes know. That is remembered for this process's life, or until
+// the CRD is gone: a provider that is upgraded is served with sets that it
+// accepts, too.
+func (k *Kinds) refused(gvk schema.GroupVersionKind) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.legacy[gvk.GroupKind()] = true
 }
 
 // All kinds that CRDs define, in their stored version.

@@ -162,18 +162,20 @@ func (n named) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface
 	return n.ResourceInterface.Watch(ctx, n.selector(o))
 }
 
-// Namespaces knows the mode annotation of each Namespace.
+// Namespaces knows the mode annotation of each Namespace, and which are being
+// deleted.
 type Namespaces struct{ informer cache.SharedIndexInformer }
 
 type namespace struct {
 	identity
-	mode v1alpha1.Mode
+	mode        v1alpha1.Mode
+	terminating bool
 }
 
 // NewNamespaces returns Namespaces that is empty until Run.
 func NewNamespaces(client dynamic.Interface) *Namespaces {
 	return &Namespaces{informer: newInformer(client.Resource(namespaceResource), func(o *unstructured.Unstructured) any {
-		return &namespace{identity: identityOf(o), mode: modeOf(o.GetAnnotations())}
+		return &namespace{identity: identityOf(o), mode: modeOf(o.GetAnnotations()), terminating: o.GetDeletionTimestamp() != nil}
 	})}
 }
 
@@ -191,17 +193,27 @@ func (n *Namespaces) Run(ctx context.Context) { n.informer.RunWithContext(ctx) }
 // HasSynced reports whether the Namespaces are known.
 func (n *Namespaces) HasSynced() bool { return n.informer.HasSynced() }
 
-// OnChange calls f with the name of each Namespace whose mode changed. Call it
-// before Run.
+// OnChange calls f with the name of each Namespace whose mode changed, or whose
+// deletion was asked for. Call it before Run.
 func (n *Namespaces) OnChange(f func(name string)) error {
 	_, err := n.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(a, b any) {
 		old, ok := a.(*namespace)
 		new, ok2 := b.(*namespace)
-		if ok && ok2 && old.mode != new.mode {
+		if ok && ok2 && (old.mode != new.mode || old.terminating != new.terminating) {
 			f(new.m.Name)
 		}
 	}})
 	return err
+}
+
+// Terminating reports whether a Namespace is being deleted.
+func (n *Namespaces) Terminating(name string) bool {
+	o, ok, err := n.informer.GetStore().GetByKey(name)
+	if err != nil || !ok {
+		return false
+	}
+	ns, _ := o.(*namespace)
+	return ns != nil && ns.terminating
 }
 
 // Mode annotation of a Namespace; "" where it has none or does not exist.

@@ -48,7 +48,9 @@ func webhookRole(in *input) *rbacv1.ClusterRole {
 // gateRole: the gate opens and closes managed resources, and repeats deletions
 // that were refused to others.
 func gateRole(in *input) *rbacv1.ClusterRole {
-	return clusterRole(componentGate, append(watched(in.groups, "get", "list", "watch", "patch", "delete"), common()...))
+	return clusterRole(componentGate, append(watched(in.groups, "get", "list", "watch", "patch", "delete"), append(common(),
+		rbacRule(v1alpha1.Group, []string{all}, read...), // a change of policies may allow what was refused
+	)...))
 }
 
 // crossplaneRole lets the composition function read what it requires, through
