@@ -52,6 +52,25 @@ func orphans(mr *parent.State) string {
 	return ""
 }
 
+// Orphaned tells by whose word the external resource of an MR that is deleted as
+// it stands is left behind; "" where it is not.
+func Orphaned(mr *parent.State) string {
+	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
+	switch {
+	case mr.DeletionPolicy == "Orphan" && slices.Contains(mr.ManagementPolicies, string(v1alpha1.VerbAll)):
+		return "deletionPolicy: Orphan"
+	case mask.Gives(mr.ManagementPolicies, v1alpha1.VerbDelete), len(mr.ManagementPolicies) == 0:
+		return "" // deleted, or it waits
+	case mr.Annotations[v1alpha1.AnnotationKeyDeletion] == v1alpha1.DeletionOrphan:
+		return "annotation " + v1alpha1.AnnotationKeyDeletion
+	case !mask.Gives(author, v1alpha1.VerbDelete):
+		return "its author, whose managementPolicies hold no Delete,"
+	case mr.DeletionPolicy == "Orphan":
+		return "deletionPolicy: Orphan"
+	}
+	return "whoever deleted it while nobody guarded it"
+}
+
 // withheld reports whether it is our mask that keeps Delete from an MR. Deleting
 // it would orphan in log mode as well, until the gate has lifted the mask: what
 // log mode lets pass is what would happen without us.

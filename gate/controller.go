@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/time/rate"
-	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
@@ -51,12 +51,23 @@ type Controller struct {
 
 	queue   workqueue.TypedRateLimitingInterface[parent.Ref]
 	install *rate.Limiter
+
+	// wakes are composites to wake, and policies that changed.
+	wakes    workqueue.TypedRateLimitingInterface[parent.Ref]
+	wakeRate *rate.Limiter
+	// changedAt is when something last changed that may let through what was
+	// refused, in nanoseconds since 1970.
+	changedAt atomic.Int64
+	leading   atomic.Bool
 }
 
 // Watch what the gates depend on. Call it before the cluster starts.
 func (c *Controller) Watch() error {
-	c.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[parent.Ref](50*time.Millisecond, 30*time.Second))
-	c.install = rate.NewLimiter(installsPerSecond, installsPerSecond)
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[parent.Ref](50*time.Millisecond, 30*time.Second)
+	c.queue, c.install = workqueue.NewTypedRateLimitingQueue(limiter), rate.NewLimiter(installsPerSecond, installsPerSecond)
+	limiter = workqueue.NewTypedItemExponentialFailureRateLimiter[parent.Ref](50*time.Millisecond, 30*time.Second)
+	c.wakes, c.wakeRate = workqueue.NewTypedRateLimitingQueue(limiter), rate.NewLimiter(wakesPerSecond, wakesPerSecond)
+	c.Cluster.Kinds.OnChange(c.watchPolicies)
 	c.Cluster.States.OnChange(c.changed)
 	return c.Cluster.Namespaces.OnChange(c.namespaceChanged)
 }
@@ -68,6 +79,18 @@ func (c *Controller) managed(ref parent.Ref) bool {
 // changed objects: an MR is looked at itself; an XR or Claim may have brought
 // approvals for the MRs below it, or have claims to finish.
 func (c *Controller) changed(old, new *cluster.Object) {
+	one := new
+	if one == nil {
+		one = old
+	}
+	switch {
+	case one.Group == v1alpha1.Group:
+		c.policyChanged(old, new)
+		return
+	case c.managed(one.State.Ref):
+		c.orphaned(old, new)
+		c.admitted(old, new)
+	}
 	switch {
 	case new == nil && c.managed(old.State.Ref):
 		if old.Parent.Name != "" {
@@ -103,7 +126,8 @@ func sameDecisions(a, b *cluster.Object) bool {
 	return count == 0
 }
 
-// namespaceChanged its mode: its MRs may have to be masked or restored.
+// namespaceChanged its mode or is being deleted: its MRs may have to be masked
+// or restored, what was refused in it is let through, or its deletion repeated.
 func (c *Controller) namespaceChanged(name string) {
 	for _, i := range c.Cluster.Kinds.All() {
 		if !i.Kind.ManagementPolicies {
@@ -115,6 +139,9 @@ func (c *Controller) namespaceChanged(name string) {
 			}
 		}
 	}
+	if err := c.WakeRefused(context.Background(), name); err != nil { // from a cache: it does not block
+		c.Log.Error(err, "cannot wake what was refused", "namespace", name)
+	}
 }
 
 // watchDrifts looks at an MR again when a Drift about it appears: it may have
@@ -124,17 +151,24 @@ func (c *Controller) watchDrifts(ctx context.Context, mgr manager.Manager) error
 	if err != nil {
 		return fmt.Errorf("cannot watch drifts: %w", err)
 	}
-	_, err = i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: c.drifted, UpdateFunc: func(_, o any) { c.drifted(o) }})
+	_, err = i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: c.drifted, UpdateFunc: func(was, o any) {
+		c.drifted(o)
+		old, _ := was.(*v1alpha1.Drift)
+		if d, ok := o.(*v1alpha1.Drift); ok && old != nil && old.Status.Phase != v1alpha1.DriftDetected {
+			c.recordedLate(d)
+		}
+	}})
 	return err
 }
 
 func (c *Controller) drifted(o any) {
 	d, ok := o.(*v1alpha1.Drift)
-	if !ok || d.Status.Phase != v1alpha1.DriftDetected || len(IndexChild(d)) == 0 {
+	if !ok || d.Status.Phase != v1alpha1.DriftDetected || len(IndexChild(d)) == 0 && d.Status.RepeatFor == "" {
 		return
 	}
 	ref := d.Spec.Child
 	c.queue.Add(parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), Namespace: ref.Namespace, Name: ref.Name})
+	// An XR's is repeated by way of its MRs, which holder looks at.
 }
 
 // Start the workers; it returns when the context ended and they did.
@@ -142,6 +176,8 @@ func (c *Controller) Start(ctx context.Context) error {
 	if !c.Cluster.States.Synced(ctx) {
 		return nil
 	}
+	c.leading.Store(true)
+	defer c.leading.Store(false)
 	for _, i := range c.Cluster.Kinds.All() { // what changed before we were elected
 		for _, o := range c.Cluster.States.List(i.GVK) {
 			c.changed(nil, o)
@@ -156,8 +192,14 @@ func (c *Controller) Start(ctx context.Context) error {
 			}
 		}()
 	}
+	if err := c.WakeRefused(ctx, ""); err != nil { // what was allowed before we were elected
+		c.Log.Error(err, "cannot wake what was refused")
+	}
+	go func() { defer func() { done <- struct{}{} }(); c.runWakes(ctx) }()
 	<-ctx.Done()
 	c.queue.ShutDown()
+	c.wakes.ShutDown()
+	<-done
 	for range workers {
 		<-done
 	}
@@ -211,7 +253,10 @@ func (c *Controller) Reconcile(ctx context.Context, ref parent.Ref) (time.Durati
 	if err := c.act(ctx, o, d); err != nil {
 		return 0, err
 	}
-	return d.Again, c.report(ctx, o, g, d)
+	if err := c.report(ctx, o, g, d); err != nil {
+		return 0, err
+	}
+	return d.Again, c.repeat(ctx, o)
 }
 
 func (c *Controller) gating(ctx context.Context, o *cluster.Object) (admission.Gating, error) {
@@ -263,29 +308,4 @@ func (c *Controller) act(ctx context.Context, o *cluster.Object, d admission.Gat
 	}
 	c.tell(o, d)
 	return nil
-}
-
-// eventful transitions, for kubectl describe.
-func (c *Controller) tell(o *cluster.Object, d admission.GateDecision) {
-	kind, reason, text := corev1.EventTypeNormal, "", ""
-	switch d.Action {
-	case admission.GateOpenFor:
-		reason, text = "GateOpened", fmt.Sprintf("The gate is open for %v, by approval (difference %s); it closes when the provider has confirmed it, at the latest in %s.", d.Gate.Verbs, d.Gate.Digest, c.Deadline)
-	case admission.GateClose:
-		reason, text = "GateClosed", fmt.Sprintf("The gate is closed (%s): the provider may only observe the external resource.", d.Gate.Reason)
-		if d.Gate.Reason == admission.GateReasonExpired {
-			kind = corev1.EventTypeWarning
-		}
-	case admission.GateInstall:
-		reason, text = "GateInstalled", "The gate is closed from now on: external changes need a cause or an approval."
-	case admission.GateRestore:
-		reason, text = "GateRemoved", "The author's managementPolicies are restored: nothing is gated any more."
-	}
-	transitions.WithLabelValues(string(d.Action), d.Gate.Reason).Inc()
-	c.Events.Event(c.reference(o), kind, reason, text)
-}
-
-func (c *Controller) reference(o *cluster.Object) *corev1.ObjectReference {
-	apiVersion, kind := o.ToAPIVersionAndKind()
-	return &corev1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: o.State.Namespace, Name: o.State.Name, UID: o.State.UID, ResourceVersion: o.ResourceVersion}
 }

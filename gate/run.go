@@ -52,6 +52,9 @@ func Run(ctx context.Context, o Options) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Drift{}, childIndex, IndexChild); err != nil {
 		return fmt.Errorf("cannot index drifts: %w", err)
 	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Drift{}, deletionIndex, IndexDeletion); err != nil {
+		return fmt.Errorf("cannot index drifts: %w", err)
+	}
 	ctl, err := o.controller(ctx, mgr, c, self)
 	if err != nil {
 		return err

@@ -175,9 +175,9 @@ func TestAccepts(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for message, want := range map[string]bool{
 		"`spec.managementPolicies` is set to a value([Observe LateInitialize]) which is not supported. Check docs for supported policies": true,
-		"observe failed: external resource does not exist":                                                                               false,
-		"the region is not supported":                                                                                                    false,
-		"":                                                                                                                               false,
+		"observe failed: external resource does not exist": false,
+		"the region is not supported":                      false,
+		"":                                                 false,
 	} {
 		if got := Refused(message); got != want {
 			t.Errorf("%q: %t", message, got)
