@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -85,6 +86,8 @@ type Options struct {
 	// CarryPendingDrift opens the gate although the external resource differs
 	// outside of the accepted change.
 	CarryPendingDrift bool
+	// Ignore says which external differences do not count; nil for none.
+	Ignore *external.Rules
 }
 
 // VerbApprove is the RBAC verb that approver RBAC asks for.

@@ -201,6 +201,24 @@ func infosOf(o *unstructured.Unstructured) []Info {
 	return out
 }
 
+// ManagedKinds reads which kinds of the cluster have spec.managementPolicies, in
+// their stored version, for programs that watch nothing.
+func ManagedKinds(ctx context.Context, client dynamic.Interface) ([]Info, error) {
+	list, err := client.Resource(crdResource).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the CRDs: %w", err)
+	}
+	var out []Info
+	for i := range list.Items {
+		for _, info := range infosOf(&list.Items[i]) {
+			if info.ManagementPolicies && info.Storage {
+				out = append(out, info)
+			}
+		}
+	}
+	return out, nil
+}
+
 // property of a version's schema by its path.
 func property(version map[string]any, path ...string) map[string]any {
 	s, _ := version["schema"].(map[string]any)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
@@ -45,6 +46,11 @@ type Controller struct {
 	DefaultMode v1alpha1.Mode
 	Deadline    time.Duration
 	CloseTo     []v1alpha1.Verb
+	// CarryPendingDrift as in admission.Options.
+	CarryPendingDrift bool
+	// Ignore says which external differences do not count; nil for none. Call
+	// Recheck when it changes.
+	Ignore *external.Rules
 	// UserHash of this process, for claims.
 	UserHash string
 	Log      logr.Logger
@@ -124,6 +130,18 @@ func sameDecisions(a, b *cluster.Object) bool {
 		}
 	}
 	return count == 0
+}
+
+// Recheck all MRs, because rules changed that are about all of them. It does not
+// block.
+func (c *Controller) Recheck() {
+	for _, i := range c.Cluster.Kinds.All() {
+		if i.Kind.ManagementPolicies {
+			for _, o := range c.Cluster.States.List(i.GVK) {
+				c.queue.Add(withoutUID(o.State.Ref))
+			}
+		}
+	}
 }
 
 // namespaceChanged its mode or is being deleted: its MRs may have to be masked
@@ -265,8 +283,8 @@ func (c *Controller) gating(ctx context.Context, o *cluster.Object) (admission.G
 		return admission.Gating{}, err
 	}
 	g := admission.Gating{
-		MR: o.State, Kind: c.Cluster.Kinds.Kind(o.GroupVersionKind), Mode: mode, Difference: o.External, Comparable: o.Comparable, Gone: o.Gone,
-		RequestedAt: o.RequestedAt, HandledAt: o.HandledAt, Deadline: c.Deadline, CloseTo: c.CloseTo, User: c.UserHash, Now: time.Now(),
+		MR: o.State, Kind: c.Cluster.Kinds.Kind(o.GroupVersionKind), Mode: mode, Difference: c.Ignore.Filter(o.GroupKind(), o.External), Comparable: o.Comparable, Gone: o.Gone,
+		RequestedAt: o.RequestedAt, HandledAt: o.HandledAt, Deadline: c.Deadline, CloseTo: c.CloseTo, CarryPendingDrift: c.CarryPendingDrift, User: c.UserHash, Now: time.Now(),
 	}
 	for at := o; len(g.Holders) < maxHolders; {
 		g.Holders = append(g.Holders, admission.Holder{State: at.State, Kind: c.Cluster.Kinds.Kind(at.GroupVersionKind)})
