@@ -36,6 +36,12 @@ func webhookCommand() *cobra.Command {
 			if o.Admission.CloseTo, err = p.closed(); err != nil {
 				return err
 			}
+			if o.Admission.CarryPendingDrift, err = p.carry(); err != nil {
+				return err
+			}
+			if o.Admission.Ignore, err = p.ignored(); err != nil {
+				return err
+			}
 			if err := p.check(); err != nil {
 				return err
 			}
@@ -71,6 +77,12 @@ func gateCommand() *cobra.Command {
 				return err
 			}
 			if o.CloseTo, err = p.closed(); err != nil {
+				return err
+			}
+			if o.CarryPendingDrift, err = p.carry(); err != nil {
+				return err
+			}
+			if o.Ignore, err = p.ignored(); err != nil {
 				return err
 			}
 			if err := p.check(); err != nil {
