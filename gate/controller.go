@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -21,6 +22,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
+	systems "github.com/kausality-io/function-kausality/gate/external"
 	"github.com/kausality-io/function-kausality/notify"
 )
 
@@ -51,6 +53,8 @@ type Controller struct {
 
 	queue   workqueue.TypedRateLimitingInterface[parent.Ref]
 	install *rate.Limiter
+	// unfit kinds of external systems drop the field by which they are closed.
+	unfit sync.Map
 }
 
 // Watch what the gates depend on. Call it before the cluster starts.
@@ -58,6 +62,9 @@ func (c *Controller) Watch() error {
 	c.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[parent.Ref](50*time.Millisecond, 30*time.Second))
 	c.install = rate.NewLimiter(installsPerSecond, installsPerSecond)
 	c.Cluster.States.OnChange(c.changed)
+	if err := c.watchSystems(); err != nil {
+		return err
+	}
 	return c.Cluster.Namespaces.OnChange(c.namespaceChanged)
 }
 
@@ -74,7 +81,7 @@ func (c *Controller) changed(old, new *cluster.Object) {
 			c.queue.Add(withoutUID(old.Parent))
 		}
 	case new == nil:
-	case c.managed(new.State.Ref):
+	case c.managed(new.State.Ref), systems.Own(new.GroupVersionKind) != nil:
 		c.queue.Add(withoutUID(new.State.Ref))
 	case old == nil || !sameDecisions(old, new) || len(old.Children) != len(new.Children):
 		c.queue.Add(withoutUID(new.State.Ref))
@@ -106,7 +113,7 @@ func sameDecisions(a, b *cluster.Object) bool {
 // namespaceChanged its mode: its MRs may have to be masked or restored.
 func (c *Controller) namespaceChanged(name string) {
 	for _, i := range c.Cluster.Kinds.All() {
-		if !i.Kind.ManagementPolicies {
+		if !i.Kind.ManagementPolicies && systems.Own(i.GVK) == nil {
 			continue
 		}
 		for _, o := range c.Cluster.States.List(i.GVK) {
@@ -196,6 +203,9 @@ func (c *Controller) Reconcile(ctx context.Context, ref parent.Ref) (time.Durati
 	o := c.Cluster.States.Cached(ref)
 	if o == nil {
 		return 0, nil
+	}
+	if s := systems.Own(ref.GroupVersionKind); s != nil {
+		return c.foreign(ctx, o, s)
 	}
 	if !c.managed(ref) {
 		return 0, c.holder(ctx, o)
