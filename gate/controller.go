@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
+	systems "github.com/kausality-io/function-kausality/gate/external"
 	"github.com/kausality-io/function-kausality/notify"
 )
 
@@ -62,6 +64,8 @@ type Controller struct {
 	// refused, in nanoseconds since 1970.
 	changedAt atomic.Int64
 	leading   atomic.Bool
+	// unfit kinds of external systems drop the field by which they are closed.
+	unfit sync.Map
 }
 
 // Watch what the gates depend on. Call it before the cluster starts.
@@ -73,6 +77,9 @@ func (c *Controller) Watch() error {
 	c.Cluster.Kinds.OnChange(c.watchPolicies)
 	c.Cluster.States.OnChange(c.changed)
 	c.Cluster.Policies.OnChange(c.Recheck)
+	if err := c.watchSystems(); err != nil {
+		return err
+	}
 	return c.Cluster.Namespaces.OnChange(c.namespaceChanged)
 }
 
@@ -101,7 +108,7 @@ func (c *Controller) changed(old, new *cluster.Object) {
 			c.queue.Add(withoutUID(old.Parent))
 		}
 	case new == nil:
-	case c.managed(new.State.Ref):
+	case c.managed(new.State.Ref), systems.Own(new.GroupVersionKind) != nil:
 		c.queue.Add(withoutUID(new.State.Ref))
 	case old == nil || !sameDecisions(old, new) || len(old.Children) != len(new.Children):
 		c.queue.Add(withoutUID(new.State.Ref))
@@ -147,7 +154,7 @@ func (c *Controller) Recheck() { c.again(func(*cluster.Object) bool { return tru
 // again looks at those MRs whose circumstances changed.
 func (c *Controller) again(concerned func(*cluster.Object) bool) {
 	for _, i := range c.Cluster.Kinds.All() {
-		if !i.Kind.ManagementPolicies {
+		if !i.Kind.ManagementPolicies && systems.Own(i.GVK) == nil {
 			continue
 		}
 		for _, o := range c.Cluster.States.List(i.GVK) {
@@ -252,6 +259,9 @@ func (c *Controller) Reconcile(ctx context.Context, ref parent.Ref) (time.Durati
 	o := c.Cluster.States.Cached(ref)
 	if o == nil {
 		return 0, nil
+	}
+	if s := systems.Own(ref.GroupVersionKind); s != nil {
+		return c.foreign(ctx, o, s)
 	}
 	if !c.managed(ref) {
 		return 0, c.holder(ctx, o)

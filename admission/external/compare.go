@@ -19,11 +19,20 @@ const (
 	Exists = "exists"
 )
 
-// Comparable reports whether anything can be compared: both sides are there.
+// Comparable reports whether anything can be compared: both sides have a field
+// in common. A Workspace of provider-terraform has none.
 func Comparable(content map[string]any) bool {
-	_, a := at(content, "spec", "forProvider")
-	_, b := at(content, "status", "atProvider")
-	return a && b
+	want, a := at(content, "spec", "forProvider")
+	have, b := at(content, "status", "atProvider")
+	if !a || !b {
+		return false
+	}
+	for k := range want {
+		if _, ok := have[k]; ok {
+			return true
+		}
+	}
+	return false
 }
 
 // Difference between the external resource and what is asked for: from what is

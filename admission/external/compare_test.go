@@ -35,6 +35,7 @@ func TestDifference(t *testing.T) {
 	}{
 		"Same":          {"nothing to do", mr(object{"size": "s"}, object{"size": "s"}), nil, true},
 		"Differs":       {"from what is there to what is asked for", mr(object{"size": "l"}, object{"size": "s"}), []change.Change{mutate("spec.forProvider.size", "s", "l")}, true},
+		"Workspace":     {"two sides without a field in common cannot be compared", mr(object{"module": "m", "env": []any{}}, object{"checksum": "x", "outputs": object{}}), nil, false},
 		"OnlyAsked":     {"a field that only one side has is a reference or an input", mr(object{"size": "s", "passwordRef": "x"}, object{"size": "s"}), nil, true},
 		"OnlyThere":     {"or an output", mr(object{"size": "s"}, object{"size": "s", "arn": "x"}), nil, true},
 		"Numbers":       {"3 and 3.0", mr(object{"n": int64(3)}, object{"n": 3.0}), nil, true},
