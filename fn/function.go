@@ -10,6 +10,7 @@ import (
 	"github.com/crossplane/function-sdk-go/response"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/parent"
 )
 
@@ -51,6 +52,7 @@ func (f *Function) run(ctx context.Context, log logging.Logger, req *fnv1.RunFun
 		f.audit(cfg, req, rsp)
 		return rsp
 	}
+	require(cfg, req, rsp)
 	r, ok := newRun(cfg, f.now(), req, rsp)
 	if !ok {
 		return rsp // nothing that could be decided about
@@ -73,6 +75,9 @@ type run struct {
 	composite *composite
 	resources []*resource
 	world     *world
+	// policies in force, and what people should know about them.
+	policies *allowance.Set
+	notes    []string
 	// owner is the ownerReferences of every composed resource.
 	owner []any
 }
@@ -89,6 +94,7 @@ func newRun(cfg config, now time.Time, req *fnv1.RunFunctionRequest, rsp *fnv1.R
 	r.composite.settle(r.resources, cfg.grace, now)
 	r.composite.record()
 	r.composite.account(xr, r.resources)
+	r.policies, r.notes = policiesFor(cfg, req)
 	r.provenance()
 	r.world = worldOf(r.composite, r.resources, cfg.managed)
 	return r, true
