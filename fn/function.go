@@ -10,7 +10,6 @@ import (
 	"github.com/crossplane/function-sdk-go/response"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/parent"
 )
 
@@ -57,6 +56,7 @@ func (f *Function) run(ctx context.Context, log logging.Logger, req *fnv1.RunFun
 	if !ok {
 		return rsp // nothing that could be decided about
 	}
+	r.grant(ctx)
 	r.decide(ctx)
 	r.emit()
 	r.report()
@@ -76,7 +76,7 @@ type run struct {
 	resources []*resource
 	world     *world
 	// policies in force, and what people should know about them.
-	policies *allowance.Set
+	policies []policy
 	notes    []string
 	// owner is the ownerReferences of every composed resource.
 	owner []any
@@ -97,6 +97,7 @@ func newRun(cfg config, now time.Time, req *fnv1.RunFunctionRequest, rsp *fnv1.R
 	r.policies, r.notes = policiesFor(cfg, req)
 	r.provenance()
 	r.world = worldOf(r.composite, r.resources, cfg.managed)
+	r.world.object = xr.Object
 	return r, true
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/crossplane/function-sdk-go/errors"
 
-	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
 )
@@ -27,7 +26,7 @@ type config struct {
 	// managed: the function masks spec.managementPolicies itself.
 	managed bool
 	// policies of the Input, compiled.
-	policies []*allowance.Compiled
+	policies []policy
 	// fetch the policies of the cluster with these labels.
 	fetch  bool
 	labels map[string]string

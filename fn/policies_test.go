@@ -1,13 +1,17 @@
 package fn
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 const selecting = `{"mode":"enforce","settleGrace":"10s","policySelector":{"matchLabels":{"team":"shop"}}}`
@@ -92,8 +96,8 @@ func TestRequiresPolicies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			set, _ := policiesFor(cfg, req)
-			if got := len(set.Of(schema.GroupKind{Group: "example.org", Kind: "XDatabase"})); got != tc.policies {
+			all, _ := policiesFor(cfg, req)
+			if got := len(setOf(all).Of(schema.GroupKind{Group: "example.org", Kind: "XDatabase"})); got != tc.policies {
 				t.Errorf("%s: want %d policies for the composite, got %d", tc.reason, tc.policies, got)
 			}
 		})
@@ -131,4 +135,121 @@ func TestInlinePolicies(t *testing.T) {
 			}
 		})
 	}
+}
+
+const narrow = `{"mode":"enforce","settleGrace":"10s","policies":[{"name":"sizes",
+  "target":{"apiGroup":"example.org","kind":"XDatabase"},
+  "subjects":[{"kind":"User","name":"hans@example.com","mayInitiate":true}],
+  "rules":[{"trigger":"spec.size","allow":[
+    {"target":{"apiGroup":"cloud.example.org","kind":"Database"},"relation":"ControllerChild","verbs":["Update"],"mutations":[{"jsonPath":"spec.forProvider.size"}]},
+    {"target":{"apiGroup":"cloud.example.org","kind":"Database"},"relation":"External","verbs":["Update"]}]}]}]}`
+
+// With a policy an intent lets through what the policy allows, and holds what
+// rides along; without a webhook as with one.
+func TestPolicyNarrows(t *testing.T) {
+	for _, webhook := range []bool{false, true} {
+		t.Run(map[bool]string{false: "FunctionAlone", true: "WithWebhook"}[webhook], func(t *testing.T) {
+			s := newStage(t, narrow)
+			intend := func(size, generation int64) {
+				s.now = s.now.Add(time.Minute)
+				if generation > 1 {
+					s.intend(size)
+				}
+				if webhook {
+					s.annotate(v1alpha1.AnnotationKeyTrace, fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":%d,"user":"hans@example.com","timestamp":%q}]`,
+						generation, s.now.Format(time.RFC3339)))
+				}
+			}
+			settled := func(w desire, generation int64) {
+				s.ready()
+				s.now = s.now.Add(time.Minute)
+				if webhook {
+					s.annotate(v1alpha1.AnnotationKeyPhase, "initialized")
+					s.annotate(v1alpha1.AnnotationKeySettledGeneration, fmt.Sprint(generation))
+				}
+				s.reconcile(w)
+				s.stable(w)
+			}
+			intend(1, 1)
+			want := desire{"a": database(1), "b": plain("x")}
+			s.reconcile(want)
+			s.wantWrites("create a", "create b") // it initializes
+			settled(want, 1)
+
+			// What the policy allows passes; what rides along is held.
+			intend(2, 2)
+			want["a"], want["b"] = database(2), plain("y")
+			s.reconcile(want)
+			s.wantWrites("update a", "hold b")
+			if h := s.held("b"); h.Reason != "AllowanceMissing" {
+				t.Errorf("held: %+v", h)
+			}
+			if got := s.live["a"].GetAnnotations()[v1alpha1.AnnotationKeyAllowances]; !strings.Contains(got, `"relation":"External"`) {
+				t.Errorf("allowances of the managed resource: %s", got)
+			}
+			s.stable(want)
+			s.annotate(s.suggested()[0], "once")
+			s.reconcile(want)
+			s.wantWrites("update b")
+			settled(want, 2)
+
+			// The same field of the same resource, along with another.
+			intend(3, 3)
+			want["a"] = database(3, "tier", "gold")
+			s.reconcile(want)
+			s.wantWrites("hold a")
+			s.stable(want)
+			want["a"] = database(3)
+			s.reconcile(want)
+			s.wantWrites("update a")
+			settled(want, 3)
+
+			// Without an intent it is drift, as ever: the allowance is consumed.
+			want["a"] = database(4)
+			s.reconcile(want)
+			s.wantWrites("hold a")
+		})
+	}
+}
+
+// A policy of the cluster binds alone too; with a webhook, only what the webhook
+// granted.
+func TestFetchedPolicyNarrows(t *testing.T) {
+	s := newStage(t, selecting)
+	p := sizePolicy("sizes")
+	child(p, "spec")["subjects"] = []any{map[string]any{"kind": "User", "name": "hans@example.com", "mayInitiate": true}}
+	s.required = map[string]*fnv1.Resources{requirementCRD: resources(aCRD), requirementPolicies: resources(p)}
+	want := desire{"a": database(1), "b": plain("x")}
+	s.reconcile(want)
+	s.settle(want)
+	s.now = s.now.Add(time.Minute)
+	s.intend(2)
+	want["a"], want["b"] = database(2), plain("y")
+	s.reconcile(want)
+	s.wantWrites("update a", "hold b")
+	s.stable(want)
+	s.annotate(v1alpha1.AnnotationKeyTrace, fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":3,"user":"alice@example.com","timestamp":%q}]`, s.now.Format(time.RFC3339)))
+	s.annotate(v1alpha1.AnnotationKeyPhase, "initialized")
+	s.annotate(v1alpha1.AnnotationKeySettledGeneration, "2")
+	want["a"] = database(3)
+	s.reconcile(want)
+	s.wantWrites("hold a") // alice is no subject, so the webhook granted nothing
+}
+
+// With a policy the gate opens by its allowance, here by the function itself.
+func TestPolicyOpensGate(t *testing.T) {
+	s := newStage(t, strings.Replace(narrow, `"settleGrace":"10s"`, `"settleGrace":"10s","gate":{"managementPolicies":"Managed"}`, 1))
+	want := desire{"a": database(1)}
+	s.reconcile(want)
+	s.confirm(1)
+	s.reconcile(want)
+	s.wantPolicies("Observe")
+	s.confirm(1)
+	s.settle(want)
+	s.now = s.now.Add(time.Minute)
+	s.intend(2)
+	want["a"] = database(2)
+	s.reconcile(want)
+	s.wantWrites("update a")
+	s.wantPolicies("Observe", "Update")
 }

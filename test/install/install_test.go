@@ -203,7 +203,11 @@ func active(ctx context.Context, client dynamic.Interface) (*unstructured.Unstru
 		return nil, err
 	}
 	if len(list.Items) != 1 {
-		return nil, fmt.Errorf("%d revisions", len(list.Items))
+		f, err := client.Resource(functions).Get(ctx, function, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%d revisions; the Function's status is %v", len(list.Items), f.Object["status"])
 	}
 	r := &list.Items[0]
 	if state, _, _ := unstructured.NestedString(r.Object, "spec", "desiredState"); state != "Active" {
