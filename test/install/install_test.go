@@ -52,7 +52,10 @@ func TestInstall(t *testing.T) {
 	}
 
 	c, err := controlplane.Start(t.Context(), controlplane.Options{
-		Out: os.Stdout, Crossplane: true, CrossplaneArgs: []string{"--package-runtime=Function=Deployment;Provider=External"},
+		Out: os.Stdout, Crossplane: true, CrossplaneArgs: []string{
+			"--package-runtime=Function=Deployment;Provider=External",
+			"--xpkg-cache-dir=" + t.TempDir(), // must be there
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
