@@ -77,9 +77,7 @@ func (c *Controller) Watch() error {
 	c.Cluster.Kinds.OnChange(c.watchPolicies)
 	c.Cluster.States.OnChange(c.changed)
 	c.Cluster.Policies.OnChange(c.Recheck)
-	if err := c.watchSystems(); err != nil {
-		return err
-	}
+	c.watchSystems()
 	return c.Cluster.Namespaces.OnChange(c.namespaceChanged)
 }
 
