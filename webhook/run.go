@@ -32,6 +32,12 @@ type Options struct {
 	Config *rest.Config
 	// CertDir holds tls.crt and tls.key, read again when they change.
 	CertDir string
+	// CertSecret in CertNamespace holds tls.crt and tls.key; it is watched, and
+	// takes the place of CertDir.
+	CertSecret, CertNamespace string
+	// ShutdownDelay is how long requests are still answered after the context
+	// ended, not ready any more: until the API server sends none.
+	ShutdownDelay time.Duration
 	// BindAddress, MetricsAddress and ProbeAddress are HOST:PORT; "0" turns
 	// metrics or probes off.
 	BindAddress, MetricsAddress, ProbeAddress string
@@ -68,7 +74,13 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := o.manager()
+	var cert *certificate
+	if o.CertSecret != "" {
+		if cert, err = newCertificate(c.Kubernetes, o.CertNamespace, o.CertSecret, o.Log.WithName("certificate")); err != nil {
+			return err
+		}
+	}
+	mgr, err := o.manager(cert)
 	if err != nil {
 		return err
 	}
@@ -78,19 +90,39 @@ func Run(ctx context.Context, o Options) error {
 	}
 	mgr.GetWebhookServer().Register(PathMutate, &ctrlwebhook.Admission{Handler: h})
 	mgr.GetWebhookServer().Register(PathStatus, &ctrlwebhook.Admission{Handler: StatusHandler{h}})
-	if err := probes(mgr, c); err != nil {
+	serving, drained := drain(ctx, o.ShutdownDelay)
+	if err := probes(ctx, mgr, c, cert); err != nil {
 		return err
 	}
+	if cert != nil {
+		if err := mgr.Add(cert); err != nil {
+			return fmt.Errorf("cannot start: %w", err)
+		}
+	}
+	defer drained()
 	for _, r := range []manager.Runnable{c, everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected), &resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log}} {
 		if err := mgr.Add(r); err != nil {
 			return fmt.Errorf("cannot start: %w", err)
 		}
 	}
 	o.Log.Info("kausality webhook starts", "address", o.BindAddress, "user", self, "mode", o.Admission.DefaultMode)
-	return mgr.Start(ctx)
+	return mgr.Start(serving)
+}
+
+// drain returns a context that ends a while after the given one.
+func drain(ctx context.Context, delay time.Duration) (context.Context, context.CancelFunc) {
+	if delay <= 0 {
+		return context.WithCancel(ctx)
+	}
+	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(delay, cancel) })
+	return out, func() { stop(); cancel() }
 }
 
 func (o Options) check() error {
+	if o.CertSecret != "" {
+		return o.checkAddress()
+	}
 	for _, f := range []string{"tls.crt", "tls.key"} {
 		if _, err := os.Stat(filepath.Join(o.CertDir, f)); err != nil {
 			return fmt.Errorf("--cert-dir: %s holds no %s; put the serving certificate there", o.CertDir, f)
@@ -99,6 +131,10 @@ func (o Options) check() error {
 	if _, err := tls.LoadX509KeyPair(filepath.Join(o.CertDir, "tls.crt"), filepath.Join(o.CertDir, "tls.key")); err != nil {
 		return fmt.Errorf("--cert-dir: cannot use the certificate in %s: %w; put a PEM certificate and its key there", o.CertDir, err)
 	}
+	return o.checkAddress()
+}
+
+func (o Options) checkAddress() error {
 	l, err := net.Listen("tcp", o.BindAddress) //nolint:noctx // Closed at once: it only tells a taken port early and plainly.
 	if err != nil {
 		return fmt.Errorf("--bind-address: cannot listen on %s: %w", o.BindAddress, errors.Unwrap(err))
@@ -106,7 +142,7 @@ func (o Options) check() error {
 	return l.Close()
 }
 
-func (o Options) manager() (manager.Manager, error) {
+func (o Options) manager(cert *certificate) (manager.Manager, error) {
 	host, portText, err := net.SplitHostPort(o.BindAddress)
 	if err != nil {
 		return nil, fmt.Errorf("--bind-address: %w", err)
@@ -119,13 +155,17 @@ func (o Options) manager() (manager.Manager, error) {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
+	serve := ctrlwebhook.Options{Host: host, Port: port, CertDir: o.CertDir}
+	if cert != nil {
+		serve.TLSOpts = append(serve.TLSOpts, func(c *tls.Config) { c.GetCertificate = cert.get })
+	}
 	grace := 10 * time.Second
 	mgr, err := ctrlruntime.NewManager(o.Config, manager.Options{
 		Scheme: scheme, Logger: o.Log, Metrics: server.Options{BindAddress: o.MetricsAddress},
 		HealthProbeBindAddress: o.ProbeAddress, GracefulShutdownTimeout: &grace,
 		LeaderElection: o.LeaderElection, LeaderElectionID: "kausality-webhook", LeaderElectionNamespace: o.LeaderNamespace,
 		LeaderElectionReleaseOnCancel: true,
-		WebhookServer:                 ctrlwebhook.NewServer(ctrlwebhook.Options{Host: host, Port: port, CertDir: o.CertDir}),
+		WebhookServer:                 ctrlwebhook.NewServer(serve),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot start: %w", err)
@@ -165,7 +205,16 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 	return h, w, nil
 }
 
-func probes(mgr manager.Manager, c *cluster.Cluster) error {
+// probes: ctx is the one whose end begins the draining.
+func probes(ctx context.Context, mgr manager.Manager, c *cluster.Cluster, cert *certificate) error {
+	if cert != nil {
+		if err := mgr.AddReadyzCheck("certificate", cert.ready); err != nil {
+			return err
+		}
+	}
+	if err := mgr.AddReadyzCheck("draining", func(*http.Request) error { return ctx.Err() }); err != nil {
+		return err
+	}
 	if err := mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }); err != nil {
 		return err
 	}
