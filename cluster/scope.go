@@ -34,22 +34,24 @@ type Scope struct {
 	taken    cache.ResourceEventHandlerRegistration
 	onChange []func()
 
-	mu    sync.RWMutex
-	rules []rule
+	mu       sync.RWMutex
+	rules    []rule
+	policies bool
 }
 
 type rule struct{ groups, resources []string }
 
 type configuration struct {
 	identity
-	rules []rule
+	rules    []rule
+	policies bool
 }
 
 // NewScope returns a Scope that covers nothing until Run.
 func NewScope(client dynamic.Interface) (*Scope, error) {
 	s := &Scope{}
 	s.informer = newInformer(named{client.Resource(configurationResource), ConfigurationName}, func(o *unstructured.Unstructured) any {
-		return &configuration{identity: identityOf(o), rules: rulesOf(o)}
+		return &configuration{identity: identityOf(o), rules: rulesOf(o), policies: o.GetLabels()[labelManaged] == policyController}
 	})
 	var err error
 	s.taken, err = s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -80,11 +82,26 @@ func (s *Scope) set(o any) {
 		return
 	}
 	s.mu.Lock()
-	s.rules = c.rules
+	s.rules, s.policies = c.rules, c.policies
 	s.mu.Unlock()
 	for _, f := range s.onChange {
 		f()
 	}
+}
+
+// labelManaged on the configuration is policyController where it follows from
+// Kausality policies.
+const (
+	labelManaged     = "app.kubernetes.io/managed-by"
+	policyController = "kausality-controller"
+)
+
+// FollowsPolicies reports whether the set is what Kausality policies ask for:
+// what none of them covers is then on its way out of it.
+func (s *Scope) FollowsPolicies() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.policies
 }
 
 // Covers reports whether a resource is guarded.

@@ -14,8 +14,10 @@ import (
 const (
 	componentWebhook = "kausality-webhook"
 	componentGate    = "kausality-gate"
-	roleCrossplane   = "kausality-crossplane"
-	roleLeases       = "kausality-leases"
+	// componentController runs outside of `kausality manifests`: the chart has it.
+	componentController = "kausality-controller"
+	roleCrossplane      = "kausality-crossplane"
+	roleLeases          = "kausality-leases"
 )
 
 const serviceAccountPrefix = "system:serviceaccount:"

@@ -39,6 +39,18 @@ type processFlags struct {
 }
 
 func (f *processFlags) add(cmd *cobra.Command) {
+	f.addProcess(cmd)
+	fl := cmd.Flags()
+	fl.StringArrayVar(&f.endpoints.URLs, "drift-webhook-url", nil, "HTTPS URL to post DriftReports to; repeatable.")
+	fl.StringVar(&f.endpoints.CAFile, "drift-webhook-ca-file", "", "PEM certificates to trust for --drift-webhook-url.")
+	fl.DurationVar(&f.endpoints.Timeout, "drift-webhook-timeout", 5*time.Second, "Time for one attempt to post a DriftReport.")
+	fl.StringVar(&f.pendingDrift, "on-pending-drift", "hold", "When the external resource already differs: hold the gate closed, or carry that along.")
+	fl.StringArrayVar(&f.ignore, "ignore-external", nil, "KIND.GROUP:PATH of fields that are no external drift where they differ, as in Database.cloud.example.org:spec.forProvider.tags[*]; *:PATH for all kinds; repeatable.")
+	fl.StringVar(&f.closeTo, "gate-closed", "Observe", "managementPolicies of a closed gate: Observe, or Observe,LateInitialize.")
+}
+
+// addProcess adds the flags of every process.
+func (f *processFlags) addProcess(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.kubeconfig, "kubeconfig", "", "Kubeconfig of the API server; in a cluster the pod's own ServiceAccount is used.")
 	fl.BoolVarP(&f.debug, "debug", "d", false, "Emit debug logs in addition to info logs.")
@@ -47,12 +59,6 @@ func (f *processFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.probes, "health-probe-bind-address", "0", "HOST:PORT of /healthz and /readyz; 0 turns them off.")
 	fl.BoolVar(&f.leaderElect, "leader-elect", false, "Run several replicas, of which one writes.")
 	fl.StringVar(&f.leaderNS, "leader-elect-namespace", notify.HomeNamespace, "Namespace of the leader election's Lease.")
-	fl.StringArrayVar(&f.endpoints.URLs, "drift-webhook-url", nil, "HTTPS URL to post DriftReports to; repeatable.")
-	fl.StringVar(&f.endpoints.CAFile, "drift-webhook-ca-file", "", "PEM certificates to trust for --drift-webhook-url.")
-	fl.DurationVar(&f.endpoints.Timeout, "drift-webhook-timeout", 5*time.Second, "Time for one attempt to post a DriftReport.")
-	fl.StringVar(&f.pendingDrift, "on-pending-drift", "hold", "When the external resource already differs: hold the gate closed, or carry that along.")
-	fl.StringArrayVar(&f.ignore, "ignore-external", nil, "KIND.GROUP:PATH of fields that are no external drift where they differ, as in Database.cloud.example.org:spec.forProvider.tags[*]; *:PATH for all kinds; repeatable.")
-	fl.StringVar(&f.closeTo, "gate-closed", "Observe", "managementPolicies of a closed gate: Observe, or Observe,LateInitialize.")
 }
 
 // defaultMode as given; an unknown one is a usage error.

@@ -59,6 +59,8 @@ func webhookCommand() *cobra.Command {
 	a.add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.CertDir, "cert-dir", "", "Directory with the serving certificate tls.crt and its key tls.key; read again when they change.")
+	fl.StringVar(&o.CertSecret, "cert-secret", "", "Secret with the serving certificate, in place of --cert-dir; it is watched.")
+	fl.StringVar(&o.CertNamespace, "cert-secret-namespace", manifests.Namespace, "Namespace of --cert-secret.")
 	fl.StringVar(&o.BindAddress, "bind-address", ":9443", "HOST:PORT to serve the webhook on.")
 	fl.BoolVar(&o.ApproverRBAC, "approver-rbac", false, "Ask for the verb approve on a resource where somebody sets approvals and the like on it.")
 	fl.DurationVar(&o.SettleGrace, "settle-grace", 10*time.Second, "How long an XR must stay converged before it counts as settled.")
