@@ -24,6 +24,8 @@ type Gap string
 
 // The gaps, worst first.
 const (
+	// GapUnread: the person who asks may not list them.
+	GapUnread Gap = "Unread"
 	// GapUnguarded: the webhook is not asked about the kind.
 	GapUnguarded Gap = "Unguarded"
 	// GapLog: mode log lets pass what nobody asked for.
@@ -46,10 +48,11 @@ const (
 	GapPaused Gap = "Paused"
 )
 
-var gapOrder = []Gap{GapUnguarded, GapLog, GapInitializing, GapUnsettled, GapApproved, GapUngated, GapOpen, GapBlind, GapPaused}
+var gapOrder = []Gap{GapUnread, GapUnguarded, GapLog, GapInitializing, GapUnsettled, GapApproved, GapUngated, GapOpen, GapBlind, GapPaused}
 
 // Explained for people, as a sentence about the objects that have the gap.
 var Explained = map[Gap]string{
+	GapUnread:       "You may not list them: nothing can be said.",
 	GapUnguarded:    "The webhook is not asked about them: whatever changes them passes untraced.",
 	GapLog:          "Mode log: what nobody asked for passes, with a warning and a report.",
 	GapInitializing: "Never ready so far: what their controllers change passes.",
@@ -80,7 +83,7 @@ type KindGap struct {
 	// Resource with group, as in xdatabases.example.org.
 	Resource string      `json:"resource"`
 	Role     parent.Role `json:"role"`
-	// Count of objects, and of those Examples at most MaxExamples, by
+	// Count of objects, 0 where it is not known, and of those Examples at most MaxExamples, by
 	// NAMESPACE/NAME or NAME.
 	Count    int       `json:"count"`
 	Examples []Example `json:"examples,omitempty"`
@@ -132,6 +135,10 @@ func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info cluster.I
 		list, err := r.List(ctx, metav1.ListOptions{Limit: page, Continue: next})
 		if kerrors.IsNotFound(err) {
 			return nil // its CRD went meanwhile
+		}
+		if kerrors.IsForbidden(err) {
+			out.Gaps = append(out.Gaps, KindGap{Gap: GapUnread, Resource: info.Resource, Role: info.Role})
+			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("cannot list %s: %w", info.Resource, err)

@@ -126,7 +126,6 @@ func anyChange(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return out
 }
 
-
 // isSecret: its values are shown to nobody.
 func isSecret(o *unstructured.Unstructured) bool {
 	return o.GetKind() == "Secret" && o.GroupVersionKind().Group == ""

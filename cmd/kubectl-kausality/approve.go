@@ -266,6 +266,11 @@ func (c *cli) afterApproval(d *v1alpha1.Drift) string {
 	return "Its controller carries it out when it next reconciles " + describeRef(d.Spec.Parent) + "."
 }
 
+// lasts says how long an approval does.
+var lasts = map[v1alpha1.ApprovalMode]string{
+	v1alpha1.ApprovalOnce: "once", v1alpha1.ApprovalGeneration: "until the next intent on its parent", v1alpha1.ApprovalAlways: "until the approval is removed",
+}
+
 // approveInAdvance on the parent of each object, or on the object itself where
 // it has none.
 func (c *cli) approveInAdvance(cmd *cobra.Command, args []string, o *approveOptions) error {
@@ -289,13 +294,13 @@ func (c *cli) approveInAdvance(cmd *cobra.Command, args []string, o *approveOpti
 			return written{}, err
 		}
 		a := v1alpha1.Approval{APIVersion: t.GetAPIVersion(), Kind: t.GetKind(), Name: t.GetName(), Mode: v1alpha1.ApprovalMode(o.mode), Digest: o.digest}
-		next := "Changes of " + t.describe() + " by its controller pass: " + o.mode + "."
+		next := "What its controller changes of " + t.describe() + " passes, " + lasts[a.Mode] + "."
 		if len(o.external) > 0 {
 			a.Relation = v1alpha1.RelationExternal
 			for _, v := range o.external {
 				a.Verbs = append(a.Verbs, v1alpha1.Verb(v))
 			}
-			next = fmt.Sprintf("The gate of %s opens for %s: %s.", t.describe(), verbs(a.Verbs), o.mode)
+			next = fmt.Sprintf("The gate of %s may open for %s, %s.", t.describe(), verbs(a.Verbs), lasts[a.Mode])
 		}
 		w, err := c.write(cmd.Context(), holder, &o.decisionOptions, v1alpha1.AnnotationKeyApprovals, people.AddApproval(a))
 		if err != nil {

@@ -218,7 +218,7 @@ func (c *cli) gate(top *node, g *inspect.Gate) {
 	switch {
 	case g.Next != "":
 		n.addf("next: %s", next(g.Next))
-	case g.Why != "":
+	case g.Why != "" && g.State != v1alpha1.GateClosed || len(g.Difference) > 0:
 		n.add(g.Why)
 	}
 	for _, f := range g.Difference {
