@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -53,7 +52,7 @@ func (c *cli) reject(cmd *cobra.Command, args []string, o *rejectOptions) error 
 	if err != nil {
 		return err
 	}
-	if len(args) > 0 && !slices.ContainsFunc(args, func(a string) bool { return !isID(a) }) {
+	if onlyIDs(args) {
 		return c.rejectDrifts(cmd, args, o, i)
 	}
 	targets, err := c.objects(cmd, args)

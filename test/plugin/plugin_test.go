@@ -138,6 +138,12 @@ func covers(t *testing.T) {
 			}
 		}
 	}
+	eventually(t, "nothing to wait any more", func(context.Context) error {
+		if r := the.pipe(t, "pending", "--exit-code"); r.code != 0 {
+			return fmt.Errorf("pending: %s", r.out)
+		}
+		return nil
+	})
 }
 
 func freezes(t *testing.T) {
