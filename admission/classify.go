@@ -202,7 +202,7 @@ func (ev *evaluation) alsoParentController() (bool, error) {
 
 // classify a change by the table of spec 4.
 func (ev *evaluation) classify() (bool, error) {
-	ev.d.Phase = ev.parent.Phase(ev.settledOnce())
+	ev.d.Phase = ev.parent.Phase(ev.settledOnce(), ev.Options.initialized(ev.parentRef.GroupKind())...)
 	ev.id = differenceID(ev.req, v1alpha1.RelationControllerChild, ev.parent, ev.changes)
 	switch {
 	case !ev.actor.controller:

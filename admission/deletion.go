@@ -89,7 +89,7 @@ func (ev *evaluation) compositeDeletion() (bool, error) {
 	var names []string
 	var blocked []*parent.State
 	for _, mr := range below {
-		m, err := ev.objectMode(mr.Annotations, mr.Namespace)
+		m, err := ev.objectMode(mr.Annotations, mr.Namespace, ev.Options.settingsFor(mr.Ref, mr.Labels))
 		if err != nil {
 			return false, err
 		}
@@ -124,6 +124,8 @@ func (ev *evaluation) deletionRefused(holder, object *parent.State, why string, 
 		}
 		ev.deletionApproved = true
 		return false, nil
+	case ok && ev.stopped(holder, blocked) != nil:
+		return ev.refuse(*ev.stopped(holder, blocked))
 	case ok:
 		r.why = "it is approved, and the gate is being opened for it"
 		r.next = "Try again in a moment."
@@ -142,6 +144,29 @@ func (ev *evaluation) deletionRefused(holder, object *parent.State, why string, 
 		return false, nil
 	}
 	return ev.refuse(r)
+}
+
+// stopped tells by whose word the gates of MRs are not opened for a deletion that
+// is approved on a holder; nil for nobody's (Gating.stopped).
+func (ev *evaluation) stopped(holder *parent.State, blocked []*parent.State) *refusal {
+	if holder.Deleting() {
+		return nil
+	}
+	kind := ev.kindOf(holder)
+	if f := ev.set.Freeze; f != nil {
+		r := frozen(holder.Ref, kind, f)
+		return &r
+	}
+	for _, mr := range blocked {
+		apiVersion, k := mr.ToAPIVersionAndKind()
+		q := approval.Query{APIVersion: apiVersion, Kind: k, Name: mr.Name, Intent: ev.intent.Generation,
+			Resource: mr.Annotations[v1alpha1.AnnotationKeyCompositionResourceName]}
+		if found, ok := ev.set.Rejected(q); ok {
+			r := rejection(holder.Ref, kind, found)
+			return &r
+		}
+	}
+	return nil
 }
 
 // DeletionApproval finds the approval on a holder for the deletion of an

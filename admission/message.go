@@ -120,3 +120,10 @@ func frozen(ref parent.Ref, kind Kind, f *v1alpha1.Freeze) refusal {
 		why:  fmt.Sprintf("%s was frozen%s", describe(ref), who),
 		next: fmt.Sprintf("To unfreeze: kubectl annotate %s %s-", target(ref, kind), v1alpha1.AnnotationKeyFreeze)}
 }
+
+func rejection(ref parent.Ref, kind Kind, r v1alpha1.Rejection) refusal {
+	return refusal{code: 403, reason: ReasonRejected,
+		why: fmt.Sprintf("a rejection on %s forbids it: %s", describe(ref), r.Reason),
+		next: fmt.Sprintf("Remove the entry from annotation %s if that no longer holds: kubectl edit %s",
+			v1alpha1.AnnotationKeyRejections, target(ref, kind))}
+}

@@ -22,21 +22,27 @@ type Settling struct {
 	// be read, so that nothing is said about them.
 	Children []*parent.State
 	Missing  bool
+	// Unwatched: a child was read, so that nobody tells when it changes.
+	Unwatched bool
 	// Grace during which an XR must stay converged.
 	Grace time.Duration
 	Now   time.Time
 }
 
-// Settles reports whether the parent settled at its intent generation. Where
-// only time is missing, again is how long to wait for it.
+// unwatchedAgain is how long to wait before looking again at a composite that
+// waits for children of which no watch tells anything.
+const unwatchedAgain = 5 * time.Second
+
+// Settles reports whether the parent settled at its intent generation, and as
+// Unsettled when to look again.
 func (s Settling) Settles() (settled bool, again time.Duration) {
 	why, again := s.Unsettled()
 	return why == "", again
 }
 
 // Unsettled tells why the parent has not settled at its intent generation, as a
-// clause; "" where it has. Where only time is missing, again is how long to
-// wait for it.
+// clause; "" where it has. Where only time is missing, or nobody would tell when
+// what is missing is there, again is how long to wait.
 func (s Settling) Unsettled() (why string, again time.Duration) {
 	p := s.Parent
 	intent, _ := trace.Intent(p)
@@ -56,7 +62,7 @@ func (s Settling) Unsettled() (why string, again time.Duration) {
 	case len(p.Children) == 0:
 		return "it has no children yet", 0
 	case s.Missing:
-		return "some of its children cannot be read", 0
+		return "some of its children cannot be read", unwatchedAgain
 	case held(p):
 		return "the composition function holds something back", 0
 	}
@@ -73,7 +79,10 @@ func (s Settling) unsettledChild(intent int64) (why string, again time.Duration)
 			since = own.Timestamp.Time
 		}
 		if carries(c, s.Parent, intent) && !childSettled(c) {
-			return describe(c.Ref) + " below it has not settled", 0
+			if s.Unwatched {
+				again = unwatchedAgain
+			}
+			return describe(c.Ref) + " below it has not settled", again
 		}
 	}
 	if left := since.Add(s.Grace).Sub(s.Now); left > 0 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -31,6 +32,11 @@ type Direct struct {
 	mu      sync.Mutex
 	learned map[schema.GroupVersionKind]bool
 	failed  error
+	// namespaces that were read.
+	namespaces map[string]namespace
+
+	policies       sync.Once
+	policiesFailed error
 }
 
 // NewDirect connects to a cluster; nothing is read yet.
@@ -39,17 +45,18 @@ func NewDirect(ctx context.Context, config *rest.Config) (*Direct, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Direct{Cluster: c, learned: map[schema.GroupVersionKind]bool{}}
+	d := &Direct{Cluster: c, learned: map[schema.GroupVersionKind]bool{}, namespaces: map[string]namespace{}}
 	c.States.timeout = directTimeout
 	c.Kinds.missing = func(gvk schema.GroupVersionKind) {
 		if err := d.Learn(ctx, gvk); err != nil {
-			d.fail(err)
+			d.Fail(err)
 		}
 	}
 	return d, nil
 }
 
-func (d *Direct) fail(err error) {
+// Fail remembers what could not be read where the asker cannot be told.
+func (d *Direct) Fail(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failed = errors.Join(d.failed, err)
@@ -170,19 +177,74 @@ func failureMode(o *unstructured.Unstructured) v1alpha1.Mode {
 	return v1alpha1.ModeLog
 }
 
-// NamespaceMode reads the mode annotation of a Namespace; "" where it has none
-// or does not exist.
+// Mode of an object by precedence, and the settings of the policy that covers
+// it. Policies and Namespaces are read when first asked for.
+func (d *Direct) Mode(ctx context.Context, s *parent.State, byDefault v1alpha1.Mode) (v1alpha1.Mode, settings.Settings, error) {
+	own, err := d.Settings(ctx, s.Ref, s.Labels)
+	if err != nil {
+		return "", own, err
+	}
+	m, err := admission.ModeOf(s.Annotations, func() (v1alpha1.Mode, error) {
+		ns, err := d.namespace(ctx, s.Namespace)
+		return ns.mode, err
+	}, own.Mode, byDefault)
+	return m, own, err
+}
+
+// NamespaceMode is the mode annotation of a Namespace; "" where it has none or
+// does not exist.
 func (d *Direct) NamespaceMode(ctx context.Context, name string) (v1alpha1.Mode, error) {
+	ns, err := d.namespace(ctx, name)
+	return ns.mode, err
+}
+
+// Settings of the policy that covers an object with these labels.
+func (d *Direct) Settings(ctx context.Context, ref parent.Ref, labels map[string]string) (settings.Settings, error) {
+	d.policies.Do(func() { d.policiesFailed = d.readPolicies(ctx) })
+	if d.policiesFailed != nil || len(d.Policies.Set().Scopes()) == 0 {
+		return settings.Settings{}, d.policiesFailed
+	}
+	ns, err := d.namespace(ctx, ref.Namespace)
+	if err != nil {
+		return settings.Settings{}, err
+	}
+	return d.settings(ref, labels, ns.labels), nil
+}
+
+func (d *Direct) readPolicies(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()
-	ns, err := d.Dynamic.Resource(namespaceResource).Get(ctx, name, metav1.GetOptions{})
-	if kerrors.IsNotFound(err) {
-		return "", nil
-	}
+	list, err := absent{d.Dynamic.Resource(policyResource)}.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return "", fmt.Errorf("cannot read namespace %s: %w", name, err)
+		return fmt.Errorf("cannot read the Kausality policies: %w", err)
 	}
-	return modeOf(ns.GetAnnotations()), nil
+	for i := range list.Items {
+		d.Policies.learn(policyOf(&list.Items[i]))
+	}
+	return nil
+}
+
+// namespace as it was when first asked for; empty where it does not exist.
+func (d *Direct) namespace(ctx context.Context, name string) (namespace, error) {
+	d.mu.Lock()
+	ns, ok := d.namespaces[name]
+	d.mu.Unlock()
+	if ok || name == "" {
+		return ns, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, directTimeout)
+	defer cancel()
+	o, err := d.Dynamic.Resource(namespaceResource).Get(ctx, name, metav1.GetOptions{})
+	if err != nil && !kerrors.IsNotFound(err) {
+		return ns, fmt.Errorf("cannot read namespace %s: %w", name, err)
+	}
+	if err == nil {
+		ns = *namespaceOf(o)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.namespaces[name] = ns
+	return ns, nil
 }
 
 // Sum up an object that was read already.

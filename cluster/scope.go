@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 
@@ -162,27 +163,24 @@ func (n named) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface
 	return n.ResourceInterface.Watch(ctx, n.selector(o))
 }
 
-// Namespaces knows the mode annotation of each Namespace.
+// Namespaces knows the mode annotation and the labels of each Namespace.
 type Namespaces struct{ informer cache.SharedIndexInformer }
 
 type namespace struct {
 	identity
-	mode v1alpha1.Mode
+	mode   v1alpha1.Mode
+	labels map[string]string
+}
+
+func namespaceOf(o *unstructured.Unstructured) *namespace {
+	return &namespace{identity: identityOf(o), mode: v1alpha1.Mode(o.GetAnnotations()[v1alpha1.AnnotationKeyMode]), labels: o.GetLabels()}
 }
 
 // NewNamespaces returns Namespaces that is empty until Run.
 func NewNamespaces(client dynamic.Interface) *Namespaces {
 	return &Namespaces{informer: newInformer(client.Resource(namespaceResource), func(o *unstructured.Unstructured) any {
-		return &namespace{identity: identityOf(o), mode: modeOf(o.GetAnnotations())}
+		return namespaceOf(o)
 	})}
-}
-
-func modeOf(annotations map[string]string) v1alpha1.Mode {
-	switch m := v1alpha1.Mode(annotations[v1alpha1.AnnotationKeyMode]); m {
-	case v1alpha1.ModeLog, v1alpha1.ModeEnforce:
-		return m
-	}
-	return ""
 }
 
 // Run the watch until the context ends.
@@ -191,20 +189,21 @@ func (n *Namespaces) Run(ctx context.Context) { n.informer.RunWithContext(ctx) }
 // HasSynced reports whether the Namespaces are known.
 func (n *Namespaces) HasSynced() bool { return n.informer.HasSynced() }
 
-// OnChange calls f with the name of each Namespace whose mode changed. Call it
-// before Run.
+// OnChange calls f with the name of each Namespace whose mode or labels changed.
+// Call it before Run.
 func (n *Namespaces) OnChange(f func(name string)) error {
 	_, err := n.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(a, b any) {
 		old, ok := a.(*namespace)
 		new, ok2 := b.(*namespace)
-		if ok && ok2 && old.mode != new.mode {
+		if ok && ok2 && (old.mode != new.mode || !maps.Equal(old.labels, new.labels)) {
 			f(new.m.Name)
 		}
 	}})
 	return err
 }
 
-// Mode annotation of a Namespace; "" where it has none or does not exist.
+// Mode annotation of a Namespace, as it stands there; "" where it has none or
+// does not exist.
 func (n *Namespaces) Mode(name string) (v1alpha1.Mode, error) {
 	if !n.informer.HasSynced() {
 		return "", fmt.Errorf("namespaces are not read yet")
@@ -218,4 +217,20 @@ func (n *Namespaces) Mode(name string) (v1alpha1.Mode, error) {
 		return "", nil
 	}
 	return ns.mode, nil
+}
+
+// Labels of a Namespace; nil where it does not exist. They must not be modified.
+func (n *Namespaces) Labels(name string) map[string]string {
+	if name == "" {
+		return nil
+	}
+	o, _, err := n.informer.GetStore().GetByKey(name)
+	if err != nil {
+		return nil
+	}
+	ns, _ := o.(*namespace)
+	if ns == nil {
+		return nil
+	}
+	return ns.labels
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // Object is what is kept of a watched object.
@@ -34,6 +36,21 @@ type Object struct {
 	// RequestedAt and HandledAt are the last reconcile request and the last
 	// that was handled, of an MR.
 	RequestedAt, HandledAt string
+}
+
+// Gating of an MR as it is, with what its policy says in place of deadline and
+// closeTo. Mode, Holders, User and Now are left to the caller.
+func (o *Object) Gating(kind admission.Kind, s settings.Settings, deadline time.Duration, closeTo []v1alpha1.Verb) admission.Gating {
+	if s.Deadline > 0 {
+		deadline = s.Deadline
+	}
+	if s.HasCloseTo {
+		closeTo = s.CloseTo
+	}
+	return admission.Gating{
+		MR: o.State, Kind: kind, Difference: s.Relevant(o.External), Comparable: o.Comparable, Gone: o.Gone,
+		RequestedAt: o.RequestedAt, HandledAt: o.HandledAt, Deadline: deadline, CloseTo: closeTo,
+	}
 }
 
 // liveTimeout bounds a read past the cache.

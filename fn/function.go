@@ -47,9 +47,13 @@ func (f *Function) run(ctx context.Context, log logging.Logger, req *fnv1.RunFun
 		response.Fatal(rsp, errors.Wrap(err, "invalid input"))
 		return rsp
 	}
+	if req.GetObserved().GetComposite() == nil {
+		f.audit(cfg, req, rsp)
+		return rsp
+	}
 	r, ok := newRun(cfg, f.now(), req, rsp)
 	if !ok {
-		return rsp // no composite, nothing to decide about
+		return rsp // nothing that could be decided about
 	}
 	r.decide(ctx)
 	r.emit()
@@ -85,6 +89,7 @@ func newRun(cfg config, now time.Time, req *fnv1.RunFunctionRequest, rsp *fnv1.R
 	r.composite.settle(r.resources, cfg.grace, now)
 	r.composite.record()
 	r.composite.account(xr, r.resources)
+	r.provenance()
 	r.world = worldOf(r.composite, r.resources, cfg.managed)
 	return r, true
 }

@@ -215,9 +215,16 @@ func (s *stage) apply(name string, content map[string]any) {
 		after.SetGeneration(after.GetGeneration() + 1)
 	} else {
 		verb = "annotate"
+		if was, is := heldOf(old), heldOf(after); was != is {
+			verb = map[bool]string{true: "hold", false: "release"}[is != ""]
+		}
 	}
 	s.writes = append(s.writes, verb+" "+name)
 	s.live[name] = after
+}
+
+func heldOf(o *unstructured.Unstructured) string {
+	return o.GetAnnotations()[v1alpha1.AnnotationKeyHeld]
 }
 
 func composedManager() string { return subject.ComposedManager("db", xrKind.GroupKind()) }

@@ -38,6 +38,9 @@ func (r *run) stamp(res *resource, want *fnv1.Resource) *fnv1.Resource {
 	if used := r.composite.usedAnnotation(res, after); used != "" {
 		set[v1alpha1.AnnotationKeyUsedApprovals] = used
 	}
+	if held := r.heldAnnotation(res); held != "" {
+		set[v1alpha1.AnnotationKeyHeld] = held
+	}
 	policies := r.gate(res, set)
 	if policies == nil && res.masked && !res.refused() {
 		res.keepMask(set)

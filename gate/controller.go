@@ -11,7 +11,7 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -38,7 +38,7 @@ type Controller struct {
 	Cluster     *cluster.Cluster
 	Drifts      client.Client
 	Reporter    *notify.Reporter
-	Events      record.EventRecorder
+	Events      events.EventRecorder
 	DefaultMode v1alpha1.Mode
 	Deadline    time.Duration
 	CloseTo     []v1alpha1.Verb
@@ -55,6 +55,7 @@ func (c *Controller) Watch() error {
 	c.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[parent.Ref](50*time.Millisecond, 30*time.Second))
 	c.install = rate.NewLimiter(installsPerSecond, installsPerSecond)
 	c.Cluster.States.OnChange(c.changed)
+	c.Cluster.Policies.OnChange(func() { c.again(func(*cluster.Object) bool { return true }) })
 	return c.Cluster.Namespaces.OnChange(c.namespaceChanged)
 }
 
@@ -100,14 +101,20 @@ func sameDecisions(a, b *cluster.Object) bool {
 	return count == 0
 }
 
-// namespaceChanged its mode: its MRs may have to be masked or restored.
+// namespaceChanged its mode or its labels: its MRs may have to be masked or
+// restored.
 func (c *Controller) namespaceChanged(name string) {
+	c.again(func(o *cluster.Object) bool { return o.State.Namespace == name })
+}
+
+// again looks at those MRs whose circumstances changed.
+func (c *Controller) again(concerned func(*cluster.Object) bool) {
 	for _, i := range c.Cluster.Kinds.All() {
 		if !i.Kind.ManagementPolicies {
 			continue
 		}
 		for _, o := range c.Cluster.States.List(i.GVK) {
-			if o.State.Namespace == name {
+			if concerned(o) {
 				c.queue.Add(withoutUID(o.State.Ref))
 			}
 		}
@@ -216,10 +223,8 @@ func (c *Controller) gating(ctx context.Context, o *cluster.Object) (admission.G
 	if err != nil {
 		return admission.Gating{}, err
 	}
-	g := admission.Gating{
-		MR: o.State, Kind: c.Cluster.Kinds.Kind(o.GroupVersionKind), Mode: mode, Difference: o.External, Comparable: o.Comparable, Gone: o.Gone,
-		RequestedAt: o.RequestedAt, HandledAt: o.HandledAt, Deadline: c.Deadline, CloseTo: c.CloseTo, User: c.UserHash, Now: time.Now(),
-	}
+	g := o.Gating(c.Cluster.Kinds.Kind(o.GroupVersionKind), c.Cluster.Settings(o.State.Ref, o.State.Labels), c.Deadline, c.CloseTo)
+	g.Mode, g.User, g.Now = mode, c.UserHash, time.Now()
 	g.Holders, err = c.Cluster.Holders(ctx, o, false)
 	return g, err
 }
@@ -266,7 +271,7 @@ func (c *Controller) tell(o *cluster.Object, d admission.GateDecision) {
 		reason, text = "GateRemoved", "The author's managementPolicies are restored: nothing is gated any more."
 	}
 	transitions.WithLabelValues(string(d.Action), d.Gate.Reason).Inc()
-	c.Events.Event(c.reference(o), kind, reason, text)
+	c.Events.Eventf(c.reference(o), nil, kind, reason, string(d.Action), "%s", text)
 }
 
 func (c *Controller) reference(o *cluster.Object) *corev1.ObjectReference {

@@ -103,7 +103,7 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 		return nil, err
 	}
 	ctl := &Controller{
-		Cluster: c, Drifts: mgr.GetClient(), Events: mgr.GetEventRecorderFor(Manager), DefaultMode: o.DefaultMode, Deadline: o.Deadline, // the events.k8s.io recorder needs an object where we have a reference
+		Cluster: c, Drifts: mgr.GetClient(), Events: mgr.GetEventRecorder(Manager), DefaultMode: o.DefaultMode, Deadline: o.Deadline,
 		CloseTo: o.CloseTo, UserHash: subject.User{Name: self}.Hash(), Log: o.Log.WithName("gate"),
 		Reporter: &notify.Reporter{Client: direct, Sender: sender, Log: o.Log.WithName("notify"), Recurred: notify.Forget(c, Manager)},
 	}

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -108,13 +107,12 @@ const crdPage = 50
 // are kept.
 func (i *Inspector) Coverage(ctx context.Context, namespace string) (*Coverage, error) {
 	out := &Coverage{Installed: i.Installed}
-	modes := map[string]v1alpha1.Mode{}
 	err := i.Direct.EachKind(ctx, crdPage, func(info cluster.Info) error {
 		if info.Role == parent.RoleNone || namespace != "" && !info.Namespaced {
 			return nil
 		}
 		out.Kinds++
-		return i.coverKind(ctx, out, info, namespace, modes)
+		return i.coverKind(ctx, out, info, namespace)
 	})
 	if err != nil {
 		return nil, err
@@ -125,7 +123,7 @@ func (i *Inspector) Coverage(ctx context.Context, namespace string) (*Coverage, 
 	return out, nil
 }
 
-func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info cluster.Info, namespace string, modes map[string]v1alpha1.Mode) error {
+func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info cluster.Info, namespace string) error {
 	var r dynamic.ResourceInterface = i.Direct.Dynamic.Resource(info.GVR)
 	if info.Namespaced {
 		r = i.Direct.Dynamic.Resource(info.GVR).Namespace(namespace)
@@ -144,7 +142,7 @@ func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info cluster.I
 			return fmt.Errorf("cannot list %s: %w", info.Resource, err)
 		}
 		for n := range list.Items {
-			gaps, err := i.gaps(ctx, info, &list.Items[n], modes)
+			gaps, err := i.gaps(ctx, info, &list.Items[n])
 			if err != nil {
 				return err
 			}
@@ -179,7 +177,7 @@ func note(found map[Gap]*KindGap, gap Gap, info cluster.Info, o *unstructured.Un
 }
 
 // gaps of an object, with why where that is not always the same.
-func (i *Inspector) gaps(ctx context.Context, info cluster.Info, o *unstructured.Unstructured, modes map[string]v1alpha1.Mode) (map[Gap]string, error) {
+func (i *Inspector) gaps(ctx context.Context, info cluster.Info, o *unstructured.Unstructured) (map[Gap]string, error) {
 	if !i.Direct.Scope.Covers(info.GVR.GroupResource()) {
 		return map[Gap]string{GapUnguarded: ""}, nil
 	}
@@ -190,7 +188,7 @@ func (i *Inspector) gaps(ctx context.Context, info cluster.Info, o *unstructured
 	if obj.Deleting() {
 		return nil, nil
 	}
-	mode, err := i.modeOf(ctx, obj.State, modes)
+	mode, _, err := i.Direct.Mode(ctx, obj.State, i.options.DefaultMode)
 	if err != nil {
 		return nil, err
 	}
@@ -204,23 +202,6 @@ func (i *Inspector) gaps(ctx context.Context, info cluster.Info, o *unstructured
 		return map[Gap]string{GapUngated: "its kind has no spec.managementPolicies"}, nil
 	}
 	return i.parentGaps(ctx, obj.State)
-}
-
-// modeOf an object, with the modes of Namespaces remembered.
-func (i *Inspector) modeOf(ctx context.Context, s *parent.State, modes map[string]v1alpha1.Mode) (v1alpha1.Mode, error) {
-	return admission.ModeOf(s.Annotations, func() (v1alpha1.Mode, error) {
-		if s.Namespace == "" {
-			return "", nil
-		}
-		if m, ok := modes[s.Namespace]; ok {
-			return m, nil
-		}
-		m, err := i.Direct.NamespaceMode(ctx, s.Namespace)
-		if err == nil {
-			modes[s.Namespace] = m
-		}
-		return m, err
-	}, i.options.DefaultMode)
 }
 
 // managedGaps of a managed resource in mode enforce.

@@ -40,11 +40,13 @@ func (i *Inspector) gate(ctx context.Context, obj *cluster.Object, mode v1alpha1
 	if err != nil {
 		return nil, err
 	}
-	d := admission.Gating{
-		MR: obj.State, Kind: kind, Mode: mode, Difference: obj.External, Comparable: obj.Comparable, Gone: obj.Gone,
-		RequestedAt: obj.RequestedAt, HandledAt: obj.HandledAt, Holders: holders, Deadline: i.options.Deadline,
-		User: i.User.Hash(), Now: i.options.Now(),
-	}.Decide()
+	own, err := i.Direct.Settings(ctx, obj.State.Ref, obj.State.Labels)
+	if err != nil {
+		return nil, err
+	}
+	g := obj.Gating(kind, own, i.options.Deadline, nil)
+	g.Mode, g.Holders, g.User, g.Now = mode, holders, i.User.Hash(), i.options.Now()
+	d := g.Decide()
 	stored := mask.ParseGate(obj.Annotations)
 	return &Gate{
 		State: stored.State, Transition: stored, Policies: obj.ManagementPolicies,

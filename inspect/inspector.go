@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -97,23 +96,20 @@ type Mode struct {
 
 // ModeOf an object by precedence (spec 5).
 func (i *Inspector) ModeOf(ctx context.Context, s *parent.State) (Mode, error) {
-	out := Mode{From: "annotation " + v1alpha1.AnnotationKeyMode + " of the object"}
-	asked := false
-	mode, err := admission.ModeOf(s.Annotations, func() (v1alpha1.Mode, error) {
-		asked, out.From = true, "annotation "+v1alpha1.AnnotationKeyMode+" of namespace "+s.Namespace
-		if s.Namespace == "" {
-			return "", nil
-		}
-		m, err := i.Direct.NamespaceMode(ctx, s.Namespace)
-		if m == "" {
-			out.From = i.modeFrom
-		}
-		return m, err
-	}, i.options.DefaultMode)
-	if asked && s.Namespace == "" {
-		out.From = i.modeFrom
+	mode, own, err := i.Direct.Mode(ctx, s, i.options.DefaultMode)
+	if err != nil {
+		return Mode{}, err
 	}
-	out.Mode = mode
+	ns, err := i.Direct.NamespaceMode(ctx, s.Namespace)
+	out := Mode{Mode: mode, From: i.modeFrom}
+	switch mode {
+	case v1alpha1.Mode(s.Annotations[v1alpha1.AnnotationKeyMode]):
+		out.From = "annotation " + v1alpha1.AnnotationKeyMode + " of the object"
+	case ns:
+		out.From = "annotation " + v1alpha1.AnnotationKeyMode + " of namespace " + s.Namespace
+	case own.Mode:
+		out.From = "Kausality policy " + own.Policy
+	}
 	return out, err
 }
 

@@ -8,6 +8,8 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -79,7 +81,14 @@ func (i *Inspector) outcomes(ctx context.Context, o, patched *unstructured.Unstr
 // Decide a request as the webhook would, without any effect.
 func (i *Inspector) Decide(ctx context.Context, req *admission.Request) (admission.Decision, error) {
 	req.DryRun, req.Time = true, i.options.Now()
-	e := &admission.Evaluator{World: i.world, Options: admission.Options{DefaultMode: i.options.DefaultMode}}
+	o := admission.Options{DefaultMode: i.options.DefaultMode, Settings: func(ref parent.Ref, labels map[string]string) settings.Settings {
+		own, err := i.Direct.Settings(ctx, ref, labels)
+		if err != nil {
+			i.Direct.Fail(err)
+		}
+		return own
+	}}
+	e := &admission.Evaluator{World: i.world, Options: o}
 	d, err := e.Live(ctx, req)
 	if err == nil {
 		err = i.Direct.Failed()

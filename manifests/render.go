@@ -44,6 +44,8 @@ func objects(in *input) []any {
 		webhookRole(in), gateRole(in), crossplaneRole(), leasesRole(),
 		clusterRoleBinding(componentWebhook, in.users), clusterRoleBinding(componentGate, in.users), leasesBinding(in.users),
 		orphanPolicy(in), orphanBinding(),
+		protectionPolicy(in), protectionBinding(in.entries[0]),
+		namespaceModePolicy(), namespaceModeBinding(),
 		webhookConfiguration(in),
 	}
 }

@@ -40,21 +40,22 @@ const maxClaimTries = 4
 // something of ours goes wrong.
 func (h *Handler) Handle(ctx context.Context, r ctrl.Request) (resp ctrl.Response) {
 	started := time.Now()
+	var req *admission.Request
 	d := admission.Decision{Mode: h.Evaluator.Options.DefaultMode}
 	defer func() {
 		if p := recover(); p != nil {
 			h.Log.Error(fmt.Errorf("panic: %v", p), "cannot decide", "stack", string(debug.Stack()))
-			resp = h.failed(d.Mode, fmt.Errorf("internal error: %v", p))
+			resp = h.failed(h.expectedMode(req), fmt.Errorf("internal error: %v", p))
 		}
 		observe(r.Kind.Kind, d, resp, time.Since(started))
 	}()
-	req, err := decode(r, started)
-	if err != nil {
+	var err error
+	if req, err = decode(r, started); err != nil {
 		return ctrl.Errored(http.StatusBadRequest, err)
 	}
 	if d, err = h.decide(ctx, req); err != nil {
 		if d.Mode == "" { // not even that could be read
-			d.Mode = h.Evaluator.Options.DefaultMode
+			d.Mode = h.expectedMode(req)
 		}
 		h.Log.Error(err, "cannot decide", "kind", r.Kind.String(), "namespace", r.Namespace, "name", r.Name)
 		return h.failed(d.Mode, err)
@@ -84,6 +85,22 @@ func (h *Handler) decide(ctx context.Context, req *admission.Request) (admission
 		d, err = h.Evaluator.Live(ctx, req)
 	}
 	return d, fmt.Errorf("cannot claim an approval: lost %d races for it; try again", maxClaimTries)
+}
+
+// expectedMode where the decision came to no mode: the policy's, as far as it
+// is known, else the default.
+func (h *Handler) expectedMode(req *admission.Request) v1alpha1.Mode {
+	if f := h.Evaluator.Options.Settings; f != nil && req != nil {
+		o := req.OldObject
+		if o == nil {
+			o = req.Object
+		}
+		ref := parent.Ref{GroupVersionKind: req.Kind, Namespace: req.Namespace, Name: req.Name}
+		if m := f(ref, o.GetLabels()).Mode; m != "" {
+			return m
+		}
+	}
+	return h.Evaluator.Options.DefaultMode
 }
 
 // failed answers where nothing was decided.

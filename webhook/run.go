@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrlruntime "sigs.k8s.io/controller-runtime"
@@ -41,6 +42,9 @@ type Options struct {
 	ApproverRBAC bool
 	// SettleGrace during which an XR must stay converged.
 	SettleGrace time.Duration
+	// ShutdownDelay during which a replica that is told to end goes on
+	// answering, not ready any more. 0 ends it at once.
+	ShutdownDelay time.Duration
 	// LeaderElection of the asynchronous writer, in LeaderNamespace.
 	LeaderElection  bool
 	LeaderNamespace string
@@ -78,15 +82,18 @@ func Run(ctx context.Context, o Options) error {
 	}
 	mgr.GetWebhookServer().Register(PathMutate, &ctrlwebhook.Admission{Handler: h})
 	mgr.GetWebhookServer().Register(PathStatus, &ctrlwebhook.Admission{Handler: StatusHandler{h}})
-	if err := probes(mgr, c); err != nil {
+	end := &drain{delay: o.ShutdownDelay}
+	if err := probes(mgr, c, end); err != nil {
 		return err
 	}
-	for _, r := range []manager.Runnable{c, everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected), &resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log}} {
+	for _, r := range []manager.Runnable{c, everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected), &resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log, reads: rate.NewLimiter(resolverReads, resolverReads)}} {
 		if err := mgr.Add(r); err != nil {
 			return fmt.Errorf("cannot start: %w", err)
 		}
 	}
 	o.Log.Info("kausality webhook starts", "address", o.BindAddress, "user", self, "mode", o.Admission.DefaultMode)
+	ctx, cancel := end.after(ctx)
+	defer cancel()
 	return mgr.Start(ctx)
 }
 
@@ -155,6 +162,7 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 	if o.ApproverRBAC {
 		o.Admission.MayApprove = newApprover(c).may
 	}
+	o.Admission.Settings, o.Admission.Initialized = c.Settings, c.Policies.Initialized
 	h := &Handler{
 		Evaluator: &admission.Evaluator{World: &world{cluster: c, tracker: t, components: components, noticed: w.notice}, Options: o.Admission},
 		Cluster:   c, Log: o.Log.WithName("admission"), tracker: t, recorded: w.saw,
@@ -164,8 +172,11 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 	return h, w, nil
 }
 
-func probes(mgr manager.Manager, c *cluster.Cluster) error {
+func probes(mgr manager.Manager, c *cluster.Cluster, end *drain) error {
 	if err := mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("ending", end.ready); err != nil {
 		return err
 	}
 	if err := mgr.AddReadyzCheck("cluster", func(*http.Request) error { return c.Ready() }); err != nil {

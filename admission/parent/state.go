@@ -2,6 +2,7 @@ package parent
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -31,7 +32,7 @@ type State struct {
 	DeletedAt *time.Time
 	// Annotations of Kausality's domain and the composition resource name.
 	Annotations map[string]string
-	// Labels, for selectors; only Crossplane's.
+	// Labels, for the selectors of policies.
 	Labels map[string]string
 
 	// ObservedGeneration of status or a True condition, Synced before Ready;
@@ -46,8 +47,8 @@ type State struct {
 	// HasStatus: there is any status at all.
 	HasStatus bool
 
-	// Conditions by type, only Synced, Ready, Initialized, Kausality and those
-	// of asynchronous operations.
+	// Conditions by type: Synced, Ready, Initialized, Kausality and those of
+	// asynchronous operations, and whatever else is True.
 	Conditions map[string]Condition
 	// Manager that writes status.observedGeneration or the deciding condition.
 	Manager string
@@ -82,7 +83,7 @@ type State struct {
 func Sum(o *unstructured.Unstructured, role Role) *State {
 	s := &State{
 		Ref: RefOf(o), Role: role, ResourceVersion: o.GetResourceVersion(), Generation: o.GetGeneration(),
-		Created: o.GetCreationTimestamp().Time, Annotations: keep(o.GetAnnotations()), Labels: labels(o.GetLabels()),
+		Created: o.GetCreationTimestamp().Time, Annotations: keep(o.GetAnnotations()), Labels: o.GetLabels(),
 		Paused: o.GetAnnotations()["crossplane.io/paused"] == "true", Replicas: -1,
 	}
 	if t := o.GetDeletionTimestamp(); t != nil {
@@ -112,19 +113,6 @@ func keep(in map[string]string) map[string]string {
 	return out
 }
 
-func labels(in map[string]string) map[string]string {
-	var out map[string]string
-	for k, v := range in {
-		if k == "crossplane.io/composite" || k == "crossplane.io/composition-name" {
-			if out == nil {
-				out = map[string]string{}
-			}
-			out[k] = v
-		}
-	}
-	return out
-}
-
 // Deleting reports whether the object has a deletionTimestamp.
 func (s *State) Deleting() bool { return s.DeletedAt != nil }
 
@@ -132,7 +120,7 @@ func (s *State) Deleting() bool { return s.DeletedAt != nil }
 // only, Synced and Ready.
 func (s *State) Crossplane() bool { return s.Role != RoleNone }
 
-// conditionTypes that are kept.
+// conditionTypes that are kept whatever their status.
 var conditionTypes = map[string]bool{
 	"Synced": true, "Ready": true, "Initialized": true, "Kausality": true,
 	"LastAsyncOperation": true, "AsyncOperation": true,
@@ -148,7 +136,7 @@ func (s *State) conditions(o *unstructured.Unstructured) {
 			continue
 		}
 		t, _ := m["type"].(string)
-		if !conditionTypes[t] {
+		if !conditionTypes[t] && m["status"] != "True" {
 			continue
 		}
 		c := Condition{}
@@ -281,14 +269,18 @@ func (s *State) SettledGeneration() int64 {
 }
 
 // Phase of life (spec 3, Lifecycle). settled says whether it settled at least
-// once, stored or not.
-func (s *State) Phase(settled bool) v1alpha1.Phase {
+// once, stored or not; conditions are those that count for its kind, Initialized
+// and Ready where there are none.
+func (s *State) Phase(settled bool, conditions ...string) v1alpha1.Phase {
+	if len(conditions) == 0 {
+		conditions = []string{"Initialized", "Ready"}
+	}
 	switch {
 	case s.Deleting():
 		return v1alpha1.PhaseDeleting
 	case s.Annotations[v1alpha1.AnnotationKeyPhase] == string(v1alpha1.PhaseInitialized),
 		s.Annotations[v1alpha1.AnnotationKeyInitialized] == "true",
-		s.True("Initialized"), s.True("Ready"), settled && s.HasStatus:
+		slices.ContainsFunc(conditions, s.True), settled && s.HasStatus:
 		return v1alpha1.PhaseInitialized
 	}
 	return v1alpha1.PhaseInitializing

@@ -215,7 +215,7 @@ metadata:
 	if diff := cmp.Diff(map[string]string{"kausality.io/trace": "[]", "crossplane.io/composition-resource-name": "db"}, s.Annotations); diff != "" {
 		t.Errorf("annotations: -want, +got:\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"crossplane.io/composite": "root"}, s.Labels); diff != "" {
+	if diff := cmp.Diff(map[string]string{"crossplane.io/composite": "root", "app": "x"}, s.Labels); diff != "" {
 		t.Errorf("labels: -want, +got:\n%s", diff)
 	}
 	if s.UID != "u1" || s.ResourceVersion != "42" || s.Generation != 7 || s.HasStatus || s.Deleting() {

@@ -56,6 +56,7 @@ func webhookCommand() *cobra.Command {
 	fl.StringVar(&o.BindAddress, "bind-address", ":9443", "HOST:PORT to serve the webhook on.")
 	fl.BoolVar(&o.ApproverRBAC, "approver-rbac", false, "Ask for the verb approve on a resource where somebody sets approvals and the like on it.")
 	fl.DurationVar(&o.SettleGrace, "settle-grace", 10*time.Second, "How long an XR must stay converged before it counts as settled.")
+	fl.DurationVar(&o.ShutdownDelay, "shutdown-delay", 5*time.Second, "How long a replica that is told to end goes on answering, while its address is taken out of the Service.")
 	fl.StringArrayVar(&p.componentUsers, "component-user", nil, "User name of another component of Kausality; repeatable.")
 	return cmd
 }

@@ -38,6 +38,20 @@ const (
 	ManagementPoliciesManaged ManagementPolicies = "Managed"
 )
 
+// Provenance is a way in which an external system is told who caused a change.
+// +kubebuilder:validation:Enum=AWSTags;TerraformEnv
+type Provenance string
+
+const (
+	// ProvenanceAWSTags sets the tags kausality.io/trace-id, initiator and origin
+	// in spec.forProvider.tags of managed resources of AWS.
+	ProvenanceAWSTags Provenance = "AWSTags"
+	// ProvenanceTerraformEnv sets the environment variables KAUSALITY_TRACE_ID,
+	// KAUSALITY_INITIATOR and KAUSALITY_ORIGIN in spec.forProvider.env of
+	// Workspaces.
+	ProvenanceTerraformEnv Provenance = "TerraformEnv"
+)
+
 // Input of the Kausality composition function. Everything in it is optional.
 //
 // +kubebuilder:object:root=true
@@ -62,6 +76,27 @@ type Input struct {
 	// Gate in front of the external resources of managed resources.
 	// +optional
 	Gate *Gate `json:"gate,omitempty"`
+
+	// External systems: what they are told.
+	// +optional
+	External *External `json:"external,omitempty"`
+}
+
+// External says what external systems are told.
+type External struct {
+	// Provenance says in which ways an external system is told who caused a
+	// change: the id of the trace, the person at its beginning, and the object
+	// that person changed. "AWSTags" sets the tags kausality.io/trace-id,
+	// kausality.io/initiator and kausality.io/origin on managed resources of AWS
+	// (an API group with "aws" in it) where spec.forProvider.tags is a map;
+	// compose "tags: {}" to have them. "TerraformEnv" sets the environment
+	// variables KAUSALITY_TRACE_ID, KAUSALITY_INITIATOR and KAUSALITY_ORIGIN of
+	// Workspaces of provider-terraform and provider-opentofu. They change only
+	// together with something else in the resource; by themselves they would be
+	// drift.
+	// +listType=set
+	// +optional
+	Provenance []Provenance `json:"provenance,omitempty"`
 }
 
 // Gate in front of external resources.
