@@ -178,8 +178,12 @@ func note(found map[Gap]*KindGap, gap Gap, info cluster.Info, o *unstructured.Un
 
 // gaps of an object, with why where that is not always the same.
 func (i *Inspector) gaps(ctx context.Context, info cluster.Info, o *unstructured.Unstructured) (map[Gap]string, error) {
-	if !i.Direct.Scope.Covers(info.GVR.GroupResource()) {
-		return map[Gap]string{GapUnguarded: ""}, nil
+	guarded, why, err := i.Direct.Guarded(ctx, info.GVR.GroupResource(), o.GetNamespace(), o.GetLabels())
+	if err != nil {
+		return nil, err
+	}
+	if !guarded {
+		return map[Gap]string{GapUnguarded: why}, nil
 	}
 	if err := i.Direct.Learn(ctx, info.GVK); err != nil {
 		return nil, err

@@ -190,8 +190,10 @@ func rejects(t *testing.T) {
 	db := database(t)
 	the.terminal(t, "", "reject", db, "--reason", "not before the audit is over", "--until-next-intent").golden(t, "reject", 0)
 	the.terminal(t, "", "explain", db).golden(t, "explain-rejected", 0)
-	if err := the.Annotate(t.Context(), story.Hans, story.XDatabases, "orders", v1alpha1.AnnotationKeyRejections, nil); err != nil {
-		t.Fatal(err)
+	the.terminal(t, "", "reject", db, "--withdraw").golden(t, "reject-withdraw", 0)
+	the.terminal(t, "", "reject", db, "--withdraw").golden(t, "reject-withdraw-again", 0)
+	if annotation(t, v1alpha1.AnnotationKeyRejections) != "" {
+		t.Error("the rejection is still there")
 	}
 }
 
@@ -233,7 +235,11 @@ func external(t *testing.T) {
 	the.terminal(t, "", "pending").golden(t, "pending-external", 0)
 	the.terminal(t, "", "explain", db).golden(t, "explain-external", 0)
 	id := strings.TrimPrefix(strings.TrimSpace(the.pipe(t, "pending", xr, "-o", "name").out), "drift.kausality.io/")
-	the.terminal(t, "", "reject", id, "--reason", "no").golden(t, "reject-external", 1)
+	the.terminal(t, "", "reject", id, "--reason", "no").golden(t, "reject-external", 0)
+	the.terminal(t, "", "approve", id, "--dry-run=server").golden(t, "approve-rejected", 0)
+	if r := the.pipe(t, "reject", id, "--withdraw"); r.code != 0 {
+		t.Errorf("the rejection cannot be withdrawn: %+v", r)
+	}
 	the.terminal(t, "n\n", "approve", db).golden(t, "approve-no", 1)
 	the.terminal(t, "", "approve", id, "--wait").golden(t, "approve-external", 0)
 	eventually(t, "the cloud to have the size again", func(ctx context.Context) error {
