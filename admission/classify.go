@@ -203,11 +203,12 @@ func (ev *evaluation) alsoParentController() (bool, error) {
 // classify a change by the table of spec 4.
 func (ev *evaluation) classify() (bool, error) {
 	ev.d.Phase = ev.parent.Phase(ev.settledOnce(), ev.Options.initialized(ev.parentRef.GroupKind())...)
+	ev.govern()
 	ev.id = differenceID(ev.req, v1alpha1.RelationControllerChild, ev.parent, ev.changes)
 	switch {
 	case !ev.actor.controller:
 		ev.d.Class = ClassNewOrigin
-	case followsWorld(ev.req, ev.parentRef.GroupVersionKind):
+	case len(ev.gov.binding) == 0 && followsWorld(ev.req, ev.parentRef.GroupVersionKind):
 		ev.d.Class, ev.actor.follows = ClassExpected, true
 	case ev.settled():
 		ev.d.Class = ClassDrift

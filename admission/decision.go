@@ -56,6 +56,8 @@ const (
 	ReasonUndetermined  Reason = "ControllerUndetermined"
 	ReasonFollowsWorld  Reason = "FollowsTheWorld"
 	ReasonApproved      Reason = "Approved"
+	ReasonUpgraded      Reason = "Upgraded"
+	ReasonExcepted      Reason = "ApprovedByPolicy"
 	ReasonDriftLogged   Reason = "DriftLogged"
 )
 
@@ -94,6 +96,13 @@ type Decision struct {
 
 	// Claim to write before the change may pass; nil for none.
 	Claim *ClaimEffect
+	// PolicyClaim to write before the change may pass; nil for none.
+	PolicyClaim *PolicyClaimEffect
+	// Approve to write although the request is refused: what is refused now passes
+	// once the gate is open; nil for none.
+	Approve *ApproveEffect
+	// Exception is the rule of an ApprovalPolicy that approved it; nil for none.
+	Exception *ExceptionUse
 	// Report to send; nil for none.
 	Report *Report
 	// Suggestion is the command that approves the refused change.
@@ -114,6 +123,21 @@ type ClaimEffect struct {
 	Value string
 	// ID of the claim.
 	ID string
+}
+
+// ApproveEffect approves, on behalf of a policy, what a policy allows: the gate
+// opens by approvals. It is written unless the annotation is there.
+type ApproveEffect struct {
+	Holder     parent.Ref
+	Key, Value string
+}
+
+// ExceptionUse names a rule of an ApprovalPolicy.
+type ExceptionUse struct {
+	// Policy as in ApprovalPolicy/NAMESPACE/NAME or ClusterApprovalPolicy/NAME.
+	Policy string
+	// Rule in the spec, as in rules[0].
+	Rule string
 }
 
 // Report of a drift for people.

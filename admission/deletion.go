@@ -1,10 +1,14 @@
 package admission
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/mask"
@@ -66,12 +70,23 @@ func (ev *evaluation) managedDeletion() (bool, error) {
 	if why == "" {
 		return false, nil
 	}
-	holder := mr
+	holder, going := mr, false
 	if ev.hasParent {
-		if p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live); err == nil {
-			holder, ev.cached = p, !ev.live
+		switch p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live); {
+		case err == nil:
+			holder, ev.cached, going = p, !ev.live, p.Deleting()
+		case errors.Is(err, ErrNotFound):
+			going = true
 		}
 	}
+	word := policyNone
+	if going {
+		word = ev.deletingPolicy(ev.parentRef.GroupKind(), mr)
+	}
+	if word == policyOrphan {
+		return false, nil
+	}
+	ev.policyDeletes = word == policyDelete
 	return ev.deletionRefused(holder, mr, why, []*parent.State{mr})
 }
 
@@ -88,15 +103,22 @@ func (ev *evaluation) compositeDeletion() (bool, error) {
 	}
 	var names []string
 	var blocked []*parent.State
+	byPolicy := true
 	for _, mr := range below {
 		m, err := ev.objectMode(mr.Annotations, mr.Namespace, ev.Options.settingsFor(mr.Ref, mr.Labels))
 		if err != nil {
 			return false, err
 		}
 		if (m == v1alpha1.ModeEnforce || withheld(mr)) && orphans(mr) != "" {
+			word := ev.deletingPolicy(ev.governor(root, mr), mr)
+			if word == policyOrphan {
+				continue
+			}
+			byPolicy = byPolicy && word == policyDelete
 			names, blocked = append(names, describe(mr.Ref)), append(blocked, mr)
 		}
 	}
+	ev.policyDeletes = byPolicy && len(blocked) > 0
 	if len(blocked) == 0 {
 		return false, nil
 	}
@@ -129,6 +151,10 @@ func (ev *evaluation) deletionRefused(holder, object *parent.State, why string, 
 	case ok:
 		r.why = "it is approved, and the gate is being opened for it"
 		r.next = "Try again in a moment."
+	case ev.policyDeletes:
+		r.why = "section deleting of an AllowancePolicy allows it, and the gate is being opened for it"
+		r.next = "Try again in a moment."
+		r.approve = &ApproveEffect{Holder: holder.Ref, Key: v1alpha1.AnnotationKeyApprovePrefix + ev.id, Value: string(v1alpha1.ApprovalOnce)}
 	default:
 		r.next = fmt.Sprintf("To delete the external resource with it, approve and try again: %s . To leave it behind on purpose: kubectl annotate %s %s=%s",
 			r.suggestion, target(blocked[0].Ref, ev.kindOf(blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)
@@ -180,4 +206,39 @@ func DeletionApproval(holder, object *parent.State, set approval.Set, use approv
 		Relation: v1alpha1.RelationExternal, Verbs: []v1alpha1.Verb{v1alpha1.VerbDelete},
 		Digests: []string{DeletionID(holder, object)}, Intent: intent.Generation, Use: use,
 	})
+}
+
+// policyWord is what section deleting of policies says about an external
+// resource.
+type policyWord int
+
+const (
+	// policyNone: no policy has the section.
+	policyNone policyWord = iota
+	// policyDelete: it may be deleted.
+	policyDelete
+	// policyOrphan: the section names no External Delete, which asks for
+	// orphaning.
+	policyOrphan
+)
+
+// deletingPolicy for an MR of a parent of a kind that is being deleted.
+func (ev *evaluation) deletingPolicy(kind schema.GroupKind, mr *parent.State) policyWord {
+	s := allowance.Deleting(ev.policySet().Of(kind))
+	switch {
+	case !s.Given:
+		return policyNone
+	case allowance.Gives(s.External(mr.GroupKind()), allowance.VerbDelete):
+		return policyDelete
+	}
+	return policyOrphan
+}
+
+// governor is the kind whose policies speak for an MR below what is deleted: that
+// of the object itself or, where no policy is about it, of the MR's own parent.
+func (ev *evaluation) governor(root, mr *parent.State) schema.GroupKind {
+	if len(ev.policySet().Of(root.GroupKind())) > 0 || mr.Parent.Name == "" {
+		return root.GroupKind()
+	}
+	return mr.Parent.GroupKind()
 }

@@ -16,6 +16,7 @@ import (
 // Resolutions of a drift, for audit and metrics.
 const (
 	ResolutionApproved = "approved"
+	ResolutionUpgraded = "upgraded"
 	ResolutionRejected = "rejected"
 	ResolutionRefused  = "refused"
 	ResolutionLogged   = "logged"
@@ -180,6 +181,9 @@ func (ev *evaluation) unasked() refusal {
 	}
 	if e, ok := ev.set.Spent(ev.query()); ok {
 		r.why += fmt.Sprintf("; the approval in annotation %s is used up or out of date", e.Key)
+	}
+	if len(ev.gov.missing) > 0 {
+		r = ev.missing(r)
 	}
 	r.next = "To approve exactly this change: " + r.suggestion
 	return r

@@ -49,6 +49,10 @@ func (ev *evaluation) edit() {
 		return
 	}
 	ev.keepApprovals()
+	if !ev.writeAllowances() {
+		return
+	}
+	ev.writeFingerprint()
 	ev.gate()
 }
 

@@ -132,7 +132,8 @@ func (g Gating) restore(author []string, remembered bool) GateDecision {
 // install takes only MRs that are idle: Ready, and Synced with the last change
 // seen, which the mask would cut off otherwise.
 func (g Gating) install(author []string) GateDecision {
-	seen := g.MR.Conditions["Synced"].ObservedGeneration
+	synced, _ := g.MR.Condition("Synced")
+	seen := synced.ObservedGeneration
 	if !g.MR.True("Synced") || !g.MR.True("Ready") || g.asyncPending() || g.MR.Paused || seen > 0 && seen < g.MR.Generation {
 		return GateDecision{Why: "it is not idle yet", Again: 0}
 	}

@@ -12,7 +12,7 @@ import (
 
 // unconfirmed tells what is missing until the opened generation is confirmed.
 func (g Gating) unconfirmed(gate v1alpha1.Gate) string {
-	synced := g.MR.Conditions["Synced"]
+	synced, _ := g.MR.Condition("Synced")
 	switch {
 	case synced.Status != metav1.ConditionTrue:
 		return "Synced is not True"
@@ -36,10 +36,10 @@ func (g Gating) unconfirmed(gate v1alpha1.Gate) string {
 // asyncPending as upjet's conditions tell: an operation that goes on, or whose
 // last one failed.
 func (g Gating) asyncPending() bool {
-	if c, ok := g.MR.Conditions["AsyncOperation"]; ok && c.Reason == "Ongoing" {
+	if c, ok := g.MR.Condition("AsyncOperation"); ok && c.Reason == "Ongoing" {
 		return true
 	}
-	c, ok := g.MR.Conditions["LastAsyncOperation"]
+	c, ok := g.MR.Condition("LastAsyncOperation")
 	return ok && c.Status == metav1.ConditionFalse
 }
 

@@ -76,7 +76,7 @@ func gated(author []string) bool {
 
 // reported: the provider says that it is in step with the opened generation.
 func reported(mr *parent.State, gate v1alpha1.Gate) bool {
-	c := mr.Conditions["Synced"]
+	c, _ := mr.Condition("Synced")
 	return c.Status == metav1.ConditionTrue && c.ObservedGeneration > 0 && c.ObservedGeneration >= gate.Generation
 }
 

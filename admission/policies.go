@@ -217,11 +217,13 @@ func (ev *evaluation) setPolicies(value []string) {
 // somebody asked for it or approved it, and it is about the resource.
 func (ev *evaluation) opens() bool {
 	switch {
+	case ev.governed() && len(ev.governedVerbs()) == 0:
+		return false
 	case ev.req.Operation == Create:
-		return true
+		return !ev.governed() || slices.Contains(ev.governedVerbs(), v1alpha1.VerbCreate)
 	case ev.d.Class == ClassSelf, ev.d.Reason == ReasonNoChange, ev.d.Reason == ReasonBeingDeleted:
 		return false
-	case ev.d.Class == ClassDrift && ev.d.Resolution != ResolutionApproved:
+	case ev.d.Class == ClassDrift && ev.d.Resolution != ResolutionApproved && ev.d.Resolution != ResolutionUpgraded:
 		return false
 	}
 	return slices.ContainsFunc(ev.changes, func(c change.Change) bool {
@@ -242,6 +244,9 @@ func (ev *evaluation) transition(gate v1alpha1.Gate) (v1alpha1.Gate, bool) {
 		return next, true
 	}
 	next.Reason, next.Verbs, next.Paths = GateReasonChanged, []v1alpha1.Verb{v1alpha1.VerbUpdate}, change.Paths(ev.changes)
+	if ev.governed() {
+		next.Verbs = ev.governedVerbs()
+	}
 	if gate.State == v1alpha1.GateOpen {
 		return besides(gate, next), true
 	}

@@ -49,7 +49,7 @@ func withdrawn(d *v1alpha1.Drift, p *parent.State) bool {
 	if p.Role != parent.RoleComposite || d.Status.LastSeen == nil {
 		return false
 	}
-	c := p.Conditions["Synced"]
+	c, _ := p.Condition("Synced")
 	return c.Status == metav1.ConditionTrue && c.LastTransitionTime.After(d.Status.LastSeen.Time)
 }
 

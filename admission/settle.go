@@ -103,7 +103,7 @@ func unconverged(p *parent.State) string {
 
 // held reports whether the composition function holds something back.
 func held(p *parent.State) bool {
-	c, ok := p.Conditions["Kausality"]
+	c, ok := p.Condition("Kausality")
 	return ok && c.Status == metav1.ConditionFalse && (c.Reason == ConditionHeld || c.Reason == ConditionFrozen)
 }
 

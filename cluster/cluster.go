@@ -66,7 +66,7 @@ func New(config *rest.Config) (*Cluster, error) {
 
 // WatchCovered watches each guarded kind with a role in Crossplane, as soon as
 // it appears or comes under guard. Call it before Start.
-func (c *Cluster) WatchCovered(report func(error)) error {
+func (c *Cluster) WatchCovered(report func(error)) {
 	one := func(i Info) {
 		if i.Role == parent.RoleNone || !i.Storage || !c.Scope.Covers(i.GVR.GroupResource()) {
 			return
@@ -76,7 +76,7 @@ func (c *Cluster) WatchCovered(report func(error)) error {
 		}
 	}
 	c.Kinds.OnChange(one)
-	return c.Scope.OnChange(func() {
+	c.Scope.OnChange(func() {
 		for _, i := range c.Kinds.All() {
 			one(i)
 		}

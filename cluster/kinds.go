@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/lists"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 )
@@ -39,6 +41,7 @@ type Kinds struct {
 
 	mu       sync.RWMutex
 	byGVK    map[schema.GroupVersionKind]Info
+	lists    map[schema.GroupVersionKind]change.Lists
 	onChange []func(Info)
 	// missing is called with a kind that is asked for and not known; nil where
 	// all CRDs are watched.
@@ -48,9 +51,9 @@ type Kinds struct {
 // NewKinds returns Kinds that is empty until Run. mapper answers for kinds that
 // no CRD defines.
 func NewKinds(client dynamic.Interface, mapper meta.RESTMapper) (*Kinds, error) {
-	k := &Kinds{mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}}
+	k := &Kinds{mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}, lists: map[schema.GroupVersionKind]change.Lists{}}
 	k.informer = newInformer(client.Resource(crdResource), func(o *unstructured.Unstructured) any {
-		return &definition{identity: identityOf(o), infos: infosOf(o)}
+		return &definition{identity: identityOf(o), infos: infosOf(o), lists: listsOf(o)}
 	})
 	_, err := k.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { k.learn(o) },
@@ -86,6 +89,11 @@ func (k *Kinds) learn(o any) {
 	k.mu.Lock()
 	var changed []Info
 	for _, i := range d.infos {
+		if l, ok := d.lists[i.GVK.Version]; ok {
+			k.lists[i.GVK] = l
+		} else {
+			delete(k.lists, i.GVK)
+		}
 		if k.byGVK[i.GVK] != i {
 			k.byGVK[i.GVK] = i
 			changed = append(changed, i)
@@ -111,6 +119,7 @@ func (k *Kinds) forget(o any) {
 	defer k.mu.Unlock()
 	for _, i := range d.infos {
 		delete(k.byGVK, i.GVK)
+		delete(k.lists, i.GVK)
 	}
 }
 
@@ -142,6 +151,14 @@ func (k *Kinds) Kind(gvk schema.GroupVersionKind) admission.Kind {
 	return k.byGVK[gvk].Kind
 }
 
+// Lists of a kind, as its CRD tells; nil where items of none can be told apart
+// but by index.
+func (k *Kinds) Lists(gvk schema.GroupVersionKind) change.Lists {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.lists[gvk]
+}
+
 // All kinds that CRDs define, in their stored version.
 func (k *Kinds) All() []Info {
 	k.mu.RLock()
@@ -159,6 +176,23 @@ func (k *Kinds) All() []Info {
 type definition struct {
 	identity
 	infos []Info
+	// lists by version; none for a version without any.
+	lists map[string]change.Lists
+}
+
+// listsOf a CRD's versions.
+func listsOf(o *unstructured.Unstructured) map[string]change.Lists {
+	out := map[string]change.Lists{}
+	spec, _ := o.Object["spec"].(map[string]any)
+	versions, _ := spec["versions"].([]any)
+	for _, e := range versions {
+		v, _ := e.(map[string]any)
+		name, _ := v["name"].(string)
+		if l := lists.OfSchema(property(v)); l != nil {
+			out[name] = l
+		}
+	}
+	return out
 }
 
 // infosOf a CRD, one for each served version.

@@ -31,6 +31,8 @@ var (
 // there is one place where it stands, and it is the one the API server reads.
 type Scope struct {
 	informer cache.SharedIndexInformer
+	taken    cache.ResourceEventHandlerRegistration
+	onChange []func()
 
 	mu    sync.RWMutex
 	rules []rule
@@ -49,7 +51,8 @@ func NewScope(client dynamic.Interface) (*Scope, error) {
 	s.informer = newInformer(named{client.Resource(configurationResource), ConfigurationName}, func(o *unstructured.Unstructured) any {
 		return &configuration{identity: identityOf(o), rules: rulesOf(o)}
 	})
-	_, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	var err error
+	s.taken, err = s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { s.set(o) },
 		UpdateFunc: func(_, o any) { s.set(o) },
 		// Nothing on deletion: an uninstalled or half re-installed webhook must
@@ -64,16 +67,12 @@ func NewScope(client dynamic.Interface) (*Scope, error) {
 // Run the watch until the context ends.
 func (s *Scope) Run(ctx context.Context) { s.informer.RunWithContext(ctx) }
 
-// HasSynced reports whether the configuration was read.
-func (s *Scope) HasSynced() bool { return s.informer.HasSynced() }
+// HasSynced reports whether the configuration was read and taken.
+func (s *Scope) HasSynced() bool { return s.taken.HasSynced() }
 
-// OnChange calls f when the set may have changed. Call it before Run.
-func (s *Scope) OnChange(f func()) error {
-	_, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { f() }, UpdateFunc: func(any, any) { f() },
-	})
-	return err
-}
+// OnChange calls f after the set may have changed; a handler of its own would
+// run at the same time as the one that takes the change. Call it before Run.
+func (s *Scope) OnChange(f func()) { s.onChange = append(s.onChange, f) }
 
 func (s *Scope) set(o any) {
 	c, ok := o.(*configuration)
@@ -81,8 +80,11 @@ func (s *Scope) set(o any) {
 		return
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.rules = c.rules
+	s.mu.Unlock()
+	for _, f := range s.onChange {
+		f()
+	}
 }
 
 // Covers reports whether a resource is guarded.

@@ -23,7 +23,6 @@ import (
 
 // Object is what is kept of a watched object.
 type Object struct {
-	identity
 	*parent.State
 	// External differences of an MR; nil for none, and for other kinds.
 	External []change.Change
@@ -36,6 +35,12 @@ type Object struct {
 	// RequestedAt and HandledAt are the last reconcile request and the last
 	// that was handled, of an MR.
 	RequestedAt, HandledAt string
+}
+
+// GetObjectMeta is what a watch cache asks for, made of the State each time
+// rather than kept twice.
+func (o *Object) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}
 }
 
 // Gating of an MR as it is, with what its policy says in place of deadline and
@@ -55,6 +60,14 @@ func (o *Object) Gating(kind admission.Kind, s settings.Settings, deadline time.
 
 // liveTimeout bounds a read past the cache.
 const liveTimeout = 1500 * time.Millisecond
+
+const (
+	// maxFilling watches read their first list at a time: lists are whole
+	// objects, and all of them at once are many times what is kept.
+	maxFilling = 4
+	// fillTurn bounds how long a watch that cannot be filled is waited for.
+	fillTurn = 5 * time.Second
+)
 
 // maxKinds bounds the number of kinds that are watched.
 const maxKinds = 2000
@@ -94,7 +107,23 @@ func (s *States) OnLiveRead(f func(parent.Ref)) { s.live = f }
 // be, and ends them with the context.
 func (s *States) Run(ctx context.Context) {
 	var wg sync.WaitGroup
-	start := func(i cache.SharedIndexInformer) { wg.Go(func() { i.RunWithContext(ctx) }) }
+	turns := make(chan struct{}, maxFilling)
+	start := func(i cache.SharedIndexInformer) {
+		wg.Go(func() {
+			select {
+			case turns <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			go func() {
+				fctx, cancel := context.WithTimeout(ctx, fillTurn)
+				defer cancel()
+				cache.WaitForCacheSync(fctx.Done(), i.HasSynced)
+				<-turns
+			}()
+			i.RunWithContext(ctx)
+		})
+	}
 	s.mu.Lock()
 	s.start = start
 	for _, w := range s.watched {
@@ -164,7 +193,8 @@ func object(o any) *Object {
 
 func (s *States) sum(o *unstructured.Unstructured) *Object {
 	kind := s.kinds.Kind(o.GroupVersionKind())
-	out := &Object{identity: identityOf(o), State: parent.Sum(o, kind.Role)}
+	out := &Object{State: parent.Sum(o, kind.Role)}
+	out.Share()
 	if kind.ManagementPolicies {
 		out.External, out.Comparable = external.Difference(o.Object), external.Comparable(o.Object)
 		out.SyncedMessage = syncedMessage(o)
@@ -218,6 +248,24 @@ func (s *States) Get(ctx context.Context, ref parent.Ref, live bool) (*Object, e
 		return nil, err
 	}
 	return s.read(ctx, ref)
+}
+
+// Content of an object as it is now, whole; nil where it does not exist.
+func (s *States) Content(ctx context.Context, ref parent.Ref) (map[string]any, error) {
+	r, err := s.Resource(ref)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	defer cancel()
+	o, err := r.Get(ctx, ref.Name, metav1.GetOptions{})
+	if kerrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // nil is an object that is not there.
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", admission.Describe(ref), err)
+	}
+	return o.Object, nil
 }
 
 // Look at an object that is nobody's parent: from the watch of its kind where

@@ -95,9 +95,7 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 	if err != nil {
 		return nil, err
 	}
-	if err := c.WatchCovered(func(err error) { o.Log.Error(err, "cannot watch a guarded kind") }); err != nil {
-		return nil, err
-	}
+	c.WatchCovered(func(err error) { o.Log.Error(err, "cannot watch a guarded kind") })
 	direct, err := notify.Client(mgr)
 	if err != nil {
 		return nil, err

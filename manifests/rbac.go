@@ -63,7 +63,14 @@ func crossplaneRole() *rbacv1.ClusterRole {
 }
 
 func webhookRules() []rbacv1.PolicyRule {
-	return append(common(), rbacRule("authorization.k8s.io", []string{"subjectaccessreviews"}, "create"))
+	return append(common(),
+		rbacRule(v1alpha1.Group, policyResources, read...),
+		rbacRule(v1alpha1.Group, policyStatuses(), "update", "patch"),
+		rbacRule("", []string{"pods"}, "get"), // whose images are the build of a controller
+		rbacRule("apiextensions.crossplane.io", []string{"compositionrevisions"}, "get"),
+		rbacRule("pkg.crossplane.io", []string{"functionrevisions"}, "list"),
+		rbacRule("authorization.k8s.io", []string{"subjectaccessreviews"}, "create"),
+	)
 }
 
 // common access of both components: the webhook configuration tells them what

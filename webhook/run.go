@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/notify"
+	"github.com/kausality-io/function-kausality/policy"
 )
 
 // Options of the webhook process.
@@ -57,6 +59,8 @@ type Options struct {
 const (
 	PathMutate = "/mutate"
 	PathStatus = "/status"
+	// PathPolicies is where policies are validated.
+	PathPolicies = "/policies"
 )
 
 // Run the webhook until the context ends.
@@ -81,12 +85,16 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	mgr.GetWebhookServer().Register(PathMutate, &ctrlwebhook.Admission{Handler: h})
+	mgr.GetWebhookServer().Register(PathPolicies, &ctrlwebhook.Admission{Handler: policy.Validator{}})
 	mgr.GetWebhookServer().Register(PathStatus, &ctrlwebhook.Admission{Handler: StatusHandler{h}})
 	end := &drain{delay: o.ShutdownDelay}
-	if err := probes(mgr, c, end); err != nil {
+	if err := probes(mgr, c, h.Policies, end); err != nil {
 		return err
 	}
-	for _, r := range []manager.Runnable{c, everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected), &resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log, reads: rate.NewLimiter(resolverReads, resolverReads)}} {
+	for _, r := range []manager.Runnable{
+		c, h.Policies, leading(h.Policies.Lead), everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected), giveBack{c},
+		&resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log, reads: rate.NewLimiter(resolverReads, resolverReads)},
+	} {
 		if err := mgr.Add(r); err != nil {
 			return fmt.Errorf("cannot start: %w", err)
 		}
@@ -156,23 +164,34 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 		components[u] = true
 	}
 	c.States.OnLiveRead(func(parent.Ref) { liveReads.Inc() })
-	if err := c.WatchCovered(func(err error) { o.Log.Error(err, "cannot watch a guarded kind") }); err != nil {
-		return nil, nil, err
-	}
+	c.WatchCovered(func(err error) { o.Log.Error(err, "cannot watch a guarded kind") })
 	if o.ApproverRBAC {
 		o.Admission.MayApprove = newApprover(c).may
 	}
 	o.Admission.Settings, o.Admission.Initialized = c.Settings, c.Policies.Initialized
+	policies, err := policy.New(c.Dynamic, o.Log.WithName("policies"))
+	if err != nil {
+		return nil, nil, err
+	}
 	h := &Handler{
-		Evaluator: &admission.Evaluator{World: &world{cluster: c, tracker: t, components: components, noticed: w.notice}, Options: o.Admission},
-		Cluster:   c, Log: o.Log.WithName("admission"), tracker: t, recorded: w.saw,
+		Evaluator: &admission.Evaluator{World: &world{cluster: c, tracker: t, components: components, noticed: w.notice, builds: newBuilds(c.Dynamic)},
+			Options: o.Admission, Policies: policies},
+		Policies: policies, Cluster: c, Log: o.Log.WithName("admission"), tracker: t, recorded: w.saw,
 		Reporter: &notify.Reporter{Client: direct, Sender: sender, Log: o.Log.WithName("notify"),
 			Recurred: notify.Forget(c, ManagerWebhook), Dropped: droppedReports.Inc},
 	}
 	return h, w, nil
 }
 
-func probes(mgr manager.Manager, c *cluster.Cluster, end *drain) error {
+func probes(mgr manager.Manager, c *cluster.Cluster, policies *policy.Store, end *drain) error {
+	if err := mgr.AddReadyzCheck("policies", func(*http.Request) error {
+		if !policies.HasSynced() {
+			return errors.New("the policies are not read yet")
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
 	if err := mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }); err != nil {
 		return err
 	}
@@ -193,6 +212,28 @@ func (f everywhere) Start(ctx context.Context) error { f(ctx); return nil }
 
 // NeedLeaderElection is false.
 func (everywhere) NeedLeaderElection() bool { return false }
+
+// giveBack returns to the system, once, what the first lists needed: it is
+// several times what is kept of them.
+type giveBack struct{ cluster *cluster.Cluster }
+
+// Start waits for the lists.
+func (g giveBack) Start(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for g.cluster.Ready() != nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+	debug.FreeOSMemory()
+	return nil
+}
+
+// NeedLeaderElection is false.
+func (giveBack) NeedLeaderElection() bool { return false }
 
 // leading is called when this replica is elected.
 type leading func()

@@ -3,6 +3,7 @@ package change
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/crossplane/crossplane-runtime/v2/pkg/fieldpath"
@@ -112,6 +113,12 @@ func checkKey(key string, at int) error {
 
 // String is the pattern as it was written.
 func (p Pattern) String() string { return p.text }
+
+// Wild reports whether the pattern has [*] anywhere, so that it can lead to more
+// than one field.
+func (p Pattern) Wild() bool {
+	return slices.ContainsFunc(p.segments, func(s patternSegment) bool { return s.any })
+}
 
 // Outside reports whether the pattern is about no desired state: it lies in
 // apiVersion, kind, metadata or status, so that no change of desired state ever

@@ -95,14 +95,14 @@ func Hop(ref parent.Ref, generation int64, user string, at time.Time) v1alpha1.H
 func Extend(of Trace, from parent.Ref, hop v1alpha1.Hop, carrierNamespace string) Trace {
 	out := make(Trace, 0, len(of)+1)
 	for _, h := range of {
-		out = append(out, rebase(h, from.Namespace, carrierNamespace))
+		out = append(out, Rebase(h, from.Namespace, carrierNamespace))
 	}
 	return append(out, hop)
 }
 
-// rebase a hop from a carrier in one namespace to a carrier in another. Within
+// Rebase a hop from a carrier in one namespace to a carrier in another. Within
 // one namespace it stays as it is.
-func rebase(h v1alpha1.Hop, from, to string) v1alpha1.Hop {
+func Rebase(h v1alpha1.Hop, from, to string) v1alpha1.Hop {
 	at := NamespaceOf(h, from)
 	h.Namespace, h.ClusterScoped = "", false
 	switch {

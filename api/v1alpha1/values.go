@@ -117,6 +117,9 @@ type HopApproval struct {
 	Claim string `json:"claim,omitempty"`
 	// Content is the content hash of the approval.
 	Content string `json:"content,omitempty"`
+	// Policy that approved it, as in ApprovalPolicy/NAMESPACE/NAME or
+	// UpgradeAllowance/NAME; empty for approvals on the parent.
+	Policy string `json:"policy,omitempty"`
 	// Mode of the approval.
 	Mode ApprovalMode `json:"mode,omitempty"`
 	// Digest is the id of the difference that was let through.

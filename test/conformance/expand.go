@@ -51,22 +51,23 @@ func (p *play) expand(ctx context.Context, tree any) (any, error) {
 	return tree, nil
 }
 
+// expandText expands the innermost variables first, so that they may stand in
+// the arguments of others.
 func (p *play) expandText(ctx context.Context, s string) (any, error) {
-	all := variable.FindAllStringSubmatchIndex(s, -1)
-	if len(all) == 1 && all[0][0] == 0 && all[0][1] == len(s) {
-		return p.variable(ctx, s[2:len(s)-1])
-	}
-	var b strings.Builder
-	last := 0
-	for _, m := range all {
-		v, err := p.variable(ctx, s[m[2]:m[3]])
+	for {
+		m := variable.FindStringIndex(s)
+		if m == nil {
+			return s, nil
+		}
+		v, err := p.variable(ctx, s[m[0]+2:m[1]-1])
 		if err != nil {
 			return nil, err
 		}
-		b.WriteString(s[last:m[0]] + text(v))
-		last = m[1]
+		if m[0] == 0 && m[1] == len(s) {
+			return v, nil
+		}
+		s = s[:m[0]] + text(v) + s[m[1]:]
 	}
-	return b.String() + s[last:], nil
 }
 
 // variable by its name and arguments.
@@ -79,6 +80,8 @@ func (p *play) variable(ctx context.Context, expr string) (any, error) {
 	switch name := words[0]; {
 	case name == "ns" && len(args) == 0:
 		return p.namespace, nil
+	case name == "configuration" && len(args) == 0:
+		return p.configuration, nil
 	case name == "id" && len(args) == 0:
 		if p.id == "" {
 			return nil, fmt.Errorf("$(id): no message has suggested an approval yet")
@@ -86,6 +89,12 @@ func (p *play) variable(ctx context.Context, expr string) (any, error) {
 		return p.id, nil
 	case name == "time" && len(args) <= 1:
 		return instant(args)
+	case name == "text" && len(args) == 1:
+		n, err := strconv.Atoi(args[0])
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("$(text): %q is no length", args[0])
+		}
+		return strings.Repeat("x", n), nil
 	case name == "hash" && len(args) == 1:
 		return userHash(args[0]), nil
 	case name == "composed" && len(args) == 1:
@@ -140,7 +149,7 @@ func (p *play) field(ctx context.Context, ref, path string) (any, error) {
 func userHash(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	out := new(big.Int).SetBytes(sum[:]).Text(36)
-	return (strings.Repeat("0", 5) + out)[len(out):][:5]
+	return (strings.Repeat("0", max(0, 5-len(out))) + out)[:5]
 }
 
 // composedManager is the field manager under which Crossplane applies what it

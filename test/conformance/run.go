@@ -75,7 +75,9 @@ func (r *Runner) Steps() (played, skipped int64) { return r.steps.Load(), r.skip
 type play struct {
 	*Runner
 	namespace string
-	saved     map[string]any
+	// configuration that guards it.
+	configuration string
+	saved         map[string]any
 	// id that the last message suggested to approve.
 	id string
 	// clusterScoped objects to remove in the end.
@@ -85,7 +87,7 @@ type play struct {
 // Run a scenario in a Namespace of its own. The error tells every expectation
 // that failed in the first step where one did; a KnownDefect is not looked at.
 func (r *Runner) Run(ctx context.Context, sc *Scenario) error {
-	p := &play{Runner: r, namespace: namespaceFor(sc), saved: map[string]any{}}
+	p := &play{Runner: r, namespace: namespaceFor(sc), configuration: sc.In(), saved: map[string]any{}}
 	if err := p.makeNamespace(ctx, sc); err != nil {
 		return err
 	}
