@@ -47,9 +47,11 @@ test: $(SUMMARY) ## Lint, unit and integration tests and the story, with a summa
 	@$(SUMMARY) phases --make "$(MAKE)" $(PHASES)
 
 .PHONY: build
-build: ## Build bin/kausality
-	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/kausality ./cmd/kausality
-	@echo "$(BIN)/kausality $(VERSION)"
+build: ## Build bin/kausality and bin/kubectl-kausality
+	@for program in kausality kubectl-kausality; do \
+		$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/$$program ./cmd/$$program && \
+		echo "$(BIN)/$$program $(VERSION)" || exit 1; \
+	done
 
 .PHONY: manifests
 manifests: build ## Print the manifests for a cluster; ARGS='--webhook-url=… …'
@@ -84,7 +86,7 @@ unit: $(SUMMARY) ## Run the unit tests of every module
 
 .PHONY: integration
 integration: $(SUMMARY) ## Test against a real control plane
-	@$(SUMMARY) gotest -C test -trimpath -p 1 -count 1 -timeout 30m ./cmd/... ./controlplane/... ./examples/... ./install/... ./integration/...
+	@$(SUMMARY) gotest -C test -trimpath -p 1 -count 1 -timeout 30m ./cmd/... ./controlplane/... ./examples/... ./install/... ./integration/... ./plugin/...
 
 .PHONY: e2e
 e2e: $(SUMMARY) $(IMAGE) ## Play the story as a test, with the program that is in the image
@@ -147,7 +149,7 @@ parts: ## Build all programs that tests and demo run, ahead of time
 
 .PHONY: clean
 clean: ## Remove what was built; PARTS=1 also the parts, which take minutes
-	@rm -rf $(OUT) $(if $(PARTS),$(BIN),$(BIN)/linux_* $(BIN)/kausality $(BIN)/demo $(BIN)/bench $(SUMMARY) $(IMAGE) $(GEN))
+	@rm -rf $(OUT) $(if $(PARTS),$(BIN),$(BIN)/linux_* $(BIN)/kausality $(BIN)/kubectl-kausality $(BIN)/demo $(BIN)/bench $(SUMMARY) $(IMAGE) $(GEN))
 
 # Programs of ours are handed to Go every time: it knows best what changed.
 

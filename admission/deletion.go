@@ -180,6 +180,10 @@ func (ev *evaluation) deletionRefused(holder, object *parent.State, why string, 
 		ev.d.Report = ev.report(r)
 		ev.d.Report.Drift.Relation, ev.d.Suggestion = v1alpha1.RelationExternal, r.suggestion
 		ev.d.Report.Repeat = ev.follows(holder)
+		ev.d.Report.Drift.Cause = "deletion"
+		if u := ev.req.User.Name; u != "" {
+			ev.d.Report.Drift.Cause += " by " + u
+		}
 	}
 	if ev.mode == v1alpha1.ModeLog && !slices.ContainsFunc(blocked, withheld) {
 		ev.warn(ev.message(r))

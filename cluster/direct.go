@@ -29,6 +29,9 @@ const directTimeout = 15 * time.Second
 type Direct struct {
 	*Cluster
 
+	// entries of the webhook configuration, once ReadScope read it.
+	entries []entry
+
 	mu      sync.Mutex
 	learned map[schema.GroupVersionKind]bool
 	failed  error
@@ -161,20 +164,33 @@ func (d *Direct) ReadScope(ctx context.Context) (mode v1alpha1.Mode, found bool,
 	if err != nil {
 		return "", false, fmt.Errorf("cannot read the webhook configuration %s, which tells what is guarded: %w", ConfigurationName, err)
 	}
-	d.Scope.set(&configuration{identity: identityOf(o), rules: rulesOf(o)})
+	if d.entries, err = entriesOf(o); err != nil {
+		return "", false, err
+	}
 	return failureMode(o), true, nil
 }
 
-// failureMode of the webhook that decides, the first one.
+// defaultWebhook is the webhook for what no policy covers.
+const defaultWebhook = "admission.kausality.io"
+
+// failureMode of the webhook for what no policy covers or, where there is none,
+// of all of them.
 func failureMode(o *unstructured.Unstructured) v1alpha1.Mode {
 	hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks") // the API server validated it
+	mode := v1alpha1.ModeLog
 	for _, h := range hooks {
 		m, _ := h.(map[string]any)
-		if m["failurePolicy"] == "Fail" {
+		fails := m["failurePolicy"] == "Fail"
+		switch {
+		case m["name"] == defaultWebhook && fails:
 			return v1alpha1.ModeEnforce
+		case m["name"] == defaultWebhook:
+			return v1alpha1.ModeLog
+		case fails:
+			mode = v1alpha1.ModeEnforce
 		}
 	}
-	return v1alpha1.ModeLog
+	return mode
 }
 
 // Mode of an object by precedence, and the settings of the policy that covers

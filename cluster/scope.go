@@ -108,7 +108,11 @@ func (s *Scope) FollowsPolicies() bool {
 func (s *Scope) Covers(r schema.GroupResource) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for _, rule := range s.rules {
+	return covers(s.rules, r)
+}
+
+func covers(rules []rule, r schema.GroupResource) bool {
+	for _, rule := range rules {
 		if has(rule.groups, r.Group) && has(rule.resources, r.Resource) {
 			return true
 		}

@@ -43,7 +43,14 @@ func (i *Inspector) Chain(ctx context.Context, o *unstructured.Unstructured) (*C
 		c.Hops = append(c.Hops, h)
 	}
 	if !c.Recorded {
-		c.Notes = append(c.Notes, "Nothing is recorded on this object: nobody watched when it was last changed"+i.unguarded(obj.State))
+		guarded, why, err := i.guarded(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		if guarded {
+			why = "nobody watched when it was last changed"
+		}
+		c.Notes = append(c.Notes, "Nothing is recorded on this object: "+why+".")
 	}
 	note, err := i.ahead(ctx, obj.State, c.Hops)
 	if note != "" {
@@ -52,18 +59,13 @@ func (i *Inspector) Chain(ctx context.Context, o *unstructured.Unstructured) (*C
 	return c, err
 }
 
-// unguarded says that a kind is not watched, as the end of a sentence.
-func (i *Inspector) unguarded(s *parent.State) string {
-	if i.covers(s) {
-		return "."
+// guarded reports whether the webhook is asked about an object, and why not.
+func (i *Inspector) guarded(ctx context.Context, o *unstructured.Unstructured) (is bool, why string, err error) {
+	info, err := i.Direct.Kinds.Get(o.GroupVersionKind())
+	if err != nil {
+		return false, "", err
 	}
-	return ", and its kind is not guarded."
-}
-
-// covers reports whether the webhook is asked about a kind.
-func (i *Inspector) covers(s *parent.State) bool {
-	info, err := i.Direct.Kinds.Get(s.GroupVersionKind)
-	return err == nil && i.Direct.Scope.Covers(info.GVR.GroupResource())
+	return i.Direct.Guarded(ctx, info.GVR.GroupResource(), o.GetNamespace(), o.GetLabels())
 }
 
 // ahead tells that the parent has an intent that the object's last change does

@@ -23,6 +23,8 @@ type Gap string
 
 // The gaps, worst first.
 const (
+	// GapUnread: the person who asks may not list them.
+	GapUnread Gap = "Unread"
 	// GapUnguarded: the webhook is not asked about the kind.
 	GapUnguarded Gap = "Unguarded"
 	// GapLog: mode log lets pass what nobody asked for.
@@ -45,10 +47,11 @@ const (
 	GapPaused Gap = "Paused"
 )
 
-var gapOrder = []Gap{GapUnguarded, GapLog, GapInitializing, GapUnsettled, GapApproved, GapUngated, GapOpen, GapBlind, GapPaused}
+var gapOrder = []Gap{GapUnread, GapUnguarded, GapLog, GapInitializing, GapUnsettled, GapApproved, GapUngated, GapOpen, GapBlind, GapPaused}
 
 // Explained for people, as a sentence about the objects that have the gap.
 var Explained = map[Gap]string{
+	GapUnread:       "You may not list them: nothing can be said.",
 	GapUnguarded:    "The webhook is not asked about them: whatever changes them passes untraced.",
 	GapLog:          "Mode log: what nobody asked for passes, with a warning and a report.",
 	GapInitializing: "Never ready so far: what their controllers change passes.",
@@ -79,7 +82,7 @@ type KindGap struct {
 	// Resource with group, as in xdatabases.example.org.
 	Resource string      `json:"resource"`
 	Role     parent.Role `json:"role"`
-	// Count of objects, and of those Examples at most MaxExamples, by
+	// Count of objects, 0 where it is not known, and of those Examples at most MaxExamples, by
 	// NAMESPACE/NAME or NAME.
 	Count    int       `json:"count"`
 	Examples []Example `json:"examples,omitempty"`
@@ -131,6 +134,10 @@ func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info cluster.I
 		if kerrors.IsNotFound(err) {
 			return nil // its CRD went meanwhile
 		}
+		if kerrors.IsForbidden(err) {
+			out.Gaps = append(out.Gaps, KindGap{Gap: GapUnread, Resource: info.Resource, Role: info.Role})
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("cannot list %s: %w", info.Resource, err)
 		}
@@ -171,8 +178,12 @@ func note(found map[Gap]*KindGap, gap Gap, info cluster.Info, o *unstructured.Un
 
 // gaps of an object, with why where that is not always the same.
 func (i *Inspector) gaps(ctx context.Context, info cluster.Info, o *unstructured.Unstructured) (map[Gap]string, error) {
-	if !i.Direct.Scope.Covers(info.GVR.GroupResource()) {
-		return map[Gap]string{GapUnguarded: ""}, nil
+	guarded, why, err := i.Direct.Guarded(ctx, info.GVR.GroupResource(), o.GetNamespace(), o.GetLabels())
+	if err != nil {
+		return nil, err
+	}
+	if !guarded {
+		return map[Gap]string{GapUnguarded: why}, nil
 	}
 	if err := i.Direct.Learn(ctx, info.GVK); err != nil {
 		return nil, err

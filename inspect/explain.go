@@ -18,9 +18,11 @@ type Explanation struct {
 	Object v1alpha1.ObjectReference `json:"object"`
 	// Role in Crossplane: Composite, Managed, Claim or empty.
 	Role parent.Role `json:"role,omitempty"`
-	// Guarded: the webhook is asked about this kind.
-	Guarded bool `json:"guarded"`
-	Mode    Mode `json:"mode"`
+	// Guarded: the webhook is asked about it; where not, Unguarded says why, as a
+	// clause.
+	Guarded   bool   `json:"guarded"`
+	Unguarded string `json:"unguarded,omitempty"`
+	Mode      Mode   `json:"mode"`
 	// Outcomes of what could be attempted now.
 	Outcomes []Outcome `json:"outcomes"`
 	// Parent as a cause of changes; nil where the object has none.
@@ -41,7 +43,10 @@ func (i *Inspector) Explain(ctx context.Context, o, patched *unstructured.Unstru
 	if err != nil {
 		return nil, err
 	}
-	e := &Explanation{Object: reference(obj.State.Ref, obj.Generation), Role: obj.Role, Guarded: i.covers(obj.State)}
+	e := &Explanation{Object: reference(obj.State.Ref, obj.Generation), Role: obj.Role}
+	if e.Guarded, e.Unguarded, err = i.guarded(ctx, o); err != nil {
+		return nil, err
+	}
 	if e.Mode, err = i.ModeOf(ctx, obj.State); err != nil {
 		return nil, err
 	}

@@ -90,6 +90,38 @@ func AddRejection(r v1alpha1.Rejection) Edit {
 	}
 }
 
+// WithdrawRejections of one object: all entries that name it as r does, whatever
+// their reason. The others stay as they are written; an empty list goes.
+func WithdrawRejections(r v1alpha1.Rejection) Edit {
+	return func(annotations map[string]string) (*string, error) {
+		key := v1alpha1.AnnotationKeyRejections
+		value, ok := annotations[key]
+		if !ok {
+			return nil, nil //nolint:nilnil // nil leaves it away.
+		}
+		if err := approval.Validate(key, value); err != nil {
+			return nil, fmt.Errorf("annotation %s does not parse: %w; correct it with kubectl edit", key, err)
+		}
+		set, list := approval.Parse(annotations), []any{}
+		if err := yaml.Unmarshal([]byte(value), &list); err != nil || len(list) != len(set.Rejections) {
+			return nil, fmt.Errorf("annotation %s does not parse: %w; correct it with kubectl edit", key, err)
+		}
+		kept := make([]any, 0, len(list))
+		for i, have := range set.Rejections {
+			if have.APIVersion != r.APIVersion || have.Kind != r.Kind || have.Name != r.Name || have.Resource != r.Resource {
+				kept = append(kept, list[i])
+			}
+		}
+		switch len(kept) {
+		case len(list):
+			return &value, nil
+		case 0:
+			return nil, nil //nolint:nilnil // nil removes it.
+		}
+		return encoded(key, kept)
+	}
+}
+
 // oneOf is the value of a list annotation with one entry, checked.
 func oneOf(key string, entry any) (string, error) {
 	raw, err := json.Marshal([]any{entry})

@@ -64,6 +64,9 @@ func TestEdits(t *testing.T) {
 		"RejectionSame":      {"once is enough", annotations{keyRejections: "- {apiVersion: v1, kind: ConfigMap, name: a, reason: audit}"}, keyRejections, AddRejection(r), "- {apiVersion: v1, kind: ConfigMap, name: a, reason: audit}", ""},
 		"RejectionReason":    {"people must be told", nil, keyRejections, AddRejection(v1alpha1.Rejection{Kind: "X", Name: "a"}), "", "reason is required"},
 		"RejectionGarbage":   {"what does not parse rejects everything, and stays", annotations{keyRejections: "{"}, keyRejections, AddRejection(r), "", "does not parse"},
+		"Withdraw":           {"those of others stay, unknown fields included", annotations{keyRejections: "- {apiVersion: v1, kind: ConfigMap, name: a, reason: audit}\n- {apiVersion: v1, kind: ConfigMap, name: b, reason: x, ticket: T}"}, keyRejections, WithdrawRejections(v1alpha1.Rejection{APIVersion: "v1", Kind: "ConfigMap", Name: "a"}), `[{"apiVersion":"v1","kind":"ConfigMap","name":"b","reason":"x","ticket":"T"}]`, ""},
+		"WithdrawNone":       {"nothing of it there", annotations{keyRejections: "[{kind: X, name: a, reason: audit}]"}, keyRejections, WithdrawRejections(v1alpha1.Rejection{Kind: "X", Name: "b"}), "[{kind: X, name: a, reason: audit}]", ""},
+		"WithdrawGarbage":    {"what does not parse is somebody's", annotations{keyRejections: "{"}, keyRejections, WithdrawRejections(r), "", "does not parse"},
 		"Freeze":             {"who, why, when", nil, keyFreeze, Freeze(f, false), `{"user":"hans","message":"incident","at":"2026-01-05T09:30:00Z"}`, ""},
 		"FreezeFalse":        {"false is not frozen", annotations{keyFreeze: "false"}, keyFreeze, Freeze(f, false), `{"user":"hans","message":"incident","at":"2026-01-05T09:30:00Z"}`, ""},
 		"FreezeAgain":        {"somebody else's freeze stays", annotations{keyFreeze: `{"user":"alice","message":"audit"}`}, keyFreeze, Freeze(f, false), "", "it is frozen already by alice (audit)"},
@@ -101,5 +104,15 @@ func TestEdits(t *testing.T) {
 				t.Errorf("%s: a second time it is %+v, %v", tc.reason, again, err)
 			}
 		})
+	}
+}
+
+// The last entry takes the annotation with it, and there may be none.
+func TestWithdrawLast(t *testing.T) {
+	edit := WithdrawRejections(v1alpha1.Rejection{Kind: "X", Name: "a"})
+	for _, in := range []annotations{{keyRejections: "[{kind: X, name: a, reason: audit}]"}, {}} {
+		if got, err := change(in, keyRejections, edit); err != nil || got.After != nil {
+			t.Errorf("%v: %+v, %v", in, got, err)
+		}
 	}
 }

@@ -227,4 +227,3 @@ func (p *Previewer) Preview() *Preview {
 	})
 	return &out
 }
-

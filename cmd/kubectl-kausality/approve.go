@@ -134,58 +134,70 @@ func (c *cli) approve(cmd *cobra.Command, args []string, o *approveOptions) erro
 	return c.awaitAll(cmd, list, o)
 }
 
-// meant Drifts: by their ids, or those that stand about objects. group is true
-// where it was not the person who named each.
+// meant Drifts: by their ids, all of the namespace, or those that stand about
+// objects. group is true where it was not the person who named each.
 func (c *cli) meant(cmd *cobra.Command, args []string, all bool) (list []v1alpha1.Drift, group bool, err error) {
+	switch {
+	case all && len(args) > 0:
+		return nil, false, usageError{errors.New("--all names everything; give no arguments with it")}
+	case all:
+		list, where, err := c.open(cmd, nil, false)
+		if err == nil && len(list) == 0 {
+			err = fmt.Errorf("nothing waits for approval %s", where)
+		}
+		return list, true, err
+	case onlyIDs(args):
+		list, err = c.identified(cmd, args)
+		return list, false, err
+	case slices.ContainsFunc(args, isID):
+		return nil, false, usageError{errors.New("give ids or objects, not both")}
+	}
+	list, err = c.about(cmd, args)
+	return list, true, err
+}
+
+func onlyIDs(args []string) bool {
+	return len(args) > 0 && !slices.ContainsFunc(args, func(a string) bool { return !isID(a) })
+}
+
+// identified by their ids, and open.
+func (c *cli) identified(cmd *cobra.Command, ids []string) ([]v1alpha1.Drift, error) {
 	ns, err := c.namespace()
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	client, err := c.client()
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	if all {
-		if len(args) > 0 {
-			return nil, false, usageError{errors.New("--all names everything; give no arguments with it")}
-		}
-		mapper, err := c.mapper()
+	list := make([]v1alpha1.Drift, 0, len(ids))
+	for _, id := range ids {
+		d, err := c.find(cmd.Context(), client, ns, id)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
-		list, err = inspect.Pending(cmd.Context(), client, mapper, ns)
-		if err == nil && len(list) == 0 {
-			err = fmt.Errorf("nothing waits for approval in namespace %s", ns)
+		if !inspect.Open(d) {
+			return nil, fmt.Errorf("drift %s is resolved: %s; there is nothing to approve", id, d.Status.Resolution)
 		}
-		return list, true, err
+		list = append(list, *d)
 	}
-	if len(args) > 0 && !slices.ContainsFunc(args, func(a string) bool { return !isID(a) }) {
-		for _, id := range args {
-			d, err := c.find(cmd.Context(), client, ns, id)
-			if err != nil {
-				return nil, false, err
-			}
-			if !inspect.Open(d) {
-				return nil, false, fmt.Errorf("drift %s is resolved: %s; there is nothing to approve", id, d.Status.Resolution)
-			}
-			list = append(list, *d)
-		}
-		return list, false, nil
-	}
-	if slices.ContainsFunc(args, isID) {
-		return nil, false, usageError{errors.New("give ids or objects, not both")}
-	}
+	return list, nil
+}
+
+// about objects, each difference once; something of each must stand.
+func (c *cli) about(cmd *cobra.Command, args []string) ([]v1alpha1.Drift, error) {
 	targets, err := c.objects(cmd, args)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
+	var list []v1alpha1.Drift
 	for _, t := range targets {
 		open, err := c.openAbout(cmd, t)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		if len(open) == 0 {
-			return nil, false, fmt.Errorf("nothing waits for approval about %s; to approve whatever comes, give --any", t.describe())
+			return nil, fmt.Errorf("nothing waits for approval about %s; to approve whatever comes, give --any", t.describe())
 		}
 		for _, d := range open {
 			if !slices.ContainsFunc(list, func(have v1alpha1.Drift) bool { return have.Name == d.Name && have.Namespace == d.Namespace }) {
@@ -193,7 +205,7 @@ func (c *cli) meant(cmd *cobra.Command, args []string, all bool) (list []v1alpha
 			}
 		}
 	}
-	return list, true, nil
+	return list, nil
 }
 
 // find what has an id: a Drift, or what the function holds back.
@@ -266,6 +278,11 @@ func (c *cli) afterApproval(d *v1alpha1.Drift) string {
 	return "Its controller carries it out when it next reconciles " + describeRef(d.Spec.Parent) + "."
 }
 
+// lasts says how long an approval does.
+var lasts = map[v1alpha1.ApprovalMode]string{
+	v1alpha1.ApprovalOnce: "once", v1alpha1.ApprovalGeneration: "until the next intent on its parent", v1alpha1.ApprovalAlways: "until the approval is removed",
+}
+
 // approveInAdvance on the parent of each object, or on the object itself where
 // it has none.
 func (c *cli) approveInAdvance(cmd *cobra.Command, args []string, o *approveOptions) error {
@@ -289,13 +306,13 @@ func (c *cli) approveInAdvance(cmd *cobra.Command, args []string, o *approveOpti
 			return written{}, err
 		}
 		a := v1alpha1.Approval{APIVersion: t.GetAPIVersion(), Kind: t.GetKind(), Name: t.GetName(), Mode: v1alpha1.ApprovalMode(o.mode), Digest: o.digest}
-		next := "Changes of " + t.describe() + " by its controller pass: " + o.mode + "."
+		next := "What its controller changes of " + t.describe() + " passes, " + lasts[a.Mode] + "."
 		if len(o.external) > 0 {
 			a.Relation = v1alpha1.RelationExternal
 			for _, v := range o.external {
 				a.Verbs = append(a.Verbs, v1alpha1.Verb(v))
 			}
-			next = fmt.Sprintf("The gate of %s opens for %s: %s.", t.describe(), verbs(a.Verbs), o.mode)
+			next = fmt.Sprintf("The gate of %s may open for %s, %s.", t.describe(), verbs(a.Verbs), lasts[a.Mode])
 		}
 		w, err := c.write(cmd.Context(), holder, &o.decisionOptions, v1alpha1.AnnotationKeyApprovals, people.AddApproval(a))
 		if err != nil {

@@ -67,7 +67,7 @@ func (c *cli) printCoverage(found *inspect.Coverage, o *coverageOptions) error {
 	if !found.Installed {
 		fmt.Fprintln(c.Out, c.paint.red("The webhook is not installed: there is no webhook configuration kausality."))
 	}
-	fmt.Fprintf(c.Out, "%d of %d objects of %d kinds are protected.\n", found.Protected, found.Objects, found.Kinds)
+	fmt.Fprintf(c.Out, "%d of %s of %s are protected.\n", found.Protected, plural(found.Objects, "object"), plural(found.Kinds, "kind"))
 	last := inspect.Gap("")
 	w := printers.GetNewTabWriter(c.Out)
 	for _, g := range found.Gaps {
@@ -77,6 +77,10 @@ func (c *cli) printCoverage(found *inspect.Coverage, o *coverageOptions) error {
 				return err
 			}
 			fmt.Fprintf(c.Out, "\n%s  %s\n", c.paint.yellow(string(g.Gap)), inspect.Explained[g.Gap])
+		}
+		if g.Count == 0 {
+			fmt.Fprintf(w, "  %s\n", g.Resource)
+			continue
 		}
 		fmt.Fprintf(w, "  %s\t%d\t%s\n", g.Resource, g.Count, examples(g, o.format.value == formatWide))
 	}

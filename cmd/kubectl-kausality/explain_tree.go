@@ -22,7 +22,7 @@ func (c *cli) explanation(e *inspect.Explanation) *node {
 	}
 	top := &node{text: title}
 	if !e.Guarded {
-		top.add(c.paint.yellow("Its kind is not guarded: the webhook is not asked, and what follows is what it would say"))
+		top.add(c.paint.yellow("Not guarded: " + e.Unguarded + ". The webhook is not asked; what follows is what it would say"))
 	}
 	for _, o := range e.Outcomes {
 		c.outcome(top, o)
@@ -218,7 +218,7 @@ func (c *cli) gate(top *node, g *inspect.Gate) {
 	switch {
 	case g.Next != "":
 		n.addf("next: %s", next(g.Next))
-	case g.Why != "":
+	case g.Why != "" && g.State != v1alpha1.GateClosed || len(g.Difference) > 0:
 		n.add(g.Why)
 	}
 	for _, f := range g.Difference {

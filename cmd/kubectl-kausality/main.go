@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
 )
@@ -40,18 +41,12 @@ var errFound = errors.New("found")
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
-	klog.LogToStderr(false) // client libraries have nothing to say to people that an error does not
-	klog.SetOutput(discard{})
+	klog.SetLogger(logr.Discard()) // client libraries have nothing to say to people that an error does not
 	cmd := root(streams)
 	err := cmd.ExecuteContext(ctx)
 	stop()
 	os.Exit(finish(streams, err))
 }
-
-type discard struct{}
-
-// Write nothing.
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // finish prints an error on one line and returns the exit code.
 func finish(streams genericiooptions.IOStreams, err error) int {

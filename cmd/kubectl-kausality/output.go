@@ -80,7 +80,6 @@ func (p paint) with(code, s string) string {
 }
 
 func (p paint) bold(s string) string   { return p.with("1", s) }
-func (p paint) dim(s string) string    { return p.with("2", s) }
 func (p paint) red(s string) string    { return p.with("31", s) }
 func (p paint) green(s string) string  { return p.with("32", s) }
 func (p paint) yellow(s string) string { return p.with("33", s) }

@@ -157,11 +157,7 @@ func (c *cli) group(g *group, wide bool) error {
 		cause = "unknown cause"
 	}
 	oldest := inspect.Since(&g.drifts[len(g.drifts)-1])
-	count := "1 change"
-	if n := len(g.drifts); n > 1 {
-		count = fmt.Sprintf("%d changes", n)
-	}
-	fmt.Fprintf(c.Out, "%s: %s, since %s\n", c.paint.bold(upper(cause)), count, c.age(oldest))
+	fmt.Fprintf(c.Out, "%s: %s, since %s\n", c.paint.bold(upper(cause)), plural(len(g.drifts), "change"), c.age(oldest))
 	w := printers.GetNewTabWriter(c.Out)
 	header := "  ID\tAGE\tPARENT\tCHANGE"
 	if wide {

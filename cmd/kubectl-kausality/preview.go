@@ -221,7 +221,7 @@ func (c *cli) printPreview(p *preview.Previewer, o *previewOptions) error {
 	}
 	switch {
 	case len(found.Failed) > 0:
-		return fmt.Errorf("%d of %d composites could not be rendered", len(found.Failed), found.Composites)
+		return fmt.Errorf("%d of %s could not be rendered", len(found.Failed), plural(found.Composites, "composite"))
 	case o.exitCode && len(found.Groups) > 0:
 		return errFound
 	}
@@ -229,7 +229,7 @@ func (c *cli) printPreview(p *preview.Previewer, o *previewOptions) error {
 }
 
 func (c *cli) drawPreview(found *preview.Preview, wide bool) {
-	top := &node{text: fmt.Sprintf("%d composites, %d unchanged", found.Composites, found.Unchanged)}
+	top := &node{text: fmt.Sprintf("%s, %d unchanged", plural(found.Composites, "composite"), found.Unchanged)}
 	for _, g := range found.Groups {
 		verdict := c.paint.green("allowed")
 		switch {
@@ -261,4 +261,11 @@ func (c *cli) drawPreview(found *preview.Preview, wide bool) {
 		top.add(c.paint.red(describeRef(f.Composite)+" could not be rendered: ") + f.Error)
 	}
 	top.draw(c.Out)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

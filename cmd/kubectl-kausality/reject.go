@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,8 +17,8 @@ import (
 
 type rejectOptions struct {
 	decisionOptions
-	reason string
-	intent bool
+	reason           string
+	intent, withdraw bool
 }
 
 func (c *cli) rejectCommand() *cobra.Command {
@@ -27,18 +26,21 @@ func (c *cli) rejectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reject ID... | TYPE/NAME... --reason TEXT", Short: "Forbid an object's controller to change it unasked.",
 		Long: "Writes a rejection of the object onto its parent: what the controller changes of it that nobody asked for is refused, with the " +
-			"reason, whatever approvals there are, in both modes. It is about the object, not about one difference. To take it " +
-			"back, remove the entry from the annotation.",
+			"reason, whatever approvals there are, in both modes, and the gate of a managed resource opens by no approval. It is about the " +
+			"object, not about one difference.",
 		Example: `  kubectl kausality reject database/orders-da6cb79af0ff --reason "not before the audit is over"
 
   # Only until somebody changes the parent's spec
-  kubectl kausality reject 7642947475a29290 --reason "not in this release" --until-next-intent`,
+  kubectl kausality reject 7642947475a29290 --reason "not in this release" --until-next-intent
+
+  kubectl kausality reject database/orders-da6cb79af0ff --withdraw`,
 		ValidArgsFunction: c.completeIDs,
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.reject(cmd, args, o) },
 	}
 	o.add(cmd)
 	cmd.Flags().StringVarP(&o.reason, "reason", "m", "", "Why, for those who meet it; required.")
 	cmd.Flags().BoolVar(&o.intent, "until-next-intent", false, "Hold until the next intent on the parent, not for ever.")
+	cmd.Flags().BoolVar(&o.withdraw, "withdraw", false, "Take the rejections of the objects back.")
 	return cmd
 }
 
@@ -46,14 +48,17 @@ func (c *cli) reject(cmd *cobra.Command, args []string, o *rejectOptions) error 
 	if err := o.check(); err != nil {
 		return err
 	}
-	if o.reason == "" {
+	switch {
+	case o.withdraw && (o.reason != "" || o.intent):
+		return usageError{errors.New("--withdraw takes rejections back; give no --reason and no --until-next-intent with it")}
+	case o.reason == "" && !o.withdraw:
 		return usageError{errors.New("--reason is required: those who meet the rejection must be told")}
 	}
 	i, err := c.inspector(cmd.Context())
 	if err != nil {
 		return err
 	}
-	if len(args) > 0 && !slices.ContainsFunc(args, func(a string) bool { return !isID(a) }) {
+	if onlyIDs(args) {
 		return c.rejectDrifts(cmd, args, o, i)
 	}
 	targets, err := c.objects(cmd, args)
@@ -81,10 +86,6 @@ func (c *cli) rejectDrifts(cmd *cobra.Command, ids []string, o *rejectOptions, i
 	var failed error
 	for n := range list {
 		d := &list[n]
-		if d.Spec.Relation == v1alpha1.RelationExternal {
-			failed = errors.Join(failed, fmt.Errorf("drift %s is of the external resource: nothing is done about it unless it is approved, so there is nothing to reject", d.Name))
-			continue
-		}
 		holder, err := c.target(refOf(d.Spec.Parent))
 		if err != nil {
 			return err
@@ -104,6 +105,15 @@ func (c *cli) rejectDrifts(cmd *cobra.Command, ids []string, o *rejectOptions, i
 }
 
 func (c *cli) rejection(cmd *cobra.Command, holder target, o *rejectOptions, i *inspect.Inspector, r v1alpha1.Rejection) (written, error) {
+	if o.withdraw {
+		w, err := c.write(cmd.Context(), holder, &o.decisionOptions, v1alpha1.AnnotationKeyRejections, people.WithdrawRejections(r))
+		if w.Unchanged {
+			w.After = nil // there may be others
+		} else {
+			w.Next = "Changes of " + wanted(r.Kind, r.Name, r.Resource) + " can be approved again."
+		}
+		return w, err
+	}
 	r.Reason = o.reason
 	next := fmt.Sprintf("What the controller of %s changes of %s unasked is refused from now on.", holder.describe(), wanted(r.Kind, r.Name, r.Resource))
 	if o.intent {

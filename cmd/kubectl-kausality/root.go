@@ -34,6 +34,7 @@ func root(streams genericiooptions.IOStreams) *cobra.Command {
 		Long: "Kausality for people at a terminal: who caused a resource to be as it is, what would happen if its " +
 			"controller changed it now, what waits for approval; and approving, rejecting, freezing and snoozing.",
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl kausality"},
+		Args:              cobra.ArbitraryArgs,
 		PersistentPreRunE: func(*cobra.Command, []string) error { c.paint = painted(c.Out); return c.checkMode() },
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.none(cmd, args) },
 	}

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -21,9 +22,15 @@ type lab struct {
 	plugin, hans string
 }
 
-var the *lab
+var (
+	the    *lab
+	update = flag.Bool("update", false, "write testdata anew")
+)
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
 
 func run(m *testing.M) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
