@@ -47,10 +47,10 @@ type Options struct {
 // input is Options checked and parsed.
 type input struct {
 	mutateURL, statusURL, policiesURL string
-	caBundle             []byte
-	groups               []group
-	users                []string
-	failurePolicy        admissionregistrationv1.FailurePolicyType
+	caBundle                          []byte
+	groups                            []group
+	users                             []string
+	failurePolicy                     admissionregistrationv1.FailurePolicyType
 }
 
 func (o Options) parse() (*input, error) {
