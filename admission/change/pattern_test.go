@@ -286,3 +286,36 @@ func FuzzParsePattern(f *testing.F) {
 		}
 	})
 }
+
+func TestIndexIsWhatItsPatternsSay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var x Index
+		var patterns []Pattern
+		for i := range rapid.IntRange(0, 6).Draw(t, "patterns") {
+			text := strings.TrimPrefix(strings.Join(rapid.SliceOfN(rapid.OneOf(segments, rapid.Just("[*]")), 1, 4).Draw(t, "pattern"), ""), ".")
+			p, err := ParsePattern(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x.Add(p, 1<<i)
+			patterns = append(patterns, p)
+		}
+		var path []Segment
+		for _, s := range rapid.SliceOfN(segments, 1, 5).Draw(t, "path") {
+			if s == "[0]" || s == "[1]" {
+				path = append(path, Segment{Item: true, Index: int(s[1] - '0')})
+			} else {
+				path = append(path, Segment{Key: strings.Trim(s, ".[]")})
+			}
+		}
+		var want uint8
+		for i, p := range patterns {
+			if p.Covers(path) {
+				want |= 1 << i
+			}
+		}
+		if got := x.Covers(path); got != want {
+			t.Fatalf("%s: %b, want %b", Text(path), got, want)
+		}
+	})
+}
