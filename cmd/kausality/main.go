@@ -42,7 +42,7 @@ func main() {
 
 func root() *cobra.Command {
 	cmd := functionCommand()
-	cmd.AddCommand(webhookCommand(), gateCommand(), manifestsCommand(), notifyCommand(), versionCommand())
+	cmd.AddCommand(webhookCommand(), gateCommand(), manifestsCommand(), notifyCommand(), policyCommand(), versionCommand())
 	for _, c := range append(cmd.Commands(), cmd) {
 		c.SilenceErrors, c.SilenceUsage = true, true
 		c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
