@@ -31,7 +31,7 @@ const (
 
 func (ev *evaluation) refuse(r refusal) (bool, error) {
 	ev.d.Allowed, ev.d.Reason, ev.d.Code, ev.d.Message = false, r.reason, r.code, ev.message(r)
-	ev.d.Annotations, ev.d.ManagementPolicies, ev.d.Gate, ev.d.Claim = nil, nil, nil, nil
+	ev.d.Annotations, ev.d.ManagementPolicies, ev.d.Fields, ev.d.Gate, ev.d.Claim = nil, nil, nil, nil, nil
 	// An error of ours stays one: Crossplane retries it, where it does not come
 	// back to what it was told is invalid.
 	if subject.IsComposedApply(ev.manager) && r.code != codeInternal {

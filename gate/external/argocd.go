@@ -111,8 +111,8 @@ func (a ArgoCD) difference(o *unstructured.Unstructured, v *external.View) {
 	slices.SortFunc(v.Difference, func(x, y change.Change) int { return strings.Compare(x.Path, y.Path) })
 	if !reflect.DeepEqual(last, next) {
 		v.Difference = append(v.Difference, change.Change{Path: "status.sync.revision", Verb: change.Mutate, Old: last, New: next})
-		v.Foreign = last != nil && a.sameSource(o)
 	}
+	v.Foreign = last != nil && a.sameSource(o)
 	v.Verbs = verbs
 }
 

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -149,21 +150,38 @@ func TestFluxChange(t *testing.T) {
 	}
 }
 
-// GitOps writes the author's value again and again: it is masked again, and the
-// gate stays closed. Log mode gives it back.
+// GitOps writes the author's value again and again, while a commit waits: the
+// mask is back in the same write, and nothing is applied. Log mode gives the
+// value back.
 func TestFluxAuthor(t *testing.T) {
 	t.Parallel()
 	f := newFlux(t, "flux-author")
 	f.await("the gate to be installed", both(gate(v1alpha1.GateClosed, "Installed"), approvePlan("")))
-	f.patch(`{"spec":{"approvePlan":"auto"}}`)
-	masked := f.await("it to be masked again", both(approvePlan(""), gate(v1alpha1.GateClosed, "Installed")))
-	if got := masked.GetAnnotations()[v1alpha1.AnnotationKeyExternalAuthor]; got != `"auto"` {
-		t.Errorf("its author's value is remembered as %s", got)
+	f.push("main/2222222222bb")
+	f.drift()
+	for range 20 {
+		o, err := f.people.Patch(t.Context(), f.name, types.MergePatchType, []byte(`{"spec":{"approvePlan":"auto"}}`), metav1.PatchOptions{FieldManager: "kustomize-controller"})
+		must(t, err)
+		if err := both(approvePlan(""), holds("plan-main-2222222222", "status", "plan", "pending"))(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := f.all(); len(got) != 1 {
+		t.Fatalf("applied: %v", got)
 	}
 	f.patch(`{"metadata":{"annotations":{"kausality.io/mode":"log"}}}`)
-	f.await("its author's value to be back", both(approvePlan("auto"), without(v1alpha1.AnnotationKeyExternalAuthor, v1alpha1.AnnotationKeyGate)))
-	f.push("main/2222222222bb")
-	f.await("the plan to be applied", holds("plan-main-2222222222", "status", "plan", "lastApplied"))
+	f.await("its author's value to be back, and the plan applied", both(approvePlan("auto"), without(v1alpha1.AnnotationKeyExternalAuthor, v1alpha1.AnnotationKeyGate), holds("plan-main-2222222222", "status", "plan", "lastApplied")))
 	f.patch(`{"metadata":{"annotations":{"kausality.io/mode":null}},"spec":{"approvePlan":""}}`)
 	f.await("an author who approves by hand to be left alone", both(approvePlan(""), without(v1alpha1.AnnotationKeyExternalAuthor, v1alpha1.AnnotationKeyGate)))
+}
+
+// An author who changes his mind is left alone, and taken in again.
+func TestFluxOtherAuthor(t *testing.T) {
+	t.Parallel()
+	f := newFlux(t, "flux-other-author")
+	f.await("the gate to be installed", gate(v1alpha1.GateClosed, "Installed"))
+	f.patch(`{"spec":{"approvePlan":"disable"}}`)
+	f.await("an author who changes his mind to be left alone", both(approvePlan("disable"), without(v1alpha1.AnnotationKeyExternalAuthor, v1alpha1.AnnotationKeyGate)))
+	f.patch(`{"spec":{"approvePlan":"auto"}}`)
+	f.await("the gate to be installed again", both(gate(v1alpha1.GateClosed, "Installed"), approvePlan("")))
 }
