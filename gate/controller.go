@@ -288,6 +288,9 @@ func (c *Controller) tell(o *cluster.Object, d admission.GateDecision) {
 		}
 	case admission.GateInstall:
 		reason, text = "GateInstalled", "The gate is closed from now on: external changes need a cause or an approval."
+		if !o.Comparable {
+			text += " External drift is unknown: nothing of the external resource can be compared."
+		}
 	case admission.GateRestore:
 		reason, text = "GateRemoved", "The author's managementPolicies are restored: nothing is gated any more."
 	}
