@@ -47,7 +47,7 @@ func TestRemask(t *testing.T) {
 			if ok != (tc.want != nil) {
 				t.Errorf("%s: %t", tc.reason, ok)
 			}
-			if diff := cmp.Diff(tc.want, object(got)); ok && diff != "" {
+			if diff := cmp.Diff(tc.want, got); ok && diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
 			if _, _, again := Remask(tc.path, tc.stored, got); again {

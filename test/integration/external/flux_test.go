@@ -17,8 +17,10 @@ import (
 // shouldApply and reconcile.
 type flux struct {
 	*actor
-	// revision of the source, and path that was applied last; under mu.
+	// revision of the source, and path that was applied last; drifted: what is
+	// there was changed outside. Under mu.
 	revision, path string
+	drifted        bool
 }
 
 func newFlux(t *testing.T, name string) *flux {
@@ -47,21 +49,28 @@ func plan(revision string) string {
 
 func (f *flux) step(o *unstructured.Unstructured) *step {
 	f.mu.Lock()
-	revision, appliedPath := f.revision, f.path
+	revision, appliedPath, drifted := f.revision, f.path, f.drifted
 	f.mu.Unlock()
 	path, _, _ := unstructured.NestedString(o.Object, "spec", "path")
 	approve, _, _ := unstructured.NestedString(o.Object, "spec", "approvePlan")
 	pending, _, _ := unstructured.NestedString(o.Object, "status", "plan", "pending")
 	applied, _, _ := unstructured.NestedString(o.Object, "status", "lastAppliedRevision")
 	observed, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
-	differs := revision != applied || path != appliedPath
+	differs := revision != applied || path != appliedPath || drifted
 	switch {
+	case pending == "" && differs && revision == applied && approve != "auto": // detectDrift
+		if observed == o.GetGeneration() && readyReason(o) == "DriftDetected" {
+			return nil
+		}
+		s := f.status(o, map[string]any{}, "False", nil)
+		s.patch["status"].(map[string]any)["conditions"].([]any)[0].(map[string]any)["reason"] = "DriftDetected"
+		return s
 	case pending != "" && pending != plan(revision), pending == "" && differs:
 		return f.status(o, map[string]any{"lastPlannedRevision": revision, "plan": map[string]any{"pending": plan(revision)}}, "Unknown", nil)
 	case pending != "" && approve != "" && (approve == "auto" || strings.HasPrefix(pending, approve)):
 		return f.status(o, map[string]any{"lastAppliedRevision": revision, "plan": map[string]any{"lastApplied": pending, "pending": nil}}, "True", func() {
 			f.mu.Lock()
-			f.path = path
+			f.path, f.drifted = path, false
 			f.mu.Unlock()
 			f.did(pending + " " + path)
 		})
@@ -73,6 +82,17 @@ func (f *flux) step(o *unstructured.Unstructured) *step {
 		return f.status(o, map[string]any{}, ready, nil)
 	}
 	return nil
+}
+
+func readyReason(o *unstructured.Unstructured) string {
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, e := range list {
+		if c, _ := e.(map[string]any); c["type"] == "Ready" {
+			reason, _ := c["reason"].(string)
+			return reason
+		}
+	}
+	return ""
 }
 
 func (f *flux) status(o *unstructured.Unstructured, status map[string]any, ready string, done func()) *step {
@@ -148,6 +168,29 @@ func TestFluxChange(t *testing.T) {
 	if got := f.all(); !slices.Equal(got[2:], []string{"plan-main-2222222222 ./three"}) {
 		t.Errorf("applied: %v", got)
 	}
+}
+
+// What changed outside is reported and not reverted, until it is approved.
+func TestFluxDrift(t *testing.T) {
+	t.Parallel()
+	f := newFlux(t, "flux-drift")
+	f.await("the gate to be installed", gate(v1alpha1.GateClosed, "Installed"))
+	f.patch(`{"spec":{"interval":"20m"}}`) // hans's change, which takes nothing outside
+	f.await("hans's change to be seen", gate(v1alpha1.GateClosed, "NothingToDo"))
+	f.mu.Lock()
+	f.drifted = true
+	f.mu.Unlock()
+	f.poke()
+	id := f.drift()
+	if got := f.all(); len(got) != 1 {
+		t.Fatalf("reverted: %v", got)
+	}
+	f.patch(`{"metadata":{"annotations":{"kausality.io/approve-` + id + `":"once"}}}`)
+	f.await("the drift to be reverted and the gate closed", both(gate(v1alpha1.GateClosed, "Confirmed"), approvePlan("")))
+	if got := f.all(); len(got) != 2 {
+		t.Errorf("applied: %v", got)
+	}
+	f.awaitResolved(id)
 }
 
 // GitOps writes the author's value again and again, while a commit waits: the
