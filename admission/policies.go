@@ -3,6 +3,7 @@ package admission
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,6 +26,9 @@ type policies struct {
 	remembered bool
 
 	oldDesired, newDesired map[string]any
+	// fields to set on an object of an external system, by JSON pointer: the mask
+	// that a write of the author's value would take away.
+	fields map[string]any
 }
 
 const fieldManagementPolicies = "managementPolicies"
@@ -32,6 +36,7 @@ const fieldManagementPolicies = "managementPolicies"
 func readPolicies(req *Request, kind Kind, closeTo []v1alpha1.Verb) policies {
 	p := policies{oldDesired: desired(req.OldObject), newDesired: desired(req.Object)}
 	if !kind.ManagementPolicies {
+		p.remask(req)
 		return p
 	}
 	var before []string
@@ -65,6 +70,18 @@ func readPolicies(req *Request, kind Kind, closeTo []v1alpha1.Verb) policies {
 	}
 	p.oldDesired, p.newDesired = withPolicies(p.oldDesired, before), withPolicies(p.newDesired, p.author)
 	return p
+}
+
+// remask an object of an external system, so that the author's value written
+// again is no change in anybody's eyes.
+func (p *policies) remask(req *Request) {
+	if req.Object == nil || req.OldObject == nil || req.Object.GetDeletionTimestamp() != nil {
+		return
+	}
+	path := external.MaskPath(req.Object.GroupVersionKind().GroupKind())
+	if masked, value, ok := external.Remask(path, req.OldObject.Object, p.newDesired); ok {
+		p.newDesired, p.fields = masked, map[string]any{"/" + strings.Join(path, "/"): value}
+	}
 }
 
 func desired(o *unstructured.Unstructured) map[string]any {
@@ -113,6 +130,9 @@ func withPolicies(desired map[string]any, policies []string) map[string]any {
 func (ev *evaluation) gate() {
 	req, p := ev.req, ev.policies
 	if !ev.kind.ManagementPolicies {
+		if ev.mode == v1alpha1.ModeEnforce {
+			ev.d.Fields = p.fields
+		}
 		return
 	}
 	if ev.mode != v1alpha1.ModeEnforce {

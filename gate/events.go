@@ -21,17 +21,21 @@ type event struct{ kind, reason, text string }
 // tell what the gate controller did.
 func (c *Controller) tell(o *cluster.Object, d admission.GateDecision) {
 	transitions.WithLabelValues(string(d.Action), d.Gate.Reason).Inc()
-	c.emit(o, c.eventOf(d))
+	c.emit(o, c.eventOf(o, d))
 }
 
 func (c *Controller) emit(o *cluster.Object, e event) {
 	c.Events.Eventf(c.reference(o), nil, e.kind, e.reason, e.reason, "%s", e.text)
 }
 
-func (c *Controller) eventOf(d admission.GateDecision) event {
+func (c *Controller) eventOf(o *cluster.Object, d admission.GateDecision) event {
 	switch {
 	case d.Action == admission.GateInstall:
-		return event{corev1.EventTypeNormal, "GateInstalled", "The gate is closed from now on: external changes need a cause or an approval."}
+		text := "The gate is closed from now on: external changes need a cause or an approval."
+		if !o.Comparable {
+			text += " External drift is unknown: nothing of the external resource can be compared."
+		}
+		return event{corev1.EventTypeNormal, "GateInstalled", text}
 	case d.Action == admission.GateRestore:
 		return event{corev1.EventTypeNormal, "GateRemoved", "The author's managementPolicies are restored: nothing is gated any more."}
 	case d.Gate.Reason == admission.GateReasonRefused:
