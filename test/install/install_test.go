@@ -124,7 +124,7 @@ func serve(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(bins["image"], "registry", "--address=127.0.0.1:0") //nolint:noctx // Ended by the clean-up.
+	cmd := exec.Command(bins["image"], "registry", "--address=127.0.0.1:0") // ended by the clean-up
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
