@@ -205,26 +205,16 @@ func summary(s *parent.State) map[string]any {
 		return out
 	}
 	status := map[string]any{}
-	if s.HasObserved {
+	if s.HasObserved && !s.Crossplane() { // Crossplane's kinds have it in conditions alone
 		status["observedGeneration"] = s.ObservedGeneration
 	}
 	var conditions []any
-	for _, t := range slices.Sorted(keys(s.Conditions)) {
-		conditions = append(conditions, map[string]any{"type": t, "status": string(s.Conditions[t].Status), "reason": s.Conditions[t].Reason})
+	for _, c := range slices.SortedFunc(slices.Values(s.Conditions), func(a, b parent.Condition) int { return strings.Compare(a.Type, b.Type) }) {
+		conditions = append(conditions, map[string]any{"type": c.Type, "status": string(c.Status), "reason": c.Reason})
 	}
 	status["conditions"] = conditions
 	out["status"] = status
 	return out
-}
-
-func keys[V any](m map[string]V) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 // allowed reports whether an expected change needs no allowance or has one for

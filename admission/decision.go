@@ -70,6 +70,9 @@ type Decision struct {
 	Code int32
 	// Message of a refusal: what was changed, why it is refused, what to do.
 	Message string
+	// Why is the reason within Message, as a clause: also of a drift that passes
+	// in log mode; empty where nothing speaks against the change.
+	Why string
 	// Warnings for whoever made the request.
 	Warnings []string
 
@@ -145,4 +148,7 @@ type Report struct {
 	Parent    *parent.State
 	// Snoozed: recorded, but nobody is notified.
 	Snoozed bool
+	// Repeat: a DELETE was refused to a controller that follows somebody else's
+	// decision; the gate repeats it once it is allowed (spec 8, "Deletion").
+	Repeat bool
 }

@@ -56,6 +56,25 @@ func orphans(mr *parent.State) string {
 	return ""
 }
 
+// Orphaned tells by whose word the external resource of an MR that is deleted as
+// it stands is left behind; "" where it is not.
+func Orphaned(mr *parent.State) string {
+	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
+	switch {
+	case mr.DeletionPolicy == "Orphan" && slices.Contains(mr.ManagementPolicies, string(v1alpha1.VerbAll)):
+		return "deletionPolicy: Orphan"
+	case mask.Gives(mr.ManagementPolicies, v1alpha1.VerbDelete), len(mr.ManagementPolicies) == 0:
+		return "" // deleted, or it waits
+	case mr.Annotations[v1alpha1.AnnotationKeyDeletion] == v1alpha1.DeletionOrphan:
+		return "annotation " + v1alpha1.AnnotationKeyDeletion
+	case !mask.Gives(author, v1alpha1.VerbDelete):
+		return "its author, whose managementPolicies hold no Delete,"
+	case mr.DeletionPolicy == "Orphan":
+		return "deletionPolicy: Orphan"
+	}
+	return "whoever deleted it while nobody guarded it"
+}
+
 // withheld reports whether it is our mask that keeps Delete from an MR. Deleting
 // it would orphan in log mode as well, until the gate has lifted the mask: what
 // log mode lets pass is what would happen without us.
@@ -105,7 +124,7 @@ func (ev *evaluation) compositeDeletion() (bool, error) {
 	var blocked []*parent.State
 	byPolicy := true
 	for _, mr := range below {
-		m, err := ev.objectMode(mr.Annotations, mr.Namespace)
+		m, err := ev.objectMode(mr.Annotations, mr.Namespace, ev.Options.settingsFor(mr.Ref, mr.Labels))
 		if err != nil {
 			return false, err
 		}
@@ -146,6 +165,8 @@ func (ev *evaluation) deletionRefused(holder, object *parent.State, why string, 
 		}
 		ev.deletionApproved = true
 		return false, nil
+	case ok && ev.stopped(holder, blocked) != nil:
+		return ev.refuse(*ev.stopped(holder, blocked))
 	case ok:
 		r.why = "it is approved, and the gate is being opened for it"
 		r.next = "Try again in a moment."
@@ -158,12 +179,47 @@ func (ev *evaluation) deletionRefused(holder, object *parent.State, why string, 
 			r.suggestion, target(blocked[0].Ref, ev.kindOf(blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)
 		ev.d.Report = ev.report(r)
 		ev.d.Report.Drift.Relation, ev.d.Suggestion = v1alpha1.RelationExternal, r.suggestion
+		ev.d.Report.Repeat = ev.follows(holder)
+		ev.d.Report.Drift.Cause = "deletion"
+		if u := ev.req.User.Name; u != "" {
+			ev.d.Report.Drift.Cause += " by " + u
+		}
 	}
 	if ev.mode == v1alpha1.ModeLog && !slices.ContainsFunc(blocked, withheld) {
 		ev.warn(ev.message(r))
 		return false, nil
 	}
 	return ev.refuse(r)
+}
+
+// follows reports whether the DELETE comes from somebody who carries out what
+// others decided: the garbage collector, the namespace controller, Crossplane.
+func (ev *evaluation) follows(holder *parent.State) bool {
+	return ev.req.User.IsGarbageCollection() ||
+		(holder.Role == parent.RoleComposite || holder.Role == parent.RoleClaim) && ev.writesStatus(holder, controllersOf(holder))
+}
+
+// stopped tells by whose word the gates of MRs are not opened for a deletion that
+// is approved on a holder; nil for nobody's (Gating.stopped).
+func (ev *evaluation) stopped(holder *parent.State, blocked []*parent.State) *refusal {
+	if holder.Deleting() {
+		return nil
+	}
+	kind := ev.kindOf(holder)
+	if f := ev.set.Freeze; f != nil {
+		r := frozen(holder.Ref, kind, f)
+		return &r
+	}
+	for _, mr := range blocked {
+		apiVersion, k := mr.ToAPIVersionAndKind()
+		q := approval.Query{APIVersion: apiVersion, Kind: k, Name: mr.Name, Intent: ev.intent.Generation,
+			Resource: mr.Annotations[v1alpha1.AnnotationKeyCompositionResourceName]}
+		if found, ok := ev.set.Rejected(q); ok {
+			r := rejection(holder.Ref, kind, found)
+			return &r
+		}
+	}
+	return nil
 }
 
 // DeletionApproval finds the approval on a holder for the deletion of an

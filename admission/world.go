@@ -7,8 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -94,6 +96,28 @@ type Options struct {
 	// CarryPendingDrift opens the gate although the external resource differs
 	// outside of the accepted change.
 	CarryPendingDrift bool
+	// Ignore says which external differences do not count; nil for none.
+	Ignore *external.Rules
+	// Settings of the Kausality policy that covers an object with these labels;
+	// nil, and the zero Settings, leave everything to the Options.
+	Settings func(object parent.Ref, labels map[string]string) settings.Settings
+	// Initialized are the condition types by which a kind counts as initialized;
+	// nil, and an empty list, leave it to Initialized and Ready.
+	Initialized func(schema.GroupKind) []string
+}
+
+func (o Options) settingsFor(ref parent.Ref, labels map[string]string) settings.Settings {
+	if o.Settings == nil {
+		return settings.Settings{}
+	}
+	return o.Settings(ref, labels)
+}
+
+func (o Options) initialized(gk schema.GroupKind) []string {
+	if o.Initialized == nil {
+		return nil
+	}
+	return o.Initialized(gk)
 }
 
 // VerbApprove is the RBAC verb that approver RBAC asks for.

@@ -80,8 +80,8 @@ func (c *composite) settle(resources []*resource, grace time.Duration, now time.
 // atRest: converged, with all that the intent brought about.
 func (c *composite) atRest(resources []*resource) bool {
 	s := c.state
-	if !s.Converged || s.HasObserved && s.ObservedGeneration < c.intent.Generation ||
-		s.Conditions[conditionType].Status == metav1.ConditionFalse {
+	own, _ := s.Condition(conditionType)
+	if !s.Converged || s.HasObserved && s.ObservedGeneration < c.intent.Generation || own.Status == metav1.ConditionFalse {
 		return false
 	}
 	some := false

@@ -157,3 +157,10 @@ func is(s v1alpha1.Subject, user string, groups []string) bool {
 func (e *Exception) speaksFor(user string, groups []string) bool {
 	return e.everybody || slices.ContainsFunc(e.subjects, func(s v1alpha1.Subject) bool { return is(s, user, groups) })
 }
+
+// WithClaims is the same policy with other claims.
+func (e *Exception) WithClaims(claims []v1alpha1.PolicyClaim) *Exception {
+	out := *e
+	out.Claims = claims
+	return &out
+}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // Set of compiled policies, indexed by what requests are looked up by. It is
@@ -66,14 +68,14 @@ func (s *Set) Of(gk schema.GroupKind) []*Compiled {
 	if s == nil {
 		return nil
 	}
-	exact, any := s.byKind[gk], s.anyGroup[gk.Kind]
+	exact, loose := s.byKind[gk], s.anyGroup[gk.Kind]
 	switch {
-	case len(any) == 0:
+	case len(loose) == 0:
 		return exact
 	case len(exact) == 0:
-		return any
+		return loose
 	}
-	return sorted(append(slices.Clone(exact), any...), func(p *Compiled) string { return p.Name })
+	return sorted(append(slices.Clone(exact), loose...), func(p *Compiled) string { return p.Name })
 }
 
 // Upgrading are the UpgradeAllowances of a user, by name; nil for none.
@@ -91,4 +93,39 @@ func (s *Set) HasUpgrades() bool { return s != nil && len(s.upgrades) > 0 }
 // Empty reports whether no policy is in force.
 func (s *Set) Empty() bool {
 	return s == nil || len(s.byKind)+len(s.anyGroup)+len(s.upgrades)+len(s.byUser)+len(s.forAny) == 0
+}
+
+// WithClaims is the Set with other claims of one policy: by what the API server
+// has, while the Set lags behind. policy is its Key.
+func (s *Set) WithClaims(policy string, claims []v1alpha1.PolicyClaim) *Set {
+	return s.replace(policy, func(e *Exception) *Exception { return e.WithClaims(claims) })
+}
+
+// Without an ApprovalPolicy that is gone. policy is its Key.
+func (s *Set) Without(policy string) *Set {
+	return s.replace(policy, func(*Exception) *Exception { return nil })
+}
+
+func (s *Set) replace(policy string, by func(*Exception) *Exception) *Set {
+	if s == nil {
+		return nil
+	}
+	swap := func(in []*Exception) []*Exception {
+		out := make([]*Exception, 0, len(in))
+		for _, e := range in {
+			if e.Key() == policy {
+				e = by(e)
+			}
+			if e != nil {
+				out = append(out, e)
+			}
+		}
+		return out
+	}
+	out := *s
+	out.forAny, out.byUser = swap(s.forAny), make(map[string][]*Exception, len(s.byUser))
+	for user, list := range s.byUser {
+		out.byUser[user] = swap(list)
+	}
+	return &out
 }

@@ -103,10 +103,7 @@ func Extend(of Trace, from parent.Ref, hop v1alpha1.Hop, carrierNamespace string
 // Rebase a hop from a carrier in one namespace to a carrier in another. Within
 // one namespace it stays as it is.
 func Rebase(h v1alpha1.Hop, from, to string) v1alpha1.Hop {
-	at := h.Namespace
-	if at == "" && !h.ClusterScoped {
-		at = from
-	}
+	at := NamespaceOf(h, from)
 	h.Namespace, h.ClusterScoped = "", false
 	switch {
 	case at == to:
@@ -116,6 +113,15 @@ func Rebase(h v1alpha1.Hop, from, to string) v1alpha1.Hop {
 		h.Namespace = at
 	}
 	return h
+}
+
+// NamespaceOf the object of a hop, given that of the hop's carrier; "" where it
+// is cluster-scoped.
+func NamespaceOf(h v1alpha1.Hop, carrier string) string {
+	if h.Namespace == "" && !h.ClusterScoped {
+		return carrier
+	}
+	return h.Namespace
 }
 
 // awayTolerance is how much later than its hop a write may show in

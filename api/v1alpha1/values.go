@@ -248,7 +248,15 @@ type Gate struct {
 	Generation int64 `json:"generation,omitempty"`
 	// At is when it was opened, RFC 3339 UTC; the deadline counts from here.
 	At metav1.Time `json:"at"`
-	// Claim on the parent by whose approval it was opened.
+	// DeleteAt is when it was opened for Delete, RFC 3339 UTC: nothing that is
+	// opened later prolongs that. nil where Verbs hold no Delete, and in gates
+	// of older versions, where it is At.
+	DeleteAt *metav1.Time `json:"deleteAt,omitempty"`
+	// Claim names the uses of approvals by which it is (or, closed, was) open,
+	// comma-separated: ids in the claims of the managed resource, its XR or
+	// Claim, and content hashes of approvals for the deletion of one of these
+	// with all below it. Empty where no once approval is involved. A use that is
+	// not finished is carried on by every transition.
 	Claim string `json:"claim,omitempty"`
 	// Digest is the id of the external difference that was approved.
 	Digest string `json:"digest,omitempty"`
