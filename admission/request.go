@@ -51,6 +51,9 @@ type Request struct {
 	FieldManager string
 	DryRun       bool
 	Actor        Actor
+	// Controller is the user name under which the write will be made, where the
+	// adapter decides before it is: of UpgradeAllowances, those for it count.
+	Controller string
 	// Time of the request; stands in hops.
 	Time time.Time
 }

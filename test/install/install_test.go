@@ -34,7 +34,6 @@ var (
 	functions   = schema.GroupVersionResource{Group: "pkg.crossplane.io", Version: "v1", Resource: "functions"}
 	revisions   = schema.GroupVersionResource{Group: "pkg.crossplane.io", Version: "v1", Resource: "functionrevisions"}
 	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
-	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
 // TestInstall pushes the package for both architectures to a registry, installs
@@ -80,9 +79,6 @@ spec: {package: "%s/%s:%s", packagePullPolicy: IfNotPresent}
 	if got, _, _ := unstructured.NestedStringSlice(revision.Object, "status", "capabilities"); !slices.Equal(got, []string{"composition", "operation"}) {
 		t.Errorf("capabilities of the revision: %v", got)
 	}
-	await(t, "the kind of the function's Input to be offered", func(ctx context.Context) (*unstructured.Unstructured, error) {
-		return withCondition(ctx, client.Resource(crds), "inputs.kausality.fn.crossplane.io", "Established", "True")
-	})
 	await(t, "the Function to be installed", func(ctx context.Context) (*unstructured.Unstructured, error) {
 		return withCondition(ctx, client.Resource(functions), function, "Installed", "True")
 	})
@@ -124,7 +120,7 @@ func serve(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(bins["image"], "registry", "--address=127.0.0.1:0") //nolint:noctx // Ended by the clean-up.
+	cmd := exec.Command(bins["image"], "registry", "--address=127.0.0.1:0") // ended by the clean-up
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
