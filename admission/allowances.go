@@ -205,7 +205,7 @@ func summary(s *parent.State) map[string]any {
 		return out
 	}
 	status := map[string]any{}
-	if s.HasObserved {
+	if s.HasObserved && !s.Crossplane() { // Crossplane's kinds have it in conditions alone
 		status["observedGeneration"] = s.ObservedGeneration
 	}
 	var conditions []any

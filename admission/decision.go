@@ -148,4 +148,7 @@ type Report struct {
 	Parent    *parent.State
 	// Snoozed: recorded, but nobody is notified.
 	Snoozed bool
+	// Repeat: a DELETE was refused to a controller that follows somebody else's
+	// decision; the gate repeats it once it is allowed (spec 8, "Deletion").
+	Repeat bool
 }

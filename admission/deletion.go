@@ -56,6 +56,25 @@ func orphans(mr *parent.State) string {
 	return ""
 }
 
+// Orphaned tells by whose word the external resource of an MR that is deleted as
+// it stands is left behind; "" where it is not.
+func Orphaned(mr *parent.State) string {
+	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
+	switch {
+	case mr.DeletionPolicy == "Orphan" && slices.Contains(mr.ManagementPolicies, string(v1alpha1.VerbAll)):
+		return "deletionPolicy: Orphan"
+	case mask.Gives(mr.ManagementPolicies, v1alpha1.VerbDelete), len(mr.ManagementPolicies) == 0:
+		return "" // deleted, or it waits
+	case mr.Annotations[v1alpha1.AnnotationKeyDeletion] == v1alpha1.DeletionOrphan:
+		return "annotation " + v1alpha1.AnnotationKeyDeletion
+	case !mask.Gives(author, v1alpha1.VerbDelete):
+		return "its author, whose managementPolicies hold no Delete,"
+	case mr.DeletionPolicy == "Orphan":
+		return "deletionPolicy: Orphan"
+	}
+	return "whoever deleted it while nobody guarded it"
+}
+
 // withheld reports whether it is our mask that keeps Delete from an MR. Deleting
 // it would orphan in log mode as well, until the gate has lifted the mask: what
 // log mode lets pass is what would happen without us.
@@ -160,6 +179,7 @@ func (ev *evaluation) deletionRefused(holder, object *parent.State, why string, 
 			r.suggestion, target(blocked[0].Ref, ev.kindOf(blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)
 		ev.d.Report = ev.report(r)
 		ev.d.Report.Drift.Relation, ev.d.Suggestion = v1alpha1.RelationExternal, r.suggestion
+		ev.d.Report.Repeat = ev.follows(holder)
 		ev.d.Report.Drift.Cause = "deletion"
 		if u := ev.req.User.Name; u != "" {
 			ev.d.Report.Drift.Cause += " by " + u
@@ -170,6 +190,13 @@ func (ev *evaluation) deletionRefused(holder, object *parent.State, why string, 
 		return false, nil
 	}
 	return ev.refuse(r)
+}
+
+// follows reports whether the DELETE comes from somebody who carries out what
+// others decided: the garbage collector, the namespace controller, Crossplane.
+func (ev *evaluation) follows(holder *parent.State) bool {
+	return ev.req.User.IsGarbageCollection() ||
+		(holder.Role == parent.RoleComposite || holder.Role == parent.RoleClaim) && ev.writesStatus(holder, controllersOf(holder))
 }
 
 // stopped tells by whose word the gates of MRs are not opened for a deletion that

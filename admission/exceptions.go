@@ -125,6 +125,9 @@ func (ev *evaluation) excepted() (bool, error) {
 	if ev.req.Operation == Delete {
 		desired = ev.policies.oldDesired
 	}
+	if ev.kind.ManagementPolicies {
+		desired = withPolicies(desired, ev.policies.author) // the mask is nobody's desire
+	}
 	use := ev.use(ev.id)
 	x, warnings := set.Excepted(ev.ctx, allowance.ExceptionQuery{
 		User: ev.req.User.Name, Groups: ev.req.User.Groups, Child: use.Child, Input: ev.variables(), Desired: desired,

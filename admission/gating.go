@@ -40,6 +40,7 @@ const (
 	GateReasonCreated   = "Created"
 	GateReasonChanged   = "Changed"
 	GateReasonPending   = "ExternalDriftPending"
+	GateReasonRefused   = "PoliciesNotSupported"
 )
 
 // Holder of approvals for an MR: the MR itself, its XR, its Claim.
@@ -107,6 +108,9 @@ func (g Gating) Decide() GateDecision {
 		return g.install(author)
 	}
 	gate := mask.ParseGate(g.MR.Annotations)
+	if !mask.Accepts(g.Kind.Runtime, g.MR.ManagementPolicies) {
+		return g.remask(author, gate)
+	}
 	if d, ok := g.deletion(author, gate); ok {
 		return d
 	}
@@ -138,6 +142,15 @@ func (g Gating) install(author []string) GateDecision {
 		return GateDecision{Why: "it is not idle yet", Again: 0}
 	}
 	return g.close(author, v1alpha1.Gate{Reason: GateReasonInstalled}, GateInstall, GateReasonInstalled)
+}
+
+// remask with a set that the provider's older runtime accepts.
+func (g Gating) remask(author []string, gate v1alpha1.Gate) GateDecision {
+	gate.Reason = GateReasonRefused
+	if gate.State == v1alpha1.GateOpen {
+		return g.stored(GateOpenFor, author, gate)
+	}
+	return g.stored(GateClose, author, gate)
 }
 
 func (g Gating) close(author []string, was v1alpha1.Gate, action GateAction, reason string) GateDecision {

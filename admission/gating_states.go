@@ -145,6 +145,8 @@ func gateClosings() []GateTransition {
 		{from(GateConfirming), GateOpened, MoverProvider, "", "Synced is no longer True, or has lost its generation"},
 		{gateOpen, GateShut, MoverGate, GateReasonConfirmed, "nothing is missing any more (see Confirmed); from open where the provider reports no generation"},
 		{gateOpen, GateExpired, MoverGate, GateReasonExpired, "its deadline, and something is missing"},
+		{gateClosed, GateShut, MoverGate, GateReasonRefused, "the provider's older runtime does not know the mask: another one"},
+		{gateOpen, GateOpened, MoverGate, GateReasonRefused, "the same, while it is open"},
 	}
 }
 

@@ -74,6 +74,10 @@ func storedMasks() dimension {
 		{"open U,D, D sooner", masked(all, gate("open", u+","+d, GateReasonChanged, size+sooner), observe, remove)},
 		{"open U,D, D later", masked(all, gate("open", u+","+d, GateReasonApproved, size+later), observe, remove)},
 		{"open C,U,LI,D, D sooner", masked(all, gate("open", cul+","+d, GateReasonChanged, sooner), "*")},
+		{"closed, not supported", masked(all, gate("closed", u, GateReasonConfirmed, ""), observe, late)},
+		{"held, not supported", masked(all, gate("closed", "", GateReasonPending, ""), observe, late)},
+		{"expired, not supported", masked(all, gate("closed", u, GateReasonExpired, claim), observe, late)},
+		{"open U, not supported", masked(all, gate("open", u, GateReasonChanged, size), observe, update, late)},
 		{"author O,C,U masked", masked(`["Observe","Create","Update"]`, gate("closed", u, GateReasonConfirmed, ""), observe)},
 	}
 }
@@ -162,7 +166,11 @@ func exploreGate(t *testing.T, found explored) (asked int) {
 	t.Helper()
 	for name, o := range product(storedMasks(), providerReports(), circumstances(), cloudStates()) {
 		mr := parent.Sum(o, parent.RoleManaged)
-		g := Gating{MR: mr, Kind: newWorld().Kind(o.GroupVersionKind()), Deadline: time.Hour, User: "gate",
+		kind := newWorld().Kind(o.GroupVersionKind())
+		if strings.Contains(name, "not supported") {
+			kind.Runtime = mask.RuntimeLegacy
+		}
+		g := Gating{MR: mr, Kind: kind, Deadline: time.Hour, User: "gate",
 			Difference: external.Difference(o.Object), Comparable: external.Comparable(o.Object), Gone: strings.HasSuffix(name, "/gone")}
 		for what, xr := range holdersFor(g) {
 			g.Holders = []Holder{{State: mr, Kind: g.Kind}, {State: xr, Kind: newWorld().Kind(xr.GroupVersionKind)}}

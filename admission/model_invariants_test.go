@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -87,6 +88,13 @@ func (m *model) admitted(key string, user subject.User, req *Request, d Decision
 		m.author[key] = incoming
 	case !slices.Equal(incoming, policiesOf(req.OldObject)) && (req.OldObject.GetDeletionTimestamp() == nil || m.mode == v1alpha1.ModeLog):
 		m.author[key] = incoming
+	}
+	if _, masked := mask.ParseAuthor(annotation(req.Object, v1alpha1.AnnotationKeyManagementPolicies)); !masked {
+		for _, c := range d.Changes { // what is asked for anew was not tampered with, and no gate remembers that
+			if f, ok := strings.CutPrefix(c.Path, "spec.forProvider."); ok {
+				delete(m.shown, key+" "+f)
+			}
+		}
 	}
 	if m.mode == v1alpha1.ModeEnforce && d.Class == ClassDrift && d.Reason != ReasonApproved && d.Reason != ReasonInitializing && d.Reason != ReasonParentDeleted {
 		m.fail("%s: drift by %s passes for %s", key, user.Name, d.Reason)

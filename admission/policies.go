@@ -250,7 +250,8 @@ func (ev *evaluation) transition(gate v1alpha1.Gate) (v1alpha1.Gate, bool) {
 	if gate.State == v1alpha1.GateOpen {
 		return besides(gate, next), true
 	}
-	if pending := external.Outside(ev.settings.Relevant(external.Difference(ev.req.OldObject.Object)), next.Paths); len(pending) > 0 && !ev.Options.CarryPendingDrift {
+	differs := ev.settings.Relevant(ev.Options.Ignore.Filter(ev.req.Kind.GroupKind(), external.Difference(ev.req.OldObject.Object)))
+	if pending := external.Outside(differs, next.Paths); len(pending) > 0 && !ev.Options.CarryPendingDrift {
 		ev.warn("the external resource already differs (" + change.Summary(pending, 5) +
 			"); the gate stays closed until that difference is approved, see kubectl get drifts")
 		return v1alpha1.Gate{State: v1alpha1.GateClosed, At: next.At, Generation: next.Generation, Claim: gate.Claim, Reason: GateReasonPending}, true

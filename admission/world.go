@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
@@ -95,6 +96,8 @@ type Options struct {
 	// CarryPendingDrift opens the gate although the external resource differs
 	// outside of the accepted change.
 	CarryPendingDrift bool
+	// Ignore says which external differences do not count; nil for none.
+	Ignore *external.Rules
 	// Settings of the Kausality policy that covers an object with these labels;
 	// nil, and the zero Settings, leave everything to the Options.
 	Settings func(object parent.Ref, labels map[string]string) settings.Settings

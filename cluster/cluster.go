@@ -129,13 +129,20 @@ func (c *Cluster) Self(ctx context.Context) (string, error) {
 
 // Mode of an object by precedence: its annotation, its Namespace's, its policy's,
 // the default.
+//
+// What is guarded by policies and covered by none any more has lost its guard,
+// whatever the default: it only logs, so that the gate gives it back.
 func (c *Cluster) Mode(s *parent.State, byDefault v1alpha1.Mode) (v1alpha1.Mode, error) {
+	policy := c.Settings(s.Ref, s.Labels)
+	if policy.Policy == "" && c.Scope.FollowsPolicies() {
+		return v1alpha1.ModeLog, nil
+	}
 	return admission.ModeOf(s.Annotations, func() (v1alpha1.Mode, error) {
 		if s.Namespace == "" {
 			return "", nil
 		}
 		return c.Namespaces.Mode(s.Namespace)
-	}, c.Settings(s.Ref, s.Labels).Mode, byDefault)
+	}, policy.Mode, byDefault)
 }
 
 // Settings of the policy that covers an object with these labels.

@@ -42,6 +42,7 @@ type Kinds struct {
 	mu       sync.RWMutex
 	byGVK    map[schema.GroupVersionKind]Info
 	lists    map[schema.GroupVersionKind]change.Lists
+	legacy   map[schema.GroupKind]bool
 	onChange []func(Info)
 	// missing is called with a kind that is asked for and not known; nil where
 	// all CRDs are watched.
@@ -51,7 +52,7 @@ type Kinds struct {
 // NewKinds returns Kinds that is empty until Run. mapper answers for kinds that
 // no CRD defines.
 func NewKinds(client dynamic.Interface, mapper meta.RESTMapper) (*Kinds, error) {
-	k := &Kinds{mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}, lists: map[schema.GroupVersionKind]change.Lists{}}
+	k := &Kinds{mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}, lists: map[schema.GroupVersionKind]change.Lists{}, legacy: map[schema.GroupKind]bool{}}
 	k.informer = newInformer(client.Resource(crdResource), func(o *unstructured.Unstructured) any {
 		return &definition{identity: identityOf(o), infos: infosOf(o), lists: listsOf(o)}
 	})
@@ -120,6 +121,7 @@ func (k *Kinds) forget(o any) {
 	for _, i := range d.infos {
 		delete(k.byGVK, i.GVK)
 		delete(k.lists, i.GVK)
+		delete(k.legacy, i.GVK.GroupKind())
 	}
 }
 
@@ -148,7 +150,21 @@ func (k *Kinds) Kind(gvk schema.GroupVersionKind) admission.Kind {
 	}
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.byGVK[gvk].Kind
+	kind := k.byGVK[gvk].Kind
+	if k.legacy[gvk.GroupKind()] {
+		kind.Runtime = mask.RuntimeLegacy
+	}
+	return kind
+}
+
+// refused: the provider of a kind does not know a set of managementPolicies that
+// only newer runtimes know. That is remembered for this process's life, or until
+// the CRD is gone: a provider that is upgraded is served with sets that it
+// accepts, too.
+func (k *Kinds) refused(gvk schema.GroupVersionKind) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.legacy[gvk.GroupKind()] = true
 }
 
 // Lists of a kind, as its CRD tells; nil where items of none can be told apart
@@ -223,6 +239,24 @@ func infosOf(o *unstructured.Unstructured) []Info {
 		out = append(out, i)
 	}
 	return out
+}
+
+// ManagedKinds reads which kinds of the cluster have spec.managementPolicies, in
+// their stored version, for programs that watch nothing.
+func ManagedKinds(ctx context.Context, client dynamic.Interface) ([]Info, error) {
+	list, err := client.Resource(crdResource).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the CRDs: %w", err)
+	}
+	var out []Info
+	for i := range list.Items {
+		for _, info := range infosOf(&list.Items[i]) {
+			if info.ManagementPolicies && info.Storage {
+				out = append(out, info)
+			}
+		}
+	}
+	return out, nil
 }
 
 // property of a version's schema by its path.

@@ -34,22 +34,24 @@ type Scope struct {
 	taken    cache.ResourceEventHandlerRegistration
 	onChange []func()
 
-	mu    sync.RWMutex
-	rules []rule
+	mu       sync.RWMutex
+	rules    []rule
+	policies bool
 }
 
 type rule struct{ groups, resources []string }
 
 type configuration struct {
 	identity
-	rules []rule
+	rules    []rule
+	policies bool
 }
 
 // NewScope returns a Scope that covers nothing until Run.
 func NewScope(client dynamic.Interface) (*Scope, error) {
 	s := &Scope{}
 	s.informer = newInformer(named{client.Resource(configurationResource), ConfigurationName}, func(o *unstructured.Unstructured) any {
-		return &configuration{identity: identityOf(o), rules: rulesOf(o)}
+		return &configuration{identity: identityOf(o), rules: rulesOf(o), policies: o.GetLabels()[labelManaged] == policyController}
 	})
 	var err error
 	s.taken, err = s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -80,11 +82,26 @@ func (s *Scope) set(o any) {
 		return
 	}
 	s.mu.Lock()
-	s.rules = c.rules
+	s.rules, s.policies = c.rules, c.policies
 	s.mu.Unlock()
 	for _, f := range s.onChange {
 		f()
 	}
+}
+
+// labelManaged on the configuration is policyController where it follows from
+// Kausality policies.
+const (
+	labelManaged     = "app.kubernetes.io/managed-by"
+	policyController = "kausality-controller"
+)
+
+// FollowsPolicies reports whether the set is what Kausality policies ask for:
+// what none of them covers is then on its way out of it.
+func (s *Scope) FollowsPolicies() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.policies
 }
 
 // Covers reports whether a resource is guarded.
@@ -169,17 +186,22 @@ func (n named) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface
 	return n.ResourceInterface.Watch(ctx, n.selector(o))
 }
 
-// Namespaces knows the mode annotation and the labels of each Namespace.
+// Namespaces knows the mode annotation and the labels of each Namespace, and
+// which are being deleted.
 type Namespaces struct{ informer cache.SharedIndexInformer }
 
 type namespace struct {
 	identity
-	mode   v1alpha1.Mode
-	labels map[string]string
+	mode        v1alpha1.Mode
+	labels      map[string]string
+	terminating bool
 }
 
 func namespaceOf(o *unstructured.Unstructured) *namespace {
-	return &namespace{identity: identityOf(o), mode: v1alpha1.Mode(o.GetAnnotations()[v1alpha1.AnnotationKeyMode]), labels: o.GetLabels()}
+	return &namespace{
+		identity: identityOf(o), mode: v1alpha1.Mode(o.GetAnnotations()[v1alpha1.AnnotationKeyMode]), labels: o.GetLabels(),
+		terminating: o.GetDeletionTimestamp() != nil,
+	}
 }
 
 // NewNamespaces returns Namespaces that is empty until Run.
@@ -195,17 +217,27 @@ func (n *Namespaces) Run(ctx context.Context) { n.informer.RunWithContext(ctx) }
 // HasSynced reports whether the Namespaces are known.
 func (n *Namespaces) HasSynced() bool { return n.informer.HasSynced() }
 
-// OnChange calls f with the name of each Namespace whose mode or labels changed.
-// Call it before Run.
+// OnChange calls f with the name of each Namespace whose mode or labels changed,
+// or whose deletion was asked for. Call it before Run.
 func (n *Namespaces) OnChange(f func(name string)) error {
 	_, err := n.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(a, b any) {
 		old, ok := a.(*namespace)
 		new, ok2 := b.(*namespace)
-		if ok && ok2 && (old.mode != new.mode || !maps.Equal(old.labels, new.labels)) {
+		if ok && ok2 && (old.mode != new.mode || old.terminating != new.terminating || !maps.Equal(old.labels, new.labels)) {
 			f(new.m.Name)
 		}
 	}})
 	return err
+}
+
+// Terminating reports whether a Namespace is being deleted.
+func (n *Namespaces) Terminating(name string) bool {
+	o, ok, err := n.informer.GetStore().GetByKey(name)
+	if err != nil || !ok {
+		return false
+	}
+	ns, _ := o.(*namespace)
+	return ns != nil && ns.terminating
 }
 
 // Mode annotation of a Namespace, as it stands there; "" where it has none or

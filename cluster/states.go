@@ -16,6 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -35,6 +36,8 @@ type Object struct {
 	// RequestedAt and HandledAt are the last reconcile request and the last
 	// that was handled, of an MR.
 	RequestedAt, HandledAt string
+	// ExternalName of an MR, as crossplane.io/external-name has it.
+	ExternalName string
 }
 
 // GetObjectMeta is what a watch cache asks for, made of the State each time
@@ -199,6 +202,10 @@ func (s *States) sum(o *unstructured.Unstructured) *Object {
 		out.External, out.Comparable = external.Difference(o.Object), external.Comparable(o.Object)
 		out.SyncedMessage = syncedMessage(o)
 		out.Gone = external.Gone(out.SyncedMessage)
+		if mask.Refused(out.SyncedMessage) && !mask.Accepts(mask.RuntimeLegacy, out.ManagementPolicies) {
+			s.kinds.refused(o.GroupVersionKind())
+		}
+		out.ExternalName = o.GetAnnotations()["crossplane.io/external-name"]
 		out.RequestedAt = o.GetAnnotations()[admission.AnnotationKeyReconcileRequestedAt]
 		out.HandledAt, _, _ = unstructured.NestedString(o.Object, "status", "lastHandledReconcileAt") // a status of another shape handles no requests
 	}

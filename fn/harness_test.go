@@ -40,6 +40,9 @@ type stage struct {
 	now   time.Time
 	input string
 
+	// required resources, as Crossplane fetched them.
+	required map[string]*fnv1.Resources
+
 	xr   *unstructured.Unstructured
 	live map[string]*unstructured.Unstructured
 	// uid of the next object.
@@ -113,6 +116,9 @@ func (s *stage) request(want desire) *fnv1.RunFunctionRequest {
 		Meta:     &fnv1.RequestMeta{Tag: "tag"},
 		Observed: &fnv1.State{Composite: &fnv1.Resource{Resource: toStruct(s.xr.Object)}, Resources: map[string]*fnv1.Resource{}},
 		Desired:  &fnv1.State{Resources: map[string]*fnv1.Resource{}},
+	}
+	if s.required != nil {
+		req.RequiredResources = s.required
 	}
 	if s.input != "" {
 		req.Input = &structpb.Struct{}

@@ -25,6 +25,11 @@ type config struct {
 	grace time.Duration
 	// managed: the function masks spec.managementPolicies itself.
 	managed bool
+	// policies of the Input, compiled.
+	policies []policy
+	// fetch the policies of the cluster with these labels.
+	fetch  bool
+	labels map[string]string
 	// tags of AWS, and environment of Terraform runs, say who caused a change.
 	tags, env bool
 }
@@ -57,6 +62,9 @@ func configOf(s *structpb.Struct) (config, error) {
 	if err := validate(in).ToAggregate(); err != nil {
 		return cfg, err
 	}
+	if cfg.policies, err = compile(in.Policies); err != nil {
+		return cfg, err
+	}
 	return cfg.with(in), nil
 }
 
@@ -68,6 +76,9 @@ func (c config) with(in *input.Input) config {
 		c.grace = in.SettleGrace.Duration
 	}
 	c.managed = in.Gate != nil && in.Gate.ManagementPolicies == input.ManagementPoliciesManaged
+	if in.PolicySelector != nil {
+		c.fetch, c.labels = true, in.PolicySelector.MatchLabels
+	}
 	if in.External != nil {
 		c.tags = slices.Contains(in.External.Provenance, input.ProvenanceAWSTags)
 		c.env = slices.Contains(in.External.Provenance, input.ProvenanceTerraformEnv)

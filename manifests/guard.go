@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"fmt"
+	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -15,6 +16,8 @@ const (
 	// RoleWebhookPolicies and RoleGatePolicies give access to what is guarded.
 	RoleWebhookPolicies = componentWebhook + "-policies"
 	RoleGatePolicies    = componentGate + "-policies"
+	// RoleControllerPolicies lets the policy controller list it.
+	RoleControllerPolicies = componentController + "-policies"
 
 	aggregateLabel = "rbac.kausality.io/aggregate-to-"
 )
@@ -32,8 +35,12 @@ type Guarded struct {
 // Guard returns what the Scopes of policies, the most specific first, ask for;
 // nil where there are none. Of the Options those of what is watched are not
 // read. The same input gives the same output.
-func Guard(o Options, scopes []settings.Scope) (*Guarded, error) {
-	if len(scopes) == 0 {
+//
+// retained are resources, as in --resources, that are no longer guarded and must
+// not be let go of yet: the gate keeps its access to them, and what is masked of
+// them cannot be deleted by accident.
+func Guard(o Options, scopes []settings.Scope, retained []string) (*Guarded, error) {
+	if len(scopes) == 0 && len(retained) == 0 {
 		return nil, nil //nolint:nilnil // nil is nothing to guard.
 	}
 	in := &input{caBundle: o.CABundle, users: o.ComponentUsers}
@@ -43,6 +50,13 @@ func Guard(o Options, scopes []settings.Scope) (*Guarded, error) {
 		}
 	}
 	in.entries, in.groups = entriesOf(scopes, o.DefaultMode), groupsOf(scopes)
+	if len(retained) > 0 {
+		old, err := parseResources(retained)
+		if err != nil {
+			return nil, err
+		}
+		in.groups = union(in.groups, old)
+	}
 	out := &Guarded{Configuration: webhookConfiguration(in), Roles: policyRoles(in)}
 	out.Policies = append(out.Policies, orphanPolicy(in), protectionPolicy(in))
 	out.Bindings = append(out.Bindings, orphanBinding())
@@ -78,5 +92,16 @@ func policyRoles(in *input) []*rbacv1.ClusterRole {
 	webhook.Labels[aggregateLabel+"webhook"] = "true"
 	gate := clusterRole(RoleGatePolicies, watched(in.groups, gateVerbs...))
 	gate.Labels[aggregateLabel+"gate"] = "true"
-	return []*rbacv1.ClusterRole{webhook, gate}
+	controller := clusterRole(RoleControllerPolicies, watched(in.groups, "list"))
+	controller.Labels[aggregateLabel+"controller"] = "true"
+	return []*rbacv1.ClusterRole{webhook, gate, controller}
+}
+
+// union of groups.
+func union(a, b []group) []group {
+	byName := map[string][]string{}
+	for _, g := range append(slices.Clone(a), b...) {
+		byName[g.name] = append(byName[g.name], g.resources...)
+	}
+	return sorted(byName)
 }

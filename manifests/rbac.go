@@ -14,8 +14,10 @@ import (
 const (
 	componentWebhook = "kausality-webhook"
 	componentGate    = "kausality-gate"
-	roleCrossplane   = "kausality-crossplane"
-	roleLeases       = "kausality-leases"
+	// componentController runs outside of `kausality manifests`: the chart has it.
+	componentController = "kausality-controller"
+	roleCrossplane      = "kausality-crossplane"
+	roleLeases          = "kausality-leases"
 )
 
 const serviceAccountPrefix = "system:serviceaccount:"
@@ -48,7 +50,7 @@ func webhookRole(in *input) *rbacv1.ClusterRole {
 // gateRole: the gate opens and closes managed resources, and repeats deletions
 // that were refused to others.
 func gateRole(in *input) *rbacv1.ClusterRole {
-	return clusterRole(componentGate, append(watched(in.groups, gateVerbs...), common()...))
+	return clusterRole(componentGate, append(watched(in.groups, gateVerbs...), gateRules()...))
 }
 
 // crossplaneRole lets the composition function read what it requires, through
@@ -71,6 +73,10 @@ func webhookRules() []rbacv1.PolicyRule {
 		rbacRule("pkg.crossplane.io", []string{"functionrevisions"}, "list"),
 		rbacRule("authorization.k8s.io", []string{"subjectaccessreviews"}, "create"),
 	)
+}
+
+func gateRules() []rbacv1.PolicyRule {
+	return append(common(), rbacRule(v1alpha1.Group, policyResources, read...)) // a change of policies may allow what was refused
 }
 
 // common access of both components: the webhook configuration tells them what

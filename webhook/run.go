@@ -35,6 +35,9 @@ type Options struct {
 	Config *rest.Config
 	// CertDir holds tls.crt and tls.key, read again when they change.
 	CertDir string
+	// CertSecret in CertNamespace holds tls.crt and tls.key; it is watched, and
+	// takes the place of CertDir.
+	CertSecret, CertNamespace string
 	// BindAddress, MetricsAddress and ProbeAddress are HOST:PORT; "0" turns
 	// metrics or probes off.
 	BindAddress, MetricsAddress, ProbeAddress string
@@ -76,7 +79,13 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := o.manager()
+	var cert *certificate
+	if o.CertSecret != "" {
+		if cert, err = newCertificate(c.Kubernetes, o.CertNamespace, o.CertSecret, o.Log.WithName("certificate")); err != nil {
+			return err
+		}
+	}
+	mgr, err := o.manager(cert)
 	if err != nil {
 		return err
 	}
@@ -88,8 +97,13 @@ func Run(ctx context.Context, o Options) error {
 	mgr.GetWebhookServer().Register(PathPolicies, &ctrlwebhook.Admission{Handler: policy.Validator{}})
 	mgr.GetWebhookServer().Register(PathStatus, &ctrlwebhook.Admission{Handler: StatusHandler{h}})
 	end := &drain{delay: o.ShutdownDelay}
-	if err := probes(mgr, c, h.Policies, end); err != nil {
+	if err := probes(mgr, c, h.Policies, cert, end); err != nil {
 		return err
+	}
+	if cert != nil {
+		if err := mgr.Add(cert); err != nil {
+			return fmt.Errorf("cannot start: %w", err)
+		}
 	}
 	for _, r := range []manager.Runnable{
 		c, h.Policies, leading(h.Policies.Lead), everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected), giveBack{c},
@@ -106,6 +120,9 @@ func Run(ctx context.Context, o Options) error {
 }
 
 func (o Options) check() error {
+	if o.CertSecret != "" {
+		return o.checkAddress()
+	}
 	for _, f := range []string{"tls.crt", "tls.key"} {
 		if _, err := os.Stat(filepath.Join(o.CertDir, f)); err != nil {
 			return fmt.Errorf("--cert-dir: %s holds no %s; put the serving certificate there", o.CertDir, f)
@@ -114,6 +131,10 @@ func (o Options) check() error {
 	if _, err := tls.LoadX509KeyPair(filepath.Join(o.CertDir, "tls.crt"), filepath.Join(o.CertDir, "tls.key")); err != nil {
 		return fmt.Errorf("--cert-dir: cannot use the certificate in %s: %w; put a PEM certificate and its key there", o.CertDir, err)
 	}
+	return o.checkAddress()
+}
+
+func (o Options) checkAddress() error {
 	l, err := net.Listen("tcp", o.BindAddress) //nolint:noctx // Closed at once: it only tells a taken port early and plainly.
 	if err != nil {
 		return fmt.Errorf("--bind-address: cannot listen on %s: %w", o.BindAddress, errors.Unwrap(err))
@@ -121,7 +142,7 @@ func (o Options) check() error {
 	return l.Close()
 }
 
-func (o Options) manager() (manager.Manager, error) {
+func (o Options) manager(cert *certificate) (manager.Manager, error) {
 	host, portText, err := net.SplitHostPort(o.BindAddress)
 	if err != nil {
 		return nil, fmt.Errorf("--bind-address: %w", err)
@@ -134,13 +155,17 @@ func (o Options) manager() (manager.Manager, error) {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
+	serve := ctrlwebhook.Options{Host: host, Port: port, CertDir: o.CertDir}
+	if cert != nil {
+		serve.TLSOpts = append(serve.TLSOpts, func(c *tls.Config) { c.GetCertificate = cert.get })
+	}
 	grace := 10 * time.Second
 	mgr, err := ctrlruntime.NewManager(o.Config, manager.Options{
 		Scheme: scheme, Logger: o.Log, Metrics: server.Options{BindAddress: o.MetricsAddress},
 		HealthProbeBindAddress: o.ProbeAddress, GracefulShutdownTimeout: &grace,
 		LeaderElection: o.LeaderElection, LeaderElectionID: "kausality-webhook", LeaderElectionNamespace: o.LeaderNamespace,
 		LeaderElectionReleaseOnCancel: true,
-		WebhookServer:                 ctrlwebhook.NewServer(ctrlwebhook.Options{Host: host, Port: port, CertDir: o.CertDir}),
+		WebhookServer:                 ctrlwebhook.NewServer(serve),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot start: %w", err)
@@ -183,7 +208,12 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 	return h, w, nil
 }
 
-func probes(mgr manager.Manager, c *cluster.Cluster, policies *policy.Store, end *drain) error {
+func probes(mgr manager.Manager, c *cluster.Cluster, policies *policy.Store, cert *certificate, end *drain) error {
+	if cert != nil {
+		if err := mgr.AddReadyzCheck("certificate", cert.ready); err != nil {
+			return err
+		}
+	}
 	if err := mgr.AddReadyzCheck("policies", func(*http.Request) error {
 		if !policies.HasSynced() {
 			return errors.New("the policies are not read yet")

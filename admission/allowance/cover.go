@@ -17,6 +17,86 @@ type coverage struct {
 	initializing bool
 }
 
+// Marks of a pattern in an index: the kinds of change that it covers.
+const (
+	markInsert uint8 = 1 << iota
+	markDelete
+	markMutate
+	markAll = markInsert | markDelete | markMutate
+)
+
+func mark(v v1alpha1.FieldVerb) uint8 {
+	switch v {
+	case v1alpha1.FieldInsert:
+		return markInsert
+	case v1alpha1.FieldDelete:
+		return markDelete
+	case v1alpha1.FieldMutate:
+		return markMutate
+	}
+	return 0
+}
+
+// fields that permissions cover in the update of a child, indexed by path.
+type fields struct {
+	index change.Index
+	// every field is covered.
+	every bool
+}
+
+func (c coverage) fields(child schema.GroupKind) *fields {
+	f := &fields{}
+	for i := range c.allowed {
+		a := &c.allowed[i]
+		if a.external || !a.target.has(child) || !gives(a.verbs, VerbUpdate) && (!c.initializing || len(a.mutations) == 0) {
+			continue
+		}
+		f.every = f.every || len(a.mutations) == 0
+		for j := range a.mutations {
+			f.index.Add(a.mutations[j].path, a.mutations[j].marks())
+		}
+	}
+	return f
+}
+
+func (m *mutation) marks() uint8 {
+	if len(m.verbs) == 0 {
+		return markAll
+	}
+	marks := uint8(0)
+	for _, v := range m.verbs {
+		marks |= mark(v)
+	}
+	return marks
+}
+
+func (f *fields) at(path []change.Segment, verb change.Verb) bool {
+	return f.every || f.index.Covers(path)&mark(v1alpha1.FieldVerb(verb)) != 0
+}
+
+// cover reports whether a changed field is covered: as a whole, or every part of
+// what came or went, by whatever entries.
+func (f *fields) cover(d *change.Detail) bool {
+	if f.at(d.At, d.Verb) {
+		return true
+	}
+	return d.Verb != change.Mutate && d.Leaves(func(at []change.Segment) bool { return f.at(at, d.Verb) })
+}
+
+// touch reports whether a changed field is covered, or some part of what came or
+// went.
+func (f *fields) touch(d *change.Detail) bool {
+	if f.cover(d) {
+		return true
+	}
+	some := false
+	d.Leaves(func(at []change.Segment) bool {
+		some = f.at(at, d.Verb)
+		return !some
+	})
+	return some
+}
+
 // missing are the paths that nothing covers, sorted; the one path "" where a
 // creation or deletion is not covered as such.
 func (c coverage) missing(child schema.GroupKind, verb string, details []change.Detail) []string {
@@ -26,9 +106,13 @@ func (c coverage) missing(child schema.GroupKind, verb string, details []change.
 		}
 		return []string{""}
 	}
+	if len(details) == 0 {
+		return nil
+	}
+	f := c.fields(child)
 	var out []string
 	for i := range details {
-		if !c.field(child, &details[i]) {
+		if !f.cover(&details[i]) {
 			out = append(out, details[i].Path)
 		}
 	}
@@ -42,47 +126,6 @@ func (c coverage) whole(child schema.GroupKind, verb string) bool {
 	return slices.ContainsFunc(c.allowed, func(a allowed) bool {
 		return a.target.has(child) && gives(a.verbs, verb)
 	})
-}
-
-// field reports whether a changed field is covered: as a whole, or every part
-// of what came or went, by whatever entries.
-func (c coverage) field(child schema.GroupKind, d *change.Detail) bool {
-	if c.at(child, d.At, v1alpha1.FieldVerb(d.Verb)) {
-		return true
-	}
-	if d.Verb == change.Mutate {
-		return false
-	}
-	return d.Leaves(func(at []change.Segment) bool { return c.at(child, at, v1alpha1.FieldVerb(d.Verb)) })
-}
-
-func (c coverage) at(child schema.GroupKind, at []change.Segment, verb v1alpha1.FieldVerb) bool {
-	for i := range c.allowed {
-		if c.allowed[i].covers(child, at, verb, c.initializing) {
-			return true
-		}
-	}
-	return false
-}
-
-// covers reports whether a permission covers a change of a field.
-func (a *allowed) covers(child schema.GroupKind, at []change.Segment, verb v1alpha1.FieldVerb, initializing bool) bool {
-	if a.external || !a.target.has(child) {
-		return false
-	}
-	switch update := gives(a.verbs, VerbUpdate); {
-	case !update && (!initializing || len(a.mutations) == 0):
-		return false
-	case len(a.mutations) == 0:
-		return true
-	}
-	for i := range a.mutations {
-		m := &a.mutations[i]
-		if (len(m.verbs) == 0 || slices.Contains(m.verbs, verb)) && m.path.Covers(at) {
-			return true
-		}
-	}
-	return false
 }
 
 func gives(verbs []string, verb string) bool {

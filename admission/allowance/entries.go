@@ -181,7 +181,8 @@ func (e Entries) covering(child schema.GroupKind, verb string, details []change.
 			}
 			continue
 		}
-		if slices.ContainsFunc(details, func(d change.Detail) bool { return one.part(child, &d) }) {
+		f := one.fields(child)
+		if slices.ContainsFunc(details, func(d change.Detail) bool { return f.touch(&d) }) {
 			out = append(out, entry)
 		}
 	}
@@ -192,20 +193,6 @@ func (e Entries) covering(child schema.GroupKind, verb string, details []change.
 func (e *Entry) sortKey() string {
 	h := e.own()
 	return h.Kind + "/" + h.Name + "/" + h.Field
-}
-
-// part reports whether a changed field is covered, or some part of what came or
-// went.
-func (c coverage) part(child schema.GroupKind, d *change.Detail) bool {
-	if c.field(child, d) {
-		return true
-	}
-	some := false
-	d.Leaves(func(at []change.Segment) bool {
-		some = c.at(child, at, v1alpha1.FieldVerb(d.Verb))
-		return !some
-	})
-	return some
 }
 
 // External entries that go with a covered change of a child: those that the same

@@ -57,13 +57,17 @@ func (s *State) managers(o *unstructured.Unstructured) {
 			if e.time.After(s.ScaleTime) {
 				s.ScaleTime = e.time
 			}
-		case e.subresource == "" && !slices.Contains(s.StatusManagers, e.manager) && e.time.After(s.IntentTime):
+		case e.subresource == "" && !slices.Contains(s.StatusManagers, e.manager) && !strings.HasPrefix(e.manager, ours) && e.time.After(s.IntentTime):
 			if ownsDesired(e.fields, machinery) {
 				s.IntentTime, s.IntentManager = e.time, e.manager
 			}
 		}
 	}
 }
+
+// ours is how the field managers of Kausality's own components begin: what the
+// gate writes into a spec is nobody's intent.
+const ours = "kausality-"
 
 // WritesStatus reports whether a field manager writes the status of an object.
 func WritesStatus(o *unstructured.Unstructured, manager string) bool {

@@ -53,6 +53,13 @@ const (
 	// while the gate masks it.
 	AnnotationKeyManagementPolicies = AnnotationPrefix + "management-policies"
 
+	// AnnotationKeyExternalAuthor holds, as JSON, the author's own value of the
+	// field by which the gate of an object is closed that has no
+	// managementPolicies: spec.approvePlan of a Terraform of Flux,
+	// spec.syncPolicy.automated.enabled of an Argo CD Application. null is the
+	// value of an author who left it out.
+	AnnotationKeyExternalAuthor = AnnotationPrefix + "external-author"
+
 	// AnnotationKeyGate holds the Gate of a managed resource: the last
 	// transition of its mask.
 	AnnotationKeyGate = AnnotationPrefix + "gate"

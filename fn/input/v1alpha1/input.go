@@ -2,6 +2,8 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 const (
@@ -77,9 +79,42 @@ type Input struct {
 	// +optional
 	Gate *Gate `json:"gate,omitempty"`
 
+	// Policies that count for this Composition, beside those that PolicySelector
+	// fetches. Each is the spec of an AllowancePolicy with a name.
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Policies []Policy `json:"policies,omitempty"`
+
+	// PolicySelector fetches the AllowancePolicies of the cluster as required
+	// resources. Where that kind is not installed, the inline ones count alone,
+	// and the condition Kausality of the composite says so. Crossplane needs to
+	// be able to list them.
+	// +optional
+	PolicySelector *PolicySelector `json:"policySelector,omitempty"`
+
 	// External systems: what they are told.
 	// +optional
 	External *External `json:"external,omitempty"`
+}
+
+// Policy is an AllowancePolicy that stands in the Input.
+type Policy struct {
+	// Name of the policy, for messages.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	v1alpha1.AllowancePolicySpec `json:",inline"`
+}
+
+// PolicySelector says which AllowancePolicies of the cluster count.
+type PolicySelector struct {
+	// MatchLabels are labels that a policy must have; all policies count where
+	// none are given.
+	// +optional
+	MatchLabels map[string]string `json:"matchLabels,omitempty"`
 }
 
 // External says what external systems are told.

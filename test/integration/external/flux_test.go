@@ -1,0 +1,169 @@
+package external
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// flux plays the tofu-controller for one Terraform, after its shouldPlan,
+// shouldApply and reconcile.
+type flux struct {
+	*actor
+	// revision of the source, and path that was applied last; under mu.
+	revision, path string
+}
+
+func newFlux(t *testing.T, name string) *flux {
+	f := &flux{actor: newActor(t, terraforms, namespace(t, name), name, "system:serviceaccount:flux-system:tofu-controller"), revision: "main/1111111111aa"}
+	f.next = f.step
+	_, err := f.people.Create(t.Context(), object("infra.contrib.fluxcd.io/v1alpha2", "Terraform", name, name, map[string]any{
+		"approvePlan": "auto", "interval": "10m", "path": "./one", "sourceRef": map[string]any{"kind": "GitRepository", "name": "infra"},
+	}), metav1.CreateOptions{FieldManager: "kustomize-controller"})
+	must(t, err)
+	f.start()
+	return f
+}
+
+// push a revision to the source.
+func (f *flux) push(revision string) {
+	f.mu.Lock()
+	f.revision = revision
+	f.mu.Unlock()
+	f.poke()
+}
+
+func plan(revision string) string {
+	branch, commit, _ := strings.Cut(revision, "/")
+	return "plan-" + branch + "-" + commit[:10]
+}
+
+func (f *flux) step(o *unstructured.Unstructured) *step {
+	f.mu.Lock()
+	revision, appliedPath := f.revision, f.path
+	f.mu.Unlock()
+	path, _, _ := unstructured.NestedString(o.Object, "spec", "path")
+	approve, _, _ := unstructured.NestedString(o.Object, "spec", "approvePlan")
+	pending, _, _ := unstructured.NestedString(o.Object, "status", "plan", "pending")
+	applied, _, _ := unstructured.NestedString(o.Object, "status", "lastAppliedRevision")
+	observed, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+	differs := revision != applied || path != appliedPath
+	switch {
+	case pending != "" && pending != plan(revision), pending == "" && differs:
+		return f.status(o, map[string]any{"lastPlannedRevision": revision, "plan": map[string]any{"pending": plan(revision)}}, "Unknown", nil)
+	case pending != "" && approve != "" && (approve == "auto" || strings.HasPrefix(pending, approve)):
+		return f.status(o, map[string]any{"lastAppliedRevision": revision, "plan": map[string]any{"lastApplied": pending, "pending": nil}}, "True", func() {
+			f.mu.Lock()
+			f.path = path
+			f.mu.Unlock()
+			f.did(pending + " " + path)
+		})
+	case observed != o.GetGeneration():
+		ready := "True"
+		if pending != "" {
+			ready = "Unknown"
+		}
+		return f.status(o, map[string]any{}, ready, nil)
+	}
+	return nil
+}
+
+func (f *flux) status(o *unstructured.Unstructured, status map[string]any, ready string, done func()) *step {
+	at := time.Now().UTC().Format(time.RFC3339)
+	list := []any{map[string]any{"type": "Ready", "status": ready, "reason": "Any", "message": "", "lastTransitionTime": at}}
+	if done != nil {
+		list = append(list, map[string]any{"type": "Apply", "status": "True", "reason": "TerraformAppliedSucceed", "message": "", "lastTransitionTime": at})
+	}
+	status["conditions"], status["observedGeneration"] = list, o.GetGeneration()
+	return &step{patch: map[string]any{"status": status}, subresource: "status", done: done}
+}
+
+func approvePlan(want any) func(*unstructured.Unstructured) error {
+	return holds(want, "spec", "approvePlan")
+}
+
+// From installation on, nothing is applied that nobody asked for: a new commit
+// waits for its approval, which opens for exactly that plan, once.
+func TestFluxApproval(t *testing.T) {
+	t.Parallel()
+	f := newFlux(t, "flux-approval")
+	installed := f.await("the gate to be installed", both(gate(v1alpha1.GateClosed, "Installed"), approvePlan("")))
+	if got := installed.GetAnnotations()[v1alpha1.AnnotationKeyExternalAuthor]; got != `"auto"` {
+		t.Errorf("its author's value is remembered as %s", got)
+	}
+	first := []string{"plan-main-1111111111 ./one"}
+	if got := f.all(); !slices.Equal(got, first) {
+		t.Fatalf("before there was a gate: %v", got)
+	}
+
+	f.push("main/2222222222bb")
+	id := f.drift()
+	if got := f.all(); !slices.Equal(got, first) {
+		t.Fatalf("applied while the gate is closed: %v", got)
+	}
+	f.patch(`{"metadata":{"annotations":{"kausality.io/approve-` + id + `":"once"}}}`)
+	f.await("the plan to be applied and the gate closed", both(gate(v1alpha1.GateClosed, "Confirmed"), approvePlan(""), without("kausality.io/approve-"+id)))
+	if got := f.all(); !slices.Equal(got, append(first, "plan-main-2222222222 ./one")) {
+		t.Fatalf("the approval opened for another plan: %v", got)
+	}
+	f.awaitResolved(id)
+
+	f.push("main/3333333333cc")
+	f.drift(id)
+	if got := f.all(); len(got) != 2 {
+		t.Errorf("the approval was used twice: %v", got)
+	}
+}
+
+// A person's change of the object opens for what it plans; a commit that waits
+// is not carried along.
+func TestFluxChange(t *testing.T) {
+	t.Parallel()
+	f := newFlux(t, "flux-change")
+	f.await("the gate to be installed", gate(v1alpha1.GateClosed, "Installed"))
+	f.patch(`{"spec":{"path":"./two"}}`)
+	f.await("hans's change to be applied and the gate closed", both(gate(v1alpha1.GateClosed, "Confirmed"), approvePlan("")))
+	if got := f.all(); !slices.Equal(got, []string{"plan-main-1111111111 ./one", "plan-main-1111111111 ./two"}) {
+		t.Fatalf("applied: %v", got)
+	}
+
+	f.push("main/2222222222bb")
+	id := f.drift()
+	f.patch(`{"spec":{"path":"./three"}}`)
+	f.await("the controller to have seen the change", func(o *unstructured.Unstructured) error {
+		return holds(o.GetGeneration(), "status", "observedGeneration")(o)
+	})
+	if got := f.all(); len(got) != 2 {
+		t.Fatalf("the commit that waited was carried along: %v", got)
+	}
+	f.patch(`{"metadata":{"annotations":{"kausality.io/approve-` + id + `":"once"}}}`)
+	f.await("the plan to be applied and the gate closed", both(approvePlan(""), holds("plan-main-2222222222", "status", "plan", "lastApplied")))
+	if got := f.all(); !slices.Equal(got[2:], []string{"plan-main-2222222222 ./three"}) {
+		t.Errorf("applied: %v", got)
+	}
+}
+
+// GitOps writes the author's value again and again: it is masked again, and the
+// gate stays closed. Log mode gives it back.
+func TestFluxAuthor(t *testing.T) {
+	t.Parallel()
+	f := newFlux(t, "flux-author")
+	f.await("the gate to be installed", both(gate(v1alpha1.GateClosed, "Installed"), approvePlan("")))
+	f.patch(`{"spec":{"approvePlan":"auto"}}`)
+	masked := f.await("it to be masked again", both(approvePlan(""), gate(v1alpha1.GateClosed, "Installed")))
+	if got := masked.GetAnnotations()[v1alpha1.AnnotationKeyExternalAuthor]; got != `"auto"` {
+		t.Errorf("its author's value is remembered as %s", got)
+	}
+	f.patch(`{"metadata":{"annotations":{"kausality.io/mode":"log"}}}`)
+	f.await("its author's value to be back", both(approvePlan("auto"), without(v1alpha1.AnnotationKeyExternalAuthor, v1alpha1.AnnotationKeyGate)))
+	f.push("main/2222222222bb")
+	f.await("the plan to be applied", holds("plan-main-2222222222", "status", "plan", "lastApplied"))
+	f.patch(`{"metadata":{"annotations":{"kausality.io/mode":null}},"spec":{"approvePlan":""}}`)
+	f.await("an author who approves by hand to be left alone", both(approvePlan(""), without(v1alpha1.AnnotationKeyExternalAuthor, v1alpha1.AnnotationKeyGate)))
+}
