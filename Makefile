@@ -28,7 +28,7 @@ IMAGE   = $(BIN)/image
 
 # What `make generate` writes.
 GENERATED = { ls api/*/zz_generated.* fn/*/zz_generated.* test/provider/apis/*/zz_generated.* \
-	package/crds/*.yaml package/input/*.yaml test/provider/crds/*.yaml 2>/dev/null || true; }
+	package/crds/*.yaml package/input/*.yaml test/provider/crds/*.yaml docs/gate.md docs/function.md docs/images/gate.svg 2>/dev/null || true; }
 
 ##@ For everybody
 
@@ -47,9 +47,11 @@ test: $(SUMMARY) ## Lint, unit and integration tests and the story, with a summa
 	@$(SUMMARY) phases --make "$(MAKE)" $(PHASES)
 
 .PHONY: build
-build: ## Build bin/kausality
-	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/kausality ./cmd/kausality
-	@echo "$(BIN)/kausality $(VERSION)"
+build: ## Build bin/kausality and bin/kubectl-kausality
+	@for program in kausality kubectl-kausality; do \
+		$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/$$program ./cmd/$$program && \
+		echo "$(BIN)/$$program $(VERSION)" || exit 1; \
+	done
 
 .PHONY: manifests
 manifests: build ## Print the manifests for a cluster; ARGS='--webhook-url=… …'
@@ -84,7 +86,7 @@ unit: $(SUMMARY) ## Run the unit tests of every module
 
 .PHONY: integration
 integration: $(SUMMARY) ## Test against a real control plane
-	@$(SUMMARY) gotest -C test -trimpath -p 1 -count 1 -timeout 30m ./cmd/... ./controlplane/... ./examples/... ./integration/...
+	@$(SUMMARY) gotest -C test -trimpath -p 1 -count 1 -timeout 30m ./cmd/... ./controlplane/... ./examples/... ./install/... ./integration/... ./plugin/...
 
 .PHONY: e2e
 e2e: $(SUMMARY) $(IMAGE) ## Play the story as a test, with the program that is in the image
@@ -95,12 +97,14 @@ e2e: $(SUMMARY) $(IMAGE) ## Play the story as a test, with the program that is i
 ##@ For maintainers
 
 .PHONY: generate
-generate: $(GEN) ## Write deepcopy functions and CRDs anew
+generate: $(GEN) ## Write deepcopy functions, CRDs and what is generated in docs anew
 	@$(GEN) object paths=./api/...
 	@$(GEN) crd:crdVersions=v1 paths=./api/... output:crd:artifacts:config=package/crds
 	@$(GEN) object paths=./fn/input/...
 	@$(GEN) crd:crdVersions=v1 paths=./fn/input/... output:crd:artifacts:config=package/input
 	@$(GO) generate -C test/provider ./...
+	@$(GO) run -trimpath ./gate/diagram
+	@$(GO) run -C test -trimpath ./cmd/reference --types ../fn/input/v1alpha1 --page ../docs/function.md Input Audit
 
 .PHONY: image
 image: $(IMAGE) ## Make the container image for every architecture, without Docker
@@ -145,7 +149,7 @@ parts: ## Build all programs that tests and demo run, ahead of time
 
 .PHONY: clean
 clean: ## Remove what was built; PARTS=1 also the parts, which take minutes
-	@rm -rf $(OUT) $(if $(PARTS),$(BIN),$(BIN)/linux_* $(BIN)/kausality $(BIN)/demo $(BIN)/bench $(SUMMARY) $(IMAGE) $(GEN))
+	@rm -rf $(OUT) $(if $(PARTS),$(BIN),$(BIN)/linux_* $(BIN)/kausality $(BIN)/kubectl-kausality $(BIN)/demo $(BIN)/bench $(SUMMARY) $(IMAGE) $(GEN))
 
 # Programs of ours are handed to Go every time: it knows best what changed.
 

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -15,6 +18,8 @@ import (
 type Evaluator struct {
 	World   World
 	Options Options
+	// Policies of the cluster; nil for none.
+	Policies Policies
 }
 
 // Evaluate a request. The error says that the world could not be read in a way
@@ -25,7 +30,7 @@ type Evaluator struct {
 // decided again on the parent as it is (spec 5).
 func (e *Evaluator) Evaluate(ctx context.Context, req *Request) (Decision, error) {
 	d, cached, err := e.evaluate(ctx, req, false)
-	if err == nil && cached && (!d.Allowed || d.Class == ClassDrift) {
+	if err == nil && cached && (!d.Allowed || d.Class == ClassDrift || d.Report != nil) {
 		d, _, err = e.evaluate(ctx, req, true)
 	}
 	return d, err
@@ -49,8 +54,11 @@ type evaluation struct {
 	// manager is the field manager that writes, where it can be told.
 	manager  string
 	mode     v1alpha1.Mode
-	policies policies
-	changes  []change.Change
+	settings settings.Settings
+	// modeWarnings name mode annotations that say nothing that is known.
+	modeWarnings []string
+	policies     policies
+	changes      []change.Change
 
 	parentRef parent.Ref
 	hasParent bool
@@ -60,9 +68,17 @@ type evaluation struct {
 	intent    v1alpha1.Hop
 	actor     actor
 	id        string
+	// gov is what policies have to say; policySnapshot is the set they are from,
+	// known once loaded.
+	gov            governance
+	policySnapshot *allowance.Set
+	loaded         bool
 	// deletionApproved: an approval for the external deletion was found, and
 	// the gate is open already.
 	deletionApproved bool
+
+	// policyDeletes: a policy allows the external deletion; the gate is closed.
+	policyDeletes bool
 
 	// incoming and stored annotations, set once the request is admitted.
 	incoming, stored map[string]string
@@ -87,7 +103,9 @@ var steps = []step{
 	(*evaluation).parentInitializing, // row 7
 	(*evaluation).expected,           // row 8
 	(*evaluation).rejected,           // row 9
+	(*evaluation).upgraded,           // row 10
 	(*evaluation).approved,           // row 11
+	(*evaluation).excepted,           // row 12
 	(*evaluation).drift,              // row 13
 }
 
@@ -109,25 +127,31 @@ func (e *Evaluator) evaluate(ctx context.Context, req *Request, live bool) (Deci
 		ev.edit()
 	}
 	ev.d.Mode, ev.d.Changes, ev.d.ID = ev.mode, ev.changes, ev.id
+	ev.d.Warnings = append(ev.modeWarnings, ev.d.Warnings...)
 	return ev.d, ev.cached, nil
 }
 
 // look at the request: what changes, in which mode.
 func (ev *evaluation) look() error {
 	var err error
-	if ev.mode, err = ev.objectMode(modeAnnotation(ev.req.stored()), ev.req.Namespace); err != nil {
+	stored := ev.req.stored()
+	ev.settings = ev.Options.settingsFor(ev.req.ref(), stored.GetLabels())
+	if ev.mode, err = ev.objectMode(modeAnnotation(stored), ev.req.Namespace, ev.settings); err != nil {
 		return err
 	}
 	if ev.manager = ev.req.FieldManager; ev.manager == "" && ev.req.Operation != Delete {
 		ev.manager = parent.Writer(ev.req.OldObject, ev.req.Object)
 	}
-	ev.policies = readPolicies(ev.req, ev.kind, ev.Options.CloseTo)
+	ev.policies = readPolicies(ev.req, ev.kind, ev.closeTo())
 	ev.changes = change.Diff(ev.policies.oldDesired, ev.policies.newDesired)
 	ev.parentRef, ev.hasParent = parent.Of(ev.req.stored(), ev.kind.Role)
 	return nil
 }
 
-func (ev *evaluation) objectMode(annotations map[string]string, namespace string) (v1alpha1.Mode, error) {
+// objectMode of an object by precedence. A mode annotation that says nothing
+// that is known counts as absent, and a warning names it (spec 2).
+func (ev *evaluation) objectMode(annotations map[string]string, namespace string, s settings.Settings) (v1alpha1.Mode, error) {
+	ev.unknownMode("the object", v1alpha1.Mode(annotations[v1alpha1.AnnotationKeyMode]))
 	return ModeOf(annotations, func() (v1alpha1.Mode, error) {
 		if namespace == "" {
 			return "", nil
@@ -136,8 +160,27 @@ func (ev *evaluation) objectMode(annotations map[string]string, namespace string
 		if err != nil {
 			return "", fmt.Errorf("cannot read mode of namespace %s: %w", namespace, err)
 		}
+		ev.unknownMode("namespace "+namespace, m)
 		return m, nil
-	}, ev.Options.DefaultMode)
+	}, s.Mode, ev.Options.DefaultMode)
+}
+
+func (ev *evaluation) unknownMode(on string, m v1alpha1.Mode) {
+	if m == "" || known(m) {
+		return
+	}
+	text := fmt.Sprintf("annotation %s of %s is %q, which is neither log nor enforce; it counts for nothing", v1alpha1.AnnotationKeyMode, on, m)
+	if !slices.Contains(ev.modeWarnings, text) {
+		ev.modeWarnings = append(ev.modeWarnings, text)
+	}
+}
+
+// closeTo are the verbs of a closed gate beside Observe.
+func (ev *evaluation) closeTo() []v1alpha1.Verb {
+	if ev.settings.HasCloseTo {
+		return ev.settings.CloseTo
+	}
+	return ev.Options.CloseTo
 }
 
 func (ev *evaluation) allow(r Reason) (bool, error) {
@@ -227,18 +270,21 @@ func (ev *evaluation) parentDeleting() (bool, error) {
 	if !ev.parent.Deleting() {
 		return false, nil
 	}
-	return ev.allow(ReasonParentDeleted)
+	return ev.deletingSection()
 }
 
 func (ev *evaluation) parentFrozen() (bool, error) {
 	f := ev.set.Freeze
-	if f == nil {
+	if f == nil || ev.parent.Deleting() {
 		return false, nil
 	}
 	return ev.refuse(frozen(ev.parentRef, ev.World.Kind(ev.parentRef.GroupVersionKind), f))
 }
 
 func (ev *evaluation) parentInitializing() (bool, error) {
+	if len(ev.gov.binding) > 0 && ev.bound() && !ev.parent.Deleting() {
+		return ev.initializingSection()
+	}
 	if ev.d.Phase != v1alpha1.PhaseInitializing {
 		return false, nil
 	}
@@ -248,11 +294,23 @@ func (ev *evaluation) parentInitializing() (bool, error) {
 func (ev *evaluation) expected() (bool, error) {
 	switch ev.d.Class {
 	case ClassExpected:
+		if !ev.allowed() {
+			return false, nil
+		}
 		return ev.allow(ev.actor.reason(ReasonExpected))
 	case ClassNewOrigin:
+		if ev.needsApproval() {
+			return false, nil
+		}
 		return ev.allow(ev.actor.reason(ReasonNewOrigin))
 	}
 	return false, nil
+}
+
+// needsApproval: other actors than the parent's controller are treated as drift
+// here (spec 4). Where nobody can tell who asks, nobody is.
+func (ev *evaluation) needsApproval() bool {
+	return ev.settings.RequireApproval && ev.d.Class == ClassNewOrigin && !ev.actor.undetermined
 }
 
 func (ev *evaluation) warn(text string) { ev.d.Warnings = append(ev.d.Warnings, text) }

@@ -3,21 +3,22 @@ package admission
 import "github.com/kausality-io/function-kausality/api/v1alpha1"
 
 // ModeOf an object by precedence (spec 5): its own annotation, its Namespace's,
-// the default. namespace is asked only where the object does not say.
-func ModeOf(annotations map[string]string, namespace func() (v1alpha1.Mode, error), byDefault v1alpha1.Mode) (v1alpha1.Mode, error) {
-	switch m := v1alpha1.Mode(annotations[v1alpha1.AnnotationKeyMode]); m {
-	case v1alpha1.ModeLog, v1alpha1.ModeEnforce:
+// the policy that covers it, the default. namespace is asked only where the
+// object does not say; a value that is neither log nor enforce says nothing.
+func ModeOf(annotations map[string]string, namespace func() (v1alpha1.Mode, error), policy, byDefault v1alpha1.Mode) (v1alpha1.Mode, error) {
+	if m := v1alpha1.Mode(annotations[v1alpha1.AnnotationKeyMode]); known(m) {
 		return m, nil
 	}
 	m, err := namespace()
 	if err != nil {
 		return "", err
 	}
-	if m == v1alpha1.ModeLog || m == v1alpha1.ModeEnforce {
-		return m, nil
+	for _, m := range []v1alpha1.Mode{m, policy, byDefault} {
+		if known(m) {
+			return m, nil
+		}
 	}
-	if byDefault == "" {
-		return v1alpha1.ModeLog, nil
-	}
-	return byDefault, nil
+	return v1alpha1.ModeLog, nil
 }
+
+func known(m v1alpha1.Mode) bool { return m == v1alpha1.ModeLog || m == v1alpha1.ModeEnforce }

@@ -216,7 +216,7 @@ func (ev *evaluation) mask(gate v1alpha1.Gate) {
 			ev.set1(AnnotationKeyReconcileRequestedAt, &at)
 		}
 	}
-	ev.setPolicies(Masked(ev.policies.author, gate, ev.Options.CloseTo, ev.kind))
+	ev.setPolicies(Masked(ev.policies.author, gate, ev.closeTo(), ev.kind))
 }
 
 // Masked is the value of spec.managementPolicies under a gate.
@@ -237,11 +237,13 @@ func (ev *evaluation) setPolicies(value []string) {
 // somebody asked for it or approved it, and it is about the resource.
 func (ev *evaluation) opens() bool {
 	switch {
+	case ev.governed() && len(ev.governedVerbs()) == 0:
+		return false
 	case ev.req.Operation == Create:
-		return true
+		return !ev.governed() || slices.Contains(ev.governedVerbs(), v1alpha1.VerbCreate)
 	case ev.d.Class == ClassSelf, ev.d.Reason == ReasonNoChange, ev.d.Reason == ReasonBeingDeleted:
 		return false
-	case ev.d.Class == ClassDrift && ev.d.Resolution != ResolutionApproved:
+	case ev.d.Class == ClassDrift && ev.d.Resolution != ResolutionApproved && ev.d.Resolution != ResolutionUpgraded:
 		return false
 	}
 	return slices.ContainsFunc(ev.changes, func(c change.Change) bool {
@@ -258,26 +260,43 @@ func (ev *evaluation) transition(gate v1alpha1.Gate) (v1alpha1.Gate, bool) {
 		Claim: gate.Claim} // what was used by an approval that is not finished yet stays known
 	if ev.req.Operation == Create {
 		next.Verbs = []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate, v1alpha1.VerbLateInitialize}
-		next.Reason = "Created"
+		next.Reason = GateReasonCreated
 		return next, true
 	}
-	next.Reason, next.Verbs, next.Paths = "Changed", []v1alpha1.Verb{v1alpha1.VerbUpdate}, change.Paths(ev.changes)
+	next.Reason, next.Verbs, next.Paths = GateReasonChanged, []v1alpha1.Verb{v1alpha1.VerbUpdate}, change.Paths(ev.changes)
+	if ev.governed() {
+		next.Verbs = ev.governedVerbs()
+	}
 	if gate.State == v1alpha1.GateOpen {
-		next.Verbs = union(gate.Verbs, next.Verbs)
-		next.Digest = gate.Digest
-		if len(gate.Paths) > 0 {
-			next.Paths = union(gate.Paths, next.Paths)
-		} else {
-			next.Paths = nil // all of them stay allowed
-		}
-		return next, true
+		return besides(gate, next), true
 	}
-	if pending := external.Outside(external.Difference(ev.req.OldObject.Object), next.Paths); len(pending) > 0 && !ev.Options.CarryPendingDrift {
+	differs := ev.settings.Relevant(ev.Options.Ignore.Filter(ev.req.Kind.GroupKind(), external.Difference(ev.req.OldObject.Object)))
+	if pending := external.Outside(differs, next.Paths); len(pending) > 0 && !ev.Options.CarryPendingDrift {
 		ev.warn("the external resource already differs (" + change.Summary(pending, 5) +
 			"); the gate stays closed until that difference is approved, see kubectl get drifts")
-		return v1alpha1.Gate{State: v1alpha1.GateClosed, At: next.At, Generation: next.Generation, Claim: gate.Claim, Reason: "ExternalDriftPending"}, true
+		return v1alpha1.Gate{State: v1alpha1.GateClosed, At: next.At, Generation: next.Generation, Claim: gate.Claim, Reason: GateReasonPending}, true
 	}
 	return next, true
+}
+
+// besides what a gate is open for already, what an accepted change opens.
+func besides(gate, next v1alpha1.Gate) v1alpha1.Gate {
+	onlyDelete := true
+	for _, v := range gate.Verbs {
+		onlyDelete = onlyDelete && v == v1alpha1.VerbDelete
+	}
+	if slices.Contains(gate.Verbs, v1alpha1.VerbDelete) {
+		at := deletionOpened(gate) // an open Delete is not prolonged
+		next.DeleteAt = &at
+	}
+	next.Verbs, next.Digest = union(gate.Verbs, next.Verbs), gate.Digest
+	switch {
+	case len(gate.Paths) > 0:
+		next.Paths = union(gate.Paths, next.Paths)
+	case !onlyDelete:
+		next.Paths = nil // all of them stay allowed
+	}
+	return next
 }
 
 func union[T comparable](a, b []T) []T {

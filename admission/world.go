@@ -6,8 +6,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -63,6 +66,14 @@ type World interface {
 	Component(user subject.User, fieldManager string) bool
 }
 
+// Policies is where the policies of a cluster come from. An *allowance.Set is one
+// that never changes. Implementations are safe for concurrent use, and give a
+// request the same Set from its beginning to its end.
+type Policies interface {
+	// Policies in force; nil for none.
+	Policies() *allowance.Set
+}
+
 // Options of an Evaluator. The zero value of each is its default.
 type Options struct {
 	// DefaultMode is v1alpha1.ModeLog where empty.
@@ -85,6 +96,28 @@ type Options struct {
 	// CarryPendingDrift opens the gate although the external resource differs
 	// outside of the accepted change.
 	CarryPendingDrift bool
+	// Ignore says which external differences do not count; nil for none.
+	Ignore *external.Rules
+	// Settings of the Kausality policy that covers an object with these labels;
+	// nil, and the zero Settings, leave everything to the Options.
+	Settings func(object parent.Ref, labels map[string]string) settings.Settings
+	// Initialized are the condition types by which a kind counts as initialized;
+	// nil, and an empty list, leave it to Initialized and Ready.
+	Initialized func(schema.GroupKind) []string
+}
+
+func (o Options) settingsFor(ref parent.Ref, labels map[string]string) settings.Settings {
+	if o.Settings == nil {
+		return settings.Settings{}
+	}
+	return o.Settings(ref, labels)
+}
+
+func (o Options) initialized(gk schema.GroupKind) []string {
+	if o.Initialized == nil {
+		return nil
+	}
+	return o.Initialized(gk)
 }
 
 // VerbApprove is the RBAC verb that approver RBAC asks for.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	authv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -27,6 +29,7 @@ type Cluster struct {
 	States     *States
 	Scope      *Scope
 	Namespaces *Namespaces
+	Policies   *Policies
 
 	ready atomic.Bool
 }
@@ -54,13 +57,16 @@ func New(config *rest.Config) (*Cluster, error) {
 	if c.Scope, err = NewScope(c.Dynamic); err != nil {
 		return nil, err
 	}
+	if c.Policies, err = NewPolicies(c.Dynamic); err != nil {
+		return nil, err
+	}
 	c.States, c.Namespaces = NewStates(c.Dynamic, c.Kinds), NewNamespaces(c.Dynamic)
 	return c, nil
 }
 
 // WatchCovered watches each guarded kind with a role in Crossplane, as soon as
 // it appears or comes under guard. Call it before Start.
-func (c *Cluster) WatchCovered(report func(error)) error {
+func (c *Cluster) WatchCovered(report func(error)) {
 	one := func(i Info) {
 		if i.Role == parent.RoleNone || !i.Storage || !c.Scope.Covers(i.GVR.GroupResource()) {
 			return
@@ -70,7 +76,7 @@ func (c *Cluster) WatchCovered(report func(error)) error {
 		}
 	}
 	c.Kinds.OnChange(one)
-	return c.Scope.OnChange(func() {
+	c.Scope.OnChange(func() {
 		for _, i := range c.Kinds.All() {
 			one(i)
 		}
@@ -80,7 +86,7 @@ func (c *Cluster) WatchCovered(report func(error)) error {
 // Start all watches; it returns when the context ended and they did.
 func (c *Cluster) Start(ctx context.Context) error {
 	var wg sync.WaitGroup
-	for _, run := range []func(context.Context){c.Kinds.Run, c.Scope.Run, c.Namespaces.Run, c.States.Run} {
+	for _, run := range []func(context.Context){c.Kinds.Run, c.Scope.Run, c.Namespaces.Run, c.Policies.Run, c.States.Run} {
 		wg.Go(func() { run(ctx) })
 	}
 	wg.Wait()
@@ -103,6 +109,8 @@ func (c *Cluster) Ready() error {
 		return errors.New("the webhook configuration is not read yet")
 	case !c.Namespaces.HasSynced():
 		return errors.New("the Namespaces are not read yet")
+	case !c.Policies.HasSynced():
+		return errors.New("the Kausality policies are not read yet")
 	case !c.States.HasSynced():
 		return errors.New("the watched objects are not read yet")
 	}
@@ -119,14 +127,41 @@ func (c *Cluster) Self(ctx context.Context) (string, error) {
 	return r.Status.UserInfo.Username, nil
 }
 
-// Mode of an object by precedence: its annotation, its Namespace's, the default.
+// Mode of an object by precedence: its annotation, its Namespace's, its policy's,
+// the default.
+//
+// What is guarded by policies and covered by none any more has lost its guard,
+// whatever the default: it only logs, so that the gate gives it back.
 func (c *Cluster) Mode(s *parent.State, byDefault v1alpha1.Mode) (v1alpha1.Mode, error) {
+	policy := c.Settings(s.Ref, s.Labels)
+	if policy.Policy == "" && c.Scope.FollowsPolicies() {
+		return v1alpha1.ModeLog, nil
+	}
 	return admission.ModeOf(s.Annotations, func() (v1alpha1.Mode, error) {
 		if s.Namespace == "" {
 			return "", nil
 		}
 		return c.Namespaces.Mode(s.Namespace)
-	}, byDefault)
+	}, policy.Mode, byDefault)
+}
+
+// Settings of the policy that covers an object with these labels.
+func (c *Cluster) Settings(ref parent.Ref, labels map[string]string) settings.Settings {
+	if len(c.Policies.Set().Scopes()) == 0 {
+		return settings.Settings{}
+	}
+	return c.settings(ref, labels, c.Namespaces.Labels(ref.Namespace))
+}
+
+func (c *Cluster) settings(ref parent.Ref, labels, namespaceLabels map[string]string) settings.Settings {
+	t := settings.Target{Group: ref.Group, Namespace: ref.Namespace, Labels: labels, NamespaceLabels: namespaceLabels}
+	if i, err := c.Kinds.Get(ref.GroupVersionKind); err == nil {
+		t.Resource = i.GVR.Resource
+	} else { // discovery is away: the plural that nearly every kind has
+		guess, _ := meta.UnsafeGuessKindToResource(ref.GroupVersionKind)
+		t.Resource = guess.Resource
+	}
+	return c.Policies.Set().For(t)
 }
 
 // maxManaged bounds how many MRs below one XR or Claim are looked at.

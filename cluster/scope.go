@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 
@@ -30,25 +31,30 @@ var (
 // there is one place where it stands, and it is the one the API server reads.
 type Scope struct {
 	informer cache.SharedIndexInformer
+	taken    cache.ResourceEventHandlerRegistration
+	onChange []func()
 
-	mu    sync.RWMutex
-	rules []rule
+	mu       sync.RWMutex
+	rules    []rule
+	policies bool
 }
 
 type rule struct{ groups, resources []string }
 
 type configuration struct {
 	identity
-	rules []rule
+	rules    []rule
+	policies bool
 }
 
 // NewScope returns a Scope that covers nothing until Run.
 func NewScope(client dynamic.Interface) (*Scope, error) {
 	s := &Scope{}
 	s.informer = newInformer(named{client.Resource(configurationResource), ConfigurationName}, func(o *unstructured.Unstructured) any {
-		return &configuration{identity: identityOf(o), rules: rulesOf(o)}
+		return &configuration{identity: identityOf(o), rules: rulesOf(o), policies: o.GetLabels()[labelManaged] == policyController}
 	})
-	_, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	var err error
+	s.taken, err = s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { s.set(o) },
 		UpdateFunc: func(_, o any) { s.set(o) },
 		// Nothing on deletion: an uninstalled or half re-installed webhook must
@@ -63,16 +69,12 @@ func NewScope(client dynamic.Interface) (*Scope, error) {
 // Run the watch until the context ends.
 func (s *Scope) Run(ctx context.Context) { s.informer.RunWithContext(ctx) }
 
-// HasSynced reports whether the configuration was read.
-func (s *Scope) HasSynced() bool { return s.informer.HasSynced() }
+// HasSynced reports whether the configuration was read and taken.
+func (s *Scope) HasSynced() bool { return s.taken.HasSynced() }
 
-// OnChange calls f when the set may have changed. Call it before Run.
-func (s *Scope) OnChange(f func()) error {
-	_, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { f() }, UpdateFunc: func(any, any) { f() },
-	})
-	return err
-}
+// OnChange calls f after the set may have changed; a handler of its own would
+// run at the same time as the one that takes the change. Call it before Run.
+func (s *Scope) OnChange(f func()) { s.onChange = append(s.onChange, f) }
 
 func (s *Scope) set(o any) {
 	c, ok := o.(*configuration)
@@ -80,15 +82,37 @@ func (s *Scope) set(o any) {
 		return
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.rules = c.rules
+	s.rules, s.policies = c.rules, c.policies
+	s.mu.Unlock()
+	for _, f := range s.onChange {
+		f()
+	}
+}
+
+// labelManaged on the configuration is policyController where it follows from
+// Kausality policies.
+const (
+	labelManaged     = "app.kubernetes.io/managed-by"
+	policyController = "kausality-controller"
+)
+
+// FollowsPolicies reports whether the set is what Kausality policies ask for:
+// what none of them covers is then on its way out of it.
+func (s *Scope) FollowsPolicies() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.policies
 }
 
 // Covers reports whether a resource is guarded.
 func (s *Scope) Covers(r schema.GroupResource) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for _, rule := range s.rules {
+	return covers(s.rules, r)
+}
+
+func covers(rules []rule, r schema.GroupResource) bool {
+	for _, rule := range rules {
 		if has(rule.groups, r.Group) && has(rule.resources, r.Resource) {
 			return true
 		}
@@ -162,27 +186,29 @@ func (n named) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface
 	return n.ResourceInterface.Watch(ctx, n.selector(o))
 }
 
-// Namespaces knows the mode annotation of each Namespace.
+// Namespaces knows the mode annotation and the labels of each Namespace, and
+// which are being deleted.
 type Namespaces struct{ informer cache.SharedIndexInformer }
 
 type namespace struct {
 	identity
-	mode v1alpha1.Mode
+	mode        v1alpha1.Mode
+	labels      map[string]string
+	terminating bool
+}
+
+func namespaceOf(o *unstructured.Unstructured) *namespace {
+	return &namespace{
+		identity: identityOf(o), mode: v1alpha1.Mode(o.GetAnnotations()[v1alpha1.AnnotationKeyMode]), labels: o.GetLabels(),
+		terminating: o.GetDeletionTimestamp() != nil,
+	}
 }
 
 // NewNamespaces returns Namespaces that is empty until Run.
 func NewNamespaces(client dynamic.Interface) *Namespaces {
 	return &Namespaces{informer: newInformer(client.Resource(namespaceResource), func(o *unstructured.Unstructured) any {
-		return &namespace{identity: identityOf(o), mode: modeOf(o.GetAnnotations())}
+		return namespaceOf(o)
 	})}
-}
-
-func modeOf(annotations map[string]string) v1alpha1.Mode {
-	switch m := v1alpha1.Mode(annotations[v1alpha1.AnnotationKeyMode]); m {
-	case v1alpha1.ModeLog, v1alpha1.ModeEnforce:
-		return m
-	}
-	return ""
 }
 
 // Run the watch until the context ends.
@@ -191,20 +217,31 @@ func (n *Namespaces) Run(ctx context.Context) { n.informer.RunWithContext(ctx) }
 // HasSynced reports whether the Namespaces are known.
 func (n *Namespaces) HasSynced() bool { return n.informer.HasSynced() }
 
-// OnChange calls f with the name of each Namespace whose mode changed. Call it
-// before Run.
+// OnChange calls f with the name of each Namespace whose mode or labels changed,
+// or whose deletion was asked for. Call it before Run.
 func (n *Namespaces) OnChange(f func(name string)) error {
 	_, err := n.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(a, b any) {
 		old, ok := a.(*namespace)
 		new, ok2 := b.(*namespace)
-		if ok && ok2 && old.mode != new.mode {
+		if ok && ok2 && (old.mode != new.mode || old.terminating != new.terminating || !maps.Equal(old.labels, new.labels)) {
 			f(new.m.Name)
 		}
 	}})
 	return err
 }
 
-// Mode annotation of a Namespace; "" where it has none or does not exist.
+// Terminating reports whether a Namespace is being deleted.
+func (n *Namespaces) Terminating(name string) bool {
+	o, ok, err := n.informer.GetStore().GetByKey(name)
+	if err != nil || !ok {
+		return false
+	}
+	ns, _ := o.(*namespace)
+	return ns != nil && ns.terminating
+}
+
+// Mode annotation of a Namespace, as it stands there; "" where it has none or
+// does not exist.
 func (n *Namespaces) Mode(name string) (v1alpha1.Mode, error) {
 	if !n.informer.HasSynced() {
 		return "", fmt.Errorf("namespaces are not read yet")
@@ -218,4 +255,20 @@ func (n *Namespaces) Mode(name string) (v1alpha1.Mode, error) {
 		return "", nil
 	}
 	return ns.mode, nil
+}
+
+// Labels of a Namespace; nil where it does not exist. They must not be modified.
+func (n *Namespaces) Labels(name string) map[string]string {
+	if name == "" {
+		return nil
+	}
+	o, _, err := n.informer.GetStore().GetByKey(name)
+	if err != nil {
+		return nil
+	}
+	ns, _ := o.(*namespace)
+	if ns == nil {
+		return nil
+	}
+	return ns.labels
 }

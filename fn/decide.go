@@ -13,7 +13,7 @@ import (
 // decide about each resource in its order: a once approval that several could
 // use goes to the first.
 func (r *run) decide(ctx context.Context) {
-	evaluator := &admission.Evaluator{World: r.world, Options: admission.Options{DefaultMode: r.cfg.mode}}
+	evaluator := &admission.Evaluator{World: r.world, Options: admission.Options{DefaultMode: r.cfg.mode}, Policies: setOf(r.policies)}
 	for _, res := range r.resources {
 		op := res.operation()
 		if op == "" {

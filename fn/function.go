@@ -47,10 +47,16 @@ func (f *Function) run(ctx context.Context, log logging.Logger, req *fnv1.RunFun
 		response.Fatal(rsp, errors.Wrap(err, "invalid input"))
 		return rsp
 	}
+	if req.GetObserved().GetComposite() == nil {
+		f.audit(cfg, req, rsp)
+		return rsp
+	}
+	require(cfg, req, rsp)
 	r, ok := newRun(cfg, f.now(), req, rsp)
 	if !ok {
-		return rsp // no composite, nothing to decide about
+		return rsp // nothing that could be decided about
 	}
+	r.grant(ctx)
 	r.decide(ctx)
 	r.emit()
 	r.report()
@@ -69,6 +75,9 @@ type run struct {
 	composite *composite
 	resources []*resource
 	world     *world
+	// policies in force, and what people should know about them.
+	policies []policy
+	notes    []string
 	// owner is the ownerReferences of every composed resource.
 	owner []any
 }
@@ -85,7 +94,10 @@ func newRun(cfg config, now time.Time, req *fnv1.RunFunctionRequest, rsp *fnv1.R
 	r.composite.settle(r.resources, cfg.grace, now)
 	r.composite.record()
 	r.composite.account(xr, r.resources)
+	r.policies, r.notes = policiesFor(cfg, req)
+	r.provenance()
 	r.world = worldOf(r.composite, r.resources, cfg.managed)
+	r.world.object = xr.Object
 	return r, true
 }
 

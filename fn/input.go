@@ -2,6 +2,7 @@ package fn
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -24,6 +25,13 @@ type config struct {
 	grace time.Duration
 	// managed: the function masks spec.managementPolicies itself.
 	managed bool
+	// policies of the Input, compiled.
+	policies []policy
+	// fetch the policies of the cluster with these labels.
+	fetch  bool
+	labels map[string]string
+	// tags of AWS, and environment of Terraform runs, say who caused a change.
+	tags, env bool
 }
 
 // configOf reads an Input, nil for none. The error names the field that is
@@ -54,6 +62,9 @@ func configOf(s *structpb.Struct) (config, error) {
 	if err := validate(in).ToAggregate(); err != nil {
 		return cfg, err
 	}
+	if cfg.policies, err = compile(in.Policies); err != nil {
+		return cfg, err
+	}
 	return cfg.with(in), nil
 }
 
@@ -65,6 +76,13 @@ func (c config) with(in *input.Input) config {
 		c.grace = in.SettleGrace.Duration
 	}
 	c.managed = in.Gate != nil && in.Gate.ManagementPolicies == input.ManagementPoliciesManaged
+	if in.PolicySelector != nil {
+		c.fetch, c.labels = true, in.PolicySelector.MatchLabels
+	}
+	if in.External != nil {
+		c.tags = slices.Contains(in.External.Provenance, input.ProvenanceAWSTags)
+		c.env = slices.Contains(in.External.Provenance, input.ProvenanceTerraformEnv)
+	}
 	return c
 }
 
@@ -90,6 +108,21 @@ func validate(in *input.Input) field.ErrorList {
 		default:
 			errs = append(errs, field.NotSupported(field.NewPath("gate", "managementPolicies"), in.Gate.ManagementPolicies,
 				[]input.ManagementPolicies{input.ManagementPoliciesWebhook, input.ManagementPoliciesManaged}))
+		}
+	}
+	return append(errs, validateExternal(in.External, field.NewPath("external"))...)
+}
+
+func validateExternal(in *input.External, at *field.Path) (errs field.ErrorList) {
+	if in == nil {
+		return nil
+	}
+	for i, p := range in.Provenance {
+		switch p {
+		case input.ProvenanceAWSTags, input.ProvenanceTerraformEnv:
+		default:
+			errs = append(errs, field.NotSupported(at.Child("provenance").Index(i), p,
+				[]input.Provenance{input.ProvenanceAWSTags, input.ProvenanceTerraformEnv}))
 		}
 	}
 	return errs

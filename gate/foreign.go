@@ -24,7 +24,7 @@ import (
 
 // watchSystems watches the guarded kinds of external systems that have no
 // managementPolicies. Call it before the cluster starts.
-func (c *Controller) watchSystems() error {
+func (c *Controller) watchSystems() {
 	one := func(i cluster.Info) {
 		if systems.Own(i.GVK) == nil || !i.Storage || !c.Cluster.Scope.Covers(i.GVR.GroupResource()) {
 			return
@@ -34,7 +34,7 @@ func (c *Controller) watchSystems() error {
 		}
 	}
 	c.Cluster.Kinds.OnChange(one)
-	return c.Cluster.Scope.OnChange(func() {
+	c.Cluster.Scope.OnChange(func() {
 		for _, i := range c.Cluster.Kinds.All() {
 			one(i)
 		}
@@ -163,5 +163,5 @@ func (c *Controller) tellForeign(o *cluster.Object, s systems.System, d admissio
 	if d.Gate.Reason == admission.GateReasonNothing {
 		return // it was closed before
 	}
-	c.Events.Event(c.reference(o), kind, reason, text)
+	c.emit(o, event{kind, reason, text})
 }

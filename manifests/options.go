@@ -4,6 +4,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -22,8 +23,11 @@ type Options struct {
 	// is needed then.
 	CRDsOnly bool
 	// WebhookURL (--webhook-url) is where the webhook listens, as in
-	// https://10.0.0.7:9443. A path is kept as prefix of /mutate and /status.
+	// https://10.0.0.7:9443. A path is kept as prefix of /mutate, /status and
+	// /policies.
 	WebhookURL string
+	// Service that the API server reaches the webhook by, in place of WebhookURL.
+	Service *admissionregistrationv1.ServiceReference
 	// CABundle (the content of --ca-file) holds the PEM certificates that the
 	// webhook's serving certificate is checked against.
 	CABundle []byte
@@ -45,11 +49,46 @@ type Options struct {
 
 // input is Options checked and parsed.
 type input struct {
-	mutateURL, statusURL string
-	caBundle             []byte
-	groups               []group
-	users                []string
-	failurePolicy        admissionregistrationv1.FailurePolicyType
+	baseURL  string
+	service  *admissionregistrationv1.ServiceReference
+	caBundle []byte
+	// groups of all entries together.
+	groups        []group
+	entries       []entry
+	users         []string
+	failurePolicy admissionregistrationv1.FailurePolicyType
+}
+
+// Paths of the webhooks.
+const (
+	pathMutate   = "/mutate"
+	pathStatus   = "/status"
+	pathPolicies = "/policies"
+)
+
+// client configuration for a path.
+func (in *input) client(path string) admissionregistrationv1.WebhookClientConfig {
+	out := admissionregistrationv1.WebhookClientConfig{CABundle: in.caBundle}
+	if in.service != nil {
+		out.Service = in.service.DeepCopy()
+		out.Service.Path = &path
+		return out
+	}
+	out.URL = new(in.baseURL + path)
+	return out
+}
+
+// components are the users that our processes run as.
+func (in *input) components() []string {
+	out := []string{
+		serviceAccountPrefix + Namespace + ":" + componentWebhook, serviceAccountPrefix + Namespace + ":" + componentGate,
+	}
+	for _, u := range in.users {
+		if !slices.Contains(out, u) {
+			out = append(out, u)
+		}
+	}
+	return out
 }
 
 func (o Options) parse() (*input, error) {
@@ -59,10 +98,14 @@ func (o Options) parse() (*input, error) {
 			return nil, err
 		}
 	}
+	in.entries = []entry{{groups: in.groups, failurePolicy: in.failurePolicy}}
 	return in, nil
 }
 
 func (o Options) parseURL(in *input) error {
+	if in.service = o.Service; in.service != nil {
+		return nil
+	}
 	u, err := url.Parse(o.WebhookURL)
 	switch {
 	case o.WebhookURL == "":
@@ -74,8 +117,7 @@ func (o Options) parseURL(in *input) error {
 	case u.RawQuery != "", u.Fragment != "", u.User != nil:
 		return fmt.Errorf("--webhook-url: %q must have no user, query or fragment: write https://HOST:PORT", o.WebhookURL)
 	}
-	base := strings.TrimSuffix(o.WebhookURL, "/")
-	in.mutateURL, in.statusURL = base+"/mutate", base+"/status"
+	in.baseURL = strings.TrimSuffix(o.WebhookURL, "/")
 	return nil
 }
 

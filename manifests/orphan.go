@@ -40,11 +40,11 @@ const orphanMessage = `"deleting " + variables.target + " would leave its extern
 // anything else.
 func orphanPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	return &admissionregistrationv1.ValidatingAdmissionPolicy{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
+		TypeMeta:   policyType,
 		ObjectMeta: meta(orphanProtection),
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 			FailurePolicy:    new(admissionregistrationv1.Fail),
-			MatchConstraints: deletions(in.groups),
+			MatchConstraints: constraints(in.groups, admissionregistrationv1.Delete),
 			MatchConditions:  []admissionregistrationv1.MatchCondition{{Name: "masked-by-kausality", Expression: isMasked}},
 			Variables:        orphanVariables,
 			Validations: []admissionregistrationv1.Validation{{
@@ -57,19 +57,9 @@ func orphanPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPolicy 
 	}
 }
 
-func deletions(groups []group) *admissionregistrationv1.MatchResources {
-	m := &admissionregistrationv1.MatchResources{MatchPolicy: new(admissionregistrationv1.Equivalent)}
-	for _, g := range groups {
-		m.ResourceRules = append(m.ResourceRules, admissionregistrationv1.NamedRuleWithOperations{
-			RuleWithOperations: rule(g, "", admissionregistrationv1.Delete),
-		})
-	}
-	return m
-}
-
 func orphanBinding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
 	return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
+		TypeMeta:   bindingType,
 		ObjectMeta: meta(orphanProtection),
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName:        orphanProtection,

@@ -14,14 +14,20 @@ import (
 const (
 	componentWebhook = "kausality-webhook"
 	componentGate    = "kausality-gate"
-	roleCrossplane   = "kausality-crossplane"
-	roleLeases       = "kausality-leases"
+	// componentController runs outside of `kausality manifests`: the chart has it.
+	componentController = "kausality-controller"
+	roleCrossplane      = "kausality-crossplane"
+	roleLeases          = "kausality-leases"
 )
 
 const serviceAccountPrefix = "system:serviceaccount:"
 
 var (
-	read   = []string{"get", "list", "watch"}
+	read = []string{"get", "list", "watch"}
+	// on what is guarded
+	webhookVerbs = []string{"get", "list", "watch", "patch"}
+	gateVerbs    = []string{"get", "list", "watch", "patch", "delete"}
+
 	change = []string{"get", "list", "watch", "create", "update", "patch", "delete"}
 )
 
@@ -38,17 +44,13 @@ func account(name string) *corev1.ServiceAccount {
 // webhookRole: the webhook reads parents, claims approvals and writes latches
 // as annotations on them, keeps Drifts, and asks who may approve.
 func webhookRole(in *input) *rbacv1.ClusterRole {
-	rules := watched(in.groups, "get", "list", "watch", "patch")
-	rules = append(rules, common()...)
-	return clusterRole(componentWebhook, append(rules,
-		rbacRule("authorization.k8s.io", []string{"subjectaccessreviews"}, "create"),
-	))
+	return clusterRole(componentWebhook, append(watched(in.groups, webhookVerbs...), webhookRules()...))
 }
 
 // gateRole: the gate opens and closes managed resources, and repeats deletions
 // that were refused to others.
 func gateRole(in *input) *rbacv1.ClusterRole {
-	return clusterRole(componentGate, append(watched(in.groups, "get", "list", "watch", "patch", "delete"), common()...))
+	return clusterRole(componentGate, append(watched(in.groups, gateVerbs...), gateRules()...))
 }
 
 // crossplaneRole lets the composition function read what it requires, through
@@ -62,6 +64,21 @@ func crossplaneRole() *rbacv1.ClusterRole {
 	return r
 }
 
+func webhookRules() []rbacv1.PolicyRule {
+	return append(common(),
+		rbacRule(v1alpha1.Group, policyResources, read...),
+		rbacRule(v1alpha1.Group, policyStatuses(), "update", "patch"),
+		rbacRule("", []string{"pods"}, "get"), // whose images are the build of a controller
+		rbacRule("apiextensions.crossplane.io", []string{"compositionrevisions"}, "get"),
+		rbacRule("pkg.crossplane.io", []string{"functionrevisions"}, "list"),
+		rbacRule("authorization.k8s.io", []string{"subjectaccessreviews"}, "create"),
+	)
+}
+
+func gateRules() []rbacv1.PolicyRule {
+	return append(common(), rbacRule(v1alpha1.Group, policyResources, read...)) // a change of policies may allow what was refused
+}
+
 // common access of both components: the webhook configuration tells them what
 // is watched, the CRDs what it is.
 func common() []rbacv1.PolicyRule {
@@ -70,6 +87,7 @@ func common() []rbacv1.PolicyRule {
 		rbacRule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, read...),
 		rbacRule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations"}, read...), // which resources are guarded
 		rbacRule(v1alpha1.Group, []string{"drifts", "drifts/status"}, change...),
+		rbacRule(v1alpha1.Group, []string{"kausalities"}, read...),
 		rbacRule("", []string{"events"}, "create", "patch"),
 		rbacRule("events.k8s.io", []string{"events"}, "create", "patch"),
 	}

@@ -44,7 +44,9 @@ func objects(in *input) []any {
 		webhookRole(in), gateRole(in), crossplaneRole(), leasesRole(),
 		clusterRoleBinding(componentWebhook, in.users), clusterRoleBinding(componentGate, in.users), leasesBinding(in.users),
 		orphanPolicy(in), orphanBinding(),
-		webhookConfiguration(in),
+		protectionPolicy(in), protectionBinding(in.entries[0]),
+		namespaceModePolicy(), namespaceModeBinding(),
+		policyConfiguration(in), webhookConfiguration(in),
 	}
 }
 

@@ -32,8 +32,14 @@ func parseResources(values []string) ([]group, error) {
 	if len(byName) == 0 {
 		return nil, fmt.Errorf("--resources is missing: list what to watch, as in --resources=deployments.apps,configmaps,*.example.org")
 	}
+	return sorted(byName), nil
+}
+
+// sorted groups, each resource once.
+func sorted(byName map[string][]string) []group {
 	groups := make([]group, 0, len(byName))
 	for name, resources := range byName {
+		resources = slices.Clone(resources)
 		if slices.Contains(resources, all) {
 			resources = []string{all}
 		}
@@ -41,7 +47,16 @@ func parseResources(values []string) ([]group, error) {
 		groups = append(groups, group{name: name, resources: slices.Compact(resources)})
 	}
 	slices.SortFunc(groups, func(a, b group) int { return strings.Compare(a.name, b.name) })
-	return groups, nil
+	return groups
+}
+
+// withStatus leaves out Pods, whose status kubelets write all the time and which
+// are the parents of nothing.
+func (g group) withStatus() group {
+	if g.name == "" {
+		g.resources = slices.DeleteFunc(slices.Clone(g.resources), func(r string) bool { return r == "pods" })
+	}
+	return g
 }
 
 func parseResource(v string) (resource, name string, err error) {

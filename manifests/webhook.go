@@ -2,7 +2,6 @@ package manifests
 
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -20,60 +19,70 @@ func webhookConfiguration(in *input) *admissionregistrationv1.MutatingWebhookCon
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "MutatingWebhookConfiguration"},
 		ObjectMeta: meta("kausality"),
-		Webhooks:   []admissionregistrationv1.MutatingWebhook{admissionWebhook(in), statusWebhook(in)},
+		Webhooks:   webhooks(in),
 	}
 }
 
-// admissionWebhook decides.
-func admissionWebhook(in *input) admissionregistrationv1.MutatingWebhook {
-	w := webhook("admission.kausality.io", in.mutateURL, in.caBundle)
-	w.FailurePolicy = &in.failurePolicy
+func webhooks(in *input) []admissionregistrationv1.MutatingWebhook {
+	out := make([]admissionregistrationv1.MutatingWebhook, 0, len(in.entries)+1)
+	for _, e := range in.entries {
+		out = append(out, admissionWebhook(in, e))
+	}
+	return append(out, statusWebhook(in))
+}
+
+// admissionWebhook decides about changes of the desired state in one entry.
+func admissionWebhook(in *input, e entry) admissionregistrationv1.MutatingWebhook {
+	w := webhook(e.webhookName(), in.client(pathMutate))
+	w.FailurePolicy = &e.failurePolicy
 	w.TimeoutSeconds = new(mutateTimeout)
 	w.ReinvocationPolicy = new(admissionregistrationv1.IfNeededReinvocationPolicy)
-	w.MatchConditions = mutateConditions()
-	for _, g := range in.groups {
-		w.Rules = append(w.Rules, rule(g, "", admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete))
+	w.MatchConditions = mutateConditions(in, e)
+	w.NamespaceSelector, w.ObjectSelector = e.namespaceSelector(excludedNamespaces), e.objectSelector
+	for _, g := range e.groups {
+		w.Rules = append(w.Rules, e.rule(g, "", admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete))
 	}
-	for _, g := range in.groups {
-		w.Rules = append(w.Rules, rule(g, "scale", admissionregistrationv1.Update))
+	for _, g := range e.groups {
+		w.Rules = append(w.Rules, e.rule(g, "scale", admissionregistrationv1.Update))
 	}
 	return w
 }
 
-// statusWebhook only looks at who writes a status. It changes and refuses
-// nothing, so its outage must not stop anybody.
+// statusWebhook learns who writes the status of what, for all entries. It never
+// stops anybody.
 func statusWebhook(in *input) admissionregistrationv1.MutatingWebhook {
-	w := webhook("status.kausality.io", in.statusURL, in.caBundle)
+	w := webhook("status.kausality.io", in.client(pathStatus))
 	w.FailurePolicy = new(admissionregistrationv1.Ignore)
 	w.TimeoutSeconds = new(statusTimeout)
 	w.ReinvocationPolicy = new(admissionregistrationv1.NeverReinvocationPolicy)
+	w.MatchConditions = statusConditions()
+	w.NamespaceSelector = entry{}.namespaceSelector(excludedNamespaces)
 	for _, g := range in.groups {
-		w.Rules = append(w.Rules, rule(g, "status", admissionregistrationv1.Update))
+		if g = g.withStatus(); len(g.resources) > 0 {
+			w.Rules = append(w.Rules, entry{}.rule(g, "status", admissionregistrationv1.Update))
+		}
 	}
 	return w
 }
 
-func webhook(name, url string, ca []byte) admissionregistrationv1.MutatingWebhook {
+func webhook(name string, client admissionregistrationv1.WebhookClientConfig) admissionregistrationv1.MutatingWebhook {
 	return admissionregistrationv1.MutatingWebhook{
 		Name:                    name,
-		ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: ca},
+		ClientConfig:            client,
 		MatchPolicy:             new(admissionregistrationv1.Equivalent),
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNoneOnDryRun),
 		AdmissionReviewVersions: []string{"v1"},
-		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
-			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: excludedNamespaces,
-		}}},
 	}
 }
 
 // rule for a group. "*" means every resource but no subresource, "*/scale"
 // the scale of every resource.
-func rule(g group, subresource string, operations ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
+func (e entry) rule(g group, subresource string, operations ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
 	return admissionregistrationv1.RuleWithOperations{
 		Operations: operations,
 		Rule: admissionregistrationv1.Rule{
 			APIGroups: []string{g.name}, APIVersions: []string{all}, Resources: g.names(subresource),
-			Scope: new(admissionregistrationv1.AllScopes),
+			Scope: e.scope(),
 		},
 	}
 }

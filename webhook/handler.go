@@ -20,6 +20,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/notify"
+	"github.com/kausality-io/function-kausality/policy"
 )
 
 // Handler answers the AdmissionReviews of guarded resources.
@@ -27,7 +28,10 @@ type Handler struct {
 	Evaluator *admission.Evaluator
 	Cluster   *cluster.Cluster
 	Reporter  *notify.Reporter
-	Log       logr.Logger
+	// Policies that rules are claimed in, and their uses noted; nil where there
+	// are none.
+	Policies *policy.Store
+	Log      logr.Logger
 
 	tracker  *tracker
 	recorded func(parent.Ref)
@@ -40,26 +44,28 @@ const maxClaimTries = 4
 // something of ours goes wrong.
 func (h *Handler) Handle(ctx context.Context, r ctrl.Request) (resp ctrl.Response) {
 	started := time.Now()
+	var req *admission.Request
 	d := admission.Decision{Mode: h.Evaluator.Options.DefaultMode}
 	defer func() {
 		if p := recover(); p != nil {
 			h.Log.Error(fmt.Errorf("panic: %v", p), "cannot decide", "stack", string(debug.Stack()))
-			resp = h.failed(d.Mode, fmt.Errorf("internal error: %v", p))
+			resp = h.failed(h.expectedMode(req), fmt.Errorf("internal error: %v", p))
 		}
 		observe(r.Kind.Kind, d, resp, time.Since(started))
 	}()
-	req, err := decode(r, started)
-	if err != nil {
+	var err error
+	if req, err = decode(r, started); err != nil {
 		return ctrl.Errored(http.StatusBadRequest, err)
 	}
 	if d, err = h.decide(ctx, req); err != nil {
 		if d.Mode == "" { // not even that could be read
-			d.Mode = h.Evaluator.Options.DefaultMode
+			d.Mode = h.expectedMode(req)
 		}
 		h.Log.Error(err, "cannot decide", "kind", r.Kind.String(), "namespace", r.Namespace, "name", r.Name)
 		return h.failed(d.Mode, err)
 	}
 	if !req.DryRun {
+		h.approve(ctx, d)
 		h.effects(r, req, d)
 	}
 	return respond(req, d)
@@ -68,10 +74,22 @@ func (h *Handler) Handle(ctx context.Context, r ctrl.Request) (resp ctrl.Respons
 // decide a request and claim the approval it rests on. A lost race for an
 // approval is decided anew on the parent as it is.
 func (h *Handler) decide(ctx context.Context, req *admission.Request) (admission.Decision, error) {
-	d, err := h.Evaluator.Evaluate(ctx, req)
+	evaluator := h.Evaluator
+	d, err := evaluator.Evaluate(ctx, req)
 	for range maxClaimTries {
-		if err != nil || !d.Allowed || d.Claim == nil || req.DryRun {
+		if err != nil || !d.Allowed || d.Claim == nil && d.PolicyClaim == nil || req.DryRun {
 			return d, err
+		}
+		if d.PolicyClaim != nil {
+			lost, err := h.Policies.Claim(ctx, *d.PolicyClaim)
+			if err != nil || lost == nil {
+				return d, err
+			}
+			evaluator = &admission.Evaluator{World: evaluator.World, Options: evaluator.Options, Policies: lost}
+			if d, err = evaluator.Live(ctx, req); err != nil {
+				return d, err
+			}
+			continue
 		}
 		c := d.Claim
 		err = h.Cluster.States.TakeClaims(ctx, c.Holder, ManagerWebhook, c.Stored, c.HasStored, c.Value)
@@ -81,9 +99,25 @@ func (h *Handler) decide(ctx context.Context, req *admission.Request) (admission
 		if !kerrors.IsInvalid(err) && !kerrors.IsConflict(err) && !kerrors.IsNotFound(err) {
 			return d, fmt.Errorf("cannot claim the approval on %s: %w", admission.Describe(c.Holder), err)
 		}
-		d, err = h.Evaluator.Live(ctx, req)
+		d, err = evaluator.Live(ctx, req)
 	}
 	return d, fmt.Errorf("cannot claim an approval: lost %d races for it; try again", maxClaimTries)
+}
+
+// expectedMode where the decision came to no mode: the policy's, as far as it
+// is known, else the default.
+func (h *Handler) expectedMode(req *admission.Request) v1alpha1.Mode {
+	if f := h.Evaluator.Options.Settings; f != nil && req != nil {
+		o := req.OldObject
+		if o == nil {
+			o = req.Object
+		}
+		ref := parent.Ref{GroupVersionKind: req.Kind, Namespace: req.Namespace, Name: req.Name}
+		if m := f(ref, o.GetLabels()).Mode; m != "" {
+			return m
+		}
+	}
+	return h.Evaluator.Options.DefaultMode
 }
 
 // failed answers where nothing was decided.

@@ -24,10 +24,13 @@ var (
 	droppedReports = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "kausality_dropped_reports_total", Help: "Reports lost to a full queue.",
 	})
+	certificateExpiry = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "kausality_certificate_expiry_timestamp_seconds", Help: "When the serving certificate of the webhook expires, in seconds since the epoch.",
+	})
 )
 
 func init() { //nolint:gochecknoinits // controller-runtime's registry is filled this way.
-	metrics.Registry.MustRegister(decisions, latency, liveReads, droppedReports)
+	metrics.Registry.MustRegister(decisions, latency, liveReads, droppedReports, certificateExpiry)
 }
 
 func observe(kind string, d admission.Decision, resp ctrl.Response, took time.Duration) {

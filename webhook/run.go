@@ -9,10 +9,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrlruntime "sigs.k8s.io/controller-runtime"
@@ -25,6 +27,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/notify"
+	"github.com/kausality-io/function-kausality/policy"
 )
 
 // Options of the webhook process.
@@ -32,6 +35,9 @@ type Options struct {
 	Config *rest.Config
 	// CertDir holds tls.crt and tls.key, read again when they change.
 	CertDir string
+	// CertSecret in CertNamespace holds tls.crt and tls.key; it is watched, and
+	// takes the place of CertDir.
+	CertSecret, CertNamespace string
 	// BindAddress, MetricsAddress and ProbeAddress are HOST:PORT; "0" turns
 	// metrics or probes off.
 	BindAddress, MetricsAddress, ProbeAddress string
@@ -41,6 +47,9 @@ type Options struct {
 	ApproverRBAC bool
 	// SettleGrace during which an XR must stay converged.
 	SettleGrace time.Duration
+	// ShutdownDelay during which a replica that is told to end goes on
+	// answering, not ready any more. 0 ends it at once.
+	ShutdownDelay time.Duration
 	// LeaderElection of the asynchronous writer, in LeaderNamespace.
 	LeaderElection  bool
 	LeaderNamespace string
@@ -53,6 +62,8 @@ type Options struct {
 const (
 	PathMutate = "/mutate"
 	PathStatus = "/status"
+	// PathPolicies is where policies are validated.
+	PathPolicies = "/policies"
 )
 
 // Run the webhook until the context ends.
@@ -68,7 +79,13 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := o.manager()
+	var cert *certificate
+	if o.CertSecret != "" {
+		if cert, err = newCertificate(c.Kubernetes, o.CertNamespace, o.CertSecret, o.Log.WithName("certificate")); err != nil {
+			return err
+		}
+	}
+	mgr, err := o.manager(cert)
 	if err != nil {
 		return err
 	}
@@ -77,20 +94,35 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	mgr.GetWebhookServer().Register(PathMutate, &ctrlwebhook.Admission{Handler: h})
+	mgr.GetWebhookServer().Register(PathPolicies, &ctrlwebhook.Admission{Handler: policy.Validator{}})
 	mgr.GetWebhookServer().Register(PathStatus, &ctrlwebhook.Admission{Handler: StatusHandler{h}})
-	if err := probes(mgr, c); err != nil {
+	end := &drain{delay: o.ShutdownDelay}
+	if err := probes(mgr, c, h.Policies, cert, end); err != nil {
 		return err
 	}
-	for _, r := range []manager.Runnable{c, everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected), &resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log}} {
+	if cert != nil {
+		if err := mgr.Add(cert); err != nil {
+			return fmt.Errorf("cannot start: %w", err)
+		}
+	}
+	for _, r := range []manager.Runnable{
+		c, h.Policies, leading(h.Policies.Lead), everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected), giveBack{c},
+		&resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log, reads: rate.NewLimiter(resolverReads, resolverReads)},
+	} {
 		if err := mgr.Add(r); err != nil {
 			return fmt.Errorf("cannot start: %w", err)
 		}
 	}
 	o.Log.Info("kausality webhook starts", "address", o.BindAddress, "user", self, "mode", o.Admission.DefaultMode)
+	ctx, cancel := end.after(ctx)
+	defer cancel()
 	return mgr.Start(ctx)
 }
 
 func (o Options) check() error {
+	if o.CertSecret != "" {
+		return o.checkAddress()
+	}
 	for _, f := range []string{"tls.crt", "tls.key"} {
 		if _, err := os.Stat(filepath.Join(o.CertDir, f)); err != nil {
 			return fmt.Errorf("--cert-dir: %s holds no %s; put the serving certificate there", o.CertDir, f)
@@ -99,6 +131,10 @@ func (o Options) check() error {
 	if _, err := tls.LoadX509KeyPair(filepath.Join(o.CertDir, "tls.crt"), filepath.Join(o.CertDir, "tls.key")); err != nil {
 		return fmt.Errorf("--cert-dir: cannot use the certificate in %s: %w; put a PEM certificate and its key there", o.CertDir, err)
 	}
+	return o.checkAddress()
+}
+
+func (o Options) checkAddress() error {
 	l, err := net.Listen("tcp", o.BindAddress) //nolint:noctx // Closed at once: it only tells a taken port early and plainly.
 	if err != nil {
 		return fmt.Errorf("--bind-address: cannot listen on %s: %w", o.BindAddress, errors.Unwrap(err))
@@ -106,7 +142,7 @@ func (o Options) check() error {
 	return l.Close()
 }
 
-func (o Options) manager() (manager.Manager, error) {
+func (o Options) manager(cert *certificate) (manager.Manager, error) {
 	host, portText, err := net.SplitHostPort(o.BindAddress)
 	if err != nil {
 		return nil, fmt.Errorf("--bind-address: %w", err)
@@ -119,13 +155,17 @@ func (o Options) manager() (manager.Manager, error) {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
+	serve := ctrlwebhook.Options{Host: host, Port: port, CertDir: o.CertDir}
+	if cert != nil {
+		serve.TLSOpts = append(serve.TLSOpts, func(c *tls.Config) { c.GetCertificate = cert.get })
+	}
 	grace := 10 * time.Second
 	mgr, err := ctrlruntime.NewManager(o.Config, manager.Options{
 		Scheme: scheme, Logger: o.Log, Metrics: server.Options{BindAddress: o.MetricsAddress},
 		HealthProbeBindAddress: o.ProbeAddress, GracefulShutdownTimeout: &grace,
 		LeaderElection: o.LeaderElection, LeaderElectionID: "kausality-webhook", LeaderElectionNamespace: o.LeaderNamespace,
 		LeaderElectionReleaseOnCancel: true,
-		WebhookServer:                 ctrlwebhook.NewServer(ctrlwebhook.Options{Host: host, Port: port, CertDir: o.CertDir}),
+		WebhookServer:                 ctrlwebhook.NewServer(serve),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot start: %w", err)
@@ -149,23 +189,43 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 		components[u] = true
 	}
 	c.States.OnLiveRead(func(parent.Ref) { liveReads.Inc() })
-	if err := c.WatchCovered(func(err error) { o.Log.Error(err, "cannot watch a guarded kind") }); err != nil {
-		return nil, nil, err
-	}
+	c.WatchCovered(func(err error) { o.Log.Error(err, "cannot watch a guarded kind") })
 	if o.ApproverRBAC {
 		o.Admission.MayApprove = newApprover(c).may
 	}
+	o.Admission.Settings, o.Admission.Initialized = c.Settings, c.Policies.Initialized
+	policies, err := policy.New(c.Dynamic, o.Log.WithName("policies"))
+	if err != nil {
+		return nil, nil, err
+	}
 	h := &Handler{
-		Evaluator: &admission.Evaluator{World: &world{cluster: c, tracker: t, components: components, noticed: w.notice}, Options: o.Admission},
-		Cluster:   c, Log: o.Log.WithName("admission"), tracker: t, recorded: w.saw,
+		Evaluator: &admission.Evaluator{World: &world{cluster: c, tracker: t, components: components, noticed: w.notice, builds: newBuilds(c.Dynamic)},
+			Options: o.Admission, Policies: policies},
+		Policies: policies, Cluster: c, Log: o.Log.WithName("admission"), tracker: t, recorded: w.saw,
 		Reporter: &notify.Reporter{Client: direct, Sender: sender, Log: o.Log.WithName("notify"),
 			Recurred: notify.Forget(c, ManagerWebhook), Dropped: droppedReports.Inc},
 	}
 	return h, w, nil
 }
 
-func probes(mgr manager.Manager, c *cluster.Cluster) error {
+func probes(mgr manager.Manager, c *cluster.Cluster, policies *policy.Store, cert *certificate, end *drain) error {
+	if cert != nil {
+		if err := mgr.AddReadyzCheck("certificate", cert.ready); err != nil {
+			return err
+		}
+	}
+	if err := mgr.AddReadyzCheck("policies", func(*http.Request) error {
+		if !policies.HasSynced() {
+			return errors.New("the policies are not read yet")
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
 	if err := mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("ending", end.ready); err != nil {
 		return err
 	}
 	if err := mgr.AddReadyzCheck("cluster", func(*http.Request) error { return c.Ready() }); err != nil {
@@ -182,6 +242,28 @@ func (f everywhere) Start(ctx context.Context) error { f(ctx); return nil }
 
 // NeedLeaderElection is false.
 func (everywhere) NeedLeaderElection() bool { return false }
+
+// giveBack returns to the system, once, what the first lists needed: it is
+// several times what is kept of them.
+type giveBack struct{ cluster *cluster.Cluster }
+
+// Start waits for the lists.
+func (g giveBack) Start(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for g.cluster.Ready() != nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+	debug.FreeOSMemory()
+	return nil
+}
+
+// NeedLeaderElection is false.
+func (giveBack) NeedLeaderElection() bool { return false }
 
 // leading is called when this replica is elected.
 type leading func()

@@ -54,7 +54,7 @@ func Desired(content map[string]any) map[string]any {
 // the same length and as one value otherwise. nil stands for an object that is
 // not there, and compares as empty.
 func Diff(old, new map[string]any) []Change {
-	d := differ{at: make([]segment, 0, 8)}
+	d := differ{at: make([]Segment, 0, 8)}
 	d.maps(old, new)
 	out := d.out
 	slices.SortFunc(out, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
@@ -69,38 +69,39 @@ func Changed(old, new map[string]any) bool {
 // differ walks two states side by side. The path is put into words only where a
 // change is found: most fields of most requests do not change.
 type differ struct {
-	at  []segment
+	at  []Segment
 	out []Change
+	// detail is nil for Diff.
+	detail *detail
 }
 
-// segment of a path: an item's index where item is true, else a key.
-type segment struct {
-	key   string
-	index int
-	item  bool
-}
-
-func (d *differ) path() string {
+// Text of a path, as in Change.Path.
+func Text(path []Segment) string {
 	out := ""
-	for _, s := range d.at {
-		if s.item {
-			out += "[" + strconv.Itoa(s.index) + "]"
+	for _, s := range path {
+		if s.Item {
+			out += "[" + strconv.Itoa(s.Index) + "]"
 		} else {
-			out = Join(out, s.key)
+			out = Join(out, s.Key)
 		}
 	}
 	return out
 }
 
 func (d *differ) found(v Verb, old, new any) {
-	d.out = append(d.out, Change{Path: d.path(), Verb: v, Old: old, New: new})
+	c := Change{Path: Text(d.at), Verb: v, Old: old, New: new}
+	if d.detail != nil {
+		d.detail.out = append(d.detail.out, Detail{Change: c, At: slices.Clone(d.at)})
+		return
+	}
+	d.out = append(d.out, c)
 }
 
 func (d *differ) maps(old, new map[string]any) {
-	d.at = append(d.at, segment{})
+	d.at = append(d.at, Segment{})
 	top := len(d.at) - 1
 	for k, o := range old {
-		d.at[top].key = k
+		d.at[top].Key = k
 		if n, ok := new[k]; ok {
 			d.values(o, n)
 		} else if !empty(o) {
@@ -109,7 +110,7 @@ func (d *differ) maps(old, new map[string]any) {
 	}
 	for k, n := range new {
 		if _, ok := old[k]; !ok && !empty(n) {
-			d.at[top].key = k
+			d.at[top].Key = k
 			d.found(Insert, nil, n)
 		}
 	}
@@ -117,10 +118,10 @@ func (d *differ) maps(old, new map[string]any) {
 }
 
 func (d *differ) lists(old, new []any) {
-	d.at = append(d.at, segment{item: true})
+	d.at = append(d.at, Segment{Item: true})
 	top := len(d.at) - 1
 	for i := range old {
-		d.at[top].index = i
+		d.at[top].Index = i
 		d.values(old[i], new[i])
 	}
 	d.at = d.at[:top]
@@ -134,7 +135,12 @@ func (d *differ) values(old, new any) {
 			return
 		}
 	case []any:
-		if n, ok := new.([]any); ok && len(n) == len(o) {
+		n, ok := new.([]any)
+		if ok && d.detail != nil {
+			d.items(o, n)
+			return
+		}
+		if ok && len(n) == len(o) {
 			d.lists(o, n)
 			return
 		}

@@ -108,7 +108,8 @@ func modern(o *unstructured.Unstructured) bool {
 }
 
 // deciding returns the manager of status.observedGeneration, else of the
-// Synced, else of the Ready condition.
+// Synced, else of the Ready condition. Where the schema does not say that
+// conditions are a map by type, one manager has all of them.
 func deciding(entries []fieldsEntry) string {
 	marks := [][]string{
 		{"f:status", "f:observedGeneration"},
@@ -123,6 +124,11 @@ func deciding(entries []fieldsEntry) string {
 			if _, found, err := unstructured.NestedFieldNoCopy(e.fields, mark...); found && err == nil {
 				return e.manager
 			}
+		}
+	}
+	for _, e := range entries {
+		if all, found, err := unstructured.NestedMap(e.fields, "f:status", "f:conditions"); e.subresource == "status" && found && err == nil && len(all) == 0 {
+			return e.manager
 		}
 	}
 	return ""

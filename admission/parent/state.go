@@ -2,6 +2,7 @@ package parent
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 // Condition is what decisions need of a status condition.
 type Condition struct {
+	Type               string
 	Status             metav1.ConditionStatus
 	Reason             string
 	ObservedGeneration int64
@@ -31,7 +33,7 @@ type State struct {
 	DeletedAt *time.Time
 	// Annotations of Kausality's domain and the composition resource name.
 	Annotations map[string]string
-	// Labels, for selectors; only Crossplane's.
+	// Labels, for the selectors of policies.
 	Labels map[string]string
 
 	// ObservedGeneration of status or a True condition, Synced before Ready;
@@ -46,9 +48,10 @@ type State struct {
 	// HasStatus: there is any status at all.
 	HasStatus bool
 
-	// Conditions by type, only Synced, Ready, Initialized, Kausality and those
-	// of asynchronous operations.
-	Conditions map[string]Condition
+	// Conditions Synced, Ready, Initialized, Kausality and those of
+	// asynchronous operations, and whatever else is True. A map would take four
+	// times the memory.
+	Conditions []Condition
 	// Manager that writes status.observedGeneration or the deciding condition.
 	Manager string
 	// StatusManagers are all that write the status.
@@ -82,7 +85,7 @@ type State struct {
 func Sum(o *unstructured.Unstructured, role Role) *State {
 	s := &State{
 		Ref: RefOf(o), Role: role, ResourceVersion: o.GetResourceVersion(), Generation: o.GetGeneration(),
-		Created: o.GetCreationTimestamp().Time, Annotations: keep(o.GetAnnotations()), Labels: labels(o.GetLabels()),
+		Created: o.GetCreationTimestamp().Time, Annotations: keep(o.GetAnnotations()), Labels: o.GetLabels(),
 		Paused: o.GetAnnotations()["crossplane.io/paused"] == "true", Replicas: -1,
 	}
 	if t := o.GetDeletionTimestamp(); t != nil {
@@ -112,19 +115,6 @@ func keep(in map[string]string) map[string]string {
 	return out
 }
 
-func labels(in map[string]string) map[string]string {
-	var out map[string]string
-	for k, v := range in {
-		if k == "crossplane.io/composite" || k == "crossplane.io/composition-name" {
-			if out == nil {
-				out = map[string]string{}
-			}
-			out[k] = v
-		}
-	}
-	return out
-}
-
 // Deleting reports whether the object has a deletionTimestamp.
 func (s *State) Deleting() bool { return s.DeletedAt != nil }
 
@@ -132,7 +122,7 @@ func (s *State) Deleting() bool { return s.DeletedAt != nil }
 // only, Synced and Ready.
 func (s *State) Crossplane() bool { return s.Role != RoleNone }
 
-// conditionTypes that are kept.
+// conditionTypes that are kept whatever their status.
 var conditionTypes = map[string]bool{
 	"Synced": true, "Ready": true, "Initialized": true, "Kausality": true,
 	"LastAsyncOperation": true, "AsyncOperation": true,
@@ -141,17 +131,16 @@ var conditionTypes = map[string]bool{
 func (s *State) conditions(o *unstructured.Unstructured) {
 	st, _ := o.Object["status"].(map[string]any)
 	list, _ := st["conditions"].([]any)
-	s.Conditions = map[string]Condition{}
 	for _, e := range list {
 		m, ok := e.(map[string]any)
 		if !ok {
 			continue
 		}
 		t, _ := m["type"].(string)
-		if !conditionTypes[t] {
+		if !conditionTypes[t] && m["status"] != "True" {
 			continue
 		}
-		c := Condition{}
+		c := Condition{Type: t}
 		st, _ := m["status"].(string)
 		c.Status = metav1.ConditionStatus(st)
 		c.Reason, _ = m["reason"].(string)
@@ -159,7 +148,7 @@ func (s *State) conditions(o *unstructured.Unstructured) {
 		if ts, ok := m["lastTransitionTime"].(string); ok {
 			c.LastTransitionTime, _ = time.Parse(time.RFC3339, ts)
 		}
-		s.Conditions[t] = c
+		s.Conditions = append(s.Conditions, c)
 	}
 }
 
@@ -173,9 +162,20 @@ func integer(v any) int64 {
 	return 0
 }
 
+// Condition of a type; ok is false where there is none that is kept.
+func (s *State) Condition(conditionType string) (c Condition, ok bool) {
+	for _, c := range s.Conditions {
+		if c.Type == conditionType {
+			return c, true
+		}
+	}
+	return Condition{}, false
+}
+
 // True reports whether a condition has status True.
-func (s *State) True(condition string) bool {
-	return s.Conditions[condition].Status == metav1.ConditionTrue
+func (s *State) True(conditionType string) bool {
+	c, _ := s.Condition(conditionType)
+	return c.Status == metav1.ConditionTrue
 }
 
 func (s *State) observe(o *unstructured.Unstructured) {
@@ -183,13 +183,13 @@ func (s *State) observe(o *unstructured.Unstructured) {
 		s.ObservedGeneration, s.HasObserved = integer(v), true
 	}
 	for _, t := range []string{"Synced", "Ready"} {
-		if c := s.Conditions[t]; !s.HasObserved && c.Status == metav1.ConditionTrue && c.ObservedGeneration > 0 {
+		if c, _ := s.Condition(t); !s.HasObserved && c.Status == metav1.ConditionTrue && c.ObservedGeneration > 0 {
 			s.ObservedGeneration, s.HasObserved = c.ObservedGeneration, true
 		}
 	}
 	s.Converged = s.converged(o)
 	for _, t := range []string{"Synced", "Ready"} {
-		if c, ok := s.Conditions[t]; ok && c.LastTransitionTime.After(s.ConvergedSince) {
+		if c, ok := s.Condition(t); ok && c.LastTransitionTime.After(s.ConvergedSince) {
 			s.ConvergedSince = c.LastTransitionTime
 		}
 	}
@@ -281,14 +281,18 @@ func (s *State) SettledGeneration() int64 {
 }
 
 // Phase of life (spec 3, Lifecycle). settled says whether it settled at least
-// once, stored or not.
-func (s *State) Phase(settled bool) v1alpha1.Phase {
+// once, stored or not; conditions are those that count for its kind, Initialized
+// and Ready where there are none.
+func (s *State) Phase(settled bool, conditions ...string) v1alpha1.Phase {
+	if len(conditions) == 0 {
+		conditions = []string{"Initialized", "Ready"}
+	}
 	switch {
 	case s.Deleting():
 		return v1alpha1.PhaseDeleting
 	case s.Annotations[v1alpha1.AnnotationKeyPhase] == string(v1alpha1.PhaseInitialized),
 		s.Annotations[v1alpha1.AnnotationKeyInitialized] == "true",
-		s.True("Initialized"), s.True("Ready"), settled && s.HasStatus:
+		slices.ContainsFunc(conditions, s.True), settled && s.HasStatus:
 		return v1alpha1.PhaseInitialized
 	}
 	return v1alpha1.PhaseInitializing

@@ -99,8 +99,8 @@ func TestObservedConverged(t *testing.T) {
 // The table of spec 3: lifecycle.
 func TestPhase(t *testing.T) {
 	deleted := time.Now()
-	with := func(condition string) map[string]Condition {
-		return map[string]Condition{condition: {Status: metav1.ConditionTrue}}
+	with := func(condition string) []Condition {
+		return []Condition{{Type: condition, Status: metav1.ConditionTrue}}
 	}
 	latched := func(k, v string) map[string]string { return map[string]string{k: v} }
 	cases := map[string]struct {
@@ -215,7 +215,7 @@ metadata:
 	if diff := cmp.Diff(map[string]string{"kausality.io/trace": "[]", "crossplane.io/composition-resource-name": "db"}, s.Annotations); diff != "" {
 		t.Errorf("annotations: -want, +got:\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"crossplane.io/composite": "root"}, s.Labels); diff != "" {
+	if diff := cmp.Diff(map[string]string{"crossplane.io/composite": "root", "app": "x"}, s.Labels); diff != "" {
 		t.Errorf("labels: -want, +got:\n%s", diff)
 	}
 	if s.UID != "u1" || s.ResourceVersion != "42" || s.Generation != 7 || s.HasStatus || s.Deleting() {

@@ -69,6 +69,10 @@ const (
 	// through by, where no webhook keeps claims.
 	AnnotationKeyUsedApprovals = AnnotationPrefix + "used-approvals"
 
+	// AnnotationKeyHeld holds a Held on a composed resource of which the
+	// composition function holds a change back, for as long as it does.
+	AnnotationKeyHeld = AnnotationPrefix + "held"
+
 	// AnnotationKeyDerivedFrom names the ResourceGraphDefinition an
 	// AllowancePolicy was derived from.
 	AnnotationKeyDerivedFrom = AnnotationPrefix + "derived-from"

@@ -16,12 +16,17 @@ const (
 	CrossplaneCLI         = "crossplane-cli"
 	GolangciLint          = "golangci-lint"
 	Tofu                  = "tofu"
+	Helm                  = "helm"
 )
 
 const (
 	kubernetesLdflags = "-X k8s.io/component-base/version.gitVersion={version}" +
 		" -X k8s.io/component-base/version.gitMajor={major}" +
 		" -X k8s.io/component-base/version.gitMinor={minor}"
+	// helmLdflags say which Kubernetes charts are rendered for; Helm's own build takes it from client-go.
+	helmLdflags = "-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=35" +
+		" -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=35" +
+		" -X helm.sh/helm/v3/internal/version.version={version}"
 	crossplaneLdflags = "-X github.com/crossplane/crossplane/v2/internal/version.version={version}"
 )
 
@@ -60,6 +65,10 @@ func All() []Part {
 		Name: Tofu, Dir: "test/parts/opentofu", Package: "github.com/opentofu/opentofu/cmd/tofu",
 		Module: "github.com/opentofu/opentofu",
 		Cold:   3 * time.Minute,
+	}, {
+		Name: Helm, Dir: "test/parts/helm", Package: "helm.sh/helm/v3/cmd/helm",
+		Module: "helm.sh/helm/v3", Ldflags: helmLdflags,
+		Cold: time.Minute,
 	}}
 }
 

@@ -1,0 +1,138 @@
+package settings
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Target is the object that settings are asked for.
+type Target struct {
+	// Group and Resource, the plural.
+	Group, Resource string
+	// Namespace is "" for a cluster-scoped object.
+	Namespace string
+	// NamespaceLabels and Labels may be nil.
+	NamespaceLabels, Labels map[string]string
+}
+
+// Settings that hold for an object. The zero value says nothing: everything is
+// left to the installation.
+type Settings struct {
+	// Policy by name; "" where none covers the object.
+	Policy string
+	// Mode of the policy; "" leaves it to the installation.
+	Mode v1alpha1.Mode
+	// RequireApproval: changes by other actors are treated as drift.
+	RequireApproval bool
+	// CloseTo are the verbs of a closed gate beside Observe; valid where
+	// HasCloseTo, else it is left to the installation.
+	CloseTo    []v1alpha1.Verb
+	HasCloseTo bool
+	// Deadline of an opening; 0 leaves it to the installation.
+	Deadline time.Duration
+
+	ignored []*regexp.Regexp
+}
+
+// Relevant are those of the external differences that the policy does not
+// ignore. The argument is not modified.
+func (s Settings) Relevant(differences []change.Change) []change.Change {
+	if len(s.ignored) == 0 {
+		return differences
+	}
+	var out []change.Change
+	for _, d := range differences {
+		if !slices.ContainsFunc(s.ignored, func(r *regexp.Regexp) bool { return r.MatchString(d.Path) }) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// Set of policies, compiled. The zero value holds none. It is immutable, and so
+// safe for concurrent use.
+type Set struct {
+	scopes   []Scope
+	settings map[string]Settings
+	// initialized conditions by group and kind.
+	initialized map[[2]string][]string
+}
+
+// Compile policies. What cannot be understood of them is left out, and in errs
+// by the policy's name.
+func Compile(policies []*v1alpha1.Kausality) (set Set, errs map[string]error) {
+	set = Set{settings: map[string]Settings{}, initialized: map[[2]string][]string{}}
+	errs = map[string]error{}
+	policies = slices.Clone(policies)
+	slices.SortFunc(policies, func(a, b *v1alpha1.Kausality) int { return cmp.Compare(a.Name, b.Name) })
+	for _, k := range policies {
+		scopes, err := scopes(k)
+		if err != nil {
+			errs[k.Name] = err
+			continue
+		}
+		set.scopes = append(set.scopes, scopes...)
+		set.settings[k.Name] = settingsOf(k)
+		for _, r := range k.Spec.Lifecycle {
+			if at := [2]string{r.APIGroup, r.Kind}; set.initialized[at] == nil {
+				set.initialized[at] = r.Initialized
+			}
+		}
+	}
+	slices.SortStableFunc(set.scopes, bySpecificity)
+	return set, errs
+}
+
+func settingsOf(k *v1alpha1.Kausality) Settings {
+	s := Settings{Policy: k.Name, RequireApproval: k.Spec.OtherActors == v1alpha1.OtherActorsRequireApproval}
+	g := k.Spec.Gate
+	if g == nil {
+		return s
+	}
+	if len(g.Closed) > 0 {
+		s.HasCloseTo = true
+		for _, v := range g.Closed {
+			if v != v1alpha1.VerbObserve {
+				s.CloseTo = append(s.CloseTo, v)
+			}
+		}
+	}
+	if g.Deadline != nil {
+		s.Deadline = g.Deadline.Duration
+	}
+	for _, p := range g.IgnorePaths {
+		s.ignored = append(s.ignored, pattern(p))
+	}
+	return s
+}
+
+// pattern that matches a path and everything below it.
+func pattern(path string) *regexp.Regexp {
+	const anyStep = `(?:\[[^\]]*\]|\.[^.\[]+)`
+	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(path), `\[\*\]`, anyStep) + `(?:[.\[]|$)`)
+}
+
+// Scopes are all there are, the most specific first. The caller must not modify them.
+func (s Set) Scopes() []Scope { return s.scopes }
+
+// For an object: the settings of the most specific policy that covers it.
+func (s Set) For(t Target) Settings {
+	for i := range s.scopes {
+		if s.scopes[i].matches(t) {
+			out := s.settings[s.scopes[i].Policy]
+			out.Mode = s.scopes[i].Mode
+			return out
+		}
+	}
+	return Settings{}
+}
+
+// Initialized are the condition types by which objects of a kind count as
+// initialized, one of which is enough; nil leaves it to Initialized and Ready.
+func (s Set) Initialized(group, kind string) []string { return s.initialized[[2]string{group, kind}] }

@@ -1,0 +1,197 @@
+package settings
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+func policy(name string, edit func(*v1alpha1.KausalitySpec)) *v1alpha1.Kausality {
+	k := &v1alpha1.Kausality{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	k.Spec.Resources = []v1alpha1.GuardedResources{{APIGroups: []string{"example.org"}, Resources: []string{"*"}}}
+	if edit != nil {
+		edit(&k.Spec)
+	}
+	return k
+}
+
+func named(names ...string) func(*v1alpha1.KausalitySpec) {
+	return func(s *v1alpha1.KausalitySpec) { s.Namespaces = &v1alpha1.GuardedNamespaces{Names: names} }
+}
+
+func selected(key, value string) func(*v1alpha1.KausalitySpec) {
+	return func(s *v1alpha1.KausalitySpec) {
+		s.Namespaces = &v1alpha1.GuardedNamespaces{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}}
+	}
+}
+
+func resources(group string, resources ...string) func(*v1alpha1.KausalitySpec) {
+	return func(s *v1alpha1.KausalitySpec) {
+		s.Resources = []v1alpha1.GuardedResources{{APIGroups: []string{group}, Resources: resources}}
+	}
+}
+
+func with(edits ...func(*v1alpha1.KausalitySpec)) func(*v1alpha1.KausalitySpec) {
+	return func(s *v1alpha1.KausalitySpec) {
+		for _, e := range edits {
+			e(s)
+		}
+	}
+}
+
+func mode(m v1alpha1.Mode, overrides ...v1alpha1.ModeOverride) func(*v1alpha1.KausalitySpec) {
+	return func(s *v1alpha1.KausalitySpec) { s.Mode, s.Overrides = m, overrides }
+}
+
+// db is an object in Namespace prod, which is labelled env=prod.
+var db = Target{Group: "example.org", Resource: "databases", Namespace: "prod",
+	NamespaceLabels: map[string]string{"env": "prod"}, Labels: map[string]string{"tier": "gold"}}
+
+func TestFor(t *testing.T) {
+	clusterScoped := Target{Group: "example.org", Resource: "databases"}
+	cases := map[string]struct {
+		reason   string
+		policies []*v1alpha1.Kausality
+		target   Target
+		policy   string
+		mode     v1alpha1.Mode
+	}{
+		"None":          {"Nothing is said where there is no policy.", nil, db, "", ""},
+		"OtherGroup":    {"A group is named exactly.", []*v1alpha1.Kausality{policy("a", resources("apps", "*"))}, db, "", ""},
+		"OtherResource": {"So is a resource.", []*v1alpha1.Kausality{policy("a", resources("example.org", "caches"))}, db, "", ""},
+		"NamedOverSelected": {"A named Namespace goes before a selected one.",
+			[]*v1alpha1.Kausality{policy("a", selected("env", "prod")), policy("z", named("prod"))}, db, "z", ""},
+		"SelectedOverAll": {"A selected Namespace goes before all.",
+			[]*v1alpha1.Kausality{policy("a", nil), policy("z", selected("env", "prod"))}, db, "z", ""},
+		"NamedResourceOverAll": {"A named resource goes before all of its group.",
+			[]*v1alpha1.Kausality{policy("a", nil), policy("z", resources("example.org", "databases"))}, db, "z", ""},
+		"NamespaceOverResource": {"The Namespace counts for more than the resource.",
+			[]*v1alpha1.Kausality{policy("a", resources("example.org", "databases")), policy("z", named("prod"))}, db, "z", ""},
+		"ByName": {"All else being equal, the first by name.",
+			[]*v1alpha1.Kausality{policy("b", nil), policy("a", nil)}, db, "a", ""},
+		"SelectorDoesNotMatch": {"A selector that does not match is no policy.",
+			[]*v1alpha1.Kausality{policy("a", nil), policy("z", selected("env", "test"))}, db, "a", ""},
+		"ExcludedNamespace": {"An excluded Namespace falls to the next policy.",
+			[]*v1alpha1.Kausality{policy("a", func(s *v1alpha1.KausalitySpec) {
+				s.Namespaces = &v1alpha1.GuardedNamespaces{Excluded: []string{"prod"}}
+			}), policy("b", nil)}, db, "b", ""},
+		"ExcludedResource": {"So does an excluded resource.",
+			[]*v1alpha1.Kausality{policy("a", func(s *v1alpha1.KausalitySpec) { s.Resources[0].Excluded = []string{"databases"} }), policy("b", nil)}, db, "b", ""},
+		"ObjectSelector": {"An object without the labels is not covered.",
+			[]*v1alpha1.Kausality{policy("a", func(s *v1alpha1.KausalitySpec) {
+				s.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "bronze"}}
+			}), policy("b", func(s *v1alpha1.KausalitySpec) {
+				s.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "gold"}}
+			})}, db, "b", ""},
+		"ClusterScoped": {"A policy for some Namespaces does not cover what has none.",
+			[]*v1alpha1.Kausality{policy("a", named("prod")), policy("b", selected("env", "prod")), policy("c", nil)}, clusterScoped, "c", ""},
+		"Mode": {"The mode is the policy's.", []*v1alpha1.Kausality{policy("a", mode("enforce"))}, db, "a", "enforce"},
+		"FirstOverride": {"The first override that matches holds.",
+			[]*v1alpha1.Kausality{policy("a", mode("log",
+				v1alpha1.ModeOverride{Namespaces: []string{"test"}, Mode: "log"},
+				v1alpha1.ModeOverride{Resources: []string{"databases"}, Mode: "enforce"},
+				v1alpha1.ModeOverride{Namespaces: []string{"prod"}, Mode: "log"}))}, db, "a", "enforce"},
+		"OverrideIsNotMoreSpecific": {"An override in a policy does not take it before a more specific one.",
+			[]*v1alpha1.Kausality{policy("a", mode("log", v1alpha1.ModeOverride{Namespaces: []string{"prod"}, Mode: "enforce"})), policy("z", with(named("prod"), mode("log")))},
+			db, "z", "log"},
+		"OverrideOfExcluded": {"An override brings back nothing that is excluded.",
+			[]*v1alpha1.Kausality{policy("a", with(mode("log", v1alpha1.ModeOverride{Resources: []string{"databases"}, Mode: "enforce"}),
+				func(s *v1alpha1.KausalitySpec) { s.Resources[0].Excluded = []string{"databases"} }))}, db, "", ""},
+		"OverrideElsewhere": {"An override for what the policy does not cover is nothing.",
+			[]*v1alpha1.Kausality{policy("a", with(named("prod"), mode("log", v1alpha1.ModeOverride{Namespaces: []string{"test"}, Mode: "enforce"})))}, db, "a", "log"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var before []*v1alpha1.Kausality
+			for _, p := range tc.policies {
+				before = append(before, p.DeepCopy())
+			}
+			set, errs := Compile(tc.policies)
+			if len(errs) > 0 {
+				t.Fatalf("Compile: %v", errs)
+			}
+			got := set.For(tc.target)
+			if got.Policy != tc.policy || got.Mode != tc.mode {
+				t.Errorf("%s\nwant %q %q, got %q %q", tc.reason, tc.policy, tc.mode, got.Policy, got.Mode)
+			}
+			if diff := cmp.Diff(before, tc.policies); diff != "" {
+				t.Errorf("the policies were modified: %s", diff)
+			}
+		})
+	}
+}
+
+// TestOrderOfPolicies: in whatever order they are read, the same one holds.
+func TestOrderOfPolicies(t *testing.T) {
+	all := []*v1alpha1.Kausality{policy("a", nil), policy("b", named("prod")), policy("c", with(named("prod"), resources("example.org", "databases"))),
+		policy("d", selected("env", "prod")), policy("e", with(named("prod"), resources("example.org", "databases")))}
+	rapid.Check(t, func(t *rapid.T) {
+		set, _ := Compile(rapid.Permutation(all).Draw(t, "order"))
+		if got := set.For(db).Policy; got != "c" {
+			t.Fatalf("want c, got %s", got)
+		}
+	})
+}
+
+func TestBadSelector(t *testing.T) {
+	bad := policy("bad", func(s *v1alpha1.KausalitySpec) {
+		s.ObjectSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
+	})
+	set, errs := Compile([]*v1alpha1.Kausality{bad, policy("good", nil)})
+	if errs["bad"] == nil || len(errs) != 1 {
+		t.Errorf("want one error, for bad, got %v", errs)
+	}
+	if got := set.For(db).Policy; got != "good" {
+		t.Errorf("a policy that cannot be understood must not take the others with it, got %q", got)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	set, _ := Compile([]*v1alpha1.Kausality{
+		policy("a", func(s *v1alpha1.KausalitySpec) {
+			s.OtherActors = v1alpha1.OtherActorsRequireApproval
+			s.Gate = &v1alpha1.GateSettings{Closed: []v1alpha1.Verb{"Observe", "LateInitialize"}, Deadline: &metav1.Duration{Duration: time.Minute}}
+			s.Lifecycle = []v1alpha1.LifecycleRule{{APIGroup: "example.org", Kind: "Database", Initialized: []string{"Provisioned"}}}
+		}),
+		policy("b", func(s *v1alpha1.KausalitySpec) {
+			s.Lifecycle = []v1alpha1.LifecycleRule{{APIGroup: "example.org", Kind: "Database", Initialized: []string{"Other"}}}
+		}),
+	})
+	got := set.For(db)
+	if !got.RequireApproval || !got.HasCloseTo || len(got.CloseTo) != 1 || got.CloseTo[0] != "LateInitialize" || got.Deadline != time.Minute {
+		t.Errorf("got %+v", got)
+	}
+	if i := set.Initialized("example.org", "Database"); len(i) != 1 || i[0] != "Provisioned" {
+		t.Errorf("the first policy by name has the say, got %v", i)
+	}
+	if i := set.Initialized("example.org", "Cache"); i != nil {
+		t.Errorf("nothing is said about Cache, got %v", i)
+	}
+}
+
+func TestRelevant(t *testing.T) {
+	set, _ := Compile([]*v1alpha1.Kausality{policy("a", func(s *v1alpha1.KausalitySpec) {
+		s.Gate = &v1alpha1.GateSettings{IgnorePaths: []string{"spec.forProvider.tags", "spec.forProvider.rules[*].id"}}
+	})})
+	cases := map[string]bool{
+		"spec.forProvider.tags": false, "spec.forProvider.tags.team": false, "spec.forProvider.tags[a.b]": false,
+		"spec.forProvider.tagsOfOthers": true, "spec.forProvider.size": true, "exists": true,
+		"spec.forProvider.rules[0].id": false, "spec.forProvider.rules.first.id": false, "spec.forProvider.rules[0].port": true,
+		"spec.forProvider.rules[0].nested.id": true,
+	}
+	for path, want := range cases {
+		if got := len(set.For(db).Relevant([]change.Change{{Path: path}})) == 1; got != want {
+			t.Errorf("%s: relevant %v, want %v", path, got, want)
+		}
+	}
+	all := []change.Change{{Path: "spec.forProvider.tags"}}
+	if got := (Settings{}).Relevant(all); len(got) != 1 {
+		t.Errorf("without a policy nothing is ignored, got %v", got)
+	}
+}

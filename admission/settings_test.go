@@ -1,0 +1,146 @@
+package admission
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// under a policy: options whose settings come from it. It covers everything in
+// the group of instances.
+func under(edit func(*v1alpha1.KausalitySpec)) Options {
+	k := &v1alpha1.Kausality{ObjectMeta: metav1.ObjectMeta{Name: "prod"}}
+	k.Spec.Resources = []v1alpha1.GuardedResources{{APIGroups: []string{"aws.example.org"}, Resources: []string{"instances"}}}
+	edit(&k.Spec)
+	set, _ := settings.Compile([]*v1alpha1.Kausality{k})
+	return Options{
+		Settings: func(ref parent.Ref, labels map[string]string) settings.Settings {
+			return set.For(settings.Target{Group: ref.Group, Resource: strings.ToLower(ref.Kind) + "s", Namespace: ref.Namespace, Labels: labels})
+		},
+		Initialized: func(gk schema.GroupKind) []string { return set.Initialized(gk.Group, gk.Kind) },
+	}
+}
+
+func TestModeOfPolicy(t *testing.T) {
+	enforce := func(s *v1alpha1.KausalitySpec) { s.Mode = v1alpha1.ModeEnforce }
+	labelled := func(s *v1alpha1.KausalitySpec) {
+		s.Mode, s.ObjectSelector = v1alpha1.ModeEnforce, &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "gold"}}
+	}
+	gold := func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"tier": "gold"}) }
+	cases := map[string]struct {
+		reason    string
+		policy    func(*v1alpha1.KausalitySpec)
+		namespace v1alpha1.Mode
+		object    []mod
+		want      v1alpha1.Mode
+		warning   string
+	}{
+		"Default":             {reason: "a policy without a mode leaves it to the installation", policy: func(*v1alpha1.KausalitySpec) {}, want: v1alpha1.ModeLog},
+		"Policy":              {reason: "the policy goes before the default", policy: enforce, want: v1alpha1.ModeEnforce},
+		"Namespace":           {reason: "the Namespace goes before the policy", policy: enforce, namespace: "log", want: v1alpha1.ModeLog},
+		"Object":              {reason: "the object goes before both", policy: enforce, namespace: "enforce", object: []mod{annotate(v1alpha1.AnnotationKeyMode, "log")}, want: v1alpha1.ModeLog},
+		"UnknownNamespace":    {reason: "an unknown value counts as absent, and a warning names it", policy: enforce, namespace: "audit", want: v1alpha1.ModeEnforce, warning: `of namespace team is "audit"`},
+		"UnknownObject":       {reason: "so does one on the object", policy: enforce, object: []mod{annotate(v1alpha1.AnnotationKeyMode, "audit")}, want: v1alpha1.ModeEnforce, warning: `of the object is "audit"`},
+		"ObjectSelector":      {reason: "the labels of the object decide", policy: labelled, object: []mod{gold}, want: v1alpha1.ModeEnforce},
+		"ObjectSelectorOther": {reason: "without them the policy says nothing", policy: labelled, want: v1alpha1.ModeLog},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := setting{}.world()
+			req := request(Update, with(instance(), append(tc.object, set("team", "metadata", "namespace"))...), resize("l"))
+			w.namespaces[req.Namespace] = tc.namespace
+			d := decide(t, w, under(tc.policy), req)
+			if d.Mode != tc.want {
+				t.Errorf("%s: want %s, got %s", tc.reason, tc.want, d.Mode)
+			}
+			all := strings.Join(d.Warnings, "\n")
+			if tc.warning != "" && !strings.Contains(all, tc.warning) {
+				t.Errorf("%s: want a warning %q, got %q", tc.reason, tc.warning, all)
+			}
+			if tc.warning == "" && strings.Contains(all, "neither log nor enforce") {
+				t.Errorf("%s: want no such warning, got %q", tc.reason, all)
+			}
+		})
+	}
+}
+
+func TestOtherActors(t *testing.T) {
+	strict := func(m v1alpha1.Mode) func(*v1alpha1.KausalitySpec) {
+		return func(s *v1alpha1.KausalitySpec) {
+			s.Mode, s.OtherActors = m, v1alpha1.OtherActorsRequireApproval
+		}
+	}
+	byAlice := func() *Request { return request(Update, instance(), resize("l")).by(alice, "kubectl") }
+	cases := map[string]struct {
+		reason  string
+		mode    v1alpha1.Mode
+		setting setting
+		req     *Request
+		want    outcome
+	}{
+		"Refused":      {"as drift is", v1alpha1.ModeEnforce, setting{}, byAlice(), refused(ClassNewOrigin, ReasonDrift, 403)},
+		"Logged":       {"in log mode it passes", v1alpha1.ModeLog, setting{}, byAlice(), allowed(ClassNewOrigin, ReasonDriftLogged)},
+		"Unsettled":    {"whatever the parent is doing", v1alpha1.ModeEnforce, setting{xr: []mod{unsettled}}, byAlice(), refused(ClassNewOrigin, ReasonDrift, 403)},
+		"Approved":     {"an approval lets it through", v1alpha1.ModeEnforce, setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","mode":"always"}]`)}}, byAlice(), allowed(ClassNewOrigin, ReasonApproved)},
+		"Rejected":     {"a rejection goes before it", v1alpha1.ModeEnforce, setting{xr: []mod{annotate(v1alpha1.AnnotationKeyRejections, `[{"kind":"*","name":"*","reason":"no"}]`)}}, byAlice(), refused(ClassNewOrigin, ReasonRejected, 403)},
+		"Controller":   {"the parent's controller is no other actor", v1alpha1.ModeEnforce, setting{xr: []mod{unsettled}}, request(Update, instance(), resize("l")), allowed(ClassExpected, ReasonExpected)},
+		"Initializing": {"the first settling is left alone", v1alpha1.ModeEnforce, setting{xr: []mod{unsettled, unannotate(v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration), set([]any{}, "status", "conditions")}}, byAlice(), allowed(ClassNewOrigin, ReasonInitializing)},
+		"NoParent":     {"an object without a parent has no other actors", v1alpha1.ModeEnforce, setting{}, request(Update, with(instance(), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) }), resize("l")).by(alice, "kubectl"), allowed(ClassNewOrigin, ReasonNoParent)},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := decide(t, tc.setting.world(), under(strict(tc.mode)), tc.req)
+			if got := outcomeOf(d); got != tc.want {
+				t.Errorf("%s: want %+v, got %+v: %s", tc.reason, tc.want, got, d.Message)
+			}
+			if asks := d.Reason == ReasonDrift || d.Reason == ReasonDriftLogged; asks != (d.Report != nil) {
+				t.Errorf("%s: a report is for what needs approval, got %v", tc.reason, d.Report)
+			}
+			if d.Reason == ReasonDrift && !strings.Contains(d.Message, "policy prod") {
+				t.Errorf("%s: the message must name the policy: %s", tc.reason, d.Message)
+			}
+			if tc.want.allowed && d.Class == ClassNewOrigin && len(d.Trace) > 0 && d.Trace[0].User != alice.Name {
+				t.Errorf("%s: it starts a trace of its own, got %v", tc.reason, d.Trace)
+			}
+		})
+	}
+}
+
+// TestLifecycleConditions: a parent counts as initialized by the conditions its
+// kind is said to have.
+func TestLifecycleConditions(t *testing.T) {
+	opts := under(func(s *v1alpha1.KausalitySpec) {
+		s.Mode = v1alpha1.ModeEnforce
+		s.Lifecycle = []v1alpha1.LifecycleRule{{APIGroup: "example.org", Kind: "XDatabase", Initialized: []string{"Provisioned"}}}
+	})
+	condition := func(kind string) mod {
+		return set([]any{map[string]any{"type": kind, "status": "True"}}, "status", "conditions")
+	}
+	for kind, want := range map[string]v1alpha1.Phase{"Ready": v1alpha1.PhaseInitializing, "Provisioned": v1alpha1.PhaseInitialized} {
+		fresh := setting{xr: []mod{unsettled, unannotate(v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration), condition(kind)}}
+		if d := decide(t, fresh.world(), opts, request(Update, instance(), resize("l"))); d.Phase != want {
+			t.Errorf("condition %s: want %s, got %s (%s)", kind, want, d.Phase, d.Reason)
+		}
+	}
+}
+
+// TestIgnoredPaths: a difference that the policy ignores keeps no gate closed.
+func TestIgnoredPaths(t *testing.T) {
+	differs := with(instance(), set("eu", "spec", "forProvider", "region"), set("us", "status", "atProvider", "region"))
+	for path, want := range map[string]v1alpha1.GateState{"spec.forProvider.region": v1alpha1.GateOpen, "spec.forProvider.tags": v1alpha1.GateClosed} {
+		opts := under(func(s *v1alpha1.KausalitySpec) {
+			s.Mode, s.Gate = v1alpha1.ModeEnforce, &v1alpha1.GateSettings{IgnorePaths: []string{path}}
+		})
+		d := decide(t, setting{xr: []mod{unsettled}}.world(), opts, request(Update, differs, resize("l")))
+		if d.Gate == nil || d.Gate.State != want {
+			t.Errorf("ignoring %s: want the gate %s, got %+v", path, want, d.Gate)
+		}
+	}
+}

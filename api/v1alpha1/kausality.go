@@ -1,0 +1,259 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// OtherActors says what becomes of a change of a child by anybody but its
+// parent's controller.
+type OtherActors string
+
+const (
+	// OtherActorsAllow takes it for a new origin, which is allowed. The default.
+	OtherActorsAllow OtherActors = "Allow"
+	// OtherActorsRequireApproval treats it as drift (spec 4).
+	OtherActorsRequireApproval OtherActors = "RequireApproval"
+)
+
+// Kausality is a policy: which resources are guarded, where, and how. Where
+// several policies cover an object, the most specific one holds for it: one that
+// names its Namespace over one that selects it over one for all Namespaces, then
+// one that names its resource over one for all of its group, then the first by
+// name.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,path=kausalities,categories=kausality
+// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Webhook",type=string,JSONPath=`.status.conditions[?(@.type=="WebhookConfigured")].status`
+// +kubebuilder:printcolumn:name="Resources",type=integer,JSONPath=`.status.resources`
+// +kubebuilder:printcolumn:name="Managed",type=integer,JSONPath=`.status.managedResources`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Kausality struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec KausalitySpec `json:"spec"`
+	// +optional
+	Status KausalityStatus `json:"status,omitempty"`
+}
+
+// KausalityList is a list of Kausality.
+//
+// +kubebuilder:object:root=true
+type KausalityList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Kausality `json:"items"`
+}
+
+// KausalitySpec is what a policy says.
+type KausalitySpec struct {
+	// Resources to guard. Name the parents with their children: Claims and
+	// composite resources as well as managed resources.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=atomic
+	Resources []GuardedResources `json:"resources"`
+	// Namespaces to guard; all, and what has no Namespace, where absent.
+	// kube-system, kube-public, kube-node-lease and Kausality's own Namespace
+	// never are.
+	// +optional
+	Namespaces *GuardedNamespaces `json:"namespaces,omitempty"`
+	// ObjectSelector restricts the policy to objects with these labels.
+	// +optional
+	ObjectSelector *metav1.LabelSelector `json:"objectSelector,omitempty"`
+	// Mode where neither the object nor its Namespace has the annotation
+	// kausality.io/mode; the default of the installation where empty.
+	// +kubebuilder:validation:Enum=log;enforce
+	// +optional
+	Mode Mode `json:"mode,omitempty"`
+	// Overrides of the mode for part of what the policy covers. The first that
+	// matches holds.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=atomic
+	// +optional
+	Overrides []ModeOverride `json:"overrides,omitempty"`
+	// OtherActors says what becomes of changes of a child by anybody but its
+	// parent's controller: Allow (the default) or RequireApproval.
+	// +kubebuilder:validation:Enum=Allow;RequireApproval
+	// +optional
+	OtherActors OtherActors `json:"otherActors,omitempty"`
+	// Gate of managed resources.
+	// +optional
+	Gate *GateSettings `json:"gate,omitempty"`
+	// Lifecycle says by which conditions a kind counts as initialized.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=map
+	// +listMapKey=apiGroup
+	// +listMapKey=kind
+	// +optional
+	Lifecycle []LifecycleRule `json:"lifecycle,omitempty"`
+}
+
+// GuardedResources are resources of some API groups.
+//
+// +kubebuilder:validation:XValidation:rule="!self.apiGroups.exists(g, g.contains('*'))",message="name the API groups one by one: all groups would hold Leases, Nodes and events"
+// +kubebuilder:validation:XValidation:rule="!self.apiGroups.exists(g, g in ['coordination.k8s.io','events.k8s.io','discovery.k8s.io','authentication.k8s.io','authorization.k8s.io','certificates.k8s.io','admissionregistration.k8s.io','apiregistration.k8s.io','metrics.k8s.io','kausality.io'])",message="no policy can guard Leases, events, EndpointSlices, reviews, certificates, webhook configurations, API services, metrics or Kausality's own objects"
+// +kubebuilder:validation:XValidation:rule="!self.apiGroups.exists(g, g.size() == 0) || !self.resources.exists(r, r in ['*','nodes','events','endpoints','bindings','componentstatuses'])",message="of the core group name the resources one by one; nodes, events, endpoints, bindings and componentstatuses cannot be guarded"
+// +kubebuilder:validation:XValidation:rule="!has(self.excluded) || '*' in self.resources",message="excluded takes away from '*': without it, leave out what is not to be guarded"
+type GuardedResources struct {
+	// APIGroups by name, "" for the core group. No wildcard.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:Pattern=`^([a-z0-9*]([-a-z0-9*]*[a-z0-9*])?(\.[a-z0-9*]([-a-z0-9*]*[a-z0-9*])?)*)?$`
+	// +listType=set
+	APIGroups []string `json:"apiGroups"`
+	// Resources by their plural, or "*" for all of the groups. Their status and
+	// scale come with them.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^(\*|[a-z]([-a-z0-9]*[a-z0-9])?)$`
+	// +listType=set
+	Resources []string `json:"resources"`
+	// Excluded plurals, taken away from "*".
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	// +listType=set
+	// +optional
+	Excluded []string `json:"excluded,omitempty"`
+}
+
+// GuardedNamespaces says in which Namespaces a policy holds.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.names) && has(self.selector))",message="give names or a selector, not both"
+type GuardedNamespaces struct {
+	// Names of Namespaces.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +listType=set
+	// +optional
+	Names []string `json:"names,omitempty"`
+	// Selector of Namespaces by their labels.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+	// Excluded Namespaces.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +listType=set
+	// +optional
+	Excluded []string `json:"excluded,omitempty"`
+}
+
+// ModeOverride is another mode for part of a policy. An absent field matches
+// everything.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.apiGroups) || has(self.resources) || has(self.namespaces)",message="say what the override is for: apiGroups, resources or namespaces"
+type ModeOverride struct {
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$`
+	// +listType=set
+	// +optional
+	APIGroups []string `json:"apiGroups,omitempty"`
+	// Resources by their plural.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	// +listType=set
+	// +optional
+	Resources []string `json:"resources,omitempty"`
+	// Namespaces by name.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +listType=set
+	// +optional
+	Namespaces []string `json:"namespaces,omitempty"`
+	// +kubebuilder:validation:Enum=log;enforce
+	Mode Mode `json:"mode"`
+}
+
+// GateSettings of managed resources (spec 8). An absent field leaves it to the
+// installation's flags.
+type GateSettings struct {
+	// Closed form of the gate: [Observe], or [Observe, LateInitialize].
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:XValidation:rule="self == ['Observe'] || self == ['Observe','LateInitialize']",message="must be [Observe] or [Observe, LateInitialize]"
+	// +listType=atomic
+	// +optional
+	Closed []Verb `json:"closed,omitempty"`
+	// Deadline after which an unconfirmed opening is closed, as in 1h or 90m; a
+	// minute at least.
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('168h')",message="must be between 1m and 168h"
+	// +optional
+	Deadline *metav1.Duration `json:"deadline,omitempty"`
+	// IgnorePaths of the external difference, as in spec.forProvider.tags: a
+	// difference at or below one of them is none. [*] stands for any index or
+	// key.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=512
+	// +kubebuilder:validation:items:Pattern=`^spec\.forProvider[.\[].+$`
+	// +listType=set
+	// +optional
+	IgnorePaths []string `json:"ignorePaths,omitempty"`
+}
+
+// LifecycleRule says by which conditions objects of a kind count as
+// initialized, in place of Initialized and Ready. It holds for the kind in the
+// whole cluster; where several policies have a rule for it, that of the first by
+// name does.
+type LifecycleRule struct {
+	// APIGroup of the kind, "" for the core group.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:default=""
+	APIGroup string `json:"apiGroup"`
+	// Kind, as in Deployment.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind"`
+	// Initialized are condition types: one of them with status True is enough.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=316
+	// +listType=set
+	Initialized []string `json:"initialized"`
+}
+
+// Conditions of a Kausality policy.
+const (
+	// KausalityReady: the policy is understood and its access rules are written.
+	KausalityReady = "Ready"
+	// KausalityWebhookConfigured: the API server asks about what it covers.
+	KausalityWebhookConfigured = "WebhookConfigured"
+)
+
+// KausalityStatus is what became of a policy.
+type KausalityStatus struct {
+	// Conditions are Ready and WebhookConfigured.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Resources is how many resources the API server offers that the policy
+	// covers.
+	// +optional
+	Resources int32 `json:"resources"`
+	// ManagedResources is how many of them are managed resources.
+	// +optional
+	ManagedResources int32 `json:"managedResources"`
+	// Unknown resources are named by the policy and not offered by the API
+	// server, as in databases.example.org; at most 16.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=atomic
+	// +optional
+	Unknown []string `json:"unknown,omitempty"`
+}

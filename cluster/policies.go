@@ -1,0 +1,153 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kausality-io/function-kausality/admission/settings"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// PolicyCRD is the CRD of the Kausality policies.
+const PolicyCRD = "kausalities." + v1alpha1.Group
+
+var policyResource = schema.GroupVersionResource{Group: v1alpha1.Group, Version: "v1alpha1", Resource: "kausalities"}
+
+// Policies are the Kausality policies of a cluster, compiled. It is safe for
+// concurrent use.
+type Policies struct {
+	informer cache.SharedIndexInformer
+	crds     dynamic.ResourceInterface
+	onChange []func()
+
+	mu     sync.RWMutex
+	byName map[string]*v1alpha1.Kausality
+	set    settings.Set
+}
+
+// policy is what the watch keeps: nil where the object is not one.
+type policy struct {
+	identity
+	k *v1alpha1.Kausality
+}
+
+// NewPolicies returns Policies that hold none until Run. A cluster without their
+// CRD has none.
+func NewPolicies(client dynamic.Interface) (*Policies, error) {
+	p := &Policies{crds: client.Resource(crdResource), byName: map[string]*v1alpha1.Kausality{}}
+	p.informer = newInformer(absent{client.Resource(policyResource)}, func(o *unstructured.Unstructured) any { return policyOf(o) })
+	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: p.learn, UpdateFunc: func(_, o any) { p.learn(o) }, DeleteFunc: p.forget,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot watch policies: %w", err)
+	}
+	return p, nil
+}
+
+func policyOf(o *unstructured.Unstructured) *policy {
+	out := &policy{identity: identityOf(o), k: &v1alpha1.Kausality{}}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, out.k); err != nil {
+		out.k = nil // of a newer version; the controller says so in its status
+	}
+	return out
+}
+
+// OnChange calls f when what the policies say may have changed. Call it before
+// Run.
+func (p *Policies) OnChange(f func()) { p.onChange = append(p.onChange, f) }
+
+// Run the watch until the context ends.
+func (p *Policies) Run(ctx context.Context) { p.informer.RunWithContext(ctx) }
+
+// HasSynced reports whether the policies are known.
+func (p *Policies) HasSynced() bool { return p.informer.HasSynced() }
+
+// Set of policies as they are now.
+func (p *Policies) Set() settings.Set {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.set
+}
+
+// Initialized are the condition types by which a kind counts as initialized.
+func (p *Policies) Initialized(gk schema.GroupKind) []string {
+	return p.Set().Initialized(gk.Group, gk.Kind)
+}
+
+func (p *Policies) learn(o any) {
+	if one, ok := o.(*policy); ok && one.k != nil {
+		p.change(func() bool {
+			have := p.byName[one.m.Name]
+			p.byName[one.m.Name] = one.k
+			return have == nil || have.UID != one.k.UID || have.Generation != one.k.Generation
+		})
+	}
+}
+
+// forget a policy that was deleted. Those that went with their CRD stay in force
+// in this process: somebody who removes a CRD has not decided about everything
+// that was guarded by its objects.
+func (p *Policies) forget(o any) {
+	if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = t.Obj
+	}
+	one, ok := o.(*policy)
+	if !ok || p.withCRD() {
+		return
+	}
+	p.change(func() bool {
+		_, had := p.byName[one.m.Name]
+		delete(p.byName, one.m.Name)
+		return had
+	})
+}
+
+// withCRD reports whether the CRD is being removed or gone, or cannot be asked
+// for.
+func (p *Policies) withCRD() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	crd, err := p.crds.Get(ctx, PolicyCRD, metav1.GetOptions{})
+	return err != nil || crd.GetDeletionTimestamp() != nil
+}
+
+func (p *Policies) change(f func() bool) {
+	p.mu.Lock()
+	changed := f()
+	if changed {
+		all := make([]*v1alpha1.Kausality, 0, len(p.byName))
+		for _, k := range p.byName {
+			all = append(all, k)
+		}
+		p.set, _ = settings.Compile(all) // what cannot be understood stands in its status
+	}
+	p.mu.Unlock()
+	if !changed {
+		return
+	}
+	for _, f := range p.onChange {
+		f()
+	}
+}
+
+// absent lists nothing where nobody serves the resource.
+type absent struct{ dynamic.ResourceInterface }
+
+func (a absent) List(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	out, err := a.ResourceInterface.List(ctx, o)
+	if kerrors.IsNotFound(err) {
+		return &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": policyResource.GroupVersion().String(), "kind": "KausalityList"}}, nil
+	}
+	return out, err
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/kausality-io/function-kausality/certs"
+	"github.com/kausality-io/function-kausality/guard"
+	"github.com/kausality-io/function-kausality/manifests"
+)
+
+// servicePort of the webhook where --webhook-service names none.
+const servicePort = 443
+
+func controllerCommand() *cobra.Command {
+	p := processFlags{}
+	o := guard.Options{Rotation: certs.Rotation{}}
+	var service, certificates string
+	cmd := &cobra.Command{
+		Use: "controller", Short: "Run the policy controller: it writes what follows from Kausality policies, and renews the webhook's certificates.", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if o.Manifests.DefaultMode, err = p.defaultMode(); err != nil {
+				return err
+			}
+			if err := target(&o, service, certificates); err != nil {
+				return usageError{err}
+			}
+			if err := p.check(); err != nil {
+				return err
+			}
+			o.Log = p.logger()
+			if o.Config, err = p.connect(cmd.Context()); err != nil {
+				return err
+			}
+			o.MetricsAddress, o.ProbeAddress = p.metrics, p.probes
+			o.LeaderElection, o.LeaderNamespace = p.leaderElect, p.leaderNS
+			return guard.Run(cmd.Context(), o)
+		},
+	}
+	p.addProcess(cmd)
+	fl := cmd.Flags()
+	fl.StringVar(&service, "webhook-service", "", "Service that the API server reaches the webhook by: NAMESPACE/NAME or NAMESPACE/NAME:PORT.")
+	fl.StringVar(&o.Manifests.WebhookURL, "webhook-url", "", "https://HOST:PORT where the webhook listens, in place of --webhook-service.")
+	fl.StringArrayVar(&o.Manifests.ComponentUsers, "component-user", nil, "User that webhook or gate run as where it is not their own ServiceAccount; repeatable.")
+	fl.StringVar(&o.Namespace, "secret-namespace", manifests.Namespace, "Namespace of the Secrets with the certificates.")
+	fl.StringVar(&o.CertSecret, "cert-secret", "kausality-webhook-tls", "Secret with the webhook's serving certificate.")
+	fl.StringVar(&o.AuthoritySecret, "authority-secret", "kausality-webhook-authority", "Secret with the keys of the authorities that sign it.")
+	fl.StringVar(&certificates, "certificates", "own", "own: renew them; secret: take the bundle from ca.crt of --cert-secret, which somebody else fills.")
+	fl.DurationVar(&o.Rotation.ServingLife, "certificate-lifetime", certs.DefaultServingLife, "How long a serving certificate is valid; it is replaced when a third of that is left.")
+	fl.DurationVar(&o.Rotation.AuthorityLife, "authority-lifetime", certs.DefaultAuthorityLife, "How long an authority is valid; it is replaced when a third of that is left.")
+	fl.StringVar(&o.Owner, "owner", "", "ClusterRole that owns what the controller makes, so that it goes with the installation.")
+	return cmd
+}
+
+// target of the API server's calls, and the hosts that certificates are for.
+func target(o *guard.Options, service, certificates string) error {
+	switch certificates {
+	case "own", "secret":
+		o.ForeignCertificates = certificates == "secret"
+	default:
+		return fmt.Errorf("--certificates must be own or secret, not %q", certificates)
+	}
+	if o.Rotation.AuthorityLife < 2*o.Rotation.ServingLife {
+		return fmt.Errorf("--authority-lifetime must be at least twice --certificate-lifetime")
+	}
+	if service == "" {
+		u, err := url.Parse(o.Manifests.WebhookURL)
+		if err != nil || u.Scheme != "https" || u.Hostname() == "" {
+			return fmt.Errorf("give --webhook-service=NAMESPACE/NAME, or --webhook-url=https://HOST:PORT")
+		}
+		o.Rotation.Hosts = []string{u.Hostname()}
+		return nil
+	}
+	namespace, name, ok := strings.Cut(service, "/")
+	name, portText, hasPort := strings.Cut(name, ":")
+	port := servicePort
+	if hasPort {
+		var err error
+		if port, err = strconv.Atoi(portText); err != nil {
+			return fmt.Errorf("--webhook-service: port %q is no number", portText)
+		}
+	}
+	if !ok || namespace == "" || name == "" {
+		return fmt.Errorf("--webhook-service: %q must be NAMESPACE/NAME or NAMESPACE/NAME:PORT", service)
+	}
+	o.Manifests.Service = &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: name, Port: new(int32(port))}
+	o.Rotation.Hosts = []string{name + "." + namespace + ".svc"}
+	return nil
+}

@@ -1,0 +1,104 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kausality-io/function-kausality/admission/settings"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+)
+
+// retained are the resources, as RESOURCE.GROUP, that the configuration has,
+// the policies have not, and of which something is masked still.
+func (c *Controller) retained(ctx context.Context, scopes []settings.Scope) ([]string, error) {
+	live := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	err := c.Direct.Get(ctx, client.ObjectKey{Name: cluster.ConfigurationName}, live)
+	if err != nil {
+		if kerrors.IsNotFound(err) {
+			err = nil
+		}
+		return nil, err
+	}
+	var out []string
+	for _, r := range dropped(live, scopes) {
+		masked, err := c.masked(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		if masked {
+			out = append(out, r.String())
+		}
+	}
+	return out, nil
+}
+
+// dropped resources of a configuration, each once; "*" for a whole group.
+func dropped(live *admissionregistrationv1.MutatingWebhookConfiguration, scopes []settings.Scope) []schema.GroupResource {
+	var out []schema.GroupResource
+	for _, w := range live.Webhooks {
+		for _, r := range w.Rules {
+			for _, g := range r.APIGroups {
+				for _, name := range r.Resources {
+					name, _, _ = strings.Cut(name, "/")
+					gr := schema.GroupResource{Group: g, Resource: name}
+					wanted := slices.ContainsFunc(scopes, func(s settings.Scope) bool {
+						return slices.Contains(s.APIGroups, g) && (slices.Contains(s.Resources, settings.All) || slices.Contains(s.Resources, name))
+					})
+					if !wanted && !slices.Contains(out, gr) {
+						out = append(out, gr)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// masked reports whether an object of a resource is under a gate.
+func (c *Controller) masked(ctx context.Context, r schema.GroupResource) (bool, error) {
+	offered, err := c.offered()
+	if err != nil {
+		return false, err
+	}
+	for _, o := range offered {
+		if o.Group != r.Group || r.Resource != settings.All && o.Resource != r.Resource {
+			continue
+		}
+		found, err := c.anyMasked(ctx, o.GroupVersionResource)
+		if err != nil || found {
+			return found, err
+		}
+	}
+	return false, nil
+}
+
+const pageSize = 500
+
+func (c *Controller) anyMasked(ctx context.Context, r schema.GroupVersionResource) (bool, error) {
+	for next := ""; ; {
+		page, err := c.Metadata.Resource(r).List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
+		if kerrors.IsNotFound(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("cannot see whether any of %s is masked: %w", r.GroupResource(), err)
+		}
+		for i := range page.Items {
+			if _, ok := page.Items[i].Annotations[v1alpha1.AnnotationKeyManagementPolicies]; ok && page.Items[i].DeletionTimestamp == nil {
+				return true, nil
+			}
+		}
+		if next = page.Continue; next == "" {
+			return false, nil
+		}
+	}
+}

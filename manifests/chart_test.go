@@ -1,0 +1,64 @@
+package manifests
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// TestChartFile: the chart has the access rules that are written here. Written
+// anew with -update, as `make generate` does.
+func TestChartFile(t *testing.T) {
+	got, err := Chart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join("..", "package", "helm", "kausality", "files", "objects.yaml")
+	if *update {
+		if err := os.WriteFile(file, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(want, got) {
+		t.Errorf("%s is stale: run make generate", file)
+	}
+}
+
+// TestNoWildcards: no rule gives everything, or a group's everything to the
+// static roles.
+func TestNoWildcards(t *testing.T) {
+	raw, err := Chart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := 0
+	for _, doc := range strings.Split(strings.TrimPrefix(string(raw), separator), "\n"+separator) {
+		var role rbacv1.ClusterRole
+		if err := yaml.Unmarshal([]byte(doc), &role); err != nil {
+			t.Fatal(err)
+		}
+		if role.Kind != "ClusterRole" && role.Kind != "Role" {
+			continue
+		}
+		for _, r := range role.Rules {
+			rules++
+			for _, e := range append(append(append([]string{}, r.APIGroups...), r.Verbs...), r.Resources...) {
+				if e == all && !(r.APIGroups[0] == "kausality.io" && role.Name == roleCrossplane) {
+					t.Errorf("%s %s: %v has a wildcard", role.Kind, role.Name, r)
+				}
+			}
+		}
+	}
+	if rules < 20 {
+		t.Errorf("only %d rules were looked at", rules)
+	}
+}

@@ -1,0 +1,107 @@
+package manifests
+
+import (
+	"fmt"
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/kausality-io/function-kausality/admission/settings"
+)
+
+// Names of the cluster-wide objects that follow the policies, and of the labels
+// that aggregate access.
+const (
+	// RoleWebhookPolicies and RoleGatePolicies give access to what is guarded.
+	RoleWebhookPolicies = componentWebhook + "-policies"
+	RoleGatePolicies    = componentGate + "-policies"
+	// RoleControllerPolicies lets the policy controller list it.
+	RoleControllerPolicies = componentController + "-policies"
+
+	aggregateLabel = "rbac.kausality.io/aggregate-to-"
+)
+
+// Guarded are the cluster-wide objects that follow from policies.
+type Guarded struct {
+	Configuration *admissionregistrationv1.MutatingWebhookConfiguration
+	// Roles of webhook and gate, aggregated to their own.
+	Roles []*rbacv1.ClusterRole
+	// Policies and their Bindings hold while the webhook is down.
+	Policies []*admissionregistrationv1.ValidatingAdmissionPolicy
+	Bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding
+}
+
+// Guard returns what the Scopes of policies, the most specific first, ask for;
+// nil where there are none. Of the Options those of what is watched are not
+// read. The same input gives the same output.
+//
+// retained are resources, as in --resources, that are no longer guarded and must
+// not be let go of yet: the gate keeps its access to them, and what is masked of
+// them cannot be deleted by accident.
+func Guard(o Options, scopes []settings.Scope, retained []string) (*Guarded, error) {
+	if len(scopes) == 0 && len(retained) == 0 {
+		return nil, nil //nolint:nilnil // nil is nothing to guard.
+	}
+	in := &input{caBundle: o.CABundle, users: o.ComponentUsers}
+	for _, check := range []func(*input) error{o.parseURL, o.parseCA, o.parseUsers} {
+		if err := check(in); err != nil {
+			return nil, err
+		}
+	}
+	in.entries, in.groups = entriesOf(scopes, o.DefaultMode), groupsOf(scopes)
+	if len(retained) > 0 {
+		old, err := parseResources(retained)
+		if err != nil {
+			return nil, err
+		}
+		in.groups = union(in.groups, old)
+	}
+	out := &Guarded{Configuration: webhookConfiguration(in), Roles: policyRoles(in)}
+	out.Policies = append(out.Policies, orphanPolicy(in), protectionPolicy(in))
+	out.Bindings = append(out.Bindings, orphanBinding())
+	for _, e := range in.entries {
+		out.Bindings = append(out.Bindings, protectionBinding(e))
+	}
+	return out, nil
+}
+
+// Refused tells why a policy's resources cannot be guarded; nil where they can.
+func Refused(scopes []settings.Scope) error {
+	for _, s := range scopes {
+		for _, g := range s.APIGroups {
+			for _, r := range s.Resources {
+				if why := denied(r, g); why != "" {
+					return fmt.Errorf("cannot guard %s: %s", qualified(r, g), why)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func qualified(resource, group string) string {
+	if group == "" {
+		return resource
+	}
+	return resource + "." + group
+}
+
+func policyRoles(in *input) []*rbacv1.ClusterRole {
+	webhook := clusterRole(RoleWebhookPolicies, watched(in.groups, webhookVerbs...))
+	webhook.Labels[aggregateLabel+"webhook"] = "true"
+	gate := clusterRole(RoleGatePolicies, watched(in.groups, gateVerbs...))
+	gate.Labels[aggregateLabel+"gate"] = "true"
+	controller := clusterRole(RoleControllerPolicies, watched(in.groups, "list"))
+	controller.Labels[aggregateLabel+"controller"] = "true"
+	return []*rbacv1.ClusterRole{webhook, gate, controller}
+}
+
+// union of groups.
+func union(a, b []group) []group {
+	byName := map[string][]string{}
+	for _, g := range append(slices.Clone(a), b...) {
+		byName[g.name] = append(byName[g.name], g.resources...)
+	}
+	return sorted(byName)
+}

@@ -1,0 +1,139 @@
+package manifests
+
+import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	annotationProtection = "kausality-annotation-protection"
+	namespaceMode        = "kausality-namespace-mode"
+)
+
+// systemKeys are the system annotations that no write by anybody else leaves
+// changed while the webhook is up, unless it changes the desired state too:
+// then the webhook writes some of them itself, and what it wrote cannot be told
+// from what the user did. The claims are missing: the webhook keeps them on any
+// write.
+const systemKeys = `["kausality.io/trace", "kausality.io/updaters", "kausality.io/controllers", "kausality.io/phase",
+"kausality.io/settled-generation", "kausality.io/management-policies", "kausality.io/gate", "kausality.io/allowances",
+"kausality.io/fingerprint", "kausality.io/last-upgrade"]`
+
+// keptKeys are never removed by the webhook, whatever else a write changes.
+const keptKeys = `["kausality.io/trace", "kausality.io/controllers", "kausality.io/phase", "kausality.io/settled-generation"]`
+
+var protectionVariables = []admissionregistrationv1.Variable{
+	{Name: "now", Expression: `has(object.metadata.annotations) ? object.metadata.annotations : {}`},
+	{Name: "was", Expression: `has(oldObject.metadata.annotations) ? oldObject.metadata.annotations : {}`},
+	{Name: "manager", Expression: `has(request.options) && has(request.options.fieldManager) ? string(request.options.fieldManager) : ""`},
+	{Name: "machine", Expression: `request.userInfo.username.startsWith("system:")`},
+	// Controllers copy annotations from a parent to its children, and cannot
+	// finish their work if they may not; the webhook puts them right later.
+	{Name: "copies", Expression: `variables.manager.startsWith("apiextensions.crossplane.io/") || variables.machine &&
+has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(r, has(r.controller) && r.controller)`},
+	{Name: "desired", Expression: `dyn(object).exists(k, !(k in ["apiVersion", "kind", "metadata", "status"]) &&
+  (!(k in dyn(oldObject)) || dyn(object)[k] != dyn(oldObject)[k])) ||
+dyn(oldObject).exists(k, !(k in ["apiVersion", "kind", "metadata", "status"]) && !(k in dyn(object)))`},
+	{Name: "removed", Expression: keptKeys + `.filter(k, k in variables.was && !(k in variables.now))`},
+	{Name: "changed", Expression: `variables.desired ? [] : ` + systemKeys + `.filter(k, (k in variables.was) != (k in variables.now) ||
+  k in variables.now && variables.was[k] != variables.now[k])`},
+	{Name: "touched", Expression: `variables.removed + variables.changed.filter(k, !(k in variables.removed))`},
+}
+
+// protectionPolicy keeps the annotations that Kausality alone writes from
+// everybody else while the webhook is down. While it is up, it has put them
+// back before this is asked.
+func protectionPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	return &admissionregistrationv1.ValidatingAdmissionPolicy{
+		TypeMeta: policyType, ObjectMeta: meta(annotationProtection),
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy:    new(admissionregistrationv1.Ignore), // an expression of ours that fails must stop nobody
+			MatchConstraints: constraints(in.groups, admissionregistrationv1.Update),
+			MatchConditions: []admissionregistrationv1.MatchCondition{
+				{Name: "kausality-annotation", Expression: anyAnnotation},
+				{Name: "not-our-own", Expression: "!(" + ownWrite(in.components()) + ")"},
+			},
+			Variables: protectionVariables,
+			Validations: []admissionregistrationv1.Validation{{
+				Expression: "variables.copies || size(variables.touched) == 0",
+				Message:    "annotations that only Kausality writes must stay as they are",
+				MessageExpression: `"Kausality alone writes " + variables.touched.join(", ") + ": leave them as they are stored. ` +
+					`Its webhook puts them back by itself and does not answer now; write again without them, or when it does"`,
+				Reason: new(metav1.StatusReasonInvalid),
+			}},
+		},
+	}
+}
+
+const anyAnnotation = `(has(object.metadata.annotations) && object.metadata.annotations.exists(k, k.startsWith("kausality.io/"))) ||
+(has(oldObject.metadata.annotations) && oldObject.metadata.annotations.exists(k, k.startsWith("kausality.io/")))`
+
+// protectionBinding of an entry. What only logs warns.
+func protectionBinding(e entry) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
+	name := annotationProtection
+	if e.name != "" {
+		name += "-" + e.name
+	}
+	actions := []admissionregistrationv1.ValidationAction{admissionregistrationv1.Warn, admissionregistrationv1.Audit}
+	if e.failurePolicy == admissionregistrationv1.Fail {
+		actions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}
+	}
+	match := constraints(e.groups, admissionregistrationv1.Update)
+	match.NamespaceSelector, match.ObjectSelector = e.namespaceSelector(excludedNamespaces), e.objectSelector
+	for i := range match.ResourceRules {
+		match.ResourceRules[i].Scope = e.scope()
+	}
+	return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		TypeMeta: bindingType, ObjectMeta: meta(name),
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: annotationProtection, ValidationActions: actions, MatchResources: match,
+		},
+	}
+}
+
+func constraints(groups []group, operation admissionregistrationv1.OperationType) *admissionregistrationv1.MatchResources {
+	m := &admissionregistrationv1.MatchResources{MatchPolicy: new(admissionregistrationv1.Equivalent)}
+	for _, g := range groups {
+		m.ResourceRules = append(m.ResourceRules, admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: entry{}.rule(g, "", operation)})
+	}
+	return m
+}
+
+var (
+	policyType  = metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"}
+	bindingType = metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"}
+)
+
+// namespaceModePolicy refuses a mode on a Namespace that says nothing (spec 2):
+// Namespaces themselves are not sent to the webhook. One that stands there
+// already hinders nobody.
+func namespaceModePolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
+	rule := entry{}.rule(group{resources: []string{"namespaces"}}, "", admissionregistrationv1.Create, admissionregistrationv1.Update)
+	return &admissionregistrationv1.ValidatingAdmissionPolicy{
+		TypeMeta: policyType, ObjectMeta: meta(namespaceMode),
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: new(admissionregistrationv1.Ignore),
+			MatchConstraints: &admissionregistrationv1.MatchResources{
+				MatchPolicy: new(admissionregistrationv1.Equivalent), ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}},
+			},
+			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "has-mode",
+				Expression: `has(object.metadata.annotations) && "kausality.io/mode" in object.metadata.annotations`}},
+			Validations: []admissionregistrationv1.Validation{{
+				Expression: `object.metadata.annotations["kausality.io/mode"] in ["log", "enforce"] ||
+(oldObject != null && has(oldObject.metadata.annotations) && "kausality.io/mode" in oldObject.metadata.annotations &&
+  oldObject.metadata.annotations["kausality.io/mode"] == object.metadata.annotations["kausality.io/mode"])`,
+				Message: "annotation kausality.io/mode must be log or enforce; remove it for the mode of the Kausality policy",
+				Reason:  new(metav1.StatusReasonInvalid),
+			}},
+		},
+	}
+}
+
+func namespaceModeBinding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
+	return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		TypeMeta: bindingType, ObjectMeta: meta(namespaceMode),
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: namespaceMode, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		},
+	}
+}

@@ -1,0 +1,111 @@
+{{- define "kausality.image" -}}
+{{- with .Values.image -}}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "kausality.namespace" -}}
+{{- if ne .Release.Namespace "kausality-system" -}}
+{{- fail "install it in namespace kausality-system: helm install kausality … --namespace kausality-system --create-namespace. Webhook, gate and ValidatingAdmissionPolicies know their ServiceAccounts by that name" -}}
+{{- end -}}
+kausality-system
+{{- end }}
+
+{{- define "kausality.labels" -}}
+app.kubernetes.io/name: kausality
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "kausality.selector" -}}
+app.kubernetes.io/name: kausality
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+
+{{- define "kausality.pod" -}}
+{{- $root := index . 0 }}{{- $c := index . 1 }}{{- $v := index . 2 -}}
+serviceAccountName: kausality-{{ $c }}
+{{- with $root.Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  seccompProfile: {type: RuntimeDefault}
+{{- with $v.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with $v.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $v.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+affinity:
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          topologyKey: kubernetes.io/hostname
+          labelSelector:
+            matchLabels: {{- include "kausality.selector" $c | nindent 14 }}
+{{- end }}
+
+{{- define "kausality.container" -}}
+{{- $root := index . 0 }}{{- $v := index . 1 -}}
+image: {{ include "kausality.image" $root | quote }}
+imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+resources: {{- toYaml $v.resources | nindent 2 }}
+{{- end }}
+
+{{- define "kausality.probes" -}}
+livenessProbe:
+  httpGet: {path: /healthz, port: probes}
+  periodSeconds: 10
+  failureThreshold: 6
+readinessProbe:
+  httpGet: {path: /readyz, port: probes}
+  periodSeconds: 2
+  failureThreshold: 1
+startupProbe:
+  httpGet: {path: /readyz, port: probes}
+  periodSeconds: 2
+  failureThreshold: 60
+{{- end }}
+
+{{- define "kausality.args" -}}
+- --default-mode={{ .Values.defaultMode }}
+- --leader-elect
+- --health-probe-bind-address=:8081
+- --metrics-bind-address={{ if .Values.metrics.enabled }}:8080{{ else }}0{{ end }}
+{{- end }}
+
+{{- define "kausality.driftArgs" -}}
+{{- range .Values.driftWebhooks.urls }}
+- --drift-webhook-url={{ . }}
+{{- end }}
+{{- if .Values.notifier.enabled }}
+- --drift-webhook-url=https://kausality-notifier.kausality-system.svc:8443/
+{{- end }}
+{{- if or .Values.notifier.enabled .Values.driftWebhooks.caSecretName }}
+- --drift-webhook-ca-file=/etc/kausality/drift-ca/ca.crt
+{{- end }}
+{{- end }}
+
+{{- define "kausality.driftSecret" -}}
+{{- if .Values.driftWebhooks.caSecretName }}{{ .Values.driftWebhooks.caSecretName }}{{ else if .Values.notifier.enabled }}{{ .Values.notifier.tlsSecretName }}{{ end }}
+{{- end }}
+
+{{- define "kausality.ports" -}}
+- {name: probes, containerPort: 8081}
+{{- if .Values.metrics.enabled }}
+- {name: metrics, containerPort: 8080}
+{{- end }}
+{{- end }}

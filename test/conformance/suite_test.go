@@ -1,0 +1,104 @@
+package conformance
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// What is wrong with a scenario is found when it is read, and named.
+func TestLoadIsStrict(t *testing.T) {
+	const head = "scenarios:\n- name: A\n  spec: \"4\"\n  reason: because\n"
+	const step = "  steps:\n  - {as: hans, create: {kind: App, name: app}, expect: {allowed: true}}\n"
+	cases := map[string]struct{ text, want string }{
+		"Fine":                {head + step, ""},
+		"UnknownField":        {head + "  wishes: [a]\n" + step, "wishes"},
+		"UnknownStepField":    {head + "  steps:\n  - {as: hans, create: {kind: App}, expekt: {allowed: true}}\n", "expekt"},
+		"UnknownExpectation":  {head + "  steps:\n  - {as: hans, create: {kind: App}, expect: {alowed: true}}\n", "alowed"},
+		"UnknownMatcher":      {head + "  steps:\n  - {check: {object: App/app, annotations: {trace: {hops: 2}}}}\n", "hops"},
+		"UnknownActorField":   {head + "  steps:\n  - {as: {usr: hans}, create: {kind: App}, expect: {}}\n", "usr"},
+		"TwoMatchers":         {head + "  steps:\n  - {check: {object: App/app, annotations: {trace: {absent: true, same: true}}}}\n", "one field, not 2"},
+		"NullMatcher":         {head + "  steps:\n  - {check: {object: App/app, annotations: {trace: null}}}\n", "matcher is missing"},
+		"NoCheck":             {head + "  steps:\n  - {as: hans, create: {kind: App, name: app}}\n", "checks nothing"},
+		"NoSteps":             {head, "checks nothing"},
+		"NoReason":            {"scenarios:\n- name: A\n  spec: \"4\"\n" + step, "no reason"},
+		"NoSpec":              {"scenarios:\n- name: A\n  reason: because\n" + step, "no spec"},
+		"NoName":              {"scenarios:\n- spec: \"4\"\n  reason: because\n" + step, "no name"},
+		"NameOfTwoWords":      {strings.Replace(head, "name: A", "name: A B", 1) + step, "one word"},
+		"Twice":               {head + step + strings.TrimPrefix(head, "scenarios:\n") + step, "twice"},
+		"DuplicateKey":        {head + "  reason: and because\n" + step, "already"},
+		"UnknownActor":        {head + "  steps:\n  - {as: nobody, create: {kind: App}, expect: {allowed: true}}\n", `no actor "nobody"`},
+		"UnknownSetup":        {head + "  setup: [nothing]\n" + step, `no setup "nothing"`},
+		"UnknownUse":          {head + "  steps:\n  - {use: nothing}\n  - {check: {object: App/app}}\n", `no setup "nothing"`},
+		"NoActor":             {head + "  steps:\n  - {create: {kind: App}, expect: {allowed: true}}\n", "who does it"},
+		"TwoVerbs":            {head + "  steps:\n  - {as: hans, create: {kind: App}, apply: {kind: App}, expect: {allowed: true}}\n", "does one thing"},
+		"NoVerb":              {head + "  steps:\n  - {as: hans, expect: {allowed: true}}\n", "does one thing"},
+		"PatchOfBothKinds":    {head + "  steps:\n  - {as: hans, patch: {of: App/app, merge: {}, json: []}, expect: {allowed: true}}\n", "either merge or json"},
+		"AllowedWithReason":   {head + "  steps:\n  - {as: hans, create: {kind: App}, expect: {allowed: true, reason: Drift}}\n", "has no reason"},
+		"RefusedWithObject":   {head + "  steps:\n  - {as: hans, create: {kind: App}, expect: {code: 403, fields: {a: 1}}}\n", "no object to look at"},
+		"CheckOfNothing":      {head + "  steps:\n  - {check: {within: 1s}}\n", "a check is about"},
+		"CheckWithActor":      {head + "  steps:\n  - {as: hans, check: {object: App/app}}\n", "stands alone"},
+		"LooksOfTheAbsent":    {head + "  steps:\n  - {check: {object: App/app, exists: false, fields: {a: 1}}}\n", "has no looks"},
+		"UserAndAccount":      {head + "  steps:\n  - {as: {user: a, serviceAccount: b/c}, create: {kind: App}, expect: {allowed: true}}\n", "not both"},
+		"DurationWithoutUnit": {head + "  steps:\n  - {check: {object: App/app, within: 5}}\n", "string"},
+	}
+	fixtures := "kinds: {App: {apiVersion: example.org/v1}}\nactors: {hans: {user: hans}}\nsetups: {}\n"
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := Load(fstest.MapFS{"fixtures.yaml": {Data: []byte(fixtures)}, "scenarios/a.yaml": {Data: []byte(tc.text)}})
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("want an error with %q, got %v", tc.want, err)
+			}
+		})
+	}
+}
+
+// The suite itself loads, is as large as it is said to be, and covers each
+// configuration.
+func TestSuite(t *testing.T) {
+	s, err := Load(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.Scenarios); n < 150 {
+		t.Errorf("there are %d scenarios, want 150 at least", n)
+	}
+	seen := map[string]int{}
+	for _, sc := range s.Scenarios {
+		seen[sc.In()]++
+		if _, ok := configurations[sc.In()]; !ok {
+			t.Errorf("scenario %s is about configuration %s, which nobody installs", sc.ID(), sc.In())
+		}
+	}
+	for name := range configurations {
+		if seen[name] == 0 {
+			t.Errorf("no scenario is about configuration %s", name)
+		}
+	}
+}
+
+func TestUserHash(t *testing.T) {
+	// SHA-256 of the name, in base36: its first five characters.
+	for user, want := range map[string]string{"": "ws1bs", "system:serviceaccount:apps:app-controller": "3kyct"} {
+		if user == "" {
+			continue
+		}
+		if got := userHash(user); got != want {
+			t.Errorf("%s: want %s, got %s", user, want, got)
+		}
+	}
+}
+
+func TestAt(t *testing.T) {
+	tree := map[string]any{"a": map[string]any{"b.c/d": "x", "list": []any{map[string]any{"n": 1.0}}}}
+	cases := map[string]string{
+		"a[b.c/d]": "x", "a.list[0].n": "1", "len(a.list)": "1", "len(a.none)": "0",
+		"a.list[1]": "absent", "a.none": "absent", "a[b.c/d].e": "absent",
+	}
+	for path, want := range cases {
+		if got := at(tree, path).String(); got != want {
+			t.Errorf("%s: want %s, got %s", path, want, got)
+		}
+	}
+}
