@@ -116,7 +116,7 @@ func (g ExternalGating) shutStill(gate v1alpha1.Gate) GateDecision {
 func (g ExternalGating) caused(gate v1alpha1.Gate) string {
 	destroys := slices.ContainsFunc(g.View.Verbs, func(v v1alpha1.Verb) bool { return slices.Contains(external.Verbs(string(v)), v1alpha1.VerbDelete) })
 	if g.changed(gate) && !g.View.Foreign && !destroys {
-		return "Changed"
+		return GateReasonChanged
 	}
 	permissions, err := external.ParsePermissions(g.MR.Annotations[v1alpha1.AnnotationKeyAllowances])
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
+	systems "github.com/kausality-io/function-kausality/gate/external"
 )
 
 // Events are for kubectl describe: they tell the story of the gate in order. Each
@@ -53,7 +54,7 @@ func (c *Controller) eventOf(o *cluster.Object, d admission.GateDecision) event 
 // admitted tells what the webhook did in the request that brought a change: it
 // has no hands for events itself.
 func (c *Controller) admitted(old, new *cluster.Object) {
-	if !c.leading.Load() || new == nil || new.Deleting() {
+	if !c.leading.Load() || new == nil || new.Deleting() || systems.Own(new.GroupVersionKind) != nil {
 		return
 	}
 	key := v1alpha1.AnnotationKeyGate

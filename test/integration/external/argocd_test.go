@@ -24,7 +24,8 @@ type argo struct {
 }
 
 func newArgo(t *testing.T, name string) *argo {
-	a := &argo{actor: newActor(t, applications, namespace(t, name), name, "system:serviceaccount:argocd:argocd-application-controller"), revision: "1111"}
+	name = namespace(t, name)
+	a := &argo{actor: newActor(t, applications, name, name, "system:serviceaccount:argocd:argocd-application-controller"), revision: "1111"}
 	a.next = a.step
 	_, err := a.people.Create(t.Context(), object("argoproj.io/v1alpha1", "Application", name, name, map[string]any{
 		"project": "default", "destination": map[string]any{"server": "https://kubernetes.default.svc", "namespace": "shop"},

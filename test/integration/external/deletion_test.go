@@ -14,20 +14,20 @@ import (
 // What takes along all that it stands for is deleted only with an approval.
 func TestDeletion(t *testing.T) {
 	t.Parallel()
-	finalized := object("argoproj.io/v1alpha1", "Application", "deletion", "shop", map[string]any{"project": "default", "destination": map[string]any{}})
+	ns := namespace(t, "deletion")
+	finalized := object("argoproj.io/v1alpha1", "Application", ns, "shop", map[string]any{"project": "default", "destination": map[string]any{}})
 	finalized.SetFinalizers([]string{"resources-finalizer.argocd.argoproj.io"})
-	namespace(t, "deletion")
 	for name, tc := range map[string]struct {
 		gvr    schema.GroupVersionResource
 		object *unstructured.Unstructured
 		calm   string
 	}{
-		"terraform": {terraforms, object("infra.contrib.fluxcd.io/v1alpha2", "Terraform", "deletion", "net", map[string]any{
+		"terraform": {terraforms, object("infra.contrib.fluxcd.io/v1alpha2", "Terraform", ns, "net", map[string]any{
 			"destroyResourcesOnDeletion": true, "interval": "10m", "sourceRef": map[string]any{"kind": "GitRepository", "name": "infra"}}), `{"spec":{"destroyResourcesOnDeletion":false}}`},
 		"application": {applications, finalized, `{"metadata":{"finalizers":null}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := as(t, hans).Resource(tc.gvr).Namespace("deletion")
+			c := as(t, hans).Resource(tc.gvr).Namespace(ns)
 			for _, way := range []string{"approved", "left behind"} {
 				_, err := c.Create(t.Context(), tc.object.DeepCopy(), metav1.CreateOptions{})
 				must(t, err)

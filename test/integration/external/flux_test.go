@@ -24,7 +24,8 @@ type flux struct {
 }
 
 func newFlux(t *testing.T, name string) *flux {
-	f := &flux{actor: newActor(t, terraforms, namespace(t, name), name, "system:serviceaccount:flux-system:tofu-controller"), revision: "main/1111111111aa"}
+	name = namespace(t, name)
+	f := &flux{actor: newActor(t, terraforms, name, name, "system:serviceaccount:flux-system:tofu-controller"), revision: "main/1111111111aa"}
 	f.next = f.step
 	_, err := f.people.Create(t.Context(), object("infra.contrib.fluxcd.io/v1alpha2", "Terraform", name, name, map[string]any{
 		"approvePlan": "auto", "interval": "10m", "path": "./one", "sourceRef": map[string]any{"kind": "GitRepository", "name": "infra"},
