@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Groups of every actor: what they may do is for the cluster to say. Runner sees
-// to it that ConformanceGroup may do everything but approve.
+// ConformanceGroup is one that every actor is in; rbac.yaml lets it do everything
+// but approve.
 const ConformanceGroup = "conformance:users"
 
 // ConfigurationLabel on a Namespace says which configuration of the

@@ -16,7 +16,7 @@ func TestLoadIsStrict(t *testing.T) {
 		"Fine":                {head + step, ""},
 		"UnknownField":        {head + "  wishes: [a]\n" + step, "wishes"},
 		"UnknownStepField":    {head + "  steps:\n  - {as: hans, create: {kind: App}, expekt: {allowed: true}}\n", "expekt"},
-		"UnknownExpectation":  {head + "  steps:\n  - {as: hans, create: {kind: App}, expect: {alowed: true}}\n", "alowed"},
+		"UnknownExpectation":  {head + "  steps:\n  - {as: hans, create: {kind: App}, expect: {verdict: true}}\n", "verdict"},
 		"UnknownMatcher":      {head + "  steps:\n  - {check: {object: App/app, annotations: {trace: {hops: 2}}}}\n", "hops"},
 		"UnknownActorField":   {head + "  steps:\n  - {as: {usr: hans}, create: {kind: App}, expect: {}}\n", "usr"},
 		"TwoMatchers":         {head + "  steps:\n  - {check: {object: App/app, annotations: {trace: {absent: true, same: true}}}}\n", "one field, not 2"},
