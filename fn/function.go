@@ -110,7 +110,7 @@ func newRun(cfg config, now time.Time, req *fnv1.RunFunctionRequest, rsp *fnv1.R
 func (r *run) readPolicies() {
 	var more []string
 	r.policies, r.notes = policiesFor(r.cfg, r.req)
-	r.upgrades, more = upgradesFor(r.cfg, r.req)
+	r.upgrades, more = upgradesFor(r.cfg, r.req, r.composite.webhook)
 	r.notes = append(r.notes, more...)
 }
 

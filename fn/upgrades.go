@@ -39,15 +39,22 @@ func compileUpgrades(in []input.Upgrade) (out []*allowance.Upgrade, err error) {
 	return out, errs.ToAggregate()
 }
 
-// upgradesFor a request: those of the Input, and those that were fetched.
-func upgradesFor(cfg config, req *fnv1.RunFunctionRequest) (out []*allowance.Upgrade, notes []string) {
-	if !cfg.fetch {
-		return cfg.upgrades, nil
+// upgradesFor a request: those of the Input, and those that were fetched. A
+// webhook keeps the fingerprints, and knows nothing of the Input's: where there
+// is one they count for nothing, rather than again and again.
+func upgradesFor(cfg config, req *fnv1.RunFunctionRequest, webhook bool) (out []*allowance.Upgrade, notes []string) {
+	switch {
+	case !webhook:
+		out = slices.Clone(cfg.upgrades)
+	case len(cfg.upgrades) > 0:
+		notes = []string{"upgrades of the Input count for nothing where there is a webhook: make UpgradeAllowances of them"}
 	}
-	out = slices.Clone(cfg.upgrades)
+	if !cfg.fetch {
+		return out, notes
+	}
 	items, why := fetchable{requirementUpgradeCRD, requirementUpgrades, upgradeCRD}.items(req)
 	if why != "" {
-		return out, []string{"UpgradeAllowances of the cluster do not count: " + why}
+		return out, append(notes, "UpgradeAllowances of the cluster do not count: "+why)
 	}
 	for _, item := range items {
 		u := &v1alpha1.UpgradeAllowance{}

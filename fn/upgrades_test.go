@@ -109,22 +109,48 @@ func TestUpgradeOfAnother(t *testing.T) {
 	s.wantWrites("hold b")
 }
 
+// fetchUpgrade has Crossplane find an UpgradeAllowance in the cluster.
+func (s *stage) fetchUpgrade() {
+	s.required[requirementCRD], s.required[requirementUpgradeCRD] = resources(aCRD), resources(aCRD)
+	s.required[requirementPolicies] = &fnv1.Resources{}
+	s.required[requirementUpgrades] = resources(map[string]any{
+		"apiVersion": "kausality.io/v1alpha1", "kind": "UpgradeAllowance", "metadata": map[string]any{"name": "values"},
+		"spec": map[string]any{"serviceAccount": defaultServiceAccount, "allow": []any{map[string]any{"kind": "Thing", "relation": "Child", "mutations": []any{"spec.value"}}}},
+	})
+}
+
 // With a webhook, which knows more of a build, it decides whether there is a new
 // one: the function passes what is part of the upgrade, and writes nothing of it.
+// Of what stands in the Input the webhook does not know.
 func TestUpgradeWithWebhook(t *testing.T) {
-	s := newStage(t, upgrading)
-	s.annotate(v1alpha1.AnnotationKeyTrace, fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":1,"user":"hans","timestamp":%q}]`, t0.Format(time.RFC3339)))
-	s.revise("r1", "v1")
-	want := desire{"a": database(1), "b": plain("x")}
-	s.reconcile(want)
-	s.ready()
-	s.annotate(v1alpha1.AnnotationKeySettledGeneration, "1")
-	s.stable(want)
-	want["a"], want["b"] = database(2), plain("y")
-	s.reconcile(want)
-	s.wantWrites("hold a", "update b")
-	if f, ok := s.live["b"].GetAnnotations()[v1alpha1.AnnotationKeyFingerprint]; ok {
-		t.Errorf("fingerprint: %s", f)
+	for _, tc := range []struct {
+		name, input string
+		writes      []string
+		note        string
+	}{
+		{"Fetched", selecting, []string{"hold a", "update b"}, ""},
+		{"Inline", upgrading, []string{"hold a", "hold b"}, "upgrades of the Input count for nothing"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newStage(t, tc.input)
+			s.annotate(v1alpha1.AnnotationKeyTrace, fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":1,"user":"hans","timestamp":%q}]`, t0.Format(time.RFC3339)))
+			s.revise("r1", "v1")
+			s.fetchUpgrade()
+			want := desire{"a": database(1), "b": plain("x")}
+			s.reconcile(want)
+			s.ready()
+			s.annotate(v1alpha1.AnnotationKeySettledGeneration, "1")
+			s.stable(want)
+			want["a"], want["b"] = database(2), plain("y")
+			s.reconcile(want)
+			s.wantWrites(tc.writes...)
+			if f, ok := s.live["b"].GetAnnotations()[v1alpha1.AnnotationKeyFingerprint]; ok {
+				t.Errorf("fingerprint: %s", f)
+			}
+			if !strings.Contains(fmt.Sprint(s.rsp.GetResults()), tc.note) {
+				t.Errorf("results: %v", s.rsp.GetResults())
+			}
+		})
 	}
 }
 
@@ -141,12 +167,7 @@ func TestRequiresRevisions(t *testing.T) {
 		t.Errorf("inline: -want +got\n%s", d)
 	}
 	s.input = selecting
-	s.required[requirementCRD], s.required[requirementUpgradeCRD] = resources(aCRD), resources(aCRD)
-	s.required[requirementPolicies] = &fnv1.Resources{}
-	s.required[requirementUpgrades] = resources(map[string]any{
-		"apiVersion": "kausality.io/v1alpha1", "kind": "UpgradeAllowance", "metadata": map[string]any{"name": "values"},
-		"spec": map[string]any{"serviceAccount": defaultServiceAccount, "allow": []any{map[string]any{"kind": "Thing", "relation": "Child", "mutations": []any{"spec.value"}}}},
-	})
+	s.fetchUpgrade()
 	w := desire{"b": plain("x")}
 	s.reconcile(w)
 	s.settle(w)

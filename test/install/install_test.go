@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -83,7 +84,14 @@ spec: {package: "%s/%s:%s", packagePullPolicy: IfNotPresent}
 		return withCondition(ctx, client.Resource(functions), function, "Installed", "True")
 	})
 	deployment := await(t, "the Deployment of its image", func(ctx context.Context) (*unstructured.Unstructured, error) {
-		return client.Resource(deployments).Namespace("crossplane-system").Get(ctx, revision.GetName(), metav1.GetOptions{})
+		d, err := client.Resource(deployments).Namespace("crossplane-system").Get(ctx, revision.GetName(), metav1.GetOptions{})
+		if kerrors.IsNotFound(err) {
+			r, rerr := client.Resource(revisions).Get(ctx, revision.GetName(), metav1.GetOptions{})
+			if rerr == nil {
+				err = fmt.Errorf("%w; the revision's status is %v", err, r.Object["status"])
+			}
+		}
+		return d, err
 	})
 	containers, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
 	image, _ := containers[0].(map[string]any)["image"].(string)
