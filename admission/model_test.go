@@ -78,7 +78,7 @@ func explore(seed uint64, verbose bool) *model {
 	m.rest(10)
 	m.quiet(false)
 	m.now = m.now.Add(modelDeadline + time.Second)
-	m.rest(6)
+	m.rest(14)
 	m.quiet(true)
 	return m
 }

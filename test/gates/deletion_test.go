@@ -179,7 +179,7 @@ func TestDeleteNamespace(t *testing.T) {
 		if kerrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("it is there: %w", err)
+		return fmt.Errorf("it is there (%v)", err)
 	})
 }
 

@@ -82,7 +82,7 @@ func (l *lab) boot(ctx context.Context) (err error) {
 		return err
 	}
 	l.certs = filepath.Join(l.Dir(), "webhook-certs")
-	for _, step := range []func(context.Context) error{l.installCRDs, l.startCloud, l.startProvider, l.startKausality} {
+	for _, step := range []func(context.Context) error{l.installCRDs, l.startCloud, l.startProvider, l.startKausality, l.awaitCollector} {
 		if err := step(ctx); err != nil {
 			return err
 		}

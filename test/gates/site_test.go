@@ -303,7 +303,7 @@ func (s *site) awaitGone(r schema.GroupVersionResource, name string) {
 	s.t.Helper()
 	eventually(s.t, name+" to be gone", 90*time.Second, func(ctx context.Context) error {
 		if _, err := s.of(s.hans, r).Get(ctx, name, metav1.GetOptions{}); !kerrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %w", err)
+			return fmt.Errorf("it is there (%v)", err)
 		}
 		return nil
 	})
