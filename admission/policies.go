@@ -267,24 +267,32 @@ func (ev *evaluation) transition(gate v1alpha1.Gate) (v1alpha1.Gate, bool) {
 	if ev.governed() {
 		next.Verbs = ev.governedVerbs()
 	}
-	if gate.State == v1alpha1.GateOpen {
+	if gate.State == v1alpha1.GateOpen && !onlyDelete(gate) {
 		return besides(gate, next), true
 	}
 	differs := ev.settings.Relevant(ev.Options.Ignore.Filter(ev.req.Kind.GroupKind(), external.Difference(ev.req.OldObject.Object)))
 	if pending := external.Outside(differs, next.Paths); len(pending) > 0 && !ev.Options.CarryPendingDrift {
 		ev.warn("the external resource already differs (" + change.Summary(pending, 5) +
 			"); the gate stays closed until that difference is approved, see kubectl get drifts")
+		if gate.State == v1alpha1.GateOpen { // it stays open for Delete, and no more
+			gate.Reason, gate.Generation = GateReasonPending, next.Generation
+			return gate, true
+		}
 		return v1alpha1.Gate{State: v1alpha1.GateClosed, At: next.At, Generation: next.Generation, Claim: gate.Claim, Reason: GateReasonPending}, true
+	}
+	if gate.State == v1alpha1.GateOpen {
+		return besides(gate, next), true
 	}
 	return next, true
 }
 
+// onlyDelete reports whether a gate is open for nothing else.
+func onlyDelete(gate v1alpha1.Gate) bool {
+	return !slices.ContainsFunc(gate.Verbs, func(v v1alpha1.Verb) bool { return v != v1alpha1.VerbDelete })
+}
+
 // besides what a gate is open for already, what an accepted change opens.
 func besides(gate, next v1alpha1.Gate) v1alpha1.Gate {
-	onlyDelete := true
-	for _, v := range gate.Verbs {
-		onlyDelete = onlyDelete && v == v1alpha1.VerbDelete
-	}
 	if slices.Contains(gate.Verbs, v1alpha1.VerbDelete) {
 		at := deletionOpened(gate) // an open Delete is not prolonged
 		next.DeleteAt = &at
@@ -293,7 +301,7 @@ func besides(gate, next v1alpha1.Gate) v1alpha1.Gate {
 	switch {
 	case len(gate.Paths) > 0:
 		next.Paths = union(gate.Paths, next.Paths)
-	case !onlyDelete:
+	case !onlyDelete(gate):
 		next.Paths = nil // all of them stay allowed
 	}
 	return next
