@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane"
 )
 
 var (
@@ -258,4 +260,65 @@ func podClient(t *testing.T, namespace, version string) dynamic.Interface {
 	c, err := dynamic.NewForConfig(cfg)
 	must(t, err)
 	return c
+}
+
+// TestDocumentedDeployment plays the first example of docs/policies.md on the real
+// controllers. It is alone while it runs: its policies are about every Deployment.
+func TestDocumentedDeployment(t *testing.T) {
+	raw, err := os.ReadFile("../../docs/policies.md")
+	must(t, err)
+	_, example, _ := strings.Cut(string(raw), "<!-- example: deployment -->\n```yaml\n")
+	example, _, _ = strings.Cut(example, "```")
+	f := startFleet(t, "documented", options{replicas: 1, resources: workloads})
+	c := newCluster(t, f, "documented")
+	c.deployment("foo", 2)
+	c.rolledOut("foo", 2)
+	c.latched("foo")
+	for _, o := range decoded(t, example) {
+		write(t, allowancePolicies, o)
+		inForce(t, allowancePolicies, o.GetName())
+	}
+
+	must(t, c.patch("foo", `{"metadata":{"annotations":{"jira":"INFRA-23232"}}}`))
+	must(t, c.patch("foo", `{"spec":{"replicas":1}}`))
+	c.rolledOut("foo", 1)
+	_, running := c.replicaSets("foo")
+	entries := running[0].Annotations[v1alpha1.AnnotationKeyAllowances]
+	for _, want := range []string{`"kind":"Pod"`, `"initiator":"` + hans + `"`, `"field":"spec.replicas","attestations":{"metadata.annotations[jira]":"INFRA-23232"}`, `{"kind":"ReplicaSet","name":"` + running[0].Name + `"`} {
+		if !strings.Contains(entries, want) {
+			t.Errorf("allowances of the ReplicaSet lack %s: %s", want, entries)
+		}
+	}
+	c.latched("foo")
+	mustRefuse(t, c.scaleRS(running[0], 2), "Drift")
+
+	must(t, c.patch("foo", `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"v2.invalid/c"}]}}}}`))
+	c.rolledOut("foo", 1) // with the annotation, a new image is rolled out
+	c.latched("foo")
+	must(t, c.patch("foo", `{"metadata":{"annotations":{"jira":null}}}`))
+	must(t, c.patch("foo", `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"v3.invalid/c"}]}}}}`))
+	eventually(t, "a Drift about the missing allowance", 30*time.Second, func(ctx context.Context) error {
+		list, err := the.as(t, hans).Resource(drifts).Namespace(c.ns).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, d := range list.Items {
+			if kind, _, _ := unstructured.NestedString(d.Object, "spec", "child", "kind"); kind == "ReplicaSet" {
+				if op, _, _ := unstructured.NestedString(d.Object, "spec", "operation"); op == "CREATE" {
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("%d Drifts, none about a ReplicaSet that is created", len(list.Items))
+	})
+	if all, _ := c.replicaSets("foo"); len(all) != 2 {
+		t.Errorf("%d ReplicaSets, want 2", len(all))
+	}
+}
+
+func decoded(t *testing.T, text string) []*unstructured.Unstructured {
+	t.Helper()
+	out, err := controlplane.Decode([]byte(text))
+	must(t, err)
+	return out
 }
