@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -280,13 +282,16 @@ func TestDocumentedDeployment(t *testing.T) {
 	}
 
 	must(t, c.patch("foo", `{"metadata":{"annotations":{"jira":"INFRA-23232"}}}`))
+	seen, err := c.hans.AppsV1().ReplicaSets(c.ns).Watch(t.Context(), metav1.ListOptions{})
+	must(t, err)
+	defer seen.Stop()
 	must(t, c.patch("foo", `{"spec":{"replicas":1}}`))
 	c.rolledOut("foo", 1)
+	entries := scaled(t, seen, 1).Annotations[v1alpha1.AnnotationKeyAllowances]
 	_, running := c.replicaSets("foo")
-	entries := running[0].Annotations[v1alpha1.AnnotationKeyAllowances]
 	for _, want := range []string{`"kind":"Pod"`, `"initiator":"` + hans + `"`, `"field":"spec.replicas","attestations":{"metadata.annotations[jira]":"INFRA-23232"}`, `{"kind":"ReplicaSet","name":"` + running[0].Name + `"`} {
 		if !strings.Contains(entries, want) {
-			t.Errorf("allowances of the ReplicaSet lack %s: %s", want, entries)
+			t.Errorf("allowances of the ReplicaSet lack %s: %s; now it has %v", want, entries, running[0].Annotations)
 		}
 	}
 	c.latched("foo")
@@ -313,6 +318,21 @@ func TestDocumentedDeployment(t *testing.T) {
 	})
 	if all, _ := c.replicaSets("foo"); len(all) != 2 {
 		t.Errorf("%d ReplicaSets, want 2", len(all))
+	}
+}
+
+// scaled is the first version of a ReplicaSet with that many replicas.
+func scaled(t *testing.T, seen watch.Interface, n int32) *appsv1.ReplicaSet {
+	t.Helper()
+	for {
+		select {
+		case e := <-seen.ResultChan():
+			if rs, ok := e.Object.(*appsv1.ReplicaSet); ok && *rs.Spec.Replicas == n {
+				return rs
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("no ReplicaSet was scaled to %d", n)
+		}
 	}
 }
 
