@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
@@ -296,6 +297,12 @@ func (c *Controller) tell(o *cluster.Object, d admission.GateDecision) {
 		reason, text = "GateRemoved", "The author's managementPolicies are restored: nothing is gated any more."
 	}
 	transitions.WithLabelValues(string(d.Action), d.Gate.Reason).Inc()
+	if was := mask.ParseGate(o.Annotations); d.Action == admission.GateClose && was.State == v1alpha1.GateOpen {
+		closedAfter(was.At.Time, d.Gate.Reason)
+	}
+	if d.Claim != nil {
+		notify.Approved(v1alpha1.RelationExternal)
+	}
 	c.Events.Event(c.reference(o), kind, reason, text)
 }
 

@@ -61,6 +61,9 @@ func (h *Handler) Handle(ctx context.Context, r ctrl.Request) (resp ctrl.Respons
 		return h.failed(d.Mode, err)
 	}
 	if !req.DryRun {
+		if d.Allowed && d.Reason == admission.ReasonApproved {
+			notify.Approved(v1alpha1.RelationControllerChild)
+		}
 		h.effects(r, req, d)
 	}
 	return respond(req, d)

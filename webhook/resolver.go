@@ -56,6 +56,7 @@ func (r *resolver) all(ctx context.Context) {
 		}
 		return
 	}
+	standing(list)
 	for i := range list.Items {
 		if err := r.one(ctx, &list.Items[i]); err != nil && ctx.Err() == nil {
 			r.log.Error(err, "cannot resolve drift", "drift", list.Items[i].Name)

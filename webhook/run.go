@@ -200,7 +200,7 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 		Evaluator: &admission.Evaluator{World: &world{cluster: c, tracker: t, components: components, noticed: w.notice}, Options: o.Admission},
 		Cluster:   c, Log: o.Log.WithName("admission"), tracker: t, recorded: w.saw,
 		Reporter: &notify.Reporter{Client: direct, Sender: sender, Log: o.Log.WithName("notify"),
-			Recurred: notify.Forget(c, ManagerWebhook), Dropped: droppedReports.Inc},
+			Recurred: notify.Forget(c, ManagerWebhook)},
 	}
 	return h, w, nil
 }

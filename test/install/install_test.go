@@ -1,0 +1,234 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// TestPolicy: a policy is taken up without restart, its status says so, its mode
+// holds, and follows when it is changed; with the rights of the chart alone.
+func TestPolicy(t *testing.T) {
+	ns := namespace(t, "policy")
+	k := policy(t, "shop", map[string]any{"mode": "enforce"})
+	if n, _, _ := unstructured.NestedInt64(k.Object, "status", "resources"); n != 2 {
+		t.Errorf("want 2 resources, got %d", n)
+	}
+	if n, _, _ := unstructured.NestedInt64(k.Object, "status", "managedResources"); n != 1 {
+		t.Errorf("want 1 managed resource, got %d", n)
+	}
+	e, err := entry(t.Context(), "shop.admission.kausality.io")
+	must(t, err)
+	if e["failurePolicy"] != "Fail" || e["timeoutSeconds"].(int64) > 2 || e["reinvocationPolicy"] != "IfNeeded" {
+		t.Errorf("got %v", e)
+	}
+	guarded(t, ns)
+	// an object whose parent is not there is refused under enforce and not in log
+	stray := func(name string) error {
+		yes := true
+		o := object("shop.example.org/v1", "App", ns, name, map[string]any{"size": int64(1)})
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "shop.example.org/v1", Kind: "App", Name: "nobody", UID: "no-such-uid", Controller: &yes}})
+		_, err := as(t, hans).Resource(apps).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
+		return err
+	}
+	if err := stray("stray-1"); !kerrors.IsInvalid(err) {
+		t.Errorf("enforced by the policy: want 422, got %v", err)
+	}
+	must(t, merge(t, the.admin, kausality, "", "shop", map[string]any{"spec": map[string]any{"overrides": []any{map[string]any{"namespaces": []any{ns}, "mode": "log"}}}}))
+	awaitPolicy(t, "shop")
+	n := 1
+	eventually(t, "the override to hold", func(context.Context) error { n++; return stray(fmt.Sprintf("stray-%d", n)) })
+	e, err = entry(t.Context(), "shop.admission.kausality.io")
+	must(t, err)
+	if e["failurePolicy"] != "Ignore" {
+		t.Errorf("the override comes first and only logs, got %v", e["failurePolicy"])
+	}
+}
+
+// TestDenied: no policy can guard what keeps a cluster alive, and a policy must
+// make sense.
+func TestDenied(t *testing.T) {
+	resources := func(group string, names ...any) map[string]any {
+		return map[string]any{"resources": []any{map[string]any{"apiGroups": []any{group}, "resources": names}}}
+	}
+	with := func(key string, value any) map[string]any {
+		s := resources("shop.example.org", "apps")
+		s[key] = value
+		return s
+	}
+	cases := map[string]map[string]any{
+		"AllGroups": resources("*", "apps"), "GroupPattern": resources("*.example.org", "apps"), "Leases": resources("coordination.k8s.io", "leases"),
+		"Events": resources("", "events"), "NewEvents": resources("events.k8s.io", "*"), "Nodes": resources("", "nodes"), "Endpoints": resources("", "endpoints"),
+		"EndpointSlices": resources("discovery.k8s.io", "endpointslices"), "TokenReviews": resources("authentication.k8s.io", "tokenreviews"),
+		"AccessReviews": resources("authorization.k8s.io", "subjectaccessreviews"), "Own": resources("kausality.io", "drifts"),
+		"Webhooks": resources("admissionregistration.k8s.io", "*"), "WholeCore": resources("", "*"), "Subresource": resources("shop.example.org", "apps/status"),
+		"Nothing": {"resources": []any{}}, "Mode": with("mode", "strict"), "Actors": with("otherActors", "Maybe"),
+		"EmptyOverride":    with("overrides", []any{map[string]any{"mode": "log"}}),
+		"NamesAndSelector": with("namespaces", map[string]any{"names": []any{"a"}, "selector": map[string]any{"matchLabels": map[string]any{"a": "b"}}}),
+		"Deadline":         with("gate", map[string]any{"deadline": "10s"}), "Closed": with("gate", map[string]any{"closed": []any{"Observe", "Update"}}),
+		"IgnorePaths": with("gate", map[string]any{"ignorePaths": []any{"status.atProvider"}}),
+		"Excluded":    {"resources": []any{map[string]any{"apiGroups": []any{"shop.example.org"}, "resources": []any{"apps"}, "excluded": []any{"databases"}}}},
+	}
+	for name, spec := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := the.admin.Resource(kausality).Create(t.Context(), object("kausality.io/v1alpha1", "Kausality", "", strings.ToLower(name), spec), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if !kerrors.IsInvalid(err) {
+				t.Errorf("want it refused as invalid, got %v", err)
+			}
+		})
+	}
+	good := with("gate", map[string]any{"deadline": "90m", "closed": []any{"Observe", "LateInitialize"}, "ignorePaths": []any{"spec.forProvider.tags"}})
+	_, err := the.admin.Resource(kausality).Create(t.Context(), object("kausality.io/v1alpha1", "Kausality", "", "good", good), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	must(t, err)
+}
+
+// TestRepair: foreign edits of our fields are undone, foreign fields stay, what
+// is deleted comes back, and at rest nothing is written.
+func TestRepair(t *testing.T) {
+	policy(t, "shop", map[string]any{"mode": "enforce"})
+	eventually(t, "the foreign edit to be undone", func(ctx context.Context) error {
+		patch := map[string]any{"metadata": map[string]any{"annotations": map[string]any{"example.org/note": "ours"}}}
+		if err := merge(t, the.admin, hooks, "", "kausality", patch); err != nil {
+			return err
+		}
+		e, err := entry(ctx, "shop.admission.kausality.io")
+		if err != nil {
+			return err
+		}
+		e["failurePolicy"], e["timeoutSeconds"] = "Ignore", int64(30)
+		all, err := entries(ctx)
+		if err != nil {
+			return err
+		}
+		list := []any{}
+		for _, other := range all {
+			if other["name"] == e["name"] {
+				other = e
+			}
+			list = append(list, other)
+		}
+		return merge(t, the.admin, hooks, "", "kausality", map[string]any{"webhooks": list})
+	})
+	eventually(t, "the foreign edit to be undone", func(ctx context.Context) error {
+		e, err := entry(ctx, "shop.admission.kausality.io")
+		if err == nil && (e["failurePolicy"] != "Fail" || e["timeoutSeconds"] != int64(2)) {
+			err = fmt.Errorf("failurePolicy %v, timeoutSeconds %v", e["failurePolicy"], e["timeoutSeconds"])
+		}
+		return err
+	})
+	o, err := the.admin.Resource(hooks).Get(t.Context(), "kausality", metav1.GetOptions{})
+	must(t, err)
+	if o.GetAnnotations()["example.org/note"] != "ours" {
+		t.Error("the annotation of somebody else is gone")
+	}
+	for r, name := range map[schema.GroupVersionResource]string{hooks: "kausality", roles: "kausality-webhook-policies", bindings: "kausality-orphan-protection"} {
+		before, err := the.admin.Resource(r).Get(t.Context(), name, metav1.GetOptions{})
+		must(t, err)
+		must(t, the.admin.Resource(r).Delete(t.Context(), name, forget))
+		eventually(t, name+" to come back", func(ctx context.Context) error {
+			now, err := the.admin.Resource(r).Get(ctx, name, metav1.GetOptions{})
+			if err == nil && now.GetUID() == before.GetUID() {
+				err = errors.New("it is still the old one")
+			}
+			return err
+		})
+	}
+}
+
+// TestRoles: what the policies add to the access of webhook and gate is what is
+// guarded, and nothing for ever.
+func TestRoles(t *testing.T) {
+	policy(t, "shop", map[string]any{"mode": "log", "resources": []any{map[string]any{"apiGroups": []any{"apps"}, "resources": []any{"deployments"}}}})
+	for _, name := range []string{"kausality-webhook-policies", "kausality-gate-policies", "kausality-controller-policies"} {
+		o, err := the.admin.Resource(roles).Get(t.Context(), name, metav1.GetOptions{})
+		must(t, err)
+		list, _, _ := unstructured.NestedSlice(o.Object, "rules")
+		if len(list) != 1 {
+			t.Fatalf("%s: want one rule, got %v", name, list)
+		}
+		r := list[0].(map[string]any)
+		if fmt.Sprint(r["apiGroups"], r["resources"]) != "[apps] [deployments]" {
+			t.Errorf("%s gives %v", name, r)
+		}
+		if len(o.GetOwnerReferences()) != 1 {
+			t.Errorf("%s has no owner, and would outlive the installation", name)
+		}
+	}
+	must(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
+	eventually(t, "the configuration to go with the last policy", func(ctx context.Context) error {
+		_, err := the.admin.Resource(hooks).Get(ctx, "kausality", metav1.GetOptions{})
+		if err == nil {
+			return errors.New("it is still there")
+		}
+		if kerrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// TestNamespaceMode: a mode that says nothing is refused where it is written.
+func TestNamespaceMode(t *testing.T) {
+	ns := namespace(t, "moody")
+	if err := merge(t, the.admin, namespaces, "", ns, annotate("kausality.io/mode", "audit")); !kerrors.IsInvalid(err) {
+		t.Errorf("want 422, got %v", err)
+	}
+	for _, good := range []any{"enforce", "log", nil} {
+		must(t, merge(t, the.admin, namespaces, "", ns, annotate("kausality.io/mode", good)))
+	}
+}
+
+// TestSteady: while everything is as it should be, nothing is written.
+func TestSteady(t *testing.T) {
+	policy(t, "shop", map[string]any{"mode": "log"})
+	versions := func() string {
+		var out strings.Builder
+		for r, names := range map[schema.GroupVersionResource][]string{
+			hooks: {"kausality"}, roles: {"kausality-webhook-policies", "kausality-gate-policies"}, kausality: {"shop"},
+		} {
+			for _, n := range names {
+				o, err := the.admin.Resource(r).Get(t.Context(), n, metav1.GetOptions{})
+				must(t, err)
+				gen := o.GetGeneration()
+				if r != hooks {
+					fmt.Fprintf(&out, "%s %s\n", n, o.GetResourceVersion())
+				} else {
+					fmt.Fprintf(&out, "%s\n", fmt.Sprint(n, gen > 0)) // its bundle is rotated every few seconds here
+				}
+			}
+		}
+		return out.String()
+	}
+	last := ""
+	eventually(t, "the versions to stand still", func(context.Context) error {
+		if now := versions(); now != last {
+			last = now
+			return fmt.Errorf("they moved: %s", now)
+		}
+		return nil
+	})
+	// A new CRD makes the controller look at everything again.
+	raw := strings.ReplaceAll(strings.Split(crds, "\n---\n")[0], "shop.example.org", "other.example.org")
+	must(t, the.Apply(t.Context(), []byte(raw)))
+	t.Cleanup(func() {
+		_ = the.admin.Resource(definition).Delete(context.Background(), "apps.other.example.org", forget)
+	})
+	deadline := time.Now().Add(3 * time.Second)
+	eventually(t, "some time to pass", func(context.Context) error {
+		if now := last; versions() != now {
+			t.Fatalf("something was written: %s, before %s", versions(), now)
+		}
+		if time.Now().Before(deadline) {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+}
