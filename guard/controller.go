@@ -81,10 +81,12 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 }
 
 // installed reports whether there is something to be controller of: the CRD of
-// the policies, and the owner of what is made here.
+// the policies, and the owner of what is made here. The CRD is read past the
+// cache: it is marked before its objects are removed, so that policies that went
+// with it are never taken for policies that somebody removed.
 func (c *Controller) installed(ctx context.Context) (bool, error) {
 	crd := partial(crdKind)
-	err := c.Cached.Get(ctx, client.ObjectKey{Name: cluster.PolicyCRD}, crd)
+	err := c.Direct.Get(ctx, client.ObjectKey{Name: cluster.PolicyCRD}, crd)
 	if kerrors.IsNotFound(err) || err == nil && crd.DeletionTimestamp != nil {
 		c.Log.Info("the CRD of the policies is not there; everything stays as it is", "crd", cluster.PolicyCRD)
 		return false, nil
