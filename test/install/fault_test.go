@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
@@ -85,6 +86,14 @@ func TestProtectionWhileDown(t *testing.T) {
 	eventually(t, "the API server to ask nobody", func(context.Context) error {
 		_, err := as(t, hans).Resource(databases).Namespace(ns).Create(t.Context(), mr, metav1.CreateOptions{})
 		return err
+	})
+	eventually(t, "the API server to protect annotations", func(ctx context.Context) error { // a new policy reaches it within a second or two
+		_, err := as(t, hans).Resource(apps).Namespace(ns).Patch(ctx, "mine", types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"kausality.io/trace":null}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		if !kerrors.IsInvalid(err) {
+			return fmt.Errorf("it answers %v", err) //nolint:errorlint // nil is an answer, too
+		}
+		return nil
 	})
 	both := annotate("kausality.io/trace", nil)
 	both["spec"] = map[string]any{"size": int64(2)}
@@ -346,5 +355,58 @@ func gone(t *testing.T, what map[schema.GroupVersionResource][]string) {
 				return err
 			})
 		}
+	}
+}
+
+// TestPrecedenceWhileDown: what an outage means follows the most specific policy
+// and its overrides, where the API server can tell them.
+func TestPrecedenceWhileDown(t *testing.T) {
+	for _, ns := range []string{"strict", "loose", "overridden"} {
+		namespace(t, ns)
+	}
+	policy(t, "all", map[string]any{"mode": "enforce", "overrides": []any{map[string]any{"namespaces": []any{"overridden"}, "resources": []any{"apps"}, "mode": "log"}}})
+	policy(t, "loose", map[string]any{"mode": "log", "namespaces": map[string]any{"names": []any{"loose"}}})
+	guarded(t, "loose")
+	guarded(t, "overridden")
+	policy(t, "gold", map[string]any{"mode": "log", "namespaces": map[string]any{"names": []any{"strict"}}, "objectSelector": map[string]any{"matchLabels": map[string]any{"tier": "gold"}}})
+	for _, p := range the.webhooks {
+		p.Stop()
+	}
+	t.Cleanup(func() {
+		for _, p := range the.webhooks {
+			if err := p.Restart(); err != nil {
+				t.Error(err)
+			} else if err := p.await(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	create := func(r schema.GroupVersionResource, kind, ns, name, tier string) error {
+		o := object("shop.example.org/v1", kind, ns, name, map[string]any{"size": int64(1)})
+		o.SetLabels(map[string]string{"tier": tier})
+		_, err := as(t, hans).Resource(r).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
+		return err
+	}
+	eventually(t, "the new policy to reach the API server", func(context.Context) error {
+		if err := create(apps, "App", "strict", "gold", "gold"); err != nil && !kerrors.IsAlreadyExists(err) {
+			return err
+		}
+		return nil
+	})
+	cases := map[string]struct {
+		resource       schema.GroupVersionResource
+		kind, ns, tier string
+		passes         bool
+	}{
+		"Enforced": {apps, "App", "strict", "bronze", false}, "Labelled": {databases, "Database", "strict", "gold", true},
+		"MoreSpecific": {apps, "App", "loose", "bronze", true}, "Override": {apps, "App", "overridden", "bronze", true},
+		"OverrideForAnother": {databases, "Database", "overridden", "bronze", false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if err := create(tc.resource, tc.kind, tc.ns, strings.ToLower(name), tc.tier); (err == nil) != tc.passes {
+				t.Errorf("want it to pass: %v, got %v", tc.passes, err)
+			}
+		})
 	}
 }
