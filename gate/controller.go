@@ -23,6 +23,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/notify"
+	"github.com/kausality-io/function-kausality/telemetry"
 )
 
 // Manager is the field manager of the gate controller.
@@ -183,7 +184,9 @@ func (c *Controller) next(ctx context.Context) bool {
 	defer c.queue.Done(ref)
 	rctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
+	rctx, span := telemetry.Span(rctx, "gate")
 	again, err := c.Reconcile(rctx, ref)
+	telemetry.End(span, err, "kind", ref.Kind)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		if !kerrors.IsConflict(err) {

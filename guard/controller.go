@@ -19,6 +19,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/manifests"
+	"github.com/kausality-io/function-kausality/telemetry"
 )
 
 // Controller of the policies. Its one worker needs no locks.
@@ -45,6 +46,13 @@ const (
 
 // Reconcile everything there is. It is called when anything changed.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	ctx, span := telemetry.Span(ctx, "policies")
+	result, err := c.reconcile(ctx)
+	telemetry.End(span, err)
+	return result, err
+}
+
+func (c *Controller) reconcile(ctx context.Context) (reconcile.Result, error) {
 	there, err := c.installed(ctx)
 	if err != nil {
 		return reconcile.Result{}, err

@@ -25,6 +25,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/notify"
+	"github.com/kausality-io/function-kausality/telemetry"
 )
 
 // Options of the webhook process.
@@ -88,7 +89,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	mgr.GetWebhookServer().Register(PathMutate, &ctrlwebhook.Admission{Handler: h})
+	mgr.GetWebhookServer().Register(PathMutate, telemetry.Incoming(&ctrlwebhook.Admission{Handler: h}))
 	mgr.GetWebhookServer().Register(PathStatus, &ctrlwebhook.Admission{Handler: StatusHandler{h}})
 	serving, drained := drain(ctx, o.ShutdownDelay)
 	if err := probes(ctx, mgr, c, cert); err != nil {

@@ -39,6 +39,11 @@ func controllerCommand() *cobra.Command {
 			}
 			o.MetricsAddress, o.ProbeAddress = p.metrics, p.probes
 			o.LeaderElection, o.LeaderNamespace = p.leaderElect, p.leaderNS
+			stop, err := p.tracing.Start(cmd.Context(), "controller")
+			if err != nil {
+				return err
+			}
+			defer stop()
 			return guard.Run(cmd.Context(), o)
 		},
 	}
