@@ -282,6 +282,7 @@ func TestAPIServerRestart(t *testing.T) {
 	ns := namespace(t, "restart")
 	policy(t, "shop", map[string]any{"mode": "enforce"})
 	guarded(t, ns)
+	the.restarted = time.Now()
 	must(t, the.Process(parts.KubeAPIServer).Restart())
 	eventually(t, "the API server to be back", func(ctx context.Context) error {
 		_, err := the.admin.Resource(namespaces).Get(ctx, ns, metav1.GetOptions{})

@@ -31,6 +31,8 @@ type lab struct {
 	balancer              *balancer
 	controller, gate      *process
 	webhooks              []*process
+	// restarted is when the API server was.
+	restarted time.Time
 }
 
 var the *lab
@@ -111,7 +113,7 @@ func (l *lab) render(ctx context.Context, args ...string) ([]byte, error) {
 // webhook. The Job is a hook and not applied.
 func (l *lab) install(ctx context.Context) error {
 	raw, err := l.render(ctx, "--set", "webhook.url="+l.balancer.url, "--set", "webhook.shutdownDelay=2s", "--set", "webhook.settleGrace=1s",
-		"--set", "certificates.certificateLifetime=30s", "--set", "certificates.authorityLifetime=90s")
+		"--set", "certificates.certificateLifetime=20s", "--set", "certificates.authorityLifetime=45s")
 	if err != nil {
 		return err
 	}
