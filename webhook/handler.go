@@ -86,6 +86,9 @@ func (h *Handler) decide(ctx context.Context, req *admission.Request) (admission
 		if err != nil || !d.Allowed || d.Claim == nil && d.PolicyClaim == nil || req.DryRun {
 			return d, err
 		}
+		if d.PolicyClaim != nil && h.Policies == nil {
+			return d, fmt.Errorf("cannot claim a rule of %s: this process has no policy store", d.PolicyClaim.Name)
+		}
 		if d.PolicyClaim != nil {
 			lost, err := h.Policies.Claim(ctx, *d.PolicyClaim)
 			if err != nil || lost == nil {
