@@ -18,7 +18,7 @@ FUZZTIME ?= 20s
 # Modules with code of ours; test/parts only pins versions.
 MODULES      := . test test/image test/provider test/templating
 UNIT_MODULES := . test/image test/provider test/templating
-PHASES       ?= lint generate-check unit integration package e2e
+PHASES       ?= lint generate-check unit integration conformance package e2e
 
 LINT    = $(BIN)/golangci-lint-v2.12.2
 CLI     = $(BIN)/crossplane-cli-v2.2.0
@@ -87,6 +87,10 @@ unit: $(SUMMARY) ## Run the unit tests of every module
 .PHONY: integration
 integration: $(SUMMARY) ## Test against a real control plane
 	@$(SUMMARY) gotest -C test -trimpath -p 1 -count 1 -timeout 30m ./cmd/... ./controlplane/... ./examples/... ./install/... ./integration/... ./plugin/...
+
+.PHONY: conformance
+conformance: $(SUMMARY) ## Play the conformance scenarios against a real control plane
+	@$(SUMMARY) gotest -C test -trimpath -p 1 -count 1 -timeout 15m ./conformance/...
 
 .PHONY: e2e
 e2e: $(SUMMARY) $(IMAGE) ## Play the story as a test, with the program that is in the image

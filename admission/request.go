@@ -66,6 +66,10 @@ func (r *Request) current() *unstructured.Unstructured {
 	return r.OldObject
 }
 
+// unstored: the adapter decides before the write is made, on an object that the
+// API server has not seen.
+func (r *Request) unstored() bool { return r.Actor != "" }
+
 // stored is the object as it stands: what one request cannot rewrite to get
 // around a decision about itself. The new one on CREATE.
 func (r *Request) stored() *unstructured.Unstructured {

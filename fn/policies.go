@@ -102,7 +102,7 @@ func (r *run) grant(ctx context.Context) {
 	groups := []string{everybody}
 	granted, warnings := allowance.Grant(ctx, granting, allowance.Intent{
 		Kind: s.GroupKind(), Name: s.Name, Generation: r.composite.intent.Generation, User: user, Groups: groups,
-		Details: change.Details(nil, change.Desired(r.world.object), nil), Content: r.world.object,
+		Details: change.Details(nil, change.Desired(r.world.object), nil, true), Content: r.world.object,
 		Input: &expression.Input{Object: r.world.object, Request: map[string]any{
 			"user": user, "groups": []any{everybody}, "operation": string(admission.Update),
 		}},

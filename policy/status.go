@@ -66,7 +66,13 @@ func (s *Store) report(ctx context.Context, o *unstructured.Unstructured, it *it
 		condition.Message = fmt.Sprintf("%d of %d rules are not in force, see status.rules", broken, len(rules))
 	}
 	meta.SetStatusCondition(&st.Conditions, condition)
-	err = s.patchStatus(ctx, o, map[string]any{"observedGeneration": o.GetGeneration(), "conditions": st.Conditions, "rules": rules})
+	status := map[string]any{"observedGeneration": o.GetGeneration(), "conditions": st.Conditions, "rules": rules}
+	if e := it.exception; e != nil {
+		if standing := e.Standing(e.Claims); broken == 0 && len(standing) < len(e.Claims) {
+			status["claims"] = standing
+		}
+	}
+	err = s.patchStatus(ctx, o, status)
 	if err != nil && !kerrors.IsConflict(err) && !kerrors.IsNotFound(err) {
 		s.log.Error(err, "cannot write the status of a policy", "kind", o.GetKind(), "namespace", o.GetNamespace(), "name", o.GetName())
 	}

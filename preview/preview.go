@@ -32,6 +32,8 @@ type Change struct {
 	Reason  admission.Reason `json:"reason"`
 	// ID of the difference, by which it can be approved beforehand.
 	ID string `json:"id"`
+	// Manual: the composite takes a new revision when it is told to, not before.
+	Manual bool `json:"manual,omitempty"`
 }
 
 // Preview of a Composition on composites.
@@ -134,7 +136,7 @@ func (p *Previewer) compare(ctx context.Context, xr *unstructured.Unstructured, 
 // one composed resource: have is nil for one to create, want for one to delete.
 func (p *Previewer) one(ctx context.Context, xr *unstructured.Unstructured, name string, have, want *unstructured.Unstructured) (changed bool, err error) {
 	req := request(xr, name, have, want)
-	if req.Operation == admission.Update && !change.Changed(change.Desired(have.Object), change.Desired(req.Object.Object)) {
+	if req.Operation == admission.Update && !change.ChangedUnstored(change.Desired(have.Object), change.Desired(req.Object.Object)) {
 		return false, nil
 	}
 	d, err := p.Inspector.Decide(ctx, req)
@@ -148,12 +150,22 @@ func (p *Previewer) one(ctx context.Context, xr *unstructured.Unstructured, name
 	if is == nil {
 		is = want
 	}
-	c := Change{Composite: referenceTo(xr), Resource: name, Child: referenceTo(is), Operation: req.Operation, Allowed: d.Allowed, Reason: d.Reason, ID: d.ID}
+	c := Change{Composite: referenceTo(xr), Resource: name, Child: referenceTo(is), Operation: req.Operation, Allowed: d.Allowed, Reason: d.Reason, ID: d.ID, Manual: manual(xr)}
 	if req.Operation == admission.Update {
 		c.Difference = change.Fields(d.Changes, maxFields, is.GetKind() == "Secret")
 	}
 	p.group(c)
 	return true, nil
+}
+
+// manual reports whether a composite stays at its revision of the Composition.
+func manual(xr *unstructured.Unstructured) bool {
+	for _, path := range [][]string{{"spec", "crossplane", "compositionUpdatePolicy"}, {"spec", "compositionUpdatePolicy"}} {
+		if policy, ok, err := unstructured.NestedString(xr.Object, path...); err == nil && ok {
+			return policy == "Manual"
+		}
+	}
+	return false
 }
 
 // request of Crossplane for one composed resource.

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -63,6 +64,9 @@ func patches(req *admission.Request, d admission.Decision) []jsonpatch.Operation
 	}
 	if d.ManagementPolicies != nil {
 		out = append(out, jsonpatch.NewOperation("add", "/spec/managementPolicies", d.ManagementPolicies))
+	}
+	for _, pointer := range slices.Sorted(maps.Keys(d.Fields)) {
+		out = append(out, jsonpatch.NewOperation("add", pointer, d.Fields[pointer]))
 	}
 	return out
 }

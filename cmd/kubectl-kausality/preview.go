@@ -251,6 +251,9 @@ func (c *cli) drawPreview(found *preview.Preview, wide bool) {
 			if ch.Child.Name != "" {
 				text += ": " + describeRef(ch.Child)
 			}
+			if ch.Manual {
+				text += ", when it is told to (compositionUpdatePolicy Manual)"
+			}
 			if wide {
 				text += ", difference " + ch.ID
 			}

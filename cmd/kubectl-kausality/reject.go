@@ -107,9 +107,7 @@ func (c *cli) rejectDrifts(cmd *cobra.Command, ids []string, o *rejectOptions, i
 func (c *cli) rejection(cmd *cobra.Command, holder target, o *rejectOptions, i *inspect.Inspector, r v1alpha1.Rejection) (written, error) {
 	if o.withdraw {
 		w, err := c.write(cmd.Context(), holder, &o.decisionOptions, v1alpha1.AnnotationKeyRejections, people.WithdrawRejections(r))
-		if w.Unchanged {
-			w.After = nil // there may be others
-		} else {
+		if !w.Unchanged {
 			w.Next = "Changes of " + wanted(r.Kind, r.Name, r.Resource) + " can be approved again."
 		}
 		return w, err

@@ -43,7 +43,7 @@ func root(streams genericiooptions.IOStreams) *cobra.Command {
 		"Mode where neither object nor Namespace says: log or enforce. By default it is told from the webhook configuration.")
 	cmd.AddCommand(
 		c.traceCommand(), c.explainCommand(), c.pendingCommand(),
-		c.approveCommand(), c.rejectCommand(), c.freezeCommand(), c.unfreezeCommand(), c.snoozeCommand(),
+		c.approveCommand(), c.rejectCommand(), c.freezeCommand(), c.unfreezeCommand(), c.snoozeCommand(), c.ungateCommand(),
 		c.coverageCommand(), c.previewCommand(), versionCommand(),
 	)
 	for _, sub := range append(cmd.Commands(), cmd) {

@@ -37,6 +37,8 @@ func TestBadInput(t *testing.T) {
 		"NoParent":      {[]string{"approve", xr, "--any"}, 1, "has no controlling parent"},
 		"DryRun":        {[]string{"freeze", xr, "--dry-run=maybe"}, 2, "--dry-run must be none, client or server"},
 		"NoReason":      {[]string{"reject", xr}, 2, "--reason is required"},
+		"UngateNone":    {[]string{"ungate"}, 2, "or give --all"},
+		"UngateXR":      {[]string{"ungate", xr}, 1, "it is not masked"},
 		"Withdraw":      {[]string{"reject", xr, "--withdraw", "--reason", "x"}, 2, "give no --reason"},
 		"SnoozeNothing": {[]string{"snooze", xr}, 2, "give one of --for, --until and --off"},
 		"SnoozePast":    {[]string{"snooze", xr, "--until", "2020-01-01T00:00:00Z"}, 2, "is not in the future"},

@@ -45,7 +45,7 @@ func TestPlugin(t *testing.T) {
 		play func(*testing.T)
 	}{
 		{"Trace", traces}, {"Explain", explains}, {"Coverage", covers}, {"Freeze", freezes}, {"Snooze", snoozes}, {"Reject", rejects},
-		{"DryRun", dryRuns}, {"Parallel", parallel}, {"External", external}, {"Preview", previews}, {"Held", held}, {"Deletion", deletion},
+		{"DryRun", dryRuns}, {"Parallel", parallel}, {"External", external}, {"Preview", previews}, {"Held", held}, {"Ungate", ungates}, {"Deletion", deletion},
 	} {
 		if !t.Run(part.name, part.play) {
 			return
@@ -289,9 +289,22 @@ func held(t *testing.T) {
 	the.terminal(t, "", "trace", database(t)).golden(t, "trace-approved", 0)
 }
 
-// deletion that would orphan: refused, approved, and then it passes.
-func deletion(t *testing.T) {
-	name := strings.TrimPrefix(database(t), "database/")
+// ungates: what the author wrote comes back, where the webhook lets it.
+func ungates(t *testing.T) {
+	db := database(t)
+	gateClosed(t)
+	the.terminal(t, "", "ungate", "--all", "--dry-run").golden(t, "ungate-dry-run", 0)
+	the.terminal(t, "n\n", "ungate", db).golden(t, "ungate-no", 1)
+	the.terminal(t, "", "ungate", db, "--yes").golden(t, "ungate-masked-again", 1)
+	admin, err := the.Kubeconfig("admin-ungate", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	the.terminal(t, "y\n", "ungate", db, "--kubeconfig", admin, "--as", "system:serviceaccount:kausality-system:kausality-gate").golden(t, "ungate", 0)
+}
+
+func gateClosed(t *testing.T) {
+	t.Helper()
 	eventually(t, "the gate to be closed", func(ctx context.Context) error {
 		mr, err := the.MR(ctx)
 		if err == nil && !strings.Contains(mr.GetAnnotations()[v1alpha1.AnnotationKeyGate], `"state":"closed"`) {
@@ -299,6 +312,12 @@ func deletion(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// deletion that would orphan: refused, approved, and then it passes.
+func deletion(t *testing.T) {
+	name := strings.TrimPrefix(database(t), "database/")
+	gateClosed(t)
 	if err := the.Delete(t.Context(), story.Hans, story.Databases, name); err == nil {
 		t.Fatal("the deletion was not refused")
 	}

@@ -119,7 +119,7 @@ func (r result) golden(t *testing.T, name string, wantCode int) {
 	}
 	file := filepath.Join("testdata", name+".txt")
 	if *update {
-		if err := os.WriteFile(file, []byte(r.screen()), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(r.screen()), 0o644); err != nil { //nolint:gosec // Part of the repository.
 			t.Fatal(err)
 		}
 		return
