@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"syscall"
 	"testing"
 	"time"
 
@@ -84,6 +85,21 @@ func examples(t *testing.T, root string) []string {
 	return out
 }
 
+// end a function as a kubelet does. It has nothing to save and goes at once.
+func end(t *testing.T, name string, cmd *exec.Cmd) {
+	t.Helper()
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	gone := make(chan error, 1)
+	go func() { gone <- cmd.Wait() }()
+	select {
+	case <-gone:
+	case <-time.After(10 * time.Second):
+		t.Errorf("%s does not end on SIGTERM", name)
+		_ = cmd.Process.Kill()
+		<-gone
+	}
+}
+
 // serve the functions, and return where.
 func serve(t *testing.T) map[string]int {
 	t.Helper()
@@ -105,8 +121,7 @@ func serve(t *testing.T) map[string]int {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
+			end(t, name, cmd)
 			if t.Failed() {
 				t.Logf("%s:\n%s", name, log.String())
 			}
