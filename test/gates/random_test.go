@@ -51,7 +51,7 @@ func TestRandom(t *testing.T) {
 		_, err := the.cloud.Finish(t.Context(), "", "")
 		must(t, err)
 		for _, p := range []*part{the.webhook, the.gate, the.provider} {
-			must(t, p.ready(t.Context()))
+			must(t, p.revive(t.Context()))
 		}
 		for _, r := range started {
 			r.verify()
@@ -196,11 +196,13 @@ func (r *random) accident() {
 		p := []*part{the.gate, the.webhook, the.provider}[r.rng.IntN(3)]
 		r.try("kill "+p.Name(), func() error { p.Kill(); return p.Restart() })
 		if p == the.webhook {
-			_ = p.ready(ctx)
+			_ = p.revive(ctx)
 		}
 	default:
 		r.try("restart the API server", func() error { return the.Process(parts.KubeAPIServer).Restart() })
-		_ = the.webhook.ready(ctx)
+		for _, p := range []*part{the.webhook, the.gate, the.provider} {
+			_ = p.revive(ctx)
+		}
 	}
 }
 
