@@ -90,7 +90,7 @@ unit: $(SUMMARY) ## Run the unit tests of every module
 
 .PHONY: integration
 integration: $(SUMMARY) ## Test against a real control plane
-	@$(SUMMARY) gotest -C test -trimpath -p 1 -count 1 -timeout 30m ./chart/... ./cmd/... ./controlplane/... ./examples/... ./install/... ./integration/... ./plugin/... ./xpkg/...
+	@$(SUMMARY) gotest -C test -trimpath -p 1 -count 1 -timeout 30m ./chart/... ./cmd/... ./controlplane/... ./examples/... ./gates/... ./install/... ./integration/... ./plugin/... ./xpkg/...
 
 .PHONY: conformance
 conformance: $(SUMMARY) ## Play the conformance scenarios against a real control plane
@@ -140,9 +140,17 @@ package: image $(CLI) ## Build the function's Crossplane packages and inspect th
 	@$(IMAGE) inspect --package $(ARCHES:%=$(OUT)/function-kausality-%.xpkg)
 
 .PHONY: bench
-bench: ## Measure what the webhook adds to a request
+bench: ## Measure requests, memory and the gate; ARGS=soak half an hour of load
 	@$(GO) build -C test -trimpath -o $(BIN)/bench ./cmd/bench
 	@exec $(BIN)/bench $(ARGS)
+
+.PHONY: random
+random: ## Interleave everybody around the gate on the real parts, by seed; SEEDS=100
+	@$(GO) test -C test -trimpath -count 1 -timeout 4h -run '^TestRandom$$' -v ./gates -args -random.seeds=$(or $(SEEDS),100)
+
+.PHONY: model
+model: ## The same on a model of them; SEEDS=100000
+	@$(GO) test -trimpath -count 1 -timeout 6h -run '^TestModel$$' ./admission -args -model.seeds=$(or $(SEEDS),100000)
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME each (20s)

@@ -61,9 +61,10 @@ type Controller struct {
 	// wakes are composites to wake, and policies that changed.
 	wakes    workqueue.TypedRateLimitingInterface[parent.Ref]
 	wakeRate *rate.Limiter
-	// changedAt is when something last changed that may let through what was
-	// refused, in nanoseconds since 1970.
-	changedAt atomic.Int64
+	// changedAt is when something last changed in a Namespace ("" for
+	// everywhere) that may let through what was refused; only what is recent.
+	changedMu sync.Mutex
+	changedAt map[string]time.Time
 	leading   atomic.Bool
 	// unfit kinds of external systems drop the field by which they are closed.
 	unfit sync.Map
