@@ -15,7 +15,7 @@ var (
 	latency           = telemetry.NewHistogram("kausality_decision_seconds").WithLabelValues()
 	liveReads         = telemetry.NewCounter("kausality_live_reads_total").WithLabelValues()
 	driftsOpen        = telemetry.NewGauge("kausality_drifts_open")
-	certificateExpiry = telemetry.NewGauge("kausality_certificate_expiry_timestamp_seconds").WithLabelValues()
+	certificateExpiry = telemetry.NewGauge("kausality_certificate_expiry_timestamp_seconds") // no sample, not 0, where nothing is served
 )
 
 func observe(kind string, d admission.Decision, resp ctrl.Response, took time.Duration) {

@@ -91,14 +91,19 @@ func (b *balancer) pick() string {
 var probes = &http.Client{Timeout: 2 * time.Second}
 
 func get(address, path string) error {
+	_, err := fetch(address, path)
+	return err
+}
+
+func fetch(address, path string) (string, error) {
 	resp, err := probes.Get("http://" + address + "/" + path)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer resp.Body.Close() //nolint:errcheck // Nothing is left to lose.
-	if resp.StatusCode != http.StatusOK {
-		raw, _ := io.ReadAll(resp.Body) // what there is of it, for the message
-		return fmt.Errorf("%s/%s answers %s: %s", address, path, resp.Status, raw)
+	raw, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s/%s answers %s: %s", address, path, resp.Status, raw)
 	}
-	return nil
+	return string(raw), err
 }

@@ -330,6 +330,12 @@ func TestRetained(t *testing.T) {
 		}
 		return err
 	})
+	served(t, the.gate, `kausality_gates{kind="Database",state="closed"} 1`, `kausality_external_drift{kind="Database"} 0`, `kausality_report_queue_length 0`,
+		`kausality_gate_open_seconds_count{reason="Confirmed"} 1`)
+	served(t, the.controller, `kausality_policies{policy="shop",ready="true"} 1`, `kausality_controller_writes_total{kind="MutatingWebhookConfiguration"}`)
+	for _, w := range the.webhooks {
+		served(t, w, "kausality_decision_seconds_count", "kausality_certificate_expiry_timestamp_seconds 1.", `kausality_dropped_reports_total 0`)
+	}
 	must(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
 	eventually(t, "the author's value to be restored", func(ctx context.Context) error {
 		p, masked, err := policies(ctx)
@@ -339,6 +345,31 @@ func TestRetained(t *testing.T) {
 		return err
 	})
 	gone(t, map[schema.GroupVersionResource][]string{hooks: {"kausality"}, roles: {"kausality-gate-policies"}})
+}
+
+// served metrics of a process, each as the beginning of a line.
+func served(t *testing.T, p *process, lines ...string) {
+	t.Helper()
+	for _, want := range lines {
+		eventually(t, p.Name()+" to serve "+want, func(context.Context) error {
+			text, err := fetch(p.metrics, "metrics")
+			if err == nil && !strings.Contains(text, "\n"+want) {
+				err = fmt.Errorf("it serves %s", ours(text))
+			}
+			return err
+		})
+	}
+}
+
+// ours are the lines about Kausality.
+func ours(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "kausality_") && !strings.Contains(line, "_bucket") {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
 }
 
 func gone(t *testing.T, what map[schema.GroupVersionResource][]string) {

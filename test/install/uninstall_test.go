@@ -3,12 +3,15 @@ package install
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -71,6 +74,13 @@ func TestUninstall(t *testing.T) {
 		hooks: {"kausality"}, policies: {"kausality-orphan-protection", "kausality-annotation-protection"},
 		bindings: {"kausality-orphan-protection", "kausality-annotation-protection-shop"},
 		roles:    {"kausality-webhook-policies", "kausality-gate-policies", "kausality-controller-policies"},
+	})
+	eventually(t, "the certificates to go", func(ctx context.Context) error {
+		list, err := the.admin.Resource(secrets).Namespace(home).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=kausality-controller"})
+		if err == nil && len(list.Items) > 0 {
+			err = fmt.Errorf("%d Secrets are there", len(list.Items))
+		}
+		return err
 	})
 	_, err := app(t, ns, "free")
 	must(t, err)
