@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -75,6 +76,39 @@ func TestSuite(t *testing.T) {
 	for name := range configurations {
 		if seen[name] == 0 {
 			t.Errorf("no scenario is about configuration %s", name)
+		}
+	}
+}
+
+// rows of the specification's and the seeds' tables, each by words that the spec
+// of a scenario must hold. Rows 10 and 12 of section 5 are about policies.
+var rows = []string{
+	"1, desired state", "1, parent and child", "1, own controller", "1, machinery", "1, self write", "1, intent generation",
+	"2, Protection", "2, Stability", "2, Size", "2, updaters", "2, controllers", "2, phase", "2, freeze", "2, snooze", "2, approve-<id>", `2, initialized: "true"`,
+	"3, observed generation", "3, converged", "3, settled", "3, latch", "3, an XR settles", "3, lifecycle", "3, --expect-until=observed",
+	"4, rule 1", "4, rule 2", "4, rule 3", "4, rule 4", "4, table row 1", "4, table row 2", "4, table row 3", "4, table row 4", "4, built-in rules",
+	"4, --identify-controller=user-hash", "4, --identify-controller=field-manager",
+	"5, row 0", "5, row 1", "5, rows 2", "5, row 3", "5, row 4", "5, row 5", "5, row 6", "5, row 7", "5, rows 8", "5, row 9", "5, row 11", "5, row 13",
+	"5, mode precedence", "5, refusals", "5, --composed-refusal-status", "5, dryRun",
+	"5, approval fields", "5, digest", "5, once", "5, generation", "5, always", "5, pruned", "7", "8, deletion", "10, Drift", "10, Resolved",
+	"seed 000, detection", "seed 000, approval modes", "seed 000, approval validity", "seed 000, pruning rules", "seed 000, rejection priority",
+	"seed 000, precedence 1", "seed 000, precedence 2", "seed 000, precedence 3", "seed 000, initialization", "seed 000, deletion", "seed 000, operations by type",
+	"seed 000, origin", "seed 000, controller hop", "seed 000, trace lifecycle", "seed 000, trace labels", "seed 000, DriftReport",
+	"seed 000, resolution triggers 1", "seed 000, resolution triggers 2", "seed 000, resolution triggers 3", "seed 000, parent not found", "seed 000, multi-parent",
+	"seed 001, freeze", "seed 001, snooze", "seed 001, rejection fields", "seed 001 approval fields",
+	"seed 002, UPDATE handling row 1", "seed 002, UPDATE handling row 2", "seed 002, UPDATE handling row 3", "seed 002, detection algorithm",
+	"seed 002, initialization detection 2", "seed 002, initialization detection 3", "seed 002, no controller ownerReference", "seed 002, error resolving parent",
+	"facts 6", "facts 7", "facts 8", "facts 10", "facts 11", "facts 14", "facts, what goes wrong elsewhere",
+}
+
+func TestRowsAreCovered(t *testing.T) {
+	s, err := Load(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		if !slices.ContainsFunc(s.Scenarios, func(sc Scenario) bool { return strings.Contains(sc.Spec, row) }) {
+			t.Errorf("no scenario is about %q", row)
 		}
 	}
 }
