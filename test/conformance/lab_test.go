@@ -202,6 +202,12 @@ func (l *lab) configure(ctx context.Context, name, url string) error {
 			if err := restrict(o, name); err != nil {
 				return err
 			}
+		} else if o.GetKind() == "ValidatingAdmissionPolicyBinding" && o.GetName() == "kausality-annotation-protection" && name == DefaultConfiguration {
+			// As the webhook itself: what scenarios do where nothing is guarded is
+			// theirs.
+			if err := only(o.Object, name, "spec", "matchResources", "namespaceSelector", "matchExpressions"); err != nil {
+				return err
+			}
 		} else if name != DefaultConfiguration {
 			continue
 		}
@@ -212,6 +218,16 @@ func (l *lab) configure(ctx context.Context, name, url string) error {
 		return err
 	}
 	return a.Objects(ctx, apply...)
+}
+
+// only Namespaces of a configuration, by the expressions of a selector.
+func only(o map[string]any, name string, path ...string) error {
+	match, _, err := unstructured.NestedSlice(o, path...)
+	if err != nil {
+		return err
+	}
+	match = append(match, map[string]any{"key": ConfigurationLabel, "operator": "In", "values": []any{name}})
+	return unstructured.SetNestedSlice(o, match, path...)
 }
 
 // restrict a webhook configuration to the Namespaces of its scenarios. What is
@@ -228,12 +244,7 @@ func restrict(o *unstructured.Unstructured, name string) error {
 	for _, h := range hooks {
 		m := h.(map[string]any)
 		m["timeoutSeconds"] = int64(15)
-		match, _, err := unstructured.NestedSlice(m, "namespaceSelector", "matchExpressions")
-		if err != nil {
-			return err
-		}
-		match = append(match, map[string]any{"key": ConfigurationLabel, "operator": "In", "values": []any{name}})
-		if err := unstructured.SetNestedSlice(m, match, "namespaceSelector", "matchExpressions"); err != nil {
+		if err := only(m, name, "namespaceSelector", "matchExpressions"); err != nil {
 			return err
 		}
 		if name == DefaultConfiguration {
