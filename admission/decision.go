@@ -91,6 +91,8 @@ type Decision struct {
 	Annotations map[string]*string
 	// ManagementPolicies to set on the object itself; nil leaves them.
 	ManagementPolicies []string
+	// Fields to set on the object itself, by JSON pointer; nil for none.
+	Fields map[string]any
 	// Gate transition of this write, nil for none.
 	Gate *v1alpha1.Gate
 

@@ -11,6 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -34,6 +35,9 @@ func (ev *evaluation) externalDeletion() (bool, error) {
 		return ev.managedDeletion()
 	case ev.kind.Role == parent.RoleComposite, ev.kind.Role == parent.RoleClaim:
 		return ev.compositeDeletion()
+	}
+	if what := external.Destroys(ev.req.OldObject.GroupVersionKind().GroupKind(), ev.req.OldObject.Object); what != (external.Destruction{}) {
+		return ev.foreignDeletion(what)
 	}
 	return false, nil
 }

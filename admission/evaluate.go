@@ -143,7 +143,11 @@ func (ev *evaluation) look() error {
 		ev.manager = parent.Writer(ev.req.OldObject, ev.req.Object)
 	}
 	ev.policies = readPolicies(ev.req, ev.kind, ev.closeTo())
-	ev.changes = change.Diff(ev.policies.oldDesired, ev.policies.newDesired)
+	diff := change.Diff
+	if ev.req.unstored() {
+		diff = change.DiffUnstored
+	}
+	ev.changes = diff(ev.policies.oldDesired, ev.policies.newDesired)
 	ev.parentRef, ev.hasParent = parent.Of(ev.req.stored(), ev.kind.Role)
 	return nil
 }

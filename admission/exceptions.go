@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -64,7 +65,7 @@ func (ev *evaluation) lastUpgrade() v1alpha1.LastUpgrade {
 // upgraded is row 10: the controller, or what it works by, is a new one.
 func (ev *evaluation) upgraded() (bool, error) {
 	set := ev.policySet()
-	candidates := set.Upgrading(ev.req.User.Name)
+	candidates := set.Upgrading(cmp.Or(ev.req.User.Name, ev.req.Controller))
 	if len(candidates) == 0 || !ev.actor.controller {
 		return false, nil
 	}

@@ -15,6 +15,9 @@ import (
 // mask. The gate stays as it is.
 const GateMask GateAction = "Mask"
 
+// GateReasonNothing: a change of the object was seen and takes nothing outside.
+const GateReasonNothing = "NothingToDo"
+
 // ExternalGating decides about the gate of an object of an external system that
 // has no managementPolicies: a Terraform object of Flux, an Argo CD Application
 // (spec 8). Approvals, claims, deadlines and reports are those of Gating.
@@ -84,6 +87,9 @@ func (g ExternalGating) opened(gate v1alpha1.Gate) GateDecision {
 func (g ExternalGating) shutStill(gate v1alpha1.Gate) GateDecision {
 	diff := g.View.Difference
 	switch {
+	case len(diff) == 0 && g.changed(gate) && g.View.Current && g.View.Idle:
+		// What comes later does not come from this change.
+		return g.shut(gate, GateClose, GateReasonNothing)
 	case len(diff) == 0:
 		return GateDecision{Why: "it is closed"}
 	case g.View.Busy != "":
@@ -108,16 +114,15 @@ func (g ExternalGating) shutStill(gate v1alpha1.Gate) GateDecision {
 // the gate moved last is the cause, or an allowance that came with one is. What
 // destroys takes more than a change.
 func (g ExternalGating) caused(gate v1alpha1.Gate) string {
-	hop := trace.Of(g.MR.Annotations).Own()
 	destroys := slices.ContainsFunc(g.View.Verbs, func(v v1alpha1.Verb) bool { return slices.Contains(external.Verbs(string(v)), v1alpha1.VerbDelete) })
-	if hop != nil && !hop.Unattributed && hop.Generation > gate.Generation && !g.View.Foreign && !destroys {
-		return "Changed"
+	if g.changed(gate) && !g.View.Foreign && !destroys {
+		return GateReasonChanged
 	}
 	permissions, err := external.ParsePermissions(g.MR.Annotations[v1alpha1.AnnotationKeyAllowances])
 	if err != nil {
 		return "" // what is not understood permits nothing
 	}
-	permissions = external.Unconsumed(permissions, gate.Generation)
+	permissions = external.Unconsumed(permissions, gate.Generation-1)
 	target := map[string]string{"system": g.System, "kind": g.MR.Kind, "name": g.MR.Name}
 	for _, v := range g.View.Verbs {
 		for _, verb := range external.Verbs(string(v)) {
@@ -127,6 +132,13 @@ func (g ExternalGating) caused(gate v1alpha1.Gate) string {
 		}
 	}
 	return "Allowed"
+}
+
+// changed reports whether somebody changed the object since the gate moved last.
+// The generation that the gate shows is at most the one of that write.
+func (g ExternalGating) changed(gate v1alpha1.Gate) bool {
+	hop := trace.Of(g.MR.Annotations).Own()
+	return hop != nil && !hop.Unattributed && hop.Generation >= gate.Generation
 }
 
 // approvedBy an approval on a holder, in the system's words or Crossplane's.

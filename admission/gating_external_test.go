@@ -49,8 +49,8 @@ func TestExternalGating(t *testing.T) {
 	g := v1alpha1.AnnotationKeyGate
 	with := func(kv ...string) map[string]string {
 		out := map[string]string{}
-		for i := 0; i < len(kv); i += 2 {
-			out[kv[i]] = kv[i+1]
+		for ; len(kv) > 1; kv = kv[2:] {
+			out[kv[0]] = kv[1]
 		}
 		return out
 	}
@@ -77,6 +77,9 @@ func TestExternalGating(t *testing.T) {
 		"LogOpen":        {"an opening by approval is closed first, so that the approval is finished", with(g, openClaim), nil, func(g *ExternalGating) { g.Mode = v1alpha1.ModeLog }, GateClose, GateReasonRestored},
 		"Remask":         {"its author's value was written again", with(g, closed6), func(v *external.View) { v.State = external.StateOpen }, nil, GateMask, ""},
 		"Nothing":        {"nothing would be done", with(g, closed6), func(v *external.View) { v.Difference = nil }, nil, GateNothing, "it is closed"},
+		"ChangedNothing": {"hans's change takes nothing outside: what comes later is not its", with(g, closed4), func(v *external.View) { v.Difference, v.Verbs, v.Idle = nil, nil, true }, nil, GateClose, GateReasonNothing},
+		"ChangedUnseen":  {"it is not known yet whether it does", with(g, closed4), func(v *external.View) { v.Difference, v.Verbs, v.Idle, v.Current = nil, nil, true, false }, nil, GateNothing, "it is closed"},
+		"ChangedRight":   {"right after the gate moved", with(g, `{"state":"closed","generation":5,"at":"2026-01-02T11:30:00Z"}`), nil, nil, GateOpenFor, "Changed"},
 		"Waits":          {"nobody asked for it: it is reported", with(g, closed6), nil, nil, GateNothing, "nobody approved"},
 		"Busy":           {"one after the other", with(g, closed4), func(v *external.View) { v.Busy = "an operation goes on" }, nil, GateNothing, "an operation goes on"},
 		"Stale":          {"what is known is about an older version", with(g, closed4), func(v *external.View) { v.Current = false }, nil, GateNothing, "not known yet"},
@@ -93,7 +96,7 @@ func TestExternalGating(t *testing.T) {
 			func(v *external.View) { v.Verbs = []v1alpha1.Verb{external.VerbDestroy} }, nil, GateNothing, "nobody approved"},
 		"ByChild":          {"an approval about Kubernetes objects is none", with(g, closed6, v1alpha1.AnnotationKeyApprovals, `[{"kind":"Terraform","name":"net","mode":"always"}]`), nil, nil, GateNothing, "nobody approved"},
 		"Allowed":          {"an allowance that came since", with(g, closed6, v1alpha1.AnnotationKeyAllowances, allowance(`"apply"`, "7")), nil, nil, GateOpenFor, "Allowed"},
-		"AllowedConsumed":  {"one of before the gate moved is used", with(g, closed6, v1alpha1.AnnotationKeyAllowances, allowance(`"apply"`, "6")), nil, nil, GateNothing, "nobody approved"},
+		"AllowedConsumed":  {"one of before the gate moved is used", with(g, closed6, v1alpha1.AnnotationKeyAllowances, allowance(`"apply"`, "5")), nil, nil, GateNothing, "nobody approved"},
 		"AllowedTimeless":  {"one without a generation would open for ever", with(g, closed6, v1alpha1.AnnotationKeyAllowances, allowance(`"apply"`, "0")), nil, nil, GateNothing, "nobody approved"},
 		"AllowedHalf":      {"it must hold everything", with(g, closed6, v1alpha1.AnnotationKeyAllowances, allowance(`"sync"`, "7")), func(v *external.View) { v.Verbs = []v1alpha1.Verb{external.VerbSync, external.VerbRemove} }, nil, GateNothing, "nobody approved"},
 		"AllowedGarbage":   {"what is not understood permits nothing", with(g, closed6, v1alpha1.AnnotationKeyAllowances, `{`), nil, nil, GateNothing, "nobody approved"},

@@ -154,6 +154,7 @@ func gateDeletions() []GateTransition {
 	return []GateTransition{
 		{slices.Concat(gateClosed, gateOpen), GateDeleting, MoverGate, GateReasonApproved, "the deletion is approved, and nobody froze or rejected it"},
 		{from(GateDeleting), GateDeleting, MoverWebhook, GateReasonChanged, "an accepted change; it waits where no legal set holds both, and Delete keeps its deadline"},
+		{from(GateDeleting), GateDeleting, MoverWebhook, GateReasonPending, "an accepted change, and the external resource differs elsewhere: open for Delete alone"},
 		{from(GateDeleting), GateDeleting, MoverGate, GateReasonConfirmed, "what else it was open for is confirmed"},
 		{from(GateDeleting), GateDeleting, MoverGate, GateReasonExpired, "what else it was open for met its deadline"},
 		{from(GateDeleting), GateOpened, MoverGate, GateReasonExpired, "Delete met its deadline, the rest goes on"},

@@ -3,6 +3,7 @@ package admission
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,6 +26,9 @@ type policies struct {
 	remembered bool
 
 	oldDesired, newDesired map[string]any
+	// fields to set on an object of an external system, by JSON pointer: the mask
+	// that a write of the author's value would take away.
+	fields map[string]any
 }
 
 const fieldManagementPolicies = "managementPolicies"
@@ -32,6 +36,7 @@ const fieldManagementPolicies = "managementPolicies"
 func readPolicies(req *Request, kind Kind, closeTo []v1alpha1.Verb) policies {
 	p := policies{oldDesired: desired(req.OldObject), newDesired: desired(req.Object)}
 	if !kind.ManagementPolicies {
+		p.remask(req)
 		return p
 	}
 	var before []string
@@ -65,6 +70,18 @@ func readPolicies(req *Request, kind Kind, closeTo []v1alpha1.Verb) policies {
 	}
 	p.oldDesired, p.newDesired = withPolicies(p.oldDesired, before), withPolicies(p.newDesired, p.author)
 	return p
+}
+
+// remask an object of an external system, so that the author's value written
+// again is no change in anybody's eyes.
+func (p *policies) remask(req *Request) {
+	if req.Object == nil || req.OldObject == nil || req.Object.GetDeletionTimestamp() != nil {
+		return
+	}
+	path := external.MaskPath(req.Object.GroupVersionKind().GroupKind())
+	if masked, value, ok := external.Remask(path, req.OldObject.Object, p.newDesired); ok {
+		p.newDesired, p.fields = masked, map[string]any{"/" + strings.Join(path, "/"): value}
+	}
 }
 
 func desired(o *unstructured.Unstructured) map[string]any {
@@ -113,6 +130,9 @@ func withPolicies(desired map[string]any, policies []string) map[string]any {
 func (ev *evaluation) gate() {
 	req, p := ev.req, ev.policies
 	if !ev.kind.ManagementPolicies {
+		if ev.mode == v1alpha1.ModeEnforce {
+			ev.d.Fields = p.fields
+		}
 		return
 	}
 	if ev.mode != v1alpha1.ModeEnforce {
@@ -247,24 +267,32 @@ func (ev *evaluation) transition(gate v1alpha1.Gate) (v1alpha1.Gate, bool) {
 	if ev.governed() {
 		next.Verbs = ev.governedVerbs()
 	}
-	if gate.State == v1alpha1.GateOpen {
+	if gate.State == v1alpha1.GateOpen && !onlyDelete(gate) {
 		return besides(gate, next), true
 	}
 	differs := ev.settings.Relevant(ev.Options.Ignore.Filter(ev.req.Kind.GroupKind(), external.Difference(ev.req.OldObject.Object)))
 	if pending := external.Outside(differs, next.Paths); len(pending) > 0 && !ev.Options.CarryPendingDrift {
 		ev.warn("the external resource already differs (" + change.Summary(pending, 5) +
 			"); the gate stays closed until that difference is approved, see kubectl get drifts")
+		if gate.State == v1alpha1.GateOpen { // it stays open for Delete, and no more
+			gate.Reason, gate.Generation = GateReasonPending, next.Generation
+			return gate, true
+		}
 		return v1alpha1.Gate{State: v1alpha1.GateClosed, At: next.At, Generation: next.Generation, Claim: gate.Claim, Reason: GateReasonPending}, true
+	}
+	if gate.State == v1alpha1.GateOpen {
+		return besides(gate, next), true
 	}
 	return next, true
 }
 
+// onlyDelete reports whether a gate is open for nothing else.
+func onlyDelete(gate v1alpha1.Gate) bool {
+	return !slices.ContainsFunc(gate.Verbs, func(v v1alpha1.Verb) bool { return v != v1alpha1.VerbDelete })
+}
+
 // besides what a gate is open for already, what an accepted change opens.
 func besides(gate, next v1alpha1.Gate) v1alpha1.Gate {
-	onlyDelete := true
-	for _, v := range gate.Verbs {
-		onlyDelete = onlyDelete && v == v1alpha1.VerbDelete
-	}
 	if slices.Contains(gate.Verbs, v1alpha1.VerbDelete) {
 		at := deletionOpened(gate) // an open Delete is not prolonged
 		next.DeleteAt = &at
@@ -273,7 +301,7 @@ func besides(gate, next v1alpha1.Gate) v1alpha1.Gate {
 	switch {
 	case len(gate.Paths) > 0:
 		next.Paths = union(gate.Paths, next.Paths)
-	case !onlyDelete:
+	case !onlyDelete(gate):
 		next.Paths = nil // all of them stay allowed
 	}
 	return next

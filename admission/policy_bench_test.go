@@ -65,7 +65,7 @@ func BenchmarkCover(b *testing.B) {
 	for i := range 200 {
 		old[fmt.Sprintf("field%03d", i)], new[fmt.Sprintf("field%03d", i)] = "a", "b"
 	}
-	details := change.Details(map[string]any{"spec": map[string]any{"forProvider": old}}, map[string]any{"spec": map[string]any{"forProvider": new}}, nil)
+	details := change.Details(map[string]any{"spec": map[string]any{"forProvider": old}}, map[string]any{"spec": map[string]any{"forProvider": new}}, nil, false)
 	text := ""
 	for i := range 50 {
 		text += fmt.Sprintf(`,{"kind":"Instance","verbs":["Update"],"mutations":[{"jsonPath":"spec.forProvider.other%02d"},{"jsonPath":"spec.forProvider.field%03d"}],"generation":8}`, i, i*4)

@@ -67,8 +67,8 @@ type World interface {
 }
 
 // Policies is where the policies of a cluster come from. An *allowance.Set is one
-// that never changes. Implementations are safe for concurrent use, and give a
-// request the same Set from its beginning to its end.
+// that never changes. Implementations are safe for concurrent use; each decision
+// asks once, and decides by that Set from its beginning to its end.
 type Policies interface {
 	// Policies in force; nil for none.
 	Policies() *allowance.Set

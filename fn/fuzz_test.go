@@ -108,6 +108,11 @@ func (m mutator) request(req *fnv1.RunFunctionRequest) {
 // fuzzSeeds are requests from all parts of the story.
 func fuzzSeeds(t *testing.T, input string) []*fnv1.RunFunctionRequest {
 	s := newStage(t, input)
+	if input == selecting {
+		s.revise("r1", "v1")
+		s.required[requirementCRD], s.required[requirementUpgradeCRD] = resources(aCRD), resources(aCRD)
+		s.required[requirementPolicies], s.required[requirementUpgrades] = resources(sizePolicy("a")), resources(sizePolicy("b"))
+	}
 	want := desire{"a": database(1), "b": plain("x"), "c": plain("y"), "e": bucket("eu", map[string]any{}), "w": workspace("m", map[string]any{"name": "x"})}
 	out := []*fnv1.RunFunctionRequest{s.request(want)}
 	s.reconcile(want)
@@ -139,7 +144,7 @@ const managed = `{"mode":"enforce","settleGrace":"10s","gate":{"managementPolici
 // differently a second time.
 func FuzzRunFunction(f *testing.F) {
 	t := &testing.T{}
-	seeds := slices.Concat(fuzzSeeds(t, enforce), fuzzSeeds(t, managed), fuzzSeeds(t, withProvenance), fuzzSeeds(t, ""))
+	seeds := slices.Concat(fuzzSeeds(t, enforce), fuzzSeeds(t, managed), fuzzSeeds(t, withProvenance), fuzzSeeds(t, narrow), fuzzSeeds(t, selecting), fuzzSeeds(t, ""))
 	for i := range seeds {
 		for j := range 30 {
 			f.Add(uint8(i), uint64(j))

@@ -12,12 +12,16 @@ import (
 
 	"github.com/crossplane/function-sdk-go/errors"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
 )
 
-// defaultSettleGrace of an Input that gives none.
-const defaultSettleGrace = 10 * time.Second
+// Defaults of an Input that gives none.
+const (
+	defaultSettleGrace    = 10 * time.Second
+	defaultServiceAccount = "system:serviceaccount:crossplane-system:crossplane"
+)
 
 // config is a validated Input with its defaults.
 type config struct {
@@ -27,6 +31,9 @@ type config struct {
 	managed bool
 	// policies of the Input, compiled.
 	policies []policy
+	upgrades []*allowance.Upgrade
+	// crossplane is the user name under which Crossplane writes.
+	crossplane string
 	// fetch the policies of the cluster with these labels.
 	fetch  bool
 	labels map[string]string
@@ -37,7 +44,7 @@ type config struct {
 // configOf reads an Input, nil for none. The error names the field that is
 // wrong.
 func configOf(s *structpb.Struct) (config, error) {
-	cfg := config{mode: v1alpha1.ModeLog, grace: defaultSettleGrace}
+	cfg := config{mode: v1alpha1.ModeLog, grace: defaultSettleGrace, crossplane: defaultServiceAccount}
 	if s == nil {
 		return cfg, nil
 	}
@@ -65,6 +72,9 @@ func configOf(s *structpb.Struct) (config, error) {
 	if cfg.policies, err = compile(in.Policies); err != nil {
 		return cfg, err
 	}
+	if cfg.upgrades, err = compileUpgrades(in.Upgrades); err != nil {
+		return cfg, err
+	}
 	return cfg.with(in), nil
 }
 
@@ -76,6 +86,9 @@ func (c config) with(in *input.Input) config {
 		c.grace = in.SettleGrace.Duration
 	}
 	c.managed = in.Gate != nil && in.Gate.ManagementPolicies == input.ManagementPoliciesManaged
+	if in.ServiceAccount != "" {
+		c.crossplane = in.ServiceAccount
+	}
 	if in.PolicySelector != nil {
 		c.fetch, c.labels = true, in.PolicySelector.MatchLabels
 	}

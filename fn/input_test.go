@@ -22,11 +22,11 @@ func TestConfigOf(t *testing.T) {
 		want   config
 		err    string
 	}{
-		"Absent":      {reason: "no input is all defaults", want: config{mode: v1alpha1.ModeLog, grace: 10 * time.Second}},
-		"Empty":       {reason: "so is an empty one", input: `{}`, want: config{mode: v1alpha1.ModeLog, grace: 10 * time.Second}},
-		"Everything":  {reason: "all fields are read", input: `{"apiVersion":"kausality.fn.crossplane.io/v1alpha1","kind":"Input","metadata":{"name":"x"},"mode":"enforce","settleGrace":"1m","gate":{"managementPolicies":"Managed"},"external":{"provenance":["AWSTags","TerraformEnv"]}}`, want: config{mode: v1alpha1.ModeEnforce, grace: time.Minute, managed: true, tags: true, env: true}},
-		"NoGrace":     {reason: "zero is a grace period", input: `{"settleGrace":"0s"}`, want: config{mode: v1alpha1.ModeLog}},
-		"Webhook":     {reason: "the gate is the webhook's by default", input: `{"gate":{}}`, want: config{mode: v1alpha1.ModeLog, grace: 10 * time.Second}},
+		"Absent":      {reason: "no input is all defaults", want: config{mode: v1alpha1.ModeLog, grace: 10 * time.Second, crossplane: defaultServiceAccount}},
+		"Empty":       {reason: "so is an empty one", input: `{}`, want: config{mode: v1alpha1.ModeLog, grace: 10 * time.Second, crossplane: defaultServiceAccount}},
+		"Everything":  {reason: "all fields are read", input: `{"apiVersion":"kausality.fn.crossplane.io/v1alpha1","kind":"Input","metadata":{"name":"x"},"mode":"enforce","settleGrace":"1m","gate":{"managementPolicies":"Managed"},"external":{"provenance":["AWSTags","TerraformEnv"]}}`, want: config{mode: v1alpha1.ModeEnforce, grace: time.Minute, crossplane: defaultServiceAccount, managed: true, tags: true, env: true}},
+		"NoGrace":     {reason: "zero is a grace period", input: `{"settleGrace":"0s"}`, want: config{mode: v1alpha1.ModeLog, crossplane: defaultServiceAccount}},
+		"Webhook":     {reason: "the gate is the webhook's by default", input: `{"gate":{}}`, want: config{mode: v1alpha1.ModeLog, grace: 10 * time.Second, crossplane: defaultServiceAccount}},
 		"BadMode":     {reason: "an unknown mode is named with its path", input: `{"mode":"strict"}`, err: `mode: Unsupported value: "strict"`},
 		"ModeType":    {reason: "a value of another type is named", input: `{"mode":7}`, err: "mode"},
 		"BadGrace":    {reason: "a duration that does not parse", input: `{"settleGrace":"soon"}`, err: `settleGrace: Invalid value: "soon"`},

@@ -2,16 +2,13 @@ package fn
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
-	"github.com/crossplane/function-sdk-go/request"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/allowance"
@@ -20,15 +17,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
-)
-
-// Names of what the function requires of Crossplane.
-const (
-	requirementCRD      = "kausality.io/allowancepolicy-crd"
-	requirementPolicies = "kausality.io/allowancepolicies"
-
-	policyCRD  = "allowancepolicies." + v1alpha1.Group
-	policyKind = "AllowancePolicy"
 )
 
 // everybody is the group that all authenticated users are in.
@@ -81,41 +69,6 @@ func compile(in []input.Policy) ([]policy, error) {
 	return out, errs.ToAggregate()
 }
 
-// require the policies of the cluster: first their CRD by its name, and only
-// where that is there the policies. Crossplane fails the whole pipeline where it
-// cannot list a kind (spec 9). What is required must be so on every run.
-func require(cfg config, req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionResponse) {
-	if !cfg.fetch {
-		return
-	}
-	selectors := map[string]*fnv1.ResourceSelector{requirementCRD: {
-		ApiVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition",
-		Match: &fnv1.ResourceSelector_MatchName{MatchName: policyCRD},
-	}}
-	if crd, _ := required(req, requirementCRD); len(crd) > 0 {
-		selectors[requirementPolicies] = &fnv1.ResourceSelector{
-			ApiVersion: v1alpha1.GroupVersion.String(), Kind: policyKind,
-			Match: &fnv1.ResourceSelector_MatchLabels{MatchLabels: &fnv1.MatchLabels{Labels: cfg.labels}},
-		}
-	}
-	rsp.Requirements = &fnv1.Requirements{}
-	if request.HasCapability(req, fnv1.Capability_CAPABILITY_REQUIRED_RESOURCES) {
-		rsp.Requirements.Resources = selectors
-		return
-	}
-	// A Crossplane that does not say what it can knows the older field at least.
-	rsp.Requirements.ExtraResources = selectors //nolint:staticcheck // For Crossplane before 2.2.
-}
-
-// required items under a name; found is false where Crossplane did not look.
-func required(req *fnv1.RunFunctionRequest, name string) (items []*fnv1.Resource, found bool) {
-	r, ok := req.GetRequiredResources()[name]
-	if !ok {
-		r, ok = req.GetExtraResources()[name] //nolint:staticcheck // For Crossplane before 2.2.
-	}
-	return r.GetItems(), ok
-}
-
 // policiesFor a request: those of the Input, and those that were fetched. notes
 // tell people what is missing of the latter.
 func policiesFor(cfg config, req *fnv1.RunFunctionRequest) (out []policy, notes []string) {
@@ -124,15 +77,6 @@ func policiesFor(cfg config, req *fnv1.RunFunctionRequest) (out []policy, notes 
 	}
 	fetched, notes := fetchedPolicies(req)
 	return slices.Concat(cfg.policies, fetched), notes
-}
-
-// setOf policies.
-func setOf(policies []policy) *allowance.Set {
-	all := make([]*allowance.Compiled, 0, len(policies))
-	for _, p := range policies {
-		all = append(all, p.Compiled)
-	}
-	return allowance.NewSet(all, nil, nil)
 }
 
 // grant the composite the allowances of its last intent, in the state that the
@@ -158,7 +102,7 @@ func (r *run) grant(ctx context.Context) {
 	groups := []string{everybody}
 	granted, warnings := allowance.Grant(ctx, granting, allowance.Intent{
 		Kind: s.GroupKind(), Name: s.Name, Generation: r.composite.intent.Generation, User: user, Groups: groups,
-		Details: change.Details(nil, change.Desired(r.world.object), nil), Content: r.world.object,
+		Details: change.Details(nil, change.Desired(r.world.object), nil, true), Content: r.world.object,
 		Input: &expression.Input{Object: r.world.object, Request: map[string]any{
 			"user": user, "groups": []any{everybody}, "operation": string(admission.Update),
 		}},
@@ -173,22 +117,16 @@ func (r *run) grant(ctx context.Context) {
 	}
 }
 
+// fetchedPolicies of the cluster.
 func fetchedPolicies(req *fnv1.RunFunctionRequest) (out []policy, notes []string) {
-	const rest = "; only the policies of the Input count"
-	crd, asked := required(req, requirementCRD)
-	items, listed := required(req, requirementPolicies)
-	switch {
-	case !asked:
-		return nil, []string{"AllowancePolicies cannot be fetched: this Crossplane gives functions no required resources" + rest}
-	case len(crd) == 0:
-		return nil, []string{"AllowancePolicies cannot be fetched: CustomResourceDefinition " + policyCRD + " is not installed" + rest}
-	case !listed:
-		return nil, []string{"AllowancePolicies were not fetched" + rest}
+	items, why := fetchable{requirementCRD, requirementPolicies, policyCRD}.items(req)
+	if why != "" {
+		return nil, []string{"AllowancePolicies of the cluster do not count: " + why}
 	}
 	for _, item := range items {
-		p, err := policyOf(item)
-		if err != nil {
-			notes = append(notes, err.Error())
+		p := &v1alpha1.AllowancePolicy{}
+		if err := into(item, p); err != nil {
+			notes = append(notes, fmt.Sprintf("cannot read AllowancePolicy %q: %v", p.Name, err))
 			continue
 		}
 		next, faults := compiled(p, true)
@@ -198,16 +136,4 @@ func fetchedPolicies(req *fnv1.RunFunctionRequest) (out []policy, notes []string
 		out = append(out, next)
 	}
 	return out, notes
-}
-
-func policyOf(item *fnv1.Resource) (*v1alpha1.AllowancePolicy, error) {
-	p := &v1alpha1.AllowancePolicy{}
-	raw, err := json.Marshal(object(item.GetResource()))
-	if err == nil {
-		err = kjson.UnmarshalCaseSensitivePreserveInts(raw, p)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot read AllowancePolicy %q: %w", p.Name, err)
-	}
-	return p, nil
 }

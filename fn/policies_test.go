@@ -38,6 +38,8 @@ func resources(objects ...map[string]any) *fnv1.Resources {
 var (
 	crdSelector = &fnv1.ResourceSelector{ApiVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition",
 		Match: &fnv1.ResourceSelector_MatchName{MatchName: "allowancepolicies.kausality.io"}}
+	upgradeCRDSelector = &fnv1.ResourceSelector{ApiVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition",
+		Match: &fnv1.ResourceSelector_MatchName{MatchName: "upgradeallowances.kausality.io"}}
 	policySelector = &fnv1.ResourceSelector{ApiVersion: "kausality.io/v1alpha1", Kind: "AllowancePolicy",
 		Match: &fnv1.ResourceSelector_MatchLabels{MatchLabels: &fnv1.MatchLabels{Labels: map[string]string{"team": "shop"}}}}
 	aCRD = map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "allowancepolicies.kausality.io"}}
@@ -46,8 +48,8 @@ var (
 // The CRD is asked for first, the policies only where it is there, and both in
 // the field that this Crossplane knows.
 func TestRequiresPolicies(t *testing.T) {
-	first := map[string]*fnv1.ResourceSelector{requirementCRD: crdSelector}
-	both := map[string]*fnv1.ResourceSelector{requirementCRD: crdSelector, requirementPolicies: policySelector}
+	first := map[string]*fnv1.ResourceSelector{requirementCRD: crdSelector, requirementUpgradeCRD: upgradeCRDSelector}
+	both := map[string]*fnv1.ResourceSelector{requirementCRD: crdSelector, requirementUpgradeCRD: upgradeCRDSelector, requirementPolicies: policySelector}
 	modern := []fnv1.Capability{fnv1.Capability_CAPABILITY_CAPABILITIES, fnv1.Capability_CAPABILITY_REQUIRED_RESOURCES}
 	cases := map[string]struct {
 		reason       string
@@ -86,7 +88,7 @@ func TestRequiresPolicies(t *testing.T) {
 			}
 			s.rsp = rsp
 			_, reason, message := s.condition()
-			if reason != reasonAllowed || !strings.Contains(message, tc.note) || tc.note == "" && message != "" {
+			if reason != reasonAllowed || !strings.Contains(message, tc.note) || tc.note == "" && strings.Contains(message, "AllowancePolic") {
 				t.Errorf("%s: condition %s: %s", tc.reason, reason, message)
 			}
 			if len(rsp.GetDesired().GetResources()) != 1 {
@@ -97,7 +99,7 @@ func TestRequiresPolicies(t *testing.T) {
 				t.Fatal(err)
 			}
 			all, _ := policiesFor(cfg, req)
-			if got := len(setOf(all).Of(schema.GroupKind{Group: "example.org", Kind: "XDatabase"})); got != tc.policies {
+			if got := len((&run{policies: all}).policySet().Of(schema.GroupKind{Group: "example.org", Kind: "XDatabase"})); got != tc.policies {
 				t.Errorf("%s: want %d policies for the composite, got %d", tc.reason, tc.policies, got)
 			}
 		})

@@ -41,7 +41,7 @@ func (r *run) stamp(res *resource, want *fnv1.Resource) *fnv1.Resource {
 	if held := r.heldAnnotation(res); held != "" {
 		set[v1alpha1.AnnotationKeyHeld] = held
 	}
-	res.kept(set)
+	r.kept(res, set)
 	policies := r.gate(res, set)
 	if policies == nil && res.masked && !res.refused() {
 		res.keepMask(set)
@@ -55,14 +55,15 @@ func (r *run) stamp(res *resource, want *fnv1.Resource) *fnv1.Resource {
 	return out
 }
 
-// kept annotations of ours: as stored, and as the decision edits them.
-func (res *resource) kept(set map[string]string) {
+// kept annotations of ours: as stored, and as the decision edits them. Of builds
+// a webhook knows more.
+func (r *run) kept(res *resource, set map[string]string) {
 	for _, k := range []string{v1alpha1.AnnotationKeyAllowances, v1alpha1.AnnotationKeyFingerprint, v1alpha1.AnnotationKeyLastUpgrade} {
 		v := res.annotation(k)
 		if res.observed != nil && res.replaced() && !res.refused() {
 			v = ""
 		}
-		if edit, ok := res.decision.Annotations[k]; ok && res.changes() {
+		if edit, ok := res.decision.Annotations[k]; ok && res.changes() && (k == v1alpha1.AnnotationKeyAllowances || !r.composite.webhook) {
 			if v = ""; edit != nil {
 				v = *edit
 			}

@@ -17,12 +17,15 @@ type world struct {
 	composite *composite
 	// object is the composite as it is.
 	object map[string]any
-	kinds  map[schema.GroupVersionKind]admission.Kind
+	// fingerprint of what composes it; "" where it does not matter.
+	fingerprint string
+	kinds       map[schema.GroupVersionKind]admission.Kind
 }
 
 var (
 	_ admission.World   = &world{}
 	_ admission.Objects = &world{}
+	_ admission.Builds  = &world{}
 )
 
 // worldOf a composite with its resources. managed counts every kind with a

@@ -24,6 +24,7 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 	systems "github.com/kausality-io/function-kausality/gate/external"
 	"github.com/kausality-io/function-kausality/notify"
+	"github.com/kausality-io/function-kausality/telemetry"
 )
 
 // Manager is the field manager of the gate controller.
@@ -236,7 +237,9 @@ func (c *Controller) next(ctx context.Context) bool {
 	defer c.queue.Done(ref)
 	rctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
+	rctx, span := telemetry.Span(rctx, "gate")
 	again, err := c.Reconcile(rctx, ref)
+	telemetry.End(span, err, "kind", ref.Kind)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		if !kerrors.IsConflict(err) {

@@ -10,6 +10,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
+	systems "github.com/kausality-io/function-kausality/gate/external"
+	"github.com/kausality-io/function-kausality/notify"
 )
 
 // Events are for kubectl describe: they tell the story of the gate in order. Each
@@ -21,17 +23,27 @@ type event struct{ kind, reason, text string }
 // tell what the gate controller did.
 func (c *Controller) tell(o *cluster.Object, d admission.GateDecision) {
 	transitions.WithLabelValues(string(d.Action), d.Gate.Reason).Inc()
-	c.emit(o, c.eventOf(d))
+	if was := mask.ParseGate(o.Annotations); d.Action == admission.GateClose && was.State == v1alpha1.GateOpen {
+		closedAfter(was.At.Time, d.Gate.Reason)
+	}
+	if d.Claim != nil {
+		notify.Approved(v1alpha1.RelationExternal)
+	}
+	c.emit(o, c.eventOf(o, d))
 }
 
 func (c *Controller) emit(o *cluster.Object, e event) {
 	c.Events.Eventf(c.reference(o), nil, e.kind, e.reason, e.reason, "%s", e.text)
 }
 
-func (c *Controller) eventOf(d admission.GateDecision) event {
+func (c *Controller) eventOf(o *cluster.Object, d admission.GateDecision) event {
 	switch {
 	case d.Action == admission.GateInstall:
-		return event{corev1.EventTypeNormal, "GateInstalled", "The gate is closed from now on: external changes need a cause or an approval."}
+		text := "The gate is closed from now on: external changes need a cause or an approval."
+		if !o.Comparable {
+			text += " External drift is unknown: nothing of the external resource can be compared."
+		}
+		return event{corev1.EventTypeNormal, "GateInstalled", text}
 	case d.Action == admission.GateRestore:
 		return event{corev1.EventTypeNormal, "GateRemoved", "The author's managementPolicies are restored: nothing is gated any more."}
 	case d.Gate.Reason == admission.GateReasonRefused:
@@ -49,7 +61,7 @@ func (c *Controller) eventOf(d admission.GateDecision) event {
 // admitted tells what the webhook did in the request that brought a change: it
 // has no hands for events itself.
 func (c *Controller) admitted(old, new *cluster.Object) {
-	if !c.leading.Load() || new == nil || new.Deleting() {
+	if !c.leading.Load() || new == nil || new.Deleting() || systems.Own(new.GroupVersionKind) != nil {
 		return
 	}
 	key := v1alpha1.AnnotationKeyGate

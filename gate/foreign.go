@@ -160,5 +160,8 @@ func (c *Controller) tellForeign(o *cluster.Object, s systems.System, d admissio
 		c.Log.Info("a kind cannot be gated: it drops the field by which its gate is closed", "kind", o.GroupVersionKind.String())
 	}
 	transitions.WithLabelValues(string(d.Action), d.Gate.Reason).Inc()
+	if d.Gate.Reason == admission.GateReasonNothing {
+		return // it was closed before
+	}
 	c.emit(o, event{kind, reason, text})
 }

@@ -66,11 +66,20 @@ func (s *Store) report(ctx context.Context, o *unstructured.Unstructured, it *it
 		condition.Message = fmt.Sprintf("%d of %d rules are not in force, see status.rules", broken, len(rules))
 	}
 	meta.SetStatusCondition(&st.Conditions, condition)
-	err = s.patchStatus(ctx, o, map[string]any{"observedGeneration": o.GetGeneration(), "conditions": st.Conditions, "rules": rules})
+	status := map[string]any{"observedGeneration": o.GetGeneration(), "conditions": st.Conditions, "rules": rules}
+	if e := it.exception; e != nil {
+		if standing := e.Standing(e.Claims); broken == 0 && len(standing) < len(e.Claims) {
+			status["claims"] = standing
+		}
+	}
+	err = s.patchStatus(ctx, o, status)
 	if err != nil && !kerrors.IsConflict(err) && !kerrors.IsNotFound(err) {
 		s.log.Error(err, "cannot write the status of a policy", "kind", o.GetKind(), "namespace", o.GetNamespace(), "name", o.GetName())
 	}
 }
+
+// writeTimeout bounds one write of a status.
+const writeTimeout = 5 * time.Second
 
 // patchStatus of a policy that did not change since; fields that are not named,
 // claims above all, stay.
@@ -79,6 +88,8 @@ func (s *Store) patchStatus(ctx context.Context, o *unstructured.Unstructured, s
 	if err != nil {
 		return fmt.Errorf("cannot encode the status: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
 	_, err = s.client.Resource(gvr(resourceOf(o.GetKind()))).Namespace(o.GetNamespace()).
 		Patch(ctx, o.GetName(), types.MergePatchType, raw, metav1.PatchOptions{FieldManager: manager}, "status")
 	return err

@@ -63,8 +63,8 @@ func newBuilds(c dynamic.Interface) *builds {
 func (b *builds) of(ctx context.Context, u subject.User, p *parent.State) (allowance.Build, error) {
 	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()
-	images, err := b.images(ctx, u)
-	if err != nil {
+	images, known, err := b.images(ctx, u)
+	if err != nil || !known {
 		return allowance.Build{}, err
 	}
 	parts := slices.Clone(images)
@@ -91,29 +91,29 @@ func fingerprint(parts []string) string {
 	return hex.EncodeToString(sum[:])[:fingerprintLength]
 }
 
-// images of the calling pod, sorted: by digest where the kubelet reported it.
-// None for callers outside of pods, and for pods that are gone.
-func (b *builds) images(ctx context.Context, u subject.User) ([]string, error) {
+// images of the calling pod, sorted and with their digests. None for callers
+// outside of pods; not known where the pod is gone, or the kubelet has not
+// reported all digests yet: half of them would look like another build.
+func (b *builds) images(ctx context.Context, u subject.User) (images []string, known bool, err error) {
 	uid, name := first(u.Extra[extraPodUID]), first(u.Extra[extraPodName])
 	namespace, _, ok := strings.Cut(strings.TrimPrefix(u.Name, "system:serviceaccount:"), ":")
 	if uid == "" || name == "" || !ok {
-		return nil, nil
+		return nil, true, nil
 	}
 	if have, ok := b.pods.Get(uid); ok {
-		return have.([]string), nil
+		return have.([]string), true, nil
 	}
 	pod, err := b.client.Resource(podResource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if kerrors.IsNotFound(err) || err == nil && string(pod.GetUID()) != uid {
-		return nil, nil
+		return nil, false, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read pod %s/%s: %w", namespace, name, err)
+		return nil, false, fmt.Errorf("cannot read pod %s/%s: %w", namespace, name, err)
 	}
-	images, complete := imagesOf(pod)
-	if complete {
+	if images, known = imagesOf(pod); known {
 		b.pods.Add(uid, images)
 	}
-	return images, nil
+	return images, known, nil
 }
 
 func first(values []string) string {
@@ -123,22 +123,22 @@ func first(values []string) string {
 	return values[0]
 }
 
-// imagesOf a pod's containers; complete where all of them are known by digest,
-// or the pod's status says nothing of any.
+// imagesOf a pod's containers; complete where all of them are known by digest. A
+// pod that no kubelet runs has none.
 func imagesOf(pod *unstructured.Unstructured) (images []string, complete bool) {
 	digests := map[string]string{}
 	for _, e := range list(pod, "status", "containerStatuses") {
 		name, _ := e["name"].(string)
 		digests[name], _ = e["imageID"].(string)
 	}
-	complete = true
+	node, _, err := unstructured.NestedString(pod.Object, "spec", "nodeName")
+	complete = err == nil
 	for _, e := range list(pod, "spec", "containers") {
 		name, _ := e["name"].(string)
 		image, _ := e["image"].(string)
-		switch digest, reported := digests[name]; {
-		case digest != "":
+		if digest := digests[name]; digest != "" {
 			image += " " + digest
-		case reported:
+		} else if node != "" {
 			complete = false
 		}
 		images = append(images, image)

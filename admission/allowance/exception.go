@@ -158,6 +158,18 @@ func (e *Exception) speaksFor(user string, groups []string) bool {
 	return e.everybody || slices.ContainsFunc(e.subjects, func(s v1alpha1.Subject) bool { return is(s, user, groups) })
 }
 
+// Standing are those of claims whose rules are still there: a rule that was changed
+// or removed is not claimed by what it said before.
+func (e *Exception) Standing(claims []v1alpha1.PolicyClaim) []v1alpha1.PolicyClaim {
+	out := make([]v1alpha1.PolicyClaim, 0, len(claims))
+	for _, c := range claims {
+		if slices.ContainsFunc(e.rules, func(r exceptionRule) bool { return r.content == c.Rule }) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 // WithClaims is the same policy with other claims.
 func (e *Exception) WithClaims(claims []v1alpha1.PolicyClaim) *Exception {
 	out := *e

@@ -52,18 +52,26 @@ func Desired(content map[string]any) map[string]any {
 // Diff returns the changes that lead from one desired state to another, sorted
 // by path. Maps are compared key by key, lists index by index where they have
 // the same length and as one value otherwise. nil stands for an object that is
-// not there, and compares as empty.
-func Diff(old, new map[string]any) []Change {
-	d := differ{at: make([]Segment, 0, 8)}
+// not there, and compares as empty. A null is a field that is not there; an
+// empty map or list is one that is: an empty selector selects everything.
+func Diff(old, new map[string]any) []Change { return diff(old, new, false) }
+
+// DiffUnstored is Diff where one side never went through the API server, or was
+// written by somebody who leaves out what is empty: there, an empty map or list
+// is no change against a field that is not there.
+func DiffUnstored(old, new map[string]any) []Change { return diff(old, new, true) }
+
+func diff(old, new map[string]any, unstored bool) []Change {
+	d := differ{at: make([]Segment, 0, 8), unstored: unstored}
 	d.maps(old, new)
 	out := d.out
 	slices.SortFunc(out, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	return out
 }
 
-// Changed reports whether Diff would find anything, without building it.
-func Changed(old, new map[string]any) bool {
-	return !reflect.DeepEqual(old, new) && len(Diff(old, new)) > 0
+// ChangedUnstored reports whether DiffUnstored would find anything.
+func ChangedUnstored(old, new map[string]any) bool {
+	return !reflect.DeepEqual(old, new) && len(DiffUnstored(old, new)) > 0
 }
 
 // differ walks two states side by side. The path is put into words only where a
@@ -71,6 +79,8 @@ func Changed(old, new map[string]any) bool {
 type differ struct {
 	at  []Segment
 	out []Change
+	// unstored: empty maps and lists count as absent.
+	unstored bool
 	// detail is nil for Diff.
 	detail *detail
 }
@@ -104,12 +114,12 @@ func (d *differ) maps(old, new map[string]any) {
 		d.at[top].Key = k
 		if n, ok := new[k]; ok {
 			d.values(o, n)
-		} else if !empty(o) {
+		} else if !d.absent(o) {
 			d.found(Delete, o, nil)
 		}
 	}
 	for k, n := range new {
-		if _, ok := old[k]; !ok && !empty(n) {
+		if _, ok := old[k]; !ok && !d.absent(n) {
 			d.at[top].Key = k
 			d.found(Insert, nil, n)
 		}
@@ -145,31 +155,30 @@ func (d *differ) values(old, new any) {
 			return
 		}
 	}
-	if !equal(old, new) {
+	if !d.equal(old, new) {
 		d.found(Mutate, old, new)
 	}
 }
 
-// empty values are what the API server drops or defaults: a null, or a map or
-// list with nothing in it, is no change against a field that is not there.
-func empty(v any) bool {
+// absent values are no change against a field that is not there.
+func (d *differ) absent(v any) bool {
 	switch t := v.(type) {
 	case nil:
 		return true
 	case map[string]any:
-		return len(t) == 0
+		return d.unstored && len(t) == 0
 	case []any:
-		return len(t) == 0
+		return d.unstored && len(t) == 0
 	}
 	return false
 }
 
-func equal(a, b any) bool {
+func (d *differ) equal(a, b any) bool {
 	if x, ok := a.(string); ok {
 		y, ok := b.(string)
 		return ok && x == y
 	}
-	if empty(a) && empty(b) {
+	if d.absent(a) && d.absent(b) {
 		return true
 	}
 	if x, ok := a.(int64); ok {

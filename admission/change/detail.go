@@ -37,10 +37,10 @@ type detail struct {
 // Details of the changes that lead from one desired state to another, sorted by
 // path. Other than Diff it looks into lists of different length: items are
 // matched as lists says, nil for index alone, and one that comes or goes is one
-// change of its own. An item that is there on both sides is named by its index
+// change of its own; unstored as in DiffUnstored. An item that is there on both sides is named by its index
 // in the new list, one that goes by that in the old.
-func Details(old, new map[string]any, lists Lists) []Detail {
-	d := differ{at: make([]Segment, 0, 8), detail: &detail{lists: lists}}
+func Details(old, new map[string]any, lists Lists, unstored bool) []Detail {
+	d := differ{at: make([]Segment, 0, 8), unstored: unstored, detail: &detail{lists: lists}}
 	d.maps(old, new)
 	out := d.detail.out
 	slices.SortStableFunc(out, func(a, b Detail) int { return strings.Compare(a.Path, b.Path) })

@@ -48,7 +48,7 @@ func TestDetails(t *testing.T) {
 			[]string{"Mutate spec.a", "Insert spec.b"}},
 	} {
 		var got []string
-		for _, d := range Details(tc.old, tc.new, lists) {
+		for _, d := range Details(tc.old, tc.new, lists, false) {
 			got = append(got, fmt.Sprintf("%s %s", d.Verb, d.Path))
 			if Text(d.At) != d.Path {
 				t.Errorf("%s: %s is at %s", tc.reason, d.Path, Text(d.At))
@@ -82,11 +82,11 @@ func TestDetailsSeeWhatDiffSees(t *testing.T) {
 	object := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "containers", "tags"}), value, 0, 4)
 	rapid.Check(t, func(t *rapid.T) {
 		old, new := object.Draw(t, "old"), object.Draw(t, "new")
-		details := Details(old, new, nil)
+		details := Details(old, new, nil, false)
 		if (len(Diff(old, new)) > 0) != (len(details) > 0) {
 			t.Fatalf("Diff finds %v, Details %v", Diff(old, new), details)
 		}
-		if len(Details(old, old, byKey{"containers": {Keys: []string{"name"}}, "tags": {Set: true}})) > 0 {
+		if len(Details(old, old, byKey{"containers": {Keys: []string{"name"}}, "tags": {Set: true}}, false)) > 0 {
 			t.Fatal("a state differs from itself")
 		}
 	})

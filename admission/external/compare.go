@@ -139,7 +139,7 @@ func byKey(list []any, key string) map[string]any {
 // same value, in whatever form it is written: 3 and 3.0, "1Gi" and "1024Mi", a
 // JSON document and the same one with other spaces.
 func same(a, b any) bool {
-	if reflect.DeepEqual(a, b) || len(change.Diff(map[string]any{"v": a}, map[string]any{"v": b})) == 0 {
+	if reflect.DeepEqual(a, b) || len(change.DiffUnstored(map[string]any{"v": a}, map[string]any{"v": b})) == 0 {
 		return true
 	}
 	x, ok := a.(string)

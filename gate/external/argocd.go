@@ -111,8 +111,8 @@ func (a ArgoCD) difference(o *unstructured.Unstructured, v *external.View) {
 	slices.SortFunc(v.Difference, func(x, y change.Change) int { return strings.Compare(x.Path, y.Path) })
 	if !reflect.DeepEqual(last, next) {
 		v.Difference = append(v.Difference, change.Change{Path: "status.sync.revision", Verb: change.Mutate, Old: last, New: next})
-		v.Foreign = last != nil && a.sameSource(o)
 	}
+	v.Foreign = last != nil && a.sameSource(o)
 	v.Verbs = verbs
 }
 
@@ -216,8 +216,8 @@ func (ArgoCD) Open(o *unstructured.Unstructured, gate v1alpha1.Gate, by external
 	return map[string]any{"operation": operation}
 }
 
-// Close: no automated sync, and an operation of ours that has not ended is taken
-// back.
+// Close for automated syncs, and take back an operation of ours that has not
+// ended.
 func (ArgoCD) Close(o *unstructured.Unstructured) map[string]any {
 	edit := map[string]any{"spec": map[string]any{"syncPolicy": map[string]any{"automated": map[string]any{"enabled": false}}}}
 	if begunBy(field(o, "operation"), openingOf(mask.ParseGate(o.GetAnnotations()))) {

@@ -23,6 +23,9 @@ type Flux struct{}
 const (
 	fluxAuto    = "auto"
 	fluxDisable = "disable"
+	// fluxDrifted is the reason of Ready where what is there differs from what
+	// was applied last: it changed outside, or the object did.
+	fluxDrifted = "DriftDetected"
 )
 
 // Name is "tofu-controller".
@@ -65,13 +68,15 @@ func (f Flux) Look(o *unstructured.Unstructured) external.View {
 	}
 	observed := number(o, "status", "observedGeneration")
 	v.Current = observed >= o.GetGeneration()
-	ready, _ := condition(o, "Ready")
+	ready, reason := condition(o, "Ready")
 	v.Idle = ready == "True" && pending == "" && v.Current
 	if flag(o, "spec", "suspend") {
 		return v
 	}
 	if pending != "" {
 		f.difference(o, pending, &v)
+	} else if reason == fluxDrifted && ready == "False" {
+		f.drift(o, &v)
 	}
 	f.progress(o, pending, stored, observed, &v)
 	return v
@@ -104,6 +109,13 @@ func (Flux) difference(o *unstructured.Unstructured, pending string, v *external
 	v.Foreign = applied != "" && applied != text(o, "status", "lastPlannedRevision")
 }
 
+// drift that the controller found. While approvePlan is empty it makes no plan
+// for it, and only says in Ready what differs.
+func (Flux) drift(o *unstructured.Unstructured, v *external.View) {
+	v.Difference = []change.Change{{Path: "status.conditions[Ready]", Verb: change.Mutate, Old: message(o, "Ready"), New: "as in " + text(o, "status", "lastAppliedRevision")}}
+	v.Verbs = []v1alpha1.Verb{external.VerbApply}
+}
+
 // progress of an opening. The controller clears the pending plan when it applied
 // it, and when applying failed; it plans and tries again then.
 func (Flux) progress(o *unstructured.Unstructured, pending, stored string, observed int64, v *external.View) {
@@ -119,19 +131,22 @@ func (Flux) progress(o *unstructured.Unstructured, pending, stored string, obser
 		v.Unconfirmed = "the controller has not finished the generation that approves the plan"
 	case applied == "False":
 		v.Unconfirmed = "applying failed, and the controller tries again"
+	case len(v.Difference) > 0:
+		v.Unconfirmed = "what differs is not applied yet"
 	}
 }
 
-// Open for exactly the pending plan.
+// Open for exactly the pending plan. Drift has no plan to name: auto makes one
+// and applies it, and the gate closes with that.
 func (Flux) Open(o *unstructured.Unstructured, _ v1alpha1.Gate, _ external.Provenance) map[string]any {
 	pending := text(o, "status", "plan", "pending")
 	if pending == "" {
-		return nil
+		pending = fluxAuto
 	}
 	return map[string]any{"spec": map[string]any{"approvePlan": pending}}
 }
 
-// Close: plans are made and wait.
+// Close for every plan: they are made and wait.
 func (Flux) Close(*unstructured.Unstructured) map[string]any {
 	return map[string]any{"spec": map[string]any{"approvePlan": ""}}
 }

@@ -65,7 +65,7 @@ func (Managed) Open(o *unstructured.Unstructured, gate v1alpha1.Gate, _ external
 	return setPolicies(mask.Policies(author, gate.Verbs, mask.RuntimeCurrent))
 }
 
-// Close: the provider may only look.
+// Close for everything but looking.
 func (Managed) Close(o *unstructured.Unstructured) map[string]any {
 	_, author := policies(o)
 	return setPolicies(mask.Policies(author, nil, mask.RuntimeCurrent))

@@ -183,7 +183,9 @@ func TestRealTerraform(t *testing.T) {
 				t.Skip("there is none; the recorded plans stand in")
 			}
 			tf := terraform{t: t, path: path, dir: t.TempDir()}
-			before, after := tf.plan("before"), tf.plan("after")
+			before := tf.plan("before")
+			tf.run("apply", "-input=false", "tfplan")
+			after := tf.plan("after")
 			for address, op := range operations(before) {
 				if op != external.OperationCreate {
 					t.Errorf("before: %s is %s", address, op)
@@ -204,7 +206,7 @@ type terraform struct {
 	path, dir string
 }
 
-// plan a configuration of testdata/config and apply it.
+// plan a configuration of testdata/config.
 func (tf terraform) plan(config string) Plan {
 	tf.t.Helper()
 	if err := os.RemoveAll(filepath.Join(tf.dir, "main.tf")); err != nil {
@@ -219,7 +221,6 @@ func (tf terraform) plan(config string) Plan {
 	if err != nil {
 		tf.t.Fatal(err)
 	}
-	tf.run("apply", "-input=false", "tfplan")
 	return p
 }
 

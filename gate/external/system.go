@@ -105,6 +105,18 @@ func condition(o *unstructured.Unstructured, kind string) (status, reason string
 	return status, reason
 }
 
+// message of a condition; empty where it has none.
+func message(o *unstructured.Unstructured, kind string) string {
+	list, _ := field(o, "status", "conditions").([]any)
+	for _, e := range list {
+		if c, ok := e.(map[string]any); ok && c["type"] == kind {
+			m, _ := c["message"].(string)
+			return m
+		}
+	}
+	return ""
+}
+
 func quote(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {

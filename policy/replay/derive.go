@@ -12,6 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/lists"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -34,6 +35,9 @@ type Learner struct {
 	kinds map[schema.GroupKind]*learned
 	// causes are changes of parents, by UID and generation.
 	causes map[causeKey][]string
+	// settled generation of parents: what their controllers do after it is drift,
+	// which no allowance covers.
+	settled map[causeKey]int64
 }
 
 type causeKey struct {
@@ -44,7 +48,7 @@ type causeKey struct {
 
 // NewLearner that has seen nothing.
 func NewLearner() *Learner {
-	return &Learner{kinds: map[schema.GroupKind]*learned{}, causes: map[causeKey][]string{}}
+	return &Learner{kinds: map[schema.GroupKind]*learned{}, causes: map[causeKey][]string{}, settled: map[causeKey]int64{}}
 }
 
 // index of an item, which policies do not go by.
@@ -57,6 +61,9 @@ func general(path string) string { return index.ReplaceAllString(path, "[*]") }
 func (l *Learner) Changes(changes []Change) {
 	for i := range changes {
 		c := &changes[i]
+		if c.New != nil {
+			l.settled[causeKey{kind: c.Kind.GroupKind(), name: c.New.GetName()}] = parent.Sum(c.New, parent.RoleNone).SettledGeneration()
+		}
 		if c.Status || c.New == nil && c.Operation != admission.Delete {
 			continue
 		}
@@ -96,6 +103,9 @@ func (l *Learner) effect(c *Change, details []change.Detail) {
 	}
 	above := hops[len(hops)-2]
 	gvk := schema.FromAPIVersionAndKind(above.APIVersion, above.Kind)
+	if settled, ok := l.settled[causeKey{kind: gvk.GroupKind(), name: above.Name}]; ok && settled >= above.Generation {
+		return
+	}
 	triggers := l.causes[causeKey{gvk.GroupKind(), above.Name, above.Generation}]
 	if len(triggers) == 0 {
 		return // its cause was not recorded

@@ -147,5 +147,5 @@ func detailsOf(c *Change, lists change.Lists) []change.Detail {
 	if c.OldObject == nil || c.New == nil || c.Operation != admission.Update {
 		return nil
 	}
-	return change.Details(change.Desired(c.OldObject.Object), change.Desired(c.New.Object), lists)
+	return change.Details(change.Desired(c.OldObject.Object), change.Desired(c.New.Object), lists, false)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/big"
 	"regexp"
@@ -70,47 +71,61 @@ func (p *play) expandText(ctx context.Context, s string) (any, error) {
 	}
 }
 
-// variable by its name and arguments.
+// function that a variable calls, with the number of arguments it takes.
+type function struct {
+	least, most int
+	call        func(p *play, ctx context.Context, args []string) (any, error)
+}
+
+var functions = map[string]function{
+	"ns":            {0, 0, func(p *play, _ context.Context, _ []string) (any, error) { return p.namespace, nil }},
+	"configuration": {0, 0, func(p *play, _ context.Context, _ []string) (any, error) { return p.configuration, nil }},
+	"id":            {0, 0, func(p *play, _ context.Context, _ []string) (any, error) { return p.suggestion() }},
+	"time":          {0, 1, func(_ *play, _ context.Context, args []string) (any, error) { return instant(args) }},
+	"text":          {1, 1, func(_ *play, _ context.Context, args []string) (any, error) { return filler(args[0]) }},
+	"hash":          {1, 1, func(_ *play, _ context.Context, args []string) (any, error) { return userHash(args[0]), nil }},
+	"composed":      {1, 1, func(p *play, _ context.Context, args []string) (any, error) { return p.composedManager(args[0]) }},
+	"uid": {1, 1, func(p *play, ctx context.Context, args []string) (any, error) {
+		return p.field(ctx, args[0], "metadata.uid")
+	}},
+	"generation": {1, 1, func(p *play, ctx context.Context, args []string) (any, error) {
+		return p.field(ctx, args[0], "metadata.generation")
+	}},
+	"annotation": {2, 2, func(p *play, ctx context.Context, args []string) (any, error) {
+		return p.field(ctx, args[0], "metadata.annotations["+key(args[1])+"]")
+	}},
+}
+
+// variable by its name and arguments, or one that was saved.
 func (p *play) variable(ctx context.Context, expr string) (any, error) {
 	words := strings.Fields(expr)
 	if len(words) == 0 {
-		return nil, fmt.Errorf("a variable has no name")
+		return nil, errors.New("a variable has no name")
 	}
-	args := words[1:]
-	switch name := words[0]; {
-	case name == "ns" && len(args) == 0:
-		return p.namespace, nil
-	case name == "configuration" && len(args) == 0:
-		return p.configuration, nil
-	case name == "id" && len(args) == 0:
-		if p.id == "" {
-			return nil, fmt.Errorf("$(id): no message has suggested an approval yet")
-		}
-		return p.id, nil
-	case name == "time" && len(args) <= 1:
-		return instant(args)
-	case name == "text" && len(args) == 1:
-		n, err := strconv.Atoi(args[0])
-		if err != nil || n < 0 {
-			return nil, fmt.Errorf("$(text): %q is no length", args[0])
-		}
-		return strings.Repeat("x", n), nil
-	case name == "hash" && len(args) == 1:
-		return userHash(args[0]), nil
-	case name == "composed" && len(args) == 1:
-		return p.composedManager(args[0])
-	case name == "uid" && len(args) == 1:
-		return p.field(ctx, args[0], "metadata.uid")
-	case name == "generation" && len(args) == 1:
-		return p.field(ctx, args[0], "metadata.generation")
-	case name == "annotation" && len(args) == 2:
-		return p.field(ctx, args[0], "metadata.annotations["+key(args[1])+"]")
-	case len(args) == 0:
-		if v, ok := p.saved[name]; ok {
-			return v, nil
-		}
+	name, args := words[0], words[1:]
+	if f, ok := functions[name]; ok && len(args) >= f.least && len(args) <= f.most {
+		return f.call(p, ctx, args)
+	}
+	if v, ok := p.saved[name]; ok && len(args) == 0 {
+		return v, nil
 	}
 	return nil, fmt.Errorf("there is no variable $(%s)", expr)
+}
+
+func (p *play) suggestion() (any, error) {
+	if p.id == "" {
+		return nil, errors.New("$(id): no message has suggested an approval yet")
+	}
+	return p.id, nil
+}
+
+// filler of a length.
+func filler(length string) (any, error) {
+	n, err := strconv.Atoi(length)
+	if err != nil || n < 0 {
+		return nil, fmt.Errorf("$(text): %q is no length", length)
+	}
+	return strings.Repeat("x", n), nil
 }
 
 // instant now, or in a while.

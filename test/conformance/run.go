@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Groups of every actor: what they may do is for the cluster to say. Runner sees
-// to it that ConformanceGroup may do everything but approve.
+// ConformanceGroup is one that every actor is in; rbac.yaml lets it do everything
+// but approve.
 const ConformanceGroup = "conformance:users"
 
 // ConfigurationLabel on a Namespace says which configuration of the
@@ -100,6 +100,34 @@ func (r *Runner) Run(ctx context.Context, sc *Scenario) error {
 		}
 	}
 	return p.play(ctx, "scenario", sc.Steps)
+}
+
+// Verdict about a scenario.
+type Verdict string
+
+const (
+	// Passed: everything came as it says.
+	Passed Verdict = "passed"
+	// Failed: something did not, or a known defect is one no more.
+	Failed Verdict = "failed"
+	// Defective: it failed, and is known to.
+	Defective Verdict = "known defect"
+	// Skipped: it is about a configuration that is not there.
+	Skipped Verdict = "skipped"
+)
+
+// Judge what Run returned. A scenario with a known defect must fail, so that the
+// mark cannot outlive the defect.
+func (sc *Scenario) Judge(err error) (v Verdict, why string) {
+	switch {
+	case sc.KnownDefect != "" && err == nil:
+		return Failed, fmt.Sprintf("the known defect %q is repaired: take knownDefect out of the scenario", sc.KnownDefect)
+	case sc.KnownDefect != "":
+		return Defective, fmt.Sprintf("known defect: %s: %v", sc.KnownDefect, err)
+	case err != nil:
+		return Failed, fmt.Sprintf("%v\nbecause (spec %s): %s", err, sc.Spec, sc.Reason)
+	}
+	return Passed, ""
 }
 
 // namespaceFor a scenario: a name that tells which.

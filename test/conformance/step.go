@@ -31,7 +31,7 @@ type Step struct {
 	// OwnedBy names the owner, KIND/NAME, of what is created or applied:
 	// controller: true, with its live UID.
 	OwnedBy string `json:"ownedBy,omitempty"`
-	// Subresource of a patch.
+	// DryRun of the request.
 	DryRun bool `json:"dryRun,omitempty"`
 	// Within repeats the request until it is answered as expected.
 	Within *Duration `json:"within,omitempty"`

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ func TestLoadIsStrict(t *testing.T) {
 		"Fine":                {head + step, ""},
 		"UnknownField":        {head + "  wishes: [a]\n" + step, "wishes"},
 		"UnknownStepField":    {head + "  steps:\n  - {as: hans, create: {kind: App}, expekt: {allowed: true}}\n", "expekt"},
-		"UnknownExpectation":  {head + "  steps:\n  - {as: hans, create: {kind: App}, expect: {alowed: true}}\n", "alowed"},
+		"UnknownExpectation":  {head + "  steps:\n  - {as: hans, create: {kind: App}, expect: {verdict: true}}\n", "verdict"},
 		"UnknownMatcher":      {head + "  steps:\n  - {check: {object: App/app, annotations: {trace: {hops: 2}}}}\n", "hops"},
 		"UnknownActorField":   {head + "  steps:\n  - {as: {usr: hans}, create: {kind: App}, expect: {}}\n", "usr"},
 		"TwoMatchers":         {head + "  steps:\n  - {check: {object: App/app, annotations: {trace: {absent: true, same: true}}}}\n", "one field, not 2"},
@@ -79,14 +80,34 @@ func TestSuite(t *testing.T) {
 }
 
 func TestUserHash(t *testing.T) {
-	// SHA-256 of the name, in base36: its first five characters.
-	for user, want := range map[string]string{"": "ws1bs", "system:serviceaccount:apps:app-controller": "3kyct"} {
-		if user == "" {
-			continue
-		}
+	for user, want := range map[string]string{"hans@example.com": "6boq4", "system:serviceaccount:apps:app-controller": "3kyct"} {
 		if got := userHash(user); got != want {
 			t.Errorf("%s: want %s, got %s", user, want, got)
 		}
+	}
+}
+
+// A known defect that is repaired fails, so that its mark cannot go stale.
+func TestJudge(t *testing.T) {
+	wrong := errors.New("spec.count is 2, want 3")
+	cases := map[string]struct {
+		defect string
+		err    error
+		want   Verdict
+		why    string
+	}{
+		"Passed":   {"", nil, Passed, ""},
+		"Failed":   {"", wrong, Failed, "want 3"},
+		"Known":    {"it counts wrongly", wrong, Defective, "it counts wrongly"},
+		"Repaired": {"it counts wrongly", nil, Failed, "take knownDefect out"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			sc := &Scenario{KnownDefect: tc.defect}
+			if got, why := sc.Judge(tc.err); got != tc.want || !strings.Contains(why, tc.why) {
+				t.Errorf("want %s with %q, got %s: %s", tc.want, tc.why, got, why)
+			}
+		})
 	}
 }
 

@@ -90,6 +90,7 @@ spec:
       mode: enforce
       settleGrace: 1s
       gate: {managementPolicies: Managed}
+      policySelector: {}
 `
 
 var loners = schema.GroupVersionResource{Group: "example.net", Version: "v1alpha1", Resource: "xloners"}

@@ -49,6 +49,11 @@ func TestClaims(t *testing.T) {
 	play(t, story.Options{Webhook: true, Function: true}, story.Claims)
 }
 
+// TestPolicies plays what AllowancePolicies do, with webhook and gate.
+func TestPolicies(t *testing.T) {
+	play(t, story.Options{Webhook: true}, story.AllowancePolicies)
+}
+
 func play(t *testing.T, o story.Options, chapters []story.Chapter) {
 	t.Helper()
 	ctx, e := start(t, o)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -16,12 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane"
 )
 
 var (
@@ -258,4 +262,83 @@ func podClient(t *testing.T, namespace, version string) dynamic.Interface {
 	c, err := dynamic.NewForConfig(cfg)
 	must(t, err)
 	return c
+}
+
+// TestDocumentedDeployment plays the first example of docs/policies.md on the real
+// controllers. It is alone while it runs: its policies are about every Deployment.
+func TestDocumentedDeployment(t *testing.T) {
+	raw, err := os.ReadFile("../../docs/policies.md")
+	must(t, err)
+	_, example, _ := strings.Cut(string(raw), "<!-- example: deployment -->\n```yaml\n")
+	example, _, _ = strings.Cut(example, "```")
+	f := startFleet(t, "documented", options{replicas: 1, resources: workloads})
+	c := newCluster(t, f, "documented")
+	c.deployment("foo", 2)
+	c.rolledOut("foo", 2)
+	c.latched("foo")
+	for _, o := range decoded(t, example) {
+		write(t, allowancePolicies, o)
+		inForce(t, allowancePolicies, o.GetName())
+	}
+
+	must(t, c.patch("foo", `{"metadata":{"annotations":{"jira":"INFRA-23232"}}}`))
+	seen, err := c.hans.AppsV1().ReplicaSets(c.ns).Watch(t.Context(), metav1.ListOptions{})
+	must(t, err)
+	defer seen.Stop()
+	must(t, c.patch("foo", `{"spec":{"replicas":1}}`))
+	c.rolledOut("foo", 1)
+	entries := scaled(t, seen, 1).Annotations[v1alpha1.AnnotationKeyAllowances]
+	_, running := c.replicaSets("foo")
+	for _, want := range []string{`"kind":"Pod"`, `"initiator":"` + hans + `"`, `"field":"spec.replicas","attestations":{"metadata.annotations[jira]":"INFRA-23232"}`, `{"kind":"ReplicaSet","name":"` + running[0].Name + `"`} {
+		if !strings.Contains(entries, want) {
+			t.Errorf("allowances of the ReplicaSet lack %s: %s; now it has %v", want, entries, running[0].Annotations)
+		}
+	}
+	c.latched("foo")
+	mustRefuse(t, c.scaleRS(running[0], 2), "Drift")
+
+	must(t, c.patch("foo", `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"v2.invalid/c"}]}}}}`))
+	c.rolledOut("foo", 1) // with the annotation, a new image is rolled out
+	c.latched("foo")
+	must(t, c.patch("foo", `{"metadata":{"annotations":{"jira":null}}}`))
+	must(t, c.patch("foo", `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"v3.invalid/c"}]}}}}`))
+	eventually(t, "a Drift about the missing allowance", 30*time.Second, func(ctx context.Context) error {
+		list, err := the.as(t, hans).Resource(drifts).Namespace(c.ns).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, d := range list.Items {
+			if kind, _, _ := unstructured.NestedString(d.Object, "spec", "child", "kind"); kind == "ReplicaSet" {
+				if op, _, _ := unstructured.NestedString(d.Object, "spec", "operation"); op == "CREATE" {
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("%d Drifts, none about a ReplicaSet that is created", len(list.Items))
+	})
+	if all, _ := c.replicaSets("foo"); len(all) != 2 {
+		t.Errorf("%d ReplicaSets, want 2", len(all))
+	}
+}
+
+// scaled is the first version of a ReplicaSet with that many replicas.
+func scaled(t *testing.T, seen watch.Interface, n int32) *appsv1.ReplicaSet {
+	t.Helper()
+	for {
+		select {
+		case e := <-seen.ResultChan():
+			if rs, ok := e.Object.(*appsv1.ReplicaSet); ok && *rs.Spec.Replicas == n {
+				return rs
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("no ReplicaSet was scaled to %d", n)
+		}
+	}
+}
+
+func decoded(t *testing.T, text string) []*unstructured.Unstructured {
+	t.Helper()
+	out, err := controlplane.Decode([]byte(text))
+	must(t, err)
+	return out
 }

@@ -87,10 +87,26 @@ type Input struct {
 	// +optional
 	Policies []Policy `json:"policies,omitempty"`
 
-	// PolicySelector fetches the AllowancePolicies of the cluster as required
-	// resources. Where that kind is not installed, the inline ones count alone,
-	// and the condition Kausality of the composite says so. Crossplane needs to
-	// be able to list them.
+	// Upgrades that count for this Composition, beside those that PolicySelector
+	// fetches. Each is the spec of an UpgradeAllowance with a name. What Crossplane
+	// composes is upgraded where the revision of the Composition or of a function
+	// in its pipeline is another than at the resource's last change.
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Upgrades []Upgrade `json:"upgrades,omitempty"`
+
+	// ServiceAccount is the user name under which Crossplane writes: of
+	// UpgradeAllowances those for it count.
+	// +kubebuilder:default="system:serviceaccount:crossplane-system:crossplane"
+	// +optional
+	ServiceAccount string `json:"serviceAccount,omitempty"`
+
+	// PolicySelector fetches the AllowancePolicies and UpgradeAllowances of the
+	// cluster as required resources. Where these kinds are not installed, the
+	// inline ones count alone, and the condition Kausality of the composite says
+	// so. Crossplane needs to be able to list them.
 	// +optional
 	PolicySelector *PolicySelector `json:"policySelector,omitempty"`
 
@@ -109,7 +125,17 @@ type Policy struct {
 	v1alpha1.AllowancePolicySpec `json:",inline"`
 }
 
-// PolicySelector says which AllowancePolicies of the cluster count.
+// Upgrade is an UpgradeAllowance that stands in the Input.
+type Upgrade struct {
+	// Name of the upgrade, for messages and the annotation last-upgrade.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	v1alpha1.UpgradeAllowanceSpec `json:",inline"`
+}
+
+// PolicySelector says which policies of the cluster count.
 type PolicySelector struct {
 	// MatchLabels are labels that a policy must have; all policies count where
 	// none are given.

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,8 +156,13 @@ func as(t *testing.T, user string) dynamic.Interface {
 	return c
 }
 
+// runs of namespace, so that a test can be repeated.
+var runs atomic.Int64
+
+// namespace of a test's own; the name begins as given.
 func namespace(t *testing.T, name string) string {
 	t.Helper()
+	name = fmt.Sprintf("%s-%d", name, runs.Add(1))
 	_, err := as(t, hans).Resource(namespaces).Create(t.Context(), object("v1", "Namespace", "", name, nil), metav1.CreateOptions{})
 	must(t, err)
 	return name
