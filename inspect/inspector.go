@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	authv1 "k8s.io/api/authentication/v1"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -43,6 +45,9 @@ type Inspector struct {
 	modeFrom string
 	world    *world
 	mapper   meta.RESTMapper
+
+	mu  sync.Mutex
+	set *allowance.Set // once the policies were read
 }
 
 // New Inspector for a connection. It reads who asks and which resources are

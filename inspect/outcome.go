@@ -88,7 +88,11 @@ func (i *Inspector) Decide(ctx context.Context, req *admission.Request) (admissi
 		}
 		return own
 	}}
-	e := &admission.Evaluator{World: i.world, Options: o}
+	set, err := i.policies(ctx)
+	if err != nil {
+		return admission.Decision{}, err
+	}
+	e := &admission.Evaluator{World: i.world, Options: o, Policies: set}
 	d, err := e.Live(ctx, req)
 	if err == nil {
 		err = i.Direct.Failed()

@@ -45,7 +45,7 @@ func TestPlugin(t *testing.T) {
 		play func(*testing.T)
 	}{
 		{"Trace", traces}, {"Explain", explains}, {"Coverage", covers}, {"Freeze", freezes}, {"Snooze", snoozes}, {"Reject", rejects},
-		{"DryRun", dryRuns}, {"Parallel", parallel}, {"External", external}, {"Preview", previews}, {"Held", held}, {"Ungate", ungates}, {"Deletion", deletion},
+		{"DryRun", dryRuns}, {"Parallel", parallel}, {"External", external}, {"Preview", previews}, {"Held", held}, {"Deletion", deletion},
 	} {
 		if !t.Run(part.name, part.play) {
 			return
@@ -287,20 +287,6 @@ func held(t *testing.T) {
 		return nil
 	})
 	the.terminal(t, "", "trace", database(t)).golden(t, "trace-approved", 0)
-}
-
-// ungates: what the author wrote comes back, where the webhook lets it.
-func ungates(t *testing.T) {
-	db := database(t)
-	gateClosed(t)
-	the.terminal(t, "", "ungate", "--all", "--dry-run").golden(t, "ungate-dry-run", 0)
-	the.terminal(t, "n\n", "ungate", db).golden(t, "ungate-no", 1)
-	the.terminal(t, "", "ungate", db, "--yes").golden(t, "ungate-masked-again", 1)
-	admin, err := the.Kubeconfig("admin-ungate", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	the.terminal(t, "y\n", "ungate", db, "--kubeconfig", admin, "--as", "system:serviceaccount:kausality-system:kausality-gate").golden(t, "ungate", 0)
 }
 
 func gateClosed(t *testing.T) {
