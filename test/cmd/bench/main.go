@@ -31,11 +31,12 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
-	if *serve != "" {
+	switch {
+	case *serve != "":
 		err = peer(ctx, *serve, *address, *certs)
-	} else if *gate {
+	case *gate:
 		err = measureGate(ctx, size)
-	} else {
+	default:
 		err = measure(ctx, *rounds)
 	}
 	if err != nil {
