@@ -243,7 +243,7 @@ func exploreWebhook(t *testing.T, found explored) (asked int) {
 		if !d.Allowed {
 			return
 		}
-		after := before
+		var after *parent.State
 		if req.Operation == Delete {
 			after = parent.Sum(with(req.OldObject, deleting), parent.RoleManaged)
 		} else {

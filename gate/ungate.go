@@ -117,7 +117,7 @@ func (m maskedResource) String() string {
 
 func (m maskedResource) lines() []string {
 	out := make([]string, 0, len(m.differs))
-	for _, d := range change.Fields(m.differs, 32, false) { //nolint:mnd // As many as a report shows.
+	for _, d := range change.Fields(m.differs, 32, false) {
 		out = append(out, fmt.Sprintf("%s: %s → %s", d.Path, d.Old, d.New))
 	}
 	return out

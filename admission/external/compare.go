@@ -114,7 +114,7 @@ func compareByKey(path string, want, have []any, out *[]change.Change) bool {
 			}
 		}
 		for i, e := range want {
-			compare(path+"["+strconv.Itoa(i)+"]", e, h[e.(map[string]any)[k].(string)], out) //nolint:errcheck,forcetypeassert // byKey has seen to it.
+			compare(path+"["+strconv.Itoa(i)+"]", e, h[e.(map[string]any)[k].(string)], out)
 		}
 		return true
 	}

@@ -2,7 +2,7 @@ package gates
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,9 +27,19 @@ func (l *lab) awaitCollector(ctx context.Context) error {
 		return err
 	}
 	return controlplane.Eventually(ctx, "the garbage collector to know our kinds", 2*time.Minute, func(ctx context.Context) error {
-		if _, err := r.Get(ctx, "left", metav1.GetOptions{}); !kerrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %v", err)
-		}
-		return nil
+		_, err := r.Get(ctx, "left", metav1.GetOptions{})
+		return still(err)
 	})
+}
+
+// still is the error of something that should be gone; err is what a look at it
+// returned.
+func still(err error) error {
+	switch {
+	case kerrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	return errors.New("it is there")
 }

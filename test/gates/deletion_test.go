@@ -176,10 +176,7 @@ func TestDeleteNamespace(t *testing.T) {
 	}
 	eventually(t, "the Namespace to be gone", 90*time.Second, func(ctx context.Context) error {
 		_, err := s.hans.Resource(namespaces).Get(ctx, s.ns, metav1.GetOptions{})
-		if kerrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("it is there (%v)", err)
+		return still(err)
 	})
 }
 

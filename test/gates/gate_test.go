@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os/exec"
 	"slices"
 	"strings"
@@ -121,7 +122,7 @@ func (s *site) polls(mr string, n int) {
 		}
 		seen := 0
 		for _, e := range log {
-			if e.Method == "GET" && strings.HasSuffix(e.Path, "/"+mr) {
+			if e.Method == http.MethodGet && strings.HasSuffix(e.Path, "/"+mr) {
 				seen++
 			}
 		}

@@ -302,10 +302,8 @@ func (s *site) refusedDelete(c dynamic.Interface, r schema.GroupVersionResource,
 func (s *site) awaitGone(r schema.GroupVersionResource, name string) {
 	s.t.Helper()
 	eventually(s.t, name+" to be gone", 90*time.Second, func(ctx context.Context) error {
-		if _, err := s.of(s.hans, r).Get(ctx, name, metav1.GetOptions{}); !kerrors.IsNotFound(err) {
-			return fmt.Errorf("it is there (%v)", err)
-		}
-		return nil
+		_, err := s.of(s.hans, r).Get(ctx, name, metav1.GetOptions{})
+		return still(err)
 	})
 }
 

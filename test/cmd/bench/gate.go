@@ -108,7 +108,7 @@ func (b *gateBench) installKinds(ctx context.Context) error {
 		if o.GetKind() == "MutatingWebhookConfiguration" {
 			hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
 			for _, h := range hooks {
-				h.(map[string]any)["namespaceSelector"] = map[string]any{"matchLabels": map[string]any{"bench": "nobody"}} //nolint:forcetypeassert // Our own manifest.
+				h.(map[string]any)["namespaceSelector"] = map[string]any{"matchLabels": map[string]any{"bench": "nobody"}}
 			}
 			if err := unstructured.SetNestedSlice(o.Object, hooks, "webhooks"); err != nil {
 				return err

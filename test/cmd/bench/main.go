@@ -53,9 +53,10 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
-	if *serve != "" {
+	switch {
+	case *serve != "":
 		err = peer(ctx, *serve, *address, *certs)
-	} else {
+	default:
 		err = run(ctx, flag.Args(), o)
 	}
 	if err != nil {

@@ -1,0 +1,70 @@
+package gates
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// TestInstall: what was there before us is taken in at a pace, and only what is
+// idle: nothing that is paused, and nothing that its provider has not made.
+func TestInstall(t *testing.T) {
+	t.Parallel()
+	const n = 25
+	s := newSite(t, "install")
+	mode := func(value string) {
+		t.Helper()
+		_, err := s.hans.Resource(namespaces).Patch(t.Context(), s.ns, types.MergePatchType, []byte(`{"metadata":{"annotations":{"kausality.io/mode":`+value+`}}}`), metav1.PatchOptions{})
+		must(t, err)
+	}
+	mode(`"log"`)
+	eventually(t, "log mode to hold", 20*time.Second, func(context.Context) error {
+		name := s.lone(fmt.Sprintf("probe-%d", time.Now().UnixNano()), 1)
+		if gateOf(s.mr(name)).State != "" {
+			return fmt.Errorf("%s was gated", name)
+		}
+		return nil
+	})
+	names := make([]string, 0, n)
+	for i := range n {
+		names = append(names, s.lone(fmt.Sprintf("db-%02d", i), 5))
+	}
+	paused := s.lone("paused", 5)
+	for _, name := range append(names, paused) {
+		eventually(t, name+" to be ready", 60*time.Second, func(context.Context) error {
+			if got := conditionOf(s.mr(name), "Ready"); got != "True" {
+				return fmt.Errorf("it is %q", got)
+			}
+			return nil
+		})
+	}
+	s.annotate(databases, paused, "crossplane.io/paused", "true")
+	mode("null")
+	var first, last time.Time
+	for _, name := range names {
+		s.awaitClosed(name)
+		g := gateOf(s.mr(name))
+		if g.Reason != "Installed" {
+			t.Errorf("%s is %+v", name, g)
+		}
+		if first.IsZero() || g.At.Time.Before(first) {
+			first = g.At.Time
+		}
+		if g.At.After(last) {
+			last = g.At.Time
+		}
+	}
+	// Ten at once, and ten a second from then on; whole seconds are stored.
+	if spread := last.Sub(first); spread < time.Second {
+		t.Errorf("%d were masked within %s", n, spread)
+	}
+	if a := s.mr(paused).GetAnnotations(); a[v1alpha1.AnnotationKeyGate] != "" {
+		t.Errorf("a paused one was masked: %v", a)
+	}
+}
