@@ -352,3 +352,53 @@ func TestWithoutPolicies(t *testing.T) {
 		}
 	}
 }
+
+// TestDeletionBelow: what section deleting says reaches a managed resource that
+// goes after its composite.
+func TestDeletionBelow(t *testing.T) {
+	for _, tc := range []struct {
+		reason, section string
+		want            Reason
+		approves        bool
+	}{
+		{"no External Delete: left behind, as asked for", `[{relation: ControllerChild, verbs: ["*"]}]`, ReasonParentDeleted, false},
+		{"External Delete: the gate opens first", `[{relation: ControllerChild, verbs: ["*"]}, {relation: External, verbs: [Delete]}]`, ReasonExternalDeletion, true},
+		{"External Delete of another kind", `[{relation: ControllerChild, verbs: ["*"]}, {target: {kind: Other}, relation: External, verbs: [Delete]}]`, ReasonParentDeleted, false},
+	} {
+		xr := with(xdatabase(), beingDeleted)
+		p := newPlay(t, policySet(t, xrPolicy("p", "deleting: {allow: "+tc.section+"}")), claim(), xr, rdsInstance(xr))
+		d := p.remove(collector, "my-database-xyz-rds")
+		if d.Reason != tc.want || (d.Approve != nil) != tc.approves {
+			t.Errorf("%s: %s, approves %+v: %s", tc.reason, d.Reason, d.Approve, d.Message)
+		}
+	}
+	// The composite is not being deleted: its policy's word about that does not count.
+	xr := xdatabase()
+	p := newPlay(t, policySet(t, xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)), claim(), xr, rdsInstance(xr))
+	p.want(p.remove(crossplane, "my-database-xyz-rds"), ReasonExternalDeletion)
+}
+
+// TestWhoIsGranted: a subject that may not initiate extends a chain, and starts
+// none; who is no subject is granted nothing.
+func TestWhoIsGranted(t *testing.T) {
+	rules := `rules: [{trigger: spec.size, allow: [{relation: External, verbs: [Update]}]}]`
+	for _, tc := range []struct {
+		reason, subjects string
+		granted          bool
+	}{
+		{"may initiate", `{kind: User, name: hans@example.com, mayInitiate: true}`, true},
+		{"by one of his groups", `{kind: Group, name: platform-team, mayInitiate: true}`, true},
+		{"may not initiate", `{kind: User, name: hans@example.com}`, false},
+		{"as one subject not, as another yes", `{kind: User, name: hans@example.com}, {kind: Group, name: platform-team, mayInitiate: true}`, true},
+		{"somebody else", `{kind: User, name: alice, mayInitiate: true}`, false},
+		{"a ServiceAccount of his name", `{kind: ServiceAccount, namespace: a, name: hans@example.com, mayInitiate: true}`, false},
+		{"nobody", ``, false},
+	} {
+		xr := with(xdatabase(), func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "claimRef") })
+		p := newPlay(t, policySet(t, xrPolicy("p", "subjects: ["+tc.subjects+"], "+rules)), xr)
+		p.want(p.update(hans, "kubectl", "my-database-xyz", set("large", "spec", "size")), ReasonNoParent)
+		if got := p.objects["my-database-xyz"].GetAnnotations()[v1alpha1.AnnotationKeyAllowances]; (got != "") != tc.granted {
+			t.Errorf("%s: %q", tc.reason, got)
+		}
+	}
+}
