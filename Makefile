@@ -23,12 +23,15 @@ PHASES       ?= lint generate-check unit integration conformance package e2e
 LINT    = $(BIN)/golangci-lint-v2.12.2
 CLI     = $(BIN)/crossplane-cli-v2.2.0
 GEN     = $(BIN)/controller-gen
+HELM    = $(BIN)/helm-v3.20.0
 SUMMARY = $(BIN)/summary
 IMAGE   = $(BIN)/image
+CHART   = $(ROOT)/package/helm/kausality
 
 # What `make generate` writes.
 GENERATED = { ls api/*/zz_generated.* fn/*/zz_generated.* test/provider/apis/*/zz_generated.* \
-	package/crds/*.yaml package/input/*.yaml test/provider/crds/*.yaml docs/gate.md docs/function.md docs/images/gate.svg 2>/dev/null || true; }
+	package/crds/*.yaml package/input/*.yaml test/provider/crds/*.yaml docs/gate.md docs/function.md docs/images/gate.svg \
+	package/helm/kausality/files/crds/*.yaml package/helm/kausality/files/objects.yaml docs/metrics.md 2>/dev/null || true; }
 
 ##@ For everybody
 
@@ -54,8 +57,9 @@ build: ## Build bin/kausality and bin/kubectl-kausality
 	done
 
 .PHONY: manifests
-manifests: build ## Print the manifests for a cluster; ARGS='--webhook-url=… …'
-	@$(BIN)/kausality manifests $(if $(ARGS),$(ARGS),--crds-only)
+manifests: $(HELM) ## Print what the Helm chart installs, VALUES='--set …'; or a fixed configuration, ARGS='--webhook-url=… …'
+	@$(if $(ARGS),$(MAKE) --no-print-directory build >&2 && $(BIN)/kausality manifests $(ARGS),printf 'apiVersion: v1\nkind: Namespace\nmetadata: {name: kausality-system}\n' && \
+		$(HELM) template kausality $(CHART) --namespace kausality-system --set ungate.enabled=false $(VALUES))
 
 ##@ Parts of make test
 
@@ -86,7 +90,7 @@ unit: $(SUMMARY) ## Run the unit tests of every module
 
 .PHONY: integration
 integration: $(SUMMARY) ## Test against a real control plane
-	@$(SUMMARY) gotest -C test -trimpath -p 1 -count 1 -timeout 30m ./cmd/... ./controlplane/... ./examples/... ./install/... ./integration/... ./plugin/...
+	@$(SUMMARY) gotest -C test -trimpath -p 1 -count 1 -timeout 30m ./chart/... ./cmd/... ./controlplane/... ./examples/... ./gates/... ./install/... ./integration/... ./plugin/... ./xpkg/...
 
 .PHONY: conformance
 conformance: $(SUMMARY) ## Play the conformance scenarios against a real control plane
@@ -109,6 +113,9 @@ generate: $(GEN) ## Write deepcopy functions, CRDs and what is generated in docs
 	@$(GO) generate -C test/provider ./...
 	@$(GO) run -trimpath ./gate/diagram
 	@$(GO) run -C test -trimpath ./cmd/reference --types ../fn/input/v1alpha1 --page ../docs/function.md Input Audit
+	@rm -rf $(CHART)/files/crds && mkdir -p $(CHART)/files/crds && cp package/crds/*.yaml $(CHART)/files/crds/
+	@$(GO) test -trimpath ./manifests -run '^TestChartFile$$' -update >/dev/null
+	@$(GO) test -trimpath ./telemetry -run '^TestReference$$' -update >/dev/null
 
 .PHONY: image
 image: $(IMAGE) ## Make the container image for every architecture, without Docker
@@ -133,9 +140,17 @@ package: image $(CLI) ## Build the function's Crossplane packages and inspect th
 	@$(IMAGE) inspect --package $(ARCHES:%=$(OUT)/function-kausality-%.xpkg)
 
 .PHONY: bench
-bench: ## Measure what the webhook adds to a request
+bench: ## Measure requests, memory and the gate; ARGS=soak half an hour of load
 	@$(GO) build -C test -trimpath -o $(BIN)/bench ./cmd/bench
 	@exec $(BIN)/bench $(ARGS)
+
+.PHONY: random
+random: ## Interleave everybody around the gate on the real parts, by seed; SEEDS=100
+	@$(GO) test -C test -trimpath -count 1 -timeout 4h -run '^TestRandom$$' -v ./gates -args -random.seeds=$(or $(SEEDS),100)
+
+.PHONY: model
+model: ## The same on a model of them; SEEDS=100000
+	@$(GO) test -trimpath -count 1 -timeout 6h -run '^TestModel$$' ./admission -args -model.seeds=$(or $(SEEDS),100000)
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME each (20s)
@@ -149,7 +164,7 @@ fuzz: ## Fuzz every parser for FUZZTIME each (20s)
 .PHONY: parts
 parts: ## Build all programs that tests and demo run, ahead of time
 	@$(GO) run -C test ./cmd/parts etcd kube-apiserver kube-controller-manager crossplane \
-		provider-kubernetes golangci-lint crossplane-cli
+		provider-kubernetes golangci-lint crossplane-cli helm
 
 .PHONY: clean
 clean: ## Remove what was built; PARTS=1 also the parts, which take minutes
@@ -171,6 +186,9 @@ $(GEN): FORCE
 
 $(LINT):
 	@$(GO) run -C test ./cmd/parts golangci-lint
+
+$(HELM):
+	@$(GO) run -C test ./cmd/parts helm
 
 $(CLI):
 	@$(GO) run -C test ./cmd/parts crossplane-cli

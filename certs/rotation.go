@@ -92,7 +92,9 @@ func valid(p Pair, now time.Time) bool {
 
 // made is when a certificate was made: it is valid from a little earlier, for
 // clocks that differ.
-func made(c *x509.Certificate) time.Time { return c.NotBefore.Add(skew(c.NotAfter.Sub(c.NotBefore) / 2)) }
+func made(c *x509.Certificate) time.Time {
+	return c.NotBefore.Add(skew(c.NotAfter.Sub(c.NotBefore) / 2))
+}
 
 // skew of clocks that is allowed for a certificate of a life.
 func skew(life time.Duration) time.Duration { return min(time.Hour, life) }

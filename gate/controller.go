@@ -24,6 +24,7 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 	systems "github.com/kausality-io/function-kausality/gate/external"
 	"github.com/kausality-io/function-kausality/notify"
+	"github.com/kausality-io/function-kausality/telemetry"
 )
 
 // Manager is the field manager of the gate controller.
@@ -60,9 +61,10 @@ type Controller struct {
 	// wakes are composites to wake, and policies that changed.
 	wakes    workqueue.TypedRateLimitingInterface[parent.Ref]
 	wakeRate *rate.Limiter
-	// changedAt is when something last changed that may let through what was
-	// refused, in nanoseconds since 1970.
-	changedAt atomic.Int64
+	// changedAt is when something last changed in a Namespace ("" for
+	// everywhere) that may let through what was refused; only what is recent.
+	changedMu sync.Mutex
+	changedAt map[string]time.Time
 	leading   atomic.Bool
 	// unfit kinds of external systems drop the field by which they are closed.
 	unfit sync.Map
@@ -236,7 +238,9 @@ func (c *Controller) next(ctx context.Context) bool {
 	defer c.queue.Done(ref)
 	rctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
+	rctx, span := telemetry.Span(rctx, "gate")
 	again, err := c.Reconcile(rctx, ref)
+	telemetry.End(span, err, "kind", ref.Kind)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		if !kerrors.IsConflict(err) {

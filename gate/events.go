@@ -11,6 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	systems "github.com/kausality-io/function-kausality/gate/external"
+	"github.com/kausality-io/function-kausality/notify"
 )
 
 // Events are for kubectl describe: they tell the story of the gate in order. Each
@@ -22,6 +23,12 @@ type event struct{ kind, reason, text string }
 // tell what the gate controller did.
 func (c *Controller) tell(o *cluster.Object, d admission.GateDecision) {
 	transitions.WithLabelValues(string(d.Action), d.Gate.Reason).Inc()
+	if was := mask.ParseGate(o.Annotations); d.Action == admission.GateClose && was.State == v1alpha1.GateOpen {
+		closedAfter(was.At.Time, d.Gate.Reason)
+	}
+	if d.Claim != nil {
+		notify.Approved(v1alpha1.RelationExternal)
+	}
 	c.emit(o, c.eventOf(o, d))
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	ctrlruntime "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/kausality-io/function-kausality/admission/external"
@@ -68,6 +69,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if err := mgr.AddReadyzCheck("cluster", func(*http.Request) error { return c.Ready() }); err != nil {
 		return err
+	}
+	if err := metrics.Registry.Register(collector{cluster: c, now: time.Now}); err != nil {
+		return fmt.Errorf("cannot register metrics: %w", err)
 	}
 	for _, r := range []manager.Runnable{c, everywhere(ctl.Reporter.Run), ctl} {
 		if err := mgr.Add(r); err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,7 +62,7 @@ func (c *Controller) WakeRefused(ctx context.Context, namespace string) error {
 	if !c.leading.Load() {
 		return nil
 	}
-	c.changedAt.Store(time.Now().UnixNano())
+	c.noteChange(namespace)
 	list := &v1alpha1.DriftList{}
 	if err := c.Drifts.List(ctx, list); err != nil {
 		return fmt.Errorf("cannot list drifts: %w", err)
@@ -88,9 +90,25 @@ func parentOf(d *v1alpha1.Drift) parent.Ref {
 // recordedLate wakes a composite whose refusal is recorded just after a change
 // that may have allowed it.
 func (c *Controller) recordedLate(d *v1alpha1.Drift) {
-	if c.leading.Load() && wakes(d) && time.Since(time.Unix(0, c.changedAt.Load())) < lately {
+	if c.leading.Load() && wakes(d) && c.changedLately("", d.Spec.Child.Namespace, d.Spec.Parent.Namespace) {
 		c.wakes.Add(parentOf(d))
 	}
+}
+
+func (c *Controller) noteChange(namespace string) {
+	c.changedMu.Lock()
+	defer c.changedMu.Unlock()
+	maps.DeleteFunc(c.changedAt, func(_ string, at time.Time) bool { return time.Since(at) >= lately })
+	if c.changedAt == nil {
+		c.changedAt = map[string]time.Time{}
+	}
+	c.changedAt[namespace] = time.Now()
+}
+
+func (c *Controller) changedLately(namespaces ...string) bool {
+	c.changedMu.Lock()
+	defer c.changedMu.Unlock()
+	return slices.ContainsFunc(namespaces, func(n string) bool { return time.Since(c.changedAt[n]) < lately })
 }
 
 // runWakes until the queue is shut down.

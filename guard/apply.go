@@ -69,15 +69,24 @@ func (c *Controller) owned(ctx context.Context, object client.Object) (*unstruct
 	}
 	labels[labelName], labels[labelManaged] = nameKausality, Manager
 	u.SetLabels(labels)
+	owners, err := c.owners(ctx)
+	if err != nil {
+		return nil, err
+	}
+	u.SetOwnerReferences(owners)
+	return u, nil
+}
+
+// owners of what is made here; none without an installation to go with.
+func (c *Controller) owners(ctx context.Context) ([]metav1.OwnerReference, error) {
 	if c.Owner == "" {
-		return u, nil
+		return nil, nil
 	}
 	owner, err := c.owner(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the owner of %s: %w", key(u), err)
+		return nil, fmt.Errorf("cannot read the owner %s: %w", c.Owner, err)
 	}
-	u.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: owner.Name, UID: owner.UID}})
-	return u, nil
+	return []metav1.OwnerReference{{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: owner.Name, UID: owner.UID}}, nil
 }
 
 // prune what was made here and is wanted no more.

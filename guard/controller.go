@@ -19,6 +19,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/manifests"
+	"github.com/kausality-io/function-kausality/telemetry"
 )
 
 // Controller of the policies. Its one worker needs no locks.
@@ -45,6 +46,13 @@ const (
 
 // Reconcile everything there is. It is called when anything changed.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	ctx, span := telemetry.Span(ctx, "policies")
+	result, err := c.reconcile(ctx)
+	telemetry.End(span, err)
+	return result, err
+}
+
+func (c *Controller) reconcile(ctx context.Context) (reconcile.Result, error) {
 	there, err := c.installed(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -81,10 +89,12 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 }
 
 // installed reports whether there is something to be controller of: the CRD of
-// the policies, and the owner of what is made here.
+// the policies, and the owner of what is made here. The CRD is read past the
+// cache: it is marked before its objects are removed, so that policies that went
+// with it are never taken for policies that somebody removed.
 func (c *Controller) installed(ctx context.Context) (bool, error) {
 	crd := partial(crdKind)
-	err := c.Cached.Get(ctx, client.ObjectKey{Name: cluster.PolicyCRD}, crd)
+	err := c.Direct.Get(ctx, client.ObjectKey{Name: cluster.PolicyCRD}, crd)
 	if kerrors.IsNotFound(err) || err == nil && crd.DeletionTimestamp != nil {
 		c.Log.Info("the CRD of the policies is not there; everything stays as it is", "crd", cluster.PolicyCRD)
 		return false, nil

@@ -30,7 +30,7 @@ func (c *Controller) retained(ctx context.Context, scopes []settings.Scope) ([]s
 	}
 	var out []string
 	for _, r := range dropped(live, scopes) {
-		masked, err := c.masked(ctx, r)
+		masked, err := c.masked(ctx, r, scopes)
 		if err != nil {
 			return nil, err
 		}
@@ -63,22 +63,28 @@ func dropped(live *admissionregistrationv1.MutatingWebhookConfiguration, scopes 
 	return out
 }
 
-// masked reports whether an object of a resource is under a gate.
-func (c *Controller) masked(ctx context.Context, r schema.GroupResource) (bool, error) {
+// masked reports whether an object of a resource is under a gate, other than
+// those that are guarded still.
+func (c *Controller) masked(ctx context.Context, r schema.GroupResource, scopes []settings.Scope) (bool, error) {
 	offered, err := c.offered()
 	if err != nil {
 		return false, err
 	}
-	for _, o := range offered {
-		if o.Group != r.Group || r.Resource != settings.All && o.Resource != r.Resource {
-			continue
-		}
+	for _, o := range left(offered, r, scopes) {
 		found, err := c.anyMasked(ctx, o.GroupVersionResource)
 		if err != nil || found {
 			return found, err
 		}
 	}
 	return false, nil
+}
+
+// left of a resource, or of all of its group, is what no Scope covers.
+func left(offered []offer, r schema.GroupResource, scopes []settings.Scope) []offer {
+	return slices.DeleteFunc(slices.Clone(offered), func(o offer) bool {
+		return o.Group != r.Group || r.Resource != settings.All && o.Resource != r.Resource ||
+			slices.ContainsFunc(scopes, func(s settings.Scope) bool { return s.Covers(o.Group, o.Resource) })
+	})
 }
 
 const pageSize = 500

@@ -117,6 +117,9 @@ func (c *Controller) store(ctx context.Context, s *corev1.Secret, kind corev1.Se
 	}
 	s.Labels[labelName], s.Labels[labelManaged] = nameKausality, Manager
 	var err error
+	if s.OwnerReferences, err = c.owners(ctx); err != nil {
+		return err
+	}
 	if s.ResourceVersion == "" {
 		s.Type = kind
 		err = c.Direct.Create(ctx, s, client.FieldOwner(Manager))

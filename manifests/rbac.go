@@ -24,7 +24,7 @@ const serviceAccountPrefix = "system:serviceaccount:"
 
 var (
 	read = []string{"get", "list", "watch"}
-	// on what is guarded
+	// Of webhook and gate on what is guarded.
 	webhookVerbs = []string{"get", "list", "watch", "patch"}
 	gateVerbs    = []string{"get", "list", "watch", "patch", "delete"}
 

@@ -73,6 +73,9 @@ func write(out *bytes.Buffer, object any) error {
 		return fmt.Errorf("cannot convert %T: %w", object, err)
 	}
 	delete(content, "status")
+	if rules, ok := content["rules"]; ok && rules == nil {
+		delete(content, "rules") // of an aggregated role: the API server fills them
+	}
 	raw, err := yaml.Marshal(content)
 	if err != nil {
 		return fmt.Errorf("cannot write %T: %w", object, err)

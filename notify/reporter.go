@@ -46,8 +46,6 @@ type Reporter struct {
 	// Recurred is called when a difference occurs anew, before anybody is told:
 	// what was spent on it earlier no longer counts.
 	Recurred func(ctx context.Context, p parent.Ref, id string) error
-	// Dropped is called for each report that a full queue lost.
-	Dropped func()
 
 	once  sync.Once
 	queue chan Item
@@ -72,10 +70,9 @@ func (r *Reporter) Enqueue(i Item) {
 	}
 	select {
 	case r.queue <- i:
+		queued.Set(float64(len(r.queue)))
 	default:
-		if r.Dropped != nil {
-			r.Dropped()
-		}
+		dropped.Inc()
 		r.forget(i.key())
 	}
 }
@@ -135,6 +132,7 @@ func (r *Reporter) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case i := <-r.queue:
+			queued.Set(float64(len(r.queue)))
 			if err := r.Record(ctx, i); err != nil && ctx.Err() == nil {
 				r.Log.Error(err, "cannot record drift", "id", i.Report.Drift.ID)
 				r.forget(i.key())

@@ -78,6 +78,9 @@ func (s *Store) report(ctx context.Context, o *unstructured.Unstructured, it *it
 	}
 }
 
+// writeTimeout bounds one write of a status.
+const writeTimeout = 5 * time.Second
+
 // patchStatus of a policy that did not change since; fields that are not named,
 // claims above all, stay.
 func (s *Store) patchStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any) error {
@@ -85,6 +88,8 @@ func (s *Store) patchStatus(ctx context.Context, o *unstructured.Unstructured, s
 	if err != nil {
 		return fmt.Errorf("cannot encode the status: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
 	_, err = s.client.Resource(gvr(resourceOf(o.GetKind()))).Namespace(o.GetNamespace()).
 		Patch(ctx, o.GetName(), types.MergePatchType, raw, metav1.PatchOptions{FieldManager: manager}, "status")
 	return err

@@ -225,7 +225,7 @@ func (s *Store) rebuild(ctx context.Context) {
 		case it.exception != nil:
 			exceptions = append(exceptions, it.exception)
 		}
-		if outdated(o, it) {
+		if len(stale) <= maxReports && s.leads.Load() && outdated(o, it) {
 			stale = append(stale, o)
 		}
 	}
@@ -233,12 +233,18 @@ func (s *Store) rebuild(ctx context.Context) {
 	s.set.Store(allowance.NewSet(policies, upgrades, exceptions))
 	s.mu.Unlock()
 	s.built.Store(true)
-	if s.leads.Load() {
-		for _, o := range stale {
-			s.report(ctx, o, seen[o.GetUID()])
+	for i, o := range stale {
+		if i == maxReports {
+			s.wake() // the others after what changed meanwhile is in force
+			break
 		}
+		s.report(ctx, o, seen[o.GetUID()])
 	}
 }
+
+// maxReports are how many statuses are written before the Set is built anew:
+// thousands of them must not keep a policy from coming into force.
+const maxReports = 50
 
 // all policies, in the order of kind, namespace and name.
 func (s *Store) all() []*unstructured.Unstructured {

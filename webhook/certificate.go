@@ -61,7 +61,7 @@ func (c *certificate) learn(o any) {
 	}
 	c.current.Store(&pair)
 	if pair.Leaf != nil {
-		certificateExpiry.Set(float64(pair.Leaf.NotAfter.Unix()))
+		certificateExpiry.WithLabelValues().Set(float64(pair.Leaf.NotAfter.Unix()))
 		c.log.Info("serving certificate read", "secret", s.Name, "until", pair.Leaf.NotAfter)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/notify"
 	"github.com/kausality-io/function-kausality/policy"
+	"github.com/kausality-io/function-kausality/telemetry"
 )
 
 // Handler answers the AdmissionReviews of guarded resources.
@@ -44,6 +45,7 @@ const maxClaimTries = 4
 // something of ours goes wrong.
 func (h *Handler) Handle(ctx context.Context, r ctrl.Request) (resp ctrl.Response) {
 	started := time.Now()
+	ctx, span := telemetry.Span(ctx, "admission")
 	var req *admission.Request
 	d := admission.Decision{Mode: h.Evaluator.Options.DefaultMode}
 	defer func() {
@@ -52,6 +54,7 @@ func (h *Handler) Handle(ctx context.Context, r ctrl.Request) (resp ctrl.Respons
 			resp = h.failed(h.expectedMode(req), fmt.Errorf("internal error: %v", p))
 		}
 		observe(r.Kind.Kind, d, resp, time.Since(started))
+		telemetry.End(span, nil, "kind", r.Kind.Kind, "operation", string(r.Operation), "class", string(d.Class), "reason", string(d.Reason), "mode", string(d.Mode))
 	}()
 	var err error
 	if req, err = decode(r, started); err != nil {
@@ -66,6 +69,9 @@ func (h *Handler) Handle(ctx context.Context, r ctrl.Request) (resp ctrl.Respons
 	}
 	if !req.DryRun {
 		h.approve(ctx, d)
+		if d.Allowed && d.Reason == admission.ReasonApproved {
+			notify.Approved(v1alpha1.RelationControllerChild)
+		}
 		h.effects(r, req, d)
 	}
 	return respond(req, d)
@@ -79,6 +85,9 @@ func (h *Handler) decide(ctx context.Context, req *admission.Request) (admission
 	for range maxClaimTries {
 		if err != nil || !d.Allowed || d.Claim == nil && d.PolicyClaim == nil || req.DryRun {
 			return d, err
+		}
+		if d.PolicyClaim != nil && h.Policies == nil {
+			return d, fmt.Errorf("cannot claim a rule of %s: this process has no policy store", d.PolicyClaim.Name)
 		}
 		if d.PolicyClaim != nil {
 			lost, err := h.Policies.Claim(ctx, *d.PolicyClaim)

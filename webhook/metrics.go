@@ -3,35 +3,20 @@ package webhook
 import (
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/telemetry"
 )
 
 var (
-	decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "kausality_decisions_total", Help: "Decisions about requests.",
-	}, []string{"kind", "class", "verdict", "reason", "mode"})
-	latency = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "kausality_decision_seconds", Help: "Time to decide one request, in seconds.",
-		Buckets: prometheus.ExponentialBuckets(50e-6, 2, 16),
-	})
-	liveReads = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "kausality_live_reads_total", Help: "Reads of parents past the cache.",
-	})
-	droppedReports = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "kausality_dropped_reports_total", Help: "Reports lost to a full queue.",
-	})
-	certificateExpiry = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "kausality_certificate_expiry_timestamp_seconds", Help: "When the serving certificate of the webhook expires, in seconds since the epoch.",
-	})
+	decisions         = telemetry.NewCounter("kausality_decisions_total")
+	latency           = telemetry.NewHistogram("kausality_decision_seconds").WithLabelValues()
+	liveReads         = telemetry.NewCounter("kausality_live_reads_total").WithLabelValues()
+	driftsOpen        = telemetry.NewGauge("kausality_drifts_open")
+	certificateExpiry = telemetry.NewGauge("kausality_certificate_expiry_timestamp_seconds") // no sample, not 0, where nothing is served
 )
-
-func init() { //nolint:gochecknoinits // controller-runtime's registry is filled this way.
-	metrics.Registry.MustRegister(decisions, latency, liveReads, droppedReports, certificateExpiry)
-}
 
 func observe(kind string, d admission.Decision, resp ctrl.Response, took time.Duration) {
 	verdict := "allowed"
@@ -40,4 +25,17 @@ func observe(kind string, d admission.Decision, resp ctrl.Response, took time.Du
 	}
 	decisions.WithLabelValues(kind, string(d.Class), verdict, string(d.Reason), string(d.Mode)).Inc()
 	latency.Observe(took.Seconds())
+}
+
+// standing drifts by relation.
+func standing(list *v1alpha1.DriftList) {
+	count := map[v1alpha1.Relation]float64{v1alpha1.RelationControllerChild: 0, v1alpha1.RelationExternal: 0}
+	for i := range list.Items {
+		if list.Items[i].Status.Phase == v1alpha1.DriftDetected {
+			count[list.Items[i].Spec.Relation]++
+		}
+	}
+	for relation, n := range count {
+		driftsOpen.WithLabelValues(string(relation)).Set(n)
+	}
 }

@@ -64,6 +64,7 @@ func (r *resolver) all(ctx context.Context) {
 		}
 		return
 	}
+	standing(list)
 	remove, supersede := bounds(list.Items, time.Now())
 	for _, d := range remove[:min(len(remove), maxRemovals)] {
 		r.report(d, r.manager.GetClient().Delete(ctx, d))

@@ -98,6 +98,9 @@ func audit(req *admission.Request, d admission.Decision) map[string]string {
 	put("class", string(d.Class))
 	put("lifecycle-phase", string(d.Phase))
 	put("drift-resolution", d.Resolution)
+	if d.Exception != nil {
+		put("policy", d.Exception.Policy)
+	}
 	if d.Class != admission.ClassNone {
 		out["drift"] = "false"
 		if d.Class == admission.ClassDrift {

@@ -28,6 +28,7 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/notify"
 	"github.com/kausality-io/function-kausality/policy"
+	"github.com/kausality-io/function-kausality/telemetry"
 )
 
 // Options of the webhook process.
@@ -93,7 +94,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	mgr.GetWebhookServer().Register(PathMutate, &ctrlwebhook.Admission{Handler: h})
+	mgr.GetWebhookServer().Register(PathMutate, telemetry.Incoming(&ctrlwebhook.Admission{Handler: h}))
 	mgr.GetWebhookServer().Register(PathPolicies, &ctrlwebhook.Admission{Handler: policy.Validator{}})
 	mgr.GetWebhookServer().Register(PathStatus, &ctrlwebhook.Admission{Handler: StatusHandler{h}})
 	end := &drain{delay: o.ShutdownDelay}
@@ -203,7 +204,7 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 			Options: o.Admission, Policies: policies},
 		Policies: policies, Cluster: c, Log: o.Log.WithName("admission"), tracker: t, recorded: w.saw,
 		Reporter: &notify.Reporter{Client: direct, Sender: sender, Log: o.Log.WithName("notify"),
-			Recurred: notify.Forget(c, ManagerWebhook), Dropped: droppedReports.Inc},
+			Recurred: notify.Forget(c, ManagerWebhook)},
 	}
 	return h, w, nil
 }

@@ -20,7 +20,7 @@ func mutated(paths ...string) []change.Detail {
 	for _, p := range paths {
 		old[p], new[p] = "a", "b"
 	}
-	return change.Details(map[string]any{"spec": old}, map[string]any{"spec": new}, nil)
+	return change.Details(map[string]any{"spec": old}, map[string]any{"spec": new}, nil, false)
 }
 
 // TestParseReadsTheSeeds: the forms of seed 003 are understood, and written as

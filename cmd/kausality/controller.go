@@ -39,6 +39,11 @@ func controllerCommand() *cobra.Command {
 			}
 			o.MetricsAddress, o.ProbeAddress = p.metrics, p.probes
 			o.LeaderElection, o.LeaderNamespace = p.leaderElect, p.leaderNS
+			stop, err := p.tracing.Start(cmd.Context(), "controller")
+			if err != nil {
+				return err
+			}
+			defer stop()
 			return guard.Run(cmd.Context(), o)
 		},
 	}
@@ -78,10 +83,10 @@ func target(o *guard.Options, service, certificates string) error {
 	}
 	namespace, name, ok := strings.Cut(service, "/")
 	name, portText, hasPort := strings.Cut(name, ":")
-	port := servicePort
+	port := int64(servicePort)
 	if hasPort {
 		var err error
-		if port, err = strconv.Atoi(portText); err != nil {
+		if port, err = strconv.ParseInt(portText, 10, 32); err != nil {
 			return fmt.Errorf("--webhook-service: port %q is no number", portText)
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"regexp"
@@ -20,6 +21,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/notify"
+	"github.com/kausality-io/function-kausality/telemetry"
 )
 
 // processFlags are common to the processes that talk to an API server.
@@ -35,6 +37,7 @@ type processFlags struct {
 	closeTo        string
 	pendingDrift   string
 	ignore         []string
+	tracing        telemetry.Tracing
 	componentUsers []string
 }
 
@@ -56,6 +59,8 @@ func (f *processFlags) addProcess(cmd *cobra.Command) {
 	fl.BoolVarP(&f.debug, "debug", "d", false, "Emit debug logs in addition to info logs.")
 	fl.StringVar(&f.mode, "default-mode", string(v1alpha1.ModeLog), "Mode where neither object nor Namespace says: log or enforce.")
 	fl.StringVar(&f.metrics, "metrics-bind-address", "0", "HOST:PORT of the Prometheus metrics; 0 turns them off.")
+	fl.StringVar(&f.tracing.Endpoint, "otlp-endpoint", "", "OpenTelemetry collector to trace to, as in http://HOST:4318; empty turns tracing off.")
+	fl.Float64Var(&f.tracing.Ratio, "trace-ratio", 0.01, "Part of the requests to trace where the API server did not decide, from 0 to 1.")
 	fl.StringVar(&f.probes, "health-probe-bind-address", "0", "HOST:PORT of /healthz and /readyz; 0 turns them off.")
 	fl.BoolVar(&f.leaderElect, "leader-elect", false, "Run several replicas, of which one writes.")
 	fl.StringVar(&f.leaderNS, "leader-elect-namespace", notify.HomeNamespace, "Namespace of the leader election's Lease.")
@@ -107,7 +112,7 @@ func (f *processFlags) ignored() (*external.Rules, error) {
 // check what can be found wrong before anything starts: the endpoints and the
 // addresses to listen on.
 func (f *processFlags) check() error {
-	if err := f.endpoints.Check(); err != nil {
+	if err := errors.Join(f.endpoints.Check(), f.tracing.Check()); err != nil {
 		return usageError{err}
 	}
 	for _, a := range []struct{ flag, address string }{{"--metrics-bind-address", f.metrics}, {"--health-probe-bind-address", f.probes}} {

@@ -3,16 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
 
 const plans = "../../gate/external/testdata/plans/"
 
-// kausality runs a command line: the exit code, what it prints, and the error.
-func kausality(t *testing.T, stdin string, args ...string) (code int, out, msg string) {
+// kausalityWith input runs a command line: the exit code, what it prints, and the error.
+func kausalityWith(t *testing.T, stdin string, args ...string) (code int, out, msg string) {
 	t.Helper()
 	var b bytes.Buffer
 	cmd := root()
@@ -23,15 +21,6 @@ func kausality(t *testing.T, stdin string, args ...string) (code int, out, msg s
 		return exitCode(err), b.String(), err.Error()
 	}
 	return 0, b.String(), ""
-}
-
-func file(t *testing.T, content string) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "input")
-	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
 }
 
 const (
@@ -58,21 +47,21 @@ func TestCheckPlan(t *testing.T) {
 		code          int
 		want          string
 	}{
-		"Allowed":     {"everything is", "", check("create", "--allowances="+file(t, applyOnly)), 0, "Plan: 7 to judge, 0 not allowed; 0 without change."},
-		"NoChange":    {"nothing to allow", "", check("noop", "--allowances="+file(t, "[]")), 0, "Plan: 0 to judge, 0 not allowed; 7 without change."},
-		"Refused":     {"destroying is not", "", check("changes", "--allowances="+file(t, applyOnly)), 1, "refused -   delete  terraform_data.gone (delete_because_no_resource_config; no allowance permits Delete (destroy))"},
-		"Everything":  {"with both verbs", "", check("changes", "--allowances="+file(t, everything)), 0, "0 not allowed"},
-		"Nobody":      {"without any", "", check("destroy", "--allowances="+file(t, "[]")), 1, "Plan: 7 to judge, 7 not allowed"},
+		"Allowed":     {"everything is", "", check("create", "--allowances="+file(t, "input", applyOnly)), 0, "Plan: 7 to judge, 0 not allowed; 0 without change."},
+		"NoChange":    {"nothing to allow", "", check("noop", "--allowances="+file(t, "input", "[]")), 0, "Plan: 0 to judge, 0 not allowed; 7 without change."},
+		"Refused":     {"destroying is not", "", check("changes", "--allowances="+file(t, "input", applyOnly)), 1, "refused -   delete  terraform_data.gone (delete_because_no_resource_config; no allowance permits Delete (destroy))"},
+		"Everything":  {"with both verbs", "", check("changes", "--allowances="+file(t, "input", everything)), 0, "0 not allowed"},
+		"Nobody":      {"without any", "", check("destroy", "--allowances="+file(t, "input", "[]")), 1, "Plan: 7 to judge, 7 not allowed"},
 		"Stdin":       {"the allowances", everything, check("destroy", "--allowances=-"), 0, "0 not allowed"},
-		"Annotations": {"of an object", "", check("create", "--annotations="+file(t, workspace)), 0, "0 not allowed"},
+		"Annotations": {"of an object", "", check("create", "--annotations="+file(t, "input", workspace)), 0, "0 not allowed"},
 		"Consumed":    {"the object settled for it: it is used", workspace, check("destroy", "--annotations=-"), 1, "7 not allowed"},
-		"NotCarried":  {"an object without allowances", "", check("create", "--annotations="+file(t, "apiVersion: v1\nkind: Workspace\nmetadata: {name: x}\n")), 1, "7 not allowed"},
+		"NotCarried":  {"an object without allowances", "", check("create", "--annotations="+file(t, "input", "apiVersion: v1\nkind: Workspace\nmetadata: {name: x}\n")), 1, "7 not allowed"},
 		"UnknownKey":  {"a key that no action has permits nothing, and is named", `[{"relation":"External","verbs":["*"],"externalTarget":{"kind":"x"}}]`, check("create", "--allowances=-"), 1, `names the target key "kind"`},
 		"AWS":         {"drift, deferred, outputs", everything, check("aws", "--allowances=-"), 1, "refused ?   unknown aws_sqs_queue.jobs"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			code, out, msg := kausality(t, tc.stdin, tc.args...)
+			code, out, msg := kausalityWith(t, tc.stdin, tc.args...)
 			if code != tc.code || !strings.Contains(out, tc.want) {
 				t.Errorf("%s: exit code %d (%s), output:\n%s", tc.reason, code, msg, out)
 			}
@@ -84,7 +73,7 @@ func TestCheckPlan(t *testing.T) {
 }
 
 func TestCheckPlanBadInput(t *testing.T) {
-	good, list := plans+"create.json", file(t, "[]")
+	good, list := plans+"create.json", file(t, "input", "[]")
 	cases := map[string]struct {
 		reason, stdin string
 		args          []string
@@ -109,19 +98,19 @@ func TestCheckPlanBadInput(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			code, out, msg := kausality(t, tc.stdin, append([]string{"terraform", "check-plan"}, tc.args...)...)
+			code, out, msg := kausalityWith(t, tc.stdin, append([]string{"terraform", "check-plan"}, tc.args...)...)
 			if code != 2 || !strings.Contains(msg, tc.want) || out != "" {
 				t.Errorf("%s: exit code %d, %q, output %q", tc.reason, code, msg, out)
 			}
 		})
 	}
-	if code, _, msg := kausality(t, "", "terraform"); code != 2 || !strings.Contains(msg, "say what to judge") {
+	if code, _, msg := kausalityWith(t, "", "terraform"); code != 2 || !strings.Contains(msg, "say what to judge") {
 		t.Errorf("without a subcommand: %d %s", code, msg)
 	}
 }
 
 func TestCheckPlanJSON(t *testing.T) {
-	code, out, _ := kausality(t, applyOnly, "terraform", "check-plan", "--plan="+plans+"aws.json", "--allowances=-", "-o", "json")
+	code, out, _ := kausalityWith(t, applyOnly, "terraform", "check-plan", "--plan="+plans+"aws.json", "--allowances=-", "-o", "json")
 	var got struct {
 		Allowed                    bool
 		TerraformVersion           string
@@ -138,7 +127,7 @@ func TestCheckPlanJSON(t *testing.T) {
 	if first["address"] != "module.db.aws_db_instance.orders" || first["operation"] != "update" || first["allowed"] != true || first["reverts"] != true {
 		t.Errorf("%v", first)
 	}
-	if again, second, _ := kausality(t, applyOnly, "terraform", "check-plan", "--plan="+plans+"aws.json", "--allowances=-", "-o", "json"); again != code || second != out {
+	if again, second, _ := kausalityWith(t, applyOnly, "terraform", "check-plan", "--plan="+plans+"aws.json", "--allowances=-", "-o", "json"); again != code || second != out {
 		t.Error("same input, other output")
 	}
 }

@@ -52,6 +52,11 @@ func webhookCommand() *cobra.Command {
 			o.MetricsAddress, o.ProbeAddress, o.Endpoints = p.metrics, p.probes, p.endpoints
 			o.LeaderElection, o.LeaderNamespace = p.leaderElect, p.leaderNS
 			o.ComponentUsers = slices.Concat(componentUsers, p.componentUsers)
+			stop, err := p.tracing.Start(cmd.Context(), "webhook")
+			if err != nil {
+				return err
+			}
+			defer stop()
 			return webhook.Run(cmd.Context(), o)
 		},
 	}
@@ -96,6 +101,11 @@ func gateCommand() *cobra.Command {
 			}
 			o.MetricsAddress, o.ProbeAddress, o.Endpoints = p.metrics, p.probes, p.endpoints
 			o.LeaderElection, o.LeaderNamespace = p.leaderElect, p.leaderNS
+			stop, err := p.tracing.Start(cmd.Context(), "gate")
+			if err != nil {
+				return err
+			}
+			defer stop()
 			return gate.Run(cmd.Context(), o)
 		},
 	}

@@ -180,8 +180,28 @@ func (l *lab) start(ctx context.Context, name, bin string, args ...string) (*par
 	return p, p.ready(ctx)
 }
 
+// revive a part, as a kubelet does: one that came up while the API server was
+// down has ended.
+func (p *part) revive(ctx context.Context) error {
+	for range 5 {
+		if p.ready(ctx) == nil {
+			return nil
+		}
+		if err := p.Restart(); err != nil {
+			return err
+		}
+	}
+	return p.ready(ctx)
+}
+
 func (p *part) ready(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	return controlplane.Eventually(ctx, p.Name()+" to be ready", 90*time.Second, func(ctx context.Context) error {
+		if p.Err() != nil {
+			cancel()
+			return p.Err()
+		}
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.probe, nil)
 		if err != nil {
 			return err

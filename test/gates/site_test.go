@@ -321,25 +321,20 @@ func (s *site) inCloud(name string) bool {
 	return false
 }
 
-// story of an object: the reasons of its events, in the order they came.
-func (s *site) story(name string) string {
+// story of an object: how often its gate's events came. Equal ones are one event
+// with a count.
+func (s *site) story(name string) map[string]int64 {
 	s.t.Helper()
 	list, err := s.of(s.hans, events).List(s.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
 	must(s.t, err)
-	slices.SortStableFunc(list.Items, func(a, b unstructured.Unstructured) int {
-		x, y := a.GetResourceVersion(), b.GetResourceVersion()
-		if len(x) != len(y) {
-			return len(x) - len(y)
-		}
-		return strings.Compare(x, y)
-	})
-	out := []string{}
+	out := map[string]int64{}
 	for _, e := range list.Items {
 		if by, _, _ := unstructured.NestedString(e.Object, "source", "component"); by != "kausality-gate" {
 			continue
 		}
 		reason, _, _ := unstructured.NestedString(e.Object, "reason")
-		out = append(out, reason)
+		count, _, _ := unstructured.NestedInt64(e.Object, "count")
+		out[reason] += count
 	}
-	return strings.Join(out, " ")
+	return out
 }

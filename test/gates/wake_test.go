@@ -75,8 +75,9 @@ func (s *site) refusedTier(name string) {
 
 // TestWakeByMode: the mode of the Namespace changes, and the XR whose child was
 // refused is woken, once; another one is not.
+//
+// It does not run with others: their changes would wake this XR, too.
 func TestWakeByMode(t *testing.T) {
-	t.Parallel()
 	s := newSite(t, "wake-mode")
 	s.settled("store", 10)
 	s.settled("calm", 10)
@@ -92,7 +93,6 @@ func TestWakeByMode(t *testing.T) {
 // TestWakeByPolicy: whatever a policy of ours says, that it changed is enough;
 // and that its window begins.
 func TestWakeByPolicy(t *testing.T) {
-	t.Parallel()
 	s := newSite(t, "wake-policy")
 	must(t, the.Apply(t.Context(), []byte(policyCRD)))
 	policies := schema.GroupVersionResource{Group: "kausality.io", Version: "v1alpha1", Resource: "wakes"}

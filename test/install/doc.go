@@ -1,4 +1,11 @@
-// Package install has the real Crossplane install the function's package, as
-// make package builds it, from a registry: as far as that goes without a
-// kubelet.
+// Package install runs Kausality as the Helm chart installs it, on a real
+// control plane: the rendered manifests are applied, and each component runs as
+// a process with the arguments of its Deployment and the ServiceAccount and
+// access that the chart gives it, as no admin. There is no kubelet and no
+// Service network: a small balancer stands in for the webhook's Service, which
+// hands new connections to replicas that are ready.
+//
+// Then things go wrong: the webhook is down, its configuration is deleted or
+// edited, the CRD of the policies removed, certificates expire under load, the
+// API server and the replicas restart.
 package install

@@ -1,15 +1,9 @@
 package install
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,228 +12,218 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-
-	"github.com/kausality-io/function-kausality/test/controlplane"
-	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 )
 
-const (
-	repository = "kausality-io/function-kausality"
-	tag        = "v0.0.1"
-	function   = "function-kausality"
-	patience   = 90 * time.Second
-)
-
-var (
-	functions   = schema.GroupVersionResource{Group: "pkg.crossplane.io", Version: "v1", Resource: "functions"}
-	revisions   = schema.GroupVersionResource{Group: "pkg.crossplane.io", Version: "v1", Resource: "functionrevisions"}
-	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
-)
-
-// TestInstall pushes the package for both architectures to a registry, installs
-// it, and follows it up to the Deployment that a kubelet would run.
-func TestInstall(t *testing.T) {
-	root, err := parts.Root()
-	if err != nil {
-		t.Fatal(err)
+// TestPolicy: a policy is taken up without restart, its status says so, its mode
+// holds, and follows when it is changed; with the rights of the chart alone.
+func TestPolicy(t *testing.T) {
+	ns := namespace(t, "policy")
+	k := policy(t, "shop", map[string]any{"mode": "enforce"})
+	if n, _, _ := unstructured.NestedInt64(k.Object, "status", "resources"); n != 2 {
+		t.Errorf("want 2 resources, got %d", n)
 	}
-	packages := build(t, root)
-	registry := serve(t)
-	push(t, registry, packages)
-	if got, want := architectures(t, registry), []string{"amd64", "arm64"}; !slices.Equal(got, want) {
-		t.Fatalf("the registry has the package for %v, want %v", got, want)
+	if n, _, _ := unstructured.NestedInt64(k.Object, "status", "managedResources"); n != 1 {
+		t.Errorf("want 1 managed resource, got %d", n)
 	}
-
-	c, err := controlplane.Start(t.Context(), controlplane.Options{
-		Out: os.Stdout, Crossplane: true, CrossplaneArgs: []string{
-			"--package-runtime=Function=Deployment;Provider=External",
-			"--xpkg-cache-dir=" + t.TempDir(), // must be there
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
+	e, err := entry(t.Context(), "shop.admission.kausality.io")
+	must(t, err)
+	if e["failurePolicy"] != "Fail" || e["timeoutSeconds"].(int64) > 2 || e["reinvocationPolicy"] != "IfNeeded" {
+		t.Errorf("got %v", e)
 	}
-	t.Cleanup(c.Stop)
-	client, err := dynamic.NewForConfig(c.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Apply(t.Context(), fmt.Appendf(nil, `
-apiVersion: pkg.crossplane.io/v1
-kind: Function
-metadata: {name: %s}
-spec:
-  package: "%s/%s:%s"
-  packagePullPolicy: IfNotPresent
-  ignoreCrossplaneConstraints: true # the core here knows no version of its own
-`, function, registry, repository, tag)); err != nil {
-		t.Fatal(err)
-	}
-
-	revision := await(t, "the package to be unpacked into an active revision", func(ctx context.Context) (*unstructured.Unstructured, error) {
-		return active(ctx, client)
-	})
-	if got, _, _ := unstructured.NestedStringSlice(revision.Object, "status", "capabilities"); !slices.Equal(got, []string{"composition", "operation"}) {
-		t.Errorf("capabilities of the revision: %v", got)
-	}
-	await(t, "the Function to be installed", func(ctx context.Context) (*unstructured.Unstructured, error) {
-		return withCondition(ctx, client.Resource(functions), function, "Installed", "True")
-	})
-	deployment := await(t, "the Deployment of its image", func(ctx context.Context) (*unstructured.Unstructured, error) {
-		d, err := client.Resource(deployments).Namespace("crossplane-system").Get(ctx, revision.GetName(), metav1.GetOptions{})
-		if kerrors.IsNotFound(err) {
-			r, rerr := client.Resource(revisions).Get(ctx, revision.GetName(), metav1.GetOptions{})
-			if rerr == nil {
-				err = fmt.Errorf("%w; the revision's status is %v", err, r.Object["status"])
-			}
-		}
-		return d, err
-	})
-	containers, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
-	image, _ := containers[0].(map[string]any)["image"].(string)
-	if want := registry + "/" + repository; !strings.HasPrefix(image, want) {
-		t.Errorf("the Deployment runs %s, want something of %s", image, want)
-	}
-	// Here it ends: nothing runs Pods.
-	await(t, "the revision to wait for its runtime alone", func(ctx context.Context) (*unstructured.Unstructured, error) {
-		if _, err := withCondition(ctx, client.Resource(revisions), revision.GetName(), "RevisionHealthy", "True"); err != nil {
-			return nil, err
-		}
-		return withCondition(ctx, client.Resource(revisions), revision.GetName(), "RuntimeHealthy", "False")
-	})
-}
-
-// build the packages as make package does.
-func build(t *testing.T, root string) []string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "make", "--no-print-directory", "-C", root, "package", "ARCHES=amd64 arm64", "VERSION="+tag)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("make package: %v\n%s", err, out)
-	}
-	files, err := filepath.Glob(filepath.Join(root, "_output", "*.xpkg"))
-	if err != nil || len(files) != 2 {
-		t.Fatalf("packages: %v, %v", files, err)
-	}
-	return files
-}
-
-// serve a registry and return its host and port.
-func serve(t *testing.T) string {
-	t.Helper()
-	bins, err := parts.Build(t.Context(), os.Stdout, "", parts.Part{Name: "image", Dir: "test/image", Package: "."})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(bins["image"], "registry", "--address=127.0.0.1:0") // ended by the clean-up
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
-}
-
-// push all architectures as one image.
-func push(t *testing.T, registry string, packages []string) {
-	t.Helper()
-	cli, err := parts.Ensure(t.Context(), os.Stdout, "", parts.CrossplaneCLI)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), cli[parts.CrossplaneCLI], "xpkg", "push",
-		"--package-files="+strings.Join(packages, ","), registry+"/"+repository+":"+tag)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("crossplane xpkg push: %v\n%s", err, out)
-	}
-}
-
-// architectures that the registry has the package for, sorted.
-func architectures(t *testing.T, registry string) []string {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://%s/v2/%s/manifests/%s", registry, repository, tag), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	index := struct {
-		Manifests []struct {
-			Platform struct {
-				Architecture string `json:"architecture"`
-			} `json:"platform"`
-		} `json:"manifests"`
-	}{}
-	if err := json.NewDecoder(resp.Body).Decode(&index); err != nil {
-		t.Fatal(err)
-	}
-	var out []string
-	for _, m := range index.Manifests {
-		out = append(out, m.Platform.Architecture)
-	}
-	slices.Sort(out)
-	return out
-}
-
-func await(t *testing.T, what string, f func(context.Context) (*unstructured.Unstructured, error)) *unstructured.Unstructured {
-	t.Helper()
-	var out *unstructured.Unstructured
-	if err := controlplane.Eventually(t.Context(), what, patience, func(ctx context.Context) (err error) {
-		out, err = f(ctx)
+	guarded(t, ns)
+	// an object whose parent is not there is refused under enforce and not in log
+	stray := func(name string) error {
+		yes := true
+		o := object("shop.example.org/v1", "App", ns, name, map[string]any{"size": int64(1)})
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "shop.example.org/v1", Kind: "App", Name: "nobody", UID: "no-such-uid", Controller: &yes}})
+		_, err := as(t, hans).Resource(apps).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
 		return err
-	}); err != nil {
-		t.Fatal(err)
 	}
-	return out
+	if err := stray("stray-1"); !kerrors.IsInvalid(err) {
+		t.Errorf("enforced by the policy: want 422, got %v", err)
+	}
+	must(t, merge(t, the.admin, kausality, "", "shop", map[string]any{"spec": map[string]any{"overrides": []any{map[string]any{"namespaces": []any{ns}, "mode": "log"}}}}))
+	awaitPolicy(t, "shop")
+	n := 1
+	eventually(t, "the override to hold", func(context.Context) error { n++; return stray(fmt.Sprintf("stray-%d", n)) })
+	e, err = entry(t.Context(), "shop.admission.kausality.io")
+	must(t, err)
+	if e["failurePolicy"] != "Ignore" {
+		t.Errorf("the override comes first and only logs, got %v", e["failurePolicy"])
+	}
 }
 
-// active revision of the function.
-func active(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
-	list, err := client.Resource(revisions).List(ctx, metav1.ListOptions{LabelSelector: "pkg.crossplane.io/package=" + function})
-	if err != nil {
-		return nil, err
+// TestDenied: no policy can guard what keeps a cluster alive, and a policy must
+// make sense.
+func TestDenied(t *testing.T) {
+	resources := func(group string, names ...any) map[string]any {
+		return map[string]any{"resources": []any{map[string]any{"apiGroups": []any{group}, "resources": names}}}
 	}
-	if len(list.Items) != 1 {
-		f, err := client.Resource(functions).Get(ctx, function, metav1.GetOptions{})
+	with := func(key string, value any) map[string]any {
+		s := resources("shop.example.org", "apps")
+		s[key] = value
+		return s
+	}
+	cases := map[string]map[string]any{
+		"AllGroups": resources("*", "apps"), "GroupPattern": resources("*.example.org", "apps"), "Leases": resources("coordination.k8s.io", "leases"),
+		"Events": resources("", "events"), "NewEvents": resources("events.k8s.io", "*"), "Nodes": resources("", "nodes"), "Endpoints": resources("", "endpoints"),
+		"EndpointSlices": resources("discovery.k8s.io", "endpointslices"), "TokenReviews": resources("authentication.k8s.io", "tokenreviews"),
+		"AccessReviews": resources("authorization.k8s.io", "subjectaccessreviews"), "Own": resources("kausality.io", "drifts"),
+		"Webhooks": resources("admissionregistration.k8s.io", "*"), "WholeCore": resources("", "*"), "Subresource": resources("shop.example.org", "apps/status"),
+		"Nothing": {"resources": []any{}}, "Mode": with("mode", "strict"), "Actors": with("otherActors", "Maybe"),
+		"EmptyOverride":    with("overrides", []any{map[string]any{"mode": "log"}}),
+		"NamesAndSelector": with("namespaces", map[string]any{"names": []any{"a"}, "selector": map[string]any{"matchLabels": map[string]any{"a": "b"}}}),
+		"Deadline":         with("gate", map[string]any{"deadline": "10s"}), "Closed": with("gate", map[string]any{"closed": []any{"Observe", "Update"}}),
+		"IgnorePaths": with("gate", map[string]any{"ignorePaths": []any{"status.atProvider"}}),
+		"Excluded":    {"resources": []any{map[string]any{"apiGroups": []any{"shop.example.org"}, "resources": []any{"apps"}, "excluded": []any{"databases"}}}},
+	}
+	for name, spec := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := the.admin.Resource(kausality).Create(t.Context(), object("kausality.io/v1alpha1", "Kausality", "", strings.ToLower(name), spec), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if !kerrors.IsInvalid(err) {
+				t.Errorf("want it refused as invalid, got %v", err)
+			}
+		})
+	}
+	good := with("gate", map[string]any{"deadline": "90m", "closed": []any{"Observe", "LateInitialize"}, "ignorePaths": []any{"spec.forProvider.tags"}})
+	_, err := the.admin.Resource(kausality).Create(t.Context(), object("kausality.io/v1alpha1", "Kausality", "", "good", good), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	must(t, err)
+}
+
+// TestRepair: foreign edits of our fields are undone, foreign fields stay, what
+// is deleted comes back, and at rest nothing is written.
+func TestRepair(t *testing.T) {
+	policy(t, "shop", map[string]any{"mode": "enforce"})
+	eventually(t, "the foreign edit to be undone", func(ctx context.Context) error {
+		patch := map[string]any{"metadata": map[string]any{"annotations": map[string]any{"example.org/note": "ours"}}}
+		if err := merge(t, the.admin, hooks, "", "kausality", patch); err != nil {
+			return err
+		}
+		e, err := entry(ctx, "shop.admission.kausality.io")
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return nil, fmt.Errorf("%d revisions; the Function's status is %v", len(list.Items), f.Object["status"])
+		e["failurePolicy"], e["timeoutSeconds"] = "Ignore", int64(30)
+		all, err := entries(ctx)
+		if err != nil {
+			return err
+		}
+		list := []any{}
+		for _, other := range all {
+			if other["name"] == e["name"] {
+				other = e
+			}
+			list = append(list, other)
+		}
+		return merge(t, the.admin, hooks, "", "kausality", map[string]any{"webhooks": list})
+	})
+	eventually(t, "the foreign edit to be undone", func(ctx context.Context) error {
+		e, err := entry(ctx, "shop.admission.kausality.io")
+		if err == nil && (e["failurePolicy"] != "Fail" || e["timeoutSeconds"] != int64(2)) {
+			err = fmt.Errorf("failurePolicy %v, timeoutSeconds %v", e["failurePolicy"], e["timeoutSeconds"])
+		}
+		return err
+	})
+	o, err := the.admin.Resource(hooks).Get(t.Context(), "kausality", metav1.GetOptions{})
+	must(t, err)
+	if o.GetAnnotations()["example.org/note"] != "ours" {
+		t.Error("the annotation of somebody else is gone")
 	}
-	r := &list.Items[0]
-	if state, _, _ := unstructured.NestedString(r.Object, "spec", "desiredState"); state != "Active" {
-		return nil, fmt.Errorf("the revision is %q", state)
+	for r, name := range map[schema.GroupVersionResource]string{hooks: "kausality", roles: "kausality-webhook-policies", bindings: "kausality-orphan-protection"} {
+		before, err := the.admin.Resource(r).Get(t.Context(), name, metav1.GetOptions{})
+		must(t, err)
+		must(t, the.admin.Resource(r).Delete(t.Context(), name, forget))
+		eventually(t, name+" to come back", func(ctx context.Context) error {
+			now, err := the.admin.Resource(r).Get(ctx, name, metav1.GetOptions{})
+			if err == nil && now.GetUID() == before.GetUID() {
+				err = errors.New("it is still the old one")
+			}
+			return err
+		})
 	}
-	if _, has, _ := unstructured.NestedStringSlice(r.Object, "status", "capabilities"); !has {
-		return nil, fmt.Errorf("its status is %v", r.Object["status"])
-	}
-	return r, nil
 }
 
-// withCondition returns an object once a condition of it has a status.
-func withCondition(ctx context.Context, client dynamic.ResourceInterface, name, kind, status string) (*unstructured.Unstructured, error) {
-	o, err := client.Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, e := range list {
-		if c, _ := e.(map[string]any); c["type"] == kind && c["status"] == status {
-			return o, nil
+// TestRoles: what the policies add to the access of webhook and gate is what is
+// guarded, and nothing for ever.
+func TestRoles(t *testing.T) {
+	policy(t, "shop", map[string]any{"mode": "log", "resources": []any{map[string]any{"apiGroups": []any{"apps"}, "resources": []any{"deployments"}}}})
+	for _, name := range []string{"kausality-webhook-policies", "kausality-gate-policies", "kausality-controller-policies"} {
+		o, err := the.admin.Resource(roles).Get(t.Context(), name, metav1.GetOptions{})
+		must(t, err)
+		list, _, _ := unstructured.NestedSlice(o.Object, "rules")
+		if len(list) != 1 {
+			t.Fatalf("%s: want one rule, got %v", name, list)
+		}
+		r := list[0].(map[string]any)
+		if fmt.Sprint(r["apiGroups"], r["resources"]) != "[apps] [deployments]" {
+			t.Errorf("%s gives %v", name, r)
+		}
+		if len(o.GetOwnerReferences()) != 1 {
+			t.Errorf("%s has no owner, and would outlive the installation", name)
 		}
 	}
-	return nil, fmt.Errorf("its conditions are %v", list)
+	must(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
+	eventually(t, "the configuration to go with the last policy", func(ctx context.Context) error {
+		_, err := the.admin.Resource(hooks).Get(ctx, "kausality", metav1.GetOptions{})
+		if err == nil {
+			return errors.New("it is still there")
+		}
+		if kerrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// TestNamespaceMode: a mode that says nothing is refused where it is written.
+func TestNamespaceMode(t *testing.T) {
+	ns := namespace(t, "moody")
+	if err := merge(t, the.admin, namespaces, "", ns, annotate("kausality.io/mode", "audit")); !kerrors.IsInvalid(err) {
+		t.Errorf("want 422, got %v", err)
+	}
+	for _, good := range []any{"enforce", "log", nil} {
+		must(t, merge(t, the.admin, namespaces, "", ns, annotate("kausality.io/mode", good)))
+	}
+}
+
+// TestSteady: while everything is as it should be, nothing is written.
+func TestSteady(t *testing.T) {
+	policy(t, "shop", map[string]any{"mode": "log"})
+	// The webhook configuration is left out: its bundle is renewed all the time here.
+	versions := func() string {
+		var out strings.Builder
+		for _, at := range []struct {
+			resource schema.GroupVersionResource
+			name     string
+		}{{roles, "kausality-webhook-policies"}, {roles, "kausality-gate-policies"}, {kausality, "shop"}, {bindings, "kausality-orphan-protection"}} {
+			o, err := the.admin.Resource(at.resource).Get(t.Context(), at.name, metav1.GetOptions{})
+			must(t, err)
+			fmt.Fprintf(&out, "%s %s\n", at.name, o.GetResourceVersion())
+		}
+		return out.String()
+	}
+	last := ""
+	eventually(t, "the versions to stand still", func(context.Context) error {
+		if now := versions(); now != last {
+			last = now
+			return fmt.Errorf("they moved: %s", now)
+		}
+		return nil
+	})
+	// A new CRD makes the controller look at everything again.
+	raw := strings.ReplaceAll(strings.Split(crds, "\n---\n")[0], "shop.example.org", "other.example.org")
+	must(t, the.Apply(t.Context(), []byte(raw)))
+	t.Cleanup(func() {
+		_ = the.admin.Resource(definition).Delete(context.Background(), "apps.other.example.org", forget)
+	})
+	deadline := time.Now().Add(3 * time.Second)
+	eventually(t, "some time to pass", func(context.Context) error {
+		if now := last; versions() != now {
+			t.Fatalf("something was written: %s, before %s", versions(), now)
+		}
+		if time.Now().Before(deadline) {
+			return errors.New("not yet")
+		}
+		return nil
+	})
 }

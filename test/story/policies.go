@@ -18,6 +18,7 @@ var AllowancePolicies = []Chapter{
 	{"hans makes it larger: the policy allows that, down to the cloud", allowed},
 	{"He makes it smaller: that stops before the database", stopped},
 	{"With the annotation that the policy asks for, it goes on", allowedToShrink},
+	{"Deleting it: the policy allows that, and nobody has to approve it", goneByPolicy},
 }
 
 // sizePolicy lets databases grow, and shrink where somebody says so.
@@ -32,6 +33,10 @@ spec:
     allow:
     - {relation: ControllerChild, verbs: [Create], mutations: [{jsonPath: "*"}]}
     - {relation: External, verbs: [Create]}
+  deleting:
+    allow:
+    - {relation: ControllerChild, verbs: ["*"]}
+    - {relation: External, verbs: [Delete]}
   rules:
   - trigger: spec.size
     conditions: ["object.spec.size > oldObject.spec.size || has(object.metadata.annotations['allow-shrink'])"]
@@ -139,4 +144,24 @@ func allowedToShrink(ctx context.Context, e *Env, t *Teller) error {
 		return err
 	}
 	return e.resize(ctx, t, 9)
+}
+
+func goneByPolicy(ctx context.Context, e *Env, t *Teller) error {
+	if err := e.settledXR(ctx); err != nil {
+		return err
+	}
+	mr, err := e.MR(ctx)
+	if err != nil {
+		return err
+	}
+	t.Types(Hans, "kubectl delete xdatabase "+xrName)
+	err = e.Delete(ctx, Hans, XDatabases, xrName)
+	// The API server asks once more where the object changed meanwhile, which the
+	// approval on behalf of the policy does: the answer may name either.
+	if err == nil || !strings.Contains(err.Error(), "the gate is being opened for it") {
+		return fmt.Errorf("the first deletion is answered: %w", err)
+	}
+	t.Says("%v", err)
+	t.Right("the gate opens for it, without an approval")
+	return e.deletedAgain(ctx, t, mr.GetName())
 }

@@ -4,9 +4,11 @@
 //	                 with no webhook, with one that does nothing, and with one that
 //	                 returns a patch of the same size
 //	bench memory     what a webhook holds that knows 10,000 parents of 50 kinds
+//	bench gate       what the gate controller holds of as many managed resources, its
+//	                 writes, and how fast it closes
 //	bench soak       mixed load on two replicas that are restarted in turn
 //
-// Without a name it runs requests and memory. What is compared is measured in
+// Without a name it runs all but soak. What is compared is measured in
 // turn in one run, since the machines are noisy; what counts are the
 // differences.
 package main
@@ -26,20 +28,22 @@ import (
 
 // benchmarks by name.
 var benchmarks = map[string]func(context.Context, options) error{
-	"requests": requests, "memory": memory, "soak": soak,
+	"requests": requests, "memory": memory, "gate": gate, "soak": soak,
 }
 
 // options of all benchmarks; each uses some.
 type options struct {
-	rounds, parents, kinds int
-	duration, every        time.Duration
+	rounds, objects, kinds, rate, closings int
+	duration, every                        time.Duration
 }
 
 func main() {
 	o := options{}
 	flag.IntVar(&o.rounds, "rounds", 1500, "requests: requests of each kind")
-	flag.IntVar(&o.parents, "parents", 10_000, "memory: parents")
-	flag.IntVar(&o.kinds, "kinds", 50, "memory: kinds of parents")
+	flag.IntVar(&o.objects, "objects", 10_000, "memory: parents; gate: managed resources")
+	flag.IntVar(&o.kinds, "kinds", 50, "memory, gate: kinds of them")
+	flag.IntVar(&o.rate, "rate", 25, "gate: confirmations a second")
+	flag.IntVar(&o.closings, "closings", 1000, "gate: gates to close at that rate, and as many as fast as it goes")
 	flag.DurationVar(&o.duration, "for", 30*time.Minute, "soak: how long")
 	flag.DurationVar(&o.every, "restart-every", time.Minute, "soak: how long until the next replica is restarted")
 	serve := flag.String("serve", "", "internal: serve the webhook to compare with, noop or patch")
@@ -62,7 +66,7 @@ func main() {
 
 func run(ctx context.Context, names []string, o options) error {
 	if len(names) == 0 {
-		names = []string{"requests", "memory"}
+		names = []string{"requests", "memory", "gate"}
 	}
 	for _, n := range names {
 		f, ok := benchmarks[n]

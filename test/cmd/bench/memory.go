@@ -58,7 +58,7 @@ func memory(ctx context.Context, o options) error {
 	if err := b.unconfigure(ctx); err != nil {
 		return err
 	}
-	if err := b.createParents(ctx, groups, o.parents); err != nil {
+	if err := b.createParents(ctx, groups, o.objects); err != nil {
 		return err
 	}
 	if err := b.configure(ctx, k.address, resources); err != nil {
@@ -73,9 +73,9 @@ func memory(ctx context.Context, o options) error {
 	}
 	fmt.Printf("\nmemory of the webhook, %s after its start:\n\n%-34s %12s %12s\n", warmFor, "", "live heap", "resident")
 	fmt.Printf("%-34s %8.1f MiB %8.1f MiB\n", fmt.Sprintf("%d kinds, no parents", o.kinds), mib(empty.live), mib(empty.resident))
-	fmt.Printf("%-34s %8.1f MiB %8.1f MiB\n", fmt.Sprintf("%d kinds, %d parents", o.kinds, o.parents), mib(full.live), mib(full.resident))
+	fmt.Printf("%-34s %8.1f MiB %8.1f MiB\n", fmt.Sprintf("%d kinds, %d parents", o.kinds, o.objects), mib(full.live), mib(full.resident))
 	fmt.Printf("%-34s %8.1f MiB %8.1f MiB\n", "target", mib(heapTarget), mib(residentTarget))
-	fmt.Printf("%-34s %8.0f B   (an object has 3.5 KB)\n", "live heap per parent", (full.live-empty.live)/float64(o.parents))
+	fmt.Printf("%-34s %8.0f B   (an object has 3.5 KB)\n", "live heap per parent", (full.live-empty.live)/float64(o.objects))
 	if full.live > heapTarget || full.resident > residentTarget {
 		return fmt.Errorf("the target is missed")
 	}

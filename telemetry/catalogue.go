@@ -1,0 +1,121 @@
+package telemetry
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// Kind of a metric.
+type Kind string
+
+// The kinds of metrics.
+const (
+	Counter   Kind = "counter"
+	Gauge     Kind = "gauge"
+	Histogram Kind = "histogram"
+)
+
+// Metric of the catalogue.
+type Metric struct {
+	Name string
+	Kind Kind
+	// Labels in their order; none may be unbounded.
+	Labels []string
+	// Help is one sentence.
+	Help string
+	// By is the component that has it.
+	By string
+	// Buckets of a histogram, in seconds.
+	Buckets []float64
+}
+
+const (
+	byWebhook    = "webhook"
+	byGate       = "gate"
+	byBoth       = "webhook, gate"
+	byController = "controller"
+)
+
+// Catalogue of all metrics, by name.
+var Catalogue = []Metric{
+	{Name: "kausality_approvals_used_total", Kind: Counter, Labels: []string{"relation"}, By: byBoth,
+		Help: "Changes that an approval let through, of child objects and of external resources."},
+	{Name: "kausality_certificate_expiry_timestamp_seconds", Kind: Gauge, By: byWebhook,
+		Help: "When the serving certificate of the webhook expires, in seconds since the epoch."},
+	{Name: "kausality_controller_writes_total", Kind: Counter, Labels: []string{"kind"}, By: byController,
+		Help: "Writes of the policy controller; none while everything is as it should be."},
+	{Name: "kausality_decision_seconds", Kind: Histogram, By: byWebhook,
+		Help: "Time to decide one request.", Buckets: prometheus.ExponentialBuckets(50e-6, 2, 16)},
+	{Name: "kausality_decisions_total", Kind: Counter, Labels: []string{"kind", "class", "verdict", "reason", "mode"}, By: byWebhook,
+		Help: "Decisions about requests."},
+	{Name: "kausality_drifts_open", Kind: Gauge, Labels: []string{"relation"}, By: byWebhook,
+		Help: "Drifts that stand, of child objects and of external resources; on the leader."},
+	{Name: "kausality_dropped_reports_total", Kind: Counter, By: byBoth,
+		Help: "Reports lost to a full queue."},
+	{Name: "kausality_external_drift", Kind: Gauge, Labels: []string{"kind"}, By: byGate,
+		Help: "Managed resources whose external resource differs from what is asked for."},
+	{Name: "kausality_external_drift_unknown", Kind: Gauge, Labels: []string{"kind"}, By: byGate,
+		Help: "Managed resources under a gate of which nothing can be compared."},
+	{Name: "kausality_gate_oldest_open_seconds", Kind: Gauge, Labels: []string{"kind"}, By: byGate,
+		Help: "For how long the gate that is open longest has been."},
+	{Name: "kausality_gate_open_seconds", Kind: Histogram, Labels: []string{"reason"}, By: byGate,
+		Help: "For how long a gate was open, by why it closed.", Buckets: prometheus.ExponentialBuckets(1, 2, 14)},
+	{Name: "kausality_gate_orphans_total", Kind: Counter, By: byGate,
+		Help: "External resources that were left behind because somebody asked for that."},
+	{Name: "kausality_gate_repeated_deletions_total", Kind: Counter, By: byGate,
+		Help: "Deletions that were refused to a controller and repeated once they were allowed."},
+	{Name: "kausality_gate_transitions_total", Kind: Counter, Labels: []string{"action", "reason"}, By: byGate,
+		Help: "Transitions of gates."},
+	{Name: "kausality_gate_wakeups_total", Kind: Counter, By: byGate,
+		Help: "Composites that were asked to reconcile because a change may let through what was refused."},
+	{Name: "kausality_gates", Kind: Gauge, Labels: []string{"kind", "state"}, By: byGate,
+		Help: "Managed resources under a gate, open or closed."},
+	{Name: "kausality_live_reads_total", Kind: Counter, By: byWebhook,
+		Help: "Reads of parents past the cache."},
+	{Name: "kausality_policies", Kind: Gauge, Labels: []string{"policy", "ready"}, By: byController,
+		Help: "Kausality policies, 1 for each."},
+	{Name: "kausality_report_queue_length", Kind: Gauge, By: byBoth,
+		Help: "Reports that wait to be recorded."},
+}
+
+// Lookup a metric of the catalogue. A name that is not in it is a mistake of the
+// program, and panics.
+func Lookup(name string) Metric {
+	for _, m := range Catalogue {
+		if m.Name == name {
+			return m
+		}
+	}
+	panic(fmt.Sprintf("metric %s is not in the catalogue", name))
+}
+
+func register[C prometheus.Collector](c C) C {
+	metrics.Registry.MustRegister(c)
+	return c
+}
+
+// NewCounter of the catalogue, registered.
+func NewCounter(name string) *prometheus.CounterVec {
+	m := Lookup(name)
+	return register(prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels))
+}
+
+// NewGauge of the catalogue, registered.
+func NewGauge(name string) *prometheus.GaugeVec {
+	m := Lookup(name)
+	return register(prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.Name, Help: m.Help}, m.Labels))
+}
+
+// NewHistogram of the catalogue, registered.
+func NewHistogram(name string) *prometheus.HistogramVec {
+	m := Lookup(name)
+	return register(prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: m.Buckets}, m.Labels))
+}
+
+// Desc of a metric that a collector of its own reports.
+func Desc(name string) *prometheus.Desc {
+	m := Lookup(name)
+	return prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)
+}

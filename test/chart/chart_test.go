@@ -1,0 +1,222 @@
+package chart
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+)
+
+var helm, dir, root string
+
+func TestMain(m *testing.M) {
+	var err error
+	if root, err = parts.Root(); err != nil {
+		panic(err)
+	}
+	dir = filepath.Join(root, "package", "helm", "kausality")
+	tools, err := parts.Ensure(context.Background(), os.Stderr, "", parts.Helm)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot get helm:", err)
+		os.Exit(1)
+	}
+	helm = tools[parts.Helm]
+	os.Exit(m.Run())
+}
+
+func run(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), helm, args...)
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s%s", err, stderr.String(), out)
+	}
+	return string(out), nil
+}
+
+func sets(values []string) (args []string) {
+	for _, v := range values {
+		args = append(args, "--set", v)
+	}
+	return args
+}
+
+// matrix of values, and what must and must not be rendered from them.
+var matrix = map[string]struct {
+	values  []string
+	has     []string
+	without []string
+}{
+	"Defaults": {nil,
+		[]string{"Deployment kausality-webhook", "Deployment kausality-gate", "Deployment kausality-controller", "PodDisruptionBudget kausality-webhook", "Job kausality-ungate",
+			"CustomResourceDefinition drifts.kausality.io", "CustomResourceDefinition kausalities.kausality.io", "Service kausality-webhook", "--certificates=own", "--default-mode=log"},
+		[]string{"ServiceMonitor", "PrometheusRule", "ConfigMap", "Certificate ", "Issuer ", "Deployment kausality-notifier", "MutatingWebhookConfiguration"}},
+	"Enforce":     {[]string{"defaultMode=enforce", "webhook.replicas=3"}, []string{"--default-mode=enforce"}, []string{"--default-mode=log"}},
+	"CertManager": {[]string{"certificates.source=cert-manager"}, []string{"Certificate kausality-webhook", "Issuer kausality", "--certificates=secret"}, []string{"--certificates=own"}},
+	"Issuer": {[]string{"certificates.source=cert-manager", "certificates.issuerRef.kind=ClusterIssuer", "certificates.issuerRef.name=corporate"},
+		[]string{"Certificate kausality-webhook", "name: corporate"}, []string{"Issuer kausality"}},
+	"Monitoring": {[]string{"metrics.serviceMonitor.enabled=true", "metrics.alerts.enabled=true", "metrics.dashboards.enabled=true", "metrics.alerts.labels.release=prometheus"},
+		[]string{"ServiceMonitor kausality", "PrometheusRule kausality", "ConfigMap kausality-dashboards", "KausalityWebhookDown", "{{ $labels.policy }}", "release: prometheus"}, nil},
+	"NoMetrics": {[]string{"metrics.enabled=false", "metrics.alerts.enabled=true"}, []string{"--metrics-bind-address=0"}, []string{"Service kausality-webhook-metrics", "PrometheusRule", "containerPort: 8080"}},
+	"Notifier": {[]string{"notifier.enabled=true", "notifier.tlsSecretName=notifier-tls"},
+		[]string{"Deployment kausality-notifier", "Service kausality-notifier", "ServiceAccount kausality-notifier", "--drift-webhook-url=https://kausality-notifier", "secretName: notifier-tls"}, nil},
+	"Endpoints": {[]string{"driftWebhooks.urls={https://a.example.org/x,https://b.example.org/y}", "driftWebhooks.caSecretName=ca"},
+		[]string{"--drift-webhook-url=https://a.example.org/x", "--drift-webhook-url=https://b.example.org/y", "secretName: ca"}, nil},
+	"URL":        {[]string{"webhook.url=https://10.0.0.7:9443"}, []string{"--webhook-url=https://10.0.0.7:9443"}, []string{"--webhook-service"}},
+	"CRDsGo":     {[]string{"crds.keep=false"}, []string{"CustomResourceDefinition drifts.kausality.io"}, []string{"helm.sh/resource-policy"}},
+	"NoCRDs":     {[]string{"crds.install=false"}, nil, []string{"CustomResourceDefinition"}},
+	"NoUngate":   {[]string{"ungate.enabled=false"}, nil, []string{"Job "}},
+	"Digest":     {[]string{"image.digest=sha256:" + strings.Repeat("a", 64)}, []string{"@sha256:aaaa"}, nil},
+	"Scheduling": {[]string{"webhook.nodeSelector.disk=ssd", "gate.tolerations[0].operator=Exists", "imagePullSecrets[0].name=pull", "controller.extraArgs={--debug}"}, []string{"disk: ssd", "operator: Exists", "name: pull", "--debug"}, nil},
+}
+
+func TestMatrix(t *testing.T) {
+	for name, tc := range matrix {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := sets(tc.values)
+			if _, err := run(t, append([]string{"lint", dir, "--strict", "--namespace", "kausality-system"}, args...)...); err != nil {
+				t.Fatal(err)
+			}
+			out, err := run(t, append([]string{"template", "kausality", dir, "--namespace", "kausality-system"}, args...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := listed(t, out) + out
+			for _, want := range tc.has {
+				if !strings.Contains(text, want) {
+					t.Errorf("want %q in it", want)
+				}
+			}
+			for _, not := range tc.without {
+				if strings.Contains(text, "\n"+not) || strings.HasPrefix(not, "-") && strings.Contains(text, not) {
+					t.Errorf("want no %q in it", not)
+				}
+			}
+		})
+	}
+}
+
+// listed objects, a line each. Each must have its labels and its place.
+func listed(t *testing.T, out string) string {
+	t.Helper()
+	objects, err := controlplane.Decode([]byte(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "\n"
+	seen := map[string]bool{}
+	for _, o := range objects {
+		line := o.GetKind() + " " + o.GetName() + "\n"
+		if seen[line] {
+			t.Errorf("%s is rendered twice", line)
+		}
+		seen[line] = true
+		text += line
+		if o.GetKind() != "CustomResourceDefinition" && o.GetLabels()["app.kubernetes.io/name"] != "kausality" {
+			t.Errorf("%s has no label app.kubernetes.io/name", line)
+		}
+		if ns := o.GetNamespace(); ns != "" && ns != "kausality-system" {
+			t.Errorf("%s is in namespace %s", line, ns)
+		}
+		if o.GetKind() == "Deployment" || o.GetKind() == "Job" {
+			careful(t, o)
+		}
+	}
+	return text
+}
+
+// careful pods: as nobody in particular, who can write nothing.
+func careful(t *testing.T, o *unstructured.Unstructured) {
+	t.Helper()
+	pod, _, _ := unstructured.NestedMap(o.Object, "spec", "template", "spec")
+	if yes, _, _ := unstructured.NestedBool(pod, "securityContext", "runAsNonRoot"); !yes {
+		t.Errorf("%s may run as root", o.GetName())
+	}
+	containers, _, _ := unstructured.NestedSlice(pod, "containers")
+	for _, c := range containers {
+		if yes, _, _ := unstructured.NestedBool(c.(map[string]any), "securityContext", "readOnlyRootFilesystem"); !yes {
+			t.Errorf("%s may write its file system", o.GetName())
+		}
+		if limit, _, _ := unstructured.NestedString(c.(map[string]any), "resources", "limits", "memory"); limit == "" {
+			t.Errorf("%s has no limit of memory", o.GetName())
+		}
+	}
+}
+
+// TestWrongValues: the schema, or the chart, says what is wrong.
+func TestWrongValues(t *testing.T) {
+	cases := map[string]struct{ value, want string }{
+		"Mode": {"defaultMode=strict", "defaultMode"}, "Typo": {"webhok.replicas=2", "webhok"}, "Duration": {"gate.deadline=soon", "deadline"},
+		"URL": {"driftWebhooks.urls={http://a}", "urls"}, "Closed": {"gate.closed=Update", "closed"}, "Source": {"certificates.source=nobody", "source"},
+		"Digest": {"image.digest=abc", "digest"}, "NoReplicas": {"webhook.replicas=0", "replicas"}, "Notifier": {"notifier.enabled=true", "notifier.tlsSecretName"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := run(t, "template", "kausality", dir, "--namespace", "kausality-system", "--set", tc.value)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("want an error that names %s, got %v", tc.want, err)
+			}
+		})
+	}
+	if _, err := run(t, "template", "kausality", dir, "--namespace", "elsewhere"); err == nil || !strings.Contains(err.Error(), "kausality-system") {
+		t.Errorf("want it refused in another namespace, got %v", err)
+	}
+}
+
+// TestSchemaDescribes every value that there is.
+func TestSchemaDescribes(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(dir, "values.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema map[string]any
+	if err := json.Unmarshal(raw, &schema); err != nil {
+		t.Fatal(err)
+	}
+	described(t, "", schema)
+}
+
+func described(t *testing.T, path string, schema map[string]any) {
+	t.Helper()
+	properties, _ := schema["properties"].(map[string]any)
+	for name, p := range properties {
+		one := p.(map[string]any)
+		if one["description"] == nil && one["properties"] == nil {
+			t.Errorf("value %s%s is not described", path, name)
+		}
+		described(t, path+name+".", one)
+	}
+}
+
+// TestOneSource: the chart has the CRDs that are generated.
+func TestOneSource(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "package", "crds", "*.yaml"))
+	if err != nil || len(files) < 2 {
+		t.Fatalf("%d CRDs, error %v", len(files), err)
+	}
+	for _, f := range files {
+		want, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(dir, "files", "crds", filepath.Base(f)))
+		if err != nil || !bytes.Equal(want, got) {
+			t.Errorf("%s is not the chart's (error %v): run make generate", filepath.Base(f), err)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package install
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// balancer is what a Service is to the API server: each new connection goes to a
+// replica that is ready, and stays there. What runs over it, it does not know.
+type balancer struct {
+	url      string
+	listener net.Listener
+	next     atomic.Int64
+
+	mu       sync.Mutex
+	replicas []replica
+}
+
+type replica struct {
+	address string
+	ready   func() bool
+}
+
+func newBalancer() (*balancer, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	b := &balancer{listener: l, url: "https://" + l.Addr().String()}
+	go b.accept()
+	return b, nil
+}
+
+func (b *balancer) add(address string, ready func() bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.replicas = append(b.replicas, replica{address, ready})
+}
+
+func (b *balancer) accept() {
+	for {
+		c, err := b.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		go b.serve(c)
+	}
+}
+
+// serve a connection. Where no replica is ready it is refused, as an empty
+// Service does.
+func (b *balancer) serve(c net.Conn) {
+	defer c.Close() //nolint:errcheck // Nothing is left to lose.
+	address := b.pick()
+	if address == "" {
+		return
+	}
+	up, err := net.DialTimeout("tcp", address, time.Second)
+	if err != nil {
+		return
+	}
+	defer up.Close() //nolint:errcheck // Nothing is left to lose.
+	done := make(chan struct{}, 2)
+	for _, pair := range [][2]net.Conn{{c, up}, {up, c}} {
+		go func() {
+			_, _ = io.Copy(pair[0], pair[1]) // either side may hang up
+			done <- struct{}{}
+		}()
+	}
+	<-done
+}
+
+func (b *balancer) pick() string {
+	b.mu.Lock()
+	all := append([]replica(nil), b.replicas...)
+	b.mu.Unlock()
+	at := int(b.next.Add(1))
+	for i := range all {
+		if r := all[(at+i)%len(all)]; r.ready() {
+			return r.address
+		}
+	}
+	return ""
+}
+
+var probes = &http.Client{Timeout: 2 * time.Second}
+
+func get(address, path string) error {
+	_, err := fetch(address, path)
+	return err
+}
+
+func fetch(address, path string) (string, error) {
+	resp, err := probes.Get("http://" + address + "/" + path)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close() //nolint:errcheck // Nothing is left to lose.
+	raw, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s/%s answers %s: %s", address, path, resp.Status, raw)
+	}
+	return string(raw), err
+}

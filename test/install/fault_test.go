@@ -1,0 +1,444 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+)
+
+// TestChartDryRun: the API server takes what the chart renders from other
+// values, too.
+func TestChartDryRun(t *testing.T) {
+	for name, args := range map[string][]string{
+		"Defaults": nil,
+		"Much":     {"--set", "defaultMode=enforce,notifier.enabled=true,notifier.tlsSecretName=tls,metrics.dashboards.enabled=true,webhook.replicas=3,crds.keep=false"},
+		"Little":   {"--set", "metrics.enabled=false,ungate.enabled=false,crds.install=false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw, err := the.render(t.Context(), args...)
+			must(t, err)
+			objects, err := controlplane.Decode(raw)
+			must(t, err)
+			for _, o := range objects {
+				r, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
+				c := the.admin.Resource(r).Namespace(o.GetNamespace())
+				_, err := c.Apply(t.Context(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "helm", Force: true, DryRun: []string{metav1.DryRunAll}})
+				if err != nil {
+					t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
+				}
+			}
+		})
+	}
+}
+
+// off stops the policy controller and takes the webhook away, as in an
+// emergency; what it returns puts both back.
+func off(t *testing.T) {
+	t.Helper()
+	the.controller.Stop()
+	t.Cleanup(func() {
+		if err := the.controller.Restart(); err != nil {
+			t.Error(err)
+		} else if err := the.controller.await(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t, the.admin.Resource(hooks).Delete(t.Context(), "kausality", forget))
+}
+
+// TestProtectionWhileDown: without the webhook, what Kausality alone writes is
+// protected and no masked managed resource can be deleted; people's annotations
+// and everything else is free, and a controller's copies pass.
+func TestProtectionWhileDown(t *testing.T) {
+	ns := namespace(t, "down")
+	policy(t, "shop", map[string]any{"mode": "enforce", "overrides": []any{map[string]any{"namespaces": []any{namespace(t, "lenient")}, "mode": "log"}}})
+	guarded(t, ns)
+	guarded(t, "lenient")
+	_, err := app(t, ns, "mine")
+	must(t, err)
+	yes := true
+	child := object("shop.example.org/v1", "App", ns, "child", map[string]any{"size": int64(1)})
+	parent, err := the.admin.Resource(apps).Namespace(ns).Get(t.Context(), "mine", metav1.GetOptions{})
+	must(t, err)
+	child.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "shop.example.org/v1", Kind: "App", Name: "mine", UID: parent.GetUID(), Controller: &yes}})
+	_, err = as(t, hans).Resource(apps).Namespace(ns).Create(t.Context(), child, metav1.CreateOptions{})
+	must(t, err)
+	_, err = app(t, "lenient", "mine")
+	must(t, err)
+	off(t)
+	mr := object("shop.example.org/v1", "Database", ns, "masked", map[string]any{"managementPolicies": []any{"Observe"}})
+	mr.SetAnnotations(map[string]string{"kausality.io/management-policies": `["*"]`})
+	eventually(t, "the API server to ask nobody", func(context.Context) error {
+		_, err := as(t, hans).Resource(databases).Namespace(ns).Create(t.Context(), mr, metav1.CreateOptions{})
+		return err
+	})
+	eventually(t, "the API server to protect annotations", func(ctx context.Context) error { // a new policy reaches it within a second or two
+		_, err := as(t, hans).Resource(apps).Namespace(ns).Patch(ctx, "mine", types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"kausality.io/trace":null}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		if !kerrors.IsInvalid(err) {
+			return fmt.Errorf("it answers %v", err) //nolint:errorlint // nil is an answer, too
+		}
+		return nil
+	})
+	both := annotate("kausality.io/trace", nil)
+	both["spec"] = map[string]any{"size": int64(2)}
+	const robot, controller = "system:serviceaccount:tools:robot", "system:serviceaccount:apps:controller"
+	cases := map[string]struct {
+		user, ns, name string
+		patch          map[string]any
+		invalid        bool
+	}{
+		"Trace":            {hans, ns, "mine", annotate("kausality.io/trace", "[]"), true},
+		"TraceRemoved":     {hans, ns, "mine", annotate("kausality.io/trace", nil), true},
+		"RemovedWithSpec":  {hans, ns, "mine", both, true},
+		"Latch":            {hans, ns, "mine", annotate("kausality.io/settled-generation", "9"), true},
+		"Robot":            {robot, ns, "mine", annotate("kausality.io/trace", "[]"), true},
+		"RobotOnRoot":      {controller, ns, "mine", annotate("kausality.io/phase", "initialized"), true},
+		"ControllerCopies": {controller, ns, "child", annotate("kausality.io/updaters", "abcde"), false},
+		"Freeze":           {hans, ns, "mine", annotate("kausality.io/freeze", `{"user":"hans"}`), false},
+		"Approval":         {hans, ns, "mine", annotate("kausality.io/approve-0123456789abcdef", "once"), false},
+		"Spec":             {hans, ns, "mine", map[string]any{"spec": map[string]any{"size": int64(3)}}, false},
+		"OtherAnnotation":  {hans, ns, "mine", annotate("example.org/a", "b"), false},
+		"LogMode":          {hans, "lenient", "mine", annotate("kausality.io/trace", "[]"), false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			err := merge(t, as(t, tc.user), apps, tc.ns, tc.name, tc.patch)
+			if tc.invalid && (!kerrors.IsInvalid(err) || !strings.Contains(err.Error(), "Kausality alone writes")) || !tc.invalid && err != nil {
+				t.Errorf("want it refused: %v, got %v", tc.invalid, err)
+			}
+		})
+	}
+	if err := as(t, hans).Resource(databases).Namespace(ns).Delete(t.Context(), "masked", forget); !kerrors.IsForbidden(err) {
+		t.Errorf("a masked managed resource: want 403, got %v", err)
+	}
+	if err := merge(t, as(t, hans), databases, ns, "masked", annotate("kausality.io/management-policies", nil)); !kerrors.IsInvalid(err) {
+		t.Errorf("what is remembered of a masked managed resource: want 422, got %v", err)
+	}
+	must(t, merge(t, as(t, hans), databases, ns, "masked", annotate("kausality.io/deletion", "orphan")))
+	must(t, as(t, hans).Resource(databases).Namespace(ns).Delete(t.Context(), "masked", forget))
+}
+
+// load creates and changes apps until it is stopped; under a policy that fails
+// closed, a call of the webhook that fails is an error.
+type load struct {
+	calls, failed atomic.Int64
+	first         atomic.Pointer[error]
+	stop          context.CancelFunc
+	done          chan struct{}
+}
+
+func startLoad(t *testing.T, ns string) *load {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &load{stop: cancel, done: make(chan struct{}, 3)}
+	for worker := range cap(l.done) {
+		c := as(t, hans).Resource(apps).Namespace(ns)
+		go func() {
+			defer func() { l.done <- struct{}{} }()
+			for n := 0; ctx.Err() == nil; n++ {
+				o := object("shop.example.org/v1", "App", ns, fmt.Sprintf("load-%d-%d", worker, n), map[string]any{"size": int64(n)})
+				got, err := c.Create(ctx, o, metav1.CreateOptions{})
+				if err == nil && got.GetAnnotations()["kausality.io/trace"] == "" {
+					err = errors.New("it was let through without a trace")
+				}
+				if ctx.Err() != nil {
+					return
+				}
+				l.calls.Add(1)
+				if err != nil {
+					l.failed.Add(1)
+					l.first.CompareAndSwap(nil, &err)
+				}
+			}
+		}()
+	}
+	t.Cleanup(l.end)
+	return l
+}
+
+func (l *load) end() {
+	l.stop()
+	for range cap(l.done) {
+		select {
+		case <-l.done:
+		case <-time.After(10 * time.Second):
+			return
+		}
+	}
+}
+
+// TestRotationAndRestarts: certificates and authorities are renewed and replicas
+// restarted in turn, under load, and no call fails.
+func TestRotationAndRestarts(t *testing.T) {
+	ns := namespace(t, "load")
+	policy(t, "shop", map[string]any{"mode": "enforce"})
+	guarded(t, ns)
+	l := startLoad(t, ns)
+	bundles, serving := map[string]bool{}, map[string]bool{}
+	restarts := 0
+	for len(bundles) < 4 || len(serving) < 4 || restarts < 6 {
+		p := the.webhooks[restarts%2]
+		p.Signal(syscall.SIGTERM)
+		select {
+		case <-p.Done():
+		case <-time.After(20 * time.Second):
+			t.Fatal("the replica does not end")
+		}
+		must(t, p.Restart())
+		must(t, p.await(t.Context()))
+		restarts++
+		e, err := entry(t.Context(), "shop.admission.kausality.io")
+		must(t, err)
+		bundle, _, _ := unstructured.NestedString(e, "clientConfig", "caBundle")
+		bundles[bundle] = true
+		s, err := the.admin.Resource(secrets).Namespace(home).Get(t.Context(), "kausality-webhook-tls", metav1.GetOptions{})
+		must(t, err)
+		cert, _, _ := unstructured.NestedString(s.Object, "data", "tls.crt")
+		serving[cert] = true
+		if l.failed.Load() > 0 || restarts > 40 {
+			break
+		}
+	}
+	l.end()
+	t.Logf("%d calls, %d restarts, %d bundles, %d serving certificates", l.calls.Load(), restarts, len(bundles), len(serving))
+	if n := l.failed.Load(); n > 0 {
+		t.Errorf("%d of %d calls failed, the first with: %v", n, l.calls.Load(), *l.first.Load())
+	}
+	if l.calls.Load() < 200 || len(bundles) < 4 || len(serving) < 4 {
+		t.Error("too little happened to show anything")
+	}
+}
+
+// stray is an app whose parent is not there: refused under enforce.
+func stray(t *testing.T, ns, name string) error {
+	t.Helper()
+	yes := true
+	o := object("shop.example.org/v1", "App", ns, name, map[string]any{"size": int64(1)})
+	o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "shop.example.org/v1", Kind: "App", Name: "nobody", UID: "no-such-uid", Controller: &yes}})
+	_, err := as(t, hans).Resource(apps).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
+	return err
+}
+
+// TestCRDRemoved: policies that go with their CRD stay in force, and new ones
+// are taken up when it is back.
+func TestCRDRemoved(t *testing.T) {
+	ns := namespace(t, "crd")
+	policy(t, "shop", map[string]any{"mode": "enforce"})
+	guarded(t, ns)
+	before, err := the.admin.Resource(hooks).Get(t.Context(), "kausality", metav1.GetOptions{})
+	must(t, err)
+	const name = "kausalities.kausality.io"
+	must(t, the.admin.Resource(definition).Delete(t.Context(), name, forget))
+	eventually(t, "the CRD to go", func(ctx context.Context) error {
+		if _, err := the.admin.Resource(definition).Get(ctx, name, metav1.GetOptions{}); kerrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.New("it is still there")
+	})
+	until, n := time.Now().Add(5*time.Second), 0
+	eventually(t, "some time to pass", func(ctx context.Context) error {
+		n++
+		if err := stray(t, ns, fmt.Sprintf("stray-%d", n)); !kerrors.IsInvalid(err) {
+			t.Fatalf("the policy is no longer in force: %v", err)
+		}
+		now, err := the.admin.Resource(hooks).Get(ctx, "kausality", metav1.GetOptions{})
+		if err != nil || now.GetUID() != before.GetUID() {
+			t.Fatalf("the configuration went with the CRD: %v", err)
+		}
+		if time.Now().Before(until) {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	for _, o := range the.chart {
+		if o.GetName() == name {
+			a, err := controlplane.NewApplier(the.Config(), "helm")
+			must(t, err)
+			must(t, a.Objects(t.Context(), o))
+		}
+	}
+	policy(t, "shop", map[string]any{"mode": "log"})
+	eventually(t, "the new policy to hold", func(context.Context) error { n++; return stray(t, ns, fmt.Sprintf("stray-%d", n)) })
+}
+
+// TestAPIServerRestart: everything finds its way back.
+func TestAPIServerRestart(t *testing.T) {
+	ns := namespace(t, "restart")
+	policy(t, "shop", map[string]any{"mode": "enforce"})
+	guarded(t, ns)
+	the.restarted = time.Now()
+	must(t, the.Process(parts.KubeAPIServer).Restart())
+	eventually(t, "the API server to be back", func(ctx context.Context) error {
+		_, err := the.admin.Resource(namespaces).Get(ctx, ns, metav1.GetOptions{})
+		return err
+	})
+	guarded(t, namespace(t, "restarted"))
+	must(t, merge(t, the.admin, kausality, "", "shop", map[string]any{"spec": map[string]any{"mode": "log"}}))
+	awaitPolicy(t, "shop")
+	n := 0
+	eventually(t, "a change of the policy to hold", func(context.Context) error { n++; return stray(t, ns, fmt.Sprintf("stray-%d", n)) })
+	for _, p := range append([]*process{the.controller, the.gate}, the.webhooks...) {
+		must(t, p.Err())
+	}
+}
+
+// TestRetained: what is masked is restored before anybody forgets it, when its
+// policy goes.
+func TestRetained(t *testing.T) {
+	ns := namespace(t, "retained")
+	policy(t, "shop", map[string]any{"mode": "enforce"})
+	guarded(t, ns)
+	c := as(t, "system:serviceaccount:shop:provider").Resource(databases).Namespace(ns)
+	mr, err := as(t, hans).Resource(databases).Namespace(ns).Create(t.Context(),
+		object("shop.example.org/v1", "Database", ns, "orders", map[string]any{"managementPolicies": []any{"*"}, "forProvider": map[string]any{"size": int64(1)}}), metav1.CreateOptions{})
+	must(t, err)
+	ready := func(kind string) map[string]any {
+		return map[string]any{"type": kind, "status": "True", "reason": "Ok", "observedGeneration": mr.GetGeneration(), "lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}
+	}
+	mr.Object["status"] = map[string]any{"conditions": []any{ready("Synced"), ready("Ready")}, "atProvider": map[string]any{"size": int64(1)}}
+	_, err = c.UpdateStatus(t.Context(), mr, metav1.UpdateOptions{})
+	must(t, err)
+	policies := func(ctx context.Context) (string, bool, error) {
+		o, err := the.admin.Resource(databases).Namespace(ns).Get(ctx, "orders", metav1.GetOptions{})
+		if err != nil {
+			return "", false, err
+		}
+		_, masked := o.GetAnnotations()["kausality.io/management-policies"]
+		list, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "managementPolicies")
+		return strings.Join(list, ","), masked, nil
+	}
+	eventually(t, "the gate to close", func(ctx context.Context) error {
+		p, masked, err := policies(ctx)
+		if err == nil && (!masked || p != "Observe") {
+			err = fmt.Errorf("managementPolicies are %s, masked %v", p, masked)
+		}
+		return err
+	})
+	served(t, the.gate, `kausality_gates{kind="Database",state="closed"} 1`, `kausality_external_drift{kind="Database"} 0`, `kausality_report_queue_length 0`,
+		`kausality_gate_open_seconds_count{reason="Confirmed"} 1`)
+	served(t, the.controller, `kausality_policies{policy="shop",ready="true"} 1`, `kausality_controller_writes_total{kind="MutatingWebhookConfiguration"}`)
+	for _, w := range the.webhooks {
+		served(t, w, "kausality_decision_seconds_count", "kausality_certificate_expiry_timestamp_seconds 1.", `kausality_dropped_reports_total 0`)
+	}
+	must(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
+	eventually(t, "the author's value to be restored", func(ctx context.Context) error {
+		p, masked, err := policies(ctx)
+		if err == nil && (masked || p != "*") {
+			err = fmt.Errorf("managementPolicies are %s, masked %v", p, masked)
+		}
+		return err
+	})
+	gone(t, map[schema.GroupVersionResource][]string{hooks: {"kausality"}, roles: {"kausality-gate-policies"}})
+}
+
+// served metrics of a process, each as the beginning of a line.
+func served(t *testing.T, p *process, lines ...string) {
+	t.Helper()
+	for _, want := range lines {
+		eventually(t, p.Name()+" to serve "+want, func(context.Context) error {
+			text, err := fetch(p.metrics, "metrics")
+			if err == nil && !strings.Contains(text, "\n"+want) {
+				err = fmt.Errorf("it serves %s", ours(text))
+			}
+			return err
+		})
+	}
+}
+
+// ours are the lines about Kausality.
+func ours(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "kausality_") && !strings.Contains(line, "_bucket") {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
+
+func gone(t *testing.T, what map[schema.GroupVersionResource][]string) {
+	t.Helper()
+	for r, names := range what {
+		for _, name := range names {
+			eventually(t, r.Resource+" "+name+" to go", func(ctx context.Context) error {
+				_, err := the.admin.Resource(r).Get(ctx, name, metav1.GetOptions{})
+				if err == nil {
+					return errors.New("it is still there")
+				}
+				if kerrors.IsNotFound(err) {
+					return nil
+				}
+				return err
+			})
+		}
+	}
+}
+
+// TestPrecedenceWhileDown: what an outage means follows the most specific policy
+// and its overrides, where the API server can tell them.
+func TestPrecedenceWhileDown(t *testing.T) {
+	for _, ns := range []string{"strict", "loose", "overridden"} {
+		namespace(t, ns)
+	}
+	policy(t, "all", map[string]any{"mode": "enforce", "overrides": []any{map[string]any{"namespaces": []any{"overridden"}, "resources": []any{"apps"}, "mode": "log"}}})
+	policy(t, "loose", map[string]any{"mode": "log", "namespaces": map[string]any{"names": []any{"loose"}}})
+	guarded(t, "loose")
+	guarded(t, "overridden")
+	policy(t, "gold", map[string]any{"mode": "log", "namespaces": map[string]any{"names": []any{"strict"}}, "objectSelector": map[string]any{"matchLabels": map[string]any{"tier": "gold"}}})
+	for _, p := range the.webhooks {
+		p.Stop()
+	}
+	t.Cleanup(func() {
+		for _, p := range the.webhooks {
+			if err := p.Restart(); err != nil {
+				t.Error(err)
+			} else if err := p.await(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	create := func(r schema.GroupVersionResource, kind, ns, name, tier string) error {
+		o := object("shop.example.org/v1", kind, ns, name, map[string]any{"size": int64(1)})
+		o.SetLabels(map[string]string{"tier": tier})
+		_, err := as(t, hans).Resource(r).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
+		return err
+	}
+	eventually(t, "the new policy to reach the API server", func(context.Context) error {
+		if err := create(apps, "App", "strict", "gold", "gold"); err != nil && !kerrors.IsAlreadyExists(err) {
+			return err
+		}
+		return nil
+	})
+	cases := map[string]struct {
+		resource       schema.GroupVersionResource
+		kind, ns, tier string
+		passes         bool
+	}{
+		"Enforced": {apps, "App", "strict", "bronze", false}, "Labelled": {databases, "Database", "strict", "gold", true},
+		"MoreSpecific": {apps, "App", "loose", "bronze", true}, "Override": {apps, "App", "overridden", "bronze", true},
+		"OverrideForAnother": {databases, "Database", "overridden", "bronze", false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if err := create(tc.resource, tc.kind, tc.ns, strings.ToLower(name), tc.tier); (err == nil) != tc.passes {
+				t.Errorf("want it to pass: %v, got %v", tc.passes, err)
+			}
+		})
+	}
+}

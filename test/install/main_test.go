@@ -1,0 +1,242 @@
+package install
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+)
+
+// lab is what all tests share. They run one after the other: each leaves the
+// installation as it found it.
+type lab struct {
+	*controlplane.ControlPlane
+	root, kausality, helm string
+	chart                 []*unstructured.Unstructured
+	admin                 dynamic.Interface
+	balancer              *balancer
+	controller, gate      *process
+	webhooks              []*process
+	// restarted is when the API server was.
+	restarted time.Time
+}
+
+var the *lab
+
+const home = "kausality-system"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx, cancel := context.WithTimeout(context.Background(), 9*time.Minute)
+	defer cancel()
+	l := &lab{}
+	err := l.boot(ctx)
+	if l.ControlPlane != nil {
+		defer l.Stop()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot start:", err)
+		return 1
+	}
+	the = l
+	return m.Run()
+}
+
+func (l *lab) boot(ctx context.Context) (err error) {
+	if l.root, err = parts.Root(); err != nil {
+		return err
+	}
+	built, err := parts.Build(ctx, os.Stderr, "", parts.Part{Name: "kausality", Dir: ".", Package: "./cmd/kausality"})
+	if err != nil {
+		return err
+	}
+	tools, err := parts.Ensure(ctx, os.Stderr, "", parts.Helm)
+	if err != nil {
+		return err
+	}
+	l.kausality, l.helm = built["kausality"], tools[parts.Helm]
+	l.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Out: os.Stderr, Dir: os.Getenv("KAUSALITY_INSTALL_DIR"), AuditLog: true})
+	if err != nil {
+		return err
+	}
+	if l.admin, err = dynamic.NewForConfig(l.config("admin")); err != nil {
+		return err
+	}
+	if l.balancer, err = newBalancer(); err != nil {
+		return err
+	}
+	if err := l.Apply(ctx, []byte(crds+"\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: "+home+"}\n")); err != nil {
+		return err
+	}
+	return l.install(ctx)
+}
+
+// config of a client with a user agent.
+func (l *lab) config(agent string) *rest.Config {
+	c := l.Config()
+	c.UserAgent, c.QPS, c.WarningHandler = agent, -1, rest.NoWarnings{}
+	return c
+}
+
+// render the chart.
+func (l *lab) render(ctx context.Context, args ...string) ([]byte, error) {
+	args = append([]string{"template", "kausality", filepath.Join(l.root, "package", "helm", "kausality"), "--namespace", home}, args...)
+	cmd := exec.CommandContext(ctx, l.helm, args...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("helm %s: %w: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	return out, nil
+}
+
+// install the chart and start what it would start, with two replicas of the
+// webhook. The Job is a hook and not applied.
+func (l *lab) install(ctx context.Context) error {
+	raw, err := l.render(ctx, "--set", "webhook.url="+l.balancer.url, "--set", "webhook.shutdownDelay=2s", "--set", "webhook.settleGrace=1s",
+		"--set", "certificates.certificateLifetime=20s", "--set", "certificates.authorityLifetime=45s")
+	if err != nil {
+		return err
+	}
+	if l.chart, err = controlplane.Decode(raw); err != nil {
+		return err
+	}
+	objects := make([]any, 0, len(l.chart))
+	for _, o := range l.chart {
+		if o.GetKind() != "Job" {
+			objects = append(objects, o)
+		}
+	}
+	a, err := controlplane.NewApplier(l.Config(), "helm")
+	if err != nil {
+		return err
+	}
+	if err := a.Objects(ctx, objects...); err != nil {
+		return err
+	}
+	if l.controller, err = l.start(ctx, "controller", 0); err != nil {
+		return err
+	}
+	for i := range 2 {
+		p, err := l.start(ctx, "webhook", i)
+		if err != nil {
+			return err
+		}
+		l.webhooks = append(l.webhooks, p)
+		l.balancer.add(p.address, p.ready)
+	}
+	if l.gate, err = l.start(ctx, "gate", 0); err != nil {
+		return err
+	}
+	for _, p := range append([]*process{l.controller, l.gate}, l.webhooks...) {
+		if err := p.await(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// process is a component as the chart runs it.
+type process struct {
+	*controlplane.Process
+	address, probe, metrics string
+}
+
+// itself is a rule that everybody has: the harness gives it and nothing else.
+var itself = rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"selfsubjectreviews"}, Verbs: []string{"create"}}
+
+// start a component with the arguments of its Deployment. What differs in a
+// process is added: where the API server is, and addresses of its own.
+func (l *lab) start(ctx context.Context, component string, i int) (*process, error) {
+	args, err := l.args(component)
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, err := l.ServiceAccountKubeconfig(ctx, home, "kausality-"+component, itself)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{}
+	for _, a := range []*string{&p.address, &p.probe, &p.metrics} {
+		port, err := controlplane.FreePort()
+		if err != nil {
+			return nil, err
+		}
+		*a = fmt.Sprintf("127.0.0.1:%d", port)
+	}
+	args = append(args, "--kubeconfig="+kubeconfig, "--health-probe-bind-address="+p.probe, "--metrics-bind-address="+p.metrics)
+	if component == "webhook" {
+		args = append(args, "--bind-address="+p.address)
+	}
+	p.Process, err = l.Run(context.WithoutCancel(ctx), fmt.Sprintf("%s-%d", component, i), exec.Command(l.kausality, args...))
+	return p, err
+}
+
+// args of a component's Deployment, whose ServiceAccount must be its own.
+func (l *lab) args(component string) ([]string, error) {
+	for _, o := range l.chart {
+		if o.GetKind() != "Deployment" || o.GetName() != "kausality-"+component {
+			continue
+		}
+		pod, _, _ := unstructured.NestedMap(o.Object, "spec", "template", "spec")
+		containers, _, _ := unstructured.NestedSlice(pod, "containers")
+		args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+		if account := pod["serviceAccountName"]; account != "kausality-"+component {
+			return nil, fmt.Errorf("the pods of %s run as %v", component, account)
+		}
+		return args, err
+	}
+	return nil, fmt.Errorf("the chart has no Deployment kausality-%s", component)
+}
+
+func (p *process) ready() bool { return get(p.probe, "readyz") == nil }
+
+func (p *process) await(ctx context.Context) error {
+	return controlplane.Eventually(ctx, p.Name()+" to be ready", time.Minute, func(context.Context) error {
+		if err := p.Err(); err != nil {
+			return err
+		}
+		return get(p.probe, "readyz")
+	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventually(t *testing.T, what string, f func(context.Context) error) {
+	t.Helper()
+	must(t, controlplane.Eventually(t.Context(), what, 45*time.Second, f))
+}
+
+func object(apiVersion, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name}, "spec": spec}}
+	if namespace != "" {
+		o.SetNamespace(namespace)
+	}
+	return o
+}
+
+var forget = metav1.DeleteOptions{}

@@ -1,0 +1,196 @@
+package install
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/kausality-io/function-kausality/test/controlplane"
+)
+
+const crds = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: apps.shop.example.org}
+spec:
+  group: shop.example.org
+  scope: Namespaced
+  names: {kind: App, plural: apps}
+  versions:
+  - {name: v1, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: databases.shop.example.org}
+spec:
+  group: shop.example.org
+  scope: Namespaced
+  names: {kind: Database, plural: databases, categories: [managed]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        x-kubernetes-preserve-unknown-fields: true
+        properties:
+          spec:
+            type: object
+            x-kubernetes-preserve-unknown-fields: true
+            properties: {managementPolicies: {type: array, items: {type: string}}}
+`
+
+var (
+	apps       = schema.GroupVersionResource{Group: "shop.example.org", Version: "v1", Resource: "apps"}
+	databases  = schema.GroupVersionResource{Group: "shop.example.org", Version: "v1", Resource: "databases"}
+	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	secrets    = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	kausality  = schema.GroupVersionResource{Group: "kausality.io", Version: "v1alpha1", Resource: "kausalities"}
+	hooks      = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}
+	roles      = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
+	definition = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	bindings   = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"}
+)
+
+// policy in force for the length of a test, for a group with all its resources
+// unless edited.
+func policy(t *testing.T, name string, spec map[string]any) *unstructured.Unstructured {
+	t.Helper()
+	if _, ok := spec["resources"]; !ok {
+		spec["resources"] = []any{map[string]any{"apiGroups": []any{"shop.example.org"}, "resources": []any{"*"}}}
+	}
+	_, err := the.admin.Resource(kausality).Create(t.Context(), object("kausality.io/v1alpha1", "Kausality", "", name, spec), metav1.CreateOptions{})
+	must(t, err)
+	t.Cleanup(func() {
+		ctx := context.Background()
+		if err := the.admin.Resource(kausality).Delete(ctx, name, forget); err != nil && !kerrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+	return awaitPolicy(t, name)
+}
+
+// awaitPolicy until the API server asks as it says.
+func awaitPolicy(t *testing.T, name string) (k *unstructured.Unstructured) {
+	t.Helper()
+	eventually(t, "policy "+name+" to be in force", func(ctx context.Context) (err error) {
+		if k, err = the.admin.Resource(kausality).Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		if err := observed(k); err != nil {
+			return err
+		}
+		return controlplane.ConditionTrue(k, "WebhookConfigured")
+	})
+	return k
+}
+
+func observed(k *unstructured.Unstructured) error {
+	list, _, _ := unstructured.NestedSlice(k.Object, "status", "conditions")
+	for _, c := range list {
+		if g, _, _ := unstructured.NestedInt64(c.(map[string]any), "observedGeneration"); g == k.GetGeneration() {
+			return nil
+		}
+	}
+	return fmt.Errorf("the conditions are of an earlier generation: %v", list)
+}
+
+// namespace that is there.
+func namespace(t *testing.T, name string) string {
+	t.Helper()
+	o := object("v1", "Namespace", "", name, map[string]any{})
+	_, err := the.admin.Resource(namespaces).Create(t.Context(), o, metav1.CreateOptions{})
+	if !kerrors.IsAlreadyExists(err) {
+		must(t, err)
+	}
+	return name
+}
+
+// as a user with all rights.
+func as(t *testing.T, user string) dynamic.Interface {
+	t.Helper()
+	cfg := the.ConfigAs(user, "system:masters")
+	cfg.QPS = -1
+	c, err := dynamic.NewForConfig(cfg)
+	must(t, err)
+	return c
+}
+
+const hans = "hans@example.com"
+
+// app of hans, new, in a Namespace.
+func app(t *testing.T, ns, name string) (*unstructured.Unstructured, error) {
+	t.Helper()
+	return as(t, hans).Resource(apps).Namespace(ns).Create(t.Context(), object("shop.example.org/v1", "App", ns, name, map[string]any{"size": int64(1)}), metav1.CreateOptions{})
+}
+
+// guarded fails until what hans creates in a Namespace is traced.
+func guarded(t *testing.T, ns string) {
+	t.Helper()
+	n := 0
+	eventually(t, "apps in "+ns+" to be guarded", func(context.Context) error {
+		n++
+		o, err := app(t, ns, fmt.Sprintf("probe-%d", n))
+		if err == nil && o.GetAnnotations()["kausality.io/trace"] == "" {
+			err = fmt.Errorf("an app was created without a trace")
+		}
+		if kerrors.IsAlreadyExists(err) {
+			err = fmt.Errorf("again: %w", err)
+		}
+		return err
+	})
+}
+
+// merge patches an object.
+func merge(t *testing.T, c dynamic.Interface, r schema.GroupVersionResource, ns, name string, patch map[string]any) error {
+	t.Helper()
+	raw, err := json.Marshal(patch)
+	must(t, err)
+	if ns == "" {
+		_, err = c.Resource(r).Patch(t.Context(), name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: "kubectl"})
+		return err
+	}
+	_, err = c.Resource(r).Namespace(ns).Patch(t.Context(), name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: "kubectl"})
+	return err
+}
+
+func annotate(key string, value any) map[string]any {
+	return map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}}
+}
+
+// entries of the webhook configuration.
+func entries(ctx context.Context) ([]map[string]any, error) {
+	o, err := the.admin.Resource(hooks).Get(ctx, "kausality", metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	list, _, err := unstructured.NestedSlice(o.Object, "webhooks")
+	out := make([]map[string]any, 0, len(list))
+	for _, e := range list {
+		out = append(out, e.(map[string]any))
+	}
+	return out, err
+}
+
+func entry(ctx context.Context, name string) (map[string]any, error) {
+	all, err := entries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(all, func(e map[string]any) bool { return e["name"] == name })
+	if i < 0 {
+		return nil, fmt.Errorf("the webhook configuration has no entry %s", name)
+	}
+	return all[i], nil
+}
