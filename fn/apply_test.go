@@ -195,3 +195,27 @@ func TestRestrictIsNoChange(t *testing.T) {
 		})
 	}
 }
+
+// A list that loses its last item to the apply goes with it, although somebody
+// else put something into that item.
+func TestEmptiedListGoes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		fm := managedfieldstest.NewFakeFieldManager(converter(t, true), thingKind)
+		live := &unstructured.Unstructured{Object: map[string]any{}}
+		live.SetGroupVersionKind(thingKind)
+		live.SetName("t")
+		live = applyReal(t, fm, live, thing(map[string]any{"items": []any{map[string]any{"name": "p"}}}), composedManager())
+		o := thing(map[string]any{"items": []any{map[string]any{"name": "p", "y": "p"}}})
+		o.SetManagedFields(live.GetManagedFields())
+		out, err := fm.Update(live.DeepCopy(), o, "updater")
+		if err != nil {
+			t.Fatal(err)
+		}
+		live = out.(*unstructured.Unstructured)
+		want := thing(map[string]any{"a": "p"})
+		got := apply(live.Object, want.Object, own(toStruct(live.Object)))
+		if d := cmp.Diff(applyReal(t, fm, live, want, composedManager()).Object["spec"], got["spec"]); d != "" {
+			t.Errorf("-server-side apply +ours\n%s", d)
+		}
+	})
+}

@@ -29,7 +29,8 @@ func (m *merger) prune(v any, p at) (rest any, keep bool) {
 	case map[string]any:
 		return m.pruneMap(t, own, oth), true
 	case []any:
-		return m.prunedItems(listTypeOf(own, oth), slices.Clone(t), nil, own, oth), true
+		rest := m.prunedItems(listTypeOf(own, oth), slices.Clone(t), nil, own, oth)
+		return rest, len(rest) > 0 // a list that loses all its items goes with them
 	}
 	return v, true
 }
