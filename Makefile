@@ -18,7 +18,7 @@ FUZZTIME ?= 20s
 # Modules with code of ours; test/parts only pins versions.
 MODULES      := . test test/image test/provider test/templating
 UNIT_MODULES := . test/image test/provider test/templating
-PHASES       ?= lint generate-check unit integration package e2e
+PHASES       ?= lint generate-check unit integration conformance package e2e
 
 LINT    = $(BIN)/golangci-lint-v2.12.2
 CLI     = $(BIN)/crossplane-cli-v2.2.0
@@ -30,7 +30,7 @@ CHART   = $(ROOT)/package/helm/kausality
 
 # What `make generate` writes.
 GENERATED = { ls api/*/zz_generated.* fn/*/zz_generated.* test/provider/apis/*/zz_generated.* \
-	package/crds/*.yaml package/input/*.yaml test/provider/crds/*.yaml \
+	package/crds/*.yaml package/input/*.yaml test/provider/crds/*.yaml docs/gate.md docs/function.md docs/images/gate.svg \
 	package/helm/kausality/files/crds/*.yaml package/helm/kausality/files/objects.yaml docs/metrics.md 2>/dev/null || true; }
 
 ##@ For everybody
@@ -50,9 +50,11 @@ test: $(SUMMARY) ## Lint, unit and integration tests and the story, with a summa
 	@$(SUMMARY) phases --make "$(MAKE)" $(PHASES)
 
 .PHONY: build
-build: ## Build bin/kausality
-	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/kausality ./cmd/kausality
-	@echo "$(BIN)/kausality $(VERSION)"
+build: ## Build bin/kausality and bin/kubectl-kausality
+	@for program in kausality kubectl-kausality; do \
+		$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/$$program ./cmd/$$program && \
+		echo "$(BIN)/$$program $(VERSION)" || exit 1; \
+	done
 
 .PHONY: manifests
 manifests: $(HELM) ## Print what the Helm chart installs, VALUES='--set …'; or a fixed configuration, ARGS='--webhook-url=… …'
@@ -88,7 +90,11 @@ unit: $(SUMMARY) ## Run the unit tests of every module
 
 .PHONY: integration
 integration: $(SUMMARY) ## Test against a real control plane
-	@$(SUMMARY) gotest -C test -trimpath -p 1 -count 1 -timeout 30m ./chart/... ./cmd/... ./controlplane/... ./examples/... ./install/... ./integration/...
+	@$(SUMMARY) gotest -C test -trimpath -p 1 -count 1 -timeout 30m ./chart/... ./cmd/... ./controlplane/... ./examples/... ./gates/... ./install/... ./integration/... ./plugin/... ./xpkg/...
+
+.PHONY: conformance
+conformance: $(SUMMARY) ## Play the conformance scenarios against a real control plane
+	@$(SUMMARY) gotest -C test -trimpath -p 1 -count 1 -timeout 15m ./conformance/...
 
 .PHONY: e2e
 e2e: $(SUMMARY) $(IMAGE) ## Play the story as a test, with the program that is in the image
@@ -99,12 +105,14 @@ e2e: $(SUMMARY) $(IMAGE) ## Play the story as a test, with the program that is i
 ##@ For maintainers
 
 .PHONY: generate
-generate: $(GEN) ## Write deepcopy functions and CRDs anew
+generate: $(GEN) ## Write deepcopy functions, CRDs and what is generated in docs anew
 	@$(GEN) object paths=./api/...
 	@$(GEN) crd:crdVersions=v1 paths=./api/... output:crd:artifacts:config=package/crds
 	@$(GEN) object paths=./fn/input/...
 	@$(GEN) crd:crdVersions=v1 paths=./fn/input/... output:crd:artifacts:config=package/input
 	@$(GO) generate -C test/provider ./...
+	@$(GO) run -trimpath ./gate/diagram
+	@$(GO) run -C test -trimpath ./cmd/reference --types ../fn/input/v1alpha1 --page ../docs/function.md Input Audit
 	@rm -rf $(CHART)/files/crds && mkdir -p $(CHART)/files/crds && cp package/crds/*.yaml $(CHART)/files/crds/
 	@$(GO) test -trimpath ./manifests -run '^TestChartFile$$' -update >/dev/null
 	@$(GO) test -trimpath ./telemetry -run '^TestReference$$' -update >/dev/null
@@ -132,9 +140,17 @@ package: image $(CLI) ## Build the function's Crossplane packages and inspect th
 	@$(IMAGE) inspect --package $(ARCHES:%=$(OUT)/function-kausality-%.xpkg)
 
 .PHONY: bench
-bench: ## Measure what the webhook adds to a request
+bench: ## Measure requests, memory and the gate; ARGS=soak half an hour of load
 	@$(GO) build -C test -trimpath -o $(BIN)/bench ./cmd/bench
 	@exec $(BIN)/bench $(ARGS)
+
+.PHONY: random
+random: ## Interleave everybody around the gate on the real parts, by seed; SEEDS=100
+	@$(GO) test -C test -trimpath -count 1 -timeout 4h -run '^TestRandom$$' -v ./gates -args -random.seeds=$(or $(SEEDS),100)
+
+.PHONY: model
+model: ## The same on a model of them; SEEDS=100000
+	@$(GO) test -trimpath -count 1 -timeout 6h -run '^TestModel$$' ./admission -args -model.seeds=$(or $(SEEDS),100000)
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME each (20s)
@@ -152,7 +168,7 @@ parts: ## Build all programs that tests and demo run, ahead of time
 
 .PHONY: clean
 clean: ## Remove what was built; PARTS=1 also the parts, which take minutes
-	@rm -rf $(OUT) $(if $(PARTS),$(BIN),$(BIN)/linux_* $(BIN)/kausality $(BIN)/demo $(BIN)/bench $(SUMMARY) $(IMAGE) $(GEN))
+	@rm -rf $(OUT) $(if $(PARTS),$(BIN),$(BIN)/linux_* $(BIN)/kausality $(BIN)/kubectl-kausality $(BIN)/demo $(BIN)/bench $(SUMMARY) $(IMAGE) $(GEN))
 
 # Programs of ours are handed to Go every time: it knows best what changed.
 

@@ -19,12 +19,18 @@ type actor struct {
 	approval *v1alpha1.HopApproval
 	// undetermined: nobody can tell.
 	undetermined bool
+	// follows: it changes a child that follows the world and not a spec.
+	follows bool
 }
 
-// reason of a permission, with the undetermined controller named.
+// reason of a permission, with the undetermined controller and the built-in rule
+// named.
 func (a actor) reason(r Reason) Reason {
-	if a.undetermined {
+	switch {
+	case a.undetermined:
 		return ReasonUndetermined
+	case a.follows:
+		return ReasonFollowsWorld
 	}
 	return r
 }
@@ -197,12 +203,13 @@ func (ev *evaluation) alsoParentController() (bool, error) {
 // classify a change by the table of spec 4.
 func (ev *evaluation) classify() (bool, error) {
 	ev.d.Phase = ev.parent.Phase(ev.settledOnce(), ev.Options.initialized(ev.parentRef.GroupKind())...)
+	ev.govern()
 	ev.id = differenceID(ev.req, v1alpha1.RelationControllerChild, ev.parent, ev.changes)
 	switch {
 	case !ev.actor.controller:
 		ev.d.Class = ClassNewOrigin
-	case followsWorld(ev.req, ev.parentRef.GroupVersionKind):
-		ev.d.Class = ClassExpected
+	case len(ev.gov.binding) == 0 && followsWorld(ev.req, ev.parentRef.GroupVersionKind):
+		ev.d.Class, ev.actor.follows = ClassExpected, true
 	case ev.settled():
 		ev.d.Class = ClassDrift
 	default:
@@ -218,8 +225,15 @@ func (ev *evaluation) settled() bool {
 	if ev.Options.ExpectUntil == ExpectUntilObserved {
 		return ev.parent.HasObserved && ev.parent.ObservedGeneration >= ev.intent.Generation
 	}
-	latch := max(ev.parent.SettledGeneration(), ev.World.Settled(ev.parent.Ref))
-	return latch > 0 && latch >= ev.intent.Generation
+	return Latched(ev.parent, ev.World.Settled(ev.parent.Ref))
+}
+
+// Latched reports whether a parent settled at its last intent, by what is stored
+// and by what is known of it otherwise (World.Settled).
+func Latched(p *parent.State, known int64) bool {
+	latch := max(p.SettledGeneration(), known)
+	intent, _ := intentOf(p)
+	return latch > 0 && latch >= intent.Generation
 }
 
 func (ev *evaluation) settledOnce() bool {

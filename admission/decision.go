@@ -56,6 +56,8 @@ const (
 	ReasonUndetermined  Reason = "ControllerUndetermined"
 	ReasonFollowsWorld  Reason = "FollowsTheWorld"
 	ReasonApproved      Reason = "Approved"
+	ReasonUpgraded      Reason = "Upgraded"
+	ReasonExcepted      Reason = "ApprovedByPolicy"
 	ReasonDriftLogged   Reason = "DriftLogged"
 )
 
@@ -68,6 +70,9 @@ type Decision struct {
 	Code int32
 	// Message of a refusal: what was changed, why it is refused, what to do.
 	Message string
+	// Why is the reason within Message, as a clause: also of a drift that passes
+	// in log mode; empty where nothing speaks against the change.
+	Why string
 	// Warnings for whoever made the request.
 	Warnings []string
 
@@ -86,11 +91,20 @@ type Decision struct {
 	Annotations map[string]*string
 	// ManagementPolicies to set on the object itself; nil leaves them.
 	ManagementPolicies []string
+	// Fields to set on the object itself, by JSON pointer; nil for none.
+	Fields map[string]any
 	// Gate transition of this write, nil for none.
 	Gate *v1alpha1.Gate
 
 	// Claim to write before the change may pass; nil for none.
 	Claim *ClaimEffect
+	// PolicyClaim to write before the change may pass; nil for none.
+	PolicyClaim *PolicyClaimEffect
+	// Approve to write although the request is refused: what is refused now passes
+	// once the gate is open; nil for none.
+	Approve *ApproveEffect
+	// Exception is the rule of an ApprovalPolicy that approved it; nil for none.
+	Exception *ExceptionUse
 	// Report to send; nil for none.
 	Report *Report
 	// Suggestion is the command that approves the refused change.
@@ -113,6 +127,21 @@ type ClaimEffect struct {
 	ID string
 }
 
+// ApproveEffect approves, on behalf of a policy, what a policy allows: the gate
+// opens by approvals. It is written unless the annotation is there.
+type ApproveEffect struct {
+	Holder     parent.Ref
+	Key, Value string
+}
+
+// ExceptionUse names a rule of an ApprovalPolicy.
+type ExceptionUse struct {
+	// Policy as in ApprovalPolicy/NAMESPACE/NAME or ClusterApprovalPolicy/NAME.
+	Policy string
+	// Rule in the spec, as in rules[0].
+	Rule string
+}
+
 // Report of a drift for people.
 type Report struct {
 	Drift v1alpha1.DriftSpec
@@ -121,4 +150,7 @@ type Report struct {
 	Parent    *parent.State
 	// Snoozed: recorded, but nobody is notified.
 	Snoozed bool
+	// Repeat: a DELETE was refused to a controller that follows somebody else's
+	// decision; the gate repeats it once it is allowed (spec 8, "Deletion").
+	Repeat bool
 }

@@ -16,6 +16,7 @@ import (
 // Resolutions of a drift, for audit and metrics.
 const (
 	ResolutionApproved = "approved"
+	ResolutionUpgraded = "upgraded"
 	ResolutionRejected = "rejected"
 	ResolutionRefused  = "refused"
 	ResolutionLogged   = "logged"
@@ -100,10 +101,7 @@ func (ev *evaluation) rejected() (bool, error) {
 		return false, nil
 	}
 	ev.d.Resolution = ResolutionRejected
-	return ev.refuse(refusal{code: 403, reason: ReasonRejected,
-		why: fmt.Sprintf("a rejection on %s forbids it: %s", describe(ev.parent.Ref), r.Reason),
-		next: fmt.Sprintf("Remove the entry from annotation %s if that no longer holds: kubectl edit %s",
-			v1alpha1.AnnotationKeyRejections, target(ev.parent.Ref, ev.kindOf(ev.parent)))})
+	return ev.refuse(rejection(ev.parent.Ref, ev.kindOf(ev.parent), r))
 }
 
 // approved is row 11. The deletion of an MR whose gate a person opened for
@@ -159,7 +157,7 @@ func (ev *evaluation) drift() (bool, error) {
 	ev.d.Report = ev.report(r)
 	ev.d.Suggestion = r.suggestion
 	if ev.mode == v1alpha1.ModeLog {
-		ev.d.Resolution = ResolutionLogged
+		ev.d.Resolution, ev.d.Why = ResolutionLogged, r.why
 		ev.warn("drift: " + ev.message(r))
 		return ev.allow(ReasonDriftLogged)
 	}
@@ -183,6 +181,9 @@ func (ev *evaluation) unasked() refusal {
 	}
 	if e, ok := ev.set.Spent(ev.query()); ok {
 		r.why += fmt.Sprintf("; the approval in annotation %s is used up or out of date", e.Key)
+	}
+	if len(ev.gov.missing) > 0 {
+		r = ev.missing(r)
 	}
 	r.next = "To approve exactly this change: " + r.suggestion
 	return r

@@ -49,6 +49,10 @@ func (ev *evaluation) edit() {
 		return
 	}
 	ev.keepApprovals()
+	if !ev.writeAllowances() {
+		return
+	}
+	ev.writeFingerprint()
 	ev.gate()
 }
 
@@ -85,7 +89,7 @@ func (ev *evaluation) protect() {
 }
 
 func (ev *evaluation) protectKey(key string, controller bool) {
-	if v1alpha1.IsUser(key) && (!controller || ev.composed(key)) {
+	if ev.composed(key) || v1alpha1.IsUser(key) && !controller {
 		return
 	}
 	old, was := ev.stored[key]
@@ -100,13 +104,13 @@ func (ev *evaluation) protectKey(key string, controller bool) {
 	ev.set1(key, &back)
 }
 
-// composed annotations are honoured from a Composition: mode, deletion and
-// trace labels.
+// composed annotations are honoured from a Composition: mode, deletion, trace
+// labels, and what the composition function says it holds.
 func (ev *evaluation) composed(key string) bool {
 	if !subject.IsComposedApply(ev.manager) && ev.req.Actor != ActorParentController {
 		return false
 	}
-	return key == v1alpha1.AnnotationKeyMode || key == v1alpha1.AnnotationKeyDeletion ||
+	return key == v1alpha1.AnnotationKeyMode || key == v1alpha1.AnnotationKeyDeletion || key == v1alpha1.AnnotationKeyHeld ||
 		strings.HasPrefix(key, v1alpha1.AnnotationKeyTraceLabelPrefix)
 }
 

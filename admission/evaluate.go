@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -17,6 +18,8 @@ import (
 type Evaluator struct {
 	World   World
 	Options Options
+	// Policies of the cluster; nil for none.
+	Policies Policies
 }
 
 // Evaluate a request. The error says that the world could not be read in a way
@@ -65,9 +68,17 @@ type evaluation struct {
 	intent    v1alpha1.Hop
 	actor     actor
 	id        string
+	// gov is what policies have to say; policySnapshot is the set they are from,
+	// known once loaded.
+	gov            governance
+	policySnapshot *allowance.Set
+	loaded         bool
 	// deletionApproved: an approval for the external deletion was found, and
 	// the gate is open already.
 	deletionApproved bool
+
+	// policyDeletes: a policy allows the external deletion; the gate is closed.
+	policyDeletes bool
 
 	// incoming and stored annotations, set once the request is admitted.
 	incoming, stored map[string]string
@@ -92,7 +103,9 @@ var steps = []step{
 	(*evaluation).parentInitializing, // row 7
 	(*evaluation).expected,           // row 8
 	(*evaluation).rejected,           // row 9
+	(*evaluation).upgraded,           // row 10
 	(*evaluation).approved,           // row 11
+	(*evaluation).excepted,           // row 12
 	(*evaluation).drift,              // row 13
 }
 
@@ -130,7 +143,11 @@ func (ev *evaluation) look() error {
 		ev.manager = parent.Writer(ev.req.OldObject, ev.req.Object)
 	}
 	ev.policies = readPolicies(ev.req, ev.kind, ev.closeTo())
-	ev.changes = change.Diff(ev.policies.oldDesired, ev.policies.newDesired)
+	diff := change.Diff
+	if ev.req.unstored() {
+		diff = change.DiffUnstored
+	}
+	ev.changes = diff(ev.policies.oldDesired, ev.policies.newDesired)
 	ev.parentRef, ev.hasParent = parent.Of(ev.req.stored(), ev.kind.Role)
 	return nil
 }
@@ -257,18 +274,21 @@ func (ev *evaluation) parentDeleting() (bool, error) {
 	if !ev.parent.Deleting() {
 		return false, nil
 	}
-	return ev.allow(ReasonParentDeleted)
+	return ev.deletingSection()
 }
 
 func (ev *evaluation) parentFrozen() (bool, error) {
 	f := ev.set.Freeze
-	if f == nil {
+	if f == nil || ev.parent.Deleting() {
 		return false, nil
 	}
 	return ev.refuse(frozen(ev.parentRef, ev.World.Kind(ev.parentRef.GroupVersionKind), f))
 }
 
 func (ev *evaluation) parentInitializing() (bool, error) {
+	if len(ev.gov.binding) > 0 && ev.bound() && !ev.parent.Deleting() {
+		return ev.initializingSection()
+	}
 	if ev.d.Phase != v1alpha1.PhaseInitializing {
 		return false, nil
 	}
@@ -278,6 +298,9 @@ func (ev *evaluation) parentInitializing() (bool, error) {
 func (ev *evaluation) expected() (bool, error) {
 	switch ev.d.Class {
 	case ClassExpected:
+		if !ev.allowed() {
+			return false, nil
+		}
 		return ev.allow(ev.actor.reason(ReasonExpected))
 	case ClassNewOrigin:
 		if ev.needsApproval() {

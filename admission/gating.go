@@ -1,9 +1,7 @@
 package admission
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +37,10 @@ const (
 	GateReasonInstalled = "Installed"
 	GateReasonApproved  = "Approved"
 	GateReasonRestored  = "Restored"
+	GateReasonCreated   = "Created"
+	GateReasonChanged   = "Changed"
+	GateReasonPending   = "ExternalDriftPending"
+	GateReasonRefused   = "PoliciesNotSupported"
 )
 
 // Holder of approvals for an MR: the MR itself, its XR, its Claim.
@@ -65,6 +67,8 @@ type Gating struct {
 	// Deadline after which an unconfirmed opening is closed.
 	Deadline time.Duration
 	CloseTo  []v1alpha1.Verb
+	// CarryPendingDrift as in Options.
+	CarryPendingDrift bool
 	// User hash of the gate controller, for claims.
 	User string
 	Now  time.Time
@@ -104,6 +108,9 @@ func (g Gating) Decide() GateDecision {
 		return g.install(author)
 	}
 	gate := mask.ParseGate(g.MR.Annotations)
+	if !mask.Accepts(g.Kind.Runtime, g.MR.ManagementPolicies) {
+		return g.remask(author, gate)
+	}
 	if d, ok := g.deletion(author, gate); ok {
 		return d
 	}
@@ -129,31 +136,34 @@ func (g Gating) restore(author []string, remembered bool) GateDecision {
 // install takes only MRs that are idle: Ready, and Synced with the last change
 // seen, which the mask would cut off otherwise.
 func (g Gating) install(author []string) GateDecision {
-	seen := g.MR.Conditions["Synced"].ObservedGeneration
+	synced, _ := g.MR.Condition("Synced")
+	seen := synced.ObservedGeneration
 	if !g.MR.True("Synced") || !g.MR.True("Ready") || g.asyncPending() || g.MR.Paused || seen > 0 && seen < g.MR.Generation {
 		return GateDecision{Why: "it is not idle yet", Again: 0}
 	}
 	return g.close(author, v1alpha1.Gate{Reason: GateReasonInstalled}, GateInstall, GateReasonInstalled)
 }
 
+// remask with a set that the provider's older runtime accepts.
+func (g Gating) remask(author []string, gate v1alpha1.Gate) GateDecision {
+	gate.Reason = GateReasonRefused
+	if gate.State == v1alpha1.GateOpen {
+		return g.stored(GateOpenFor, author, gate)
+	}
+	return g.stored(GateClose, author, gate)
+}
+
 func (g Gating) close(author []string, was v1alpha1.Gate, action GateAction, reason string) GateDecision {
-	was.State, was.Reason, was.Generation, was.At = v1alpha1.GateClosed, reason, g.MR.Generation+1, approval.Stamp(g.Now)
-	return GateDecision{Action: action, Gate: was, Author: author, Policies: Masked(author, was, g.CloseTo, g.Kind)}
+	was.State, was.Reason, was.At, was.DeleteAt = v1alpha1.GateClosed, reason, approval.Stamp(g.Now), nil
+	return g.stored(action, author, was)
 }
 
 // whileOpen: confirm and close, or wait for the deadline.
 func (g Gating) whileOpen(author []string, gate v1alpha1.Gate) GateDecision {
-	left := gate.At.Add(g.Deadline).Sub(g.Now)
 	if slices.Contains(gate.Verbs, v1alpha1.VerbDelete) {
-		switch {
-		case left <= 0:
-			return g.close(author, gate, GateClose, GateReasonExpired)
-		case len(gate.Verbs) > 1 && g.unconfirmed(gate) == "":
-			return g.narrow(author, gate)
-		}
-		return GateDecision{Why: "it is open for Delete", Again: left}
+		return g.whileOpenForDelete(author, gate)
 	}
-	why := g.unconfirmed(gate)
+	why, left := g.unconfirmed(gate), g.left(gate.At)
 	switch {
 	case why == "":
 		return g.close(author, gate, GateClose, GateReasonConfirmed)
@@ -163,234 +173,66 @@ func (g Gating) whileOpen(author []string, gate v1alpha1.Gate) GateDecision {
 	return GateDecision{Why: why, Again: left}
 }
 
-// narrow a gate to the Delete it is open for: what else it was opened for is
-// confirmed.
-func (g Gating) narrow(author []string, gate v1alpha1.Gate) GateDecision {
-	gate.Verbs, gate.Paths = []v1alpha1.Verb{v1alpha1.VerbDelete}, nil
-	gate.Reason, gate.Generation = GateReasonConfirmed, g.MR.Generation+1
-	return GateDecision{Action: GateOpenFor, Gate: gate, Author: author, Policies: Masked(author, gate, g.CloseTo, g.Kind)}
-}
-
-// unconfirmed tells what is missing until the opened generation is confirmed.
-func (g Gating) unconfirmed(gate v1alpha1.Gate) string {
-	synced := g.MR.Conditions["Synced"]
+// whileOpenForDelete: Delete has a deadline of its own, and so has what else the
+// gate is open for. What ends first is taken away alone.
+func (g Gating) whileOpenForDelete(author []string, gate v1alpha1.Gate) GateDecision {
+	rest := slices.DeleteFunc(slices.Clone(gate.Verbs), func(v v1alpha1.Verb) bool { return v == v1alpha1.VerbDelete })
+	confirmed := len(rest) == 0 || g.unconfirmed(gate) == ""
+	left, leftDelete := g.left(gate.At), g.left(deletionOpened(gate))
 	switch {
-	case synced.Status != metav1.ConditionTrue:
-		return "Synced is not True"
-	case synced.ObservedGeneration > 0 && synced.ObservedGeneration < gate.Generation:
-		return fmt.Sprintf("the provider has not seen generation %d yet", gate.Generation)
-	case g.asyncPending():
-		return "an asynchronous operation is pending or failed"
-	case g.Kind.ReconcileRequests && g.RequestedAt != "" && g.HandledAt != g.RequestedAt:
-		return "the provider has not handled a reconcile since"
-	case synced.ObservedGeneration == 0 && !g.Kind.ReconcileRequests && !g.Comparable:
-		return "the provider tells neither what it has seen nor what is there" // upjet can lose the generation for good
-	case slices.Contains(gate.Verbs, v1alpha1.VerbCreate) && !g.MR.True("Ready"):
-		return "it is not Ready yet"
+	case leftDelete <= 0 && (confirmed || left <= 0):
+		return g.close(author, gate, GateClose, GateReasonExpired)
+	case leftDelete <= 0:
+		return g.withoutDelete(author, gate, rest)
+	case len(rest) > 0 && confirmed:
+		gate.Paths = nil
+		return g.narrow(author, gate, []v1alpha1.Verb{v1alpha1.VerbDelete}, GateReasonConfirmed)
+	case len(rest) > 0 && left <= 0:
+		gate.Paths = nil
+		return g.narrow(author, gate, []v1alpha1.Verb{v1alpha1.VerbDelete}, GateReasonExpired)
+	case len(rest) > 0:
+		leftDelete = min(left, leftDelete)
 	}
-	if left := within(g.Difference, gate.Paths); len(left) > 0 {
-		return "the external resource still differs: " + change.Summary(left, 5)
-	}
-	return ""
+	return GateDecision{Why: "it is open for Delete", Again: leftDelete}
 }
 
-// asyncPending as upjet's conditions tell: an operation that goes on, or whose
-// last one failed.
-func (g Gating) asyncPending() bool {
-	if c, ok := g.MR.Conditions["AsyncOperation"]; ok && c.Reason == "Ongoing" {
-		return true
+// withoutDelete leaves a gate open for what it was open for beside Delete, whose
+// deadline passed. Update could not be had together with Delete, so that this is
+// when it is really opened: what differs elsewhere would be carried along.
+func (g Gating) withoutDelete(author []string, gate v1alpha1.Gate, rest []v1alpha1.Verb) GateDecision {
+	gate.DeleteAt = nil
+	if len(gate.Paths) > 0 && !g.CarryPendingDrift && len(external.Outside(g.Difference, gate.Paths)) > 0 {
+		return g.close(author, gate, GateClose, GateReasonPending)
 	}
-	c, ok := g.MR.Conditions["LastAsyncOperation"]
-	return ok && c.Status == metav1.ConditionFalse
+	return g.narrow(author, gate, rest, GateReasonExpired)
 }
 
-func within(differences []change.Change, paths []string) []change.Change {
-	if len(paths) == 0 {
-		return differences
-	}
-	var out []change.Change
-	for _, d := range differences {
-		if slices.ContainsFunc(paths, func(p string) bool { return change.Under(d.Path, p) || change.Under(p, d.Path) }) {
-			out = append(out, d)
-		}
-	}
-	return out
+// left until the deadline of an opening.
+func (g Gating) left(opened metav1.Time) time.Duration {
+	return opened.Add(g.Deadline).Sub(g.Now)
 }
 
-// difference of the external resource that an approval would remove, and the
-// verbs that takes.
-func (g Gating) difference(author []string) ([]change.Change, []v1alpha1.Verb) {
-	if g.Gone && !mask.Gives(author, v1alpha1.VerbCreate) {
-		return nil, nil // its author never creates it: no approval would
+// deletionOpened is when a gate that is open for Delete was opened for it.
+func deletionOpened(gate v1alpha1.Gate) metav1.Time {
+	if gate.DeleteAt != nil {
+		return *gate.DeleteAt
 	}
-	if g.Gone {
-		return []change.Change{{Path: external.Exists, Verb: change.Mutate, Old: false, New: true}},
-			[]v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate}
-	}
-	if len(g.Difference) == 0 || !mask.Gives(author, v1alpha1.VerbUpdate) {
-		return nil, nil
-	}
-	return g.Difference, []v1alpha1.Verb{v1alpha1.VerbUpdate}
+	return gate.At
 }
 
-// whileClosed: an external drift is reported until it is approved or gone.
-func (g Gating) whileClosed(author []string, gate v1alpha1.Gate) GateDecision {
-	diff, verbs := g.difference(author)
-	if len(diff) == 0 || g.MR.Paused {
-		return GateDecision{Why: "it is closed"}
-	}
-	for _, h := range g.Holders {
-		id := g.driftID(h.State, diff)
-		set := approval.Parse(h.State.Annotations)
-		g.again(set.Claims, gate, id)
-		m, ok := set.Approved(g.query(h.State, verbs, id))
-		if !ok || m.Claimed != nil && uses(gate, m.Claimed.ID) {
-			continue
-		}
-		return g.open(author, gate, h, set, m, id, verbs, change.Paths(diff))
-	}
-	return GateDecision{Drift: g.drift(diff), Why: "the external resource differs and nobody approved to change it"}
+// narrow an open gate to some of its verbs: with the others it is done.
+func (g Gating) narrow(author []string, gate v1alpha1.Gate, verbs []v1alpha1.Verb, reason string) GateDecision {
+	gate.Verbs, gate.Reason = verbs, reason
+	return g.stored(GateOpenFor, author, gate)
 }
 
-func (g Gating) query(holder *parent.State, verbs []v1alpha1.Verb, id string) approval.Query {
-	intent, _ := intentOf(holder)
-	apiVersion, kind := g.MR.ToAPIVersionAndKind()
-	return approval.Query{
-		APIVersion: apiVersion, Kind: kind, Name: g.MR.Name, Resource: g.MR.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
-		Relation: v1alpha1.RelationExternal, Verbs: verbs, Digests: []string{id}, Intent: intent.Generation, Use: g.use(id),
+// stored is the decision to store a gate with its mask. The generation is the
+// one after the write, which moves it only where the mask is another one.
+func (g Gating) stored(action GateAction, author []string, gate v1alpha1.Gate) GateDecision {
+	policies := Masked(author, gate, g.CloseTo, g.Kind)
+	gate.Generation = g.MR.Generation
+	if !slices.Equal(policies, g.MR.ManagementPolicies) {
+		gate.Generation++
 	}
-}
-
-func (g Gating) use(id string) approval.Use {
-	apiVersion, kind := g.MR.ToAPIVersionAndKind()
-	return approval.Use{
-		Child:  v1alpha1.ClaimChild{APIVersion: apiVersion, Kind: kind, Namespace: g.MR.Namespace, Name: g.MR.Name, UID: g.MR.UID},
-		Digest: id, User: g.User, Relation: v1alpha1.RelationExternal,
-	}
-}
-
-// again makes claims that were taken for this MR, and whose opening never
-// landed, those of the use with an id: the difference may have become another
-// one meanwhile, and what was claimed and not used is not lost.
-func (g Gating) again(claims approval.Claims, gate v1alpha1.Gate, id string) {
-	for i, c := range claims {
-		if c.State == v1alpha1.ClaimPending && c.Relation == v1alpha1.RelationExternal && c.Child != nil && c.Child.UID == g.MR.UID && !uses(gate, c.ID) {
-			use := g.use(id)
-			claims[i].Child, claims[i].Digest, claims[i].User = &use.Child, id, g.User
-		}
-	}
-}
-
-// open the gate by an approval. A claim that was taken before and whose opening
-// never landed is used again. The uses that the gate shows already and that are
-// not finished stay with it.
-func (g Gating) open(author []string, was v1alpha1.Gate, h Holder, set approval.Set, m approval.Match, id string, verbs []v1alpha1.Verb, paths []string) GateDecision {
-	next := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: verbs, Generation: g.MR.Generation + 1, At: approval.Stamp(g.Now),
-		Claim: g.unfinished(was), Digest: id, Paths: paths, Reason: GateReasonApproved}
-	if was.State == v1alpha1.GateOpen {
-		next.Verbs, next.Paths = union(was.Verbs, verbs), nil
-	}
-	d := GateDecision{Action: GateOpenFor, Author: author}
-	switch {
-	case m.NeedsClaim():
-		stored, has := h.State.Annotations[v1alpha1.AnnotationKeyClaims]
-		claims, claim := set.Claims.Take(m.Entry, g.use(id), g.Now)
-		d.Claim = &ClaimEffect{Holder: h.State.Ref, Entry: m.Entry, Use: g.use(id), Stored: stored, HasStored: has, Value: claims.String(), ID: claim.ID}
-		next.Claim = withUse(next.Claim, claim.ID)
-	case m.Claimed != nil:
-		next.Claim = withUse(next.Claim, m.Claimed.ID)
-	}
-	d.Gate, d.Policies = next, Masked(author, next, g.CloseTo, g.Kind)
-	return d
-}
-
-// deletion approved on any holder, of the MR alone or of all below the holder,
-// opens the gate for Delete.
-func (g Gating) deletion(author []string, gate v1alpha1.Gate) (GateDecision, bool) {
-	if !mask.Gives(author, v1alpha1.VerbDelete) || openFor(g.MR.Annotations, v1alpha1.VerbDelete) {
-		return GateDecision{}, false
-	}
-	for _, h := range g.Holders {
-		set := approval.Parse(h.State.Annotations)
-		if d, ok := g.deletionOf(author, gate, h, set); ok {
-			return d, true
-		}
-	}
-	return GateDecision{}, false
-}
-
-func (g Gating) deletionOf(author []string, gate v1alpha1.Gate, h Holder, set approval.Set) (GateDecision, bool) {
-	verbs := []v1alpha1.Verb{v1alpha1.VerbDelete}
-	id := DeletionID(h.State, g.MR)
-	g.again(set.Claims, gate, id)
-	if m, ok := set.Approved(g.query(h.State, verbs, id)); ok && (m.Claimed == nil || !uses(gate, m.Claimed.ID)) {
-		return g.open(author, gate, h, set, m, id, verbs, nil), true
-	}
-	if h.State.UID == g.MR.UID {
-		return GateDecision{}, false
-	}
-	// The deletion of the holder itself is one use for all MRs below it: it is
-	// not claimed for one of them. It ends with the holder or, unused, with the
-	// first of their openings that expires; the gate shows it by its content.
-	whole := DeletionID(h.State, h.State)
-	q := g.query(h.State, verbs, whole)
-	apiVersion, kind := h.State.ToAPIVersionAndKind()
-	q.APIVersion, q.Kind, q.Name, q.Resource = apiVersion, kind, h.State.Name, ""
-	m, ok := set.Approved(q)
-	if !ok || expired(gate, whole, m.Entry, set.Claims) {
-		return GateDecision{}, false
-	}
-	once := m.Entry.Mode == v1alpha1.ApprovalOnce
-	m.Entry.Mode = v1alpha1.ApprovalGeneration
-	d := g.open(author, gate, h, set, m, whole, verbs, nil)
-	if once {
-		d.Gate.Claim = withUse(d.Gate.Claim, m.Entry.Content)
-	}
-	return d, true
-}
-
-func (g Gating) driftID(holder *parent.State, diff []change.Change) string {
-	return change.ID(v1alpha1.RelationExternal, string(Update), parentIdentity(holder), stateIdentity(g.MR), diff)
-}
-
-// owner of the report: the XR where there is one, else the MR itself.
-func (g Gating) owner() Holder {
-	for _, h := range g.Holders {
-		if h.State.UID != g.MR.UID {
-			return h
-		}
-	}
-	return Holder{State: g.MR, Kind: g.Kind}
-}
-
-func (g Gating) drift(diff []change.Change) *v1alpha1.DriftSpec {
-	owner := g.owner()
-	id := g.driftID(owner.State, diff)
-	intent, _ := intentOf(owner.State)
-	return &v1alpha1.DriftSpec{
-		ID: id, Relation: v1alpha1.RelationExternal, Parent: objectReference(owner.State.Ref, owner.State.Generation, ""),
-		Child:      objectReference(g.MR.Ref, g.MR.Generation, g.MR.Annotations[v1alpha1.AnnotationKeyCompositionResourceName]),
-		Difference: change.Fields(diff, maxReportFields, false), Intent: intent.Generation,
-		Cause:             "somebody or something changed the external resource behind " + describe(g.MR.Ref),
-		SuggestedApproval: Approve(owner.State.Ref, owner.Kind, id),
-	}
-}
-
-// Owner of the report about an MR's external drift.
-func (g Gating) Owner() *parent.State { return g.owner().State }
-
-// Explain a difference in one line, for events.
-func Explain(diff []v1alpha1.FieldDifference) string {
-	parts := make([]string, 0, len(diff))
-	for _, d := range diff {
-		parts = append(parts, fmt.Sprintf("%s is %s, should be %s", d.Path, or(d.Old, "absent"), or(d.New, "absent")))
-	}
-	return strings.Join(parts, "; ")
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
+	return GateDecision{Action: action, Gate: gate, Author: author, Policies: policies}
 }

@@ -21,6 +21,8 @@ type refusal struct {
 	next string
 	// suggestion is the approving command within next.
 	suggestion string
+	// approve is the approval that policies give; nil for none.
+	approve *ApproveEffect
 }
 
 const (
@@ -30,8 +32,9 @@ const (
 )
 
 func (ev *evaluation) refuse(r refusal) (bool, error) {
-	ev.d.Allowed, ev.d.Reason, ev.d.Code, ev.d.Message = false, r.reason, r.code, ev.message(r)
-	ev.d.Annotations, ev.d.ManagementPolicies, ev.d.Gate, ev.d.Claim = nil, nil, nil, nil
+	ev.d.Allowed, ev.d.Reason, ev.d.Code, ev.d.Message, ev.d.Why = false, r.reason, r.code, ev.message(r), r.why
+	ev.d.Annotations, ev.d.ManagementPolicies, ev.d.Fields, ev.d.Gate, ev.d.Claim = nil, nil, nil, nil, nil
+	ev.d.PolicyClaim, ev.d.Exception, ev.d.Approve = nil, nil, r.approve
 	// An error of ours stays one: Crossplane retries it, where it does not come
 	// back to what it was told is invalid.
 	if subject.IsComposedApply(ev.manager) && r.code != codeInternal {
@@ -119,4 +122,11 @@ func frozen(ref parent.Ref, kind Kind, f *v1alpha1.Freeze) refusal {
 	return refusal{code: 403, reason: ReasonFrozen,
 		why:  fmt.Sprintf("%s was frozen%s", describe(ref), who),
 		next: fmt.Sprintf("To unfreeze: kubectl annotate %s %s-", target(ref, kind), v1alpha1.AnnotationKeyFreeze)}
+}
+
+func rejection(ref parent.Ref, kind Kind, r v1alpha1.Rejection) refusal {
+	return refusal{code: 403, reason: ReasonRejected,
+		why: fmt.Sprintf("a rejection on %s forbids it: %s", describe(ref), r.Reason),
+		next: fmt.Sprintf("Remove the entry from annotation %s if that no longer holds: kubectl edit %s",
+			v1alpha1.AnnotationKeyRejections, target(ref, kind))}
 }

@@ -200,7 +200,9 @@ func (m *model) gateStep(key string) {
 			break
 		}
 	}
-	m.actGate(key, o, g.Decide())
+	d := g.Decide()
+	m.obeyed(key, g, d)
+	m.actGate(key, o, d)
 }
 
 func (m *model) actGate(key string, o *unstructured.Unstructured, d GateDecision) {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -88,6 +89,13 @@ func (m *model) admitted(key string, user subject.User, req *Request, d Decision
 	case !slices.Equal(incoming, policiesOf(req.OldObject)) && (req.OldObject.GetDeletionTimestamp() == nil || m.mode == v1alpha1.ModeLog):
 		m.author[key] = incoming
 	}
+	if _, masked := mask.ParseAuthor(annotation(req.Object, v1alpha1.AnnotationKeyManagementPolicies)); !masked {
+		for _, c := range d.Changes { // what is asked for anew was not tampered with, and no gate remembers that
+			if f, ok := strings.CutPrefix(c.Path, "spec.forProvider."); ok {
+				delete(m.shown, key+" "+f)
+			}
+		}
+	}
 	if m.mode == v1alpha1.ModeEnforce && d.Class == ClassDrift && d.Reason != ReasonApproved && d.Reason != ReasonInitializing && d.Reason != ReasonParentDeleted {
 		m.fail("%s: drift by %s passes for %s", key, user.Name, d.Reason)
 	}
@@ -128,7 +136,8 @@ func (m *model) openedBy(key string, d GateDecision) {
 		}
 		if hk == "xr" && d.Gate.Digest == DeletionID(m.sum(holder), m.sum(holder)) {
 			for content, e := range approvalsOf(holder) {
-				if e.Mode == v1alpha1.ApprovalOnce && e.Digest == d.Gate.Digest {
+				if was := m.versions[key][len(m.versions[key])-2]; e.Mode == v1alpha1.ApprovalOnce && e.Digest == d.Gate.Digest &&
+					uses(d.Gate, content) && !uses(mask.ParseGate(was.GetAnnotations()), content) { // one that it carries on is no new use
 					whole := "whole " + string(m.get(key).GetUID()) + " " + content
 					m.placed[whole] = m.placed["xr "+content]
 					m.use(whole)
@@ -178,8 +187,8 @@ func (m *model) quiet(late bool) {
 		}
 		s, gate := m.sum(o), mask.ParseGate(o.GetAnnotations())
 		idle := s.True("Synced") && s.True("Ready") && covers(m.cloud[key].fields, wantedOf(o)) && !m.cloud[key].failed
-		if gate.State == v1alpha1.GateOpen && late && m.now.Sub(gate.At.Time) > modelDeadline+10*time.Second {
-			m.fail("%s: open past the deadline: %s", key, m.describe(key))
+		if gate.State == v1alpha1.GateOpen && late {
+			m.overdue(key, gate)
 		}
 		if p := policiesOf(o); !late && gate.State == v1alpha1.GateOpen && idle && (mask.Gives(p, v1alpha1.VerbUpdate) || mask.Gives(p, v1alpha1.VerbCreate)) {
 			m.fail("%s: at rest, and open: %s", key, m.describe(key))
@@ -188,6 +197,31 @@ func (m *model) quiet(late bool) {
 			if h := m.get(hk); h != nil && gate.State != v1alpha1.GateOpen {
 				m.stuck(key, hk, h, o)
 			}
+		}
+	}
+}
+
+// overdue reports a gate that is open for something past its deadline.
+func (m *model) overdue(key string, gate v1alpha1.Gate) {
+	for _, v := range gate.Verbs {
+		since := gate.At
+		if v == v1alpha1.VerbDelete {
+			since = deletionOpened(gate)
+		}
+		if m.now.Sub(since.Time) > modelDeadline+10*time.Second {
+			m.fail("%s: open for %s past the deadline: %s", key, v, m.describe(key))
+		}
+	}
+}
+
+// obeyed: (g) what a person froze, as far as the gate could see, stays closed.
+func (m *model) obeyed(key string, g Gating, d GateDecision) {
+	if d.Action != GateOpenFor || d.Gate.Reason != GateReasonApproved {
+		return
+	}
+	for _, h := range g.Holders {
+		if !h.State.Deleting() && h.State.Annotations[v1alpha1.AnnotationKeyFreeze] == "true" {
+			m.fail("%s: opened by an approval while %s is frozen", key, h.State.Name)
 		}
 	}
 }

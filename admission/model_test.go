@@ -17,6 +17,7 @@ import (
 
 var (
 	modelSeeds = flag.Uint64("model.seeds", 300, "how many random runs of the model")
+	modelFirst = flag.Uint64("model.first", 1, "the first of them")
 	modelSeed  = flag.Uint64("model.seed", 0, "run this seed alone, and print its steps")
 )
 
@@ -32,12 +33,14 @@ func TestModel(t *testing.T) {
 		return
 	}
 	var next atomic.Uint64
+	next.Store(*modelFirst - 1)
+	last := *modelFirst - 1 + *modelSeeds
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	failures := 0
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for seed := next.Add(1); seed <= *modelSeeds; seed = next.Add(1) {
+			for seed := next.Add(1); seed <= last; seed = next.Add(1) {
 				m := explore(seed, false)
 				if m.wrong == "" {
 					continue
@@ -75,7 +78,7 @@ func explore(seed uint64, verbose bool) *model {
 	m.rest(10)
 	m.quiet(false)
 	m.now = m.now.Add(modelDeadline + time.Second)
-	m.rest(3)
+	m.rest(14)
 	m.quiet(true)
 	return m
 }

@@ -3,6 +3,7 @@ package admission
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,6 +26,9 @@ type policies struct {
 	remembered bool
 
 	oldDesired, newDesired map[string]any
+	// fields to set on an object of an external system, by JSON pointer: the mask
+	// that a write of the author's value would take away.
+	fields map[string]any
 }
 
 const fieldManagementPolicies = "managementPolicies"
@@ -32,6 +36,7 @@ const fieldManagementPolicies = "managementPolicies"
 func readPolicies(req *Request, kind Kind, closeTo []v1alpha1.Verb) policies {
 	p := policies{oldDesired: desired(req.OldObject), newDesired: desired(req.Object)}
 	if !kind.ManagementPolicies {
+		p.remask(req)
 		return p
 	}
 	var before []string
@@ -65,6 +70,18 @@ func readPolicies(req *Request, kind Kind, closeTo []v1alpha1.Verb) policies {
 	}
 	p.oldDesired, p.newDesired = withPolicies(p.oldDesired, before), withPolicies(p.newDesired, p.author)
 	return p
+}
+
+// remask an object of an external system, so that the author's value written
+// again is no change in anybody's eyes.
+func (p *policies) remask(req *Request) {
+	if req.Object == nil || req.OldObject == nil || req.Object.GetDeletionTimestamp() != nil {
+		return
+	}
+	path := external.MaskPath(req.Object.GroupVersionKind().GroupKind())
+	if masked, value, ok := external.Remask(path, req.OldObject.Object, p.newDesired); ok {
+		p.newDesired, p.fields = masked, map[string]any{"/" + strings.Join(path, "/"): value}
+	}
 }
 
 func desired(o *unstructured.Unstructured) map[string]any {
@@ -113,6 +130,9 @@ func withPolicies(desired map[string]any, policies []string) map[string]any {
 func (ev *evaluation) gate() {
 	req, p := ev.req, ev.policies
 	if !ev.kind.ManagementPolicies {
+		if ev.mode == v1alpha1.ModeEnforce {
+			ev.d.Fields = p.fields
+		}
 		return
 	}
 	if ev.mode != v1alpha1.ModeEnforce {
@@ -217,11 +237,13 @@ func (ev *evaluation) setPolicies(value []string) {
 // somebody asked for it or approved it, and it is about the resource.
 func (ev *evaluation) opens() bool {
 	switch {
+	case ev.governed() && len(ev.governedVerbs()) == 0:
+		return false
 	case ev.req.Operation == Create:
-		return true
+		return !ev.governed() || slices.Contains(ev.governedVerbs(), v1alpha1.VerbCreate)
 	case ev.d.Class == ClassSelf, ev.d.Reason == ReasonNoChange, ev.d.Reason == ReasonBeingDeleted:
 		return false
-	case ev.d.Class == ClassDrift && ev.d.Resolution != ResolutionApproved:
+	case ev.d.Class == ClassDrift && ev.d.Resolution != ResolutionApproved && ev.d.Resolution != ResolutionUpgraded:
 		return false
 	}
 	return slices.ContainsFunc(ev.changes, func(c change.Change) bool {
@@ -238,26 +260,51 @@ func (ev *evaluation) transition(gate v1alpha1.Gate) (v1alpha1.Gate, bool) {
 		Claim: gate.Claim} // what was used by an approval that is not finished yet stays known
 	if ev.req.Operation == Create {
 		next.Verbs = []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate, v1alpha1.VerbLateInitialize}
-		next.Reason = "Created"
+		next.Reason = GateReasonCreated
 		return next, true
 	}
-	next.Reason, next.Verbs, next.Paths = "Changed", []v1alpha1.Verb{v1alpha1.VerbUpdate}, change.Paths(ev.changes)
-	if gate.State == v1alpha1.GateOpen {
-		next.Verbs = union(gate.Verbs, next.Verbs)
-		next.Digest = gate.Digest
-		if len(gate.Paths) > 0 {
-			next.Paths = union(gate.Paths, next.Paths)
-		} else {
-			next.Paths = nil // all of them stay allowed
-		}
-		return next, true
+	next.Reason, next.Verbs, next.Paths = GateReasonChanged, []v1alpha1.Verb{v1alpha1.VerbUpdate}, change.Paths(ev.changes)
+	if ev.governed() {
+		next.Verbs = ev.governedVerbs()
 	}
-	if pending := external.Outside(ev.settings.Relevant(external.Difference(ev.req.OldObject.Object)), next.Paths); len(pending) > 0 && !ev.Options.CarryPendingDrift {
+	if gate.State == v1alpha1.GateOpen && !onlyDelete(gate) {
+		return besides(gate, next), true
+	}
+	differs := ev.settings.Relevant(ev.Options.Ignore.Filter(ev.req.Kind.GroupKind(), external.Difference(ev.req.OldObject.Object)))
+	if pending := external.Outside(differs, next.Paths); len(pending) > 0 && !ev.Options.CarryPendingDrift {
 		ev.warn("the external resource already differs (" + change.Summary(pending, 5) +
 			"); the gate stays closed until that difference is approved, see kubectl get drifts")
-		return v1alpha1.Gate{State: v1alpha1.GateClosed, At: next.At, Generation: next.Generation, Claim: gate.Claim, Reason: "ExternalDriftPending"}, true
+		if gate.State == v1alpha1.GateOpen { // it stays open for Delete, and no more
+			gate.Reason, gate.Generation = GateReasonPending, next.Generation
+			return gate, true
+		}
+		return v1alpha1.Gate{State: v1alpha1.GateClosed, At: next.At, Generation: next.Generation, Claim: gate.Claim, Reason: GateReasonPending}, true
+	}
+	if gate.State == v1alpha1.GateOpen {
+		return besides(gate, next), true
 	}
 	return next, true
+}
+
+// onlyDelete reports whether a gate is open for nothing else.
+func onlyDelete(gate v1alpha1.Gate) bool {
+	return !slices.ContainsFunc(gate.Verbs, func(v v1alpha1.Verb) bool { return v != v1alpha1.VerbDelete })
+}
+
+// besides what a gate is open for already, what an accepted change opens.
+func besides(gate, next v1alpha1.Gate) v1alpha1.Gate {
+	if slices.Contains(gate.Verbs, v1alpha1.VerbDelete) {
+		at := deletionOpened(gate) // an open Delete is not prolonged
+		next.DeleteAt = &at
+	}
+	next.Verbs, next.Digest = union(gate.Verbs, next.Verbs), gate.Digest
+	switch {
+	case len(gate.Paths) > 0:
+		next.Paths = union(gate.Paths, next.Paths)
+	case !onlyDelete(gate):
+		next.Paths = nil // all of them stay allowed
+	}
+	return next
 }
 
 func union[T comparable](a, b []T) []T {

@@ -51,6 +51,9 @@ type Request struct {
 	FieldManager string
 	DryRun       bool
 	Actor        Actor
+	// Controller is the user name under which the write will be made, where the
+	// adapter decides before it is: of UpgradeAllowances, those for it count.
+	Controller string
 	// Time of the request; stands in hops.
 	Time time.Time
 }
@@ -62,6 +65,10 @@ func (r *Request) current() *unstructured.Unstructured {
 	}
 	return r.OldObject
 }
+
+// unstored: the adapter decides before the write is made, on an object that the
+// API server has not seen.
+func (r *Request) unstored() bool { return r.Actor != "" }
 
 // stored is the object as it stands: what one request cannot rewrite to get
 // around a decision about itself. The new one on CREATE.

@@ -49,7 +49,7 @@ func withdrawn(d *v1alpha1.Drift, p *parent.State) bool {
 	if p.Role != parent.RoleComposite || d.Status.LastSeen == nil {
 		return false
 	}
-	c := p.Conditions["Synced"]
+	c, _ := p.Condition("Synced")
 	return c.Status == metav1.ConditionTrue && c.LastTransitionTime.After(d.Status.LastSeen.Time)
 }
 
@@ -91,11 +91,11 @@ func admittedBefore(c *v1alpha1.Claim, g v1alpha1.Gate) bool {
 	return c == nil || !c.At.After(g.At.Time)
 }
 
-// expired reports whether an approval for the deletion of a holder with all
-// below it is the one whose opening expired. The gate is not open for Delete.
-func expired(g v1alpha1.Gate, whole string, e approval.Entry, claims approval.Claims) bool {
-	shown := g.Digest == whole && g.Reason == GateReasonExpired || uses(g, e.Content)
-	return shown && admittedBefore(recordOf(claims, e.Content), g)
+// expired reports whether a once approval for the deletion of a holder with all
+// below it is the one whose opening ended: it is used (spec 8, "Closes"). A
+// lasting one opens the gate again. The gate is not open for Delete.
+func expired(g v1alpha1.Gate, e approval.Entry, claims approval.Claims) bool {
+	return uses(g, e.Content) && admittedBefore(recordOf(claims, e.Content), g)
 }
 
 func recordOf(claims approval.Claims, content string) *v1alpha1.Claim {

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,44 +22,88 @@ type Settling struct {
 	// be read, so that nothing is said about them.
 	Children []*parent.State
 	Missing  bool
+	// Unwatched: a child was read, so that nobody tells when it changes.
+	Unwatched bool
 	// Grace during which an XR must stay converged.
 	Grace time.Duration
 	Now   time.Time
 }
 
-// Settles reports whether the parent settled at its intent generation. Where
-// only time is missing, again is how long to wait for it.
+// unwatchedAgain is how long to wait before looking again at a composite that
+// waits for children of which no watch tells anything.
+const unwatchedAgain = 5 * time.Second
+
+// Settles reports whether the parent settled at its intent generation, and as
+// Unsettled when to look again.
 func (s Settling) Settles() (settled bool, again time.Duration) {
+	why, again := s.Unsettled()
+	return why == "", again
+}
+
+// Unsettled tells why the parent has not settled at its intent generation, as a
+// clause; "" where it has. Where only time is missing, or nobody would tell when
+// what is missing is there, again is how long to wait.
+func (s Settling) Unsettled() (why string, again time.Duration) {
 	p := s.Parent
 	intent, _ := trace.Intent(p)
-	if p.Deleting() || intent.Generation == 0 || !p.Converged || !s.Known || s.Observed < intent.Generation {
-		return false, 0
+	switch {
+	case p.Deleting():
+		return "it is being deleted", 0
+	case intent.Generation == 0:
+		return "its kind has no generation", 0
+	case !p.Converged:
+		return "it has not converged: " + unconverged(p), 0
+	case !s.Known:
+		return "its controller does not tell which generation it has observed", 0
+	case s.Observed < intent.Generation:
+		return fmt.Sprintf("its controller has observed generation %d, the last intent is %d", s.Observed, intent.Generation), 0
+	case p.Role != parent.RoleComposite && p.Role != parent.RoleClaim:
+		return "", 0
+	case len(p.Children) == 0:
+		return "it has no children yet", 0
+	case s.Missing:
+		return "some of its children cannot be read", unwatchedAgain
+	case held(p):
+		return "the composition function holds something back", 0
 	}
-	if p.Role != parent.RoleComposite && p.Role != parent.RoleClaim {
-		return true, 0
-	}
-	if len(p.Children) == 0 || s.Missing || held(p) {
-		return false, 0
-	}
-	since := p.ConvergedSince
+	return s.unsettledChild(intent.Generation)
+}
+
+// unsettledChild of an XR or Claim, or the time that it must still stay
+// converged.
+func (s Settling) unsettledChild(intent int64) (why string, again time.Duration) {
+	since := s.Parent.ConvergedSince
 	for _, c := range s.Children {
 		own := trace.Of(c.Annotations).Own()
 		if own != nil && own.Timestamp.After(since) {
 			since = own.Timestamp.Time
 		}
-		if carries(c, p, intent.Generation) && !childSettled(c) {
-			return false, 0
+		if carries(c, s.Parent, intent) && !childSettled(c) {
+			if s.Unwatched {
+				again = unwatchedAgain
+			}
+			return describe(c.Ref) + " below it has not settled", again
 		}
 	}
 	if left := since.Add(s.Grace).Sub(s.Now); left > 0 {
-		return false, left
+		return "it has not been converged for long enough", left
 	}
-	return true, 0
+	return "", 0
+}
+
+// unconverged says what an object lacks.
+func unconverged(p *parent.State) string {
+	for _, t := range []string{"Synced", "Ready"} {
+		if p.Crossplane() && !p.True(t) {
+			return t + " is not True"
+		}
+	}
+	return "its status does not say that it is current"
 }
 
 // held reports whether the composition function holds something back.
 func held(p *parent.State) bool {
-	c, ok := p.Conditions["Kausality"]
+	c, ok := p.Condition("Kausality")
 	return ok && c.Status == metav1.ConditionFalse && (c.Reason == ConditionHeld || c.Reason == ConditionFrozen)
 }
 

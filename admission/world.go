@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
@@ -64,6 +66,14 @@ type World interface {
 	Component(user subject.User, fieldManager string) bool
 }
 
+// Policies is where the policies of a cluster come from. An *allowance.Set is one
+// that never changes. Implementations are safe for concurrent use; each decision
+// asks once, and decides by that Set from its beginning to its end.
+type Policies interface {
+	// Policies in force; nil for none.
+	Policies() *allowance.Set
+}
+
 // Options of an Evaluator. The zero value of each is its default.
 type Options struct {
 	// DefaultMode is v1alpha1.ModeLog where empty.
@@ -86,6 +96,8 @@ type Options struct {
 	// CarryPendingDrift opens the gate although the external resource differs
 	// outside of the accepted change.
 	CarryPendingDrift bool
+	// Ignore says which external differences do not count; nil for none.
+	Ignore *external.Rules
 	// Settings of the Kausality policy that covers an object with these labels;
 	// nil, and the zero Settings, leave everything to the Options.
 	Settings func(object parent.Ref, labels map[string]string) settings.Settings

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -389,7 +390,7 @@ func copyStates(w *world) map[string]parent.State {
 	for name, m := range map[string]map[string]*parent.State{"live ": w.live, "cache ": w.cache} {
 		for k, s := range m {
 			c := *s
-			c.Annotations, c.Conditions = maps.Clone(s.Annotations), maps.Clone(s.Conditions)
+			c.Annotations, c.Conditions = maps.Clone(s.Annotations), slices.Clone(s.Conditions)
 			out[name+k] = c
 		}
 	}

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -33,6 +35,19 @@ func (s *States) Apply(ctx context.Context, ref parent.Ref, p Patch) error {
 	if err != nil {
 		return err
 	}
+	_, err = p.apply(ctx, r, ref.Name, ref.UID)
+	return err
+}
+
+// ApplyTo an object that was read by other means than States, under the
+// precondition that it has not changed since. It returns the object as it is
+// then.
+func (p Patch) ApplyTo(ctx context.Context, r dynamic.ResourceInterface, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	p.ResourceVersion = o.GetResourceVersion()
+	return p.apply(ctx, r, o.GetName(), o.GetUID())
+}
+
+func (p Patch) apply(ctx context.Context, r dynamic.ResourceInterface, name string, uid types.UID) (*unstructured.Unstructured, error) {
 	m := map[string]any{}
 	if len(p.Annotations) > 0 {
 		m["annotations"] = p.Annotations
@@ -40,8 +55,8 @@ func (s *States) Apply(ctx context.Context, ref parent.Ref, p Patch) error {
 	if p.ResourceVersion != "" {
 		m["resourceVersion"] = p.ResourceVersion
 	}
-	if ref.UID != "" {
-		m["uid"] = ref.UID
+	if uid != "" {
+		m["uid"] = uid
 	}
 	body := map[string]any{"metadata": m}
 	if p.ManagementPolicies != nil {
@@ -49,10 +64,9 @@ func (s *States) Apply(ctx context.Context, ref parent.Ref, p Patch) error {
 	}
 	raw, err := json.Marshal(body)
 	if err != nil {
-		return fmt.Errorf("cannot encode patch: %w", err)
+		return nil, fmt.Errorf("cannot encode patch: %w", err)
 	}
-	_, err = r.Patch(ctx, ref.Name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: p.Manager})
-	return err
+	return r.Patch(ctx, name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: p.Manager})
 }
 
 // TakeClaims writes the claims annotation of an object if it still has the

@@ -66,7 +66,7 @@ func New(config *rest.Config) (*Cluster, error) {
 
 // WatchCovered watches each guarded kind with a role in Crossplane, as soon as
 // it appears or comes under guard. Call it before Start.
-func (c *Cluster) WatchCovered(report func(error)) error {
+func (c *Cluster) WatchCovered(report func(error)) {
 	one := func(i Info) {
 		if i.Role == parent.RoleNone || !i.Storage || !c.Scope.Covers(i.GVR.GroupResource()) {
 			return
@@ -76,7 +76,7 @@ func (c *Cluster) WatchCovered(report func(error)) error {
 		}
 	}
 	c.Kinds.OnChange(one)
-	return c.Scope.OnChange(func() {
+	c.Scope.OnChange(func() {
 		for _, i := range c.Kinds.All() {
 			one(i)
 		}
@@ -147,18 +147,21 @@ func (c *Cluster) Mode(s *parent.State, byDefault v1alpha1.Mode) (v1alpha1.Mode,
 
 // Settings of the policy that covers an object with these labels.
 func (c *Cluster) Settings(ref parent.Ref, labels map[string]string) settings.Settings {
-	set := c.Policies.Set()
-	if len(set.Scopes()) == 0 {
+	if len(c.Policies.Set().Scopes()) == 0 {
 		return settings.Settings{}
 	}
-	t := settings.Target{Group: ref.Group, Namespace: ref.Namespace, Labels: labels, NamespaceLabels: c.Namespaces.Labels(ref.Namespace)}
+	return c.settings(ref, labels, c.Namespaces.Labels(ref.Namespace))
+}
+
+func (c *Cluster) settings(ref parent.Ref, labels, namespaceLabels map[string]string) settings.Settings {
+	t := settings.Target{Group: ref.Group, Namespace: ref.Namespace, Labels: labels, NamespaceLabels: namespaceLabels}
 	if i, err := c.Kinds.Get(ref.GroupVersionKind); err == nil {
 		t.Resource = i.GVR.Resource
 	} else { // discovery is away: the plural that nearly every kind has
 		guess, _ := meta.UnsafeGuessKindToResource(ref.GroupVersionKind)
 		t.Resource = guess.Resource
 	}
-	return set.For(t)
+	return c.Policies.Set().For(t)
 }
 
 // maxManaged bounds how many MRs below one XR or Claim are looked at.

@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/lists"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 )
@@ -39,15 +41,20 @@ type Kinds struct {
 
 	mu       sync.RWMutex
 	byGVK    map[schema.GroupVersionKind]Info
+	lists    map[schema.GroupVersionKind]change.Lists
+	legacy   map[schema.GroupKind]bool
 	onChange []func(Info)
+	// missing is called with a kind that is asked for and not known; nil where
+	// all CRDs are watched.
+	missing func(schema.GroupVersionKind)
 }
 
 // NewKinds returns Kinds that is empty until Run. mapper answers for kinds that
 // no CRD defines.
 func NewKinds(client dynamic.Interface, mapper meta.RESTMapper) (*Kinds, error) {
-	k := &Kinds{mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}}
+	k := &Kinds{mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}, lists: map[schema.GroupVersionKind]change.Lists{}, legacy: map[schema.GroupKind]bool{}}
 	k.informer = newInformer(client.Resource(crdResource), func(o *unstructured.Unstructured) any {
-		return &definition{identity: identityOf(o), infos: infosOf(o)}
+		return &definition{identity: identityOf(o), infos: infosOf(o), lists: listsOf(o)}
 	})
 	_, err := k.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { k.learn(o) },
@@ -83,6 +90,11 @@ func (k *Kinds) learn(o any) {
 	k.mu.Lock()
 	var changed []Info
 	for _, i := range d.infos {
+		if l, ok := d.lists[i.GVK.Version]; ok {
+			k.lists[i.GVK] = l
+		} else {
+			delete(k.lists, i.GVK)
+		}
 		if k.byGVK[i.GVK] != i {
 			k.byGVK[i.GVK] = i
 			changed = append(changed, i)
@@ -108,6 +120,8 @@ func (k *Kinds) forget(o any) {
 	defer k.mu.Unlock()
 	for _, i := range d.infos {
 		delete(k.byGVK, i.GVK)
+		delete(k.lists, i.GVK)
+		delete(k.legacy, i.GVK.GroupKind())
 	}
 }
 
@@ -131,9 +145,34 @@ func (k *Kinds) Get(gvk schema.GroupVersionKind) (Info, error) {
 // Kind for decisions: only what a CRD says, so that no decision waits for
 // discovery.
 func (k *Kinds) Kind(gvk schema.GroupVersionKind) admission.Kind {
+	if k.missing != nil {
+		k.missing(gvk)
+	}
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.byGVK[gvk].Kind
+	kind := k.byGVK[gvk].Kind
+	if k.legacy[gvk.GroupKind()] {
+		kind.Runtime = mask.RuntimeLegacy
+	}
+	return kind
+}
+
+// refused: the provider of a kind does not know a set of managementPolicies that
+// only newer runtimes know. That is remembered for this process's life, or until
+// the CRD is gone: a provider that is upgraded is served with sets that it
+// accepts, too.
+func (k *Kinds) refused(gvk schema.GroupVersionKind) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.legacy[gvk.GroupKind()] = true
+}
+
+// Lists of a kind, as its CRD tells; nil where items of none can be told apart
+// but by index.
+func (k *Kinds) Lists(gvk schema.GroupVersionKind) change.Lists {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.lists[gvk]
 }
 
 // All kinds that CRDs define, in their stored version.
@@ -153,6 +192,23 @@ func (k *Kinds) All() []Info {
 type definition struct {
 	identity
 	infos []Info
+	// lists by version; none for a version without any.
+	lists map[string]change.Lists
+}
+
+// listsOf a CRD's versions.
+func listsOf(o *unstructured.Unstructured) map[string]change.Lists {
+	out := map[string]change.Lists{}
+	spec, _ := o.Object["spec"].(map[string]any)
+	versions, _ := spec["versions"].([]any)
+	for _, e := range versions {
+		v, _ := e.(map[string]any)
+		name, _ := v["name"].(string)
+		if l := lists.OfSchema(property(v)); l != nil {
+			out[name] = l
+		}
+	}
+	return out
 }
 
 // infosOf a CRD, one for each served version.
@@ -183,6 +239,24 @@ func infosOf(o *unstructured.Unstructured) []Info {
 		out = append(out, i)
 	}
 	return out
+}
+
+// ManagedKinds reads which kinds of the cluster have spec.managementPolicies, in
+// their stored version, for programs that watch nothing.
+func ManagedKinds(ctx context.Context, client dynamic.Interface) ([]Info, error) {
+	list, err := client.Resource(crdResource).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the CRDs: %w", err)
+	}
+	var out []Info
+	for i := range list.Items {
+		for _, info := range infosOf(&list.Items[i]) {
+			if info.ManagementPolicies && info.Storage {
+				out = append(out, info)
+			}
+		}
+	}
+	return out, nil
 }
 
 // property of a version's schema by its path.

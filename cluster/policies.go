@@ -45,13 +45,7 @@ type policy struct {
 // CRD has none.
 func NewPolicies(client dynamic.Interface) (*Policies, error) {
 	p := &Policies{crds: client.Resource(crdResource), byName: map[string]*v1alpha1.Kausality{}}
-	p.informer = newInformer(absent{client.Resource(policyResource)}, func(o *unstructured.Unstructured) any {
-		out := &policy{identity: identityOf(o), k: &v1alpha1.Kausality{}}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, out.k); err != nil {
-			out.k = nil // of a newer version; the controller says so in its status
-		}
-		return out
-	})
+	p.informer = newInformer(absent{client.Resource(policyResource)}, func(o *unstructured.Unstructured) any { return policyOf(o) })
 	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: p.learn, UpdateFunc: func(_, o any) { p.learn(o) }, DeleteFunc: p.forget,
 	})
@@ -59,6 +53,14 @@ func NewPolicies(client dynamic.Interface) (*Policies, error) {
 		return nil, fmt.Errorf("cannot watch policies: %w", err)
 	}
 	return p, nil
+}
+
+func policyOf(o *unstructured.Unstructured) *policy {
+	out := &policy{identity: identityOf(o), k: &v1alpha1.Kausality{}}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, out.k); err != nil {
+		out.k = nil // of a newer version; the controller says so in its status
+	}
+	return out
 }
 
 // OnChange calls f when what the policies say may have changed. Call it before

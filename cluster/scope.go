@@ -31,6 +31,8 @@ var (
 // there is one place where it stands, and it is the one the API server reads.
 type Scope struct {
 	informer cache.SharedIndexInformer
+	taken    cache.ResourceEventHandlerRegistration
+	onChange []func()
 
 	mu       sync.RWMutex
 	rules    []rule
@@ -51,7 +53,8 @@ func NewScope(client dynamic.Interface) (*Scope, error) {
 	s.informer = newInformer(named{client.Resource(configurationResource), ConfigurationName}, func(o *unstructured.Unstructured) any {
 		return &configuration{identity: identityOf(o), rules: rulesOf(o), policies: o.GetLabels()[labelManaged] == policyController}
 	})
-	_, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	var err error
+	s.taken, err = s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { s.set(o) },
 		UpdateFunc: func(_, o any) { s.set(o) },
 		// Nothing on deletion: an uninstalled or half re-installed webhook must
@@ -66,16 +69,12 @@ func NewScope(client dynamic.Interface) (*Scope, error) {
 // Run the watch until the context ends.
 func (s *Scope) Run(ctx context.Context) { s.informer.RunWithContext(ctx) }
 
-// HasSynced reports whether the configuration was read.
-func (s *Scope) HasSynced() bool { return s.informer.HasSynced() }
+// HasSynced reports whether the configuration was read and taken.
+func (s *Scope) HasSynced() bool { return s.taken.HasSynced() }
 
-// OnChange calls f when the set may have changed. Call it before Run.
-func (s *Scope) OnChange(f func()) error {
-	_, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { f() }, UpdateFunc: func(any, any) { f() },
-	})
-	return err
-}
+// OnChange calls f after the set may have changed; a handler of its own would
+// run at the same time as the one that takes the change. Call it before Run.
+func (s *Scope) OnChange(f func()) { s.onChange = append(s.onChange, f) }
 
 func (s *Scope) set(o any) {
 	c, ok := o.(*configuration)
@@ -83,8 +82,11 @@ func (s *Scope) set(o any) {
 		return
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.rules, s.policies = c.rules, c.policies
+	s.mu.Unlock()
+	for _, f := range s.onChange {
+		f()
+	}
 }
 
 // labelManaged on the configuration is policyController where it follows from
@@ -106,7 +108,11 @@ func (s *Scope) FollowsPolicies() bool {
 func (s *Scope) Covers(r schema.GroupResource) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for _, rule := range s.rules {
+	return covers(s.rules, r)
+}
+
+func covers(rules []rule, r schema.GroupResource) bool {
+	for _, rule := range rules {
 		if has(rule.groups, r.Group) && has(rule.resources, r.Resource) {
 			return true
 		}
@@ -180,19 +186,28 @@ func (n named) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface
 	return n.ResourceInterface.Watch(ctx, n.selector(o))
 }
 
-// Namespaces knows the mode annotation and the labels of each Namespace.
+// Namespaces knows the mode annotation and the labels of each Namespace, and
+// which are being deleted.
 type Namespaces struct{ informer cache.SharedIndexInformer }
 
 type namespace struct {
 	identity
-	mode   v1alpha1.Mode
-	labels map[string]string
+	mode        v1alpha1.Mode
+	labels      map[string]string
+	terminating bool
+}
+
+func namespaceOf(o *unstructured.Unstructured) *namespace {
+	return &namespace{
+		identity: identityOf(o), mode: v1alpha1.Mode(o.GetAnnotations()[v1alpha1.AnnotationKeyMode]), labels: o.GetLabels(),
+		terminating: o.GetDeletionTimestamp() != nil,
+	}
 }
 
 // NewNamespaces returns Namespaces that is empty until Run.
 func NewNamespaces(client dynamic.Interface) *Namespaces {
 	return &Namespaces{informer: newInformer(client.Resource(namespaceResource), func(o *unstructured.Unstructured) any {
-		return &namespace{identity: identityOf(o), mode: v1alpha1.Mode(o.GetAnnotations()[v1alpha1.AnnotationKeyMode]), labels: o.GetLabels()}
+		return namespaceOf(o)
 	})}
 }
 
@@ -202,17 +217,27 @@ func (n *Namespaces) Run(ctx context.Context) { n.informer.RunWithContext(ctx) }
 // HasSynced reports whether the Namespaces are known.
 func (n *Namespaces) HasSynced() bool { return n.informer.HasSynced() }
 
-// OnChange calls f with the name of each Namespace whose mode or labels changed.
-// Call it before Run.
+// OnChange calls f with the name of each Namespace whose mode or labels changed,
+// or whose deletion was asked for. Call it before Run.
 func (n *Namespaces) OnChange(f func(name string)) error {
 	_, err := n.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(a, b any) {
 		old, ok := a.(*namespace)
 		new, ok2 := b.(*namespace)
-		if ok && ok2 && (old.mode != new.mode || !maps.Equal(old.labels, new.labels)) {
+		if ok && ok2 && (old.mode != new.mode || old.terminating != new.terminating || !maps.Equal(old.labels, new.labels)) {
 			f(new.m.Name)
 		}
 	}})
 	return err
+}
+
+// Terminating reports whether a Namespace is being deleted.
+func (n *Namespaces) Terminating(name string) bool {
+	o, ok, err := n.informer.GetStore().GetByKey(name)
+	if err != nil || !ok {
+		return false
+	}
+	ns, _ := o.(*namespace)
+	return ns != nil && ns.terminating
 }
 
 // Mode annotation of a Namespace, as it stands there; "" where it has none or

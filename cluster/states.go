@@ -16,12 +16,14 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // Object is what is kept of a watched object.
 type Object struct {
-	identity
 	*parent.State
 	// External differences of an MR; nil for none, and for other kinds.
 	External []change.Change
@@ -34,10 +36,41 @@ type Object struct {
 	// RequestedAt and HandledAt are the last reconcile request and the last
 	// that was handled, of an MR.
 	RequestedAt, HandledAt string
+	// ExternalName of an MR, as crossplane.io/external-name has it.
+	ExternalName string
+}
+
+// GetObjectMeta is what a watch cache asks for, made of the State each time
+// rather than kept twice.
+func (o *Object) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}
+}
+
+// Gating of an MR as it is, with what its policy says in place of deadline and
+// closeTo. Mode, Holders, User and Now are left to the caller.
+func (o *Object) Gating(kind admission.Kind, s settings.Settings, deadline time.Duration, closeTo []v1alpha1.Verb) admission.Gating {
+	if s.Deadline > 0 {
+		deadline = s.Deadline
+	}
+	if s.HasCloseTo {
+		closeTo = s.CloseTo
+	}
+	return admission.Gating{
+		MR: o.State, Kind: kind, Difference: s.Relevant(o.External), Comparable: o.Comparable, Gone: o.Gone,
+		RequestedAt: o.RequestedAt, HandledAt: o.HandledAt, Deadline: deadline, CloseTo: closeTo,
+	}
 }
 
 // liveTimeout bounds a read past the cache.
 const liveTimeout = 1500 * time.Millisecond
+
+const (
+	// maxFilling watches read their first list at a time: lists are whole
+	// objects, and all of them at once are many times what is kept.
+	maxFilling = 4
+	// fillTurn bounds how long a watch that cannot be filled is waited for.
+	fillTurn = 5 * time.Second
+)
 
 // maxKinds bounds the number of kinds that are watched.
 const maxKinds = 2000
@@ -53,6 +86,7 @@ type States struct {
 	watched map[schema.GroupVersionKind]*watched
 	start   func(cache.SharedIndexInformer)
 	live    func(ref parent.Ref) // counts live reads, for tests and metrics
+	timeout time.Duration        // of a read past the cache
 }
 
 type watched struct {
@@ -62,7 +96,7 @@ type watched struct {
 
 // NewStates returns States that watches nothing until Run.
 func NewStates(client dynamic.Interface, kinds *Kinds) *States {
-	return &States{kinds: kinds, client: client, watched: map[schema.GroupVersionKind]*watched{}}
+	return &States{kinds: kinds, client: client, watched: map[schema.GroupVersionKind]*watched{}, timeout: liveTimeout}
 }
 
 // OnChange calls f for each change of a watched object: old is nil for a new
@@ -76,7 +110,23 @@ func (s *States) OnLiveRead(f func(parent.Ref)) { s.live = f }
 // be, and ends them with the context.
 func (s *States) Run(ctx context.Context) {
 	var wg sync.WaitGroup
-	start := func(i cache.SharedIndexInformer) { wg.Go(func() { i.RunWithContext(ctx) }) }
+	turns := make(chan struct{}, maxFilling)
+	start := func(i cache.SharedIndexInformer) {
+		wg.Go(func() {
+			select {
+			case turns <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			go func() {
+				fctx, cancel := context.WithTimeout(ctx, fillTurn)
+				defer cancel()
+				cache.WaitForCacheSync(fctx.Done(), i.HasSynced)
+				<-turns
+			}()
+			i.RunWithContext(ctx)
+		})
+	}
 	s.mu.Lock()
 	s.start = start
 	for _, w := range s.watched {
@@ -146,11 +196,16 @@ func object(o any) *Object {
 
 func (s *States) sum(o *unstructured.Unstructured) *Object {
 	kind := s.kinds.Kind(o.GroupVersionKind())
-	out := &Object{identity: identityOf(o), State: parent.Sum(o, kind.Role)}
+	out := &Object{State: parent.Sum(o, kind.Role)}
+	out.Share()
 	if kind.ManagementPolicies {
 		out.External, out.Comparable = external.Difference(o.Object), external.Comparable(o.Object)
 		out.SyncedMessage = syncedMessage(o)
 		out.Gone = external.Gone(out.SyncedMessage)
+		if mask.Refused(out.SyncedMessage) && !mask.Accepts(mask.RuntimeLegacy, out.ManagementPolicies) {
+			s.kinds.refused(o.GroupVersionKind())
+		}
+		out.ExternalName = o.GetAnnotations()["crossplane.io/external-name"]
 		out.RequestedAt = o.GetAnnotations()[admission.AnnotationKeyReconcileRequestedAt]
 		out.HandledAt, _, _ = unstructured.NestedString(o.Object, "status", "lastHandledReconcileAt") // a status of another shape handles no requests
 	}
@@ -202,6 +257,24 @@ func (s *States) Get(ctx context.Context, ref parent.Ref, live bool) (*Object, e
 	return s.read(ctx, ref)
 }
 
+// Content of an object as it is now, whole; nil where it does not exist.
+func (s *States) Content(ctx context.Context, ref parent.Ref) (map[string]any, error) {
+	r, err := s.Resource(ref)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	defer cancel()
+	o, err := r.Get(ctx, ref.Name, metav1.GetOptions{})
+	if kerrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // nil is an object that is not there.
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", admission.Describe(ref), err)
+	}
+	return o.Object, nil
+}
+
 // Look at an object that is nobody's parent: from the watch of its kind where
 // the kind has a role in Crossplane or is watched anyway, else live.
 func (s *States) Look(ctx context.Context, ref parent.Ref) (*Object, error) {
@@ -241,7 +314,7 @@ func (s *States) read(ctx context.Context, ref parent.Ref) (*Object, error) {
 	if s.live != nil {
 		s.live(ref)
 	}
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	r, err := s.Resource(ref)
 	if err != nil {

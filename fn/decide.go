@@ -13,7 +13,7 @@ import (
 // decide about each resource in its order: a once approval that several could
 // use goes to the first.
 func (r *run) decide(ctx context.Context) {
-	evaluator := &admission.Evaluator{World: r.world, Options: admission.Options{DefaultMode: r.cfg.mode}}
+	evaluator := &admission.Evaluator{World: r.world, Options: admission.Options{DefaultMode: r.cfg.mode}, Policies: r.policySet()}
 	for _, res := range r.resources {
 		op := res.operation()
 		if op == "" {
@@ -34,7 +34,7 @@ func (r *run) decide(ctx context.Context) {
 // request to the core for what Crossplane would do.
 func (r *run) request(res *resource, op admission.Operation) *admission.Request {
 	req := &admission.Request{
-		Operation: op, Actor: admission.ActorParentController,
+		Operation: op, Actor: admission.ActorParentController, Controller: r.cfg.crossplane,
 		// The time stands in hops, and must be the same on every reconcile.
 		Time: r.composite.intent.Timestamp.Time,
 	}

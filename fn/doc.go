@@ -5,7 +5,12 @@
 // the change on with its trace stamped on it (stamp.go) or holds it back by
 // emitting again what the pipeline composed before (hold.go, restrict.go). What
 // was held stands in the composite's condition Kausality and in results
-// (report.go).
+// (report.go), and on the resource itself (hold.go).
+//
+// Policies come from the Input, or from the cluster by way of required resources
+// (require.go, policies.go, upgrades.go). External systems may be told who
+// caused a change (provenance.go). As a step of an Operation there is nothing to
+// decide: it looks at what it is given and reports (audit.go, findings.go).
 //
 // It decides from the request alone: the observed composite with its
 // annotations and managedFields, the observed resources, the desired ones.

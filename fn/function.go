@@ -10,6 +10,7 @@ import (
 	"github.com/crossplane/function-sdk-go/response"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/parent"
 )
 
@@ -47,10 +48,16 @@ func (f *Function) run(ctx context.Context, log logging.Logger, req *fnv1.RunFun
 		response.Fatal(rsp, errors.Wrap(err, "invalid input"))
 		return rsp
 	}
+	if req.GetObserved().GetComposite() == nil {
+		f.audit(cfg, req, rsp)
+		return rsp
+	}
+	require(cfg, req, rsp)
 	r, ok := newRun(cfg, f.now(), req, rsp)
 	if !ok {
-		return rsp // no composite, nothing to decide about
+		return rsp // nothing that could be decided about
 	}
+	r.grant(ctx)
 	r.decide(ctx)
 	r.emit()
 	r.report()
@@ -69,6 +76,10 @@ type run struct {
 	composite *composite
 	resources []*resource
 	world     *world
+	// policies in force, and what people should know about them.
+	policies []policy
+	upgrades []*allowance.Upgrade
+	notes    []string
 	// owner is the ownerReferences of every composed resource.
 	owner []any
 }
@@ -85,8 +96,31 @@ func newRun(cfg config, now time.Time, req *fnv1.RunFunctionRequest, rsp *fnv1.R
 	r.composite.settle(r.resources, cfg.grace, now)
 	r.composite.record()
 	r.composite.account(xr, r.resources)
+	r.readPolicies()
+	r.provenance()
 	r.world = worldOf(r.composite, r.resources, cfg.managed)
+	r.world.object = xr.Object
+	if len(r.upgrades) > 0 {
+		r.world.fingerprint = fingerprint(req, state.CompositionRevision)
+	}
 	return r, true
+}
+
+// readPolicies of the Input and of the cluster.
+func (r *run) readPolicies() {
+	var more []string
+	r.policies, r.notes = policiesFor(r.cfg, r.req)
+	r.upgrades, more = upgradesFor(r.cfg, r.req, r.composite.webhook)
+	r.notes = append(r.notes, more...)
+}
+
+// policySet for the core.
+func (r *run) policySet() *allowance.Set {
+	all := make([]*allowance.Compiled, 0, len(r.policies))
+	for _, p := range r.policies {
+		all = append(all, p.Compiled)
+	}
+	return allowance.NewSet(all, r.upgrades, nil)
 }
 
 func ownerOf(s *parent.State) []any {

@@ -41,7 +41,7 @@ func TestRunFunction(t *testing.T) {
 		},
 		"Drift": {
 			reason: "a change nobody asked for is held, with the field and the command that approves it",
-			want:   func(w desire) { w["b"] = plain("y") }, condition: reasonHeld,
+			want:   func(w desire) { w["b"] = plain("y") }, writes: []string{"hold b"}, condition: reasonHeld,
 			message: []string{`resource "b"`, "spec.value", "kubectl annotate -n shop xdatabase.example.org db kausality.io/approve-", "Settled at generation 1"},
 		},
 		"SiblingsMoveOn": {
@@ -50,7 +50,7 @@ func TestRunFunction(t *testing.T) {
 				s.annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Thing","name":"*","mode":"always"}]`)
 			},
 			want:   func(w desire) { w["a"], w["b"] = database(9), plain("y") },
-			writes: []string{"update b"}, condition: reasonHeld,
+			writes: []string{"hold a", "update b"}, condition: reasonHeld,
 		},
 		"LogMode": {
 			reason: "in log mode drift passes and is reported",
@@ -73,7 +73,7 @@ func TestRunFunction(t *testing.T) {
 				w["b"] = plain("y")
 				w["b"]["metadata"] = map[string]any{"annotations": map[string]any{v1alpha1.AnnotationKeyMode: "log"}}
 			},
-			condition: reasonHeld,
+			writes: []string{"hold b"}, condition: reasonHeld,
 		},
 		"Rejected": {
 			reason: "a rejection holds in log mode too",
@@ -81,12 +81,12 @@ func TestRunFunction(t *testing.T) {
 				s.input = `{"settleGrace":"10s"}`
 				s.annotate(v1alpha1.AnnotationKeyRejections, `[{"kind":"Thing","name":"*","reason":"not before the fair"}]`)
 			},
-			want: func(w desire) { w["b"] = plain("y") }, condition: reasonHeld, message: []string{"not before the fair"},
+			want: func(w desire) { w["b"] = plain("y") }, writes: []string{"hold b"}, condition: reasonHeld, message: []string{"not before the fair"},
 		},
 		"BadFreeze": {
 			reason: "a freeze that does not parse is a freeze",
 			change: func(s *stage) { s.annotate(v1alpha1.AnnotationKeyFreeze, `{"user":`) },
-			want:   func(w desire) { w["b"] = plain("y") }, condition: reasonFrozen,
+			want:   func(w desire) { w["b"] = plain("y") }, writes: []string{"hold b"}, condition: reasonFrozen,
 		},
 		"FrozenUnchanged": {
 			reason: "freezing says nothing while nothing changes",
@@ -103,12 +103,13 @@ func TestRunFunction(t *testing.T) {
 		},
 		"RemovalOfThing": {
 			reason: "a removal nobody asked for is held: it is emitted again",
-			want:   func(w desire) { delete(w, "b") }, condition: reasonHeld, message: []string{"deleting Thing"},
+			want:   func(w desire) { delete(w, "b") }, writes: []string{"hold b"}, condition: reasonHeld, message: []string{"deleting Thing"},
 			check: func(t *testing.T, s *stage) {
 				want := map[string]any{"apiVersion": "app.example.org/v1", "kind": "Thing", "spec": map[string]any{"value": "x"}}
 				got := object(s.rsp.GetDesired().GetResources()["b"].GetResource())
 				want["metadata"] = map[string]any{"annotations": map[string]any{ // nothing that is Crossplane's
 					v1alpha1.AnnotationKeyTrace: s.live["b"].GetAnnotations()[v1alpha1.AnnotationKeyTrace],
+					v1alpha1.AnnotationKeyHeld:  heldOf(s.live["b"]),
 				}}
 				if d := cmp.Diff(want, got); d != "" {
 					t.Errorf("emitted: -want +got\n%s", d)
@@ -123,7 +124,7 @@ func TestRunFunction(t *testing.T) {
 		"RemovalOfDatabaseAsked": {
 			reason: "even an intended removal of a managed resource waits for the approval of the external deletion",
 			change: func(s *stage) { s.intend(2) },
-			want:   func(w desire) { delete(w, "a") }, condition: reasonHeld, message: []string{"ExternalDeletionNotAllowed", "approve-"},
+			want:   func(w desire) { delete(w, "a") }, writes: []string{"hold a"}, condition: reasonHeld, message: []string{"ExternalDeletionNotAllowed", "approve-"},
 		},
 		"RemovalOfTerminating": {
 			reason: "what is on its way out is let go",
@@ -135,7 +136,7 @@ func TestRunFunction(t *testing.T) {
 		},
 		"FieldRemoved": {
 			reason: "a field that the pipeline no longer wants is a change",
-			want:   func(w desire) { w["b"]["spec"] = map[string]any{} }, condition: reasonHeld, message: []string{"spec.value"},
+			want:   func(w desire) { w["b"]["spec"] = map[string]any{} }, writes: []string{"hold b"}, condition: reasonHeld, message: []string{"spec.value"},
 		},
 		"LateInitialized": {
 			reason: "what a provider adds is not the pipeline's, and no change",
@@ -163,7 +164,7 @@ func TestRunFunction(t *testing.T) {
 			reason: "a wildcard once is one use altogether: the first by name takes it, and nothing else ever",
 			change: func(s *stage) { s.annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*"}]`) },
 			want:   func(w desire) { w["a"], w["b"] = database(9), plain("y") },
-			writes: []string{"update a"}, condition: reasonHeld, message: []string{`resource "b"`, "used up"},
+			writes: []string{"update a", "hold b"}, condition: reasonHeld, message: []string{`resource "b"`, "used up"},
 			check: func(t *testing.T, s *stage) {
 				if s.live["a"].GetAnnotations()[v1alpha1.AnnotationKeyUsedApprovals] == "" {
 					t.Error("the use is not on record")
@@ -180,14 +181,14 @@ func TestRunFunction(t *testing.T) {
 				s.reconcile(w)
 				s.settle(w)
 			},
-			want: func(w desire) { w["a"], w["b"] = database(2), plain("y") }, condition: reasonHeld,
+			want: func(w desire) { w["a"], w["b"] = database(2), plain("y") }, writes: []string{"hold b"}, condition: reasonHeld,
 		},
 		"AnotherKind": {
 			reason: "another kind under the name is a creation",
 			want: func(w desire) {
 				w["b"] = map[string]any{"apiVersion": "app.example.org/v1", "kind": "Other", "spec": map[string]any{}}
 			},
-			condition: reasonHeld, message: []string{"creating Other"},
+			writes: []string{"hold b"}, condition: reasonHeld, message: []string{"creating Other"},
 			check: func(t *testing.T, s *stage) {
 				if k := s.rsp.GetDesired().GetResources()["b"].GetResource().GetFields()["kind"].GetStringValue(); k != "Thing" {
 					t.Errorf("want the Thing emitted again, got %s", k)
@@ -230,7 +231,7 @@ func TestRunFunction(t *testing.T) {
 					t.Errorf("emitted spec: -want +got\n%s", d)
 				}
 			},
-			writes: []string{"annotate b"}, // managedFields come back
+			writes: []string{"hold b"}, // managedFields come back, too
 		},
 	}
 	for name, tc := range cases {
@@ -454,7 +455,7 @@ func TestNestedComposite(t *testing.T) {
 	s.stable(want)
 	delete(want, "n")
 	s.reconcile(want)
-	s.wantWrites()
+	s.wantWrites("hold n") // now its removal
 	s.wantReason(reasonHeld)
 	if got := trace.Of(s.live["n"].GetAnnotations()); len(got) != 2 {
 		t.Errorf("trace: %s", got)

@@ -95,6 +95,11 @@ func (m mutator) request(req *fnv1.RunFunctionRequest) {
 			}
 		}
 	}
+	for _, n := range sortedKeys(req.GetRequiredResources()) {
+		for _, item := range req.GetRequiredResources()[n].GetItems() {
+			targets = append(targets, item.GetResource())
+		}
+	}
 	for range 1 + m.r.IntN(6) {
 		m.object(targets[m.r.IntN(len(targets))], 0)
 	}
@@ -103,12 +108,17 @@ func (m mutator) request(req *fnv1.RunFunctionRequest) {
 // fuzzSeeds are requests from all parts of the story.
 func fuzzSeeds(t *testing.T, input string) []*fnv1.RunFunctionRequest {
 	s := newStage(t, input)
-	want := desire{"a": database(1), "b": plain("x"), "c": plain("y")}
+	if input == selecting {
+		s.revise("r1", "v1")
+		s.required[requirementCRD], s.required[requirementUpgradeCRD] = resources(aCRD), resources(aCRD)
+		s.required[requirementPolicies], s.required[requirementUpgrades] = resources(sizePolicy("a")), resources(sizePolicy("b"))
+	}
+	want := desire{"a": database(1), "b": plain("x"), "c": plain("y"), "e": bucket("eu", map[string]any{}), "w": workspace("m", map[string]any{"name": "x"})}
 	out := []*fnv1.RunFunctionRequest{s.request(want)}
 	s.reconcile(want)
 	out = append(out, s.request(want))
 	s.settle(want)
-	want = desire{"a": database(2, "tier", "gold"), "b": plain("z"), "d": plain("new")}
+	want = desire{"a": database(2, "tier", "gold"), "b": plain("z"), "d": plain("new"), "e": bucket("us", map[string]any{}), "w": workspace("n")}
 	out = append(out, s.request(want))
 	s.reconcile(want)
 	s.annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*"}]`)
@@ -123,7 +133,9 @@ func fuzzSeeds(t *testing.T, input string) []*fnv1.RunFunctionRequest {
 			"reason": structpb.NewStringValue(reasonHeld), "resources": structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{structpb.NewStringValue("x")}}),
 		}})}}
 	}
-	return out
+	audited := operation(input, s.xr, s.live["a"], s.live["b"])
+	audited.Observed = &fnv1.State{Resources: map[string]*fnv1.Resource{}}
+	return append(out, audited)
 }
 
 const managed = `{"mode":"enforce","settleGrace":"10s","gate":{"managementPolicies":"Managed"}}`
@@ -132,7 +144,7 @@ const managed = `{"mode":"enforce","settleGrace":"10s","gate":{"managementPolici
 // differently a second time.
 func FuzzRunFunction(f *testing.F) {
 	t := &testing.T{}
-	seeds := slices.Concat(fuzzSeeds(t, enforce), fuzzSeeds(t, managed), fuzzSeeds(t, ""))
+	seeds := slices.Concat(fuzzSeeds(t, enforce), fuzzSeeds(t, managed), fuzzSeeds(t, withProvenance), fuzzSeeds(t, narrow), fuzzSeeds(t, selecting), fuzzSeeds(t, ""))
 	for i := range seeds {
 		for j := range 30 {
 			f.Add(uint8(i), uint64(j))

@@ -95,7 +95,7 @@ func managedGate(t *testing.T, author any) {
 	// Drift is held, and opens nothing.
 	want["a"] = db(3)
 	s.reconcile(want)
-	s.wantWrites()
+	s.wantWrites("hold a")
 	s.wantReason(reasonHeld)
 	s.wantPolicies("Observe")
 	s.stable(want)
@@ -104,7 +104,7 @@ func managedGate(t *testing.T, author any) {
 	// The deletion: held, approved, opened, done.
 	delete(want, "a")
 	s.reconcile(want)
-	s.wantWrites()
+	s.wantWrites("hold a")
 	s.wantReason(reasonHeld)
 	s.stable(want)
 	s.annotate(s.suggested()[0], "once")

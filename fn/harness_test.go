@@ -40,6 +40,9 @@ type stage struct {
 	now   time.Time
 	input string
 
+	// required resources, as Crossplane fetched them.
+	required map[string]*fnv1.Resources
+
 	xr   *unstructured.Unstructured
 	live map[string]*unstructured.Unstructured
 	// uid of the next object.
@@ -113,6 +116,9 @@ func (s *stage) request(want desire) *fnv1.RunFunctionRequest {
 		Meta:     &fnv1.RequestMeta{Tag: "tag"},
 		Observed: &fnv1.State{Composite: &fnv1.Resource{Resource: toStruct(s.xr.Object)}, Resources: map[string]*fnv1.Resource{}},
 		Desired:  &fnv1.State{Resources: map[string]*fnv1.Resource{}},
+	}
+	if s.required != nil {
+		req.RequiredResources = s.required
 	}
 	if s.input != "" {
 		req.Input = &structpb.Struct{}
@@ -211,13 +217,20 @@ func (s *stage) apply(name string, content map[string]any) {
 		after.SetUID(types.UID(fmt.Sprintf("uid-%d", s.uid)))
 		after.SetCreationTimestamp(metav1.NewTime(s.now))
 	}
-	if !exists || change.Changed(change.Desired(old.Object), change.Desired(after.Object)) {
+	if !exists || change.ChangedUnstored(change.Desired(old.Object), change.Desired(after.Object)) {
 		after.SetGeneration(after.GetGeneration() + 1)
 	} else {
 		verb = "annotate"
+		if was, is := heldOf(old), heldOf(after); was != is {
+			verb = map[bool]string{true: "hold", false: "release"}[is != ""]
+		}
 	}
 	s.writes = append(s.writes, verb+" "+name)
 	s.live[name] = after
+}
+
+func heldOf(o *unstructured.Unstructured) string {
+	return o.GetAnnotations()[v1alpha1.AnnotationKeyHeld]
 }
 
 func composedManager() string { return subject.ComposedManager("db", xrKind.GroupKind()) }
@@ -285,7 +298,7 @@ func (s *stage) update(name, manager string, mutate func(map[string]any)) {
 		s.t.Fatalf("cannot update: %v", err)
 	}
 	after := out.(*unstructured.Unstructured)
-	if change.Changed(change.Desired(old.Object), change.Desired(after.Object)) {
+	if change.ChangedUnstored(change.Desired(old.Object), change.Desired(after.Object)) {
 		after.SetGeneration(after.GetGeneration() + 1)
 	}
 	s.live[name] = after

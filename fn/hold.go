@@ -1,8 +1,11 @@
 package fn
 
 import (
+	"encoding/json"
+
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 
+	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -25,6 +28,30 @@ func (r *run) held(res *resource) *fnv1.Resource {
 		out.Ready = fnv1.Ready_READY_TRUE
 	}
 	return out
+}
+
+// heldAnnotation says on the resource itself what is held of it; "" for
+// nothing. The apply takes it away once nothing is.
+func (r *run) heldAnnotation(res *resource) string {
+	if !res.refused() {
+		if res.desired == nil || earlier(r.req.GetContext()).reason == reasonAllowed {
+			return ""
+		}
+		// An earlier Kausality step of the pipeline held it: its word stands.
+		return text(child(child(res.desired.Object, "metadata"), "annotations"), v1alpha1.AnnotationKeyHeld)
+	}
+	d := res.decision
+	held := v1alpha1.Held{Reason: string(d.Reason), Operation: string(res.operation()), ID: d.ID, Approve: d.Suggestion}
+	if res.operation() == admission.Update {
+		for _, c := range d.Changes[:min(len(d.Changes), v1alpha1.MaxHeldPaths)] {
+			held.Paths = append(held.Paths, c.Path)
+		}
+	}
+	raw, err := json.Marshal(held)
+	if err != nil {
+		return "" // strings always marshal
+	}
+	return string(raw)
 }
 
 // restorePolicies emits what the author wrote, not the gate's mask, where the
@@ -50,11 +77,8 @@ func restorePolicies(content map[string]any, remembered string) {
 // ready as observed: by the Ready condition, or for kinds without one by what
 // kstatus says.
 func (res *resource) ready() bool {
-	list, _ := child(res.observed.Object, "status")["conditions"].([]any)
-	for _, e := range list {
-		if c, _ := e.(map[string]any); text(c, "type") == "Ready" {
-			return text(c, "status") == "True"
-		}
+	if c := conditionOf(res.observed.Object, "Ready"); c != nil {
+		return text(c, "status") == "True"
 	}
 	return res.state().Converged
 }

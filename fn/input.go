@@ -2,6 +2,7 @@ package fn
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -11,12 +12,16 @@ import (
 
 	"github.com/crossplane/function-sdk-go/errors"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
 )
 
-// defaultSettleGrace of an Input that gives none.
-const defaultSettleGrace = 10 * time.Second
+// Defaults of an Input that gives none.
+const (
+	defaultSettleGrace    = 10 * time.Second
+	defaultServiceAccount = "system:serviceaccount:crossplane-system:crossplane"
+)
 
 // config is a validated Input with its defaults.
 type config struct {
@@ -24,12 +29,22 @@ type config struct {
 	grace time.Duration
 	// managed: the function masks spec.managementPolicies itself.
 	managed bool
+	// policies of the Input, compiled.
+	policies []policy
+	upgrades []*allowance.Upgrade
+	// crossplane is the user name under which Crossplane writes.
+	crossplane string
+	// fetch the policies of the cluster with these labels.
+	fetch  bool
+	labels map[string]string
+	// tags of AWS, and environment of Terraform runs, say who caused a change.
+	tags, env bool
 }
 
 // configOf reads an Input, nil for none. The error names the field that is
 // wrong.
 func configOf(s *structpb.Struct) (config, error) {
-	cfg := config{mode: v1alpha1.ModeLog, grace: defaultSettleGrace}
+	cfg := config{mode: v1alpha1.ModeLog, grace: defaultSettleGrace, crossplane: defaultServiceAccount}
 	if s == nil {
 		return cfg, nil
 	}
@@ -54,6 +69,12 @@ func configOf(s *structpb.Struct) (config, error) {
 	if err := validate(in).ToAggregate(); err != nil {
 		return cfg, err
 	}
+	if cfg.policies, err = compile(in.Policies); err != nil {
+		return cfg, err
+	}
+	if cfg.upgrades, err = compileUpgrades(in.Upgrades); err != nil {
+		return cfg, err
+	}
 	return cfg.with(in), nil
 }
 
@@ -65,6 +86,16 @@ func (c config) with(in *input.Input) config {
 		c.grace = in.SettleGrace.Duration
 	}
 	c.managed = in.Gate != nil && in.Gate.ManagementPolicies == input.ManagementPoliciesManaged
+	if in.ServiceAccount != "" {
+		c.crossplane = in.ServiceAccount
+	}
+	if in.PolicySelector != nil {
+		c.fetch, c.labels = true, in.PolicySelector.MatchLabels
+	}
+	if in.External != nil {
+		c.tags = slices.Contains(in.External.Provenance, input.ProvenanceAWSTags)
+		c.env = slices.Contains(in.External.Provenance, input.ProvenanceTerraformEnv)
+	}
 	return c
 }
 
@@ -90,6 +121,21 @@ func validate(in *input.Input) field.ErrorList {
 		default:
 			errs = append(errs, field.NotSupported(field.NewPath("gate", "managementPolicies"), in.Gate.ManagementPolicies,
 				[]input.ManagementPolicies{input.ManagementPoliciesWebhook, input.ManagementPoliciesManaged}))
+		}
+	}
+	return append(errs, validateExternal(in.External, field.NewPath("external"))...)
+}
+
+func validateExternal(in *input.External, at *field.Path) (errs field.ErrorList) {
+	if in == nil {
+		return nil
+	}
+	for i, p := range in.Provenance {
+		switch p {
+		case input.ProvenanceAWSTags, input.ProvenanceTerraformEnv:
+		default:
+			errs = append(errs, field.NotSupported(at.Child("provenance").Index(i), p,
+				[]input.Provenance{input.ProvenanceAWSTags, input.ProvenanceTerraformEnv}))
 		}
 	}
 	return errs

@@ -22,16 +22,17 @@ func TestConfigOf(t *testing.T) {
 		want   config
 		err    string
 	}{
-		"Absent":      {reason: "no input is all defaults", want: config{mode: v1alpha1.ModeLog, grace: 10 * time.Second}},
-		"Empty":       {reason: "so is an empty one", input: `{}`, want: config{mode: v1alpha1.ModeLog, grace: 10 * time.Second}},
-		"Everything":  {reason: "all fields are read", input: `{"apiVersion":"kausality.fn.crossplane.io/v1alpha1","kind":"Input","metadata":{"name":"x"},"mode":"enforce","settleGrace":"1m","gate":{"managementPolicies":"Managed"}}`, want: config{mode: v1alpha1.ModeEnforce, grace: time.Minute, managed: true}},
-		"NoGrace":     {reason: "zero is a grace period", input: `{"settleGrace":"0s"}`, want: config{mode: v1alpha1.ModeLog}},
-		"Webhook":     {reason: "the gate is the webhook's by default", input: `{"gate":{}}`, want: config{mode: v1alpha1.ModeLog, grace: 10 * time.Second}},
+		"Absent":      {reason: "no input is all defaults", want: config{mode: v1alpha1.ModeLog, grace: 10 * time.Second, crossplane: defaultServiceAccount}},
+		"Empty":       {reason: "so is an empty one", input: `{}`, want: config{mode: v1alpha1.ModeLog, grace: 10 * time.Second, crossplane: defaultServiceAccount}},
+		"Everything":  {reason: "all fields are read", input: `{"apiVersion":"kausality.fn.crossplane.io/v1alpha1","kind":"Input","metadata":{"name":"x"},"mode":"enforce","settleGrace":"1m","gate":{"managementPolicies":"Managed"},"external":{"provenance":["AWSTags","TerraformEnv"]}}`, want: config{mode: v1alpha1.ModeEnforce, grace: time.Minute, crossplane: defaultServiceAccount, managed: true, tags: true, env: true}},
+		"NoGrace":     {reason: "zero is a grace period", input: `{"settleGrace":"0s"}`, want: config{mode: v1alpha1.ModeLog, crossplane: defaultServiceAccount}},
+		"Webhook":     {reason: "the gate is the webhook's by default", input: `{"gate":{}}`, want: config{mode: v1alpha1.ModeLog, grace: 10 * time.Second, crossplane: defaultServiceAccount}},
 		"BadMode":     {reason: "an unknown mode is named with its path", input: `{"mode":"strict"}`, err: `mode: Unsupported value: "strict"`},
 		"ModeType":    {reason: "a value of another type is named", input: `{"mode":7}`, err: "mode"},
 		"BadGrace":    {reason: "a duration that does not parse", input: `{"settleGrace":"soon"}`, err: `settleGrace: Invalid value: "soon"`},
 		"Negative":    {reason: "a negative duration", input: `{"settleGrace":"-5s"}`, err: "settleGrace: Invalid value"},
 		"BadGate":     {reason: "nested fields have their path", input: `{"gate":{"managementPolicies":"Off"}}`, err: "gate.managementPolicies: Unsupported value"},
+		"BadExternal": {reason: "items have their index", input: `{"external":{"provenance":["AWSTags","Azure"]}}`, err: `external.provenance[1]: Unsupported value: "Azure"`},
 		"Unknown":     {reason: "an unknown field is an error, it may be a typo", input: `{"mod":"log"}`, err: `unknown field "mod"`},
 		"UnknownDeep": {reason: "with its path", input: `{"gate":{"open":true}}`, err: `unknown field "gate.open"`},
 		"Kind":        {reason: "another kind's input", input: `{"kind":"Resources"}`, err: "kind: Unsupported value"},

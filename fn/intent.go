@@ -60,24 +60,13 @@ func derive(s *parent.State, resources []*resource, known note) v1alpha1.Hop {
 	if at.IsZero() {
 		at = s.Created
 	}
-	fresh := trace.Hop(s.Ref, s.Generation, "", at)
-	fresh.Unattributed = true
-
-	last := fresh
-	found := false
-	consider := func(h v1alpha1.Hop) {
-		if !found || h.Generation > last.Generation {
+	fresh := unattributed(s, s.Generation, at)
+	last, found := newest(resources, s.Generation)
+	if known.generation > 0 || !known.at.IsZero() {
+		h := unattributed(s, known.generation, known.at)
+		// Of the same intent the trace says more: its labels as they were.
+		if !found || h.Generation >= last.Generation && !same(h, last) {
 			last, found = h, true
-		}
-	}
-	if !known.at.IsZero() || known.generation > 0 {
-		h := trace.Hop(s.Ref, known.generation, "", known.at)
-		h.Unattributed = true
-		consider(h)
-	}
-	for _, r := range resources {
-		if r.hop != nil && r.hop.Generation <= s.Generation {
-			consider(*r.hop)
 		}
 	}
 	// As the composite's own trace has it.
@@ -86,6 +75,24 @@ func derive(s *parent.State, resources []*resource, known note) v1alpha1.Hop {
 		return fresh
 	}
 	return last
+}
+
+// newest hop of the composite in its resources' traces, the first of several;
+// none of a generation that is yet to come.
+func newest(resources []*resource, generation int64) (last v1alpha1.Hop, found bool) {
+	for _, r := range resources {
+		if r.hop != nil && r.hop.Generation <= generation && (!found || r.hop.Generation > last.Generation) {
+			last, found = *r.hop, true
+		}
+	}
+	return last, found
+}
+
+// unattributed hop of a composite's intent, with its labels as they are now.
+func unattributed(s *parent.State, generation int64, at time.Time) v1alpha1.Hop {
+	h := trace.Hop(s.Ref, generation, "", at)
+	h.Unattributed, h.Labels = true, trace.Labels(s.Annotations)
+	return h
 }
 
 // expected is the latest time at which managedFields may show the write of a

@@ -116,3 +116,14 @@ func text(m map[string]any, key string) string {
 	out, _ := m[key].(string)
 	return out
 }
+
+// conditionOf an object; nil where it has none of the type.
+func conditionOf(content map[string]any, kind string) map[string]any {
+	list, _ := child(content, "status")["conditions"].([]any)
+	for _, e := range list {
+		if c, _ := e.(map[string]any); text(c, "type") == kind {
+			return c
+		}
+	}
+	return nil
+}

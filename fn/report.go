@@ -45,8 +45,11 @@ type report struct {
 func (r *run) report() {
 	own := report{reason: reasonAllowed}
 	var warnings []warning
+	for _, n := range r.notes {
+		warnings = append(warnings, warning{reason: "Kausality", text: n})
+	}
 	for _, res := range r.resources {
-		for _, w := range res.decision.Warnings {
+		for _, w := range slices.Concat(res.notes, res.decision.Warnings) {
 			warnings = append(warnings, warning{reason: "Kausality", text: fmt.Sprintf("resource %q: %s", res.name, w)})
 		}
 		if !res.refused() {

@@ -33,6 +33,9 @@ type resource struct {
 	// summed up, once asked for.
 	summed *parent.State
 
+	// notes for people about it that are no decision.
+	notes []string
+
 	// masked by an earlier Kausality step of the pipeline.
 	masked bool
 	// after is what the apply would leave; nil for a removal.

@@ -28,23 +28,16 @@ func (n note) String() string {
 
 // noted in the observed composite's condition; the zero note for none.
 func noted(xr map[string]any) note {
-	list, _ := child(xr, "status")["conditions"].([]any)
-	for _, e := range list {
-		c, _ := e.(map[string]any)
-		if text(c, "type") != conditionType {
-			continue
-		}
-		m := notePattern.FindStringSubmatch(text(c, "message"))
-		if m == nil {
-			continue
-		}
-		generation, err := strconv.ParseInt(m[1], 10, 64)
-		at, terr := time.Parse(time.RFC3339, m[2])
-		if err == nil && terr == nil {
-			return note{generation: generation, at: at}
-		}
+	m := notePattern.FindStringSubmatch(text(conditionOf(xr, conditionType), "message"))
+	if m == nil {
+		return note{}
 	}
-	return note{}
+	generation, err := strconv.ParseInt(m[1], 10, 64)
+	at, terr := time.Parse(time.RFC3339, m[2])
+	if err != nil || terr != nil {
+		return note{}
+	}
+	return note{generation: generation, at: at}
 }
 
 // note of the last intent; only of one that settled.
@@ -87,8 +80,8 @@ func (c *composite) settle(resources []*resource, grace time.Duration, now time.
 // atRest: converged, with all that the intent brought about.
 func (c *composite) atRest(resources []*resource) bool {
 	s := c.state
-	if !s.Converged || s.HasObserved && s.ObservedGeneration < c.intent.Generation ||
-		s.Conditions[conditionType].Status == metav1.ConditionFalse {
+	own, _ := s.Condition(conditionType)
+	if !s.Converged || s.HasObserved && s.ObservedGeneration < c.intent.Generation || own.Status == metav1.ConditionFalse {
 		return false
 	}
 	some := false

@@ -38,6 +38,10 @@ func (r *run) stamp(res *resource, want *fnv1.Resource) *fnv1.Resource {
 	if used := r.composite.usedAnnotation(res, after); used != "" {
 		set[v1alpha1.AnnotationKeyUsedApprovals] = used
 	}
+	if held := r.heldAnnotation(res); held != "" {
+		set[v1alpha1.AnnotationKeyHeld] = held
+	}
+	r.kept(res, set)
 	policies := r.gate(res, set)
 	if policies == nil && res.masked && !res.refused() {
 		res.keepMask(set)
@@ -49,6 +53,25 @@ func (r *run) stamp(res *resource, want *fnv1.Resource) *fnv1.Resource {
 		out.Resource = withPolicies(out.Resource, policies)
 	}
 	return out
+}
+
+// kept annotations of ours: as stored, and as the decision edits them. Of builds
+// a webhook knows more.
+func (r *run) kept(res *resource, set map[string]string) {
+	for _, k := range []string{v1alpha1.AnnotationKeyAllowances, v1alpha1.AnnotationKeyFingerprint, v1alpha1.AnnotationKeyLastUpgrade} {
+		v := res.annotation(k)
+		if res.observed != nil && res.replaced() && !res.refused() {
+			v = ""
+		}
+		if edit, ok := res.decision.Annotations[k]; ok && res.changes() && (k == v1alpha1.AnnotationKeyAllowances || !r.composite.webhook) {
+			if v = ""; edit != nil {
+				v = *edit
+			}
+		}
+		if v != "" {
+			set[k] = v
+		}
+	}
 }
 
 // traceOf a resource as emitted. Where nothing changes it is the stored one to

@@ -95,7 +95,7 @@ func TestStory(t *testing.T) {
 	delete(want, "c")
 	want["b"]["metadata"] = map[string]any{"labels": map[string]any{"team": "shop"}}
 	s.reconcile(want)
-	s.wantWrites("annotate b")
+	s.wantWrites("hold a", "annotate b")
 	s.wantReason(reasonHeld)
 	if tier := s.field("a", "spec", "forProvider", "tier"); tier != nil {
 		t.Errorf("held field was applied: %v", tier)
@@ -139,7 +139,7 @@ func TestStory(t *testing.T) {
 	s.intend(3)
 	want["a"] = database(3, "tier", "gold")
 	s.reconcile(want)
-	s.wantWrites()
+	s.wantWrites("hold a")
 	s.wantReason(reasonFrozen)
 	s.stable(want)
 	s.annotate(v1alpha1.AnnotationKeyFreeze, "")
@@ -152,7 +152,7 @@ func TestStory(t *testing.T) {
 	// A removal is held until approved.
 	delete(want, "b")
 	s.reconcile(want)
-	s.wantWrites()
+	s.wantWrites("hold b")
 	s.wantReason(reasonHeld)
 	s.stable(want)
 	s.annotate(s.suggested()[0], "once")

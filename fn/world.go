@@ -15,10 +15,18 @@ import (
 // world is what the core reads: the one request, nothing beyond.
 type world struct {
 	composite *composite
-	kinds     map[schema.GroupVersionKind]admission.Kind
+	// object is the composite as it is.
+	object map[string]any
+	// fingerprint of what composes it; "" where it does not matter.
+	fingerprint string
+	kinds       map[schema.GroupVersionKind]admission.Kind
 }
 
-var _ admission.World = &world{}
+var (
+	_ admission.World   = &world{}
+	_ admission.Objects = &world{}
+	_ admission.Builds  = &world{}
+)
 
 // worldOf a composite with its resources. managed counts every kind with a
 // spec.forProvider as one with management policies: before the first of a kind
@@ -54,6 +62,9 @@ func (w *world) Kind(gvk schema.GroupVersionKind) admission.Kind { return w.kind
 func (w *world) Parent(context.Context, parent.Ref, bool) (*parent.State, error) {
 	return w.composite.state, nil
 }
+
+// Object is the composite too.
+func (w *world) Object(context.Context, parent.Ref) (map[string]any, error) { return w.object, nil }
 
 // Settled as derived without a webhook.
 func (w *world) Settled(parent.Ref) int64 { return w.composite.settled }

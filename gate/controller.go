@@ -2,26 +2,27 @@ package gate
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/time/rate"
-	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kausality-io/function-kausality/admission"
-	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
+	systems "github.com/kausality-io/function-kausality/gate/external"
 	"github.com/kausality-io/function-kausality/notify"
 	"github.com/kausality-io/function-kausality/telemetry"
 )
@@ -34,8 +35,6 @@ const (
 	reconcileTimeout = 15 * time.Second
 	// installsPerSecond is how fast unmasked MRs are taken in.
 	installsPerSecond = 10
-	// maxHolders bounds the chain of parents that is asked for approvals.
-	maxHolders = 6
 )
 
 // Controller of the gates. Fill the exported fields, then Run.
@@ -43,24 +42,44 @@ type Controller struct {
 	Cluster     *cluster.Cluster
 	Drifts      client.Client
 	Reporter    *notify.Reporter
-	Events      record.EventRecorder
+	Events      events.EventRecorder
 	DefaultMode v1alpha1.Mode
 	Deadline    time.Duration
 	CloseTo     []v1alpha1.Verb
+	// CarryPendingDrift as in admission.Options.
+	CarryPendingDrift bool
+	// Ignore says which external differences do not count; nil for none. Call
+	// Recheck when it changes.
+	Ignore *external.Rules
 	// UserHash of this process, for claims.
 	UserHash string
 	Log      logr.Logger
 
 	queue   workqueue.TypedRateLimitingInterface[parent.Ref]
 	install *rate.Limiter
+
+	// wakes are composites to wake, and policies that changed.
+	wakes    workqueue.TypedRateLimitingInterface[parent.Ref]
+	wakeRate *rate.Limiter
+	// changedAt is when something last changed in a Namespace ("" for
+	// everywhere) that may let through what was refused; only what is recent.
+	changedMu sync.Mutex
+	changedAt map[string]time.Time
+	leading   atomic.Bool
+	// unfit kinds of external systems drop the field by which they are closed.
+	unfit sync.Map
 }
 
 // Watch what the gates depend on. Call it before the cluster starts.
 func (c *Controller) Watch() error {
-	c.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[parent.Ref](50*time.Millisecond, 30*time.Second))
-	c.install = rate.NewLimiter(installsPerSecond, installsPerSecond)
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[parent.Ref](50*time.Millisecond, 30*time.Second)
+	c.queue, c.install = workqueue.NewTypedRateLimitingQueue(limiter), rate.NewLimiter(installsPerSecond, installsPerSecond)
+	limiter = workqueue.NewTypedItemExponentialFailureRateLimiter[parent.Ref](50*time.Millisecond, 30*time.Second)
+	c.wakes, c.wakeRate = workqueue.NewTypedRateLimitingQueue(limiter), rate.NewLimiter(wakesPerSecond, wakesPerSecond)
+	c.Cluster.Kinds.OnChange(c.watchPolicies)
 	c.Cluster.States.OnChange(c.changed)
-	c.Cluster.Policies.OnChange(func() { c.again(func(*cluster.Object) bool { return true }) })
+	c.Cluster.Policies.OnChange(c.Recheck)
+	c.watchSystems()
 	return c.Cluster.Namespaces.OnChange(c.namespaceChanged)
 }
 
@@ -71,13 +90,25 @@ func (c *Controller) managed(ref parent.Ref) bool {
 // changed objects: an MR is looked at itself; an XR or Claim may have brought
 // approvals for the MRs below it, or have claims to finish.
 func (c *Controller) changed(old, new *cluster.Object) {
+	one := new
+	if one == nil {
+		one = old
+	}
+	switch {
+	case one.Group == v1alpha1.Group:
+		c.policyChanged(old, new)
+		return
+	case c.managed(one.State.Ref):
+		c.orphaned(old, new)
+		c.admitted(old, new)
+	}
 	switch {
 	case new == nil && c.managed(old.State.Ref):
 		if old.Parent.Name != "" {
 			c.queue.Add(withoutUID(old.Parent))
 		}
 	case new == nil:
-	case c.managed(new.State.Ref):
+	case c.managed(new.State.Ref), systems.Own(new.GroupVersionKind) != nil:
 		c.queue.Add(withoutUID(new.State.Ref))
 	case old == nil || !sameDecisions(old, new) || len(old.Children) != len(new.Children):
 		c.queue.Add(withoutUID(new.State.Ref))
@@ -106,16 +137,24 @@ func sameDecisions(a, b *cluster.Object) bool {
 	return count == 0
 }
 
-// namespaceChanged its mode or its labels: its MRs may have to be masked or
-// restored.
+// namespaceChanged its mode or labels, or is being deleted: its MRs may have to
+// be masked or restored, what was refused in it is let through, or its deletion
+// repeated.
 func (c *Controller) namespaceChanged(name string) {
 	c.again(func(o *cluster.Object) bool { return o.State.Namespace == name })
+	if err := c.WakeRefused(context.Background(), name); err != nil { // from a cache: it does not block
+		c.Log.Error(err, "cannot wake what was refused", "namespace", name)
+	}
 }
+
+// Recheck all MRs, because rules changed that are about all of them. It does not
+// block.
+func (c *Controller) Recheck() { c.again(func(*cluster.Object) bool { return true }) }
 
 // again looks at those MRs whose circumstances changed.
 func (c *Controller) again(concerned func(*cluster.Object) bool) {
 	for _, i := range c.Cluster.Kinds.All() {
-		if !i.Kind.ManagementPolicies {
+		if !i.Kind.ManagementPolicies && systems.Own(i.GVK) == nil {
 			continue
 		}
 		for _, o := range c.Cluster.States.List(i.GVK) {
@@ -133,17 +172,24 @@ func (c *Controller) watchDrifts(ctx context.Context, mgr manager.Manager) error
 	if err != nil {
 		return fmt.Errorf("cannot watch drifts: %w", err)
 	}
-	_, err = i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: c.drifted, UpdateFunc: func(_, o any) { c.drifted(o) }})
+	_, err = i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: c.drifted, UpdateFunc: func(was, o any) {
+		c.drifted(o)
+		old, _ := was.(*v1alpha1.Drift)
+		if d, ok := o.(*v1alpha1.Drift); ok && old != nil && old.Status.Phase != v1alpha1.DriftDetected {
+			c.recordedLate(d)
+		}
+	}})
 	return err
 }
 
 func (c *Controller) drifted(o any) {
 	d, ok := o.(*v1alpha1.Drift)
-	if !ok || d.Status.Phase != v1alpha1.DriftDetected || len(IndexChild(d)) == 0 {
+	if !ok || d.Status.Phase != v1alpha1.DriftDetected || len(IndexChild(d)) == 0 && d.Status.RepeatFor == "" {
 		return
 	}
 	ref := d.Spec.Child
 	c.queue.Add(parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), Namespace: ref.Namespace, Name: ref.Name})
+	// An XR's is repeated by way of its MRs, which holder looks at.
 }
 
 // Start the workers; it returns when the context ended and they did.
@@ -151,6 +197,8 @@ func (c *Controller) Start(ctx context.Context) error {
 	if !c.Cluster.States.Synced(ctx) {
 		return nil
 	}
+	c.leading.Store(true)
+	defer c.leading.Store(false)
 	for _, i := range c.Cluster.Kinds.All() { // what changed before we were elected
 		for _, o := range c.Cluster.States.List(i.GVK) {
 			c.changed(nil, o)
@@ -165,8 +213,14 @@ func (c *Controller) Start(ctx context.Context) error {
 			}
 		}()
 	}
+	if err := c.WakeRefused(ctx, ""); err != nil { // what was allowed before we were elected
+		c.Log.Error(err, "cannot wake what was refused")
+	}
+	go func() { defer func() { done <- struct{}{} }(); c.runWakes(ctx) }()
 	<-ctx.Done()
 	c.queue.ShutDown()
+	c.wakes.ShutDown()
+	<-done
 	for range workers {
 		<-done
 	}
@@ -208,6 +262,9 @@ func (c *Controller) Reconcile(ctx context.Context, ref parent.Ref) (time.Durati
 	if o == nil {
 		return 0, nil
 	}
+	if s := systems.Own(ref.GroupVersionKind); s != nil {
+		return c.foreign(ctx, o, s)
+	}
 	if !c.managed(ref) {
 		return 0, c.holder(ctx, o)
 	}
@@ -222,7 +279,10 @@ func (c *Controller) Reconcile(ctx context.Context, ref parent.Ref) (time.Durati
 	if err := c.act(ctx, o, d); err != nil {
 		return 0, err
 	}
-	return d.Again, c.report(ctx, o, g, d)
+	if err := c.report(ctx, o, g, d); err != nil {
+		return 0, err
+	}
+	return d.Again, c.repeat(ctx, o)
 }
 
 func (c *Controller) gating(ctx context.Context, o *cluster.Object) (admission.Gating, error) {
@@ -230,32 +290,11 @@ func (c *Controller) gating(ctx context.Context, o *cluster.Object) (admission.G
 	if err != nil {
 		return admission.Gating{}, err
 	}
-	s := c.Cluster.Settings(o.State.Ref, o.State.Labels)
-	g := admission.Gating{
-		MR: o.State, Kind: c.Cluster.Kinds.Kind(o.GroupVersionKind), Mode: mode, Difference: s.Relevant(o.External), Comparable: o.Comparable, Gone: o.Gone,
-		RequestedAt: o.RequestedAt, HandledAt: o.HandledAt, Deadline: c.Deadline, CloseTo: c.CloseTo, User: c.UserHash, Now: time.Now(),
-	}
-	if s.Deadline > 0 {
-		g.Deadline = s.Deadline
-	}
-	if s.HasCloseTo {
-		g.CloseTo = s.CloseTo
-	}
-	for at := o; len(g.Holders) < maxHolders; {
-		g.Holders = append(g.Holders, admission.Holder{State: at.State, Kind: c.Cluster.Kinds.Kind(at.GroupVersionKind)})
-		if at.Parent.Name == "" {
-			break
-		}
-		up, err := c.Cluster.States.Get(ctx, at.Parent, false)
-		if errors.Is(err, admission.ErrNotFound) {
-			break
-		}
-		if err != nil {
-			return g, fmt.Errorf("cannot read %s: %w", admission.Describe(at.Parent), err)
-		}
-		at = up
-	}
-	return g, nil
+	g := o.Gating(c.Cluster.Kinds.Kind(o.GroupVersionKind), c.Cluster.Settings(o.State.Ref, o.State.Labels), c.Deadline, c.CloseTo)
+	g.Difference = c.Ignore.Filter(o.GroupKind(), g.Difference)
+	g.Mode, g.CarryPendingDrift, g.User, g.Now = mode, c.CarryPendingDrift, c.UserHash, time.Now()
+	g.Holders, err = c.Cluster.Holders(ctx, o, false)
+	return g, err
 }
 
 // act on a decision: claim first, then one write to the MR.
@@ -281,35 +320,4 @@ func (c *Controller) act(ctx context.Context, o *cluster.Object, d admission.Gat
 	}
 	c.tell(o, d)
 	return nil
-}
-
-// eventful transitions, for kubectl describe.
-func (c *Controller) tell(o *cluster.Object, d admission.GateDecision) {
-	kind, reason, text := corev1.EventTypeNormal, "", ""
-	switch d.Action {
-	case admission.GateOpenFor:
-		reason, text = "GateOpened", fmt.Sprintf("The gate is open for %v, by approval (difference %s); it closes when the provider has confirmed it, at the latest in %s.", d.Gate.Verbs, d.Gate.Digest, c.Deadline)
-	case admission.GateClose:
-		reason, text = "GateClosed", fmt.Sprintf("The gate is closed (%s): the provider may only observe the external resource.", d.Gate.Reason)
-		if d.Gate.Reason == admission.GateReasonExpired {
-			kind = corev1.EventTypeWarning
-		}
-	case admission.GateInstall:
-		reason, text = "GateInstalled", "The gate is closed from now on: external changes need a cause or an approval."
-	case admission.GateRestore:
-		reason, text = "GateRemoved", "The author's managementPolicies are restored: nothing is gated any more."
-	}
-	transitions.WithLabelValues(string(d.Action), d.Gate.Reason).Inc()
-	if was := mask.ParseGate(o.Annotations); d.Action == admission.GateClose && was.State == v1alpha1.GateOpen {
-		closedAfter(was.At.Time, d.Gate.Reason)
-	}
-	if d.Claim != nil {
-		notify.Approved(v1alpha1.RelationExternal)
-	}
-	c.Events.Event(c.reference(o), kind, reason, text)
-}
-
-func (c *Controller) reference(o *cluster.Object) *corev1.ObjectReference {
-	apiVersion, kind := o.ToAPIVersionAndKind()
-	return &corev1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: o.State.Namespace, Name: o.State.Name, UID: o.State.UID, ResourceVersion: o.ResourceVersion}
 }

@@ -14,6 +14,9 @@ import (
 var (
 	transitions = telemetry.NewCounter("kausality_gate_transitions_total")
 	openFor     = telemetry.NewHistogram("kausality_gate_open_seconds")
+	wakeups     = telemetry.NewCounter("kausality_gate_wakeups_total").WithLabelValues()
+	repeated    = telemetry.NewCounter("kausality_gate_repeated_deletions_total").WithLabelValues()
+	orphans     = telemetry.NewCounter("kausality_gate_orphans_total").WithLabelValues()
 )
 
 // closedAfter is told of a gate that closed.

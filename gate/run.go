@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
@@ -30,10 +31,13 @@ type Options struct {
 	LeaderNamespace              string
 	DefaultMode                  v1alpha1.Mode
 	// Deadline after which an unconfirmed opening is closed.
-	Deadline  time.Duration
-	CloseTo   []v1alpha1.Verb
-	Endpoints notify.Endpoints
-	Log       logr.Logger
+	Deadline time.Duration
+	CloseTo  []v1alpha1.Verb
+	// CarryPendingDrift and Ignore as in admission.Options.
+	CarryPendingDrift bool
+	Ignore            *external.Rules
+	Endpoints         notify.Endpoints
+	Log               logr.Logger
 }
 
 // Run the gate until the context ends.
@@ -51,6 +55,9 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Drift{}, childIndex, IndexChild); err != nil {
+		return fmt.Errorf("cannot index drifts: %w", err)
+	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Drift{}, deletionIndex, IndexDeletion); err != nil {
 		return fmt.Errorf("cannot index drifts: %w", err)
 	}
 	ctl, err := o.controller(ctx, mgr, c, self)
@@ -99,16 +106,14 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 	if err != nil {
 		return nil, err
 	}
-	if err := c.WatchCovered(func(err error) { o.Log.Error(err, "cannot watch a guarded kind") }); err != nil {
-		return nil, err
-	}
+	c.WatchCovered(func(err error) { o.Log.Error(err, "cannot watch a guarded kind") })
 	direct, err := notify.Client(mgr)
 	if err != nil {
 		return nil, err
 	}
 	ctl := &Controller{
-		Cluster: c, Drifts: mgr.GetClient(), Events: mgr.GetEventRecorderFor(Manager), DefaultMode: o.DefaultMode, Deadline: o.Deadline, // the events.k8s.io recorder needs an object where we have a reference
-		CloseTo: o.CloseTo, UserHash: subject.User{Name: self}.Hash(), Log: o.Log.WithName("gate"),
+		Cluster: c, Drifts: mgr.GetClient(), Events: mgr.GetEventRecorder(Manager), DefaultMode: o.DefaultMode, Deadline: o.Deadline,
+		CloseTo: o.CloseTo, CarryPendingDrift: o.CarryPendingDrift, Ignore: o.Ignore, UserHash: subject.User{Name: self}.Hash(), Log: o.Log.WithName("gate"),
 		Reporter: &notify.Reporter{Client: direct, Sender: sender, Log: o.Log.WithName("notify"), Recurred: notify.Forget(c, Manager)},
 	}
 	if err := ctl.Watch(); err != nil {

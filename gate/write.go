@@ -101,12 +101,14 @@ func (c *Controller) report(ctx context.Context, o *cluster.Object, g admission.
 	if err := c.Drifts.List(ctx, list, client.MatchingFields{childIndex: string(o.State.UID)}); err != nil {
 		return fmt.Errorf("cannot list drifts: %w", err)
 	}
+	counted := *o
+	counted.External = g.Difference // what is ignored is as it should be
 	for i := range list.Items {
 		have := &list.Items[i]
 		if have.Status.Phase != v1alpha1.DriftDetected || d.Drift != nil && d.Drift.ID == have.Spec.ID {
 			continue
 		}
-		if err := c.Reporter.Resolve(ctx, have, resolution(have, o, d)); err != nil {
+		if err := c.Reporter.Resolve(ctx, have, resolution(have, &counted, d)); err != nil {
 			return err
 		}
 	}

@@ -23,7 +23,8 @@ type Options struct {
 	// is needed then.
 	CRDsOnly bool
 	// WebhookURL (--webhook-url) is where the webhook listens, as in
-	// https://10.0.0.7:9443. A path is kept as prefix of /mutate and /status.
+	// https://10.0.0.7:9443. A path is kept as prefix of /mutate, /status and
+	// /policies.
 	WebhookURL string
 	// Service that the API server reaches the webhook by, in place of WebhookURL.
 	Service *admissionregistrationv1.ServiceReference
@@ -60,8 +61,9 @@ type input struct {
 
 // Paths of the webhooks.
 const (
-	pathMutate = "/mutate"
-	pathStatus = "/status"
+	pathMutate   = "/mutate"
+	pathStatus   = "/status"
+	pathPolicies = "/policies"
 )
 
 // client configuration for a path.

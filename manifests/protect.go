@@ -18,8 +18,12 @@ const (
 // from what the user did. The claims are missing: the webhook keeps them on any
 // write.
 const systemKeys = `["kausality.io/trace", "kausality.io/updaters", "kausality.io/controllers", "kausality.io/phase",
-"kausality.io/settled-generation", "kausality.io/management-policies", "kausality.io/gate", "kausality.io/allowances",
+"kausality.io/settled-generation", "kausality.io/gate", "kausality.io/allowances",
 "kausality.io/fingerprint", "kausality.io/last-upgrade"]`
+
+// authorKeys hold what the author wrote behind the mask: where they change, so
+// did the desired state, although the masked fields are as they were.
+const authorKeys = `["kausality.io/management-policies", "kausality.io/external-author"]`
 
 // keptKeys are never removed by the webhook, whatever else a write changes.
 const keptKeys = `["kausality.io/trace", "kausality.io/controllers", "kausality.io/phase", "kausality.io/settled-generation"]`
@@ -35,7 +39,8 @@ var protectionVariables = []admissionregistrationv1.Variable{
 has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(r, has(r.controller) && r.controller)`},
 	{Name: "desired", Expression: `dyn(object).exists(k, !(k in ["apiVersion", "kind", "metadata", "status"]) &&
   (!(k in dyn(oldObject)) || dyn(object)[k] != dyn(oldObject)[k])) ||
-dyn(oldObject).exists(k, !(k in ["apiVersion", "kind", "metadata", "status"]) && !(k in dyn(object)))`},
+dyn(oldObject).exists(k, !(k in ["apiVersion", "kind", "metadata", "status"]) && !(k in dyn(object))) ||
+` + authorKeys + `.exists(k, (k in variables.was) != (k in variables.now) || k in variables.now && variables.was[k] != variables.now[k])`},
 	{Name: "removed", Expression: keptKeys + `.filter(k, k in variables.was && !(k in variables.now))`},
 	{Name: "changed", Expression: `variables.desired ? [] : ` + systemKeys + `.filter(k, (k in variables.was) != (k in variables.now) ||
   k in variables.now && variables.was[k] != variables.now[k])`},

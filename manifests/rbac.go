@@ -50,7 +50,7 @@ func webhookRole(in *input) *rbacv1.ClusterRole {
 // gateRole: the gate opens and closes managed resources, and repeats deletions
 // that were refused to others.
 func gateRole(in *input) *rbacv1.ClusterRole {
-	return clusterRole(componentGate, append(watched(in.groups, gateVerbs...), common()...))
+	return clusterRole(componentGate, append(watched(in.groups, gateVerbs...), gateRules()...))
 }
 
 // crossplaneRole lets the composition function read what it requires, through
@@ -65,7 +65,18 @@ func crossplaneRole() *rbacv1.ClusterRole {
 }
 
 func webhookRules() []rbacv1.PolicyRule {
-	return append(common(), rbacRule("authorization.k8s.io", []string{"subjectaccessreviews"}, "create"))
+	return append(common(),
+		rbacRule(v1alpha1.Group, policyResources, read...),
+		rbacRule(v1alpha1.Group, policyStatuses(), "update", "patch"),
+		rbacRule("", []string{"pods"}, "get"), // whose images are the build of a controller
+		rbacRule("apiextensions.crossplane.io", []string{"compositionrevisions"}, "get"),
+		rbacRule("pkg.crossplane.io", []string{"functionrevisions"}, "list"),
+		rbacRule("authorization.k8s.io", []string{"subjectaccessreviews"}, "create"),
+	)
+}
+
+func gateRules() []rbacv1.PolicyRule {
+	return append(common(), rbacRule(v1alpha1.Group, policyResources, read...)) // a change of policies may allow what was refused
 }
 
 // common access of both components: the webhook configuration tells them what

@@ -46,7 +46,7 @@ func objects(in *input) []any {
 		orphanPolicy(in), orphanBinding(),
 		protectionPolicy(in), protectionBinding(in.entries[0]),
 		namespaceModePolicy(), namespaceModeBinding(),
-		webhookConfiguration(in),
+		policyConfiguration(in), webhookConfiguration(in),
 	}
 }
 

@@ -65,7 +65,7 @@ func (r *Reporter) init() {
 // Enqueue an item; it never blocks.
 func (r *Reporter) Enqueue(i Item) {
 	r.init()
-	if !r.due(i.Report.Drift.ID) {
+	if !r.due(i.key()) {
 		return
 	}
 	select {
@@ -73,8 +73,17 @@ func (r *Reporter) Enqueue(i Item) {
 		queued.Set(float64(len(r.queue)))
 	default:
 		dropped.Inc()
-		r.forget(i.Report.Drift.ID)
+		r.forget(i.key())
 	}
+}
+
+// key by which an item is told from one that was recorded a moment ago: a
+// controller's DELETE must not be taken for a person's.
+func (i Item) key() string {
+	if i.Report.Repeat {
+		return i.Report.Drift.ID + "/" + i.Report.Drift.User
+	}
+	return i.Report.Drift.ID
 }
 
 // due reports whether a standing drift is to be written again, and counts it.
@@ -126,7 +135,7 @@ func (r *Reporter) Run(ctx context.Context) {
 			queued.Set(float64(len(r.queue)))
 			if err := r.Record(ctx, i); err != nil && ctx.Err() == nil {
 				r.Log.Error(err, "cannot record drift", "id", i.Report.Drift.ID)
-				r.forget(i.Report.Drift.ID)
+				r.forget(i.key())
 			}
 		}
 	}
@@ -159,7 +168,10 @@ func (r *Reporter) Record(ctx context.Context, i Item) error {
 	if anew {
 		d.Status = v1alpha1.DriftStatus{Phase: v1alpha1.DriftDetected, Since: &now}
 	}
-	d.Status.LastSeen, d.Status.Count = &now, d.Status.Count+max(1, r.counted(d.Spec.ID))
+	d.Status.LastSeen, d.Status.Count = &now, d.Status.Count+max(1, r.counted(i.key()))
+	if i.Report.Repeat {
+		d.Status.RepeatFor = i.Report.Drift.User
+	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, d, patch); err != nil {
 		if kerrors.IsConflict(err) {
@@ -201,6 +213,9 @@ func (r *Reporter) Resolve(ctx context.Context, d *v1alpha1.Drift, why string) e
 		return nil
 	}
 	r.forgetLocked(d.Spec.ID)
+	if d.Status.RepeatFor != "" {
+		r.forgetLocked(d.Spec.ID + "/" + d.Status.RepeatFor)
+	}
 	before := d.DeepCopy()
 	d = d.DeepCopy()
 	d.Status.Phase, d.Status.Resolution, d.Status.Notified = v1alpha1.DriftResolved, why, false

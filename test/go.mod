@@ -60,9 +60,11 @@ require (
 )
 
 require (
+	github.com/creack/pty v1.1.24
 	github.com/google/go-cmp v0.7.0
 	github.com/kausality-io/function-kausality v0.0.0
 	github.com/kausality-io/function-kausality/test/provider v0.0.0
+	golang.org/x/sync v0.20.0
 	golang.org/x/sys v0.45.0
 	gomodules.xyz/jsonpatch/v2 v2.5.0
 	k8s.io/api v0.35.4

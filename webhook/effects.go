@@ -9,6 +9,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/notify"
 )
 
@@ -20,6 +21,9 @@ func (h *Handler) effects(r ctrl.Request, req *admission.Request, d admission.De
 	if !d.Allowed {
 		return
 	}
+	if d.Exception != nil && h.Policies != nil {
+		h.Policies.Used(*d.Exception)
+	}
 	switch {
 	case req.Subresource == admission.SubresourceScale && d.Class != admission.ClassNone:
 		h.tracker.sawScale(req)
@@ -27,6 +31,19 @@ func (h *Handler) effects(r ctrl.Request, req *admission.Request, d admission.De
 		if req.Operation == admission.Update {
 			h.tracker.touch(req.OldObject.GetUID())
 		}
+	}
+}
+
+// approve on behalf of a policy what the gate opens by approvals. What cannot be
+// written is asked for again by whoever was refused.
+func (h *Handler) approve(ctx context.Context, d admission.Decision) {
+	if d.Approve == nil {
+		return
+	}
+	a := d.Approve
+	err := h.Cluster.States.Apply(ctx, a.Holder, cluster.Patch{Manager: ManagerWebhook, Annotations: map[string]*string{a.Key: &a.Value}})
+	if err != nil {
+		h.Log.Error(err, "cannot approve what a policy allows", "on", admission.Describe(a.Holder))
 	}
 }
 
@@ -45,18 +62,16 @@ func (h StatusHandler) Handle(_ context.Context, r ctrl.Request) ctrl.Response {
 	if r.DryRun != nil && *r.DryRun {
 		return ctrl.Allowed("")
 	}
-	o, err := object(r.Object.Raw)
-	if err != nil || o == nil {
-		return ctrl.Allowed("")
-	}
 	req, err := decode(r, h.tracker.now())
 	if err != nil {
 		return ctrl.Errored(http.StatusBadRequest, err)
 	}
-	h.tracker.sawStatus(o.GetUID(), req.User.Hash(), o.GetGeneration())
-	ref := parent.RefOf(o)
+	if req.Object == nil || req.OldObject == nil {
+		return ctrl.Allowed("")
+	}
+	h.tracker.sawStatus(req)
 	if h.recorded != nil {
-		h.recorded(ref)
+		h.recorded(parent.RefOf(req.Object))
 	}
 	return ctrl.Allowed("")
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/notify"
+	"github.com/kausality-io/function-kausality/policy"
 	"github.com/kausality-io/function-kausality/telemetry"
 )
 
@@ -28,7 +29,10 @@ type Handler struct {
 	Evaluator *admission.Evaluator
 	Cluster   *cluster.Cluster
 	Reporter  *notify.Reporter
-	Log       logr.Logger
+	// Policies that rules are claimed in, and their uses noted; nil where there
+	// are none.
+	Policies *policy.Store
+	Log      logr.Logger
 
 	tracker  *tracker
 	recorded func(parent.Ref)
@@ -64,6 +68,7 @@ func (h *Handler) Handle(ctx context.Context, r ctrl.Request) (resp ctrl.Respons
 		return h.failed(d.Mode, err)
 	}
 	if !req.DryRun {
+		h.approve(ctx, d)
 		if d.Allowed && d.Reason == admission.ReasonApproved {
 			notify.Approved(v1alpha1.RelationControllerChild)
 		}
@@ -75,10 +80,25 @@ func (h *Handler) Handle(ctx context.Context, r ctrl.Request) (resp ctrl.Respons
 // decide a request and claim the approval it rests on. A lost race for an
 // approval is decided anew on the parent as it is.
 func (h *Handler) decide(ctx context.Context, req *admission.Request) (admission.Decision, error) {
-	d, err := h.Evaluator.Evaluate(ctx, req)
+	evaluator := h.Evaluator
+	d, err := evaluator.Evaluate(ctx, req)
 	for range maxClaimTries {
-		if err != nil || !d.Allowed || d.Claim == nil || req.DryRun {
+		if err != nil || !d.Allowed || d.Claim == nil && d.PolicyClaim == nil || req.DryRun {
 			return d, err
+		}
+		if d.PolicyClaim != nil && h.Policies == nil {
+			return d, fmt.Errorf("cannot claim a rule of %s: this process has no policy store", d.PolicyClaim.Name)
+		}
+		if d.PolicyClaim != nil {
+			lost, err := h.Policies.Claim(ctx, *d.PolicyClaim)
+			if err != nil || lost == nil {
+				return d, err
+			}
+			evaluator = &admission.Evaluator{World: evaluator.World, Options: evaluator.Options, Policies: lost}
+			if d, err = evaluator.Live(ctx, req); err != nil {
+				return d, err
+			}
+			continue
 		}
 		c := d.Claim
 		err = h.Cluster.States.TakeClaims(ctx, c.Holder, ManagerWebhook, c.Stored, c.HasStored, c.Value)
@@ -88,7 +108,7 @@ func (h *Handler) decide(ctx context.Context, req *admission.Request) (admission
 		if !kerrors.IsInvalid(err) && !kerrors.IsConflict(err) && !kerrors.IsNotFound(err) {
 			return d, fmt.Errorf("cannot claim the approval on %s: %w", admission.Describe(c.Holder), err)
 		}
-		d, err = h.Evaluator.Live(ctx, req)
+		d, err = evaluator.Live(ctx, req)
 	}
 	return d, fmt.Errorf("cannot claim an approval: lost %d races for it; try again", maxClaimTries)
 }

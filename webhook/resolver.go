@@ -3,10 +3,13 @@ package webhook
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -23,15 +26,20 @@ type resolver struct {
 	manager  manager.Manager
 	reporter *notify.Reporter
 	log      logr.Logger
+	reads    *rate.Limiter
+	// from is where the next round begins, so that all get their turn.
+	from int
 }
 
 const (
 	// resolveEvery is how often open Drifts are looked at. They are few, and
 	// come from a cache.
 	resolveEvery = 2 * time.Second
-	// keepResolved is how long a resolved Drift stays, and what occurred once
-	// can be seen to have occurred before.
-	keepResolved = 7 * 24 * time.Hour
+	// resolverReads per second are the live reads of children whose kind is not
+	// watched; the others wait for the next round.
+	resolverReads = 10
+	// maxRemovals in one round.
+	maxRemovals = 100
 )
 
 // Start until the context ends.
@@ -57,18 +65,36 @@ func (r *resolver) all(ctx context.Context) {
 		return
 	}
 	standing(list)
-	for i := range list.Items {
-		if err := r.one(ctx, &list.Items[i]); err != nil && ctx.Err() == nil {
-			r.log.Error(err, "cannot resolve drift", "drift", list.Items[i].Name)
+	remove, supersede := bounds(list.Items, time.Now())
+	for _, d := range remove[:min(len(remove), maxRemovals)] {
+		r.report(d, r.manager.GetClient().Delete(ctx, d))
+	}
+	for _, d := range supersede[:min(len(supersede), maxRemovals)] {
+		r.report(d, r.reporter.Resolve(ctx, d, fmt.Sprintf("%d newer differences of the same child are open", maxOpenPerChild)))
+	}
+	n := len(list.Items)
+	for i := range n {
+		at := (r.from + i) % n
+		if err := r.one(ctx, &list.Items[at]); errors.Is(err, errLater) {
+			r.from = at
+			return
+		} else if err != nil {
+			r.report(&list.Items[at], err)
 		}
+	}
+}
+
+// errLater: the reads of this round are used up.
+var errLater = errors.New("too many live reads in one round")
+
+func (r *resolver) report(d *v1alpha1.Drift, err error) {
+	if client.IgnoreNotFound(err) != nil && !errors.Is(err, context.Canceled) {
+		r.log.Error(err, "cannot resolve drift", "drift", d.Name)
 	}
 }
 
 func (r *resolver) one(ctx context.Context, d *v1alpha1.Drift) error {
 	if d.Status.Phase == v1alpha1.DriftResolved {
-		if d.Status.LastSeen != nil && time.Since(d.Status.LastSeen.Time) > keepResolved {
-			return r.manager.GetClient().Delete(ctx, d)
-		}
 		return nil
 	}
 	if d.Spec.Relation == v1alpha1.RelationExternal && d.Spec.Operation == "" {
@@ -93,6 +119,9 @@ func (r *resolver) state(ctx context.Context, o v1alpha1.ObjectReference) (*pare
 		return nil, nil //nolint:nilnil // nil is an object that does not exist.
 	}
 	ref := parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(o.APIVersion, o.Kind), Namespace: o.Namespace, Name: o.Name, UID: o.UID}
+	if r.cluster.States.Cached(ref) == nil && !r.reads.Allow() {
+		return nil, errLater
+	}
 	found, err := r.cluster.States.Look(ctx, ref)
 	if errors.Is(err, admission.ErrNotFound) {
 		return nil, nil //nolint:nilnil // nil is an object that does not exist.

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -64,6 +65,9 @@ func patches(req *admission.Request, d admission.Decision) []jsonpatch.Operation
 	if d.ManagementPolicies != nil {
 		out = append(out, jsonpatch.NewOperation("add", "/spec/managementPolicies", d.ManagementPolicies))
 	}
+	for _, pointer := range slices.Sorted(maps.Keys(d.Fields)) {
+		out = append(out, jsonpatch.NewOperation("add", pointer, d.Fields[pointer]))
+	}
 	return out
 }
 
@@ -94,6 +98,9 @@ func audit(req *admission.Request, d admission.Decision) map[string]string {
 	put("class", string(d.Class))
 	put("lifecycle-phase", string(d.Phase))
 	put("drift-resolution", d.Resolution)
+	if d.Exception != nil {
+		put("policy", d.Exception.Policy)
+	}
 	if d.Class != admission.ClassNone {
 		out["drift"] = "false"
 		if d.Class == admission.ClassDrift {

@@ -9,10 +9,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrlruntime "sigs.k8s.io/controller-runtime"
@@ -25,6 +27,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/notify"
+	"github.com/kausality-io/function-kausality/policy"
 	"github.com/kausality-io/function-kausality/telemetry"
 )
 
@@ -36,9 +39,6 @@ type Options struct {
 	// CertSecret in CertNamespace holds tls.crt and tls.key; it is watched, and
 	// takes the place of CertDir.
 	CertSecret, CertNamespace string
-	// ShutdownDelay is how long requests are still answered after the context
-	// ended, not ready any more: until the API server sends none.
-	ShutdownDelay time.Duration
 	// BindAddress, MetricsAddress and ProbeAddress are HOST:PORT; "0" turns
 	// metrics or probes off.
 	BindAddress, MetricsAddress, ProbeAddress string
@@ -48,6 +48,9 @@ type Options struct {
 	ApproverRBAC bool
 	// SettleGrace during which an XR must stay converged.
 	SettleGrace time.Duration
+	// ShutdownDelay during which a replica that is told to end goes on
+	// answering, not ready any more. 0 ends it at once.
+	ShutdownDelay time.Duration
 	// LeaderElection of the asynchronous writer, in LeaderNamespace.
 	LeaderElection  bool
 	LeaderNamespace string
@@ -60,6 +63,8 @@ type Options struct {
 const (
 	PathMutate = "/mutate"
 	PathStatus = "/status"
+	// PathPolicies is where policies are validated.
+	PathPolicies = "/policies"
 )
 
 // Run the webhook until the context ends.
@@ -90,9 +95,10 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	mgr.GetWebhookServer().Register(PathMutate, telemetry.Incoming(&ctrlwebhook.Admission{Handler: h}))
+	mgr.GetWebhookServer().Register(PathPolicies, &ctrlwebhook.Admission{Handler: policy.Validator{}})
 	mgr.GetWebhookServer().Register(PathStatus, &ctrlwebhook.Admission{Handler: StatusHandler{h}})
-	serving, drained := drain(ctx, o.ShutdownDelay)
-	if err := probes(ctx, mgr, c, cert); err != nil {
+	end := &drain{delay: o.ShutdownDelay}
+	if err := probes(mgr, c, h.Policies, cert, end); err != nil {
 		return err
 	}
 	if cert != nil {
@@ -100,24 +106,18 @@ func Run(ctx context.Context, o Options) error {
 			return fmt.Errorf("cannot start: %w", err)
 		}
 	}
-	defer drained()
-	for _, r := range []manager.Runnable{c, everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected), &resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log}} {
+	for _, r := range []manager.Runnable{
+		c, h.Policies, leading(h.Policies.Lead), everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected), giveBack{c},
+		&resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log, reads: rate.NewLimiter(resolverReads, resolverReads)},
+	} {
 		if err := mgr.Add(r); err != nil {
 			return fmt.Errorf("cannot start: %w", err)
 		}
 	}
 	o.Log.Info("kausality webhook starts", "address", o.BindAddress, "user", self, "mode", o.Admission.DefaultMode)
-	return mgr.Start(serving)
-}
-
-// drain returns a context that ends a while after the given one.
-func drain(ctx context.Context, delay time.Duration) (context.Context, context.CancelFunc) {
-	if delay <= 0 {
-		return context.WithCancel(ctx)
-	}
-	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(delay, cancel) })
-	return out, func() { stop(); cancel() }
+	ctx, cancel := end.after(ctx)
+	defer cancel()
+	return mgr.Start(ctx)
 }
 
 func (o Options) check() error {
@@ -190,33 +190,43 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 		components[u] = true
 	}
 	c.States.OnLiveRead(func(parent.Ref) { liveReads.Inc() })
-	if err := c.WatchCovered(func(err error) { o.Log.Error(err, "cannot watch a guarded kind") }); err != nil {
-		return nil, nil, err
-	}
+	c.WatchCovered(func(err error) { o.Log.Error(err, "cannot watch a guarded kind") })
 	if o.ApproverRBAC {
 		o.Admission.MayApprove = newApprover(c).may
 	}
 	o.Admission.Settings, o.Admission.Initialized = c.Settings, c.Policies.Initialized
+	policies, err := policy.New(c.Dynamic, o.Log.WithName("policies"))
+	if err != nil {
+		return nil, nil, err
+	}
 	h := &Handler{
-		Evaluator: &admission.Evaluator{World: &world{cluster: c, tracker: t, components: components, noticed: w.notice}, Options: o.Admission},
-		Cluster:   c, Log: o.Log.WithName("admission"), tracker: t, recorded: w.saw,
+		Evaluator: &admission.Evaluator{World: &world{cluster: c, tracker: t, components: components, noticed: w.notice, builds: newBuilds(c.Dynamic)},
+			Options: o.Admission, Policies: policies},
+		Policies: policies, Cluster: c, Log: o.Log.WithName("admission"), tracker: t, recorded: w.saw,
 		Reporter: &notify.Reporter{Client: direct, Sender: sender, Log: o.Log.WithName("notify"),
 			Recurred: notify.Forget(c, ManagerWebhook)},
 	}
 	return h, w, nil
 }
 
-// probes: ctx is the one whose end begins the draining.
-func probes(ctx context.Context, mgr manager.Manager, c *cluster.Cluster, cert *certificate) error {
+func probes(mgr manager.Manager, c *cluster.Cluster, policies *policy.Store, cert *certificate, end *drain) error {
 	if cert != nil {
 		if err := mgr.AddReadyzCheck("certificate", cert.ready); err != nil {
 			return err
 		}
 	}
-	if err := mgr.AddReadyzCheck("draining", func(*http.Request) error { return ctx.Err() }); err != nil {
+	if err := mgr.AddReadyzCheck("policies", func(*http.Request) error {
+		if !policies.HasSynced() {
+			return errors.New("the policies are not read yet")
+		}
+		return nil
+	}); err != nil {
 		return err
 	}
 	if err := mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("ending", end.ready); err != nil {
 		return err
 	}
 	if err := mgr.AddReadyzCheck("cluster", func(*http.Request) error { return c.Ready() }); err != nil {
@@ -233,6 +243,28 @@ func (f everywhere) Start(ctx context.Context) error { f(ctx); return nil }
 
 // NeedLeaderElection is false.
 func (everywhere) NeedLeaderElection() bool { return false }
+
+// giveBack returns to the system, once, what the first lists needed: it is
+// several times what is kept of them.
+type giveBack struct{ cluster *cluster.Cluster }
+
+// Start waits for the lists.
+func (g giveBack) Start(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for g.cluster.Ready() != nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+	debug.FreeOSMemory()
+	return nil
+}
+
+// NeedLeaderElection is false.
+func (giveBack) NeedLeaderElection() bool { return false }
 
 // leading is called when this replica is elected.
 type leading func()

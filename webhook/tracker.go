@@ -1,6 +1,8 @@
 package webhook
 
 import (
+	"reflect"
+	"strconv"
 	"sync"
 	"time"
 
@@ -41,8 +43,10 @@ type tracked struct {
 	latch int64
 	// observed: highest observed generation seen (facts 6).
 	observed int64
-	// wrote: generation it had when its status was last written.
-	wrote int64
+	// wrote: generation it had when its status was last written, and wroteAt the
+	// first resourceVersion that may show that write.
+	wrote   int64
+	wroteAt uint64
 	// touched: an intent on it was admitted here.
 	touched time.Time
 	// lacks: since when a record is missing that the leader should have written.
@@ -94,12 +98,28 @@ func (t *tracker) forget(uid types.UID) {
 	delete(t.objects, uid)
 }
 
-// sawStatus of an object written by a user.
-func (t *tracker) sawStatus(uid types.UID, hash string, generation int64) {
-	t.with(uid, func(o *tracked) {
-		o.writers = o.writers.With(hash, nil)
-		o.wrote = max(o.wrote, generation)
+// sawStatus of an object being written by a user. Admission sees the write before
+// it lands, if it does: what the object looks like without it tells nothing about
+// the generation that its controller has seen by now.
+func (t *tracker) sawStatus(req *admission.Request) {
+	at := revision(req.OldObject.GetResourceVersion())
+	if !reflect.DeepEqual(req.OldObject.Object["status"], req.Object.Object["status"]) {
+		at++
+	}
+	t.with(req.Object.GetUID(), func(o *tracked) {
+		o.writers = o.writers.With(req.User.Hash(), nil)
+		o.wrote, o.wroteAt = max(o.wrote, req.Object.GetGeneration()), max(o.wroteAt, at)
 	})
+}
+
+// revision of a resourceVersion, which the API server's own are comparable by;
+// 0 for one that is no number.
+func revision(resourceVersion string) uint64 {
+	n, err := strconv.ParseUint(resourceVersion, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 func (t *tracker) writesStatus(ref parent.Ref, hash string) (is bool) {
@@ -165,7 +185,7 @@ func (t *tracker) observed(s *parent.State) (generation int64, known bool) {
 			o.observed = max(o.observed, s.ObservedGeneration)
 		}
 		generation = o.observed
-		if !s.HasObserved && o.observed == 0 {
+		if !s.HasObserved && o.observed == 0 && s.HasStatus && revision(s.ResourceVersion) >= o.wroteAt {
 			generation = o.wrote
 		}
 	})

@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
@@ -30,9 +32,28 @@ type world struct {
 	// noticed is told of each object that turns out to be a parent; nil for
 	// nobody.
 	noticed func(parent.Ref)
+	builds  *builds
 }
 
-var _ admission.World = (*world)(nil)
+var (
+	_ admission.World     = (*world)(nil)
+	_ admission.ListTypes = (*world)(nil)
+	_ admission.Objects   = (*world)(nil)
+	_ admission.Builds    = (*world)(nil)
+)
+
+// Lists of a kind.
+func (w *world) Lists(gvk schema.GroupVersionKind) change.Lists { return w.cluster.Kinds.Lists(gvk) }
+
+// Object as it is now, read live.
+func (w *world) Object(ctx context.Context, ref parent.Ref) (map[string]any, error) {
+	return w.cluster.States.Content(ctx, ref)
+}
+
+// Build of the controller that asks.
+func (w *world) Build(ctx context.Context, req *admission.Request, p *parent.State) (allowance.Build, error) {
+	return w.builds.of(ctx, req.User, p)
+}
 
 func (w *world) Kind(gvk schema.GroupVersionKind) admission.Kind { return w.cluster.Kinds.Kind(gvk) }
 

@@ -217,7 +217,7 @@ func (w *writer) settle(ctx context.Context, s *parent.State, edits map[string]*
 	if latch < intent.Generation || latch > s.SettledGeneration() {
 		ok := latch >= intent.Generation
 		if !ok {
-			in.Children, in.Missing = w.children(ctx, s)
+			w.children(ctx, s, &in)
 			ok, again = in.Settles()
 		}
 		if ok {
@@ -257,13 +257,14 @@ func (w *writer) isParent(s *parent.State) (is bool) {
 
 // children of an XR or Claim that are guarded; the others carry no trace.
 // Those of kinds with a role in Crossplane are watched, the others (ConfigMaps,
-// Secrets) are read: nobody wants a watch on all of them. missing where one
+// Secrets) are read: nobody wants a watch on all of them. Missing where one
 // cannot be read now.
-func (w *writer) children(ctx context.Context, s *parent.State) (out []*parent.State, missing bool) {
+func (w *writer) children(ctx context.Context, s *parent.State, in *admission.Settling) {
 	for _, ref := range s.Children {
 		info, err := w.cluster.Kinds.Get(ref.GroupVersionKind)
 		if err != nil {
-			return nil, true
+			in.Missing = true
+			return
 		}
 		if !w.cluster.Scope.Covers(info.GVR.GroupResource()) {
 			continue
@@ -273,11 +274,12 @@ func (w *writer) children(ctx context.Context, s *parent.State) (out []*parent.S
 			continue
 		}
 		if err != nil {
-			return nil, true
+			in.Missing = true
+			return
 		}
-		out = append(out, o.State)
+		in.Children = append(in.Children, o.State)
+		in.Unwatched = in.Unwatched || w.cluster.States.Cached(o.State.Ref) == nil
 	}
-	return out, false
 }
 
 // claims that are pending are finished: used once the change landed, given back

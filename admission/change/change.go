@@ -52,64 +52,75 @@ func Desired(content map[string]any) map[string]any {
 // Diff returns the changes that lead from one desired state to another, sorted
 // by path. Maps are compared key by key, lists index by index where they have
 // the same length and as one value otherwise. nil stands for an object that is
-// not there, and compares as empty.
-func Diff(old, new map[string]any) []Change {
-	d := differ{at: make([]segment, 0, 8)}
+// not there, and compares as empty. A null is a field that is not there; an
+// empty map or list is one that is: an empty selector selects everything.
+func Diff(old, new map[string]any) []Change { return diff(old, new, false) }
+
+// DiffUnstored is Diff where one side never went through the API server, or was
+// written by somebody who leaves out what is empty: there, an empty map or list
+// is no change against a field that is not there.
+func DiffUnstored(old, new map[string]any) []Change { return diff(old, new, true) }
+
+func diff(old, new map[string]any, unstored bool) []Change {
+	d := differ{at: make([]Segment, 0, 8), unstored: unstored}
 	d.maps(old, new)
 	out := d.out
 	slices.SortFunc(out, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	return out
 }
 
-// Changed reports whether Diff would find anything, without building it.
-func Changed(old, new map[string]any) bool {
-	return !reflect.DeepEqual(old, new) && len(Diff(old, new)) > 0
+// ChangedUnstored reports whether DiffUnstored would find anything.
+func ChangedUnstored(old, new map[string]any) bool {
+	return !reflect.DeepEqual(old, new) && len(DiffUnstored(old, new)) > 0
 }
 
 // differ walks two states side by side. The path is put into words only where a
 // change is found: most fields of most requests do not change.
 type differ struct {
-	at  []segment
+	at  []Segment
 	out []Change
+	// unstored: empty maps and lists count as absent.
+	unstored bool
+	// detail is nil for Diff.
+	detail *detail
 }
 
-// segment of a path: an item's index where item is true, else a key.
-type segment struct {
-	key   string
-	index int
-	item  bool
-}
-
-func (d *differ) path() string {
+// Text of a path, as in Change.Path.
+func Text(path []Segment) string {
 	out := ""
-	for _, s := range d.at {
-		if s.item {
-			out += "[" + strconv.Itoa(s.index) + "]"
+	for _, s := range path {
+		if s.Item {
+			out += "[" + strconv.Itoa(s.Index) + "]"
 		} else {
-			out = Join(out, s.key)
+			out = Join(out, s.Key)
 		}
 	}
 	return out
 }
 
 func (d *differ) found(v Verb, old, new any) {
-	d.out = append(d.out, Change{Path: d.path(), Verb: v, Old: old, New: new})
+	c := Change{Path: Text(d.at), Verb: v, Old: old, New: new}
+	if d.detail != nil {
+		d.detail.out = append(d.detail.out, Detail{Change: c, At: slices.Clone(d.at)})
+		return
+	}
+	d.out = append(d.out, c)
 }
 
 func (d *differ) maps(old, new map[string]any) {
-	d.at = append(d.at, segment{})
+	d.at = append(d.at, Segment{})
 	top := len(d.at) - 1
 	for k, o := range old {
-		d.at[top].key = k
+		d.at[top].Key = k
 		if n, ok := new[k]; ok {
 			d.values(o, n)
-		} else if !empty(o) {
+		} else if !d.absent(o) {
 			d.found(Delete, o, nil)
 		}
 	}
 	for k, n := range new {
-		if _, ok := old[k]; !ok && !empty(n) {
-			d.at[top].key = k
+		if _, ok := old[k]; !ok && !d.absent(n) {
+			d.at[top].Key = k
 			d.found(Insert, nil, n)
 		}
 	}
@@ -117,10 +128,10 @@ func (d *differ) maps(old, new map[string]any) {
 }
 
 func (d *differ) lists(old, new []any) {
-	d.at = append(d.at, segment{item: true})
+	d.at = append(d.at, Segment{Item: true})
 	top := len(d.at) - 1
 	for i := range old {
-		d.at[top].index = i
+		d.at[top].Index = i
 		d.values(old[i], new[i])
 	}
 	d.at = d.at[:top]
@@ -134,36 +145,40 @@ func (d *differ) values(old, new any) {
 			return
 		}
 	case []any:
-		if n, ok := new.([]any); ok && len(n) == len(o) {
+		n, ok := new.([]any)
+		if ok && d.detail != nil {
+			d.items(o, n)
+			return
+		}
+		if ok && len(n) == len(o) {
 			d.lists(o, n)
 			return
 		}
 	}
-	if !equal(old, new) {
+	if !d.equal(old, new) {
 		d.found(Mutate, old, new)
 	}
 }
 
-// empty values are what the API server drops or defaults: a null, or a map or
-// list with nothing in it, is no change against a field that is not there.
-func empty(v any) bool {
+// absent values are no change against a field that is not there.
+func (d *differ) absent(v any) bool {
 	switch t := v.(type) {
 	case nil:
 		return true
 	case map[string]any:
-		return len(t) == 0
+		return d.unstored && len(t) == 0
 	case []any:
-		return len(t) == 0
+		return d.unstored && len(t) == 0
 	}
 	return false
 }
 
-func equal(a, b any) bool {
+func (d *differ) equal(a, b any) bool {
 	if x, ok := a.(string); ok {
 		y, ok := b.(string)
 		return ok && x == y
 	}
-	if empty(a) && empty(b) {
+	if d.absent(a) && d.absent(b) {
 		return true
 	}
 	if x, ok := a.(int64); ok {

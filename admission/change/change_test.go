@@ -57,9 +57,9 @@ func TestDiff(t *testing.T) {
 		"Float":          {"a fraction is a change", spec(object{"n": int64(3)}), spec(object{"n": 3.5}), []Change{{"spec.n", Mutate, int64(3), 3.5}}},
 		"BigIntegers":    {"integers beyond the precision of a float differ all the same", spec(object{"n": int64(9007199254740992)}), spec(object{"n": int64(9007199254740993)}), []Change{{"spec.n", Mutate, int64(9007199254740992), int64(9007199254740993)}}},
 		"NullMissing":    {"a null is no field", spec(object{"a": nil}), spec(object{}), nil},
-		"EmptyMap":       {"the API server drops it", spec(object{}), spec(object{"a": object{}}), nil},
-		"EmptyList":      {"the API server drops it", spec(object{"a": []any{}}), spec(object{}), nil},
-		"NullEmpty":      {"two ways to say nothing", spec(object{"a": nil}), spec(object{"a": []any{}}), nil},
+		"EmptyMap":       {"an empty selector selects everything, none nothing", spec(object{}), spec(object{"a": object{}}), []Change{{"spec.a", Insert, nil, object{}}}},
+		"EmptyList":      {"nor is an empty list none", spec(object{"a": []any{}}), spec(object{}), []Change{{"spec.a", Delete, []any{}, nil}}},
+		"NullEmpty":      {"nor a null", spec(object{"a": nil}), spec(object{"a": []any{}}), []Change{{"spec.a", Mutate, nil, []any{}}}},
 		"EmptyString":    {"an empty string is a value", spec(object{}), spec(object{"a": ""}), []Change{{"spec.a", Insert, nil, ""}}},
 		"False":          {"false is a value", spec(object{}), spec(object{"a": false}), []Change{{"spec.a", Insert, nil, false}}},
 		"TypeChange":     {"another type is another value", spec(object{"a": "1"}), spec(object{"a": int64(1)}), []Change{{"spec.a", Mutate, "1", int64(1)}}},
@@ -77,11 +77,33 @@ func TestDiff(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
-			if got := Changed(tc.old, tc.new); got != (len(tc.want) > 0) {
-				t.Errorf("%s: Changed = %t", tc.reason, got)
+			if got := ChangedUnstored(tc.old, tc.new); got != (len(DiffUnstored(tc.old, tc.new)) > 0) || got && len(tc.want) == 0 {
+				t.Errorf("%s: ChangedUnstored = %t", tc.reason, got)
 			}
 			if diff := cmp.Diff(old, tc.old) + cmp.Diff(new, tc.new); diff != "" {
 				t.Errorf("%s: input modified:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// What never went through the API server may have empty values that it drops.
+func TestDiffUnstored(t *testing.T) {
+	for name, values := range map[string][2]any{
+		"EmptyMap": {nil, object{}}, "EmptyList": {nil, []any{}}, "Both": {object{}, []any{}}, "Nested": {object{}, object{"b": object{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old, new := object{"spec": object{"a": values[0]}}, object{"spec": object{"a": values[1]}}
+			if values[0] == nil {
+				old = object{"spec": object{}}
+			}
+			for _, pair := range [][2]object{{old, new}, {new, old}} {
+				if got := DiffUnstored(pair[0], pair[1]); len(got) > 0 {
+					t.Errorf("got %v", got)
+				}
+				if got := Diff(pair[0], pair[1]); len(got) != 1 {
+					t.Errorf("stored, it is one change, got %v", got)
+				}
 			}
 		})
 	}

@@ -33,14 +33,14 @@ func content(t *rapid.T, label string) map[string]any {
 	return rapid.MapOfN(keys, value(3), 0, 4).Draw(t, label)
 }
 
-// same is an independent account of what Diff holds equal: JSON by value, where
-// saying nothing is the same as not saying anything.
-func same(a, b any) bool {
+// same is an independent account of what Diff holds equal, and DiffUnstored:
+// JSON by value, where saying nothing is the same as not saying anything.
+func same(a, b any, nothing func(any) bool) bool {
 	x, isMap := a.(map[string]any)
 	y, both := b.(map[string]any)
 	if isMap && both {
 		for k := range Merge(x, y) {
-			if !same(x[k], y[k]) {
+			if !same(x[k], y[k], nothing) {
 				return false
 			}
 		}
@@ -50,7 +50,7 @@ func same(a, b any) bool {
 	m, both := b.([]any)
 	if isList && both && len(l) == len(m) {
 		for i := range l {
-			if !same(l[i], m[i]) {
+			if !same(l[i], m[i], nothing) {
 				return false
 			}
 		}
@@ -65,6 +65,8 @@ func float(v any) any {
 	}
 	return v
 }
+
+func null(v any) bool { return v == nil }
 
 func nothing(v any) bool {
 	switch x := v.(type) {
@@ -93,11 +95,15 @@ func TestDiffProperties(t *testing.T) {
 			t.Fatalf("a differs from its copy: %v", d)
 		}
 		got := Diff(a, b)
-		if equal := same(a, b); equal != (len(got) == 0) {
+		if equal := same(a, b, null); equal != (len(got) == 0) {
 			t.Fatalf("equal is %t, but Diff = %v", equal, got)
 		}
-		if Changed(a, b) != (len(got) > 0) {
-			t.Fatal("Changed does not agree with Diff")
+		unstored := DiffUnstored(a, b)
+		if equal := same(a, b, nothing); equal != (len(unstored) == 0) {
+			t.Fatalf("equal is %t, but DiffUnstored = %v", equal, unstored)
+		}
+		if ChangedUnstored(a, b) != (len(unstored) > 0) {
+			t.Fatal("ChangedUnstored does not agree with DiffUnstored")
 		}
 		if diff := cmp.Diff(reverse(got), Diff(b, a)); diff != "" {
 			t.Fatalf("the way back is another:\n%s", diff)
@@ -187,8 +193,8 @@ func FuzzDiff(f *testing.F) {
 		if d := Diff(a, a); len(d) > 0 {
 			t.Errorf("Diff(a, a) = %v", d)
 		}
-		if same(a, b) != (len(Diff(a, b)) == 0) {
-			t.Errorf("Diff = %v", Diff(a, b))
+		if same(a, b, null) != (len(Diff(a, b)) == 0) || same(a, b, nothing) != (len(DiffUnstored(a, b)) == 0) {
+			t.Errorf("Diff = %v, DiffUnstored = %v", Diff(a, b), DiffUnstored(a, b))
 		}
 	})
 }

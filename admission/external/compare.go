@@ -19,11 +19,20 @@ const (
 	Exists = "exists"
 )
 
-// Comparable reports whether anything can be compared: both sides are there.
+// Comparable reports whether anything can be compared: both sides have a field
+// in common. A Workspace of provider-terraform has none.
 func Comparable(content map[string]any) bool {
-	_, a := at(content, "spec", "forProvider")
-	_, b := at(content, "status", "atProvider")
-	return a && b
+	want, a := at(content, "spec", "forProvider")
+	have, b := at(content, "status", "atProvider")
+	if !a || !b {
+		return false
+	}
+	for k := range want {
+		if _, ok := have[k]; ok {
+			return true
+		}
+	}
+	return false
 }
 
 // Difference between the external resource and what is asked for: from what is
@@ -72,7 +81,11 @@ func compare(path string, want, have any, out *[]change.Change) {
 			return
 		}
 	case []any:
-		if h, ok := have.([]any); ok && len(h) == len(w) {
+		h, ok := have.([]any)
+		if ok && compareByKey(path, w, h, out) {
+			return
+		}
+		if ok && len(h) == len(w) {
 			for i := range w {
 				compare(path+"["+strconv.Itoa(i)+"]", w[i], h[i], out)
 			}
@@ -84,10 +97,49 @@ func compare(path string, want, have any, out *[]change.Change) {
 	}
 }
 
+// listKeys by which elements of lists are told from each other, best first.
+var listKeys = []string{"key", "name", "id"}
+
+// compareByKey compares lists whose elements have a key: their order says
+// nothing then. It returns false where they have none, or not the same elements.
+func compareByKey(path string, want, have []any, out *[]change.Change) bool {
+	for _, k := range listKeys {
+		w, h := byKey(want, k), byKey(have, k)
+		if w == nil || h == nil || len(w) != len(h) {
+			continue
+		}
+		for key := range w {
+			if _, ok := h[key]; !ok {
+				return false
+			}
+		}
+		for i, e := range want {
+			compare(path+"["+strconv.Itoa(i)+"]", e, h[e.(map[string]any)[k].(string)], out) //nolint:errcheck,forcetypeassert // byKey has seen to it.
+		}
+		return true
+	}
+	return false
+}
+
+// byKey are the elements of a list by their key, nil where one has none or
+// shares it.
+func byKey(list []any, key string) map[string]any {
+	out := map[string]any{}
+	for _, e := range list {
+		m, _ := e.(map[string]any)
+		name, ok := m[key].(string)
+		if _, taken := out[name]; !ok || taken {
+			return nil
+		}
+		out[name] = e
+	}
+	return out
+}
+
 // same value, in whatever form it is written: 3 and 3.0, "1Gi" and "1024Mi", a
 // JSON document and the same one with other spaces.
 func same(a, b any) bool {
-	if reflect.DeepEqual(a, b) || len(change.Diff(map[string]any{"v": a}, map[string]any{"v": b})) == 0 {
+	if reflect.DeepEqual(a, b) || len(change.DiffUnstored(map[string]any{"v": a}, map[string]any{"v": b})) == 0 {
 		return true
 	}
 	x, ok := a.(string)

@@ -3,6 +3,7 @@ package mask
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -47,6 +48,22 @@ func legalFor(r Runtime) []set {
 	return slices.DeleteFunc(slices.Clone(legal), func(s set) bool {
 		return slices.ContainsFunc(currentOnly, func(x set) bool { return slices.Equal(s, x) })
 	})
+}
+
+// Accepts reports whether a runtime accepts a value of spec.managementPolicies
+// as a mask of ours could be: RuntimeLegacy refuses two of them.
+func Accepts(r Runtime, policies []string) bool {
+	if r == RuntimeCurrent {
+		return true
+	}
+	return !slices.ContainsFunc(currentOnly, func(s set) bool { return Same(policies, toStrings(s)) })
+}
+
+// Refused reports whether the message of a Synced condition says that the
+// provider does not know a set of policies, as crossplane-runtime words it
+// (v1.12 to v2.3, errFmtManagementPolicyNotSupported).
+func Refused(message string) bool {
+	return strings.Contains(message, "spec.managementPolicies") && strings.Contains(message, "is not supported")
 }
 
 // Expand the author's value: "*" is all five verbs.

@@ -160,6 +160,31 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
+// An older runtime refuses exactly the sets that newer ones added.
+func TestAccepts(t *testing.T) {
+	for _, s := range accepted {
+		if !Accepts(RuntimeCurrent, policies(s)) {
+			t.Errorf("%s is refused by a current runtime", s)
+		}
+		if got, want := Accepts(RuntimeLegacy, policies(s)), !slices.Contains(notLegacy, s); got != want {
+			t.Errorf("%s on an older runtime: %t, want %t", s, got, want)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for message, want := range map[string]bool{
+		"`spec.managementPolicies` is set to a value([Observe LateInitialize]) which is not supported. Check docs for supported policies": true,
+		"observe failed: external resource does not exist": false,
+		"the region is not supported":                      false,
+		"":                                                 false,
+	} {
+		if got := Refused(message); got != want {
+			t.Errorf("%q: %t", message, got)
+		}
+	}
+}
+
 func TestAuthorOf(t *testing.T) {
 	key := v1alpha1.AnnotationKeyManagementPolicies
 	cases := map[string]struct {

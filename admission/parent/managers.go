@@ -57,13 +57,17 @@ func (s *State) managers(o *unstructured.Unstructured) {
 			if e.time.After(s.ScaleTime) {
 				s.ScaleTime = e.time
 			}
-		case e.subresource == "" && !slices.Contains(s.StatusManagers, e.manager) && e.time.After(s.IntentTime):
+		case e.subresource == "" && !slices.Contains(s.StatusManagers, e.manager) && !strings.HasPrefix(e.manager, ours) && e.time.After(s.IntentTime):
 			if ownsDesired(e.fields, machinery) {
 				s.IntentTime, s.IntentManager = e.time, e.manager
 			}
 		}
 	}
 }
+
+// ours is how the field managers of Kausality's own components begin: what the
+// gate writes into a spec is nobody's intent.
+const ours = "kausality-"
 
 // WritesStatus reports whether a field manager writes the status of an object.
 func WritesStatus(o *unstructured.Unstructured, manager string) bool {
@@ -104,7 +108,8 @@ func modern(o *unstructured.Unstructured) bool {
 }
 
 // deciding returns the manager of status.observedGeneration, else of the
-// Synced, else of the Ready condition.
+// Synced, else of the Ready condition. Where the schema does not say that
+// conditions are a map by type, one manager has all of them.
 func deciding(entries []fieldsEntry) string {
 	marks := [][]string{
 		{"f:status", "f:observedGeneration"},
@@ -119,6 +124,11 @@ func deciding(entries []fieldsEntry) string {
 			if _, found, err := unstructured.NestedFieldNoCopy(e.fields, mark...); found && err == nil {
 				return e.manager
 			}
+		}
+	}
+	for _, e := range entries {
+		if all, found, err := unstructured.NestedMap(e.fields, "f:status", "f:conditions"); e.subresource == "status" && found && err == nil && len(all) == 0 {
+			return e.manager
 		}
 	}
 	return ""

@@ -47,6 +47,7 @@ func TestStatusManager(t *testing.T) {
 		"SyncedOverReady":  {"Synced before Ready", []any{entry("a", "status", conditionFields("Ready", true)), entry("b", "status", conditionFields("Synced", true))}, "b", []string{"a", "b"}},
 		"Ready":            {"Ready where there is no Synced", []any{entry("a", "status", conditionFields("Ready", false))}, "a", []string{"a"}},
 		"NotSyncedTo":      {"another condition whose name begins alike", []any{entry("a", "status", conditionFields("SyncedTo", false)), entry("b", "status", conditionFields("Ready", false))}, "b", []string{"a", "b"}},
+		"Atomic":           {"conditions that are one value to the API server", []any{entry("other", "status", conditionFields("Foo", true)), entry("ctl", "status", map[string]any{"f:status": map[string]any{"f:conditions": map[string]any{}}})}, "ctl", []string{"other", "ctl"}},
 		"NotTheStatusPart": {"a status written through the main resource is no status write", []any{entry("kubectl", "", observed)}, "", nil},
 	}
 	for name, tc := range cases {

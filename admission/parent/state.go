@@ -15,6 +15,7 @@ import (
 
 // Condition is what decisions need of a status condition.
 type Condition struct {
+	Type               string
 	Status             metav1.ConditionStatus
 	Reason             string
 	ObservedGeneration int64
@@ -47,9 +48,10 @@ type State struct {
 	// HasStatus: there is any status at all.
 	HasStatus bool
 
-	// Conditions by type: Synced, Ready, Initialized, Kausality and those of
-	// asynchronous operations, and whatever else is True.
-	Conditions map[string]Condition
+	// Conditions Synced, Ready, Initialized, Kausality and those of
+	// asynchronous operations, and whatever else is True. A map would take four
+	// times the memory.
+	Conditions []Condition
 	// Manager that writes status.observedGeneration or the deciding condition.
 	Manager string
 	// StatusManagers are all that write the status.
@@ -129,7 +131,6 @@ var conditionTypes = map[string]bool{
 func (s *State) conditions(o *unstructured.Unstructured) {
 	st, _ := o.Object["status"].(map[string]any)
 	list, _ := st["conditions"].([]any)
-	s.Conditions = map[string]Condition{}
 	for _, e := range list {
 		m, ok := e.(map[string]any)
 		if !ok {
@@ -139,7 +140,7 @@ func (s *State) conditions(o *unstructured.Unstructured) {
 		if !conditionTypes[t] && m["status"] != "True" {
 			continue
 		}
-		c := Condition{}
+		c := Condition{Type: t}
 		st, _ := m["status"].(string)
 		c.Status = metav1.ConditionStatus(st)
 		c.Reason, _ = m["reason"].(string)
@@ -147,7 +148,7 @@ func (s *State) conditions(o *unstructured.Unstructured) {
 		if ts, ok := m["lastTransitionTime"].(string); ok {
 			c.LastTransitionTime, _ = time.Parse(time.RFC3339, ts)
 		}
-		s.Conditions[t] = c
+		s.Conditions = append(s.Conditions, c)
 	}
 }
 
@@ -161,9 +162,20 @@ func integer(v any) int64 {
 	return 0
 }
 
+// Condition of a type; ok is false where there is none that is kept.
+func (s *State) Condition(conditionType string) (c Condition, ok bool) {
+	for _, c := range s.Conditions {
+		if c.Type == conditionType {
+			return c, true
+		}
+	}
+	return Condition{}, false
+}
+
 // True reports whether a condition has status True.
-func (s *State) True(condition string) bool {
-	return s.Conditions[condition].Status == metav1.ConditionTrue
+func (s *State) True(conditionType string) bool {
+	c, _ := s.Condition(conditionType)
+	return c.Status == metav1.ConditionTrue
 }
 
 func (s *State) observe(o *unstructured.Unstructured) {
@@ -171,13 +183,13 @@ func (s *State) observe(o *unstructured.Unstructured) {
 		s.ObservedGeneration, s.HasObserved = integer(v), true
 	}
 	for _, t := range []string{"Synced", "Ready"} {
-		if c := s.Conditions[t]; !s.HasObserved && c.Status == metav1.ConditionTrue && c.ObservedGeneration > 0 {
+		if c, _ := s.Condition(t); !s.HasObserved && c.Status == metav1.ConditionTrue && c.ObservedGeneration > 0 {
 			s.ObservedGeneration, s.HasObserved = c.ObservedGeneration, true
 		}
 	}
 	s.Converged = s.converged(o)
 	for _, t := range []string{"Synced", "Ready"} {
-		if c, ok := s.Conditions[t]; ok && c.LastTransitionTime.After(s.ConvergedSince) {
+		if c, ok := s.Condition(t); ok && c.LastTransitionTime.After(s.ConvergedSince) {
 			s.ConvergedSince = c.LastTransitionTime
 		}
 	}

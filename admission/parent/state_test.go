@@ -99,8 +99,8 @@ func TestObservedConverged(t *testing.T) {
 // The table of spec 3: lifecycle.
 func TestPhase(t *testing.T) {
 	deleted := time.Now()
-	with := func(condition string) map[string]Condition {
-		return map[string]Condition{condition: {Status: metav1.ConditionTrue}}
+	with := func(condition string) []Condition {
+		return []Condition{{Type: condition, Status: metav1.ConditionTrue}}
 	}
 	latched := func(k, v string) map[string]string { return map[string]string{k: v} }
 	cases := map[string]struct {

@@ -95,18 +95,15 @@ func Hop(ref parent.Ref, generation int64, user string, at time.Time) v1alpha1.H
 func Extend(of Trace, from parent.Ref, hop v1alpha1.Hop, carrierNamespace string) Trace {
 	out := make(Trace, 0, len(of)+1)
 	for _, h := range of {
-		out = append(out, rebase(h, from.Namespace, carrierNamespace))
+		out = append(out, Rebase(h, from.Namespace, carrierNamespace))
 	}
 	return append(out, hop)
 }
 
-// rebase a hop from a carrier in one namespace to a carrier in another. Within
+// Rebase a hop from a carrier in one namespace to a carrier in another. Within
 // one namespace it stays as it is.
-func rebase(h v1alpha1.Hop, from, to string) v1alpha1.Hop {
-	at := h.Namespace
-	if at == "" && !h.ClusterScoped {
-		at = from
-	}
+func Rebase(h v1alpha1.Hop, from, to string) v1alpha1.Hop {
+	at := NamespaceOf(h, from)
 	h.Namespace, h.ClusterScoped = "", false
 	switch {
 	case at == to:
@@ -116,6 +113,15 @@ func rebase(h v1alpha1.Hop, from, to string) v1alpha1.Hop {
 		h.Namespace = at
 	}
 	return h
+}
+
+// NamespaceOf the object of a hop, given that of the hop's carrier; "" where it
+// is cluster-scoped.
+func NamespaceOf(h v1alpha1.Hop, carrier string) string {
+	if h.Namespace == "" && !h.ClusterScoped {
+		return carrier
+	}
+	return h.Namespace
 }
 
 // awayTolerance is how much later than its hop a write may show in

@@ -53,6 +53,13 @@ const (
 	// while the gate masks it.
 	AnnotationKeyManagementPolicies = AnnotationPrefix + "management-policies"
 
+	// AnnotationKeyExternalAuthor holds, as JSON, the author's own value of the
+	// field by which the gate of an object is closed that has no
+	// managementPolicies: spec.approvePlan of a Terraform of Flux,
+	// spec.syncPolicy.automated.enabled of an Argo CD Application. null is the
+	// value of an author who left it out.
+	AnnotationKeyExternalAuthor = AnnotationPrefix + "external-author"
+
 	// AnnotationKeyGate holds the Gate of a managed resource: the last
 	// transition of its mask.
 	AnnotationKeyGate = AnnotationPrefix + "gate"
@@ -61,6 +68,10 @@ const (
 	// approvals that the composition function let a composed resource's changes
 	// through by, where no webhook keeps claims.
 	AnnotationKeyUsedApprovals = AnnotationPrefix + "used-approvals"
+
+	// AnnotationKeyHeld holds a Held on a composed resource of which the
+	// composition function holds a change back, for as long as it does.
+	AnnotationKeyHeld = AnnotationPrefix + "held"
 
 	// AnnotationKeyDerivedFrom names the ResourceGraphDefinition an
 	// AllowancePolicy was derived from.

@@ -96,6 +96,11 @@ type DriftStatus struct {
 	// Resolution says why it is resolved.
 	// +optional
 	Resolution string `json:"resolution,omitempty"`
+	// RepeatFor is the controller that was refused a DELETE which follows from
+	// somebody else's: the garbage collector, the namespace controller or
+	// Crossplane. The gate repeats it once it is allowed. Empty for none.
+	// +optional
+	RepeatFor string `json:"repeatFor,omitempty"`
 	// Notified: the endpoints know of this phase.
 	// +optional
 	Notified bool `json:"notified,omitempty"`

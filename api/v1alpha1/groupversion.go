@@ -21,7 +21,9 @@ var (
 )
 
 func addKnownTypes(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &Drift{}, &DriftList{}, &Kausality{}, &KausalityList{})
+	s.AddKnownTypes(GroupVersion, &Drift{}, &DriftList{}, &Kausality{}, &KausalityList{},
+		&AllowancePolicy{}, &AllowancePolicyList{}, &UpgradeAllowance{}, &UpgradeAllowanceList{},
+		&ApprovalPolicy{}, &ApprovalPolicyList{}, &ClusterApprovalPolicy{}, &ClusterApprovalPolicyList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

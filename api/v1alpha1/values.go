@@ -62,6 +62,27 @@ const (
 	VerbAll            Verb = "*"
 )
 
+// Held is what the composition function holds back of one composed resource.
+// The same change gives the same value: there is no time in it.
+type Held struct {
+	// Reason of the refusal, as in Drift or Frozen.
+	Reason string `json:"reason"`
+	// Operation that is held: UPDATE, DELETE, or CREATE of another kind under
+	// the same name in the Composition.
+	Operation string `json:"operation"`
+	// Paths of the fields that would change, sorted, at most MaxHeldPaths; none
+	// where the resource as a whole would be deleted or replaced.
+	Paths []string `json:"paths,omitempty"`
+	// ID of the difference.
+	ID string `json:"id,omitempty"`
+	// Approve is the command that lets exactly this change through; empty where
+	// an approval would not, as while the composite is frozen.
+	Approve string `json:"approve,omitempty"`
+}
+
+// MaxHeldPaths is how many paths a Held names.
+const MaxHeldPaths = 16
+
 // Hop is one step of a trace: an intent on one object (spec 7).
 type Hop struct {
 	APIVersion string `json:"apiVersion"`
@@ -96,6 +117,9 @@ type HopApproval struct {
 	Claim string `json:"claim,omitempty"`
 	// Content is the content hash of the approval.
 	Content string `json:"content,omitempty"`
+	// Policy that approved it, as in ApprovalPolicy/NAMESPACE/NAME or
+	// UpgradeAllowance/NAME; empty for approvals on the parent.
+	Policy string `json:"policy,omitempty"`
 	// Mode of the approval.
 	Mode ApprovalMode `json:"mode,omitempty"`
 	// Digest is the id of the difference that was let through.
@@ -224,7 +248,15 @@ type Gate struct {
 	Generation int64 `json:"generation,omitempty"`
 	// At is when it was opened, RFC 3339 UTC; the deadline counts from here.
 	At metav1.Time `json:"at"`
-	// Claim on the parent by whose approval it was opened.
+	// DeleteAt is when it was opened for Delete, RFC 3339 UTC: nothing that is
+	// opened later prolongs that. nil where Verbs hold no Delete, and in gates
+	// of older versions, where it is At.
+	DeleteAt *metav1.Time `json:"deleteAt,omitempty"`
+	// Claim names the uses of approvals by which it is (or, closed, was) open,
+	// comma-separated: ids in the claims of the managed resource, its XR or
+	// Claim, and content hashes of approvals for the deletion of one of these
+	// with all below it. Empty where no once approval is involved. A use that is
+	// not finished is carried on by every transition.
 	Claim string `json:"claim,omitempty"`
 	// Digest is the id of the external difference that was approved.
 	Digest string `json:"digest,omitempty"`

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/notify"
 	"github.com/kausality-io/function-kausality/telemetry"
@@ -34,6 +35,8 @@ type processFlags struct {
 	leaderNS       string
 	endpoints      notify.Endpoints
 	closeTo        string
+	pendingDrift   string
+	ignore         []string
 	tracing        telemetry.Tracing
 	componentUsers []string
 }
@@ -44,6 +47,8 @@ func (f *processFlags) add(cmd *cobra.Command) {
 	fl.StringArrayVar(&f.endpoints.URLs, "drift-webhook-url", nil, "HTTPS URL to post DriftReports to; repeatable.")
 	fl.StringVar(&f.endpoints.CAFile, "drift-webhook-ca-file", "", "PEM certificates to trust for --drift-webhook-url.")
 	fl.DurationVar(&f.endpoints.Timeout, "drift-webhook-timeout", 5*time.Second, "Time for one attempt to post a DriftReport.")
+	fl.StringVar(&f.pendingDrift, "on-pending-drift", "hold", "When the external resource already differs: hold the gate closed, or carry that along.")
+	fl.StringArrayVar(&f.ignore, "ignore-external", nil, "KIND.GROUP:PATH of fields that are no external drift where they differ, as in Database.cloud.example.org:spec.forProvider.tags[*]; *:PATH for all kinds; repeatable.")
 	fl.StringVar(&f.closeTo, "gate-closed", "Observe", "managementPolicies of a closed gate: Observe, or Observe,LateInitialize.")
 }
 
@@ -78,6 +83,30 @@ func (f *processFlags) closed() ([]v1alpha1.Verb, error) {
 		return []v1alpha1.Verb{v1alpha1.VerbLateInitialize}, nil
 	}
 	return nil, usageError{fmt.Errorf("--gate-closed must be Observe or Observe,LateInitialize, not %q", f.closeTo)}
+}
+
+// carry as --on-pending-drift says.
+func (f *processFlags) carry() (bool, error) {
+	switch f.pendingDrift {
+	case "hold", "carry":
+		return f.pendingDrift == "carry", nil
+	}
+	return false, usageError{fmt.Errorf("--on-pending-drift must be hold or carry, not %q", f.pendingDrift)}
+}
+
+// ignored external differences.
+func (f *processFlags) ignored() (*external.Rules, error) {
+	rules := make([]external.Rule, 0, len(f.ignore))
+	for _, text := range f.ignore {
+		r, err := external.ParseRule(text)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--ignore-external: %w", err)}
+		}
+		rules = append(rules, r)
+	}
+	out := &external.Rules{}
+	_, err := out.Set("--ignore-external", rules...)
+	return out, err
 }
 
 // check what can be found wrong before anything starts: the endpoints and the
@@ -140,7 +169,6 @@ type admissionFlags struct {
 	expectUntil  string
 	composedCode int32
 	users        string
-	pendingDrift string
 }
 
 func (f *admissionFlags) add(cmd *cobra.Command) {
@@ -149,7 +177,6 @@ func (f *admissionFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.expectUntil, "expect-until", string(admission.ExpectUntilConverged), "How long changes are expected after an intent: converged or observed.")
 	fl.Int32Var(&f.composedCode, "composed-refusal-status", 422, "HTTP status of refusals to Crossplane's apply of composed resources: 422 or 403.")
 	fl.StringVar(&f.users, "controller-users", "", "Regular expression of further user names that may be an object's own controller.")
-	fl.StringVar(&f.pendingDrift, "on-pending-drift", "hold", "When the external resource already differs: hold the gate closed, or carry that along.")
 }
 
 func (f *admissionFlags) options() (admission.Options, error) {
@@ -167,10 +194,6 @@ func (f *admissionFlags) options() (admission.Options, error) {
 	if f.composedCode != 422 && f.composedCode != 403 {
 		return o, usageError{fmt.Errorf("--composed-refusal-status must be 422 or 403, not %d", f.composedCode)}
 	}
-	if f.pendingDrift != "hold" && f.pendingDrift != "carry" {
-		return o, usageError{fmt.Errorf("--on-pending-drift must be hold or carry, not %q", f.pendingDrift)}
-	}
-	o.CarryPendingDrift = f.pendingDrift == "carry"
 	if f.users != "" {
 		re, err := regexp.Compile("^(?:" + f.users + ")$")
 		if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,7 +29,7 @@ func functionCommand() *cobra.Command {
 		Long: "With no arguments this is the composition function: a gRPC server that Crossplane calls for each XR.\n" +
 			"The subcommands are the admission webhook, the gate and the tools around them.",
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error { return f.run() },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
 	}
 	fl := cmd.Flags()
 	fl.BoolVarP(&f.debug, "debug", "d", false, "Emit debug logs in addition to info logs.")
@@ -41,7 +42,7 @@ func functionCommand() *cobra.Command {
 	return cmd
 }
 
-func (f functionFlags) run() error {
+func (f functionFlags) run(ctx context.Context) error {
 	if !f.insecure {
 		if f.certsDir == "" {
 			return usageError{fmt.Errorf("--tls-certs-dir: no certificates; give a directory with tls.key, tls.crt and ca.crt, or --insecure for a test")}
@@ -56,9 +57,18 @@ func (f functionFlags) run() error {
 	if err != nil {
 		return fmt.Errorf("cannot make a logger: %w", err)
 	}
-	if err := function.Serve(fn.New(log), function.Listen(f.network, f.address), function.MTLSCertificates(f.certsDir),
-		function.Insecure(f.insecure), function.MaxRecvMessageSize(f.maxRecvSize*1024*1024)); err != nil {
-		return fmt.Errorf("cannot serve the function on %s: %w", f.address, err)
+	served := make(chan error, 1)
+	go func() {
+		served <- function.Serve(fn.New(log), function.Listen(f.network, f.address), function.MTLSCertificates(f.certsDir),
+			function.Insecure(f.insecure), function.MaxRecvMessageSize(f.maxRecvSize*1024*1024))
+	}()
+	select {
+	case <-ctx.Done():
+		return nil // Crossplane calls again what is cut off; nothing is decided half
+	case err := <-served:
+		if err != nil {
+			return fmt.Errorf("cannot serve the function on %s: %w", f.address, err)
+		}
+		return nil
 	}
-	return nil
 }

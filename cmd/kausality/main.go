@@ -34,15 +34,19 @@ func main() {
 	}
 	// One line, whatever it was.
 	fmt.Fprintln(os.Stderr, "kausality: "+strings.Join(strings.Fields(err.Error()), " "))
+	os.Exit(exitCode(err))
+}
+
+func exitCode(err error) int {
 	if usage := (usageError{}); errors.As(err, &usage) {
-		os.Exit(exitUsage)
+		return exitUsage
 	}
-	os.Exit(exitFailure)
+	return exitFailure
 }
 
 func root() *cobra.Command {
 	cmd := functionCommand()
-	cmd.AddCommand(webhookCommand(), gateCommand(), controllerCommand(), manifestsCommand(), notifyCommand(), versionCommand())
+	cmd.AddCommand(webhookCommand(), gateCommand(), controllerCommand(), ungateCommand(), manifestsCommand(), notifyCommand(), policyCommand(), terraformCommand(), versionCommand())
 	for _, c := range append(cmd.Commands(), cmd) {
 		c.SilenceErrors, c.SilenceUsage = true, true
 		c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

@@ -36,6 +36,12 @@ func webhookCommand() *cobra.Command {
 			if o.Admission.CloseTo, err = p.closed(); err != nil {
 				return err
 			}
+			if o.Admission.CarryPendingDrift, err = p.carry(); err != nil {
+				return err
+			}
+			if o.Admission.Ignore, err = p.ignored(); err != nil {
+				return err
+			}
 			if err := p.check(); err != nil {
 				return err
 			}
@@ -60,10 +66,10 @@ func webhookCommand() *cobra.Command {
 	fl.StringVar(&o.CertDir, "cert-dir", "", "Directory with the serving certificate tls.crt and its key tls.key; read again when they change.")
 	fl.StringVar(&o.CertSecret, "cert-secret", "", "Secret with the serving certificate, in place of --cert-dir; it is watched.")
 	fl.StringVar(&o.CertNamespace, "cert-secret-namespace", manifests.Namespace, "Namespace of --cert-secret.")
-	fl.DurationVar(&o.ShutdownDelay, "shutdown-delay", 0, "How long requests are still answered after SIGTERM, while /readyz says no.")
 	fl.StringVar(&o.BindAddress, "bind-address", ":9443", "HOST:PORT to serve the webhook on.")
 	fl.BoolVar(&o.ApproverRBAC, "approver-rbac", false, "Ask for the verb approve on a resource where somebody sets approvals and the like on it.")
 	fl.DurationVar(&o.SettleGrace, "settle-grace", 10*time.Second, "How long an XR must stay converged before it counts as settled.")
+	fl.DurationVar(&o.ShutdownDelay, "shutdown-delay", 5*time.Second, "How long a replica that is told to end goes on answering, while its address is taken out of the Service.")
 	fl.StringArrayVar(&p.componentUsers, "component-user", nil, "User name of another component of Kausality; repeatable.")
 	return cmd
 }
@@ -78,6 +84,12 @@ func gateCommand() *cobra.Command {
 				return err
 			}
 			if o.CloseTo, err = p.closed(); err != nil {
+				return err
+			}
+			if o.CarryPendingDrift, err = p.carry(); err != nil {
+				return err
+			}
+			if o.Ignore, err = p.ignored(); err != nil {
 				return err
 			}
 			if err := p.check(); err != nil {

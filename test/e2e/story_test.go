@@ -44,6 +44,16 @@ func TestWebhookOnly(t *testing.T) {
 	play(t, story.Options{Webhook: true}, story.WebhookOnly)
 }
 
+// TestClaims plays the story of a legacy Claim.
+func TestClaims(t *testing.T) {
+	play(t, story.Options{Webhook: true, Function: true}, story.Claims)
+}
+
+// TestPolicies plays what AllowancePolicies do, with webhook and gate.
+func TestPolicies(t *testing.T) {
+	play(t, story.Options{Webhook: true}, story.AllowancePolicies)
+}
+
 func play(t *testing.T, o story.Options, chapters []story.Chapter) {
 	t.Helper()
 	ctx, e := start(t, o)

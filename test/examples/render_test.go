@@ -5,11 +5,13 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,6 +29,9 @@ var functions = map[string]parts.Part{
 	"function-kausality":           {Name: "kausality", Dir: ".", Package: "./cmd/kausality"},
 }
 
+// wanted is how many examples there are at least (README).
+const wanted = 6
+
 func TestRender(t *testing.T) {
 	root, err := parts.Root()
 	if err != nil {
@@ -36,14 +41,14 @@ func TestRender(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports := serve(t)
-	folders, err := filepath.Glob(filepath.Join(root, "examples", "*", "xr.yaml"))
-	if err != nil || len(folders) == 0 {
-		t.Fatalf("no examples: %v", err)
-	}
-	for _, xr := range folders {
-		dir := filepath.Dir(xr)
-		t.Run(filepath.Base(dir), func(t *testing.T) {
+	folders := examples(t, root)
+	ports, validator := serve(t), newValidator(t, root, cli[parts.CrossplaneCLI])
+	for _, dir := range folders {
+		name, err := filepath.Rel(filepath.Join(root, "examples"), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) {
 			got := render(t, cli[parts.CrossplaneCLI], dir, ports)
 			expected := filepath.Join(dir, "expected.yaml")
 			if *update {
@@ -58,7 +63,40 @@ func TestRender(t *testing.T) {
 			if diff := cmp.Diff(string(want), string(got)); diff != "" {
 				t.Errorf("-want, +got (go test ./examples -update writes it anew):\n%s", diff)
 			}
+			validator.validate(t, dir)
 		})
+	}
+}
+
+// examples are the folders below examples/, at any depth, that something can be
+// rendered in.
+func examples(t *testing.T, root string) []string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir(filepath.Join(root, "examples"), func(path string, _ fs.DirEntry, err error) error {
+		if name := filepath.Base(path); name == "xr.yaml" || name == "operation.yaml" {
+			out = append(out, filepath.Dir(path))
+		}
+		return err
+	})
+	if err != nil || len(out) < wanted {
+		t.Fatalf("want %d examples at least, found %v: %v", wanted, out, err)
+	}
+	return out
+}
+
+// end a function as a kubelet does. It has nothing to save and goes at once.
+func end(t *testing.T, name string, cmd *exec.Cmd) {
+	t.Helper()
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	gone := make(chan error, 1)
+	go func() { gone <- cmd.Wait() }()
+	select {
+	case <-gone:
+	case <-time.After(10 * time.Second):
+		t.Errorf("%s does not end on SIGTERM", name)
+		_ = cmd.Process.Kill()
+		<-gone
 	}
 }
 
@@ -83,8 +121,7 @@ func serve(t *testing.T) map[string]int {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
+			end(t, name, cmd)
 			if t.Failed() {
 				t.Logf("%s:\n%s", name, log.String())
 			}
@@ -103,9 +140,14 @@ func serve(t *testing.T) map[string]int {
 	return ports
 }
 
-var target = regexp.MustCompile(`(name: (\S+)\n(?:.*\n)*?.*render\.crossplane\.io/runtime-development-target: )\S+`)
+var (
+	target = regexp.MustCompile(`(name: (\S+)\n(?:.*\n)*?.*render\.crossplane\.io/runtime-development-target: )\S+`)
+	// opened: a gate is opened by the clock.
+	opened = regexp.MustCompile(`("state":"open".*?"at":)"[^"]+"`)
+)
 
-// render an example against the functions that are served.
+// render an example against the functions that are served. The time at which a
+// gate opens becomes a fixed one.
 func render(t *testing.T, cli, dir string, ports map[string]int) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(dir, "functions.yaml"))
@@ -121,8 +163,13 @@ func render(t *testing.T, cli, dir string, ports map[string]int) []byte {
 		t.Fatal(err)
 	}
 	args := []string{"render", "xr.yaml", "composition.yaml", file, "--include-function-results", "--include-full-xr"}
-	if _, err := os.Stat(filepath.Join(dir, "observed.yaml")); err == nil {
-		args = append(args, "--observed-resources=observed.yaml")
+	if exists(dir, "operation.yaml") {
+		args = []string{"alpha", "render", "op", "operation.yaml", file, "--include-function-results"}
+	}
+	for name, flag := range map[string]string{"observed.yaml": "--observed-resources", "required.yaml": "--required-resources"} {
+		if exists(dir, name) {
+			args = append(args, flag+"="+name)
+		}
 	}
 	cmd := exec.CommandContext(t.Context(), cli, args...)
 	cmd.Dir = dir
@@ -132,5 +179,10 @@ func render(t *testing.T, cli, dir string, ports map[string]int) []byte {
 	if err != nil {
 		t.Fatalf("crossplane %v: %v\n%s", args, err, problems.String())
 	}
-	return out
+	return opened.ReplaceAll(out, []byte(`$1"2026-01-05T09:30:05Z"`))
+}
+
+func exists(dir, name string) bool {
+	_, err := os.Stat(filepath.Join(dir, name))
+	return err == nil
 }

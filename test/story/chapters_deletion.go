@@ -156,6 +156,12 @@ func gone(ctx context.Context, e *Env, t *Teller) error {
 	if err := e.follow(ctx, t, Alice, command); err != nil {
 		return err
 	}
+	return e.deletedAgain(ctx, t, name)
+}
+
+// deletedAgain after a deletion of the XR was refused once: now it passes, and
+// takes everything along. name is that of its Database.
+func (e *Env) deletedAgain(ctx context.Context, t *Teller, name string) error {
 	t.Types(Hans, "kubectl delete xdatabase "+xrName+"   # again")
 	if err := until(ctx, "the deletion to be let through", func(ctx context.Context) error {
 		err := e.Delete(ctx, Hans, XDatabases, xrName)

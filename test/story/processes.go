@@ -154,7 +154,7 @@ func (e *Env) startKausality(ctx context.Context) error {
 		return err
 	}
 	if err := e.component(ctx, "webhook", probe, fmt.Sprintf("--bind-address=127.0.0.1:%d", port), "--cert-dir="+certs,
-		"--settle-grace="+e.Options.SettleGrace.String()); err != nil {
+		"--settle-grace="+e.Options.SettleGrace.String(), "--shutdown-delay=0s"); err != nil {
 		return err
 	}
 	probe, err = controlplane.FreePort()

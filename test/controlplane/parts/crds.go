@@ -16,8 +16,14 @@ func CRDs(ctx context.Context, name string) ([]byte, error) {
 		return nil, err
 	}
 
+	return p.CRDs(ctx)
+}
+
+// CRDs returns the manifests that come with the part, in the table or not, as the function CRDs
+// does.
+func (p Part) CRDs(ctx context.Context) ([]byte, error) {
 	if p.CRDDir == "" {
-		return nil, fmt.Errorf("cannot read the CRDs of %s: it has none", name)
+		return nil, fmt.Errorf("cannot read the CRDs of %s: it has none", p.Name)
 	}
 
 	root, err := Root()

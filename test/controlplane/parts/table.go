@@ -15,6 +15,7 @@ const (
 	ProviderKubernetes    = "provider-kubernetes"
 	CrossplaneCLI         = "crossplane-cli"
 	GolangciLint          = "golangci-lint"
+	Tofu                  = "tofu"
 	Helm                  = "helm"
 )
 
@@ -60,6 +61,10 @@ func All() []Part {
 		Name: GolangciLint, Dir: "test/parts/golangci-lint", Package: "github.com/golangci/golangci-lint/v2/cmd/golangci-lint",
 		Module: "github.com/golangci/golangci-lint/v2",
 		Cold:   time.Minute,
+	}, {
+		Name: Tofu, Dir: "test/parts/opentofu", Package: "github.com/opentofu/opentofu/cmd/tofu",
+		Module: "github.com/opentofu/opentofu",
+		Cold:   3 * time.Minute,
 	}, {
 		Name: Helm, Dir: "test/parts/helm", Package: "helm.sh/helm/v3/cmd/helm",
 		Module: "helm.sh/helm/v3", Ldflags: helmLdflags,

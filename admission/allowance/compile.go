@@ -1,0 +1,360 @@
+package allowance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission/allowance/expression"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Verbs of a ControllerChild.
+const (
+	VerbCreate = "Create"
+	VerbUpdate = "Update"
+	VerbDelete = "Delete"
+	VerbAll    = "*"
+)
+
+// RuleError says why a rule cannot be understood.
+type RuleError struct {
+	// Rule in the spec, as in rules[0], initializing or match.
+	Rule string
+	// Field is the place, as in spec.rules[0].conditions[1].
+	Field string
+	// Message with the position in the field's text.
+	Message string
+}
+
+// Error names place and reason.
+func (e RuleError) Error() string { return e.Field + ": " + e.Message }
+
+// kinds of objects that something is about.
+type kinds struct {
+	// group is any where anyGroup; kind is any where empty.
+	group, kind string
+	anyGroup    bool
+}
+
+var anyKind = kinds{anyGroup: true}
+
+func (k kinds) has(gk schema.GroupKind) bool {
+	return (k.anyGroup || k.group == gk.Group) && (k.kind == "" || k.kind == gk.Kind)
+}
+
+// Compiled is an AllowancePolicy in the form in which requests are decided. It
+// is never modified and safe for concurrent use.
+type Compiled struct {
+	// Name of the policy, for messages.
+	Name string
+	// Created is when the policy came about; zero where it always was. It says
+	// nothing about intents from before.
+	Created time.Time
+
+	target       kinds
+	subjects     []v1alpha1.PolicySubject
+	initializing *phase
+	deleting     *phase
+	rules        []rule
+}
+
+// phase of life with its own permissions.
+type phase struct {
+	when *expression.Program
+	// broken: it does not compile, and permits nothing.
+	broken bool
+	allow  []allowed
+}
+
+// rule of a policy that compiles.
+type rule struct {
+	triggers   []change.Pattern
+	conditions []*expression.Program
+	capture    []change.Pattern
+	allow      []allowed
+}
+
+// allowed change.
+type allowed struct {
+	target    kinds
+	external  bool
+	verbs     []string
+	mutations []mutation
+	// entry is what the annotation says of it.
+	entry v1alpha1.Allowance
+}
+
+type mutation struct {
+	path  change.Pattern
+	verbs []v1alpha1.FieldVerb
+}
+
+// programs of all policies, shared by text.
+var programs = expression.NewCache()
+
+// compiler collects the errors of one policy.
+type compiler struct {
+	rule   string
+	errors []RuleError
+}
+
+func (c *compiler) fail(field string, format string, args ...any) {
+	c.errors = append(c.errors, RuleError{Rule: c.rule, Field: "spec." + field, Message: fmt.Sprintf(format, args...)})
+}
+
+// scoped runs f for one rule, and reports whether it found nothing wrong.
+func (c *compiler) scoped(rule string, f func()) bool {
+	before := len(c.errors)
+	c.rule = rule
+	f()
+	return len(c.errors) == before
+}
+
+func (c *compiler) pattern(field, text string) change.Pattern {
+	p, err := change.ParsePattern(text)
+	if err != nil {
+		c.fail(field, "%v", err)
+	}
+	return p
+}
+
+func (c *compiler) patterns(field string, texts []string) []change.Pattern {
+	out := make([]change.Pattern, 0, len(texts))
+	for i, t := range texts {
+		out = append(out, c.pattern(fmt.Sprintf("%s[%d]", field, i), t))
+	}
+	return out
+}
+
+// trigger is a pattern that some change of desired state can match.
+func (c *compiler) trigger(field, text string) change.Pattern {
+	p := c.pattern(field, text)
+	if p.Outside() {
+		c.fail(field, "path %q is no desired state: only a change outside of apiVersion, kind, metadata and status is a cause", text)
+	}
+	return p
+}
+
+func (c *compiler) expression(field, text string) *expression.Program {
+	p, err := programs.Compile(text)
+	if err != nil {
+		c.fail(field, "expression %q: %v", text, err)
+	}
+	return p
+}
+
+func (c *compiler) expressions(field string, texts []string) []*expression.Program {
+	out := make([]*expression.Program, 0, len(texts))
+	for i, t := range texts {
+		out = append(out, c.expression(fmt.Sprintf("%s[%d]", field, i), t))
+	}
+	return out
+}
+
+// Compile an AllowancePolicy of either form. It returns the policy with every
+// rule that is right, and an error for each that is not, in the order of the
+// spec; the Compiled is never nil. A policy that names no kind at all has an
+// error with Rule "" and is about nothing.
+func Compile(p *v1alpha1.AllowancePolicy) (*Compiled, []RuleError) {
+	c := &compiler{}
+	out := &Compiled{Name: p.Name, Created: p.CreationTimestamp.Time, subjects: slices.Clone(p.Spec.Subjects)}
+	switch {
+	case p.Spec.Match != nil && p.Spec.Target != nil:
+		c.fail("match", "give either target (with rules) or match (with allow), not both")
+	case p.Spec.Match != nil:
+		out.target = kindsOf(p.Spec.Match.APIGroup, p.Spec.Match.Kind)
+		c.shorthand(out, p.Spec.Match, p.Spec.Allow)
+	case p.Spec.Target != nil:
+		out.target = kinds{group: p.Spec.Target.APIGroup, kind: p.Spec.Target.Kind}
+		c.long(out, &p.Spec)
+	default:
+		c.fail("target", "it is missing: name the kind that the policy is about")
+	}
+	return out, c.errors
+}
+
+func kindsOf(group *string, kind string) kinds {
+	if group == nil {
+		return kinds{anyGroup: true, kind: kind}
+	}
+	return kinds{group: *group, kind: kind}
+}
+
+// apiVersion as an entry has it. Of a policy that gives none the version is any.
+func apiVersion(group, version string) string {
+	switch {
+	case version == "" && group == "":
+		version = "v1" // an entry without apiVersion is for every group
+	case version == "":
+		version = "*"
+	}
+	return schema.GroupVersion{Group: group, Version: version}.String()
+}
+
+// long form, of seed 004.
+func (c *compiler) long(out *Compiled, spec *v1alpha1.AllowancePolicySpec) {
+	if spec.Initializing != nil {
+		out.initializing = &phase{}
+		ok := c.scoped("initializing", func() {
+			if spec.Initializing.When != "" {
+				out.initializing.when = c.expression("initializing.when", spec.Initializing.When)
+			}
+			out.initializing.allow = c.allow("initializing.allow", spec.Initializing.Allow)
+		})
+		out.initializing.broken = !ok
+	}
+	if spec.Deleting != nil {
+		out.deleting = &phase{}
+		ok := c.scoped("deleting", func() {
+			out.deleting.allow = c.allow("deleting.allow", spec.Deleting.Allow)
+		})
+		out.deleting.broken = !ok
+	}
+	for i, r := range spec.Rules {
+		at := fmt.Sprintf("rules[%d]", i)
+		var compiled rule
+		if c.scoped(at, func() {
+			compiled = rule{
+				triggers:   []change.Pattern{c.trigger(at+".trigger", r.Trigger)},
+				conditions: c.expressions(at+".conditions", r.Conditions),
+				capture:    c.patterns(at+".capture", r.Capture),
+				allow:      c.allow(at+".allow", r.Allow),
+			}
+		}) {
+			out.rules = append(out.rules, compiled)
+		}
+	}
+}
+
+// shorthand form, of seed 003.
+func (c *compiler) shorthand(out *Compiled, match *v1alpha1.AllowanceMatch, allow []v1alpha1.ShorthandAllow) {
+	var compiled rule
+	if c.scoped("match", func() {
+		for i, f := range match.Fields {
+			compiled.triggers = append(compiled.triggers, c.trigger(fmt.Sprintf("match.fields[%d]", i), f))
+		}
+		compiled.conditions = c.expressions("match.cel", match.CEL)
+		compiled.capture = c.patterns("match.capture", match.Capture)
+		compiled.allow = c.shorthandAllow("allow", allow)
+	}) {
+		out.rules = append(out.rules, compiled)
+	}
+}
+
+func (c *compiler) allow(field string, in []v1alpha1.AllowedChange) []allowed {
+	out := make([]allowed, 0, len(in))
+	for i, a := range in {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		e := allowed{target: anyKind, external: a.Relation == v1alpha1.RelationExternal, verbs: slices.Clone(a.Verbs),
+			entry: v1alpha1.Allowance{Relation: a.Relation, Verbs: slices.Clone(a.Verbs), ExternalTarget: a.ExternalTarget}}
+		if a.Target != nil {
+			e.target = kinds{group: a.Target.APIGroup, kind: a.Target.Kind}
+			e.entry.Kind = a.Target.Kind
+			e.entry.APIVersion = apiVersion(a.Target.APIGroup, a.Target.APIVersion)
+		}
+		e.mutations = c.mutations(at+".mutations", a.Mutations)
+		e.entry.Mutations = slices.Clone(a.Mutations)
+		c.checkAllowed(at, a)
+		out = append(out, e)
+	}
+	return out
+}
+
+// checkAllowed repeats what the CRD's own validation says, for policies that no
+// API server has seen: those inline in a function's input, or in a file.
+func (c *compiler) checkAllowed(at string, a v1alpha1.AllowedChange) {
+	external := a.Relation == v1alpha1.RelationExternal
+	switch {
+	case !external && a.Relation != v1alpha1.RelationControllerChild:
+		c.fail(at+".relation", "%q must be %s or %s", a.Relation, v1alpha1.RelationControllerChild, v1alpha1.RelationExternal)
+		return
+	case external && len(a.Mutations) > 0:
+		c.fail(at+".mutations", "mutations go with relation %s only", v1alpha1.RelationControllerChild)
+	case !external && len(a.ExternalTarget) > 0:
+		c.fail(at+".externalTarget", "externalTarget goes with relation %s only", v1alpha1.RelationExternal)
+	case len(a.Verbs) == 0:
+		c.fail(at+".verbs", "it is empty")
+	}
+	for i, v := range a.Verbs {
+		c.checkVerb(fmt.Sprintf("%s.verbs[%d]", at, i), v, external)
+	}
+}
+
+var (
+	childVerbs    = []string{VerbCreate, VerbUpdate, VerbDelete, VerbAll}
+	externalVerbs = []string{VerbCreate, VerbUpdate, VerbDelete, "apply", "destroy", "sync", "delete", VerbAll}
+)
+
+func (c *compiler) checkVerb(field, verb string, external bool) {
+	known := childVerbs
+	if external {
+		known = externalVerbs
+	}
+	if !slices.Contains(known, verb) {
+		c.fail(field, "%q must be one of %s", verb, strings.Join(known, ", "))
+	}
+}
+
+func (c *compiler) mutations(field string, in []v1alpha1.AllowedMutation) []mutation {
+	out := make([]mutation, 0, len(in))
+	for i, m := range in {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		out = append(out, mutation{path: c.pattern(at+".jsonPath", m.JSONPath), verbs: m.Verbs})
+		for j, v := range m.Verbs {
+			if v != v1alpha1.FieldInsert && v != v1alpha1.FieldDelete && v != v1alpha1.FieldMutate {
+				c.fail(fmt.Sprintf("%s.verbs[%d]", at, j), "%q must be Insert, Delete or Mutate", v)
+			}
+		}
+	}
+	return out
+}
+
+// shorthandAllow turns seed 003's form into the other.
+func (c *compiler) shorthandAllow(field string, in []v1alpha1.ShorthandAllow) []allowed {
+	out := make([]allowed, 0, len(in))
+	for i, a := range in {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		e := allowed{target: kindsOf(a.APIGroup, a.Kind)}
+		e.entry = v1alpha1.Allowance{Relation: v1alpha1.RelationControllerChild, Kind: a.Kind}
+		if a.APIGroup != nil {
+			e.entry.APIVersion = apiVersion(*a.APIGroup, "")
+		}
+		switch a.Relation {
+		case v1alpha1.RelationExternal:
+			e.external, e.entry.Relation = true, v1alpha1.RelationExternal
+			e.verbs = slices.Clone(a.Mutations)
+			for j, v := range a.Mutations {
+				c.checkVerb(fmt.Sprintf("%s.mutations[%d]", at, j), v, true)
+			}
+		case v1alpha1.RelationChild, v1alpha1.RelationControllerChild:
+			c.shorthandMutations(at, a.Mutations, &e)
+		default:
+			c.fail(at+".relation", "%q must be %s or %s", a.Relation, v1alpha1.RelationChild, v1alpha1.RelationExternal)
+		}
+		e.entry.Verbs = e.verbs
+		out = append(out, e)
+	}
+	return out
+}
+
+func (c *compiler) shorthandMutations(at string, mutations []string, e *allowed) {
+	for i, m := range mutations {
+		switch m {
+		case "create":
+			e.verbs = append(e.verbs, VerbCreate)
+		case "delete":
+			e.verbs = append(e.verbs, VerbDelete)
+		default:
+			e.mutations = append(e.mutations, mutation{path: c.pattern(fmt.Sprintf("%s.mutations[%d]", at, i), m)})
+			e.entry.Mutations = append(e.entry.Mutations, v1alpha1.AllowedMutation{JSONPath: m})
+		}
+	}
+	if len(e.mutations) > 0 {
+		e.verbs = append(e.verbs, VerbUpdate)
+	}
+}

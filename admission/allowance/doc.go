@@ -1,0 +1,14 @@
+// Package allowance holds what AllowancePolicies, UpgradeAllowances and
+// ApprovalPolicies say, in the form in which requests are decided by it (spec 5
+// and 6): compiled once, when a policy is loaded, and indexed by kind.
+//
+// Compile, CompileUpgrade and CompileApproval take a policy and return its
+// compiled form with an error for each rule that cannot be understood; such a
+// rule grants nothing. NewSet puts compiled policies together; a Set is never
+// modified, so that a store replaces it as a whole. The entries of the
+// allowances annotation are read, chosen, extended and pruned here.
+//
+// It never decides about a request as a whole, reads no cluster and knows no
+// order of checks: package admission does that, and asks this one whether a
+// change is granted, covered or excepted.
+package allowance

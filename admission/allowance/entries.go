@@ -1,0 +1,253 @@
+package allowance
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Entry of an allowances annotation.
+type Entry struct {
+	v1alpha1.Allowance
+	// raw is the entry as it stands in the annotation: what we do not know of it
+	// is kept. Empty for one that is new.
+	raw     json.RawMessage
+	allowed allowed
+}
+
+// Entries of an allowances annotation, in its order.
+type Entries []Entry
+
+// stored is an entry with seed 003's forms.
+type stored struct {
+	v1alpha1.Allowance
+	Mutation string `json:"mutation,omitempty"`
+}
+
+// Parse an allowances annotation; "" is none. An entry that does not parse is an
+// error, and with it all of them: only we write them.
+func Parse(value string) (Entries, error) {
+	if value == "" {
+		return nil, nil
+	}
+	var raws []json.RawMessage
+	if json.Unmarshal([]byte(value), &raws) != nil {
+		text, err := yaml.YAMLToJSON([]byte(value))
+		if err == nil {
+			err = json.Unmarshal(text, &raws)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot parse allowances: %s", strings.Join(strings.Fields(err.Error()), " "))
+		}
+	}
+	out := make(Entries, 0, len(raws))
+	for i, raw := range raws {
+		var s stored
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return nil, fmt.Errorf("cannot parse allowances: entry %d: %w", i, err)
+		}
+		e := Entry{Allowance: s.Allowance, raw: raw}
+		if s.Mutation != "" {
+			e.Mutations = append(e.Mutations, v1alpha1.AllowedMutation{JSONPath: s.Mutation})
+		}
+		if err := e.understand(); err != nil {
+			return nil, fmt.Errorf("cannot parse allowances: entry %d: %w", i, err)
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// understand an entry that was read, seed 003's forms as well: mutations that
+// are verbs, and none that are needed with Update.
+func (e *Entry) understand() error {
+	switch e.Relation {
+	case "", v1alpha1.RelationChild:
+		e.Relation = v1alpha1.RelationControllerChild
+	}
+	e.allowed = allowed{target: anyKind, external: e.Relation == v1alpha1.RelationExternal, entry: e.Allowance}
+	if e.Kind != "" {
+		e.allowed.target.kind = e.Kind
+	}
+	if e.APIVersion != "" {
+		gv, err := schema.ParseGroupVersion(e.APIVersion)
+		if err != nil {
+			return fmt.Errorf("cannot read apiVersion: %w", err)
+		}
+		e.allowed.target.group, e.allowed.target.anyGroup = gv.Group, false
+	}
+	e.allowed.verbs = slices.Clone(e.Verbs)
+	for _, m := range e.Mutations {
+		switch {
+		case e.allowed.external, m.JSONPath == "create", m.JSONPath == "delete":
+			e.allowed.verbs = append(e.allowed.verbs, verbOf(m.JSONPath))
+			continue
+		}
+		p, err := change.ParsePattern(m.JSONPath)
+		if err != nil {
+			return err
+		}
+		e.allowed.mutations = append(e.allowed.mutations, mutation{path: p, verbs: m.Verbs})
+	}
+	if len(e.Verbs) == 0 && len(e.allowed.mutations) > 0 {
+		e.allowed.verbs = append(e.allowed.verbs, VerbUpdate)
+	}
+	return nil
+}
+
+func verbOf(text string) string {
+	switch text {
+	case "create":
+		return VerbCreate
+	case "delete":
+		return VerbDelete
+	}
+	return text
+}
+
+// String is the annotation's value: single-line JSON. What was read and not
+// changed is written as it was, up to white space.
+func (e Entries) String() string {
+	raws := make([]json.RawMessage, 0, len(e))
+	for _, entry := range e {
+		raw := entry.raw
+		if len(raw) == 0 {
+			var err error
+			if raw, err = json.Marshal(entry.Allowance); err != nil {
+				continue // strings and numbers always marshal
+			}
+		}
+		raws = append(raws, raw)
+	}
+	out, err := json.Marshal(raws)
+	if err != nil {
+		return "[]"
+	}
+	return string(out)
+}
+
+// own hop of the carrier; the zero hop where an entry has no trace.
+func (e *Entry) own() v1alpha1.AllowanceHop {
+	if len(e.Trace) == 0 {
+		return v1alpha1.AllowanceHop{}
+	}
+	return e.Trace[len(e.Trace)-1]
+}
+
+// Live are the entries that a carrier has not consumed: it settled at settled,
+// negative for never.
+func (e Entries) Live(settled int64) Entries {
+	var out Entries
+	for _, entry := range e {
+		if entry.Generation == 0 || entry.Generation > settled {
+			out = append(out, entry)
+		}
+	}
+	return out
+}
+
+// Missing are the paths of a change that no entry covers, sorted; the one path ""
+// where a creation or deletion is not covered as such. verb is Create, Update or
+// Delete.
+func (e Entries) Missing(child schema.GroupKind, verb string, details []change.Detail) []string {
+	return coverage{allowed: e.permissions()}.missing(child, verb, details)
+}
+
+func (e Entries) permissions() []allowed {
+	out := make([]allowed, 0, len(e))
+	for i := range e {
+		out = append(out, e[i].allowed)
+	}
+	return out
+}
+
+// covering are the entries that cover a change, or a part of it, first by kind,
+// name and field of the carrier's hop: the first is the one that is chosen
+// where one must be (seed 003, "Linearity").
+func (e Entries) covering(child schema.GroupKind, verb string, details []change.Detail) Entries {
+	var out Entries
+	for _, entry := range e {
+		one := coverage{allowed: []allowed{entry.allowed}}
+		if verb != VerbUpdate {
+			if one.whole(child, verb) {
+				out = append(out, entry)
+			}
+			continue
+		}
+		f := one.fields(child)
+		if slices.ContainsFunc(details, func(d change.Detail) bool { return f.touch(&d) }) {
+			out = append(out, entry)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Entry) int { return strings.Compare(a.sortKey(), b.sortKey()) })
+	return out
+}
+
+func (e *Entry) sortKey() string {
+	h := e.own()
+	return h.Kind + "/" + h.Name + "/" + h.Field
+}
+
+// External entries that go with a covered change of a child: those that the same
+// change of the carrier granted. What one cause permits does not open the way
+// for another. For a creation it is all of them.
+func (e Entries) External(child schema.GroupKind, verb string, details []change.Detail) Entries {
+	causes := map[string]bool{}
+	for _, entry := range e.covering(child, verb, details) {
+		causes[cause(&entry)] = true
+	}
+	var out Entries
+	for _, entry := range e {
+		if entry.allowed.external && entry.allowed.target.has(child) && (causes[cause(&entry)] || verb == VerbCreate) {
+			out = append(out, entry)
+		}
+	}
+	return out
+}
+
+func cause(e *Entry) string { return fmt.Sprintf("%d %s", e.Generation, e.own().Field) }
+
+// Verbs of all entries, in their order, each once.
+func (e Entries) Verbs() []string {
+	var out []string
+	for _, entry := range e {
+		for _, v := range entry.allowed.verbs {
+			if !slices.Contains(out, v) {
+				out = append(out, v)
+			}
+		}
+	}
+	return out
+}
+
+// With new entries. One that permits the same as an older one takes its place:
+// otherwise a carrier that is changed often and never settles would fill up.
+func (e Entries) With(more ...Entry) Entries {
+	out := slices.Clone(e)
+	for _, m := range more {
+		if i := slices.IndexFunc(out, func(have Entry) bool { return have.permits() == m.permits() }); i >= 0 {
+			out[i] = m
+			continue
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// permits is what an entry permits, and by which cause, without when and by whom.
+func (e *Entry) permits() string {
+	bare := e.Allowance
+	bare.Generation, bare.Initiator, bare.Trace = 0, "", nil
+	raw, err := json.Marshal(bare)
+	if err != nil {
+		return ""
+	}
+	return string(raw) + e.own().Field
+}

@@ -1,0 +1,200 @@
+package allowance
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/admission/allowance/expression"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// ExceptionQuery is what ApprovalPolicies are asked about: a drift of a child.
+type ExceptionQuery struct {
+	User   string
+	Groups []string
+	// Child as it is before the change; its name is empty where it is yet to be
+	// generated.
+	Child v1alpha1.ClaimChild
+	// Input of match; that of prereqs is made from it.
+	Input *expression.Input
+	// Desired state after the change; before it for a deletion.
+	Desired map[string]any
+	Parent  v1alpha1.ObjectReference
+	// Intent generation of the parent.
+	Intent int64
+	// Digest is the id of the difference.
+	Digest string
+	// UserHash of the requester.
+	UserHash string
+	// Claim that an earlier call for the same request took; empty for none.
+	Claim string
+	Now   time.Time
+}
+
+// Excepted is a rule that approves a drift.
+type Excepted struct {
+	Exception *Exception
+	// Rule in the spec, as in rules[0].
+	Rule    string
+	Content string
+	Mode    v1alpha1.ApprovalMode
+	// Claim that stands for this use; nil for mode always.
+	Claim *v1alpha1.PolicyClaim
+	// NeedsClaim: the claim is not in the status yet, and must be written before
+	// the change may pass.
+	NeedsClaim bool
+}
+
+// Excepted returns the first rule that approves a drift, policies by their
+// names; rules that need no claim first. warnings name rules that could not be
+// evaluated, which approve nothing.
+func (s *Set) Excepted(ctx context.Context, q ExceptionQuery) (found *Excepted, warnings []string) {
+	if s == nil {
+		return nil, nil
+	}
+	var fresh *Excepted
+	for _, list := range [][]*Exception{s.byUser[q.User], s.forAny} {
+		for _, e := range list {
+			x, w := e.excepts(ctx, &q)
+			warnings = append(warnings, w...)
+			if x != nil && !x.NeedsClaim {
+				return x, warnings
+			}
+			if fresh == nil {
+				fresh = x
+			}
+		}
+	}
+	return fresh, warnings
+}
+
+func (e *Exception) excepts(ctx context.Context, q *ExceptionQuery) (found *Excepted, warnings []string) {
+	if !e.speaksFor(q.User, q.Groups) {
+		return nil, nil
+	}
+	for i := range e.rules {
+		r := &e.rules[i]
+		ok, err := r.matches(ctx, q)
+		if err != nil {
+			warnings = append(warnings, fmt.Sprintf("%s approves nothing by %s: %v", e.Key(), r.path, err))
+		}
+		if !ok {
+			continue
+		}
+		x := &Excepted{Exception: e, Rule: r.path, Content: r.content, Mode: r.mode}
+		if r.mode == v1alpha1.ApprovalAlways {
+			return x, warnings
+		}
+		claim := r.claim(q)
+		free, mine := Claimable(e.Claims, claim, q.Now)
+		switch {
+		case mine != nil:
+			x.Claim = mine
+			return x, warnings
+		case free && found == nil:
+			x.Claim, x.NeedsClaim = &claim, true
+			found = x
+		}
+	}
+	return found, warnings
+}
+
+func (r *exceptionRule) matches(ctx context.Context, q *ExceptionQuery) (bool, error) {
+	switch {
+	case !r.expiry.IsZero() && !q.Now.Before(r.expiry),
+		!r.apiVersion.match(q.Child.APIVersion), !r.kind.match(q.Child.Kind),
+		!r.namespace.match(q.Child.Namespace), !r.name.match(q.Child.Name):
+		return false, nil
+	}
+	if r.prereqs != nil {
+		if q.Input.OldObject == nil {
+			return false, nil
+		}
+		before := &expression.Input{Object: q.Input.OldObject, OldObject: q.Input.OldObject, Request: q.Input.Request, Parent: q.Input.Parent}
+		if ok, err := r.prereqs.True(ctx, before); !ok || err != nil {
+			return false, err
+		}
+	}
+	if r.match != nil {
+		if ok, err := r.match.True(ctx, q.Input); !ok || err != nil {
+			return false, err
+		}
+	}
+	if r.regexp == nil {
+		return true, nil
+	}
+	raw, err := json.Marshal(q.Desired) // sorted keys, no white space
+	if err != nil {
+		return false, fmt.Errorf("cannot write the desired state as JSON: %w", err)
+	}
+	return r.regexp.Match(raw), nil
+}
+
+// claim of a rule for a query: of a use for mode once, of a parent at an intent
+// for mode generation.
+func (r *exceptionRule) claim(q *ExceptionQuery) v1alpha1.PolicyClaim {
+	c := v1alpha1.PolicyClaim{Rule: r.content, Parent: q.Parent, Generation: q.Intent, At: metav1.NewTime(q.Now.UTC().Truncate(time.Second))}
+	c.Parent.Generation = 0 // of the object; moves by itself
+	key := []any{r.content, c.Parent, q.Intent}
+	if r.mode == v1alpha1.ApprovalOnce {
+		child := q.Child
+		c.Child, c.Digest, c.User = &child, q.Digest, q.UserHash
+		key = append(key, child, q.Digest, q.UserHash)
+		if child.Name == "" {
+			key = append(key, q.Now.UnixNano()) // each creation is a use of its own
+		}
+	}
+	c.ID = claimID(key)
+	if r.mode == v1alpha1.ApprovalOnce && q.Claim != "" {
+		c.ID = q.Claim
+	}
+	return c
+}
+
+const claimIDLength = 12
+
+func claimID(key []any) string {
+	raw, err := json.Marshal(key)
+	if err != nil {
+		raw = fmt.Appendf(nil, "%+v", key) // strings and numbers always marshal
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])[:claimIDLength]
+}
+
+// MaxPolicyClaims in the status of one policy. A policy that has as many lets
+// nothing new through: to forget a claim would let the same through once more.
+const MaxPolicyClaims = 1024
+
+// retryWindow is how long after its claim a creation is the same one still: one
+// that is tried again later made an object that is gone by now.
+const retryWindow = 30 * time.Second
+
+// Claimable tells whether a claim may be added to those of a policy; mine is the
+// one that stands for the same use already. A claim of mode once keeps every
+// other one of its rule out, a claim of mode generation those of the same parent
+// at another intent.
+func Claimable(claims []v1alpha1.PolicyClaim, claim v1alpha1.PolicyClaim, now time.Time) (free bool, mine *v1alpha1.PolicyClaim) {
+	for i := range claims {
+		have := &claims[i]
+		if have.Rule != claim.Rule {
+			continue
+		}
+		switch {
+		case have.ID == claim.ID:
+			if c := have.Child; c != nil && c.UID == "" && now.Sub(have.At.Time) > retryWindow {
+				return false, nil
+			}
+			return false, have
+		case claim.Child != nil, have.Child != nil, have.Parent.UID == claim.Parent.UID:
+			return false, nil
+		}
+	}
+	return len(claims) < MaxPolicyClaims, nil
+}

@@ -1,0 +1,178 @@
+package allowance
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kausality-io/function-kausality/admission/allowance/expression"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Exception is an ApprovalPolicy or ClusterApprovalPolicy in the form in which
+// requests are decided. It is never modified and safe for concurrent use.
+type Exception struct {
+	// Name, and Namespace, empty for a ClusterApprovalPolicy.
+	Namespace, Name string
+	UID             types.UID
+	// Claims as the store has them.
+	Claims []v1alpha1.PolicyClaim
+
+	subjects []v1alpha1.Subject
+	// everybody: it has no subjects and speaks for every controller.
+	everybody bool
+	rules     []exceptionRule
+}
+
+type exceptionRule struct {
+	path                              string
+	content                           string
+	apiVersion, kind, namespace, name *glob
+	prereqs, match                    *expression.Program
+	regexp                            *regexp.Regexp
+	mode                              v1alpha1.ApprovalMode
+	expiry                            time.Time
+}
+
+// Key of the policy: its kind, namespace and name.
+func (e *Exception) Key() string {
+	if e.Namespace == "" {
+		return "ClusterApprovalPolicy/" + e.Name
+	}
+	return "ApprovalPolicy/" + e.Namespace + "/" + e.Name
+}
+
+// CompileApproval compiles an ApprovalPolicy. It speaks for the ServiceAccount of
+// its name and namespace, unless it has subjects. Rules that are not right have
+// an error each and approve nothing; the Exception is never nil.
+func CompileApproval(p *v1alpha1.ApprovalPolicy) (*Exception, []RuleError) {
+	e := &Exception{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Claims: p.Status.Claims, subjects: p.Spec.Subjects}
+	if len(e.subjects) == 0 {
+		e.subjects = []v1alpha1.Subject{{Kind: v1alpha1.SubjectServiceAccount, Namespace: p.Namespace, Name: p.Name}}
+	}
+	return e, e.compile(p.Spec.Rules)
+}
+
+// CompileClusterApproval compiles a ClusterApprovalPolicy, as CompileApproval. It
+// speaks for every controller where it has no subjects.
+func CompileClusterApproval(p *v1alpha1.ClusterApprovalPolicy) (*Exception, []RuleError) {
+	e := &Exception{Name: p.Name, UID: p.UID, Claims: p.Status.Claims, subjects: p.Spec.Subjects, everybody: len(p.Spec.Subjects) == 0}
+	return e, e.compile(p.Spec.Rules)
+}
+
+func (e *Exception) compile(rules []v1alpha1.ApprovalRule) []RuleError {
+	c := &compiler{}
+	for i, r := range rules {
+		at := fmt.Sprintf("rules[%d]", i)
+		out := exceptionRule{path: at, content: ruleContent(r), mode: r.Mode,
+			apiVersion: newGlob(r.APIVersion), kind: newGlob(r.Kind), namespace: newGlob(r.Namespace), name: newGlob(r.Name)}
+		if r.Expiry != nil {
+			out.expiry = r.Expiry.Time
+		}
+		if c.scoped(at, func() { c.approvalRule(at, r, &out) }) {
+			e.rules = append(e.rules, out)
+		}
+	}
+	return c.errors
+}
+
+func (c *compiler) approvalRule(at string, r v1alpha1.ApprovalRule, out *exceptionRule) {
+	switch r.Mode {
+	case v1alpha1.ApprovalOnce, v1alpha1.ApprovalGeneration, v1alpha1.ApprovalAlways:
+	default:
+		c.fail(at+".mode", "%q must be once, generation or always", r.Mode)
+	}
+	if r.Prereqs != nil {
+		out.prereqs = c.expression(at+".prereqs.cel", r.Prereqs.CEL)
+	}
+	if r.Match == nil {
+		return
+	}
+	if r.Match.CEL == "" && r.Match.Regexp == "" {
+		c.fail(at+".match", "give cel or regexp")
+	}
+	if r.Match.CEL != "" {
+		out.match = c.expression(at+".match.cel", r.Match.CEL)
+	}
+	if r.Match.Regexp != "" {
+		re, err := expression.Regexp(r.Match.Regexp)
+		if err != nil {
+			c.fail(at+".match.regexp", "%v", err)
+		}
+		out.regexp = re
+	}
+}
+
+// contentLength is the number of hex digits of a rule's content.
+const contentLength = 12
+
+// ruleContent is a hash of what a rule says: a rule that is changed is another
+// one, with claims of its own.
+func ruleContent(r v1alpha1.ApprovalRule) string {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		raw = fmt.Appendf(nil, "%+v", r) // strings and a time always marshal
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])[:contentLength]
+}
+
+// users are the names that alone can be meant; named is false where groups or
+// everybody can be.
+func (e *Exception) users() (names []string, named bool) {
+	if e.everybody {
+		return nil, false
+	}
+	for _, s := range e.subjects {
+		if s.Kind == v1alpha1.SubjectGroup {
+			return nil, false
+		}
+		names = append(names, userName(s))
+	}
+	slices.Sort(names)
+	return slices.Compact(names), true
+}
+
+func userName(s v1alpha1.Subject) string {
+	if s.Kind == v1alpha1.SubjectServiceAccount {
+		return "system:serviceaccount:" + s.Namespace + ":" + s.Name
+	}
+	return s.Name
+}
+
+// is reports whether a user is a subject.
+func is(s v1alpha1.Subject, user string, groups []string) bool {
+	if s.Kind == v1alpha1.SubjectGroup {
+		return slices.Contains(groups, s.Name)
+	}
+	return user != "" && userName(s) == user
+}
+
+func (e *Exception) speaksFor(user string, groups []string) bool {
+	return e.everybody || slices.ContainsFunc(e.subjects, func(s v1alpha1.Subject) bool { return is(s, user, groups) })
+}
+
+// Standing are those of claims whose rules are still there: a rule that was changed
+// or removed is not claimed by what it said before.
+func (e *Exception) Standing(claims []v1alpha1.PolicyClaim) []v1alpha1.PolicyClaim {
+	out := make([]v1alpha1.PolicyClaim, 0, len(claims))
+	for _, c := range claims {
+		if slices.ContainsFunc(e.rules, func(r exceptionRule) bool { return r.content == c.Rule }) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// WithClaims is the same policy with other claims.
+func (e *Exception) WithClaims(claims []v1alpha1.PolicyClaim) *Exception {
+	out := *e
+	out.Claims = claims
+	return &out
+}

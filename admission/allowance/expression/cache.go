@@ -1,0 +1,43 @@
+package expression
+
+import (
+	"sync"
+
+	"k8s.io/utils/lru"
+)
+
+// CacheSize is how many programs a Cache keeps. What falls out of it goes on to
+// work where it is in use; it is compiled once more for the next policy only.
+const CacheSize = 4096
+
+// Cache shares programs by the text of their expressions. It is safe for
+// concurrent use. The zero Cache is not usable.
+type Cache struct {
+	programs *lru.Cache
+	compile  sync.Mutex
+}
+
+// NewCache that holds CacheSize programs.
+func NewCache() *Cache { return &Cache{programs: lru.New(CacheSize)} }
+
+// Compile an expression, or take the program that was compiled from that text
+// before. The error says at which line and column what is wrong.
+func (c *Cache) Compile(text string) (*Program, error) {
+	if p, ok := c.programs.Get(text); ok {
+		return p.(*Program), nil
+	}
+	c.compile.Lock() // one at a time: loading policies must not starve requests
+	defer c.compile.Unlock()
+	if p, ok := c.programs.Get(text); ok {
+		return p.(*Program), nil
+	}
+	p, err := compile(text)
+	if err != nil {
+		return nil, err
+	}
+	c.programs.Add(text, p)
+	return p, nil
+}
+
+// Len is how many programs the cache holds.
+func (c *Cache) Len() int { return c.programs.Len() }

@@ -1,0 +1,126 @@
+package expression
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestTrue(t *testing.T) {
+	in := func() *Input {
+		return &Input{
+			Object: map[string]any{
+				"metadata": map[string]any{"annotations": map[string]any{"jira": "INFRA-1", "allow-recreate": "true"}},
+				"spec":     map[string]any{"replicas": int64(3), "list": []any{"a", "b"}, "flag": true},
+			},
+			OldObject: map[string]any{"metadata": map[string]any{}, "spec": map[string]any{"replicas": int64(2)}},
+			Parent:    map[string]any{"kind": "XDatabase"},
+			Request:   map[string]any{"user": "hans", "groups": []any{"dev"}, "operation": "UPDATE"},
+		}
+	}
+	for _, tc := range []struct {
+		reason, text, err string
+		want              bool
+	}{
+		{reason: "seeds 003 and 004 write it like this", text: "has(object.metadata.annotations['jira'])", want: true},
+		{reason: "a key that is not there", text: "has(object.metadata.annotations['other'])"},
+		{reason: "nor is the map", text: "has(oldObject.metadata.annotations['jira'])"},
+		{reason: "CEL's own form", text: "has(object.spec.replicas)", want: true},
+		{reason: "of a variable", text: "has(object['spec'])", want: true},
+		{reason: "direction of a change", text: "object.spec.replicas > oldObject.spec.replicas", want: true},
+		{reason: "a pattern", text: "object.metadata.annotations['jira'].matches('^INFRA-[0-9]+$')", want: true},
+		{reason: "a value that is no type known beforehand", text: "object.spec.flag", want: true},
+		{reason: "the other side of an or decides", text: "object.metadata.labels['env'] != 'prod' || has(object.metadata.annotations['jira'])", want: true},
+		{reason: "nothing there", text: "object.metadata.labels['env'] != 'prod'", err: "no such key: labels"},
+		{reason: "who asks", text: "request.user == 'hans' && 'dev' in request.groups && request.operation == 'UPDATE'", want: true},
+		{reason: "the parent", text: "parent.kind == 'XDatabase'", want: true},
+		{reason: "the Kubernetes libraries", text: "quantity('1Gi').isGreaterThan(quantity('1Mi')) && isURL('https://example.org')", want: true},
+		{reason: "no bool in the end", text: "object.spec.replicas", err: "is no true or false but int"},
+		{reason: "too much", text: "[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, [1,2,3,4,5,6,7,8,9,10].all(f, a+b+c+d+e+f > 0))))))", err: ErrBudget.Error()},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			p, err := NewCache().Compile(tc.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := p.True(t.Context(), in())
+			if tc.err == "" && err != nil || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
+				t.Fatalf("error %v, want %q", err, tc.err)
+			}
+			if got != tc.want {
+				t.Errorf("%s = %v, want %v", tc.text, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestTrueOfNoObject(t *testing.T) {
+	p, err := NewCache().Compile("oldObject == null && parent == null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := p.True(t.Context(), &Input{Object: map[string]any{}}); err != nil || !ok {
+		t.Errorf("got %v, %v, want true", ok, err)
+	}
+}
+
+func TestBudgetIsShared(t *testing.T) {
+	p, err := NewCache().Compile("[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, a+b+c+d > 0))))")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := &Input{}
+	for i := range 1000 {
+		if _, err = p.True(t.Context(), in); err != nil {
+			if i == 0 || !errors.Is(err, ErrBudget) {
+				t.Fatalf("after %d: %v", i, err)
+			}
+			return
+		}
+	}
+	t.Error("a thousand expressions of one decision never met its budget")
+}
+
+func TestCompileErrors(t *testing.T) {
+	for _, tc := range []struct{ reason, text, want string }{
+		{reason: "syntax", text: "object.spec.", want: "line 1, column 13: Syntax error"},
+		{reason: "second line", text: "true &&\n nope", want: "line 2, column 2: undeclared reference to 'nope'"},
+		{reason: "not a bool", text: "'text'", want: "it must be true or false, and is string"},
+		{reason: "has of nothing to have", text: "has(1 + 1)", want: "write has(object.field)"},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			_, err := NewCache().Compile(tc.text)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestCacheShares(t *testing.T) {
+	c := NewCache()
+	a, err := c.Compile("object.spec.a == 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := c.Compile("object.spec.a == 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a != b || c.Len() != 1 {
+		t.Errorf("one text is two programs, %d in the cache", c.Len())
+	}
+}
+
+func TestRegexp(t *testing.T) {
+	re, err := Regexp(`{"data":{"version":".*"}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !re.MatchString(`{"data":{"version":"1.2"}}`) || re.MatchString(`x{"data":{"version":"1.2"}}`) || re.MatchString(`{"data":{"version":"1.2"}}y`) {
+		t.Error("an expression matches more or less than the whole")
+	}
+	if _, err := Regexp(`a|(`); err == nil || strings.Contains(err.Error(), `\A`) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,124 @@
+package expression
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/interpreter"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+)
+
+// Budget of the expressions of one decision, in CEL cost units: about a quarter
+// of a second at the worst, as Kubernetes gives the match conditions of all its
+// webhooks.
+const Budget = celconfig.RuntimeCELCostBudgetMatchConditions
+
+// callLimit of one expression, in CEL cost units: about a tenth of a second.
+const callLimit = celconfig.PerCallLimit
+
+// ErrBudget is returned (wrapped) for an expression that costs more than it may.
+var ErrBudget = errors.New("it costs more than its budget")
+
+// Input of an expression: JSON values as the variables hold them; nil is null.
+type Input struct {
+	Object, OldObject, Parent map[string]any
+	Request                   map[string]any
+
+	spent      uint64
+	activation interpreter.Activation
+}
+
+// Program is a compiled expression. It is safe for concurrent use; an Input is
+// not.
+type Program struct {
+	text string
+	prog cel.Program
+}
+
+// Text of the expression.
+func (p *Program) Text() string { return p.text }
+
+// True evaluates the expression. What it costs is taken from the budget of the
+// input, which all expressions of one decision share. An error is one of the
+// evaluation, as for a field that is not there, or ErrBudget.
+func (p *Program) True(ctx context.Context, in *Input) (bool, error) {
+	if in.spent >= Budget {
+		return false, fmt.Errorf("expression %q: %w: the expressions of one decision together may cost %d", p.text, ErrBudget, Budget)
+	}
+	activation, err := in.vars()
+	if err != nil {
+		return false, err
+	}
+	value, details, err := p.prog.ContextEval(ctx, activation)
+	if details != nil && details.ActualCost() != nil {
+		in.spent += *details.ActualCost()
+	}
+	if err != nil {
+		var cost interpreter.EvalCancelledError
+		if errors.As(err, &cost) && cost.Cause == interpreter.CostLimitExceeded {
+			in.spent += callLimit
+			return false, fmt.Errorf("expression %q: %w of %d", p.text, ErrBudget, callLimit)
+		}
+		return false, fmt.Errorf("expression %q: %w", p.text, err)
+	}
+	b, ok := value.Value().(bool)
+	if !ok {
+		return false, fmt.Errorf("expression %q is no true or false but %s", p.text, value.Type().TypeName())
+	}
+	return b, nil
+}
+
+func (in *Input) vars() (interpreter.Activation, error) {
+	if in.activation != nil {
+		return in.activation, nil
+	}
+	a, err := interpreter.NewActivation(map[string]any{
+		varObject: orNull(in.Object), varOldObject: orNull(in.OldObject),
+		varRequest: in.Request, varParent: orNull(in.Parent),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot set the variables of an expression: %w", err)
+	}
+	in.activation = a
+	return a, nil
+}
+
+func orNull(m map[string]any) any {
+	if m == nil {
+		return nil
+	}
+	return m
+}
+
+func compile(text string) (*Program, error) {
+	env, err := env()
+	if err != nil {
+		return nil, err
+	}
+	checked, issues := env.Compile(text)
+	if issues != nil && len(issues.Errors()) > 0 {
+		e := issues.Errors()[0]
+		return nil, fmt.Errorf("line %d, column %d: %s", e.Location.Line(), e.Location.Column()+1, e.Message)
+	}
+	if t := checked.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
+		return nil, fmt.Errorf("line 1, column 1: it must be true or false, and is %s", t)
+	}
+	prog, err := env.Program(checked, cel.CostLimit(callLimit), cel.CostTracking(nil),
+		cel.InterruptCheckFrequency(celconfig.CheckFrequency), cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost))
+	if err != nil {
+		return nil, fmt.Errorf("cannot plan the expression: %w", err)
+	}
+	return &Program{text: text, prog: prog}, nil
+}
+
+// Regexp compiles an RE2 expression that must match a text as a whole. The error
+// names the part that does not parse.
+func Regexp(text string) (*regexp.Regexp, error) {
+	if _, err := regexp.Compile(text); err != nil {
+		return nil, err // as it was written, so that the message quotes it
+	}
+	return regexp.Compile(`\A(?:` + text + `)\z`)
+}

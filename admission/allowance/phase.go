@@ -1,0 +1,107 @@
+package allowance
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission/allowance/expression"
+	"github.com/kausality-io/function-kausality/admission/change"
+)
+
+// Since are the policies that have a say about an intent: those that were there
+// when it was made. A policy that comes while controllers carry out an earlier
+// intent finds no allowances for it, and must not stop them half way.
+func Since(policies []*Compiled, intent time.Time) []*Compiled {
+	late := func(p *Compiled) bool { return p.Created.After(intent) }
+	if !slices.ContainsFunc(policies, late) {
+		return policies
+	}
+	return slices.DeleteFunc(slices.Clone(policies), late)
+}
+
+// Section is what policies say about a phase of an object's life.
+type Section struct {
+	// Given: a policy has the section, so that what it does not name is not
+	// allowed.
+	Given   bool
+	allowed []allowed
+	// initializing: see coverage.
+	initializing bool
+}
+
+// Initializing is what policies allow while an object initialises. initializing
+// says whether it does, as far as its state tells; object is asked for where a
+// policy's own expression decides, and may fail. active is false where a policy
+// has the section and its expression says that the object does not initialise,
+// for all of them.
+func Initializing(ctx context.Context, policies []*Compiled, initializing bool, object func() (map[string]any, error)) (s Section, active bool, warnings []string) {
+	s.initializing = true
+	for _, p := range policies {
+		if p.initializing == nil {
+			continue
+		}
+		s.Given = true
+		is, err := p.initializing.is(ctx, initializing, object)
+		if err != nil {
+			warnings = append(warnings, "AllowancePolicy "+p.Name+" counts as initialized: "+err.Error())
+			continue
+		}
+		if is && !p.initializing.broken {
+			active, s.allowed = true, append(s.allowed, p.initializing.allow...)
+		}
+	}
+	return s, active || !s.Given && initializing, warnings
+}
+
+func (p *phase) is(ctx context.Context, byDefault bool, object func() (map[string]any, error)) (bool, error) {
+	if p.when == nil {
+		return byDefault, nil
+	}
+	o, err := object()
+	if err != nil {
+		return false, err
+	}
+	return p.when.True(ctx, &expression.Input{Object: o, Request: map[string]any{}})
+}
+
+// Deleting is what policies allow once an object is being deleted. Where several
+// have the section, what either allows is allowed; where none has, children may
+// be deleted.
+func Deleting(policies []*Compiled) Section {
+	s := Section{}
+	for _, p := range policies {
+		if p.deleting != nil {
+			s.Given = true
+			if !p.deleting.broken {
+				s.allowed = append(s.allowed, p.deleting.allow...)
+			}
+		}
+	}
+	return s
+}
+
+// Missing are the paths of a change that the section does not allow, as
+// Entries.Missing. A section that is not given allows everything.
+func (s Section) Missing(child schema.GroupKind, verb string, details []change.Detail) []string {
+	if !s.Given {
+		return nil
+	}
+	return coverage{allowed: s.allowed, initializing: s.initializing}.missing(child, verb, details)
+}
+
+// External verbs that the section names for a child kind; nil for none.
+func (s Section) External(child schema.GroupKind) []string {
+	var out []string
+	for _, a := range s.allowed {
+		if a.external && a.target.has(child) {
+			out = append(out, a.verbs...)
+		}
+	}
+	return out
+}
+
+// Gives reports whether verbs hold one, or all of them.
+func Gives(verbs []string, verb string) bool { return gives(verbs, verb) }

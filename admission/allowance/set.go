@@ -1,0 +1,131 @@
+package allowance
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Set of compiled policies, indexed by what requests are looked up by. It is
+// never modified and safe for concurrent use; nil is the empty Set.
+type Set struct {
+	byKind map[schema.GroupKind][]*Compiled
+	// anyGroup are policies by kind alone, as the shorthand has them.
+	anyGroup map[string][]*Compiled
+	upgrades map[string][]*Upgrade
+	// byUser are exceptions that name users or ServiceAccounts, forAny those that
+	// must be asked for each.
+	byUser map[string][]*Exception
+	forAny []*Exception
+}
+
+// NewSet of policies; each slice may be nil. Within the Set policies stand in the
+// order of their names, so that the same policies decide alike whatever order
+// they come in.
+func NewSet(policies []*Compiled, upgrades []*Upgrade, exceptions []*Exception) *Set {
+	s := &Set{byKind: map[schema.GroupKind][]*Compiled{}, anyGroup: map[string][]*Compiled{},
+		upgrades: map[string][]*Upgrade{}, byUser: map[string][]*Exception{}}
+	for _, p := range sorted(policies, func(p *Compiled) string { return p.Name }) {
+		switch {
+		case p.target.kind == "":
+		case p.target.anyGroup:
+			s.anyGroup[p.target.kind] = append(s.anyGroup[p.target.kind], p)
+		default:
+			gk := schema.GroupKind{Group: p.target.group, Kind: p.target.kind}
+			s.byKind[gk] = append(s.byKind[gk], p)
+		}
+	}
+	for _, u := range sorted(upgrades, func(u *Upgrade) string { return u.Name }) {
+		s.upgrades[u.user] = append(s.upgrades[u.user], u)
+	}
+	for _, e := range sorted(exceptions, func(e *Exception) string { return e.Key() }) {
+		names, named := e.users()
+		if !named {
+			s.forAny = append(s.forAny, e)
+			continue
+		}
+		for _, n := range names {
+			s.byUser[n] = append(s.byUser[n], e)
+		}
+	}
+	return s
+}
+
+func sorted[T any](in []T, name func(T) string) []T {
+	out := slices.Clone(in)
+	slices.SortStableFunc(out, func(a, b T) int { return strings.Compare(name(a), name(b)) })
+	return out
+}
+
+// Policies is the Set itself: a Set that never changes is a source of policies.
+func (s *Set) Policies() *Set { return s }
+
+// Of a kind: the AllowancePolicies that target it, by name; nil for none.
+func (s *Set) Of(gk schema.GroupKind) []*Compiled {
+	if s == nil {
+		return nil
+	}
+	exact, loose := s.byKind[gk], s.anyGroup[gk.Kind]
+	switch {
+	case len(loose) == 0:
+		return exact
+	case len(exact) == 0:
+		return loose
+	}
+	return sorted(append(slices.Clone(exact), loose...), func(p *Compiled) string { return p.Name })
+}
+
+// Upgrading are the UpgradeAllowances of a user, by name; nil for none.
+func (s *Set) Upgrading(user string) []*Upgrade {
+	if s == nil {
+		return nil
+	}
+	return s.upgrades[user]
+}
+
+// HasUpgrades reports whether there is any UpgradeAllowance: only then the
+// builds of controllers are of interest.
+func (s *Set) HasUpgrades() bool { return s != nil && len(s.upgrades) > 0 }
+
+// Empty reports whether no policy is in force.
+func (s *Set) Empty() bool {
+	return s == nil || len(s.byKind)+len(s.anyGroup)+len(s.upgrades)+len(s.byUser)+len(s.forAny) == 0
+}
+
+// WithClaims is the Set with other claims of one policy: by what the API server
+// has, while the Set lags behind. policy is its Key.
+func (s *Set) WithClaims(policy string, claims []v1alpha1.PolicyClaim) *Set {
+	return s.replace(policy, func(e *Exception) *Exception { return e.WithClaims(claims) })
+}
+
+// Without an ApprovalPolicy that is gone. policy is its Key.
+func (s *Set) Without(policy string) *Set {
+	return s.replace(policy, func(*Exception) *Exception { return nil })
+}
+
+func (s *Set) replace(policy string, by func(*Exception) *Exception) *Set {
+	if s == nil {
+		return nil
+	}
+	swap := func(in []*Exception) []*Exception {
+		out := make([]*Exception, 0, len(in))
+		for _, e := range in {
+			if e.Key() == policy {
+				e = by(e)
+			}
+			if e != nil {
+				out = append(out, e)
+			}
+		}
+		return out
+	}
+	out := *s
+	out.forAny, out.byUser = swap(s.forAny), make(map[string][]*Exception, len(s.byUser))
+	for user, list := range s.byUser {
+		out.byUser[user] = swap(list)
+	}
+	return &out
+}

@@ -1,0 +1,125 @@
+package allowance
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Upgrade is an UpgradeAllowance in the form in which requests are decided. It
+// is never modified and safe for concurrent use.
+type Upgrade struct {
+	// Name of the UpgradeAllowance.
+	Name string
+
+	user        string
+	from, until time.Time
+	selector    labels.Selector
+	images      []*glob
+	allow       []allowed
+}
+
+// CompileUpgrade compiles an UpgradeAllowance. With any error it is in force in
+// no part; the Upgrade is never nil.
+func CompileUpgrade(u *v1alpha1.UpgradeAllowance) (*Upgrade, []RuleError) {
+	c := &compiler{}
+	out := &Upgrade{Name: u.Name, user: u.Spec.ServiceAccount, selector: labels.Everything()}
+	if u.Spec.ValidFrom != nil {
+		out.from = u.Spec.ValidFrom.Time
+	}
+	if u.Spec.ValidUntil != nil {
+		out.until = u.Spec.ValidUntil.Time
+	}
+	if u.Spec.ServiceAccount == "" {
+		c.fail("serviceAccount", "it is missing")
+	}
+	if !out.from.IsZero() && !out.until.IsZero() && !out.from.Before(out.until) {
+		c.fail("validUntil", "it must be after validFrom")
+	}
+	if u.Spec.Selector != nil {
+		s, err := metav1.LabelSelectorAsSelector(u.Spec.Selector)
+		if err != nil {
+			c.fail("selector", "%v", err)
+		} else {
+			out.selector = s
+		}
+	}
+	for _, image := range u.Spec.Images {
+		out.images = append(out.images, newGlob(image))
+	}
+	c.rule = "allow"
+	out.allow = c.shorthandAllow("allow", u.Spec.Allow)
+	if len(c.errors) > 0 {
+		out.allow = nil
+	}
+	return out, c.errors
+}
+
+// Build of the controller that makes a request.
+type Build struct {
+	// Fingerprint is a short hash of it; empty where it is not known.
+	Fingerprint string
+	// Images that the calling pod runs; empty where they are not known.
+	Images []string
+}
+
+// UpgradeQuery is what an UpgradeAllowance is asked about.
+type UpgradeQuery struct {
+	Child schema.GroupKind
+	// Verb of the request: Create, Update or Delete.
+	Verb    string
+	Details []change.Detail
+	Labels  map[string]string
+	Build   Build
+	// Stored fingerprint of the child, and the last upgrade of it.
+	Stored string
+	Last   v1alpha1.LastUpgrade
+	Now    time.Time
+}
+
+// windowed: a window decides, and not the build.
+func (u *Upgrade) windowed() bool { return !u.from.IsZero() || !u.until.IsZero() }
+
+// Allows reports whether the change is part of the upgrade.
+func (u *Upgrade) Allows(q UpgradeQuery) bool {
+	if !u.active(q) || !u.selector.Matches(labels.Set(q.Labels)) || !u.runs(q.Build.Images) {
+		return false
+	}
+	missing := coverage{allowed: u.allow}.missing(q.Child, q.Verb, q.Details)
+	return len(missing) == 0
+}
+
+func (u *Upgrade) active(q UpgradeQuery) bool {
+	if u.windowed() {
+		return !q.Now.Before(u.from) && (u.until.IsZero() || q.Now.Before(u.until))
+	}
+	if q.Build.Fingerprint == "" || q.Build.Fingerprint == q.Stored {
+		return false
+	}
+	return !slices.Contains(q.Last.Fingerprints, q.Build.Fingerprint)
+}
+
+// runs reports whether one of the images is one of those that the upgrade is
+// for. An unknown image is none of them.
+func (u *Upgrade) runs(images []string) bool {
+	return len(u.images) == 0 || slices.ContainsFunc(images, func(image string) bool {
+		return slices.ContainsFunc(u.images, func(g *glob) bool { return g.match(image) })
+	})
+}
+
+// External verbs that the upgrade allows for a child kind; nil for none.
+func (u *Upgrade) External(child schema.GroupKind) []string {
+	var out []string
+	for _, a := range u.allow {
+		if a.external && a.target.has(child) {
+			out = append(out, a.verbs...)
+		}
+	}
+	return out
+}

@@ -1,0 +1,181 @@
+package change
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Detail of a change: what policies look at.
+type Detail struct {
+	Change
+	// At is Path in its segments.
+	At []Segment
+}
+
+// ListType says how the items of a list are told apart.
+type ListType struct {
+	// Keys are the fields that identify an item of a list of maps; empty for
+	// none.
+	Keys []string
+	// Set: items are told apart by their value. Keys are empty then.
+	Set bool
+}
+
+// Lists knows the lists of a kind: the ListType of the list at a path; the zero
+// ListType where it has none, and items are told apart by their index. It is
+// safe for concurrent use, and does not keep the path.
+type Lists interface {
+	ListType(path []Segment) ListType
+}
+
+type detail struct {
+	lists Lists
+	out   []Detail
+}
+
+// Details of the changes that lead from one desired state to another, sorted by
+// path. Other than Diff it looks into lists of different length: items are
+// matched as lists says, nil for index alone, and one that comes or goes is one
+// change of its own; unstored as in DiffUnstored. An item that is there on both sides is named by its index
+// in the new list, one that goes by that in the old.
+func Details(old, new map[string]any, lists Lists, unstored bool) []Detail {
+	d := differ{at: make([]Segment, 0, 8), unstored: unstored, detail: &detail{lists: lists}}
+	d.maps(old, new)
+	out := d.detail.out
+	slices.SortStableFunc(out, func(a, b Detail) int { return strings.Compare(a.Path, b.Path) })
+	return out
+}
+
+// items of two lists, matched.
+func (d *differ) items(old, new []any) {
+	pairs := d.match(old, new)
+	matched := make([]bool, len(old))
+	top := len(d.at)
+	d.at = append(d.at, Segment{Item: true})
+	for i, n := range new {
+		d.at[top] = Segment{Item: true, Index: i}
+		if o := pairs[i]; o >= 0 {
+			matched[o] = true
+			d.values(old[o], n)
+		} else {
+			d.found(Insert, nil, n)
+		}
+	}
+	for i, o := range old {
+		if !matched[i] {
+			d.at[top] = Segment{Item: true, Index: i}
+			d.found(Delete, o, nil)
+		}
+	}
+	d.at = d.at[:top]
+}
+
+// match says for each new item which old one it is; -1 for none. Where items
+// cannot be identified, all of them are matched by index.
+func (d *differ) match(old, new []any) []int {
+	if d.detail.lists != nil {
+		if t := d.detail.lists.ListType(d.at); t.Set || len(t.Keys) > 0 {
+			o, oldOK := identities(old, t)
+			n, newOK := identities(new, t)
+			if oldOK && newOK {
+				return pairUp(o, n)
+			}
+		}
+	}
+	pairs := make([]int, len(new))
+	for i := range new {
+		pairs[i] = i
+		if i >= len(old) {
+			pairs[i] = -1
+		}
+	}
+	return pairs
+}
+
+func pairUp(old, new []string) []int {
+	at := make(map[string]int, len(old))
+	for i, id := range old {
+		at[id] = i
+	}
+	pairs := make([]int, len(new))
+	for i, id := range new {
+		pairs[i] = -1
+		if o, ok := at[id]; ok {
+			pairs[i] = o
+		}
+	}
+	return pairs
+}
+
+// identities of the items of a list; ok is false where two are the same, or one
+// has none. Of several keys those that an item lacks count as absent, as a port
+// without protocol does, which the API server has not defaulted yet.
+func identities(items []any, t ListType) (out []string, ok bool) {
+	seen := make(map[string]bool, len(items))
+	for _, item := range items {
+		id, has := identity(item, t)
+		if !has || seen[id] {
+			return nil, false
+		}
+		seen[id] = true
+		out = append(out, id)
+	}
+	return out, true
+}
+
+func identity(item any, t ListType) (string, bool) {
+	if t.Set {
+		return string(canonical(item)), true
+	}
+	m, ok := item.(map[string]any)
+	if !ok {
+		return "", false
+	}
+	key, some := make([]any, len(t.Keys)), false
+	for i, k := range t.Keys {
+		v, has := m[k]
+		key[i], some = v, some || has
+	}
+	return string(canonical(key)), some
+}
+
+// Leaves of a change: where a map or list came or went, its fields and items
+// one by one, itself where it is no such value. visit returns false to stop,
+// and so does Leaves.
+func (c Detail) Leaves(visit func(at []Segment) bool) bool {
+	value := c.New
+	if c.Verb == Delete {
+		value = c.Old
+	}
+	if c.Verb == Mutate {
+		return visit(c.At)
+	}
+	return leaves(value, c.At, visit)
+}
+
+func leaves(value any, at []Segment, visit func([]Segment) bool) bool {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, k := range sortedKeys(v) {
+			if !leaves(v[k], extend(at, Segment{Key: k}), visit) {
+				return false
+			}
+		}
+		if len(v) > 0 {
+			return true
+		}
+	case []any:
+		for i := range v {
+			if !leaves(v[i], extend(at, Segment{Index: i, Item: true}), visit) {
+				return false
+			}
+		}
+		if len(v) > 0 {
+			return true
+		}
+	}
+	return visit(at)
+}
+
+func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }

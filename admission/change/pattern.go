@@ -1,0 +1,225 @@
+package change
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/crossplane/crossplane-runtime/v2/pkg/fieldpath"
+)
+
+// Segment of a path: an item of a list where Item is true, by its Index, else a
+// Key of a map.
+type Segment struct {
+	Key   string
+	Index int
+	Item  bool
+}
+
+// Any is how a pattern writes any index or key: [*].
+const Any = "*"
+
+// Pattern of paths, as policies write it: spec.template.spec.containers[*].image
+// or metadata.annotations[jira]. Keys with dots stand in brackets, with or
+// without quotes; [*] is any index or key; "*" alone is every field. The zero
+// Pattern matches nothing. It is not modified after ParsePattern, and safe for
+// concurrent use.
+type Pattern struct {
+	text     string
+	segments []patternSegment
+}
+
+type patternSegment struct {
+	Segment
+	any bool
+}
+
+// ParsePattern reads a pattern. The error says at which byte, counted from 0,
+// what is wrong. The syntax is that of Crossplane's field paths; beyond it a
+// pattern is refused that hardly means what it says: an empty one, a bracket
+// that is followed by a name without a period, and a quote that is not closed.
+func ParsePattern(text string) (Pattern, error) {
+	if text == "" {
+		return Pattern{}, errors.New("a path is empty; to mean every field write \"*\"")
+	}
+	segments, err := fieldpath.Parse(text)
+	if err != nil {
+		return Pattern{}, fmt.Errorf("path %q: %w", text, err)
+	}
+	if err := checkPattern(text); err != nil {
+		return Pattern{}, fmt.Errorf("path %q: %w", text, err)
+	}
+	p := Pattern{text: text, segments: make([]patternSegment, 0, len(segments))}
+	for _, s := range segments {
+		switch {
+		case s.Type == fieldpath.SegmentIndex:
+			p.segments = append(p.segments, patternSegment{Segment: Segment{Index: int(s.Index), Item: true}})
+		case s.Field == Any:
+			p.segments = append(p.segments, patternSegment{any: true})
+		default:
+			p.segments = append(p.segments, patternSegment{Segment: Segment{Key: s.Field}})
+		}
+	}
+	return p, nil
+}
+
+// checkPattern refuses what Crossplane's parser lets pass.
+func checkPattern(text string) error {
+	for at := 0; at < len(text); {
+		open := strings.IndexByte(text[at:], '[')
+		if open < 0 {
+			return checkName(text[at:], at)
+		}
+		if err := checkName(text[at:at+open], at); err != nil {
+			return err
+		}
+		at += open
+		end := at + strings.IndexByte(text[at:], ']')
+		if err := checkKey(text[at+1:end], at+1); err != nil {
+			return err
+		}
+		at = end + 1
+		if at < len(text) && text[at] != '.' && text[at] != '[' {
+			return fmt.Errorf("a period or a bracket is missing at position %d", at)
+		}
+	}
+	return nil
+}
+
+// checkName of fields outside of brackets: quotes are no part of any.
+func checkName(names string, at int) error {
+	if i := strings.IndexAny(names, "'\" \t\r\n"); i >= 0 {
+		return fmt.Errorf("unexpected %q at position %d; keys that are no plain names stand in brackets", names[i], at+i)
+	}
+	return nil
+}
+
+// checkKey in brackets: quotes come in pairs around all of it.
+func checkKey(key string, at int) error {
+	quoted := len(key) >= 2 && (key[0] == '\'' || key[0] == '"') && key[len(key)-1] == key[0]
+	inner := key
+	if quoted {
+		inner = key[1 : len(key)-1]
+	}
+	if inner == "" {
+		return fmt.Errorf("an empty key at position %d", at)
+	}
+	if i := strings.IndexAny(inner, "'\""); i >= 0 {
+		return fmt.Errorf("a quote that is not closed at position %d", at)
+	}
+	return nil
+}
+
+// String is the pattern as it was written.
+func (p Pattern) String() string { return p.text }
+
+// Wild reports whether the pattern has [*] anywhere, so that it can lead to more
+// than one field.
+func (p Pattern) Wild() bool {
+	return slices.ContainsFunc(p.segments, func(s patternSegment) bool { return s.any })
+}
+
+// Outside reports whether the pattern is about no desired state: it lies in
+// apiVersion, kind, metadata or status, so that no change of desired state ever
+// matches it.
+func (p Pattern) Outside() bool {
+	return len(p.segments) > 0 && !p.segments[0].any && !p.segments[0].Item && outside[p.segments[0].Key]
+}
+
+func (s patternSegment) is(at Segment) bool {
+	return s.any || s.Item == at.Item && s.Index == at.Index && s.Key == at.Key
+}
+
+// Covers reports whether a path is matched by the pattern or lies below what the
+// pattern matches.
+func (p Pattern) Covers(path []Segment) bool {
+	if len(p.segments) == 0 || len(p.segments) > len(path) {
+		return false
+	}
+	for i := range p.segments {
+		if !p.segments[i].is(path[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// below reports whether what the pattern matches lies below a path.
+func (p Pattern) below(path []Segment) bool {
+	if len(p.segments) <= len(path) {
+		return false
+	}
+	for i := range path {
+		if !p.segments[i].is(path[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Touches reports whether a change is one of what the pattern matches: at or
+// below it, or above it where the value that came or went holds it. field is
+// the concrete path of the first field that is, in its order, for traces.
+func (p Pattern) Touches(c Detail) (field string, ok bool) {
+	if p.Covers(c.At) {
+		return c.Path, true
+	}
+	if !p.below(c.At) {
+		return "", false
+	}
+	for _, side := range []any{c.New, c.Old} {
+		for _, found := range (Pattern{segments: p.segments[len(c.At):]}).find(side, c.At) {
+			return Text(found.At), true
+		}
+	}
+	return "", false
+}
+
+// Found is a value that a pattern leads to.
+type Found struct {
+	At    []Segment
+	Value any
+}
+
+// Find the values in an object that the pattern leads to, in the order of their
+// paths. A field that is not there is not found; a null is.
+func (p Pattern) Find(content map[string]any) []Found {
+	if len(p.segments) == 0 {
+		return nil
+	}
+	return p.find(content, nil)
+}
+
+func (p Pattern) find(value any, at []Segment) []Found {
+	if len(p.segments) == 0 {
+		return []Found{{At: at, Value: value}}
+	}
+	s, rest := p.segments[0], Pattern{segments: p.segments[1:]}
+	var out []Found
+	switch v := value.(type) {
+	case map[string]any:
+		if !s.any && !s.Item {
+			if inner, ok := v[s.Key]; ok {
+				out = rest.find(inner, extend(at, s.Segment))
+			}
+			return out
+		}
+		for _, k := range sortedKeys(v) {
+			if here := (Segment{Key: k}); s.is(here) {
+				out = append(out, rest.find(v[k], extend(at, here))...)
+			}
+		}
+	case []any:
+		for i, inner := range v {
+			if here := (Segment{Index: i, Item: true}); s.is(here) {
+				out = append(out, rest.find(inner, extend(at, here))...)
+			}
+		}
+	}
+	return out
+}
+
+func extend(at []Segment, s Segment) []Segment {
+	return append(at[:len(at):len(at)], s)
+}

@@ -1,0 +1,32 @@
+package external
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// TakesTags reports whether provenance may go into spec.forProvider.tags of a
+// managed resource: it is one of AWS (s3.aws.upbound.io, s3.aws.m.upbound.io,
+// s3.aws.crossplane.io), and one of the given forProviders, as it is or is
+// wanted, has tags that are a map. A kind without tags would refuse them.
+func TakesTags(gk schema.GroupKind, forProviders ...map[string]any) bool {
+	if !slices.Contains(strings.Split(gk.Group, "."), "aws") {
+		return false
+	}
+	return slices.ContainsFunc(forProviders, func(p map[string]any) bool {
+		_, ok := p["tags"].(map[string]any)
+		return ok
+	})
+}
+
+// workspaceGroups are the API groups of Terraform and OpenTofu Workspaces,
+// cluster-scoped and namespaced.
+var workspaceGroups = map[string]bool{
+	"tf.upbound.io": true, "tf.m.upbound.io": true, "opentofu.upbound.io": true, "opentofu.m.upbound.io": true,
+}
+
+// TakesEnv reports whether objects are Terraform or OpenTofu Workspaces, whose
+// spec.forProvider.env a run is given.
+func TakesEnv(gk schema.GroupKind) bool { return gk.Kind == "Workspace" && workspaceGroups[gk.Group] }

@@ -1,0 +1,159 @@
+package external
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Verbs of external systems other than Crossplane (spec 6). What they permit in
+// Crossplane's words is told by Verbs.
+const (
+	// VerbApply of Terraform: Create and Update.
+	VerbApply = "apply"
+	// VerbDestroy of Terraform: Delete.
+	VerbDestroy = "destroy"
+	// VerbSync of Argo CD: Create and Update, nothing pruned.
+	VerbSync = "sync"
+	// VerbRemove of Argo CD: Delete, which pruning is as well.
+	VerbRemove = "delete"
+)
+
+// Verbs in Crossplane's words that a verb of any system permits; nil for a verb
+// that nobody knows, which permits nothing.
+func Verbs(verb string) []v1alpha1.Verb {
+	switch verb {
+	case VerbApply, VerbSync:
+		return []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate}
+	case VerbDestroy, VerbRemove:
+		return []v1alpha1.Verb{v1alpha1.VerbDelete}
+	case string(v1alpha1.VerbAll):
+		return []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate, v1alpha1.VerbDelete}
+	case string(v1alpha1.VerbCreate), string(v1alpha1.VerbUpdate), string(v1alpha1.VerbDelete):
+		return []v1alpha1.Verb{v1alpha1.Verb(verb)}
+	}
+	return nil
+}
+
+// Permission is an entry of the allowances annotation with relation External:
+// what an external system may do, and by whose change (spec 6).
+type Permission struct {
+	// Verbs of any system. None permit nothing.
+	Verbs []string
+	// Target restricts it to targets with these values; empty means any. Values
+	// may hold "*" for any text.
+	Target map[string]string
+	// Generation of the carrier that caused it; 0 where it is not said.
+	Generation int64
+	// Initiator who started the chain; empty where unknown.
+	Initiator string
+	// Origin is the first hop of its trace, as kind/name; empty where unknown.
+	Origin string
+}
+
+// ParsePermissions reads the External entries of an allowances list, JSON or
+// YAML, in the current form and in the older one, where verbs stand in
+// mutations or mutation. Other entries are passed over. An entry that cannot be
+// read is an error: what is not understood permits nothing.
+func ParsePermissions(value string) ([]Permission, error) {
+	var entries []struct {
+		Relation       v1alpha1.Relation `json:"relation"`
+		Verbs          []string          `json:"verbs"`
+		Mutations      []json.RawMessage `json:"mutations"`
+		Mutation       string            `json:"mutation"`
+		ExternalTarget map[string]string `json:"externalTarget"`
+		Generation     int64             `json:"generation"`
+		Initiator      string            `json:"initiator"`
+		Trace          []struct {
+			Kind string `json:"kind"`
+			Name string `json:"name"`
+		} `json:"trace"`
+	}
+	if err := yaml.Unmarshal([]byte(value), &entries); err != nil {
+		return nil, fmt.Errorf("cannot parse allowances: %s", strings.Join(strings.Fields(err.Error()), " "))
+	}
+	var out []Permission
+	for i, e := range entries {
+		if e.Relation != v1alpha1.RelationExternal {
+			continue
+		}
+		p := Permission{Verbs: e.Verbs, Target: e.ExternalTarget, Generation: e.Generation, Initiator: e.Initiator}
+		for _, m := range e.Mutations {
+			var verb string
+			if err := json.Unmarshal(m, &verb); err != nil {
+				return nil, fmt.Errorf("cannot parse allowances: entry %d: mutations of relation External must be verbs", i)
+			}
+			p.Verbs = append(p.Verbs, verb)
+		}
+		if e.Mutation != "" {
+			p.Verbs = append(p.Verbs, e.Mutation)
+		}
+		if len(e.Trace) > 0 {
+			p.Origin = e.Trace[0].Kind + "/" + e.Trace[0].Name
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// Unconsumed permissions of a carrier that settled at a generation: an allowance
+// is used once its carrier settles at or past its generation (spec 6). Those
+// without a generation stay.
+func Unconsumed(permissions []Permission, settled int64) []Permission {
+	return slices.DeleteFunc(slices.Clone(permissions), func(p Permission) bool { return p.Generation > 0 && p.Generation <= settled })
+}
+
+// Permits reports whether a permission holds a verb in Crossplane's words for a
+// target. Every key of the permission's target must be one that the target has.
+func (p Permission) Permits(verb v1alpha1.Verb, target map[string]string) bool {
+	if !slices.ContainsFunc(p.Verbs, func(v string) bool { return slices.Contains(Verbs(v), verb) }) {
+		return false
+	}
+	for key, want := range p.Target {
+		if have, known := target[key]; !known || !glob(want, have) {
+			return false
+		}
+	}
+	return true
+}
+
+// UnknownKeys of the targets of permissions, sorted: those that no target of a
+// system has. Such a permission never fits.
+func UnknownKeys(permissions []Permission, known []string) []string {
+	unknown := map[string]bool{}
+	for _, p := range permissions {
+		for key := range p.Target {
+			if !slices.Contains(known, key) {
+				unknown[key] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(unknown))
+}
+
+// glob matches a text against a pattern in which "*" stands for any text.
+func glob(pattern, text string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == text
+	}
+	first, last := parts[0], parts[len(parts)-1]
+	if len(text) < len(first)+len(last) || !strings.HasPrefix(text, first) || !strings.HasSuffix(text, last) {
+		return false
+	}
+	text = text[len(first) : len(text)-len(last)]
+	for _, part := range parts[1 : len(parts)-1] {
+		i := strings.Index(text, part)
+		if i < 0 {
+			return false
+		}
+		text = text[i+len(part):]
+	}
+	return true
+}

@@ -1,0 +1,152 @@
+package external
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Provenance of an external change, as it travels to the external system: who
+// asked for it, by which change of which object. It depends on the origin hop of
+// the trace alone, so that everything that one intent brings about carries the
+// same, in every replica and on every retry. The zero Provenance is unknown.
+type Provenance struct {
+	// TraceID is 16 hex digits of the SHA-256 over the origin hop. Two objects
+	// changed by one intent share it; the next intent has another.
+	TraceID string
+	// Initiator is the user of the origin hop, Unattributed where nobody knows.
+	Initiator string
+	// Origin is the object and generation of the origin hop, as in
+	// XDatabase.example.org/team-a/orders@4; the namespace is left out for
+	// cluster-scoped objects, the name where it was yet to be generated, the
+	// generation for kinds without one.
+	Origin string
+}
+
+// Unattributed is the initiator of a change that was made while nobody watched.
+const Unattributed = "unattributed"
+
+// ProvenanceOf a trace, origin first. namespace is that of the object that
+// carries the trace, "" for a cluster-scoped one: hops name their namespace only
+// where it differs. The zero Provenance comes from an empty trace.
+func ProvenanceOf(trace []v1alpha1.Hop, namespace string) Provenance {
+	if len(trace) == 0 {
+		return Provenance{}
+	}
+	h := trace[0]
+	at := h.Namespace
+	if at == "" && !h.ClusterScoped {
+		at = namespace
+	}
+	p := Provenance{TraceID: traceID(h, at), Initiator: h.User, Origin: origin(h, at)}
+	if h.User == "" {
+		p.Initiator = Unattributed
+	}
+	return p
+}
+
+// traceID leaves out what may be added to a hop later: labels, approval, settled.
+func traceID(h v1alpha1.Hop, namespace string) string {
+	at := ""
+	if !h.Timestamp.IsZero() {
+		at = strconv.FormatInt(h.Timestamp.Unix(), 10)
+	}
+	raw, err := json.Marshal([]string{h.APIVersion, h.Kind, namespace, h.Name, strconv.FormatInt(h.Generation, 10), h.User, at})
+	if err != nil {
+		raw = fmt.Append(nil, h.APIVersion, h.Kind, namespace, h.Name, h.Generation, h.User, at) // strings always marshal
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])[:16]
+}
+
+func origin(h v1alpha1.Hop, namespace string) string {
+	gk := schema.FromAPIVersionAndKind(h.APIVersion, h.Kind).GroupKind()
+	parts := []string{gk.String()}
+	for _, p := range []string{namespace, h.Name} {
+		if p != "" {
+			parts = append(parts, p)
+		}
+	}
+	out := strings.Join(parts, "/")
+	if h.Generation > 0 {
+		out += "@" + strconv.FormatInt(h.Generation, 10)
+	}
+	return out
+}
+
+// Variable of the environment of a Terraform run, in the form of
+// spec.forProvider.env of a Workspace.
+type Variable struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Names of the environment variables that a Terraform run is given.
+const (
+	VariableTraceID   = "KAUSALITY_TRACE_ID"
+	VariableInitiator = "KAUSALITY_INITIATOR"
+	VariableOrigin    = "KAUSALITY_ORIGIN"
+)
+
+// Env of a Terraform run for the trace of an object in a namespace; nil for an
+// empty trace (spec 8). Always all three, in the same order.
+func Env(trace []v1alpha1.Hop, namespace string) []Variable {
+	return ProvenanceOf(trace, namespace).Env()
+}
+
+// Env of a Terraform run; nil for the zero Provenance.
+func (p Provenance) Env() []Variable {
+	if p == (Provenance{}) {
+		return nil
+	}
+	return []Variable{
+		{VariableTraceID, printable(p.TraceID)},
+		{VariableInitiator, printable(p.Initiator)},
+		{VariableOrigin, printable(p.Origin)},
+	}
+}
+
+// WithEnv returns the env list of a Workspace with our variables in it. What
+// others wrote stays as it is and where it is; ours are taken out of desired and
+// follow at the end. Where the change is not accepted, ours are those of
+// observed: provenance never changes by itself, or it would be a change nobody
+// asked for. The inputs are not modified; the result is nil where it is empty.
+func WithEnv(desired, observed []any, next []Variable, accepted bool) []any {
+	var out []any
+	for _, e := range desired {
+		if !ourVariable(e) {
+			out = append(out, e)
+		}
+	}
+	if accepted {
+		for _, v := range next {
+			out = append(out, map[string]any{"name": v.Name, "value": v.Value})
+		}
+		return out
+	}
+	for _, e := range observed {
+		if ourVariable(e) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func ourVariable(e any) bool {
+	m, ok := e.(map[string]any)
+	if !ok {
+		return false
+	}
+	switch m["name"] {
+	case VariableTraceID, VariableInitiator, VariableOrigin:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,93 @@
+package admission
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+var named = regexp.MustCompile("(?s)<!-- (example|result): ([a-z]+) -->\n```yaml\n(.*?)```")
+
+// documented are the examples of docs/policies.md by their names, verbatim.
+func documented(t *testing.T) map[string]string {
+	t.Helper()
+	raw, err := os.ReadFile("../docs/policies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, m := range named.FindAllStringSubmatch(string(raw), -1) {
+		out[m[1]+" "+m[2]] = m[3]
+	}
+	if blocks := strings.Count(string(raw), "```yaml"); blocks != len(out) {
+		t.Errorf("%d of %d YAML blocks have a name, by which they are tested", len(out), blocks)
+	}
+	return out
+}
+
+// TestDocumentation plays what docs/policies.md says.
+func TestDocumentation(t *testing.T) {
+	docs := documented(t)
+	example := func(name string) *allowance.Set {
+		return policySet(t, strings.Split(docs["example "+name], "---\n")...)
+	}
+	t.Run("deployment", func(t *testing.T) {
+		d := with(deployment(), unannotate("approved-by"))
+		rs := replicaSet(d)
+		p := newPlay(t, example("deployment"), d, rs, pod(rs, "foo-abc-1"))
+		p.want(p.update(hans, "kubectl", "foo", set(int64(1), "spec", "replicas")), ReasonNoParent)
+		p.holds("foo", docs["result deployment"])
+		p.want(p.update(deployer, "", "foo-abc", set(int64(1), "spec", "replicas")), ReasonExpected)
+		p.holds("foo-abc", docs["result replicaset"])
+		p.want(p.remove(replicaset, "foo-abc-1"), ReasonExpected)
+
+		d = with(d, unannotate("jira"))
+		p = newPlay(t, example("deployment"), d, replicaSet(d))
+		p.want(p.update(hans, "kubectl", "foo", func(o *unstructured.Unstructured) {
+			_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"name": "app", "image": "app:2"}}, "spec", "template", "spec", "containers")
+		}), ReasonNoParent)
+		created := with(replicaSet(d), func(o *unstructured.Unstructured) {
+			o.SetAnnotations(nil)
+			o.SetUID("")
+			o.SetGeneration(0)
+			o.SetName("foo-def")
+		})
+		refused := p.create(deployer, "", created)
+		p.want(refused, ReasonAllowanceMissing)
+		if !strings.Contains(refused.Message, "creating ReplicaSet default/foo-def by system:serviceaccount:kube-system:deployment-controller is not allowed: no allowance on Deployment default/foo covers create (AllowancePolicy deployments)") {
+			t.Errorf("message %q", refused.Message)
+		}
+	})
+	t.Run("claim", func(t *testing.T) {
+		xr := xdatabase()
+		p := newPlay(t, example("claim"), claim(), xr, rdsInstance(xr))
+		p.want(p.update(hans, "kubectl", "my-database", set("large", "spec", "size")), ReasonNoParent)
+		p.want(p.update(crossplane, managerXR, "my-database-xyz", set("large", "spec", "size")), ReasonExpected)
+		d := p.update(crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large"))
+		p.want(d, ReasonExpected)
+		if d.Gate == nil || d.Gate.State != v1alpha1.GateOpen {
+			t.Errorf("gate %+v", d.Gate)
+		}
+	})
+	t.Run("upgrade", func(t *testing.T) {
+		xr := xdatabase()
+		bronze := with(rdsInstance(xr), func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"tier": "bronze"}) })
+		p := newPlay(t, example("upgrade"), claim(), xr, bronze)
+		p.e.World = &builder{world: p.w, build: allowance.Build{Fingerprint: "b2", Images: []string{"xpkg.example.org/crossplane:v2.3.1"}}}
+		p.want(p.update(crossplane, managerMR, "my-database-xyz-rds", set("gold", "spec", "forProvider", "tags", "tier")), ReasonUpgraded)
+		p.want(p.update(crossplane, managerMR, "my-database-xyz-rds", set("silver", "spec", "forProvider", "tags", "tier")), ReasonDrift)
+	})
+	t.Run("exception", func(t *testing.T) {
+		xr := xdatabase()
+		dev := with(rdsInstance(xr), func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"env": "dev"}) })
+		p := newPlay(t, example("exception"), claim(), xr, dev)
+		p.want(p.update(crossplane, managerMR, "my-database-xyz-rds", setClass("db.m5.large")), ReasonDrift)
+		p.want(p.update(crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large")), ReasonExcepted)
+	})
+}

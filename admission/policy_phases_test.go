@@ -1,0 +1,354 @@
+package admission
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// xrPolicy about XDatabases, with more of a spec.
+func xrPolicy(name, spec string) string {
+	return `{kind: AllowancePolicy, metadata: {name: ` + name + `}, spec: {target: {apiGroup: example.com, apiVersion: v1alpha1, kind: XDatabase}, ` + spec + `}}`
+}
+
+// initializing is an XR that never settled and has no status.
+func initializingXR(o *unstructured.Unstructured) {
+	unannotate(v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration)(o)
+	delete(o.Object, "status")
+}
+
+func beingDeleted(o *unstructured.Unstructured) {
+	set("2026-01-02T11:00:00Z", "metadata", "deletionTimestamp")(o)
+}
+
+func newIntent(o *unstructured.Unstructured) {
+	set(o.GetGeneration()+1, "metadata", "generation")(o)
+	annotate(v1alpha1.AnnotationKeyTrace, `[{"apiVersion":"example.com/v1alpha1","kind":"XDatabase","name":"my-database-xyz","generation":12,"user":"hans@example.com","timestamp":"2026-01-02T11:30:00Z"}]`)(o)
+}
+
+func TestSections(t *testing.T) {
+	resizeClass := set("db.t3.large", "spec", "forProvider", "instanceClass")
+	update := func(p *play) Decision {
+		return p.update(crossplane, managerMR, "my-database-xyz-rds", resizeClass)
+	}
+	create := func(p *play) Decision {
+		o := with(rdsInstance(p.objects["my-database-xyz"]), policies1("*"), func(o *unstructured.Unstructured) {
+			o.SetAnnotations(nil)
+			o.SetUID("")
+			o.SetGeneration(0)
+			o.SetName("another")
+		})
+		return p.create(crossplane, managerMR, o)
+	}
+	remove := func(p *play) Decision {
+		p.store(with(p.objects["my-database-xyz-rds"], annotate(v1alpha1.AnnotationKeyDeletion, "orphan")))
+		return p.remove(crossplane, "my-database-xyz-rds")
+	}
+	collect := func(p *play) Decision {
+		p.store(with(p.objects["my-database-xyz-rds"], annotate(v1alpha1.AnnotationKeyDeletion, "orphan")))
+		return p.remove(collector, "my-database-xyz-rds")
+	}
+	byAlice := func(p *play) Decision { return p.update(alice, "kubectl", "my-database-xyz-rds", resizeClass) }
+	for _, tc := range []struct {
+		reason   string
+		policies []string
+		xr       []mod
+		do       func(*play) Decision
+		want     Reason
+		says     string
+		gate     v1alpha1.GateState
+	}{
+		{"initializing omitted: everything", []string{xrPolicy("p", "rules: []")}, []mod{initializingXR}, create, ReasonInitializing, "", v1alpha1.GateOpen},
+		{"initializing with External Create opens the gate", []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}, {relation: External, verbs: [Create]}]}`)}, []mod{initializingXR}, create, ReasonInitializing, "", v1alpha1.GateOpen},
+		{"initializing without External leaves it closed", []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}]}`)}, []mod{initializingXR}, create, ReasonInitializing, "", ""},
+		{"mutations of initializing cover updates", []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create], mutations: [{jsonPath: "*", verbs: [Insert, Mutate]}]}]}`)}, []mod{initializingXR}, update, ReasonInitializing, "", ""},
+		{"without mutations Create is no Update", []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}]}`)}, []mod{initializingXR}, update, ReasonAllowanceMissing, "initializes, and neither section initializing of AllowancePolicy p nor an allowance on it allows spec.forProvider.instanceClass", ""},
+		{"initializing does not delete", []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create, Update]}]}`)}, []mod{initializingXR}, remove, ReasonAllowanceMissing, "allows delete", ""},
+		{"what either policy allows is allowed", []string{xrPolicy("p", `initializing: {allow: []}`), xrPolicy("q", `initializing: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, []mod{initializingXR}, remove, ReasonInitializing, "", ""},
+		{"another target", []string{xrPolicy("p", `initializing: {allow: [{target: {apiGroup: other.example.org, kind: RDSInstance}, relation: ControllerChild, verbs: ["*"]}]}`)}, []mod{initializingXR}, create, ReasonAllowanceMissing, "", ""},
+		{"an expression says that it initializes no more", []string{xrPolicy("p", `initializing: {when: "object.metadata.name == 'other'", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, []mod{initializingXR}, create, ReasonAllowanceMissing, "", ""},
+		{"an expression says that it still does", []string{xrPolicy("p", `initializing: {when: "!has(object.status.observedGeneration)", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, []mod{newIntent}, create, ReasonInitializing, "", ""},
+		{"an expression that fails counts as initialized", []string{xrPolicy("p", `initializing: {when: "object.spec.nothing == 1", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, []mod{initializingXR}, create, ReasonAllowanceMissing, "", ""},
+
+		{"deleting omitted: children may be deleted", []string{xrPolicy("p", "rules: []")}, []mod{beingDeleted}, remove, ReasonParentDeleted, "", ""},
+		{"deleting allows it", []string{xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, []mod{beingDeleted}, remove, ReasonParentDeleted, "", ""},
+		{"deleting nothing keeps the children", []string{xrPolicy("p", `deleting: {allow: []}`)}, []mod{beingDeleted}, remove, ReasonAllowanceMissing, "is being deleted, and section deleting of AllowancePolicy p does not allow delete", ""},
+		{"from garbage collection, too", []string{xrPolicy("p", `deleting: {allow: []}`)}, []mod{beingDeleted}, collect, ReasonAllowanceMissing, "", ""},
+		{"but a person may", []string{xrPolicy("p", `deleting: {allow: []}`)}, []mod{beingDeleted}, byAlice, ReasonParentDeleted, "", ""},
+		{"deleting goes before a freeze", []string{xrPolicy("p", `deleting: {allow: []}`)}, []mod{beingDeleted, annotate(v1alpha1.AnnotationKeyFreeze, "true")}, remove, ReasonAllowanceMissing, "", ""},
+
+		{"a freeze goes before allowances", []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, []mod{initializingXR, annotate(v1alpha1.AnnotationKeyFreeze, "true")}, update, ReasonFrozen, "", ""},
+		{"expected needs an allowance", []string{xrPolicy("p", "rules: []")}, []mod{newIntent}, update, ReasonAllowanceMissing, "no allowance on XDatabase my-database-xyz covers spec.forProvider.instanceClass (AllowancePolicy p)", ""},
+		{"an approval lets it through all the same", []string{xrPolicy("p", "rules: []")}, []mod{newIntent, annotate(v1alpha1.AnnotationKeyApprovals, `[{"apiVersion":"*","kind":"*","name":"*","mode":"always"}]`)}, update, ReasonApproved, "", ""},
+		{"a rejection does not", []string{xrPolicy("p", "rules: []")}, []mod{newIntent, annotate(v1alpha1.AnnotationKeyRejections, `[{"apiVersion":"*","kind":"*","name":"*","reason":"no"}]`)}, update, ReasonRejected, "", ""},
+		{"a person needs none", []string{xrPolicy("p", "rules: []")}, []mod{newIntent}, byAlice, ReasonNewOrigin, "", ""},
+		{"a policy from after the intent does not bind", []string{`{kind: AllowancePolicy, metadata: {name: p, creationTimestamp: "2026-01-02T11:45:00Z"}, spec: {target: {apiGroup: example.com, kind: XDatabase}}}`}, []mod{newIntent}, update, ReasonExpected, "", v1alpha1.GateOpen},
+		{"a policy about another group does not", []string{`{kind: AllowancePolicy, metadata: {name: p}, spec: {target: {apiGroup: example.org, kind: XDatabase}}}`}, []mod{newIntent}, update, ReasonExpected, "", v1alpha1.GateOpen},
+		{"settled, it is drift as ever", []string{xrPolicy("p", "rules: []")}, nil, update, ReasonDrift, "", ""},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			xr := with(xdatabase(), tc.xr...)
+			p := newPlay(t, policySet(t, tc.policies...), claim(), xr, rdsInstance(xr))
+			d := tc.do(p)
+			p.want(d, tc.want)
+			if !strings.Contains(d.Message, tc.says) {
+				t.Errorf("message %q, want %q", d.Message, tc.says)
+			}
+			state := v1alpha1.GateState("")
+			if d.Gate != nil {
+				state = d.Gate.State
+			}
+			if state != tc.gate {
+				t.Errorf("gate %q, want %q", state, tc.gate)
+			}
+		})
+	}
+}
+
+func TestLogModeLetsMissingAllowancesPass(t *testing.T) {
+	xr := with(xdatabase(), newIntent)
+	p := newPlay(t, policySet(t, xrPolicy("p", "rules: []")), claim(), xr, rdsInstance(xr))
+	p.e.Options.DefaultMode = v1alpha1.ModeLog
+	d := p.update(crossplane, managerMR, "my-database-xyz-rds", set("db.t3.large", "spec", "forProvider", "instanceClass"))
+	p.want(d, ReasonDriftLogged)
+	if len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0], "no allowance on XDatabase my-database-xyz covers spec.forProvider.instanceClass") || d.Report == nil {
+		t.Errorf("warnings %q, report %v", d.Warnings, d.Report)
+	}
+}
+
+// TestExternalDeletion is section deleting of spec 6 with "Deletion" of spec 8.
+func TestExternalDeletion(t *testing.T) {
+	for _, tc := range []struct {
+		reason   string
+		policies []string
+		want     Reason
+		approves bool
+	}{
+		{"no policy: refused", nil, ReasonExternalDeletion, false},
+		{"deleting omitted: refused, with what to do", []string{xrPolicy("p", "rules: []")}, ReasonExternalDeletion, false},
+		{"External Delete: the gate opens first", []string{xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}, {relation: External, verbs: [Delete]}]}`)}, ReasonExternalDeletion, true},
+		{"no External Delete asks for orphaning", []string{xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, ReasonNoParent, false},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			xr := with(xdatabase(), func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "claimRef") })
+			mr := rdsInstance(xr)
+			p := newPlay(t, policySet(t, tc.policies...), xr, mr)
+			p.w.managed = []*parent.State{parent.Sum(mr, parent.RoleManaged)}
+			d := p.remove(alice, "my-database-xyz")
+			p.want(d, tc.want)
+			if (d.Approve != nil) != tc.approves {
+				t.Fatalf("approves %+v", d.Approve)
+			}
+			if d.Approve == nil {
+				return
+			}
+			if d.Approve.Value != "once" || d.Approve.Holder.Name != "my-database-xyz" || d.Report != nil {
+				t.Errorf("approves %+v, report %+v", d.Approve, d.Report)
+			}
+			p.store(with(xr, annotate(d.Approve.Key, d.Approve.Value)))
+			d = p.remove(alice, "my-database-xyz") // the gate is still closed
+			p.want(d, ReasonExternalDeletion)
+			p.w.managed = []*parent.State{parent.Sum(with(mr, policies1("Observe", "Delete"), annotate(v1alpha1.AnnotationKeyGate, `{"state":"open","verbs":["Delete"],"at":"2026-01-02T12:00:00Z"}`)), parent.RoleManaged)}
+			p.want(p.remove(alice, "my-database-xyz"), ReasonNoParent)
+		})
+	}
+}
+
+// builder is a world that knows builds.
+type builder struct {
+	*world
+	build allowance.Build
+}
+
+func (b *builder) Build(_ context.Context, _ *Request, _ *parent.State) (allowance.Build, error) {
+	return b.build, nil
+}
+
+func TestUpgrades(t *testing.T) {
+	upgrade := func(spec string) string {
+		return `{kind: UpgradeAllowance, metadata: {name: u}, spec: {serviceAccount: "` + crossplane.Name + `", ` + spec + `}}`
+	}
+	allow := `allow: [{kind: RDSInstance, relation: ControllerChild, mutations: [spec.forProvider]}, {relation: External, mutations: [Update]}]`
+	fresh := allowance.Build{Fingerprint: "b2", Images: []string{"xpkg.example.org/crossplane:v2.3.1"}}
+	for _, tc := range []struct {
+		reason string
+		text   string
+		mr     []mod
+		build  allowance.Build
+		want   Reason
+		last   string
+	}{
+		{"a new build", upgrade(allow), []mod{annotate(v1alpha1.AnnotationKeyFingerprint, "b1")}, fresh, ReasonUpgraded, `{"name":"u","fingerprints":["b1","b2"]}`},
+		{"a build that was not known", upgrade(allow), nil, fresh, ReasonUpgraded, `{"name":"u","fingerprints":["b2"]}`},
+		{"the older name of the annotation", upgrade(allow), []mod{annotate(v1alpha1.AnnotationKeyLegacyFingerprint, "b2")}, fresh, ReasonDrift, ""},
+		{"the same build", upgrade(allow), []mod{annotate(v1alpha1.AnnotationKeyFingerprint, "b2")}, fresh, ReasonDrift, ""},
+		{"back to the build before", upgrade(allow), []mod{annotate(v1alpha1.AnnotationKeyFingerprint, "b1", v1alpha1.AnnotationKeyLastUpgrade, `{"name":"u","fingerprints":["b2","b1"]}`)}, fresh, ReasonDrift, ""},
+		{"an unknown build", upgrade(allow), []mod{annotate(v1alpha1.AnnotationKeyFingerprint, "b1")}, allowance.Build{}, ReasonDrift, ""},
+		{"an image that fits", upgrade(`images: ["*/crossplane:v2.*"], ` + allow), nil, fresh, ReasonUpgraded, `{"name":"u","fingerprints":["b2"]}`},
+		{"an image that does not", upgrade(`images: ["*/crossplane:v3.*"], ` + allow), nil, fresh, ReasonDrift, ""},
+		{"a selector that fits", upgrade(`selector: {matchLabels: {tier: gold}}, ` + allow), []mod{func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"tier": "gold"}) }}, fresh, ReasonUpgraded, `{"name":"u","fingerprints":["b2"]}`},
+		{"a selector that does not", upgrade(`selector: {matchLabels: {tier: gold}}, ` + allow), nil, fresh, ReasonDrift, ""},
+		{"another field", upgrade(`allow: [{kind: RDSInstance, relation: Child, mutations: [spec.forProvider.engine]}]`), nil, fresh, ReasonDrift, ""},
+		{"another kind", upgrade(`allow: [{kind: Bucket, relation: Child, mutations: [spec]}]`), nil, fresh, ReasonDrift, ""},
+		{"within the window, whatever the build", upgrade(`validFrom: "2026-01-02T11:00:00Z", validUntil: "2026-01-02T13:00:00Z", ` + allow), []mod{annotate(v1alpha1.AnnotationKeyFingerprint, "b2")}, fresh, ReasonUpgraded, `{"name":"u","fingerprints":["b2"]}`},
+		{"before the window", upgrade(`validFrom: "2026-01-02T13:00:00Z", ` + allow), nil, fresh, ReasonDrift, ""},
+		{"after the window", upgrade(`validUntil: "2026-01-02T11:00:00Z", ` + allow), nil, fresh, ReasonDrift, ""},
+		{"another user", strings.Replace(upgrade(allow), "crossplane-system:crossplane", "other:crossplane", 1), nil, fresh, ReasonDrift, ""},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			xr := xdatabase()
+			p := newPlay(t, policySet(t, tc.text), claim(), xr, with(rdsInstance(xr), tc.mr...))
+			p.e.World = &builder{world: p.w, build: tc.build}
+			d := p.update(crossplane, managerMR, "my-database-xyz-rds", set("db.t3.large", "spec", "forProvider", "instanceClass"))
+			p.want(d, tc.want)
+			if d.Allowed {
+				a := p.objects["my-database-xyz-rds"].GetAnnotations()
+				if a[v1alpha1.AnnotationKeyLastUpgrade] != tc.last || a[v1alpha1.AnnotationKeyFingerprint] != tc.build.Fingerprint {
+					t.Errorf("last upgrade %s, fingerprint %s", a[v1alpha1.AnnotationKeyLastUpgrade], a[v1alpha1.AnnotationKeyFingerprint])
+				}
+				if d.Gate == nil || d.Gate.State != v1alpha1.GateOpen {
+					t.Errorf("gate %+v", d.Gate)
+				}
+				p.want(p.update(crossplane, managerMR, "my-database-xyz-rds", set("db.t3.small", "spec", "forProvider", "instanceClass")), map[bool]Reason{true: ReasonUpgraded, false: ReasonDrift}[strings.Contains(tc.text, "validUntil")])
+			}
+		})
+	}
+}
+
+func TestExceptions(t *testing.T) {
+	cluster := func(spec string) string {
+		return `{kind: ClusterApprovalPolicy, metadata: {name: c, uid: c-uid}, ` + spec + `}`
+	}
+	rule := func(text string) string { return cluster(`spec: {rules: [` + text + `]}`) }
+	for _, tc := range []struct {
+		reason, text string
+		want         Reason
+		claims       bool
+		warns        string
+	}{
+		{"everything", rule(`{mode: always}`), ReasonExcepted, false, ""},
+		{"by globs", rule(`{apiVersion: "rds.*/v1alpha1", kind: "RDS*", name: "my-*-rd?", mode: always}`), ReasonExcepted, false, ""},
+		{"another kind", rule(`{kind: ConfigMap, mode: always}`), ReasonDrift, false, ""},
+		{"another namespace", rule(`{namespace: team, mode: always}`), ReasonDrift, false, ""},
+		{"another name", rule(`{name: "my-*-db", mode: always}`), ReasonDrift, false, ""},
+		{"expired", rule(`{mode: always, expiry: "2026-01-02T11:00:00Z"}`), ReasonDrift, false, ""},
+		{"not expired", rule(`{mode: always, expiry: "2026-06-01T00:00:00Z"}`), ReasonExcepted, false, ""},
+		{"prereqs are about the object before", rule(`{mode: always, prereqs: {cel: "object.spec.forProvider.instanceClass == 'db.t3.medium'"}}`), ReasonExcepted, false, ""},
+		{"prereqs that do not hold", rule(`{mode: always, prereqs: {cel: "object.spec.forProvider.instanceClass == 'db.t3.large'"}}`), ReasonDrift, false, ""},
+		{"match is about the object after", rule(`{mode: always, match: {cel: "object.spec.forProvider.instanceClass == 'db.t3.large' && oldObject.spec.forProvider.engine == 'postgres' && parent.kind == 'XDatabase' && request.operation == 'UPDATE'"}}`), ReasonExcepted, false, ""},
+		{"match that cannot be evaluated", rule(`{mode: always, match: {cel: "object.spec.nothing == 1"}}`), ReasonDrift, false, "ClusterApprovalPolicy/c approves nothing by rules[0]"},
+		{"regexp over the desired state", rule(`{mode: always, match: {regexp: '\{"spec":\{"forProvider":\{"engine":"postgres","instanceClass":"db\.t3\..*"\},"managementPolicies":\["\*"\]\}\}'}}`), ReasonExcepted, false, ""},
+		{"regexp must match all of it", rule(`{mode: always, match: {regexp: 'db\.t3\.large'}}`), ReasonDrift, false, ""},
+		{"both of cel and regexp", rule(`{mode: always, match: {cel: "false", regexp: ".*"}}`), ReasonDrift, false, ""},
+		{"the second rule", rule(`{kind: ConfigMap, mode: always}, {kind: RDSInstance, mode: always}`), ReasonExcepted, false, ""},
+		{"once is claimed", rule(`{mode: once}`), ReasonExcepted, true, ""},
+		{"generation is claimed", rule(`{mode: generation}`), ReasonExcepted, true, ""},
+		{"a rule that needs no claim goes first", rule(`{mode: once}, {mode: always}`), ReasonExcepted, false, ""},
+		{"a named controller", cluster(`spec: {subjects: [{kind: ServiceAccount, name: crossplane, namespace: crossplane-system}], rules: [{mode: always}]}`), ReasonExcepted, false, ""},
+		{"another controller", cluster(`spec: {subjects: [{kind: ServiceAccount, name: other, namespace: crossplane-system}], rules: [{mode: always}]}`), ReasonDrift, false, ""},
+		{"a namespaced policy speaks for its name", `{kind: ApprovalPolicy, metadata: {name: crossplane, namespace: crossplane-system}, spec: {rules: [{mode: always}]}}`, ReasonExcepted, false, ""},
+		{"and for nobody else", `{kind: ApprovalPolicy, metadata: {name: crossplane, namespace: other}, spec: {rules: [{mode: always}]}}`, ReasonDrift, false, ""},
+		{"unless it says so", `{kind: ApprovalPolicy, metadata: {name: x, namespace: other}, spec: {subjects: [{kind: User, name: "` + crossplane.Name + `"}], rules: [{mode: always}]}}`, ReasonExcepted, false, ""},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			xr := xdatabase()
+			p := newPlay(t, policySet(t, tc.text), claim(), xr, rdsInstance(xr))
+			d := p.update(crossplane, managerMR, "my-database-xyz-rds", set("db.t3.large", "spec", "forProvider", "instanceClass"))
+			p.want(d, tc.want)
+			if (d.PolicyClaim != nil) != tc.claims || (d.Exception != nil) != d.Allowed {
+				t.Errorf("claim %+v, exception %+v", d.PolicyClaim, d.Exception)
+			}
+			if got := strings.Join(d.Warnings, " "); !strings.Contains(got, tc.warns) || tc.warns == "" && got != "" {
+				t.Errorf("warnings %q", got)
+			}
+		})
+	}
+}
+
+// TestExceptionClaims: what stands in the status decides whether a rule of mode
+// once or generation still holds.
+func TestExceptionClaims(t *testing.T) {
+	text := func(mode string) string {
+		return `{kind: ClusterApprovalPolicy, metadata: {name: c, uid: c-uid}, spec: {rules: [{mode: ` + mode + `}]}}`
+	}
+	xr := xdatabase()
+	drift := func(t *testing.T, set *allowance.Set, class string, mods ...mod) (Decision, *play) {
+		p := newPlay(t, set, claim(), with(xr, mods...), rdsInstance(xr))
+		return p.update(crossplane, managerMR, "my-database-xyz-rds", setClass(class)), p
+	}
+	once := policySet(t, text("once"))
+	first, _ := drift(t, once, "db.t3.large")
+	if first.PolicyClaim == nil {
+		t.Fatal("not claimed")
+	}
+	again, _ := drift(t, once, "db.t3.large")
+	if d := cmp.Diff(first.PolicyClaim, again.PolicyClaim); d != "" {
+		t.Errorf("the same use, another claim: %s", d)
+	}
+	claimed := once.WithClaims("ClusterApprovalPolicy/c", []v1alpha1.PolicyClaim{first.PolicyClaim.Claim})
+	if d, _ := drift(t, claimed, "db.t3.large"); d.Reason != ReasonExcepted || d.PolicyClaim != nil {
+		t.Errorf("a retry: %s, claim %v", d.Reason, d.PolicyClaim)
+	}
+	if d, _ := drift(t, claimed, "db.t3.huge"); d.Reason != ReasonDrift {
+		t.Errorf("another use of it: %s", d.Reason)
+	}
+
+	generation := policySet(t, text("generation"))
+	first, _ = drift(t, generation, "db.t3.large")
+	held := generation.WithClaims("ClusterApprovalPolicy/c", []v1alpha1.PolicyClaim{first.PolicyClaim.Claim})
+	if d, _ := drift(t, held, "db.t3.huge"); d.Reason != ReasonExcepted || d.PolicyClaim != nil {
+		t.Errorf("another change at the same intent: %s, claim %v", d.Reason, d.PolicyClaim)
+	}
+	if d, _ := drift(t, held, "db.t3.huge", newIntent, annotate(v1alpha1.AnnotationKeySettledGeneration, "12")); d.Reason != ReasonDrift {
+		t.Errorf("after the next intent: %s", d.Reason)
+	}
+	if d, _ := drift(t, held.Without("ClusterApprovalPolicy/c"), "db.t3.huge"); d.Reason != ReasonDrift {
+		t.Errorf("by a policy that is gone: %s", d.Reason)
+	}
+}
+
+func setClass(class string) mod { return set(class, "spec", "forProvider", "instanceClass") }
+
+// TestAllowancesThatAreTooLarge are refused with the size.
+func TestAllowancesThatAreTooLarge(t *testing.T) {
+	var rules strings.Builder
+	for range 64 {
+		rules.WriteString(`{trigger: spec.size, allow: [{relation: External, verbs: [Update], externalTarget: {note: "` + strings.Repeat("x", 600) + `"}}`)
+		rules.WriteString(`]},`)
+	}
+	text := xrPolicy("p", "subjects: [{kind: User, name: alice, mayInitiate: true}], rules: ["+rules.String()+"]")
+	xr := with(xdatabase(), func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "claimRef") })
+	p := newPlay(t, policySet(t, text), xr)
+	p.want(p.update(alice, "kubectl", "my-database-xyz", set("large", "spec", "size")), ReasonNoParent) // all the same: one entry
+
+	rules.Reset()
+	for i := range 64 {
+		rules.WriteString(`{trigger: spec.size, allow: [{relation: External, verbs: [Update], externalTarget: {n` + strings.Repeat("i", i) + `: "` + strings.Repeat("x", 600) + `"}}]},`)
+	}
+	p = newPlay(t, policySet(t, xrPolicy("p", "subjects: [{kind: User, name: alice, mayInitiate: true}], rules: ["+rules.String()+"]")), xr)
+	d := p.update(alice, "kubectl", "my-database-xyz", set("large", "spec", "size"))
+	p.want(d, ReasonAnnotationTooLarge)
+	if !strings.Contains(d.Message, "trace and allowances of XDatabase my-database-xyz would be") {
+		t.Errorf("message %q", d.Message)
+	}
+}
+
+// TestWithoutPolicies: an empty Set and none decide alike.
+func TestWithoutPolicies(t *testing.T) {
+	for _, s := range []*allowance.Set{nil, allowance.NewSet(nil, nil, nil)} {
+		xr := with(xdatabase(), newIntent)
+		p := newPlay(t, s, claim(), xr, rdsInstance(xr))
+		d := p.update(crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large"))
+		p.want(d, ReasonExpected)
+		if a := p.objects["my-database-xyz-rds"].GetAnnotations(); a[v1alpha1.AnnotationKeyAllowances] != "" || a[v1alpha1.AnnotationKeyFingerprint] != "" || d.Gate == nil {
+			t.Errorf("annotations %v", a)
+		}
+	}
+}

@@ -1,0 +1,418 @@
+package admission
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+var (
+	hans       = subject.User{Name: "hans@example.com", Groups: []string{"platform-team"}}
+	replicaset = subject.User{Name: "system:serviceaccount:kube-system:replicaset-controller"}
+)
+
+// child of a parent in steady state, with the annotations that an admitted write
+// of its controller leaves.
+func child(o *unstructured.Unstructured, of *unstructured.Unstructured, writer, controller subject.User) *unstructured.Unstructured {
+	o = o.DeepCopy()
+	if of != nil {
+		refs := []any{map[string]any{"apiVersion": of.GetAPIVersion(), "kind": of.GetKind(), "name": of.GetName(), "uid": string(of.GetUID()), "controller": true}}
+		_ = unstructured.SetNestedSlice(o.Object, refs, "metadata", "ownerReferences")
+	}
+	a := map[string]string{
+		v1alpha1.AnnotationKeyTrace:             trace.Trace{hopOf(o, o.GetGeneration(), writer.Name)}.String(),
+		v1alpha1.AnnotationKeySettledGeneration: strconv.FormatInt(o.GetGeneration(), 10), v1alpha1.AnnotationKeyPhase: "initialized",
+		v1alpha1.AnnotationKeyControllers: controller.Hash(),
+	}
+	if of != nil {
+		a[v1alpha1.AnnotationKeyUpdaters] = writer.Hash()
+	}
+	for k, v := range o.GetAnnotations() {
+		a[k] = v
+	}
+	o.SetAnnotations(a)
+	return o
+}
+
+func deployment() *unstructured.Unstructured {
+	return child(object(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: foo, namespace: default, uid: d-uid, generation: 6, labels: {env: dev}, annotations: {jira: INFRA-23232, approved-by: alice@example.com}}
+spec: {replicas: 2, template: {spec: {containers: [{name: app, image: "app:1"}, {name: proxy, image: "proxy:1"}]}}}
+status: {observedGeneration: 6, replicas: 2}
+`), nil, hans, deployer)
+}
+
+func replicaSet(d *unstructured.Unstructured) *unstructured.Unstructured {
+	return child(object(`
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: foo-abc, namespace: default, uid: rs-uid, generation: 13}
+spec: {replicas: 2, template: {spec: {containers: [{name: app, image: "app:1"}, {name: proxy, image: "proxy:1"}]}}}
+status: {observedGeneration: 13, replicas: 2}
+`), d, deployer, replicaset)
+}
+
+func pod(rs *unstructured.Unstructured, name string) *unstructured.Unstructured {
+	return child(object(`
+apiVersion: v1
+kind: Pod
+metadata: {name: `+name+`, namespace: default, uid: `+name+`-uid, generation: 1}
+spec: {containers: [{name: app, image: "app:1"}]}
+status: {phase: Running}
+`), rs, replicaset, subject.User{Name: "system:node:a"})
+}
+
+const deploymentPolicy = `
+kind: AllowancePolicy
+apiVersion: kausality.io/v1alpha1
+metadata: {name: deployment-policy}
+spec:
+  target: {apiGroup: apps, apiVersion: v1, kind: Deployment}
+  subjects:
+  - {kind: Group, name: platform-team, mayInitiate: true}
+  - {kind: ServiceAccount, name: deployment-controller, namespace: kube-system}
+  initializing:
+    when: "!has(object.status.observedGeneration)"
+    allow: [{relation: ControllerChild, verbs: [Create], mutations: [{jsonPath: "*", verbs: [Insert, Mutate]}]}]
+  deleting:
+    allow: [{relation: ControllerChild, verbs: ["*"]}]
+  rules:
+  - trigger: "spec.replicas"
+    capture: ["metadata.annotations[jira]", "metadata.annotations[approved-by]"]
+    allow:
+    - target: {apiGroup: apps, apiVersion: v1, kind: ReplicaSet}
+      relation: ControllerChild
+      verbs: [Update, Delete]
+      mutations: [{jsonPath: "spec.replicas", verbs: [Mutate]}]
+  - trigger: "spec.template.spec.containers[*].image"
+    conditions:
+    - "object.metadata.labels['env'] != 'prod'"
+    - "has(object.metadata.annotations['jira'])"
+    capture: ["metadata.annotations[jira]", "metadata.annotations[approved-by]"]
+    allow:
+    - target: {apiGroup: apps, apiVersion: v1, kind: ReplicaSet}
+      relation: ControllerChild
+      verbs: [Update]
+      mutations: [{jsonPath: "spec.template.spec.containers[*]", verbs: [Insert, Delete, Mutate]}]
+`
+
+const replicaSetPolicy = `
+kind: AllowancePolicy
+apiVersion: kausality.io/v1alpha1
+metadata: {name: replicaset-policy}
+spec:
+  match: {kind: ReplicaSet, fields: ["spec.replicas"]}
+  subjects: [{kind: ServiceAccount, name: deployment-controller, namespace: kube-system}]
+  allow: [{kind: Pod, relation: Child, mutations: [delete, create]}]
+`
+
+// TestDeploymentReplicaSetPod is the example of seed 003.
+func TestDeploymentReplicaSetPod(t *testing.T) {
+	d := deployment()
+	rs := replicaSet(d)
+	p := newPlay(t, policySet(t, deploymentPolicy, replicaSetPolicy), d, rs, pod(rs, "foo-abc-1"), pod(rs, "foo-abc-2"))
+
+	p.want(p.remove(replicaset, "foo-abc-2"), ReasonDrift) // nobody scaled it
+	p.want(p.update(hans, "kubectl", "foo", set(int64(1), "spec", "replicas")), ReasonNoParent)
+	p.holds("foo", `
+- apiVersion: apps/v1
+  kind: ReplicaSet
+  relation: ControllerChild
+  verbs: [Update, Delete]
+  mutations: [{jsonPath: spec.replicas, verbs: [Mutate]}]
+  generation: 7
+  initiator: hans@example.com
+  trace:
+  - kind: Deployment
+    name: foo
+    generation: 7
+    field: spec.replicas
+    attestations: {"metadata.annotations[jira]": INFRA-23232, "metadata.annotations[approved-by]": alice@example.com}
+`)
+	p.want(p.update(deployer, "", "foo-abc", set("app:evil", "spec", "template", "note")), ReasonAllowanceMissing)
+	p.want(p.update(deployer, "", "foo-abc", set(int64(1), "spec", "replicas")), ReasonExpected)
+	p.holds("foo-abc", `
+- kind: Pod
+  relation: ControllerChild
+  verbs: [Delete, Create]
+  generation: 14
+  initiator: hans@example.com
+  trace:
+  - kind: Deployment
+    name: foo
+    generation: 7
+    field: spec.replicas
+    attestations: {"metadata.annotations[jira]": INFRA-23232, "metadata.annotations[approved-by]": alice@example.com}
+  - {kind: ReplicaSet, name: foo-abc, generation: 14, field: spec.replicas}
+`)
+	p.want(p.remove(replicaset, "foo-abc-2"), ReasonExpected)
+	p.want(p.update(replicaset, "", "foo-abc-1", set("x", "spec", "note")), ReasonAllowanceMissing)
+
+	// Settled, they are consumed; the next write prunes them.
+	p.settle("foo", "foo-abc")
+	p.want(p.remove(replicaset, "foo-abc-1"), ReasonDrift)
+	p.want(p.update(hans, "kubectl", "foo", set("app:2", "spec", "template", "spec", "note")), ReasonNoParent)
+	p.holds("foo", `null`)
+}
+
+// TestImagesByIndex: what triggers stands with its concrete index, and an item
+// that comes at the front is one insertion.
+func TestImagesByIndex(t *testing.T) {
+	d := deployment()
+	p := newPlay(t, policySet(t, deploymentPolicy), d, replicaSet(d))
+	containers := func(images ...string) mod {
+		var list []any
+		for _, i := range images {
+			name, _, _ := strings.Cut(i, ":")
+			list = append(list, map[string]any{"name": name, "image": i})
+		}
+		return set(list, "spec", "template", "spec", "containers")
+	}
+	p.want(p.update(hans, "kubectl", "foo", containers("app:1", "proxy:2")), ReasonNoParent)
+	entries := p.objects["foo"].GetAnnotations()[v1alpha1.AnnotationKeyAllowances]
+	if !strings.Contains(entries, `"field":"spec.template.spec.containers[1].image"`) {
+		t.Errorf("no concrete index: %s", entries)
+	}
+	p.want(p.update(deployer, "", "foo-abc", containers("init:1", "app:1", "proxy:2")), ReasonExpected)
+	dec := p.update(deployer, "", "foo-abc", containers("init:1", "app:1", "proxy:3"), set("x", "spec", "strategy"))
+	p.want(dec, ReasonAllowanceMissing)
+	if !strings.Contains(dec.Message, "no allowance on Deployment default/foo covers spec.strategy (AllowancePolicy deployment-policy)") {
+		t.Errorf("message: %s", dec.Message)
+	}
+}
+
+func TestConditionThatIsNotMet(t *testing.T) {
+	d := with(deployment(), func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"env": "prod"}) })
+	p := newPlay(t, policySet(t, deploymentPolicy), d, replicaSet(d))
+	p.want(p.update(hans, "kubectl", "foo", func(o *unstructured.Unstructured) {
+		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"name": "app", "image": "app:2"}, map[string]any{"name": "proxy", "image": "proxy:1"}}, "spec", "template", "spec", "containers")
+	}), ReasonNoParent)
+	p.holds("foo", `null`)
+	d = with(deployment(), func(o *unstructured.Unstructured) { o.SetLabels(nil) })
+	p.store(d)
+	dec := p.update(hans, "kubectl", "foo", func(o *unstructured.Unstructured) {
+		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"name": "app", "image": "app:2"}, map[string]any{"name": "proxy", "image": "proxy:1"}}, "spec", "template", "spec", "containers")
+	})
+	if len(dec.Warnings) != 1 || !strings.Contains(dec.Warnings[0], "AllowancePolicy deployment-policy grants nothing") {
+		t.Errorf("warnings %q", dec.Warnings)
+	}
+	p.holds("foo", `null`)
+}
+
+// The chain of seeds 003 and 004: a Claim, its composite, a managed resource.
+
+func claim() *unstructured.Unstructured {
+	return child(object(`
+apiVersion: example.com/v1alpha1
+kind: DatabaseClaim
+metadata: {name: my-database, namespace: team, uid: claim-uid, generation: 4, annotations: {jira: DB-1}}
+spec: {size: small, engine: postgres, resourceRef: {apiVersion: example.com/v1alpha1, kind: XDatabase, name: my-database-xyz}}
+status: {conditions: [{type: Synced, status: "True"}, {type: Ready, status: "True"}]}
+`), nil, hans, crossplane)
+}
+
+func xdatabase() *unstructured.Unstructured {
+	return child(object(`
+apiVersion: example.com/v1alpha1
+kind: XDatabase
+metadata: {name: my-database-xyz, uid: xdb-uid, generation: 11}
+spec: {size: small, engine: postgres, claimRef: {apiVersion: example.com/v1alpha1, kind: DatabaseClaim, namespace: team, name: my-database}, resourceRefs: [{apiVersion: rds.aws.crossplane.io/v1alpha1, kind: RDSInstance, name: my-database-xyz-rds}]}
+status: {conditions: [{type: Synced, status: "True", observedGeneration: 11}, {type: Ready, status: "True"}]}
+`), nil, crossplane, crossplane)
+}
+
+func rdsInstance(xr *unstructured.Unstructured) *unstructured.Unstructured {
+	return child(object(`
+apiVersion: rds.aws.crossplane.io/v1alpha1
+kind: RDSInstance
+metadata: {name: my-database-xyz-rds, uid: rds-uid, generation: 7, annotations: {kausality.io/management-policies: '["*"]', kausality.io/gate: '{"state":"closed","generation":3,"at":"2026-01-02T11:00:00Z","reason":"Confirmed"}'}}
+spec: {managementPolicies: [Observe], forProvider: {instanceClass: db.t3.medium, engine: postgres}}
+status: {atProvider: {instanceClass: db.t3.medium, engine: postgres}, conditions: [{type: Synced, status: "True", observedGeneration: 7}, {type: Ready, status: "True"}]}
+`), xr, crossplane, provider)
+}
+
+const managerXR = "apiextensions.crossplane.io/claim"
+
+var managerMR = subject.ComposedManager("my-database-xyz", xdatabase().GroupVersionKind().GroupKind())
+
+var seed003 = []string{`
+kind: AllowancePolicy
+apiVersion: kausality.io/v1alpha1
+metadata: {name: database-claim-to-xr}
+spec:
+  match:
+    kind: DatabaseClaim
+    fields: ["spec.size", "spec.engine"]
+    cel: ["has(object.metadata.annotations['jira'])"]
+    capture: ["metadata.annotations[jira]"]
+  subjects: [{kind: Group, name: platform-team, mayInitiate: true}]
+  allow: [{kind: XDatabase, relation: Child, mutations: ["spec.size", "spec.engine"]}]
+`, `
+kind: AllowancePolicy
+apiVersion: kausality.io/v1alpha1
+metadata: {name: xdatabase-to-rds}
+spec:
+  match: {kind: XDatabase, fields: ["spec.size"]}
+  subjects: [{kind: ServiceAccount, name: crossplane, namespace: crossplane-system}]
+  allow:
+  - {kind: RDSInstance, relation: Child, mutations: ["spec.forProvider.instanceClass"]}
+  - {relation: External, mutations: ["Update"]}
+`, `
+kind: AllowancePolicy
+apiVersion: kausality.io/v1alpha1
+metadata: {name: xdatabase-to-rds-destructive}
+spec:
+  match:
+    kind: XDatabase
+    fields: ["spec.engine"]
+    cel: ["object.metadata.annotations['allow-recreate'] == 'true'"]
+  subjects: [{kind: ServiceAccount, name: crossplane, namespace: crossplane-system}]
+  allow:
+  - {kind: RDSInstance, relation: Child, mutations: ["spec.forProvider.engine"]}
+  - {relation: External, mutations: ["Delete", "Create"]}
+`}
+
+var seed004 = []string{`
+kind: AllowancePolicy
+apiVersion: kausality.io/v1alpha1
+metadata: {name: database-claim-policy}
+spec:
+  target: {apiGroup: example.com, apiVersion: v1alpha1, kind: DatabaseClaim}
+  subjects: [{kind: Group, name: platform-team, mayInitiate: true}]
+  initializing: # without the seed's when, which never ends for Crossplane's kinds
+    allow: [{relation: ControllerChild, verbs: [Create], mutations: [{jsonPath: "*", verbs: [Insert, Mutate]}]}]
+  deleting:
+    allow:
+    - {relation: ControllerChild, verbs: ["*"]}
+    - {relation: External, externalTarget: {provider: provider-aws}, verbs: [Delete]}
+  rules:
+  - trigger: "spec.size"
+    conditions: ["has(object.metadata.annotations['jira'])"]
+    capture: ["metadata.annotations[jira]"]
+    allow:
+    - target: {apiGroup: example.com, apiVersion: v1alpha1, kind: XDatabase}
+      relation: ControllerChild
+      verbs: [Update]
+      mutations: [{jsonPath: "spec.size", verbs: [Mutate]}]
+  - trigger: "spec.engine"
+    conditions: ["has(object.metadata.annotations['jira'])"]
+    capture: ["metadata.annotations[jira]"]
+    allow:
+    - target: {apiGroup: example.com, apiVersion: v1alpha1, kind: XDatabase}
+      relation: ControllerChild
+      verbs: [Update]
+      mutations: [{jsonPath: "spec.engine", verbs: [Mutate]}]
+`, `
+kind: AllowancePolicy
+apiVersion: kausality.io/v1alpha1
+metadata: {name: xdatabase-policy}
+spec:
+  target: {apiGroup: example.com, apiVersion: v1alpha1, kind: XDatabase}
+  subjects: [{kind: ServiceAccount, name: crossplane, namespace: crossplane-system}]
+  initializing:
+    allow:
+    - {relation: ControllerChild, verbs: [Create], mutations: [{jsonPath: "*", verbs: [Insert, Mutate]}]}
+    - {relation: External, externalTarget: {provider: provider-aws}, verbs: [Create]}
+  deleting:
+    allow:
+    - {relation: ControllerChild, verbs: ["*"]}
+    - {relation: External, externalTarget: {provider: provider-aws}, verbs: [Delete]}
+  rules:
+  - trigger: "spec.size"
+    allow:
+    - target: {apiGroup: rds.aws.crossplane.io, apiVersion: v1alpha1, kind: RDSInstance}
+      relation: ControllerChild
+      verbs: [Update]
+      mutations: [{jsonPath: "spec.forProvider.instanceClass", verbs: [Mutate]}]
+    - {relation: External, externalTarget: {provider: provider-aws, kind: RDSInstance}, verbs: [Update]}
+  - trigger: "spec.engine"
+    conditions: ["object.metadata.annotations['allow-recreate'] == 'true'"]
+    allow:
+    - target: {apiGroup: rds.aws.crossplane.io, apiVersion: v1alpha1, kind: RDSInstance}
+      relation: ControllerChild
+      verbs: [Update]
+      mutations: [{jsonPath: "spec.forProvider.engine", verbs: [Mutate]}]
+    - {relation: External, externalTarget: {provider: provider-aws, kind: RDSInstance}, verbs: [Delete, Create]}
+`}
+
+func TestClaimToCloud(t *testing.T) {
+	for name, policies := range map[string][]string{"seed 003": seed003, "seed 004": seed004} {
+		t.Run(name, func(t *testing.T) {
+			xr := xdatabase()
+			p := newPlay(t, policySet(t, policies...), claim(), xr, rdsInstance(xr))
+
+			p.want(p.update(hans, "kubectl", "my-database", set("large", "spec", "size")), ReasonNoParent)
+			if name == "seed 004" { // one rule of seed 003 allows both
+				p.want(p.update(crossplane, managerXR, "my-database-xyz", set("large", "spec", "size"), set("mysql", "spec", "engine")), ReasonAllowanceMissing)
+			}
+			p.want(p.update(crossplane, managerXR, "my-database-xyz", set("large", "spec", "size")), ReasonExpected)
+			p.want(p.update(crossplane, managerMR, "my-database-xyz-rds", set("mysql", "spec", "forProvider", "engine")), ReasonAllowanceMissing)
+			d := p.update(crossplane, managerMR, "my-database-xyz-rds", set("db.t3.large", "spec", "forProvider", "instanceClass"))
+			p.want(d, ReasonExpected)
+			external := `
+- relation: External
+  verbs: [Update]
+  generation: 8
+  initiator: hans@example.com
+  trace:
+  - {kind: DatabaseClaim, name: my-database, namespace: team, generation: 5, field: spec.size, attestations: {"metadata.annotations[jira]": DB-1}}
+  - {kind: XDatabase, name: my-database-xyz, generation: 12, field: spec.size}
+  - {kind: RDSInstance, name: my-database-xyz-rds, generation: 8, field: spec.forProvider.instanceClass}
+`
+			if name == "seed 004" {
+				external += "  externalTarget: {provider: provider-aws, kind: RDSInstance}\n"
+			}
+			p.holds("my-database-xyz-rds", external)
+			if diff := cmp.Diff([]string{"Observe", "Update"}, d.ManagementPolicies); diff != "" || d.Gate == nil || d.Gate.State != v1alpha1.GateOpen {
+				t.Errorf("gate %+v, policies %s", d.Gate, diff)
+			}
+		})
+	}
+}
+
+// TestEngineStopsWithoutAllowRecreate is where the seeds say that a destructive
+// change stops: between the composite and the managed resource.
+func TestEngineStopsWithoutAllowRecreate(t *testing.T) {
+	for name, policies := range map[string][]string{"seed 003": seed003, "seed 004": seed004} {
+		t.Run(name, func(t *testing.T) {
+			xr := xdatabase()
+			p := newPlay(t, policySet(t, policies...), claim(), xr, rdsInstance(xr))
+			engine := set("mysql", "spec", "forProvider", "engine")
+
+			p.want(p.update(hans, "kubectl", "my-database", set("mysql", "spec", "engine")), ReasonNoParent)
+			p.want(p.update(crossplane, managerXR, "my-database-xyz", set("mysql", "spec", "engine")), ReasonExpected)
+			p.holds("my-database-xyz", `null`)
+			p.want(p.update(crossplane, managerMR, "my-database-xyz-rds", engine), ReasonAllowanceMissing)
+
+			p = newPlay(t, policySet(t, policies...), claim(), with(xr, annotate("allow-recreate", "true")), rdsInstance(xr))
+			p.want(p.update(hans, "kubectl", "my-database", set("mysql", "spec", "engine")), ReasonNoParent)
+			p.want(p.update(crossplane, managerXR, "my-database-xyz", set("mysql", "spec", "engine")), ReasonExpected)
+			d := p.update(crossplane, managerMR, "my-database-xyz-rds", engine)
+			p.want(d, ReasonExpected)
+			if d.Gate == nil || !cmp.Equal(d.Gate.Verbs, []v1alpha1.Verb{"Create", "Delete"}) {
+				t.Errorf("gate %+v", d.Gate)
+			}
+			p.want(p.remove(crossplane, "my-database-xyz-rds"), ReasonExpected) // permits deleting it ...
+			created := with(rdsInstance(xr), policies1("*"), engine, func(o *unstructured.Unstructured) {
+				o.SetAnnotations(nil)
+				o.SetUID("")
+				o.SetGeneration(0)
+				o.SetName("my-database-xyz-2")
+			})
+			d = p.create(crossplane, managerMR, created) // ... and its creation anew
+			p.want(d, ReasonExpected)
+			if d.Gate == nil || d.Gate.State != v1alpha1.GateOpen {
+				t.Errorf("gate of the new one %+v", d.Gate)
+			}
+		})
+	}
+}

@@ -1,0 +1,99 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PolicyTarget names a kind of objects.
+type PolicyTarget struct {
+	// APIGroup of the kind; empty for the core group.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	APIGroup string `json:"apiGroup,omitempty"`
+	// APIVersion that field paths are written for. Objects are recognised by
+	// group and kind, since the API server converts between versions.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	APIVersion string `json:"apiVersion,omitempty"`
+	// Kind of the objects.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind"`
+}
+
+// Subject who a policy is about, as in RBAC.
+//
+// +kubebuilder:validation:XValidation:rule="self.kind == 'ServiceAccount' ? has(self.__namespace__) : !has(self.__namespace__)",message="a ServiceAccount needs a namespace, a User or Group has none"
+type Subject struct {
+	// +kubebuilder:validation:Enum=User;Group;ServiceAccount
+	Kind string `json:"kind"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Name string `json:"name"`
+	// Namespace of a ServiceAccount.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// Kinds of a Subject.
+const (
+	SubjectUser           = "User"
+	SubjectGroup          = "Group"
+	SubjectServiceAccount = "ServiceAccount"
+)
+
+// RuleStatus is the compile result of one rule, or its use.
+type RuleStatus struct {
+	// Path of the rule in the spec, as in rules[0].
+	Path string `json:"path"`
+	// Compiled: the rule is in force.
+	Compiled bool `json:"compiled"`
+	// Errors with their places; a rule that has any grants nothing.
+	//
+	// +optional
+	Errors []string `json:"errors,omitempty"`
+	// Uses of a rule of an ApprovalPolicy, at least: the count of the replica
+	// that leads, and every use that was claimed.
+	//
+	// +optional
+	Uses int64 `json:"uses,omitempty"`
+	// LastUsed, RFC 3339 UTC, to the minute.
+	//
+	// +optional
+	LastUsed *metav1.Time `json:"lastUsed,omitempty"`
+}
+
+// PolicyStatus tells how a policy was understood.
+type PolicyStatus struct {
+	// ObservedGeneration of the spec that Rules is about.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions: Compiled is True where every rule is in force.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Rules in the order of the spec.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=path
+	Rules []RuleStatus `json:"rules,omitempty"`
+}
+
+// ConditionCompiled of a policy.
+const ConditionCompiled = "Compiled"
+
+// Reasons of ConditionCompiled.
+const (
+	ReasonCompiled      = "Compiled"
+	ReasonCompileFailed = "CompileFailed"
+)

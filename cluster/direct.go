@@ -1,0 +1,290 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// directTimeout bounds one read of a tool: a person waits, no request does.
+const directTimeout = 15 * time.Second
+
+// Direct is a Cluster that watches nothing: what a tool asks once is read once.
+// The CRD of a kind is read when the kind is first asked for. It lives as long
+// as the context it was made with.
+type Direct struct {
+	*Cluster
+
+	// entries of the webhook configuration, once ReadScope read it.
+	entries []entry
+
+	mu      sync.Mutex
+	learned map[schema.GroupVersionKind]bool
+	failed  error
+	// namespaces that were read.
+	namespaces map[string]namespace
+
+	policies       sync.Once
+	policiesFailed error
+}
+
+// NewDirect connects to a cluster; nothing is read yet.
+func NewDirect(ctx context.Context, config *rest.Config) (*Direct, error) {
+	c, err := New(config)
+	if err != nil {
+		return nil, err
+	}
+	d := &Direct{Cluster: c, learned: map[schema.GroupVersionKind]bool{}, namespaces: map[string]namespace{}}
+	c.States.timeout = directTimeout
+	c.Kinds.missing = func(gvk schema.GroupVersionKind) {
+		if err := d.Learn(ctx, gvk); err != nil {
+			d.Fail(err)
+		}
+	}
+	return d, nil
+}
+
+// Fail remembers what could not be read where the asker cannot be told.
+func (d *Direct) Fail(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failed = errors.Join(d.failed, err)
+}
+
+// Failed returns what could not be read where the asker could not be told, and
+// forgets it; nil where everything was.
+func (d *Direct) Failed() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.failed
+	d.failed = nil
+	return err
+}
+
+// Learn what the CRD of a kind says; nothing of a kind that no CRD defines.
+func (d *Direct) Learn(ctx context.Context, gvk schema.GroupVersionKind) error {
+	d.mu.Lock()
+	known := d.learned[gvk]
+	d.mu.Unlock()
+	if known {
+		return nil
+	}
+	m, err := d.Kinds.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil && !meta.IsNoMatchError(err) {
+		return fmt.Errorf("cannot find the resource of kind %s: %w", gvk.GroupKind(), err)
+	}
+	if err == nil && gvk.Group != "" {
+		if err := d.learnCRD(ctx, m.Resource.GroupResource().String()); err != nil {
+			return err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.learned[gvk] = true
+	return nil
+}
+
+func (d *Direct) learnCRD(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, directTimeout)
+	defer cancel()
+	crd, err := d.Dynamic.Resource(crdResource).Get(ctx, name, metav1.GetOptions{})
+	if kerrors.IsNotFound(err) {
+		return nil // built in, or of an aggregated API server
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read the CRD %s, which tells what its kind is to Crossplane: %w", name, err)
+	}
+	d.Kinds.learn(&definition{identity: identityOf(crd), infos: infosOf(crd)})
+	return nil
+}
+
+// EachKind calls f for each kind that a CRD defines, in its stored version. CRDs
+// are read a page at a time, and only what f sees of them is kept.
+func (d *Direct) EachKind(ctx context.Context, page int64, f func(Info) error) error {
+	for next := ""; ; {
+		list, err := d.Dynamic.Resource(crdResource).List(ctx, metav1.ListOptions{Limit: page, Continue: next})
+		if err != nil {
+			return fmt.Errorf("cannot list CRDs: %w", err)
+		}
+		for i := range list.Items {
+			for _, info := range d.remember(&list.Items[i]) {
+				if !info.Storage {
+					continue
+				}
+				if err := f(info); err != nil {
+					return err
+				}
+			}
+		}
+		if next = list.GetContinue(); next == "" {
+			return nil
+		}
+	}
+}
+
+// remember what a CRD says, of kinds with a role in Crossplane.
+func (d *Direct) remember(crd *unstructured.Unstructured) []Info {
+	infos := infosOf(crd)
+	if len(infos) == 0 || infos[0].Role == parent.RoleNone {
+		return infos
+	}
+	d.Kinds.learn(&definition{identity: identityOf(crd), infos: infos})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, i := range infos {
+		d.learned[i.GVK] = true
+	}
+	return infos
+}
+
+// ReadScope reads which resources are guarded, and the mode that the failure
+// policy of the webhook stands for: Fail is installed for enforce, Ignore for
+// log. found is false where the webhook is not installed.
+func (d *Direct) ReadScope(ctx context.Context) (mode v1alpha1.Mode, found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, directTimeout)
+	defer cancel()
+	o, err := d.Dynamic.Resource(configurationResource).Get(ctx, ConfigurationName, metav1.GetOptions{})
+	if kerrors.IsNotFound(err) {
+		return v1alpha1.ModeLog, false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("cannot read the webhook configuration %s, which tells what is guarded: %w", ConfigurationName, err)
+	}
+	if d.entries, err = entriesOf(o); err != nil {
+		return "", false, err
+	}
+	return failureMode(o), true, nil
+}
+
+// defaultWebhook is the webhook for what no policy covers.
+const defaultWebhook = "admission.kausality.io"
+
+// failureMode of the webhook for what no policy covers or, where there is none,
+// of all of them.
+func failureMode(o *unstructured.Unstructured) v1alpha1.Mode {
+	hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks") // the API server validated it
+	mode := v1alpha1.ModeLog
+	for _, h := range hooks {
+		m, _ := h.(map[string]any)
+		fails := m["failurePolicy"] == "Fail"
+		switch {
+		case m["name"] == defaultWebhook && fails:
+			return v1alpha1.ModeEnforce
+		case m["name"] == defaultWebhook:
+			return v1alpha1.ModeLog
+		case fails:
+			mode = v1alpha1.ModeEnforce
+		}
+	}
+	return mode
+}
+
+// Mode of an object by precedence, and the settings of the policy that covers
+// it. Policies and Namespaces are read when first asked for.
+func (d *Direct) Mode(ctx context.Context, s *parent.State, byDefault v1alpha1.Mode) (v1alpha1.Mode, settings.Settings, error) {
+	own, err := d.Settings(ctx, s.Ref, s.Labels)
+	if err != nil {
+		return "", own, err
+	}
+	m, err := admission.ModeOf(s.Annotations, func() (v1alpha1.Mode, error) {
+		ns, err := d.namespace(ctx, s.Namespace)
+		return ns.mode, err
+	}, own.Mode, byDefault)
+	return m, own, err
+}
+
+// NamespaceMode is the mode annotation of a Namespace; "" where it has none or
+// does not exist.
+func (d *Direct) NamespaceMode(ctx context.Context, name string) (v1alpha1.Mode, error) {
+	ns, err := d.namespace(ctx, name)
+	return ns.mode, err
+}
+
+// Settings of the policy that covers an object with these labels.
+func (d *Direct) Settings(ctx context.Context, ref parent.Ref, labels map[string]string) (settings.Settings, error) {
+	d.policies.Do(func() { d.policiesFailed = d.readPolicies(ctx) })
+	if d.policiesFailed != nil || len(d.Policies.Set().Scopes()) == 0 {
+		return settings.Settings{}, d.policiesFailed
+	}
+	ns, err := d.namespace(ctx, ref.Namespace)
+	if err != nil {
+		return settings.Settings{}, err
+	}
+	return d.settings(ref, labels, ns.labels), nil
+}
+
+func (d *Direct) readPolicies(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, directTimeout)
+	defer cancel()
+	list, err := absent{d.Dynamic.Resource(policyResource)}.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("cannot read the Kausality policies: %w", err)
+	}
+	for i := range list.Items {
+		d.Policies.learn(policyOf(&list.Items[i]))
+	}
+	return nil
+}
+
+// namespace as it was when first asked for; empty where it does not exist.
+func (d *Direct) namespace(ctx context.Context, name string) (namespace, error) {
+	d.mu.Lock()
+	ns, ok := d.namespaces[name]
+	d.mu.Unlock()
+	if ok || name == "" {
+		return ns, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, directTimeout)
+	defer cancel()
+	o, err := d.Dynamic.Resource(namespaceResource).Get(ctx, name, metav1.GetOptions{})
+	if err != nil && !kerrors.IsNotFound(err) {
+		return ns, fmt.Errorf("cannot read namespace %s: %w", name, err)
+	}
+	if err == nil {
+		ns = *namespaceOf(o)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.namespaces[name] = ns
+	return ns, nil
+}
+
+// Sum up an object that was read already.
+func (d *Direct) Sum(o *unstructured.Unstructured) *Object { return d.States.sum(o) }
+
+// maxHolders bounds the chain of parents that is asked for approvals.
+const maxHolders = 6
+
+// Holders of approvals for an object, nearest first: itself, its parent, and so
+// on; live reads past the cache.
+func (c *Cluster) Holders(ctx context.Context, o *Object, live bool) ([]admission.Holder, error) {
+	var out []admission.Holder
+	for at := o; ; {
+		out = append(out, admission.Holder{State: at.State, Kind: c.Kinds.Kind(at.GroupVersionKind)})
+		if at.Parent.Name == "" || len(out) >= maxHolders {
+			return out, nil
+		}
+		up, err := c.States.Get(ctx, at.Parent, live)
+		if errors.Is(err, admission.ErrNotFound) {
+			return out, nil
+		}
+		if err != nil {
+			return out, fmt.Errorf("cannot read %s: %w", admission.Describe(at.Parent), err)
+		}
+		at = up
+	}
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kausality-io/function-kausality/gate"
+)
+
+func ungateCommand() *cobra.Command {
+	p, u, all := processFlags{}, gate.Ungating{}, false
+	cmd := &cobra.Command{
+		Use:   "ungate [--all | RESOURCE.GROUP/[NAMESPACE/]NAME ...]",
+		Short: "Restore the managementPolicies that the authors of managed resources wrote.",
+		Long: "Restores what the authors of managed resources wrote into spec.managementPolicies, and takes the gate's\n" +
+			"annotations away. Before that it lists the external drift that the providers will revert then. Run it before\n" +
+			"Kausality is removed, with webhook and gate stopped or in mode log. It may be run again.",
+		Example: "  kausality ungate --all --dry-run\n  kausality ungate databases.cloud.example.org/default/orders",
+		RunE: func(cmd *cobra.Command, names []string) (err error) {
+			if all == (len(names) > 0) {
+				return usageError{fmt.Errorf("say which managed resources, or --all; see %s --help", cmd.CommandPath())}
+			}
+			p.logger()
+			if u.Config, err = p.connect(cmd.Context()); err != nil {
+				return err
+			}
+			u.Names, u.Out = names, cmd.OutOrStdout()
+			done, err := gate.Ungate(cmd.Context(), u)
+			fmt.Fprintf(cmd.OutOrStdout(), "%d masked, %d with pending external drift, %d restored\n", done.Masked, done.Pending, done.Restored)
+			return err
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&p.kubeconfig, "kubeconfig", "", "File that says how to reach the API server; $KUBECONFIG or the Pod's own where empty.")
+	fl.BoolVar(&p.debug, "debug", false, "Emit debug logs in addition to info logs.")
+	fl.BoolVar(&all, "all", false, "Every managed resource of the cluster.")
+	fl.BoolVar(&u.DryRun, "dry-run", false, "List what would be restored, and restore nothing.")
+	return cmd
+}

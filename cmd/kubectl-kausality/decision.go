@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/people"
+)
+
+// decisionOptions are common to the commands that write annotations.
+type decisionOptions struct {
+	format format
+	dryRun string
+}
+
+func (o *decisionOptions) add(cmd *cobra.Command) {
+	o.format.add(cmd, formatName, formatJSON, formatYAML)
+	cmd.Flags().StringVar(&o.dryRun, "dry-run", "none", "none, client (only print what would be written) or server (send it, store nothing).")
+	cmd.Flags().Lookup("dry-run").NoOptDefVal = "client"
+	if err := cmd.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions([]string{"none", "client", "server"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(fmt.Sprintf("cannot complete a flag that was just added: %v", err))
+	}
+}
+
+func (o *decisionOptions) check() error {
+	if _, err := o.dry(); err != nil {
+		return err
+	}
+	return o.format.check()
+}
+
+func (o *decisionOptions) dry() (people.DryRun, error) {
+	switch o.dryRun {
+	case "none":
+		return people.DryRunNone, nil
+	case string(people.DryRunClient), string(people.DryRunServer):
+		return people.DryRun(o.dryRun), nil
+	}
+	return "", usageError{fmt.Errorf("--dry-run must be none, client or server, not %q", o.dryRun)}
+}
+
+// written is one annotation of one object.
+type written struct {
+	Object v1alpha1.ObjectReference `json:"object"`
+	people.Change
+	DryRun people.DryRun `json:"dryRun,omitempty"`
+	// Warnings and Next are for people: what stands against it, and what
+	// happens now.
+	Warnings []string `json:"warnings,omitempty"`
+	Next     string   `json:"next,omitempty"`
+
+	slashed string
+}
+
+// write one annotation of an object.
+func (c *cli) write(ctx context.Context, t target, o *decisionOptions, key string, edit people.Edit) (written, error) {
+	dry, err := o.dry()
+	if err != nil {
+		return written{}, err
+	}
+	w := people.Writer{Client: t.client, Name: t.GetName(), UID: t.GetUID(), DryRun: dry}
+	change, err := w.Annotate(ctx, key, edit)
+	if err != nil {
+		return written{}, fmt.Errorf("%s: %w", t.describe(), err)
+	}
+	ref := v1alpha1.ObjectReference{APIVersion: t.GetAPIVersion(), Kind: t.GetKind(), Namespace: t.GetNamespace(), Name: t.GetName(), UID: t.GetUID()}
+	return written{Object: ref, Change: change, DryRun: dry, slashed: t.slashed()}, nil
+}
+
+// report what was written; what failed besides is told even where something was.
+func (c *cli) report(o *decisionOptions, list []written, failed error) error {
+	if len(list) == 0 {
+		return failed
+	}
+	if done, err := o.format.structured(c.Out, list); done {
+		return errors.Join(err, failed)
+	}
+	for _, w := range list {
+		if o.format.value == formatName {
+			fmt.Fprintln(c.Out, w.slashed)
+			continue
+		}
+		c.line(w)
+	}
+	return failed
+}
+
+func (c *cli) line(w written) {
+	what := "annotated: " + w.Key
+	switch {
+	case w.Unchanged && w.After == nil:
+		what = "unchanged: it has no " + w.Key
+	case w.Unchanged:
+		what = "unchanged: " + w.Key + "=" + *w.After
+	case w.After == nil:
+		what = "annotation removed: " + w.Key
+	default:
+		what += "=" + *w.After
+	}
+	switch w.DryRun {
+	case people.DryRunClient:
+		what += " (dry run)"
+	case people.DryRunServer:
+		what += " (server dry run)"
+	}
+	fmt.Fprintf(c.Out, "%s %s\n", c.paint.bold(w.slashed), what)
+	for _, s := range w.Warnings {
+		fmt.Fprintln(c.Out, "  "+c.paint.yellow("warning: "+s))
+	}
+	if w.Next != "" {
+		fmt.Fprintln(c.Out, "  "+w.Next)
+	}
+}
+
+// each applies a decision to objects, in their order, and goes on where one
+// fails.
+func (c *cli) each(o *decisionOptions, list []target, f func(target) (written, error)) error {
+	var done []written
+	var failed error
+	for _, t := range list {
+		w, err := f(t)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		done = append(done, w)
+	}
+	return c.report(o, done, failed)
+}
+
+// confirm asks a person at a terminal; without one it needs --yes.
+func (c *cli) confirm(question string, yes bool) error {
+	if yes {
+		return nil
+	}
+	f, ok := c.In.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return usageError{errors.New("there is no terminal to ask on; give --yes, or the ids of what you mean")}
+	}
+	fmt.Fprintf(c.ErrOut, "%s [y/N] ", question)
+	answer, err := bufio.NewReader(c.In).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("cannot read the answer: %w", err)
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return errors.New("nothing was written")
+}
+
+// waitOptions of a command that can wait.
+type waitOptions struct {
+	wait    bool
+	timeout time.Duration
+}
+
+func (o *waitOptions) add(cmd *cobra.Command, what string) {
+	cmd.Flags().BoolVar(&o.wait, "wait", false, what)
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "How long --wait waits; then the exit code is 3.")
+}
+
+// pollEvery is how often something that is waited for is looked at.
+const pollEvery = 500 * time.Millisecond
+
+// until something holds. f says what it waits for, "" once it has come.
+func (o *waitOptions) until(ctx context.Context, f func(context.Context) (waiting string, err error)) error {
+	last := ""
+	err := wait.PollUntilContextTimeout(ctx, pollEvery, o.timeout, true, func(ctx context.Context) (bool, error) {
+		waiting, err := f(ctx)
+		if err == nil {
+			last = waiting
+		}
+		return waiting == "", err
+	})
+	if err != nil && ctx.Err() == nil && wait.Interrupted(err) {
+		return timeoutError{fmt.Errorf("waited %s in vain: %s", o.timeout, last)}
+	}
+	return err
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"sigs.k8s.io/yaml"
+)
+
+// Output formats.
+const (
+	formatTable = ""
+	formatWide  = "wide"
+	formatJSON  = "json"
+	formatYAML  = "yaml"
+	formatName  = "name"
+)
+
+// format is the flag -o of a command.
+type format struct {
+	value   string
+	allowed []string
+}
+
+func (f *format) add(cmd *cobra.Command, allowed ...string) {
+	f.allowed = allowed
+	cmd.Flags().StringVarP(&f.value, "output", "o", formatTable, "Output format: "+strings.Join(allowed, ", ")+".")
+	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(fmt.Sprintf("cannot complete a flag that was just added: %v", err))
+	}
+}
+
+func (f *format) check() error {
+	if f.value == formatTable || slices.Contains(f.allowed, f.value) {
+		return nil
+	}
+	return usageError{fmt.Errorf("--output must be %s, not %q", strings.Join(f.allowed, ", "), f.value)}
+}
+
+// structured prints a value as JSON or YAML; done is false for other formats.
+func (f *format) structured(w io.Writer, v any) (done bool, err error) {
+	switch f.value {
+	case formatJSON:
+		e := json.NewEncoder(w)
+		e.SetIndent("", "    ")
+		e.SetEscapeHTML(false)
+		return true, e.Encode(v)
+	case formatYAML:
+		raw, err := yaml.Marshal(v)
+		if err != nil {
+			return true, fmt.Errorf("cannot encode: %w", err)
+		}
+		_, err = w.Write(raw)
+		return true, err
+	}
+	return false, nil
+}
+
+// paint colours text, on a terminal alone.
+type paint bool
+
+// painted where the output is a terminal and nobody asked for no colours.
+func painted(out io.Writer) paint {
+	f, ok := out.(*os.File)
+	_, no := os.LookupEnv("NO_COLOR")
+	return paint(ok && !no && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())))
+}
+
+func (p paint) with(code, s string) string {
+	if !p || s == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+func (p paint) bold(s string) string   { return p.with("1", s) }
+func (p paint) red(s string) string    { return p.with("31", s) }
+func (p paint) green(s string) string  { return p.with("32", s) }
+func (p paint) yellow(s string) string { return p.with("33", s) }
+
+// node of a tree.
+type node struct {
+	text string
+	// below are further lines of its own, not nodes.
+	lines []string
+	nodes []*node
+}
+
+func (n *node) add(text string, lines ...string) *node {
+	c := &node{text: text, lines: lines}
+	n.nodes = append(n.nodes, c)
+	return c
+}
+
+// addf adds a node where any of its arguments says something.
+func (n *node) addf(layout string, args ...any) *node { return n.add(fmt.Sprintf(layout, args...)) }
+
+// draw a tree.
+func (n *node) draw(w io.Writer) { n.drawAt(w, "", "") }
+
+func (n *node) drawAt(w io.Writer, first, rest string) {
+	fmt.Fprintln(w, first+n.text)
+	stem := rest
+	if len(n.nodes) > 0 {
+		stem += "│  "
+	} else {
+		stem += "   "
+	}
+	for _, l := range n.lines {
+		fmt.Fprintln(w, strings.TrimRight(stem+l, " "))
+	}
+	for i, c := range n.nodes {
+		if i == len(n.nodes)-1 {
+			c.drawAt(w, rest+"└─ ", rest+"   ")
+			continue
+		}
+		c.drawAt(w, rest+"├─ ", rest+"│  ")
+	}
+}

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/preview"
+)
+
+type previewOptions struct {
+	format             format
+	functions, program string
+	all, exitCode      bool
+	most               int
+	renderArgs         []string
+}
+
+func (c *cli) previewCommand() *cobra.Command {
+	o := &previewOptions{}
+	cmd := &cobra.Command{
+		Use: "preview COMPOSITION.yaml [NAME...]", Short: "Show what a Composition would change on the live composites, before it is applied.",
+		Long: "Runs the pipeline of a Composition for each live composite that uses it, with its composed resources as they are, " +
+			"and shows what would change, equal changes together, and what Kausality would say to it. Nothing is written. The pipeline is run " +
+			"by `crossplane render`, version 1.20 to 2.2, which starts the functions with Docker, or connects to where their annotations say. " +
+			"Kausality's own steps are left out.",
+		Example: `  kubectl kausality preview composition.yaml
+  kubectl kausality preview composition.yaml -A
+
+  # With functions that run already; see crossplane render --help
+  kubectl kausality preview composition.yaml --functions functions.yaml orders`,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.preview(cmd, args, o) },
+	}
+	o.format.add(cmd, formatWide, formatJSON, formatYAML)
+	fl := cmd.Flags()
+	fl.StringVar(&o.functions, "functions", "", "File or directory with the Functions of the pipeline, as for crossplane render. By default those of the cluster.")
+	fl.StringVar(&o.program, "crossplane", "crossplane", "The crossplane CLI.")
+	fl.BoolVarP(&o.all, "all-namespaces", "A", false, "Look at composites of all namespaces.")
+	fl.BoolVar(&o.exitCode, "exit-code", false, "Exit with 4 if anything would change.")
+	fl.IntVar(&o.most, "max", 500, "Look at no more composites than this.")
+	fl.StringArrayVar(&o.renderArgs, "render-arg", nil, "Hand an argument on to crossplane render, as in --render-arg=--required-resources=FILE; repeatable.")
+	return cmd
+}
+
+func (c *cli) preview(cmd *cobra.Command, args []string, o *previewOptions) error {
+	if err := o.format.check(); err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		return usageError{fmt.Errorf("name the file of a Composition; see %s --help", cmd.CommandPath())}
+	}
+	if o.all && len(args) > 1 {
+		return usageError{errors.New("-A names all composites; give no names with it")}
+	}
+	p, err := c.previewer(cmd.Context(), args[0], o)
+	if err != nil {
+		return err
+	}
+	if o.functions == "" {
+		dir, err := os.MkdirTemp("", "kausality-functions-")
+		if err != nil {
+			return fmt.Errorf("cannot make a directory to work in: %w", err)
+		}
+		defer os.RemoveAll(dir) //nolint:errcheck // What is left is temporary.
+		if p.Renderer.Functions, err = c.installed(cmd.Context(), p.Composition.Functions, dir); err != nil {
+			return err
+		}
+	}
+	if err := c.addComposites(cmd.Context(), p, args[1:], o); err != nil {
+		return err
+	}
+	return c.printPreview(p, o)
+}
+
+func (c *cli) previewer(ctx context.Context, file string, o *previewOptions) (*preview.Previewer, error) {
+	read := os.ReadFile
+	if file == "-" {
+		read = func(string) ([]byte, error) { return io.ReadAll(c.In) }
+	}
+	raw, err := read(file)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("cannot read the Composition: %w", err)}
+	}
+	p := &preview.Previewer{Renderer: preview.Renderer{Functions: o.functions, Args: o.renderArgs}}
+	if p.Composition, err = preview.Parse(raw); err != nil {
+		return nil, usageError{fmt.Errorf("%s: %w", file, err)}
+	}
+	if p.Renderer.Program, err = exec.LookPath(o.program); err != nil {
+		return nil, usageError{fmt.Errorf("cannot find the crossplane CLI, which runs the pipeline: %w; install it, or say where it is with --crossplane", err)}
+	}
+	p.Inspector, err = c.inspector(ctx)
+	return p, err
+}
+
+// installed Functions of the cluster, as a file for render.
+func (c *cli) installed(ctx context.Context, names []string, dir string) (string, error) {
+	client, err := c.client()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	functions := schema.GroupVersionResource{Group: "pkg.crossplane.io", Version: "v1", Resource: "functions"}
+	for _, name := range names {
+		f, err := client.Resource(functions).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return "", fmt.Errorf("cannot read Function %s of the pipeline: %w; give its definition with --functions", name, err)
+		}
+		f.SetManagedFields(nil)
+		unstructured.RemoveNestedField(f.Object, "status")
+		raw, err := yaml.Marshal(f.Object)
+		if err != nil {
+			return "", fmt.Errorf("cannot encode Function %s: %w", name, err)
+		}
+		b.WriteString("---\n" + string(raw))
+	}
+	file := filepath.Join(dir, "functions.yaml")
+	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+		return "", fmt.Errorf("cannot write %s: %w", file, err)
+	}
+	return file, nil
+}
+
+// addComposites that are named, or all that use the Composition.
+func (c *cli) addComposites(ctx context.Context, p *preview.Previewer, names []string, o *previewOptions) error {
+	r, err := c.composites(p, o)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		xr, err := r.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("cannot read %s %s: %w", p.Composition.Composite.Kind, name, err)
+		}
+		if err := p.Add(ctx, xr); err != nil {
+			return err
+		}
+	}
+	if len(names) > 0 {
+		return nil
+	}
+	added := 0
+	for next := ""; ; {
+		list, err := r.List(ctx, metav1.ListOptions{Limit: 100, Continue: next})
+		if err != nil {
+			return fmt.Errorf("cannot list %s: %w", p.Composition.Composite.Kind, err)
+		}
+		for i := range list.Items {
+			if !uses(&list.Items[i], p.Composition.GetName()) {
+				continue
+			}
+			if added++; added > o.most {
+				fmt.Fprintf(c.ErrOut, "warning: there are more than %d composites; the rest was not looked at (--max)\n", o.most)
+				return nil
+			}
+			if err := p.Add(ctx, &list.Items[i]); err != nil {
+				return err
+			}
+		}
+		if next = list.GetContinue(); next == "" {
+			return nil
+		}
+	}
+}
+
+func (c *cli) composites(p *preview.Previewer, o *previewOptions) (dynamic.ResourceInterface, error) {
+	mapper, err := c.mapper()
+	if err != nil {
+		return nil, err
+	}
+	kind := p.Composition.Composite
+	m, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the resource of kind %s: %w", kind.GroupKind(), err)
+	}
+	client, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	if m.Scope.Name() != meta.RESTScopeNameNamespace {
+		return client.Resource(m.Resource), nil
+	}
+	ns, err := c.namespace()
+	if o.all {
+		ns = metav1.NamespaceAll
+	}
+	return client.Resource(m.Resource).Namespace(ns), err
+}
+
+// uses reports whether a composite uses a Composition.
+func uses(xr *unstructured.Unstructured, composition string) bool {
+	for _, path := range [][]string{{"spec", "crossplane", "compositionRef", "name"}, {"spec", "compositionRef", "name"}} {
+		if name, ok, err := unstructured.NestedString(xr.Object, path...); err == nil && ok {
+			return name == composition
+		}
+	}
+	return false
+}
+
+func (c *cli) printPreview(p *preview.Previewer, o *previewOptions) error {
+	found := p.Preview()
+	done, err := o.format.structured(c.Out, found)
+	if err != nil {
+		return err
+	}
+	if !done {
+		c.drawPreview(found, o.format.value == formatWide)
+	}
+	switch {
+	case len(found.Failed) > 0:
+		return fmt.Errorf("%d of %s could not be rendered", len(found.Failed), plural(found.Composites, "composite"))
+	case o.exitCode && len(found.Groups) > 0:
+		return errFound
+	}
+	return nil
+}
+
+func (c *cli) drawPreview(found *preview.Preview, wide bool) {
+	top := &node{text: fmt.Sprintf("%s, %d unchanged", plural(found.Composites, "composite"), found.Unchanged)}
+	for _, g := range found.Groups {
+		verdict := c.paint.green("allowed")
+		switch {
+		case !g.Allowed:
+			verdict = c.paint.red("refused")
+		case g.Reason == admission.ReasonDriftLogged:
+			verdict = c.paint.yellow("allowed, with a warning")
+		}
+		n := top.addf("%s %s %q on %d: %s (%s)", operations[string(g.Operation)], c.paint.bold(g.Kind), g.Resource, len(g.Changes), verdict, g.Reason)
+		for _, f := range g.Difference {
+			n.lines = append(n.lines, field(f))
+		}
+		for i, ch := range g.Changes {
+			if i == maxShown && !wide {
+				n.addf("and %d more", len(g.Changes)-maxShown)
+				break
+			}
+			text := describeRef(ch.Composite)
+			if ch.Child.Name != "" {
+				text += ": " + describeRef(ch.Child)
+			}
+			if ch.Manual {
+				text += ", when it is told to (compositionUpdatePolicy Manual)"
+			}
+			if wide {
+				text += ", difference " + ch.ID
+			}
+			n.add(text)
+		}
+	}
+	for _, f := range found.Failed {
+		top.add(c.paint.red(describeRef(f.Composite)+" could not be rendered: ") + f.Error)
+	}
+	top.draw(c.Out)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

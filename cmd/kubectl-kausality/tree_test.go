@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/inspect"
+)
+
+var noon = time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
+
+func at(ago time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-ago)) }
+
+// tester has a fixed clock and no colours.
+func tester() (*cli, *bytes.Buffer) {
+	streams, _, out, _ := genericiooptions.NewTestIOStreams()
+	return &cli{IOStreams: streams, now: func() time.Time { return noon }}, out
+}
+
+// A trace with all that a hop can say.
+var chain = &inspect.Chain{
+	Object: v1alpha1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "team", Name: "settings"},
+	Hops: []v1alpha1.Hop{
+		{APIVersion: "example.org/v1", Kind: "Database", Namespace: "team", Name: "orders", Generation: 4, User: "hans@example.com", Timestamp: at(time.Hour), Labels: map[string]string{"ticket": "SHOP-1", "app": `the "shop" <x>`}},
+		{APIVersion: "example.org/v1", Kind: "XDatabase", Name: "orders-x", ClusterScoped: true, Generation: 7, Unattributed: true, Timestamp: at(50 * time.Minute)},
+		{APIVersion: "example.org/v1", Kind: "XStore", Namespace: "team", Generation: 1, Timestamp: at(3 * time.Minute)},
+		{APIVersion: "v1", Kind: "ConfigMap", Namespace: "team", Name: "settings", User: "system:serviceaccount:a:b", Approval: &v1alpha1.HopApproval{Mode: "once", Digest: "1f2e3d4c5b6a7980"}},
+	},
+	Recorded: true, Notes: []string{"A note."},
+}
+
+func TestChain(t *testing.T) {
+	cases := map[string]struct{ reason, format, want string }{
+		"Table": {"who, which generation, when; below each what else is known", "", `
+Database team/orders, generation 4, by hans@example.com, 60m ago
+│  app: the "shop" <x>
+│  ticket: SHOP-1
+└─ XDatabase orders-x (cluster-scoped), generation 7, by somebody unknown (nobody watched), 50m ago
+   └─ XStore team/(name generated), generation 1, by somebody unknown, 3m ago
+      └─ ConfigMap team/settings, by system:serviceaccount:a:b
+            approved (once): difference 1f2e3d4c5b6a7980
+A note.
+`},
+		"Wide": {"times instead of ages", "wide", `
+Database team/orders, generation 4, by hans@example.com, at 2026-01-05T11:00:00Z
+│  app: the "shop" <x>
+│  ticket: SHOP-1
+└─ XDatabase orders-x (cluster-scoped), generation 7, by somebody unknown (nobody watched), at 2026-01-05T11:10:00Z
+   └─ XStore team/(name generated), generation 1, by somebody unknown, at 2026-01-05T11:57:00Z
+      └─ ConfigMap team/settings, by system:serviceaccount:a:b
+            approved (once): difference 1f2e3d4c5b6a7980
+A note.
+`},
+		"Name": {"as kubectl prints names", "name", `
+database.example.org/orders
+xdatabase.example.org/orders-x
+xstore.example.org/
+configmap/settings
+`},
+		"Mermaid": {"a flowchart; quotes do not end a label", "mermaid", `
+flowchart TD
+    h0["Database team/orders, generation 4<br/>by hans@example.com, at 2026-01-05T11:00:00Z<br/>app: the #quot;shop#quot; #lt;x#gt;<br/>ticket: SHOP-1"]
+    h1["XDatabase orders-x, generation 7<br/>by somebody unknown (nobody watched), at 2026-01-05T11:10:00Z"]
+    h0 --> h1
+    h2["XStore team/(name generated), generation 1<br/>by somebody unknown, at 2026-01-05T11:57:00Z"]
+    h1 --> h2
+    h3["ConfigMap team/settings<br/>by system:serviceaccount:a:b<br/>approved (once): difference 1f2e3d4c5b6a7980"]
+    h2 --> h3
+`},
+		"Dot": {"the language of Graphviz", "dot", `
+digraph trace {
+    node [shape=box];
+    h0 [label="Database team/orders, generation 4\nby hans@example.com, at 2026-01-05T11:00:00Z\napp: the \"shop\" <x>\nticket: SHOP-1"];
+    h1 [label="XDatabase orders-x, generation 7\nby somebody unknown (nobody watched), at 2026-01-05T11:10:00Z"];
+    h0 -> h1;
+    h2 [label="XStore team/(name generated), generation 1\nby somebody unknown, at 2026-01-05T11:57:00Z"];
+    h1 -> h2;
+    h3 [label="ConfigMap team/settings\nby system:serviceaccount:a:b\napproved (once): difference 1f2e3d4c5b6a7980"];
+    h2 -> h3;
+}
+`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c, out := tester()
+			if err := c.printChain(&format{value: tc.format}, chain); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(strings.TrimPrefix(tc.want, "\n"), out.String()); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func drift(id, cause string, since time.Duration, d ...v1alpha1.FieldDifference) v1alpha1.Drift {
+	s := at(since)
+	out := v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{Name: id, Namespace: "team", UID: "u"}}
+	out.Spec = v1alpha1.DriftSpec{ID: id, Relation: v1alpha1.RelationControllerChild, Operation: "UPDATE", Cause: cause, Difference: d,
+		Parent: v1alpha1.ObjectReference{Kind: "XDatabase", Namespace: "team", Name: "orders"}, Child: v1alpha1.ObjectReference{Kind: "Database", Namespace: "team", Name: "orders-" + id[:2]}}
+	out.Status = v1alpha1.DriftStatus{Phase: v1alpha1.DriftDetected, Since: &s, Count: 3}
+	return out
+}
+
+func TestPending(t *testing.T) {
+	version := v1alpha1.FieldDifference{Path: "spec.engineVersion", Old: `"15"`, New: `"16"`}
+	many := []v1alpha1.FieldDifference{version, {Path: "spec.a", New: "1"}, {Path: "spec.b", Old: "2"}, version, version}
+	created, deleted, external := drift("cc00000000000000", "", time.Minute), drift("dd00000000000000", "", time.Minute), drift("ee00000000000000", "", time.Hour, version)
+	created.Spec.Operation, created.Spec.Child.Name = "CREATE", ""
+	deleted.Spec.Operation, deleted.Spec.Relation = "DELETE", v1alpha1.RelationExternal
+	external.Spec.Operation, external.Spec.Relation = "", v1alpha1.RelationExternal
+	list := []v1alpha1.Drift{
+		drift("aa00000000000000", "composition revision x-2", time.Minute, version), created, deleted,
+		drift("bb00000000000000", "composition revision x-2", 12*time.Minute, many...), external,
+	}
+	c, out := tester()
+	if err := c.printPending(list, "", &pendingOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want := `Composition revision x-2: 2 changes, since 12m
+  ID                 AGE   PARENT                  CHANGE
+  aa00000000000000   60s   XDatabase team/orders   change Database team/orders-aa: spec.engineVersion: "15" → "16"
+  bb00000000000000   12m   XDatabase team/orders   change Database team/orders-bb: spec.engineVersion: "15" → "16"; spec.a: set to 1; spec.b: 2 removed; 2 more
+  To approve: kubectl kausality approve -n team aa00000000000000 bb00000000000000
+
+Unknown cause: 3 changes, since 60m
+  ID                 AGE   PARENT                  CHANGE
+  cc00000000000000   60s   XDatabase team/orders   create Database team/(name to be generated)
+  dd00000000000000   60s   XDatabase team/orders   delete Database team/orders-dd and what it stands for
+  ee00000000000000   60m   XDatabase team/orders   change what Database team/orders-ee stands for: spec.engineVersion: "15" → "16"
+  To approve: kubectl kausality approve -n team cc00000000000000 dd00000000000000 ee00000000000000
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// The exit codes of docs/kubectl.md, and errors on one line.
+func TestFinish(t *testing.T) {
+	cases := map[string]struct {
+		err  error
+		code int
+		out  string
+	}{
+		"Success": {nil, 0, ""},
+		"Failure": {errors.New("a\n  b"), 1, "error: a b\n"},
+		"Usage":   {usageError{errors.New("u")}, 2, "error: u\n"},
+		"Timeout": {errors.Join(timeoutError{errors.New("t")}), 3, "error: t\n"},
+		"Found":   {errFound, 4, ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			streams, _, _, errOut := genericiooptions.NewTestIOStreams()
+			if code := finish(streams, tc.err); code != tc.code || errOut.String() != tc.out {
+				t.Errorf("want %d %q, got %d %q", tc.code, tc.out, code, errOut.String())
+			}
+		})
+	}
+}
+
+// Nothing but a terminal gets colours, and a terminal can refuse them.
+func TestPaint(t *testing.T) {
+	if painted(&bytes.Buffer{}) {
+		t.Error("a buffer is no terminal")
+	}
+	if got := paint(true).red("x"); got != "\x1b[31mx\x1b[0m" {
+		t.Errorf("got %q", got)
+	}
+	if got := paint(false).red("x"); got != "x" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kausality-io/function-kausality/gate"
+)
+
+type ungateOptions struct {
+	format   format
+	all, dry bool
+	yes      bool
+}
+
+func (c *cli) ungateCommand() *cobra.Command {
+	o := &ungateOptions{}
+	cmd := &cobra.Command{
+		Use: "ungate TYPE/NAME... | --all", Short: "Restore the managementPolicies that the authors of managed resources wrote.",
+		Long: "Takes managed resources out of the gate's hands: what their authors wrote into spec.managementPolicies comes back, and the gate's " +
+			"annotations go. The external drift that their providers will revert then is shown before you are asked. For good it is only with " +
+			"webhook and gate stopped, or in mode log; run as somebody else than the gate, the webhook puts the mask back, and that is an error. " +
+			"For one managed resource alone, set kausality.io/mode=log on it instead.",
+		Example: `  # Before Kausality is removed
+  kubectl kausality ungate --all --as system:serviceaccount:kausality-system:kausality-gate
+
+  kubectl kausality ungate --all --dry-run`,
+		ValidArgsFunction: c.completeObjects,
+		RunE:              func(cmd *cobra.Command, args []string) error { return c.ungate(cmd, args, o) },
+	}
+	o.format.add(cmd, formatJSON, formatYAML)
+	cmd.Flags().BoolVar(&o.all, "all", false, "Every managed resource of the cluster.")
+	cmd.Flags().BoolVar(&o.dry, "dry-run", false, "List what would be restored, and restore nothing.")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")
+	return cmd
+}
+
+func (c *cli) ungate(cmd *cobra.Command, args []string, o *ungateOptions) error {
+	if err := o.format.check(); err != nil {
+		return err
+	}
+	if o.all == (len(args) > 0) {
+		return usageError{fmt.Errorf("name managed resources as TYPE/NAME, or give --all; see %s --help", cmd.CommandPath())}
+	}
+	u := gate.Ungating{DryRun: true, Out: c.Out}
+	if o.format.value != formatTable {
+		u.Out = io.Discard
+	}
+	var err error
+	if u.Config, err = c.config(); err != nil {
+		return err
+	}
+	if !o.all {
+		targets, err := c.objects(cmd, args)
+		if err != nil {
+			return err
+		}
+		for _, t := range targets {
+			u.Names = append(u.Names, named(t))
+		}
+	}
+	found, err := gate.Ungate(cmd.Context(), u)
+	if err != nil || o.dry || found.Masked == 0 {
+		return errors.Join(c.ungated(o, found), err)
+	}
+	if err := c.confirm(fmt.Sprintf("Restore %s? Their providers will do again what their authors wrote.", plural(found.Masked, "managed resource")), o.yes); err != nil {
+		return err
+	}
+	u.DryRun = false
+	done, err := gate.Ungate(cmd.Context(), u)
+	return errors.Join(c.ungated(o, done), err)
+}
+
+// named as gate.Ungate names managed resources.
+func named(t target) string {
+	name := t.GetName()
+	if ns := t.GetNamespace(); ns != "" {
+		name = ns + "/" + name
+	}
+	return t.resource + "/" + name
+}
+
+func (c *cli) ungated(o *ungateOptions, done gate.Ungated) error {
+	if structured, err := o.format.structured(c.Out, map[string]int{"masked": done.Masked, "pending": done.Pending, "restored": done.Restored}); structured {
+		return err
+	}
+	_, err := fmt.Fprintf(c.Out, "%d masked, %d with pending external drift, %d restored\n", done.Masked, done.Pending, done.Restored)
+	return err
+}

@@ -1,0 +1,222 @@
+package fn
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/structpb"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
+)
+
+// operation is the request of an Operation's step that requires objects.
+func operation(in string, objects ...*unstructured.Unstructured) *fnv1.RunFunctionRequest {
+	items := make([]*fnv1.Resource, 0, len(objects))
+	for _, o := range objects {
+		items = append(items, &fnv1.Resource{Resource: toStruct(o.Object)})
+	}
+	req := &fnv1.RunFunctionRequest{
+		Meta:              &fnv1.RequestMeta{Tag: "tag"},
+		Desired:           &fnv1.State{Resources: map[string]*fnv1.Resource{"of-an-earlier-step": {Resource: toStruct(plain("x"))}}},
+		RequiredResources: map[string]*fnv1.Resources{"databases": {Items: items}},
+	}
+	if in != "" {
+		req.Input = &structpb.Struct{}
+		if err := req.Input.UnmarshalJSON([]byte(in)); err != nil {
+			panic(err)
+		}
+	}
+	return req
+}
+
+func auditOf(t *testing.T, rsp *fnv1.RunFunctionResponse) input.Audit {
+	t.Helper()
+	raw, err := rsp.GetOutput().MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := input.Audit{}
+	if err := json.Unmarshal(raw, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// audit the stage's objects.
+func (s *stage) audit(t *testing.T) input.Audit {
+	t.Helper()
+	objects := []*unstructured.Unstructured{s.xr}
+	for _, name := range sortedKeys(s.live) {
+		objects = append(objects, s.live[name])
+	}
+	req := operation(s.input, objects...)
+	rsp := s.fnRun(req)
+	if d := cmp.Diff(req.GetDesired(), rsp.GetDesired(), protocmp.Transform()); d != "" {
+		t.Errorf("an audit changes nothing: -want +got\n%s", d)
+	}
+	if len(rsp.GetConditions()) > 0 {
+		t.Errorf("an Operation has no conditions: %v", rsp.GetConditions())
+	}
+	return auditOf(t, rsp)
+}
+
+// reasons of the findings on an object.
+func reasons(a input.Audit, name string) []input.FindingReason {
+	var out []input.FindingReason
+	for _, r := range a.Resources {
+		if r.Name == name {
+			for _, f := range r.Findings {
+				out = append(out, f.Reason)
+			}
+		}
+	}
+	return out
+}
+
+func TestAudit(t *testing.T) {
+	annotation := func(u *unstructured.Unstructured, key, value string) {
+		a := u.GetAnnotations()
+		if a == nil {
+			a = map[string]string{}
+		}
+		a[key] = value
+		u.SetAnnotations(a)
+	}
+	// gated database: masked, closed, compared.
+	gated := func(s *stage, gate v1alpha1.Gate) {
+		o := s.live["a"].DeepCopy()
+		annotation(o, v1alpha1.AnnotationKeyManagementPolicies, `["*"]`)
+		annotation(o, v1alpha1.AnnotationKeyGate, mask.FormatGate(gate))
+		_ = unstructured.SetNestedStringSlice(o.Object, []string{"Observe"}, "spec", "managementPolicies")
+		_ = unstructured.SetNestedField(o.Object, map[string]any{"size": int64(1)}, "status", "atProvider")
+		s.live["a"] = o
+	}
+	closed := v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: "Installed"}
+	cases := map[string]struct {
+		reason string
+		change func(s *stage)
+		object string
+		want   []input.FindingReason
+	}{
+		"Thing":     {"nothing is wrong with a settled thing", nil, "db-b", nil},
+		"Composite": {"without a webhook a composite has no trace of its own", nil, "db", []input.FindingReason{"Untraced"}},
+		"Ungated":   {"a managed resource without a gate, that reports nothing", nil, "db-a", []input.FindingReason{"Ungated", "ExternalDriftUnknown"}},
+		"Gated":     {"a closed gate, and all is as it should be", func(s *stage) { gated(s, closed) }, "db-a", nil},
+		"ObserveOnly": {"who only observes needs no gate", func(s *stage) {
+			gated(s, closed)
+			annotation(s.live["a"], v1alpha1.AnnotationKeyManagementPolicies, `["Observe"]`)
+		}, "db-a", nil},
+		"Drift": {"the external resource is another", func(s *stage) {
+			gated(s, closed)
+			_ = unstructured.SetNestedField(s.live["a"].Object, int64(9), "status", "atProvider", "size")
+		}, "db-a", []input.FindingReason{"ExternalDrift"}},
+		"Unconfirmed": {"open for longer than the deadline", func(s *stage) {
+			gate := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{v1alpha1.VerbUpdate}}
+			gate.At.Time = s.now.Add(-2 * time.Hour)
+			gated(s, gate)
+		}, "db-a", []input.FindingReason{"Unconfirmed"}},
+		"Expired": {"closed by the deadline", func(s *stage) {
+			gated(s, v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: "ExpiredUnconfirmed"})
+		}, "db-a", []input.FindingReason{"Unconfirmed"}},
+		"Held": {"what the function holds", func(s *stage) {
+			s.reconcile(desire{"a": database(1), "b": plain("y")})
+		}, "db-b", []input.FindingReason{"Held"}},
+		"HeldComposite": {"on the composite too", func(s *stage) {
+			s.reconcile(desire{"a": database(1), "b": plain("y")})
+		}, "db", []input.FindingReason{"Held", "Untraced"}},
+		"Frozen":   {"a frozen composite", func(s *stage) { s.annotate(v1alpha1.AnnotationKeyFreeze, `{"user":"hans"}`) }, "db", []input.FindingReason{"Frozen", "Untraced"}},
+		"Garbage":  {"an approval that does not parse", func(s *stage) { s.annotate(v1alpha1.AnnotationKeyApprovals, `[`) }, "db", []input.FindingReason{"InvalidAnnotation", "Untraced"}},
+		"Untraced": {"what was there before", func(s *stage) { s.apply("z", plain("z")) }, "db-z", []input.FindingReason{"Untraced"}},
+		"LogMode":  {"who switched itself off", func(s *stage) { annotation(s.live["b"], v1alpha1.AnnotationKeyMode, "log") }, "db-b", []input.FindingReason{"LogMode"}},
+		"Unsettled": {"an intent that has not come through", func(s *stage) {
+			s.now = s.now.Add(time.Minute)
+			s.intend(2)
+		}, "db", []input.FindingReason{"Untraced", "Unsettled"}},
+		"Away": {"changed while nobody watched", func(s *stage) {
+			s.annotate(v1alpha1.AnnotationKeyTrace, fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":1,"user":"hans","timestamp":%q}]`, t0.Format(time.RFC3339)))
+			s.annotate(v1alpha1.AnnotationKeySettledGeneration, "9")
+			s.now = s.now.Add(time.Minute)
+			s.intend(2)
+		}, "db", []input.FindingReason{"Unattributed"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s, _ := settledStage(t)
+			_ = unstructured.SetNestedField(s.xr.Object, map[string]any{}, "spec", "crossplane") // by which one knows an XR
+			if tc.change != nil {
+				tc.change(s)
+			}
+			got := s.audit(t)
+			if d := cmp.Diff(tc.want, reasons(got, tc.object)); d != "" {
+				t.Errorf("%s: -want +got\n%s\n%+v", tc.reason, d, got)
+			}
+			if got.Objects != len(s.live)+1 || got.APIVersion != input.APIVersion || got.Kind != "Audit" {
+				t.Errorf("audit: %+v", got)
+			}
+		})
+	}
+}
+
+// What is found can be approved with the command that is given.
+func TestAuditedDriftCanBeApproved(t *testing.T) {
+	s, want := settledStage(t)
+	want["b"] = plain("y")
+	s.reconcile(want)
+	for _, r := range s.audit(t).Resources {
+		if r.Name != "db-b" {
+			continue
+		}
+		if r.Initiator != "unattributed" || r.Origin != "XDatabase.example.org/shop/db@1" || r.Phase != "initialized" || r.IntentGeneration != 1 {
+			t.Errorf("resource: %+v", r)
+		}
+		key := approvalPattern.FindStringSubmatch(r.Findings[0].Approve)
+		if key == nil {
+			t.Fatalf("no command: %+v", r.Findings)
+		}
+		s.annotate(key[1], "once")
+	}
+	s.reconcile(want)
+	s.wantWrites("update b")
+}
+
+// One object that several requirements name is one; what has findings comes
+// first; and what is too much is counted.
+func TestAuditIsBounded(t *testing.T) {
+	s, _ := settledStage(t)
+	var objects []*unstructured.Unstructured
+	for i := range input.MaxAudited + 7 {
+		o := s.live["b"].DeepCopy()
+		o.SetName(fmt.Sprintf("thing-%03d", i))
+		if i == input.MaxAudited {
+			o.SetAnnotations(nil)
+		}
+		objects = append(objects, o)
+	}
+	req := operation("", objects...)
+	req.RequiredResources["ops.crossplane.io/watched-resource"] = &fnv1.Resources{Items: []*fnv1.Resource{{Resource: toStruct(objects[0].Object)}}}
+	req.ExtraResources = map[string]*fnv1.Resources{"older": req.RequiredResources["databases"]} //nolint:staticcheck // What older Crossplanes send.
+	got := auditOf(t, s.fnRun(req))
+	if got.Objects != len(objects) || len(got.Resources) != input.MaxAudited || got.Omitted != 7 || got.Findings != 1 || got.Resources[0].Name != fmt.Sprintf("thing-%03d", input.MaxAudited) {
+		t.Errorf("audit: %d objects, %d listed, %d omitted, %d findings, first %s", got.Objects, len(got.Resources), got.Omitted, got.Findings, got.Resources[0].Name)
+	}
+}
+
+func TestNothingToAudit(t *testing.T) {
+	s := newStage(t, "")
+	rsp := s.fnRun(operation(""))
+	if r := rsp.GetResults(); len(r) != 1 || !strings.Contains(r[0].GetMessage(), "nothing to audit") {
+		t.Errorf("results: %v", r)
+	}
+	if rsp := s.fnRun(operation(`{"mode":"strict"}`)); rsp.GetResults()[0].GetSeverity() != fnv1.Severity_SEVERITY_FATAL {
+		t.Errorf("an invalid Input: %v", rsp.GetResults())
+	}
+}

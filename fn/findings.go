@@ -1,0 +1,163 @@
+package fn
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
+)
+
+// look at one object.
+func (a *auditor) look(o *unstructured.Unstructured, s *parent.State) input.Audited {
+	apiVersion, kind := s.ToAPIVersionAndKind()
+	t := trace.Of(s.Annotations)
+	p := external.ProvenanceOf(t, s.Namespace)
+	intent, recorded := trace.Intent(s)
+	out := input.Audited{
+		APIVersion: apiVersion, Kind: kind, Namespace: s.Namespace, Name: s.Name,
+		Phase: string(s.Phase(settledAt(o, s) >= 0)), Initiator: p.Initiator, Origin: p.Origin, IntentGeneration: intent.Generation,
+		Gate: string(mask.ParseGate(s.Annotations).State),
+	}
+	set := approval.Parse(s.Annotations)
+	out.Findings = slices.Concat(
+		said(set), held(o, s), traced(t, recorded), settles(o, s, intent), a.gated(o, s), a.mode(s))
+	return out
+}
+
+// said by people, and not understood.
+func said(set approval.Set) (out []input.Finding) {
+	if f := set.Freeze; f != nil {
+		message := "no child is changed until it is unfrozen"
+		if f.User != "" {
+			message += "; frozen by " + f.User
+		}
+		if f.Message != "" {
+			message += ": " + f.Message
+		}
+		out = append(out, input.Finding{Reason: input.FindingFrozen, Message: message})
+	}
+	for _, w := range set.Warnings {
+		out = append(out, input.Finding{Reason: input.FindingInvalidAnnotation, Message: w})
+	}
+	return out
+}
+
+// held back: of the object itself, or of what it is composed of.
+func held(o *unstructured.Unstructured, s *parent.State) (out []input.Finding) {
+	if value := s.Annotations[v1alpha1.AnnotationKeyHeld]; value != "" {
+		h := v1alpha1.Held{}
+		if json.Unmarshal([]byte(value), &h) != nil {
+			h.Reason = "unknown"
+		}
+		out = append(out, input.Finding{
+			Reason: input.FindingHeld, Message: fmt.Sprintf("%s of %v is held back: %s", h.Operation, h.Paths, h.Reason), Approve: h.Approve,
+		})
+	}
+	if c := conditionOf(o.Object, conditionType); text(c, "status") == "False" {
+		out = append(out, input.Finding{Reason: input.FindingHeld, Message: cut(text(c, "message"), maxMessage)})
+	}
+	return out
+}
+
+// traced back to somebody.
+func traced(t trace.Trace, recorded bool) []input.Finding {
+	switch {
+	case len(t) == 0:
+		return []input.Finding{{Reason: input.FindingUntraced, Message: "it has no trace: nothing says who caused its last change"}}
+	case !recorded:
+		return []input.Finding{{Reason: input.FindingUnattributed, Message: "it was changed while nobody watched, after the last hop of its trace"}}
+	}
+	return nil
+}
+
+// settledAt is the highest generation of an intent at which an object is known
+// to have settled: by the webhook, or by the function's note; -1 for none.
+func settledAt(o *unstructured.Unstructured, s *parent.State) int64 {
+	at := s.SettledGeneration()
+	if n := noted(o.Object); n.generation > 0 {
+		at = max(at, n.generation)
+	}
+	return at
+}
+
+// settles: only then a change of what a composite is composed of can be drift.
+func settles(o *unstructured.Unstructured, s *parent.State, intent v1alpha1.Hop) []input.Finding {
+	if s.Role != parent.RoleComposite || s.Deleting() || settledAt(o, s) >= intent.Generation {
+		return nil
+	}
+	// The function alone counts from the first sight of an intent; Crossplane
+	// moves the generation afterwards.
+	if n := noted(o.Object); n.generation > 0 && !s.IntentTime.After(n.at) {
+		return nil
+	}
+	return []input.Finding{{Reason: input.FindingUnsettled,
+		Message: fmt.Sprintf("it has not settled since the intent at generation %d: until then every change of what it is composed of is expected", intent.Generation)}}
+}
+
+// gated: what stands between a managed resource and its external resource.
+func (a *auditor) gated(o *unstructured.Unstructured, s *parent.State) (out []input.Finding) {
+	if s.Role != parent.RoleManaged || s.Deleting() {
+		return nil
+	}
+	_, masked := mask.ParseAuthor(s.Annotations[v1alpha1.AnnotationKeyManagementPolicies])
+	gate := mask.ParseGate(s.Annotations)
+	author := mask.AuthorOf(s.Annotations, s.ManagementPolicies)
+	switch {
+	case !masked && (len(s.ManagementPolicies) == 0 || mask.Maskable(author) && mask.Gives(author, v1alpha1.VerbUpdate)):
+		out = append(out, input.Finding{Reason: input.FindingUngated,
+			Message: "nothing keeps the provider from changing its external resource: webhook and gate, or gate.managementPolicies: Managed in the function's Input, would"})
+	case gate.State == v1alpha1.GateOpen && a.now.Sub(gate.At.Time) > gateDeadline:
+		out = append(out, input.Finding{Reason: input.FindingUnconfirmed,
+			Message: fmt.Sprintf("its gate has been open since %s, and the provider has not confirmed the change", gate.At.UTC().Format(time.RFC3339))})
+	case gate.State == v1alpha1.GateClosed && gate.Reason == admission.GateReasonExpired:
+		out = append(out, input.Finding{Reason: input.FindingUnconfirmed, Message: "its gate closed at the deadline: the provider never confirmed the change"})
+	}
+	return append(out, a.outside(o, s, masked)...)
+}
+
+// outside of Kubernetes: the external resource as the provider reports it.
+func (a *auditor) outside(o *unstructured.Unstructured, s *parent.State, masked bool) []input.Finding {
+	if !external.Comparable(o.Object) {
+		return []input.Finding{{Reason: input.FindingExternalUnknown,
+			Message: "spec.forProvider and status.atProvider cannot be compared, so a change of the external resource goes unnoticed"}}
+	}
+	diff := external.Difference(o.Object)
+	if len(diff) == 0 {
+		return nil
+	}
+	kind := admission.Kind{Role: parent.RoleManaged, ManagementPolicies: true}
+	g := admission.Gating{
+		MR: s, Kind: kind, Mode: v1alpha1.ModeEnforce, Difference: diff, Comparable: true, Deadline: gateDeadline, Now: a.now,
+		Holders: []admission.Holder{{State: s, Kind: kind}},
+	}
+	if p := a.states[string(s.Parent.UID)]; p != nil {
+		g.Holders = append(g.Holders, admission.Holder{State: p, Kind: admission.Kind{Role: p.Role}})
+	}
+	if d := g.Decide().Drift; d != nil && masked {
+		return []input.Finding{{Reason: input.FindingExternalDrift, Message: admission.Explain(d.Difference), Approve: d.SuggestedApproval}}
+	}
+	paths := make([]string, 0, len(diff))
+	for _, c := range diff {
+		paths = append(paths, c.Path)
+	}
+	return []input.Finding{{Reason: input.FindingExternalDrift, Message: fmt.Sprintf("the external resource differs in %v; the provider may be about to change it", paths)}}
+}
+
+// mode of an object that switches itself off.
+func (a *auditor) mode(s *parent.State) []input.Finding {
+	if a.cfg.mode != v1alpha1.ModeEnforce || s.Annotations[v1alpha1.AnnotationKeyMode] != string(v1alpha1.ModeLog) {
+		return nil
+	}
+	return []input.Finding{{Reason: input.FindingLogMode, Message: "its mode is log: what nobody asked for passes"}}
+}

@@ -1,0 +1,149 @@
+package fn
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// legacyStage has an XR of a Claim as Crossplane v1.20 keeps it: cluster-scoped,
+// machinery right below spec. The requests of its stage say nothing of
+// capabilities.
+func legacyStage(t *testing.T) *stage {
+	t.Helper()
+	s := newStage(t, enforce)
+	unstructured.RemoveNestedField(s.xr.Object, "metadata", "namespace")
+	unstructured.RemoveNestedField(s.xr.Object, "metadata", "managedFields")
+	spec := child(s.xr.Object, "spec")
+	spec["claimRef"] = map[string]any{"apiVersion": "example.org/v1", "kind": "Database", "namespace": "shop", "name": "db"}
+	spec["resourceRefs"] = []any{}
+	spec["compositionRef"] = map[string]any{"name": "dbs"}
+	spec["compositionRevisionRef"] = map[string]any{"name": "dbs-1"}
+	s.person("apiextensions.crossplane.io/claim", "f:spec", "f:size")
+	return s
+}
+
+func inShop(o map[string]any) map[string]any {
+	o["metadata"] = map[string]any{"namespace": "shop"}
+	return o
+}
+
+// A Claim's change comes to its XR by Crossplane's claim controller, and is an
+// intent; Crossplane's own writes to the spec are none.
+func TestLegacyClaim(t *testing.T) {
+	s := legacyStage(t)
+	want := desire{"b": inShop(plain("x"))}
+	s.reconcile(want)
+	s.wantWrites("create b")
+	if got := s.trace("b"); len(got) != 2 || !got[0].ClusterScoped || got[0].Generation != 1 {
+		t.Errorf("trace: %s", got)
+	}
+	s.stable(want)
+	s.settle(want)
+
+	// A new Composition revision: Crossplane moves the generation, nobody asked.
+	s.now = s.now.Add(time.Minute)
+	child(s.xr.Object, "spec")["compositionRevisionRef"] = map[string]any{"name": "dbs-2"}
+	s.xr.SetGeneration(2)
+	s.person("apiextensions.crossplane.io/composite", "f:spec", "f:compositionRevisionRef")
+	want["b"] = inShop(plain("y"))
+	s.reconcile(want)
+	s.wantReason(reasonHeld)
+	s.stable(want)
+
+	// The Claim's owner asks for something.
+	s.now = s.now.Add(time.Minute)
+	_ = unstructured.SetNestedField(s.xr.Object, int64(2), "spec", "size")
+	s.xr.SetGeneration(3)
+	s.person("apiextensions.crossplane.io/claim", "f:spec", "f:size")
+	s.reconcile(want)
+	s.wantWrites("update b")
+	s.wantReason(reasonAllowed)
+	s.stable(want)
+}
+
+// A composite may be there without any annotation, managedFields or status, as
+// crossplane render has it.
+func TestBareComposite(t *testing.T) {
+	s := newStage(t, enforce)
+	s.xr = &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.org/v1", "kind": "XDatabase", "metadata": map[string]any{"name": "db"},
+	}}
+	rsp := s.run(s.request(desire{"a": database(1), "b": inShop(plain("x"))}))
+	if len(rsp.GetDesired().GetResources()) != 2 || len(rsp.GetResults()) != 0 {
+		t.Errorf("response: %v", rsp)
+	}
+}
+
+// What has no kind cannot be applied and is none of our business; a kind that
+// nobody heard of is a resource like any other.
+func TestUnknownKinds(t *testing.T) {
+	s := newStage(t, enforce)
+	odd := map[string]any{"spec": map[string]any{"x": "y"}}
+	req := s.request(desire{"odd": odd, "list": {"apiVersion": "v9", "kind": "Never", "items": []any{"a", int64(1)}}})
+	req.Desired.Resources["empty"] = &fnv1.Resource{}
+	rsp := s.run(req)
+	for _, name := range []string{"odd", "empty"} {
+		if d := cmp.Diff(req.GetDesired().GetResources()[name], rsp.GetDesired().GetResources()[name], protocmp.Transform()); d != "" {
+			t.Errorf("%s: -want +got\n%s", name, d)
+		}
+	}
+	list := object(rsp.GetDesired().GetResources()["list"].GetResource())
+	if d := cmp.Diff([]any{"a", int64(1)}, list["items"]); d != "" || child(child(list, "metadata"), "annotations")["kausality.io/trace"] == nil {
+		t.Errorf("list: %v\n%s", list, d)
+	}
+}
+
+// Five hundred resources are decided one by one, and told of within bounds.
+func TestManyResources(t *testing.T) {
+	const n = 500
+	s := newStage(t, enforce)
+	want := desire{}
+	for i := range n {
+		want[fmt.Sprintf("thing-%03d", i)] = plain("x")
+	}
+	s.reconcile(want)
+	if len(s.writes) != n {
+		t.Fatalf("created %d", len(s.writes))
+	}
+	s.ready()
+	s.now = s.now.Add(time.Minute)
+	s.reconcile(want)
+	for i := range n {
+		if i%2 == 0 {
+			want[fmt.Sprintf("thing-%03d", i)] = plain("y")
+		}
+	}
+	s.reconcile(want)
+	if _, reason, message := s.condition(); reason != reasonHeld || len(message) > maxMessage || len(s.writes) != n/2 {
+		t.Errorf("%s, %d writes, %d bytes: %s", reason, len(s.writes), len(message), message)
+	}
+}
+
+// Ten times the resources take about ten times the memory, no more.
+func TestMemoryIsLinear(t *testing.T) {
+	allocations := func(n int) float64 {
+		s := newStage(t, enforce)
+		want := desire{}
+		for i := range n {
+			want[fmt.Sprintf("thing-%03d", i)] = plain("x")
+		}
+		s.reconcile(want)
+		req := s.request(want)
+		return testing.AllocsPerRun(5, func() {
+			if _, err := s.fn.RunFunction(context.Background(), req); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	few, many := allocations(20), allocations(200)
+	if many > 12*few {
+		t.Errorf("%.0f allocations for 20 resources, %.0f for 200", few, many)
+	}
+}

@@ -1,0 +1,257 @@
+package fn
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+const selecting = `{"mode":"enforce","settleGrace":"10s","policySelector":{"matchLabels":{"team":"shop"}}}`
+
+// sizePolicy is an AllowancePolicy as the API server returns it.
+func sizePolicy(name string) map[string]any {
+	return map[string]any{
+		"apiVersion": "kausality.io/v1alpha1", "kind": "AllowancePolicy", "metadata": map[string]any{"name": name},
+		"spec": map[string]any{
+			"match": map[string]any{"kind": "XDatabase", "fields": []any{"spec.size"}},
+			"allow": []any{map[string]any{"kind": "Database", "relation": "Child", "mutations": []any{"spec.forProvider.size"}}},
+		},
+	}
+}
+
+func resources(objects ...map[string]any) *fnv1.Resources {
+	out := &fnv1.Resources{}
+	for _, o := range objects {
+		out.Items = append(out.Items, &fnv1.Resource{Resource: toStruct(o)})
+	}
+	return out
+}
+
+var (
+	crdSelector = &fnv1.ResourceSelector{ApiVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition",
+		Match: &fnv1.ResourceSelector_MatchName{MatchName: "allowancepolicies.kausality.io"}}
+	upgradeCRDSelector = &fnv1.ResourceSelector{ApiVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition",
+		Match: &fnv1.ResourceSelector_MatchName{MatchName: "upgradeallowances.kausality.io"}}
+	policySelector = &fnv1.ResourceSelector{ApiVersion: "kausality.io/v1alpha1", Kind: "AllowancePolicy",
+		Match: &fnv1.ResourceSelector_MatchLabels{MatchLabels: &fnv1.MatchLabels{Labels: map[string]string{"team": "shop"}}}}
+	aCRD = map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "allowancepolicies.kausality.io"}}
+)
+
+// The CRD is asked for first, the policies only where it is there, and both in
+// the field that this Crossplane knows.
+func TestRequiresPolicies(t *testing.T) {
+	first := map[string]*fnv1.ResourceSelector{requirementCRD: crdSelector, requirementUpgradeCRD: upgradeCRDSelector}
+	both := map[string]*fnv1.ResourceSelector{requirementCRD: crdSelector, requirementUpgradeCRD: upgradeCRDSelector, requirementPolicies: policySelector}
+	modern := []fnv1.Capability{fnv1.Capability_CAPABILITY_CAPABILITIES, fnv1.Capability_CAPABILITY_REQUIRED_RESOURCES}
+	cases := map[string]struct {
+		reason       string
+		input        string
+		capabilities []fnv1.Capability
+		required     map[string]*fnv1.Resources
+		extra        map[string]*fnv1.Resources
+		want         *fnv1.Requirements
+		note         string
+		policies     int
+	}{
+		"NotAsked":     {reason: "who selects no policies requires nothing", input: enforce, capabilities: modern},
+		"First":        {reason: "first the CRD", capabilities: modern, want: &fnv1.Requirements{Resources: first}, note: "gives functions no required resources"},
+		"FirstOld":     {reason: "a Crossplane that says nothing knows the older field", want: &fnv1.Requirements{ExtraResources: first}, note: "gives functions no required resources"},
+		"NoCRD":        {reason: "a missing CRD is no failure", capabilities: modern, required: map[string]*fnv1.Resources{requirementCRD: {}}, want: &fnv1.Requirements{Resources: first}, note: "is not installed"},
+		"NoCRDOld":     {reason: "nor with v1.20", extra: map[string]*fnv1.Resources{requirementCRD: {}}, want: &fnv1.Requirements{ExtraResources: first}, note: "is not installed"},
+		"CRD":          {reason: "then the policies", capabilities: modern, required: map[string]*fnv1.Resources{requirementCRD: resources(aCRD)}, want: &fnv1.Requirements{Resources: both}, note: "were not fetched"},
+		"Policies":     {reason: "what is required stays so on every run", capabilities: modern, required: map[string]*fnv1.Resources{requirementCRD: resources(aCRD), requirementPolicies: resources(sizePolicy("a"), sizePolicy("b"))}, want: &fnv1.Requirements{Resources: both}, policies: 2},
+		"PoliciesOld":  {reason: "with v1.20 too", extra: map[string]*fnv1.Resources{requirementCRD: resources(aCRD), requirementPolicies: resources(sizePolicy("a"))}, want: &fnv1.Requirements{ExtraResources: both}, policies: 1},
+		"NoPolicies":   {reason: "there may be none", capabilities: modern, required: map[string]*fnv1.Resources{requirementCRD: resources(aCRD), requirementPolicies: {}}, want: &fnv1.Requirements{Resources: both}},
+		"BadPolicy":    {reason: "a policy that does not compile is named", capabilities: modern, required: map[string]*fnv1.Resources{requirementCRD: resources(aCRD), requirementPolicies: resources(map[string]any{"metadata": map[string]any{"name": "broken"}})}, want: &fnv1.Requirements{Resources: both}, note: "AllowancePolicy broken: "},
+		"OddPolicy":    {reason: "and one that is no policy at all", capabilities: modern, required: map[string]*fnv1.Resources{requirementCRD: resources(aCRD), requirementPolicies: resources(map[string]any{"spec": "x"})}, want: &fnv1.Requirements{Resources: both}, note: "cannot read AllowancePolicy"},
+		"OtherRequire": {reason: "other steps' requirements are theirs", capabilities: modern, input: enforce, required: map[string]*fnv1.Resources{"other": resources(aCRD)}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if tc.input == "" {
+				tc.input = selecting
+			}
+			s := newStage(t, tc.input)
+			req := s.request(desire{"b": plain("x")})
+			req.Meta.Capabilities, req.RequiredResources, req.ExtraResources = tc.capabilities, tc.required, tc.extra //nolint:staticcheck // For v1.20.
+			rsp := s.run(req)
+			if d := cmp.Diff(tc.want, rsp.GetRequirements(), protocmp.Transform()); d != "" {
+				t.Errorf("%s: requirements: -want +got\n%s", tc.reason, d)
+			}
+			s.rsp = rsp
+			_, reason, message := s.condition()
+			if reason != reasonAllowed || !strings.Contains(message, tc.note) || tc.note == "" && strings.Contains(message, "AllowancePolic") {
+				t.Errorf("%s: condition %s: %s", tc.reason, reason, message)
+			}
+			if len(rsp.GetDesired().GetResources()) != 1 {
+				t.Errorf("%s: the pipeline does not go on: %v", tc.reason, rsp.GetDesired())
+			}
+			cfg, err := configOf(req.GetInput())
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, _ := policiesFor(cfg, req)
+			if got := len((&run{policies: all}).policySet().Of(schema.GroupKind{Group: "example.org", Kind: "XDatabase"})); got != tc.policies {
+				t.Errorf("%s: want %d policies for the composite, got %d", tc.reason, tc.policies, got)
+			}
+		})
+	}
+}
+
+// Policies of the Input that cannot be understood are its author's fault.
+func TestInlinePolicies(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		input  string
+		err    string
+	}{
+		"Shorthand": {"the short form", `{"policies":[{"name":"a","match":{"kind":"XDatabase","fields":["spec.size"]},"allow":[{"kind":"Database","relation":"Child","mutations":["spec.forProvider.size"]}]}]}`, ""},
+		"Long":      {"the long form", `{"policies":[{"name":"a","target":{"apiGroup":"example.org","kind":"XDatabase"},"rules":[{"trigger":"spec.size","allow":[{"relation":"External","verbs":["Update"]}]}]}]}`, ""},
+		"NoName":    {"messages need a name", `{"policies":[{"match":{"kind":"X","fields":["spec"]},"allow":[]}]}`, "policies[0].name: Required value"},
+		"Twice":     {"and one of its own", `{"policies":[{"name":"a","match":{"kind":"X","fields":["spec"]}},{"name":"a","match":{"kind":"X","fields":["spec"]}}]}`, "policies[1].name: Duplicate value"},
+		"NoTarget":  {"it must be about something", `{"policies":[{"name":"a"}]}`, "policies[0].target: Invalid value"},
+		"BadCEL":    {"an expression that does not compile", `{"policies":[{"name":"a","match":{"kind":"X","fields":["spec"],"cel":["object.("]},"allow":[{"relation":"External","mutations":["Update"]}]}]}`, "policies[0].match.cel[0]: Invalid value"},
+		"BadPath":   {"a path that is none", `{"policies":[{"name":"a","match":{"kind":"X","fields":["spec["]},"allow":[{"relation":"External","mutations":["Update"]}]}]}`, "policies[0].match.fields[0]: Invalid value"},
+		"Unknown":   {"an unknown field", `{"policies":[{"name":"a","mtch":{}}]}`, `unknown field "policies[0].mtch"`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, tc.input)
+			cfg, err := configOf(s.request(nil).GetInput())
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Fatalf("%s: want %q, got %v", tc.reason, tc.err, err)
+				}
+				return
+			}
+			if err != nil || len(cfg.policies) != 1 {
+				t.Fatalf("%s: %d policies, %v", tc.reason, len(cfg.policies), err)
+			}
+		})
+	}
+}
+
+const narrow = `{"mode":"enforce","settleGrace":"10s","policies":[{"name":"sizes",
+  "target":{"apiGroup":"example.org","kind":"XDatabase"},
+  "subjects":[{"kind":"User","name":"hans@example.com","mayInitiate":true}],
+  "rules":[{"trigger":"spec.size","allow":[
+    {"target":{"apiGroup":"cloud.example.org","kind":"Database"},"relation":"ControllerChild","verbs":["Update"],"mutations":[{"jsonPath":"spec.forProvider.size"}]},
+    {"target":{"apiGroup":"cloud.example.org","kind":"Database"},"relation":"External","verbs":["Update"]}]}]}]}`
+
+// With a policy an intent lets through what the policy allows, and holds what
+// rides along; without a webhook as with one.
+func TestPolicyNarrows(t *testing.T) {
+	for _, webhook := range []bool{false, true} {
+		t.Run(map[bool]string{false: "FunctionAlone", true: "WithWebhook"}[webhook], func(t *testing.T) {
+			s := newStage(t, narrow)
+			intend := func(size, generation int64) {
+				s.now = s.now.Add(time.Minute)
+				if generation > 1 {
+					s.intend(size)
+				}
+				if webhook {
+					s.annotate(v1alpha1.AnnotationKeyTrace, fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":%d,"user":"hans@example.com","timestamp":%q}]`,
+						generation, s.now.Format(time.RFC3339)))
+				}
+			}
+			settled := func(w desire, generation int64) {
+				s.ready()
+				s.now = s.now.Add(time.Minute)
+				if webhook {
+					s.annotate(v1alpha1.AnnotationKeyPhase, "initialized")
+					s.annotate(v1alpha1.AnnotationKeySettledGeneration, fmt.Sprint(generation))
+				}
+				s.reconcile(w)
+				s.stable(w)
+			}
+			intend(1, 1)
+			want := desire{"a": database(1), "b": plain("x")}
+			s.reconcile(want)
+			s.wantWrites("create a", "create b") // it initializes
+			settled(want, 1)
+
+			// What the policy allows passes; what rides along is held.
+			intend(2, 2)
+			want["a"], want["b"] = database(2), plain("y")
+			s.reconcile(want)
+			s.wantWrites("update a", "hold b")
+			if h := s.held("b"); h.Reason != "AllowanceMissing" {
+				t.Errorf("held: %+v", h)
+			}
+			if got := s.live["a"].GetAnnotations()[v1alpha1.AnnotationKeyAllowances]; !strings.Contains(got, `"relation":"External"`) {
+				t.Errorf("allowances of the managed resource: %s", got)
+			}
+			s.stable(want)
+			s.annotate(s.suggested()[0], "once")
+			s.reconcile(want)
+			s.wantWrites("update b")
+			settled(want, 2)
+
+			// The same field of the same resource, along with another.
+			intend(3, 3)
+			want["a"] = database(3, "tier", "gold")
+			s.reconcile(want)
+			s.wantWrites("hold a")
+			s.stable(want)
+			want["a"] = database(3)
+			s.reconcile(want)
+			s.wantWrites("update a")
+			settled(want, 3)
+
+			// Without an intent it is drift, as ever: the allowance is consumed.
+			want["a"] = database(4)
+			s.reconcile(want)
+			s.wantWrites("hold a")
+		})
+	}
+}
+
+// A policy of the cluster binds alone too; with a webhook, only what the webhook
+// granted.
+func TestFetchedPolicyNarrows(t *testing.T) {
+	s := newStage(t, selecting)
+	p := sizePolicy("sizes")
+	child(p, "spec")["subjects"] = []any{map[string]any{"kind": "User", "name": "hans@example.com", "mayInitiate": true}}
+	s.required = map[string]*fnv1.Resources{requirementCRD: resources(aCRD), requirementPolicies: resources(p)}
+	want := desire{"a": database(1), "b": plain("x")}
+	s.reconcile(want)
+	s.settle(want)
+	s.now = s.now.Add(time.Minute)
+	s.intend(2)
+	want["a"], want["b"] = database(2), plain("y")
+	s.reconcile(want)
+	s.wantWrites("update a", "hold b")
+	s.stable(want)
+	s.annotate(v1alpha1.AnnotationKeyTrace, fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":3,"user":"alice@example.com","timestamp":%q}]`, s.now.Format(time.RFC3339)))
+	s.annotate(v1alpha1.AnnotationKeyPhase, "initialized")
+	s.annotate(v1alpha1.AnnotationKeySettledGeneration, "2")
+	want["a"] = database(3)
+	s.reconcile(want)
+	s.wantWrites("hold a") // alice is no subject, so the webhook granted nothing
+}
+
+// With a policy the gate opens by its allowance, here by the function itself.
+func TestPolicyOpensGate(t *testing.T) {
+	s := newStage(t, strings.Replace(narrow, `"settleGrace":"10s"`, `"settleGrace":"10s","gate":{"managementPolicies":"Managed"}`, 1))
+	want := desire{"a": database(1)}
+	s.reconcile(want)
+	s.confirm(1)
+	s.reconcile(want)
+	s.wantPolicies("Observe")
+	s.confirm(1)
+	s.settle(want)
+	s.now = s.now.Add(time.Minute)
+	s.intend(2)
+	want["a"] = database(2)
+	s.reconcile(want)
+	s.wantWrites("update a")
+	s.wantPolicies("Observe", "Update")
+}

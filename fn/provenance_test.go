@@ -1,0 +1,193 @@
+package fn
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+const withProvenance = `{"mode":"enforce","settleGrace":"10s","external":{"provenance":["AWSTags","TerraformEnv"]}}`
+
+// bucket is a managed resource of AWS; tags are none where nil.
+func bucket(region string, tags map[string]any) map[string]any {
+	forProvider := map[string]any{"region": region}
+	if tags != nil {
+		forProvider["tags"] = tags
+	}
+	return map[string]any{"apiVersion": "s3.aws.m.upbound.io/v1beta1", "kind": "Bucket", "spec": map[string]any{
+		"forProvider": forProvider, "managementPolicies": []any{"*"},
+	}}
+}
+
+func workspace(module string, env ...any) map[string]any {
+	forProvider := map[string]any{"module": module}
+	if env != nil {
+		forProvider["env"] = env
+	}
+	return map[string]any{"apiVersion": "opentofu.m.upbound.io/v1beta1", "kind": "Workspace", "spec": map[string]any{"forProvider": forProvider}}
+}
+
+// tag of the live Bucket "a"; "" for none.
+func (s *stage) tag(key string) string {
+	return text(asMap(s.field("a", "spec", "forProvider", "tags")), key)
+}
+
+func asMap(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+// variables of the live Workspace "w", as name=value.
+func (s *stage) variables() []string {
+	var out []string
+	list, _ := s.field("w", "spec", "forProvider", "env").([]any)
+	for _, e := range list {
+		out = append(out, text(asMap(e), "name")+"="+text(asMap(e), "value"))
+	}
+	return out
+}
+
+func TestProvenance(t *testing.T) {
+	s := newStage(t, withProvenance)
+	mine := map[string]any{"name": "MINE", "value": "1"}
+	want := desire{
+		"a": bucket("eu", map[string]any{"team": "shop"}), "n": bucket("eu", nil),
+		"w": workspace("m1", mine), "x": database(1, "tags", "text"),
+	}
+	s.reconcile(want)
+	id := s.tag(external.TagTraceID)
+	if len(id) != 16 || s.tag(external.TagInitiator) != external.Unattributed || s.tag(external.TagOrigin) != "XDatabase.example.org/shop/db@1" || s.tag("team") != "shop" {
+		t.Fatalf("tags: %v", s.field("a", "spec", "forProvider", "tags"))
+	}
+	if v := s.field("n", "spec", "forProvider", "tags"); v != nil {
+		t.Errorf("a kind that may have no tags got some: %v", v)
+	}
+	variables := []string{"MINE=1", "KAUSALITY_TRACE_ID=" + id, "KAUSALITY_INITIATOR=unattributed", "KAUSALITY_ORIGIN=XDatabase.example.org/shop/db@1"}
+	if d := cmp.Diff(variables, s.variables()); d != "" {
+		t.Errorf("variables: -want +got\n%s", d)
+	}
+	s.stable(want)
+	s.settle(want)
+
+	// An intent that changes one of them changes its provenance, and no other's.
+	s.now = s.now.Add(time.Minute)
+	s.intend(2)
+	s.reconcile(want)
+	s.wantWrites() // nothing else changes, so provenance does not
+	s.settle(want)
+	want["a"] = bucket("us", map[string]any{"team": "shop"})
+	s.annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Bucket","name":"*","mode":"always"}]`)
+	s.reconcile(want)
+	s.wantWrites("update a")
+	if next := s.tag(external.TagTraceID); next == id || s.tag(external.TagOrigin) != "XDatabase.example.org/shop/db@2" {
+		t.Errorf("tags after the change: %v", s.field("a", "spec", "forProvider", "tags"))
+	}
+	if d := cmp.Diff(variables, s.variables()); d != "" {
+		t.Errorf("variables of the other: -want +got\n%s", d)
+	}
+	s.stable(want)
+}
+
+// A held change leaves provenance as it is; the difference that is shown and
+// approved is the one that is then applied, provenance included.
+func TestProvenanceOfHeldChange(t *testing.T) {
+	s := newStage(t, withProvenance)
+	want := desire{"a": bucket("eu", map[string]any{})}
+	s.reconcile(want)
+	s.settle(want)
+	s.now = s.now.Add(time.Minute)
+	s.intend(2)
+	s.reconcile(want)
+	s.settle(want)
+	was := s.tag(external.TagTraceID)
+	want["a"] = bucket("us", map[string]any{})
+	s.reconcile(want)
+	s.wantWrites("hold a")
+	if now := s.tag(external.TagTraceID); now != was {
+		t.Errorf("a held change has new provenance: %s, was %s", now, was)
+	}
+	if h := s.held("a"); !strings.Contains(fmt.Sprint(h.Paths), "tags[kausality.io/trace-id]") {
+		t.Errorf("paths: %v", h.Paths)
+	}
+	s.stable(want)
+	s.annotate(s.suggested()[0], "once")
+	s.reconcile(want)
+	s.wantWrites("update a")
+	s.stable(want)
+}
+
+// What was there before gets provenance with its next change; and what is no
+// longer asked for goes with the next change, never by itself.
+func TestProvenanceOnAndOff(t *testing.T) {
+	s := newStage(t, enforce)
+	want := desire{"a": bucket("eu", map[string]any{"team": "shop"}), "w": workspace("m1")}
+	s.reconcile(want)
+	s.settle(want)
+	s.input = withProvenance
+	s.stable(want)
+	s.now = s.now.Add(time.Minute)
+	s.intend(2)
+	want["a"], want["w"] = bucket("us", map[string]any{"team": "shop"}), workspace("m2")
+	s.reconcile(want)
+	s.wantWrites("update a", "update w")
+	if s.tag(external.TagTraceID) == "" || len(s.variables()) != 3 {
+		t.Fatalf("no provenance: %v, %v", s.field("a", "spec"), s.variables())
+	}
+	s.settle(want)
+	s.input = enforce
+	s.stable(want)
+	if s.tag(external.TagTraceID) == "" || len(s.variables()) != 3 {
+		t.Errorf("provenance went by itself")
+	}
+	s.now = s.now.Add(time.Minute)
+	s.intend(3)
+	want["a"], want["w"] = bucket("eu", map[string]any{"team": "shop"}), workspace("m3")
+	s.reconcile(want)
+	s.wantWrites("update a", "update w")
+	if s.tag(external.TagTraceID) != "" || s.tag("team") != "shop" || len(s.variables()) != 0 {
+		t.Errorf("provenance stays: %v, %v", s.field("a", "spec"), s.variables())
+	}
+	s.stable(want)
+}
+
+// AWS allows fifty tags: who needs them all has no provenance, and is told so.
+func TestProvenanceWithoutRoom(t *testing.T) {
+	s := newStage(t, withProvenance)
+	tags := map[string]any{}
+	for i := range external.MaxTags - 1 {
+		tags[fmt.Sprintf("t%d", i)] = "v"
+	}
+	want := desire{"a": bucket("eu", tags)}
+	s.reconcile(want)
+	if s.tag(external.TagTraceID) != "" || len(asMap(s.field("a", "spec", "forProvider", "tags"))) != len(tags) {
+		t.Errorf("tags: %v", s.field("a", "spec", "forProvider", "tags"))
+	}
+	if _, reason, message := s.condition(); reason != reasonAllowed || !strings.Contains(message, "no provenance: ") {
+		t.Errorf("%s: %s", reason, message)
+	}
+}
+
+// A mask by webhook and gate is no change of the resource.
+func TestProvenanceAndMask(t *testing.T) {
+	s := newStage(t, withProvenance)
+	want := desire{"a": bucket("eu", map[string]any{})}
+	s.reconcile(want)
+	s.settle(want)
+	s.now = s.now.Add(time.Minute)
+	s.intend(2)
+	s.live["a"] = s.live["a"].DeepCopy() // admission leaves no trace in managedFields
+	child(s.live["a"].Object, "spec")["managementPolicies"] = []any{"Observe"}
+	child(child(s.live["a"].Object, "metadata"), "annotations")[v1alpha1.AnnotationKeyManagementPolicies] = `["*"]`
+	before := s.tag(external.TagTraceID)
+	rsp := s.run(s.request(want))
+	emitted := child(child(child(object(rsp.GetDesired().GetResources()["a"].GetResource()), "spec"), "forProvider"), "tags")
+	if got := text(emitted, external.TagTraceID); got != before {
+		t.Errorf("trace id: want %s, got %s", before, got)
+	}
+}

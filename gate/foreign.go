@@ -1,0 +1,167 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+	systems "github.com/kausality-io/function-kausality/gate/external"
+)
+
+// watchSystems watches the guarded kinds of external systems that have no
+// managementPolicies. Call it before the cluster starts.
+func (c *Controller) watchSystems() {
+	one := func(i cluster.Info) {
+		if systems.Own(i.GVK) == nil || !i.Storage || !c.Cluster.Scope.Covers(i.GVR.GroupResource()) {
+			return
+		}
+		if err := c.Cluster.States.Watch(i.GVK); err != nil {
+			c.Log.Error(err, "cannot watch a guarded kind")
+		}
+	}
+	c.Cluster.Kinds.OnChange(one)
+	c.Cluster.Scope.OnChange(func() {
+		for _, i := range c.Cluster.Kinds.All() {
+			one(i)
+		}
+	})
+}
+
+// foreign reconciles an object of an external system that has no
+// managementPolicies. The object is read live: the cache keeps too little of it,
+// and such objects are few.
+func (c *Controller) foreign(ctx context.Context, o *cluster.Object, s systems.System) (time.Duration, error) {
+	if _, unfit := c.unfit.Load(o.GroupVersionKind); unfit {
+		return 0, nil
+	}
+	r, err := c.Cluster.States.Resource(o.State.Ref)
+	if err != nil {
+		return 0, err
+	}
+	u, err := r.Get(ctx, o.State.Name, metav1.GetOptions{})
+	if kerrors.IsNotFound(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("cannot read %s: %w", admission.Describe(o.State.Ref), err)
+	}
+	live := *o
+	live.State = parent.Sum(u, parent.RoleNone)
+	g, err := c.gating(ctx, &live)
+	if err != nil {
+		return 0, err
+	}
+	if err := c.finish(ctx, &live, g.Holders); err != nil {
+		return 0, err
+	}
+	d := admission.ExternalGating{Gating: g, View: s.Look(u), System: s.Name()}.Decide()
+	if err := c.actForeign(ctx, &live, u, s, d); err != nil {
+		return 0, err
+	}
+	return d.Again, c.report(ctx, &live, g, d)
+}
+
+// actForeign on a decision: claim first, then one write of gate annotation,
+// memory and field, under the version that was looked at.
+func (c *Controller) actForeign(ctx context.Context, o *cluster.Object, u *unstructured.Unstructured, s systems.System, d admission.GateDecision) error {
+	if d.Action == admission.GateNothing {
+		return nil
+	}
+	if d.Action == admission.GateInstall {
+		if err := c.install.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	if d.Claim != nil {
+		if err := c.Cluster.States.TakeClaims(ctx, d.Claim.Holder, Manager, d.Claim.Stored, d.Claim.HasStored, d.Claim.Value); err != nil {
+			return fmt.Errorf("cannot claim the approval on %s: %w", admission.Describe(d.Claim.Holder), err)
+		}
+	}
+	body := foreignPatch(u, s, d)
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("cannot encode patch: %w", err)
+	}
+	r, err := c.Cluster.States.Resource(o.State.Ref)
+	if err != nil {
+		return err
+	}
+	after, err := r.Patch(ctx, o.State.Name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: Manager})
+	if kerrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c.tellForeign(o, s, d, s.Look(after).State)
+	return nil
+}
+
+// foreignPatch for a decision, a merge patch of the object that was looked at.
+func foreignPatch(u *unstructured.Unstructured, s systems.System, d admission.GateDecision) map[string]any {
+	annotations := map[string]any{}
+	var edit map[string]any
+	switch d.Action {
+	case admission.GateOpenFor:
+		edit = s.Open(u, d.Gate, external.ProvenanceOf(trace.Of(u.GetAnnotations()), u.GetNamespace()))
+	case admission.GateRestore:
+		edit = s.Restore(u)
+		annotations[v1alpha1.AnnotationKeyExternalAuthor], annotations[v1alpha1.AnnotationKeyGate] = nil, nil
+	default:
+		edit = s.Close(u)
+		annotations[v1alpha1.AnnotationKeyExternalAuthor] = string(s.Author(u))
+	}
+	if d.Action != admission.GateRestore && d.Action != admission.GateMask {
+		annotations[v1alpha1.AnnotationKeyGate] = mask.FormatGate(d.Gate)
+	}
+	body := map[string]any{"metadata": map[string]any{"annotations": annotations, "resourceVersion": u.GetResourceVersion(), "uid": u.GetUID()}}
+	for k, v := range edit {
+		body[k] = v
+	}
+	return body
+}
+
+// tellForeign of a transition, by an event. A kind that drops the field by which
+// it is closed is left alone from then on.
+func (c *Controller) tellForeign(o *cluster.Object, s systems.System, d admission.GateDecision, now external.State) {
+	kind, reason, text := corev1.EventTypeNormal, "", ""
+	switch d.Action {
+	case admission.GateOpenFor:
+		reason, text = "GateOpened", fmt.Sprintf("The gate is open for %v (%s, difference %q); it closes when %s is done, at the latest in %s.", d.Gate.Verbs, d.Gate.Reason, d.Gate.Digest, s.Name(), c.Deadline)
+	case admission.GateClose:
+		reason, text = "GateClosed", fmt.Sprintf("The gate is closed (%s).", d.Gate.Reason)
+		if d.Gate.Reason == admission.GateReasonExpired || d.Gate.Reason == external.OverFailed {
+			kind = corev1.EventTypeWarning
+		}
+	case admission.GateInstall:
+		reason, text = "GateInstalled", "The gate is closed from now on: what "+s.Name()+" would do needs a cause or an approval."
+	case admission.GateMask:
+		reason, text = "GateMasked", "The gate is closed again: "+d.Why+"."
+	case admission.GateRestore:
+		reason, text = "GateRemoved", "What its author wrote is restored: nothing is gated any more."
+	}
+	if now == external.StateOpen && d.Action != admission.GateOpenFor && d.Action != admission.GateRestore {
+		c.unfit.Store(o.GroupVersionKind, true)
+		kind, reason, text = corev1.EventTypeWarning, "GateUnfit", "The gate cannot be closed: this version of "+s.Name()+" drops the field by which it is. Nothing is gated."
+		c.Log.Info("a kind cannot be gated: it drops the field by which its gate is closed", "kind", o.GroupVersionKind.String())
+	}
+	transitions.WithLabelValues(string(d.Action), d.Gate.Reason).Inc()
+	if d.Gate.Reason == admission.GateReasonNothing {
+		return // it was closed before
+	}
+	c.emit(o, event{kind, reason, text})
+}

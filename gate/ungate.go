@@ -1,0 +1,234 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+)
+
+// Ungating says which managed resources to take out of the gate's hands. The
+// webhook and the gate must not run, or run in mode log, or they mask again.
+type Ungating struct {
+	Config *rest.Config
+	// Names of managed resources, as in databases.cloud.example.org/orders, with
+	// a namespace in front of the name where there is one
+	// (databases.cloud.example.org/default/orders); none for all.
+	Names []string
+	// DryRun lists, and restores nothing.
+	DryRun bool
+	// Out takes a line for each managed resource.
+	Out io.Writer
+}
+
+// Ungated counts what Ungate did.
+type Ungated struct {
+	// Masked managed resources that were found, and Restored ones.
+	Masked, Restored int
+	// Pending of them whose external resource differs from what is asked for:
+	// their providers will change it back.
+	Pending int
+}
+
+// errNotMasked is of a name that is given and has nothing to restore.
+var errNotMasked = errors.New("it is not masked: there is nothing to restore")
+
+// pageSize bounds how many objects are read at once.
+const pageSize = 500
+
+// Ungate restores what the authors of managed resources wrote into
+// spec.managementPolicies, verbatim, and takes our two gate annotations away. It
+// lists all external drift that its providers will revert then before it
+// restores the first. It may be run again at any time, and by several at once:
+// what is restored is left alone, and nothing is restored that changed since it
+// was read. A managed resource with a deletionTimestamp is left as it is.
+func Ungate(ctx context.Context, u Ungating) (Ungated, error) {
+	c, err := dynamic.NewForConfig(u.Config)
+	if err != nil {
+		return Ungated{}, fmt.Errorf("cannot make a client: %w", err)
+	}
+	found, err := u.find(ctx, c)
+	if err != nil {
+		return Ungated{}, err
+	}
+	done := Ungated{Masked: len(found)}
+	for _, m := range found {
+		if len(m.differs) > 0 {
+			done.Pending++
+			u.say("%s: pending external drift: %s\n", m, strings.Join(m.lines(), "; "))
+		}
+	}
+	var failed []error
+	for _, m := range found {
+		if u.DryRun {
+			u.say("%s: would restore %s\n", m, mask.FormatAuthor(m.author))
+			continue
+		}
+		restored, err := m.restore(ctx, c)
+		switch {
+		case err != nil:
+			failed = append(failed, err)
+		case restored:
+			done.Restored++
+			u.say("%s: restored %s\n", m, mask.FormatAuthor(m.author))
+		}
+	}
+	return done, errors.Join(failed...)
+}
+
+func (u Ungating) say(format string, args ...any) {
+	if u.Out != nil {
+		fmt.Fprintf(u.Out, format, args...)
+	}
+}
+
+// maskedResource is a managed resource under a mask.
+type maskedResource struct {
+	resource        schema.GroupVersionResource
+	namespace, name string
+	author          []string
+	differs         []change.Change
+}
+
+// String names it as Names does.
+func (m maskedResource) String() string {
+	name := m.name
+	if m.namespace != "" {
+		name = m.namespace + "/" + name
+	}
+	return m.resource.Resource + "." + m.resource.Group + "/" + name
+}
+
+func (m maskedResource) lines() []string {
+	out := make([]string, 0, len(m.differs))
+	for _, d := range change.Fields(m.differs, 32, false) { //nolint:mnd // As many as a report shows.
+		out = append(out, fmt.Sprintf("%s: %s → %s", d.Path, d.Old, d.New))
+	}
+	return out
+}
+
+// masked reads a managed resource; ok is false where there is nothing to restore.
+func masked(resource schema.GroupVersionResource, o *unstructured.Unstructured) (maskedResource, bool) {
+	author, ok := mask.ParseAuthor(o.GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies])
+	m := maskedResource{resource: resource, namespace: o.GetNamespace(), name: o.GetName(), author: author}
+	if !ok || o.GetDeletionTimestamp() != nil {
+		return m, false
+	}
+	if mask.Gives(author, v1alpha1.VerbUpdate) {
+		m.differs = external.Difference(o.Object)
+	}
+	s := parent.Sum(o, parent.RoleManaged)
+	if external.Gone(message(o)) && !s.True("Synced") && mask.Gives(author, v1alpha1.VerbCreate) {
+		m.differs = []change.Change{{Path: external.Exists, Verb: change.Mutate, Old: false, New: true}}
+	}
+	return m, true
+}
+
+// message of the Synced condition.
+func message(o *unstructured.Unstructured) string {
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions") // a status of another shape has none
+	for _, e := range list {
+		if c, ok := e.(map[string]any); ok && c["type"] == "Synced" {
+			text, _ := c["message"].(string)
+			return text
+		}
+	}
+	return ""
+}
+
+// find the masked resources, sorted.
+func (u Ungating) find(ctx context.Context, c dynamic.Interface) ([]maskedResource, error) {
+	kinds, err := cluster.ManagedKinds(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	var out []maskedResource
+	for _, k := range kinds {
+		err := eachPage(ctx, c.Resource(k.GVR), func(o *unstructured.Unstructured) {
+			if m, ok := masked(k.GVR, o); ok && (len(u.Names) == 0 || slices.Contains(u.Names, m.String())) {
+				out = append(out, m)
+			}
+		})
+		if err != nil {
+			return nil, fmt.Errorf("cannot list %s: %w", k.Resource, err)
+		}
+	}
+	slices.SortFunc(out, func(a, b maskedResource) int { return strings.Compare(a.String(), b.String()) })
+	for _, name := range u.Names {
+		if !slices.ContainsFunc(out, func(m maskedResource) bool { return m.String() == name }) {
+			return nil, fmt.Errorf("%s: %w", name, errNotMasked)
+		}
+	}
+	return out, nil
+}
+
+func eachPage(ctx context.Context, r dynamic.ResourceInterface, f func(*unstructured.Unstructured)) error {
+	for token := ""; ; {
+		list, err := r.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: token})
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			f(&list.Items[i])
+		}
+		if token = list.GetContinue(); token == "" {
+			return nil
+		}
+	}
+}
+
+// maxRestoreTries bounds the conflicts that one resource may make.
+const maxRestoreTries = 5
+
+// restore what the author wrote, unless it was done meanwhile.
+func (m maskedResource) restore(ctx context.Context, c dynamic.Interface) (bool, error) {
+	var r dynamic.ResourceInterface = c.Resource(m.resource)
+	if m.namespace != "" {
+		r = c.Resource(m.resource).Namespace(m.namespace)
+	}
+	for range maxRestoreTries {
+		o, err := r.Get(ctx, m.name, metav1.GetOptions{})
+		if kerrors.IsNotFound(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("cannot read %s: %w", m, err)
+		}
+		now, ok := masked(m.resource, o)
+		if !ok {
+			return false, nil
+		}
+		p := cluster.Patch{Manager: Manager, ManagementPolicies: now.author, Annotations: map[string]*string{
+			v1alpha1.AnnotationKeyManagementPolicies: nil, v1alpha1.AnnotationKeyGate: nil,
+		}}
+		after, err := p.ApplyTo(ctx, r, o)
+		switch {
+		case err == nil:
+			if _, still := masked(m.resource, after); still {
+				return false, fmt.Errorf("cannot restore %s: the webhook masks it again; run webhook and gate with --default-mode=log, or not at all, or run this as the gate's own user", m)
+			}
+			return true, nil
+		case kerrors.IsNotFound(err):
+			return false, nil
+		case !kerrors.IsConflict(err):
+			return false, fmt.Errorf("cannot restore %s: %w", m, err)
+		}
+	}
+	return false, fmt.Errorf("cannot restore %s: it changes all the time; try again", m)
+}

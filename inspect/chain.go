@@ -1,0 +1,95 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Chain from the origin of an object's last change to the object.
+type Chain struct {
+	Object v1alpha1.ObjectReference `json:"object"`
+	// Hops, origin first, the object's own last. Namespaces are absolute, unlike
+	// in the annotation: empty is cluster-scoped.
+	Hops []v1alpha1.Hop `json:"hops"`
+	// Recorded: the object's trace annotation has it. Where not, the one hop is
+	// what can be told otherwise.
+	Recorded bool `json:"recorded"`
+	// Notes for people: what the chain does not show.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Chain of an object as it was read.
+func (i *Inspector) Chain(ctx context.Context, o *unstructured.Unstructured) (*Chain, error) {
+	obj, err := i.look(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	value := obj.Annotations[v1alpha1.AnnotationKeyTrace]
+	if _, err := trace.Parse(value); err != nil {
+		return nil, fmt.Errorf("annotation %s of %s: %w", v1alpha1.AnnotationKeyTrace, admission.Describe(obj.State.Ref), err)
+	}
+	c := &Chain{Object: reference(obj.State.Ref, obj.Generation), Recorded: value != ""}
+	for _, h := range trace.Current(obj.State) {
+		h.Namespace = trace.NamespaceOf(h, obj.State.Namespace)
+		h.ClusterScoped = h.Namespace == ""
+		c.Hops = append(c.Hops, h)
+	}
+	if !c.Recorded {
+		guarded, why, err := i.guarded(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		if guarded {
+			why = "nobody watched when it was last changed"
+		}
+		c.Notes = append(c.Notes, "Nothing is recorded on this object: "+why+".")
+	}
+	note, err := i.ahead(ctx, obj.State, c.Hops)
+	if note != "" {
+		c.Notes = append(c.Notes, note)
+	}
+	return c, err
+}
+
+// guarded reports whether the webhook is asked about an object, and why not.
+func (i *Inspector) guarded(ctx context.Context, o *unstructured.Unstructured) (is bool, why string, err error) {
+	info, err := i.Direct.Kinds.Get(o.GroupVersionKind())
+	if err != nil {
+		return false, "", err
+	}
+	return i.Direct.Guarded(ctx, info.GVR.GroupResource(), o.GetNamespace(), o.GetLabels())
+}
+
+// ahead tells that the parent has an intent that the object's last change does
+// not come from: newer ones are not carried to it, or changed nothing of it.
+func (i *Inspector) ahead(ctx context.Context, s *parent.State, hops []v1alpha1.Hop) (string, error) {
+	if s.Parent.Name == "" {
+		return "", nil
+	}
+	p, err := i.world.Parent(ctx, s.Parent, true)
+	switch {
+	case errors.Is(err, admission.ErrNotFound):
+		return fmt.Sprintf("Its parent %s does not exist.", admission.Describe(s.Parent)), nil
+	case err != nil:
+		return "", fmt.Errorf("cannot read the parent %s: %w", admission.Describe(s.Parent), err)
+	case len(hops) < 2:
+		return "", nil
+	}
+	intent, _ := trace.Intent(p)
+	if via := hops[len(hops)-2]; via.Kind != p.Kind || via.Name != p.Name || via.Generation >= intent.Generation {
+		return "", nil
+	}
+	who := intent.User
+	if who == "" {
+		who = "somebody"
+	}
+	return fmt.Sprintf("Since then %s was changed by %s (generation %d); that has not changed this object.", admission.Describe(p.Ref), who, intent.Generation), nil
+}

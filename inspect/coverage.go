@@ -1,0 +1,256 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+)
+
+// Gap is a way in which something is not protected.
+type Gap string
+
+// The gaps, worst first.
+const (
+	// GapUnread: the person who asks may not list them.
+	GapUnread Gap = "Unread"
+	// GapUnguarded: the webhook is not asked about the kind.
+	GapUnguarded Gap = "Unguarded"
+	// GapLog: mode log lets pass what nobody asked for.
+	GapLog Gap = "ModeLog"
+	// GapInitializing: what the controller of an object that never was ready
+	// changes is let through.
+	GapInitializing Gap = "Initializing"
+	// GapUnsettled: what the controller of an object that has not settled since
+	// its last intent changes is let through.
+	GapUnsettled Gap = "Unsettled"
+	// GapApproved: an approval of mode always lets pass whatever comes.
+	GapApproved Gap = "ApprovedAlways"
+	// GapUngated: the provider of a managed resource may do as it likes.
+	GapUngated Gap = "Ungated"
+	// GapOpen: a gate stands open.
+	GapOpen Gap = "GateOpen"
+	// GapBlind: external drift of a managed resource cannot be seen.
+	GapBlind Gap = "Blind"
+	// GapPaused: a managed resource is paused, so that nothing is seen of it.
+	GapPaused Gap = "Paused"
+)
+
+var gapOrder = []Gap{GapUnread, GapUnguarded, GapLog, GapInitializing, GapUnsettled, GapApproved, GapUngated, GapOpen, GapBlind, GapPaused}
+
+// Explained for people, as a sentence about the objects that have the gap.
+var Explained = map[Gap]string{
+	GapUnread:       "You may not list them: nothing can be said.",
+	GapUnguarded:    "The webhook is not asked about them: whatever changes them passes untraced.",
+	GapLog:          "Mode log: what nobody asked for passes, with a warning and a report.",
+	GapInitializing: "Never ready so far: what their controllers change passes.",
+	GapUnsettled:    "Not settled since the last intent: what their controllers change passes.",
+	GapApproved:     "An approval of mode always lets changes below them pass for ever.",
+	GapUngated:      "No gate: their providers may change what they stand for.",
+	GapOpen:         "The gate stands open until the provider has confirmed the change, or the deadline.",
+	GapBlind:        "External drift unknown: the provider reports nothing that can be compared.",
+	GapPaused:       "Paused: nothing is seen of what they stand for.",
+}
+
+// Coverage of a cluster: what is not protected.
+type Coverage struct {
+	// Kinds that were looked at: those with a role in Crossplane.
+	Kinds int `json:"kinds"`
+	// Objects that were looked at, and Protected ones among them.
+	Objects   int `json:"objects"`
+	Protected int `json:"protected"`
+	// Installed: there is a webhook configuration.
+	Installed bool `json:"installed"`
+	// Gaps, worst first, then by kind.
+	Gaps []KindGap `json:"gaps"`
+}
+
+// KindGap is a gap of objects of one kind.
+type KindGap struct {
+	Gap Gap `json:"gap"`
+	// Resource with group, as in xdatabases.example.org.
+	Resource string      `json:"resource"`
+	Role     parent.Role `json:"role"`
+	// Count of objects, 0 where it is not known, and of those Examples at most MaxExamples, by
+	// NAMESPACE/NAME or NAME.
+	Count    int       `json:"count"`
+	Examples []Example `json:"examples,omitempty"`
+}
+
+// Example of a gap.
+type Example struct {
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Why, where it differs from object to object.
+	Why string `json:"why,omitempty"`
+}
+
+// MaxExamples of one gap and kind that are kept.
+const MaxExamples = 5
+
+// crdPage is how many CRDs are read at once: some have hundreds of KiB.
+const crdPage = 50
+
+// Coverage of the kinds with a role in Crossplane, in a namespace, or in all
+// where it is empty. Objects are read a page at a time; only counts and examples
+// are kept.
+func (i *Inspector) Coverage(ctx context.Context, namespace string) (*Coverage, error) {
+	out := &Coverage{Installed: i.Installed}
+	err := i.Direct.EachKind(ctx, crdPage, func(info cluster.Info) error {
+		if info.Role == parent.RoleNone || namespace != "" && !info.Namespaced {
+			return nil
+		}
+		out.Kinds++
+		return i.coverKind(ctx, out, info, namespace)
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(out.Gaps, func(a, b KindGap) int {
+		return cmp.Or(cmp.Compare(slices.Index(gapOrder, a.Gap), slices.Index(gapOrder, b.Gap)), cmp.Compare(a.Resource, b.Resource))
+	})
+	return out, nil
+}
+
+func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info cluster.Info, namespace string) error {
+	var r dynamic.ResourceInterface = i.Direct.Dynamic.Resource(info.GVR)
+	if info.Namespaced {
+		r = i.Direct.Dynamic.Resource(info.GVR).Namespace(namespace)
+	}
+	found := map[Gap]*KindGap{}
+	for next := ""; ; {
+		list, err := r.List(ctx, metav1.ListOptions{Limit: page, Continue: next})
+		if kerrors.IsNotFound(err) {
+			return nil // its CRD went meanwhile
+		}
+		if kerrors.IsForbidden(err) {
+			out.Gaps = append(out.Gaps, KindGap{Gap: GapUnread, Resource: info.Resource, Role: info.Role})
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("cannot list %s: %w", info.Resource, err)
+		}
+		for n := range list.Items {
+			gaps, err := i.gaps(ctx, info, &list.Items[n])
+			if err != nil {
+				return err
+			}
+			out.Objects++
+			if len(gaps) == 0 {
+				out.Protected++
+			}
+			for gap, why := range gaps {
+				note(found, gap, info, &list.Items[n], why)
+			}
+		}
+		if next = list.GetContinue(); next == "" {
+			break
+		}
+	}
+	for _, g := range found {
+		out.Gaps = append(out.Gaps, *g)
+	}
+	return nil
+}
+
+func note(found map[Gap]*KindGap, gap Gap, info cluster.Info, o *unstructured.Unstructured, why string) {
+	g := found[gap]
+	if g == nil {
+		g = &KindGap{Gap: gap, Resource: info.Resource, Role: info.Role}
+		found[gap] = g
+	}
+	g.Count++
+	if len(g.Examples) < MaxExamples {
+		g.Examples = append(g.Examples, Example{Namespace: o.GetNamespace(), Name: o.GetName(), Why: why})
+	}
+}
+
+// gaps of an object, with why where that is not always the same.
+func (i *Inspector) gaps(ctx context.Context, info cluster.Info, o *unstructured.Unstructured) (map[Gap]string, error) {
+	guarded, why, err := i.Direct.Guarded(ctx, info.GVR.GroupResource(), o.GetNamespace(), o.GetLabels())
+	if err != nil {
+		return nil, err
+	}
+	if !guarded {
+		return map[Gap]string{GapUnguarded: why}, nil
+	}
+	if err := i.Direct.Learn(ctx, info.GVK); err != nil {
+		return nil, err
+	}
+	obj := i.Direct.Sum(o)
+	if obj.Deleting() {
+		return nil, nil
+	}
+	mode, _, err := i.Direct.Mode(ctx, obj.State, i.options.DefaultMode)
+	if err != nil {
+		return nil, err
+	}
+	if mode == v1alpha1.ModeLog {
+		return map[Gap]string{GapLog: ""}, nil
+	}
+	if info.ManagementPolicies {
+		return managedGaps(obj), nil
+	}
+	if info.Role == parent.RoleManaged { // without managementPolicies there is nothing to mask
+		return map[Gap]string{GapUngated: "its kind has no spec.managementPolicies"}, nil
+	}
+	return i.parentGaps(ctx, obj.State)
+}
+
+// managedGaps of a managed resource in mode enforce.
+func managedGaps(obj *cluster.Object) map[Gap]string {
+	author := mask.AuthorOf(obj.Annotations, obj.ManagementPolicies)
+	if !mask.Maskable(author) {
+		return nil // its author lets the provider do nothing
+	}
+	out := map[Gap]string{}
+	_, remembered := obj.Annotations[v1alpha1.AnnotationKeyManagementPolicies]
+	gate := mask.ParseGate(obj.Annotations)
+	switch {
+	case !remembered && !mask.Gives(author, v1alpha1.VerbObserve):
+		out[GapUngated] = "its author did not give Observe"
+	case !remembered:
+		out[GapUngated] = "the gate is installed once it is Ready, Synced and idle"
+	case gate.State == v1alpha1.GateOpen:
+		out[GapOpen] = "for " + fmt.Sprint(gate.Verbs)
+	}
+	if obj.Paused {
+		out[GapPaused] = ""
+	}
+	if !obj.Comparable && !obj.Gone {
+		out[GapBlind] = ""
+	}
+	return out
+}
+
+// parentGaps of an XR or Claim in mode enforce.
+func (i *Inspector) parentGaps(ctx context.Context, s *parent.State) (map[Gap]string, error) {
+	p, err := i.parent(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	out := map[Gap]string{}
+	switch {
+	case p.Phase == v1alpha1.PhaseInitializing:
+		out[GapInitializing] = p.Unsettled
+	case !p.Settled:
+		out[GapUnsettled] = p.Unsettled
+	}
+	for _, e := range approval.Parse(s.Annotations).Approvals {
+		if e.Mode == v1alpha1.ApprovalAlways && e.Digest == "" {
+			out[GapApproved] = "of " + e.Kind + " " + cmp.Or(e.Resource, e.Name)
+		}
+	}
+	return out, nil
+}

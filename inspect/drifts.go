@@ -1,0 +1,131 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// DriftResource is where Drifts are served.
+var DriftResource = schema.GroupVersionResource{Group: v1alpha1.Group, Version: "v1alpha1", Resource: "drifts"}
+
+// page is how many objects are read at once.
+const page = 500
+
+// Drifts of a namespace, or of all where it is empty, that keep selects; nil
+// selects all. Open ones first, then newest first, then by id.
+func Drifts(ctx context.Context, client dynamic.Interface, namespace string, keep func(*v1alpha1.Drift) bool) ([]v1alpha1.Drift, error) {
+	var out []v1alpha1.Drift
+	for next := ""; ; {
+		list, err := client.Resource(DriftResource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: page, Continue: next})
+		if kerrors.IsNotFound(err) {
+			return nil, fmt.Errorf("cannot list drifts: the API server does not know them; is Kausality installed? (kausality manifests --crds-only)")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot list drifts: %w", err)
+		}
+		for i := range list.Items {
+			d, err := DriftOf(&list.Items[i])
+			if err != nil {
+				return nil, err
+			}
+			if keep == nil || keep(d) {
+				out = append(out, *d)
+			}
+		}
+		if next = list.GetContinue(); next == "" {
+			slices.SortFunc(out, byUrgency)
+			return out, nil
+		}
+	}
+}
+
+// DriftOf an object as it was read.
+func DriftOf(u *unstructured.Unstructured) (*v1alpha1.Drift, error) {
+	d := &v1alpha1.Drift{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, d); err != nil {
+		return nil, fmt.Errorf("cannot read drift %s: %w", u.GetName(), err)
+	}
+	return d, nil
+}
+
+// Open reports whether a drift still stands.
+func Open(d *v1alpha1.Drift) bool { return d.Status.Phase != v1alpha1.DriftResolved }
+
+func byUrgency(a, b v1alpha1.Drift) int {
+	if x, y := Open(&a), Open(&b); x != y {
+		if x {
+			return -1
+		}
+		return 1
+	}
+	if x, y := Since(&a).Time, Since(&b).Time; !x.Equal(y) {
+		return y.Compare(x)
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+// Since when a drift stands.
+func Since(d *v1alpha1.Drift) metav1.Time {
+	if d.Status.Since != nil {
+		return *d.Status.Since
+	}
+	return d.CreationTimestamp
+}
+
+// Find the Drift with an id: in a namespace, else in all of them.
+func Find(ctx context.Context, client dynamic.Interface, namespace, id string) (*v1alpha1.Drift, error) {
+	u, err := client.Resource(DriftResource).Namespace(namespace).Get(ctx, id, metav1.GetOptions{})
+	if err == nil {
+		return DriftOf(u)
+	}
+	if !kerrors.IsNotFound(err) {
+		return nil, fmt.Errorf("cannot read drift %s: %w", id, err)
+	}
+	list, err := client.Resource(DriftResource).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + id, Limit: 2})
+	if err == nil && len(list.Items) == 1 {
+		return DriftOf(&list.Items[0])
+	}
+	return nil, fmt.Errorf("there is no drift %s in namespace %s; kubectl kausality pending -A lists what waits", id, namespace)
+}
+
+// About reports whether a drift is about an object: as its child or as the
+// parent that holds approvals for it.
+func About(d *v1alpha1.Drift, ref parent.Ref) bool {
+	return names(d.Spec.Child, ref) || names(d.Spec.Parent, ref)
+}
+
+func names(o v1alpha1.ObjectReference, ref parent.Ref) bool {
+	gvk := schema.FromAPIVersionAndKind(o.APIVersion, o.Kind)
+	return gvk.GroupKind() == ref.GroupKind() && o.Name == ref.Name && o.Namespace == ref.Namespace && (o.UID == "" || ref.UID == "" || o.UID == ref.UID)
+}
+
+// DriftsAbout an object, wherever they stand: they are in the namespace of the
+// parent or, where it is cluster-scoped, in the child's.
+func DriftsAbout(ctx context.Context, client dynamic.Interface, s *parent.State) ([]v1alpha1.Drift, error) {
+	namespaces := []string{s.Namespace}
+	if s.Namespace != "" && s.Parent.Namespace != "" && s.Parent.Namespace != s.Namespace {
+		namespaces = append(namespaces, s.Parent.Namespace)
+	}
+	var out []v1alpha1.Drift
+	for _, ns := range namespaces {
+		list, err := Drifts(ctx, client, ns, func(d *v1alpha1.Drift) bool { return About(d, s.Ref) })
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, list...)
+	}
+	slices.SortFunc(out, byUrgency)
+	return out, nil
+}

@@ -1,0 +1,100 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+)
+
+// Explanation of an object: what would happen to a change of it now, and why.
+type Explanation struct {
+	Object v1alpha1.ObjectReference `json:"object"`
+	// Role in Crossplane: Composite, Managed, Claim or empty.
+	Role parent.Role `json:"role,omitempty"`
+	// Guarded: the webhook is asked about it; where not, Unguarded says why, as a
+	// clause.
+	Guarded   bool   `json:"guarded"`
+	Unguarded string `json:"unguarded,omitempty"`
+	Mode      Mode   `json:"mode"`
+	// Outcomes of what could be attempted now.
+	Outcomes []Outcome `json:"outcomes"`
+	// Parent as a cause of changes; nil where the object has none.
+	Parent *Parent `json:"parent,omitempty"`
+	// Own is the object as the cause of changes of its children; nil where it
+	// is nobody's parent as far as can be told.
+	Own *Parent `json:"own,omitempty"`
+	// Gate of a managed resource; nil for other kinds.
+	Gate *Gate `json:"gate,omitempty"`
+	// Drifts about the object or its children, open ones first, newest first.
+	Drifts []v1alpha1.Drift `json:"drifts,omitempty"`
+}
+
+// Explain an object as it was read. patched is the object as its controller
+// would make it; nil asks about any change.
+func (i *Inspector) Explain(ctx context.Context, o, patched *unstructured.Unstructured) (*Explanation, error) {
+	obj, err := i.look(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	e := &Explanation{Object: reference(obj.State.Ref, obj.Generation), Role: obj.Role}
+	if e.Guarded, e.Unguarded, err = i.guarded(ctx, o); err != nil {
+		return nil, err
+	}
+	if e.Mode, err = i.ModeOf(ctx, obj.State); err != nil {
+		return nil, err
+	}
+	if e.Outcomes, err = i.outcomes(ctx, o, patched); err != nil {
+		return nil, err
+	}
+	if err := i.family(ctx, e, obj); err != nil {
+		return nil, err
+	}
+	if e.Gate, err = i.gate(ctx, obj, e.Mode.Mode); err != nil {
+		return nil, err
+	}
+	if e.Drifts, err = i.About(ctx, o); err != nil {
+		return nil, err
+	}
+	return e, i.Direct.Failed()
+}
+
+// family of an object: its parent, and itself as a parent.
+func (i *Inspector) family(ctx context.Context, e *Explanation, obj *cluster.Object) error {
+	if ref := obj.Parent; ref.Name != "" {
+		p, err := i.world.Parent(ctx, ref, true)
+		switch {
+		case errors.Is(err, admission.ErrNotFound):
+			e.Parent = &Parent{Object: reference(ref, 0), Missing: true}
+		case err != nil:
+			return fmt.Errorf("cannot read the parent %s: %w", admission.Describe(ref), err)
+		default:
+			if e.Parent, err = i.parent(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+	if !isParent(obj.State) {
+		return nil
+	}
+	i.world.firstSeen(obj.State)
+	var err error
+	e.Own, err = i.parent(ctx, obj.State)
+	return err
+}
+
+// isParent reports whether an object is, or was seen to be, a parent.
+func isParent(s *parent.State) bool {
+	for _, k := range []string{v1alpha1.AnnotationKeyControllers, v1alpha1.AnnotationKeySettledGeneration, v1alpha1.AnnotationKeyFreeze} {
+		if s.Annotations[k] != "" && s.Role != parent.RoleManaged {
+			return true
+		}
+	}
+	return s.Role == parent.RoleComposite || s.Role == parent.RoleClaim
+}

@@ -1,0 +1,56 @@
+package inspect
+
+import (
+	"context"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+)
+
+// Gate of a managed resource.
+type Gate struct {
+	// State is open, closed or empty where it is not gated.
+	State v1alpha1.GateState `json:"state,omitempty"`
+	// Transition is the last one, as stored.
+	Transition v1alpha1.Gate `json:"transition,omitzero"`
+	// Policies as stored, and those of their author.
+	Policies []string `json:"policies,omitempty"`
+	Author   []string `json:"author,omitempty"`
+	// Next is what the gate controller is about to do; empty for nothing.
+	Next admission.GateAction `json:"next,omitempty"`
+	// Why nothing is done, or what is waited for, as a clause.
+	Why string `json:"why,omitempty"`
+	// Difference of the external resource from what is asked for.
+	Difference []v1alpha1.FieldDifference `json:"difference,omitempty"`
+	// Gone: the provider says that it does not exist.
+	Gone bool `json:"gone,omitempty"`
+	// Blind: nothing can be compared, so external drift is unknown.
+	Blind bool `json:"blind,omitempty"`
+}
+
+func (i *Inspector) gate(ctx context.Context, obj *cluster.Object, mode v1alpha1.Mode) (*Gate, error) {
+	kind := i.Direct.Kinds.Kind(obj.GroupVersionKind)
+	if !kind.ManagementPolicies {
+		return nil, nil //nolint:nilnil // nil is a kind that has no gate.
+	}
+	holders, err := i.Direct.Holders(ctx, obj, true)
+	if err != nil {
+		return nil, err
+	}
+	own, err := i.Direct.Settings(ctx, obj.State.Ref, obj.State.Labels)
+	if err != nil {
+		return nil, err
+	}
+	g := obj.Gating(kind, own, i.options.Deadline, nil)
+	g.Mode, g.Holders, g.User, g.Now = mode, holders, i.User.Hash(), i.options.Now()
+	d := g.Decide()
+	stored := mask.ParseGate(obj.Annotations)
+	return &Gate{
+		State: stored.State, Transition: stored, Policies: obj.ManagementPolicies,
+		Author: mask.AuthorOf(obj.Annotations, obj.ManagementPolicies), Next: d.Action, Why: d.Why,
+		Difference: change.Fields(obj.External, maxFields, false), Gone: obj.Gone, Blind: !obj.Comparable && !obj.Gone,
+	}, nil
+}

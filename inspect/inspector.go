@@ -1,0 +1,127 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	authv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+)
+
+// Options of an Inspector.
+type Options struct {
+	// DefaultMode of the processes in the cluster; where empty it is taken from
+	// the failure policy of the webhook configuration.
+	DefaultMode v1alpha1.Mode
+	// Deadline of the gate; an hour where 0.
+	Deadline time.Duration
+	// Mapper finds resources of kinds; required.
+	Mapper meta.RESTMapper
+	// Now is the clock; time.Now where nil.
+	Now func() time.Time
+}
+
+// Inspector of a cluster. It lives as long as the context it was made with.
+type Inspector struct {
+	// Direct reads the cluster.
+	Direct *cluster.Direct
+	// User who asks, as the API server knows them.
+	User subject.User
+	// Installed: there is a webhook configuration.
+	Installed bool
+
+	options  Options
+	modeFrom string
+	world    *world
+	mapper   meta.RESTMapper
+}
+
+// New Inspector for a connection. It reads who asks and which resources are
+// guarded.
+func New(ctx context.Context, config *rest.Config, o Options) (*Inspector, error) {
+	d, err := cluster.NewDirect(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Deadline == 0 {
+		o.Deadline = time.Hour
+	}
+	i := &Inspector{Direct: d, options: o, modeFrom: "--default-mode", mapper: o.Mapper}
+	i.world = &world{direct: d, settled: map[parent.Ref]int64{}}
+	if i.User, err = self(ctx, d); err != nil {
+		return nil, err
+	}
+	mode, found, err := d.ReadScope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i.Installed = found
+	if o.DefaultMode == "" {
+		i.options.DefaultMode, i.modeFrom = mode, "the failure policy of webhook configuration "+cluster.ConfigurationName
+		if !found {
+			i.modeFrom = "the built-in default; there is no webhook configuration " + cluster.ConfigurationName
+		}
+	}
+	return i, nil
+}
+
+// self is who asks.
+func self(ctx context.Context, d *cluster.Direct) (subject.User, error) {
+	r, err := d.Kubernetes.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return subject.User{}, fmt.Errorf("cannot ask the API server who you are: %w", err)
+	}
+	u := r.Status.UserInfo
+	return subject.User{Name: u.Username, UID: u.UID, Groups: u.Groups}, nil
+}
+
+// Mode of an object or Namespace, and where it comes from.
+type Mode struct {
+	Mode v1alpha1.Mode `json:"mode"`
+	// From says where it stands, for people.
+	From string `json:"from"`
+}
+
+// ModeOf an object by precedence (spec 5).
+func (i *Inspector) ModeOf(ctx context.Context, s *parent.State) (Mode, error) {
+	mode, own, err := i.Direct.Mode(ctx, s, i.options.DefaultMode)
+	if err != nil {
+		return Mode{}, err
+	}
+	ns, err := i.Direct.NamespaceMode(ctx, s.Namespace)
+	out := Mode{Mode: mode, From: i.modeFrom}
+	switch mode {
+	case v1alpha1.Mode(s.Annotations[v1alpha1.AnnotationKeyMode]):
+		out.From = "annotation " + v1alpha1.AnnotationKeyMode + " of the object"
+	case ns:
+		out.From = "annotation " + v1alpha1.AnnotationKeyMode + " of namespace " + s.Namespace
+	case own.Mode:
+		out.From = "Kausality policy " + own.Policy
+	}
+	return out, err
+}
+
+func reference(ref parent.Ref, generation int64) v1alpha1.ObjectReference {
+	apiVersion, kind := ref.ToAPIVersionAndKind()
+	return v1alpha1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID, Generation: generation}
+}
+
+// look at an object that was read: its summary, with the kind learned first.
+func (i *Inspector) look(ctx context.Context, o *unstructured.Unstructured) (*cluster.Object, error) {
+	if err := i.Direct.Learn(ctx, o.GroupVersionKind()); err != nil {
+		return nil, err
+	}
+	return i.Direct.Sum(o), nil
+}

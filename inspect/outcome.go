@@ -1,0 +1,141 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Attempt is what could be tried with an object.
+type Attempt string
+
+const (
+	// AttemptController: the parent's controller changes it.
+	AttemptController Attempt = "ControllerChange"
+	// AttemptYou: the person who asks changes it.
+	AttemptYou Attempt = "YourChange"
+	// AttemptDelete: the person who asks deletes it.
+	AttemptDelete Attempt = "YourDeletion"
+)
+
+// Outcome of an attempt.
+type Outcome struct {
+	Attempt Attempt `json:"attempt"`
+	// User who attempts it; empty for the controller.
+	User    string           `json:"user,omitempty"`
+	Allowed bool             `json:"allowed"`
+	Class   admission.Class  `json:"class,omitempty"`
+	Reason  admission.Reason `json:"reason"`
+	// Code is the HTTP status of a refusal.
+	Code int32 `json:"code,omitempty"`
+	// Why as a clause; empty where nothing speaks against it.
+	Why string `json:"why,omitempty"`
+	// Message as the API server would give it; empty where the change is not a
+	// certain one.
+	Message  string   `json:"message,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+	// ID of the difference and Suggestion, the command that approves it; of a
+	// certain change only.
+	ID         string                     `json:"id,omitempty"`
+	Suggestion string                     `json:"suggestion,omitempty"`
+	Difference []v1alpha1.FieldDifference `json:"difference,omitempty"`
+}
+
+// maxFields that an outcome lists.
+const maxFields = 32
+
+// anyField stands for a field that is not known.
+const anyField = "…"
+
+// outcomes of the attempts on an object.
+func (i *Inspector) outcomes(ctx context.Context, o, patched *unstructured.Unstructured) ([]Outcome, error) {
+	certain := patched != nil
+	if !certain {
+		patched = anyChange(o)
+	}
+	var out []Outcome
+	for _, a := range []Attempt{AttemptController, AttemptYou, AttemptDelete} {
+		d, err := i.Decide(ctx, i.Request(a, o, patched))
+		if err != nil {
+			return nil, fmt.Errorf("cannot decide: %w", err)
+		}
+		if a == AttemptController && d.Reason == admission.ReasonNoParent {
+			continue // nobody's child: there is no such controller
+		}
+		if a == AttemptDelete {
+			d.Changes = nil
+		}
+		out = append(out, i.outcome(a, d, certain || a == AttemptDelete, isSecret(o)))
+	}
+	return out, nil
+}
+
+// Decide a request as the webhook would, without any effect.
+func (i *Inspector) Decide(ctx context.Context, req *admission.Request) (admission.Decision, error) {
+	req.DryRun, req.Time = true, i.options.Now()
+	o := admission.Options{DefaultMode: i.options.DefaultMode, Settings: func(ref parent.Ref, labels map[string]string) settings.Settings {
+		own, err := i.Direct.Settings(ctx, ref, labels)
+		if err != nil {
+			i.Direct.Fail(err)
+		}
+		return own
+	}}
+	e := &admission.Evaluator{World: i.world, Options: o}
+	d, err := e.Live(ctx, req)
+	if err == nil {
+		err = i.Direct.Failed()
+	}
+	return d, err
+}
+
+// Request of an attempt on an object, which patched is after the change.
+func (i *Inspector) Request(a Attempt, o, patched *unstructured.Unstructured) *admission.Request {
+	req := &admission.Request{
+		Operation: admission.Update, Kind: o.GroupVersionKind(), Namespace: o.GetNamespace(), Name: o.GetName(),
+		OldObject: o, Object: patched, User: i.User, FieldManager: "kubectl",
+	}
+	switch a {
+	case AttemptController:
+		req.Actor, req.User, req.FieldManager = admission.ActorParentController, subject.User{}, ""
+	case AttemptDelete:
+		req.Operation, req.Object, req.FieldManager = admission.Delete, nil, ""
+	}
+	return req
+}
+
+func (i *Inspector) outcome(a Attempt, d admission.Decision, certain, secret bool) Outcome {
+	out := Outcome{Attempt: a, Allowed: d.Allowed, Class: d.Class, Reason: d.Reason, Code: d.Code, Why: d.Why}
+	if a != AttemptController {
+		out.User = i.User.Name
+	}
+	if certain {
+		out.Message, out.ID, out.Suggestion, out.Warnings = d.Message, d.ID, d.Suggestion, d.Warnings
+		out.Difference = change.Fields(d.Changes, maxFields, secret)
+	}
+	return out
+}
+
+// anyChange is the object with a field of its desired state changed that nobody
+// has: it differs from every change that was approved by its id.
+func anyChange(o *unstructured.Unstructured) *unstructured.Unstructured {
+	out := o.DeepCopy()
+	if spec, ok := out.Object["spec"].(map[string]any); ok {
+		spec[anyField] = true
+		return out
+	}
+	out.Object[anyField] = true
+	return out
+}
+
+// isSecret: its values are shown to nobody.
+func isSecret(o *unstructured.Unstructured) bool {
+	return o.GetKind() == "Secret" && o.GroupVersionKind().Group == ""
+}

@@ -1,0 +1,106 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Parent as the cause of changes of its children.
+type Parent struct {
+	Object v1alpha1.ObjectReference `json:"object"`
+	// Missing: it does not exist, and nothing else is said.
+	Missing bool           `json:"missing,omitempty"`
+	Phase   v1alpha1.Phase `json:"phase,omitempty"`
+	// Intent is the hop of its last intent.
+	Intent v1alpha1.Hop `json:"intent,omitzero"`
+	// SettledGeneration as stored; -1 where it never settled.
+	SettledGeneration int64 `json:"settledGeneration"`
+	// Settled since the last intent: what its controller changes from then on
+	// nobody asked for.
+	Settled bool `json:"settled"`
+	// Unsettled says why it has not settled, as a clause.
+	Unsettled string `json:"unsettled,omitempty"`
+	// Revision of the Composition in use.
+	Revision   string               `json:"compositionRevision,omitempty"`
+	Frozen     *v1alpha1.Freeze     `json:"frozen,omitempty"`
+	Snoozed    *v1alpha1.Snooze     `json:"snoozed,omitempty"`
+	Approvals  []Approval           `json:"approvals,omitempty"`
+	Rejections []v1alpha1.Rejection `json:"rejections,omitempty"`
+	// Warnings name annotations that do not parse.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Approval with what became of it.
+type Approval struct {
+	v1alpha1.Approval
+	// Key of the annotation that holds it.
+	Key string `json:"key"`
+	// State is that of its claim: open, pending, used or pruned; empty where
+	// it was not admitted yet, and for mode always.
+	State v1alpha1.ClaimState `json:"state,omitempty"`
+}
+
+// maxChildren of one XR that are looked at to tell why it has not settled.
+const maxChildren = 200
+
+func (i *Inspector) parent(ctx context.Context, s *parent.State) (*Parent, error) {
+	set := approval.Parse(s.Annotations)
+	intent, _ := trace.Intent(s)
+	known := i.world.Settled(s.Ref)
+	p := &Parent{
+		Object: reference(s.Ref, s.Generation), Intent: intent, SettledGeneration: max(s.SettledGeneration(), known),
+		Settled: admission.Latched(s, known), Revision: s.CompositionRevision, Frozen: set.Freeze, Rejections: set.Rejections, Warnings: set.Warnings,
+	}
+	p.Phase = s.Phase(p.SettledGeneration > 0)
+	if set.Snoozed(i.options.Now()) {
+		p.Snoozed = set.Snooze
+	}
+	for _, e := range set.Approvals {
+		p.Approvals = append(p.Approvals, Approval{Approval: e.Approval, Key: e.Key, State: state(set.Claims, e)})
+	}
+	if p.Settled {
+		return p, nil
+	}
+	why, err := i.unsettled(ctx, s)
+	p.Unsettled = why
+	return p, err
+}
+
+func state(claims approval.Claims, e approval.Entry) v1alpha1.ClaimState {
+	for _, c := range claims {
+		if c.Content == e.Content {
+			return c.State
+		}
+	}
+	return ""
+}
+
+// unsettled says why a parent has not settled.
+func (i *Inspector) unsettled(ctx context.Context, s *parent.State) (string, error) {
+	in := admission.Settling{Parent: s, Observed: s.ObservedGeneration, Known: s.HasObserved, Now: i.options.Now()}
+	for n, ref := range s.Children {
+		if n == maxChildren {
+			in.Missing = true
+			break
+		}
+		c, err := i.Direct.States.Get(ctx, ref, true)
+		switch {
+		case errors.Is(err, admission.ErrNotFound):
+		case err != nil:
+			return "", err
+		default:
+			in.Children = append(in.Children, c.State)
+		}
+	}
+	why, _ := in.Unsettled()
+	if why == "" {
+		why = "it is about to settle"
+	}
+	return why, nil
+}

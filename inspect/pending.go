@@ -1,0 +1,84 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Pending is what waits for approval in a namespace, or in all where it is empty:
+// open Drifts, and what the composition function holds back. Newest first.
+func Pending(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, namespace string) ([]v1alpha1.Drift, error) {
+	out, err := Drifts(ctx, client, namespace, Open)
+	if err != nil {
+		return nil, err
+	}
+	held, err := Held(ctx, client, mapper, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return together(out, held), nil
+}
+
+// IsHeld reports whether it is the function that holds it back: there is no
+// Drift object.
+func IsHeld(d *v1alpha1.Drift) bool { return d.UID == "" }
+
+// together are Drifts and what is held, each difference once.
+func together(drifts, held []v1alpha1.Drift) []v1alpha1.Drift {
+	for _, h := range held {
+		if !slices.ContainsFunc(drifts, func(d v1alpha1.Drift) bool { return d.Name == h.Name && Open(&d) }) {
+			drifts = append(drifts, h)
+		}
+	}
+	slices.SortStableFunc(drifts, byUrgency)
+	return drifts
+}
+
+// About an object: Drifts, those that are resolved last, and what the function
+// holds back of it or below it.
+func (i *Inspector) About(ctx context.Context, o *unstructured.Unstructured) ([]v1alpha1.Drift, error) {
+	obj, err := i.look(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	out, err := DriftsAbout(ctx, i.Direct.Dynamic, obj.State)
+	if err != nil {
+		return nil, err
+	}
+	xr := o
+	if obj.Role != parent.RoleComposite {
+		if xr, err = i.composite(ctx, obj.Parent); err != nil || xr == nil {
+			return out, err
+		}
+	}
+	held, err := HeldBack(ctx, i.Direct.Dynamic, i.mapper, xr)
+	if err != nil {
+		return nil, err
+	}
+	if obj.Role != parent.RoleComposite {
+		held = slices.DeleteFunc(held, func(d v1alpha1.Drift) bool { return !names(d.Spec.Child, obj.State.Ref) })
+	}
+	return together(out, held), nil
+}
+
+// composite that a parent reference names; nil where it is no composite or does
+// not exist.
+func (i *Inspector) composite(ctx context.Context, ref parent.Ref) (*unstructured.Unstructured, error) {
+	if ref.Name == "" || i.world.Kind(ref.GroupVersionKind).Role != parent.RoleComposite {
+		return nil, nil //nolint:nilnil // nil is no composite.
+	}
+	o, err := readRef(ctx, i.Direct.Dynamic, i.mapper, ref)
+	if errors.Is(err, admission.ErrNotFound) {
+		return nil, nil //nolint:nilnil // nil is no composite.
+	}
+	return o, err
+}

@@ -1,0 +1,83 @@
+package inspect
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+)
+
+// world is admission.World, read live.
+type world struct {
+	direct *cluster.Direct
+
+	mu sync.Mutex
+	// settled are the intents at which parents were found to have settled
+	// though no annotation says so.
+	settled map[parent.Ref]int64
+}
+
+var _ admission.World = (*world)(nil)
+
+func (w *world) Kind(gvk schema.GroupVersionKind) admission.Kind { return w.direct.Kinds.Kind(gvk) }
+
+func (w *world) Parent(ctx context.Context, ref parent.Ref, _ bool) (*parent.State, error) {
+	if err := w.direct.Learn(ctx, ref.GroupVersionKind); err != nil {
+		return nil, err
+	}
+	o, err := w.direct.States.Get(ctx, ref, true)
+	if err != nil {
+		return nil, err
+	}
+	w.firstSeen(o.State)
+	return o.State, nil
+}
+
+// firstSeen finds, as the webhook does when it first hears of a parent, that it
+// has settled already. Not of XRs and Claims, whose children decide.
+func (w *world) firstSeen(s *parent.State) {
+	if s.Role == parent.RoleComposite || s.Role == parent.RoleClaim {
+		return
+	}
+	in := admission.Settling{Parent: s, Observed: s.ObservedGeneration, Known: s.HasObserved}
+	if ok, _ := in.Settles(); ok {
+		intent, _ := trace.Intent(s)
+		w.mu.Lock()
+		w.settled[s.Ref] = intent.Generation
+		w.mu.Unlock()
+	}
+}
+
+func (w *world) Settled(ref parent.Ref) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if g, ok := w.settled[ref]; ok {
+		return g
+	}
+	return -1
+}
+
+// StatusWriter is memory of the webhook: the annotation has it moments later.
+func (w *world) StatusWriter(parent.Ref, string) bool { return false }
+
+func (w *world) NamespaceMode(ctx context.Context, namespace string) (v1alpha1.Mode, error) {
+	return w.direct.NamespaceMode(ctx, namespace)
+}
+
+func (w *world) Managed(ctx context.Context, root *parent.State) ([]*parent.State, error) {
+	out, err := w.direct.Managed(ctx, root)
+	if err == nil {
+		err = w.direct.Failed()
+	}
+	return out, err
+}
+
+// Component is false: who asks here is a person.
+func (w *world) Component(subject.User, string) bool { return false }

@@ -1,0 +1,43 @@
+package manifests
+
+import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// policyResources are the kinds of policies.
+var policyResources = []string{"allowancepolicies", "upgradeallowances", "approvalpolicies", "clusterapprovalpolicies"}
+
+func policyStatuses() []string {
+	out := make([]string, 0, len(policyResources))
+	for _, r := range policyResources {
+		out = append(out, r+"/status")
+	}
+	return out
+}
+
+const policyTimeout int32 = 5
+
+// policyConfiguration has policies checked when they are written. While the
+// webhook is down they are taken unchecked: a rule that does not compile grants
+// nothing, and the status says so.
+func policyConfiguration(in *input) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	return &admissionregistrationv1.ValidatingWebhookConfiguration{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingWebhookConfiguration"},
+		ObjectMeta: meta("kausality-policies"),
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name:                    "policies.kausality.io",
+			ClientConfig:            in.client(pathPolicies),
+			FailurePolicy:           new(admissionregistrationv1.Ignore),
+			MatchPolicy:             new(admissionregistrationv1.Equivalent),
+			SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
+			TimeoutSeconds:          new(policyTimeout),
+			AdmissionReviewVersions: []string{"v1"},
+			Rules: []admissionregistrationv1.RuleWithOperations{
+				entry{}.rule(group{name: v1alpha1.Group, resources: policyResources}, "", admissionregistrationv1.Create, admissionregistrationv1.Update),
+			},
+		}},
+	}
+}

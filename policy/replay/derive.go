@@ -1,0 +1,238 @@
+package replay
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/lists"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// learned is what was seen of one kind of parents.
+type learned struct {
+	gvk      schema.GroupVersionKind
+	subjects map[v1alpha1.PolicySubject]bool
+	// rules: trigger, child, and how its fields changed.
+	rules map[string]map[schema.GroupVersionKind]*observed
+}
+
+type observed struct {
+	verbs     map[string]bool
+	mutations map[string]map[v1alpha1.FieldVerb]bool
+}
+
+// Learner derives AllowancePolicies from what it is shown.
+type Learner struct {
+	kinds map[schema.GroupKind]*learned
+	// causes are changes of parents, by UID and generation.
+	causes map[causeKey][]string
+	// settled generation of parents: what their controllers do after it is drift,
+	// which no allowance covers.
+	settled map[causeKey]int64
+}
+
+type causeKey struct {
+	kind       schema.GroupKind
+	name       string
+	generation int64
+}
+
+// NewLearner that has seen nothing.
+func NewLearner() *Learner {
+	return &Learner{kinds: map[schema.GroupKind]*learned{}, causes: map[causeKey][]string{}, settled: map[causeKey]int64{}}
+}
+
+// index of an item, which policies do not go by.
+var index = regexp.MustCompile(`\[\d+\]`)
+
+func general(path string) string { return index.ReplaceAllString(path, "[*]") }
+
+// Changes of an audit log. A change of a child is put down to the fields of its
+// parent that the trace of the child leads to.
+func (l *Learner) Changes(changes []Change) {
+	for i := range changes {
+		c := &changes[i]
+		if c.New != nil {
+			l.settled[causeKey{kind: c.Kind.GroupKind(), name: c.New.GetName()}] = parent.Sum(c.New, parent.RoleNone).SettledGeneration()
+		}
+		if c.Status || c.New == nil && c.Operation != admission.Delete {
+			continue
+		}
+		details := detailsOf(c, lists.Builtin(c.Kind))
+		l.cause(c, details)
+		l.effect(c, details)
+	}
+}
+
+// cause notes a change as a possible cause of others.
+func (l *Learner) cause(c *Change, details []change.Detail) {
+	if c.New == nil || len(details) == 0 {
+		return
+	}
+	own := trace.Of(c.New.GetAnnotations()).Own()
+	if own == nil || c.OldObject != nil && c.OldObject.GetAnnotations()[v1alpha1.AnnotationKeyTrace] == c.New.GetAnnotations()[v1alpha1.AnnotationKeyTrace] {
+		return // a self write is nobody's cause
+	}
+	k := causeKey{c.Kind.GroupKind(), c.New.GetName(), own.Generation}
+	for _, d := range details {
+		l.causes[k] = append(l.causes[k], general(d.Path))
+	}
+}
+
+// effect of a change of a parent.
+func (l *Learner) effect(c *Change, details []change.Detail) {
+	o := c.New
+	if o == nil {
+		o = c.OldObject
+	}
+	hops := trace.Of(o.GetAnnotations())
+	if len(hops) < 2 || c.Operation == admission.Create || hops[len(hops)-1].User != c.User.Name {
+		return // section initializing allows creations
+	}
+	if c.Operation == admission.Update && len(details) == 0 {
+		return
+	}
+	above := hops[len(hops)-2]
+	gvk := schema.FromAPIVersionAndKind(above.APIVersion, above.Kind)
+	if settled, ok := l.settled[causeKey{kind: gvk.GroupKind(), name: above.Name}]; ok && settled >= above.Generation {
+		return
+	}
+	triggers := l.causes[causeKey{gvk.GroupKind(), above.Name, above.Generation}]
+	if len(triggers) == 0 {
+		return // its cause was not recorded
+	}
+	kind := l.kind(gvk)
+	kind.subject(above.User, len(hops) == 2)
+	for _, t := range triggers {
+		kind.observe(t, c, details)
+	}
+}
+
+func (l *Learner) kind(gvk schema.GroupVersionKind) *learned {
+	k := l.kinds[gvk.GroupKind()]
+	if k == nil {
+		k = &learned{gvk: gvk, subjects: map[v1alpha1.PolicySubject]bool{}, rules: map[string]map[schema.GroupVersionKind]*observed{}}
+		l.kinds[gvk.GroupKind()] = k
+	}
+	return k
+}
+
+func (k *learned) subject(user string, initiates bool) {
+	if user == "" {
+		return
+	}
+	s := v1alpha1.Subject{Kind: v1alpha1.SubjectUser, Name: user}
+	if rest, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
+		if namespace, name, ok := strings.Cut(rest, ":"); ok {
+			s = v1alpha1.Subject{Kind: v1alpha1.SubjectServiceAccount, Namespace: namespace, Name: name}
+		}
+	}
+	k.subjects[v1alpha1.PolicySubject{Subject: s, MayInitiate: initiates}] = true
+}
+
+func (k *learned) at(trigger string, child schema.GroupVersionKind) *observed {
+	if k.rules[trigger] == nil {
+		k.rules[trigger] = map[schema.GroupVersionKind]*observed{}
+	}
+	o := k.rules[trigger][child]
+	if o == nil {
+		o = &observed{verbs: map[string]bool{}, mutations: map[string]map[v1alpha1.FieldVerb]bool{}}
+		k.rules[trigger][child] = o
+	}
+	return o
+}
+
+func (k *learned) observe(trigger string, c *Change, details []change.Detail) {
+	o := k.at(trigger, c.Kind)
+	if c.Operation == admission.Delete {
+		o.verbs["Delete"] = true
+		return
+	}
+	for _, d := range details {
+		o.mutate(general(d.Path), v1alpha1.FieldVerb(d.Verb))
+	}
+}
+
+func (o *observed) mutate(path string, verb v1alpha1.FieldVerb) {
+	o.verbs["Update"] = true
+	if o.mutations[path] == nil {
+		o.mutations[path] = map[v1alpha1.FieldVerb]bool{}
+	}
+	o.mutations[path][verb] = true
+}
+
+// Drift as it was reported in log mode. Which field of the parent caused it a
+// report does not say: the rule has the whole spec for its trigger, to be
+// narrowed by hand.
+func (l *Learner) Drift(d v1alpha1.DriftSpec) {
+	if d.Relation != v1alpha1.RelationControllerChild {
+		return
+	}
+	kind := l.kind(schema.FromAPIVersionAndKind(d.Parent.APIVersion, d.Parent.Kind))
+	o := kind.at("spec", schema.FromAPIVersionAndKind(d.Child.APIVersion, d.Child.Kind))
+	switch d.Operation {
+	case string(admission.Create):
+		o.verbs["Create"] = true
+	case string(admission.Delete):
+		o.verbs["Delete"] = true
+	default:
+		for _, f := range d.Difference {
+			o.mutate(general(f.Path), v1alpha1.FieldVerb(f.Verb))
+		}
+	}
+}
+
+// Policies that allow what was seen, one for each kind of parents, in the order
+// of group and kind.
+func (l *Learner) Policies() []v1alpha1.AllowancePolicy {
+	kinds := slices.SortedFunc(maps.Keys(l.kinds), func(a, b schema.GroupKind) int {
+		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Kind, b.Kind))
+	})
+	out := make([]v1alpha1.AllowancePolicy, 0, len(kinds))
+	for _, gk := range kinds {
+		out = append(out, l.kinds[gk].policy())
+	}
+	return out
+}
+
+func (k *learned) policy() v1alpha1.AllowancePolicy {
+	p := v1alpha1.AllowancePolicy{}
+	p.APIVersion, p.Kind = v1alpha1.GroupVersion.String(), "AllowancePolicy"
+	p.Name = strings.ToLower(strings.TrimSuffix(k.gvk.Kind+"."+k.gvk.Group, "."))
+	p.Spec.Target = target(k.gvk)
+	p.Spec.Subjects = slices.SortedFunc(maps.Keys(k.subjects), func(a, b v1alpha1.PolicySubject) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	for _, trigger := range slices.Sorted(maps.Keys(k.rules)) {
+		r := v1alpha1.AllowanceRule{Trigger: trigger}
+		children := slices.SortedFunc(maps.Keys(k.rules[trigger]), func(a, b schema.GroupVersionKind) int {
+			return strings.Compare(a.String(), b.String())
+		})
+		for _, child := range children {
+			r.Allow = append(r.Allow, k.rules[trigger][child].allowed(child))
+		}
+		p.Spec.Rules = append(p.Spec.Rules, r)
+	}
+	return p
+}
+
+func target(gvk schema.GroupVersionKind) *v1alpha1.PolicyTarget {
+	return &v1alpha1.PolicyTarget{APIGroup: gvk.Group, APIVersion: gvk.Version, Kind: gvk.Kind}
+}
+
+func (o *observed) allowed(child schema.GroupVersionKind) v1alpha1.AllowedChange {
+	a := v1alpha1.AllowedChange{Target: target(child), Relation: v1alpha1.RelationControllerChild, Verbs: slices.Sorted(maps.Keys(o.verbs))}
+	for _, path := range slices.Sorted(maps.Keys(o.mutations)) {
+		a.Mutations = append(a.Mutations, v1alpha1.AllowedMutation{JSONPath: path, Verbs: slices.Sorted(maps.Keys(o.mutations[path]))})
+	}
+	return a
+}

@@ -1,0 +1,151 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Refusal of a recorded change, had the policies been in force.
+type Refusal struct {
+	// Line of the log.
+	Line int
+	// What was changed, by whom, and why it would be refused.
+	Message string
+	Reason  admission.Reason
+}
+
+// Result of a replay.
+type Result struct {
+	// Asked is how many changes of desired state were decided.
+	Asked int
+	// Covered is how many of them a policy had a say in, and passed.
+	Covered  int
+	Refusals []Refusal
+	// Warnings name policies whose expressions could not be evaluated.
+	Warnings []string
+}
+
+// Test recorded changes against policies, in mode enforce. Allowances are granted
+// and consumed along the way as they would be in a cluster.
+func Test(ctx context.Context, changes []Change, set *allowance.Set) (*Result, error) {
+	w := newWorld()
+	e := &admission.Evaluator{World: w, Policies: set, Options: admission.Options{DefaultMode: v1alpha1.ModeEnforce}}
+	out := &Result{}
+	granted := map[string]string{} // allowances by UID
+	for i := range changes {
+		c := changes[i]
+		ref := refOf(&c)
+		if !c.Status && (c.OldObject != nil || c.Operation == admission.Create) {
+			if err := out.replay(ctx, e, w, &c, granted); err != nil {
+				return nil, fmt.Errorf("cannot replay line %d: %w", c.Line, err)
+			}
+		}
+		w.put(ref, carrying(c.New, granted))
+	}
+	return out, nil
+}
+
+func refOf(c *Change) parent.Ref {
+	o := c.New
+	if o == nil {
+		o = c.OldObject
+	}
+	return parent.RefOf(o)
+}
+
+func (r *Result) replay(ctx context.Context, e *admission.Evaluator, w *world, c *Change, granted map[string]string) error {
+	req := c.Request
+	req.OldObject, req.Object = enforced(carrying(c.OldObject, granted)), nil
+	if c.Operation != admission.Delete {
+		req.Object = enforced(asSent(c.Request.Object, req.OldObject))
+	}
+	if o := c.New; o != nil {
+		w.roles[gk(o)] = roleOf(o)
+	}
+	d, err := e.Evaluate(ctx, &req)
+	if err != nil {
+		return err
+	}
+	if d.Class == admission.ClassNone && d.Allowed {
+		return nil
+	}
+	r.Asked++
+	for _, warning := range d.Warnings {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("line %d: %s", c.Line, warning))
+	}
+	if !d.Allowed {
+		r.Refusals = append(r.Refusals, Refusal{Line: c.Line, Reason: d.Reason, Message: d.Message})
+	} else if d.Class == admission.ClassExpected || d.Reason == admission.ReasonUpgraded || d.Reason == admission.ReasonExcepted {
+		r.Covered++
+	}
+	if value, ok := d.Annotations[v1alpha1.AnnotationKeyAllowances]; ok && c.New != nil {
+		delete(granted, string(c.New.GetUID()))
+		if value != nil {
+			granted[string(c.New.GetUID())] = *value
+		}
+	}
+	return nil
+}
+
+// carrying the allowances of the replay instead of those that were recorded.
+func carrying(o *unstructured.Unstructured, granted map[string]string) *unstructured.Unstructured {
+	if o == nil {
+		return nil
+	}
+	return withAnnotation(o, v1alpha1.AnnotationKeyAllowances, granted[string(o.GetUID())])
+}
+
+// asSent is an object before Kausality wrote to it: the annotations that the
+// replay writes itself are those of the object before.
+func asSent(o, old *unstructured.Unstructured) *unstructured.Unstructured {
+	for _, k := range []string{v1alpha1.AnnotationKeyAllowances, v1alpha1.AnnotationKeyTrace, v1alpha1.AnnotationKeyUpdaters} {
+		value := ""
+		if old != nil {
+			value = old.GetAnnotations()[k]
+		}
+		o = withAnnotation(o, k, value)
+	}
+	return o
+}
+
+// enforced is an object without a mode of its own.
+func enforced(o *unstructured.Unstructured) *unstructured.Unstructured {
+	if o == nil {
+		return nil
+	}
+	return withAnnotation(o, v1alpha1.AnnotationKeyMode, "")
+}
+
+func withAnnotation(o *unstructured.Unstructured, key, value string) *unstructured.Unstructured {
+	a := o.GetAnnotations()
+	if a[key] == value {
+		return o
+	}
+	o = o.DeepCopy()
+	if value == "" {
+		delete(a, key)
+	} else {
+		if a == nil {
+			a = map[string]string{}
+		}
+		a[key] = value
+	}
+	o.SetAnnotations(a)
+	return o
+}
+
+// detailsOf a recorded change.
+func detailsOf(c *Change, lists change.Lists) []change.Detail {
+	if c.OldObject == nil || c.New == nil || c.Operation != admission.Update {
+		return nil
+	}
+	return change.Details(change.Desired(c.OldObject.Object), change.Desired(c.New.Object), lists, false)
+}

@@ -1,0 +1,74 @@
+package preview
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+const head = "apiVersion: apiextensions.crossplane.io/v1\nkind: Composition\nmetadata: {name: c}\nspec:\n  compositeTypeRef: {apiVersion: example.org/v1, kind: X}\n"
+
+func TestParse(t *testing.T) {
+	step := func(name, function, input string) string {
+		return "  - {step: " + name + ", functionRef: {name: " + function + "}, input: {apiVersion: " + input + ", kind: I}}\n"
+	}
+	pipeline := head + "  pipeline:\n"
+	ours := step("k", "function-kausality", "kausality.fn.crossplane.io/v1alpha1")
+	cases := map[string]struct {
+		reason, in string
+		steps      []string
+		functions  []string
+		err        string
+	}{
+		"WithoutOurs":   {"our step holds back what is to be shown, whatever it is called", pipeline + step("a", "pt", "pt/v1") + ours + step("b", "ready", "r/v1"), []string{"a", "b"}, []string{"pt", "ready"}, ""},
+		"FunctionTwice": {"each function once", pipeline + step("a", "pt", "pt/v1") + step("b", "pt", "pt/v1"), []string{"a", "b"}, []string{"pt"}, ""},
+		"NoInput":       {"a step may have none", pipeline + "  - {step: a, functionRef: {name: ready}}\n", []string{"a"}, []string{"ready"}, ""},
+		"OnlyOurs":      {"nothing is composed", pipeline + ours, nil, nil, "no step that composes"},
+		"NoPipeline":    {"the old mode", head + "  resources: []\n", nil, nil, "only Compositions in mode Pipeline"},
+		"OtherKind":     {"a slip of the file", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n", nil, nil, "it is no Composition"},
+		"OtherGroup":    {"somebody else's Composition", strings.Replace(pipeline, "apiextensions.crossplane.io", "music.org", 1), nil, nil, "it is no Composition"},
+		"NoComposite":   {"of what?", "apiVersion: apiextensions.crossplane.io/v1\nkind: Composition\nmetadata: {name: c}\nspec: {}\n", nil, nil, "compositeTypeRef must name"},
+		"NoYAML":        {"anything", "{", nil, nil, "it is no YAML"},
+		"Empty":         {"nothing", "", nil, nil, "it is no Composition"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c, err := Parse([]byte(tc.in))
+			if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+				t.Fatalf("%s: want error %q, got %v", tc.reason, tc.err, err)
+			}
+			if err != nil {
+				return
+			}
+			list, _, err := unstructured.NestedSlice(c.Object, "spec", "pipeline")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var steps []string
+			for _, s := range list {
+				steps = append(steps, s.(map[string]any)["step"].(string))
+			}
+			if diff := cmp.Diff(tc.steps, steps); diff != "" {
+				t.Errorf("%s: steps -want, +got:\n%s", tc.reason, diff)
+			}
+			if diff := cmp.Diff(tc.functions, c.Functions); diff != "" {
+				t.Errorf("%s: functions -want, +got:\n%s", tc.reason, diff)
+			}
+			if c.Composite.Kind != "X" || c.Composite.Group != "example.org" {
+				t.Errorf("%s: composite is %s", tc.reason, c.Composite)
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(head + "  pipeline: [{step: a, functionRef: {name: pt}}]"))
+	f.Add([]byte("[]"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if c, err := Parse(raw); err == nil && (c.GetName() == "" || c.Composite.Kind == "") {
+			t.Errorf("%q parses without a name or kind", raw)
+		}
+	})
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+)
+
+const (
+	soakReplicas = 2
+	soakWorkers  = 4
+	// sampleEvery is how often the replicas' figures are taken.
+	sampleEvery = 10 * time.Second
+	// youth is how long a replica fills its caches; what grows later is a leak.
+	youth = time.Minute
+	// growth that is tolerated from the first to the last third of a replica's
+	// life after that: of goroutines, and of the live heap.
+	growth = 1.2
+)
+
+// soak puts mixed load on two replicas that are restarted in turn, and looks for
+// calls that failed and for goroutines and memory that grow.
+func soak(ctx context.Context, o options) error {
+	b, err := start(ctx)
+	if err != nil {
+		return err
+	}
+	defer b.Stop()
+	if err := b.Apply(ctx, []byte(soakManifests)); err != nil {
+		return err
+	}
+	replicas, err := b.replicas(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.ready(ctx, replicas); err != nil {
+		return err
+	}
+	fmt.Printf("\n%s of load by %d workers on %d replicas, one of them restarted every %s:\n", o.duration, soakWorkers, soakReplicas, o.every)
+	l, err := newLoad(b)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.duration)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range soakWorkers {
+		wg.Go(func() { l.work(ctx, i) })
+	}
+	lives, err := b.roll(ctx, replicas, l, o.every)
+	cancel()
+	wg.Wait()
+	if err != nil {
+		return err
+	}
+	return verdict(l, lives)
+}
+
+// replicas behind a balancer, and the API server configured to ask it.
+func (b *bench) replicas(ctx context.Context) ([]*kausality, error) {
+	out := make([]*kausality, soakReplicas)
+	for i := range out {
+		var err error
+		if out[i], err = b.addresses(); err != nil {
+			return nil, err
+		}
+	}
+	front, err := balance(ctx, out)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.configure(ctx, front.Addr().String(), []string{"*.soak.bench.example.org"}); err != nil {
+		return nil, err
+	}
+	for i, k := range out {
+		if err := b.run(ctx, fmt.Sprintf("kausality-%d", i), k, "--leader-elect", "--settle-grace=1s", "--shutdown-delay=2s"); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// ready waits for all replicas, and until the balancer knows of them.
+func (b *bench) ready(ctx context.Context, replicas []*kausality) error {
+	for _, k := range replicas {
+		if err := k.awaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return pause(ctx, 2*probeEvery)
+}
+
+// life of a replica between two restarts.
+type life struct {
+	replica int
+	samples []figures
+}
+
+// roll restarts the replicas in turn until the context ends, and takes their
+// figures meanwhile.
+func (b *bench) roll(ctx context.Context, replicas []*kausality, l *load, every time.Duration) ([]life, error) {
+	current := make([]life, len(replicas))
+	for i := range current {
+		current[i].replica = i
+	}
+	var lives []life
+	restart := time.Now().Add(every)
+	for turn := 0; pause(ctx, sampleEvery) == nil; {
+		for i, k := range replicas {
+			f, err := k.figures(ctx)
+			if ctx.Err() != nil {
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			current[i].samples = append(current[i].samples, f)
+		}
+		if time.Now().Before(restart) {
+			continue
+		}
+		i := turn % len(replicas)
+		if err := replicas[i].Restart(); err != nil {
+			return nil, err
+		}
+		if err := replicas[i].awaitReady(ctx); err != nil && ctx.Err() == nil {
+			return nil, err
+		}
+		lives, current[i] = append(lives, current[i]), life{replica: i}
+		turn, restart = turn+1, time.Now().Add(every)
+		fmt.Printf("%8s  %s\n", time.Since(l.started).Round(time.Second), l)
+	}
+	return append(lives, current...), nil
+}
+
+// verdict prints what was seen, and is an error where it is not what should be.
+func verdict(l *load, lives []life) error {
+	fmt.Printf("\n%s\n\n%-10s %10s %14s %14s\n", l, "replica", "lived", "goroutines", "live heap")
+	worst := 0.0
+	for _, v := range lives {
+		old := v.samples[min(len(v.samples), int(youth/sampleEvery)):]
+		if len(old) < 6 {
+			continue // too short to tell
+		}
+		third := len(old) / 3
+		first, last := mean(old[:third]), mean(old[len(old)-third:])
+		g, h := last.goroutines/first.goroutines, last.live/first.live
+		worst = math.Max(worst, math.Max(g, h))
+		fmt.Printf("%-10d %10s %6.0f (%.2f) %6.1f (%.2f) MiB\n", v.replica, time.Duration(len(v.samples))*sampleEvery, last.goroutines, g, mib(last.live), h)
+	}
+	switch failed, err := l.failures(); {
+	case failed > 0:
+		return fmt.Errorf("%d calls failed; the first:\n%w", failed, err)
+	case worst == 0:
+		return fmt.Errorf("no replica lived long enough to tell whether it grows; run it --for longer, or with a longer --restart-every")
+	case worst > growth:
+		return fmt.Errorf("a replica grew to %.2f times what it was", worst)
+	}
+	fmt.Println("\nno call failed, nothing grew")
+	return nil
+}
+
+func mean(samples []figures) (m figures) {
+	for _, s := range samples {
+		m.goroutines += s.goroutines / float64(len(samples))
+		m.live += s.live / float64(len(samples))
+	}
+	return m
+}
+
+// soakManifests are a parent and a child kind.
+const soakManifests = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: apps.soak.bench.example.org}
+spec:
+  group: soak.bench.example.org
+  names: {kind: App, listKind: AppList, plural: apps, singular: app}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: parts.soak.bench.example.org}
+spec:
+  group: soak.bench.example.org
+  names: {kind: Part, listKind: PartList, plural: parts, singular: part}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---
+`

@@ -1,0 +1,181 @@
+package conformance
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Flags for another implementation, which is installed already.
+var (
+	kubeconfig = flag.String("conformance.kubeconfig", os.Getenv("KAUSALITY_CONFORMANCE_KUBECONFIG"),
+		"Kubeconfig of a cluster with the implementation under test; empty boots a control plane with ours.")
+	configuration = flag.String("conformance.configuration", DefaultConfiguration, "Configuration of the installed implementation; scenarios of others are skipped.")
+	auditFile     = flag.String("conformance.audit-log", "", "The cluster's audit log; without it audit annotations are not looked at.")
+	receive       = flag.String("conformance.receive", "", "HOST:PORT to receive DriftReports at; without it reports are not looked at.")
+	receiveCerts  = flag.String("conformance.receive-certs", "", "Directory with tls.crt and tls.key for -conformance.receive.")
+)
+
+// atOnce is how many scenarios run at once: they mostly wait.
+const atOnce = "12"
+
+var (
+	suite  *Suite
+	runner *Runner
+	the    *lab
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		panic(err)
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
+	var err error
+	if suite, err = Load(os.DirFS(".")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if flag.Lookup("test.list").Value.String() == "" {
+		the, err = openLab(ctx)
+		if the != nil {
+			defer the.stop()
+		}
+		if err == nil {
+			runner, err = NewRunner(suite, Options{Config: the.config, AuditLog: the.auditLog, Receiver: the.receiver, Cleanup: the.foreign})
+		}
+		if err == nil {
+			err = answering(ctx)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "cannot start:", err)
+			return 1
+		}
+	}
+	code := m.Run()
+	if runner != nil {
+		fmt.Println(total.String())
+	}
+	return code
+}
+
+// answering waits until the API server asks the implementation, in each
+// configuration.
+func answering(ctx context.Context) error {
+	for _, name := range the.configurations {
+		probe := &Scenario{File: "probe", Name: name, Configuration: name, Steps: []map[string]any{{
+			"as": "hans", "create": map[string]any{"kind": "Part", "generateName": "probe-", "spec": map[string]any{}},
+			"expect": map[string]any{"annotations": map[string]any{"trace": map[string]any{"absent": false}}}, "within": "30s",
+		}}}
+		if err := runner.Run(ctx, probe); err != nil {
+			return fmt.Errorf("configuration %s does not answer: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// openLab of somebody else, or boot our own.
+func openLab(ctx context.Context) (*lab, error) {
+	if *kubeconfig == "" {
+		return bootLab(ctx)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	l := &lab{config: config, auditLog: *auditFile, configurations: []string{*configuration}, foreign: true}
+	if *receive != "" {
+		if l.receiver, err = Receive(*receive, *receiveCerts); err != nil {
+			return l, err
+		}
+	}
+	return l, l.prepare(ctx)
+}
+
+// tally of scenarios by what became of them.
+type tally struct {
+	mu    sync.Mutex
+	count map[Verdict]int
+}
+
+var total = tally{count: map[Verdict]int{}}
+
+func (n *tally) add(v Verdict) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.count[v]++
+}
+
+func (n *tally) String() string {
+	sum := 0
+	for _, c := range n.count {
+		sum += c
+	}
+	steps, unseen := runner.Steps()
+	return fmt.Sprintf("conformance: %d scenarios, %d steps: %d passed, %d failed, %d known defects, %d skipped; %d expectations not looked at",
+		sum, steps, n.count[Passed], n.count[Failed], n.count[Defective], n.count[Skipped], unseen)
+}
+
+// TestScenarios plays each scenario as a test of its own.
+func TestScenarios(t *testing.T) {
+	for _, sc := range suite.Scenarios {
+		t.Run(sc.ID(), func(t *testing.T) {
+			t.Parallel()
+			if !slices.Contains(the.configurations, sc.In()) {
+				total.add(Skipped)
+				t.Skipf("it is about configuration %s", sc.In())
+			}
+			verdict, why := sc.Judge(runner.Run(t.Context(), &sc))
+			total.add(verdict)
+			if verdict == Failed {
+				t.Error(why)
+			} else if why != "" {
+				t.Log(why)
+			}
+		})
+	}
+}
+
+// TestRunnerFails plays scenarios that are wrong, each in one way: the runner
+// must say so, and what.
+func TestRunnerFails(t *testing.T) {
+	var wrong struct {
+		Scenarios []struct {
+			Scenario
+			// Fails with this text.
+			Fails string `json:"fails"`
+		} `json:"scenarios"`
+	}
+	if err := decodeFile(os.DirFS("."), "testdata/wrong.yaml", &wrong); err != nil {
+		t.Fatal(err)
+	}
+	for _, sc := range wrong.Scenarios {
+		t.Run(sc.Name, func(t *testing.T) {
+			t.Parallel()
+			if !slices.Contains(the.configurations, DefaultConfiguration) || the.receiver == nil || the.auditLog == "" {
+				t.Skip("it needs the default configuration, an audit log and a receiver of reports")
+			}
+			if err := suite.Validate(&sc.Scenario); err != nil {
+				t.Fatal(err)
+			}
+			err := runner.Run(t.Context(), &sc.Scenario)
+			if err == nil || !strings.Contains(err.Error(), sc.Fails) {
+				t.Errorf("want it to fail with %q, got: %v", sc.Fails, err)
+			}
+		})
+	}
+}

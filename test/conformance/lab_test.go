@@ -1,0 +1,258 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+)
+
+// home of the implementation.
+const home = "kausality-system"
+
+// configurations of our implementation, each a webhook process of its own. The
+// scenarios of one never see another.
+var configurations = map[string][]string{
+	DefaultConfiguration: {"--default-mode=enforce"},
+	"log":                {"--default-mode=log"},
+	"user-hash":          {"--default-mode=enforce", "--identify-controller=user-hash"},
+	"field-manager":      {"--default-mode=enforce", "--identify-controller=field-manager"},
+	"approver-rbac":      {"--default-mode=enforce", "--approver-rbac"},
+	"alternatives": {"--default-mode=enforce", "--expect-until=observed", "--composed-refusal-status=403",
+		"--controller-users=robot-.*"},
+}
+
+// guarded resources.
+var guarded = []string{
+	"*.conformance.example.org", "deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps",
+	"pods", "jobs.batch", "cronjobs.batch", "configmaps", "secrets", "roles.rbac.authorization.k8s.io",
+}
+
+// lab is an API server with an implementation under test.
+type lab struct {
+	config   *rest.Config
+	auditLog string
+	receiver *Receiver
+	// configurations that are there.
+	configurations []string
+	// foreign: it is somebody else's, who wants it clean afterwards.
+	foreign bool
+
+	cp        *controlplane.ControlPlane
+	kausality string
+	certs     string
+}
+
+// bootLab with our implementation.
+func bootLab(ctx context.Context) (*lab, error) {
+	l := &lab{}
+	built, err := parts.Build(ctx, os.Stderr, "", parts.Part{Name: "kausality", Dir: ".", Package: "./cmd/kausality"})
+	if err != nil {
+		return l, err
+	}
+	l.kausality = built["kausality"]
+	if l.cp, err = controlplane.Start(ctx, controlplane.Options{Out: os.Stderr, AuditLog: true, Dir: os.Getenv("KAUSALITY_CONFORMANCE_DIR")}); err != nil {
+		return l, err
+	}
+	l.config, l.auditLog = l.cp.Config(), l.cp.AuditLog()
+	l.certs = filepath.Join(l.cp.Dir(), "webhook-certs")
+	if err := l.cp.CA().ServingCert(l.certs); err != nil {
+		return l, err
+	}
+	if l.receiver, err = Receive("127.0.0.1:0", l.certs); err != nil {
+		return l, err
+	}
+	if err := l.prepare(ctx); err != nil {
+		return l, err
+	}
+	return l, l.install(ctx)
+}
+
+// prepare the kinds and the rights of the scenarios.
+func (l *lab) prepare(ctx context.Context) error {
+	a, err := controlplane.NewApplier(l.config, "conformance")
+	if err != nil {
+		return err
+	}
+	for _, file := range []string{"crds.yaml", "rbac.yaml"} {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := a.Apply(ctx, raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *lab) stop() {
+	if l.receiver != nil {
+		_ = l.receiver.Close() // the process ends
+	}
+	if l.cp != nil {
+		l.cp.Stop()
+	}
+}
+
+// install our manifests, a webhook for each configuration, and the gate.
+func (l *lab) install(ctx context.Context) error {
+	lease := rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"*"}}
+	kubeconfigs := map[string]string{}
+	for _, name := range []string{"webhook", "gate"} {
+		path, err := l.cp.ServiceAccountKubeconfig(ctx, home, "kausality-"+name, lease)
+		if err != nil {
+			return err
+		}
+		kubeconfigs[name] = path
+	}
+	for name := range configurations {
+		l.configurations = append(l.configurations, name)
+	}
+	slices.Sort(l.configurations)
+	// The default one brings the CRDs and the access that the others need.
+	i := slices.Index(l.configurations, DefaultConfiguration)
+	l.configurations[0], l.configurations[i] = l.configurations[i], l.configurations[0]
+	var probes []string
+	for _, name := range l.configurations {
+		probe, err := l.webhook(ctx, name, kubeconfigs["webhook"])
+		if err != nil {
+			return err
+		}
+		probes = append(probes, probe)
+	}
+	gate := exec.Command(l.kausality, "gate", "--kubeconfig="+kubeconfigs["gate"], "--default-mode=enforce",
+		"--drift-webhook-url="+l.receiver.URL, "--drift-webhook-ca-file="+filepath.Join(l.certs, "ca.crt"))
+	if _, err := l.cp.Run(ctx, "gate", gate); err != nil {
+		return err
+	}
+	for _, probe := range probes {
+		if err := controlplane.Eventually(ctx, probe, time.Minute, func(ctx context.Context) error { return ready(ctx, probe) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ready(ctx context.Context, probe string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, probe, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close() //nolint:errcheck // Nothing is left to lose.
+	if resp.StatusCode != http.StatusOK {
+		return errors.New(resp.Status)
+	}
+	return nil
+}
+
+// webhook process of a configuration, and the manifests that make the API server
+// ask it.
+func (l *lab) webhook(ctx context.Context, name, kubeconfig string) (probe string, err error) {
+	addresses := make([]string, 0, 2)
+	for range 2 {
+		port, err := controlplane.FreePort()
+		if err != nil {
+			return "", err
+		}
+		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", port))
+	}
+	if err := l.configure(ctx, name, "https://"+addresses[0]); err != nil {
+		return "", err
+	}
+	args := append([]string{"webhook", "--kubeconfig=" + kubeconfig, "--cert-dir=" + l.certs, "--settle-grace=500ms",
+		"--bind-address=" + addresses[0], "--health-probe-bind-address=" + addresses[1],
+		"--drift-webhook-url=" + l.receiver.URL, "--drift-webhook-ca-file=" + filepath.Join(l.certs, "ca.crt")}, configurations[name]...)
+	_, err = l.cp.Run(ctx, "webhook-"+name, exec.Command(l.kausality, args...))
+	return "http://" + addresses[1] + "/readyz", err
+}
+
+// configure the API server as our manifests do, for the Namespaces of a
+// configuration alone.
+func (l *lab) configure(ctx context.Context, name, url string) error {
+	out, err := exec.CommandContext(ctx, l.kausality, "manifests", "--webhook-url="+url, "--ca-file="+filepath.Join(l.certs, "ca.crt"),
+		"--resources="+strings.Join(guarded, ","), configurations[name][0]).Output()
+	if err != nil {
+		return fmt.Errorf("cannot run kausality manifests: %w", err)
+	}
+	objects, err := controlplane.Decode(out)
+	if err != nil {
+		return err
+	}
+	apply := make([]any, 0, len(objects))
+	for _, o := range objects {
+		if o.GetKind() == "MutatingWebhookConfiguration" {
+			if err := restrict(o, name); err != nil {
+				return err
+			}
+		} else if o.GetKind() == "ValidatingAdmissionPolicyBinding" && o.GetName() == "kausality-annotation-protection" && name == DefaultConfiguration {
+			// As the webhook itself: what scenarios do where nothing is guarded is
+			// theirs.
+			if err := only(o.Object, name, "spec", "matchResources", "namespaceSelector", "matchExpressions"); err != nil {
+				return err
+			}
+		} else if name != DefaultConfiguration {
+			continue
+		}
+		apply = append(apply, o)
+	}
+	a, err := controlplane.NewApplier(l.config, "kubectl")
+	if err != nil {
+		return err
+	}
+	return a.Objects(ctx, apply...)
+}
+
+// only Namespaces of a configuration, by the expressions of a selector.
+func only(o map[string]any, name string, path ...string) error {
+	match, _, err := unstructured.NestedSlice(o, path...)
+	if err != nil {
+		return err
+	}
+	match = append(match, map[string]any{"key": ConfigurationLabel, "operator": "In", "values": []any{name}})
+	return unstructured.SetNestedSlice(o, match, path...)
+}
+
+// restrict a webhook configuration to the Namespaces of its scenarios. What is
+// cluster-scoped is the default configuration's alone. The machine may be slow:
+// no timeout of a webhook is what a scenario is about.
+func restrict(o *unstructured.Unstructured, name string) error {
+	if name != DefaultConfiguration {
+		o.SetName(o.GetName() + "-" + name)
+	}
+	hooks, _, err := unstructured.NestedSlice(o.Object, "webhooks")
+	if err != nil {
+		return err
+	}
+	for _, h := range hooks {
+		m := h.(map[string]any)
+		m["timeoutSeconds"] = int64(15)
+		if err := only(m, name, "namespaceSelector", "matchExpressions"); err != nil {
+			return err
+		}
+		if name == DefaultConfiguration {
+			continue
+		}
+		for _, r := range m["rules"].([]any) {
+			r.(map[string]any)["scope"] = "Namespaced"
+		}
+	}
+	return unstructured.SetNestedSlice(o.Object, hooks, "webhooks")
+}

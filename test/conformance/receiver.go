@@ -1,0 +1,74 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// maxReport is how large a report may be, in bytes.
+const maxReport = 1 << 20
+
+// Receiver of DriftReports, over HTTPS. It is safe for concurrent use.
+type Receiver struct {
+	// URL to send reports to.
+	URL string
+
+	server *http.Server
+	mu     sync.Mutex
+	got    []any
+}
+
+// Receive DriftReports at an address, HOST:PORT, with the certificate tls.crt
+// and tls.key of a directory, until Close.
+func Receive(address, certs string) (*Receiver, error) {
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot receive reports: %w", err)
+	}
+	r := &Receiver{URL: "https://" + l.Addr().String()}
+	r.server = &http.Server{Handler: r, ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		err := r.server.ServeTLS(l, filepath.Join(certs, "tls.crt"), filepath.Join(certs, "tls.key"))
+		if !errors.Is(err, http.ErrServerClosed) {
+			fmt.Println("cannot receive reports:", err)
+		}
+	}()
+	return r, nil
+}
+
+// Close ends it.
+func (r *Receiver) Close() error { return r.server.Close() }
+
+// ServeHTTP takes one report.
+func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	raw, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxReport))
+	var report map[string]any
+	if err == nil {
+		err = json.Unmarshal(raw, &report)
+	}
+	if err == nil && (req.Method != http.MethodPost || report["kind"] != "DriftReport") {
+		err = errors.New("this is no DriftReport")
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.got = append(r.got, report)
+}
+
+// all reports so far.
+func (r *Receiver) all() []any {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]any(nil), r.got...)
+}

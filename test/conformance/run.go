@@ -1,0 +1,271 @@
+package conformance
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// ConformanceGroup is one that every actor is in; rbac.yaml lets it do everything
+// but approve.
+const ConformanceGroup = "conformance:users"
+
+// ConfigurationLabel on a Namespace says which configuration of the
+// implementation guards it.
+const ConfigurationLabel = "conformance.kausality.io/configuration"
+
+const (
+	poll        = 50 * time.Millisecond
+	checkWithin = 15 * time.Second
+)
+
+// Options of a Runner.
+type Options struct {
+	// Config of a client that may do everything and impersonate anybody.
+	Config *rest.Config
+	// AuditLog is the API server's audit log, a JSON object per line; where empty,
+	// audit annotations are not looked at.
+	AuditLog string
+	// Receiver of DriftReports; where nil, reports are not looked at.
+	Receiver *Receiver
+	// Cleanup removes the Namespace and what is cluster-scoped after each
+	// scenario.
+	Cleanup bool
+}
+
+// Runner plays scenarios. It is safe for concurrent use.
+type Runner struct {
+	suite    *Suite
+	client   *client
+	audit    *auditLog
+	receiver *Receiver
+	cleanup  bool
+	steps    atomic.Int64
+	skipped  atomic.Int64
+}
+
+// NewRunner returns a Runner.
+func NewRunner(s *Suite, o Options) (*Runner, error) {
+	c, err := newClient(o.Config, []string{ConformanceGroup, "system:authenticated"})
+	if err != nil {
+		return nil, err
+	}
+	r := &Runner{suite: s, client: c, receiver: o.Receiver, cleanup: o.Cleanup}
+	if o.AuditLog != "" {
+		r.audit = &auditLog{path: o.AuditLog}
+	}
+	return r, nil
+}
+
+// Steps that were played so far, and expectations that were not looked at,
+// since there is no audit log or no receiver of reports.
+func (r *Runner) Steps() (played, skipped int64) { return r.steps.Load(), r.skipped.Load() }
+
+// play of one scenario.
+type play struct {
+	*Runner
+	namespace string
+	// configuration that guards it.
+	configuration string
+	saved         map[string]any
+	// id that the last message suggested to approve.
+	id string
+	// clusterScoped objects to remove in the end.
+	clusterScoped []string
+}
+
+// Run a scenario in a Namespace of its own. The error tells every expectation
+// that failed in the first step where one did; a KnownDefect is not looked at.
+func (r *Runner) Run(ctx context.Context, sc *Scenario) error {
+	p := &play{Runner: r, namespace: namespaceFor(sc), configuration: sc.In(), saved: map[string]any{}}
+	if err := p.makeNamespace(ctx, sc); err != nil {
+		return err
+	}
+	if r.cleanup {
+		defer p.clean(context.WithoutCancel(ctx))
+	}
+	for _, name := range sc.Setup {
+		if err := p.play(ctx, "setup "+name, r.suite.Setups[name]); err != nil {
+			return err
+		}
+	}
+	return p.play(ctx, "scenario", sc.Steps)
+}
+
+// Verdict about a scenario.
+type Verdict string
+
+const (
+	// Passed: everything came as it says.
+	Passed Verdict = "passed"
+	// Failed: something did not, or a known defect is one no more.
+	Failed Verdict = "failed"
+	// Defective: it failed, and is known to.
+	Defective Verdict = "known defect"
+	// Skipped: it is about a configuration that is not there.
+	Skipped Verdict = "skipped"
+)
+
+// Judge what Run returned. A scenario with a known defect must fail, so that the
+// mark cannot outlive the defect.
+func (sc *Scenario) Judge(err error) (v Verdict, why string) {
+	switch {
+	case sc.KnownDefect != "" && err == nil:
+		return Failed, fmt.Sprintf("the known defect %q is repaired: take knownDefect out of the scenario", sc.KnownDefect)
+	case sc.KnownDefect != "":
+		return Defective, fmt.Sprintf("known defect: %s: %v", sc.KnownDefect, err)
+	case err != nil:
+		return Failed, fmt.Sprintf("%v\nbecause (spec %s): %s", err, sc.Spec, sc.Reason)
+	}
+	return Passed, ""
+}
+
+// namespaceFor a scenario: a name that tells which.
+func namespaceFor(sc *Scenario) string {
+	raw := make([]byte, 3)
+	_, _ = rand.Read(raw) // never fails
+	name := regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(sc.File+"-"+sc.Name), "-")
+	return strings.Trim(name[:min(len(name), 50)], "-") + "-" + hex.EncodeToString(raw)
+}
+
+func (p *play) makeNamespace(ctx context.Context, sc *Scenario) error {
+	set := make(map[string]any, len(sc.NamespaceAnnotations))
+	for k, v := range sc.NamespaceAnnotations {
+		set[key(k)] = v
+	}
+	a, err := p.client.do(ctx, request{method: http.MethodPost, path: "/api/v1/namespaces", contentType: typeJSON, body: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
+			"name": p.namespace, "labels": map[string]any{ConfigurationLabel: sc.In()}, "annotations": set,
+		}}})
+	if err == nil && !a.ok() {
+		err = errors.New(a.String())
+	}
+	if err != nil {
+		return fmt.Errorf("cannot create namespace %s: %w", p.namespace, err)
+	}
+	return nil
+}
+
+// clean up what the scenario made; what cannot be removed stays.
+func (p *play) clean(ctx context.Context) {
+	for _, ref := range p.clusterScoped {
+		if r, _, err := p.place(request{method: http.MethodDelete}, ref, ""); err == nil {
+			_, _ = p.client.do(ctx, r)
+		}
+	}
+	_, _ = p.client.do(ctx, request{method: http.MethodDelete, path: "/api/v1/namespaces/" + p.namespace})
+}
+
+func (p *play) play(ctx context.Context, what string, steps []map[string]any) error {
+	for i, raw := range steps {
+		if err := p.step(ctx, raw); err != nil {
+			return fmt.Errorf("%s, step %d (%s) in %s: %w", what, i+1, describe(raw), p.namespace, err)
+		}
+	}
+	return nil
+}
+
+// describe a step in a few words.
+func describe(raw map[string]any) string {
+	for _, verb := range []string{"create", "apply", "update", "patch", "annotate", "status", "scale", "delete", "deletecollection", "check", "use"} {
+		switch t := raw[verb].(type) {
+		case nil:
+		case map[string]any:
+			of := t["of"]
+			for _, k := range []string{"object", "kind"} {
+				if of == nil {
+					of = t[k]
+				}
+			}
+			return strings.TrimSpace(verb + " " + text(of))
+		default:
+			return verb + " " + text(t)
+		}
+	}
+	return "nothing"
+}
+
+// step is expanded, decoded and played.
+func (p *play) step(ctx context.Context, raw map[string]any) error {
+	p.steps.Add(1)
+	if name, ok := raw["use"].(string); ok {
+		return p.play(ctx, "setup "+name, p.suite.Setups[name])
+	}
+	save := raw["save"]
+	raw = maps.Clone(raw)
+	delete(raw, "save")
+	tree, err := p.expand(ctx, raw)
+	if err != nil {
+		return err
+	}
+	var s Step
+	if err := decodeStrict(tree, &s); err != nil {
+		return err
+	}
+	if s.Check != nil {
+		err = p.check(ctx, s.Check)
+	} else {
+		err = p.request(ctx, &s)
+	}
+	if err != nil {
+		return err
+	}
+	return p.save(ctx, save)
+}
+
+func (p *play) save(ctx context.Context, save any) error {
+	all, _ := save.(map[string]any)
+	for name, expr := range all {
+		v, err := p.expand(ctx, expr)
+		if err != nil {
+			return err
+		}
+		p.saved[name] = v
+	}
+	return nil
+}
+
+// get an object as it is now; nil where it does not exist.
+func (p *play) get(ctx context.Context, ref string) (map[string]any, error) {
+	r, _, err := p.place(request{method: http.MethodGet}, ref, "")
+	if err != nil {
+		return nil, err
+	}
+	a, err := p.client.do(ctx, r)
+	switch {
+	case err != nil:
+		return nil, err
+	case a.code == http.StatusNotFound:
+		return nil, nil
+	case !a.ok():
+		return nil, fmt.Errorf("cannot get %s: %s", ref, a)
+	}
+	return a.body, nil
+}
+
+// until f holds, or its last complaint when the time is over.
+func until(ctx context.Context, within time.Duration, f func() error) error {
+	deadline := time.Now().Add(within)
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		err := f()
+		if err == nil || time.Now().After(deadline) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package conformance
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// suggested approval in a message.
+var suggested = regexp.MustCompile(`kausality\.io/approve-([0-9a-f]{16})`)
+
+// request of a step, again until it is answered as expected where the step gives
+// it time.
+func (p *play) request(ctx context.Context, s *Step) error {
+	as, err := p.suite.actor(s.As)
+	if err != nil {
+		return err
+	}
+	if as.FieldManager != "" {
+		m, err := p.expandText(ctx, as.FieldManager)
+		if err != nil {
+			return err
+		}
+		as.FieldManager = text(m)
+	}
+	if as.Agent == "" {
+		as.Agent = "conformance"
+	}
+	once := func() error { return p.attempt(ctx, s, &as) }
+	if s.Within == nil {
+		return once()
+	}
+	return until(ctx, s.Within.Duration, once)
+}
+
+func (p *play) attempt(ctx context.Context, s *Step, as *Actor) error {
+	r, ref, err := p.build(ctx, s, as)
+	if err != nil {
+		return err
+	}
+	r.auditID = rand.Text()
+	var before map[string]any
+	if ref != "" && s.Create == nil {
+		if before, err = p.get(ctx, ref); err != nil {
+			return err
+		}
+	}
+	a, err := p.client.do(ctx, r)
+	if err != nil {
+		return fmt.Errorf("cannot reach the API server: %w", err)
+	}
+	p.remember(a, ref, s)
+	want := s.Expect
+	if want == nil {
+		want = &Expect{}
+	}
+	if err := want.match(a, before); err != nil {
+		return fmt.Errorf("%w\n  answer: %s", err, a)
+	}
+	return p.audited(ctx, r.auditID, want.Audit)
+}
+
+// remember what later steps may need.
+func (p *play) remember(a *answer, ref string, s *Step) {
+	for _, text := range append(slices.Clone(a.warnings), text(a.body["message"])) {
+		if m := suggested.FindStringSubmatch(text); m != nil {
+			p.id = m[1]
+		}
+	}
+	namespaced := at(a.body, "metadata.namespace").there
+	if (s.Create != nil || s.Apply != nil) && a.ok() && !s.DryRun && ref != "" && !namespaced {
+		p.clusterScoped = append(p.clusterScoped, ref)
+	}
+}
+
+// match an answer with what is expected of it.
+func (e *Expect) match(a *answer, before map[string]any) error {
+	if e.refused() == a.ok() {
+		return fmt.Errorf("want it to be refused: %t", e.refused())
+	}
+	var errs []error
+	complain := func(what string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s %w", what, err))
+		}
+	}
+	if e.Code != 0 && a.code != e.Code {
+		errs = append(errs, fmt.Errorf("code is %d, want %d", a.code, e.Code))
+	}
+	if e.Reason != "" {
+		complain("reason", Matcher{Equals: e.Reason}.match(at(a.body, "details.causes[0].reason"), value{}))
+	}
+	if e.StatusReason != "" {
+		complain("statusReason", Matcher{Equals: e.StatusReason}.match(at(a.body, "reason"), value{}))
+	}
+	for _, t := range e.Message {
+		complain("message", t.in(text(a.body["message"])))
+	}
+	if e.Warnings != nil {
+		complain("warnings", warned(*e.Warnings, a.warnings))
+	}
+	if a.ok() {
+		complain("object:", e.Looks.match(a.body, before))
+	}
+	return errors.Join(errs...)
+}
+
+func warned(want []Text, got []string) error {
+	if len(want) == 0 && len(got) > 0 {
+		return fmt.Errorf("are %q, want none", got)
+	}
+	for _, t := range want {
+		if !slices.ContainsFunc(got, func(w string) bool { return t.in(w) == nil }) {
+			return fmt.Errorf("are %q, want one with %q", got, string(t))
+		}
+	}
+	return nil
+}
+
+// audited looks into the API server's audit log.
+func (p *play) audited(ctx context.Context, id string, want map[string]Matcher) error {
+	if len(want) == 0 {
+		return nil
+	}
+	if p.audit == nil {
+		p.skipped.Add(1)
+		return nil
+	}
+	return until(ctx, 5*time.Second, func() error {
+		got, err := p.audit.annotations(id)
+		if err != nil {
+			return err
+		}
+		if got == nil {
+			return errors.New("the audit log does not have the request")
+		}
+		var errs []error
+		for name, m := range want {
+			v, ok := got[name]
+			if err := m.match(value{v: v, there: ok}, value{}); err != nil {
+				errs = append(errs, fmt.Errorf("audit annotation %s %w", name, err))
+			}
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// check until it holds.
+func (p *play) check(ctx context.Context, c *Check) error {
+	return until(ctx, orElse(c.Within, checkWithin), func() error {
+		switch {
+		case c.Drifts != nil:
+			return p.drifts(ctx, c.Drifts)
+		case c.Reports != nil:
+			return p.reports(c.Reports)
+		}
+		o, err := p.get(ctx, c.Object)
+		if err != nil {
+			return err
+		}
+		exists := c.Exists == nil || *c.Exists
+		if exists != (o != nil) {
+			return fmt.Errorf("%s exists: %t, want %t", c.Object, o != nil, exists)
+		}
+		return c.Looks.match(o, nil)
+	})
+}
+
+// drifts are Drift objects about a child, in whatever Namespace.
+func (p *play) drifts(ctx context.Context, want *Reports) error {
+	a, err := p.client.do(ctx, request{method: http.MethodGet, path: "/apis/kausality.io/v1alpha1/drifts", query: url.Values{"limit": {"5000"}}})
+	if err != nil {
+		return err
+	}
+	if !a.ok() {
+		return fmt.Errorf("cannot list drifts: %s", a)
+	}
+	items, _ := a.body["items"].([]any)
+	return p.count("Drifts", items, want)
+}
+
+// reports that the receiver got about a child.
+func (p *play) reports(want *Reports) error {
+	if p.receiver == nil {
+		p.skipped.Add(1)
+		return nil
+	}
+	return p.count("reports", p.receiver.all(), want)
+}
+
+// count those about the child of this scenario that have the fields.
+func (p *play) count(what string, items []any, want *Reports) error {
+	gvk, name, err := p.gvk(want.Child)
+	if err != nil {
+		return err
+	}
+	n := 0
+	var last error
+	for _, item := range items {
+		child, _ := at(item, "spec.child").v.(map[string]any)
+		if text(child["kind"]) != gvk.Kind || !p.own(child, name) {
+			continue
+		}
+		if err := matchAll(item, nil, want.Fields); err != nil {
+			last = fmt.Errorf("%s: %w", text(at(item, "spec.id").v), err)
+			continue
+		}
+		n++
+	}
+	wanted := 1
+	if want.Count != nil {
+		wanted = *want.Count
+	}
+	if n == wanted {
+		return nil
+	}
+	if last != nil {
+		return fmt.Errorf("there are %d such %s of %s, want %d; another: %w", n, what, want.Child, wanted, last)
+	}
+	return fmt.Errorf("there are %d such %s of %s, want %d", n, what, want.Child, wanted)
+}
+
+// own reports whether a child is in the scenario's Namespace, or named for it.
+func (p *play) own(child map[string]any, name string) bool {
+	if name != "" && child["name"] != name {
+		return false
+	}
+	return child["namespace"] == p.namespace || child["namespace"] == nil && strings.Contains(text(child["name"]), p.namespace)
+}

@@ -1,0 +1,341 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/story"
+)
+
+const (
+	// steadyFor is how long nothing may move; steadyWithin is how long it may
+	// take until that has been seen.
+	steadyFor    = time.Minute
+	steadyWithin = 4 * time.Minute
+)
+
+// loner is the offer that webhook and gate know nothing of: its kinds are none
+// of those they are told to watch.
+const loner = `
+apiVersion: apiextensions.crossplane.io/v2
+kind: CompositeResourceDefinition
+metadata: {name: xloners.example.net}
+spec:
+  scope: Cluster
+  group: example.net
+  names: {kind: XLoner, plural: xloners}
+  versions:
+  - name: v1alpha1
+    served: true
+    referenceable: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {size: {type: integer}}}
+---
+apiVersion: kubernetes.crossplane.io/v1alpha1
+kind: ProviderConfig
+metadata: {name: default}
+spec:
+  credentials:
+    source: Secret
+    secretRef: {namespace: crossplane-system, name: provider-kubernetes, key: kubeconfig}
+---
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: function-only}
+spec:
+  compositeTypeRef: {apiVersion: example.net/v1alpha1, kind: XLoner}
+  mode: Pipeline
+  pipeline:
+  - step: compose
+    functionRef: {name: function-patch-and-transform}
+    input:
+      apiVersion: pt.fn.crossplane.io/v1beta1
+      kind: Resources
+      resources:
+      - name: settings
+        base:
+          apiVersion: kubernetes.crossplane.io/v1alpha2
+          kind: Object
+          spec:
+            providerConfigRef: {name: default}
+            forProvider:
+              manifest: {apiVersion: v1, kind: ConfigMap, metadata: {namespace: default, name: loner-settings}, data: {size: "0"}}
+        patches:
+        - {type: FromCompositeFieldPath, fromFieldPath: spec.size, toFieldPath: spec.forProvider.manifest.data.size, transforms: [{type: convert, convert: {toType: string}}]}
+      - name: plain
+        base: {apiVersion: v1, kind: ConfigMap, metadata: {namespace: default}, data: {size: "0"}}
+        readinessChecks: [{type: None}]
+        patches:
+        - {type: FromCompositeFieldPath, fromFieldPath: spec.size, toFieldPath: data.size, transforms: [{type: convert, convert: {toType: string}}]}
+  - step: kausality
+    functionRef: {name: function-kausality}
+    input:
+      apiVersion: kausality.fn.crossplane.io/v1alpha1
+      kind: Input
+      mode: enforce
+      settleGrace: 1s
+      gate: {managementPolicies: Managed}
+      policySelector: {}
+`
+
+var loners = schema.GroupVersionResource{Group: "example.net", Version: "v1alpha1", Resource: "xloners"}
+
+// guarded is a composite and what guards it.
+type guarded struct {
+	by       string
+	resource schema.GroupVersionResource
+	// namespace is empty for a cluster-scoped one.
+	namespace, kind string
+	// composition is made from the example's; nil where there is one.
+	composition func(steps []any) []any
+}
+
+var guards = []guarded{
+	{by: "webhook-only", resource: story.XDatabases, namespace: "default", kind: "XDatabase", composition: func(steps []any) []any { return steps[:len(steps)-1] }},
+	{by: "both", resource: story.XDatabases, namespace: "default", kind: "XDatabase", composition: func(steps []any) []any { return steps }},
+	{by: "function-only", resource: loners, kind: "XLoner"},
+}
+
+// TestSteady: with the function only, the webhook only and both, at the same
+// time and under Crossplane's own circuit breaker, an intent comes through, and
+// then neither a composite nor anything composed is written for a minute,
+// although Crossplane goes on applying all of it.
+func TestSteady(t *testing.T) {
+	ctx, e := start(t, story.Options{Webhook: true, Function: true, SteadyBreaker: true})
+	client, err := dynamic.NewForConfig(e.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	offer(ctx, t, e)
+	for _, g := range guards {
+		g.ask(ctx, t, e, 20)
+	}
+	for _, g := range guards {
+		g.settles(ctx, t, client, 20)
+	}
+	for _, g := range guards {
+		g.ask(ctx, t, e, 50)
+	}
+	for _, g := range guards {
+		g.settles(ctx, t, client, 50)
+	}
+	calm(ctx, t, client)
+	for _, g := range guards {
+		xr, err := client.Resource(g.resource).Namespace(g.namespace).Get(ctx, g.by, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := controlplane.ConditionTrue(xr, "Responsive"); err != nil {
+			t.Errorf("%s: Crossplane's circuit breaker: %v", g.by, err)
+		}
+	}
+}
+
+// offer the kinds and Compositions.
+func offer(ctx context.Context, t *testing.T, e *story.Env) {
+	t.Helper()
+	xrd, rest, _ := strings.Cut(loner, "\n---\n")
+	if err := e.Apply(ctx, []byte(xrd)); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Apply(ctx, []byte(rest)); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range guards {
+		if g.composition == nil {
+			continue
+		}
+		raw, err := story.Example("composition.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(raw, &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		steps, _, _ := unstructured.NestedSlice(o.Object, "spec", "pipeline")
+		o.SetName(g.by)
+		if err := unstructured.SetNestedSlice(o.Object, g.composition(steps), "spec", "pipeline"); err != nil {
+			t.Fatal(err)
+		}
+		apply(ctx, t, e, o)
+	}
+}
+
+func apply(ctx context.Context, t *testing.T, e *story.Env, o *unstructured.Unstructured) {
+	t.Helper()
+	raw, err := yaml.Marshal(o.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := controlplane.Eventually(ctx, "to apply "+o.GetKind()+" "+o.GetName(), 30*time.Second, func(ctx context.Context) error {
+		return e.Apply(ctx, raw)
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask for a size.
+func (g guarded) ask(ctx context.Context, t *testing.T, e *story.Env, size int64) {
+	t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"size": size, "crossplane": map[string]any{"compositionRef": map[string]any{"name": g.by}},
+	}}}
+	o.SetAPIVersion(g.resource.GroupVersion().String())
+	o.SetKind(g.kind)
+	o.SetNamespace(g.namespace)
+	o.SetName(g.by)
+	apply(ctx, t, e, o)
+}
+
+// settles at a size: the composite is ready, what it is composed of has the
+// size, and whoever guards it remembers that it settled.
+func (g guarded) settles(ctx context.Context, t *testing.T, client dynamic.Interface, size int64) {
+	t.Helper()
+	if err := controlplane.Eventually(ctx, fmt.Sprintf("%s to settle at size %d", g.by, size), 90*time.Second, func(ctx context.Context) error {
+		xr, err := client.Resource(g.resource).Namespace(g.namespace).Get(ctx, g.by, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if err := controlplane.ConditionTrue(xr, "Ready"); err != nil {
+			return err
+		}
+		return g.settled(ctx, client, xr, size)
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (g guarded) settled(ctx context.Context, client dynamic.Interface, xr *unstructured.Unstructured, size int64) error {
+	all, err := composed(ctx, client, xr)
+	if err != nil {
+		return err
+	}
+	found := false
+	for _, o := range all {
+		raw := fmt.Sprint(o.Object["spec"], o.Object["data"])
+		found = found || strings.Contains(raw, fmt.Sprintf("size:%d", size))
+		hops, err := story.Trace(o)
+		if err != nil {
+			return err
+		}
+		if g.resource == loners && !hops[0].Settled {
+			return fmt.Errorf("the XR's hop in %s %s is %+v", o.GetKind(), o.GetName(), hops[0])
+		}
+	}
+	if !found {
+		return fmt.Errorf("nothing of %d objects has size %d", len(all), size)
+	}
+	if g.resource == loners {
+		return nil
+	}
+	hops, err := story.Trace(xr)
+	if err != nil {
+		return err
+	}
+	if want := fmt.Sprint(hops[len(hops)-1].Generation); xr.GetAnnotations()["kausality.io/settled-generation"] != want {
+		return fmt.Errorf("the intent at generation %s has not settled: %v", want, xr.GetAnnotations())
+	}
+	return nil
+}
+
+// resourceOf the kinds that are composed.
+var resourceOf = map[string]schema.GroupVersionResource{
+	"Database.cloud.example.org":        story.Databases,
+	"Object.kubernetes.m.crossplane.io": story.Settings,
+	"Object.kubernetes.crossplane.io":   {Group: "kubernetes.crossplane.io", Version: "v1alpha2", Resource: "objects"},
+	"ConfigMap":                         {Version: "v1", Resource: "configmaps"},
+}
+
+// composed resources of a composite.
+func composed(ctx context.Context, client dynamic.Interface, xr *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	refs, _, _ := unstructured.NestedSlice(xr.Object, "spec", "crossplane", "resourceRefs")
+	if len(refs) == 0 {
+		return nil, fmt.Errorf("%s has no resourceRefs", xr.GetName())
+	}
+	out := make([]*unstructured.Unstructured, 0, len(refs))
+	for _, r := range refs {
+		ref := &unstructured.Unstructured{Object: r.(map[string]any)}
+		name, _, _ := unstructured.NestedString(ref.Object, "name")
+		namespace, _, _ := unstructured.NestedString(ref.Object, "namespace")
+		if namespace == "" {
+			namespace = xr.GetNamespace()
+		}
+		if kind := ref.GroupVersionKind().GroupKind().String(); resourceOf[kind].Resource == "" {
+			return nil, fmt.Errorf("unexpected %s %s", kind, name)
+		}
+		o, err := client.Resource(resourceOf[ref.GroupVersionKind().GroupKind().String()]).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+// calm: no resourceVersion moves.
+func calm(ctx context.Context, t *testing.T, client dynamic.Interface) {
+	t.Helper()
+	var was map[string]string
+	since := time.Now()
+	if err := controlplane.Eventually(ctx, fmt.Sprintf("nothing to move for %s", steadyFor), steadyWithin, func(ctx context.Context) error {
+		now, err := versions(ctx, client)
+		if err != nil {
+			return err
+		}
+		if !maps.Equal(now, was) {
+			if was != nil {
+				_, _ = fmt.Fprintf(os.Stdout, "moved: %v\n", moved(was, now))
+			}
+			was, since = now, time.Now()
+		}
+		if left := steadyFor - time.Since(since); left > 0 {
+			return fmt.Errorf("%s of calm are missing", left.Round(time.Second))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func moved(was, now map[string]string) (out []string) {
+	for k, v := range now {
+		if was[k] != v {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+func versions(ctx context.Context, client dynamic.Interface) (map[string]string, error) {
+	out := map[string]string{}
+	for _, g := range guards {
+		xr, err := client.Resource(g.resource).Namespace(g.namespace).Get(ctx, g.by, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		all, err := composed(ctx, client, xr)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range append(all, xr) {
+			out[g.by+"/"+o.GetKind()+"/"+o.GetName()] = o.GetResourceVersion()
+		}
+	}
+	return out, nil
+}

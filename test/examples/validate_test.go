@@ -1,0 +1,159 @@
+package examples
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+)
+
+// crossplaneImage is what validate would pull Crossplane's own schemas from.
+const crossplaneImage = "xpkg.crossplane.io/crossplane/crossplane:v2.2.0"
+
+// validator runs crossplane beta validate with a cache that holds all it would
+// pull.
+type validator struct {
+	cli, cache string
+	// schemas of everything that is in no package of the examples.
+	schemas string
+}
+
+func newValidator(t *testing.T, root, cli string) *validator {
+	t.Helper()
+	v := &validator{cli: cli, cache: t.TempDir(), schemas: t.TempDir()}
+	own := func(parts ...string) []byte { return read(t, filepath.Join(append([]string{root}, parts...)...)) }
+	of := func(part string) []byte {
+		raw, err := parts.CRDs(t.Context(), part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	cached := map[string][]byte{
+		crossplaneImage: of(parts.Crossplane),
+		"xpkg.crossplane.io/kausality-io/function-kausality:v0.1.0":                 own("package", "input", "kausality.fn.crossplane.io_inputs.yaml"),
+		"xpkg.crossplane.io/crossplane-contrib/function-patch-and-transform:v0.9.0": own("test", "examples", "schemas", "function-patch-and-transform.yaml"),
+	}
+	for image, raw := range cached {
+		write(t, filepath.Join(v.cache, strings.ReplaceAll(image, ":", "@"), "package.yaml"), raw)
+	}
+	write(t, filepath.Join(v.schemas, "kubernetes.yaml"), of(parts.ProviderKubernetes))
+	write(t, filepath.Join(v.schemas, "providers.yaml"), own("test", "examples", "schemas", "providers.yaml"))
+	write(t, filepath.Join(v.schemas, "cloud.yaml"), own("test", "provider", "crds", "cloud.example.org_databases.yaml"))
+	write(t, filepath.Join(v.schemas, "policies.yaml"), own("package", "crds", "kausality.io_allowancepolicies.yaml"))
+	write(t, filepath.Join(v.schemas, "shared.yaml"), own("examples", "getting-started", "definition.yaml"))
+	return v
+}
+
+// validate everything in an example, what it renders included, against its
+// schemas. None may be missing.
+func (v *validator) validate(t *testing.T, dir string) {
+	t.Helper()
+	resources := t.TempDir()
+	n := 0
+	for _, name := range []string{
+		"xr.yaml", "composition.yaml", "functions.yaml", "observed.yaml", "required.yaml", "operation.yaml", "definition.yaml", "expected.yaml",
+	} {
+		if !exists(dir, name) {
+			continue
+		}
+		for _, o := range decode(t, read(t, filepath.Join(dir, name))) {
+			for _, each := range append(inputs(o), o) {
+				if !checked(each) {
+					continue
+				}
+				raw, err := yaml.Marshal(each.Object)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n++
+				write(t, filepath.Join(resources, fmt.Sprintf("%02d-%s", n, name)), raw)
+			}
+		}
+	}
+	extensions := []string{v.schemas, filepath.Join(dir, "functions.yaml")}
+	if exists(dir, "definition.yaml") {
+		extensions = append(extensions, filepath.Join(dir, "definition.yaml"))
+	}
+	cmd := exec.CommandContext(t.Context(), v.cli, "beta", "validate", strings.Join(extensions, ","), resources,
+		"--cache-dir="+v.cache, "--crossplane-image="+crossplaneImage, "--error-on-missing-schemas", "--skip-success-results")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		t.Errorf("crossplane beta validate: %v\n%s", err, out.String())
+	}
+	if strings.Contains(out.String(), "downloading") {
+		t.Errorf("validate wanted to pull something:\n%s", out.String())
+	}
+}
+
+// checked: all but what render prints of its own, a status, and the CRD that an
+// example only names.
+func checked(o *unstructured.Unstructured) bool {
+	switch {
+	case o.GroupVersionKind().Group == "render.crossplane.io", o.GetKind() == "CustomResourceDefinition":
+		return false
+	case o.GetKind() == "Operation":
+		_, has, _ := unstructured.NestedMap(o.Object, "spec")
+		return has
+	}
+	return true
+}
+
+// inputs of the steps of a pipeline, as objects.
+func inputs(o *unstructured.Unstructured) []*unstructured.Unstructured {
+	steps, _, _ := unstructured.NestedSlice(o.Object, "spec", "pipeline")
+	var out []*unstructured.Unstructured
+	for _, s := range steps {
+		step, _ := s.(map[string]any)
+		if in, ok := step["input"].(map[string]any); ok {
+			u := &unstructured.Unstructured{Object: in}
+			u.SetName("input")
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// decode YAML documents; what is rendered may have no name yet.
+func decode(t *testing.T, raw []byte) []*unstructured.Unstructured {
+	t.Helper()
+	var out []*unstructured.Unstructured
+	for doc := range strings.SplitSeq("\n"+string(raw), "\n---\n") {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
+			t.Fatalf("cannot read %q: %v", doc, err)
+		}
+		if u.Object != nil {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+func read(t *testing.T, file string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func write(t *testing.T, file string, raw []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,35 @@
+package gates
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/kausality-io/function-kausality/test/controlplane"
+)
+
+// awaitCollector until the garbage collector knows our kinds, which it looks for
+// twice a minute: what depends on nothing goes.
+func (l *lab) awaitCollector(ctx context.Context) error {
+	c, err := dynamic.NewForConfig(l.Config())
+	if err != nil {
+		return err
+	}
+	r := c.Resource(plains).Namespace("default")
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "other.example.org/v1", "kind": "Plain", "metadata": map[string]any{"name": "left",
+		"ownerReferences": []any{map[string]any{"apiVersion": "example.org/v1", "kind": "XStore", "name": "none", "uid": "00000000-0000-0000-0000-000000000000"}}}}}
+	if _, err := r.Create(ctx, o, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	return controlplane.Eventually(ctx, "the garbage collector to know our kinds", 2*time.Minute, func(ctx context.Context) error {
+		if _, err := r.Get(ctx, "left", metav1.GetOptions{}); !kerrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %v", err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,320 @@
+package gates
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
+)
+
+// TestReapply: GitOps and Crossplane write the author's value again and again.
+// The webhook masks in the same write: neither generation nor resourceVersion
+// moves, and nothing is done outside.
+func TestReapply(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "reapply")
+	s.xr("store", 10)
+	as := composeAs{tier: "bronze", author: []any{"*"}}
+	s.settles("store", as)
+	before, seq := s.mr(s.mrName("store")), s.seq()
+	for range 5 {
+		must(t, s.compose(t.Context(), "store", as))
+		_, err := s.patch(s.hans, databases, before.GetName(), `{"spec":{"managementPolicies":["*"]}}`)
+		must(t, err)
+	}
+	after := s.mr(before.GetName())
+	if before.GetGeneration() != after.GetGeneration() || !slices.Equal(policiesOf(after), []string{"Observe"}) {
+		t.Errorf("generation %d → %d, policies %v", before.GetGeneration(), after.GetGeneration(), policiesOf(after))
+	}
+	if w := s.writes(seq, before.GetName()); len(w) > 0 {
+		t.Errorf("written outside: %v", w)
+	}
+}
+
+func (s *site) seq() int64 {
+	s.t.Helper()
+	n, err := the.cloud.LastSeq(s.t.Context())
+	must(s.t, err)
+	return n
+}
+
+// writes to a database since a point of the log, in words.
+func (s *site) writes(since int64, name string) []string {
+	s.t.Helper()
+	log, err := the.cloud.Writes(s.t.Context(), since)
+	must(s.t, err)
+	var out []string
+	for _, e := range log {
+		if strings.HasSuffix(e.Path, "/"+name) {
+			out = append(out, e.Method+" "+string(e.Body))
+		}
+	}
+	return out
+}
+
+// TestDriftStopped: an approval of external drift does not open the gate while
+// the XR is frozen, or a rejection fits; it does as soon as these are gone.
+func TestDriftStopped(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "stopped")
+	mr, seq := s.settled("store", 10).GetName(), s.seq()
+	s.annotate(xstores, "store", v1alpha1.AnnotationKeyFreeze, `{"user":"hans","message":"incident"}`)
+	must(t, the.cloud.Change(t.Context(), mr, client.Fields{"size": 3}))
+	s.follow(s.awaitDrift(mr))
+	s.annotate(xstores, "store", v1alpha1.AnnotationKeyRejections, `[{"kind":"Database","name":"*","reason":"audit"}]`)
+	s.annotate(xstores, "store", v1alpha1.AnnotationKeyFreeze, nil)
+	s.polls(mr, 3)
+	if w := s.writes(seq, mr); len(w) > 0 {
+		t.Fatalf("frozen and rejected, and written outside: %v", w)
+	}
+	must(t, s.closed(t.Context(), mr))
+	s.annotate(xstores, "store", v1alpha1.AnnotationKeyRejections, nil)
+	eventually(t, "the approved drift to be reverted", 60*time.Second, func(context.Context) error {
+		if w := s.writes(seq, mr); len(w) != 1 {
+			return fmt.Errorf("writes: %v", w)
+		}
+		return nil
+	})
+	s.awaitClosed(mr)
+}
+
+// awaitDrift of an MR and return the command that approves it.
+func (s *site) awaitDrift(mr string) (suggested string) {
+	s.t.Helper()
+	eventually(s.t, "the drift of "+mr, 60*time.Second, func(ctx context.Context) error {
+		list, err := s.of(s.hans, drifts).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, d := range list.Items {
+			child, _, _ := unstructured.NestedString(d.Object, "spec", "child", "name")
+			phase, _, _ := unstructured.NestedString(d.Object, "status", "phase")
+			if suggested, _, _ = unstructured.NestedString(d.Object, "spec", "suggestedApproval"); child == mr && phase == "Detected" {
+				return nil
+			}
+		}
+		return fmt.Errorf("%d drifts, none of them", len(list.Items))
+	})
+	return suggested
+}
+
+// polls waits until the provider has looked n times more.
+func (s *site) polls(mr string, n int) {
+	s.t.Helper()
+	from := s.seq()
+	eventually(s.t, fmt.Sprintf("the provider to look %d times", n), 60*time.Second, func(ctx context.Context) error {
+		log, err := the.cloud.Log(ctx, from)
+		if err != nil {
+			return err
+		}
+		seen := 0
+		for _, e := range log {
+			if e.Method == "GET" && strings.HasSuffix(e.Path, "/"+mr) {
+				seen++
+			}
+		}
+		if seen < n {
+			return fmt.Errorf("it looked %d times", seen)
+		}
+		return nil
+	})
+}
+
+// TestIgnored: a difference that a rule ignores is no drift, and holds nothing.
+func TestIgnored(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "ignored")
+	s.xr("store", 10)
+	s.settles("store", composeAs{tier: "bronze"})
+	mr := s.mrName("store")
+	_, err := s.patch(s.hans, databases, mr, `{"spec":{"forProvider":{"tags":{"ignored":"a"}}}}`)
+	must(t, err)
+	s.awaitClosed(mr)
+	must(t, the.cloud.Change(t.Context(), mr, client.Fields{"tags": map[string]string{"tier": "bronze", "ignored": "b"}}))
+	eventually(t, "the provider to show it", 30*time.Second, func(context.Context) error {
+		if v, _, _ := unstructured.NestedString(s.mr(mr).Object, "status", "atProvider", "tags", "ignored"); v != "b" {
+			return fmt.Errorf("it shows %q", v)
+		}
+		return nil
+	})
+	_, err = s.patch(s.hans, databases, mr, `{"spec":{"forProvider":{"size":11}}}`)
+	must(t, err)
+	if g := gateOf(s.mr(mr)); g.State != v1alpha1.GateOpen {
+		t.Errorf("held by what is ignored: %+v", g)
+	}
+	s.awaitClosed(mr)
+	list, err := s.of(s.hans, drifts).List(t.Context(), metav1.ListOptions{})
+	must(t, err)
+	if len(list.Items) > 0 {
+		t.Errorf("reported: %v", list.Items)
+	}
+}
+
+// TestStory: the events tell what happened to the gate.
+func TestStory(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "story")
+	mr := s.settled("store", 10).GetName()
+	_, err := s.patch(s.hans, databases, mr, `{"spec":{"forProvider":{"size":20}}}`)
+	must(t, err)
+	s.awaitClosed(mr)
+	must(t, the.cloud.Change(t.Context(), mr, client.Fields{"size": 3}))
+	s.follow(s.awaitDrift(mr))
+	want := map[string]int64{"GateOpened": 3, "GateClosed": 3} // created, changed, approved
+	eventually(t, "the whole story", 60*time.Second, func(context.Context) error {
+		if got := s.story(mr); !maps.Equal(got, want) {
+			return fmt.Errorf("it is %v", got)
+		}
+		return nil
+	})
+}
+
+// TestKinds: kinds without managementPolicies are left alone, and a kind that
+// comes later is gated.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "kinds")
+	plain := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "other.example.org/v1", "kind": "Plain", "metadata": map[string]any{"name": "plain"},
+		"spec": map[string]any{"managementPolicies": []any{"*"}, "forProvider": map[string]any{"size": int64(1)}}}}
+	got, err := s.of(s.hans, plains).Create(t.Context(), plain, metav1.CreateOptions{})
+	must(t, err)
+	if a := got.GetAnnotations(); a[v1alpha1.AnnotationKeyGate] != "" || a[v1alpha1.AnnotationKeyManagementPolicies] != "" || !slices.Equal(policiesOf(got), []string{"*"}) {
+		t.Errorf("it was touched: %v %v", a, policiesOf(got))
+	}
+	late := strings.NewReplacer("buckets", "vaults", "Bucket", "Vault").Replace(crds)
+	from := strings.Index(late, "---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: vaults")
+	to := strings.Index(late[from+4:], "---\n") + from + 4
+	must(t, the.Apply(t.Context(), []byte(late[from:to])))
+	r := buckets
+	r.Resource = "vaults"
+	bucket := s.bucket("Vault", "vault")
+	eventually(t, "the new kind to be gated", 40*time.Second, func(ctx context.Context) error {
+		o, err := s.of(s.hans, r).Create(ctx, bucket, metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		if gateOf(o).State != v1alpha1.GateOpen {
+			_ = s.of(s.hans, r).Delete(ctx, "vault", metav1.DeleteOptions{})
+			return errors.New("it was created without a gate")
+		}
+		return nil
+	})
+	o, err := s.of(s.hans, r).Get(t.Context(), "vault", metav1.GetOptions{})
+	must(t, err)
+	s.report(r.Resource, o)
+	eventually(t, "its gate to close", 40*time.Second, func(ctx context.Context) error {
+		o, err := s.of(s.hans, r).Get(ctx, "vault", metav1.GetOptions{})
+		if err == nil && gateOf(o).State != v1alpha1.GateClosed {
+			err = fmt.Errorf("gate %+v", gateOf(o))
+		}
+		return err
+	})
+	crd := namespaces
+	crd.Group, crd.Resource = "apiextensions.k8s.io", "customresourcedefinitions"
+	must(t, s.hans.Resource(crd).Delete(t.Context(), "vaults.other.example.org", metav1.DeleteOptions{}))
+	if err := the.gate.Err(); err != nil {
+		t.Errorf("the gate did not survive that the kind went: %v", err)
+	}
+}
+
+func (s *site) bucket(kind, name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "other.example.org/v1", "kind": kind, "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"forProvider": map[string]any{"size": int64(1)}}}}
+}
+
+// report what a provider would: the object is as it should be.
+func (s *site) report(resource string, o *unstructured.Unstructured) {
+	s.t.Helper()
+	r := buckets
+	r.Resource = resource
+	body := fmt.Sprintf(`{"status":{"atProvider":{"size":1},"conditions":[{"type":"Synced","status":"True","reason":"R","observedGeneration":%d,"lastTransitionTime":"2026-01-01T00:00:00Z"},{"type":"Ready","status":"True","reason":"R","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, o.GetGeneration())
+	_, err := s.of(s.hans, r).Patch(s.t.Context(), o.GetName(), types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: "provider"}, "status")
+	must(s.t, err)
+}
+
+// TestUngate restores what the author wrote, verbatim, says what will be
+// reverted, and may be run twice. Run as the gate's user it does so although
+// webhook and gate enforce; these mask again, so that it looks at one resource in
+// a Namespace whose mode is log by then.
+func TestUngate(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "ungate")
+	author := []any{"Delete", "Observe", "Update", "Create"}
+	mr := s.lone("alone", 5, author...)
+	s.awaitClosed(mr)
+	must(t, the.cloud.Change(t.Context(), mr, client.Fields{"size": 3}))
+	s.awaitDrift(mr)
+	name := "databases.cloud.example.org/" + s.ns + "/" + mr
+	ungate := func(args ...string) (string, error) {
+		kubeconfig, err := the.Kubeconfig("ungate-"+s.ns, hans, "system:masters")
+		must(t, err)
+		out, err := exec.CommandContext(t.Context(), the.bins["kausality"], append([]string{"ungate", "--kubeconfig=" + kubeconfig}, args...)...).CombinedOutput()
+		return string(out), err
+	}
+	out, err := ungate("--dry-run", name)
+	if err != nil || !strings.Contains(out, name+": pending external drift: spec.forProvider.size: 3 → 5") || !strings.Contains(out, "1 masked, 1 with pending external drift, 0 restored") {
+		t.Errorf("dry-run: %v\n%s", err, out)
+	}
+	must(t, s.closed(t.Context(), mr))
+	if out, err = ungate(name); err == nil || !strings.Contains(out, "--default-mode=log") {
+		t.Errorf("the webhook enforces: %v\n%s", err, out)
+	}
+	if out, err = ungate("--all", "--dry-run"); err != nil || !strings.Contains(out, name+": would restore") {
+		t.Errorf("all: %v\n%s", err, out)
+	}
+	if out, err = ungate(); err == nil || !strings.Contains(out, "--all") {
+		t.Errorf("nothing said: %v\n%s", err, out)
+	}
+	_, err = s.hans.Resource(namespaces).Patch(t.Context(), s.ns, types.MergePatchType, []byte(`{"metadata":{"annotations":{"kausality.io/mode":"log"}}}`), metav1.PatchOptions{})
+	must(t, err)
+	eventually(t, "the author's value to be restored", 30*time.Second, func(context.Context) error {
+		out, err := ungate(name)
+		if err != nil && !strings.Contains(out, "nothing to restore") {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		if o := s.mr(mr); !slices.Equal(policiesOf(o), []string{"Delete", "Observe", "Update", "Create"}) || o.GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies] != "" || o.GetAnnotations()[v1alpha1.AnnotationKeyGate] != "" {
+			return fmt.Errorf("%v %v: %s", policiesOf(o), o.GetAnnotations(), out)
+		}
+		return nil
+	})
+	if out, err = ungate(name); err == nil || !strings.Contains(out, "there is nothing to restore") {
+		t.Errorf("again: %v\n%s", err, out)
+	}
+}
+
+// TestLegacyRuntime: a provider of an older runtime does not know the mask; its
+// answer is understood, and another mask takes its place.
+func TestLegacyRuntime(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "legacy")
+	o := s.bucket("Bucket", "bucket")
+	o.Object["spec"].(map[string]any)["managementPolicies"] = []any{"Observe", "Update", "LateInitialize"}
+	got, err := s.of(s.hans, buckets).Create(t.Context(), o, metav1.CreateOptions{})
+	must(t, err)
+	if !slices.Equal(policiesOf(got), []string{"Observe", "Update", "LateInitialize"}) {
+		t.Fatalf("created as %v", policiesOf(got))
+	}
+	body := `{"status":{"conditions":[{"type":"Synced","status":"False","reason":"ReconcileError","observedGeneration":1,"lastTransitionTime":"2026-01-01T00:00:00Z",
+		"message":"` + "`spec.managementPolicies` is set to a value([Observe Update LateInitialize]) which is not supported. Check docs for supported policies" + `"}]}}`
+	_, err = s.of(s.hans, buckets).Patch(t.Context(), "bucket", types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: "provider"}, "status")
+	must(t, err)
+	eventually(t, "a mask that the provider knows", 30*time.Second, func(ctx context.Context) error {
+		o, err := s.of(s.hans, buckets).Get(ctx, "bucket", metav1.GetOptions{})
+		if err == nil && !slices.Equal(policiesOf(o), []string{"Observe", "Update"}) {
+			err = fmt.Errorf("policies %v, gate %+v", policiesOf(o), gateOf(o))
+		}
+		return err
+	})
+}

@@ -1,0 +1,233 @@
+package gates
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
+)
+
+// lab is what all tests share.
+type lab struct {
+	*controlplane.ControlPlane
+	bins     parts.Paths
+	cloud    *client.Client
+	cloudURL string
+	// processes that are killed and restarted.
+	webhook, gate, provider *part
+	certs                   string
+}
+
+// part is a process with the URL that tells whether it is ready.
+type part struct {
+	*controlplane.Process
+	probe string
+}
+
+var the *lab
+
+const (
+	home = "kausality-system"
+	// deadline of openings: short, so that the tests see it pass.
+	deadline = 20 * time.Second
+)
+
+// nothing is a rule that gives nothing: access comes from the manifests.
+var nothing = rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"selfsubjectreviews"}, Verbs: []string{"create"}}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "6"); err != nil { // they mostly wait
+		panic(err)
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	l := &lab{}
+	err := l.boot(ctx)
+	if l.ControlPlane != nil {
+		defer l.Stop()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot start:", err)
+		return 1
+	}
+	the = l
+	return m.Run()
+}
+
+func (l *lab) boot(ctx context.Context) (err error) {
+	l.bins, err = parts.Build(ctx, os.Stderr, "", parts.Part{Name: "kausality", Dir: ".", Package: "./cmd/kausality"},
+		parts.Part{Name: "test-provider", Dir: "test/provider", Package: "./cmd/provider"})
+	if err != nil {
+		return err
+	}
+	if l.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Out: os.Stderr, Dir: os.Getenv("KAUSALITY_GATES_DIR")}); err != nil {
+		return err
+	}
+	l.certs = filepath.Join(l.Dir(), "webhook-certs")
+	for _, step := range []func(context.Context) error{l.installCRDs, l.startCloud, l.startProvider, l.startKausality, l.awaitCollector} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *lab) installCRDs(ctx context.Context) error {
+	root, err := parts.Root()
+	if err != nil {
+		return err
+	}
+	raw, err := os.ReadFile(filepath.Join(root, "test", "provider", "crds", "cloud.example.org_databases.yaml"))
+	if err != nil {
+		return err
+	}
+	if err := l.Apply(ctx, raw); err != nil {
+		return err
+	}
+	return l.Apply(ctx, []byte(crds))
+}
+
+func (l *lab) startCloud(ctx context.Context) error {
+	port, err := controlplane.FreePort()
+	if err != nil {
+		return err
+	}
+	l.cloudURL = fmt.Sprintf("http://127.0.0.1:%d", port)
+	if _, err := l.Run(ctx, "cloud", exec.Command(l.bins["test-provider"], "cloud", fmt.Sprintf("--address=127.0.0.1:%d", port))); err != nil {
+		return err
+	}
+	l.cloud = client.New(l.cloudURL)
+	return controlplane.Eventually(ctx, "the cloud to answer", 20*time.Second, l.cloud.Healthy)
+}
+
+func (l *lab) startProvider(ctx context.Context) error {
+	kubeconfig, err := l.ServiceAccountKubeconfig(ctx, "crossplane-system", "provider-cloud")
+	if err != nil {
+		return err
+	}
+	l.provider, err = l.start(ctx, "provider", "test-provider", "run", "--kubeconfig="+kubeconfig, "--cloud-url="+l.cloudURL,
+		"--poll-interval=1s", "--creation-grace-period=0s", "--max-requeue-delay=1s", "--max-reconcile-rate=100", "--debug")
+	return err
+}
+
+// startKausality as a person would install it.
+func (l *lab) startKausality(ctx context.Context) error {
+	if err := l.CA().ServingCert(l.certs); err != nil {
+		return err
+	}
+	port, err := controlplane.FreePort()
+	if err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, l.bins["kausality"], "manifests", fmt.Sprintf("--webhook-url=https://127.0.0.1:%d", port),
+		"--ca-file="+filepath.Join(l.certs, "ca.crt"), "--resources=*.example.org,*.cloud.example.org,*.other.example.org", "--default-mode=enforce").Output()
+	if err != nil {
+		return fmt.Errorf("cannot run kausality manifests: %w", err)
+	}
+	if err := l.Apply(ctx, out); err != nil {
+		return err
+	}
+	users := map[string]string{}
+	for _, name := range []string{"webhook", "gate"} {
+		if users[name], err = l.ServiceAccountKubeconfig(ctx, home, "kausality-"+name, nothing); err != nil {
+			return err
+		}
+	}
+	l.webhook, err = l.start(ctx, "webhook", "kausality", "webhook", "--kubeconfig="+users["webhook"], "--default-mode=enforce", "--cert-dir="+l.certs,
+		fmt.Sprintf("--bind-address=127.0.0.1:%d", port), "--settle-grace=1s", "--ignore-external="+ignored)
+	if err != nil {
+		return err
+	}
+	l.gate, err = l.start(ctx, "gate", "kausality", "gate", "--kubeconfig="+users["gate"], "--default-mode=enforce",
+		"--gate-deadline="+deadline.String(), "--ignore-external="+ignored)
+	return err
+}
+
+// ignored differences: a tag that something else keeps.
+const ignored = "Database.cloud.example.org:spec.forProvider.tags[ignored]"
+
+func (l *lab) start(ctx context.Context, name, bin string, args ...string) (*part, error) {
+	port, err := controlplane.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	p := &part{probe: fmt.Sprintf("http://127.0.0.1:%d/readyz", port)}
+	cmd := exec.Command(l.bins[bin], append(args, fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", port))...)
+	if bin == "test-provider" {
+		cmd.Args[0] = "provider" // its field manager, as in a cluster
+	}
+	if p.Process, err = l.Run(ctx, name, cmd); err != nil {
+		return nil, err
+	}
+	return p, p.ready(ctx)
+}
+
+// revive a part, as a kubelet does: one that came up while the API server was
+// down has ended.
+func (p *part) revive(ctx context.Context) error {
+	for range 5 {
+		if p.ready(ctx) == nil {
+			return nil
+		}
+		if err := p.Restart(); err != nil {
+			return err
+		}
+	}
+	return p.ready(ctx)
+}
+
+func (p *part) ready(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return controlplane.Eventually(ctx, p.Name()+" to be ready", 90*time.Second, func(ctx context.Context) error {
+		if p.Err() != nil {
+			cancel()
+			return p.Err()
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.probe, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		if err := resp.Body.Close(); err != nil {
+			return err
+		}
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s answers %s", p.probe, resp.Status)
+		}
+		return nil
+	})
+}
+
+// as is a client that is a user; its field manager is the last part of its name.
+func (l *lab) as(t testing.TB, user string) dynamic.Interface {
+	t.Helper()
+	cfg := l.ConfigAs(user, "system:masters")
+	cfg.UserAgent, cfg.QPS, cfg.WarningHandler = filepath.Base(user), -1, rest.NoWarnings{}
+	c, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

@@ -1,0 +1,176 @@
+package external
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+)
+
+const (
+	hans = "hans@example.com"
+	home = "kausality-system"
+)
+
+var (
+	namespaces   = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	drifts       = schema.GroupVersionResource{Group: "kausality.io", Version: "v1alpha1", Resource: "drifts"}
+	terraforms   = schema.GroupVersionResource{Group: "infra.contrib.fluxcd.io", Version: "v1alpha2", Resource: "terraforms"}
+	applications = schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}
+)
+
+// argocd pins the version whose Application schema is used.
+var argocd = parts.Part{Name: "argocd", Dir: "test/parts/argocd", Module: "github.com/argoproj/argo-cd/v3", CRDDir: "manifests/crds"}
+
+var the *controlplane.ControlPlane
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
+	defer cancel()
+	var err error
+	the, err = controlplane.Start(ctx, controlplane.Options{Out: os.Stderr, Dir: os.Getenv("KAUSALITY_INTEGRATION_DIR")})
+	if the != nil {
+		defer the.Stop()
+	}
+	if err == nil {
+		err = install(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot start:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// install the kinds, our manifests, the webhook and the gate.
+func install(ctx context.Context) error {
+	built, err := parts.Build(ctx, os.Stderr, "", parts.Part{Name: "kausality", Dir: ".", Package: "./cmd/kausality"})
+	if err != nil {
+		return err
+	}
+	if err := installKinds(ctx); err != nil {
+		return err
+	}
+	certs := filepath.Join(the.Dir(), "webhook-certs")
+	if err := the.CA().ServingCert(certs); err != nil {
+		return err
+	}
+	port, err := controlplane.FreePort()
+	if err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, built["kausality"], "manifests", fmt.Sprintf("--webhook-url=https://127.0.0.1:%d", port),
+		"--ca-file="+filepath.Join(certs, "ca.crt"), "--resources=terraforms.infra.contrib.fluxcd.io,applications.argoproj.io", "--default-mode=enforce").Output()
+	if err != nil {
+		return fmt.Errorf("cannot run kausality manifests: %w", err)
+	}
+	if err := the.Apply(ctx, out); err != nil {
+		return err
+	}
+	if err := component(ctx, built["kausality"], "webhook", fmt.Sprintf("--bind-address=127.0.0.1:%d", port), "--cert-dir="+certs); err != nil {
+		return err
+	}
+	return component(ctx, built["kausality"], "gate")
+}
+
+func installKinds(ctx context.Context) error {
+	all, err := argocd.CRDs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, doc := range bytes.Split(all, []byte("\n---\n")) {
+		if bytes.Contains(doc, []byte("  name: applications.argoproj.io\n")) {
+			if err := the.Apply(ctx, doc); err != nil {
+				return err
+			}
+		}
+	}
+	own, err := os.ReadFile("testdata/terraforms.yaml")
+	if err != nil {
+		return err
+	}
+	return the.Apply(ctx, own)
+}
+
+func component(ctx context.Context, binary, name string, args ...string) error {
+	probe, err := controlplane.FreePort()
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := the.ServiceAccountKubeconfig(ctx, home, "kausality-"+name, nothing)
+	if err != nil {
+		return err
+	}
+	args = append([]string{name, "--kubeconfig=" + kubeconfig, "--default-mode=enforce", fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", probe)}, args...)
+	if _, err := the.Run(ctx, "kausality-"+name, exec.Command(binary, args...)); err != nil {
+		return err
+	}
+	return controlplane.Eventually(ctx, "the "+name+" to be ready", 60*time.Second, func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/readyz", probe), nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		if err := resp.Body.Close(); err != nil {
+			return err
+		}
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("it answers %s", resp.Status)
+		}
+		return nil
+	})
+}
+
+// as is a client that is a user; its field manager is the last part of its name.
+func as(t *testing.T, user string) dynamic.Interface {
+	t.Helper()
+	cfg := the.ConfigAs(user, "system:masters")
+	cfg.UserAgent = user[strings.LastIndex(user, ":")+1:]
+	cfg.WarningHandler, cfg.QPS = rest.NoWarnings{}, -1
+	c, err := dynamic.NewForConfig(cfg)
+	must(t, err)
+	return c
+}
+
+// runs of namespace, so that a test can be repeated.
+var runs atomic.Int64
+
+// namespace of a test's own; the name begins as given.
+func namespace(t *testing.T, name string) string {
+	t.Helper()
+	name = fmt.Sprintf("%s-%d", name, runs.Add(1))
+	_, err := as(t, hans).Resource(namespaces).Create(t.Context(), object("v1", "Namespace", "", name, nil), metav1.CreateOptions{})
+	must(t, err)
+	return name
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

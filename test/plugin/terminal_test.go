@@ -1,0 +1,134 @@
+package plugin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+// result of one run of the plugin.
+type result struct {
+	out  string
+	code int
+}
+
+// limit of one run; --wait has its own.
+const limit = 90 * time.Second
+
+// terminal runs the plugin in a pseudo terminal, as hans, and types what is
+// given once it asks.
+func (l *lab) terminal(t *testing.T, typed string, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	cmd := l.command(ctx, args...)
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // Nothing is left to lose.
+	var out bytes.Buffer
+	buf := make([]byte, 4096)
+	for {
+		n, err := f.Read(buf)
+		out.Write(buf[:n])
+		if typed != "" && strings.HasSuffix(out.String(), "[y/N] ") {
+			if _, err := io.WriteString(f, typed); err != nil {
+				t.Fatal(err)
+			}
+			typed = ""
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.EIO) { // EIO is how Linux ends a terminal
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	return result{strings.ReplaceAll(out.String(), "\r\n", "\n"), code(t, cmd.Wait())}
+}
+
+// pipe runs the plugin without a terminal.
+func (l *lab) pipe(t *testing.T, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	out, err := l.command(ctx, args...).CombinedOutput()
+	return result{string(out), code(t, err)}
+}
+
+func (l *lab) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, l.plugin, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+l.hans, "TERM=xterm", "HOME="+l.Dir())
+	return cmd
+}
+
+func code(t *testing.T, err error) int {
+	t.Helper()
+	if err == nil {
+		return 0
+	}
+	exit := &exec.ExitError{}
+	if !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return exit.ExitCode()
+}
+
+// What differs from run to run, in the order it is replaced.
+var varying = []struct {
+	pattern *regexp.Regexp
+	with    string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "<time>"},
+	{regexp.MustCompile(`\b\d+(s|m|m\d+s) ago`), "<age> ago"},
+	{regexp.MustCompile(`(since|,) \d+(s|m|m\d+s)(\n|:|$)`), "$1 <age>$3"},
+	{regexp.MustCompile(`(?m)^(  [0-9a-f]{16}   )\d+(s|m|m\d+s) +`), "$1<age>  "},
+	{regexp.MustCompile(`(?m)^(  ID +)AGE +`), "${1}AGE    "},
+	{regexp.MustCompile(`(uid: |"uid": ")[0-9a-f-]{36}`), "$1<uid>"},
+	{regexp.MustCompile(`xdatabases\.example\.org-[0-9a-f]{7}`), "<revision>"},
+	{regexp.MustCompile(`orders-[0-9a-f]{12}`), "orders-<hash>"},
+	{regexp.MustCompile(`/[^ ]*/(bin|testdata)/`), "$1/"},
+}
+
+// screen is the output as it is compared: colours visible, without what varies.
+func (r result) screen() string {
+	s := strings.ReplaceAll(r.out, "\x1b[", "␛[")
+	for _, v := range varying {
+		s = v.pattern.ReplaceAllString(s, v.with)
+	}
+	return s
+}
+
+// golden compares a screen with testdata.
+func (r result) golden(t *testing.T, name string, wantCode int) {
+	t.Helper()
+	if r.code != wantCode {
+		t.Errorf("%s: exit code %d, want %d:\n%s", name, r.code, wantCode, r.out)
+	}
+	file := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(file, []byte(r.screen()), 0o644); err != nil { //nolint:gosec // Part of the repository.
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.screen(); got != string(want) {
+		t.Errorf("%s: the screen is not as in testdata; want:\n%s\ngot:\n%s", name, want, got)
+	}
+}

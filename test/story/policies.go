@@ -1,0 +1,167 @@
+package story
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// AllowancePolicies is what they do, with webhook and gate.
+var AllowancePolicies = []Chapter{
+	{"The platform team writes a policy", offerPolicy},
+	{"hans asks for a database", created},
+	{"Once it is settled, the gate is closed", settled},
+	{"hans makes it larger: the policy allows that, down to the cloud", allowed},
+	{"He makes it smaller: that stops before the database", stopped},
+	{"With the annotation that the policy asks for, it goes on", allowedToShrink},
+	{"Deleting it: the policy allows that, and nobody has to approve it", goneByPolicy},
+}
+
+// sizePolicy lets databases grow, and shrink where somebody says so.
+const sizePolicy = `
+apiVersion: kausality.io/v1alpha1
+kind: AllowancePolicy
+metadata: {name: databases}
+spec:
+  target: {apiGroup: example.org, apiVersion: v1alpha1, kind: XDatabase}
+  subjects: [{kind: User, name: hans@example.com, mayInitiate: true}]
+  initializing:
+    allow:
+    - {relation: ControllerChild, verbs: [Create], mutations: [{jsonPath: "*"}]}
+    - {relation: External, verbs: [Create]}
+  deleting:
+    allow:
+    - {relation: ControllerChild, verbs: ["*"]}
+    - {relation: External, verbs: [Delete]}
+  rules:
+  - trigger: spec.size
+    conditions: ["object.spec.size > oldObject.spec.size || has(object.metadata.annotations['allow-shrink'])"]
+    capture: ["metadata.annotations['kausality.io/trace-ticket']"]
+    allow:
+    - target: {apiGroup: cloud.example.org, apiVersion: v1alpha1, kind: Database}
+      relation: ControllerChild
+      verbs: [Update]
+      mutations: [{jsonPath: spec.forProvider.size, verbs: [Mutate]}]
+    - target: {apiGroup: kubernetes.m.crossplane.io, apiVersion: v1alpha1, kind: Object}
+      relation: ControllerChild
+      verbs: [Update]
+      mutations: [{jsonPath: spec.forProvider.manifest.data.size, verbs: [Mutate]}]
+    - {relation: External, verbs: [Update]}
+`
+
+func offerPolicy(ctx context.Context, e *Env, t *Teller) error {
+	if err := e.Apply(ctx, []byte(sizePolicy)); err != nil {
+		return err
+	}
+	r := v1alpha1.GroupVersion.WithResource("allowancepolicies")
+	if err := until(ctx, "the policy to be in force", func(ctx context.Context) error {
+		o, err := e.admin.Resource(r).Get(ctx, "databases", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if status, reason, message := condition(o, v1alpha1.ConditionCompiled); status != "True" {
+			return fmt.Errorf("%s: %s", reason, message)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	t.Right("its rules compile: an XDatabase may grow, and shrink where it says allow-shrink")
+	return nil
+}
+
+func allowed(ctx context.Context, e *Env, t *Teller) error {
+	if err := e.resize(ctx, t, 50); err != nil {
+		return err
+	}
+	mr, err := e.MR(ctx)
+	if err != nil {
+		return err
+	}
+	have := mr.GetAnnotations()[v1alpha1.AnnotationKeyAllowances]
+	t.Says("%s", have)
+	for _, want := range []string{
+		`"relation":"External","verbs":["Update"]`, `"initiator":"` + Hans + `"`, `{"kind":"XDatabase","name":"` + xrName + `"`, `SHOP-1`,
+		`{"kind":"Database","name":"` + mr.GetName() + `"`, `"field":"spec.forProvider.size"}`,
+	} {
+		if !strings.Contains(have, want) {
+			return fmt.Errorf("the allowances of the Database lack %s: %s", want, have)
+		}
+	}
+	t.Right("the allowance for the cloud travelled with the change: from hans's ticket over the XDatabase to the Database")
+	return e.settledXR(ctx)
+}
+
+func stopped(ctx context.Context, e *Env, t *Teller) error {
+	before, err := e.Cloud.LastSeq(ctx)
+	if err != nil {
+		return err
+	}
+	if err := e.setSize(ctx, 10); err != nil {
+		return err
+	}
+	var why string
+	if err := until(ctx, "the refusal to be reported", func(ctx context.Context) error {
+		d, err := e.drift(ctx, string(v1alpha1.RelationControllerChild), "Database", "UPDATE")
+		if err != nil {
+			return err
+		}
+		xr, err := e.XR(ctx)
+		if err != nil {
+			return err
+		}
+		_, _, message := condition(xr, "Synced")
+		if !strings.Contains(message, "database") {
+			return fmt.Errorf("Drift %s; the XR says %q", d.GetName(), message)
+		}
+		why = message
+		return nil
+	}); err != nil {
+		return err
+	}
+	t.Says("%s", why)
+	writes, err := e.Cloud.Writes(ctx, before)
+	if err != nil {
+		return err
+	}
+	mr, err := e.MR(ctx)
+	if err != nil {
+		return err
+	}
+	if size := integer(mr, "spec", "forProvider", "size"); size != 50 || len(writes) != 0 {
+		return fmt.Errorf("the Database has size %d, external writes %v", size, writes)
+	}
+	t.Right("the XDatabase says 10, the Database and the cloud still 50: no allowance covers it")
+	return nil
+}
+
+func allowedToShrink(ctx context.Context, e *Env, t *Teller) error {
+	if err := e.Annotate(ctx, Hans, XDatabases, xrName, "allow-shrink", "yes"); err != nil {
+		return err
+	}
+	return e.resize(ctx, t, 9)
+}
+
+func goneByPolicy(ctx context.Context, e *Env, t *Teller) error {
+	if err := e.settledXR(ctx); err != nil {
+		return err
+	}
+	mr, err := e.MR(ctx)
+	if err != nil {
+		return err
+	}
+	t.Types(Hans, "kubectl delete xdatabase "+xrName)
+	err = e.Delete(ctx, Hans, XDatabases, xrName)
+	// The API server asks once more where the object changed meanwhile, which the
+	// approval on behalf of the policy does: the answer may name either.
+	if err == nil || !strings.Contains(err.Error(), "the gate is being opened for it") {
+		return fmt.Errorf("the first deletion is answered: %w", err)
+	}
+	t.Says("%v", err)
+	t.Right("the gate opens for it, without an approval")
+	return e.deletedAgain(ctx, t, mr.GetName())
+}

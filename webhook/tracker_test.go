@@ -1,0 +1,144 @@
+package webhook
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// clockedTracker with a clock that the test moves.
+func clockedTracker() (*tracker, *time.Time) {
+	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	t := newTracker()
+	t.now = func() time.Time { return now }
+	return t, &now
+}
+
+func TestTrackerForgetsBeyondItsBound(t *testing.T) {
+	tr, _ := clockedTracker()
+	for i := range maxTracked + 10 {
+		tr.latch(types.UID(fmt.Sprint(i)), 1)
+	}
+	assert.Len(t, tr.objects, maxTracked, "memory is bounded, whatever is thrown at it")
+	tr.with("", func(*tracked) { t.Error("an object without a UID is nobody's") })
+	tr.forget(types.UID(fmt.Sprint(maxTracked + 9)))
+	assert.EqualValues(t, -1, tr.settled(parent.Ref{UID: types.UID(fmt.Sprint(maxTracked + 9))}))
+}
+
+func TestTrackerLatchNeverGoesDown(t *testing.T) {
+	tr, _ := clockedTracker()
+	ref := parent.Ref{UID: "u"}
+	assert.EqualValues(t, -1, tr.settled(ref), "nothing is known")
+	tr.latch("u", 4)
+	tr.latch("u", 3)
+	assert.EqualValues(t, 4, tr.settled(ref))
+}
+
+// Crossplane can write an older observed generation again (facts 6).
+func TestTrackerObserved(t *testing.T) {
+	tr, _ := clockedTracker()
+	state := func(observed int64, has bool) *parent.State {
+		return &parent.State{Ref: parent.Ref{UID: "u"}, ObservedGeneration: observed, HasObserved: has, HasStatus: true}
+	}
+	_, known := tr.observed(state(0, false))
+	assert.False(t, known, "a kind that reports none, whose status nobody wrote yet")
+	tr.sawStatus(statusWrite("ctrl", 2, "7"))
+	_, known = tr.observed(state(0, false))
+	assert.False(t, known, "the write may still fail: the object does not show it")
+	n, known := tr.observed(landed(state(0, false), "8"))
+	assert.True(t, known)
+	assert.EqualValues(t, 2, n, "it has observed what it was when its status was written")
+	for _, tc := range []struct{ reported, want int64 }{{9, 9}, {10, 10}, {9, 10}, {11, 11}} {
+		n, _ = tr.observed(state(tc.reported, true))
+		assert.EqualValues(t, tc.want, n, "reported %d", tc.reported)
+	}
+}
+
+func TestTrackerControllers(t *testing.T) {
+	tr, _ := clockedTracker()
+	s := &parent.State{Ref: parent.Ref{UID: "u"}, Annotations: map[string]string{v1alpha1.AnnotationKeyControllers: "aaaaa"}}
+	tr.sawStatus(statusWrite("bbbbb", 1, "7"))
+	assert.True(t, tr.writesStatus(s.Ref, hashOf("bbbbb")))
+	_, missing := tr.controllers(s)
+	assert.False(t, missing, "nothing is recorded on what is nobody's parent")
+	assert.True(t, tr.isParent(s), "news")
+	assert.False(t, tr.isParent(s), "no longer")
+	value, missing := tr.controllers(s)
+	assert.True(t, missing)
+	assert.Equal(t, subject.ParseHashes("aaaaa").With(hashOf("bbbbb"), nil).String(), value, "who is recorded stays")
+	s.Annotations[v1alpha1.AnnotationKeyControllers] = value
+	_, missing = tr.controllers(s)
+	assert.False(t, missing, "recorded once, nothing is to be written")
+}
+
+func TestTrackerTouched(t *testing.T) {
+	tr, now := clockedTracker()
+	ref := parent.Ref{UID: "u"}
+	assert.False(t, tr.touched(ref))
+	tr.touch("u")
+	assert.True(t, tr.touched(ref))
+	*now = now.Add(touchedFor)
+	assert.False(t, tr.touched(ref), "the cache has it by now")
+}
+
+// A change through /scale is its user's, from the moment it landed until the
+// object itself says so.
+func TestTrackerScaled(t *testing.T) {
+	tr, now := clockedTracker()
+	ref := parent.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, Name: "web", UID: "u"}
+	stored := trace.Trace{trace.Hop(ref, 1, "hans@example.com", now.Add(-time.Hour))}
+	state := func(version string, replicas int64) *parent.State {
+		return &parent.State{Ref: ref, ResourceVersion: version, Generation: 2, Replicas: replicas,
+			Annotations: map[string]string{v1alpha1.AnnotationKeyTrace: stored.String()}}
+	}
+	request := &admission.Request{
+		Object:    &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "u"}, "spec": map[string]any{"replicas": int64(3)}}},
+		OldObject: &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "u", "resourceVersion": "7"}}},
+		User:      subject.User{Name: "alice@example.com"},
+	}
+	tr.sawScale(request)
+	assert.True(t, tr.touched(ref), "an intent prompts live reads")
+	before := state("7", 1)
+	assert.Same(t, before, tr.scaled(before), "it has not landed")
+	assert.Equal(t, int64(1), hopOf(t, tr.scaled(state("8", 1))).Generation, "another write landed, not this one")
+	hop := hopOf(t, tr.scaled(state("8", 3)))
+	assert.Equal(t, "alice@example.com", hop.User)
+	assert.EqualValues(t, 2, hop.Generation)
+	assert.True(t, hop.Timestamp.Time.Equal(*now), "it was made when it was asked for")
+	tr.recorded("u")
+	assert.Equal(t, "hans@example.com", hopOf(t, tr.scaled(state("9", 3))).User, "the object tells from now on")
+}
+
+// statusWrite by a user, on a version of an object with UID u.
+func statusWrite(user string, generation int64, version string) *admission.Request {
+	object := func(status map[string]any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"uid": "u", "generation": generation, "resourceVersion": version}, "status": status,
+		}}
+	}
+	return &admission.Request{User: subject.User{Name: user}, OldObject: object(nil), Object: object(map[string]any{"ready": true})}
+}
+
+func landed(s *parent.State, version string) *parent.State { s.ResourceVersion = version; return s }
+
+func hashOf(user string) string { return subject.User{Name: user}.Hash() }
+
+func hopOf(t *testing.T, s *parent.State) v1alpha1.Hop {
+	t.Helper()
+	own := trace.Of(s.Annotations).Own()
+	if own == nil {
+		t.Fatal("no hop")
+	}
+	return *own
+}
