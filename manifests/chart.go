@@ -24,7 +24,7 @@ func Chart() ([]byte, error) {
 	var out bytes.Buffer
 	for _, object := range []any{
 		aggregated(componentWebhook), base(componentWebhook, webhookRules()), boundTo(componentWebhook),
-		aggregated(componentGate), base(componentGate, common()), boundTo(componentGate),
+		aggregated(componentGate), base(componentGate, gateRules()), boundTo(componentGate),
 		aggregated(componentController), base(componentController, controllerRules()), boundTo(componentController),
 		crossplaneRole(), leasesRole(), leasesBinding([]string{serviceAccountPrefix + Namespace + ":" + componentController}),
 		homeRole(componentWebhook, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{SecretServing}, Verbs: read}),
