@@ -26,6 +26,8 @@ type entry struct {
 	objectSelector       *metav1.LabelSelector
 	// own Scopes of the entry, and all that go before the last of them.
 	own, before []settings.Scope
+	// lenient are the named Namespaces in which a more specific Scope only logs.
+	lenient []string
 }
 
 func (e entry) webhookName() string {
@@ -87,9 +89,20 @@ func entriesOf(scopes []settings.Scope, byDefault v1alpha1.Mode) []entry {
 		out[at].before = scopes[:i+1]
 	}
 	for i := range out {
-		out[i].groups = groupsOf(out[i].own)
+		out[i].groups, out[i].lenient = groupsOf(out[i].own), lenient(out[i], byDefault)
 	}
 	return out
+}
+
+func lenient(e entry, byDefault v1alpha1.Mode) []string {
+	var out []string
+	for _, s := range e.before {
+		if e.failurePolicy == admissionregistrationv1.Fail && failurePolicyOf(s.Mode, byDefault) == admissionregistrationv1.Ignore && e.overlaps(s) {
+			out = append(out, s.Namespaces...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func numbered(policy string, n int) string {

@@ -1,6 +1,8 @@
 package manifests
 
 import (
+	"slices"
+
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -73,7 +75,9 @@ func protectionPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPol
 const anyAnnotation = `(has(object.metadata.annotations) && object.metadata.annotations.exists(k, k.startsWith("kausality.io/"))) ||
 (has(oldObject.metadata.annotations) && oldObject.metadata.annotations.exists(k, k.startsWith("kausality.io/")))`
 
-// protectionBinding of an entry. What only logs warns.
+// protectionBinding of an entry. What only logs warns, and a Namespace in which
+// something more specific only logs is left out of what refuses: a binding knows
+// Namespaces and no conditions.
 func protectionBinding(e entry) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
 	name := annotationProtection
 	if e.name != "" {
@@ -84,7 +88,8 @@ func protectionBinding(e entry) *admissionregistrationv1.ValidatingAdmissionPoli
 		actions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}
 	}
 	match := constraints(e.groups, admissionregistrationv1.Update)
-	match.NamespaceSelector, match.ObjectSelector = e.namespaceSelector(excludedNamespaces), e.objectSelector
+	never := append(slices.Clone(excludedNamespaces), e.lenient...)
+	match.NamespaceSelector, match.ObjectSelector = e.namespaceSelector(never), e.objectSelector
 	for i := range match.ResourceRules {
 		match.ResourceRules[i].Scope = e.scope()
 	}

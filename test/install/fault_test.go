@@ -288,14 +288,43 @@ func TestAPIServerRestart(t *testing.T) {
 		_, err := the.admin.Resource(namespaces).Get(ctx, ns, metav1.GetOptions{})
 		return err
 	})
-	guarded(t, namespace(t, "restarted"))
+	ns = namespace(t, "restarted")
+	n := 0
+	eventually(t, "apps to be guarded again", func(ctx context.Context) error {
+		n++
+		if err := revive(ctx); err != nil {
+			return err
+		}
+		o, err := app(t, ns, fmt.Sprintf("again-%d", n))
+		if err == nil && o.GetAnnotations()["kausality.io/trace"] == "" {
+			err = errors.New("an app was created without a trace")
+		}
+		return err
+	})
 	must(t, merge(t, the.admin, kausality, "", "shop", map[string]any{"spec": map[string]any{"mode": "log"}}))
 	awaitPolicy(t, "shop")
-	n := 0
 	eventually(t, "a change of the policy to hold", func(context.Context) error { n++; return stray(t, ns, fmt.Sprintf("stray-%d", n)) })
 	for _, p := range append([]*process{the.controller, the.gate}, the.webhooks...) {
 		must(t, p.Err())
 	}
+}
+
+// revive a process that ended, as a kubelet does: one that loses its leadership
+// with the API server ends itself.
+func revive(ctx context.Context) error {
+	for _, p := range append([]*process{the.controller, the.gate}, the.webhooks...) {
+		select {
+		case <-p.Done():
+			if err := p.Restart(); err != nil {
+				return err
+			}
+			if err := p.await(ctx); err != nil {
+				return err
+			}
+		default:
+		}
+	}
+	return nil
 }
 
 // TestRetained: what is masked is restored before anybody forgets it, when its
