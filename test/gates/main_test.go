@@ -152,7 +152,7 @@ func (l *lab) startKausality(ctx context.Context) error {
 		}
 	}
 	l.webhook, err = l.start(ctx, "webhook", "kausality", "webhook", "--kubeconfig="+users["webhook"], "--default-mode=enforce", "--cert-dir="+l.certs,
-		fmt.Sprintf("--bind-address=127.0.0.1:%d", port), "--settle-grace=1s", "--ignore-external="+ignored)
+		fmt.Sprintf("--bind-address=127.0.0.1:%d", port), "--settle-grace=1s", "--shutdown-delay=0s", "--ignore-external="+ignored)
 	if err != nil {
 		return err
 	}

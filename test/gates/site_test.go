@@ -320,18 +320,21 @@ func (s *site) inCloud(name string) bool {
 }
 
 // story of an object: how often its gate's events came. Equal ones are one event
-// with a count.
+// with a series.
 func (s *site) story(name string) map[string]int64 {
 	s.t.Helper()
 	list, err := s.of(s.hans, events).List(s.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
 	must(s.t, err)
 	out := map[string]int64{}
 	for _, e := range list.Items {
-		if by, _, _ := unstructured.NestedString(e.Object, "source", "component"); by != "kausality-gate" {
+		if by, _, _ := unstructured.NestedString(e.Object, "reportingComponent"); by != "kausality-gate" {
 			continue
 		}
 		reason, _, _ := unstructured.NestedString(e.Object, "reason")
-		count, _, _ := unstructured.NestedInt64(e.Object, "count")
+		count, more, _ := unstructured.NestedInt64(e.Object, "series", "count")
+		if !more {
+			count = 1
+		}
 		out[reason] += count
 	}
 	return out

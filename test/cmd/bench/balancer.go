@@ -63,19 +63,26 @@ func (b *balancer) accept() {
 
 func (b *balancer) connect(c net.Conn) {
 	defer func() { _ = c.Close() }()
-	for range b.replicas {
-		i := int(b.next.Add(1)) % len(b.replicas)
-		if !b.ready[i].Load() {
-			continue
-		}
-		to, err := net.Dial("tcp", b.replicas[i].address)
-		if err != nil {
-			return // as a Service: the address was there, nobody listens
-		}
-		defer func() { _ = to.Close() }()
-		pipe(c, to)
+	address := b.turn()
+	if address == "" {
 		return
 	}
+	to, err := net.Dial("tcp", address)
+	if err != nil {
+		return // as a Service: the address was there, nobody listens
+	}
+	defer func() { _ = to.Close() }()
+	pipe(c, to)
+}
+
+// turn is the address of the next replica that is ready; "" for none.
+func (b *balancer) turn() string {
+	for range b.replicas {
+		if i := int(b.next.Add(1)) % len(b.replicas); b.ready[i].Load() {
+			return b.replicas[i].address
+		}
+	}
+	return ""
 }
 
 // pipe both ways, each end told when the other has said all.
