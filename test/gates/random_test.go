@@ -40,9 +40,11 @@ func TestRandom(t *testing.T) {
 		first, last = *randomSeed, *randomSeed
 	}
 	for from := first; from <= last; from += together {
-		var wg sync.WaitGroup
 		for seed := from; seed <= min(last, from+together-1); seed++ {
-			r := newRandom(t, seed)
+			newRandom(t, seed)
+		}
+		var wg sync.WaitGroup
+		for _, r := range started {
 			wg.Go(r.play)
 		}
 		wg.Wait()
@@ -76,14 +78,13 @@ type random struct {
 	orphans map[string]bool
 }
 
-func newRandom(t *testing.T, seed uint64) *random {
+func newRandom(t *testing.T, seed uint64) {
 	t.Helper()
 	r := &random{site: newSite(t, fmt.Sprintf("random-%d", seed)), seed: seed, rng: rand.New(rand.NewPCG(seed, 7)), as: composeAs{tier: "bronze"}, orphans: map[string]bool{}}
 	r.history = r.record()
 	r.xr("store", 10)
 	r.mr, r.alone = r.mrName("store"), r.lone("alone", 5)
 	started = append(started, r)
-	return r
 }
 
 func (r *random) note(format string, args ...any) {
