@@ -6,7 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/tools/events"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/mask"
@@ -17,7 +17,7 @@ import (
 
 // told are the events that f makes, as TYPE REASON MESSAGE.
 func told(f func(*Controller)) []string {
-	r := record.NewFakeRecorder(10)
+	r := events.NewFakeRecorder(10)
 	c := &Controller{Events: r, Deadline: time.Hour}
 	c.leading.Store(true)
 	f(c)

@@ -165,7 +165,7 @@ func (u Ungating) find(ctx context.Context, c dynamic.Interface) ([]maskedResour
 				out = append(out, m)
 			}
 		})
-		if err != nil {
+		if err != nil && !kerrors.IsNotFound(err) { // the kind is gone by now, and all of it
 			return nil, fmt.Errorf("cannot list %s: %w", k.Resource, err)
 		}
 	}
