@@ -281,7 +281,7 @@ func (s *States) Look(ctx context.Context, ref parent.Ref) (*Object, error) {
 	if s.kinds.Kind(ref.GroupVersionKind).Role != parent.RoleNone || s.cached(ref) != nil {
 		return s.Get(ctx, ref, false)
 	}
-	return s.read(ctx, ref)
+	return s.fetch(ctx, ref)
 }
 
 // Cached object, nil where the watches do not have it.
@@ -314,6 +314,11 @@ func (s *States) read(ctx context.Context, ref parent.Ref) (*Object, error) {
 	if s.live != nil {
 		s.live(ref)
 	}
+	return s.fetch(ctx, ref)
+}
+
+// fetch an object past the watches, on no request's account.
+func (s *States) fetch(ctx context.Context, ref parent.Ref) (*Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	r, err := s.Resource(ref)
