@@ -152,6 +152,11 @@ func message(o *unstructured.Unstructured) string {
 	return ""
 }
 
+// asksFor objects of a resource: where names are given, others are not read.
+func (u Ungating) asksFor(resource string) bool {
+	return len(u.Names) == 0 || slices.ContainsFunc(u.Names, func(name string) bool { return strings.HasPrefix(name, resource+"/") })
+}
+
 // find the masked resources, sorted.
 func (u Ungating) find(ctx context.Context, c dynamic.Interface) ([]maskedResource, error) {
 	kinds, err := cluster.ManagedKinds(ctx, c)
@@ -160,6 +165,9 @@ func (u Ungating) find(ctx context.Context, c dynamic.Interface) ([]maskedResour
 	}
 	var out []maskedResource
 	for _, k := range kinds {
+		if !u.asksFor(k.Resource) {
+			continue
+		}
 		err := eachPage(ctx, c.Resource(k.GVR), func(o *unstructured.Unstructured) {
 			if m, ok := masked(k.GVR, o); ok && (len(u.Names) == 0 || slices.Contains(u.Names, m.String())) {
 				out = append(out, m)

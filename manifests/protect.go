@@ -18,11 +18,12 @@ const (
 // from what the user did. The claims are missing: the webhook keeps them on any
 // write.
 const systemKeys = `["kausality.io/trace", "kausality.io/updaters", "kausality.io/controllers", "kausality.io/phase",
-"kausality.io/settled-generation", "kausality.io/gate", "kausality.io/allowances",
+"kausality.io/settled-generation", "kausality.io/management-policies", "kausality.io/gate", "kausality.io/allowances",
 "kausality.io/fingerprint", "kausality.io/last-upgrade"]`
 
-// authorKeys hold what the author wrote behind the mask: where they change, so
-// did the desired state, although the masked fields are as they were.
+// authorKeys hold what the author wrote behind the mask: where they change with
+// a new hop in the trace, so did the desired state, although the masked fields are
+// as they were.
 const authorKeys = `["kausality.io/management-policies", "kausality.io/external-author"]`
 
 // keptKeys are never removed by the webhook, whatever else a write changes.
@@ -40,6 +41,7 @@ has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(r
 	{Name: "desired", Expression: `dyn(object).exists(k, !(k in ["apiVersion", "kind", "metadata", "status"]) &&
   (!(k in dyn(oldObject)) || dyn(object)[k] != dyn(oldObject)[k])) ||
 dyn(oldObject).exists(k, !(k in ["apiVersion", "kind", "metadata", "status"]) && !(k in dyn(object))) ||
+["kausality.io/trace"].exists(k, k in variables.now && (!(k in variables.was) || variables.was[k] != variables.now[k])) &&
 ` + authorKeys + `.exists(k, (k in variables.was) != (k in variables.now) || k in variables.now && variables.was[k] != variables.now[k])`},
 	{Name: "removed", Expression: keptKeys + `.filter(k, k in variables.was && !(k in variables.now))`},
 	{Name: "changed", Expression: `variables.desired ? [] : ` + systemKeys + `.filter(k, (k in variables.was) != (k in variables.now) ||

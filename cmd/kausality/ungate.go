@@ -27,6 +27,9 @@ func ungateCommand() *cobra.Command {
 			}
 			u.Names, u.Out = names, cmd.OutOrStdout()
 			done, err := gate.Ungate(cmd.Context(), u)
+			if err != nil && done.Masked == 0 {
+				return err
+			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%d masked, %d with pending external drift, %d restored\n", done.Masked, done.Pending, done.Restored)
 			return err
 		},

@@ -64,14 +64,14 @@ func (c *cli) ungate(cmd *cobra.Command, args []string, o *ungateOptions) error 
 	}
 	found, err := gate.Ungate(cmd.Context(), u)
 	if err != nil || o.dry || found.Masked == 0 {
-		return errors.Join(c.ungated(o, found), err)
+		return errors.Join(c.ungated(o, found, err != nil), err)
 	}
 	if err := c.confirm(fmt.Sprintf("Restore %s? Their providers will do again what their authors wrote.", plural(found.Masked, "managed resource")), o.yes); err != nil {
 		return err
 	}
 	u.DryRun = false
 	done, err := gate.Ungate(cmd.Context(), u)
-	return errors.Join(c.ungated(o, done), err)
+	return errors.Join(c.ungated(o, done, err != nil), err)
 }
 
 // named as gate.Ungate names managed resources.
@@ -83,9 +83,12 @@ func named(t target) string {
 	return t.resource + "/" + name
 }
 
-func (c *cli) ungated(o *ungateOptions, done gate.Ungated) error {
+func (c *cli) ungated(o *ungateOptions, done gate.Ungated, failed bool) error {
 	if structured, err := o.format.structured(c.Out, map[string]int{"masked": done.Masked, "pending": done.Pending, "restored": done.Restored}); structured {
 		return err
+	}
+	if failed && done.Masked == 0 {
+		return nil
 	}
 	_, err := fmt.Fprintf(c.Out, "%d masked, %d with pending external drift, %d restored\n", done.Masked, done.Pending, done.Restored)
 	return err
