@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -145,11 +146,15 @@ func testRollout(t *testing.T, c *cluster) {
 	}
 	mustRefuse(t, c.scaleRS(running[0], 2), "Drift")
 
-	s, err := c.hans.AppsV1().Deployments(c.ns).GetScale(t.Context(), "web", metav1.GetOptions{})
-	must(t, err)
-	s.Spec.Replicas = 6
-	_, err = c.hans.AppsV1().Deployments(c.ns).UpdateScale(t.Context(), "web", s, metav1.UpdateOptions{})
-	must(t, err)
+	must(t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // as kubectl scale does
+		s, err := c.hans.AppsV1().Deployments(c.ns).GetScale(t.Context(), "web", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		s.Spec.Replicas = 6
+		_, err = c.hans.AppsV1().Deployments(c.ns).UpdateScale(t.Context(), "web", s, metav1.UpdateOptions{})
+		return err
+	}))
 	c.rolledOut("web", 6)
 	c.scaledBy("web", hans)
 	c.latched("web")
