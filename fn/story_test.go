@@ -38,7 +38,7 @@ func settledStage(t *testing.T) (*stage, desire) {
 	return s, want
 }
 
-// The story of issue 2 with the function alone: each step goes on from the one
+// The story with the function alone: each step goes on from the one
 // before.
 func TestStory(t *testing.T) {
 	s := newStage(t, enforce)
