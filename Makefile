@@ -64,6 +64,7 @@ manifests: $(HELM) ## Print what the Helm chart installs, VALUES='--set …'; or
 ##@ Parts of make test
 
 .PHONY: lint
+lint: export GOLANGCI_LINT_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/golangci-lint$(subst /,-,$(ROOT))
 lint: $(LINT) ## Run golangci-lint in every module
 	@failed=; for m in $(MODULES); do \
 		echo "lint $$m"; \

@@ -30,6 +30,8 @@ const (
 	// have been made before it; and how old the last refusal may be where the
 	// composite does not show it yet.
 	lately = time.Minute
+	// skew of the clocks of webhook and gate that is reckoned with.
+	skew = 2 * time.Second
 )
 
 // watchPolicies looks at all kinds of our own group but Drifts, as they come:
@@ -87,10 +89,10 @@ func parentOf(d *v1alpha1.Drift) parent.Ref {
 	return parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(p.APIVersion, p.Kind), Namespace: p.Namespace, Name: p.Name}
 }
 
-// recordedLate wakes a composite whose refusal is recorded just after a change
-// that may have allowed it.
+// recordedLate wakes a composite whose refusal was made before a change that may
+// have allowed it, and is recorded only now.
 func (c *Controller) recordedLate(d *v1alpha1.Drift) {
-	if c.leading.Load() && wakes(d) && c.changedLately("", d.Spec.Child.Namespace, d.Spec.Parent.Namespace) {
+	if c.leading.Load() && wakes(d) && d.Status.LastSeen != nil && c.changedSince(d.Status.LastSeen.Time, "", d.Spec.Child.Namespace, d.Spec.Parent.Namespace) {
 		c.wakes.Add(parentOf(d))
 	}
 }
@@ -105,10 +107,15 @@ func (c *Controller) noteChange(namespace string) {
 	c.changedAt[namespace] = time.Now()
 }
 
-func (c *Controller) changedLately(namespaces ...string) bool {
+// changedSince a refusal, or so close to it that the clocks of two machines
+// cannot tell.
+func (c *Controller) changedSince(refused time.Time, namespaces ...string) bool {
 	c.changedMu.Lock()
 	defer c.changedMu.Unlock()
-	return slices.ContainsFunc(namespaces, func(n string) bool { return time.Since(c.changedAt[n]) < lately })
+	return slices.ContainsFunc(namespaces, func(n string) bool {
+		at := c.changedAt[n]
+		return time.Since(at) < lately && at.Add(skew).After(refused)
+	})
 }
 
 // runWakes until the queue is shut down.

@@ -34,19 +34,23 @@ func TestWakes(t *testing.T) {
 	}
 }
 
-// A change is remembered for its Namespace alone, and no longer than it matters.
-func TestChangedLately(t *testing.T) {
-	c := &Controller{}
-	if c.changedLately("", "a") {
+// A change is remembered for its Namespace alone, and no longer than it matters;
+// a refusal made after it was made in spite of it.
+func TestChangedSince(t *testing.T) {
+	c, before, after := &Controller{}, time.Now().Add(-time.Second), time.Now().Add(skew+time.Second)
+	if c.changedSince(before, "", "a") {
 		t.Error("nothing changed yet")
 	}
 	c.noteChange("a")
-	if !c.changedLately("", "a") || c.changedLately("", "b") {
+	if !c.changedSince(before, "", "a") || c.changedSince(before, "", "b") {
 		t.Error("a changed, and b did not")
+	}
+	if c.changedSince(after, "", "a") {
+		t.Error("who refused knew of the change")
 	}
 	c.changedAt["a"] = time.Now().Add(-2 * lately)
 	c.noteChange("b")
-	if c.changedLately("a") || len(c.changedAt) != 1 {
+	if c.changedSince(before.Add(-time.Hour), "a") || len(c.changedAt) != 1 {
 		t.Errorf("what is long ago is kept: %v", c.changedAt)
 	}
 }

@@ -35,6 +35,9 @@ type Item struct {
 	// Fetch New only where it is needed; nil where it is given.
 	Fetch   func(context.Context) *unstructured.Unstructured
 	Request *v1alpha1.ReportRequest
+
+	// at is when it was seen, which may be long before it is recorded.
+	at time.Time
 }
 
 // Reporter keeps Drift objects and has reports sent. Creating the Drift, or
@@ -68,6 +71,7 @@ func (r *Reporter) Enqueue(i Item) {
 	if !r.due(i.key()) {
 		return
 	}
+	i.at = time.Now()
 	select {
 	case r.queue <- i:
 		queued.Set(float64(len(r.queue)))
@@ -149,7 +153,10 @@ func (r *Reporter) Record(ctx context.Context, i Item) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
 	d := drift(i.Report)
-	now := metav1.NewTime(time.Now().UTC().Truncate(time.Second))
+	if i.at.IsZero() {
+		i.at = time.Now()
+	}
+	now := metav1.NewTime(i.at.UTC().Truncate(time.Second))
 	err := r.Client.Create(ctx, d)
 	if kerrors.IsAlreadyExists(err) {
 		if err = r.Client.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {

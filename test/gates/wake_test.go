@@ -41,21 +41,15 @@ func (s *site) watchRequests(name string) *requests {
 	return r
 }
 
-// woken: a request comes, and soon no more: a refusal that is recorded while the
-// change comes may wake a second time, which costs one reconcile.
-func (r *requests) woken(t *testing.T, what string) {
+// once: one request comes, and no other within a time.
+func (r *requests) once(t *testing.T, what string) {
 	t.Helper()
 	select {
 	case <-r.seen:
 	case <-time.After(40 * time.Second):
 		t.Fatalf("%s: the XR is not woken", what)
 	}
-	select {
-	case <-r.seen:
-	case <-time.After(2 * time.Second): // nothing else tells that nothing comes
-		return
-	}
-	r.none(t, what+", a third time")
+	r.none(t, what+", a second time")
 }
 
 func (r *requests) none(t *testing.T, what string) {
@@ -80,7 +74,7 @@ func (s *site) refusedTier(name string) {
 }
 
 // TestWakeByMode: the mode of the Namespace changes, and the XR whose child was
-// refused is woken; another one is not.
+// refused is woken, once; another one is not.
 //
 // It does not run with others: their changes would wake this XR, too.
 func TestWakeByMode(t *testing.T) {
@@ -91,7 +85,7 @@ func TestWakeByMode(t *testing.T) {
 	store, calm := s.watchRequests("store"), s.watchRequests("calm")
 	_, err := s.hans.Resource(namespaces).Patch(t.Context(), s.ns, types.MergePatchType, []byte(`{"metadata":{"annotations":{"kausality.io/mode":"log"}}}`), metav1.PatchOptions{})
 	must(t, err)
-	store.woken(t, "mode log")
+	store.once(t, "mode log")
 	calm.none(t, "nothing was refused")
 	eventually(t, "the change to pass", 30*time.Second, func(ctx context.Context) error { return s.compose(ctx, "store", composeAs{tier: "gold"}) })
 }
@@ -115,15 +109,15 @@ func TestWakeByPolicy(t *testing.T) {
 		_, err := s.hans.Resource(policies).Create(ctx, policy(time.Now().Add(-time.Hour)), metav1.CreateOptions{})
 		return err
 	})
-	r.woken(t, "a policy came")
+	r.once(t, "a policy came")
 	_, err := s.hans.Resource(policies).Patch(t.Context(), s.ns, types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
 	must(t, err)
 	r.none(t, "its metadata changed")
 	begins := fmt.Sprintf(`{"spec":{"validFrom":%q}}`, time.Now().Add(6*time.Second).UTC().Format(time.RFC3339))
 	_, err = s.hans.Resource(policies).Patch(t.Context(), s.ns, types.MergePatchType, []byte(begins), metav1.PatchOptions{})
 	must(t, err)
-	r.woken(t, "it changed")
-	r.woken(t, "its window begins")
+	r.once(t, "it changed")
+	r.once(t, "its window begins")
 	must(t, s.hans.Resource(policies).Delete(t.Context(), s.ns, metav1.DeleteOptions{}))
-	r.woken(t, "it is gone")
+	r.once(t, "it is gone")
 }
