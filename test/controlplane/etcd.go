@@ -59,3 +59,6 @@ func probe(ctx context.Context, client *http.Client, url string) error {
 
 	return nil
 }
+
+// EtcdURL is where etcd serves clients: HTTP on loopback, without authentication.
+func (c *ControlPlane) EtcdURL() string { return c.etcdURL }

@@ -1,8 +1,8 @@
 package gates
 
 import (
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -21,96 +21,50 @@ import (
 
 type metav1GVR = schema.GroupVersionResource
 
-// history of all versions of the Databases of a Namespace, as the watch has them,
-// across restarts of the API server: it goes on where it was.
+// history of all versions of the Databases of a Namespace, as etcd has them: the
+// API server's own watches skip versions when it restarts.
 type history struct {
 	mu       sync.Mutex
 	versions map[string][]version
+	broken   error // what ended the record before its time
 	from     int64 // of the cloud's log
 }
 
 type version struct {
 	seen   time.Time
-	object *unstructured.Unstructured // nil once it is gone
+	object *unstructured.Unstructured // nil where it is gone
 }
 
 func (s *site) record() *history {
-	h := &history{versions: map[string][]version{}, from: s.seq()}
-	list, err := s.of(s.hans, databases).List(s.t.Context(), metav1.ListOptions{})
+	s.t.Helper()
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{the.EtcdURL()}, DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
 	must(s.t, err)
-	at, ctx := list.GetResourceVersion(), s.t.Context()
+	ctx, prefix := s.t.Context(), "/registry/"+databases.Group+"/"+databases.Resource+"/"+s.ns+"/"
+	got, err := etcd.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+	must(s.t, err)
+	h := &history{versions: map[string][]version{}, from: s.seq()}
+	changes := etcd.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(got.Header.Revision+1))
 	go func() {
-		for ctx.Err() == nil {
-			w, err := s.of(s.hans, databases).Watch(ctx, metav1.ListOptions{ResourceVersion: at})
-			if err != nil {
-				pause := time.NewTimer(50 * time.Millisecond)
-				select {
-				case <-pause.C:
-				case <-ctx.Done():
-				}
-				continue
-			}
-			for e := range w.ResultChan() {
-				o, ok := e.Object.(*unstructured.Unstructured)
-				if !ok || e.Type == watch.Error {
-					at = s.catchUp(ctx, h)
-					break
-				}
-				at = o.GetResourceVersion()
-				h.add(e.Type, o)
-			}
-			w.Stop()
+		defer func() { _ = etcd.Close() }()
+		for r := range changes {
+			h.add(r, prefix)
 		}
 	}()
 	return h
 }
 
-// catchUp with what the API server no longer tells by itself after a restart: it
-// could not be written to in between.
-func (s *site) catchUp(ctx context.Context, h *history) string {
-	for ctx.Err() == nil {
-		list, err := s.of(s.hans, databases).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			pause := time.NewTimer(20 * time.Millisecond)
-			select {
-			case <-pause.C:
-			case <-ctx.Done():
-			}
-			continue
-		}
-		here := map[string]bool{}
-		for i := range list.Items {
-			here[list.Items[i].GetName()] = true
-			h.add(watch.Modified, &list.Items[i])
-		}
-		for name, o := range h.last() {
-			if !here[name] && o != nil {
-				h.add(watch.Deleted, o)
-			}
-		}
-		return list.GetResourceVersion()
-	}
-	return ""
-}
-
-func (h *history) last() map[string]*unstructured.Unstructured {
+func (h *history) add(r clientv3.WatchResponse, prefix string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	out := map[string]*unstructured.Unstructured{}
-	for name, all := range h.versions {
-		out[name] = all[len(all)-1].object
+	h.broken = errors.Join(h.broken, r.Err())
+	for _, e := range r.Events {
+		name, v := strings.TrimPrefix(string(e.Kv.Key), prefix), version{seen: time.Now()}
+		if e.Type == clientv3.EventTypePut {
+			v.object = &unstructured.Unstructured{}
+			h.broken = errors.Join(h.broken, v.object.UnmarshalJSON(e.Kv.Value))
+		}
+		h.versions[name] = append(h.versions[name], v)
 	}
-	return out
-}
-
-func (h *history) add(t watch.EventType, o *unstructured.Unstructured) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	v := version{seen: time.Now(), object: o}
-	if t == watch.Deleted {
-		v.object = nil
-	}
-	h.versions[o.GetName()] = append(h.versions[o.GetName()], v)
 }
 
 // lag is how old the provider's copy of a managed resource may be when it acts on
@@ -126,6 +80,7 @@ func (h *history) check(t testing.TB, mr string) []string {
 	must(t, err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	must(t, h.broken)
 	var wrong []string
 	for _, e := range log {
 		if !strings.HasSuffix(e.Path, "/"+mr) {
