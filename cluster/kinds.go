@@ -44,6 +44,7 @@ type Kinds struct {
 	lists    map[schema.GroupVersionKind]change.Lists
 	legacy   map[schema.GroupKind]bool
 	onChange []func(Info)
+	onGone   []func(schema.GroupVersionKind)
 	// missing is called with a kind that is asked for and not known; nil where
 	// all CRDs are watched.
 	missing func(schema.GroupVersionKind)
@@ -58,8 +59,8 @@ func NewKinds(client dynamic.Interface, mapper meta.RESTMapper) (*Kinds, error) 
 	})
 	_, err := k.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { k.learn(o) },
-		UpdateFunc: func(_, o any) { k.learn(o) },
-		DeleteFunc: func(o any) { k.forget(o) },
+		UpdateFunc: func(was, o any) { k.forget(was, o); k.learn(o) },
+		DeleteFunc: func(o any) { k.forget(o, nil) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot watch CRDs: %w", err)
@@ -70,6 +71,10 @@ func NewKinds(client dynamic.Interface, mapper meta.RESTMapper) (*Kinds, error) 
 // OnChange calls f for each kind of a CRD that appears or changes. Call it
 // before Run.
 func (k *Kinds) OnChange(f func(Info)) { k.onChange = append(k.onChange, f) }
+
+// OnGone calls f for each kind of a CRD, or of a version of it, that disappears.
+// Call it before Run.
+func (k *Kinds) OnGone(f func(schema.GroupVersionKind)) { k.onGone = append(k.onGone, f) }
 
 // Run the watch until the context ends.
 func (k *Kinds) Run(ctx context.Context) { k.informer.RunWithContext(ctx) }
@@ -108,7 +113,9 @@ func (k *Kinds) learn(o any) {
 	}
 }
 
-func (k *Kinds) forget(o any) {
+// forget what a CRD defined and does not define any more; now is nil where it is
+// gone.
+func (k *Kinds) forget(o, now any) {
 	if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = t.Obj
 	}
@@ -116,12 +123,26 @@ func (k *Kinds) forget(o any) {
 	if !ok {
 		return
 	}
+	var left []Info
+	if n, ok := now.(*definition); ok {
+		left = n.infos
+	}
+	gone := slices.DeleteFunc(slices.Clone(d.infos), func(i Info) bool {
+		return slices.ContainsFunc(left, func(n Info) bool { return n.GVK == i.GVK })
+	})
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, i := range d.infos {
+	for _, i := range gone {
 		delete(k.byGVK, i.GVK)
 		delete(k.lists, i.GVK)
-		delete(k.legacy, i.GVK.GroupKind())
+		if now == nil {
+			delete(k.legacy, i.GVK.GroupKind())
+		}
+	}
+	k.mu.Unlock()
+	for _, i := range gone {
+		for _, f := range k.onGone {
+			f(i.GVK)
+		}
 	}
 }
 
@@ -270,11 +291,16 @@ func property(version map[string]any, path ...string) map[string]any {
 	return at
 }
 
-// managementPolicies reports whether a version has the field. The CRDs of all
-// providers enumerate the same verbs, so that an older runtime does not show
-// here; the gate recognises it by what the provider answers.
+// managementPolicies reports whether a version has the field, and which runtime
+// its description shows. Up to v1.13 the field was an alpha one. From v1.14 on all
+// CRDs say the same of it, so that an older runtime does not show here; the gate
+// recognises it by what the provider answers.
 func managementPolicies(version map[string]any) (bool, mask.Runtime) {
-	return property(version, "spec", "managementPolicies") != nil, mask.RuntimeCurrent
+	field := property(version, "spec", "managementPolicies")
+	if text, _ := field["description"].(string); strings.Contains(text, "ALPHA FIELD") {
+		return true, mask.RuntimeLegacy
+	}
+	return field != nil, mask.RuntimeCurrent
 }
 
 // role of a CRD's kinds (spec 1).

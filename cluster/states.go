@@ -61,6 +61,9 @@ func (o *Object) Gating(kind admission.Kind, s settings.Settings, deadline time.
 	}
 }
 
+// Blind tells why external drift of an MR is unknown.
+func (o *Object) Blind() admission.Blindness { return admission.Blind(o.State, o.Comparable, o.Gone) }
+
 // liveTimeout bounds a read past the cache.
 const liveTimeout = 1500 * time.Millisecond
 
@@ -84,7 +87,7 @@ type States struct {
 
 	mu      sync.RWMutex
 	watched map[schema.GroupVersionKind]*watched
-	start   func(cache.SharedIndexInformer)
+	start   func(*watched)
 	live    func(ref parent.Ref) // counts live reads, for tests and metrics
 	timeout time.Duration        // of a read past the cache
 }
@@ -92,11 +95,28 @@ type States struct {
 type watched struct {
 	info     Info
 	informer cache.SharedIndexInformer
+	gone     chan struct{} // closed where the kind is
 }
 
-// NewStates returns States that watches nothing until Run.
+// until ctx ends or the kind is gone. Call cancel in the end.
+func (w *watched) until(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-w.gone:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// NewStates returns States that watches nothing until Run. It watches no longer
+// what kinds forgets.
 func NewStates(client dynamic.Interface, kinds *Kinds) *States {
-	return &States{kinds: kinds, client: client, watched: map[schema.GroupVersionKind]*watched{}, timeout: liveTimeout}
+	s := &States{kinds: kinds, client: client, watched: map[schema.GroupVersionKind]*watched{}, timeout: liveTimeout}
+	kinds.OnGone(s.unwatch)
+	return s
 }
 
 // OnChange calls f for each change of a watched object: old is nil for a new
@@ -111,8 +131,10 @@ func (s *States) OnLiveRead(f func(parent.Ref)) { s.live = f }
 func (s *States) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	turns := make(chan struct{}, maxFilling)
-	start := func(i cache.SharedIndexInformer) {
+	start := func(w *watched) {
 		wg.Go(func() {
+			ctx, cancel := w.until(ctx)
+			defer cancel()
 			select {
 			case turns <- struct{}{}:
 			case <-ctx.Done():
@@ -121,21 +143,21 @@ func (s *States) Run(ctx context.Context) {
 			go func() {
 				fctx, cancel := context.WithTimeout(ctx, fillTurn)
 				defer cancel()
-				cache.WaitForCacheSync(fctx.Done(), i.HasSynced)
+				cache.WaitForCacheSync(fctx.Done(), w.informer.HasSynced)
 				<-turns
 			}()
-			i.RunWithContext(ctx)
+			w.informer.RunWithContext(ctx)
 		})
 	}
 	s.mu.Lock()
 	s.start = start
 	for _, w := range s.watched {
-		start(w.informer)
+		start(w)
 	}
 	s.mu.Unlock()
 	<-ctx.Done()
 	s.mu.Lock()
-	s.start = func(cache.SharedIndexInformer) {}
+	s.start = func(*watched) {}
 	s.mu.Unlock()
 	wg.Wait()
 }
@@ -161,16 +183,26 @@ func (s *States) Watch(gvk schema.GroupVersionKind) error {
 	if _, ok := s.watched[gvk]; ok {
 		return nil
 	}
-	w := &watched{info: info}
+	w := &watched{info: info, gone: make(chan struct{})}
 	w.informer = newInformer(s.client.Resource(info.GVR), func(o *unstructured.Unstructured) any { return s.sum(o) })
 	if _, err := w.informer.AddEventHandler(s.handler()); err != nil {
 		return fmt.Errorf("cannot watch %s: %w", gvk, err)
 	}
 	s.watched[gvk] = w
 	if s.start != nil {
-		s.start(w.informer)
+		s.start(w)
 	}
 	return nil
+}
+
+// unwatch a kind that is gone. Should it come back, it is watched anew.
+func (s *States) unwatch(gvk schema.GroupVersionKind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.watched[gvk]; w != nil {
+		close(w.gone)
+		delete(s.watched, gvk)
+	}
 }
 
 func (s *States) handler() cache.ResourceEventHandler {
