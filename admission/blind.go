@@ -33,14 +33,14 @@ func (b Blindness) Why() string {
 	return ""
 }
 
-// Blind tells why external drift of a managed resource is unknown. comparable and
-// gone are as in Gating.
-func Blind(mr *parent.State, comparable, gone bool) Blindness {
+// Blind tells why external drift of a managed resource is unknown. known, that
+// there is something to compare, and gone are as Comparable and Gone in Gating.
+func Blind(mr *parent.State, known, gone bool) Blindness {
 	p := mr.ManagementPolicies
 	switch {
 	case gone:
 		return ""
-	case !comparable:
+	case !known:
 		return BlindNothing
 	case mask.Same(p, []string{string(v1alpha1.VerbObserve), string(v1alpha1.VerbLateInitialize)}):
 		return BlindGone

@@ -169,7 +169,7 @@ func (m *model) gateStep(key string) {
 	}
 	s := m.sum(o)
 	g := Gating{MR: s, Kind: m.kind, Mode: m.mode, Difference: external.Difference(o.Object), Comparable: external.Comparable(o.Object),
-		RequestedAt: annotation(o, AnnotationKeyReconcileRequestedAt), Deadline: modelDeadline, User: gatekeeper.Hash(), Now: m.now}
+		RequestedAt: annotation(o, AnnotationKeyReconcileRequestedAt), Deadline: modelDeadline, User: gatekeeper.Hash(), Now: m.gateNow()}
 	g.HandledAt, _, _ = unstructured.NestedString(o.Object, "status", "lastHandledReconcileAt")
 	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, e := range list {
@@ -191,6 +191,9 @@ func (m *model) gateStep(key string) {
 	m.obeyed(key, g, d)
 	m.actGate(key, o, d)
 }
+
+// gateNow is what the gate controller's clock says.
+func (m *model) gateNow() time.Time { return m.now.Add(m.skew) }
 
 // finishGate finds the holders of approvals, the XR as it is given, and finishes
 // a claim of a closed gate, as gate.Controller.finish does. ok is false where the
@@ -259,7 +262,7 @@ func (m *model) actGate(key string, o *unstructured.Unstructured, d GateDecision
 		}
 		annotate(v1alpha1.AnnotationKeyManagementPolicies, mask.FormatAuthor(d.Author), v1alpha1.AnnotationKeyGate, mask.FormatGate(d.Gate))(o)
 		if d.Gate.State == v1alpha1.GateOpen {
-			annotate(AnnotationKeyReconcileRequestedAt, m.now.Format(time.RFC3339Nano)+strconv.FormatInt(m.version, 10))(o)
+			annotate(AnnotationKeyReconcileRequestedAt, m.gateNow().Format(time.RFC3339Nano)+strconv.FormatInt(m.version, 10))(o)
 		}
 	})
 	m.store(key, next)

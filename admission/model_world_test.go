@@ -44,8 +44,9 @@ type model struct {
 	shown        map[string]int // step at which the status first showed a tampering, by MR and field
 	openedAt     map[string]int // step of an MR's opening
 	reliable     bool
-	kind         Kind // of MRs
-	upjet        bool // loses Synced's observed generation
+	kind         Kind          // of MRs
+	upjet        bool          // loses Synced's observed generation
+	skew         time.Duration // of the gate controller's clock against the webhook's
 
 	step    int
 	verbose bool
@@ -74,6 +75,7 @@ func newModel(seed uint64, verbose bool) *model {
 	}
 	m.kind = Kind{Role: parent.RoleManaged, ManagementPolicies: true, ReconcileRequests: m.chance(2), Resource: "instances.aws.example.org"}
 	m.upjet = m.chance(4)
+	m.skew = time.Duration(int64(seed%17)-8) * time.Second
 	if m.chance(5) {
 		m.mode = v1alpha1.ModeLog
 	}

@@ -278,7 +278,7 @@ func (c *Controller) Reconcile(ctx context.Context, ref parent.Ref) (time.Durati
 	if err != nil {
 		return 0, err
 	}
-	d, err := c.decide(ctx, o, &g, func() admission.GateDecision { return g.Decide() })
+	d, err := c.decide(ctx, o, &g, admission.Gating.Decide)
 	if err != nil {
 		return 0, err
 	}
@@ -292,13 +292,13 @@ func (c *Controller) Reconcile(ctx context.Context, ref parent.Ref) (time.Durati
 }
 
 // decide about a gate, once what it was open by is finished where it is closed;
-// on holders as they are where what a cache says does not suffice. g is what f
-// decides on.
-func (c *Controller) decide(ctx context.Context, o *cluster.Object, g *admission.Gating, f func() admission.GateDecision) (admission.GateDecision, error) {
+// on holders as they are where what a cache says does not suffice. f decides
+// about g, which is left as it was decided about.
+func (c *Controller) decide(ctx context.Context, o *cluster.Object, g *admission.Gating, f func(admission.Gating) admission.GateDecision) (admission.GateDecision, error) {
 	if err := c.finish(ctx, o, g.Holders); err != nil {
 		return admission.GateDecision{}, err
 	}
-	d := f()
+	d := f(*g)
 	if !d.Live {
 		return d, nil
 	}
@@ -310,7 +310,7 @@ func (c *Controller) decide(ctx context.Context, o *cluster.Object, g *admission
 	if err := c.finish(ctx, o, g.Holders); err != nil {
 		return d, err
 	}
-	return f(), nil
+	return f(*g), nil
 }
 
 func (c *Controller) gating(ctx context.Context, o *cluster.Object) (admission.Gating, error) {

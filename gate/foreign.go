@@ -67,9 +67,11 @@ func (c *Controller) foreign(ctx context.Context, o *cluster.Object, s systems.S
 	if err != nil {
 		return 0, err
 	}
-	e := admission.ExternalGating{Gating: g, View: s.Look(u), System: s.Name()}
-	c.sights.note(live.State.Ref, e.View)
-	d, err := c.decide(ctx, &live, &e.Gating, func() admission.GateDecision { return e.Decide() })
+	view := s.Look(u)
+	c.sights.note(live.State.Ref, view)
+	d, err := c.decide(ctx, &live, &g, func(g admission.Gating) admission.GateDecision {
+		return admission.ExternalGating{Gating: g, View: view, System: s.Name()}.Decide()
+	})
 	if err != nil {
 		return 0, err
 	}
