@@ -96,6 +96,13 @@ func (m *model) admitted(key string, user subject.User, req *Request, d Decision
 			}
 		}
 	}
+	for _, c := range d.Changes { // asked for as the status shows it: that difference is none any more
+		if f, ok := strings.CutPrefix(c.Path, "spec.forProvider."); ok {
+			if at, _, _ := unstructured.NestedFieldNoCopy(req.Object.Object, "status", "atProvider", f); at != nil && at == c.New {
+				delete(m.shown, key+" "+f)
+			}
+		}
+	}
 	if m.mode == v1alpha1.ModeEnforce && d.Class == ClassDrift && d.Reason != ReasonApproved && d.Reason != ReasonInitializing && d.Reason != ReasonParentDeleted {
 		m.fail("%s: drift by %s passes for %s", key, user.Name, d.Reason)
 	}
