@@ -38,12 +38,14 @@ type Info struct {
 type Kinds struct {
 	mapper   meta.RESTMapper
 	informer cache.SharedIndexInformer
+	taken    cache.ResourceEventHandlerRegistration
 
 	mu       sync.RWMutex
 	byGVK    map[schema.GroupVersionKind]Info
 	lists    map[schema.GroupVersionKind]change.Lists
 	legacy   map[schema.GroupKind]bool
 	onChange []func(Info)
+	onGone   []func(schema.GroupVersionKind)
 	// missing is called with a kind that is asked for and not known; nil where
 	// all CRDs are watched.
 	missing func(schema.GroupVersionKind)
@@ -56,9 +58,10 @@ func NewKinds(client dynamic.Interface, mapper meta.RESTMapper) (*Kinds, error) 
 	k.informer = newInformer(client.Resource(crdResource), func(o *unstructured.Unstructured) any {
 		return &definition{identity: identityOf(o), infos: infosOf(o), lists: listsOf(o)}
 	})
-	_, err := k.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	var err error
+	k.taken, err = k.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { k.learn(o) },
-		UpdateFunc: func(_, o any) { k.learn(o) },
+		UpdateFunc: func(old, o any) { k.drop(old, o); k.learn(o) },
 		DeleteFunc: func(o any) { k.forget(o) },
 	})
 	if err != nil {
@@ -71,16 +74,20 @@ func NewKinds(client dynamic.Interface, mapper meta.RESTMapper) (*Kinds, error) 
 // before Run.
 func (k *Kinds) OnChange(f func(Info)) { k.onChange = append(k.onChange, f) }
 
+// OnGone calls f for each kind whose CRD is gone, or serves that version no more.
+// Call it before Run.
+func (k *Kinds) OnGone(f func(schema.GroupVersionKind)) { k.onGone = append(k.onGone, f) }
+
 // Run the watch until the context ends.
 func (k *Kinds) Run(ctx context.Context) { k.informer.RunWithContext(ctx) }
 
 // Synced waits until the CRDs are known.
 func (k *Kinds) Synced(ctx context.Context) bool {
-	return cache.WaitForCacheSync(ctx.Done(), k.informer.HasSynced)
+	return cache.WaitForCacheSync(ctx.Done(), k.HasSynced)
 }
 
-// HasSynced reports whether the CRDs are known.
-func (k *Kinds) HasSynced() bool { return k.informer.HasSynced() }
+// HasSynced reports whether the CRDs were read and taken.
+func (k *Kinds) HasSynced() bool { return k.taken.HasSynced() }
 
 func (k *Kinds) learn(o any) {
 	d, ok := o.(*definition)
@@ -112,16 +119,34 @@ func (k *Kinds) forget(o any) {
 	if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = t.Obj
 	}
-	d, ok := o.(*definition)
+	k.drop(o, nil)
+}
+
+// drop what an old definition has and the new one, if there is one, has not.
+func (k *Kinds) drop(old, new any) {
+	d, ok := old.(*definition)
 	if !ok {
 		return
 	}
+	still, _ := new.(*definition) // nil: it is gone
+	var gone []schema.GroupVersionKind
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	for _, i := range d.infos {
+		if still != nil && slices.ContainsFunc(still.infos, func(s Info) bool { return s.GVK == i.GVK }) {
+			continue
+		}
+		gone = append(gone, i.GVK)
 		delete(k.byGVK, i.GVK)
 		delete(k.lists, i.GVK)
-		delete(k.legacy, i.GVK.GroupKind())
+		if still == nil {
+			delete(k.legacy, i.GVK.GroupKind())
+		}
+	}
+	k.mu.Unlock()
+	for _, gvk := range gone {
+		for _, f := range k.onGone {
+			f(gvk)
+		}
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
@@ -64,17 +63,6 @@ func (o *Object) Gating(kind admission.Kind, s settings.Settings, deadline time.
 // liveTimeout bounds a read past the cache.
 const liveTimeout = 1500 * time.Millisecond
 
-const (
-	// maxFilling watches read their first list at a time: lists are whole
-	// objects, and all of them at once are many times what is kept.
-	maxFilling = 4
-	// fillTurn bounds how long a watch that cannot be filled is waited for.
-	fillTurn = 5 * time.Second
-)
-
-// maxKinds bounds the number of kinds that are watched.
-const maxKinds = 2000
-
 // States of objects, watched by kind from the first question on. It is safe for
 // concurrent use.
 type States struct {
@@ -84,19 +72,17 @@ type States struct {
 
 	mu      sync.RWMutex
 	watched map[schema.GroupVersionKind]*watched
-	start   func(cache.SharedIndexInformer)
+	start   func(*watched)
 	live    func(ref parent.Ref) // counts live reads, for tests and metrics
 	timeout time.Duration        // of a read past the cache
 }
 
-type watched struct {
-	info     Info
-	informer cache.SharedIndexInformer
-}
-
 // NewStates returns States that watches nothing until Run.
 func NewStates(client dynamic.Interface, kinds *Kinds) *States {
-	return &States{kinds: kinds, client: client, watched: map[schema.GroupVersionKind]*watched{}, timeout: liveTimeout}
+	s := &States{kinds: kinds, client: client, watched: map[schema.GroupVersionKind]*watched{}, timeout: liveTimeout}
+	kinds.OnChange(func(i Info) { s.end(i.GVK, false) })
+	kinds.OnGone(func(gvk schema.GroupVersionKind) { s.end(gvk, true) })
+	return s
 }
 
 // OnChange calls f for each change of a watched object: old is nil for a new
@@ -105,94 +91,6 @@ func (s *States) OnChange(f func(old, new *Object)) { s.onChange = append(s.onCh
 
 // OnLiveRead calls f for each read past the cache. Call it before Run.
 func (s *States) OnLiveRead(f func(parent.Ref)) { s.live = f }
-
-// Run starts the watches, those that were asked for already and all that will
-// be, and ends them with the context.
-func (s *States) Run(ctx context.Context) {
-	var wg sync.WaitGroup
-	turns := make(chan struct{}, maxFilling)
-	start := func(i cache.SharedIndexInformer) {
-		wg.Go(func() {
-			select {
-			case turns <- struct{}{}:
-			case <-ctx.Done():
-				return
-			}
-			go func() {
-				fctx, cancel := context.WithTimeout(ctx, fillTurn)
-				defer cancel()
-				cache.WaitForCacheSync(fctx.Done(), i.HasSynced)
-				<-turns
-			}()
-			i.RunWithContext(ctx)
-		})
-	}
-	s.mu.Lock()
-	s.start = start
-	for _, w := range s.watched {
-		start(w.informer)
-	}
-	s.mu.Unlock()
-	<-ctx.Done()
-	s.mu.Lock()
-	s.start = func(cache.SharedIndexInformer) {}
-	s.mu.Unlock()
-	wg.Wait()
-}
-
-// Watch a kind from now on.
-func (s *States) Watch(gvk schema.GroupVersionKind) error {
-	s.mu.RLock()
-	_, ok := s.watched[gvk]
-	n := len(s.watched)
-	s.mu.RUnlock()
-	if ok {
-		return nil
-	}
-	if n >= maxKinds {
-		return fmt.Errorf("cannot watch %s: %d kinds are watched already", gvk, n)
-	}
-	info, err := s.kinds.Get(gvk)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, ok := s.watched[gvk]; ok {
-		return nil
-	}
-	w := &watched{info: info}
-	w.informer = newInformer(s.client.Resource(info.GVR), func(o *unstructured.Unstructured) any { return s.sum(o) })
-	if _, err := w.informer.AddEventHandler(s.handler()); err != nil {
-		return fmt.Errorf("cannot watch %s: %w", gvk, err)
-	}
-	s.watched[gvk] = w
-	if s.start != nil {
-		s.start(w.informer)
-	}
-	return nil
-}
-
-func (s *States) handler() cache.ResourceEventHandler {
-	call := func(old, new *Object) {
-		for _, f := range s.onChange {
-			f(old, new)
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { call(nil, object(o)) },
-		UpdateFunc: func(a, b any) { call(object(a), object(b)) },
-		DeleteFunc: func(o any) { call(object(o), nil) },
-	}
-}
-
-func object(o any) *Object {
-	if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = t.Obj
-	}
-	out, _ := o.(*Object)
-	return out
-}
 
 func (s *States) sum(o *unstructured.Unstructured) *Object {
 	kind := s.kinds.Kind(o.GroupVersionKind())
@@ -221,23 +119,6 @@ func syncedMessage(o *unstructured.Unstructured) string {
 		}
 	}
 	return ""
-}
-
-// Synced waits until the watches that were asked for are filled.
-func (s *States) Synced(ctx context.Context) bool {
-	return cache.WaitForCacheSync(ctx.Done(), s.HasSynced)
-}
-
-// HasSynced reports whether the watches that were asked for are filled.
-func (s *States) HasSynced() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for _, w := range s.watched {
-		if !w.informer.HasSynced() {
-			return false
-		}
-	}
-	return true
 }
 
 // Get an object: from the watch of its kind, which the first question starts,
