@@ -53,9 +53,12 @@ type governance struct {
 	where   string
 	// external verbs that the change opens the gate for.
 	external []string
-	upgrade  *allowance.Upgrade
-	build    *allowance.Build
-	input    *expression.Input
+	// unexcepted are the rules of ApprovalPolicies that could not be evaluated, and
+	// why: they approve nothing.
+	unexcepted []string
+	upgrade    *allowance.Upgrade
+	build      *allowance.Build
+	input      *expression.Input
 }
 
 // policySet in force; nil for none.

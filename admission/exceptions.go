@@ -137,6 +137,7 @@ func (ev *evaluation) excepted() (bool, error) {
 	})
 	ev.d.Warnings = append(ev.d.Warnings, warnings...)
 	if x == nil {
+		ev.gov.unexcepted = warnings
 		return false, nil
 	}
 	ev.d.Resolution = ResolutionApproved
