@@ -45,7 +45,10 @@ func (h *Handler) scaling(ctx context.Context, r ctrl.Request, req *admission.Re
 func scaleTo(req *admission.Request, before *unstructured.Unstructured, info cluster.Info) error {
 	before.SetResourceVersion(req.OldObject.GetResourceVersion())
 	after := before.DeepCopy()
-	err := setReplicas(before, req.OldObject, info.ScalePath)
+	var err error
+	if n, found, _ := unstructured.NestedInt64(req.OldObject.Object, "spec", "replicas"); found && n != 0 {
+		err = setReplicas(before, req.OldObject, info.ScalePath) // 0 may stand for a field that is not there
+	}
 	if err == nil {
 		err = setReplicas(after, req.Object, info.ScalePath)
 	}
