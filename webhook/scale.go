@@ -45,10 +45,7 @@ func (h *Handler) scaling(ctx context.Context, r ctrl.Request, req *admission.Re
 func scaleTo(req *admission.Request, before *unstructured.Unstructured, info cluster.Info) error {
 	before.SetResourceVersion(req.OldObject.GetResourceVersion())
 	after := before.DeepCopy()
-	var err error
-	if n, found, _ := unstructured.NestedInt64(req.OldObject.Object, "spec", "replicas"); found && n != 0 {
-		err = setReplicas(before, req.OldObject, info.ScalePath) // 0 may stand for a field that is not there
-	}
+	err := setReplicas(before, req.OldObject, info.ScalePath)
 	if err == nil {
 		err = setReplicas(after, req.Object, info.ScalePath)
 	}
@@ -59,11 +56,11 @@ func scaleTo(req *admission.Request, before *unstructured.Unstructured, info clu
 	return nil
 }
 
-// setReplicas of an object to those of a Scale. A Scale without any leaves the
-// object as it is: one that never had the field is scaled to 0 by default.
+// setReplicas of an object to those of a Scale. Where the object does not have the
+// field the API server sends the lowest number there is (1.35), or none.
 func setReplicas(o, scale *unstructured.Unstructured, path string) error {
 	n, found, err := unstructured.NestedInt64(scale.Object, "spec", "replicas")
-	if err != nil || !found {
+	if err != nil || !found || n < 0 {
 		return err
 	}
 	return unstructured.SetNestedField(o.Object, n, strings.Split(path, ".")...)

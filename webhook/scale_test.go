@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -48,7 +49,12 @@ func TestScaleTo(t *testing.T) {
 		assert.NoError(t, err)
 		assert.Equal(t, want, n)
 	}
-	err := scaleTo(scaleRequest(1, 3), widgetObject(2), cluster.Info{GVK: widget, ScalePath: "spec.size.nodes"})
+	req = scaleRequest(math.MinInt32, 3)
+	assert.NoError(t, scaleTo(req, widgetObject(2), cluster.Info{GVK: widget, ScalePath: "spec.fresh"}))
+	_, found, err := unstructured.NestedInt64(req.OldObject.Object, "spec", "fresh")
+	assert.NoError(t, err)
+	assert.False(t, found, "the field was not there before")
+	err = scaleTo(scaleRequest(1, 3), widgetObject(2), cluster.Info{GVK: widget, ScalePath: "spec.size.nodes"})
 	assert.ErrorContains(t, err, `cannot scale Widget by its field "spec.size.nodes"`)
 }
 

@@ -71,7 +71,7 @@ func TestUseAgainWithAnotherDifference(t *testing.T) {
 		u := use()
 		u.Digest = "d2"
 		tc.change(&u)
-		if claimed, free := taken.Use(e.Content, u); (claimed != nil) != tc.want || free {
+		if claimed, free := taken.Use(e.Content, u); (claimed != nil) != tc.want || free != tc.want {
 			t.Errorf("%s: claimed %v, free %t", reason, claimed, free)
 		}
 	}

@@ -64,7 +64,7 @@ func (p *play) attempt(ctx context.Context, s *Step, as *Actor) error {
 	}
 	r.auditID = rand.Text()
 	var before map[string]any
-	if ref != "" && s.Create == nil {
+	if s.Expect != nil && s.Expect.compares() && ref != "" && s.Create == nil {
 		if before, err = p.get(ctx, ref); err != nil {
 			return err
 		}
