@@ -89,6 +89,9 @@ type Decision struct {
 
 	// Annotations to set on the object itself; nil values remove.
 	Annotations map[string]*string
+	// Later are the annotations to set on the object once a change through /scale
+	// has landed, whose request cannot take them; nil for none.
+	Later map[string]*string
 	// ManagementPolicies to set on the object itself; nil leaves them.
 	ManagementPolicies []string
 	// Fields to set on the object itself, by JSON pointer; nil for none.

@@ -70,7 +70,7 @@ func (ev *evaluation) upgraded() (bool, error) {
 		return false, nil
 	}
 	q := allowance.UpgradeQuery{
-		Child: ev.req.Kind.GroupKind(), Verb: ev.verb(), Details: ev.fields(), Labels: ev.req.stored().GetLabels(),
+		Child: ev.req.Kind.GroupKind(), Inside: ev.inside(), Verb: ev.verb(), Details: ev.fields(), Labels: ev.req.stored().GetLabels(),
 		Build: ev.buildOf(), Stored: ev.storedFingerprint(), Last: ev.lastUpgrade(), Now: ev.req.Time,
 	}
 	for _, u := range candidates {
@@ -137,6 +137,7 @@ func (ev *evaluation) excepted() (bool, error) {
 	})
 	ev.d.Warnings = append(ev.d.Warnings, warnings...)
 	if x == nil {
+		ev.gov.unexcepted = warnings
 		return false, nil
 	}
 	ev.d.Resolution = ResolutionApproved

@@ -268,6 +268,9 @@ func TestExceptions(t *testing.T) {
 			if got := strings.Join(d.Warnings, " "); !strings.Contains(got, tc.warns) || tc.warns == "" && got != "" {
 				t.Errorf("warnings %q", got)
 			}
+			if !d.Allowed && !strings.Contains(d.Message, tc.warns) {
+				t.Errorf("message %q, want %q", d.Message, tc.warns)
+			}
 		})
 	}
 }

@@ -32,7 +32,13 @@ type Info struct {
 	Namespaced bool
 	// Storage: this version is the stored one; it is the one that is watched.
 	Storage bool
+	// ScalePath of the replicas that /scale changes, as in spec.replicas; empty
+	// where a CRD has no such subresource.
+	ScalePath string
 }
+
+// builtinScalePath is where Kubernetes' own kinds have their replicas.
+const builtinScalePath = "spec.replicas"
 
 // Kinds knows what the CRDs of a cluster say. It is safe for concurrent use.
 type Kinds struct {
@@ -162,9 +168,27 @@ func (k *Kinds) Get(gvk schema.GroupVersionKind) (Info, error) {
 	if err != nil {
 		return Info{}, fmt.Errorf("cannot find the resource of kind %s: %w", gvk, err)
 	}
-	i = Info{GVK: gvk, GVR: m.Resource, Namespaced: m.Scope.Name() == meta.RESTScopeNameNamespace, Storage: true}
+	i = Info{GVK: gvk, GVR: m.Resource, Namespaced: m.Scope.Name() == meta.RESTScopeNameNamespace, Storage: true, ScalePath: builtinScalePath}
 	i.Resource = m.Resource.GroupResource().String()
 	return i, nil
+}
+
+// OfResource is the kind of a resource: of a CRD, else as discovery has it. It
+// looks through all kinds, which is for rare questions only.
+func (k *Kinds) OfResource(gvr schema.GroupVersionResource) (Info, error) {
+	k.mu.RLock()
+	for _, i := range k.byGVK {
+		if i.GVR == gvr {
+			k.mu.RUnlock()
+			return i, nil
+		}
+	}
+	k.mu.RUnlock()
+	gvk, err := k.mapper.KindFor(gvr)
+	if err != nil {
+		return Info{}, fmt.Errorf("cannot find the kind of resource %s: %w", gvr, err)
+	}
+	return k.Get(gvk)
 }
 
 // Kind for decisions: only what a CRD says, so that no decision waits for
@@ -260,10 +284,20 @@ func infosOf(o *unstructured.Unstructured) []Info {
 		i.Resource = plural + "." + group
 		i.Kind.ManagementPolicies, i.Runtime = managementPolicies(v)
 		i.ReconcileRequests = property(v, "status", "lastHandledReconcileAt") != nil
+		i.ScalePath = scalePath(v)
 		i.Role = role(o, names, i.Kind.ManagementPolicies)
 		out = append(out, i)
 	}
 	return out
+}
+
+// scalePath of a CRD's version; "" where it has no scale subresource.
+func scalePath(version map[string]any) string {
+	path, _, err := unstructured.NestedString(version, "subresources", "scale", "specReplicasPath")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimPrefix(path, ".")
 }
 
 // ManagedKinds reads which kinds of the cluster have spec.managementPolicies, in

@@ -72,6 +72,8 @@ type Build struct {
 // UpgradeQuery is what an UpgradeAllowance is asked about.
 type UpgradeQuery struct {
 	Child schema.GroupKind
+	// Inside: the child stands for nothing outside of the cluster.
+	Inside bool
 	// Verb of the request: Create, Update or Delete.
 	Verb    string
 	Details []change.Detail
@@ -91,7 +93,7 @@ func (u *Upgrade) Allows(q UpgradeQuery) bool {
 	if !u.active(q) || !u.selector.Matches(labels.Set(q.Labels)) || !u.runs(q.Build.Images) {
 		return false
 	}
-	missing := coverage{allowed: u.allow}.missing(q.Child, q.Verb, q.Details)
+	missing := coverage{allowed: u.allow, inside: q.Inside}.missing(q.Child, q.Verb, q.Details)
 	return len(missing) == 0
 }
 

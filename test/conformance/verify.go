@@ -23,12 +23,8 @@ func (p *play) request(ctx context.Context, s *Step) error {
 	if err != nil {
 		return err
 	}
-	if as.FieldManager != "" {
-		m, err := p.expandText(ctx, as.FieldManager)
-		if err != nil {
-			return err
-		}
-		as.FieldManager = text(m)
+	if err := p.expandActor(ctx, &as); err != nil {
+		return err
 	}
 	if as.Agent == "" {
 		as.Agent = "conformance"
@@ -40,6 +36,27 @@ func (p *play) request(ctx context.Context, s *Step) error {
 	return until(ctx, s.Within.Duration, once)
 }
 
+// expandActor of fixtures.yaml.
+func (p *play) expandActor(ctx context.Context, as *Actor) error {
+	extra := make(map[string][]string, len(as.Extra))
+	fields := []*string{&as.FieldManager, &as.ServiceAccount}
+	for k, values := range as.Extra {
+		extra[k] = slices.Clone(values)
+		for i := range extra[k] {
+			fields = append(fields, &extra[k][i])
+		}
+	}
+	as.Extra = extra
+	for _, f := range fields {
+		v, err := p.expandText(ctx, *f)
+		if err != nil {
+			return err
+		}
+		*f = text(v)
+	}
+	return nil
+}
+
 func (p *play) attempt(ctx context.Context, s *Step, as *Actor) error {
 	r, ref, err := p.build(ctx, s, as)
 	if err != nil {
@@ -47,7 +64,7 @@ func (p *play) attempt(ctx context.Context, s *Step, as *Actor) error {
 	}
 	r.auditID = rand.Text()
 	var before map[string]any
-	if ref != "" && s.Create == nil {
+	if s.Expect != nil && s.Expect.compares() && ref != "" && s.Create == nil {
 		if before, err = p.get(ctx, ref); err != nil {
 			return err
 		}
