@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -23,7 +24,8 @@ func (ev *evaluation) writeAllowances() bool {
 	}
 	kept := entries
 	if has {
-		kept = entries.Live(ev.settledAt(parent.Sum(ev.req.stored(), ev.kind.Role)))
+		s := parent.Sum(ev.req.stored(), ev.kind.Role)
+		kept = entries.Live(max(ev.settledAt(s), ev.doneOutside(s)))
 	}
 	next := kept.With(ev.granted()...).With(ev.travelled()...)
 	if len(next) == 0 {
@@ -36,6 +38,23 @@ func (ev *evaluation) writeAllowances() bool {
 	}
 	ev.set1(v1alpha1.AnnotationKeyAllowances, &value)
 	return ev.fits(value)
+}
+
+// doneOutside is the generation up to which a managed resource is done with what
+// it was allowed to do outside: that is how it settles. It is told by its gate,
+// which closed again, and by its status where it has none. -1 for not at all, and
+// while the gate is kept closed for another difference.
+func (ev *evaluation) doneOutside(s *parent.State) int64 {
+	gate := mask.ParseGate(ev.stored)
+	switch {
+	case !ev.kind.ManagementPolicies:
+		return -1
+	case gate.State == v1alpha1.GateClosed && gate.Reason != GateReasonPending:
+		return gate.Generation
+	case gate.State == "" && s.Converged && s.HasObserved:
+		return s.ObservedGeneration
+	}
+	return -1
 }
 
 // fits reports whether trace and allowances are small enough together, and
