@@ -49,12 +49,37 @@ func (ev *evaluation) doneOutside(s *parent.State) int64 {
 	switch {
 	case !ev.kind.ManagementPolicies:
 		return -1
-	case gate.State == v1alpha1.GateClosed && gate.Reason != GateReasonPending:
-		return gate.Generation
 	case gate.State == "" && s.Converged && s.HasObserved:
 		return s.ObservedGeneration
 	}
-	return -1
+	return closedAt(gate)
+}
+
+// closedAt is the generation at which a gate was done with all it was open for;
+// -1 where it is not.
+func closedAt(gate v1alpha1.Gate) int64 {
+	if gate.State != v1alpha1.GateClosed || gate.Reason == GateReasonPending {
+		return -1
+	}
+	return gate.Generation
+}
+
+// prunedOutside are the edits that take from a managed resource the allowances
+// that are consumed by its gate's closing; nil for none.
+func prunedOutside(annotations map[string]string, gate v1alpha1.Gate) map[string]*string {
+	entries, err := allowance.Parse(annotations[v1alpha1.AnnotationKeyAllowances])
+	if err != nil {
+		return nil // written anew by the next change, with a warning
+	}
+	kept := entries.Live(closedAt(gate))
+	switch len(kept) {
+	case len(entries):
+		return nil
+	case 0:
+		return map[string]*string{v1alpha1.AnnotationKeyAllowances: nil}
+	}
+	value := kept.String()
+	return map[string]*string{v1alpha1.AnnotationKeyAllowances: &value}
 }
 
 // fits reports whether trace and allowances are small enough together, and

@@ -241,6 +241,13 @@ func (m *model) actGate(key string, o *unstructured.Unstructured, d GateDecision
 			return
 		}
 		annotate(v1alpha1.AnnotationKeyManagementPolicies, mask.FormatAuthor(d.Author), v1alpha1.AnnotationKeyGate, mask.FormatGate(d.Gate))(o)
+		for k, v := range d.Annotations {
+			if v == nil {
+				unannotate(k)(o)
+			} else {
+				annotate(k, *v)(o)
+			}
+		}
 		if d.Gate.State == v1alpha1.GateOpen {
 			annotate(AnnotationKeyReconcileRequestedAt, m.now.Format(time.RFC3339Nano)+strconv.FormatInt(m.version, 10))(o)
 		}

@@ -173,10 +173,12 @@ func (c *cluster) prunes(deployment, replicaSet string) {
 	c.t.Helper()
 	_, running := c.replicaSets(deployment)
 	mustRefuse(c.t, c.scaleRS(running[0], 2), "Drift")
-	carries(c.t, c.patched(deployment, `{"metadata":{"annotations":{"note":"done"}}}`), "")
+	carries(c.t, c.patched(deployment, `{"spec":{"revisionHistoryLimit":5}}`), "")
+	seconds := 0
 	eventually(c.t, "the ReplicaSet's allowances to be pruned", 20*time.Second, func(ctx context.Context) error {
+		seconds++
 		rs, err := c.hans.AppsV1().ReplicaSets(c.ns).Patch(ctx, replicaSet, types.MergePatchType,
-			fmt.Appendf(nil, `{"metadata":{"annotations":{"note":"%d"}}}`, time.Now().UnixNano()), metav1.PatchOptions{})
+			fmt.Appendf(nil, `{"spec":{"minReadySeconds":%d}}`, seconds), metav1.PatchOptions{})
 		if err == nil && rs.Annotations[v1alpha1.AnnotationKeyAllowances] != "" {
 			err = fmt.Errorf("it carries %s", rs.Annotations[v1alpha1.AnnotationKeyAllowances])
 		}

@@ -108,7 +108,6 @@ func (f form) chapters() []Chapter {
 		{"DatabaseClaims, with policies in " + f.name, f.offered},
 		{"hans claims a database: creating it takes no allowance", f.claimed},
 		{"He makes it larger: the allowances go down with the change, to the cloud", f.resized},
-		{"Once everything has settled, they are used up", f.consumed},
 		{"He wants another engine: that stops between the XDatabase and the RDSInstance", f.stopped},
 		{"With allow-recreate the RDSInstance may be deleted, and made anew", f.recreated},
 		{"Deleting the claim", f.gone},

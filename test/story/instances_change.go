@@ -108,6 +108,9 @@ func (f form) resized(ctx context.Context, e *Env, t *Teller) error {
 	if _, err := e.instanceSettled(ctx, "db.t3.large", "postgres"); err != nil {
 		return err
 	}
+	if l, err := e.levels(ctx); err != nil || l.mr.GetAnnotations()[v1alpha1.AnnotationKeyAllowances] != "" {
+		return errors.Join(err, fmt.Errorf("the gate is closed, and the RDSInstance carries %v", l.mr.GetAnnotations()))
+	}
 	l, err := h.brought("size", "instanceClass", "large", "db.t3.large")
 	if err != nil {
 		return err
@@ -137,26 +140,6 @@ func (f form) openedOnce(ctx context.Context, e *Env, t *Teller, before int64, h
 	}
 	t.Right("the External one opened the gate, once: managementPolicies %v", Policies(l.mr))
 	return e.onlyWrite(ctx, t, before, l.mr.GetName())
-}
-
-// consumed: they are pruned by the next write to each level, here those that
-// follow from a person's note on the claim.
-func (f form) consumed(ctx context.Context, e *Env, t *Teller) error {
-	t.Types(Hans, "kubectl annotate databaseclaim "+claimName+" note=done")
-	if err := e.Annotate(ctx, Hans, DatabaseClaims, claimName, "note", "done"); err != nil {
-		return err
-	}
-	if err := until(ctx, "all allowances to be pruned", func(ctx context.Context) error {
-		l, err := e.levels(ctx)
-		if err != nil {
-			return err
-		}
-		return l.carryNothing()
-	}); err != nil {
-		return err
-	}
-	t.Right("the next write to each of them took them away")
-	return nil
 }
 
 func (f form) stopped(ctx context.Context, e *Env, t *Teller) error {
@@ -197,10 +180,10 @@ func (f form) stopped(ctx context.Context, e *Env, t *Teller) error {
 	if have := l.xr.GetAnnotations()[v1alpha1.AnnotationKeyAllowances]; have != "" {
 		return fmt.Errorf("the XDatabase carries %s", have)
 	}
-	if !strings.Contains(l.claim.GetAnnotations()[v1alpha1.AnnotationKeyAllowances], `"field":"spec.engine"`) {
-		return fmt.Errorf("the DatabaseClaim carries %s", l.claim.GetAnnotations()[v1alpha1.AnnotationKeyAllowances])
+	if have := l.claim.GetAnnotations()[v1alpha1.AnnotationKeyAllowances]; !strings.Contains(have, `"field":"spec.engine"`) || strings.Count(have, "initiator") != 1 {
+		return fmt.Errorf("the DatabaseClaim carries %s", have)
 	}
-	t.Right("the claim's allowance let it through to the XDatabase, which got none for the RDSInstance")
+	t.Right("the claim's allowance let it through to the XDatabase, which got none for the RDSInstance; those for the size are consumed, and gone")
 	return e.quietOutside(ctx, t, before, l.mr.GetName())
 }
 
