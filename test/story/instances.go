@@ -3,6 +3,7 @@ package story
 import (
 	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane"
@@ -240,12 +240,16 @@ func (l levels) carryNothing() error {
 
 // ask for something of the claim, in one write.
 func (e *Env) ask(ctx context.Context, t *Teller, annotations, spec map[string]any) error {
-	raw, err := yaml.Marshal(map[string]any{"annotations": annotations, "spec": spec})
+	patch := map[string]any{"spec": spec}
+	if annotations != nil {
+		patch["metadata"] = map[string]any{"annotations": annotations}
+	}
+	raw, err := json.Marshal(patch)
 	if err != nil {
 		return err
 	}
-	t.Types(Hans, "kubectl patch databaseclaim "+claimName+"   # "+strings.Join(strings.Fields(string(raw)), " "))
-	return e.Patch(ctx, Hans, DatabaseClaims, claimName, map[string]any{"metadata": map[string]any{"annotations": annotations}, "spec": spec})
+	t.Types(Hans, fmt.Sprintf("kubectl patch databaseclaim %s --type=merge -p '%s'", claimName, raw))
+	return e.Patch(ctx, Hans, DatabaseClaims, claimName, patch)
 }
 
 func (f form) gone(ctx context.Context, e *Env, t *Teller) error {
