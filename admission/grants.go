@@ -10,12 +10,18 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// writeAllowances of the object: those that are consumed go, those that the
-// change is granted come, and to a managed resource those for its external
-// resource travel from its parent. It refuses what is too large.
+// writeAllowances of the object with a change of it: those that are consumed go,
+// those that the change is granted come, and to a managed resource those for its
+// external resource travel from its parent. It refuses what is too large.
 func (ev *evaluation) writeAllowances() bool {
 	stored, has := ev.stored[v1alpha1.AnnotationKeyAllowances]
-	if !has && ev.policySet().Empty() {
+	switch {
+	case !has && ev.policySet().Empty():
+		return true
+	case has && (ev.d.Class == ClassNone || ev.d.Class == ClassSelf):
+		// A person's approval must not come with an edit of what only we write: the
+		// policy that protects it while we are down could not tell who made it.
+		ev.set1(v1alpha1.AnnotationKeyAllowances, &stored)
 		return true
 	}
 	entries, err := allowance.Parse(stored)
@@ -32,10 +38,7 @@ func (ev *evaluation) writeAllowances() bool {
 		ev.set1(v1alpha1.AnnotationKeyAllowances, nil)
 		return true
 	}
-	value := stored
-	if len(kept) != len(entries) || len(next) != len(kept) || ev.d.Class != ClassNone && ev.d.Class != ClassSelf {
-		value = next.String()
-	}
+	value := next.String()
 	ev.set1(v1alpha1.AnnotationKeyAllowances, &value)
 	return ev.fits(value)
 }

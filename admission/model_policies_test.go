@@ -189,7 +189,7 @@ func textOf(o *unstructured.Unstructured, path ...string) string {
 
 // ruled: what an admitted write means under policies.
 func (m *model) ruled(key string, req *Request, d Decision, result *unstructured.Unstructured) {
-	m.pruned(key, req, result)
+	m.pruned(key, req, d, result)
 	if key == "xr" || key == "claim" {
 		m.granted(key, req, result)
 		m.carried(key, result)
@@ -282,9 +282,16 @@ func entriesOf(m *model, o *unstructured.Unstructured) (out []v1alpha1.Allowance
 	return out
 }
 
-// pruned: (k) what was consumed before a write is gone after it.
-func (m *model) pruned(key string, req *Request, result *unstructured.Unstructured) {
+// pruned: (k) what was consumed before a change is gone after it; a write that is
+// none leaves all as it was, byte for byte.
+func (m *model) pruned(key string, req *Request, d Decision, result *unstructured.Unstructured) {
 	if req.OldObject == nil {
+		return
+	}
+	if d.Class == ClassNone || d.Class == ClassSelf {
+		if was, is := annotation(req.OldObject, v1alpha1.AnnotationKeyAllowances), annotation(result, v1alpha1.AnnotationKeyAllowances); was != is {
+			m.fail("%s: a %s write makes allowances %q of %q", key, d.Class, is, was)
+		}
 		return
 	}
 	consumed := m.sum(req.OldObject).SettledGeneration()
