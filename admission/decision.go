@@ -106,7 +106,8 @@ type Decision struct {
 	// Approve to write although the request is refused: what is refused now passes
 	// once the gate is open; nil for none.
 	Approve *ApproveEffect
-	// Exception is the rule of an ApprovalPolicy that approved it; nil for none.
+	// Exception is the rule of an ApprovalPolicy that approved it, or the
+	// UpgradeAllowance; nil for none.
 	Exception *ExceptionUse
 	// Report to send; nil for none.
 	Report *Report
@@ -137,11 +138,12 @@ type ApproveEffect struct {
 	Key, Value string
 }
 
-// ExceptionUse names a rule of an ApprovalPolicy.
+// ExceptionUse names a rule of an ApprovalPolicy or UpgradeAllowance.
 type ExceptionUse struct {
-	// Policy as in ApprovalPolicy/NAMESPACE/NAME or ClusterApprovalPolicy/NAME.
+	// Policy as in ApprovalPolicy/NAMESPACE/NAME, ClusterApprovalPolicy/NAME or
+	// UpgradeAllowance/NAME.
 	Policy string
-	// Rule in the spec, as in rules[0].
+	// Rule in the spec, as in rules[0]; allow of an UpgradeAllowance.
 	Rule string
 }
 

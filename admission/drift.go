@@ -47,7 +47,7 @@ func (ev *evaluation) use(digest string) approval.Use {
 	if old := ev.req.OldObject; old != nil {
 		child.UID, child.Version = old.GetUID(), Version(old)
 	}
-	return approval.Use{Child: child, Digest: digest, User: ev.req.User.Hash(), Claim: ev.reinvokedClaim()}
+	return approval.Use{Child: child, Digest: digest, User: ev.req.User.Hash(), Claim: ev.reinvokedClaim(), Stale: staleClaims(ev.req.Time)}
 }
 
 // Version of an object's desired state: its generation, or its resourceVersion

@@ -83,6 +83,8 @@ type GateDecision struct {
 	Policies []string
 	// Author's value to remember; nil removes what is remembered.
 	Author []string
+	// Annotations to store with the action beside those; nil values remove.
+	Annotations map[string]*string
 	// Claim to take before opening, on Claim.Holder; nil for none.
 	Claim *ClaimEffect
 	// Drift of the external resource that stands unapproved; nil for none.
@@ -234,5 +236,5 @@ func (g Gating) stored(action GateAction, author []string, gate v1alpha1.Gate) G
 	if !slices.Equal(policies, g.MR.ManagementPolicies) {
 		gate.Generation++
 	}
-	return GateDecision{Action: action, Gate: gate, Author: author, Policies: policies}
+	return GateDecision{Action: action, Gate: gate, Author: author, Policies: policies, Annotations: prunedOutside(g.MR.Annotations, gate)}
 }

@@ -107,7 +107,8 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	for _, r := range []manager.Runnable{
-		c, h.Policies, leading(h.Policies.Lead), everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected), giveBack{c},
+		c, h.Policies, leading(h.Policies.Lead), everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected),
+		everywhere(func(ctx context.Context) { h.Policies.FinishClaims(ctx, w.child) }), giveBack{c},
 		&resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log, reads: rate.NewLimiter(resolverReads, resolverReads)},
 	} {
 		if err := mgr.Add(r); err != nil {

@@ -315,9 +315,11 @@ func (w *writer) claims(ctx context.Context, s *parent.State, edits map[string]*
 			again = soonest(again, left)
 			continue
 		}
-		child, err := w.child(ctx, c)
-		if err != nil {
-			return 0, err
+		var child *parent.State
+		if c.Child != nil {
+			if child, err = w.child(ctx, *c.Child); err != nil {
+				return 0, err
+			}
 		}
 		switch next := admission.Landed(c, child, w.now()); next {
 		case "":
@@ -338,11 +340,12 @@ func (w *writer) claims(ctx context.Context, s *parent.State, edits map[string]*
 	return again, nil
 }
 
-func (w *writer) child(ctx context.Context, c v1alpha1.Claim) (*parent.State, error) {
-	if c.Child == nil || c.Child.Name == "" {
+// child of a claim as it is now; nil where it does not exist.
+func (w *writer) child(ctx context.Context, c v1alpha1.ClaimChild) (*parent.State, error) {
+	if c.Name == "" {
 		return nil, nil //nolint:nilnil // A child without a name cannot be found.
 	}
-	o, err := w.cluster.States.Get(ctx, refOf(*c.Child), true)
+	o, err := w.cluster.States.Get(ctx, refOf(c), true)
 	if errors.Is(err, admission.ErrNotFound) {
 		return nil, nil //nolint:nilnil // nil is a child that is gone.
 	}

@@ -25,6 +25,12 @@ type Upgrade struct {
 	allow       []allowed
 }
 
+// UpgradeRule is the one rule of an UpgradeAllowance.
+const UpgradeRule = "allow"
+
+// Key of the policy: its kind and name.
+func (u *Upgrade) Key() string { return "UpgradeAllowance/" + u.Name }
+
 // CompileUpgrade compiles an UpgradeAllowance. With any error it is in force in
 // no part; the Upgrade is never nil.
 func CompileUpgrade(u *v1alpha1.UpgradeAllowance) (*Upgrade, []RuleError) {
@@ -53,8 +59,8 @@ func CompileUpgrade(u *v1alpha1.UpgradeAllowance) (*Upgrade, []RuleError) {
 	for _, image := range u.Spec.Images {
 		out.images = append(out.images, newGlob(image))
 	}
-	c.rule = "allow"
-	out.allow = c.shorthandAllow("allow", u.Spec.Allow)
+	c.rule = UpgradeRule
+	out.allow = c.shorthandAllow(UpgradeRule, u.Spec.Allow)
 	if len(c.errors) > 0 {
 		out.allow = nil
 	}

@@ -181,7 +181,7 @@ func (e *Env) follow(ctx context.Context, t *Teller, who, command string) error 
 		return fmt.Errorf("the suggested command is not what it should be: %q", command)
 	}
 	key, value, _ := strings.Cut(words[6], "=")
-	for _, r := range []schema.GroupVersionResource{XDatabases, Databases, Shops} {
+	for _, r := range []schema.GroupVersionResource{XDatabases, Databases, Shops, DatabaseClaims} {
 		// kubectl takes the plural and the singular.
 		if words[4] == r.Resource+"."+r.Group || words[4] == strings.TrimSuffix(r.Resource, "s")+"."+r.Group {
 			return e.Annotate(ctx, who, r, words[5], key, value)

@@ -131,14 +131,17 @@ func (e *Env) Stop() {
 	}
 }
 
-// As a person.
+// As a person, with the teams that they are in.
 func (e *Env) As(user string) (dynamic.Interface, error) {
-	return dynamic.NewForConfig(e.ConfigAs(user))
+	return dynamic.NewForConfig(e.ConfigAs(user, teams[user]...))
 }
+
+var teams = map[string][]string{Hans: {"platform-team"}}
 
 // hans may do everything with databases, in whatever form, and approve.
 func (e *Env) installOffer(ctx context.Context) error {
-	groups := []string{"example.org", "cloud.example.org", "kubernetes.m.crossplane.io", "kausality.io", "apiextensions.crossplane.io"}
+	groups := []string{"example.org", "cloud.example.org", "kubernetes.m.crossplane.io", "kausality.io", "apiextensions.crossplane.io",
+		"example.com", "rds.aws.crossplane.io"}
 	rules := rbacv1.PolicyRule{APIGroups: groups, Resources: []string{"*"}, Verbs: []string{"*"}}
 	for _, u := range []string{Hans, Alice} {
 		if err := e.Grant(ctx, u, rules); err != nil {

@@ -38,12 +38,14 @@ func (e *Env) startProviders(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	crd, err := os.ReadFile(filepath.Join(root, "test", "provider", "crds", "cloud.example.org_databases.yaml"))
-	if err != nil {
-		return err
-	}
-	if err := e.Apply(ctx, crd); err != nil {
-		return err
+	for _, name := range []string{"cloud.example.org_databases.yaml", "rds.aws.crossplane.io_rdsinstances.yaml"} {
+		crd, err := os.ReadFile(filepath.Join(root, "test", "provider", "crds", name))
+		if err != nil {
+			return err
+		}
+		if err := e.Apply(ctx, crd); err != nil {
+			return err
+		}
 	}
 	kubeconfig, err := e.ServiceAccountKubeconfig(ctx, "crossplane-system", "provider-cloud")
 	if err != nil {
@@ -149,7 +151,7 @@ func (e *Env) startKausality(ctx context.Context) error {
 	// Roles first, since the components need them to become ready; the webhook
 	// configuration is among them, and waits for nothing yet: there are no XRs.
 	if err := e.applyOutput(ctx, "manifests", fmt.Sprintf("--webhook-url=https://127.0.0.1:%d", port),
-		"--ca-file="+filepath.Join(certs, "ca.crt"), "--resources=*.example.org,*.cloud.example.org,objects.kubernetes.m.crossplane.io",
+		"--ca-file="+filepath.Join(certs, "ca.crt"), "--resources=*.example.org,*.cloud.example.org,objects.kubernetes.m.crossplane.io,*.example.com,*.rds.aws.crossplane.io",
 		"--default-mode=enforce"); err != nil {
 		return err
 	}
