@@ -157,3 +157,29 @@ func TestGateInDecision(t *testing.T) {
 		t.Errorf("the hop is at %d, the gate at %d", d.Trace.Own().Generation, d.Gate.Generation)
 	}
 }
+
+// A change behind an open gate that asks for what is there already is marked: that
+// it is there does not show that the provider has seen it.
+func TestUnproven(t *testing.T) {
+	open := with(instance(), policies1(observe, update), opened(openUpdate), set("l", "spec", "forProvider", "size"), set("s", "status", "atProvider", "size"))
+	cases := map[string]struct {
+		reason string
+		mr     *unstructured.Unstructured
+		size   string
+		want   bool
+	}{
+		"Back":       {"asked for l in between, which the provider may be about to make", open, "s", true},
+		"On":         {"what is not there yet proves that it was seen", open, "m", false},
+		"Closed":     {"nothing was opened before", with(instance(), set("l", "spec", "forProvider", "size"), set("s", "status", "atProvider", "size")), "s", false},
+		"Unreported": {"nothing is there to compare: another rule waits", with(open, set(map[string]any{"region": "eu"}, "status", "atProvider")), "s", true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := setting{xr: []mod{unsettled}}.world()
+			d := decide(t, w, enforced(), request(Update, tc.mr, resize(tc.size)))
+			if d.Gate == nil || d.Gate.State != v1alpha1.GateOpen || d.Gate.Unproven != tc.want {
+				t.Errorf("%s: gate %+v", tc.reason, d.Gate)
+			}
+		})
+	}
+}

@@ -64,6 +64,8 @@ type Gating struct {
 	RequestedAt, HandledAt string
 	// Holders of approvals, nearest first: the MR, its XR, its Claim.
 	Holders []Holder
+	// Live: the Holders were read from the API server, not from a cache.
+	Live bool
 	// Deadline after which an unconfirmed opening is closed.
 	Deadline time.Duration
 	CloseTo  []v1alpha1.Verb
@@ -87,8 +89,15 @@ type GateDecision struct {
 	Annotations map[string]*string
 	// Claim to take before opening, on Claim.Holder; nil for none.
 	Claim *ClaimEffect
+	// Edits of the MR's other annotations in the same write, nil values removing:
+	// approvals that it holds itself are claimed and finished by them.
+	Edits map[string]*string
+	// Once: the gate opens by a once approval that was not claimed before.
+	Once bool
 	// Drift of the external resource that stands unapproved; nil for none.
 	Drift *v1alpha1.DriftSpec
+	// Live asks to decide again, with Holders that were read live.
+	Live bool
 	// Again is when to look again; 0 for never.
 	Again time.Duration
 	// Why nothing is done, for people.
@@ -122,8 +131,8 @@ func (g Gating) Decide() GateDecision {
 	return g.whileClosed(author, gate)
 }
 
-// restore the author's value. An opening by approval is closed first: the gate
-// annotation is where it stands that the approval is used.
+// restore the author's value. An opening by approval is closed first, and the
+// approval finished: the gate annotation is where it stands that it is used.
 func (g Gating) restore(author []string, remembered bool) GateDecision {
 	gate := mask.ParseGate(g.MR.Annotations)
 	switch {
@@ -132,18 +141,42 @@ func (g Gating) restore(author []string, remembered bool) GateDecision {
 	case gate.State == v1alpha1.GateOpen && gate.Claim != "":
 		return g.close(author, gate, GateClose, GateReasonRestored)
 	}
+	if d, wait := g.unspent(gate); wait {
+		return d
+	}
 	return GateDecision{Action: GateRestore, Policies: author}
 }
 
+// finishAgain is when a gate is looked at again that waits for its approvals to
+// be finished. Their holder's change tells sooner.
+const finishAgain = time.Second
+
+// unspent reports whether approvals that a gate was open by may not be finished
+// yet, which nobody would know any more were the gate annotation gone: they would
+// open another gate. Only the holders as they are tell.
+func (g Gating) unspent(gate v1alpha1.Gate) (d GateDecision, wait bool) {
+	switch {
+	case gate.Claim == "":
+		return GateDecision{}, false
+	case !g.Live:
+		return GateDecision{Live: true, Why: "whether the approvals that it was open by are finished is asked live"}, true
+	case slices.ContainsFunc(g.Holders, func(h Holder) bool { return Finish(g.MR, h.State) != nil }):
+		return GateDecision{Why: "the approvals that it was open by are finished first", Again: finishAgain}, true
+	}
+	return GateDecision{}, false
+}
+
 // install takes only MRs that are idle: Ready, and Synced with the last change
-// seen, which the mask would cut off otherwise.
+// seen, which the mask would cut off otherwise. What an earlier gate was open by
+// and is not finished stays known.
 func (g Gating) install(author []string) GateDecision {
 	synced, _ := g.MR.Condition("Synced")
 	seen := synced.ObservedGeneration
 	if !g.MR.True("Synced") || !g.MR.True("Ready") || g.asyncPending() || g.MR.Paused || seen > 0 && seen < g.MR.Generation {
 		return GateDecision{Why: "it is not idle yet", Again: 0}
 	}
-	return g.close(author, v1alpha1.Gate{Reason: GateReasonInstalled}, GateInstall, GateReasonInstalled)
+	was := mask.ParseGate(g.MR.Annotations)
+	return g.close(author, v1alpha1.Gate{Claim: g.unfinished(was)}, GateInstall, GateReasonInstalled)
 }
 
 // remask with a set that the provider's older runtime accepts.
@@ -157,7 +190,9 @@ func (g Gating) remask(author []string, gate v1alpha1.Gate) GateDecision {
 
 func (g Gating) close(author []string, was v1alpha1.Gate, action GateAction, reason string) GateDecision {
 	was.State, was.Reason, was.At, was.DeleteAt = v1alpha1.GateClosed, reason, approval.Stamp(g.Now), nil
-	return g.stored(action, author, was)
+	d := g.stored(action, author, was)
+	d.Edits = g.spendOwn(was)
+	return d
 }
 
 // whileOpen: confirm and close, or wait for the deadline.

@@ -106,24 +106,29 @@ func (g Gating) open(author []string, was v1alpha1.Gate, h Holder, set approval.
 	next := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: verbs, At: approval.Stamp(g.Now),
 		Claim: g.unfinished(was), Digest: id, Paths: paths, Reason: GateReasonApproved}
 	if was.State == v1alpha1.GateOpen {
-		next.At, next.Verbs, next.Paths = was.At, union(was.Verbs, verbs), was.Paths
+		next.At, next.Verbs, next.Paths, next.Unproven = was.At, union(was.Verbs, verbs), was.Paths, was.Unproven
 	}
 	if slices.Contains(verbs, v1alpha1.VerbDelete) {
 		at := approval.Stamp(g.Now)
 		next.DeleteAt = &at
 	}
 	var effect *ClaimEffect
+	var edits map[string]*string
 	switch {
 	case m.NeedsClaim():
 		stored, has := h.State.Annotations[v1alpha1.AnnotationKeyClaims]
 		claims, claim := set.Claims.Take(m.Entry, g.use(id), g.Now)
-		effect = &ClaimEffect{Holder: h.State.Ref, Entry: m.Entry, Use: g.use(id), Stored: stored, HasStored: has, Value: claims.String(), ID: claim.ID}
+		if value := claims.String(); h.State.UID == g.MR.UID {
+			edits = map[string]*string{v1alpha1.AnnotationKeyClaims: &value}
+		} else {
+			effect = &ClaimEffect{Holder: h.State.Ref, Entry: m.Entry, Use: g.use(id), Stored: stored, HasStored: has, Value: value, ID: claim.ID}
+		}
 		next.Claim = withUse(next.Claim, claim.ID)
 	case m.Claimed != nil:
 		next.Claim = withUse(next.Claim, m.Claimed.ID)
 	}
 	d := g.stored(GateOpenFor, author, next)
-	d.Claim = effect
+	d.Claim, d.Edits, d.Once = effect, edits, m.NeedsClaim()
 	return d
 }
 

@@ -24,6 +24,8 @@ func (g Gating) unconfirmed(gate v1alpha1.Gate) string {
 		return "the provider has not handled a reconcile since"
 	case synced.ObservedGeneration == 0 && !g.Kind.ReconcileRequests && !g.Comparable:
 		return "the provider tells neither what it has seen nor what is there" // upjet can lose the generation for good
+	case synced.ObservedGeneration == 0 && !g.Kind.ReconcileRequests && gate.Unproven:
+		return "what was asked for last was there already, and the provider does not tell whether it has seen that"
 	case slices.Contains(gate.Verbs, v1alpha1.VerbCreate) && !g.MR.True("Ready"):
 		return "it is not Ready yet"
 	}

@@ -42,7 +42,7 @@ func (g ExternalGating) Decide() GateDecision {
 	case !g.View.Masked && !g.View.Idle:
 		return GateDecision{Why: "it is not idle yet"}
 	case !g.View.Masked:
-		return g.shut(v1alpha1.Gate{}, GateInstall, GateReasonInstalled)
+		return g.shut(v1alpha1.Gate{Claim: g.unfinished(gate)}, GateInstall, GateReasonInstalled)
 	case gate.State == v1alpha1.GateOpen:
 		return g.opened(gate)
 	case g.View.State == external.StateOpen:
@@ -51,7 +51,8 @@ func (g ExternalGating) Decide() GateDecision {
 	return g.shutStill(gate)
 }
 
-// lift the mask. An opening by approval is closed first, as by Gating.
+// lift the mask. An opening by approval is closed first, and the approval
+// finished, as by Gating.
 func (g ExternalGating) lift(gate v1alpha1.Gate, why string) GateDecision {
 	switch {
 	case !g.View.Masked && gate.State == "":
@@ -59,12 +60,15 @@ func (g ExternalGating) lift(gate v1alpha1.Gate, why string) GateDecision {
 	case gate.State == v1alpha1.GateOpen && gate.Claim != "":
 		return g.shut(gate, GateClose, GateReasonRestored)
 	}
+	if d, wait := g.unspent(gate); wait {
+		return d
+	}
 	return GateDecision{Action: GateRestore, Why: why}
 }
 
 func (g ExternalGating) shut(was v1alpha1.Gate, action GateAction, reason string) GateDecision {
 	was.State, was.Reason, was.Generation, was.At = v1alpha1.GateClosed, reason, g.MR.Generation+1, approval.Stamp(g.Now)
-	return GateDecision{Action: action, Gate: was}
+	return GateDecision{Action: action, Gate: was, Edits: g.spendOwn(was)}
 }
 
 // opened: confirmed, over, past its deadline, or waited for.
@@ -155,6 +159,9 @@ func (g ExternalGating) approvedBy(h Holder, gate v1alpha1.Gate) (GateDecision, 
 		m, ok := set.Approved(q)
 		if !ok || m.Claimed != nil && uses(gate, m.Claimed.ID) {
 			continue
+		}
+		if why := g.stopped(g.View.Verbs); why != "" {
+			return GateDecision{Drift: g.drift(diff), Why: why}, true
 		}
 		d := g.open(nil, gate, h, set, m, id, g.View.Verbs, change.Paths(diff))
 		d.Gate.Generation, d.Policies = g.MR.Generation+1, nil

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,7 @@ func TestExternalGating(t *testing.T) {
 		"Free":           {"its author lets nothing through", nil, func(v *external.View) { v.Masked, v.State, v.Why = false, external.StateFree, "by hand" }, nil, GateNothing, "by hand"},
 		"FreeMasked":     {"he changed his mind", with(g, closed6), func(v *external.View) { v.State = external.StateFree }, nil, GateRestore, ""},
 		"Log":            {"log mode restores", with(g, closed6), nil, func(g *ExternalGating) { g.Mode = v1alpha1.ModeLog }, GateRestore, ""},
+		"LogUnfinished":  {"not before it is known that what it was open by is finished", with(g, `{"state":"closed","generation":6,"at":"2026-01-02T11:30:00Z","claim":"c1"}`), nil, func(g *ExternalGating) { g.Mode = v1alpha1.ModeLog }, GateNothing, "asked live"},
 		"LogUnmasked":    {"where there is something to restore", nil, func(v *external.View) { v.Masked = false }, func(g *ExternalGating) { g.Mode = v1alpha1.ModeLog }, GateNothing, "mode is log"},
 		"LogOpen":        {"an opening by approval is closed first, so that the approval is finished", with(g, openClaim), nil, func(g *ExternalGating) { g.Mode = v1alpha1.ModeLog }, GateClose, GateReasonRestored},
 		"Remask":         {"its author's value was written again", with(g, closed6), func(v *external.View) { v.State = external.StateOpen }, nil, GateMask, ""},
@@ -88,6 +90,8 @@ func TestExternalGating(t *testing.T) {
 		"ChangedDestroy": {"and no change destroys", with(g, closed4), func(v *external.View) { v.Verbs = []v1alpha1.Verb{external.VerbDestroy} }, nil, GateNothing, "nobody approved"},
 		"ChangedPrune":   {"nor prunes", with(g, closed4), func(v *external.View) { v.Verbs = []v1alpha1.Verb{external.VerbSync, external.VerbRemove} }, nil, GateNothing, "nobody approved"},
 		"ById":           {"approved by its id", with(g, closed6, v1alpha1.AnnotationKeyApprovePrefix+id, "once"), nil, nil, GateOpenFor, GateReasonApproved},
+		"Frozen":         {"nobody opens what is frozen", with(g, closed6, v1alpha1.AnnotationKeyApprovePrefix+id, "once", v1alpha1.AnnotationKeyFreeze, "true"), nil, nil, GateNothing, "was frozen"},
+		"Rejected":       {"or rejected", with(g, closed6, v1alpha1.AnnotationKeyApprovePrefix+id, "once", v1alpha1.AnnotationKeyRejections, `[{"kind":"*","name":"*","reason":"audit"}]`), nil, nil, GateNothing, "audit"},
 		"ByOtherId":      {"another difference was", with(g, closed6, v1alpha1.AnnotationKeyApprovePrefix+"0123456789abcdef", "once"), nil, nil, GateNothing, "nobody approved"},
 		"ByVerb":         {"by the system's verb", with(g, closed6, v1alpha1.AnnotationKeyApprovals, `[{"kind":"Terraform","name":"net","relation":"External","verbs":["apply"],"mode":"always"}]`), nil, nil, GateOpenFor, GateReasonApproved},
 		"ByCrossplane":   {"or Crossplane's", with(g, closed6, v1alpha1.AnnotationKeyApprovals, `[{"kind":"Terraform","name":"net","relation":"External","verbs":["Create","Update"],"mode":"always"}]`), nil, nil, GateOpenFor, GateReasonApproved},
@@ -123,7 +127,7 @@ func TestExternalGating(t *testing.T) {
 			if d.Action != tc.want || d.Gate.Reason != tc.is && !strings.Contains(d.Why, tc.is) {
 				t.Errorf("%s: %+v", tc.reason, d)
 			}
-			if (d.Drift != nil) != (tc.is == "nobody approved") {
+			if (d.Drift != nil) != slices.Contains([]string{"nobody approved", "was frozen", "audit"}, tc.is) {
 				t.Errorf("%s: reported: %+v", tc.reason, d.Drift)
 			}
 			if d.Action == GateOpenFor && (d.Gate.Generation != 8 || !d.Gate.At.Time.Equal(approval.Stamp(noon).Time) || !reflect.DeepEqual(d.Gate.Verbs, v.Verbs)) {
@@ -141,10 +145,11 @@ func TestExternalGatingClaims(t *testing.T) {
 	id := externalGating(o, waiting()).driftID(parent.Sum(o, parent.RoleNone), pendingPlan)
 	annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "once")(o)
 	first := externalGating(o, waiting()).Decide()
-	if first.Claim == nil || first.Gate.Claim != first.Claim.ID {
+	value := first.Edits[v1alpha1.AnnotationKeyClaims] // its own, in the same write
+	if value == nil || first.Claim != nil || first.Gate.Claim != approval.ParseClaims(*value)[0].ID {
 		t.Fatalf("no claim: %+v", first)
 	}
-	annotate(v1alpha1.AnnotationKeyClaims, first.Claim.Value)(o)
+	annotate(v1alpha1.AnnotationKeyClaims, *value)(o)
 	second := externalGating(o, waiting()).Decide()
 	if second.Action != GateOpenFor || second.Claim != nil || second.Gate.Claim != first.Gate.Claim {
 		t.Fatalf("after a crash: %+v", second)
@@ -155,7 +160,7 @@ func TestExternalGatingClaims(t *testing.T) {
 		t.Errorf("used twice: %+v", d)
 	}
 	s := parent.Sum(o, parent.RoleNone)
-	if c := Finish(s, s); c == nil || c.ID != first.Claim.ID {
+	if c := Finish(s, s); c == nil || c.ID != first.Gate.Claim {
 		t.Errorf("not finished: %+v", c)
 	}
 }

@@ -176,6 +176,7 @@ func exploreGate(t *testing.T, found explored) (asked int) {
 			g.Holders = []Holder{{State: mr, Kind: g.Kind}, {State: xr, Kind: newWorld().Kind(xr.GroupVersionKind)}}
 			for _, g.Mode = range []v1alpha1.Mode{v1alpha1.ModeEnforce, v1alpha1.ModeLog} {
 				for _, g.Now = range []time.Time{noon, noon.Add(31 * time.Minute)} {
+					g.Live = g.Mode == v1alpha1.ModeLog // as the controller does where it is asked to
 					asked++
 					d := g.Decide()
 					in := fmt.Sprintf("%s, %s, %s, %s", name, what, g.Mode, g.Now.Format(time.TimeOnly))

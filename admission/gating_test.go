@@ -2,6 +2,7 @@ package admission
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -80,7 +82,14 @@ func TestDecide(t *testing.T) {
 	creating := `{"state":"open","verbs":["Create","Update","LateInitialize"],"generation":3,"at":"2026-01-02T11:30:00Z"}`
 	deletes := `{"state":"open","verbs":["Delete"],"generation":3,"at":"2026-01-02T11:30:00Z"}`
 	both := `{"state":"open","verbs":["Create","Update","LateInitialize","Delete"],"generation":3,"at":"2026-01-02T11:30:00Z"}`
-	log := func(g *Gating) { g.Mode = v1alpha1.ModeLog }
+	unproven := strings.Replace(openUpdate, `"claim"`, `"unproven":true,"claim"`, 1)
+	log := func(g *Gating) { g.Mode, g.Live = v1alpha1.ModeLog, true }
+	logCached := func(g *Gating) { g.Mode = v1alpha1.ModeLog }
+	claimed := func(g *Gating) {
+		log(g)
+		g.Holders[1].State.Annotations[v1alpha1.AnnotationKeyClaims] = `[{"content":"x","state":"pending","id":"c1"}]`
+	}
+	leftover := with(unmasked(), opened(`{"state":"closed","at":null,"claim":"c1"}`))
 	late := func(g *Gating) { g.Now = noon.Add(31 * time.Minute) }
 	echo := func(requested, handled string) func(*Gating) {
 		return func(g *Gating) { g.Kind.ReconcileRequests, g.RequestedAt, g.HandledAt = true, requested, handled }
@@ -109,7 +118,11 @@ func TestDecide(t *testing.T) {
 		"NoObserve":          {"and what lacks Observe", with(unmasked(), policies1(create), synced, ready), nil, GateNothing, "not masked", ""},
 		"Restore":            {"log mode gives the author's value back", instance(), log, GateRestore, "", "*"},
 		"RestoreOpen":        {"an opening by approval is closed first, so that the approval is finished", open(openUpdate), log, GateClose, GateReasonRestored, "Observe"},
-		"RestoreLeftover":    {"what is left of a gate that the webhook lifted goes", with(unmasked(), opened(`{"state":"closed","at":null,"claim":"c1"}`)), log, GateRestore, "", "*"},
+		"RestoreLeftover":    {"what is left of a gate that the webhook lifted goes", leftover, log, GateRestore, "", "*"},
+		"RestoreCached":      {"not on the word of a cache, which may not have the claim yet", leftover, logCached, GateNothing, "asked live", ""},
+		"RestoreUnfinished":  {"nor before the approval is finished: another gate would be opened by it", leftover, claimed, GateNothing, "finished first", ""},
+		"RestoreClosed":      {"also where the mask is still there", with(instance(), opened(`{"state":"closed","at":null,"claim":"c1"}`)), claimed, GateNothing, "finished first", ""},
+		"InstallLeftover":    {"what is not finished stays known", with(leftover, synced, ready), nil, GateInstall, GateReasonInstalled, "Observe"},
 		"RestoreDeleting":    {"nothing touches what is being deleted", with(instance(), deleting), log, GateNothing, "being deleted", ""},
 		"LogUnmasked":        {"nothing to restore", unmasked(), log, GateNothing, "not masked", ""},
 		"Closed":             {"nothing differs", with(instance(), synced, ready), nil, GateNothing, "closed", ""},
@@ -121,6 +134,10 @@ func TestDecide(t *testing.T) {
 		"LostEcho":           {"upjet loses the generation: the echo stands in", open(openUpdate, lost), echo("t1", "t1"), GateClose, GateReasonConfirmed, "Observe"},
 		"LostNoEcho":         {"no echo yet", open(openUpdate, lost), echo("t2", "t1"), GateNothing, "has not handled", ""},
 		"LostComparable":     {"or the comparison", open(openUpdate, lost), nil, GateClose, GateReasonConfirmed, "Observe"},
+		"LostUnproven":       {"what was there before it was asked for proves nothing", open(unproven, lost), nil, GateNothing, "was there already", ""},
+		"LostUnprovenEcho":   {"where there is an echo, that does", open(unproven, lost), echo("t1", "t1"), GateClose, GateReasonConfirmed, "Observe"},
+		"SyncedUnproven":     {"or the generation", open(unproven, synced), nil, GateClose, GateReasonConfirmed, "Observe"},
+		"ExpiredUnproven":    {"nothing else than the deadline", open(unproven, lost), late, GateClose, GateReasonExpired, "Observe"},
 		"LostBlind":          {"with neither, nothing is known", open(openUpdate, lost), blind, GateNothing, "tells neither", ""},
 		"EchoMissing":        {"a provider that echoes must have echoed", open(openUpdate, synced), echo("t2", ""), GateNothing, "has not handled", ""},
 		"Ongoing":            {"an asynchronous operation goes on", open(openUpdate, synced, condition("AsyncOperation", "False", "Ongoing", 0)), nil, GateNothing, "asynchronous", ""},
@@ -149,6 +166,9 @@ func TestDecide(t *testing.T) {
 			d := decideGate(t, g)
 			if got := strings.Join(d.Policies, ","); d.Action != tc.want || got != tc.policies || !strings.Contains(d.Gate.Reason+d.Why, tc.is) || d.Drift != nil {
 				t.Errorf("%s: got %s %s %q (%s), drift %v", tc.reason, d.Action, got, d.Gate.Reason, d.Why, d.Drift)
+			}
+			if was := usesOf(mask.ParseGate(tc.mr.GetAnnotations())); d.Action == GateInstall && !slices.Equal(usesOf(d.Gate), was) {
+				t.Errorf("%s: %v is forgotten", tc.reason, was)
 			}
 			if d.Action == GateClose && (d.Gate.Generation != g.MR.Generation+1 && tc.policies != strings.Join(g.MR.ManagementPolicies, ",") || d.Gate.State != v1alpha1.GateClosed) {
 				t.Errorf("%s: closes as %+v", tc.reason, d.Gate)
@@ -209,10 +229,51 @@ func TestDecideApproved(t *testing.T) {
 					t.Errorf("%s: claims %s, the gate shows %s", tc.reason, d.Claim.ID, d.Gate.Claim)
 				}
 			}
+			if v := d.Edits[v1alpha1.AnnotationKeyClaims]; v != nil { // its own approval: in the same write
+				holder += g.MR.Name
+				if claims := approval.ParseClaims(*v); len(claims) != 1 || !uses(d.Gate, claims[0].ID) || claims[0].State != v1alpha1.ClaimPending {
+					t.Errorf("%s: claims %s, the gate shows %s", tc.reason, *v, d.Gate.Claim)
+				}
+			}
+			if d.Once != (tc.claimed != "") {
+				t.Errorf("%s: uses a once approval: %t", tc.reason, d.Once)
+			}
 			if holder != tc.claimed || joined(d.Gate.Verbs) != tc.verbs {
 				t.Errorf("%s: claimed on %q, open for %s", tc.reason, holder, joined(d.Gate.Verbs))
 			}
 		})
+	}
+}
+
+// What the MR itself approves is claimed in the write that opens its gate, and
+// finished in the one that closes it, however that ends.
+func TestDecideOwnApproval(t *testing.T) {
+	drifted := with(instance(), synced, ready, tampered, annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External"}]`))
+	d := decideGate(t, gatingOf(drifted, composite()))
+	if d.Action != GateOpenFor || d.Claim != nil || len(d.Edits) != 1 {
+		t.Fatalf("got %+v", d)
+	}
+	openNow := with(drifted, policies1(observe, update), gateValue(gateText(t, d.Gate)), annotate(v1alpha1.AnnotationKeyClaims, *d.Edits[v1alpha1.AnnotationKeyClaims]))
+	late := gatingOf(openNow, composite())
+	late.Now = noon.Add(2 * time.Hour)
+	for name, g := range map[string]Gating{"Confirmed": gatingOf(with(openNow, set(map[string]any{}, "status"), condition("Synced", "True", "R", 99)), composite()), "Expired": late} {
+		closing := decideGate(t, g)
+		if closing.Action != GateClose {
+			t.Fatalf("%s: got %+v", name, closing)
+		}
+		after := parent.Sum(with(openNow, func(o *unstructured.Unstructured) {
+			gateValue(mask.FormatGate(closing.Gate))(o)
+			for k, v := range closing.Edits {
+				if v == nil {
+					unannotate(k)(o)
+				} else {
+					annotate(k, *v)(o)
+				}
+			}
+		}), parent.RoleManaged)
+		if set := approval.Parse(after.Annotations); len(set.Approvals) != 0 || len(set.Claims) != 1 || set.Claims[0].State != v1alpha1.ClaimUsed || Finish(after, after) != nil {
+			t.Errorf("%s leaves approvals %v, claims %v", name, set.Approvals, set.Claims)
+		}
 	}
 }
 

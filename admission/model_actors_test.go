@@ -174,7 +174,7 @@ func (m *model) gateStep(key string) {
 	}
 	s := m.sum(o)
 	g := Gating{MR: s, Kind: m.kind, Mode: m.mode, Difference: external.Difference(o.Object), Comparable: external.Comparable(o.Object),
-		RequestedAt: annotation(o, AnnotationKeyReconcileRequestedAt), Deadline: modelDeadline, User: gatekeeper.Hash(), Now: m.now}
+		RequestedAt: annotation(o, AnnotationKeyReconcileRequestedAt), Deadline: modelDeadline, User: gatekeeper.Hash(), Now: m.gateNow()}
 	g.HandledAt, _, _ = unstructured.NestedString(o.Object, "status", "lastHandledReconcileAt")
 	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, e := range list {
@@ -183,31 +183,49 @@ func (m *model) gateStep(key string) {
 			g.Gone = external.Gone(msg)
 		}
 	}
-	g.Holders = []Holder{{State: s, Kind: g.Kind}}
+	if !m.finishGate(key, o, &g, m.stale("gate", "xr")) {
+		return
+	}
+	d := g.Decide()
+	if d.Live {
+		if g.Live = true; !m.finishGate(key, o, &g, m.get("xr")) {
+			return
+		}
+		d = g.Decide()
+	}
+	m.obeyed(key, g, d)
+	m.actGate(key, o, d)
+}
+
+// gateNow is what the gate controller's clock says.
+func (m *model) gateNow() time.Time { return m.now.Add(m.skew) }
+
+// finishGate finds the holders of approvals, the XR as it is given, and finishes
+// a claim of a closed gate, as gate.Controller.finish does. ok is false where the
+// gate controller crashed, or is to begin anew.
+func (m *model) finishGate(key string, o *unstructured.Unstructured, g *Gating, xr *unstructured.Unstructured) (ok bool) {
+	g.Holders = []Holder{{State: g.MR, Kind: g.Kind}}
 	holders := map[string]*unstructured.Unstructured{key: o}
-	if xr := m.stale("gate", "xr"); xr != nil && xr.GetUID() == s.Parent.UID {
+	if xr != nil && xr.GetUID() == g.MR.Parent.UID {
 		g.Holders, holders["xr"] = append(g.Holders, Holder{State: m.sum(xr), Kind: m.Kind(xr.GroupVersionKind())}), xr
 	}
 	for _, h := range g.Holders {
-		if c := Finish(s, h.State); c != nil {
-			if !m.reliable && m.chance(4) {
-				return // crashed before it was finished
-			}
-			hk := m.keyOf(h.State.Ref)
-			if now := m.get(hk); now == nil || now.GetResourceVersion() != holders[hk].GetResourceVersion() {
-				return // conflict: tried again later
-			}
-			m.store(hk, with(m.get(hk), func(o *unstructured.Unstructured) { m.spend(o, *c, v1alpha1.ClaimUsed) }))
-			m.note("gate finished claim %s on %s", c.ID, hk)
-			if hk == key {
-				return // the MR changed: its own write conflicts
-			}
-			break
+		c := Finish(g.MR, h.State)
+		if c == nil {
+			continue
 		}
+		if !m.reliable && m.chance(4) {
+			return false // crashed before it was finished
+		}
+		hk := m.keyOf(h.State.Ref)
+		if now := m.get(hk); now == nil || now.GetResourceVersion() != holders[hk].GetResourceVersion() {
+			return false // conflict: tried again later
+		}
+		m.store(hk, with(m.get(hk), func(o *unstructured.Unstructured) { m.spend(o, *c, v1alpha1.ClaimUsed) }))
+		m.note("gate finished claim %s on %s", c.ID, hk)
+		return hk != key // the MR changed: its own write conflicts
 	}
-	d := g.Decide()
-	m.obeyed(key, g, d)
-	m.actGate(key, o, d)
+	return true
 }
 
 func (m *model) actGate(key string, o *unstructured.Unstructured, d GateDecision) {
@@ -236,6 +254,13 @@ func (m *model) actGate(key string, o *unstructured.Unstructured, d GateDecision
 			list = append(list, p)
 		}
 		policies1(list...)(o)
+		for k, v := range d.Edits {
+			if v == nil {
+				unannotate(k)(o)
+			} else {
+				annotate(k, *v)(o)
+			}
+		}
 		if d.Action == GateRestore {
 			unannotate(v1alpha1.AnnotationKeyManagementPolicies, v1alpha1.AnnotationKeyGate)(o)
 			return
@@ -249,7 +274,7 @@ func (m *model) actGate(key string, o *unstructured.Unstructured, d GateDecision
 			}
 		}
 		if d.Gate.State == v1alpha1.GateOpen {
-			annotate(AnnotationKeyReconcileRequestedAt, m.now.Format(time.RFC3339Nano)+strconv.FormatInt(m.version, 10))(o)
+			annotate(AnnotationKeyReconcileRequestedAt, m.gateNow().Format(time.RFC3339Nano)+strconv.FormatInt(m.version, 10))(o)
 		}
 	})
 	m.store(key, next)

@@ -195,11 +195,16 @@ func (ev *evaluation) unmask() {
 }
 
 // ended is what a gate that is lifted leaves: nothing, or that it is closed while
-// the approvals it was open by are not finished.
+// the approvals it was open by may not be finished. The gate controller finishes
+// them and takes that away.
 func (ev *evaluation) ended() *string {
 	gate := mask.ParseGate(ev.stored)
-	if gate.State != v1alpha1.GateOpen || gate.Claim == "" {
+	switch {
+	case gate.Claim == "":
 		return nil
+	case gate.State != v1alpha1.GateOpen:
+		text := ev.stored[v1alpha1.AnnotationKeyGate]
+		return &text
 	}
 	gate.State, gate.Reason, gate.Generation, gate.At = v1alpha1.GateClosed, GateReasonRestored, ev.nextGeneration(), approvalStamp(ev.req.Time)
 	text := mask.FormatGate(gate)
@@ -268,7 +273,9 @@ func (ev *evaluation) transition(gate v1alpha1.Gate) (v1alpha1.Gate, bool) {
 		next.Verbs = ev.governedVerbs()
 	}
 	if gate.State == v1alpha1.GateOpen && !onlyDelete(gate) {
-		return besides(gate, next), true
+		next = besides(gate, next)
+		next.Unproven = ev.thereAlready(next.Paths)
+		return next, true
 	}
 	differs := ev.settings.Relevant(ev.Options.Ignore.Filter(ev.req.Kind.GroupKind(), external.Difference(ev.req.OldObject.Object)))
 	if pending := external.Outside(differs, next.Paths); len(pending) > 0 && !ev.Options.CarryPendingDrift {
@@ -284,6 +291,14 @@ func (ev *evaluation) transition(gate v1alpha1.Gate) (v1alpha1.Gate, bool) {
 		return besides(gate, next), true
 	}
 	return next, true
+}
+
+// thereAlready reports whether what the request asks for under some paths is what
+// the provider has reported so far.
+func (ev *evaluation) thereAlready(paths []string) bool {
+	after := map[string]any{"spec": ev.policies.newDesired["spec"], "status": ev.req.OldObject.Object["status"]}
+	differs := ev.settings.Relevant(ev.Options.Ignore.Filter(ev.req.Kind.GroupKind(), external.Difference(after)))
+	return len(within(differs, paths)) == 0
 }
 
 // onlyDelete reports whether a gate is open for nothing else.

@@ -19,11 +19,18 @@ const reinvocationWindow = 30 * time.Second
 // not be taken for its author's. nil otherwise; a copied or restored hop is an
 // old one.
 func reinvokedHop(req *Request) *v1alpha1.Hop {
-	if req.Object == nil || req.Subresource != "" {
-		return nil
+	if hop := freshHop(req); hop != nil && !sameAnnotation(req, v1alpha1.AnnotationKeyTrace) {
+		return hop
 	}
-	value := annotation(req.Object, v1alpha1.AnnotationKeyTrace)
-	if value == "" || req.OldObject != nil && value == annotation(req.OldObject, v1alpha1.AnnotationKeyTrace) {
+	return nil
+}
+
+// freshHop is the object's own incoming hop where we wrote it into this very
+// request, or into one before that was the same in all that a hop tells: by the
+// same user, in the same seconds, for the same generation. For the same
+// generation there are two where the mask hid what the first one changed.
+func freshHop(req *Request) *v1alpha1.Hop {
+	if req.Object == nil || req.Subresource != "" || annotation(req.Object, v1alpha1.AnnotationKeyTrace) == "" {
 		return nil
 	}
 	own := trace.Of(req.Object.GetAnnotations()).Own()
@@ -32,6 +39,11 @@ func reinvokedHop(req *Request) *v1alpha1.Hop {
 		return nil
 	}
 	return own
+}
+
+// sameAnnotation reports whether an annotation comes as it is stored.
+func sameAnnotation(req *Request, key string) bool {
+	return req.OldObject != nil && annotation(req.Object, key) == annotation(req.OldObject, key)
 }
 
 // reinvokedClaim is the id of the claim that this very request took.
@@ -43,9 +55,15 @@ func (ev *evaluation) reinvokedClaim() string {
 }
 
 // reinvokedAuthor is the author's managementPolicies where the incoming ones are
-// the mask that we put over them in this very request.
+// the mask that we put over them in this very request. A hop that looks like the
+// stored one is ours where what we remember beside it does not: nobody else can
+// have changed that and stayed what freshHop asks for, but the author, who
+// might as well have written the policies themselves.
 func reinvokedAuthor(req *Request, kind Kind, closeTo []v1alpha1.Verb, incoming []string) ([]string, bool) {
-	if req.OldObject == nil || reinvokedHop(req) == nil {
+	if req.OldObject == nil || freshHop(req) == nil {
+		return nil, false
+	}
+	if sameAnnotation(req, v1alpha1.AnnotationKeyTrace) && sameAnnotation(req, v1alpha1.AnnotationKeyManagementPolicies) && sameAnnotation(req, v1alpha1.AnnotationKeyGate) {
 		return nil, false
 	}
 	annotations := req.Object.GetAnnotations()

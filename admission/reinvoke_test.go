@@ -57,3 +57,30 @@ func TestReinvokedAfterMutation(t *testing.T) {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 }
+
+// Two changes behind the mask, of the same user in the same second, leave the same
+// hop. The second one is recognised when it is decided again all the same.
+func TestReinvokedSameHop(t *testing.T) {
+	w := setting{xr: []mod{unsettled}}.world()
+	first := request(Update, instance(), policies1(observe, create, update, remove))
+	stored := persisted(first, apply(first.Object, decide(t, w, enforced(), first)))
+	second := request(Update, stored, policies1(observe, create, update))
+	result := apply(second.Object, decide(t, w, enforced(), second))
+	if annotation(result, v1alpha1.AnnotationKeyTrace) != annotation(stored, v1alpha1.AnnotationKeyTrace) || stored.GetGeneration() != instance().GetGeneration() {
+		t.Fatalf("no case of it: %v, %v", stored, result)
+	}
+	again := copyRequest(second)
+	again.Object = result
+	got := apply(result, decide(t, w, enforced(), again))
+	if diff := cmp.Diff(result.Object, got.Object); diff != "" {
+		t.Errorf("-once, +twice:\n%s", diff)
+	}
+	if author := annotation(got, v1alpha1.AnnotationKeyManagementPolicies); author != `["Observe","Create","Update"]` {
+		t.Errorf("the author wrote %s", author)
+	}
+	// What is stored and written as it is stored is no reinvocation.
+	same := request(Update, result, annotate("note", "x"))
+	if got := apply(same.Object, decide(t, w, enforced(), same)); annotation(got, v1alpha1.AnnotationKeyManagementPolicies) != `["Observe","Create","Update"]` {
+		t.Errorf("a write of something else: %v", got.GetAnnotations())
+	}
+}

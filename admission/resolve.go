@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -125,6 +126,35 @@ func Finish(mr, holder *parent.State) *v1alpha1.Claim {
 		}
 	}
 	return nil
+}
+
+// spendOwn finishes the approvals that the MR holds itself, in the write that
+// closes its gate: the edits of its annotations, nil for none.
+func (g Gating) spendOwn(closed v1alpha1.Gate) map[string]*string {
+	after := *g.MR
+	after.Annotations = maps.Clone(g.MR.Annotations)
+	if after.Annotations == nil {
+		return nil
+	}
+	after.Annotations[v1alpha1.AnnotationKeyGate] = mask.FormatGate(closed)
+	var edits map[string]*string
+	for range usesOf(closed) {
+		claim := Finish(&after, &after)
+		if claim == nil {
+			break
+		}
+		if edits == nil {
+			edits = map[string]*string{}
+		}
+		for k, v := range Spend(after.Annotations, *claim, g.Now) {
+			if edits[k] = v; v == nil {
+				delete(after.Annotations, k)
+			} else {
+				after.Annotations[k] = *v
+			}
+		}
+	}
+	return edits
 }
 
 // Spend a claim: the edits of its holder's annotations that take the approval

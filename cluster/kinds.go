@@ -329,11 +329,16 @@ func property(version map[string]any, path ...string) map[string]any {
 	return at
 }
 
-// managementPolicies reports whether a version has the field. The CRDs of all
-// providers enumerate the same verbs, so that an older runtime does not show
-// here; the gate recognises it by what the provider answers.
+// managementPolicies reports whether a version has the field, and which runtime
+// its description shows. Up to v1.13 the field was an alpha one. From v1.14 on all
+// CRDs say the same of it, so that an older runtime does not show here; the gate
+// recognises it by what the provider answers.
 func managementPolicies(version map[string]any) (bool, mask.Runtime) {
-	return property(version, "spec", "managementPolicies") != nil, mask.RuntimeCurrent
+	field := property(version, "spec", "managementPolicies")
+	if text, _ := field["description"].(string); strings.Contains(text, "ALPHA FIELD") {
+		return true, mask.RuntimeLegacy
+	}
+	return field != nil, mask.RuntimeCurrent
 }
 
 // role of a CRD's kinds (spec 1).

@@ -60,6 +60,9 @@ func (o *Object) Gating(kind admission.Kind, s settings.Settings, deadline time.
 	}
 }
 
+// Blind tells why external drift of an MR is unknown.
+func (o *Object) Blind() admission.Blindness { return admission.Blind(o.State, o.Comparable, o.Gone) }
+
 // liveTimeout bounds a read past the cache.
 const liveTimeout = 1500 * time.Millisecond
 

@@ -56,15 +56,8 @@ func (s *States) Run(ctx context.Context) {
 
 // run a watch until the context or the kind ends.
 func (s *States) run(ctx context.Context, w *watched, turns chan struct{}) {
-	wctx, cancel := context.WithCancel(ctx)
+	wctx, cancel := w.until(ctx)
 	defer cancel()
-	go func() {
-		select {
-		case <-w.over:
-			cancel()
-		case <-wctx.Done():
-		}
-	}()
 	select {
 	case turns <- struct{}{}:
 	case <-wctx.Done():
@@ -84,6 +77,19 @@ func (s *States) run(ctx context.Context, w *watched, turns chan struct{}) {
 	for _, o := range w.informer.GetStore().List() { // went with their kind, perhaps unseen
 		s.call(object(o), nil)
 	}
+}
+
+// until ctx or the watch is over. Call cancel in the end.
+func (w *watched) until(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-w.over:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // Watch a kind from now on, until its CRD is gone.

@@ -51,6 +51,8 @@ type Controller struct {
 	// Ignore says which external differences do not count; nil for none. Call
 	// Recheck when it changes.
 	Ignore *external.Rules
+	// Shard of the gated objects that this process has.
+	Shard Shard
 	// UserHash of this process, for claims.
 	UserHash string
 	Log      logr.Logger
@@ -68,6 +70,8 @@ type Controller struct {
 	leading   atomic.Bool
 	// unfit kinds of external systems drop the field by which they are closed.
 	unfit sync.Map
+	// sights of objects of external systems, for metrics.
+	sights sights
 }
 
 // Watch what the gates depend on. Call it before the cluster starts.
@@ -105,13 +109,14 @@ func (c *Controller) changed(old, new *cluster.Object) {
 	switch {
 	case new == nil && c.managed(old.State.Ref):
 		if old.Parent.Name != "" {
-			c.queue.Add(withoutUID(old.Parent))
+			c.enqueue(old.Parent)
 		}
 	case new == nil:
+		c.sights.forget(old.State.Ref)
 	case c.managed(new.State.Ref), systems.Own(new.GroupVersionKind) != nil:
-		c.queue.Add(withoutUID(new.State.Ref))
+		c.enqueue(new.State.Ref)
 	case old == nil || !sameDecisions(old, new) || len(old.Children) != len(new.Children):
-		c.queue.Add(withoutUID(new.State.Ref))
+		c.enqueue(new.State.Ref)
 	}
 }
 
@@ -159,7 +164,7 @@ func (c *Controller) again(concerned func(*cluster.Object) bool) {
 		}
 		for _, o := range c.Cluster.States.List(i.GVK) {
 			if concerned(o) {
-				c.queue.Add(withoutUID(o.State.Ref))
+				c.enqueue(o.State.Ref)
 			}
 		}
 	}
@@ -188,7 +193,7 @@ func (c *Controller) drifted(o any) {
 		return
 	}
 	ref := d.Spec.Child
-	c.queue.Add(parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), Namespace: ref.Namespace, Name: ref.Name})
+	c.enqueue(parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), Namespace: ref.Namespace, Name: ref.Name})
 	// An XR's is repeated by way of its MRs, which holder looks at.
 }
 
@@ -260,6 +265,7 @@ func (c *Controller) next(ctx context.Context) bool {
 func (c *Controller) Reconcile(ctx context.Context, ref parent.Ref) (time.Duration, error) {
 	o := c.Cluster.States.Cached(ref)
 	if o == nil {
+		c.sights.forget(ref)
 		return 0, nil
 	}
 	if s := systems.Own(ref.GroupVersionKind); s != nil {
@@ -272,10 +278,10 @@ func (c *Controller) Reconcile(ctx context.Context, ref parent.Ref) (time.Durati
 	if err != nil {
 		return 0, err
 	}
-	if err := c.finish(ctx, o, g.Holders); err != nil {
+	d, err := c.decide(ctx, o, &g, admission.Gating.Decide)
+	if err != nil {
 		return 0, err
 	}
-	d := g.Decide()
 	if err := c.act(ctx, o, d); err != nil {
 		return 0, err
 	}
@@ -283,6 +289,28 @@ func (c *Controller) Reconcile(ctx context.Context, ref parent.Ref) (time.Durati
 		return 0, err
 	}
 	return d.Again, c.repeat(ctx, o)
+}
+
+// decide about a gate, once what it was open by is finished where it is closed;
+// on holders as they are where what a cache says does not suffice. f decides
+// about g, which is left as it was decided about.
+func (c *Controller) decide(ctx context.Context, o *cluster.Object, g *admission.Gating, f func(admission.Gating) admission.GateDecision) (admission.GateDecision, error) {
+	if err := c.finish(ctx, o, g.Holders); err != nil {
+		return admission.GateDecision{}, err
+	}
+	d := f(*g)
+	if !d.Live {
+		return d, nil
+	}
+	var err error
+	if g.Holders, err = c.Cluster.Holders(ctx, o, true); err != nil {
+		return d, err
+	}
+	g.Live = true
+	if err := c.finish(ctx, o, g.Holders); err != nil {
+		return d, err
+	}
+	return f(*g), nil
 }
 
 func (c *Controller) gating(ctx context.Context, o *cluster.Object) (admission.Gating, error) {

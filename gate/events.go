@@ -26,7 +26,7 @@ func (c *Controller) tell(o *cluster.Object, d admission.GateDecision) {
 	if was := mask.ParseGate(o.Annotations); d.Action == admission.GateClose && was.State == v1alpha1.GateOpen {
 		closedAfter(was.At.Time, d.Gate.Reason)
 	}
-	if d.Claim != nil {
+	if d.Once {
 		notify.Approved(v1alpha1.RelationExternal)
 	}
 	c.emit(o, c.eventOf(o, d))
@@ -36,12 +36,20 @@ func (c *Controller) emit(o *cluster.Object, e event) {
 	c.Events.Eventf(c.reference(o), nil, e.kind, e.reason, e.reason, "%s", e.text)
 }
 
+// blindAfter tells why external drift will be unknown under the policies of a
+// decision.
+func blindAfter(o *cluster.Object, d admission.GateDecision) admission.Blindness {
+	s := *o.State
+	s.ManagementPolicies = d.Policies
+	return admission.Blind(&s, o.Comparable, o.Gone)
+}
+
 func (c *Controller) eventOf(o *cluster.Object, d admission.GateDecision) event {
 	switch {
 	case d.Action == admission.GateInstall:
 		text := "The gate is closed from now on: external changes need a cause or an approval."
-		if !o.Comparable {
-			text += " External drift is unknown: nothing of the external resource can be compared."
+		if b := blindAfter(o, d); b != "" {
+			text += " External drift is unknown: " + b.Why() + "."
 		}
 		return event{corev1.EventTypeNormal, "GateInstalled", text}
 	case d.Action == admission.GateRestore:
@@ -61,7 +69,7 @@ func (c *Controller) eventOf(o *cluster.Object, d admission.GateDecision) event 
 // admitted tells what the webhook did in the request that brought a change: it
 // has no hands for events itself.
 func (c *Controller) admitted(old, new *cluster.Object) {
-	if !c.leading.Load() || new == nil || new.Deleting() || systems.Own(new.GroupVersionKind) != nil {
+	if !c.leading.Load() || new == nil || !c.ours(new.State.Ref) || new.Deleting() || systems.Own(new.GroupVersionKind) != nil {
 		return
 	}
 	key := v1alpha1.AnnotationKeyGate

@@ -20,6 +20,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	systems "github.com/kausality-io/function-kausality/gate/external"
+	"github.com/kausality-io/function-kausality/notify"
 )
 
 // watchSystems watches the guarded kinds of external systems that have no
@@ -54,6 +55,7 @@ func (c *Controller) foreign(ctx context.Context, o *cluster.Object, s systems.S
 	}
 	u, err := r.Get(ctx, o.State.Name, metav1.GetOptions{})
 	if kerrors.IsNotFound(err) {
+		c.sights.forget(o.State.Ref)
 		return 0, nil
 	}
 	if err != nil {
@@ -65,10 +67,14 @@ func (c *Controller) foreign(ctx context.Context, o *cluster.Object, s systems.S
 	if err != nil {
 		return 0, err
 	}
-	if err := c.finish(ctx, &live, g.Holders); err != nil {
+	view := s.Look(u)
+	c.sights.note(live.State.Ref, view)
+	d, err := c.decide(ctx, &live, &g, func(g admission.Gating) admission.GateDecision {
+		return admission.ExternalGating{Gating: g, View: view, System: s.Name()}.Decide()
+	})
+	if err != nil {
 		return 0, err
 	}
-	d := admission.ExternalGating{Gating: g, View: s.Look(u), System: s.Name()}.Decide()
 	if err := c.actForeign(ctx, &live, u, s, d); err != nil {
 		return 0, err
 	}
@@ -114,6 +120,11 @@ func (c *Controller) actForeign(ctx context.Context, o *cluster.Object, u *unstr
 // foreignPatch for a decision, a merge patch of the object that was looked at.
 func foreignPatch(u *unstructured.Unstructured, s systems.System, d admission.GateDecision) map[string]any {
 	annotations := map[string]any{}
+	for k, v := range d.Edits {
+		if annotations[k] = nil; v != nil {
+			annotations[k] = *v
+		}
+	}
 	var edit map[string]any
 	switch d.Action {
 	case admission.GateOpenFor:
@@ -160,6 +171,9 @@ func (c *Controller) tellForeign(o *cluster.Object, s systems.System, d admissio
 		c.Log.Info("a kind cannot be gated: it drops the field by which its gate is closed", "kind", o.GroupVersionKind.String())
 	}
 	transitions.WithLabelValues(string(d.Action), d.Gate.Reason).Inc()
+	if d.Once {
+		notify.Approved(v1alpha1.RelationExternal)
+	}
 	if d.Gate.Reason == admission.GateReasonNothing {
 		return // it was closed before
 	}

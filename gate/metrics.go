@@ -1,13 +1,20 @@
 package gate
 
 import (
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
+	systems "github.com/kausality-io/function-kausality/gate/external"
 	"github.com/kausality-io/function-kausality/telemetry"
 )
 
@@ -33,10 +40,52 @@ var (
 	unknownDesc = telemetry.Desc("kausality_external_drift_unknown")
 )
 
+// sight is what is known of what an object stands for.
+type sight struct {
+	differs bool
+	// blind: why that is not known, or a part of it.
+	blind admission.Blindness
+}
+
+// sights of objects of external systems without managementPolicies, as they were
+// looked at last: the watches keep too little of them. It holds those that exist.
+type sights struct{ byRef sync.Map }
+
+func (s *sights) note(ref parent.Ref, v external.View) {
+	one := sight{differs: len(v.Difference) > 0}
+	if !v.Known {
+		one.blind = admission.BlindSystem
+	}
+	s.byRef.Store(withoutUID(ref), one)
+}
+
+func (s *sights) forget(ref parent.Ref) { s.byRef.Delete(withoutUID(ref)) }
+
+func (s *sights) of(ref parent.Ref) sight {
+	v, _ := s.byRef.Load(withoutUID(ref))
+	one, _ := v.(sight) // the zero sight until it was looked at
+	return one
+}
+
 // collector reports how the gates stand, from the watches, when it is asked.
 type collector struct {
-	cluster *cluster.Cluster
-	now     func() time.Time
+	kinds func() []cluster.Info
+	list  func(schema.GroupVersionKind) []*cluster.Object
+	look  func(*cluster.Object) sight
+	now   func() time.Time
+}
+
+func newCollector(c *cluster.Cluster, ctl *Controller) collector {
+	list := func(gvk schema.GroupVersionKind) []*cluster.Object {
+		return slices.DeleteFunc(c.States.List(gvk), func(o *cluster.Object) bool { return !ctl.ours(o.State.Ref) })
+	}
+	return collector{kinds: c.Kinds.All, list: list, now: time.Now, look: func(o *cluster.Object) sight {
+		if systems.Own(o.GroupVersionKind) != nil {
+			return ctl.sights.of(o.State.Ref)
+		}
+		s := c.Settings(o.State.Ref, o.State.Labels)
+		return sight{differs: o.Gone || len(s.Relevant(o.External)) > 0, blind: o.Blind()}
+	}}
 }
 
 // Describe the metrics.
@@ -46,14 +95,16 @@ func (collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// tally of one kind.
+// tally of the kinds of one name: there may be several, in groups of their own.
 type tally struct {
-	open, closed, differ, unknown int
-	oldest                        time.Duration
+	open, closed, differ int
+	unknown              map[admission.Blindness]int
+	oldest               time.Duration
 }
 
-func (t *tally) add(o *cluster.Object, difference bool, now time.Time) {
-	if _, masked := o.Annotations[v1alpha1.AnnotationKeyManagementPolicies]; !masked {
+func (t *tally) add(o *cluster.Object, s sight, now time.Time) {
+	_, masked := o.Annotations[v1alpha1.AnnotationKeyManagementPolicies]
+	if _, foreign := o.Annotations[v1alpha1.AnnotationKeyExternalAuthor]; !masked && !foreign {
 		return
 	}
 	gate := mask.ParseGate(o.Annotations)
@@ -63,29 +114,45 @@ func (t *tally) add(o *cluster.Object, difference bool, now time.Time) {
 		return
 	}
 	t.closed++
-	switch {
-	case difference || o.Gone:
+	if s.differs {
 		t.differ++
-	case !o.Comparable:
-		t.unknown++
+	}
+	if s.blind != "" {
+		t.unknown[s.blind]++
 	}
 }
 
-// Collect them, for each kind of managed resource.
-func (c collector) Collect(out chan<- prometheus.Metric) {
-	for _, i := range c.cluster.Kinds.All() {
-		if !i.Kind.ManagementPolicies {
+// tallies by the name of a kind.
+func (c collector) tallies() map[string]*tally {
+	out := map[string]*tally{}
+	for _, i := range c.kinds() {
+		if !i.Kind.ManagementPolicies && systems.Own(i.GVK) == nil {
 			continue
 		}
-		t := tally{}
-		for _, o := range c.cluster.States.List(i.GVK) {
-			s := c.cluster.Settings(o.State.Ref, o.State.Labels)
-			t.add(o, len(s.Relevant(o.External)) > 0, c.now())
+		t := out[i.GVK.Kind]
+		if t == nil {
+			t = &tally{unknown: map[admission.Blindness]int{admission.BlindNothing: 0, admission.BlindGone: 0, admission.BlindSystem: 0}}
+			out[i.GVK.Kind] = t
 		}
-		for d, n := range map[*prometheus.Desc]float64{driftDesc: float64(t.differ), unknownDesc: float64(t.unknown), oldestDesc: t.oldest.Seconds()} {
-			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n, i.GVK.Kind)
+		for _, o := range c.list(i.GVK) {
+			t.add(o, c.look(o), c.now())
 		}
-		out <- prometheus.MustNewConstMetric(gatesDesc, prometheus.GaugeValue, float64(t.open), i.GVK.Kind, "open")
-		out <- prometheus.MustNewConstMetric(gatesDesc, prometheus.GaugeValue, float64(t.closed), i.GVK.Kind, "closed")
+	}
+	return out
+}
+
+// Collect them, for each kind that has gates.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, n float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n, labels...)
+	}
+	for kind, t := range c.tallies() {
+		gauge(driftDesc, float64(t.differ), kind)
+		gauge(oldestDesc, t.oldest.Seconds(), kind)
+		gauge(gatesDesc, float64(t.open), kind, "open")
+		gauge(gatesDesc, float64(t.closed), kind, "closed")
+		for why, n := range t.unknown {
+			gauge(unknownDesc, float64(n), kind, string(why))
+		}
 	}
 }

@@ -131,7 +131,7 @@ func IndexDeletion(o client.Object) []string {
 // orphaned tells of an MR whose deletion leaves its external resource behind
 // because somebody asked for that.
 func (c *Controller) orphaned(old, new *cluster.Object) {
-	if !c.leading.Load() || old == nil || old.Deleting() || new != nil && !new.Deleting() {
+	if !c.leading.Load() || old == nil || !c.ours(old.State.Ref) || old.Deleting() || new != nil && !new.Deleting() {
 		return
 	}
 	last := old

@@ -33,6 +33,8 @@ type Options struct {
 	// Deadline after which an unconfirmed opening is closed.
 	Deadline time.Duration
 	CloseTo  []v1alpha1.Verb
+	// Shard of the gated objects that this process has; the zero Shard has all.
+	Shard Shard
 	// CarryPendingDrift and Ignore as in admission.Options.
 	CarryPendingDrift bool
 	Ignore            *external.Rules
@@ -70,7 +72,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := mgr.AddReadyzCheck("cluster", func(*http.Request) error { return c.Ready() }); err != nil {
 		return err
 	}
-	if err := metrics.Registry.Register(collector{cluster: c, now: time.Now}); err != nil {
+	if err := metrics.Registry.Register(newCollector(c, ctl)); err != nil {
 		return fmt.Errorf("cannot register metrics: %w", err)
 	}
 	for _, r := range []manager.Runnable{c, everywhere(ctl.Reporter.Run), ctl} {
@@ -92,7 +94,7 @@ func (o Options) manager() (manager.Manager, error) {
 	grace := 10 * time.Second
 	mgr, err := ctrlruntime.NewManager(o.Config, manager.Options{
 		Scheme: scheme, Logger: o.Log, Metrics: server.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.ProbeAddress,
-		LeaderElection: o.LeaderElection, LeaderElectionID: "kausality-gate", LeaderElectionNamespace: o.LeaderNamespace,
+		LeaderElection: o.LeaderElection, LeaderElectionID: o.Shard.lease(), LeaderElectionNamespace: o.LeaderNamespace,
 		LeaderElectionReleaseOnCancel: true, GracefulShutdownTimeout: &grace,
 	})
 	if err != nil {
@@ -113,7 +115,7 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 	}
 	ctl := &Controller{
 		Cluster: c, Drifts: mgr.GetClient(), Events: mgr.GetEventRecorder(Manager), DefaultMode: o.DefaultMode, Deadline: o.Deadline,
-		CloseTo: o.CloseTo, CarryPendingDrift: o.CarryPendingDrift, Ignore: o.Ignore, UserHash: subject.User{Name: self}.Hash(), Log: o.Log.WithName("gate"),
+		CloseTo: o.CloseTo, CarryPendingDrift: o.CarryPendingDrift, Ignore: o.Ignore, Shard: o.Shard, UserHash: subject.User{Name: self}.Hash(), Log: o.Log.WithName("gate"),
 		Reporter: &notify.Reporter{Client: direct, Sender: sender, Log: o.Log.WithName("notify"), Recurred: notify.Forget(c, Manager)},
 	}
 	if err := ctl.Watch(); err != nil {

@@ -45,11 +45,14 @@ func (c *Controller) watchPolicies(i cluster.Info) {
 	}
 }
 
+// wakesHere reports whether this process wakes composites: one does.
+func (c *Controller) wakesHere() bool { return c.leading.Load() && c.Shard.Index == 0 }
+
 // policyChanged: another generation, a new one, or one less. Those that were
 // there when we started are no change, but their windows may begin.
 func (c *Controller) policyChanged(old, new *cluster.Object) {
 	switch {
-	case !c.leading.Load():
+	case !c.wakesHere():
 	case new == nil:
 		c.wakes.Add(withoutUID(old.State.Ref))
 	case old == nil || old.Generation != new.Generation:
@@ -61,7 +64,7 @@ func (c *Controller) policyChanged(old, new *cluster.Object) {
 // or, where it is empty, everywhere. Call it when something changed that may let
 // them through; it does not block. Only the leader does anything.
 func (c *Controller) WakeRefused(ctx context.Context, namespace string) error {
-	if !c.leading.Load() {
+	if !c.wakesHere() {
 		return nil
 	}
 	c.noteChange(namespace)
@@ -92,7 +95,7 @@ func parentOf(d *v1alpha1.Drift) parent.Ref {
 // recordedLate wakes a composite whose refusal was made before a change that may
 // have allowed it, and is recorded only now.
 func (c *Controller) recordedLate(d *v1alpha1.Drift) {
-	if c.leading.Load() && wakes(d) && d.Status.LastSeen != nil && c.changedSince(d.Status.LastSeen.Time, "", d.Spec.Child.Namespace, d.Spec.Parent.Namespace) {
+	if c.wakesHere() && wakes(d) && d.Status.LastSeen != nil && c.changedSince(d.Status.LastSeen.Time, "", d.Spec.Child.Namespace, d.Spec.Parent.Namespace) {
 		c.wakes.Add(parentOf(d))
 	}
 }

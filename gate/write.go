@@ -25,6 +25,7 @@ import (
 // patch of an MR for a decision: mask, memory and gate annotation in one.
 func patch(o *cluster.Object, d admission.GateDecision) cluster.Patch {
 	p := cluster.Patch{Manager: Manager, ResourceVersion: o.ResourceVersion, ManagementPolicies: d.Policies, Annotations: map[string]*string{}}
+	maps.Copy(p.Annotations, d.Edits)
 	if d.Action == admission.GateRestore {
 		p.Annotations[v1alpha1.AnnotationKeyManagementPolicies] = nil
 		p.Annotations[v1alpha1.AnnotationKeyGate] = nil
@@ -65,7 +66,7 @@ func (c *Controller) spend(ctx context.Context, holder *parent.State, claim v1al
 // that are gone are finished.
 func (c *Controller) holder(ctx context.Context, o *cluster.Object) error {
 	for _, ref := range o.Children {
-		c.queue.Add(withoutUID(ref))
+		c.enqueue(ref)
 	}
 	for _, claim := range approval.ParseClaims(o.Annotations[v1alpha1.AnnotationKeyClaims]) {
 		if claim.State != v1alpha1.ClaimPending || claim.Relation != v1alpha1.RelationExternal || claim.Child == nil {

@@ -59,7 +59,7 @@ var Explained = map[Gap]string{
 	GapApproved:     "An approval of mode always lets changes below them pass for ever.",
 	GapUngated:      "No gate: their providers may change what they stand for.",
 	GapOpen:         "The gate stands open until the provider has confirmed the change, or the deadline.",
-	GapBlind:        "External drift unknown: the provider reports nothing that can be compared.",
+	GapBlind:        "External drift unknown, or whether there is anything at all.",
 	GapPaused:       "Paused: nothing is seen of what they stand for.",
 }
 
@@ -228,8 +228,8 @@ func managedGaps(obj *cluster.Object) map[Gap]string {
 	if obj.Paused {
 		out[GapPaused] = ""
 	}
-	if !obj.Comparable && !obj.Gone {
-		out[GapBlind] = ""
+	if b := obj.Blind(); b != "" {
+		out[GapBlind] = b.Why()
 	}
 	return out
 }

@@ -27,8 +27,8 @@ type Gate struct {
 	Difference []v1alpha1.FieldDifference `json:"difference,omitempty"`
 	// Gone: the provider says that it does not exist.
 	Gone bool `json:"gone,omitempty"`
-	// Blind: nothing can be compared, so external drift is unknown.
-	Blind bool `json:"blind,omitempty"`
+	// Blind: why external drift is unknown; empty where it is not.
+	Blind admission.Blindness `json:"blind,omitempty"`
 }
 
 func (i *Inspector) gate(ctx context.Context, obj *cluster.Object, mode v1alpha1.Mode) (*Gate, error) {
@@ -45,12 +45,12 @@ func (i *Inspector) gate(ctx context.Context, obj *cluster.Object, mode v1alpha1
 		return nil, err
 	}
 	g := obj.Gating(kind, own, i.options.Deadline, nil)
-	g.Mode, g.Holders, g.User, g.Now = mode, holders, i.User.Hash(), i.options.Now()
+	g.Mode, g.Holders, g.Live, g.User, g.Now = mode, holders, true, i.User.Hash(), i.options.Now()
 	d := g.Decide()
 	stored := mask.ParseGate(obj.Annotations)
 	return &Gate{
 		State: stored.State, Transition: stored, Policies: obj.ManagementPolicies,
 		Author: mask.AuthorOf(obj.Annotations, obj.ManagementPolicies), Next: d.Action, Why: d.Why,
-		Difference: change.Fields(obj.External, maxFields, false), Gone: obj.Gone, Blind: !obj.Comparable && !obj.Gone,
+		Difference: change.Fields(obj.External, maxFields, false), Gone: obj.Gone, Blind: obj.Blind(),
 	}, nil
 }

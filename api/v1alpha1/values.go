@@ -262,6 +262,11 @@ type Gate struct {
 	Digest string `json:"digest,omitempty"`
 	// Paths of spec.forProvider that were allowed; empty means all.
 	Paths []string `json:"paths,omitempty"`
+	// Unproven: when a change was accepted last, the gate was open already, and
+	// what the change asked for was there before the provider can have seen it.
+	// That it is there proves nothing; the provider may be about to bring about
+	// what was asked for in between.
+	Unproven bool `json:"unproven,omitempty"`
 	// Reason of the transition, for people.
 	Reason string `json:"reason,omitempty"`
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -76,7 +77,7 @@ func webhookCommand() *cobra.Command {
 
 func gateCommand() *cobra.Command {
 	p := processFlags{}
-	o := gate.Options{}
+	o, shard := gate.Options{}, ""
 	cmd := &cobra.Command{
 		Use: "gate", Short: "Run the gate controller.", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -91,6 +92,9 @@ func gateCommand() *cobra.Command {
 			}
 			if o.Ignore, err = p.ignored(); err != nil {
 				return err
+			}
+			if o.Shard, err = gate.ParseShard(shard); err != nil {
+				return fmt.Errorf("--shard: %w", err)
 			}
 			if err := p.check(); err != nil {
 				return err
@@ -111,5 +115,6 @@ func gateCommand() *cobra.Command {
 	}
 	p.add(cmd)
 	cmd.Flags().DurationVar(&o.Deadline, "gate-deadline", time.Hour, "How long an opening may stay unconfirmed.")
+	cmd.Flags().StringVar(&shard, "shard", "", "INDEX/COUNT where several gates share the managed resources, as in 0/3; each has a leader of its own.")
 	return cmd
 }

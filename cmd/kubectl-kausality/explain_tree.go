@@ -227,8 +227,8 @@ func (c *cli) gate(top *node, g *inspect.Gate) {
 	if g.Gone {
 		n.add(c.paint.yellow("the external resource is gone"))
 	}
-	if g.Blind {
-		n.add(c.paint.yellow("external drift unknown: the provider reports nothing that can be compared"))
+	if g.Blind != "" {
+		n.add(c.paint.yellow("external drift unknown: " + g.Blind.Why()))
 	}
 }
 

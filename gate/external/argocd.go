@@ -49,7 +49,7 @@ func (ArgoCD) Author(o *unstructured.Unstructured) json.RawMessage {
 
 // Look at an Application.
 func (a ArgoCD) Look(o *unstructured.Unstructured) external.View {
-	v := external.View{Known: true}
+	v := external.View{}
 	_, v.Masked = remembered(o)
 	if _, automated := field(o, "spec", "syncPolicy", "automated").(map[string]any); !automated || string(a.Author(o)) == "false" {
 		v.State, v.Why = external.StateFree, "its author syncs by hand"
@@ -62,6 +62,7 @@ func (a ArgoCD) Look(o *unstructured.Unstructured) external.View {
 	compared, phase := text(o, "status", "sync", "status"), text(o, "status", "operationState", "phase")
 	running := field(o, "operation") != nil || phase == "Running" || phase == "Terminating"
 	v.Idle = compared == "Synced" && !running
+	v.Known = compared == "Synced" || compared == "OutOfSync"
 	if running {
 		v.Busy = "an operation goes on"
 	}

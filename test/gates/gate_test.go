@@ -183,7 +183,7 @@ func TestStory(t *testing.T) {
 }
 
 // TestKinds: kinds without managementPolicies are left alone, and a kind that
-// comes later is gated.
+// comes later is gated, also when it went and comes again.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "kinds")
@@ -201,33 +201,44 @@ func TestKinds(t *testing.T) {
 	r := buckets
 	r.Resource = "vaults"
 	bucket := s.bucket("Vault", "vault")
-	eventually(t, "the new kind to be gated", 40*time.Second, func(ctx context.Context) error {
-		o, err := s.of(s.hans, r).Create(ctx, bucket, metav1.CreateOptions{})
-		if err != nil {
-			return err
-		}
-		if gateOf(o).State != v1alpha1.GateOpen {
-			_ = s.of(s.hans, r).Delete(ctx, "vault", metav1.DeleteOptions{})
-			return errors.New("it was created without a gate")
-		}
-		return nil
-	})
-	o, err := s.of(s.hans, r).Get(t.Context(), "vault", metav1.GetOptions{})
-	must(t, err)
-	s.report(r.Resource, o)
-	eventually(t, "its gate to close", 40*time.Second, func(ctx context.Context) error {
-		o, err := s.of(s.hans, r).Get(ctx, "vault", metav1.GetOptions{})
-		if err == nil && gateOf(o).State != v1alpha1.GateClosed {
-			err = fmt.Errorf("gate %+v", gateOf(o))
-		}
-		return err
-	})
+	s.gatedAndClosed(r, bucket)
 	crd := namespaces
 	crd.Group, crd.Resource = "apiextensions.k8s.io", "customresourcedefinitions"
 	must(t, s.hans.Resource(crd).Delete(t.Context(), "vaults.other.example.org", metav1.DeleteOptions{}))
+	eventually(t, "the kind to be gone", 40*time.Second, func(ctx context.Context) error {
+		_, err := s.hans.Resource(crd).Get(ctx, "vaults.other.example.org", metav1.GetOptions{})
+		return still(err)
+	})
 	if err := the.gate.Err(); err != nil {
 		t.Errorf("the gate did not survive that the kind went: %v", err)
 	}
+	must(t, the.Apply(t.Context(), []byte(late[from:to])))
+	s.gatedAndClosed(r, bucket)
+}
+
+// gatedAndClosed: an object of a kind that has just come is created behind a gate,
+// which closes once its provider has reported.
+func (s *site) gatedAndClosed(r metav1GVR, o *unstructured.Unstructured) {
+	s.t.Helper()
+	eventually(s.t, "the new kind to be gated", 40*time.Second, func(ctx context.Context) error {
+		got, err := s.of(s.hans, r).Create(ctx, o, metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		if gateOf(got).State != v1alpha1.GateOpen {
+			_ = s.of(s.hans, r).Delete(ctx, o.GetName(), metav1.DeleteOptions{})
+			return errors.New("it was created without a gate")
+		}
+		s.report(r.Resource, got)
+		return nil
+	})
+	eventually(s.t, "its gate to close", 40*time.Second, func(ctx context.Context) error {
+		got, err := s.of(s.hans, r).Get(ctx, o.GetName(), metav1.GetOptions{})
+		if err == nil && gateOf(got).State != v1alpha1.GateClosed {
+			err = fmt.Errorf("gate %+v", gateOf(got))
+		}
+		return err
+	})
 }
 
 func (s *site) bucket(kind, name string) *unstructured.Unstructured {

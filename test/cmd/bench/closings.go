@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -16,18 +18,14 @@ import (
 // watched is what a watch of the whole fleet has seen.
 type watched struct {
 	mu sync.Mutex
-	// closed is when the gate was seen closed; versions are all that were seen
-	// since the opening.
-	closed   map[string]time.Time
+	// reached is when the gate was first seen in a state, by STATE/NAME; versions
+	// are all that were seen of an object. Both since it was forgotten.
+	reached  map[string]time.Time
 	versions map[string]int
 }
 
 func answers(ctx context.Context, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := fetch(ctx, url)
 	if err != nil {
 		return err
 	}
@@ -41,7 +39,7 @@ func answers(ctx context.Context, url string) error {
 }
 
 func (b *gateBench) watchFleet(ctx context.Context) error {
-	b.watched = &watched{closed: map[string]time.Time{}, versions: map[string]int{}}
+	b.watched = &watched{reached: map[string]time.Time{}, versions: map[string]int{}}
 	for k := range b.size.kinds {
 		list, err := b.of(k).List(ctx, metav1.ListOptions{Limit: 1})
 		if err != nil {
@@ -67,9 +65,10 @@ func (w *watched) see(o *unstructured.Unstructured) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.versions[o.GetName()]++
-	if strings.Contains(o.GetAnnotations()["kausality.io/gate"], `"closed"`) {
-		if _, ok := w.closed[o.GetName()]; !ok {
-			w.closed[o.GetName()] = now
+	for _, state := range []string{"open", "closed"} {
+		key := state + "/" + o.GetName()
+		if _, ok := w.reached[key]; !ok && strings.Contains(o.GetAnnotations()["kausality.io/gate"], `"state":"`+state+`"`) {
+			w.reached[key] = now
 		}
 	}
 }
@@ -77,99 +76,224 @@ func (w *watched) see(o *unstructured.Unstructured) {
 func (w *watched) forget(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.closed, name)
+	delete(w.reached, "open/"+name)
+	delete(w.reached, "closed/"+name)
 	delete(w.versions, name)
 }
 
+// at is when a gate was first seen in a state.
+func (w *watched) at(state string, i int) (time.Time, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t, ok := w.reached[state+"/"+name(i)]
+	return t, ok
+}
+
+// most versions that any of n objects had.
+func (w *watched) most(from, n int) (most int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range n {
+		most = max(most, w.versions[name(from+i)])
+	}
+	return most
+}
+
+// await a state of n gates from a number on.
+func (b *gateBench) await(ctx context.Context, state string, from, n int) error {
+	for deadline := time.Now().Add(5 * time.Minute); ; {
+		missing := 0
+		for i := range n {
+			if _, ok := b.watched.at(state, from+i); !ok {
+				missing++
+			}
+		}
+		switch {
+		case missing == 0:
+			return nil
+		case time.Now().After(deadline):
+			return fmt.Errorf("%d of %d gates are not %s in time", missing, n, state)
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil { // the watch fills in what is looked at
+			return err
+		}
+	}
+}
+
+// patches that the gate has sent to the API server so far: its writes to managed
+// resources are patches, and there is nothing else here that it would patch.
+func (b *gateBench) patches(ctx context.Context) (n float64, err error) {
+	resp, err := fetch(ctx, b.metrics)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		labels, value, ok := strings.Cut(lines.Text(), "} ")
+		if !ok || !strings.HasPrefix(labels, "rest_client_requests_total{") || !strings.Contains(labels, `method="PATCH"`) {
+			continue
+		}
+		one, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return 0, fmt.Errorf("cannot read %q: %w", lines.Text(), err)
+		}
+		n += one
+	}
+	return n, lines.Err()
+}
+
 // open a gate as the webhook does, in one write with the change.
-func (b *gateBench) open(ctx context.Context, i, generation int) error {
+func (b *gateBench) open(ctx context.Context, i int) error {
+	const size = 2
 	b.watched.forget(name(i))
-	body := fmt.Sprintf(`{"metadata":{"annotations":{"kausality.io/gate":%q}},"spec":{"managementPolicies":["Observe","Update"],"forProvider":{"size":%d}}}`, gateText("open", generation), generation)
+	body := fmt.Sprintf(`{"metadata":{"annotations":{"kausality.io/gate":%q}},"spec":{"managementPolicies":["Observe","Update"],"forProvider":{"size":%d}}}`, gateText("open", 2), size)
 	_, err := b.of(i).Patch(ctx, name(i), types.MergePatchType, []byte(body), metav1.PatchOptions{})
 	return err
 }
 
+// confirm what open opened.
+func (b *gateBench) confirm(ctx context.Context, i int) error { return b.report(ctx, i, 2, 2) }
+
 // atRate: so many providers a second confirm.
 func (b *gateBench) atRate(ctx context.Context) error {
-	reported := make([]time.Time, b.size.closings)
+	n, sent := b.size.closings, make([]time.Time, b.size.closings)
+	before, err := b.patches(ctx)
+	if err != nil {
+		return err
+	}
 	tick := time.NewTicker(time.Second / time.Duration(b.size.rate))
 	defer tick.Stop()
-	for i := range b.size.closings {
+	for i := range n {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
 		}
-		if err := b.open(ctx, i, 2); err != nil {
+		if err := b.open(ctx, i); err != nil {
 			return err
 		}
-		reported[i] = time.Now() // before it is stored: the longest that it can be
-		if err := b.report(ctx, i, 2); err != nil {
+		sent[i] = time.Now() // before it is stored: the longest that it can be
+		if err := b.confirm(ctx, i); err != nil {
 			return err
 		}
 	}
-	took, extra, err := b.await(ctx, 0, reported)
+	if err := b.await(ctx, "closed", 0, n); err != nil {
+		return err
+	}
+	fmt.Printf("\nfrom the provider's confirming status to the closed gate, %d at %d a second:\n", n, b.size.rate)
+	b.sayLatency(sent, "closed", 0, gateP99)
+	b.say("writes to a managed resource for a closing, most", float64(b.watched.most(0, n)-2), gateWrites, "") // 2: opening and status
+	return b.sayPatches(ctx, "patches sent for a closing, mean", before, n, gateWrites)
+}
+
+func (b *gateBench) sayLatency(sent []time.Time, state string, from int, aim float64) {
+	took := make([]time.Duration, 0, len(sent))
+	for i, at := range sent {
+		if reached, ok := b.watched.at(state, from+i); ok {
+			took = append(took, reached.Sub(at))
+		}
+	}
+	ms := func(q float64) float64 { return float64(quantile(took, q)) / float64(time.Millisecond) }
+	b.say("median", ms(0.5), 0, "ms")
+	b.say("p99", ms(0.99), aim, "ms")
+	b.say("longest", ms(1), 0, "ms")
+}
+
+func (b *gateBench) sayPatches(ctx context.Context, what string, before float64, n int, aim float64) error {
+	after, err := b.patches(ctx)
+	if err == nil && after == before {
+		err = fmt.Errorf("the gate's metrics count no patches")
+	}
+	b.say(what, (after-before)/float64(n), aim, "")
+	return err
+}
+
+const onceApproved = `{"metadata":{"annotations":{"kausality.io/approvals":"[{\"kind\":\"*\",\"name\":\"*\",\"relation\":\"External\",\"mode\":\"once\"}]"}}}`
+
+// openings by the gate: what changed outside is approved already, and so the gate
+// opens, and closes once the provider has put it right.
+func (b *gateBench) openings(ctx context.Context) error {
+	n, from := b.size.closings, 2*b.size.closings
+	err := each(n, func(i int) error {
+		_, err := b.of(from+i).Patch(ctx, name(from+i), types.MergePatchType, []byte(onceApproved), metav1.PatchOptions{})
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\nfrom the provider's confirming status to the closed gate, %d at %d a second:\n", b.size.closings, b.size.rate)
-	fmt.Printf("%-52s %s\n%-52s %s\n%-52s %s\n", "median", ms(quantile(took, 0.5)), "p99", ms(quantile(took, 0.99)), "longest", ms(quantile(took, 1)))
-	fmt.Printf("%-52s %6.2f\n", "writes to the managed resource per closing", extra)
-	return nil
-}
-
-// await all closings from a number on. extra are the writes that were not ours,
-// per managed resource.
-func (b *gateBench) await(ctx context.Context, from int, reported []time.Time) (took []time.Duration, extra float64, err error) {
-	const ours = 2 // the opening and the status
-	for deadline := time.Now().Add(5 * time.Minute); ; {
-		took, extra = took[:0], 0
-		b.watched.mu.Lock()
-		for i, at := range reported {
-			if closed, ok := b.watched.closed[name(from+i)]; ok {
-				took = append(took, closed.Sub(at))
-				extra += float64(b.watched.versions[name(from+i)] - ours)
-			}
-		}
-		b.watched.mu.Unlock()
-		if len(took) == len(reported) {
-			return took, extra / float64(len(reported)), nil
-		}
-		if time.Now().After(deadline) {
-			return nil, 0, fmt.Errorf("%d of %d gates closed in time", len(took), len(reported))
-		}
+	before, err := b.patches(ctx)
+	if err != nil {
+		return err
+	}
+	sent := make([]time.Time, n)
+	tick := time.NewTicker(time.Second / time.Duration(b.size.rate))
+	defer tick.Stop()
+	for i := range n {
 		select {
 		case <-ctx.Done():
-			return nil, 0, ctx.Err()
-		case <-time.After(20 * time.Millisecond): // the watch fills in what is looked at
+			return ctx.Err()
+		case <-tick.C:
+		}
+		b.watched.forget(name(from + i))
+		sent[i] = time.Now()
+		if err := b.report(ctx, from+i, 1, 7); err != nil {
+			return err
 		}
 	}
+	if err := b.await(ctx, "open", from, n); err != nil {
+		return err
+	}
+	fmt.Printf("\nfrom the status that shows an approved difference to the open gate, %d at %d a second:\n", n, b.size.rate)
+	b.sayLatency(sent, "open", from, 0)
+	b.say("writes to a managed resource for an opening, most", float64(b.watched.most(from, n)-1), gateWrites, "") // 1: the status
+	if err := b.sayPatches(ctx, "patches sent for an opening by a once approval, mean", before, n, gateWrites); err != nil {
+		return err
+	}
+	return b.closeAgain(ctx, from, n)
+}
+
+// closeAgain what was opened by approvals; that finishes them.
+func (b *gateBench) closeAgain(ctx context.Context, from, n int) error {
+	before, err := b.patches(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		b.watched.forget(name(from + i))
+	}
+	if err := each(n, func(i int) error { return b.report(ctx, from+i, 2, 1) }); err != nil {
+		return err
+	}
+	if err := b.await(ctx, "closed", from, n); err != nil {
+		return err
+	}
+	b.say("writes to a managed resource for closing that, most", float64(b.watched.most(from, n)-1), gateWrites, "")
+	return b.sayPatches(ctx, "patches sent for closing that, mean", before, n, gateWrites)
 }
 
 // saturated: all providers confirm at once.
 func (b *gateBench) saturated(ctx context.Context) error {
 	from, n := b.size.closings, b.size.closings
-	if err := each(n, func(i int) error { return b.open(ctx, from+i, 2) }); err != nil {
+	if err := each(n, func(i int) error { return b.open(ctx, from+i) }); err != nil {
 		return err
 	}
-	reported, start := make([]time.Time, n), time.Now()
-	if err := each(n, func(i int) error { reported[i] = time.Now(); return b.report(ctx, from+i, 2) }); err != nil {
+	start := time.Now()
+	if err := each(n, func(i int) error { return b.confirm(ctx, from+i) }); err != nil {
 		return err
 	}
 	stored := time.Since(start)
-	_, extra, err := b.await(ctx, from, reported)
-	if err != nil {
+	if err := b.await(ctx, "closed", from, n); err != nil {
 		return err
 	}
 	last := start
-	b.watched.mu.Lock()
 	for i := range n {
-		if at := b.watched.closed[name(from+i)]; at.After(last) {
+		if at, _ := b.watched.at("closed", from+i); at.After(last) {
 			last = at
 		}
 	}
-	b.watched.mu.Unlock()
-	fmt.Printf("\n%d at once (their statuses alone took %s):\n%-52s %6.1f\n%-52s %6.2f\n", n, stored.Round(time.Millisecond),
-		"gates closed a second", float64(n)/last.Sub(start).Seconds(), "writes to the managed resource per closing", extra)
+	fmt.Printf("\n%d at once (their statuses alone took %s):\n", n, stored.Round(time.Millisecond))
+	b.say("gates closed a second: where it saturates", float64(n)/last.Sub(start).Seconds(), 0, "")
+	b.say("writes to a managed resource for a closing, most", float64(b.watched.most(from, n)-2), gateWrites, "")
 	return nil
 }

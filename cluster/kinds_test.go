@@ -1,0 +1,100 @@
+package cluster
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+)
+
+func crd(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+const objectsCRD = `
+spec:
+  group: kubernetes.example.org
+  scope: Namespaced
+  names: {kind: Object, plural: objects, categories: [crossplane, managed]}
+  versions:
+  - name: v1alpha1
+    served: true
+    schema: {openAPIV3Schema: {properties: {spec: {properties: {managementPolicies: {description: "THIS IS AN ALPHA FIELD. Do not use it in production."}}}}}}
+  - name: v1alpha2
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {properties: {spec: {properties: {managementPolicies: {description: "THIS IS A BETA FIELD."}}}, status: {properties: {lastHandledReconcileAt: {type: string}}}}}}
+  - name: v1beta1
+    served: true
+    schema: {openAPIV3Schema: {type: object}}
+  - {name: v1, served: false}
+`
+
+// What a CRD tells of its versions: whether they can be gated, and by which sets.
+func TestInfosOf(t *testing.T) {
+	got := map[string]admission.Kind{}
+	for _, i := range infosOf(crd(t, objectsCRD)) {
+		got[i.GVK.Version] = i.Kind
+		if i.Storage != (i.GVK.Version == "v1alpha2") || !i.Namespaced {
+			t.Errorf("%s: %+v", i.GVK.Version, i)
+		}
+	}
+	of := func(policies bool, r mask.Runtime, requests bool) admission.Kind {
+		return admission.Kind{Role: parent.RoleManaged, Resource: "objects.kubernetes.example.org", ManagementPolicies: policies, Runtime: r, ReconcileRequests: requests}
+	}
+	want := map[string]admission.Kind{"v1alpha1": of(true, mask.RuntimeLegacy, false), "v1alpha2": of(true, mask.RuntimeCurrent, true), "v1beta1": of(false, mask.RuntimeCurrent, false)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// A version that is no longer served is forgotten, and with its CRD a kind is; both
+// are told, so that nobody watches them for ever.
+func TestKindsForget(t *testing.T) {
+	k := &Kinds{byGVK: map[schema.GroupVersionKind]Info{}, lists: nil, legacy: map[schema.GroupKind]bool{}}
+	var gone []string
+	k.OnGone(func(gvk schema.GroupVersionKind) { gone = append(gone, gvk.Version) })
+	before := &definition{infos: infosOf(crd(t, objectsCRD))}
+	after := &definition{infos: before.infos[1:]}
+	k.learn(before)
+	k.legacy[before.infos[0].GVK.GroupKind()] = true
+	k.drop(before, after)
+	k.learn(after)
+	if diff := cmp.Diff([]string{"v1alpha1"}, gone); diff != "" || len(k.All()) != 1 || len(k.byGVK) != 2 || len(k.legacy) != 1 {
+		t.Errorf("gone %v, known %v, legacy %v", gone, k.byGVK, k.legacy)
+	}
+	k.forget(after)
+	if len(gone) != 3 || len(k.byGVK) != 0 || len(k.legacy) != 0 {
+		t.Errorf("gone %v, known %v, legacy %v", gone, k.byGVK, k.legacy)
+	}
+}
+
+// What is unwatched can be watched again.
+func TestUnwatch(t *testing.T) {
+	k := &Kinds{byGVK: map[schema.GroupVersionKind]Info{}, legacy: map[schema.GroupKind]bool{}}
+	s := NewStates(nil, k)
+	gvk := schema.GroupVersionKind{Group: "kubernetes.example.org", Version: "v1alpha2", Kind: "Object"}
+	w := &watched{over: make(chan struct{})}
+	s.watched[gvk] = w
+	ctx, cancel := w.until(t.Context())
+	defer cancel()
+	for _, f := range k.onGone {
+		f(gvk)
+		f(gvk) // twice harms nobody
+	}
+	<-ctx.Done()
+	if len(s.watched) != 0 || t.Context().Err() != nil {
+		t.Errorf("watched: %v", s.watched)
+	}
+}

@@ -1,0 +1,86 @@
+package gate
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+)
+
+// Kinds of one name in two groups are one in the metrics: the same metric twice
+// would fail the whole scrape. Kinds without gates have none.
+func TestCollector(t *testing.T) {
+	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	kind := func(group, name string, managed bool) cluster.Info {
+		return cluster.Info{GVK: schema.GroupVersionKind{Group: group, Version: "v1", Kind: name}, Kind: admission.Kind{ManagementPolicies: managed}}
+	}
+	legacy, modern, flux, plain := kind("kubernetes.example.org", "Object", true), kind("kubernetes.m.example.org", "Object", true),
+		kind("infra.contrib.fluxcd.io", "Terraform", false), kind("example.org", "Plain", false)
+	one := func(i cluster.Info, key, state string) *cluster.Object {
+		g := mask.FormatGate(v1alpha1.Gate{State: v1alpha1.GateState(state), At: metav1.NewTime(now.Add(-time.Minute))})
+		return &cluster.Object{State: &parent.State{Ref: parent.Ref{GroupVersionKind: i.GVK, Name: state}, Annotations: map[string]string{key: `["*"]`, v1alpha1.AnnotationKeyGate: g}}}
+	}
+	masked := v1alpha1.AnnotationKeyManagementPolicies
+	foreign := &sights{}
+	tf := one(flux, v1alpha1.AnnotationKeyExternalAuthor, "closed")
+	foreign.note(tf.State.Ref, external.View{})
+	c := collector{
+		kinds: func() []cluster.Info { return []cluster.Info{legacy, modern, flux, plain} },
+		list: func(k schema.GroupVersionKind) []*cluster.Object {
+			return map[schema.GroupVersionKind][]*cluster.Object{
+				legacy.GVK: {one(legacy, masked, "closed"), one(legacy, "other", "closed")}, modern.GVK: {one(modern, masked, "closed"), one(modern, masked, "open")},
+				flux.GVK: {tf}, plain.GVK: {one(plain, masked, "open")},
+			}[k]
+		},
+		look: func(o *cluster.Object) sight {
+			if o.GroupVersionKind == flux.GVK {
+				return foreign.of(o.State.Ref)
+			}
+			return sight{differs: o.GroupVersionKind == modern.GVK, blind: o.Blind()}
+		},
+		now: func() time.Time { return now },
+	}
+	r := prometheus.NewPedanticRegistry()
+	if err := r.Register(c); err != nil {
+		t.Fatal(err)
+	}
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := strings.TrimPrefix(f.GetName(), "kausality_")
+			for _, l := range m.GetLabel() {
+				name += " " + l.GetValue()
+			}
+			got[name] = m.GetGauge().GetValue()
+		}
+	}
+	want := map[string]float64{
+		"external_drift Object": 1, "external_drift Terraform": 0,
+		"external_drift_unknown Object GoneUnseen": 0, "external_drift_unknown Object NotLooking": 0, "external_drift_unknown Object NothingComparable": 2,
+		"external_drift_unknown Terraform GoneUnseen": 0, "external_drift_unknown Terraform NotLooking": 1, "external_drift_unknown Terraform NothingComparable": 0,
+		"gate_oldest_open_seconds Object": 60, "gate_oldest_open_seconds Terraform": 0,
+		"gates Object closed": 2, "gates Object open": 1, "gates Terraform closed": 1, "gates Terraform open": 0,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	foreign.forget(tf.State.Ref)
+	if foreign.of(tf.State.Ref) != (sight{}) {
+		t.Error("what is gone is remembered")
+	}
+}
