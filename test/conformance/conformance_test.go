@@ -126,9 +126,13 @@ func (n *tally) String() string {
 	for _, c := range n.count {
 		sum += c
 	}
-	steps, unseen := runner.Steps()
-	return fmt.Sprintf("conformance: %d scenarios, %d steps: %d passed, %d failed, %d known defects, %d skipped; %d expectations not looked at",
+	steps, unseen, again := runner.Steps()
+	text := fmt.Sprintf("conformance: %d scenarios, %d steps: %d passed, %d failed, %d known defects, %d skipped; %d expectations not looked at",
 		sum, steps, n.count[Passed], n.count[Failed], n.count[Defective], n.count[Skipped], unseen)
+	if again > 0 {
+		text += fmt.Sprintf("; %d requests made again, since a parent could not be read in time", again)
+	}
+	return text
 }
 
 // TestScenarios plays each scenario as a test of its own.

@@ -56,6 +56,7 @@ type Runner struct {
 	free     chan int
 	steps    atomic.Int64
 	skipped  atomic.Int64
+	again    atomic.Int64
 }
 
 // NewRunner returns a Runner.
@@ -71,9 +72,11 @@ func NewRunner(s *Suite, o Options) (*Runner, error) {
 	return r, nil
 }
 
-// Steps that were played so far, and expectations that were not looked at,
-// since there is no audit log or no receiver of reports.
-func (r *Runner) Steps() (played, skipped int64) { return r.steps.Load(), r.skipped.Load() }
+// Steps that were played so far, expectations that were not looked at, since there
+// is no audit log or no receiver of reports, and requests that were made again.
+func (r *Runner) Steps() (played, skipped, again int64) {
+	return r.steps.Load(), r.skipped.Load(), r.again.Load()
+}
 
 // play of one scenario.
 type play struct {
