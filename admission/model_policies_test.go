@@ -105,6 +105,15 @@ func (m *model) regovern() {
 	m.note("the policies are gone")
 }
 
+// fulfilled: somebody asks for a size, and nobody disturbs what comes of it, so
+// that allowances are consumed before the next change.
+func (m *model) fulfilled() {
+	m.edit(m.asked(), set("s"+string('0'+rune(m.rng.IntN(4))), "spec", "size"))
+	m.reliable = true
+	m.rest(8)
+	m.reliable = false
+}
+
 // asked is what people ask for a size: the Claim where there is one, mostly.
 func (m *model) asked() string {
 	if m.claimed && !m.chance(4) {

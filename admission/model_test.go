@@ -73,6 +73,9 @@ func explore(seed uint64, verbose bool) *model {
 		m.step++
 		m.now = m.now.Add(time.Duration(m.rng.IntN(4000)) * time.Millisecond)
 		m.random()
+		if m.governed != nil && m.chance(10) {
+			m.fulfilled()
+		}
 	}
 	m.reliable = true
 	m.rest(10)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -119,12 +120,35 @@ func notTwice(ctx context.Context, e *Env, t *Teller) error {
 	if err != nil {
 		return err
 	}
+	defer e.nudge(ctx)() // which its own resync would do, within a minute
 	last, err := e.awaitUpgrade(ctx, "silver", 2)
 	if err != nil {
 		return err
 	}
 	t.Right("with another revision of the function it is: fingerprint %s", last[1])
 	return nil
+}
+
+// nudge has Crossplane look at the XR every other second, until it is stopped.
+func (e *Env) nudge(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(2 * time.Second)
+		defer tick.Stop()
+		for n := 0; ; n++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				// The next one will do as well. Its manager has never asked for anything.
+				_, _ = e.admin.Resource(XDatabases).Namespace(namespace).Patch(ctx, xrName, types.MergePatchType,
+					fmt.Appendf(nil, `{"metadata":{"annotations":{"look":"%d"}}}`, n), metav1.PatchOptions{FieldManager: "resync"})
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
 }
 
 // upgradeRefused waits for the Database to keep its tier against Crossplane.
@@ -146,10 +170,25 @@ func (e *Env) upgradeRefused(ctx context.Context, tier string) (*unstructured.Un
 		if have := text(mr, "spec", "forProvider", "tags", "tier"); have != tier {
 			return fmt.Errorf("the Database's tier is %q", have)
 		}
-		d, err = e.drift(ctx, "ControllerChild", "Database", "UPDATE")
+		d, err = e.driftFrom(ctx, tier)
 		return err
 	})
 	return d, err
+}
+
+// driftFrom a tier of the Database, that is open.
+func (e *Env) driftFrom(ctx context.Context, tier string) (*unstructured.Unstructured, error) {
+	list, err := e.admin.Resource(Drifts).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		d := &list.Items[i]
+		if text(d, "spec", "child", "kind") == "Database" && text(d, "status", "phase") == "Detected" && strings.Contains(text(first(d), "old"), tier) {
+			return d, nil
+		}
+	}
+	return nil, errNone
 }
 
 // backAndForth: each revision upgrades the Database once, in whatever order they
