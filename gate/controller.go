@@ -218,6 +218,8 @@ func (c *Controller) Start(ctx context.Context) error {
 			}
 		}()
 	}
+	giveBack := cluster.GiveBack{Cluster: c.Cluster, Idle: func() bool { return c.queue.Len() == 0 }}
+	go func() { defer func() { done <- struct{}{} }(); _ = giveBack.Start(ctx) }() // it has no errors
 	if err := c.WakeRefused(ctx, ""); err != nil { // what was allowed before we were elected
 		c.Log.Error(err, "cannot wake what was refused")
 	}
@@ -225,8 +227,7 @@ func (c *Controller) Start(ctx context.Context) error {
 	<-ctx.Done()
 	c.queue.ShutDown()
 	c.wakes.ShutDown()
-	<-done
-	for range workers {
+	for range workers + 2 { // what wakes composites, and gives memory back
 		<-done
 	}
 	return nil

@@ -82,6 +82,9 @@ func (c *Controller) admitted(old, new *cluster.Object) {
 }
 
 func (c *Controller) eventOfAdmitted(g v1alpha1.Gate) (event, bool) {
+	if g.State != v1alpha1.GateOpen && g.Reason != admission.GateReasonPending {
+		return event{}, false
+	}
 	switch g.Reason {
 	case admission.GateReasonCreated:
 		return event{corev1.EventTypeNormal, "GateOpened", fmt.Sprintf("The gate is open for %v, to create the external resource; it closes when that is Ready, at the latest in %s.", g.Verbs, c.Deadline)}, true

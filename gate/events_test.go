@@ -71,7 +71,8 @@ func TestAdmitted(t *testing.T) {
 	}{
 		"Changed":  {gated(held), gated(changed), "Normal GateOpened The gate is open for [Update], by an accepted change of spec.forProvider.size"},
 		"Held":     {gated(changed), gated(held), "Warning GateHeld"},
-		"Created":  {nil, gated(v1alpha1.Gate{Reason: admission.GateReasonCreated}), "Normal GateOpened"},
+		"Created":  {nil, gated(v1alpha1.Gate{State: v1alpha1.GateOpen, Reason: admission.GateReasonCreated}), "Normal GateOpened"},
+		"Closed":   {nil, gated(v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: admission.GateReasonCreated}), ""},
 		"Ours":     {gated(held), gated(approved), ""},
 		"Same":     {gated(changed), gated(changed), ""},
 		"Gone":     {gated(changed), nil, ""},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -44,6 +46,7 @@ type Options struct {
 
 // Run the gate until the context ends.
 func Run(ctx context.Context, o Options) error {
+	frugal()
 	c, err := cluster.New(o.Config)
 	if err != nil {
 		return err
@@ -75,7 +78,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := metrics.Registry.Register(newCollector(c, ctl)); err != nil {
 		return fmt.Errorf("cannot register metrics: %w", err)
 	}
-	for _, r := range []manager.Runnable{c, everywhere(ctl.Reporter.Run), ctl} {
+	for _, r := range []manager.Runnable{c, everywhere(ctl.Reporter.Run), ctl, cluster.GiveBack{Cluster: c}} {
 		if err := mgr.Add(r); err != nil {
 			return fmt.Errorf("cannot start: %w", err)
 		}
@@ -122,6 +125,17 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 		return nil, err
 	}
 	return ctl, ctl.watchDrifts(ctx, mgr)
+}
+
+// gcPercent of the heap that is kept may be garbage: most of it are the watches,
+// which change little, so that collecting them oftener costs next to nothing. What
+// GOGC says goes before.
+const gcPercent = 30
+
+func frugal() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 }
 
 // everywhere runs on every replica.

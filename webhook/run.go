@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -108,7 +107,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	for _, r := range []manager.Runnable{
 		c, h.Policies, leading(h.Policies.Lead), everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected),
-		everywhere(func(ctx context.Context) { h.Policies.FinishClaims(ctx, w.child) }), giveBack{c},
+		everywhere(func(ctx context.Context) { h.Policies.FinishClaims(ctx, w.child) }), cluster.GiveBack{Cluster: c},
 		&resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log, reads: rate.NewLimiter(resolverReads, resolverReads)},
 	} {
 		if err := mgr.Add(r); err != nil {
@@ -244,28 +243,6 @@ func (f everywhere) Start(ctx context.Context) error { f(ctx); return nil }
 
 // NeedLeaderElection is false.
 func (everywhere) NeedLeaderElection() bool { return false }
-
-// giveBack returns to the system, once, what the first lists needed: it is
-// several times what is kept of them.
-type giveBack struct{ cluster *cluster.Cluster }
-
-// Start waits for the lists.
-func (g giveBack) Start(ctx context.Context) error {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for g.cluster.Ready() != nil {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-	debug.FreeOSMemory()
-	return nil
-}
-
-// NeedLeaderElection is false.
-func (giveBack) NeedLeaderElection() bool { return false }
 
 // leading is called when this replica is elected.
 type leading func()

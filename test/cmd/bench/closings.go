@@ -120,7 +120,7 @@ func (b *gateBench) await(ctx context.Context, state string, from, n int) error 
 	}
 }
 
-// patches that the gate has sent to the API server so far: its writes to managed
+// patches of the gate that the API server has taken so far: its writes to managed
 // resources are patches, and there is nothing else here that it would patch.
 func (b *gateBench) patches(ctx context.Context) (n float64, err error) {
 	resp, err := fetch(ctx, b.metrics)
@@ -131,7 +131,7 @@ func (b *gateBench) patches(ctx context.Context) (n float64, err error) {
 	lines := bufio.NewScanner(resp.Body)
 	for lines.Scan() {
 		labels, value, ok := strings.Cut(lines.Text(), "} ")
-		if !ok || !strings.HasPrefix(labels, "rest_client_requests_total{") || !strings.Contains(labels, `method="PATCH"`) {
+		if !ok || !strings.HasPrefix(labels, "rest_client_requests_total{") || !strings.Contains(labels, `method="PATCH"`) || !strings.Contains(labels, `code="2`) {
 			continue
 		}
 		one, err := strconv.ParseFloat(value, 64)

@@ -204,8 +204,9 @@ func (b *gateBench) createFleet(ctx context.Context) error {
 }
 
 func gateText(state string, generation int) string {
-	return fmt.Sprintf(`{"state":%q,"verbs":["Update"],"generation":%d,"at":%q,"paths":["spec.forProvider.size"],"reason":"Changed"}`,
-		state, generation, time.Now().UTC().Format(time.RFC3339))
+	reason := map[string]string{"open": "Changed", "closed": "Confirmed"}[state]
+	return fmt.Sprintf(`{"state":%q,"verbs":["Update"],"generation":%d,"at":%q,"paths":["spec.forProvider.size"],"reason":%q}`,
+		state, generation, time.Now().UTC().Format(time.RFC3339), reason)
 }
 
 // report what a provider reports that has seen a generation, and a size outside.
