@@ -117,12 +117,13 @@ func (ev *evaluation) protectKey(key string, controller bool) {
 }
 
 // composed annotations are honoured from a Composition: mode, deletion, trace
-// labels, and what the composition function says it holds.
+// labels, and what the composition function says it holds and remembers.
 func (ev *evaluation) composed(key string) bool {
 	if !subject.IsComposedApply(ev.manager) && ev.req.Actor != ActorParentController {
 		return false
 	}
 	return key == v1alpha1.AnnotationKeyMode || key == v1alpha1.AnnotationKeyDeletion || key == v1alpha1.AnnotationKeyHeld ||
+		key == v1alpha1.AnnotationKeySettledFields ||
 		strings.HasPrefix(key, v1alpha1.AnnotationKeyTraceLabelPrefix)
 }
 

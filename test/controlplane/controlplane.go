@@ -59,6 +59,8 @@ type ControlPlane struct {
 	etcdURL string
 	grace   time.Duration
 
+	crossplaneMetrics string
+
 	mu     sync.Mutex
 	procs  []*Process
 	closed bool
@@ -171,6 +173,9 @@ func (c *ControlPlane) Dir() string { return c.dir.path }
 
 // AuditLog returns the path of the API server's audit log: a JSON object per line.
 func (c *ControlPlane) AuditLog() string { return filepath.Join(c.dir.path, dirLogs, "audit.log") }
+
+// CrossplaneMetrics returns the URL of the metrics of Crossplane's core, empty where there is none.
+func (c *ControlPlane) CrossplaneMetrics() string { return c.crossplaneMetrics }
 
 // CA returns the authority for everything but the API server: function mTLS and webhook serving.
 func (c *ControlPlane) CA() *CA { return c.ca }

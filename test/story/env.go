@@ -26,7 +26,8 @@ type Options struct {
 	Webhook, Function bool
 	// Kausality is the program to run; built from the repository where empty.
 	Kausality string
-	// SteadyBreaker leaves Crossplane's circuit breaker as it comes.
+	// SteadyBreaker leaves Crossplane's circuit breaker as it comes, and has
+	// Crossplane look at everything every ten seconds.
 	SteadyBreaker bool
 	// SettleGrace of the webhook; a second where 0.
 	SettleGrace time.Duration
@@ -90,7 +91,7 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 		return e, err
 	}
 	e.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{
-		Dir: o.Dir, Out: o.Out, Crossplane: true, AuditLog: true, CrossplaneArgs: patientBreaker(o),
+		Dir: o.Dir, Out: o.Out, Crossplane: true, AuditLog: true, CrossplaneArgs: append(patientBreaker(o), "--enable-operations"),
 	})
 	if err != nil {
 		return e, err
@@ -119,7 +120,7 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 // wait for minutes, unless it is told not to.
 func patientBreaker(o Options) []string {
 	if o.SteadyBreaker {
-		return nil
+		return []string{"--sync-interval=10s"} // slow enough for the breaker, and often enough to see what comes of it
 	}
 	return []string{"--circuit-breaker-burst=2000"}
 }

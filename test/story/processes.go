@@ -118,11 +118,17 @@ func (e *Env) startFunctions(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		cmd := exec.Command(e.Bins[bin], "--tls-certs-dir="+certs, fmt.Sprintf("--address=127.0.0.1:%d", port))
+		args := []string{"--tls-certs-dir=" + certs, fmt.Sprintf("--address=127.0.0.1:%d", port)}
+		capabilities := []string{"composition"}
+		if bin == binKausality {
+			args = append(args, "--metrics-bind-address=0")
+			capabilities = append(capabilities, "operation") // as crossplane.yaml says
+		}
+		cmd := exec.Command(e.Bins[bin], args...)
 		if _, err := e.Run(ctx, name, cmd); err != nil {
 			return err
 		}
-		if err := e.RegisterFunction(ctx, name, fmt.Sprintf("localhost:%d", port)); err != nil {
+		if err := e.RegisterFunction(ctx, name, fmt.Sprintf("localhost:%d", port), capabilities...); err != nil {
 			return err
 		}
 	}

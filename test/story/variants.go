@@ -17,6 +17,8 @@ var FunctionOnly = []Chapter{
 	{"A new Composition revision would alter the database: the function holds it", heldByFunction},
 	{"Freeze: not even hans's own change gets through", frozen},
 	{"Nothing flaps", steady},
+	{"A composite in a composite: held there, too", nested},
+	{"An Operation audits it, and changes nothing", audited},
 }
 
 // WebhookOnly is what the webhook and the gate do without the function.
