@@ -194,7 +194,7 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 	if o.ApproverRBAC {
 		o.Admission.MayApprove = newApprover(c).may
 	}
-	o.Admission.Settings, o.Admission.Initialized = c.Settings, c.Policies.Initialized
+	o.Admission.Settings, o.Admission.Initialized, o.Admission.Removing = c.Settings, c.Policies.Initialized, c.Scope.Removing
 	policies, err := policy.New(c.Dynamic, o.Log.WithName("policies"))
 	if err != nil {
 		return nil, nil, err
