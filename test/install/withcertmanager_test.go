@@ -18,6 +18,8 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 )
 
+var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+
 var certificates = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}
 
 // TestCertManager installs Kausality where it was before, now with certificates
@@ -26,6 +28,9 @@ var certificates = schema.GroupVersionResource{Group: "cert-manager.io", Version
 func TestCertManager(t *testing.T) {
 	ns := namespace(t, "certmanager")
 	the.startCertManager(t)
+	// Whoever led when the roles went could not give up its Lease: the next waits
+	// for 15 s, which is not what is shown here.
+	must(t, the.admin.Resource(leases).Namespace(home).DeleteCollection(t.Context(), forget, metav1.ListOptions{}))
 	must(t, the.install(t.Context(), the.chart(), "--set", "certificates.source=cert-manager",
 		"--set", "certificates.certificateLifetime=2h", "--set", "certificates.authorityLifetime=24h"))
 	policy(t, "shop", map[string]any{"mode": "enforce"})

@@ -47,7 +47,7 @@ var quick = []string{
 // has a CRD that knows less.
 func (l *lab) earlier() (dir string, err error) {
 	dir = filepath.Join(l.Dir(), "earlier-chart")
-	if err := os.CopyFS(dir, os.DirFS(l.chart())); err != nil {
+	if err := errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(l.chart()))); err != nil {
 		return "", err
 	}
 	for name, edit := range map[string][2]string{
