@@ -26,8 +26,8 @@ func (l *lab) chart() string { return filepath.Join(l.root, "package", "helm", "
 
 // run helm as the person who installs.
 func (l *lab) run(ctx context.Context, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, l.helm, append(args, "--namespace", home)...)
-	cmd.Env = append(os.Environ(), "HOME="+l.Dir(), "KUBECONFIG="+l.admins)
+	cmd := exec.CommandContext(ctx, l.helm, args...)
+	cmd.Env = append(os.Environ(), "HOME="+l.Dir(), "KUBECONFIG="+l.admins, "HELM_NAMESPACE="+home)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -75,7 +75,11 @@ func (l *lab) install(ctx context.Context, chart string, values ...string) error
 	if err := l.reachable(); err != nil {
 		return err
 	}
-	args := append(append([]string{"install", "kausality", chart, "--create-namespace"}, quick...), values...)
+	args, err := l.documented(chart)
+	if err != nil {
+		return err
+	}
+	args = append(append(args, quick...), values...)
 	if !l.services {
 		args = append(args, "--set", "webhook.url=https://"+l.balancer.address)
 	}

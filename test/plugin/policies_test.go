@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
@@ -29,8 +30,8 @@ spec:
   - {apiVersion: cloud.example.org/*, kind: Database, match: {cel: "object.spec.forProvider.tags.tier == 'gold'"}, mode: always}
 `
 
-// sizes: whoever changes the size of an XDatabase permits the size of its
-// databases, in the cluster and in the cloud, and nothing else.
+// sizes: while an XDatabase is being set up, its controller may set the size of
+// its databases, and nothing else.
 const sizes = `
 apiVersion: kausality.io/v1alpha1
 kind: AllowancePolicy
@@ -39,14 +40,9 @@ spec:
   target: {apiGroup: example.org, apiVersion: v1alpha1, kind: XDatabase}
   subjects:
   - {kind: User, name: hans@example.com, mayInitiate: true}
-  rules:
-  - trigger: spec.size
+  initializing:
     allow:
-    - target: {apiGroup: cloud.example.org, apiVersion: v1alpha1, kind: Database}
-      relation: ControllerChild
-      verbs: [Update]
-      mutations: [{jsonPath: spec.forProvider.size}]
-    - {relation: External, verbs: [Update]}
+    - {relation: ControllerChild, verbs: [Create], mutations: [{jsonPath: spec.forProvider.size}]}
 `
 
 // inForce applies a policy for the length of f.
@@ -72,7 +68,7 @@ func policies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, changed := database(t), compositionFile(t, "gold", true)
+	db, changed, child := database(t), compositionFile(t, "gold", true), ""
 	preview := []string{"preview", changed, "--crossplane=" + cli[parts.CrossplaneCLI], "--functions", serveTemplating(t)}
 	const tag, size = "spec: {forProvider: {tags: {tier: gold}}}", "spec: {forProvider: {size: 21}}"
 	inForce(t, gold, "clusterapprovalpolicies", "gold", func() {
@@ -80,11 +76,56 @@ func policies(t *testing.T) {
 		the.terminal(t, "", preview...).golden(t, "preview-policy", 0)
 	})
 	inForce(t, sizes, "allowancepolicies", "sizes", func() {
-		the.terminal(t, "", "explain", db, "--exit-code", "--patch", size).golden(t, "explain-allowance", 4)
-		the.terminal(t, "", preview...).golden(t, "preview-allowance", 0)
+		child = setUp(t) // a policy binds nobody at work on something from before it
+		the.terminal(t, "", "explain", child, "--exit-code", "--patch", size).golden(t, "explain-allowance", 0)
+		the.terminal(t, "", "explain", child, "--exit-code", "--patch", tag).golden(t, "explain-allowance-missing", 4)
 	})
-	// Without the policies it is as it was.
-	the.terminal(t, "", "explain", db, "--exit-code", "--patch", `{"spec":{"forProvider":{"size":50}}}`).golden(t, "explain-patch", 4)
+	if r := the.pipe(t, "explain", child, "--exit-code", "--patch", tag); r.code != 0 {
+		t.Errorf("without the policy everything is allowed while it is set up: %+v", r)
+	}
+	if r := the.pipe(t, "explain", db, "--exit-code", "--patch", tag); r.code != 4 {
+		t.Errorf("without the policy it is drift: %+v", r)
+	}
+}
+
+// setUp an XDatabase that never gets ready, with a database; both are paused.
+func setUp(t *testing.T) (child string) {
+	t.Helper()
+	hans, err := the.As(story.Hans)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alice, err := the.As(story.Alice) // who is not taken for the controller of what she makes
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := func(c dynamic.Interface, r schema.GroupVersionResource, kind, name string, spec map[string]any, owners ...metav1.OwnerReference) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": r.GroupVersion().String(), "kind": kind, "spec": spec}}
+		o.SetName(name)
+		o.SetNamespace("default")
+		o.SetOwnerReferences(owners)
+		o.SetAnnotations(map[string]string{"crossplane.io/paused": "true"})
+		stored, err := c.Resource(r).Namespace("default").Create(t.Context(), o, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stored
+	}
+	xr := object(hans, story.XDatabases, "XDatabase", "new", map[string]any{"size": int64(1)})
+	yes := true
+	owner := metav1.OwnerReference{APIVersion: xr.GetAPIVersion(), Kind: xr.GetKind(), Name: xr.GetName(), UID: xr.GetUID(), Controller: &yes}
+	object(alice, story.Databases, "Database", "new", map[string]any{"forProvider": map[string]any{"size": int64(1)}}, owner)
+	if err := the.Annotate(t.Context(), story.Hans, story.Databases, "new", v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, r := range []schema.GroupVersionResource{story.Databases, story.XDatabases} {
+			if err := hans.Resource(r).Namespace("default").Delete(context.Background(), "new", metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return "database/new"
 }
 
 // gateUser is whose writes the webhook leaves alone.
