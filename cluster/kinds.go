@@ -303,6 +303,12 @@ func scalePath(version map[string]any) string {
 // ManagedKinds reads which kinds of the cluster have spec.managementPolicies, in
 // their stored version, for programs that watch nothing.
 func ManagedKinds(ctx context.Context, client dynamic.Interface) ([]Info, error) {
+	return KindsWhere(ctx, client, func(i Info) bool { return i.ManagementPolicies })
+}
+
+// KindsWhere reads the kinds of the cluster that are to be kept, in their stored
+// version.
+func KindsWhere(ctx context.Context, client dynamic.Interface, keep func(Info) bool) ([]Info, error) {
 	list, err := client.Resource(crdResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the CRDs: %w", err)
@@ -310,7 +316,7 @@ func ManagedKinds(ctx context.Context, client dynamic.Interface) ([]Info, error)
 	var out []Info
 	for i := range list.Items {
 		for _, info := range infosOf(&list.Items[i]) {
-			if info.ManagementPolicies && info.Storage {
+			if info.Storage && keep(info) {
 				out = append(out, info)
 			}
 		}

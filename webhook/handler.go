@@ -129,6 +129,9 @@ func (h *Handler) decide(ctx context.Context, req *admission.Request) (admission
 // expectedMode where the decision came to no mode: the policy's, as far as it
 // is known, else the default.
 func (h *Handler) expectedMode(req *admission.Request) v1alpha1.Mode {
+	if f := h.Evaluator.Options.Removing; f != nil && f() {
+		return v1alpha1.ModeLog
+	}
 	if f := h.Evaluator.Options.Settings; f != nil && req != nil {
 		o := req.OldObject
 		if o == nil {

@@ -36,6 +36,12 @@ type Options struct {
 	// counts.
 	CrossplaneArgs []string
 
+	// ServiceRange is the CIDR that Services get their addresses from; 10.0.0.0/24 where empty.
+	// The API server calls a webhook with a Service at that address, where nobody routes for it:
+	// with a range of loopback addresses (127.64.0.0/24), which are all this machine's on Linux, a
+	// test can listen there.
+	ServiceRange string
+
 	// AuditLog lets the API server write every request, with annotations, to AuditLog().
 	AuditLog bool
 }
@@ -74,6 +80,10 @@ type ControlPlane struct {
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	if o.Out == nil {
 		o.Out = io.Discard
+	}
+
+	if o.ServiceRange == "" {
+		o.ServiceRange = "10.0.0.0/24"
 	}
 
 	c := &ControlPlane{opts: o, out: &syncWriter{w: o.Out}, started: time.Now(), grace: stopGrace}
