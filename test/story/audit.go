@@ -59,7 +59,7 @@ func audited(ctx context.Context, e *Env, t *Teller) error {
 	if err := e.Annotate(ctx, Alice, XDatabases, xrName, v1alpha1.AnnotationKeyFreeze, "true"); err != nil {
 		return err
 	}
-	before, err := e.versions(ctx)
+	before, err := e.noted(ctx)
 	if err != nil {
 		return err
 	}
@@ -94,6 +94,24 @@ func audited(ctx context.Context, e *Env, t *Teller) error {
 	}
 	t.Right("a WatchOperation reports the same about the Database that it watches")
 	return e.untouched(ctx, t, before)
+}
+
+// noted waits until Crossplane has nothing left to write: the XR's condition says
+// that it settled. Crossplane can write an older status again, which stands until
+// it looks the next time, as it does for the freeze. It returns the versions.
+func (e *Env) noted(ctx context.Context) (versions map[string]string, err error) {
+	err = until(ctx, "the XR's condition to say that it settled", func(ctx context.Context) error {
+		xr, err := e.XR(ctx)
+		if err != nil {
+			return err
+		}
+		if _, reason, message := condition(xr, "Kausality"); !strings.Contains(message, "Settled at generation") {
+			return fmt.Errorf("%s: %s", reason, message)
+		}
+		versions, err = e.versions(ctx)
+		return err
+	})
+	return versions, err
 }
 
 // operation that succeeds, and its Audit.
