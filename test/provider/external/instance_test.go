@@ -10,7 +10,7 @@ import (
 	"github.com/crossplane/crossplane-runtime/v2/pkg/logging"
 	"github.com/crossplane/crossplane-runtime/v2/pkg/meta"
 
-	"github.com/kausality-io/function-kausality/test/provider/apis/rds"
+	"github.com/kausality-io/function-kausality/test/provider/apis/aws"
 	"github.com/kausality-io/function-kausality/test/provider/cloud"
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 )
@@ -20,10 +20,10 @@ func TestInstances(t *testing.T) {
 	srv := httptest.NewServer(cloud.NewServer())
 	t.Cleanup(srv.Close)
 	ctx, c := context.Background(), client.New(srv.URL)
-	mg := &rds.RDSInstance{}
+	mg := &aws.RDSInstance{}
 	mg.SetName("db")
 	meta.SetExternalName(mg, "db")
-	mg.Spec.ForProvider = rds.RDSInstanceParameters{InstanceClass: "db.t3.medium", Engine: "postgres"}
+	mg.Spec.ForProvider = aws.RDSInstanceParameters{InstanceClass: "db.t3.medium", Engine: "postgres"}
 	x, err := NewConnector(ctx, Instances(), c, NewTracker(), nil, Options{}, logging.NewNopLogger()).Connect(ctx, mg)
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestInstances(t *testing.T) {
 		t.Fatal(err)
 	}
 	observe(true, true)
-	if d := cmp.Diff(rds.RDSInstanceObservation{InstanceClass: "db.t3.large", Engine: "postgres"}, mg.Status.AtProvider); d != "" {
+	if d := cmp.Diff(aws.RDSInstanceObservation{InstanceClass: "db.t3.large", Engine: "postgres"}, mg.Status.AtProvider); d != "" {
 		t.Error(d)
 	}
 	if _, err := x.Delete(ctx, mg); err != nil {
