@@ -3,6 +3,7 @@ package admission
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,7 +109,7 @@ func (m *model) regovern() {
 // fulfilled: somebody asks for a size, and nobody disturbs what comes of it, so
 // that allowances are consumed before the next change.
 func (m *model) fulfilled() {
-	m.edit(m.asked(), set("s"+string('0'+rune(m.rng.IntN(4))), "spec", "size"))
+	m.edit(m.asked(), set("s"+strconv.Itoa(m.rng.IntN(4)), "spec", "size"))
 	m.reliable = true
 	m.rest(8)
 	m.reliable = false

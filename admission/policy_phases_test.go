@@ -213,6 +213,9 @@ func TestUpgrades(t *testing.T) {
 				if a[v1alpha1.AnnotationKeyLastUpgrade] != tc.last || a[v1alpha1.AnnotationKeyFingerprint] != tc.build.Fingerprint {
 					t.Errorf("last upgrade %s, fingerprint %s", a[v1alpha1.AnnotationKeyLastUpgrade], a[v1alpha1.AnnotationKeyFingerprint])
 				}
+				if x := d.Exception; x == nil || *x != (ExceptionUse{Policy: "UpgradeAllowance/u", Rule: "allow"}) {
+					t.Errorf("what is counted: %+v", x)
+				}
 				if d.Gate == nil || d.Gate.State != v1alpha1.GateOpen {
 					t.Errorf("gate %+v", d.Gate)
 				}

@@ -274,12 +274,15 @@ func (f form) gone(ctx context.Context, e *Env, t *Teller) error {
 		}
 	}
 	t.Types(Hans, "kubectl delete databaseclaim "+claimName+"   # again")
-	if err := until(ctx, "the claim and all below it to be gone", func(ctx context.Context) error {
-		if err := e.Delete(ctx, Hans, DatabaseClaims, claimName); err != nil && !kerrors.IsNotFound(err) {
+	if err := until(ctx, "the deletion to be let through", func(ctx context.Context) error {
+		if err := e.Delete(ctx, Hans, DatabaseClaims, claimName); !kerrors.IsNotFound(err) {
 			return err
 		}
-		return e.nothingLeft(ctx)
+		return nil
 	}); err != nil {
+		return err
+	}
+	if err := until(ctx, "the claim and all below it to be gone", e.nothingLeft); err != nil {
 		return err
 	}
 	left, err := e.Cloud.Instances().List(ctx)

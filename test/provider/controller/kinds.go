@@ -5,7 +5,7 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/kausality-io/function-kausality/test/provider/apis/rds"
+	"github.com/kausality-io/function-kausality/test/provider/apis/aws"
 	"github.com/kausality-io/function-kausality/test/provider/apis/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/provider/external"
 )
@@ -16,5 +16,5 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := setup(ctx, mgr, v1alpha1.DatabaseGroupVersionKind, external.Databases(), o); err != nil {
 		return err
 	}
-	return setup(ctx, mgr, rds.InstanceGroupVersionKind, external.Instances(), o)
+	return setup(ctx, mgr, aws.InstanceGroupVersionKind, external.Instances(), o)
 }

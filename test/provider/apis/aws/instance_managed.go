@@ -1,4 +1,4 @@
-package rds
+package aws
 
 import (
 	"github.com/crossplane/crossplane-runtime/v2/pkg/resource"

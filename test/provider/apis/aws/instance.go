@@ -1,4 +1,4 @@
-package rds
+package aws
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
