@@ -221,7 +221,7 @@ func (c *Controller) Start(ctx context.Context) error {
 	}
 	giveBack := cluster.GiveBack{Cluster: c.Cluster, Idle: func() bool { return c.queue.Len() == 0 }}
 	go func() { defer func() { done <- struct{}{} }(); _ = giveBack.Start(ctx) }() // it has no errors
-	if err := c.WakeRefused(ctx, ""); err != nil { // what was allowed before we were elected
+	if err := c.WakeRefused(ctx, ""); err != nil {                                 // what was allowed before we were elected
 		c.Log.Error(err, "cannot wake what was refused")
 	}
 	go func() { defer func() { done <- struct{}{} }(); c.runWakes(ctx) }()
