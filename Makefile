@@ -165,7 +165,7 @@ fuzz: ## Fuzz every parser for FUZZTIME each (20s)
 .PHONY: parts
 parts: ## Build all programs that tests and demo run, ahead of time
 	@$(GO) run -C test ./cmd/parts etcd kube-apiserver kube-controller-manager crossplane \
-		provider-kubernetes golangci-lint crossplane-cli helm
+		provider-kubernetes golangci-lint crossplane-cli helm cert-manager
 
 .PHONY: clean
 clean: ## Remove what was built; PARTS=1 also the parts, which take minutes

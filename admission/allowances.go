@@ -11,6 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/allowance/expression"
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/lists"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
@@ -53,9 +54,12 @@ type governance struct {
 	where   string
 	// external verbs that the change opens the gate for.
 	external []string
-	upgrade  *allowance.Upgrade
-	build    *allowance.Build
-	input    *expression.Input
+	// unexcepted are the rules of ApprovalPolicies that could not be evaluated, and
+	// why: they approve nothing.
+	unexcepted []string
+	upgrade    *allowance.Upgrade
+	build      *allowance.Build
+	input      *expression.Input
 }
 
 // policySet in force; nil for none.
@@ -145,6 +149,9 @@ func (ev *evaluation) uncovered(where string, missing []string) (bool, error) {
 // deleted.
 func (ev *evaluation) deletingSection() (bool, error) {
 	s := allowance.Deleting(ev.gov.parents)
+	if ev.inside() {
+		s = s.Inside()
+	}
 	if !s.Given || !ev.bound() {
 		return ev.allow(ReasonParentDeleted)
 	}
@@ -159,6 +166,9 @@ func (ev *evaluation) deletingSection() (bool, error) {
 func (ev *evaluation) initializingSection() (bool, error) {
 	s, active, warnings := allowance.Initializing(ev.ctx, ev.gov.binding, ev.d.Phase == v1alpha1.PhaseInitializing, ev.parentObject)
 	ev.d.Warnings = append(ev.d.Warnings, warnings...)
+	if ev.inside() {
+		s = s.Inside()
+	}
 	ev.gov.initializing, ev.gov.whileInitializes = s, active
 	if !active {
 		return false, nil
@@ -217,13 +227,23 @@ func summary(s *parent.State) map[string]any {
 	return out
 }
 
+// inside reports whether the object stands for nothing outside of the cluster: it
+// is no managed resource, and none of an external system.
+func (ev *evaluation) inside() bool {
+	return !ev.kind.ManagementPolicies && ev.kind.Role != parent.RoleManaged && external.MaskPath(ev.req.Kind.GroupKind()) == nil
+}
+
 // allowed reports whether an expected change needs no allowance or has one for
 // every field; else it is drift.
 func (ev *evaluation) allowed() bool {
 	if len(ev.gov.binding) == 0 {
 		return true
 	}
-	missing := ev.allowances().Missing(ev.req.Kind.GroupKind(), ev.verb(), ev.fields())
+	entries := ev.allowances()
+	if ev.inside() {
+		entries = entries.Inside()
+	}
+	missing := entries.Missing(ev.req.Kind.GroupKind(), ev.verb(), ev.fields())
 	if len(missing) == 0 {
 		return true
 	}

@@ -89,6 +89,9 @@ type Decision struct {
 
 	// Annotations to set on the object itself; nil values remove.
 	Annotations map[string]*string
+	// Later are the annotations to set on the object once a change through /scale
+	// has landed, whose request cannot take them; nil for none.
+	Later map[string]*string
 	// ManagementPolicies to set on the object itself; nil leaves them.
 	ManagementPolicies []string
 	// Fields to set on the object itself, by JSON pointer; nil for none.
@@ -103,7 +106,8 @@ type Decision struct {
 	// Approve to write although the request is refused: what is refused now passes
 	// once the gate is open; nil for none.
 	Approve *ApproveEffect
-	// Exception is the rule of an ApprovalPolicy that approved it; nil for none.
+	// Exception is the rule of an ApprovalPolicy that approved it, or the
+	// UpgradeAllowance; nil for none.
 	Exception *ExceptionUse
 	// Report to send; nil for none.
 	Report *Report
@@ -134,11 +138,12 @@ type ApproveEffect struct {
 	Key, Value string
 }
 
-// ExceptionUse names a rule of an ApprovalPolicy.
+// ExceptionUse names a rule of an ApprovalPolicy or UpgradeAllowance.
 type ExceptionUse struct {
-	// Policy as in ApprovalPolicy/NAMESPACE/NAME or ClusterApprovalPolicy/NAME.
+	// Policy as in ApprovalPolicy/NAMESPACE/NAME, ClusterApprovalPolicy/NAME or
+	// UpgradeAllowance/NAME.
 	Policy string
-	// Rule in the spec, as in rules[0].
+	// Rule in the spec, as in rules[0]; allow of an UpgradeAllowance.
 	Rule string
 }
 

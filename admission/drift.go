@@ -23,6 +23,9 @@ const (
 	ResolutionSnoozed  = "snoozed"
 )
 
+// maxUnexcepted is how many rules that could not be evaluated a message names.
+const maxUnexcepted = 3
+
 // maxReportFields is how many changed fields a report lists.
 const maxReportFields = 32
 
@@ -44,7 +47,7 @@ func (ev *evaluation) use(digest string) approval.Use {
 	if old := ev.req.OldObject; old != nil {
 		child.UID, child.Version = old.GetUID(), Version(old)
 	}
-	return approval.Use{Child: child, Digest: digest, User: ev.req.User.Hash(), Claim: ev.reinvokedClaim()}
+	return approval.Use{Child: child, Digest: digest, User: ev.req.User.Hash(), Claim: ev.reinvokedClaim(), Stale: staleClaims(ev.req.Time)}
 }
 
 // Version of an object's desired state: its generation, or its resourceVersion
@@ -184,6 +187,9 @@ func (ev *evaluation) unasked() refusal {
 	}
 	if len(ev.gov.missing) > 0 {
 		r = ev.missing(r)
+	}
+	for _, w := range ev.gov.unexcepted[:min(len(ev.gov.unexcepted), maxUnexcepted)] {
+		r.why += "; " + w
 	}
 	r.next = "To approve exactly this change: " + r.suggestion
 	return r

@@ -37,12 +37,16 @@ func (ev *evaluation) set1(key string, value *string) {
 // edit the object of an admitted request: protect annotations, write the trace,
 // keep the claims, set the gate (spec 2, "Protection").
 func (ev *evaluation) edit() {
-	if ev.req.Object == nil || ev.d.Reason == ReasonComponent || ev.req.Subresource != "" {
+	if ev.req.Object == nil || ev.d.Reason == ReasonComponent {
 		return
 	}
 	ev.incoming = ev.req.Object.GetAnnotations()
 	if ev.req.OldObject != nil {
 		ev.stored = ev.req.OldObject.GetAnnotations()
+	}
+	if ev.req.Subresource != "" {
+		ev.editLater()
+		return
 	}
 	ev.protect()
 	if !ev.validAnnotations() || !ev.writeTrace() {
@@ -54,6 +58,14 @@ func (ev *evaluation) edit() {
 	}
 	ev.writeFingerprint()
 	ev.gate()
+}
+
+// editLater is edit of a change through a subresource, which takes no
+// annotations: the trace and the allowances are written once it landed.
+func (ev *evaluation) editLater() {
+	if ev.req.Subresource == SubresourceScale && ev.writeTrace() && ev.writeAllowances() {
+		ev.d.Later, ev.d.Annotations = ev.d.Annotations, nil
+	}
 }
 
 // controllerWrites reports whether the writer is a controller of the object or
@@ -105,12 +117,13 @@ func (ev *evaluation) protectKey(key string, controller bool) {
 }
 
 // composed annotations are honoured from a Composition: mode, deletion, trace
-// labels, and what the composition function says it holds.
+// labels, and what the composition function says it holds and remembers.
 func (ev *evaluation) composed(key string) bool {
 	if !subject.IsComposedApply(ev.manager) && ev.req.Actor != ActorParentController {
 		return false
 	}
 	return key == v1alpha1.AnnotationKeyMode || key == v1alpha1.AnnotationKeyDeletion || key == v1alpha1.AnnotationKeyHeld ||
+		key == v1alpha1.AnnotationKeySettledFields ||
 		strings.HasPrefix(key, v1alpha1.AnnotationKeyTraceLabelPrefix)
 }
 

@@ -153,8 +153,12 @@ func (ev *evaluation) look() error {
 }
 
 // objectMode of an object by precedence. A mode annotation that says nothing
-// that is known counts as absent, and a warning names it (spec 2).
+// that is known counts as absent, and a warning names it (spec 2). While
+// Kausality is being removed nothing counts.
 func (ev *evaluation) objectMode(annotations map[string]string, namespace string, s settings.Settings) (v1alpha1.Mode, error) {
+	if ev.Options.removing() {
+		return v1alpha1.ModeLog, nil
+	}
 	ev.unknownMode("the object", v1alpha1.Mode(annotations[v1alpha1.AnnotationKeyMode]))
 	return ModeOf(annotations, func() (v1alpha1.Mode, error) {
 		if namespace == "" {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -25,6 +26,8 @@ type PolicyClaimEffect struct {
 	// empty.
 	Namespace, Name string
 	Claim           v1alpha1.PolicyClaim
+	// Stale: a pending claim of the same use from before is claimed anew.
+	Stale time.Time
 }
 
 // buildOf the controller that asks; empty where nobody knows.
@@ -70,7 +73,7 @@ func (ev *evaluation) upgraded() (bool, error) {
 		return false, nil
 	}
 	q := allowance.UpgradeQuery{
-		Child: ev.req.Kind.GroupKind(), Verb: ev.verb(), Details: ev.fields(), Labels: ev.req.stored().GetLabels(),
+		Child: ev.req.Kind.GroupKind(), Inside: ev.inside(), Verb: ev.verb(), Details: ev.fields(), Labels: ev.req.stored().GetLabels(),
 		Build: ev.buildOf(), Stored: ev.storedFingerprint(), Last: ev.lastUpgrade(), Now: ev.req.Time,
 	}
 	for _, u := range candidates {
@@ -79,7 +82,8 @@ func (ev *evaluation) upgraded() (bool, error) {
 		}
 		ev.gov.upgrade = u
 		ev.d.Resolution = ResolutionUpgraded
-		ev.actor.approval = &v1alpha1.HopApproval{Policy: "UpgradeAllowance/" + u.Name, Digest: ev.id}
+		ev.d.Exception = &ExceptionUse{Policy: u.Key(), Rule: allowance.UpgradeRule}
+		ev.actor.approval = &v1alpha1.HopApproval{Policy: u.Key(), Digest: ev.id}
 		return ev.allow(ReasonUpgraded)
 	}
 	return false, nil
@@ -133,10 +137,11 @@ func (ev *evaluation) excepted() (bool, error) {
 	x, warnings := set.Excepted(ev.ctx, allowance.ExceptionQuery{
 		User: ev.req.User.Name, Groups: ev.req.User.Groups, Child: use.Child, Input: ev.variables(), Desired: desired,
 		Parent: objectReference(ev.parent.Ref, 0, ""), Intent: ev.intent.Generation, Digest: ev.id, UserHash: use.User,
-		Claim: use.Claim, Now: ev.req.Time,
+		Claim: use.Claim, Now: ev.req.Time, Stale: staleClaims(ev.req.Time),
 	})
 	ev.d.Warnings = append(ev.d.Warnings, warnings...)
 	if x == nil {
+		ev.gov.unexcepted = warnings
 		return false, nil
 	}
 	ev.d.Resolution = ResolutionApproved
@@ -146,7 +151,7 @@ func (ev *evaluation) excepted() (bool, error) {
 		hop.Claim = x.Claim.ID
 	}
 	if x.NeedsClaim {
-		ev.d.PolicyClaim = &PolicyClaimEffect{Namespace: x.Exception.Namespace, Name: x.Exception.Name, Claim: *x.Claim}
+		ev.d.PolicyClaim = &PolicyClaimEffect{Namespace: x.Exception.Namespace, Name: x.Exception.Name, Claim: *x.Claim, Stale: staleClaims(ev.req.Time)}
 	}
 	ev.actor.approval = hop
 	return ev.allow(ReasonExcepted)

@@ -85,6 +85,8 @@ type GateDecision struct {
 	Policies []string
 	// Author's value to remember; nil removes what is remembered.
 	Author []string
+	// Annotations to store with the action beside those; nil values remove.
+	Annotations map[string]*string
 	// Claim to take before opening, on Claim.Holder; nil for none.
 	Claim *ClaimEffect
 	// Edits of the MR's other annotations in the same write, nil values removing:
@@ -269,5 +271,5 @@ func (g Gating) stored(action GateAction, author []string, gate v1alpha1.Gate) G
 	if !slices.Equal(policies, g.MR.ManagementPolicies) {
 		gate.Generation++
 	}
-	return GateDecision{Action: action, Gate: gate, Author: author, Policies: policies}
+	return GateDecision{Action: action, Gate: gate, Author: author, Policies: policies, Annotations: prunedOutside(g.MR.Annotations, gate)}
 }

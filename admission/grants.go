@@ -5,16 +5,23 @@ import (
 	"slices"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// writeAllowances of the object: those that are consumed go, those that the
-// change is granted come, and to a managed resource those for its external
-// resource travel from its parent. It refuses what is too large.
+// writeAllowances of the object with a change of it: those that are consumed go,
+// those that the change is granted come, and to a managed resource those for its
+// external resource travel from its parent. It refuses what is too large.
 func (ev *evaluation) writeAllowances() bool {
 	stored, has := ev.stored[v1alpha1.AnnotationKeyAllowances]
-	if !has && ev.policySet().Empty() {
+	switch {
+	case !has && ev.policySet().Empty():
+		return true
+	case has && (ev.d.Class == ClassNone || ev.d.Class == ClassSelf):
+		// A person's approval must not come with an edit of what only we write: the
+		// policy that protects it while we are down could not tell who made it.
+		ev.set1(v1alpha1.AnnotationKeyAllowances, &stored)
 		return true
 	}
 	entries, err := allowance.Parse(stored)
@@ -23,19 +30,59 @@ func (ev *evaluation) writeAllowances() bool {
 	}
 	kept := entries
 	if has {
-		kept = entries.Live(ev.settledAt(parent.Sum(ev.req.stored(), ev.kind.Role)))
+		s := parent.Sum(ev.req.stored(), ev.kind.Role)
+		kept = entries.Live(max(ev.settledAt(s), ev.doneOutside(s)))
 	}
 	next := kept.With(ev.granted()...).With(ev.travelled()...)
 	if len(next) == 0 {
 		ev.set1(v1alpha1.AnnotationKeyAllowances, nil)
 		return true
 	}
-	value := stored
-	if len(kept) != len(entries) || len(next) != len(kept) || ev.d.Class != ClassNone && ev.d.Class != ClassSelf {
-		value = next.String()
-	}
+	value := next.String()
 	ev.set1(v1alpha1.AnnotationKeyAllowances, &value)
 	return ev.fits(value)
+}
+
+// doneOutside is the generation up to which a managed resource is done with what
+// it was allowed to do outside: that is how it settles. It is told by its gate,
+// which closed again, and by its status where it has none. -1 for not at all, and
+// while the gate is kept closed for another difference.
+func (ev *evaluation) doneOutside(s *parent.State) int64 {
+	gate := mask.ParseGate(ev.stored)
+	switch {
+	case !ev.kind.ManagementPolicies:
+		return -1
+	case gate.State == "" && s.Converged && s.HasObserved:
+		return s.ObservedGeneration
+	}
+	return closedAt(gate)
+}
+
+// closedAt is the generation at which a gate was done with all it was open for;
+// -1 where it is not.
+func closedAt(gate v1alpha1.Gate) int64 {
+	if gate.State != v1alpha1.GateClosed || gate.Reason == GateReasonPending {
+		return -1
+	}
+	return gate.Generation
+}
+
+// prunedOutside are the edits that take from a managed resource the allowances
+// that are consumed by its gate's closing; nil for none.
+func prunedOutside(annotations map[string]string, gate v1alpha1.Gate) map[string]*string {
+	entries, err := allowance.Parse(annotations[v1alpha1.AnnotationKeyAllowances])
+	if err != nil {
+		return nil // written anew by the next change, with a warning
+	}
+	kept := entries.Live(closedAt(gate))
+	switch len(kept) {
+	case len(entries):
+		return nil
+	case 0:
+		return map[string]*string{v1alpha1.AnnotationKeyAllowances: nil}
+	}
+	value := kept.String()
+	return map[string]*string{v1alpha1.AnnotationKeyAllowances: &value}
 }
 
 // fits reports whether trace and allowances are small enough together, and

@@ -33,7 +33,7 @@ const (
 
 func (ev *evaluation) refuse(r refusal) (bool, error) {
 	ev.d.Allowed, ev.d.Reason, ev.d.Code, ev.d.Message, ev.d.Why = false, r.reason, r.code, ev.message(r), r.why
-	ev.d.Annotations, ev.d.ManagementPolicies, ev.d.Fields, ev.d.Gate, ev.d.Claim = nil, nil, nil, nil, nil
+	ev.d.Annotations, ev.d.Later, ev.d.ManagementPolicies, ev.d.Fields, ev.d.Gate, ev.d.Claim = nil, nil, nil, nil, nil, nil
 	ev.d.PolicyClaim, ev.d.Exception, ev.d.Approve = nil, nil, r.approve
 	// An error of ours stays one: Crossplane retries it, where it does not come
 	// back to what it was told is invalid.

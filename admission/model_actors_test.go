@@ -95,13 +95,18 @@ func (m *model) collect() {
 
 // settle is the webhook's asynchronous writer.
 func (m *model) settle() {
-	o := m.get("xr")
+	m.settleOne("xr", "a", "b")
+	m.settleOne("claim", "xr")
+}
+
+func (m *model) settleOne(key string, children ...string) {
+	o := m.get(key)
 	if o == nil || o.GetDeletionTimestamp() != nil {
 		return
 	}
 	s := m.sum(o)
 	in := Settling{Parent: s, Observed: s.ObservedGeneration, Known: s.HasObserved, Grace: time.Second, Now: m.now}
-	for _, k := range []string{"a", "b"} {
+	for _, k := range children {
 		if c := m.get(k); c != nil {
 			in.Children = append(in.Children, m.sum(c))
 		}
@@ -114,7 +119,7 @@ func (m *model) settle() {
 	if ok, _ := in.Settles(); ok && s.SettledGeneration() < intent.Generation {
 		edits[v1alpha1.AnnotationKeySettledGeneration] = strconv.FormatInt(intent.Generation, 10)
 		edits[v1alpha1.AnnotationKeyPhase] = string(v1alpha1.PhaseInitialized)
-		m.note("xr settled at %d", intent.Generation)
+		m.note("%s settled at %d", key, intent.Generation)
 	}
 	next := with(o, func(o *unstructured.Unstructured) {
 		for k, v := range edits {
@@ -123,7 +128,7 @@ func (m *model) settle() {
 		m.landed(o, s)
 	})
 	if !reflect.DeepEqual(next.Object, o.Object) {
-		m.store("xr", next)
+		m.store(key, next)
 	}
 }
 
@@ -261,6 +266,13 @@ func (m *model) actGate(key string, o *unstructured.Unstructured, d GateDecision
 			return
 		}
 		annotate(v1alpha1.AnnotationKeyManagementPolicies, mask.FormatAuthor(d.Author), v1alpha1.AnnotationKeyGate, mask.FormatGate(d.Gate))(o)
+		for k, v := range d.Annotations {
+			if v == nil {
+				unannotate(k)(o)
+			} else {
+				annotate(k, *v)(o)
+			}
+		}
 		if d.Gate.State == v1alpha1.GateOpen {
 			annotate(AnnotationKeyReconcileRequestedAt, m.gateNow().Format(time.RFC3339Nano)+strconv.FormatInt(m.version, 10))(o)
 		}

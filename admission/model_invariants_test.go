@@ -35,7 +35,7 @@ func sameSet(a, b []string) bool {
 // checkStored: (e) the policies are legal and no more than the author's; (f) the
 // author's value is remembered, or stands.
 func (m *model) checkStored(key string, old, o *unstructured.Unstructured) {
-	if key == "xr" {
+	if key == "xr" || key == "claim" {
 		return
 	}
 	policies, annotations := policiesOf(o), o.GetAnnotations()
@@ -79,7 +79,7 @@ func (m *model) removed(key string, o *unstructured.Unstructured) {
 // admitted: what an admitted write means for the author's value and for once
 // approvals; a change that nobody asked for is approved.
 func (m *model) admitted(key string, user subject.User, req *Request, d Decision) {
-	if key == "xr" {
+	if key == "xr" || key == "claim" {
 		return
 	}
 	incoming := policiesOf(req.Object)

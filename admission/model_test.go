@@ -73,6 +73,9 @@ func explore(seed uint64, verbose bool) *model {
 		m.step++
 		m.now = m.now.Add(time.Duration(m.rng.IntN(4000)) * time.Millisecond)
 		m.random()
+		if m.governed != nil && m.chance(10) {
+			m.fulfilled()
+		}
 	}
 	m.reliable = true
 	m.rest(10)
@@ -86,7 +89,7 @@ func explore(seed uint64, verbose bool) *model {
 // rest: everybody but people goes on, and nothing fails.
 func (m *model) rest(rounds int) {
 	for range rounds {
-		for _, f := range []func(){m.composeXR, func() { m.provide("a") }, func() { m.provide("b") }, func() { m.gateStep("a") }, func() { m.gateStep("b") }, m.settle, m.collect} {
+		for _, f := range []func(){m.claimXR, m.composeXR, func() { m.provide("a") }, func() { m.provide("b") }, func() { m.gateStep("a") }, func() { m.gateStep("b") }, m.settle, m.collect} {
 			if m.wrong != "" {
 				return
 			}
@@ -100,6 +103,8 @@ func (m *model) rest(rounds int) {
 func (m *model) random() {
 	key := []string{"a", "b"}[m.rng.IntN(2)]
 	switch n := m.rng.IntN(100); {
+	case n < 4:
+		m.claimXR()
 	case n < 15:
 		m.composeXR()
 	case n < 40:
@@ -121,9 +126,9 @@ func (m *model) random() {
 // person does something: a change, a decision, an accident.
 func (m *model) person(key string) {
 	value := strconv.Itoa(m.rng.IntN(4))
-	switch m.rng.IntN(17) {
-	case 0, 1:
-		m.edit("xr", set("s"+value, "spec", "size"))
+	switch m.rng.IntN(18) {
+	case 0, 1, 17:
+		m.edit(m.asked(), set("s"+value, "spec", "size"))
 	case 2:
 		m.edit(key, set("s"+value, "spec", "forProvider", "size"))
 	case 3, 4:
@@ -225,7 +230,9 @@ func (m *model) annotateRandomly(key string) {
 
 // reorganise: another mode, another author's value.
 func (m *model) reorganise() {
-	switch m.rng.IntN(3) {
+	switch m.rng.IntN(4) {
+	case 3:
+		m.regovern()
 	case 0:
 		m.mode = map[v1alpha1.Mode]v1alpha1.Mode{v1alpha1.ModeLog: v1alpha1.ModeEnforce, v1alpha1.ModeEnforce: v1alpha1.ModeLog}[m.mode]
 		m.note("the mode is now %s", m.mode)

@@ -44,9 +44,14 @@ type model struct {
 	shown        map[string]int // step at which the status first showed a tampering, by MR and field
 	openedAt     map[string]int // step of an MR's opening
 	reliable     bool
-	kind         Kind          // of MRs
-	upjet        bool          // loses Synced's observed generation
-	skew         time.Duration // of the gate controller's clock against the webhook's
+	// governed by AllowancePolicies, nil for none; claimed: the XR is a Claim's.
+	governed *modelPolicies
+	claimed  bool
+	// grants by the UID of their carrier and its generation.
+	grants map[string]map[int64]modelGrant
+	kind   Kind          // of MRs
+	upjet  bool          // loses Synced's observed generation
+	skew   time.Duration // of the gate controller's clock against the webhook's
 
 	step    int
 	verbose bool
@@ -72,6 +77,7 @@ func newModel(seed uint64, verbose bool) *model {
 		rng: rand.New(rand.NewPCG(seed, 1)), now: noon, version: 100, mode: v1alpha1.ModeEnforce, compose: "*",
 		versions: map[string][]*unstructured.Unstructured{}, seen: map[string]int{}, cloud: map[string]*resource{"a": {}, "b": {}},
 		author: map[string][]string{}, placed: map[string]int{}, used: map[string]int{}, opened: map[string]int{}, shown: map[string]int{}, openedAt: map[string]int{},
+		grants: map[string]map[int64]modelGrant{},
 	}
 	m.kind = Kind{Role: parent.RoleManaged, ManagementPolicies: true, ReconcileRequests: m.chance(2), Resource: "instances.aws.example.org"}
 	m.upjet = m.chance(4)
@@ -79,7 +85,19 @@ func newModel(seed uint64, verbose bool) *model {
 	if m.chance(5) {
 		m.mode = v1alpha1.ModeLog
 	}
+	if m.chance(2) {
+		m.govern()
+		m.claimed = m.chance(2)
+	}
 	xr := object(`{apiVersion: example.org/v1, kind: XDatabase, metadata: {name: db, uid: xr-1, finalizers: [composite]}, spec: {size: s0}}`)
+	if m.claimed {
+		claim := object(`{apiVersion: example.org/v1, kind: DatabaseClaim, metadata: {name: claim, namespace: team, uid: claim-1},
+			spec: {size: s0, resourceRef: {apiVersion: example.org/v1, kind: XDatabase, name: db}}}`)
+		m.write("claim", alice, "kubectl", func(*unstructured.Unstructured) *unstructured.Unstructured { return claim })
+		xr = with(xr, set(map[string]any{"apiVersion": "example.org/v1", "kind": "DatabaseClaim", "namespace": "team", "name": "claim"}, "spec", "claimRef"))
+		m.write("xr", crossplane, managerXR, func(*unstructured.Unstructured) *unstructured.Unstructured { return xr })
+		return m
+	}
 	m.write("xr", alice, "kubectl", func(*unstructured.Unstructured) *unstructured.Unstructured { return xr })
 	return m
 }
@@ -169,7 +187,7 @@ func (m *model) write(key string, user subject.User, manager string, change func
 	if next == nil || old != nil && reflect.DeepEqual(old.Object, next.Object) {
 		return next != nil
 	}
-	req := &Request{Operation: Update, Kind: next.GroupVersionKind(), Name: next.GetName(), Object: next, OldObject: old, User: user, FieldManager: manager, Time: m.now}
+	req := &Request{Operation: Update, Kind: next.GroupVersionKind(), Namespace: next.GetNamespace(), Name: next.GetName(), Object: next, OldObject: old, User: user, FieldManager: manager, Time: m.now}
 	if old == nil {
 		req.Operation = Create
 	}
@@ -192,6 +210,7 @@ func (m *model) write(key string, user subject.User, manager string, change func
 		return false
 	}
 	m.admitted(key, user, req, d)
+	m.ruled(key, req, d, result)
 	m.store(key, result)
 	m.note("%s wrote %s (%s/%s): %s", user.Name, key, d.Class, d.Reason, m.describe(key))
 	return true
@@ -199,7 +218,7 @@ func (m *model) write(key string, user subject.User, manager string, change func
 
 // admit a request as the webhook does: decide, claim, decide again on a lost race.
 func (m *model) admit(req *Request) (Decision, bool) {
-	e := &Evaluator{World: m, Options: Options{DefaultMode: m.mode}}
+	e := &Evaluator{World: m, Options: Options{DefaultMode: m.mode}, Policies: m}
 	d, err := e.Evaluate(context.Background(), req)
 	for range 4 {
 		if err != nil {
@@ -208,6 +227,9 @@ func (m *model) admit(req *Request) (Decision, bool) {
 		}
 		if d.Report != nil {
 			m.offer(m.keyOf(d.Report.ParentRef), d.Report.Drift.ID)
+		}
+		if d.Approve != nil {
+			m.approveByPolicy(d.Approve)
 		}
 		if !d.Allowed || d.Claim == nil {
 			return d, d.Allowed
@@ -269,8 +291,11 @@ func (m *model) keyOf(r parent.Ref) string {
 // World.
 
 func (m *model) Kind(k schema.GroupVersionKind) Kind {
-	if k.Kind == "XDatabase" {
+	switch k.Kind {
+	case "XDatabase":
 		return Kind{Role: parent.RoleComposite, Resource: "xdatabases.example.org"}
+	case "DatabaseClaim":
+		return Kind{Role: parent.RoleClaim, Resource: "databaseclaims.example.org"}
 	}
 	return m.kind
 }
@@ -293,7 +318,7 @@ func (m *model) sum(o *unstructured.Unstructured) *parent.State {
 func (m *model) Settled(parent.Ref) int64 { return -1 }
 
 func (m *model) StatusWriter(r parent.Ref, hash string) bool {
-	if r.Kind == "XDatabase" {
+	if r.Kind == "XDatabase" || r.Kind == "DatabaseClaim" {
 		return hash == crossplane.Hash()
 	}
 	return hash == provider.Hash()
@@ -303,6 +328,12 @@ func (m *model) NamespaceMode(context.Context, string) (v1alpha1.Mode, error) { 
 
 func (m *model) Managed(_ context.Context, root *parent.State) ([]*parent.State, error) {
 	var out []*parent.State
+	if xr := m.get("xr"); root.Kind == "DatabaseClaim" {
+		if xr == nil || textOf(xr, "spec", "claimRef", "name") == "" {
+			return nil, nil
+		}
+		root = m.sum(xr)
+	}
 	for _, k := range []string{"a", "b"} {
 		if o := m.get(k); o != nil {
 			if s := m.sum(o); s.Parent.UID == root.UID {

@@ -213,6 +213,9 @@ func TestUpgrades(t *testing.T) {
 				if a[v1alpha1.AnnotationKeyLastUpgrade] != tc.last || a[v1alpha1.AnnotationKeyFingerprint] != tc.build.Fingerprint {
 					t.Errorf("last upgrade %s, fingerprint %s", a[v1alpha1.AnnotationKeyLastUpgrade], a[v1alpha1.AnnotationKeyFingerprint])
 				}
+				if x := d.Exception; x == nil || *x != (ExceptionUse{Policy: "UpgradeAllowance/u", Rule: "allow"}) {
+					t.Errorf("what is counted: %+v", x)
+				}
 				if d.Gate == nil || d.Gate.State != v1alpha1.GateOpen {
 					t.Errorf("gate %+v", d.Gate)
 				}
@@ -267,6 +270,9 @@ func TestExceptions(t *testing.T) {
 			}
 			if got := strings.Join(d.Warnings, " "); !strings.Contains(got, tc.warns) || tc.warns == "" && got != "" {
 				t.Errorf("warnings %q", got)
+			}
+			if !d.Allowed && !strings.Contains(d.Message, tc.warns) {
+				t.Errorf("message %q, want %q", d.Message, tc.warns)
 			}
 		})
 	}

@@ -4,10 +4,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -414,5 +416,54 @@ func TestEngineStopsWithoutAllowRecreate(t *testing.T) {
 				t.Errorf("gate of the new one %+v", d.Gate)
 			}
 		})
+	}
+}
+
+// TestConsumedOutside: an External allowance is consumed once the gate of its
+// managed resource closed again: the closing takes it away, or the next change.
+// A write that changes nothing leaves it where it stands.
+func TestConsumedOutside(t *testing.T) {
+	const entry = `[{"relation":"External","verbs":["Update"],"generation":7,"initiator":"hans@example.com"}]`
+	instance := func(gate string) *unstructured.Unstructured {
+		return with(rdsInstance(xdatabase()), annotate(v1alpha1.AnnotationKeyAllowances, entry, v1alpha1.AnnotationKeyGate, gate), unannotate(v1alpha1.AnnotationKeySettledGeneration))
+	}
+	const (
+		open   = `{"state":"open","verbs":["Update"],"generation":7,"at":"2026-01-02T11:00:00Z","reason":"Changed"}`
+		closed = `{"state":"closed","generation":8,"at":"2026-01-02T11:00:00Z","reason":"Confirmed"}`
+		held   = `{"state":"closed","generation":7,"at":"2026-01-02T11:00:00Z","reason":"ExternalDriftPending"}`
+	)
+	change, note := set("mysql", "spec", "forProvider", "engine"), annotate("note", "x")
+	for _, tc := range []struct {
+		reason, gate string
+		write        mod
+		gone         bool
+	}{
+		{"a change after the gate closed", closed, change, true},
+		{"a change while it is open", open, change, false},
+		{"a change while it is held", held, change, false},
+		{"a note after it closed", closed, note, false},
+		{"a note while it is open", open, note, false},
+	} {
+		p := newPlay(t, policySet(t, seed004...), claim(), xdatabase(), instance(tc.gate))
+		if d := p.update(hans, "kubectl", "my-database-xyz-rds", tc.write); !d.Allowed {
+			t.Errorf("%s: %s", tc.reason, d.Message)
+		}
+		want := entry
+		if tc.gone {
+			want = ""
+		}
+		if have := p.objects["my-database-xyz-rds"].GetAnnotations()[v1alpha1.AnnotationKeyAllowances]; have != want {
+			t.Errorf("%s: it carries %q", tc.reason, have)
+		}
+	}
+
+	for gate, gone := range map[string]bool{open: true, held: false} {
+		mr := instance(gate)
+		g := Gating{MR: parent.Sum(mr, parent.RoleManaged), Kind: Kind{Role: parent.RoleManaged, ManagementPolicies: true}, Mode: v1alpha1.ModeEnforce, Now: noon, Deadline: time.Minute}
+		d := g.Decide()
+		edit, edits := d.Annotations[v1alpha1.AnnotationKeyAllowances]
+		if edits != gone || edit != nil {
+			t.Errorf("the gate controller, %s: %s %v", gate, d.Action, d.Annotations)
+		}
 	}
 }

@@ -21,7 +21,9 @@ const (
 	Delete Operation = "DELETE"
 )
 
-// SubresourceScale is the one subresource whose writes are intents.
+// SubresourceScale is the one subresource whose writes are intents. An adapter
+// asks about the object that is scaled, before and after, and not about the Scale
+// that the API server sends.
 const SubresourceScale = "scale"
 
 // Actor says what an adapter knows of who asks beyond the user's name.

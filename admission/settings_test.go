@@ -41,7 +41,10 @@ func TestModeOfPolicy(t *testing.T) {
 		object    []mod
 		want      v1alpha1.Mode
 		warning   string
+		removing  bool
 	}{
+		"Removing": {reason: "while Kausality is being removed everything only logs", policy: enforce, namespace: "enforce",
+			object: []mod{annotate(v1alpha1.AnnotationKeyMode, "enforce")}, want: v1alpha1.ModeLog, removing: true},
 		"Default":             {reason: "a policy without a mode leaves it to the installation", policy: func(*v1alpha1.KausalitySpec) {}, want: v1alpha1.ModeLog},
 		"Policy":              {reason: "the policy goes before the default", policy: enforce, want: v1alpha1.ModeEnforce},
 		"Namespace":           {reason: "the Namespace goes before the policy", policy: enforce, namespace: "log", want: v1alpha1.ModeLog},
@@ -56,7 +59,9 @@ func TestModeOfPolicy(t *testing.T) {
 			w := setting{}.world()
 			req := request(Update, with(instance(), append(tc.object, set("team", "metadata", "namespace"))...), resize("l"))
 			w.namespaces[req.Namespace] = tc.namespace
-			d := decide(t, w, under(tc.policy), req)
+			o := under(tc.policy)
+			o.Removing = func() bool { return tc.removing }
+			d := decide(t, w, o, req)
 			if d.Mode != tc.want {
 				t.Errorf("%s: want %s, got %s", tc.reason, tc.want, d.Mode)
 			}

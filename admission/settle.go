@@ -157,5 +157,16 @@ func Landed(c v1alpha1.Claim, child *parent.State, now time.Time) v1alpha1.Claim
 	return v1alpha1.ClaimUsed
 }
 
-// claimGrace is how long a write may take to land.
-const claimGrace = 30 * time.Second
+const (
+	// claimGrace is how long a write may take to land.
+	claimGrace = 30 * time.Second
+	// claimReuse is how long a retry passes by the claim of its first attempt; one
+	// that comes later claims anew. Its own write may take the rest of claimGrace,
+	// more than the API server gives a request after its webhooks.
+	claimReuse = 10 * time.Second
+)
+
+// staleClaims at a time: a pending claim from before is claimed anew by its own
+// use. Otherwise a retry that passes by it at the last moment would land after
+// it was given back, and somebody else had taken the approval.
+func staleClaims(now time.Time) time.Time { return now.Add(-claimReuse) }

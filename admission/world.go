@@ -101,10 +101,15 @@ type Options struct {
 	// Settings of the Kausality policy that covers an object with these labels;
 	// nil, and the zero Settings, leave everything to the Options.
 	Settings func(object parent.Ref, labels map[string]string) settings.Settings
+	// Removing tells whether Kausality is being removed: everything only logs
+	// then, whatever objects, Namespaces and policies say. nil for never.
+	Removing func() bool
 	// Initialized are the condition types by which a kind counts as initialized;
 	// nil, and an empty list, leave it to Initialized and Ready.
 	Initialized func(schema.GroupKind) []string
 }
+
+func (o Options) removing() bool { return o.Removing != nil && o.Removing() }
 
 func (o Options) settingsFor(ref parent.Ref, labels map[string]string) settings.Settings {
 	if o.Settings == nil {

@@ -131,8 +131,12 @@ func (c *Cluster) Self(ctx context.Context) (string, error) {
 // the default.
 //
 // What is guarded by policies and covered by none any more has lost its guard,
-// whatever the default: it only logs, so that the gate gives it back.
+// whatever the default: it only logs, so that the gate gives it back. So does
+// everything while Kausality is being removed.
 func (c *Cluster) Mode(s *parent.State, byDefault v1alpha1.Mode) (v1alpha1.Mode, error) {
+	if c.Scope.Removing() {
+		return v1alpha1.ModeLog, nil
+	}
 	policy := c.Settings(s.Ref, s.Labels)
 	if policy.Policy == "" && c.Scope.FollowsPolicies() {
 		return v1alpha1.ModeLog, nil

@@ -167,6 +167,7 @@ func (d *Direct) ReadScope(ctx context.Context) (mode v1alpha1.Mode, found bool,
 	if d.entries, err = entriesOf(o); err != nil {
 		return "", false, err
 	}
+	d.Scope.set(configurationOf(o))
 	return failureMode(o), true, nil
 }
 
@@ -199,6 +200,9 @@ func (d *Direct) Mode(ctx context.Context, s *parent.State, byDefault v1alpha1.M
 	own, err := d.Settings(ctx, s.Ref, s.Labels)
 	if err != nil {
 		return "", own, err
+	}
+	if d.Scope.Removing() {
+		return v1alpha1.ModeLog, own, nil
 	}
 	m, err := admission.ModeOf(s.Annotations, func() (v1alpha1.Mode, error) {
 		ns, err := d.namespace(ctx, s.Namespace)

@@ -32,12 +32,19 @@ type Info struct {
 	Namespaced bool
 	// Storage: this version is the stored one; it is the one that is watched.
 	Storage bool
+	// ScalePath of the replicas that /scale changes, as in spec.replicas; empty
+	// where a CRD has no such subresource.
+	ScalePath string
 }
+
+// builtinScalePath is where Kubernetes' own kinds have their replicas.
+const builtinScalePath = "spec.replicas"
 
 // Kinds knows what the CRDs of a cluster say. It is safe for concurrent use.
 type Kinds struct {
 	mapper   meta.RESTMapper
 	informer cache.SharedIndexInformer
+	taken    cache.ResourceEventHandlerRegistration
 
 	mu       sync.RWMutex
 	byGVK    map[schema.GroupVersionKind]Info
@@ -57,10 +64,11 @@ func NewKinds(client dynamic.Interface, mapper meta.RESTMapper) (*Kinds, error) 
 	k.informer = newInformer(client.Resource(crdResource), func(o *unstructured.Unstructured) any {
 		return &definition{identity: identityOf(o), infos: infosOf(o), lists: listsOf(o)}
 	})
-	_, err := k.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	var err error
+	k.taken, err = k.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { k.learn(o) },
-		UpdateFunc: func(was, o any) { k.forget(was, o); k.learn(o) },
-		DeleteFunc: func(o any) { k.forget(o, nil) },
+		UpdateFunc: func(old, o any) { k.drop(old, o); k.learn(o) },
+		DeleteFunc: func(o any) { k.forget(o) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot watch CRDs: %w", err)
@@ -72,7 +80,7 @@ func NewKinds(client dynamic.Interface, mapper meta.RESTMapper) (*Kinds, error) 
 // before Run.
 func (k *Kinds) OnChange(f func(Info)) { k.onChange = append(k.onChange, f) }
 
-// OnGone calls f for each kind of a CRD, or of a version of it, that disappears.
+// OnGone calls f for each kind whose CRD is gone, or serves that version no more.
 // Call it before Run.
 func (k *Kinds) OnGone(f func(schema.GroupVersionKind)) { k.onGone = append(k.onGone, f) }
 
@@ -81,11 +89,11 @@ func (k *Kinds) Run(ctx context.Context) { k.informer.RunWithContext(ctx) }
 
 // Synced waits until the CRDs are known.
 func (k *Kinds) Synced(ctx context.Context) bool {
-	return cache.WaitForCacheSync(ctx.Done(), k.informer.HasSynced)
+	return cache.WaitForCacheSync(ctx.Done(), k.HasSynced)
 }
 
-// HasSynced reports whether the CRDs are known.
-func (k *Kinds) HasSynced() bool { return k.informer.HasSynced() }
+// HasSynced reports whether the CRDs were read and taken.
+func (k *Kinds) HasSynced() bool { return k.taken.HasSynced() }
 
 func (k *Kinds) learn(o any) {
 	d, ok := o.(*definition)
@@ -113,35 +121,37 @@ func (k *Kinds) learn(o any) {
 	}
 }
 
-// forget what a CRD defined and does not define any more; now is nil where it is
-// gone.
-func (k *Kinds) forget(o, now any) {
+func (k *Kinds) forget(o any) {
 	if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = t.Obj
 	}
-	d, ok := o.(*definition)
+	k.drop(o, nil)
+}
+
+// drop what an old definition has and the new one, if there is one, has not.
+func (k *Kinds) drop(old, new any) {
+	d, ok := old.(*definition)
 	if !ok {
 		return
 	}
-	var left []Info
-	if n, ok := now.(*definition); ok {
-		left = n.infos
-	}
-	gone := slices.DeleteFunc(slices.Clone(d.infos), func(i Info) bool {
-		return slices.ContainsFunc(left, func(n Info) bool { return n.GVK == i.GVK })
-	})
+	still, _ := new.(*definition) // nil: it is gone
+	var gone []schema.GroupVersionKind
 	k.mu.Lock()
-	for _, i := range gone {
+	for _, i := range d.infos {
+		if still != nil && slices.ContainsFunc(still.infos, func(s Info) bool { return s.GVK == i.GVK }) {
+			continue
+		}
+		gone = append(gone, i.GVK)
 		delete(k.byGVK, i.GVK)
 		delete(k.lists, i.GVK)
-		if now == nil {
+		if still == nil {
 			delete(k.legacy, i.GVK.GroupKind())
 		}
 	}
 	k.mu.Unlock()
-	for _, i := range gone {
+	for _, gvk := range gone {
 		for _, f := range k.onGone {
-			f(i.GVK)
+			f(gvk)
 		}
 	}
 }
@@ -158,9 +168,27 @@ func (k *Kinds) Get(gvk schema.GroupVersionKind) (Info, error) {
 	if err != nil {
 		return Info{}, fmt.Errorf("cannot find the resource of kind %s: %w", gvk, err)
 	}
-	i = Info{GVK: gvk, GVR: m.Resource, Namespaced: m.Scope.Name() == meta.RESTScopeNameNamespace, Storage: true}
+	i = Info{GVK: gvk, GVR: m.Resource, Namespaced: m.Scope.Name() == meta.RESTScopeNameNamespace, Storage: true, ScalePath: builtinScalePath}
 	i.Resource = m.Resource.GroupResource().String()
 	return i, nil
+}
+
+// OfResource is the kind of a resource: of a CRD, else as discovery has it. It
+// looks through all kinds, which is for rare questions only.
+func (k *Kinds) OfResource(gvr schema.GroupVersionResource) (Info, error) {
+	k.mu.RLock()
+	for _, i := range k.byGVK {
+		if i.GVR == gvr {
+			k.mu.RUnlock()
+			return i, nil
+		}
+	}
+	k.mu.RUnlock()
+	gvk, err := k.mapper.KindFor(gvr)
+	if err != nil {
+		return Info{}, fmt.Errorf("cannot find the kind of resource %s: %w", gvr, err)
+	}
+	return k.Get(gvk)
 }
 
 // Kind for decisions: only what a CRD says, so that no decision waits for
@@ -256,15 +284,31 @@ func infosOf(o *unstructured.Unstructured) []Info {
 		i.Resource = plural + "." + group
 		i.Kind.ManagementPolicies, i.Runtime = managementPolicies(v)
 		i.ReconcileRequests = property(v, "status", "lastHandledReconcileAt") != nil
+		i.ScalePath = scalePath(v)
 		i.Role = role(o, names, i.Kind.ManagementPolicies)
 		out = append(out, i)
 	}
 	return out
 }
 
+// scalePath of a CRD's version; "" where it has no scale subresource.
+func scalePath(version map[string]any) string {
+	path, _, err := unstructured.NestedString(version, "subresources", "scale", "specReplicasPath")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimPrefix(path, ".")
+}
+
 // ManagedKinds reads which kinds of the cluster have spec.managementPolicies, in
 // their stored version, for programs that watch nothing.
 func ManagedKinds(ctx context.Context, client dynamic.Interface) ([]Info, error) {
+	return KindsWhere(ctx, client, func(i Info) bool { return i.ManagementPolicies })
+}
+
+// KindsWhere reads the kinds of the cluster that are to be kept, in their stored
+// version.
+func KindsWhere(ctx context.Context, client dynamic.Interface, keep func(Info) bool) ([]Info, error) {
 	list, err := client.Resource(crdResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the CRDs: %w", err)
@@ -272,7 +316,7 @@ func ManagedKinds(ctx context.Context, client dynamic.Interface) ([]Info, error)
 	var out []Info
 	for i := range list.Items {
 		for _, info := range infosOf(&list.Items[i]) {
-			if info.ManagementPolicies && info.Storage {
+			if info.Storage && keep(info) {
 				out = append(out, info)
 			}
 		}

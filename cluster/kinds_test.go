@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
@@ -69,12 +70,12 @@ func TestKindsForget(t *testing.T) {
 	after := &definition{infos: before.infos[1:]}
 	k.learn(before)
 	k.legacy[before.infos[0].GVK.GroupKind()] = true
-	k.forget(before, after)
+	k.drop(before, after)
 	k.learn(after)
 	if diff := cmp.Diff([]string{"v1alpha1"}, gone); diff != "" || len(k.All()) != 1 || len(k.byGVK) != 2 || len(k.legacy) != 1 {
 		t.Errorf("gone %v, known %v, legacy %v", gone, k.byGVK, k.legacy)
 	}
-	k.forget(after, nil)
+	k.forget(after)
 	if len(gone) != 3 || len(k.byGVK) != 0 || len(k.legacy) != 0 {
 		t.Errorf("gone %v, known %v, legacy %v", gone, k.byGVK, k.legacy)
 	}
@@ -85,7 +86,7 @@ func TestUnwatch(t *testing.T) {
 	k := &Kinds{byGVK: map[schema.GroupVersionKind]Info{}, legacy: map[schema.GroupKind]bool{}}
 	s := NewStates(nil, k)
 	gvk := schema.GroupVersionKind{Group: "kubernetes.example.org", Version: "v1alpha2", Kind: "Object"}
-	w := &watched{gone: make(chan struct{})}
+	w := &watched{over: make(chan struct{})}
 	s.watched[gvk] = w
 	ctx, cancel := w.until(t.Context())
 	defer cancel()
@@ -96,5 +97,30 @@ func TestUnwatch(t *testing.T) {
 	<-ctx.Done()
 	if len(s.watched) != 0 || t.Context().Err() != nil {
 		t.Errorf("watched: %v", s.watched)
+	}
+}
+
+// A CRD says which field /scale changes, and a resource leads to its kind.
+func TestScalePath(t *testing.T) {
+	version := func(name, path string) any {
+		v := map[string]any{"name": name, "served": true}
+		if path != "" {
+			v["subresources"] = map[string]any{"scale": map[string]any{"specReplicasPath": path}}
+		}
+		return v
+	}
+	infos := infosOf(&unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"group": "example.org", "scope": "Namespaced", "names": map[string]any{"kind": "Pool", "plural": "pools"},
+		"versions": []any{version("v1", ".spec.nodes.count"), version("v2", "")},
+	}}})
+	k := &Kinds{byGVK: map[schema.GroupVersionKind]Info{}}
+	for _, i := range infos {
+		k.byGVK[i.GVK] = i
+	}
+	for name, want := range map[string]string{"v1": "spec.nodes.count", "v2": ""} {
+		got, err := k.OfResource(schema.GroupVersionResource{Group: "example.org", Version: name, Resource: "pools"})
+		assert.NoError(t, err)
+		assert.Equal(t, want, got.ScalePath)
+		assert.Equal(t, "Pool", got.GVK.Kind)
 	}
 }

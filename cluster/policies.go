@@ -27,6 +27,7 @@ var policyResource = schema.GroupVersionResource{Group: v1alpha1.Group, Version:
 // concurrent use.
 type Policies struct {
 	informer cache.SharedIndexInformer
+	taken    cache.ResourceEventHandlerRegistration
 	crds     dynamic.ResourceInterface
 	onChange []func()
 
@@ -46,7 +47,8 @@ type policy struct {
 func NewPolicies(client dynamic.Interface) (*Policies, error) {
 	p := &Policies{crds: client.Resource(crdResource), byName: map[string]*v1alpha1.Kausality{}}
 	p.informer = newInformer(absent{client.Resource(policyResource)}, func(o *unstructured.Unstructured) any { return policyOf(o) })
-	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	var err error
+	p.taken, err = p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: p.learn, UpdateFunc: func(_, o any) { p.learn(o) }, DeleteFunc: p.forget,
 	})
 	if err != nil {
@@ -70,8 +72,8 @@ func (p *Policies) OnChange(f func()) { p.onChange = append(p.onChange, f) }
 // Run the watch until the context ends.
 func (p *Policies) Run(ctx context.Context) { p.informer.RunWithContext(ctx) }
 
-// HasSynced reports whether the policies are known.
-func (p *Policies) HasSynced() bool { return p.informer.HasSynced() }
+// HasSynced reports whether the policies were read and taken.
+func (p *Policies) HasSynced() bool { return p.taken.HasSynced() }
 
 // Set of policies as they are now.
 func (p *Policies) Set() settings.Set {

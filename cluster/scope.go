@@ -30,13 +30,15 @@ var (
 // Scope is the set of guarded resources, as the webhook configuration has it:
 // there is one place where it stands, and it is the one the API server reads.
 type Scope struct {
-	informer cache.SharedIndexInformer
-	taken    cache.ResourceEventHandlerRegistration
-	onChange []func()
+	informer  cache.SharedIndexInformer
+	taken     cache.ResourceEventHandlerRegistration
+	onChange  []func()
+	onRemoval []func()
 
 	mu       sync.RWMutex
 	rules    []rule
 	policies bool
+	removing bool
 }
 
 type rule struct{ groups, resources []string }
@@ -45,14 +47,17 @@ type configuration struct {
 	identity
 	rules    []rule
 	policies bool
+	removing bool
+}
+
+func configurationOf(o *unstructured.Unstructured) *configuration {
+	return &configuration{identity: identityOf(o), rules: rulesOf(o), policies: o.GetLabels()[labelManaged] == policyController, removing: Removing(o)}
 }
 
 // NewScope returns a Scope that covers nothing until Run.
 func NewScope(client dynamic.Interface) (*Scope, error) {
 	s := &Scope{}
-	s.informer = newInformer(named{client.Resource(configurationResource), ConfigurationName}, func(o *unstructured.Unstructured) any {
-		return &configuration{identity: identityOf(o), rules: rulesOf(o), policies: o.GetLabels()[labelManaged] == policyController}
-	})
+	s.informer = newInformer(named{client.Resource(configurationResource), ConfigurationName}, func(o *unstructured.Unstructured) any { return configurationOf(o) })
 	var err error
 	s.taken, err = s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { s.set(o) },
@@ -82,9 +87,16 @@ func (s *Scope) set(o any) {
 		return
 	}
 	s.mu.Lock()
-	s.rules, s.policies = c.rules, c.policies
+	turned := s.removing != c.removing
+	s.rules, s.policies, s.removing = c.rules, c.policies, c.removing
 	s.mu.Unlock()
 	for _, f := range s.onChange {
+		f()
+	}
+	if !turned {
+		return
+	}
+	for _, f := range s.onRemoval {
 		f()
 	}
 }

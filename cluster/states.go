@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
@@ -67,17 +66,6 @@ func (o *Object) Blind() admission.Blindness { return admission.Blind(o.State, o
 // liveTimeout bounds a read past the cache.
 const liveTimeout = 1500 * time.Millisecond
 
-const (
-	// maxFilling watches read their first list at a time: lists are whole
-	// objects, and all of them at once are many times what is kept.
-	maxFilling = 4
-	// fillTurn bounds how long a watch that cannot be filled is waited for.
-	fillTurn = 5 * time.Second
-)
-
-// maxKinds bounds the number of kinds that are watched.
-const maxKinds = 2000
-
 // States of objects, watched by kind from the first question on. It is safe for
 // concurrent use.
 type States struct {
@@ -92,30 +80,11 @@ type States struct {
 	timeout time.Duration        // of a read past the cache
 }
 
-type watched struct {
-	info     Info
-	informer cache.SharedIndexInformer
-	gone     chan struct{} // closed where the kind is
-}
-
-// until ctx ends or the kind is gone. Call cancel in the end.
-func (w *watched) until(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		select {
-		case <-w.gone:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
-}
-
-// NewStates returns States that watches nothing until Run. It watches no longer
-// what kinds forgets.
+// NewStates returns States that watches nothing until Run.
 func NewStates(client dynamic.Interface, kinds *Kinds) *States {
 	s := &States{kinds: kinds, client: client, watched: map[schema.GroupVersionKind]*watched{}, timeout: liveTimeout}
-	kinds.OnGone(s.unwatch)
+	kinds.OnChange(func(i Info) { s.end(i.GVK, false) })
+	kinds.OnGone(func(gvk schema.GroupVersionKind) { s.end(gvk, true) })
 	return s
 }
 
@@ -125,106 +94,6 @@ func (s *States) OnChange(f func(old, new *Object)) { s.onChange = append(s.onCh
 
 // OnLiveRead calls f for each read past the cache. Call it before Run.
 func (s *States) OnLiveRead(f func(parent.Ref)) { s.live = f }
-
-// Run starts the watches, those that were asked for already and all that will
-// be, and ends them with the context.
-func (s *States) Run(ctx context.Context) {
-	var wg sync.WaitGroup
-	turns := make(chan struct{}, maxFilling)
-	start := func(w *watched) {
-		wg.Go(func() {
-			ctx, cancel := w.until(ctx)
-			defer cancel()
-			select {
-			case turns <- struct{}{}:
-			case <-ctx.Done():
-				return
-			}
-			go func() {
-				fctx, cancel := context.WithTimeout(ctx, fillTurn)
-				defer cancel()
-				cache.WaitForCacheSync(fctx.Done(), w.informer.HasSynced)
-				<-turns
-			}()
-			w.informer.RunWithContext(ctx)
-		})
-	}
-	s.mu.Lock()
-	s.start = start
-	for _, w := range s.watched {
-		start(w)
-	}
-	s.mu.Unlock()
-	<-ctx.Done()
-	s.mu.Lock()
-	s.start = func(*watched) {}
-	s.mu.Unlock()
-	wg.Wait()
-}
-
-// Watch a kind from now on.
-func (s *States) Watch(gvk schema.GroupVersionKind) error {
-	s.mu.RLock()
-	_, ok := s.watched[gvk]
-	n := len(s.watched)
-	s.mu.RUnlock()
-	if ok {
-		return nil
-	}
-	if n >= maxKinds {
-		return fmt.Errorf("cannot watch %s: %d kinds are watched already", gvk, n)
-	}
-	info, err := s.kinds.Get(gvk)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, ok := s.watched[gvk]; ok {
-		return nil
-	}
-	w := &watched{info: info, gone: make(chan struct{})}
-	w.informer = newInformer(s.client.Resource(info.GVR), func(o *unstructured.Unstructured) any { return s.sum(o) })
-	if _, err := w.informer.AddEventHandler(s.handler()); err != nil {
-		return fmt.Errorf("cannot watch %s: %w", gvk, err)
-	}
-	s.watched[gvk] = w
-	if s.start != nil {
-		s.start(w)
-	}
-	return nil
-}
-
-// unwatch a kind that is gone. Should it come back, it is watched anew.
-func (s *States) unwatch(gvk schema.GroupVersionKind) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if w := s.watched[gvk]; w != nil {
-		close(w.gone)
-		delete(s.watched, gvk)
-	}
-}
-
-func (s *States) handler() cache.ResourceEventHandler {
-	call := func(old, new *Object) {
-		for _, f := range s.onChange {
-			f(old, new)
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { call(nil, object(o)) },
-		UpdateFunc: func(a, b any) { call(object(a), object(b)) },
-		DeleteFunc: func(o any) { call(object(o), nil) },
-	}
-}
-
-func object(o any) *Object {
-	if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = t.Obj
-	}
-	out, _ := o.(*Object)
-	return out
-}
 
 func (s *States) sum(o *unstructured.Unstructured) *Object {
 	kind := s.kinds.Kind(o.GroupVersionKind())
@@ -253,23 +122,6 @@ func syncedMessage(o *unstructured.Unstructured) string {
 		}
 	}
 	return ""
-}
-
-// Synced waits until the watches that were asked for are filled.
-func (s *States) Synced(ctx context.Context) bool {
-	return cache.WaitForCacheSync(ctx.Done(), s.HasSynced)
-}
-
-// HasSynced reports whether the watches that were asked for are filled.
-func (s *States) HasSynced() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for _, w := range s.watched {
-		if !w.informer.HasSynced() {
-			return false
-		}
-	}
-	return true
 }
 
 // Get an object: from the watch of its kind, which the first question starts,

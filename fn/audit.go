@@ -108,6 +108,9 @@ func (a *auditor) audit(objects []*unstructured.Unstructured) input.Audit {
 	summed := make([]*parent.State, len(objects))
 	for i, o := range objects {
 		summed[i] = parent.Sum(o, auditRole(o))
+		if summed[i].Role == parent.RoleComposite && stampedAbove(summed[i]) != nil {
+			summed[i] = parent.Sum(withoutComposed(o), parent.RoleComposite)
+		}
 		if uid := string(o.GetUID()); uid != "" {
 			a.states[uid] = summed[i]
 		}

@@ -39,8 +39,11 @@ func benchStage(b *testing.B, n int) (*stage, desire) {
 	return s, want
 }
 
+// budgets of one RunFunction by the number of composed resources, on an idle core.
+var budgets = map[int]time.Duration{10: time.Millisecond, 100: 8 * time.Millisecond, 500: 50 * time.Millisecond}
+
 // BenchmarkRunFunction in steady state (nothing changes), and where everything
-// drifts and is held.
+// drifts and is held. It fails where it takes longer than its budget.
 func BenchmarkRunFunction(b *testing.B) {
 	for _, n := range []int{10, 100, 500} {
 		s, want := benchStage(b, n)
@@ -55,6 +58,9 @@ func BenchmarkRunFunction(b *testing.B) {
 					if _, err := s.fn.RunFunction(context.Background(), req); err != nil {
 						b.Fatal(err)
 					}
+				}
+				if took := b.Elapsed() / time.Duration(b.N); took > budgets[n] {
+					b.Errorf("%s for %d resources, more than %s", took, n, budgets[n])
 				}
 			})
 		}

@@ -80,6 +80,8 @@ type run struct {
 	policies []policy
 	upgrades []*allowance.Upgrade
 	notes    []string
+	// remembered of the composite for the next runs; "" for nothing.
+	remembered string
 	// owner is the ownerReferences of every composed resource.
 	owner []any
 }

@@ -35,7 +35,7 @@ func (m mutator) odd() *structpb.Value {
 var oddKeys = []string{
 	"", ".", "f:", "k:{", "metadata", "spec", "status", v1alpha1.AnnotationKeyTrace, v1alpha1.AnnotationKeyFreeze,
 	v1alpha1.AnnotationKeyGate, v1alpha1.AnnotationKeyApprovals, v1alpha1.AnnotationKeyManagementPolicies,
-	v1alpha1.AnnotationKeyUsedApprovals, "managementPolicies", "crossplane", "deletionTimestamp", "ownerReferences", "managedFields",
+	v1alpha1.AnnotationKeyUsedApprovals, v1alpha1.AnnotationKeySettledFields, "managementPolicies", "crossplane", "deletionTimestamp", "ownerReferences", "managedFields",
 }
 
 func (m mutator) value(v *structpb.Value, depth int) *structpb.Value {

@@ -352,15 +352,21 @@ func (s *stage) settle(want desire) {
 	s.stable(want)
 }
 
-// stable: further reconciles write nothing.
+// stable: further reconciles write nothing, and what is wanted is the same to the
+// byte, whatever the clock says.
 func (s *stage) stable(want desire) {
 	s.t.Helper()
+	var last *fnv1.State
 	for range 3 {
 		s.now = s.now.Add(time.Minute)
 		s.reconcile(want)
 		if len(s.writes) > 0 {
 			s.t.Errorf("not stable: %v", s.writes)
 		}
+		if last != nil && !proto.Equal(last, s.rsp.GetDesired()) {
+			s.t.Errorf("a minute later the same is wanted differently: -before +after\n%s", cmp.Diff(last, s.rsp.GetDesired(), protocmp.Transform()))
+		}
+		last = s.rsp.GetDesired()
 	}
 }
 

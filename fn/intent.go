@@ -2,11 +2,13 @@ package fn
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -33,31 +35,81 @@ type composite struct {
 	waiting bool
 	// used contents of once approvals.
 	used map[string]bool
+	// above are the hops that led to the intent, where it came from above.
+	above trace.Trace
 }
 
 // compositeOf the observed XR.
 func compositeOf(xr *unstructured.Unstructured, state *parent.State, resources []*resource) *composite {
 	c := &composite{state: state, settled: -1, used: map[string]bool{}}
-	if hop, recorded := trace.Intent(state); recorded {
+	stamped := stampedAbove(state)
+	if hop, recorded := trace.Intent(state); recorded && stamped == nil {
 		c.intent, c.webhook = hop, true
 		return c
 	}
 	known := noted(xr.Object)
-	c.intent = derive(state, resources, known)
+	if stamped != nil {
+		c.state = parent.Sum(withoutComposed(xr), parent.RoleComposite)
+	}
+	c.intent = derive(c.state, resources, known, stamped.Own())
+	if own := stamped.Own(); own != nil && same(*own, c.intent) {
+		c.above = stamped[:len(stamped)-1]
+	}
 	c.recall(resources, known)
 	return c
+}
+
+// webhookKeys are annotations of a child that a webhook writes along with its
+// trace, and the function never.
+var webhookKeys = []string{v1alpha1.AnnotationKeyUpdaters, v1alpha1.AnnotationKeyControllers,
+	v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration}
+
+// stampedAbove is the trace of a nested composite that no webhook wrote: the
+// Kausality step of the pipeline that composes it did, and nobody keeps its
+// settled-generation. nil for none. Its hops are as they were when the
+// composite was changed.
+func stampedAbove(s *parent.State) trace.Trace {
+	if s.Parent.UID == "" || slices.ContainsFunc(webhookKeys, func(k string) bool { return s.Annotations[k] != "" }) {
+		return nil
+	}
+	out := trace.Of(s.Annotations)
+	if len(out) == 0 {
+		return nil
+	}
+	for i := range out {
+		out[i].Settled = false
+	}
+	if own := out.Own(); own.Name == "" { // not known before Crossplane created it
+		own.Name = s.Name
+	}
+	return out
+}
+
+// withoutComposed is a composite without the managedFields of what composes it
+// in turn: that writes on every reconcile, and its intents are hops.
+func withoutComposed(xr *unstructured.Unstructured) *unstructured.Unstructured {
+	out := &unstructured.Unstructured{Object: maps.Clone(xr.Object)}
+	metadata := maps.Clone(child(out.Object, "metadata"))
+	list, _ := metadata["managedFields"].([]any)
+	metadata["managedFields"] = slices.DeleteFunc(slices.Clone(list), func(e any) bool {
+		entry, _ := e.(map[string]any)
+		return subject.IsComposedApply(text(entry, "manager"))
+	})
+	out.Object["metadata"] = metadata
+	return out
 }
 
 // derive the hop of the last intent from managedFields. Crossplane moves the
 // generation of a composite itself, so the generation at which an intent was
 // first seen is looked up in the composed resources' traces, or the note in the
-// condition, and only a later change of the desired state is a new intent.
-func derive(s *parent.State, resources []*resource, known note) v1alpha1.Hop {
+// condition, and only a later change of the desired state is a new intent. own
+// is the hop that came from above; nil for none.
+func derive(s *parent.State, resources []*resource, known note, own *v1alpha1.Hop) v1alpha1.Hop {
 	at := s.IntentTime
 	if s.ScaleTime.After(at) {
 		at = s.ScaleTime
 	}
-	if at.IsZero() {
+	if at.IsZero() && own == nil { // else it was created by that hop
 		at = s.Created
 	}
 	fresh := unattributed(s, s.Generation, at)
@@ -68,6 +120,9 @@ func derive(s *parent.State, resources []*resource, known note) v1alpha1.Hop {
 		if !found || h.Generation >= last.Generation && !same(h, last) {
 			last, found = h, true
 		}
+	}
+	if own != nil && own.Generation <= s.Generation && (!found || own.Generation > last.Generation) {
+		last, found = *own, true
 	}
 	// As the composite's own trace has it.
 	last.Namespace, last.ClusterScoped, last.Settled = "", false, false
@@ -126,5 +181,5 @@ func (c *composite) record() {
 		return
 	}
 	c.intent.Settled = c.latched
-	c.annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{c.intent}.String())
+	c.annotate(v1alpha1.AnnotationKeyTrace, append(slices.Clone(c.above), c.intent).String())
 }

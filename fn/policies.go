@@ -13,20 +13,17 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/allowance/expression"
-	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
 )
 
-// everybody is the group that all authenticated users are in.
-const everybody = "system:authenticated"
-
 // policy in force.
 type policy struct {
 	*allowance.Compiled
 	// granting is the policy with everybody for its subjects: the function knows
-	// hardly ever who made an intent, and never that person's groups.
+	// hardly ever who made an intent, and never all of that person's groups. See
+	// allowance.Compiled.MayGrant.
 	granting *allowance.Compiled
 	// fetched from the cluster, so that a webhook knows it too.
 	fetched bool
@@ -35,8 +32,9 @@ type policy struct {
 func compiled(p *v1alpha1.AllowancePolicy, fetched bool) (policy, []allowance.RuleError) {
 	out, faults := allowance.Compile(p)
 	open := p.DeepCopy()
+	everybody, _ := allowance.GroupsOf("")
 	if len(open.Spec.Subjects) > 0 {
-		open.Spec.Subjects = []v1alpha1.PolicySubject{{Subject: v1alpha1.Subject{Kind: v1alpha1.SubjectGroup, Name: everybody}, MayInitiate: true}}
+		open.Spec.Subjects = []v1alpha1.PolicySubject{{Subject: v1alpha1.Subject{Kind: v1alpha1.SubjectGroup, Name: everybody[0]}, MayInitiate: true}}
 	}
 	granting, _ := allowance.Compile(open) // the same faults
 	return policy{Compiled: out, granting: granting, fetched: fetched}, faults
@@ -81,30 +79,38 @@ func policiesFor(cfg config, req *fnv1.RunFunctionRequest) (out []policy, notes 
 
 // grant the composite the allowances of its last intent, in the state that the
 // core sees: it stands nowhere where no webhook wrote it, and of policies of the
-// Input no webhook knows. Which fields the intent changed cannot be known here:
-// each that a rule waits for, and that is there, counts as one of them.
+// Input no webhook knows.
 func (r *run) grant(ctx context.Context) {
-	s := r.composite.state
-	var granting []*allowance.Compiled
+	s, intent := r.composite.state, r.composite.intent
+	var known, granting []*allowance.Compiled
 	for _, p := range r.policies {
-		if !p.fetched || !r.composite.webhook {
+		if p.fetched && r.composite.webhook {
+			continue // granted by the webhook, which knows more
+		}
+		known = append(known, p.Compiled)
+		if p.MayGrant(intent.User, s.Parent.Name != "") {
 			granting = append(granting, p.granting)
 		}
 	}
-	granting = allowance.NewSet(granting, nil, nil).Of(s.GroupKind())
-	if len(granting) == 0 {
+	known, granting = allowance.NewSet(known, nil, nil).Of(s.GroupKind()), allowance.NewSet(granting, nil, nil).Of(s.GroupKind())
+	if len(known) == 0 {
 		return
 	}
-	user := r.composite.intent.User
+	back := r.lookBack(known)
+	r.remembered = back.value()
+	if back.settled {
+		return // all of them are consumed
+	}
+	user := intent.User
 	if user == "" {
 		user = external.Unattributed
 	}
-	groups := []string{everybody}
+	groups, _ := allowance.GroupsOf(intent.User)
 	granted, warnings := allowance.Grant(ctx, granting, allowance.Intent{
-		Kind: s.GroupKind(), Name: s.Name, Generation: r.composite.intent.Generation, User: user, Groups: groups,
-		Details: change.Details(nil, change.Desired(r.world.object), nil, true), Content: r.world.object,
-		Input: &expression.Input{Object: r.world.object, Request: map[string]any{
-			"user": user, "groups": []any{everybody}, "operation": string(admission.Update),
+		Kind: s.GroupKind(), Name: s.Name, Generation: intent.Generation, User: user, Groups: groups,
+		Details: back.details(), Content: r.world.object,
+		Input: &expression.Input{Object: r.world.object, OldObject: back.object(s), Parent: identity(s.Parent), Request: map[string]any{
+			"user": user, "groups": anys(groups), "operation": string(admission.Update),
 		}},
 	})
 	r.notes = append(r.notes, warnings...)
@@ -115,6 +121,14 @@ func (r *run) grant(ctx context.Context) {
 	if all := have.With(granted...); len(all) > 0 {
 		r.composite.annotate(v1alpha1.AnnotationKeyAllowances, all.String())
 	}
+}
+
+func anys(in []string) []any {
+	out := make([]any, 0, len(in))
+	for _, s := range in {
+		out = append(out, s)
+	}
+	return out
 }
 
 // fetchedPolicies of the cluster.

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 )
 
@@ -49,8 +50,11 @@ func (r *run) report() {
 		warnings = append(warnings, warning{reason: "Kausality", text: n})
 	}
 	for _, res := range r.resources {
-		for _, w := range slices.Concat(res.notes, res.decision.Warnings) {
-			warnings = append(warnings, warning{reason: "Kausality", text: fmt.Sprintf("resource %q: %s", res.name, w)})
+		for _, n := range res.notes {
+			warnings = append(warnings, warning{reason: "Kausality", text: fmt.Sprintf("resource %q: %s", res.name, n)})
+		}
+		for _, w := range res.decision.Warnings {
+			warnings = append(warnings, warning{reason: "Kausality", text: fmt.Sprintf("resource %q: %s", res.name, w), drift: res.decision.Report != nil})
 		}
 		if !res.refused() {
 			continue
@@ -63,7 +67,7 @@ func (r *run) report() {
 		}
 		line := res.line()
 		own.lines = append(own.lines, line)
-		warnings = append(warnings, warning{reason: reason, text: line})
+		warnings = append(warnings, warning{reason: reason, text: line, drift: true})
 	}
 	r.results(warnings)
 	all := own.after(earlier(r.req.GetContext()))
@@ -136,11 +140,19 @@ func (p report) message(note string) string {
 	return strings.Join(out, "\n")
 }
 
-type warning struct{ reason, text string }
+type warning struct {
+	reason, text string
+	// drift: a snooze silences it.
+	drift bool
+}
 
-// results that become events of the composite.
+// results that become events of the composite; none of drift while it is
+// snoozed.
 func (r *run) results(warnings []warning) {
 	warnings = slices.Compact(slices.Clone(warnings))
+	if approval.Parse(r.composite.state.Annotations).Snoozed(r.now) {
+		warnings = slices.DeleteFunc(warnings, func(w warning) bool { return w.drift })
+	}
 	for i, w := range warnings {
 		if i == maxResults {
 			response.Warning(r.rsp, errors.Errorf("and %d more", len(warnings)-i)).WithReason(w.reason)

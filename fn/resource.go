@@ -36,6 +36,9 @@ type resource struct {
 	// notes for people about it that are no decision.
 	notes []string
 
+	// tells of the composite what is to be remembered; "" for nothing.
+	tells string
+
 	// masked by an earlier Kausality step of the pipeline.
 	masked bool
 	// after is what the apply would leave; nil for a removal.

@@ -14,6 +14,9 @@ import (
 // emit the desired state: what may pass with its trace, what may not as it is.
 func (r *run) emit() {
 	out := make(map[string]*fnv1.Resource, len(r.resources))
+	if res := r.rememberer(); res != nil {
+		res.tells = r.remembered
+	}
 	for _, res := range r.resources {
 		switch {
 		case res.refused() && res.observed == nil:
@@ -40,6 +43,9 @@ func (r *run) stamp(res *resource, want *fnv1.Resource) *fnv1.Resource {
 	}
 	if held := r.heldAnnotation(res); held != "" {
 		set[v1alpha1.AnnotationKeyHeld] = held
+	}
+	if res.tells != "" {
+		set[v1alpha1.AnnotationKeySettledFields] = res.tells
 	}
 	r.kept(res, set)
 	policies := r.gate(res, set)

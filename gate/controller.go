@@ -83,6 +83,7 @@ func (c *Controller) Watch() error {
 	c.Cluster.Kinds.OnChange(c.watchPolicies)
 	c.Cluster.States.OnChange(c.changed)
 	c.Cluster.Policies.OnChange(c.Recheck)
+	c.Cluster.Scope.OnRemoval(c.Recheck)
 	c.watchSystems()
 	return c.Cluster.Namespaces.OnChange(c.namespaceChanged)
 }

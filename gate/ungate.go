@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,15 +13,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
+	systems "github.com/kausality-io/function-kausality/gate/external"
 )
 
 // Ungating says which managed resources to take out of the gate's hands. The
@@ -53,7 +57,8 @@ var errNotMasked = errors.New("it is not masked: there is nothing to restore")
 const pageSize = 500
 
 // Ungate restores what the authors of managed resources wrote into
-// spec.managementPolicies, verbatim, and takes our two gate annotations away. It
+// spec.managementPolicies, verbatim, and takes our two gate annotations away; and
+// so it does with objects of external systems that have a gate of another kind. It
 // lists all external drift that its providers will revert then before it
 // restores the first. It may be run again at any time, and by several at once:
 // what is restored is left alone, and nothing is restored that changed since it
@@ -77,7 +82,7 @@ func Ungate(ctx context.Context, u Ungating) (Ungated, error) {
 	var failed []error
 	for _, m := range found {
 		if u.DryRun {
-			u.say("%s: would restore %s\n", m, mask.FormatAuthor(m.author))
+			u.say("%s: would restore %s\n", m, m.wrote)
 			continue
 		}
 		restored, err := m.restore(ctx, c)
@@ -86,7 +91,7 @@ func Ungate(ctx context.Context, u Ungating) (Ungated, error) {
 			failed = append(failed, err)
 		case restored:
 			done.Restored++
-			u.say("%s: restored %s\n", m, mask.FormatAuthor(m.author))
+			u.say("%s: restored %s\n", m, m.wrote)
 		}
 	}
 	return done, errors.Join(failed...)
@@ -98,12 +103,17 @@ func (u Ungating) say(format string, args ...any) {
 	}
 }
 
-// maskedResource is a managed resource under a mask.
+// maskedResource is a managed resource under a mask, or an object of an external
+// system that is held.
 type maskedResource struct {
 	resource        schema.GroupVersionResource
 	namespace, name string
-	author          []string
-	differs         []change.Change
+	// wrote is what its author did, for people.
+	wrote   string
+	author  []string
+	differs []change.Change
+	// system of an object without managementPolicies; nil for managed resources.
+	system systems.System
 }
 
 // String names it as Names does.
@@ -123,10 +133,24 @@ func (m maskedResource) lines() []string {
 	return out
 }
 
+// look at an object of a kind, with its system where it has no
+// managementPolicies; ok is false where there is nothing to restore.
+func look(resource schema.GroupVersionResource, s systems.System, o *unstructured.Unstructured) (maskedResource, bool) {
+	if s == nil {
+		return masked(resource, o)
+	}
+	author, ok := o.GetAnnotations()[v1alpha1.AnnotationKeyExternalAuthor]
+	m := maskedResource{resource: resource, namespace: o.GetNamespace(), name: o.GetName(), wrote: "what its author wrote (" + author + ")", system: s}
+	if ok {
+		m.differs = s.Look(o).Difference
+	}
+	return m, ok && o.GetDeletionTimestamp() == nil
+}
+
 // masked reads a managed resource; ok is false where there is nothing to restore.
 func masked(resource schema.GroupVersionResource, o *unstructured.Unstructured) (maskedResource, bool) {
 	author, ok := mask.ParseAuthor(o.GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies])
-	m := maskedResource{resource: resource, namespace: o.GetNamespace(), name: o.GetName(), author: author}
+	m := maskedResource{resource: resource, namespace: o.GetNamespace(), name: o.GetName(), author: author, wrote: mask.FormatAuthor(author)}
 	if !ok || o.GetDeletionTimestamp() != nil {
 		return m, false
 	}
@@ -159,7 +183,7 @@ func (u Ungating) asksFor(resource string) bool {
 
 // find the masked resources, sorted.
 func (u Ungating) find(ctx context.Context, c dynamic.Interface) ([]maskedResource, error) {
-	kinds, err := cluster.ManagedKinds(ctx, c)
+	kinds, err := cluster.KindsWhere(ctx, c, func(i cluster.Info) bool { return i.ManagementPolicies || systems.Own(i.GVK) != nil })
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +193,7 @@ func (u Ungating) find(ctx context.Context, c dynamic.Interface) ([]maskedResour
 			continue
 		}
 		err := eachPage(ctx, c.Resource(k.GVR), func(o *unstructured.Unstructured) {
-			if m, ok := masked(k.GVR, o); ok && (len(u.Names) == 0 || slices.Contains(u.Names, m.String())) {
+			if m, ok := look(k.GVR, systems.Own(k.GVK), o); ok && (len(u.Names) == 0 || slices.Contains(u.Names, m.String())) {
 				out = append(out, m)
 			}
 		})
@@ -218,17 +242,14 @@ func (m maskedResource) restore(ctx context.Context, c dynamic.Interface) (bool,
 		if err != nil {
 			return false, fmt.Errorf("cannot read %s: %w", m, err)
 		}
-		now, ok := masked(m.resource, o)
+		now, ok := look(m.resource, m.system, o)
 		if !ok {
 			return false, nil
 		}
-		p := cluster.Patch{Manager: Manager, ManagementPolicies: now.author, Annotations: map[string]*string{
-			v1alpha1.AnnotationKeyManagementPolicies: nil, v1alpha1.AnnotationKeyGate: nil,
-		}}
-		after, err := p.ApplyTo(ctx, r, o)
+		after, err := now.write(ctx, r, o)
 		switch {
 		case err == nil:
-			if _, still := masked(m.resource, after); still {
+			if _, still := look(m.resource, m.system, after); still {
 				return false, fmt.Errorf("cannot restore %s: the webhook masks it again; run webhook and gate with --default-mode=log, or not at all, or run this as the gate's own user", m)
 			}
 			return true, nil
@@ -239,4 +260,19 @@ func (m maskedResource) restore(ctx context.Context, c dynamic.Interface) (bool,
 		}
 	}
 	return false, fmt.Errorf("cannot restore %s: it changes all the time; try again", m)
+}
+
+// write what the author wrote to an object as it was read.
+func (m maskedResource) write(ctx context.Context, r dynamic.ResourceInterface, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if m.system == nil {
+		p := cluster.Patch{Manager: Manager, ManagementPolicies: m.author, Annotations: map[string]*string{
+			v1alpha1.AnnotationKeyManagementPolicies: nil, v1alpha1.AnnotationKeyGate: nil,
+		}}
+		return p.ApplyTo(ctx, r, o)
+	}
+	raw, err := json.Marshal(foreignPatch(o, m.system, admission.GateDecision{Action: admission.GateRestore}))
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode patch: %w", err)
+	}
+	return r.Patch(ctx, m.name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: Manager})
 }

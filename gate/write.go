@@ -31,6 +31,7 @@ func patch(o *cluster.Object, d admission.GateDecision) cluster.Patch {
 		p.Annotations[v1alpha1.AnnotationKeyGate] = nil
 		return p
 	}
+	maps.Copy(p.Annotations, d.Annotations)
 	author, gate := mask.FormatAuthor(d.Author), mask.FormatGate(d.Gate)
 	p.Annotations[v1alpha1.AnnotationKeyManagementPolicies] = &author
 	p.Annotations[v1alpha1.AnnotationKeyGate] = &gate

@@ -69,15 +69,24 @@ func (c *Controller) reconcile(ctx context.Context) (reconcile.Result, error) {
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	retained, err := c.retained(ctx, set.Scopes())
+	live, err := c.live(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	failed := c.write(ctx, set.Scopes(), retained, rotation.bundle)
+	scopes, removing := set.Scopes(), live != nil && cluster.Removing(live)
+	if removing {
+		c.Log.Info("Kausality is being removed: nobody is to be stopped any more", "annotation", cluster.AnnotationKeyRemoval)
+		scopes = lenient(scopes)
+	}
+	retained, err := c.retained(ctx, live, scopes)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	failed := c.write(ctx, scopes, retained, rotation.bundle)
 	if failed == nil && rotation.bundle != nil {
 		failed = rotation.finish(ctx) // only now: the bundle goes before what it is for
 	}
-	if err := c.report(ctx, list, set, faults, failed, rotation.bundle != nil); err != nil && failed == nil {
+	if err := c.report(ctx, list, set, faults, outcome{failed: failed, configured: rotation.bundle != nil, removing: removing}); err != nil && failed == nil {
 		failed = err
 	}
 	again := rotation.again
@@ -136,6 +145,15 @@ func (c *Controller) understand(list *v1alpha1.KausalityList) (settings.Set, map
 	return set, faults
 }
 
+// lenient are Scopes that only log.
+func lenient(scopes []settings.Scope) []settings.Scope {
+	out := slices.Clone(scopes)
+	for i := range out {
+		out[i].Mode = v1alpha1.ModeLog
+	}
+	return out
+}
+
 // write what the Scopes ask for, and remove what nothing asks for any more.
 func (c *Controller) write(ctx context.Context, scopes []settings.Scope, retained []string, bundle []byte) error {
 	o := c.Manifests
@@ -171,5 +189,5 @@ func inOrder(g *manifests.Guarded) []client.Object {
 	for _, o := range g.Bindings {
 		out = append(out, o)
 	}
-	return append(out, g.Configuration)
+	return append(out, g.PolicyCheck, g.Configuration)
 }

@@ -17,16 +17,24 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
+// live webhook configuration; nil where there is none.
+func (c *Controller) live(ctx context.Context) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
+	out := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	err := c.Direct.Get(ctx, client.ObjectKey{Name: cluster.ConfigurationName}, out)
+	if kerrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // nil is none.
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the webhook configuration: %w", err)
+	}
+	return out, nil
+}
+
 // retained are the resources, as RESOURCE.GROUP, that the configuration has,
 // the policies have not, and of which something is masked still.
-func (c *Controller) retained(ctx context.Context, scopes []settings.Scope) ([]string, error) {
-	live := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	err := c.Direct.Get(ctx, client.ObjectKey{Name: cluster.ConfigurationName}, live)
-	if err != nil {
-		if kerrors.IsNotFound(err) {
-			err = nil
-		}
-		return nil, err
+func (c *Controller) retained(ctx context.Context, live *admissionregistrationv1.MutatingWebhookConfiguration, scopes []settings.Scope) ([]string, error) {
+	if live == nil {
+		return nil, nil
 	}
 	var out []string
 	for _, r := range dropped(live, scopes) {

@@ -100,21 +100,23 @@ func TestCount(t *testing.T) {
 func TestConditions(t *testing.T) {
 	c := &Controller{Options: Options{CertSecret: "tls"}}
 	cases := map[string]struct {
-		fault, failed error
-		configured    bool
-		ready         bool
-		reason        string
+		fault      error
+		out        outcome
+		ready      bool
+		configured bool
+		reason     string
 	}{
-		"Good": {nil, nil, true, true, "Understood"}, "NotUnderstood": {errors.New("what?"), nil, true, false, "NotUnderstood"},
-		"NotWritten": {nil, errors.New("no"), true, false, "NotWritten"}, "NoCertificate": {nil, nil, false, false, "NoCertificate"},
-		"FaultFirst": {errors.New("what?"), errors.New("no"), false, false, "NotUnderstood"},
+		"Good": {nil, outcome{configured: true}, true, true, "Understood"}, "NotUnderstood": {errors.New("what?"), outcome{configured: true}, false, false, "NotUnderstood"},
+		"NotWritten": {nil, outcome{failed: errors.New("no"), configured: true}, false, false, "NotWritten"}, "NoCertificate": {nil, outcome{}, false, false, "NoCertificate"},
+		"FaultFirst":   {errors.New("what?"), outcome{failed: errors.New("no")}, false, false, "NotUnderstood"},
+		"BeingRemoved": {nil, outcome{configured: true, removing: true}, false, true, "BeingRemoved"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			k := &v1alpha1.Kausality{ObjectMeta: metav1.ObjectMeta{Generation: 3}}
-			c.conditions(k, tc.fault, tc.failed, tc.configured)
+			c.conditions(k, tc.fault, tc.out)
 			again := k.DeepCopy()
-			c.conditions(again, tc.fault, tc.failed, tc.configured)
+			c.conditions(again, tc.fault, tc.out)
 			if diff := cmp.Diff(k, again); diff != "" {
 				t.Errorf("said again, it is something else: %s", diff)
 			}
@@ -122,7 +124,7 @@ func TestConditions(t *testing.T) {
 			if r == nil || (r.Status == metav1.ConditionTrue) != tc.ready || r.Reason != tc.reason || r.ObservedGeneration != 3 || r.Message == "" {
 				t.Errorf("got %+v", r)
 			}
-			if meta.IsStatusConditionTrue(k.Status.Conditions, v1alpha1.KausalityWebhookConfigured) != tc.ready {
+			if meta.IsStatusConditionTrue(k.Status.Conditions, v1alpha1.KausalityWebhookConfigured) != tc.configured {
 				t.Errorf("got %+v", k.Status.Conditions)
 			}
 		})

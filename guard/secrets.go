@@ -17,8 +17,12 @@ import (
 // keyAuthorities of the Secret with the authorities.
 const keyAuthorities = "authorities.pem"
 
-// foreignEvery is how often certificates that somebody else makes are looked at.
-const foreignEvery = 10 * time.Second
+// Certificates that somebody else makes are looked at every so often: foreignSoon
+// while there are none yet.
+const (
+	foreignEvery = 10 * time.Second
+	foreignSoon  = time.Second
+)
 
 // renewal of the certificates, begun.
 type renewal struct {
@@ -39,6 +43,8 @@ func (c *Controller) rotate(ctx context.Context) (renewal, error) {
 		out := renewal{again: foreignEvery, finish: func(context.Context) error { return nil }}
 		if ca := serving.Data[corev1.ServiceAccountRootCAKey]; len(ca) > 0 {
 			out.bundle = ca
+		} else {
+			out.again = foreignSoon
 		}
 		return out, nil
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
 )
 
 // offer of the API server.
@@ -50,8 +51,17 @@ func (c *Controller) offered() ([]offer, error) {
 	return out, nil
 }
 
+// outcome of a round, for all policies.
+type outcome struct {
+	failed error
+	// configured: there is a certificate, and so a webhook configuration.
+	configured bool
+	// removing: Kausality is being removed.
+	removing bool
+}
+
 // report in the policies' status what became of them.
-func (c *Controller) report(ctx context.Context, list *v1alpha1.KausalityList, set settings.Set, faults map[string]error, failed error, configured bool) error {
+func (c *Controller) report(ctx context.Context, list *v1alpha1.KausalityList, set settings.Set, faults map[string]error, out outcome) error {
 	offered, err := c.offered()
 	if err != nil {
 		return err
@@ -61,7 +71,7 @@ func (c *Controller) report(ctx context.Context, list *v1alpha1.KausalityList, s
 		k := &list.Items[i]
 		next := k.DeepCopy()
 		count(next, set, offered)
-		c.conditions(next, faults[k.Name], failed, configured)
+		c.conditions(next, faults[k.Name], out)
 		ready := meta.IsStatusConditionTrue(next.Status.Conditions, v1alpha1.KausalityReady)
 		policies.WithLabelValues(k.Name, fmt.Sprint(ready)).Set(1)
 		if equality.Semantic.DeepEqual(k.Status, next.Status) {
@@ -102,7 +112,7 @@ func count(k *v1alpha1.Kausality, set settings.Set, offered []offer) {
 	}
 }
 
-func (c *Controller) conditions(k *v1alpha1.Kausality, fault, failed error, configured bool) {
+func (c *Controller) conditions(k *v1alpha1.Kausality, fault error, out outcome) {
 	set := func(kind string, ok bool, reason, message string) {
 		status := metav1.ConditionFalse
 		if ok {
@@ -114,12 +124,16 @@ func (c *Controller) conditions(k *v1alpha1.Kausality, fault, failed error, conf
 	case fault != nil:
 		set(v1alpha1.KausalityReady, false, "NotUnderstood", fault.Error()+"; mend the policy, until then it guards nothing")
 		set(v1alpha1.KausalityWebhookConfigured, false, "NotUnderstood", "the policy is not understood")
-	case failed != nil:
-		set(v1alpha1.KausalityReady, false, "NotWritten", failed.Error())
+	case out.failed != nil:
+		set(v1alpha1.KausalityReady, false, "NotWritten", out.failed.Error())
 		set(v1alpha1.KausalityWebhookConfigured, false, "NotWritten", "what the API server has may be out of date")
-	case !configured:
+	case !out.configured:
 		set(v1alpha1.KausalityReady, false, "NoCertificate", "there is no serving certificate in secret "+c.CertSecret+" yet")
 		set(v1alpha1.KausalityWebhookConfigured, false, "NoCertificate", "there is no serving certificate yet")
+	case out.removing:
+		set(v1alpha1.KausalityReady, false, "BeingRemoved", "Kausality is being removed: nothing is enforced and nothing is masked any more; to go on with it, run "+
+			"kubectl annotate mutatingwebhookconfiguration "+cluster.ConfigurationName+" "+cluster.AnnotationKeyRemoval+"-")
+		set(v1alpha1.KausalityWebhookConfigured, true, "BeingRemoved", "the API server asks, and nothing is refused")
 	default:
 		set(v1alpha1.KausalityReady, true, "Understood", "access rules are written")
 		set(v1alpha1.KausalityWebhookConfigured, true, "Applied", "the API server asks about what the policy covers")

@@ -107,6 +107,10 @@ func (i *Inspector) ModeOf(ctx context.Context, s *parent.State) (Mode, error) {
 	}
 	ns, err := i.Direct.NamespaceMode(ctx, s.Namespace)
 	out := Mode{Mode: mode, From: i.modeFrom}
+	if i.Direct.Scope.Removing() {
+		out.From = "annotation " + cluster.AnnotationKeyRemoval + " of webhook configuration " + cluster.ConfigurationName + ": Kausality is being removed"
+		return out, err
+	}
 	switch mode {
 	case v1alpha1.Mode(s.Annotations[v1alpha1.AnnotationKeyMode]):
 		out.From = "annotation " + v1alpha1.AnnotationKeyMode + " of the object"

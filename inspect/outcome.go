@@ -81,7 +81,7 @@ func (i *Inspector) outcomes(ctx context.Context, o, patched *unstructured.Unstr
 // Decide a request as the webhook would, without any effect.
 func (i *Inspector) Decide(ctx context.Context, req *admission.Request) (admission.Decision, error) {
 	req.DryRun, req.Time = true, i.options.Now()
-	o := admission.Options{DefaultMode: i.options.DefaultMode, Settings: func(ref parent.Ref, labels map[string]string) settings.Settings {
+	o := admission.Options{DefaultMode: i.options.DefaultMode, Removing: i.Direct.Scope.Removing, Settings: func(ref parent.Ref, labels map[string]string) settings.Settings {
 		own, err := i.Direct.Settings(ctx, ref, labels)
 		if err != nil {
 			i.Direct.Fail(err)

@@ -65,16 +65,14 @@ func boundTo(component string) *rbacv1.ClusterRoleBinding { return clusterRoleBi
 // policies and no others.
 func controllerRules() []rbacv1.PolicyRule {
 	write := []string{"create", "patch", "delete"}
-	named := func(group, resource string, verbs []string, names ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names, Verbs: verbs}
-	}
 	const registration, rbac = "admissionregistration.k8s.io", rbacv1.GroupName
 	return []rbacv1.PolicyRule{
 		rbacRule(v1alpha1.Group, []string{"kausalities"}, read...),
 		rbacRule(v1alpha1.Group, []string{"kausalities/status"}, "patch"),
 		rbacRule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, read...),
-		rbacRule(registration, []string{"mutatingwebhookconfigurations", "validatingadmissionpolicies", "validatingadmissionpolicybindings"}, read...),
-		named(registration, "mutatingwebhookconfigurations", write, "kausality"),
+		rbacRule(registration, []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "validatingadmissionpolicies", "validatingadmissionpolicybindings"}, read...),
+		named(registration, "mutatingwebhookconfigurations", write, configurationMutate),
+		named(registration, "validatingwebhookconfigurations", write, configurationPolicy),
 		named(registration, "validatingadmissionpolicies", write, orphanProtection, annotationProtection),
 		rbacRule(registration, []string{"validatingadmissionpolicybindings"}, write...), // one for each policy, by its name
 		rbacRule(rbac, []string{"clusterroles"}, read...),

@@ -25,6 +25,8 @@ const (
 // Guarded are the cluster-wide objects that follow from policies.
 type Guarded struct {
 	Configuration *admissionregistrationv1.MutatingWebhookConfiguration
+	// PolicyCheck refuses policies that do not compile, when they are written.
+	PolicyCheck *admissionregistrationv1.ValidatingWebhookConfiguration
 	// Roles of webhook and gate, aggregated to their own.
 	Roles []*rbacv1.ClusterRole
 	// Policies and their Bindings hold while the webhook is down.
@@ -57,7 +59,7 @@ func Guard(o Options, scopes []settings.Scope, retained []string) (*Guarded, err
 		}
 		in.groups = union(in.groups, old)
 	}
-	out := &Guarded{Configuration: webhookConfiguration(in), Roles: policyRoles(in)}
+	out := &Guarded{Configuration: webhookConfiguration(in), PolicyCheck: policyConfiguration(in), Roles: policyRoles(in)}
 	out.Policies = append(out.Policies, orphanPolicy(in), protectionPolicy(in))
 	out.Bindings = append(out.Bindings, orphanBinding())
 	for _, e := range in.entries {

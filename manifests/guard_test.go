@@ -56,7 +56,7 @@ func TestGuardGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	objects := []any{g.Configuration}
+	objects := []any{g.Configuration, g.PolicyCheck}
 	for _, r := range g.Roles {
 		objects = append(objects, r)
 	}

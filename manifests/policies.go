@@ -18,7 +18,10 @@ func policyStatuses() []string {
 	return out
 }
 
-const policyTimeout int32 = 5
+const (
+	policyTimeout       int32 = 5
+	configurationPolicy       = "kausality-policies"
+)
 
 // policyConfiguration has policies checked when they are written. While the
 // webhook is down they are taken unchecked: a rule that does not compile grants
@@ -26,7 +29,7 @@ const policyTimeout int32 = 5
 func policyConfiguration(in *input) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingWebhookConfiguration"},
-		ObjectMeta: meta("kausality-policies"),
+		ObjectMeta: meta(configurationPolicy),
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name:                    "policies.kausality.io",
 			ClientConfig:            in.client(pathPolicies),

@@ -76,7 +76,11 @@ func webhookRules() []rbacv1.PolicyRule {
 }
 
 func gateRules() []rbacv1.PolicyRule {
-	return append(common(), rbacRule(v1alpha1.Group, policyResources, read...)) // a change of policies may allow what was refused
+	return append(common(),
+		rbacRule(v1alpha1.Group, policyResources, read...), // a change of policies may allow what was refused
+		// `kausality ungate --for-removal` marks it, as the gate's own user.
+		named("admissionregistration.k8s.io", "mutatingwebhookconfigurations", []string{"create", "patch", "delete"}, configurationMutate),
+	)
 }
 
 // common access of both components: the webhook configuration tells them what
@@ -109,6 +113,11 @@ func watched(groups []group, verbs ...string) []rbacv1.PolicyRule {
 
 func rbacRule(apiGroup string, resources []string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{apiGroup}, Resources: resources, Verbs: verbs}
+}
+
+// named is a rule for objects of certain names.
+func named(apiGroup, resource string, verbs []string, names ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{apiGroup}, Resources: []string{resource}, ResourceNames: names, Verbs: verbs}
 }
 
 func clusterRole(name string, rules []rbacv1.PolicyRule) *rbacv1.ClusterRole {

@@ -12,13 +12,16 @@ const (
 	statusTimeout int32 = 1
 )
 
+// configurationMutate is the name of the webhook configuration.
+const configurationMutate = "kausality"
+
 // excludedNamespaces hold what the cluster and Kausality need to get up again.
 var excludedNamespaces = []string{"kube-system", "kube-node-lease", "kube-public", Namespace}
 
 func webhookConfiguration(in *input) *admissionregistrationv1.MutatingWebhookConfiguration {
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "MutatingWebhookConfiguration"},
-		ObjectMeta: meta("kausality"),
+		ObjectMeta: meta(configurationMutate),
 		Webhooks:   webhooks(in),
 	}
 }

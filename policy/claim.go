@@ -40,14 +40,14 @@ func (s *Store) Claim(ctx context.Context, e admission.PolicyClaimEffect) (lost 
 		if err != nil {
 			return nil, err
 		}
-		free, mine := allowance.Claimable(claims, e.Claim, s.now())
+		free, mine := allowance.Claimable(claims, e.Claim, e.Stale)
 		switch {
 		case mine != nil:
 			return nil, nil //nolint:nilnil // Nothing is lost.
 		case !free:
 			return s.Policies().WithClaims(key(e), claims), nil
 		}
-		if err := setClaims(o, append(claims, e.Claim)); err != nil {
+		if err := setClaims(o, allowance.Claimed(claims, e.Claim)); err != nil {
 			return nil, err
 		}
 		_, err = client.UpdateStatus(ctx, o, metav1.UpdateOptions{FieldManager: manager})

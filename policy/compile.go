@@ -47,7 +47,7 @@ func Compile(o *unstructured.Unstructured) (*Compiled, error) {
 			return nil, err
 		}
 		c, errs := allowance.CompileUpgrade(p)
-		return &Compiled{Upgrade: c, Errors: errs, Rules: statuses([]string{"allow"}, errs)}, nil
+		return &Compiled{Upgrade: c, Errors: errs, Rules: statuses([]string{allowance.UpgradeRule}, errs)}, nil
 	case KindApprovalPolicy:
 		p, err := typed[v1alpha1.ApprovalPolicy](o)
 		if err != nil {

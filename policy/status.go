@@ -107,7 +107,7 @@ func resourceOf(kind string) string {
 	return resourceAllowance
 }
 
-// use of a rule of an ApprovalPolicy.
+// use of a rule of an ApprovalPolicy, or of an UpgradeAllowance.
 type use struct{ policy, rule string }
 
 // maxUses bounds how many rules' uses are kept until they are written.
@@ -161,12 +161,12 @@ func (s *Store) Flush(ctx context.Context) {
 }
 
 func (s *Store) countUses(ctx context.Context, policy string, uses map[string]int64) error {
-	parts := strings.Split(policy, "/")
+	parts := strings.Split(policy, "/") // KIND/NAME or KIND/NAMESPACE/NAME
 	namespace, name := "", parts[len(parts)-1]
 	if len(parts) == 3 {
 		namespace = parts[1]
 	}
-	o, err := s.resource(namespace).Get(ctx, name, metav1.GetOptions{})
+	o, err := s.client.Resource(gvr(resourceOf(parts[0]))).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}

@@ -2,12 +2,21 @@ package webhook
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 )
+
+// answered headers of a review.
+func answered(d *drain) http.Header {
+	w := httptest.NewRecorder()
+	d.last(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/mutate", nil))
+	return w.Header()
+}
 
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -16,10 +25,12 @@ func TestDrain(t *testing.T) {
 		late, cancel := d.after(ctx)
 		defer cancel()
 		assert.NoError(t, d.ready(nil))
+		assert.Empty(t, answered(d).Get("Connection"))
 
 		end()
 		synctest.Wait()
 		assert.ErrorIs(t, d.ready(nil), errEnding, "no new connections from the moment it is told to end")
+		assert.Equal(t, "close", answered(d).Get("Connection"), "each connection that is there gets one more answer")
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
 		assert.NoError(t, late.Err(), "it goes on answering while its address is taken out of the Service")

@@ -26,7 +26,7 @@ func (h *Handler) effects(r ctrl.Request, req *admission.Request, d admission.De
 	}
 	switch {
 	case req.Subresource == admission.SubresourceScale && d.Class != admission.ClassNone:
-		h.tracker.sawScale(req)
+		h.tracker.sawScale(req, d)
 	case d.Class == admission.ClassExpected, d.Class == admission.ClassNewOrigin, d.Class == admission.ClassDrift:
 		if req.Operation == admission.Update {
 			h.tracker.touch(req.OldObject.GetUID())

@@ -60,7 +60,7 @@ func (h *Handler) Handle(ctx context.Context, r ctrl.Request) (resp ctrl.Respons
 	if req, err = decode(r, started); err != nil {
 		return ctrl.Errored(http.StatusBadRequest, err)
 	}
-	if d, err = h.decide(ctx, req); err != nil {
+	if d, err = h.decideOn(ctx, r, req); err != nil {
 		if d.Mode == "" { // not even that could be read
 			d.Mode = h.expectedMode(req)
 		}
@@ -75,6 +75,19 @@ func (h *Handler) Handle(ctx context.Context, r ctrl.Request) (resp ctrl.Respons
 		h.effects(r, req, d)
 	}
 	return respond(req, d)
+}
+
+// decideOn the object that a review is about.
+func (h *Handler) decideOn(ctx context.Context, r ctrl.Request, req *admission.Request) (admission.Decision, error) {
+	if req.Subresource == admission.SubresourceScale {
+		gone, err := h.scaling(ctx, r, req)
+		if gone || err != nil {
+			return admission.Decision{Allowed: true, Mode: h.expectedMode(req)}, err
+		}
+	} else if req.Operation == admission.Update && h.tracker.scales(req.OldObject.GetUID()) && changesDesired(req) {
+		req.OldObject = h.withPending(req.OldObject, h.Evaluator.World.Kind(req.Kind).Role)
+	}
+	return h.decide(ctx, req)
 }
 
 // decide a request and claim the approval it rests on. A lost race for an
@@ -116,6 +129,9 @@ func (h *Handler) decide(ctx context.Context, req *admission.Request) (admission
 // expectedMode where the decision came to no mode: the policy's, as far as it
 // is known, else the default.
 func (h *Handler) expectedMode(req *admission.Request) v1alpha1.Mode {
+	if f := h.Evaluator.Options.Removing; f != nil && f() {
+		return v1alpha1.ModeLog
+	}
 	if f := h.Evaluator.Options.Settings; f != nil && req != nil {
 		o := req.OldObject
 		if o == nil {

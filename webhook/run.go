@@ -93,10 +93,8 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	mgr.GetWebhookServer().Register(PathMutate, telemetry.Incoming(&ctrlwebhook.Admission{Handler: h}))
-	mgr.GetWebhookServer().Register(PathPolicies, &ctrlwebhook.Admission{Handler: policy.Validator{}})
-	mgr.GetWebhookServer().Register(PathStatus, &ctrlwebhook.Admission{Handler: StatusHandler{h}})
 	end := &drain{delay: o.ShutdownDelay}
+	register(mgr, h, end)
 	if err := probes(mgr, c, h.Policies, cert, end); err != nil {
 		return err
 	}
@@ -106,7 +104,8 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	for _, r := range []manager.Runnable{
-		c, h.Policies, leading(h.Policies.Lead), everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected), cluster.GiveBack{Cluster: c},
+		c, h.Policies, leading(h.Policies.Lead), everywhere(w.Run), everywhere(h.Reporter.Run), leading(w.elected),
+		everywhere(func(ctx context.Context) { h.Policies.FinishClaims(ctx, w.child) }), cluster.GiveBack{Cluster: c},
 		&resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log, reads: rate.NewLimiter(resolverReads, resolverReads)},
 	} {
 		if err := mgr.Add(r); err != nil {
@@ -117,6 +116,17 @@ func Run(ctx context.Context, o Options) error {
 	ctx, cancel := end.after(ctx)
 	defer cancel()
 	return mgr.Start(ctx)
+}
+
+// register what is served.
+func register(mgr manager.Manager, h *Handler, end *drain) {
+	for path, handler := range map[string]http.Handler{
+		PathMutate:   telemetry.Incoming(&ctrlwebhook.Admission{Handler: h}),
+		PathPolicies: &ctrlwebhook.Admission{Handler: policy.Validator{}},
+		PathStatus:   &ctrlwebhook.Admission{Handler: StatusHandler{h}},
+	} {
+		mgr.GetWebhookServer().Register(path, end.last(handler))
+	}
 }
 
 func (o Options) check() error {
@@ -193,7 +203,7 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 	if o.ApproverRBAC {
 		o.Admission.MayApprove = newApprover(c).may
 	}
-	o.Admission.Settings, o.Admission.Initialized = c.Settings, c.Policies.Initialized
+	o.Admission.Settings, o.Admission.Initialized, o.Admission.Removing = c.Settings, c.Policies.Initialized, c.Scope.Removing
 	policies, err := policy.New(c.Dynamic, o.Log.WithName("policies"))
 	if err != nil {
 		return nil, nil, err

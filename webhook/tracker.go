@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
@@ -202,16 +204,29 @@ func (t *tracker) touched(ref parent.Ref) (is bool) {
 	return is
 }
 
-// sawScale of an object: an intent, whose hop the writer adds once it landed.
-func (t *tracker) sawScale(req *admission.Request) {
+// sawScale of an object: an intent, whose hop and allowances the writer adds once
+// it landed.
+func (t *tracker) sawScale(req *admission.Request, d admission.Decision) {
 	wanted, found, err := unstructured.NestedInt64(req.Object.Object, "spec", "replicas")
-	if err != nil || !found {
-		wanted = -1
+	if err != nil || !found || !slices.ContainsFunc(d.Changes, func(c change.Change) bool { return c.Path == "spec.replicas" }) {
+		wanted = -1 // the kind has its replicas elsewhere
+	}
+	c := &scaling{user: req.User.Name, at: approval.Stamp(t.now()), from: req.OldObject.GetResourceVersion(),
+		generation: req.OldObject.GetGeneration() + 1, replicas: wanted, later: d.Later}
+	if own := d.Trace.Own(); own != nil {
+		c.above, c.approval = d.Trace[:len(d.Trace)-1], own.Approval
 	}
 	t.with(req.Object.GetUID(), func(o *tracked) {
-		o.scale = &scaling{user: req.User.Name, at: approval.Stamp(t.now()), from: req.OldObject.GetResourceVersion(), replicas: wanted}
+		o.scale = c
 		o.touched = t.now()
 	})
+}
+
+// scales reports whether a change through /scale was admitted here and is not
+// recorded yet.
+func (t *tracker) scales(uid types.UID) (is bool) {
+	t.read(uid, func(o *tracked) { is = o.scale != nil })
+	return is
 }
 
 // scaling through /scale that was admitted here. The API server gives the
@@ -220,15 +235,22 @@ func (t *tracker) sawScale(req *admission.Request) {
 type scaling struct {
 	user string
 	at   metav1.Time
-	// from is the resourceVersion before it, replicas what was asked for; -1
-	// where the request does not say.
-	from     string
-	replicas int64
+	// from is the resourceVersion before it, generation the one after it,
+	// replicas what was asked for; -1 where the request does not say.
+	from       string
+	generation int64
+	replicas   int64
+	// above are the hops of what caused it, approval is that of its own hop.
+	above    trace.Trace
+	approval *v1alpha1.HopApproval
+	// later are the annotations to write with the hop; nil values remove.
+	later map[string]*string
 }
 
 // landed reports whether a state is one after the scaling.
 func (c *scaling) landed(s *parent.State) bool {
-	return s.ResourceVersion != c.from && (s.Replicas < 0 || c.replicas < 0 || s.Replicas == c.replicas)
+	return s.ResourceVersion != c.from && s.Generation >= c.generation &&
+		(s.Replicas < 0 || c.replicas < 0 || s.Replicas == c.replicas)
 }
 
 // recorded the intent through /scale: from now on the object tells.
@@ -236,8 +258,9 @@ func (t *tracker) recorded(uid types.UID) {
 	t.with(uid, func(o *tracked) { o.scale = nil })
 }
 
-// scaled returns the state with the user of an intent through /scale filled in,
-// where the object itself only shows that there was one.
+// scaled returns the state with the trace of an intent through /scale filled in,
+// and the allowances it was granted, where the object itself only shows that
+// there was one.
 func (t *tracker) scaled(s *parent.State) *parent.State {
 	var scale *scaling
 	t.read(s.UID, func(o *tracked) { scale = o.scale })
@@ -248,7 +271,7 @@ func (t *tracker) scaled(s *parent.State) *parent.State {
 	switch {
 	case hop.Unattributed && (!recorded || hop.Timestamp.Time.Equal(s.ScaleTime)): // another replica may have recorded it
 		hop.User, hop.Unattributed = scale.user, scale.user == ""
-	case recorded && hop.Generation < s.Generation:
+	case recorded && hop.Generation < scale.generation: // else a later change has recorded it with its own
 		at, labels := scale.at.Time, hop.Labels
 		if s.ScaleTime.After(at) {
 			at = s.ScaleTime
@@ -263,6 +286,14 @@ func (t *tracker) scaled(s *parent.State) *parent.State {
 	for k, v := range s.Annotations {
 		c.Annotations[k] = v
 	}
-	c.Annotations[v1alpha1.AnnotationKeyTrace] = trace.Trace{hop}.String()
+	for k, v := range scale.later {
+		if v == nil {
+			delete(c.Annotations, k)
+		} else {
+			c.Annotations[k] = *v
+		}
+	}
+	hop.Approval = scale.approval
+	c.Annotations[v1alpha1.AnnotationKeyTrace] = append(slices.Clone(scale.above), hop).String()
 	return &c
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
@@ -104,10 +105,11 @@ func TestTrackerScaled(t *testing.T) {
 	}
 	request := &admission.Request{
 		Object:    &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "u"}, "spec": map[string]any{"replicas": int64(3)}}},
-		OldObject: &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "u", "resourceVersion": "7"}}},
+		OldObject: &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "u", "resourceVersion": "7", "generation": int64(1)}}},
 		User:      subject.User{Name: "alice@example.com"},
 	}
-	tr.sawScale(request)
+	changes := []change.Change{{Path: "spec.replicas"}}
+	tr.sawScale(request, admission.Decision{Changes: changes})
 	assert.True(t, tr.touched(ref), "an intent prompts live reads")
 	before := state("7", 1)
 	assert.Same(t, before, tr.scaled(before), "it has not landed")

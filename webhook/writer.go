@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -164,7 +165,7 @@ func (w *writer) follow(s *parent.State, edits map[string]*string) (again time.D
 	scaled := w.filled(w.tracker.scaled(s))
 	theirs := maps.Clone(edits)
 	maps.DeleteFunc(theirs, func(k string, _ *string) bool {
-		return k == v1alpha1.AnnotationKeyControllers || scaled && k == v1alpha1.AnnotationKeyTrace
+		return k == v1alpha1.AnnotationKeyControllers || scaled && slices.Contains(scaledKeys, k)
 	})
 	since := w.tracker.lacking(s.UID, len(theirs) > 0)
 	if left := since.Add(followerPatience).Sub(w.now()); len(theirs) > 0 && left > 0 {
@@ -207,9 +208,10 @@ func (w *writer) write(ctx context.Context, s *parent.State, edits map[string]*s
 func (w *writer) settle(ctx context.Context, s *parent.State, edits map[string]*string) (again time.Duration) {
 	s = w.tracker.scaled(s)
 	intent, recorded := trace.Intent(s)
-	if (!recorded || w.filled(s)) && intent.Generation > 0 && w.isParent(s) {
+	if filled := w.filled(s); (filled || !recorded && w.isParent(s)) && intent.Generation > 0 {
 		value := trace.Current(s).String()
 		edits[v1alpha1.AnnotationKeyTrace] = &value
+		w.carry(s, edits)
 	}
 	in := admission.Settling{Parent: s, Grace: w.grace, Now: w.now()}
 	in.Observed, in.Known = w.tracker.observed(s)
@@ -244,6 +246,24 @@ func (w *writer) settle(ctx context.Context, s *parent.State, edits map[string]*
 func (w *writer) filled(s *parent.State) bool {
 	o := w.cluster.States.Cached(s.Ref)
 	return o != nil && o.Annotations[v1alpha1.AnnotationKeyTrace] != s.Annotations[v1alpha1.AnnotationKeyTrace]
+}
+
+// carry the annotations that come with a change through /scale.
+func (w *writer) carry(s *parent.State, edits map[string]*string) {
+	o := w.cluster.States.Cached(s.Ref)
+	if o == nil {
+		return
+	}
+	for _, k := range scaledKeys {
+		have, had := o.Annotations[k]
+		switch want, has := s.Annotations[k]; {
+		case k == v1alpha1.AnnotationKeyTrace:
+		case has && (!had || want != have):
+			edits[k] = &want
+		case had && !has:
+			edits[k] = nil
+		}
+	}
 }
 
 // isParent reports whether an object is, or by its kind will be, a parent.
@@ -295,9 +315,11 @@ func (w *writer) claims(ctx context.Context, s *parent.State, edits map[string]*
 			again = soonest(again, left)
 			continue
 		}
-		child, err := w.child(ctx, c)
-		if err != nil {
-			return 0, err
+		var child *parent.State
+		if c.Child != nil {
+			if child, err = w.child(ctx, *c.Child); err != nil {
+				return 0, err
+			}
 		}
 		switch next := admission.Landed(c, child, w.now()); next {
 		case "":
@@ -318,11 +340,12 @@ func (w *writer) claims(ctx context.Context, s *parent.State, edits map[string]*
 	return again, nil
 }
 
-func (w *writer) child(ctx context.Context, c v1alpha1.Claim) (*parent.State, error) {
-	if c.Child == nil || c.Child.Name == "" {
+// child of a claim as it is now; nil where it does not exist.
+func (w *writer) child(ctx context.Context, c v1alpha1.ClaimChild) (*parent.State, error) {
+	if c.Name == "" {
 		return nil, nil //nolint:nilnil // A child without a name cannot be found.
 	}
-	o, err := w.cluster.States.Get(ctx, refOf(*c.Child), true)
+	o, err := w.cluster.States.Get(ctx, refOf(c), true)
 	if errors.Is(err, admission.ErrNotFound) {
 		return nil, nil //nolint:nilnil // nil is a child that is gone.
 	}

@@ -15,6 +15,9 @@ type coverage struct {
 	// initializing: what may be mutated may be in an update as well, where the
 	// verbs name the creation alone (spec 6).
 	initializing bool
+	// inside: the child stands for nothing outside of the cluster, and what is
+	// External says nothing about it.
+	inside bool
 }
 
 // Marks of a pattern in an index: the kinds of change that it covers.
@@ -121,10 +124,10 @@ func (c coverage) missing(child schema.GroupKind, verb string, details []change.
 
 // whole reports whether a creation or deletion is covered. What permits the
 // external resource to be deleted and created anew permits the same of its
-// managed resource (spec 6).
+// managed resource (spec 6), and of no other child.
 func (c coverage) whole(child schema.GroupKind, verb string) bool {
 	return slices.ContainsFunc(c.allowed, func(a allowed) bool {
-		return a.target.has(child) && gives(a.verbs, verb)
+		return !(c.inside && a.external) && a.target.has(child) && gives(a.verbs, verb)
 	})
 }
 

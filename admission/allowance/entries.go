@@ -160,6 +160,12 @@ func (e Entries) Missing(child schema.GroupKind, verb string, details []change.D
 	return coverage{allowed: e.permissions()}.missing(child, verb, details)
 }
 
+// Inside are the entries that say something about a child that stands for nothing
+// outside of the cluster: those that are not External.
+func (e Entries) Inside() Entries {
+	return slices.DeleteFunc(slices.Clone(e), func(entry Entry) bool { return entry.allowed.external })
+}
+
 func (e Entries) permissions() []allowed {
 	out := make([]allowed, 0, len(e))
 	for i := range e {

@@ -2,6 +2,8 @@ package allowance
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,33 +119,81 @@ func TestExternalGoesWithItsCause(t *testing.T) {
 }
 
 func TestClaimable(t *testing.T) {
-	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	at := metav1.NewTime(now.Add(-time.Minute))
+	stale := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	fresh, old := metav1.NewTime(stale.Add(time.Second)), metav1.NewTime(stale.Add(-time.Second))
 	named := &v1alpha1.ClaimChild{Kind: "Pod", Name: "p"}
 	stored := &v1alpha1.ClaimChild{Kind: "Pod", Name: "p", UID: "u"}
 	parent := v1alpha1.ObjectReference{UID: "x"}
+	claim := func(rule, id string, child *v1alpha1.ClaimChild, state v1alpha1.ClaimState, at metav1.Time) v1alpha1.PolicyClaim {
+		return v1alpha1.PolicyClaim{Rule: rule, ID: id, Child: child, State: state, At: at}
+	}
+	want := claim("r", "1", stored, "pending", fresh)
 	for _, tc := range []struct {
 		reason     string
 		have       []v1alpha1.PolicyClaim
 		want       v1alpha1.PolicyClaim
 		free, mine bool
 	}{
-		{"nothing claimed", nil, v1alpha1.PolicyClaim{Rule: "r", ID: "1", Child: stored}, true, false},
-		{"the same use", []v1alpha1.PolicyClaim{{Rule: "r", ID: "1", Child: stored, At: at}}, v1alpha1.PolicyClaim{Rule: "r", ID: "1", Child: stored}, false, true},
-		{"another use", []v1alpha1.PolicyClaim{{Rule: "r", ID: "1", Child: stored, At: at}}, v1alpha1.PolicyClaim{Rule: "r", ID: "2", Child: stored}, false, false},
-		{"another rule", []v1alpha1.PolicyClaim{{Rule: "q", ID: "1", Child: stored, At: at}}, v1alpha1.PolicyClaim{Rule: "r", ID: "2", Child: stored}, true, false},
-		{"a creation that is tried again at once", []v1alpha1.PolicyClaim{{Rule: "r", ID: "1", Child: named, At: metav1.NewTime(now.Add(-time.Second))}}, v1alpha1.PolicyClaim{Rule: "r", ID: "1", Child: named}, false, true},
-		{"and a minute later", []v1alpha1.PolicyClaim{{Rule: "r", ID: "1", Child: named, At: at}}, v1alpha1.PolicyClaim{Rule: "r", ID: "1", Child: named}, false, false},
-		{"mode generation, same parent and intent", []v1alpha1.PolicyClaim{{Rule: "r", ID: "1", Parent: parent, At: at}}, v1alpha1.PolicyClaim{Rule: "r", ID: "1", Parent: parent}, false, true},
-		{"same parent, next intent", []v1alpha1.PolicyClaim{{Rule: "r", ID: "1", Parent: parent, At: at}}, v1alpha1.PolicyClaim{Rule: "r", ID: "2", Parent: parent}, false, false},
-		{"another parent", []v1alpha1.PolicyClaim{{Rule: "r", ID: "1", Parent: parent, At: at}}, v1alpha1.PolicyClaim{Rule: "r", ID: "2", Parent: v1alpha1.ObjectReference{UID: "y"}}, true, false},
-		{"too many", make([]v1alpha1.PolicyClaim, MaxPolicyClaims), v1alpha1.PolicyClaim{Rule: "r", ID: "1", Child: stored}, false, false},
+		{"nothing claimed", nil, want, true, false},
+		{"the same use, tried again", []v1alpha1.PolicyClaim{claim("r", "1", stored, "pending", fresh)}, want, false, true},
+		{"the same use, so late that its claim may be given back", []v1alpha1.PolicyClaim{claim("r", "1", stored, "pending", old)}, want, true, false},
+		{"the same use, of which nobody could tell", []v1alpha1.PolicyClaim{claim("r", "1", stored, "used", old)}, want, false, true},
+		{"another use", []v1alpha1.PolicyClaim{claim("r", "2", stored, "pending", fresh)}, want, false, false},
+		{"another use, long ago", []v1alpha1.PolicyClaim{claim("r", "2", stored, "pending", old)}, want, false, false},
+		{"another use that landed", []v1alpha1.PolicyClaim{claim("r", "2", stored, "used", old)}, want, false, false},
+		{"another rule", []v1alpha1.PolicyClaim{claim("q", "2", stored, "pending", fresh)}, want, true, false},
+		{"a creation that is tried again at once", []v1alpha1.PolicyClaim{claim("r", "1", named, "pending", fresh)}, claim("r", "1", named, "pending", fresh), false, true},
+		{"and after it landed: the object is gone by now", []v1alpha1.PolicyClaim{claim("r", "1", named, "used", fresh)}, claim("r", "1", named, "pending", fresh), false, false},
+		{"as used, by an older version", []v1alpha1.PolicyClaim{claim("r", "1", named, "", fresh)}, claim("r", "1", named, "pending", fresh), false, false},
+		{"mode generation, same parent and intent", []v1alpha1.PolicyClaim{{Rule: "r", ID: "1", Parent: parent, At: old}}, v1alpha1.PolicyClaim{Rule: "r", ID: "1", Parent: parent}, false, true},
+		{"same parent, next intent", []v1alpha1.PolicyClaim{{Rule: "r", ID: "1", Parent: parent, At: old}}, v1alpha1.PolicyClaim{Rule: "r", ID: "2", Parent: parent}, false, false},
+		{"another parent", []v1alpha1.PolicyClaim{{Rule: "r", ID: "1", Parent: parent, At: old}}, v1alpha1.PolicyClaim{Rule: "r", ID: "2", Parent: v1alpha1.ObjectReference{UID: "y"}}, true, false},
+		{"too many", make([]v1alpha1.PolicyClaim, MaxPolicyClaims), want, false, false},
 	} {
-		free, mine := Claimable(tc.have, tc.want, now)
+		free, mine := Claimable(tc.have, tc.want, stale)
 		if free != tc.free || (mine != nil) != tc.mine {
 			t.Errorf("%s: free %v, mine %v", tc.reason, free, mine)
 		}
 	}
+}
+
+// TestFinishedClaims: what is known to have landed is used, what is known not to
+// have landed is gone, and what was claimed anew meanwhile is as it was.
+func TestFinishedClaims(t *testing.T) {
+	at := metav1.NewTime(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))
+	claim := func(id string, state v1alpha1.ClaimState, at metav1.Time) v1alpha1.PolicyClaim {
+		return v1alpha1.PolicyClaim{Rule: "r" + id, ID: id, State: state, At: at}
+	}
+	landing := func(id string, state v1alpha1.ClaimState) Landing {
+		return Landing{Claim: claim(id, "pending", at), State: state}
+	}
+	have := []v1alpha1.PolicyClaim{
+		claim("landed", "pending", at), claim("lost", "pending", at), claim("anew", "pending", metav1.NewTime(at.Add(time.Second))),
+		claim("unknown", "pending", at), claim("done", "used", at), {Rule: "r", ID: "generation", At: at},
+	}
+	before := slices.Clone(have)
+	got := Finished(have, []Landing{landing("landed", "used"), landing("lost", "open"), landing("anew", "open"), landing("done", "open"), landing("gone", "used")})
+	want := []v1alpha1.PolicyClaim{
+		claim("landed", "used", at), claim("anew", "pending", metav1.NewTime(at.Add(time.Second))),
+		claim("unknown", "pending", at), claim("done", "used", at), {Rule: "r", ID: "generation", At: at},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(before, have); d != "" {
+		t.Errorf("the claims were modified: %s", d)
+	}
+	if d := cmp.Diff(got, Claimed(got[1:], got[0]), cmp.Transformer("sorted", byID)); d != "" {
+		t.Error(d)
+	}
+	anew := claim("anew", "pending", metav1.NewTime(at.Add(time.Minute)))
+	if got := Claimed(got, anew); len(got) != len(want) || !got[1].At.Equal(&anew.At) {
+		t.Errorf("a claim that is taken anew takes its own place: %v", got)
+	}
+}
+
+func byID(in []v1alpha1.PolicyClaim) []v1alpha1.PolicyClaim {
+	return slices.SortedFunc(slices.Values(in), func(a, b v1alpha1.PolicyClaim) int { return strings.Compare(a.ID, b.ID) })
 }
 
 func FuzzParseAllowances(f *testing.F) {

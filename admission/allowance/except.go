@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +36,8 @@ type ExceptionQuery struct {
 	// Claim that an earlier call for the same request took; empty for none.
 	Claim string
 	Now   time.Time
+	// Stale: pending claims from before are claimed anew.
+	Stale time.Time
 }
 
 // Excepted is a rule that approves a drift.
@@ -92,7 +95,7 @@ func (e *Exception) excepts(ctx context.Context, q *ExceptionQuery) (found *Exce
 			return x, warnings
 		}
 		claim := r.claim(q)
-		free, mine := Claimable(e.Claims, claim, q.Now)
+		free, mine := Claimable(e.Claims, claim, q.Stale)
 		switch {
 		case mine != nil:
 			x.Claim = mine
@@ -144,7 +147,7 @@ func (r *exceptionRule) claim(q *ExceptionQuery) v1alpha1.PolicyClaim {
 	key := []any{r.content, c.Parent, q.Intent}
 	if r.mode == v1alpha1.ApprovalOnce {
 		child := q.Child
-		c.Child, c.Digest, c.User = &child, q.Digest, q.UserHash
+		c.State, c.Child, c.Digest, c.User = v1alpha1.ClaimPending, &child, q.Digest, q.UserHash
 		key = append(key, child, q.Digest, q.UserHash)
 		if child.Name == "" {
 			key = append(key, q.Now.UnixNano()) // each creation is a use of its own
@@ -172,29 +175,71 @@ func claimID(key []any) string {
 // nothing new through: to forget a claim would let the same through once more.
 const MaxPolicyClaims = 1024
 
-// retryWindow is how long after its claim a creation is the same one still: one
-// that is tried again later made an object that is gone by now.
-const retryWindow = 30 * time.Second
-
 // Claimable tells whether a claim may be added to those of a policy; mine is the
 // one that stands for the same use already. A claim of mode once keeps every
 // other one of its rule out, a claim of mode generation those of the same parent
 // at another intent.
-func Claimable(claims []v1alpha1.PolicyClaim, claim v1alpha1.PolicyClaim, now time.Time) (free bool, mine *v1alpha1.PolicyClaim) {
+//
+// One of the same use that is pending since before stale is about to be given
+// back, and may be added anew, in its place (Claimed): its own write would
+// otherwise land after somebody else was free to take the rule. A creation that
+// landed and is tried again made an object that is gone by now.
+func Claimable(claims []v1alpha1.PolicyClaim, claim v1alpha1.PolicyClaim, stale time.Time) (free bool, mine *v1alpha1.PolicyClaim) {
 	for i := range claims {
 		have := &claims[i]
 		if have.Rule != claim.Rule {
 			continue
 		}
+		pending := have.State == v1alpha1.ClaimPending
 		switch {
+		case have.ID == claim.ID && pending && have.At.Time.Before(stale):
+			return true, nil
+		case have.ID == claim.ID && !pending && have.Child != nil && have.Child.UID == "":
+			return false, nil
 		case have.ID == claim.ID:
-			if c := have.Child; c != nil && c.UID == "" && now.Sub(have.At.Time) > retryWindow {
-				return false, nil
-			}
 			return false, have
 		case claim.Child != nil, have.Child != nil, have.Parent.UID == claim.Parent.UID:
 			return false, nil
 		}
 	}
 	return len(claims) < MaxPolicyClaims, nil
+}
+
+// Claimed are claims with one more, or in the place of the same.
+func Claimed(claims []v1alpha1.PolicyClaim, claim v1alpha1.PolicyClaim) []v1alpha1.PolicyClaim {
+	out := slices.Clone(claims)
+	i := slices.IndexFunc(out, func(have v1alpha1.PolicyClaim) bool { return have.Rule == claim.Rule && have.ID == claim.ID })
+	if i < 0 {
+		return append(out, claim)
+	}
+	out[i] = claim
+	return out
+}
+
+// Landing is what became of a pending claim, as it was when that was found out.
+type Landing struct {
+	Claim v1alpha1.PolicyClaim
+	// State is ClaimUsed, or ClaimOpen where the change is known not to have landed.
+	State v1alpha1.ClaimState
+}
+
+// Finished are claims after what became of some of them: those that are used
+// stay, those that are open are given back. One that was claimed anew meanwhile
+// is left alone.
+func Finished(claims []v1alpha1.PolicyClaim, landings []Landing) []v1alpha1.PolicyClaim {
+	out := make([]v1alpha1.PolicyClaim, 0, len(claims))
+	for _, c := range claims {
+		i := slices.IndexFunc(landings, func(l Landing) bool {
+			return c.State == v1alpha1.ClaimPending && l.Claim.Rule == c.Rule && l.Claim.ID == c.ID && l.Claim.At.Equal(&c.At)
+		})
+		switch {
+		case i < 0:
+		case landings[i].State == v1alpha1.ClaimOpen:
+			continue
+		default:
+			c.State = landings[i].State
+		}
+		out = append(out, c)
+	}
+	return out
 }

@@ -28,8 +28,15 @@ type Section struct {
 	// allowed.
 	Given   bool
 	allowed []allowed
-	// initializing: see coverage.
-	initializing bool
+	// initializing and inside: see coverage.
+	initializing, inside bool
+}
+
+// Inside is the section for a child that stands for nothing outside of the
+// cluster, about which External says nothing.
+func (s Section) Inside() Section {
+	s.inside = true
+	return s
 }
 
 // Initializing is what policies allow while an object initialises. initializing
@@ -89,7 +96,7 @@ func (s Section) Missing(child schema.GroupKind, verb string, details []change.D
 	if !s.Given {
 		return nil
 	}
-	return coverage{allowed: s.allowed, initializing: s.initializing}.missing(child, verb, details)
+	return coverage{allowed: s.allowed, initializing: s.initializing, inside: s.inside}.missing(child, verb, details)
 }
 
 // External verbs that the section names for a child kind; nil for none.

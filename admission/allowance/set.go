@@ -101,6 +101,29 @@ func (s *Set) WithClaims(policy string, claims []v1alpha1.PolicyClaim) *Set {
 	return s.replace(policy, func(e *Exception) *Exception { return e.WithClaims(claims) })
 }
 
+// Pending are the exceptions that have claims of which it is not known whether
+// their changes landed, each once.
+func (s *Set) Pending() []*Exception {
+	if s == nil {
+		return nil
+	}
+	seen := map[string]bool{}
+	var out []*Exception
+	add := func(list []*Exception) {
+		for _, e := range list {
+			if !seen[e.Key()] && slices.ContainsFunc(e.Claims, func(c v1alpha1.PolicyClaim) bool { return c.State == v1alpha1.ClaimPending }) {
+				seen[e.Key()] = true
+				out = append(out, e)
+			}
+		}
+	}
+	add(s.forAny)
+	for _, list := range s.byUser {
+		add(list)
+	}
+	return sorted(out, (*Exception).Key)
+}
+
 // Without an ApprovalPolicy that is gone. policy is its Key.
 func (s *Set) Without(policy string) *Set {
 	return s.replace(policy, func(*Exception) *Exception { return nil })

@@ -25,6 +25,12 @@ type Upgrade struct {
 	allow       []allowed
 }
 
+// UpgradeRule is the one rule of an UpgradeAllowance.
+const UpgradeRule = "allow"
+
+// Key of the policy: its kind and name.
+func (u *Upgrade) Key() string { return "UpgradeAllowance/" + u.Name }
+
 // CompileUpgrade compiles an UpgradeAllowance. With any error it is in force in
 // no part; the Upgrade is never nil.
 func CompileUpgrade(u *v1alpha1.UpgradeAllowance) (*Upgrade, []RuleError) {
@@ -53,8 +59,8 @@ func CompileUpgrade(u *v1alpha1.UpgradeAllowance) (*Upgrade, []RuleError) {
 	for _, image := range u.Spec.Images {
 		out.images = append(out.images, newGlob(image))
 	}
-	c.rule = "allow"
-	out.allow = c.shorthandAllow("allow", u.Spec.Allow)
+	c.rule = UpgradeRule
+	out.allow = c.shorthandAllow(UpgradeRule, u.Spec.Allow)
 	if len(c.errors) > 0 {
 		out.allow = nil
 	}
@@ -72,6 +78,8 @@ type Build struct {
 // UpgradeQuery is what an UpgradeAllowance is asked about.
 type UpgradeQuery struct {
 	Child schema.GroupKind
+	// Inside: the child stands for nothing outside of the cluster.
+	Inside bool
 	// Verb of the request: Create, Update or Delete.
 	Verb    string
 	Details []change.Detail
@@ -91,7 +99,7 @@ func (u *Upgrade) Allows(q UpgradeQuery) bool {
 	if !u.active(q) || !u.selector.Matches(labels.Set(q.Labels)) || !u.runs(q.Build.Images) {
 		return false
 	}
-	missing := coverage{allowed: u.allow}.missing(q.Child, q.Verb, q.Details)
+	missing := coverage{allowed: u.allow, inside: q.Inside}.missing(q.Child, q.Verb, q.Details)
 	return len(missing) == 0
 }
 

@@ -32,6 +32,9 @@ type Use struct {
 	// Claim is the id in the object's own hop, where the very same request is
 	// decided again (a reinvocation); "" otherwise.
 	Claim string `json:"-"`
+	// Stale: a pending claim of the same use from before is claimed anew, since it
+	// may be given back before this write lands. Zero for never, as for the gate.
+	Stale time.Time `json:"-"`
 }
 
 // ParseClaims reads the annotation; a value that does not parse is empty, since
@@ -78,7 +81,8 @@ func (c Claims) Find(id string) *v1alpha1.Claim {
 // Use tells whether an approval may be used: claimed is the pending claim of
 // the very same use, whose write has not landed (a retry, a reinvocation); free
 // is false where another use took it, or it is spent. A nameless CREATE is
-// always a new use, unless it brings the claim's id.
+// always a new use, unless it brings the claim's id. A stale claim of the same
+// use is free for it to claim anew.
 func (c Claims) Use(content string, u Use) (claimed *v1alpha1.Claim, free bool) {
 	have := c.find(content)
 	if have == nil || have.State == v1alpha1.ClaimOpen {
@@ -87,9 +91,15 @@ func (c Claims) Use(content string, u Use) (claimed *v1alpha1.Claim, free bool) 
 	if have.State != v1alpha1.ClaimPending || have.Child == nil || u.Child.Name == "" && (u.Claim == "" || u.Claim != have.ID) {
 		return nil, false
 	}
-	same := *have.Child == u.Child && have.Digest == u.Digest && have.User == u.User
-	if !same {
+	// Invoked again, the difference is another one where a later webhook has
+	// changed the object: the id in the hop tells. Once the write has landed, the
+	// child's version is another one, too.
+	same := *have.Child == u.Child && have.User == u.User && (have.Digest == u.Digest || u.Claim != "" && u.Claim == have.ID)
+	switch {
+	case !same:
 		return nil, false
+	case have.ID != u.Claim && have.At.Time.Before(u.Stale):
+		return nil, true
 	}
 	return have, true
 }

@@ -53,6 +53,30 @@ func TestTake(t *testing.T) {
 	}
 }
 
+// A later webhook that changes the object makes another difference of it, in the
+// same use still: by the claim's id, and by nothing less.
+func TestUseAgainWithAnotherDifference(t *testing.T) {
+	e := entry(t, `[{"kind":"Deployment","name":"web","generation":7}]`)
+	taken, claim := Claims{}.Take(e, use(), now)
+	for reason, tc := range map[string]struct {
+		change func(*Use)
+		want   bool
+	}{
+		"the id of the claim":         {func(u *Use) { u.Claim = claim.ID }, true},
+		"no id":                       {func(*Use) {}, false},
+		"another id":                  {func(u *Use) { u.Claim = "0123456789ab" }, false},
+		"another user":                {func(u *Use) { u.Claim, u.User = claim.ID, "other" }, false},
+		"the write has landed by now": {func(u *Use) { u.Claim, u.Child.Version = claim.ID, "g99" }, false},
+	} {
+		u := use()
+		u.Digest = "d2"
+		tc.change(&u)
+		if claimed, free := taken.Use(e.Content, u); (claimed != nil) != tc.want || free != tc.want {
+			t.Errorf("%s: claimed %v, free %t", reason, claimed, free)
+		}
+	}
+}
+
 func TestSetState(t *testing.T) {
 	e := entry(t, `[{"kind":"Deployment","name":"web","generation":7}]`)
 	taken, claim := Claims{}.Take(e, use(), now)

@@ -127,6 +127,19 @@ func (p Pattern) Outside() bool {
 	return len(p.segments) > 0 && !p.segments[0].any && !p.segments[0].Item && outside[p.segments[0].Key]
 }
 
+// Head is the names at the beginning of the pattern, at most max: up to the
+// first index or [*].
+func (p Pattern) Head(max int) []string {
+	var out []string
+	for _, s := range p.segments[:min(max, len(p.segments))] {
+		if s.any || s.Item {
+			break
+		}
+		out = append(out, s.Key)
+	}
+	return out
+}
+
 func (s patternSegment) is(at Segment) bool {
 	return s.any || s.Item == at.Item && s.Index == at.Index && s.Key == at.Key
 }

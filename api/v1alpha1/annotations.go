@@ -73,6 +73,12 @@ const (
 	// composition function holds a change back, for as long as it does.
 	AnnotationKeyHeld = AnnotationPrefix + "held"
 
+	// AnnotationKeySettledFields holds, as JSON, what AllowancePolicies look at of
+	// a composite as it was when it last settled, on one of its composed
+	// resources: where the composition function grants allowances, it tells by
+	// that what an intent changed.
+	AnnotationKeySettledFields = AnnotationPrefix + "settled-fields"
+
 	// AnnotationKeyDerivedFrom names the ResourceGraphDefinition an
 	// AllowancePolicy was derived from.
 	AnnotationKeyDerivedFrom = AnnotationPrefix + "derived-from"

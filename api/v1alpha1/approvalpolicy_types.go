@@ -164,6 +164,13 @@ type PolicyClaim struct {
 	Rule string `json:"rule"`
 	// ID of the use; stands in the child's hop as approval.claim.
 	ID string `json:"id"`
+	// State of a use by mode once: pending until it is known whether the change
+	// landed, then used. One that is known not to have landed is removed. Empty for
+	// mode generation, and as used.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=pending;used
+	State ClaimState `json:"state,omitempty"`
 	// Parent for which it was used.
 	Parent ObjectReference `json:"parent"`
 	// Generation of the parent's intent at that time.

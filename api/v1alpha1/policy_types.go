@@ -58,8 +58,9 @@ type RuleStatus struct {
 	//
 	// +optional
 	Errors []string `json:"errors,omitempty"`
-	// Uses of a rule of an ApprovalPolicy, at least: the count of the replica
-	// that leads, and every use that was claimed.
+	// Uses of a rule of an ApprovalPolicy, or of an UpgradeAllowance: how many
+	// changes it let through. What a replica counted in the half minute before it
+	// was killed is missing.
 	//
 	// +optional
 	Uses int64 `json:"uses,omitempty"`

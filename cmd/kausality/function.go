@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 
+	"github.com/crossplane/crossplane-runtime/v2/pkg/logging"
 	function "github.com/crossplane/function-sdk-go"
 	"github.com/spf13/cobra"
 
@@ -19,7 +21,11 @@ type functionFlags struct {
 	certsDir    string
 	insecure    bool
 	maxRecvSize int
+	metrics     string
 }
+
+// flagMetrics names the address of the metrics, as with the other processes.
+const flagMetrics = "metrics-bind-address"
 
 func functionCommand() *cobra.Command {
 	f := functionFlags{}
@@ -29,7 +35,9 @@ func functionCommand() *cobra.Command {
 		Long: "With no arguments this is the composition function: a gRPC server that Crossplane calls for each XR.\n" +
 			"The subcommands are the admission webhook, the gate and the tools around them.",
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd.Flags().Changed(flagMetrics))
+		},
 	}
 	fl := cmd.Flags()
 	fl.BoolVarP(&f.debug, "debug", "d", false, "Emit debug logs in addition to info logs.")
@@ -38,29 +46,63 @@ func functionCommand() *cobra.Command {
 	fl.StringVar(&f.certsDir, "tls-certs-dir", os.Getenv("TLS_SERVER_CERTS_DIR"),
 		"Directory with tls.key, tls.crt and ca.crt (default $TLS_SERVER_CERTS_DIR).")
 	fl.BoolVar(&f.insecure, "insecure", false, "Run without mTLS credentials. If set, --tls-certs-dir is ignored.")
+	fl.StringVar(&f.metrics, flagMetrics, function.DefaultMetricsAddress, "HOST:PORT of the Prometheus metrics; 0 turns them off.")
 	fl.IntVar(&f.maxRecvSize, "max-recv-message-size", 4, "Maximum size of received messages in MB.")
 	return cmd
 }
 
-func (f functionFlags) run(ctx context.Context) error {
-	if !f.insecure {
-		if f.certsDir == "" {
-			return usageError{fmt.Errorf("--tls-certs-dir: no certificates; give a directory with tls.key, tls.crt and ca.crt, or --insecure for a test")}
+// checkCerts finds a directory that lacks something before anything starts.
+func (f functionFlags) checkCerts() error {
+	if f.insecure {
+		return nil
+	}
+	if f.certsDir == "" {
+		return usageError{fmt.Errorf("--tls-certs-dir: no certificates; give a directory with tls.key, tls.crt and ca.crt, or --insecure for a test")}
+	}
+	for _, n := range []string{"tls.crt", "tls.key", "ca.crt"} {
+		if _, err := os.Stat(filepath.Join(f.certsDir, n)); err != nil {
+			return fmt.Errorf("--tls-certs-dir: %s holds no %s", f.certsDir, n)
 		}
-		for _, n := range []string{"tls.crt", "tls.key", "ca.crt"} {
-			if _, err := os.Stat(filepath.Join(f.certsDir, n)); err != nil {
-				return fmt.Errorf("--tls-certs-dir: %s holds no %s", f.certsDir, n)
-			}
-		}
+	}
+	return nil
+}
+
+// metricsAddress to serve metrics at, "" for none. That the default is taken is
+// no reason not to run: outside of a pod it often is.
+func (f functionFlags) metricsAddress(log logging.Logger, given bool) (string, error) {
+	if f.metrics == "0" || f.metrics == "" {
+		return "", nil
+	}
+	l, err := net.Listen("tcp", f.metrics) //nolint:noctx // Closed at once: the SDK says nothing of an address that is taken.
+	switch {
+	case err != nil && given:
+		return "", fmt.Errorf("--%s: cannot listen on %s: %w; give another address, or 0 to turn it off", flagMetrics, f.metrics, err)
+	case err != nil:
+		log.Info("There are no metrics; give another address with --"+flagMetrics, "error", err)
+		return "", nil
+	}
+	if err := l.Close(); err != nil {
+		return "", fmt.Errorf("--%s: %w", flagMetrics, err)
+	}
+	return f.metrics, nil
+}
+
+func (f functionFlags) run(ctx context.Context, metricsGiven bool) error {
+	if err := f.checkCerts(); err != nil {
+		return err
 	}
 	log, err := function.NewLogger(f.debug)
 	if err != nil {
 		return fmt.Errorf("cannot make a logger: %w", err)
 	}
+	metrics, err := f.metricsAddress(log, metricsGiven)
+	if err != nil {
+		return err
+	}
 	served := make(chan error, 1)
 	go func() {
 		served <- function.Serve(fn.New(log), function.Listen(f.network, f.address), function.MTLSCertificates(f.certsDir),
-			function.Insecure(f.insecure), function.MaxRecvMessageSize(f.maxRecvSize*1024*1024))
+			function.Insecure(f.insecure), function.MaxRecvMessageSize(f.maxRecvSize*1024*1024), function.WithMetricsServer(metrics))
 	}()
 	select {
 	case <-ctx.Done():

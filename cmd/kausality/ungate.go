@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -9,24 +12,37 @@ import (
 )
 
 func ungateCommand() *cobra.Command {
-	p, u, all := processFlags{}, gate.Ungating{}, false
+	p, u := processFlags{}, gate.Ungating{}
+	var all, removal bool
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "ungate [--all | RESOURCE.GROUP/[NAMESPACE/]NAME ...]",
 		Short: "Restore the managementPolicies that the authors of managed resources wrote.",
 		Long: "Restores what the authors of managed resources wrote into spec.managementPolicies, and takes the gate's\n" +
 			"annotations away. Before that it lists the external drift that the providers will revert then. Run it before\n" +
-			"Kausality is removed, with webhook and gate stopped or in mode log. It may be run again.",
-		Example: "  kausality ungate --all --dry-run\n  kausality ungate databases.cloud.example.org/default/orders",
+			"Kausality is removed, with webhook and gate stopped or in mode log. It may be run again.\n\n" +
+			"With --for-removal they may run, in any mode: the webhook configuration is marked with kausality.io/removal,\n" +
+			"by which they learn that nothing is to be masked or stopped any more, and this ends when nothing is masked.",
+		Example: "  kausality ungate --all --dry-run\n  kausality ungate --all --for-removal\n  kausality ungate databases.cloud.example.org/default/orders",
 		RunE: func(cmd *cobra.Command, names []string) (err error) {
 			if all == (len(names) > 0) {
 				return usageError{fmt.Errorf("say which managed resources, or --all; see %s --help", cmd.CommandPath())}
+			}
+			if removal && !all {
+				return usageError{errors.New("--for-removal is about everything: give --all with it")}
 			}
 			p.logger()
 			if u.Config, err = p.connect(cmd.Context()); err != nil {
 				return err
 			}
 			u.Names, u.Out = names, cmd.OutOrStdout()
-			done, err := gate.Ungate(cmd.Context(), u)
+			ungate := gate.Ungate
+			if removal && !u.DryRun {
+				ungate = gate.Remove
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			done, err := ungate(ctx, u)
 			if err != nil && done.Masked == 0 {
 				return err
 			}
@@ -38,6 +54,8 @@ func ungateCommand() *cobra.Command {
 	fl.StringVar(&p.kubeconfig, "kubeconfig", "", "File that says how to reach the API server; $KUBECONFIG or the Pod's own where empty.")
 	fl.BoolVar(&p.debug, "debug", false, "Emit debug logs in addition to info logs.")
 	fl.BoolVar(&all, "all", false, "Every managed resource of the cluster.")
+	fl.BoolVar(&removal, "for-removal", false, "Kausality is to be removed: webhook and gate are told to mask nothing any more, and nothing is masked when this ends.")
+	fl.DurationVar(&timeout, "timeout", 5*time.Minute, "Give up after this time.")
 	fl.BoolVar(&u.DryRun, "dry-run", false, "List what would be restored, and restore nothing.")
 	return cmd
 }

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/inspect"
@@ -17,6 +19,25 @@ const (
 	completeTimeout = 3 * time.Second
 	maxCompletions  = 200
 )
+
+// annotationValues on a flag lists the values that are offered for it.
+const annotationValues = "kausality-values"
+
+// offer values of a flag for completion.
+func offer(f *pflag.Flag, values ...string) {
+	f.Annotations = map[string][]string{annotationValues: values}
+}
+
+// completeFlags of a command for which values are offered.
+func completeFlags(cmd *cobra.Command) error {
+	var failed error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if values := f.Annotations[annotationValues]; len(values) > 0 {
+			failed = errors.Join(failed, cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
+		}
+	})
+	return failed
+}
 
 // completeObjects completes TYPE/NAME: types from discovery, names from the
 // cluster. What cannot be read is not completed.

@@ -27,10 +27,9 @@ type decisionOptions struct {
 func (o *decisionOptions) add(cmd *cobra.Command) {
 	o.format.add(cmd, formatName, formatJSON, formatYAML)
 	cmd.Flags().StringVar(&o.dryRun, "dry-run", "none", "none, client (only print what would be written) or server (send it, store nothing).")
-	cmd.Flags().Lookup("dry-run").NoOptDefVal = "client"
-	if err := cmd.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions([]string{"none", "client", "server"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(fmt.Sprintf("cannot complete a flag that was just added: %v", err))
-	}
+	f := cmd.Flags().Lookup("dry-run")
+	f.NoOptDefVal = "client"
+	offer(f, "none", "client", "server")
 }
 
 func (o *decisionOptions) check() error {

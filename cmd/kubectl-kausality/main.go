@@ -42,8 +42,10 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	klog.SetLogger(logr.Discard()) // client libraries have nothing to say to people that an error does not
-	cmd := root(streams)
-	err := cmd.ExecuteContext(ctx)
+	cmd, err := root(streams)
+	if err == nil {
+		err = cmd.ExecuteContext(ctx)
+	}
 	stop()
 	os.Exit(finish(streams, err))
 }

@@ -31,9 +31,7 @@ type format struct {
 func (f *format) add(cmd *cobra.Command, allowed ...string) {
 	f.allowed = allowed
 	cmd.Flags().StringVarP(&f.value, "output", "o", formatTable, "Output format: "+strings.Join(allowed, ", ")+".")
-	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(fmt.Sprintf("cannot complete a flag that was just added: %v", err))
-	}
+	offer(cmd.Flags().Lookup("output"), allowed...)
 }
 
 func (f *format) check() error {

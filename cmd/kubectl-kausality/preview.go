@@ -102,6 +102,9 @@ func (c *cli) previewer(ctx context.Context, file string, o *previewOptions) (*p
 	if p.Renderer.Program, err = exec.LookPath(o.program); err != nil {
 		return nil, usageError{fmt.Errorf("cannot find the crossplane CLI, which runs the pipeline: %w; install it, or say where it is with --crossplane", err)}
 	}
+	if err := preview.Supported(ctx, p.Renderer.Program); err != nil {
+		return nil, usageError{err}
+	}
 	p.Inspector, err = c.inspector(ctx)
 	return p, err
 }

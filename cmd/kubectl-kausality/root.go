@@ -26,7 +26,7 @@ type cli struct {
 	defaultMode string
 }
 
-func root(streams genericiooptions.IOStreams) *cobra.Command {
+func root(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 	c := &cli{IOStreams: streams, kube: genericclioptions.NewConfigFlags(true), now: time.Now}
 	cmd := &cobra.Command{
 		Use:   "kubectl-kausality",
@@ -47,6 +47,9 @@ func root(streams genericiooptions.IOStreams) *cobra.Command {
 		c.coverageCommand(), c.previewCommand(), versionCommand(),
 	)
 	for _, sub := range append(cmd.Commands(), cmd) {
+		if err := completeFlags(sub); err != nil {
+			return nil, fmt.Errorf("cannot offer completions of %s: %w", sub.Name(), err)
+		}
 		sub.SilenceErrors, sub.SilenceUsage = true, true
 		sub.SetFlagErrorFunc(func(sub *cobra.Command, err error) error {
 			return usageError{fmt.Errorf("%w; see %s --help", err, sub.CommandPath())}
@@ -55,7 +58,7 @@ func root(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.SetIn(streams.In)
 	cmd.SetOut(streams.Out)
 	cmd.SetErr(streams.ErrOut)
-	return cmd
+	return cmd, nil
 }
 
 // none of the commands was named.

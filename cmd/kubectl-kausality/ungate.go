@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -11,9 +13,10 @@ import (
 )
 
 type ungateOptions struct {
-	format   format
-	all, dry bool
-	yes      bool
+	format            format
+	all, dry, removal bool
+	yes               bool
+	timeout           time.Duration
 }
 
 func (c *cli) ungateCommand() *cobra.Command {
@@ -22,18 +25,21 @@ func (c *cli) ungateCommand() *cobra.Command {
 		Use: "ungate TYPE/NAME... | --all", Short: "Restore the managementPolicies that the authors of managed resources wrote.",
 		Long: "Takes managed resources out of the gate's hands: what their authors wrote into spec.managementPolicies comes back, and the gate's " +
 			"annotations go. The external drift that their providers will revert then is shown before you are asked. For good it is only with " +
-			"webhook and gate stopped, or in mode log; run as somebody else than the gate, the webhook puts the mask back, and that is an error. " +
+			"webhook and gate stopped, or in mode log, or with --for-removal, which tells them to mask nothing any more; else, run as somebody " +
+			"else than the gate, the webhook puts the mask back, and that is an error. " +
 			"For one managed resource alone, set kausality.io/mode=log on it instead.",
-		Example: `  # Before Kausality is removed
-  kubectl kausality ungate --all --as system:serviceaccount:kausality-system:kausality-gate
+		Example: `  kubectl kausality ungate --all --dry-run
 
-  kubectl kausality ungate --all --dry-run`,
+  # Before Kausality is removed, as the Helm chart does by itself
+  kubectl kausality ungate --all --for-removal`,
 		ValidArgsFunction: c.completeObjects,
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.ungate(cmd, args, o) },
 	}
 	o.format.add(cmd, formatJSON, formatYAML)
 	cmd.Flags().BoolVar(&o.all, "all", false, "Every managed resource of the cluster.")
 	cmd.Flags().BoolVar(&o.dry, "dry-run", false, "List what would be restored, and restore nothing.")
+	cmd.Flags().BoolVar(&o.removal, "for-removal", false, "With --all: Kausality is to be removed; webhook and gate are told to mask nothing any more.")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "How long --for-removal may take.")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")
 	return cmd
 }
@@ -44,6 +50,9 @@ func (c *cli) ungate(cmd *cobra.Command, args []string, o *ungateOptions) error 
 	}
 	if o.all == (len(args) > 0) {
 		return usageError{fmt.Errorf("name managed resources as TYPE/NAME, or give --all; see %s --help", cmd.CommandPath())}
+	}
+	if o.removal && !o.all {
+		return usageError{errors.New("--for-removal is about everything: give --all with it")}
 	}
 	u := gate.Ungating{DryRun: true, Out: c.Out}
 	if o.format.value != formatTable {
@@ -63,15 +72,29 @@ func (c *cli) ungate(cmd *cobra.Command, args []string, o *ungateOptions) error 
 		}
 	}
 	found, err := gate.Ungate(cmd.Context(), u)
-	if err != nil || o.dry || found.Masked == 0 {
+	if err != nil || o.dry || found.Masked == 0 && !o.removal {
 		return errors.Join(c.ungated(o, found, err != nil), err)
 	}
-	if err := c.confirm(fmt.Sprintf("Restore %s? Their providers will do again what their authors wrote.", plural(found.Masked, "managed resource")), o.yes); err != nil {
+	question := fmt.Sprintf("Restore %s? Their providers will do again what their authors wrote.", plural(found.Masked, "managed resource"))
+	if o.removal {
+		question = "Kausality will enforce and mask nothing any more. " + question
+	}
+	if err := c.confirm(question, o.yes); err != nil {
 		return err
 	}
 	u.DryRun = false
-	done, err := gate.Ungate(cmd.Context(), u)
+	done, err := o.restore(cmd.Context(), u)
 	return errors.Join(c.ungated(o, done, err != nil), err)
+}
+
+// restore once, or for good.
+func (o *ungateOptions) restore(ctx context.Context, u gate.Ungating) (gate.Ungated, error) {
+	if !o.removal {
+		return gate.Ungate(ctx, u)
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	return gate.Remove(ctx, u)
 }
 
 // named as gate.Ungate names managed resources.

@@ -84,6 +84,7 @@ var functions = map[string]function{
 	"time":          {0, 1, func(_ *play, _ context.Context, args []string) (any, error) { return instant(args) }},
 	"text":          {1, 1, func(_ *play, _ context.Context, args []string) (any, error) { return filler(args[0]) }},
 	"hash":          {1, 1, func(_ *play, _ context.Context, args []string) (any, error) { return userHash(args[0]), nil }},
+	"kind":          {1, 1, func(p *play, _ context.Context, args []string) (any, error) { return p.kind(args[0]) }},
 	"composed":      {1, 1, func(p *play, _ context.Context, args []string) (any, error) { return p.composedManager(args[0]) }},
 	"uid": {1, 1, func(p *play, ctx context.Context, args []string) (any, error) {
 		return p.field(ctx, args[0], "metadata.uid")
@@ -178,6 +179,12 @@ func (p *play) composedManager(ref string) (string, error) {
 	return "apiextensions.crossplane.io/composed/" + hex.EncodeToString(sum[:]), nil
 }
 
+// kind that a short name stands for.
+func (p *play) kind(short string) (string, error) {
+	gvk, _, err := p.gvk(short)
+	return gvk.Kind, err
+}
+
 // gvk and name of KIND/NAME.
 func (p *play) gvk(ref string) (schema.GroupVersionKind, string, error) {
 	kind, name, _ := strings.Cut(ref, "/")
@@ -187,6 +194,12 @@ func (p *play) gvk(ref string) (schema.GroupVersionKind, string, error) {
 	}
 	if k.Kind == "" {
 		k.Kind = kind
+	}
+	if k.Copied {
+		if p.copy == 0 {
+			p.copy = <-p.free
+		}
+		k.Kind = numbered(k.Kind, p.copy)
 	}
 	return schema.FromAPIVersionAndKind(k.APIVersion, k.Kind), name, nil
 }

@@ -53,7 +53,8 @@ type lab struct {
 
 	cp        *controlplane.ControlPlane
 	kausality string
-	certs     string
+	// certs is the directory of the receiver's certificate, and its CA's.
+	certs string
 }
 
 // bootLab with our implementation.
@@ -92,11 +93,32 @@ func (l *lab) prepare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := a.Apply(ctx, raw); err != nil {
+		objects, err := controlplane.Decode(raw)
+		if err != nil {
+			return err
+		}
+		apply := make([]any, 0, len(objects))
+		for _, o := range objects {
+			all, err := copies(o)
+			if err != nil {
+				return err
+			}
+			for _, c := range all {
+				apply = append(apply, c)
+			}
+		}
+		if err := a.Objects(ctx, apply...); err != nil {
 			return err
 		}
 	}
-	return nil
+	if l.receiver == nil {
+		return nil
+	}
+	ca, err := os.ReadFile(filepath.Join(l.certs, "ca.crt"))
+	if err != nil {
+		return err
+	}
+	return a.Objects(ctx, laterWebhook(l.receiver.URL, ca))
 }
 
 func (l *lab) stop() {

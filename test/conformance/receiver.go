@@ -16,7 +16,8 @@ import (
 // maxReport is how large a report may be, in bytes.
 const maxReport = 1 << 20
 
-// Receiver of DriftReports, over HTTPS. It is safe for concurrent use.
+// Receiver of DriftReports, over HTTPS, and the later webhook. It is safe for
+// concurrent use.
 type Receiver struct {
 	// URL to send reports to.
 	URL string
@@ -47,9 +48,13 @@ func Receive(address, certs string) (*Receiver, error) {
 // Close ends it.
 func (r *Receiver) Close() error { return r.server.Close() }
 
-// ServeHTTP takes one report.
+// ServeHTTP takes one report, or answers one review of the later webhook.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxReport))
+	if err == nil && req.URL.Path == PathLater {
+		serveLater(w, raw)
+		return
+	}
 	var report map[string]any
 	if err == nil {
 		err = json.Unmarshal(raw, &report)

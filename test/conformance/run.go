@@ -24,6 +24,9 @@ const ConformanceGroup = "conformance:users"
 // implementation guards it.
 const ConfigurationLabel = "conformance.kausality.io/configuration"
 
+// policyGroup is that of policies and Drifts.
+const policyGroup = "kausality.io"
+
 const (
 	poll        = 50 * time.Millisecond
 	checkWithin = 15 * time.Second
@@ -50,8 +53,10 @@ type Runner struct {
 	audit    *auditLog
 	receiver *Receiver
 	cleanup  bool
+	free     chan int
 	steps    atomic.Int64
 	skipped  atomic.Int64
+	again    atomic.Int64
 }
 
 // NewRunner returns a Runner.
@@ -60,16 +65,18 @@ func NewRunner(s *Suite, o Options) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runner{suite: s, client: c, receiver: o.Receiver, cleanup: o.Cleanup}
+	r := &Runner{suite: s, client: c, receiver: o.Receiver, cleanup: o.Cleanup, free: free()}
 	if o.AuditLog != "" {
 		r.audit = &auditLog{path: o.AuditLog}
 	}
 	return r, nil
 }
 
-// Steps that were played so far, and expectations that were not looked at,
-// since there is no audit log or no receiver of reports.
-func (r *Runner) Steps() (played, skipped int64) { return r.steps.Load(), r.skipped.Load() }
+// Steps that were played so far, expectations that were not looked at, since there
+// is no audit log or no receiver of reports, and requests that were made again.
+func (r *Runner) Steps() (played, skipped, again int64) {
+	return r.steps.Load(), r.skipped.Load(), r.again.Load()
+}
 
 // play of one scenario.
 type play struct {
@@ -82,6 +89,8 @@ type play struct {
 	id string
 	// clusterScoped objects to remove in the end.
 	clusterScoped []string
+	// copy of the kinds that are copied; 0 until it is needed.
+	copy int
 }
 
 // Run a scenario in a Namespace of its own. The error tells every expectation
@@ -91,9 +100,7 @@ func (r *Runner) Run(ctx context.Context, sc *Scenario) error {
 	if err := p.makeNamespace(ctx, sc); err != nil {
 		return err
 	}
-	if r.cleanup {
-		defer p.clean(context.WithoutCancel(ctx))
-	}
+	defer p.clean(context.WithoutCancel(ctx))
 	for _, name := range sc.Setup {
 		if err := p.play(ctx, "setup "+name, r.suite.Setups[name]); err != nil {
 			return err
@@ -156,14 +163,24 @@ func (p *play) makeNamespace(ctx context.Context, sc *Scenario) error {
 	return nil
 }
 
-// clean up what the scenario made; what cannot be removed stays.
+// clean up what the scenario made, its policies at least, which must not hold for
+// the next one; what cannot be removed stays.
 func (p *play) clean(ctx context.Context) {
 	for _, ref := range p.clusterScoped {
+		gvk, _, err := p.gvk(ref)
+		if err != nil || !p.cleanup && gvk.Group != policyGroup {
+			continue
+		}
 		if r, _, err := p.place(request{method: http.MethodDelete}, ref, ""); err == nil {
 			_, _ = p.client.do(ctx, r)
 		}
 	}
-	_, _ = p.client.do(ctx, request{method: http.MethodDelete, path: "/api/v1/namespaces/" + p.namespace})
+	if p.cleanup {
+		_, _ = p.client.do(ctx, request{method: http.MethodDelete, path: "/api/v1/namespaces/" + p.namespace})
+	}
+	if p.copy != 0 {
+		p.free <- p.copy
+	}
 }
 
 func (p *play) play(ctx context.Context, what string, steps []map[string]any) error {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -212,6 +214,12 @@ func (e *Expect) refused() bool {
 		return !*e.Allowed
 	}
 	return e.Reason != "" || e.Code >= 400 || len(e.Message) > 0 || e.StatusReason != ""
+}
+
+// compares reports whether the object is compared with what it was before.
+func (l Looks) compares() bool {
+	same := func(m Matcher) bool { return m.Same }
+	return slices.ContainsFunc(slices.Collect(maps.Values(l.Annotations)), same) || slices.ContainsFunc(slices.Collect(maps.Values(l.Fields)), same)
 }
 
 func (c *Check) valid(s *Step) error {

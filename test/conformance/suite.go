@@ -40,6 +40,8 @@ type Kind struct {
 	APIVersion string `json:"apiVersion"`
 	// Kind is the short name itself where empty.
 	Kind string `json:"kind,omitempty"`
+	// Copied: each scenario has a copy of the kind to itself.
+	Copied bool `json:"copied,omitempty"`
 }
 
 // Actor makes requests.
@@ -76,6 +78,11 @@ type Scenario struct {
 	Setup []string `json:"setup,omitempty"`
 	// Steps to play then, each a Step.
 	Steps []map[string]any `json:"steps"`
+	// Each row of a table, by name, makes a scenario of its own: its columns are
+	// variables of the steps, and reason takes the place of Reason.
+	Each map[string]map[string]any `json:"each,omitempty"`
+	// Later: it needs the later webhook.
+	Later bool `json:"later,omitempty"`
 	// KnownDefect says what the implementation does wrong: the scenario must fail
 	// until that is repaired. Empty for none.
 	KnownDefect string `json:"knownDefect,omitempty"`
@@ -110,7 +117,9 @@ func Load(dir fs.FS) (*Suite, error) {
 		}
 		for _, sc := range f.Scenarios {
 			sc.File = strings.TrimSuffix(path.Base(name), ".yaml")
-			s.Scenarios = append(s.Scenarios, sc)
+			rows, err := sc.rows()
+			errs = append(errs, err)
+			s.Scenarios = append(s.Scenarios, rows...)
 		}
 	}
 	return s, errors.Join(append(errs, s.check())...)

@@ -1,12 +1,16 @@
 package conformance
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // What is wrong with a scenario is found when it is read, and named.
@@ -43,6 +47,10 @@ func TestLoadIsStrict(t *testing.T) {
 		"CheckWithActor":      {head + "  steps:\n  - {as: hans, check: {object: App/app}}\n", "stands alone"},
 		"LooksOfTheAbsent":    {head + "  steps:\n  - {check: {object: App/app, exists: false, fields: {a: 1}}}\n", "has no looks"},
 		"UserAndAccount":      {head + "  steps:\n  - {as: {user: a, serviceAccount: b/c}, create: {kind: App}, expect: {allowed: true}}\n", "not both"},
+		"Table":               {head + "  each: {A: {col: a}, B: {col: b, reason: for its own}}\n  steps:\n  - {as: hans, create: {kind: App, name: $(col)}, expect: {allowed: true}}\n", ""},
+		"TableOfOneRow":       {head + "  each: {A: {col: a}}\n" + step, "two rows at least"},
+		"TableWithAHole":      {head + "  each: {A: {col: a}, B: {m: b}}\n" + step, "row A has the columns [col], row B has [m]"},
+		"TableFillsNonsense":  {head + "  each: {A: {col: a}, B: {col: b}}\n  steps:\n  - {as: hans, create: {kind: App}, expect: $(col)}\n", "cannot unmarshal"},
 		"DurationWithoutUnit": {head + "  steps:\n  - {check: {object: App/app, within: 5}}\n", "string"},
 	}
 	fixtures := "kinds: {App: {apiVersion: example.org/v1}}\nactors: {hans: {user: hans}}\nsetups: {}\n"
@@ -56,6 +64,11 @@ func TestLoadIsStrict(t *testing.T) {
 	}
 }
 
+// aboutPolicies are the files about the kinds of section 6 and the exceptions of
+// section 5.
+var aboutPolicies = map[string]bool{"allowances": true, "allowance_phases": true, "allowance_external": true,
+	"policy_validation": true, "approval_policies": true, "upgrades": true}
+
 // The suite itself loads, is as large as it is said to be, and covers each
 // configuration.
 func TestSuite(t *testing.T) {
@@ -66,12 +79,19 @@ func TestSuite(t *testing.T) {
 	if n := len(s.Scenarios); n < 150 {
 		t.Errorf("there are %d scenarios, want 150 at least", n)
 	}
+	policies := 0
 	seen := map[string]int{}
 	for _, sc := range s.Scenarios {
+		if aboutPolicies[sc.File] {
+			policies++
+		}
 		seen[sc.In()]++
 		if _, ok := configurations[sc.In()]; !ok {
 			t.Errorf("scenario %s is about configuration %s, which nobody installs", sc.ID(), sc.In())
 		}
+	}
+	if policies < 80 {
+		t.Errorf("%d scenarios are about policies, want 80 at least", policies)
 	}
 	for name := range configurations {
 		if seen[name] == 0 {
@@ -81,15 +101,20 @@ func TestSuite(t *testing.T) {
 }
 
 // rows of the specification's and the seeds' tables, each by words that the spec
-// of a scenario must hold. Rows 10 and 12 of section 5 are about policies.
+// of a scenario must hold.
 var rows = []string{
 	"1, desired state", "1, parent and child", "1, own controller", "1, machinery", "1, self write", "1, intent generation",
 	"2, Protection", "2, Stability", "2, Size", "2, updaters", "2, controllers", "2, phase", "2, freeze", "2, snooze", "2, approve-<id>", `2, initialized: "true"`,
 	"3, observed generation", "3, converged", "3, settled", "3, latch", "3, an XR settles", "3, lifecycle", "3, --expect-until=observed",
 	"4, rule 1", "4, rule 2", "4, rule 3", "4, rule 4", "4, table row 1", "4, table row 2", "4, table row 3", "4, table row 4", "4, built-in rules",
 	"4, --identify-controller=user-hash", "4, --identify-controller=field-manager",
-	"5, row 0", "5, row 1", "5, rows 2", "5, row 3", "5, row 4", "5, row 5", "5, row 6", "5, row 7", "5, rows 8", "5, row 9", "5, row 11", "5, row 13",
+	"5, row 0", "5, row 1", "5, rows 2", "5, row 3", "5, row 4", "5, row 5", "5, row 6", "5, row 7", "5, rows 8", "5, row 9", "5, row 10", "5, row 11", "5, row 12", "5, row 13",
 	"5, mode precedence", "5, refusals", "5, --composed-refusal-status", "5, dryRun",
+	"6, grant", "6, choice", "6, an entry", "6, hop of an allowance", "6, cover", "6, consumed", "6, initializing", "6, deleting", "6, External",
+	"6, UpgradeAllowance, window", "6, UpgradeAllowance, fingerprint", "6, UpgradeAllowance, once per object", "6, paths", "6, checked by the CRD",
+	"seed 003, propagation", "seed 003, linearity", "seed 003, attestations", "seed 004, mutations", "seed 004, conditions",
+	"5, ApprovalPolicy, modes", "5, ApprovalPolicy, subjects", "5, ApprovalPolicy, use count", "5, CEL", "5, ClusterApprovalPolicy",
+	"4, narrowing by allowances", "4, table row 4, otherActors", "5, IfNeeded",
 	"5, approval fields", "5, digest", "5, once", "5, generation", "5, always", "5, pruned", "7", "8, deletion", "10, Drift", "10, Resolved",
 	"seed 000, detection", "seed 000, approval modes", "seed 000, approval validity", "seed 000, pruning rules", "seed 000, rejection priority",
 	"seed 000, precedence 1", "seed 000, precedence 2", "seed 000, precedence 3", "seed 000, initialization", "seed 000, deletion", "seed 000, operations by type",
@@ -155,5 +180,70 @@ func TestAt(t *testing.T) {
 		if got := at(tree, path).String(); got != want {
 			t.Errorf("%s: want %s, got %s", path, want, got)
 		}
+	}
+}
+
+// A row fills its columns in, whole values and parts of texts, and leaves other
+// variables alone.
+func TestRows(t *testing.T) {
+	sc := Scenario{File: "f", Name: "N", Reason: "all", Each: map[string]map[string]any{
+		"B": {"who": "hans", "spec": map[string]any{"a": 1.0}},
+		"A": {"who": "alice", "spec": []any{"$(ns)"}, "reason": "its own"},
+	}, Steps: []map[string]any{{"as": "$(who)", "create": map[string]any{"spec": "$(spec)", "name": "of-$(who)-$(ns)"}}}}
+	rows, err := sc.rows()
+	if err != nil || len(rows) != 2 {
+		t.Fatal(rows, err)
+	}
+	want := []Scenario{
+		{File: "f", Name: "N.A", Reason: "its own", Steps: []map[string]any{{"as": "alice", "create": map[string]any{"spec": []any{"$(ns)"}, "name": "of-alice-$(ns)"}}}},
+		{File: "f", Name: "N.B", Reason: "all", Steps: []map[string]any{{"as": "hans", "create": map[string]any{"spec": map[string]any{"a": 1.0}, "name": "of-hans-$(ns)"}}}},
+	}
+	if !reflect.DeepEqual(want, rows) {
+		t.Errorf("want %v, got %v", want, rows)
+	}
+	if sc.Each["A"]["reason"] != "its own" || sc.Steps[0]["as"] != "$(who)" {
+		t.Error("the table itself was modified")
+	}
+}
+
+func TestCopies(t *testing.T) {
+	crd := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "govs.example.org", "annotations": map[string]any{copiedAnnotation: "true"}},
+		"spec": map[string]any{"names": map[string]any{"kind": "Gov", "plural": "govs"}}}}
+	all, err := copies(crd)
+	if err != nil || len(all) != Copies {
+		t.Fatal(all, err)
+	}
+	names, _, err := unstructured.NestedStringMap(all[2].Object, "spec", "names")
+	if err != nil || all[2].GetName() != "govs3.example.org" || names["kind"] != "Gov3" || names["plural"] != "govs3" {
+		t.Errorf("%s: %v, %v", all[2].GetName(), names, err)
+	}
+	crd.SetAnnotations(nil)
+	if all, err = copies(crd); err != nil || len(all) != 1 || all[0] != crd {
+		t.Errorf("one that is not marked is itself: %v, %v", all, err)
+	}
+}
+
+// The later webhook answers the patch that an object asks for, and nothing else.
+func TestAnswerLater(t *testing.T) {
+	review := func(annotations string) string {
+		return `{"request": {"uid": "u", "object": {"metadata": {"annotations": {` + annotations + `}}}}}`
+	}
+	cases := map[string]struct{ raw, want string }{
+		"Patch":     {review(`"` + LaterLabel + `": "[]"`), `{"uid":"u","allowed":true,"patchType":"JSONPatch","patch":"W10="}`},
+		"Nothing":   {review(""), `{"uid":"u","allowed":true}`},
+		"NoRequest": {`{}`, ""},
+		"NoJSON":    {`[`, ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := answerLater([]byte(tc.raw))
+			if (err != nil) != (tc.want == "") {
+				t.Fatal(got, err)
+			}
+			var want map[string]any
+			if err == nil && (json.Unmarshal([]byte(tc.want), &want) != nil || text(want) != text(got["response"])) {
+				t.Errorf("want %s, got %s", tc.want, text(got["response"]))
+			}
+		})
 	}
 }

@@ -48,7 +48,7 @@ func (c *ControlPlane) apiServerCommand() (*exec.Cmd, error) {
 		fmt.Sprintf("--secure-port=%d", port),
 		// Endpoints of the Service kubernetes must not be loopback addresses, and nobody uses them.
 		"--endpoint-reconciler-type=none",
-		"--service-cluster-ip-range=10.0.0.0/24",
+		"--service-cluster-ip-range=" + c.opts.ServiceRange,
 		"--tls-cert-file=" + c.pki(fileServingCrt),
 		"--tls-private-key-file=" + c.pki(fileServingKey),
 		"--client-ca-file=" + c.pki(fileClusterCA),

@@ -36,6 +36,12 @@ type Options struct {
 	// counts.
 	CrossplaneArgs []string
 
+	// ServiceRange is the CIDR that Services get their addresses from; 10.0.0.0/24 where empty.
+	// The API server calls a webhook with a Service at that address, where nobody routes for it:
+	// with a range of loopback addresses (127.64.0.0/24), which are all this machine's on Linux, a
+	// test can listen there.
+	ServiceRange string
+
 	// AuditLog lets the API server write every request, with annotations, to AuditLog().
 	AuditLog bool
 }
@@ -59,6 +65,8 @@ type ControlPlane struct {
 	etcdURL string
 	grace   time.Duration
 
+	crossplaneMetrics string
+
 	mu     sync.Mutex
 	procs  []*Process
 	closed bool
@@ -72,6 +80,10 @@ type ControlPlane struct {
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	if o.Out == nil {
 		o.Out = io.Discard
+	}
+
+	if o.ServiceRange == "" {
+		o.ServiceRange = "10.0.0.0/24"
 	}
 
 	c := &ControlPlane{opts: o, out: &syncWriter{w: o.Out}, started: time.Now(), grace: stopGrace}
@@ -171,6 +183,9 @@ func (c *ControlPlane) Dir() string { return c.dir.path }
 
 // AuditLog returns the path of the API server's audit log: a JSON object per line.
 func (c *ControlPlane) AuditLog() string { return filepath.Join(c.dir.path, dirLogs, "audit.log") }
+
+// CrossplaneMetrics returns the URL of the metrics of Crossplane's core, empty where there is none.
+func (c *ControlPlane) CrossplaneMetrics() string { return c.crossplaneMetrics }
 
 // CA returns the authority for everything but the API server: function mTLS and webhook serving.
 func (c *ControlPlane) CA() *CA { return c.ca }

@@ -73,6 +73,7 @@ func (c *ControlPlane) bootCrossplane(ctx context.Context) error {
 			}
 
 			health = fmt.Sprintf("http://127.0.0.1:%d/readyz", ports[0])
+			c.crossplaneMetrics = fmt.Sprintf("http://127.0.0.1:%d/metrics", ports[1])
 
 			return c.crossplaneCommand(kubeconfig, certs, ports[0], ports[1]), nil
 		},

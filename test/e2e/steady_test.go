@@ -2,8 +2,11 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -24,6 +27,9 @@ const (
 	// take until that has been seen.
 	steadyFor    = time.Minute
 	steadyWithin = 4 * time.Minute
+	// minApplies of each resource within that time: Crossplane looks at everything
+	// every ten seconds (see story.Options.SteadyBreaker).
+	minApplies = 3
 )
 
 // loner is the offer that webhook and gate know nothing of: its kinds are none
@@ -108,13 +114,23 @@ type guarded struct {
 var guards = []guarded{
 	{by: "webhook-only", resource: story.XDatabases, namespace: "default", kind: "XDatabase", composition: func(steps []any) []any { return steps[:len(steps)-1] }},
 	{by: "both", resource: story.XDatabases, namespace: "default", kind: "XDatabase", composition: func(steps []any) []any { return steps }},
+	{by: "both-masking", resource: story.XDatabases, namespace: "default", kind: "XDatabase", composition: masking},
 	{by: "function-only", resource: loners, kind: "XLoner"},
 }
 
-// TestSteady: with the function only, the webhook only and both, at the same
-// time and under Crossplane's own circuit breaker, an intent comes through, and
+// masking has the function mask managementPolicies, though webhook and gate are
+// there and do so too.
+func masking(steps []any) []any {
+	last, _ := steps[len(steps)-1].(map[string]any)
+	in, _ := last["input"].(map[string]any)
+	in["gate"] = map[string]any{"managementPolicies": "Managed"}
+	return steps
+}
+
+// TestSteady: with the function only, the webhook only and both, and with both
+// masking managementPolicies, at the same time and under Crossplane's own circuit breaker, an intent comes through, and
 // then neither a composite nor anything composed is written for a minute,
-// although Crossplane goes on applying all of it.
+// although Crossplane goes on applying all of it. The breaker never opens.
 func TestSteady(t *testing.T) {
 	ctx, e := start(t, story.Options{Webhook: true, Function: true, SteadyBreaker: true})
 	client, err := dynamic.NewForConfig(e.Config())
@@ -134,22 +150,20 @@ func TestSteady(t *testing.T) {
 	for _, g := range guards {
 		g.settles(ctx, t, client, 50)
 	}
+	var since time.Time
 	t.Run("together", func(t *testing.T) { // what is awaited elsewhere disturbs nobody
 		t.Run("calm", func(t *testing.T) {
 			t.Parallel()
-			calm(ctx, t, client)
+			since = calm(ctx, t, client)
 		})
 		gates(ctx, t, e)
 	})
-	for _, g := range guards {
-		xr, err := client.Resource(g.resource).Namespace(g.namespace).Get(ctx, g.by, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := controlplane.ConditionTrue(xr, "Responsive"); err != nil {
-			t.Errorf("%s: Crossplane's circuit breaker: %v", g.by, err)
-		}
+	all, err := everything(ctx, client)
+	if err != nil {
+		t.Fatal(err)
 	}
+	applied(t, e, all, since)
+	neverOpened(ctx, t, e)
 }
 
 // offer the kinds and Compositions.
@@ -294,15 +308,23 @@ func composed(ctx context.Context, client dynamic.Interface, xr *unstructured.Un
 	return out, nil
 }
 
-// calm: no resourceVersion moves.
-func calm(ctx context.Context, t *testing.T, client dynamic.Interface) {
+// calm: no resourceVersion moves, and Crossplane lets no event of a composite
+// wait. It returns since when.
+func calm(ctx context.Context, t *testing.T, client dynamic.Interface) time.Time {
 	t.Helper()
 	var was map[string]string
 	since := time.Now()
 	if err := controlplane.Eventually(ctx, fmt.Sprintf("nothing to move for %s", steadyFor), steadyWithin, func(ctx context.Context) error {
-		now, err := versions(ctx, client)
+		all, err := everything(ctx, client)
 		if err != nil {
 			return err
+		}
+		now := map[string]string{}
+		for _, o := range all {
+			now[o.by+"/"+o.GetKind()+"/"+o.GetName()] = o.GetResourceVersion()
+			if err := controlplane.ConditionTrue(o.Unstructured, "Responsive"); o.composite && err != nil {
+				t.Errorf("%s: Crossplane's circuit breaker: %v", o.by, err)
+			}
 		}
 		if !maps.Equal(now, was) {
 			if was != nil {
@@ -317,6 +339,71 @@ func calm(ctx context.Context, t *testing.T, client dynamic.Interface) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	return since
+}
+
+// applyEvent in the API server's audit log.
+type applyEvent struct {
+	ObjectRef                struct{ Resource, Name string }
+	ResponseStatus           struct{ Code int }
+	RequestReceivedTimestamp time.Time
+}
+
+// applied: Crossplane went on applying everything that is composed. It would be
+// easy to be calm where nobody does anything.
+func applied(t *testing.T, e *story.Env, all []guardedObject, since time.Time) {
+	t.Helper()
+	log, err := os.ReadFile(e.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for line := range strings.Lines(string(log)) {
+		if !strings.Contains(line, `"verb":"patch"`) || !strings.Contains(line, "fieldManager=apiextensions.crossplane.io%2Fcomposed") {
+			continue
+		}
+		event := applyEvent{}
+		if err := json.Unmarshal([]byte(line), &event); err != nil {
+			t.Fatalf("cannot read the audit log: %v", err)
+		}
+		if event.RequestReceivedTimestamp.After(since) && event.ResponseStatus.Code == http.StatusOK {
+			count[event.ObjectRef.Resource+"/"+event.ObjectRef.Name]++
+		}
+	}
+	for _, o := range all {
+		name := resourceOf[o.GroupVersionKind().GroupKind().String()].Resource + "/" + o.GetName()
+		if n := count[name]; !o.composite && n < minApplies {
+			t.Errorf("%s: %s was applied %d times since %s, want %d at least: %v", o.by, name, n, since.Format(time.TimeOnly), minApplies, count)
+		}
+	}
+}
+
+// neverOpened: Crossplane's circuit breaker stayed closed from the beginning.
+func neverOpened(ctx context.Context, t *testing.T, e *story.Env) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.CrossplaneMetrics(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rsp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rsp.Body.Close() //nolint:errcheck // It was read.
+	raw, err := io.ReadAll(rsp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"xdatabases", "xloners"} {
+		if !strings.Contains(string(raw), `circuit_breaker_events_total{controller="composite/`+kind) {
+			t.Errorf("Crossplane's metrics count no events of %s:\n%s", kind, raw)
+		}
+	}
+	for line := range strings.Lines(string(raw)) {
+		if strings.HasPrefix(line, "circuit_breaker_opens_total") && !strings.HasSuffix(strings.TrimSpace(line), " 0") {
+			t.Errorf("Crossplane's circuit breaker opened: %s", line)
+		}
+	}
 }
 
 func moved(was, now map[string]string) (out []string) {
@@ -328,8 +415,16 @@ func moved(was, now map[string]string) (out []string) {
 	return out
 }
 
-func versions(ctx context.Context, client dynamic.Interface) (map[string]string, error) {
-	out := map[string]string{}
+// guardedObject is a composite, or one of what it is composed of.
+type guardedObject struct {
+	*unstructured.Unstructured
+	by        string
+	composite bool
+}
+
+// everything that is guarded.
+func everything(ctx context.Context, client dynamic.Interface) ([]guardedObject, error) {
+	var out []guardedObject
 	for _, g := range guards {
 		xr, err := client.Resource(g.resource).Namespace(g.namespace).Get(ctx, g.by, metav1.GetOptions{})
 		if err != nil {
@@ -339,8 +434,9 @@ func versions(ctx context.Context, client dynamic.Interface) (map[string]string,
 		if err != nil {
 			return nil, err
 		}
-		for _, o := range append(all, xr) {
-			out[g.by+"/"+o.GetKind()+"/"+o.GetName()] = o.GetResourceVersion()
+		out = append(out, guardedObject{xr, g.by, true})
+		for _, o := range all {
+			out = append(out, guardedObject{o, g.by, false})
 		}
 	}
 	return out, nil

@@ -115,7 +115,11 @@ func serve(t *testing.T) map[string]int {
 		}
 		address := fmt.Sprintf("127.0.0.1:%d", port)
 		var log bytes.Buffer
-		cmd := exec.Command(bins[p.Name], "--insecure", "--address="+address) // ended by the clean-up
+		args := []string{"--insecure", "--address=" + address}
+		if name == "function-kausality" {
+			args = append(args, "--metrics-bind-address=0")
+		}
+		cmd := exec.Command(bins[p.Name], args...) // ended by the clean-up
 		cmd.Stdout, cmd.Stderr = &log, &log
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

@@ -53,12 +53,10 @@ func newValidator(t *testing.T, root, cli string) *validator {
 	return v
 }
 
-// validate everything in an example, what it renders included, against its
-// schemas. None may be missing.
-func (v *validator) validate(t *testing.T, dir string) {
+// objectsOf an example: all that is in it, what it renders and what stands in
+// pipelines included.
+func objectsOf(t *testing.T, dir string) (out []*unstructured.Unstructured) {
 	t.Helper()
-	resources := t.TempDir()
-	n := 0
 	for _, name := range []string{
 		"xr.yaml", "composition.yaml", "functions.yaml", "observed.yaml", "required.yaml", "operation.yaml", "definition.yaml", "expected.yaml",
 	} {
@@ -67,17 +65,34 @@ func (v *validator) validate(t *testing.T, dir string) {
 		}
 		for _, o := range decode(t, read(t, filepath.Join(dir, name))) {
 			for _, each := range append(inputs(o), o) {
-				if !checked(each) {
-					continue
+				if checked(each) {
+					out = append(out, each)
 				}
-				raw, err := yaml.Marshal(each.Object)
-				if err != nil {
-					t.Fatal(err)
-				}
-				n++
-				write(t, filepath.Join(resources, fmt.Sprintf("%02d-%s", n, name)), raw)
 			}
 		}
+	}
+	return out
+}
+
+// validate everything in an example against its schemas. None may be missing.
+func (v *validator) validate(t *testing.T, dir string) {
+	t.Helper()
+	if out, err := v.run(t, dir, objectsOf(t, dir)); err != nil {
+		t.Errorf("crossplane beta validate: %v\n%s", err, out)
+	}
+}
+
+// run crossplane beta validate on objects, with the functions and the definition
+// of an example.
+func (v *validator) run(t *testing.T, dir string, objects []*unstructured.Unstructured) (string, error) {
+	t.Helper()
+	resources := t.TempDir()
+	for i, o := range objects {
+		raw, err := yaml.Marshal(o.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(resources, fmt.Sprintf("%02d.yaml", i)), raw)
 	}
 	extensions := []string{v.schemas, filepath.Join(dir, "functions.yaml")}
 	if exists(dir, "definition.yaml") {
@@ -87,12 +102,11 @@ func (v *validator) validate(t *testing.T, dir string) {
 		"--cache-dir="+v.cache, "--crossplane-image="+crossplaneImage, "--error-on-missing-schemas", "--skip-success-results")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		t.Errorf("crossplane beta validate: %v\n%s", err, out.String())
-	}
+	err := cmd.Run()
 	if strings.Contains(out.String(), "downloading") {
 		t.Errorf("validate wanted to pull something:\n%s", out.String())
 	}
+	return out.String(), err
 }
 
 // checked: all but what render prints of its own, a status, and the CRD that an

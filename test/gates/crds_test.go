@@ -1,7 +1,6 @@
 package gates
 
-// crds: an XR that is composed of a Database, a kind of managed resource without
-// a provider, and one that has no managementPolicies.
+// crds: an XR that is composed of a Database, Buckets, and one that has no managementPolicies.
 const crds = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -16,7 +15,24 @@ spec:
     storage: true
     subresources: {status: {}}
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
+` + bucketCRD + `---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: plains.other.example.org}
+spec:
+  group: other.example.org
+  scope: Namespaced
+  names: {kind: Plain, plural: plains, categories: [managed]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
+
+// bucketCRD is of a kind of managed resource without a provider.
+const bucketCRD = `---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: buckets.other.example.org}
@@ -40,18 +56,4 @@ spec:
               deletionPolicy: {type: string}
               managementPolicies: {type: array, items: {type: string}, default: ["*"]}
           status: {type: object, x-kubernetes-preserve-unknown-fields: true}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: plains.other.example.org}
-spec:
-  group: other.example.org
-  scope: Namespaced
-  names: {kind: Plain, plural: plains, categories: [managed]}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `

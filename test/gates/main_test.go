@@ -95,12 +95,14 @@ func (l *lab) installCRDs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	raw, err := os.ReadFile(filepath.Join(root, "test", "provider", "crds", "cloud.example.org_databases.yaml"))
-	if err != nil {
-		return err
-	}
-	if err := l.Apply(ctx, raw); err != nil {
-		return err
+	for _, name := range []string{"cloud.example.org_databases.yaml", "rds.aws.crossplane.io_rdsinstances.yaml"} {
+		raw, err := os.ReadFile(filepath.Join(root, "test", "provider", "crds", name))
+		if err != nil {
+			return err
+		}
+		if err := l.Apply(ctx, raw); err != nil {
+			return err
+		}
 	}
 	return l.Apply(ctx, []byte(crds))
 }

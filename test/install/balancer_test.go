@@ -1,6 +1,7 @@
 package install
 
 import (
+	"crypto/rand"
 	"fmt"
 	"io"
 	"net"
@@ -10,10 +11,11 @@ import (
 	"time"
 )
 
-// balancer is what a Service is to the API server: each new connection goes to a
-// replica that is ready, and stays there. What runs over it, it does not know.
+// balancer is what kube-proxy is to a Service: each new connection to the
+// Service's own address goes to a replica that is ready, and stays there. What
+// runs over it, it does not know.
 type balancer struct {
-	url      string
+	address  string
 	listener net.Listener
 	next     atomic.Int64
 
@@ -26,14 +28,39 @@ type replica struct {
 	ready   func() bool
 }
 
-func newBalancer() (*balancer, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func newBalancer(address string) (*balancer, error) {
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	b := &balancer{listener: l, url: "https://" + l.Addr().String()}
+	b := &balancer{listener: l, address: l.Addr().String()}
 	go b.accept()
 	return b, nil
+}
+
+// serviceRange is a range of loopback addresses that no other test is likely to
+// have, and where in it the port of the webhook's Service can be had: that takes
+// Linux, on which all of 127.0.0.0/8 is this machine's, and the right to listen
+// on port 443.
+func serviceRange() (cidr string, err error) {
+	var at [2]byte
+	if _, err := rand.Read(at[:]); err != nil {
+		return "", err
+	}
+	prefix := fmt.Sprintf("127.%d.%d.", 64+at[0]&63, at[1])
+	l, err := net.Listen("tcp", prefix+"254:443")
+	if err != nil {
+		return "", err
+	}
+	return prefix + "0/24", l.Close()
+}
+
+// close forgets the replicas and stops listening.
+func (b *balancer) close() error {
+	b.mu.Lock()
+	b.replicas = nil
+	b.mu.Unlock()
+	return b.listener.Close()
 }
 
 func (b *balancer) add(address string, ready func() bool) {

@@ -30,9 +30,7 @@ func TestChartDryRun(t *testing.T) {
 		"Little":   {"--set", "metrics.enabled=false,ungate.enabled=false,crds.install=false"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			raw, err := the.render(t.Context(), args...)
-			must(t, err)
-			objects, err := controlplane.Decode(raw)
+			objects, err := the.render(t.Context(), args...)
 			must(t, err)
 			for _, o := range objects {
 				r, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
@@ -266,13 +264,19 @@ func TestCRDRemoved(t *testing.T) {
 		}
 		return nil
 	})
-	for _, o := range the.chart {
-		if o.GetName() == name {
-			a, err := controlplane.NewApplier(the.Config(), "helm")
-			must(t, err)
-			must(t, a.Objects(t.Context(), o))
+	_, err = the.run(t.Context(), "upgrade", "kausality", the.release, "--reuse-values") // it brings back what is missing
+	must(t, err)
+	eventually(t, "the CRD to be back", func(ctx context.Context) error {
+		crd, err := the.admin.Resource(definition).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
 		}
-	}
+		if err := controlplane.ConditionTrue(crd, "Established"); err != nil {
+			return err
+		}
+		_, err = the.admin.Resource(kausality).List(ctx, metav1.ListOptions{})
+		return err
+	})
 	policy(t, "shop", map[string]any{"mode": "log"})
 	eventually(t, "the new policy to hold", func(context.Context) error { n++; return stray(t, ns, fmt.Sprintf("stray-%d", n)) })
 }

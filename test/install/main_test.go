@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,11 +24,14 @@ import (
 type lab struct {
 	*controlplane.ControlPlane
 	root, kausality, helm string
-	chart                 []*unstructured.Unstructured
-	admin                 dynamic.Interface
-	balancer              *balancer
-	controller, gate      *process
-	webhooks              []*process
+	// admins is the kubeconfig of who installs, release the chart that is installed.
+	admins, release string
+	// services: the API server reaches the webhook through its Service.
+	services         bool
+	admin            dynamic.Interface
+	balancer         *balancer
+	controller, gate *process
+	webhooks         []*process
 	// restarted is when the API server was.
 	restarted time.Time
 }
@@ -73,20 +74,30 @@ func (l *lab) boot(ctx context.Context) (err error) {
 		return err
 	}
 	l.kausality, l.helm = built["kausality"], tools[parts.Helm]
-	l.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Out: os.Stderr, Dir: os.Getenv("KAUSALITY_INSTALL_DIR"), AuditLog: true})
+	addresses, err := serviceRange()
+	if l.services = err == nil; !l.services {
+		fmt.Fprintf(os.Stderr, "the webhook is called by its address and not through its Service: %v\n", err)
+	}
+	l.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{
+		Out: os.Stderr, Dir: os.Getenv("KAUSALITY_INSTALL_DIR"), AuditLog: true, ServiceRange: addresses,
+	})
 	if err != nil {
 		return err
 	}
 	if l.admin, err = dynamic.NewForConfig(l.config("admin")); err != nil {
 		return err
 	}
-	if l.balancer, err = newBalancer(); err != nil {
+	if l.admins, err = l.Kubeconfig("admin", ""); err != nil {
 		return err
 	}
-	if err := l.Apply(ctx, []byte(crds+"\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: "+home+"}\n")); err != nil {
+	if err := l.Apply(ctx, []byte(crds)); err != nil {
 		return err
 	}
-	return l.install(ctx)
+	old, err := l.earlier()
+	if err != nil {
+		return err
+	}
+	return l.install(ctx, old)
 }
 
 // config of a client with a user agent.
@@ -94,65 +105,6 @@ func (l *lab) config(agent string) *rest.Config {
 	c := l.Config()
 	c.UserAgent, c.QPS, c.WarningHandler = agent, -1, rest.NoWarnings{}
 	return c
-}
-
-// render the chart.
-func (l *lab) render(ctx context.Context, args ...string) ([]byte, error) {
-	args = append([]string{"template", "kausality", filepath.Join(l.root, "package", "helm", "kausality"), "--namespace", home}, args...)
-	cmd := exec.CommandContext(ctx, l.helm, args...)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("helm %s: %w: %s", strings.Join(args, " "), err, stderr.String())
-	}
-	return out, nil
-}
-
-// install the chart and start what it would start, with two replicas of the
-// webhook. The Job is a hook and not applied.
-func (l *lab) install(ctx context.Context) error {
-	raw, err := l.render(ctx, "--set", "webhook.url="+l.balancer.url, "--set", "webhook.shutdownDelay=2s", "--set", "webhook.settleGrace=1s",
-		"--set", "certificates.certificateLifetime=20s", "--set", "certificates.authorityLifetime=45s")
-	if err != nil {
-		return err
-	}
-	if l.chart, err = controlplane.Decode(raw); err != nil {
-		return err
-	}
-	objects := make([]any, 0, len(l.chart))
-	for _, o := range l.chart {
-		if o.GetKind() != "Job" {
-			objects = append(objects, o)
-		}
-	}
-	a, err := controlplane.NewApplier(l.Config(), "helm")
-	if err != nil {
-		return err
-	}
-	if err := a.Objects(ctx, objects...); err != nil {
-		return err
-	}
-	if l.controller, err = l.start(ctx, "controller", 0); err != nil {
-		return err
-	}
-	for i := range 2 {
-		p, err := l.start(ctx, "webhook", i)
-		if err != nil {
-			return err
-		}
-		l.webhooks = append(l.webhooks, p)
-		l.balancer.add(p.address, p.ready)
-	}
-	if l.gate, err = l.start(ctx, "gate", 0); err != nil {
-		return err
-	}
-	for _, p := range append([]*process{l.controller, l.gate}, l.webhooks...) {
-		if err := p.await(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // process is a component as the chart runs it.
@@ -167,7 +119,7 @@ var itself = rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Res
 // start a component with the arguments of its Deployment. What differs in a
 // process is added: where the API server is, and addresses of its own.
 func (l *lab) start(ctx context.Context, component string, i int) (*process, error) {
-	args, err := l.args(component)
+	args, err := l.args(ctx, component)
 	if err != nil {
 		return nil, err
 	}
@@ -191,21 +143,20 @@ func (l *lab) start(ctx context.Context, component string, i int) (*process, err
 	return p, err
 }
 
-// args of a component's Deployment, whose ServiceAccount must be its own.
-func (l *lab) args(component string) ([]string, error) {
-	for _, o := range l.chart {
-		if o.GetKind() != "Deployment" || o.GetName() != "kausality-"+component {
-			continue
-		}
-		pod, _, _ := unstructured.NestedMap(o.Object, "spec", "template", "spec")
-		containers, _, _ := unstructured.NestedSlice(pod, "containers")
-		args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
-		if account := pod["serviceAccountName"]; account != "kausality-"+component {
-			return nil, fmt.Errorf("the pods of %s run as %v", component, account)
-		}
-		return args, err
+// args of a component's Deployment as it is now, whose ServiceAccount must be its
+// own.
+func (l *lab) args(ctx context.Context, component string) ([]string, error) {
+	o, err := l.admin.Resource(deployments).Namespace(home).Get(ctx, "kausality-"+component, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("the chart has no Deployment kausality-%s", component)
+	pod, _, _ := unstructured.NestedMap(o.Object, "spec", "template", "spec")
+	containers, _, _ := unstructured.NestedSlice(pod, "containers")
+	args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+	if account := pod["serviceAccountName"]; account != "kausality-"+component {
+		return nil, fmt.Errorf("the pods of %s run as %v", component, account)
+	}
+	return args, err
 }
 
 func (p *process) ready() bool { return get(p.probe, "readyz") == nil }

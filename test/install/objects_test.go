@@ -52,13 +52,22 @@ spec:
 `
 
 var (
-	apps       = schema.GroupVersionResource{Group: "shop.example.org", Version: "v1", Resource: "apps"}
-	databases  = schema.GroupVersionResource{Group: "shop.example.org", Version: "v1", Resource: "databases"}
-	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-	secrets    = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	kausality  = schema.GroupVersionResource{Group: "kausality.io", Version: "v1alpha1", Resource: "kausalities"}
-	hooks      = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}
-	roles      = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
+	apps        = schema.GroupVersionResource{Group: "shop.example.org", Version: "v1", Resource: "apps"}
+	databases   = schema.GroupVersionResource{Group: "shop.example.org", Version: "v1", Resource: "databases"}
+	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	secrets     = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	kausality   = schema.GroupVersionResource{Group: "kausality.io", Version: "v1alpha1", Resource: "kausalities"}
+	hooks       = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}
+	roles       = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
+	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	checks      = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}
+
+	admissionPolicies = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}
+	bindingsOfRoles   = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
+	cloudDatabases    = schema.GroupVersionResource{Group: "cloud.example.org", Version: "v1alpha1", Resource: "databases"}
+
+	services   = schema.GroupVersionResource{Version: "v1", Resource: "services"}
+	pods       = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	definition = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	bindings   = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"}
 )

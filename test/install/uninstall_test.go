@@ -5,14 +5,24 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 )
 
 // This file comes last: its tests look back on the others, and end the
@@ -54,34 +64,133 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// TestUninstall is the last: when the release goes, nothing stays behind that
-// anybody would wait for.
-func TestUninstall(t *testing.T) {
-	ns := namespace(t, "uninstalled")
-	policy(t, "shop", map[string]any{"mode": "enforce"})
-	guarded(t, ns)
-	for _, p := range append([]*process{the.controller, the.gate}, the.webhooks...) {
-		p.Stop()
-	}
-	for _, o := range the.chart {
-		if k := o.GetKind(); k == "ClusterRole" || k == "ClusterRoleBinding" {
-			r, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
-			must(t, the.admin.Resource(r).Delete(t.Context(), o.GetName(), forget))
+// remains of the installation, by kind and name. What stays on purpose is the
+// CRDs and the policies, and the Leases of elections.
+func remains(ctx context.Context) (string, error) {
+	var out []string
+	for _, r := range []schema.GroupVersionResource{
+		hooks, checks, admissionPolicies, bindings, roles, bindingsOfRoles, {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"}, secrets, services, pods, deployments,
+		{Group: "batch", Version: "v1", Resource: "jobs"}, {Version: "v1", Resource: "serviceaccounts"}, {Version: "v1", Resource: "configmaps"},
+		{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"}, {Group: "apps", Version: "v1", Resource: "replicasets"},
+	} {
+		list, err := the.admin.Resource(r).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=kausality"})
+		if err != nil {
+			return "", err
+		}
+		for i := range list.Items {
+			out = append(out, r.Resource+" "+list.Items[i].GetName())
 		}
 	}
-	policies := schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}
-	gone(t, map[schema.GroupVersionResource][]string{
-		hooks: {"kausality"}, policies: {"kausality-orphan-protection", "kausality-annotation-protection"},
-		bindings: {"kausality-orphan-protection", "kausality-annotation-protection-shop"},
-		roles:    {"kausality-webhook-policies", "kausality-gate-policies", "kausality-controller-policies"},
-	})
-	eventually(t, "the certificates to go", func(ctx context.Context) error {
-		list, err := the.admin.Resource(secrets).Namespace(home).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=kausality-controller"})
-		if err == nil && len(list.Items) > 0 {
-			err = fmt.Errorf("%d Secrets are there", len(list.Items))
+	return strings.Join(out, ", "), nil
+}
+
+// TestUninstall: `helm uninstall`, with everything running and enforcing, restores
+// what is masked, so that deleting a managed resource afterwards deletes what it
+// stands for; nothing stays behind that anybody would wait for.
+func TestUninstall(t *testing.T) {
+	ns := namespace(t, "uninstalled")
+	must(t, merge(t, the.admin, namespaces, "", ns, annotate("kausality.io/mode", "enforce")))
+	policy(t, "shop", map[string]any{"mode": "enforce", "resources": []any{map[string]any{"apiGroups": []any{"shop.example.org", "cloud.example.org"}, "resources": []any{"*"}}}})
+	guarded(t, ns)
+	c := the.startProvider(t)
+	for _, name := range []string{"orders", "carts"} {
+		database(t, ns, name)
+		masked(t, ns, name)
+	}
+	uninstalled := make(chan error, 1)
+	go func() {
+		_, err := the.run(t.Context(), "uninstall", "kausality")
+		uninstalled <- err
+	}()
+	the.kubelet(t, "kausality-ungate")
+	// The gate, the webhook and the provider still run, and the provider has seen
+	// that it may do everything again: nobody masks anew.
+	must(t, <-uninstalled)
+	for _, name := range []string{"orders", "carts"} {
+		if p, masked := policiesOf(t, ns, name); masked || p != "*" {
+			t.Errorf("the managementPolicies of %s are %s, masked %v", name, p, masked)
+		}
+	}
+	for _, p := range the.all() {
+		p.Stop()
+	}
+	must(t, the.balancer.close())
+	_, err := app(t, ns, "free") // at once: what enforced a minute ago stops nobody while it goes
+	must(t, err)
+	eventually(t, "everything to go", func(ctx context.Context) error {
+		left, err := remains(ctx)
+		if err == nil && left != "" {
+			err = errors.New("there still are " + left)
 		}
 		return err
 	})
-	_, err := app(t, ns, "free")
+	must(t, as(t, hans).Resource(cloudDatabases).Namespace(ns).Delete(t.Context(), "orders", forget))
+	eventually(t, "the database to be deleted in the cloud", func(ctx context.Context) error {
+		_, err := c.Get(ctx, "orders")
+		if err == nil {
+			err = errors.New("it is still there")
+		} else if client.IsNotFound(err) {
+			err = nil
+		}
+		return err
+	})
+	if _, err := c.Get(t.Context(), "carts"); err != nil {
+		t.Errorf("the other database: %v", err)
+	}
+}
+
+// kubelet runs the one Pod of a Job, as a kubelet would: its program with its
+// arguments, and a token of its ServiceAccount that is bound to it. The Pod is
+// made by the real controller of Jobs, which also takes note of its end.
+func (l *lab) kubelet(t *testing.T, job string) {
+	t.Helper()
+	var pod *unstructured.Unstructured
+	eventually(t, "the Pod of Job "+job, func(ctx context.Context) error {
+		list, err := l.admin.Resource(pods).Namespace(home).List(ctx, metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=" + job})
+		if err == nil && len(list.Items) != 1 {
+			err = fmt.Errorf("there are %d", len(list.Items))
+		}
+		if err == nil {
+			pod = &list.Items[0]
+		}
+		return err
+	})
+	account, _, err := unstructured.NestedString(pod.Object, "spec", "serviceAccountName")
 	must(t, err)
+	containers, _, err := unstructured.NestedSlice(pod.Object, "spec", "containers")
+	must(t, err)
+	args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+	must(t, err)
+	out, failed := exec.CommandContext(t.Context(), l.kausality, append(args, "--kubeconfig="+l.boundKubeconfig(t, pod, account))...).CombinedOutput()
+	t.Logf("kausality %s:\n%s", strings.Join(args, " "), out)
+	phase := "Succeeded"
+	if failed != nil {
+		phase = "Failed"
+		t.Errorf("the Job %s: %v", job, failed)
+	}
+	must(t, unstructured.SetNestedField(pod.Object, phase, "status", "phase"))
+	_, err = l.admin.Resource(pods).Namespace(home).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
+	must(t, err)
+}
+
+// boundKubeconfig has a token as a Pod gets it.
+func (l *lab) boundKubeconfig(t *testing.T, pod *unstructured.Unstructured, account string) string {
+	t.Helper()
+	cs, err := kubernetes.NewForConfig(l.config("kubelet"))
+	must(t, err)
+	req := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.GetName(), UID: pod.GetUID()},
+	}}
+	token, err := cs.CoreV1().ServiceAccounts(home).CreateToken(t.Context(), account, req, metav1.CreateOptions{})
+	must(t, err)
+	c := l.Config()
+	api := clientcmdapi.NewConfig()
+	api.Clusters["it"] = &clientcmdapi.Cluster{Server: c.Host, CertificateAuthorityData: c.CAData}
+	api.AuthInfos["it"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	api.Contexts["it"] = &clientcmdapi.Context{Cluster: "it", AuthInfo: "it"}
+	api.CurrentContext = "it"
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, clientcmd.WriteToFile(*api, file))
+	return file
 }

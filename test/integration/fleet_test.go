@@ -27,7 +27,7 @@ type fleet struct {
 	t        *testing.T
 	name     string
 	replicas []*replica
-	// proxy before several replicas; nil before one.
+	// proxy before several replicas, or where it is asked for; else nil.
 	proxy *proxy
 }
 
@@ -39,6 +39,8 @@ type replica struct {
 // options of a fleet.
 type options struct {
 	replicas int
+	// proxied: a proxy is before a single replica, too.
+	proxied bool
 	// ignore: failurePolicy Ignore, as in log mode.
 	ignore bool
 	// resources of the built-in kinds to guard beside the fleet's own group, as
@@ -63,7 +65,7 @@ func startFleet(t *testing.T, name string, o options) *fleet {
 		f.awaitReady(r)
 	}
 	url := urls[0]
-	if o.replicas > 1 {
+	if o.replicas > 1 || o.proxied {
 		f.proxy = newProxy(t, urls)
 		url = f.proxy.url
 	}

@@ -302,23 +302,11 @@ func TestDocumentedDeployment(t *testing.T) {
 	c.latched("foo")
 	must(t, c.patch("foo", `{"metadata":{"annotations":{"jira":null}}}`))
 	must(t, c.patch("foo", `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"v3.invalid/c"}]}}}}`))
-	eventually(t, "a Drift about the missing allowance", 30*time.Second, func(ctx context.Context) error {
-		list, err := the.as(t, hans).Resource(drifts).Namespace(c.ns).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		for _, d := range list.Items {
-			if kind, _, _ := unstructured.NestedString(d.Object, "spec", "child", "kind"); kind == "ReplicaSet" {
-				if op, _, _ := unstructured.NestedString(d.Object, "spec", "operation"); op == "CREATE" {
-					return nil
-				}
-			}
-		}
-		return fmt.Errorf("%d Drifts, none about a ReplicaSet that is created", len(list.Items))
-	})
+	c.awaitDrift("foo", "ReplicaSet", "CREATE")
 	if all, _ := c.replicaSets("foo"); len(all) != 2 {
 		t.Errorf("%d ReplicaSets, want 2", len(all))
 	}
+	t.Run("Down", func(t *testing.T) { allowedDown(t, f) })
 }
 
 // scaled is the first version of a ReplicaSet with that many replicas.

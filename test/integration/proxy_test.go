@@ -27,7 +27,13 @@ type proxy struct {
 	pinned atomic.Int64
 	// seen counts the requests to each backend.
 	seen []atomic.Int64
+	// lost is called in place of passing on the next answer; nil for none.
+	lost atomic.Pointer[func()]
 }
+
+// lose the next answer to a decision: the replica has done all it does before it
+// answers, and the API server never hears of it.
+func (p *proxy) lose(then func()) { p.lost.Store(&then) }
 
 func newProxy(t *testing.T, backends []string) *proxy {
 	t.Helper()
@@ -57,6 +63,16 @@ func newProxy(t *testing.T, backends []string) *proxy {
 			}
 			p.seen[n].Add(1)
 			r.SetURL(targets[n])
+		},
+		ModifyResponse: func(r *http.Response) error {
+			if r.Request.URL.Path != "/mutate" {
+				return nil
+			}
+			if then := p.lost.Swap(nil); then != nil {
+				(*then)()
+				return errors.New("the answer is lost")
+			}
+			return nil
 		},
 	}}
 	go func() {

@@ -38,6 +38,7 @@ func TestBadInput(t *testing.T) {
 		"DryRun":        {[]string{"freeze", xr, "--dry-run=maybe"}, 2, "--dry-run must be none, client or server"},
 		"NoReason":      {[]string{"reject", xr}, 2, "--reason is required"},
 		"UngateNone":    {[]string{"ungate"}, 2, "or give --all"},
+		"RemovalOfOne":  {[]string{"ungate", xr, "--for-removal"}, 2, "give --all with it"},
 		"UngateXR":      {[]string{"ungate", xr}, 1, "it is not masked"},
 		"Withdraw":      {[]string{"reject", xr, "--withdraw", "--reason", "x"}, 2, "give no --reason"},
 		"SnoozeNothing": {[]string{"snooze", xr}, 2, "give one of --for, --until and --off"},

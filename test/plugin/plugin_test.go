@@ -45,7 +45,7 @@ func TestPlugin(t *testing.T) {
 		play func(*testing.T)
 	}{
 		{"Trace", traces}, {"Explain", explains}, {"Coverage", covers}, {"Freeze", freezes}, {"Snooze", snoozes}, {"Reject", rejects},
-		{"DryRun", dryRuns}, {"Parallel", parallel}, {"External", external}, {"Preview", previews}, {"Held", held}, {"Deletion", deletion},
+		{"DryRun", dryRuns}, {"Parallel", parallel}, {"External", external}, {"Preview", previews}, {"Policies", policies}, {"Held", held}, {"Ungate", ungates}, {"Deletion", deletion},
 	} {
 		if !t.Run(part.name, part.play) {
 			return

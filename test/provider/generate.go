@@ -1,9 +1,9 @@
 // Package provider is a small Crossplane provider for tests and the demo, and
-// the cloud it manages databases in. `go generate ./...` in this module writes
+// the cloud it manages databases and instances in. `go generate ./...` in this module writes
 // the deepcopy functions of apis/ and the CRDs in crds/ anew (controller-gen is
 // a tool of this module); a diff afterwards means somebody forgot to.
 //
-// To add a kind: its type and the accessors in apis/v1alpha1, its fields in
+// To add a kind: its type and the accessors below apis, its fields in
 // cloud/kind.go with a collection in cloud/client, an external.Kind that maps
 // one to the other, and a line in controller/kinds.go.
 package provider

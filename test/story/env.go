@@ -26,7 +26,8 @@ type Options struct {
 	Webhook, Function bool
 	// Kausality is the program to run; built from the repository where empty.
 	Kausality string
-	// SteadyBreaker leaves Crossplane's circuit breaker as it comes.
+	// SteadyBreaker leaves Crossplane's circuit breaker as it comes, and has
+	// Crossplane look at everything every ten seconds.
 	SteadyBreaker bool
 	// SettleGrace of the webhook; a second where 0.
 	SettleGrace time.Duration
@@ -90,7 +91,7 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 		return e, err
 	}
 	e.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{
-		Dir: o.Dir, Out: o.Out, Crossplane: true, AuditLog: true, CrossplaneArgs: patientBreaker(o),
+		Dir: o.Dir, Out: o.Out, Crossplane: true, AuditLog: true, CrossplaneArgs: append(patientBreaker(o), "--enable-operations"),
 	})
 	if err != nil {
 		return e, err
@@ -119,7 +120,7 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 // wait for minutes, unless it is told not to.
 func patientBreaker(o Options) []string {
 	if o.SteadyBreaker {
-		return nil
+		return []string{"--sync-interval=10s"} // slow enough for the breaker, and often enough to see what comes of it
 	}
 	return []string{"--circuit-breaker-burst=2000"}
 }
@@ -131,14 +132,17 @@ func (e *Env) Stop() {
 	}
 }
 
-// As a person.
+// As a person, with the teams that they are in.
 func (e *Env) As(user string) (dynamic.Interface, error) {
-	return dynamic.NewForConfig(e.ConfigAs(user))
+	return dynamic.NewForConfig(e.ConfigAs(user, teams[user]...))
 }
+
+var teams = map[string][]string{Hans: {"platform-team"}}
 
 // hans may do everything with databases, in whatever form, and approve.
 func (e *Env) installOffer(ctx context.Context) error {
-	groups := []string{"example.org", "cloud.example.org", "kubernetes.m.crossplane.io", "kausality.io", "apiextensions.crossplane.io"}
+	groups := []string{"example.org", "cloud.example.org", "kubernetes.m.crossplane.io", "kausality.io", "apiextensions.crossplane.io",
+		"example.com", "rds.aws.crossplane.io"}
 	rules := rbacv1.PolicyRule{APIGroups: groups, Resources: []string{"*"}, Verbs: []string{"*"}}
 	for _, u := range []string{Hans, Alice} {
 		if err := e.Grant(ctx, u, rules); err != nil {

@@ -21,11 +21,11 @@ type history struct {
 
 // Watch a resource from now on.
 func (e *Env) watch(ctx context.Context, r schema.GroupVersionResource) (*history, error) {
-	list, err := e.admin.Resource(r).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	list, err := e.admin.Resource(r).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
-	w, err := e.admin.Resource(r).Namespace(namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+	w, err := e.admin.Resource(r).Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
 	if err != nil {
 		return nil, err
 	}

@@ -3,15 +3,17 @@ package story
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // AllowancePolicies is what they do, with webhook and gate.
-var AllowancePolicies = []Chapter{
+var AllowancePolicies = slices.Concat([]Chapter{
 	{"The platform team writes a policy", offerPolicy},
 	{"hans asks for a database", created},
 	{"Once it is settled, the gate is closed", settled},
@@ -19,7 +21,7 @@ var AllowancePolicies = []Chapter{
 	{"He makes it smaller: that stops before the database", stopped},
 	{"With the annotation that the policy asks for, it goes on", allowedToShrink},
 	{"Deleting it: the policy allows that, and nobody has to approve it", goneByPolicy},
-}
+}, forms[0].chapters(), forms[1].chapters())
 
 // sizePolicy lets databases grow, and shrink where somebody says so.
 const sizePolicy = `
@@ -57,9 +59,17 @@ func offerPolicy(ctx context.Context, e *Env, t *Teller) error {
 	if err := e.Apply(ctx, []byte(sizePolicy)); err != nil {
 		return err
 	}
-	r := v1alpha1.GroupVersion.WithResource("allowancepolicies")
-	if err := until(ctx, "the policy to be in force", func(ctx context.Context) error {
-		o, err := e.admin.Resource(r).Get(ctx, "databases", metav1.GetOptions{})
+	if err := e.inForce(ctx, "allowancepolicies", "databases"); err != nil {
+		return err
+	}
+	t.Right("its rules compile: an XDatabase may grow, and shrink where it says allow-shrink")
+	return nil
+}
+
+// inForce waits until a policy is compiled.
+func (e *Env) inForce(ctx context.Context, resource, name string) error {
+	return until(ctx, "policy "+name+" to be in force", func(ctx context.Context) error {
+		o, err := e.admin.Resource(v1alpha1.GroupVersion.WithResource(resource)).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -67,18 +77,19 @@ func offerPolicy(ctx context.Context, e *Env, t *Teller) error {
 			return fmt.Errorf("%s: %s", reason, message)
 		}
 		return nil
-	}); err != nil {
-		return err
-	}
-	t.Right("its rules compile: an XDatabase may grow, and shrink where it says allow-shrink")
-	return nil
+	})
 }
 
 func allowed(ctx context.Context, e *Env, t *Teller) error {
+	h, err := e.watch(ctx, Databases)
+	if err != nil {
+		return err
+	}
+	defer h.stop()
 	if err := e.resize(ctx, t, 50); err != nil {
 		return err
 	}
-	mr, err := e.MR(ctx)
+	mr, err := h.first("brings the change", func(o *unstructured.Unstructured) bool { return integer(o, "spec", "forProvider", "size") == 50 })
 	if err != nil {
 		return err
 	}

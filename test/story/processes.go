@@ -38,12 +38,14 @@ func (e *Env) startProviders(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	crd, err := os.ReadFile(filepath.Join(root, "test", "provider", "crds", "cloud.example.org_databases.yaml"))
-	if err != nil {
-		return err
-	}
-	if err := e.Apply(ctx, crd); err != nil {
-		return err
+	for _, name := range []string{"cloud.example.org_databases.yaml", "rds.aws.crossplane.io_rdsinstances.yaml"} {
+		crd, err := os.ReadFile(filepath.Join(root, "test", "provider", "crds", name))
+		if err != nil {
+			return err
+		}
+		if err := e.Apply(ctx, crd); err != nil {
+			return err
+		}
 	}
 	kubeconfig, err := e.ServiceAccountKubeconfig(ctx, "crossplane-system", "provider-cloud")
 	if err != nil {
@@ -116,11 +118,17 @@ func (e *Env) startFunctions(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		cmd := exec.Command(e.Bins[bin], "--tls-certs-dir="+certs, fmt.Sprintf("--address=127.0.0.1:%d", port))
+		args := []string{"--tls-certs-dir=" + certs, fmt.Sprintf("--address=127.0.0.1:%d", port)}
+		capabilities := []string{"composition"}
+		if bin == binKausality {
+			args = append(args, "--metrics-bind-address=0")
+			capabilities = append(capabilities, "operation") // as crossplane.yaml says
+		}
+		cmd := exec.Command(e.Bins[bin], args...)
 		if _, err := e.Run(ctx, name, cmd); err != nil {
 			return err
 		}
-		if err := e.RegisterFunction(ctx, name, fmt.Sprintf("localhost:%d", port)); err != nil {
+		if err := e.RegisterFunction(ctx, name, fmt.Sprintf("localhost:%d", port), capabilities...); err != nil {
 			return err
 		}
 	}
@@ -149,7 +157,7 @@ func (e *Env) startKausality(ctx context.Context) error {
 	// Roles first, since the components need them to become ready; the webhook
 	// configuration is among them, and waits for nothing yet: there are no XRs.
 	if err := e.applyOutput(ctx, "manifests", fmt.Sprintf("--webhook-url=https://127.0.0.1:%d", port),
-		"--ca-file="+filepath.Join(certs, "ca.crt"), "--resources=*.example.org,*.cloud.example.org,objects.kubernetes.m.crossplane.io",
+		"--ca-file="+filepath.Join(certs, "ca.crt"), "--resources=*.example.org,*.cloud.example.org,objects.kubernetes.m.crossplane.io,*.example.com,*.rds.aws.crossplane.io",
 		"--default-mode=enforce"); err != nil {
 		return err
 	}

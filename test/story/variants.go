@@ -17,6 +17,8 @@ var FunctionOnly = []Chapter{
 	{"A new Composition revision would alter the database: the function holds it", heldByFunction},
 	{"Freeze: not even hans's own change gets through", frozen},
 	{"Nothing flaps", steady},
+	{"A composite in a composite: held there, too", nested},
+	{"An Operation audits it, and changes nothing", audited},
 }
 
 // WebhookOnly is what the webhook and the gate do without the function.
@@ -25,8 +27,12 @@ var WebhookOnly = []Chapter{
 	{"Once it is settled, the gate is closed", settled},
 	{"hans makes it larger: the gate opens for exactly that", changed},
 	{"A new Composition revision would alter the database: the webhook refuses it", refusedByWebhook},
+	{"An UpgradeAllowance lets the next one through", upgradedOnce},
+	{"The same revisions are let through once, a new one of a function is another", notTwice},
+	{"Back and forth: no revision comes through twice", backAndForth},
 	{"Freeze: not even hans's own change gets through", frozen},
 	{"Nothing flaps", steady},
+	{"The UpgradeAllowance was counted", upgradesCounted},
 }
 
 // settledByFunction waits for the mark that the function leaves in the traces.

@@ -38,6 +38,10 @@ type bench struct {
 	client dynamic.Interface
 	bins   parts.Paths
 	certs  string
+
+	// Of the requests: ours, and the addresses of its peers by what they do.
+	kausality *kausality
+	peers     map[string]string
 }
 
 // start a control plane; stop it in the end.

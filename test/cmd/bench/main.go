@@ -1,5 +1,7 @@
 // Command bench measures what Kausality costs:
 //
+//	bench code       the decision, the webhook's handler and the function, without a
+//	                 cluster
 //	bench requests   what its webhook adds to a request, against the same request
 //	                 with no webhook, with one that does nothing, and with one that
 //	                 returns a patch of the same size
@@ -30,7 +32,7 @@ import (
 
 // benchmarks by name.
 var benchmarks = map[string]func(context.Context, options) error{
-	"requests": requests, "memory": memory, "gate": gate, "soak": soak,
+	"code": code, "requests": requests, "memory": memory, "gate": gate, "soak": soak,
 }
 
 // options of all benchmarks; each uses some.
@@ -69,7 +71,7 @@ func main() {
 
 func run(ctx context.Context, names []string, o options) error {
 	if len(names) == 0 {
-		names = []string{"requests", "memory", "gate"}
+		names = []string{"code", "requests", "memory", "gate"}
 	}
 	for _, n := range names {
 		f, ok := benchmarks[n]

@@ -1,14 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -195,29 +196,33 @@ func fetch(ctx context.Context, url string) (*http.Response, error) {
 
 // figures as the replica's metrics have them.
 func (k *kausality) figures(ctx context.Context) (f figures, err error) {
-	want := map[string]*float64{"go_gc_heap_live_bytes": &f.live, "process_resident_memory_bytes": &f.resident, "go_goroutines": &f.goroutines}
-	resp, err := fetch(ctx, k.metrics)
+	all, err := k.read(ctx)
 	if err != nil {
 		return f, err
 	}
-	defer func() { _ = resp.Body.Close() }()
-	lines, found := bufio.NewScanner(resp.Body), 0
-	for lines.Scan() {
-		name, value, _ := strings.Cut(lines.Text(), " ")
-		if to, ok := want[name]; ok {
-			if *to, err = strconv.ParseFloat(value, 64); err != nil {
-				return f, fmt.Errorf("cannot read metric %s: %w", name, err)
-			}
-			found++
+	for name, to := range map[string]*float64{"go_gc_heap_live_bytes": &f.live, "process_resident_memory_bytes": &f.resident, "go_goroutines": &f.goroutines} {
+		m := all[name].GetMetric()
+		if len(m) != 1 {
+			return f, fmt.Errorf("%s has no %s", k.metrics, name)
 		}
-	}
-	if err := lines.Err(); err != nil {
-		return f, err
-	}
-	if found != len(want) {
-		return f, fmt.Errorf("%s has %d of the %d metrics asked for", k.metrics, found, len(want))
+		*to = m[0].GetGauge().GetValue() + m[0].GetUntyped().GetValue()
 	}
 	return f, nil
+}
+
+// read the replica's metrics.
+func (k *kausality) read(ctx context.Context) (map[string]*dto.MetricFamily, error) {
+	resp, err := fetch(ctx, k.metrics)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	all, err := parser.TextToMetricFamilies(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", k.metrics, err)
+	}
+	return all, nil
 }
 
 // pause for a while.

@@ -8,15 +8,21 @@ import (
 	"strings"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 )
 
-// arms are what is compared: a kind each, with the webhook it meets.
-var arms = []string{"none", "noop", "patch", "bare", "kausality"}
+// arms are what is compared: a kind each, with the webhook it meets. "alike" is
+// the patching peer behind the very registration that ours has, so what is left
+// between the two is what ours does; "bare" is ours behind a registration without
+// conditions.
+var arms = []string{"none", "noop", "patch", "alike", "bare", "kausality"}
 
 func resource(arm string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: arm + ".bench.example.org", Version: "v1", Resource: "things"}
@@ -51,12 +57,21 @@ func requests(ctx context.Context, o options) error {
 	if _, err := b.rounds(ctx, warmUp); err != nil {
 		return err
 	}
+	before, err := b.kausality.decisions(ctx)
+	if err != nil {
+		return err
+	}
 	fmt.Printf("\n%d rounds, a PATCH of a 3.5 KB custom resource each, one at a time, in turn:\n\n", o.rounds)
 	took, err := b.rounds(ctx, o.rounds)
 	if err != nil {
 		return err
 	}
+	after, err := b.kausality.decisions(ctx)
+	if err != nil {
+		return err
+	}
 	report(os.Stdout, took)
+	reportHandler(os.Stdout, before, after)
 	return nil
 }
 
@@ -71,12 +86,14 @@ func (b *bench) prepare(ctx context.Context) error {
 	if err := b.startPeers(ctx); err != nil {
 		return err
 	}
-	k, err := b.startKausality(ctx, []string{"*.kausality.bench.example.org"})
-	if err != nil {
+	var err error
+	if b.kausality, err = b.startKausality(ctx, []string{"*.kausality.bench.example.org"}); err != nil {
 		return err
 	}
-	// The same webhook without the match condition, to see what each costs.
-	if err := b.configurePeer(ctx, "bare", k.address); err != nil {
+	if err := b.configurePeer(ctx, "bare", b.kausality.address); err != nil {
+		return err
+	}
+	if err := b.configureAlike(ctx); err != nil {
 		return err
 	}
 	return b.createObjects(ctx)
@@ -87,21 +104,51 @@ func (b *bench) startPeers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	b.peers = map[string]string{}
 	for _, kind := range []string{"noop", "patch"} {
 		port, err := controlplane.FreePort()
 		if err != nil {
 			return err
 		}
-		address := fmt.Sprintf("127.0.0.1:%d", port)
-		cmd := exec.Command(self, "--serve="+kind, "--address="+address, "--certs="+b.certs)
+		b.peers[kind] = fmt.Sprintf("127.0.0.1:%d", port)
+		cmd := exec.Command(self, "--serve="+kind, "--address="+b.peers[kind], "--certs="+b.certs)
 		if _, err := b.Run(ctx, kind, cmd); err != nil {
 			return err
 		}
-		if err := b.configurePeer(ctx, kind, address); err != nil {
+		if err := b.configurePeer(ctx, kind, b.peers[kind]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// configureAlike registers the patching peer as ours is registered: the same
+// rules, conditions, selectors and reinvocation, for another group.
+func (b *bench) configureAlike(ctx context.Context) error {
+	configurations := b.client.Resource(admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"))
+	got, err := configurations.Get(ctx, "kausality", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	ours := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(got.Object, ours); err != nil {
+		return err
+	}
+	alike := &admissionregistrationv1.MutatingWebhookConfiguration{TypeMeta: ours.TypeMeta, ObjectMeta: metav1.ObjectMeta{Name: "alike"}}
+	for _, w := range ours.Webhooks {
+		w.Name = "alike." + w.Name
+		w.ClientConfig.URL = new("https://" + b.peers["patch"] + "/mutate")
+		for i := range w.Rules {
+			w.Rules[i].APIGroups = []string{resource("alike").Group}
+		}
+		alike.Webhooks = append(alike.Webhooks, w)
+	}
+	o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(alike)
+	if err != nil {
+		return err
+	}
+	_, err = configurations.Create(ctx, &unstructured.Unstructured{Object: o}, metav1.CreateOptions{})
+	return err
 }
 
 func (b *bench) configurePeer(ctx context.Context, arm, address string) error {

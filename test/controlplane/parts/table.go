@@ -17,6 +17,7 @@ const (
 	GolangciLint          = "golangci-lint"
 	Tofu                  = "tofu"
 	Helm                  = "helm"
+	CertManager           = "cert-manager"
 )
 
 const (
@@ -68,6 +69,10 @@ func All() []Part {
 	}, {
 		Name: Helm, Dir: "test/parts/helm", Package: "helm.sh/helm/v3/cmd/helm",
 		Module: "helm.sh/helm/v3", Ldflags: helmLdflags,
+		Cold: time.Minute,
+	}, {
+		Name: CertManager, Dir: "test/parts/cert-manager",
+		Module: "github.com/cert-manager/cert-manager", CRDDir: "deploy/crds",
 		Cold: time.Minute,
 	}}
 }

@@ -7,8 +7,11 @@ import (
 	"fmt"
 )
 
-// Databases is the collection of databases.
-const Databases = "databases"
+// The collections.
+const (
+	Databases = "databases"
+	Instances = "instances"
+)
 
 // DefaultEngine is the engine of a database created without one.
 const DefaultEngine = "postgres"
@@ -32,6 +35,12 @@ func kinds() []kind {
 			}
 			if d.Engine == "" {
 				d.Engine = DefaultEngine
+			}
+			return nil
+		}),
+		newKind(Instances, func(i *InstanceFields) error {
+			if i.InstanceClass == "" || i.Engine == "" {
+				return errors.New("instanceClass and engine must be given")
 			}
 			return nil
 		}),

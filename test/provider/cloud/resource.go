@@ -39,6 +39,18 @@ type DatabaseFields struct {
 	Tags   map[string]string `json:"tags,omitempty"`
 }
 
+// InstanceFields are the fields of an instance that clients set.
+type InstanceFields struct {
+	InstanceClass string `json:"instanceClass"`
+	Engine        string `json:"engine"`
+}
+
+// An Instance as the cloud returns it.
+type Instance struct {
+	Meta
+	InstanceFields
+}
+
 // A Database as the cloud returns it.
 type Database struct {
 	Meta

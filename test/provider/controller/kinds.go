@@ -5,6 +5,7 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/kausality-io/function-kausality/test/provider/apis/aws"
 	"github.com/kausality-io/function-kausality/test/provider/apis/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/provider/external"
 )
@@ -12,5 +13,8 @@ import (
 // Setup adds a controller for every kind to the manager. Asynchronous
 // operations end when the context does.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	return setup(ctx, mgr, v1alpha1.DatabaseGroupVersionKind, external.Databases(), o)
+	if err := setup(ctx, mgr, v1alpha1.DatabaseGroupVersionKind, external.Databases(), o); err != nil {
+		return err
+	}
+	return setup(ctx, mgr, aws.InstanceGroupVersionKind, external.Instances(), o)
 }

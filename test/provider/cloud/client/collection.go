@@ -19,6 +19,11 @@ func (c *Client) Databases() *Collection[cloud.Database, cloud.DatabaseFields] {
 	return &Collection[cloud.Database, cloud.DatabaseFields]{client: c, name: cloud.Databases}
 }
 
+// Instances is the collection of instances.
+func (c *Client) Instances() *Collection[cloud.Instance, cloud.InstanceFields] {
+	return &Collection[cloud.Instance, cloud.InstanceFields]{client: c, name: cloud.Instances}
+}
+
 func (c *Collection[R, F]) path(name string) string {
 	return "/" + c.name + "/" + url.PathEscape(name)
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/crossplane/crossplane-runtime/v2/pkg/logging"
 	"github.com/crossplane/crossplane-runtime/v2/pkg/ratelimiter"
 
+	"github.com/kausality-io/function-kausality/test/provider/apis/aws"
 	"github.com/kausality-io/function-kausality/test/provider/apis/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 	"github.com/kausality-io/function-kausality/test/provider/controller"
@@ -86,7 +87,7 @@ func logger(stderr io.Writer, debug bool) logr.Logger {
 
 func newManager(cfg *rest.Config, s settings, log logr.Logger) (manager.Manager, error) {
 	sch := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme, aws.AddToScheme} {
 		if err := add(sch); err != nil {
 			return nil, fmt.Errorf("cannot register types: %w", err)
 		}

@@ -1,0 +1,63 @@
+package allowance
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Groups that the API server gives every user, and every ServiceAccount.
+const (
+	groupEveryone = "system:authenticated"
+	groupAccounts = "system:serviceaccounts"
+	userAccounts  = "system:serviceaccount:"
+)
+
+// GroupsOf a user as far as the name tells: all of a ServiceAccount's, and of
+// anybody else the one that everybody is in. all is false where there may be
+// more.
+func GroupsOf(user string) (groups []string, all bool) {
+	account, ok := strings.CutPrefix(user, userAccounts)
+	if !ok {
+		return []string{groupEveryone}, false
+	}
+	namespace, _, _ := strings.Cut(account, ":")
+	return []string{groupEveryone, groupAccounts, groupAccounts + ":" + namespace}, true
+}
+
+// MayGrant reports whether a policy may have something to grant for an intent
+// of a user whose groups nobody tells, "" for one who is not known either:
+// whether that user may be a subject, and one that may initiate a chain. below
+// says that the object has a parent, whose allowances another subject may
+// extend. What cannot be known counts as possible.
+func (p *Compiled) MayGrant(user string, below bool) bool {
+	groups, all := GroupsOf(user)
+	return slices.ContainsFunc(p.subjects, func(s v1alpha1.PolicySubject) bool {
+		unknown := user == "" || s.Kind == v1alpha1.SubjectGroup && !all
+		return (s.MayInitiate || below) && (unknown || is(s.Subject, user, groups))
+	})
+}
+
+// Looked are the fields of an object by which the policies' rules are triggered,
+// each by the one or two names at the beginning of its path: ["spec", "size"]
+// for spec.size and all below it. Sorted, each once; those that another one
+// holds are left out. nil for none.
+func Looked(policies []*Compiled) (out [][]string) {
+	var all [][]string
+	for _, p := range policies {
+		for _, r := range p.rules {
+			for _, t := range r.triggers {
+				all = append(all, t.Head(2)) // spec, and a field of it
+			}
+		}
+	}
+	slices.SortFunc(all, slices.Compare[[]string])
+	for _, path := range all {
+		if n := len(out); n > 0 && len(path) >= len(out[n-1]) && slices.Equal(out[n-1], path[:len(out[n-1])]) {
+			continue
+		}
+		out = append(out, path)
+	}
+	return out
+}

@@ -1,0 +1,187 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	// maxFilling watches read their first list at a time: lists are whole
+	// objects, and all of them at once are many times what is kept.
+	maxFilling = 4
+	// fillTurn bounds how long a watch that cannot be filled is waited for.
+	fillTurn = 5 * time.Second
+	// unreadableAfter is how long a kind's first list may take until nothing waits
+	// for it any more.
+	unreadableAfter = 15 * time.Second
+	// maxKinds bounds the number of kinds that are watched.
+	maxKinds = 2000
+)
+
+// watched is the watch of a kind.
+type watched struct {
+	info     Info
+	informer cache.SharedIndexInformer
+	over     chan struct{} // closed when the kind is gone, or has become another
+	gone     bool          // which of the two, once it is closed
+	// since is when its turn came to be filled, in nanoseconds; 0 before.
+	since atomic.Int64
+}
+
+// Run starts the watches, those that were asked for already and all that will
+// be, and ends them with the context.
+func (s *States) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, maxFilling)
+	start := func(w *watched) { wg.Go(func() { s.run(ctx, w, turns) }) }
+	s.mu.Lock()
+	s.start = start
+	for _, w := range s.watched {
+		start(w)
+	}
+	s.mu.Unlock()
+	<-ctx.Done()
+	s.mu.Lock()
+	s.start = func(*watched) {}
+	s.mu.Unlock()
+	wg.Wait()
+}
+
+// run a watch until the context or the kind ends.
+func (s *States) run(ctx context.Context, w *watched, turns chan struct{}) {
+	wctx, cancel := w.until(ctx)
+	defer cancel()
+	select {
+	case turns <- struct{}{}:
+	case <-wctx.Done():
+		return
+	}
+	w.since.Store(time.Now().UnixNano())
+	go func() {
+		fctx, cancel := context.WithTimeout(wctx, fillTurn)
+		defer cancel()
+		cache.WaitForCacheSync(fctx.Done(), w.informer.HasSynced)
+		<-turns
+	}()
+	w.informer.RunWithContext(wctx)
+	if ctx.Err() != nil || !w.gone {
+		return
+	}
+	for _, o := range w.informer.GetStore().List() { // went with their kind, perhaps unseen
+		s.call(object(o), nil)
+	}
+}
+
+// until ctx or the watch is over. Call cancel in the end.
+func (w *watched) until(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-w.over:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// Watch a kind from now on, until its CRD is gone.
+func (s *States) Watch(gvk schema.GroupVersionKind) error {
+	s.mu.RLock()
+	_, ok := s.watched[gvk]
+	n := len(s.watched)
+	s.mu.RUnlock()
+	if ok {
+		return nil
+	}
+	if n >= maxKinds {
+		return fmt.Errorf("cannot watch %s: %d kinds are watched already", gvk, n)
+	}
+	info, err := s.kinds.Get(gvk)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.watched[gvk]; ok {
+		return nil
+	}
+	w, err := s.newWatch(info)
+	if err != nil {
+		return fmt.Errorf("cannot watch %s: %w", gvk, err)
+	}
+	s.watched[gvk] = w
+	if s.start != nil {
+		s.start(w)
+	}
+	return nil
+}
+
+func (s *States) newWatch(info Info) (*watched, error) {
+	w := &watched{info: info, over: make(chan struct{})}
+	w.informer = newInformer(s.client.Resource(info.GVR), func(o *unstructured.Unstructured) any { return s.sum(o) })
+	_, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { s.call(nil, object(o)) },
+		UpdateFunc: func(a, b any) { s.call(object(a), object(b)) },
+		DeleteFunc: func(o any) { s.call(object(o), nil) },
+	})
+	return w, err
+}
+
+// end the watch of a kind that is gone, or that has become another: what is kept
+// of its objects was summed up for the kind it was.
+func (s *States) end(gvk schema.GroupVersionKind, gone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w, ok := s.watched[gvk]; ok {
+		w.gone = gone
+		close(w.over)
+		delete(s.watched, gvk)
+	}
+}
+
+func (s *States) call(old, new *Object) {
+	for _, f := range s.onChange {
+		f(old, new)
+	}
+}
+
+func object(o any) *Object {
+	if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = t.Obj
+	}
+	out, _ := o.(*Object)
+	return out
+}
+
+// Synced waits until the watches that were asked for are filled, or cannot be.
+func (s *States) Synced(ctx context.Context) bool {
+	return cache.WaitForCacheSync(ctx.Done(), s.HasSynced)
+}
+
+// HasSynced reports whether the watches that were asked for are filled. One that
+// cannot be filled (its CRD's conversion is broken, or we may not read it) does
+// not count after a while: its objects are read one by one, and all others must
+// not wait for it.
+func (s *States) HasSynced() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, w := range s.watched {
+		if !w.informer.HasSynced() && !w.unreadable() {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *watched) unreadable() bool {
+	since := w.since.Load()
+	return since != 0 && time.Since(time.Unix(0, since)) > unreadableAfter
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/inspect"
+)
+
+// awaitAll that was approved: each Drift is resolved, or its deletion would
+// pass.
+func (c *cli) awaitAll(cmd *cobra.Command, list []v1alpha1.Drift, o *approveOptions) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	for n := range list {
+		d := &list[n]
+		how := ""
+		err := o.until(cmd.Context(), func(ctx context.Context) (waiting string, err error) {
+			if d.Spec.Relation == v1alpha1.RelationExternal && d.Spec.Operation == string(admission.Delete) {
+				how, waiting, err = c.deletable(ctx, d)
+				return waiting, err
+			}
+			how, waiting, err = c.resolved(ctx, client, d)
+			return waiting, err
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(c.ErrOut, "%s %s: %s\n", c.paint.green("done"), d.Name, how)
+	}
+	return nil
+}
+
+// resolved reports whether a Drift is, or what was held is not any more.
+func (c *cli) resolved(ctx context.Context, client dynamic.Interface, d *v1alpha1.Drift) (how, waiting string, err error) {
+	stands := "drift " + d.Name + " still stands: " + summary(d)
+	if inspect.IsHeld(d) {
+		t, err := c.target(refOf(d.Spec.Parent))
+		if err != nil {
+			return "", "", err
+		}
+		u, err := t.client.Get(ctx, t.GetName(), metav1.GetOptions{})
+		if err != nil {
+			return "", "", fmt.Errorf("cannot read %s: %w", t.describe(), err)
+		}
+		if inspect.StillHeld(u, d.Name) {
+			return "", stands, nil
+		}
+		return "it is not held back any more", "", nil
+	}
+	u, err := client.Resource(inspect.DriftResource).Namespace(d.Namespace).Get(ctx, d.Name, metav1.GetOptions{})
+	if kerrors.IsNotFound(err) {
+		return "it is gone", "", nil
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("cannot read drift %s: %w", d.Name, err)
+	}
+	now, err := inspect.DriftOf(u)
+	if err != nil || inspect.Open(now) {
+		return "", stands, err
+	}
+	return now.Status.Resolution, "", nil
+}
+
+// deletable reports whether the object of a Drift could be deleted now.
+func (c *cli) deletable(ctx context.Context, d *v1alpha1.Drift) (how, waiting string, err error) {
+	t, err := c.target(refOf(d.Spec.Child))
+	if err != nil {
+		return "", "", err
+	}
+	u, err := t.client.Get(ctx, t.GetName(), metav1.GetOptions{})
+	if kerrors.IsNotFound(err) {
+		return "it is deleted", "", nil
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("cannot read %s: %w", t.describe(), err)
+	}
+	i, err := c.inspector(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	decision, err := i.Decide(ctx, i.Request(inspect.AttemptDelete, u, nil))
+	if err != nil {
+		return "", "", err
+	}
+	if !decision.Allowed {
+		return "", t.describe() + " cannot be deleted yet: " + decision.Why, nil
+	}
+	return "it can be deleted now", "", nil
+}

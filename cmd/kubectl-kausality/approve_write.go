@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/inspect"
+	"github.com/kausality-io/function-kausality/people"
+)
+
+// approveDrift on the parent that the Drift names.
+func (c *cli) approveDrift(ctx context.Context, d *v1alpha1.Drift, o *approveOptions) (written, error) {
+	t, err := c.target(refOf(d.Spec.Parent))
+	if err != nil {
+		return written{}, err
+	}
+	w, err := c.write(ctx, t, &o.decisionOptions, people.ApproveKey(d.Spec.ID), people.Approve(d.Spec.ID, v1alpha1.ApprovalMode(o.mode)))
+	if err != nil {
+		return written{}, err
+	}
+	w.Next = c.afterApproval(d)
+	w.Warnings, err = c.obstacles(ctx, t)
+	return w, err
+}
+
+// obstacles on a parent that go before any approval.
+func (c *cli) obstacles(ctx context.Context, t target) ([]string, error) {
+	u, err := t.client.Get(ctx, t.GetName(), metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", t.describe(), err)
+	}
+	set := approval.Parse(u.GetAnnotations())
+	out := set.Warnings
+	if f := set.Freeze; f != nil {
+		out = append(out, t.describe()+" is frozen"+said(f.User, f.Message, f.At.UTC)+"; nothing passes until it is unfrozen")
+	}
+	if len(set.Rejections) > 0 {
+		out = append(out, t.describe()+" has rejections, and one that fits goes before any approval")
+	}
+	return out, nil
+}
+
+// afterApproval says what happens now.
+func (c *cli) afterApproval(d *v1alpha1.Drift) string {
+	deletion := d.Spec.Operation == string(admission.Delete)
+	switch {
+	case d.Spec.Relation == v1alpha1.RelationExternal && deletion:
+		t, err := c.target(refOf(d.Spec.Child))
+		if err != nil {
+			return "The gate opens for Delete; then delete it again."
+		}
+		return "The gate opens for Delete; then delete it again: kubectl delete " + strings.Replace(t.arg(), "/", " ", 1)
+	case d.Spec.Relation == v1alpha1.RelationExternal:
+		return "The gate opens for exactly this, and closes when the provider has confirmed it."
+	}
+	return "Its controller carries it out when it next reconciles " + describeRef(d.Spec.Parent) + "."
+}
+
+// lasts says how long an approval does.
+var lasts = map[v1alpha1.ApprovalMode]string{
+	v1alpha1.ApprovalOnce: "once", v1alpha1.ApprovalGeneration: "until the next intent on its parent", v1alpha1.ApprovalAlways: "until the approval is removed",
+}
+
+// approveInAdvance on the parent of each object, or on the object itself where
+// it has none.
+func (c *cli) approveInAdvance(cmd *cobra.Command, args []string, o *approveOptions) error {
+	if o.all || slices.ContainsFunc(args, isID) {
+		return usageError{errors.New("--any and --digest need objects, named as TYPE/NAME")}
+	}
+	targets, err := c.objects(cmd, args)
+	if err != nil {
+		return err
+	}
+	if o.digest != "" && len(targets) != 1 {
+		return usageError{errors.New("--digest is the id of one difference; name one object")}
+	}
+	i, err := c.inspector(cmd.Context())
+	if err != nil {
+		return err
+	}
+	return c.each(&o.decisionOptions, targets, func(t target) (written, error) {
+		holder, err := c.holder(cmd.Context(), i, t)
+		if err != nil {
+			return written{}, err
+		}
+		a := v1alpha1.Approval{APIVersion: t.GetAPIVersion(), Kind: t.GetKind(), Name: t.GetName(), Mode: v1alpha1.ApprovalMode(o.mode), Digest: o.digest}
+		next := "What its controller changes of " + t.describe() + " passes, " + lasts[a.Mode] + "."
+		if len(o.external) > 0 {
+			a.Relation = v1alpha1.RelationExternal
+			for _, v := range o.external {
+				a.Verbs = append(a.Verbs, v1alpha1.Verb(v))
+			}
+			next = fmt.Sprintf("The gate of %s may open for %s, %s.", t.describe(), verbs(a.Verbs), lasts[a.Mode])
+		}
+		w, err := c.write(cmd.Context(), holder, &o.decisionOptions, v1alpha1.AnnotationKeyApprovals, people.AddApproval(a))
+		if err != nil {
+			return written{}, err
+		}
+		w.Next = next
+		w.Warnings, err = c.obstacles(cmd.Context(), holder)
+		return w, err
+	})
+}
+
+// holder of approvals and rejections about an object: its parent, else itself if
+// it is a managed resource.
+func (c *cli) holder(ctx context.Context, i *inspect.Inspector, t target) (target, error) {
+	if err := i.Direct.Learn(ctx, t.GroupVersionKind()); err != nil {
+		return target{}, err
+	}
+	s := i.Direct.Sum(t.Unstructured)
+	switch {
+	case s.Parent.Name != "":
+		up, err := i.Direct.States.Get(ctx, s.Parent, true)
+		if errors.Is(err, admission.ErrNotFound) {
+			return target{}, fmt.Errorf("the parent of %s, %s, does not exist", t.describe(), admission.Describe(s.Parent))
+		}
+		if err != nil {
+			return target{}, fmt.Errorf("cannot read %s: %w", admission.Describe(s.Parent), err)
+		}
+		return c.target(up.State.Ref)
+	case s.Role == parent.RoleManaged:
+		return t, nil
+	}
+	return target{}, fmt.Errorf("%s has no controlling parent: no controller is held back from changing it", t.describe())
+}

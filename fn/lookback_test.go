@@ -1,0 +1,235 @@
+package fn
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// two rules: a size may grow, a tier may be anything.
+const growing = `{"mode":"enforce","settleGrace":"10s","policies":[{"name":"sizes",
+  "target":{"apiGroup":"example.org","kind":"XDatabase"},
+  "subjects":[{"kind":"User","name":"hans@example.com","mayInitiate":true}],
+  "rules":[
+    {"trigger":"spec.size","conditions":["object.spec.size > oldObject.spec.size"],"allow":[
+      {"target":{"apiGroup":"cloud.example.org","kind":"Database"},"relation":"ControllerChild","verbs":["Update"],"mutations":[{"jsonPath":"spec.forProvider.size"}]}]},
+    {"trigger":"spec.tiers[*].name","allow":[
+      {"target":{"apiGroup":"cloud.example.org","kind":"Database"},"relation":"ControllerChild","verbs":["Update"],"mutations":[{"jsonPath":"spec.forProvider.tier"}]}]},
+    {"trigger":"spec.backup","allow":[
+      {"target":{"apiGroup":"app.example.org","kind":"Thing"},"relation":"ControllerChild","verbs":["Update"],"mutations":[{"jsonPath":"spec.value"}]}]}]}]}`
+
+// ask for a field of the composite; nil removes it.
+func (s *stage) ask(field string, value any) {
+	s.now = s.now.Add(time.Minute)
+	spec := child(s.xr.Object, "spec")
+	if spec[field] = value; value == nil {
+		delete(spec, field)
+	}
+	s.xr.SetGeneration(s.xr.GetGeneration() + 1)
+	s.person("kubectl-edit", "f:spec", "f:"+field)
+}
+
+func tiers(name string) []any { return []any{map[string]any{"name": name}} }
+
+// grown stage: settled at size 5, tier a, with a backup.
+func grown(t *testing.T, input string) (*stage, desire) {
+	t.Helper()
+	s := newStage(t, input)
+	spec := child(s.xr.Object, "spec")
+	spec["size"], spec["tiers"], spec["backup"] = int64(5), tiers("a"), map[string]any{"days": int64(7)}
+	want := desire{"a": database(5, "tier", "a"), "b": plain("x")}
+	s.reconcile(want)
+	s.settle(want)
+	return s, want
+}
+
+// An intent is granted what the fields allow that it changed, and no others: the
+// function remembers what the policies look at.
+func TestChangedFields(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		change func(s *stage)
+		want   func(w desire)
+		writes []string
+	}{
+		"Grown": {"a condition compares with the value before",
+			func(s *stage) { s.ask("size", int64(6)) }, func(w desire) { w["a"] = database(6, "tier", "a") }, []string{"update a"}},
+		"Shrunk": {"and says no",
+			func(s *stage) { s.ask("size", int64(4)) }, func(w desire) { w["a"] = database(4, "tier", "a") }, []string{"hold a"}},
+		"OtherField": {"a field that is there, and was not changed, triggers nothing",
+			func(s *stage) { s.ask("size", int64(6)) }, func(w desire) { w["a"] = database(6, "tier", "b") }, []string{"hold a"}},
+		"Item": {"in a list",
+			func(s *stage) { s.ask("tiers", tiers("b")) }, func(w desire) { w["a"] = database(5, "tier", "b") }, []string{"update a"}},
+		"Removed": {"a field that was taken away is a change",
+			func(s *stage) { s.ask("backup", nil) }, func(w desire) { w["b"] = plain("none") }, []string{"annotate a", "update b"}},
+		"Nothing": {"an intent on a field that no policy looks at",
+			func(s *stage) { s.ask("note", "x") }, func(w desire) { w["b"] = plain("none") }, []string{"hold b"}},
+		"Forgotten": {"where nothing is remembered, each field that is there counts",
+			func(s *stage) {
+				a := child(child(s.live["a"].Object, "metadata"), "annotations")
+				delete(a, v1alpha1.AnnotationKeySettledFields)
+				s.ask("note", "x")
+			}, func(w desire) { w["a"] = database(5, "tier", "b") }, []string{"update a"}},
+		"Garbage": {"nor of what does not parse",
+			func(s *stage) {
+				child(child(s.live["a"].Object, "metadata"), "annotations")[v1alpha1.AnnotationKeySettledFields] = `[{"at":7}]`
+				s.ask("note", "x")
+			}, func(w desire) { w["a"] = database(5, "tier", "b") }, []string{"update a"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s, want := grown(t, growing)
+			tc.change(s)
+			tc.want(want)
+			s.reconcile(want)
+			if d := cmp.Diff(tc.writes, s.writes); d != "" {
+				_, _, message := s.condition()
+				t.Errorf("%s: -want +got\n%s\n%s", tc.reason, d, message)
+			}
+			s.stable(want)
+		})
+	}
+}
+
+// Until the intent settles, a field that came back to what it was counts still:
+// the resources may have followed it.
+func TestChangedBack(t *testing.T) {
+	s, want := grown(t, growing)
+	s.ask("tiers", tiers("b"))
+	want["a"] = database(5, "tier", "b")
+	s.reconcile(want)
+	s.wantWrites("update a")
+	s.ask("tiers", tiers("a"))
+	want["a"] = database(5, "tier", "a")
+	s.reconcile(want)
+	s.wantWrites("update a")
+	s.stable(want)
+	s.settle(want)
+	s.ask("note", "x")
+	want["a"] = database(5, "tier", "b")
+	s.reconcile(want)
+	s.wantWrites("hold a")
+}
+
+// One resource remembers, and another where that is gone; it says nothing of
+// what no policy looks at, nor more than its size allows.
+func TestRemembers(t *testing.T) {
+	s, want := grown(t, growing)
+	remembers := func() (out []string) {
+		for _, name := range sortedKeys(s.live) {
+			if v := s.live[name].GetAnnotations()[v1alpha1.AnnotationKeySettledFields]; v != "" {
+				out = append(out, name+" "+v)
+			}
+		}
+		return out
+	}
+	all := `[{"at":["spec","backup"],"was":{"days":7}},{"at":["spec","size"],"was":5},{"at":["spec","tiers"],"was":[{"name":"a"}]}]`
+	if d := cmp.Diff([]string{"a " + all}, remembers()); d != "" {
+		t.Errorf("-want +got\n%s", d)
+	}
+	delete(s.live, "a")
+	s.reconcile(want)
+	if d := cmp.Diff([]string{"b " + all}, remembers()); d != "" {
+		t.Errorf("without a: -want +got\n%s", d)
+	}
+	s.annotate(s.suggested()[0], "once")
+	s.reconcile(want)
+	s.reconcile(want)
+	if d := cmp.Diff([]string{"a " + all}, remembers()); d != "" {
+		t.Errorf("with another a: -want +got\n%s", d)
+	}
+	s.stable(want)
+	child(s.xr.Object, "spec")["backup"] = strings.Repeat("x", maxLookback)
+	s.reconcile(want)
+	if got := remembers(); len(got) != 0 {
+		t.Errorf("more than fits: %d bytes", len(got[0]))
+	}
+	s.input = enforce
+	s.stable(want)
+}
+
+// Where somebody is known, only a subject is granted anything; of a group nobody
+// can tell who is in it.
+func TestKnownSubjects(t *testing.T) {
+	hop := func(s *stage, user string) {
+		s.annotate(v1alpha1.AnnotationKeyTrace, fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":%d,"user":%q,"timestamp":%q}]`,
+			s.xr.GetGeneration(), user, s.now.Format(time.RFC3339)))
+	}
+	settled := func(s *stage) {
+		s.annotate(v1alpha1.AnnotationKeyPhase, "initialized")
+		s.annotate(v1alpha1.AnnotationKeySettledGeneration, fmt.Sprint(s.xr.GetGeneration()))
+	}
+	cases := map[string]struct {
+		user, subjects string
+		writes         []string
+	}{
+		"Subject":       {"hans@example.com", `{"kind":"User","name":"hans@example.com","mayInitiate":true}`, []string{"update a"}},
+		"Other":         {"alice@example.com", `{"kind":"User","name":"hans@example.com","mayInitiate":true}`, []string{"hold a"}},
+		"MayNotStart":   {"hans@example.com", `{"kind":"User","name":"hans@example.com"}`, []string{"hold a"}},
+		"AnyGroup":      {"alice@example.com", `{"kind":"Group","name":"platform","mayInitiate":true}`, []string{"update a"}},
+		"Account":       {"system:serviceaccount:ci:deploy", `{"kind":"ServiceAccount","namespace":"ci","name":"deploy","mayInitiate":true}`, []string{"update a"}},
+		"AccountsGroup": {"system:serviceaccount:ci:deploy", `{"kind":"Group","name":"system:serviceaccounts:ci","mayInitiate":true}`, []string{"update a"}},
+		"NotItsGroup":   {"system:serviceaccount:ci:deploy", `{"kind":"Group","name":"platform","mayInitiate":true}`, []string{"hold a"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, strings.Replace(narrow, `{"kind":"User","name":"hans@example.com","mayInitiate":true}`, tc.subjects, 1))
+			hop(s, tc.user)
+			want := desire{"a": database(1)}
+			s.reconcile(want)
+			s.ready()
+			settled(s)
+			s.reconcile(want)
+			s.now = s.now.Add(time.Minute)
+			s.intend(2)
+			hop(s, tc.user)
+			want["a"] = database(2)
+			s.reconcile(want)
+			s.wantWrites(tc.writes...)
+			s.stable(want)
+		})
+	}
+}
+
+// A condition that looks at what no request shows, the composite's own parent,
+// grants nothing and is named; who that is can be told.
+func TestParentInConditions(t *testing.T) {
+	cases := map[string]struct {
+		condition string
+		writes    []string
+	}{
+		"Identity": {`parent.kind == 'XShop' && parent.metadata.name == 'shop'`, []string{"update a"}},
+		"Labels":   {`parent.metadata.labels['env'] == 'dev'`, []string{"hold a"}},
+		"None":     {`parent == null`, []string{"hold a"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := nestedStage(t)
+			s.input = strings.Replace(strings.Replace(narrow, `"trigger":"spec.size"`, fmt.Sprintf(`"trigger":"spec.size","conditions":[%q]`, tc.condition), 1),
+				`{"kind":"User","name":"hans@example.com","mayInitiate":true}`, `{"kind":"ServiceAccount","namespace":"crossplane-system","name":"crossplane"}`, 1)
+			want := desire{"a": database(1)}
+			s.reconcile(want)
+			s.settle(want)
+			child(s.xr.Object, "spec")["size"] = int64(2)
+			s.fromAbove(2, 2, "db")
+			want["a"] = database(2)
+			s.reconcile(want)
+			s.wantWrites(tc.writes...)
+			_, _, message := s.condition()
+			noted := false
+			for _, r := range s.rsp.GetResults() {
+				noted = noted || r.GetSeverity() == fnv1.Severity_SEVERITY_WARNING && strings.Contains(r.GetMessage(), "AllowancePolicy sizes grants nothing")
+			}
+			if noted != (name == "Labels") {
+				t.Errorf("results: %v; condition: %s", s.rsp.GetResults(), message)
+			}
+			s.stable(want)
+		})
+	}
+}

@@ -1,0 +1,52 @@
+package fn
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// A snooze keeps the events back until it expires, and nothing else: what is held
+// stays so, and the condition says it.
+func TestSnooze(t *testing.T) {
+	cases := map[string]struct {
+		input  string
+		reason string
+		told   string
+	}{
+		"Enforce": {enforce, reasonHeld, "spec.value"},
+		"Log":     {`{"settleGrace":"10s"}`, reasonAllowed, "spec.value"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s, want := settledStage(t)
+			s.input = tc.input
+			told := func() bool {
+				for _, r := range s.rsp.GetResults() {
+					if strings.Contains(r.GetMessage(), tc.told) {
+						return true
+					}
+				}
+				return false
+			}
+			s.annotate(v1alpha1.AnnotationKeySnooze, `{"expiry":"`+s.now.Add(time.Hour).Format(time.RFC3339)+`","user":"hans"}`)
+			want["b"] = plain("y")
+			s.reconcile(want)
+			s.wantReason(tc.reason)
+			if _, _, message := s.condition(); told() || !strings.Contains(message, tc.told) {
+				t.Errorf("snoozed: results %v, condition %s", s.rsp.GetResults(), message)
+			}
+			if tc.input != enforce {
+				return // the change has passed
+			}
+			s.now = s.now.Add(2 * time.Hour)
+			s.reconcile(want)
+			s.wantReason(tc.reason)
+			if !told() {
+				t.Errorf("after the snooze: %v", s.rsp.GetResults())
+			}
+		})
+	}
+}

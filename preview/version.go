@@ -1,0 +1,55 @@
+package preview
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strconv"
+)
+
+// Versions of the crossplane CLI whose render runs a pipeline by itself, as
+// docs/kubectl.md has them: from oldest up to newest, both included. Later ones
+// need a Crossplane binary besides.
+var oldest, newest = release{1, 20}, release{2, 2}
+
+// release is a minor version.
+type release struct{ major, minor int }
+
+func (r release) before(o release) bool {
+	return r.major < o.major || r.major == o.major && r.minor < o.minor
+}
+
+func (r release) String() string { return fmt.Sprintf("%d.%d", r.major, r.minor) }
+
+var versionPattern = regexp.MustCompile(`\bv(\d{1,6})\.(\d{1,6})\.\d`)
+
+// Supported is an error for a crossplane CLI whose version says that it cannot
+// be worked with. One that does not tell its version is tried.
+func Supported(ctx context.Context, program string) error {
+	out, err := exec.CommandContext(ctx, program, "version", "--client").CombinedOutput()
+	if err != nil {
+		return nil //nolint:nilerr // What it can do, it will show.
+	}
+	return supported(program, string(out))
+}
+
+func supported(program, said string) error {
+	m := versionPattern.FindStringSubmatch(said)
+	if m == nil {
+		return nil
+	}
+	major, err := strconv.Atoi(m[1])
+	if err != nil {
+		return fmt.Errorf("cannot read the version of %s: %w", program, err)
+	}
+	minor, err := strconv.Atoi(m[2])
+	if err != nil {
+		return fmt.Errorf("cannot read the version of %s: %w", program, err)
+	}
+	is := release{major, minor}
+	if is.before(oldest) || newest.before(is) {
+		return fmt.Errorf("%s is version %s; preview works with the crossplane CLI of versions %s to %s, whose render runs the pipeline by itself: say where one is with --crossplane", program, is, oldest, newest)
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
+)
+
+// startProvider and its cloud: a provider on Crossplane's own managed reconciler,
+// whose external resources are databases in a cloud of its own.
+func (l *lab) startProvider(t *testing.T) *client.Client {
+	t.Helper()
+	built, err := parts.Build(t.Context(), os.Stderr, "", parts.Part{Name: "test-provider", Dir: "test/provider", Package: "./cmd/provider"})
+	must(t, err)
+	crd, err := os.ReadFile(filepath.Join(l.root, "test", "provider", "crds", "cloud.example.org_databases.yaml"))
+	must(t, err)
+	must(t, l.Apply(t.Context(), crd))
+	port, err := controlplane.FreePort()
+	must(t, err)
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	ctx := context.WithoutCancel(t.Context())
+	_, err = l.Run(ctx, "cloud", exec.Command(built["test-provider"], "cloud", "--address="+address))
+	must(t, err)
+	c := client.New("http://" + address)
+	eventually(t, "the cloud to answer", c.Healthy)
+	kubeconfig, err := l.ServiceAccountKubeconfig(t.Context(), "crossplane-system", "provider-cloud")
+	must(t, err)
+	cmd := exec.Command(built["test-provider"], "run", "--kubeconfig="+kubeconfig, "--cloud-url=http://"+address, "--poll-interval=1s",
+		"--creation-grace-period=0s", "--max-requeue-delay=2s", "--max-reconcile-rate=100")
+	cmd.Args[0] = "provider" // its field manager, as in a cluster
+	_, err = l.Run(ctx, "provider-cloud", cmd)
+	must(t, err)
+	return c
+}
+
+// database of hans, new, guarded from the beginning.
+func database(t *testing.T, ns, name string) {
+	t.Helper()
+	o := object("cloud.example.org/v1alpha1", "Database", ns, name, map[string]any{"forProvider": map[string]any{"size": int64(1)}})
+	created, err := as(t, hans).Resource(cloudDatabases).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
+	must(t, err)
+	if created.GetAnnotations()["kausality.io/trace"] == "" {
+		t.Errorf("Database %s was created without a trace", name)
+	}
+}
+
+// policiesOf a database, and whether they are a mask.
+func policiesOf(t *testing.T, ns, name string) (policies string, masked bool) {
+	t.Helper()
+	o, err := the.admin.Resource(cloudDatabases).Namespace(ns).Get(t.Context(), name, metav1.GetOptions{})
+	must(t, err)
+	list, _, err := unstructured.NestedStringSlice(o.Object, "spec", "managementPolicies")
+	must(t, err)
+	_, masked = o.GetAnnotations()["kausality.io/management-policies"]
+	return strings.Join(list, ","), masked
+}
+
+// masked waits until a database was created in the cloud and its gate is closed.
+func masked(t *testing.T, ns, name string) {
+	t.Helper()
+	eventually(t, "the gate of "+name+" to close", func(context.Context) error {
+		if p, masked := policiesOf(t, ns, name); !masked || p != "Observe" {
+			return fmt.Errorf("managementPolicies are %s, masked %v", p, masked)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,116 @@
+package install
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+)
+
+var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+
+var certificates = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}
+
+// TestCertManager installs Kausality where it was before, now with certificates
+// from cert-manager, whose own controllers run here. The API server trusts what
+// they say, and a renewal stops nobody.
+func TestCertManager(t *testing.T) {
+	ns := namespace(t, "certmanager")
+	the.startCertManager(t)
+	// Whoever led when the roles went could not give up its Lease: the next waits
+	// for 15 s, which is not what is shown here.
+	must(t, the.admin.Resource(leases).Namespace(home).DeleteCollection(t.Context(), forget, metav1.ListOptions{}))
+	must(t, the.install(t.Context(), the.chart(), "--set", "certificates.source=cert-manager",
+		"--set", "certificates.certificateLifetime=2h", "--set", "certificates.authorityLifetime=24h"))
+	policy(t, "shop", map[string]any{"mode": "enforce"})
+	guarded(t, ns)
+	serving, err := the.admin.Resource(secrets).Namespace(home).Get(t.Context(), "kausality-webhook-tls", metav1.GetOptions{})
+	must(t, err)
+	e, err := entry(t.Context(), "shop.admission.kausality.io")
+	must(t, err)
+	trusted := e["clientConfig"].(map[string]any)["caBundle"]
+	if authority, _, _ := unstructured.NestedString(serving.Object, "data", "ca.crt"); trusted != authority || authority == "" {
+		t.Errorf("the API server trusts %v, cert-manager says %s", trusted, authority)
+	}
+	if _, err := the.admin.Resource(secrets).Namespace(home).Get(t.Context(), "kausality-webhook-authority", metav1.GetOptions{}); !kerrors.IsNotFound(err) {
+		t.Errorf("the policy controller made an authority of its own, error %v", err)
+	}
+	before, err := served509(t.Context())
+	must(t, err)
+	l := startLoad(t, ns)
+	renew(t)
+	eventually(t, "another certificate to be served", func(ctx context.Context) error {
+		now, err := served509(ctx)
+		if err == nil && now == before {
+			err = errors.New("it is the same one")
+		}
+		return err
+	})
+	eventually(t, "some load on it", func(context.Context) error {
+		if n := l.calls.Load(); n < 100 {
+			return fmt.Errorf("%d calls", n)
+		}
+		return nil
+	})
+	l.end()
+	if n := l.failed.Load(); n > 0 {
+		t.Errorf("%d of %d calls failed, the first with: %v", n, l.calls.Load(), *l.first.Load())
+	}
+}
+
+// startCertManager with its CRDs.
+func (l *lab) startCertManager(t *testing.T) {
+	t.Helper()
+	tools, err := parts.Ensure(t.Context(), os.Stderr, "", parts.CertManager)
+	must(t, err)
+	must(t, l.InstallCRDs(t.Context(), parts.CertManager))
+	kubeconfig, err := l.ServiceAccountKubeconfig(t.Context(), "cert-manager", "cert-manager")
+	must(t, err)
+	_, err = l.Run(context.WithoutCancel(t.Context()), "cert-manager", exec.Command(tools[parts.CertManager], "--kubeconfig="+kubeconfig))
+	must(t, err)
+}
+
+// renew the serving certificate, as `cmctl renew` asks for it.
+func renew(t *testing.T) {
+	t.Helper()
+	eventually(t, "the renewal to be asked for", func(ctx context.Context) error {
+		c := the.admin.Resource(certificates).Namespace(home)
+		o, err := c.Get(ctx, "kausality-webhook", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		list, _, err := unstructured.NestedSlice(o.Object, "status", "conditions")
+		if err != nil {
+			return err
+		}
+		list = append(list, map[string]any{"type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "a test asks for it",
+			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339)})
+		if err := unstructured.SetNestedSlice(o.Object, list, "status", "conditions"); err != nil {
+			return err
+		}
+		_, err = c.UpdateStatus(ctx, o, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// served509 is the serial number of the certificate that the webhook serves.
+func served509(ctx context.Context) (string, error) {
+	d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}} //nolint:gosec // Whoever it is: it is only looked at.
+	c, err := d.DialContext(ctx, "tcp", the.balancer.address)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close() //nolint:errcheck // Nothing is left to lose.
+	return c.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.String(), nil
+}

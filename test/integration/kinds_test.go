@@ -1,0 +1,77 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// TestKindGone: nobody goes on asking for a kind whose CRD is gone, and one that
+// comes again is guarded as before.
+func TestKindGone(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, "gone", options{replicas: 1})
+	s := newSite(t, f, "gone")
+	s.settled("part")
+	for _, plural := range []string{"apps", "parts", "manageds"} {
+		must(t, s.hans.Resource(crds).Delete(t.Context(), f.crd(plural), metav1.DeleteOptions{}))
+	}
+	for _, plural := range []string{"apps", "parts", "manageds"} {
+		eventually(t, "the CRD to be gone", 30*time.Second, func(ctx context.Context) error {
+			_, err := s.hans.Resource(crds).Get(ctx, f.crd(plural), metav1.GetOptions{})
+			if err == nil {
+				return fmt.Errorf("%s is there", plural)
+			}
+			return nil
+		})
+	}
+	pause(t, time.Second) // one request may have been on its way
+	before := f.replicas[0].notFound(t)
+	pause(t, 5*time.Second) // a watch that cannot be made is tried again every second or two
+	if n := f.replicas[0].notFound(t) - before; n > 0 {
+		t.Errorf("it asked %d times for what is gone", n)
+	}
+	must(t, the.Apply(t.Context(), []byte(crdsOf(f.resource("").Group))))
+	eventually(t, "the kinds to be back", 20*time.Second, func(ctx context.Context) error {
+		_, err := s.apps(s.hans).List(ctx, metav1.ListOptions{})
+		return err
+	})
+	again := newSite(t, f, "gone-again")
+	again.settled("part")
+	mustRefuse(t, again.count(again.ctrl, "part", 1), "Drift")
+}
+
+// pause where nothing tells that nothing comes.
+func pause(t *testing.T, d time.Duration) {
+	t.Helper()
+	timer := time.NewTimer(d)
+	select {
+	case <-timer.C:
+	case <-t.Context().Done():
+	}
+}
+
+// notFound counts what a replica asked the API server for that was not there.
+func (r *replica) notFound(t *testing.T) (n int) {
+	t.Helper()
+	text, err := get(r.metrics)
+	must(t, err)
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "rest_client_requests_total{") && strings.Contains(line, `code="404"`) {
+			one, err := strconv.Atoi(strings.TrimSpace(line[strings.LastIndex(line, " "):]))
+			must(t, err)
+			n += one
+		}
+	}
+	return n
+}
+
+func (f *fleet) crd(plural string) string { return plural + "." + f.resource("").Group }
