@@ -18,6 +18,9 @@ type Settling struct {
 	// Observed is the highest observed generation ever seen; valid where Known.
 	Observed int64
 	Known    bool
+	// ObservedSince is when the intent generation was first seen to be observed;
+	// zero where it was so when it was first looked at.
+	ObservedSince time.Time
 	// Children of an XR or Claim that exist; Missing says that some could not
 	// be read, so that nothing is said about them.
 	Children []*parent.State
@@ -66,19 +69,29 @@ func (s Settling) Unsettled() (why string, again time.Duration) {
 	case held(p):
 		return "the composition function holds something back", 0
 	}
-	return s.unsettledChild(intent.Generation)
+	return s.unsettledChild(intent)
 }
 
 // unsettledChild of an XR or Claim, or the time that it must still stay
 // converged.
-func (s Settling) unsettledChild(intent int64) (why string, again time.Duration) {
+//
+// An intent that comes while Crossplane reconciles is said to be observed when
+// that is over, although the pipeline has not seen it: Crossplane stamps the
+// generation that the composite has by then. What follows from the intent comes
+// with the next reconcile, so the grace begins again with either.
+func (s Settling) unsettledChild(intent v1alpha1.Hop) (why string, again time.Duration) {
 	since := s.Parent.ConvergedSince
+	for _, t := range []time.Time{intent.Timestamp.Time, s.ObservedSince} {
+		if t.After(since) {
+			since = t
+		}
+	}
 	for _, c := range s.Children {
 		own := trace.Of(c.Annotations).Own()
 		if own != nil && own.Timestamp.After(since) {
 			since = own.Timestamp.Time
 		}
-		if carries(c, s.Parent, intent) && !childSettled(c) {
+		if carries(c, s.Parent, intent.Generation) && !childSettled(c) {
 			if s.Unwatched {
 				again = unwatchedAgain
 			}

@@ -40,6 +40,8 @@ func TestSettles(t *testing.T) {
 		"NotReady":        {"not converged", []mod{conditions("False")}, child(), plain, false, 0},
 		"Grace":           {"converged without interruption for the grace", []mod{conditions("True")}, child(), func(s *Settling) { s.Now = time.Date(2026, 1, 2, 11, 30, 4, 0, time.UTC) }, false, 6 * time.Second},
 		"Restarted":       {"which each write to a child's desired state restarts", nil, child(fresh), plain, false, 8 * time.Second},
+		"JustAsked":       {"as the intent does: it may have come while Crossplane was reconciling", []mod{annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{trace.Hop(parent.RefOf(composite()), 5, "alice", noon.Add(-3*time.Second))}.String())}, child(older), plain, false, 7 * time.Second},
+		"JustObserved":    {"and as it does that it is said to be observed", nil, child(), func(s *Settling) { s.ObservedSince = noon.Add(-time.Second) }, false, 9 * time.Second},
 		"Unobserved":      {"observed before the intent", nil, child(), func(s *Settling) { s.Observed = 4 }, false, 0},
 		"Unknown":         {"never observed", nil, child(), func(s *Settling) { s.Known = false }, false, 0},
 		"NoChildren":      {"it has at least one resourceRef", []mod{set([]any{}, "spec", "resourceRefs")}, nil, plain, false, 0},

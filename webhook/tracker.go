@@ -43,8 +43,12 @@ type tracked struct {
 	parent bool
 	// latch: highest intent generation at which it settled.
 	latch int64
-	// observed: highest observed generation seen (facts 6).
-	observed int64
+	// observed: highest observed generation seen (facts 6), and since when the
+	// last intent is, where that was seen to happen; looked: there was a look
+	// before.
+	observed   int64
+	observedAt time.Time
+	looked     bool
 	// wrote: generation it had when its status was last written, and wroteAt the
 	// first resourceVersion that may show that write.
 	wrote   int64
@@ -181,17 +185,24 @@ func (t *tracker) lacking(uid types.UID, missing bool) (since time.Time) {
 
 // observed generation of an object: the highest one seen. A kind that reports
 // none has observed the generation it had when its status was last written.
-func (t *tracker) observed(s *parent.State) (generation int64, known bool) {
+// since is when the last intent was seen to become observed, zero where that was
+// before the first look.
+func (t *tracker) observed(s *parent.State) (generation int64, known bool, since time.Time) {
+	intent, _ := trace.Intent(s)
 	t.with(s.UID, func(o *tracked) {
 		if s.HasObserved {
+			if o.looked && o.observed < intent.Generation && s.ObservedGeneration >= intent.Generation {
+				o.observedAt = t.now()
+			}
 			o.observed = max(o.observed, s.ObservedGeneration)
 		}
-		generation = o.observed
+		o.looked = true
+		generation, since = o.observed, o.observedAt
 		if !s.HasObserved && o.observed == 0 && s.HasStatus && revision(s.ResourceVersion) >= o.wroteAt {
 			generation = o.wrote
 		}
 	})
-	return generation, generation > 0
+	return generation, generation > 0, since
 }
 
 // touch an object whose intent was just admitted.

@@ -52,18 +52,40 @@ func TestTrackerObserved(t *testing.T) {
 	state := func(observed int64, has bool) *parent.State {
 		return &parent.State{Ref: parent.Ref{UID: "u"}, ObservedGeneration: observed, HasObserved: has, HasStatus: true}
 	}
-	_, known := tr.observed(state(0, false))
+	_, known, _ := tr.observed(state(0, false))
 	assert.False(t, known, "a kind that reports none, whose status nobody wrote yet")
 	tr.sawStatus(statusWrite("ctrl", 2, "7"))
-	_, known = tr.observed(state(0, false))
+	_, known, _ = tr.observed(state(0, false))
 	assert.False(t, known, "the write may still fail: the object does not show it")
-	n, known := tr.observed(landed(state(0, false), "8"))
+	n, known, _ := tr.observed(landed(state(0, false), "8"))
 	assert.True(t, known)
 	assert.EqualValues(t, 2, n, "it has observed what it was when its status was written")
 	for _, tc := range []struct{ reported, want int64 }{{9, 9}, {10, 10}, {9, 10}, {11, 11}} {
-		n, _ = tr.observed(state(tc.reported, true))
+		n, _, _ = tr.observed(state(tc.reported, true))
 		assert.EqualValues(t, tc.want, n, "reported %d", tc.reported)
 	}
+}
+
+// An intent is observed since that was seen to happen; what was so before the
+// first look, and what Crossplane observes later, tells nothing.
+func TestTrackerObservedSince(t *testing.T) {
+	tr, clock := clockedTracker()
+	state := func(generation, observed int64) *parent.State {
+		s := &parent.State{Ref: parent.Ref{UID: "u"}, Generation: generation, ObservedGeneration: observed, HasObserved: true, HasStatus: true}
+		s.Annotations = map[string]string{v1alpha1.AnnotationKeyTrace: trace.Trace{trace.Hop(s.Ref, generation, "hans", time.Time{})}.String()}
+		return s
+	}
+	_, _, since := tr.observed(state(4, 4))
+	assert.Zero(t, since, "it was so before")
+	_, _, since = tr.observed(state(5, 4))
+	assert.Zero(t, since, "it is not yet")
+	*clock = clock.Add(time.Minute)
+	at := *clock
+	_, _, since = tr.observed(state(5, 5))
+	assert.Equal(t, at, since)
+	*clock = clock.Add(time.Minute)
+	_, _, since = tr.observed(state(5, 6))
+	assert.Equal(t, at, since, "bookkeeping is observed, too")
 }
 
 func TestTrackerControllers(t *testing.T) {

@@ -81,7 +81,7 @@ func (w *world) firstSeen(s *parent.State) {
 		return
 	}
 	in := admission.Settling{Parent: s}
-	in.Observed, in.Known = w.tracker.observed(s)
+	in.Observed, in.Known, in.ObservedSince = w.tracker.observed(s)
 	if settled, _ := in.Settles(); settled {
 		intent, _ := trace.Intent(s)
 		w.tracker.latch(s.UID, intent.Generation)

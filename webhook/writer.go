@@ -214,7 +214,7 @@ func (w *writer) settle(ctx context.Context, s *parent.State, edits map[string]*
 		w.carry(s, edits)
 	}
 	in := admission.Settling{Parent: s, Grace: w.grace, Now: w.now()}
-	in.Observed, in.Known = w.tracker.observed(s)
+	in.Observed, in.Known, in.ObservedSince = w.tracker.observed(s)
 	latch := max(s.SettledGeneration(), w.tracker.settled(s.Ref))
 	if latch < intent.Generation || latch > s.SettledGeneration() {
 		ok := latch >= intent.Generation
