@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"html"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -39,6 +41,60 @@ func dot(w io.Writer, hops []v1alpha1.Hop) {
 		}
 	}
 	fmt.Fprintln(w, "}")
+}
+
+// Sizes of the picture in pixels. The letters of a monospaced font are 0.6 of its
+// size wide.
+const (
+	svgFont    = 13.0
+	svgLetter  = svgFont * 0.6
+	svgLine    = 19.0
+	svgPadding = 12.0
+	svgArrow   = 32.0
+)
+
+// svg draws a trace as a picture: a box for each hop, the origin on top.
+func svg(w io.Writer, hops []v1alpha1.Hop) {
+	boxes := make([][]string, 0, len(hops))
+	width, height := 0.0, svgPadding
+	for _, h := range hops {
+		lines := graphLines(h)
+		for _, l := range lines {
+			width = max(width, svgLetter*float64(utf8.RuneCountInString(l))+2*svgPadding)
+		}
+		height += svgBox(lines) + svgArrow
+		boxes = append(boxes, lines)
+	}
+	height -= svgArrow - svgPadding
+	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" font-family="ui-monospace, monospace" font-size="%.0f">
+<title>%s</title>
+<defs><marker id="head" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path d="M0 0 8 4 0 8z"/></marker></defs>
+`, width+2*svgPadding, max(height, 2*svgPadding), svgFont, svgTitle(hops))
+	y := svgPadding
+	for i, lines := range boxes {
+		if i > 0 {
+			fmt.Fprintf(w, "<path d=\"M%[1]g %[2]gV%[3]g\" stroke=\"black\" marker-end=\"url(#head)\"/>\n", 4*svgPadding, y-svgArrow, y)
+		}
+		fmt.Fprintf(w, "<rect x=\"%g\" y=\"%g\" width=\"%.0f\" height=\"%g\" rx=\"6\" fill=\"#f6f8fa\" stroke=\"#57606a\"/>\n", svgPadding, y, width, svgBox(lines))
+		for n, l := range lines {
+			weight := ""
+			if n == 0 {
+				weight = ` font-weight="bold"`
+			}
+			fmt.Fprintf(w, "<text x=\"%g\" y=\"%g\"%s>%s</text>\n", 2*svgPadding, y+svgPadding+svgLine*float64(n)+svgFont, weight, html.EscapeString(l))
+		}
+		y += svgBox(lines) + svgArrow
+	}
+	fmt.Fprintln(w, "</svg>")
+}
+
+func svgBox(lines []string) float64 { return svgLine*float64(len(lines)) + 2*svgPadding }
+
+func svgTitle(hops []v1alpha1.Hop) string {
+	if len(hops) == 0 {
+		return "nothing is known of what caused it"
+	}
+	return html.EscapeString("What caused " + hopName(hops[len(hops)-1]))
 }
 
 // graphLines of one box.

@@ -18,6 +18,7 @@ import (
 const (
 	formatMermaid = "mermaid"
 	formatDot     = "dot"
+	formatSVG     = "svg"
 )
 
 func (c *cli) traceCommand() *cobra.Command {
@@ -29,7 +30,7 @@ func (c *cli) traceCommand() *cobra.Command {
 
   # With times, and as a picture
   kubectl kausality trace xdatabase orders -o wide
-  kubectl kausality trace xdatabase orders -o mermaid`,
+  kubectl kausality trace xdatabase orders -o svg > orders.svg`,
 		ValidArgsFunction: c.completeObjects,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
@@ -50,7 +51,7 @@ func (c *cli) traceCommand() *cobra.Command {
 			return c.printChain(f, chain)
 		},
 	}
-	f.add(cmd, formatWide, formatName, formatJSON, formatYAML, formatMermaid, formatDot)
+	f.add(cmd, formatWide, formatName, formatJSON, formatYAML, formatMermaid, formatDot, formatSVG)
 	return cmd
 }
 
@@ -69,6 +70,9 @@ func (c *cli) printChain(f *format, chain *inspect.Chain) error {
 		return nil
 	case formatDot:
 		dot(c.Out, chain.Hops)
+		return nil
+	case formatSVG:
+		svg(c.Out, chain.Hops)
 		return nil
 	}
 	c.chainTree(chain, f.value == formatWide).draw(c.Out)

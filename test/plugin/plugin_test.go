@@ -57,7 +57,7 @@ func traces(t *testing.T) {
 	db := database(t)
 	the.terminal(t, "", "trace", db).golden(t, "trace", 0)
 	the.terminal(t, "", "trace", xr).golden(t, "trace-xr", 0)
-	for _, format := range []string{"wide", "name", "yaml", "json", "mermaid", "dot"} {
+	for _, format := range []string{"wide", "name", "yaml", "json", "mermaid", "dot", "svg"} {
 		the.terminal(t, "", "trace", db, "-o", format).golden(t, "trace-"+format, 0)
 	}
 	if r := the.pipe(t, "trace", db); strings.Contains(r.out, "\x1b") {
