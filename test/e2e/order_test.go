@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 	"github.com/kausality-io/function-kausality/test/story"
 )
@@ -255,8 +256,7 @@ func ownerGone(y *yard) {
 			return err
 		})
 	}
-	w.passes(story.XDatabases, w.ns, metav1.DeletePropagationOrphan)
-	w.awaitGone(story.XDatabases, w.ns, w.ns)
+	w.orphan(below)
 	for name, r := range below { // as it was before the owner went, with the gates in force
 		w.must(w.merge(w.hans, r, name, map[string]any{"metadata": map[string]any{
 			"annotations": map[string]any{v1alpha1.AnnotationKeyMode: nil},
@@ -273,6 +273,32 @@ func ownerGone(y *yard) {
 		w.annotate(r, name, v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External","verbs":["Delete"]}]`)
 	}
 	w.gone()
+}
+
+// orphan deletes the XR alone. It is paused meanwhile: an apply that is on its way
+// would give the owner back to what has just lost it.
+func (w *whole) orphan(below map[string]schema.GroupVersionResource) {
+	w.t.Helper()
+	w.annotate(story.XDatabases, w.ns, "crossplane.io/paused", "true")
+	w.until("Crossplane to pause", func(ctx context.Context) error {
+		xr, err := w.admin.Resource(story.XDatabases).Namespace(w.ns).Get(ctx, w.ns, metav1.GetOptions{})
+		if err == nil && controlplane.ConditionTrue(xr, "Synced") == nil {
+			err = errors.New("Synced is True")
+		}
+		return err
+	})
+	w.passes(story.XDatabases, w.ns, metav1.DeletePropagationOrphan)
+	for name, r := range below {
+		w.until(name+" to lose its owner", func(ctx context.Context) error {
+			o, err := w.admin.Resource(r).Namespace(w.ns).Get(ctx, name, metav1.GetOptions{})
+			if err == nil && len(o.GetOwnerReferences()) > 0 {
+				err = errors.New("it has one")
+			}
+			return err
+		})
+	}
+	w.annotate(story.XDatabases, w.ns, "crossplane.io/paused", nil)
+	w.awaitGone(story.XDatabases, w.ns, w.ns)
 }
 
 // namespaceDeleted: it stays while something would be left behind, and says so.

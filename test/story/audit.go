@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -98,8 +99,11 @@ func audited(ctx context.Context, e *Env, t *Teller) error {
 
 // noted waits until Crossplane has nothing left to write: the XR's condition says
 // that it settled. Crossplane can write an older status again, which stands until
-// it looks the next time, as it does for the freeze. It returns the versions.
+// it looks the next time, as it does for the freeze. It returns the versions, once
+// they have stood for a while.
 func (e *Env) noted(ctx context.Context) (versions map[string]string, err error) {
+	const calm = 3 * time.Second
+	since := time.Now()
 	err = until(ctx, "the XR's condition to say that it settled", func(ctx context.Context) error {
 		xr, err := e.XR(ctx)
 		if err != nil {
@@ -108,8 +112,17 @@ func (e *Env) noted(ctx context.Context) (versions map[string]string, err error)
 		if _, reason, message := condition(xr, "Kausality"); !strings.Contains(message, "Settled at generation") {
 			return fmt.Errorf("%s: %s", reason, message)
 		}
-		versions, err = e.versions(ctx)
-		return err
+		now, err := e.versions(ctx)
+		if err != nil {
+			return err
+		}
+		if !maps.Equal(now, versions) {
+			versions, since = now, time.Now()
+		}
+		if time.Since(since) < calm {
+			return fmt.Errorf("something was written within %s: %v", calm, versions)
+		}
+		return nil
 	})
 	return versions, err
 }
