@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -55,15 +56,16 @@ func code(ctx context.Context, _ options) error {
 	fmt.Println("\nthe code alone (Go benchmarks, the best of 5 runs; about 2 minutes):")
 	cmd := exec.CommandContext(ctx, "go", "test", "-trimpath", "-run", "^$", "-bench", ".", "-benchtime", "300ms", "-count", "5", "./admission", "./webhook", "./fn")
 	cmd.Dir, cmd.Stderr = root, os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return fmt.Errorf("cannot run the Go benchmarks: %w\n%s", err, out)
-	}
+	out, failed := cmd.Output() // what has run is told all the same
 	set, err := parse.ParseSet(bytes.NewReader(out))
 	if err != nil {
-		return fmt.Errorf("cannot read what the Go benchmarks printed: %w", err)
+		return fmt.Errorf("cannot read what the Go benchmarks printed: %w", errors.Join(failed, err))
 	}
-	return judge(set)
+	err = judge(set)
+	if failed != nil {
+		err = errors.Join(err, fmt.Errorf("the Go benchmarks failed: %w:\n%s", failed, out))
+	}
+	return err
 }
 
 // best runs by name, without the number of CPUs at its end, and the names in the
