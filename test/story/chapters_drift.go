@@ -77,21 +77,21 @@ func driftLines(d *unstructured.Unstructured) string {
 	return b.String()
 }
 
-// quiet sees that the provider reconciled three times and wrote nothing.
-func (e *Env) quiet(ctx context.Context, since int64, name string, size int64) error {
-	if err := until(ctx, "three looks of the provider", func(ctx context.Context) error {
+// unwritten sees that the provider looked a few times, and wrote nothing.
+func (e *Env) unwritten(ctx context.Context, since int64, name string, looks int) error {
+	if err := until(ctx, fmt.Sprintf("%d looks of the provider", looks), func(ctx context.Context) error {
 		log, err := e.Cloud.Log(ctx, since)
 		if err != nil {
 			return err
 		}
-		looks := 0
+		have := 0
 		for _, l := range log {
 			if l.Method == http.MethodGet && strings.HasSuffix(l.Path, "/"+name) {
-				looks++
+				have++
 			}
 		}
-		if looks < 3 {
-			return fmt.Errorf("%d looks", looks)
+		if have < looks {
+			return fmt.Errorf("%d looks", have)
 		}
 		return nil
 	}); err != nil {
@@ -103,6 +103,14 @@ func (e *Env) quiet(ctx context.Context, since int64, name string, size int64) e
 	}
 	if len(writes) > 0 {
 		return fmt.Errorf("the provider wrote: %v", writes)
+	}
+	return nil
+}
+
+// quiet sees that the provider looked, wrote nothing, and has a size.
+func (e *Env) quiet(ctx context.Context, since int64, name string, size int64) error {
+	if err := e.unwritten(ctx, since, name, 3); err != nil {
+		return err
 	}
 	db, err := e.Cloud.Get(ctx, name)
 	if err != nil {

@@ -204,30 +204,8 @@ func (e *Env) instanceDrift(ctx context.Context) (*unstructured.Unstructured, er
 
 // quietOutside sees that the provider looked, and wrote nothing.
 func (e *Env) quietOutside(ctx context.Context, t *Teller, since int64, name string) error {
-	if err := until(ctx, "two looks of the provider", func(ctx context.Context) error {
-		log, err := e.Cloud.Log(ctx, since)
-		if err != nil {
-			return err
-		}
-		looks := 0
-		for _, l := range log {
-			if l.Method == http.MethodGet && strings.HasSuffix(l.Path, "/"+name) {
-				looks++
-			}
-		}
-		if looks < 2 {
-			return fmt.Errorf("%d looks", looks)
-		}
-		return nil
-	}); err != nil {
+	if err := e.unwritten(ctx, since, name, 2); err != nil {
 		return err
-	}
-	writes, err := e.Cloud.Writes(ctx, since)
-	if err != nil {
-		return err
-	}
-	if len(writes) > 0 {
-		return fmt.Errorf("the provider wrote: %v", writes)
 	}
 	t.Right("the instance in the cloud is as it was")
 	return nil
