@@ -144,8 +144,8 @@ func thing(group, name string) *unstructured.Unstructured {
 	}}
 }
 
-// figures of a process, in bytes but for goroutines.
-type figures struct{ live, resident, goroutines float64 }
+// figures of a process, in bytes but for goroutines and the decisions made.
+type figures struct{ live, resident, goroutines, decisions float64 }
 
 // settled waits until a replica is ready, warm and has collected its heap, and
 // returns its figures.
@@ -206,6 +206,9 @@ func (k *kausality) figures(ctx context.Context) (f figures, err error) {
 			return f, fmt.Errorf("%s has no %s", k.metrics, name)
 		}
 		*to = m[0].GetGauge().GetValue() + m[0].GetUntyped().GetValue()
+	}
+	for _, m := range all["kausality_decision_seconds"].GetMetric() {
+		f.decisions += float64(m.GetHistogram().GetSampleCount())
 	}
 	return f, nil
 }
