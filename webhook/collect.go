@@ -1,0 +1,50 @@
+package webhook
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
+
+const (
+	// litterFloor is the garbage that may lie around before it is collected, in
+	// bytes. Each review leaves some 100 KB; with a small heap and Go's own measure
+	// every hundredth of them or so would meet a collection, and wait for it.
+	litterFloor = 24 << 20
+	// heapLive is the runtime's name of the bytes that the last collection left.
+	heapLive = "/gc/heap/live:bytes"
+	// weighEvery is how often that is looked at.
+	weighEvery = 10 * time.Second
+)
+
+// collectSeldom keeps the garbage collector to the floor until the context ends.
+// What GOGC says goes before.
+func collectSeldom(ctx context.Context) {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	sample := []metrics.Sample{{Name: heapLive}}
+	tick := time.NewTicker(weighEvery)
+	defer tick.Stop()
+	for before := 0; ; {
+		metrics.Read(sample)
+		if now := gcPercent(sample[0].Value.Uint64()); now != before {
+			debug.SetGCPercent(now)
+			before = now
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// gcPercent of the live heap that may be garbage, so that it is no less than the
+// floor, and never less than Go's own measure, 100.
+func gcPercent(live uint64) int {
+	const least, most = 100, 800
+	return max(least, min(most, int(litterFloor*100/max(live, 1))))
+}
