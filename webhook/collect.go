@@ -15,8 +15,10 @@ const (
 	litterFloor = 24 << 20
 	// heapLive is the runtime's name of the bytes that the last collection left.
 	heapLive = "/gc/heap/live:bytes"
-	// weighEvery is how often that is looked at.
-	weighEvery = 10 * time.Second
+	// weighEvery is how often that is looked at. By the first time the caches are
+	// filled: what is measured by a heap that grows is too much for it.
+	weighEvery = 2 * time.Second
+	fillFirst  = time.Minute
 )
 
 // collectSeldom keeps the garbage collector to the floor until the context ends.
@@ -26,18 +28,18 @@ func collectSeldom(ctx context.Context) {
 		return
 	}
 	sample := []metrics.Sample{{Name: heapLive}}
-	tick := time.NewTicker(weighEvery)
-	defer tick.Stop()
-	for before := 0; ; {
+	wait := time.NewTimer(fillFirst)
+	defer wait.Stop()
+	for before := 0; ; wait.Reset(weighEvery) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wait.C:
+		}
 		metrics.Read(sample)
 		if now := gcPercent(sample[0].Value.Uint64()); now != before {
 			debug.SetGCPercent(now)
 			before = now
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
 		}
 	}
 }
@@ -45,6 +47,6 @@ func collectSeldom(ctx context.Context) {
 // gcPercent of the live heap that may be garbage, so that it is no less than the
 // floor, and never less than Go's own measure, 100.
 func gcPercent(live uint64) int {
-	const least, most = 100, 800
+	const least, most = 100, 400
 	return max(least, min(most, int(litterFloor*100/max(live, 1))))
 }

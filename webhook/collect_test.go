@@ -10,8 +10,8 @@ func TestGCPercent(t *testing.T) {
 		live uint64
 		want int
 	}{
-		"Nothing":  {0, 800},
-		"Tiny":     {1 << 20, 800},
+		"Nothing":  {0, 400},
+		"Tiny":     {1 << 20, 400},
 		"Small":    {8 << 20, 300},
 		"AsMuch":   {24 << 20, 100},
 		"Large":    {1 << 30, 100},
