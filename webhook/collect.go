@@ -15,18 +15,22 @@ const (
 	litterFloor = 24 << 20
 	// heapLive is the runtime's name of the bytes that the last collection left.
 	heapLive = "/gc/heap/live:bytes"
-	// weighEvery is how often that is looked at. By the first time the caches are
-	// filled: what is measured by a heap that grows is too much for it.
-	weighEvery = 2 * time.Second
-	fillFirst  = time.Minute
+	// weighEvery is how often that is looked at, once the caches had fillFirst to
+	// fill. Until then little garbage may lie around: lists are many times what is
+	// kept of them, and the process keeps the memory that it once had.
+	weighEvery  = 2 * time.Second
+	fillFirst   = time.Minute
+	fillPercent = 40
 )
 
-// collectSeldom keeps the garbage collector to the floor until the context ends.
+// collect paces the garbage collector until the context ends: thrift while the
+// caches fill, then seldom.
 // What GOGC says goes before.
-func collectSeldom(ctx context.Context) {
+func collect(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
+	debug.SetGCPercent(fillPercent)
 	sample := []metrics.Sample{{Name: heapLive}}
 	wait := time.NewTimer(fillFirst)
 	defer wait.Stop()
