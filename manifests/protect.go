@@ -18,8 +18,8 @@ const (
 // from what the user did. The claims are missing: the webhook keeps them on any
 // write.
 const systemKeys = `["kausality.io/trace", "kausality.io/updaters", "kausality.io/controllers", "kausality.io/phase",
-"kausality.io/settled-generation", "kausality.io/management-policies", "kausality.io/gate", "kausality.io/allowances",
-"kausality.io/fingerprint", "kausality.io/last-upgrade"]`
+"kausality.io/settled-generation", "kausality.io/settled-state", "kausality.io/management-policies", "kausality.io/gate",
+"kausality.io/allowances", "kausality.io/fingerprint", "kausality.io/last-upgrade"]`
 
 // authorKeys hold what the author wrote behind the mask: where they change with
 // a new hop in the trace, so did the desired state, although the masked fields are
@@ -27,7 +27,8 @@ const systemKeys = `["kausality.io/trace", "kausality.io/updaters", "kausality.i
 const authorKeys = `["kausality.io/management-policies", "kausality.io/external-author"]`
 
 // keptKeys are never removed by the webhook, whatever else a write changes.
-const keptKeys = `["kausality.io/trace", "kausality.io/controllers", "kausality.io/phase", "kausality.io/settled-generation"]`
+const keptKeys = `["kausality.io/trace", "kausality.io/controllers", "kausality.io/phase", "kausality.io/settled-generation",
+"kausality.io/settled-state"]`
 
 const (
 	annotationsNow = `has(object.metadata.annotations) ? object.metadata.annotations : {}`

@@ -33,7 +33,7 @@ func report(w io.Writer, took map[string][]time.Duration) {
 	names := map[string]string{
 		"none": "no webhook", "noop": "no-op webhook", "patch": "webhook returning a patch",
 		"alike": "that, registered as kausality", "reads": "that, reading both objects",
-		"bare":  "kausality without its condition", "kausality": "kausality (trace written)",
+		"bare": "kausality without its condition", "kausality": "kausality (trace written)",
 	}
 	fmt.Fprintf(w, "%-32s %10s %10s %10s\n", "", "median", "p90", "p99")
 	for _, a := range arms {
