@@ -67,6 +67,7 @@ func (w *writer) changed(old, new *cluster.Object) {
 		return
 	}
 	if new.Role != parent.RoleManaged {
+		w.tracker.observed(new.State) // here, since the queue passes over what lasted but a moment
 		w.queue.Add(new.State.Ref)
 	}
 	if p := new.Parent; p.Name != "" && w.cluster.States.Cached(p) != nil {

@@ -126,3 +126,20 @@ func TestWriterFollows(t *testing.T) {
 	assert.Zero(t, w.follow(s, edits))
 	assert.Len(t, edits, 2, "it did not")
 }
+
+// TestWriterSeesEachObserved: an observed generation counts though a lower one
+// follows before the writer has looked (facts 6).
+func TestWriterSeesEachObserved(t *testing.T) {
+	w, _ := idleWriter(t)
+	with := func(observed int64) *cluster.Object {
+		o := widgetObject(4)
+		o.Object["status"] = map[string]any{"observedGeneration": observed}
+		return &cluster.Object{State: parent.Sum(o, parent.RoleNone)}
+	}
+	for _, observed := range []int64{3, 4, 2} {
+		w.changed(nil, with(observed))
+	}
+	got, known, _ := w.tracker.observed(with(2).State)
+	assert.True(t, known)
+	assert.Equal(t, int64(4), got)
+}
