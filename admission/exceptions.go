@@ -97,7 +97,7 @@ func (ev *evaluation) writeFingerprint() {
 	}
 	b := ev.buildOf()
 	if b.Fingerprint != "" {
-		ev.set1(v1alpha1.AnnotationKeyFingerprint, &b.Fingerprint)
+		ev.put(v1alpha1.AnnotationKeyFingerprint, b.Fingerprint)
 	}
 	if ev.gov.upgrade == nil {
 		return
@@ -116,8 +116,7 @@ func (ev *evaluation) writeFingerprint() {
 	if err != nil {
 		return // strings always marshal
 	}
-	value := string(raw)
-	ev.set1(v1alpha1.AnnotationKeyLastUpgrade, &value)
+	ev.put(v1alpha1.AnnotationKeyLastUpgrade, string(raw))
 }
 
 // excepted is row 12: a pattern approves it.

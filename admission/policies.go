@@ -48,7 +48,7 @@ func readPolicies(req *Request, kind Kind, closeTo []v1alpha1.Verb) policies {
 		}
 	}
 	if req.Object == nil {
-		p.oldDesired = withPolicies(p.oldDesired, before)
+		putPolicies(p.oldDesired, before)
 		p.author = before
 		return p
 	}
@@ -68,14 +68,15 @@ func readPolicies(req *Request, kind Kind, closeTo []v1alpha1.Verb) policies {
 	if req.OldObject != nil && slices.Equal(before, p.author) && slices.Equal(p.stored, p.incoming) {
 		return p // no difference either way
 	}
-	p.oldDesired, p.newDesired = withPolicies(p.oldDesired, before), withPolicies(p.newDesired, p.author)
+	putPolicies(p.oldDesired, before)
+	putPolicies(p.newDesired, p.author)
 	return p
 }
 
 // remask an object of an external system, so that the author's value written
 // again is no change in anybody's eyes.
 func (p *policies) remask(req *Request) {
-	if req.Object == nil || req.OldObject == nil || req.Object.GetDeletionTimestamp() != nil {
+	if req.Object == nil || req.OldObject == nil || isDeleting(req.Object) {
 		return
 	}
 	path := external.MaskPath(req.Object.GroupVersionKind().GroupKind())
@@ -84,6 +85,7 @@ func (p *policies) remask(req *Request) {
 	}
 }
 
+// desired state of an object, nil for none, in a map of its own.
 func desired(o *unstructured.Unstructured) map[string]any {
 	if o == nil {
 		return nil
@@ -105,23 +107,29 @@ func policiesOf(o *unstructured.Unstructured) []string {
 	return out
 }
 
+// withPolicies is a desired state with other policies.
 func withPolicies(desired map[string]any, policies []string) map[string]any {
+	out := maps.Clone(desired)
+	putPolicies(out, policies)
+	return out
+}
+
+// putPolicies of a desired state whose map is ours, its spec shared; nil leaves
+// them.
+func putPolicies(desired map[string]any, policies []string) {
 	spec, ok := desired["spec"].(map[string]any)
 	if !ok || policies == nil {
-		return desired
+		return
 	}
 	if have, ok := spec[fieldManagementPolicies].([]any); ok && slices.EqualFunc(have, policies, func(a any, b string) bool { return a == b }) {
-		return desired
+		return
 	}
 	spec = maps.Clone(spec)
 	list := make([]any, 0, len(policies))
 	for _, p := range policies {
 		list = append(list, p)
 	}
-	spec[fieldManagementPolicies] = list
-	out := maps.Clone(desired)
-	out["spec"] = spec
-	return out
+	spec[fieldManagementPolicies], desired["spec"] = list, spec
 }
 
 // gate puts the mask of an MR in the state that the admitted request calls for
@@ -139,7 +147,7 @@ func (ev *evaluation) gate() {
 		ev.ungated()
 		return
 	}
-	if req.Object.GetDeletionTimestamp() != nil {
+	if isDeleting(req.Object) {
 		ev.terminating()
 		return
 	}
@@ -212,13 +220,11 @@ func (ev *evaluation) ended() *string {
 }
 
 func (ev *evaluation) mask(gate v1alpha1.Gate) {
-	author := mask.FormatAuthor(ev.policies.author)
-	ev.set1(v1alpha1.AnnotationKeyManagementPolicies, &author)
+	ev.put(v1alpha1.AnnotationKeyManagementPolicies, mask.FormatAuthor(ev.policies.author))
 	if ev.d.Gate != nil {
-		text := mask.FormatGate(gate)
-		ev.set1(v1alpha1.AnnotationKeyGate, &text)
-		if at := ev.req.Time.UTC().Format(time.RFC3339Nano); ev.kind.ReconcileRequests && gate.State == v1alpha1.GateOpen {
-			ev.set1(AnnotationKeyReconcileRequestedAt, &at)
+		ev.put(v1alpha1.AnnotationKeyGate, mask.FormatGate(gate))
+		if ev.kind.ReconcileRequests && gate.State == v1alpha1.GateOpen {
+			ev.put(AnnotationKeyReconcileRequestedAt, ev.req.Time.UTC().Format(time.RFC3339Nano))
 		}
 	}
 	ev.setPolicies(Masked(ev.policies.author, gate, ev.closeTo(), ev.kind))
