@@ -20,6 +20,29 @@ type Evaluator struct {
 	Options Options
 	// Policies of the cluster; nil for none.
 	Policies Policies
+	// Parent of many of the requests, read once for all of them; zero for none.
+	Parent Reading
+}
+
+// Reading of the annotations of one State of a parent. It is not modified.
+type Reading struct {
+	state *parent.State
+	set   approval.Set
+	// trace as it is, the hop of the last intent at its end.
+	trace trace.Trace
+}
+
+// Read the annotations of a parent that many requests have in common.
+func Read(p *parent.State) Reading {
+	return Reading{state: p, set: approval.Parse(p.Annotations), trace: trace.Current(p)}
+}
+
+// reading of a parent as it is.
+func (e *Evaluator) reading(p *parent.State) Reading {
+	if e.Parent.state == p {
+		return e.Parent
+	}
+	return Read(p)
 }
 
 // Evaluate a request. The error says that the world could not be read in a way
@@ -221,10 +244,9 @@ func (ev *evaluation) findParent() (bool, error) {
 	}
 	if err == nil {
 		ev.parent, ev.cached = p, !ev.live
-		ev.set = approval.Parse(p.Annotations)
+		read := ev.reading(p)
+		ev.set, ev.trace, ev.intent = read.set, read.trace, *read.trace.Own()
 		ev.d.Warnings = append(ev.d.Warnings, ev.set.Warnings...)
-		ev.trace = trace.Current(p)
-		ev.intent = *ev.trace.Own()
 		ev.identify()
 		return false, nil
 	}

@@ -35,20 +35,15 @@ type merger struct {
 	doubt  bool
 }
 
+// over: the first pass found such a case, and what it returns counts for nothing.
+func (m *merger) over() bool { return m.doubt && m.others == nil }
+
 func (m *merger) maps(old, want map[string]any, own, oth *fieldpath.Set) map[string]any {
 	out := maps.Clone(old)
 	if out == nil {
 		out = make(map[string]any, len(want))
 	}
-	for k, w := range want {
-		if o, ok := old[k]; ok {
-			pe := fieldpath.FieldNameElement(k)
-			out[k] = m.value(o, w, at{pe, own, oth})
-			continue
-		}
-		out[k] = w
-	}
-	for _, pe := range elements(own) {
+	for pe := range elements(own) {
 		if pe.FieldName == nil {
 			continue
 		}
@@ -62,6 +57,17 @@ func (m *merger) maps(old, want map[string]any, own, oth *fieldpath.Set) map[str
 			delete(out, *pe.FieldName)
 		}
 	}
+	for k, w := range want {
+		if m.over() {
+			break
+		}
+		o, ok := old[k]
+		if !ok || scalar(w) {
+			out[k] = w
+			continue
+		}
+		out[k] = m.value(o, w, at{fieldpath.FieldNameElement(k), own, oth})
+	}
 	return out
 }
 
@@ -74,21 +80,31 @@ type at struct {
 func (p at) below() (own, oth *fieldpath.Set) { return below(p.own, p.pe), below(p.oth, p.pe) }
 
 func (m *merger) value(old, want any, p at) any {
-	own, oth := p.below()
 	switch w := want.(type) {
 	case map[string]any:
 		if o, ok := old.(map[string]any); ok {
 			if m.atomicMap(o, w, p) {
 				return w
 			}
+			own, oth := p.below()
 			return m.maps(o, w, own, oth)
 		}
 	case []any:
 		if o, ok := old.([]any); ok {
+			own, oth := p.below()
 			return m.lists(o, w, own, oth)
 		}
 	}
 	return want
+}
+
+// scalar: a value with nothing below it.
+func scalar(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return true
 }
 
 // atomicMap: it is owned as a whole, and nobody owns anything in it.

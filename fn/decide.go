@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -14,12 +15,17 @@ import (
 // use goes to the first.
 func (r *run) decide(ctx context.Context) {
 	evaluator := &admission.Evaluator{World: r.world, Options: admission.Options{DefaultMode: r.cfg.mode}, Policies: r.policySet()}
+	var read *parent.State
 	for _, res := range r.resources {
 		op := res.operation()
 		if op == "" {
 			continue
 		}
 		res.decided = true
+		if r.composite.state != read {
+			read = r.composite.state
+			evaluator.Parent = admission.Read(read)
+		}
 		d, err := evaluator.Live(ctx, r.request(res, op))
 		if err != nil { // the world is the request; there is nothing that cannot be read
 			d = admission.Decision{Reason: admission.ReasonParentUnreadable, Message: "cannot decide: " + err.Error()}

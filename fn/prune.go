@@ -37,7 +37,7 @@ func (m *merger) prune(v any, p at) (rest any, keep bool) {
 
 func (m *merger) pruneMap(v map[string]any, own, oth *fieldpath.Set) map[string]any {
 	out := maps.Clone(v)
-	for _, pe := range elements(own) {
+	for pe := range elements(own) {
 		if pe.FieldName == nil {
 			continue
 		}

@@ -87,15 +87,15 @@ type differ struct {
 
 // Text of a path, as in Change.Path.
 func Text(path []Segment) string {
-	out := ""
+	out := make([]byte, 0, 64) // as long as most paths are
 	for _, s := range path {
 		if s.Item {
-			out += "[" + strconv.Itoa(s.Index) + "]"
+			out = append(strconv.AppendInt(append(out, '['), int64(s.Index), 10), ']')
 		} else {
-			out = Join(out, s.Key)
+			out = join(out, s.Key)
 		}
 	}
-	return out
+	return string(out)
 }
 
 func (d *differ) found(v Verb, old, new any) {
@@ -209,13 +209,17 @@ func number(v any) (float64, bool) {
 
 // Join appends a map key to a path.
 func Join(path, key string) string {
-	if plain(key) {
-		if path == "" {
-			return key
-		}
-		return path + "." + key
+	return string(join([]byte(path), key))
+}
+
+func join(path []byte, key string) []byte {
+	if !plain(key) {
+		return append(append(append(path, '['), key...), ']')
 	}
-	return path + "[" + key + "]"
+	if len(path) > 0 {
+		path = append(path, '.')
+	}
+	return append(path, key...)
 }
 
 func plain(key string) bool {
