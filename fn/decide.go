@@ -3,6 +3,7 @@ package fn
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -61,6 +62,9 @@ func (r *run) request(res *resource, op admission.Operation) *admission.Request 
 
 // before is the observed resource as a child of the composite.
 func (r *run) before(res *resource) *unstructured.Unstructured {
+	if r.isComposed(res.observed, res.name) {
+		return res.observed
+	}
 	content := maps.Clone(res.observed.Object)
 	metadata := maps.Clone(child(content, "metadata"))
 	annotations, _ := metadata["annotations"].(map[string]any)
@@ -108,6 +112,20 @@ func (r *run) composed(metadata, annotations map[string]any, name string) map[st
 	metadata["annotations"], metadata["ownerReferences"] = annotations, r.owner
 	delete(metadata, "managedFields")
 	return metadata
+}
+
+// isComposed: composed would leave the metadata of an observed resource as it is.
+func (r *run) isComposed(observed *unstructured.Unstructured, name string) bool {
+	metadata := child(observed.Object, "metadata")
+	owners, _ := metadata["ownerReferences"].([]any)
+	return text(child(metadata, "annotations"), v1alpha1.AnnotationKeyCompositionResourceName) == name &&
+		slices.EqualFunc(owners, r.owner, sameOwner)
+}
+
+func sameOwner(a, b any) bool {
+	x, _ := a.(map[string]any)
+	y, _ := b.(map[string]any)
+	return maps.EqualFunc(x, y, func(v, w any) bool { return scalar(v) && v == w })
 }
 
 // defaultPolicies puts back the default of spec.managementPolicies, which is
