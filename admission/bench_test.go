@@ -7,8 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -53,11 +55,11 @@ func benchCases(tb testing.TB) map[string]benchCase {
 	xr := []mod{unsettled}
 	created := with(unmasked(), func(o *unstructured.Unstructured) { o.Object["spec"] = large(tb).Object["spec"]; policies1("*")(o) })
 	return map[string]benchCase{
-		"NoChange":          {setting{xr: xr}, request(Update, large(tb)), ReasonNoChange, 15},
+		"NoChange":          {setting{xr: xr}, request(Update, large(tb)), ReasonNoChange, 10},
 		"NoChangeAuthor":    {setting{xr: xr}, request(Update, large(tb), policies1("*")), ReasonNoChange, 30},
-		"NoChangeByPerson":  {setting{xr: xr}, request(Update, large(tb)).by(alice, "kubectl"), ReasonNoChange, 15},
-		"NoChangeByMachine": {setting{xr: xr}, request(Update, large(tb)).by(argocd, "argocd"), ReasonNoChange, 15},
-		"Self":              {setting{xr: xr}, request(Update, large(tb), resize("l")).by(provider, "provider"), ReasonSelf, 90},
+		"NoChangeByPerson":  {setting{xr: xr}, request(Update, large(tb)).by(alice, "kubectl"), ReasonNoChange, 10},
+		"NoChangeByMachine": {setting{xr: xr}, request(Update, large(tb)).by(argocd, "argocd"), ReasonNoChange, 10},
+		"Self":              {setting{xr: xr}, request(Update, large(tb), resize("l")).by(provider, "provider"), ReasonSelf, 80},
 		"Expected":          {setting{xr: xr}, request(Update, large(tb), resize("l")), ReasonExpected, 130},
 		"NewOrigin":         {setting{xr: xr}, request(Update, large(tb), resize("l")).by(alice, "kubectl"), ReasonNewOrigin, 130},
 		"Create":            {setting{xr: xr}, request(Create, created), ReasonExpected, 110},
@@ -96,6 +98,35 @@ func TestAllocations(t *testing.T) {
 			}
 			if got > bc.allocs {
 				t.Errorf("%.0f allocations, more than %.0f", got, bc.allocs)
+			}
+		})
+	}
+}
+
+// A parent that was read for many requests makes no other decisions, and one that
+// has changed since is read anew.
+func TestParentReadOnce(t *testing.T) {
+	for name, bc := range benchCases(t) {
+		t.Run(name, func(t *testing.T) {
+			w := bc.setting.world()
+			want, err := (&Evaluator{World: w, Options: enforced()}).Live(t.Context(), bc.req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := w.Parent(t.Context(), parent.Ref{GroupVersionKind: composite().GroupVersionKind(), Name: composite().GetName()}, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			frozen := setting{xr: []mod{annotate(v1alpha1.AnnotationKeyFreeze, "true"), annotate(v1alpha1.AnnotationKeyTrace, "[]")}}
+			other, err := frozen.world().Parent(t.Context(), p.Ref, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, read := range []*parent.State{p, other} {
+				got, err := (&Evaluator{World: w, Options: enforced(), Parent: Read(read)}).Live(t.Context(), bc.req)
+				if diff := cmp.Diff(want, got); diff != "" || err != nil {
+					t.Errorf("%v, -want, +got:\n%s", err, diff)
+				}
 			}
 		})
 	}

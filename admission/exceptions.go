@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -125,16 +126,16 @@ func (ev *evaluation) excepted() (bool, error) {
 	if set.Empty() || !ev.actor.controller {
 		return false, nil
 	}
-	desired := ev.policies.newDesired
+	object := ev.policies.new
 	if ev.req.Operation == Delete {
-		desired = ev.policies.oldDesired
+		object = ev.policies.old
 	}
 	if ev.kind.ManagementPolicies {
-		desired = withPolicies(desired, ev.policies.author) // the mask is nobody's desire
+		object = withPolicies(object, ev.policies.author) // the mask is nobody's desire
 	}
 	use := ev.use(ev.id)
 	x, warnings := set.Excepted(ev.ctx, allowance.ExceptionQuery{
-		User: ev.req.User.Name, Groups: ev.req.User.Groups, Child: use.Child, Input: ev.variables(), Desired: desired,
+		User: ev.req.User.Name, Groups: ev.req.User.Groups, Child: use.Child, Input: ev.variables(), Desired: change.Desired(object),
 		Parent: objectReference(ev.parent.Ref, 0, ""), Intent: ev.intent.Generation, Digest: ev.id, UserHash: use.User,
 		Claim: use.Claim, Now: ev.req.Time, Stale: staleClaims(ev.req.Time),
 	})

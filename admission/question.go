@@ -47,11 +47,7 @@ func (ev *evaluation) look() error {
 		ev.manager = parent.Writer(ev.req.OldObject, ev.req.Object)
 	}
 	ev.policies = readPolicies(ev.req, ev.kind, ev.closeTo())
-	diff := change.Diff
-	if ev.req.unstored() {
-		diff = change.DiffUnstored
-	}
-	ev.changes = diff(ev.policies.oldDesired, ev.policies.newDesired)
+	ev.changes = change.DiffObjects(ev.policies.old, ev.policies.new, ev.req.unstored())
 	ev.parentRef, ev.hasParent = parent.Of(stored, ev.kind.Role)
 	return nil
 }

@@ -54,15 +54,23 @@ func Desired(content map[string]any) map[string]any {
 // the same length and as one value otherwise. nil stands for an object that is
 // not there, and compares as empty. A null is a field that is not there; an
 // empty map or list is one that is: an empty selector selects everything.
-func Diff(old, new map[string]any) []Change { return diff(old, new, false) }
+func Diff(old, new map[string]any) []Change { return differ{}.changes(old, new) }
 
 // DiffUnstored is Diff where one side never went through the API server, or was
 // written by somebody who leaves out what is empty: there, an empty map or list
 // is no change against a field that is not there.
-func DiffUnstored(old, new map[string]any) []Change { return diff(old, new, true) }
+func DiffUnstored(old, new map[string]any) []Change {
+	return differ{unstored: true}.changes(old, new)
+}
 
-func diff(old, new map[string]any, unstored bool) []Change {
-	d := differ{at: make([]Segment, 0, 8), unstored: unstored}
+// DiffObjects is Diff, or DiffUnstored, of the desired states of two objects; nil
+// is no object.
+func DiffObjects(old, new map[string]any, unstored bool) []Change {
+	return differ{unstored: unstored, objects: true}.changes(old, new)
+}
+
+func (d differ) changes(old, new map[string]any) []Change {
+	d.at = make([]Segment, 0, 8)
 	d.maps(old, new)
 	out := d.out
 	slices.SortFunc(out, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
@@ -81,6 +89,8 @@ type differ struct {
 	out []Change
 	// unstored: empty maps and lists count as absent.
 	unstored bool
+	// objects are compared: what lies outside of their desired state is left out.
+	objects bool
 	// detail is nil for Diff.
 	detail *detail
 }
@@ -111,6 +121,9 @@ func (d *differ) maps(old, new map[string]any) {
 	d.at = append(d.at, Segment{})
 	top := len(d.at) - 1
 	for k, o := range old {
+		if d.isOutside(k) {
+			continue
+		}
 		d.at[top].Key = k
 		if n, ok := new[k]; ok {
 			d.values(o, n)
@@ -119,13 +132,17 @@ func (d *differ) maps(old, new map[string]any) {
 		}
 	}
 	for k, n := range new {
-		if _, ok := old[k]; !ok && !d.absent(n) {
+		if _, ok := old[k]; !ok && !d.absent(n) && !d.isOutside(k) {
 			d.at[top].Key = k
 			d.found(Insert, nil, n)
 		}
 	}
 	d.at = d.at[:top]
 }
+
+// isOutside reports whether a key at the current place is outside of the desired
+// state.
+func (d *differ) isOutside(key string) bool { return d.objects && len(d.at) == 1 && outside[key] }
 
 func (d *differ) lists(old, new []any) {
 	d.at = append(d.at, Segment{Item: true})
