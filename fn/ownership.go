@@ -52,21 +52,33 @@ func composedEntry(e *structpb.Struct) bool {
 		subject.IsComposedApply(f["manager"].GetStringValue())
 }
 
-// others is what everybody else owns of the desired state. It is worked out when
-// first asked for: hardly a resource needs it.
+// others is what everybody else owns of the desired state; nil for nothing.
 func (o *ownership) others() *fieldpath.Set {
 	if o.rest == nil {
-		o.rest = fieldpath.NewSet()
 		for _, e := range o.entries {
-			fields := cloneStruct(e.GetFields()["fieldsV1"].GetStructValue())
-			delete(fields.Fields, "f:metadata")
-			delete(fields.Fields, "f:status") // most of what a provider owns
-			if len(fields.Fields) > 0 {
-				o.rest = o.rest.Union(fieldsOf(fields))
+			fields := e.GetFields()["fieldsV1"].GetStructValue()
+			if !ofDesired(fields) {
+				continue
 			}
+			set := fieldsOf(fields)
+			if o.rest != nil {
+				set = set.Union(o.rest)
+			}
+			o.rest = set
 		}
 	}
 	return o.rest
+}
+
+// ofDesired reports whether fieldsV1 hold more than metadata and a status, which
+// are all that most providers own.
+func ofDesired(fields *structpb.Struct) bool {
+	for k := range fields.GetFields() {
+		if k != "f:metadata" && k != "f:status" {
+			return true
+		}
+	}
+	return false
 }
 
 // fieldsOf one entry, from its fieldsV1; what does not parse owns nothing.
@@ -76,10 +88,11 @@ func fieldsOf(fields *structpb.Struct) *fieldpath.Set {
 	return set
 }
 
-// fill a set from fieldsV1 as it is in the request: by way of JSON it would
+// fill an empty set from fieldsV1 as it is in the request: by way of JSON it would
 // take longer than all the rest. self: the place itself is owned, not only what
 // is below it.
 func fill(set *fieldpath.Set, fields *structpb.Struct) (self bool) {
+	set.Members = fieldpath.MakePathElementSet(len(fields.GetFields()))
 	for k, v := range fields.GetFields() {
 		if k == "." {
 			self = true
