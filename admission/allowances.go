@@ -101,7 +101,7 @@ func (ev *evaluation) fields() []change.Detail {
 	if !ev.gov.detailed {
 		ev.gov.detailed = true
 		if ev.req.Operation == Update {
-			ev.gov.details = change.Details(ev.policies.oldDesired, ev.policies.newDesired, ev.lists(), ev.req.unstored())
+			ev.gov.details = change.Details(change.Desired(ev.policies.old), change.Desired(ev.policies.new), ev.lists(), ev.req.unstored())
 		}
 	}
 	return ev.gov.details

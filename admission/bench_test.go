@@ -7,8 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -40,26 +42,36 @@ func large(tb testing.TB) *unstructured.Unstructured {
 	return o
 }
 
+// benchCase of one evaluation in a warm world; allocs is how many it may make.
+type benchCase struct {
+	setting setting
+	req     *Request
+	want    Reason
+	allocs  float64
+}
+
+func benchCases(tb testing.TB) map[string]benchCase {
+	tb.Helper()
+	xr := []mod{unsettled}
+	created := with(unmasked(), func(o *unstructured.Unstructured) { o.Object["spec"] = large(tb).Object["spec"]; policies1("*")(o) })
+	return map[string]benchCase{
+		"NoChange":          {setting{xr: xr}, request(Update, large(tb)), ReasonNoChange, 10},
+		"NoChangeAuthor":    {setting{xr: xr}, request(Update, large(tb), policies1("*")), ReasonNoChange, 30},
+		"NoChangeByPerson":  {setting{xr: xr}, request(Update, large(tb)).by(alice, "kubectl"), ReasonNoChange, 10},
+		"NoChangeByMachine": {setting{xr: xr}, request(Update, large(tb)).by(argocd, "argocd"), ReasonNoChange, 10},
+		"Self":              {setting{xr: xr}, request(Update, large(tb), resize("l")).by(provider, "provider"), ReasonSelf, 80},
+		"Expected":          {setting{xr: xr}, request(Update, large(tb), resize("l")), ReasonExpected, 130},
+		"NewOrigin":         {setting{xr: xr}, request(Update, large(tb), resize("l")).by(alice, "kubectl"), ReasonNewOrigin, 130},
+		"Create":            {setting{xr: xr}, request(Create, created), ReasonExpected, 110},
+		"Drift":             {setting{}, request(Update, large(tb), resize("l")), ReasonDrift, 220},
+		"Approved":          {setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}}, request(Update, large(tb), resize("l")), ReasonApproved, 220},
+	}
+}
+
 // BenchmarkEvaluate on a 3.5 KB object in a warm world. Targets: without a
 // change 20 µs and 30 allocations, with one 120 µs and 300.
 func BenchmarkEvaluate(b *testing.B) {
-	xr := []mod{unsettled}
-	for name, bc := range map[string]struct {
-		setting setting
-		req     *Request
-		want    Reason
-	}{
-		"NoChange":          {setting{xr: xr}, request(Update, large(b)), ReasonNoChange},
-		"NoChangeAuthor":    {setting{xr: xr}, request(Update, large(b), policies1("*")), ReasonNoChange},
-		"NoChangeByPerson":  {setting{xr: xr}, request(Update, large(b)).by(alice, "kubectl"), ReasonNoChange},
-		"NoChangeByMachine": {setting{xr: xr}, request(Update, large(b)).by(argocd, "argocd"), ReasonNoChange},
-		"Self":              {setting{xr: xr}, request(Update, large(b), resize("l")).by(provider, "provider"), ReasonSelf},
-		"Expected":          {setting{xr: xr}, request(Update, large(b), resize("l")), ReasonExpected},
-		"NewOrigin":         {setting{xr: xr}, request(Update, large(b), resize("l")).by(alice, "kubectl"), ReasonNewOrigin},
-		"Create":            {setting{xr: xr}, request(Create, with(unmasked(), func(o *unstructured.Unstructured) { o.Object["spec"] = large(b).Object["spec"]; policies1("*")(o) })), ReasonExpected},
-		"Drift":             {setting{}, request(Update, large(b), resize("l")), ReasonDrift},
-		"Approved":          {setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}}, request(Update, large(b), resize("l")), ReasonApproved},
-	} {
+	for name, bc := range benchCases(b) {
 		b.Run(name, func(b *testing.B) {
 			e := &Evaluator{World: bc.setting.world(), Options: enforced()}
 			b.ReportAllocs()
@@ -67,6 +79,53 @@ func BenchmarkEvaluate(b *testing.B) {
 				d, err := e.Evaluate(context.Background(), bc.req)
 				if err != nil || d.Reason != bc.want {
 					b.Fatalf("got %v, %s: %s", err, d.Reason, d.Message)
+				}
+			}
+		})
+	}
+}
+
+// An evaluation makes no more allocations than it needs: they creep up one by
+// one, and a webhook pays for them on every write.
+func TestAllocations(t *testing.T) {
+	for name, bc := range benchCases(t) {
+		t.Run(name, func(t *testing.T) {
+			e := &Evaluator{World: bc.setting.world(), Options: enforced()}
+			var d Decision
+			got := testing.AllocsPerRun(100, func() { d, _ = e.Evaluate(t.Context(), bc.req) })
+			if d.Reason != bc.want {
+				t.Fatalf("got %s: %s", d.Reason, d.Message)
+			}
+			if got > bc.allocs {
+				t.Errorf("%.0f allocations, more than %.0f", got, bc.allocs)
+			}
+		})
+	}
+}
+
+// A parent that was read for many requests makes no other decisions, and one that
+// has changed since is read anew.
+func TestParentReadOnce(t *testing.T) {
+	for name, bc := range benchCases(t) {
+		t.Run(name, func(t *testing.T) {
+			w := bc.setting.world()
+			want, err := (&Evaluator{World: w, Options: enforced()}).Live(t.Context(), bc.req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := w.Parent(t.Context(), parent.Ref{GroupVersionKind: composite().GroupVersionKind(), Name: composite().GetName()}, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			frozen := setting{xr: []mod{annotate(v1alpha1.AnnotationKeyFreeze, "true"), annotate(v1alpha1.AnnotationKeyTrace, "[]")}}
+			other, err := frozen.world().Parent(t.Context(), p.Ref, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, read := range []*parent.State{p, other} {
+				got, err := (&Evaluator{World: w, Options: enforced(), Parent: Read(read)}).Live(t.Context(), bc.req)
+				if diff := cmp.Diff(want, got); diff != "" || err != nil {
+					t.Errorf("%v, -want, +got:\n%s", err, diff)
 				}
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -286,6 +287,43 @@ func TestSettled(t *testing.T) {
 				t.Errorf("%s: want %s, got %s (%s)", tc.reason, tc.want, d.Class, d.Reason)
 			}
 		})
+	}
+}
+
+// A label by who owns the parent's spec is no intent where what it was when it
+// settled is stored, whatever is done to a child; a change of the spec is.
+func TestSettledState(t *testing.T) {
+	labelled := func(o *unstructured.Unstructured) {
+		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"manager": "argocd", "operation": "Apply", "time": noon.Add(time.Minute).Format(time.RFC3339),
+			"fieldsV1": map[string]any{"f:metadata": map[string]any{"f:labels": map[string]any{"f:team": map[string]any{}}}, "f:spec": map[string]any{"f:size": map[string]any{}}}}}, "metadata", "managedFields")
+	}
+	recorded := func(o *unstructured.Unstructured) {
+		annotate(v1alpha1.AnnotationKeySettledState, parent.Sum(o, parent.RoleComposite).SettledState(5))(o)
+	}
+	upgraded := set(map[string]any{"name": "db-rev-3"}, "spec", "compositionRevisionRef")
+	cases := map[string]struct {
+		reason string
+		xr     []mod
+		want   Class
+	}{
+		"Label":    {"and Crossplane's machinery moved the generation", []mod{recorded, labelled, upgraded}, ClassDrift},
+		"Absent":   {"nothing is stored: managedFields decide", []mod{labelled, upgraded}, ClassExpected},
+		"Changed":  {"the spec, with a label or without", []mod{recorded, labelled, set("l", "spec", "size")}, ClassExpected},
+		"NewField": {"or a field of it that was not there", []mod{recorded, labelled, set("b", "spec", "zone")}, ClassExpected},
+		"Later":    {"an intent that stands in the trace has not settled", []mod{recorded, labelled, unsettled}, ClassExpected},
+		"Forged":   {"somebody else's digest", []mod{annotate(v1alpha1.AnnotationKeySettledState, "5,0123456789abcdef"), labelled}, ClassExpected},
+	}
+	for name, tc := range cases {
+		for _, req := range []*Request{request(Update, instance(), resize("l")), request(Delete, with(instance(), annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))), request(Create, unmasked())} {
+			t.Run(name+string(req.Operation), func(t *testing.T) {
+				if req.Operation == Delete {
+					req = req.by(crossplane, "")
+				}
+				if d := decide(t, setting{xr: tc.xr}.world(), Options{}, req); d.Class != tc.want {
+					t.Errorf("%s: want %s, got %s (%s)", tc.reason, tc.want, d.Class, d.Reason)
+				}
+			})
+		}
 	}
 }
 

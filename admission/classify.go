@@ -73,7 +73,7 @@ func (ev *evaluation) byComposedManager() (is, decided bool) {
 // byUserHash is rule 2: seed 002's intersection, made safe for the first
 // writes.
 func (ev *evaluation) byUserHash() (is, decided bool) {
-	hash := ev.req.User.Hash()
+	hash := ev.hash()
 	if ev.Options.Identify == IdentifyFieldManager || hash == "" {
 		return false, false
 	}
@@ -107,7 +107,7 @@ func controllersOf(s *parent.State) subject.Hashes {
 }
 
 func (ev *evaluation) writesStatus(s *parent.State, known subject.Hashes) bool {
-	hash := ev.req.User.Hash()
+	hash := ev.hash()
 	return known.Has(hash) || ev.World.StatusWriter(s.Ref, hash)
 }
 
@@ -172,7 +172,7 @@ func (ev *evaluation) ownController() bool {
 		return false
 	}
 	old := ev.req.OldObject
-	hash := u.Hash()
+	hash := ev.hash()
 	if subject.ParseHashes(annotation(old, v1alpha1.AnnotationKeyControllers)).Has(hash) || ev.World.StatusWriter(ev.req.ref(), hash) {
 		return true
 	}
@@ -225,15 +225,19 @@ func (ev *evaluation) settled() bool {
 	if ev.Options.ExpectUntil == ExpectUntilObserved {
 		return ev.parent.HasObserved && ev.parent.ObservedGeneration >= ev.intent.Generation
 	}
-	return Latched(ev.parent, ev.World.Settled(ev.parent.Ref))
+	return latched(ev.parent, ev.intent.Generation, ev.World.Settled(ev.parent.Ref))
 }
 
 // Latched reports whether a parent settled at its last intent, by what is stored
 // and by what is known of it otherwise (World.Settled).
 func Latched(p *parent.State, known int64) bool {
-	latch := max(p.SettledGeneration(), known)
 	intent, _ := intentOf(p)
-	return latch > 0 && latch >= intent.Generation
+	return latched(p, intent.Generation, known)
+}
+
+func latched(p *parent.State, intent, known int64) bool {
+	latch := max(p.SettledGeneration(), known)
+	return latch > 0 && latch >= intent
 }
 
 func (ev *evaluation) settledOnce() bool {

@@ -27,7 +27,7 @@ func DeletionID(p, object *parent.State) string {
 // externalDeletion is row 0 (spec 8, "Deletion"): whoever deletes an MR, an XR
 // or a Claim must not orphan an external resource unasked.
 func (ev *evaluation) externalDeletion() (bool, error) {
-	if ev.req.Operation != Delete || ev.req.Subresource != "" || ev.req.OldObject.GetDeletionTimestamp() != nil {
+	if ev.req.Operation != Delete || ev.req.Subresource != "" || isDeleting(ev.req.OldObject) {
 		return false, nil
 	}
 	switch {
@@ -128,7 +128,7 @@ func (ev *evaluation) compositeDeletion() (bool, error) {
 	var blocked []*parent.State
 	byPolicy := true
 	for _, mr := range below {
-		m, err := ev.objectMode(mr.Annotations, mr.Namespace, ev.Options.settingsFor(mr.Ref, mr.Labels))
+		m, err := ev.modeOf(mr.Annotations, mr.Namespace, ev.Options.settingsFor(mr.Ref, mr.Labels))
 		if err != nil {
 			return false, err
 		}

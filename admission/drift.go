@@ -30,13 +30,16 @@ const maxUnexcepted = 3
 const maxReportFields = 32
 
 func (ev *evaluation) query() approval.Query {
-	ref := ev.req.ref()
-	apiVersion, kind := ref.ToAPIVersionAndKind()
-	return approval.Query{
-		APIVersion: apiVersion, Kind: kind, Name: ref.Name, Resource: compositionResource(ev.req.current()),
-		Relation: v1alpha1.RelationControllerChild, Digests: []string{ev.id}, Intent: ev.intent.Generation,
-		Use: ev.use(ev.id),
+	if ev.asked != nil {
+		return *ev.asked
 	}
+	use := ev.use(ev.id)
+	ev.asked = &approval.Query{
+		APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: compositionResource(ev.req.current()),
+		Relation: v1alpha1.RelationControllerChild, Digests: []string{ev.id}, Intent: ev.intent.Generation,
+		Use: use,
+	}
+	return *ev.asked
 }
 
 // use of an approval by this request.
@@ -47,7 +50,7 @@ func (ev *evaluation) use(digest string) approval.Use {
 	if old := ev.req.OldObject; old != nil {
 		child.UID, child.Version = old.GetUID(), Version(old)
 	}
-	return approval.Use{Child: child, Digest: digest, User: ev.req.User.Hash(), Claim: ev.reinvokedClaim(), Stale: staleClaims(ev.req.Time)}
+	return approval.Use{Child: child, Digest: digest, User: ev.hash(), Claim: ev.reinvokedClaim(), Stale: staleClaims(ev.req.Time)}
 }
 
 // Version of an object's desired state: its generation, or its resourceVersion
@@ -122,7 +125,7 @@ func (ev *evaluation) approved() (bool, error) {
 	hop := &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: ev.id}
 	switch {
 	case m.NeedsClaim():
-		ev.claim(ev.parent, ev.set, m.Entry, ev.use(ev.id))
+		ev.claim(ev.parent, ev.set, m.Entry, ev.query().Use)
 		hop.Claim = ev.d.Claim.ID
 	case m.Claimed != nil:
 		hop.Claim = m.Claimed.ID

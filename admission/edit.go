@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,15 +20,26 @@ func approvalStamp(t time.Time) metav1.Time { return approval.Stamp(t) }
 
 // set1 edits one annotation; nil removes it.
 func (ev *evaluation) set1(key string, value *string) {
-	have, ok := ev.incoming[key]
-	switch {
-	case value == nil && !ok:
+	if value != nil {
+		ev.put(key, *value)
+	} else if _, ok := ev.incoming[key]; ok {
+		ev.change(key, nil)
+	} else {
 		delete(ev.d.Annotations, key)
-		return
-	case value != nil && ok && *value == have:
+	}
+}
+
+// put a value into one annotation.
+func (ev *evaluation) put(key, value string) {
+	if have, ok := ev.incoming[key]; ok && value == have {
 		delete(ev.d.Annotations, key)
 		return
 	}
+	changed := value // of its own, so that what is there already takes no memory
+	ev.change(key, &changed)
+}
+
+func (ev *evaluation) change(key string, value *string) {
 	if ev.d.Annotations == nil {
 		ev.d.Annotations = map[string]*string{}
 	}
@@ -41,8 +53,12 @@ func (ev *evaluation) edit() {
 		return
 	}
 	ev.incoming = ev.req.Object.GetAnnotations()
-	if ev.req.OldObject != nil {
-		ev.stored = ev.req.OldObject.GetAnnotations()
+	switch old := ev.req.OldObject; {
+	case old == nil:
+	case maps.EqualFunc(annotations(old), annotations(ev.req.Object), sameText):
+		ev.stored = ev.incoming // as most writes leave them
+	default:
+		ev.stored = old.GetAnnotations()
 	}
 	if ev.req.Subresource != "" {
 		ev.editLater()
@@ -82,38 +98,36 @@ func (ev *evaluation) metadataByController() bool {
 		return true
 	}
 	updaters := subject.ParseHashes(ev.stored[v1alpha1.AnnotationKeyUpdaters])
-	return ev.hasParent && ev.req.User.IsMachine() && updaters.Has(ev.req.User.Hash())
+	return ev.hasParent && ev.req.User.IsMachine() && updaters.Has(ev.hash())
 }
 
 // protect the annotations of Kausality's domain.
 func (ev *evaluation) protect() {
-	controller := ev.controllerWrites()
 	for key := range ev.incoming {
 		if v1alpha1.IsKausality(key) {
-			ev.protectKey(key, controller)
+			ev.protectKey(key)
 		}
 	}
 	for key := range ev.stored {
 		if _, ok := ev.incoming[key]; !ok && v1alpha1.IsKausality(key) {
-			ev.protectKey(key, controller)
+			ev.protectKey(key)
 		}
 	}
 }
 
-func (ev *evaluation) protectKey(key string, controller bool) {
-	if ev.composed(key) || v1alpha1.IsUser(key) && !controller {
-		return
-	}
+func (ev *evaluation) protectKey(key string) {
 	old, was := ev.stored[key]
 	if now, is := ev.incoming[key]; was == is && old == now {
+		return
+	}
+	if ev.composed(key) || v1alpha1.IsUser(key) && !ev.controllerWrites() {
 		return
 	}
 	if !was {
 		ev.set1(key, nil)
 		return
 	}
-	back := old // of its own, so that the common case above allocates nothing
-	ev.set1(key, &back)
+	ev.put(key, old)
 }
 
 // composed annotations are honoured from a Composition: mode, deletion, trace
@@ -164,12 +178,12 @@ func (ev *evaluation) writeTrace() bool {
 	hop.Labels = trace.Labels(ev.after())
 	hop.Approval = ev.actor.approval
 	if ev.parent != nil && ev.d.Class != ClassNewOrigin {
-		ev.d.Trace = trace.Extend(trace.Current(ev.parent), ev.parent.Ref, hop, ref.Namespace)
+		ev.d.Trace = trace.Extend(ev.trace, ev.parent.Ref, hop, ref.Namespace)
 	} else {
 		ev.d.Trace = trace.Trace{hop}
 	}
 	value := ev.d.Trace.String()
-	ev.set1(v1alpha1.AnnotationKeyTrace, &value)
+	ev.put(v1alpha1.AnnotationKeyTrace, value)
 	ev.writeUpdaters()
 	if len(value) > v1alpha1.MaxAnnotationBytes {
 		_, _ = ev.refuse(refusal{code: codeComposed, reason: ReasonAnnotationTooLarge,
@@ -181,7 +195,7 @@ func (ev *evaluation) writeTrace() bool {
 }
 
 func (ev *evaluation) writeUpdaters() {
-	if !ev.hasParent || ev.req.User.Hash() == "" {
+	if !ev.hasParent || ev.hash() == "" {
 		return
 	}
 	have := subject.ParseHashes(ev.stored[v1alpha1.AnnotationKeyUpdaters])
@@ -189,8 +203,7 @@ func (ev *evaluation) writeUpdaters() {
 	if ev.parent != nil {
 		spare = controllersOf(ev.parent)
 	}
-	value := have.With(ev.req.User.Hash(), spare).String()
-	ev.set1(v1alpha1.AnnotationKeyUpdaters, &value)
+	ev.put(v1alpha1.AnnotationKeyUpdaters, have.With(ev.hash(), spare).String())
 }
 
 // keepApprovals brings the claims of a holder of approvals in step.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
-	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -20,6 +20,29 @@ type Evaluator struct {
 	Options Options
 	// Policies of the cluster; nil for none.
 	Policies Policies
+	// Parent of many of the requests, read once for all of them; zero for none.
+	Parent Reading
+}
+
+// Reading of the annotations of one State of a parent. It is not modified.
+type Reading struct {
+	state *parent.State
+	set   approval.Set
+	// trace as it is, the hop of the last intent at its end.
+	trace trace.Trace
+}
+
+// Read the annotations of a parent that many requests have in common.
+func Read(p *parent.State) Reading {
+	return Reading{state: p, set: approval.Parse(p.Annotations), trace: trace.Current(p)}
+}
+
+// reading of a parent as it is.
+func (e *Evaluator) reading(p *parent.State) Reading {
+	if e.Parent.state == p {
+		return e.Parent
+	}
+	return Read(p)
 }
 
 // Evaluate a request. The error says that the world could not be read in a way
@@ -29,9 +52,13 @@ type Evaluator struct {
 // Nobody is refused on a cache alone: a refusal that stands on cached state is
 // decided again on the parent as it is (spec 5).
 func (e *Evaluator) Evaluate(ctx context.Context, req *Request) (Decision, error) {
-	d, cached, err := e.evaluate(ctx, req, false)
-	if err == nil && cached && (!d.Allowed || d.Class == ClassDrift || d.Report != nil) {
-		d, _, err = e.evaluate(ctx, req, true)
+	ev := &evaluation{Evaluator: e, ctx: ctx, req: req}
+	if err := ev.look(); err != nil {
+		return Decision{}, err
+	}
+	d, err := ev.decide()
+	if err == nil && ev.doubted() {
+		d, err = ev.onParentAsItIs().decide()
 	}
 	return d, err
 }
@@ -39,8 +66,11 @@ func (e *Evaluator) Evaluate(ctx context.Context, req *Request) (Decision, error
 // Live decides on the parent as it is, never on a cache: for adapters that lost
 // a race for an approval.
 func (e *Evaluator) Live(ctx context.Context, req *Request) (Decision, error) {
-	d, _, err := e.evaluate(ctx, req, true)
-	return d, err
+	ev := &evaluation{Evaluator: e, ctx: ctx, req: req, live: true}
+	if err := ev.look(); err != nil {
+		return Decision{}, err
+	}
+	return ev.decide()
 }
 
 // evaluation of one request: what is known so far.
@@ -49,25 +79,23 @@ type evaluation struct {
 	ctx  context.Context //nolint:containedctx // Lives as long as the call it belongs to.
 	req  *Request
 	live bool
-	kind Kind
+	question
 
-	// manager is the field manager that writes, where it can be told.
-	manager  string
-	mode     v1alpha1.Mode
-	settings settings.Settings
-	// modeWarnings name mode annotations that say nothing that is known.
+	// mode in which it is decided: the object's own, but for a deletion that takes
+	// others along. modeWarnings name annotations that say none that is known.
+	mode         v1alpha1.Mode
 	modeWarnings []string
-	policies     policies
-	changes      []change.Change
 
-	parentRef parent.Ref
-	hasParent bool
-	parent    *parent.State
-	cached    bool
-	set       approval.Set
-	intent    v1alpha1.Hop
-	actor     actor
-	id        string
+	parent *parent.State
+	cached bool
+	set    approval.Set
+	// trace of the parent as it is, the hop of its last intent, intent, at its end.
+	trace  trace.Trace
+	intent v1alpha1.Hop
+	actor  actor
+	id     string
+	// asked of the approvals; nil until query makes it.
+	asked *approval.Query
 	// gov is what policies have to say; policySnapshot is the set they are from,
 	// known once loaded.
 	gov            governance
@@ -109,53 +137,41 @@ var steps = []step{
 	(*evaluation).drift,              // row 13
 }
 
-func (e *Evaluator) evaluate(ctx context.Context, req *Request, live bool) (Decision, bool, error) {
-	ev := &evaluation{Evaluator: e, ctx: ctx, req: req, live: live, kind: e.World.Kind(req.Kind)}
-	if err := ev.look(); err != nil {
-		return Decision{Mode: ev.mode}, false, err
-	}
+// decide by the steps. What a cache speaks against is decided again (doubted),
+// and needs no edits.
+func (ev *evaluation) decide() (Decision, error) {
 	for _, s := range steps {
 		done, err := s(ev)
 		if err != nil {
-			return Decision{Mode: ev.mode}, false, err
+			return Decision{Mode: ev.mode}, err
 		}
 		if done {
 			break
 		}
 	}
-	if ev.d.Allowed {
+	if ev.d.Allowed && !ev.doubted() {
 		ev.edit()
 	}
 	ev.d.Mode, ev.d.Changes, ev.d.ID = ev.mode, ev.changes, ev.id
 	ev.d.Warnings = append(ev.modeWarnings, ev.d.Warnings...)
-	return ev.d, ev.cached, nil
+	return ev.d, nil
 }
 
-// look at the request: what changes, in which mode.
-func (ev *evaluation) look() error {
-	var err error
-	stored := ev.req.stored()
-	ev.settings = ev.Options.settingsFor(ev.req.ref(), stored.GetLabels())
-	if ev.mode, err = ev.objectMode(modeAnnotation(stored), ev.req.Namespace, ev.settings); err != nil {
-		return err
-	}
-	if ev.manager = ev.req.FieldManager; ev.manager == "" && ev.req.Operation != Delete {
-		ev.manager = parent.Writer(ev.req.OldObject, ev.req.Object)
-	}
-	ev.policies = readPolicies(ev.req, ev.kind, ev.closeTo())
-	diff := change.Diff
-	if ev.req.unstored() {
-		diff = change.DiffUnstored
-	}
-	ev.changes = diff(ev.policies.oldDesired, ev.policies.newDesired)
-	ev.parentRef, ev.hasParent = parent.Of(ev.req.stored(), ev.kind.Role)
-	return nil
+// doubted: a cache alone speaks against the change.
+func (ev *evaluation) doubted() bool {
+	return ev.cached && (!ev.d.Allowed || ev.d.Class == ClassDrift || ev.d.Report != nil)
 }
 
-// objectMode of an object by precedence. A mode annotation that says nothing
+// onParentAsItIs is the evaluation of the same question anew, past every cache.
+func (ev *evaluation) onParentAsItIs() *evaluation {
+	return &evaluation{Evaluator: ev.Evaluator, ctx: ev.ctx, req: ev.req, live: true, question: ev.question,
+		mode: ev.objectMode, modeWarnings: ev.objectWarnings}
+}
+
+// modeOf an object by precedence. A mode annotation that says nothing
 // that is known counts as absent, and a warning names it (spec 2). While
 // Kausality is being removed nothing counts.
-func (ev *evaluation) objectMode(annotations map[string]string, namespace string, s settings.Settings) (v1alpha1.Mode, error) {
+func (ev *evaluation) modeOf(annotations map[string]string, namespace string, s settings.Settings) (v1alpha1.Mode, error) {
 	if ev.Options.removing() {
 		return v1alpha1.ModeLog, nil
 	}
@@ -183,14 +199,6 @@ func (ev *evaluation) unknownMode(on string, m v1alpha1.Mode) {
 	}
 }
 
-// closeTo are the verbs of a closed gate beside Observe.
-func (ev *evaluation) closeTo() []v1alpha1.Verb {
-	if ev.settings.HasCloseTo {
-		return ev.settings.CloseTo
-	}
-	return ev.Options.CloseTo
-}
-
 func (ev *evaluation) allow(r Reason) (bool, error) {
 	ev.d.Allowed, ev.d.Reason = true, r
 	return true, nil
@@ -212,7 +220,7 @@ func (ev *evaluation) nothingToDecide() (bool, error) {
 	switch {
 	case !ev.desiredChange():
 		return ev.allow(ReasonNoChange)
-	case ev.req.Operation == Update && ev.req.OldObject.GetDeletionTimestamp() != nil:
+	case ev.req.Operation == Update && isDeleting(ev.req.OldObject):
 		return ev.allow(ReasonBeingDeleted)
 	}
 	return false, nil
@@ -236,9 +244,9 @@ func (ev *evaluation) findParent() (bool, error) {
 	}
 	if err == nil {
 		ev.parent, ev.cached = p, !ev.live
-		ev.set = approval.Parse(p.Annotations)
+		read := ev.reading(p)
+		ev.set, ev.trace, ev.intent = read.set, read.trace, *read.trace.Own()
 		ev.d.Warnings = append(ev.d.Warnings, ev.set.Warnings...)
-		ev.intent, _ = intentOf(p)
 		ev.identify()
 		return false, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -97,7 +98,7 @@ func (ev *evaluation) writeFingerprint() {
 	}
 	b := ev.buildOf()
 	if b.Fingerprint != "" {
-		ev.set1(v1alpha1.AnnotationKeyFingerprint, &b.Fingerprint)
+		ev.put(v1alpha1.AnnotationKeyFingerprint, b.Fingerprint)
 	}
 	if ev.gov.upgrade == nil {
 		return
@@ -116,8 +117,7 @@ func (ev *evaluation) writeFingerprint() {
 	if err != nil {
 		return // strings always marshal
 	}
-	value := string(raw)
-	ev.set1(v1alpha1.AnnotationKeyLastUpgrade, &value)
+	ev.put(v1alpha1.AnnotationKeyLastUpgrade, string(raw))
 }
 
 // excepted is row 12: a pattern approves it.
@@ -126,16 +126,16 @@ func (ev *evaluation) excepted() (bool, error) {
 	if set.Empty() || !ev.actor.controller {
 		return false, nil
 	}
-	desired := ev.policies.newDesired
+	object := ev.policies.new
 	if ev.req.Operation == Delete {
-		desired = ev.policies.oldDesired
+		object = ev.policies.old
 	}
 	if ev.kind.ManagementPolicies {
-		desired = withPolicies(desired, ev.policies.author) // the mask is nobody's desire
+		object = withPolicies(object, ev.policies.author) // the mask is nobody's desire
 	}
 	use := ev.use(ev.id)
 	x, warnings := set.Excepted(ev.ctx, allowance.ExceptionQuery{
-		User: ev.req.User.Name, Groups: ev.req.User.Groups, Child: use.Child, Input: ev.variables(), Desired: desired,
+		User: ev.req.User.Name, Groups: ev.req.User.Groups, Child: use.Child, Input: ev.variables(), Desired: change.Desired(object),
 		Parent: objectReference(ev.parent.Ref, 0, ""), Intent: ev.intent.Generation, Digest: ev.id, UserHash: use.User,
 		Claim: use.Claim, Now: ev.req.Time, Stale: staleClaims(ev.req.Time),
 	})

@@ -21,7 +21,7 @@ func (ev *evaluation) writeAllowances() bool {
 	case has && (ev.d.Class == ClassNone || ev.d.Class == ClassSelf):
 		// A person's approval must not come with an edit of what only we write: the
 		// policy that protects it while we are down could not tell who made it.
-		ev.set1(v1alpha1.AnnotationKeyAllowances, &stored)
+		ev.put(v1alpha1.AnnotationKeyAllowances, stored)
 		return true
 	}
 	entries, err := allowance.Parse(stored)
@@ -39,7 +39,7 @@ func (ev *evaluation) writeAllowances() bool {
 		return true
 	}
 	value := next.String()
-	ev.set1(v1alpha1.AnnotationKeyAllowances, &value)
+	ev.put(v1alpha1.AnnotationKeyAllowances, value)
 	return ev.fits(value)
 }
 

@@ -15,8 +15,8 @@ import (
 )
 
 // policies of an MR in a request: what its author wants, apart from the mask
-// that is stored, and the desired states with the author's value put back, so
-// that the mask is no change in anybody's eyes.
+// that is stored, and the objects with the author's value put back, so that the
+// mask is no change in anybody's eyes.
 type policies struct {
 	// stored and incoming values of spec.managementPolicies; nil for none.
 	stored, incoming []string
@@ -25,7 +25,8 @@ type policies struct {
 	// remembered: the stored object remembers an author's value.
 	remembered bool
 
-	oldDesired, newDesired map[string]any
+	// old and new object, nil for none; their parts are those of the request.
+	old, new map[string]any
 	// fields to set on an object of an external system, by JSON pointer: the mask
 	// that a write of the author's value would take away.
 	fields map[string]any
@@ -34,7 +35,7 @@ type policies struct {
 const fieldManagementPolicies = "managementPolicies"
 
 func readPolicies(req *Request, kind Kind, closeTo []v1alpha1.Verb) policies {
-	p := policies{oldDesired: desired(req.OldObject), newDesired: desired(req.Object)}
+	p := policies{old: content(req.OldObject), new: content(req.Object)}
 	if !kind.ManagementPolicies {
 		p.remask(req)
 		return p
@@ -48,7 +49,7 @@ func readPolicies(req *Request, kind Kind, closeTo []v1alpha1.Verb) policies {
 		}
 	}
 	if req.Object == nil {
-		p.oldDesired = withPolicies(p.oldDesired, before)
+		p.old = withPolicies(p.old, before)
 		p.author = before
 		return p
 	}
@@ -68,27 +69,28 @@ func readPolicies(req *Request, kind Kind, closeTo []v1alpha1.Verb) policies {
 	if req.OldObject != nil && slices.Equal(before, p.author) && slices.Equal(p.stored, p.incoming) {
 		return p // no difference either way
 	}
-	p.oldDesired, p.newDesired = withPolicies(p.oldDesired, before), withPolicies(p.newDesired, p.author)
+	p.old, p.new = withPolicies(p.old, before), withPolicies(p.new, p.author)
 	return p
 }
 
 // remask an object of an external system, so that the author's value written
 // again is no change in anybody's eyes.
 func (p *policies) remask(req *Request) {
-	if req.Object == nil || req.OldObject == nil || req.Object.GetDeletionTimestamp() != nil {
+	if req.Object == nil || req.OldObject == nil || isDeleting(req.Object) {
 		return
 	}
 	path := external.MaskPath(req.Object.GroupVersionKind().GroupKind())
-	if masked, value, ok := external.Remask(path, req.OldObject.Object, p.newDesired); ok {
-		p.newDesired, p.fields = masked, map[string]any{"/" + strings.Join(path, "/"): value}
+	if masked, value, ok := external.Remask(path, req.OldObject.Object, p.new); ok {
+		p.new, p.fields = masked, map[string]any{"/" + strings.Join(path, "/"): value}
 	}
 }
 
-func desired(o *unstructured.Unstructured) map[string]any {
+// content of an object; nil for none.
+func content(o *unstructured.Unstructured) map[string]any {
 	if o == nil {
 		return nil
 	}
-	return change.Desired(o.Object)
+	return o.Object
 }
 
 func policiesOf(o *unstructured.Unstructured) []string {
@@ -105,13 +107,14 @@ func policiesOf(o *unstructured.Unstructured) []string {
 	return out
 }
 
-func withPolicies(desired map[string]any, policies []string) map[string]any {
-	spec, ok := desired["spec"].(map[string]any)
+// withPolicies is an object with other policies; nil leaves them.
+func withPolicies(object map[string]any, policies []string) map[string]any {
+	spec, ok := object["spec"].(map[string]any)
 	if !ok || policies == nil {
-		return desired
+		return object
 	}
 	if have, ok := spec[fieldManagementPolicies].([]any); ok && slices.EqualFunc(have, policies, func(a any, b string) bool { return a == b }) {
-		return desired
+		return object
 	}
 	spec = maps.Clone(spec)
 	list := make([]any, 0, len(policies))
@@ -119,7 +122,7 @@ func withPolicies(desired map[string]any, policies []string) map[string]any {
 		list = append(list, p)
 	}
 	spec[fieldManagementPolicies] = list
-	out := maps.Clone(desired)
+	out := maps.Clone(object)
 	out["spec"] = spec
 	return out
 }
@@ -139,7 +142,7 @@ func (ev *evaluation) gate() {
 		ev.ungated()
 		return
 	}
-	if req.Object.GetDeletionTimestamp() != nil {
+	if isDeleting(req.Object) {
 		ev.terminating()
 		return
 	}
@@ -212,13 +215,11 @@ func (ev *evaluation) ended() *string {
 }
 
 func (ev *evaluation) mask(gate v1alpha1.Gate) {
-	author := mask.FormatAuthor(ev.policies.author)
-	ev.set1(v1alpha1.AnnotationKeyManagementPolicies, &author)
+	ev.put(v1alpha1.AnnotationKeyManagementPolicies, mask.FormatAuthor(ev.policies.author))
 	if ev.d.Gate != nil {
-		text := mask.FormatGate(gate)
-		ev.set1(v1alpha1.AnnotationKeyGate, &text)
-		if at := ev.req.Time.UTC().Format(time.RFC3339Nano); ev.kind.ReconcileRequests && gate.State == v1alpha1.GateOpen {
-			ev.set1(AnnotationKeyReconcileRequestedAt, &at)
+		ev.put(v1alpha1.AnnotationKeyGate, mask.FormatGate(gate))
+		if ev.kind.ReconcileRequests && gate.State == v1alpha1.GateOpen {
+			ev.put(AnnotationKeyReconcileRequestedAt, ev.req.Time.UTC().Format(time.RFC3339Nano))
 		}
 	}
 	ev.setPolicies(Masked(ev.policies.author, gate, ev.closeTo(), ev.kind))
@@ -296,7 +297,7 @@ func (ev *evaluation) transition(gate v1alpha1.Gate) (v1alpha1.Gate, bool) {
 // thereAlready reports whether what the request asks for under some paths is what
 // the provider has reported so far.
 func (ev *evaluation) thereAlready(paths []string) bool {
-	after := map[string]any{"spec": ev.policies.newDesired["spec"], "status": ev.req.OldObject.Object["status"]}
+	after := map[string]any{"spec": ev.policies.new["spec"], "status": ev.req.OldObject.Object["status"]}
 	differs := ev.settings.Relevant(ev.Options.Ignore.Filter(ev.req.Kind.GroupKind(), external.Difference(after)))
 	return len(within(differs, paths)) == 0
 }

@@ -39,7 +39,7 @@ var (
 		v1alpha1.AnnotationKeyHeld: `{"reason":"Drift"}`, v1alpha1.AnnotationKeySettledFields: `[]`}
 	systemSet = map[string]string{
 		v1alpha1.AnnotationKeyTrace: `[]`, v1alpha1.AnnotationKeyAllowances: `[]`, v1alpha1.AnnotationKeyUpdaters: "xxxxx", v1alpha1.AnnotationKeyControllers: "xxxxx",
-		v1alpha1.AnnotationKeyPhase: "initialized", v1alpha1.AnnotationKeyInitialized: "true", v1alpha1.AnnotationKeySettledGeneration: "99",
+		v1alpha1.AnnotationKeyPhase: "initialized", v1alpha1.AnnotationKeyInitialized: "true", v1alpha1.AnnotationKeySettledGeneration: "99", v1alpha1.AnnotationKeySettledState: "99,0",
 		v1alpha1.AnnotationKeyFingerprint: "x", v1alpha1.AnnotationKeyLegacyFingerprint: "x", v1alpha1.AnnotationKeyLastUpgrade: "x",
 		v1alpha1.AnnotationKeyClaims: `[{"content":"c","state":"used","at":null}]`, v1alpha1.AnnotationKeyDerivedFrom: "x", v1alpha1.AnnotationKeyHeld: `{"reason":"Drift"}`,
 		v1alpha1.AnnotationKeySettledFields: `[]`, "kausality.io/of-a-newer-version": "x",

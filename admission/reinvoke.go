@@ -19,10 +19,10 @@ const reinvocationWindow = 30 * time.Second
 // not be taken for its author's. nil otherwise; a copied or restored hop is an
 // old one.
 func reinvokedHop(req *Request) *v1alpha1.Hop {
-	if hop := freshHop(req); hop != nil && !sameAnnotation(req, v1alpha1.AnnotationKeyTrace) {
-		return hop
+	if sameAnnotation(req, v1alpha1.AnnotationKeyTrace) {
+		return nil
 	}
-	return nil
+	return freshHop(req)
 }
 
 // freshHop is the object's own incoming hop where we wrote it into this very
@@ -43,7 +43,7 @@ func freshHop(req *Request) *v1alpha1.Hop {
 
 // sameAnnotation reports whether an annotation comes as it is stored.
 func sameAnnotation(req *Request, key string) bool {
-	return req.OldObject != nil && annotation(req.Object, key) == annotation(req.OldObject, key)
+	return req.Object != nil && req.OldObject != nil && annotation(req.Object, key) == annotation(req.OldObject, key)
 }
 
 // reinvokedClaim is the id of the claim that this very request took.
@@ -60,10 +60,11 @@ func (ev *evaluation) reinvokedClaim() string {
 // have changed that and stayed what freshHop asks for, but the author, who
 // might as well have written the policies themselves.
 func reinvokedAuthor(req *Request, kind Kind, closeTo []v1alpha1.Verb, incoming []string) ([]string, bool) {
-	if req.OldObject == nil || freshHop(req) == nil {
+	if req.OldObject == nil ||
+		sameAnnotation(req, v1alpha1.AnnotationKeyTrace) && sameAnnotation(req, v1alpha1.AnnotationKeyManagementPolicies) && sameAnnotation(req, v1alpha1.AnnotationKeyGate) {
 		return nil, false
 	}
-	if sameAnnotation(req, v1alpha1.AnnotationKeyTrace) && sameAnnotation(req, v1alpha1.AnnotationKeyManagementPolicies) && sameAnnotation(req, v1alpha1.AnnotationKeyGate) {
+	if freshHop(req) == nil {
 		return nil, false
 	}
 	annotations := req.Object.GetAnnotations()

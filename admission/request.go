@@ -84,10 +84,27 @@ func (r *Request) stored() *unstructured.Unstructured {
 // annotation of an object, "" where it has none; without the copy of them all
 // that GetAnnotations makes.
 func annotation(o *unstructured.Unstructured, key string) string {
+	value, _ := annotations(o)[key].(string)
+	return value
+}
+
+// sameText: two values are the same string.
+func sameText(a, b any) bool {
+	x, ok := a.(string)
+	y, is := b.(string)
+	return ok && is && x == y
+}
+
+func annotations(o *unstructured.Unstructured) map[string]any {
 	meta, _ := o.Object["metadata"].(map[string]any)
 	all, _ := meta["annotations"].(map[string]any)
-	value, _ := all[key].(string)
-	return value
+	return all
+}
+
+// isDeleting reports whether an object has a deletionTimestamp.
+func isDeleting(o *unstructured.Unstructured) bool {
+	meta, _ := o.Object["metadata"].(map[string]any)
+	return meta["deletionTimestamp"] != nil && o.GetDeletionTimestamp() != nil // which allocates where there is none
 }
 
 // modeAnnotation is the one annotation that ModeOf reads.

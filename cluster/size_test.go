@@ -15,7 +15,7 @@ import (
 func xr(i int) []byte {
 	return fmt.Appendf(nil, `{"apiVersion":"example.org/v1alpha1","kind":"XDatabase",
 "metadata":{"name":"db-%05d","namespace":"team-%d","uid":"6f9619ff-8b86-d011-b42d-%012d","resourceVersion":"%d","generation":4,"creationTimestamp":"2026-01-01T00:00:00Z",
-"annotations":{"kausality.io/phase":"initialized","kausality.io/settled-generation":"4","kausality.io/controllers":"2m2kc","kubectl.kubernetes.io/last-applied-configuration":%q,
+"annotations":{"kausality.io/phase":"initialized","kausality.io/settled-generation":"4","kausality.io/settled-state":"4,0123456789abcdef","kausality.io/controllers":"2m2kc","kubectl.kubernetes.io/last-applied-configuration":%q,
 "kausality.io/trace":"[{\"apiVersion\":\"example.org/v1alpha1\",\"kind\":\"XDatabase\",\"name\":\"db-%05d\",\"generation\":4,\"user\":\"hans@example.com\",\"timestamp\":\"2026-01-01T00:00:00Z\"}]"},
 "managedFields":[{"manager":"kubectl","operation":"Update","apiVersion":"example.org/v1alpha1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:size":{}}}},
 {"manager":"crossplane","operation":"Update","subresource":"status","apiVersion":"example.org/v1alpha1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:status":{"f:conditions":{}}}}]},

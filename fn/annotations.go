@@ -34,7 +34,7 @@ func appliedAnnotations(observed, wanted map[string]any, owned *ownership) map[s
 		out = map[string]any{}
 	}
 	mine := below(below(owned.composed, fieldpath.FieldNameElement("metadata")), fieldpath.FieldNameElement("annotations"))
-	for _, pe := range elements(mine) {
+	for pe := range elements(mine) {
 		if pe.FieldName != nil && isHonoured(*pe.FieldName) {
 			delete(out, *pe.FieldName)
 		}

@@ -19,36 +19,17 @@ import (
 // fields are not seen.
 func apply(observed, desired map[string]any, owned *ownership) map[string]any {
 	old, want := change.Desired(observed), change.Desired(desired)
-	m := &merger{}
-	out := m.maps(old, want, owned.composed, nil)
-	if m.doubt {
-		m.others = owned.others()
-		out = m.maps(old, want, owned.composed, m.others)
-	}
-	return out
+	return mergeMaps(old, want, owned.composed, owned.others())
 }
 
-// merger merges. What other managers own matters in few cases only; a first
-// pass without it finds out whether there is such a case.
-type merger struct {
-	others *fieldpath.Set
-	doubt  bool
-}
-
-func (m *merger) maps(old, want map[string]any, own, oth *fieldpath.Set) map[string]any {
+// mergeMaps of what is there and what is wanted, by what the pipeline and what
+// others own of it; nil is nothing.
+func mergeMaps(old, want map[string]any, own, oth *fieldpath.Set) map[string]any {
 	out := maps.Clone(old)
 	if out == nil {
 		out = make(map[string]any, len(want))
 	}
-	for k, w := range want {
-		if o, ok := old[k]; ok {
-			pe := fieldpath.FieldNameElement(k)
-			out[k] = m.value(o, w, at{pe, own, oth})
-			continue
-		}
-		out[k] = w
-	}
-	for _, pe := range elements(own) {
+	for pe := range elements(own) {
 		if pe.FieldName == nil {
 			continue
 		}
@@ -56,11 +37,19 @@ func (m *merger) maps(old, want map[string]any, own, oth *fieldpath.Set) map[str
 		if _, wanted := want[*pe.FieldName]; wanted || !is {
 			continue
 		}
-		if rest, keep := m.prune(o, at{pe, own, oth}); keep {
+		if rest, keep := prune(o, at{pe, own, oth}); keep {
 			out[*pe.FieldName] = rest
 		} else {
 			delete(out, *pe.FieldName)
 		}
+	}
+	for k, w := range want {
+		o, ok := old[k]
+		if !ok || scalar(w) {
+			out[k] = w
+			continue
+		}
+		out[k] = mergeValue(o, w, at{fieldpath.FieldNameElement(k), own, oth})
 	}
 	return out
 }
@@ -73,51 +62,59 @@ type at struct {
 
 func (p at) below() (own, oth *fieldpath.Set) { return below(p.own, p.pe), below(p.oth, p.pe) }
 
-func (m *merger) value(old, want any, p at) any {
-	own, oth := p.below()
+func mergeValue(old, want any, p at) any {
 	switch w := want.(type) {
 	case map[string]any:
 		if o, ok := old.(map[string]any); ok {
-			if m.atomicMap(o, w, p) {
+			if atomicMap(o, w, p) {
 				return w
 			}
-			return m.maps(o, w, own, oth)
+			own, oth := p.below()
+			return mergeMaps(o, w, own, oth)
 		}
 	case []any:
 		if o, ok := old.([]any); ok {
-			return m.lists(o, w, own, oth)
+			own, oth := p.below()
+			return mergeLists(o, w, own, oth)
 		}
 	}
 	return want
 }
 
+// scalar: a value with nothing below it.
+func scalar(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return true
+}
+
 // atomicMap: it is owned as a whole, and nobody owns anything in it.
-func (m *merger) atomicMap(old, want map[string]any, p at) bool {
+func atomicMap(old, want map[string]any, p at) bool {
 	own, oth := p.below()
 	if own != nil || len(old) == 0 || len(want) == 0 || reflect.DeepEqual(old, want) {
 		return false
 	}
-	m.doubt = true
-	return m.others != nil && oth == nil && (holds(p.own, p.pe) || holds(p.oth, p.pe))
+	return oth == nil && (holds(p.own, p.pe) || holds(p.oth, p.pe))
 }
 
-func (m *merger) lists(old, want []any, own, oth *fieldpath.Set) []any {
+func mergeLists(old, want []any, own, oth *fieldpath.Set) []any {
 	t := listTypeOf(own)
 	if t.atomic() {
 		if reflect.DeepEqual(old, want) {
 			return want
 		}
-		m.doubt = true
 		if t = listTypeOf(oth); t.atomic() {
 			return want
 		}
 	}
-	return m.prunedItems(t, m.mergedItems(t, old, want, own, oth), want, own, oth)
+	return prunedItems(t, mergedItems(t, old, want, own, oth), want, own, oth)
 }
 
 // mergedItems in the order of structured-merge-diff: that of the applied list,
 // with items that only the old one has before the next one that both have.
-func (m *merger) mergedItems(t listType, old, want []any, own, oth *fieldpath.Set) []any {
+func mergedItems(t listType, old, want []any, own, oth *fieldpath.Set) []any {
 	match := make([]int, len(want))
 	shared := make([]bool, len(old))
 	for i, w := range want {
@@ -129,7 +126,7 @@ func (m *merger) mergedItems(t listType, old, want []any, own, oth *fieldpath.Se
 	for l, r := 0, 0; l < len(old) || r < len(want); {
 		switch {
 		case l < len(old) && r < len(want) && match[r] == l:
-			out = append(out, m.item(t, old[l], want[r], own, oth))
+			out = append(out, mergeItem(t, old[l], want[r], own, oth))
 			l, r = l+1, r+1
 		case l < len(old) && !shared[l]:
 			out = append(out, old[l])
@@ -137,7 +134,7 @@ func (m *merger) mergedItems(t listType, old, want []any, own, oth *fieldpath.Se
 		case l < len(old) && (r >= len(want) || next(match[r:]) != l):
 			l++ // stands elsewhere in the applied list
 		case match[r] >= 0:
-			out = append(out, m.item(t, old[match[r]], want[r], own, oth))
+			out = append(out, mergeItem(t, old[match[r]], want[r], own, oth))
 			r++
 		default:
 			out = append(out, want[r])
@@ -156,18 +153,18 @@ func next(match []int) int {
 	return -1
 }
 
-func (m *merger) item(t listType, old, want any, own, oth *fieldpath.Set) any {
+func mergeItem(t listType, old, want any, own, oth *fieldpath.Set) any {
 	pe, ok := t.find(own, old)
 	if !ok {
 		if pe, ok = t.find(oth, old); !ok {
-			return m.value(old, want, at{})
+			return mergeValue(old, want, at{})
 		}
 	}
-	return m.value(old, want, at{pe, own, oth})
+	return mergeValue(old, want, at{pe, own, oth})
 }
 
 // prunedItems drops the items that the pipeline applied and no longer wants.
-func (m *merger) prunedItems(t listType, merged, want []any, own, oth *fieldpath.Set) []any {
+func prunedItems(t listType, merged, want []any, own, oth *fieldpath.Set) []any {
 	out := make([]any, 0, len(merged))
 	for _, e := range merged {
 		pe, mine := t.find(own, e)
@@ -175,7 +172,7 @@ func (m *merger) prunedItems(t listType, merged, want []any, own, oth *fieldpath
 			out = append(out, e)
 			continue
 		}
-		if rest, keep := m.prune(e, at{pe, own, oth}); keep {
+		if rest, keep := prune(e, at{pe, own, oth}); keep {
 			out = append(out, rest)
 		}
 	}

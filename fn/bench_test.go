@@ -10,8 +10,8 @@ import (
 
 // benchStage is a settled composite of n databases, each about 3.5 KB with its
 // managedFields.
-func benchStage(b *testing.B, n int) (*stage, desire) {
-	b.Helper()
+func benchStage(tb testing.TB, n int) (*stage, desire) {
+	tb.Helper()
 	t := &testing.T{}
 	s := newStage(t, enforce)
 	want := desire{}
@@ -64,6 +64,23 @@ func BenchmarkRunFunction(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// A run makes no more allocations than it needs, for 10 composed resources: they
+// creep up one by one.
+func TestAllocations(t *testing.T) {
+	s, want := benchStage(t, 10)
+	for name, tc := range map[string]struct {
+		want   desire
+		allocs float64
+	}{"Steady": {want, 2600}, "Held": {drifted(want), 4500}} {
+		t.Run(name, func(t *testing.T) {
+			req := s.request(tc.want)
+			if got := testing.AllocsPerRun(20, func() { _, _ = s.fn.RunFunction(t.Context(), req) }); got > tc.allocs {
+				t.Errorf("%.0f allocations, more than %.0f", got, tc.allocs)
+			}
+		})
 	}
 }
 

@@ -3,10 +3,12 @@ package fn
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -14,12 +16,17 @@ import (
 // use goes to the first.
 func (r *run) decide(ctx context.Context) {
 	evaluator := &admission.Evaluator{World: r.world, Options: admission.Options{DefaultMode: r.cfg.mode}, Policies: r.policySet()}
+	var read *parent.State
 	for _, res := range r.resources {
 		op := res.operation()
 		if op == "" {
 			continue
 		}
 		res.decided = true
+		if r.composite.state != read {
+			read = r.composite.state
+			evaluator.Parent = admission.Read(read)
+		}
 		d, err := evaluator.Live(ctx, r.request(res, op))
 		if err != nil { // the world is the request; there is nothing that cannot be read
 			d = admission.Decision{Reason: admission.ReasonParentUnreadable, Message: "cannot decide: " + err.Error()}
@@ -55,6 +62,9 @@ func (r *run) request(res *resource, op admission.Operation) *admission.Request 
 
 // before is the observed resource as a child of the composite.
 func (r *run) before(res *resource) *unstructured.Unstructured {
+	if r.isComposed(res.observed, res.name) {
+		return res.observed
+	}
 	content := maps.Clone(res.observed.Object)
 	metadata := maps.Clone(child(content, "metadata"))
 	annotations, _ := metadata["annotations"].(map[string]any)
@@ -102,6 +112,20 @@ func (r *run) composed(metadata, annotations map[string]any, name string) map[st
 	metadata["annotations"], metadata["ownerReferences"] = annotations, r.owner
 	delete(metadata, "managedFields")
 	return metadata
+}
+
+// isComposed: composed would leave the metadata of an observed resource as it is.
+func (r *run) isComposed(observed *unstructured.Unstructured, name string) bool {
+	metadata := child(observed.Object, "metadata")
+	owners, _ := metadata["ownerReferences"].([]any)
+	return text(child(metadata, "annotations"), v1alpha1.AnnotationKeyCompositionResourceName) == name &&
+		slices.EqualFunc(owners, r.owner, sameOwner)
+}
+
+func sameOwner(a, b any) bool {
+	x, _ := a.(map[string]any)
+	y, _ := b.(map[string]any)
+	return maps.EqualFunc(x, y, func(v, w any) bool { return scalar(v) && v == w })
 }
 
 // defaultPolicies puts back the default of spec.managementPolicies, which is

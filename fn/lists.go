@@ -22,7 +22,7 @@ func (t listType) atomic() bool { return len(t.keys) == 0 && !t.set }
 // listTypeOf reads the type off the sets that own something of the list.
 func listTypeOf(sets ...*fieldpath.Set) listType {
 	for _, s := range sets {
-		for _, pe := range elements(s) {
+		for pe := range elements(s) {
 			switch {
 			case pe.Key != nil:
 				t := listType{}
@@ -66,7 +66,7 @@ func (t listType) same(a, b any) bool {
 
 // find the element of a set that stands for an item.
 func (t listType) find(s *fieldpath.Set, item any) (fieldpath.PathElement, bool) {
-	for _, pe := range elements(s) {
+	for pe := range elements(s) {
 		switch {
 		case t.set && pe.Value != nil:
 			if value.Equals(*pe.Value, value.NewValueInterface(item)) {

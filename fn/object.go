@@ -24,6 +24,17 @@ func object(s *structpb.Struct) map[string]any {
 	return out
 }
 
+// objectWithout reads a Struct like object, but for one key.
+func objectWithout(s *structpb.Struct, key string) map[string]any {
+	out := make(map[string]any, len(s.GetFields()))
+	for k, v := range s.GetFields() {
+		if k != key {
+			out[k] = fromValue(v)
+		}
+	}
+	return out
+}
+
 func fromValue(v *structpb.Value) any {
 	switch k := v.GetKind().(type) {
 	case *structpb.Value_NumberValue:
@@ -96,13 +107,12 @@ func unstructuredOf(content map[string]any) *unstructured.Unstructured {
 // half of what a resource is.
 func withoutManagers(s *structpb.Struct) map[string]any {
 	metadata := s.GetFields()["metadata"].GetStructValue()
-	if metadata.GetFields()["managedFields"] == nil {
+	if metadata == nil {
 		return object(s)
 	}
-	metadata, s = cloneStruct(metadata), cloneStruct(s)
-	delete(metadata.Fields, "managedFields")
-	s.Fields["metadata"] = structpb.NewStructValue(metadata)
-	return object(s)
+	out := objectWithout(s, "metadata")
+	out["metadata"] = objectWithout(metadata, "managedFields")
+	return out
 }
 
 // child returns the map under a key; nil where there is none.

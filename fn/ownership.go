@@ -1,6 +1,8 @@
 package fn
 
 import (
+	"iter"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -32,7 +34,7 @@ func own(observed *structpb.Struct) *ownership {
 			o.entries = append(o.entries, entry)
 			continue
 		}
-		set := fieldsOf(entry)
+		set := fieldsOf(entry.GetFields()["fieldsV1"].GetStructValue())
 		if o.composed != nil {
 			set = set.Union(o.composed)
 		}
@@ -50,35 +52,53 @@ func composedEntry(e *structpb.Struct) bool {
 		subject.IsComposedApply(f["manager"].GetStringValue())
 }
 
-// others is what everybody else owns. It is worked out when first asked for:
-// hardly a resource needs it.
+// others is what everybody else owns of the desired state; nil for nothing.
 func (o *ownership) others() *fieldpath.Set {
 	if o.rest == nil {
-		o.rest = fieldpath.NewSet()
 		for _, e := range o.entries {
-			o.rest = o.rest.Union(fieldsOf(e))
+			fields := e.GetFields()["fieldsV1"].GetStructValue()
+			if !ofDesired(fields) {
+				continue
+			}
+			set := fieldsOf(fields)
+			if o.rest != nil {
+				set = set.Union(o.rest)
+			}
+			o.rest = set
 		}
 	}
 	return o.rest
 }
 
-// fieldsOf one entry; what does not parse owns nothing.
-func fieldsOf(entry *structpb.Struct) *fieldpath.Set {
+// ofDesired reports whether fieldsV1 hold more than metadata and a status, which
+// are all that most providers own.
+func ofDesired(fields *structpb.Struct) bool {
+	for k := range fields.GetFields() {
+		if k != "f:metadata" && k != "f:status" {
+			return true
+		}
+	}
+	return false
+}
+
+// fieldsOf one entry, from its fieldsV1; what does not parse owns nothing.
+func fieldsOf(fields *structpb.Struct) *fieldpath.Set {
 	set := fieldpath.NewSet()
-	fill(set, entry.GetFields()["fieldsV1"].GetStructValue())
+	fill(set, fields)
 	return set
 }
 
-// fill a set from fieldsV1 as it is in the request: by way of JSON it would
+// fill an empty set from fieldsV1 as it is in the request: by way of JSON it would
 // take longer than all the rest. self: the place itself is owned, not only what
 // is below it.
 func fill(set *fieldpath.Set, fields *structpb.Struct) (self bool) {
+	set.Members = fieldpath.MakePathElementSet(len(fields.GetFields()))
 	for k, v := range fields.GetFields() {
 		if k == "." {
 			self = true
 			continue
 		}
-		pe, err := fieldpath.DeserializePathElement(k)
+		pe, err := elementOf(k)
 		if err != nil {
 			continue
 		}
@@ -88,6 +108,14 @@ func fill(set *fieldpath.Set, fields *structpb.Struct) (self bool) {
 		}
 	}
 	return self
+}
+
+// elementOf a key of fieldsV1.
+func elementOf(key string) (fieldpath.PathElement, error) {
+	if name, ok := strings.CutPrefix(key, "f:"); ok {
+		return fieldpath.FieldNameElement(name), nil // without the copy that is made of the others
+	}
+	return fieldpath.DeserializePathElement(key) //nolint:wrapcheck // What does not parse is left out.
 }
 
 // below is what a set holds under an element; nil where there is nothing.
@@ -103,16 +131,20 @@ func below(s *fieldpath.Set, pe fieldpath.PathElement) *fieldpath.Set {
 func holds(s *fieldpath.Set, pe fieldpath.PathElement) bool { return s != nil && s.Members.Has(pe) }
 
 // elements of a set: each member, and each that has something below it, once.
-func elements(s *fieldpath.Set) []fieldpath.PathElement {
-	if s == nil {
-		return nil
-	}
-	out := make([]fieldpath.PathElement, 0, s.Members.Size()+s.Children.Size())
-	s.Members.Iterate(func(pe fieldpath.PathElement) { out = append(out, pe) })
-	s.Children.Iterate(func(pe fieldpath.PathElement) {
-		if !s.Members.Has(pe) {
-			out = append(out, pe)
+func elements(s *fieldpath.Set) iter.Seq[fieldpath.PathElement] {
+	return func(yield func(fieldpath.PathElement) bool) {
+		if s == nil {
+			return
 		}
-	})
-	return out
+		for pe := range s.Members.All() {
+			if !yield(pe) {
+				return
+			}
+		}
+		for pe := range s.Children.All() {
+			if !s.Members.Has(pe) && !yield(pe) {
+				return
+			}
+		}
+	}
 }

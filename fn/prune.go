@@ -13,11 +13,7 @@ import (
 // Structured-merge-diff drops a value as a whole, what others put into it
 // included, unless somebody else owns the value itself. Fields of a struct and
 // lists are owned along with anything in them.
-func (m *merger) prune(v any, p at) (rest any, keep bool) {
-	m.doubt = true
-	if m.others == nil {
-		return v, true // the second pass does it
-	}
+func prune(v any, p at) (rest any, keep bool) {
 	own, oth := p.below()
 	if !holds(p.oth, p.pe) && (oth == nil || holds(p.own, p.pe)) {
 		return nil, false
@@ -27,17 +23,17 @@ func (m *merger) prune(v any, p at) (rest any, keep bool) {
 	}
 	switch t := v.(type) {
 	case map[string]any:
-		return m.pruneMap(t, own, oth), true
+		return pruneMap(t, own, oth), true
 	case []any:
-		rest := m.prunedItems(listTypeOf(own, oth), slices.Clone(t), nil, own, oth)
+		rest := prunedItems(listTypeOf(own, oth), slices.Clone(t), nil, own, oth)
 		return rest, len(rest) > 0 // a list that loses all its items goes with them
 	}
 	return v, true
 }
 
-func (m *merger) pruneMap(v map[string]any, own, oth *fieldpath.Set) map[string]any {
+func pruneMap(v map[string]any, own, oth *fieldpath.Set) map[string]any {
 	out := maps.Clone(v)
-	for _, pe := range elements(own) {
+	for pe := range elements(own) {
 		if pe.FieldName == nil {
 			continue
 		}
@@ -45,7 +41,7 @@ func (m *merger) pruneMap(v map[string]any, own, oth *fieldpath.Set) map[string]
 		if !ok {
 			continue
 		}
-		if rest, keep := m.prune(e, at{pe, own, oth}); keep {
+		if rest, keep := prune(e, at{pe, own, oth}); keep {
 			out[*pe.FieldName] = rest
 		} else {
 			delete(out, *pe.FieldName)

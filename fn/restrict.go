@@ -77,7 +77,7 @@ func extract(v any, set *fieldpath.Set) any {
 	switch t := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(t))
-		for _, pe := range elements(set) {
+		for pe := range elements(set) {
 			if pe.FieldName == nil {
 				continue
 			}

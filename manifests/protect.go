@@ -18,8 +18,8 @@ const (
 // from what the user did. The claims are missing: the webhook keeps them on any
 // write.
 const systemKeys = `["kausality.io/trace", "kausality.io/updaters", "kausality.io/controllers", "kausality.io/phase",
-"kausality.io/settled-generation", "kausality.io/management-policies", "kausality.io/gate", "kausality.io/allowances",
-"kausality.io/fingerprint", "kausality.io/last-upgrade"]`
+"kausality.io/settled-generation", "kausality.io/settled-state", "kausality.io/management-policies", "kausality.io/gate",
+"kausality.io/allowances", "kausality.io/fingerprint", "kausality.io/last-upgrade"]`
 
 // authorKeys hold what the author wrote behind the mask: where they change with
 // a new hop in the trace, so did the desired state, although the masked fields are
@@ -27,26 +27,45 @@ const systemKeys = `["kausality.io/trace", "kausality.io/updaters", "kausality.i
 const authorKeys = `["kausality.io/management-policies", "kausality.io/external-author"]`
 
 // keptKeys are never removed by the webhook, whatever else a write changes.
-const keptKeys = `["kausality.io/trace", "kausality.io/controllers", "kausality.io/phase", "kausality.io/settled-generation"]`
+const keptKeys = `["kausality.io/trace", "kausality.io/controllers", "kausality.io/phase", "kausality.io/settled-generation",
+"kausality.io/settled-state"]`
+
+const (
+	annotationsNow = `has(object.metadata.annotations) ? object.metadata.annotations : {}`
+	annotationsWas = `has(oldObject.metadata.annotations) ? oldObject.metadata.annotations : {}`
+)
+
+// touches is true where a system annotation is changed that should not be. It
+// is all one condition, since the API server evaluates variables, validations and
+// messages of a policy together, and this alone for an ordinary write. The lists
+// of one element give names to what is asked for often.
+var touches = `[` + annotationsNow + `].exists(now, [` + annotationsWas + `].exists(was,
+  ` + keptKeys + `.exists(k, k in was && !(k in now)) ||
+  !(dyn(object).exists(k, !(k in ["apiVersion", "kind", "metadata", "status"]) &&
+      (!(k in dyn(oldObject)) || dyn(object)[k] != dyn(oldObject)[k])) ||
+    dyn(oldObject).exists(k, !(k in ["apiVersion", "kind", "metadata", "status"]) && !(k in dyn(object))) ||
+    ["kausality.io/trace"].exists(k, k in now && ` + differs("was", "now") + `) &&
+      ` + authorKeys + `.exists(k, ` + differs("was", "now") + `)) &&
+  ` + systemKeys + `.exists(k, ` + differs("was", "now") + `)))`
+
+// differs is a CEL expression that is true where annotation k is not the same in
+// both maps.
+func differs(was, now string) string {
+	return `((k in ` + was + `) != (k in ` + now + `) || k in ` + now + ` && ` + was + `[k] != ` + now + `[k])`
+}
 
 var protectionVariables = []admissionregistrationv1.Variable{
-	{Name: "now", Expression: `has(object.metadata.annotations) ? object.metadata.annotations : {}`},
-	{Name: "was", Expression: `has(oldObject.metadata.annotations) ? oldObject.metadata.annotations : {}`},
+	{Name: "now", Expression: annotationsNow},
+	{Name: "was", Expression: annotationsWas},
 	{Name: "manager", Expression: `has(request.options) && has(request.options.fieldManager) ? string(request.options.fieldManager) : ""`},
 	{Name: "machine", Expression: `request.userInfo.username.startsWith("system:")`},
 	// Controllers copy annotations from a parent to its children, and cannot
 	// finish their work if they may not; the webhook puts them right later.
 	{Name: "copies", Expression: `variables.manager.startsWith("apiextensions.crossplane.io/") || variables.machine &&
 has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(r, has(r.controller) && r.controller)`},
-	{Name: "desired", Expression: `dyn(object).exists(k, !(k in ["apiVersion", "kind", "metadata", "status"]) &&
-  (!(k in dyn(oldObject)) || dyn(object)[k] != dyn(oldObject)[k])) ||
-dyn(oldObject).exists(k, !(k in ["apiVersion", "kind", "metadata", "status"]) && !(k in dyn(object))) ||
-["kausality.io/trace"].exists(k, k in variables.now && (!(k in variables.was) || variables.was[k] != variables.now[k])) &&
-` + authorKeys + `.exists(k, (k in variables.was) != (k in variables.now) || k in variables.now && variables.was[k] != variables.now[k])`},
 	{Name: "removed", Expression: keptKeys + `.filter(k, k in variables.was && !(k in variables.now))`},
-	{Name: "changed", Expression: `variables.desired ? [] : ` + systemKeys + `.filter(k, (k in variables.was) != (k in variables.now) ||
-  k in variables.now && variables.was[k] != variables.now[k])`},
-	{Name: "touched", Expression: `variables.removed + variables.changed.filter(k, !(k in variables.removed))`},
+	{Name: "touched", Expression: `size(variables.removed) > 0 ? variables.removed :
+` + systemKeys + `.filter(k, ` + differs("variables.was", "variables.now") + `)`},
 }
 
 // protectionPolicy keeps the annotations that Kausality alone writes from
@@ -59,12 +78,12 @@ func protectionPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPol
 			FailurePolicy:    new(admissionregistrationv1.Ignore), // an expression of ours that fails must stop nobody
 			MatchConstraints: constraints(in.groups, admissionregistrationv1.Update),
 			MatchConditions: []admissionregistrationv1.MatchCondition{
-				{Name: "kausality-annotation", Expression: anyAnnotation},
+				{Name: "kausality-annotation-touched", Expression: touches},
 				{Name: "not-our-own", Expression: "!(" + ownWrite(in.components()) + ")"},
 			},
 			Variables: protectionVariables,
 			Validations: []admissionregistrationv1.Validation{{
-				Expression: "variables.copies || size(variables.touched) == 0",
+				Expression: "variables.copies",
 				Message:    "annotations that only Kausality writes must stay as they are",
 				MessageExpression: `"Kausality alone writes " + variables.touched.join(", ") + ": leave them as they are stored. ` +
 					`Its webhook puts them back by itself and does not answer now; write again without them, or when it does"`,
@@ -73,9 +92,6 @@ func protectionPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPol
 		},
 	}
 }
-
-const anyAnnotation = `(has(object.metadata.annotations) && object.metadata.annotations.exists(k, k.startsWith("kausality.io/"))) ||
-(has(oldObject.metadata.annotations) && oldObject.metadata.annotations.exists(k, k.startsWith("kausality.io/")))`
 
 // protectionBinding of an entry. What only logs warns, and a Namespace in which
 // something more specific only logs is left out of what refuses: a binding knows

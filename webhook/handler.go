@@ -12,6 +12,7 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -202,15 +203,17 @@ func check(req *admission.Request) error {
 	return nil
 }
 
+// object of a review; nil where there is none. What the API server sends has its
+// kind and is no list, so that it is read in one go.
 func object(raw []byte) (*unstructured.Unstructured, error) {
 	if len(raw) == 0 {
 		return nil, nil //nolint:nilnil // nil is an object that is not there.
 	}
-	o := &unstructured.Unstructured{}
-	if err := o.UnmarshalJSON(raw); err != nil {
+	var content map[string]any
+	if err := json.Unmarshal(raw, &content); err != nil || content == nil {
 		return nil, err
 	}
-	return o, nil
+	return &unstructured.Unstructured{Object: content}, nil
 }
 
 // fieldManager of the request's options, of whatever kind they are.
@@ -218,10 +221,11 @@ func fieldManager(r ctrl.Request) string {
 	if len(r.Options.Raw) == 0 || r.Operation == admissionv1.Delete {
 		return ""
 	}
-	o, err := object(r.Options.Raw)
-	if err != nil {
+	var options struct {
+		FieldManager string `json:"fieldManager"`
+	}
+	if err := json.Unmarshal(r.Options.Raw, &options); err != nil {
 		return ""
 	}
-	m, _ := o.Object["fieldManager"].(string)
-	return m
+	return options.FieldManager
 }

@@ -57,8 +57,8 @@ func (r *resolver) Start(ctx context.Context) error {
 }
 
 func (r *resolver) all(ctx context.Context) {
-	list := &v1alpha1.DriftList{}
-	if err := r.manager.GetClient().List(ctx, list); err != nil {
+	list := &v1alpha1.DriftList{} // of the cache's own: only to be read
+	if err := r.manager.GetClient().List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		if ctx.Err() == nil {
 			r.log.Error(err, "cannot list drifts")
 		}

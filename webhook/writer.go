@@ -67,6 +67,7 @@ func (w *writer) changed(old, new *cluster.Object) {
 		return
 	}
 	if new.Role != parent.RoleManaged {
+		w.tracker.observed(new.State) // here, since the queue passes over what lasted but a moment
 		w.queue.Add(new.State.Ref)
 	}
 	if p := new.Parent; p.Name != "" && w.cluster.States.Cached(p) != nil {
@@ -229,8 +230,10 @@ func (w *writer) settle(ctx context.Context, s *parent.State, edits map[string]*
 			edits[v1alpha1.AnnotationKeySettledGeneration] = &value
 		}
 	}
+	settledState(s, latch, intent.Generation, edits)
 	if !w.isParent(s) {
 		delete(edits, v1alpha1.AnnotationKeySettledGeneration)
+		delete(edits, v1alpha1.AnnotationKeySettledState)
 		return again
 	}
 	phase := s.Phase(latch > 0, w.cluster.Policies.Initialized(s.GroupKind())...)
@@ -239,6 +242,21 @@ func (w *writer) settle(ctx context.Context, s *parent.State, edits map[string]*
 		edits[v1alpha1.AnnotationKeyPhase] = &value
 	}
 	return again
+}
+
+// settledState is recorded once for each intent that settled, with the latch or,
+// where an older release wrote that, after it: only while the last intent is the
+// one that settled is the desired state that of the latch. Another version of the
+// kind, a default or the object's own controller may make it another later;
+// then it tells nothing until the next intent, and is not written again, which
+// would have two writers take turns.
+func settledState(s *parent.State, latch, intent int64, edits map[string]*string) {
+	if latch != intent || s.HasSettledState(intent) {
+		return
+	}
+	if value := s.SettledState(intent); value != "" {
+		edits[v1alpha1.AnnotationKeySettledState] = &value
+	}
 }
 
 // filled reports whether the tracker supplied the user of a scale intent that

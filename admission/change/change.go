@@ -54,15 +54,23 @@ func Desired(content map[string]any) map[string]any {
 // the same length and as one value otherwise. nil stands for an object that is
 // not there, and compares as empty. A null is a field that is not there; an
 // empty map or list is one that is: an empty selector selects everything.
-func Diff(old, new map[string]any) []Change { return diff(old, new, false) }
+func Diff(old, new map[string]any) []Change { return differ{}.changes(old, new) }
 
 // DiffUnstored is Diff where one side never went through the API server, or was
 // written by somebody who leaves out what is empty: there, an empty map or list
 // is no change against a field that is not there.
-func DiffUnstored(old, new map[string]any) []Change { return diff(old, new, true) }
+func DiffUnstored(old, new map[string]any) []Change {
+	return differ{unstored: true}.changes(old, new)
+}
 
-func diff(old, new map[string]any, unstored bool) []Change {
-	d := differ{at: make([]Segment, 0, 8), unstored: unstored}
+// DiffObjects is Diff, or DiffUnstored, of the desired states of two objects; nil
+// is no object.
+func DiffObjects(old, new map[string]any, unstored bool) []Change {
+	return differ{unstored: unstored, objects: true}.changes(old, new)
+}
+
+func (d differ) changes(old, new map[string]any) []Change {
+	d.at = make([]Segment, 0, 8)
 	d.maps(old, new)
 	out := d.out
 	slices.SortFunc(out, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
@@ -81,21 +89,23 @@ type differ struct {
 	out []Change
 	// unstored: empty maps and lists count as absent.
 	unstored bool
+	// objects are compared: what lies outside of their desired state is left out.
+	objects bool
 	// detail is nil for Diff.
 	detail *detail
 }
 
 // Text of a path, as in Change.Path.
 func Text(path []Segment) string {
-	out := ""
+	out := make([]byte, 0, 64) // as long as most paths are
 	for _, s := range path {
 		if s.Item {
-			out += "[" + strconv.Itoa(s.Index) + "]"
+			out = append(strconv.AppendInt(append(out, '['), int64(s.Index), 10), ']')
 		} else {
-			out = Join(out, s.Key)
+			out = join(out, s.Key)
 		}
 	}
-	return out
+	return string(out)
 }
 
 func (d *differ) found(v Verb, old, new any) {
@@ -111,6 +121,9 @@ func (d *differ) maps(old, new map[string]any) {
 	d.at = append(d.at, Segment{})
 	top := len(d.at) - 1
 	for k, o := range old {
+		if d.isOutside(k) {
+			continue
+		}
 		d.at[top].Key = k
 		if n, ok := new[k]; ok {
 			d.values(o, n)
@@ -119,13 +132,17 @@ func (d *differ) maps(old, new map[string]any) {
 		}
 	}
 	for k, n := range new {
-		if _, ok := old[k]; !ok && !d.absent(n) {
+		if _, ok := old[k]; !ok && !d.absent(n) && !d.isOutside(k) {
 			d.at[top].Key = k
 			d.found(Insert, nil, n)
 		}
 	}
 	d.at = d.at[:top]
 }
+
+// isOutside reports whether a key at the current place is outside of the desired
+// state.
+func (d *differ) isOutside(key string) bool { return d.objects && len(d.at) == 1 && outside[key] }
 
 func (d *differ) lists(old, new []any) {
 	d.at = append(d.at, Segment{Item: true})
@@ -209,13 +226,17 @@ func number(v any) (float64, bool) {
 
 // Join appends a map key to a path.
 func Join(path, key string) string {
-	if plain(key) {
-		if path == "" {
-			return key
-		}
-		return path + "." + key
+	return string(join([]byte(path), key))
+}
+
+func join(path []byte, key string) []byte {
+	if !plain(key) {
+		return append(append(append(path, '['), key...), ']')
 	}
-	return path + "[" + key + "]"
+	if len(path) > 0 {
+		path = append(path, '.')
+	}
+	return append(path, key...)
 }
 
 func plain(key string) bool {

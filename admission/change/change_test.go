@@ -36,6 +36,34 @@ func TestDesired(t *testing.T) {
 	}
 }
 
+// Of whole objects the desired state counts, and what is named like its outside
+// counts within it.
+func TestDiffObjects(t *testing.T) {
+	old := object{"apiVersion": "v1", "kind": "X", "metadata": object{"name": "a"}, "status": object{"c": "d"},
+		"spec": object{"status": "a", "kind": "a", "metadata": object{"name": "a"}}}
+	new := object{"apiVersion": "v2", "kind": "Y", "metadata": object{"name": "b"}, "data": object{},
+		"spec": object{"status": "b", "kind": "b", "metadata": object{"name": "b"}}}
+	for name, tc := range map[string]struct {
+		unstored bool
+		paths    []string
+	}{
+		"Stored":   {false, []string{"data", "spec.kind", "spec.metadata.name", "spec.status"}},
+		"Unstored": {true, []string{"spec.kind", "spec.metadata.name", "spec.status"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.paths, Paths(DiffObjects(old, new, tc.unstored))); diff != "" {
+				t.Errorf("-want, +got:\n%s", diff)
+			}
+		})
+	}
+	if got := Paths(DiffObjects(nil, new, true)); !cmp.Equal(got, []string{"spec"}) {
+		t.Errorf("of an object that was not there: %v", got)
+	}
+	if got := DiffObjects(old, old, false); got != nil {
+		t.Errorf("of an object and itself: %v", got)
+	}
+}
+
 func TestDiff(t *testing.T) {
 	spec := func(v any) object { return object{"spec": v} }
 	cases := map[string]struct {

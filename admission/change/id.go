@@ -24,15 +24,20 @@ type Identity struct {
 // and new values (spec 10). The same difference has the same id everywhere.
 func ID(relation v1alpha1.Relation, operation string, parent, child Identity, changes []Change) string {
 	type field struct {
-		Path string
-		Old  json.RawMessage
-		New  json.RawMessage
+		Path     string
+		Old, New any
 	}
 	fields := make([]field, 0, len(changes))
 	for _, c := range changes {
-		fields = append(fields, field{Path: c.Path, Old: canonical(c.Old), New: canonical(c.New)})
+		fields = append(fields, field{Path: c.Path, Old: c.Old, New: c.New})
 	}
-	raw := canonical([]any{relation, operation, parent, child, fields})
+	raw, err := json.Marshal([]any{relation, operation, parent, child, fields})
+	if err != nil { // as canonical has it, value by value
+		for i, c := range changes {
+			fields[i].Old, fields[i].New = canonical(c.Old), canonical(c.New)
+		}
+		raw = canonical([]any{relation, operation, parent, child, fields})
+	}
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])[:IDLength]
 }

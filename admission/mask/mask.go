@@ -112,7 +112,7 @@ func Policies(author []string, want []v1alpha1.Verb, runtime Runtime) []string {
 }
 
 func choose(wanted, given set, runtime Runtime) set {
-	best, score := set{o}, -1
+	best, score := legal[0], -1
 	for _, s := range legalFor(runtime) {
 		if !subset(s, given) {
 			continue
@@ -165,8 +165,15 @@ func Same(a, b []string) bool {
 	return subset(x, y) && subset(y, x)
 }
 
+// everything is the annotation of an author who left the policies at their
+// default, as nearly all do.
+const everything = `["*"]`
+
 // ParseAuthor reads the management-policies annotation.
 func ParseAuthor(value string) ([]string, bool) {
+	if value == everything {
+		return []string{string(v1alpha1.VerbAll)}, true
+	}
 	var out []string
 	if value == "" || json.Unmarshal([]byte(value), &out) != nil || out == nil {
 		return nil, false
@@ -183,8 +190,11 @@ func ParseAuthor(value string) ([]string, bool) {
 
 // FormatAuthor is the value of the management-policies annotation.
 func FormatAuthor(author []string) string {
-	if author == nil {
+	switch {
+	case author == nil:
 		author = []string{}
+	case len(author) == 1 && author[0] == string(v1alpha1.VerbAll):
+		return everything
 	}
 	raw, err := json.Marshal(author)
 	if err != nil {

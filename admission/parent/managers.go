@@ -150,9 +150,9 @@ func ownsDesired(fields map[string]any, machinery map[string]bool) bool {
 		if !isField {
 			continue
 		}
-		switch name {
-		case "apiVersion", "kind", "metadata", "status":
-		case "spec":
+		switch {
+		case !isDesired(name):
+		case name == "spec":
 			spec, _ := below.(map[string]any)
 			for k := range spec {
 				if k != "." && !machinery[strings.TrimPrefix(k, "f:")] {

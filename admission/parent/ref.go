@@ -1,7 +1,6 @@
 package parent
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,12 +43,12 @@ func Of(o *unstructured.Unstructured, role Role) (Ref, bool) {
 	if o == nil {
 		return Ref{}, false
 	}
-	if owner := metav1.GetControllerOf(o); owner != nil {
+	if owner := controllerOf(o); owner != nil {
 		return Ref{
-			GroupVersionKind: schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind),
+			GroupVersionKind: schema.FromAPIVersionAndKind(text(owner, "apiVersion"), text(owner, "kind")),
 			Namespace:        o.GetNamespace(),
-			Name:             owner.Name,
-			UID:              owner.UID,
+			Name:             text(owner, "name"),
+			UID:              types.UID(text(owner, "uid")),
 		}, true
 	}
 	if role != RoleComposite || modern(o) { // an XR with spec.crossplane has no Claim, its claimRef is its author's
@@ -64,6 +63,28 @@ func Of(o *unstructured.Unstructured, role Role) (Ref, bool) {
 		Namespace:        claim["namespace"],
 		Name:             claim["name"],
 	}, true
+}
+
+// controllerOf an object: the ownerReference with controller: true as it stands
+// there, since converting all of them takes longer; nil for none.
+func controllerOf(o *unstructured.Unstructured) map[string]any {
+	meta, _ := o.Object["metadata"].(map[string]any)
+	owners, _ := meta["ownerReferences"].([]any)
+	for _, e := range owners {
+		owner, ok := e.(map[string]any)
+		if !ok {
+			return nil
+		}
+		if controller, _ := owner["controller"].(bool); controller {
+			return owner
+		}
+	}
+	return nil
+}
+
+func text(m map[string]any, key string) string {
+	s, _ := m[key].(string)
+	return s
 }
 
 // machineryPaths are the spec fields Crossplane writes itself (spec 1).

@@ -42,11 +42,13 @@ type State struct {
 	HasObserved        bool
 	// Converged: kstatus says Current, and XRs and MRs are Synced and Ready.
 	Converged bool
+	// HasStatus: there is any status at all.
+	HasStatus bool
+	// Paused: crossplane.io/paused is "true".
+	Paused bool
 	// ConvergedSince is the last transition of the deciding conditions; zero
 	// where they tell none.
 	ConvergedSince time.Time
-	// HasStatus: there is any status at all.
-	HasStatus bool
 
 	// Conditions Synced, Ready, Initialized, Kausality and those of
 	// asynchronous operations, and whatever else is True. A map would take four
@@ -61,6 +63,9 @@ type State struct {
 	// IntentManager wrote it. ScaleTime is that of a scale entry.
 	IntentTime, ScaleTime time.Time
 	IntentManager         string
+	// Desired is a digest of the desired state without machinery, of this object
+	// in this version of its kind; 0 where there is none.
+	Desired uint64
 
 	// Replicas is spec.replicas; -1 where there is none.
 	Replicas int64
@@ -72,9 +77,8 @@ type State struct {
 	Parent Ref
 	// ManagementPolicies as stored; nil where the object has none.
 	ManagementPolicies []string
-	// DeletionPolicy of a legacy MR, and whether it is paused.
+	// DeletionPolicy of a legacy MR.
 	DeletionPolicy string
-	Paused         bool
 	// ClaimTarget: a Claim's spec.resourceRef name, to see that it names back.
 	ClaimTarget string
 	// CompositionRevision in use, for messages; empty where there is none.
@@ -99,6 +103,7 @@ func Sum(o *unstructured.Unstructured, role Role) *State {
 	s.observe(o)
 	s.managers(o)
 	s.spec(o)
+	s.Desired = digest(o, role)
 	return s
 }
 

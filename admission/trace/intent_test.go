@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -102,4 +103,62 @@ func TestIntentWithoutGeneration(t *testing.T) {
 	if got, recorded := Intent(s); recorded || !got.Unattributed || !got.Timestamp.Equal(&metav1.Time{Time: s.IntentTime}) {
 		t.Errorf("changed while away: got %+v", got)
 	}
+}
+
+// What is stored of the desired state at which the object settled tells a label
+// by the spec's own author from an intent, and nothing else.
+func TestIntentAsSettled(t *testing.T) {
+	later := noon.Add(time.Minute)
+	label := map[string]any{"f:metadata": map[string]any{"f:labels": map[string]any{"f:a": map[string]any{}}}, "f:spec": map[string]any{"f:size": map[string]any{}}}
+	// settle records the state of the object as it is now for a generation.
+	settle := func(o *unstructured.Unstructured, generation int64) {
+		annotate(o, v1alpha1.AnnotationKeySettledGeneration, strconv.FormatInt(generation, 10))
+		annotate(o, v1alpha1.AnnotationKeySettledState, parent.Sum(o, parent.RoleComposite).SettledState(generation))
+	}
+	size := func(o *unstructured.Unstructured, size string) {
+		_ = unstructured.SetNestedField(o.Object, size, "spec", "size")
+	}
+	machinery := func(o *unstructured.Unstructured) {
+		_ = unstructured.SetNestedField(o.Object, "r2", "spec", "crossplane", "compositionRevisionRef", "name")
+	}
+	cases := map[string]struct {
+		reason string
+		own    int64
+		entry  map[string]any
+		mods   func(*unstructured.Unstructured)
+		want   int64
+	}{
+		"Label":       {"a label by who owns the spec, and a generation that Crossplane moved", 2, entry("argocd", "", later, label), func(o *unstructured.Unstructured) { settle(o, 2); machinery(o) }, 2},
+		"NotRecorded": {"the same where nothing is recorded: as managedFields have it", 2, entry("argocd", "", later, label), machinery, 7},
+		"Changed":     {"the spec is another", 2, entry("argocd", "", later, label), func(o *unstructured.Unstructured) { settle(o, 2); size(o, "l") }, 7},
+		"Initialised": {"its own controller filled in a field since it settled: nothing can be told", 2, entry("argocd", "", later, label), func(o *unstructured.Unstructured) {
+			settle(o, 2)
+			_ = unstructured.SetNestedField(o.Object, "z", "spec", "zone")
+		}, 7},
+		"BackUnsettled": {"there (recorded, at 3) and back while we were away: what settled before says nothing", 3, entry("argocd", "", later, label), func(o *unstructured.Unstructured) { settle(o, 2) }, 7},
+		"BackSettled":   {"the same where the other state settled too", 3, entry("argocd", "", later, label), func(o *unstructured.Unstructured) { size(o, "l"); settle(o, 3); size(o, "s") }, 7},
+		"OldRelease": {"the latch is of a later intent, what is recorded is not", 3, entry("argocd", "", later, label), func(o *unstructured.Unstructured) {
+			settle(o, 2)
+			annotate(o, v1alpha1.AnnotationKeySettledGeneration, "3")
+		}, 7},
+		"Copied": {"what another object settled at was copied onto it", 2, entry("argocd", "", later, label), func(o *unstructured.Unstructured) { o.SetUID("other"); settle(o, 2); o.SetUID("u") }, 7},
+		"Scaled": {"nothing but a change of the replicas writes such an entry: there and back", 2, entry("kubectl", "scale", later, label), func(o *unstructured.Unstructured) { settle(o, 2) }, 7},
+		"Forged": {"a latch alone proves nothing", 2, entry("argocd", "", later, label), func(o *unstructured.Unstructured) { annotate(o, v1alpha1.AnnotationKeySettledGeneration, "2") }, 7},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := xr(7, tc.own, tc.entry)
+			tc.mods(o)
+			got, recorded := Intent(parent.Sum(o, parent.RoleComposite))
+			if got.Generation != tc.want || recorded != (tc.want != 7) || got.Unattributed == recorded {
+				t.Errorf("%s: want %d, got generation %d, recorded %t, unattributed %t", tc.reason, tc.want, got.Generation, recorded, got.Unattributed)
+			}
+		})
+	}
+}
+
+func annotate(o *unstructured.Unstructured, key, value string) {
+	a := o.GetAnnotations()
+	a[key] = value
+	o.SetAnnotations(a)
 }

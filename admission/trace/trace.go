@@ -132,7 +132,8 @@ const awayTolerance = 5 * time.Second
 
 // Intent of an object: the hop of its last intent. An object that was never
 // traced, and one whose desired state people changed while we were away, gets
-// an unattributed hop at its current generation (spec 1, "intent generation").
+// an unattributed hop at its current generation (spec 1, "intent generation"); not
+// where the desired state is still the one at which it settled.
 // recorded is false where the hop does not stand in the object's own trace yet.
 func Intent(s *parent.State) (hop v1alpha1.Hop, recorded bool) {
 	own := Of(s.Annotations).Own()
@@ -145,7 +146,9 @@ func Intent(s *parent.State) (hop v1alpha1.Hop, recorded bool) {
 		if s.ScaleTime.After(own.Timestamp.Time) {
 			return unattributed(s, s.ScaleTime), false
 		}
-		if s.IntentTime.After(own.Timestamp.Add(awayTolerance)) {
+		// An entry of managedFields has one time for all that its manager owns: a
+		// label written by whoever wrote the spec looks like an intent.
+		if s.IntentTime.After(own.Timestamp.Add(awayTolerance)) && !s.AsSettled(own.Generation) {
 			return unattributed(s, s.IntentTime), false
 		}
 	}

@@ -34,6 +34,12 @@ const (
 	// decimal, at which the object settled. It is never lowered.
 	AnnotationKeySettledGeneration = AnnotationPrefix + "settled-generation"
 
+	// AnnotationKeySettledState holds what the desired state was at the
+	// generation of AnnotationKeySettledGeneration: that generation in decimal, a
+	// comma, and a digest of 16 hex digits. It tells a write that left the desired
+	// state as it was from an intent, where managedFields do not.
+	AnnotationKeySettledState = AnnotationPrefix + "settled-state"
+
 	// AnnotationKeyFingerprint holds a short hash of the controller build that
 	// last changed the object.
 	AnnotationKeyFingerprint = AnnotationPrefix + "fingerprint"

@@ -25,6 +25,7 @@ func TestAnnotationOwnership(t *testing.T) {
 		"Phase":              {"a high-water mark of ours", "kausality.io/phase", system},
 		"LegacyPhase":        {"the legacy form is protected as well", "kausality.io/initialized", system},
 		"SettledGeneration":  {"a latch of ours", "kausality.io/settled-generation", system},
+		"SettledState":       {"what it was then", "kausality.io/settled-state", system},
 		"Fingerprint":        {"a build hash of ours", "kausality.io/fingerprint", system},
 		"LegacyFingerprint":  {"the legacy name is protected as well", "kausality.io/controller-ua-hash", system},
 		"LastUpgrade":        {"ours", "kausality.io/last-upgrade", system},

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Matcher of one value. A scalar in YAML must be equal; an object is one of the
@@ -28,6 +29,8 @@ type Matcher struct {
 	JSON map[string]Matcher `json:"json,omitempty"`
 	// AtLeast this number.
 	AtLeast *float64 `json:"atLeast,omitempty"`
+	// OlderThan: an RFC 3339 time that was longer ago.
+	OlderThan *Duration `json:"olderThan,omitempty"`
 }
 
 // UnmarshalJSON reads a scalar or a list to be equal to, or an object.
@@ -107,6 +110,10 @@ func (m Matcher) match(got, before value) error {
 	case m.AtLeast != nil:
 		if n, err := strconv.ParseFloat(text(got.v), 64); err != nil || n < *m.AtLeast {
 			return fmt.Errorf("is %s, want at least %v", got, *m.AtLeast)
+		}
+	case m.OlderThan != nil:
+		if at, err := time.Parse(time.RFC3339, text(got.v)); err != nil || time.Since(at) <= m.OlderThan.Duration {
+			return fmt.Errorf("is %s, want a time more than %s ago", got, m.OlderThan.Duration)
 		}
 	case m.JSON != nil:
 		return m.json(text(got.v))

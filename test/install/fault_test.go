@@ -105,6 +105,7 @@ func TestProtectionWhileDown(t *testing.T) {
 		"TraceRemoved":     {hans, ns, "mine", annotate("kausality.io/trace", nil), true},
 		"RemovedWithSpec":  {hans, ns, "mine", both, true},
 		"Latch":            {hans, ns, "mine", annotate("kausality.io/settled-generation", "9"), true},
+		"LatchedState":     {hans, ns, "mine", annotate("kausality.io/settled-state", "9,0123456789abcdef"), true},
 		"Robot":            {robot, ns, "mine", annotate("kausality.io/trace", "[]"), true},
 		"RobotOnRoot":      {controller, ns, "mine", annotate("kausality.io/phase", "initialized"), true},
 		"ControllerCopies": {controller, ns, "child", annotate("kausality.io/updaters", "abcde"), false},

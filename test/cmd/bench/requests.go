@@ -20,9 +20,10 @@ import (
 
 // arms are what is compared: a kind each, with the webhook it meets. "alike" is
 // the patching peer behind the very registration that ours has, so what is left
-// between the two is what ours does; "bare" is ours behind a registration without
-// conditions.
-var arms = []string{"none", "noop", "patch", "alike", "bare", "kausality"}
+// between the two is what ours does; "reads" is that, and looks at both objects
+// before it patches, as whoever decides must; "bare" is ours behind a registration
+// without conditions.
+var arms = []string{"none", "noop", "patch", "alike", "reads", "bare", "kausality"}
 
 func resource(arm string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: arm + ".bench.example.org", Version: "v1", Resource: "things"}
@@ -93,8 +94,10 @@ func (b *bench) prepare(ctx context.Context) error {
 	if err := b.configurePeer(ctx, "bare", b.kausality.address); err != nil {
 		return err
 	}
-	if err := b.configureAlike(ctx); err != nil {
-		return err
+	for arm, peer := range map[string]string{"alike": "patch", "reads": "reads"} {
+		if err := b.configureAlike(ctx, arm, peer); err != nil {
+			return err
+		}
 	}
 	return b.createObjects(ctx)
 }
@@ -105,7 +108,7 @@ func (b *bench) startPeers(ctx context.Context) error {
 		return err
 	}
 	b.peers = map[string]string{}
-	for _, kind := range []string{"noop", "patch"} {
+	for _, kind := range []string{"noop", "patch", "reads"} {
 		port, err := controlplane.FreePort()
 		if err != nil {
 			return err
@@ -115,6 +118,8 @@ func (b *bench) startPeers(ctx context.Context) error {
 		if _, err := b.Run(ctx, kind, cmd); err != nil {
 			return err
 		}
+	}
+	for _, kind := range []string{"noop", "patch"} {
 		if err := b.configurePeer(ctx, kind, b.peers[kind]); err != nil {
 			return err
 		}
@@ -122,9 +127,9 @@ func (b *bench) startPeers(ctx context.Context) error {
 	return nil
 }
 
-// configureAlike registers the patching peer as ours is registered: the same
-// rules, conditions, selectors and reinvocation, for another group.
-func (b *bench) configureAlike(ctx context.Context) error {
+// configureAlike registers a peer as ours is registered: the same rules,
+// conditions, selectors and reinvocation, for another group.
+func (b *bench) configureAlike(ctx context.Context, arm, peer string) error {
 	configurations := b.client.Resource(admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"))
 	got, err := configurations.Get(ctx, "kausality", metav1.GetOptions{})
 	if err != nil {
@@ -134,12 +139,12 @@ func (b *bench) configureAlike(ctx context.Context) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(got.Object, ours); err != nil {
 		return err
 	}
-	alike := &admissionregistrationv1.MutatingWebhookConfiguration{TypeMeta: ours.TypeMeta, ObjectMeta: metav1.ObjectMeta{Name: "alike"}}
+	alike := &admissionregistrationv1.MutatingWebhookConfiguration{TypeMeta: ours.TypeMeta, ObjectMeta: metav1.ObjectMeta{Name: arm}}
 	for _, w := range ours.Webhooks {
-		w.Name = "alike." + w.Name
-		w.ClientConfig.URL = new("https://" + b.peers["patch"] + "/mutate")
+		w.Name = arm + "." + w.Name
+		w.ClientConfig.URL = new("https://" + b.peers[peer] + "/mutate")
 		for i := range w.Rules {
-			w.Rules[i].APIGroups = []string{resource("alike").Group}
+			w.Rules[i].APIGroups = []string{resource(arm).Group}
 		}
 		alike.Webhooks = append(alike.Webhooks, w)
 	}

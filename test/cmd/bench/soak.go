@@ -13,7 +13,8 @@ const (
 	soakWorkers  = 4
 	// sampleEvery is how often the replicas' figures are taken.
 	sampleEvery = 10 * time.Second
-	// youth is how long a replica fills its caches; what grows later is a leak.
+	// youth is how long a replica under load fills its caches; what grows later is
+	// a leak.
 	youth = time.Minute
 	// growth that is tolerated from the first to the last third of a replica's
 	// life after that: of goroutines, and of the live heap.
@@ -98,6 +99,18 @@ type life struct {
 	samples []figures
 }
 
+// loaded are the samples in which the replica had work, but for its youth. The
+// API server keeps to one connection, so that mostly one replica has all of it;
+// what an idle one needs tells nothing.
+func (l life) loaded() (out []figures) {
+	for i := 1; i < len(l.samples); i++ {
+		if l.samples[i].decisions-l.samples[i-1].decisions >= sampleEvery.Seconds() {
+			out = append(out, l.samples[i])
+		}
+	}
+	return out[min(len(out), int(youth/sampleEvery)):]
+}
+
 // roll restarts the replicas in turn until the context ends, and takes their
 // figures meanwhile.
 func (b *bench) roll(ctx context.Context, replicas []*kausality, l *load, every time.Duration) ([]life, error) {
@@ -137,10 +150,10 @@ func (b *bench) roll(ctx context.Context, replicas []*kausality, l *load, every 
 
 // verdict prints what was seen, and is an error where it is not what should be.
 func verdict(l *load, lives []life) error {
-	fmt.Printf("\n%s\n\n%-10s %10s %14s %14s\n", l, "replica", "lived", "goroutines", "live heap")
+	fmt.Printf("\n%s\n\n%-10s %10s %10s %14s %14s\n", l, "replica", "lived", "under load", "goroutines", "live heap")
 	worst := 0.0
 	for _, v := range lives {
-		old := v.samples[min(len(v.samples), int(youth/sampleEvery)):]
+		old := v.loaded()
 		if len(old) < 6 {
 			continue // too short to tell
 		}
@@ -148,7 +161,8 @@ func verdict(l *load, lives []life) error {
 		first, last := mean(old[:third]), mean(old[len(old)-third:])
 		g, h := last.goroutines/first.goroutines, last.live/first.live
 		worst = math.Max(worst, math.Max(g, h))
-		fmt.Printf("%-10d %10s %6.0f (%.2f) %6.1f (%.2f) MiB\n", v.replica, time.Duration(len(v.samples))*sampleEvery, last.goroutines, g, mib(last.live), h)
+		fmt.Printf("%-10d %10s %10s %6.0f (%.2f) %6.1f (%.2f) MiB\n", v.replica, time.Duration(len(v.samples))*sampleEvery,
+			time.Duration(len(old))*sampleEvery+youth, last.goroutines, g, mib(last.live), h)
 	}
 	switch failed, err := l.failures(); {
 	case failed > 0:

@@ -1,0 +1,77 @@
+package parent
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// isDesired reports whether a field of an object, by its name, is one of the
+// desired state (spec 1).
+func isDesired(name string) bool {
+	switch name {
+	case "apiVersion", "kind", "metadata", "status":
+		return false
+	}
+	return true
+}
+
+// digest of the desired state of an object but for what Crossplane writes into
+// it. The object itself is part of it, and the version it was read in: what a
+// controller copies from one object to another, or what is converted, fits
+// nothing. 0 where there is none.
+func digest(o *unstructured.Unstructured, role Role) uint64 {
+	desired := make(map[string]any, 1)
+	for k, v := range o.Object {
+		if isDesired(k) {
+			desired[k] = v
+		}
+	}
+	machinery := Machinery(role, modern(o))
+	if spec, ok := desired["spec"].(map[string]any); ok && len(machinery) > 0 {
+		spec = maps.Clone(spec)
+		maps.DeleteFunc(spec, func(k string, _ any) bool { return machinery[k] })
+		desired["spec"] = spec
+		if len(spec) == 0 { // it comes and goes with the machinery
+			delete(desired, "spec")
+		}
+	}
+	raw, err := json.Marshal([]any{o.GetUID(), o.GetAPIVersion(), o.GetKind(), desired})
+	if err != nil {
+		return 0 // not JSON types: then nothing is known
+	}
+	sum := sha256.Sum256(raw)
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// SettledState is what to store of the desired state as AnnotationKeySettledState,
+// where it is the one of an intent generation that settled; "" for nothing.
+func (s *State) SettledState(generation int64) string {
+	if s.Desired == 0 || generation <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d,%016x", generation, s.Desired)
+}
+
+// HasSettledState reports whether a state is stored for an intent generation,
+// whichever.
+func (s *State) HasSettledState(generation int64) bool {
+	of, _, ok := strings.Cut(s.Annotations[v1alpha1.AnnotationKeySettledState], ",")
+	return ok && of == fmt.Sprint(generation)
+}
+
+// AsSettled reports whether the desired state is the one stored for an intent
+// generation that settled: nobody has made another intent since, whatever else
+// was written. An intent that was taken back before anybody of us saw it cannot
+// be told from none.
+func (s *State) AsSettled(generation int64) bool {
+	want := s.SettledState(generation)
+	return want != "" && generation == s.SettledGeneration() && s.Annotations[v1alpha1.AnnotationKeySettledState] == want
+}

@@ -1,0 +1,223 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+const (
+	// argocd owns the spec of composites and their labels, in one entry.
+	argocd = "system:serviceaccount:argocd:application-controller"
+	// crossplane makes Parts of composites.
+	crossplane = "system:serviceaccount:crossplane-system:crossplane"
+)
+
+// composite is one XR with a composed Part, in a namespace of its own.
+type composite struct {
+	*fleet
+	t      *testing.T
+	ns     string
+	gitops dynamic.Interface
+	xp     dynamic.Interface
+	xr     *unstructured.Unstructured
+}
+
+const compositeCRD = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: composites.labelled.test.example.org}
+spec:
+  group: labelled.test.example.org
+  scope: Namespaced
+  names: {kind: Composite, plural: composites, categories: [composite]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
+
+// newComposite of Argo CD that Crossplane composed a Part for, settled at
+// generation 1 longer ago than what could pass for a part of that intent.
+func newComposite(t *testing.T, f *fleet, ns string) *composite {
+	t.Helper()
+	c := &composite{fleet: f, t: t, ns: f.namespace(ns, true), gitops: the.as(t, argocd), xp: the.as(t, crossplane)}
+	c.author(map[string]any{"spec": map[string]any{"size": int64(1)}})
+	c.xr = c.get()
+	c.machinery("rev-1")
+	must(t, c.compose(1))
+	c.status()
+	eventually(t, "the composite to have settled long ago", 45*time.Second, func(context.Context) error {
+		if err := latched(c.get()); err != nil {
+			return err
+		}
+		return c.aged()
+	})
+	return c
+}
+
+func (c *composite) all(as dynamic.Interface) dynamic.ResourceInterface {
+	return as.Resource(c.resource("composites")).Namespace(c.ns)
+}
+
+// apply as a field manager, which then owns what it applied and nothing else.
+func (c *composite) apply(r dynamic.ResourceInterface, kind, name, manager string, content map[string]any) error {
+	o := object(c.name, kind, c.ns, name, nil)
+	delete(o.Object, "spec")
+	for k, v := range content {
+		if k == "metadata" {
+			for mk, mv := range v.(map[string]any) {
+				must(c.t, unstructured.SetNestedField(o.Object, mv, k, mk))
+			}
+			continue
+		}
+		o.Object[k] = v
+	}
+	_, err := r.Apply(c.t.Context(), name, o, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	return err
+}
+
+// author applies all that is his.
+func (c *composite) author(content map[string]any) {
+	c.t.Helper()
+	must(c.t, c.apply(c.all(c.gitops), "Composite", "xr", "argocd-controller", content))
+}
+
+// machinery: Crossplane moves the revision, and with it the generation.
+func (c *composite) machinery(revision string) {
+	c.t.Helper()
+	ref := map[string]any{"apiVersion": c.name + groupSuffix + "/v1", "kind": "Part", "name": "part"}
+	must(c.t, c.apply(c.all(c.xp), "Composite", "xr", "apiextensions.crossplane.io/composite", map[string]any{"spec": map[string]any{"crossplane": map[string]any{
+		"compositionRevisionRef": map[string]any{"name": revision}, "resourceRefs": []any{ref}}}}))
+}
+
+// compose the Part.
+func (c *composite) compose(count int) error {
+	yes := true
+	o := c.xr.DeepCopy()
+	o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName(), UID: o.GetUID(), Controller: &yes}})
+	owners, _, err := unstructured.NestedSlice(o.Object, "metadata", "ownerReferences")
+	must(c.t, err)
+	return c.apply(c.xp.Resource(c.parts()).Namespace(c.ns), "Part", "part", subject.ComposedManager("xr", o.GroupVersionKind().GroupKind()),
+		map[string]any{"metadata": map[string]any{"ownerReferences": owners}, "spec": map[string]any{"count": int64(count)}})
+}
+
+// status of a composite that Crossplane is done with.
+func (c *composite) status() {
+	c.t.Helper()
+	now, at := c.get(), time.Now().UTC().Format(time.RFC3339)
+	body := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Synced","status":"True","reason":"Any","observedGeneration":%d,"lastTransitionTime":%q},
+{"type":"Ready","status":"True","reason":"Any","lastTransitionTime":%q}]}}`, now.GetGeneration(), at, at)
+	_, err := c.all(c.xp).Patch(c.t.Context(), "xr", types.MergePatchType, body, metav1.PatchOptions{}, "status")
+	must(c.t, err)
+}
+
+func (c *composite) get() *unstructured.Unstructured {
+	c.t.Helper()
+	o, err := c.all(c.gitops).Get(c.t.Context(), "xr", metav1.GetOptions{})
+	must(c.t, err)
+	return o
+}
+
+// aged reports that the last intent is old enough for a later one to be told
+// from it (trace.Intent).
+func (c *composite) aged() error {
+	hop, err := hopOf(c.get())
+	if age := time.Since(hop.Timestamp.Time); err == nil && age < 7*time.Second {
+		err = fmt.Errorf("the last intent is %s old", age)
+	}
+	return err
+}
+
+// forget the state at which it settled, as if a release had latched it that
+// recorded none.
+func (c *composite) forget(user, manager string) error {
+	_, err := c.all(the.as(c.t, user)).Patch(c.t.Context(), "xr", types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, v1alpha1.AnnotationKeySettledState), metav1.PatchOptions{FieldManager: manager})
+	return err
+}
+
+func (c *composite) state() string {
+	return c.get().GetAnnotations()[v1alpha1.AnnotationKeySettledState]
+}
+
+// labelled: the spec as it was, under another label, and the generation moved by
+// Crossplane.
+func (c *composite) labelled(size int) {
+	c.t.Helper()
+	was := c.get().GetGeneration()
+	c.author(map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": "a"}}, "spec": map[string]any{"size": int64(size)}})
+	c.machinery("rev-2")
+	c.status()
+	if now := c.get(); now.GetGeneration() == was {
+		c.t.Fatalf("the generation stayed %d", was)
+	}
+}
+
+// TestRestartLabelled: what happened to a composite while we were down is told
+// from the very first request on, whichever state it was in when we went. While
+// we are down everything passes.
+func TestRestartLabelled(t *testing.T) {
+	t.Parallel()
+	must(t, the.Apply(t.Context(), []byte(compositeCRD)))
+	f := startFleet(t, "labelled", options{replicas: 1, ignore: true})
+	settled, changed, there, older := newComposite(t, f, "labelled"), newComposite(t, f, "labelled-changed"), newComposite(t, f, "labelled-there"), newComposite(t, f, "labelled-older")
+	there.author(map[string]any{"spec": map[string]any{"size": int64(2)}})
+	eventually(t, "the recorded intent to be old enough", 15*time.Second, func(context.Context) error { return there.aged() })
+	f.crash(0)
+	settled.labelled(1)
+	changed.author(map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": "a"}}, "spec": map[string]any{"size": int64(2)}})
+	there.author(map[string]any{"spec": map[string]any{"size": int64(1)}})
+	if err := older.forget(argocd, "argocd-controller"); !kerrors.IsForbidden(err) && !kerrors.IsInvalid(err) {
+		t.Errorf("taking the record away while nobody watches: want a refusal, got %v", err)
+	}
+	must(t, older.forget("system:serviceaccount:"+home+":kausality-webhook", "kausality-webhook"))
+	f.restart(0)
+
+	// Only a label: the composition moved, and nobody asked for that.
+	mustRefuse(t, settled.compose(2), "Drift")
+	// Another intent, or a recorded one taken back: it is carried out, then settles.
+	for _, c := range []*composite{changed, there} {
+		must(t, c.compose(2))
+		c.status()
+		eventually(t, "the intent that nobody saw to settle", 20*time.Second, func(context.Context) error {
+			hop, err := hopOf(c.get())
+			if err == nil && !hop.Unattributed {
+				err = fmt.Errorf("the hop is %+v", hop)
+			}
+			if err != nil {
+				return err
+			}
+			return latched(c.get())
+		})
+		mustRefuse(t, c.compose(3), "Drift")
+	}
+	// An older release recorded no state: it is recorded now, and tells the next time.
+	eventually(t, "the state to be recorded", 10*time.Second, func(context.Context) error {
+		if older.state() == "" {
+			return fmt.Errorf("there is none")
+		}
+		return nil
+	})
+	f.crash(0)
+	older.labelled(1)
+	f.restart(0)
+	for _, c := range []*composite{older, settled} {
+		mustRefuse(t, c.compose(2), "Drift")
+		if hop, err := hopOf(c.get()); err != nil || hop.Unattributed || hop.Generation != 1 {
+			t.Errorf("the last intent of %s is %+v, %v", c.ns, hop, err)
+		}
+	}
+}
