@@ -91,7 +91,7 @@ unit: $(SUMMARY) ## Run the unit tests of every module
 
 .PHONY: integration
 integration: $(SUMMARY) ## Test against a real control plane
-	@$(SUMMARY) gotest -C test -trimpath -p 1 -count 1 -timeout 30m ./chart/... ./cmd/... ./controlplane/... ./examples/... ./gates/... ./install/... ./integration/... ./plugin/... ./xpkg/...
+	@$(SUMMARY) gotest -C test -trimpath -p 2 -count 1 -timeout 30m ./chart/... ./cmd/... ./controlplane/... ./examples/... ./gates/... ./install/... ./integration/... ./plugin/... ./xpkg/...
 
 .PHONY: conformance
 conformance: $(SUMMARY) ## Play the conformance scenarios against a real control plane
