@@ -107,12 +107,12 @@ func named(t target) string {
 }
 
 func (c *cli) ungated(o *ungateOptions, done gate.Ungated, failed bool) error {
-	if structured, err := o.format.structured(c.Out, map[string]int{"masked": done.Masked, "pending": done.Pending, "restored": done.Restored}); structured {
+	if structured, err := o.format.structured(c.Out, map[string]int{"masked": done.Masked, "pending": done.Pending, "restored": done.Restored, "unread": done.Unread}); structured {
 		return err
 	}
 	if failed && done.Masked == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(c.Out, "%d masked, %d with pending external drift, %d restored\n", done.Masked, done.Pending, done.Restored)
+	_, err := fmt.Fprintln(c.Out, done)
 	return err
 }

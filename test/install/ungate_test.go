@@ -1,0 +1,108 @@
+package install
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+var driftResource = schema.GroupVersionResource{Group: "kausality.io", Version: "v1alpha1", Resource: "drifts"}
+
+// TestUngateOpen: what is taken out of the gate's hands while its gate is open by
+// an approval has used that approval, as if the gate had closed: who goes on with
+// Kausality finds no second opening.
+func TestUngateOpen(t *testing.T) {
+	ns := namespace(t, "ungated")
+	policy(t, "shop", map[string]any{"mode": "enforce"})
+	guarded(t, ns)
+	parent, err := app(t, ns, "shop")
+	must(t, err)
+	for name, tc := range map[string]struct {
+		resource       schema.GroupVersionResource
+		database, held string
+		parent         *unstructured.Unstructured
+	}{
+		"HeldByItsParent": {apps, "orders", "shop", parent},
+		"HeldByItself":    {databases, "alone", "alone", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			played(t, ns, tc.database, tc.parent)
+			closedGate(t, ns, tc.database)
+			observes(t, ns, tc.database, 9)
+			key := "kausality.io/approve-" + externalDrift(t, tc.database)
+			must(t, merge(t, as(t, hans), tc.resource, ns, tc.held, annotate(key, "once")))
+			eventually(t, "the gate to open", func(ctx context.Context) error {
+				g, _, _, err := gateOf(ctx, ns, tc.database)
+				if err == nil && (g.State != v1alpha1.GateOpen || g.Claim == "") {
+					err = fmt.Errorf("it is %s by %q", g.State, g.Claim)
+				}
+				return err
+			})
+			the.gate.Stop()
+			out, err := the.ungate(t, "databases.shop.example.org/"+ns+"/"+tc.database)
+			if restart := the.gate.Restart(); restart != nil {
+				t.Fatal(restart)
+			}
+			if err != nil || !strings.Contains(out, "1 masked, 1 with pending external drift, 1 restored") {
+				t.Errorf("error %v: %s", err, out)
+			}
+			spent(t, tc.resource, ns, tc.held, key)
+			must(t, the.gate.await(t.Context()))
+			observes(t, ns, tc.database, 9)
+			closedGate(t, ns, tc.database) // it goes on, and takes it in again
+		})
+	}
+}
+
+// ungate as the gate's own user.
+func (l *lab) ungate(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	kubeconfig, err := l.ServiceAccountKubeconfig(t.Context(), home, "kausality-gate", itself)
+	must(t, err)
+	out, err := exec.CommandContext(t.Context(), l.kausality, append([]string{"ungate", "--kubeconfig=" + kubeconfig}, args...)...).CombinedOutput()
+	return string(out), err
+}
+
+// externalDrift of an object that stands: its id.
+func externalDrift(t *testing.T, child string) (id string) {
+	t.Helper()
+	eventually(t, "the Drift of "+child, func(ctx context.Context) error {
+		list, err := the.admin.Resource(driftResource).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			name, _, _ := unstructured.NestedString(list.Items[i].Object, "spec", "child", "name")
+			relation, _, _ := unstructured.NestedString(list.Items[i].Object, "spec", "relation")
+			if id, _, _ = unstructured.NestedString(list.Items[i].Object, "spec", "id"); name == child && relation == "External" {
+				return nil
+			}
+		}
+		return fmt.Errorf("there is none of %d", len(list.Items))
+	})
+	return id
+}
+
+// spent is an approval on its holder: the entry is gone, its record says used.
+func spent(t *testing.T, r schema.GroupVersionResource, ns, name, key string) {
+	t.Helper()
+	o, err := the.admin.Resource(r).Namespace(ns).Get(t.Context(), name, metav1.GetOptions{})
+	must(t, err)
+	if v, ok := o.GetAnnotations()[key]; ok {
+		t.Errorf("%s still has %s=%s", name, key, v)
+	}
+	var claims []v1alpha1.Claim
+	must(t, json.Unmarshal([]byte(o.GetAnnotations()[v1alpha1.AnnotationKeyClaims]), &claims))
+	if len(claims) != 1 || claims[0].State != v1alpha1.ClaimUsed {
+		t.Errorf("the claims of %s are %+v", name, claims)
+	}
+}
