@@ -20,7 +20,6 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	systems "github.com/kausality-io/function-kausality/gate/external"
-	"github.com/kausality-io/function-kausality/notify"
 )
 
 // watchSystems watches the guarded kinds of external systems that have no
@@ -170,10 +169,7 @@ func (c *Controller) tellForeign(o *cluster.Object, s systems.System, d admissio
 		kind, reason, text = corev1.EventTypeWarning, "GateUnfit", "The gate cannot be closed: this version of "+s.Name()+" drops the field by which it is. Nothing is gated."
 		c.Log.Info("a kind cannot be gated: it drops the field by which its gate is closed", "kind", o.GroupVersionKind.String())
 	}
-	transitions.WithLabelValues(string(d.Action), d.Gate.Reason).Inc()
-	if d.Once {
-		notify.Approved(v1alpha1.RelationExternal)
-	}
+	c.count(o, d)
 	if d.Gate.Reason == admission.GateReasonNothing {
 		return // it was closed before
 	}
