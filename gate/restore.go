@@ -101,7 +101,7 @@ func (r *restorer) spend(ctx context.Context, o *unstructured.Unstructured) (own
 		return nil, fmt.Errorf("cannot read %s: %w", admission.Describe(ref), err)
 	}
 	holders, err := r.direct.Holders(ctx, obj, true)
-	if err = errors.Join(err, r.direct.Failed()); err != nil {
+	if err := errors.Join(err, r.direct.Failed()); err != nil {
 		return nil, err
 	}
 	for _, h := range holders {

@@ -19,8 +19,7 @@ var update = flag.Bool("update", false, "write the reference anew")
 
 func commands(t *testing.T) []*cobra.Command {
 	t.Helper()
-	streams, _, _, _ := genericiooptions.NewTestIOStreams()
-	cmd, err := root(streams)
+	cmd, err := root(genericiooptions.NewTestIOStreamsDiscard())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func stepsOf(language, block string) []step {
 	switch {
 	case language == "yaml":
 		return []step{{yaml: block}}
-	case language != "shell" && language != "sh" && language != "console" && language != "bash", !strings.Contains(block, "kubectl ") && !strings.Contains(block, "helm "):
+	case language != "shell" && language != "sh" && language != "console" && language != "bash", !strings.Contains(block, "kubectl") && !strings.Contains(block, "helm "):
 		return nil
 	}
 	var out []step
@@ -157,6 +157,10 @@ var pages = []struct {
 		{command: "kubectl get drifts -A --sort-by=.status.count"},
 		{command: "kubectl get mutatingwebhookconfiguration kausality -o yaml --show-managed-fields", prints: "manager: kausality-controller"},
 	}},
+	{"docs/kubectl.md", []typed{
+		{command: `printf '#!/bin/sh\nexec kubectl-kausality __complete "$@"\n' > ~/bin/kubectl_complete-kausality`},
+		{command: "chmod +x ~/bin/kubectl_complete-kausality"},
+	}},
 }
 
 // lenientElsewhere: what the page has in policy.yaml at last is in force.
@@ -225,8 +229,31 @@ func TestTyped(t *testing.T) {
 	}
 }
 
+// TestCompletion: kubectl itself completes the plugin's commands, flags and
+// objects, once what docs/kubectl.md has is typed.
+func TestCompletion(t *testing.T) {
+	d := newDesk(t)
+	for _, c := range pages[len(pages)-1].commands {
+		d.types(t, c)
+	}
+	ns := namespace(t, "completed")
+	_, err := app(t, ns, "orders")
+	must(t, err)
+	for line, want := range map[string]string{
+		"kubectl __complete kausality unf":                               "unfreeze",
+		"kubectl __complete kausality trace -n completed app/or":         "app/orders",
+		"kubectl __complete kausality approve -n completed --mode ''":    "generation",
+		"kubectl __complete kausality ungate -n completed --dry-run=":    "client",
+		"kubectl __complete kausality freeze -n completed x --overwri":   "--overwrite",
+		"kubectl __complete kausality explain --default-mode ''":         "enforce",
+		"kubectl __complete kausality coverage -n completed --output ''": "yaml",
+	} {
+		d.types(t, typed{command: line, prints: want})
+	}
+}
+
 // desk of somebody who follows the documentation: a directory, and programs.
-type desk struct{ dir, path string }
+type desk struct{ dir, bin, path string }
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
@@ -235,12 +262,12 @@ func newDesk(t *testing.T) *desk {
 	must(t, err)
 	built, err := parts.Build(t.Context(), os.Stderr, "", parts.Part{Name: "kubectl-kausality", Dir: ".", Package: "./cmd/kubectl-kausality"})
 	must(t, err)
-	bin := t.TempDir()
+	d.bin = t.TempDir()
 	for name, file := range map[string]string{"kubectl": tools[parts.Kubectl], "helm": the.helm, "kubectl-kausality": built["kubectl-kausality"]} {
-		must(t, os.Symlink(file, filepath.Join(bin, name)))
+		must(t, os.Symlink(file, filepath.Join(d.bin, name)))
 	}
 	must(t, os.WriteFile(filepath.Join(d.dir, "ca.crt"), the.Config().CAData, 0o600))
-	d.path = bin + string(os.PathListSeparator) + os.Getenv("PATH")
+	d.path = d.bin + string(os.PathListSeparator) + os.Getenv("PATH")
 	return d
 }
 
@@ -293,7 +320,7 @@ func (d *desk) types(t *testing.T, c typed) {
 		c.before(t)
 	}
 	line := strings.NewReplacer(c.with...).Replace(c.command)
-	line = strings.NewReplacer("ROOT", the.root, "KAUSALITY", the.kausality).Replace(line)
+	line = strings.NewReplacer("ROOT", the.root, "KAUSALITY", the.kausality, "~/bin", d.bin).Replace(line)
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
 	cmd.Dir = d.dir
 	cmd.Env = append(os.Environ(), "PATH="+d.path, "HOME="+the.Dir(), "KUBECONFIG="+the.admins)
