@@ -436,6 +436,7 @@ func TestPrecedenceWhileDown(t *testing.T) {
 		"Enforced": {apps, "App", "strict", "bronze", false}, "Labelled": {databases, "Database", "strict", "gold", true},
 		"MoreSpecific": {apps, "App", "loose", "bronze", true}, "Override": {apps, "App", "overridden", "bronze", true},
 		"OverrideForAnother": {databases, "Database", "overridden", "bronze", false},
+		"System":             {apps, "App", "kube-system", "bronze", true}, "Public": {apps, "App", "kube-public", "bronze", true}, "Own": {apps, "App", home, "bronze", true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

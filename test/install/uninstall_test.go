@@ -116,7 +116,9 @@ func TestUninstall(t *testing.T) {
 			t.Errorf("the managementPolicies of %s are %s, masked %v", name, p, masked)
 		}
 	}
-	givenBack(t, ns)
+	if err := givenBack(t.Context(), ns); err != nil {
+		t.Error(err)
+	}
 	for _, p := range the.all() {
 		p.Stop()
 	}
