@@ -26,7 +26,7 @@ import (
 // managementPolicies. Call it before the cluster starts.
 func (c *Controller) watchSystems() {
 	one := func(i cluster.Info) {
-		if systems.Own(i.GVK) == nil || !i.Storage || !c.Cluster.Scope.Covers(i.GVR.GroupResource()) {
+		if systems.Own(i.GVK) == nil || !i.Storage || !c.Cluster.Scope.Watches(i.GVR.GroupResource()) {
 			return
 		}
 		if err := c.Cluster.States.Watch(i.GVK); err != nil {
