@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -85,5 +86,28 @@ func TestAlike(t *testing.T) {
 		if c.Short == "" {
 			t.Errorf("%s does not say what it is", c.Name())
 		}
+	}
+}
+
+// TestVersion in all formats, and that another one is a wrong command line.
+func TestVersion(t *testing.T) {
+	for format, want := range map[string]string{"json": `"version": "`, "yaml": "version: ", "": version() + "\n"} {
+		streams, _, out, _ := genericiooptions.NewTestIOStreams()
+		cmd, err := root(streams)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.SetArgs([]string{"version", "--output=" + format})
+		if err := cmd.Execute(); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: error %v, output %s", format, err, out)
+		}
+	}
+	cmd, err := root(genericiooptions.NewTestIOStreamsDiscard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.SetArgs([]string{"version", "-o", "xml"})
+	if usage := (usageError{}); !errors.As(cmd.Execute(), &usage) {
+		t.Error("want a wrong command line")
 	}
 }
