@@ -48,6 +48,10 @@ func (c *Controller) foreign(ctx context.Context, o *cluster.Object, s systems.S
 	if _, unfit := c.unfit.Load(o.GroupVersionKind); unfit {
 		return 0, nil
 	}
+	if i, err := c.Cluster.Kinds.Get(o.GroupVersionKind); err == nil && !c.Cluster.Scope.Watches(i.GVR.GroupResource()) {
+		c.sights.forget(o.State.Ref)
+		return 0, nil // it is given back, and our access is gone
+	}
 	r, err := c.Cluster.States.Resource(o.State.Ref)
 	if err != nil {
 		return 0, err
