@@ -147,10 +147,11 @@ var pages = []struct {
 			eventually(t, "the configuration to be made anew", func(ctx context.Context) error { _, err := entries(ctx); return err })
 		}},
 		{command: "helm uninstall kausality --namespace kausality-system", not: byUninstall},
-		{command: "kubectl kausality ungate --all --for-removal --yes", prints: "0 masked"},
+		// For real it takes five seconds, and is played by TestUninstall and by test/plugin.
+		{command: "kubectl kausality ungate --all --for-removal --yes", with: []string{"--yes", "--yes --dry-run"}, prints: "0 masked"},
 		{command: "kubectl delete -f kausality.yaml", with: []string{"delete ", "delete --dry-run=server "}, prints: `clusterrole.rbac.authorization.k8s.io "kausality-controller-base" deleted`},
 		{command: "kubectl -n kausality-system logs job/kausality-ungate", not: noKubelet},
-		{command: "kubectl annotate mutatingwebhookconfiguration kausality kausality.io/removal-", prints: "annotated", after: func(t *testing.T) { awaitPolicy(t, "databases") }},
+		{command: "kubectl annotate mutatingwebhookconfiguration kausality kausality.io/removal-", before: removal, prints: "annotated", after: func(t *testing.T) { awaitPolicy(t, "databases") }},
 		{command: "kubectl kausality ungate --all", prints: "0 masked"},
 		{command: "kubectl -n kausality-system get pods", prints: "kausality-webhook-"},
 		{command: "kubectl get kausality NAME -o yaml", with: []string{"NAME", "databases"}, prints: "reason: Understood"},
@@ -171,6 +172,19 @@ func lenientElsewhere(t *testing.T) {
 	if e["failurePolicy"] != "Ignore" {
 		t.Errorf("outside of the enforced Namespaces the failure policy is %v", e["failurePolicy"])
 	}
+}
+
+// removal was begun, and did not end.
+func removal(t *testing.T) {
+	t.Helper()
+	must(t, merge(t, the.admin, hooks, "", "kausality", annotate("kausality.io/removal", "2026-01-05T09:30:00Z")))
+	eventually(t, "the policy to say so", func(ctx context.Context) error {
+		k, err := the.admin.Resource(kausality).Get(ctx, "databases", metav1.GetOptions{})
+		if err == nil && !strings.Contains(fmt.Sprint(k.Object["status"]), "BeingRemoved") {
+			err = fmt.Errorf("its status is %v", k.Object["status"])
+		}
+		return err
+	})
 }
 
 // xdatabase of somebody, whose kind the policy of the pages covers.
