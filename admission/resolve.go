@@ -112,7 +112,10 @@ func recordOf(claims approval.Claims, content string) *v1alpha1.Claim {
 // holder: the approval is used, whether it was confirmed or expired. nil for
 // none; there may be another one when this one is finished.
 func Finish(mr, holder *parent.State) *v1alpha1.Claim {
-	gate := mask.ParseGate(mr.Annotations)
+	return finish(mask.ParseGate(mr.Annotations), holder)
+}
+
+func finish(gate v1alpha1.Gate, holder *parent.State) *v1alpha1.Claim {
 	if gate.State != v1alpha1.GateClosed {
 		return nil
 	}
@@ -131,22 +134,35 @@ func Finish(mr, holder *parent.State) *v1alpha1.Claim {
 // spendOwn finishes the approvals that the MR holds itself, in the write that
 // closes its gate: the edits of its annotations, nil for none.
 func (g Gating) spendOwn(closed v1alpha1.Gate) map[string]*string {
-	after := *g.MR
-	after.Annotations = maps.Clone(g.MR.Annotations)
-	if after.Annotations == nil {
-		return nil
+	return spendAll(closed, g.MR, g.Now)
+}
+
+// SpendOpening finishes the approvals that the gate of an MR is open by, or was:
+// the edits of a holder's annotations, nil for none. It is for who takes the gate
+// away, without which nobody would know that they are used: they would open another
+// one.
+func SpendOpening(mr, holder *parent.State, now time.Time) map[string]*string {
+	gate := mask.ParseGate(mr.Annotations)
+	if gate.State == v1alpha1.GateOpen {
+		gate.State, gate.At = v1alpha1.GateClosed, approval.Stamp(now)
 	}
-	after.Annotations[v1alpha1.AnnotationKeyGate] = mask.FormatGate(closed)
+	return spendAll(gate, holder, now)
+}
+
+// spendAll that a closed gate was open by, of what a holder holds.
+func spendAll(closed v1alpha1.Gate, holder *parent.State, now time.Time) map[string]*string {
+	after := *holder
+	after.Annotations = maps.Clone(holder.Annotations)
 	var edits map[string]*string
 	for range usesOf(closed) {
-		claim := Finish(&after, &after)
+		claim := finish(closed, &after)
 		if claim == nil {
 			break
 		}
 		if edits == nil {
 			edits = map[string]*string{}
 		}
-		for k, v := range Spend(after.Annotations, *claim, g.Now) {
+		for k, v := range Spend(after.Annotations, *claim, now) {
 			if edits[k] = v; v == nil {
 				delete(after.Annotations, k)
 			} else {

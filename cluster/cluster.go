@@ -65,10 +65,10 @@ func New(config *rest.Config) (*Cluster, error) {
 }
 
 // WatchCovered watches each guarded kind with a role in Crossplane, as soon as
-// it appears or comes under guard. Call it before Start.
+// it appears or comes under guard, and those of which something is masked still. Call it before Start.
 func (c *Cluster) WatchCovered(report func(error)) {
 	one := func(i Info) {
-		if i.Role == parent.RoleNone || !i.Storage || !c.Scope.Covers(i.GVR.GroupResource()) {
+		if i.Role == parent.RoleNone || !i.Storage || !c.Scope.Watches(i.GVR.GroupResource()) {
 			return
 		}
 		if err := c.States.Watch(i.GVK); err != nil {

@@ -27,7 +27,7 @@ func entriesOf(o *unstructured.Unstructured) ([]entry, error) {
 	var out []entry
 	for _, h := range hooks {
 		m, _ := h.(map[string]any)
-		e := entry{rules: rulesOf(&unstructured.Unstructured{Object: map[string]any{"webhooks": []any{m}}})}
+		e := entry{rules: rulesOf(&unstructured.Unstructured{Object: map[string]any{"webhooks": []any{m}}}, mains)}
 		if len(e.rules) == 0 {
 			continue
 		}

@@ -37,21 +37,25 @@ type Scope struct {
 
 	mu       sync.RWMutex
 	rules    []rule
+	kept     []rule
 	policies bool
 	removing bool
 }
 
 type rule struct{ groups, resources []string }
 
+// configuration of the webhook: what is guarded by rules, and what is guarded or
+// kept until it is given back.
 type configuration struct {
 	identity
 	rules    []rule
+	kept     []rule
 	policies bool
 	removing bool
 }
 
 func configurationOf(o *unstructured.Unstructured) *configuration {
-	return &configuration{identity: identityOf(o), rules: rulesOf(o), policies: o.GetLabels()[labelManaged] == policyController, removing: Removing(o)}
+	return &configuration{identity: identityOf(o), rules: rulesOf(o, mains), kept: rulesOf(o, withStatus), policies: o.GetLabels()[labelManaged] == policyController, removing: Removing(o)}
 }
 
 // NewScope returns a Scope that covers nothing until Run.
@@ -88,7 +92,7 @@ func (s *Scope) set(o any) {
 	}
 	s.mu.Lock()
 	turned := s.removing != c.removing
-	s.rules, s.policies, s.removing = c.rules, c.policies, c.removing
+	s.rules, s.kept, s.policies, s.removing = c.rules, c.kept, c.policies, c.removing
 	s.mu.Unlock()
 	for _, f := range s.onChange {
 		f()
@@ -123,6 +127,15 @@ func (s *Scope) Covers(r schema.GroupResource) bool {
 	return covers(s.rules, r)
 }
 
+// Watches reports whether a resource is guarded, or was and something of it is
+// masked still: the policy controller leaves us access to it, and the configuration
+// asks about its status.
+func (s *Scope) Watches(r schema.GroupResource) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return covers(s.kept, r)
+}
+
 func covers(rules []rule, r schema.GroupResource) bool {
 	for _, rule := range rules {
 		if has(rule.groups, r.Group) && has(rule.resources, r.Resource) {
@@ -141,7 +154,8 @@ func has(list []string, want string) bool {
 	return false
 }
 
-func rulesOf(o *unstructured.Unstructured) []rule {
+// rulesOf a configuration about the resources that names makes of those of a rule.
+func rulesOf(o *unstructured.Unstructured, names func([]string) []string) []rule {
 	hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks") // the API server validated it
 	var out []rule
 	for _, h := range hooks {
@@ -149,7 +163,7 @@ func rulesOf(o *unstructured.Unstructured) []rule {
 		rules, _ := m["rules"].([]any)
 		for _, e := range rules {
 			r, _ := e.(map[string]any)
-			if next := (rule{groups: texts(r["apiGroups"]), resources: mains(texts(r["resources"]))}); len(next.resources) > 0 {
+			if next := (rule{groups: texts(r["apiGroups"]), resources: names(texts(r["resources"]))}); len(next.resources) > 0 {
 				out = append(out, next)
 			}
 		}
@@ -174,6 +188,17 @@ func mains(resources []string) []string {
 	for _, r := range resources {
 		if !strings.Contains(r, "/") || r == "*/*" {
 			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// withStatus are the resources, and those whose status alone is asked about.
+func withStatus(resources []string) []string {
+	out := mains(resources)
+	for _, r := range resources {
+		if of, status := strings.CutSuffix(r, "/status"); status {
+			out = append(out, of)
 		}
 	}
 	return out

@@ -3,6 +3,7 @@ package cluster
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -18,5 +19,24 @@ func TestScopeTellsAfterTheChange(t *testing.T) {
 	s.set(&configuration{})
 	if len(covered) != 2 || !covered[0] || covered[1] {
 		t.Errorf("want to be told true, then false, got %v", covered)
+	}
+}
+
+// What the policy controller keeps until it is given back is watched, although it
+// is guarded no more: the configuration asks about its status alone.
+func TestScopeWatchesWhatIsKept(t *testing.T) {
+	rule := func(resources ...any) any {
+		return map[string]any{"apiGroups": []any{"example.org"}, "resources": resources}
+	}
+	o := &unstructured.Unstructured{Object: map[string]any{"webhooks": []any{
+		map[string]any{"rules": []any{rule("buckets"), rule("buckets/scale")}}, map[string]any{"rules": []any{rule("buckets/status", "queues/status")}},
+	}}}
+	s := &Scope{}
+	s.set(configurationOf(o))
+	for resource, want := range map[string][2]bool{"buckets": {true, true}, "queues": {false, true}, "topics": {false, false}} {
+		r := schema.GroupResource{Group: "example.org", Resource: resource}
+		if got := [2]bool{s.Covers(r), s.Watches(r)}; got != want {
+			t.Errorf("%s: guarded and watched are %v, want %v", resource, got, want)
+		}
 	}
 }

@@ -22,6 +22,12 @@ type event struct{ kind, reason, text string }
 
 // tell what the gate controller did.
 func (c *Controller) tell(o *cluster.Object, d admission.GateDecision) {
+	c.count(o, d)
+	c.emit(o, c.eventOf(o, d))
+}
+
+// count a transition: an opening that ends, and an approval that is used.
+func (c *Controller) count(o *cluster.Object, d admission.GateDecision) {
 	transitions.WithLabelValues(string(d.Action), d.Gate.Reason).Inc()
 	if was := mask.ParseGate(o.Annotations); d.Action == admission.GateClose && was.State == v1alpha1.GateOpen {
 		closedAfter(was.At.Time, d.Gate.Reason)
@@ -29,7 +35,6 @@ func (c *Controller) tell(o *cluster.Object, d admission.GateDecision) {
 	if d.Once {
 		notify.Approved(v1alpha1.RelationExternal)
 	}
-	c.emit(o, c.eventOf(o, d))
 }
 
 func (c *Controller) emit(o *cluster.Object, e event) {

@@ -20,14 +20,13 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	systems "github.com/kausality-io/function-kausality/gate/external"
-	"github.com/kausality-io/function-kausality/notify"
 )
 
 // watchSystems watches the guarded kinds of external systems that have no
 // managementPolicies. Call it before the cluster starts.
 func (c *Controller) watchSystems() {
 	one := func(i cluster.Info) {
-		if systems.Own(i.GVK) == nil || !i.Storage || !c.Cluster.Scope.Covers(i.GVR.GroupResource()) {
+		if systems.Own(i.GVK) == nil || !i.Storage || !c.Cluster.Scope.Watches(i.GVR.GroupResource()) {
 			return
 		}
 		if err := c.Cluster.States.Watch(i.GVK); err != nil {
@@ -48,6 +47,10 @@ func (c *Controller) watchSystems() {
 func (c *Controller) foreign(ctx context.Context, o *cluster.Object, s systems.System) (time.Duration, error) {
 	if _, unfit := c.unfit.Load(o.GroupVersionKind); unfit {
 		return 0, nil
+	}
+	if i, err := c.Cluster.Kinds.Get(o.GroupVersionKind); err == nil && !c.Cluster.Scope.Watches(i.GVR.GroupResource()) {
+		c.sights.forget(o.State.Ref)
+		return 0, nil // it is given back, and our access is gone
 	}
 	r, err := c.Cluster.States.Resource(o.State.Ref)
 	if err != nil {
@@ -170,10 +173,7 @@ func (c *Controller) tellForeign(o *cluster.Object, s systems.System, d admissio
 		kind, reason, text = corev1.EventTypeWarning, "GateUnfit", "The gate cannot be closed: this version of "+s.Name()+" drops the field by which it is. Nothing is gated."
 		c.Log.Info("a kind cannot be gated: it drops the field by which its gate is closed", "kind", o.GroupVersionKind.String())
 	}
-	transitions.WithLabelValues(string(d.Action), d.Gate.Reason).Inc()
-	if d.Once {
-		notify.Approved(v1alpha1.RelationExternal)
-	}
+	c.count(o, d)
 	if d.Gate.Reason == admission.GateReasonNothing {
 		return // it was closed before
 	}

@@ -53,6 +53,8 @@ type removal struct {
 	// since is when the mark was first seen here.
 	since time.Time
 	done  Ungated
+	// said is what went wrong last, which is tried again.
+	said string
 }
 
 // look once, and restore what is masked. A mark that somebody took away is set
@@ -70,5 +72,10 @@ func (r *removal) look(ctx context.Context, c dynamic.Interface) (over bool, err
 	r.done.Masked = max(r.done.Masked, found.Masked)
 	r.done.Pending = max(r.done.Pending, found.Pending)
 	r.done.Restored += found.Restored
+	r.done.Unread = found.Unread
+	if err != nil && err.Error() != r.said {
+		r.said = err.Error()
+		r.say("%s\n", r.said)
+	}
 	return err == nil && found.Masked == 0 && settled, err
 }

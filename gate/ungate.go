@@ -2,22 +2,20 @@ package gate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
@@ -48,6 +46,18 @@ type Ungated struct {
 	// Pending of them whose external resource differs from what is asked for:
 	// their providers will change it back.
 	Pending int
+	// Unread kinds that the gate's own user may not list: it may list all that is
+	// guarded, and all that is masked still.
+	Unread int
+}
+
+// String sums it up for people.
+func (u Ungated) String() string {
+	s := fmt.Sprintf("%d masked, %d with pending external drift, %d restored", u.Masked, u.Pending, u.Restored)
+	if u.Unread > 0 {
+		s += fmt.Sprintf("; %d kinds that the gate has no access to were not looked at: nothing of them is guarded", u.Unread)
+	}
+	return s
 }
 
 // errNotMasked is of a name that is given and has nothing to restore.
@@ -68,11 +78,11 @@ func Ungate(ctx context.Context, u Ungating) (Ungated, error) {
 	if err != nil {
 		return Ungated{}, fmt.Errorf("cannot make a client: %w", err)
 	}
-	found, err := u.find(ctx, c)
+	found, unread, err := u.find(ctx, c)
 	if err != nil {
 		return Ungated{}, err
 	}
-	done := Ungated{Masked: len(found)}
+	done := Ungated{Masked: len(found), Unread: unread}
 	for _, m := range found {
 		if len(m.differs) > 0 {
 			done.Pending++
@@ -80,19 +90,18 @@ func Ungate(ctx context.Context, u Ungating) (Ungated, error) {
 		}
 	}
 	var failed []error
+	r := restorer{Ungating: u, client: c}
 	for _, m := range found {
 		if u.DryRun {
 			u.say("%s: would restore %s\n", m, m.wrote)
 			continue
 		}
-		restored, err := m.restore(ctx, c)
-		switch {
-		case err != nil:
-			failed = append(failed, err)
-		case restored:
+		restored, err := r.restore(ctx, m)
+		if restored {
 			done.Restored++
 			u.say("%s: restored %s\n", m, m.wrote)
 		}
+		failed = append(failed, err)
 	}
 	return done, errors.Join(failed...)
 }
@@ -181,13 +190,13 @@ func (u Ungating) asksFor(resource string) bool {
 	return len(u.Names) == 0 || slices.ContainsFunc(u.Names, func(name string) bool { return strings.HasPrefix(name, resource+"/") })
 }
 
-// find the masked resources, sorted.
-func (u Ungating) find(ctx context.Context, c dynamic.Interface) ([]maskedResource, error) {
+// find the masked resources, sorted; unread is how many kinds were passed over.
+func (u Ungating) find(ctx context.Context, c dynamic.Interface) (out []maskedResource, unread int, err error) {
 	kinds, err := cluster.KindsWhere(ctx, c, func(i cluster.Info) bool { return i.ManagementPolicies || systems.Own(i.GVK) != nil })
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var out []maskedResource
+	byGate := sync.OnceValue(func() bool { return u.asGate(ctx) })
 	for _, k := range kinds {
 		if !u.asksFor(k.Resource) {
 			continue
@@ -197,17 +206,21 @@ func (u Ungating) find(ctx context.Context, c dynamic.Interface) ([]maskedResour
 				out = append(out, m)
 			}
 		})
+		if kerrors.IsForbidden(err) && byGate() {
+			unread++
+			continue
+		}
 		if err != nil && !kerrors.IsNotFound(err) { // the kind is gone by now, and all of it
-			return nil, fmt.Errorf("cannot list %s: %w", k.Resource, err)
+			return nil, 0, fmt.Errorf("cannot list %s: %w", k.Resource, err)
 		}
 	}
 	slices.SortFunc(out, func(a, b maskedResource) int { return strings.Compare(a.String(), b.String()) })
 	for _, name := range u.Names {
 		if !slices.ContainsFunc(out, func(m maskedResource) bool { return m.String() == name }) {
-			return nil, fmt.Errorf("%s: %w", name, errNotMasked)
+			return nil, 0, fmt.Errorf("%s: %w", name, errNotMasked)
 		}
 	}
-	return out, nil
+	return out, unread, nil
 }
 
 func eachPage(ctx context.Context, r dynamic.ResourceInterface, f func(*unstructured.Unstructured)) error {
@@ -223,56 +236,4 @@ func eachPage(ctx context.Context, r dynamic.ResourceInterface, f func(*unstruct
 			return nil
 		}
 	}
-}
-
-// maxRestoreTries bounds the conflicts that one resource may make.
-const maxRestoreTries = 5
-
-// restore what the author wrote, unless it was done meanwhile.
-func (m maskedResource) restore(ctx context.Context, c dynamic.Interface) (bool, error) {
-	var r dynamic.ResourceInterface = c.Resource(m.resource)
-	if m.namespace != "" {
-		r = c.Resource(m.resource).Namespace(m.namespace)
-	}
-	for range maxRestoreTries {
-		o, err := r.Get(ctx, m.name, metav1.GetOptions{})
-		if kerrors.IsNotFound(err) {
-			return false, nil
-		}
-		if err != nil {
-			return false, fmt.Errorf("cannot read %s: %w", m, err)
-		}
-		now, ok := look(m.resource, m.system, o)
-		if !ok {
-			return false, nil
-		}
-		after, err := now.write(ctx, r, o)
-		switch {
-		case err == nil:
-			if _, still := look(m.resource, m.system, after); still {
-				return false, fmt.Errorf("cannot restore %s: the webhook masks it again; run webhook and gate with --default-mode=log, or not at all, or run this as the gate's own user", m)
-			}
-			return true, nil
-		case kerrors.IsNotFound(err):
-			return false, nil
-		case !kerrors.IsConflict(err):
-			return false, fmt.Errorf("cannot restore %s: %w", m, err)
-		}
-	}
-	return false, fmt.Errorf("cannot restore %s: it changes all the time; try again", m)
-}
-
-// write what the author wrote to an object as it was read.
-func (m maskedResource) write(ctx context.Context, r dynamic.ResourceInterface, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	if m.system == nil {
-		p := cluster.Patch{Manager: Manager, ManagementPolicies: m.author, Annotations: map[string]*string{
-			v1alpha1.AnnotationKeyManagementPolicies: nil, v1alpha1.AnnotationKeyGate: nil,
-		}}
-		return p.ApplyTo(ctx, r, o)
-	}
-	raw, err := json.Marshal(foreignPatch(o, m.system, admission.GateDecision{Action: admission.GateRestore}))
-	if err != nil {
-		return nil, fmt.Errorf("cannot encode patch: %w", err)
-	}
-	return r.Patch(ctx, m.name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: Manager})
 }

@@ -68,6 +68,9 @@ func (c *Controller) holder(ctx context.Context, o *cluster.Object) error {
 	for _, ref := range o.Children {
 		c.enqueue(ref)
 	}
+	if len(o.Children) == 0 && decides(o) { // a parent of another kind than Crossplane's does not name its children
+		c.again(func(mr *cluster.Object) bool { return mr.Parent.UID == o.State.UID })
+	}
 	for _, claim := range approval.ParseClaims(o.Annotations[v1alpha1.AnnotationKeyClaims]) {
 		if claim.State != v1alpha1.ClaimPending || claim.Relation != v1alpha1.RelationExternal || claim.Child == nil {
 			continue
@@ -84,6 +87,16 @@ func (c *Controller) holder(ctx context.Context, o *cluster.Object) error {
 		}
 	}
 	return nil
+}
+
+// decides reports whether somebody said something on an object, or has used it.
+func decides(o *cluster.Object) bool {
+	for k := range o.Annotations {
+		if v1alpha1.IsUser(k) || k == v1alpha1.AnnotationKeyClaims {
+			return true
+		}
+	}
+	return false
 }
 
 // childIndex finds the Drifts of an MR by its UID.

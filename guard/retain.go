@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,6 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/manifests"
 )
 
 // live webhook configuration; nil where there is none.
@@ -30,14 +32,15 @@ func (c *Controller) live(ctx context.Context) (*admissionregistrationv1.Mutatin
 	return out, nil
 }
 
-// retained are the resources, as RESOURCE.GROUP, that the configuration has,
-// the policies have not, and of which something is masked still.
+// retained are the resources, as RESOURCE.GROUP, that were guarded, that the
+// policies have not, and of which something is masked still.
 func (c *Controller) retained(ctx context.Context, live *admissionregistrationv1.MutatingWebhookConfiguration, scopes []settings.Scope) ([]string, error) {
-	if live == nil {
-		return nil, nil
+	guarded, err := c.guarded(ctx, live)
+	if err != nil {
+		return nil, err
 	}
 	var out []string
-	for _, r := range dropped(live, scopes) {
+	for _, r := range dropped(guarded, scopes) {
 		masked, err := c.masked(ctx, r, scopes)
 		if err != nil {
 			return nil, err
@@ -49,23 +52,65 @@ func (c *Controller) retained(ctx context.Context, live *admissionregistrationv1
 	return out, nil
 }
 
-// dropped resources of a configuration, each once; "*" for a whole group.
-func dropped(live *admissionregistrationv1.MutatingWebhookConfiguration, scopes []settings.Scope) []schema.GroupResource {
+// guarded resources so far, "*" for a whole group: those of the configuration or,
+// where somebody took it away, those that the gate has access to. The roles are
+// written before the configuration, and nobody takes them away in an emergency.
+func (c *Controller) guarded(ctx context.Context, live *admissionregistrationv1.MutatingWebhookConfiguration) ([]schema.GroupResource, error) {
+	if live != nil && len(live.Webhooks) > 0 {
+		return configured(live), nil
+	}
+	role := &rbacv1.ClusterRole{}
+	err := c.Direct.Get(ctx, client.ObjectKey{Name: manifests.RoleGatePolicies}, role)
+	if kerrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the role %s: %w", manifests.RoleGatePolicies, err)
+	}
+	return granted(role), nil
+}
+
+// configured resources of the webhooks.
+func configured(live *admissionregistrationv1.MutatingWebhookConfiguration) []schema.GroupResource {
 	var out []schema.GroupResource
 	for _, w := range live.Webhooks {
 		for _, r := range w.Rules {
-			for _, g := range r.APIGroups {
-				for _, name := range r.Resources {
-					name, _, _ = strings.Cut(name, "/")
-					gr := schema.GroupResource{Group: g, Resource: name}
-					wanted := slices.ContainsFunc(scopes, func(s settings.Scope) bool {
-						return slices.Contains(s.APIGroups, g) && (slices.Contains(s.Resources, settings.All) || slices.Contains(s.Resources, name))
-					})
-					if !wanted && !slices.Contains(out, gr) {
-						out = append(out, gr)
-					}
-				}
-			}
+			out = append(out, resourcesOf(r.APIGroups, r.Resources)...)
+		}
+	}
+	return out
+}
+
+// granted resources of a role.
+func granted(role *rbacv1.ClusterRole) []schema.GroupResource {
+	var out []schema.GroupResource
+	for _, r := range role.Rules {
+		out = append(out, resourcesOf(r.APIGroups, r.Resources)...)
+	}
+	return out
+}
+
+// resourcesOf groups, without their subresources.
+func resourcesOf(groups, names []string) []schema.GroupResource {
+	var out []schema.GroupResource
+	for _, g := range groups {
+		for _, name := range names {
+			name, _, _ = strings.Cut(name, "/")
+			out = append(out, schema.GroupResource{Group: g, Resource: name})
+		}
+	}
+	return out
+}
+
+// dropped of the guarded resources, each once, is what no Scope names.
+func dropped(guarded []schema.GroupResource, scopes []settings.Scope) []schema.GroupResource {
+	var out []schema.GroupResource
+	for _, gr := range guarded {
+		wanted := slices.ContainsFunc(scopes, func(s settings.Scope) bool {
+			return slices.Contains(s.APIGroups, gr.Group) && (slices.Contains(s.Resources, settings.All) || slices.Contains(s.Resources, gr.Resource))
+		})
+		if !wanted && !slices.Contains(out, gr) {
+			out = append(out, gr)
 		}
 	}
 	return out
@@ -107,7 +152,7 @@ func (c *Controller) anyMasked(ctx context.Context, r schema.GroupVersionResourc
 			return false, fmt.Errorf("cannot see whether any of %s is masked: %w", r.GroupResource(), err)
 		}
 		for i := range page.Items {
-			if _, ok := page.Items[i].Annotations[v1alpha1.AnnotationKeyManagementPolicies]; ok && page.Items[i].DeletionTimestamp == nil {
+			if held(&page.Items[i]) {
 				return true, nil
 			}
 		}
@@ -115,4 +160,12 @@ func (c *Controller) anyMasked(ctx context.Context, r schema.GroupVersionResourc
 			return false, nil
 		}
 	}
+}
+
+// held objects are those that the gate has something to give back to: managed
+// resources under a mask, and objects of external systems.
+func held(o *metav1.PartialObjectMetadata) bool {
+	_, masked := o.Annotations[v1alpha1.AnnotationKeyManagementPolicies]
+	_, remembered := o.Annotations[v1alpha1.AnnotationKeyExternalAuthor]
+	return (masked || remembered) && o.DeletionTimestamp == nil
 }

@@ -52,7 +52,7 @@ func TestDropped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, set := compiled(t, tc.wanted...)
 			var got []string
-			for _, r := range dropped(live, set.Scopes()) {
+			for _, r := range dropped(configured(live), set.Scopes()) {
 				got = append(got, r.String())
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {

@@ -9,7 +9,7 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:scope=Cluster,categories=kausality
+// +kubebuilder:resource:scope=Cluster
 // +kubebuilder:printcolumn:name="Group",type=string,JSONPath=`.spec.target.apiGroup`
 // +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.target.kind`
 // +kubebuilder:printcolumn:name="Match",type=string,JSONPath=`.spec.match.kind`

@@ -111,7 +111,7 @@ type DriftStatus struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:scope=Namespaced,categories=kausality
+// +kubebuilder:resource:scope=Namespaced
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Relation",type=string,JSONPath=`.spec.relation`
 // +kubebuilder:printcolumn:name="Parent",type=string,JSONPath=`.spec.parent.name`

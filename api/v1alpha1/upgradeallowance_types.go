@@ -9,7 +9,7 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:scope=Cluster,categories=kausality
+// +kubebuilder:resource:scope=Cluster
 // +kubebuilder:printcolumn:name="Service Account",type=string,JSONPath=`.spec.serviceAccount`
 // +kubebuilder:printcolumn:name="From",type=string,JSONPath=`.spec.validFrom`
 // +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.spec.validUntil`

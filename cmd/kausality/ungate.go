@@ -46,7 +46,7 @@ func ungateCommand() *cobra.Command {
 			if err != nil && done.Masked == 0 {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d masked, %d with pending external drift, %d restored\n", done.Masked, done.Pending, done.Restored)
+			fmt.Fprintln(cmd.OutOrStdout(), done)
 			return err
 		},
 	}

@@ -49,6 +49,8 @@ func (c *cli) approveCommand() *cobra.Command {
 	fl.StringVar(&o.digest, "digest", "", "Approve the difference with this id of the object named, whether it is reported or not.")
 	fl.BoolVar(&o.any, "any", false, "Approve whatever its controller changes of the objects named.")
 	fl.StringSliceVar(&o.external, "external", nil, "With --any: approve these verbs of the external resource instead: Create, Update, Delete or *.")
+	offer(fl.Lookup("mode"), string(v1alpha1.ApprovalOnce), string(v1alpha1.ApprovalGeneration), string(v1alpha1.ApprovalAlways))
+	offer(fl.Lookup("external"), "Create", "Update", "Delete", "*")
 	fl.BoolVar(&o.all, "all", false, "Approve all that waits in the namespace.")
 	fl.BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")
 	return cmd

@@ -31,11 +31,13 @@ func offer(f *pflag.Flag, values ...string) {
 // completeFlags of a command for which values are offered.
 func completeFlags(cmd *cobra.Command) error {
 	var failed error
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+	one := func(f *pflag.Flag) {
 		if values := f.Annotations[annotationValues]; len(values) > 0 {
 			failed = errors.Join(failed, cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
 		}
-	})
+	}
+	cmd.LocalNonPersistentFlags().VisitAll(one)
+	cmd.PersistentFlags().VisitAll(one)
 	return failed
 }
 

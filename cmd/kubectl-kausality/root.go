@@ -41,6 +41,7 @@ func root(streams genericiooptions.IOStreams) (*cobra.Command, error) {
 	c.kube.AddFlags(cmd.PersistentFlags())
 	cmd.PersistentFlags().StringVar(&c.defaultMode, "default-mode", "",
 		"Mode where neither object nor Namespace says: log or enforce. By default it is told from the webhook configuration.")
+	offer(cmd.PersistentFlags().Lookup("default-mode"), string(v1alpha1.ModeLog), string(v1alpha1.ModeEnforce))
 	cmd.AddCommand(
 		c.traceCommand(), c.explainCommand(), c.pendingCommand(),
 		c.approveCommand(), c.rejectCommand(), c.freezeCommand(), c.unfreezeCommand(), c.snoozeCommand(), c.ungateCommand(),

@@ -10,13 +10,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kausality-io/function-kausality/gate"
+	"github.com/kausality-io/function-kausality/people"
 )
 
 type ungateOptions struct {
-	format            format
-	all, dry, removal bool
-	yes               bool
-	timeout           time.Duration
+	format       format
+	all, removal bool
+	dryRun       string
+	yes          bool
+	timeout      time.Duration
 }
 
 func (c *cli) ungateCommand() *cobra.Command {
@@ -37,7 +39,10 @@ func (c *cli) ungateCommand() *cobra.Command {
 	}
 	o.format.add(cmd, formatJSON, formatYAML)
 	cmd.Flags().BoolVar(&o.all, "all", false, "Every managed resource of the cluster.")
-	cmd.Flags().BoolVar(&o.dry, "dry-run", false, "List what would be restored, and restore nothing.")
+	cmd.Flags().StringVar(&o.dryRun, "dry-run", "none", "none or client (list what would be restored, and restore nothing).")
+	f := cmd.Flags().Lookup("dry-run")
+	f.NoOptDefVal = string(people.DryRunClient)
+	offer(f, "none", string(people.DryRunClient))
 	cmd.Flags().BoolVar(&o.removal, "for-removal", false, "With --all: Kausality is to be removed; webhook and gate are told to mask nothing any more.")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "How long --for-removal may take.")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")
@@ -47,6 +52,9 @@ func (c *cli) ungateCommand() *cobra.Command {
 func (c *cli) ungate(cmd *cobra.Command, args []string, o *ungateOptions) error {
 	if err := o.format.check(); err != nil {
 		return err
+	}
+	if o.dryRun != "none" && o.dryRun != string(people.DryRunClient) {
+		return usageError{fmt.Errorf("--dry-run must be none or client, not %q", o.dryRun)}
 	}
 	if o.all == (len(args) > 0) {
 		return usageError{fmt.Errorf("name managed resources as TYPE/NAME, or give --all; see %s --help", cmd.CommandPath())}
@@ -72,7 +80,7 @@ func (c *cli) ungate(cmd *cobra.Command, args []string, o *ungateOptions) error 
 		}
 	}
 	found, err := gate.Ungate(cmd.Context(), u)
-	if err != nil || o.dry || found.Masked == 0 && !o.removal {
+	if err != nil || o.dryRun != "none" || found.Masked == 0 && !o.removal {
 		return errors.Join(c.ungated(o, found, err != nil), err)
 	}
 	question := fmt.Sprintf("Restore %s? Their providers will do again what their authors wrote.", plural(found.Masked, "managed resource"))
@@ -107,12 +115,12 @@ func named(t target) string {
 }
 
 func (c *cli) ungated(o *ungateOptions, done gate.Ungated, failed bool) error {
-	if structured, err := o.format.structured(c.Out, map[string]int{"masked": done.Masked, "pending": done.Pending, "restored": done.Restored}); structured {
+	if structured, err := o.format.structured(c.Out, map[string]int{"masked": done.Masked, "pending": done.Pending, "restored": done.Restored, "unread": done.Unread}); structured {
 		return err
 	}
 	if failed && done.Masked == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(c.Out, "%d masked, %d with pending external drift, %d restored\n", done.Masked, done.Pending, done.Restored)
+	_, err := fmt.Fprintln(c.Out, done)
 	return err
 }

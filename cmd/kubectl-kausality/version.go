@@ -21,13 +21,22 @@ func version() string {
 }
 
 func versionCommand() *cobra.Command {
-	return &cobra.Command{
+	f := format{}
+	cmd := &cobra.Command{
 		Use: "version", Short: "Print the version.", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			if structured, err := f.structured(cmd.OutOrStdout(), map[string]string{"version": version()}); structured {
+				return err
+			}
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), version())
 			return err
 		},
 	}
+	f.add(cmd, formatJSON, formatYAML)
+	return cmd
 }
 
 // noArgs refuses arguments with a usage error.

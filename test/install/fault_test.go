@@ -338,32 +338,8 @@ func TestRetained(t *testing.T) {
 	ns := namespace(t, "retained")
 	policy(t, "shop", map[string]any{"mode": "enforce"})
 	guarded(t, ns)
-	c := as(t, "system:serviceaccount:shop:provider").Resource(databases).Namespace(ns)
-	mr, err := as(t, hans).Resource(databases).Namespace(ns).Create(t.Context(),
-		object("shop.example.org/v1", "Database", ns, "orders", map[string]any{"managementPolicies": []any{"*"}, "forProvider": map[string]any{"size": int64(1)}}), metav1.CreateOptions{})
-	must(t, err)
-	ready := func(kind string) map[string]any {
-		return map[string]any{"type": kind, "status": "True", "reason": "Ok", "observedGeneration": mr.GetGeneration(), "lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}
-	}
-	mr.Object["status"] = map[string]any{"conditions": []any{ready("Synced"), ready("Ready")}, "atProvider": map[string]any{"size": int64(1)}}
-	_, err = c.UpdateStatus(t.Context(), mr, metav1.UpdateOptions{})
-	must(t, err)
-	policies := func(ctx context.Context) (string, bool, error) {
-		o, err := the.admin.Resource(databases).Namespace(ns).Get(ctx, "orders", metav1.GetOptions{})
-		if err != nil {
-			return "", false, err
-		}
-		_, masked := o.GetAnnotations()["kausality.io/management-policies"]
-		list, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "managementPolicies")
-		return strings.Join(list, ","), masked, nil
-	}
-	eventually(t, "the gate to close", func(ctx context.Context) error {
-		p, masked, err := policies(ctx)
-		if err == nil && (!masked || p != "Observe") {
-			err = fmt.Errorf("managementPolicies are %s, masked %v", p, masked)
-		}
-		return err
-	})
+	played(t, ns, "orders", nil)
+	closedGate(t, ns, "orders")
 	served(t, the.gate, `kausality_gates{kind="Database",state="closed"} 1`, `kausality_external_drift{kind="Database"} 0`, `kausality_report_queue_length 0`,
 		`kausality_gate_open_seconds_count{reason="Confirmed"} 1`)
 	served(t, the.controller, `kausality_policies{policy="shop",ready="true"} 1`, `kausality_controller_writes_total{kind="MutatingWebhookConfiguration"}`)
@@ -371,13 +347,7 @@ func TestRetained(t *testing.T) {
 		served(t, w, "kausality_decision_seconds_count", "kausality_certificate_expiry_timestamp_seconds 1.", `kausality_dropped_reports_total 0`)
 	}
 	must(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
-	eventually(t, "the author's value to be restored", func(ctx context.Context) error {
-		p, masked, err := policies(ctx)
-		if err == nil && (masked || p != "*") {
-			err = fmt.Errorf("managementPolicies are %s, masked %v", p, masked)
-		}
-		return err
-	})
+	restoredTo(t, ns, "orders", "*")
 	gone(t, map[schema.GroupVersionResource][]string{hooks: {"kausality"}, roles: {"kausality-gate-policies"}})
 }
 
@@ -467,6 +437,7 @@ func TestPrecedenceWhileDown(t *testing.T) {
 		"Enforced": {apps, "App", "strict", "bronze", false}, "Labelled": {databases, "Database", "strict", "gold", true},
 		"MoreSpecific": {apps, "App", "loose", "bronze", true}, "Override": {apps, "App", "overridden", "bronze", true},
 		"OverrideForAnother": {databases, "Database", "overridden", "bronze", false},
+		"System":             {apps, "App", "kube-system", "bronze", true}, "Public": {apps, "App", "kube-public", "bronze", true}, "Own": {apps, "App", home, "bronze", true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -53,6 +53,32 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
+// TestGateSettings: what a policy says about gates holds: the closed form, and what
+// is no external drift, until it is changed.
+func TestGateSettings(t *testing.T) {
+	ns := namespace(t, "settings")
+	policy(t, "shop", map[string]any{"mode": "enforce", "gate": map[string]any{"closed": []any{"Observe", "LateInitialize"}, "ignorePaths": []any{"spec.forProvider.size"}}})
+	guarded(t, ns)
+	played(t, ns, "tagged", nil)
+	closedAs := func(want string) {
+		t.Helper()
+		eventually(t, "the gate to close to "+want, func(ctx context.Context) error {
+			_, p, masked, err := gateOf(ctx, ns, "tagged")
+			if err == nil && (p != want || !masked) {
+				err = fmt.Errorf("managementPolicies are %s, masked %v", p, masked)
+			}
+			return err
+		})
+	}
+	closedAs("Observe,LateInitialize")
+	observes(t, ns, "tagged", 9)
+	served(t, the.gate, `kausality_external_drift{kind="Database"} 0`)
+	must(t, merge(t, the.admin, kausality, "", "shop", map[string]any{"spec": map[string]any{"gate": map[string]any{"ignorePaths": nil}}}))
+	awaitPolicy(t, "shop")
+	externalDrift(t, "tagged")
+	served(t, the.gate, `kausality_external_drift{kind="Database"} 1`)
+}
+
 // TestDenied: no policy can guard what keeps a cluster alive, and a policy must
 // make sense.
 func TestDenied(t *testing.T) {

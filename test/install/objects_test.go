@@ -49,6 +49,23 @@ spec:
             type: object
             x-kubernetes-preserve-unknown-fields: true
             properties: {managementPolicies: {type: array, items: {type: string}}}
+---
+# Managed resources that no policy ever covers, as in most clusters.
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: caches.elsewhere.example.org}
+spec:
+  group: elsewhere.example.org
+  scope: Namespaced
+  names: {kind: Cache, plural: caches, categories: [managed]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {spec: {type: object, properties: {managementPolicies: {type: array, items: {type: string}}}}}
 `
 
 var (

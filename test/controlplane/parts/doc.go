@@ -8,8 +8,8 @@
 // handed in by the caller, are named without a version, and are built every time: Go's build cache
 // makes that quick when nothing has changed.
 //
-// If KUBEBUILDER_ASSETS names a directory that holds etcd, kube-apiserver or
-// kube-controller-manager, those are taken as they are, whatever their version.
+// If KUBEBUILDER_ASSETS names a directory that holds etcd, kube-apiserver,
+// kube-controller-manager or kubectl, those are taken as they are, whatever their version.
 //
 // The package downloads nothing itself: the go command fetches the modules that the go.mod and
 // go.sum files pin. It never starts the programs; package controlplane does.

@@ -155,7 +155,7 @@ func asset(name string) string {
 	}
 
 	switch name {
-	case Etcd, KubeAPIServer, KubeControllerManager:
+	case Etcd, KubeAPIServer, KubeControllerManager, Kubectl:
 	default:
 		return ""
 	}

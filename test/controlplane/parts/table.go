@@ -11,6 +11,7 @@ const (
 	Etcd                  = "etcd"
 	KubeAPIServer         = "kube-apiserver"
 	KubeControllerManager = "kube-controller-manager"
+	Kubectl               = "kubectl"
 	Crossplane            = "crossplane"
 	ProviderKubernetes    = "provider-kubernetes"
 	CrossplaneCLI         = "crossplane-cli"
@@ -46,6 +47,10 @@ func All() []Part {
 		Name: KubeControllerManager, Dir: "test/parts/kubernetes", Package: "k8s.io/kubernetes/cmd/kube-controller-manager",
 		Module: "k8s.io/kubernetes", Ldflags: kubernetesLdflags,
 		Cold: time.Minute,
+	}, {
+		Name: Kubectl, Dir: "test/parts/kubernetes", Package: "k8s.io/kubernetes/cmd/kubectl",
+		Module: "k8s.io/kubernetes", Ldflags: kubernetesLdflags,
+		Cold: 40 * time.Second,
 	}, {
 		Name: Crossplane, Dir: "test/parts/crossplane", Package: "github.com/crossplane/crossplane/v2/cmd/crossplane",
 		Module: "github.com/crossplane/crossplane/v2", Ldflags: crossplaneLdflags, CRDDir: "cluster/crds",

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// words of one source directory or file: the string literals that look like one.
+func words(t *testing.T, pattern string, keep func(n ast.Node) []ast.Expr) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(pattern)))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: no files, error %v", pattern, err)
+	}
+	var out []string
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			for _, e := range keep(n) {
+				if l, ok := e.(*ast.BasicLit); ok && l.Kind == token.STRING {
+					if s, err := strconv.Unquote(l.Value); err == nil && word.MatchString(s) {
+						out = append(out, s)
+					}
+				}
+			}
+			return true
+		})
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+var word = regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
+
+// constants of a type, or whose name begins with a prefix.
+func constants(kind, prefix string) func(ast.Node) []ast.Expr {
+	return func(n ast.Node) []ast.Expr {
+		v, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return nil
+		}
+		if name, ok := v.Type.(*ast.Ident); kind != "" && (!ok || name.Name != kind) || !strings.HasPrefix(v.Names[0].Name, prefix) {
+			return nil
+		}
+		return v.Values
+	}
+}
+
+// set are reasons of conditions, the third argument of set.
+func set(n ast.Node) []ast.Expr {
+	if c, ok := n.(*ast.CallExpr); ok && len(c.Args) == 4 {
+		if f, ok := c.Fun.(*ast.Ident); ok && f.Name == "set" {
+			return c.Args[2:3]
+		}
+	}
+	return nil
+}
+
+// reasons are values of fields called Reason.
+func reasons(n ast.Node) []ast.Expr {
+	if kv, ok := n.(*ast.KeyValueExpr); ok {
+		if key, ok := kv.Key.(*ast.Ident); ok && key.Name == "Reason" {
+			return []ast.Expr{kv.Value}
+		}
+	}
+	return nil
+}
+
+// events of the gate: what stands in an event, or is assigned as its reason.
+func events(n ast.Node) []ast.Expr {
+	switch n := n.(type) {
+	case *ast.CompositeLit:
+		if name, ok := n.Type.(*ast.Ident); ok && name.Name == "event" && len(n.Elts) == 3 {
+			return n.Elts[1:2]
+		}
+	case *ast.AssignStmt:
+		for i, l := range n.Lhs {
+			if name, ok := l.(*ast.Ident); ok && name.Name == "reason" && len(n.Lhs) == len(n.Rhs) {
+				return n.Rhs[i : i+1]
+			}
+		}
+	}
+	return nil
+}
+
+// section of docs/reasons.md: the words in the first column of its table, or in
+// the column of reasons.
+func section(t *testing.T, name string, column int) []string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "reasons.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := strings.Cut(string(raw), "\n## "+name+"\n")
+	if !found {
+		t.Fatalf("docs/reasons.md has no section %s", name)
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	var out []string
+	for line := range strings.Lines(text) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 || strings.HasPrefix(line, "|---") {
+			continue
+		}
+		for _, m := range regexp.MustCompile("`([A-Za-z]+)`").FindAllStringSubmatch(cells[column], -1) {
+			out = append(out, m[1])
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// TestReasons: docs/reasons.md has every event and reason there is in the source,
+// and no other.
+func TestReasons(t *testing.T) {
+	gate := slices.Concat(words(t, "admission/gating*.go", constants("", "GateReason")), words(t, "admission/external/view.go", constants("", "Over")),
+		words(t, "fn/gate.go", reasons))
+	conditions := slices.Concat(words(t, "guard/status.go", set), words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonCompile")),
+		words(t, "fn/report.go", constants("", "reason")))
+	for name, tc := range map[string]struct {
+		section string
+		column  int
+		source  []string
+	}{
+		"Events":     {"Events", 1, words(t, "gate/*.go", events)},
+		"Decisions":  {"Reasons of decisions", 1, words(t, "admission/decision.go", constants("Reason", "Reason"))},
+		"Gate":       {"Reasons of the gate", 1, gate},
+		"Conditions": {"Conditions", 3, conditions},
+	} {
+		t.Run(name, func(t *testing.T) {
+			slices.Sort(tc.source)
+			if diff := cmp.Diff(section(t, tc.section, tc.column), slices.Compact(tc.source)); diff != "" {
+				t.Errorf("docs/reasons.md (-), and the source (+):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAnnotations: docs/annotations.md names every annotation that there is in the
+// source.
+func TestAnnotations(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "annotations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(raw)
+	n := 0
+	for _, file := range []string{"api/v1alpha1/annotations.go", "cluster/removal.go"} {
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", filepath.FromSlash(file)), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(node ast.Node) bool {
+			v, ok := node.(*ast.ValueSpec)
+			if !ok || !strings.HasPrefix(v.Names[0].Name, "AnnotationKey") {
+				return true
+			}
+			ast.Inspect(v, func(node ast.Node) bool {
+				if l, ok := node.(*ast.BasicLit); ok {
+					n++
+					key, _ := strconv.Unquote(l.Value)
+					if !strings.Contains(text, "`"+key) {
+						t.Errorf("%s: docs/annotations.md does not name %q", v.Names[0].Name, key)
+					}
+				}
+				return true
+			})
+			return true
+		})
+	}
+	if n < 20 {
+		t.Errorf("only %d annotations were found", n)
+	}
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+var update = flag.Bool("update", false, "write the reference anew")
+
+func commands(t *testing.T) []*cobra.Command {
+	t.Helper()
+	cmd, err := root(genericiooptions.NewTestIOStreamsDiscard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Commands()
+}
+
+// TestReference: docs/kubectl-commands.md has every command and every flag of it,
+// as --help says them. -update writes it.
+func TestReference(t *testing.T) {
+	file := filepath.Join("..", "..", "docs", "kubectl-commands.md")
+	var out strings.Builder
+	out.WriteString("# Commands of kubectl kausality\n\nWritten from the source by `make generate`; [kubectl.md](kubectl.md) says how they are used. Beside its own each\n" +
+		"takes kubectl's flags for the connection, and `--default-mode`.\n")
+	for _, c := range commands(t) {
+		fmt.Fprintf(&out, "\n## %s\n\n`kubectl kausality %s`\n\n%s\n\n| flag | default | meaning |\n|---|---|---|\n", c.Name(), c.Use, c.Short)
+		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			name, value := "--"+f.Name, ""
+			if f.Shorthand != "" {
+				name = "-" + f.Shorthand + ", " + name
+			}
+			if f.DefValue != "" && f.DefValue != "[]" && f.Value.Type() != "bool" {
+				value = "`" + f.DefValue + "`"
+			}
+			if f.Name != "help" {
+				fmt.Fprintf(&out, "| `%s` | %s | %s |\n", name, value, strings.ReplaceAll(f.Usage, "|", "\\|"))
+			}
+		})
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil { //nolint:gosec // Part of the repository.
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(have), out.String()); diff != "" {
+		t.Errorf("run make generate; docs/kubectl-commands.md is stale (-):\n%s", diff)
+	}
+}
+
+// TestAlike: what is true of every command. All give JSON and YAML, what writes
+// has a dry run, and all have completions for what they take.
+func TestAlike(t *testing.T) {
+	writing := []string{"approve", "reject", "freeze", "unfreeze", "snooze", "ungate"}
+	none := []string{"version", "coverage", "preview"} // no arguments, or a file, which the shell completes by itself
+	all := commands(t)
+	if len(all) != 12 {
+		t.Errorf("there are %d commands", len(all))
+	}
+	for _, c := range all {
+		o := c.Flags().Lookup("output")
+		if o == nil || o.Shorthand != "o" || !strings.Contains(o.Usage, "json, yaml") {
+			t.Errorf("%s has no -o json|yaml", c.Name())
+		}
+		if dry := c.Flags().Lookup("dry-run"); (dry != nil) != slices.Contains(writing, c.Name()) || dry != nil && (dry.DefValue != "none" || dry.NoOptDefVal != "client") {
+			t.Errorf("%s: its --dry-run is %+v", c.Name(), dry)
+		}
+		if (c.ValidArgsFunction == nil) != slices.Contains(none, c.Name()) {
+			t.Errorf("%s: want completion of what it takes", c.Name())
+		}
+		if c.Short == "" {
+			t.Errorf("%s does not say what it is", c.Name())
+		}
+	}
+}
+
+// TestVersion in all formats, and that another one is a wrong command line.
+func TestVersion(t *testing.T) {
+	for format, want := range map[string]string{"json": `"version": "`, "yaml": "version: ", "": version() + "\n"} {
+		streams, _, out, _ := genericiooptions.NewTestIOStreams()
+		cmd, err := root(streams)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.SetArgs([]string{"version", "--output=" + format})
+		if err := cmd.Execute(); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: error %v, output %s", format, err, out)
+		}
+	}
+	cmd, err := root(genericiooptions.NewTestIOStreamsDiscard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.SetArgs([]string{"version", "-o", "xml"})
+	if usage := (usageError{}); !errors.As(cmd.Execute(), &usage) {
+		t.Error("want a wrong command line")
+	}
+}

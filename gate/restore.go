@@ -1,0 +1,148 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/notify"
+)
+
+// maxRestoreTries bounds the conflicts that one resource may make.
+const maxRestoreTries = 5
+
+// restorer gives back, one after the other.
+type restorer struct {
+	Ungating
+	client dynamic.Interface
+	// direct reads who holds approvals; nil until it is needed.
+	direct *cluster.Direct
+}
+
+// restore what the author wrote, unless it was done meanwhile. The approvals that
+// the gate was open by are finished first: who ends in between leaves a gate open
+// that closes as any other.
+//
+//nolint:gocyclo // A list of cases.
+func (r *restorer) restore(ctx context.Context, m maskedResource) (restored bool, err error) {
+	for range maxRestoreTries {
+		o, err := m.of(r.client).Get(ctx, m.name, metav1.GetOptions{})
+		if kerrors.IsNotFound(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("cannot read %s: %w", m, err)
+		}
+		now, ok := look(m.resource, m.system, o)
+		if !ok {
+			return false, nil
+		}
+		own, unspent := r.spend(ctx, o)
+		if kerrors.IsConflict(unspent) {
+			continue
+		}
+		if unspent != nil {
+			unspent = fmt.Errorf("the gate of %s was open by an approval that counts as open still: %w", m, unspent)
+		}
+		after, err := now.write(ctx, m.of(r.client), o, own)
+		switch {
+		case err == nil:
+			if _, still := look(m.resource, m.system, after); still {
+				return false, fmt.Errorf("cannot restore %s: the webhook masks it again; run webhook and gate with --default-mode=log, or not at all, or run this as the gate's own user", m)
+			}
+			return true, unspent
+		case kerrors.IsNotFound(err):
+			return false, nil
+		case !kerrors.IsConflict(err):
+			return false, fmt.Errorf("cannot restore %s: %w", m, err)
+		}
+	}
+	return false, fmt.Errorf("cannot restore %s: it changes all the time; try again", m)
+}
+
+// of a client.
+func (m maskedResource) of(c dynamic.Interface) dynamic.ResourceInterface {
+	if m.namespace == "" {
+		return c.Resource(m.resource)
+	}
+	return c.Resource(m.resource).Namespace(m.namespace)
+}
+
+// spend the approvals that the gate of an object is open by, or was. The edits of
+// the object itself go with the write that restores it.
+func (r *restorer) spend(ctx context.Context, o *unstructured.Unstructured) (own map[string]*string, err error) {
+	if mask.ParseGate(o.GetAnnotations()).Claim == "" {
+		return nil, nil
+	}
+	if r.direct == nil {
+		if r.direct, err = cluster.NewDirect(ctx, r.Config); err != nil {
+			return nil, fmt.Errorf("cannot make a client: %w", err)
+		}
+	}
+	ref := parent.Ref{GroupVersionKind: o.GroupVersionKind(), Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
+	obj, err := r.direct.States.Get(ctx, ref, true)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", admission.Describe(ref), err)
+	}
+	holders, err := r.direct.Holders(ctx, obj, true)
+	if err := errors.Join(err, r.direct.Failed()); err != nil {
+		return nil, err
+	}
+	for _, h := range holders {
+		edits := admission.SpendOpening(obj.State, h.State, time.Now())
+		if h.State.UID == o.GetUID() {
+			own = edits
+			continue
+		}
+		if len(edits) == 0 {
+			continue
+		}
+		err := r.direct.States.Apply(ctx, h.State.Ref, cluster.Patch{Manager: Manager, ResourceVersion: h.State.ResourceVersion, Annotations: edits})
+		if err != nil && !kerrors.IsNotFound(err) {
+			return own, err
+		}
+	}
+	return own, nil
+}
+
+// asGate reports whether this runs as the gate's own user, whose access follows
+// what is guarded.
+func (u Ungating) asGate(ctx context.Context) bool {
+	c, err := kubernetes.NewForConfig(u.Config)
+	if err != nil {
+		return false
+	}
+	who, err := c.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	return err == nil && who.Status.UserInfo.Username == "system:serviceaccount:"+notify.HomeNamespace+":"+Manager
+}
+
+// write what the author wrote to an object as it was read, with other edits of its
+// annotations.
+func (m maskedResource) write(ctx context.Context, r dynamic.ResourceInterface, o *unstructured.Unstructured, edits map[string]*string) (*unstructured.Unstructured, error) {
+	if m.system == nil {
+		annotations := map[string]*string{v1alpha1.AnnotationKeyManagementPolicies: nil, v1alpha1.AnnotationKeyGate: nil}
+		maps.Copy(annotations, edits)
+		return cluster.Patch{Manager: Manager, ManagementPolicies: m.author, Annotations: annotations}.ApplyTo(ctx, r, o)
+	}
+	raw, err := json.Marshal(foreignPatch(o, m.system, admission.GateDecision{Action: admission.GateRestore, Edits: edits}))
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode patch: %w", err)
+	}
+	return r.Patch(ctx, m.name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: Manager})
+}

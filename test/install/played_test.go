@@ -1,0 +1,86 @@
+package install
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// A managed resource whose provider the test plays: it says what there is.
+
+// played database of hans, below an app or on its own, that is ready at once.
+func played(t *testing.T, ns, name string, parent *unstructured.Unstructured) {
+	t.Helper()
+	o := object("shop.example.org/v1", "Database", ns, name, map[string]any{"managementPolicies": []any{"*"}, "forProvider": map[string]any{"size": int64(1)}})
+	if parent != nil {
+		yes := true
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: parent.GetAPIVersion(), Kind: parent.GetKind(), Name: parent.GetName(), UID: parent.GetUID(), Controller: &yes}})
+	}
+	_, err := as(t, hans).Resource(databases).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
+	must(t, err)
+	observes(t, ns, name, 1)
+}
+
+// observes a size, as its provider.
+func observes(t *testing.T, ns, name string, size int64) {
+	t.Helper()
+	c := as(t, "system:serviceaccount:shop:provider").Resource(databases).Namespace(ns)
+	eventually(t, "the provider to write its status", func(ctx context.Context) error {
+		o, err := c.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		ready := func(kind string) map[string]any {
+			return map[string]any{"type": kind, "status": "True", "reason": "Ok", "observedGeneration": o.GetGeneration(), "lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}
+		}
+		o.Object["status"] = map[string]any{"conditions": []any{ready("Synced"), ready("Ready")}, "atProvider": map[string]any{"size": size}}
+		_, err = c.UpdateStatus(ctx, o, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// gateOf a played database, its managementPolicies, and whether they are a mask.
+func gateOf(ctx context.Context, ns, name string) (g v1alpha1.Gate, policies string, masked bool, err error) {
+	o, err := the.admin.Resource(databases).Namespace(ns).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return g, "", false, err
+	}
+	_, masked = o.GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies]
+	list, _, err := unstructured.NestedStringSlice(o.Object, "spec", "managementPolicies")
+	if text := o.GetAnnotations()[v1alpha1.AnnotationKeyGate]; text != "" && err == nil {
+		err = json.Unmarshal([]byte(text), &g)
+	}
+	return g, strings.Join(list, ","), masked, err
+}
+
+// closedGate of a played database.
+func closedGate(t *testing.T, ns, name string) {
+	t.Helper()
+	eventually(t, "the gate of "+name+" to close", func(ctx context.Context) error {
+		g, p, masked, err := gateOf(ctx, ns, name)
+		if err == nil && (!masked || p != "Observe" || g.State != v1alpha1.GateClosed) {
+			err = fmt.Errorf("managementPolicies are %s, masked %v, the gate is %s", p, masked, g.State)
+		}
+		return err
+	})
+}
+
+// restoredTo what its author wrote, without a gate.
+func restoredTo(t *testing.T, ns, name, want string) {
+	t.Helper()
+	eventually(t, "the author's value of "+name+" to be restored", func(ctx context.Context) error {
+		g, p, masked, err := gateOf(ctx, ns, name)
+		if err == nil && (masked || p != want || g.State != "") {
+			err = fmt.Errorf("managementPolicies are %s, masked %v, the gate is %s", p, masked, g.State)
+		}
+		return err
+	})
+}

@@ -1,0 +1,54 @@
+package install
+
+import (
+	"testing"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// emergency as docs/operations.md has it: the policy controller is gone, and then
+// the webhook configuration.
+func emergency(t *testing.T) {
+	t.Helper()
+	the.controller.Stop()
+	must(t, the.admin.Resource(hooks).Delete(t.Context(), "kausality", forget))
+}
+
+// TestRetainedAfterEmergency: what is masked is restored when its policy went while
+// nobody looked, and there is no configuration that says what was guarded.
+func TestRetainedAfterEmergency(t *testing.T) {
+	ns := namespace(t, "forgotten")
+	policy(t, "shop", map[string]any{"mode": "enforce"})
+	guarded(t, ns)
+	played(t, ns, "orders", nil)
+	closedGate(t, ns, "orders")
+	emergency(t)
+	must(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
+	must(t, the.controller.Restart())
+	must(t, the.controller.await(t.Context()))
+	restoredTo(t, ns, "orders", "*")
+}
+
+// TestUninstallAfterEmergency: `helm uninstall` restores what is masked when there
+// is no webhook configuration any more and no policy controller to make one, and
+// leaves none behind.
+func TestUninstallAfterEmergency(t *testing.T) {
+	ns := namespace(t, "emergency")
+	policy(t, "shop", map[string]any{"mode": "enforce"})
+	guarded(t, ns)
+	played(t, ns, "orders", nil)
+	closedGate(t, ns, "orders")
+	emergency(t)
+	uninstalled := make(chan error, 1)
+	go func() {
+		_, err := the.run(t.Context(), "uninstall", "kausality")
+		uninstalled <- err
+	}()
+	the.kubelet(t, "kausality-ungate")
+	must(t, <-uninstalled)
+	restoredTo(t, ns, "orders", "*")
+	if o, err := the.admin.Resource(hooks).Get(t.Context(), "kausality", metav1.GetOptions{}); !kerrors.IsNotFound(err) {
+		t.Errorf("a webhook configuration stays: %v, error %v", o, err)
+	}
+}
