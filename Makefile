@@ -31,7 +31,8 @@ CHART   = $(ROOT)/package/helm/kausality
 # What `make generate` writes.
 GENERATED = { ls api/*/zz_generated.* fn/*/zz_generated.* test/provider/apis/*/zz_generated.* \
 	package/crds/*.yaml package/input/*.yaml test/provider/crds/*.yaml docs/gate.md docs/function.md docs/images/gate.svg \
-	package/helm/kausality/files/crds/*.yaml package/helm/kausality/files/objects.yaml docs/metrics.md 2>/dev/null || true; }
+	package/helm/kausality/files/crds/*.yaml package/helm/kausality/files/objects.yaml docs/metrics.md \
+	docs/commands.md docs/kubectl-commands.md 2>/dev/null || true; }
 
 ##@ For everybody
 
@@ -117,6 +118,7 @@ generate: $(GEN) ## Write deepcopy functions, CRDs and what is generated in docs
 	@rm -rf $(CHART)/files/crds && mkdir -p $(CHART)/files/crds && cp package/crds/*.yaml $(CHART)/files/crds/
 	@$(GO) test -trimpath ./manifests -run '^TestChartFile$$' -update >/dev/null
 	@$(GO) test -trimpath ./telemetry -run '^TestReference$$' -update >/dev/null
+	@$(GO) test -trimpath ./cmd/... -run '^TestReference$$' -update >/dev/null
 
 .PHONY: image
 image: $(IMAGE) ## Make the container image for every architecture, without Docker
@@ -165,7 +167,7 @@ fuzz: ## Fuzz every parser for FUZZTIME each (20s)
 .PHONY: parts
 parts: ## Build all programs that tests and demo run, ahead of time
 	@$(GO) run -C test ./cmd/parts etcd kube-apiserver kube-controller-manager crossplane \
-		provider-kubernetes golangci-lint crossplane-cli helm cert-manager
+		provider-kubernetes golangci-lint crossplane-cli helm cert-manager kubectl
 
 .PHONY: clean
 clean: ## Remove what was built; PARTS=1 also the parts, which take minutes
