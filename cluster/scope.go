@@ -92,7 +92,10 @@ func (s *Scope) set(o any) {
 	}
 	s.mu.Lock()
 	turned := s.removing != c.removing
-	s.rules, s.kept, s.policies, s.removing = c.rules, c.kept, c.policies, c.removing
+	s.rules, s.policies, s.removing = c.rules, c.policies, c.removing
+	if len(c.kept) > 0 { // one that somebody emptied makes nobody forget what is masked
+		s.kept = c.kept
+	}
 	s.mu.Unlock()
 	for _, f := range s.onChange {
 		f()

@@ -39,4 +39,9 @@ func TestScopeWatchesWhatIsKept(t *testing.T) {
 			t.Errorf("%s: guarded and watched are %v, want %v", resource, got, want)
 		}
 	}
+	s.set(configurationOf(&unstructured.Unstructured{Object: map[string]any{"webhooks": []any{}}}))
+	r := schema.GroupResource{Group: "example.org", Resource: "buckets"}
+	if s.Covers(r) || !s.Watches(r) {
+		t.Errorf("emptied: guarded and watched are %v and %v, want false and true", s.Covers(r), s.Watches(r))
+	}
 }

@@ -118,6 +118,9 @@ func (c *Controller) changed(old, new *cluster.Object) {
 		c.enqueue(new.State.Ref)
 	case old == nil || !sameDecisions(old, new) || len(old.Children) != len(new.Children):
 		c.enqueue(new.State.Ref)
+		if old != nil && len(new.Children) == 0 && decides(old) && !decides(new) { // the last word was taken back
+			c.again(func(mr *cluster.Object) bool { return mr.Parent.UID == new.State.UID })
+		}
 	}
 }
 

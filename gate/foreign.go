@@ -38,6 +38,8 @@ func (c *Controller) watchSystems() {
 		for _, i := range c.Cluster.Kinds.All() {
 			one(i)
 		}
+		// What was passed over while it was not guarded.
+		c.again(func(o *cluster.Object) bool { return systems.Own(o.GroupVersionKind) != nil })
 	})
 }
 

@@ -100,10 +100,8 @@ func (r *restorer) spend(ctx context.Context, o *unstructured.Unstructured) (own
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", admission.Describe(ref), err)
 	}
-	holders, err := r.direct.Holders(ctx, obj, true)
-	if err := errors.Join(err, r.direct.Failed()); err != nil {
-		return nil, err
-	}
+	holders, err := r.direct.Holders(ctx, obj, true) // as far up as it may be read, the object itself first
+	unread := errors.Join(err, r.direct.Failed())
 	for _, h := range holders {
 		edits := admission.SpendOpening(obj.State, h.State, time.Now())
 		if h.State.UID == o.GetUID() {
@@ -118,7 +116,7 @@ func (r *restorer) spend(ctx context.Context, o *unstructured.Unstructured) (own
 			return own, err
 		}
 	}
-	return own, nil
+	return own, unread
 }
 
 // asGate reports whether this runs as the gate's own user, whose access follows

@@ -41,12 +41,12 @@ const (
 // of one element give names to what is asked for often.
 var touches = `[` + annotationsNow + `].exists(now, [` + annotationsWas + `].exists(was,
   ` + keptKeys + `.exists(k, k in was && !(k in now)) ||
+  ` + systemKeys + `.exists(k, ` + differs("was", "now") + `) &&
   !(dyn(object).exists(k, !(k in ["apiVersion", "kind", "metadata", "status"]) &&
       (!(k in dyn(oldObject)) || dyn(object)[k] != dyn(oldObject)[k])) ||
     dyn(oldObject).exists(k, !(k in ["apiVersion", "kind", "metadata", "status"]) && !(k in dyn(object))) ||
     ["kausality.io/trace"].exists(k, k in now && ` + differs("was", "now") + `) &&
-      ` + authorKeys + `.exists(k, ` + differs("was", "now") + `)) &&
-  ` + systemKeys + `.exists(k, ` + differs("was", "now") + `)))`
+      ` + authorKeys + `.exists(k, ` + differs("was", "now") + `))))`
 
 // differs is a CEL expression that is true where annotation k is not the same in
 // both maps.

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"math"
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
@@ -13,6 +14,8 @@ const (
 	// bytes. Each review leaves some 100 KB; with a small heap and Go's own measure
 	// every hundredth of them or so would meet a collection, and wait for it.
 	litterFloor = 24 << 20
+	// goPercent is what Go does by itself.
+	goPercent = 100
 	// heapLive is the runtime's name of the bytes that the last collection left.
 	heapLive = "/gc/heap/live:bytes"
 	// weighEvery is how often that is looked at, once the caches had fillFirst to
@@ -21,13 +24,16 @@ const (
 	weighEvery  = 2 * time.Second
 	fillFirst   = time.Minute
 	fillPercent = 40
+	// burstLimit is the memory, in bytes, from which on garbage is collected at once
+	// while the heap was small when it was last looked at: a kind that comes under
+	// guard may be a long list.
+	burstLimit = 192 << 20
 )
 
 // collect paces the garbage collector until the context ends: thrift while the
-// caches fill, then seldom.
-// What GOGC says goes before.
+// caches fill, then seldom. What GOGC and GOMEMLIMIT say goes before.
 func collect(ctx context.Context) {
-	if os.Getenv("GOGC") != "" {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
 	debug.SetGCPercent(fillPercent)
@@ -43,14 +49,23 @@ func collect(ctx context.Context) {
 		metrics.Read(sample)
 		if now := gcPercent(sample[0].Value.Uint64()); now != before {
 			debug.SetGCPercent(now)
+			debug.SetMemoryLimit(memoryLimit(now))
 			before = now
 		}
 	}
 }
 
+// memoryLimit beside a percentage: none where it is Go's own.
+func memoryLimit(percent int) int64 {
+	if percent > goPercent {
+		return burstLimit
+	}
+	return math.MaxInt64
+}
+
 // gcPercent of the live heap that may be garbage, so that it is no less than the
-// floor, and never less than Go's own measure, 100.
+// floor, and never less than Go's own measure.
 func gcPercent(live uint64) int {
-	const least, most = 100, 400
-	return max(least, min(most, int(litterFloor*100/max(live, 1))))
+	const most = 400
+	return max(goPercent, min(most, int(litterFloor*100/max(live, 1))))
 }

@@ -21,6 +21,9 @@ func TestGCPercent(t *testing.T) {
 			if got := gcPercent(tc.live); got != tc.want {
 				t.Errorf("want %d %%, got %d %%", tc.want, got)
 			}
+			if limited := memoryLimit(tc.want) == burstLimit; limited != (tc.want > 100) {
+				t.Errorf("limited at %d %%: %v", tc.want, limited)
+			}
 		})
 	}
 }
