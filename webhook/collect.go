@@ -22,7 +22,7 @@ const (
 	// fill. Until then little garbage may lie around: lists are many times what is
 	// kept of them, and the process keeps the memory that it once had.
 	weighEvery  = 2 * time.Second
-	fillFirst   = time.Minute
+	fillFirst   = 20 * time.Second
 	fillPercent = 40
 	// burstLimit is the memory, in bytes, from which on garbage is collected at once
 	// while the heap was small when it was last looked at: a kind that comes under
