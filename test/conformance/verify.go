@@ -73,6 +73,9 @@ func (p *play) attempt(ctx context.Context, s *Step, as *Actor) error {
 	if want == nil {
 		want = &Expect{}
 	}
+	if err := p.catchUp(ctx, ref, want); err != nil {
+		return err
+	}
 	a, err := p.answer(ctx, r, want)
 	if err != nil {
 		return fmt.Errorf("cannot reach the API server: %w", err)
@@ -82,6 +85,35 @@ func (p *play) attempt(ctx context.Context, s *Step, as *Actor) error {
 		return fmt.Errorf("%w\n  answer: %s", err, a)
 	}
 	return p.audited(ctx, r.auditID, want.Audit)
+}
+
+// catchUp waits until the API server's cache has the object as it is, where audit
+// annotations or warnings are looked at. The API server first tries a write on what
+// its cache has; where that is behind, it asks the webhooks a second time about the
+// newest state, and that answer is the one that counts. But an audit annotation
+// keeps its first value (k8s.io/apiserver/pkg/audit, AddAuditAnnotations), and
+// warnings add up.
+func (p *play) catchUp(ctx context.Context, ref string, want *Expect) error {
+	if ref == "" || len(want.Audit) == 0 && want.Warnings == nil {
+		return nil
+	}
+	o, err := p.get(ctx, ref)
+	if err != nil || o == nil {
+		return err
+	}
+	r, _, err := p.place(request{method: http.MethodGet}, ref, "")
+	if err != nil {
+		return err
+	}
+	r.query = url.Values{"resourceVersion": {text(at(o, "metadata.resourceVersion").v)}}
+	a, err := p.client.do(ctx, r)
+	if err == nil && !a.ok() && a.code != http.StatusNotFound {
+		err = errors.New(a.String())
+	}
+	if err != nil {
+		return fmt.Errorf("cannot wait for the API server's cache to have %s: %w", ref, err)
+	}
+	return nil
 }
 
 // answerTries is how often a request is made whose parent could not be read in
