@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"slices"
+	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,8 +28,9 @@ const systemKeys = `["kausality.io/trace", "kausality.io/updaters", "kausality.i
 const authorKeys = `["kausality.io/management-policies", "kausality.io/external-author"]`
 
 // keptKeys are never removed by the webhook, whatever else a write changes.
-const keptKeys = `["kausality.io/trace", "kausality.io/controllers", "kausality.io/phase", "kausality.io/settled-generation",
-"kausality.io/settled-state"]`
+var keptKeys = []string{
+	"kausality.io/trace", "kausality.io/controllers", "kausality.io/phase", "kausality.io/settled-generation", "kausality.io/settled-state",
+}
 
 const (
 	annotationsNow = `has(object.metadata.annotations) ? object.metadata.annotations : {}`
@@ -39,14 +41,22 @@ const (
 // is all one condition, since the API server evaluates variables, validations and
 // messages of a policy together, and this alone for an ordinary write. The lists
 // of one element give names to what is asked for often.
-var touches = `[` + annotationsNow + `].exists(now, [` + annotationsWas + `].exists(was,
-  ` + keptKeys + `.exists(k, k in was && !(k in now)) ||
+var touches = annotationsChange + ` && (` + keptRemoved + ` || !` + specChanges + ` &&
+[` + annotationsNow + `].exists(now, [` + annotationsWas + `].exists(was,
   ` + systemKeys + `.exists(k, ` + differs("was", "now") + `) &&
-  !(dyn(object).exists(k, !(k in ["apiVersion", "kind", "metadata", "status"]) &&
-      (!(k in dyn(oldObject)) || dyn(object)[k] != dyn(oldObject)[k])) ||
-    dyn(oldObject).exists(k, !(k in ["apiVersion", "kind", "metadata", "status"]) && !(k in dyn(object))) ||
+  !(` + otherwiseChanges + ` ||
     ["kausality.io/trace"].exists(k, k in now && ` + differs("was", "now") + `) &&
-      ` + authorKeys + `.exists(k, ` + differs("was", "now") + `))))`
+      ` + authorKeys + `.exists(k, ` + differs("was", "now") + `)))))`
+
+// keptRemoved is true where a write removes one of keptKeys. Asked one by one, since
+// a loop takes twice as long.
+var keptRemoved = func() string {
+	var removed []string
+	for _, k := range keptKeys {
+		removed = append(removed, quote(k)+` in oldObject.metadata.annotations && !(has(object.metadata.annotations) && `+quote(k)+` in object.metadata.annotations)`)
+	}
+	return `(has(oldObject.metadata.annotations) && (` + strings.Join(removed, " || ") + `))`
+}()
 
 // differs is a CEL expression that is true where annotation k is not the same in
 // both maps.
@@ -63,7 +73,7 @@ var protectionVariables = []admissionregistrationv1.Variable{
 	// finish their work if they may not; the webhook puts them right later.
 	{Name: "copies", Expression: `variables.manager.startsWith("apiextensions.crossplane.io/") || variables.machine &&
 has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(r, has(r.controller) && r.controller)`},
-	{Name: "removed", Expression: keptKeys + `.filter(k, k in variables.was && !(k in variables.now))`},
+	{Name: "removed", Expression: list(keptKeys) + `.filter(k, k in variables.was && !(k in variables.now))`},
 	{Name: "touched", Expression: `size(variables.removed) > 0 ? variables.removed :
 ` + systemKeys + `.filter(k, ` + differs("variables.was", "variables.now") + `)`},
 }
@@ -78,8 +88,7 @@ func protectionPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPol
 			FailurePolicy:    new(admissionregistrationv1.Ignore), // an expression of ours that fails must stop nobody
 			MatchConstraints: constraints(in.groups, admissionregistrationv1.Update),
 			MatchConditions: []admissionregistrationv1.MatchCondition{
-				{Name: "kausality-annotation-touched", Expression: touches},
-				{Name: "not-our-own", Expression: "!(" + ownWrite(in.components()) + ")"},
+				{Name: "others-touch-kausality-annotation", Expression: touches + " &&\n" + notOwnWrite(in.components())},
 			},
 			Variables: protectionVariables,
 			Validations: []admissionregistrationv1.Validation{{

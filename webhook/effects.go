@@ -14,9 +14,9 @@ import (
 )
 
 // effects of a decision that are not in the way of the request.
-func (h *Handler) effects(r ctrl.Request, req *admission.Request, d admission.Decision) {
+func (h *Handler) effects(req *admission.Request, d admission.Decision) {
 	if d.Report != nil && h.Reporter != nil {
-		h.Reporter.Enqueue(notify.Item{Report: d.Report, Old: req.OldObject, New: reported(req), Request: reportRequest(r, req)})
+		h.Reporter.Enqueue(notify.Item{Report: d.Report, Old: req.OldObject, New: reported(req), Request: reportRequest(req)})
 	}
 	if !d.Allowed {
 		return
@@ -57,21 +57,18 @@ func reported(req *admission.Request) *unstructured.Unstructured {
 // StatusHandler notes who writes the status of objects. It always allows.
 type StatusHandler struct{ *Handler }
 
-// Handle one review of a status write.
-func (h StatusHandler) Handle(_ context.Context, r ctrl.Request) ctrl.Response {
-	if r.DryRun != nil && *r.DryRun {
-		return ctrl.Allowed("")
-	}
-	req, err := decode(r, h.tracker.now())
+// answer the body of one review of a status write.
+func (h StatusHandler) answer(_ context.Context, body []byte) ctrl.Response {
+	r, err := decode(body, h.tracker.now())
 	if err != nil {
-		return ctrl.Errored(http.StatusBadRequest, err)
+		h.Log.Error(err, "cannot read a review", "kind", r.kind)
+		return complete(ctrl.Errored(http.StatusBadRequest, err), r.uid)
 	}
-	if req.Object == nil || req.OldObject == nil {
-		return ctrl.Allowed("")
+	if req := r.req; req.Operation == admission.Update && !req.DryRun {
+		h.tracker.sawStatus(req)
+		if h.recorded != nil {
+			h.recorded(parent.RefOf(req.Object))
+		}
 	}
-	h.tracker.sawStatus(req)
-	if h.recorded != nil {
-		h.recorded(parent.RefOf(req.Object))
-	}
-	return ctrl.Allowed("")
+	return complete(ctrl.Allowed(""), r.uid)
 }

@@ -8,16 +8,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	admissionv1 "k8s.io/api/admission/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/json"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
-	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/notify"
@@ -42,30 +37,33 @@ type Handler struct {
 // maxClaimTries bounds the races for an approval that one request goes through.
 const maxClaimTries = 4
 
-// Handle one review. It never panics, and answers as the mode asks where
-// something of ours goes wrong.
-func (h *Handler) Handle(ctx context.Context, r ctrl.Request) (resp ctrl.Response) {
+// answer the body of one review. It never panics, and answers as the mode asks
+// where something of ours goes wrong.
+func (h *Handler) answer(ctx context.Context, body []byte) (resp ctrl.Response) {
 	started := time.Now()
 	ctx, span := telemetry.Span(ctx, "admission")
-	var req *admission.Request
+	r := &review{req: &admission.Request{}}
 	d := admission.Decision{Mode: h.Evaluator.Options.DefaultMode}
 	defer func() {
 		if p := recover(); p != nil {
 			h.Log.Error(fmt.Errorf("panic: %v", p), "cannot decide", "stack", string(debug.Stack()))
-			resp = h.failed(h.expectedMode(req), fmt.Errorf("internal error: %v", p))
+			resp = h.failed(h.expectedMode(r.req), fmt.Errorf("internal error: %v", p))
 		}
-		observe(r.Kind.Kind, d, resp, time.Since(started))
-		telemetry.End(span, nil, "kind", r.Kind.Kind, "operation", string(r.Operation), "class", string(d.Class), "reason", string(d.Reason), "mode", string(d.Mode))
+		resp = complete(resp, r.uid)
+		observe(r.kind, d, resp, time.Since(started))
+		telemetry.End(span, nil, "kind", r.kind, "operation", string(r.req.Operation), "class", string(d.Class), "reason", string(d.Reason), "mode", string(d.Mode))
 	}()
 	var err error
-	if req, err = decode(r, started); err != nil {
+	if r, err = decode(body, started); err != nil {
+		h.Log.Error(err, "cannot read a review", "kind", r.kind)
 		return ctrl.Errored(http.StatusBadRequest, err)
 	}
-	if d, err = h.decideOn(ctx, r, req); err != nil {
+	req := r.req
+	if d, err = h.decideOn(ctx, r); err != nil {
 		if d.Mode == "" { // not even that could be read
 			d.Mode = h.expectedMode(req)
 		}
-		h.Log.Error(err, "cannot decide", "kind", r.Kind.String(), "namespace", r.Namespace, "name", r.Name)
+		h.Log.Error(err, "cannot decide", "kind", req.Kind.String(), "namespace", req.Namespace, "name", req.Name)
 		return h.failed(d.Mode, err)
 	}
 	if !req.DryRun {
@@ -73,15 +71,16 @@ func (h *Handler) Handle(ctx context.Context, r ctrl.Request) (resp ctrl.Respons
 		if d.Allowed && d.Reason == admission.ReasonApproved {
 			notify.Approved(v1alpha1.RelationControllerChild)
 		}
-		h.effects(r, req, d)
+		h.effects(req, d)
 	}
 	return respond(req, d)
 }
 
 // decideOn the object that a review is about.
-func (h *Handler) decideOn(ctx context.Context, r ctrl.Request, req *admission.Request) (admission.Decision, error) {
+func (h *Handler) decideOn(ctx context.Context, r *review) (admission.Decision, error) {
+	req := r.req
 	if req.Subresource == admission.SubresourceScale {
-		gone, err := h.scaling(ctx, r, req)
+		gone, err := h.scaling(ctx, r)
 		if gone || err != nil {
 			return admission.Decision{Allowed: true, Mode: h.expectedMode(req)}, err
 		}
@@ -133,11 +132,11 @@ func (h *Handler) expectedMode(req *admission.Request) v1alpha1.Mode {
 	if f := h.Evaluator.Options.Removing; f != nil && f() {
 		return v1alpha1.ModeLog
 	}
-	if f := h.Evaluator.Options.Settings; f != nil && req != nil {
-		o := req.OldObject
-		if o == nil {
-			o = req.Object
-		}
+	o := req.OldObject
+	if o == nil {
+		o = req.Object
+	}
+	if f := h.Evaluator.Options.Settings; f != nil && o != nil {
 		ref := parent.Ref{GroupVersionKind: req.Kind, Namespace: req.Namespace, Name: req.Name}
 		if m := f(ref, o.GetLabels()).Mode; m != "" {
 			return m
@@ -154,78 +153,4 @@ func (h *Handler) failed(mode v1alpha1.Mode, err error) ctrl.Response {
 	resp := ctrl.Allowed("")
 	resp.Warnings = []string{fmt.Sprintf("kausality: %v; the change passes because the mode is log", err)}
 	return resp
-}
-
-// decode a review.
-func decode(r ctrl.Request, now time.Time) (*admission.Request, error) {
-	req := &admission.Request{
-		Operation: admission.Operation(r.Operation), Subresource: r.SubResource, Namespace: r.Namespace, Name: r.Name,
-		Kind: schema.GroupVersionKind{Group: r.Kind.Group, Version: r.Kind.Version, Kind: r.Kind.Kind}, Time: now,
-		DryRun: r.DryRun != nil && *r.DryRun, FieldManager: fieldManager(r),
-		User: subject.User{Name: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups},
-	}
-	for k, v := range r.UserInfo.Extra {
-		if req.User.Extra == nil {
-			req.User.Extra = map[string][]string{}
-		}
-		req.User.Extra[k] = v
-	}
-	var err error
-	if req.Object, err = object(r.Object.Raw); err != nil {
-		return nil, fmt.Errorf("cannot decode object: %w", err)
-	}
-	if req.OldObject, err = object(r.OldObject.Raw); err != nil {
-		return nil, fmt.Errorf("cannot decode oldObject: %w", err)
-	}
-	return req, check(req)
-}
-
-func check(req *admission.Request) error {
-	switch req.Operation {
-	case admission.Create:
-		req.OldObject = nil
-	case admission.Update:
-		if req.OldObject == nil {
-			return fmt.Errorf("an UPDATE without oldObject")
-		}
-	case admission.Delete:
-		req.Object = nil
-		if req.OldObject == nil {
-			return fmt.Errorf("a DELETE without oldObject")
-		}
-		return nil
-	default:
-		return fmt.Errorf("operation %q is not handled", req.Operation)
-	}
-	if req.Object == nil {
-		return fmt.Errorf("a %s without object", req.Operation)
-	}
-	return nil
-}
-
-// object of a review; nil where there is none. What the API server sends has its
-// kind and is no list, so that it is read in one go.
-func object(raw []byte) (*unstructured.Unstructured, error) {
-	if len(raw) == 0 {
-		return nil, nil //nolint:nilnil // nil is an object that is not there.
-	}
-	var content map[string]any
-	if err := json.Unmarshal(raw, &content); err != nil || content == nil {
-		return nil, err
-	}
-	return &unstructured.Unstructured{Object: content}, nil
-}
-
-// fieldManager of the request's options, of whatever kind they are.
-func fieldManager(r ctrl.Request) string {
-	if len(r.Options.Raw) == 0 || r.Operation == admissionv1.Delete {
-		return ""
-	}
-	var options struct {
-		FieldManager string `json:"fieldManager"`
-	}
-	if err := json.Unmarshal(r.Options.Raw, &options); err != nil {
-		return ""
-	}
-	return options.FieldManager
 }

@@ -118,9 +118,9 @@ func audit(req *admission.Request, d admission.Decision) map[string]string {
 }
 
 // reportRequest is the request as reports show it.
-func reportRequest(r ctrl.Request, req *admission.Request) *v1alpha1.ReportRequest {
+func reportRequest(req *admission.Request) *v1alpha1.ReportRequest {
 	return &v1alpha1.ReportRequest{
-		User: req.User.Name, Groups: req.User.Groups, UID: r.UserInfo.UID,
+		User: req.User.Name, Groups: req.User.Groups, UID: req.User.UID,
 		FieldManager: req.FieldManager, Operation: string(req.Operation), DryRun: req.DryRun,
 	}
 }

@@ -122,9 +122,9 @@ func Run(ctx context.Context, o Options) error {
 // register what is served.
 func register(mgr manager.Manager, h *Handler, end *drain) {
 	for path, handler := range map[string]http.Handler{
-		PathMutate:   telemetry.Incoming(&ctrlwebhook.Admission{Handler: h}),
+		PathMutate:   telemetry.Incoming(served(h.answer, h.Log)),
 		PathPolicies: &ctrlwebhook.Admission{Handler: policy.Validator{}},
-		PathStatus:   &ctrlwebhook.Admission{Handler: StatusHandler{h}},
+		PathStatus:   served(StatusHandler{h}.answer, h.Log),
 	} {
 		mgr.GetWebhookServer().Register(path, end.last(handler))
 	}

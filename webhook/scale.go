@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
@@ -21,8 +19,9 @@ import (
 // that people and policies speak, and a Scale has neither parent nor
 // annotations. It is read live, once: such requests are rare. gone reports that
 // it does not exist, which the API server says by itself.
-func (h *Handler) scaling(ctx context.Context, r ctrl.Request, req *admission.Request) (gone bool, err error) {
-	info, err := h.Cluster.Kinds.OfResource(schema.GroupVersionResource{Group: r.Resource.Group, Version: r.Resource.Version, Resource: r.Resource.Resource})
+func (h *Handler) scaling(ctx context.Context, r *review) (gone bool, err error) {
+	req := r.req
+	info, err := h.Cluster.Kinds.OfResource(r.resource)
 	if err != nil {
 		return false, err
 	}

@@ -1,0 +1,178 @@
+package manifests
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/cel/environment"
+)
+
+// matcher of conditions as the API server has it.
+func matcher(conditions []admissionregistrationv1.MatchCondition) matchconditions.Matcher {
+	var all []cel.ExpressionAccessor
+	for i := range conditions {
+		all = append(all, (*matchconditions.MatchCondition)(&conditions[i]))
+	}
+	env := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
+	compiled := cel.NewConditionCompiler(env).CompileCondition(all, cel.OptionalVariableDeclarations{}, environment.StoredExpressions)
+	return matchconditions.NewMatcher(compiled, nil, "webhook", "mutating", "test")
+}
+
+// updating one state to another, by one of our components as such or by a person.
+func updating(was, is map[string]any, own bool) *admission.VersionedAttributes {
+	kind, resource := schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Thing"}, schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "things"}
+	o, old := &unstructured.Unstructured{Object: is}, &unstructured.Unstructured{Object: was}
+	name, manager := "hans", "kubectl"
+	if own {
+		name, manager = (&input{}).components()[0], "kausality-webhook"
+	}
+	a := admission.NewAttributesRecord(o, old, kind, "default", "thing", resource, "", admission.Update, &metav1.UpdateOptions{FieldManager: manager}, false, &user.DefaultInfo{Name: name})
+	return &admission.VersionedAttributes{Attributes: a, VersionedKind: kind, VersionedObject: o, VersionedOldObject: old}
+}
+
+// state of a kind whose desired state stands in spec, data and rules.
+func state(r *rand.Rand) map[string]any {
+	o := map[string]any{"apiVersion": "example.org/v1", "kind": "Thing"}
+	for _, field := range []string{"spec", "data", "rules", "status"} {
+		if n := r.IntN(4); n > 0 {
+			o[field] = map[string]any{"same": "x", "value": int64(n)}
+		}
+	}
+	annotations := map[string]any{}
+	for _, key := range []string{
+		"example.org/note", "kausality.io/trace", "kausality.io/phase", "kausality.io/gate", "kausality.io/approve-1", "kausality.io/management-policies",
+	} {
+		if n := r.IntN(5); n > 1 {
+			annotations[key] = fmt.Sprint(n)
+		}
+	}
+	metadata := map[string]any{"name": "thing", "resourceVersion": fmt.Sprint(r.Int())}
+	if len(annotations) > 0 || r.IntN(3) == 0 {
+		metadata["annotations"] = annotations
+	}
+	o["metadata"] = metadata
+	return o
+}
+
+// next state: often only a little of it is another.
+func next(r *rand.Rand, was map[string]any) map[string]any {
+	other := state(r)
+	is := maps.Clone(other)
+	for k, v := range was {
+		if _, both := other[k]; both && r.IntN(3) > 0 {
+			is[k] = v
+		}
+	}
+	return is
+}
+
+// differs in one of the keys that count.
+func differ(was, is map[string]any, counts func(string) bool) bool {
+	for _, k := range slices.Concat(slices.Collect(maps.Keys(was)), slices.Collect(maps.Keys(is))) {
+		a, had := was[k]
+		b, has := is[k]
+		if counts(k) && (had != has || !reflect.DeepEqual(a, b)) {
+			return true
+		}
+	}
+	return false
+}
+
+func desired(key string) bool {
+	return !slices.Contains([]string{"apiVersion", "kind", "metadata", "status"}, key)
+}
+
+func annotationsOf(o map[string]any) map[string]any {
+	out, _ := o["metadata"].(map[string]any)["annotations"].(map[string]any)
+	return out
+}
+
+// The conditions hold what they say they do, evaluated by the API server's own
+// code.
+func TestConditions(t *testing.T) {
+	in := &input{}
+	webhook, policy := matcher(mutateConditions(in, entry{})), matcher(protectionPolicy(in).Spec.MatchConditions)
+	only := func(keys ...string) func(string) bool { return func(k string) bool { return slices.Contains(keys, k) } }
+	var system []string
+	if err := json.Unmarshal([]byte(systemKeys), &system); err != nil {
+		t.Fatal(err)
+	}
+	asked := map[[2]bool]int{}
+	for seed := range uint64(4000) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		was := state(r)
+		is := next(r, was)
+		before, now := annotationsOf(was), annotationsOf(is)
+		wantAsked := differ(was, is, desired) || differ(before, now, func(k string) bool { return strings.HasPrefix(k, "kausality.io/") })
+		removed := slices.ContainsFunc(keptKeys, func(k string) bool { return before[k] != nil && now[k] == nil })
+		ours := now["kausality.io/trace"] != nil && differ(before, now, only("kausality.io/trace")) && differ(before, now, only("kausality.io/management-policies"))
+		wantTouched := removed || differ(before, now, only(system...)) && !differ(was, is, desired) && !ours
+		for _, own := range []bool{false, true} {
+			v := updating(was, is, own)
+			a, b := webhook.Match(t.Context(), v, nil, nil), policy.Match(t.Context(), v, nil, nil)
+			if a.Error != nil || b.Error != nil {
+				t.Fatal(a.Error, b.Error)
+			}
+			if a.Matches != (wantAsked && !own) || b.Matches != (wantTouched && !own) {
+				t.Fatalf("seed %d, own %t: asked %t, want %t; touched %t, want %t\n%v\n%v", seed, own, a.Matches, wantAsked && !own, b.Matches, wantTouched && !own, was, is)
+			}
+			asked[[2]bool{a.Matches, b.Matches}]++
+		}
+	}
+	if len(asked) != 3 { // who touches changes an annotation of ours, which is worth asking about
+		t.Errorf("not every case came: %v", asked)
+	}
+}
+
+// What the API server takes for them; "Least" is what any condition costs.
+func BenchmarkConditions(b *testing.B) {
+	in := &input{}
+	was, mine, trace := thing(1, "1"), thing(2, "1"), thing(2, "2")
+	for _, c := range []struct {
+		name string
+		of   []admissionregistrationv1.MatchCondition
+		is   map[string]any
+	}{
+		{"Webhook/Change", mutateConditions(in, entry{}), mine},
+		{"Webhook/Nothing", mutateConditions(in, entry{}), was},
+		{"Policy/Change", protectionPolicy(in).Spec.MatchConditions, trace},
+		{"Policy/Nothing", protectionPolicy(in).Spec.MatchConditions, was},
+		{"Least", []admissionregistrationv1.MatchCondition{{Name: "least", Expression: "true"}}, was},
+	} {
+		m, v := matcher(c.of), updating(was, c.is, false)
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if r := m.Match(b.Context(), v, nil, nil); r.Error != nil {
+					b.Fatal(r.Error)
+				}
+			}
+		})
+	}
+}
+
+// thing is a custom resource of 3.5 KB.
+func thing(count int64, trace string) map[string]any {
+	data := map[string]any{}
+	for i := range 60 {
+		data[fmt.Sprintf("field%02d", i)] = strings.Repeat("x", 40)
+	}
+	return map[string]any{
+		"apiVersion": "example.org/v1", "kind": "Thing", "spec": map[string]any{"count": count, "data": data},
+		"metadata": map[string]any{"name": "thing", "annotations": map[string]any{"a": "b", "kausality.io/trace": trace, "kausality.io/updaters": "abc"}},
+	}
+}

@@ -1,0 +1,178 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/subject"
+)
+
+// maxReview is the size of the largest review: two objects of 3 MiB, the most that
+// the API server takes, and what stands around them.
+const maxReview = 7 << 20
+
+// review is an AdmissionReview (admission.k8s.io/v1), read.
+type review struct {
+	uid      types.UID
+	kind     string
+	resource schema.GroupVersionResource
+	// req is never nil.
+	req *admission.Request
+}
+
+// answerer answers the body of a review; the response has the review's UID.
+type answerer func(ctx context.Context, body []byte) ctrl.Response
+
+// served reviews, over HTTP. controller-runtime would read each byte of them five
+// times, which is most of what a request waits for us.
+func served(answer answerer, log logr.Logger) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var resp ctrl.Response
+		if body, code, err := bodyOf(w, r); err != nil {
+			log.Error(err, "cannot read a review")
+			resp = ctrl.Errored(code, err)
+		} else {
+			resp = answer(r.Context(), body)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		out := admissionv1.AdmissionReview{Response: &resp.AdmissionResponse}
+		out.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
+		if err := json.NewEncoder(w).Encode(out); err != nil { // the connection is gone
+			log.Error(err, "cannot answer a review", "uid", string(resp.UID))
+		}
+	})
+}
+
+func bodyOf(w http.ResponseWriter, r *http.Request) (body []byte, code int32, err error) {
+	if t := r.Header.Get("Content-Type"); t != "application/json" {
+		return nil, http.StatusBadRequest, fmt.Errorf("content type is %q, want application/json", t)
+	}
+	var buffer bytes.Buffer
+	buffer.Grow(int(min(max(r.ContentLength, 0)+bytes.MinRead, maxReview)))
+	_, err = buffer.ReadFrom(http.MaxBytesReader(w, r.Body, maxReview))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("larger than %d bytes", tooLarge.Limit)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, http.StatusBadRequest, err
+	}
+	return buffer.Bytes(), 0, nil
+}
+
+// complete a response with what the API server wants of it.
+func complete(resp ctrl.Response, uid types.UID) ctrl.Response {
+	if err := resp.Complete(ctrl.Request{AdmissionRequest: admissionv1.AdmissionRequest{UID: uid}}); err != nil {
+		resp = ctrl.Errored(http.StatusInternalServerError, fmt.Errorf("cannot encode the patch: %w", err))
+		resp.UID = uid
+	}
+	return resp
+}
+
+// decode a review. The error says what is wrong with it; what could be read is
+// returned with it.
+func decode(body []byte, now time.Time) (*review, error) {
+	r := &review{req: &admission.Request{Time: now}}
+	content, err := values(body)
+	if err != nil {
+		return r, fmt.Errorf("cannot decode the review: %w", err)
+	}
+	if v, k := text(content, "apiVersion"), text(content, "kind"); v != admissionv1.SchemeGroupVersion.String() || k != "AdmissionReview" {
+		return r, fmt.Errorf("%q, %q is no AdmissionReview of %s", v, k, admissionv1.SchemeGroupVersion)
+	}
+	request := child(content, "request")
+	if request == nil {
+		return r, errors.New("the review has no request")
+	}
+	kind, resource := child(request, "kind"), child(request, "resource")
+	r.uid, r.kind = types.UID(text(request, "uid")), text(kind, "kind")
+	r.resource = schema.GroupVersionResource{Group: text(resource, "group"), Version: text(resource, "version"), Resource: text(resource, "resource")}
+	dryRun, _ := request["dryRun"].(bool)
+	*r.req = admission.Request{
+		Operation: admission.Operation(text(request, "operation")), Subresource: text(request, "subResource"),
+		Namespace: text(request, "namespace"), Name: text(request, "name"), Time: now, DryRun: dryRun,
+		Kind: schema.GroupVersionKind{Group: text(kind, "group"), Version: text(kind, "version"), Kind: r.kind},
+		User: userOf(child(request, "userInfo")), Object: objectOf(request, "object"), OldObject: objectOf(request, "oldObject"),
+	}
+	if r.req.Operation != admission.Delete {
+		r.req.FieldManager = text(child(request, "options"), "fieldManager")
+	}
+	return r, check(r.req)
+}
+
+func check(req *admission.Request) error {
+	switch req.Operation {
+	case admission.Create:
+		req.OldObject = nil
+	case admission.Update:
+		if req.OldObject == nil {
+			return errors.New("an UPDATE without oldObject")
+		}
+	case admission.Delete:
+		req.Object = nil
+		if req.OldObject == nil {
+			return errors.New("a DELETE without oldObject")
+		}
+		return nil
+	default:
+		return fmt.Errorf("operation %q is not handled", req.Operation)
+	}
+	if req.Object == nil {
+		return fmt.Errorf("a %s without object", req.Operation)
+	}
+	return nil
+}
+
+// userOf a review's userInfo.
+func userOf(info map[string]any) subject.User {
+	u := subject.User{Name: text(info, "username"), UID: text(info, "uid"), Groups: texts(info["groups"])}
+	for k, v := range child(info, "extra") {
+		if u.Extra == nil {
+			u.Extra = map[string][]string{}
+		}
+		u.Extra[k] = texts(v)
+	}
+	return u
+}
+
+// objectOf a review; nil where there is none.
+func objectOf(request map[string]any, key string) *unstructured.Unstructured {
+	if content := child(request, key); content != nil {
+		return &unstructured.Unstructured{Object: content}
+	}
+	return nil
+}
+
+func child(m map[string]any, key string) map[string]any {
+	out, _ := m[key].(map[string]any)
+	return out
+}
+
+func text(m map[string]any, key string) string {
+	out, _ := m[key].(string)
+	return out
+}
+
+func texts(v any) []string {
+	list, _ := v.([]any)
+	var out []string
+	for _, e := range list {
+		if s, ok := e.(string); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,174 @@
+package webhook
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	kjson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/go-logr/logr"
+
+	"github.com/kausality-io/function-kausality/admission"
+)
+
+// documents that are read as the Kubernetes library reads them, or not at all.
+var documents = []string{
+	`{}`, `{"a":null,"b":[],"c":{},"d":[null,true,false,"",{"e":[[1]]}]}`,
+	`{"n":[0,-0,1,-1,9223372036854775807,-9223372036854775808,9223372036854775808,1.0,1.5,-2.5e3,1E2,1e-7,0.1]}`,
+	`{"s":["\u00e9\n\"\\\/","\ud83d\ude00","\ud83d","é","\u0000"]}`, "{\"bad\":\"\xff\"}",
+	`{"twice":1,"twice":{"x":2}}`, ` { "space" : [ 1 , 2 ] } `,
+	``, `{`, `{"a"}`, `{"a":1,}`, `{"a":1}{}`, `{"a":01}`, `{"a":1e999}`, `{"a":tru}`, `{"a":[1,}`, `{"a":"`, "{\"a\":\"\n\"}", `[1]`, `null`, `"a"`, `{"a":]}`,
+}
+
+// same reports how values and the Kubernetes library read a document.
+func same(t *testing.T, raw []byte) {
+	t.Helper()
+	var want any
+	wrong := kjson.Unmarshal(raw, &want)
+	got, err := values(raw)
+	object, ok := want.(map[string]any)
+	switch {
+	case (err == nil) != (wrong == nil && ok):
+		t.Errorf("%q: error %v, want %v", raw, err, wrong)
+	case err == nil && !reflect.DeepEqual(got, object):
+		t.Errorf("%q: %#v, want %#v", raw, got, object)
+	}
+}
+
+func TestValues(t *testing.T) {
+	for _, d := range documents {
+		same(t, []byte(d))
+	}
+	same(t, update(t, thing(1), thing(2)))
+}
+
+func FuzzValues(f *testing.F) {
+	for _, d := range documents {
+		f.Add([]byte(d))
+	}
+	f.Add(update(f, thing(1), thing(2)))
+	f.Fuzz(func(t *testing.T, raw []byte) { same(t, raw) })
+}
+
+// with another value at a path of a review.
+func with(t *testing.T, body []byte, value any, path ...string) []byte {
+	t.Helper()
+	var review map[string]any
+	if err := json.Unmarshal(body, &review); err != nil {
+		t.Fatal(err)
+	}
+	at := review
+	for _, p := range path[:len(path)-1] {
+		at = at[p].(map[string]any)
+	}
+	at[path[len(path)-1]] = value
+	out, err := json.Marshal(review)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestDecode(t *testing.T) {
+	body := update(t, thing(1), thing(2))
+	body = with(t, body, "scale", "request", "subResource")
+	body = with(t, body, true, "request", "dryRun")
+	body = with(t, body, map[string]any{"username": "hans", "uid": "u1", "groups": []string{"a", "b"}, "extra": map[string]any{"scopes": []string{"x", "y"}}}, "request", "userInfo")
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	r, err := decode(body, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want admissionv1.AdmissionReview
+	if err := json.Unmarshal(body, &want); err != nil {
+		t.Fatal(err)
+	}
+	q, got := want.Request, r.req
+	if r.uid != q.UID || r.kind != q.Kind.Kind || r.resource.Resource != q.Resource.Resource || r.resource.Group != q.Resource.Group || r.resource.Version != q.Resource.Version {
+		t.Errorf("%+v", r)
+	}
+	if got.Kind.Group != q.Kind.Group || got.Kind.Version != q.Kind.Version || got.Kind.Kind != q.Kind.Kind || got.Subresource != q.SubResource ||
+		got.Name != q.Name || got.Namespace != q.Namespace || got.Operation != admission.Update || !got.DryRun || got.FieldManager != "kubectl" || got.Time != noon {
+		t.Errorf("%+v", got)
+	}
+	if got.User.Name != "hans" || got.User.UID != "u1" || !reflect.DeepEqual(got.User.Groups, q.UserInfo.Groups) || !reflect.DeepEqual(got.User.Extra, map[string][]string{"scopes": {"x", "y"}}) {
+		t.Errorf("%+v", got.User)
+	}
+	for raw, o := range map[string]map[string]any{string(q.Object.Raw): got.Object.Object, string(q.OldObject.Raw): got.OldObject.Object} {
+		var content map[string]any
+		if err := kjson.Unmarshal([]byte(raw), &content); err != nil || !reflect.DeepEqual(o, content) {
+			t.Errorf("%v, %v", o, content)
+		}
+	}
+}
+
+// What is no review is refused with what is wrong with it, and under its UID where
+// that could be read.
+func TestNoReview(t *testing.T) {
+	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, tracker: newTracker(), Log: logr.Discard()}
+	body := update(t, thing(1), thing(2))
+	const uid = "705ab4f5-6393-11e8-b7cc-42010a800002"
+	for name, tc := range map[string]struct {
+		body        []byte
+		contentType string
+		code        int32
+		uid         string
+		message     string
+	}{
+		"Garbage":       {[]byte("{"), "", 400, "", "cannot decode the review"},
+		"OtherVersion":  {with(t, body, "admission.k8s.io/v1beta1", "apiVersion"), "", 400, "", "no AdmissionReview of admission.k8s.io/v1"},
+		"OtherKind":     {with(t, body, "Pod", "kind"), "", 400, "", `"Pod" is no AdmissionReview`},
+		"NoRequest":     {with(t, body, nil, "request"), "", 400, "", "the review has no request"},
+		"NoOldObject":   {with(t, body, nil, "request", "oldObject"), "", 400, uid, "an UPDATE without oldObject"},
+		"NoObject":      {with(t, body, nil, "request", "object"), "", 400, uid, "a UPDATE without object"},
+		"NothingStored": {with(t, with(t, body, "DELETE", "request", "operation"), nil, "request", "oldObject"), "", 400, uid, "a DELETE without oldObject"},
+		"Connect":       {with(t, body, "CONNECT", "request", "operation"), "", 400, uid, `operation "CONNECT" is not handled`},
+		"NoJSON":        {body, "application/yaml", 400, "", `content type is "application/yaml"`},
+		"TooLarge":      {bytes.Repeat([]byte(" "), maxReview+1), "", 413, "", "larger than 7340032 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, answer := range []answerer{h.answer, StatusHandler{h}.answer} {
+				resp := post(t, answer, tc.body, tc.contentType)
+				if resp.Allowed || resp.Result.Code != tc.code || string(resp.UID) != tc.uid || !strings.Contains(resp.Result.Message, tc.message) {
+					t.Errorf("%+v %+v", resp, resp.Result)
+				}
+			}
+		})
+	}
+}
+
+// post a review; the answer is what the API server reads.
+func post(t *testing.T, answer answerer, body []byte, contentType string) *admissionv1.AdmissionResponse {
+	t.Helper()
+	if contentType == "" {
+		contentType = "application/json"
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mutate", bytes.NewReader(body))
+	r.Header.Set("Content-Type", contentType)
+	w := httptest.NewRecorder()
+	served(answer, logr.Discard()).ServeHTTP(w, r)
+	var review admissionv1.AdmissionReview
+	if err := json.NewDecoder(w.Body).Decode(&review); err != nil {
+		t.Fatal(err)
+	}
+	if w.Code != http.StatusOK || review.APIVersion != "admission.k8s.io/v1" || review.Kind != "AdmissionReview" || review.Response == nil {
+		t.Fatalf("%d %+v", w.Code, review)
+	}
+	return review.Response
+}
+
+// A change is answered with the patch that writes the trace.
+func TestServed(t *testing.T) {
+	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, tracker: newTracker(), Log: logr.Discard()}
+	resp := post(t, h.answer, update(t, thing(1), thing(2)), "")
+	if !resp.Allowed || resp.UID == "" || *resp.PatchType != admissionv1.PatchTypeJSONPatch || !bytes.Contains(resp.Patch, []byte("kausality.io~1trace")) || resp.AuditAnnotations["class"] != string(admission.ClassNewOrigin) {
+		t.Errorf("%+v", resp)
+	}
+}
