@@ -12,10 +12,12 @@ import (
 
 // values of a JSON object, as k8s.io/apimachinery/pkg/util/json reads them: whole
 // numbers are int64 where they fit, others float64, and the last of equal names
-// counts. It reads every byte once.
+// counts. It reads every byte once. What is the same, byte by byte, in an
+// "oldObject" as in the "object" before it is the same value: nobody may change
+// either.
 func values(raw []byte) (map[string]any, error) {
-	p := parser{in: jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
-	v, err := p.value()
+	p := parser{raw: raw, in: jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
+	v, _, err := p.value(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +32,8 @@ func values(raw []byte) (map[string]any, error) {
 }
 
 type parser struct {
-	in *jsontext.Decoder
+	raw []byte
+	in  *jsontext.Decoder
 	// members of objects and items of lists that are not read to their end, so
 	// that each is made once, as large as it is.
 	members []member
@@ -42,27 +45,53 @@ type member struct {
 	value any
 }
 
-func (p *parser) value() (any, error) {
-	t, err := p.in.ReadToken()
-	if err != nil {
-		return nil, err
-	}
-	switch t.Kind() {
-	case '{':
-		return p.object()
-	case '[':
-		return p.list()
-	case '"':
-		return t.String(), nil
-	case '0':
-		return number(t.String())
-	case 't', 'f':
-		return t.Bool(), nil
-	}
-	return nil, nil //nolint:nilnil // A null.
+// shareable is how long an object or list is, in bytes, that is worth sharing.
+const shareable = 128
+
+// part of the first object of a review, that the second one may share.
+type part struct {
+	raw   []byte
+	value any
+	// fields of an object, items of a list; those that are shareable.
+	fields map[string]*part
+	items  map[int]*part
 }
 
-func (p *parser) object() (any, error) {
+// value that comes next. like is what it may share; nil for nothing. own is what
+// another may share of it; nil for nothing.
+func (p *parser) value(like *part) (v any, own *part, err error) {
+	if like != nil && bytes.HasPrefix(bytes.TrimLeft(p.raw[p.in.InputOffset():], ":, \t\r\n"), like.raw) {
+		return like.value, nil, p.in.SkipValue() // objects and lists say themselves where they end
+	}
+	t, err := p.in.ReadToken()
+	if err != nil {
+		return nil, nil, err
+	}
+	switch t.Kind() {
+	case '{', '[':
+		own = &part{}
+		start := p.in.InputOffset() - 1
+		if t.Kind() == '{' {
+			own.value, err = p.object(like, own)
+		} else {
+			own.value, err = p.list(like, own)
+		}
+		if own.raw = p.raw[start:p.in.InputOffset()]; len(own.raw) < shareable {
+			return own.value, nil, err
+		}
+		return own.value, own, err
+	case '"':
+		return t.String(), nil, nil
+	case '0':
+		v, err = number(t.String())
+		return v, nil, err
+	case 't', 'f':
+		return t.Bool(), nil, nil
+	}
+	return nil, nil, nil // a null
+}
+
+func (p *parser) object(like, own *part) (any, error) {
 	first := len(p.members)
 	for {
 		t, err := p.in.ReadToken()
@@ -73,9 +102,15 @@ func (p *parser) object() (any, error) {
 			break
 		}
 		name := t.String() // before the next token takes its place
-		v, err := p.value()
+		v, field, err := p.value(own.alike(like, name))
 		if err != nil {
 			return nil, err
+		}
+		if field != nil {
+			if own.fields == nil {
+				own.fields = map[string]*part{}
+			}
+			own.fields[name] = field
 		}
 		p.members = append(p.members, member{name, v})
 	}
@@ -87,12 +122,35 @@ func (p *parser) object() (any, error) {
 	return out, nil
 }
 
-func (p *parser) list() (any, error) {
+// alike is what a field may share: the same field of the first object; all of
+// that, where the field is the second.
+func (o *part) alike(like *part, field string) *part {
+	switch {
+	case field == "oldObject":
+		return o.fields["object"]
+	case like == nil:
+		return nil
+	}
+	return like.fields[field]
+}
+
+func (p *parser) list(like, own *part) (any, error) {
 	first := len(p.items)
 	for p.in.PeekKind() != ']' {
-		v, err := p.value()
+		var alike *part
+		n := len(p.items) - first
+		if like != nil {
+			alike = like.items[n]
+		}
+		v, item, err := p.value(alike)
 		if err != nil {
 			return nil, err
+		}
+		if item != nil {
+			if own.items == nil {
+				own.items = map[int]*part{}
+			}
+			own.items[n] = item
 		}
 		p.items = append(p.items, v)
 	}

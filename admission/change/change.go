@@ -158,7 +158,9 @@ func (d *differ) values(old, new any) {
 	switch o := old.(type) {
 	case map[string]any:
 		if n, ok := new.(map[string]any); ok {
-			d.maps(o, n)
+			if reflect.ValueOf(o).Pointer() != reflect.ValueOf(n).Pointer() { // who reads both may share what is the same
+				d.maps(o, n)
+			}
 			return
 		}
 	case []any:
