@@ -78,7 +78,7 @@ type Decision struct {
 
 	Mode  v1alpha1.Mode
 	Phase v1alpha1.Phase
-	// Resolution of a drift: approved, rejected, snoozed, log or refused.
+	// Resolution of a drift; "" for what is none.
 	Resolution string
 	// Changes of the desired state, the mask left aside.
 	Changes []change.Change

@@ -1,0 +1,38 @@
+package webhook
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// docs/reasons.md has every audit annotation that there is, and no other.
+func TestAuditAnnotations(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("..", "docs", "reasons.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(raw), "\n## Audit annotations\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var documented []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|").FindAllStringSubmatch(section, -1) {
+		documented = append(documented, m[1])
+	}
+	d := admission.Decision{
+		Class: admission.ClassDrift, Mode: v1alpha1.ModeEnforce, Reason: admission.ReasonDrift, ID: "id", Phase: v1alpha1.PhaseInitialized,
+		Resolution: admission.ResolutionRefused, Exception: &admission.ExceptionUse{Policy: "policy"}, Trace: trace.Trace{{}},
+	}
+	if diff := cmp.Diff(slices.Sorted(slices.Values(documented)), slices.Sorted(maps.Keys(audit(&admission.Request{}, d)))); diff != "" {
+		t.Errorf("docs/reasons.md (-), and the source (+):\n%s", diff)
+	}
+}
