@@ -11,8 +11,8 @@ import (
 
 const (
 	// litterFloor is the garbage that may lie around before it is collected, in
-	// bytes. Each review leaves some 100 KB; with a small heap and Go's own measure
-	// every hundredth of them or so would meet a collection, and wait for it.
+	// bytes. Each review leaves some 50 KB; with a small heap and Go's own measure
+	// one of two hundred or so would meet a collection, and wait for it.
 	litterFloor = 24 << 20
 	// goPercent is what Go does by itself.
 	goPercent = 100

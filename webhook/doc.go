@@ -1,6 +1,6 @@
-// Package webhook is the admission core's first adapter: it turns AdmissionReviews into
-// requests of the core, carries out the effects of its decisions and answers
-// with patches or refusals. It decides nothing itself.
+// Package webhook is the admission core's first adapter: it reads AdmissionReviews, in one
+// pass, into requests of the core, carries out the effects of its decisions and
+// answers with patches or refusals. It decides nothing itself.
 //
 // Beside the request path it runs one asynchronous writer: it latches settled
 // generations, phases and controllers on parents, and finishes the claims of
