@@ -87,7 +87,7 @@ func (c *cli) ungate(cmd *cobra.Command, args []string, o *ungateOptions) error 
 	if o.removal {
 		question = "Kausality will enforce and mask nothing any more. " + question
 	}
-	if err := c.confirm(question, o.yes); err != nil {
+	if err := c.confirm(question, o.yes, "; --dry-run shows what would be restored"); err != nil {
 		return err
 	}
 	u.DryRun = false
