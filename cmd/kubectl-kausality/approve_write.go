@@ -39,7 +39,7 @@ func (c *cli) obstacles(ctx context.Context, t target) ([]string, error) {
 	set := approval.Parse(u.GetAnnotations())
 	out := set.Warnings
 	if f := set.Freeze; f != nil {
-		out = append(out, t.describe()+" is frozen"+said(f.User, f.Message, f.At.UTC)+"; nothing passes until it is unfrozen")
+		out = append(out, t.describe()+" is frozen"+said(f.User, f.Message, f.At)+"; nothing passes until it is unfrozen")
 	}
 	if len(set.Rejections) > 0 {
 		out = append(out, t.describe()+" has rejections, and one that fits goes before any approval")
