@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -194,7 +195,9 @@ func (d *desk) types(t *testing.T, c typed) {
 	}
 	line := strings.NewReplacer(c.with...).Replace(c.command)
 	line = strings.NewReplacer("ROOT", the.root, "DESK", d.at, "KAUSALITY", the.kausality, "~/bin", d.bin, "PORT9443", d.ports["PORT9443"], "PORT9444", d.ports["PORT9444"]).Replace(line)
+	began := time.Now()
 	out := d.runs(t, line, c)
+	t.Logf("%4.1fs %s", time.Since(began).Seconds(), c.command)
 	if c.reads != nil {
 		c.reads(t, d, out)
 	}
