@@ -100,6 +100,7 @@ func freezeGroup(t *testing.T) {
 	the.terminal(t, "y\n", "unfreeze", "xdatabases", "--all").golden(t, "unfreeze-all", 0)
 	the.terminal(t, "", "unfreeze", "xdatabases", "--all").golden(t, "unfreeze-all-again", 0)
 	the.terminal(t, "", "unfreeze", "xdatabase/blue", "xdatabase/green").golden(t, "unfreeze-names-again", 0)
+	the.terminal(t, "", "freeze", "databases", "--all").golden(t, "freeze-databases", 1) // nothing is left to ask about
 	var none []any
 	if the.structured(t, &none, "unfreeze", "xdatabases", "--all"); len(none) != 0 {
 		t.Errorf("nothing is frozen, and it is said: %v", none)
@@ -153,6 +154,7 @@ func rejectGroup(t *testing.T) {
 		t.Errorf("rejected is %s", have)
 	}
 	the.terminal(t, "", append([]string{"reject", "--reason", "audit"}, list...)...).golden(t, "reject-group-again", 0)
+	the.terminal(t, "n\n", "reject", "databases", "-l", "crossplane.io/composite=orders", "--withdraw").golden(t, "reject-selected-no", 1)
 	the.terminal(t, "y\n", append([]string{"reject", "--withdraw", xr}, list...)...).golden(t, "reject-group-withdraw", 1)
 	if have := annotation(t, v1alpha1.AnnotationKeyRejections); have != "" {
 		t.Errorf("rejected is still %s", have)
@@ -166,6 +168,7 @@ func advanceGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	the.terminal(t, "n\n", "approve", database(t), "object.kubernetes.m.crossplane.io/"+setting.GetName(), "--any", "--mode=always").golden(t, "approve-any-no", 1)
+	the.terminal(t, "", "approve", "databases", "--any", "--external=Update", "-l", "crossplane.io/composite=orders", "--dry-run").golden(t, "approve-any-selected", 0)
 	if have := annotation(t, v1alpha1.AnnotationKeyApprovals); have != "" {
 		t.Errorf("approved is %s", have)
 	}
