@@ -29,7 +29,7 @@ func (c *cli) freezeCommand() *cobra.Command {
 
   # All of one team; what would be written is shown, and you are asked
   kubectl kausality freeze xdatabases -l team=shop -m "incident 4711"`,
-		ValidArgsFunction: c.completeObjects,
+		ValidArgsFunction: c.completeSeveral,
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.freeze(cmd, args, o) },
 	}
 	o.decisionOptions.add(cmd)
@@ -95,7 +95,7 @@ func (c *cli) unfreezeCommand() *cobra.Command {
 
   # Whatever is frozen in the namespace; you are shown by whom and why, and asked
   kubectl kausality unfreeze xdatabases --all`,
-		ValidArgsFunction: c.completeObjects,
+		ValidArgsFunction: c.completeSeveral,
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.unfreeze(cmd, args, o) },
 	}
 	o.decisionOptions.add(cmd)

@@ -27,7 +27,7 @@ func (c *cli) snoozeCommand() *cobra.Command {
 		Use: "snooze TYPE/NAME... | TYPE -l LABELS | TYPE --all --for PERIOD", Short: "Silence notifications about what is below an object; no decision changes.",
 		Example: `  kubectl kausality snooze xdatabase/orders --for 24h -m "known, fixed on Monday"
   kubectl kausality snooze xdatabase/orders --off`,
-		ValidArgsFunction: c.completeObjects,
+		ValidArgsFunction: c.completeSeveral,
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.snooze(cmd, args, o) },
 	}
 	o.decisionOptions.add(cmd)

@@ -34,7 +34,7 @@ func (c *cli) ungateCommand() *cobra.Command {
 
   # Before Kausality is removed, as the Helm chart does by itself
   kubectl kausality ungate --all --for-removal`,
-		ValidArgsFunction: c.completeObjects,
+		ValidArgsFunction: c.completeSeveral,
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.ungate(cmd, args, o) },
 	}
 	o.format.add(cmd, formatJSON, formatYAML)

@@ -88,6 +88,7 @@ func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
 		"kubectl __complete kausality unf":                               "unfreeze",
 		"kubectl __complete kausality trace -n completed app/or":         "app/orders",
+		"kubectl __complete kausality freeze -n completed app/x app/o":   "app/orders",
 		"kubectl __complete kausality approve -n completed --mode ''":    "generation",
 		"kubectl __complete kausality ungate -n completed --dry-run=":    "client",
 		"kubectl __complete kausality freeze -n completed x --overwri":   "--overwrite",
