@@ -7,5 +7,8 @@
 // Nothing else of the object is written or tested, so that busy controllers do
 // not get in the way. Entries that are there already are not written again.
 //
+// What a change would do can be shown first: its Differences. AsShown then writes
+// that and nothing else.
+//
 // The package decides nothing about changes, and reads no clock.
 package people

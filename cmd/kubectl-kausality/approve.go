@@ -9,22 +9,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/people"
 )
 
 type approveOptions struct {
 	decisionOptions
 	waitOptions
+	whichOptions
 	mode, digest string
-	any, all     bool
+	any          bool
 	external     []string
-	yes          bool
 }
 
 func (c *cli) approveCommand() *cobra.Command {
 	o := &approveOptions{}
 	cmd := &cobra.Command{
-		Use: "approve ID... | TYPE/NAME...", Short: "Approve what waits.",
+		Use: "approve ID... | TYPE/NAME... | TYPE -l LABELS | --all", Short: "Approve what waits.",
 		Long: "Approves differences that were reported: one by its id, or all that stand about an object. What was shown is what " +
 			"happens: an approval is for exactly that difference. With --any, whatever its controller changes of an object is " +
 			"approved in advance.",
@@ -33,6 +32,9 @@ func (c *cli) approveCommand() *cobra.Command {
 
   # All that waits below one object; you are asked
   kubectl kausality approve xdatabase/orders
+
+  # All that waits below the objects of one team; you are asked
+  kubectl kausality approve xdatabases -l team=shop
 
   # Let the controller do with this database what it likes, until somebody changes the spec of its parent
   kubectl kausality approve database/orders-da6cb79af0ff --any --mode generation
@@ -43,6 +45,7 @@ func (c *cli) approveCommand() *cobra.Command {
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.approve(cmd, args, o) },
 	}
 	o.decisionOptions.add(cmd)
+	o.whichOptions.add(cmd, "Approve all that waits in the namespace.")
 	o.waitOptions.add(cmd, "Wait until what is approved went through.")
 	fl := cmd.Flags()
 	fl.StringVar(&o.mode, "mode", string(v1alpha1.ApprovalOnce), "once, generation (until the next intent on the parent) or always.")
@@ -51,8 +54,6 @@ func (c *cli) approveCommand() *cobra.Command {
 	fl.StringSliceVar(&o.external, "external", nil, "With --any: approve these verbs of the external resource instead: Create, Update, Delete or *.")
 	offer(fl.Lookup("mode"), string(v1alpha1.ApprovalOnce), string(v1alpha1.ApprovalGeneration), string(v1alpha1.ApprovalAlways))
 	offer(fl.Lookup("external"), "Create", "Update", "Delete", "*")
-	fl.BoolVar(&o.all, "all", false, "Approve all that waits in the namespace.")
-	fl.BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")
 	return cmd
 }
 
@@ -95,33 +96,18 @@ func (c *cli) approve(cmd *cobra.Command, args []string, o *approveOptions) erro
 	if o.any || o.digest != "" {
 		return c.approveInAdvance(cmd, args, o)
 	}
-	list, group, err := c.meant(cmd, args, o.all)
+	list, group, err := c.meant(cmd, args, &o.whichOptions)
 	if err != nil {
 		return err
 	}
-	if group && o.dryRun != string(people.DryRunClient) {
-		for i := range list {
-			fmt.Fprintf(c.ErrOut, "  %s  %s\n", list[i].Name, summary(&list[i]))
-		}
-		question := fmt.Sprintf("Approve these %d changes (%s)?", len(list), o.mode)
-		if len(list) == 1 {
-			question = fmt.Sprintf("Approve this change (%s)?", o.mode)
-		}
-		if err := c.confirm(question, o.yes); err != nil {
-			return err
-		}
+	d := decision{question: "Approve %s (" + o.mode + ")?", what: "change", differences: true}
+	if group {
+		d.named = asGroup
 	}
-	var done []written
-	var failed error
 	for i := range list {
-		w, err := c.approveDrift(cmd.Context(), &list[i], o)
-		if err != nil {
-			failed = errors.Join(failed, err)
-			continue
-		}
-		done = append(done, w)
+		d.list = append(d.list, c.approveDrift(&list[i], o))
 	}
-	if err := c.report(&o.decisionOptions, done, failed); err != nil || !o.wait || o.dryRun != "none" {
+	if err := c.decide(cmd.Context(), &o.decisionOptions, d); err != nil || !o.wait || o.dryRun != "none" {
 		return err
 	}
 	return c.awaitAll(cmd, list, o)

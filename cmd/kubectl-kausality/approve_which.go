@@ -15,23 +15,23 @@ import (
 
 // meant Drifts: by their ids, all of the namespace, or those that stand about
 // objects. group is true where it was not the person who named each.
-func (c *cli) meant(cmd *cobra.Command, args []string, all bool) (list []v1alpha1.Drift, group bool, err error) {
+func (c *cli) meant(cmd *cobra.Command, args []string, o *whichOptions) (list []v1alpha1.Drift, group bool, err error) {
 	switch {
-	case all && len(args) > 0:
-		return nil, false, usageError{errors.New("--all names everything; give no arguments with it")}
-	case all:
+	case o.all && (len(args) > 0 || o.selector != ""):
+		return nil, false, usageError{errors.New("--all names everything; give no arguments and no --selector with it")}
+	case o.all:
 		list, where, err := c.open(cmd, nil, false)
 		if err == nil && len(list) == 0 {
 			err = fmt.Errorf("nothing waits for approval %s", where)
 		}
 		return list, true, err
-	case onlyIDs(args):
+	case onlyIDs(args) && !o.given():
 		list, err = c.identified(cmd, args)
 		return list, false, err
 	case slices.ContainsFunc(args, isID):
 		return nil, false, usageError{errors.New("give ids or objects, not both")}
 	}
-	list, err = c.about(cmd, args)
+	list, err = c.about(cmd, args, o)
 	return list, true, err
 }
 
@@ -63,19 +63,24 @@ func (c *cli) identified(cmd *cobra.Command, ids []string) ([]v1alpha1.Drift, er
 	return list, nil
 }
 
-// about objects, each difference once; something of each must stand.
-func (c *cli) about(cmd *cobra.Command, args []string) ([]v1alpha1.Drift, error) {
-	targets, err := c.objects(cmd, args)
+// about objects, each difference once. Something of each must stand, or of one
+// of those that a flag selects.
+func (c *cli) about(cmd *cobra.Command, args []string, o *whichOptions) ([]v1alpha1.Drift, error) {
+	targets, err := c.which(cmd, args, o)
+	if err != nil {
+		return nil, err
+	}
+	i, err := c.inspector(cmd.Context())
 	if err != nil {
 		return nil, err
 	}
 	var list []v1alpha1.Drift
 	for _, t := range targets {
-		open, err := c.openAbout(cmd, t)
+		open, err := openAbout(cmd.Context(), i, t)
 		if err != nil {
 			return nil, err
 		}
-		if len(open) == 0 {
+		if len(open) == 0 && !o.given() {
 			return nil, fmt.Errorf("nothing waits for approval about %s; to approve whatever comes, give --any", t.describe())
 		}
 		for _, d := range open {
@@ -83,6 +88,9 @@ func (c *cli) about(cmd *cobra.Command, args []string) ([]v1alpha1.Drift, error)
 				list = append(list, d)
 			}
 		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("nothing waits for approval about what is selected (%s); to approve whatever comes, give --any", plural(len(targets), "object"))
 	}
 	return list, nil
 }

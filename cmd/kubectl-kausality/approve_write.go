@@ -19,18 +19,15 @@ import (
 )
 
 // approveDrift on the parent that the Drift names.
-func (c *cli) approveDrift(ctx context.Context, d *v1alpha1.Drift, o *approveOptions) (written, error) {
+func (c *cli) approveDrift(d *v1alpha1.Drift, o *approveOptions) intended {
 	t, err := c.target(refOf(d.Spec.Parent))
 	if err != nil {
-		return written{}, err
+		return intended{head: d.Name + "  " + summary(d), wrong: err}
 	}
-	w, err := c.write(ctx, t, &o.decisionOptions, people.ApproveKey(d.Spec.ID), people.Approve(d.Spec.ID, v1alpha1.ApprovalMode(o.mode)))
-	if err != nil {
-		return written{}, err
+	return intended{
+		on: t, head: d.Name + "  " + summary(d), key: people.ApproveKey(d.Spec.ID), edit: people.Approve(d.Spec.ID, v1alpha1.ApprovalMode(o.mode)),
+		next: c.afterApproval(d), warn: c.obstacles,
 	}
-	w.Next = c.afterApproval(d)
-	w.Warnings, err = c.obstacles(ctx, t)
-	return w, err
 }
 
 // obstacles on a parent that go before any approval.
@@ -42,7 +39,7 @@ func (c *cli) obstacles(ctx context.Context, t target) ([]string, error) {
 	set := approval.Parse(u.GetAnnotations())
 	out := set.Warnings
 	if f := set.Freeze; f != nil {
-		out = append(out, t.describe()+" is frozen"+said(f.User, f.Message, f.At.UTC)+"; nothing passes until it is unfrozen")
+		out = append(out, t.describe()+" is frozen"+said(f.User, f.Message, f.At)+"; nothing passes until it is unfrozen")
 	}
 	if len(set.Rejections) > 0 {
 		out = append(out, t.describe()+" has rejections, and one that fits goes before any approval")
@@ -75,9 +72,9 @@ var lasts = map[v1alpha1.ApprovalMode]string{
 // it has none.
 func (c *cli) approveInAdvance(cmd *cobra.Command, args []string, o *approveOptions) error {
 	if o.all || slices.ContainsFunc(args, isID) {
-		return usageError{errors.New("--any and --digest need objects, named as TYPE/NAME")}
+		return usageError{errors.New("--any and --digest need objects, named as TYPE/NAME or with --selector")}
 	}
-	targets, err := c.objects(cmd, args)
+	targets, err := c.which(cmd, args, &o.whichOptions)
 	if err != nil {
 		return err
 	}
@@ -88,28 +85,34 @@ func (c *cli) approveInAdvance(cmd *cobra.Command, args []string, o *approveOpti
 	if err != nil {
 		return err
 	}
-	return c.each(&o.decisionOptions, targets, func(t target) (written, error) {
-		holder, err := c.holder(cmd.Context(), i, t)
-		if err != nil {
-			return written{}, err
+	d := o.whichOptions.decision("Approve whatever their controllers change of %s (" + o.mode + ")?")
+	if len(o.external) > 0 {
+		d.question = "Let the gates of %s open for " + strings.Join(o.external, ", ") + " (" + o.mode + ")?"
+	}
+	for _, t := range targets {
+		d.list = append(d.list, c.advance(cmd.Context(), i, t, o))
+	}
+	return c.decide(cmd.Context(), &o.decisionOptions, d)
+}
+
+// advance approval for an object.
+func (c *cli) advance(ctx context.Context, i *inspect.Inspector, t target, o *approveOptions) intended {
+	holder, err := c.holder(ctx, i, t)
+	if err != nil {
+		return intended{on: t, wrong: err}
+	}
+	a := v1alpha1.Approval{APIVersion: t.GetAPIVersion(), Kind: t.GetKind(), Name: t.GetName(), Mode: v1alpha1.ApprovalMode(o.mode), Digest: o.digest}
+	next := "What its controller changes of " + t.describe() + " passes, " + lasts[a.Mode] + "."
+	if len(o.external) > 0 {
+		a.Relation = v1alpha1.RelationExternal
+		for _, v := range o.external {
+			a.Verbs = append(a.Verbs, v1alpha1.Verb(v))
 		}
-		a := v1alpha1.Approval{APIVersion: t.GetAPIVersion(), Kind: t.GetKind(), Name: t.GetName(), Mode: v1alpha1.ApprovalMode(o.mode), Digest: o.digest}
-		next := "What its controller changes of " + t.describe() + " passes, " + lasts[a.Mode] + "."
-		if len(o.external) > 0 {
-			a.Relation = v1alpha1.RelationExternal
-			for _, v := range o.external {
-				a.Verbs = append(a.Verbs, v1alpha1.Verb(v))
-			}
-			next = fmt.Sprintf("The gate of %s may open for %s, %s.", t.describe(), verbs(a.Verbs), lasts[a.Mode])
-		}
-		w, err := c.write(cmd.Context(), holder, &o.decisionOptions, v1alpha1.AnnotationKeyApprovals, people.AddApproval(a))
-		if err != nil {
-			return written{}, err
-		}
-		w.Next = next
-		w.Warnings, err = c.obstacles(cmd.Context(), holder)
-		return w, err
-	})
+		next = fmt.Sprintf("The gate of %s may open for %s, %s.", t.describe(), verbs(a.Verbs), lasts[a.Mode])
+	}
+	return intended{
+		on: holder, head: of(t, holder), key: v1alpha1.AnnotationKeyApprovals, edit: people.AddApproval(a), next: next, warn: c.obstacles,
+	}
 }
 
 // holder of approvals and rejections about an object: its parent, else itself if

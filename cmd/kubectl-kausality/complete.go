@@ -53,6 +53,16 @@ func (c *cli) completeObjects(cmd *cobra.Command, args []string, typed string) (
 	return c.completeTypes(typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
+// completeSeveral completes TYPE/NAME..., each once; a TYPE alone is followed by
+// no names.
+func (c *cli) completeSeveral(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 && !strings.Contains(args[0], "/") {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	out, directive := c.completeObjects(cmd, nil, typed)
+	return slices.DeleteFunc(out, func(s string) bool { return slices.Contains(args, s) }), directive
+}
+
 func (c *cli) completeTypes(typed string) []string {
 	client, err := c.kube.ToDiscoveryClient()
 	if err != nil {
@@ -112,9 +122,12 @@ func (c *cli) completeNames(cmd *cobra.Command, kind, typed string) []string {
 	return out
 }
 
-// completeIDs completes ids of open drifts, and objects.
+// completeIDs completes ids of open drifts, and objects; nobody gives both.
 func (c *cli) completeIDs(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	out, directive := c.completeObjects(cmd, nil, typed)
+	out, directive := c.completeSeveral(cmd, args, typed)
+	if len(args) > 0 && !onlyIDs(args) {
+		return out, directive
+	}
 	ns, err := c.namespace()
 	if err != nil {
 		return out, directive

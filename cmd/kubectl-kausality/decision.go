@@ -22,6 +22,7 @@ import (
 type decisionOptions struct {
 	format format
 	dryRun string
+	yes    bool
 }
 
 func (o *decisionOptions) add(cmd *cobra.Command) {
@@ -30,6 +31,7 @@ func (o *decisionOptions) add(cmd *cobra.Command) {
 	f := cmd.Flags().Lookup("dry-run")
 	f.NoOptDefVal = "client"
 	offer(f, "none", "client", "server")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")
 }
 
 func (o *decisionOptions) check() error {
@@ -62,24 +64,33 @@ type written struct {
 	slashed string
 }
 
-// write one annotation of an object.
-func (c *cli) write(ctx context.Context, t target, o *decisionOptions, key string, edit people.Edit) (written, error) {
+// write what is intended.
+func (c *cli) write(ctx context.Context, o *decisionOptions, i intended) (written, error) {
+	if i.wrong != nil {
+		return written{}, i.wrong
+	}
 	dry, err := o.dry()
 	if err != nil {
 		return written{}, err
 	}
-	w := people.Writer{Client: t.client, Name: t.GetName(), UID: t.GetUID(), DryRun: dry}
-	change, err := w.Annotate(ctx, key, edit)
+	change, err := i.writer(dry).Annotate(ctx, i.key, i.edit)
 	if err != nil {
-		return written{}, fmt.Errorf("%s: %w", t.describe(), err)
+		return written{}, fmt.Errorf("%s: %w", i.on.describe(), err)
 	}
-	ref := v1alpha1.ObjectReference{APIVersion: t.GetAPIVersion(), Kind: t.GetKind(), Namespace: t.GetNamespace(), Name: t.GetName(), UID: t.GetUID()}
-	return written{Object: ref, Change: change, DryRun: dry, slashed: t.slashed()}, nil
+	ref := v1alpha1.ObjectReference{APIVersion: i.on.GetAPIVersion(), Kind: i.on.GetKind(), Namespace: i.on.GetNamespace(), Name: i.on.GetName(), UID: i.on.GetUID()}
+	w := written{Object: ref, Change: change, DryRun: dry, slashed: i.on.slashed()}
+	if !i.takeBack || !change.Unchanged {
+		w.Next = i.next
+	}
+	if i.warn != nil {
+		w.Warnings, err = i.warn(ctx, i.on)
+	}
+	return w, err
 }
 
 // report what was written; what failed besides is told even where something was.
 func (c *cli) report(o *decisionOptions, list []written, failed error) error {
-	if len(list) == 0 {
+	if len(list) == 0 && failed != nil {
 		return failed
 	}
 	if done, err := o.format.structured(c.Out, list); done {
@@ -122,30 +133,15 @@ func (c *cli) line(w written) {
 	}
 }
 
-// each applies a decision to objects, in their order, and goes on where one
-// fails.
-func (c *cli) each(o *decisionOptions, list []target, f func(target) (written, error)) error {
-	var done []written
-	var failed error
-	for _, t := range list {
-		w, err := f(t)
-		if err != nil {
-			failed = errors.Join(failed, err)
-			continue
-		}
-		done = append(done, w)
-	}
-	return c.report(o, done, failed)
-}
-
-// confirm asks a person at a terminal; without one it needs --yes.
-func (c *cli) confirm(question string, yes bool) error {
+// confirm asks a person at a terminal; without one it needs --yes, or what is to
+// be given instead.
+func (c *cli) confirm(question string, yes bool, instead string) error {
 	if yes {
 		return nil
 	}
 	f, ok := c.In.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return usageError{errors.New("there is no terminal to ask on; give --yes, or the ids of what you mean")}
+		return usageError{errors.New("there is no terminal to ask on; give --yes" + instead)}
 	}
 	fmt.Fprintf(c.ErrOut, "%s [y/N] ", question)
 	answer, err := bufio.NewReader(c.In).ReadString('\n')

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/inspect"
@@ -128,7 +130,7 @@ func (c *cli) parent(n *node, p *inspect.Parent) {
 		n.addf("composition revision: %s", p.Revision)
 	}
 	if f := p.Frozen; f != nil {
-		n.add(c.paint.red("frozen") + said(f.User, f.Message, f.At.UTC))
+		n.add(c.paint.red("frozen") + said(f.User, f.Message, f.At))
 	}
 	if s := p.Snoozed; s != nil {
 		n.addf("snoozed until %s%s", s.Expiry.UTC().Format(time.RFC3339), said(s.User, s.Message, nil))
@@ -144,16 +146,14 @@ func (c *cli) parent(n *node, p *inspect.Parent) {
 	}
 }
 
-// said by whom, why, when, as the end of a line.
-func said(user, message string, at func() time.Time) string {
+// said by whom, why, when, as the end of a line; nil is a time that is not known.
+func said(user, message string, at *metav1.Time) string {
 	out := ""
 	if user != "" {
 		out += " by " + user
 	}
-	if at != nil {
-		if t := at(); !t.IsZero() {
-			out += " at " + t.Format(time.RFC3339)
-		}
+	if !at.IsZero() {
+		out += " at " + at.UTC().Format(time.RFC3339)
 	}
 	if message != "" {
 		out += ": " + message

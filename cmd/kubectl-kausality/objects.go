@@ -58,7 +58,7 @@ func (c *cli) object(cmd *cobra.Command, args []string) (target, error) {
 	return list[0], nil
 }
 
-// objects that the arguments name, read live.
+// objects that the arguments name, each once, read live.
 func (c *cli) objects(cmd *cobra.Command, args []string) ([]target, error) {
 	if len(args) == 0 {
 		return nil, usageError{fmt.Errorf("name an object as TYPE/NAME; see %s --help", cmd.CommandPath())}
@@ -66,12 +66,17 @@ func (c *cli) objects(cmd *cobra.Command, args []string) ([]target, error) {
 	if len(args) == 1 && !strings.Contains(args[0], "/") {
 		return nil, usageError{fmt.Errorf("%q is no object: name one as TYPE/NAME, as in xdatabase/orders", args[0])}
 	}
+	return c.read(args, func(b *resource.Builder) *resource.Builder { return b })
+}
+
+// read what the arguments, and what else is asked of the builder, mean.
+func (c *cli) read(args []string, ask func(*resource.Builder) *resource.Builder) ([]target, error) {
 	ns, err := c.namespace()
 	if err != nil {
 		return nil, err
 	}
-	infos, err := resource.NewBuilder(c.kube).Unstructured().NamespaceParam(ns).DefaultNamespace().
-		ResourceTypeOrNameArgs(false, args...).Latest().Flatten().Do().Infos()
+	b := resource.NewBuilder(c.kube).Unstructured().NamespaceParam(ns).DefaultNamespace().ResourceTypeOrNameArgs(false, args...)
+	infos, err := ask(b).Latest().Flatten().Do().Infos()
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", strings.Join(args, " "), err)
 	}
@@ -79,13 +84,16 @@ func (c *cli) objects(cmd *cobra.Command, args []string) ([]target, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]target, 0, len(infos))
+	out, have := make([]target, 0, len(infos)), map[string]bool{}
 	for _, i := range infos {
 		u, ok := i.Object.(*unstructured.Unstructured)
 		if !ok {
 			return nil, fmt.Errorf("cannot read %s: it is a %T", i.Name, i.Object)
 		}
-		out = append(out, newTarget(client, i.Mapping, u))
+		if t := newTarget(client, i.Mapping, u); !have[t.arg()] {
+			have[t.arg()] = true
+			out = append(out, t)
+		}
 	}
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -80,16 +81,16 @@ func (c *cli) open(cmd *cobra.Command, args []string, all bool) (list []v1alpha1
 	if err != nil {
 		return nil, "", err
 	}
-	list, err = c.openAbout(cmd, t)
+	i, err := c.inspector(cmd.Context())
+	if err != nil {
+		return nil, "", err
+	}
+	list, err = openAbout(cmd.Context(), i, t)
 	return list, "about " + t.describe(), err
 }
 
-func (c *cli) openAbout(cmd *cobra.Command, t target) ([]v1alpha1.Drift, error) {
-	i, err := c.inspector(cmd.Context())
-	if err != nil {
-		return nil, err
-	}
-	about, err := i.About(cmd.Context(), t.Unstructured)
+func openAbout(ctx context.Context, i *inspect.Inspector, t target) ([]v1alpha1.Drift, error) {
+	about, err := i.About(ctx, t.Unstructured)
 	if err != nil {
 		return nil, err
 	}

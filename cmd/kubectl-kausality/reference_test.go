@@ -64,7 +64,7 @@ func TestReference(t *testing.T) {
 }
 
 // TestAlike: what is true of every command. All give JSON and YAML, what writes
-// has a dry run, and all have completions for what they take.
+// has a dry run, takes groups and asks, and all have completions for what they take.
 func TestAlike(t *testing.T) {
 	writing := []string{"approve", "reject", "freeze", "unfreeze", "snooze", "ungate"}
 	none := []string{"version", "coverage", "preview"} // no arguments, or a file, which the shell completes by itself
@@ -79,6 +79,12 @@ func TestAlike(t *testing.T) {
 		}
 		if dry := c.Flags().Lookup("dry-run"); (dry != nil) != slices.Contains(writing, c.Name()) || dry != nil && (dry.DefValue != "none" || dry.NoOptDefVal != "client") {
 			t.Errorf("%s: its --dry-run is %+v", c.Name(), dry)
+		}
+		for _, flag := range []string{"yes", "selector", "all"} {
+			want := slices.Contains(writing, c.Name()) && (flag != "selector" || c.Name() != "ungate") // which looks for what is masked by itself
+			if have := c.Flags().Lookup(flag) != nil; have != want {
+				t.Errorf("%s: it has --%s: %t, want %t", c.Name(), flag, have, want)
+			}
 		}
 		if (c.ValidArgsFunction == nil) != slices.Contains(none, c.Name()) {
 			t.Errorf("%s: want completion of what it takes", c.Name())

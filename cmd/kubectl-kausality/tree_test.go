@@ -110,6 +110,25 @@ func drift(id, cause string, since time.Duration, d ...v1alpha1.FieldDifference)
 	return out
 }
 
+// A freeze says what is known: people write it by hand, as true or without a time.
+func TestFrozen(t *testing.T) {
+	when := at(time.Hour)
+	for name, tc := range map[string]struct {
+		freeze v1alpha1.Freeze
+		want   string
+	}{
+		"True": {v1alpha1.Freeze{}, "frozen\n"},
+		"Hand": {v1alpha1.Freeze{User: "hans", Message: "incident"}, "frozen by hans: incident\n"},
+		"Full": {v1alpha1.Freeze{User: "hans", At: &when}, "frozen by hans at 2026-01-05T11:00:00Z\n"},
+	} {
+		c, out := tester()
+		c.explanation(&inspect.Explanation{Own: &inspect.Parent{Frozen: &tc.freeze}}).draw(out)
+		if !strings.Contains(out.String(), tc.want) {
+			t.Errorf("%s: want %q in:\n%s", name, tc.want, out)
+		}
+	}
+}
+
 func TestPending(t *testing.T) {
 	version := v1alpha1.FieldDifference{Path: "spec.engineVersion", Old: `"15"`, New: `"16"`}
 	many := []v1alpha1.FieldDifference{version, {Path: "spec.a", New: "1"}, {Path: "spec.b", Old: "2"}, version, version}

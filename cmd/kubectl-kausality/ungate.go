@@ -34,7 +34,7 @@ func (c *cli) ungateCommand() *cobra.Command {
 
   # Before Kausality is removed, as the Helm chart does by itself
   kubectl kausality ungate --all --for-removal`,
-		ValidArgsFunction: c.completeObjects,
+		ValidArgsFunction: c.completeSeveral,
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.ungate(cmd, args, o) },
 	}
 	o.format.add(cmd, formatJSON, formatYAML)
@@ -87,7 +87,7 @@ func (c *cli) ungate(cmd *cobra.Command, args []string, o *ungateOptions) error 
 	if o.removal {
 		question = "Kausality will enforce and mask nothing any more. " + question
 	}
-	if err := c.confirm(question, o.yes); err != nil {
+	if err := c.confirm(question, o.yes, "; --dry-run shows what would be restored"); err != nil {
 		return err
 	}
 	u.DryRun = false

@@ -44,6 +44,10 @@ type Options struct {
 
 	// AuditLog lets the API server write every request, with annotations, to AuditLog().
 	AuditLog bool
+
+	// AuditGroups are API groups whose requests stand there with their objects (level
+	// RequestResponse); of all others only who did what stands there.
+	AuditGroups []string
 }
 
 // A ControlPlane owns the processes of a control plane and those started with Run. Its methods are

@@ -29,13 +29,16 @@ const (
 	userControllerManager = "system:kube-controller-manager"
 )
 
-// auditPolicy records each request once, when it is answered.
-const auditPolicy = `apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-- level: Metadata
-`
+// auditPolicy records each request once, when it is answered; those of some API groups with their
+// objects.
+func auditPolicy(groups []string) string {
+	out := "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n"
+	for _, g := range groups {
+		out += "- {level: RequestResponse, resources: [{group: " + g + "}]}\n"
+	}
+
+	return out + "- level: Metadata\n"
+}
 
 // writeKeys makes the authorities and writes what the API server and the controller manager are
 // given as files.
@@ -49,7 +52,7 @@ func (c *ControlPlane) writeKeys(context.Context) error {
 		return err
 	}
 
-	files := map[string][]byte{fileClusterCA: c.cluster.Bundle(), fileCA: c.ca.Bundle(), fileAudit: []byte(auditPolicy)}
+	files := map[string][]byte{fileClusterCA: c.cluster.Bundle(), fileCA: c.ca.Bundle(), fileAudit: []byte(auditPolicy(c.opts.AuditGroups))}
 
 	name := nameOf("kube-apiserver")
 	if files[fileServingCrt], files[fileServingKey], err = c.cluster.issue(name, "localhost", "127.0.0.1", "kubernetes.default.svc"); err != nil {

@@ -79,7 +79,7 @@ func (l *lab) boot(ctx context.Context) (err error) {
 		fmt.Fprintf(os.Stderr, "the webhook is called by its address and not through its Service: %v\n", err)
 	}
 	l.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{
-		Out: os.Stderr, Dir: os.Getenv("KAUSALITY_INSTALL_DIR"), AuditLog: true, ServiceRange: addresses,
+		Out: os.Stderr, Dir: os.Getenv("KAUSALITY_INSTALL_DIR"), AuditLog: true, AuditGroups: []string{learnedGroup}, ServiceRange: addresses,
 	})
 	if err != nil {
 		return err

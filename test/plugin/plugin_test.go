@@ -45,7 +45,7 @@ func TestPlugin(t *testing.T) {
 		play func(*testing.T)
 	}{
 		{"Trace", traces}, {"Explain", explains}, {"Coverage", covers}, {"Freeze", freezes}, {"Snooze", snoozes}, {"Reject", rejects},
-		{"DryRun", dryRuns}, {"Parallel", parallel}, {"External", external}, {"Preview", previews}, {"Policies", policies}, {"Held", held}, {"Ungate", ungates}, {"Deletion", deletion},
+		{"DryRun", dryRuns}, {"Group", groups}, {"Parallel", parallel}, {"External", external}, {"Preview", previews}, {"Policies", policies}, {"Held", held}, {"Ungate", ungates}, {"Deletion", deletion},
 	} {
 		if !t.Run(part.name, part.play) {
 			return
@@ -272,6 +272,8 @@ func held(t *testing.T) {
 	if r := the.pipe(t, "approve", xr); r.code != 2 {
 		t.Errorf("a group without a terminal and without --yes: %+v", r)
 	}
+	the.terminal(t, "", "approve", "xdatabases", "-l", "!team", "--dry-run").golden(t, "approve-group-dry-run", 0)
+	the.terminal(t, "n\n", "reject", "--all", "--reason", "not in this release").golden(t, "reject-all-no", 1)
 	the.terminal(t, "y\n", "approve", xr, "--wait").golden(t, "approve-held", 0)
 	eventually(t, "the cloud to have the tier", func(ctx context.Context) error {
 		is, err := the.Cloud.Get(ctx, strings.TrimPrefix(database(t), "database/"))

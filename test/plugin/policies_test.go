@@ -125,6 +125,13 @@ func setUp(t *testing.T) (child string) {
 			}
 		}
 	})
+	eventually(t, "the gate to be open for its creation", func(ctx context.Context) error {
+		o, err := hans.Resource(story.Databases).Namespace("default").Get(ctx, "new", metav1.GetOptions{})
+		if err == nil && !strings.Contains(o.GetAnnotations()[v1alpha1.AnnotationKeyGate], `"state":"open"`) {
+			err = fmt.Errorf("the gate is %q", o.GetAnnotations()[v1alpha1.AnnotationKeyGate])
+		}
+		return err
+	})
 	return "database/new"
 }
 

@@ -3,6 +3,7 @@ package plugin
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -30,6 +31,12 @@ const limit = 90 * time.Second
 // given once it asks.
 func (l *lab) terminal(t *testing.T, typed string, args ...string) result {
 	t.Helper()
+	return l.meanwhile(t, func() {}, typed, args...)
+}
+
+// meanwhile something happens: after it asked, and before it is answered.
+func (l *lab) meanwhile(t *testing.T, happens func(), typed string, args ...string) result {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := l.command(ctx, args...)
@@ -44,6 +51,7 @@ func (l *lab) terminal(t *testing.T, typed string, args ...string) result {
 		n, err := f.Read(buf)
 		out.Write(buf[:n])
 		if typed != "" && strings.HasSuffix(out.String(), "[y/N] ") {
+			happens()
 			if _, err := io.WriteString(f, typed); err != nil {
 				t.Fatal(err)
 			}
@@ -66,6 +74,20 @@ func (l *lab) pipe(t *testing.T, args ...string) result {
 	defer cancel()
 	out, err := l.command(ctx, args...).CombinedOutput()
 	return result{string(out), code(t, err)}
+}
+
+// structured runs the plugin without a terminal, and reads what it wrote as JSON.
+func (l *lab) structured(t *testing.T, into any, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	out, err := l.command(ctx, append(args, "-o", "json")...).Output()
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	if err := json.Unmarshal(out, into); err != nil {
+		t.Fatalf("%v: %v in:\n%s", args, err, out)
+	}
 }
 
 func (l *lab) command(ctx context.Context, args ...string) *exec.Cmd {

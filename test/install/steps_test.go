@@ -1,0 +1,225 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// step of the documentation: a command that it has somebody type, or what it has
+// them write into policy.yaml.
+type step struct{ command, yaml string }
+
+var (
+	blocks  = regexp.MustCompile("(?s)```([a-z]*)\n(.*?)```")
+	inlines = regexp.MustCompile("`((?:(?:kubectl|helm|kausality|crossplane|terraform|make|go) |[A-Z_]+=\\S+ )[^`]+)`")
+	remark  = regexp.MustCompile(` {2,}#.*$`)
+)
+
+// steps of a page in their order: lines of its shell blocks, what stands after a
+// prompt in others, and what it has of commands with arguments in the running
+// text; blocks of YAML.
+func (l *lab) steps(page string) ([]step, error) {
+	raw, err := os.ReadFile(filepath.Join(l.root, filepath.FromSlash(page)))
+	if err != nil {
+		return nil, err
+	}
+	var out []step
+	text := string(raw)
+	for {
+		at := blocks.FindStringSubmatchIndex(text)
+		before := text
+		if at != nil {
+			before = text[:at[0]]
+		}
+		for _, m := range inlines.FindAllStringSubmatch(before, -1) {
+			if command := strings.Join(strings.Fields(m[1]), " "); isCommand(command) {
+				out = append(out, step{command: command})
+			}
+		}
+		if at == nil {
+			return out, nil
+		}
+		out = append(out, stepsOf(text[at[2]:at[3]], text[at[4]:at[5]])...)
+		text = text[at[1]:]
+	}
+}
+
+// isCommand and not only the name of one.
+func isCommand(text string) bool {
+	words := strings.Count(text, " ")
+	switch {
+	case strings.HasPrefix(text, "kubectl kausality "):
+		return words > 2
+	case strings.HasPrefix(text, "kubectl ") || strings.HasPrefix(text, "helm "):
+		return words > 1
+	}
+	return strings.Contains(text, " -") || strings.Contains(text, "=")
+}
+
+// stepsOf a block in a language.
+func stepsOf(language, block string) []step {
+	prompted := false
+	switch language {
+	case "yaml":
+		return []step{{yaml: block}}
+	case "shell", "sh", "console", "bash":
+	case "", "text":
+		prompted = true
+	default:
+		return nil
+	}
+	var out []step
+	for line := range strings.Lines(strings.ReplaceAll(block, "\\\n", "")) {
+		line = strings.TrimRight(line, "\n")
+		if prompted && !strings.HasPrefix(line, "$ ") {
+			continue
+		}
+		line = strings.TrimPrefix(strings.TrimSpace(remark.ReplaceAllString(line, "")), "$ ")
+		if line != "" {
+			out = append(out, step{command: strings.Join(strings.Fields(line), " ")})
+		}
+	}
+	return out
+}
+
+// documents that may have somebody type something.
+func (l *lab) documents() (out []string, err error) {
+	for _, dir := range []string{"README.md", "CONTRIBUTING.md", "docs", "examples"} {
+		err := filepath.WalkDir(filepath.Join(l.root, dir), func(path string, _ fs.DirEntry, err error) error {
+			if rel, _ := filepath.Rel(l.root, path); filepath.Ext(path) == ".md" {
+				out = append(out, filepath.ToSlash(rel))
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Of pages whose commands nobody is to type, why.
+var synopses = map[string]string{
+	"docs/commands.md":         "synopses, written from the source; TestReference",
+	"docs/kubectl-commands.md": "synopses, written from the source; TestReference",
+}
+
+// TestDocuments: each page with commands is one that TestTyped types, or has a
+// reason why not.
+func TestDocuments(t *testing.T) {
+	documents, err := the.documents()
+	must(t, err)
+	if len(documents) < 15 {
+		t.Fatalf("there are only %v", documents)
+	}
+	for _, page := range documents {
+		steps, err := the.steps(page)
+		must(t, err)
+		has := slices.ContainsFunc(steps, func(s step) bool { return s.command != "" })
+		listed := synopses[page] != "" || slices.ContainsFunc(pages, func(f followed) bool { return f.page == page })
+		if has != listed {
+			t.Errorf("%s: it has commands: %t; it is in pages or synopses: %t", page, has, listed)
+		}
+	}
+}
+
+// TestSteps: what is taken for a command, and what is not.
+func TestSteps(t *testing.T) {
+	for text, want := range map[string][]string{
+		"```shell\na \\\n  b   # why\n\n$ c\n```":                {"a b", "c"},
+		"```text\n$ kubectl kausality trace x/y\nXDatabase\n```": {"kubectl kausality trace x/y"},
+		"```go\n$ x\n```": nil,
+		"`kubectl get\n drifts` and `kubectl describe`":                 {"kubectl get drifts"},
+		"`kubectl kausality explain`, `kubectl kausality ungate --all`": {"kubectl kausality ungate --all"},
+		"`kausality policy test`, `kausality gate --shard=0/3`":         {"kausality gate --shard=0/3"},
+		"`make help`, `make bench ARGS=gate`, `go test ./a -run B`":     {"make bench ARGS=gate", "go test ./a -run B"},
+		"`KEEP=1 make demo`": {"KEEP=1 make demo"},
+	} {
+		file := filepath.Join(t.TempDir(), "page.md")
+		must(t, os.WriteFile(file, []byte(text), 0o600))
+		steps, err := (&lab{}).steps(file)
+		must(t, err)
+		var have []string
+		for _, s := range steps {
+			have = append(have, s.command)
+		}
+		if !slices.Equal(have, want) {
+			t.Errorf("%s: want %q, got %q", text, want, have)
+		}
+	}
+}
+
+var (
+	goTest  = regexp.MustCompile(`go test (?:-C (\S+) )?(\S+) -run (\w+)`)
+	makes   = regexp.MustCompile(`\bmake ([a-z-]+)`)
+	program = regexp.MustCompile(`^(?:bin/)?(kausality|kubectl kausality)((?: [a-z][a-z-]*)*)`)
+	flags   = regexp.MustCompile(` (--[a-z][a-z-]*)`)
+)
+
+// wrong with a command that is not typed: a test, target, command or flag that it
+// names is not there.
+func (l *lab) wrong(ctx context.Context, command, path string) (out []string, err error) {
+	for _, m := range goTest.FindAllStringSubmatch(command, -1) {
+		if raw, err := exec.CommandContext(ctx, "grep", "-rh", "^func "+m[3], filepath.Join(l.root, m[1], m[2]), "--include=*_test.go").CombinedOutput(); err != nil {
+			out = append(out, fmt.Sprintf("there is no test %s (%v %s)", m[3], err, raw))
+		}
+	}
+	raw, err := os.ReadFile(filepath.Join(l.root, "Makefile"))
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range makes.FindAllStringSubmatch(command, -1) {
+		if !regexp.MustCompile(`(?m)^` + m[1] + `:`).Match(raw) {
+			out = append(out, "the Makefile has no target "+m[1])
+		}
+	}
+	m := program.FindStringSubmatch(command)
+	if m == nil {
+		return out, nil
+	}
+	cmd := exec.CommandContext(ctx, "sh", "-c", m[1]+m[2]+" --help")
+	cmd.Env = append(os.Environ(), "PATH="+path)
+	help, err := cmd.CombinedOutput()
+	if words := strings.Fields(m[2]); err != nil || len(words) > 0 && !strings.Contains(string(help), m[1]+" "+words[0]) {
+		out = append(out, fmt.Sprintf("there is no command %s%s: %v", m[1], m[2], err))
+	}
+	for _, f := range flags.FindAllStringSubmatch(command, -1) {
+		if !regexp.MustCompile(regexp.QuoteMeta(f[1]) + `(?:[^a-z-]|$)`).Match(help) {
+			out = append(out, "there is no flag "+f[1])
+		}
+	}
+	return out, nil
+}
+
+// TestWrong: what is not typed is looked at, and what is wrong with it seen.
+func TestWrong(t *testing.T) {
+	d := newDesk(t)
+	for command, want := range map[string]string{
+		"go test -C test ./install -run TestWrong":                  "",
+		"go test -C test ./install -run TestRight":                  "no test TestRight",
+		"go test ./install -run TestWrong":                          "no test TestWrong",
+		"KEEP=1 make demo":                                          "",
+		"make tea":                                                  "no target tea",
+		"bin/kausality webhook --kubeconfig=F --bind-address=:9443": "",
+		"bin/kausality webhook --bind=:9443":                        "no flag --bind",
+		"kausality tea --milk":                                      "no command kausality tea",
+		"kubectl kausality preview composition.yaml --max=1":        "",
+		"kubectl kausality preview composition.yaml --maximum=1":    "no flag --maximum",
+		"kubectl kausality explains database/orders --patch '{}'":   "no command kubectl kausality explains",
+		"terraform plan -out=tfplan && terraform show -json tfplan": "",
+	} {
+		got, err := the.wrong(t.Context(), command, d.path)
+		must(t, err)
+		if want == "" && len(got) > 0 || !strings.Contains(strings.Join(got, "; "), want) {
+			t.Errorf("%s: want %q, got %q", command, want, got)
+		}
+	}
+}

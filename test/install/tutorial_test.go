@@ -1,0 +1,210 @@
+package install
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+)
+
+// What the pages about the function, Terraform and policies need to be typed.
+
+var targets = regexp.MustCompile(`(runtime-development-target: localhost:)(\d+)`)
+
+// cloned repository, as far as the tutorial uses it: the examples, whose functions
+// listen on other ports, and the programs.
+func cloned(t *testing.T, d *desk) {
+	t.Helper()
+	d.at = filepath.Join(d.dir, "clone")
+	must(t, os.CopyFS(filepath.Join(d.at, "examples"), os.DirFS(filepath.Join(the.root, "examples"))))
+	files, err := filepath.Glob(filepath.Join(d.at, "examples", "*", "functions.yaml"))
+	must(t, err)
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		must(t, err)
+		raw = targets.ReplaceAllFunc(raw, func(m []byte) []byte {
+			parts := targets.FindSubmatch(m)
+			return append(parts[1], d.ports["PORT"+string(parts[2])]...)
+		})
+		must(t, os.WriteFile(file, raw, 0o600))
+	}
+	cli, err := parts.Ensure(t.Context(), os.Stderr, "", parts.CrossplaneCLI)
+	must(t, err)
+	must(t, os.Mkdir(filepath.Join(d.at, "bin"), 0o750))
+	file := cli[parts.CrossplaneCLI]
+	must(t, os.Symlink(file, filepath.Join(d.at, "bin", filepath.Base(file))))
+}
+
+var address = regexp.MustCompile(`--address=(\S+)`)
+
+// background process, from when it listens to the end of the test.
+func (d *desk) background(t *testing.T, line string) {
+	t.Helper()
+	var log bytes.Buffer
+	cmd := exec.Command("sh", "-c", "exec "+line) // ended by the clean-up
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = d.at, d.env(), &log, &log
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil || t.Failed() {
+			t.Logf("%s: %v:\n%s", line, err, log.String())
+		}
+	})
+	m := address.FindStringSubmatch(line)
+	if m == nil {
+		t.Fatalf("%s: it does not say where it listens", line)
+	}
+	eventually(t, line+" to listen", func(ctx context.Context) error {
+		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", m[1])
+		if err != nil {
+			return err
+		}
+		return c.Close()
+	})
+}
+
+var suggested = regexp.MustCompile(`kausality\.io/(approve-[0-9a-f]{16})=once`)
+
+// approvedInFile: with the annotation that was suggested in xr.yaml, rendering
+// again holds nothing, and archive is gold.
+func approvedInFile(t *testing.T, d *desk, out string) {
+	t.Helper()
+	m := suggested.FindStringSubmatch(out)
+	if m == nil {
+		t.Fatalf("nothing is suggested in:\n%s", out)
+	}
+	file := filepath.Join(d.at, "xr.yaml")
+	raw, err := os.ReadFile(file)
+	must(t, err)
+	with := strings.Replace(string(raw), "  annotations:\n", "  annotations:\n    kausality.io/"+m[1]+": once\n", 1)
+	must(t, os.WriteFile(file, []byte(with), 0o600))
+	d.types(t, typed{
+		command: "../../bin/crossplane-cli-v2.2.0 render xr.yaml composition.yaml functions.yaml --observed-resources=observed.yaml --include-full-xr",
+		prints:  "tier: gold", reads: func(t *testing.T, _ *desk, out string) {
+			if strings.Contains(out, "reason: Held") || strings.Contains(out, "kausality.io/held") {
+				t.Errorf("it is approved, and held:\n%s", out)
+			}
+		},
+	})
+}
+
+// workspace of provider-opentofu whose changes are allowed, deletions are not.
+func workspace(t *testing.T) {
+	t.Helper()
+	defined(t, "Workspace", "opentofu.m.upbound.io", "v1beta1")
+	r := xdatabases
+	r.Group, r.Version, r.Resource = "opentofu.m.upbound.io", "v1beta1", "workspaces"
+	o := object("opentofu.m.upbound.io/v1beta1", "Workspace", "default", "orders", map[string]any{"forProvider": map[string]any{"source": "Inline", "module": ""}})
+	o.SetAnnotations(map[string]string{v1alpha1.AnnotationKeyAllowances: `[{"relation":"External","verbs":["apply"],"initiator":"hans@example.com"}]`})
+	eventually(t, "a Workspace", func(ctx context.Context) error {
+		_, err := as(t, hans).Resource(r).Namespace("default").Create(ctx, o, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// planned is a recorded plan.
+func planned(name string) func(*testing.T, *desk) {
+	return func(t *testing.T, d *desk) {
+		t.Helper()
+		raw, err := os.ReadFile(filepath.Join(the.root, "gate", "external", "testdata", "plans", name+".json"))
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(d.dir, "plan.json"), raw, 0o600))
+	}
+}
+
+// learned: an XDatabase that had settled is made larger, and its controller makes
+// its bucket larger for it. The API server writes that to its audit log.
+func learned(t *testing.T) {
+	t.Helper()
+	defined(t, "Bucket", learnedGroup, "v1")
+	ns, controller := namespace(t, "learned"), as(t, "system:serviceaccount:shop:controller")
+	n := 0
+	var up metav1.Object
+	eventually(t, "an XDatabase with a trace", func(ctx context.Context) error {
+		n++
+		o, err := as(t, hans).Resource(xdatabases).Namespace(ns).Create(ctx, object("example.org/v1", "XDatabase", ns, fmt.Sprintf("learned-%d", n), map[string]any{"size": int64(1)}), metav1.CreateOptions{})
+		if err == nil && o.GetAnnotations()[v1alpha1.AnnotationKeyTrace] == "" {
+			err = fmt.Errorf("%s has no trace", o.GetName())
+		}
+		up = o
+		return err
+	})
+	yes, name := true, up.GetName()
+	child := object("example.org/v1", "Bucket", ns, name, map[string]any{"size": int64(1)})
+	child.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: "XDatabase", Name: name, UID: up.GetUID(), Controller: &yes}})
+	eventually(t, "a bucket with a trace", func(ctx context.Context) error {
+		child.SetName(fmt.Sprintf("%s-%d", name, n))
+		n++
+		o, err := controller.Resource(buckets).Namespace(ns).Create(ctx, child, metav1.CreateOptions{})
+		if err == nil && !strings.Contains(o.GetAnnotations()[v1alpha1.AnnotationKeyTrace], hans) {
+			err = fmt.Errorf("its trace is %s", o.GetAnnotations()[v1alpha1.AnnotationKeyTrace])
+		}
+		return err
+	})
+	settles(t, ns, name)
+	must(t, merge(t, as(t, hans), xdatabases, ns, name, map[string]any{"spec": map[string]any{"size": int64(2)}}))
+	must(t, merge(t, controller, buckets, ns, child.GetName(), map[string]any{"spec": map[string]any{"size": int64(2)}}))
+}
+
+// settles an XDatabase: its controller is ready with it.
+func settles(t *testing.T, ns, name string) {
+	t.Helper()
+	c := as(t, "system:serviceaccount:shop:controller").Resource(xdatabases).Namespace(ns)
+	eventually(t, name+" to settle", func(ctx context.Context) error {
+		o, err := c.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		o.Object["status"] = map[string]any{"observedGeneration": o.GetGeneration(), "seen": time.Now().UTC().Format(time.RFC3339Nano), "conditions": []any{
+			map[string]any{"type": "Ready", "status": "True", "reason": "Ok", "observedGeneration": o.GetGeneration(), "lastTransitionTime": "2026-01-05T09:30:00Z"},
+		}}
+		if o, err = c.UpdateStatus(ctx, o, metav1.UpdateOptions{}); err == nil && o.GetAnnotations()[v1alpha1.AnnotationKeySettledGeneration] == "" {
+			err = fmt.Errorf("its annotations are %v", o.GetAnnotations())
+		}
+		return err
+	})
+}
+
+// audited is the API server's log, up to what was learned.
+func audited(t *testing.T, d *desk) {
+	t.Helper()
+	must(t, controlplane.Eventually(t.Context(), "the log to have the bucket", 45*time.Second, func(context.Context) error {
+		raw, err := os.ReadFile(the.AuditLog())
+		if err != nil {
+			return err
+		}
+		if !regexp.MustCompile(`"verb":"patch"[^\n]*"resource":"buckets"`).Match(raw) {
+			return fmt.Errorf("it has not in %d bytes", len(raw))
+		}
+		return os.WriteFile(filepath.Join(d.dir, "audit.log"), raw, 0o600)
+	}))
+}
+
+// derived policy: what was seen, and that a log without it would refuse.
+func derived(t *testing.T, d *desk, _ string) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(d.dir, "policies.yaml"))
+	must(t, err)
+	for _, want := range []string{"kind: AllowancePolicy", "trigger: spec.size", "jsonPath: spec.size", "kind: Bucket", "name: " + hans} {
+		if !strings.Contains(string(raw), want) {
+			t.Errorf("%s is not in what was derived:\n%s", want, raw)
+		}
+	}
+	other := strings.ReplaceAll(string(raw), "trigger: spec.size", "trigger: spec.engine")
+	must(t, os.WriteFile(filepath.Join(d.dir, "other.yaml"), []byte(other), 0o600))
+	d.types(t, typed{command: "kausality policy test other.yaml --events=audit.log", code: 1, prints: "AllowanceMissing"})
+}
