@@ -52,7 +52,7 @@ const statusWorthAsking = `!(has(request.dryRun) && request.dryRun) &&
 // notOwnWrite is true but for an update by one of our components as such. It is no
 // condition of its own: all of them are evaluated, also where the first is false.
 func notOwnWrite(users []string) string {
-	return `!(request.operation == "UPDATE" && request.userInfo.username in ` + list(users) + ` &&
+	return `!(request.userInfo.username in ` + list(users) + ` && request.operation == "UPDATE" &&
 has(request.options) && has(request.options.fieldManager) && request.options.fieldManager.startsWith("kausality-"))`
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -73,7 +74,26 @@ func requests(ctx context.Context, o options) error {
 	}
 	report(os.Stdout, took)
 	reportHandler(os.Stdout, before, after)
-	return nil
+	return b.reportSizes(ctx, os.Stdout)
+}
+
+// reportSizes of what is stored: each byte is read and written many times on the way
+// of a request.
+func (b *bench) reportSizes(ctx context.Context, w io.Writer) error {
+	sizes := make([]string, 0, len(arms))
+	for _, a := range arms {
+		o, err := b.client.Resource(resource(a)).Namespace("default").Get(ctx, "thing", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		raw, err := o.MarshalJSON()
+		if err != nil {
+			return err
+		}
+		sizes = append(sizes, fmt.Sprintf("%s %d", a, len(raw)))
+	}
+	_, err := fmt.Fprintf(w, "bytes as stored: %s\n", strings.Join(sizes, ", "))
+	return err
 }
 
 func (b *bench) prepare(ctx context.Context) error {
