@@ -4,8 +4,6 @@ import (
 	"maps"
 	"strings"
 
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -33,12 +31,15 @@ func appliedAnnotations(observed, wanted map[string]any, owned *ownership) map[s
 	if out == nil {
 		out = map[string]any{}
 	}
-	mine := below(below(owned.composed, fieldpath.FieldNameElement("metadata")), fieldpath.FieldNameElement("annotations"))
-	for pe := range elements(mine) {
-		if pe.FieldName != nil && isHonoured(*pe.FieldName) {
-			delete(out, *pe.FieldName)
+	for _, name := range owned.composed.below(fieldKey("metadata")).below(fieldKey("annotations")).fields() {
+		if isHonoured(name) {
+			delete(out, name)
 		}
 	}
-	maps.Copy(out, honoured(wanted))
+	for k, v := range wanted {
+		if isHonoured(k) {
+			out[k] = v
+		}
+	}
 	return out
 }

@@ -4,8 +4,6 @@ import (
 	"maps"
 	"reflect"
 
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-
 	"github.com/kausality-io/function-kausality/admission/change"
 )
 
@@ -24,23 +22,20 @@ func apply(observed, desired map[string]any, owned *ownership) map[string]any {
 
 // mergeMaps of what is there and what is wanted, by what the pipeline and what
 // others own of it; nil is nothing.
-func mergeMaps(old, want map[string]any, own, oth *fieldpath.Set) map[string]any {
+func mergeMaps(old, want map[string]any, own, oth fieldSet) map[string]any {
 	out := maps.Clone(old)
 	if out == nil {
 		out = make(map[string]any, len(want))
 	}
-	for pe := range elements(own) {
-		if pe.FieldName == nil {
+	for key, name := range own.fields() {
+		o, is := old[name]
+		if _, wanted := want[name]; wanted || !is {
 			continue
 		}
-		o, is := old[*pe.FieldName]
-		if _, wanted := want[*pe.FieldName]; wanted || !is {
-			continue
-		}
-		if rest, keep := prune(o, at{pe, own, oth}); keep {
-			out[*pe.FieldName] = rest
+		if rest, keep := prune(o, at{key, own, oth}); keep {
+			out[name] = rest
 		} else {
-			delete(out, *pe.FieldName)
+			delete(out, name)
 		}
 	}
 	for k, w := range want {
@@ -49,18 +44,18 @@ func mergeMaps(old, want map[string]any, own, oth *fieldpath.Set) map[string]any
 			out[k] = w
 			continue
 		}
-		out[k] = mergeValue(o, w, at{fieldpath.FieldNameElement(k), own, oth})
+		out[k] = mergeValue(o, w, at{fieldKey(k), own, oth})
 	}
 	return out
 }
 
-// at is a place in an object, with the sets of the level above.
+// at is a place in an object, by its key in the sets of the level above.
 type at struct {
-	pe       fieldpath.PathElement
-	own, oth *fieldpath.Set
+	key      string
+	own, oth fieldSet
 }
 
-func (p at) below() (own, oth *fieldpath.Set) { return below(p.own, p.pe), below(p.oth, p.pe) }
+func (p at) below() (own, oth fieldSet) { return p.own.below(p.key), p.oth.below(p.key) }
 
 func mergeValue(old, want any, p at) any {
 	switch w := want.(type) {
@@ -96,49 +91,50 @@ func atomicMap(old, want map[string]any, p at) bool {
 	if own != nil || len(old) == 0 || len(want) == 0 || reflect.DeepEqual(old, want) {
 		return false
 	}
-	return oth == nil && (holds(p.own, p.pe) || holds(p.oth, p.pe))
+	return oth == nil && (p.own.holds(p.key) || p.oth.holds(p.key))
 }
 
-func mergeLists(old, want []any, own, oth *fieldpath.Set) []any {
-	t := listTypeOf(own)
-	if t.atomic() {
+func mergeLists(old, want []any, own, oth fieldSet) []any {
+	l := itemsOf(own, oth)
+	l.listType = listTypeOf(l.mine)
+	if l.atomic() {
 		if reflect.DeepEqual(old, want) {
 			return want
 		}
-		if t = listTypeOf(oth); t.atomic() {
+		if l.listType = listTypeOf(l.theirs); l.atomic() {
 			return want
 		}
 	}
-	return prunedItems(t, mergedItems(t, old, want, own, oth), want, own, oth)
+	return l.pruned(l.merged(old, want), want)
 }
 
-// mergedItems in the order of structured-merge-diff: that of the applied list,
+// merged items in the order of structured-merge-diff: that of the applied list,
 // with items that only the old one has before the next one that both have.
-func mergedItems(t listType, old, want []any, own, oth *fieldpath.Set) []any {
+func (l items) merged(old, want []any) []any {
 	match := make([]int, len(want))
 	shared := make([]bool, len(old))
 	for i, w := range want {
-		if match[i] = t.index(old, w); match[i] >= 0 {
+		if match[i] = l.index(old, w); match[i] >= 0 {
 			shared[match[i]] = true
 		}
 	}
 	out := make([]any, 0, max(len(old), len(want)))
-	for l, r := 0, 0; l < len(old) || r < len(want); {
+	for o, w := 0, 0; o < len(old) || w < len(want); {
 		switch {
-		case l < len(old) && r < len(want) && match[r] == l:
-			out = append(out, mergeItem(t, old[l], want[r], own, oth))
-			l, r = l+1, r+1
-		case l < len(old) && !shared[l]:
-			out = append(out, old[l])
-			l++
-		case l < len(old) && (r >= len(want) || next(match[r:]) != l):
-			l++ // stands elsewhere in the applied list
-		case match[r] >= 0:
-			out = append(out, mergeItem(t, old[match[r]], want[r], own, oth))
-			r++
+		case o < len(old) && w < len(want) && match[w] == o:
+			out = append(out, l.mergeItem(old[o], want[w]))
+			o, w = o+1, w+1
+		case o < len(old) && !shared[o]:
+			out = append(out, old[o])
+			o++
+		case o < len(old) && (w >= len(want) || next(match[w:]) != o):
+			o++ // stands elsewhere in the applied list
+		case match[w] >= 0:
+			out = append(out, l.mergeItem(old[match[w]], want[w]))
+			w++
 		default:
-			out = append(out, want[r])
-			r++
+			out = append(out, want[w])
+			w++
 		}
 	}
 	return out
@@ -153,26 +149,26 @@ func next(match []int) int {
 	return -1
 }
 
-func mergeItem(t listType, old, want any, own, oth *fieldpath.Set) any {
-	pe, ok := t.find(own, old)
+func (l items) mergeItem(old, want any) any {
+	key, ok := l.find(l.mine, old)
 	if !ok {
-		if pe, ok = t.find(oth, old); !ok {
+		if key, ok = l.find(l.theirs, old); !ok {
 			return mergeValue(old, want, at{})
 		}
 	}
-	return mergeValue(old, want, at{pe, own, oth})
+	return mergeValue(old, want, at{key, l.own, l.oth})
 }
 
-// prunedItems drops the items that the pipeline applied and no longer wants.
-func prunedItems(t listType, merged, want []any, own, oth *fieldpath.Set) []any {
+// pruned drops the items that the pipeline applied and no longer wants.
+func (l items) pruned(merged, want []any) []any {
 	out := make([]any, 0, len(merged))
 	for _, e := range merged {
-		pe, mine := t.find(own, e)
-		if !mine || t.index(want, e) >= 0 {
+		key, mine := l.find(l.mine, e)
+		if !mine || l.index(want, e) >= 0 {
 			out = append(out, e)
 			continue
 		}
-		if rest, keep := prune(e, at{pe, own, oth}); keep {
+		if rest, keep := prune(e, at{key, l.own, l.oth}); keep {
 			out = append(out, rest)
 		}
 	}

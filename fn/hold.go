@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/mask"
@@ -17,13 +18,11 @@ func (r *run) held(res *resource) *fnv1.Resource {
 	if res.desired != nil && !res.replaced() {
 		shape = res.desired.Object
 	}
-	content := restrict(res.observed.Object, shape, res.owned)
+	content := restrict(res.is, shape, res.owned)
 	if !r.cfg.managed {
-		restorePolicies(content, res.annotation(v1alpha1.AnnotationKeyManagementPolicies))
+		content = restorePolicies(content, res.annotation(v1alpha1.AnnotationKeyManagementPolicies))
 	}
-	out := &fnv1.Resource{
-		Resource: toStruct(content), Ready: res.want.GetReady(), ConnectionDetails: res.want.GetConnectionDetails(),
-	}
+	out := &fnv1.Resource{Resource: content, Ready: res.want.GetReady(), ConnectionDetails: res.want.GetConnectionDetails()}
 	if out.Ready == fnv1.Ready_READY_UNSPECIFIED && res.ready() {
 		out.Ready = fnv1.Ready_READY_TRUE
 	}
@@ -55,23 +54,13 @@ func (r *run) heldAnnotation(res *resource) string {
 }
 
 // restorePolicies emits what the author wrote, not the gate's mask, where the
-// pipeline composes the field. content is ours, its spec shared.
-func restorePolicies(content map[string]any, remembered string) {
+// pipeline composes the field.
+func restorePolicies(content *structpb.Struct, remembered string) *structpb.Struct {
 	author, ok := mask.ParseAuthor(remembered)
-	spec := child(content, "spec")
-	if _, has := spec["managementPolicies"]; !ok || !has {
-		return
+	if _, has := content.GetFields()["spec"].GetStructValue().GetFields()["managementPolicies"]; !ok || !has {
+		return content
 	}
-	list := make([]any, 0, len(author))
-	for _, p := range author {
-		list = append(list, p)
-	}
-	out := make(map[string]any, len(spec))
-	for k, v := range spec {
-		out[k] = v
-	}
-	out["managementPolicies"] = list
-	content["spec"] = out
+	return withPolicies(content, author)
 }
 
 // ready as observed: by the Ready condition, or for kinds without one by what

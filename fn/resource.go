@@ -21,6 +21,8 @@ type resource struct {
 	// observed and desired are nil where there is none, or none that can be
 	// decided about.
 	observed, desired *unstructured.Unstructured
+	// is is the message that observed was read from.
+	is *structpb.Struct
 	// want is the pipeline's message; nil where it wants none.
 	want *fnv1.Resource
 	// owned by whom; of observed.
@@ -86,7 +88,7 @@ func (r *resource) observe(s *structpb.Struct, xr parent.Ref) {
 	if r.observed = unstructuredOf(withoutManagers(s)); r.observed == nil {
 		return
 	}
-	r.owned = own(s)
+	r.is, r.owned = s, own(s)
 	r.stored = trace.Of(map[string]string{v1alpha1.AnnotationKeyTrace: r.annotation(v1alpha1.AnnotationKeyTrace)})
 	if n := len(r.stored); n > 1 && about(r.stored[n-2], xr) {
 		r.hop = &r.stored[n-2]
