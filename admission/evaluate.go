@@ -76,9 +76,8 @@ func (e *Evaluator) Live(ctx context.Context, req *Request) (Decision, error) {
 // evaluation of one request: what is known so far.
 type evaluation struct {
 	*Evaluator
-	ctx  context.Context //nolint:containedctx // Lives as long as the call it belongs to.
-	req  *Request
-	live bool
+	ctx context.Context //nolint:containedctx // Lives as long as the call it belongs to.
+	req *Request
 	question
 
 	// mode in which it is decided: the object's own, but for a deletion that takes
@@ -86,9 +85,9 @@ type evaluation struct {
 	mode         v1alpha1.Mode
 	modeWarnings []string
 
-	parent *parent.State
-	cached bool
-	set    approval.Set
+	parent       *parent.State
+	live, cached bool
+	set          approval.Set
 	// trace of the parent as it is, the hop of its last intent, intent, at its end.
 	trace  trace.Trace
 	intent v1alpha1.Hop
