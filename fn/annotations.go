@@ -1,7 +1,6 @@
 package fn
 
 import (
-	"maps"
 	"strings"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -25,21 +24,33 @@ func honoured(wanted map[string]any) map[string]any {
 	return out
 }
 
-// appliedAnnotations are those that the apply leaves, ours untouched.
-func appliedAnnotations(observed, wanted map[string]any, owned *ownership) map[string]any {
-	out := maps.Clone(observed)
-	if out == nil {
-		out = map[string]any{}
+// appliedAnnotations are those that the apply leaves, ours untouched, and
+// Crossplane's own. Where they stay as they are, they are the observed map.
+func appliedAnnotations(observed, wanted map[string]any, owned *ownership) (out map[string]any, changed bool) {
+	out = observed
+	edit := func() {
+		if !changed {
+			out, changed = copyOf(observed), true
+		}
 	}
 	for _, name := range owned.composed.below(fieldKey("metadata")).below(fieldKey("annotations")).fields() {
-		if isHonoured(name) {
+		_, is := observed[name]
+		if _, kept := wanted[name]; is && !kept && isApplied(name) {
+			edit()
 			delete(out, name)
 		}
 	}
 	for k, v := range wanted {
-		if isHonoured(k) {
+		if was, is := observed[k]; isApplied(k) && !(is && equalJSON(was, v)) {
+			edit()
 			out[k] = v
 		}
 	}
-	return out
+	return out, changed
+}
+
+// isApplied reports whether an apply sets what a Composition says of an
+// annotation: Crossplane has the resource's name in one.
+func isApplied(key string) bool {
+	return isHonoured(key) && key != v1alpha1.AnnotationKeyCompositionResourceName
 }

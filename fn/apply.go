@@ -3,6 +3,7 @@ package fn
 import (
 	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/kausality-io/function-kausality/admission/change"
 )
@@ -16,22 +17,28 @@ import (
 // It knows no schema: defaults that the API server puts back for removed
 // fields are not seen.
 func apply(observed, desired map[string]any, owned *ownership) map[string]any {
-	old, want := change.Desired(observed), change.Desired(desired)
-	return mergeMaps(old, want, owned.composed, owned.others())
+	out, _ := mergeMaps(change.Desired(observed), change.Desired(desired), owned.composed, owned.others())
+	if out == nil {
+		out = map[string]any{}
+	}
+	return out
 }
 
 // mergeMaps of what is there and what is wanted, by what the pipeline and what
-// others own of it; nil is nothing.
-func mergeMaps(old, want map[string]any, own, oth fieldSet) map[string]any {
-	out := maps.Clone(old)
-	if out == nil {
-		out = make(map[string]any, len(want))
+// others own of it. Where that changes nothing, it is the old map.
+func mergeMaps(old, want map[string]any, own, oth fieldSet) (out map[string]any, changed bool) {
+	out = old
+	edit := func() {
+		if !changed {
+			out, changed = copyOf(old), true
+		}
 	}
 	for key, name := range own.fields() {
 		o, is := old[name]
 		if _, wanted := want[name]; wanted || !is {
 			continue
 		}
+		edit()
 		if rest, keep := prune(o, at{key, own, oth}); keep {
 			out[name] = rest
 		} else {
@@ -40,13 +47,24 @@ func mergeMaps(old, want map[string]any, own, oth fieldSet) map[string]any {
 	}
 	for k, w := range want {
 		o, ok := old[k]
-		if !ok || scalar(w) {
-			out[k] = w
-			continue
+		differs := !ok
+		if ok {
+			w, differs = mergeValue(o, w, at{fieldKey(k), own, oth})
 		}
-		out[k] = mergeValue(o, w, at{fieldKey(k), own, oth})
+		if differs {
+			edit()
+			out[k] = w
+		}
 	}
-	return out
+	return out, changed
+}
+
+// copyOf a map, never nil.
+func copyOf(m map[string]any) map[string]any {
+	if m == nil {
+		return map[string]any{}
+	}
+	return maps.Clone(m)
 }
 
 // at is a place in an object, by its key in the sets of the level above.
@@ -57,12 +75,14 @@ type at struct {
 
 func (p at) below() (own, oth fieldSet) { return p.own.below(p.key), p.oth.below(p.key) }
 
-func mergeValue(old, want any, p at) any {
+// mergeValue of what is there and what is wanted; changed where the outcome may
+// not be what is there.
+func mergeValue(old, want any, p at) (out any, changed bool) {
 	switch w := want.(type) {
 	case map[string]any:
 		if o, ok := old.(map[string]any); ok {
 			if atomicMap(o, w, p) {
-				return w
+				return w, true
 			}
 			own, oth := p.below()
 			return mergeMaps(o, w, own, oth)
@@ -72,8 +92,10 @@ func mergeValue(old, want any, p at) any {
 			own, oth := p.below()
 			return mergeLists(o, w, own, oth)
 		}
+	default:
+		return want, !scalar(old) || old != want
 	}
-	return want
+	return want, true
 }
 
 // scalar: a value with nothing below it.
@@ -94,18 +116,25 @@ func atomicMap(old, want map[string]any, p at) bool {
 	return oth == nil && (p.own.holds(p.key) || p.oth.holds(p.key))
 }
 
-func mergeLists(old, want []any, own, oth fieldSet) []any {
+func mergeLists(old, want []any, own, oth fieldSet) (out []any, changed bool) {
 	l := itemsOf(own, oth)
 	l.listType = listTypeOf(l.mine)
 	if l.atomic() {
-		if reflect.DeepEqual(old, want) {
-			return want
+		if slices.EqualFunc(old, want, equalJSON) {
+			return want, false
 		}
 		if l.listType = listTypeOf(l.theirs); l.atomic() {
-			return want
+			return want, true
 		}
 	}
-	return l.pruned(l.merged(old, want), want)
+	return l.pruned(l.merged(old, want), want), true
+}
+
+func equalJSON(a, b any) bool {
+	if scalar(a) && scalar(b) {
+		return a == b
+	}
+	return reflect.DeepEqual(a, b)
 }
 
 // merged items in the order of structured-merge-diff: that of the applied list,
@@ -150,13 +179,15 @@ func next(match []int) int {
 }
 
 func (l items) mergeItem(old, want any) any {
-	key, ok := l.find(l.mine, old)
-	if !ok {
-		if key, ok = l.find(l.theirs, old); !ok {
-			return mergeValue(old, want, at{})
+	p := at{own: l.own, oth: l.oth}
+	var ok bool
+	if p.key, ok = l.find(l.mine, old); !ok {
+		if p.key, ok = l.find(l.theirs, old); !ok {
+			p = at{}
 		}
 	}
-	return mergeValue(old, want, at{key, l.own, l.oth})
+	out, _ := mergeValue(old, want, p)
+	return out
 }
 
 // pruned drops the items that the pipeline applied and no longer wants.

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -15,7 +16,7 @@ import (
 // that changes nothing.
 func (r *run) held(res *resource) *fnv1.Resource {
 	var shape map[string]any
-	if res.desired != nil && !res.replaced() {
+	if res.desired != nil && !res.replaced {
 		shape = res.desired.Object
 	}
 	content := restrict(res.is, shape, res.owned)
@@ -33,18 +34,16 @@ func (r *run) held(res *resource) *fnv1.Resource {
 // nothing. The apply takes it away once nothing is.
 func (r *run) heldAnnotation(res *resource) string {
 	if !res.refused() {
-		if res.desired == nil || earlier(r.req.GetContext()).reason == reasonAllowed {
+		if res.desired == nil || r.earlier.reason == reasonAllowed {
 			return ""
 		}
 		// An earlier Kausality step of the pipeline held it: its word stands.
 		return text(child(child(res.desired.Object, "metadata"), "annotations"), v1alpha1.AnnotationKeyHeld)
 	}
-	d := res.decision
-	held := v1alpha1.Held{Reason: string(d.Reason), Operation: string(res.operation()), ID: d.ID, Approve: d.Suggestion}
-	if res.operation() == admission.Update {
-		for _, c := range d.Changes[:min(len(d.Changes), v1alpha1.MaxHeldPaths)] {
-			held.Paths = append(held.Paths, c.Path)
-		}
+	d := &res.decision
+	held := &v1alpha1.Held{Reason: string(d.Reason), Operation: string(res.operation), ID: d.ID, Approve: d.Suggestion}
+	if res.operation == admission.Update {
+		held.Paths = change.Paths(d.Changes[:min(len(d.Changes), v1alpha1.MaxHeldPaths)])
 	}
 	raw, err := json.Marshal(held)
 	if err != nil {

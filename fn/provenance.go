@@ -109,7 +109,7 @@ func hasEnv(value any) bool {
 func (r *run) carry(res *resource, c carrier) {
 	desired := forProvider(res.desired)[c.field]
 	var observed any
-	if res.observed != nil && !res.replaced() {
+	if res.observed != nil && !res.replaced {
 		observed = forProvider(res.observed)[c.field]
 	}
 	on := c.field == fieldTags && r.cfg.tags || c.field == fieldEnv && r.cfg.env
@@ -118,7 +118,7 @@ func (r *run) carry(res *resource, c carrier) {
 	}
 	value, err := c.with(desired, observed, false)
 	res.wantField(c.field, value)
-	if res.operation() == admission.Create || r.altered(res) {
+	if res.operation == admission.Create || r.altered(res) {
 		if value, err = desired, nil; on {
 			value, err = c.with(desired, observed, true)
 		}

@@ -2,6 +2,7 @@ package fn
 
 import (
 	"slices"
+	"strings"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -41,6 +42,13 @@ type resource struct {
 	// tells of the composite what is to be remembered; "" for nothing.
 	tells string
 
+	// operation that Crossplane would carry out; "" where there is none to decide
+	// about.
+	operation admission.Operation
+	// replaced: the pipeline wants an object of another kind under the name.
+	// Crossplane then creates that one, and forgets the old one.
+	replaced bool
+
 	// masked by an earlier Kausality step of the pipeline.
 	masked bool
 	// after is what the apply would leave; nil for a removal.
@@ -72,15 +80,11 @@ func resourcesOf(req *fnv1.RunFunctionRequest, xr parent.Ref) []*resource {
 		}
 		r.observe(is.GetResource(), xr)
 	}
-	slices.SortFunc(out, func(a, b *resource) int {
-		switch {
-		case a.name < b.name:
-			return -1
-		case a.name > b.name:
-			return 1
-		}
-		return 0
-	})
+	for _, r := range out {
+		r.replaced = r.observed != nil && r.desired != nil && kindOf(r.observed) != kindOf(r.desired)
+		r.operation = r.operationOf()
+	}
+	slices.SortFunc(out, func(a, b *resource) int { return strings.Compare(a.name, b.name) })
 	return out
 }
 
@@ -109,16 +113,9 @@ func (r *resource) annotation(key string) string {
 	return text(child(child(r.observed.Object, "metadata"), "annotations"), key)
 }
 
-// replaced: the pipeline wants an object of another kind under the name.
-// Crossplane then creates that one, and forgets the old one.
-func (r *resource) replaced() bool {
-	return r.observed != nil && r.desired != nil &&
-		r.observed.GroupVersionKind().GroupKind() != r.desired.GroupVersionKind().GroupKind()
-}
+func kindOf(u *unstructured.Unstructured) schema.GroupKind { return u.GroupVersionKind().GroupKind() }
 
-// operation that Crossplane would carry out; "" where there is none to decide
-// about.
-func (r *resource) operation() admission.Operation {
+func (r *resource) operationOf() admission.Operation {
 	switch {
 	case r.desired == nil && r.want != nil:
 		return "" // nothing that could be applied
@@ -128,7 +125,7 @@ func (r *resource) operation() admission.Operation {
 		return "" // on its way out already
 	case r.desired == nil:
 		return admission.Delete
-	case r.observed == nil, r.replaced():
+	case r.observed == nil, r.replaced:
 		return admission.Create
 	}
 	return admission.Update

@@ -66,7 +66,7 @@ func (r *run) stamp(res *resource, want *fnv1.Resource) *fnv1.Resource {
 func (r *run) kept(res *resource, set map[string]string) {
 	for _, k := range []string{v1alpha1.AnnotationKeyAllowances, v1alpha1.AnnotationKeyFingerprint, v1alpha1.AnnotationKeyLastUpgrade} {
 		v := res.annotation(k)
-		if res.observed != nil && res.replaced() && !res.refused() {
+		if res.observed != nil && res.replaced && !res.refused() {
 			v = ""
 		}
 		if edit, ok := res.decision.Annotations[k]; ok && res.changes() && (k == v1alpha1.AnnotationKeyAllowances || !r.composite.webhook) {
