@@ -21,7 +21,7 @@ func (r *run) held(res *resource) *fnv1.Resource {
 	}
 	content := restrict(res.is, shape, res.owned)
 	if !r.cfg.managed {
-		content = restorePolicies(content, res.annotation(v1alpha1.AnnotationKeyManagementPolicies))
+		restorePolicies(content, res.annotation(v1alpha1.AnnotationKeyManagementPolicies))
 	}
 	out := &fnv1.Resource{Resource: content, Ready: res.want.GetReady(), ConnectionDetails: res.want.GetConnectionDetails()}
 	if out.Ready == fnv1.Ready_READY_UNSPECIFIED && res.ready() {
@@ -53,13 +53,12 @@ func (r *run) heldAnnotation(res *resource) string {
 }
 
 // restorePolicies emits what the author wrote, not the gate's mask, where the
-// pipeline composes the field.
-func restorePolicies(content *structpb.Struct, remembered string) *structpb.Struct {
+// pipeline composes the field. The top level of content alone is modified.
+func restorePolicies(content *structpb.Struct, remembered string) {
 	author, ok := mask.ParseAuthor(remembered)
-	if _, has := content.GetFields()["spec"].GetStructValue().GetFields()["managementPolicies"]; !ok || !has {
-		return content
+	if _, has := content.GetFields()["spec"].GetStructValue().GetFields()["managementPolicies"]; ok && has {
+		setPolicies(content, author)
 	}
-	return withPolicies(content, author)
 }
 
 // ready as observed: by the Ready condition, or for kinds without one by what

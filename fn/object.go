@@ -71,10 +71,31 @@ func toStruct(m map[string]any) *structpb.Struct {
 	return out
 }
 
+// structOf fields, in one piece of memory.
+func structOf(fields map[string]*structpb.Value) *structpb.Value {
+	out := &struct {
+		value structpb.Value
+		kind  structpb.Value_StructValue
+		is    structpb.Struct
+	}{}
+	out.is.Fields, out.kind.StructValue, out.value.Kind = fields, &out.is, &out.kind
+	return &out.value
+}
+
+// stringOf a text, in one piece of memory.
+func stringOf(text string) *structpb.Value {
+	out := &struct {
+		value structpb.Value
+		kind  structpb.Value_StringValue
+	}{}
+	out.kind.StringValue, out.value.Kind = text, &out.kind
+	return &out.value
+}
+
 func toValue(v any) *structpb.Value {
 	switch t := v.(type) {
 	case map[string]any:
-		return structpb.NewStructValue(toStruct(t))
+		return structOf(toStruct(t).GetFields())
 	case []any:
 		list := &structpb.ListValue{Values: make([]*structpb.Value, len(t))}
 		for i, e := range t {
@@ -82,7 +103,7 @@ func toValue(v any) *structpb.Value {
 		}
 		return structpb.NewListValue(list)
 	case string:
-		return structpb.NewStringValue(t)
+		return stringOf(t)
 	case bool:
 		return structpb.NewBoolValue(t)
 	case int64:

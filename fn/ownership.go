@@ -132,7 +132,7 @@ func union(a, b fieldSet) fieldSet {
 // both of what two sets hold under a key.
 func both(v, w *structpb.Value) *structpb.Value {
 	a, b := fieldSet(v.GetStructValue().GetFields()), fieldSet(w.GetStructValue().GetFields())
-	leaf := fieldSet{itself: structpb.NewStructValue(&structpb.Struct{})}
+	leaf := fieldSet{itself: structOf(nil)}
 	switch {
 	case len(a) == 0 && len(b) == 0:
 		return v
@@ -141,5 +141,5 @@ func both(v, w *structpb.Value) *structpb.Value {
 	case len(b) == 0:
 		b = leaf
 	}
-	return structpb.NewStructValue(&structpb.Struct{Fields: union(a, b)})
+	return structOf(union(a, b))
 }

@@ -202,16 +202,16 @@ func (p report) after(before report) report {
 
 // tell later steps.
 func (p report) tell(context *structpb.Struct) *structpb.Struct {
-	list := &structpb.ListValue{}
+	list := &structpb.ListValue{Values: make([]*structpb.Value, 0, len(p.lines))}
 	for _, l := range p.lines {
-		list.Values = append(list.Values, structpb.NewStringValue(l))
+		list.Values = append(list.Values, stringOf(l))
 	}
 	fields := maps.Clone(context.GetFields())
 	if fields == nil {
 		fields = map[string]*structpb.Value{}
 	}
-	fields[contextKey] = structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
-		"reason": structpb.NewStringValue(p.reason), "resources": structpb.NewListValue(list),
-	}})
+	fields[contextKey] = structOf(map[string]*structpb.Value{
+		"reason": stringOf(p.reason), "resources": structpb.NewListValue(list),
+	})
 	return &structpb.Struct{Fields: fields}
 }

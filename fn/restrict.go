@@ -11,7 +11,8 @@ import (
 // that changes nothing. Where managedFields do not tell, shape does: the paths
 // of what the pipeline wants now. A nil shape stands for all of the desired
 // state. The result has apiVersion, kind and, where there are any, labels and
-// annotations; its top level is the caller's, all below is shared with observed.
+// annotations, but for ours; its top level is the caller's, all below is shared
+// with observed.
 func restrict(observed *structpb.Struct, shape map[string]any, owned *ownership) *structpb.Struct {
 	is := observed.GetFields()
 	out := map[string]*structpb.Value{"apiVersion": is["apiVersion"], "kind": is["kind"]}
@@ -59,7 +60,7 @@ func restrictMetadata(observed *structpb.Struct, shape map[string]any, owned *ow
 			if owned.composed != nil {
 				wanted = mine.holds(fieldKey(k))
 			}
-			if wanted && !crossplanes[k] {
+			if wanted && !crossplanes[k] && (name == "labels" || isHonoured(k)) {
 				kept = with(kept, k, v)
 			}
 		}
@@ -77,10 +78,6 @@ func with(m map[string]*structpb.Value, key string, v *structpb.Value) map[strin
 	}
 	m[key] = v
 	return m
-}
-
-func structOf(fields map[string]*structpb.Value) *structpb.Value {
-	return structpb.NewStructValue(&structpb.Struct{Fields: fields})
 }
 
 // extract what a set holds of a value; nil is the value as a whole.

@@ -114,6 +114,9 @@ func (d *differ) found(v Verb, old, new any) {
 		d.detail.out = append(d.detail.out, Detail{Change: c, At: slices.Clone(d.at)})
 		return
 	}
+	if n := len(d.out); n == cap(d.out) {
+		d.out = slices.Grow(d.out, max(4, 3*n)) // there are few changes or many
+	}
 	d.out = append(d.out, c)
 }
 
