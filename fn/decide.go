@@ -45,7 +45,11 @@ func (r *run) request(res *resource) *admission.Request {
 		// The time stands in hops, and must be the same on every reconcile.
 		Time: r.composite.intent.Timestamp.Time,
 	}
-	if op != admission.Create {
+	switch op {
+	case admission.Update:
+		req.OldObject, req.OldStatus = r.before(res), func() any { return res.whole().Object["status"] }
+	case admission.Delete:
+		res.whole()
 		req.OldObject = r.before(res)
 	}
 	if op != admission.Delete {

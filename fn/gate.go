@@ -222,7 +222,7 @@ func confirmed(res *resource, g v1alpha1.Gate) bool {
 			return false
 		}
 	}
-	pending := external.Difference(res.observed.Object)
+	pending := external.Difference(res.whole().Object)
 	return len(pending) == len(external.Outside(pending, g.Paths)) && (len(g.Paths) > 0 || len(pending) == 0)
 }
 
@@ -231,6 +231,7 @@ func (r *run) deletion(res *resource) (v1alpha1.Gate, bool) {
 	if res.decision.Reason != admission.ReasonExternalDeletion || res.operation != admission.Delete {
 		return v1alpha1.Gate{}, false
 	}
+	res.whole()
 	holder, mr := r.composite.state, parent.Sum(r.before(res), parent.RoleManaged)
 	id := admission.DeletionID(holder, mr)
 	apiVersion, kind := mr.ToAPIVersionAndKind()

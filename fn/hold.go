@@ -64,8 +64,10 @@ func restorePolicies(content *structpb.Struct, remembered string) {
 // ready as observed: by the Ready condition, or for kinds without one by what
 // kstatus says.
 func (res *resource) ready() bool {
-	if c := conditionOf(res.observed.Object, "Ready"); c != nil {
-		return text(c, "status") == "True"
+	for _, e := range res.is.GetFields()["status"].GetStructValue().GetFields()["conditions"].GetListValue().GetValues() {
+		if c := e.GetStructValue().GetFields(); c["type"].GetStringValue() == "Ready" {
+			return c["status"].GetStringValue() == "True"
+		}
 	}
 	return res.state().Converged
 }

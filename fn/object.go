@@ -124,15 +124,19 @@ func unstructuredOf(content map[string]any) *unstructured.Unstructured {
 	return u
 }
 
-// withoutManagers reads a Struct like object, but for metadata.managedFields,
-// half of what a resource is.
-func withoutManagers(s *structpb.Struct) map[string]any {
-	metadata := s.GetFields()["metadata"].GetStructValue()
-	if metadata == nil {
-		return object(s)
+// core reads a Struct like object, but for status and metadata.managedFields: most
+// of what a resource is, and seldom asked for.
+func core(s *structpb.Struct) map[string]any {
+	out := make(map[string]any, len(s.GetFields()))
+	for k, v := range s.GetFields() {
+		switch metadata := v.GetStructValue(); {
+		case k == "status":
+		case k == "metadata" && metadata != nil:
+			out[k] = objectWithout(metadata, "managedFields")
+		default:
+			out[k] = fromValue(v)
+		}
 	}
-	out := objectWithout(s, "metadata")
-	out["metadata"] = objectWithout(metadata, "managedFields")
 	return out
 }
 

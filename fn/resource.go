@@ -20,10 +20,11 @@ type resource struct {
 	// name in the pipeline.
 	name string
 	// observed and desired are nil where there is none, or none that can be
-	// decided about.
+	// decided about. observed has no managedFields, and its status once whole read it.
 	observed, desired *unstructured.Unstructured
-	// is is the message that observed was read from.
-	is *structpb.Struct
+	// is is the message that observed was read from; stated, its status too.
+	is     *structpb.Struct
+	stated bool
 	// want is the pipeline's message; nil where it wants none.
 	want *fnv1.Resource
 	// owned by whom; of observed.
@@ -89,7 +90,7 @@ func resourcesOf(req *fnv1.RunFunctionRequest, xr parent.Ref) []*resource {
 }
 
 func (r *resource) observe(s *structpb.Struct, xr parent.Ref) {
-	if r.observed = unstructuredOf(withoutManagers(s)); r.observed == nil {
+	if r.observed = unstructuredOf(core(s)); r.observed == nil {
 		return
 	}
 	r.is, r.owned = s, own(s)
@@ -97,6 +98,14 @@ func (r *resource) observe(s *structpb.Struct, xr parent.Ref) {
 	if n := len(r.stored); n > 1 && about(r.stored[n-2], xr) {
 		r.hop = &r.stored[n-2]
 	}
+}
+
+// whole is the observed resource with its status.
+func (r *resource) whole() *unstructured.Unstructured {
+	if status, ok := r.is.GetFields()["status"]; ok && !r.stated {
+		r.observed.Object["status"], r.stated = fromValue(status), true
+	}
+	return r.observed
 }
 
 // about reports whether a hop is an object's.
