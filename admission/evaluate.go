@@ -85,9 +85,8 @@ type evaluation struct {
 	mode         v1alpha1.Mode
 	modeWarnings []string
 
-	parent       *parent.State
-	live, cached bool
-	set          approval.Set
+	parent *parent.State
+	set    approval.Set
 	// trace of the parent as it is, the hop of its last intent, intent, at its end.
 	trace  trace.Trace
 	intent v1alpha1.Hop
@@ -100,6 +99,9 @@ type evaluation struct {
 	gov            governance
 	policySnapshot *allowance.Set
 	loaded         bool
+
+	// live: the parent is read past every cache; cached: it was not.
+	live, cached bool
 	// deletionApproved: an approval for the external deletion was found, and
 	// the gate is open already.
 	deletionApproved bool

@@ -1,6 +1,7 @@
 package fn
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -80,6 +81,8 @@ type run struct {
 	policies []policy
 	upgrades []*allowance.Upgrade
 	notes    []string
+	// scratch for what is put into words.
+	scratch bytes.Buffer
 	// remembered of the composite for the next runs; "" for nothing.
 	remembered string
 	// earlier report of a Kausality step of the same pipeline run.

@@ -1,6 +1,7 @@
 package fn
 
 import (
+	"bytes"
 	"encoding/json"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
@@ -45,11 +46,11 @@ func (r *run) heldAnnotation(res *resource) string {
 	if res.operation == admission.Update {
 		held.Paths = change.Paths(d.Changes[:min(len(d.Changes), v1alpha1.MaxHeldPaths)])
 	}
-	raw, err := json.Marshal(held)
-	if err != nil {
+	r.scratch.Reset()
+	if err := json.NewEncoder(&r.scratch).Encode(held); err != nil {
 		return "" // strings always marshal
 	}
-	return string(raw)
+	return string(bytes.TrimSuffix(r.scratch.Bytes(), []byte("\n")))
 }
 
 // restorePolicies emits what the author wrote, not the gate's mask, where the
