@@ -298,7 +298,7 @@ func (ev *evaluation) variables() *expression.Input {
 		in.Object = ev.req.Object.Object
 	}
 	if ev.req.OldObject != nil {
-		in.OldObject = ev.req.OldObject.Object
+		in.OldObject = ev.req.whole().Object
 	}
 	if ev.parent != nil {
 		in.Parent = summary(ev.parent)

@@ -59,12 +59,12 @@ func benchCases(tb testing.TB) map[string]benchCase {
 		"NoChangeAuthor":    {setting{xr: xr}, request(Update, large(tb), policies1("*")), ReasonNoChange, 30},
 		"NoChangeByPerson":  {setting{xr: xr}, request(Update, large(tb)).by(alice, "kubectl"), ReasonNoChange, 10},
 		"NoChangeByMachine": {setting{xr: xr}, request(Update, large(tb)).by(argocd, "argocd"), ReasonNoChange, 10},
-		"Self":              {setting{xr: xr}, request(Update, large(tb), resize("l")).by(provider, "provider"), ReasonSelf, 80},
-		"Expected":          {setting{xr: xr}, request(Update, large(tb), resize("l")), ReasonExpected, 130},
-		"NewOrigin":         {setting{xr: xr}, request(Update, large(tb), resize("l")).by(alice, "kubectl"), ReasonNewOrigin, 130},
-		"Create":            {setting{xr: xr}, request(Create, created), ReasonExpected, 110},
-		"Drift":             {setting{}, request(Update, large(tb), resize("l")), ReasonDrift, 220},
-		"Approved":          {setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}}, request(Update, large(tb), resize("l")), ReasonApproved, 220},
+		"Self":              {setting{xr: xr}, request(Update, large(tb), resize("l")).by(provider, "provider"), ReasonSelf, 40},
+		"Expected":          {setting{xr: xr}, request(Update, large(tb), resize("l")), ReasonExpected, 68},
+		"NewOrigin":         {setting{xr: xr}, request(Update, large(tb), resize("l")).by(alice, "kubectl"), ReasonNewOrigin, 68},
+		"Create":            {setting{xr: xr}, request(Create, created), ReasonExpected, 55},
+		"Drift":             {setting{}, request(Update, large(tb), resize("l")), ReasonDrift, 90},
+		"Approved":          {setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}}, request(Update, large(tb), resize("l")), ReasonApproved, 125},
 	}
 }
 

@@ -149,6 +149,7 @@ type ExceptionUse struct {
 
 // Report of a drift for people.
 type Report struct {
+	// Drift to record; empty where nobody does, see Options.Unreported.
 	Drift v1alpha1.DriftSpec
 	// ParentRef owns the Drift object.
 	ParentRef parent.Ref

@@ -177,13 +177,13 @@ func (ev *evaluation) drift() (bool, error) {
 // unasked is the refusal of a drift, with what approves it.
 func (ev *evaluation) unasked() refusal {
 	r := refusal{code: 403, reason: ReasonDrift, suggestion: Approve(ev.parent.Ref, ev.kindOf(ev.parent), ev.id)}
-	r.why = fmt.Sprintf("nobody asked for it: the spec of %s has not changed since it settled at generation %d",
-		describe(ev.parent.Ref), ev.intent.Generation)
+	r.why = "nobody asked for it: the spec of " + describe(ev.parent.Ref) + " has not changed since it settled at generation " +
+		strconv.FormatInt(ev.intent.Generation, 10)
 	if ev.needsApproval() {
 		r.why = fmt.Sprintf("it is not by the controller of %s, and policy %s asks for approval of changes by anybody else",
 			describe(ev.parent.Ref), ev.settings.Policy)
 	} else if rev := ev.parent.CompositionRevision; rev != "" {
-		r.why += fmt.Sprintf(" (composition revision %s)", rev)
+		r.why += " (composition revision " + rev + ")"
 	}
 	if e, ok := ev.set.Spent(ev.query()); ok {
 		r.why += fmt.Sprintf("; the approval in annotation %s is used up or out of date", e.Key)
@@ -202,9 +202,12 @@ func (ev *evaluation) kindOf(s *parent.State) Kind { return ev.World.Kind(s.Grou
 
 // report of a refused or logged drift.
 func (ev *evaluation) report(r refusal) *Report {
+	out := &Report{ParentRef: ev.parent.Ref, Parent: ev.parent, Snoozed: ev.set.Snoozed(ev.req.Time)}
+	if ev.Options.Unreported {
+		return out
+	}
 	ref := ev.req.ref()
 	secret := ref.GroupVersionKind.Group == "" && ref.Kind == "Secret"
-	out := &Report{ParentRef: ev.parent.Ref, Parent: ev.parent, Snoozed: ev.set.Snoozed(ev.req.Time)}
 	out.Drift = v1alpha1.DriftSpec{
 		ID: ev.id, Relation: v1alpha1.RelationControllerChild, Parent: objectReference(ev.parent.Ref, ev.parent.Generation, ""),
 		Child:  objectReference(ref, ev.req.current().GetGeneration(), compositionResource(ev.req.current())),

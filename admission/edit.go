@@ -261,7 +261,7 @@ func (ev *evaluation) generations(after map[string]string) (generation, intent i
 	if own := trace.Of(after).Own(); own != nil {
 		return generation, own.Generation
 	}
-	s := parent.Sum(ev.req.stored(), ev.kind.Role)
+	s := parent.Sum(ev.req.whole(), ev.kind.Role)
 	hop, _ := trace.Intent(s)
 	return generation, hop.Generation
 }

@@ -76,9 +76,8 @@ func (e *Evaluator) Live(ctx context.Context, req *Request) (Decision, error) {
 // evaluation of one request: what is known so far.
 type evaluation struct {
 	*Evaluator
-	ctx  context.Context //nolint:containedctx // Lives as long as the call it belongs to.
-	req  *Request
-	live bool
+	ctx context.Context //nolint:containedctx // Lives as long as the call it belongs to.
+	req *Request
 	question
 
 	// mode in which it is decided: the object's own, but for a deletion that takes
@@ -87,7 +86,6 @@ type evaluation struct {
 	modeWarnings []string
 
 	parent *parent.State
-	cached bool
 	set    approval.Set
 	// trace of the parent as it is, the hop of its last intent, intent, at its end.
 	trace  trace.Trace
@@ -101,6 +99,9 @@ type evaluation struct {
 	gov            governance
 	policySnapshot *allowance.Set
 	loaded         bool
+
+	// live: the parent is read past every cache; cached: it was not.
+	live, cached bool
 	// deletionApproved: an approval for the external deletion was found, and
 	// the gate is open already.
 	deletionApproved bool

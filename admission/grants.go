@@ -30,7 +30,7 @@ func (ev *evaluation) writeAllowances() bool {
 	}
 	kept := entries
 	if has {
-		s := parent.Sum(ev.req.stored(), ev.kind.Role)
+		s := parent.Sum(ev.req.whole(), ev.kind.Role)
 		kept = entries.Live(max(ev.settledAt(s), ev.doneOutside(s)))
 	}
 	next := kept.With(ev.granted()...).With(ev.travelled()...)

@@ -52,7 +52,7 @@ func (ev *evaluation) message(r refusal) string {
 	if ev.req.User.Name != "" {
 		by = " by " + ev.req.User.Name
 	}
-	return fmt.Sprintf("%s: %s%s is not allowed: %s. %s", r.reason, ev.what(), by, r.why, r.next)
+	return string(r.reason) + ": " + ev.what() + by + " is not allowed: " + r.why + ". " + r.next
 }
 
 // what is attempted.
@@ -67,7 +67,7 @@ func (ev *evaluation) what() string {
 	if len(ev.changes) == 0 {
 		return "changing " + ref
 	}
-	return fmt.Sprintf("changing %s of %s", change.Summary(ev.changes, 5), ref)
+	return "changing " + change.Summary(ev.changes, 5) + " of " + ref
 }
 
 // describe an object for people: Kind namespace/name.
@@ -105,7 +105,7 @@ func target(ref parent.Ref, kind Kind) string {
 // approvals for it. Nothing in it needs quoting in a shell: names of objects
 // and ids are plain words.
 func Approve(holder parent.Ref, kind Kind, id string) string {
-	return fmt.Sprintf("kubectl annotate %s %s%s=%s", target(holder, kind), v1alpha1.AnnotationKeyApprovePrefix, id, v1alpha1.ApprovalOnce)
+	return "kubectl annotate " + target(holder, kind) + " " + v1alpha1.AnnotationKeyApprovePrefix + id + "=" + string(v1alpha1.ApprovalOnce)
 }
 
 func frozen(ref parent.Ref, kind Kind, f *v1alpha1.Freeze) refusal {

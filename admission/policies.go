@@ -278,7 +278,7 @@ func (ev *evaluation) transition(gate v1alpha1.Gate) (v1alpha1.Gate, bool) {
 		next.Unproven = ev.thereAlready(next.Paths)
 		return next, true
 	}
-	differs := ev.settings.Relevant(ev.Options.Ignore.Filter(ev.req.Kind.GroupKind(), external.Difference(ev.req.OldObject.Object)))
+	differs := ev.settings.Relevant(ev.Options.Ignore.Filter(ev.req.Kind.GroupKind(), external.Difference(ev.req.whole().Object)))
 	if pending := external.Outside(differs, next.Paths); len(pending) > 0 && !ev.Options.CarryPendingDrift {
 		ev.warn("the external resource already differs (" + change.Summary(pending, 5) +
 			"); the gate stays closed until that difference is approved, see kubectl get drifts")
@@ -297,7 +297,7 @@ func (ev *evaluation) transition(gate v1alpha1.Gate) (v1alpha1.Gate, bool) {
 // thereAlready reports whether what the request asks for under some paths is what
 // the provider has reported so far.
 func (ev *evaluation) thereAlready(paths []string) bool {
-	after := map[string]any{"spec": ev.policies.new["spec"], "status": ev.req.OldObject.Object["status"]}
+	after := map[string]any{"spec": ev.policies.new["spec"], "status": ev.req.whole().Object["status"]}
 	differs := ev.settings.Relevant(ev.Options.Ignore.Filter(ev.req.Kind.GroupKind(), external.Difference(after)))
 	return len(within(differs, paths)) == 0
 }

@@ -122,6 +122,7 @@ func (p *play) admit(req *Request) Decision {
 	if diff := cmp.Diff(before, req); diff != "" {
 		p.t.Errorf("the request was modified: %s", diff)
 	}
+	statusApart(p.t, p.e, req, d)
 	if !d.Allowed || req.Object == nil {
 		return d
 	}

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -48,7 +49,10 @@ type Request struct {
 	// Object after the write; nil on DELETE.
 	Object *unstructured.Unstructured
 	// OldObject before the write; nil on CREATE.
-	OldObject    *unstructured.Unstructured
+	OldObject *unstructured.Unstructured
+	// OldStatus is the status of OldObject, nil for none, where an UPDATE leaves it
+	// out there: few are decided by it, and it may be most of an object. Else nil.
+	OldStatus    func() any
 	User         subject.User
 	FieldManager string
 	DryRun       bool
@@ -79,6 +83,20 @@ func (r *Request) stored() *unstructured.Unstructured {
 		return r.OldObject
 	}
 	return r.Object
+}
+
+// whole is stored with its status.
+func (r *Request) whole() *unstructured.Unstructured {
+	if r.OldObject == nil || r.OldStatus == nil {
+		return r.stored()
+	}
+	status := r.OldStatus()
+	if status == nil {
+		return r.OldObject
+	}
+	out := maps.Clone(r.OldObject.Object)
+	out["status"] = status
+	return &unstructured.Unstructured{Object: out}
 }
 
 // annotation of an object, "" where it has none; without the copy of them all

@@ -104,6 +104,9 @@ type Options struct {
 	// Removing tells whether Kausality is being removed: everything only logs
 	// then, whatever objects, Namespaces and policies say. nil for never.
 	Removing func() bool
+	// Unreported: nobody sends the Reports of decisions. They say then that there
+	// is something to report, and hold no Drift.
+	Unreported bool
 	// Initialized are the condition types by which a kind counts as initialized;
 	// nil, and an empty list, leave it to Initialized and Ready.
 	Initialized func(schema.GroupKind) []string

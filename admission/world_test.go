@@ -283,6 +283,7 @@ func decide(t *testing.T, w *world, opts Options, req *Request) Decision {
 	if diff := cmp.Diff(d, d2); diff != "" {
 		t.Errorf("same request as a dry-run, other decision:\n%s", diff)
 	}
+	statusApart(t, e, req, d)
 	if !d.Allowed && (d.Annotations != nil || d.ManagementPolicies != nil || d.Gate != nil || d.Claim != nil) {
 		t.Errorf("a refusal has nothing to write: %+v", d)
 	}
@@ -291,6 +292,26 @@ func decide(t *testing.T, w *world, opts Options, req *Request) Decision {
 	}
 	w.cachedReads, w.liveReads = reads[0], reads[1]
 	return d
+}
+
+// statusApart asserts that an update is decided alike where its OldObject leaves
+// the status out.
+func statusApart(t *testing.T, e *Evaluator, req *Request, want Decision) {
+	t.Helper()
+	if req.Operation != Update {
+		return
+	}
+	apart := copyRequest(req)
+	status := apart.OldObject.Object["status"]
+	delete(apart.OldObject.Object, "status")
+	apart.OldStatus = func() any { return status }
+	got, err := e.Evaluate(t.Context(), apart)
+	if err != nil {
+		t.Fatalf("cannot decide with the status apart: %v", err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("another decision with the status apart:\n%s", diff)
+	}
 }
 
 // stable asserts f(f(x)) = f(x): what the decision left is not changed by a

@@ -1,10 +1,7 @@
 package fn
 
 import (
-	"maps"
 	"strings"
-
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -27,18 +24,33 @@ func honoured(wanted map[string]any) map[string]any {
 	return out
 }
 
-// appliedAnnotations are those that the apply leaves, ours untouched.
-func appliedAnnotations(observed, wanted map[string]any, owned *ownership) map[string]any {
-	out := maps.Clone(observed)
-	if out == nil {
-		out = map[string]any{}
-	}
-	mine := below(below(owned.composed, fieldpath.FieldNameElement("metadata")), fieldpath.FieldNameElement("annotations"))
-	for pe := range elements(mine) {
-		if pe.FieldName != nil && isHonoured(*pe.FieldName) {
-			delete(out, *pe.FieldName)
+// appliedAnnotations are those that the apply leaves, ours untouched, and
+// Crossplane's own. Where they stay as they are, they are the observed map.
+func appliedAnnotations(observed, wanted map[string]any, owned *ownership) (out map[string]any, changed bool) {
+	out = observed
+	edit := func() {
+		if !changed {
+			out, changed = copyOf(observed), true
 		}
 	}
-	maps.Copy(out, honoured(wanted))
-	return out
+	for _, name := range owned.composed.below(fieldKey("metadata")).below(fieldKey("annotations")).fields() {
+		_, is := observed[name]
+		if _, kept := wanted[name]; is && !kept && isApplied(name) {
+			edit()
+			delete(out, name)
+		}
+	}
+	for k, v := range wanted {
+		if was, is := observed[k]; isApplied(k) && !(is && equalJSON(was, v)) {
+			edit()
+			out[k] = v
+		}
+	}
+	return out, changed
+}
+
+// isApplied reports whether an apply sets what a Composition says of an
+// annotation: Crossplane has the resource's name in one.
+func isApplied(key string) bool {
+	return isHonoured(key) && key != v1alpha1.AnnotationKeyCompositionResourceName
 }

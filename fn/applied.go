@@ -8,9 +8,9 @@ import (
 
 // Applied returns an observed composed resource as Crossplane's server-side apply
 // of what the pipeline wants would leave it, by the ownership in its
-// managedFields. The metadata stays as observed. Neither argument is modified.
-// Like the function it knows no schema: defaults that the API server puts back
-// for removed fields are not seen.
+// managedFields. The metadata stays as observed. Neither argument is modified;
+// what does not change is shared. Like the function it knows no schema: defaults
+// that the API server puts back for removed fields are not seen.
 func Applied(observed, desired *unstructured.Unstructured) *unstructured.Unstructured {
 	content := apply(observed.Object, desired.Object, own(toStruct(observed.Object)))
 	content = maps.Clone(content)

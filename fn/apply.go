@@ -3,8 +3,7 @@ package fn
 import (
 	"maps"
 	"reflect"
-
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"slices"
 
 	"github.com/kausality-io/function-kausality/admission/change"
 )
@@ -18,56 +17,72 @@ import (
 // It knows no schema: defaults that the API server puts back for removed
 // fields are not seen.
 func apply(observed, desired map[string]any, owned *ownership) map[string]any {
-	old, want := change.Desired(observed), change.Desired(desired)
-	return mergeMaps(old, want, owned.composed, owned.others())
-}
-
-// mergeMaps of what is there and what is wanted, by what the pipeline and what
-// others own of it; nil is nothing.
-func mergeMaps(old, want map[string]any, own, oth *fieldpath.Set) map[string]any {
-	out := maps.Clone(old)
+	out, _ := mergeMaps(change.Desired(observed), change.Desired(desired), owned.composed, owned.others())
 	if out == nil {
-		out = make(map[string]any, len(want))
-	}
-	for pe := range elements(own) {
-		if pe.FieldName == nil {
-			continue
-		}
-		o, is := old[*pe.FieldName]
-		if _, wanted := want[*pe.FieldName]; wanted || !is {
-			continue
-		}
-		if rest, keep := prune(o, at{pe, own, oth}); keep {
-			out[*pe.FieldName] = rest
-		} else {
-			delete(out, *pe.FieldName)
-		}
-	}
-	for k, w := range want {
-		o, ok := old[k]
-		if !ok || scalar(w) {
-			out[k] = w
-			continue
-		}
-		out[k] = mergeValue(o, w, at{fieldpath.FieldNameElement(k), own, oth})
+		out = map[string]any{}
 	}
 	return out
 }
 
-// at is a place in an object, with the sets of the level above.
-type at struct {
-	pe       fieldpath.PathElement
-	own, oth *fieldpath.Set
+// mergeMaps of what is there and what is wanted, by what the pipeline and what
+// others own of it. Where that changes nothing, it is the old map.
+func mergeMaps(old, want map[string]any, own, oth fieldSet) (out map[string]any, changed bool) {
+	out = old
+	edit := func() {
+		if !changed {
+			out, changed = copyOf(old), true
+		}
+	}
+	for key, name := range own.fields() {
+		o, is := old[name]
+		if _, wanted := want[name]; wanted || !is {
+			continue
+		}
+		edit()
+		if rest, keep := prune(o, at{key, own, oth}); keep {
+			out[name] = rest
+		} else {
+			delete(out, name)
+		}
+	}
+	for k, w := range want {
+		o, ok := old[k]
+		differs := !ok
+		if ok {
+			w, differs = mergeValue(o, w, at{fieldKey(k), own, oth})
+		}
+		if differs {
+			edit()
+			out[k] = w
+		}
+	}
+	return out, changed
 }
 
-func (p at) below() (own, oth *fieldpath.Set) { return below(p.own, p.pe), below(p.oth, p.pe) }
+// copyOf a map, never nil.
+func copyOf(m map[string]any) map[string]any {
+	if m == nil {
+		return map[string]any{}
+	}
+	return maps.Clone(m)
+}
 
-func mergeValue(old, want any, p at) any {
+// at is a place in an object, by its key in the sets of the level above.
+type at struct {
+	key      string
+	own, oth fieldSet
+}
+
+func (p at) below() (own, oth fieldSet) { return p.own.below(p.key), p.oth.below(p.key) }
+
+// mergeValue of what is there and what is wanted; changed where the outcome may
+// not be what is there.
+func mergeValue(old, want any, p at) (out any, changed bool) {
 	switch w := want.(type) {
 	case map[string]any:
 		if o, ok := old.(map[string]any); ok {
 			if atomicMap(o, w, p) {
-				return w
+				return w, true
 			}
 			own, oth := p.below()
 			return mergeMaps(o, w, own, oth)
@@ -77,8 +92,10 @@ func mergeValue(old, want any, p at) any {
 			own, oth := p.below()
 			return mergeLists(o, w, own, oth)
 		}
+	default:
+		return want, !scalar(old) || old != want
 	}
-	return want
+	return want, true
 }
 
 // scalar: a value with nothing below it.
@@ -96,49 +113,57 @@ func atomicMap(old, want map[string]any, p at) bool {
 	if own != nil || len(old) == 0 || len(want) == 0 || reflect.DeepEqual(old, want) {
 		return false
 	}
-	return oth == nil && (holds(p.own, p.pe) || holds(p.oth, p.pe))
+	return oth == nil && (p.own.holds(p.key) || p.oth.holds(p.key))
 }
 
-func mergeLists(old, want []any, own, oth *fieldpath.Set) []any {
-	t := listTypeOf(own)
-	if t.atomic() {
-		if reflect.DeepEqual(old, want) {
-			return want
+func mergeLists(old, want []any, own, oth fieldSet) (out []any, changed bool) {
+	l := itemsOf(own, oth)
+	l.listType = listTypeOf(l.mine)
+	if l.atomic() {
+		if slices.EqualFunc(old, want, equalJSON) {
+			return want, false
 		}
-		if t = listTypeOf(oth); t.atomic() {
-			return want
+		if l.listType = listTypeOf(l.theirs); l.atomic() {
+			return want, true
 		}
 	}
-	return prunedItems(t, mergedItems(t, old, want, own, oth), want, own, oth)
+	return l.pruned(l.merged(old, want), want), true
 }
 
-// mergedItems in the order of structured-merge-diff: that of the applied list,
+func equalJSON(a, b any) bool {
+	if scalar(a) && scalar(b) {
+		return a == b
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// merged items in the order of structured-merge-diff: that of the applied list,
 // with items that only the old one has before the next one that both have.
-func mergedItems(t listType, old, want []any, own, oth *fieldpath.Set) []any {
+func (l items) merged(old, want []any) []any {
 	match := make([]int, len(want))
 	shared := make([]bool, len(old))
 	for i, w := range want {
-		if match[i] = t.index(old, w); match[i] >= 0 {
+		if match[i] = l.index(old, w); match[i] >= 0 {
 			shared[match[i]] = true
 		}
 	}
 	out := make([]any, 0, max(len(old), len(want)))
-	for l, r := 0, 0; l < len(old) || r < len(want); {
+	for o, w := 0, 0; o < len(old) || w < len(want); {
 		switch {
-		case l < len(old) && r < len(want) && match[r] == l:
-			out = append(out, mergeItem(t, old[l], want[r], own, oth))
-			l, r = l+1, r+1
-		case l < len(old) && !shared[l]:
-			out = append(out, old[l])
-			l++
-		case l < len(old) && (r >= len(want) || next(match[r:]) != l):
-			l++ // stands elsewhere in the applied list
-		case match[r] >= 0:
-			out = append(out, mergeItem(t, old[match[r]], want[r], own, oth))
-			r++
+		case o < len(old) && w < len(want) && match[w] == o:
+			out = append(out, l.mergeItem(old[o], want[w]))
+			o, w = o+1, w+1
+		case o < len(old) && !shared[o]:
+			out = append(out, old[o])
+			o++
+		case o < len(old) && (w >= len(want) || next(match[w:]) != o):
+			o++ // stands elsewhere in the applied list
+		case match[w] >= 0:
+			out = append(out, l.mergeItem(old[match[w]], want[w]))
+			w++
 		default:
-			out = append(out, want[r])
-			r++
+			out = append(out, want[w])
+			w++
 		}
 	}
 	return out
@@ -153,26 +178,28 @@ func next(match []int) int {
 	return -1
 }
 
-func mergeItem(t listType, old, want any, own, oth *fieldpath.Set) any {
-	pe, ok := t.find(own, old)
-	if !ok {
-		if pe, ok = t.find(oth, old); !ok {
-			return mergeValue(old, want, at{})
+func (l items) mergeItem(old, want any) any {
+	p := at{own: l.own, oth: l.oth}
+	var ok bool
+	if p.key, ok = l.find(l.mine, old); !ok {
+		if p.key, ok = l.find(l.theirs, old); !ok {
+			p = at{}
 		}
 	}
-	return mergeValue(old, want, at{pe, own, oth})
+	out, _ := mergeValue(old, want, p)
+	return out
 }
 
-// prunedItems drops the items that the pipeline applied and no longer wants.
-func prunedItems(t listType, merged, want []any, own, oth *fieldpath.Set) []any {
+// pruned drops the items that the pipeline applied and no longer wants.
+func (l items) pruned(merged, want []any) []any {
 	out := make([]any, 0, len(merged))
 	for _, e := range merged {
-		pe, mine := t.find(own, e)
-		if !mine || t.index(want, e) >= 0 {
+		key, mine := l.find(l.mine, e)
+		if !mine || l.index(want, e) >= 0 {
 			out = append(out, e)
 			continue
 		}
-		if rest, keep := prune(e, at{pe, own, oth}); keep {
+		if rest, keep := prune(e, at{key, l.own, l.oth}); keep {
 			out = append(out, rest)
 		}
 	}

@@ -179,7 +179,7 @@ func TestRestrictIsNoChange(t *testing.T) {
 		t.Run(fmt.Sprintf("typed=%v", typed), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				fm, live := history(t, typed)
-				held := &unstructured.Unstructured{Object: restrict(live.Object, nil, own(toStruct(live.Object)))}
+				held := &unstructured.Unstructured{Object: object(restrict(toStruct(live.Object), nil, own(toStruct(live.Object))))}
 				held = held.DeepCopy()
 				held.SetName("t")
 				after := applyReal(t, fm, live, held, composedManager())

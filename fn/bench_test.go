@@ -74,7 +74,7 @@ func TestAllocations(t *testing.T) {
 	for name, tc := range map[string]struct {
 		want   desire
 		allocs float64
-	}{"Steady": {want, 2600}, "Held": {drifted(want), 4500}} {
+	}{"Steady": {want, 1330}, "Held": {drifted(want), 1890}} {
 		t.Run(name, func(t *testing.T) {
 			req := s.request(tc.want)
 			if got := testing.AllocsPerRun(20, func() { _, _ = s.fn.RunFunction(t.Context(), req) }); got > tc.allocs {

@@ -15,11 +15,10 @@ import (
 // decide about each resource in its order: a once approval that several could
 // use goes to the first.
 func (r *run) decide(ctx context.Context) {
-	evaluator := &admission.Evaluator{World: r.world, Options: admission.Options{DefaultMode: r.cfg.mode}, Policies: r.policySet()}
+	evaluator := &admission.Evaluator{World: r.world, Options: admission.Options{DefaultMode: r.cfg.mode, Unreported: true}, Policies: r.policySet()}
 	var read *parent.State
 	for _, res := range r.resources {
-		op := res.operation()
-		if op == "" {
+		if res.operation == "" {
 			continue
 		}
 		res.decided = true
@@ -27,7 +26,7 @@ func (r *run) decide(ctx context.Context) {
 			read = r.composite.state
 			evaluator.Parent = admission.Read(read)
 		}
-		d, err := evaluator.Live(ctx, r.request(res, op))
+		d, err := evaluator.Live(ctx, r.request(res))
 		if err != nil { // the world is the request; there is nothing that cannot be read
 			d = admission.Decision{Reason: admission.ReasonParentUnreadable, Message: "cannot decide: " + err.Error()}
 		}
@@ -39,13 +38,18 @@ func (r *run) decide(ctx context.Context) {
 }
 
 // request to the core for what Crossplane would do.
-func (r *run) request(res *resource, op admission.Operation) *admission.Request {
+func (r *run) request(res *resource) *admission.Request {
+	op := res.operation
 	req := &admission.Request{
 		Operation: op, Actor: admission.ActorParentController, Controller: r.cfg.crossplane,
 		// The time stands in hops, and must be the same on every reconcile.
 		Time: r.composite.intent.Timestamp.Time,
 	}
-	if op != admission.Create {
+	switch op {
+	case admission.Update:
+		req.OldObject, req.OldStatus = r.before(res), func() any { return res.whole().Object["status"] }
+	case admission.Delete:
+		res.whole()
 		req.OldObject = r.before(res)
 	}
 	if op != admission.Delete {
@@ -94,10 +98,22 @@ func (r *run) after(res *resource, op admission.Operation) *unstructured.Unstruc
 	content := apply(res.observed.Object, desired, res.owned)
 	content["apiVersion"], content["kind"] = desired["apiVersion"], desired["kind"]
 	defaultPolicies(res.observed.Object, content)
-	metadata := maps.Clone(child(res.observed.Object, "metadata"))
-	annotations, _ := metadata["annotations"].(map[string]any)
-	content["metadata"] = r.composed(metadata, appliedAnnotations(annotations, wanted, res.owned), res.name)
+	content["metadata"] = r.appliedMetadata(res, wanted)
 	return &unstructured.Unstructured{Object: content}
+}
+
+// appliedMetadata is what the apply would leave of it, shared with the observed
+// resource where that is what is there.
+func (r *run) appliedMetadata(res *resource, wanted map[string]any) map[string]any {
+	metadata := child(res.observed.Object, "metadata")
+	annotations, changed := appliedAnnotations(child(metadata, "annotations"), wanted, res.owned)
+	switch {
+	case changed:
+		return r.composed(maps.Clone(metadata), annotations, res.name)
+	case r.isComposed(res.observed, res.name):
+		return metadata
+	}
+	return r.composed(maps.Clone(metadata), maps.Clone(annotations), res.name)
 }
 
 // composed finishes the metadata of a composed resource as Crossplane does.

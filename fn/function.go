@@ -1,6 +1,7 @@
 package fn
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -80,8 +81,12 @@ type run struct {
 	policies []policy
 	upgrades []*allowance.Upgrade
 	notes    []string
+	// scratch for what is put into words.
+	scratch bytes.Buffer
 	// remembered of the composite for the next runs; "" for nothing.
 	remembered string
+	// earlier report of a Kausality step of the same pipeline run.
+	earlier report
 	// owner is the ownerReferences of every composed resource.
 	owner []any
 }
@@ -94,6 +99,7 @@ func newRun(cfg config, now time.Time, req *fnv1.RunFunctionRequest, rsp *fnv1.R
 	}
 	state := parent.Sum(xr, parent.RoleComposite)
 	r = &run{cfg: cfg, now: now, req: req, rsp: rsp, resources: resourcesOf(req, state.Ref), owner: ownerOf(state)}
+	r.earlier = earlier(req.GetContext())
 	r.composite = compositeOf(xr, state, r.resources)
 	r.composite.settle(r.resources, cfg.grace, now)
 	r.composite.record()

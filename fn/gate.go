@@ -126,7 +126,7 @@ func (r *run) asStored(res *resource, set map[string]string) []string {
 func (r *run) asDecided(res *resource, set map[string]string) []string {
 	for _, k := range gateKeys {
 		v := res.annotation(k)
-		if res.observed != nil && res.replaced() {
+		if res.observed != nil && res.replaced {
 			v = ""
 		}
 		if edit, ok := res.decision.Annotations[k]; ok {
@@ -222,15 +222,16 @@ func confirmed(res *resource, g v1alpha1.Gate) bool {
 			return false
 		}
 	}
-	pending := external.Difference(res.observed.Object)
+	pending := external.Difference(res.whole().Object)
 	return len(pending) == len(external.Outside(pending, g.Paths)) && (len(g.Paths) > 0 || len(pending) == 0)
 }
 
 // deletion that is approved and waits for the gate to open for it.
 func (r *run) deletion(res *resource) (v1alpha1.Gate, bool) {
-	if res.decision.Reason != admission.ReasonExternalDeletion || res.operation() != admission.Delete {
+	if res.decision.Reason != admission.ReasonExternalDeletion || res.operation != admission.Delete {
 		return v1alpha1.Gate{}, false
 	}
+	res.whole()
 	holder, mr := r.composite.state, parent.Sum(r.before(res), parent.RoleManaged)
 	id := admission.DeletionID(holder, mr)
 	apiVersion, kind := mr.ToAPIVersionAndKind()

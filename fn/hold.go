@@ -1,11 +1,14 @@
 package fn
 
 import (
+	"bytes"
 	"encoding/json"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -14,16 +17,14 @@ import (
 // that changes nothing.
 func (r *run) held(res *resource) *fnv1.Resource {
 	var shape map[string]any
-	if res.desired != nil && !res.replaced() {
+	if res.desired != nil && !res.replaced {
 		shape = res.desired.Object
 	}
-	content := restrict(res.observed.Object, shape, res.owned)
+	content := restrict(res.is, shape, res.owned)
 	if !r.cfg.managed {
 		restorePolicies(content, res.annotation(v1alpha1.AnnotationKeyManagementPolicies))
 	}
-	out := &fnv1.Resource{
-		Resource: toStruct(content), Ready: res.want.GetReady(), ConnectionDetails: res.want.GetConnectionDetails(),
-	}
+	out := &fnv1.Resource{Resource: content, Ready: res.want.GetReady(), ConnectionDetails: res.want.GetConnectionDetails()}
 	if out.Ready == fnv1.Ready_READY_UNSPECIFIED && res.ready() {
 		out.Ready = fnv1.Ready_READY_TRUE
 	}
@@ -34,51 +35,40 @@ func (r *run) held(res *resource) *fnv1.Resource {
 // nothing. The apply takes it away once nothing is.
 func (r *run) heldAnnotation(res *resource) string {
 	if !res.refused() {
-		if res.desired == nil || earlier(r.req.GetContext()).reason == reasonAllowed {
+		if res.desired == nil || r.earlier.reason == reasonAllowed {
 			return ""
 		}
 		// An earlier Kausality step of the pipeline held it: its word stands.
 		return text(child(child(res.desired.Object, "metadata"), "annotations"), v1alpha1.AnnotationKeyHeld)
 	}
-	d := res.decision
-	held := v1alpha1.Held{Reason: string(d.Reason), Operation: string(res.operation()), ID: d.ID, Approve: d.Suggestion}
-	if res.operation() == admission.Update {
-		for _, c := range d.Changes[:min(len(d.Changes), v1alpha1.MaxHeldPaths)] {
-			held.Paths = append(held.Paths, c.Path)
-		}
+	d := &res.decision
+	held := &v1alpha1.Held{Reason: string(d.Reason), Operation: string(res.operation), ID: d.ID, Approve: d.Suggestion}
+	if res.operation == admission.Update {
+		held.Paths = change.Paths(d.Changes[:min(len(d.Changes), v1alpha1.MaxHeldPaths)])
 	}
-	raw, err := json.Marshal(held)
-	if err != nil {
+	r.scratch.Reset()
+	if err := json.NewEncoder(&r.scratch).Encode(held); err != nil {
 		return "" // strings always marshal
 	}
-	return string(raw)
+	return string(bytes.TrimSuffix(r.scratch.Bytes(), []byte("\n")))
 }
 
 // restorePolicies emits what the author wrote, not the gate's mask, where the
-// pipeline composes the field. content is ours, its spec shared.
-func restorePolicies(content map[string]any, remembered string) {
+// pipeline composes the field. The top level of content alone is modified.
+func restorePolicies(content *structpb.Struct, remembered string) {
 	author, ok := mask.ParseAuthor(remembered)
-	spec := child(content, "spec")
-	if _, has := spec["managementPolicies"]; !ok || !has {
-		return
+	if _, has := content.GetFields()["spec"].GetStructValue().GetFields()["managementPolicies"]; ok && has {
+		setPolicies(content, author)
 	}
-	list := make([]any, 0, len(author))
-	for _, p := range author {
-		list = append(list, p)
-	}
-	out := make(map[string]any, len(spec))
-	for k, v := range spec {
-		out[k] = v
-	}
-	out["managementPolicies"] = list
-	content["spec"] = out
 }
 
 // ready as observed: by the Ready condition, or for kinds without one by what
 // kstatus says.
 func (res *resource) ready() bool {
-	if c := conditionOf(res.observed.Object, "Ready"); c != nil {
-		return text(c, "status") == "True"
+	for _, e := range res.is.GetFields()["status"].GetStructValue().GetFields()["conditions"].GetListValue().GetValues() {
+		if c := e.GetStructValue().GetFields(); c["type"].GetStringValue() == "Ready" {
+			return c["status"].GetStringValue() == "True"
+		}
 	}
 	return res.state().Converged
 }

@@ -1,7 +1,9 @@
 package fn
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
@@ -19,18 +21,18 @@ type listType struct {
 
 func (t listType) atomic() bool { return len(t.keys) == 0 && !t.set }
 
-// listTypeOf reads the type off the sets that own something of the list.
-func listTypeOf(sets ...*fieldpath.Set) listType {
-	for _, s := range sets {
-		for pe := range elements(s) {
+// listTypeOf reads the type off what several own something of in a list.
+func listTypeOf(owned ...[]listed) listType {
+	for _, items := range owned {
+		for _, e := range items {
 			switch {
-			case pe.Key != nil:
+			case e.Key != nil:
 				t := listType{}
-				for _, f := range *pe.Key {
+				for _, f := range *e.Key {
 					t.keys = append(t.keys, f.Name)
 				}
 				return t
-			case pe.Value != nil:
+			case e.Value != nil:
 				return listType{set: true}
 			}
 		}
@@ -64,28 +66,71 @@ func (t listType) same(a, b any) bool {
 	return common > 0
 }
 
-// find the element of a set that stands for an item.
-func (t listType) find(s *fieldpath.Set, item any) (fieldpath.PathElement, bool) {
-	for pe := range elements(s) {
+// find the key of an item among those that a set has something of.
+func (t listType) find(owned []listed, item any) (key string, ok bool) {
+	for _, e := range owned {
 		switch {
-		case t.set && pe.Value != nil:
-			if value.Equals(*pe.Value, value.NewValueInterface(item)) {
-				return pe, true
+		case t.set && e.Value != nil:
+			if value.Equals(*e.Value, value.NewValueInterface(item)) {
+				return e.key, true
 			}
-		case pe.Key != nil:
-			key := make(map[string]any, len(*pe.Key))
-			for _, f := range *pe.Key {
-				key[f.Name] = f.Value.Unstructured()
+		case e.Key != nil:
+			keys := make(map[string]any, len(*e.Key))
+			for _, f := range *e.Key {
+				keys[f.Name] = f.Value.Unstructured()
 			}
-			if t.same(key, item) {
-				return pe, true
+			if t.same(keys, item) {
+				return e.key, true
 			}
 		}
 	}
-	return fieldpath.PathElement{}, false
+	return "", false
 }
 
 // index of the item of a list that is the same as another; -1 for none.
 func (t listType) index(list []any, item any) int {
 	return slices.IndexFunc(list, func(e any) bool { return t.same(e, item) })
+}
+
+// listed is an item of a list that a set has something of.
+type listed struct {
+	// key in the set.
+	key string
+	fieldpath.PathElement
+}
+
+// items of a list that a set has something of, those that it holds first, in
+// their order.
+func (s fieldSet) items() []listed {
+	var out []listed
+	for key := range s {
+		if key == itself || strings.HasPrefix(key, "f:") {
+			continue
+		}
+		if pe, err := fieldpath.DeserializePathElement(key); err == nil {
+			out = append(out, listed{key, pe})
+		}
+	}
+	slices.SortFunc(out, func(a, b listed) int {
+		held, also := s.holds(a.key), s.holds(b.key)
+		switch {
+		case held && !also:
+			return -1
+		case also && !held:
+			return 1
+		}
+		return cmp.Or(a.Compare(b.PathElement), cmp.Compare(a.key, b.key))
+	})
+	return out
+}
+
+// items of a list by what the pipeline (mine) and others (theirs) own of them.
+type items struct {
+	listType
+	own, oth     fieldSet
+	mine, theirs []listed
+}
+
+func itemsOf(own, oth fieldSet) items {
+	return items{own: own, oth: oth, mine: own.items(), theirs: oth.items()}
 }

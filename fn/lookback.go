@@ -201,7 +201,7 @@ func (r *run) rememberer() *resource {
 		if res.observed == nil || res.observed.GetDeletionTimestamp() != nil {
 			continue
 		}
-		if res.refused() || res.want != nil && res.decided && !res.replaced() {
+		if res.refused() || res.want != nil && res.decided && !res.replaced {
 			return res
 		}
 	}

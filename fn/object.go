@@ -71,10 +71,31 @@ func toStruct(m map[string]any) *structpb.Struct {
 	return out
 }
 
+// structOf fields, in one piece of memory.
+func structOf(fields map[string]*structpb.Value) *structpb.Value {
+	out := &struct {
+		value structpb.Value
+		kind  structpb.Value_StructValue
+		is    structpb.Struct
+	}{}
+	out.is.Fields, out.kind.StructValue, out.value.Kind = fields, &out.is, &out.kind
+	return &out.value
+}
+
+// stringOf a text, in one piece of memory.
+func stringOf(text string) *structpb.Value {
+	out := &struct {
+		value structpb.Value
+		kind  structpb.Value_StringValue
+	}{}
+	out.kind.StringValue, out.value.Kind = text, &out.kind
+	return &out.value
+}
+
 func toValue(v any) *structpb.Value {
 	switch t := v.(type) {
 	case map[string]any:
-		return structpb.NewStructValue(toStruct(t))
+		return structOf(toStruct(t).GetFields())
 	case []any:
 		list := &structpb.ListValue{Values: make([]*structpb.Value, len(t))}
 		for i, e := range t {
@@ -82,7 +103,7 @@ func toValue(v any) *structpb.Value {
 		}
 		return structpb.NewListValue(list)
 	case string:
-		return structpb.NewStringValue(t)
+		return stringOf(t)
 	case bool:
 		return structpb.NewBoolValue(t)
 	case int64:
@@ -103,15 +124,19 @@ func unstructuredOf(content map[string]any) *unstructured.Unstructured {
 	return u
 }
 
-// withoutManagers reads a Struct like object, but for metadata.managedFields,
-// half of what a resource is.
-func withoutManagers(s *structpb.Struct) map[string]any {
-	metadata := s.GetFields()["metadata"].GetStructValue()
-	if metadata == nil {
-		return object(s)
+// core reads a Struct like object, but for status and metadata.managedFields: most
+// of what a resource is, and seldom asked for.
+func core(s *structpb.Struct) map[string]any {
+	out := make(map[string]any, len(s.GetFields()))
+	for k, v := range s.GetFields() {
+		switch metadata := v.GetStructValue(); {
+		case k == "status":
+		case k == "metadata" && metadata != nil:
+			out[k] = objectWithout(metadata, "managedFields")
+		default:
+			out[k] = fromValue(v)
+		}
 	}
-	out := objectWithout(s, "metadata")
-	out["metadata"] = objectWithout(metadata, "managedFields")
 	return out
 }
 

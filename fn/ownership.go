@@ -2,11 +2,11 @@ package fn
 
 import (
 	"iter"
+	"maps"
 	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/kausality-io/function-kausality/admission/subject"
 )
@@ -16,12 +16,12 @@ import (
 type ownership struct {
 	// composed is what the pipeline applied by Crossplane; nil where
 	// managedFields show nothing of the kind.
-	composed *fieldpath.Set
+	composed fieldSet
 	// at is when that last changed anything; zero where it is not known.
 	at time.Time
 
 	entries []*structpb.Struct
-	rest    *fieldpath.Set
+	rest    fieldSet
 }
 
 // own reads the ownership of an observed resource.
@@ -34,11 +34,7 @@ func own(observed *structpb.Struct) *ownership {
 			o.entries = append(o.entries, entry)
 			continue
 		}
-		set := fieldsOf(entry.GetFields()["fieldsV1"].GetStructValue())
-		if o.composed != nil {
-			set = set.Union(o.composed)
-		}
-		o.composed = set
+		o.composed = union(o.composed, fieldSet(entry.GetFields()["fieldsV1"].GetStructValue().GetFields()))
 		if at, err := time.Parse(time.RFC3339, entry.GetFields()["time"].GetStringValue()); err == nil && at.After(o.at) {
 			o.at = at
 		}
@@ -53,27 +49,34 @@ func composedEntry(e *structpb.Struct) bool {
 }
 
 // others is what everybody else owns of the desired state; nil for nothing.
-func (o *ownership) others() *fieldpath.Set {
+func (o *ownership) others() fieldSet {
 	if o.rest == nil {
 		for _, e := range o.entries {
-			fields := e.GetFields()["fieldsV1"].GetStructValue()
-			if !ofDesired(fields) {
-				continue
+			if fields := fieldSet(e.GetFields()["fieldsV1"].GetStructValue().GetFields()); fields.ofDesired() {
+				o.rest = union(o.rest, fields)
 			}
-			set := fieldsOf(fields)
-			if o.rest != nil {
-				set = set.Union(o.rest)
-			}
-			o.rest = set
 		}
 	}
 	return o.rest
 }
 
+// fieldSet is what somebody owns below a place in an object: a level of fieldsV1
+// as it is in the request, since to read all of it into another form would take
+// longer than all the rest. Keys are "f:" and a field's name, those of list items
+// as fieldpath has them, and itself; what does not parse owns nothing. nil is
+// nothing. It is not modified.
+type fieldSet map[string]*structpb.Value
+
+// itself is the key by which the place is owned, not only what is below it.
+const itself = "."
+
+// fieldKey is the key of a field.
+func fieldKey(name string) string { return "f:" + name }
+
 // ofDesired reports whether fieldsV1 hold more than metadata and a status, which
 // are all that most providers own.
-func ofDesired(fields *structpb.Struct) bool {
-	for k := range fields.GetFields() {
+func (s fieldSet) ofDesired() bool {
+	for k := range s {
 		if k != "f:metadata" && k != "f:status" {
 			return true
 		}
@@ -81,70 +84,62 @@ func ofDesired(fields *structpb.Struct) bool {
 	return false
 }
 
-// fieldsOf one entry, from its fieldsV1; what does not parse owns nothing.
-func fieldsOf(fields *structpb.Struct) *fieldpath.Set {
-	set := fieldpath.NewSet()
-	fill(set, fields)
-	return set
+// below is what a set holds under a key; nil where there is nothing.
+func (s fieldSet) below(key string) fieldSet {
+	if m := s[key].GetStructValue().GetFields(); len(m) > 0 {
+		return m
+	}
+	return nil
 }
 
-// fill an empty set from fieldsV1 as it is in the request: by way of JSON it would
-// take longer than all the rest. self: the place itself is owned, not only what
-// is below it.
-func fill(set *fieldpath.Set, fields *structpb.Struct) (self bool) {
-	set.Members = fieldpath.MakePathElementSet(len(fields.GetFields()))
-	for k, v := range fields.GetFields() {
-		if k == "." {
-			self = true
-			continue
-		}
-		pe, err := elementOf(k)
-		if err != nil {
-			continue
-		}
-		m := v.GetStructValue()
-		if len(m.GetFields()) == 0 || fill(set.Children.Descend(pe), m) {
-			set.Members.Insert(pe)
-		}
-	}
-	return self
+// holds reports whether what stands under a key is itself in the set.
+func (s fieldSet) holds(key string) bool {
+	v, ok := s[key]
+	m := v.GetStructValue().GetFields()
+	_, self := m[itself]
+	return ok && (self || len(m) == 0)
 }
 
-// elementOf a key of fieldsV1.
-func elementOf(key string) (fieldpath.PathElement, error) {
-	if name, ok := strings.CutPrefix(key, "f:"); ok {
-		return fieldpath.FieldNameElement(name), nil // without the copy that is made of the others
+// fields that a set has something of: their keys and names, in no order.
+func (s fieldSet) fields() iter.Seq2[string, string] {
+	return func(yield func(key, name string) bool) {
+		for key := range s {
+			if name, ok := strings.CutPrefix(key, "f:"); ok && !yield(key, name) {
+				return
+			}
+		}
 	}
-	return fieldpath.DeserializePathElement(key) //nolint:wrapcheck // What does not parse is left out.
 }
 
-// below is what a set holds under an element; nil where there is nothing.
-func below(s *fieldpath.Set, pe fieldpath.PathElement) *fieldpath.Set {
-	if s == nil {
-		return nil
+// union of two sets, never nil.
+func union(a, b fieldSet) fieldSet {
+	if len(a) == 0 && len(b) > 0 {
+		return b
 	}
-	out, _ := s.Children.Get(pe)
+	out := maps.Clone(a)
+	if out == nil {
+		out = fieldSet{}
+	}
+	for k, v := range b {
+		if was, ok := out[k]; ok {
+			v = both(was, v)
+		}
+		out[k] = v
+	}
 	return out
 }
 
-// holds reports whether the element itself is in the set.
-func holds(s *fieldpath.Set, pe fieldpath.PathElement) bool { return s != nil && s.Members.Has(pe) }
-
-// elements of a set: each member, and each that has something below it, once.
-func elements(s *fieldpath.Set) iter.Seq[fieldpath.PathElement] {
-	return func(yield func(fieldpath.PathElement) bool) {
-		if s == nil {
-			return
-		}
-		for pe := range s.Members.All() {
-			if !yield(pe) {
-				return
-			}
-		}
-		for pe := range s.Children.All() {
-			if !s.Members.Has(pe) && !yield(pe) {
-				return
-			}
-		}
+// both of what two sets hold under a key.
+func both(v, w *structpb.Value) *structpb.Value {
+	a, b := fieldSet(v.GetStructValue().GetFields()), fieldSet(w.GetStructValue().GetFields())
+	leaf := fieldSet{itself: structOf(nil)}
+	switch {
+	case len(a) == 0 && len(b) == 0:
+		return v
+	case len(a) == 0:
+		a = leaf
+	case len(b) == 0:
+		b = leaf
 	}
+	return structOf(union(a, b))
 }

@@ -2,6 +2,7 @@ package fn
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
@@ -109,7 +110,7 @@ func hasEnv(value any) bool {
 func (r *run) carry(res *resource, c carrier) {
 	desired := forProvider(res.desired)[c.field]
 	var observed any
-	if res.observed != nil && !res.replaced() {
+	if res.observed != nil && !res.replaced {
 		observed = forProvider(res.observed)[c.field]
 	}
 	on := c.field == fieldTags && r.cfg.tags || c.field == fieldEnv && r.cfg.env
@@ -118,7 +119,7 @@ func (r *run) carry(res *resource, c carrier) {
 	}
 	value, err := c.with(desired, observed, false)
 	res.wantField(c.field, value)
-	if res.operation() == admission.Create || r.altered(res) {
+	if res.operation == admission.Create || r.altered(res) {
 		if value, err = desired, nil; on {
 			value, err = c.with(desired, observed, true)
 		}
@@ -166,16 +167,16 @@ func (res *resource) wantField(field string, value any) {
 	if to == nil {
 		return
 	}
-	out := cloneStruct(res.want.GetResource())
-	specOut := cloneStruct(out.Fields["spec"].GetStructValue())
-	toOut := cloneStruct(specOut.Fields["forProvider"].GetStructValue())
+	out := maps.Clone(res.want.GetResource().GetFields())
+	specOut := fieldsOf(out["spec"])
+	toOut := fieldsOf(specOut["forProvider"])
 	if value == nil {
 		delete(to, field)
-		delete(toOut.Fields, field)
+		delete(toOut, field)
 	} else {
-		to[field], toOut.Fields[field] = value, toValue(value)
+		to[field], toOut[field] = value, toValue(value)
 	}
-	specOut.Fields["forProvider"] = structpb.NewStructValue(toOut)
-	out.Fields["spec"] = structpb.NewStructValue(specOut)
-	res.want = &fnv1.Resource{Resource: out, ConnectionDetails: res.want.GetConnectionDetails(), Ready: res.want.GetReady()}
+	specOut["forProvider"] = structOf(toOut)
+	out["spec"] = structOf(specOut)
+	res.want = &fnv1.Resource{Resource: &structpb.Struct{Fields: out}, ConnectionDetails: res.want.GetConnectionDetails(), Ready: res.want.GetReady()}
 }

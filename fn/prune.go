@@ -1,11 +1,6 @@
 package fn
 
-import (
-	"maps"
-	"slices"
-
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-)
+import "maps"
 
 // prune takes out of a value, which the pipeline applied and no longer wants,
 // all that is its own. keep is false where nothing is left of it.
@@ -15,7 +10,7 @@ import (
 // lists are owned along with anything in them.
 func prune(v any, p at) (rest any, keep bool) {
 	own, oth := p.below()
-	if !holds(p.oth, p.pe) && (oth == nil || holds(p.own, p.pe)) {
+	if !p.oth.holds(p.key) && (oth == nil || p.own.holds(p.key)) {
 		return nil, false
 	}
 	if own == nil {
@@ -25,26 +20,25 @@ func prune(v any, p at) (rest any, keep bool) {
 	case map[string]any:
 		return pruneMap(t, own, oth), true
 	case []any:
-		rest := prunedItems(listTypeOf(own, oth), slices.Clone(t), nil, own, oth)
+		l := itemsOf(own, oth)
+		l.listType = listTypeOf(l.mine, l.theirs)
+		rest := l.pruned(t, nil)
 		return rest, len(rest) > 0 // a list that loses all its items goes with them
 	}
 	return v, true
 }
 
-func pruneMap(v map[string]any, own, oth *fieldpath.Set) map[string]any {
+func pruneMap(v map[string]any, own, oth fieldSet) map[string]any {
 	out := maps.Clone(v)
-	for pe := range elements(own) {
-		if pe.FieldName == nil {
-			continue
-		}
-		e, ok := v[*pe.FieldName]
+	for key, name := range own.fields() {
+		e, ok := v[name]
 		if !ok {
 			continue
 		}
-		if rest, keep := prune(e, at{pe, own, oth}); keep {
-			out[*pe.FieldName] = rest
+		if rest, keep := prune(e, at{key, own, oth}); keep {
+			out[name] = rest
 		} else {
-			delete(out, *pe.FieldName)
+			delete(out, name)
 		}
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -51,10 +52,10 @@ func (r *run) report() {
 	}
 	for _, res := range r.resources {
 		for _, n := range res.notes {
-			warnings = append(warnings, warning{reason: "Kausality", text: fmt.Sprintf("resource %q: %s", res.name, n)})
+			warnings = append(warnings, warning{reason: "Kausality", text: res.says(n)})
 		}
 		for _, w := range res.decision.Warnings {
-			warnings = append(warnings, warning{reason: "Kausality", text: fmt.Sprintf("resource %q: %s", res.name, w), drift: res.decision.Report != nil})
+			warnings = append(warnings, warning{reason: "Kausality", text: res.says(w), drift: res.decision.Report != nil})
 		}
 		if !res.refused() {
 			continue
@@ -70,7 +71,7 @@ func (r *run) report() {
 		warnings = append(warnings, warning{reason: reason, text: line, drift: true})
 	}
 	r.results(warnings)
-	all := own.after(earlier(r.req.GetContext()))
+	all := own.after(r.earlier)
 	if all.reason != reasonAllowed {
 		r.rsp.Context = all.tell(r.req.GetContext())
 	}
@@ -79,8 +80,8 @@ func (r *run) report() {
 
 // line about a held resource: never without the command that approves it.
 func (res *resource) line() string {
-	d := res.decision
-	out := fmt.Sprintf("resource %q: %s", res.name, d.Message)
+	d := &res.decision
+	out := res.says(d.Message)
 	if len(out) <= maxLine {
 		return out
 	}
@@ -88,11 +89,16 @@ func (res *resource) line() string {
 		return cut(out, maxLine)
 	}
 	fields := ""
-	if len(d.Changes) > 0 && res.operation() == admission.Update {
+	if len(d.Changes) > 0 && res.operation == admission.Update {
 		fields = " of " + change.Summary(d.Changes, 3)
 	}
 	tail := ". To approve: " + d.Suggestion
-	return cut(fmt.Sprintf("resource %q: %s%s", res.name, d.Reason, fields), max(maxLine-len(tail), 0)) + tail
+	return cut(res.says(string(d.Reason)+fields), max(maxLine-len(tail), 0)) + tail
+}
+
+// says a text about the resource.
+func (res *resource) says(text string) string {
+	return "resource " + strconv.Quote(res.name) + ": " + text
 }
 
 func cut(s string, size int) string {
@@ -196,16 +202,16 @@ func (p report) after(before report) report {
 
 // tell later steps.
 func (p report) tell(context *structpb.Struct) *structpb.Struct {
-	list := &structpb.ListValue{}
+	list := &structpb.ListValue{Values: make([]*structpb.Value, 0, len(p.lines))}
 	for _, l := range p.lines {
-		list.Values = append(list.Values, structpb.NewStringValue(l))
+		list.Values = append(list.Values, stringOf(l))
 	}
 	fields := maps.Clone(context.GetFields())
 	if fields == nil {
 		fields = map[string]*structpb.Value{}
 	}
-	fields[contextKey] = structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
-		"reason": structpb.NewStringValue(p.reason), "resources": structpb.NewListValue(list),
-	}})
+	fields[contextKey] = structOf(map[string]*structpb.Value{
+		"reason": stringOf(p.reason), "resources": structpb.NewListValue(list),
+	})
 	return &structpb.Struct{Fields: fields}
 }

@@ -2,6 +2,7 @@ package fn
 
 import (
 	"slices"
+	"strings"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -19,8 +20,11 @@ type resource struct {
 	// name in the pipeline.
 	name string
 	// observed and desired are nil where there is none, or none that can be
-	// decided about.
+	// decided about. observed has no managedFields, and its status once whole read it.
 	observed, desired *unstructured.Unstructured
+	// is is the message that observed was read from; stated, its status too.
+	is     *structpb.Struct
+	stated bool
 	// want is the pipeline's message; nil where it wants none.
 	want *fnv1.Resource
 	// owned by whom; of observed.
@@ -38,6 +42,13 @@ type resource struct {
 
 	// tells of the composite what is to be remembered; "" for nothing.
 	tells string
+
+	// operation that Crossplane would carry out; "" where there is none to decide
+	// about.
+	operation admission.Operation
+	// replaced: the pipeline wants an object of another kind under the name.
+	// Crossplane then creates that one, and forgets the old one.
+	replaced bool
 
 	// masked by an earlier Kausality step of the pipeline.
 	masked bool
@@ -70,27 +81,31 @@ func resourcesOf(req *fnv1.RunFunctionRequest, xr parent.Ref) []*resource {
 		}
 		r.observe(is.GetResource(), xr)
 	}
-	slices.SortFunc(out, func(a, b *resource) int {
-		switch {
-		case a.name < b.name:
-			return -1
-		case a.name > b.name:
-			return 1
-		}
-		return 0
-	})
+	for _, r := range out {
+		r.replaced = r.observed != nil && r.desired != nil && kindOf(r.observed) != kindOf(r.desired)
+		r.operation = r.operationOf()
+	}
+	slices.SortFunc(out, func(a, b *resource) int { return strings.Compare(a.name, b.name) })
 	return out
 }
 
 func (r *resource) observe(s *structpb.Struct, xr parent.Ref) {
-	if r.observed = unstructuredOf(withoutManagers(s)); r.observed == nil {
+	if r.observed = unstructuredOf(core(s)); r.observed == nil {
 		return
 	}
-	r.owned = own(s)
+	r.is, r.owned = s, own(s)
 	r.stored = trace.Of(map[string]string{v1alpha1.AnnotationKeyTrace: r.annotation(v1alpha1.AnnotationKeyTrace)})
 	if n := len(r.stored); n > 1 && about(r.stored[n-2], xr) {
 		r.hop = &r.stored[n-2]
 	}
+}
+
+// whole is the observed resource with its status.
+func (r *resource) whole() *unstructured.Unstructured {
+	if status, ok := r.is.GetFields()["status"]; ok && !r.stated {
+		r.observed.Object["status"], r.stated = fromValue(status), true
+	}
+	return r.observed
 }
 
 // about reports whether a hop is an object's.
@@ -107,16 +122,9 @@ func (r *resource) annotation(key string) string {
 	return text(child(child(r.observed.Object, "metadata"), "annotations"), key)
 }
 
-// replaced: the pipeline wants an object of another kind under the name.
-// Crossplane then creates that one, and forgets the old one.
-func (r *resource) replaced() bool {
-	return r.observed != nil && r.desired != nil &&
-		r.observed.GroupVersionKind().GroupKind() != r.desired.GroupVersionKind().GroupKind()
-}
+func kindOf(u *unstructured.Unstructured) schema.GroupKind { return u.GroupVersionKind().GroupKind() }
 
-// operation that Crossplane would carry out; "" where there is none to decide
-// about.
-func (r *resource) operation() admission.Operation {
+func (r *resource) operationOf() admission.Operation {
 	switch {
 	case r.desired == nil && r.want != nil:
 		return "" // nothing that could be applied
@@ -126,7 +134,7 @@ func (r *resource) operation() admission.Operation {
 		return "" // on its way out already
 	case r.desired == nil:
 		return admission.Delete
-	case r.observed == nil, r.replaced():
+	case r.observed == nil, r.replaced:
 		return admission.Create
 	}
 	return admission.Update

@@ -1,7 +1,7 @@
 package fn
 
 import (
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -11,21 +11,23 @@ import (
 // that changes nothing. Where managedFields do not tell, shape does: the paths
 // of what the pipeline wants now. A nil shape stands for all of the desired
 // state. The result has apiVersion, kind and, where there are any, labels and
-// annotations; it shares its parts with observed.
-func restrict(observed, shape map[string]any, owned *ownership) map[string]any {
-	out := map[string]any{"apiVersion": observed["apiVersion"], "kind": observed["kind"]}
-	for k, v := range observed {
+// annotations, but for ours; its top level is the caller's, all below is shared
+// with observed.
+func restrict(observed *structpb.Struct, shape map[string]any, owned *ownership) *structpb.Struct {
+	is := observed.GetFields()
+	out := map[string]*structpb.Value{"apiVersion": is["apiVersion"], "kind": is["kind"]}
+	for k, v := range is {
 		switch k {
 		case "apiVersion", "kind", "metadata", "status":
 			continue
 		}
-		pe := fieldpath.FieldNameElement(k)
 		switch {
 		case owned.composed != nil:
-			if !holds(owned.composed, pe) && below(owned.composed, pe) == nil {
+			set := owned.composed.below(fieldKey(k))
+			if set == nil && !owned.composed.holds(fieldKey(k)) {
 				continue
 			}
-			out[k] = extract(v, below(owned.composed, pe))
+			out[k] = extract(v, set)
 		case shape == nil:
 			out[k] = withoutMachinery(k, v)
 		default:
@@ -34,10 +36,10 @@ func restrict(observed, shape map[string]any, owned *ownership) map[string]any {
 			}
 		}
 	}
-	if meta := restrictMetadata(observed, shape, owned); len(meta) > 0 {
-		out["metadata"] = meta
+	if meta := restrictMetadata(is["metadata"].GetStructValue(), child(shape, "metadata"), owned); len(meta) > 0 {
+		out["metadata"] = structOf(meta)
 	}
-	return out
+	return &structpb.Struct{Fields: out}
 }
 
 // crossplanes are the keys of labels and annotations that Crossplane adds to
@@ -47,98 +49,106 @@ var crossplanes = map[string]bool{
 	v1alpha1.AnnotationKeyCompositionResourceName: true,
 }
 
-func restrictMetadata(observed, shape map[string]any, owned *ownership) map[string]any {
-	out := map[string]any{}
-	metadata := below(owned.composed, fieldpath.FieldNameElement("metadata"))
-	for _, field := range []string{"labels", "annotations"} {
-		mine := below(metadata, fieldpath.FieldNameElement(field))
-		kept := map[string]any{}
-		for k, v := range child(child(observed, "metadata"), field) {
-			_, wanted := child(child(shape, "metadata"), field)[k]
+func restrictMetadata(observed *structpb.Struct, shape map[string]any, owned *ownership) map[string]*structpb.Value {
+	var out map[string]*structpb.Value
+	metadata := owned.composed.below(fieldKey("metadata"))
+	for _, name := range []string{"labels", "annotations"} {
+		mine, like := metadata.below(fieldKey(name)), child(shape, name)
+		var kept map[string]*structpb.Value
+		for k, v := range observed.GetFields()[name].GetStructValue().GetFields() {
+			_, wanted := like[k]
 			if owned.composed != nil {
-				wanted = holds(mine, fieldpath.FieldNameElement(k))
+				wanted = mine.holds(fieldKey(k))
 			}
-			if wanted && !crossplanes[k] {
-				kept[k] = v
+			if wanted && !crossplanes[k] && (name == "labels" || isHonoured(k)) {
+				kept = with(kept, k, v)
 			}
 		}
-		if len(kept) > 0 {
-			out[field] = kept
+		if kept != nil {
+			out = with(out, name, structOf(kept))
 		}
 	}
 	return out
 }
 
+// with adds to a map, nil for none yet.
+func with(m map[string]*structpb.Value, key string, v *structpb.Value) map[string]*structpb.Value {
+	if m == nil {
+		m = map[string]*structpb.Value{}
+	}
+	m[key] = v
+	return m
+}
+
 // extract what a set holds of a value; nil is the value as a whole.
-func extract(v any, set *fieldpath.Set) any {
+func extract(v *structpb.Value, set fieldSet) *structpb.Value {
 	if set == nil {
 		return v
 	}
-	switch t := v.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(t))
-		for pe := range elements(set) {
-			if pe.FieldName == nil {
-				continue
-			}
-			if e, ok := t[*pe.FieldName]; ok {
-				out[*pe.FieldName] = extract(e, below(set, pe))
+	switch t := v.GetKind().(type) {
+	case *structpb.Value_StructValue:
+		is := t.StructValue.GetFields()
+		out := make(map[string]*structpb.Value, min(len(is), len(set)))
+		for key, name := range set.fields() {
+			if e, ok := is[name]; ok {
+				out[name] = extract(e, set.below(key))
 			}
 		}
-		return out
-	case []any:
-		return extractItems(t, set)
+		return structOf(out)
+	case *structpb.Value_ListValue:
+		return extractItems(v, set)
 	}
 	return v
 }
 
-func extractItems(list []any, set *fieldpath.Set) []any {
-	t := listTypeOf(set)
+func extractItems(list *structpb.Value, set fieldSet) *structpb.Value {
+	items := set.items()
+	t := listTypeOf(items)
 	if t.atomic() {
 		return list
 	}
-	out := make([]any, 0, len(list))
-	for _, e := range list {
-		if pe, ok := t.find(set, e); ok {
-			out = append(out, extract(e, below(set, pe)))
+	var out []*structpb.Value
+	for _, e := range list.GetListValue().GetValues() {
+		if key, ok := t.find(items, fromValue(e)); ok {
+			out = append(out, extract(e, set.below(key)))
 		}
 	}
-	return out
+	return structpb.NewListValue(&structpb.ListValue{Values: out})
 }
 
 // like restricts a value to the paths of another; lists are one.
-func like(v, shape any) any {
-	m, ok := v.(map[string]any)
+func like(v *structpb.Value, shape any) *structpb.Value {
+	m, ok := v.GetKind().(*structpb.Value_StructValue)
 	s, sok := shape.(map[string]any)
 	if !ok || !sok || len(s) == 0 {
 		return v
 	}
-	out := make(map[string]any, len(s))
+	out := make(map[string]*structpb.Value, len(s))
 	for k, w := range s {
-		if e, ok := m[k]; ok {
+		if e, ok := m.StructValue.GetFields()[k]; ok {
 			out[k] = like(e, w)
 		}
 	}
-	return out
+	return structOf(out)
 }
 
 // withoutMachinery leaves out of a nested composite's spec what Crossplane
 // writes there.
-func withoutMachinery(key string, v any) any {
-	spec, ok := v.(map[string]any)
-	if key != "spec" || !ok {
+func withoutMachinery(key string, v *structpb.Value) *structpb.Value {
+	spec := v.GetStructValue()
+	if key != "spec" || spec == nil {
 		return v
 	}
-	_, modern := spec["crossplane"]
-	machinery := parent.Machinery(roleOf(spec), modern)
+	_, modern := spec.GetFields()["crossplane"]
+	machinery := parent.Machinery(roleOf(object(spec)), modern)
 	if machinery == nil {
 		return v
 	}
-	out := make(map[string]any, len(spec))
-	for k, e := range spec {
+	out := make(map[string]*structpb.Value, len(spec.GetFields()))
+	for k, e := range spec.GetFields() {
 		if !machinery[k] {
 			out[k] = e
 		}
 	}
-	return out
+	return structOf(out)
 }

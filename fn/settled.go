@@ -124,7 +124,7 @@ func (c *composite) quietSince(resources []*resource) time.Time {
 // state of the observed resource.
 func (r *resource) state() *parent.State {
 	if r.summed == nil {
-		r.summed = parent.Sum(r.observed, roleOf(child(r.observed.Object, "spec")))
+		r.summed = parent.Sum(r.whole(), roleOf(child(r.observed.Object, "spec")))
 	}
 	return r.summed
 }

@@ -28,14 +28,18 @@ func (r *run) emit() {
 		case !res.decided:
 			out[res.name] = res.want // nothing that can be decided about
 		default:
-			out[res.name] = r.stamp(res, res.want)
+			content := &structpb.Struct{Fields: maps.Clone(res.want.GetResource().GetFields())}
+			out[res.name] = r.stamp(res, &fnv1.Resource{
+				Resource: content, ConnectionDetails: res.want.GetConnectionDetails(), Ready: res.want.GetReady(),
+			})
 		}
 	}
 	r.rsp.Desired = &fnv1.State{Composite: r.req.GetDesired().GetComposite(), Resources: out}
 }
 
-// stamp our annotations on what is emitted, none but those that we work out.
-func (r *run) stamp(res *resource, want *fnv1.Resource) *fnv1.Resource {
+// stamp our annotations on what is emitted, none but those that we work out. The
+// message and the top level of its object are ours.
+func (r *run) stamp(res *resource, out *fnv1.Resource) *fnv1.Resource {
 	value, after := r.traceOf(res)
 	set := map[string]string{v1alpha1.AnnotationKeyTrace: value}
 	if used := r.composite.usedAnnotation(res, after); used != "" {
@@ -52,11 +56,9 @@ func (r *run) stamp(res *resource, want *fnv1.Resource) *fnv1.Resource {
 	if policies == nil && res.masked && !res.refused() {
 		res.keepMask(set)
 	}
-	out := &fnv1.Resource{
-		Resource: annotate(want.GetResource(), set), ConnectionDetails: want.GetConnectionDetails(), Ready: want.GetReady(),
-	}
+	annotate(out.GetResource(), set)
 	if policies != nil {
-		out.Resource = withPolicies(out.Resource, policies)
+		setPolicies(out.GetResource(), policies)
 	}
 	return out
 }
@@ -66,7 +68,7 @@ func (r *run) stamp(res *resource, want *fnv1.Resource) *fnv1.Resource {
 func (r *run) kept(res *resource, set map[string]string) {
 	for _, k := range []string{v1alpha1.AnnotationKeyAllowances, v1alpha1.AnnotationKeyFingerprint, v1alpha1.AnnotationKeyLastUpgrade} {
 		v := res.annotation(k)
-		if res.observed != nil && res.replaced() && !res.refused() {
+		if res.observed != nil && res.replaced && !res.refused() {
 			v = ""
 		}
 		if edit, ok := res.decision.Annotations[k]; ok && res.changes() && (k == v1alpha1.AnnotationKeyAllowances || !r.composite.webhook) {
@@ -107,39 +109,36 @@ func (r *run) derived(res *resource) trace.Trace {
 	return trace.Extend(trace.Current(s), s.Ref, hop, ref.Namespace)
 }
 
-// annotate a copy of an object; of our annotations those that a Composition may
-// set and those given stay.
-func annotate(object *structpb.Struct, set map[string]string) *structpb.Struct {
-	out := cloneStruct(object)
-	metadata := cloneStruct(out.Fields["metadata"].GetStructValue())
-	annotations := cloneStruct(metadata.Fields["annotations"].GetStructValue())
-	maps.DeleteFunc(annotations.Fields, func(k string, _ *structpb.Value) bool { return !isHonoured(k) })
+// annotate an object, of which the top level alone is modified: of our annotations
+// those that a Composition may set and those given stay.
+func annotate(object *structpb.Struct, set map[string]string) {
+	metadata := fieldsOf(object.Fields["metadata"])
+	annotations := fieldsOf(metadata["annotations"])
+	maps.DeleteFunc(annotations, func(k string, _ *structpb.Value) bool { return !isHonoured(k) })
 	for k, v := range set {
-		annotations.Fields[k] = structpb.NewStringValue(v)
+		annotations[k] = stringOf(v)
 	}
-	metadata.Fields["annotations"] = structpb.NewStructValue(annotations)
-	out.Fields["metadata"] = structpb.NewStructValue(metadata)
-	return out
+	metadata["annotations"] = structOf(annotations)
+	object.Fields["metadata"] = structOf(metadata)
 }
 
-// withPolicies sets spec.managementPolicies of a copy.
-func withPolicies(object *structpb.Struct, policies []string) *structpb.Struct {
-	out := cloneStruct(object)
-	spec := cloneStruct(out.Fields["spec"].GetStructValue())
-	list := &structpb.ListValue{}
+// setPolicies sets spec.managementPolicies of an object, of which the top level
+// alone is modified.
+func setPolicies(object *structpb.Struct, policies []string) {
+	spec := fieldsOf(object.Fields["spec"])
+	list := &structpb.ListValue{Values: make([]*structpb.Value, 0, len(policies))}
 	for _, p := range policies {
-		list.Values = append(list.Values, structpb.NewStringValue(p))
+		list.Values = append(list.Values, stringOf(p))
 	}
-	spec.Fields["managementPolicies"] = structpb.NewListValue(list)
-	out.Fields["spec"] = structpb.NewStructValue(spec)
-	return out
+	spec["managementPolicies"] = structpb.NewListValue(list)
+	object.Fields["spec"] = structOf(spec)
 }
 
-// cloneStruct copies the top level; never nil.
-func cloneStruct(s *structpb.Struct) *structpb.Struct {
-	fields := maps.Clone(s.GetFields())
-	if fields == nil {
-		fields = map[string]*structpb.Value{}
+// fieldsOf a value, in a map of their own; never nil.
+func fieldsOf(v *structpb.Value) map[string]*structpb.Value {
+	out := maps.Clone(v.GetStructValue().GetFields())
+	if out == nil {
+		out = map[string]*structpb.Value{}
 	}
-	return &structpb.Struct{Fields: fields}
+	return out
 }

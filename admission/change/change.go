@@ -114,6 +114,9 @@ func (d *differ) found(v Verb, old, new any) {
 		d.detail.out = append(d.detail.out, Detail{Change: c, At: slices.Clone(d.at)})
 		return
 	}
+	if n := len(d.out); n == cap(d.out) {
+		d.out = slices.Grow(d.out, max(4, 3*n)) // there are few changes or many
+	}
 	d.out = append(d.out, c)
 }
 
@@ -262,24 +265,16 @@ func Under(path, prefix string) bool {
 
 // Summary lists the paths for people, at most max of them.
 func Summary(changes []Change, max int) string {
-	paths := Paths(changes)
 	more := ""
-	if len(paths) > max {
-		more = " and " + strconv.Itoa(len(paths)-max) + " more"
-		paths = paths[:max]
+	if len(changes) > max {
+		more = " and " + strconv.Itoa(len(changes)-max) + " more"
+		changes = changes[:max]
 	}
-	return strings.Join(paths, ", ") + more
+	return strings.Join(Paths(changes), ", ") + more
 }
 
-// canonical JSON: sorted keys, which encoding/json does for maps, no HTML
-// escapes needed because nobody parses it again.
-func canonical(v any) json.RawMessage {
-	raw, err := json.Marshal(v)
-	if err != nil { // not JSON types: a caller's bug, but never a panic
-		return json.RawMessage(`"?"`)
-	}
-	return raw
-}
+// canonical JSON: sorted keys, as encoding/json has it.
+func canonical(v any) json.RawMessage { return appendCanonical(nil, v) }
 
 // Merge returns base with the fields of overlay laid over it, maps merged and
 // everything else replaced. Neither is modified; unchanged parts are shared.

@@ -3,8 +3,8 @@ package change
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"strings"
+	"sync"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -23,23 +23,36 @@ type Identity struct {
 // operation, parent, child and the canonical JSON of the changed paths with old
 // and new values (spec 10). The same difference has the same id everywhere.
 func ID(relation v1alpha1.Relation, operation string, parent, child Identity, changes []Change) string {
-	type field struct {
-		Path     string
-		Old, New any
-	}
-	fields := make([]field, 0, len(changes))
-	for _, c := range changes {
-		fields = append(fields, field{Path: c.Path, Old: c.Old, New: c.New})
-	}
-	raw, err := json.Marshal([]any{relation, operation, parent, child, fields})
-	if err != nil { // as canonical has it, value by value
-		for i, c := range changes {
-			fields[i].Old, fields[i].New = canonical(c.Old), canonical(c.New)
+	buffer, _ := buffers.Get().(*[]byte)
+	raw := (*buffer)[:0]
+	raw = append(appendText(append(raw, '['), string(relation)), ',')
+	raw = append(appendText(raw, operation), ',')
+	raw = append(parent.append(raw), ',')
+	raw = append(child.append(raw), ",["...)
+	for i, c := range changes {
+		if i > 0 {
+			raw = append(raw, ',')
 		}
-		raw = canonical([]any{relation, operation, parent, child, fields})
+		raw = append(appendText(append(raw, `{"Path":`...), c.Path), `,"Old":`...)
+		raw = append(appendCanonical(raw, c.Old), `,"New":`...)
+		raw = append(appendCanonical(raw, c.New), '}')
 	}
+	raw = append(raw, "]]"...)
 	sum := sha256.Sum256(raw)
+	if cap(raw) <= maxBuffer {
+		*buffer = raw
+		buffers.Put(buffer)
+	}
 	return hex.EncodeToString(sum[:])[:IDLength]
+}
+
+// buffers for what is digested, of up to maxBuffer bytes.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxBuffer = 16 * 1024
+
+func (i Identity) append(out []byte) []byte {
+	return appendMembers(out, "APIVersion", i.APIVersion, "Kind", i.Kind, "Namespace", i.Namespace, "Name", i.Name, "Resource", i.Resource)
 }
 
 // redacted stands for values that must not leave the cluster.

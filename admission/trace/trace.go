@@ -21,8 +21,11 @@ func Parse(value string) (Trace, error) {
 	if value == "" {
 		return nil, nil
 	}
+	if t, ok := read(value); ok {
+		return t, nil
+	}
 	var t Trace
-	if json.Unmarshal([]byte(value), &t) == nil { // what we write; YAML takes ten times as long
+	if json.Unmarshal([]byte(value), &t) == nil { // YAML takes ten times as long
 		return t, nil
 	}
 	t = nil

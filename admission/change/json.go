@@ -1,0 +1,97 @@
+package change
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// appendJSON appends what json.Marshal makes of a value, by a shorter way for
+// what almost all values are. The error is that of json.Marshal: not JSON types.
+func appendJSON(out []byte, v any) ([]byte, error) {
+	switch t := v.(type) {
+	case nil:
+		return append(out, "null"...), nil
+	case string:
+		return appendText(out, t), nil
+	case bool:
+		return strconv.AppendBool(out, t), nil
+	case int64:
+		return strconv.AppendInt(out, t, 10), nil
+	case map[string]any:
+		if t != nil {
+			return appendObject(out, t)
+		}
+	case []any:
+		if t != nil {
+			return appendList(out, t)
+		}
+	}
+	raw, err := json.Marshal(v)
+	return append(out, raw...), err //nolint:wrapcheck // The callers have one word for all errors.
+}
+
+// appendText appends a string, plain if nothing in it is escaped.
+func appendText(out []byte, s string) []byte {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ', c >= utf8.RuneSelf, c == '"', c == '\\', c == '<', c == '>', c == '&':
+			raw, _ := json.Marshal(s) // strings always marshal
+			return append(out, raw...)
+		}
+	}
+	return append(append(append(out, '"'), s...), '"')
+}
+
+func appendObject(out []byte, m map[string]any) (_ []byte, err error) {
+	names := make([]string, 0, 16)
+	for k := range m {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	out = append(out, '{')
+	for i, k := range names {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(appendText(out, k), ':')
+		if out, err = appendJSON(out, m[k]); err != nil {
+			return out, err
+		}
+	}
+	return append(out, '}'), nil
+}
+
+func appendList(out []byte, list []any) (_ []byte, err error) {
+	out = append(out, '[')
+	for i, e := range list {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		if out, err = appendJSON(out, e); err != nil {
+			return out, err
+		}
+	}
+	return append(out, ']'), nil
+}
+
+// appendCanonical appends a value that stands for another one: "?" for what is no
+// JSON type, a caller's bug, but never a panic.
+func appendCanonical(out []byte, v any) []byte {
+	to, err := appendJSON(out, v)
+	if err != nil {
+		return append(out, `"?"`...)
+	}
+	return to
+}
+
+// appendMembers appends an object of strings: names and values by turns.
+func appendMembers(out []byte, members ...string) []byte {
+	sep := byte('{')
+	for i := 0; i+1 < len(members); i += 2 {
+		out = append(appendText(append(out, sep), members[i]), ':')
+		out, sep = appendText(out, members[i+1]), ','
+	}
+	return append(out, '}')
+}
