@@ -31,7 +31,8 @@ type Cluster struct {
 	Namespaces *Namespaces
 	Policies   *Policies
 
-	ready atomic.Bool
+	ready    atomic.Bool
+	coverage coverage
 }
 
 // New Cluster for a connection. Nothing is read before Start.
@@ -64,29 +65,10 @@ func New(config *rest.Config) (*Cluster, error) {
 	return c, nil
 }
 
-// WatchCovered watches each guarded kind with a role in Crossplane, as soon as
-// it appears or comes under guard, and those of which something is masked still. Call it before Start.
-func (c *Cluster) WatchCovered(report func(error)) {
-	one := func(i Info) {
-		if i.Role == parent.RoleNone || !i.Storage || !c.Scope.Watches(i.GVR.GroupResource()) {
-			return
-		}
-		if err := c.States.Watch(i.GVK); err != nil {
-			report(err)
-		}
-	}
-	c.Kinds.OnChange(one)
-	c.Scope.OnChange(func() {
-		for _, i := range c.Kinds.All() {
-			one(i)
-		}
-	})
-}
-
 // Start all watches; it returns when the context ended and they did.
 func (c *Cluster) Start(ctx context.Context) error {
 	var wg sync.WaitGroup
-	for _, run := range []func(context.Context){c.Kinds.Run, c.Scope.Run, c.Namespaces.Run, c.Policies.Run, c.States.Run} {
+	for _, run := range []func(context.Context){c.Kinds.Run, c.Scope.Run, c.Namespaces.Run, c.Policies.Run, c.States.Run, c.letGo} {
 		wg.Go(func() { run(ctx) })
 	}
 	wg.Wait()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -40,6 +41,10 @@ type Scope struct {
 	kept     []rule
 	policies bool
 	removing bool
+	// gone: there is no configuration any more, or nothing in it; kept is what the
+	// last one had, which followed policies or did not.
+	gone         bool
+	keptPolicies bool
 }
 
 type rule struct{ groups, resources []string }
@@ -66,8 +71,7 @@ func NewScope(client dynamic.Interface) (*Scope, error) {
 	s.taken, err = s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { s.set(o) },
 		UpdateFunc: func(_, o any) { s.set(o) },
-		// Nothing on deletion: an uninstalled or half re-installed webhook must
-		// not make us forget what we masked.
+		DeleteFunc: func(any) { s.lose() },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot watch the webhook configuration: %w", err)
@@ -93,8 +97,8 @@ func (s *Scope) set(o any) {
 	s.mu.Lock()
 	turned := s.removing != c.removing
 	s.rules, s.policies, s.removing = c.rules, c.policies, c.removing
-	if len(c.kept) > 0 { // one that somebody emptied makes nobody forget what is masked
-		s.kept = c.kept
+	if s.gone = len(c.kept) == 0; !s.gone { // one that somebody emptied makes nobody forget what is masked
+		s.kept, s.keptPolicies = c.kept, c.policies
 	}
 	s.mu.Unlock()
 	for _, f := range s.onChange {
@@ -106,6 +110,33 @@ func (s *Scope) set(o any) {
 	for _, f := range s.onRemoval {
 		f()
 	}
+}
+
+// lose the configuration, and nothing of what it said: an uninstalled or half
+// re-installed webhook must not make us forget what we masked.
+func (s *Scope) lose() {
+	s.mu.Lock()
+	s.gone = true
+	s.mu.Unlock()
+	for _, f := range s.onChange {
+		f()
+	}
+}
+
+// Gone reports whether the configuration, which followed policies, is away: as it
+// is when no policy is left, and when somebody took it away.
+func (s *Scope) Gone() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.gone && s.keptPolicies
+}
+
+// followed reports whether the last configuration that said anything followed
+// policies.
+func (s *Scope) followed() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.keptPolicies
 }
 
 // labelManaged on the configuration is policyController where it follows from
@@ -137,6 +168,13 @@ func (s *Scope) Watches(r schema.GroupResource) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return covers(s.kept, r)
+}
+
+// watchesIn reports whether any resource of a group is what Watches is about.
+func (s *Scope) watchesIn(group string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.ContainsFunc(s.kept, func(r rule) bool { return has(r.groups, group) })
 }
 
 func covers(rules []rule, r schema.GroupResource) bool {

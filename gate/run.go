@@ -22,6 +22,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
+	systems "github.com/kausality-io/function-kausality/gate/external"
 	"github.com/kausality-io/function-kausality/notify"
 )
 
@@ -113,7 +114,8 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 	if err != nil {
 		return nil, err
 	}
-	c.WatchCovered(func(err error) { o.Log.Error(err, "cannot watch a guarded kind") })
+	own := func(i cluster.Info) bool { return systems.Own(i.GVK) != nil }
+	c.WatchCovered(own, func(err error) { o.Log.Error(err, "cannot watch a kind") })
 	direct, err := notify.Client(mgr)
 	if err != nil {
 		return nil, err

@@ -201,7 +201,8 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 		components[u] = true
 	}
 	c.States.OnLiveRead(func(parent.Ref) { liveReads.Inc() })
-	c.WatchCovered(func(err error) { o.Log.Error(err, "cannot watch a guarded kind") })
+	c.States.OnLetGo(func(o *cluster.Object) { t.forget(o.State.UID) })
+	c.WatchCovered(nil, func(err error) { o.Log.Error(err, "cannot watch a kind") })
 	if o.ApproverRBAC {
 		o.Admission.MayApprove = newApprover(c).may
 	}
