@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/go-logr/logr"
 	authv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -100,13 +101,20 @@ func (c *Cluster) Ready() error {
 	return nil
 }
 
-// Self is the user name this process has.
-func (c *Cluster) Self(ctx context.Context) (string, error) {
-	r, err := c.Kubernetes.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authv1.SelfSubjectReview{}, metav1.CreateOptions{})
+// Self is the user name this process has. A right to ask that is missing is waited
+// for.
+func (c *Cluster) Self(ctx context.Context, log logr.Logger) (name string, err error) {
+	err = Permitted(ctx, log, func(ctx context.Context) error {
+		r, err := c.Kubernetes.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		if err == nil {
+			name = r.Status.UserInfo.Username
+		}
+		return err
+	})
 	if err != nil {
 		return "", fmt.Errorf("cannot ask the API server who we are: %w", err)
 	}
-	return r.Status.UserInfo.Username, nil
+	return name, nil
 }
 
 // Mode of an object by precedence: its annotation, its Namespace's, its policy's,

@@ -69,7 +69,7 @@ func (s *States) all() []*watched {
 func (s *States) failed(w *watched) cache.WatchErrorHandlerWithContext {
 	return func(ctx context.Context, r *cache.Reflector, err error) {
 		if !kerrors.IsForbidden(err) || s.needed == nil || s.needed(w.info) {
-			cache.DefaultWatchErrorHandler(ctx, r, err)
+			WatchFailed(ctx, r, err)
 			return
 		}
 		if s.refuse(w) {

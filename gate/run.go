@@ -53,7 +53,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	self, err := c.Self(ctx)
+	self, err := c.Self(ctx, o.Log)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (o Options) manager() (manager.Manager, error) {
 		Scheme: scheme, Logger: o.Log, Metrics: server.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.ProbeAddress,
 		LeaderElection: o.LeaderElection, LeaderElectionID: o.Shard.lease(), LeaderElectionNamespace: o.LeaderNamespace,
 		LeaderElectionReleaseOnCancel: true, GracefulShutdownTimeout: &grace,
-		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields(), DefaultWatchErrorHandler: cluster.WatchFailed},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot start: %w", err)

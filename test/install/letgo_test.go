@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,6 +11,10 @@ import (
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 const shopGroup = "shop.example.org"
@@ -88,17 +93,67 @@ func TestLetGo(t *testing.T) {
 			must(t, err)
 			played(t, ns, "orders", owner)
 			closedGate(t, ns, "orders")
+			drifts(t, ns, owner)
+			standing(t, ns, v1alpha1.DriftDetected, "")
 			all := []string{"gate apps", "gate databases", "webhook apps", "webhook databases"}
 			the.line.cut()
 			watched(t, shopGroup, since, all...)
 			tc.leave(t)
 			restoredTo(t, ns, "orders", "*")
 			without(t, shopGroup)
+			standing(t, ns, v1alpha1.DriftResolved, "its kind is no longer guarded")
 			pause(t, 2*time.Second) // for the authorizer to take it up, and each process
 			quiet(t, tc.reason)
 
 		})
 	}
+}
+
+// drifts has the controller of an app change a child of it that nobody asked it to,
+// which is refused.
+func drifts(t *testing.T, ns string, owner *unstructured.Unstructured) {
+	t.Helper()
+	controller := as(t, "system:serviceaccount:apps:controller")
+	child := object("shop.example.org/v1", "App", ns, "child", map[string]any{"size": int64(1)})
+	yes := true
+	child.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(), Controller: &yes}})
+	_, err := controller.Resource(apps).Namespace(ns).Create(t.Context(), child, metav1.CreateOptions{})
+	must(t, err)
+	body := fmt.Appendf(nil, `{"status":{"observedGeneration":%d,"conditions":[{"type":"Ready","status":"True","reason":"Any","lastTransitionTime":%q}]}}`,
+		owner.GetGeneration(), time.Now().UTC().Format(time.RFC3339))
+	_, err = controller.Resource(apps).Namespace(ns).Patch(t.Context(), owner.GetName(), types.MergePatchType, body, metav1.PatchOptions{}, "status")
+	must(t, err)
+	size := int64(1)
+	eventually(t, "the controller to be refused", func(context.Context) error {
+		size++
+		if err := merge(t, controller, apps, ns, "child", map[string]any{"spec": map[string]any{"size": size}}); !kerrors.IsForbidden(err) && !kerrors.IsInvalid(err) {
+			return fmt.Errorf("it is told %v", err) //nolint:errorlint // nil is an answer, too
+		}
+		return nil
+	})
+}
+
+// standing waits until the one Drift in a Namespace is in a phase, and resolved as
+// it says.
+func standing(t *testing.T, ns string, phase v1alpha1.DriftPhase, why string) {
+	t.Helper()
+	eventually(t, "the Drift to be "+string(phase), func(ctx context.Context) error {
+		list, err := the.admin.Resource(driftResource).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			in, _, _ := unstructured.NestedString(list.Items[i].Object, "spec", "child", "namespace")
+			status, _, _ := unstructured.NestedMap(list.Items[i].Object, "status")
+			if in == ns && status["phase"] == string(phase) && (why == "" || status["resolution"] == why) {
+				return nil
+			}
+			if in == ns {
+				err = fmt.Errorf("its status is %v", status)
+			}
+		}
+		return cmp.Or(err, fmt.Errorf("there is none of %d", len(list.Items)))
+	})
 }
 
 // quiet where nobody asks for what is not guarded any more, whatever ends.

@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 9*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 9*time.Minute+time.Duration(*years*3*float64(time.Minute)))
 	defer cancel()
 	l := &lab{}
 	err := l.boot(ctx)
