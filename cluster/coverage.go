@@ -34,8 +34,8 @@ type coverage struct {
 // masked still; and no longer. Call it before Start.
 func (c *Cluster) WatchCovered(also func(Info) bool, report func(error)) {
 	c.coverage.also, c.coverage.report = also, report
-	c.States.needed = c.needs
-	c.States.onRefused = report
+	c.States.needed, c.States.onRefused = c.needs, report
+	c.States.looked = func(i Info) bool { return !c.Scope.known() || c.needs(i) }
 	c.Kinds.OnChange(func(i Info) {
 		c.coverage.mu.Lock()
 		defer c.coverage.mu.Unlock()
@@ -105,10 +105,10 @@ func (c *Cluster) Guards(i Info) bool {
 	return !c.abandoned(func(s settings.Scope) bool { return s.Covers(r.Group, r.Resource) }) || slices.ContainsFunc(c.States.List(i.GVK), held)
 }
 
-// guardsIn reports whether anything of a group is guarded: our access to a group
-// goes with that.
+// guardsIn reports whether anything of a group is guarded, or no configuration ever
+// told: our access to a group goes with that.
 func (c *Cluster) guardsIn(group string) bool {
-	return c.Scope.watchesIn(group) && !c.abandoned(func(s settings.Scope) bool { return slices.Contains(s.APIGroups, group) })
+	return !c.Scope.known() || c.Scope.watchesIn(group) && !c.abandoned(func(s settings.Scope) bool { return slices.Contains(s.APIGroups, group) })
 }
 
 // abandoned reports whether the configuration is gone, and no policy asks for what

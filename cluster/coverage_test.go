@@ -179,6 +179,29 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// TestNoConfiguration: where none ever told what is guarded, the API server asks by
+// another one, and what it asks about stays watched.
+func TestNoConfiguration(t *testing.T) {
+	c := covered(t)
+	if err := c.States.Watch(shopPlain); err != nil {
+		t.Fatal(err)
+	}
+	c.policy("other.example.org")
+	c.configured(false)
+	if got := c.watching(); got != "Plain" || !c.States.isLooked(shopDB) {
+		t.Errorf("watched are %q; looked at: %v", got, c.States.isLooked(shopDB))
+	}
+	if c.configured(true, "other.example.org/*"); c.watching() != "Cache" || c.States.isLooked(shopDB) || !c.States.isLooked(otherDB) {
+		t.Errorf("once it tells, watched are %q", c.watching())
+	}
+	if err := c.States.Watch(shopPlain); err != nil { // access to which somebody else gave
+		t.Fatal(err)
+	}
+	if c.configured(true, "other.example.org/*"); c.watching() != "Cache Plain" {
+		t.Errorf("written again with the same rules, watched are %q", c.watching())
+	}
+}
+
 // TestLetGo: of a kind it is known that it was let go of where policies said so, and
 // not where nothing tells.
 func TestLetGo(t *testing.T) {

@@ -24,13 +24,13 @@ type refusal struct {
 	wait  time.Duration
 }
 
-// isNeeded reports whether a kind is watched whoever asks, or that is not known.
-func (s *States) isNeeded(gvk schema.GroupVersionKind) bool {
-	if s.needed == nil {
+// isLooked reports whether a kind that is only looked at is watched for that.
+func (s *States) isLooked(gvk schema.GroupVersionKind) bool {
+	if s.looked == nil {
 		return true
 	}
 	i, err := s.kinds.Get(gvk)
-	return err == nil && s.needed(i)
+	return err == nil && s.looked(i)
 }
 
 // keep the watches of kinds that f wants kept, and end the others. What was refused

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -85,7 +86,7 @@ func (s *Scope) Run(ctx context.Context) { s.informer.RunWithContext(ctx) }
 // HasSynced reports whether the configuration was read and taken.
 func (s *Scope) HasSynced() bool { return s.taken.HasSynced() }
 
-// OnChange calls f after the set may have changed; a handler of its own would
+// OnChange calls f after the set changed; a handler of its own would
 // run at the same time as the one that takes the change. Call it before Run.
 func (s *Scope) OnChange(f func()) { s.onChange = append(s.onChange, f) }
 
@@ -96,18 +97,22 @@ func (s *Scope) set(o any) {
 	}
 	s.mu.Lock()
 	turned := s.removing != c.removing
+	same := s.gone == (len(c.kept) == 0) && s.policies == c.policies && reflect.DeepEqual(s.rules, c.rules) && reflect.DeepEqual(s.kept, c.kept)
 	s.rules, s.policies, s.removing = c.rules, c.policies, c.removing
 	if s.gone = len(c.kept) == 0; !s.gone { // one that somebody emptied makes nobody forget what is masked
 		s.kept, s.keptPolicies = c.kept, c.policies
 	}
 	s.mu.Unlock()
-	for _, f := range s.onChange {
-		f()
+	if !same {
+		call(s.onChange)
 	}
-	if !turned {
-		return
+	if turned {
+		call(s.onRemoval)
 	}
-	for _, f := range s.onRemoval {
+}
+
+func call(all []func()) {
+	for _, f := range all {
 		f()
 	}
 }
@@ -118,9 +123,7 @@ func (s *Scope) lose() {
 	s.mu.Lock()
 	s.gone = true
 	s.mu.Unlock()
-	for _, f := range s.onChange {
-		f()
-	}
+	call(s.onChange)
 }
 
 // Gone reports whether the configuration, which followed policies, is away: as it
@@ -129,6 +132,14 @@ func (s *Scope) Gone() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.gone && s.keptPolicies
+}
+
+// known reports whether there is or was a configuration that says something: the
+// API server may ask by another one.
+func (s *Scope) known() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.kept) > 0
 }
 
 // followed reports whether the last configuration that said anything followed

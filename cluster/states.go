@@ -74,9 +74,10 @@ type States struct {
 	onChange []func(old, new *Object)
 	onLetGo  []func(*Object)
 	// needed reports whether a kind is watched whoever asks, onRefused is told of
-	// those that are not and may not be; nil where nothing tells.
-	needed    func(Info) bool
-	onRefused func(error)
+	// those that are not and may not be, and looked reports whether one is watched
+	// that is only looked at; nil where nothing tells.
+	needed, looked func(Info) bool
+	onRefused      func(error)
 
 	mu      sync.RWMutex
 	watched map[schema.GroupVersionKind]*watched
@@ -174,7 +175,7 @@ func (s *States) Content(ctx context.Context, ref parent.Ref) (map[string]any, e
 // the kind has a role in Crossplane and is guarded, or is watched anyway, else
 // live.
 func (s *States) Look(ctx context.Context, ref parent.Ref) (*Object, error) {
-	if s.kinds.Kind(ref.GroupVersionKind).Role != parent.RoleNone && s.isNeeded(ref.GroupVersionKind) || s.cached(ref) != nil {
+	if s.kinds.Kind(ref.GroupVersionKind).Role != parent.RoleNone && s.isLooked(ref.GroupVersionKind) || s.cached(ref) != nil {
 		return s.Get(ctx, ref, false)
 	}
 	return s.fetch(ctx, ref)

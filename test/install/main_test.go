@@ -164,7 +164,11 @@ func (l *lab) kubeconfig(ctx context.Context, component string) (file string, er
 	for _, to := range c.Clusters {
 		to.Server = "https://" + l.line.address
 	}
-	return file, clientcmd.WriteToFile(*c, file)
+	next := file + "-next"
+	if err := clientcmd.WriteToFile(*c, next); err != nil {
+		return "", err
+	}
+	return file + "-line", os.Rename(next, file+"-line") // another replica may be reading it
 }
 
 // args of a component's Deployment as it is now, whose ServiceAccount must be its

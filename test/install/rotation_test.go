@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math"
 	"sync"
 	"syscall"
 	"testing"
@@ -132,8 +133,8 @@ func TestRotationAndRestarts(t *testing.T) {
 	if *years > 0 {
 		during := time.Duration(*years * 365.25 * 24 * float64(time.Hour))
 		wantBundles, wantServing = rotations(t, during)
-		if yearsAuthority.Hours()*certs.DefaultServingLife.Hours() != yearsServing.Hours()*certs.DefaultAuthorityLife.Hours() {
-			t.Fatal("the lifetimes are not in the proportions of the defaults")
+		if want := certs.DefaultAuthorityLife.Seconds() / certs.DefaultServingLife.Seconds(); math.Abs(yearsAuthority.Seconds()/yearsServing.Seconds()-want) > 0.001 {
+			t.Fatalf("the lifetimes are not in the proportions of the defaults, 1 to %f", want)
 		}
 		within = 2*time.Minute + 2*time.Duration(during.Hours()/certs.DefaultServingLife.Hours()*float64(yearsServing))
 		the.lifetimes(t, yearsServing, yearsAuthority)
