@@ -55,7 +55,7 @@ func watched(t *testing.T, group string, since time.Time, want ...string) {
 // without access of ours to a group.
 func without(t *testing.T, group string) {
 	t.Helper()
-	for _, role := range []string{"kausality-gate-policies", "kausality-webhook-policies"} {
+	for _, role := range []string{"kausality-gate-policies", "kausality-controller-policies", "kausality-webhook-policies"} {
 		eventually(t, "the access of "+role+" to go", func(ctx context.Context) error {
 			o, err := the.admin.Resource(roles).Get(ctx, role, metav1.GetOptions{})
 			if kerrors.IsNotFound(err) {
