@@ -11,4 +11,7 @@
 // Then things go wrong: the webhook is down, its configuration is deleted or
 // edited, the CRD of the policies removed, certificates expire under load, the
 // API server and the replicas restart.
+//
+// With -rotation.years=5 certificates are rotated under load as often as five years
+// do at the default lifetimes, in their proportions; it takes five minutes and more.
 package install
