@@ -55,8 +55,14 @@ func (c *Cluster) follow() {
 			c.watch(i)
 		}
 	}
-	c.States.keep(func(i Info, asked bool) bool { return c.needs(i) || asked && c.guardsIn(i.GVR.Group) })
+	c.States.keep(func(i Info, asked bool) bool {
+		return c.needs(i) || asked && c.guardsIn(i.GVR.Group) || !c.Scope.followed() && c.holds(i)
+	})
 }
+
+// holds reports whether any object of a kind is to be given back. A configuration
+// that follows policies says so itself; with a fixed one nobody looks.
+func (c *Cluster) holds(i Info) bool { return slices.ContainsFunc(c.States.List(i.GVK), held) }
 
 // watch a kind that is to be.
 func (c *Cluster) watch(i Info) {
@@ -102,7 +108,7 @@ func (c *Cluster) Guards(i Info) bool {
 	if !c.Scope.Watches(r) {
 		return false
 	}
-	return !c.abandoned(func(s settings.Scope) bool { return s.Covers(r.Group, r.Resource) }) || slices.ContainsFunc(c.States.List(i.GVK), held)
+	return !c.abandoned(func(s settings.Scope) bool { return s.Covers(r.Group, r.Resource) }) || c.holds(i)
 }
 
 // guardsIn reports whether anything of a group is guarded, or no configuration ever

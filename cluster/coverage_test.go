@@ -131,6 +131,10 @@ func TestFollow(t *testing.T) {
 			c.Scope.lose()
 			c.policy("")
 		}, "Db"},
+		"FixedHolds": {"with a fixed one nobody looks whether anything is masked", func(t *testing.T, c *Cluster) {
+			c.has(t, shopDB, true)
+			c.configured(false, "other.example.org/*")
+		}, "Cache Db"},
 		"GivenBack": {"then it goes", func(t *testing.T, c *Cluster) {
 			c.has(t, shopDB, true)
 			c.Scope.lose()
