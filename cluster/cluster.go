@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/go-logr/logr"
 	authv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +32,8 @@ type Cluster struct {
 	Namespaces *Namespaces
 	Policies   *Policies
 
-	ready atomic.Bool
+	ready    atomic.Bool
+	coverage coverage
 }
 
 // New Cluster for a connection. Nothing is read before Start.
@@ -64,29 +66,10 @@ func New(config *rest.Config) (*Cluster, error) {
 	return c, nil
 }
 
-// WatchCovered watches each guarded kind with a role in Crossplane, as soon as
-// it appears or comes under guard, and those of which something is masked still. Call it before Start.
-func (c *Cluster) WatchCovered(report func(error)) {
-	one := func(i Info) {
-		if i.Role == parent.RoleNone || !i.Storage || !c.Scope.Watches(i.GVR.GroupResource()) {
-			return
-		}
-		if err := c.States.Watch(i.GVK); err != nil {
-			report(err)
-		}
-	}
-	c.Kinds.OnChange(one)
-	c.Scope.OnChange(func() {
-		for _, i := range c.Kinds.All() {
-			one(i)
-		}
-	})
-}
-
 // Start all watches; it returns when the context ended and they did.
 func (c *Cluster) Start(ctx context.Context) error {
 	var wg sync.WaitGroup
-	for _, run := range []func(context.Context){c.Kinds.Run, c.Scope.Run, c.Namespaces.Run, c.Policies.Run, c.States.Run} {
+	for _, run := range []func(context.Context){c.Kinds.Run, c.Scope.Run, c.Namespaces.Run, c.Policies.Run, c.States.Run, c.letGo} {
 		wg.Go(func() { run(ctx) })
 	}
 	wg.Wait()
@@ -118,13 +101,20 @@ func (c *Cluster) Ready() error {
 	return nil
 }
 
-// Self is the user name this process has.
-func (c *Cluster) Self(ctx context.Context) (string, error) {
-	r, err := c.Kubernetes.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authv1.SelfSubjectReview{}, metav1.CreateOptions{})
+// Self is the user name this process has. A right to ask that is missing is waited
+// for.
+func (c *Cluster) Self(ctx context.Context, log logr.Logger) (name string, err error) {
+	err = Permitted(ctx, log, func(ctx context.Context) error {
+		r, err := c.Kubernetes.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		if err == nil {
+			name = r.Status.UserInfo.Username
+		}
+		return err
+	})
 	if err != nil {
 		return "", fmt.Errorf("cannot ask the API server who we are: %w", err)
 	}
-	return r.Status.UserInfo.Username, nil
+	return name, nil
 }
 
 // Mode of an object by precedence: its annotation, its Namespace's, its policy's,

@@ -1,6 +1,9 @@
 // Package cluster is how Kausality's processes see a cluster: which kinds there
 // are and what their CRDs say of them, and the states of the objects of those
-// kinds, from watches that keep a summary of each object and not the object.
+// kinds, from watches that keep a summary of each object and not the object. A
+// watch begins when its kind comes under guard or is asked about, and ends when
+// the kind is guarded no more and nothing of it is to be given back, or with its
+// CRD; what it kept goes with it.
 //
 // It decides nothing and, but for Annotate, writes nothing.
 package cluster

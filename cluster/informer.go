@@ -24,6 +24,9 @@ func newInformer(r dynamic.ResourceInterface, sum func(*unstructured.Unstructure
 		},
 	}
 	informer := cache.NewSharedIndexInformer(lw, &unstructured.Unstructured{}, resync, cache.Indexers{})
+	if err := informer.SetWatchErrorHandlerWithContext(WatchFailed); err != nil { // only after the informer started
+		panic(fmt.Sprintf("cannot set the error handler of a new informer: %v", err))
+	}
 	err := informer.SetTransform(func(o any) (any, error) {
 		u, ok := o.(*unstructured.Unstructured)
 		if !ok {

@@ -158,9 +158,7 @@ func (k *Kinds) drop(old, new any) {
 
 // Get what is known of a kind: from its CRD, else from discovery.
 func (k *Kinds) Get(gvk schema.GroupVersionKind) (Info, error) {
-	k.mu.RLock()
-	i, ok := k.byGVK[gvk]
-	k.mu.RUnlock()
+	i, ok := k.defined(gvk)
 	if ok {
 		return i, nil
 	}
@@ -171,6 +169,14 @@ func (k *Kinds) Get(gvk schema.GroupVersionKind) (Info, error) {
 	i = Info{GVK: gvk, GVR: m.Resource, Namespaced: m.Scope.Name() == meta.RESTScopeNameNamespace, Storage: true, ScalePath: builtinScalePath}
 	i.Resource = m.Resource.GroupResource().String()
 	return i, nil
+}
+
+// defined kinds are those of CRDs.
+func (k *Kinds) defined(gvk schema.GroupVersionKind) (Info, bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	i, ok := k.byGVK[gvk]
+	return i, ok
 }
 
 // OfResource is the kind of a resource: of a CRD, else as discovery has it. It

@@ -86,7 +86,7 @@ func TestUnwatch(t *testing.T) {
 	k := &Kinds{byGVK: map[schema.GroupVersionKind]Info{}, legacy: map[schema.GroupKind]bool{}}
 	s := NewStates(nil, k)
 	gvk := schema.GroupVersionKind{Group: "kubernetes.example.org", Version: "v1alpha2", Kind: "Object"}
-	w := &watched{over: make(chan struct{})}
+	w := &watched{info: Info{GVK: gvk}, over: make(chan struct{})}
 	s.watched[gvk] = w
 	ctx, cancel := w.until(t.Context())
 	defer cancel()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -40,6 +42,10 @@ type Scope struct {
 	kept     []rule
 	policies bool
 	removing bool
+	// gone: there is no configuration any more, or nothing in it; kept is what the
+	// last one had, which followed policies or did not.
+	gone         bool
+	keptPolicies bool
 }
 
 type rule struct{ groups, resources []string }
@@ -66,8 +72,7 @@ func NewScope(client dynamic.Interface) (*Scope, error) {
 	s.taken, err = s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { s.set(o) },
 		UpdateFunc: func(_, o any) { s.set(o) },
-		// Nothing on deletion: an uninstalled or half re-installed webhook must
-		// not make us forget what we masked.
+		DeleteFunc: func(any) { s.lose() },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot watch the webhook configuration: %w", err)
@@ -81,7 +86,7 @@ func (s *Scope) Run(ctx context.Context) { s.informer.RunWithContext(ctx) }
 // HasSynced reports whether the configuration was read and taken.
 func (s *Scope) HasSynced() bool { return s.taken.HasSynced() }
 
-// OnChange calls f after the set may have changed; a handler of its own would
+// OnChange calls f after the set changed; a handler of its own would
 // run at the same time as the one that takes the change. Call it before Run.
 func (s *Scope) OnChange(f func()) { s.onChange = append(s.onChange, f) }
 
@@ -92,20 +97,57 @@ func (s *Scope) set(o any) {
 	}
 	s.mu.Lock()
 	turned := s.removing != c.removing
+	same := s.gone == (len(c.kept) == 0) && s.policies == c.policies && reflect.DeepEqual(s.rules, c.rules) && reflect.DeepEqual(s.kept, c.kept)
 	s.rules, s.policies, s.removing = c.rules, c.policies, c.removing
-	if len(c.kept) > 0 { // one that somebody emptied makes nobody forget what is masked
-		s.kept = c.kept
+	if s.gone = len(c.kept) == 0; !s.gone { // one that somebody emptied makes nobody forget what is masked
+		s.kept, s.keptPolicies = c.kept, c.policies
 	}
 	s.mu.Unlock()
-	for _, f := range s.onChange {
+	if !same {
+		call(s.onChange)
+	}
+	if turned {
+		call(s.onRemoval)
+	}
+}
+
+func call(all []func()) {
+	for _, f := range all {
 		f()
 	}
-	if !turned {
-		return
-	}
-	for _, f := range s.onRemoval {
-		f()
-	}
+}
+
+// lose the configuration, and nothing of what it said: an uninstalled or half
+// re-installed webhook must not make us forget what we masked.
+func (s *Scope) lose() {
+	s.mu.Lock()
+	s.gone = true
+	s.mu.Unlock()
+	call(s.onChange)
+}
+
+// Gone reports whether the configuration, which followed policies, is away: as it
+// is when no policy is left, and when somebody took it away.
+func (s *Scope) Gone() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.gone && s.keptPolicies
+}
+
+// known reports whether there is or was a configuration that says something: the
+// API server may ask by another one.
+func (s *Scope) known() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.kept) > 0
+}
+
+// followed reports whether the last configuration that said anything followed
+// policies.
+func (s *Scope) followed() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.keptPolicies
 }
 
 // labelManaged on the configuration is policyController where it follows from
@@ -137,6 +179,13 @@ func (s *Scope) Watches(r schema.GroupResource) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return covers(s.kept, r)
+}
+
+// watchesIn reports whether any resource of a group is what Watches is about.
+func (s *Scope) watchesIn(group string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.ContainsFunc(s.kept, func(r rule) bool { return has(r.groups, group) })
 }
 
 func covers(rules []rule, r schema.GroupResource) bool {

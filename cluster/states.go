@@ -72,9 +72,16 @@ type States struct {
 	kinds    *Kinds
 	client   dynamic.Interface
 	onChange []func(old, new *Object)
+	onLetGo  []func(*Object)
+	// needed reports whether a kind is watched whoever asks, onRefused is told of
+	// those that are not and may not be, and looked reports whether one is watched
+	// that is only looked at; nil where nothing tells.
+	needed, looked func(Info) bool
+	onRefused      func(error)
 
 	mu      sync.RWMutex
 	watched map[schema.GroupVersionKind]*watched
+	refused map[schema.GroupVersionKind]refusal
 	start   func(*watched)
 	live    func(ref parent.Ref) // counts live reads, for tests and metrics
 	timeout time.Duration        // of a read past the cache
@@ -82,15 +89,20 @@ type States struct {
 
 // NewStates returns States that watches nothing until Run.
 func NewStates(client dynamic.Interface, kinds *Kinds) *States {
-	s := &States{kinds: kinds, client: client, watched: map[schema.GroupVersionKind]*watched{}, timeout: liveTimeout}
-	kinds.OnChange(func(i Info) { s.end(i.GVK, false) })
-	kinds.OnGone(func(gvk schema.GroupVersionKind) { s.end(gvk, true) })
+	s := &States{kinds: kinds, client: client, watched: map[schema.GroupVersionKind]*watched{}, timeout: liveTimeout,
+		refused: map[schema.GroupVersionKind]refusal{}}
+	kinds.OnChange(func(i Info) { s.end(i.GVK, endChanged) })
+	kinds.OnGone(func(gvk schema.GroupVersionKind) { s.end(gvk, endGone) })
 	return s
 }
 
 // OnChange calls f for each change of a watched object: old is nil for a new
 // one, new for a deleted one. Call it before Run; f must not block.
 func (s *States) OnChange(f func(old, new *Object)) { s.onChange = append(s.onChange, f) }
+
+// OnLetGo calls f for each object that was watched and is no more, since nobody
+// here needs to know of it. Call it before Run; f must not block.
+func (s *States) OnLetGo(f func(*Object)) { s.onLetGo = append(s.onLetGo, f) }
 
 // OnLiveRead calls f for each read past the cache. Call it before Run.
 func (s *States) OnLiveRead(f func(parent.Ref)) { s.live = f }
@@ -160,9 +172,10 @@ func (s *States) Content(ctx context.Context, ref parent.Ref) (map[string]any, e
 }
 
 // Look at an object that is nobody's parent: from the watch of its kind where
-// the kind has a role in Crossplane or is watched anyway, else live.
+// the kind has a role in Crossplane and is guarded, or is watched anyway, else
+// live.
 func (s *States) Look(ctx context.Context, ref parent.Ref) (*Object, error) {
-	if s.kinds.Kind(ref.GroupVersionKind).Role != parent.RoleNone || s.cached(ref) != nil {
+	if s.kinds.Kind(ref.GroupVersionKind).Role != parent.RoleNone && s.isLooked(ref.GroupVersionKind) || s.cached(ref) != nil {
 		return s.Get(ctx, ref, false)
 	}
 	return s.fetch(ctx, ref)
@@ -172,9 +185,7 @@ func (s *States) Look(ctx context.Context, ref parent.Ref) (*Object, error) {
 func (s *States) Cached(ref parent.Ref) *Object { return s.cached(ref) }
 
 func (s *States) cached(ref parent.Ref) *Object {
-	s.mu.RLock()
-	w := s.watched[ref.GroupVersionKind]
-	s.mu.RUnlock()
+	w := s.of(ref.GroupVersionKind)
 	if w == nil || !w.informer.HasSynced() {
 		return nil
 	}
@@ -237,9 +248,7 @@ func (s *States) Resource(ref parent.Ref) (dynamic.ResourceInterface, error) {
 
 // List the cached objects of a kind.
 func (s *States) List(gvk schema.GroupVersionKind) []*Object {
-	s.mu.RLock()
-	w := s.watched[gvk]
-	s.mu.RUnlock()
+	w := s.of(gvk)
 	if w == nil {
 		return nil
 	}

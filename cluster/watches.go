@@ -25,12 +25,26 @@ const (
 	maxKinds = 2000
 )
 
+// ending says why a watch is over.
+type ending int
+
+const (
+	// endChanged: the kind has become another, and is watched anew.
+	endChanged ending = iota
+	// endGone: the kind's CRD is gone, and its objects with it.
+	endGone
+	// endUnneeded: the objects are there, and nobody here needs to know of them.
+	endUnneeded
+)
+
 // watched is the watch of a kind.
 type watched struct {
 	info     Info
 	informer cache.SharedIndexInformer
-	over     chan struct{} // closed when the kind is gone, or has become another
-	gone     bool          // which of the two, once it is closed
+	over     chan struct{} // closed when it is to end
+	why      ending        // once over is closed
+	// asked: there was a question about an object of the kind, as about a parent.
+	asked atomic.Bool
 	// since is when its turn came to be filled, in nanoseconds; 0 before.
 	since atomic.Int64
 }
@@ -71,11 +85,23 @@ func (s *States) run(ctx context.Context, w *watched, turns chan struct{}) {
 		<-turns
 	}()
 	w.informer.RunWithContext(wctx)
-	if ctx.Err() != nil || !w.gone {
-		return
+	if ctx.Err() == nil {
+		s.ended(w)
 	}
-	for _, o := range w.informer.GetStore().List() { // went with their kind, perhaps unseen
-		s.call(object(o), nil)
+}
+
+// ended tells of the objects of a watch that is over: they went with their kind,
+// perhaps unseen, or are known no more, unless they came under watch again.
+func (s *States) ended(w *watched) {
+	for _, o := range w.informer.GetStore().List() {
+		switch {
+		case w.why == endGone:
+			s.call(object(o), nil)
+		case w.why == endUnneeded && s.of(w.info.GVK) == nil:
+			for _, f := range s.onLetGo {
+				f(object(o))
+			}
+		}
 	}
 }
 
@@ -92,41 +118,65 @@ func (w *watched) until(ctx context.Context) (context.Context, context.CancelFun
 	return ctx, cancel
 }
 
-// Watch a kind from now on, until its CRD is gone.
+// Watch a kind that is asked about from now on, until its CRD is gone or nothing of
+// its group is guarded any more. One that may not be watched is not tried again for
+// a while: its objects are read one by one.
 func (s *States) Watch(gvk schema.GroupVersionKind) error {
-	s.mu.RLock()
-	_, ok := s.watched[gvk]
-	n := len(s.watched)
-	s.mu.RUnlock()
-	if ok {
+	if w := s.of(gvk); w != nil {
+		w.asked.Store(true)
 		return nil
 	}
-	if n >= maxKinds {
-		return fmt.Errorf("cannot watch %s: %d kinds are watched already", gvk, n)
+	if s.refusedLately(gvk) {
+		return nil
+	}
+	w, err := s.watch(gvk)
+	if err == nil {
+		w.asked.Store(true)
+	}
+	return err
+}
+
+// watch a kind; the watch that there is where there is one.
+func (s *States) watch(gvk schema.GroupVersionKind) (*watched, error) {
+	if w := s.of(gvk); w != nil {
+		return w, nil
+	}
+	if n := len(s.all()); n >= maxKinds {
+		return nil, fmt.Errorf("cannot watch %s: %d kinds are watched already", gvk, n)
 	}
 	info, err := s.kinds.Get(gvk)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.watched[gvk]; ok {
-		return nil
+	if w := s.watched[gvk]; w != nil {
+		return w, nil
 	}
 	w, err := s.newWatch(info)
 	if err != nil {
-		return fmt.Errorf("cannot watch %s: %w", gvk, err)
+		return nil, fmt.Errorf("cannot watch %s: %w", gvk, err)
 	}
 	s.watched[gvk] = w
 	if s.start != nil {
 		s.start(w)
 	}
-	return nil
+	return w, nil
+}
+
+// of a kind; nil where it is not watched.
+func (s *States) of(gvk schema.GroupVersionKind) *watched {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.watched[gvk]
 }
 
 func (s *States) newWatch(info Info) (*watched, error) {
 	w := &watched{info: info, over: make(chan struct{})}
 	w.informer = newInformer(s.client.Resource(info.GVR), func(o *unstructured.Unstructured) any { return s.sum(o) })
+	if err := w.informer.SetWatchErrorHandlerWithContext(s.failed(w)); err != nil {
+		return nil, err
+	}
 	_, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { s.call(nil, object(o)) },
 		UpdateFunc: func(a, b any) { s.call(object(a), object(b)) },
@@ -135,16 +185,20 @@ func (s *States) newWatch(info Info) (*watched, error) {
 	return w, err
 }
 
-// end the watch of a kind that is gone, or that has become another: what is kept
-// of its objects was summed up for the kind it was.
-func (s *States) end(gvk schema.GroupVersionKind, gone bool) {
+// end the watch of a kind, if there is one. Where the kind has become another, what
+// is kept of its objects was summed up for the kind it was.
+func (s *States) end(gvk schema.GroupVersionKind, why ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w, ok := s.watched[gvk]; ok {
-		w.gone = gone
-		close(w.over)
-		delete(s.watched, gvk)
+	if w := s.watched[gvk]; w != nil {
+		s.endLocked(w, why)
 	}
+}
+
+func (s *States) endLocked(w *watched, why ending) {
+	w.why = why
+	close(w.over)
+	delete(s.watched, w.info.GVK)
 }
 
 func (s *States) call(old, new *Object) {

@@ -22,25 +22,14 @@ import (
 	systems "github.com/kausality-io/function-kausality/gate/external"
 )
 
-// watchSystems watches the guarded kinds of external systems that have no
-// managementPolicies. Call it before the cluster starts.
+// watchSystems looks again at the objects of external systems that have no
+// managementPolicies when what is guarded changed: they may have been passed over.
+// Call it before the cluster starts.
 func (c *Controller) watchSystems() {
-	one := func(i cluster.Info) {
-		if systems.Own(i.GVK) == nil || !i.Storage || !c.Cluster.Scope.Watches(i.GVR.GroupResource()) {
-			return
-		}
-		if err := c.Cluster.States.Watch(i.GVK); err != nil {
-			c.Log.Error(err, "cannot watch a guarded kind")
-		}
-	}
-	c.Cluster.Kinds.OnChange(one)
 	c.Cluster.Scope.OnChange(func() {
-		for _, i := range c.Cluster.Kinds.All() {
-			one(i)
-		}
-		// What was passed over while it was not guarded.
 		c.again(func(o *cluster.Object) bool { return systems.Own(o.GroupVersionKind) != nil })
 	})
+	c.Cluster.States.OnLetGo(func(o *cluster.Object) { c.sights.forget(o.State.Ref) })
 }
 
 // foreign reconciles an object of an external system that has no

@@ -22,6 +22,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
+	systems "github.com/kausality-io/function-kausality/gate/external"
 	"github.com/kausality-io/function-kausality/notify"
 )
 
@@ -52,7 +53,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	self, err := c.Self(ctx)
+	self, err := c.Self(ctx, o.Log)
 	if err != nil {
 		return err
 	}
@@ -100,7 +101,7 @@ func (o Options) manager() (manager.Manager, error) {
 		Scheme: scheme, Logger: o.Log, Metrics: server.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.ProbeAddress,
 		LeaderElection: o.LeaderElection, LeaderElectionID: o.Shard.lease(), LeaderElectionNamespace: o.LeaderNamespace,
 		LeaderElectionReleaseOnCancel: true, GracefulShutdownTimeout: &grace,
-		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields(), DefaultWatchErrorHandler: cluster.WatchFailed},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot start: %w", err)
@@ -113,7 +114,8 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 	if err != nil {
 		return nil, err
 	}
-	c.WatchCovered(func(err error) { o.Log.Error(err, "cannot watch a guarded kind") })
+	own := func(i cluster.Info) bool { return systems.Own(i.GVK) != nil }
+	c.WatchCovered(own, func(err error) { o.Log.Error(err, "cannot watch a kind") })
 	direct, err := notify.Client(mgr)
 	if err != nil {
 		return nil, err

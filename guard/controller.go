@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,6 +36,8 @@ type Controller struct {
 
 	// applied is what was last written, by kind and name.
 	applied map[string]applied
+	// droppedAt is since when the policies have no longer what is guarded.
+	droppedAt map[schema.GroupResource]time.Time
 }
 
 const (
@@ -42,6 +45,9 @@ const (
 	retryWithout = 10 * time.Second
 	// retryRetained is how often what is masked still is counted.
 	retryRetained = 5 * time.Second
+	// settleDropped is how long after a resource left the policies everybody has
+	// heard of that.
+	settleDropped = retryRetained
 )
 
 // Reconcile everything there is. It is called when anything changed.
@@ -91,7 +97,7 @@ func (c *Controller) reconcile(ctx context.Context) (reconcile.Result, error) {
 	}
 	again := rotation.again
 	if len(retained) > 0 {
-		c.Log.Info("resources are no longer guarded and still masked; the gate restores them", "resources", retained)
+		c.Log.Info("resources are no longer guarded; access to them stays until nothing of them is masked", "resources", retained)
 		again = min(again, retryRetained)
 	}
 	return reconcile.Result{RequeueAfter: again}, failed

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -14,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kausality-io/function-kausality/admission/settings"
-	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/manifests"
 )
@@ -33,23 +33,43 @@ func (c *Controller) live(ctx context.Context) (*admissionregistrationv1.Mutatin
 }
 
 // retained are the resources, as RESOURCE.GROUP, that were guarded, that the
-// policies have not, and of which something is masked still.
+// policies have not, and of which something is masked still, or may be: the first
+// look at what is masked begins once everybody has heard of the change. The API
+// server asks about what it was told to until then, and the gate may carry out what
+// it decided before.
 func (c *Controller) retained(ctx context.Context, live *admissionregistrationv1.MutatingWebhookConfiguration, scopes []settings.Scope) ([]string, error) {
 	guarded, err := c.guarded(ctx, live)
 	if err != nil {
 		return nil, err
 	}
+	all := dropped(guarded, scopes)
+	c.noteDropped(all)
 	var out []string
-	for _, r := range dropped(guarded, scopes) {
-		masked, err := c.masked(ctx, r, scopes)
-		if err != nil {
-			return nil, err
+	for _, r := range all {
+		masked := c.Now().Before(c.droppedAt[r].Add(settleDropped))
+		if !masked {
+			if masked, err = c.masked(ctx, r, scopes); err != nil {
+				return nil, err
+			}
 		}
 		if masked {
 			out = append(out, r.String())
 		}
 	}
 	return out, nil
+}
+
+// noteDropped resources, and since when each is.
+func (c *Controller) noteDropped(all []schema.GroupResource) {
+	next := make(map[schema.GroupResource]time.Time, len(all))
+	for _, r := range all {
+		at, known := c.droppedAt[r]
+		if !known {
+			at = c.Now()
+		}
+		next[r] = at
+	}
+	c.droppedAt = next
 }
 
 // guarded resources so far, "*" for a whole group: those of the configuration or,
@@ -165,7 +185,5 @@ func (c *Controller) anyMasked(ctx context.Context, r schema.GroupVersionResourc
 // held objects are those that the gate has something to give back to: managed
 // resources under a mask, and objects of external systems.
 func held(o *metav1.PartialObjectMetadata) bool {
-	_, masked := o.Annotations[v1alpha1.AnnotationKeyManagementPolicies]
-	_, remembered := o.Annotations[v1alpha1.AnnotationKeyExternalAuthor]
-	return (masked || remembered) && o.DeletionTimestamp == nil
+	return cluster.Held(o.Annotations) && o.DeletionTimestamp == nil
 }

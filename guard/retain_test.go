@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -128,5 +129,28 @@ func TestConditions(t *testing.T) {
 				t.Errorf("got %+v", k.Status.Conditions)
 			}
 		})
+	}
+}
+
+// TestNoteDropped: how long ago a resource left the policies counts from when that
+// was first seen, and from anew where it came back in between.
+func TestNoteDropped(t *testing.T) {
+	a, b := schema.ParseGroupResource("dbs.a.org"), schema.ParseGroupResource("*.b.org")
+	now := time.Date(2026, 1, 5, 9, 30, 0, 0, time.UTC)
+	c := &Controller{Now: func() time.Time { return now }}
+	var got []map[schema.GroupResource]time.Duration
+	start := now
+	for _, all := range [][]schema.GroupResource{{a}, {a, b}, {b}, {a, b}, nil} {
+		c.noteDropped(all)
+		since := map[schema.GroupResource]time.Duration{}
+		for r, at := range c.droppedAt {
+			since[r] = at.Sub(start)
+		}
+		got = append(got, since)
+		now = now.Add(time.Second)
+	}
+	want := []map[schema.GroupResource]time.Duration{{a: 0}, {a: 0, b: time.Second}, {b: time.Second}, {a: 3 * time.Second, b: time.Second}, {}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
 	}
 }

@@ -28,6 +28,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/certs"
+	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/manifests"
 )
 
@@ -120,7 +121,7 @@ func (o Options) manager() (manager.Manager, error) {
 	mgr, err := ctrlruntime.NewManager(o.Config, manager.Options{
 		Scheme: scheme, Logger: o.Log, Metrics: server.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.ProbeAddress,
 		LeaderElection: o.LeaderElection, LeaderElectionID: "kausality-controller", LeaderElectionNamespace: o.LeaderNamespace,
-		LeaderElectionReleaseOnCancel: true, GracefulShutdownTimeout: &grace, Cache: cache.Options{ByObject: byObject},
+		LeaderElectionReleaseOnCancel: true, GracefulShutdownTimeout: &grace, Cache: cache.Options{ByObject: byObject, DefaultWatchErrorHandler: cluster.WatchFailed},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot start: %w", err)

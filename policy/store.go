@@ -21,6 +21,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
 )
 
 // The kinds of policies, by their resource.
@@ -113,7 +114,7 @@ func (s *Store) listen(w *watched) error {
 			}
 			return
 		}
-		cache.DefaultWatchErrorHandler(ctx, r, err)
+		cluster.WatchFailed(ctx, r, err)
 	})
 	if err != nil {
 		return err

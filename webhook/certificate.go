@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/kausality-io/function-kausality/cluster"
 )
 
 // certificate that is served, from a Secret of type kubernetes.io/tls. It is
@@ -41,6 +43,9 @@ func newCertificate(client kubernetes.Interface, namespace, name string, log log
 			return secrets.Watch(ctx, o)
 		},
 	}, &corev1.Secret{}, 0, cache.Indexers{})
+	if err := c.informer.SetWatchErrorHandlerWithContext(cluster.WatchFailed); err != nil {
+		return nil, fmt.Errorf("cannot watch secret %s: %w", name, err)
+	}
 	// Nothing on deletion: what is served stays good until it expires.
 	_, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: c.learn, UpdateFunc: func(_, o any) { c.learn(o) }})
 	if err != nil {

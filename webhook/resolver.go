@@ -97,6 +97,9 @@ func (r *resolver) one(ctx context.Context, d *v1alpha1.Drift) error {
 	if d.Status.Phase == v1alpha1.DriftResolved {
 		return nil
 	}
+	if r.cluster.LetGo(schema.FromAPIVersionAndKind(d.Spec.Child.APIVersion, d.Spec.Child.Kind)) {
+		return r.reporter.Resolve(ctx, d, "its kind is no longer guarded")
+	}
 	if d.Spec.Relation == v1alpha1.RelationExternal && d.Spec.Operation == "" {
 		return nil
 	}

@@ -76,7 +76,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	self, err := c.Self(ctx)
+	self, err := c.Self(ctx, o.Log)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (o Options) manager(cert *certificate) (manager.Manager, error) {
 	grace := 10 * time.Second
 	mgr, err := ctrlruntime.NewManager(o.Config, manager.Options{
 		Scheme: scheme, Logger: o.Log, Metrics: server.Options{BindAddress: o.MetricsAddress},
-		Cache:                  cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache:                  cache.Options{DefaultTransform: cache.TransformStripManagedFields(), DefaultWatchErrorHandler: cluster.WatchFailed},
 		HealthProbeBindAddress: o.ProbeAddress, GracefulShutdownTimeout: &grace,
 		LeaderElection: o.LeaderElection, LeaderElectionID: "kausality-webhook", LeaderElectionNamespace: o.LeaderNamespace,
 		LeaderElectionReleaseOnCancel: true,
@@ -201,7 +201,8 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 		components[u] = true
 	}
 	c.States.OnLiveRead(func(parent.Ref) { liveReads.Inc() })
-	c.WatchCovered(func(err error) { o.Log.Error(err, "cannot watch a guarded kind") })
+	c.States.OnLetGo(func(o *cluster.Object) { t.forget(o.State.UID) })
+	c.WatchCovered(nil, func(err error) { o.Log.Error(err, "cannot watch a kind") })
 	if o.ApproverRBAC {
 		o.Admission.MayApprove = newApprover(c).may
 	}

@@ -70,8 +70,11 @@ func (w *writer) changed(old, new *cluster.Object) {
 		w.tracker.observed(new.State) // here, since the queue passes over what lasted but a moment
 		w.queue.Add(new.State.Ref)
 	}
-	if p := new.Parent; p.Name != "" && w.cluster.States.Cached(p) != nil {
-		w.queue.Add(w.cluster.States.Cached(p).State.Ref)
+	if new.Parent.Name == "" {
+		return
+	}
+	if p := w.cluster.States.Cached(new.Parent); p != nil {
+		w.queue.Add(p.State.Ref)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -20,6 +21,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/notify"
 	"github.com/kausality-io/function-kausality/telemetry"
 )
@@ -155,12 +157,27 @@ func (f *processFlags) connect(ctx context.Context) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	if err := client.RESTClient().Get().AbsPath("/version").Do(ctx).Error(); err != nil {
-		return nil, fmt.Errorf("cannot reach the API server at %s: %w; check --kubeconfig and that it runs", config.Host, err)
+	err = cluster.Permitted(ctx, ctrl.Log, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		return client.RESTClient().Get().AbsPath("/version").Do(ctx).Error()
+	})
+	if err != nil {
+		return nil, unreachable(config.Host, err)
 	}
 	return config, nil
+}
+
+// unreachable says which of both is so: the API server answers and does not let us
+// in, or nobody answers.
+func unreachable(host string, err error) error {
+	switch {
+	case kerrors.IsForbidden(err):
+		return fmt.Errorf("cannot read /version of %s: %w", host, err)
+	case kerrors.IsUnauthorized(err):
+		return fmt.Errorf("the API server at %s answers and does not know who asks: %w; check the credentials of --kubeconfig or, in a Pod, its ServiceAccount", host, err)
+	}
+	return fmt.Errorf("cannot reach the API server at %s: %w; check --kubeconfig and that it runs", host, err)
 }
 
 // admissionFlags are those of the core.

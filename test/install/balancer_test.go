@@ -21,6 +21,7 @@ type balancer struct {
 
 	mu       sync.Mutex
 	replicas []replica
+	open     map[net.Conn]bool
 }
 
 type replica struct {
@@ -33,7 +34,7 @@ func newBalancer(address string) (*balancer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &balancer{listener: l, address: l.Addr().String()}
+	b := &balancer{listener: l, address: l.Addr().String(), open: map[net.Conn]bool{}}
 	go b.accept()
 	return b, nil
 }
@@ -82,6 +83,8 @@ func (b *balancer) accept() {
 // serve a connection. Where no replica is ready it is refused, as an empty
 // Service does.
 func (b *balancer) serve(c net.Conn) {
+	b.hold(c, true)
+	defer b.hold(c, false)
 	defer c.Close() //nolint:errcheck // Nothing is left to lose.
 	address := b.pick()
 	if address == "" {
@@ -100,6 +103,23 @@ func (b *balancer) serve(c net.Conn) {
 		}()
 	}
 	<-done
+}
+
+func (b *balancer) hold(c net.Conn, open bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if delete(b.open, c); open {
+		b.open[c] = true
+	}
+}
+
+// cut all connections that there are; new ones are served.
+func (b *balancer) cut() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for c := range b.open {
+		_ = c.Close() // who serves it sees that
+	}
 }
 
 func (b *balancer) pick() string {

@@ -38,9 +38,11 @@ func (l *lab) run(ctx context.Context, args ...string) ([]byte, error) {
 }
 
 // quick values: days become seconds.
+const quickServing, quickAuthority = "20s", "45s"
+
 var quick = []string{
 	"--set", "webhook.shutdownDelay=2s", "--set", "webhook.settleGrace=1s",
-	"--set", "certificates.certificateLifetime=20s", "--set", "certificates.authorityLifetime=45s",
+	"--set", "certificates.certificateLifetime=" + quickServing, "--set", "certificates.authorityLifetime=" + quickAuthority,
 }
 
 // earlier is a copy of the chart as it may have been in the version before: it

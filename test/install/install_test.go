@@ -173,6 +173,7 @@ func TestRepair(t *testing.T) {
 // guarded, and nothing for ever.
 func TestRoles(t *testing.T) {
 	policy(t, "shop", map[string]any{"mode": "log", "resources": []any{map[string]any{"apiGroups": []any{"apps"}, "resources": []any{"deployments"}}}})
+	without(t, shopGroup) // what the test before guarded
 	for _, name := range []string{"kausality-webhook-policies", "kausality-gate-policies", "kausality-controller-policies"} {
 		o, err := the.admin.Resource(roles).Get(t.Context(), name, metav1.GetOptions{})
 		must(t, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
@@ -32,6 +34,9 @@ type lab struct {
 	balancer         *balancer
 	controller, gate *process
 	webhooks         []*process
+	// line between our components and the API server. Cut, it ends their watches, as
+	// the API server does with each after five to ten minutes.
+	line *balancer
 	// restarted is when the API server was.
 	restarted time.Time
 }
@@ -46,7 +51,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 9*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 9*time.Minute+time.Duration(*years*3*float64(time.Minute)))
 	defer cancel()
 	l := &lab{}
 	err := l.boot(ctx)
@@ -87,6 +92,10 @@ func (l *lab) boot(ctx context.Context) (err error) {
 	if l.admin, err = dynamic.NewForConfig(l.config("admin")); err != nil {
 		return err
 	}
+	if l.line, err = newBalancer("127.0.0.1:0"); err != nil {
+		return err
+	}
+	l.line.add(strings.TrimPrefix(l.Config().Host, "https://"), func() bool { return true })
 	if l.admins, err = l.Kubeconfig("admin", ""); err != nil {
 		return err
 	}
@@ -123,7 +132,7 @@ func (l *lab) start(ctx context.Context, component string, i int) (*process, err
 	if err != nil {
 		return nil, err
 	}
-	kubeconfig, err := l.ServiceAccountKubeconfig(ctx, home, "kausality-"+component, itself)
+	kubeconfig, err := l.kubeconfig(ctx, component)
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +150,25 @@ func (l *lab) start(ctx context.Context, component string, i int) (*process, err
 	}
 	p.Process, err = l.Run(context.WithoutCancel(ctx), fmt.Sprintf("%s-%d", component, i), exec.Command(l.kausality, args...))
 	return p, err
+}
+
+// kubeconfig of a component's ServiceAccount, over the line.
+func (l *lab) kubeconfig(ctx context.Context, component string) (file string, err error) {
+	if file, err = l.ServiceAccountKubeconfig(ctx, home, "kausality-"+component, itself); err != nil {
+		return "", err
+	}
+	c, err := clientcmd.LoadFromFile(file)
+	if err != nil {
+		return "", err
+	}
+	for _, to := range c.Clusters {
+		to.Server = "https://" + l.line.address
+	}
+	next := file + "-next"
+	if err := clientcmd.WriteToFile(*c, next); err != nil {
+		return "", err
+	}
+	return file + "-line", os.Rename(next, file+"-line") // another replica may be reading it
 }
 
 // args of a component's Deployment as it is now, whose ServiceAccount must be its

@@ -76,7 +76,7 @@ func openByApproval(t *testing.T, ns, database string, parent *unstructured.Unst
 // ungate as the gate's own user.
 func (l *lab) ungate(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	kubeconfig, err := l.ServiceAccountKubeconfig(t.Context(), home, "kausality-gate", itself)
+	kubeconfig, err := l.kubeconfig(t.Context(), "gate")
 	must(t, err)
 	out, err := exec.CommandContext(t.Context(), l.kausality, append([]string{"ungate", "--kubeconfig=" + kubeconfig}, args...)...).CombinedOutput()
 	return string(out), err

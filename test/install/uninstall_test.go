@@ -34,42 +34,56 @@ import (
 // and refuses everybody. Who has given back the last object of a kind learns from a
 // watch that its access is gone, and may look once more.
 func TestForbidden(t *testing.T) {
+	n := 0
+	var roles time.Time // when they were last written
+	audited(t, func(e request) {
+		n++
+		if !e.looks() && strings.Contains(e.RequestURI, "/clusterroles/") {
+			roles = e.RequestReceivedTimestamp
+		}
+		since := e.RequestReceivedTimestamp.Sub(the.restarted)
+		late := e.looks() && e.RequestReceivedTimestamp.Sub(roles) < 5*time.Second
+		if e.ResponseStatus.Code == 403 && (since < 0 || since > 15*time.Second) && !late {
+			t.Errorf("%s cannot %s %s: %s", e.User.Username, e.Verb, e.RequestURI, e.ResponseStatus.Message)
+		}
+	})
+	if n < 100 {
+		t.Errorf("only %d requests of ours were looked at", n)
+	}
+}
+
+// request of one of our components, as the API server's audit log has it.
+type request struct {
+	Verb, RequestURI         string
+	RequestReceivedTimestamp time.Time
+	User                     struct{ Username string }
+	ResponseStatus           struct {
+		Code    int
+		Message string
+	}
+}
+
+func (e request) looks() bool { return slices.Contains([]string{"get", "list", "watch"}, e.Verb) }
+
+// audited calls f for each request of our components so far.
+func audited(t *testing.T, f func(request)) {
+	t.Helper()
 	file, err := os.Open(the.AuditLog())
 	must(t, err)
 	defer file.Close() //nolint:errcheck // It was only read.
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 4<<20)
-	n := 0
-	var roles time.Time // when they were last written
 	for lines.Scan() {
 		if !bytes.Contains(lines.Bytes(), []byte(`"username":"system:serviceaccount:`+home+`:kausality-`)) {
 			continue
 		}
-		n++
-		var e struct {
-			Verb, RequestURI         string
-			RequestReceivedTimestamp time.Time
-			User                     struct{ Username string }
-			ResponseStatus           struct {
-				Code    int
-				Message string
-			}
+		var e request
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			break // it is being written
 		}
-		must(t, json.Unmarshal(lines.Bytes(), &e))
-		looks := slices.Contains([]string{"get", "list", "watch"}, e.Verb)
-		if !looks && strings.Contains(e.RequestURI, "/clusterroles/") {
-			roles = e.RequestReceivedTimestamp
-		}
-		since := e.RequestReceivedTimestamp.Sub(the.restarted)
-		late := looks && e.RequestReceivedTimestamp.Sub(roles) < 5*time.Second
-		if e.ResponseStatus.Code == 403 && (since < 0 || since > 15*time.Second) && !late {
-			t.Errorf("%s cannot %s %s: %s", e.User.Username, e.Verb, e.RequestURI, e.ResponseStatus.Message)
-		}
+		f(e)
 	}
 	must(t, lines.Err())
-	if n < 100 {
-		t.Errorf("only %d requests of ours were looked at", n)
-	}
 }
 
 // remains of the installation, by kind and name. What stays on purpose is the

@@ -1,0 +1,304 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// registration of a handler that was called with all there was, or was not yet.
+type registration bool
+
+func (r registration) HasSynced() bool { return bool(r) }
+
+// kinds of the tests: a composite and a managed resource of one group, a plain kind
+// of it, and a managed resource of another.
+var (
+	shopApp   = schema.GroupVersionKind{Group: "shop.example.org", Version: "v1", Kind: "App"}
+	shopDB    = schema.GroupVersionKind{Group: "shop.example.org", Version: "v1", Kind: "Db"}
+	shopPlain = schema.GroupVersionKind{Group: "shop.example.org", Version: "v1", Kind: "Plain"}
+	otherDB   = schema.GroupVersionKind{Group: "other.example.org", Version: "v1", Kind: "Cache"}
+)
+
+// covered is a Cluster of these kinds that watches what is guarded, and reaches no
+// API server.
+func covered(t *testing.T) *Cluster {
+	t.Helper()
+	client, err := dynamic.NewForConfig(&rest.Config{Host: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &Kinds{byGVK: map[schema.GroupVersionKind]Info{}, legacy: map[schema.GroupKind]bool{}}
+	for gvk, role := range map[schema.GroupVersionKind]parent.Role{shopApp: parent.RoleComposite, shopDB: parent.RoleManaged, shopPlain: parent.RoleNone, otherDB: parent.RoleManaged} {
+		k.byGVK[gvk] = Info{GVK: gvk, GVR: gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s"), Storage: true, Kind: admission.Kind{Role: role}}
+	}
+	c := &Cluster{Kinds: k, Scope: &Scope{taken: registration(true)}, Policies: &Policies{taken: registration(true), byName: map[string]*v1alpha1.Kausality{}}}
+	c.States = NewStates(client, k)
+	c.WatchCovered(nil, func(err error) { t.Log(err) })
+	return c
+}
+
+// configured sets a configuration with rules GROUP/RESOURCE, of policies or fixed.
+func (c *Cluster) configured(policies bool, rules ...string) {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	if policies {
+		o.SetLabels(map[string]string{labelManaged: policyController})
+	}
+	var list []any
+	for _, r := range rules {
+		group, resource, _ := strings.Cut(r, "/")
+		list = append(list, map[string]any{"apiGroups": []any{group}, "resources": []any{resource}})
+	}
+	if list != nil {
+		o.Object["webhooks"] = []any{map[string]any{"rules": list}}
+	}
+	c.Scope.set(configurationOf(o))
+}
+
+// policy for all of a group, or none.
+func (c *Cluster) policy(group string) {
+	c.Policies.change(func() bool {
+		c.Policies.byName = map[string]*v1alpha1.Kausality{}
+		if group != "" {
+			k := &v1alpha1.Kausality{}
+			k.Name = "one"
+			k.Spec.Resources = []v1alpha1.GuardedResources{{APIGroups: []string{group}, Resources: []string{"*"}}}
+			c.Policies.byName[k.Name] = k
+		}
+		return true
+	})
+}
+
+// has an object, masked or not, seen by the watch of its kind.
+func (c *Cluster) has(t *testing.T, gvk schema.GroupVersionKind, masked bool) {
+	t.Helper()
+	o := &Object{State: &parent.State{Ref: parent.Ref{GroupVersionKind: gvk, Name: "one", UID: "1"}}}
+	if masked {
+		o.Annotations = map[string]string{v1alpha1.AnnotationKeyManagementPolicies: `["*"]`}
+	}
+	if err := c.States.of(gvk).informer.GetStore().Update(o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *Cluster) watching() string {
+	var out []string
+	for gvk := range c.States.watched {
+		out = append(out, gvk.Kind)
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+// TestFollow: watches begin and end with what is guarded, and with nothing else.
+func TestFollow(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		do     func(t *testing.T, c *Cluster)
+		want   string
+	}{
+		"Guarded":      {"kinds with a role are", func(*testing.T, *Cluster) {}, "App Db Plain"},
+		"Rewritten":    {"nothing changes where the configuration says the same", func(_ *testing.T, c *Cluster) { c.configured(true, "shop.example.org/*") }, "App Db Plain"},
+		"GroupLeaves":  {"with a group go the parents that were asked about", func(_ *testing.T, c *Cluster) { c.configured(true, "other.example.org/*") }, "Cache"},
+		"KindLeaves":   {"parents may be asked about as long as the group is there", func(_ *testing.T, c *Cluster) { c.configured(true, "shop.example.org/dbs") }, "Db Plain"},
+		"MaskedStill":  {"the status is asked about: it is kept", func(_ *testing.T, c *Cluster) { c.configured(true, "shop.example.org/dbs/status") }, "Db Plain"},
+		"Emptied":      {"somebody emptied it", func(_ *testing.T, c *Cluster) { c.configured(false) }, "App Db Plain"},
+		"Emergency":    {"somebody took it away, and the policy is there", func(_ *testing.T, c *Cluster) { c.Scope.lose() }, "App Db Plain"},
+		"LastPolicy":   {"it went with the last policy", func(_ *testing.T, c *Cluster) { c.Scope.lose(); c.policy("") }, ""},
+		"PolicyFirst":  {"in whatever order that is seen", func(_ *testing.T, c *Cluster) { c.policy(""); c.Scope.lose() }, ""},
+		"OtherPolicy":  {"the policy is about something else", func(_ *testing.T, c *Cluster) { c.Scope.lose(); c.policy("other.example.org") }, ""},
+		"PolicyAlone":  {"the configuration says what is guarded", func(_ *testing.T, c *Cluster) { c.policy("") }, "App Db Plain"},
+		"PoliciesLate": {"policies that are not read yet end nothing", func(_ *testing.T, c *Cluster) { c.Policies.taken = registration(false); c.policy(""); c.Scope.lose() }, "App Db Plain"},
+		"Fixed": {"no policy stands behind a fixed one", func(_ *testing.T, c *Cluster) {
+			c.configured(false, "shop.example.org/*")
+			c.policy("")
+			c.Scope.lose()
+		}, "App Db Plain"},
+		"Held": {"what is masked is given back first", func(t *testing.T, c *Cluster) {
+			c.has(t, shopDB, true)
+			c.Scope.lose()
+			c.policy("")
+		}, "Db"},
+		"FixedHolds": {"with a fixed one nobody looks whether anything is masked", func(t *testing.T, c *Cluster) {
+			c.has(t, shopDB, true)
+			c.configured(false, "other.example.org/*")
+		}, "Cache Db"},
+		"GivenBack": {"then it goes", func(t *testing.T, c *Cluster) {
+			c.has(t, shopDB, true)
+			c.Scope.lose()
+			c.policy("")
+			c.has(t, shopDB, false)
+			c.follow()
+		}, ""},
+		"PolicyBackFirst": {"access is written after the policy, and before the configuration", func(_ *testing.T, c *Cluster) {
+			c.policy("")
+			c.Scope.lose()
+			c.policy("shop.example.org")
+		}, ""},
+		"Back": {"it comes back", func(_ *testing.T, c *Cluster) {
+			c.policy("")
+			c.Scope.lose()
+			c.policy("shop.example.org")
+			c.configured(true, "shop.example.org/*")
+		}, "App Db"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := covered(t)
+			c.policy("shop.example.org")
+			c.configured(true, "shop.example.org/*")
+			if err := c.States.Watch(shopPlain); err != nil {
+				t.Fatal(err)
+			}
+			before := maps.Clone(c.States.watched)
+			tc.do(t, c)
+			if got := c.watching(); got != tc.want {
+				t.Errorf("%s: watched are %q, want %q", tc.reason, got, tc.want)
+			}
+			if name == "Back" {
+				return
+			}
+			for gvk, w := range c.States.watched {
+				if was := before[gvk]; was != nil && was != w {
+					t.Errorf("%s: the watch of %s began anew", tc.reason, gvk.Kind)
+				}
+			}
+			c.follow()
+			if got := c.watching(); got != tc.want {
+				t.Errorf("%s: done again, watched are %q, want %q", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+// TestNoConfiguration: where none ever told what is guarded, the API server asks by
+// another one, and what it asks about stays watched.
+func TestNoConfiguration(t *testing.T) {
+	c := covered(t)
+	if err := c.States.Watch(shopPlain); err != nil {
+		t.Fatal(err)
+	}
+	c.policy("other.example.org")
+	c.configured(false)
+	if got := c.watching(); got != "Plain" || !c.States.isLooked(shopDB) {
+		t.Errorf("watched are %q; looked at: %v", got, c.States.isLooked(shopDB))
+	}
+	if c.configured(true, "other.example.org/*"); c.watching() != "Cache" || c.States.isLooked(shopDB) || !c.States.isLooked(otherDB) {
+		t.Errorf("once it tells, watched are %q", c.watching())
+	}
+	if err := c.States.Watch(shopPlain); err != nil { // access to which somebody else gave
+		t.Fatal(err)
+	}
+	if c.configured(true, "other.example.org/*"); c.watching() != "Cache Plain" {
+		t.Errorf("written again with the same rules, watched are %q", c.watching())
+	}
+}
+
+// TestLetGo: of a kind it is known that it was let go of where policies said so, and
+// not where nothing tells.
+func TestLetGo(t *testing.T) {
+	c := covered(t)
+	seen := map[string]bool{}
+	look := func(step string) { seen[step] = c.LetGo(shopDB) }
+	look("Nothing")
+	c.configured(false, "shop.example.org/*")
+	c.configured(false, "other.example.org/*")
+	look("Fixed")
+	c.policy("shop.example.org")
+	c.configured(true, "shop.example.org/*")
+	look("Guarded")
+	c.Scope.lose()
+	look("Emergency")
+	c.policy("")
+	look("LastPolicy")
+	c.configured(true, "other.example.org/*")
+	look("Other")
+	want := map[string]bool{"Nothing": false, "Fixed": false, "Guarded": false, "Emergency": false, "LastPolicy": true, "Other": true}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// TestRefusedWatch: a kind that is watched for questions about it and that may not be
+// watched is let go of, and not tried again at once; one that is guarded is.
+func TestRefusedWatch(t *testing.T) {
+	c := covered(t)
+	c.configured(true, "shop.example.org/dbs")
+	forbidden := kerrors.NewForbidden(schema.GroupResource{Group: "shop.example.org", Resource: "plains"}, "", nil)
+	ask := func() *watched {
+		t.Helper()
+		if err := c.States.Watch(shopPlain); err != nil {
+			t.Fatal(err)
+		}
+		return c.States.of(shopPlain)
+	}
+	first := ask()
+	c.States.failed(first)(t.Context(), nil, forbidden)
+	if got := c.watching(); got != "Db" {
+		t.Errorf("watched are %s", got)
+	}
+	if ask() != nil {
+		t.Error("it was tried again at once")
+	}
+	c.configured(true, "shop.example.org/dbs", "shop.example.org/apps")
+	second := ask()
+	if second == nil {
+		t.Fatal("it is not tried again when access may have changed")
+	}
+	c.States.failed(first)(t.Context(), nil, forbidden)
+	if c.States.of(shopPlain) != second {
+		t.Error("a watch that is over ended another one")
+	}
+	if db := c.States.of(shopDB); db == nil || !c.States.needed(db.info) {
+		t.Error("what is guarded must be tried for again")
+	}
+	c.States.refuse(second)
+	one := c.States.refused[shopPlain].wait
+	c.States.watched[shopPlain] = second
+	second.over = make(chan struct{})
+	c.States.refuse(second)
+	if two := c.States.refused[shopPlain].wait; one != refusedFirst || two != 2*refusedFirst {
+		t.Errorf("it waits %s, then %s", one, two)
+	}
+}
+
+// TestEnded: who knows of an object is told that it is known no more, unless it is
+// again; that it is gone they are told with its kind alone.
+func TestEnded(t *testing.T) {
+	for why, want := range map[ending]string{endChanged: "", endGone: "gone", endUnneeded: "let go"} {
+		c := covered(t)
+		var told []string
+		c.States.OnChange(func(_, new *Object) {
+			if new == nil {
+				told = append(told, "gone")
+			}
+		})
+		c.States.OnLetGo(func(*Object) { told = append(told, "let go") })
+		c.configured(true, "shop.example.org/*")
+		c.has(t, shopDB, false)
+		w := c.States.of(shopDB)
+		c.States.end(shopDB, why)
+		c.States.ended(w)
+		if got := strings.Join(told, ", "); got != want {
+			t.Errorf("%d: told %q, want %q", why, got, want)
+		}
+		told = nil
+		if c.follow(); why == endUnneeded {
+			if c.States.ended(w); len(told) > 0 {
+				t.Errorf("it is watched again, and told %v", told)
+			}
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package install
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+const shopGroup = "shop.example.org"
+
+// asked by our components about the resources of a group since a moment: the
+// watches that were opened, each once, and what was refused.
+func asked(t *testing.T, group string, since time.Time) (watches, refused []string) {
+	t.Helper()
+	audited(t, func(e request) {
+		path, _, _ := strings.Cut(e.RequestURI, "?")
+		if !strings.HasPrefix(path, "/apis/"+group+"/") || e.RequestReceivedTimestamp.Before(since) || !e.looks() {
+			return
+		}
+		component := strings.TrimPrefix(e.User.Username, "system:serviceaccount:"+home+":kausality-")
+		what := component + " " + path[strings.LastIndex(path, "/")+1:]
+		switch {
+		case e.ResponseStatus.Code == 403:
+			refused = append(refused, what)
+		case e.Verb == "watch" && e.ResponseStatus.Code == 200 && !slices.Contains(watches, what):
+			watches = append(watches, what)
+		}
+	})
+	slices.Sort(watches)
+	return watches, refused
+}
+
+// watched waits until webhook and gate have opened their watches of a group.
+func watched(t *testing.T, group string, since time.Time, want ...string) {
+	t.Helper()
+	eventually(t, "what is guarded to be watched", func(context.Context) error {
+		if open, _ := asked(t, group, since); !slices.Equal(open, want) { // a role may take a moment to come through
+			return fmt.Errorf("watched are %v", open)
+		}
+		return nil
+	})
+}
+
+// without access of ours to a group.
+func without(t *testing.T, group string) {
+	t.Helper()
+	for _, role := range []string{"kausality-gate-policies", "kausality-controller-policies", "kausality-webhook-policies"} {
+		eventually(t, "the access of "+role+" to go", func(ctx context.Context) error {
+			o, err := the.admin.Resource(roles).Get(ctx, role, metav1.GetOptions{})
+			if kerrors.IsNotFound(err) {
+				return nil
+			}
+			if err == nil && strings.Contains(fmt.Sprint(o.Object["rules"]), group) {
+				err = fmt.Errorf("it still is %v", o.Object["rules"])
+			}
+			return err
+		})
+	}
+}
+
+// TestLetGo: what no policy covers any more is watched no more, and nobody goes on
+// asking for what they may not see; with a policy the watches come again. The line
+// is cut to see it: a watch that is there still is asked for again.
+func TestLetGo(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		leave  func(t *testing.T)
+	}{
+		"LastPolicy": {"with the last policy the configuration goes, too", func(t *testing.T) {
+			must(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
+		}},
+		"OtherStays": {"another group is guarded still", func(t *testing.T) {
+			must(t, merge(t, the.admin, kausality, "", "shop", elsewhere))
+		}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			ns, since := namespace(t, "letgo-"+strings.ToLower(name)), time.Now()
+			policy(t, "shop", map[string]any{"mode": "enforce"})
+			guarded(t, ns)
+			owner, err := app(t, ns, "owner")
+			must(t, err)
+			played(t, ns, "orders", owner)
+			closedGate(t, ns, "orders")
+			drifts(t, ns, owner)
+			standing(t, ns, v1alpha1.DriftDetected, "")
+			all := []string{"gate apps", "gate databases", "webhook apps", "webhook databases"}
+			the.line.cut()
+			watched(t, shopGroup, since, all...)
+			tc.leave(t)
+			restoredTo(t, ns, "orders", "*")
+			without(t, shopGroup)
+			standing(t, ns, v1alpha1.DriftResolved, "its kind is no longer guarded")
+			pause(t, 2*time.Second) // for the authorizer to take it up, and each process
+			quiet(t, tc.reason)
+
+		})
+	}
+}
+
+// drifts has the controller of an app change a child of it that nobody asked it to,
+// which is refused.
+func drifts(t *testing.T, ns string, owner *unstructured.Unstructured) {
+	t.Helper()
+	controller := as(t, "system:serviceaccount:apps:controller")
+	child := object("shop.example.org/v1", "App", ns, "child", map[string]any{"size": int64(1)})
+	yes := true
+	child.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(), Controller: &yes}})
+	_, err := controller.Resource(apps).Namespace(ns).Create(t.Context(), child, metav1.CreateOptions{})
+	must(t, err)
+	body := fmt.Appendf(nil, `{"status":{"observedGeneration":%d,"conditions":[{"type":"Ready","status":"True","reason":"Any","lastTransitionTime":%q}]}}`,
+		owner.GetGeneration(), time.Now().UTC().Format(time.RFC3339))
+	_, err = controller.Resource(apps).Namespace(ns).Patch(t.Context(), owner.GetName(), types.MergePatchType, body, metav1.PatchOptions{}, "status")
+	must(t, err)
+	size := int64(1)
+	eventually(t, "the controller to be refused", func(context.Context) error {
+		size++
+		if err := merge(t, controller, apps, ns, "child", map[string]any{"spec": map[string]any{"size": size}}); !kerrors.IsForbidden(err) && !kerrors.IsInvalid(err) {
+			return fmt.Errorf("it is told %v", err) //nolint:errorlint // nil is an answer, too
+		}
+		return nil
+	})
+}
+
+// standing waits until the one Drift in a Namespace is in a phase, and resolved as
+// it says.
+func standing(t *testing.T, ns string, phase v1alpha1.DriftPhase, why string) {
+	t.Helper()
+	eventually(t, "the Drift to be "+string(phase), func(ctx context.Context) error {
+		list, err := the.admin.Resource(driftResource).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			in, _, _ := unstructured.NestedString(list.Items[i].Object, "spec", "child", "namespace")
+			status, _, _ := unstructured.NestedMap(list.Items[i].Object, "status")
+			if in == ns && status["phase"] == string(phase) && (why == "" || status["resolution"] == why) {
+				return nil
+			}
+			if in == ns {
+				err = fmt.Errorf("its status is %v", status)
+			}
+		}
+		return cmp.Or(err, fmt.Errorf("there is none of %d", len(list.Items)))
+	})
+}
+
+// quiet where nobody asks for what is not guarded any more, whatever ends.
+func quiet(t *testing.T, reason string) {
+	t.Helper()
+	cut := time.Now()
+	the.line.cut()
+	pause(t, 6*time.Second) // what is refused is tried again after a second, and more
+	if open, refused := asked(t, shopGroup, cut); len(open) > 0 || len(refused) > 0 {
+		t.Errorf("%s: watched still are %v, refused was %v", reason, open, refused)
+	}
+}
+
+// pause where nothing tells that nothing comes.
+func pause(t *testing.T, d time.Duration) {
+	t.Helper()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.Context().Done():
+	}
+}

@@ -1,0 +1,76 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// elsewhere is what a policy guards in place of everything in the shop.
+var elsewhere = map[string]any{"spec": map[string]any{"resources": []any{map[string]any{"apiGroups": []any{"elsewhere.example.org"}, "resources": []any{"*"}}}}}
+
+// shop again.
+var shop = map[string]any{"spec": map[string]any{"resources": []any{map[string]any{"apiGroups": []any{shopGroup}, "resources": []any{"*"}}}}}
+
+// TestToAndFro: a kind leaves the policies and comes back, at once or when nobody has
+// access to it any more, while children are made whose parents have to be looked
+// at; nobody is refused anything in between.
+func TestToAndFro(t *testing.T) {
+	ns := namespace(t, "toandfro")
+	policy(t, "shop", map[string]any{"mode": "enforce"})
+	guarded(t, ns)
+	owner, err := app(t, ns, "owner")
+	must(t, err)
+	yes := true
+	refs := []metav1.OwnerReference{{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(), Controller: &yes}}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var calls, traced atomic.Int64
+	failed := make(chan error, 1)
+	go func() {
+		c := as(t, hans).Resource(apps).Namespace(ns)
+		for ; ; calls.Add(1) {
+			o := object("shop.example.org/v1", "App", ns, fmt.Sprintf("child-%d", calls.Load()), map[string]any{"size": int64(1)})
+			o.SetOwnerReferences(refs)
+			made, err := c.Create(ctx, o, metav1.CreateOptions{})
+			switch {
+			case ctx.Err() != nil:
+				close(failed)
+				return
+			case err != nil:
+				failed <- fmt.Errorf("call %d: %w", calls.Load(), err)
+				return
+			case made.GetAnnotations()["kausality.io/trace"] != "":
+				traced.Add(1)
+			}
+		}
+	}()
+	for turn := range 6 {
+		must(t, merge(t, the.admin, kausality, "", "shop", elsewhere))
+		awaitPolicy(t, "shop")
+		if turn%2 == 1 {
+			without(t, shopGroup)
+		}
+		must(t, merge(t, the.admin, kausality, "", "shop", shop))
+		awaitPolicy(t, "shop")
+		seen := traced.Load()
+		eventually(t, "children to be traced again", func(context.Context) error {
+			if traced.Load() < seen+20 {
+				return errors.New("they are not")
+			}
+			return nil
+		})
+	}
+	stop()
+	if err := <-failed; err != nil {
+		t.Error(err)
+	}
+	t.Logf("%d children, %d of them traced", calls.Load(), traced.Load())
+	if traced.Load() < 100 || traced.Load() == calls.Load() {
+		t.Error("too little happened to show anything")
+	}
+}
