@@ -23,7 +23,7 @@ const shopGroup = "shop.example.org"
 // watches that were opened, each once, and what was refused.
 func asked(t *testing.T, group string, since time.Time) (watches, refused []string) {
 	t.Helper()
-	audited(t, func(e request) {
+	requests(t, func(e request) {
 		path, _, _ := strings.Cut(e.RequestURI, "?")
 		if !strings.HasPrefix(path, "/apis/"+group+"/") || e.RequestReceivedTimestamp.Before(since) || !e.looks() {
 			return

@@ -36,7 +36,7 @@ import (
 func TestForbidden(t *testing.T) {
 	n := 0
 	var roles time.Time // when they were last written
-	audited(t, func(e request) {
+	requests(t, func(e request) {
 		n++
 		if !e.looks() && strings.Contains(e.RequestURI, "/clusterroles/") {
 			roles = e.RequestReceivedTimestamp
@@ -65,8 +65,8 @@ type request struct {
 
 func (e request) looks() bool { return slices.Contains([]string{"get", "list", "watch"}, e.Verb) }
 
-// audited calls f for each request of our components so far.
-func audited(t *testing.T, f func(request)) {
+// requests calls f for each request of our components so far.
+func requests(t *testing.T, f func(request)) {
 	t.Helper()
 	file, err := os.Open(the.AuditLog())
 	must(t, err)
