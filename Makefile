@@ -155,6 +155,10 @@ random: ## Interleave everybody around the gate on the real parts, by seed; SEED
 model: ## The same on a model of them; SEEDS=100000
 	@$(GO) test -trimpath -count 1 -timeout 6h -run '^TestModel$$' ./admission -args -model.seeds=$(or $(SEEDS),100000)
 
+.PHONY: years
+years: ## Rotate certificates as often as five years do, under load (6 minutes); YEARS=5
+	@$(GO) test -C test -trimpath -count 1 -timeout 2h -run '^TestRotationAndRestarts$$' -v ./install -args -rotation.years=$(or $(YEARS),5)
+
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME each (20s)
 	@find . -name '*_test.go' -exec grep -l '^func Fuzz' {} + | sort | while read -r file; do \
