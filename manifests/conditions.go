@@ -26,7 +26,8 @@ const annotationsChange = `(has(object.metadata.annotations) ?
 
 // worthAsking is true unless an UPDATE leaves the desired state and all our
 // annotations as they are. A field or an annotation of ours that is dropped is a
-// difference.
+// difference. Where there are very many annotations, of which any changed, they are
+// not gone over: that takes the API server a time that grows with their square.
 //
 // A CREATE and a DELETE always pass, and so does /scale, which is sent as an
 // object of another kind.
@@ -34,11 +35,13 @@ const worthAsking = `request.operation != "UPDATE" || ` + specChanges + ` ||
 (has(request.subResource) && request.subResource != "") ||
 ` + otherwiseChanges + ` ||
 ` + annotationsChange + ` && (
-  (has(object.metadata.annotations) && object.metadata.annotations.exists(k, k.startsWith("kausality.io/") &&
-    !(has(oldObject.metadata.annotations) && k in oldObject.metadata.annotations &&
-      oldObject.metadata.annotations[k] == object.metadata.annotations[k]))) ||
-  (has(oldObject.metadata.annotations) && oldObject.metadata.annotations.exists(k, k.startsWith("kausality.io/") &&
-    !(has(object.metadata.annotations) && k in object.metadata.annotations))))`
+  (has(object.metadata.annotations) && (size(object.metadata.annotations) > 200 ||
+    object.metadata.annotations.exists(k, k.startsWith("kausality.io/") &&
+      !(has(oldObject.metadata.annotations) && k in oldObject.metadata.annotations &&
+        oldObject.metadata.annotations[k] == object.metadata.annotations[k])))) ||
+  (has(oldObject.metadata.annotations) && (size(oldObject.metadata.annotations) > 200 ||
+    oldObject.metadata.annotations.exists(k, k.startsWith("kausality.io/") &&
+      !(has(object.metadata.annotations) && k in object.metadata.annotations)))))`
 
 // statusWorthAsking keeps status writes away that tell us nothing: dry runs, and
 // those that leave the status as it is, of objects that say themselves which

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -135,6 +136,25 @@ func TestConditions(t *testing.T) {
 	}
 	if len(asked) != 3 { // who touches changes an annotation of ours, which is worth asking about
 		t.Errorf("not every case came: %v", asked)
+	}
+}
+
+// Of very many annotations the API server looks at none: that would take seconds.
+func TestVeryManyAnnotations(t *testing.T) {
+	was, is := thing(1, "1"), thing(1, "1")
+	for i := range 20000 {
+		annotationsOf(was)[fmt.Sprintf("example.org/%d", i)] = "x"
+		annotationsOf(is)[fmt.Sprintf("example.org/%d", i)] = "y"
+	}
+	m := matcher(mutateConditions(&input{}, entry{}))
+	for _, v := range []*admission.VersionedAttributes{updating(was, is, false), updating(was, thing(1, "1"), false)} {
+		started := time.Now()
+		if r := m.Match(t.Context(), v, nil, nil); r.Error != nil || !r.Matches {
+			t.Errorf("%+v", r)
+		}
+		if took := time.Since(started); took > 500*time.Millisecond { // a hundred times what it takes
+			t.Errorf("it took %s", took)
+		}
 	}
 }
 

@@ -2,7 +2,9 @@ package webhook
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"runtime/debug"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -58,17 +60,22 @@ func reported(req *admission.Request) *unstructured.Unstructured {
 type StatusHandler struct{ *Handler }
 
 // answer the body of one review of a status write.
-func (h StatusHandler) answer(_ context.Context, body []byte) ctrl.Response {
+func (h StatusHandler) answer(_ context.Context, body []byte) (resp ctrl.Response) {
 	r, err := decode(body, h.tracker.now())
 	if err != nil {
-		h.Log.Error(err, "cannot read a review", "kind", r.kind)
-		return complete(ctrl.Errored(http.StatusBadRequest, err), r.uid)
+		return complete(unread(err, http.StatusBadRequest, h.Log), r.uid)
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			h.Log.Error(fmt.Errorf("panic: %v", p), "cannot note who writes a status", "stack", string(debug.Stack()))
+		}
+		resp = complete(ctrl.Allowed(""), r.uid)
+	}()
 	if req := r.req; req.Operation == admission.Update && !req.DryRun {
 		h.tracker.sawStatus(req)
 		if h.recorded != nil {
 			h.recorded(parent.RefOf(req.Object))
 		}
 	}
-	return complete(ctrl.Allowed(""), r.uid)
+	return resp
 }

@@ -42,7 +42,7 @@ const maxClaimTries = 4
 func (h *Handler) answer(ctx context.Context, body []byte) (resp ctrl.Response) {
 	started := time.Now()
 	ctx, span := telemetry.Span(ctx, "admission")
-	r := &review{req: &admission.Request{}}
+	r, read := &review{req: &admission.Request{}}, false
 	d := admission.Decision{Mode: h.Evaluator.Options.DefaultMode}
 	defer func() {
 		if p := recover(); p != nil {
@@ -50,14 +50,16 @@ func (h *Handler) answer(ctx context.Context, body []byte) (resp ctrl.Response) 
 			resp = h.failed(h.expectedMode(r.req), fmt.Errorf("internal error: %v", p))
 		}
 		resp = complete(resp, r.uid)
-		observe(r.kind, d, resp, time.Since(started))
+		if read {
+			observe(r.kind, d, resp, time.Since(started))
+		}
 		telemetry.End(span, nil, "kind", r.kind, "operation", string(r.req.Operation), "class", string(d.Class), "reason", string(d.Reason), "mode", string(d.Mode))
 	}()
 	var err error
 	if r, err = decode(body, started); err != nil {
-		h.Log.Error(err, "cannot read a review", "kind", r.kind)
-		return ctrl.Errored(http.StatusBadRequest, err)
+		return unread(err, http.StatusBadRequest, h.Log)
 	}
+	read = true
 	req := r.req
 	if d, err = h.decideOn(ctx, r); err != nil {
 		if d.Mode == "" { // not even that could be read

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -21,9 +22,15 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 )
 
-// maxReview is the size of the largest review: two objects of 3 MiB, the most that
-// the API server takes, and what stands around them.
-const maxReview = 7 << 20
+const (
+	// maxReview is the size of the largest review: two objects of 3 MiB, the most that
+	// the API server takes, and what stands around them.
+	maxReview = 7 << 20
+	// foreseen is how much memory is taken on a client's word, before it sends.
+	foreseen = 64 << 10
+	// maxComplaint is how much of what is wrong with a review is told.
+	maxComplaint = 300
+)
 
 // review is an AdmissionReview (admission.k8s.io/v1), read.
 type review struct {
@@ -43,8 +50,7 @@ func served(answer answerer, log logr.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var resp ctrl.Response
 		if body, code, err := bodyOf(w, r); err != nil {
-			log.Error(err, "cannot read a review")
-			resp = ctrl.Errored(code, err)
+			resp = unread(err, code, log)
 		} else {
 			resp = answer(r.Context(), body)
 		}
@@ -62,7 +68,7 @@ func bodyOf(w http.ResponseWriter, r *http.Request) (body []byte, code int32, er
 		return nil, http.StatusBadRequest, fmt.Errorf("content type is %q, want application/json", t)
 	}
 	var buffer bytes.Buffer
-	buffer.Grow(int(min(max(r.ContentLength, 0)+bytes.MinRead, maxReview)))
+	buffer.Grow(int(min(max(r.ContentLength, 0)+bytes.MinRead, foreseen)))
 	_, err = buffer.ReadFrom(http.MaxBytesReader(w, r.Body, maxReview))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("larger than %d bytes", tooLarge.Limit)
@@ -71,6 +77,15 @@ func bodyOf(w http.ResponseWriter, r *http.Request) (body []byte, code int32, er
 		return nil, http.StatusBadRequest, err
 	}
 	return buffer.Bytes(), 0, nil
+}
+
+// unread review: what is wrong with it goes to the log and into the answer.
+func unread(err error, code int32, log logr.Logger) ctrl.Response {
+	if text := err.Error(); len(text) > maxComplaint {
+		err = errors.New(strings.ToValidUTF8(text[:maxComplaint], "") + "…")
+	}
+	log.Error(err, "cannot read a review")
+	return ctrl.Errored(code, err)
 }
 
 // complete a response with what the API server wants of it.

@@ -15,8 +15,10 @@ import (
 	kjson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
 )
 
 var long = strings.Repeat("x", shareable)
@@ -53,6 +55,12 @@ func TestValues(t *testing.T) {
 		same(t, []byte(d))
 	}
 	same(t, update(t, thing(1), thing(2)))
+	var deep [2]string
+	for i := range deep {
+		const n = 2000
+		deep[i] = strings.Repeat(`{"`+long+`":[`, n) + strconv.Itoa(i) + strings.Repeat("]}", n)
+	}
+	same(t, []byte(`{"object":`+deep[0]+`,"oldObject":`+deep[1]+`}`))
 }
 
 // Parts that are the same to the byte are the same value, wherever the first
@@ -171,17 +179,51 @@ func TestNoReview(t *testing.T) {
 		"NoObject":      {with(t, body, nil, "request", "object"), "", 400, uid, "a UPDATE without object"},
 		"NothingStored": {with(t, with(t, body, "DELETE", "request", "operation"), nil, "request", "oldObject"), "", 400, uid, "a DELETE without oldObject"},
 		"Connect":       {with(t, body, "CONNECT", "request", "operation"), "", 400, uid, `operation "CONNECT" is not handled`},
+		"Endless":       {with(t, body, strings.Repeat("CONNECT", 1000), "request", "operation"), "", 400, uid, `operation "CONNECTCONNECT`},
 		"NoJSON":        {body, "application/yaml", 400, "", `content type is "application/yaml"`},
 		"TooLarge":      {bytes.Repeat([]byte(" "), maxReview+1), "", 413, "", "larger than 7340032 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			before := counted()
 			for _, answer := range []answerer{h.answer, StatusHandler{h}.answer} {
 				resp := post(t, answer, tc.body, tc.contentType)
+				if n := len(resp.Result.Message); n > maxComplaint+3 {
+					t.Errorf("%d bytes are answered", n)
+				}
 				if resp.Allowed || resp.Result.Code != tc.code || string(resp.UID) != tc.uid || !strings.Contains(resp.Result.Message, tc.message) {
 					t.Errorf("%+v %+v", resp, resp.Result)
 				}
 			}
+			if after := counted(); after != before {
+				t.Error("it was counted as a decision")
+			}
 		})
+	}
+}
+
+// counted kinds of decisions.
+func counted() int {
+	all := make(chan prometheus.Metric, 1000)
+	decisions.Collect(all)
+	return len(all)
+}
+
+// A client's word for how much it is going to send takes no memory.
+func TestForeseen(t *testing.T) {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mutate", strings.NewReader("{}"))
+	r.Header.Set("Content-Type", "application/json")
+	r.ContentLength = maxReview
+	body, _, err := bodyOf(httptest.NewRecorder(), r)
+	if err != nil || string(body) != "{}" || cap(body) > 2*foreseen {
+		t.Errorf("%q in %d bytes, error %v", body, cap(body), err)
+	}
+}
+
+// Whatever happens to what is noted, the status is written.
+func TestStatusAlways(t *testing.T) {
+	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, tracker: newTracker(), Log: logr.Discard(), recorded: func(parent.Ref) { panic("oops") }}
+	if resp := post(t, StatusHandler{h}.answer, update(t, thing(1), thing(1)), ""); !resp.Allowed || resp.UID == "" {
+		t.Errorf("%+v", resp)
 	}
 }
 

@@ -45,8 +45,13 @@ type member struct {
 	value any
 }
 
-// shareable is how long an object or list is, in bytes, that is worth sharing.
-const shareable = 128
+const (
+	// shareable is how long an object or list is, in bytes, that is worth sharing.
+	shareable = 128
+	// shareDepth is how deep in a review parts are compared: two objects that differ in
+	// their innermost part would be compared as often as they are deep.
+	shareDepth = 32
+)
 
 // part of the first object of a review, that the second one may share.
 type part struct {
@@ -60,7 +65,7 @@ type part struct {
 // value that comes next. like is what it may share; nil for nothing. own is what
 // another may share of it; nil for nothing.
 func (p *parser) value(like *part) (v any, own *part, err error) {
-	if like != nil && bytes.HasPrefix(bytes.TrimLeft(p.raw[p.in.InputOffset():], ":, \t\r\n"), like.raw) {
+	if like != nil && p.in.StackDepth() < shareDepth && bytes.HasPrefix(bytes.TrimLeft(p.raw[p.in.InputOffset():], ":, \t\r\n"), like.raw) {
 		return like.value, nil, p.in.SkipValue() // objects and lists say themselves where they end
 	}
 	t, err := p.in.ReadToken()
