@@ -89,6 +89,9 @@ func newModel(seed uint64, verbose bool) *model {
 		m.govern()
 		m.claimed = m.chance(2)
 	}
+	// What the run is about exists: there is no XR of a Claim that never landed.
+	m.reliable = true
+	defer func() { m.reliable = false }()
 	xr := object(`{apiVersion: example.org/v1, kind: XDatabase, metadata: {name: db, uid: xr-1, finalizers: [composite]}, spec: {size: s0}}`)
 	if m.claimed {
 		claim := object(`{apiVersion: example.org/v1, kind: DatabaseClaim, metadata: {name: claim, namespace: team, uid: claim-1},
