@@ -37,6 +37,9 @@ func (c *ControlPlane) bootEtcd(ctx context.Context) error {
 	})
 }
 
+// Answers returns an error unless a GET of the URL is answered with 200, within two seconds.
+func Answers(ctx context.Context, url string) error { return probe(ctx, http.DefaultClient, url) }
+
 // probe returns an error unless a GET of the URL is answered with 200.
 func probe(ctx context.Context, client *http.Client, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)

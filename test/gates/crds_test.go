@@ -1,59 +1,18 @@
 package gates
 
-// crds: an XR that is composed of a Database, Buckets, and one that has no managementPolicies.
-const crds = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: xstores.example.org}
-spec:
-  group: example.org
-  scope: Namespaced
-  names: {kind: XStore, plural: xstores, categories: [composite]}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-` + bucketCRD + `---
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: plains.other.example.org}
-spec:
-  group: other.example.org
-  scope: Namespaced
-  names: {kind: Plain, plural: plains, categories: [managed]}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`
+import "github.com/kausality-io/function-kausality/test/controlplane"
 
-// bucketCRD is of a kind of managed resource without a provider.
-const bucketCRD = `---
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: buckets.other.example.org}
-spec:
-  group: other.example.org
-  scope: Namespaced
-  names: {kind: Bucket, plural: buckets, categories: [managed]}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            x-kubernetes-preserve-unknown-fields: true
-            properties:
-              deletionPolicy: {type: string}
-              managementPolicies: {type: array, items: {type: string}, default: ["*"]}
-          status: {type: object, x-kubernetes-preserve-unknown-fields: true}
-`
+// kinds: an XR that is composed of a Database, Buckets, and one that has no managementPolicies.
+var kinds = []controlplane.Kind{
+	{Group: "example.org", Kind: "XStore", Categories: []string{"composite"}},
+	bucketLike("Bucket"),
+	{Group: "other.example.org", Kind: "Plain", Categories: []string{"managed"}},
+}
+
+// bucketLike is a kind of managed resource without a provider.
+func bucketLike(kind string) controlplane.Kind {
+	return controlplane.Kind{Group: "other.example.org", Kind: kind, Categories: []string{"managed"}, Spec: `
+          {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {
+            deletionPolicy: {type: string},
+            managementPolicies: {type: array, items: {type: string}, default: ["*"]}}}`}
+}

@@ -194,10 +194,7 @@ func TestKinds(t *testing.T) {
 	if a := got.GetAnnotations(); a[v1alpha1.AnnotationKeyGate] != "" || a[v1alpha1.AnnotationKeyManagementPolicies] != "" || !slices.Equal(policiesOf(got), []string{"*"}) {
 		t.Errorf("it was touched: %v %v", a, policiesOf(got))
 	}
-	late := strings.NewReplacer("buckets", "vaults", "Bucket", "Vault").Replace(crds)
-	from := strings.Index(late, "---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: vaults")
-	to := strings.Index(late[from+4:], "---\n") + from + 4
-	must(t, the.Apply(t.Context(), []byte(late[from:to])))
+	must(t, the.Define(t.Context(), bucketLike("Vault")))
 	r := buckets
 	r.Resource = "vaults"
 	bucket := s.bucket("Vault", "vault")
@@ -212,7 +209,7 @@ func TestKinds(t *testing.T) {
 	if err := the.gate.Err(); err != nil {
 		t.Errorf("the gate did not survive that the kind went: %v", err)
 	}
-	must(t, the.Apply(t.Context(), []byte(late[from:to])))
+	must(t, the.Define(t.Context(), bucketLike("Vault")))
 	s.gatedAndClosed(r, bucket)
 }
 

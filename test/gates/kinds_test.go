@@ -24,7 +24,7 @@ var (
 // It does not run with others: it restarts what they share.
 func TestUnreadableKind(t *testing.T) {
 	s := newSite(t, "unreadable")
-	must(t, the.Apply(t.Context(), []byte(strings.NewReplacer("bucket", "crate", "Bucket", "Crate").Replace(bucketCRD))))
+	must(t, the.Define(t.Context(), bucketLike("Crate")))
 	eventually(t, "a crate", 20*time.Second, func(ctx context.Context) error {
 		_, err := s.of(s.hans, crates).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "other.example.org/v1", "kind": "Crate", "metadata": map[string]any{"name": "old"}, "spec": map[string]any{},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,7 +103,7 @@ func (l *lab) installCRDs(ctx context.Context) error {
 			return err
 		}
 	}
-	return l.Apply(ctx, []byte(crds))
+	return l.Define(ctx, kinds...)
 }
 
 func (l *lab) startCloud(ctx context.Context) error {
@@ -204,21 +203,7 @@ func (p *part) ready(ctx context.Context) error {
 			cancel()
 			return p.Err()
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.probe, nil)
-		if err != nil {
-			return err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		if err := resp.Body.Close(); err != nil {
-			return err
-		}
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("%s answers %s", p.probe, resp.Status)
-		}
-		return nil
+		return controlplane.Answers(ctx, p.probe)
 	})
 }
 

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/test/controlplane"
 )
 
 // TestPolicy: a policy is taken up without restart, its status says so, its mode
@@ -238,8 +240,7 @@ func TestSteady(t *testing.T) {
 		return nil
 	})
 	// A new CRD makes the controller look at everything again.
-	raw := strings.ReplaceAll(strings.Split(crds, "\n---\n")[0], "shop.example.org", "other.example.org")
-	must(t, the.Apply(t.Context(), []byte(raw)))
+	must(t, the.Define(t.Context(), controlplane.Kind{Group: "other.example.org", Kind: "App"}))
 	t.Cleanup(func() {
 		_ = the.admin.Resource(definition).Delete(context.Background(), "apps.other.example.org", forget)
 	})

@@ -99,7 +99,7 @@ func (l *lab) boot(ctx context.Context) (err error) {
 	if l.admins, err = l.Kubeconfig("admin", ""); err != nil {
 		return err
 	}
-	if err := l.Apply(ctx, []byte(crds)); err != nil {
+	if err := l.Define(ctx, kinds...); err != nil {
 		return err
 	}
 	old, err := l.earlier()

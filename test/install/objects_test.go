@@ -17,56 +17,13 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane"
 )
 
-const crds = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: apps.shop.example.org}
-spec:
-  group: shop.example.org
-  scope: Namespaced
-  names: {kind: App, plural: apps}
-  versions:
-  - {name: v1, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: databases.shop.example.org}
-spec:
-  group: shop.example.org
-  scope: Namespaced
-  names: {kind: Database, plural: databases, categories: [managed]}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        x-kubernetes-preserve-unknown-fields: true
-        properties:
-          spec:
-            type: object
-            x-kubernetes-preserve-unknown-fields: true
-            properties: {managementPolicies: {type: array, items: {type: string}}}
----
-# Managed resources that no policy ever covers, as in most clusters.
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: caches.elsewhere.example.org}
-spec:
-  group: elsewhere.example.org
-  scope: Namespaced
-  names: {kind: Cache, plural: caches, categories: [managed]}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties: {spec: {type: object, properties: {managementPolicies: {type: array, items: {type: string}}}}}
-`
+// kinds: of the shop, and managed resources that no policy ever covers, as in most
+// clusters.
+var kinds = []controlplane.Kind{
+	{Group: "shop.example.org", Kind: "App"},
+	{Group: "shop.example.org", Kind: "Database", Categories: []string{"managed"}, Spec: controlplane.ManagedSpec},
+	{Group: "elsewhere.example.org", Kind: "Cache", Categories: []string{"managed"}, Spec: controlplane.ManagedSpec},
+}
 
 var (
 	apps        = schema.GroupVersionResource{Group: "shop.example.org", Version: "v1", Resource: "apps"}

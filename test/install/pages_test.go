@@ -8,6 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/test/controlplane"
 )
 
 // typed is what a command of the documentation does here.
@@ -227,7 +229,5 @@ func xdatabase(t *testing.T) {
 // defined kind, whatever its objects look like.
 func defined(t *testing.T, kind, group, version string) {
 	t.Helper()
-	plural := strings.ToLower(kind) + "s"
-	raw := strings.NewReplacer("shop.example.org", group, "App", kind, "apps", plural, "v1,", version+",").Replace(strings.Split(crds, "\n---\n")[0])
-	must(t, the.Apply(t.Context(), []byte(raw)))
+	must(t, the.Define(t.Context(), controlplane.Kind{Group: group, Kind: kind, Version: version}))
 }

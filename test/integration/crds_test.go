@@ -1,6 +1,6 @@
 package integration
 
-import "strings"
+import "github.com/kausality-io/function-kausality/test/controlplane"
 
 // groupSuffix of the API groups: each fleet has FLEET.test.example.org.
 const groupSuffix = ".test.example.org"
@@ -12,69 +12,15 @@ var fleets = []string{
 	"labelled", "fallen", "gone", "strict", "lenient", "reads", "reports", "spread", "pinned", "policies", "upgrades", "documented", "excepted",
 }
 
-// crdsOf a group: App reports status.observedGeneration, Part may be poisoned so
+// kindsOf a group: App reports status.observedGeneration, Part may be poisoned so
 // that it is refused after mutating admission, Managed is like a managed
 // resource.
-func crdsOf(group string) string {
-	return strings.NewReplacer("GROUP", group).Replace(crdTemplate)
+func kindsOf(group string) []controlplane.Kind {
+	return []controlplane.Kind{
+		{Group: group, Kind: "App"},
+		{Group: group, Kind: "Part", Spec: `
+          {type: object, properties: {count: {type: integer}, poison: {type: boolean}},
+            x-kubernetes-validations: [{rule: "!has(self.poison) || !self.poison", message: "it is poisoned"}]}`},
+		{Group: group, Kind: "Managed", Spec: controlplane.ManagedSpec},
+	}
 }
-
-const crdTemplate = `
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: apps.GROUP}
-spec:
-  group: GROUP
-  scope: Namespaced
-  names: {kind: App, plural: apps}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: parts.GROUP}
-spec:
-  group: GROUP
-  scope: Namespaced
-  names: {kind: Part, plural: parts}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            properties: {count: {type: integer}, poison: {type: boolean}}
-            x-kubernetes-validations: [{rule: "!has(self.poison) || !self.poison", message: "it is poisoned"}]
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: manageds.GROUP}
-spec:
-  group: GROUP
-  scope: Namespaced
-  names: {kind: Managed, plural: manageds}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            x-kubernetes-preserve-unknown-fields: true
-            properties: {managementPolicies: {type: array, items: {type: string}}}
-          status: {type: object, x-kubernetes-preserve-unknown-fields: true}
-`

@@ -39,7 +39,7 @@ func TestKindGone(t *testing.T) {
 	if n := f.replicas[0].notFound(t) - before; n > 0 {
 		t.Errorf("it asked %d times for what is gone", n)
 	}
-	must(t, the.Apply(t.Context(), []byte(crdsOf(f.resource("").Group))))
+	must(t, the.Define(t.Context(), kindsOf(f.resource("").Group)...))
 	eventually(t, "the kinds to be back", 20*time.Second, func(ctx context.Context) error {
 		_, err := s.apps(s.hans).List(ctx, metav1.ListOptions{})
 		return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane"
 )
 
 const (
@@ -32,22 +33,6 @@ type composite struct {
 	xp     dynamic.Interface
 	xr     *unstructured.Unstructured
 }
-
-const compositeCRD = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: composites.labelled.test.example.org}
-spec:
-  group: labelled.test.example.org
-  scope: Namespaced
-  names: {kind: Composite, plural: composites, categories: [composite]}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`
 
 // newComposite of Argo CD that Crossplane composed a Part for, settled at
 // generation 1 longer ago than what could pass for a part of that intent.
@@ -171,7 +156,7 @@ func (c *composite) labelled(size int) {
 // we are down everything passes.
 func TestRestartLabelled(t *testing.T) {
 	t.Parallel()
-	must(t, the.Apply(t.Context(), []byte(compositeCRD)))
+	must(t, the.Define(t.Context(), controlplane.Kind{Group: "labelled" + groupSuffix, Kind: "Composite", Categories: []string{"composite"}}))
 	f := startFleet(t, "labelled", options{replicas: 1, ignore: true})
 	settled, changed, there, older := newComposite(t, f, "labelled"), newComposite(t, f, "labelled-changed"), newComposite(t, f, "labelled-there"), newComposite(t, f, "labelled-older")
 	there.author(map[string]any{"spec": map[string]any{"size": int64(2)}})

@@ -92,12 +92,12 @@ func boot(ctx context.Context) (*lab, error) {
 // and the CRDs of all fleets.
 func (l *lab) install(ctx context.Context) error {
 	resources := []string{"deployments.apps", "replicasets.apps", "statefulsets.apps", "pods", "jobs.batch", "cronjobs.batch", "secrets"}
-	var crds strings.Builder
+	var kinds []controlplane.Kind
 	for _, f := range fleets {
 		resources = append(resources, "*."+f+groupSuffix)
-		crds.WriteString(crdsOf(f + groupSuffix))
+		kinds = append(kinds, kindsOf(f+groupSuffix)...)
 	}
-	if err := l.Apply(ctx, []byte(crds.String())); err != nil {
+	if err := l.Define(ctx, kinds...); err != nil {
 		return err
 	}
 	out, err := exec.CommandContext(ctx, l.kausality, "manifests", "--webhook-url=https://127.0.0.1:1", "--ca-file="+filepath.Join(l.certs, "ca.crt"),

@@ -3,7 +3,6 @@ package story
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -182,26 +181,8 @@ func (e *Env) component(ctx context.Context, name string, probe int, args ...str
 		return err
 	}
 	return controlplane.Eventually(ctx, "the "+name+" to be ready", 30*time.Second, func(ctx context.Context) error {
-		return ready(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", probe))
+		return controlplane.Answers(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", probe))
 	})
-}
-
-func ready(ctx context.Context, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	if err := resp.Body.Close(); err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", url, resp.Status)
-	}
-	return nil
 }
 
 // applyOutput of our binary, as in `kausality … | kubectl apply -f -`.

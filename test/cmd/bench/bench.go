@@ -14,24 +14,6 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 )
 
-// crd of a kind without a schema; its group is to be filled in.
-const crd = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: things.%[1]s}
-spec:
-  group: %[1]s
-  names: {kind: Thing, listKind: ThingList, plural: things, singular: thing}
-  scope: Namespaced
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-`
-
 // bench is a control plane with what is measured.
 type bench struct {
 	*controlplane.ControlPlane

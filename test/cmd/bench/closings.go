@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,20 +21,6 @@ type watched struct {
 	// are all that were seen of an object. Both since it was forgotten.
 	reached  map[string]time.Time
 	versions map[string]int
-}
-
-func answers(ctx context.Context, url string) error {
-	resp, err := fetch(ctx, url)
-	if err != nil {
-		return err
-	}
-	if err := resp.Body.Close(); err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", url, resp.Status)
-	}
-	return nil
 }
 
 func (b *gateBench) watchFleet(ctx context.Context) error {
@@ -155,13 +140,8 @@ func (b *gateBench) open(ctx context.Context, i int) error {
 // confirm what open opened.
 func (b *gateBench) confirm(ctx context.Context, i int) error { return b.report(ctx, i, 2, 2) }
 
-// atRate: so many providers a second confirm.
-func (b *gateBench) atRate(ctx context.Context) error {
-	n, sent := b.size.closings, make([]time.Time, b.size.closings)
-	before, err := b.patches(ctx)
-	if err != nil {
-		return err
-	}
+// paced calls f for every number below n, at the rate.
+func (b *gateBench) paced(ctx context.Context, n int, f func(i int) error) error {
 	tick := time.NewTicker(time.Second / time.Duration(b.size.rate))
 	defer tick.Stop()
 	for i := range n {
@@ -170,13 +150,29 @@ func (b *gateBench) atRate(ctx context.Context) error {
 			return ctx.Err()
 		case <-tick.C:
 		}
+		if err := f(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// atRate: so many providers a second confirm.
+func (b *gateBench) atRate(ctx context.Context) error {
+	n, sent := b.size.closings, make([]time.Time, b.size.closings)
+	before, err := b.patches(ctx)
+	if err != nil {
+		return err
+	}
+	err = b.paced(ctx, n, func(i int) error {
 		if err := b.open(ctx, i); err != nil {
 			return err
 		}
 		sent[i] = time.Now() // before it is stored: the longest that it can be
-		if err := b.confirm(ctx, i); err != nil {
-			return err
-		}
+		return b.confirm(ctx, i)
+	})
+	if err != nil {
+		return err
 	}
 	if err := b.await(ctx, "closed", 0, n); err != nil {
 		return err
@@ -227,19 +223,13 @@ func (b *gateBench) openings(ctx context.Context) error {
 		return err
 	}
 	sent := make([]time.Time, n)
-	tick := time.NewTicker(time.Second / time.Duration(b.size.rate))
-	defer tick.Stop()
-	for i := range n {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
+	err = b.paced(ctx, n, func(i int) error {
 		b.watched.forget(name(from + i))
 		sent[i] = time.Now()
-		if err := b.report(ctx, from+i, 1, 7); err != nil {
-			return err
-		}
+		return b.report(ctx, from+i, 1, 7)
+	})
+	if err != nil {
+		return err
 	}
 	if err := b.await(ctx, "open", from, n); err != nil {
 		return err

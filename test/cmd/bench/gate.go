@@ -23,31 +23,6 @@ import (
 // writers create the fleet.
 const writers = 16
 
-const managedCRD = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: kind%[1]ds.gate.bench.example.org}
-spec:
-  group: gate.bench.example.org
-  names: {kind: Kind%[1]d, listKind: Kind%[1]dList, plural: kind%[1]ds, singular: kind%[1]d, categories: [managed]}
-  scope: Namespaced
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            x-kubernetes-preserve-unknown-fields: true
-            properties: {managementPolicies: {type: array, items: {type: string}}}
-          status: {type: object, x-kubernetes-preserve-unknown-fields: true}
----
-`
-
 // gateBench is the gate controller on its control plane.
 type gateBench struct {
 	*bench
@@ -111,11 +86,11 @@ func (b *gateBench) of(i int) dynamic.ResourceInterface {
 // installKinds and our manifests. The webhook is not asked: it is not what is
 // measured.
 func (b *gateBench) installKinds(ctx context.Context) error {
-	var yaml strings.Builder
-	for i := range b.size.kinds {
-		fmt.Fprintf(&yaml, managedCRD, i)
+	kinds := make([]controlplane.Kind, b.size.kinds)
+	for i := range kinds {
+		kinds[i] = controlplane.Kind{Group: "gate.bench.example.org", Kind: fmt.Sprintf("Kind%d", i), Categories: []string{"managed"}, Spec: controlplane.ManagedSpec}
 	}
-	if err := b.Apply(ctx, []byte(yaml.String())); err != nil {
+	if err := b.Define(ctx, kinds...); err != nil {
 		return err
 	}
 	certs := filepath.Join(b.Dir(), "certs")
@@ -235,7 +210,7 @@ func (b *gateBench) startGate(ctx context.Context) error {
 	}
 	at := time.Now()
 	err = controlplane.Eventually(ctx, "the gate to be ready", 3*time.Minute, func(ctx context.Context) error {
-		return answers(ctx, k.probe)
+		return controlplane.Answers(ctx, k.probe)
 	})
 	fmt.Printf("gate ready after %s\n\n", time.Since(at).Round(100*time.Millisecond))
 	return err

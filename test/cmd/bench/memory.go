@@ -37,13 +37,13 @@ func memory(ctx context.Context, o options) error {
 	}
 	defer b.Stop()
 	groups, resources := make([]string, o.kinds), make([]string, o.kinds)
-	var yaml strings.Builder
+	kinds := make([]controlplane.Kind, o.kinds)
 	for i := range groups {
 		groups[i] = fmt.Sprintf("k%02d.bench.example.org", i)
 		resources[i] = "*." + groups[i]
-		fmt.Fprintf(&yaml, strings.Replace(crd, "singular: thing", "singular: thing, categories: [composite]", 1), groups[i])
+		kinds[i] = controlplane.Kind{Group: groups[i], Kind: "Thing", Categories: []string{"composite"}}
 	}
-	if err := b.Apply(ctx, []byte(yaml.String())); err != nil {
+	if err := b.Define(ctx, kinds...); err != nil {
 		return err
 	}
 	k, err := b.startKausality(ctx, resources)
@@ -187,15 +187,7 @@ func (k *kausality) awaitReady(ctx context.Context) error {
 		if err := k.Err(); err != nil {
 			return err
 		}
-		resp, err := fetch(ctx, k.probe)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = resp.Body.Close() }()
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("it answers %s", resp.Status)
-		}
-		return nil
+		return controlplane.Answers(ctx, k.probe)
 	})
 }
 

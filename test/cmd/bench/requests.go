@@ -97,11 +97,11 @@ func (b *bench) reportSizes(ctx context.Context, w io.Writer) error {
 }
 
 func (b *bench) prepare(ctx context.Context) error {
-	var yaml strings.Builder
+	kinds := make([]controlplane.Kind, 0, len(arms))
 	for _, a := range arms {
-		fmt.Fprintf(&yaml, crd, a+".bench.example.org")
+		kinds = append(kinds, controlplane.Kind{Group: a + ".bench.example.org", Kind: "Thing"})
 	}
-	if err := b.Apply(ctx, []byte(yaml.String())); err != nil {
+	if err := b.Define(ctx, kinds...); err != nil {
 		return err
 	}
 	if err := b.startPeers(ctx); err != nil {

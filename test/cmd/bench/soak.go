@@ -6,6 +6,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/kausality-io/function-kausality/test/controlplane"
 )
 
 const (
@@ -29,7 +31,8 @@ func soak(ctx context.Context, o options) error {
 		return err
 	}
 	defer b.Stop()
-	if err := b.Apply(ctx, []byte(soakManifests)); err != nil {
+	const group = "soak.bench.example.org"
+	if err := b.Define(ctx, controlplane.Kind{Group: group, Kind: "App"}, controlplane.Kind{Group: group, Kind: "Part"}); err != nil {
 		return err
 	}
 	replicas, err := b.replicas(ctx)
@@ -183,35 +186,3 @@ func mean(samples []figures) (m figures) {
 	}
 	return m
 }
-
-// soakManifests are a parent and a child kind.
-const soakManifests = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: apps.soak.bench.example.org}
-spec:
-  group: soak.bench.example.org
-  names: {kind: App, listKind: AppList, plural: apps, singular: app}
-  scope: Namespaced
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: parts.soak.bench.example.org}
-spec:
-  group: soak.bench.example.org
-  names: {kind: Part, listKind: PartList, plural: parts, singular: part}
-  scope: Namespaced
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-`

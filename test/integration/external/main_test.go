@@ -5,7 +5,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -127,21 +126,7 @@ func component(ctx context.Context, binary, name string, args ...string) error {
 		return err
 	}
 	return controlplane.Eventually(ctx, "the "+name+" to be ready", 60*time.Second, func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/readyz", probe), nil)
-		if err != nil {
-			return err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		if err := resp.Body.Close(); err != nil {
-			return err
-		}
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("it answers %s", resp.Status)
-		}
-		return nil
+		return controlplane.Answers(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", probe))
 	})
 }
 
