@@ -330,20 +330,30 @@ func (c *Controller) gating(ctx context.Context, o *cluster.Object) (admission.G
 	return g, err
 }
 
-// act on a decision: claim first, then one write to the MR.
-func (c *Controller) act(ctx context.Context, o *cluster.Object, d admission.GateDecision) error {
-	if d.Action == admission.GateNothing {
-		return nil
-	}
+// before the write that a decision asks for: installing masks is slow on purpose,
+// and what the write uses up is claimed first.
+func (c *Controller) before(ctx context.Context, d admission.GateDecision) error {
 	if d.Action == admission.GateInstall {
 		if err := c.install.Wait(ctx); err != nil {
 			return err
 		}
 	}
-	if d.Claim != nil {
-		if err := c.Cluster.States.TakeClaims(ctx, d.Claim.Holder, Manager, d.Claim.Stored, d.Claim.HasStored, d.Claim.Value); err != nil {
-			return fmt.Errorf("cannot claim the approval on %s: %w", admission.Describe(d.Claim.Holder), err)
-		}
+	if d.Claim == nil {
+		return nil
+	}
+	if err := c.Cluster.States.TakeClaims(ctx, d.Claim.Holder, Manager, d.Claim.Stored, d.Claim.HasStored, d.Claim.Value); err != nil {
+		return fmt.Errorf("cannot claim the approval on %s: %w", admission.Describe(d.Claim.Holder), err)
+	}
+	return nil
+}
+
+// act on a decision: claim first, then one write to the MR.
+func (c *Controller) act(ctx context.Context, o *cluster.Object, d admission.GateDecision) error {
+	if d.Action == admission.GateNothing {
+		return nil
+	}
+	if err := c.before(ctx, d); err != nil {
+		return err
 	}
 	if err := c.Cluster.States.Apply(ctx, o.State.Ref, patch(o, d)); err != nil {
 		if kerrors.IsNotFound(err) {

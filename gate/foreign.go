@@ -81,15 +81,8 @@ func (c *Controller) actForeign(ctx context.Context, o *cluster.Object, u *unstr
 	if d.Action == admission.GateNothing {
 		return nil
 	}
-	if d.Action == admission.GateInstall {
-		if err := c.install.Wait(ctx); err != nil {
-			return err
-		}
-	}
-	if d.Claim != nil {
-		if err := c.Cluster.States.TakeClaims(ctx, d.Claim.Holder, Manager, d.Claim.Stored, d.Claim.HasStored, d.Claim.Value); err != nil {
-			return fmt.Errorf("cannot claim the approval on %s: %w", admission.Describe(d.Claim.Holder), err)
-		}
+	if err := c.before(ctx, d); err != nil {
+		return err
 	}
 	body := foreignPatch(u, s, d)
 	raw, err := json.Marshal(body)
