@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -45,12 +46,7 @@ func selects(s *metav1.LabelSelector) []string {
 		return nil
 	}
 	var out []string
-	keys := make([]string, 0, len(s.MatchLabels))
-	for k := range s.MatchLabels {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(s.MatchLabels)) {
 		out = append(out, label(k, metav1.LabelSelectorOpIn, []string{s.MatchLabels[k]}))
 	}
 	for _, r := range s.MatchExpressions {

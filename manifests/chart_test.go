@@ -1,8 +1,6 @@
 package manifests
 
 import (
-	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,19 +16,7 @@ func TestChartFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join("..", "package", "helm", "kausality", "files", "objects.yaml")
-	if *update {
-		if err := os.WriteFile(file, got, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(want, got) {
-		t.Errorf("%s is stale: run make generate", file)
-	}
+	golden(t, filepath.Join("..", "package", "helm", "kausality", "files", "objects.yaml"), got)
 }
 
 // TestNoWildcards: no rule gives everything, or a group's everything to the

@@ -66,19 +66,24 @@ var reasons = map[admission.Reason]string{
 	admission.ReasonParentNotFound: "its parent does not exist",
 }
 
+// verdict for people, with its reason.
+func (c *cli) verdict(allowed bool, reason admission.Reason) string {
+	word := c.paint.green("allowed")
+	switch {
+	case !allowed:
+		word = c.paint.red("refused")
+	case reason == admission.ReasonDriftLogged:
+		word = c.paint.yellow("allowed, with a warning")
+	}
+	return fmt.Sprintf("%s (%s)", word, reason)
+}
+
 func (c *cli) outcome(top *node, o inspect.Outcome) {
 	title := attempts[o.Attempt]
 	if o.User != "" {
 		title += " (" + o.User + ")"
 	}
-	verdict := c.paint.green("allowed")
-	switch {
-	case !o.Allowed:
-		verdict = c.paint.red("refused")
-	case o.Reason == admission.ReasonDriftLogged:
-		verdict = c.paint.yellow("allowed, with a warning")
-	}
-	n := top.addf("%s: %s (%s)", title, verdict, o.Reason)
+	n := top.addf("%s: %s", title, c.verdict(o.Allowed, o.Reason))
 	why := o.Why
 	if why == "" {
 		why = reasons[o.Reason]

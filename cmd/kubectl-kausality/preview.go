@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/preview"
 )
 
@@ -234,14 +233,7 @@ func (c *cli) printPreview(p *preview.Previewer, o *previewOptions) error {
 func (c *cli) drawPreview(found *preview.Preview, wide bool) {
 	top := &node{text: fmt.Sprintf("%s, %d unchanged", plural(found.Composites, "composite"), found.Unchanged)}
 	for _, g := range found.Groups {
-		verdict := c.paint.green("allowed")
-		switch {
-		case !g.Allowed:
-			verdict = c.paint.red("refused")
-		case g.Reason == admission.ReasonDriftLogged:
-			verdict = c.paint.yellow("allowed, with a warning")
-		}
-		n := top.addf("%s %s %q on %d: %s (%s)", operations[string(g.Operation)], c.paint.bold(g.Kind), g.Resource, len(g.Changes), verdict, g.Reason)
+		n := top.addf("%s %s %q on %d: %s", operations[string(g.Operation)], c.paint.bold(g.Kind), g.Resource, len(g.Changes), c.verdict(g.Allowed, g.Reason))
 		for _, f := range g.Difference {
 			n.lines = append(n.lines, field(f))
 		}

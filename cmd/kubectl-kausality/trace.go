@@ -1,15 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/inspect"
@@ -108,14 +112,7 @@ func (c *cli) hop(h v1alpha1.Hop, carrier string, wide bool) string {
 }
 
 func hopName(h v1alpha1.Hop) string {
-	name := h.Name
-	if name == "" {
-		name = "(name generated)"
-	}
-	if h.Namespace != "" {
-		name = h.Namespace + "/" + name
-	}
-	return h.Kind + " " + name
+	return describeRef(v1alpha1.ObjectReference{Kind: h.Kind, Namespace: h.Namespace, Name: cmp.Or(h.Name, "(name generated)")})
 }
 
 func slashed(h v1alpha1.Hop) string {
@@ -158,12 +155,7 @@ func (c *cli) age(t metav1.Time) string {
 // hopLines are what else is known of a hop.
 func (c *cli) hopLines(h v1alpha1.Hop) []string {
 	var out []string
-	keys := make([]string, 0, len(h.Labels))
-	for k := range h.Labels {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(h.Labels)) {
 		out = append(out, k+": "+h.Labels[k])
 	}
 	if a := h.Approval; a != nil {
@@ -178,14 +170,7 @@ func (c *cli) hopLines(h v1alpha1.Hop) []string {
 
 // describeRef names an object for people.
 func describeRef(o v1alpha1.ObjectReference) string {
-	name := o.Name
-	if name == "" {
-		name = "(name to be generated)"
-	}
-	if o.Namespace != "" {
-		name = o.Namespace + "/" + name
-	}
-	return o.Kind + " " + name
+	return admission.Describe(parent.Ref{GroupVersionKind: schema.GroupVersionKind{Kind: o.Kind}, Namespace: o.Namespace, Name: o.Name})
 }
 
 // roles for people.
