@@ -32,24 +32,31 @@ var functions = map[string]parts.Part{
 // wanted is how many examples there are at least (README).
 const wanted = 6
 
-func TestRender(t *testing.T) {
+// installed is what the tests need: the repository, and Crossplane's CLI.
+func installed(t *testing.T) (root, cli string) {
+	t.Helper()
 	root, err := parts.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cli, err := parts.Ensure(t.Context(), os.Stdout, "", parts.CrossplaneCLI)
+	built, err := parts.Ensure(t.Context(), os.Stdout, "", parts.CrossplaneCLI)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return root, built[parts.CrossplaneCLI]
+}
+
+func TestRender(t *testing.T) {
+	root, cli := installed(t)
 	folders := examples(t, root)
-	ports, validator := serve(t), newValidator(t, root, cli[parts.CrossplaneCLI])
+	ports, validator := serve(t), newValidator(t, root, cli)
 	for _, dir := range folders {
 		name, err := filepath.Rel(filepath.Join(root, "examples"), dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Run(name, func(t *testing.T) {
-			got := render(t, cli[parts.CrossplaneCLI], dir, ports)
+			got := render(t, cli, dir, ports)
 			expected := filepath.Join(dir, "expected.yaml")
 			if *update {
 				if err := os.WriteFile(expected, got, 0o644); err != nil { //nolint:gosec // Part of the repository.

@@ -1,7 +1,6 @@
 package examples
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -112,15 +111,8 @@ func unused(schema map[string]any, values []any, at []string) (out []string) {
 
 // What the real CRDs refuse, and what the written ones cut, is refused.
 func TestValidateRefuses(t *testing.T) {
-	root, err := parts.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cli, err := parts.Ensure(t.Context(), os.Stdout, "", parts.CrossplaneCLI)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := newValidator(t, root, cli[parts.CrossplaneCLI])
+	root, cli := installed(t)
+	v := newValidator(t, root, cli)
 	refused := map[string]string{
 		`{apiVersion: opentofu.m.upbound.io/v1beta1, kind: Workspace, metadata: {name: flux}, spec: {forProvider: {module: m, source: Flux}}}`:            `Unsupported value: "Flux"`,
 		`{apiVersion: opentofu.m.upbound.io/v1beta1, kind: Workspace, metadata: {name: bare}, spec: {forProvider: {source: Inline}}}`:                     `spec.forProvider.module: Required value`,

@@ -8,6 +8,7 @@ import (
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
@@ -46,13 +47,7 @@ func deleted(ctx context.Context, e *Env, t *Teller) error {
 		return err
 	}
 	t.Types(Hans, "kubectl delete databases.cloud.example.org "+name+"   # again")
-	if err := until(ctx, "the deletion to be let through", func(ctx context.Context) error {
-		err := e.Delete(ctx, Hans, Databases, name)
-		if kerrors.IsNotFound(err) {
-			return nil
-		}
-		return err
-	}); err != nil {
+	if err := e.deletionPasses(ctx, Databases, name); err != nil {
 		return err
 	}
 	if err := e.awaitGone(ctx, name); err != nil {
@@ -60,6 +55,27 @@ func deleted(ctx context.Context, e *Env, t *Teller) error {
 	}
 	t.Right("the database is really deleted, in the cluster and in the cloud")
 	return e.recreated(ctx, t)
+}
+
+// deletionPasses once what allows it is known: hans deletes something, if it is
+// not gone already.
+func (e *Env) deletionPasses(ctx context.Context, r schema.GroupVersionResource, name string) error {
+	return until(ctx, "the deletion to be let through", func(ctx context.Context) error {
+		err := e.Delete(ctx, Hans, r, name)
+		if kerrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// noneLeft fails where the cloud has anything of a collection.
+func noneLeft[R, F any](ctx context.Context, c *client.Collection[R, F]) error {
+	left, err := c.List(ctx)
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("left behind in the cloud: %v", left)
+	}
+	return err
 }
 
 // deletionRefused returns the approving command of the refusal.
@@ -163,13 +179,7 @@ func gone(ctx context.Context, e *Env, t *Teller) error {
 // takes everything along. name is that of its Database.
 func (e *Env) deletedAgain(ctx context.Context, t *Teller, name string) error {
 	t.Types(Hans, "kubectl delete xdatabase "+xrName+"   # again")
-	if err := until(ctx, "the deletion to be let through", func(ctx context.Context) error {
-		err := e.Delete(ctx, Hans, XDatabases, xrName)
-		if kerrors.IsNotFound(err) {
-			return nil
-		}
-		return err
-	}); err != nil {
+	if err := e.deletionPasses(ctx, XDatabases, xrName); err != nil {
 		return err
 	}
 	if err := e.awaitGone(ctx, name); err != nil {
@@ -187,12 +197,8 @@ func (e *Env) deletedAgain(ctx context.Context, t *Teller, name string) error {
 	}); err != nil {
 		return err
 	}
-	left, err := e.Cloud.Databases().List(ctx)
-	if err != nil {
+	if err := noneLeft(ctx, e.Cloud.Databases()); err != nil {
 		return err
-	}
-	if len(left) > 0 {
-		return fmt.Errorf("databases are left behind: %v", left)
 	}
 	t.Right("the XR is gone, and all below it; no database is left behind or orphaned")
 	return nil

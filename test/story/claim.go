@@ -289,12 +289,7 @@ func claimGone(ctx context.Context, e *Env, t *Teller) error {
 		return err
 	}
 	t.Types(Hans, "kubectl delete shop "+xrName+"   # again")
-	if err := until(ctx, "the deletion to be let through", func(ctx context.Context) error {
-		if err := e.Delete(ctx, Hans, Shops, xrName); !kerrors.IsNotFound(err) {
-			return err
-		}
-		return nil
-	}); err != nil {
+	if err := e.deletionPasses(ctx, Shops, xrName); err != nil {
 		return err
 	}
 	if err := e.awaitGone(ctx, mr.GetName()); err != nil {
@@ -312,12 +307,8 @@ func claimGone(ctx context.Context, e *Env, t *Teller) error {
 	}); err != nil {
 		return err
 	}
-	left, err := e.Cloud.Databases().List(ctx)
-	if err != nil {
+	if err := noneLeft(ctx, e.Cloud.Databases()); err != nil {
 		return err
-	}
-	if len(left) > 0 {
-		return fmt.Errorf("databases are left behind: %v", left)
 	}
 	t.Right("the Claim is gone, and all below it; no database is left behind or orphaned")
 	return nil

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -274,23 +273,14 @@ func (f form) gone(ctx context.Context, e *Env, t *Teller) error {
 		}
 	}
 	t.Types(Hans, "kubectl delete databaseclaim "+claimName+"   # again")
-	if err := until(ctx, "the deletion to be let through", func(ctx context.Context) error {
-		if err := e.Delete(ctx, Hans, DatabaseClaims, claimName); !kerrors.IsNotFound(err) {
-			return err
-		}
-		return nil
-	}); err != nil {
+	if err := e.deletionPasses(ctx, DatabaseClaims, claimName); err != nil {
 		return err
 	}
 	if err := until(ctx, "the claim and all below it to be gone", e.nothingLeft); err != nil {
 		return err
 	}
-	left, err := e.Cloud.Instances().List(ctx)
-	if err != nil {
+	if err := noneLeft(ctx, e.Cloud.Instances()); err != nil {
 		return err
-	}
-	if len(left) > 0 {
-		return fmt.Errorf("instances are left behind: %v", left)
 	}
 	t.Right("the claim is gone, and so are %s, %s and the instance in the cloud", l.xr.GetName(), l.mr.GetName())
 	return nil
