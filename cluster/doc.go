@@ -5,5 +5,7 @@
 // the kind is guarded no more and nothing of it is to be given back, or with its
 // CRD; what it kept goes with it.
 //
-// It decides nothing and, but for Annotate, writes nothing.
+// It decides nothing. It writes only what it is handed: a Patch (States.Apply),
+// claims (States.TakeClaims), and the mark that Kausality is being removed
+// (MarkRemoval).
 package cluster

@@ -3,7 +3,8 @@
 // Crossplane's apply would make of what is there (apply.go), has package
 // admission decide about that, as the webhook has (decide.go), and then passes
 // the change on with its trace stamped on it (stamp.go) or holds it back by
-// emitting again what the pipeline composed before (hold.go, restrict.go). What
+// emitting again what the pipeline composed before (hold.go, restrict.go). Where
+// the Input asks for it, it keeps the gate of managed resources, too (gate.go). What
 // was held stands in the composite's condition Kausality and in results
 // (report.go), and on the resource itself (hold.go).
 //
@@ -15,7 +16,7 @@
 // It decides from the request alone: the observed composite with its
 // annotations and managedFields, the observed resources, the desired ones.
 // Without a webhook it derives what the webhook would know (intent.go,
-// settled.go, used.go) and remembers it in the composed resources' own
+// settled.go, lookback.go, used.go) and remembers it in the composed resources' own
 // annotations and the composite's condition, the only places it can write to.
 //
 // It has no rule of its own about what is allowed, never reads the API, never

@@ -1,11 +1,13 @@
 // Package manifests renders what a cluster needs so that its API server asks
-// Kausality's webhook: the CRDs, access for webhook and gate, the webhook
-// configuration, and the policy that keeps external resources from being
-// orphaned while the webhook is down.
+// Kausality's webhook: the CRDs, access for webhook, gate and policy controller,
+// the webhook configuration, and ValidatingAdmissionPolicies, which hold while the
+// webhook is down, too: that no external resource is orphaned, that system
+// annotations are not forged, and who sets the mode of a Namespace.
 //
 // It decides which requests reach the webhook at all (rules and match
-// conditions), from the resources it is given, and refuses resources that must
-// never wait for a webhook. What becomes of a request is decided in package
-// admission. It reads no cluster and writes none: Render returns YAML for
-// `kubectl apply -f -`.
+// conditions), from the resources or the policies it is given, and refuses
+// resources that must never wait for a webhook. What becomes of a request is
+// decided in package admission. It reads no cluster and writes none: Render
+// returns YAML for `kubectl apply -f -`, Chart what the Helm chart has of it, and
+// Guard the objects that the policy controller keeps.
 package manifests

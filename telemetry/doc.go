@@ -5,4 +5,7 @@
 //
 // Everything is registered with controller-runtime's registry, which the
 // processes serve.
+//
+// Tracing to an OpenTelemetry collector is set up here, too; without an endpoint
+// it is off and costs nothing.
 package telemetry

@@ -4,6 +4,9 @@
 //
 // Beside the request path it runs one asynchronous writer: it latches settled
 // generations, phases and controllers on parents, and finishes the claims of
-// used approvals. Within the request path there is one write, the claim of a
-// once approval.
+// used approvals. Drifts that no longer stand are closed, and package policy
+// keeps the policies compiled. Within the request path there are two writes: the
+// claim of what a change uses up, a once approval or a rule of an ApprovalPolicy,
+// and, where a policy permits what a gate must open for, the approval that it
+// opens by.
 package webhook

@@ -1,9 +1,10 @@
-// Package allowance holds what AllowancePolicies, UpgradeAllowances and
-// ApprovalPolicies say, in the form in which requests are decided by it (spec 5
-// and 6): compiled once, when a policy is loaded, and indexed by kind.
+// Package allowance holds what AllowancePolicies, UpgradeAllowances,
+// ApprovalPolicies and ClusterApprovalPolicies say, in the form in which requests
+// are decided by it (spec 5 and 6): compiled once, when a policy is loaded, and
+// indexed by kind.
 //
-// Compile, CompileUpgrade and CompileApproval take a policy and return its
-// compiled form with an error for each rule that cannot be understood; such a
+// Compile, CompileUpgrade, CompileApproval and CompileClusterApproval take a
+// policy and return its compiled form with an error for each rule that cannot be understood; such a
 // rule grants nothing. NewSet puts compiled policies together; a Set is never
 // modified, so that a store replaces it as a whole. The entries of the
 // allowances annotation are read, chosen, extended and pruned here.

@@ -16,6 +16,9 @@
 // exactly those that were started here. An error about a process names it, shows the last lines of
 // its log and says where the log is.
 //
+// Apply takes manifests as kubectl does and waits for their kinds; Define makes kinds that a test
+// needs (Kind).
+//
 // Everything is below one directory (Options.Dir): etcd's data, keys, logs, kubeconfigs. A control
 // plane always starts empty; it does not take up the data of an earlier one.
 //

@@ -1,4 +1,3 @@
-// Package e2e plays the whole story, and its variants, on real parts.
 package e2e
 
 import (

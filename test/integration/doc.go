@@ -5,9 +5,10 @@
 // All tests share one control plane (TestMain). A test has a fleet of its own:
 // one or more webhook processes, of a MutatingWebhookConfiguration that is
 // restricted to the fleet's namespaces, and an API group of its own with the
-// kinds App (a parent) and Part (a child). Replicas stand behind a proxy that
-// hands each request to the next of them: the API server keeps one connection
-// to a webhook, so nothing else would spread its requests.
+// kinds App (a parent), Part (a child) and Managed (like a managed resource).
+// Replicas stand behind a proxy that hands each request to the next of them: the
+// API server keeps one connection to a webhook, so nothing else would spread its
+// requests.
 //
 // The package decides nothing and is imported by nobody.
 package integration

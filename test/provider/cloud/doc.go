@@ -1,7 +1,7 @@
 // Package cloud is the external system behind the test provider: an HTTP server
-// that holds databases, writes down every request, and can be told to be slow,
-// to fail, to work asynchronously, to finish creation only by a later update,
-// to take its time to delete, to lose a resource and to change one behind
+// that holds databases and instances, writes down every request, and can be told
+// to be slow, to fail, to work asynchronously, to finish creation only by a later
+// update, to take its time to delete, to lose a resource and to change one behind
 // everybody's back.
 //
 // Everything runs by a clock that can be moved. Operations that take time are
@@ -18,6 +18,8 @@
 //	PATCH  /databases/{name}   replace the fields given: 200, 202, 409 if busy
 //	DELETE /databases/{name}   204, 202 if it takes time, 404
 //	GET    /databases          all, by name
+//
+// and the same below /instances.
 //
 // Control (never logged, except lose and change, as kind "backdoor"):
 //

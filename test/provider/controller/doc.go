@@ -4,6 +4,6 @@
 // which is deterministic.
 //
 // It needs these permissions in Kubernetes: get, list, watch, update and patch
-// databases.cloud.example.org, update databases/status and databases/finalizers,
-// create and patch events.
+// databases.cloud.example.org and rdsinstances.rds.aws.crossplane.io, update the
+// status and the finalizers of both, create and patch events.
 package controller

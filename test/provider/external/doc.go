@@ -4,7 +4,7 @@
 // decides only whether an external resource exists, is up to date and is ready.
 //
 // It is generic: a Kind maps one kind of managed resource to one collection of
-// the cloud, and Databases is the first.
+// the cloud, as Databases and Instances do.
 //
 // Asynchronous operations follow upjet v2.2.0 (pkg/controller/
 // external_async_tfpluginsdk.go and api.go, pkg/resource/conditions.go), because
