@@ -4,6 +4,7 @@ import (
 	"crypto/x509/pkix"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -20,6 +21,16 @@ func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.admin) }
 func (c *ControlPlane) ConfigAs(user string, groups ...string) *rest.Config {
 	cfg := c.Config()
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
+
+	return cfg
+}
+
+// ConfigAsMaster is ConfigAs for a user who may do everything. Where a request names no field manager
+// it is the last part of the user's name, as it would be the program's. Warnings are not shown.
+func (c *ControlPlane) ConfigAsMaster(user string) *rest.Config {
+	cfg := c.ConfigAs(user, groupMasters)
+	cfg.UserAgent = user[strings.LastIndex(user, ":")+1:]
+	cfg.WarningHandler = rest.NoWarnings{}
 
 	return cfg
 }

@@ -12,7 +12,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
@@ -210,11 +209,7 @@ func (p *part) ready(ctx context.Context) error {
 // as is a client that is a user; its field manager is the last part of its name.
 func (l *lab) as(t testing.TB, user string) dynamic.Interface {
 	t.Helper()
-	cfg := l.ConfigAs(user, "system:masters")
-	cfg.UserAgent, cfg.QPS, cfg.WarningHandler = filepath.Base(user), -1, rest.NoWarnings{}
-	c, err := dynamic.NewForConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, err := dynamic.NewForConfig(l.ConfigAsMaster(user))
+	must(t, err)
 	return c
 }

@@ -103,9 +103,7 @@ func namespace(t *testing.T, name string) string {
 // as a user with all rights.
 func as(t *testing.T, user string) dynamic.Interface {
 	t.Helper()
-	cfg := the.ConfigAs(user, "system:masters")
-	cfg.QPS = -1
-	c, err := dynamic.NewForConfig(cfg)
+	c, err := dynamic.NewForConfig(the.ConfigAs(user, "system:masters"))
 	must(t, err)
 	return c
 }

@@ -117,7 +117,7 @@ func allowedDown(t *testing.T, f *fleet) {
 		inForce(t, allowancePolicies, o.GetName())
 	}
 	c := newCluster(t, f, "documented-down")
-	cfg := the.configAs(hans)
+	cfg := the.ConfigAsMaster(hans)
 	cfg.Impersonate.Groups = append(cfg.Impersonate.Groups, "platform-team")
 	var err error
 	c.hans, err = kubernetes.NewForConfig(cfg)

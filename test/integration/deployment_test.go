@@ -38,9 +38,9 @@ func newCluster(t *testing.T, f *fleet, ns string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, ns: f.namespace(ns, true)}
 	var err error
-	c.hans, err = kubernetes.NewForConfig(the.configAs(hans))
+	c.hans, err = kubernetes.NewForConfig(the.ConfigAsMaster(hans))
 	must(t, err)
-	c.manager, err = kubernetes.NewForConfig(the.configAs(deploymentController))
+	c.manager, err = kubernetes.NewForConfig(the.ConfigAsMaster(deploymentController))
 	must(t, err)
 	kubelet(t, c.ns)
 	return c

@@ -16,7 +16,7 @@ const readyStatus = `{"status":{"phase":"Running","conditions":[{"type":"Ready",
 // kubelet lets the Pods of a namespace be ready, as long as the test runs.
 func kubelet(t *testing.T, ns string) {
 	t.Helper()
-	cs, err := kubernetes.NewForConfig(the.configAs("system:node:fake"))
+	cs, err := kubernetes.NewForConfig(the.ConfigAsMaster("system:node:fake"))
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -14,7 +14,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
@@ -128,17 +127,7 @@ func (l *lab) install(ctx context.Context) error {
 // user's name, as it would be the program's.
 func (l *lab) as(t *testing.T, user string) dynamic.Interface {
 	t.Helper()
-	c, err := dynamic.NewForConfig(l.configAs(user))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, err := dynamic.NewForConfig(l.ConfigAsMaster(user))
+	must(t, err)
 	return c
-}
-
-func (l *lab) configAs(user string) *rest.Config {
-	cfg := l.ConfigAs(user, "system:masters")
-	cfg.UserAgent = user[strings.LastIndex(user, ":")+1:]
-	cfg.WarningHandler = rest.NoWarnings{}
-	cfg.QPS = -1
-	return cfg
 }

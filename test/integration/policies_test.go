@@ -239,7 +239,7 @@ allow: [{apiGroup: `+f.name+groupSuffix+`, kind: Part, relation: Child, mutation
 // image of that version.
 func podClient(t *testing.T, namespace, version string) dynamic.Interface {
 	t.Helper()
-	k, err := kubernetes.NewForConfig(the.configAs(hans))
+	k, err := kubernetes.NewForConfig(the.ConfigAsMaster(hans))
 	must(t, err)
 	_, err = k.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "operator"}}, metav1.CreateOptions{})
 	if err != nil && !kerrors.IsAlreadyExists(err) {

@@ -81,7 +81,7 @@ func testCronJob(t *testing.T, c *cluster) {
 		}},
 	}, metav1.CreateOptions{})
 	must(t, err)
-	manager, err := kubernetes.NewForConfig(the.configAs(cronJobController))
+	manager, err := kubernetes.NewForConfig(the.ConfigAsMaster(cronJobController))
 	must(t, err)
 	// It was last run a while ago: a run is due at once.
 	body := fmt.Appendf(nil, `{"status":{"lastScheduleTime":%q}}`, time.Now().Add(-3*time.Minute).UTC().Format(time.RFC3339))

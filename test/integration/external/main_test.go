@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
@@ -133,10 +131,7 @@ func component(ctx context.Context, binary, name string, args ...string) error {
 // as is a client that is a user; its field manager is the last part of its name.
 func as(t *testing.T, user string) dynamic.Interface {
 	t.Helper()
-	cfg := the.ConfigAs(user, "system:masters")
-	cfg.UserAgent = user[strings.LastIndex(user, ":")+1:]
-	cfg.WarningHandler, cfg.QPS = rest.NoWarnings{}, -1
-	c, err := dynamic.NewForConfig(cfg)
+	c, err := dynamic.NewForConfig(the.ConfigAsMaster(user))
 	must(t, err)
 	return c
 }
