@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -29,6 +31,8 @@ type resolver struct {
 	reads    *rate.Limiter
 	// from is where the next round begins, so that all get their turn.
 	from int
+	// told of each Drift that cannot be resolved: why, once. Of those in the list.
+	told map[types.UID]string
 }
 
 const (
@@ -65,6 +69,7 @@ func (r *resolver) all(ctx context.Context) {
 		return
 	}
 	standing(list)
+	r.forget(list)
 	remove, supersede := bounds(list.Items, time.Now())
 	for _, d := range remove[:min(len(remove), maxRemovals)] {
 		r.report(d, r.manager.GetClient().Delete(ctx, d))
@@ -75,22 +80,45 @@ func (r *resolver) all(ctx context.Context) {
 	n := len(list.Items)
 	for i := range n {
 		at := (r.from + i) % n
-		if err := r.one(ctx, &list.Items[at]); errors.Is(err, errLater) {
+		err := r.one(ctx, &list.Items[at])
+		if errors.Is(err, errLater) {
 			r.from = at
 			return
-		} else if err != nil {
-			r.report(&list.Items[at], err)
 		}
+		r.report(&list.Items[at], err)
 	}
 }
 
 // errLater: the reads of this round are used up.
 var errLater = errors.New("too many live reads in one round")
 
+// report what went wrong with a Drift. It is tried again with every round, and told
+// again where it is something else.
 func (r *resolver) report(d *v1alpha1.Drift, err error) {
-	if client.IgnoreNotFound(err) != nil && !errors.Is(err, context.Canceled) {
-		r.log.Error(err, "cannot resolve drift", "drift", d.Name)
+	if client.IgnoreNotFound(err) == nil {
+		delete(r.told, d.UID)
+		return
 	}
+	if errors.Is(err, context.Canceled) || r.told[d.UID] == err.Error() {
+		return
+	}
+	if r.told == nil {
+		r.told = map[types.UID]string{}
+	}
+	r.told[d.UID] = err.Error()
+	r.log.Error(err, "cannot resolve drift; it is tried every "+resolveEvery.String(), "drift", d.Name)
+}
+
+// forget what was told of Drifts that are no more.
+func (r *resolver) forget(list *v1alpha1.DriftList) {
+	if len(r.told) == 0 {
+		return
+	}
+	known := make(map[types.UID]bool, len(list.Items))
+	for i := range list.Items {
+		known[list.Items[i].UID] = true
+	}
+	maps.DeleteFunc(r.told, func(uid types.UID, _ string) bool { return !known[uid] })
 }
 
 func (r *resolver) one(ctx context.Context, d *v1alpha1.Drift) error {

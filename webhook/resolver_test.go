@@ -1,0 +1,43 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/go-logr/logr/funcr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// What stands in the way of a Drift's end is told once, not with every round; again
+// where it is something else, or came back, and nothing is kept of Drifts that are
+// no more.
+func TestToldOnce(t *testing.T) {
+	lines := 0
+	r := &resolver{log: funcr.New(func(string, string) { lines++ }, funcr.Options{})}
+	drift := func(uid types.UID) *v1alpha1.Drift { return &v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{UID: uid}} }
+	a, b := drift("a"), drift("b")
+	forbidden, away := errors.New("forbidden"), errors.New("away")
+	for i, step := range []struct {
+		drift *v1alpha1.Drift
+		err   error
+		lines int
+	}{
+		{a, forbidden, 1}, {a, forbidden, 1}, {b, forbidden, 2}, {a, away, 3}, {a, forbidden, 4}, {a, context.Canceled, 4},
+		{a, nil, 4}, {a, forbidden, 5}, {b, forbidden, 5},
+	} {
+		if r.report(step.drift, step.err); lines != step.lines {
+			t.Fatalf("step %d: %d lines, want %d", i, lines, step.lines)
+		}
+	}
+	r.forget(&v1alpha1.DriftList{Items: []v1alpha1.Drift{*b}})
+	if r.report(b, forbidden); lines != 5 || len(r.told) != 1 {
+		t.Errorf("%d lines, %v", lines, r.told)
+	}
+	if r.report(a, forbidden); lines != 6 {
+		t.Errorf("%d lines", lines)
+	}
+}
