@@ -124,11 +124,23 @@ func finish(gate v1alpha1.Gate, holder *parent.State) *v1alpha1.Claim {
 		if c := claims.Find(id); c != nil && c.State == v1alpha1.ClaimPending {
 			return c
 		}
-		if c := recordOf(claims, id); c != nil && c.State == v1alpha1.ClaimOpen && admittedBefore(c, gate) {
+		switch c := recordOf(claims, id); {
+		case c != nil && c.State == v1alpha1.ClaimOpen && admittedBefore(c, gate):
 			return c
+		case c == nil && gate.Reason == GateReasonRestored && gives(holder, id):
+			return &v1alpha1.Claim{Content: id}
 		}
 	}
 	return nil
+}
+
+// gives reports whether a holder has a once approval that no webhook admitted: one
+// on behalf of a policy has no record. While the gate is there it remembers that it
+// was open by it; who lifts the gate takes the approval along.
+func gives(holder *parent.State, content string) bool {
+	return slices.ContainsFunc(approval.Parse(holder.Annotations).Approvals, func(e approval.Entry) bool {
+		return e.Content == content && e.Mode == v1alpha1.ApprovalOnce
+	})
 }
 
 // spendOwn finishes the approvals that the MR holds itself, in the write that
@@ -144,7 +156,7 @@ func (g Gating) spendOwn(closed v1alpha1.Gate) map[string]*string {
 func SpendOpening(mr, holder *parent.State, now time.Time) map[string]*string {
 	gate := mask.ParseGate(mr.Annotations)
 	if gate.State == v1alpha1.GateOpen {
-		gate.State, gate.At = v1alpha1.GateClosed, approval.Stamp(now)
+		gate.State, gate.Reason, gate.At = v1alpha1.GateClosed, GateReasonRestored, approval.Stamp(now)
 	}
 	return spendAll(gate, holder, now)
 }
@@ -181,7 +193,8 @@ func Spend(annotations map[string]string, claim v1alpha1.Claim, now time.Time) m
 		c.State, c.At = v1alpha1.ClaimUsed, approval.Stamp(now)
 	}
 	edits := approval.Remove(annotations, func(e approval.Entry) bool { return e.Content == claim.Content })
-	value := claims.String()
-	edits[v1alpha1.AnnotationKeyClaims] = &value
+	if value := claims.String(); len(claims) > 0 {
+		edits[v1alpha1.AnnotationKeyClaims] = &value
+	}
 	return edits
 }

@@ -63,3 +63,36 @@ func TestSpendOpening(t *testing.T) {
 		})
 	}
 }
+
+// What approves on behalf of a policy leaves no record. A gate that is lifted takes
+// such an approval along, or the next gate would be opened by it a second time; one
+// that stays remembers it.
+func TestSpendUnrecorded(t *testing.T) {
+	const key = v1alpha1.AnnotationKeyApprovePrefix + "1f2e3d4c5b6a7980"
+	at := metav1.NewTime(time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC))
+	content := func(mode string) string { return approval.Parse(map[string]string{key: mode}).Approvals[0].Content }
+	for name, tc := range map[string]struct {
+		reason string
+		gate   v1alpha1.Gate
+		mode   string
+		spent  bool
+	}{
+		"Lifted":   {"it is closed to be lifted", v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: GateReasonRestored, At: at, Claim: content("once")}, "once", true},
+		"Ungate":   {"it is lifted at once", v1alpha1.Gate{State: v1alpha1.GateOpen, Reason: GateReasonApproved, At: at, Claim: content("once")}, "once", true},
+		"Stays":    {"the gate remembers", v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: GateReasonExpired, At: at, Claim: content("once")}, "once", false},
+		"Another":  {"it was open by another one", v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: GateReasonRestored, At: at, Claim: "c1"}, "once", false},
+		"Standing": {"it may be used again and again", v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: GateReasonRestored, At: at, Claim: content("always")}, "always", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mr := &parent.State{Annotations: map[string]string{v1alpha1.AnnotationKeyGate: mask.FormatGate(tc.gate)}}
+			edits := SpendOpening(mr, &parent.State{Annotations: map[string]string{key: tc.mode}}, at.Time)
+			want := map[string]*string{}
+			if tc.spent {
+				want[key] = nil
+			}
+			if !maps.Equal(edits, want) {
+				t.Errorf("%s: the edits are %v", tc.reason, edits)
+			}
+		})
+	}
+}
