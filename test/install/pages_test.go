@@ -85,7 +85,8 @@ var pages = []followed{
 		{command: "kubectl annotate xdatabase orders kausality.io/approve-1f2e3d4c5b6a7980=once", before: xdatabase, prints: "xdatabase.example.org/orders annotated"},
 		{command: `kubectl annotate xdatabase orders kausality.io/freeze='{"user":"hans","message":"incident"}'`, prints: "annotated"},
 		{command: "kubectl get drifts -A"},
-		{command: `make bench ARGS="--rounds=700 requests"`, not: minutes},
+		{command: `make bench ARGS="--rounds=1500 requests"`, not: minutes},
+		{command: "make bench ARGS=code", not: minutes},
 		{command: `make bench ARGS="--restart-every=5m soak"`, not: minutes},
 	}},
 	{"docs/operations.md", []typed{
