@@ -1,12 +1,16 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -84,5 +88,27 @@ func BenchmarkHandle(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkServed answers reviews over HTTP as net/http does: each in a goroutine of
+// its own, with the stack that a new one has.
+func BenchmarkServed(b *testing.B) {
+	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, tracker: newTracker()}
+	body := update(b, thing(1), thing(2))
+	handler := served(h.answer, logr.Discard())
+	b.ReportAllocs()
+	done := make(chan *httptest.ResponseRecorder)
+	for b.Loop() {
+		go func() {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodPost, PathMutate, bytes.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			handler.ServeHTTP(w, r)
+			done <- w
+		}()
+		if w := <-done; !strings.Contains(w.Body.String(), `"allowed":true`) {
+			b.Fatal(w.Body)
+		}
 	}
 }

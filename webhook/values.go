@@ -17,7 +17,7 @@ import (
 // either.
 func values(raw []byte) (map[string]any, error) {
 	p := parser{raw: raw, in: jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
-	v, _, err := p.value(nil)
+	v, err := p.value(nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -38,6 +38,8 @@ type parser struct {
 	// that each is made once, as large as it is.
 	members []member
 	items   []any
+	// empty is every object without fields: managedFields are full of them.
+	empty map[string]any
 }
 
 type member struct {
@@ -53,51 +55,52 @@ const (
 	shareDepth = 32
 )
 
-// part of the first object of a review, that the second one may share.
+// part of the first object of a review, an object or list, that the second one may
+// share.
 type part struct {
 	raw   []byte
 	value any
 	// fields of an object, items of a list; those that are shareable.
-	fields map[string]*part
-	items  map[int]*part
+	fields map[string]part
+	items  map[int]part
 }
 
-// value that comes next. like is what it may share; nil for nothing. own is what
-// another may share of it; nil for nothing.
-func (p *parser) value(like *part) (v any, own *part, err error) {
+// value that comes next. like is what it may share, nil for nothing; own is filled
+// with what another may share of it, unless it is nil.
+func (p *parser) value(like, own *part) (any, error) {
 	if like != nil && p.in.StackDepth() < shareDepth && bytes.HasPrefix(bytes.TrimLeft(p.raw[p.in.InputOffset():], ":, \t\r\n"), like.raw) {
-		return like.value, nil, p.in.SkipValue() // objects and lists say themselves where they end
+		return like.value, p.in.SkipValue() // objects and lists say themselves where they end
 	}
 	t, err := p.in.ReadToken()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	switch t.Kind() {
 	case '{', '[':
-		own = &part{}
 		start := p.in.InputOffset() - 1
+		var v any
 		if t.Kind() == '{' {
-			own.value, err = p.object(like, own)
+			v, err = p.object(like, own)
 		} else {
-			own.value, err = p.list(like, own)
+			v, err = p.list(like, own)
 		}
-		if own.raw = p.raw[start:p.in.InputOffset()]; len(own.raw) < shareable {
-			return own.value, nil, err
+		if own != nil {
+			own.raw, own.value = p.raw[start:p.in.InputOffset()], v
 		}
-		return own.value, own, err
+		return v, err
 	case '"':
-		return t.String(), nil, nil
+		return t.String(), nil
 	case '0':
-		v, err = number(t.String())
-		return v, nil, err
+		return number(t.String())
 	case 't', 'f':
-		return t.Bool(), nil, nil
+		return t.Bool(), nil
 	}
-	return nil, nil, nil // a null
+	return nil, nil // a null
 }
 
 func (p *parser) object(like, own *part) (any, error) {
 	first := len(p.members)
+	var object part // the field of that name
 	for {
 		t, err := p.in.ReadToken()
 		if err != nil {
@@ -106,18 +109,37 @@ func (p *parser) object(like, own *part) (any, error) {
 		if t.Kind() == '}' {
 			break
 		}
-		name := t.String() // before the next token takes its place
-		v, field, err := p.value(own.alike(like, name))
+		m := member{name: t.String()} // before the next token takes its place
+		switch {
+		case like != nil:
+			m.value, err = p.similar(like.fields[m.name])
+		case own != nil && p.composite():
+			var field part
+			if m.value, err = p.value(nil, &field); len(field.raw) >= shareable {
+				if own.fields == nil {
+					own.fields = map[string]part{}
+				}
+				own.fields[m.name] = field
+			}
+		case own != nil:
+			m.value, err = p.value(nil, nil)
+		case m.name == "object":
+			m.value, err = p.value(nil, &object)
+		case m.name == "oldObject":
+			m.value, err = p.similar(object)
+		default:
+			m.value, err = p.value(nil, nil)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if field != nil {
-			if own.fields == nil {
-				own.fields = map[string]*part{}
-			}
-			own.fields[name] = field
+		p.members = append(p.members, m)
+	}
+	if len(p.members) == first {
+		if p.empty == nil {
+			p.empty = map[string]any{}
 		}
-		p.members = append(p.members, member{name, v})
+		return p.empty, nil
 	}
 	out := make(map[string]any, len(p.members)-first)
 	for _, m := range p.members[first:] {
@@ -127,35 +149,41 @@ func (p *parser) object(like, own *part) (any, error) {
 	return out, nil
 }
 
-// alike is what a field may share: the same field of the first object; all of
-// that, where the field is the second.
-func (o *part) alike(like *part, field string) *part {
-	switch {
-	case field == "oldObject":
-		return o.fields["object"]
-	case like == nil:
-		return nil
+// composite reports whether what comes next is an object or a list.
+func (p *parser) composite() bool {
+	k := p.in.PeekKind()
+	return k == '{' || k == '['
+}
+
+// similar is the value that comes next, which may share a part.
+func (p *parser) similar(like part) (any, error) {
+	if like.raw == nil {
+		return p.value(nil, nil)
 	}
-	return like.fields[field]
+	return p.value(&like, nil)
 }
 
 func (p *parser) list(like, own *part) (any, error) {
 	first := len(p.items)
 	for p.in.PeekKind() != ']' {
-		var alike *part
-		n := len(p.items) - first
-		if like != nil {
-			alike = like.items[n]
+		var v any
+		var err error
+		switch n := len(p.items) - first; {
+		case like != nil:
+			v, err = p.similar(like.items[n])
+		case own != nil && p.composite():
+			var item part
+			if v, err = p.value(nil, &item); len(item.raw) >= shareable {
+				if own.items == nil {
+					own.items = map[int]part{}
+				}
+				own.items[n] = item
+			}
+		default:
+			v, err = p.value(nil, nil)
 		}
-		v, item, err := p.value(alike)
 		if err != nil {
 			return nil, err
-		}
-		if item != nil {
-			if own.items == nil {
-				own.items = map[int]*part{}
-			}
-			own.items[n] = item
 		}
 		p.items = append(p.items, v)
 	}
