@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -20,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -28,7 +26,6 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/notify"
 	"github.com/kausality-io/function-kausality/policy"
-	"github.com/kausality-io/function-kausality/telemetry"
 )
 
 // Options of the webhook process.
@@ -67,6 +64,9 @@ const (
 	PathPolicies = "/policies"
 )
 
+// shutdownGrace is how long what is under way may take in the end.
+const shutdownGrace = 10 * time.Second
+
 // Run the webhook until the context ends.
 func Run(ctx context.Context, o Options) error {
 	if err := o.check(); err != nil {
@@ -86,7 +86,7 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	mgr, err := o.manager(cert)
+	mgr, err := o.manager()
 	if err != nil {
 		return err
 	}
@@ -94,9 +94,12 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	end := &drain{delay: o.ShutdownDelay}
-	register(mgr, h, end)
-	if err := probes(mgr, c, h.Policies, cert, end); err != nil {
+	l, err := o.listen(mgr, cert)
+	if err != nil {
+		return err
+	}
+	end, grace := &drain{delay: o.ShutdownDelay}, shutdownGrace
+	if err := probes(mgr, c, h.Policies, cert, end, l); err != nil {
 		return err
 	}
 	if cert != nil {
@@ -105,6 +108,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	for _, r := range []manager.Runnable{
+		&manager.Server{Name: "webhook", Server: newServer(handlers(h, end)), Listener: l, ShutdownTimeout: &grace},
 		c, h.Policies, leading(h.Policies.Lead), everywhere(w.Run), everywhere(h.Reporter.Run), everywhere(collect), leading(w.elected),
 		everywhere(func(ctx context.Context) { h.Policies.FinishClaims(ctx, w.child) }), cluster.GiveBack{Cluster: c},
 		&resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log, reads: rate.NewLimiter(resolverReads, resolverReads)},
@@ -117,17 +121,6 @@ func Run(ctx context.Context, o Options) error {
 	ctx, cancel := end.after(ctx)
 	defer cancel()
 	return mgr.Start(ctx)
-}
-
-// register what is served.
-func register(mgr manager.Manager, h *Handler, end *drain) {
-	for path, handler := range map[string]http.Handler{
-		PathMutate:   telemetry.Incoming(served(h.answer, h.Log)),
-		PathPolicies: &ctrlwebhook.Admission{Handler: policy.Validator{}},
-		PathStatus:   served(StatusHandler{h}.answer, h.Log),
-	} {
-		mgr.GetWebhookServer().Register(path, end.last(handler))
-	}
 }
 
 func (o Options) check() error {
@@ -148,36 +141,23 @@ func (o Options) check() error {
 func (o Options) checkAddress() error {
 	l, err := net.Listen("tcp", o.BindAddress) //nolint:noctx // Closed at once: it only tells a taken port early and plainly.
 	if err != nil {
-		return fmt.Errorf("--bind-address: cannot listen on %s: %w", o.BindAddress, errors.Unwrap(err))
+		return cannotListen(o.BindAddress, err)
 	}
 	return l.Close()
 }
 
-func (o Options) manager(cert *certificate) (manager.Manager, error) {
-	host, portText, err := net.SplitHostPort(o.BindAddress)
-	if err != nil {
-		return nil, fmt.Errorf("--bind-address: %w", err)
-	}
-	port, err := strconv.Atoi(portText)
-	if err != nil {
-		return nil, fmt.Errorf("--bind-address: port %q is no number", portText)
-	}
+func (o Options) manager() (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	serve := ctrlwebhook.Options{Host: host, Port: port, CertDir: o.CertDir}
-	if cert != nil {
-		serve.TLSOpts = append(serve.TLSOpts, func(c *tls.Config) { c.GetCertificate = cert.get })
-	}
-	grace := 10 * time.Second
+	grace := shutdownGrace
 	mgr, err := ctrlruntime.NewManager(o.Config, manager.Options{
 		Scheme: scheme, Logger: o.Log, Metrics: server.Options{BindAddress: o.MetricsAddress},
 		Cache:                  cache.Options{DefaultTransform: cache.TransformStripManagedFields(), DefaultWatchErrorHandler: cluster.WatchFailed},
 		HealthProbeBindAddress: o.ProbeAddress, GracefulShutdownTimeout: &grace,
 		LeaderElection: o.LeaderElection, LeaderElectionID: "kausality-webhook", LeaderElectionNamespace: o.LeaderNamespace,
 		LeaderElectionReleaseOnCancel: true,
-		WebhookServer:                 ctrlwebhook.NewServer(serve),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot start: %w", err)
@@ -221,7 +201,7 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 	return h, w, nil
 }
 
-func probes(mgr manager.Manager, c *cluster.Cluster, policies *policy.Store, cert *certificate, end *drain) error {
+func probes(mgr manager.Manager, c *cluster.Cluster, policies *policy.Store, cert *certificate, end *drain, l net.Listener) error {
 	if cert != nil {
 		if err := mgr.AddReadyzCheck("certificate", cert.ready); err != nil {
 			return err
@@ -244,7 +224,7 @@ func probes(mgr manager.Manager, c *cluster.Cluster, policies *policy.Store, cer
 	if err := mgr.AddReadyzCheck("cluster", func(*http.Request) error { return c.Ready() }); err != nil {
 		return err
 	}
-	return mgr.AddReadyzCheck("webhook", mgr.GetWebhookServer().StartedChecker())
+	return mgr.AddReadyzCheck("webhook", answers(l))
 }
 
 // everywhere runs on every replica.

@@ -29,7 +29,9 @@ func changed(r ctrl.Request) bool {
 	return !equality.Semantic.DeepEqual(was.Object["spec"], is.Object["spec"])
 }
 
-// peer serves a webhook to compare ours with, on the same stack.
+// peer serves a webhook to compare ours with: by what most are made with, and over
+// HTTP/1.1, which the API server speaks to a Service; "http2" over what it speaks to
+// a URL.
 func peer(ctx context.Context, kind, address, certs string) error {
 	handler := ctrl.HandlerFunc(func(_ context.Context, r ctrl.Request) ctrl.Response {
 		resp := ctrl.Allowed("")
@@ -44,7 +46,10 @@ func peer(ctx context.Context, kind, address, certs string) error {
 	})
 	mux := http.NewServeMux()
 	mux.Handle("/mutate", &ctrl.Webhook{Handler: handler})
-	srv := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(kind != "http2")
+	protocols.SetHTTP2(kind == "http2")
+	srv := &http.Server{Addr: address, Handler: mux, Protocols: protocols, ReadHeaderTimeout: 5 * time.Second}
 	go func() { <-ctx.Done(); _ = srv.Close() }()
 	if err := srv.ListenAndServeTLS(filepath.Join(certs, "tls.crt"), filepath.Join(certs, "tls.key")); !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -31,7 +31,7 @@ func ms(d time.Duration) string { return fmt.Sprintf("%7.2f ms", float64(d)/floa
 
 func report(w io.Writer, took map[string][]time.Duration) {
 	names := map[string]string{
-		"none": "no webhook", "noop": "no-op webhook", "patch": "webhook returning a patch",
+		"none": "no webhook", "noop": "no-op webhook", "http2": "the next one, over HTTP/2", "patch": "webhook returning a patch",
 		"alike": "that, registered as kausality", "reads": "that, reading both objects",
 		"bare": "kausality without its condition", "kausality": "kausality (trace written)",
 	}
@@ -40,7 +40,7 @@ func report(w io.Writer, took map[string][]time.Duration) {
 		fmt.Fprintf(w, "%-32s %10s %10s %10s\n", names[a], ms(quantile(took[a], 0.5)), ms(quantile(took[a], 0.9)), ms(quantile(took[a], 0.99)))
 	}
 	fmt.Fprintln(w)
-	for _, pair := range [][2]string{{"kausality", "noop"}, {"kausality", "alike"}, {"reads", "alike"}, {"kausality", "reads"}, {"bare", "patch"}, {"alike", "patch"}, {"kausality", "patch"}} {
+	for _, pair := range [][2]string{{"kausality", "noop"}, {"kausality", "alike"}, {"reads", "alike"}, {"kausality", "reads"}, {"bare", "patch"}, {"alike", "patch"}, {"kausality", "http2"}, {"kausality", "patch"}} {
 		d := differences(took[pair[0]], took[pair[1]])
 		ratio := float64(quantile(took[pair[0]], 0.5)) / float64(quantile(took[pair[1]], 0.5))
 		fmt.Fprintf(w, "%s over %s: median of differences %s, ratio of medians %.2f\n", names[pair[0]], names[pair[1]], strings.TrimSpace(ms(quantile(d, 0.5))), ratio)

@@ -19,12 +19,13 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane"
 )
 
-// arms are what is compared: a kind each, with the webhook it meets. "alike" is
+// arms are what is compared: a kind each, with the webhook it meets. "http2" is the
+// patching peer as the API server reaches one by a URL, all others as behind a Service. "alike" is
 // the patching peer behind the very registration that ours has, so what is left
 // between the two is what ours does; "reads" is that, and looks at both objects
 // before it patches, as whoever decides must; "bare" is ours behind a registration
 // without conditions.
-var arms = []string{"none", "noop", "patch", "alike", "reads", "bare", "kausality"}
+var arms = []string{"none", "noop", "http2", "patch", "alike", "reads", "bare", "kausality"}
 
 func resource(arm string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: arm + ".bench.example.org", Version: "v1", Resource: "things"}
@@ -128,7 +129,7 @@ func (b *bench) startPeers(ctx context.Context) error {
 		return err
 	}
 	b.peers = map[string]string{}
-	for _, kind := range []string{"noop", "patch", "reads"} {
+	for _, kind := range []string{"noop", "http2", "patch", "reads"} {
 		port, err := controlplane.FreePort()
 		if err != nil {
 			return err
@@ -139,7 +140,7 @@ func (b *bench) startPeers(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, kind := range []string{"noop", "patch"} {
+	for _, kind := range []string{"noop", "http2", "patch"} {
 		if err := b.configurePeer(ctx, kind, b.peers[kind]); err != nil {
 			return err
 		}

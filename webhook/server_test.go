@@ -1,0 +1,75 @@
+package webhook
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/certs"
+)
+
+// TestServer: it speaks HTTP/1.1 also to who would rather speak HTTP/2, keeps a
+// connection from review to review and for longer than an API server does, says how
+// long a long answer is, and that it is there.
+func TestServer(t *testing.T) {
+	state, _, err := certs.Rotation{Hosts: []string{"127.0.0.1"}}.Step(certs.State{}, time.Now())
+	require.NoError(t, err)
+	pair := &tls.Certificate{Certificate: [][]byte{state.Serving.Certificate.Raw}, PrivateKey: state.Serving.Key}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", secure(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair, nil }))
+	require.NoError(t, err)
+	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, tracker: newTracker(), Log: logr.Discard()}
+	s := newServer(handlers(h, &drain{}))
+	ready := make(chan error)
+	go func() { ready <- answers(l)(&http.Request{}) }()
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	assert.NoError(t, <-ready)
+
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(state.Bundle())
+	apiServer := utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}})
+	assert.Greater(t, s.IdleTimeout, apiServer.IdleConnTimeout)
+	assert.Positive(t, s.ReadTimeout)
+	assert.Positive(t, s.WriteTimeout)
+
+	long := thing(2)
+	long["metadata"].(map[string]any)["annotations"] = map[string]any{"kausality.io/trace-ticket": strings.Repeat("x", 2<<10)}
+	body := update(t, thing(1), long)
+	for i := range 3 {
+		reused := false
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+l.Addr().String()+PathMutate, bytes.NewReader(body))
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", "application/json")
+		resp, err := apiServer.RoundTrip(r)
+		require.NoError(t, err)
+		raw, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		assert.Equal(t, "HTTP/1.1", resp.Proto)
+		assert.Equal(t, i > 0, reused)
+		assert.EqualValues(t, len(raw), resp.ContentLength)
+		assert.Contains(t, string(raw), `"allowed":true`)
+		assert.Greater(t, len(raw), 2<<10, "long enough")
+	}
+}
+
+// TestNobodyAnswers: a listener alone is not enough to be ready.
+func TestNobodyAnswers(t *testing.T) {
+	l, err := tls.Listen("tcp", "127.0.0.1:0", secure((*certificate)(nil).get))
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	assert.ErrorContains(t, answers(l)(&http.Request{}), "the webhook does not answer")
+}
