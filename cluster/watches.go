@@ -164,6 +164,9 @@ func (s *States) watch(gvk schema.GroupVersionKind) (*watched, error) {
 	return w, nil
 }
 
+// Watches reports whether a kind is watched, be it that the watch has yet to begin.
+func (s *States) Watches(gvk schema.GroupVersionKind) bool { return s.of(gvk) != nil }
+
 // of a kind; nil where it is not watched.
 func (s *States) of(gvk schema.GroupVersionKind) *watched {
 	s.mu.RLock()

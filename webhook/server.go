@@ -30,9 +30,7 @@ const (
 )
 
 // newServer of reviews, over HTTP/1.1: what the API server speaks to a Service, so
-// that its connections lead to all replicas (kubernetes/kubernetes#82090). Where a URL
-// is configured it would choose HTTP/2, which net/http hands from goroutine to
-// goroutine, and takes an eighth longer for.
+// that its connections lead to all replicas. See docs/design/0007-serving.md.
 func newServer(handler http.Handler) *http.Server {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)

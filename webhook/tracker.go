@@ -113,6 +113,7 @@ func (t *tracker) sawStatus(req *admission.Request) {
 		at++
 	}
 	t.with(req.Object.GetUID(), func(o *tracked) {
+		o.parent = o.parent || marked(req.Object.GetAnnotations())
 		o.writers = o.writers.With(req.User.Hash(), nil)
 		o.wrote, o.wroteAt = max(o.wrote, req.Object.GetGeneration()), max(o.wroteAt, at)
 	})
@@ -133,10 +134,27 @@ func (t *tracker) writesStatus(ref parent.Ref, hash string) (is bool) {
 	return is
 }
 
+// marked reports whether an object has annotations that only a parent gets: another
+// replica was asked about a child of it.
+func marked(annotations map[string]string) bool {
+	return annotations[v1alpha1.AnnotationKeyControllers] != "" || annotations[v1alpha1.AnnotationKeyPhase] != "" ||
+		annotations[v1alpha1.AnnotationKeySettledGeneration] != ""
+}
+
+// parental reports whether an object is, or by its kind will be, a parent.
+func (t *tracker) parental(s *parent.State) bool {
+	return s.Role == parent.RoleComposite || s.Role == parent.RoleClaim || marked(s.Annotations) || t.knownParent(s.UID)
+}
+
+// knownParent reports whether this replica heard that an object is a parent.
+func (t *tracker) knownParent(uid types.UID) (is bool) {
+	t.read(uid, func(o *tracked) { is = o.parent })
+	return is
+}
+
 // isParent notes that a child of it was seen, and reports whether that is news.
 func (t *tracker) isParent(s *parent.State) (news bool) {
-	known := false
-	t.read(s.UID, func(o *tracked) { known = o.parent })
+	known := t.knownParent(s.UID)
 	if !known {
 		t.with(s.UID, func(o *tracked) { o.parent = true })
 	}
@@ -148,11 +166,12 @@ func (t *tracker) isParent(s *parent.State) (news bool) {
 func (t *tracker) controllers(s *parent.State) (value string, missing bool) {
 	have := subject.ParseHashes(s.Annotations[v1alpha1.AnnotationKeyControllers])
 	next := have
+	if !t.parental(s) {
+		return next.String(), false
+	}
 	t.read(s.UID, func(o *tracked) {
-		if o.parent || s.Role == parent.RoleComposite || s.Role == parent.RoleClaim {
-			for _, w := range o.writers {
-				next = next.With(w, nil)
-			}
+		for _, w := range o.writers {
+			next = next.With(w, nil)
 		}
 	})
 	return next.String(), len(next) != len(have) || next.String() != have.String()

@@ -90,11 +90,16 @@ func TestTrackerObservedSince(t *testing.T) {
 
 func TestTrackerControllers(t *testing.T) {
 	tr, _ := clockedTracker()
-	s := &parent.State{Ref: parent.Ref{UID: "u"}, Annotations: map[string]string{v1alpha1.AnnotationKeyControllers: "aaaaa"}}
+	s := &parent.State{Ref: parent.Ref{UID: "u"}, Annotations: map[string]string{}}
 	tr.sawStatus(statusWrite("bbbbb", 1, "7"))
 	assert.True(t, tr.writesStatus(s.Ref, hashOf("bbbbb")))
 	_, missing := tr.controllers(s)
 	assert.False(t, missing, "nothing is recorded on what is nobody's parent")
+	for key, value := range map[string]string{v1alpha1.AnnotationKeyPhase: "initializing", v1alpha1.AnnotationKeySettledGeneration: "1", v1alpha1.AnnotationKeyControllers: "aaaaa"} {
+		s.Annotations = map[string]string{key: value}
+		_, missing = tr.controllers(s)
+		assert.True(t, missing, "another replica knows that it is a parent, and says so by %s", key)
+	}
 	assert.True(t, tr.isParent(s), "news")
 	assert.False(t, tr.isParent(s), "no longer")
 	value, missing := tr.controllers(s)

@@ -38,9 +38,10 @@ type writer struct {
 	grace   time.Duration
 	now     func() time.Time
 
-	leader atomic.Bool
-	queue  workqueue.TypedRateLimitingInterface[parent.Ref]
-	limit  *rate.Limiter
+	leader  atomic.Bool
+	hearsay hearsay
+	queue   workqueue.TypedRateLimitingInterface[parent.Ref]
+	limit   *rate.Limiter
 }
 
 const (
@@ -86,6 +87,7 @@ func (w *writer) notice(ref parent.Ref) { w.queue.Add(ref) }
 func (w *writer) saw(ref parent.Ref) {
 	o := w.cluster.States.Cached(ref)
 	if o == nil {
+		w.hears(ref)
 		return
 	}
 	if _, missing := w.tracker.controllers(o.State); missing {
@@ -141,7 +143,10 @@ func (w *writer) next(ctx context.Context) bool {
 // look at one parent and write what it lacks.
 func (w *writer) look(ctx context.Context, ref parent.Ref) (again time.Duration, err error) {
 	o := w.cluster.States.Cached(ref)
-	if o == nil || o.State.UID != ref.UID || o.Deleting() {
+	if o == nil {
+		return w.listen(ctx, ref)
+	}
+	if o.State.UID != ref.UID || o.Deleting() {
 		return 0, nil
 	}
 	edits := map[string]*string{}
@@ -212,7 +217,7 @@ func (w *writer) write(ctx context.Context, s *parent.State, edits map[string]*s
 func (w *writer) settle(ctx context.Context, s *parent.State, edits map[string]*string) (again time.Duration) {
 	s = w.tracker.scaled(s)
 	intent, recorded := trace.Intent(s)
-	if filled := w.filled(s); (filled || !recorded && w.isParent(s)) && intent.Generation > 0 {
+	if filled := w.filled(s); (filled || !recorded && w.tracker.parental(s)) && intent.Generation > 0 {
 		value := trace.Current(s).String()
 		edits[v1alpha1.AnnotationKeyTrace] = &value
 		w.carry(s, edits)
@@ -234,7 +239,7 @@ func (w *writer) settle(ctx context.Context, s *parent.State, edits map[string]*
 		}
 	}
 	settledState(s, latch, intent.Generation, edits)
-	if !w.isParent(s) {
+	if !w.tracker.parental(s) {
 		delete(edits, v1alpha1.AnnotationKeySettledGeneration)
 		delete(edits, v1alpha1.AnnotationKeySettledState)
 		return again
@@ -285,15 +290,6 @@ func (w *writer) carry(s *parent.State, edits map[string]*string) {
 			edits[k] = nil
 		}
 	}
-}
-
-// isParent reports whether an object is, or by its kind will be, a parent.
-func (w *writer) isParent(s *parent.State) (is bool) {
-	if s.Role == parent.RoleComposite || s.Role == parent.RoleClaim || s.Annotations[v1alpha1.AnnotationKeyControllers] != "" {
-		return true
-	}
-	w.tracker.read(s.UID, func(o *tracked) { is = o.parent })
-	return is
 }
 
 // children of an XR or Claim that are guarded; the others carry no trace.

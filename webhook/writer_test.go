@@ -106,7 +106,9 @@ func TestWriterRecordsParentsAlone(t *testing.T) {
 	w, _ := idleWriter(t)
 	o := settledWidget(2, nil)
 	a := o.GetAnnotations()
-	delete(a, v1alpha1.AnnotationKeyControllers)
+	for _, key := range []string{v1alpha1.AnnotationKeyControllers, v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration} {
+		delete(a, key)
+	}
 	o.SetAnnotations(a)
 	edits := map[string]*string{}
 	w.settle(t.Context(), parent.Sum(o, parent.RoleNone), edits)

@@ -3,8 +3,13 @@ package integration
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // TestLeaderThatIsNeverAsked: the API server keeps to one connection, so that
@@ -25,6 +30,32 @@ func TestLeaderThatIsNeverAsked(t *testing.T) {
 	s.finished(1)
 	f.proxy.pinned.Store(int64(2 - follower))
 	mustRefuse(t, s.count(s.ctrl, "one", 2), "Drift")
+}
+
+// TestStatusesElsewhere: the API server keeps connections of their own for changes
+// and for statuses, which may lead to two replicas for good. One of them knows who
+// writes the status of what it never hears to be a parent, the other the reverse.
+// Still the controller is recorded, whoever leads, and somebody else's child is not
+// taken for one of its own.
+func TestStatusesElsewhere(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, "apart", options{replicas: 2})
+	follower := f.awaitFollower()
+	f.proxy.apart.Store(true)
+	for i, pinned := range []int{follower, 1 - follower} {
+		f.proxy.pinned.Store(int64(pinned + 1))
+		s := newSite(t, f, fmt.Sprintf("apart-%d", i))
+		s.settled("part")
+		quickly(t, "the controller to be recorded", 30*time.Second, func() error {
+			if s.get().GetAnnotations()[v1alpha1.AnnotationKeyControllers] == "" {
+				return errors.New("nobody is")
+			}
+			return nil
+		})
+		mustRefuse(t, s.count(s.ctrl, "part", 1), "Drift")
+		_, err := s.of(s.hans).Create(t.Context(), s.owned(object(s.name, "Part", s.ns, "extra", map[string]any{"count": int64(0)})), metav1.CreateOptions{})
+		must(t, err)
+	}
 }
 
 // awaitFollower returns the one of two replicas that does not lead.

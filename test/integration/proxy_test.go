@@ -25,6 +25,9 @@ type proxy struct {
 	// pinned is the number, from 1, of the one backend that gets all requests; 0
 	// for none.
 	pinned atomic.Int64
+	// apart: the other one of two gets what is about statuses, as where the API
+	// server's two connections lead to two replicas.
+	apart atomic.Bool
 	// seen counts the requests to each backend.
 	seen []atomic.Int64
 	// lost is called in place of passing on the next answer; nil for none.
@@ -60,6 +63,9 @@ func newProxy(t *testing.T, backends []string) *proxy {
 			n := int(p.next.Add(1)) % len(targets)
 			if pin := int(p.pinned.Load()); pin > 0 {
 				n = pin - 1
+				if p.apart.Load() && r.In.URL.Path == "/status" {
+					n = 1 - n
+				}
 			}
 			p.seen[n].Add(1)
 			r.SetURL(targets[n])
