@@ -29,7 +29,7 @@ import (
 // controllers it saw.
 //
 // A kind is watched from the first question about it on, and the API server may
-// keep to one connection: the leader may never hear of a parent. What it has not
+// keep to few connections: the leader may never hear of a parent. What it has not
 // written for a while, another replica that knows of it writes in its place.
 type writer struct {
 	cluster *cluster.Cluster

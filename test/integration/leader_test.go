@@ -12,7 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// TestLeaderThatIsNeverAsked: the API server keeps to one connection, so that
+// TestLeaderThatIsNeverAsked: the API server keeps to few connections, so that
 // the leader may never hear of a parent. Still it settles, its approval is used
 // up, and another replica refuses what this one would.
 func TestLeaderThatIsNeverAsked(t *testing.T) {

@@ -103,8 +103,8 @@ type life struct {
 }
 
 // loaded are the samples in which the replica had work, but for its youth. The
-// API server keeps to one connection, so that mostly one replica has all of it;
-// what an idle one needs tells nothing.
+// API server keeps to few connections, so that one replica may have nearly all of
+// it; what an idle one needs tells nothing.
 func (l life) loaded() (out []figures) {
 	for i := 1; i < len(l.samples); i++ {
 		if l.samples[i].decisions-l.samples[i-1].decisions >= sampleEvery.Seconds() {
