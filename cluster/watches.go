@@ -164,8 +164,18 @@ func (s *States) watch(gvk schema.GroupVersionKind) (*watched, error) {
 	return w, nil
 }
 
-// Watches reports whether a kind is watched, be it that the watch has yet to begin.
-func (s *States) Watches(gvk schema.GroupVersionKind) bool { return s.of(gvk) != nil }
+// Watches reports whether a kind is watched in any of its versions, be it that the
+// watch has yet to begin.
+func (s *States) Watches(kind schema.GroupKind) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for gvk := range s.watched {
+		if gvk.GroupKind() == kind {
+			return true
+		}
+	}
+	return false
+}
 
 // of a kind; nil where it is not watched.
 func (s *States) of(gvk schema.GroupVersionKind) *watched {

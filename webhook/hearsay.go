@@ -3,7 +3,7 @@ package webhook
 import (
 	"context"
 	"errors"
-	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -43,7 +43,7 @@ const (
 // hears that the status of an object was written. A request waits meanwhile: what
 // takes longer comes later.
 func (w *writer) hears(ref parent.Ref) {
-	if w.cluster.States.Watches(ref.GroupVersionKind) {
+	if w.cluster.States.Watches(ref.GroupKind()) {
 		return // which will show it
 	}
 	wait := rumourAge
@@ -59,6 +59,7 @@ func (w *writer) hears(ref parent.Ref) {
 	if h.kinds == nil {
 		h.kinds = map[schema.GroupVersionKind]rumour{}
 	}
+	maps.DeleteFunc(h.kinds, func(_ schema.GroupVersionKind, r rumour) bool { return w.now().Sub(r.at) >= rumourEvery })
 	h.kinds[ref.GroupVersionKind] = rumour{ref, w.now(), wait}
 	w.queue.AddAfter(ref, wait)
 }
@@ -76,6 +77,15 @@ func (h *hearsay) again(ref parent.Ref) time.Duration {
 	return r.wait
 }
 
+// over with an object: whatever queues it next asks nothing of us.
+func (h *hearsay) over(ref parent.Ref) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r := h.kinds[ref.GroupVersionKind]; r.ref == ref {
+		h.kinds[ref.GroupVersionKind] = rumour{at: r.at}
+	}
+}
+
 // about reports whether an object is what is looked at of its kind.
 func (h *hearsay) about(ref parent.Ref) bool {
 	h.mu.Lock()
@@ -84,27 +94,36 @@ func (h *hearsay) about(ref parent.Ref) bool {
 }
 
 // listen to the kind of an object that turns out to be a parent: its watch shows
-// this and all others to the writer.
-func (w *writer) listen(ctx context.Context, ref parent.Ref) (again time.Duration, err error) {
-	gvk := ref.GroupVersionKind
-	if !w.hearsay.about(ref) || w.cluster.States.Watches(gvk) || w.cluster.Kinds.Kind(gvk).Role == parent.RoleManaged { // which is nobody's parent
-		return 0, nil
+// this and all others to the writer. Where that fails, the next status write is
+// another try.
+func (w *writer) listen(ctx context.Context, ref parent.Ref) (again time.Duration) {
+	if !w.hearsay.about(ref) {
+		return 0
+	}
+	defer func() {
+		if again == 0 {
+			w.hearsay.over(ref)
+		}
+	}()
+	if w.cluster.States.Watches(ref.GroupKind()) || w.cluster.LetGo(ref.GroupVersionKind) ||
+		w.cluster.Kinds.Kind(ref.GroupVersionKind).Role == parent.RoleManaged { // which is nobody's parent
+		return 0
 	}
 	if !w.tracker.knownParent(ref.UID) {
 		o, err := w.cluster.States.Look(ctx, ref)
 		if errors.Is(err, admission.ErrNotFound) {
-			return 0, nil
+			return 0
 		}
-		if err != nil { // the next status write is another try
-			w.log.V(1).Info("cannot look at an object whose status was written", "object", admission.Describe(ref), "error", err.Error())
-			return 0, nil
+		if err != nil {
+			w.log.Error(err, "cannot look at an object whose status was written", "object", admission.Describe(ref))
+			return 0
 		}
 		if !w.tracker.parental(o.State) {
-			return w.hearsay.again(ref), nil
+			return w.hearsay.again(ref)
 		}
 	}
-	if err := w.cluster.States.Watch(gvk); err != nil {
-		return 0, fmt.Errorf("cannot watch what has children elsewhere: %w", err)
+	if err := w.cluster.States.Watch(ref.GroupVersionKind); err != nil {
+		w.log.Error(err, "cannot watch a kind that has children elsewhere")
 	}
-	return 0, nil
+	return 0
 }

@@ -20,23 +20,27 @@ import (
 )
 
 const (
-	// idleTimeout is for how long a connection is kept that nobody uses. The API server
-	// keeps one for 90 seconds: whoever closes it first must be the one that sends, or a
-	// review may be on its way, which fails then.
+	// idleTimeout is for how long a connection is kept that nobody uses, be it that
+	// nobody ever did. The API server keeps one for 90 seconds: whoever closes it first
+	// must be the one that sends, or a review may be on its way, which fails then.
 	idleTimeout = 3 * time.Minute
-	// reviewTimeout is for reading a review, and for answering it: more than the API
-	// server may be told to wait.
+	// reviewTimeout is for reading the rest of a review, and for answering it: the
+	// longest that an API server can be told to wait.
 	reviewTimeout = 30 * time.Second
 )
 
 // newServer of reviews, over HTTP/1.1: what the API server speaks to a Service, so
 // that its connections lead to all replicas. See docs/design/0007-serving.md.
-func newServer(handler http.Handler) *http.Server {
+func newServer(handler http.Handler, patience time.Duration) *http.Server {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	return &http.Server{
-		Handler: handler, Protocols: protocols, MaxHeaderBytes: 64 << 10,
-		IdleTimeout: idleTimeout, ReadTimeout: reviewTimeout, WriteTimeout: reviewTimeout,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(patience)) // any server's own writer can
+			handler.ServeHTTP(w, r)
+		}),
+		// The time to read counts from the handshake on where a connection was not used yet.
+		Protocols: protocols, MaxHeaderBytes: 64 << 10, IdleTimeout: idleTimeout, ReadTimeout: idleTimeout, WriteTimeout: patience,
 	}
 }
 
@@ -48,7 +52,11 @@ func (o Options) listen(mgr manager.Manager, cert *certificate) (net.Listener, e
 		if err != nil {
 			return nil, fmt.Errorf("--cert-dir: %w", err)
 		}
-		if err := mgr.Add(files); err != nil {
+		if err := mgr.Add(everywhere(func(ctx context.Context) {
+			if err := files.Start(ctx); err != nil { // what was read is served on
+				o.Log.Error(err, "cannot watch the serving certificate", "dir", o.CertDir)
+			}
+		})); err != nil {
 			return nil, fmt.Errorf("cannot start: %w", err)
 		}
 		get = files.GetCertificate

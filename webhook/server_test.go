@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -30,7 +31,7 @@ func TestServer(t *testing.T) {
 	l, err := tls.Listen("tcp", "127.0.0.1:0", secure(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair, nil }))
 	require.NoError(t, err)
 	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, tracker: newTracker(), Log: logr.Discard()}
-	s := newServer(handlers(h, &drain{}))
+	s := newServer(handlers(h, &drain{}), reviewTimeout)
 	ready := make(chan error)
 	go func() { ready <- answers(l)(&http.Request{}) }()
 	go func() { _ = s.Serve(l) }()
@@ -41,7 +42,8 @@ func TestServer(t *testing.T) {
 	pool.AppendCertsFromPEM(state.Bundle())
 	apiServer := utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}})
 	assert.Greater(t, s.IdleTimeout, apiServer.IdleConnTimeout)
-	assert.Positive(t, s.ReadTimeout)
+	assert.Greater(t, s.ReadTimeout, apiServer.IdleConnTimeout, "holds for a connection that was not used yet")
+	assert.Zero(t, s.ReadHeaderTimeout, "would go before")
 	assert.Positive(t, s.WriteTimeout)
 
 	long := thing(2)
@@ -64,6 +66,27 @@ func TestServer(t *testing.T) {
 		assert.Contains(t, string(raw), `"allowed":true`)
 		assert.Greater(t, len(raw), 2<<10, "long enough")
 	}
+}
+
+// TestHalfReview: who sends the head of a review and never its end is not waited for
+// any longer; a connection that nobody has used yet is.
+func TestHalfReview(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	const patience = 100 * time.Millisecond
+	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, tracker: newTracker(), Log: logr.Discard()}
+	s := newServer(handlers(h, &drain{}), patience)
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	conn, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close() //nolint:errcheck // The server does.
+	time.Sleep(2 * patience)
+	_, err = io.WriteString(conn, "POST /mutate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+	require.NoError(t, err)
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
+	_, err = io.ReadAll(conn)
+	assert.NoError(t, err, "the server closes it")
 }
 
 // TestNobodyAnswers: a listener alone is not enough to be ready.

@@ -113,7 +113,7 @@ func (t *tracker) sawStatus(req *admission.Request) {
 		at++
 	}
 	t.with(req.Object.GetUID(), func(o *tracked) {
-		o.parent = o.parent || marked(req.Object.GetAnnotations())
+		o.parent = o.parent || marked(req.OldObject.GetAnnotations()) // nothing but the status of the other counts
 		o.writers = o.writers.With(req.User.Hash(), nil)
 		o.wrote, o.wroteAt = max(o.wrote, req.Object.GetGeneration()), max(o.wroteAt, at)
 	})

@@ -100,6 +100,7 @@ func TestTrackerControllers(t *testing.T) {
 		_, missing = tr.controllers(s)
 		assert.True(t, missing, "another replica knows that it is a parent, and says so by %s", key)
 	}
+	s.Annotations = map[string]string{v1alpha1.AnnotationKeyControllers: "aaaaa"}
 	assert.True(t, tr.isParent(s), "news")
 	assert.False(t, tr.isParent(s), "no longer")
 	value, missing := tr.controllers(s)

@@ -144,7 +144,7 @@ func (w *writer) next(ctx context.Context) bool {
 func (w *writer) look(ctx context.Context, ref parent.Ref) (again time.Duration, err error) {
 	o := w.cluster.States.Cached(ref)
 	if o == nil {
-		return w.listen(ctx, ref)
+		return w.listen(ctx, ref), nil
 	}
 	if o.State.UID != ref.UID || o.Deleting() {
 		return 0, nil
