@@ -115,7 +115,7 @@ func (w *writer) listen(ctx context.Context, ref parent.Ref) (again time.Duratio
 			return 0
 		}
 		if err != nil {
-			w.log.Error(err, "cannot look at an object whose status was written", "object", admission.Describe(ref))
+			w.log.V(1).Info("cannot look at an object whose status was written", "object", admission.Describe(ref), "error", err.Error())
 			return 0
 		}
 		if !w.tracker.parental(o.State) {
