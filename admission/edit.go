@@ -277,7 +277,9 @@ func (ev *evaluation) validAnnotations() bool {
 			return false
 		}
 	}
-	return ev.mayApprove(append(written, ev.removed()...))
+	changed := append(written, ev.removed()...)
+	ev.d.Said = slices.ContainsFunc(changed, v1alpha1.NeedsApproverVerb)
+	return ev.mayApprove(changed)
 }
 
 // removed are the user annotations that this write takes away, sorted.

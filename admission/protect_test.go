@@ -66,6 +66,16 @@ func without(sets ...map[string]string) mod {
 	}
 }
 
+// sayings on an object: what people say of its children.
+func sayings(o *unstructured.Unstructured) map[string]string {
+	out := map[string]string{}
+	if o != nil {
+		maps.Copy(out, o.GetAnnotations())
+	}
+	maps.DeleteFunc(out, func(key, _ string) bool { return !v1alpha1.NeedsApproverVerb(key) })
+	return out
+}
+
 // The table of spec 2, Protection: who may add, change and remove what.
 func TestProtection(t *testing.T) {
 	free := map[string]string{v1alpha1.AnnotationKeyControllers: provider.Hash()}
@@ -128,6 +138,9 @@ func TestProtection(t *testing.T) {
 			result := apply(req.Object, d)
 			if diff := cmp.Diff(want, kausalityOf(result)); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+			if want := !maps.Equal(sayings(tc.old), sayings(result)); d.Said != want {
+				t.Errorf("%s: Said is %t, want %t: what people say went from %v to %v", tc.reason, d.Said, want, sayings(tc.old), sayings(result))
 			}
 			for key, forged := range map[string]string{v1alpha1.AnnotationKeyTrace: "[]", v1alpha1.AnnotationKeyUpdaters: "xxxxx"} {
 				if result.GetAnnotations()[key] == forged {

@@ -26,13 +26,12 @@ func (h *Handler) effects(req *admission.Request, d admission.Decision) {
 	if d.Exception != nil && h.Policies != nil {
 		h.Policies.Used(*d.Exception)
 	}
+	intent := d.Class != admission.ClassNone && d.Class != admission.ClassSelf
 	switch {
 	case req.Subresource == admission.SubresourceScale && d.Class != admission.ClassNone:
 		h.tracker.sawScale(req, d)
-	case d.Class == admission.ClassExpected, d.Class == admission.ClassNewOrigin, d.Class == admission.ClassDrift:
-		if req.Operation == admission.Update {
-			h.tracker.touch(req.OldObject.GetUID())
-		}
+	case req.Operation == admission.Update && (intent || d.Said):
+		h.tracker.touch(req.OldObject.GetUID())
 	}
 }
 

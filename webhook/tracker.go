@@ -23,8 +23,8 @@ import (
 const (
 	// maxTracked bounds the objects about which something is remembered.
 	maxTracked = 100_000
-	// touchedFor is how long an intent that this replica has just admitted
-	// prompts live reads: the cache will have it by then.
+	// touchedFor is how long an intent that this replica has just admitted, or what
+	// people say, prompts live reads: the cache will have it by then.
 	touchedFor = 10 * time.Second
 )
 
@@ -53,7 +53,7 @@ type tracked struct {
 	// first resourceVersion that may show that write.
 	wrote   int64
 	wroteAt uint64
-	// touched: an intent on it was admitted here.
+	// touched: an intent on it was admitted here, or what people say of its children.
 	touched time.Time
 	// lacks: since when a record is missing that the leader should have written.
 	lacks time.Time
@@ -224,7 +224,8 @@ func (t *tracker) observed(s *parent.State) (generation int64, known bool, since
 	return generation, generation > 0, since
 }
 
-// touch an object whose intent was just admitted.
+// touch an object whose intent was just admitted, or what people say of its
+// children.
 func (t *tracker) touch(uid types.UID) {
 	t.with(uid, func(o *tracked) { o.touched = t.now() })
 }
