@@ -277,7 +277,7 @@ func (ev *evaluation) validAnnotations() bool {
 			return false
 		}
 	}
-	changed := append(written, ev.removed()...)
+	changed := slices.Concat(written, ev.removed())
 	ev.d.Said = slices.ContainsFunc(changed, v1alpha1.NeedsApproverVerb)
 	return ev.mayApprove(changed)
 }

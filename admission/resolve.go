@@ -16,32 +16,38 @@ import (
 )
 
 // Resolved tells why a drift of a child object no longer stands, "" while it
-// does. p and child are nil where they do not exist. External drifts are
-// resolved by the gate, which sees the difference itself.
-func Resolved(d *v1alpha1.Drift, p, child *parent.State) string {
+// does. p is nil for a parent that does not exist, and so is what child returns,
+// which is asked only where the parent does not tell. External drifts are resolved
+// by the gate, which sees the difference itself.
+func Resolved(d *v1alpha1.Drift, p *parent.State, child func() (*parent.State, error)) (string, error) {
 	if p == nil {
-		return "the parent is gone"
-	}
-	if d.Spec.Operation != string(Create) && d.Spec.Child.Name != "" && child == nil {
-		return "the child was deleted"
-	}
-	if child != nil {
-		if own := trace.Of(child.Annotations).Own(); own != nil && own.Approval != nil && own.Approval.Digest == d.Spec.ID {
-			return "it was approved"
-		}
-	}
-	if intent, _ := trace.Intent(p); d.Spec.Intent > 0 && intent.Generation > d.Spec.Intent {
-		return "the parent has a new intent"
+		return "the parent is gone", nil
 	}
 	for _, c := range approval.ParseClaims(p.Annotations[v1alpha1.AnnotationKeyClaims]) {
 		if c.Digest == d.Spec.ID && c.State == v1alpha1.ClaimUsed && d.Status.Since != nil && !c.At.Before(d.Status.Since) {
-			return "it was approved"
+			return "it was approved", nil
 		}
 	}
-	if withdrawn(d, p) {
-		return "it is no longer attempted"
+	if intent, _ := trace.Intent(p); d.Spec.Intent > 0 && intent.Generation > d.Spec.Intent {
+		return "the parent has a new intent", nil
 	}
-	return ""
+	if withdrawn(d, p) {
+		return "it is no longer attempted", nil
+	}
+	c, err := child()
+	if err != nil {
+		return "", err
+	}
+	if c == nil {
+		if d.Spec.Operation != string(Create) && d.Spec.Child.Name != "" {
+			return "the child was deleted", nil
+		}
+		return "", nil
+	}
+	if own := trace.Of(c.Annotations).Own(); own != nil && own.Approval != nil && own.Approval.Digest == d.Spec.ID {
+		return "it was approved", nil
+	}
+	return "", nil
 }
 
 // withdrawn reports whether Crossplane composed everything again, after it was

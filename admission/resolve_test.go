@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -31,25 +32,32 @@ func TestResolved(t *testing.T) {
 		op       Operation
 		p, child *parent.State
 		want     string
+		asked    bool
 	}{
-		"Stands":       {"nothing changed", Update, xr(), mr, ""},
-		"ParentGone":   {"", Update, nil, mr, "the parent is gone"},
-		"ChildGone":    {"", Update, xr(), nil, "the child was deleted"},
-		"NotCreated":   {"a refused CREATE has no child", Create, xr(), nil, ""},
-		"Approved":     {"the child's hop shows it", Update, xr(), parent.Sum(with(instance(), annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hop}.String())), parent.RoleManaged), "it was approved"},
-		"Intent":       {"", Update, xr(unsettled), mr, "the parent has a new intent"},
-		"Claim":        {"a DELETE leaves no hop", Delete, xr(used("2026-01-02T11:59:30Z")), mr, "it was approved"},
-		"ClaimEarlier": {"an approval of an earlier occurrence", Delete, xr(used("2026-01-02T11:58:00Z")), mr, ""},
+		"Stands":       {"nothing changed", Update, xr(), mr, "", true},
+		"ParentGone":   {"", Update, nil, mr, "the parent is gone", false},
+		"ChildGone":    {"", Update, xr(), nil, "the child was deleted", true},
+		"NotCreated":   {"a refused CREATE has no child", Create, xr(), nil, "", true},
+		"Approved":     {"the child's hop shows it", Update, xr(), parent.Sum(with(instance(), annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hop}.String())), parent.RoleManaged), "it was approved", true},
+		"Intent":       {"", Update, xr(unsettled), mr, "the parent has a new intent", false},
+		"Claim":        {"a DELETE leaves no hop", Delete, xr(used("2026-01-02T11:59:30Z")), mr, "it was approved", false},
+		"ClaimEarlier": {"an approval of an earlier occurrence", Delete, xr(used("2026-01-02T11:58:00Z")), mr, "", true},
 		"Withdrawn": {"Crossplane composed everything since", Update, xr(func(o *unstructured.Unstructured) {
 			list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 			list[0].(map[string]any)["lastTransitionTime"] = "2026-01-02T11:59:30Z"
 			_ = unstructured.SetNestedSlice(o.Object, list, "status", "conditions")
-		}), mr, "it is no longer attempted"},
+		}), mr, "it is no longer attempted", false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := Resolved(drift(tc.op), tc.p, tc.child); got != tc.want {
-				t.Errorf("%s: want %q, got %q", tc.reason, tc.want, got)
+			asked := false
+			got, err := Resolved(drift(tc.op), tc.p, func() (*parent.State, error) { asked = true; return tc.child, nil })
+			if got != tc.want || err != nil || asked != tc.asked {
+				t.Errorf("%s: want %q, got %q, %v; the child was read: %t", tc.reason, tc.want, got, err, asked)
+			}
+			away := errors.New("away")
+			if got, err := Resolved(drift(tc.op), tc.p, func() (*parent.State, error) { return nil, away }); tc.asked && (got != "" || !errors.Is(err, away)) {
+				t.Errorf("the child cannot be read: got %q, %v", got, err)
 			}
 		})
 	}

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -55,6 +57,16 @@ func TestBounds(t *testing.T) {
 			remove, supersede := bounds(tc.drifts, now)
 			assert.Equal(t, tc.remove, names(remove), tc.reason)
 			assert.Equal(t, tc.supersede, names(supersede), tc.reason)
+
+			cached := make([]v1alpha1.Drift, len(tc.drifts))
+			for i := range tc.drifts {
+				o, err := trimmed(tc.drifts[i].DeepCopy())
+				require.NoError(t, err)
+				cached[i] = *o.(*v1alpha1.Drift)
+			}
+			remove, supersede = bounds(cached, now)
+			assert.Equal(t, tc.remove, names(remove), "of what the cache keeps: %s", tc.reason)
+			assert.Equal(t, tc.supersede, names(supersede), "of what the cache keeps: %s", tc.reason)
 		})
 	}
 }
@@ -64,4 +76,29 @@ func names(drifts []*v1alpha1.Drift) (out []string) {
 		out = append(out, d.Name)
 	}
 	return out
+}
+
+// A resolved Drift takes little of a cache; an open one is kept whole, since its end
+// is reported with what it was.
+func TestTrimmed(t *testing.T) {
+	d := func(phase v1alpha1.DriftPhase) *v1alpha1.Drift {
+		return &v1alpha1.Drift{
+			ObjectMeta: metav1.ObjectMeta{Name: "d", UID: "u", OwnerReferences: []metav1.OwnerReference{{Name: "app"}}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}},
+			Spec:       v1alpha1.DriftSpec{ID: "d", Difference: []v1alpha1.FieldDifference{{Path: "spec.size"}}}, Status: v1alpha1.DriftStatus{Phase: phase, Resolution: "it was approved"},
+		}
+	}
+	resolved, err := trimmed(d(v1alpha1.DriftResolved))
+	require.NoError(t, err)
+	assert.Equal(t, &v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{Name: "d", UID: "u"}, Status: v1alpha1.DriftStatus{Phase: v1alpha1.DriftResolved}}, resolved)
+
+	whole := d(v1alpha1.DriftDetected)
+	whole.ManagedFields = nil
+	detected, err := trimmed(d(v1alpha1.DriftDetected))
+	require.NoError(t, err)
+	assert.Equal(t, whole, detected)
+
+	gone := toolscache.DeletedFinalStateUnknown{Key: "d"}
+	same, err := trimmed(gone)
+	require.NoError(t, err)
+	assert.Equal(t, gone, same)
 }

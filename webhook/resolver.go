@@ -1,14 +1,17 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/time/rate"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,8 +32,9 @@ type resolver struct {
 	reporter *notify.Reporter
 	log      logr.Logger
 	reads    *rate.Limiter
-	// from is where the next round begins, so that all get their turn.
-	from int
+	// from is the name of the Drift where the next round begins, so that all get
+	// their turn; empty for the first.
+	from types.NamespacedName
 	// told of each Drift that cannot be resolved: why, once. Of those in the list.
 	told map[types.UID]string
 }
@@ -45,6 +49,31 @@ const (
 	// maxRemovals in one round.
 	maxRemovals = 100
 )
+
+// trimmed is what a cache keeps of a Drift: of a resolved one only what bounds them
+// asks for, since they are by far the most.
+func trimmed(o any) (any, error) {
+	d, ok := o.(*v1alpha1.Drift)
+	if !ok {
+		return o, nil // what a watch that was interrupted knows of one that is gone
+	}
+	d.ManagedFields = nil
+	if d.Status.Phase != v1alpha1.DriftResolved {
+		return d, nil
+	}
+	return &v1alpha1.Drift{
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name, UID: d.UID, ResourceVersion: d.ResourceVersion, CreationTimestamp: d.CreationTimestamp},
+		Status:     v1alpha1.DriftStatus{Phase: d.Status.Phase, LastSeen: d.Status.LastSeen},
+	}, nil
+}
+
+// warm the cache of Drifts, also of who does not lead: who is elected then need
+// not list them first, and takes no more memory than before.
+func (r *resolver) warm(ctx context.Context) {
+	if _, err := r.manager.GetCache().GetInformer(ctx, &v1alpha1.Drift{}); err != nil && ctx.Err() == nil {
+		r.log.Error(err, "cannot watch drifts; they are listed by who is elected")
+	}
+}
 
 // Start until the context ends.
 func (r *resolver) Start(ctx context.Context) error {
@@ -77,16 +106,43 @@ func (r *resolver) all(ctx context.Context) {
 	for _, d := range supersede[:min(len(supersede), maxRemovals)] {
 		r.report(d, r.reporter.Resolve(ctx, d, fmt.Sprintf("%d newer differences of the same child are open", maxOpenPerChild)))
 	}
-	n := len(list.Items)
-	for i := range n {
-		at := (r.from + i) % n
-		err := r.one(ctx, &list.Items[at])
-		if errors.Is(err, errLater) {
-			r.from = at
-			return
+	r.from = r.round(inTurn(list, r.from), func(d *v1alpha1.Drift) error { return r.one(ctx, d) })
+}
+
+// round of the open Drifts; those that want a live read when there are no more in
+// this one wait, those that want none do not. It returns the first that waits.
+func (r *resolver) round(drifts []*v1alpha1.Drift, one func(*v1alpha1.Drift) error) (first types.NamespacedName) {
+	for _, d := range drifts {
+		err := one(d)
+		if !errors.Is(err, errLater) {
+			r.report(d, err)
+		} else if first.Name == "" {
+			first = nameOf(d)
 		}
-		r.report(&list.Items[at], err)
 	}
+	return first
+}
+
+// inTurn are the open Drifts of a list in the order of their names, from one on and around. The
+// list of a cache has no order.
+func inTurn(list *v1alpha1.DriftList, from types.NamespacedName) []*v1alpha1.Drift {
+	var out []*v1alpha1.Drift
+	for i := range list.Items {
+		if d := &list.Items[i]; d.Status.Phase != v1alpha1.DriftResolved {
+			out = append(out, d)
+		}
+	}
+	slices.SortFunc(out, func(a, b *v1alpha1.Drift) int { return compare(nameOf(a), nameOf(b)) })
+	i, _ := slices.BinarySearchFunc(out, from, func(d *v1alpha1.Drift, n types.NamespacedName) int { return compare(nameOf(d), n) })
+	return slices.Concat(out[i:], out[:i])
+}
+
+func nameOf(d *v1alpha1.Drift) types.NamespacedName {
+	return types.NamespacedName{Namespace: d.Namespace, Name: d.Name}
+}
+
+func compare(a, b types.NamespacedName) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 // errLater: the reads of this round are used up.
@@ -122,9 +178,6 @@ func (r *resolver) forget(list *v1alpha1.DriftList) {
 }
 
 func (r *resolver) one(ctx context.Context, d *v1alpha1.Drift) error {
-	if d.Status.Phase == v1alpha1.DriftResolved {
-		return nil
-	}
 	if r.cluster.LetGo(schema.FromAPIVersionAndKind(d.Spec.Child.APIVersion, d.Spec.Child.Kind)) {
 		return r.reporter.Resolve(ctx, d, "its kind is no longer guarded")
 	}
@@ -135,14 +188,11 @@ func (r *resolver) one(ctx context.Context, d *v1alpha1.Drift) error {
 	if err != nil {
 		return err
 	}
-	child, err := r.state(ctx, d.Spec.Child)
-	if err != nil {
+	why, err := admission.Resolved(d, p, func() (*parent.State, error) { return r.state(ctx, d.Spec.Child) })
+	if err != nil || why == "" {
 		return err
 	}
-	if why := admission.Resolved(d, p, child); why != "" {
-		return r.reporter.Resolve(ctx, d, why)
-	}
-	return nil
+	return r.reporter.Resolve(ctx, d, why)
 }
 
 func (r *resolver) state(ctx context.Context, o v1alpha1.ObjectReference) (*parent.State, error) {

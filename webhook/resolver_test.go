@@ -3,8 +3,10 @@ package webhook
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -39,5 +41,44 @@ func TestToldOnce(t *testing.T) {
 	}
 	if r.report(a, forbidden); lines != 6 {
 		t.Errorf("%d lines", lines)
+	}
+}
+
+// Whoever waits for a live read is first in the next round, whatever order the cache
+// has, and holds up nobody who needs none.
+func TestRounds(t *testing.T) {
+	names := []string{"a", "b", "c", "d", "e", "f", "g"}
+	r := &resolver{log: logr.Discard()}
+	seen, free := map[string]int{}, 0
+	for range len(names) {
+		list := &v1alpha1.DriftList{}
+		for _, i := range rand.Perm(len(names)) {
+			list.Items = append(list.Items, v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: names[i]}})
+		}
+		list.Items = append(list.Items, v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "bb"}, Status: v1alpha1.DriftStatus{Phase: v1alpha1.DriftResolved}})
+		reads := 3
+		r.from = r.round(inTurn(list, r.from), func(d *v1alpha1.Drift) error {
+			switch {
+			case d.Name == "d":
+				free++
+				return nil
+			case reads == 0:
+				return errLater
+			}
+			reads--
+			seen[d.Name]++
+			return nil
+		})
+	}
+	if free != len(names) {
+		t.Errorf("what needs no read got %d turns in %d rounds", free, len(names))
+	}
+	for _, n := range names {
+		if want := 3 * len(names) / (len(names) - 1); n != "d" && seen[n] != want && seen[n] != want+1 {
+			t.Errorf("%s got %d turns of %v", n, seen[n], seen)
+		}
+	}
+	if seen["bb"] > 0 {
+		t.Error("what is resolved is looked at")
 	}
 }

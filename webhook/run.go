@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	ctrlruntime "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -107,11 +108,12 @@ func Run(ctx context.Context, o Options) error {
 			return fmt.Errorf("cannot start: %w", err)
 		}
 	}
+	resolve := &resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log, reads: rate.NewLimiter(resolverReads, resolverReads)}
 	for _, r := range []manager.Runnable{
 		&manager.Server{Name: "webhook", Server: newServer(handlers(h, end), reviewTimeout), Listener: l, ShutdownTimeout: &grace},
 		c, h.Policies, leading(h.Policies.Lead), everywhere(w.Run), everywhere(h.Reporter.Run), everywhere(collect), leading(w.elected),
 		everywhere(func(ctx context.Context) { h.Policies.FinishClaims(ctx, w.child) }), cluster.GiveBack{Cluster: c},
-		&resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log, reads: rate.NewLimiter(resolverReads, resolverReads)},
+		everywhere(resolve.warm), resolve,
 	} {
 		if err := mgr.Add(r); err != nil {
 			return fmt.Errorf("cannot start: %w", err)
@@ -154,7 +156,8 @@ func (o Options) manager() (manager.Manager, error) {
 	grace := shutdownGrace
 	mgr, err := ctrlruntime.NewManager(o.Config, manager.Options{
 		Scheme: scheme, Logger: o.Log, Metrics: server.Options{BindAddress: o.MetricsAddress},
-		Cache:                  cache.Options{DefaultTransform: cache.TransformStripManagedFields(), DefaultWatchErrorHandler: cluster.WatchFailed},
+		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields(), DefaultWatchErrorHandler: cluster.WatchFailed,
+			ByObject: map[client.Object]cache.ByObject{&v1alpha1.Drift{}: {Transform: trimmed}}},
 		HealthProbeBindAddress: o.ProbeAddress, GracefulShutdownTimeout: &grace,
 		LeaderElection: o.LeaderElection, LeaderElectionID: "kausality-webhook", LeaderElectionNamespace: o.LeaderNamespace,
 		LeaderElectionReleaseOnCancel: true,
