@@ -110,7 +110,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	resolve := &resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log, reads: rate.NewLimiter(resolverReads, resolverReads)}
 	for _, r := range []manager.Runnable{
-		&manager.Server{Name: "webhook", Server: newServer(handlers(h, end), reviewTimeout), Listener: l, ShutdownTimeout: &grace},
+		&manager.Server{Name: "webhook", Server: newServer(handlers(h, end)), Listener: l, ShutdownTimeout: &grace},
 		c, h.Policies, leading(h.Policies.Lead), everywhere(w.Run), everywhere(h.Reporter.Run), everywhere(collect), leading(w.elected),
 		everywhere(func(ctx context.Context) { h.Policies.FinishClaims(ctx, w.child) }), cluster.GiveBack{Cluster: c},
 		everywhere(resolve.warm), resolve,

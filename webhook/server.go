@@ -24,23 +24,23 @@ const (
 	// nobody ever did. The API server keeps one for 90 seconds: whoever closes it first
 	// must be the one that sends, or a review may be on its way, which fails then.
 	idleTimeout = 3 * time.Minute
-	// reviewTimeout is for reading the rest of a review, and for answering it: the
-	// longest that an API server can be told to wait.
+	// reviewTimeout is for reading the rest of a review, and as much again is for
+	// answering it: the longest that an API server can be told to wait.
 	reviewTimeout = 30 * time.Second
 )
 
 // newServer of reviews, over HTTP/1.1: what the API server speaks to a Service, so
 // that its connections lead to all replicas. See docs/design/0007-serving.md.
-func newServer(handler http.Handler, patience time.Duration) *http.Server {
+func newServer(handler http.Handler) *http.Server {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(patience)) // any server's own writer can
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(reviewTimeout)) // any server's own writer can
 			handler.ServeHTTP(w, r)
 		}),
 		// The time to read counts from the handshake on where a connection was not used yet.
-		Protocols: protocols, MaxHeaderBytes: 64 << 10, IdleTimeout: idleTimeout, ReadTimeout: idleTimeout, WriteTimeout: patience,
+		Protocols: protocols, MaxHeaderBytes: 64 << 10, IdleTimeout: idleTimeout, ReadTimeout: idleTimeout, WriteTimeout: 2 * reviewTimeout,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http/httptrace"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -31,7 +32,7 @@ func TestServer(t *testing.T) {
 	l, err := tls.Listen("tcp", "127.0.0.1:0", secure(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair, nil }))
 	require.NoError(t, err)
 	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, tracker: newTracker(), Log: logr.Discard()}
-	s := newServer(handlers(h, &drain{}), reviewTimeout)
+	s := newServer(handlers(h, &drain{}))
 	ready := make(chan error)
 	go func() { ready <- answers(l)(&http.Request{}) }()
 	go func() { _ = s.Serve(l) }()
@@ -44,7 +45,7 @@ func TestServer(t *testing.T) {
 	assert.Greater(t, s.IdleTimeout, apiServer.IdleConnTimeout)
 	assert.Greater(t, s.ReadTimeout, apiServer.IdleConnTimeout, "holds for a connection that was not used yet")
 	assert.Zero(t, s.ReadHeaderTimeout, "would go before")
-	assert.Positive(t, s.WriteTimeout)
+	assert.Greater(t, s.WriteTimeout, reviewTimeout, "who was waited for is answered")
 
 	long := thing(2)
 	long["metadata"].(map[string]any)["annotations"] = map[string]any{"kausality.io/trace-ticket": strings.Repeat("x", 2<<10)}
@@ -68,26 +69,63 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestHalfReview: who sends the head of a review and never its end is not waited for
-// any longer; a connection that nobody has used yet is.
+// TestHalfReview: who sends the head of a review and never its end is answered when
+// the time for it is over, and not waited for any longer. A connection that nobody
+// has used yet is kept for as long as any other.
 func TestHalfReview(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	const patience = 100 * time.Millisecond
-	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, tracker: newTracker(), Log: logr.Discard()}
-	s := newServer(handlers(h, &drain{}), patience)
-	go func() { _ = s.Serve(l) }()
-	t.Cleanup(func() { assert.NoError(t, s.Close()) })
-	conn, err := net.Dial("tcp", l.Addr().String())
-	require.NoError(t, err)
-	defer conn.Close() //nolint:errcheck // The server does.
-	time.Sleep(2 * patience)
-	_, err = io.WriteString(conn, "POST /mutate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
-	require.NoError(t, err)
-	require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
-	_, err = io.ReadAll(conn)
-	assert.NoError(t, err, "the server closes it")
+	synctest.Test(t, func(t *testing.T) {
+		h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, tracker: newTracker(), Log: logr.Discard()}
+		s := newServer(handlers(h, &drain{}))
+		l := pipes{make(chan net.Conn), make(chan struct{})}
+		served := make(chan error)
+		go func() { served <- s.Serve(l) }()
+		used, unused := l.dial(), l.dial()
+
+		time.Sleep(idleTimeout - time.Second)
+		_, err := io.WriteString(used, "POST /mutate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+		require.NoError(t, err)
+		asked := time.Now()
+		_, err = io.ReadAll(unused)
+		assert.NoError(t, err, "the server closes it")
+		assert.Equal(t, time.Second, time.Since(asked))
+		answer, err := io.ReadAll(used)
+		assert.NoError(t, err, "the server closes it")
+		assert.Equal(t, reviewTimeout, time.Since(asked))
+		assert.Contains(t, string(answer), "HTTP/1.1 200 OK")
+		assert.Contains(t, string(answer), `"code":400`)
+
+		require.NoError(t, s.Close())
+		assert.ErrorIs(t, <-served, http.ErrServerClosed)
+	})
 }
+
+// pipes is a listener without a network.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (p pipes) dial() net.Conn {
+	ours, theirs := net.Pipe()
+	p.conns <- theirs
+	return ours
+}
+
+// Accept what is dialled.
+func (p pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close once.
+func (p pipes) Close() error { close(p.done); return nil }
+
+// Addr of nothing.
+func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
 // TestNobodyAnswers: a listener alone is not enough to be ready.
 func TestNobodyAnswers(t *testing.T) {
