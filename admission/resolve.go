@@ -83,7 +83,7 @@ func (g Gating) unfinished(was v1alpha1.Gate) string {
 	for _, id := range usesOf(was) {
 		finished := slices.ContainsFunc(g.Holders, func(h Holder) bool {
 			return slices.ContainsFunc(approval.ParseClaims(h.State.Annotations[v1alpha1.AnnotationKeyClaims]), func(c v1alpha1.Claim) bool {
-				return (c.ID == id || c.ID == "" && c.Content == id) && c.State != v1alpha1.ClaimPending && c.State != v1alpha1.ClaimOpen
+				return (c.ID == id || c.ID == "" && c.Content == id) && c.Spent()
 			})
 		})
 		if !finished {

@@ -47,12 +47,20 @@ func ParseClaims(value string) Claims {
 	return c
 }
 
-// String is the annotation's value: a JSON array, "[]" for none.
+// String is the annotation's value: a JSON array, "[]" for none. What is spent is
+// written without the child and the user: its content tells that it is spent, and
+// the child's own hop tells the rest.
 func (c Claims) String() string {
 	if len(c) == 0 {
 		return "[]"
 	}
-	raw, err := json.Marshal(c)
+	out := slices.Clone(c)
+	for i := range out {
+		if out[i].Spent() {
+			out[i].Child, out[i].User = nil, ""
+		}
+	}
+	raw, err := json.Marshal(out)
 	if err != nil {
 		return "[]"
 	}
@@ -153,16 +161,16 @@ func (c Claims) put(claim v1alpha1.Claim) Claims {
 }
 
 func (c Claims) bounded() Claims {
-	spent := 0
+	n := 0
 	for _, e := range c {
-		if e.State == v1alpha1.ClaimUsed || e.State == v1alpha1.ClaimPruned {
-			spent++
+		if e.Spent() {
+			n++
 		}
 	}
 	return slices.DeleteFunc(c, func(e v1alpha1.Claim) bool {
-		drop := spent > maxClaims && (e.State == v1alpha1.ClaimUsed || e.State == v1alpha1.ClaimPruned)
+		drop := n > maxClaims && e.Spent()
 		if drop {
-			spent--
+			n--
 		}
 		return drop
 	})
@@ -174,8 +182,7 @@ func (c Claims) bounded() Claims {
 // difference another time.
 func (c Claims) Forget(digest string, written []Entry) Claims {
 	return slices.DeleteFunc(slices.Clone(c), func(e v1alpha1.Claim) bool {
-		spent := e.State == v1alpha1.ClaimUsed || e.State == v1alpha1.ClaimPruned
-		return spent && e.Digest == digest && !slices.ContainsFunc(written, func(w Entry) bool { return w.Content == e.Content })
+		return e.Spent() && e.Digest == digest && !slices.ContainsFunc(written, func(w Entry) bool { return w.Content == e.Content })
 	})
 }
 

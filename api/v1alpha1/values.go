@@ -206,15 +206,18 @@ type Claim struct {
 
 	// ID of the use; stands in the child's hop as approval.claim.
 	ID string `json:"id,omitempty"`
-	// Child the approval was used for.
+	// Child the approval is used for; nil once it is spent.
 	Child *ClaimChild `json:"child,omitempty"`
 	// Relation is RelationExternal for a use by the gate.
 	Relation Relation `json:"relation,omitempty"`
 	// Digest is the id of the difference.
 	Digest string `json:"digest,omitempty"`
-	// User hash of the requester.
+	// User hash of the requester; empty once it is spent.
 	User string `json:"user,omitempty"`
 }
+
+// Spent reports whether the approval was used or is out of date.
+func (c Claim) Spent() bool { return c.State == ClaimUsed || c.State == ClaimPruned }
 
 // ClaimChild is the child of a claim as it was before the change.
 type ClaimChild struct {

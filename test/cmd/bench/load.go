@@ -22,14 +22,21 @@ type load struct {
 	hans, ctrl dynamic.Interface
 	started    time.Time
 
+	// full is closed once every worker went through its Apps fullRounds times.
+	full chan struct{}
+
 	mu     sync.Mutex
+	filled int            // workers that did
 	counts map[string]int // by what came of a call
 	failed int
 	errors []error // the first of them
 }
 
 const (
-	appsPerWorker = 25
+	appsPerWorker = 10
+	// fullRounds is when all has been seen that is kept: 64 used approvals of each
+	// App, and 1,000 resolved Drifts. What grows after that is a leak.
+	fullRounds = 66
 	// maxErrors that are kept.
 	maxErrors = 10
 	// settleWithin is how long the asynchronous writer may take, restarts
@@ -38,7 +45,7 @@ const (
 )
 
 func newLoad(b *bench) (*load, error) {
-	l := &load{started: time.Now(), counts: map[string]int{}}
+	l := &load{started: time.Now(), full: make(chan struct{}), counts: map[string]int{}}
 	for user, to := range map[string]*dynamic.Interface{"hans@example.com": &l.hans, "system:serviceaccount:apps:app-controller": &l.ctrl} {
 		config := b.ConfigAs(user, "system:masters")
 		config.QPS = -1
@@ -100,6 +107,17 @@ func (l *load) work(ctx context.Context, worker int) {
 		for i := range appsPerWorker {
 			l.drift(ctx, fmt.Sprintf("app-%d-%02d", worker, i), round)
 		}
+		if round == fullRounds {
+			l.fills()
+		}
+	}
+}
+
+func (l *load) fills() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.filled++; l.filled == soakWorkers {
+		close(l.full)
 	}
 }
 

@@ -42,24 +42,47 @@ func soak(ctx context.Context, o options) error {
 	if err := b.ready(ctx, replicas); err != nil {
 		return err
 	}
-	fmt.Printf("\n%s of load by %d workers on %d replicas, one of them restarted every %s:\n", o.duration, soakWorkers, soakReplicas, o.every)
 	l, err := newLoad(b)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.duration)
-	defer cancel()
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	for i := range soakWorkers {
 		wg.Go(func() { l.work(ctx, i) })
 	}
-	lives, err := b.roll(ctx, replicas, l, o.every)
+	if err := l.fill(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("\n%s of load by %d workers on %d replicas, one of them restarted every %s:\n", o.duration, soakWorkers, soakReplicas, o.every)
+	timed, stop := context.WithTimeout(ctx, o.duration)
+	defer stop()
+	lives, err := b.roll(timed, replicas, l, o.every)
 	cancel()
 	wg.Wait()
 	if err != nil {
 		return err
 	}
 	return verdict(l, lives)
+}
+
+// fill the cluster with what is kept of what once was.
+func (l *load) fill(ctx context.Context) error {
+	fmt.Printf("\nload until no more is kept of approvals and Drifts than before: %d rounds\n", fullRounds)
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.full:
+			return nil
+		case <-tick.C:
+			fmt.Printf("%8s  %s\n", time.Since(l.started).Round(time.Second), l)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // replicas behind a balancer, and the API server configured to ask it.
