@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -131,6 +132,9 @@ func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 func TestNobodyAnswers(t *testing.T) {
 	l, err := tls.Listen("tcp", "127.0.0.1:0", secure((*certificate)(nil).get))
 	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	assert.ErrorContains(t, answers(l)((&http.Request{}).WithContext(ctx)), "the webhook does not answer", "it takes the connection, and no more")
 	require.NoError(t, l.Close())
 	assert.ErrorContains(t, answers(l)(&http.Request{}), "the webhook does not answer")
 }
