@@ -89,8 +89,8 @@ type Decision struct {
 
 	// Annotations to set on the object itself; nil values remove.
 	Annotations map[string]*string
-	// Said: this write sets or removes what people say of the object's children, a
-	// freeze, a rejection or an approval, which counts for the very next request.
+	// Said: this write sets or removes a user annotation other than a trace label,
+	// as a freeze, which counts for the very next request.
 	Said bool
 	// Later are the annotations to set on the object once a change through /scale
 	// has landed, whose request cannot take them; nil for none.

@@ -31,21 +31,20 @@ func Resolved(d *v1alpha1.Drift, p *parent.State, child func() (*parent.State, e
 	if intent, _ := trace.Intent(p); d.Spec.Intent > 0 && intent.Generation > d.Spec.Intent {
 		return "the parent has a new intent", nil
 	}
-	if withdrawn(d, p) {
-		return "it is no longer attempted", nil
-	}
 	c, err := child()
 	if err != nil {
 		return "", err
 	}
-	if c == nil {
-		if d.Spec.Operation != string(Create) && d.Spec.Child.Name != "" {
-			return "the child was deleted", nil
-		}
-		return "", nil
+	if c == nil && d.Spec.Operation != string(Create) && d.Spec.Child.Name != "" {
+		return "the child was deleted", nil
 	}
-	if own := trace.Of(c.Annotations).Own(); own != nil && own.Approval != nil && own.Approval.Digest == d.Spec.ID {
-		return "it was approved", nil
+	if c != nil {
+		if own := trace.Of(c.Annotations).Own(); own != nil && own.Approval != nil && own.Approval.Digest == d.Spec.ID {
+			return "it was approved", nil
+		}
+	}
+	if withdrawn(d, p) { // last: Crossplane is in sync after an approval, too
+		return "it is no longer attempted", nil
 	}
 	return "", nil
 }

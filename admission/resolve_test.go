@@ -27,6 +27,12 @@ func TestResolved(t *testing.T) {
 	used := func(when string) mod {
 		return annotate(v1alpha1.AnnotationKeyClaims, `[{"content":"c","state":"used","digest":"id1","at":"`+when+`"}]`)
 	}
+	synced := func(o *unstructured.Unstructured) {
+		list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+		list[0].(map[string]any)["lastTransitionTime"] = "2026-01-02T11:59:30Z"
+		_ = unstructured.SetNestedSlice(o.Object, list, "status", "conditions")
+	}
+	approved := parent.Sum(with(instance(), annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hop}.String())), parent.RoleManaged)
 	cases := map[string]struct {
 		reason   string
 		op       Operation
@@ -38,15 +44,14 @@ func TestResolved(t *testing.T) {
 		"ParentGone":   {"", Update, nil, mr, "the parent is gone", false},
 		"ChildGone":    {"", Update, xr(), nil, "the child was deleted", true},
 		"NotCreated":   {"a refused CREATE has no child", Create, xr(), nil, "", true},
-		"Approved":     {"the child's hop shows it", Update, xr(), parent.Sum(with(instance(), annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hop}.String())), parent.RoleManaged), "it was approved", true},
+		"Approved":     {"the child's hop shows it", Update, xr(), approved, "it was approved", true},
 		"Intent":       {"", Update, xr(unsettled), mr, "the parent has a new intent", false},
 		"Claim":        {"a DELETE leaves no hop", Delete, xr(used("2026-01-02T11:59:30Z")), mr, "it was approved", false},
 		"ClaimEarlier": {"an approval of an earlier occurrence", Delete, xr(used("2026-01-02T11:58:00Z")), mr, "", true},
-		"Withdrawn": {"Crossplane composed everything since", Update, xr(func(o *unstructured.Unstructured) {
-			list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-			list[0].(map[string]any)["lastTransitionTime"] = "2026-01-02T11:59:30Z"
-			_ = unstructured.SetNestedSlice(o.Object, list, "status", "conditions")
-		}), mr, "it is no longer attempted", false},
+		"Withdrawn":    {"Crossplane composed everything since", Update, xr(synced), mr, "it is no longer attempted", true},
+		"NeverCreated": {"as above", Create, xr(synced), nil, "it is no longer attempted", true},
+		"ApprovedFor":  {"Crossplane composed everything since it was", Update, xr(synced), approved, "it was approved", true},
+		"DeletedSince": {"as above", Delete, xr(synced), nil, "the child was deleted", true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/time/rate"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,7 +45,7 @@ const (
 	// come from a cache.
 	resolveEvery = 2 * time.Second
 	// resolverReads per second are the live reads of children whose kind is not
-	// watched; the others wait for the next round.
+	// watched, as many as that makes in one round; the others wait for the next one.
 	resolverReads = 10
 	// maxRemovals in one round.
 	maxRemovals = 100
@@ -101,7 +102,11 @@ func (r *resolver) all(ctx context.Context) {
 	r.forget(list)
 	remove, supersede := bounds(list.Items, time.Now())
 	for _, d := range remove[:min(len(remove), maxRemovals)] {
-		r.report(d, r.manager.GetClient().Delete(ctx, d))
+		err := r.manager.GetClient().Delete(ctx, d, client.Preconditions{UID: &d.UID, ResourceVersion: &d.ResourceVersion})
+		if kerrors.IsConflict(err) {
+			err = nil // it occurred again, or is another one
+		}
+		r.report(d, err)
 	}
 	for _, d := range supersede[:min(len(supersede), maxRemovals)] {
 		r.report(d, r.reporter.Resolve(ctx, d, fmt.Sprintf("%d newer differences of the same child are open", maxOpenPerChild)))

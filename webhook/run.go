@@ -108,7 +108,7 @@ func Run(ctx context.Context, o Options) error {
 			return fmt.Errorf("cannot start: %w", err)
 		}
 	}
-	resolve := &resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log, reads: rate.NewLimiter(resolverReads, resolverReads)}
+	resolve := &resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log, reads: rate.NewLimiter(resolverReads, resolverReads*int(resolveEvery/time.Second))}
 	for _, r := range []manager.Runnable{
 		&manager.Server{Name: "webhook", Server: newServer(handlers(h, end)), Listener: l, ShutdownTimeout: &grace},
 		c, h.Policies, leading(h.Policies.Lead), everywhere(w.Run), everywhere(h.Reporter.Run), everywhere(collect), leading(w.elected),

@@ -111,14 +111,25 @@ func TestTrackerControllers(t *testing.T) {
 	assert.False(t, missing, "recorded once, nothing is to be written")
 }
 
-func TestTrackerTouched(t *testing.T) {
+// What was admitted here is read live until the cache shows it, and not for ever:
+// it may never land.
+func TestTrackerAhead(t *testing.T) {
 	tr, now := clockedTracker()
-	ref := parent.Ref{UID: "u"}
-	assert.False(t, tr.touched(ref))
-	tr.touch("u")
-	assert.True(t, tr.touched(ref))
+	stored := func(version string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "u", "resourceVersion": version}}}
+	}
+	cached := func(version string) *parent.State {
+		return &parent.State{Ref: parent.Ref{UID: "u"}, ResourceVersion: version}
+	}
+	assert.False(t, tr.ahead(cached("7")))
+	tr.touch(stored("7"))
+	assert.True(t, tr.ahead(cached("7")), "it is to change that")
+	assert.True(t, tr.ahead(cached("6")), "the cache is older still")
+	assert.False(t, tr.ahead(cached("8")), "the cache shows it")
+	tr.touch(stored("6"))
+	assert.True(t, tr.ahead(cached("7")), "an answer that took longer takes nothing back")
 	*now = now.Add(touchedFor)
-	assert.False(t, tr.touched(ref), "the cache has it by now")
+	assert.False(t, tr.ahead(cached("7")), "it never landed")
 }
 
 // A change through /scale is its user's, from the moment it landed until the
@@ -138,7 +149,7 @@ func TestTrackerScaled(t *testing.T) {
 	}
 	changes := []change.Change{{Path: "spec.replicas"}}
 	tr.sawScale(request, admission.Decision{Changes: changes})
-	assert.True(t, tr.touched(ref), "an intent prompts live reads")
+	assert.True(t, tr.ahead(state("1", 1)), "an intent prompts live reads")
 	before := state("7", 1)
 	assert.Same(t, before, tr.scaled(before), "it has not landed")
 	assert.Equal(t, int64(1), hopOf(t, tr.scaled(state("8", 1))).Generation, "another write landed, not this one")

@@ -58,15 +58,15 @@ func (w *world) Build(ctx context.Context, req *admission.Request, p *parent.Sta
 func (w *world) Kind(gvk schema.GroupVersionKind) admission.Kind { return w.cluster.Kinds.Kind(gvk) }
 
 func (w *world) Parent(ctx context.Context, ref parent.Ref, live bool) (*parent.State, error) {
-	known := w.cluster.States.Cached(ref) != nil
-	o, err := w.cluster.States.Get(ctx, ref, live || w.tracker.touched(ref))
+	cached := w.cluster.States.Cached(ref)
+	o, err := w.cluster.States.Get(ctx, ref, live || cached != nil && w.tracker.ahead(cached.State))
 	if err != nil {
 		return nil, err
 	}
 	if w.tracker.isParent(o.State) && w.noticed != nil {
 		w.noticed(o.State.Ref)
 	}
-	if !known {
+	if cached == nil {
 		w.firstSeen(o.State)
 	}
 	return w.tracker.scaled(o.State), nil

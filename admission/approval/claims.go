@@ -47,20 +47,12 @@ func ParseClaims(value string) Claims {
 	return c
 }
 
-// String is the annotation's value: a JSON array, "[]" for none. What is spent is
-// written without the child and the user: its content tells that it is spent, and
-// the child's own hop tells the rest.
+// String is the annotation's value: a JSON array, "[]" for none.
 func (c Claims) String() string {
 	if len(c) == 0 {
 		return "[]"
 	}
-	out := slices.Clone(c)
-	for i := range out {
-		if out[i].Spent() {
-			out[i].Child, out[i].User = nil, ""
-		}
-	}
-	raw, err := json.Marshal(out)
+	raw, err := json.Marshal(c)
 	if err != nil {
 		return "[]"
 	}

@@ -132,34 +132,6 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// What is spent is remembered by what tells that it is: a parent carries it with
-// every write, 64 times.
-func TestSpentClaimsAreShort(t *testing.T) {
-	e := entry(t, `[{"kind":"Deployment","name":"web"}]`)
-	pending, claim := Claims(nil).Take(e, use(), now)
-	if diff := cmp.Diff(pending, ParseClaims(pending.String())); diff != "" {
-		t.Errorf("a use under way is kept whole: -want, +got:\n%s", diff)
-	}
-	for _, state := range []v1alpha1.ClaimState{v1alpha1.ClaimUsed, v1alpha1.ClaimPruned} {
-		c := pending.Set(claim.ID, state, now)
-		before := slices.Clone(c)
-		got := ParseClaims(c.String())
-		want := Claims{{Content: e.Content, State: state, Generation: claim.Generation, At: Stamp(now), ID: claim.ID, Digest: claim.Digest, Relation: claim.Relation}}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: -want, +got:\n%s", state, diff)
-		}
-		if _, free := got.Use(e.Content, use()); free {
-			t.Errorf("%s: it can be used again", state)
-		}
-		if diff := cmp.Diff(before, c); diff != "" {
-			t.Errorf("input modified:\n%s", diff)
-		}
-		if got.String() != c.String() {
-			t.Errorf("written again it is another one: %s", got)
-		}
-	}
-}
-
 // Bounded growth: however many approvals were used, no more than maxClaims are
 // remembered, and none that is open or pending is ever dropped.
 func TestClaimsBounded(t *testing.T) {

@@ -206,13 +206,13 @@ type Claim struct {
 
 	// ID of the use; stands in the child's hop as approval.claim.
 	ID string `json:"id,omitempty"`
-	// Child the approval is used for; nil once it is spent.
+	// Child the approval was used for.
 	Child *ClaimChild `json:"child,omitempty"`
 	// Relation is RelationExternal for a use by the gate.
 	Relation Relation `json:"relation,omitempty"`
 	// Digest is the id of the difference.
 	Digest string `json:"digest,omitempty"`
-	// User hash of the requester; empty once it is spent.
+	// User hash of the requester.
 	User string `json:"user,omitempty"`
 }
 

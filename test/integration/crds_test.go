@@ -14,8 +14,12 @@ var fleets = []string{
 
 // kindsOf a group: App reports status.observedGeneration, Part may be poisoned so
 // that it is refused after mutating admission, Managed is like a managed
-// resource.
+// resource. Fleet lag has a Claim and its composite.
 func kindsOf(group string) []controlplane.Kind {
+	if group == "lag"+groupSuffix {
+		return []controlplane.Kind{{Group: group, Kind: "App"}, {Group: group, Kind: "Part"},
+			{Group: group, Kind: "Bucket", Categories: []string{"claim"}}, {Group: group, Kind: "XBucket", Categories: []string{"composite"}}}
+	}
 	return []controlplane.Kind{
 		{Group: group, Kind: "App"},
 		{Group: group, Kind: "Part", Spec: `

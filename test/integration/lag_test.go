@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -8,14 +9,16 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
-	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // lag of a replica's watches behind what is stored: as that of an API server
@@ -60,17 +63,44 @@ func (l late) Read(p []byte) (int, error) {
 }
 
 // TestLag: a freeze holds for the very next request to the replica that admitted
-// it, and so does its end, however late the replica's watch tells.
+// it, however late the replica's watch tells, and so does its end. A parent may be
+// named by a UID, or as a Claim is, without.
 func TestLag(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "lag", options{replicas: 1, args: []string{"--kubeconfig=" + lagging(t)}})
 	s := newSite(t, f, "lag")
 	s.settled("part")
-	n := 0
-	write := func() error { n++; return s.count(s.alice(), "part", n) }
-	s.warm(write)
-	s.annotate(map[string]any{v1alpha1.AnnotationKeyFreeze: "true"})
-	mustRefuse(t, write(), "Frozen")
-	s.annotate(map[string]any{v1alpha1.AnnotationKeyFreeze: nil})
-	must(t, write())
+	bucket := s.create("Bucket", "bucket", map[string]any{"resourceRef": map[string]any{"apiVersion": "lag" + groupSuffix + "/v1", "kind": "XBucket", "name": "xbucket"}})
+	s.create("XBucket", "xbucket", map[string]any{"claimRef": map[string]any{"apiVersion": bucket.GetAPIVersion(), "kind": "Bucket", "namespace": s.ns, "name": "bucket"}})
+	for _, child := range []struct{ parents, parent, children, name string }{
+		{"apps", "app", "parts", "part"},
+		{"buckets", "bucket", "xbuckets", "xbucket"},
+	} {
+		n := 0
+		write := func() error {
+			n++
+			_, err := s.alice().Resource(s.resource(child.children)).Namespace(s.ns).Patch(t.Context(), child.name, types.MergePatchType,
+				fmt.Appendf(nil, `{"spec":{"count":%d}}`, n), metav1.PatchOptions{})
+			return err
+		}
+		freeze := func(value string) {
+			t.Helper()
+			_, err := s.hans.Resource(s.resource(child.parents)).Namespace(s.ns).Patch(t.Context(), child.parent, types.MergePatchType,
+				fmt.Appendf(nil, `{"metadata":{"annotations":{"kausality.io/freeze":%s}}}`, value), metav1.PatchOptions{})
+			must(t, err)
+		}
+		s.warm(write)
+		freeze(`"true"`)
+		mustRefuse(t, write(), "Frozen")
+		freeze("null")
+		must(t, write())
+	}
+}
+
+// create an object of a kind, as hans.
+func (s *site) create(kind, name string, spec map[string]any) *unstructured.Unstructured {
+	s.t.Helper()
+	o, err := s.hans.Resource(s.resource(strings.ToLower(kind)+"s")).Namespace(s.ns).Create(s.t.Context(), object(s.name, kind, s.ns, name, spec), metav1.CreateOptions{})
+	must(s.t, err)
+	return o
 }

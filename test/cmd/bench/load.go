@@ -35,8 +35,11 @@ type load struct {
 const (
 	appsPerWorker = 10
 	// fullRounds is when all has been seen that is kept: 64 used approvals of each
-	// App, and 1,000 resolved Drifts. What grows after that is a leak.
+	// App (package approval), and 1,000 resolved Drifts (package webhook). What grows
+	// after that is a leak.
 	fullRounds = 66
+	// fullWithin is how long that may take.
+	fullWithin = 20 * time.Minute
 	// maxErrors that are kept.
 	maxErrors = 10
 	// settleWithin is how long the asynchronous writer may take, restarts

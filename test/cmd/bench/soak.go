@@ -71,6 +71,8 @@ func soak(ctx context.Context, o options) error {
 // fill the cluster with what is kept of what once was.
 func (l *load) fill(ctx context.Context) error {
 	fmt.Printf("\nload until no more is kept of approvals and Drifts than before: %d rounds\n", fullRounds)
+	ctx, cancel := context.WithTimeoutCause(ctx, fullWithin, fmt.Errorf("no %d rounds within %s", fullRounds, fullWithin))
+	defer cancel()
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
 	for {
@@ -79,8 +81,11 @@ func (l *load) fill(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			fmt.Printf("%8s  %s\n", time.Since(l.started).Round(time.Second), l)
+			if failed, err := l.failures(); failed > 0 {
+				return fmt.Errorf("%d calls failed; the first:\n%w", failed, err)
+			}
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 	}
 }
