@@ -143,7 +143,7 @@ package: image $(CLI) ## Build the function's Crossplane packages and inspect th
 	@$(IMAGE) inspect --package $(ARCHES:%=$(OUT)/function-kausality-%.xpkg)
 
 .PHONY: bench
-bench: ## Measure requests, memory and the gate; ARGS=soak half an hour of load
+bench: ## Measure requests, memory and the gate; ARGS=soak 40 minutes of load
 	@$(GO) build -C test -trimpath -o $(BIN)/bench ./cmd/bench
 	@exec $(BIN)/bench $(ARGS)
 

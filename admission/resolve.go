@@ -17,8 +17,8 @@ import (
 
 // Resolved tells why a drift of a child object no longer stands, "" while it
 // does. p is nil for a parent that does not exist, and so is what child returns,
-// which is asked only where the parent does not tell. External drifts are resolved
-// by the gate, which sees the difference itself.
+// which is asked only where neither the parent's claims nor its intent tell.
+// External drifts are resolved by the gate, which sees the difference itself.
 func Resolved(d *v1alpha1.Drift, p *parent.State, child func() (*parent.State, error)) (string, error) {
 	if p == nil {
 		return "the parent is gone", nil

@@ -31,7 +31,7 @@ func (h *Handler) effects(req *admission.Request, d admission.Decision) {
 	case req.Subresource == admission.SubresourceScale && d.Class != admission.ClassNone:
 		h.tracker.sawScale(req, d)
 	case req.Operation == admission.Update && (intent || d.Said):
-		h.tracker.touch(req.OldObject)
+		h.tracker.touch(req.OldObject.GetUID())
 	}
 }
 

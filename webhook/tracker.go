@@ -24,8 +24,8 @@ const (
 	// maxTracked bounds the objects about which something is remembered.
 	maxTracked = 100_000
 	// touchedFor is how long an intent that this replica has just admitted, or what
-	// people say, prompts live reads at most, while the cache does not show it.
-	touchedFor = time.Minute
+	// people say, prompts live reads (spec 5): the cache will have it by then.
+	touchedFor = 10 * time.Second
 )
 
 // tracker remembers what requests show before any annotation does. All of it
@@ -53,10 +53,8 @@ type tracked struct {
 	// first resourceVersion that may show that write.
 	wrote   int64
 	wroteAt uint64
-	// touched is when an intent on it was admitted here, or what people say of its
-	// children, and touchedAt the resourceVersion that was to change.
-	touched   time.Time
-	touchedAt uint64
+	// touched: an intent on it was admitted here, or what people say of its children.
+	touched time.Time
 	// lacks: since when a record is missing that the leader should have written.
 	lacks time.Time
 	// scale: who changed it through the scale subresource, last.
@@ -226,22 +224,14 @@ func (t *tracker) observed(s *parent.State) (generation int64, known bool, since
 	return generation, generation > 0, since
 }
 
-// touch an object, as it is stored, of which an intent was just admitted, or what
-// people say of its children.
-func (t *tracker) touch(old *unstructured.Unstructured) {
-	t.with(old.GetUID(), func(o *tracked) { o.touches(t.now(), old.GetResourceVersion()) })
+// touch an object whose intent was just admitted, or what people say of its
+// children.
+func (t *tracker) touch(uid types.UID) {
+	t.with(uid, func(o *tracked) { o.touched = t.now() })
 }
 
-func (o *tracked) touches(now time.Time, resourceVersion string) {
-	o.touched, o.touchedAt = now, max(o.touchedAt, revision(resourceVersion))
-}
-
-// ahead of a cached state is what was admitted here and does not show in it yet. A
-// write that never landed never does.
-func (t *tracker) ahead(cached *parent.State) (is bool) {
-	t.read(cached.UID, func(o *tracked) {
-		is = !o.touched.IsZero() && t.now().Sub(o.touched) < touchedFor && revision(cached.ResourceVersion) <= o.touchedAt
-	})
+func (t *tracker) touched(uid types.UID) (is bool) {
+	t.read(uid, func(o *tracked) { is = !o.touched.IsZero() && t.now().Sub(o.touched) < touchedFor })
 	return is
 }
 
@@ -259,7 +249,7 @@ func (t *tracker) sawScale(req *admission.Request, d admission.Decision) {
 	}
 	t.with(req.Object.GetUID(), func(o *tracked) {
 		o.scale = c
-		o.touches(t.now(), c.from)
+		o.touched = t.now()
 	})
 }
 

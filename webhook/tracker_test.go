@@ -111,25 +111,13 @@ func TestTrackerControllers(t *testing.T) {
 	assert.False(t, missing, "recorded once, nothing is to be written")
 }
 
-// What was admitted here is read live until the cache shows it, and not for ever:
-// it may never land.
-func TestTrackerAhead(t *testing.T) {
+func TestTrackerTouched(t *testing.T) {
 	tr, now := clockedTracker()
-	stored := func(version string) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "u", "resourceVersion": version}}}
-	}
-	cached := func(version string) *parent.State {
-		return &parent.State{Ref: parent.Ref{UID: "u"}, ResourceVersion: version}
-	}
-	assert.False(t, tr.ahead(cached("7")))
-	tr.touch(stored("7"))
-	assert.True(t, tr.ahead(cached("7")), "it is to change that")
-	assert.True(t, tr.ahead(cached("6")), "the cache is older still")
-	assert.False(t, tr.ahead(cached("8")), "the cache shows it")
-	tr.touch(stored("6"))
-	assert.True(t, tr.ahead(cached("7")), "an answer that took longer takes nothing back")
+	assert.False(t, tr.touched("u"))
+	tr.touch("u")
+	assert.True(t, tr.touched("u"))
 	*now = now.Add(touchedFor)
-	assert.False(t, tr.ahead(cached("7")), "it never landed")
+	assert.False(t, tr.touched("u"), "the cache has it by now")
 }
 
 // A change through /scale is its user's, from the moment it landed until the
@@ -149,7 +137,7 @@ func TestTrackerScaled(t *testing.T) {
 	}
 	changes := []change.Change{{Path: "spec.replicas"}}
 	tr.sawScale(request, admission.Decision{Changes: changes})
-	assert.True(t, tr.ahead(state("1", 1)), "an intent prompts live reads")
+	assert.True(t, tr.touched("u"), "an intent prompts live reads")
 	before := state("7", 1)
 	assert.Same(t, before, tr.scaled(before), "it has not landed")
 	assert.Equal(t, int64(1), hopOf(t, tr.scaled(state("8", 1))).Generation, "another write landed, not this one")

@@ -58,8 +58,11 @@ func (w *world) Build(ctx context.Context, req *admission.Request, p *parent.Sta
 func (w *world) Kind(gvk schema.GroupVersionKind) admission.Kind { return w.cluster.Kinds.Kind(gvk) }
 
 func (w *world) Parent(ctx context.Context, ref parent.Ref, live bool) (*parent.State, error) {
-	cached := w.cluster.States.Cached(ref)
-	o, err := w.cluster.States.Get(ctx, ref, live || cached != nil && w.tracker.ahead(cached.State))
+	cached, uid := w.cluster.States.Cached(ref), ref.UID
+	if uid == "" && cached != nil {
+		uid = cached.UID // a Claim is named without
+	}
+	o, err := w.cluster.States.Get(ctx, ref, live || w.tracker.touched(uid))
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,12 +22,13 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// lag of a replica's watches behind what is stored: as that of an API server
-// under load.
-const lag = time.Second
+// lag of a replica's watches behind what is stored, as on an API server under
+// load.
+const lag = 5 * time.Second
 
-// lagging is the kubeconfig of an API server that is slow to tell watchers.
-func lagging(t *testing.T) string {
+// lagging is the kubeconfig of an API server that is slow to tell watchers, while
+// slow is true.
+func lagging(t *testing.T, slow *atomic.Bool) string {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", the.kubeconfig)
 	must(t, err)
@@ -39,7 +41,7 @@ func lagging(t *testing.T) string {
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ModifyResponse: func(r *http.Response) error {
 			if r.Request.URL.Query().Get("watch") != "" {
-				r.Body = late{r.Body}
+				r.Body = late{r.Body, slow}
 			}
 			return nil
 		},
@@ -54,20 +56,26 @@ func lagging(t *testing.T) string {
 }
 
 // late hands on what it reads, later.
-type late struct{ io.ReadCloser }
+type late struct {
+	io.ReadCloser
+	slow *atomic.Bool
+}
 
 func (l late) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p)
-	time.Sleep(lag)
+	if l.slow.Load() {
+		time.Sleep(lag)
+	}
 	return n, err
 }
 
 // TestLag: a freeze holds for the very next request to the replica that admitted
-// it, however late the replica's watch tells, and so does its end. A parent may be
-// named by a UID, or as a Claim is, without.
+// it, however late the replica's watch tells. A parent may be named by a UID, or as a
+// Claim is, without.
 func TestLag(t *testing.T) {
 	t.Parallel()
-	f := startFleet(t, "lag", options{replicas: 1, args: []string{"--kubeconfig=" + lagging(t)}})
+	var slow atomic.Bool
+	f := startFleet(t, "lag", options{replicas: 1, args: []string{"--kubeconfig=" + lagging(t, &slow)}})
 	s := newSite(t, f, "lag")
 	s.settled("part")
 	bucket := s.create("Bucket", "bucket", map[string]any{"resourceRef": map[string]any{"apiVersion": "lag" + groupSuffix + "/v1", "kind": "XBucket", "name": "xbucket"}})
@@ -83,17 +91,13 @@ func TestLag(t *testing.T) {
 				fmt.Appendf(nil, `{"spec":{"count":%d}}`, n), metav1.PatchOptions{})
 			return err
 		}
-		freeze := func(value string) {
-			t.Helper()
-			_, err := s.hans.Resource(s.resource(child.parents)).Namespace(s.ns).Patch(t.Context(), child.parent, types.MergePatchType,
-				fmt.Appendf(nil, `{"metadata":{"annotations":{"kausality.io/freeze":%s}}}`, value), metav1.PatchOptions{})
-			must(t, err)
-		}
 		s.warm(write)
-		freeze(`"true"`)
+		slow.Store(true)
+		_, err := s.hans.Resource(s.resource(child.parents)).Namespace(s.ns).Patch(t.Context(), child.parent, types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"kausality.io/freeze":"true"}}}`), metav1.PatchOptions{})
+		must(t, err)
 		mustRefuse(t, write(), "Frozen")
-		freeze("null")
-		must(t, write())
+		slow.Store(false)
 	}
 }
 

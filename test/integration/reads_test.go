@@ -47,8 +47,8 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// warm until a request makes no live read: an intent prompts them until the watch
-// shows it.
+// warm until a request makes no live read: an intent prompts them for ten
+// seconds.
 func (s *site) warm(request func() error) {
 	s.t.Helper()
 	eventually(s.t, "a warm cache", 20*time.Second, func(context.Context) error {

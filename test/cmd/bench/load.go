@@ -40,6 +40,8 @@ const (
 	fullRounds = 66
 	// fullWithin is how long that may take.
 	fullWithin = 20 * time.Minute
+	// tolerable is one drift in that many that passes: the latch is asynchronous.
+	tolerable = 1000
 	// maxErrors that are kept.
 	maxErrors = 10
 	// settleWithin is how long the asynchronous writer may take, restarts
@@ -67,11 +69,17 @@ func (l *load) String() string {
 		l.counts["allowed"], l.counts["refused"], l.counts["approved"], l.counts["wrong"], l.failed)
 }
 
-// failures are how many, and the first of them.
-func (l *load) failures() (int, error) {
+// err of calls that failed, the first of them, or of too many drifts that passed.
+func (l *load) err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.failed, errors.Join(l.errors...)
+	if l.failed > 0 {
+		return fmt.Errorf("%d calls failed; the first:\n%w", l.failed, errors.Join(l.errors...))
+	}
+	if wrong, refused := l.counts["wrong"], l.counts["refused"]; wrong*tolerable > refused {
+		return fmt.Errorf("%d drifts passed that should not, %d were refused", wrong, refused)
+	}
+	return nil
 }
 
 // note what came of a call; what is wrong about it is kept.

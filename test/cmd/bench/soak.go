@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -78,14 +79,14 @@ func (l *load) fill(ctx context.Context) error {
 	for {
 		select {
 		case <-l.full:
-			return nil
+			return l.err()
 		case <-tick.C:
 			fmt.Printf("%8s  %s\n", time.Since(l.started).Round(time.Second), l)
-			if failed, err := l.failures(); failed > 0 {
-				return fmt.Errorf("%d calls failed; the first:\n%w", failed, err)
+			if err := l.err(); err != nil {
+				return err
 			}
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return errors.Join(context.Cause(ctx), l.err())
 		}
 	}
 }
@@ -195,9 +196,10 @@ func verdict(l *load, lives []life) error {
 		fmt.Printf("%-10d %10s %10s %6.0f (%.2f) %6.1f (%.2f) MiB\n", v.replica, time.Duration(len(v.samples))*sampleEvery,
 			time.Duration(len(old))*sampleEvery+youth, last.goroutines, g, mib(last.live), h)
 	}
-	switch failed, err := l.failures(); {
-	case failed > 0:
-		return fmt.Errorf("%d calls failed; the first:\n%w", failed, err)
+	if err := l.err(); err != nil {
+		return err
+	}
+	switch {
 	case worst == 0:
 		return fmt.Errorf("no replica lived long enough to tell whether it grows; run it --for longer, or with a longer --restart-every")
 	case worst > growth:
