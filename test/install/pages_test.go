@@ -87,7 +87,7 @@ var pages = []followed{
 		{command: "kubectl get drifts -A"},
 		{command: `make bench ARGS="--rounds=1500 requests"`, not: minutes},
 		{command: "make bench ARGS=code", not: minutes},
-		{command: `make bench ARGS="--restart-every=5m soak"`, not: minutes},
+		{command: `make bench ARGS=soak`, not: minutes},
 	}},
 	{"docs/operations.md", []typed{
 		{command: "kubectl annotate TYPE NAME kausality.io/mode=log --overwrite", with: []string{"TYPE NAME", "namespace team-a"}, prints: "namespace/team-a annotated"},

@@ -49,7 +49,7 @@ func main() {
 	flag.IntVar(&o.rate, "rate", 25, "gate: confirmations a second")
 	flag.IntVar(&o.closings, "closings", 1000, "gate: gates to close at that rate, as many to open and close, and as many as fast as it goes")
 	flag.DurationVar(&o.duration, "for", 30*time.Minute, "soak: how long, once the cluster holds all that is kept")
-	flag.DurationVar(&o.every, "restart-every", time.Minute, "soak: how long until the next replica is restarted")
+	flag.DurationVar(&o.every, "restart-every", 10*time.Minute, "soak: how long until the next replica is restarted")
 	serve := flag.String("serve", "", "internal: serve the webhook to compare with, noop, http2, patch or reads")
 	address := flag.String("address", "", "internal: HOST:PORT to serve on")
 	certs := flag.String("certs", "", "internal: directory with tls.crt and tls.key")

@@ -16,11 +16,11 @@ const (
 	soakWorkers  = 4
 	// sampleEvery is how often the replicas' figures are taken.
 	sampleEvery = 10 * time.Second
-	// youth is how long a replica under load fills its caches; what grows later is
-	// a leak.
+	// youth is how long a replica under load fills its caches, and takes over what
+	// another one had; what grows later is a leak.
 	youth = time.Minute
-	// growth that is tolerated from the first to the last third of a replica's
-	// life after that: of goroutines, and of the live heap.
+	// growth that is tolerated from the first to the last third of a stretch after
+	// that: of goroutines, and of the live heap.
 	growth = 1.2
 )
 
@@ -60,13 +60,13 @@ func soak(ctx context.Context, o options) error {
 	fmt.Printf("\n%s of load by %d workers on %d replicas, one of them restarted every %s:\n", o.duration, soakWorkers, soakReplicas, o.every)
 	timed, stop := context.WithTimeout(ctx, o.duration)
 	defer stop()
-	lives, err := b.roll(timed, replicas, l, o.every)
+	stretches, err := b.roll(timed, replicas, l, o.every)
 	cancel()
 	wg.Wait()
 	if err != nil {
 		return err
 	}
-	return verdict(l, lives)
+	return verdict(l, stretches)
 }
 
 // fill the cluster with what is kept of what once was.
@@ -125,8 +125,9 @@ func (b *bench) ready(ctx context.Context, replicas []*kausality) error {
 	return pause(ctx, 2*probeEvery)
 }
 
-// life of a replica between two restarts.
-type life struct {
+// stretch of a replica's life between two restarts, its own or another's: who stays
+// gets the leadership and the connections of who goes.
+type stretch struct {
 	replica int
 	samples []figures
 }
@@ -134,10 +135,10 @@ type life struct {
 // loaded are the samples in which the replica had work, but for its youth. The
 // API server keeps to few connections, so that one replica may have nearly all of
 // it; what an idle one needs tells nothing.
-func (l life) loaded() (out []figures) {
-	for i := 1; i < len(l.samples); i++ {
-		if l.samples[i].decisions-l.samples[i-1].decisions >= sampleEvery.Seconds() {
-			out = append(out, l.samples[i])
+func (s stretch) loaded() (out []figures) {
+	for i := 1; i < len(s.samples); i++ {
+		if s.samples[i].decisions-s.samples[i-1].decisions >= sampleEvery.Seconds() {
+			out = append(out, s.samples[i])
 		}
 	}
 	return out[min(len(out), int(youth/sampleEvery)):]
@@ -145,12 +146,8 @@ func (l life) loaded() (out []figures) {
 
 // roll restarts the replicas in turn until the context ends, and takes their
 // figures meanwhile.
-func (b *bench) roll(ctx context.Context, replicas []*kausality, l *load, every time.Duration) ([]life, error) {
-	current := make([]life, len(replicas))
-	for i := range current {
-		current[i].replica = i
-	}
-	var lives []life
+func (b *bench) roll(ctx context.Context, replicas []*kausality, l *load, every time.Duration) (all []stretch, err error) {
+	current := make([]stretch, len(replicas))
 	restart := time.Now().Add(every)
 	for turn := 0; pause(ctx, sampleEvery) == nil; {
 		for i, k := range replicas {
@@ -161,7 +158,7 @@ func (b *bench) roll(ctx context.Context, replicas []*kausality, l *load, every 
 			if err != nil {
 				return nil, err
 			}
-			current[i].samples = append(current[i].samples, f)
+			current[i].replica, current[i].samples = i, append(current[i].samples, f)
 		}
 		if time.Now().Before(restart) {
 			continue
@@ -173,19 +170,19 @@ func (b *bench) roll(ctx context.Context, replicas []*kausality, l *load, every 
 		if err := replicas[i].awaitReady(ctx); err != nil && ctx.Err() == nil {
 			return nil, err
 		}
-		lives, current[i] = append(lives, current[i]), life{replica: i}
+		all, current = append(all, current...), make([]stretch, len(replicas))
 		turn, restart = turn+1, time.Now().Add(every)
 		fmt.Printf("%8s  %s\n", time.Since(l.started).Round(time.Second), l)
 	}
-	return append(lives, current...), nil
+	return append(all, current...), nil
 }
 
 // verdict prints what was seen, and is an error where it is not what should be.
-func verdict(l *load, lives []life) error {
-	fmt.Printf("\n%s\n\n%-10s %10s %10s %14s %14s\n", l, "replica", "lived", "under load", "goroutines", "live heap")
+func verdict(l *load, stretches []stretch) error {
+	fmt.Printf("\n%s\n\n%-10s %10s %10s %14s %14s\n", l, "replica", "stretch", "under load", "goroutines", "live heap")
 	worst := 0.0
-	for _, v := range lives {
-		old := v.loaded()
+	for _, s := range stretches {
+		old := s.loaded()
 		if len(old) < 6 {
 			continue // too short to tell
 		}
@@ -193,7 +190,7 @@ func verdict(l *load, lives []life) error {
 		first, last := mean(old[:third]), mean(old[len(old)-third:])
 		g, h := last.goroutines/first.goroutines, last.live/first.live
 		worst = math.Max(worst, math.Max(g, h))
-		fmt.Printf("%-10d %10s %10s %6.0f (%.2f) %6.1f (%.2f) MiB\n", v.replica, time.Duration(len(v.samples))*sampleEvery,
+		fmt.Printf("%-10d %10s %10s %6.0f (%.2f) %6.1f (%.2f) MiB\n", s.replica, time.Duration(len(s.samples))*sampleEvery,
 			time.Duration(len(old))*sampleEvery+youth, last.goroutines, g, mib(last.live), h)
 	}
 	if err := l.err(); err != nil {
@@ -201,7 +198,7 @@ func verdict(l *load, lives []life) error {
 	}
 	switch {
 	case worst == 0:
-		return fmt.Errorf("no replica lived long enough to tell whether it grows; run it --for longer, or with a longer --restart-every")
+		return fmt.Errorf("no stretch is long enough to tell whether a replica grows; run it --for longer, or with a longer --restart-every")
 	case worst > growth:
 		return fmt.Errorf("a replica grew to %.2f times what it was", worst)
 	}
