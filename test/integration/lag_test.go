@@ -10,9 +10,8 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,13 +21,9 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// lag of a replica's watches behind what is stored, as on an API server under
-// load.
-const lag = 5 * time.Second
-
-// lagging is the kubeconfig of an API server that is slow to tell watchers, while
-// slow is true.
-func lagging(t *testing.T, slow *atomic.Bool) string {
+// lagging is the kubeconfig of an API server that tells watchers nothing while held
+// is locked, as one under load does.
+func lagging(t *testing.T, held *sync.RWMutex) string {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", the.kubeconfig)
 	must(t, err)
@@ -41,7 +36,7 @@ func lagging(t *testing.T, slow *atomic.Bool) string {
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ModifyResponse: func(r *http.Response) error {
 			if r.Request.URL.Query().Get("watch") != "" {
-				r.Body = late{r.Body, slow}
+				r.Body = late{r.Body, held}
 			}
 			return nil
 		},
@@ -55,17 +50,16 @@ func lagging(t *testing.T, slow *atomic.Bool) string {
 	return path
 }
 
-// late hands on what it reads, later.
+// late hands on what it reads once it may.
 type late struct {
 	io.ReadCloser
-	slow *atomic.Bool
+	held *sync.RWMutex
 }
 
 func (l late) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p)
-	if l.slow.Load() {
-		time.Sleep(lag)
-	}
+	l.held.RLock()
+	defer l.held.RUnlock()
 	return n, err
 }
 
@@ -74,8 +68,8 @@ func (l late) Read(p []byte) (int, error) {
 // Claim is, without.
 func TestLag(t *testing.T) {
 	t.Parallel()
-	var slow atomic.Bool
-	f := startFleet(t, "lag", options{replicas: 1, args: []string{"--kubeconfig=" + lagging(t, &slow)}})
+	var held sync.RWMutex
+	f := startFleet(t, "lag", options{replicas: 1, args: []string{"--kubeconfig=" + lagging(t, &held)}})
 	s := newSite(t, f, "lag")
 	s.settled("part")
 	bucket := s.create("Bucket", "bucket", map[string]any{"resourceRef": map[string]any{"apiVersion": "lag" + groupSuffix + "/v1", "kind": "XBucket", "name": "xbucket"}})
@@ -92,12 +86,14 @@ func TestLag(t *testing.T) {
 			return err
 		}
 		s.warm(write)
-		slow.Store(true)
-		_, err := s.hans.Resource(s.resource(child.parents)).Namespace(s.ns).Patch(t.Context(), child.parent, types.MergePatchType,
-			[]byte(`{"metadata":{"annotations":{"kausality.io/freeze":"true"}}}`), metav1.PatchOptions{})
-		must(t, err)
-		mustRefuse(t, write(), "Frozen")
-		slow.Store(false)
+		func() {
+			held.Lock()
+			defer held.Unlock()
+			_, err := s.hans.Resource(s.resource(child.parents)).Namespace(s.ns).Patch(t.Context(), child.parent, types.MergePatchType,
+				[]byte(`{"metadata":{"annotations":{"kausality.io/freeze":"true"}}}`), metav1.PatchOptions{})
+			must(t, err)
+			mustRefuse(t, write(), "Frozen")
+		}()
 	}
 }
 
