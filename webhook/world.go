@@ -62,6 +62,11 @@ func (w *world) Parent(ctx context.Context, ref parent.Ref, live bool) (*parent.
 	if uid == "" && cached != nil {
 		uid = cached.UID // a Claim is named without
 	}
+	if cached == nil { // also where it is read live: the writer knows a parent by its watch
+		if err := w.cluster.States.Watch(ref.GroupVersionKind); err != nil {
+			return nil, err
+		}
+	}
 	o, err := w.cluster.States.Get(ctx, ref, live || w.tracker.touched(uid))
 	if err != nil {
 		return nil, err

@@ -66,6 +66,20 @@ func TestPendingClaimSurvivesRestart(t *testing.T) {
 	}
 }
 
+// TestApprovalAfterRestart: the first that a replica hears of an App is its approval,
+// so that it reads the App live when the change comes, and that is the last
+// it is asked about it. Still the approval is used up.
+func TestApprovalAfterRestart(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, startFleet(t, "after", options{replicas: 1}), "after")
+	s.settled("part")
+	s.crash(0)
+	s.restart(0)
+	s.wildcard(100)
+	must(t, s.count(s.ctrl, "part", 1))
+	s.finished(1)
+}
+
 // TestClaimsAnnotationIsTakenOnce: the JSON patch by which we claim, in both its
 // forms, lets one of two takers win on the real API server.
 func TestClaimsAnnotationIsTakenOnce(t *testing.T) {

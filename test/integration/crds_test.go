@@ -9,7 +9,7 @@ const groupSuffix = ".test.example.org"
 // its own to kill, to stop or to count on.
 var fleets = []string{
 	"once", "wildcard", "given", "race", "fresh", "restart", "offline", "pending", "unsettled",
-	"labelled", "fallen", "gone", "strict", "lenient", "reads", "reports", "spread", "pinned", "apart", "policies", "upgrades", "documented", "excepted", "lag",
+	"labelled", "fallen", "gone", "strict", "lenient", "reads", "reports", "spread", "pinned", "apart", "policies", "upgrades", "documented", "excepted", "lag", "after",
 }
 
 // kindsOf a group: App reports status.observedGeneration, Part may be poisoned so
