@@ -53,6 +53,12 @@ func TestGate(t *testing.T) {
 	openForRegion := []mod{policies1(observe, update), gateValue(`{"state":"open","verbs":["Update"],"generation":3,"at":"2026-01-02T11:00:00Z","paths":["spec.forProvider.region"]}`)}
 	differs := set("m", "status", "atProvider", "region")
 	author := func(p ...any) mod { return policies1(p...) }
+	// What the composition function composes where it masks, too: the mask, its record, the author's value.
+	function := func(g string, author string, p ...any) []mod {
+		return []mod{policies1(p...), gateValue(g), annotate(v1alpha1.AnnotationKeyManagementPolicies, author)}
+	}
+	stale := function(`{"state":"open","verbs":["Create","Update","LateInitialize"],"generation":1,"at":"2026-01-02T10:00:00Z","reason":"Created"}`, `["*"]`, observe, create, update, late)
+	shut := `{"state":"closed","generation":4,"at":"2026-01-02T11:30:00Z","reason":"Confirmed"}`
 	carry, closeLate := enforced(), enforced()
 	carry.CarryPendingDrift = true
 	closeLate.CloseTo = []v1alpha1.Verb{v1alpha1.VerbLateInitialize}
@@ -90,8 +96,17 @@ func TestGate(t *testing.T) {
 		"CloseLate":         {"closed to Observe and LateInitialize by choice", setting{opts: closeLate}, request(Update, with(instance(), policies1(observe, late)), author("*")), masked{[]string{observe, late}, `["*"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
 		"Unmasked":          {"masked for the first time by the gate controller, at its own pace", setting{opts: enforced()}, request(Update, unmasked()), masked{Policies: []string{"*"}}},
 		"UnmaskedChange":    {"unless an accepted change opens it", accepted, request(Update, unmasked(), resize("l")), opened([]string{observe, update}, size)},
-		"Forged":            {"nobody but us writes the gate or the remembered value", setting{opts: enforced()}, request(Update, instance(), gateValue(`{"state":"open","verbs":["Delete"],"at":null}`), annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe"]`)), closed},
+		"Forged":            {"nobody but us writes the gate or the remembered value", setting{opts: enforced()}, request(Update, instance(), gateValue(`{"state":"open","verbs":["Delete"],"at":null}`), annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe"]`)).by(alice, "kubectl"), closed},
+		"ForgedGate":        {"a Composition neither", setting{opts: enforced()}, request(Update, instance(), gateValue(`{"state":"open","verbs":["Delete"],"at":null}`)), closed},
 		"Dropped":           {"or removes them", setting{opts: enforced()}, request(Update, instance(), unannotate(v1alpha1.AnnotationKeyGate, v1alpha1.AnnotationKeyManagementPolicies)), closed},
+		"Function":          {"the function's mask of a while ago is not the author's value", setting{opts: enforced()}, request(Update, instance(), stale...), closed},
+		"FunctionOpens":     {"it brings a change and its own opening: the change opens", accepted, request(Update, instance(), append(function(`{"state":"open","verbs":["Update"],"generation":4,"at":"2026-01-02T11:30:00Z"}`, `["*"]`, observe, update), resize("l"))...), opened([]string{observe, update}, size)},
+		"FunctionCloses":    {"it closes what is open: that is left to the gate controller", setting{opts: enforced()}, request(Update, with(instance(), openForRegion...), function(shut, `["*"]`, observe)...), masked{[]string{observe, update}, `["*"]`, v1alpha1.GateOpen, verbs(update), 3, []string{"spec.forProvider.region"}, ""}},
+		"FunctionAdopts":    {"it masks for the first time: at the gate controller's pace", setting{opts: enforced()}, request(Update, unmasked(), function(shut, `["*"]`, observe)...), masked{Policies: []string{"*"}}},
+		"FunctionAuthors":   {"the author's value behind its mask is another", accepted, request(Update, instance(), function(shut, `["Observe","Create"]`, observe)...), masked{[]string{observe}, `["Observe","Create"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
+		"FunctionLog":       {"log mode masks nothing", setting{}, request(Update, instance(), stale...), masked{Policies: []string{"*"}}},
+		"FunctionLogAdopts": {"nor does it lose the author's value to a first mask", setting{}, request(Update, unmasked(), function(shut, `["*"]`, observe)...), masked{Policies: []string{"*"}}},
+		"FunctionPerson":    {"a person who writes the same means it", setting{opts: enforced()}, request(Update, instance(), stale...).by(alice, "kubectl"), masked{[]string{observe}, `["Observe","Create","Update","LateInitialize"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
 		"LogCreate":         {"log mode masks nothing", setting{xr: []mod{unsettled}}, request(Create, unmasked()), masked{Policies: []string{"*"}}},
 		"LogRestored":       {"and unmasks a restored backup", setting{xr: []mod{unsettled}}, request(Create, instance()).by(alice, "velero"), masked{Policies: []string{"*"}}},
 		"LogChange":         {"log mode masks nothing", setting{xr: []mod{unsettled}}, request(Update, unmasked(), resize("l")), masked{Policies: []string{"*"}}},

@@ -11,6 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -34,7 +35,7 @@ type policies struct {
 
 const fieldManagementPolicies = "managementPolicies"
 
-func readPolicies(req *Request, kind Kind, closeTo []v1alpha1.Verb) policies {
+func readPolicies(req *Request, kind Kind, manager string, closeTo []v1alpha1.Verb) policies {
 	p := policies{old: content(req.OldObject), new: content(req.Object)}
 	if !kind.ManagementPolicies {
 		p.remask(req)
@@ -55,9 +56,13 @@ func readPolicies(req *Request, kind Kind, closeTo []v1alpha1.Verb) policies {
 	}
 	p.incoming = policiesOf(req.Object)
 	p.author = p.incoming
-	switch again, ok := reinvokedAuthor(req, kind, closeTo, p.incoming); {
-	case ok:
+	again, reinvoked := reinvokedAuthor(req, kind, closeTo, p.incoming)
+	behind, composed := composedAuthor(req, manager, p.incoming)
+	switch {
+	case reinvoked:
 		p.author = again
+	case composed:
+		p.author = behind
 	case req.OldObject != nil && p.remembered && slices.Equal(p.incoming, p.stored):
 		p.author = before
 	case req.OldObject == nil:
@@ -71,6 +76,19 @@ func readPolicies(req *Request, kind Kind, closeTo []v1alpha1.Verb) policies {
 	}
 	p.old, p.new = withPolicies(p.old, before), withPolicies(p.new, p.author)
 	return p
+}
+
+// composedAuthor is the author's managementPolicies behind the mask that the
+// composition function composes (gate: Managed). What it composes was worked out on
+// an MR that may have moved on since; its own record of the gate, which is then
+// another than the stored one, tells its mask from what an author writes.
+func composedAuthor(req *Request, manager string, incoming []string) ([]string, bool) {
+	if req.OldObject == nil || !subject.IsComposedApply(manager) || annotation(req.Object, v1alpha1.AnnotationKeyGate) == "" ||
+		sameAnnotation(req, v1alpha1.AnnotationKeyGate) && sameAnnotation(req, v1alpha1.AnnotationKeyManagementPolicies) {
+		return nil, false
+	}
+	author, ok := mask.ParseAuthor(annotation(req.Object, v1alpha1.AnnotationKeyManagementPolicies))
+	return author, ok && mask.Masks(incoming, author)
 }
 
 // remask an object of an external system, so that the author's value written
@@ -154,6 +172,7 @@ func (ev *evaluation) gate() {
 		return
 	}
 	if req.OldObject != nil && !p.remembered && !ev.opens() {
+		ev.setPolicies(p.author)
 		return // masked for the first time by the gate controller, at its own pace
 	}
 	gate := mask.ParseGate(ev.stored)
@@ -167,9 +186,9 @@ func (ev *evaluation) gate() {
 func (ev *evaluation) ungated() {
 	p := ev.policies
 	switch {
-	case ev.req.OldObject == nil:
+	case !p.remembered:
 		ev.setPolicies(p.author) // a restored backup, mask and all
-	case p.remembered && !slices.Equal(p.incoming, p.stored):
+	case !slices.Equal(p.incoming, p.stored):
 		ev.unmask() // the author's own value stands again, and a remembered one would outlive its next change
 	}
 }

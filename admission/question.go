@@ -46,7 +46,7 @@ func (ev *evaluation) look() error {
 	if ev.manager = ev.req.FieldManager; ev.manager == "" && ev.req.Operation != Delete {
 		ev.manager = parent.Writer(ev.req.OldObject, ev.req.Object)
 	}
-	ev.policies = readPolicies(ev.req, ev.kind, ev.closeTo())
+	ev.policies = readPolicies(ev.req, ev.kind, ev.manager, ev.closeTo())
 	ev.changes = change.DiffObjects(ev.policies.old, ev.policies.new, ev.req.unstored())
 	ev.parentRef, ev.hasParent = parent.Of(stored, ev.kind.Role)
 	return nil

@@ -165,6 +165,12 @@ func Same(a, b []string) bool {
 	return subset(x, y) && subset(y, x)
 }
 
+// Masks reports whether policies could be a mask over the author's value: they hold
+// Observe, and no verb that the author did not give.
+func Masks(policies, author []string) bool {
+	return Gives(policies, o) && subset(Expand(policies), Expand(author))
+}
+
 // everything is the annotation of an author who left the policies at their
 // default, as nearly all do.
 const everything = `["*"]`

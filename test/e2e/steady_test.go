@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/story"
 )
@@ -28,10 +29,10 @@ const (
 	steadyFor    = time.Minute
 	steadyWithin = 4 * time.Minute
 	// minApplies of each resource within that time: Crossplane looks at everything
-	// every ten seconds (see story.Options.SteadyBreaker).
+	// every fifteen seconds (see story.Options.SteadyBreaker).
 	minApplies = 3
 	// breathing is how long a person takes from asking for something to changing it.
-	breathing = 40 * time.Second
+	breathing = 80 * time.Second
 )
 
 // loner is the offer that webhook and gate know nothing of: its kinds are none
@@ -152,7 +153,8 @@ func TestSteady(t *testing.T) {
 		t.Run("calm", func(t *testing.T) {
 			t.Parallel()
 			// A composite's creation alone takes most of what the breaker lets
-			// through at once; it gives one event a second.
+			// through at once; it gives one event a second, of which the
+			// composites' and their resources' being looked at takes nearly half.
 			pause := time.NewTimer(breathing)
 			select {
 			case <-pause.C:
@@ -263,6 +265,9 @@ func (g guarded) settled(ctx context.Context, client dynamic.Interface, xr *unst
 		if err != nil {
 			return err
 		}
+		if err := undisturbed(o); err != nil {
+			return err
+		}
 		if g.resource == loners && !hops[0].Settled {
 			return fmt.Errorf("the XR's hop in %s %s is %+v", o.GetKind(), o.GetName(), hops[0])
 		}
@@ -279,6 +284,19 @@ func (g guarded) settled(ctx context.Context, client dynamic.Interface, xr *unst
 	}
 	if want := fmt.Sprint(hops[len(hops)-1].Generation); xr.GetAnnotations()["kausality.io/settled-generation"] != want {
 		return fmt.Errorf("the intent at generation %s has not settled: %v", want, xr.GetAnnotations())
+	}
+	return nil
+}
+
+// undisturbed: nothing is held of what is composed, and where it is masked its author's
+// policies are remembered as they are, though two may mask it.
+func undisturbed(o *unstructured.Unstructured) error {
+	a := o.GetAnnotations()
+	if held := a[v1alpha1.AnnotationKeyHeld]; held != "" {
+		return fmt.Errorf("%s %s is held: %s", o.GetKind(), o.GetName(), held)
+	}
+	if author := a[v1alpha1.AnnotationKeyManagementPolicies]; author != "" && author != `["*"]` {
+		return fmt.Errorf("%s %s remembers policies %s that nobody wrote", o.GetKind(), o.GetName(), author)
 	}
 	return nil
 }
@@ -332,7 +350,10 @@ func calm(ctx context.Context, t *testing.T, client dynamic.Interface) time.Time
 		for _, o := range all {
 			now[o.by+"/"+o.GetKind()+"/"+o.GetName()] = o.GetResourceVersion()
 			if err := controlplane.ConditionTrue(o.Unstructured, "Responsive"); o.composite && err != nil {
-				t.Errorf("%s: Crossplane's circuit breaker: %v", o.by, err)
+				t.Fatalf("%s: Crossplane's circuit breaker: %v", o.by, err)
+			}
+			if err := undisturbed(o.Unstructured); err != nil {
+				return fmt.Errorf("%s: %w", o.by, err)
 			}
 		}
 		if !maps.Equal(now, was) {

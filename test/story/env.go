@@ -27,7 +27,7 @@ type Options struct {
 	// Kausality is the program to run; built from the repository where empty.
 	Kausality string
 	// SteadyBreaker leaves Crossplane's circuit breaker as it comes, and has
-	// Crossplane look at everything every ten seconds.
+	// Crossplane look at everything every fifteen seconds.
 	SteadyBreaker bool
 	// SettleGrace of the webhook; a second where 0.
 	SettleGrace time.Duration
@@ -120,7 +120,7 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 // wait for minutes, unless it is told not to.
 func patientBreaker(o Options) []string {
 	if o.SteadyBreaker {
-		return []string{"--sync-interval=10s"} // slow enough for the breaker, and often enough to see what comes of it
+		return []string{"--sync-interval=15s"} // each time an event of each object, which the breaker counts
 	}
 	return []string{"--circuit-breaker-burst=2000"}
 }
