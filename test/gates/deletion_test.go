@@ -193,7 +193,7 @@ func TestOrphanAskedFor(t *testing.T) {
 	if !s.inCloud(mr) {
 		t.Error("the database is gone")
 	}
-	eventually(t, "an event that names what is left behind", 20*time.Second, func(ctx context.Context) error {
+	eventually(t, "an event that names what is left behind", patience, func(ctx context.Context) error {
 		list, err := s.of(s.hans, events).List(ctx, metav1.ListOptions{FieldSelector: "reason=ExternalOrphaned"})
 		if err != nil {
 			return err

@@ -24,7 +24,7 @@ func TestInstall(t *testing.T) {
 		must(t, err)
 	}
 	mode(`"log"`)
-	eventually(t, "log mode to hold", 20*time.Second, func(context.Context) error {
+	eventually(t, "log mode to hold", patience, func(context.Context) error {
 		name := s.lone(fmt.Sprintf("probe-%d", time.Now().UnixNano()), 1)
 		if gateOf(s.mr(name)).State != "" {
 			return fmt.Errorf("%s was gated", name)

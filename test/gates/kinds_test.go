@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,7 +24,7 @@ var (
 func TestUnreadableKind(t *testing.T) {
 	s := newSite(t, "unreadable")
 	must(t, the.Define(t.Context(), bucketLike("Crate")))
-	eventually(t, "a crate", 20*time.Second, func(ctx context.Context) error {
+	eventually(t, "a crate", patience, func(ctx context.Context) error {
 		_, err := s.of(s.hans, crates).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "other.example.org/v1", "kind": "Crate", "metadata": map[string]any{"name": "old"}, "spec": map[string]any{},
 		}}, metav1.CreateOptions{})
@@ -38,7 +37,7 @@ func TestUnreadableKind(t *testing.T) {
 		s.convert(`{"strategy":"None"}`, "")
 		must(t, s.hans.Resource(customResourceDefinitions).Delete(context.Background(), "crates.other.example.org", metav1.DeleteOptions{}))
 	})
-	eventually(t, "the kind to be unreadable", 20*time.Second, func(ctx context.Context) error {
+	eventually(t, "the kind to be unreadable", patience, func(ctx context.Context) error {
 		v2 := crates
 		v2.Version = "v2"
 		if _, err := s.of(s.hans, v2).List(ctx, metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), "conversion") {

@@ -63,6 +63,9 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// patience with what takes seconds at most, on a machine that has other things to do.
+const patience = 45 * time.Second
+
 func eventually(t testing.TB, what string, within time.Duration, f func(context.Context) error) {
 	t.Helper()
 	must(t, controlplane.Eventually(t.Context(), what, within, f))
@@ -269,7 +272,7 @@ func (s *site) annotate(r schema.GroupVersionResource, name, key string, value a
 	s.t.Helper()
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}})
 	must(s.t, err)
-	eventually(s.t, "annotation "+key+" to be taken", 20*time.Second, func(context.Context) error {
+	eventually(s.t, "annotation "+key+" to be taken", patience, func(context.Context) error {
 		_, err := s.patch(s.hans, r, name, string(raw))
 		return err
 	})

@@ -175,7 +175,7 @@ func (c *cluster) prunes(deployment, replicaSet string) {
 	mustRefuse(c.t, c.scaleRS(running[0], 2), "Drift")
 	carries(c.t, c.patched(deployment, `{"spec":{"revisionHistoryLimit":5}}`), "")
 	seconds := 0
-	eventually(c.t, "the ReplicaSet's allowances to be pruned", 20*time.Second, func(ctx context.Context) error {
+	eventually(c.t, "the ReplicaSet's allowances to be pruned", patience, func(ctx context.Context) error {
 		seconds++
 		rs, err := c.hans.AppsV1().ReplicaSets(c.ns).Patch(ctx, replicaSet, types.MergePatchType,
 			fmt.Appendf(nil, `{"spec":{"minReadySeconds":%d}}`, seconds), metav1.PatchOptions{})

@@ -154,12 +154,12 @@ func (s *site) unguarded(do func() error, then ...func()) {
 		must(s.t, err)
 	}
 	label("null")
-	eventually(s.t, "to be out of sight", 10*time.Second, func(context.Context) error { return do() })
+	eventually(s.t, "to be out of sight", patience, func(context.Context) error { return do() })
 	for _, f := range then {
 		f()
 	}
 	label(fmt.Sprintf("%q", s.name))
-	eventually(s.t, "to be in sight", 10*time.Second, func(context.Context) error {
+	eventually(s.t, "to be in sight", patience, func(context.Context) error {
 		o := object(s.name, "Part", s.ns, "", map[string]any{"count": int64(0)})
 		o.SetGenerateName("probe-")
 		got, err := s.of(s.hans).Create(s.t.Context(), o, metav1.CreateOptions{DryRun: []string{"All"}})

@@ -86,7 +86,7 @@ func (c *cluster) rolledOut(name string, n int32) {
 
 func (c *cluster) latched(name string) {
 	c.t.Helper()
-	eventually(c.t, "the latch of Deployment "+name, 20*time.Second, func(ctx context.Context) error {
+	eventually(c.t, "the latch of Deployment "+name, patience, func(ctx context.Context) error {
 		d, err := c.hans.AppsV1().Deployments(c.ns).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -163,7 +163,7 @@ func testRollout(t *testing.T, c *cluster) {
 
 	c.replaced("web", 6)
 	must(t, c.patch("web", `{"spec":{"revisionHistoryLimit":0}}`))
-	eventually(t, "the old ReplicaSet to be cleaned up", 20*time.Second, func(context.Context) error {
+	eventually(t, "the old ReplicaSet to be cleaned up", patience, func(context.Context) error {
 		if all, _ := c.replicaSets("web"); len(all) != 1 {
 			return fmt.Errorf("there are %d ReplicaSets", len(all))
 		}
@@ -175,7 +175,7 @@ func testRollout(t *testing.T, c *cluster) {
 // from it to lead back to that person.
 func (c *cluster) scaledBy(name, user string) {
 	c.t.Helper()
-	eventually(c.t, "the hop of the scale", 15*time.Second, func(ctx context.Context) error {
+	eventually(c.t, "the hop of the scale", patience, func(ctx context.Context) error {
 		d, err := c.hans.AppsV1().Deployments(c.ns).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -202,7 +202,7 @@ func (c *cluster) replaced(app string, n int) {
 	must(c.t, err)
 	must(c.t, c.hans.CoreV1().Pods(c.ns).EvictV1(c.t.Context(), evict(pods.Items[0].Name, c.ns)))
 	must(c.t, c.hans.CoreV1().Pods(c.ns).Delete(c.t.Context(), pods.Items[1].Name, metav1.DeleteOptions{}))
-	eventually(c.t, "the Pods to be replaced", 20*time.Second, func(ctx context.Context) error {
+	eventually(c.t, "the Pods to be replaced", patience, func(ctx context.Context) error {
 		now, err := c.hans.CoreV1().Pods(c.ns).List(ctx, metav1.ListOptions{LabelSelector: "app=" + app})
 		if err != nil {
 			return err

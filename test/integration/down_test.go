@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -116,6 +115,6 @@ func TestDownInEnforceMode(t *testing.T) {
 	_, err := s.of(s.hans).Patch(t.Context(), "part", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
 	must(t, err)
 	f.restart(0)
-	eventually(t, "writes to pass again", 10*time.Second, func(context.Context) error { return s.count(s.hans, "part", 1) })
+	eventually(t, "writes to pass again", patience, func(context.Context) error { return s.count(s.hans, "part", 1) })
 	mustRefuse(t, s.count(s.ctrl, "part", 2), "Drift")
 }

@@ -179,7 +179,7 @@ func (f *fleet) rules(all []any, o options) []any {
 func (f *fleet) awaitConfigured() {
 	f.t.Helper()
 	ns := f.namespace("probe-"+f.name, true)
-	eventually(f.t, "the API server to ask fleet "+f.name, 20*time.Second, func(ctx context.Context) error {
+	eventually(f.t, "the API server to ask fleet "+f.name, patience, func(ctx context.Context) error {
 		o := object(f.name, "Part", ns, "", map[string]any{"count": int64(0)})
 		o.SetGenerateName("probe-")
 		got, err := the.as(f.t, hans).Resource(f.parts()).Namespace(ns).Create(ctx, o, metav1.CreateOptions{})

@@ -40,7 +40,7 @@ func TestKindGone(t *testing.T) {
 		t.Errorf("it asked %d times for what is gone", n)
 	}
 	must(t, the.Define(t.Context(), kindsOf(f.resource("").Group)...))
-	eventually(t, "the kinds to be back", 20*time.Second, func(ctx context.Context) error {
+	eventually(t, "the kinds to be back", patience, func(ctx context.Context) error {
 		_, err := s.apps(s.hans).List(ctx, metav1.ListOptions{})
 		return err
 	})

@@ -160,7 +160,7 @@ func TestRestartLabelled(t *testing.T) {
 	f := startFleet(t, "labelled", options{replicas: 1, ignore: true})
 	settled, changed, there, older := newComposite(t, f, "labelled"), newComposite(t, f, "labelled-changed"), newComposite(t, f, "labelled-there"), newComposite(t, f, "labelled-older")
 	there.author(map[string]any{"spec": map[string]any{"size": int64(2)}})
-	eventually(t, "the recorded intent to be old enough", 15*time.Second, func(context.Context) error { return there.aged() })
+	eventually(t, "the recorded intent to be old enough", patience, func(context.Context) error { return there.aged() })
 	f.crash(0)
 	settled.labelled(1)
 	changed.author(map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": "a"}}, "spec": map[string]any{"size": int64(2)}})
@@ -177,7 +177,7 @@ func TestRestartLabelled(t *testing.T) {
 	for _, c := range []*composite{changed, there} {
 		must(t, c.compose(2))
 		c.status()
-		eventually(t, "the intent that nobody saw to settle", 20*time.Second, func(context.Context) error {
+		eventually(t, "the intent that nobody saw to settle", patience, func(context.Context) error {
 			hop, err := hopOf(c.get())
 			if err == nil && !hop.Unattributed {
 				err = fmt.Errorf("the hop is %+v", hop)
@@ -190,7 +190,7 @@ func TestRestartLabelled(t *testing.T) {
 		mustRefuse(t, c.compose(3), "Drift")
 	}
 	// An older release recorded no state: it is recorded now, and tells the next time.
-	eventually(t, "the state to be recorded", 10*time.Second, func(context.Context) error {
+	eventually(t, "the state to be recorded", patience, func(context.Context) error {
 		if older.state() == "" {
 			return fmt.Errorf("there is none")
 		}

@@ -60,7 +60,7 @@ func write(t *testing.T, r schema.GroupVersionResource, o *unstructured.Unstruct
 // inForce waits until the leader of a fleet compiled a policy.
 func inForce(t *testing.T, r schema.GroupVersionResource, name string) {
 	t.Helper()
-	eventually(t, name+" to be compiled", 20*time.Second, func(ctx context.Context) error {
+	eventually(t, name+" to be compiled", patience, func(ctx context.Context) error {
 		o, err := the.as(t, hans).Resource(r).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -127,7 +127,7 @@ func refusesPolicies(t *testing.T, f *fleet) {
 	_, err := c.Resource(validatingConfigurations).Patch(t.Context(), "kausality-policies", types.JSONPatchType, patch, metav1.PatchOptions{})
 	must(t, err)
 	bad := policy(t, "AllowancePolicy", "bad-expression", `{target: {kind: A}, rules: [{trigger: spec.size, conditions: ["object.spec. > 1"], allow: []}]}`)
-	eventually(t, "the API server to ask about policies", 20*time.Second, func(ctx context.Context) error {
+	eventually(t, "the API server to ask about policies", patience, func(ctx context.Context) error {
 		_, err := c.Resource(allowancePolicies).Create(ctx, bad, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if !kerrors.IsInvalid(err) || !strings.Contains(err.Error(), `spec.rules[0].conditions[0]: expression "object.spec. > 1": line 1, column 14`) {
 			return fmt.Errorf("got %w", err)
@@ -145,7 +145,7 @@ rules: [{apiVersion: `+group+`/*, kind: Part, namespace: `+s.ns+`, name: "part-?
 	mustRefuse(t, s.count(s.ctrl, "part-1", 8), "Drift") // another change
 	must(t, s.count(s.ctrl, "part-1", 7, metav1.DryRunAll))
 	var passed outcome
-	quickly(t, "one of three to pass", 10*time.Second, func() error {
+	quickly(t, "one of three to pass", patience, func() error {
 		passed = together(3, func(i int) error { return s.count(s.ctrl, fmt.Sprintf("part-%d", i+1), 7) })
 		if passed.n == 0 {
 			return fmt.Errorf("none passed: %v", passed.refusals)
@@ -174,7 +174,7 @@ rules:
 	inForce(t, allowancePolicies, "allow-"+s.ns)
 	s.annotate(map[string]any{"jira": "DB-1"})
 	size := 10
-	eventually(t, "the change to be granted an allowance by both replicas", 20*time.Second, func(context.Context) error {
+	eventually(t, "the change to be granted an allowance by both replicas", patience, func(context.Context) error {
 		for range 4 {
 			size++
 			s.intent(size)

@@ -85,7 +85,7 @@ func TestPolicyClaimIsGivenBack(t *testing.T) {
 	s.settled("killed-1", "killed-2", "poisoned-1", "poisoned-2", "retried-1", "retried-2")
 	e := s.exceptions("killed", "poisoned", "retried")
 	var poisoned time.Time
-	eventually(t, "the rules to be in force", 20*time.Second, func(context.Context) error {
+	eventually(t, "the rules to be in force", patience, func(context.Context) error {
 		poisoned = time.Now()
 		if err := s.poison("poisoned-1", 1); !kerrors.IsInvalid(err) || refused(err, "Drift") {
 			return fmt.Errorf("want the schema's refusal, got %w", err)
@@ -105,7 +105,7 @@ func TestPolicyClaimIsGivenBack(t *testing.T) {
 	e.mustLose("killed-1", 1, func() { f.crash(0) })
 	f.restart(0)
 	mustRefuse(t, s.count(s.ctrl, "killed-2", 1), "Drift")
-	eventually(t, "the landed use to be known", 20*time.Second, func(context.Context) error {
+	eventually(t, "the landed use to be known", patience, func(context.Context) error {
 		if got := e.claimed(); !slices.Contains(got, "used retried-1") || !slices.Contains(got, "pending killed-1") {
 			return fmt.Errorf("claims %q", got)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -51,7 +50,7 @@ func TestReads(t *testing.T) {
 // seconds.
 func (s *site) warm(request func() error) {
 	s.t.Helper()
-	eventually(s.t, "a warm cache", 20*time.Second, func(context.Context) error {
+	eventually(s.t, "a warm cache", patience, func(context.Context) error {
 		before := s.replicas[0].metric(s.t, liveReads)
 		if err := request(); err != nil {
 			return err

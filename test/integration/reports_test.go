@@ -226,7 +226,7 @@ func (f *fleet) goroutines() (out []float64) {
 func (f *fleet) noLeak(before []float64) {
 	f.t.Helper()
 	const watches = 40 // kinds that were not watched before, and idle connections
-	eventually(f.t, "goroutines to end", 20*time.Second, func(context.Context) error {
+	eventually(f.t, "goroutines to end", patience, func(context.Context) error {
 		for i, now := range f.goroutines() {
 			if now > before[i]+watches {
 				return fmt.Errorf("replica %d has %.0f goroutines, had %.0f", i, now, before[i])

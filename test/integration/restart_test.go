@@ -65,7 +65,7 @@ func TestRestartSettledUnlatched(t *testing.T) {
 
 	// The same with an intent that we did not see: its hop is missing. One that is
 	// made within five seconds of the last is not told from that (trace.Intent).
-	eventually(t, "the last intent to be old enough", 10*time.Second, func(context.Context) error {
+	eventually(t, "the last intent to be old enough", patience, func(context.Context) error {
 		hop, err := hopOf(s.get())
 		if age := time.Since(hop.Timestamp.Time); err == nil && age < 7*time.Second {
 			err = fmt.Errorf("it is %s old", age)
@@ -78,7 +78,7 @@ func TestRestartSettledUnlatched(t *testing.T) {
 		return err
 	}, func() { s.observe(); s.restart(0) })
 	mustRefuse(t, s.count(s.ctrl, "part", 2), "Drift")
-	eventually(t, "the unattributed hop", 10*time.Second, func(context.Context) error {
+	eventually(t, "the unattributed hop", patience, func(context.Context) error {
 		hop, err := hopOf(s.get())
 		if err == nil && (!hop.Unattributed || hop.Generation != 2) {
 			err = fmt.Errorf("the hop is %+v", hop)

@@ -171,7 +171,7 @@ func (s *site) annotate(annotations map[string]any) {
 	s.t.Helper()
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
 	must(s.t, err)
-	eventually(s.t, "the annotation to be taken", 20*time.Second, func(ctx context.Context) error {
+	eventually(s.t, "the annotation to be taken", patience, func(ctx context.Context) error {
 		_, err := s.apps(s.hans).Patch(ctx, "app", types.MergePatchType, raw, metav1.PatchOptions{})
 		return err
 	})

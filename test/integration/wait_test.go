@@ -8,6 +8,9 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane"
 )
 
+// patience with what takes seconds at most, on a machine that has other things to do.
+const patience = 45 * time.Second
+
 // eventually fails the test unless f returns nil within a time.
 func eventually(t *testing.T, what string, within time.Duration, f func(context.Context) error) {
 	t.Helper()

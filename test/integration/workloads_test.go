@@ -42,7 +42,7 @@ func testStatefulSet(t *testing.T, c *cluster) {
 		})
 	}
 	ready(2)
-	eventually(t, "the latch of the StatefulSet", 20*time.Second, func(ctx context.Context) error {
+	eventually(t, "the latch of the StatefulSet", patience, func(ctx context.Context) error {
 		s, err := sets.Get(ctx, "db", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -61,7 +61,7 @@ func (c *cluster) podReplaced(name string) {
 	old, err := pods.Get(c.t.Context(), name, metav1.GetOptions{})
 	must(c.t, err)
 	must(c.t, pods.Delete(c.t.Context(), name, metav1.DeleteOptions{}))
-	eventually(c.t, "Pod "+name+" to be replaced", 20*time.Second, func(ctx context.Context) error {
+	eventually(c.t, "Pod "+name+" to be replaced", patience, func(ctx context.Context) error {
 		p, err := pods.Get(ctx, name, metav1.GetOptions{})
 		if err == nil && p.UID == old.UID {
 			err = errors.New("it is the old one")
@@ -101,7 +101,7 @@ func testCronJob(t *testing.T, c *cluster) {
 	// A CronJob reports no generation: it observed the one it had when its status
 	// was last written, which only the replica knows that saw the write. So it
 	// settles with one of the next writes, which every run makes.
-	eventually(t, "the latch of the CronJob", 20*time.Second, func(ctx context.Context) error {
+	eventually(t, "the latch of the CronJob", patience, func(ctx context.Context) error {
 		done := fmt.Appendf(nil, `{"status":{"lastSuccessfulTime":%q}}`, time.Now().UTC().Format(time.RFC3339))
 		if _, err := manager.BatchV1().CronJobs(c.ns).Patch(ctx, "tick", types.MergePatchType, done, metav1.PatchOptions{}, "status"); err != nil {
 			return err
