@@ -199,7 +199,7 @@ func (p *play) audited(ctx context.Context, id string, want map[string]Matcher) 
 		p.skipped.Add(1)
 		return nil
 	}
-	return until(ctx, 5*time.Second, func() error {
+	return until(ctx, 20*time.Second, func() error {
 		got, err := p.audit.annotations(id)
 		if err != nil {
 			return err

@@ -115,7 +115,7 @@ func (c *ControlPlane) awaitAccess(ctx context.Context, user string, rules []rba
 		},
 	}}
 
-	return Eventually(ctx, "access of "+user, 10*time.Second, func(ctx context.Context) error {
+	return Eventually(ctx, "access of "+user, 30*time.Second, func(ctx context.Context) error {
 		got, err := cs.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if err == nil && !got.Status.Allowed {
 			err = errors.New("the API server denies it")

@@ -29,7 +29,7 @@ func (e *Env) startCloud(ctx context.Context) error {
 		return err
 	}
 	e.Cloud = client.New(e.cloudURL)
-	return controlplane.Eventually(ctx, "the cloud to answer", 10*time.Second, e.Cloud.Healthy)
+	return controlplane.Eventually(ctx, "the cloud to answer", 30*time.Second, e.Cloud.Healthy)
 }
 
 func (e *Env) startProviders(ctx context.Context) error {
