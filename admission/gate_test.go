@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -58,6 +59,8 @@ func TestGate(t *testing.T) {
 		return []mod{policies1(p...), gateValue(g), annotate(v1alpha1.AnnotationKeyManagementPolicies, author)}
 	}
 	stale := function(`{"state":"open","verbs":["Create","Update","LateInitialize"],"generation":1,"at":"2026-01-02T10:00:00Z","reason":"Created"}`, `["*"]`, observe, create, update, late)
+	less := func(author string) mod { return annotate(v1alpha1.AnnotationKeyManagementPolicies, author) }
+	announced := annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hopOf(composite(), 8, "alice"), hopOf(unmasked(), 4, "")}.String())
 	shut := `{"state":"closed","generation":4,"at":"2026-01-02T11:30:00Z","reason":"Confirmed"}`
 	carry, closeLate := enforced(), enforced()
 	carry.CarryPendingDrift = true
@@ -103,9 +106,16 @@ func TestGate(t *testing.T) {
 		"FunctionOpens":     {"it brings a change and its own opening: the change opens", accepted, request(Update, instance(), append(function(`{"state":"open","verbs":["Update"],"generation":4,"at":"2026-01-02T11:30:00Z"}`, `["*"]`, observe, update), resize("l"))...), opened([]string{observe, update}, size)},
 		"FunctionCloses":    {"it closes what is open: that is left to the gate controller", setting{opts: enforced()}, request(Update, with(instance(), openForRegion...), function(shut, `["*"]`, observe)...), masked{[]string{observe, update}, `["*"]`, v1alpha1.GateOpen, verbs(update), 3, []string{"spec.forProvider.region"}, ""}},
 		"FunctionAdopts":    {"it masks for the first time: at the gate controller's pace", setting{opts: enforced()}, request(Update, unmasked(), function(shut, `["*"]`, observe)...), masked{Policies: []string{"*"}}},
-		"FunctionAuthors":   {"the author's value behind its mask is another", accepted, request(Update, instance(), function(shut, `["Observe","Create"]`, observe)...), masked{[]string{observe}, `["Observe","Create"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
+		"FunctionAuthors":   {"the author's value behind its mask is another, and it announces that", accepted, request(Update, instance(), less(`["Observe","Create"]`), announced), masked{[]string{observe}, `["Observe","Create"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
+		"FunctionRepeats":   {"it repeats what the author wrote before", accepted, request(Update, with(instance(), less(`["Observe","Create","Update"]`)), less(`["*"]`)), masked{[]string{observe}, `["Observe","Create","Update"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
+		"FunctionNoMask":    {"policies that are no mask over what comes with them are their author's", accepted, request(Update, instance(), function(shut, `["Observe","Create"]`, observe, update)...), masked{[]string{observe}, `["Observe","Update"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
+		"FunctionPaused":    {"its first mask comes after somebody paused the MR", setting{opts: enforced()}, request(Update, with(unmasked(), author()), function(shut, `["*"]`, observe)...), masked{Policies: []string{}}},
+		"FunctionObserve":   {"or took all but Observe away", accepted, request(Update, with(unmasked(), author(observe)), function(shut, `["*"]`, observe)...), masked{Policies: []string{observe}}},
 		"FunctionLog":       {"log mode masks nothing", setting{}, request(Update, instance(), stale...), masked{Policies: []string{"*"}}},
 		"FunctionLogAdopts": {"nor does it lose the author's value to a first mask", setting{}, request(Update, unmasked(), function(shut, `["*"]`, observe)...), masked{Policies: []string{"*"}}},
+		"FunctionLogAuthor": {"or keep an old one", setting{xr: []mod{unsettled}}, request(Update, instance(), less(`["Observe","Create"]`), announced), masked{Policies: []string{observe, create}}},
+		"FunctionLogPaused": {"nor is somebody's [\"Observe\"] undone", setting{}, request(Update, with(unmasked(), author(observe)), function(shut, `["*"]`, observe)...), masked{Policies: []string{observe}}},
+		"FunctionDeleting":  {"nor does what is being deleted gain Delete by it", setting{}, request(Update, with(unmasked(), author(observe, create, update), deleting), function(shut, `["*"]`, observe)...), masked{Policies: []string{observe}}},
 		"FunctionPerson":    {"a person who writes the same means it", setting{opts: enforced()}, request(Update, instance(), stale...).by(alice, "kubectl"), masked{[]string{observe}, `["Observe","Create","Update","LateInitialize"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
 		"LogCreate":         {"log mode masks nothing", setting{xr: []mod{unsettled}}, request(Create, unmasked()), masked{Policies: []string{"*"}}},
 		"LogRestored":       {"and unmasks a restored backup", setting{xr: []mod{unsettled}}, request(Create, instance()).by(alice, "velero"), masked{Policies: []string{"*"}}},

@@ -12,6 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -21,8 +22,8 @@ import (
 type policies struct {
 	// stored and incoming values of spec.managementPolicies; nil for none.
 	stored, incoming []string
-	// author's value after the request.
-	author []string
+	// before and author: the author's value before and after the request.
+	before, author []string
 	// remembered: the stored object remembers an author's value.
 	remembered bool
 
@@ -41,54 +42,61 @@ func readPolicies(req *Request, kind Kind, manager string, closeTo []v1alpha1.Ve
 		p.remask(req)
 		return p
 	}
-	var before []string
 	if req.OldObject != nil {
 		p.stored = policiesOf(req.OldObject)
-		before, p.remembered = mask.ParseAuthor(annotation(req.OldObject, v1alpha1.AnnotationKeyManagementPolicies))
+		p.before, p.remembered = mask.ParseAuthor(annotation(req.OldObject, v1alpha1.AnnotationKeyManagementPolicies))
 		if !p.remembered {
-			before = p.stored
+			p.before = p.stored
 		}
 	}
 	if req.Object == nil {
-		p.old = withPolicies(p.old, before)
-		p.author = before
+		p.old = withPolicies(p.old, p.before)
+		p.author = p.before
 		return p
 	}
 	p.incoming = policiesOf(req.Object)
 	p.author = p.incoming
 	again, reinvoked := reinvokedAuthor(req, kind, closeTo, p.incoming)
-	behind, composed := composedAuthor(req, manager, p.incoming)
+	behind, composed := composedAuthor(req, manager, p)
 	switch {
 	case reinvoked:
 		p.author = again
 	case composed:
 		p.author = behind
 	case req.OldObject != nil && p.remembered && slices.Equal(p.incoming, p.stored):
-		p.author = before
+		p.author = p.before
 	case req.OldObject == nil:
 		// A restored backup brings the author's value along with the mask.
 		if a, ok := mask.ParseAuthor(annotation(req.Object, v1alpha1.AnnotationKeyManagementPolicies)); ok {
 			p.author = a
 		}
 	}
-	if req.OldObject != nil && slices.Equal(before, p.author) && slices.Equal(p.stored, p.incoming) {
+	if req.OldObject != nil && slices.Equal(p.before, p.author) && slices.Equal(p.stored, p.incoming) {
 		return p // no difference either way
 	}
-	p.old, p.new = withPolicies(p.old, before), withPolicies(p.new, p.author)
+	p.old, p.new = withPolicies(p.old, p.before), withPolicies(p.new, p.author)
 	return p
 }
 
 // composedAuthor is the author's managementPolicies behind the mask that the
 // composition function composes (gate: Managed). What it composes was worked out on
-// an MR that may have moved on since; its own record of the gate, which is then
-// another than the stored one, tells its mask from what an author writes.
-func composedAuthor(req *Request, manager string, incoming []string) ([]string, bool) {
-	if req.OldObject == nil || !subject.IsComposedApply(manager) || annotation(req.Object, v1alpha1.AnnotationKeyGate) == "" ||
+// an MR that may have moved on since: its record of the gate or of the author, another
+// than the stored one, tells its mask from what an author writes. What it says of the
+// author counts where it announces a change, by the hop that it stamps; else it
+// repeats what it saw.
+func composedAuthor(req *Request, manager string, p policies) ([]string, bool) {
+	if req.OldObject == nil || isDeleting(req.Object) || !subject.IsComposedApply(manager) ||
 		sameAnnotation(req, v1alpha1.AnnotationKeyGate) && sameAnnotation(req, v1alpha1.AnnotationKeyManagementPolicies) {
 		return nil, false
 	}
 	author, ok := mask.ParseAuthor(annotation(req.Object, v1alpha1.AnnotationKeyManagementPolicies))
-	return author, ok && mask.Masks(incoming, author)
+	if !ok || !mask.Masks(p.incoming, author) {
+		return nil, false
+	}
+	if own := trace.Of(req.Object.GetAnnotations()).Own(); own != nil && own.Generation == req.nextGeneration() {
+		return author, true
+	}
+	return p.before, true
 }
 
 // remask an object of an external system, so that the author's value written
@@ -182,14 +190,13 @@ func (ev *evaluation) gate() {
 	ev.mask(gate)
 }
 
-// ungated is an MR in log mode: nothing is masked.
+// ungated is an MR in log mode: nothing is masked. The author's own value stands
+// where the request brings it, or another, and a remembered one would outlive its next
+// change; so does that of a restored backup, mask and all.
 func (ev *evaluation) ungated() {
 	p := ev.policies
-	switch {
-	case !p.remembered:
-		ev.setPolicies(p.author) // a restored backup, mask and all
-	case !slices.Equal(p.incoming, p.stored):
-		ev.unmask() // the author's own value stands again, and a remembered one would outlive its next change
+	if ev.req.OldObject == nil || !slices.Equal(p.incoming, p.stored) || !slices.Equal(p.before, p.author) {
+		ev.unmask()
 	}
 }
 

@@ -45,10 +45,7 @@ func (r *run) gate(res *resource, set map[string]string) []string {
 	if g, ok := r.closing(res); ok {
 		return r.transition(res, g, set)
 	}
-	if res.refused() {
-		return r.asStored(res, set)
-	}
-	return r.asDecided(res, set)
+	return r.asStored(res, set)
 }
 
 // gateKeys are the annotations that go with a mask.

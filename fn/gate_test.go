@@ -165,3 +165,20 @@ func TestManagedGateObserveOnly(t *testing.T) {
 		t.Error("nothing is masked, nothing needs remembering")
 	}
 }
+
+// Where a gate masks as well, the mask that it has left is emitted as it is: it
+// may be one that the function would not make.
+func TestMaskOfAGate(t *testing.T) {
+	s := newStage(t, managed)
+	want := desire{"a": database(1)}
+	s.reconcile(want)
+	s.update("a", "kausality-gate", func(o map[string]any) {
+		child(o, "spec")["managementPolicies"] = []any{"Observe", "LateInitialize"} // --gate-closed=Observe,LateInitialize
+		child(child(o, "metadata"), "annotations")[v1alpha1.AnnotationKeyGate] = `{"state":"closed","generation":2,"at":"2026-01-01T12:00:00Z","reason":"Confirmed"}`
+	})
+	s.confirm(1)
+	s.reconcile(want)
+	s.wantPolicies("Observe", "LateInitialize")
+	s.settle(want)
+	s.wantPolicies("Observe", "LateInitialize")
+}
