@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -75,8 +76,9 @@ func policies(t *testing.T) {
 		the.terminal(t, "", "explain", db, "--exit-code", "--patch", tag).golden(t, "explain-policy", 0)
 		the.terminal(t, "", preview...).golden(t, "preview-policy", 0)
 	})
+	own := setUp(t)
 	inForce(t, sizes, "allowancepolicies", "sizes", func() {
-		child = setUp(t) // a policy binds nobody at work on something from before it
+		child = own() // a policy binds nobody at work on something from before it
 		the.terminal(t, "", "explain", child, "--exit-code", "--patch", size).golden(t, "explain-allowance", 0)
 		the.terminal(t, "", "explain", child, "--exit-code", "--patch", tag).golden(t, "explain-allowance-missing", 4)
 	})
@@ -88,8 +90,9 @@ func policies(t *testing.T) {
 	}
 }
 
-// setUp an XDatabase that never gets ready, with a database; both are paused.
-func setUp(t *testing.T) (child string) {
+// setUp a database whose gate is open for its creation. own gives it to a new
+// XDatabase that never gets ready; both are paused.
+func setUp(t *testing.T) (own func() (child string)) {
 	t.Helper()
 	hans, err := the.As(story.Hans)
 	if err != nil {
@@ -99,32 +102,26 @@ func setUp(t *testing.T) (child string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	object := func(c dynamic.Interface, r schema.GroupVersionResource, kind, name string, spec map[string]any, owners ...metav1.OwnerReference) *unstructured.Unstructured {
+	object := func(c dynamic.Interface, r schema.GroupVersionResource, kind string, spec map[string]any) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": r.GroupVersion().String(), "kind": kind, "spec": spec}}
-		o.SetName(name)
+		o.SetName("new")
 		o.SetNamespace("default")
-		o.SetOwnerReferences(owners)
 		o.SetAnnotations(map[string]string{"crossplane.io/paused": "true"})
 		stored, err := c.Resource(r).Namespace("default").Create(t.Context(), o, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() {
+			if err := hans.Resource(r).Namespace("default").Delete(context.Background(), "new", metav1.DeleteOptions{}); err != nil && !kerrors.IsNotFound(err) {
+				t.Error(err) // the database may go with the composite
+			}
+		})
 		return stored
 	}
-	xr := object(hans, story.XDatabases, "XDatabase", "new", map[string]any{"size": int64(1)})
-	yes := true
-	owner := metav1.OwnerReference{APIVersion: xr.GetAPIVersion(), Kind: xr.GetKind(), Name: xr.GetName(), UID: xr.GetUID(), Controller: &yes}
-	object(alice, story.Databases, "Database", "new", map[string]any{"forProvider": map[string]any{"size": int64(1)}}, owner)
+	object(alice, story.Databases, "Database", map[string]any{"forProvider": map[string]any{"size": int64(1)}})
 	if err := the.Annotate(t.Context(), story.Hans, story.Databases, "new", v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		for _, r := range []schema.GroupVersionResource{story.Databases, story.XDatabases} {
-			if err := hans.Resource(r).Namespace("default").Delete(context.Background(), "new", metav1.DeleteOptions{}); err != nil {
-				t.Error(err)
-			}
-		}
-	})
 	eventually(t, "the gate to be open for its creation", func(ctx context.Context) error {
 		o, err := hans.Resource(story.Databases).Namespace("default").Get(ctx, "new", metav1.GetOptions{})
 		if err == nil && !strings.Contains(o.GetAnnotations()[v1alpha1.AnnotationKeyGate], `"state":"open"`) {
@@ -132,7 +129,16 @@ func setUp(t *testing.T) (child string) {
 		}
 		return err
 	})
-	return "database/new"
+	return func() string {
+		t.Helper()
+		xr := object(hans, story.XDatabases, "XDatabase", map[string]any{"size": int64(1)})
+		owner := fmt.Appendf(nil, `{"metadata":{"ownerReferences":[{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q,"controller":true}]}}`,
+			xr.GetAPIVersion(), xr.GetKind(), xr.GetName(), xr.GetUID())
+		if _, err := alice.Resource(story.Databases).Namespace("default").Patch(t.Context(), "new", types.MergePatchType, owner, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return "database/new"
+	}
 }
 
 // gateUser is whose writes the webhook leaves alone.
