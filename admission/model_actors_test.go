@@ -65,6 +65,11 @@ func (m *model) composeMR(key string, xr *unstructured.Unstructured) (applied, r
 		policies = append(policies, p)
 	}
 	mods := []mod{set(size, "spec", "forProvider", "size"), set("r"+strconv.Itoa(m.revision), "spec", "forProvider", "region"), policies1(policies...)}
+	if again := m.maskAgain(key); again != nil {
+		mods = append(mods, again)
+		m.masked = true
+		defer func() { m.masked = false }()
+	}
 	applied = m.write(key, crossplane, composed, func(now *unstructured.Unstructured) *unstructured.Unstructured {
 		if now == nil {
 			o := object(fmt.Sprintf(`{apiVersion: aws.example.org/v1, kind: Instance, metadata: {name: %s, uid: %s-%d,
@@ -81,6 +86,26 @@ func (m *model) composeMR(key string, xr *unstructured.Unstructured) (applied, r
 		ready = m.sum(o).True("Ready")
 	}
 	return applied, ready
+}
+
+// maskAgain is the mask that a composition function (gate: Managed) emits again, as it
+// sees it, with its record and the author's value; nil where it does not mask, or has
+// something to say about its author.
+func (m *model) maskAgain(key string) mod {
+	o := m.stale("crossplane", key)
+	if !m.masks || o == nil {
+		return nil
+	}
+	a := o.GetAnnotations()
+	author, ok := mask.ParseAuthor(a[v1alpha1.AnnotationKeyManagementPolicies])
+	if !ok || strings.Join(author, ",") != m.compose {
+		return nil
+	}
+	return func(now *unstructured.Unstructured) {
+		list, _, _ := unstructured.NestedSlice(o.Object, "spec", "managementPolicies")
+		policies1(list...)(now)
+		annotate(v1alpha1.AnnotationKeyManagementPolicies, a[v1alpha1.AnnotationKeyManagementPolicies], v1alpha1.AnnotationKeyGate, a[v1alpha1.AnnotationKeyGate])(now)
+	}
 }
 
 // collect garbage.

@@ -84,8 +84,11 @@ func (m *model) admitted(key string, user subject.User, req *Request, d Decision
 	}
 	incoming := policiesOf(req.Object)
 	switch {
+	case req.OldObject == nil && m.masked:
+		m.author[key] = strings.Split(m.compose, ",")
 	case req.OldObject == nil:
 		m.author[key] = incoming
+	case m.masked && req.OldObject.GetDeletionTimestamp() == nil: // no word of the author's
 	case !slices.Equal(incoming, policiesOf(req.OldObject)) && (req.OldObject.GetDeletionTimestamp() == nil || m.mode == v1alpha1.ModeLog):
 		m.author[key] = incoming
 	}

@@ -33,6 +33,9 @@ type model struct {
 	cloud    map[string]*resource
 	revision int // of the Composition
 	compose  string
+	// masks: the Composition's function masks as well, by what Crossplane's cache
+	// shows it; masked: that is what is being written.
+	masks, masked bool
 
 	// what people were told: ids by which differences are approved.
 	offers []offer
@@ -81,6 +84,7 @@ func newModel(seed uint64, verbose bool) *model {
 	}
 	m.kind = Kind{Role: parent.RoleManaged, ManagementPolicies: true, ReconcileRequests: m.chance(2), Resource: "instances.aws.example.org"}
 	m.upjet = m.chance(4)
+	m.masks = seed%3 == 0
 	m.skew = time.Duration(int64(seed%17)-8) * time.Second
 	if m.chance(5) {
 		m.mode = v1alpha1.ModeLog
