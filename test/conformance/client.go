@@ -63,15 +63,22 @@ type answer struct {
 	code     int
 	warnings []string
 	body     map[string]any
+	// decided are the audit annotations of a request that was answered otherwise than
+	// expected.
+	decided map[string]string
 }
 
 func (a *answer) ok() bool { return a.code < 300 }
 
 func (a *answer) String() string {
-	if a.ok() {
-		return fmt.Sprintf("HTTP %d, warnings %q", a.code, a.warnings)
+	out := fmt.Sprintf("HTTP %d, warnings %q", a.code, a.warnings)
+	if !a.ok() {
+		out = fmt.Sprintf("HTTP %d %s: %s", a.code, text(a.body["reason"]), text(a.body["message"]))
 	}
-	return fmt.Sprintf("HTTP %d %s: %s", a.code, text(a.body["reason"]), text(a.body["message"]))
+	if a.decided != nil {
+		out += fmt.Sprintf("; decided %q", a.decided)
+	}
+	return out
 }
 
 func (c *client) do(ctx context.Context, r request) (*answer, error) {

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
@@ -23,8 +25,10 @@ import (
 // home of the implementation.
 const home = "kausality-system"
 
-// configurations of our implementation, each a webhook process of its own. The
-// scenarios of one never see another.
+// configurations of our implementation, each a webhook process of its own. No
+// scenario is decided by another one's. The default one leads and writes for all of them:
+// were each to write, one might learn from the API server later than its scenario
+// that a parent has settled.
 var configurations = map[string][]string{
 	DefaultConfiguration: {"--default-mode=enforce"},
 	"log":                {"--default-mode=log"},
@@ -155,6 +159,11 @@ func (l *lab) install(ctx context.Context) error {
 			return err
 		}
 		probes = append(probes, probe)
+		if name == DefaultConfiguration {
+			if err := l.led(ctx); err != nil {
+				return err
+			}
+		}
 	}
 	gate := exec.Command(l.kausality, "gate", "--kubeconfig="+kubeconfigs["gate"], "--default-mode=enforce",
 		"--drift-webhook-url="+l.receiver.URL, "--drift-webhook-ca-file="+filepath.Join(l.certs, "ca.crt"))
@@ -167,6 +176,21 @@ func (l *lab) install(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// led waits until the webhook that is there, and no other yet, leads.
+func (l *lab) led(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(l.config)
+	if err != nil {
+		return err
+	}
+	return controlplane.Eventually(ctx, "the webhook to lead", time.Minute, func(ctx context.Context) error {
+		lease, err := client.CoordinationV1().Leases(home).Get(ctx, "kausality-webhook", metav1.GetOptions{})
+		if err == nil && lease.Spec.HolderIdentity == nil {
+			err = errors.New("nobody does")
+		}
+		return err
+	})
 }
 
 func ready(ctx context.Context, probe string) error {
@@ -199,7 +223,7 @@ func (l *lab) webhook(ctx context.Context, name, kubeconfig string) (probe strin
 	if err := l.configure(ctx, name, "https://"+addresses[0]); err != nil {
 		return "", err
 	}
-	args := append([]string{"webhook", "--kubeconfig=" + kubeconfig, "--cert-dir=" + l.certs, "--settle-grace=500ms",
+	args := append([]string{"webhook", "--kubeconfig=" + kubeconfig, "--cert-dir=" + l.certs, "--settle-grace=500ms", "--leader-elect",
 		"--bind-address=" + addresses[0], "--health-probe-bind-address=" + addresses[1],
 		"--drift-webhook-url=" + l.receiver.URL, "--drift-webhook-ca-file=" + filepath.Join(l.certs, "ca.crt")}, configurations[name]...)
 	_, err = l.cp.Run(ctx, "webhook-"+name, exec.Command(l.kausality, args...))

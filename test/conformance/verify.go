@@ -82,6 +82,9 @@ func (p *play) attempt(ctx context.Context, s *Step, as *Actor) error {
 	}
 	p.remember(a, ref, s)
 	if err := want.match(a, before); err != nil {
+		if s.Within == nil {
+			a.decided = p.decided(ctx, r.auditID)
+		}
 		return fmt.Errorf("%w\n  answer: %s", err, a)
 	}
 	return p.audited(ctx, r.auditID, want.Audit)
@@ -216,6 +219,21 @@ func (p *play) audited(ctx context.Context, id string, want map[string]Matcher) 
 		}
 		return errors.Join(errs...)
 	})
+}
+
+// decided is what the API server's audit log has of a request that was answered
+// otherwise than expected; nil where it has nothing.
+func (p *play) decided(ctx context.Context, id string) (got map[string]string) {
+	if p.audit == nil {
+		return nil
+	}
+	_ = until(ctx, time.Second, func() (err error) { // what is not there is not told
+		if got, err = p.audit.annotations(id); err == nil && len(got) == 0 {
+			err = errors.New("nothing yet")
+		}
+		return err
+	})
+	return got
 }
 
 // check until it holds.
