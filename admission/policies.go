@@ -180,8 +180,10 @@ func (ev *evaluation) gate() {
 		return
 	}
 	if req.OldObject != nil && !p.remembered && !ev.opens() {
+		// It is masked for the first time by the gate controller, at its own pace;
+		// not by the function.
 		ev.setPolicies(p.author)
-		return // masked for the first time by the gate controller, at its own pace
+		return
 	}
 	gate := mask.ParseGate(ev.stored)
 	if next, ok := ev.transition(gate); ok {

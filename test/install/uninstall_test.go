@@ -42,8 +42,8 @@ func TestForbidden(t *testing.T) {
 			roles = e.RequestReceivedTimestamp
 		}
 		since := e.RequestReceivedTimestamp.Sub(the.restarted)
-		late := e.looks() && e.RequestReceivedTimestamp.Sub(roles) < 15*time.Second
-		if e.ResponseStatus.Code == 403 && (since < 0 || since > 30*time.Second) && !late {
+		late := e.looks() && e.RequestReceivedTimestamp.Sub(roles) < 5*time.Second
+		if e.ResponseStatus.Code == 403 && (since < 0 || since > 15*time.Second) && !late {
 			t.Errorf("%s cannot %s %s: %s", e.User.Username, e.Verb, e.RequestURI, e.ResponseStatus.Message)
 		}
 	})

@@ -56,8 +56,7 @@ func TestPendingClaimSurvivesRestart(t *testing.T) {
 	if n := s.claims(v1alpha1.ClaimPending); n != 1 {
 		t.Fatalf("%d claims are pending, want 1", n)
 	}
-	s.crash(0)
-	s.restart(0)
+	s.reborn(0)
 	mustRefuse(t, s.count(s.ctrl, "two", 1), "Drift")
 	mustRefuse(t, s.count(s.ctrl, "one", 2), "Drift") // another difference
 	s.mustPoison("one", 1)                            // the same use again
@@ -73,8 +72,7 @@ func TestApprovalAfterRestart(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, startFleet(t, "after", options{replicas: 1}), "after")
 	s.settled("part")
-	s.crash(0)
-	s.restart(0)
+	s.reborn(0)
 	s.wildcard(100)
 	must(t, s.count(s.ctrl, "part", 1))
 	s.finished(1)

@@ -118,6 +118,13 @@ func (f *fleet) restart(i int) {
 	f.awaitReady(f.replicas[i])
 }
 
+// reborn is a replica that dies as by kill -9, and is started again.
+func (f *fleet) reborn(i int) {
+	f.t.Helper()
+	f.crash(i)
+	f.restart(i)
+}
+
 // configure the API server with our manifest, restricted to the fleet's
 // namespaces and resources.
 func (f *fleet) configure(url string, o options) {

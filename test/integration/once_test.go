@@ -64,6 +64,7 @@ func TestOnceForOneDifference(t *testing.T) {
 	f := startFleet(t, "race", options{replicas: 3})
 	s := newSite(t, f, "race")
 	s.settled("part")
+	claims := map[string]bool{} // by which the changes landed
 	for round := 1; round <= rounds; round++ {
 		id := mustRefuse(t, s.insist(func() error { return s.count(s.ctrl, "part", round) }), "Drift")
 		s.annotate(map[string]any{v1alpha1.AnnotationKeyApprovePrefix + id: "once"})
@@ -75,11 +76,16 @@ func TestOnceForOneDifference(t *testing.T) {
 		if after := s.generation("part"); after != before+1 {
 			t.Fatalf("round %d: the part moved from generation %d to %d, want one change", round, before, after)
 		}
+		if claim := s.claimed("part"); claim == "" || claims[claim] {
+			t.Fatalf("round %d: the change landed by claim %q, want one of its own beside %v", round, claim, claims)
+		} else {
+			claims[claim] = true
+		}
 		must(t, s.insist(func() error { return s.count(s.hans, "part", -round) }))
 		mustRefuse(t, s.insist(func() error { return s.count(s.ctrl, "part", round) }), "Drift")
 	}
 	f.proxy.spread(t)
-	s.usedUp() // how many are told is chance: what was spent on a Drift that was resolved before it occurred anew is forgotten
+	s.usedUp() // how many records are left is chance: that of a Drift which was resolved before it occurred anew is forgotten
 }
 
 // TestNamelessCreatesAreNewUses: eight parallel CREATEs with generateName are
@@ -115,6 +121,19 @@ func (s *site) generation(part string) int64 {
 	o, err := s.of(s.hans).Get(s.t.Context(), part, metav1.GetOptions{})
 	must(s.t, err)
 	return o.GetGeneration()
+}
+
+// claimed is the claim by which the last change of a part landed; "" for none.
+func (s *site) claimed(part string) string {
+	s.t.Helper()
+	o, err := s.of(s.hans).Get(s.t.Context(), part, metav1.GetOptions{})
+	must(s.t, err)
+	hop, err := hopOf(o)
+	must(s.t, err)
+	if hop.Approval == nil {
+		return ""
+	}
+	return hop.Approval.Claim
 }
 
 // perhapsCrash kills a replica at some moment of every other round and starts it

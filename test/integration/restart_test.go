@@ -18,8 +18,7 @@ func TestRestartBeforeSettling(t *testing.T) {
 	s := newSite(t, startFleet(t, "unsettled", options{replicas: 1}), "unsettled")
 	s.part("part")
 	must(t, s.count(s.ctrl, "part", 1))
-	s.crash(0)
-	s.restart(0)
+	s.reborn(0)
 	must(t, s.count(s.ctrl, "part", 2))
 	s.observe()
 	s.awaitLatch()
@@ -32,20 +31,17 @@ func TestRestartLatched(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, startFleet(t, "restart", options{replicas: 1}), "restart")
 	s.settled("part")
-	s.crash(0)
-	s.restart(0)
+	s.reborn(0)
 	mustRefuse(t, s.count(s.ctrl, "part", 1), "Drift")
 	must(t, s.count(s.alice(), "part", 2)) // anyone else is a new origin, as before
 	s.intent(2)
-	s.crash(0)
-	s.restart(0)
+	s.reborn(0)
 	must(t, s.count(s.ctrl, "part", 3))
 	s.observe()
 	s.awaitLatch()
 	// A flap does not open the window, across a restart neither.
 	s.status("False")
-	s.crash(0)
-	s.restart(0)
+	s.reborn(0)
 	mustRefuse(t, s.count(s.ctrl, "part", 4), "Drift")
 }
 
