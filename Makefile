@@ -92,7 +92,7 @@ unit: $(SUMMARY) ## Run the unit tests of every module
 
 .PHONY: integration
 integration: $(SUMMARY) ## Test against a real control plane
-	@$(SUMMARY) gotest -C test -trimpath -p 2 -count 1 -timeout 30m ./chart/... ./cmd/... ./controlplane/... ./examples/... ./gates/... ./install/... ./integration/... ./plugin/... ./xpkg/...
+	@$(SUMMARY) gotest -C test -trimpath -p 2 -count 1 -timeout 30m ./chart/... ./cmd/... ./controlplane/... ./examples/... ./gate/... ./kubectl/... ./operations/... ./webhook/... ./xpkg/...
 
 .PHONY: conformance
 conformance: $(SUMMARY) ## Play the conformance scenarios against a real control plane
@@ -113,7 +113,7 @@ generate: $(GEN) ## Write deepcopy functions, CRDs and what is generated in docs
 	@$(GEN) object paths=./fn/input/...
 	@$(GEN) crd:crdVersions=v1 paths=./fn/input/... output:crd:artifacts:config=package/input
 	@$(GO) generate -C test/provider ./...
-	@$(GO) run -trimpath ./gate/diagram
+	@$(GO) run -trimpath ./hack/gatediagram
 	@$(GO) run -C test -trimpath ./cmd/reference --types ../fn/input/v1alpha1 --page ../docs/function.md Input Audit
 	@rm -rf $(CHART)/files/crds && mkdir -p $(CHART)/files/crds && cp package/crds/*.yaml $(CHART)/files/crds/
 	@$(GO) test -trimpath ./manifests -run '^TestChartFile$$' -update >/dev/null
@@ -149,7 +149,7 @@ bench: ## Measure requests, memory and the gate; ARGS=soak 40 minutes of load
 
 .PHONY: random
 random: ## Interleave everybody around the gate on the real parts, by seed; SEEDS=100
-	@$(GO) test -C test -trimpath -count 1 -timeout 4h -run '^TestRandom$$' -v ./gates -args -random.seeds=$(or $(SEEDS),100)
+	@$(GO) test -C test -trimpath -count 1 -timeout 4h -run '^TestRandom$$' -v ./gate -args -random.seeds=$(or $(SEEDS),100)
 
 .PHONY: model
 model: ## The same on a model of them; SEEDS=100000
@@ -157,7 +157,7 @@ model: ## The same on a model of them; SEEDS=100000
 
 .PHONY: years
 years: ## Rotate certificates as often as five years do, under load (6 minutes); YEARS=5
-	@$(GO) test -C test -trimpath -count 1 -timeout 2h -run '^TestRotationAndRestarts$$' -v ./install -args -rotation.years=$(or $(YEARS),5)
+	@$(GO) test -C test -trimpath -count 1 -timeout 2h -run '^TestRotationAndRestarts$$' -v ./operations -args -rotation.years=$(or $(YEARS),5)
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME each (20s)

@@ -22,8 +22,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
-	systems "github.com/kausality-io/function-kausality/gate/external"
-	"github.com/kausality-io/function-kausality/notify"
+	"github.com/kausality-io/function-kausality/gate/systems"
+	"github.com/kausality-io/function-kausality/drift"
 	"github.com/kausality-io/function-kausality/telemetry"
 )
 
@@ -41,7 +41,7 @@ const (
 type Controller struct {
 	Cluster     *cluster.Cluster
 	Drifts      client.Client
-	Reporter    *notify.Reporter
+	Reporter    *drift.Reporter
 	Events      events.EventRecorder
 	DefaultMode v1alpha1.Mode
 	Deadline    time.Duration

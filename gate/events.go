@@ -10,8 +10,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
-	systems "github.com/kausality-io/function-kausality/gate/external"
-	"github.com/kausality-io/function-kausality/notify"
+	"github.com/kausality-io/function-kausality/gate/systems"
+	"github.com/kausality-io/function-kausality/drift"
 )
 
 // Events are for kubectl describe: they tell the story of the gate in order. Each
@@ -33,7 +33,7 @@ func (c *Controller) count(o *cluster.Object, d admission.GateDecision) {
 		closedAfter(was.At.Time, d.Gate.Reason)
 	}
 	if d.Once {
-		notify.Approved(v1alpha1.RelationExternal)
+		drift.Approved(v1alpha1.RelationExternal)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
-	systems "github.com/kausality-io/function-kausality/gate/external"
+	"github.com/kausality-io/function-kausality/gate/systems"
 )
 
 // watchSystems looks again at the objects of external systems that have no

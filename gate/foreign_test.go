@@ -17,7 +17,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
-	systems "github.com/kausality-io/function-kausality/gate/external"
+	"github.com/kausality-io/function-kausality/gate/systems"
 )
 
 // Gate annotation, memory and field are one write, under the version that was

@@ -21,7 +21,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/notify"
+	"github.com/kausality-io/function-kausality/drift"
 )
 
 // maxRestoreTries bounds the conflicts that one resource may make.
@@ -127,7 +127,7 @@ func (u Ungating) asGate(ctx context.Context) bool {
 		return false
 	}
 	who, err := c.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	return err == nil && who.Status.UserInfo.Username == "system:serviceaccount:"+notify.HomeNamespace+":"+Manager
+	return err == nil && who.Status.UserInfo.Username == "system:serviceaccount:"+drift.HomeNamespace+":"+Manager
 }
 
 // write what the author wrote to an object as it was read, with other edits of its

@@ -22,8 +22,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
-	systems "github.com/kausality-io/function-kausality/gate/external"
-	"github.com/kausality-io/function-kausality/notify"
+	"github.com/kausality-io/function-kausality/gate/systems"
+	"github.com/kausality-io/function-kausality/drift"
 )
 
 // Options of the gate process.
@@ -42,7 +42,7 @@ type Options struct {
 	// CarryPendingDrift and Ignore as in admission.Options.
 	CarryPendingDrift bool
 	Ignore            *external.Rules
-	Endpoints         notify.Endpoints
+	Endpoints         drift.Endpoints
 	Log               logr.Logger
 }
 
@@ -110,20 +110,20 @@ func (o Options) manager() (manager.Manager, error) {
 }
 
 func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster.Cluster, self string) (*Controller, error) {
-	sender, err := notify.NewSender(o.Endpoints, o.Log.WithName("notify"))
+	sender, err := drift.NewSender(o.Endpoints, o.Log.WithName("notify"))
 	if err != nil {
 		return nil, err
 	}
 	own := func(i cluster.Info) bool { return systems.Own(i.GVK) != nil }
 	c.WatchCovered(own, func(err error) { o.Log.Error(err, "cannot watch a kind") })
-	direct, err := notify.Client(mgr)
+	direct, err := drift.Client(mgr)
 	if err != nil {
 		return nil, err
 	}
 	ctl := &Controller{
 		Cluster: c, Drifts: mgr.GetClient(), Events: mgr.GetEventRecorder(Manager), DefaultMode: o.DefaultMode, Deadline: o.Deadline,
 		CloseTo: o.CloseTo, CarryPendingDrift: o.CarryPendingDrift, Ignore: o.Ignore, Shard: o.Shard, UserHash: subject.User{Name: self}.Hash(), Log: o.Log.WithName("gate"),
-		Reporter: &notify.Reporter{Client: direct, Sender: sender, Log: o.Log.WithName("notify"), Recurred: notify.Forget(c, Manager)},
+		Reporter: &drift.Reporter{Client: direct, Sender: sender, Log: o.Log.WithName("notify"), Recurred: drift.Forget(c, Manager)},
 	}
 	if err := ctl.Watch(); err != nil {
 		return nil, err

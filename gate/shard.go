@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
-	systems "github.com/kausality-io/function-kausality/gate/external"
+	"github.com/kausality-io/function-kausality/gate/systems"
 )
 
 // Shard is one of several gate processes that share the gated objects; the zero

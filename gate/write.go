@@ -19,7 +19,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/notify"
+	"github.com/kausality-io/function-kausality/drift"
 )
 
 // patch of an MR for a decision: mask, memory and gate annotation in one.
@@ -133,7 +133,7 @@ func (c *Controller) report(ctx context.Context, o *cluster.Object, g admission.
 	}
 	owner := g.Owner()
 	snoozed := approval.Parse(owner.Annotations).Snoozed(g.Now)
-	c.Reporter.Enqueue(notify.Item{
+	c.Reporter.Enqueue(drift.Item{
 		Report: &admission.Report{Drift: *d.Drift, ParentRef: owner.Ref, Parent: owner, Snoozed: snoozed},
 		Fetch:  func(ctx context.Context) *unstructured.Unstructured { return c.fetch(ctx, o.State.Ref) },
 	})

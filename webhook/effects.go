@@ -12,13 +12,13 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/notify"
+	"github.com/kausality-io/function-kausality/drift"
 )
 
 // effects of a decision that are not in the way of the request.
 func (h *Handler) effects(req *admission.Request, d admission.Decision) {
 	if d.Report != nil && h.Reporter != nil {
-		h.Reporter.Enqueue(notify.Item{Report: d.Report, Old: req.OldObject, New: reported(req), Request: reportRequest(req)})
+		h.Reporter.Enqueue(drift.Item{Report: d.Report, Old: req.OldObject, New: reported(req), Request: reportRequest(req)})
 	}
 	if !d.Allowed {
 		return

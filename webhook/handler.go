@@ -15,8 +15,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/notify"
-	"github.com/kausality-io/function-kausality/policy"
+	"github.com/kausality-io/function-kausality/drift"
+	"github.com/kausality-io/function-kausality/policystore"
 	"github.com/kausality-io/function-kausality/telemetry"
 )
 
@@ -24,10 +24,10 @@ import (
 type Handler struct {
 	Evaluator *admission.Evaluator
 	Cluster   *cluster.Cluster
-	Reporter  *notify.Reporter
+	Reporter  *drift.Reporter
 	// Policies that rules are claimed in, and their uses noted; nil where there
 	// are none.
-	Policies *policy.Store
+	Policies *policystore.Store
 	Log      logr.Logger
 
 	tracker  *tracker
@@ -71,7 +71,7 @@ func (h *Handler) answer(ctx context.Context, body []byte) (resp ctrl.Response) 
 	if !req.DryRun {
 		h.approve(ctx, d)
 		if d.Allowed && d.Reason == admission.ReasonApproved {
-			notify.Approved(v1alpha1.RelationControllerChild)
+			drift.Approved(v1alpha1.RelationControllerChild)
 		}
 		h.effects(req, d)
 	}

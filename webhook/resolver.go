@@ -22,7 +22,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/notify"
+	"github.com/kausality-io/function-kausality/drift"
 )
 
 // resolver closes the Drifts of child objects that no longer stand, on the
@@ -30,7 +30,7 @@ import (
 type resolver struct {
 	cluster  *cluster.Cluster
 	manager  manager.Manager
-	reporter *notify.Reporter
+	reporter *drift.Reporter
 	log      logr.Logger
 	reads    *rate.Limiter
 	// from is the name of the Drift where the next round begins, so that all get

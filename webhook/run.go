@@ -25,8 +25,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/notify"
-	"github.com/kausality-io/function-kausality/policy"
+	"github.com/kausality-io/function-kausality/drift"
+	"github.com/kausality-io/function-kausality/policystore"
 )
 
 // Options of the webhook process.
@@ -53,7 +53,7 @@ type Options struct {
 	LeaderElection  bool
 	LeaderNamespace string
 	Admission       admission.Options
-	Endpoints       notify.Endpoints
+	Endpoints       drift.Endpoints
 	Log             logr.Logger
 }
 
@@ -169,11 +169,11 @@ func (o Options) manager() (manager.Manager, error) {
 }
 
 func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (*Handler, *writer, error) {
-	direct, err := notify.Client(mgr)
+	direct, err := drift.Client(mgr)
 	if err != nil {
 		return nil, nil, err
 	}
-	sender, err := notify.NewSender(o.Endpoints, o.Log.WithName("notify"))
+	sender, err := drift.NewSender(o.Endpoints, o.Log.WithName("notify"))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -190,7 +190,7 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 		o.Admission.MayApprove = newApprover(c).may
 	}
 	o.Admission.Settings, o.Admission.Initialized, o.Admission.Removing = c.Settings, c.Policies.Initialized, c.Scope.Removing
-	policies, err := policy.New(c.Dynamic, o.Log.WithName("policies"))
+	policies, err := policystore.New(c.Dynamic, o.Log.WithName("policies"))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -198,13 +198,13 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 		Evaluator: &admission.Evaluator{World: &world{cluster: c, tracker: t, components: components, noticed: w.notice, builds: newBuilds(c.Dynamic)},
 			Options: o.Admission, Policies: policies},
 		Policies: policies, Cluster: c, Log: o.Log.WithName("admission"), tracker: t, recorded: w.saw,
-		Reporter: &notify.Reporter{Client: direct, Sender: sender, Log: o.Log.WithName("notify"),
-			Recurred: notify.Forget(c, ManagerWebhook)},
+		Reporter: &drift.Reporter{Client: direct, Sender: sender, Log: o.Log.WithName("notify"),
+			Recurred: drift.Forget(c, ManagerWebhook)},
 	}
 	return h, w, nil
 }
 
-func probes(mgr manager.Manager, c *cluster.Cluster, policies *policy.Store, cert *certificate, end *drain, l net.Listener) error {
+func probes(mgr manager.Manager, c *cluster.Cluster, policies *policystore.Store, cert *certificate, end *drain, l net.Listener) error {
 	if cert != nil {
 		if err := mgr.AddReadyzCheck("certificate", cert.ready); err != nil {
 			return err

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"github.com/kausality-io/function-kausality/policy"
+	"github.com/kausality-io/function-kausality/policystore"
 	"github.com/kausality-io/function-kausality/telemetry"
 )
 
@@ -81,7 +81,7 @@ func handlers(h *Handler, end *drain) http.Handler {
 	s := ctrlwebhook.NewServer(ctrlwebhook.Options{})
 	for path, handler := range map[string]http.Handler{
 		PathMutate:   telemetry.Incoming(served(h.answer, h.Log)),
-		PathPolicies: &ctrlwebhook.Admission{Handler: policy.Validator{}},
+		PathPolicies: &ctrlwebhook.Admission{Handler: policystore.Validator{}},
 		PathStatus:   served(StatusHandler{h}.answer, h.Log),
 	} {
 		s.Register(path, end.last(handler))

@@ -10,7 +10,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/kausality-io/function-kausality/certs"
-	"github.com/kausality-io/function-kausality/guard"
+	"github.com/kausality-io/function-kausality/policycontroller"
 	"github.com/kausality-io/function-kausality/manifests"
 )
 
@@ -19,7 +19,7 @@ const servicePort = 443
 
 func controllerCommand() *cobra.Command {
 	p := processFlags{}
-	o := guard.Options{Rotation: certs.Rotation{}}
+	o := policycontroller.Options{Rotation: certs.Rotation{}}
 	var service, certificates string
 	cmd := &cobra.Command{
 		Use: "controller", Short: "Run the policy controller: it writes what follows from Kausality policies, and renews the webhook's certificates.", Args: noArgs,
@@ -44,7 +44,7 @@ func controllerCommand() *cobra.Command {
 				return err
 			}
 			defer stop()
-			return guard.Run(cmd.Context(), o)
+			return policycontroller.Run(cmd.Context(), o)
 		},
 	}
 	p.addProcess(cmd)
@@ -63,7 +63,7 @@ func controllerCommand() *cobra.Command {
 }
 
 // target of the API server's calls, and the hosts that certificates are for.
-func target(o *guard.Options, service, certificates string) error {
+func target(o *policycontroller.Options, service, certificates string) error {
 	switch certificates {
 	case "own", "secret":
 		o.ForeignCertificates = certificates == "secret"

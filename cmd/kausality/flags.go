@@ -22,7 +22,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/notify"
+	"github.com/kausality-io/function-kausality/drift"
 	"github.com/kausality-io/function-kausality/telemetry"
 )
 
@@ -35,7 +35,7 @@ type processFlags struct {
 	probes         string
 	leaderElect    bool
 	leaderNS       string
-	endpoints      notify.Endpoints
+	endpoints      drift.Endpoints
 	closeTo        string
 	pendingDrift   string
 	ignore         []string
@@ -65,7 +65,7 @@ func (f *processFlags) addProcess(cmd *cobra.Command) {
 	fl.Float64Var(&f.tracing.Ratio, "trace-ratio", 0.01, "Part of the requests to trace where the API server did not decide, from 0 to 1.")
 	fl.StringVar(&f.probes, "health-probe-bind-address", "0", "HOST:PORT of /healthz and /readyz; 0 turns them off.")
 	fl.BoolVar(&f.leaderElect, "leader-elect", false, "Run several replicas, of which one writes.")
-	fl.StringVar(&f.leaderNS, "leader-elect-namespace", notify.HomeNamespace, "Namespace of the leader election's Lease.")
+	fl.StringVar(&f.leaderNS, "leader-elect-namespace", drift.HomeNamespace, "Namespace of the leader election's Lease.")
 }
 
 // defaultMode as given; an unknown one is a usage error.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/policy"
-	"github.com/kausality-io/function-kausality/policy/replay"
+	"github.com/kausality-io/function-kausality/policystore"
+	"github.com/kausality-io/function-kausality/replay"
 )
 
 func policyCommand() *cobra.Command {
@@ -99,7 +99,7 @@ func readPolicies(files []string) (*allowance.Set, error) {
 			return nil, err
 		}
 		for _, o := range docs {
-			c, err := policy.Compile(o)
+			c, err := policystore.Compile(o)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", file, err)
 			}

@@ -131,7 +131,7 @@ func section(t *testing.T, name string, column int) []string {
 func TestReasons(t *testing.T) {
 	gate := slices.Concat(words(t, "admission/gating*.go", constants("", "GateReason")), words(t, "admission/external/view.go", constants("", "Over")),
 		words(t, "fn/gate.go", reasons))
-	conditions := slices.Concat(words(t, "guard/status.go", set), words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonCompile")),
+	conditions := slices.Concat(words(t, "policycontroller/status.go", set), words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonCompile")),
 		words(t, "fn/report.go", constants("", "reason")))
 	for name, tc := range map[string]struct {
 		section string

@@ -14,7 +14,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	gate "github.com/kausality-io/function-kausality/gate/external"
+	gate "github.com/kausality-io/function-kausality/gate/systems"
 )
 
 // maxPlan is how large a plan may be that is read, in bytes.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-const plans = "../../gate/external/testdata/plans/"
+const plans = "../../gate/systems/testdata/plans/"
 
 // kausalityWith input runs a command line: the exit code, what it prints, and the error.
 func kausalityWith(t *testing.T, stdin string, args ...string) (code int, out, msg string) {

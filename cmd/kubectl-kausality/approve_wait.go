@@ -11,7 +11,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/inspect"
+	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
 // awaitAll that was approved: each Drift is resolved, or its deletion would

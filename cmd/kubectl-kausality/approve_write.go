@@ -14,8 +14,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/inspect"
-	"github.com/kausality-io/function-kausality/people"
+	"github.com/kausality-io/function-kausality/cli/inspect"
+	"github.com/kausality-io/function-kausality/cli/annotate"
 )
 
 // approveDrift on the parent that the Drift names.
@@ -25,7 +25,7 @@ func (c *cli) approveDrift(d *v1alpha1.Drift, o *approveOptions) intended {
 		return intended{head: d.Name + "  " + summary(d), wrong: err}
 	}
 	return intended{
-		on: t, head: d.Name + "  " + summary(d), key: people.ApproveKey(d.Spec.ID), edit: people.Approve(d.Spec.ID, v1alpha1.ApprovalMode(o.mode)),
+		on: t, head: d.Name + "  " + summary(d), key: annotate.ApproveKey(d.Spec.ID), edit: annotate.Approve(d.Spec.ID, v1alpha1.ApprovalMode(o.mode)),
 		next: c.afterApproval(d), warn: c.obstacles,
 	}
 }
@@ -111,7 +111,7 @@ func (c *cli) advance(ctx context.Context, i *inspect.Inspector, t target, o *ap
 		next = fmt.Sprintf("The gate of %s may open for %s, %s.", t.describe(), verbs(a.Verbs), lasts[a.Mode])
 	}
 	return intended{
-		on: holder, head: of(t, holder), key: v1alpha1.AnnotationKeyApprovals, edit: people.AddApproval(a), next: next, warn: c.obstacles,
+		on: holder, head: of(t, holder), key: v1alpha1.AnnotationKeyApprovals, edit: annotate.AddApproval(a), next: next, warn: c.obstacles,
 	}
 }
 

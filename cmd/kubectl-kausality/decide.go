@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/kausality-io/function-kausality/people"
+	"github.com/kausality-io/function-kausality/cli/annotate"
 )
 
 // naming is how a person said what is meant. What was named as one thing is done
@@ -28,7 +28,7 @@ type intended struct {
 	// head says what it is about; on, where it is empty.
 	head string
 	key  string
-	edit people.Edit
+	edit annotate.Edit
 	// next is what happens then. Of what only takes back it is so where there is
 	// something to take back.
 	next     string
@@ -56,7 +56,7 @@ type decision struct {
 // step is what is written of an intention.
 type step struct {
 	intended
-	change people.Change
+	change annotate.Change
 }
 
 // decide shows, asks and writes. This is the rule for all commands that write
@@ -68,7 +68,7 @@ func (c *cli) decide(ctx context.Context, o *decisionOptions, d decision) error 
 		return c.writeAll(ctx, o, d.list, nil)
 	}
 	steps, left := c.plan(ctx, d)
-	if o.dryRun == string(people.DryRunClient) && o.format.value == formatTable {
+	if o.dryRun == string(annotate.DryRunClient) && o.format.value == formatTable {
 		c.show(c.Out, steps, false)
 		fmt.Fprintln(c.ErrOut, "Nothing was written: it is a dry run.")
 		return left
@@ -82,7 +82,7 @@ func (c *cli) decide(ctx context.Context, o *decisionOptions, d decision) error 
 	list := make([]intended, 0, len(steps))
 	for _, s := range steps {
 		if s.wrong == nil && (!s.change.Unchanged || d.named == byName) {
-			s.edit = people.AsShown(s.change, s.edit)
+			s.edit = annotate.AsShown(s.change, s.edit)
 			list = append(list, s.intended)
 		}
 	}
@@ -105,7 +105,7 @@ func (c *cli) plan(ctx context.Context, d decision) (steps []step, left error) {
 	for _, i := range d.list {
 		s := step{intended: i}
 		if s.wrong == nil {
-			s.change, s.wrong = i.writer(people.DryRunClient).Annotate(ctx, i.key, i.edit)
+			s.change, s.wrong = i.writer(annotate.DryRunClient).Annotate(ctx, i.key, i.edit)
 		}
 		if s.wrong != nil {
 			without++
@@ -155,8 +155,8 @@ func (s *step) show(out io.Writer) {
 	}
 }
 
-func (i *intended) writer(dry people.DryRun) people.Writer {
-	return people.Writer{Client: i.on.client, Name: i.on.GetName(), UID: i.on.GetUID(), DryRun: dry}
+func (i *intended) writer(dry annotate.DryRun) annotate.Writer {
+	return annotate.Writer{Client: i.on.client, Name: i.on.GetName(), UID: i.on.GetUID(), DryRun: dry}
 }
 
 func (i *intended) title() string {

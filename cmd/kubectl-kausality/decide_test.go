@@ -12,7 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/people"
+	"github.com/kausality-io/function-kausality/cli/annotate"
 )
 
 func xdatabase(t *testing.T, name string, annotations map[string]string) target {
@@ -26,8 +26,8 @@ func xdatabase(t *testing.T, name string, annotations map[string]string) target 
 	return target{Unstructured: u, resource: "xdatabases.example.org"}
 }
 
-func wrote(key, before, after string) people.Change {
-	c := people.Change{Key: key, Unchanged: before == after}
+func wrote(key, before, after string) annotate.Change {
+	c := annotate.Change{Key: key, Unchanged: before == after}
 	if before != "" {
 		c.Before = &before
 	}
@@ -51,7 +51,7 @@ func TestShow(t *testing.T) {
 		{freeze("c"), wrote(v1alpha1.AnnotationKeyFreeze, "true", "true")},
 		{off[0], wrote(off[0].key, "soon", "")},
 		{off[1], wrote(off[1].key, "{}", "")},
-		{intended{on: xdatabase(t, "e", nil), head: "Database team/e, on XDatabase team/orders", wrong: errors.New("it is gone")}, people.Change{}},
+		{intended{on: xdatabase(t, "e", nil), head: "Database team/e, on XDatabase team/orders", wrong: errors.New("it is gone")}, annotate.Change{}},
 	}
 	for brief, want := range map[bool]string{
 		false: `  XDatabase team/a

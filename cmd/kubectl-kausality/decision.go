@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/people"
+	"github.com/kausality-io/function-kausality/cli/annotate"
 )
 
 // decisionOptions are common to the commands that write annotations.
@@ -41,12 +41,12 @@ func (o *decisionOptions) check() error {
 	return o.format.check()
 }
 
-func (o *decisionOptions) dry() (people.DryRun, error) {
+func (o *decisionOptions) dry() (annotate.DryRun, error) {
 	switch o.dryRun {
 	case "none":
-		return people.DryRunNone, nil
-	case string(people.DryRunClient), string(people.DryRunServer):
-		return people.DryRun(o.dryRun), nil
+		return annotate.DryRunNone, nil
+	case string(annotate.DryRunClient), string(annotate.DryRunServer):
+		return annotate.DryRun(o.dryRun), nil
 	}
 	return "", usageError{fmt.Errorf("--dry-run must be none, client or server, not %q", o.dryRun)}
 }
@@ -54,8 +54,8 @@ func (o *decisionOptions) dry() (people.DryRun, error) {
 // written is one annotation of one object.
 type written struct {
 	Object v1alpha1.ObjectReference `json:"object"`
-	people.Change
-	DryRun people.DryRun `json:"dryRun,omitempty"`
+	annotate.Change
+	DryRun annotate.DryRun `json:"dryRun,omitempty"`
 	// Warnings and Next are for people: what stands against it, and what
 	// happens now.
 	Warnings []string `json:"warnings,omitempty"`
@@ -119,9 +119,9 @@ func (c *cli) line(w written) {
 		what += "=" + *w.After
 	}
 	switch w.DryRun {
-	case people.DryRunClient:
+	case annotate.DryRunClient:
 		what += " (dry run)"
-	case people.DryRunServer:
+	case annotate.DryRunServer:
 		what += " (server dry run)"
 	}
 	fmt.Fprintf(c.Out, "%s %s\n", c.paint.bold(w.slashed), what)

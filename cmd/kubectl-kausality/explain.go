@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kausality-io/function-kausality/inspect"
+	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
 type explainOptions struct {

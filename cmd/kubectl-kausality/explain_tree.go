@@ -10,7 +10,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/inspect"
+	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
 // maxShown bounds the lists of an explanation.

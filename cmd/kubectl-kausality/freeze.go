@@ -10,8 +10,8 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/inspect"
-	"github.com/kausality-io/function-kausality/people"
+	"github.com/kausality-io/function-kausality/cli/inspect"
+	"github.com/kausality-io/function-kausality/cli/annotate"
 )
 
 type freezeOptions struct {
@@ -56,7 +56,7 @@ func (c *cli) freeze(cmd *cobra.Command, args []string, o *freezeOptions) error 
 	d := o.whichOptions.decision("Freeze %s?")
 	for _, t := range targets {
 		d.list = append(d.list, intended{
-			on: t, key: v1alpha1.AnnotationKeyFreeze, edit: people.Freeze(f, o.overwrite), wrong: c.mayHaveChildren(cmd.Context(), i, t, "freeze"),
+			on: t, key: v1alpha1.AnnotationKeyFreeze, edit: annotate.Freeze(f, o.overwrite), wrong: c.mayHaveChildren(cmd.Context(), i, t, "freeze"),
 			next: "Nothing below it is changed by anybody until: kubectl kausality unfreeze " + t.arg(),
 		})
 	}
@@ -114,7 +114,7 @@ func (c *cli) unfreeze(cmd *cobra.Command, args []string, o *unfreezeOptions) er
 	d := o.decision("Unfreeze %s?")
 	for _, t := range targets {
 		d.list = append(d.list, intended{
-			on: t, key: v1alpha1.AnnotationKeyFreeze, edit: people.Remove, takeBack: true, next: "What was asked for meanwhile is carried out now.",
+			on: t, key: v1alpha1.AnnotationKeyFreeze, edit: annotate.Remove, takeBack: true, next: "What was asked for meanwhile is carried out now.",
 		})
 	}
 	return c.decide(cmd.Context(), &o.decisionOptions, d)

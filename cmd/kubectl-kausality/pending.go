@@ -10,7 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/inspect"
+	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
 type pendingOptions struct {

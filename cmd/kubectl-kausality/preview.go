@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kausality-io/function-kausality/preview"
+	"github.com/kausality-io/function-kausality/cli/preview"
 )
 
 type previewOptions struct {

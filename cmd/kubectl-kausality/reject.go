@@ -9,8 +9,8 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/inspect"
-	"github.com/kausality-io/function-kausality/people"
+	"github.com/kausality-io/function-kausality/cli/inspect"
+	"github.com/kausality-io/function-kausality/cli/annotate"
 )
 
 type rejectOptions struct {
@@ -128,7 +128,7 @@ func (c *cli) rejectDrifts(ctx context.Context, list []v1alpha1.Drift, o *reject
 func (c *cli) rejection(ctx context.Context, holder target, o *rejectOptions, i *inspect.Inspector, r v1alpha1.Rejection, head string) intended {
 	out := intended{on: holder, head: head, key: v1alpha1.AnnotationKeyRejections}
 	if o.withdraw {
-		out.edit, out.takeBack = people.WithdrawRejections(r), true
+		out.edit, out.takeBack = annotate.WithdrawRejections(r), true
 		out.next = "Changes of " + wanted(r.Kind, r.Name, r.Resource) + " can be approved again."
 		return out
 	}
@@ -148,6 +148,6 @@ func (c *cli) rejection(ctx context.Context, holder target, o *rejectOptions, i 
 		out.next += fmt.Sprintf(", until the next intent on %s (now at generation %d)", holder.describe(), r.Generation)
 	}
 	out.next += "."
-	out.edit = people.AddRejection(r)
+	out.edit = annotate.AddRejection(r)
 	return out
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/people"
+	"github.com/kausality-io/function-kausality/cli/annotate"
 )
 
 type snoozeOptions struct {
@@ -94,7 +94,7 @@ func (c *cli) snooze(cmd *cobra.Command, args []string, o *snoozeOptions) error 
 			continue
 		}
 		d.list = append(d.list, intended{
-			on: t, key: v1alpha1.AnnotationKeySnooze, edit: people.Snooze(s),
+			on: t, key: v1alpha1.AnnotationKeySnooze, edit: annotate.Snooze(s),
 			next: "Nobody is notified of what is refused below it until " + until.Format(time.RFC3339) + ".",
 		})
 	}
@@ -107,7 +107,7 @@ func awake(t target) []intended {
 	var out []intended
 	for _, key := range []string{v1alpha1.AnnotationKeyLegacySnooze, v1alpha1.AnnotationKeySnooze} {
 		if _, ok := t.GetAnnotations()[key]; ok || key == v1alpha1.AnnotationKeySnooze && len(out) == 0 {
-			out = append(out, intended{on: t, key: key, edit: people.Remove, takeBack: true, also: len(out) > 0})
+			out = append(out, intended{on: t, key: key, edit: annotate.Remove, takeBack: true, also: len(out) > 0})
 		}
 	}
 	return out

@@ -16,7 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/inspect"
+	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kausality-io/function-kausality/gate"
-	"github.com/kausality-io/function-kausality/people"
+	"github.com/kausality-io/function-kausality/cli/annotate"
 )
 
 type ungateOptions struct {
@@ -41,8 +41,8 @@ func (c *cli) ungateCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.all, "all", false, "Every managed resource of the cluster.")
 	cmd.Flags().StringVar(&o.dryRun, "dry-run", "none", "none or client (list what would be restored, and restore nothing).")
 	f := cmd.Flags().Lookup("dry-run")
-	f.NoOptDefVal = string(people.DryRunClient)
-	offer(f, "none", string(people.DryRunClient))
+	f.NoOptDefVal = string(annotate.DryRunClient)
+	offer(f, "none", string(annotate.DryRunClient))
 	cmd.Flags().BoolVar(&o.removal, "for-removal", false, "With --all: Kausality is to be removed; webhook and gate are told to mask nothing any more.")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "How long --for-removal may take.")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask.")
@@ -53,7 +53,7 @@ func (c *cli) ungate(cmd *cobra.Command, args []string, o *ungateOptions) error 
 	if err := o.format.check(); err != nil {
 		return err
 	}
-	if o.dryRun != "none" && o.dryRun != string(people.DryRunClient) {
+	if o.dryRun != "none" && o.dryRun != string(annotate.DryRunClient) {
 		return usageError{fmt.Errorf("--dry-run must be none or client, not %q", o.dryRun)}
 	}
 	if o.all == (len(args) > 0) {

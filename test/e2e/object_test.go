@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/test/story"
+	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
 
 // What provider-kubernetes does outside stands in the API server's audit log: its

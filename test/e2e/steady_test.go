@@ -20,7 +20,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane"
-	"github.com/kausality-io/function-kausality/test/story"
+	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kausality-io/function-kausality/test/story"
+	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
 
 // start an Env with the program that KAUSALITY_BINARY names, which make e2e

@@ -19,7 +19,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane"
-	"github.com/kausality-io/function-kausality/test/story"
+	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
 
 var (

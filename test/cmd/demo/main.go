@@ -15,7 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
-	"github.com/kausality-io/function-kausality/test/story"
+	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
 
 func main() {

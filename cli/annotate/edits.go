@@ -1,0 +1,206 @@
+package annotate
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// ApproveKey is the annotation that approves the one difference with an id.
+func ApproveKey(id string) string { return v1alpha1.AnnotationKeyApprovePrefix + id }
+
+// Approve the one difference with an id. One that is approved more lastingly
+// stays so.
+func Approve(id string, mode v1alpha1.ApprovalMode) Edit {
+	return func(annotations map[string]string) (*string, error) {
+		value := string(mode)
+		key := ApproveKey(id)
+		if err := approval.Validate(key, value); err != nil {
+			return nil, err
+		}
+		have, ok := annotations[key]
+		if ok && lasting(have) > lasting(value) {
+			return &have, nil
+		}
+		if !ok {
+			if err := unspent(annotations, key, value); err != nil {
+				return nil, err
+			}
+		}
+		return &value, nil
+	}
+}
+
+func lasting(mode string) int {
+	return slices.Index([]string{string(v1alpha1.ApprovalOnce), string(v1alpha1.ApprovalGeneration), string(v1alpha1.ApprovalAlways)}, mode)
+}
+
+// unspent refuses an approval that has no effect because the very same one was
+// used before: its record stands in the claims.
+func unspent(annotations map[string]string, key, value string) error {
+	set := approval.Parse(map[string]string{key: value})
+	for _, e := range set.Approvals {
+		for _, c := range approval.ParseClaims(annotations[v1alpha1.AnnotationKeyClaims]) {
+			if c.Content == e.Content && e.Mode != v1alpha1.ApprovalAlways && c.Spent() {
+				return fmt.Errorf("the same approval was %s at %s and would have no effect; approve the difference by its id when it is reported again, or use another --mode",
+					c.State, c.At.UTC().Format(time.RFC3339))
+			}
+		}
+	}
+	return nil
+}
+
+// AddApproval to the list of approvals.
+func AddApproval(a v1alpha1.Approval) Edit {
+	return func(annotations map[string]string) (*string, error) {
+		one, err := oneOf(v1alpha1.AnnotationKeyApprovals, a)
+		if err != nil {
+			return nil, err
+		}
+		want := approval.Parse(map[string]string{v1alpha1.AnnotationKeyApprovals: one}).Approvals
+		have := approval.Parse(map[string]string{v1alpha1.AnnotationKeyApprovals: annotations[v1alpha1.AnnotationKeyApprovals]}).Approvals
+		if slices.ContainsFunc(have, func(e approval.Entry) bool { return e.Content == want[0].Content }) {
+			return stored(annotations, v1alpha1.AnnotationKeyApprovals), nil
+		}
+		if err := unspent(annotations, v1alpha1.AnnotationKeyApprovals, one); err != nil {
+			return nil, err
+		}
+		return appended(annotations, v1alpha1.AnnotationKeyApprovals, a)
+	}
+}
+
+// AddRejection to the list of rejections.
+func AddRejection(r v1alpha1.Rejection) Edit {
+	return func(annotations map[string]string) (*string, error) {
+		key := v1alpha1.AnnotationKeyRejections
+		if _, err := oneOf(key, r); err != nil {
+			return nil, err
+		}
+		set := approval.Parse(map[string]string{key: annotations[key]})
+		if len(set.Warnings) == 0 && slices.Contains(set.Rejections, r) {
+			return stored(annotations, key), nil
+		}
+		return appended(annotations, key, r)
+	}
+}
+
+// WithdrawRejections of one object: all entries that name it as r does, whatever
+// their reason. The others stay as they are written; an empty list goes.
+func WithdrawRejections(r v1alpha1.Rejection) Edit {
+	return func(annotations map[string]string) (*string, error) {
+		key := v1alpha1.AnnotationKeyRejections
+		value, ok := annotations[key]
+		if !ok {
+			return nil, nil //nolint:nilnil // nil leaves it away.
+		}
+		if err := approval.Validate(key, value); err != nil {
+			return nil, fmt.Errorf("annotation %s does not parse: %w; correct it with kubectl edit", key, err)
+		}
+		set, list := approval.Parse(annotations), []any{}
+		if err := yaml.Unmarshal([]byte(value), &list); err != nil || len(list) != len(set.Rejections) {
+			return nil, fmt.Errorf("annotation %s does not parse: %w; correct it with kubectl edit", key, err)
+		}
+		kept := make([]any, 0, len(list))
+		for i, have := range set.Rejections {
+			if have.APIVersion != r.APIVersion || have.Kind != r.Kind || have.Name != r.Name || have.Resource != r.Resource {
+				kept = append(kept, list[i])
+			}
+		}
+		switch len(kept) {
+		case len(list):
+			return &value, nil
+		case 0:
+			return nil, nil //nolint:nilnil // nil removes it.
+		}
+		return encoded(key, kept)
+	}
+}
+
+// oneOf is the value of a list annotation with one entry, checked.
+func oneOf(key string, entry any) (string, error) {
+	raw, err := json.Marshal([]any{entry})
+	if err != nil {
+		return "", fmt.Errorf("cannot encode %s: %w", key, err)
+	}
+	return string(raw), approval.Validate(key, string(raw))
+}
+
+func stored(annotations map[string]string, key string) *string {
+	if v, ok := annotations[key]; ok {
+		return &v
+	}
+	return nil
+}
+
+// appended is a list annotation with one entry more. The others stay as they
+// are written, unknown fields included. What does not parse is left alone: it is
+// somebody's.
+func appended(annotations map[string]string, key string, entry any) (*string, error) {
+	var list []any
+	if value, ok := annotations[key]; ok {
+		if err := approval.Validate(key, value); err != nil {
+			return nil, fmt.Errorf("annotation %s does not parse: %w; correct it first, with kubectl edit", key, err)
+		}
+		if err := yaml.Unmarshal([]byte(value), &list); err != nil {
+			return nil, fmt.Errorf("annotation %s does not parse: %w; correct it first, with kubectl edit", key, err)
+		}
+	}
+	raw, err := json.Marshal(append(list, entry))
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode %s: %w", key, err)
+	}
+	out := string(raw)
+	return &out, nil
+}
+
+// AlreadyFrozenError is the answer of Freeze for an object that is frozen.
+type AlreadyFrozenError struct{ Freeze v1alpha1.Freeze }
+
+// Error says by whom and why.
+func (e *AlreadyFrozenError) Error() string {
+	out := "it is frozen already"
+	if e.Freeze.User != "" {
+		out += " by " + e.Freeze.User
+	}
+	if e.Freeze.At != nil {
+		out += " since " + e.Freeze.At.UTC().Format(time.RFC3339)
+	}
+	if e.Freeze.Message != "" {
+		out += " (" + e.Freeze.Message + ")"
+	}
+	return out + "; unfreeze it first, or give --overwrite"
+}
+
+// Freeze a parent. One that somebody else froze stays as it is, and the error is
+// an AlreadyFrozenError, unless it is to be overwritten.
+func Freeze(f v1alpha1.Freeze, overwrite bool) Edit {
+	return func(annotations map[string]string) (*string, error) {
+		if have := approval.Parse(annotations).Freeze; have != nil && !overwrite {
+			return nil, &AlreadyFrozenError{Freeze: *have}
+		}
+		return encoded(v1alpha1.AnnotationKeyFreeze, f)
+	}
+}
+
+// Snooze notifications about a parent.
+func Snooze(s v1alpha1.Snooze) Edit {
+	return func(map[string]string) (*string, error) { return encoded(v1alpha1.AnnotationKeySnooze, s) }
+}
+
+func encoded(key string, v any) (*string, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode %s: %w", key, err)
+	}
+	out := string(raw)
+	return &out, approval.Validate(key, out)
+}
+
+// Remove an annotation.
+func Remove(map[string]string) (*string, error) { return nil, nil } //nolint:nilnil // nil removes it.

@@ -1,0 +1,69 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/policystore"
+)
+
+// policyResources are those of all kinds that policystore.Compile knows.
+var policyResources = []string{"allowancepolicies", "upgradeallowances", "approvalpolicies", "clusterapprovalpolicies"}
+
+// policies of the cluster, read and compiled when first asked for. A kind whose
+// CRD is not installed has none; rules that do not compile grant nothing, as in
+// the webhook.
+func (i *Inspector) policies(ctx context.Context) (*allowance.Set, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.set != nil {
+		return i.set, nil
+	}
+	var allowances []*allowance.Compiled
+	var upgrades []*allowance.Upgrade
+	var exceptions []*allowance.Exception
+	for _, resource := range policyResources {
+		err := i.eachPolicy(ctx, resource, func(c *policystore.Compiled) {
+			switch {
+			case c.Allowance != nil:
+				allowances = append(allowances, c.Allowance)
+			case c.Upgrade != nil:
+				upgrades = append(upgrades, c.Upgrade)
+			case c.Exception != nil:
+				exceptions = append(exceptions, c.Exception)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	i.set = allowance.NewSet(allowances, upgrades, exceptions)
+	return i.set, nil
+}
+
+func (i *Inspector) eachPolicy(ctx context.Context, resource string, f func(*policystore.Compiled)) error {
+	for next := ""; ; {
+		list, err := i.Direct.Dynamic.Resource(v1alpha1.GroupVersion.WithResource(resource)).List(ctx, metav1.ListOptions{Limit: page, Continue: next})
+		if kerrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("cannot read the policies, which decide too: %w", err)
+		}
+		for n := range list.Items {
+			c, err := policystore.Compile(&list.Items[n])
+			if err != nil {
+				return err
+			}
+			f(c)
+		}
+		if next = list.GetContinue(); next == "" {
+			return nil
+		}
+	}
+}

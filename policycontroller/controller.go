@@ -1,0 +1,199 @@
+package policycontroller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/kausality-io/function-kausality/admission/settings"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/manifests"
+	"github.com/kausality-io/function-kausality/telemetry"
+)
+
+// Controller of the policies. Its one worker needs no locks.
+type Controller struct {
+	Options
+	// Cached reads policies and what is made here; Direct everything else, and
+	// writes.
+	Cached, Direct client.Client
+	Metadata       metadata.Interface
+	Discovery      discovery.DiscoveryInterface
+	// Now is the clock of the certificates.
+	Now func() time.Time
+
+	// applied is what was last written, by kind and name.
+	applied map[string]applied
+	// droppedAt is since when the policies have no longer what is guarded.
+	droppedAt map[schema.GroupResource]time.Time
+}
+
+const (
+	// retryWithout is how long to wait while the CRD or the owner is not there.
+	retryWithout = 10 * time.Second
+	// retryRetained is how often what is masked still is counted.
+	retryRetained = 5 * time.Second
+	// settleDropped is how long after a resource left the policies everybody has
+	// heard of that.
+	settleDropped = retryRetained
+)
+
+// Reconcile everything there is. It is called when anything changed.
+func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	ctx, span := telemetry.Span(ctx, "policies")
+	result, err := c.reconcile(ctx)
+	telemetry.End(span, err)
+	return result, err
+}
+
+func (c *Controller) reconcile(ctx context.Context) (reconcile.Result, error) {
+	there, err := c.installed(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if !there {
+		return reconcile.Result{RequeueAfter: retryWithout}, nil
+	}
+	list := &v1alpha1.KausalityList{}
+	if err := c.Cached.List(ctx, list); err != nil {
+		return reconcile.Result{}, fmt.Errorf("cannot list policies: %w", err)
+	}
+	set, faults := c.understand(list)
+	rotation, err := c.rotate(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	live, err := c.live(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	scopes, removing := set.Scopes(), live != nil && cluster.Removing(live)
+	if removing {
+		c.Log.Info("Kausality is being removed: nobody is to be stopped any more", "annotation", cluster.AnnotationKeyRemoval)
+		scopes = lenient(scopes)
+	}
+	retained, err := c.retained(ctx, live, scopes)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	failed := c.write(ctx, scopes, retained, rotation.bundle)
+	if failed == nil && rotation.bundle != nil {
+		failed = rotation.finish(ctx) // only now: the bundle goes before what it is for
+	}
+	if err := c.report(ctx, list, set, faults, outcome{failed: failed, configured: rotation.bundle != nil, removing: removing}); err != nil && failed == nil {
+		failed = err
+	}
+	again := rotation.again
+	if len(retained) > 0 {
+		c.Log.Info("resources are no longer guarded; access to them stays until nothing of them is masked", "resources", retained)
+		again = min(again, retryRetained)
+	}
+	return reconcile.Result{RequeueAfter: again}, failed
+}
+
+// installed reports whether there is something to be controller of: the CRD of
+// the policies, and the owner of what is made here. The CRD is read past the
+// cache: it is marked before its objects are removed, so that policies that went
+// with it are never taken for policies that somebody removed.
+func (c *Controller) installed(ctx context.Context) (bool, error) {
+	crd := partial(crdKind)
+	err := c.Direct.Get(ctx, client.ObjectKey{Name: cluster.PolicyCRD}, crd)
+	if kerrors.IsNotFound(err) || err == nil && crd.DeletionTimestamp != nil {
+		c.Log.Info("the CRD of the policies is not there; everything stays as it is", "crd", cluster.PolicyCRD)
+		return false, nil
+	}
+	if err != nil || c.Owner == "" {
+		return err == nil, err
+	}
+	owner, err := c.owner(ctx)
+	if kerrors.IsNotFound(err) || err == nil && owner.DeletionTimestamp != nil {
+		c.Log.Info("the installation is being removed; nothing is written any more", "clusterrole", c.Owner)
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (c *Controller) owner(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
+	o := partial(rbacv1.SchemeGroupVersion.WithKind("ClusterRole"))
+	return o, c.Cached.Get(ctx, client.ObjectKey{Name: c.Owner}, o)
+}
+
+// understand the policies; faults say what is wrong, by name.
+func (c *Controller) understand(list *v1alpha1.KausalityList) (settings.Set, map[string]error) {
+	faults := map[string]error{}
+	good := map[string]*v1alpha1.Kausality{}
+	for i := range list.Items {
+		k := &list.Items[i]
+		one, errs := settings.Compile([]*v1alpha1.Kausality{k})
+		err := errs[k.Name]
+		if err == nil {
+			err = manifests.Refused(one.Scopes())
+		}
+		if err != nil {
+			faults[k.Name] = err
+			continue
+		}
+		good[k.Name] = k
+	}
+	set, _ := settings.Compile(slices.Collect(maps.Values(good)))
+	return set, faults
+}
+
+// lenient are Scopes that only log.
+func lenient(scopes []settings.Scope) []settings.Scope {
+	out := slices.Clone(scopes)
+	for i := range out {
+		out[i].Mode = v1alpha1.ModeLog
+	}
+	return out
+}
+
+// write what the Scopes ask for, and remove what nothing asks for any more.
+func (c *Controller) write(ctx context.Context, scopes []settings.Scope, retained []string, bundle []byte) error {
+	o := c.Manifests
+	if o.CABundle = bundle; bundle == nil {
+		return nil // without a certificate nobody could be asked
+	}
+	guarded, err := manifests.Guard(o, scopes, retained)
+	if err != nil {
+		return fmt.Errorf("cannot make the webhook configuration: %w", err)
+	}
+	objects := inOrder(guarded)
+	for _, object := range objects {
+		if err := c.apply(ctx, object); err != nil {
+			return err
+		}
+	}
+	return c.prune(ctx, objects)
+}
+
+// inOrder of writing: access first, the webhook last, so that nothing is asked
+// about that the webhook cannot read.
+func inOrder(g *manifests.Guarded) []client.Object {
+	var out []client.Object
+	if g == nil {
+		return nil
+	}
+	for _, o := range g.Roles {
+		out = append(out, o)
+	}
+	for _, o := range g.Policies {
+		out = append(out, o)
+	}
+	for _, o := range g.Bindings {
+		out = append(out, o)
+	}
+	return append(out, g.PolicyCheck, g.Configuration)
+}

@@ -1,0 +1,167 @@
+package policycontroller
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	ctrlruntime "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/certs"
+	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/manifests"
+)
+
+// Options of the policy controller.
+type Options struct {
+	Config *rest.Config
+	// MetricsAddress and ProbeAddress are HOST:PORT; "0" turns them off.
+	MetricsAddress, ProbeAddress string
+	LeaderElection               bool
+	LeaderNamespace              string
+	// Manifests says how the API server reaches the webhook, the default mode and
+	// who the components are. CABundle and Resources are not read.
+	Manifests manifests.Options
+	// Namespace of the Secrets.
+	Namespace string
+	// CertSecret holds what the webhook serves: tls.crt and tls.key, and the
+	// bundle to trust in ca.crt.
+	CertSecret string
+	// AuthoritySecret holds the authorities' keys; nobody else reads it.
+	AuthoritySecret string
+	// ForeignCertificates: somebody else fills CertSecret, cert-manager for one.
+	ForeignCertificates bool
+	Rotation            certs.Rotation
+	// Owner is the ClusterRole that owns what is made here, so that it goes when
+	// the installation does; "" for none.
+	Owner string
+	Log   logr.Logger
+}
+
+// Manager is the field manager of the policy controller.
+const Manager = "kausality-controller"
+
+// Run the controller until the context ends.
+func Run(ctx context.Context, o Options) error {
+	mgr, err := o.manager()
+	if err != nil {
+		return err
+	}
+	http1, err := rest.HTTPClientFor(o.Config)
+	if err != nil {
+		return fmt.Errorf("cannot make an HTTP client: %w", err)
+	}
+	direct, err := client.New(o.Config, client.Options{Scheme: mgr.GetScheme(), HTTPClient: http1})
+	if err != nil {
+		return fmt.Errorf("cannot make a client: %w", err)
+	}
+	meta, err := metadata.NewForConfigAndClient(o.Config, http1)
+	if err != nil {
+		return fmt.Errorf("cannot make a client: %w", err)
+	}
+	disco, err := discovery.NewDiscoveryClientForConfigAndClient(o.Config, http1)
+	if err != nil {
+		return fmt.Errorf("cannot make a client: %w", err)
+	}
+	c := &Controller{Options: o, Cached: mgr.GetClient(), Direct: direct, Metadata: meta, Discovery: disco, Now: time.Now, applied: map[string]applied{}}
+	if err := c.setup(mgr); err != nil {
+		return fmt.Errorf("cannot start: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("ping", func(*http.Request) error { return nil }); err != nil {
+		return err
+	}
+	o.Log.Info("kausality controller starts", "defaultMode", o.Manifests.DefaultMode)
+	return mgr.Start(ctx)
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme, admissionregistrationv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return scheme, nil
+}
+
+func (o Options) manager() (manager.Manager, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{labelName: nameKausality})}
+	byObject := map[client.Object]cache.ByObject{}
+	for _, gvk := range made {
+		byObject[partial(gvk)] = ours
+	}
+	grace := 10 * time.Second
+	mgr, err := ctrlruntime.NewManager(o.Config, manager.Options{
+		Scheme: scheme, Logger: o.Log, Metrics: server.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.ProbeAddress,
+		LeaderElection: o.LeaderElection, LeaderElectionID: "kausality-controller", LeaderElectionNamespace: o.LeaderNamespace,
+		LeaderElectionReleaseOnCancel: true, GracefulShutdownTimeout: &grace, Cache: cache.Options{ByObject: byObject, DefaultWatchErrorHandler: cluster.WatchFailed},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot start: %w", err)
+	}
+	return mgr, nil
+}
+
+const (
+	labelName     = "app.kubernetes.io/name"
+	labelManaged  = "app.kubernetes.io/managed-by"
+	nameKausality = "kausality"
+)
+
+// made are the kinds that are written here.
+var made = []schema.GroupVersionKind{
+	admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"),
+	admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"),
+	admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"),
+	admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"),
+	rbacv1.SchemeGroupVersion.WithKind("ClusterRole"),
+}
+
+var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+
+func partial(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(gvk)
+	return o
+}
+
+// setup one queue with one key: everything here depends on all policies.
+func (c *Controller) setup(mgr manager.Manager) error {
+	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{}}
+	})
+	b := builder.ControllerManagedBy(mgr).Named("kausality").
+		Watches(&v1alpha1.Kausality{}, one).
+		Watches(partial(crdKind), one, builder.OnlyMetadata)
+	for _, gvk := range made {
+		b = b.Watches(partial(gvk), one, builder.OnlyMetadata)
+	}
+	return b.Complete(reconcile.Func(c.Reconcile))
+}

@@ -1,0 +1,103 @@
+package policystore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// maxClaimTries bounds the conflicts that one claim goes through.
+const maxClaimTries = 5
+
+// Claim a rule in the status of its policy, before the change is let through. Of
+// two who claim at the same moment one meets a conflict, reads again, and finds
+// what the other wrote. A claim that stands already, for the same use, is not
+// written twice.
+//
+// Where another use took it first, lost is the Set by which the request must be
+// decided anew. The error says that it could not be claimed.
+func (s *Store) Claim(ctx context.Context, e admission.PolicyClaimEffect) (lost *allowance.Set, err error) {
+	client, name := s.resource(e.Namespace), e.Name
+	for range maxClaimTries {
+		o, err := client.Get(ctx, name, metav1.GetOptions{})
+		if kerrors.IsNotFound(err) {
+			return s.Policies().Without(key(e)), nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot read %s: %w", key(e), err)
+		}
+		claims, err := claimsOf(o)
+		if err != nil {
+			return nil, err
+		}
+		free, mine := allowance.Claimable(claims, e.Claim, e.Stale)
+		switch {
+		case mine != nil:
+			return nil, nil //nolint:nilnil // Nothing is lost.
+		case !free:
+			return s.Policies().WithClaims(key(e), claims), nil
+		}
+		if err := setClaims(o, allowance.Claimed(claims, e.Claim)); err != nil {
+			return nil, err
+		}
+		_, err = client.UpdateStatus(ctx, o, metav1.UpdateOptions{FieldManager: manager})
+		if err == nil {
+			return nil, nil //nolint:nilnil // Nothing is lost.
+		}
+		if !kerrors.IsConflict(err) {
+			return nil, fmt.Errorf("cannot claim %s: %w", key(e), err)
+		}
+	}
+	return nil, fmt.Errorf("cannot claim %s: %w", key(e), errors.New("its status is written all the time; try again"))
+}
+
+// manager is the field manager that policies are written under.
+const manager = "kausality-webhook"
+
+func key(e admission.PolicyClaimEffect) string {
+	return (&allowance.Exception{Namespace: e.Namespace, Name: e.Name}).Key()
+}
+
+func (s *Store) resource(namespace string) dynamic.ResourceInterface {
+	if namespace == "" {
+		return s.client.Resource(gvr(resourceClusterApproval))
+	}
+	return s.client.Resource(gvr(resourceApproval)).Namespace(namespace)
+}
+
+// claimsOf a policy's status; nil for none.
+func claimsOf(o *unstructured.Unstructured) ([]v1alpha1.PolicyClaim, error) {
+	raw, found, err := unstructured.NestedSlice(o.Object, "status", "claims")
+	if err != nil || !found {
+		return nil, err
+	}
+	var out struct {
+		Claims []v1alpha1.PolicyClaim `json:"claims"`
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"claims": raw}, &out); err != nil {
+		return nil, fmt.Errorf("cannot read the claims of %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	return out.Claims, nil
+}
+
+func setClaims(o *unstructured.Unstructured, claims []v1alpha1.PolicyClaim) error {
+	list := make([]any, 0, len(claims))
+	for i := range claims {
+		m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&claims[i])
+		if err != nil {
+			return fmt.Errorf("cannot write a claim: %w", err)
+		}
+		list = append(list, m)
+	}
+	return unstructured.SetNestedSlice(o.Object, list, "status", "claims")
+}

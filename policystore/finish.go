@@ -1,0 +1,104 @@
+package policystore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+const (
+	// finishEvery is how often pending claims are looked at. A rule has one of
+	// them at most, and none for longer than half a minute.
+	finishEvery = time.Second
+	// finishAgain is how long to wait after something went wrong.
+	finishAgain = 10 * time.Second
+	// doubtFor is how long a child may not be readable before its claim counts as
+	// used: nobody can tell any more.
+	doubtFor = time.Hour
+)
+
+// Children reads the child of a claim past every cache; nil where it does not
+// exist.
+type Children func(ctx context.Context, child v1alpha1.ClaimChild) (*parent.State, error)
+
+// FinishClaims of mode once, until the context ends, where this replica leads: a
+// claim is used once its change landed, and is given back where it is known that
+// it did not. What the replica that claimed it knew is not needed: it may be gone.
+func (s *Store) FinishClaims(ctx context.Context, children Children) {
+	wait := finishEvery
+	for ctx.Err() == nil {
+		s.pause(ctx, wait)
+		wait = finishEvery
+		if !s.leads.Load() {
+			continue
+		}
+		for _, e := range s.Policies().Pending() {
+			err := s.finish(ctx, e, children)
+			if err != nil && ctx.Err() == nil && !kerrors.IsConflict(err) && !kerrors.IsNotFound(err) {
+				s.log.Error(err, "cannot finish the claims of a policy; they are tried again", "policy", e.Key())
+				wait = finishAgain
+			}
+		}
+	}
+}
+
+// finish the pending claims of one policy. A child that cannot be read holds up
+// no other claim.
+func (s *Store) finish(ctx context.Context, e *allowance.Exception, children Children) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	var failed error
+	var landings []allowance.Landing
+	for _, c := range e.Claims {
+		if c.State != v1alpha1.ClaimPending || c.Child == nil {
+			continue
+		}
+		child, err := children(ctx, *c.Child)
+		switch {
+		case err != nil && s.now().Sub(c.At.Time) > doubtFor:
+			landings = append(landings, allowance.Landing{Claim: c, State: v1alpha1.ClaimUsed})
+			continue
+		case err != nil:
+			failed = errors.Join(failed, fmt.Errorf("cannot read %s %s: %w", c.Child.Kind, c.Child.Name, err))
+			continue
+		}
+		if state := admission.Landed(v1alpha1.Claim{ID: c.ID, At: c.At, Child: c.Child}, child, s.now()); state != "" {
+			landings = append(landings, allowance.Landing{Claim: c, State: state})
+		}
+	}
+	if len(landings) == 0 {
+		return failed
+	}
+	return errors.Join(failed, s.land(ctx, e, landings))
+}
+
+// land writes what became of claims, under the resourceVersion of the claims
+// that it was found out for: one that was claimed anew meanwhile stays as it is.
+func (s *Store) land(ctx context.Context, e *allowance.Exception, landings []allowance.Landing) error {
+	client := s.resource(e.Namespace)
+	o, err := client.Get(ctx, e.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if o.GetUID() != e.UID {
+		return nil // another policy of the same name
+	}
+	claims, err := claimsOf(o)
+	if err != nil {
+		return err
+	}
+	if err := setClaims(o, allowance.Finished(claims, landings)); err != nil {
+		return err
+	}
+	_, err = client.UpdateStatus(ctx, o, metav1.UpdateOptions{FieldManager: manager})
+	return err
+}

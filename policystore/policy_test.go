@@ -1,0 +1,140 @@
+package policystore
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+func policyOf(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &unstructured.Unstructured{}
+	if err := o.UnmarshalJSON(raw); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestCompileStatuses(t *testing.T) {
+	for _, tc := range []struct {
+		reason, text string
+		want         []v1alpha1.RuleStatus
+	}{
+		{"each rule its own errors", `
+kind: AllowancePolicy
+metadata: {name: p}
+spec:
+  target: {kind: A}
+  initializing: {allow: []}
+  deleting: {allow: [{relation: External, verbs: [nope]}]}
+  rules: [{trigger: spec.a, allow: []}, {trigger: "spec[", allow: []}]`, []v1alpha1.RuleStatus{
+			{Path: "initializing", Compiled: true},
+			{Path: "deleting", Errors: []string{`spec.deleting.allow[0].verbs[0]: "nope" must be one of Create, Update, Delete, apply, destroy, sync, delete, *`}},
+			{Path: "rules[0]", Compiled: true},
+			{Path: "rules[1]", Errors: []string{`spec.rules[1].trigger: path "spec[": unterminated '[' at position 4`}},
+		}},
+		{"the shorthand", `{kind: AllowancePolicy, metadata: {name: p}, spec: {match: {kind: A, fields: [spec]}, allow: [{kind: B, relation: Child, mutations: [create]}]}}`,
+			[]v1alpha1.RuleStatus{{Path: "match", Compiled: true}}},
+		{"an upgrade as a whole", `{kind: UpgradeAllowance, metadata: {name: p}, spec: {serviceAccount: "", allow: []}}`,
+			[]v1alpha1.RuleStatus{{Path: "allow", Errors: []string{"spec.serviceAccount: it is missing"}}}},
+		{"approvals", `{kind: ClusterApprovalPolicy, metadata: {name: p}, spec: {rules: [{mode: always}, {mode: always, match: {cel: "1"}}]}}`,
+			[]v1alpha1.RuleStatus{{Path: "rules[0]", Compiled: true}, {Path: "rules[1]", Errors: []string{`spec.rules[1].match.cel: expression "1": line 1, column 1: it must be true or false, and is int`}}}},
+	} {
+		c, err := Compile(policyOf(t, tc.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(tc.want, c.Rules); d != "" {
+			t.Errorf("%s: %s", tc.reason, d)
+		}
+	}
+	if _, err := Compile(policyOf(t, `{kind: ConfigMap, metadata: {name: c}}`)); err == nil || err.Error() != "ConfigMap c is no policy" {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestValidator(t *testing.T) {
+	ask := func(operation admissionv1.Operation, text string) ctrl.Response {
+		raw, err := policyOf(t, text).MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := ctrl.Request{}
+		r.Operation, r.Object = operation, runtime.RawExtension{Raw: raw}
+		return Validator{}.Handle(t.Context(), r)
+	}
+	bad := `{kind: AllowancePolicy, metadata: {name: p}, spec: {target: {kind: A}, rules: [{trigger: spec.a, conditions: ["nope"], allow: []}]}}`
+	resp := ask(admissionv1.Create, bad)
+	if resp.Allowed || resp.Result.Code != 422 || resp.Result.Reason != metav1.StatusReasonInvalid || len(resp.Result.Details.Causes) != 1 ||
+		resp.Result.Details.Causes[0].Field != "spec.rules[0].conditions[0]" || !strings.Contains(resp.Result.Message, "line 1, column 1: undeclared reference to 'nope'") {
+		t.Errorf("%+v", resp.Result)
+	}
+	if !ask(admissionv1.Delete, bad).Allowed {
+		t.Error("what does not compile cannot be deleted")
+	}
+	if !ask(admissionv1.Update, `{kind: AllowancePolicy, metadata: {name: p}, spec: {target: {kind: A}}}`).Allowed {
+		t.Error("what compiles is refused")
+	}
+}
+
+func TestClaimsRoundTrip(t *testing.T) {
+	o := policyOf(t, `{kind: ClusterApprovalPolicy, metadata: {name: p}, spec: {rules: []}}`)
+	claims := []v1alpha1.PolicyClaim{
+		{Rule: "r", ID: "1", Parent: v1alpha1.ObjectReference{Kind: "X", Name: "x", UID: "u"}, Generation: 3, At: metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
+			Child: &v1alpha1.ClaimChild{Kind: "Y", Name: "y", Version: "g4"}, Digest: "d", User: "h"},
+		{Rule: "q", ID: "2", At: metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))},
+	}
+	if err := setClaims(o, claims); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(o.Object) // as the API server keeps it
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := &unstructured.Unstructured{}
+	if err := back.UnmarshalJSON(raw); err != nil {
+		t.Fatal(err)
+	}
+	got, err := claimsOf(back)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range got {
+		got[i].At = metav1.NewTime(got[i].At.UTC())
+	}
+	if d := cmp.Diff(claims, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestOutdated(t *testing.T) {
+	it := &item{rules: []v1alpha1.RuleStatus{{Path: "rules[0]", Compiled: true}}}
+	for _, tc := range []struct {
+		reason, status string
+		want           bool
+	}{
+		{"never written", `{}`, true},
+		{"of an older spec", `{observedGeneration: 1, rules: [{path: "rules[0]", compiled: true}], conditions: [{type: Compiled, status: "True"}]}`, true},
+		{"of this one", `{observedGeneration: 2, rules: [{path: "rules[0]", compiled: true}], conditions: [{type: Compiled, status: "True"}]}`, false},
+	} {
+		o := policyOf(t, `{kind: AllowancePolicy, metadata: {name: p, generation: 2}, status: `+tc.status+`}`)
+		if got := outdated(o, it); got != tc.want {
+			t.Errorf("%s: %v", tc.reason, got)
+		}
+	}
+}

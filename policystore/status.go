@@ -1,0 +1,185 @@
+package policystore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// outdated reports whether the status of a policy does not tell how it was
+// compiled.
+func outdated(o *unstructured.Unstructured, it *item) bool {
+	st, err := statusOf(o)
+	if err != nil || st.ObservedGeneration != o.GetGeneration() || len(st.Rules) != len(it.rules) {
+		return true
+	}
+	return meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionCompiled) == nil
+}
+
+func statusOf(o *unstructured.Unstructured) (v1alpha1.PolicyStatus, error) {
+	p, err := typed[struct {
+		Status v1alpha1.PolicyStatus `json:"status"`
+	}](o)
+	if err != nil {
+		return v1alpha1.PolicyStatus{}, err
+	}
+	return p.Status, nil
+}
+
+// report how a policy was compiled, in its status. A conflict is left to the
+// event of whoever was faster.
+func (s *Store) report(ctx context.Context, o *unstructured.Unstructured, it *item) {
+	st, err := statusOf(o)
+	if err != nil {
+		st = v1alpha1.PolicyStatus{}
+	}
+	old := map[string]v1alpha1.RuleStatus{}
+	if st.ObservedGeneration == o.GetGeneration() {
+		for _, r := range st.Rules {
+			old[r.Path] = r
+		}
+	}
+	rules := make([]v1alpha1.RuleStatus, 0, len(it.rules))
+	broken := 0
+	for _, r := range it.rules {
+		r.Uses, r.LastUsed = old[r.Path].Uses, old[r.Path].LastUsed
+		if !r.Compiled {
+			broken++
+		}
+		rules = append(rules, r)
+	}
+	condition := metav1.Condition{Type: v1alpha1.ConditionCompiled, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCompiled,
+		ObservedGeneration: o.GetGeneration(), LastTransitionTime: metav1.NewTime(s.now().UTC().Truncate(time.Second)), Message: "every rule is in force"}
+	if broken > 0 {
+		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonCompileFailed
+		condition.Message = fmt.Sprintf("%d of %d rules are not in force, see status.rules", broken, len(rules))
+	}
+	meta.SetStatusCondition(&st.Conditions, condition)
+	status := map[string]any{"observedGeneration": o.GetGeneration(), "conditions": st.Conditions, "rules": rules}
+	if e := it.exception; e != nil {
+		if standing := e.Standing(e.Claims); broken == 0 && len(standing) < len(e.Claims) {
+			status["claims"] = standing
+		}
+	}
+	err = s.patchStatus(ctx, o, status)
+	if err != nil && !kerrors.IsConflict(err) && !kerrors.IsNotFound(err) {
+		s.log.Error(err, "cannot write the status of a policy", "kind", o.GetKind(), "namespace", o.GetNamespace(), "name", o.GetName())
+	}
+}
+
+// writeTimeout bounds one write of a status.
+const writeTimeout = 5 * time.Second
+
+// patchStatus of a policy that did not change since; fields that are not named,
+// claims above all, stay.
+func (s *Store) patchStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any) error {
+	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": o.GetResourceVersion()}, "status": status})
+	if err != nil {
+		return fmt.Errorf("cannot encode the status: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	_, err = s.client.Resource(gvr(resourceOf(o.GetKind()))).Namespace(o.GetNamespace()).
+		Patch(ctx, o.GetName(), types.MergePatchType, raw, metav1.PatchOptions{FieldManager: manager}, "status")
+	return err
+}
+
+func resourceOf(kind string) string {
+	switch kind {
+	case KindUpgradeAllowance:
+		return resourceUpgrade
+	case KindApprovalPolicy:
+		return resourceApproval
+	case KindClusterApprovalPolicy:
+		return resourceClusterApproval
+	}
+	return resourceAllowance
+}
+
+// use of a rule of an ApprovalPolicy, or of an UpgradeAllowance.
+type use struct{ policy, rule string }
+
+// maxUses bounds how many rules' uses are kept until they are written.
+const maxUses = 10000
+
+// flushEvery is how often uses are written.
+const flushEvery = 30 * time.Second
+
+// Used notes a use of a rule; it is written to the status of its policy within
+// half a minute, by this replica.
+func (s *Store) Used(u admission.ExceptionUse) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := use{policy: u.Policy, rule: u.Rule}
+	if _, ok := s.uses[k]; ok || len(s.uses) < maxUses {
+		s.uses[k]++
+	}
+}
+
+func (s *Store) flushUses(ctx context.Context) {
+	for ctx.Err() == nil {
+		s.pause(ctx, flushEvery)
+		s.Flush(context.WithoutCancel(ctx))
+	}
+}
+
+// Flush the uses that are not written yet. What meets a conflict is kept for the
+// next time.
+func (s *Store) Flush(ctx context.Context) {
+	s.mu.Lock()
+	pending := s.uses
+	s.uses = map[use]int64{}
+	s.mu.Unlock()
+	byPolicy := map[string]map[string]int64{}
+	for u, n := range pending {
+		if byPolicy[u.policy] == nil {
+			byPolicy[u.policy] = map[string]int64{}
+		}
+		byPolicy[u.policy][u.rule] = n
+	}
+	for policy, rules := range byPolicy {
+		if err := s.countUses(ctx, policy, rules); err != nil && !kerrors.IsNotFound(err) {
+			s.log.V(1).Info("uses of a policy are written later", "policy", policy, "reason", err.Error())
+			s.mu.Lock()
+			for r, n := range rules {
+				s.uses[use{policy: policy, rule: r}] += n
+			}
+			s.mu.Unlock()
+		}
+	}
+}
+
+func (s *Store) countUses(ctx context.Context, policy string, uses map[string]int64) error {
+	parts := strings.Split(policy, "/") // KIND/NAME or KIND/NAMESPACE/NAME
+	namespace, name := "", parts[len(parts)-1]
+	if len(parts) == 3 {
+		namespace = parts[1]
+	}
+	o, err := s.client.Resource(gvr(resourceOf(parts[0]))).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	st, err := statusOf(o)
+	if err != nil {
+		return err
+	}
+	now := metav1.NewTime(s.now().UTC().Truncate(time.Minute))
+	for i := range st.Rules {
+		if n := uses[st.Rules[i].Path]; n > 0 {
+			st.Rules[i].Uses += n
+			st.Rules[i].LastUsed = &now
+		}
+	}
+	return s.patchStatus(ctx, o, map[string]any{"rules": st.Rules})
+}

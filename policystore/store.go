@@ -1,0 +1,266 @@
+package policystore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+)
+
+// The kinds of policies, by their resource.
+const (
+	resourceAllowance       = "allowancepolicies"
+	resourceUpgrade         = "upgradeallowances"
+	resourceApproval        = "approvalpolicies"
+	resourceClusterApproval = "clusterapprovalpolicies"
+)
+
+var resources = []string{resourceAllowance, resourceUpgrade, resourceApproval, resourceClusterApproval}
+
+// settle is how long changes are collected before the Set is built anew: many
+// policies that are applied at once make one Set.
+const settle = 50 * time.Millisecond
+
+// Store of the policies in force. It is safe for concurrent use.
+type Store struct {
+	client dynamic.Interface
+	log    logr.Logger
+	now    func() time.Time
+
+	informers map[string]*watched
+	set       atomic.Pointer[allowance.Set]
+	changed   chan struct{}
+	built     atomic.Bool
+	leads     atomic.Bool
+
+	mu       sync.Mutex
+	compiled map[types.UID]*item
+	uses     map[use]int64
+}
+
+type watched struct {
+	cache.SharedIndexInformer
+	// missing: its CRD is not installed.
+	missing atomic.Bool
+}
+
+// item is a policy that was compiled.
+type item struct {
+	generation int64
+	policy     *allowance.Compiled
+	upgrade    *allowance.Upgrade
+	exception  *allowance.Exception
+	rules      []v1alpha1.RuleStatus
+}
+
+// New Store; nothing is read before Start.
+func New(client dynamic.Interface, log logr.Logger) (*Store, error) {
+	s := &Store{client: client, log: log, now: time.Now, informers: map[string]*watched{},
+		changed: make(chan struct{}, 1), compiled: map[types.UID]*item{}, uses: map[use]int64{}}
+	for _, r := range resources {
+		w := &watched{SharedIndexInformer: informer(client.Resource(gvr(r)))}
+		if err := s.listen(w); err != nil {
+			return nil, fmt.Errorf("cannot watch %s: %w", r, err)
+		}
+		s.informers[r] = w
+	}
+	return s, nil
+}
+
+func gvr(resource string) schema.GroupVersionResource {
+	return v1alpha1.GroupVersion.WithResource(resource)
+}
+
+func informer(r dynamic.ResourceInterface) cache.SharedIndexInformer {
+	return cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return r.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return r.Watch(ctx, o)
+		},
+	}, &unstructured.Unstructured{}, 0, cache.Indexers{})
+}
+
+func (s *Store) listen(w *watched) error {
+	err := w.SetTransform(func(o any) (any, error) {
+		if u, ok := o.(*unstructured.Unstructured); ok {
+			u.SetManagedFields(nil)
+		}
+		return o, nil
+	})
+	if err != nil {
+		return err
+	}
+	err = w.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		if kerrors.IsNotFound(err) { // the CRD may come later
+			if !w.missing.Swap(true) {
+				s.wake()
+			}
+			return
+		}
+		cluster.WatchFailed(ctx, r, err)
+	})
+	if err != nil {
+		return err
+	}
+	_, err = w.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { s.wake() },
+		UpdateFunc: func(any, any) { s.wake() },
+		DeleteFunc: func(any) { s.wake() },
+	})
+	return err
+}
+
+func (s *Store) wake() {
+	select {
+	case s.changed <- struct{}{}:
+	default: // it is on its way
+	}
+}
+
+// Policies in force; nil before they are read.
+func (s *Store) Policies() *allowance.Set { return s.set.Load() }
+
+// HasSynced reports whether the policies were read and compiled. A kind whose
+// CRD is not installed has none.
+func (s *Store) HasSynced() bool { return s.built.Load() }
+
+// synced reports whether all kinds were read.
+func (s *Store) synced() bool {
+	for _, w := range s.informers {
+		if !w.HasSynced() && !w.missing.Load() {
+			return false
+		}
+	}
+	return true
+}
+
+// NeedLeaderElection is false: every replica decides.
+func (*Store) NeedLeaderElection() bool { return false }
+
+// Lead from now on: write the status of policies.
+func (s *Store) Lead() {
+	s.leads.Store(true)
+	s.wake()
+}
+
+// Start the watches, until the context ends and they did.
+func (s *Store) Start(ctx context.Context) error {
+	var wg sync.WaitGroup
+	for _, w := range s.informers {
+		wg.Go(func() { w.RunWithContext(ctx) })
+	}
+	wg.Go(func() { s.untilSynced(ctx) })
+	wg.Go(func() { s.flushUses(ctx) })
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-s.changed:
+			s.pause(ctx, settle)
+			s.rebuild(ctx)
+		}
+	}
+	wg.Wait()
+	return nil
+}
+
+// untilSynced makes the first Set where there is no policy, and nothing that
+// would tell of it.
+func (s *Store) untilSynced(ctx context.Context) {
+	for ctx.Err() == nil && !s.built.Load() {
+		s.wake()
+		s.pause(ctx, settle)
+	}
+}
+
+func (s *Store) pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// rebuild the Set from what the watches have. What did not change is compiled
+// already. Before all kinds were read there is none: half of the policies would
+// decide otherwise than all of them.
+func (s *Store) rebuild(ctx context.Context) {
+	if !s.synced() {
+		return
+	}
+	s.mu.Lock()
+	var policies []*allowance.Compiled
+	var upgrades []*allowance.Upgrade
+	var exceptions []*allowance.Exception
+	seen := map[types.UID]*item{}
+	var stale []*unstructured.Unstructured
+	for _, o := range s.all() {
+		it, err := s.compile(o)
+		if err != nil {
+			s.log.Error(err, "cannot read a policy", "kind", o.GetKind(), "namespace", o.GetNamespace(), "name", o.GetName())
+			continue
+		}
+		seen[o.GetUID()] = it
+		switch {
+		case it.policy != nil:
+			policies = append(policies, it.policy)
+		case it.upgrade != nil:
+			upgrades = append(upgrades, it.upgrade)
+		case it.exception != nil:
+			exceptions = append(exceptions, it.exception)
+		}
+		if len(stale) <= maxReports && s.leads.Load() && outdated(o, it) {
+			stale = append(stale, o)
+		}
+	}
+	s.compiled = seen
+	s.set.Store(allowance.NewSet(policies, upgrades, exceptions))
+	s.mu.Unlock()
+	s.built.Store(true)
+	for i, o := range stale {
+		if i == maxReports {
+			s.wake() // the others after what changed meanwhile is in force
+			break
+		}
+		s.report(ctx, o, seen[o.GetUID()])
+	}
+}
+
+// maxReports are how many statuses are written before the Set is built anew:
+// thousands of them must not keep a policy from coming into force.
+const maxReports = 50
+
+// all policies, in the order of kind, namespace and name.
+func (s *Store) all() []*unstructured.Unstructured {
+	var out []*unstructured.Unstructured
+	for _, r := range resources {
+		store := s.informers[r].GetStore()
+		keys := store.ListKeys()
+		slices.Sort(keys)
+		for _, k := range keys {
+			if o, ok, err := store.GetByKey(k); err == nil && ok {
+				if u, ok := o.(*unstructured.Unstructured); ok {
+					out = append(out, u)
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,76 @@
+package plugin
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/e2e/story"
+)
+
+// lab is what all tests share: the story's control plane, with its XR settled.
+type lab struct {
+	*story.Env
+	// plugin is the path of the binary under test, hans the kubeconfig of its
+	// user.
+	plugin, hans string
+}
+
+var (
+	the    *lab
+	update = flag.Bool("update", false, "write testdata anew")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
+	defer cancel()
+	l, err := boot(ctx)
+	if l != nil && l.Env != nil {
+		defer l.Stop()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot start:", err)
+		return 1
+	}
+	the = l
+	return m.Run()
+}
+
+// access of hans: to databases in whatever form, as in the story, and what the
+// plugin needs beside; docs/kubectl.md.
+var access = []rbacv1.PolicyRule{
+	{APIGroups: []string{"example.org", "cloud.example.org", "kubernetes.m.crossplane.io", "kausality.io", "apiextensions.crossplane.io"}, Resources: []string{"*"}, Verbs: []string{"*"}},
+	{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: []string{"get", "list"}},
+	{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"mutatingwebhookconfigurations"}, Verbs: []string{"get"}},
+	{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}},
+}
+
+func boot(ctx context.Context) (*lab, error) {
+	l := &lab{}
+	built, err := parts.Build(ctx, os.Stderr, "", parts.Part{Name: "kubectl-kausality", Dir: ".", Package: "./cmd/kubectl-kausality"})
+	if err != nil {
+		return l, err
+	}
+	l.plugin = built["kubectl-kausality"]
+	if l.Env, err = story.Start(ctx, story.Options{Dir: os.Getenv("KAUSALITY_PLUGIN_DIR"), Out: os.Stderr, Webhook: true, Function: true}); err != nil {
+		return l, err
+	}
+	if err := l.Grant(ctx, story.Hans, access...); err != nil {
+		return l, err
+	}
+	if l.hans, err = l.Kubeconfig("hans", story.Hans); err != nil {
+		return l, err
+	}
+	return l, story.Tell(ctx, l.Env, &story.Teller{Out: os.Stderr}, story.Chapters[:2])
+}

@@ -1,0 +1,76 @@
+package plugin
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cli/annotate"
+	"github.com/kausality-io/function-kausality/test/e2e/story"
+)
+
+const (
+	terminals = 6
+	colleague = 24
+)
+
+// parallel approvals by several terminals and many more writers lose nobody's
+// entry: not each other's, and not the one that GitOps had written, with fields
+// that we do not know.
+func parallel(t *testing.T) {
+	db := database(t)
+	gitops := `[{"apiVersion":"v1","kind":"ConfigMap","name":"settings","mode":"always","ticket":"SHOP-7"}]`
+	if err := the.Annotate(t.Context(), story.Hans, story.XDatabases, "orders", v1alpha1.AnnotationKeyApprovals, gitops); err != nil {
+		t.Fatal(err)
+	}
+	client, err := the.As(story.Alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := annotate.Writer{Client: client.Resource(story.XDatabases).Namespace("default"), Name: "orders"}
+	var wg sync.WaitGroup
+	for n := range terminals {
+		wg.Go(func() {
+			if r := the.pipe(t, "approve", db, "--digest", digest(n), "--mode", "always"); r.code != 0 {
+				t.Errorf("terminal %d: %+v", n, r)
+			}
+		})
+	}
+	for n := range colleague {
+		wg.Go(func() {
+			a := v1alpha1.Approval{APIVersion: "v1", Kind: "ConfigMap", Name: fmt.Sprintf("c%d", n), Mode: v1alpha1.ApprovalAlways}
+			if _, err := w.Annotate(t.Context(), v1alpha1.AnnotationKeyApprovals, annotate.AddApproval(a)); err != nil {
+				t.Errorf("writer %d: %v", n, err)
+			}
+		})
+	}
+	wg.Wait()
+	var list []map[string]any
+	stored := annotation(t, v1alpha1.AnnotationKeyApprovals)
+	if err := json.Unmarshal([]byte(stored), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 1+terminals+colleague {
+		t.Errorf("%d entries, want %d: %s", len(list), 1+terminals+colleague, stored)
+	}
+	want := []string{`"ticket":"SHOP-7"`}
+	for n := range terminals {
+		want = append(want, digest(n))
+	}
+	for n := range colleague {
+		want = append(want, fmt.Sprintf(`"name":"c%d"`, n))
+	}
+	for _, s := range want {
+		if strings.Count(stored, s) != 1 {
+			t.Errorf("%s stands there %d times", s, strings.Count(stored, s))
+		}
+	}
+	if err := the.Annotate(t.Context(), story.Hans, story.XDatabases, "orders", v1alpha1.AnnotationKeyApprovals, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func digest(n int) string { return fmt.Sprintf("%016x", 0xabc0+n) }

@@ -1,0 +1,323 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
+	"github.com/kausality-io/function-kausality/test/e2e/story"
+)
+
+const xr = "xdatabase/orders"
+
+// database of the XR, as the command line names it.
+func database(t *testing.T) string {
+	t.Helper()
+	mr, err := the.MR(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "database/" + mr.GetName()
+}
+
+func eventually(t *testing.T, what string, f func(context.Context) error) {
+	t.Helper()
+	if err := controlplane.Eventually(t.Context(), what, 60*time.Second, f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPlugin drives the plugin through a day of the story: each part begins
+// where the one before ends.
+func TestPlugin(t *testing.T) {
+	for _, part := range []struct {
+		name string
+		play func(*testing.T)
+	}{
+		{"Trace", traces}, {"Explain", explains}, {"Coverage", covers}, {"Freeze", freezes}, {"Snooze", snoozes}, {"Reject", rejects},
+		{"DryRun", dryRuns}, {"Group", groups}, {"Parallel", parallel}, {"External", external}, {"Preview", previews}, {"Policies", policies}, {"Held", held}, {"Ungate", ungates}, {"Deletion", deletion},
+	} {
+		if !t.Run(part.name, part.play) {
+			return
+		}
+	}
+}
+
+func traces(t *testing.T) {
+	db := database(t)
+	the.terminal(t, "", "trace", db).golden(t, "trace", 0)
+	the.terminal(t, "", "trace", xr).golden(t, "trace-xr", 0)
+	for _, format := range []string{"wide", "name", "yaml", "json", "mermaid", "dot", "svg"} {
+		the.terminal(t, "", "trace", db, "-o", format).golden(t, "trace-"+format, 0)
+	}
+	if r := the.pipe(t, "trace", db); strings.Contains(r.out, "\x1b") {
+		t.Errorf("colours without a terminal:\n%q", r.out)
+	}
+	the.terminal(t, "", "trace", "configmap/kube-root-ca.crt").golden(t, "trace-forbidden", 1)
+}
+
+func explains(t *testing.T) {
+	db := database(t)
+	the.terminal(t, "", "explain", db).golden(t, "explain", 0)
+	the.terminal(t, "", "explain", xr).golden(t, "explain-xr", 0)
+	the.terminal(t, "", "explain", db, "--exit-code", "--patch", `{"spec":{"forProvider":{"size":50}}}`).golden(t, "explain-patch", 4)
+
+	// What is explained is what happens: the same id, the same words.
+	r := the.pipe(t, "explain", db, "--patch", "spec: {forProvider: {tags: {tier: gold}}}", "-o", "json")
+	e := struct {
+		Outcomes []struct {
+			Attempt, Message, ID string
+			Allowed              bool
+		}
+	}{}
+	if err := json.Unmarshal([]byte(r.out), &e); err != nil {
+		t.Fatalf("%v:\n%s", err, r.out)
+	}
+	o := e.Outcomes[0]
+	if o.Attempt != "ControllerChange" || o.Allowed || len(o.ID) != 16 || !strings.HasPrefix(o.Message, "Drift: changing spec.forProvider.tags.tier of Database") {
+		t.Errorf("the outcome is %+v", o)
+	}
+	foreseen = o.ID
+}
+
+// foreseen is the id of the difference that the new Composition brings in held,
+// as explain told it beforehand.
+var foreseen string
+
+// covers shows one object of each gap that can be had here, and none of them
+// where there is none.
+func covers(t *testing.T) {
+	eventually(t, "the settings to be gated", func(ctx context.Context) error {
+		s, err := the.Setting(ctx)
+		if err == nil && !strings.Contains(s.GetAnnotations()[v1alpha1.AnnotationKeyGate], `"state":"closed"`) {
+			err = fmt.Errorf("the gate is %q", s.GetAnnotations()[v1alpha1.AnnotationKeyGate])
+		}
+		return err
+	})
+	the.terminal(t, "", "coverage", "--exit-code").golden(t, "coverage-none", 0)
+	hans, err := the.As(story.Hans)
+	if err != nil {
+		t.Fatal(err)
+	}
+	paused := map[string]any{"crossplane.io/paused": "true"}
+	gaps := map[schema.GroupVersionResource]map[string]map[string]any{
+		story.Databases:  {"loose": {"crossplane.io/paused": "true", v1alpha1.AnnotationKeyMode: "log"}, "paused": paused},
+		story.XDatabases: {"starting": {"crossplane.io/paused": "true", v1alpha1.AnnotationKeyApprovals: `[{"kind":"Database","name":"*","mode":"always"}]`}},
+	}
+	kinds := map[schema.GroupVersionResource]string{story.Databases: "Database", story.XDatabases: "XDatabase"}
+	specs := map[schema.GroupVersionResource]map[string]any{
+		story.Databases: {"forProvider": map[string]any{"size": int64(1)}}, story.XDatabases: {"size": int64(1)},
+	}
+	for r, list := range gaps {
+		for name, annotations := range list {
+			o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": r.GroupVersion().String(), "kind": kinds[r], "spec": specs[r],
+				"metadata": map[string]any{"name": name, "namespace": "default", "annotations": annotations}}}
+			if _, err := hans.Resource(r).Namespace("default").Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	the.terminal(t, "", "coverage", "-A", "--exit-code", "-o", "wide").golden(t, "coverage", 4)
+	if err := the.Annotate(t.Context(), story.Hans, story.Databases, "paused", v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan); err != nil {
+		t.Fatal(err)
+	}
+	for r, list := range gaps {
+		for name := range list {
+			if err := the.Delete(t.Context(), story.Hans, r, name); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	eventually(t, "nothing to wait any more", func(context.Context) error {
+		if r := the.pipe(t, "pending", "--exit-code"); r.code != 0 {
+			return fmt.Errorf("pending: %s", r.out)
+		}
+		return nil
+	})
+}
+
+func freezes(t *testing.T) {
+	the.terminal(t, "", "freeze", xr, "-m", "incident 4711").golden(t, "freeze", 0)
+	the.terminal(t, "", "freeze", xr, "-m", "another").golden(t, "freeze-again", 1)
+	the.terminal(t, "", "freeze", database(t)).golden(t, "freeze-database", 1)
+	the.terminal(t, "", "explain", database(t)).golden(t, "explain-frozen", 0)
+	if err := the.Patch(t.Context(), story.Hans, story.Databases, strings.TrimPrefix(database(t), "database/"), sized(21)); err == nil || !strings.Contains(err.Error(), "incident 4711") {
+		t.Errorf("a change of what is frozen: %v", err)
+	}
+	the.terminal(t, "", "unfreeze", xr).golden(t, "unfreeze", 0)
+	the.terminal(t, "", "unfreeze", xr).golden(t, "unfreeze-again", 0)
+}
+
+func sized(n int64) map[string]any {
+	return map[string]any{"spec": map[string]any{"forProvider": map[string]any{"size": n}}}
+}
+
+func snoozes(t *testing.T) {
+	the.terminal(t, "", "snooze", xr, "--for", "24h", "-m", "known").golden(t, "snooze", 0)
+	s := v1alpha1.Snooze{}
+	if err := json.Unmarshal([]byte(annotation(t, v1alpha1.AnnotationKeySnooze)), &s); err != nil {
+		t.Fatal(err)
+	}
+	if left := time.Until(s.Expiry.Time); left < 23*time.Hour || left > 24*time.Hour || s.User != story.Hans || s.Message != "known" {
+		t.Errorf("the snooze is %+v", s)
+	}
+	the.terminal(t, "", "snooze", xr, "--off").golden(t, "snooze-off", 0)
+	if annotation(t, v1alpha1.AnnotationKeySnooze) != "" {
+		t.Error("the snooze is still there")
+	}
+}
+
+func annotation(t *testing.T, key string) string {
+	t.Helper()
+	o, err := the.XR(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o.GetAnnotations()[key]
+}
+
+func rejects(t *testing.T) {
+	db := database(t)
+	the.terminal(t, "", "reject", db, "--reason", "not before the audit is over", "--until-next-intent").golden(t, "reject", 0)
+	the.terminal(t, "", "explain", db).golden(t, "explain-rejected", 0)
+	the.terminal(t, "", "reject", db, "--withdraw").golden(t, "reject-withdraw", 0)
+	the.terminal(t, "", "reject", db, "--withdraw").golden(t, "reject-withdraw-again", 0)
+	if annotation(t, v1alpha1.AnnotationKeyRejections) != "" {
+		t.Error("the rejection is still there")
+	}
+}
+
+// A dry run shows the same and stores nothing.
+func dryRuns(t *testing.T) {
+	before, err := the.XR(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dry := range []string{"client", "server"} {
+		the.terminal(t, "", "approve", database(t), "--any", "--mode", "generation", "--dry-run="+dry).golden(t, "dry-run-"+dry, 0)
+		the.terminal(t, "", "freeze", xr, "--dry-run="+dry).golden(t, "dry-run-freeze-"+dry, 0)
+	}
+	after, err := the.XR(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range after.GetAnnotations() {
+		if before.GetAnnotations()[k] != v {
+			t.Errorf("a dry run wrote %s=%s", k, v)
+		}
+	}
+}
+
+// external drift: it is listed, explained, approved, and gone.
+func external(t *testing.T) {
+	db := database(t)
+	name := strings.TrimPrefix(db, "database/")
+	the.terminal(t, "", "pending").golden(t, "pending-none", 0)
+	if err := the.Cloud.Change(t.Context(), name, client.Fields{"size": 9}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the drift to be listed", func(context.Context) error {
+		if r := the.pipe(t, "pending", "--exit-code"); r.code != 4 {
+			return fmt.Errorf("exit code %d: %s", r.code, r.out)
+		}
+		return nil
+	})
+	the.terminal(t, "", "pending").golden(t, "pending-external", 0)
+	the.terminal(t, "", "explain", db).golden(t, "explain-external", 0)
+	id := strings.TrimPrefix(strings.TrimSpace(the.pipe(t, "pending", xr, "-o", "name").out), "drift.kausality.io/")
+	the.terminal(t, "", "reject", id, "--reason", "no").golden(t, "reject-external", 0)
+	the.terminal(t, "", "approve", id, "--dry-run=server").golden(t, "approve-rejected", 0)
+	if r := the.pipe(t, "reject", id, "--withdraw"); r.code != 0 {
+		t.Errorf("the rejection cannot be withdrawn: %+v", r)
+	}
+	the.terminal(t, "n\n", "approve", db).golden(t, "approve-no", 1)
+	the.terminal(t, "", "approve", id, "--wait").golden(t, "approve-external", 0)
+	eventually(t, "the cloud to have the size again", func(ctx context.Context) error {
+		is, err := the.Cloud.Get(ctx, name)
+		if err == nil && is.Size != 20 {
+			err = fmt.Errorf("its size is %d", is.Size)
+		}
+		return err
+	})
+	the.terminal(t, "", "approve", id).golden(t, "approve-again", 1)
+}
+
+// held by the function, which writes no Drifts: listed and approved all the
+// same.
+func held(t *testing.T) {
+	if err := the.Compose(t.Context(), story.Composition{Tier: "gold", Kausality: true}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "what is held to be listed", func(context.Context) error {
+		if r := the.pipe(t, "pending"); strings.Count(r.out, "change ") != 2 {
+			return fmt.Errorf("pending: %s", r.out)
+		}
+		return nil
+	})
+	the.terminal(t, "", "pending").golden(t, "pending-held", 0)
+	if r := the.pipe(t, "pending", database(t), "-o", "name"); r.out != "drift.kausality.io/"+foreseen+"\n" {
+		t.Errorf("explain foresaw %s, held is %s", foreseen, r.out)
+	}
+	the.terminal(t, "", "explain", xr).golden(t, "explain-held", 0)
+	if r := the.pipe(t, "approve", xr); r.code != 2 {
+		t.Errorf("a group without a terminal and without --yes: %+v", r)
+	}
+	the.terminal(t, "", "approve", "xdatabases", "-l", "!team", "--dry-run").golden(t, "approve-group-dry-run", 0)
+	the.terminal(t, "n\n", "reject", "--all", "--reason", "not in this release").golden(t, "reject-all-no", 1)
+	the.terminal(t, "y\n", "approve", xr, "--wait").golden(t, "approve-held", 0)
+	eventually(t, "the cloud to have the tier", func(ctx context.Context) error {
+		is, err := the.Cloud.Get(ctx, strings.TrimPrefix(database(t), "database/"))
+		if err == nil && is.Tags["tier"] != "gold" {
+			err = fmt.Errorf("its tags are %v", is.Tags)
+		}
+		return err
+	})
+	eventually(t, "the approval to show in the trace", func(context.Context) error {
+		if r := the.pipe(t, "trace", database(t)); !strings.Contains(r.out, "approved (once): difference "+foreseen) {
+			return fmt.Errorf("trace: %s", r.out)
+		}
+		return nil
+	})
+	the.terminal(t, "", "trace", database(t)).golden(t, "trace-approved", 0)
+}
+
+func gateClosed(t *testing.T) {
+	t.Helper()
+	eventually(t, "the gate to be closed", func(ctx context.Context) error {
+		mr, err := the.MR(ctx)
+		if err == nil && !strings.Contains(mr.GetAnnotations()[v1alpha1.AnnotationKeyGate], `"state":"closed"`) {
+			err = fmt.Errorf("the gate is %s", mr.GetAnnotations()[v1alpha1.AnnotationKeyGate])
+		}
+		return err
+	})
+}
+
+// deletion that would orphan: refused, approved, and then it passes.
+func deletion(t *testing.T) {
+	name := strings.TrimPrefix(database(t), "database/")
+	gateClosed(t)
+	if err := the.Delete(t.Context(), story.Hans, story.Databases, name); err == nil {
+		t.Fatal("the deletion was not refused")
+	}
+	eventually(t, "the deletion to be listed", func(context.Context) error {
+		if r := the.pipe(t, "pending", "--exit-code"); r.code != 4 {
+			return fmt.Errorf("exit code %d: %s", r.code, r.out)
+		}
+		return nil
+	})
+	the.terminal(t, "", "pending").golden(t, "pending-deletion", 0)
+	the.terminal(t, "y\n", "approve", database(t), "--wait").golden(t, "approve-deletion", 0)
+	if err := the.Delete(t.Context(), story.Hans, story.Databases, name); err != nil {
+		t.Errorf("approve --wait said that it can be deleted: %v", err)
+	}
+}

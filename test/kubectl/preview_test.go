@@ -1,0 +1,90 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/e2e/story"
+)
+
+// previews of the Composition that is there, which changes nothing, and of the
+// one that held installs afterwards.
+func previews(t *testing.T) {
+	cli, err := parts.Ensure(t.Context(), os.Stderr, "", parts.CrossplaneCLI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	functions := serveTemplating(t)
+	same, changed := compositionFile(t, "bronze", true), compositionFile(t, "gold", true)
+	program := "--crossplane=" + cli[parts.CrossplaneCLI]
+	the.terminal(t, "", "preview", same, program, "--functions", functions).golden(t, "preview-same", 0)
+	r := the.terminal(t, "", "preview", changed, program, "--functions", functions, "--exit-code", "-o", "wide")
+	r.golden(t, "preview", 4)
+	if !strings.Contains(r.out, foreseen) {
+		t.Errorf("explain foresaw difference %s, preview shows another one:\n%s", foreseen, r.out)
+	}
+	the.terminal(t, "", "preview", compositionFile(t, "gold", false), program, "--functions", functions).golden(t, "preview-removed", 0)
+	the.terminal(t, "", "preview", changed, "--crossplane=/nothing/there").golden(t, "preview-no-program", 2)
+}
+
+// compositionFile of a tier, with or without the settings.
+func compositionFile(t *testing.T, tier string, settings bool) string {
+	t.Helper()
+	raw, err := story.Example("composition.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(raw), "tier: bronze", "tier: "+tier)
+	if !settings {
+		from, to := strings.Index(text, "      - name: settings"), strings.Index(text, "  - step: kausality")
+		if from < 0 || to < from {
+			t.Fatal("the example is another one")
+		}
+		text = text[:from] + text[to:]
+	}
+	file := filepath.Join(t.TempDir(), "composition.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// serveTemplating without TLS, as `crossplane render` connects to functions in
+// development, and write the file that tells it where.
+func serveTemplating(t *testing.T) string {
+	t.Helper()
+	port, err := controlplane.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	p, err := the.Run(context.Background(), "templating-for-preview", exec.Command(the.Bins["test-templating"], "--insecure", "--address="+address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	eventually(t, "the function to listen", func(context.Context) error {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			return err
+		}
+		return c.Close()
+	})
+	raw, err := story.Example("functions.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "functions.yaml")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(raw), "localhost:9444", address)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}

@@ -1,0 +1,234 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/test/controlplane"
+)
+
+// typed is what a command of the documentation does here.
+type typed struct {
+	command string
+	// not played here, and why.
+	not string
+	// with is what stands here for words of the command, in pairs.
+	with []string
+	// prints it, or on standard error.
+	prints string
+	// code it exits with.
+	code int
+	// before it, and after it.
+	before, after func(t *testing.T)
+	// prepares the desk, and reads what was printed.
+	prepares func(t *testing.T, d *desk)
+	reads    func(t *testing.T, d *desk, out string)
+}
+
+// Of the commands that no test here can type, why. What Helm does is played by
+// other tests of this package, with the command's own arguments where they read
+// them from the page.
+const (
+	byHarness   = "the installation that all tests here share was made by it, from the page (lab.install)"
+	byUninstall = "TestUninstall runs it, and ends the installation"
+	noKubelet   = "there is no kubelet, and so no logs"
+	make1       = "it is the build that every other test does"
+	forever     = "it runs until somebody ends it; test/webhook runs it"
+	inPlugin    = "test/kubectl types it on the story's control plane, and compares the screen"
+	minutes     = "it takes minutes or for ever; that what it names is there is looked at"
+	noTerraform = "there is no Terraform here; gate/systems runs it where there is one, and its plan is a recorded one here"
+	noFixed     = "a fixed configuration would come in the way of this one; TestTyped applies it as a dry run, test/webhook for real"
+)
+
+// followed page: what is typed by it, in its order.
+type followed struct {
+	page     string
+	commands []typed
+}
+
+// pages in their order. A command of theirs that is not here fails TestTyped, as
+// does one that the page has no longer.
+var pages = []followed{
+	{"docs/install.md", []typed{
+		{command: "helm install kausality package/helm/kausality --namespace kausality-system --create-namespace --set image.repository=REPOSITORY --set image.tag=TAG", not: byHarness},
+		{command: "kubectl -n kausality-system get pods", prints: "kausality-webhook-"},
+		{command: "make manifests VALUES='--set image.repository=REPOSITORY --set image.tag=TAG' > kausality.yaml",
+			with: []string{"make ", "make --no-print-directory -C ROOT "}},
+		{command: "kubectl apply --server-side -f kausality.yaml", with: []string{"apply ", "apply --dry-run=server --force-conflicts "}, prints: "deployment.apps/kausality-webhook serverside-applied (server dry run)"},
+		{command: "make manifests ARGS='--webhook-url=… --ca-file=… --resources=…'",
+			with:   []string{"make ", "make --no-print-directory -C ROOT BIN=$PWD/bin HELM=$(command -v helm) ", "webhook-url=…", "webhook-url=https://127.0.0.1:9443", "ca-file=…", "ca-file=DESK/ca.crt", "resources=…", "resources=configmaps"},
+			prints: "kind: MutatingWebhookConfiguration"},
+		{command: "kubectl delete mutatingwebhookconfiguration kausality", not: noFixed},
+		{command: "kubectl apply -f policy.yaml", prints: "kausality.kausality.io/databases created", after: func(t *testing.T) { awaitPolicy(t, "databases") }},
+		{command: "kubectl get kausalities", prints: "databases"},
+		{command: "kubectl get drifts -A"},
+		{command: "kubectl get drifts -A"},
+		{command: "kubectl annotate namespace team-a kausality.io/mode=enforce", before: func(t *testing.T) { namespace(t, "team-a"); namespace(t, "team-b") }, prints: "namespace/team-a annotated"},
+		{command: "kubectl apply -f policy.yaml", prints: "kausality.kausality.io/databases configured"},
+		{command: "kubectl wait --for=condition=WebhookConfigured kausality/databases", prints: "condition met", after: lenientElsewhere},
+	}},
+	{"README.md", []typed{
+		{command: "make demo", not: minutes},
+		{command: "make test", not: minutes},
+		{command: "helm install kausality package/helm/kausality --namespace kausality-system --create-namespace", not: byHarness},
+		{command: "make build", not: make1},
+		{command: "bin/kausality manifests --webhook-url=https://HOST:PORT --ca-file=ca.crt --resources='*.example.org,deployments.apps,configmaps' | kubectl apply -f -",
+			with: []string{"bin/kausality", "KAUSALITY", "HOST:PORT", "127.0.0.1:9443", "apply ", "apply --dry-run=client "}, prints: "mutatingwebhookconfiguration.admissionregistration.k8s.io/kausality configured (dry run)"},
+		{command: "bin/kausality webhook --kubeconfig=F --cert-dir=DIR --bind-address=:9443", not: forever},
+		{command: "bin/kausality gate --kubeconfig=F", not: forever},
+		{command: "kausality ungate --all --for-removal", with: []string{"--for-removal", "--for-removal --dry-run"}, prints: "0 masked"},
+		{command: "kubectl annotate xdatabase orders kausality.io/approve-1f2e3d4c5b6a7980=once", before: xdatabase, prints: "xdatabase.example.org/orders annotated"},
+		{command: `kubectl annotate xdatabase orders kausality.io/freeze='{"user":"hans","message":"incident"}'`, prints: "annotated"},
+		{command: "kubectl get drifts -A"},
+		{command: `make bench ARGS="--rounds=1500 requests"`, not: minutes},
+		{command: "make bench ARGS=code", not: minutes},
+		{command: `make bench ARGS=soak`, not: minutes},
+	}},
+	{"docs/operations.md", []typed{
+		{command: "kubectl annotate TYPE NAME kausality.io/mode=log --overwrite", with: []string{"TYPE NAME", "namespace team-a"}, prints: "namespace/team-a annotated"},
+		{command: `kubectl patch kausality NAME --type=merge -p '{"spec":{"mode":"log","overrides":[]}}'`, with: []string{"NAME", "databases"}, prints: "patched"},
+		{command: "kubectl -n kausality-system scale deployment kausality-controller --replicas=0", prints: "scaled", after: func(*testing.T) { the.controller.Stop() }},
+		{command: "kubectl delete mutatingwebhookconfiguration kausality", prints: "deleted"},
+		{command: "kubectl -n kausality-system scale deployment kausality-controller --replicas=2", prints: "scaled", after: func(t *testing.T) {
+			must(t, the.controller.Restart())
+			must(t, the.controller.await(t.Context()))
+			eventually(t, "the configuration to be made anew", func(ctx context.Context) error { _, err := entries(ctx); return err })
+		}},
+		{command: "helm uninstall kausality --namespace kausality-system", not: byUninstall},
+		{command: "kausality ungate --all --for-removal", not: byUninstall},
+		// For real it takes five seconds, and is played by TestUninstall and by test/kubectl.
+		{command: "kubectl kausality ungate --all --for-removal --yes", with: []string{"--yes", "--yes --dry-run"}, prints: "0 masked"},
+		{command: "kubectl delete -f kausality.yaml", with: []string{"delete ", "delete --dry-run=server "}, prints: `clusterrole.rbac.authorization.k8s.io "kausality-controller-base" deleted`},
+		{command: "kubectl -n kausality-system logs job/kausality-ungate", not: noKubelet},
+		{command: "kubectl annotate mutatingwebhookconfiguration kausality kausality.io/removal-", before: removal, prints: "annotated", after: func(t *testing.T) { awaitPolicy(t, "databases") }},
+		{command: "kubectl kausality ungate --all", prints: "0 masked"},
+		{command: "kubectl -n kausality-system get pods", prints: "kausality-webhook-"},
+		{command: "kubectl get kausality NAME -o yaml", with: []string{"NAME", "databases"}, prints: "reason: Understood"},
+		{command: "kubectl get drifts -A --sort-by=.status.count"},
+		{command: "kubectl get mutatingwebhookconfiguration kausality -o yaml --show-managed-fields", prints: "manager: kausality-controller"},
+	}},
+	{kubectlPage, []typed{
+		{command: `printf '#!/bin/sh\nexec kubectl-kausality __complete "$@"\n' > ~/bin/kubectl_complete-kausality`},
+		{command: "chmod +x ~/bin/kubectl_complete-kausality"},
+		{command: "kubectl kausality trace database/orders-da6cb79af0ff", with: []string{"database/orders-da6cb79af0ff", "xdatabase/orders"}, prints: "XDatabase default/orders, generation 1, by hans@example.com"},
+		{command: `kubectl kausality explain database/orders-da6cb79af0ff --patch '{"spec":{"forProvider":{"size":50}}}'`,
+			with: []string{"database/orders-da6cb79af0ff", "xdatabase/orders"}, prints: "If you change it"},
+		{command: `kubectl kausality freeze xdatabases -l team=shop -m "incident 4712"`, before: team,
+			with: []string{"freeze ", "freeze --dry-run "}, code: 1, prints: "left out: it is frozen already by hans (incident); unfreeze it first, or give --overwrite",
+			reads: func(t *testing.T, _ *desk, out string) {
+				if !strings.Contains(out, "XDatabase default/blue") || !strings.Contains(out, `kausality.io/freeze: none → {"at":`) || !strings.Contains(out, "left out 1 of 2 objects") {
+					t.Errorf("it shows:\n%s", out)
+				}
+			}},
+		{command: "kubectl kausality preview composition.yaml", not: inPlugin},
+	}},
+	{"docs/function.md", []typed{
+		{command: "make parts build && go build -C test/templating -o ../../bin/templating .", prepares: cloned,
+			// Of the parts the CLI alone is needed, and programs that others run meanwhile are not written.
+			with:   []string{"make parts build", "make --no-print-directory -C ROOT build BIN=$PWD/bin", "-C test", "-C ROOT/test", "../../bin", "$PWD/bin"},
+			prints: "bin/kubectl-kausality"},
+		{command: "bin/kausality --insecure --address=127.0.0.1:9443 &", with: []string{"9443", "PORT9443 --metrics-bind-address=0"}},
+		{command: "bin/templating --insecure --address=127.0.0.1:9444 &", with: []string{"9444", "PORT9444"}},
+		{command: "cd examples/getting-started"},
+		{command: "../../bin/crossplane-cli-v2.2.0 render xr.yaml composition.yaml functions.yaml --include-function-results",
+			prints: `"labels":{"ticket":"SHOP-1"},"unattributed":true},{"apiVersion":"cloud.example.org/v1alpha1","kind":"Database"`},
+		{command: "cd ../policies-inline"},
+		{command: "../../bin/crossplane-cli-v2.2.0 render xr.yaml composition.yaml functions.yaml --observed-resources=observed.yaml --include-full-xr --include-function-results",
+			prints: "reason: Held", reads: approvedInFile},
+	}},
+	{"docs/external.md", []typed{
+		{command: "kausality manifests --resources='terraforms.infra.contrib.fluxcd.io,applications.argoproj.io,…'",
+			with: []string{",…'", "' --webhook-url=https://127.0.0.1:9443 --ca-file=ca.crt"}, prints: "applications"},
+		{command: "terraform plan -out=tfplan && terraform show -json tfplan > plan.json", not: noTerraform},
+		{command: "kubectl get workspace orders -o yaml > orders.yaml", before: workspace},
+		{command: "kausality terraform check-plan --plan=plan.json --annotations=orders.yaml", prepares: planned("create"), prints: "Plan: 7 to judge, 0 not allowed"},
+		{command: "KAUSALITY_TOFU=$(go run -C test ./cmd/parts tofu) go test ./gate/systems -run TestRealTerraform", not: minutes},
+	}},
+	{"docs/policies.md", []typed{
+		{command: "kubectl get allowancepolicies,upgradeallowances,approvalpolicies -A"},
+		{command: "kausality policy derive --events=audit.log > policies.yaml", before: learned, prepares: audited},
+		{command: "kausality policy test policies.yaml --events=audit.log", prints: " 0 refused", reads: derived},
+		{command: "kubectl get drifts -A -o json", prints: `"kind": "List"`},
+	}},
+	{"docs/gate.md", []typed{
+		{command: "go test ./admission -run TestGateTransitions", with: []string{"go test ", "go test -C ROOT -trimpath "}, prints: "ok "},
+		{command: "kausality gate --shard=0/3", not: forever},
+		{command: "kubectl get drifts"},
+		{command: "make bench ARGS=gate", not: minutes},
+		{command: "kausality ungate --all", with: []string{"--all", "--all --dry-run"}, prints: "0 masked"},
+		{command: "go test ./admission -run TestModel -args -model.seeds=100000", with: []string{"go test ", "go test -C ROOT -trimpath ", "100000", "100"}, prints: "ok "},
+		{command: "make random SEEDS=100", not: minutes},
+		{command: "go test -C test ./e2e -run TestSteady", not: minutes},
+	}},
+	{"docs/dependencies.md", []typed{
+		{command: "terraform show -json", not: noTerraform},
+	}},
+	{"docs/design/0005-removal.md", []typed{
+		{command: "kausality ungate --all --for-removal", with: []string{"--for-removal", "--for-removal --dry-run"}, prints: "0 masked"},
+	}},
+}
+
+const (
+	learnedGroup = "example.org"
+	kubectlPage  = "docs/kubectl.md"
+)
+
+var (
+	xdatabases = schema.GroupVersionResource{Group: learnedGroup, Version: "v1", Resource: "xdatabases"}
+	buckets    = schema.GroupVersionResource{Group: learnedGroup, Version: "v1", Resource: "buckets"}
+)
+
+// lenientElsewhere: what the page has in policy.yaml at last is in force.
+func lenientElsewhere(t *testing.T) {
+	awaitPolicy(t, "databases")
+	e, err := entry(t.Context(), "databases-2.admission.kausality.io")
+	must(t, err)
+	if e["failurePolicy"] != "Ignore" {
+		t.Errorf("outside of the enforced Namespaces the failure policy is %v", e["failurePolicy"])
+	}
+}
+
+// removal was begun, and did not end.
+func removal(t *testing.T) {
+	t.Helper()
+	must(t, merge(t, the.admin, hooks, "", "kausality", annotate("kausality.io/removal", "2026-01-05T09:30:00Z")))
+	eventually(t, "the policy to say so", func(ctx context.Context) error {
+		k, err := the.admin.Resource(kausality).Get(ctx, "databases", metav1.GetOptions{})
+		if err == nil && !strings.Contains(fmt.Sprint(k.Object["status"]), "BeingRemoved") {
+			err = fmt.Errorf("its status is %v", k.Object["status"])
+		}
+		return err
+	})
+}
+
+// team of one XDatabase, beside the one that README.md has frozen.
+func team(t *testing.T) {
+	t.Helper()
+	c := as(t, hans).Resource(xdatabases).Namespace("default")
+	_, err := c.Create(t.Context(), object("example.org/v1", "XDatabase", "default", "blue", map[string]any{"size": int64(1)}), metav1.CreateOptions{})
+	must(t, err)
+	for _, name := range []string{"blue", "orders"} {
+		must(t, merge(t, as(t, hans), xdatabases, "default", name, map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": "shop"}}}))
+	}
+}
+
+// xdatabase of somebody, whose kind the policy of the pages covers.
+func xdatabase(t *testing.T) {
+	t.Helper()
+	defined(t, "XDatabase", "example.org", "v1")
+	eventually(t, "an XDatabase", func(ctx context.Context) error {
+		_, err := as(t, hans).Resource(xdatabases).Namespace("default").Create(ctx, object("example.org/v1", "XDatabase", "default", "orders", map[string]any{"size": int64(1)}), metav1.CreateOptions{})
+		return err
+	})
+}
+
+// defined kind, whatever its objects look like.
+func defined(t *testing.T, kind, group, version string) {
+	t.Helper()
+	must(t, the.Define(t.Context(), controlplane.Kind{Group: group, Kind: kind, Version: version}))
+}
