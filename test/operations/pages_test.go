@@ -38,6 +38,7 @@ const (
 	byUninstall = "TestUninstall runs it, and ends the installation"
 	noKubelet   = "there is no kubelet, and so no logs"
 	make1       = "it is the build that every other test does"
+	byUnit      = "make test runs it as a phase of its own"
 	forever     = "it runs until somebody ends it; test/webhook runs it"
 	inPlugin    = "test/kubectl types it on the story's control plane, and compares the screen"
 	minutes     = "it takes minutes or for ever; that what it names is there is looked at"
@@ -71,23 +72,46 @@ var pages = []followed{
 		{command: "kubectl annotate namespace team-a kausality.io/mode=enforce", before: func(t *testing.T) { namespace(t, "team-a"); namespace(t, "team-b") }, prints: "namespace/team-a annotated"},
 		{command: "kubectl apply -f policy.yaml", prints: "kausality.kausality.io/databases configured"},
 		{command: "kubectl wait --for=condition=WebhookConfigured kausality/databases", prints: "condition met", after: lenientElsewhere},
-	}},
-	{"README.md", []typed{
-		{command: "make demo", not: minutes},
-		{command: "make test", not: minutes},
-		{command: "helm install kausality package/helm/kausality --namespace kausality-system --create-namespace", not: byHarness},
 		{command: "make build", not: make1},
 		{command: "bin/kausality manifests --webhook-url=https://HOST:PORT --ca-file=ca.crt --resources='*.example.org,deployments.apps,configmaps' | kubectl apply -f -",
 			with: []string{"bin/kausality", "KAUSALITY", "HOST:PORT", "127.0.0.1:9443", "apply ", "apply --dry-run=client "}, prints: "mutatingwebhookconfiguration.admissionregistration.k8s.io/kausality configured (dry run)"},
 		{command: "bin/kausality webhook --kubeconfig=F --cert-dir=DIR --bind-address=:9443", not: forever},
 		{command: "bin/kausality gate --kubeconfig=F", not: forever},
 		{command: "kausality ungate --all --for-removal", with: []string{"--for-removal", "--for-removal --dry-run"}, prints: "0 masked"},
+	}},
+	{"README.md", []typed{
+		{command: "make demo", not: minutes},
+		{command: "make test", not: minutes},
+		{command: "helm install kausality package/helm/kausality --namespace kausality-system --create-namespace", not: byHarness},
 		{command: "kubectl annotate xdatabase orders kausality.io/approve-1f2e3d4c5b6a7980=once", before: xdatabase, prints: "xdatabase.example.org/orders annotated"},
 		{command: `kubectl annotate xdatabase orders kausality.io/freeze='{"user":"hans","message":"incident"}'`, prints: "annotated"},
 		{command: "kubectl get drifts -A"},
+	}},
+	{"docs/demo.md", []typed{
+		{command: "KEEP=1 make demo", not: minutes},
+	}},
+	{"docs/performance.md", []typed{
 		{command: `make bench ARGS="--rounds=1500 requests"`, not: minutes},
 		{command: "make bench ARGS=code", not: minutes},
-		{command: `make bench ARGS=soak`, not: minutes},
+		{command: "make bench ARGS=gate", not: minutes},
+		{command: "make bench ARGS=soak", not: minutes},
+	}},
+	{"docs/testing.md", []typed{
+		{command: "go test ./admission/... ./fn/...", not: byUnit},
+		{command: "make unit", not: byUnit},
+		{command: "make lint generate-check", not: byUnit},
+		{command: "make bench ARGS=code", not: minutes},
+		{command: "go test ./admission -run TestModel -args -model.seed=7", with: []string{"go test ", "go test -C ROOT -trimpath "}, prints: "ok "},
+		{command: "go test ./admission -run TestGateTransitions", with: []string{"go test ", "go test -C ROOT -trimpath "}, prints: "ok "},
+		{command: "go test ./fn -run TestStory -v", not: byUnit},
+		{command: "go test -C test ./conformance -run 'TestScenarios/approvals/OnceIsOnce$' -v", not: minutes},
+		{command: "go test -C test ./gate -run TestRandom -args -random.seed=3", not: minutes},
+		{command: "go test -C test ./webhook -run TestLag", not: minutes},
+		{command: "go test -C test ./operations -run TestTyped", not: minutes},
+		{command: "go test -C test ./e2e -run TestSteady", not: minutes},
+		{command: "make random SEEDS=100", not: minutes},
+		{command: "make bench ARGS=soak", not: minutes},
+		{command: "make bench ARGS=gate", not: minutes},
 	}},
 	{"docs/operations.md", []typed{
 		{command: "kubectl annotate TYPE NAME kausality.io/mode=log --overwrite", with: []string{"TYPE NAME", "namespace team-a"}, prints: "namespace/team-a annotated"},
@@ -156,14 +180,9 @@ var pages = []followed{
 		{command: "kubectl get drifts -A -o json", prints: `"kind": "List"`},
 	}},
 	{"docs/gate.md", []typed{
-		{command: "go test ./admission -run TestGateTransitions", with: []string{"go test ", "go test -C ROOT -trimpath "}, prints: "ok "},
 		{command: "kausality gate --shard=0/3", not: forever},
 		{command: "kubectl get drifts"},
-		{command: "make bench ARGS=gate", not: minutes},
 		{command: "kausality ungate --all", with: []string{"--all", "--all --dry-run"}, prints: "0 masked"},
-		{command: "go test ./admission -run TestModel -args -model.seeds=100000", with: []string{"go test ", "go test -C ROOT -trimpath ", "100000", "100"}, prints: "ok "},
-		{command: "make random SEEDS=100", not: minutes},
-		{command: "go test -C test ./e2e -run TestSteady", not: minutes},
 	}},
 	{"docs/dependencies.md", []typed{
 		{command: "terraform show -json", not: noTerraform},
