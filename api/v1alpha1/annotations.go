@@ -128,6 +128,11 @@ const (
 // composed resource within its Composition.
 const AnnotationKeyCompositionResourceName = "crossplane.io/composition-resource-name"
 
+// AnnotationKeyReconcileRequestedAt requests a reconcile from Crossplane, or
+// from a provider built on its runtime; the value, a time, is echoed in
+// status.lastHandledReconcileAt.
+const AnnotationKeyReconcileRequestedAt = "crossplane.io/reconcile-requested-at"
+
 // DeletionOrphan is the value of AnnotationKeyDeletion that asks for orphaning.
 const DeletionOrphan = "orphan"
 
