@@ -187,6 +187,9 @@ var pages = []followed{
 	{"docs/dependencies.md", []typed{
 		{command: "terraform show -json", not: noTerraform},
 	}},
+	{"docs/specification.md", []typed{
+		{command: "terraform show -json", not: noTerraform},
+	}},
 	{"docs/design/0005-removal.md", []typed{
 		{command: "kausality ungate --all --for-removal", with: []string{"--for-removal", "--for-removal --dry-run"}, prints: "0 masked"},
 	}},
