@@ -187,6 +187,19 @@ var pages = []followed{
 	{"docs/dependencies.md", []typed{
 		{command: "terraform show -json", not: noTerraform},
 	}},
+	{"docs/adding-a-rule.md", []typed{
+		{command: "go test ./admission/...", not: byUnit},
+		{command: "go test ./admission -run TestModel -args -model.seeds=10000", not: minutes},
+		{command: "go test -C test ./conformance -run 'TestScenarios/freeze/' -v", not: minutes},
+		{command: "make generate", not: byUnit},
+		{command: "make lint unit", not: byUnit},
+		{command: "make conformance", not: minutes},
+	}},
+	{"docs/adding-an-external-system.md", []typed{
+		{command: "go test ./gate/systems ./admission/external", with: []string{"go test ", "go test -C ROOT -trimpath "}, prints: "ok "},
+		{command: "go test -C test ./webhook/external -run TestArgoCD -v", not: minutes},
+		{command: "kausality ungate --all --for-removal", with: []string{"--for-removal", "--for-removal --dry-run"}, prints: "0 masked"},
+	}},
 	{"docs/specification.md", []typed{
 		{command: "terraform show -json", not: noTerraform},
 	}},
