@@ -30,7 +30,7 @@ CHART   = $(ROOT)/package/helm/kausality
 
 # What `make generate` writes.
 GENERATED = { ls api/*/zz_generated.* fn/*/zz_generated.* test/provider/apis/*/zz_generated.* \
-	package/crds/*.yaml package/input/*.yaml test/provider/crds/*.yaml docs/gate.md docs/function.md docs/images/gate.svg \
+	package/crds/*.yaml package/input/*.yaml test/provider/crds/*.yaml docs/gate.md docs/function.md docs/rules.md docs/images/gate.svg \
 	package/helm/kausality/files/crds/*.yaml package/helm/kausality/files/objects.yaml docs/metrics.md \
 	docs/commands.md docs/kubectl-commands.md 2>/dev/null || true; }
 
@@ -114,6 +114,7 @@ generate: $(GEN) ## Write deepcopy functions, CRDs and what is generated in docs
 	@$(GEN) crd:crdVersions=v1 paths=./fn/input/... output:crd:artifacts:config=package/input
 	@$(GO) generate -C test/provider ./...
 	@$(GO) run -trimpath ./hack/gatediagram
+	@$(GO) run -trimpath ./hack/rules
 	@$(GO) run -C test -trimpath ./cmd/reference --types ../fn/input/v1alpha1 --page ../docs/function.md Input Audit
 	@rm -rf $(CHART)/files/crds && mkdir -p $(CHART)/files/crds && cp package/crds/*.yaml $(CHART)/files/crds/
 	@$(GO) test -trimpath ./manifests -run '^TestChartFile$$' -update >/dev/null

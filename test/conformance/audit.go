@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// auditLog of an API server, read as it grows. What it keeps are the annotations
-// of webhooks.
+// auditLog of an API server, read as it grows. It keeps the annotations of
+// webhooks.
 type auditLog struct {
 	path string
 
@@ -22,7 +22,7 @@ type auditLog struct {
 }
 
 // annotations of the request with an audit ID, by their names without the
-// webhook's; nil where the log does not have it yet.
+// webhook's; nil while the log does not contain it.
 func (l *auditLog) annotations(id string) (map[string]string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,13 +32,13 @@ func (l *auditLog) annotations(id string) (map[string]string, error) {
 	return l.seen[id], nil
 }
 
-// read what was added. A line that is not finished is read the next time.
+// read what was appended. An incomplete line is read the next time.
 func (l *auditLog) read() error {
 	f, err := os.Open(l.path)
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // It was only read.
+	defer f.Close() //nolint:errcheck // The file was only read.
 	if _, err := f.Seek(l.offset, io.SeekStart); err != nil {
 		return err
 	}

@@ -19,8 +19,8 @@ const (
 	typeApply = "application/apply-patch+yaml"
 )
 
-// build the request of a step. ref names the object it is about; empty where
-// there is none yet, or many.
+// build the request of a step. ref names the object of the request; empty if it
+// has no name yet, or for several objects.
 func (p *play) build(ctx context.Context, s *Step, as *Actor) (r request, ref string, err error) {
 	r.as, r.query = as, url.Values{}
 	if as.FieldManager != "" && s.Delete == nil && s.DeleteCollection == nil {
@@ -96,7 +96,7 @@ func (p *play) place(r request, ref, subresource string) (request, string, error
 	return r, ref, err
 }
 
-// buildObject makes a whole object of what a scenario says of it.
+// buildObject completes the short form of an object in a scenario.
 func (p *play) buildObject(ctx context.Context, r request, short map[string]any, ownedBy, method string) (request, string, error) {
 	kind, _ := short["kind"].(string)
 	gvk, _, err := p.gvk(kind)
@@ -135,7 +135,7 @@ func (p *play) buildObject(ctx context.Context, r request, short map[string]any,
 	return r, kind + "/" + name, nil
 }
 
-// metadataOf an object: what a scenario writes at its top belongs there.
+// metadataOf an object: scenarios write its fields at the top level.
 func metadataOf(o map[string]any) (map[string]any, error) {
 	m := map[string]any{}
 	if given, ok := o["metadata"].(map[string]any); ok {
@@ -158,7 +158,7 @@ func metadataOf(o map[string]any) (map[string]any, error) {
 	return m, nil
 }
 
-// annotations as they are sent: whole keys, and texts.
+// annotations as they are sent: complete keys, and string values.
 func annotations(set map[string]any) (map[string]any, error) {
 	out := make(map[string]any, len(set))
 	for k, v := range set {
@@ -189,7 +189,7 @@ func (p *play) owner(ctx context.Context, ref string) (map[string]any, error) {
 	return map[string]any{"apiVersion": apiVersion, "kind": kind, "name": name, "uid": uid, "controller": true}, nil
 }
 
-// merged is an object as it is now with a merge patch applied, for an update.
+// merged is the current object with a merge patch applied, for an update.
 func (p *play) merged(ctx context.Context, c *Change) (map[string]any, error) {
 	o, err := p.get(ctx, c.Of)
 	if err != nil {
@@ -201,7 +201,7 @@ func (p *play) merged(ctx context.Context, c *Change) (map[string]any, error) {
 	return merge(o, c.Merge), nil
 }
 
-// merge as RFC 7396 has it.
+// merge by RFC 7396.
 func merge(o, patch map[string]any) map[string]any {
 	out := maps.Clone(o)
 	if out == nil {

@@ -18,8 +18,9 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// client speaks HTTP to the API server, since scenarios are about what stands in
-// requests and answers: managers, warnings, codes.
+// client sends HTTP requests to the API server, since scenarios are about the
+// parts of requests and responses that typed clients hide: field managers,
+// warnings, codes.
 type client struct {
 	base   string
 	http   *http.Client
@@ -52,9 +53,9 @@ type request struct {
 	query       url.Values
 	contentType string
 	body        any
-	// as is nil for the suite itself, which may do everything.
+	// as is nil for the suite itself, which is allowed everything.
 	as *Actor
-	// auditID that the API server is to log it under.
+	// auditID under which the API server logs it.
 	auditID string
 }
 
@@ -63,7 +64,7 @@ type answer struct {
 	code     int
 	warnings []string
 	body     map[string]any
-	// decided are the audit annotations of a request that was answered otherwise than
+	// decided are the audit annotations of a request whose answer was not
 	// expected.
 	decided map[string]string
 }
@@ -103,7 +104,7 @@ func (c *client) do(ctx context.Context, r request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // Nothing is left to lose.
+	defer resp.Body.Close() //nolint:errcheck // The body was only read.
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return nil, err
@@ -145,7 +146,7 @@ func (c *client) headers(h http.Header, r request) {
 	}
 }
 
-// identity that the API server would find for the actor.
+// identity that the API server authenticates the actor as.
 func (a *Actor) identity() (user string, groups []string) {
 	if a.ServiceAccount == "" {
 		return a.User, a.Groups

@@ -14,17 +14,17 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Flags for another implementation, which is installed already.
+// Flags for another implementation that is already installed.
 var (
 	kubeconfig = flag.String("conformance.kubeconfig", os.Getenv("KAUSALITY_CONFORMANCE_KUBECONFIG"),
 		"Kubeconfig of a cluster with the implementation under test; empty boots a control plane with ours.")
 	configuration = flag.String("conformance.configuration", DefaultConfiguration, "Configuration of the installed implementation; scenarios of others are skipped.")
-	auditFile     = flag.String("conformance.audit-log", "", "The cluster's audit log; without it audit annotations are not looked at.")
-	receive       = flag.String("conformance.receive", "", "HOST:PORT to receive DriftReports at; without it reports are not looked at.")
+	auditFile     = flag.String("conformance.audit-log", "", "The cluster's audit log; without it audit annotations are not checked.")
+	receive       = flag.String("conformance.receive", "", "HOST:PORT to receive DriftReports at; without it reports are not checked.")
 	receiveCerts  = flag.String("conformance.receive-certs", "", "Directory with tls.crt, tls.key and their ca.crt for -conformance.receive.")
 )
 
-// atOnce is how many scenarios run at once: they mostly wait.
+// atOnce is how many scenarios run at the same time: they mostly wait.
 const atOnce = "12"
 
 var (
@@ -72,7 +72,7 @@ func run(m *testing.M) int {
 	return code
 }
 
-// answering waits until the API server asks the implementation, in each
+// answering waits until the API server calls the implementation, in each
 // configuration.
 func answering(ctx context.Context) error {
 	for _, name := range the.configurations {
@@ -87,7 +87,7 @@ func answering(ctx context.Context) error {
 	return nil
 }
 
-// openLab of somebody else, or boot our own.
+// openLab opens the cluster of -conformance.kubeconfig, or boots one.
 func openLab(ctx context.Context) (*lab, error) {
 	if *kubeconfig == "" {
 		return bootLab(ctx)
@@ -107,7 +107,7 @@ func openLab(ctx context.Context) (*lab, error) {
 	return l, l.prepare(ctx)
 }
 
-// tally of scenarios by what became of them.
+// tally of scenarios by verdict.
 type tally struct {
 	mu    sync.Mutex
 	count map[Verdict]int
@@ -127,22 +127,22 @@ func (n *tally) String() string {
 		sum += c
 	}
 	steps, unseen, again := runner.Steps()
-	text := fmt.Sprintf("conformance: %d scenarios, %d steps: %d passed, %d failed, %d known defects, %d skipped; %d expectations not looked at",
+	text := fmt.Sprintf("conformance: %d scenarios, %d steps: %d passed, %d failed, %d known defects, %d skipped; %d expectations not checked",
 		sum, steps, n.count[Passed], n.count[Failed], n.count[Defective], n.count[Skipped], unseen)
 	if again > 0 {
-		text += fmt.Sprintf("; %d requests made again, since a parent could not be read in time", again)
+		text += fmt.Sprintf("; %d requests repeated, because a parent could not be read in time", again)
 	}
 	return text
 }
 
-// TestScenarios plays each scenario as a test of its own.
+// TestScenarios runs each scenario as a subtest.
 func TestScenarios(t *testing.T) {
 	for _, sc := range suite.Scenarios {
 		t.Run(sc.ID(), func(t *testing.T) {
 			t.Parallel()
 			if !slices.Contains(the.configurations, sc.In()) {
 				total.add(Skipped)
-				t.Skipf("it is about configuration %s", sc.In())
+				t.Skipf("it needs configuration %s", sc.In())
 			}
 			if sc.Later && the.receiver == nil {
 				total.add(Skipped)
@@ -159,8 +159,8 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// TestRunnerFails plays scenarios that are wrong, each in one way: the runner
-// must say so, and what.
+// TestRunnerFails runs scenarios that are wrong, each in one way: the runner must
+// report what is wrong.
 func TestRunnerFails(t *testing.T) {
 	var wrong struct {
 		Scenarios []struct {

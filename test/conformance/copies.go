@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Copies of each kind that is copied. A policy is about a kind in the whole
-// cluster: scenarios with policies would be in each other's way if they shared
-// one. Each has copies of its own while it runs; more of them wait.
+// Copies of each kind that is copied. A policy targets a kind in the whole
+// cluster, so scenarios with policies cannot share one. Each has its own copy
+// while it runs; further scenarios wait.
 const Copies = 8
 
 // copiedAnnotation marks a CRD whose kind is copied.
@@ -34,7 +34,7 @@ func copies(crd *unstructured.Unstructured) ([]*unstructured.Unstructured, error
 	}
 	plural, group, ok := strings.Cut(crd.GetName(), ".")
 	if !ok {
-		return nil, fmt.Errorf("%s is no name of a CRD", crd.GetName())
+		return nil, fmt.Errorf("%s is not the name of a CRD", crd.GetName())
 	}
 	kind, _, err := unstructured.NestedString(crd.Object, "spec", "names", "kind")
 	if err != nil {

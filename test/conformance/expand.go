@@ -18,8 +18,8 @@ import (
 // variable as in $(uid App/app).
 var variable = regexp.MustCompile(`\$\(([^()]*)\)`)
 
-// expand every text of a tree, keys left alone. A text that is nothing but a
-// number's variable becomes a number.
+// expand every string of a tree, keys included. A string that is nothing but the
+// variable of a number becomes a number.
 func (p *play) expand(ctx context.Context, tree any) (any, error) {
 	switch t := tree.(type) {
 	case string:
@@ -52,8 +52,8 @@ func (p *play) expand(ctx context.Context, tree any) (any, error) {
 	return tree, nil
 }
 
-// expandText expands the innermost variables first, so that they may stand in
-// the arguments of others.
+// expandText expands the innermost variables first, so that they may be
+// arguments of others.
 func (p *play) expandText(ctx context.Context, s string) (any, error) {
 	for {
 		m := variable.FindStringIndex(s)
@@ -97,7 +97,7 @@ var functions = map[string]function{
 	}},
 }
 
-// variable by its name and arguments, or one that was saved.
+// variable by its name and arguments, or one that a step saved.
 func (p *play) variable(ctx context.Context, expr string) (any, error) {
 	words := strings.Fields(expr)
 	if len(words) == 0 {
@@ -110,7 +110,7 @@ func (p *play) variable(ctx context.Context, expr string) (any, error) {
 	if v, ok := p.saved[name]; ok && len(args) == 0 {
 		return v, nil
 	}
-	return nil, fmt.Errorf("there is no variable $(%s)", expr)
+	return nil, fmt.Errorf("variable $(%s) is not defined", expr)
 }
 
 func (p *play) suggestion() (any, error) {
@@ -124,12 +124,12 @@ func (p *play) suggestion() (any, error) {
 func filler(length string) (any, error) {
 	n, err := strconv.Atoi(length)
 	if err != nil || n < 0 {
-		return nil, fmt.Errorf("$(text): %q is no length", length)
+		return nil, fmt.Errorf("$(text): %q is not a length", length)
 	}
 	return strings.Repeat("x", n), nil
 }
 
-// instant now, or in a while.
+// instant is the current time plus an optional duration.
 func instant(args []string) (any, error) {
 	now := time.Now().UTC()
 	if len(args) == 1 {
@@ -142,7 +142,7 @@ func instant(args []string) (any, error) {
 	return now.Format(time.RFC3339), nil
 }
 
-// field of an object as it is now.
+// field of the current object.
 func (p *play) field(ctx context.Context, ref, path string) (any, error) {
 	o, err := p.get(ctx, ref)
 	if err != nil {
@@ -161,7 +161,7 @@ func (p *play) field(ctx context.Context, ref, path string) (any, error) {
 	return v.v, nil
 }
 
-// userHash of a user name (spec 2).
+// userHash of a user name (KR-02-03), computed apart from the product.
 func userHash(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	out := new(big.Int).SetBytes(sum[:]).Text(36)
@@ -169,7 +169,7 @@ func userHash(name string) string {
 }
 
 // composedManager is the field manager under which Crossplane applies what it
-// composes for an XR (facts 10).
+// composes for an XR (KR-04-01).
 func (p *play) composedManager(ref string) (string, error) {
 	gvk, name, err := p.gvk(ref)
 	if err != nil {
@@ -190,7 +190,7 @@ func (p *play) gvk(ref string) (schema.GroupVersionKind, string, error) {
 	kind, name, _ := strings.Cut(ref, "/")
 	k, ok := p.suite.Kinds[kind]
 	if !ok {
-		return schema.GroupVersionKind{}, "", fmt.Errorf("there is no kind %q in fixtures.yaml", kind)
+		return schema.GroupVersionKind{}, "", fmt.Errorf("kind %q is not in fixtures.yaml", kind)
 	}
 	if k.Kind == "" {
 		k.Kind = kind
@@ -204,7 +204,7 @@ func (p *play) gvk(ref string) (schema.GroupVersionKind, string, error) {
 	return schema.FromAPIVersionAndKind(k.APIVersion, k.Kind), name, nil
 }
 
-// number of a status field that may be given as a text.
+// number of a status field that may be given as a string.
 func number(v any) any {
 	if s, ok := v.(string); ok {
 		if n, err := strconv.ParseInt(s, 10, 64); err == nil {

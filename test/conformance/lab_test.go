@@ -22,13 +22,13 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 )
 
-// home of the implementation.
+// home is the Namespace of the implementation.
 const home = "kausality-system"
 
-// configurations of our implementation, each a webhook process of its own. No
-// scenario is decided by another one's. The default one leads and writes for all of them:
-// were each to write, one might learn from the API server later than its scenario
-// that a parent has settled.
+// configurations of our implementation, each with its own webhook process. No
+// scenario is decided by the process of another one. The default one leads and
+// writes for all of them: with a writer in each, a process could observe later
+// than its scenario that a parent settled.
 var configurations = map[string][]string{
 	DefaultConfiguration: {"--default-mode=enforce"},
 	"log":                {"--default-mode=log"},
@@ -50,9 +50,9 @@ type lab struct {
 	config   *rest.Config
 	auditLog string
 	receiver *Receiver
-	// configurations that are there.
+	// configurations that are installed.
 	configurations []string
-	// foreign: it is somebody else's, who wants it clean afterwards.
+	// foreign: the cluster is not ours, and is cleaned up afterwards.
 	foreign bool
 
 	cp        *controlplane.ControlPlane
@@ -178,16 +178,16 @@ func (l *lab) install(ctx context.Context) error {
 	return nil
 }
 
-// led waits until the webhook that is there, and no other yet, leads.
+// led waits until the webhook that runs first is the leader.
 func (l *lab) led(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(l.config)
 	if err != nil {
 		return err
 	}
-	return controlplane.Eventually(ctx, "the webhook to lead", time.Minute, func(ctx context.Context) error {
+	return controlplane.Eventually(ctx, "the webhook to become leader", time.Minute, func(ctx context.Context) error {
 		lease, err := client.CoordinationV1().Leases(home).Get(ctx, "kausality-webhook", metav1.GetOptions{})
 		if err == nil && lease.Spec.HolderIdentity == nil {
-			err = errors.New("nobody does")
+			err = errors.New("the lease has no holder")
 		}
 		return err
 	})
@@ -202,7 +202,7 @@ func ready(ctx context.Context, probe string) error {
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close() //nolint:errcheck // Nothing is left to lose.
+	defer resp.Body.Close() //nolint:errcheck // The body is not used.
 	if resp.StatusCode != http.StatusOK {
 		return errors.New(resp.Status)
 	}
@@ -210,7 +210,7 @@ func ready(ctx context.Context, probe string) error {
 }
 
 // webhook process of a configuration, and the manifests that make the API server
-// ask it.
+// call it.
 func (l *lab) webhook(ctx context.Context, name, kubeconfig string) (probe string, err error) {
 	addresses := make([]string, 0, 2)
 	for range 2 {
@@ -249,8 +249,8 @@ func (l *lab) configure(ctx context.Context, name, url string) error {
 				return err
 			}
 		} else if o.GetKind() == "ValidatingAdmissionPolicyBinding" && o.GetName() == "kausality-annotation-protection" && name == DefaultConfiguration {
-			// As the webhook itself: what scenarios do where nothing is guarded is
-			// theirs.
+			// Like the webhook itself: where nothing is guarded, scenarios may write
+			// anything.
 			if err := only(o.Object, name, "spec", "matchResources", "namespaceSelector", "matchExpressions"); err != nil {
 				return err
 			}
@@ -276,9 +276,9 @@ func only(o map[string]any, name string, path ...string) error {
 	return unstructured.SetNestedSlice(o, match, path...)
 }
 
-// restrict a webhook configuration to the Namespaces of its scenarios. What is
-// cluster-scoped is the default configuration's alone. The machine may be slow:
-// no timeout of a webhook is what a scenario is about.
+// restrict a webhook configuration to the Namespaces of its scenarios.
+// Cluster-scoped objects belong to the default configuration alone. The timeout is
+// long because the machine may be slow and no scenario is about timeouts.
 func restrict(o *unstructured.Unstructured, name string) error {
 	if name != DefaultConfiguration {
 		o.SetName(o.GetName() + "-" + name)

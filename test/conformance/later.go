@@ -10,13 +10,13 @@ import (
 // PathLater is where a Receiver serves the later webhook.
 const PathLater = "/later"
 
-// LaterLabel on an object asks the later webhook; the annotation of the same name
-// is the JSON patch that it answers.
+// LaterLabel on an object selects it for the later webhook; the annotation of the
+// same name is the JSON patch that the webhook returns.
 const LaterLabel = "conformance.kausality.io/later"
 
-// laterWebhook is a second mutating webhook, asked after the implementation's:
-// configurations go by their names. It changes objects as they ask for, so that
-// the implementation is invoked again.
+// laterWebhook is a second mutating webhook that is called after the
+// implementation's, since configurations are ordered by name. It changes objects
+// as their annotation describes, so that the implementation is called again.
 func laterWebhook(url string, ca []byte) map[string]any {
 	return map[string]any{
 		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
@@ -32,7 +32,7 @@ func laterWebhook(url string, ca []byte) map[string]any {
 	}
 }
 
-// answerLater one review.
+// answerLater answers one review of the later webhook.
 func answerLater(raw []byte) (map[string]any, error) {
 	var review struct {
 		Request *struct {
@@ -45,10 +45,10 @@ func answerLater(raw []byte) (map[string]any, error) {
 		} `json:"request"`
 	}
 	if err := json.Unmarshal(raw, &review); err != nil {
-		return nil, fmt.Errorf("this is no AdmissionReview: %w", err)
+		return nil, fmt.Errorf("cannot read the AdmissionReview: %w", err)
 	}
 	if review.Request == nil {
-		return nil, errors.New("this AdmissionReview has no request")
+		return nil, errors.New("the AdmissionReview has no request")
 	}
 	resp := map[string]any{"uid": review.Request.UID, "allowed": true}
 	if patch := review.Request.Object.Metadata.Annotations[LaterLabel]; patch != "" {

@@ -19,17 +19,17 @@ type Matcher struct {
 	Contains string `json:"contains,omitempty"`
 	// Matches a regular expression.
 	Matches string `json:"matches,omitempty"`
-	// Absent where true, present where false.
+	// Absent if true, present if false.
 	Absent *bool `json:"absent,omitempty"`
 	// Not equal.
 	Not any `json:"not,omitempty"`
-	// Same as before the step.
+	// Same value as before the step.
 	Same bool `json:"same,omitempty"`
-	// JSON in a text: these fields of it, by path.
+	// JSON in a string: these of its fields, by path.
 	JSON map[string]Matcher `json:"json,omitempty"`
 	// AtLeast this number.
 	AtLeast *float64 `json:"atLeast,omitempty"`
-	// OlderThan: an RFC 3339 time that was longer ago.
+	// OlderThan: an RFC 3339 time longer ago than this.
 	OlderThan *Duration `json:"olderThan,omitempty"`
 }
 
@@ -37,7 +37,7 @@ type Matcher struct {
 func (m *Matcher) UnmarshalJSON(raw []byte) error {
 	if len(raw) == 0 || raw[0] != '{' {
 		if string(raw) == "null" {
-			return errors.New("a matcher is missing; to ask for nothing say {absent: true}")
+			return errors.New("a matcher is missing; to expect no value use {absent: true}")
 		}
 		return json.Unmarshal(raw, &m.Equals)
 	}
@@ -52,7 +52,7 @@ func (m *Matcher) UnmarshalJSON(raw []byte) error {
 	return decodeStrict(json.RawMessage(raw), (*plain)(m))
 }
 
-// value that is there, or is not.
+// value that may be absent.
 type value struct {
 	v     any
 	there bool
@@ -65,7 +65,7 @@ func (v value) String() string {
 	return text(v.v)
 }
 
-// text of a value as people write it.
+// text of a value as in YAML.
 func text(v any) string {
 	switch t := v.(type) {
 	case string:
@@ -84,7 +84,7 @@ func text(v any) string {
 	return string(raw)
 }
 
-// match returns how a value differs from what is wanted; nil for not at all.
+// match returns how a value differs from what is expected; nil if it does not.
 func (m Matcher) match(got, before value) error {
 	switch {
 	case m.Absent != nil:
@@ -137,7 +137,7 @@ func (m Matcher) regexp(got string) error {
 func (m Matcher) json(got string) error {
 	var tree any
 	if err := json.Unmarshal([]byte(got), &tree); err != nil {
-		return fmt.Errorf("is no JSON: %q", got)
+		return fmt.Errorf("is not JSON: %q", got)
 	}
 	return matchAll(tree, nil, m.JSON)
 }
@@ -153,12 +153,12 @@ func matchAll(tree, before any, fields map[string]Matcher) error {
 	return errors.Join(errs...)
 }
 
-// segments of a path: names between dots, numbers in brackets, and names with
-// dots in brackets.
+// segments of a path: names between dots, and numbers or names with dots in
+// brackets.
 var segments = regexp.MustCompile(`[^.\[\]]+|\[[^\]]*\]`)
 
 // at returns the value at a path: spec.items[0].name, metadata.labels[a.b/c].
-// "len(PATH)" is the length of a list, 0 where it is absent.
+// "len(PATH)" is the length of a list, 0 if it is absent.
 func at(tree any, path string) value {
 	if inner, ok := strings.CutPrefix(path, "len("); ok {
 		list, _ := at(tree, strings.TrimSuffix(inner, ")")).v.([]any)
@@ -186,7 +186,7 @@ func at(tree any, path string) value {
 	return value{v: tree, there: true}
 }
 
-// Text that must occur: as it is, or between slashes as a regular expression.
+// Text that must occur: literally, or between slashes as a regular expression.
 type Text string
 
 func (t Text) in(got string) error {
@@ -200,7 +200,7 @@ func (t Text) in(got string) error {
 	return nil
 }
 
-// key of an annotation: one of kausality.io where it has no slash.
+// key of an annotation: below kausality.io/ if it has no slash.
 func key(k string) string {
 	if strings.Contains(k, "/") {
 		return k
@@ -208,7 +208,7 @@ func key(k string) string {
 	return "kausality.io/" + k
 }
 
-// match the looks of an object; before is what it was, nil for nothing.
+// match an object; before is its state before the step, nil for none.
 func (l Looks) match(object, before map[string]any) error {
 	var errs []error
 	for k, m := range l.Annotations {
@@ -228,7 +228,7 @@ func (l Looks) trace(object map[string]any) error {
 	raw, _ := at(object, "metadata.annotations[kausality.io/trace]").v.(string)
 	var hops []map[string]any
 	if err := json.Unmarshal([]byte(raw), &hops); err != nil {
-		return fmt.Errorf("the trace is no JSON: %q", raw)
+		return fmt.Errorf("the trace is not JSON: %q", raw)
 	}
 	if len(hops) != len(l.Trace) {
 		return fmt.Errorf("the trace has %d hops, want %d: %s", len(hops), len(l.Trace), raw)

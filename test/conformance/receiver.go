@@ -45,10 +45,10 @@ func Receive(address, certs string) (*Receiver, error) {
 	return r, nil
 }
 
-// Close ends it.
+// Close stops receiving.
 func (r *Receiver) Close() error { return r.server.Close() }
 
-// ServeHTTP takes one report, or answers one review of the later webhook.
+// ServeHTTP stores one report, or answers one review of the later webhook.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxReport))
 	if err == nil && req.URL.Path == PathLater {
@@ -60,7 +60,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		err = json.Unmarshal(raw, &report)
 	}
 	if err == nil && (req.Method != http.MethodPost || report["kind"] != "DriftReport") {
-		err = errors.New("this is no DriftReport")
+		err = errors.New("the request is not a POST of a DriftReport")
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)

@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// rowReason is the field of a row that says why it is so, in place of the
+// rowReason is the field of a row with its own reason, in place of the
 // scenario's.
 const rowReason = "reason"
 
 // rows of a scenario with a table: one scenario for each row, NAME.ROW, in the
-// order of their names; the scenario itself where it has none.
+// order of their names; the scenario itself if it has no table.
 func (sc Scenario) rows() ([]Scenario, error) {
 	if sc.Each == nil {
 		return []Scenario{sc}, nil
 	}
 	names := slices.Sorted(maps.Keys(sc.Each))
 	if len(names) < 2 {
-		return nil, fmt.Errorf("scenario %s: a table has two rows at least", sc.ID())
+		return nil, fmt.Errorf("scenario %s: a table has at least two rows", sc.ID())
 	}
 	out := make([]Scenario, 0, len(names))
 	var errs []error
@@ -47,8 +47,8 @@ func columns(row map[string]any) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(row)), func(c string) bool { return c == rowReason })
 }
 
-// fill the columns of a row into a tree: $(COLUMN) alone is the value, whatever
-// it is; within a text it is written out.
+// fill the columns of a row into a tree: $(COLUMN) alone is replaced by the value
+// of any type, within a string by its text.
 func fill(tree any, row map[string]any) any {
 	switch t := tree.(type) {
 	case string:

@@ -16,12 +16,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ConformanceGroup is one that every actor is in; rbac.yaml lets it do everything
-// but approve.
+// ConformanceGroup has every actor as a member; rbac.yaml grants it everything
+// but the verb approve.
 const ConformanceGroup = "conformance:users"
 
-// ConfigurationLabel on a Namespace says which configuration of the
-// implementation guards it.
+// ConfigurationLabel on a Namespace names the configuration of the implementation
+// that guards it.
 const ConfigurationLabel = "conformance.kausality.io/configuration"
 
 // policyGroup is that of policies and Drifts.
@@ -34,19 +34,19 @@ const (
 
 // Options of a Runner.
 type Options struct {
-	// Config of a client that may do everything and impersonate anybody.
+	// Config of a client with all rights, impersonation included.
 	Config *rest.Config
-	// AuditLog is the API server's audit log, a JSON object per line; where empty,
-	// audit annotations are not looked at.
+	// AuditLog is the API server's audit log, a JSON object per line; if empty,
+	// audit annotations are not checked.
 	AuditLog string
-	// Receiver of DriftReports; where nil, reports are not looked at.
+	// Receiver of DriftReports; if nil, reports are not checked.
 	Receiver *Receiver
-	// Cleanup removes the Namespace and what is cluster-scoped after each
+	// Cleanup removes the Namespace and all cluster-scoped objects after each
 	// scenario.
 	Cleanup bool
 }
 
-// Runner plays scenarios. It is safe for concurrent use.
+// Runner runs scenarios. It is safe for concurrent use.
 type Runner struct {
 	suite    *Suite
 	client   *client
@@ -72,13 +72,13 @@ func NewRunner(s *Suite, o Options) (*Runner, error) {
 	return r, nil
 }
 
-// Steps that were played so far, expectations that were not looked at, since there
-// is no audit log or no receiver of reports, and requests that were made again.
+// Steps that ran so far, expectations that were not checked because there is no
+// audit log or no receiver of reports, and requests that were repeated.
 func (r *Runner) Steps() (played, skipped, again int64) {
 	return r.steps.Load(), r.skipped.Load(), r.again.Load()
 }
 
-// play of one scenario.
+// play is one run of a scenario.
 type play struct {
 	*Runner
 	namespace string
@@ -89,12 +89,12 @@ type play struct {
 	id string
 	// clusterScoped objects to remove in the end.
 	clusterScoped []string
-	// copy of the kinds that are copied; 0 until it is needed.
+	// copy is the number of the copied kinds; 0 until one is used.
 	copy int
 }
 
-// Run a scenario in a Namespace of its own. The error tells every expectation
-// that failed in the first step where one did; a KnownDefect is not looked at.
+// Run a scenario in its own Namespace. The error lists every expectation that
+// failed in the first step with a failure; KnownDefect has no effect.
 func (r *Runner) Run(ctx context.Context, sc *Scenario) error {
 	p := &play{Runner: r, namespace: namespaceFor(sc), configuration: sc.In(), saved: map[string]any{}}
 	if err := p.makeNamespace(ctx, sc); err != nil {
@@ -113,31 +113,31 @@ func (r *Runner) Run(ctx context.Context, sc *Scenario) error {
 type Verdict string
 
 const (
-	// Passed: everything came as it says.
+	// Passed: every expectation was met.
 	Passed Verdict = "passed"
-	// Failed: something did not, or a known defect is one no more.
+	// Failed: one was not, or a known defect is fixed.
 	Failed Verdict = "failed"
-	// Defective: it failed, and is known to.
+	// Defective: it failed, as its known defect predicts.
 	Defective Verdict = "known defect"
-	// Skipped: it is about a configuration that is not there.
+	// Skipped: its configuration is not installed.
 	Skipped Verdict = "skipped"
 )
 
-// Judge what Run returned. A scenario with a known defect must fail, so that the
-// mark cannot outlive the defect.
+// Judge the result of Run. A scenario with a known defect must fail, so that the
+// field cannot outlive the defect.
 func (sc *Scenario) Judge(err error) (v Verdict, why string) {
 	switch {
 	case sc.KnownDefect != "" && err == nil:
-		return Failed, fmt.Sprintf("the known defect %q is repaired: take knownDefect out of the scenario", sc.KnownDefect)
+		return Failed, fmt.Sprintf("the known defect %q is fixed: remove knownDefect from the scenario", sc.KnownDefect)
 	case sc.KnownDefect != "":
 		return Defective, fmt.Sprintf("known defect: %s: %v", sc.KnownDefect, err)
 	case err != nil:
-		return Failed, fmt.Sprintf("%v\nbecause (spec %s): %s", err, sc.Spec, sc.Reason)
+		return Failed, fmt.Sprintf("%v\nbecause (%s): %s", err, strings.Join(sc.Rules, ", "), sc.Reason)
 	}
 	return Passed, ""
 }
 
-// namespaceFor a scenario: a name that tells which.
+// namespaceFor a scenario: its name and a random suffix.
 func namespaceFor(sc *Scenario) string {
 	raw := make([]byte, 3)
 	_, _ = rand.Read(raw) // never fails
@@ -163,8 +163,8 @@ func (p *play) makeNamespace(ctx context.Context, sc *Scenario) error {
 	return nil
 }
 
-// clean up what the scenario made, its policies at least, which must not hold for
-// the next one; what cannot be removed stays.
+// clean up after a scenario: its policies at least, which must not apply to the
+// next one. Objects that cannot be removed remain.
 func (p *play) clean(ctx context.Context) {
 	for _, ref := range p.clusterScoped {
 		gvk, _, err := p.gvk(ref)
@@ -212,7 +212,7 @@ func describe(raw map[string]any) string {
 	return "nothing"
 }
 
-// step is expanded, decoded and played.
+// step expands, decodes and executes a step.
 func (p *play) step(ctx context.Context, raw map[string]any) error {
 	p.steps.Add(1)
 	if name, ok := raw["use"].(string); ok {
@@ -252,7 +252,7 @@ func (p *play) save(ctx context.Context, save any) error {
 	return nil
 }
 
-// get an object as it is now; nil where it does not exist.
+// get the current object; nil if it does not exist.
 func (p *play) get(ctx context.Context, ref string) (map[string]any, error) {
 	r, _, err := p.place(request{method: http.MethodGet}, ref, "")
 	if err != nil {
@@ -270,7 +270,7 @@ func (p *play) get(ctx context.Context, ref string) (map[string]any, error) {
 	return a.body, nil
 }
 
-// until f holds, or its last complaint when the time is over.
+// until f returns nil; the last error of f after the time.
 func until(ctx context.Context, within time.Duration, f func() error) error {
 	deadline := time.Now().Add(within)
 	tick := time.NewTicker(poll)

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Step is one request with what is expected of it, or one check.
+// Step is one request with expectations of its answer, or one check.
 type Step struct {
 	// Note for readers.
 	Note string `json:"note,omitempty"`
-	// As is who makes the request.
+	// As is the actor of the request.
 	As *As `json:"as,omitempty"`
 
 	// Exactly one of these.
@@ -27,7 +27,7 @@ type Step struct {
 	Delete           *Deletion      `json:"delete,omitempty"`
 	DeleteCollection *Collection    `json:"deletecollection,omitempty"`
 	Check            *Check         `json:"check,omitempty"`
-	// Use plays a setup here.
+	// Use runs a setup here.
 	Use string `json:"use,omitempty"`
 
 	// OwnedBy names the owner, KIND/NAME, of what is created or applied:
@@ -39,13 +39,13 @@ type Step struct {
 	Within *Duration `json:"within,omitempty"`
 	// Expect of the answer; nil expects success.
 	Expect *Expect `json:"expect,omitempty"`
-	// Save variables after the step, expanded then.
+	// Save variables after the step; they are expanded at that time.
 	Save map[string]string `json:"save,omitempty"`
 }
 
 // As names an actor, or describes one.
 type As struct {
-	// Name of the actor; what else is given replaces what it has.
+	// Name of the actor; the other fields replace those of the named actor.
 	Name string `json:"actor,omitempty"`
 	Actor
 }
@@ -67,7 +67,7 @@ type Change struct {
 }
 
 // Annotate sets annotations, null removes them. A key without a slash is one of
-// kausality.io; a value that is no string is written as JSON.
+// kausality.io; a value that is not a string is written as JSON.
 type Annotate struct {
 	Of  string         `json:"of"`
 	Set map[string]any `json:"set"`
@@ -102,7 +102,8 @@ type Collection struct {
 	Selector string `json:"selector,omitempty"`
 }
 
-// Expect of an answer. What is not given is not looked at, but for the verdict.
+// Expect of an answer. Fields that are not given are not checked; the verdict
+// always is.
 type Expect struct {
 	// Allowed; by default true, unless a reason or a code from 400 on is given.
 	Allowed *bool `json:"allowed,omitempty"`
@@ -112,16 +113,16 @@ type Expect struct {
 	Reason string `json:"reason,omitempty"`
 	// StatusReason is the reason of the Status as a whole.
 	StatusReason string `json:"statusReason,omitempty"`
-	// Message must hold all of these texts.
+	// Message must contain all of these texts.
 	Message []Text `json:"message,omitempty"`
-	// Warnings must hold all of these texts; an empty list allows no warning.
+	// Warnings must contain all of these texts; an empty list allows no warning.
 	Warnings *[]Text `json:"warnings,omitempty"`
 	Looks
-	// Audit annotations by their name without the webhook's.
+	// Audit annotations by name, without the webhook's prefix.
 	Audit map[string]Matcher `json:"audit,omitempty"`
 }
 
-// Looks of an object.
+// Looks are expectations of an object.
 type Looks struct {
 	// Annotations by key; one without a slash is one of kausality.io.
 	Annotations map[string]Matcher `json:"annotations,omitempty"`
@@ -135,7 +136,7 @@ func (l Looks) empty() bool {
 	return len(l.Annotations) == 0 && len(l.Fields) == 0 && len(l.Trace) == 0
 }
 
-// Check what there is, again and again until it is so.
+// Check the stored objects repeatedly, until the expectation is met.
 type Check struct {
 	// Object as KIND/NAME.
 	Object string `json:"object,omitempty"`
@@ -144,7 +145,7 @@ type Check struct {
 	Looks
 	// Drifts of a child.
 	Drifts *Reports `json:"drifts,omitempty"`
-	// Reports that were sent.
+	// Reports that were received.
 	Reports *Reports `json:"reports,omitempty"`
 	// Within a time, 15 seconds by default.
 	Within *Duration `json:"within,omitempty"`
@@ -184,7 +185,7 @@ func (s *Step) check() error {
 	case verb == "check":
 		return s.Check.valid(s)
 	case s.As == nil:
-		return errors.New("as is missing: who does it?")
+		return errors.New("as is missing: name the actor")
 	case s.OwnedBy != "" && verb != "create" && verb != "apply":
 		return errors.New("ownedBy is for create and apply")
 	case s.Patch != nil && (s.Patch.Merge == nil) == (s.Patch.JSON == nil):
@@ -200,10 +201,10 @@ func (s *Step) check() error {
 func (e *Expect) valid() error {
 	refused := e.Reason != "" || e.Code >= 400 || len(e.Message) > 0 || e.StatusReason != ""
 	if e.Allowed != nil && *e.Allowed && refused {
-		return errors.New("expect: what is allowed has no reason, message or code from 400 on")
+		return errors.New("expect: an allowed request has no reason, message or code from 400 on")
 	}
 	if e.refused() && !e.empty() {
-		return errors.New("expect: a refusal has no object to look at")
+		return errors.New("expect: a refusal returns no object")
 	}
 	return nil
 }
@@ -216,7 +217,7 @@ func (e *Expect) refused() bool {
 	return e.Reason != "" || e.Code >= 400 || len(e.Message) > 0 || e.StatusReason != ""
 }
 
-// compares reports whether the object is compared with what it was before.
+// compares reports whether the object is compared with its state before the step.
 func (l Looks) compares() bool {
 	same := func(m Matcher) bool { return m.Same }
 	return slices.ContainsFunc(slices.Collect(maps.Values(l.Annotations)), same) || slices.ContainsFunc(slices.Collect(maps.Values(l.Fields)), same)
@@ -233,11 +234,11 @@ func (c *Check) valid(s *Step) error {
 	case n != 1:
 		return errors.New("a check is about an object, drifts or reports")
 	case s.Expect != nil || s.As != nil || s.OwnedBy != "" || s.DryRun || s.Within != nil:
-		return errors.New("a check stands alone in its step")
+		return errors.New("a check is alone in its step")
 	case c.Object == "" && (!c.empty() || c.Exists != nil):
-		return errors.New("only an object has looks")
+		return errors.New("annotations, fields, trace and exists need an object")
 	case c.Exists != nil && !*c.Exists && !c.empty():
-		return errors.New("what does not exist has no looks")
+		return errors.New("an object that does not exist has no annotations, fields or trace")
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,19 +16,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// DefaultConfiguration is that of scenarios that name none.
+// DefaultConfiguration applies to scenarios that name none.
 const DefaultConfiguration = "enforce"
 
-// Suite is all scenarios and what they share.
+// Suite is all scenarios with their shared vocabulary.
 type Suite struct {
 	Vocabulary
-	// Scenarios in the order of their files' names.
+	// Scenarios in the order of their file names.
 	Scenarios []Scenario
 }
 
-// Vocabulary is what scenarios share: fixtures.yaml.
+// Vocabulary that scenarios share: fixtures.yaml.
 type Vocabulary struct {
-	// Kinds that scenarios call by a short name.
+	// Kinds by the short names that scenarios use.
 	Kinds map[string]Kind `json:"kinds"`
 	// Actors by name.
 	Actors map[string]Actor `json:"actors"`
@@ -35,56 +36,56 @@ type Vocabulary struct {
 	Setups map[string][]map[string]any `json:"setups"`
 }
 
-// Kind that a short name stands for.
+// Kind of a short name.
 type Kind struct {
 	APIVersion string `json:"apiVersion"`
-	// Kind is the short name itself where empty.
+	// Kind is the short name itself if empty.
 	Kind string `json:"kind,omitempty"`
-	// Copied: each scenario has a copy of the kind to itself.
+	// Copied: each scenario has its own copy of the kind.
 	Copied bool `json:"copied,omitempty"`
 }
 
 // Actor makes requests.
 type Actor struct {
-	// User name, or ServiceAccount as NAMESPACE/NAME; one of both.
+	// User name, or ServiceAccount as NAMESPACE/NAME; exactly one of them.
 	User           string `json:"user,omitempty"`
 	ServiceAccount string `json:"serviceAccount,omitempty"`
 	UID            string `json:"uid,omitempty"`
-	// Groups beside those that every actor is in.
+	// Groups in addition to those of every actor.
 	Groups []string            `json:"groups,omitempty"`
 	Extra  map[string][]string `json:"extra,omitempty"`
-	// FieldManager of the requests; empty sends none, and the API server takes
-	// Agent for it.
+	// FieldManager of the requests; empty sends none, and the API server derives
+	// one from Agent.
 	FieldManager string `json:"fieldManager,omitempty"`
-	// Agent is the product in the User-Agent; "conformance" where empty.
+	// Agent is the product in the User-Agent; "conformance" if empty.
 	Agent string `json:"agent,omitempty"`
 }
 
-// Scenario is what happens in one Namespace.
+// Scenario is a sequence of requests and checks in one Namespace.
 type Scenario struct {
-	// File it stands in, without its suffix.
+	// File that contains it, without its suffix.
 	File string `json:"-"`
-	// Name is unique in its file, and a word.
+	// Name is unique in its file and has no spaces.
 	Name string `json:"name"`
-	// Spec names the section that says so.
-	Spec string `json:"spec"`
-	// Reason why it is so.
+	// Rules of docs/specification.md that it is about, as in KR-05-13.
+	Rules []string `json:"rules"`
+	// Reason for the expected result.
 	Reason string `json:"reason"`
-	// Configuration of the implementation; DefaultConfiguration where empty.
+	// Configuration of the implementation; DefaultConfiguration if empty.
 	Configuration string `json:"configuration,omitempty"`
 	// NamespaceAnnotations of the Namespace it runs in.
 	NamespaceAnnotations map[string]string `json:"namespaceAnnotations,omitempty"`
-	// Setup names lists of steps to play first.
+	// Setup names lists of steps that run first.
 	Setup []string `json:"setup,omitempty"`
-	// Steps to play then, each a Step.
+	// Steps that run then, each a Step.
 	Steps []map[string]any `json:"steps"`
-	// Each row of a table, by name, makes a scenario of its own: its columns are
-	// variables of the steps, and reason takes the place of Reason.
+	// Each row of a table, by name, is a separate scenario: its columns are
+	// variables of the steps, and reason replaces Reason.
 	Each map[string]map[string]any `json:"each,omitempty"`
 	// Later: it needs the later webhook.
 	Later bool `json:"later,omitempty"`
-	// KnownDefect says what the implementation does wrong: the scenario must fail
-	// until that is repaired. Empty for none.
+	// KnownDefect describes what the implementation does wrong: the scenario must
+	// fail until that is fixed. Empty for none.
 	KnownDefect string `json:"knownDefect,omitempty"`
 }
 
@@ -94,6 +95,9 @@ type file struct {
 	Topic     string     `json:"topic"`
 	Scenarios []Scenario `json:"scenarios"`
 }
+
+// ruleID is the form of a rule's id.
+var ruleID = regexp.MustCompile(`^KR-\d\d-\d\d$`)
 
 // Load the suite of a directory: fixtures.yaml, and scenarios/*.yaml.
 func Load(dir fs.FS) (*Suite, error) {
@@ -136,7 +140,7 @@ func decodeFile(dir fs.FS, name string, into any) error {
 	return nil
 }
 
-// decodeStrict a tree that came from YAML into a type.
+// decodeStrict decodes a tree that was read from YAML into a type.
 func decodeStrict(tree, into any) error {
 	raw, err := json.Marshal(tree)
 	if err != nil {
@@ -153,7 +157,7 @@ func (s *Suite) check() error {
 	for _, sc := range s.Scenarios {
 		id := sc.ID()
 		if seen[id] {
-			errs = append(errs, fmt.Errorf("scenario %s is there twice", id))
+			errs = append(errs, fmt.Errorf("scenario %s exists twice", id))
 		}
 		seen[id] = true
 		errs = append(errs, s.Validate(&sc))
@@ -164,7 +168,7 @@ func (s *Suite) check() error {
 // ID of a scenario: FILE/NAME.
 func (sc *Scenario) ID() string { return sc.File + "/" + sc.Name }
 
-// In tells the configuration that a scenario is about.
+// In is the configuration of a scenario.
 func (sc *Scenario) In() string {
 	if sc.Configuration == "" {
 		return DefaultConfiguration
@@ -172,13 +176,18 @@ func (sc *Scenario) In() string {
 	return sc.Configuration
 }
 
-// Validate a scenario as far as that can be done without running it.
+// Validate a scenario as far as possible without running it.
 func (s *Suite) Validate(sc *Scenario) error {
 	id := sc.ID()
 	var errs []error
-	for what, value := range map[string]string{"name": sc.Name, "spec": sc.Spec, "reason": sc.Reason} {
-		if value == "" {
+	for what, missing := range map[string]bool{"name": sc.Name == "", "rules": len(sc.Rules) == 0, "reason": sc.Reason == ""} {
+		if missing {
 			errs = append(errs, fmt.Errorf("scenario %s has no %s", id, what))
+		}
+	}
+	for _, rule := range sc.Rules {
+		if !ruleID.MatchString(rule) {
+			errs = append(errs, fmt.Errorf("scenario %s: %q is not the id of a rule, as in KR-05-13", id, rule))
 		}
 	}
 	if strings.ContainsAny(sc.Name, " /") {
@@ -186,7 +195,7 @@ func (s *Suite) Validate(sc *Scenario) error {
 	}
 	for _, name := range sc.Setup {
 		if _, ok := s.Setups[name]; !ok {
-			errs = append(errs, fmt.Errorf("scenario %s: there is no setup %q", id, name))
+			errs = append(errs, fmt.Errorf("scenario %s: setup %q is not defined", id, name))
 		}
 	}
 	errs = append(errs, s.steps("scenario "+id, sc.Steps))
@@ -218,7 +227,7 @@ func (s *Suite) step(raw map[string]any) error {
 	}
 	if step.Use != "" {
 		if _, ok := s.Setups[step.Use]; !ok {
-			return fmt.Errorf("there is no setup %q", step.Use)
+			return fmt.Errorf("setup %q is not defined", step.Use)
 		}
 		return nil
 	}
@@ -229,13 +238,13 @@ func (s *Suite) step(raw map[string]any) error {
 	return err
 }
 
-// actor that a step names, with what it says otherwise.
+// actor of a step: the named one with the fields that the step replaces.
 func (s *Suite) actor(as *As) (Actor, error) {
 	a := as.Actor
 	if as.Name != "" {
 		base, ok := s.Actors[as.Name]
 		if !ok {
-			return a, fmt.Errorf("there is no actor %q", as.Name)
+			return a, fmt.Errorf("actor %q is not defined", as.Name)
 		}
 		a = base
 		if as.FieldManager != "" {
@@ -254,7 +263,7 @@ func (s *Suite) actor(as *As) (Actor, error) {
 // Duration as in 10s.
 type Duration = metav1.Duration
 
-// orElse returns a duration, or a default where it is not given.
+// orElse returns a duration, or a default if it is nil.
 func orElse(d *Duration, byDefault time.Duration) time.Duration {
 	if d == nil {
 		return byDefault

@@ -16,8 +16,8 @@ import (
 // suggested approval in a message.
 var suggested = regexp.MustCompile(`kausality\.io/approve-([0-9a-f]{16})`)
 
-// request of a step, again until it is answered as expected where the step gives
-// it time.
+// request of a step, repeated until the answer is as expected if the step has
+// within.
 func (p *play) request(ctx context.Context, s *Step) error {
 	as, err := p.suite.actor(s.As)
 	if err != nil {
@@ -90,12 +90,11 @@ func (p *play) attempt(ctx context.Context, s *Step, as *Actor) error {
 	return p.audited(ctx, r.auditID, want.Audit)
 }
 
-// catchUp waits until the API server's cache has the object as it is, where audit
-// annotations or warnings are looked at. The API server first tries a write on what
-// its cache has; where that is behind, it asks the webhooks a second time about the
-// newest state, and that answer is the one that counts. But an audit annotation
-// keeps its first value (k8s.io/apiserver/pkg/audit, AddAuditAnnotations), and
-// warnings add up.
+// catchUp waits until the API server's cache has the current object, if audit
+// annotations or warnings are checked. The API server first tries a write on the
+// state in its cache; if that is stale, it calls the webhooks again with the newest
+// state, and the second answer counts. But an audit annotation keeps its first
+// value (k8s.io/apiserver/pkg/audit, AddAuditAnnotations), and warnings add up.
 func (p *play) catchUp(ctx context.Context, ref string, want *Expect) error {
 	if ref == "" || len(want.Audit) == 0 && want.Warnings == nil {
 		return nil
@@ -119,12 +118,12 @@ func (p *play) catchUp(ctx context.Context, ref string, want *Expect) error {
 	return nil
 }
 
-// answerTries is how often a request is made whose parent could not be read in
+// answerTries is how often a request is sent whose parent could not be read in
 // time.
 const answerTries = 3
 
-// answer to a request. Where the machine is so slow that a parent cannot be read
-// in time, it is made again, as controllers do (spec 5, row 4); that is counted.
+// answer to a request. If the machine is so slow that a parent cannot be read in
+// time, the request is repeated, as controllers do (KR-05-04), and counted.
 func (p *play) answer(ctx context.Context, r request, want *Expect) (*answer, error) {
 	for try := 1; ; try++ {
 		a, err := p.client.do(ctx, r)
@@ -136,7 +135,7 @@ func (p *play) answer(ctx context.Context, r request, want *Expect) (*answer, er
 	}
 }
 
-// remember what later steps may need.
+// remember suggested approvals and objects to clean up for later.
 func (p *play) remember(a *answer, ref string, s *Step) {
 	for _, text := range append(slices.Clone(a.warnings), text(a.body["message"])) {
 		if m := suggested.FindStringSubmatch(text); m != nil {
@@ -149,7 +148,7 @@ func (p *play) remember(a *answer, ref string, s *Step) {
 	}
 }
 
-// match an answer with what is expected of it.
+// match an answer with its expectations.
 func (e *Expect) match(a *answer, before map[string]any) error {
 	if e.refused() == a.ok() {
 		return fmt.Errorf("want it to be refused: %t", e.refused())
@@ -193,7 +192,7 @@ func warned(want []Text, got []string) error {
 	return nil
 }
 
-// audited looks into the API server's audit log.
+// audited compares the request's entry in the API server's audit log.
 func (p *play) audited(ctx context.Context, id string, want map[string]Matcher) error {
 	if len(want) == 0 {
 		return nil
@@ -221,13 +220,13 @@ func (p *play) audited(ctx context.Context, id string, want map[string]Matcher) 
 	})
 }
 
-// decided is what the API server's audit log has of a request that was answered
-// otherwise than expected; nil where it has nothing.
+// decided is what the API server's audit log has about a request whose answer was
+// not expected; nil if it has nothing.
 func (p *play) decided(ctx context.Context, id string) (got map[string]string) {
 	if p.audit == nil {
 		return nil
 	}
-	_ = until(ctx, time.Second, func() (err error) { // what is not there is not told
+	_ = until(ctx, time.Second, func() (err error) { // without an entry there is nothing to add
 		if got, err = p.audit.annotations(id); err == nil && len(got) == 0 {
 			err = errors.New("nothing yet")
 		}
@@ -257,7 +256,7 @@ func (p *play) check(ctx context.Context, c *Check) error {
 	})
 }
 
-// drifts are Drift objects about a child, in whatever Namespace.
+// drifts are Drift objects about a child, in any Namespace.
 func (p *play) drifts(ctx context.Context, want *Reports) error {
 	a, err := p.client.do(ctx, request{method: http.MethodGet, path: "/apis/kausality.io/v1alpha1/drifts", query: url.Values{"limit": {"5000"}}})
 	if err != nil {
@@ -311,7 +310,7 @@ func (p *play) count(what string, items []any, want *Reports) error {
 	return fmt.Errorf("there are %d such %s of %s, want %d", n, what, want.Child, wanted)
 }
 
-// own reports whether a child is in the scenario's Namespace, or named for it.
+// own reports whether a child is in the scenario's Namespace, or named after it.
 func (p *play) own(child map[string]any, name string) bool {
 	if name != "" && child["name"] != name {
 		return false
