@@ -137,7 +137,7 @@ func (ev *evaluation) composed(key string) bool {
 		return false
 	}
 	return key == v1alpha1.AnnotationKeyMode || key == v1alpha1.AnnotationKeyDeletion || key == v1alpha1.AnnotationKeyHeld ||
-		key == v1alpha1.AnnotationKeySettledFields ||
+		key == v1alpha1.AnnotationKeySettledFields || key == v1alpha1.AnnotationKeySettledIntent || key == v1alpha1.AnnotationKeyHeldCreations ||
 		strings.HasPrefix(key, v1alpha1.AnnotationKeyTraceLabelPrefix)
 }
 

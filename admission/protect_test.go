@@ -36,13 +36,15 @@ var (
 		v1alpha1.AnnotationKeyTraceLabelPrefix + "ticket": "OPS-1",
 	}
 	composedSet = map[string]string{v1alpha1.AnnotationKeyMode: "log", v1alpha1.AnnotationKeyDeletion: "orphan", v1alpha1.AnnotationKeyTraceLabelPrefix + "ticket": "OPS-1",
-		v1alpha1.AnnotationKeyHeld: `{"reason":"Drift"}`, v1alpha1.AnnotationKeySettledFields: `[]`}
+		v1alpha1.AnnotationKeyHeld: `{"reason":"Drift"}`, v1alpha1.AnnotationKeySettledFields: `[]`,
+		v1alpha1.AnnotationKeySettledIntent: `{"generation":1}`, v1alpha1.AnnotationKeyHeldCreations: `[]`}
 	systemSet = map[string]string{
 		v1alpha1.AnnotationKeyTrace: `[]`, v1alpha1.AnnotationKeyAllowances: `[]`, v1alpha1.AnnotationKeyUpdaters: "xxxxx", v1alpha1.AnnotationKeyControllers: "xxxxx",
 		v1alpha1.AnnotationKeyPhase: "initialized", v1alpha1.AnnotationKeyInitialized: "true", v1alpha1.AnnotationKeySettledGeneration: "99", v1alpha1.AnnotationKeySettledState: "99,0",
 		v1alpha1.AnnotationKeyFingerprint: "x", v1alpha1.AnnotationKeyLegacyFingerprint: "x", v1alpha1.AnnotationKeyLastUpgrade: "x",
 		v1alpha1.AnnotationKeyClaims: `[{"content":"c","state":"used","at":null}]`, v1alpha1.AnnotationKeyDerivedFrom: "x", v1alpha1.AnnotationKeyHeld: `{"reason":"Drift"}`,
-		v1alpha1.AnnotationKeySettledFields: `[]`, "kausality.io/of-a-newer-version": "x",
+		v1alpha1.AnnotationKeySettledFields: `[]`, v1alpha1.AnnotationKeySettledIntent: `{"generation":1}`, v1alpha1.AnnotationKeyHeldCreations: `[]`,
+		"kausality.io/of-a-newer-version": "x",
 	}
 )
 

@@ -79,6 +79,17 @@ const (
 	// composition function holds a change back, for as long as it does.
 	AnnotationKeyHeld = AnnotationPrefix + "held"
 
+	// AnnotationKeyHeldCreations holds a JSON array of HeldCreation, at most
+	// MaxHeldCreations: the creations of composed resources that the composition
+	// function holds back. It is on one composed resource that exists, the first
+	// by its name in the Composition, for as long as they are held.
+	AnnotationKeyHeldCreations = AnnotationPrefix + "held-creations"
+
+	// AnnotationKeySettledIntent holds a SettledIntent of the composite on one of
+	// its composed resources, the first by its name in the Composition, where no
+	// webhook keeps settled-generation.
+	AnnotationKeySettledIntent = AnnotationPrefix + "settled-intent"
+
 	// AnnotationKeySettledFields holds, as JSON, what AllowancePolicies look at of
 	// a composite as it was when it last settled, on one of its composed
 	// resources: where the composition function grants allowances, it tells by

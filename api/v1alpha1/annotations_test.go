@@ -33,6 +33,8 @@ func TestAnnotationOwnership(t *testing.T) {
 		"ManagementPolicies": {"losing the author's value would lose a resource", "kausality.io/management-policies", system},
 		"Gate":               {"the mask's own record", "kausality.io/gate", system},
 		"Held":               {"what the function holds", "kausality.io/held", system},
+		"HeldCreations":      {"what the function holds", "kausality.io/held-creations", system},
+		"SettledIntent":      {"what the function stores", "kausality.io/settled-intent", system},
 		"SettledFields":      {"what the function remembers", "kausality.io/settled-fields", system},
 		"DerivedFrom":        {"ours", "kausality.io/derived-from", system},
 		"Unknown":            {"a key of a newer version is protected by an older one", "kausality.io/whatever", system},

@@ -83,6 +83,41 @@ type Held struct {
 // MaxHeldPaths is how many paths a Held names.
 const MaxHeldPaths = 16
 
+// HeldCreation is the creation of a composed resource that the composition
+// function holds back. The resource does not exist and cannot carry a Held of
+// its own. The same creation gives the same value: there is no time in it.
+type HeldCreation struct {
+	// Resource is its name in the Composition; never empty.
+	Resource   string `json:"resource"`
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Namespace of the object; empty for a cluster-scoped one.
+	Namespace string `json:"namespace,omitempty"`
+	// Name of the object; empty where Crossplane generates one.
+	Name string `json:"name,omitempty"`
+	// Reason of the refusal, as in Drift or Frozen.
+	Reason string `json:"reason"`
+	// ID of the difference; empty where none was worked out, as while the
+	// composite is frozen.
+	ID string `json:"id,omitempty"`
+	// Approve is the command that allows exactly this creation; empty where an
+	// approval would not.
+	Approve string `json:"approve,omitempty"`
+}
+
+// MaxHeldCreations is how many creations AnnotationKeyHeldCreations lists; the
+// message of the condition counts the rest.
+const MaxHeldCreations = 16
+
+// SettledIntent is the last intent of a composite that the composition function
+// knows to have settled, where no webhook keeps settled-generation.
+type SettledIntent struct {
+	// Generation of the composite at which the intent was first seen.
+	Generation int64 `json:"generation"`
+	// At is the time of the intent, RFC 3339 UTC, whole seconds.
+	At metav1.Time `json:"at"`
+}
+
 // Hop is one step of a trace: an intent on one object (spec 7).
 type Hop struct {
 	APIVersion string `json:"apiVersion"`
