@@ -54,7 +54,7 @@ func covered(t *testing.T) *Cluster {
 func (c *Cluster) configured(policies bool, rules ...string) {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	if policies {
-		o.SetLabels(map[string]string{labelManaged: policyController})
+		o.SetLabels(map[string]string{labelManaged: v1alpha1.ManagerController})
 	}
 	var list []any
 	for _, r := range rules {

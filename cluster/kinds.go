@@ -306,12 +306,6 @@ func scalePath(version map[string]any) string {
 	return strings.TrimPrefix(path, ".")
 }
 
-// ManagedKinds reads which kinds of the cluster have spec.managementPolicies, in
-// their stored version, for programs that watch nothing.
-func ManagedKinds(ctx context.Context, client dynamic.Interface) ([]Info, error) {
-	return KindsWhere(ctx, client, func(i Info) bool { return i.ManagementPolicies })
-}
-
 // KindsWhere reads the kinds of the cluster that are to be kept, in their stored
 // version.
 func KindsWhere(ctx context.Context, client dynamic.Interface, keep func(Info) bool) ([]Info, error) {

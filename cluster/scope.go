@@ -61,7 +61,7 @@ type configuration struct {
 }
 
 func configurationOf(o *unstructured.Unstructured) *configuration {
-	return &configuration{identity: identityOf(o), rules: rulesOf(o, mains), kept: rulesOf(o, withStatus), policies: o.GetLabels()[labelManaged] == policyController, removing: Removing(o)}
+	return &configuration{identity: identityOf(o), rules: rulesOf(o, mains), kept: rulesOf(o, withStatus), policies: o.GetLabels()[labelManaged] == v1alpha1.ManagerController, removing: Removing(o)}
 }
 
 // NewScope returns a Scope that covers nothing until Run.
@@ -150,12 +150,9 @@ func (s *Scope) followed() bool {
 	return s.keptPolicies
 }
 
-// labelManaged on the configuration is policyController where it follows from
-// Kausality policies.
-const (
-	labelManaged     = "app.kubernetes.io/managed-by"
-	policyController = "kausality-controller"
-)
+// labelManaged of the configuration is the policy controller's name where the
+// rules follow from Kausality policies.
+const labelManaged = "app.kubernetes.io/managed-by"
 
 // FollowsPolicies reports whether the set is what Kausality policies ask for:
 // what none of them covers is then on its way out of it.

@@ -22,13 +22,10 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/gate/systems"
 	"github.com/kausality-io/function-kausality/drift"
+	"github.com/kausality-io/function-kausality/gate/systems"
 	"github.com/kausality-io/function-kausality/telemetry"
 )
-
-// Manager is the field manager of the gate controller.
-const Manager = "kausality-gate"
 
 const (
 	workers          = 4
@@ -114,7 +111,7 @@ func (c *Controller) changed(old, new *cluster.Object) {
 		}
 	case new == nil:
 		c.sights.forget(old.State.Ref)
-	case c.managed(new.State.Ref), systems.Own(new.GroupVersionKind) != nil:
+	case c.managed(new.State.Ref), systems.For(new.GroupVersionKind) != nil:
 		c.enqueue(new.State.Ref)
 	case old == nil || !sameDecisions(old, new) || len(old.Children) != len(new.Children):
 		c.enqueue(new.State.Ref)
@@ -163,7 +160,7 @@ func (c *Controller) Recheck() { c.again(func(*cluster.Object) bool { return tru
 // again looks at those MRs whose circumstances changed.
 func (c *Controller) again(concerned func(*cluster.Object) bool) {
 	for _, i := range c.Cluster.Kinds.All() {
-		if !i.Kind.ManagementPolicies && systems.Own(i.GVK) == nil {
+		if !i.Kind.ManagementPolicies && systems.For(i.GVK) == nil {
 			continue
 		}
 		for _, o := range c.Cluster.States.List(i.GVK) {
@@ -273,7 +270,7 @@ func (c *Controller) Reconcile(ctx context.Context, ref parent.Ref) (time.Durati
 		c.sights.forget(ref)
 		return 0, nil
 	}
-	if s := systems.Own(ref.GroupVersionKind); s != nil {
+	if s := systems.For(ref.GroupVersionKind); s != nil {
 		return c.foreign(ctx, o, s)
 	}
 	if !c.managed(ref) {
@@ -341,7 +338,7 @@ func (c *Controller) before(ctx context.Context, d admission.GateDecision) error
 	if d.Claim == nil {
 		return nil
 	}
-	if err := c.Cluster.States.TakeClaims(ctx, d.Claim.Holder, Manager, d.Claim.Stored, d.Claim.HasStored, d.Claim.Value); err != nil {
+	if err := c.Cluster.States.TakeClaims(ctx, d.Claim.Holder, v1alpha1.ManagerGate, d.Claim.Stored, d.Claim.HasStored, d.Claim.Value); err != nil {
 		return fmt.Errorf("cannot claim the approval on %s: %w", admission.Describe(d.Claim.Holder), err)
 	}
 	return nil

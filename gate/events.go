@@ -10,8 +10,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/gate/systems"
 	"github.com/kausality-io/function-kausality/drift"
+	"github.com/kausality-io/function-kausality/gate/systems"
 )
 
 // Events are for kubectl describe: they tell the story of the gate in order. Each
@@ -74,7 +74,7 @@ func (c *Controller) eventOf(o *cluster.Object, d admission.GateDecision) event 
 // admitted tells what the webhook did in the request that brought a change: it
 // has no hands for events itself.
 func (c *Controller) admitted(old, new *cluster.Object) {
-	if !c.leading.Load() || new == nil || !c.ours(new.State.Ref) || new.Deleting() || systems.Own(new.GroupVersionKind) != nil {
+	if !c.leading.Load() || new == nil || !c.ours(new.State.Ref) || new.Deleting() || systems.For(new.GroupVersionKind) != nil {
 		return
 	}
 	key := v1alpha1.AnnotationKeyGate

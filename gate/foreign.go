@@ -27,7 +27,7 @@ import (
 // Call it before the cluster starts.
 func (c *Controller) watchSystems() {
 	c.Cluster.Scope.OnChange(func() {
-		c.again(func(o *cluster.Object) bool { return systems.Own(o.GroupVersionKind) != nil })
+		c.again(func(o *cluster.Object) bool { return systems.For(o.GroupVersionKind) != nil })
 	})
 	c.Cluster.States.OnLetGo(func(o *cluster.Object) { c.sights.forget(o.State.Ref) })
 }
@@ -93,7 +93,7 @@ func (c *Controller) actForeign(ctx context.Context, o *cluster.Object, u *unstr
 	if err != nil {
 		return err
 	}
-	after, err := r.Patch(ctx, o.State.Name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: Manager})
+	after, err := r.Patch(ctx, o.State.Name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: v1alpha1.ManagerGate})
 	if kerrors.IsNotFound(err) {
 		return nil
 	}

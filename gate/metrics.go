@@ -80,7 +80,7 @@ func newCollector(c *cluster.Cluster, ctl *Controller) collector {
 		return slices.DeleteFunc(c.States.List(gvk), func(o *cluster.Object) bool { return !ctl.ours(o.State.Ref) })
 	}
 	return collector{kinds: c.Kinds.All, list: list, now: time.Now, look: func(o *cluster.Object) sight {
-		if systems.Own(o.GroupVersionKind) != nil {
+		if systems.For(o.GroupVersionKind) != nil {
 			return ctl.sights.of(o.State.Ref)
 		}
 		s := c.Settings(o.State.Ref, o.State.Labels)
@@ -126,7 +126,7 @@ func (t *tally) add(o *cluster.Object, s sight, now time.Time) {
 func (c collector) tallies() map[string]*tally {
 	out := map[string]*tally{}
 	for _, i := range c.kinds() {
-		if !i.Kind.ManagementPolicies && systems.Own(i.GVK) == nil {
+		if !i.Kind.ManagementPolicies && systems.For(i.GVK) == nil {
 			continue
 		}
 		t := out[i.GVK.Kind]

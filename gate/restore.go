@@ -111,7 +111,7 @@ func (r *restorer) spend(ctx context.Context, o *unstructured.Unstructured) (own
 		if len(edits) == 0 {
 			continue
 		}
-		err := r.direct.States.Apply(ctx, h.State.Ref, cluster.Patch{Manager: Manager, ResourceVersion: h.State.ResourceVersion, Annotations: edits})
+		err := r.direct.States.Apply(ctx, h.State.Ref, cluster.Patch{Manager: v1alpha1.ManagerGate, ResourceVersion: h.State.ResourceVersion, Annotations: edits})
 		if err != nil && !kerrors.IsNotFound(err) {
 			return own, err
 		}
@@ -127,7 +127,7 @@ func (u Ungating) asGate(ctx context.Context) bool {
 		return false
 	}
 	who, err := c.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	return err == nil && who.Status.UserInfo.Username == "system:serviceaccount:"+drift.HomeNamespace+":"+Manager
+	return err == nil && who.Status.UserInfo.Username == "system:serviceaccount:"+drift.HomeNamespace+":"+v1alpha1.ManagerGate
 }
 
 // write what the author wrote to an object as it was read, with other edits of its
@@ -136,11 +136,11 @@ func (m maskedResource) write(ctx context.Context, r dynamic.ResourceInterface, 
 	if m.system == nil {
 		annotations := map[string]*string{v1alpha1.AnnotationKeyManagementPolicies: nil, v1alpha1.AnnotationKeyGate: nil}
 		maps.Copy(annotations, edits)
-		return cluster.Patch{Manager: Manager, ManagementPolicies: m.author, Annotations: annotations}.ApplyTo(ctx, r, o)
+		return cluster.Patch{Manager: v1alpha1.ManagerGate, ManagementPolicies: m.author, Annotations: annotations}.ApplyTo(ctx, r, o)
 	}
 	raw, err := json.Marshal(foreignPatch(o, m.system, admission.GateDecision{Action: admission.GateRestore, Edits: edits}))
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode patch: %w", err)
 	}
-	return r.Patch(ctx, m.name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: Manager})
+	return r.Patch(ctx, m.name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: v1alpha1.ManagerGate})
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
-	"github.com/kausality-io/function-kausality/gate/systems"
 	"github.com/kausality-io/function-kausality/drift"
+	"github.com/kausality-io/function-kausality/gate/systems"
 )
 
 // Options of the gate process.
@@ -114,16 +114,16 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 	if err != nil {
 		return nil, err
 	}
-	own := func(i cluster.Info) bool { return systems.Own(i.GVK) != nil }
+	own := func(i cluster.Info) bool { return systems.For(i.GVK) != nil }
 	c.WatchCovered(own, func(err error) { o.Log.Error(err, "cannot watch a kind") })
 	direct, err := drift.Client(mgr)
 	if err != nil {
 		return nil, err
 	}
 	ctl := &Controller{
-		Cluster: c, Drifts: mgr.GetClient(), Events: mgr.GetEventRecorder(Manager), DefaultMode: o.DefaultMode, Deadline: o.Deadline,
+		Cluster: c, Drifts: mgr.GetClient(), Events: mgr.GetEventRecorder(v1alpha1.ManagerGate), DefaultMode: o.DefaultMode, Deadline: o.Deadline,
 		CloseTo: o.CloseTo, CarryPendingDrift: o.CarryPendingDrift, Ignore: o.Ignore, Shard: o.Shard, UserHash: subject.User{Name: self}.Hash(), Log: o.Log.WithName("gate"),
-		Reporter: &drift.Reporter{Client: direct, Sender: sender, Log: o.Log.WithName("notify"), Recurred: drift.Forget(c, Manager)},
+		Reporter: &drift.Reporter{Client: direct, Sender: sender, Log: o.Log.WithName("notify"), Recurred: drift.Forget(c, v1alpha1.ManagerGate)},
 	}
 	if err := ctl.Watch(); err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/gate/systems"
 )
 
@@ -44,15 +45,15 @@ func (s Shard) Takes(ref parent.Ref) bool {
 // lease by which the leader of the shard is elected.
 func (s Shard) lease() string {
 	if s.Count < 2 {
-		return Manager
+		return v1alpha1.ManagerGate
 	}
-	return fmt.Sprintf("%s-%d-of-%d", Manager, s.Index, s.Count)
+	return fmt.Sprintf("%s-%d-of-%d", v1alpha1.ManagerGate, s.Index, s.Count)
 }
 
 // ours reports whether a gated object is this process's. Everybody looks at what
 // holds approvals, each for the objects below it.
 func (c *Controller) ours(ref parent.Ref) bool {
-	return c.Shard.Takes(ref) || !c.managed(ref) && systems.Own(ref.GroupVersionKind) == nil
+	return c.Shard.Takes(ref) || !c.managed(ref) && systems.For(ref.GroupVersionKind) == nil
 }
 
 // enqueue an object to be looked at: the one way into the queue.

@@ -192,7 +192,7 @@ func (u Ungating) asksFor(resource string) bool {
 
 // find the masked resources, sorted; unread is how many kinds were passed over.
 func (u Ungating) find(ctx context.Context, c dynamic.Interface) (out []maskedResource, unread int, err error) {
-	kinds, err := cluster.KindsWhere(ctx, c, func(i cluster.Info) bool { return i.ManagementPolicies || systems.Own(i.GVK) != nil })
+	kinds, err := cluster.KindsWhere(ctx, c, func(i cluster.Info) bool { return i.ManagementPolicies || systems.For(i.GVK) != nil })
 	if err != nil {
 		return nil, 0, err
 	}
@@ -202,7 +202,7 @@ func (u Ungating) find(ctx context.Context, c dynamic.Interface) (out []maskedRe
 			continue
 		}
 		err := eachPage(ctx, c.Resource(k.GVR), func(o *unstructured.Unstructured) {
-			if m, ok := look(k.GVR, systems.Own(k.GVK), o); ok && (len(u.Names) == 0 || slices.Contains(u.Names, m.String())) {
+			if m, ok := look(k.GVR, systems.For(k.GVK), o); ok && (len(u.Names) == 0 || slices.Contains(u.Names, m.String())) {
 				out = append(out, m)
 			}
 		})

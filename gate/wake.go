@@ -197,7 +197,7 @@ func (c *Controller) wake(ctx context.Context, ref parent.Ref) error {
 		return err
 	}
 	at := time.Now().UTC().Format(time.RFC3339Nano)
-	err = c.Cluster.States.Apply(ctx, o.State.Ref, cluster.Patch{Manager: Manager, Annotations: map[string]*string{admission.AnnotationKeyReconcileRequestedAt: &at}})
+	err = c.Cluster.States.Apply(ctx, o.State.Ref, cluster.Patch{Manager: v1alpha1.ManagerGate, Annotations: map[string]*string{admission.AnnotationKeyReconcileRequestedAt: &at}})
 	if err == nil {
 		wakeups.Inc()
 	}

@@ -24,7 +24,7 @@ import (
 
 // patch of an MR for a decision: mask, memory and gate annotation in one.
 func patch(o *cluster.Object, d admission.GateDecision) cluster.Patch {
-	p := cluster.Patch{Manager: Manager, ResourceVersion: o.ResourceVersion, ManagementPolicies: d.Policies, Annotations: map[string]*string{}}
+	p := cluster.Patch{Manager: v1alpha1.ManagerGate, ResourceVersion: o.ResourceVersion, ManagementPolicies: d.Policies, Annotations: map[string]*string{}}
 	maps.Copy(p.Annotations, d.Edits)
 	if d.Action == admission.GateRestore {
 		p.Annotations[v1alpha1.AnnotationKeyManagementPolicies] = nil
@@ -55,7 +55,7 @@ func (c *Controller) finish(ctx context.Context, o *cluster.Object, holders []ad
 // spend an approval: the entry goes, its record stays.
 func (c *Controller) spend(ctx context.Context, holder *parent.State, claim v1alpha1.Claim) error {
 	edits := admission.Spend(holder.Annotations, claim, time.Now())
-	err := c.Cluster.States.Apply(ctx, holder.Ref, cluster.Patch{Manager: Manager, ResourceVersion: holder.ResourceVersion, Annotations: edits})
+	err := c.Cluster.States.Apply(ctx, holder.Ref, cluster.Patch{Manager: v1alpha1.ManagerGate, ResourceVersion: holder.ResourceVersion, Annotations: edits})
 	if kerrors.IsNotFound(err) {
 		return nil
 	}

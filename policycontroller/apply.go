@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -38,7 +39,7 @@ func (c *Controller) apply(ctx context.Context, object client.Object) error {
 	if last, ok := c.applied[key(u)]; ok && err == nil && last.hash == hash && last.version == live.ResourceVersion {
 		return nil
 	}
-	if err := c.Direct.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(Manager), client.ForceOwnership); err != nil {
+	if err := c.Direct.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(v1alpha1.ManagerController), client.ForceOwnership); err != nil {
 		return fmt.Errorf("cannot apply %s: %w", key(u), err)
 	}
 	if version := u.GetResourceVersion(); version != live.ResourceVersion {
@@ -67,7 +68,7 @@ func (c *Controller) owned(ctx context.Context, object client.Object) (*unstruct
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[labelName], labels[labelManaged] = nameKausality, Manager
+	labels[labelName], labels[labelManaged] = nameKausality, v1alpha1.ManagerController
 	u.SetLabels(labels)
 	owners, err := c.owners(ctx)
 	if err != nil {
@@ -98,7 +99,7 @@ func (c *Controller) prune(ctx context.Context, wanted []client.Object) error {
 	for _, gvk := range made {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(gvk)
-		if err := c.Cached.List(ctx, list, client.MatchingLabels{labelManaged: Manager}); err != nil {
+		if err := c.Cached.List(ctx, list, client.MatchingLabels{labelManaged: v1alpha1.ManagerController}); err != nil {
 			return fmt.Errorf("cannot list %s: %w", gvk.Kind, err)
 		}
 		for i := range list.Items {

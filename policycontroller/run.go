@@ -58,9 +58,6 @@ type Options struct {
 	Log   logr.Logger
 }
 
-// Manager is the field manager of the policy controller.
-const Manager = "kausality-controller"
-
 // Run the controller until the context ends.
 func Run(ctx context.Context, o Options) error {
 	mgr, err := o.manager()

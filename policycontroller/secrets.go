@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/certs"
 )
 
@@ -121,16 +122,16 @@ func (c *Controller) store(ctx context.Context, s *corev1.Secret, kind corev1.Se
 	if s.Labels == nil {
 		s.Labels = map[string]string{}
 	}
-	s.Labels[labelName], s.Labels[labelManaged] = nameKausality, Manager
+	s.Labels[labelName], s.Labels[labelManaged] = nameKausality, v1alpha1.ManagerController
 	var err error
 	if s.OwnerReferences, err = c.owners(ctx); err != nil {
 		return err
 	}
 	if s.ResourceVersion == "" {
 		s.Type = kind
-		err = c.Direct.Create(ctx, s, client.FieldOwner(Manager))
+		err = c.Direct.Create(ctx, s, client.FieldOwner(v1alpha1.ManagerController))
 	} else {
-		err = c.Direct.Update(ctx, s, client.FieldOwner(Manager))
+		err = c.Direct.Update(ctx, s, client.FieldOwner(v1alpha1.ManagerController))
 	}
 	if err != nil {
 		return fmt.Errorf("cannot store secret %s: %w", s.Name, err)

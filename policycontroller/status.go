@@ -77,7 +77,7 @@ func (c *Controller) report(ctx context.Context, list *v1alpha1.KausalityList, s
 		if equality.Semantic.DeepEqual(k.Status, next.Status) {
 			continue
 		}
-		if err := c.Direct.Status().Patch(ctx, next, client.MergeFrom(k), client.FieldOwner(Manager)); client.IgnoreNotFound(err) != nil {
+		if err := c.Direct.Status().Patch(ctx, next, client.MergeFrom(k), client.FieldOwner(v1alpha1.ManagerController)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("cannot write the status of policy %s: %w", k.Name, err)
 		}
 		writes.WithLabelValues("Kausality").Inc()

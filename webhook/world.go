@@ -20,7 +20,6 @@ import (
 // and the manager are: the same user may also be a person's.
 const (
 	ManagerWebhook = "kausality-webhook"
-	ManagerGate    = "kausality-gate"
 	managerPrefix  = "kausality-"
 )
 

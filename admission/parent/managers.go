@@ -166,18 +166,6 @@ func ownsDesired(fields map[string]any, machinery map[string]bool) bool {
 	return false
 }
 
-// OwnedBy returns the field set that a manager applied to an object, empty
-// where it applied none. prefix matches the manager's name.
-func OwnedBy(o *unstructured.Unstructured, prefix string) *fieldpath.Set {
-	out := fieldpath.NewSet()
-	for _, e := range o.GetManagedFields() {
-		if e.Subresource == "" && e.Operation == metav1.ManagedFieldsOperationApply && strings.HasPrefix(e.Manager, prefix) {
-			out = out.Union(fields(e))
-		}
-	}
-	return out
-}
-
 // Writer returns the field manager whose Update entry differs between two
 // versions of an object: who writes, where the request does not say. The API
 // server takes it from the client's User-Agent then, and has entered it by the

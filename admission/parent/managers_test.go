@@ -64,18 +64,6 @@ func TestStatusManager(t *testing.T) {
 	}
 }
 
-func TestOwnedBy(t *testing.T) {
-	apply := entry("apiextensions.crossplane.io/composed/abc", "", map[string]any{"f:spec": map[string]any{"f:size": map[string]any{}}})
-	apply["operation"] = "Apply"
-	o := managed(apply, entry("apiextensions.crossplane.io/composed/abc", "", map[string]any{"f:spec": map[string]any{"f:other": map[string]any{}}}))
-	if got := OwnedBy(o, "apiextensions.crossplane.io/composed/").Size(); got != 1 {
-		t.Errorf("want the one applied field, got %d", got)
-	}
-	if got := OwnedBy(o, "kubectl").Size(); got != 0 {
-		t.Errorf("want none of kubectl's, got %d", got)
-	}
-}
-
 func TestOf(t *testing.T) {
 	owner := func(controller any) map[string]any {
 		return map[string]any{"apiVersion": "example.org/v1", "kind": "P", "name": "p", "uid": "u", "controller": controller}

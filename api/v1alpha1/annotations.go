@@ -174,9 +174,6 @@ func IsUser(key string) bool {
 	return userKeys[key] || IsApprove(key) || strings.HasPrefix(key, AnnotationKeyTraceLabelPrefix)
 }
 
-// IsSystem reports whether an annotation key is written by Kausality alone.
-func IsSystem(key string) bool { return IsKausality(key) && !IsUser(key) }
-
 // IsApprove reports whether an annotation key is AnnotationKeyApprovePrefix
 // with a difference id.
 func IsApprove(key string) bool {

@@ -53,7 +53,7 @@ func TestAnnotationOwnership(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := want{user: IsUser(tc.key), system: IsSystem(tc.key), approver: NeedsApproverVerb(tc.key)}
+			got := want{user: IsUser(tc.key), system: IsKausality(tc.key) && !IsUser(tc.key), approver: NeedsApproverVerb(tc.key)}
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(want{})); diff != "" {
 				t.Errorf("%s: %s: -want, +got:\n%s", tc.reason, tc.key, diff)
 			}

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
@@ -31,7 +30,7 @@ const opening = v1alpha1.AnnotationPrefix + "opening"
 func (ArgoCD) Name() string { return "Argo CD" }
 
 // Handles Applications.
-func (ArgoCD) Handles(gvk schema.GroupVersionKind, _ admission.Kind) bool {
+func (ArgoCD) Handles(gvk schema.GroupVersionKind) bool {
 	return gvk.Group == "argoproj.io" && gvk.Kind == "Application"
 }
 

@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
@@ -32,7 +31,7 @@ const (
 func (Flux) Name() string { return "tofu-controller" }
 
 // Handles Terraform objects, in all versions.
-func (Flux) Handles(gvk schema.GroupVersionKind, _ admission.Kind) bool {
+func (Flux) Handles(gvk schema.GroupVersionKind) bool {
 	return gvk.Group == "infra.contrib.fluxcd.io" && gvk.Kind == "Terraform"
 }
 

@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -17,8 +16,8 @@ import (
 type System interface {
 	// Name of the system, for people, metrics and allowances.
 	Name() string
-	// Handles reports whether objects of a kind stand for something in it.
-	Handles(gvk schema.GroupVersionKind, kind admission.Kind) bool
+	// Handles reports whether the system acts on objects of a kind.
+	Handles(gvk schema.GroupVersionKind) bool
 	// Look at an object as it is stored.
 	Look(o *unstructured.Unstructured) external.View
 	// Author is what the author wrote where the mask is put, to be remembered:
@@ -34,26 +33,11 @@ type System interface {
 	Restore(o *unstructured.Unstructured) map[string]any
 }
 
-// Systems that are known; the first that handles a kind is its system.
-func Systems() []System {
-	return []System{Workspace{}, Managed{}, Flux{}, ArgoCD{}}
-}
-
-// For a kind, its system; nil where there is none.
-func For(gvk schema.GroupVersionKind, kind admission.Kind) System {
-	for _, s := range Systems() {
-		if s.Handles(gvk, kind) {
-			return s
-		}
-	}
-	return nil
-}
-
-// Own is For restricted to systems whose objects have no managementPolicies:
-// their gates are kept by Look, Open and Close, not by the mask.
-func Own(gvk schema.GroupVersionKind) System {
+// For returns the system whose objects have a kind; nil where there is none, as
+// for managed resources, whose gate is the mask on spec.managementPolicies.
+func For(gvk schema.GroupVersionKind) System {
 	for _, s := range []System{Flux{}, ArgoCD{}} {
-		if s.Handles(gvk, admission.Kind{}) {
+		if s.Handles(gvk) {
 			return s
 		}
 	}
