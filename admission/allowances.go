@@ -12,7 +12,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission/allowance/expression"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
-	"github.com/kausality-io/function-kausality/admission/lists"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -108,7 +107,7 @@ func (ev *evaluation) fields() []change.Detail {
 }
 
 func (ev *evaluation) lists() change.Lists {
-	if l := lists.Builtin(ev.req.Kind); l != nil {
+	if l := change.BuiltinLists(ev.req.Kind); l != nil {
 		return l
 	}
 	if w, ok := ev.World.(ListTypes); ok {

@@ -17,7 +17,6 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
-	"github.com/kausality-io/function-kausality/admission/lists"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 )
@@ -259,7 +258,7 @@ func listsOf(o *unstructured.Unstructured) map[string]change.Lists {
 	for _, e := range versions {
 		v, _ := e.(map[string]any)
 		name, _ := v["name"].(string)
-		if l := lists.OfSchema(property(v)); l != nil {
+		if l := change.SchemaLists(property(v)); l != nil {
 			out[name] = l
 		}
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
-	"github.com/kausality-io/function-kausality/admission/lists"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -67,7 +66,7 @@ func (l *Learner) Changes(changes []Change) {
 		if c.Status || c.New == nil && c.Operation != admission.Delete {
 			continue
 		}
-		details := detailsOf(c, lists.Builtin(c.Kind))
+		details := detailsOf(c, change.BuiltinLists(c.Kind))
 		l.cause(c, details)
 		l.effect(c, details)
 	}

@@ -13,22 +13,6 @@ type Detail struct {
 	At []Segment
 }
 
-// ListType says how the items of a list are told apart.
-type ListType struct {
-	// Keys are the fields that identify an item of a list of maps; empty for
-	// none.
-	Keys []string
-	// Set: items are told apart by their value. Keys are empty then.
-	Set bool
-}
-
-// Lists knows the lists of a kind: the ListType of the list at a path; the zero
-// ListType where it has none, and items are told apart by their index. It is
-// safe for concurrent use, and does not keep the path.
-type Lists interface {
-	ListType(path []Segment) ListType
-}
-
 type detail struct {
 	lists Lists
 	out   []Detail

@@ -1,0 +1,116 @@
+package change
+
+import (
+	"reflect"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// ListType is how the items of a list are identified.
+type ListType struct {
+	// Keys are the fields that identify an item of a list of maps; empty for
+	// none.
+	Keys []string
+	// Set: items are identified by their value. Keys are empty then.
+	Set bool
+}
+
+// Lists knows the lists of a kind: the ListType of the list at a path; the zero
+// ListType where it has none, and items are identified by their index. It is
+// safe for concurrent use, and does not keep the path.
+type Lists interface {
+	ListType(path []Segment) ListType
+}
+
+// builtinTypes by kind: those of Kubernetes' own whose desired state has lists.
+var builtinTypes = map[schema.GroupVersionKind]reflect.Type{}
+
+func addBuiltin[T any](gv schema.GroupVersion) {
+	t := reflect.TypeFor[T]()
+	builtinTypes[gv.WithKind(t.Name())] = t
+}
+
+func init() { //nolint:gochecknoinits // A table of types that Go cannot write as a literal.
+	addBuiltin[appsv1.Deployment](appsv1.SchemeGroupVersion)
+	addBuiltin[appsv1.ReplicaSet](appsv1.SchemeGroupVersion)
+	addBuiltin[appsv1.StatefulSet](appsv1.SchemeGroupVersion)
+	addBuiltin[appsv1.DaemonSet](appsv1.SchemeGroupVersion)
+	addBuiltin[autoscalingv2.HorizontalPodAutoscaler](autoscalingv2.SchemeGroupVersion)
+	addBuiltin[batchv1.Job](batchv1.SchemeGroupVersion)
+	addBuiltin[batchv1.CronJob](batchv1.SchemeGroupVersion)
+	addBuiltin[corev1.Pod](corev1.SchemeGroupVersion)
+	addBuiltin[corev1.PodTemplate](corev1.SchemeGroupVersion)
+	addBuiltin[corev1.ReplicationController](corev1.SchemeGroupVersion)
+	addBuiltin[corev1.Service](corev1.SchemeGroupVersion)
+	addBuiltin[corev1.ServiceAccount](corev1.SchemeGroupVersion)
+	addBuiltin[networkingv1.Ingress](networkingv1.SchemeGroupVersion)
+	addBuiltin[networkingv1.NetworkPolicy](networkingv1.SchemeGroupVersion)
+}
+
+// BuiltinLists are the lists of a kind of Kubernetes' own, by the merge keys of
+// its strategic merge patches, which are struct tags of its Go type; nil for any
+// other kind.
+func BuiltinLists(gvk schema.GroupVersionKind) Lists {
+	t, ok := builtinTypes[gvk]
+	if !ok {
+		return nil
+	}
+	return goType{t}
+}
+
+// goType is a Go type whose fields have the tags json, patchMergeKey and
+// patchStrategy.
+type goType struct{ reflect.Type }
+
+// ListType of the list at a path.
+func (g goType) ListType(path []Segment) ListType {
+	t, tag := g.Type, reflect.StructTag("")
+	for _, s := range path {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		switch t.Kind() {
+		case reflect.Slice, reflect.Map:
+			t, tag = t.Elem(), ""
+		case reflect.Struct:
+			f, ok := jsonField(t, s.Key)
+			if !ok {
+				return ListType{}
+			}
+			t, tag = f.Type, f.Tag
+		default:
+			return ListType{}
+		}
+	}
+	switch key := tag.Get("patchMergeKey"); {
+	case key != "":
+		return ListType{Keys: []string{key}}
+	case strings.Contains(tag.Get("patchStrategy"), "merge"):
+		return ListType{Set: true}
+	}
+	return ListType{}
+}
+
+// jsonField is a field of a struct by its name in JSON, those of inlined structs
+// included.
+func jsonField(t reflect.Type, name string) (reflect.StructField, bool) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		json, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case json == name && name != "":
+			return f, true
+		case json == "" && strings.Contains(options, "inline"):
+			if inner, ok := jsonField(f.Type, name); ok {
+				return inner, true
+			}
+		}
+	}
+	return reflect.StructField{}, false
+}
