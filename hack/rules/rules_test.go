@@ -104,14 +104,14 @@ func read(t *testing.T, repo fstest.MapFS) ([]Rule, []Citation) {
 func TestCitations(t *testing.T) {
 	_, all := read(t, repository())
 	want := []Citation{
-		{"KR-01-01", Code, "core/core.go", ""},
-		{"KR-02-01", Code, "core/core.go", "Decider.Decide"},
-		{"KR-02-01", Code, "core/core.go", "other"},
-		{"KR-01-01", Code, "core/core.go", "B"},
-		{"KR-02-01", Unit, "core/core_test.go", "TestDecide"},
-		{"KR-01-01", Text, "docs/a.md", ""},
-		{"KR-02-01", Integration, "test/conformance/scenarios/drift.yaml", "drift/Refused"},
-		{"KR-01-01", Integration, "test/webhook/webhook_test.go", "TestFirst"},
+		{Rule: "KR-01-01", Kind: Code, File: "core/core.go", In: ""},
+		{Rule: "KR-02-01", Kind: Code, File: "core/core.go", In: "Decider.Decide"},
+		{Rule: "KR-02-01", Kind: Code, File: "core/core.go", In: "other"},
+		{Rule: "KR-01-01", Kind: Code, File: "core/core.go", In: "B"},
+		{Rule: "KR-02-01", Kind: Unit, File: "core/core_test.go", In: "TestDecide"},
+		{Rule: "KR-01-01", Kind: Text, File: "docs/a.md", In: ""},
+		{Rule: "KR-02-01", Kind: Integration, File: "test/conformance/scenarios/drift.yaml", In: "drift/Refused"},
+		{Rule: "KR-01-01", Kind: Integration, File: "test/webhook/webhook_test.go", In: "TestFirst"},
 	}
 	if !slices.Equal(want, all) {
 		t.Errorf("want\n%v\ngot\n%v", want, all)
@@ -123,16 +123,16 @@ func TestProblems(t *testing.T) {
 		file, text string
 		want       string
 	}{
-		"None":              {"docs/b.md", "", ""},
-		"UnknownID":         {"docs/b.md", "KR-07-77", "docs/b.md cites KR-07-77, which is no rule"},
-		"SharedID":          {specificationFile, specification + "\n**KR-02-01** Third: text.\n", "two rules have the id KR-02-01"},
-		"NoUnitTest":        {"core/core_test.go", "package core\n", "KR-02-01 (Second) has no unit test"},
-		"NoCode":            {"core/core.go", "package core\n\n// KR-01-01\n", "KR-02-01 (Second) has no code"},
-		"NoScenario":        {"test/webhook/webhook_test.go", "package webhook\n", "KR-01-01 (First rule) has no scenario"},
-		"TextIsNoCode":      {"core/core.go", "package core\n\n// KR-02-01\n", "KR-01-01 (First rule) has no code"},
-		"NeedlessWaiver":    {"core/b_test.go", "package core\n\n// KR-01-01\n", "KR-01-01 waives its unit test, but core/b_test.go cites it"},
-		"ShownToUsers":      {"package/crds/a.yaml", "description: as KR-01-01", "package/crds/a.yaml is for users and cites KR-01-01"},
-		"ScenarioIsByRules": {"test/conformance/scenarios/drift.yaml", "# KR-02-01\n", "KR-02-01 (Second) has no scenario"},
+		"None":              {file: "docs/b.md", text: "", want: ""},
+		"UnknownID":         {file: "docs/b.md", text: "KR-07-77", want: "docs/b.md cites KR-07-77, which is no rule"},
+		"SharedID":          {file: specificationFile, text: specification + "\n**KR-02-01** Third: text.\n", want: "two rules have the id KR-02-01"},
+		"NoUnitTest":        {file: "core/core_test.go", text: "package core\n", want: "KR-02-01 (Second) has no unit test"},
+		"NoCode":            {file: "core/core.go", text: "package core\n\n// KR-01-01\n", want: "KR-02-01 (Second) has no code"},
+		"NoScenario":        {file: "test/webhook/webhook_test.go", text: "package webhook\n", want: "KR-01-01 (First rule) has no scenario"},
+		"TextIsNoCode":      {file: "core/core.go", text: "package core\n\n// KR-02-01\n", want: "KR-01-01 (First rule) has no code"},
+		"NeedlessWaiver":    {file: "core/b_test.go", text: "package core\n\n// KR-01-01\n", want: "KR-01-01 waives its unit test, but core/b_test.go cites it"},
+		"ShownToUsers":      {file: "package/crds/a.yaml", text: "description: as KR-01-01", want: "package/crds/a.yaml is for users and cites KR-01-01"},
+		"ScenarioIsByRules": {file: "test/conformance/scenarios/drift.yaml", text: "# KR-02-01\n", want: "KR-02-01 (Second) has no scenario"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestPageOfManyCitations(t *testing.T) {
 	rules := []Rule{{ID: "KR-01-01", Title: "First", Section: "1"}}
 	var all []Citation
 	for _, in := range []string{"A", "B", "C", "D", "E", "E", "F"} {
-		all = append(all, Citation{"KR-01-01", Code, "core/core.go", in})
+		all = append(all, Citation{Rule: "KR-01-01", Kind: Code, File: "core/core.go", In: in})
 	}
 	if got := Page(rules, all); !strings.Contains(got, "core.go D](../core/core.go)<br>2 more |") {
 		t.Errorf("want the first %d, got\n%s", most, got)

@@ -18,10 +18,11 @@ import (
 var (
 	kubeconfig = flag.String("conformance.kubeconfig", os.Getenv("KAUSALITY_CONFORMANCE_KUBECONFIG"),
 		"Kubeconfig of a cluster with the implementation under test; empty boots a control plane with ours.")
-	configuration = flag.String("conformance.configuration", DefaultConfiguration, "Configuration of the installed implementation; scenarios of others are skipped.")
-	auditFile     = flag.String("conformance.audit-log", "", "The cluster's audit log; without it audit annotations are not checked.")
-	receive       = flag.String("conformance.receive", "", "HOST:PORT to receive DriftReports at; without it reports are not checked.")
-	receiveCerts  = flag.String("conformance.receive-certs", "", "Directory with tls.crt, tls.key and their ca.crt for -conformance.receive.")
+	configuration = flag.String("conformance.configuration", DefaultConfiguration,
+		"Configuration of the installed implementation; scenarios of others are skipped.")
+	auditFile    = flag.String("conformance.audit-log", "", "The cluster's audit log; without it audit annotations are not checked.")
+	receive      = flag.String("conformance.receive", "", "HOST:PORT to receive DriftReports at; without it reports are not checked.")
+	receiveCerts = flag.String("conformance.receive-certs", "", "Directory with tls.crt, tls.key and their ca.crt for -conformance.receive.")
 )
 
 // atOnce is how many scenarios run at the same time: they mostly wait.

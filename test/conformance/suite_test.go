@@ -17,42 +17,54 @@ import (
 func TestLoadIsStrict(t *testing.T) {
 	const head = "scenarios:\n- name: A\n  rules: [KR-04-01]\n  reason: because\n"
 	const step = "  steps:\n  - {as: hans, create: {kind: App, name: app}, expect: {allowed: true}}\n"
-	cases := map[string]struct{ text, want string }{
-		"Fine":                {head + step, ""},
-		"UnknownField":        {head + "  wishes: [a]\n" + step, "wishes"},
-		"UnknownStepField":    {head + "  steps:\n  - {as: hans, create: {kind: App}, expekt: {allowed: true}}\n", "expekt"},
-		"UnknownExpectation":  {head + "  steps:\n  - {as: hans, create: {kind: App}, expect: {verdict: true}}\n", "verdict"},
-		"UnknownMatcher":      {head + "  steps:\n  - {check: {object: App/app, annotations: {trace: {hops: 2}}}}\n", "hops"},
-		"UnknownActorField":   {head + "  steps:\n  - {as: {usr: hans}, create: {kind: App}, expect: {}}\n", "usr"},
-		"TwoMatchers":         {head + "  steps:\n  - {check: {object: App/app, annotations: {trace: {absent: true, same: true}}}}\n", "one field, not 2"},
-		"NullMatcher":         {head + "  steps:\n  - {check: {object: App/app, annotations: {trace: null}}}\n", "matcher is missing"},
-		"NoCheck":             {head + "  steps:\n  - {as: hans, create: {kind: App, name: app}}\n", "checks nothing"},
-		"NoSteps":             {head, "checks nothing"},
-		"NoReason":            {"scenarios:\n- name: A\n  rules: [KR-04-01]\n" + step, "no reason"},
-		"NoRules":             {"scenarios:\n- name: A\n  reason: because\n" + step, "no rules"},
-		"NoRule":              {strings.Replace(head, "KR-04-01", "row 13", 1) + step, `"row 13" is not the id of a rule`},
-		"NoName":              {"scenarios:\n- rules: [KR-04-01]\n  reason: because\n" + step, "no name"},
-		"NameOfTwoWords":      {strings.Replace(head, "name: A", "name: A B", 1) + step, "one word"},
-		"Twice":               {head + step + strings.TrimPrefix(head, "scenarios:\n") + step, "twice"},
-		"DuplicateKey":        {head + "  reason: and because\n" + step, "already"},
-		"UnknownActor":        {head + "  steps:\n  - {as: nobody, create: {kind: App}, expect: {allowed: true}}\n", `actor "nobody" is not defined`},
-		"UnknownSetup":        {head + "  setup: [nothing]\n" + step, `setup "nothing" is not defined`},
-		"UnknownUse":          {head + "  steps:\n  - {use: nothing}\n  - {check: {object: App/app}}\n", `setup "nothing" is not defined`},
-		"NoActor":             {head + "  steps:\n  - {create: {kind: App}, expect: {allowed: true}}\n", "name the actor"},
-		"TwoVerbs":            {head + "  steps:\n  - {as: hans, create: {kind: App}, apply: {kind: App}, expect: {allowed: true}}\n", "does one thing"},
-		"NoVerb":              {head + "  steps:\n  - {as: hans, expect: {allowed: true}}\n", "does one thing"},
-		"PatchOfBothKinds":    {head + "  steps:\n  - {as: hans, patch: {of: App/app, merge: {}, json: []}, expect: {allowed: true}}\n", "either merge or json"},
-		"AllowedWithReason":   {head + "  steps:\n  - {as: hans, create: {kind: App}, expect: {allowed: true, reason: Drift}}\n", "has no reason"},
-		"RefusedWithObject":   {head + "  steps:\n  - {as: hans, create: {kind: App}, expect: {code: 403, fields: {a: 1}}}\n", "returns no object"},
-		"CheckOfNothing":      {head + "  steps:\n  - {check: {within: 1s}}\n", "a check is about"},
-		"CheckWithActor":      {head + "  steps:\n  - {as: hans, check: {object: App/app}}\n", "is alone"},
-		"LooksOfTheAbsent":    {head + "  steps:\n  - {check: {object: App/app, exists: false, fields: {a: 1}}}\n", "has no annotations"},
-		"UserAndAccount":      {head + "  steps:\n  - {as: {user: a, serviceAccount: b/c}, create: {kind: App}, expect: {allowed: true}}\n", "not both"},
-		"Table":               {head + "  each: {A: {col: a}, B: {col: b, reason: for its own}}\n  steps:\n  - {as: hans, create: {kind: App, name: $(col)}, expect: {allowed: true}}\n", ""},
-		"TableOfOneRow":       {head + "  each: {A: {col: a}}\n" + step, "at least two rows"},
-		"TableWithAHole":      {head + "  each: {A: {col: a}, B: {m: b}}\n" + step, "row A has the columns [col], row B has [m]"},
-		"TableFillsNonsense":  {head + "  each: {A: {col: a}, B: {col: b}}\n  steps:\n  - {as: hans, create: {kind: App}, expect: $(col)}\n", "cannot unmarshal"},
-		"DurationWithoutUnit": {head + "  steps:\n  - {check: {object: App/app, within: 5}}\n", "string"},
+	one := func(step string) string { return head + "  steps:\n  - " + step + "\n" }
+	cases := map[string]struct {
+		text string
+		// want is part of the error; empty for none.
+		want string
+	}{
+		"Fine":               {text: head + step, want: ""},
+		"UnknownField":       {text: head + "  wishes: [a]\n" + step, want: "wishes"},
+		"UnknownStepField":   {text: one("{as: hans, create: {kind: App}, expekt: {allowed: true}}"), want: "expekt"},
+		"UnknownExpectation": {text: one("{as: hans, create: {kind: App}, expect: {verdict: true}}"), want: "verdict"},
+		"UnknownMatcher":     {text: one("{check: {object: App/app, annotations: {trace: {hops: 2}}}}"), want: "hops"},
+		"UnknownActorField":  {text: one("{as: {usr: hans}, create: {kind: App}, expect: {}}"), want: "usr"},
+		"TwoMatchers":        {text: one("{check: {object: App/app, annotations: {trace: {absent: true, same: true}}}}"), want: "one field, not 2"},
+		"NullMatcher":        {text: one("{check: {object: App/app, annotations: {trace: null}}}"), want: "matcher is missing"},
+		"NoCheck":            {text: one("{as: hans, create: {kind: App, name: app}}"), want: "checks nothing"},
+		"NoSteps":            {text: head, want: "checks nothing"},
+		"NoReason":           {text: "scenarios:\n- name: A\n  rules: [KR-04-01]\n" + step, want: "no reason"},
+		"NoRules":            {text: "scenarios:\n- name: A\n  reason: because\n" + step, want: "no rules"},
+		"NoRule":             {text: strings.Replace(head, "KR-04-01", "row 13", 1) + step, want: `"row 13" is not the id of a rule`},
+		"NoName":             {text: "scenarios:\n- rules: [KR-04-01]\n  reason: because\n" + step, want: "no name"},
+		"NameOfTwoWords":     {text: strings.Replace(head, "name: A", "name: A B", 1) + step, want: "one word"},
+		"Twice":              {text: head + step + strings.TrimPrefix(head, "scenarios:\n") + step, want: "twice"},
+		"DuplicateKey":       {text: head + "  reason: and because\n" + step, want: "already"},
+		"UnknownActor":       {text: one("{as: nobody, create: {kind: App}, expect: {allowed: true}}"), want: `actor "nobody" is not defined`},
+		"UnknownSetup":       {text: head + "  setup: [nothing]\n" + step, want: `setup "nothing" is not defined`},
+		"UnknownUse":         {text: head + "  steps:\n  - {use: nothing}\n  - {check: {object: App/app}}\n", want: `setup "nothing" is not defined`},
+		"NoActor":            {text: one("{create: {kind: App}, expect: {allowed: true}}"), want: "name the actor"},
+		"TwoVerbs":           {text: one("{as: hans, create: {kind: App}, apply: {kind: App}, expect: {allowed: true}}"), want: "does one thing"},
+		"NoVerb":             {text: one("{as: hans, expect: {allowed: true}}"), want: "does one thing"},
+		"PatchOfBothKinds":   {text: one("{as: hans, patch: {of: App/app, merge: {}, json: []}, expect: {allowed: true}}"), want: "either merge or json"},
+		"AllowedWithReason":  {text: one("{as: hans, create: {kind: App}, expect: {allowed: true, reason: Drift}}"), want: "has no reason"},
+		"RefusedWithObject":  {text: one("{as: hans, create: {kind: App}, expect: {code: 403, fields: {a: 1}}}"), want: "returns no object"},
+		"CheckOfNothing":     {text: one("{check: {within: 1s}}"), want: "a check is about"},
+		"CheckWithActor":     {text: one("{as: hans, check: {object: App/app}}"), want: "is alone"},
+		"LooksOfTheAbsent":   {text: one("{check: {object: App/app, exists: false, fields: {a: 1}}}"), want: "has no annotations"},
+		"UserAndAccount":     {text: one("{as: {user: a, serviceAccount: b/c}, create: {kind: App}, expect: {allowed: true}}"), want: "not both"},
+		"Table": {
+			text: head + "  each: {A: {col: a}, B: {col: b, reason: for its own}}\n" +
+				"  steps:\n  - {as: hans, create: {kind: App, name: $(col)}, expect: {allowed: true}}\n",
+			want: "",
+		},
+		"TableOfOneRow":  {text: head + "  each: {A: {col: a}}\n" + step, want: "at least two rows"},
+		"TableWithAHole": {text: head + "  each: {A: {col: a}, B: {m: b}}\n" + step, want: "row A has the columns [col], row B has [m]"},
+		"TableFillsNonsense": {
+			text: head + "  each: {A: {col: a}, B: {col: b}}\n  steps:\n  - {as: hans, create: {kind: App}, expect: $(col)}\n",
+			want: "cannot unmarshal",
+		},
+		"DurationWithoutUnit": {text: one("{check: {object: App/app, within: 5}}"), want: "string"},
 	}
 	fixtures := "kinds: {App: {apiVersion: example.org/v1}}\nactors: {hans: {user: hans}}\nsetups: {}\n"
 	for name, tc := range cases {
@@ -161,10 +173,10 @@ func TestJudge(t *testing.T) {
 		want   Verdict
 		why    string
 	}{
-		"Passed":   {"", nil, Passed, ""},
-		"Failed":   {"", wrong, Failed, "want 3"},
-		"Known":    {"it counts wrongly", wrong, Defective, "it counts wrongly"},
-		"Repaired": {"it counts wrongly", nil, Failed, "remove knownDefect"},
+		"Passed": {want: Passed},
+		"Failed": {err: wrong, want: Failed, why: "want 3"},
+		"Known":  {defect: "it counts wrongly", err: wrong, want: Defective, why: "it counts wrongly"},
+		"Fixed":  {defect: "it counts wrongly", want: Failed, why: "remove knownDefect"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -200,9 +212,12 @@ func TestRows(t *testing.T) {
 	if err != nil || len(rows) != 2 {
 		t.Fatal(rows, err)
 	}
+	create := func(as string, spec any) []map[string]any {
+		return []map[string]any{{"as": as, "create": map[string]any{"spec": spec, "name": "of-" + as + "-$(ns)"}}}
+	}
 	want := []Scenario{
-		{File: "f", Name: "N.A", Reason: "its own", Steps: []map[string]any{{"as": "alice", "create": map[string]any{"spec": []any{"$(ns)"}, "name": "of-alice-$(ns)"}}}},
-		{File: "f", Name: "N.B", Reason: "all", Steps: []map[string]any{{"as": "hans", "create": map[string]any{"spec": map[string]any{"a": 1.0}, "name": "of-hans-$(ns)"}}}},
+		{File: "f", Name: "N.A", Reason: "its own", Steps: create("alice", []any{"$(ns)"})},
+		{File: "f", Name: "N.B", Reason: "all", Steps: create("hans", map[string]any{"a": 1.0})},
 	}
 	if !reflect.DeepEqual(want, rows) {
 		t.Errorf("want %v, got %v", want, rows)
@@ -213,8 +228,10 @@ func TestRows(t *testing.T) {
 }
 
 func TestCopies(t *testing.T) {
-	crd := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "govs.example.org", "annotations": map[string]any{copiedAnnotation: "true"}},
-		"spec": map[string]any{"names": map[string]any{"kind": "Gov", "plural": "govs"}}}}
+	crd := &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"name": "govs.example.org", "annotations": map[string]any{copiedAnnotation: "true"}},
+		"spec":     map[string]any{"names": map[string]any{"kind": "Gov", "plural": "govs"}},
+	}}
 	all, err := copies(crd)
 	if err != nil || len(all) != Copies {
 		t.Fatal(all, err)
@@ -234,11 +251,15 @@ func TestAnswerLater(t *testing.T) {
 	review := func(annotations string) string {
 		return `{"request": {"uid": "u", "object": {"metadata": {"annotations": {` + annotations + `}}}}}`
 	}
-	cases := map[string]struct{ raw, want string }{
-		"Patch":     {review(`"` + LaterLabel + `": "[]"`), `{"uid":"u","allowed":true,"patchType":"JSONPatch","patch":"W10="}`},
-		"Nothing":   {review(""), `{"uid":"u","allowed":true}`},
-		"NoRequest": {`{}`, ""},
-		"NoJSON":    {`[`, ""},
+	cases := map[string]struct {
+		raw string
+		// want is the response; empty for an error.
+		want string
+	}{
+		"Patch":     {raw: review(`"` + LaterLabel + `": "[]"`), want: `{"uid":"u","allowed":true,"patchType":"JSONPatch","patch":"W10="}`},
+		"Nothing":   {raw: review(""), want: `{"uid":"u","allowed":true}`},
+		"NoRequest": {raw: `{}`},
+		"NoJSON":    {raw: `[`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
