@@ -36,6 +36,10 @@ const (
 	GateReasonExpired   = "ExpiredUnconfirmed"
 	GateReasonInstalled = "Installed"
 	GateReasonApproved  = "Approved"
+	// GateReasonDeletionApproved is GateReasonApproved where the function opens a
+	// gate for Delete.
+	GateReasonDeletionApproved = v1alpha1.GateReasonDeletionApproved
+
 	GateReasonRestored  = "Restored"
 	GateReasonCreated   = "Created"
 	GateReasonChanged   = "Changed"
@@ -71,10 +75,18 @@ type Gating struct {
 	CloseTo  []v1alpha1.Verb
 	// CarryPendingDrift as in Options.
 	CarryPendingDrift bool
+	// By is who makes the transitions: MoverGate, also where empty, or
+	// MoverFunction, which cannot write to the Holders. It takes no claims: the gate
+	// shows the use of a once approval by the content of that approval, and Decide
+	// relies on the Holders' claims to list what is used.
+	By GateMover
 	// User hash of the gate controller, for claims.
 	User string
 	Now  time.Time
 }
+
+// DefaultDeadline after which an unconfirmed opening is closed.
+const DefaultDeadline = time.Hour
 
 // GateDecision of the gate controller.
 type GateDecision struct {

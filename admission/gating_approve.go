@@ -111,6 +111,9 @@ func (g Gating) open(author []string, was v1alpha1.Gate, h Holder, set approval.
 	if slices.Contains(verbs, v1alpha1.VerbDelete) {
 		at := approval.Stamp(g.Now)
 		next.DeleteAt = &at
+		if g.By == MoverFunction {
+			next.Reason = GateReasonDeletionApproved
+		}
 	}
 	var effect *ClaimEffect
 	var edits map[string]*string
@@ -122,6 +125,9 @@ func (g Gating) open(author []string, was v1alpha1.Gate, h Holder, set approval.
 			edits = map[string]*string{v1alpha1.AnnotationKeyClaims: &value}
 		} else {
 			effect = &ClaimEffect{Holder: h.State.Ref, Entry: m.Entry, Use: g.use(id), Stored: stored, HasStored: has, Value: value, ID: claim.ID}
+		}
+		if g.By == MoverFunction {
+			claim.ID = m.Entry.Content
 		}
 		next.Claim = withUse(next.Claim, claim.ID)
 	case m.Claimed != nil:

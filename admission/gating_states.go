@@ -88,6 +88,9 @@ const (
 	MoverWebhook GateMover = "webhook"
 	// MoverGate is the gate controller (Gating.Decide).
 	MoverGate GateMover = "gate"
+	// MoverFunction is the composition function where it masks itself: it asks
+	// Evaluator and Gating.Decide as the other two do.
+	MoverFunction GateMover = "function"
 	// MoverProvider: nothing of ours; what the provider reports or does.
 	MoverProvider GateMover = "provider"
 )
