@@ -87,6 +87,10 @@ var pages = []followed{
 		{command: `kubectl annotate xdatabase orders kausality.io/freeze='{"user":"hans","message":"incident"}'`, prints: "annotated"},
 		{command: "kubectl get drifts -A"},
 	}},
+	{"CONTRIBUTING.md", []typed{
+		{command: "go test ./admission/... ./fn/...", not: byUnit},
+		{command: "make lint unit", not: byUnit},
+	}},
 	{"docs/demo.md", []typed{
 		{command: "KEEP=1 make demo", not: minutes},
 	}},
