@@ -115,7 +115,7 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 		return nil, err
 	}
 	own := func(i cluster.Info) bool { return systems.For(i.GVK) != nil }
-	c.WatchCovered(own, func(err error) { o.Log.Error(err, "cannot watch a kind") })
+	c.WatchGuarded(own, func(err error) { o.Log.Error(err, "cannot watch a kind") })
 	direct, err := drift.Client(mgr)
 	if err != nil {
 		return nil, err

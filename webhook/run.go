@@ -184,8 +184,8 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 		components[u] = true
 	}
 	c.States.OnLiveRead(func(parent.Ref) { liveReads.Inc() })
-	c.States.OnLetGo(func(o *cluster.Object) { t.forget(o.State.UID) })
-	c.WatchCovered(nil, func(err error) { o.Log.Error(err, "cannot watch a kind") })
+	c.States.OnUnwatch(func(o *cluster.Object) { t.forget(o.State.UID) })
+	c.WatchParents(func(err error) { o.Log.Error(err, "cannot watch a kind") })
 	if o.ApproverRBAC {
 		o.Admission.MayApprove = newApprover(c).may
 	}
