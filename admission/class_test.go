@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -19,30 +20,6 @@ type failingNamespaces struct{ *world }
 
 func (failingNamespaces) NamespaceMode(context.Context, string) (v1alpha1.Mode, error) {
 	return "", errors.New("boom")
-}
-
-// deployment with a ReplicaSet: an ordinary parent, settled at 4.
-func deploymentAndSet() (*unstructured.Unstructured, *unstructured.Unstructured) {
-	d := object(`
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web, namespace: team, uid: d-uid, generation: 4, creationTimestamp: "2026-01-01T00:00:00Z"}
-spec: {replicas: 4}
-status: {observedGeneration: 4, replicas: 4, updatedReplicas: 4, readyReplicas: 4, availableReplicas: 4}
-`)
-	d = with(d, annotate(v1alpha1.AnnotationKeyControllers, deployer.Hash(), v1alpha1.AnnotationKeySettledGeneration, "4", v1alpha1.AnnotationKeyPhase, "initialized"))
-	rs := object(`
-apiVersion: apps/v1
-kind: ReplicaSet
-metadata:
-  name: web-1
-  namespace: team
-  uid: rs-uid
-  generation: 2
-  ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: d-uid, controller: true}]
-spec: {replicas: 4}
-`)
-	return d, with(rs, annotate(v1alpha1.AnnotationKeyUpdaters, deployer.Hash()))
 }
 
 // "Who is the parent's controller?" (spec 4), rule by rule. Under a settled
@@ -379,7 +356,7 @@ func TestFollowsTheWorld(t *testing.T) {
 // The composition function is certain to be the parent's controller.
 func TestActorGiven(t *testing.T) {
 	w := setting{prep: func(w *world) {
-		w.kinds[schema.GroupKind{Group: "aws.example.org", Kind: "Instance"}] = Kind{Role: parent.RoleManaged}
+		w.kinds[schema.GroupKind{Group: "aws.example.org", Kind: "Instance"}] = identity.Kind{Role: parent.RoleManaged}
 	}}.world()
 	req := request(Update, instance(), resize("l")).by(subject.User{}, "")
 	req.Actor = ActorParentController

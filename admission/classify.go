@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/admission/subject"
-	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -202,7 +202,7 @@ func (ev *evaluation) alsoParentController() (bool, error) {
 
 // classify a change by the table of spec 4.
 func (ev *evaluation) classify() (bool, error) {
-	ev.d.Phase = ev.parent.Phase(ev.settledOnce(), ev.Options.initialized(ev.parentRef.GroupKind())...)
+	ev.d.Phase = settling.Phase(ev.parent, ev.World.Settled(ev.parent.Ref), ev.Options.initialized(ev.parentRef.GroupKind())...)
 	ev.govern()
 	ev.id = differenceID(ev.req, v1alpha1.RelationControllerChild, ev.parent, ev.changes)
 	switch {
@@ -218,30 +218,12 @@ func (ev *evaluation) classify() (bool, error) {
 	return false, nil
 }
 
-func intentOf(s *parent.State) (v1alpha1.Hop, bool) { return trace.Intent(s) }
-
 // settled reports whether the parent settled since its last intent.
 func (ev *evaluation) settled() bool {
 	if ev.Options.ExpectUntil == ExpectUntilObserved {
 		return ev.parent.HasObserved && ev.parent.ObservedGeneration >= ev.intent.Generation
 	}
-	return latched(ev.parent, ev.intent.Generation, ev.World.Settled(ev.parent.Ref))
-}
-
-// Latched reports whether a parent settled at its last intent, by what is stored
-// and by what is known of it otherwise (World.Settled).
-func Latched(p *parent.State, known int64) bool {
-	intent, _ := intentOf(p)
-	return latched(p, intent.Generation, known)
-}
-
-func latched(p *parent.State, intent, known int64) bool {
-	latch := max(p.SettledGeneration(), known)
-	return latch > 0 && latch >= intent
-}
-
-func (ev *evaluation) settledOnce() bool {
-	return max(ev.parent.SettledGeneration(), ev.World.Settled(ev.parent.Ref)) > 0
+	return settling.SettledAt(ev.parent, ev.intent.Generation, ev.World.Settled(ev.parent.Ref))
 }
 
 var podOwners = map[schema.GroupKind]bool{

@@ -1,8 +1,8 @@
 package admission
 
 import (
-	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -103,7 +103,7 @@ type Decision struct {
 	Gate *v1alpha1.Gate
 
 	// Claim to write before the change may pass; nil for none.
-	Claim *ClaimEffect
+	Claim *identity.ClaimEffect
 	// PolicyClaim to write before the change may pass; nil for none.
 	PolicyClaim *PolicyClaimEffect
 	// Approve to write although the request is refused: what is refused now passes
@@ -116,22 +116,6 @@ type Decision struct {
 	Report *Report
 	// Suggestion is the command that approves the refused change.
 	Suggestion string
-}
-
-// ClaimEffect claims an approval on the object that holds it.
-type ClaimEffect struct {
-	Holder parent.Ref
-	Entry  approval.Entry
-	Use    approval.Use
-	// Stored is the value of the holder's claims annotation that the decision
-	// is based on; the write must fail where it is another one.
-	Stored string
-	// HasStored: the annotation exists.
-	HasStored bool
-	// Value to store.
-	Value string
-	// ID of the claim.
-	ID string
 }
 
 // ApproveEffect approves, on behalf of a policy, what a policy allows: the gate

@@ -10,19 +10,14 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
-	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
-
-// DeletionID is the id by which the deletion of an object together with what it
-// stands for is approved. For an XR or Claim it is about all MRs below it, and
-// parent is the object itself.
-func DeletionID(p, object *parent.State) string {
-	return change.ID(v1alpha1.RelationExternal, string(Delete), parentIdentity(p), stateIdentity(object), nil)
-}
 
 // externalDeletion is row 0 (spec 8, "Deletion"): whoever deletes an MR, an XR
 // or a Claim must not orphan an external resource unasked.
@@ -42,54 +37,9 @@ func (ev *evaluation) externalDeletion() (bool, error) {
 	return false, nil
 }
 
-// orphans tells why deleting an MR as it stands would leave its external
-// resource behind unasked; "" where it would not.
-func orphans(mr *parent.State) string {
-	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
-	switch {
-	case mr.Deleting(),
-		mr.Annotations[v1alpha1.AnnotationKeyDeletion] == v1alpha1.DeletionOrphan,
-		!mask.Gives(author, v1alpha1.VerbDelete),
-		mr.DeletionPolicy == "Orphan" && slices.Contains(author, string(v1alpha1.VerbAll)):
-		return ""
-	case !mask.Gives(mr.ManagementPolicies, v1alpha1.VerbDelete):
-		return "its gate is closed, the external resource would be left behind"
-	case !openFor(mr.Annotations, v1alpha1.VerbDelete):
-		return "the deletion of its external resource is not approved"
-	}
-	return ""
-}
-
-// Orphaned tells by whose word the external resource of an MR that is deleted as
-// it stands is left behind; "" where it is not.
-func Orphaned(mr *parent.State) string {
-	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
-	switch {
-	case mr.DeletionPolicy == "Orphan" && slices.Contains(mr.ManagementPolicies, string(v1alpha1.VerbAll)):
-		return "deletionPolicy: Orphan"
-	case mask.Gives(mr.ManagementPolicies, v1alpha1.VerbDelete), len(mr.ManagementPolicies) == 0:
-		return "" // deleted, or it waits
-	case mr.Annotations[v1alpha1.AnnotationKeyDeletion] == v1alpha1.DeletionOrphan:
-		return "annotation " + v1alpha1.AnnotationKeyDeletion
-	case !mask.Gives(author, v1alpha1.VerbDelete):
-		return "its author, whose managementPolicies hold no Delete,"
-	case mr.DeletionPolicy == "Orphan":
-		return "deletionPolicy: Orphan"
-	}
-	return "whoever deleted it while nobody guarded it"
-}
-
-// withheld reports whether it is our mask that keeps Delete from an MR. Deleting
-// it would orphan in log mode as well, until the gate has lifted the mask: what
-// log mode lets pass is what would happen without us.
-func withheld(mr *parent.State) bool {
-	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
-	return mask.Gives(author, v1alpha1.VerbDelete) && !mask.Gives(mr.ManagementPolicies, v1alpha1.VerbDelete)
-}
-
 func (ev *evaluation) managedDeletion() (bool, error) {
 	mr := parent.Sum(ev.req.OldObject, ev.kind.Role)
-	why := orphans(mr)
+	why := gating.WouldOrphan(mr)
 	if why == "" {
 		return false, nil
 	}
@@ -118,7 +68,7 @@ func (ev *evaluation) compositeDeletion() (bool, error) {
 	below, err := ev.World.Managed(ev.ctx, root)
 	if err != nil {
 		if ev.mode == v1alpha1.ModeLog {
-			ev.warn(fmt.Sprintf("cannot list the managed resources below %s: %v", describe(root.Ref), err))
+			ev.warn(fmt.Sprintf("cannot list the managed resources below %s: %v", identity.Describe(root.Ref), err))
 			return false, nil
 		}
 		return ev.refuse(refusal{code: codeInternal, reason: ReasonParentUnreadable,
@@ -132,13 +82,13 @@ func (ev *evaluation) compositeDeletion() (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if (m == v1alpha1.ModeEnforce || withheld(mr)) && orphans(mr) != "" {
+		if (m == v1alpha1.ModeEnforce || gating.WithholdsDelete(mr)) && gating.WouldOrphan(mr) != "" {
 			word := ev.deletingPolicy(ev.governor(root, mr), mr)
 			if word == policyOrphan {
 				continue
 			}
 			byPolicy = byPolicy && word == policyDelete
-			names, blocked = append(names, describe(mr.Ref)), append(blocked, mr)
+			names, blocked = append(names, identity.Describe(mr.Ref)), append(blocked, mr)
 		}
 	}
 	ev.policyDeletes = byPolicy && len(blocked) > 0
@@ -155,13 +105,13 @@ func (ev *evaluation) compositeDeletion() (bool, error) {
 
 // deletionRefused refuses, or says that the gate is about to open.
 func (ev *evaluation) deletionRefused(holder, object *parent.State, why string, blocked []*parent.State) (bool, error) {
-	ev.id = DeletionID(holder, object)
+	ev.id = identity.DeletionID(holder, object)
 	found := ev.parent
 	ev.parent, ev.set = holder, approval.Parse(holder.Annotations)
-	ev.intent, _ = intentOf(holder)
+	ev.intent, _ = trace.Intent(holder)
 	defer func() { ev.parent = found }()
-	r := refusal{code: 403, reason: ReasonExternalDeletion, why: why, suggestion: Approve(holder.Ref, ev.kindOf(holder), ev.id)}
-	m, ok := DeletionApproval(holder, object, ev.set, ev.use(ev.id))
+	r := refusal{code: 403, reason: ReasonExternalDeletion, why: why, suggestion: identity.ApproveCommand(holder.Ref, ev.kindOf(holder), ev.id)}
+	m, ok := gating.DeletionApproval(holder, object, ev.set, ev.use(ev.id))
 	switch {
 	case ok && ev.kind.ManagementPolicies && mask.Gives(object.ManagementPolicies, v1alpha1.VerbDelete):
 		if m.NeedsClaim() {
@@ -180,7 +130,7 @@ func (ev *evaluation) deletionRefused(holder, object *parent.State, why string, 
 		r.approve = &ApproveEffect{Holder: holder.Ref, Key: v1alpha1.AnnotationKeyApprovePrefix + ev.id, Value: string(v1alpha1.ApprovalOnce)}
 	default:
 		r.next = fmt.Sprintf("To delete the external resource with it, approve and try again: %s . To leave it behind on purpose: kubectl annotate %s %s=%s",
-			r.suggestion, target(blocked[0].Ref, ev.kindOf(blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)
+			r.suggestion, identity.Target(blocked[0].Ref, ev.kindOf(blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)
 		ev.d.Report = ev.report(r)
 		ev.d.Report.Drift.Relation, ev.d.Suggestion = v1alpha1.RelationExternal, r.suggestion
 		ev.d.Report.Repeat = ev.follows(holder)
@@ -189,7 +139,7 @@ func (ev *evaluation) deletionRefused(holder, object *parent.State, why string, 
 			ev.d.Report.Drift.Cause += " by " + u
 		}
 	}
-	if ev.mode == v1alpha1.ModeLog && !slices.ContainsFunc(blocked, withheld) {
+	if ev.mode == v1alpha1.ModeLog && !slices.ContainsFunc(blocked, gating.WithholdsDelete) {
 		ev.warn(ev.message(r))
 		return false, nil
 	}
@@ -203,40 +153,20 @@ func (ev *evaluation) follows(holder *parent.State) bool {
 		(holder.Role == parent.RoleComposite || holder.Role == parent.RoleClaim) && ev.writesStatus(holder, controllersOf(holder))
 }
 
-// stopped tells by whose word the gates of MRs are not opened for a deletion that
-// is approved on a holder; nil for nobody's (Gating.stopped).
+// stopped is the refusal by the freeze or rejection that keeps the gates of
+// managed resources closed for an approved deletion; nil for none.
 func (ev *evaluation) stopped(holder *parent.State, blocked []*parent.State) *refusal {
-	if holder.Deleting() {
+	freeze, rejected := gating.DeletionStopped(holder, ev.set, blocked)
+	var r refusal
+	switch {
+	case freeze != nil:
+		r = frozen(holder.Ref, ev.kindOf(holder), freeze)
+	case rejected != nil:
+		r = rejection(holder.Ref, ev.kindOf(holder), *rejected)
+	default:
 		return nil
 	}
-	kind := ev.kindOf(holder)
-	if f := ev.set.Freeze; f != nil {
-		r := frozen(holder.Ref, kind, f)
-		return &r
-	}
-	for _, mr := range blocked {
-		apiVersion, k := mr.ToAPIVersionAndKind()
-		q := approval.Query{APIVersion: apiVersion, Kind: k, Name: mr.Name, Intent: ev.intent.Generation,
-			Resource: mr.Annotations[v1alpha1.AnnotationKeyCompositionResourceName]}
-		if found, ok := ev.set.Rejected(q); ok {
-			r := rejection(holder.Ref, kind, found)
-			return &r
-		}
-	}
-	return nil
-}
-
-// DeletionApproval finds the approval on a holder for the deletion of an
-// object's external resource.
-func DeletionApproval(holder, object *parent.State, set approval.Set, use approval.Use) (approval.Match, bool) {
-	apiVersion, kind := object.ToAPIVersionAndKind()
-	intent, _ := intentOf(holder)
-	return set.Approved(approval.Query{
-		APIVersion: apiVersion, Kind: kind, Name: object.Name,
-		Resource: object.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
-		Relation: v1alpha1.RelationExternal, Verbs: []v1alpha1.Verb{v1alpha1.VerbDelete},
-		Digests: []string{DeletionID(holder, object)}, Intent: intent.Generation, Use: use,
-	})
+	return &r
 }
 
 // policyWord is what section deleting of policies says about an external

@@ -5,7 +5,10 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -20,18 +23,18 @@ func (ev *evaluation) foreignDeletion(what external.Destruction) (bool, error) {
 			holder, ev.cached = p, !ev.live
 		}
 	}
-	ev.id = DeletionID(holder, o)
+	ev.id = identity.DeletionID(holder, o)
 	found := ev.parent
 	ev.parent, ev.set = holder, approval.Parse(holder.Annotations)
-	ev.intent, _ = intentOf(holder)
+	ev.intent, _ = trace.Intent(holder)
 	defer func() { ev.parent = found }()
 	if ev.destructionApproved(holder, o, what.Verb) {
 		ev.deletionApproved = true
 		return false, nil
 	}
-	suggestion := Approve(holder.Ref, ev.kindOf(holder), ev.id)
+	suggestion := identity.ApproveCommand(holder.Ref, ev.kindOf(holder), ev.id)
 	r := refusal{code: 403, reason: ReasonExternalDeletion, why: what.Why, suggestion: suggestion,
-		next: fmt.Sprintf("To delete all of that, approve and try again: %s . To leave it behind, first: kubectl patch %s %s", suggestion, target(o.Ref, ev.kindOf(o)), what.Otherwise)}
+		next: fmt.Sprintf("To delete all of that, approve and try again: %s . To leave it behind, first: kubectl patch %s %s", suggestion, identity.Target(o.Ref, ev.kindOf(o)), what.Otherwise)}
 	ev.d.Report = ev.report(r)
 	ev.d.Report.Drift.Relation, ev.d.Suggestion = v1alpha1.RelationExternal, suggestion
 	if ev.mode == v1alpha1.ModeLog {
@@ -47,7 +50,7 @@ func (ev *evaluation) destructionApproved(holder, o *parent.State, verb v1alpha1
 	apiVersion, kind := o.ToAPIVersionAndKind()
 	intent := ev.intent.Generation
 	if holder.UID == o.UID {
-		intent = recorded(o.Annotations)
+		intent = gating.RecordedIntent(o.Annotations)
 	}
 	for _, v := range []v1alpha1.Verb{v1alpha1.VerbDelete, verb} {
 		m, ok := ev.set.Approved(approval.Query{

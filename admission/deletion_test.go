@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -166,7 +167,7 @@ func TestDeleteCompositeApproved(t *testing.T) {
 	w.managed = []*parent.State{parent.Sum(instance(), parent.RoleManaged)}
 	refusal := decide(t, w, enforced(), request(Delete, composite()).by(alice, ""))
 	xr := annotatedBy(t, composite(), refusal.Suggestion)
-	if _, ok := approval.Parse(xr.GetAnnotations()).Approved(approval.Query{Digests: []string{DeletionID(parent.Sum(xr, parent.RoleComposite), parent.Sum(xr, parent.RoleComposite))}, Intent: 5}); !ok {
+	if _, ok := approval.Parse(xr.GetAnnotations()).Approved(approval.Query{Digests: []string{identity.DeletionID(parent.Sum(xr, parent.RoleComposite), parent.Sum(xr, parent.RoleComposite))}, Intent: 5}); !ok {
 		t.Errorf("the gate does not find the approval %s", refusal.Suggestion)
 	}
 	d := decide(t, w, enforced(), request(Delete, xr).by(alice, ""))

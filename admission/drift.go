@@ -8,8 +8,10 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
-	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -25,9 +27,6 @@ const (
 
 // maxUnexcepted is how many rules that could not be evaluated a message names.
 const maxUnexcepted = 3
-
-// maxReportFields is how many changed fields a report lists.
-const maxReportFields = 32
 
 func (ev *evaluation) query() approval.Query {
 	if ev.asked != nil {
@@ -48,56 +47,20 @@ func (ev *evaluation) use(digest string) approval.Use {
 	apiVersion, kind := ref.ToAPIVersionAndKind()
 	child := v1alpha1.ClaimChild{APIVersion: apiVersion, Kind: kind, Namespace: ref.Namespace, Name: ref.Name}
 	if old := ev.req.OldObject; old != nil {
-		child.UID, child.Version = old.GetUID(), Version(old)
+		child.UID, child.Version = old.GetUID(), identity.Version(old)
 	}
-	return approval.Use{Child: child, Digest: digest, User: ev.hash(), Claim: ev.reinvokedClaim(), Stale: staleClaims(ev.req.Time)}
-}
-
-// Version of an object's desired state: its generation, or its resourceVersion
-// where its kind has none.
-func Version(o *unstructured.Unstructured) string {
-	return version(o.GetGeneration(), o.GetResourceVersion())
-}
-
-// VersionOf the desired state of an object that was summed up.
-func VersionOf(s *parent.State) string { return version(s.Generation, s.ResourceVersion) }
-
-func version(generation int64, resourceVersion string) string {
-	if generation > 0 {
-		return "g" + strconv.FormatInt(generation, 10)
-	}
-	return "rv" + resourceVersion
+	return approval.Use{Child: child, Digest: digest, User: ev.hash(), Claim: ev.reinvokedClaim(), Stale: settling.StaleClaims(ev.req.Time)}
 }
 
 func compositionResource(o *unstructured.Unstructured) string {
 	return annotation(o, v1alpha1.AnnotationKeyCompositionResourceName)
 }
 
-// IdentityOf an object in difference ids. The name of a composed resource is
-// generated, and unknown before it exists: its composition resource name stands
-// in for it.
-func IdentityOf(ref parent.Ref, resource string) change.Identity {
-	apiVersion, kind := ref.ToAPIVersionAndKind()
-	id := change.Identity{APIVersion: apiVersion, Kind: kind, Namespace: ref.Namespace, Name: ref.Name, Resource: resource}
-	if resource != "" {
-		id.Name, id.Namespace = "", ""
-	}
-	return id
-}
-
-func stateIdentity(s *parent.State) change.Identity {
-	return IdentityOf(s.Ref, s.Annotations[v1alpha1.AnnotationKeyCompositionResourceName])
-}
-
-// parentIdentity leaves the namespace of a cluster-scoped parent aside as the
-// reader found it.
-func parentIdentity(s *parent.State) change.Identity { return IdentityOf(s.Ref, "") }
-
 func differenceID(req *Request, relation v1alpha1.Relation, p *parent.State, changes []change.Change) string {
 	if req.Operation != Update {
 		changes = nil
 	}
-	return change.ID(relation, string(req.Operation), parentIdentity(p), IdentityOf(req.ref(), compositionResource(req.current())), changes)
+	return change.ID(relation, string(req.Operation), identity.OfParent(p), identity.Of(req.ref(), compositionResource(req.current())), changes)
 }
 
 // rejected is row 9.
@@ -113,7 +76,7 @@ func (ev *evaluation) rejected() (bool, error) {
 // approved is row 11. The deletion of an MR whose gate a person opened for
 // Delete is approved by that.
 func (ev *evaluation) approved() (bool, error) {
-	if ev.deletionApproved || ev.req.Operation == Delete && ev.kind.ManagementPolicies && openFor(ev.req.OldObject.GetAnnotations(), v1alpha1.VerbDelete) {
+	if ev.deletionApproved || ev.req.Operation == Delete && ev.kind.ManagementPolicies && gating.IsOpenFor(ev.req.OldObject.GetAnnotations(), v1alpha1.VerbDelete) {
 		ev.d.Resolution = ResolutionApproved
 		return ev.allow(ReasonApproved)
 	}
@@ -141,20 +104,7 @@ func (ev *evaluation) claim(holder *parent.State, set approval.Set, e approval.E
 		taken.Generation = holder.Generation // where it was never admitted; else its retry would find it stale
 	}
 	claims, claim := set.Claims.Take(taken, u, ev.req.Time)
-	ev.d.Claim = &ClaimEffect{Holder: holder.Ref, Entry: e, Use: u, Stored: stored, HasStored: has, Value: claims.String(), ID: claim.ID}
-}
-
-func openFor(annotations map[string]string, v v1alpha1.Verb) bool {
-	g := mask.ParseGate(annotations)
-	if g.State != v1alpha1.GateOpen {
-		return false
-	}
-	for _, have := range g.Verbs {
-		if have == v {
-			return true
-		}
-	}
-	return false
+	ev.d.Claim = &identity.ClaimEffect{Holder: holder.Ref, Entry: e, Use: u, Stored: stored, HasStored: has, Value: claims.String(), ID: claim.ID}
 }
 
 // drift is row 13: nobody asked for the change and nobody approved it.
@@ -176,12 +126,12 @@ func (ev *evaluation) drift() (bool, error) {
 
 // unasked is the refusal of a drift, with what approves it.
 func (ev *evaluation) unasked() refusal {
-	r := refusal{code: 403, reason: ReasonDrift, suggestion: Approve(ev.parent.Ref, ev.kindOf(ev.parent), ev.id)}
-	r.why = "nobody asked for it: the spec of " + describe(ev.parent.Ref) + " has not changed since it settled at generation " +
+	r := refusal{code: 403, reason: ReasonDrift, suggestion: identity.ApproveCommand(ev.parent.Ref, ev.kindOf(ev.parent), ev.id)}
+	r.why = "nobody asked for it: the spec of " + identity.Describe(ev.parent.Ref) + " has not changed since it settled at generation " +
 		strconv.FormatInt(ev.intent.Generation, 10)
 	if ev.needsApproval() {
 		r.why = fmt.Sprintf("it is not by the controller of %s, and policy %s asks for approval of changes by anybody else",
-			describe(ev.parent.Ref), ev.settings.Policy)
+			identity.Describe(ev.parent.Ref), ev.settings.Policy)
 	} else if rev := ev.parent.CompositionRevision; rev != "" {
 		r.why += " (composition revision " + rev + ")"
 	}
@@ -198,7 +148,7 @@ func (ev *evaluation) unasked() refusal {
 	return r
 }
 
-func (ev *evaluation) kindOf(s *parent.State) Kind { return ev.World.Kind(s.GroupVersionKind) }
+func (ev *evaluation) kindOf(s *parent.State) identity.Kind { return ev.World.Kind(s.GroupVersionKind) }
 
 // report of a refused or logged drift.
 func (ev *evaluation) report(r refusal) *Report {
@@ -209,10 +159,10 @@ func (ev *evaluation) report(r refusal) *Report {
 	ref := ev.req.ref()
 	secret := ref.GroupVersionKind.Group == "" && ref.Kind == "Secret"
 	out.Drift = v1alpha1.DriftSpec{
-		ID: ev.id, Relation: v1alpha1.RelationControllerChild, Parent: objectReference(ev.parent.Ref, ev.parent.Generation, ""),
-		Child:  objectReference(ref, ev.req.current().GetGeneration(), compositionResource(ev.req.current())),
+		ID: ev.id, Relation: v1alpha1.RelationControllerChild, Parent: identity.ObjectReference(ev.parent.Ref, ev.parent.Generation, ""),
+		Child:  identity.ObjectReference(ref, ev.req.current().GetGeneration(), compositionResource(ev.req.current())),
 		Intent: ev.intent.Generation, Operation: string(ev.req.Operation), User: ev.req.User.Name, Cause: ev.cause(), SuggestedApproval: r.suggestion,
-		Difference: change.Fields(ev.reported(), maxReportFields, secret),
+		Difference: change.Fields(ev.reported(), identity.MaxReportFields, secret),
 	}
 	return out
 }
@@ -235,11 +185,5 @@ func (ev *evaluation) cause() string {
 	if ev.req.User.Name != "" {
 		return "controller " + ev.req.User.Name
 	}
-	return "the controller of " + describe(ev.parent.Ref)
-}
-
-func objectReference(ref parent.Ref, generation int64, resource string) v1alpha1.ObjectReference {
-	apiVersion, kind := ref.ToAPIVersionAndKind()
-	return v1alpha1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: ref.Namespace, Name: ref.Name,
-		UID: ref.UID, Generation: generation, Resource: resource}
+	return "the controller of " + identity.Describe(ev.parent.Ref)
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
@@ -323,7 +324,7 @@ func (ev *evaluation) mayApprove(changed []string) bool {
 		return true
 	case err == nil:
 		_, _ = ev.refuse(refusal{code: 403, reason: ReasonApproverForbidden,
-			why:  fmt.Sprintf("changing annotation %s needs the verb %q on %s", changed[i], VerbApprove, target(ev.req.ref(), ev.kind)),
+			why:  fmt.Sprintf("changing annotation %s needs the verb %q on %s", changed[i], VerbApprove, identity.Target(ev.req.ref(), ev.kind)),
 			next: "Ask somebody who has it, or for a Role that gives it."})
 		return false
 	case ev.mode == v1alpha1.ModeLog:

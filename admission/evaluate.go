@@ -8,6 +8,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/admission/trace"
@@ -257,11 +258,11 @@ func (ev *evaluation) findParent() (bool, error) {
 	}
 	ev.cached = false
 	if ev.mode == v1alpha1.ModeLog {
-		ev.warn(fmt.Sprintf("parent %s cannot be read (%v); the change passes because the mode is log", describe(ev.parentRef), err))
+		ev.warn(fmt.Sprintf("parent %s cannot be read (%v); the change passes because the mode is log", identity.Describe(ev.parentRef), err))
 		return ev.allow(ReasonParentUnreadable)
 	}
 	return ev.refuse(refusal{code: codeInternal, reason: ReasonParentUnreadable,
-		why: fmt.Sprintf("its parent %s cannot be read: %v", describe(ev.parentRef), err), next: "The controller retries by itself."})
+		why: fmt.Sprintf("its parent %s cannot be read: %v", identity.Describe(ev.parentRef), err), next: "The controller retries by itself."})
 }
 
 // linked reports whether a Claim found by its name is really the parent: it
@@ -275,11 +276,11 @@ func (ev *evaluation) parentNotFound() (bool, error) {
 		return ev.allow(ReasonParentNotFound)
 	}
 	if ev.mode == v1alpha1.ModeLog {
-		ev.warn(fmt.Sprintf("parent %s does not exist; the change passes because the mode is log", describe(ev.parentRef)))
+		ev.warn(fmt.Sprintf("parent %s does not exist; the change passes because the mode is log", identity.Describe(ev.parentRef)))
 		return ev.allow(ReasonParentNotFound)
 	}
 	return ev.refuse(refusal{code: 422, reason: ReasonParentNotFound,
-		why:  fmt.Sprintf("its parent %s does not exist", describe(ev.parentRef)),
+		why:  fmt.Sprintf("its parent %s does not exist", identity.Describe(ev.parentRef)),
 		next: "Remove the ownerReference with controller: true, or create the parent first."})
 }
 

@@ -27,18 +27,8 @@ type masked struct {
 
 func maskedOf(o *unstructured.Unstructured) masked {
 	g := mask.ParseGate(o.GetAnnotations())
-	return masked{policiesOf(o), o.GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies], g.State, g.Verbs, g.Generation, g.Paths, g.Reason}
+	return masked{mask.PoliciesOf(o), o.GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies], g.State, g.Verbs, g.Generation, g.Paths, g.Reason}
 }
-
-const (
-	observe = "Observe"
-	create  = "Create"
-	update  = "Update"
-	remove  = "Delete"
-	late    = "LateInitialize"
-)
-
-func gateValue(g string) mod { return annotate(v1alpha1.AnnotationKeyGate, g) }
 
 // The table of spec 8: what a write leaves of the mask.
 func TestGate(t *testing.T) {
@@ -149,7 +139,7 @@ func TestGate(t *testing.T) {
 // addsNothing asserts that a mask never adds to what the author gave.
 func addsNothing(t *testing.T, reason string, d Decision, result *unstructured.Unstructured) {
 	t.Helper()
-	author := mask.AuthorOf(result.GetAnnotations(), policiesOf(result))
+	author := mask.AuthorOf(result.GetAnnotations(), mask.PoliciesOf(result))
 	for _, p := range d.ManagementPolicies {
 		if !mask.Gives(author, v1alpha1.Verb(p)) && !mask.Same(author, d.ManagementPolicies) {
 			t.Errorf("%s: adds %s to %v", reason, p, author)
@@ -186,7 +176,7 @@ func TestGateInDecision(t *testing.T) {
 // A change behind an open gate that asks for what is there already is marked: that
 // it is there does not show that the provider has seen it.
 func TestUnproven(t *testing.T) {
-	open := with(instance(), policies1(observe, update), opened(openUpdate), set("l", "spec", "forProvider", "size"), set("s", "status", "atProvider", "size"))
+	open := with(instance(), policies1(observe, update), gateValue(openUpdate), set("l", "spec", "forProvider", "size"), set("s", "status", "atProvider", "size"))
 	cases := map[string]struct {
 		reason string
 		mr     *unstructured.Unstructured

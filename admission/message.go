@@ -2,10 +2,9 @@ package admission
 
 import (
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -57,7 +56,7 @@ func (ev *evaluation) message(r refusal) string {
 
 // what is attempted.
 func (ev *evaluation) what() string {
-	ref := describe(ev.req.ref())
+	ref := identity.Describe(ev.req.ref())
 	switch ev.req.Operation {
 	case Create:
 		return "creating " + ref
@@ -70,63 +69,15 @@ func (ev *evaluation) what() string {
 	return "changing " + change.Summary(ev.changes, 5) + " of " + ref
 }
 
-// describe an object for people: Kind namespace/name.
-func describe(ref parent.Ref) string {
-	name := ref.Name
-	if name == "" {
-		name = "(name to be generated)"
-	}
-	if ref.Namespace != "" {
-		name = ref.Namespace + "/" + name
-	}
-	return ref.Kind + " " + name
-}
-
-// Describe an object for people: Kind namespace/name.
-func Describe(ref parent.Ref) string { return describe(ref) }
-
-// target of a kubectl command: what stands after the verb.
-func target(ref parent.Ref, kind Kind) string {
-	resource := kind.Resource
-	if resource == "" {
-		resource = strings.ToLower(ref.Kind)
-		if ref.Group != "" {
-			resource += "." + ref.Group
-		}
-	}
-	out := resource + " " + ref.Name
-	if ref.Namespace != "" {
-		out = "-n " + ref.Namespace + " " + out
-	}
-	return out
-}
-
-// Approve is the command that approves one difference, on the object that holds
-// approvals for it. Nothing in it needs quoting in a shell: names of objects
-// and ids are plain words.
-func Approve(holder parent.Ref, kind Kind, id string) string {
-	return "kubectl annotate " + target(holder, kind) + " " + v1alpha1.AnnotationKeyApprovePrefix + id + "=" + string(v1alpha1.ApprovalOnce)
-}
-
-func frozen(ref parent.Ref, kind Kind, f *v1alpha1.Freeze) refusal {
-	who := ""
-	if f.User != "" {
-		who = " by " + f.User
-	}
-	if f.At != nil {
-		who += " at " + f.At.UTC().Format(time.RFC3339)
-	}
-	if f.Message != "" {
-		who += fmt.Sprintf(" (%s)", f.Message)
-	}
+func frozen(ref parent.Ref, kind identity.Kind, f *v1alpha1.Freeze) refusal {
 	return refusal{code: 403, reason: ReasonFrozen,
-		why:  fmt.Sprintf("%s was frozen%s", describe(ref), who),
-		next: fmt.Sprintf("To unfreeze: kubectl annotate %s %s-", target(ref, kind), v1alpha1.AnnotationKeyFreeze)}
+		why:  identity.Frozen(ref, f),
+		next: fmt.Sprintf("To unfreeze: kubectl annotate %s %s-", identity.Target(ref, kind), v1alpha1.AnnotationKeyFreeze)}
 }
 
-func rejection(ref parent.Ref, kind Kind, r v1alpha1.Rejection) refusal {
+func rejection(ref parent.Ref, kind identity.Kind, r v1alpha1.Rejection) refusal {
 	return refusal{code: 403, reason: ReasonRejected,
-		why: fmt.Sprintf("a rejection on %s forbids it: %s", describe(ref), r.Reason),
+		why: identity.Rejected(ref, r),
 		next: fmt.Sprintf("Remove the entry from annotation %s if that no longer holds: kubectl edit %s",
-			v1alpha1.AnnotationKeyRejections, target(ref, kind))}
+			v1alpha1.AnnotationKeyRejections, identity.Target(ref, kind))}
 }

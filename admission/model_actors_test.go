@@ -13,8 +13,11 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -130,7 +133,7 @@ func (m *model) settleOne(key string, children ...string) {
 		return
 	}
 	s := m.sum(o)
-	in := Settling{Parent: s, Observed: s.ObservedGeneration, Known: s.HasObserved, Grace: time.Second, Now: m.now}
+	in := settling.Observation{Parent: s, Observed: s.ObservedGeneration, Known: s.HasObserved, Grace: time.Second, Now: m.now}
 	for _, k := range children {
 		if c := m.get(k); c != nil {
 			in.Children = append(in.Children, m.sum(c))
@@ -167,7 +170,7 @@ func (m *model) landed(o *unstructured.Unstructured, s *parent.State) {
 		if x := m.get(c.Child.Name); x != nil {
 			child = m.sum(x)
 		}
-		if next := Landed(c, child, m.now); next != "" {
+		if next := settling.ClaimOutcome(c, child, m.now); next != "" {
 			m.spend(o, c, next)
 		}
 	}
@@ -175,7 +178,7 @@ func (m *model) landed(o *unstructured.Unstructured, s *parent.State) {
 
 func (m *model) spend(o *unstructured.Unstructured, c v1alpha1.Claim, next v1alpha1.ClaimState) {
 	a := o.GetAnnotations()
-	edits := Spend(a, c, m.now)
+	edits := gating.Spend(a, c, m.now)
 	if next == v1alpha1.ClaimOpen {
 		value := approval.ParseClaims(a[v1alpha1.AnnotationKeyClaims]).Set(c.ID, next, m.now).String()
 		edits = map[string]*string{v1alpha1.AnnotationKeyClaims: &value}
@@ -198,8 +201,8 @@ func (m *model) gateStep(key string) {
 		return
 	}
 	s := m.sum(o)
-	g := Gating{MR: s, Kind: m.kind, Mode: m.mode, Difference: external.Difference(o.Object), Comparable: external.Comparable(o.Object),
-		RequestedAt: annotation(o, AnnotationKeyReconcileRequestedAt), Deadline: modelDeadline, User: gatekeeper.Hash(), Now: m.gateNow()}
+	g := gating.Managed{MR: s, Kind: m.kind, Mode: m.mode, Difference: external.Difference(o.Object), Comparable: external.Comparable(o.Object),
+		RequestedAt: annotation(o, v1alpha1.AnnotationKeyReconcileRequestedAt), Deadline: modelDeadline, User: gatekeeper.Hash(), Now: m.gateNow()}
 	g.HandledAt, _, _ = unstructured.NestedString(o.Object, "status", "lastHandledReconcileAt")
 	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, e := range list {
@@ -228,14 +231,14 @@ func (m *model) gateNow() time.Time { return m.now.Add(m.skew) }
 // finishGate finds the holders of approvals, the XR as it is given, and finishes
 // a claim of a closed gate, as gate.Controller.finish does. ok is false where the
 // gate controller crashed, or is to begin anew.
-func (m *model) finishGate(key string, o *unstructured.Unstructured, g *Gating, xr *unstructured.Unstructured) (ok bool) {
-	g.Holders = []Holder{{State: g.MR, Kind: g.Kind}}
+func (m *model) finishGate(key string, o *unstructured.Unstructured, g *gating.Managed, xr *unstructured.Unstructured) (ok bool) {
+	g.Holders = []identity.Holder{{State: g.MR, Kind: g.Kind}}
 	holders := map[string]*unstructured.Unstructured{key: o}
 	if xr != nil && xr.GetUID() == g.MR.Parent.UID {
-		g.Holders, holders["xr"] = append(g.Holders, Holder{State: m.sum(xr), Kind: m.Kind(xr.GroupVersionKind())}), xr
+		g.Holders, holders["xr"] = append(g.Holders, identity.Holder{State: m.sum(xr), Kind: m.Kind(xr.GroupVersionKind())}), xr
 	}
 	for _, h := range g.Holders {
-		c := Finish(g.MR, h.State)
+		c := gating.ClaimToFinish(g.MR, h.State)
 		if c == nil {
 			continue
 		}
@@ -253,11 +256,11 @@ func (m *model) finishGate(key string, o *unstructured.Unstructured, g *Gating, 
 	return true
 }
 
-func (m *model) actGate(key string, o *unstructured.Unstructured, d GateDecision) {
+func (m *model) actGate(key string, o *unstructured.Unstructured, d gating.Decision) {
 	if d.Drift != nil {
 		m.offer(m.keyOf(parent.Ref{Name: d.Drift.Parent.Name}), d.Drift.ID)
 	}
-	if d.Action == GateNothing {
+	if d.Action == gating.ActionNone {
 		return
 	}
 	if d.Claim != nil {
@@ -286,7 +289,7 @@ func (m *model) actGate(key string, o *unstructured.Unstructured, d GateDecision
 				annotate(k, *v)(o)
 			}
 		}
-		if d.Action == GateRestore {
+		if d.Action == gating.ActionRestore {
 			unannotate(v1alpha1.AnnotationKeyManagementPolicies, v1alpha1.AnnotationKeyGate)(o)
 			return
 		}
@@ -299,11 +302,11 @@ func (m *model) actGate(key string, o *unstructured.Unstructured, d GateDecision
 			}
 		}
 		if d.Gate.State == v1alpha1.GateOpen {
-			annotate(AnnotationKeyReconcileRequestedAt, m.gateNow().Format(time.RFC3339Nano)+strconv.FormatInt(m.version, 10))(o)
+			annotate(v1alpha1.AnnotationKeyReconcileRequestedAt, m.gateNow().Format(time.RFC3339Nano)+strconv.FormatInt(m.version, 10))(o)
 		}
 	})
 	m.store(key, next)
-	if d.Action == GateOpenFor {
+	if d.Action == gating.ActionOpen {
 		m.openedBy(key, d)
 	}
 	m.note("gate %s %s %s: %s", d.Action, key, d.Gate.Reason, m.describe(key))
@@ -319,7 +322,7 @@ func (m *model) describe(key string) string {
 	}
 	g := annotation(o, v1alpha1.AnnotationKeyGate)
 	fp, _, _ := unstructured.NestedMap(o.Object, "spec", "forProvider")
-	out := fmt.Sprintf("g%d %v %v", o.GetGeneration(), fp, policiesOf(o))
+	out := fmt.Sprintf("g%d %v %v", o.GetGeneration(), fp, mask.PoliciesOf(o))
 	if g != "" {
 		out += " gate=" + g
 	}
@@ -339,4 +342,4 @@ func (m *model) forget(o offer) {
 }
 
 // claimsOf a gate: the uses of approvals that keep it open.
-func claimsOf(g v1alpha1.Gate) []string { return usesOf(g) }
+func claimsOf(g v1alpha1.Gate) []string { return gating.Uses(g) }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -38,7 +40,7 @@ func (m *model) checkStored(key string, old, o *unstructured.Unstructured) {
 	if key == "xr" || key == "claim" {
 		return
 	}
-	policies, annotations := policiesOf(o), o.GetAnnotations()
+	policies, annotations := mask.PoliciesOf(o), o.GetAnnotations()
 	if !slices.ContainsFunc(legalSets, func(s []string) bool { return sameSet(s, policies) }) {
 		m.fail("%s: %v is no legal set", key, policies)
 	}
@@ -51,7 +53,7 @@ func (m *model) checkStored(key string, old, o *unstructured.Unstructured) {
 	if kept := mask.AuthorOf(annotations, policies); !slices.Equal(kept, author) && o.GetDeletionTimestamp() == nil {
 		m.fail("%s: the author wrote %v, remembered is %v", key, author, kept)
 	}
-	if old != nil && old.GetDeletionTimestamp() != nil && mask.Gives(policiesOf(old), v1alpha1.VerbDelete) && !mask.Gives(policies, v1alpha1.VerbDelete) && mask.Gives(author, v1alpha1.VerbDelete) {
+	if old != nil && old.GetDeletionTimestamp() != nil && mask.Gives(mask.PoliciesOf(old), v1alpha1.VerbDelete) && !mask.Gives(policies, v1alpha1.VerbDelete) && mask.Gives(author, v1alpha1.VerbDelete) {
 		m.fail("%s: Delete was taken from it while it is being deleted", key)
 	}
 	was := v1alpha1.Gate{}
@@ -71,7 +73,7 @@ func (m *model) removed(key string, o *unstructured.Unstructured) {
 		return
 	}
 	if annotation(o, v1alpha1.AnnotationKeyDeletion) != v1alpha1.DeletionOrphan && mask.Gives(m.author[key], v1alpha1.VerbDelete) {
-		m.fail("%s is gone, its external resource is orphaned: policies %v", key, policiesOf(o))
+		m.fail("%s is gone, its external resource is orphaned: policies %v", key, mask.PoliciesOf(o))
 	}
 	m.cloud[key] = &resource{}
 }
@@ -82,14 +84,14 @@ func (m *model) admitted(key string, user subject.User, req *Request, d Decision
 	if key == "xr" || key == "claim" {
 		return
 	}
-	incoming := policiesOf(req.Object)
+	incoming := mask.PoliciesOf(req.Object)
 	switch {
 	case req.OldObject == nil && m.masked:
 		m.author[key] = strings.Split(m.compose, ",")
 	case req.OldObject == nil:
 		m.author[key] = incoming
 	case m.masked && req.OldObject.GetDeletionTimestamp() == nil: // no word of the author's
-	case !slices.Equal(incoming, policiesOf(req.OldObject)) && (req.OldObject.GetDeletionTimestamp() == nil || m.mode == v1alpha1.ModeLog):
+	case !slices.Equal(incoming, mask.PoliciesOf(req.OldObject)) && (req.OldObject.GetDeletionTimestamp() == nil || m.mode == v1alpha1.ModeLog):
 		m.author[key] = incoming
 	}
 	if _, masked := mask.ParseAuthor(annotation(req.Object, v1alpha1.AnnotationKeyManagementPolicies)); !masked {
@@ -122,8 +124,8 @@ func (m *model) use(k string) {
 }
 
 // openedBy: (d) by an approval that somebody gave, and no once twice.
-func (m *model) openedBy(key string, d GateDecision) {
-	if d.Gate.Reason != GateReasonApproved {
+func (m *model) openedBy(key string, d gating.Decision) {
+	if d.Gate.Reason != v1alpha1.GateReasonApproved {
 		return // narrowed
 	}
 	for _, hk := range []string{key, "xr"} {
@@ -140,14 +142,14 @@ func (m *model) openedBy(key string, d GateDecision) {
 			if k := id + " " + key; m.opened[k] == 0 { // one that it carries on is no new use
 				m.opened[k]++
 				m.use(hk + " " + c.Content)
-			} else if was := m.versions[key][len(m.versions[key])-2]; !uses(mask.ParseGate(was.GetAnnotations()), id) {
+			} else if was := m.versions[key][len(m.versions[key])-2]; !gating.HasUse(mask.ParseGate(was.GetAnnotations()), id) {
 				m.fail("%s: claim %s opens the gate again", key, id)
 			}
 		}
-		if hk == "xr" && d.Gate.Digest == DeletionID(m.sum(holder), m.sum(holder)) {
+		if hk == "xr" && d.Gate.Digest == identity.DeletionID(m.sum(holder), m.sum(holder)) {
 			for content, e := range approvalsOf(holder) {
 				if was := m.versions[key][len(m.versions[key])-2]; e.Mode == v1alpha1.ApprovalOnce && e.Digest == d.Gate.Digest &&
-					uses(d.Gate, content) && !uses(mask.ParseGate(was.GetAnnotations()), content) { // one that it carries on is no new use
+					gating.HasUse(d.Gate, content) && !gating.HasUse(mask.ParseGate(was.GetAnnotations()), content) { // one that it carries on is no new use
 					whole := "whole " + string(m.get(key).GetUID()) + " " + content
 					m.placed[whole] = m.placed["xr "+content]
 					m.use(whole)
@@ -168,7 +170,7 @@ func (m *model) external(key string, o *unstructured.Unstructured, verb v1alpha1
 		m.fail("%s: external %s while the gate is %s for %v", key, verb, gate.State, gate.Verbs)
 	}
 	now := m.get(key)
-	if now != nil && mask.ParseGate(now.GetAnnotations()).State == v1alpha1.GateClosed && verb == v1alpha1.VerbUpdate && mask.ParseGate(now.GetAnnotations()).Reason == GateReasonConfirmed {
+	if now != nil && mask.ParseGate(now.GetAnnotations()).State == v1alpha1.GateClosed && verb == v1alpha1.VerbUpdate && mask.ParseGate(now.GetAnnotations()).Reason == v1alpha1.GateReasonConfirmed {
 		if have, _, _ := unstructured.NestedMap(now.Object, "spec", "forProvider"); !covers(have, wanted) {
 			m.fail("%s: a stale copy writes %v after the gate closed, where %v is asked for", key, wanted, have)
 		}
@@ -203,7 +205,7 @@ func (m *model) quiet(late bool) {
 		// A provider that tells nothing, and a value that was asked for anew before
 		// it can have been seen: only the deadline closes that, see overdue.
 		untold := m.upjet && !m.kind.ReconcileRequests && gate.Unproven
-		if p := policiesOf(o); !late && !untold && gate.State == v1alpha1.GateOpen && idle && (mask.Gives(p, v1alpha1.VerbUpdate) || mask.Gives(p, v1alpha1.VerbCreate)) {
+		if p := mask.PoliciesOf(o); !late && !untold && gate.State == v1alpha1.GateOpen && idle && (mask.Gives(p, v1alpha1.VerbUpdate) || mask.Gives(p, v1alpha1.VerbCreate)) {
 			m.fail("%s: at rest, and open: %s", key, m.describe(key))
 		}
 		for _, hk := range []string{key, "xr"} {
@@ -220,7 +222,7 @@ func (m *model) overdue(key string, gate v1alpha1.Gate) {
 	for _, v := range gate.Verbs {
 		since := gate.At
 		if v == v1alpha1.VerbDelete {
-			since = deletionOpened(gate)
+			since = gating.DeletionOpenedAt(gate)
 		}
 		if m.now.Sub(since.Time) > modelDeadline+10*time.Second {
 			m.fail("%s: open for %s past the deadline: %s", key, v, m.describe(key))
@@ -229,8 +231,8 @@ func (m *model) overdue(key string, gate v1alpha1.Gate) {
 }
 
 // obeyed: (g) what a person froze, as far as the gate could see, stays closed.
-func (m *model) obeyed(key string, g Gating, d GateDecision) {
-	if d.Action != GateOpenFor || d.Gate.Reason != GateReasonApproved {
+func (m *model) obeyed(key string, g gating.Managed, d gating.Decision) {
+	if d.Action != gating.ActionOpen || d.Gate.Reason != v1alpha1.GateReasonApproved {
 		return
 	}
 	for _, h := range g.Holders {

@@ -28,7 +28,7 @@ func (m *model) provide(key string) {
 	if o == nil {
 		return
 	}
-	policies, c := policiesOf(o), m.cloud[key]
+	policies, c := mask.PoliciesOf(o), m.cloud[key]
 	can := func(v v1alpha1.Verb) bool { return mask.Gives(policies, v) }
 	if len(policies) == 0 {
 		return // paused
@@ -82,7 +82,7 @@ func (m *model) act(key string, o *unstructured.Unstructured, deleted bool, can 
 		m.external(key, o, v1alpha1.VerbCreate, wanted)
 		c.exists, c.ready, c.fields = true, false, wanted
 	case !c.exists:
-		only := len(policiesOf(o)) == 1
+		only := len(mask.PoliciesOf(o)) == 1
 		r.at, r.ready = nil, false
 		if only || can(v1alpha1.VerbUpdate) {
 			r.synced, r.message = false, "observe failed: external resource does not exist"
@@ -183,7 +183,7 @@ func (m *model) report(key string, o *unstructured.Unstructured, r report) {
 	if r.at != nil {
 		st["atProvider"] = r.at
 	}
-	if at := o.GetAnnotations()[AnnotationKeyReconcileRequestedAt]; at != "" && m.kind.ReconcileRequests {
+	if at := o.GetAnnotations()[v1alpha1.AnnotationKeyReconcileRequestedAt]; at != "" && m.kind.ReconcileRequests {
 		st["lastHandledReconcileAt"] = at
 	}
 	if m.status(key, o, set(st, "status")) {

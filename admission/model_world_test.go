@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -52,7 +53,7 @@ type model struct {
 	claimed  bool
 	// grants by the UID of their carrier and its generation.
 	grants map[string]map[int64]modelGrant
-	kind   Kind          // of MRs
+	kind   identity.Kind // of MRs
 	upjet  bool          // loses Synced's observed generation
 	skew   time.Duration // of the gate controller's clock against the webhook's
 
@@ -82,7 +83,7 @@ func newModel(seed uint64, verbose bool) *model {
 		author: map[string][]string{}, placed: map[string]int{}, used: map[string]int{}, opened: map[string]int{}, shown: map[string]int{}, openedAt: map[string]int{},
 		grants: map[string]map[int64]modelGrant{},
 	}
-	m.kind = Kind{Role: parent.RoleManaged, ManagementPolicies: true, ReconcileRequests: m.chance(2), Resource: "instances.aws.example.org"}
+	m.kind = identity.Kind{Role: parent.RoleManaged, ManagementPolicies: true, ReconcileRequests: m.chance(2), Resource: "instances.aws.example.org"}
 	m.upjet = m.chance(4)
 	m.masks = seed%3 == 0
 	m.skew = time.Duration(int64(seed%17)-8) * time.Second
@@ -249,7 +250,7 @@ func (m *model) admit(req *Request) (Decision, bool) {
 	return d, false
 }
 
-func (m *model) takeClaims(c *ClaimEffect) bool {
+func (m *model) takeClaims(c *identity.ClaimEffect) bool {
 	key := m.keyOf(c.Holder)
 	o := m.get(key)
 	if o == nil || string(o.GetUID()) != string(c.Holder.UID) {
@@ -297,12 +298,12 @@ func (m *model) keyOf(r parent.Ref) string {
 
 // World.
 
-func (m *model) Kind(k schema.GroupVersionKind) Kind {
+func (m *model) Kind(k schema.GroupVersionKind) identity.Kind {
 	switch k.Kind {
 	case "XDatabase":
-		return Kind{Role: parent.RoleComposite, Resource: "xdatabases.example.org"}
+		return identity.Kind{Role: parent.RoleComposite, Resource: "xdatabases.example.org"}
 	case "DatabaseClaim":
-		return Kind{Role: parent.RoleClaim, Resource: "databaseclaims.example.org"}
+		return identity.Kind{Role: parent.RoleClaim, Resource: "databaseclaims.example.org"}
 	}
 	return m.kind
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -75,9 +76,9 @@ func read(t testing.TB, text string, into any) {
 
 func newPlay(t *testing.T, set *allowance.Set, objects ...*unstructured.Unstructured) *play {
 	w := newWorld()
-	w.kinds[schema.GroupKind{Group: "example.com", Kind: "DatabaseClaim"}] = Kind{Resource: "databaseclaims.example.com", Role: "Claim"}
-	w.kinds[schema.GroupKind{Group: "example.com", Kind: "XDatabase"}] = Kind{Resource: "xdatabases.example.com", Role: "Composite"}
-	w.kinds[schema.GroupKind{Group: "rds.aws.crossplane.io", Kind: "RDSInstance"}] = Kind{Resource: "rdsinstances.rds.aws.crossplane.io", Role: "Managed", ManagementPolicies: true}
+	w.kinds[schema.GroupKind{Group: "example.com", Kind: "DatabaseClaim"}] = identity.Kind{Resource: "databaseclaims.example.com", Role: "Claim"}
+	w.kinds[schema.GroupKind{Group: "example.com", Kind: "XDatabase"}] = identity.Kind{Resource: "xdatabases.example.com", Role: "Composite"}
+	w.kinds[schema.GroupKind{Group: "rds.aws.crossplane.io", Kind: "RDSInstance"}] = identity.Kind{Resource: "rdsinstances.rds.aws.crossplane.io", Role: "Managed", ManagementPolicies: true}
 	p := &play{t: t, w: w, e: &Evaluator{World: w, Options: enforced(), Policies: set}, objects: map[string]*unstructured.Unstructured{}, now: noon}
 	for _, o := range objects {
 		p.store(o)

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
@@ -459,7 +461,7 @@ func TestConsumedOutside(t *testing.T) {
 
 	for gate, gone := range map[string]bool{open: true, held: false} {
 		mr := instance(gate)
-		g := Gating{MR: parent.Sum(mr, parent.RoleManaged), Kind: Kind{Role: parent.RoleManaged, ManagementPolicies: true}, Mode: v1alpha1.ModeEnforce, Now: noon, Deadline: time.Minute}
+		g := gating.Managed{MR: parent.Sum(mr, parent.RoleManaged), Kind: identity.Kind{Role: parent.RoleManaged, ManagementPolicies: true}, Mode: v1alpha1.ModeEnforce, Now: noon, Deadline: time.Minute}
 		d := g.Decide()
 		edit, edits := d.Annotations[v1alpha1.AnnotationKeyAllowances]
 		if edits != gone || edit != nil {

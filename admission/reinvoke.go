@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -59,7 +61,7 @@ func (ev *evaluation) reinvokedClaim() string {
 // stored one is ours where what we remember beside it does not: nobody else can
 // have changed that and stayed what freshHop asks for, but the author, who
 // might as well have written the policies themselves.
-func reinvokedAuthor(req *Request, kind Kind, closeTo []v1alpha1.Verb, incoming []string) ([]string, bool) {
+func reinvokedAuthor(req *Request, kind identity.Kind, closeTo []v1alpha1.Verb, incoming []string) ([]string, bool) {
 	if req.OldObject == nil ||
 		sameAnnotation(req, v1alpha1.AnnotationKeyTrace) && sameAnnotation(req, v1alpha1.AnnotationKeyManagementPolicies) && sameAnnotation(req, v1alpha1.AnnotationKeyGate) {
 		return nil, false
@@ -69,7 +71,7 @@ func reinvokedAuthor(req *Request, kind Kind, closeTo []v1alpha1.Verb, incoming 
 	}
 	annotations := req.Object.GetAnnotations()
 	author, ok := mask.ParseAuthor(annotations[v1alpha1.AnnotationKeyManagementPolicies])
-	if !ok || !slices.Equal(incoming, Masked(author, mask.ParseGate(annotations), closeTo, kind)) {
+	if !ok || !slices.Equal(incoming, gating.MaskedPolicies(author, mask.ParseGate(annotations), closeTo, kind)) {
 		return nil, false
 	}
 	return author, true

@@ -8,40 +8,21 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/external"
-	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// AnnotationKeyReconcileRequestedAt asks Crossplane, or a provider on its
-// runtime, for a reconcile; status.lastHandledReconcileAt echoes the value.
-const AnnotationKeyReconcileRequestedAt = "crossplane.io/reconcile-requested-at"
-
 // ErrNotFound is returned (wrapped or not) by World.Parent for an object that
 // does not exist, or that exists with another UID than the reference names.
 var ErrNotFound = errors.New("not found")
 
-// Kind is what decisions need to know of a kind.
-type Kind struct {
-	// Role in Crossplane, by the CRD.
-	Role parent.Role
-	// ManagementPolicies: the schema has spec.managementPolicies.
-	ManagementPolicies bool
-	// Runtime says which sets of managementPolicies the provider accepts.
-	Runtime mask.Runtime
-	// ReconcileRequests: the provider echoes AnnotationKeyReconcileRequestedAt.
-	ReconcileRequests bool
-	// Resource is the plural with group for commands, as in
-	// xdatabases.example.org; may be empty where it is not known.
-	Resource string
-}
-
 // World is what Evaluate reads. Implementations are safe for concurrent use.
 type World interface {
 	// Kind of objects. An unknown kind is the zero Kind.
-	Kind(gvk schema.GroupVersionKind) Kind
+	Kind(gvk schema.GroupVersionKind) identity.Kind
 
 	// Parent returns the state of an object; live reads past every cache.
 	// ErrNotFound where it does not exist. The State is not modified.

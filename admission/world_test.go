@@ -11,17 +11,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/yaml"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
-	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // world is a World in memory. It counts what is read.
 type world struct {
-	kinds map[schema.GroupKind]Kind
+	kinds map[schema.GroupKind]identity.Kind
 	// live objects by kind and name; cache is what a reader that lags behind
 	// sees of them, where it differs.
 	live, cache map[string]*parent.State
@@ -39,13 +39,10 @@ type world struct {
 
 func newWorld() *world {
 	w := &world{
-		kinds: map[schema.GroupKind]Kind{}, live: map[string]*parent.State{}, cache: map[string]*parent.State{},
+		kinds: fixture.Kinds(), live: map[string]*parent.State{}, cache: map[string]*parent.State{},
 		latch: -1, writers: map[string]bool{}, namespaces: map[string]v1alpha1.Mode{},
 		components: map[string]bool{"system:serviceaccount:kausality-system:kausality-gate": true},
 	}
-	w.kinds[schema.GroupKind{Group: "example.org", Kind: "XDatabase"}] = Kind{Role: parent.RoleComposite, Resource: "xdatabases.example.org"}
-	w.kinds[schema.GroupKind{Group: "example.org", Kind: "Database"}] = Kind{Role: parent.RoleClaim, Resource: "databases.example.org"}
-	w.kinds[schema.GroupKind{Group: "aws.example.org", Kind: "Instance"}] = Kind{Role: parent.RoleManaged, ManagementPolicies: true, Resource: "instances.aws.example.org"}
 	return w
 }
 
@@ -58,7 +55,7 @@ func (w *world) add(o *unstructured.Unstructured) *parent.State {
 	return s
 }
 
-func (w *world) Kind(k schema.GroupVersionKind) Kind { return w.kinds[k.GroupKind()] }
+func (w *world) Kind(k schema.GroupVersionKind) identity.Kind { return w.kinds[k.GroupKind()] }
 
 func (w *world) Parent(_ context.Context, ref parent.Ref, live bool) (*parent.State, error) {
 	if live {
@@ -89,147 +86,6 @@ func (w *world) Managed(context.Context, *parent.State) ([]*parent.State, error)
 }
 func (w *world) Component(u subject.User, _ string) bool { return w.components[u.Name] }
 
-// Users of the tests.
-var (
-	crossplane = subject.User{Name: "system:serviceaccount:crossplane-system:crossplane"}
-	provider   = subject.User{Name: "system:serviceaccount:crossplane-system:provider-aws"}
-	deployer   = subject.User{Name: "system:serviceaccount:kube-system:deployment-controller"}
-	argocd     = subject.User{Name: "system:serviceaccount:argocd:argocd"}
-	alice      = subject.User{Name: "alice"}
-	collector  = subject.User{Name: "system:serviceaccount:kube-system:generic-garbage-collector"}
-	gatekeeper = subject.User{Name: "system:serviceaccount:kausality-system:kausality-gate"}
-)
-
-var (
-	noon     = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	composed = subject.ComposedManager("db", schema.GroupKind{Group: "example.org", Kind: "XDatabase"})
-)
-
-// object from YAML.
-func object(text string) *unstructured.Unstructured {
-	raw, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		panic(err)
-	}
-	o := &unstructured.Unstructured{}
-	if err := o.UnmarshalJSON(raw); err != nil {
-		panic(err)
-	}
-	return o
-}
-
-func hopOf(o *unstructured.Unstructured, generation int64, user string) v1alpha1.Hop {
-	return trace.Hop(parent.RefOf(o), generation, user, noon.Add(-time.Hour))
-}
-
-// mod changes an object in place.
-type mod func(o *unstructured.Unstructured)
-
-func with(o *unstructured.Unstructured, mods ...mod) *unstructured.Unstructured {
-	o = o.DeepCopy()
-	for _, m := range mods {
-		m(o)
-	}
-	return o
-}
-
-func annotate(kv ...string) mod {
-	return func(o *unstructured.Unstructured) {
-		a := o.GetAnnotations()
-		if a == nil {
-			a = map[string]string{}
-		}
-		for i := 0; i < len(kv); i += 2 {
-			a[kv[i]] = kv[i+1]
-		}
-		o.SetAnnotations(a)
-	}
-}
-
-func unannotate(keys ...string) mod {
-	return func(o *unstructured.Unstructured) {
-		a := o.GetAnnotations()
-		for _, k := range keys {
-			delete(a, k)
-		}
-		o.SetAnnotations(a)
-	}
-}
-
-func set(value any, path ...string) mod {
-	return func(o *unstructured.Unstructured) {
-		if err := unstructured.SetNestedField(o.Object, value, path...); err != nil {
-			panic(err)
-		}
-	}
-}
-
-func policies1(p ...any) mod { return set(p, "spec", "managementPolicies") }
-
-func deleting(o *unstructured.Unstructured) {
-	_ = unstructured.SetNestedField(o.Object, "2026-01-02T11:59:00Z", "metadata", "deletionTimestamp")
-}
-
-// composite is an XR at generation 7 whose last intent, at 5, settled.
-func composite() *unstructured.Unstructured {
-	o := object(`
-apiVersion: example.org/v1
-kind: XDatabase
-metadata: {name: db, uid: xr-uid, generation: 7, resourceVersion: "70", creationTimestamp: "2026-01-01T00:00:00Z"}
-spec:
-  size: s
-  compositionRevisionRef: {name: db-rev-2}
-  resourceRefs: [{apiVersion: aws.example.org/v1, kind: Instance, name: inst}]
-status:
-  conditions:
-  - {type: Synced, status: "True", observedGeneration: 7, lastTransitionTime: "2026-01-02T00:00:00Z", reason: R}
-  - {type: Ready, status: "True", observedGeneration: 7, lastTransitionTime: "2026-01-02T00:00:00Z", reason: R}
-`)
-	return with(o, annotate(
-		v1alpha1.AnnotationKeyTrace, trace.Trace{hopOf(o, 5, "alice")}.String(),
-		v1alpha1.AnnotationKeyControllers, crossplane.Hash(),
-		v1alpha1.AnnotationKeySettledGeneration, "5",
-		v1alpha1.AnnotationKeyPhase, "initialized"))
-}
-
-// unsettled is a composite with a new intent that has not settled.
-func unsettled(o *unstructured.Unstructured) {
-	h := hopOf(o, 8, "alice")
-	_ = unstructured.SetNestedField(o.Object, int64(8), "metadata", "generation")
-	annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{h}.String())(o)
-}
-
-// instance is an MR of the composite in state: author's ["*"], gate closed.
-func instance() *unstructured.Unstructured {
-	return with(unmasked(), policies1("Observe"), annotate(
-		v1alpha1.AnnotationKeyManagementPolicies, `["*"]`,
-		v1alpha1.AnnotationKeyGate, `{"state":"closed","generation":3,"at":"2026-01-02T11:00:00Z","reason":"Confirmed"}`))
-}
-
-// unmasked is the MR before anybody masked it.
-func unmasked() *unstructured.Unstructured {
-	o := object(`
-apiVersion: aws.example.org/v1
-kind: Instance
-metadata:
-  name: inst
-  uid: mr-uid
-  generation: 3
-  resourceVersion: "30"
-  annotations: {crossplane.io/composition-resource-name: instance}
-  ownerReferences: [{apiVersion: example.org/v1, kind: XDatabase, name: db, uid: xr-uid, controller: true}]
-spec:
-  managementPolicies: ["*"]
-  forProvider: {size: s, region: eu}
-status:
-  atProvider: {size: s, region: eu}
-`)
-	return with(o, annotate(
-		v1alpha1.AnnotationKeyTrace, trace.Trace{hopOf(composite(), 5, "alice"), hopOf(o, 3, crossplane.Name)}.String(),
-		v1alpha1.AnnotationKeyUpdaters, crossplane.Hash(),
-		v1alpha1.AnnotationKeyControllers, provider.Hash()))
-}
-
 // request of an operation by Crossplane's composed apply; mods go to the new
 // object.
 func request(op Operation, old *unstructured.Unstructured, mods ...mod) *Request {
@@ -253,8 +109,6 @@ func (r *Request) by(u subject.User, manager string) *Request {
 	r.User, r.FieldManager = u, manager
 	return r
 }
-
-func resize(size string) mod { return set(size, "spec", "forProvider", "size") }
 
 // enforced options.
 func enforced() Options { return Options{DefaultMode: v1alpha1.ModeEnforce} }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	"github.com/go-logr/logr"
 	authv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -69,15 +71,11 @@ func New(config *rest.Config) (*Cluster, error) {
 // Start all watches; it returns when the context ended and they did.
 func (c *Cluster) Start(ctx context.Context) error {
 	var wg sync.WaitGroup
-	for _, run := range []func(context.Context){c.Kinds.Run, c.Scope.Run, c.Namespaces.Run, c.Policies.Run, c.States.Run, c.unwatchOrphaned, c.discoverKinds} {
+	for _, run := range []func(context.Context){c.Kinds.Run, c.Scope.Run, c.Namespaces.Run, c.Policies.Run, c.States.Run, c.letGo} {
 		wg.Go(func() { run(ctx) })
 	}
 	wg.Wait()
 	return nil
-}
-
-func (c *Cluster) discoverKinds(ctx context.Context) {
-	c.Kinds.runDiscovery(ctx, c.Kubernetes.Discovery())
 }
 
 // NeedLeaderElection is false: every replica sees.
@@ -179,14 +177,14 @@ func (c *Cluster) Managed(ctx context.Context, root *parent.State) ([]*parent.St
 		}
 		seen[ref] = true
 		if len(seen) > maxManaged {
-			return nil, fmt.Errorf("more than %d objects below %s", maxManaged, admission.Describe(root.Ref))
+			return nil, fmt.Errorf("more than %d objects below %s", maxManaged, identity.Describe(root.Ref))
 		}
 		o, err := c.States.Get(ctx, ref, true)
 		if errors.Is(err, admission.ErrNotFound) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("cannot read %s: %w", admission.Describe(ref), err)
+			return nil, fmt.Errorf("cannot read %s: %w", identity.Describe(ref), err)
 		}
 		if kind.ManagementPolicies {
 			out = append(out, o.State)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	"github.com/google/go-cmp/cmp"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,7 +15,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -42,11 +43,11 @@ func covered(t *testing.T) *Cluster {
 	}
 	k := &Kinds{byGVK: map[schema.GroupVersionKind]Info{}, legacy: map[schema.GroupKind]bool{}}
 	for gvk, role := range map[schema.GroupVersionKind]parent.Role{shopApp: parent.RoleComposite, shopDB: parent.RoleManaged, shopPlain: parent.RoleNone, otherDB: parent.RoleManaged} {
-		k.byGVK[gvk] = Info{GVK: gvk, GVR: gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s"), Storage: true, Kind: admission.Kind{Role: role}}
+		k.byGVK[gvk] = Info{GVK: gvk, GVR: gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s"), Storage: true, Kind: identity.Kind{Role: role}}
 	}
 	c := &Cluster{Kinds: k, Scope: &Scope{taken: registration(true)}, Policies: &Policies{taken: registration(true), byName: map[string]*v1alpha1.Kausality{}}}
 	c.States = NewStates(client, k)
-	c.WatchGuarded(nil, func(err error) { t.Log(err) })
+	c.WatchCovered(nil, func(err error) { t.Log(err) })
 	return c
 }
 
@@ -102,8 +103,8 @@ func (c *Cluster) watching() string {
 	return strings.Join(out, " ")
 }
 
-// TestSync: watches begin and end with what is guarded, and with nothing else.
-func TestSync(t *testing.T) {
+// TestFollow: watches begin and end with what is guarded, and with nothing else.
+func TestFollow(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		do     func(t *testing.T, c *Cluster)
@@ -140,7 +141,7 @@ func TestSync(t *testing.T) {
 			c.Scope.lose()
 			c.policy("")
 			c.has(t, shopDB, false)
-			c.sync()
+			c.follow()
 		}, ""},
 		"PolicyBackFirst": {"access is written after the policy, and before the configuration", func(_ *testing.T, c *Cluster) {
 			c.policy("")
@@ -175,7 +176,7 @@ func TestSync(t *testing.T) {
 					t.Errorf("%s: the watch of %s began anew", tc.reason, gvk.Kind)
 				}
 			}
-			c.sync()
+			c.follow()
 			if got := c.watching(); got != tc.want {
 				t.Errorf("%s: done again, watched are %q, want %q", tc.reason, got, tc.want)
 			}
@@ -206,12 +207,12 @@ func TestNoConfiguration(t *testing.T) {
 	}
 }
 
-// TestUnguarded: of a kind it is known that it was let go of where policies said so, and
+// TestLetGo: of a kind it is known that it was let go of where policies said so, and
 // not where nothing tells.
-func TestUnguarded(t *testing.T) {
+func TestLetGo(t *testing.T) {
 	c := covered(t)
 	seen := map[string]bool{}
-	look := func(step string) { seen[step] = c.Unguarded(shopDB) }
+	look := func(step string) { seen[step] = c.LetGo(shopDB) }
 	look("Nothing")
 	c.configured(false, "shop.example.org/*")
 	c.configured(false, "other.example.org/*")
@@ -285,7 +286,7 @@ func TestEnded(t *testing.T) {
 				told = append(told, "gone")
 			}
 		})
-		c.States.OnUnwatch(func(*Object) { told = append(told, "let go") })
+		c.States.OnLetGo(func(*Object) { told = append(told, "let go") })
 		c.configured(true, "shop.example.org/*")
 		c.has(t, shopDB, false)
 		w := c.States.of(shopDB)
@@ -295,7 +296,7 @@ func TestEnded(t *testing.T) {
 			t.Errorf("%d: told %q, want %q", why, got, want)
 		}
 		told = nil
-		if c.sync(); why == endUnneeded {
+		if c.follow(); why == endUnneeded {
 			if c.States.ended(w); len(told) > 0 {
 				t.Errorf("it is watched again, and told %v", told)
 			}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,7 +110,7 @@ func (d *Direct) learnCRD(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("cannot read the CRD %s, which tells what its kind is to Crossplane: %w", name, err)
 	}
-	d.Kinds.learn(&definition{identity: identityOf(crd), infos: infosOf(crd)})
+	d.Kinds.learn(&definition{objectMeta: metaOf(crd), infos: infosOf(crd)})
 	return nil
 }
 
@@ -142,7 +144,7 @@ func (d *Direct) remember(crd *unstructured.Unstructured) []Info {
 	if len(infos) == 0 || infos[0].Role == parent.RoleNone {
 		return infos
 	}
-	d.Kinds.learn(&definition{identity: identityOf(crd), infos: infos})
+	d.Kinds.learn(&definition{objectMeta: metaOf(crd), infos: infos})
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, i := range infos {
@@ -275,10 +277,10 @@ const maxHolders = 6
 
 // Holders of approvals for an object, nearest first: itself, its parent, and so
 // on; live reads past the cache.
-func (c *Cluster) Holders(ctx context.Context, o *Object, live bool) ([]admission.Holder, error) {
-	var out []admission.Holder
+func (c *Cluster) Holders(ctx context.Context, o *Object, live bool) ([]identity.Holder, error) {
+	var out []identity.Holder
 	for at := o; ; {
-		out = append(out, admission.Holder{State: at.State, Kind: c.Kinds.Kind(at.GroupVersionKind)})
+		out = append(out, identity.Holder{State: at.State, Kind: c.Kinds.Kind(at.GroupVersionKind)})
 		if at.Parent.Name == "" || len(out) >= maxHolders {
 			return out, nil
 		}
@@ -287,7 +289,7 @@ func (c *Cluster) Holders(ctx context.Context, o *Object, live bool) ([]admissio
 			return out, nil
 		}
 		if err != nil {
-			return out, fmt.Errorf("cannot read %s: %w", admission.Describe(at.Parent), err)
+			return out, fmt.Errorf("cannot read %s: %w", identity.Describe(at.Parent), err)
 		}
 		at = up
 	}

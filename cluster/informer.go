@@ -40,14 +40,14 @@ func newInformer(r dynamic.ResourceInterface, sum func(*unstructured.Unstructure
 	return informer
 }
 
-// identity makes a summary an object in the eyes of a watch cache.
-type identity struct{ m metav1.ObjectMeta }
+// objectMeta makes a summary an object in the eyes of a watch cache.
+type objectMeta struct{ m metav1.ObjectMeta }
 
-func identityOf(o *unstructured.Unstructured) identity {
-	return identity{m: metav1.ObjectMeta{
+func metaOf(o *unstructured.Unstructured) objectMeta {
+	return objectMeta{m: metav1.ObjectMeta{
 		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
 	}}
 }
 
 // GetObjectMeta is what a watch cache asks for.
-func (i *identity) GetObjectMeta() metav1.Object { return &i.m }
+func (i *objectMeta) GetObjectMeta() metav1.Object { return &i.m }

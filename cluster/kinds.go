@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,7 +17,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -25,15 +26,12 @@ var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 
 // Info of a kind.
 type Info struct {
-	admission.Kind
+	identity.Kind
 	GVK        schema.GroupVersionKind
 	GVR        schema.GroupVersionResource
 	Namespaced bool
 	// Storage: this version is the stored one; it is the one that is watched.
 	Storage bool
-	// Status: a CRD gives the kind a status subresource. False for kinds that no
-	// CRD defines; see Kinds.hasStatus.
-	Status bool
 	// ScalePath of the replicas that /scale changes, as in spec.replicas; empty
 	// where a CRD has no such subresource.
 	ScalePath string
@@ -48,31 +46,23 @@ type Kinds struct {
 	informer cache.SharedIndexInformer
 	taken    cache.ResourceEventHandlerRegistration
 
-	mu     sync.RWMutex
-	byGVK  map[schema.GroupVersionKind]Info
-	lists  map[schema.GroupVersionKind]change.Lists
-	legacy map[schema.GroupKind]bool
-	// builtin kinds have a status and, mostly, no CRD; nil before they were
-	// discovered.
-	builtin  map[schema.GroupKind]Info
+	mu       sync.RWMutex
+	byGVK    map[schema.GroupVersionKind]Info
+	lists    map[schema.GroupVersionKind]change.Lists
+	legacy   map[schema.GroupKind]bool
 	onChange []func(Info)
 	onGone   []func(schema.GroupVersionKind)
 	// missing is called with a kind that is asked for and not known; nil where
 	// all CRDs are watched.
 	missing func(schema.GroupVersionKind)
-
-	// stale has an element while builtin is to be read again, after which
-	// onDiscovered is called; nil where builtin is never read.
-	stale        chan struct{}
-	onDiscovered func()
 }
 
 // NewKinds returns Kinds that is empty until Run. mapper answers for kinds that
 // no CRD defines.
 func NewKinds(client dynamic.Interface, mapper meta.RESTMapper) (*Kinds, error) {
-	k := &Kinds{mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}, lists: map[schema.GroupVersionKind]change.Lists{}, legacy: map[schema.GroupKind]bool{}, stale: make(chan struct{}, 1)}
+	k := &Kinds{mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}, lists: map[schema.GroupVersionKind]change.Lists{}, legacy: map[schema.GroupKind]bool{}}
 	k.informer = newInformer(client.Resource(crdResource), func(o *unstructured.Unstructured) any {
-		return &definition{identity: identityOf(o), infos: infosOf(o), lists: listsOf(o)}
+		return &definition{objectMeta: metaOf(o), infos: infosOf(o), lists: listsOf(o)}
 	})
 	var err error
 	k.taken, err = k.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -209,7 +199,7 @@ func (k *Kinds) OfResource(gvr schema.GroupVersionResource) (Info, error) {
 
 // Kind for decisions: only what a CRD says, so that no decision waits for
 // discovery.
-func (k *Kinds) Kind(gvk schema.GroupVersionKind) admission.Kind {
+func (k *Kinds) Kind(gvk schema.GroupVersionKind) identity.Kind {
 	if k.missing != nil {
 		k.missing(gvk)
 	}
@@ -255,7 +245,7 @@ func (k *Kinds) All() []Info {
 
 // definition is what is kept of a CRD.
 type definition struct {
-	identity
+	objectMeta
 	infos []Info
 	// lists by version; none for a version without any.
 	lists map[string]change.Lists
@@ -301,7 +291,6 @@ func infosOf(o *unstructured.Unstructured) []Info {
 		i.Kind.ManagementPolicies, i.Runtime = managementPolicies(v)
 		i.ReconcileRequests = property(v, "status", "lastHandledReconcileAt") != nil
 		i.ScalePath = scalePath(v)
-		_, i.Status, _ = unstructured.NestedFieldNoCopy(v, "subresources", "status") // the API server validated it
 		i.Role = role(o, names, i.Kind.ManagementPolicies)
 		out = append(out, i)
 	}

@@ -3,13 +3,14 @@ package cluster
 import (
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/assert"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 )
@@ -44,17 +45,17 @@ spec:
 
 // What a CRD tells of its versions: whether they can be gated, and by which sets.
 func TestInfosOf(t *testing.T) {
-	got := map[string]admission.Kind{}
+	got := map[string]identity.Kind{}
 	for _, i := range infosOf(crd(t, objectsCRD)) {
 		got[i.GVK.Version] = i.Kind
 		if i.Storage != (i.GVK.Version == "v1alpha2") || !i.Namespaced {
 			t.Errorf("%s: %+v", i.GVK.Version, i)
 		}
 	}
-	of := func(policies bool, r mask.Runtime, requests bool) admission.Kind {
-		return admission.Kind{Role: parent.RoleManaged, Resource: "objects.kubernetes.example.org", ManagementPolicies: policies, Runtime: r, ReconcileRequests: requests}
+	of := func(policies bool, r mask.Runtime, requests bool) identity.Kind {
+		return identity.Kind{Role: parent.RoleManaged, Resource: "objects.kubernetes.example.org", ManagementPolicies: policies, Runtime: r, ReconcileRequests: requests}
 	}
-	want := map[string]admission.Kind{"v1alpha1": of(true, mask.RuntimeLegacy, false), "v1alpha2": of(true, mask.RuntimeCurrent, true), "v1beta1": of(false, mask.RuntimeCurrent, false)}
+	want := map[string]identity.Kind{"v1alpha1": of(true, mask.RuntimeLegacy, false), "v1alpha2": of(true, mask.RuntimeCurrent, true), "v1beta1": of(false, mask.RuntimeCurrent, false)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}

@@ -38,7 +38,7 @@ type Policies struct {
 
 // policy is what the watch keeps: nil where the object is not one.
 type policy struct {
-	identity
+	objectMeta
 	k *v1alpha1.Kausality
 }
 
@@ -58,7 +58,7 @@ func NewPolicies(client dynamic.Interface) (*Policies, error) {
 }
 
 func policyOf(o *unstructured.Unstructured) *policy {
-	out := &policy{identity: identityOf(o), k: &v1alpha1.Kausality{}}
+	out := &policy{objectMeta: metaOf(o), k: &v1alpha1.Kausality{}}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, out.k); err != nil {
 		out.k = nil // of a newer version; the controller says so in its status
 	}

@@ -40,7 +40,6 @@ type Scope struct {
 	mu       sync.RWMutex
 	rules    []rule
 	kept     []rule
-	statuses []rule
 	policies bool
 	removing bool
 	// gone: there is no configuration any more, or nothing in it; kept is what the
@@ -54,16 +53,15 @@ type rule struct{ groups, resources []string }
 // configuration of the webhook: what is guarded by rules, and what is guarded or
 // kept until it is given back.
 type configuration struct {
-	identity
+	objectMeta
 	rules    []rule
 	kept     []rule
-	statuses []rule
 	policies bool
 	removing bool
 }
 
 func configurationOf(o *unstructured.Unstructured) *configuration {
-	return &configuration{identity: identityOf(o), rules: rulesOf(o, mains), kept: rulesOf(o, withStatus), statuses: rulesOf(o, statuses), policies: o.GetLabels()[labelManaged] == v1alpha1.ManagerController, removing: Removing(o)}
+	return &configuration{objectMeta: metaOf(o), rules: rulesOf(o, mains), kept: rulesOf(o, withStatus), policies: o.GetLabels()[labelManaged] == v1alpha1.ManagerController, removing: Removing(o)}
 }
 
 // NewScope returns a Scope that covers nothing until Run.
@@ -99,10 +97,10 @@ func (s *Scope) set(o any) {
 	}
 	s.mu.Lock()
 	turned := s.removing != c.removing
-	same := s.gone == (len(c.kept) == 0) && s.policies == c.policies && reflect.DeepEqual(s.rules, c.rules) && reflect.DeepEqual(s.kept, c.kept) && reflect.DeepEqual(s.statuses, c.statuses)
+	same := s.gone == (len(c.kept) == 0) && s.policies == c.policies && reflect.DeepEqual(s.rules, c.rules) && reflect.DeepEqual(s.kept, c.kept)
 	s.rules, s.policies, s.removing = c.rules, c.policies, c.removing
 	if s.gone = len(c.kept) == 0; !s.gone { // one that somebody emptied makes nobody forget what is masked
-		s.kept, s.statuses, s.keptPolicies = c.kept, c.statuses, c.policies
+		s.kept, s.keptPolicies = c.kept, c.policies
 	}
 	s.mu.Unlock()
 	if !same {
@@ -180,14 +178,6 @@ func (s *Scope) Watches(r schema.GroupResource) bool {
 	return covers(s.kept, r)
 }
 
-// reviewsStatus reports whether the API server sends the status writes of a
-// resource for review.
-func (s *Scope) reviewsStatus(r schema.GroupResource) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return covers(s.statuses, r)
-}
-
 // watchesIn reports whether any resource of a group is what Watches is about.
 func (s *Scope) watchesIn(group string) bool {
 	s.mu.RLock()
@@ -252,14 +242,11 @@ func mains(resources []string) []string {
 	return out
 }
 
-// withStatus are the resources, and those whose status alone is reviewed.
-func withStatus(resources []string) []string { return append(mains(resources), statuses(resources)...) }
-
-// statuses are the resources whose status is reviewed.
-func statuses(resources []string) []string {
-	var out []string
+// withStatus are the resources, and those whose status alone is asked about.
+func withStatus(resources []string) []string {
+	out := mains(resources)
 	for _, r := range resources {
-		if of, status := strings.CutSuffix(r, "/status"); status || r == "*/*" {
+		if of, status := strings.CutSuffix(r, "/status"); status {
 			out = append(out, of)
 		}
 	}
@@ -290,7 +277,7 @@ func (n named) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface
 type Namespaces struct{ informer cache.SharedIndexInformer }
 
 type namespace struct {
-	identity
+	objectMeta
 	mode        v1alpha1.Mode
 	labels      map[string]string
 	terminating bool
@@ -298,7 +285,7 @@ type namespace struct {
 
 func namespaceOf(o *unstructured.Unstructured) *namespace {
 	return &namespace{
-		identity: identityOf(o), mode: v1alpha1.Mode(o.GetAnnotations()[v1alpha1.AnnotationKeyMode]), labels: o.GetLabels(),
+		objectMeta: metaOf(o), mode: v1alpha1.Mode(o.GetAnnotations()[v1alpha1.AnnotationKeyMode]), labels: o.GetLabels(),
 		terminating: o.GetDeletionTimestamp() != nil,
 	}
 }

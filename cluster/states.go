@@ -6,6 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -47,21 +50,23 @@ func (o *Object) GetObjectMeta() metav1.Object {
 
 // Gating of an MR as it is, with what its policy says in place of deadline and
 // closeTo. Mode, Holders, User and Now are left to the caller.
-func (o *Object) Gating(kind admission.Kind, s settings.Settings, deadline time.Duration, closeTo []v1alpha1.Verb) admission.Gating {
+func (o *Object) Gating(kind identity.Kind, s settings.Settings, deadline time.Duration, closeTo []v1alpha1.Verb) gating.Managed {
 	if s.Deadline > 0 {
 		deadline = s.Deadline
 	}
 	if s.HasCloseTo {
 		closeTo = s.CloseTo
 	}
-	return admission.Gating{
+	return gating.Managed{
 		MR: o.State, Kind: kind, Difference: s.Relevant(o.External), Comparable: o.Comparable, Gone: o.Gone,
 		RequestedAt: o.RequestedAt, HandledAt: o.HandledAt, Deadline: deadline, CloseTo: closeTo,
 	}
 }
 
 // Blind tells why external drift of an MR is unknown.
-func (o *Object) Blind() admission.Blindness { return admission.Blind(o.State, o.Comparable, o.Gone) }
+func (o *Object) Blind() gating.UnknownDrift {
+	return gating.UnknownDriftOf(o.State, o.Comparable, o.Gone)
+}
 
 // liveTimeout bounds a read past the cache.
 const liveTimeout = 1500 * time.Millisecond
@@ -69,10 +74,10 @@ const liveTimeout = 1500 * time.Millisecond
 // States of objects, watched by kind from the first question on. It is safe for
 // concurrent use.
 type States struct {
-	kinds     *Kinds
-	client    dynamic.Interface
-	onChange  []func(old, new *Object)
-	onUnwatch []func(*Object)
+	kinds    *Kinds
+	client   dynamic.Interface
+	onChange []func(old, new *Object)
+	onLetGo  []func(*Object)
 	// needed reports whether a kind is watched whoever asks, onRefused is told of
 	// those that are not and may not be, and looked reports whether one is watched
 	// that is only looked at; nil where nothing tells.
@@ -100,9 +105,9 @@ func NewStates(client dynamic.Interface, kinds *Kinds) *States {
 // one, new for a deleted one. Call it before Run; f must not block.
 func (s *States) OnChange(f func(old, new *Object)) { s.onChange = append(s.onChange, f) }
 
-// OnUnwatch calls f for each object whose watch ended because its kind is not
-// needed any more. Call it before Run; f must not block.
-func (s *States) OnUnwatch(f func(*Object)) { s.onUnwatch = append(s.onUnwatch, f) }
+// OnLetGo calls f for each object that was watched and is no more, since nobody
+// here needs to know of it. Call it before Run; f must not block.
+func (s *States) OnLetGo(f func(*Object)) { s.onLetGo = append(s.onLetGo, f) }
 
 // OnLiveRead calls f for each read past the cache. Call it before Run.
 func (s *States) OnLiveRead(f func(parent.Ref)) { s.live = f }
@@ -113,16 +118,27 @@ func (s *States) sum(o *unstructured.Unstructured) *Object {
 	out.Share()
 	if kind.ManagementPolicies {
 		out.External, out.Comparable = external.Difference(o.Object), external.Comparable(o.Object)
-		out.SyncedMessage = external.SyncedMessage(o.Object)
+		out.SyncedMessage = syncedMessage(o)
 		out.Gone = external.Gone(out.SyncedMessage)
 		if mask.Refused(out.SyncedMessage) && !mask.Accepts(mask.RuntimeLegacy, out.ManagementPolicies) {
 			s.kinds.refused(o.GroupVersionKind())
 		}
 		out.ExternalName = o.GetAnnotations()["crossplane.io/external-name"]
-		out.RequestedAt = o.GetAnnotations()[admission.AnnotationKeyReconcileRequestedAt]
+		out.RequestedAt = o.GetAnnotations()[v1alpha1.AnnotationKeyReconcileRequestedAt]
 		out.HandledAt, _, _ = unstructured.NestedString(o.Object, "status", "lastHandledReconcileAt") // a status of another shape handles no requests
 	}
 	return out
+}
+
+func syncedMessage(o *unstructured.Unstructured) string {
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions") // a status of another shape has none
+	for _, e := range list {
+		if c, ok := e.(map[string]any); ok && c["type"] == "Synced" && c["status"] != "True" {
+			m, _ := c["message"].(string)
+			return m
+		}
+	}
+	return ""
 }
 
 // Get an object: from the watch of its kind, which the first question starts,
@@ -155,7 +171,7 @@ func (s *States) Content(ctx context.Context, ref parent.Ref) (map[string]any, e
 		return nil, nil //nolint:nilnil // nil is an object that is not there.
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", admission.Describe(ref), err)
+		return nil, fmt.Errorf("cannot read %s: %w", identity.Describe(ref), err)
 	}
 	return o.Object, nil
 }

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
@@ -120,7 +122,7 @@ func (a *auditor) gated(o *unstructured.Unstructured, s *parent.State) (out []in
 	case gate.State == v1alpha1.GateOpen && a.now.Sub(gate.At.Time) > gateDeadline:
 		out = append(out, input.Finding{Reason: input.FindingUnconfirmed,
 			Message: fmt.Sprintf("its gate has been open since %s, and the provider has not confirmed the change", gate.At.UTC().Format(time.RFC3339))})
-	case gate.State == v1alpha1.GateClosed && gate.Reason == admission.GateReasonExpired:
+	case gate.State == v1alpha1.GateClosed && gate.Reason == v1alpha1.GateReasonExpired:
 		out = append(out, input.Finding{Reason: input.FindingUnconfirmed, Message: "its gate closed at the deadline: the provider never confirmed the change"})
 	}
 	return append(out, a.outside(o, s, masked)...)
@@ -136,16 +138,16 @@ func (a *auditor) outside(o *unstructured.Unstructured, s *parent.State, masked 
 	if len(diff) == 0 {
 		return nil
 	}
-	kind := admission.Kind{Role: parent.RoleManaged, ManagementPolicies: true}
-	g := admission.Gating{
+	kind := identity.Kind{Role: parent.RoleManaged, ManagementPolicies: true}
+	g := gating.Managed{
 		MR: s, Kind: kind, Mode: v1alpha1.ModeEnforce, Difference: diff, Comparable: true, Deadline: gateDeadline, Now: a.now,
-		Holders: []admission.Holder{{State: s, Kind: kind}},
+		Holders: []identity.Holder{{State: s, Kind: kind}},
 	}
 	if p := a.states[string(s.Parent.UID)]; p != nil {
-		g.Holders = append(g.Holders, admission.Holder{State: p, Kind: admission.Kind{Role: p.Role}})
+		g.Holders = append(g.Holders, identity.Holder{State: p, Kind: identity.Kind{Role: p.Role}})
 	}
 	if d := g.Decide().Drift; d != nil && masked {
-		return []input.Finding{{Reason: input.FindingExternalDrift, Message: admission.Explain(d.Difference), Approve: d.SuggestedApproval}}
+		return []input.Finding{{Reason: input.FindingExternalDrift, Message: gating.ExplainDifference(d.Difference), Approve: d.SuggestedApproval}}
 	}
 	paths := make([]string, 0, len(diff))
 	for _, c := range diff {

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -173,7 +176,7 @@ func (r *run) transition(res *resource, g v1alpha1.Gate, set map[string]string) 
 	g.Generation = res.observed.GetGeneration() + 1
 	set[v1alpha1.AnnotationKeyManagementPolicies] = mask.FormatAuthor(author)
 	set[v1alpha1.AnnotationKeyGate] = mask.FormatGate(g)
-	return admission.Masked(author, g, nil, r.world.Kind(res.observed.GroupVersionKind()))
+	return gating.MaskedPolicies(author, g, nil, r.world.Kind(res.observed.GroupVersionKind()))
 }
 
 // adopt a managed resource that was there before us: closed once its provider
@@ -230,12 +233,12 @@ func (r *run) deletion(res *resource) (v1alpha1.Gate, bool) {
 	}
 	res.whole()
 	holder, mr := r.composite.state, parent.Sum(r.before(res), parent.RoleManaged)
-	id := admission.DeletionID(holder, mr)
+	id := identity.DeletionID(holder, mr)
 	apiVersion, kind := mr.ToAPIVersionAndKind()
 	use := approval.Use{Digest: id, Child: v1alpha1.ClaimChild{
 		APIVersion: apiVersion, Kind: kind, Namespace: mr.Namespace, Name: mr.Name, UID: mr.UID,
 	}}
-	_, approved := admission.DeletionApproval(holder, mr, approval.Parse(holder.Annotations), use)
+	_, approved := gating.DeletionApproval(holder, mr, approval.Parse(holder.Annotations), use)
 	if !approved && res.decision.Approve == nil { // which a policy asks for where it allows the deletion
 		return v1alpha1.Gate{}, false
 	}

@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/settling"
+
 	kjson "sigs.k8s.io/json"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -42,7 +43,7 @@ type lookback struct {
 
 // lookBack at the composite, as the policies of its kind do.
 func (r *run) lookBack(policies []*allowance.Compiled) lookback {
-	out := lookback{settled: admission.Latched(r.composite.state, r.composite.settled)}
+	out := lookback{settled: settling.Settled(r.composite.state, r.composite.settled)}
 	content := withoutCrossplanes(r.world.object)
 	for _, at := range allowance.Looked(policies) {
 		out.now = append(out.now, settledField{At: at, Was: under(content, at)})
@@ -149,7 +150,7 @@ func (l lookback) object(s *parent.State) map[string]any {
 	if l.before == nil {
 		return nil
 	}
-	out := identity(s.Ref)
+	out := identified(s.Ref)
 	for _, f := range l.now {
 		if was, ok := l.of(f.At); ok {
 			put(out, f.At, was.Was)
@@ -158,8 +159,8 @@ func (l lookback) object(s *parent.State) map[string]any {
 	return out
 }
 
-// identity of an object of which no more is known; nil for none.
-func identity(ref parent.Ref) map[string]any {
+// identified is an object of which no more is known; nil for none.
+func identified(ref parent.Ref) map[string]any {
 	if ref.Name == "" {
 		return nil
 	}

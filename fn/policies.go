@@ -109,7 +109,7 @@ func (r *run) grant(ctx context.Context) {
 	granted, warnings := allowance.Grant(ctx, granting, allowance.Intent{
 		Kind: s.GroupKind(), Name: s.Name, Generation: intent.Generation, User: user, Groups: groups,
 		Details: back.details(), Content: r.world.object,
-		Input: &expression.Input{Object: r.world.object, OldObject: back.object(s), Parent: identity(s.Parent), Request: map[string]any{
+		Input: &expression.Input{Object: r.world.object, OldObject: back.object(s), Parent: identified(s.Parent), Request: map[string]any{
 			"user": user, "groups": anys(groups), "operation": string(admission.Update),
 		}},
 	})

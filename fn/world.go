@@ -3,6 +3,8 @@ package fn
 import (
 	"context"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -19,7 +21,7 @@ type world struct {
 	object map[string]any
 	// fingerprint of what composes it; "" where it does not matter.
 	fingerprint string
-	kinds       map[schema.GroupVersionKind]admission.Kind
+	kinds       map[schema.GroupVersionKind]identity.Kind
 }
 
 var (
@@ -32,7 +34,7 @@ var (
 // spec.forProvider as one with management policies: before the first of a kind
 // exists nothing else tells.
 func worldOf(c *composite, resources []*resource, managed bool) *world {
-	w := &world{composite: c, kinds: map[schema.GroupVersionKind]admission.Kind{}}
+	w := &world{composite: c, kinds: map[schema.GroupVersionKind]identity.Kind{}}
 	for _, r := range resources {
 		w.learn(r.observed, managed)
 		w.learn(r.desired, managed)
@@ -50,12 +52,12 @@ func (w *world) learn(u *unstructured.Unstructured, managed bool) {
 		role = parent.RoleManaged
 	}
 	if role != parent.RoleNone {
-		w.kinds[u.GroupVersionKind()] = admission.Kind{Role: role, ManagementPolicies: role == parent.RoleManaged}
+		w.kinds[u.GroupVersionKind()] = identity.Kind{Role: role, ManagementPolicies: role == parent.RoleManaged}
 	}
 }
 
 // Kind of composed resources, as far as their objects tell.
-func (w *world) Kind(gvk schema.GroupVersionKind) admission.Kind { return w.kinds[gvk] }
+func (w *world) Kind(gvk schema.GroupVersionKind) identity.Kind { return w.kinds[gvk] }
 
 // Parent is the composite, whatever is asked for: it is the parent of all that
 // it composes.

@@ -7,6 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	"github.com/go-logr/logr"
 	"golang.org/x/time/rate"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -251,7 +253,7 @@ func (c *Controller) next(ctx context.Context) bool {
 	switch {
 	case err != nil && ctx.Err() == nil:
 		if !kerrors.IsConflict(err) {
-			c.Log.Error(err, "cannot reconcile gate", "object", admission.Describe(ref))
+			c.Log.Error(err, "cannot reconcile gate", "object", identity.Describe(ref))
 		}
 		c.queue.AddRateLimited(ref)
 	default:
@@ -280,7 +282,7 @@ func (c *Controller) Reconcile(ctx context.Context, ref parent.Ref) (time.Durati
 	if err != nil {
 		return 0, err
 	}
-	d, err := c.decide(ctx, o, &g, admission.Gating.Decide)
+	d, err := c.decide(ctx, o, &g, gating.Managed.Decide)
 	if err != nil {
 		return 0, err
 	}
@@ -296,9 +298,9 @@ func (c *Controller) Reconcile(ctx context.Context, ref parent.Ref) (time.Durati
 // decide about a gate, once what it was open by is finished where it is closed;
 // on holders as they are where what a cache says does not suffice. f decides
 // about g, which is left as it was decided about.
-func (c *Controller) decide(ctx context.Context, o *cluster.Object, g *admission.Gating, f func(admission.Gating) admission.GateDecision) (admission.GateDecision, error) {
+func (c *Controller) decide(ctx context.Context, o *cluster.Object, g *gating.Managed, f func(gating.Managed) gating.Decision) (gating.Decision, error) {
 	if err := c.finish(ctx, o, g.Holders); err != nil {
-		return admission.GateDecision{}, err
+		return gating.Decision{}, err
 	}
 	d := f(*g)
 	if !d.Live {
@@ -315,10 +317,10 @@ func (c *Controller) decide(ctx context.Context, o *cluster.Object, g *admission
 	return f(*g), nil
 }
 
-func (c *Controller) gating(ctx context.Context, o *cluster.Object) (admission.Gating, error) {
+func (c *Controller) gating(ctx context.Context, o *cluster.Object) (gating.Managed, error) {
 	mode, err := c.Cluster.Mode(o.State, c.DefaultMode)
 	if err != nil {
-		return admission.Gating{}, err
+		return gating.Managed{}, err
 	}
 	g := o.Gating(c.Cluster.Kinds.Kind(o.GroupVersionKind), c.Cluster.Settings(o.State.Ref, o.State.Labels), c.Deadline, c.CloseTo)
 	g.Difference = c.Ignore.Filter(o.GroupKind(), g.Difference)
@@ -329,8 +331,8 @@ func (c *Controller) gating(ctx context.Context, o *cluster.Object) (admission.G
 
 // before the write that a decision asks for: installing masks is slow on purpose,
 // and what the write uses up is claimed first.
-func (c *Controller) before(ctx context.Context, d admission.GateDecision) error {
-	if d.Action == admission.GateInstall {
+func (c *Controller) before(ctx context.Context, d gating.Decision) error {
+	if d.Action == gating.ActionInstall {
 		if err := c.install.Wait(ctx); err != nil {
 			return err
 		}
@@ -339,14 +341,14 @@ func (c *Controller) before(ctx context.Context, d admission.GateDecision) error
 		return nil
 	}
 	if err := c.Cluster.States.TakeClaims(ctx, d.Claim.Holder, v1alpha1.ManagerGate, d.Claim.Stored, d.Claim.HasStored, d.Claim.Value); err != nil {
-		return fmt.Errorf("cannot claim the approval on %s: %w", admission.Describe(d.Claim.Holder), err)
+		return fmt.Errorf("cannot claim the approval on %s: %w", identity.Describe(d.Claim.Holder), err)
 	}
 	return nil
 }
 
 // act on a decision: claim first, then one write to the MR.
-func (c *Controller) act(ctx context.Context, o *cluster.Object, d admission.GateDecision) error {
-	if d.Action == admission.GateNothing {
+func (c *Controller) act(ctx context.Context, o *cluster.Object, d gating.Decision) error {
+	if d.Action == gating.ActionNone {
 		return nil
 	}
 	if err := c.before(ctx, d); err != nil {

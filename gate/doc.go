@@ -1,7 +1,7 @@
 // Package gate is the controller that keeps the gate of managed resources: it
 // installs the closed mask, opens it for what is approved later, closes it when
 // the provider confirmed what it was opened for, and reports external drift
-// (spec 8). What it does with one MR is decided by admission.Gating; this
+// (spec 8). What it does with one MR is decided by gating.Managed; this
 // package watches, writes and tells.
 //
 // Each transition is one write of mask and gate annotation together, under the

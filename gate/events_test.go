@@ -5,10 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/gating"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -39,16 +40,16 @@ func TestTell(t *testing.T) {
 		return v1alpha1.Gate{Reason: reason, Verbs: verbs, Digest: "id1", At: metav1.Now()}
 	}
 	cases := map[string]struct {
-		d    admission.GateDecision
+		d    gating.Decision
 		want string
 	}{
-		"Install":  {admission.GateDecision{Action: admission.GateInstall, Gate: gate("Installed")}, "Normal GateInstalled The gate is closed"},
-		"Open":     {admission.GateDecision{Action: admission.GateOpenFor, Gate: gate(admission.GateReasonApproved, v1alpha1.VerbUpdate)}, "Normal GateOpened The gate is open for [Update], by approval (difference id1)"},
-		"Narrow":   {admission.GateDecision{Action: admission.GateOpenFor, Gate: gate(admission.GateReasonConfirmed, v1alpha1.VerbDelete)}, "Normal GateNarrowed The gate is open for [Delete] alone now (Confirmed)"},
-		"Confirm":  {admission.GateDecision{Action: admission.GateClose, Gate: gate(admission.GateReasonConfirmed)}, "Normal GateClosed The gate is closed (Confirmed)"},
-		"Expire":   {admission.GateDecision{Action: admission.GateClose, Gate: gate(admission.GateReasonExpired)}, "Warning GateClosed The gate is closed (ExpiredUnconfirmed)"},
-		"Restored": {admission.GateDecision{Action: admission.GateRestore}, "Normal GateRemoved The author's managementPolicies"},
-		"Refused":  {admission.GateDecision{Action: admission.GateClose, Gate: gate(admission.GateReasonRefused), Policies: []string{"Observe"}}, "Normal GateAdjusted The provider's runtime does not know"},
+		"Install":  {gating.Decision{Action: gating.ActionInstall, Gate: gate("Installed")}, "Normal GateInstalled The gate is closed"},
+		"Open":     {gating.Decision{Action: gating.ActionOpen, Gate: gate(v1alpha1.GateReasonApproved, v1alpha1.VerbUpdate)}, "Normal GateOpened The gate is open for [Update], by approval (difference id1)"},
+		"Narrow":   {gating.Decision{Action: gating.ActionOpen, Gate: gate(v1alpha1.GateReasonConfirmed, v1alpha1.VerbDelete)}, "Normal GateNarrowed The gate is open for [Delete] alone now (Confirmed)"},
+		"Confirm":  {gating.Decision{Action: gating.ActionClose, Gate: gate(v1alpha1.GateReasonConfirmed)}, "Normal GateClosed The gate is closed (Confirmed)"},
+		"Expire":   {gating.Decision{Action: gating.ActionClose, Gate: gate(v1alpha1.GateReasonExpired)}, "Warning GateClosed The gate is closed (ExpiredUnconfirmed)"},
+		"Restored": {gating.Decision{Action: gating.ActionRestore}, "Normal GateRemoved The author's managementPolicies"},
+		"Refused":  {gating.Decision{Action: gating.ActionClose, Gate: gate(v1alpha1.GateReasonRefused), Policies: []string{"Observe"}}, "Normal GateAdjusted The provider's runtime does not know"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -62,17 +63,17 @@ func TestTell(t *testing.T) {
 
 // What the webhook did is told when it is seen, and once.
 func TestAdmitted(t *testing.T) {
-	changed := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{v1alpha1.VerbUpdate}, Paths: []string{"spec.forProvider.size"}, Reason: admission.GateReasonChanged}
-	held := v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: admission.GateReasonPending}
-	approved := v1alpha1.Gate{State: v1alpha1.GateOpen, Reason: admission.GateReasonApproved}
+	changed := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{v1alpha1.VerbUpdate}, Paths: []string{"spec.forProvider.size"}, Reason: v1alpha1.GateReasonChanged}
+	held := v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonPending}
+	approved := v1alpha1.Gate{State: v1alpha1.GateOpen, Reason: v1alpha1.GateReasonApproved}
 	for name, tc := range map[string]struct {
 		old, new *cluster.Object
 		want     string
 	}{
 		"Changed":  {gated(held), gated(changed), "Normal GateOpened The gate is open for [Update], by an accepted change of spec.forProvider.size"},
 		"Held":     {gated(changed), gated(held), "Warning GateHeld"},
-		"Created":  {nil, gated(v1alpha1.Gate{State: v1alpha1.GateOpen, Reason: admission.GateReasonCreated}), "Normal GateOpened"},
-		"Closed":   {nil, gated(v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: admission.GateReasonCreated}), ""},
+		"Created":  {nil, gated(v1alpha1.Gate{State: v1alpha1.GateOpen, Reason: v1alpha1.GateReasonCreated}), "Normal GateOpened"},
+		"Closed":   {nil, gated(v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonCreated}), ""},
 		"Ours":     {gated(held), gated(approved), ""},
 		"Same":     {gated(changed), gated(changed), ""},
 		"Gone":     {gated(changed), nil, ""},

@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -29,7 +31,7 @@ func (c *Controller) watchSystems() {
 	c.Cluster.Scope.OnChange(func() {
 		c.again(func(o *cluster.Object) bool { return systems.For(o.GroupVersionKind) != nil })
 	})
-	c.Cluster.States.OnUnwatch(func(o *cluster.Object) { c.sights.forget(o.State.Ref) })
+	c.Cluster.States.OnLetGo(func(o *cluster.Object) { c.sights.forget(o.State.Ref) })
 }
 
 // foreign reconciles an object of an external system that has no
@@ -53,7 +55,7 @@ func (c *Controller) foreign(ctx context.Context, o *cluster.Object, s systems.S
 		return 0, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("cannot read %s: %w", admission.Describe(o.State.Ref), err)
+		return 0, fmt.Errorf("cannot read %s: %w", identity.Describe(o.State.Ref), err)
 	}
 	live := *o
 	live.State = parent.Sum(u, parent.RoleNone)
@@ -63,8 +65,8 @@ func (c *Controller) foreign(ctx context.Context, o *cluster.Object, s systems.S
 	}
 	view := s.Look(u)
 	c.sights.note(live.State.Ref, view)
-	d, err := c.decide(ctx, &live, &g, func(g admission.Gating) admission.GateDecision {
-		return admission.ExternalGating{Gating: g, View: view, System: s.Name()}.Decide()
+	d, err := c.decide(ctx, &live, &g, func(g gating.Managed) gating.Decision {
+		return gating.Foreign{Managed: g, View: view, System: s.Name()}.Decide()
 	})
 	if err != nil {
 		return 0, err
@@ -77,8 +79,8 @@ func (c *Controller) foreign(ctx context.Context, o *cluster.Object, s systems.S
 
 // actForeign on a decision: claim first, then one write of gate annotation,
 // memory and field, under the version that was looked at.
-func (c *Controller) actForeign(ctx context.Context, o *cluster.Object, u *unstructured.Unstructured, s systems.System, d admission.GateDecision) error {
-	if d.Action == admission.GateNothing {
+func (c *Controller) actForeign(ctx context.Context, o *cluster.Object, u *unstructured.Unstructured, s systems.System, d gating.Decision) error {
+	if d.Action == gating.ActionNone {
 		return nil
 	}
 	if err := c.before(ctx, d); err != nil {
@@ -105,7 +107,7 @@ func (c *Controller) actForeign(ctx context.Context, o *cluster.Object, u *unstr
 }
 
 // foreignPatch for a decision, a merge patch of the object that was looked at.
-func foreignPatch(u *unstructured.Unstructured, s systems.System, d admission.GateDecision) map[string]any {
+func foreignPatch(u *unstructured.Unstructured, s systems.System, d gating.Decision) map[string]any {
 	annotations := map[string]any{}
 	for k, v := range d.Edits {
 		if annotations[k] = nil; v != nil {
@@ -114,16 +116,16 @@ func foreignPatch(u *unstructured.Unstructured, s systems.System, d admission.Ga
 	}
 	var edit map[string]any
 	switch d.Action {
-	case admission.GateOpenFor:
+	case gating.ActionOpen:
 		edit = s.Open(u, d.Gate, external.ProvenanceOf(trace.Of(u.GetAnnotations()), u.GetNamespace()))
-	case admission.GateRestore:
+	case gating.ActionRestore:
 		edit = s.Restore(u)
 		annotations[v1alpha1.AnnotationKeyExternalAuthor], annotations[v1alpha1.AnnotationKeyGate] = nil, nil
 	default:
 		edit = s.Close(u)
 		annotations[v1alpha1.AnnotationKeyExternalAuthor] = string(s.Author(u))
 	}
-	if d.Action != admission.GateRestore && d.Action != admission.GateMask {
+	if d.Action != gating.ActionRestore && d.Action != gating.ActionMask {
 		annotations[v1alpha1.AnnotationKeyGate] = mask.FormatGate(d.Gate)
 	}
 	body := map[string]any{"metadata": map[string]any{"annotations": annotations, "resourceVersion": u.GetResourceVersion(), "uid": u.GetUID()}}
@@ -135,30 +137,30 @@ func foreignPatch(u *unstructured.Unstructured, s systems.System, d admission.Ga
 
 // tellForeign of a transition, by an event. A kind that drops the field by which
 // it is closed is left alone from then on.
-func (c *Controller) tellForeign(o *cluster.Object, s systems.System, d admission.GateDecision, now external.State) {
+func (c *Controller) tellForeign(o *cluster.Object, s systems.System, d gating.Decision, now external.State) {
 	kind, reason, text := corev1.EventTypeNormal, "", ""
 	switch d.Action {
-	case admission.GateOpenFor:
+	case gating.ActionOpen:
 		reason, text = "GateOpened", fmt.Sprintf("The gate is open for %v (%s, difference %q); it closes when %s is done, at the latest in %s.", d.Gate.Verbs, d.Gate.Reason, d.Gate.Digest, s.Name(), c.Deadline)
-	case admission.GateClose:
+	case gating.ActionClose:
 		reason, text = "GateClosed", fmt.Sprintf("The gate is closed (%s).", d.Gate.Reason)
-		if d.Gate.Reason == admission.GateReasonExpired || d.Gate.Reason == external.OverFailed {
+		if d.Gate.Reason == v1alpha1.GateReasonExpired || d.Gate.Reason == external.OverFailed {
 			kind = corev1.EventTypeWarning
 		}
-	case admission.GateInstall:
+	case gating.ActionInstall:
 		reason, text = "GateInstalled", "The gate is closed from now on: what "+s.Name()+" would do needs a cause or an approval."
-	case admission.GateMask:
+	case gating.ActionMask:
 		reason, text = "GateMasked", "The gate is closed again: "+d.Why+"."
-	case admission.GateRestore:
+	case gating.ActionRestore:
 		reason, text = "GateRemoved", "What its author wrote is restored: nothing is gated any more."
 	}
-	if now == external.StateOpen && d.Action != admission.GateOpenFor && d.Action != admission.GateRestore {
+	if now == external.StateOpen && d.Action != gating.ActionOpen && d.Action != gating.ActionRestore {
 		c.unfit.Store(o.GroupVersionKind, true)
 		kind, reason, text = corev1.EventTypeWarning, "GateUnfit", "The gate cannot be closed: this version of "+s.Name()+" drops the field by which it is. Nothing is gated."
 		c.Log.Info("a kind cannot be gated: it drops the field by which its gate is closed", "kind", o.GroupVersionKind.String())
 	}
 	c.count(o, d)
-	if d.Gate.Reason == admission.GateReasonNothing {
+	if d.Gate.Reason == v1alpha1.GateReasonNothing {
 		return // it was closed before
 	}
 	c.emit(o, event{kind, reason, text})

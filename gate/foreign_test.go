@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/gating"
+
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -35,20 +36,20 @@ func TestForeignPatch(t *testing.T) {
 	cases := map[string]struct {
 		reason      string
 		object      *unstructured.Unstructured
-		action      admission.GateAction
+		action      gating.Action
 		annotations map[string]any
 		approve     any
 	}{
-		"Install": {"the author's value is remembered", terraform("auto", nil), admission.GateInstall, map[string]any{author: `"auto"`, gate: shown}, ""},
-		"Open":    {"for the pending plan; what is remembered stays", terraform("", masked), admission.GateOpenFor, map[string]any{gate: shown}, "plan-main-2"},
-		"Close":   {"", terraform("plan-main-2", map[string]any{author: `"auto"`, gate: `{"state":"open","at":null}`}), admission.GateClose, map[string]any{author: `"auto"`, gate: shown}, ""},
-		"Mask":    {"again; the gate stays as it is", terraform("auto", masked), admission.GateMask, map[string]any{author: `"auto"`}, ""},
-		"Restore": {"nothing of ours is left", terraform("", masked), admission.GateRestore, map[string]any{author: nil, gate: nil}, json.RawMessage(`"auto"`)},
+		"Install": {"the author's value is remembered", terraform("auto", nil), gating.ActionInstall, map[string]any{author: `"auto"`, gate: shown}, ""},
+		"Open":    {"for the pending plan; what is remembered stays", terraform("", masked), gating.ActionOpen, map[string]any{gate: shown}, "plan-main-2"},
+		"Close":   {"", terraform("plan-main-2", map[string]any{author: `"auto"`, gate: `{"state":"open","at":null}`}), gating.ActionClose, map[string]any{author: `"auto"`, gate: shown}, ""},
+		"Mask":    {"again; the gate stays as it is", terraform("auto", masked), gating.ActionMask, map[string]any{author: `"auto"`}, ""},
+		"Restore": {"nothing of ours is left", terraform("", masked), gating.ActionRestore, map[string]any{author: nil, gate: nil}, json.RawMessage(`"auto"`)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			before := tc.object.DeepCopy()
-			got := foreignPatch(tc.object, systems.Flux{}, admission.GateDecision{Action: tc.action, Gate: g})
+			got := foreignPatch(tc.object, systems.Flux{}, gating.Decision{Action: tc.action, Gate: g})
 			meta, _ := got["metadata"].(map[string]any)
 			if meta["resourceVersion"] != "30" || meta["uid"] != tc.object.GetUID() {
 				t.Errorf("%s: no precondition: %v", tc.reason, meta)
@@ -69,12 +70,12 @@ func TestForeignPatch(t *testing.T) {
 // What an object of an external system was open for counts as that of a managed
 // resource does.
 func TestForeignOpenFor(t *testing.T) {
-	open := v1alpha1.Gate{State: v1alpha1.GateOpen, At: metav1.NewTime(time.Now().Add(-time.Minute)), Reason: admission.GateReasonApproved}
+	open := v1alpha1.Gate{State: v1alpha1.GateOpen, At: metav1.NewTime(time.Now().Add(-time.Minute)), Reason: v1alpha1.GateReasonApproved}
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "infra.contrib.fluxcd.io/v1alpha2", "kind": "Terraform",
 		"metadata": map[string]any{"name": "net", "annotations": map[string]any{v1alpha1.AnnotationKeyGate: mask.FormatGate(open)}}}}
 	c := &Controller{Events: events.NewFakeRecorder(1)}
 	before := observed(t, external.OverFailed)
-	d := admission.GateDecision{Action: admission.GateClose, Gate: v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: external.OverFailed}}
+	d := gating.Decision{Action: gating.ActionClose, Gate: v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: external.OverFailed}}
 	c.tellForeign(&cluster.Object{State: parent.Sum(u, parent.RoleNone)}, systems.Flux{}, d, external.StateClosed)
 	if after := observed(t, external.OverFailed); after != before+1 {
 		t.Errorf("%d openings that failed were counted, before %d", after, before)

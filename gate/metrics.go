@@ -5,10 +5,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/gating"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -44,7 +45,7 @@ var (
 type sight struct {
 	differs bool
 	// blind: why that is not known, or a part of it.
-	blind admission.Blindness
+	blind gating.UnknownDrift
 }
 
 // sights of objects of external systems without managementPolicies, as they were
@@ -54,7 +55,7 @@ type sights struct{ byRef sync.Map }
 func (s *sights) note(ref parent.Ref, v external.View) {
 	one := sight{differs: len(v.Difference) > 0}
 	if !v.Known {
-		one.blind = admission.BlindSystem
+		one.blind = gating.UnknownNotLooking
 	}
 	s.byRef.Store(withoutUID(ref), one)
 }
@@ -98,7 +99,7 @@ func (collector) Describe(out chan<- *prometheus.Desc) {
 // tally of the kinds of one name: there may be several, in groups of their own.
 type tally struct {
 	open, closed, differ int
-	unknown              map[admission.Blindness]int
+	unknown              map[gating.UnknownDrift]int
 	oldest               time.Duration
 }
 
@@ -131,7 +132,7 @@ func (c collector) tallies() map[string]*tally {
 		}
 		t := out[i.GVK.Kind]
 		if t == nil {
-			t = &tally{unknown: map[admission.Blindness]int{admission.BlindNothing: 0, admission.BlindGone: 0, admission.BlindSystem: 0}}
+			t = &tally{unknown: map[gating.UnknownDrift]int{gating.UnknownNothingComparable: 0, gating.UnknownGoneUnseen: 0, gating.UnknownNotLooking: 0}}
 			out[i.GVK.Kind] = t
 		}
 		for _, o := range c.list(i.GVK) {

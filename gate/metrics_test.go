@@ -5,12 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -23,7 +24,7 @@ import (
 func TestCollector(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	kind := func(group, name string, managed bool) cluster.Info {
-		return cluster.Info{GVK: schema.GroupVersionKind{Group: group, Version: "v1", Kind: name}, Kind: admission.Kind{ManagementPolicies: managed}}
+		return cluster.Info{GVK: schema.GroupVersionKind{Group: group, Version: "v1", Kind: name}, Kind: identity.Kind{ManagementPolicies: managed}}
 	}
 	legacy, modern, flux, plain := kind("kubernetes.example.org", "Object", true), kind("kubernetes.m.example.org", "Object", true),
 		kind("infra.contrib.fluxcd.io", "Terraform", false), kind("example.org", "Plain", false)

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,7 +45,7 @@ func (c *Controller) repeat(ctx context.Context, o *cluster.Object) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("cannot read %s: %w", admission.Describe(at.Parent), err)
+			return fmt.Errorf("cannot read %s: %w", identity.Describe(at.Parent), err)
 		}
 		if c.opened(up, 0) {
 			if err := c.repeatOne(ctx, up); err != nil {
@@ -138,7 +141,7 @@ func (c *Controller) orphaned(old, new *cluster.Object) {
 	if new != nil {
 		last = new
 	}
-	why := admission.Orphaned(last.State)
+	why := gating.OrphanReason(last.State)
 	if why == "" {
 		return
 	}

@@ -8,6 +8,9 @@ import (
 	"maps"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	authenticationv1 "k8s.io/api/authentication/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +19,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -98,12 +100,12 @@ func (r *restorer) spend(ctx context.Context, o *unstructured.Unstructured) (own
 	ref := parent.Ref{GroupVersionKind: o.GroupVersionKind(), Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
 	obj, err := r.direct.States.Get(ctx, ref, true)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", admission.Describe(ref), err)
+		return nil, fmt.Errorf("cannot read %s: %w", identity.Describe(ref), err)
 	}
 	holders, err := r.direct.Holders(ctx, obj, true) // as far up as it may be read, the object itself first
 	unread := errors.Join(err, r.direct.Failed())
 	for _, h := range holders {
-		edits := admission.SpendOpening(obj.State, h.State, time.Now())
+		edits := gating.SpendOpening(obj.State, h.State, time.Now())
 		if h.State.UID == o.GetUID() {
 			own = edits
 			continue
@@ -138,7 +140,7 @@ func (m maskedResource) write(ctx context.Context, r dynamic.ResourceInterface, 
 		maps.Copy(annotations, edits)
 		return cluster.Patch{Manager: v1alpha1.ManagerGate, ManagementPolicies: m.author, Annotations: annotations}.ApplyTo(ctx, r, o)
 	}
-	raw, err := json.Marshal(foreignPatch(o, m.system, admission.GateDecision{Action: admission.GateRestore, Edits: edits}))
+	raw, err := json.Marshal(foreignPatch(o, m.system, gating.Decision{Action: gating.ActionRestore, Edits: edits}))
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode patch: %w", err)
 	}

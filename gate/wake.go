@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -133,7 +135,7 @@ func (c *Controller) runWakes(ctx context.Context) {
 		cancel()
 		switch {
 		case err != nil && ctx.Err() == nil:
-			c.Log.Error(err, "cannot wake", "object", admission.Describe(ref))
+			c.Log.Error(err, "cannot wake", "object", identity.Describe(ref))
 			c.wakes.AddRateLimited(ref)
 		default:
 			c.wakes.Forget(ref)
@@ -170,7 +172,7 @@ func (c *Controller) window(ctx context.Context, ref parent.Ref) (time.Time, err
 	}
 	o, err := r.Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
-		return time.Time{}, fmt.Errorf("cannot read %s: %w", admission.Describe(ref), err)
+		return time.Time{}, fmt.Errorf("cannot read %s: %w", identity.Describe(ref), err)
 	}
 	text, _, _ := unstructured.NestedString(o.Object, "spec", "validFrom") // of another kind: no window
 	at, err := time.Parse(time.RFC3339, text)
@@ -188,7 +190,7 @@ func (c *Controller) wake(ctx context.Context, ref parent.Ref) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("cannot read %s: %w", admission.Describe(ref), err)
+		return fmt.Errorf("cannot read %s: %w", identity.Describe(ref), err)
 	}
 	if needed, err := c.sleeps(ctx, o); err != nil || !needed {
 		return err
@@ -197,7 +199,7 @@ func (c *Controller) wake(ctx context.Context, ref parent.Ref) error {
 		return err
 	}
 	at := time.Now().UTC().Format(time.RFC3339Nano)
-	err = c.Cluster.States.Apply(ctx, o.State.Ref, cluster.Patch{Manager: v1alpha1.ManagerGate, Annotations: map[string]*string{admission.AnnotationKeyReconcileRequestedAt: &at}})
+	err = c.Cluster.States.Apply(ctx, o.State.Ref, cluster.Patch{Manager: v1alpha1.ManagerGate, Annotations: map[string]*string{v1alpha1.AnnotationKeyReconcileRequestedAt: &at}})
 	if err == nil {
 		wakeups.Inc()
 	}

@@ -7,6 +7,9 @@ import (
 	"maps"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,10 +26,10 @@ import (
 )
 
 // patch of an MR for a decision: mask, memory and gate annotation in one.
-func patch(o *cluster.Object, d admission.GateDecision) cluster.Patch {
+func patch(o *cluster.Object, d gating.Decision) cluster.Patch {
 	p := cluster.Patch{Manager: v1alpha1.ManagerGate, ResourceVersion: o.ResourceVersion, ManagementPolicies: d.Policies, Annotations: map[string]*string{}}
 	maps.Copy(p.Annotations, d.Edits)
-	if d.Action == admission.GateRestore {
+	if d.Action == gating.ActionRestore {
 		p.Annotations[v1alpha1.AnnotationKeyManagementPolicies] = nil
 		p.Annotations[v1alpha1.AnnotationKeyGate] = nil
 		return p
@@ -37,15 +40,15 @@ func patch(o *cluster.Object, d admission.GateDecision) cluster.Patch {
 	p.Annotations[v1alpha1.AnnotationKeyGate] = &gate
 	if d.Gate.State == v1alpha1.GateOpen {
 		at := time.Now().UTC().Format(time.RFC3339Nano)
-		p.Annotations[admission.AnnotationKeyReconcileRequestedAt] = &at
+		p.Annotations[v1alpha1.AnnotationKeyReconcileRequestedAt] = &at
 	}
 	return p
 }
 
 // finish the claim of a gate that closed again: the approval is used.
-func (c *Controller) finish(ctx context.Context, o *cluster.Object, holders []admission.Holder) error {
+func (c *Controller) finish(ctx context.Context, o *cluster.Object, holders []identity.Holder) error {
 	for _, h := range holders {
-		if claim := admission.Finish(o.State, h.State); claim != nil {
+		if claim := gating.ClaimToFinish(o.State, h.State); claim != nil {
 			return c.spend(ctx, h.State, *claim)
 		}
 	}
@@ -54,7 +57,7 @@ func (c *Controller) finish(ctx context.Context, o *cluster.Object, holders []ad
 
 // spend an approval: the entry goes, its record stays.
 func (c *Controller) spend(ctx context.Context, holder *parent.State, claim v1alpha1.Claim) error {
-	edits := admission.Spend(holder.Annotations, claim, time.Now())
+	edits := gating.Spend(holder.Annotations, claim, time.Now())
 	err := c.Cluster.States.Apply(ctx, holder.Ref, cluster.Patch{Manager: v1alpha1.ManagerGate, ResourceVersion: holder.ResourceVersion, Annotations: edits})
 	if kerrors.IsNotFound(err) {
 		return nil
@@ -112,7 +115,7 @@ func IndexChild(o client.Object) []string {
 }
 
 // report the external drift that stands, resolve those that do not.
-func (c *Controller) report(ctx context.Context, o *cluster.Object, g admission.Gating, d admission.GateDecision) error {
+func (c *Controller) report(ctx context.Context, o *cluster.Object, g gating.Managed, d gating.Decision) error {
 	list := &v1alpha1.DriftList{}
 	if err := c.Drifts.List(ctx, list, client.MatchingFields{childIndex: string(o.State.UID)}); err != nil {
 		return fmt.Errorf("cannot list drifts: %w", err)
@@ -152,10 +155,10 @@ func (c *Controller) fetch(ctx context.Context, ref parent.Ref) *unstructured.Un
 	return u
 }
 
-func resolution(have *v1alpha1.Drift, o *cluster.Object, d admission.GateDecision) string {
+func resolution(have *v1alpha1.Drift, o *cluster.Object, d gating.Decision) string {
 	gate := mask.ParseGate(o.Annotations)
 	switch {
-	case d.Action == admission.GateOpenFor && d.Gate.Digest == have.Spec.ID, gate.Digest == have.Spec.ID:
+	case d.Action == gating.ActionOpen && d.Gate.Digest == have.Spec.ID, gate.Digest == have.Spec.ID:
 		return "it was approved"
 	case len(o.External) == 0 && !o.Gone:
 		return "the external resource is as it should be"

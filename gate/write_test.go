@@ -3,6 +3,8 @@ package gate
 import (
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/gating"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -19,17 +21,17 @@ func objectWith(annotations map[string]string) *cluster.Object {
 // Mask, memory and gate annotation are one write, under the version looked at.
 func TestPatch(t *testing.T) {
 	o := objectWith(nil)
-	opened := patch(o, admission.GateDecision{Action: admission.GateOpenFor, Author: []string{"*"}, Policies: []string{"Observe", "Update"},
+	opened := patch(o, gating.Decision{Action: gating.ActionOpen, Author: []string{"*"}, Policies: []string{"Observe", "Update"},
 		Gate: v1alpha1.Gate{State: v1alpha1.GateOpen, Generation: 4, At: metav1.Now()}})
 	if opened.ResourceVersion != "30" || len(opened.ManagementPolicies) != 2 || *opened.Annotations[v1alpha1.AnnotationKeyManagementPolicies] != `["*"]` ||
-		opened.Annotations[v1alpha1.AnnotationKeyGate] == nil || opened.Annotations[admission.AnnotationKeyReconcileRequestedAt] == nil {
+		opened.Annotations[v1alpha1.AnnotationKeyGate] == nil || opened.Annotations[v1alpha1.AnnotationKeyReconcileRequestedAt] == nil {
 		t.Errorf("opening: %+v", opened)
 	}
-	closed := patch(o, admission.GateDecision{Action: admission.GateClose, Author: []string{"*"}, Gate: v1alpha1.Gate{State: v1alpha1.GateClosed}})
-	if _, asks := closed.Annotations[admission.AnnotationKeyReconcileRequestedAt]; asks {
+	closed := patch(o, gating.Decision{Action: gating.ActionClose, Author: []string{"*"}, Gate: v1alpha1.Gate{State: v1alpha1.GateClosed}})
+	if _, asks := closed.Annotations[v1alpha1.AnnotationKeyReconcileRequestedAt]; asks {
 		t.Error("a closing asks for no reconcile")
 	}
-	restored := patch(o, admission.GateDecision{Action: admission.GateRestore, Policies: []string{"*"}})
+	restored := patch(o, gating.Decision{Action: gating.ActionRestore, Policies: []string{"*"}})
 	for _, key := range []string{v1alpha1.AnnotationKeyManagementPolicies, v1alpha1.AnnotationKeyGate} {
 		if v, has := restored.Annotations[key]; !has || v != nil {
 			t.Errorf("restoring leaves %s", key)
@@ -69,17 +71,17 @@ func TestResolution(t *testing.T) {
 	differs := objectWith(nil)
 	differs.External = []change.Change{{Path: "spec.forProvider.size"}}
 	shown := objectWith(map[string]string{v1alpha1.AnnotationKeyGate: `{"state":"closed","at":null,"digest":"id1"}`})
-	opening := admission.GateDecision{Action: admission.GateOpenFor, Gate: v1alpha1.Gate{Digest: "id1"}}
+	opening := gating.Decision{Action: gating.ActionOpen, Gate: v1alpha1.Gate{Digest: "id1"}}
 	for want, got := range map[string]string{
 		"it was approved":                          resolution(have, differs, opening),
-		"the external resource is as it should be": resolution(have, objectWith(nil), admission.GateDecision{}),
-		"the difference is another one now":        resolution(have, differs, admission.GateDecision{}),
+		"the external resource is as it should be": resolution(have, objectWith(nil), gating.Decision{}),
+		"the difference is another one now":        resolution(have, differs, gating.Decision{}),
 	} {
 		if got != want {
 			t.Errorf("want %q, got %q", want, got)
 		}
 	}
-	if got := resolution(have, shown, admission.GateDecision{}); got != "it was approved" {
+	if got := resolution(have, shown, gating.Decision{}); got != "it was approved" {
 		t.Errorf("the gate shows it: %q", got)
 	}
 }

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/settling"
+
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -71,7 +72,7 @@ func (s *Store) finish(ctx context.Context, e *allowance.Exception, children Chi
 			failed = errors.Join(failed, fmt.Errorf("cannot read %s %s: %w", c.Child.Kind, c.Child.Name, err))
 			continue
 		}
-		if state := admission.Landed(v1alpha1.Claim{ID: c.ID, At: c.At, Child: c.Child}, child, s.now()); state != "" {
+		if state := settling.ClaimOutcome(v1alpha1.Claim{ID: c.ID, At: c.At, Child: c.Child}, child, s.now()); state != "" {
 			landings = append(landings, allowance.Landing{Claim: c, State: state})
 		}
 	}

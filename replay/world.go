@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -68,9 +70,9 @@ func roleOf(o *unstructured.Unstructured) parent.Role {
 }
 
 // Kind as far as objects show.
-func (w *world) Kind(gvk schema.GroupVersionKind) admission.Kind {
+func (w *world) Kind(gvk schema.GroupVersionKind) identity.Kind {
 	role := w.roles[gvk.GroupKind()]
-	return admission.Kind{Role: role, ManagementPolicies: role == parent.RoleManaged}
+	return identity.Kind{Role: role, ManagementPolicies: role == parent.RoleManaged}
 }
 
 func (w *world) object(ref parent.Ref) *unstructured.Unstructured {
@@ -85,7 +87,7 @@ func (w *world) object(ref parent.Ref) *unstructured.Unstructured {
 func (w *world) Parent(_ context.Context, ref parent.Ref, _ bool) (*parent.State, error) {
 	o := w.object(ref)
 	if o == nil || ref.UID != "" && o.GetUID() != ref.UID {
-		return nil, fmt.Errorf("%s: %w", admission.Describe(ref), admission.ErrNotFound)
+		return nil, fmt.Errorf("%s: %w", identity.Describe(ref), admission.ErrNotFound)
 	}
 	return parent.Sum(o, w.roles[gk(o)]), nil
 }

@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/settling"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -168,7 +169,7 @@ func (a *away) step() {
 // wrong tells what does not hold; "" for nothing.
 func (a *away) wrong() string {
 	s := a.state()
-	latched := admission.Latched(s, a.w.tracker.settled(s.Ref))
+	latched := settling.Settled(s, a.w.tracker.settled(s.Ref))
 	switch is := a.truth; {
 	case latched && is.open && is.traced:
 		return "an intent that stands in the trace counts for nothing"

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"runtime/debug"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -44,7 +46,7 @@ func (h *Handler) approve(ctx context.Context, d admission.Decision) {
 	a := d.Approve
 	err := h.Cluster.States.Apply(ctx, a.Holder, cluster.Patch{Manager: ManagerWebhook, Annotations: map[string]*string{a.Key: &a.Value}})
 	if err != nil {
-		h.Log.Error(err, "cannot approve what a policy allows", "on", admission.Describe(a.Holder))
+		h.Log.Error(err, "cannot approve what a policy allows", "on", identity.Describe(a.Holder))
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	"github.com/go-logr/logr"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -121,7 +123,7 @@ func (h *Handler) decide(ctx context.Context, req *admission.Request) (admission
 			return d, nil
 		}
 		if !kerrors.IsInvalid(err) && !kerrors.IsConflict(err) && !kerrors.IsNotFound(err) {
-			return d, fmt.Errorf("cannot claim the approval on %s: %w", admission.Describe(c.Holder), err)
+			return d, fmt.Errorf("cannot claim the approval on %s: %w", identity.Describe(c.Holder), err)
 		}
 		d, err = evaluator.Live(ctx, req)
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -23,7 +25,7 @@ import (
 // work.
 type emptyWorld struct{}
 
-func (emptyWorld) Kind(schema.GroupVersionKind) admission.Kind { return admission.Kind{} }
+func (emptyWorld) Kind(schema.GroupVersionKind) identity.Kind { return identity.Kind{} }
 func (emptyWorld) Parent(context.Context, parent.Ref, bool) (*parent.State, error) {
 	return nil, admission.ErrNotFound
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -105,7 +107,7 @@ func (w *writer) listen(ctx context.Context, ref parent.Ref) (again time.Duratio
 			w.hearsay.over(ref)
 		}
 	}()
-	if w.cluster.States.Watches(ref.GroupKind()) || w.cluster.Unguarded(ref.GroupVersionKind) ||
+	if w.cluster.States.Watches(ref.GroupKind()) || w.cluster.LetGo(ref.GroupVersionKind) ||
 		w.cluster.Kinds.Kind(ref.GroupVersionKind).Role == parent.RoleManaged { // which is nobody's parent
 		return 0
 	}
@@ -115,7 +117,7 @@ func (w *writer) listen(ctx context.Context, ref parent.Ref) (again time.Duratio
 			return 0
 		}
 		if err != nil {
-			w.log.V(1).Info("cannot look at an object whose status was written", "object", admission.Describe(ref), "error", err.Error())
+			w.log.V(1).Info("cannot look at an object whose status was written", "object", identity.Describe(ref), "error", err.Error())
 			return 0
 		}
 		if !w.tracker.parental(o.State) {

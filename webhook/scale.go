@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -28,7 +30,7 @@ func (h *Handler) scaling(ctx context.Context, r *review) (gone bool, err error)
 	ref := parent.Ref{GroupVersionKind: info.GVK, Namespace: req.Namespace, Name: req.Name, UID: req.OldObject.GetUID()}
 	content, err := h.Cluster.States.Content(ctx, ref)
 	if err != nil {
-		return false, fmt.Errorf("cannot read %s, which is scaled: %w", admission.Describe(ref), err)
+		return false, fmt.Errorf("cannot read %s, which is scaled: %w", identity.Describe(ref), err)
 	}
 	if content == nil {
 		return true, nil

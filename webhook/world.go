@@ -4,6 +4,9 @@ import (
 	"context"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/settling"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -54,7 +57,7 @@ func (w *world) Build(ctx context.Context, req *admission.Request, p *parent.Sta
 	return w.builds.of(ctx, req.User, p)
 }
 
-func (w *world) Kind(gvk schema.GroupVersionKind) admission.Kind { return w.cluster.Kinds.Kind(gvk) }
+func (w *world) Kind(gvk schema.GroupVersionKind) identity.Kind { return w.cluster.Kinds.Kind(gvk) }
 
 func (w *world) Parent(ctx context.Context, ref parent.Ref, live bool) (*parent.State, error) {
 	cached, uid := w.cluster.States.Cached(ref), ref.UID
@@ -87,7 +90,7 @@ func (w *world) firstSeen(s *parent.State) {
 	if s.Role == parent.RoleComposite || s.Role == parent.RoleClaim {
 		return
 	}
-	in := admission.Settling{Parent: s}
+	in := settling.Observation{Parent: s}
 	in.Observed, in.Known, in.ObservedSince = w.tracker.observed(s)
 	if settled, _ := in.Settles(); settled {
 		intent, _ := trace.Intent(s)

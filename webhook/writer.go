@@ -9,6 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/settling"
+
 	"github.com/go-logr/logr"
 	"golang.org/x/time/rate"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
@@ -128,7 +131,7 @@ func (w *writer) next(ctx context.Context) bool {
 	switch {
 	case err != nil && ctx.Err() == nil:
 		if !kerrors.IsConflict(err) {
-			w.log.Error(err, "cannot record on parent", "parent", admission.Describe(ref))
+			w.log.Error(err, "cannot record on parent", "parent", identity.Describe(ref))
 		}
 		w.queue.AddRateLimited(ref)
 	case again > 0:
@@ -222,7 +225,7 @@ func (w *writer) settle(ctx context.Context, s *parent.State, edits map[string]*
 		edits[v1alpha1.AnnotationKeyTrace] = &value
 		w.carry(s, edits)
 	}
-	in := admission.Settling{Parent: s, Grace: w.grace, Now: w.now()}
+	in := settling.Observation{Parent: s, Grace: w.grace, Now: w.now()}
 	in.Observed, in.Known, in.ObservedSince = w.tracker.observed(s)
 	latch := max(s.SettledGeneration(), w.tracker.settled(s.Ref))
 	if latch < intent.Generation || latch > s.SettledGeneration() {
@@ -296,7 +299,7 @@ func (w *writer) carry(s *parent.State, edits map[string]*string) {
 // Those of kinds with a role in Crossplane are watched, the others (ConfigMaps,
 // Secrets) are read: nobody wants a watch on all of them. Missing where one
 // cannot be read now.
-func (w *writer) children(ctx context.Context, s *parent.State, in *admission.Settling) {
+func (w *writer) children(ctx context.Context, s *parent.State, in *settling.Observation) {
 	for _, ref := range s.Children {
 		info, err := w.cluster.Kinds.Get(ref.GroupVersionKind)
 		if err != nil {
@@ -338,7 +341,7 @@ func (w *writer) claims(ctx context.Context, s *parent.State, edits map[string]*
 				return 0, err
 			}
 		}
-		switch next := admission.Landed(c, child, w.now()); next {
+		switch next := settling.ClaimOutcome(c, child, w.now()); next {
 		case "":
 			again = soonest(again, time.Second)
 		default:

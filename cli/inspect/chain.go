@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -34,7 +36,7 @@ func (i *Inspector) Chain(ctx context.Context, o *unstructured.Unstructured) (*C
 	}
 	value := obj.Annotations[v1alpha1.AnnotationKeyTrace]
 	if _, err := trace.Parse(value); err != nil {
-		return nil, fmt.Errorf("annotation %s of %s: %w", v1alpha1.AnnotationKeyTrace, admission.Describe(obj.State.Ref), err)
+		return nil, fmt.Errorf("annotation %s of %s: %w", v1alpha1.AnnotationKeyTrace, identity.Describe(obj.State.Ref), err)
 	}
 	c := &Chain{Object: reference(obj.State.Ref, obj.Generation), Recorded: value != ""}
 	for _, h := range trace.Current(obj.State) {
@@ -77,9 +79,9 @@ func (i *Inspector) ahead(ctx context.Context, s *parent.State, hops []v1alpha1.
 	p, err := i.world.Parent(ctx, s.Parent, true)
 	switch {
 	case errors.Is(err, admission.ErrNotFound):
-		return fmt.Sprintf("Its parent %s does not exist.", admission.Describe(s.Parent)), nil
+		return fmt.Sprintf("Its parent %s does not exist.", identity.Describe(s.Parent)), nil
 	case err != nil:
-		return "", fmt.Errorf("cannot read the parent %s: %w", admission.Describe(s.Parent), err)
+		return "", fmt.Errorf("cannot read the parent %s: %w", identity.Describe(s.Parent), err)
 	case len(hops) < 2:
 		return "", nil
 	}
@@ -91,5 +93,5 @@ func (i *Inspector) ahead(ctx context.Context, s *parent.State, hops []v1alpha1.
 	if who == "" {
 		who = "somebody"
 	}
-	return fmt.Sprintf("Since then %s was changed by %s (generation %d); that has not changed this object.", admission.Describe(p.Ref), who, intent.Generation), nil
+	return fmt.Sprintf("Since then %s was changed by %s (generation %d); that has not changed this object.", identity.Describe(p.Ref), who, intent.Generation), nil
 }

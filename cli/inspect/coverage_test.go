@@ -3,9 +3,10 @@ package inspect
 import (
 	"testing"
 
+	"github.com/kausality-io/function-kausality/admission/gating"
+
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
@@ -34,7 +35,7 @@ func TestManagedGaps(t *testing.T) {
 		"ObserveOnly": {"its author lets the provider do nothing", mr([]string{"Observe"}, nil), nil},
 		"Nothing":     {"paused by its author", mr([]string{}, nil), nil},
 		"Blind":       {"nothing to compare", blind, map[Gap]string{GapBlind: "the provider reports nothing that can be compared"}},
-		"BlindGone":   {"that it is gone would not be seen", mr([]string{"Observe", "LateInitialize"}, masked(`{"state":"closed"}`)), map[Gap]string{GapBlind: admission.BlindGone.Why()}},
+		"BlindGone":   {"that it is gone would not be seen", mr([]string{"Observe", "LateInitialize"}, masked(`{"state":"closed"}`)), map[Gap]string{GapBlind: gating.UnknownGoneUnseen.Why()}},
 		"Gone":        {"that it is gone can be seen", gone, map[Gap]string{}},
 		"Paused":      {"both", paused, map[Gap]string{GapPaused: "", GapUngated: "the gate is installed once it is Ready, Synced and idle"}},
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -73,7 +75,7 @@ func (i *Inspector) family(ctx context.Context, e *Explanation, obj *cluster.Obj
 		case errors.Is(err, admission.ErrNotFound):
 			e.Parent = &Parent{Object: reference(ref, 0), Missing: true}
 		case err != nil:
-			return fmt.Errorf("cannot read the parent %s: %w", admission.Describe(ref), err)
+			return fmt.Errorf("cannot read the parent %s: %w", identity.Describe(ref), err)
 		default:
 			if e.Parent, err = i.parent(ctx, p); err != nil {
 				return err

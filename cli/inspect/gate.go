@@ -3,7 +3,8 @@ package inspect
 import (
 	"context"
 
-	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/gating"
+
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -20,7 +21,7 @@ type Gate struct {
 	Policies []string `json:"policies,omitempty"`
 	Author   []string `json:"author,omitempty"`
 	// Next is what the gate controller is about to do; empty for nothing.
-	Next admission.GateAction `json:"next,omitempty"`
+	Next gating.Action `json:"next,omitempty"`
 	// Why nothing is done, or what is waited for, as a clause.
 	Why string `json:"why,omitempty"`
 	// Difference of the external resource from what is asked for.
@@ -28,7 +29,7 @@ type Gate struct {
 	// Gone: the provider says that it does not exist.
 	Gone bool `json:"gone,omitempty"`
 	// Blind: why external drift is unknown; empty where it is not.
-	Blind admission.Blindness `json:"blind,omitempty"`
+	Blind gating.UnknownDrift `json:"blind,omitempty"`
 }
 
 func (i *Inspector) gate(ctx context.Context, obj *cluster.Object, mode v1alpha1.Mode) (*Gate, error) {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -118,7 +120,7 @@ func HeldBack(ctx context.Context, client dynamic.Interface, mapper meta.RESTMap
 	for _, l := range lines {
 		d := v1alpha1.Drift{Spec: v1alpha1.DriftSpec{
 			ID: l.id, Relation: v1alpha1.RelationControllerChild, Parent: reference(s.Ref, s.Generation), Operation: l.operation,
-			Child: v1alpha1.ObjectReference{Kind: l.kind, Namespace: l.namespace, Name: l.name}, SuggestedApproval: l.command, Cause: "the composition of " + admission.Describe(s.Ref),
+			Child: v1alpha1.ObjectReference{Kind: l.kind, Namespace: l.namespace, Name: l.name}, SuggestedApproval: l.command, Cause: "the composition of " + identity.Describe(s.Ref),
 		}}
 		if s.CompositionRevision != "" {
 			d.Spec.Cause = "composition revision " + s.CompositionRevision
@@ -238,7 +240,7 @@ func readRef(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapp
 		return nil, admission.ErrNotFound
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", admission.Describe(ref), err)
+		return nil, fmt.Errorf("cannot read %s: %w", identity.Describe(ref), err)
 	}
 	return o, nil
 }

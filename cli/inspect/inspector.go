@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -62,7 +61,7 @@ func New(ctx context.Context, config *rest.Config, o Options) (*Inspector, error
 		o.Now = time.Now
 	}
 	if o.Deadline == 0 {
-		o.Deadline = admission.DefaultDeadline
+		o.Deadline = time.Hour
 	}
 	i := &Inspector{Direct: d, options: o, modeFrom: "--default-mode", mapper: o.Mapper}
 	i.world = &world{direct: d, settled: map[parent.Ref]int64{}}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/kausality-io/function-kausality/admission/settling"
+
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -55,7 +57,7 @@ func (i *Inspector) parent(ctx context.Context, s *parent.State) (*Parent, error
 	known := i.world.Settled(s.Ref)
 	p := &Parent{
 		Object: reference(s.Ref, s.Generation), Intent: intent, SettledGeneration: max(s.SettledGeneration(), known),
-		Settled: admission.Latched(s, known), Revision: s.CompositionRevision, Frozen: set.Freeze, Rejections: set.Rejections, Warnings: set.Warnings,
+		Settled: settling.Settled(s, known), Revision: s.CompositionRevision, Frozen: set.Freeze, Rejections: set.Rejections, Warnings: set.Warnings,
 	}
 	p.Phase = s.Phase(p.SettledGeneration > 0)
 	if set.Snoozed(i.options.Now()) {
@@ -83,7 +85,7 @@ func state(claims approval.Claims, e approval.Entry) v1alpha1.ClaimState {
 
 // unsettled says why a parent has not settled.
 func (i *Inspector) unsettled(ctx context.Context, s *parent.State) (string, error) {
-	in := admission.Settling{Parent: s, Observed: s.ObservedGeneration, Known: s.HasObserved, Now: i.options.Now()}
+	in := settling.Observation{Parent: s, Observed: s.ObservedGeneration, Known: s.HasObserved, Now: i.options.Now()}
 	for n, ref := range s.Children {
 		if n == maxChildren {
 			in.Missing = true

@@ -4,6 +4,9 @@ import (
 	"context"
 	"sync"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/settling"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -26,7 +29,7 @@ type world struct {
 
 var _ admission.World = (*world)(nil)
 
-func (w *world) Kind(gvk schema.GroupVersionKind) admission.Kind { return w.direct.Kinds.Kind(gvk) }
+func (w *world) Kind(gvk schema.GroupVersionKind) identity.Kind { return w.direct.Kinds.Kind(gvk) }
 
 func (w *world) Parent(ctx context.Context, ref parent.Ref, _ bool) (*parent.State, error) {
 	if err := w.direct.Learn(ctx, ref.GroupVersionKind); err != nil {
@@ -46,7 +49,7 @@ func (w *world) firstSeen(s *parent.State) {
 	if s.Role == parent.RoleComposite || s.Role == parent.RoleClaim {
 		return
 	}
-	in := admission.Settling{Parent: s, Observed: s.ObservedGeneration, Known: s.HasObserved}
+	in := settling.Observation{Parent: s, Observed: s.ObservedGeneration, Known: s.HasObserved}
 	if ok, _ := in.Settles(); ok {
 		intent, _ := trace.Intent(s)
 		w.mu.Lock()

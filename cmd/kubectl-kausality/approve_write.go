@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,8 +16,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/cli/inspect"
 	"github.com/kausality-io/function-kausality/cli/annotate"
+	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
 // approveDrift on the parent that the Drift names.
@@ -126,10 +128,10 @@ func (c *cli) holder(ctx context.Context, i *inspect.Inspector, t target) (targe
 	case s.Parent.Name != "":
 		up, err := i.Direct.States.Get(ctx, s.Parent, true)
 		if errors.Is(err, admission.ErrNotFound) {
-			return target{}, fmt.Errorf("the parent of %s, %s, does not exist", t.describe(), admission.Describe(s.Parent))
+			return target{}, fmt.Errorf("the parent of %s, %s, does not exist", t.describe(), identity.Describe(s.Parent))
 		}
 		if err != nil {
-			return target{}, fmt.Errorf("cannot read %s: %w", admission.Describe(s.Parent), err)
+			return target{}, fmt.Errorf("cannot read %s: %w", identity.Describe(s.Parent), err)
 		}
 		return c.target(up.State.Ref)
 	case s.Role == parent.RoleManaged:

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/gating"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -237,15 +239,15 @@ func (c *cli) gate(top *node, g *inspect.Gate) {
 	}
 }
 
-func next(a admission.GateAction) string {
+func next(a gating.Action) string {
 	switch a {
-	case admission.GateRestore:
+	case gating.ActionRestore:
 		return "the author's policies are restored"
-	case admission.GateInstall:
+	case gating.ActionInstall:
 		return "it is closed for the first time"
-	case admission.GateOpenFor:
+	case gating.ActionOpen:
 		return "it is opened by an approval"
-	case admission.GateClose:
+	case gating.ActionClose:
 		return "it is closed"
 	}
 	return string(a)

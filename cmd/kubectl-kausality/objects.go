@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -11,7 +13,6 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -44,7 +45,7 @@ func (t target) arg() string {
 }
 
 func (t target) ref() parent.Ref  { return parent.RefOf(t.Unstructured) }
-func (t target) describe() string { return admission.Describe(t.ref()) }
+func (t target) describe() string { return identity.Describe(t.ref()) }
 
 // object that the arguments name: TYPE/NAME or TYPE NAME.
 func (c *cli) object(cmd *cobra.Command, args []string) (target, error) {

@@ -8,12 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/inspect"
@@ -170,7 +171,7 @@ func (c *cli) hopLines(h v1alpha1.Hop) []string {
 
 // describeRef names an object for people.
 func describeRef(o v1alpha1.ObjectReference) string {
-	return admission.Describe(parent.Ref{GroupVersionKind: schema.GroupVersionKind{Kind: o.Kind}, Namespace: o.Namespace, Name: o.Name})
+	return identity.Describe(parent.Ref{GroupVersionKind: schema.GroupVersionKind{Kind: o.Kind}, Namespace: o.Namespace, Name: o.Name})
 }
 
 // roles for people.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/gating"
 )
 
 // box of a state, or of a group of states, by its middle and half its size.
@@ -23,31 +23,31 @@ const (
 func at(x, y float64) box { return box{x, y, halfW, halfH} }
 
 // places of the states.
-var places = map[admission.GateStatus]box{
-	admission.GateAbsent:      at(90, 38),
-	admission.GateUnmasked:    at(440, 92),
-	admission.GatePaused:      at(850, 38),
-	admission.GateOpened:      at(200, 225),
-	admission.GateConfirming:  at(470, 225),
-	admission.GateHeld:        at(180, 470),
-	admission.GateShut:        at(370, 470),
-	admission.GateExpired:     at(560, 470),
-	admission.GateDeleting:    at(700, 345),
-	admission.GateTerminating: at(895, 345),
+var places = map[gating.Status]box{
+	gating.StatusAbsent:      at(90, 38),
+	gating.StatusUnmasked:    at(440, 92),
+	gating.StatusPaused:      at(850, 38),
+	gating.StatusOpen:        at(200, 225),
+	gating.StatusConfirming:  at(470, 225),
+	gating.StatusHeld:        at(180, 470),
+	gating.StatusClosed:      at(370, 470),
+	gating.StatusExpired:     at(560, 470),
+	gating.StatusDeleting:    at(700, 345),
+	gating.StatusTerminating: at(895, 345),
 }
 
 // group of states that share a transition, drawn as a frame around them.
 type group struct {
 	name   string
-	states []admission.GateStatus
+	states []gating.Status
 	box
 }
 
 // groups, larger ones first.
 var groups = []group{
-	{"masked", []admission.GateStatus{admission.GateShut, admission.GateHeld, admission.GateExpired, admission.GateOpened, admission.GateConfirming, admission.GateDeleting}, box{410, 350, 370, 220}},
-	{"may act", []admission.GateStatus{admission.GateOpened, admission.GateConfirming}, box{335, 225, 225, 50}},
-	{"may only look", []admission.GateStatus{admission.GateShut, admission.GateHeld, admission.GateExpired}, box{370, 470, 270, 50}},
+	{"masked", []gating.Status{gating.StatusClosed, gating.StatusHeld, gating.StatusExpired, gating.StatusOpen, gating.StatusConfirming, gating.StatusDeleting}, box{410, 350, 370, 220}},
+	{"may act", []gating.Status{gating.StatusOpen, gating.StatusConfirming}, box{335, 225, 225, 50}},
+	{"may only look", []gating.Status{gating.StatusClosed, gating.StatusHeld, gating.StatusExpired}, box{370, 470, 270, 50}},
 }
 
 // edge of the picture: all rows that lead from one box to another.
@@ -57,7 +57,7 @@ type edge struct {
 }
 
 // draw the picture.
-func draw(rows []admission.GateTransition) ([]byte, error) {
+func draw(rows []gating.Transition) ([]byte, error) {
 	edges, err := edgesOf(rows)
 	if err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func draw(rows []admission.GateTransition) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func keys() func(func(admission.GateStatus) bool) {
-	return func(yield func(admission.GateStatus) bool) {
+func keys() func(func(gating.Status) bool) {
+	return func(yield func(gating.Status) bool) {
 		for s := range places {
 			if !yield(s) {
 				return
@@ -97,7 +97,7 @@ func keys() func(func(admission.GateStatus) bool) {
 
 // edgesOf the rows, in their order; a group stands for its states where a row
 // is about all of them.
-func edgesOf(rows []admission.GateTransition) ([]edge, error) {
+func edgesOf(rows []gating.Transition) ([]edge, error) {
 	var out []edge
 	index := map[[2]box]int{}
 	for i, r := range rows {
@@ -122,13 +122,13 @@ func edgesOf(rows []admission.GateTransition) ([]edge, error) {
 	return out, nil
 }
 
-func boxesOf(states []admission.GateStatus) ([]box, error) {
+func boxesOf(states []gating.Status) ([]box, error) {
 	left := slices.Clone(states)
 	var out []box
 	for _, g := range groups {
-		if !slices.ContainsFunc(g.states, func(s admission.GateStatus) bool { return !slices.Contains(left, s) }) {
+		if !slices.ContainsFunc(g.states, func(s gating.Status) bool { return !slices.Contains(left, s) }) {
 			out = append(out, g.box)
-			left = slices.DeleteFunc(left, func(s admission.GateStatus) bool { return slices.Contains(g.states, s) })
+			left = slices.DeleteFunc(left, func(s gating.Status) bool { return slices.Contains(g.states, s) })
 		}
 	}
 	for _, s := range left {
@@ -150,7 +150,7 @@ func fill(name string) string {
 	return map[string]string{"may act": "#fff8c5", "may only look": "#dafbe1"}[name] + map[string]string{"masked": "#f6f8fa"}[name]
 }
 
-func state(out *bytes.Buffer, s admission.GateStatus, b box) {
+func state(out *bytes.Buffer, s gating.Status, b box) {
 	fmt.Fprintf(out, `  <rect x="%g" y="%g" width="%g" height="%g" rx="8" fill="#ffffff" stroke="#24292f" stroke-width="1.5"/><text x="%g" y="%g" font-size="14" text-anchor="middle" fill="#24292f">%s</text>
 `, b.x-b.w, b.y-b.h, 2*b.w, 2*b.h, b.x, b.y+5, s)
 }

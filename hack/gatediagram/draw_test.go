@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/gating"
 )
 
 // The picture is XML, the same each time, and shows every state and every row.
 func TestDraw(t *testing.T) {
-	rows := admission.GateTransitions()
+	rows := gating.Transitions()
 	got, err := draw(rows)
 	if err != nil {
 		t.Fatal(err)
@@ -49,8 +49,8 @@ func TestDraw(t *testing.T) {
 }
 
 func TestDrawUnknown(t *testing.T) {
-	for _, r := range []admission.GateTransition{{To: "limbo"}, {From: []admission.GateStatus{"limbo"}, To: admission.GateShut}} {
-		if _, err := draw([]admission.GateTransition{r}); err == nil {
+	for _, r := range []gating.Transition{{To: "limbo"}, {From: []gating.Status{"limbo"}, To: gating.StatusClosed}} {
+		if _, err := draw([]gating.Transition{r}); err == nil {
 			t.Errorf("a state without a place is drawn: %v", r)
 		}
 	}

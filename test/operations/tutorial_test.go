@@ -42,12 +42,11 @@ func cloned(t *testing.T, d *desk) {
 		})
 		must(t, os.WriteFile(file, raw, 0o600))
 	}
-	built, err := parts.Ensure(t.Context(), os.Stderr, "", parts.CrossplaneCLI, parts.PatchAndTransform)
+	cli, err := parts.Ensure(t.Context(), os.Stderr, "", parts.CrossplaneCLI)
 	must(t, err)
 	must(t, os.Mkdir(filepath.Join(d.at, "bin"), 0o750))
-	for _, file := range built {
-		must(t, os.Symlink(file, filepath.Join(d.at, "bin", filepath.Base(file))))
-	}
+	file := cli[parts.CrossplaneCLI]
+	must(t, os.Symlink(file, filepath.Join(d.at, "bin", filepath.Base(file))))
 }
 
 var address = regexp.MustCompile(`--address=(\S+)`)

@@ -32,6 +32,9 @@ var (
 	applications = schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}
 )
 
+// argocd pins the version whose Application schema is used.
+var argocd = parts.Part{Name: "argocd", Dir: "test/parts/argocd", Module: "github.com/argoproj/argo-cd/v3", CRDDir: "manifests/crds"}
+
 var the *controlplane.ControlPlane
 
 func TestMain(m *testing.M) {
@@ -59,7 +62,7 @@ func run(m *testing.M) int {
 
 // install the kinds, our manifests, the webhook and the gate.
 func install(ctx context.Context) error {
-	built, err := parts.Ensure(ctx, os.Stderr, "", parts.Kausality)
+	built, err := parts.Build(ctx, os.Stderr, "", parts.Part{Name: "kausality", Dir: ".", Package: "./cmd/kausality"})
 	if err != nil {
 		return err
 	}
@@ -89,7 +92,7 @@ func install(ctx context.Context) error {
 }
 
 func installKinds(ctx context.Context) error {
-	all, err := parts.ArgoCD.CRDs(ctx)
+	all, err := argocd.CRDs(ctx)
 	if err != nil {
 		return err
 	}

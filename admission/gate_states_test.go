@@ -1,0 +1,343 @@
+package admission
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// taken is a transition as the code takes it.
+type taken struct {
+	from, to gating.Status
+	by       gating.Mover
+	reason   string
+}
+
+// explored are the transitions taken, each with the first case that took it.
+type explored map[taken]string
+
+func (e explored) note(t taken, in string) {
+	if _, ok := e[t]; !ok {
+		e[t] = in
+	}
+}
+
+// dimension of what decisions see: names of variants and what they do to an MR.
+type dimension []struct {
+	name string
+	mod  mod
+}
+
+func nothing(*unstructured.Unstructured) {}
+
+// storedMasks are all forms of author, policies and gate.
+func storedMasks() dimension {
+	masked := func(author, gate string, p ...any) mod {
+		return func(o *unstructured.Unstructured) {
+			policies1(p...)(o)
+			annotate(v1alpha1.AnnotationKeyManagementPolicies, author, v1alpha1.AnnotationKeyGate, gate)(o)
+		}
+	}
+	gate := func(state, verbs, reason, more string) string {
+		return fmt.Sprintf(`{"state":%q,"verbs":[%s],"generation":3,"at":"2026-01-02T11:30:00Z","reason":%q%s}`, state, verbs, reason, more)
+	}
+	all, u, d, cul := `["*"]`, `"Update"`, `"Delete"`, `"Create","Update","LateInitialize"`
+	later := `,"deleteAt":"2026-01-02T11:50:00Z"`
+	size, claim, sooner := `,"paths":["spec.forProvider.size"]`, `,"claim":"c1"`, `,"deleteAt":"2026-01-02T10:45:00Z"`
+	return dimension{
+		{"unmasked", policies1("*")}, {"unmasked O,C", policies1(observe, create)},
+		{"author O", policies1(observe)}, {"author []", policies1()}, {"author C", policies1(create)},
+		{"leftover", gateValue(gate("closed", u, v1alpha1.GateReasonRestored, claim))},
+		{"closed", masked(all, gate("closed", u, v1alpha1.GateReasonConfirmed, ""), observe)},
+		{"no gate annotation", func(o *unstructured.Unstructured) {
+			policies1(observe)(o)
+			annotate(v1alpha1.AnnotationKeyManagementPolicies, all)(o)
+		}},
+		{"held", masked(all, gate("closed", "", v1alpha1.GateReasonPending, ""), observe)},
+		{"expired", masked(all, gate("closed", u, v1alpha1.GateReasonExpired, claim), observe)},
+		{"open U", masked(all, gate("open", u, v1alpha1.GateReasonChanged, size), observe, update)},
+		{"open U, claim", masked(all, gate("open", u, v1alpha1.GateReasonApproved, size+claim), observe, update)},
+		{"open C,U,LI", masked(all, gate("open", cul, v1alpha1.GateReasonCreated, ""), observe, create, update, late)},
+		{"open D", masked(all, gate("open", d, v1alpha1.GateReasonApproved, ""), observe, remove)},
+		{"open D, claim", masked(all, gate("open", d, v1alpha1.GateReasonApproved, claim), observe, remove)},
+		{"open U,D", masked(all, gate("open", u+","+d, v1alpha1.GateReasonApproved, size), observe, remove)},
+		{"open U,D, D sooner", masked(all, gate("open", u+","+d, v1alpha1.GateReasonChanged, size+sooner), observe, remove)},
+		{"open U,D, D later", masked(all, gate("open", u+","+d, v1alpha1.GateReasonApproved, size+later), observe, remove)},
+		{"open C,U,LI,D, D sooner", masked(all, gate("open", cul+","+d, v1alpha1.GateReasonChanged, sooner), "*")},
+		{"closed, not supported", masked(all, gate("closed", u, v1alpha1.GateReasonConfirmed, ""), observe, late)},
+		{"held, not supported", masked(all, gate("closed", "", v1alpha1.GateReasonPending, ""), observe, late)},
+		{"expired, not supported", masked(all, gate("closed", u, v1alpha1.GateReasonExpired, claim), observe, late)},
+		{"open U, not supported", masked(all, gate("open", u, v1alpha1.GateReasonChanged, size), observe, update, late)},
+		{"author O,C,U masked", masked(`["Observe","Create","Update"]`, gate("closed", u, v1alpha1.GateReasonConfirmed, ""), observe)},
+	}
+}
+
+func providerReports() dimension {
+	return dimension{
+		{"not synced", condition("Synced", "False", "R", 3)}, {"synced earlier", condition("Synced", "True", "R", 2)},
+		{"synced", synced}, {"synced, no generation", condition("Synced", "True", "R", 0)},
+	}
+}
+
+func circumstances() dimension {
+	deleted := func(o *unstructured.Unstructured) { ready(o); deleting(o) }
+	paused := func(o *unstructured.Unstructured) { ready(o); annotate("crossplane.io/paused", "true")(o) }
+	return dimension{{"ready", ready}, {"not ready", nothing}, {"ready, deleted", deleted}, {"ready, paused", paused},
+		{"ready, operation", func(o *unstructured.Unstructured) { ready(o); condition("AsyncOperation", "False", "Ongoing", 0)(o) }}}
+}
+
+func cloudStates() dimension {
+	return dimension{{"equal", nothing}, {"differs", tampered}, {"differs elsewhere", set("x", "status", "atProvider", "region")}, {"gone", nothing}}
+}
+
+// product of dimensions: all MRs there are, with their names.
+func product(ds ...dimension) map[string]*unstructured.Unstructured {
+	out := map[string]*unstructured.Unstructured{"": unmasked()}
+	for _, d := range ds {
+		next := map[string]*unstructured.Unstructured{}
+		for name, o := range out {
+			for _, v := range d {
+				next[strings.TrimPrefix(name+"/"+v.name, "/")] = with(o, v.mod)
+			}
+		}
+		out = next
+	}
+	return out
+}
+
+// holders that approve or stop, for one MR.
+func holdersFor(g gating.Managed) map[string]*parent.State {
+	xr := parent.Sum(composite(), parent.RoleComposite)
+	ids := map[string]string{"": "", "drift approved": identity.DriftID(xr, g.MR, g.Difference), "deletion approved": identity.DeletionID(xr, g.MR), "whole approved": identity.DeletionID(xr, xr)}
+	if g.Gone {
+		ids["drift approved"] = identity.DriftID(xr, g.MR, []change.Change{{Path: external.Exists, Verb: change.Mutate, Old: false, New: true}})
+	}
+	out := map[string]*parent.State{}
+	for what, id := range ids {
+		for _, frozen := range []string{"", "true"} {
+			s := *xr
+			s.Annotations = maps.Clone(xr.Annotations)
+			if id != "" {
+				s.Annotations[v1alpha1.AnnotationKeyApprovePrefix+id] = "once"
+			}
+			if frozen != "" {
+				s.Annotations[v1alpha1.AnnotationKeyFreeze] = frozen
+			}
+			out[what+" "+frozen] = &s
+		}
+	}
+	return out
+}
+
+// decided is the MR after a decision of the gate controller's.
+func decided(mr *parent.State, d gating.Decision) *parent.State {
+	s := *mr
+	s.Annotations = maps.Clone(mr.Annotations)
+	if s.Annotations == nil {
+		s.Annotations = map[string]string{}
+	}
+	s.ManagementPolicies = d.Policies
+	if !slices.Equal(d.Policies, mr.ManagementPolicies) {
+		s.Generation++
+	}
+	if d.Action == gating.ActionRestore {
+		delete(s.Annotations, v1alpha1.AnnotationKeyManagementPolicies)
+		delete(s.Annotations, v1alpha1.AnnotationKeyGate)
+		return &s
+	}
+	s.Annotations[v1alpha1.AnnotationKeyManagementPolicies], s.Annotations[v1alpha1.AnnotationKeyGate] = mask.FormatAuthor(d.Author), mask.FormatGate(d.Gate)
+	return &s
+}
+
+// exploreGate asks the gate controller about every MR in every situation.
+func exploreGate(t *testing.T, found explored) (asked int) {
+	t.Helper()
+	for name, o := range product(storedMasks(), providerReports(), circumstances(), cloudStates()) {
+		mr := parent.Sum(o, parent.RoleManaged)
+		kind := newWorld().Kind(o.GroupVersionKind())
+		if strings.Contains(name, "not supported") {
+			kind.Runtime = mask.RuntimeLegacy
+		}
+		g := gating.Managed{MR: mr, Kind: kind, Deadline: time.Hour, User: "gate",
+			Difference: external.Difference(o.Object), Comparable: external.Comparable(o.Object), Gone: strings.HasSuffix(name, "/gone")}
+		for what, xr := range holdersFor(g) {
+			g.Holders = []identity.Holder{{State: mr, Kind: g.Kind}, {State: xr, Kind: newWorld().Kind(xr.GroupVersionKind)}}
+			for _, g.Mode = range []v1alpha1.Mode{v1alpha1.ModeEnforce, v1alpha1.ModeLog} {
+				for _, g.Now = range []time.Time{noon, noon.Add(31 * time.Minute)} {
+					g.Live = g.Mode == v1alpha1.ModeLog // as the controller does where it is asked to
+					asked++
+					d := g.Decide()
+					in := fmt.Sprintf("%s, %s, %s, %s", name, what, g.Mode, g.Now.Format(time.TimeOnly))
+					holdsOfEvery(t, in, g, d)
+					if d.Action != gating.ActionNone {
+						found.note(taken{gating.StatusOf(mr), gating.StatusOf(decided(mr, d)), gating.MoverGate, d.Gate.Reason}, in)
+					}
+				}
+			}
+		}
+	}
+	return asked
+}
+
+// holdsOfEvery decision of the gate controller's.
+func holdsOfEvery(t *testing.T, in string, g gating.Managed, d gating.Decision) {
+	t.Helper()
+	switch {
+	case g.MR.Deleting() && d.Action != gating.ActionNone:
+		t.Errorf("%s: touches what is being deleted: %s", in, d.Action)
+	case d.Action == gating.ActionOpen && d.Gate.Reason == v1alpha1.GateReasonApproved && frozenAbove(g):
+		t.Errorf("%s: opens what is frozen", in)
+	case d.Action == gating.ActionOpen && slices.Contains(d.Gate.Verbs, v1alpha1.VerbDelete) != (d.Gate.DeleteAt != nil) && d.Gate.Reason == v1alpha1.GateReasonApproved && slices.Contains(d.Gate.Verbs, v1alpha1.VerbDelete):
+		t.Errorf("%s: open for Delete without its time: %+v", in, d.Gate)
+	}
+	author := mask.AuthorOf(g.MR.Annotations, g.MR.ManagementPolicies)
+	for _, p := range d.Policies {
+		if !mask.Gives(author, v1alpha1.Verb(p)) && !slices.Contains(author, p) {
+			t.Errorf("%s: adds %s to %v", in, p, author)
+		}
+	}
+	if s := gating.StatusOf(g.MR); (s == gating.StatusOpen || s == gating.StatusConfirming || s == gating.StatusDeleting) && g.Mode == v1alpha1.ModeEnforce && d.Action == gating.ActionNone && d.Again <= 0 {
+		t.Errorf("%s: stays open with no deadline: %s", in, d.Why)
+	}
+}
+
+// frozenAbove reports whether a holder of approvals is frozen.
+func frozenAbove(g gating.Managed) bool {
+	return slices.ContainsFunc(g.Holders, func(h identity.Holder) bool { return approval.Parse(h.State.Annotations).Freeze != nil })
+}
+
+// asks are all requests there are about an MR.
+func asks(o *unstructured.Unstructured) map[string]*Request {
+	orphaned := with(o, annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))
+	return map[string]*Request{
+		"re-apply":               request(Update, o),
+		"author's again":         request(Update, o, policies1("*")),
+		"author O":               request(Update, o, policies1(observe)),
+		"author []":              request(Update, o, policies1()),
+		"author O,C,U":           request(Update, o, policies1(observe, create, update)),
+		"change":                 request(Update, o, resize("l")),
+		"change, author's again": request(Update, o, resize("l"), policies1("*")),
+		"change by alice":        request(Update, o, resize("l")).by(alice, "kubectl"),
+		"late initialisation":    request(Update, o, set("z", "spec", "forProvider", "zone")).by(provider, "provider"),
+		"delete":                 request(Delete, o).by(alice, ""),
+		"delete, orphan":         request(Delete, orphaned).by(alice, ""),
+		"delete by GC":           request(Delete, o).by(collector, ""),
+	}
+}
+
+// exploreWebhook asks the webhook about every MR and every request.
+func exploreWebhook(t *testing.T, found explored) (asked int) {
+	t.Helper()
+	one := func(in string, w *world, mode v1alpha1.Mode, before *parent.State, req *Request) {
+		asked++
+		d, err := (&Evaluator{World: w, Options: Options{DefaultMode: mode}}).Evaluate(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !d.Allowed {
+			return
+		}
+		var after *parent.State
+		if req.Operation == Delete {
+			after = parent.Sum(with(req.OldObject, deleting), parent.RoleManaged)
+		} else {
+			after = parent.Sum(persisted(req, apply(req.Object, d)), parent.RoleManaged)
+		}
+		switch from, to := gating.StatusOf(before), gating.StatusOf(after); {
+		case from == gating.StatusTerminating && to != gating.StatusTerminating:
+			t.Errorf("%s: a terminating MR is %s", in, to)
+		case d.Gate != nil:
+			found.note(taken{from, to, gating.MoverWebhook, d.Gate.Reason}, in)
+		case from != to:
+			found.note(taken{from, to, gating.MoverWebhook, ""}, in)
+		}
+	}
+	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeEnforce, v1alpha1.ModeLog} {
+		for _, settled := range []bool{true, false} {
+			s := setting{}
+			if !settled {
+				s.xr = []mod{unsettled}
+			}
+			for name, o := range product(storedMasks(), providerReports()[1:3], circumstances()[1:3], cloudStates()[:3]) {
+				for what, req := range asks(o) {
+					one(fmt.Sprintf("%s, %s, %s, settled %t", name, what, mode, settled), s.world(), mode, parent.Sum(o, parent.RoleManaged), req)
+				}
+			}
+			for name, p := range map[string][]any{"*": {"*"}, "O": {observe}, "[]": {}} {
+				one("create "+name, s.world(), mode, nil, request(Create, with(unmasked(), policies1(p...))))
+			}
+		}
+	}
+	return asked
+}
+
+// exploreProvider reports every condition on every open MR.
+func exploreProvider(found explored) {
+	for name, o := range product(storedMasks()) {
+		for _, a := range providerReports() {
+			for _, b := range providerReports() {
+				from, to := gating.StatusOf(parent.Sum(with(o, a.mod), parent.RoleManaged)), gating.StatusOf(parent.Sum(with(o, b.mod), parent.RoleManaged))
+				if from != to {
+					found.note(taken{from, to, gating.MoverProvider, ""}, name+", "+a.name+", "+b.name)
+				}
+			}
+		}
+	}
+	found.note(taken{gating.StatusOf(parent.Sum(with(unmasked(), deleting), parent.RoleManaged)), gating.StatusOf(nil), gating.MoverProvider, ""}, "its finalizer goes")
+}
+
+// The table holds exactly what the code does, in every situation there is.
+func TestGateTransitions(t *testing.T) {
+	found := explored{}
+	asked := exploreGate(t, found)
+	asked += exploreWebhook(t, found)
+	exploreProvider(found)
+	rows := map[taken]bool{}
+	for _, r := range gating.Transitions() {
+		for _, from := range r.From {
+			k := taken{from, r.To, r.By, r.Reason}
+			if rows[k] {
+				t.Errorf("row given twice: %v", k)
+			}
+			rows[k] = true
+			if _, ok := found[k]; !ok {
+				t.Errorf("row never taken: %v", k)
+			}
+		}
+	}
+	for k, in := range found {
+		if !rows[k] {
+			t.Errorf("no row for %v, taken by: %s", k, in)
+		}
+	}
+	t.Logf("%d situations, %d transitions", asked, len(found))
+}
+
+// Every gate closes again, whatever people and providers do or leave: from each
+// state in which the provider may act, the deadline leads to one in which it may
+// not, without anybody else's help.
+func TestGateClosesAgain(t *testing.T) {
+	for _, s := range []gating.Status{gating.StatusOpen, gating.StatusConfirming, gating.StatusDeleting} {
+		closes := false
+		for _, r := range gating.Transitions() {
+			closes = closes || r.By == gating.MoverGate && r.Reason == v1alpha1.GateReasonExpired && r.To == gating.StatusExpired && slices.Contains(r.From, s)
+		}
+		if !closes {
+			t.Errorf("%s has no deadline", s)
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package gating
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// difference of the external resource that an approval would remove, and the
+// verbs that takes.
+func (g Managed) difference(author []string) ([]change.Change, []v1alpha1.Verb) {
+	if g.Gone && !mask.Gives(author, v1alpha1.VerbCreate) {
+		return nil, nil // its author never creates it: no approval would
+	}
+	if g.Gone {
+		return []change.Change{{Path: external.Exists, Verb: change.Mutate, Old: false, New: true}},
+			[]v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate}
+	}
+	if len(g.Difference) == 0 || !mask.Gives(author, v1alpha1.VerbUpdate) {
+		return nil, nil
+	}
+	return g.Difference, []v1alpha1.Verb{v1alpha1.VerbUpdate}
+}
+
+// whileClosed: an external drift is reported until it is approved or gone.
+func (g Managed) whileClosed(author []string, gate v1alpha1.Gate) Decision {
+	diff, verbs := g.difference(author)
+	if len(diff) == 0 || g.MR.Paused {
+		return Decision{Why: "it is closed"}
+	}
+	id := identity.DriftID(g.owner().State, g.MR, diff) // that of the report, wherever it is approved
+	for _, h := range g.Holders {
+		set := approval.Parse(h.State.Annotations)
+		g.again(set.Claims, gate, id)
+		m, ok := set.Approved(g.query(h.State, verbs, id))
+		if !ok || m.Claimed != nil && HasUse(gate, m.Claimed.ID) {
+			continue
+		}
+		if why := g.stopped(verbs); why != "" {
+			return Decision{Drift: g.drift(diff), Why: why}
+		}
+		return g.open(author, gate, h, set, m, id, verbs, change.Paths(diff))
+	}
+	return Decision{Drift: g.drift(diff), Why: "the external resource differs and nobody approved to change it"}
+}
+
+// stopped tells by whose word the gate is not opened, whatever is approved: a
+// freeze, or a rejection that is about the MR, on the MR or above it. "" for
+// nobody's. What is being deleted is not frozen: its cleanup must finish.
+func (g Managed) stopped(verbs []v1alpha1.Verb) string {
+	for _, h := range g.Holders {
+		if h.State.Deleting() {
+			continue
+		}
+		set := approval.Parse(h.State.Annotations)
+		if set.Freeze != nil {
+			return identity.Frozen(h.State.Ref, set.Freeze)
+		}
+		if r, ok := set.Rejected(g.query(h.State, verbs, "")); ok {
+			return identity.Rejected(h.State.Ref, r)
+		}
+	}
+	return ""
+}
+
+func (g Managed) query(holder *parent.State, verbs []v1alpha1.Verb, id string) approval.Query {
+	intent, _ := trace.Intent(holder)
+	apiVersion, kind := g.MR.ToAPIVersionAndKind()
+	return approval.Query{
+		APIVersion: apiVersion, Kind: kind, Name: g.MR.Name, Resource: g.MR.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
+		Relation: v1alpha1.RelationExternal, Verbs: verbs, Digests: []string{id}, Intent: intent.Generation, Use: g.use(id),
+	}
+}
+
+func (g Managed) use(id string) approval.Use {
+	apiVersion, kind := g.MR.ToAPIVersionAndKind()
+	return approval.Use{
+		Child:  v1alpha1.ClaimChild{APIVersion: apiVersion, Kind: kind, Namespace: g.MR.Namespace, Name: g.MR.Name, UID: g.MR.UID},
+		Digest: id, User: g.User, Relation: v1alpha1.RelationExternal,
+	}
+}
+
+// again makes claims that were taken for this MR, and whose opening never
+// landed, those of the use with an id: the difference may have become another
+// one meanwhile, and what was claimed and not used is not lost.
+func (g Managed) again(claims approval.Claims, gate v1alpha1.Gate, id string) {
+	for i, c := range claims {
+		if c.State == v1alpha1.ClaimPending && c.Relation == v1alpha1.RelationExternal && c.Child != nil && c.Child.UID == g.MR.UID && !HasUse(gate, c.ID) {
+			use := g.use(id)
+			claims[i].Child, claims[i].Digest, claims[i].User = &use.Child, id, g.User
+		}
+	}
+}
+
+// open the gate by an approval. A claim that was taken before and whose opening
+// never landed is used again. The uses that the gate shows already and that are
+// not finished stay with it.
+func (g Managed) open(author []string, was v1alpha1.Gate, h identity.Holder, set approval.Set, m approval.Match, id string, verbs []v1alpha1.Verb, paths []string) Decision {
+	next := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: verbs, At: approval.Stamp(g.Now),
+		Claim: g.unfinished(was), Digest: id, Paths: paths, Reason: v1alpha1.GateReasonApproved}
+	if was.State == v1alpha1.GateOpen {
+		next.At, next.Verbs, next.Paths, next.Unproven = was.At, union(was.Verbs, verbs), was.Paths, was.Unproven
+	}
+	if slices.Contains(verbs, v1alpha1.VerbDelete) {
+		at := approval.Stamp(g.Now)
+		next.DeleteAt = &at
+	}
+	var effect *identity.ClaimEffect
+	var edits map[string]*string
+	switch {
+	case m.NeedsClaim():
+		stored, has := h.State.Annotations[v1alpha1.AnnotationKeyClaims]
+		claims, claim := set.Claims.Take(m.Entry, g.use(id), g.Now)
+		if value := claims.String(); h.State.UID == g.MR.UID {
+			edits = map[string]*string{v1alpha1.AnnotationKeyClaims: &value}
+		} else {
+			effect = &identity.ClaimEffect{Holder: h.State.Ref, Entry: m.Entry, Use: g.use(id), Stored: stored, HasStored: has, Value: value, ID: claim.ID}
+		}
+		next.Claim = withUse(next.Claim, claim.ID)
+	case m.Claimed != nil:
+		next.Claim = withUse(next.Claim, m.Claimed.ID)
+	}
+	d := g.stored(ActionOpen, author, next)
+	d.Claim, d.Edits, d.Once = effect, edits, m.NeedsClaim()
+	return d
+}
+
+// deletion approved on any holder, of the MR alone or of all below the holder,
+// opens the gate for Delete.
+func (g Managed) deletion(author []string, gate v1alpha1.Gate) (Decision, bool) {
+	if !mask.Gives(author, v1alpha1.VerbDelete) || IsOpenFor(g.MR.Annotations, v1alpha1.VerbDelete) {
+		return Decision{}, false
+	}
+	for _, h := range g.Holders {
+		set := approval.Parse(h.State.Annotations)
+		if d, ok := g.deletionOf(author, gate, h, set); ok {
+			return d, g.stopped([]v1alpha1.Verb{v1alpha1.VerbDelete}) == ""
+		}
+	}
+	return Decision{}, false
+}
+
+func (g Managed) deletionOf(author []string, gate v1alpha1.Gate, h identity.Holder, set approval.Set) (Decision, bool) {
+	verbs := []v1alpha1.Verb{v1alpha1.VerbDelete}
+	id := identity.DeletionID(g.owner().State, g.MR) // that of the refusal, wherever it is approved
+	g.again(set.Claims, gate, id)
+	if m, ok := set.Approved(g.query(h.State, verbs, id)); ok && (m.Claimed == nil || !HasUse(gate, m.Claimed.ID)) {
+		return g.open(author, gate, h, set, m, id, verbs, nil), true
+	}
+	if h.State.UID == g.MR.UID {
+		return Decision{}, false
+	}
+	// The deletion of the holder itself is one use for all MRs below it: it is
+	// not claimed for one of them. It ends with the holder or, unused, with the
+	// first of their openings that expires; the gate shows it by its content.
+	whole := identity.DeletionID(h.State, h.State)
+	q := g.query(h.State, verbs, whole)
+	apiVersion, kind := h.State.ToAPIVersionAndKind()
+	q.APIVersion, q.Kind, q.Name, q.Resource = apiVersion, kind, h.State.Name, ""
+	m, ok := set.Approved(q)
+	if !ok || expired(gate, m.Entry, set.Claims) {
+		return Decision{}, false
+	}
+	once := m.Entry.Mode == v1alpha1.ApprovalOnce
+	m.Entry.Mode = v1alpha1.ApprovalGeneration
+	d := g.open(author, gate, h, set, m, whole, verbs, nil)
+	if once {
+		d.Gate.Claim = withUse(d.Gate.Claim, m.Entry.Content)
+	}
+	return d, true
+}
+
+// owner of the report: the XR where there is one, else the MR itself.
+func (g Managed) owner() identity.Holder {
+	for _, h := range g.Holders {
+		if h.State.UID != g.MR.UID {
+			return h
+		}
+	}
+	return identity.Holder{State: g.MR, Kind: g.Kind}
+}
+
+func (g Managed) drift(diff []change.Change) *v1alpha1.DriftSpec {
+	owner := g.owner()
+	id := identity.DriftID(owner.State, g.MR, diff)
+	intent, _ := trace.Intent(owner.State)
+	return &v1alpha1.DriftSpec{
+		ID: id, Relation: v1alpha1.RelationExternal, Parent: identity.ObjectReference(owner.State.Ref, owner.State.Generation, ""),
+		Child:      identity.ObjectReference(g.MR.Ref, g.MR.Generation, g.MR.Annotations[v1alpha1.AnnotationKeyCompositionResourceName]),
+		Difference: change.Fields(diff, identity.MaxReportFields, false), Intent: intent.Generation,
+		Cause:             "somebody or something changed the external resource behind " + identity.Describe(g.MR.Ref),
+		SuggestedApproval: identity.ApproveCommand(owner.State.Ref, owner.Kind, id),
+	}
+}
+
+// Owner of the report about an MR's external drift.
+func (g Managed) Owner() *parent.State { return g.owner().State }
+
+// Explain a difference in one line, for events.
+func ExplainDifference(diff []v1alpha1.FieldDifference) string {
+	parts := make([]string, 0, len(diff))
+	for _, d := range diff {
+		parts = append(parts, fmt.Sprintf("%s is %s, should be %s", d.Path, or(d.Old, "absent"), or(d.New, "absent")))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

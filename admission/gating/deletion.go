@@ -1,0 +1,99 @@
+package gating
+
+import (
+	"slices"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// IsOpenFor reports whether the gate that annotations show is open for a verb.
+func IsOpenFor(annotations map[string]string, v v1alpha1.Verb) bool {
+	g := mask.ParseGate(annotations)
+	return g.State == v1alpha1.GateOpen && slices.Contains(g.Verbs, v)
+}
+
+// WouldOrphan returns why deleting a managed resource in its present state would
+// orphan its external resource without a request for that, as a clause; "" where
+// it would not.
+func WouldOrphan(mr *parent.State) string {
+	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
+	switch {
+	case mr.Deleting(),
+		mr.Annotations[v1alpha1.AnnotationKeyDeletion] == v1alpha1.DeletionOrphan,
+		!mask.Gives(author, v1alpha1.VerbDelete),
+		mr.DeletionPolicy == "Orphan" && slices.Contains(author, string(v1alpha1.VerbAll)):
+		return ""
+	case !mask.Gives(mr.ManagementPolicies, v1alpha1.VerbDelete):
+		return "its gate is closed, the external resource would be left behind"
+	case !IsOpenFor(mr.Annotations, v1alpha1.VerbDelete):
+		return "the deletion of its external resource is not approved"
+	}
+	return ""
+}
+
+// OrphanReason returns why deleting a managed resource in its present state
+// orphans its external resource, for the event about it; "" where it does not.
+func OrphanReason(mr *parent.State) string {
+	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
+	switch {
+	case mr.DeletionPolicy == "Orphan" && slices.Contains(mr.ManagementPolicies, string(v1alpha1.VerbAll)):
+		return "deletionPolicy: Orphan"
+	case mask.Gives(mr.ManagementPolicies, v1alpha1.VerbDelete), len(mr.ManagementPolicies) == 0:
+		return "" // deleted, or the deletion waits
+	case mr.Annotations[v1alpha1.AnnotationKeyDeletion] == v1alpha1.DeletionOrphan:
+		return "annotation " + v1alpha1.AnnotationKeyDeletion
+	case !mask.Gives(author, v1alpha1.VerbDelete):
+		return "its author, whose managementPolicies hold no Delete,"
+	case mr.DeletionPolicy == "Orphan":
+		return "deletionPolicy: Orphan"
+	}
+	return "whoever deleted it while nobody guarded it"
+}
+
+// WithholdsDelete reports whether it is our mask that withholds Delete from a
+// managed resource. Its deletion orphans in log mode as well, until the gate
+// controller restores the author's policies.
+func WithholdsDelete(mr *parent.State) bool {
+	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
+	return mask.Gives(author, v1alpha1.VerbDelete) && !mask.Gives(mr.ManagementPolicies, v1alpha1.VerbDelete)
+}
+
+// DeletionApproval finds the approval on a holder for the deletion of an
+// object's external resource.
+func DeletionApproval(holder, object *parent.State, set approval.Set, use approval.Use) (approval.Match, bool) {
+	apiVersion, kind := object.ToAPIVersionAndKind()
+	intent, _ := trace.Intent(holder)
+	return set.Approved(approval.Query{
+		APIVersion: apiVersion, Kind: kind, Name: object.Name,
+		Resource: object.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
+		Relation: v1alpha1.RelationExternal, Verbs: []v1alpha1.Verb{v1alpha1.VerbDelete},
+		Digests: []string{identity.DeletionID(holder, object)}, Intent: intent.Generation, Use: use,
+	})
+}
+
+// DeletionStopped returns the freeze or the rejection on a holder that keeps the
+// gates of managed resources closed for an approved deletion; both nil for none.
+// An object that is being deleted is not frozen: its cleanup must finish.
+func DeletionStopped(holder *parent.State, set approval.Set, blocked []*parent.State) (*v1alpha1.Freeze, *v1alpha1.Rejection) {
+	if holder.Deleting() {
+		return nil, nil
+	}
+	if set.Freeze != nil {
+		return set.Freeze, nil
+	}
+	intent, _ := trace.Intent(holder)
+	for _, mr := range blocked {
+		apiVersion, kind := mr.ToAPIVersionAndKind()
+		q := approval.Query{APIVersion: apiVersion, Kind: kind, Name: mr.Name, Intent: intent.Generation,
+			Resource: mr.Annotations[v1alpha1.AnnotationKeyCompositionResourceName]}
+		if r, ok := set.Rejected(q); ok {
+			return nil, &r
+		}
+	}
+	return nil, nil
+}

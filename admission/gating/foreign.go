@@ -1,0 +1,185 @@
+package gating
+
+import (
+	"slices"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// ActionMask again what its author, or GitOps in the author's name, wrote over the
+// mask. The gate stays as it is.
+const ActionMask Action = "Mask"
+
+// Foreign decides about the gate of an object of an external system that
+// has no managementPolicies: a Terraform object of Flux, an Argo CD Application
+// (spec 8). Approvals, claims, deadlines and reports are those of Managed.
+type Foreign struct {
+	Managed
+	// View of the object, by its system.
+	View external.View
+	// System's name, for allowances.
+	System string
+}
+
+// Decide about the gate as it is now.
+func (g Foreign) Decide() Decision {
+	gate := mask.ParseGate(g.MR.Annotations)
+	switch {
+	case g.MR.Deleting():
+		return Decision{Why: "it is being deleted"}
+	case g.Mode != v1alpha1.ModeEnforce:
+		return g.lift(gate, "the mode is log")
+	case g.View.State == external.StateFree:
+		return g.lift(gate, g.View.Why)
+	case !g.View.Masked && !g.View.Idle:
+		return Decision{Why: "it is not idle yet"}
+	case !g.View.Masked:
+		return g.shut(v1alpha1.Gate{Claim: g.unfinished(gate)}, ActionInstall, v1alpha1.GateReasonInstalled)
+	case gate.State == v1alpha1.GateOpen:
+		return g.opened(gate)
+	case g.View.State == external.StateOpen:
+		return Decision{Action: ActionMask, Gate: gate, Why: "its author's value was written again"}
+	}
+	return g.shutStill(gate)
+}
+
+// lift the mask. An opening by approval is closed first, and the approval
+// finished, as by Managed.
+func (g Foreign) lift(gate v1alpha1.Gate, why string) Decision {
+	switch {
+	case !g.View.Masked && gate.State == "":
+		return Decision{Why: why}
+	case gate.State == v1alpha1.GateOpen && gate.Claim != "":
+		return g.shut(gate, ActionClose, v1alpha1.GateReasonRestored)
+	}
+	if d, wait := g.unspent(gate); wait {
+		return d
+	}
+	return Decision{Action: ActionRestore, Why: why}
+}
+
+func (g Foreign) shut(was v1alpha1.Gate, action Action, reason string) Decision {
+	was.State, was.Reason, was.Generation, was.At = v1alpha1.GateClosed, reason, g.MR.Generation+1, approval.Stamp(g.Now)
+	return Decision{Action: action, Gate: was, Edits: g.spendOwn(was)}
+}
+
+// opened: confirmed, over, past its deadline, or waited for.
+func (g Foreign) opened(gate v1alpha1.Gate) Decision {
+	left := gate.At.Add(g.Deadline).Sub(g.Now)
+	switch {
+	case g.View.Over != "":
+		return g.shut(gate, ActionClose, g.View.Over)
+	case g.View.Unconfirmed == "":
+		return g.shut(gate, ActionClose, v1alpha1.GateReasonConfirmed)
+	case left <= 0:
+		return g.shut(gate, ActionClose, v1alpha1.GateReasonExpired)
+	}
+	return Decision{Why: g.View.Unconfirmed, Again: left}
+}
+
+// shutStill: a difference that stands is let through where it comes from an
+// accepted change of the object, or an allowance or approval permits it, and is
+// reported otherwise.
+func (g Foreign) shutStill(gate v1alpha1.Gate) Decision {
+	diff := g.View.Difference
+	switch {
+	case len(diff) == 0 && g.changed(gate) && g.View.Current && g.View.Idle:
+		// What comes later does not come from this change.
+		return g.shut(gate, ActionClose, v1alpha1.GateReasonNothing)
+	case len(diff) == 0:
+		return Decision{Why: "it is closed"}
+	case g.View.Busy != "":
+		return Decision{Why: g.View.Busy}
+	case !g.View.Current:
+		return Decision{Why: "what it would do now is not known yet"}
+	}
+	if reason := g.caused(gate); reason != "" {
+		next := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: g.View.Verbs, Generation: g.MR.Generation + 1, At: approval.Stamp(g.Now),
+			Claim: g.unfinished(gate), Paths: change.Paths(diff), Reason: reason}
+		return Decision{Action: ActionOpen, Gate: next}
+	}
+	for _, h := range g.Holders {
+		if d, ok := g.approvedBy(h, gate); ok {
+			return d
+		}
+	}
+	return Decision{Drift: g.drift(diff), Why: "nobody approved what it would do"}
+}
+
+// caused tells the reason to open where somebody's change of the object since
+// the gate moved last is the cause, or an allowance that came with one is. What
+// destroys takes more than a change.
+func (g Foreign) caused(gate v1alpha1.Gate) string {
+	destroys := slices.ContainsFunc(g.View.Verbs, func(v v1alpha1.Verb) bool { return slices.Contains(external.Verbs(string(v)), v1alpha1.VerbDelete) })
+	if g.changed(gate) && !g.View.Foreign && !destroys {
+		return v1alpha1.GateReasonChanged
+	}
+	permissions, err := external.ParsePermissions(g.MR.Annotations[v1alpha1.AnnotationKeyAllowances])
+	if err != nil {
+		return "" // what is not understood permits nothing
+	}
+	permissions = external.Unconsumed(permissions, gate.Generation-1)
+	target := map[string]string{"system": g.System, "kind": g.MR.Kind, "name": g.MR.Name}
+	for _, v := range g.View.Verbs {
+		for _, verb := range external.Verbs(string(v)) {
+			if !slices.ContainsFunc(permissions, func(p external.Permission) bool { return p.Generation > 0 && p.Permits(verb, target) }) {
+				return ""
+			}
+		}
+	}
+	return v1alpha1.GateReasonAllowed
+}
+
+// changed reports whether somebody changed the object since the gate moved last.
+// The generation that the gate shows is at most the one of that write.
+func (g Foreign) changed(gate v1alpha1.Gate) bool {
+	hop := trace.Of(g.MR.Annotations).Own()
+	return hop != nil && !hop.Unattributed && hop.Generation >= gate.Generation
+}
+
+// approvedBy an approval on a holder, in the system's words or Crossplane's.
+func (g Foreign) approvedBy(h identity.Holder, gate v1alpha1.Gate) (Decision, bool) {
+	diff := g.View.Difference
+	id := identity.DriftID(h.State, g.MR, diff)
+	set := approval.Parse(h.State.Annotations)
+	g.again(set.Claims, gate, id)
+	for _, verbs := range [][]v1alpha1.Verb{g.View.Verbs, crossplaneVerbs(g.View.Verbs)} {
+		q := g.query(h.State, verbs, id)
+		if h.State.UID == g.MR.UID {
+			q.Intent = RecordedIntent(h.State.Annotations) // the generation of some of these kinds moves with their status
+		}
+		m, ok := set.Approved(q)
+		if !ok || m.Claimed != nil && HasUse(gate, m.Claimed.ID) {
+			continue
+		}
+		if why := g.stopped(g.View.Verbs); why != "" {
+			return Decision{Drift: g.drift(diff), Why: why}, true
+		}
+		d := g.open(nil, gate, h, set, m, id, g.View.Verbs, change.Paths(diff))
+		d.Gate.Generation, d.Policies = g.MR.Generation+1, nil
+		return d, true
+	}
+	return Decision{}, false
+}
+
+// RecordedIntent generation generation of an object, 0 where none is.
+func RecordedIntent(annotations map[string]string) int64 {
+	if hop := trace.Of(annotations).Own(); hop != nil {
+		return hop.Generation
+	}
+	return 0
+}
+
+func crossplaneVerbs(verbs []v1alpha1.Verb) []v1alpha1.Verb {
+	var out []v1alpha1.Verb
+	for _, v := range verbs {
+		out = union(out, external.Verbs(string(v)))
+	}
+	return out
+}

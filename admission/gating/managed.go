@@ -1,0 +1,257 @@
+package gating
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Action is what the gate controller is to do with an MR.
+type Action string
+
+const (
+	// ActionNone: it stands as it should.
+	ActionNone Action = ""
+	// ActionRestore the author's policies: the mode is log, or nothing is to mask.
+	ActionRestore Action = "Restore"
+	// ActionInstall the closed mask for the first time.
+	ActionInstall Action = "Install"
+	// ActionOpen verbs that were approved.
+	ActionOpen Action = "Open"
+	// ActionClose what was opened: confirmed, or past its deadline.
+	ActionClose Action = "Close"
+)
+
+// Managed is what decides about the gate of one MR (spec 8).
+type Managed struct {
+	MR   *parent.State
+	Kind identity.Kind
+	Mode v1alpha1.Mode
+	// Difference of the external resource; nil for none.
+	Difference []change.Change
+	// Comparable: the MR has both sides to compare.
+	Comparable bool
+	// Gone: the provider says that it does not exist.
+	Gone bool
+	// RequestedAt and HandledAt: the last reconcile request and its echo.
+	RequestedAt, HandledAt string
+	// Holders of approvals, nearest first: the MR, its XR, its Claim.
+	Holders []identity.Holder
+	// Live: the Holders were read from the API server, not from a cache.
+	Live bool
+	// Deadline after which an unconfirmed opening is closed.
+	Deadline time.Duration
+	CloseTo  []v1alpha1.Verb
+	// CarryPendingDrift as in Options.
+	CarryPendingDrift bool
+	// User hash of the gate controller, for claims.
+	User string
+	Now  time.Time
+}
+
+// Decision of the gate controller.
+type Decision struct {
+	Action Action
+	// Gate to store with the action.
+	Gate v1alpha1.Gate
+	// Policies to store with the action.
+	Policies []string
+	// Author's value to remember; nil removes what is remembered.
+	Author []string
+	// Annotations to store with the action beside those; nil values remove.
+	Annotations map[string]*string
+	// Claim to take before opening, on Claim.Holder; nil for none.
+	Claim *identity.ClaimEffect
+	// Edits of the MR's other annotations in the same write, nil values removing:
+	// approvals that it holds itself are claimed and finished by them.
+	Edits map[string]*string
+	// Once: the gate opens by a once approval that was not claimed before.
+	Once bool
+	// Drift of the external resource that stands unapproved; nil for none.
+	Drift *v1alpha1.DriftSpec
+	// Live asks to decide again, with Holders that were read live.
+	Live bool
+	// Again is when to look again; 0 for never.
+	Again time.Duration
+	// Why nothing is done, for people.
+	Why string
+}
+
+// Decide about the gate of an MR as it is now.
+func (g Managed) Decide() Decision {
+	author := mask.AuthorOf(g.MR.Annotations, g.MR.ManagementPolicies)
+	_, remembered := mask.ParseAuthor(g.MR.Annotations[v1alpha1.AnnotationKeyManagementPolicies])
+	switch {
+	case g.MR.Deleting():
+		return Decision{Why: "it is being deleted"}
+	case g.Mode != v1alpha1.ModeEnforce:
+		return g.restore(author, remembered)
+	case !mask.Maskable(author) || !mask.Gives(author, v1alpha1.VerbObserve):
+		return g.restore(author, remembered)
+	case !remembered:
+		return g.install(author)
+	}
+	gate := mask.ParseGate(g.MR.Annotations)
+	if !mask.Accepts(g.Kind.Runtime, g.MR.ManagementPolicies) {
+		return g.remask(author, gate)
+	}
+	if d, ok := g.deletion(author, gate); ok {
+		return d
+	}
+	if gate.State == v1alpha1.GateOpen {
+		return g.whileOpen(author, gate)
+	}
+	return g.whileClosed(author, gate)
+}
+
+// restore the author's value. An opening by approval is closed first, and the
+// approval finished: the gate annotation is where it stands that it is used.
+func (g Managed) restore(author []string, remembered bool) Decision {
+	gate := mask.ParseGate(g.MR.Annotations)
+	switch {
+	case !remembered && gate.State == "":
+		return Decision{Why: "it is not masked"}
+	case gate.State == v1alpha1.GateOpen && gate.Claim != "":
+		return g.close(author, gate, ActionClose, v1alpha1.GateReasonRestored)
+	}
+	if d, wait := g.unspent(gate); wait {
+		return d
+	}
+	return Decision{Action: ActionRestore, Policies: author}
+}
+
+// finishAgain is when a gate is looked at again that waits for its approvals to
+// be finished. Their holder's change tells sooner.
+const finishAgain = time.Second
+
+// unspent reports whether approvals that a gate was open by may not be finished
+// yet, which nobody would know any more were the gate annotation gone: they would
+// open another gate. Only the holders as they are tell.
+func (g Managed) unspent(gate v1alpha1.Gate) (d Decision, wait bool) {
+	switch {
+	case gate.Claim == "":
+		return Decision{}, false
+	case !g.Live:
+		return Decision{Live: true, Why: "whether the approvals that it was open by are finished is asked live"}, true
+	case slices.ContainsFunc(g.Holders, func(h identity.Holder) bool { return ClaimToFinish(g.MR, h.State) != nil }):
+		return Decision{Why: "the approvals that it was open by are finished first", Again: finishAgain}, true
+	}
+	return Decision{}, false
+}
+
+// install takes only MRs that are idle: Ready, and Synced with the last change
+// seen, which the mask would cut off otherwise. What an earlier gate was open by
+// and is not finished stays known.
+func (g Managed) install(author []string) Decision {
+	synced, _ := g.MR.Condition("Synced")
+	seen := synced.ObservedGeneration
+	if !g.MR.True("Synced") || !g.MR.True("Ready") || g.asyncPending() || g.MR.Paused || seen > 0 && seen < g.MR.Generation {
+		return Decision{Why: "it is not idle yet", Again: 0}
+	}
+	was := mask.ParseGate(g.MR.Annotations)
+	return g.close(author, v1alpha1.Gate{Claim: g.unfinished(was)}, ActionInstall, v1alpha1.GateReasonInstalled)
+}
+
+// remask with a set that the provider's older runtime accepts.
+func (g Managed) remask(author []string, gate v1alpha1.Gate) Decision {
+	gate.Reason = v1alpha1.GateReasonRefused
+	if gate.State == v1alpha1.GateOpen {
+		return g.stored(ActionOpen, author, gate)
+	}
+	return g.stored(ActionClose, author, gate)
+}
+
+func (g Managed) close(author []string, was v1alpha1.Gate, action Action, reason string) Decision {
+	was.State, was.Reason, was.At, was.DeleteAt = v1alpha1.GateClosed, reason, approval.Stamp(g.Now), nil
+	d := g.stored(action, author, was)
+	d.Edits = g.spendOwn(was)
+	return d
+}
+
+// whileOpen: confirm and close, or wait for the deadline.
+func (g Managed) whileOpen(author []string, gate v1alpha1.Gate) Decision {
+	if slices.Contains(gate.Verbs, v1alpha1.VerbDelete) {
+		return g.whileOpenForDelete(author, gate)
+	}
+	why, left := g.unconfirmed(gate), g.left(gate.At)
+	switch {
+	case why == "":
+		return g.close(author, gate, ActionClose, v1alpha1.GateReasonConfirmed)
+	case left <= 0:
+		return g.close(author, gate, ActionClose, v1alpha1.GateReasonExpired)
+	}
+	return Decision{Why: why, Again: left}
+}
+
+// whileOpenForDelete: Delete has a deadline of its own, and so has what else the
+// gate is open for. What ends first is taken away alone.
+func (g Managed) whileOpenForDelete(author []string, gate v1alpha1.Gate) Decision {
+	rest := slices.DeleteFunc(slices.Clone(gate.Verbs), func(v v1alpha1.Verb) bool { return v == v1alpha1.VerbDelete })
+	confirmed := len(rest) == 0 || g.unconfirmed(gate) == ""
+	left, leftDelete := g.left(gate.At), g.left(DeletionOpenedAt(gate))
+	switch {
+	case leftDelete <= 0 && (confirmed || left <= 0):
+		return g.close(author, gate, ActionClose, v1alpha1.GateReasonExpired)
+	case leftDelete <= 0:
+		return g.withoutDelete(author, gate, rest)
+	case len(rest) > 0 && confirmed:
+		gate.Paths = nil
+		return g.narrow(author, gate, []v1alpha1.Verb{v1alpha1.VerbDelete}, v1alpha1.GateReasonConfirmed)
+	case len(rest) > 0 && left <= 0:
+		gate.Paths = nil
+		return g.narrow(author, gate, []v1alpha1.Verb{v1alpha1.VerbDelete}, v1alpha1.GateReasonExpired)
+	case len(rest) > 0:
+		leftDelete = min(left, leftDelete)
+	}
+	return Decision{Why: "it is open for Delete", Again: leftDelete}
+}
+
+// withoutDelete leaves a gate open for what it was open for beside Delete, whose
+// deadline passed. Update could not be had together with Delete, so that this is
+// when it is really opened: what differs elsewhere would be carried along.
+func (g Managed) withoutDelete(author []string, gate v1alpha1.Gate, rest []v1alpha1.Verb) Decision {
+	gate.DeleteAt = nil
+	if len(gate.Paths) > 0 && !g.CarryPendingDrift && len(external.Outside(g.Difference, gate.Paths)) > 0 {
+		return g.close(author, gate, ActionClose, v1alpha1.GateReasonPending)
+	}
+	return g.narrow(author, gate, rest, v1alpha1.GateReasonExpired)
+}
+
+// left until the deadline of an opening.
+func (g Managed) left(opened metav1.Time) time.Duration {
+	return opened.Add(g.Deadline).Sub(g.Now)
+}
+
+// DeletionOpenedAt is when a gate that is open for Delete was opened for it.
+func DeletionOpenedAt(gate v1alpha1.Gate) metav1.Time {
+	if gate.DeleteAt != nil {
+		return *gate.DeleteAt
+	}
+	return gate.At
+}
+
+// narrow an open gate to some of its verbs: with the others it is done.
+func (g Managed) narrow(author []string, gate v1alpha1.Gate, verbs []v1alpha1.Verb, reason string) Decision {
+	gate.Verbs, gate.Reason = verbs, reason
+	return g.stored(ActionOpen, author, gate)
+}
+
+// stored is the decision to store a gate with its mask. The generation is the
+// one after the write, which moves it only where the mask is another one.
+func (g Managed) stored(action Action, author []string, gate v1alpha1.Gate) Decision {
+	policies := MaskedPolicies(author, gate, g.CloseTo, g.Kind)
+	gate.Generation = g.MR.Generation
+	if !slices.Equal(policies, g.MR.ManagementPolicies) {
+		gate.Generation++
+	}
+	return Decision{Action: action, Gate: gate, Author: author, Policies: policies, Annotations: pruned(g.MR.Annotations, gate)}
+}

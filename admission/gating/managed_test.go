@@ -1,0 +1,376 @@
+package gating
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/internal/fixture"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// gatingOf an MR and its XR, at noon.
+func gatingOf(mr, xr *unstructured.Unstructured) Managed {
+	s := parent.Sum(mr, parent.RoleManaged)
+	g := Managed{MR: s, Kind: fixture.KindOf(mr.GroupVersionKind().GroupKind()), Mode: v1alpha1.ModeEnforce, Deadline: time.Hour, User: "gate", Now: noon,
+		Difference: external.Difference(mr.Object), Comparable: external.Comparable(mr.Object)}
+	g.Holders = []identity.Holder{{State: s, Kind: g.Kind}}
+	if xr != nil {
+		g.Holders = append(g.Holders, identity.Holder{State: parent.Sum(xr, parent.RoleComposite), Kind: fixture.KindOf(xr.GroupVersionKind().GroupKind())})
+	}
+	return g
+}
+
+func decideGate(t *testing.T, g Managed) Decision {
+	t.Helper()
+	before := make([]map[string]string, 0, len(g.Holders))
+	for _, h := range g.Holders {
+		copied := map[string]string{}
+		for k, v := range h.State.Annotations {
+			copied[k] = v
+		}
+		before = append(before, copied)
+	}
+	d := g.Decide()
+	if again := g.Decide(); !reflect.DeepEqual(d, again) {
+		t.Errorf("same input, other decision:\n%+v\n%+v", d, again)
+	}
+	for i, h := range g.Holders {
+		if len(before[i]) > 0 && !reflect.DeepEqual(before[i], h.State.Annotations) {
+			t.Error("a holder was modified")
+		}
+	}
+	return d
+}
+
+// The states of the gate (docs/gate.md), without approvals.
+func TestDecide(t *testing.T) {
+	open := func(g string, mods ...mod) *unstructured.Unstructured {
+		return with(instance(), append([]mod{policies1(observe, update), gateValue(g)}, mods...)...)
+	}
+	creating := `{"state":"open","verbs":["Create","Update","LateInitialize"],"generation":3,"at":"2026-01-02T11:30:00Z"}`
+	deletes := `{"state":"open","verbs":["Delete"],"generation":3,"at":"2026-01-02T11:30:00Z"}`
+	both := `{"state":"open","verbs":["Create","Update","LateInitialize","Delete"],"generation":3,"at":"2026-01-02T11:30:00Z"}`
+	unproven := strings.Replace(openUpdate, `"claim"`, `"unproven":true,"claim"`, 1)
+	log := func(g *Managed) { g.Mode, g.Live = v1alpha1.ModeLog, true }
+	logCached := func(g *Managed) { g.Mode = v1alpha1.ModeLog }
+	claimed := func(g *Managed) {
+		log(g)
+		g.Holders[1].State.Annotations[v1alpha1.AnnotationKeyClaims] = `[{"content":"x","state":"pending","id":"c1"}]`
+	}
+	leftover := with(unmasked(), gateValue(`{"state":"closed","at":null,"claim":"c1"}`))
+	late := func(g *Managed) { g.Now = noon.Add(31 * time.Minute) }
+	echo := func(requested, handled string) func(*Managed) {
+		return func(g *Managed) { g.Kind.ReconcileRequests, g.RequestedAt, g.HandledAt = true, requested, handled }
+	}
+	blind := func(g *Managed) { g.Comparable, g.Difference = false, nil }
+	lost := condition("Synced", "True", "R", 0)
+
+	cases := map[string]struct {
+		reason string
+		mr     *unstructured.Unstructured
+		change func(*Managed)
+		want   Action
+		// is the gate's reason, or a part of why nothing is done.
+		is       string
+		policies string
+	}{
+		"Install":            {"an idle MR is masked", with(unmasked(), synced, ready), nil, ActionInstall, v1alpha1.GateReasonInstalled, "Observe"},
+		"InstallNotSynced":   {"not while its provider fails", with(unmasked(), condition("Synced", "False", "R", 3), ready), nil, ActionNone, "not idle", ""},
+		"InstallNotReady":    {"nor before it is ready", with(unmasked(), synced), nil, ActionNone, "not idle", ""},
+		"InstallBehind":      {"nor with a change that its provider has not seen: the mask would cut it off", with(unmasked(), condition("Synced", "True", "R", 2), ready), nil, ActionNone, "not idle", ""},
+		"InstallAsync":       {"nor during an operation", with(unmasked(), synced, ready, condition("AsyncOperation", "False", "Ongoing", 0)), nil, ActionNone, "not idle", ""},
+		"InstallPaused":      {"nor paused", with(unmasked(), synced, ready, annotate("crossplane.io/paused", "true")), nil, ActionNone, "not idle", ""},
+		"InstallDeleting":    {"nor being deleted", with(unmasked(), synced, ready, deleting), nil, ActionNone, "being deleted", ""},
+		"Observes":           {"Observe alone is left alone", with(unmasked(), policies1(observe), synced, ready), nil, ActionNone, "not masked", ""},
+		"PausedByAuthor":     {"so is []", with(unmasked(), policies1(), synced, ready), nil, ActionNone, "not masked", ""},
+		"NoObserve":          {"and what lacks Observe", with(unmasked(), policies1(create), synced, ready), nil, ActionNone, "not masked", ""},
+		"Restore":            {"log mode gives the author's value back", instance(), log, ActionRestore, "", "*"},
+		"RestoreOpen":        {"an opening by approval is closed first, so that the approval is finished", open(openUpdate), log, ActionClose, v1alpha1.GateReasonRestored, "Observe"},
+		"RestoreLeftover":    {"what is left of a gate that the webhook lifted goes", leftover, log, ActionRestore, "", "*"},
+		"RestoreCached":      {"not on the word of a cache, which may not have the claim yet", leftover, logCached, ActionNone, "asked live", ""},
+		"RestoreUnfinished":  {"nor before the approval is finished: another gate would be opened by it", leftover, claimed, ActionNone, "finished first", ""},
+		"RestoreClosed":      {"also where the mask is still there", with(instance(), gateValue(`{"state":"closed","at":null,"claim":"c1"}`)), claimed, ActionNone, "finished first", ""},
+		"InstallLeftover":    {"what is not finished stays known", with(leftover, synced, ready), nil, ActionInstall, v1alpha1.GateReasonInstalled, "Observe"},
+		"RestoreDeleting":    {"nothing touches what is being deleted", with(instance(), deleting), log, ActionNone, "being deleted", ""},
+		"LogUnmasked":        {"nothing to restore", unmasked(), log, ActionNone, "not masked", ""},
+		"Closed":             {"nothing differs", with(instance(), synced, ready), nil, ActionNone, "closed", ""},
+		"ClosedPaused":       {"paused: what it shows is old", with(instance(), tampered, annotate("crossplane.io/paused", "true")), nil, ActionNone, "closed", ""},
+		"Confirmed":          {"seen, applied and equal", open(openUpdate, synced), nil, ActionClose, v1alpha1.GateReasonConfirmed, "Observe"},
+		"Failing":            {"Synced False keeps it open", open(openUpdate, condition("Synced", "False", "R", 3)), nil, ActionNone, "Synced is not True", ""},
+		"Unreported":         {"so does no Synced at all", open(openUpdate), nil, ActionNone, "Synced is not True", ""},
+		"Behind":             {"an older generation confirms nothing", open(openUpdate, condition("Synced", "True", "R", 2)), nil, ActionNone, "has not seen generation 3", ""},
+		"LostEcho":           {"upjet loses the generation: the echo stands in", open(openUpdate, lost), echo("t1", "t1"), ActionClose, v1alpha1.GateReasonConfirmed, "Observe"},
+		"LostNoEcho":         {"no echo yet", open(openUpdate, lost), echo("t2", "t1"), ActionNone, "has not handled", ""},
+		"LostComparable":     {"or the comparison", open(openUpdate, lost), nil, ActionClose, v1alpha1.GateReasonConfirmed, "Observe"},
+		"LostUnproven":       {"what was there before it was asked for proves nothing", open(unproven, lost), nil, ActionNone, "was there already", ""},
+		"LostUnprovenEcho":   {"where there is an echo, that does", open(unproven, lost), echo("t1", "t1"), ActionClose, v1alpha1.GateReasonConfirmed, "Observe"},
+		"SyncedUnproven":     {"or the generation", open(unproven, synced), nil, ActionClose, v1alpha1.GateReasonConfirmed, "Observe"},
+		"ExpiredUnproven":    {"nothing else than the deadline", open(unproven, lost), late, ActionClose, v1alpha1.GateReasonExpired, "Observe"},
+		"LostBlind":          {"with neither, nothing is known", open(openUpdate, lost), blind, ActionNone, "tells neither", ""},
+		"EchoMissing":        {"a provider that echoes must have echoed", open(openUpdate, synced), echo("t2", ""), ActionNone, "has not handled", ""},
+		"Ongoing":            {"an asynchronous operation goes on", open(openUpdate, synced, condition("AsyncOperation", "False", "Ongoing", 0)), nil, ActionNone, "asynchronous", ""},
+		"AsyncFailed":        {"or failed", open(openUpdate, synced, condition("LastAsyncOperation", "False", "ApplyFailure", 0)), nil, ActionNone, "asynchronous", ""},
+		"Differs":            {"what was allowed is not there yet", open(openUpdate, synced, tampered), nil, ActionNone, "still differs: spec.forProvider.size", ""},
+		"DiffersElsewhere":   {"another difference is not waited for", open(openUpdate, synced, set("x", "status", "atProvider", "region")), nil, ActionClose, v1alpha1.GateReasonConfirmed, "Observe"},
+		"CreatedNotReady":    {"a creation lasts until Ready", open(creating, synced), nil, ActionNone, "not Ready", ""},
+		"Created":            {"and no longer", open(creating, synced, ready), nil, ActionClose, v1alpha1.GateReasonConfirmed, "Observe"},
+		"Expired":            {"the deadline closes it", open(openUpdate), late, ActionClose, v1alpha1.GateReasonExpired, "Observe"},
+		"ConfirmedLate":      {"confirmed is confirmed, however late", open(openUpdate, synced), late, ActionClose, v1alpha1.GateReasonConfirmed, "Observe"},
+		"Delete":             {"Delete waits for somebody to delete", open(deletes, synced, ready), nil, ActionNone, "open for Delete", ""},
+		"DeleteExpired":      {"until the deadline", open(deletes, synced, ready), late, ActionClose, v1alpha1.GateReasonExpired, "Observe"},
+		"DeleteDeleting":     {"nothing ever takes Delete from what is being deleted", open(deletes, deleting), late, ActionNone, "being deleted", ""},
+		"DeleteAndMore":      {"what else it was opened for closes when it is confirmed", open(both, synced, ready), nil, ActionOpen, v1alpha1.GateReasonConfirmed, "Observe,Delete"},
+		"DeleteAndMoreWaits": {"and not before", open(both, synced), nil, ActionNone, "open for Delete", ""},
+		"CloseTo":            {"closed to Observe and LateInitialize by choice", open(openUpdate, synced), func(g *Managed) { g.CloseTo = []v1alpha1.Verb{v1alpha1.VerbLateInitialize} }, ActionClose, v1alpha1.GateReasonConfirmed, "Observe,LateInitialize"},
+		"GoneNoCreate":       {"its author gives no Create: nothing to approve", with(instance(), annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Update"]`)), func(g *Managed) { g.Gone = true }, ActionNone, "closed", ""},
+		"DriftNoUpdate":      {"its author gives no Update: nothing to approve", with(instance(), tampered, annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Create"]`)), nil, ActionNone, "closed", ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			g := gatingOf(tc.mr, composite())
+			if tc.change != nil {
+				tc.change(&g)
+			}
+			d := decideGate(t, g)
+			if got := strings.Join(d.Policies, ","); d.Action != tc.want || got != tc.policies || !strings.Contains(d.Gate.Reason+d.Why, tc.is) || d.Drift != nil {
+				t.Errorf("%s: got %s %s %q (%s), drift %v", tc.reason, d.Action, got, d.Gate.Reason, d.Why, d.Drift)
+			}
+			if was := Uses(mask.ParseGate(tc.mr.GetAnnotations())); d.Action == ActionInstall && !slices.Equal(Uses(d.Gate), was) {
+				t.Errorf("%s: %v is forgotten", tc.reason, was)
+			}
+			if d.Action == ActionClose && (d.Gate.Generation != g.MR.Generation+1 && tc.policies != strings.Join(g.MR.ManagementPolicies, ",") || d.Gate.State != v1alpha1.GateClosed) {
+				t.Errorf("%s: closes as %+v", tc.reason, d.Gate)
+			}
+		})
+	}
+}
+
+// Approvals open a closed gate: who holds them, of which mode, for which
+// difference.
+func TestDecideApproved(t *testing.T) {
+	drifted := with(instance(), synced, ready, tampered)
+	xr := composite()
+	closed := decideGate(t, gatingOf(drifted, xr))
+	if closed.Drift == nil || len(closed.Drift.Difference) != 1 || closed.Drift.Difference[0].Path != "spec.forProvider.size" || closed.Drift.Parent.Name != "db" {
+		t.Fatalf("got drift %+v", closed.Drift)
+	}
+	id := closed.Drift.ID
+	if !strings.HasSuffix(closed.Drift.SuggestedApproval, v1alpha1.AnnotationKeyApprovePrefix+id+"=once") {
+		t.Errorf("suggested: %s", closed.Drift.SuggestedApproval)
+	}
+	approve := func(mode string) mod { return annotate(v1alpha1.AnnotationKeyApprovePrefix+id, mode) }
+	any1 := annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst","relation":"External"}]`)
+	stale := annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst","relation":"External","mode":"generation","generation":4}]`)
+	child := annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst","mode":"always"}]`)
+	cases := map[string]struct {
+		reason  string
+		mr, xr  []mod
+		gone    bool
+		opens   bool
+		claimed string
+		verbs   string
+	}{
+		"Once":        {"exactly this difference, claimed first", nil, []mod{approve("once")}, false, true, "db", "Update"},
+		"Generation":  {"no claim needed", nil, []mod{approve("generation")}, false, true, "", "Update"},
+		"Always":      {"nor here", nil, []mod{approve("always")}, false, true, "", "Update"},
+		"OnMR":        {"the MR itself holds approvals", []mod{any1}, nil, false, true, "inst", "Update"},
+		"IDOnMR":      {"the id of the report, on the MR itself", []mod{approve("once")}, nil, false, true, "inst", "Update"},
+		"OnXR":        {"so does its XR, by name", nil, []mod{any1}, false, true, "db", "Update"},
+		"OtherDigest": {"another difference", nil, []mod{annotate(v1alpha1.AnnotationKeyApprovePrefix+"0123456789abcdef", "always")}, false, false, "", ""},
+		"Stale":       {"an intent came in between", nil, []mod{stale}, false, false, "", ""},
+		"Child":       {"an approval of the Kubernetes object's change is none of the cloud's", nil, []mod{child}, false, false, "", ""},
+		"GoneUpdate":  {"an approval of Update does not create", nil, []mod{any1}, true, false, "", ""},
+		"GoneCreate":  {"Create does, and an update that finishes it", nil, []mod{annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External","verbs":["Create","Update"]}]`)}, true, true, "db", "Create,Update"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			g := gatingOf(with(drifted, tc.mr...), with(xr, tc.xr...))
+			g.Gone = tc.gone
+			d := decideGate(t, g)
+			if opens := d.Action == ActionOpen; opens != tc.opens || opens == (d.Drift != nil) {
+				t.Fatalf("%s: got %s (%s), drift %v", tc.reason, d.Action, d.Why, d.Drift)
+			}
+			holder := ""
+			if d.Claim != nil {
+				holder = d.Claim.Holder.Name
+				if !HasUse(d.Gate, d.Claim.ID) {
+					t.Errorf("%s: claims %s, the gate shows %s", tc.reason, d.Claim.ID, d.Gate.Claim)
+				}
+			}
+			if v := d.Edits[v1alpha1.AnnotationKeyClaims]; v != nil { // its own approval: in the same write
+				holder += g.MR.Name
+				if claims := approval.ParseClaims(*v); len(claims) != 1 || !HasUse(d.Gate, claims[0].ID) || claims[0].State != v1alpha1.ClaimPending {
+					t.Errorf("%s: claims %s, the gate shows %s", tc.reason, *v, d.Gate.Claim)
+				}
+			}
+			if d.Once != (tc.claimed != "") {
+				t.Errorf("%s: uses a once approval: %t", tc.reason, d.Once)
+			}
+			if holder != tc.claimed || joined(d.Gate.Verbs) != tc.verbs {
+				t.Errorf("%s: claimed on %q, open for %s", tc.reason, holder, joined(d.Gate.Verbs))
+			}
+		})
+	}
+}
+
+// What the MR itself approves is claimed in the write that opens its gate, and
+// finished in the one that closes it, however that ends.
+func TestDecideOwnApproval(t *testing.T) {
+	drifted := with(instance(), synced, ready, tampered, annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External"}]`))
+	d := decideGate(t, gatingOf(drifted, composite()))
+	if d.Action != ActionOpen || d.Claim != nil || len(d.Edits) != 1 {
+		t.Fatalf("got %+v", d)
+	}
+	openNow := with(drifted, policies1(observe, update), gateValue(gateText(t, d.Gate)), annotate(v1alpha1.AnnotationKeyClaims, *d.Edits[v1alpha1.AnnotationKeyClaims]))
+	late := gatingOf(openNow, composite())
+	late.Now = noon.Add(2 * time.Hour)
+	for name, g := range map[string]Managed{"Confirmed": gatingOf(with(openNow, set(map[string]any{}, "status"), condition("Synced", "True", "R", 99)), composite()), "Expired": late} {
+		closing := decideGate(t, g)
+		if closing.Action != ActionClose {
+			t.Fatalf("%s: got %+v", name, closing)
+		}
+		after := parent.Sum(with(openNow, func(o *unstructured.Unstructured) {
+			gateValue(mask.FormatGate(closing.Gate))(o)
+			for k, v := range closing.Edits {
+				if v == nil {
+					unannotate(k)(o)
+				} else {
+					annotate(k, *v)(o)
+				}
+			}
+		}), parent.RoleManaged)
+		if set := approval.Parse(after.Annotations); len(set.Approvals) != 0 || len(set.Claims) != 1 || set.Claims[0].State != v1alpha1.ClaimUsed || ClaimToFinish(after, after) != nil {
+			t.Errorf("%s leaves approvals %v, claims %v", name, set.Approvals, set.Claims)
+		}
+	}
+}
+
+// The id of the report opens wherever above the MR it is written: those who may
+// not touch the XR write it on their Claim.
+func TestDecideApprovedOnClaim(t *testing.T) {
+	g := gatingOf(with(instance(), synced, ready, tampered), composite())
+	id := decideGate(t, g).Drift.ID
+	claim := with(composite(), annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "once"))
+	claim.SetName("claim")
+	claim.SetUID("claim")
+	g.Holders = append(g.Holders, identity.Holder{State: parent.Sum(claim, parent.RoleClaim)})
+	if d := decideGate(t, g); d.Action != ActionOpen || d.Claim == nil || d.Claim.Holder.Name != "claim" {
+		t.Errorf("got %s (%s), claim %+v", d.Action, d.Why, d.Claim)
+	}
+}
+
+// A claim's whole life, through every crash: taken and not opened, opened,
+// closed and not finished, finished.
+func TestDecideClaims(t *testing.T) {
+	drifted := with(instance(), synced, ready, tampered)
+	approved := with(composite(), annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External"}]`))
+	first := decideGate(t, gatingOf(drifted, approved))
+	claimed := with(approved, annotate(v1alpha1.AnnotationKeyClaims, first.Claim.Value))
+
+	again := decideGate(t, gatingOf(drifted, claimed))
+	if again.Action != ActionOpen || again.Claim != nil || again.Gate.Claim != first.Claim.ID {
+		t.Errorf("a claim whose opening never landed is used again: %+v", again)
+	}
+	other := decideGate(t, gatingOf(with(drifted, set("y", "status", "atProvider", "size")), claimed))
+	if other.Action != ActionOpen || other.Gate.Claim != first.Claim.ID {
+		t.Errorf("also where the difference became another one: %s (%s)", other.Action, other.Why)
+	}
+	expired := first.Gate
+	expired.State, expired.Reason = v1alpha1.GateClosed, v1alpha1.GateReasonExpired
+	shut := with(drifted, gateValue(gateText(t, expired)))
+	if d := decideGate(t, gatingOf(shut, claimed)); d.Action != ActionNone || d.Drift == nil {
+		t.Errorf("an expired opening is not opened again by the same claim: %s %+v", d.Action, d.Gate)
+	}
+	mr, xr := parent.Sum(shut, parent.RoleManaged), parent.Sum(claimed, parent.RoleComposite)
+	c := ClaimToFinish(mr, xr)
+	if c == nil || c.ID != first.Claim.ID {
+		t.Fatalf("to be finished: %+v", c)
+	}
+	if ClaimToFinish(parent.Sum(with(drifted, gateValue(gateText(t, first.Gate))), parent.RoleManaged), xr) != nil {
+		t.Error("an open gate finishes nothing")
+	}
+	done := with(claimed)
+	for k, v := range Spend(xr.Annotations, *c, noon) {
+		if v == nil {
+			unannotate(k)(done)
+		} else {
+			annotate(k, *v)(done)
+		}
+	}
+	state := parent.Sum(done, parent.RoleComposite)
+	if len(approval.Parse(state.Annotations).Approvals) != 0 || ClaimToFinish(mr, state) != nil {
+		t.Errorf("finished: %v", state.Annotations)
+	}
+}
+
+func gateText(t *testing.T, g v1alpha1.Gate) string {
+	t.Helper()
+	return mask.FormatGate(g)
+}
+
+// Deletion is approved for the MR, or for all below its XR.
+func TestDecideDeletion(t *testing.T) {
+	mr, xr := parent.Sum(instance(), parent.RoleManaged), parent.Sum(composite(), parent.RoleComposite)
+	own := annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionID(xr, mr), "once")
+	whole := annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionID(xr, xr), "once")
+	wholeGate := func(o *unstructured.Unstructured, approved *unstructured.Unstructured, reason, at string) *unstructured.Unstructured {
+		content := approval.Parse(approved.GetAnnotations()).Approvals[0].Content
+		return with(o, gateValue(`{"state":"closed","verbs":["Delete"],"generation":4,"at":"`+at+`","claim":"`+content+`","digest":"`+identity.DeletionID(xr, xr)+`","reason":"`+reason+`"}`))
+	}
+	one := decideGate(t, gatingOf(instance(), with(composite(), own)))
+	if one.Action != ActionOpen || one.Claim == nil || joined(one.Gate.Verbs) != remove || strings.Join(one.Policies, ",") != "Observe,Delete" {
+		t.Errorf("of the MR: %+v", one)
+	}
+	all := with(composite(), whole)
+	if d := decideGate(t, gatingOf(instance(), all)); d.Action != ActionOpen || d.Claim != nil || joined(d.Gate.Verbs) != remove {
+		t.Errorf("of all below the XR, which is not claimed for one: %+v", d)
+	}
+	updating := with(instance(), policies1(observe, update), gateValue(openUpdate))
+	if d := decideGate(t, gatingOf(updating, all)); joined(d.Gate.Verbs) != "Update,Delete" || !HasUse(d.Gate, "c1") {
+		t.Errorf("while open for Update, whose approval is not forgotten: %+v", d.Gate)
+	}
+	noDelete := with(instance(), annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Create","Update"]`))
+	if d := decideGate(t, gatingOf(noDelete, all)); d.Action != ActionNone {
+		t.Errorf("its author gives no Delete: %+v", d)
+	}
+	if d := decideGate(t, gatingOf(wholeGate(instance(), all, v1alpha1.GateReasonExpired, "2026-01-02T11:59:00Z"), all)); d.Action != ActionNone {
+		t.Errorf("expired, and opened again by the same approval: %+v", d.Gate)
+	}
+	// The approval is spent when it expired; one that was given later is another.
+	content := approval.Parse(all.GetAnnotations()).Approvals[0].Content
+	record := func(at string) *unstructured.Unstructured {
+		return with(all, annotate(v1alpha1.AnnotationKeyClaims, `[{"content":"`+content+`","state":"open","generation":7,"at":"`+at+`"}]`))
+	}
+	shut := wholeGate(instance(), all, v1alpha1.GateReasonExpired, "2026-01-02T11:50:00Z")
+	if c := ClaimToFinish(parent.Sum(shut, parent.RoleManaged), parent.Sum(record("2026-01-02T10:00:00Z"), parent.RoleComposite)); c == nil || c.Content != content {
+		t.Errorf("to be spent: %+v", c)
+	}
+	later := record("2026-01-02T11:55:00Z")
+	if c := ClaimToFinish(parent.Sum(shut, parent.RoleManaged), parent.Sum(later, parent.RoleComposite)); c != nil {
+		t.Errorf("spent before it was used: %+v", c)
+	}
+	if d := decideGate(t, gatingOf(shut, later)); d.Action != ActionOpen {
+		t.Errorf("approved anew: %s (%s)", d.Action, d.Why)
+	}
+}
+
+func TestExplainDifference(t *testing.T) {
+	got := ExplainDifference(change.Fields([]change.Change{{Path: "a", Verb: change.Mutate, Old: "x", New: "y"}}, 5, false))
+	if got != `a is "x", should be "y"` {
+		t.Error(got)
+	}
+	if got := ExplainDifference([]v1alpha1.FieldDifference{{Path: "exists"}}); got != "exists is absent, should be absent" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,65 @@
+package gating
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// A freeze and a rejection go before any approval: of external drift, of the
+// deletion of one MR, of all below an XR.
+func TestDecideStopped(t *testing.T) {
+	drifted := with(instance(), synced, ready, tampered)
+	mr, xr := parent.Sum(drifted, parent.RoleManaged), parent.Sum(composite(), parent.RoleComposite)
+	drift := decideGate(t, gatingOf(drifted, composite())).Drift.ID
+	freeze := annotate(v1alpha1.AnnotationKeyFreeze, `{"user":"hans","message":"incident"}`)
+	reject := func(what string) mod {
+		return annotate(v1alpha1.AnnotationKeyRejections, `[{"kind":"Instance",`+what+`,"reason":"not before the audit"}]`)
+	}
+	cases := map[string]struct {
+		reason string
+		stop   mod
+		onMR   mod
+		want   Action
+		why    string
+	}{
+		"Nothing":          {"approved, it opens", nil, nil, ActionOpen, ""},
+		"Frozen":           {"the XR is frozen", freeze, nil, ActionNone, "frozen by hans (incident)"},
+		"FrozenUnreadable": {"what does not parse counts as frozen", annotate(v1alpha1.AnnotationKeyFreeze, `{`), nil, ActionNone, "counts as frozen"},
+		"NotFrozen":        {"false is not frozen", annotate(v1alpha1.AnnotationKeyFreeze, "false"), nil, ActionOpen, ""},
+		"FrozenMR":         {"a freeze on the MR itself", nil, freeze, ActionNone, "frozen by hans"},
+		"FrozenDeleting":   {"what is being deleted is not frozen: its cleanup must finish", func(o *unstructured.Unstructured) { freeze(o); deleting(o) }, nil, ActionOpen, ""},
+		"Rejected":         {"a rejection by name", reject(`"name":"inst"`), nil, ActionNone, "not before the audit"},
+		"RejectedResource": {"by the name in the Composition", reject(`"resource":"instance"`), nil, ActionNone, "not before the audit"},
+		"RejectedOther":    {"of another MR", reject(`"name":"other"`), nil, ActionOpen, ""},
+		"RejectedEarlier":  {"for earlier intents only", reject(`"name":"inst","generation":4`), nil, ActionOpen, ""},
+	}
+	for what, id := range map[string]string{"Drift": drift, "Deletion": identity.DeletionID(xr, mr), "Whole": identity.DeletionID(xr, xr)} {
+		for name, tc := range cases {
+			t.Run(what+"/"+name, func(t *testing.T) {
+				above, below := with(composite(), annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "once")), drifted
+				if tc.stop != nil {
+					above = with(above, tc.stop)
+				}
+				if tc.onMR != nil {
+					below = with(below, tc.onMR)
+				}
+				d := decideGate(t, gatingOf(below, above))
+				if d.Action != tc.want {
+					t.Fatalf("%s: got %q (%s)", tc.reason, d.Action, d.Why)
+				}
+				if d.Action == ActionNone && d.Drift == nil {
+					t.Errorf("%s: the drift is still reported", tc.reason)
+				}
+				if what == "Drift" && !strings.Contains(d.Why, tc.why) {
+					t.Errorf("%s: it says %q", tc.reason, d.Why)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package identity
+
+import (
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// MaxReportFields is the number of changed fields that a report lists.
+const MaxReportFields = 32
+
+// Of returns the identity of an object in difference ids. resource is its
+// composition resource name, empty for none: it replaces the name of a composed
+// resource, which is generated and unknown before the object exists.
+func Of(ref parent.Ref, resource string) change.Identity {
+	apiVersion, kind := ref.ToAPIVersionAndKind()
+	id := change.Identity{APIVersion: apiVersion, Kind: kind, Namespace: ref.Namespace, Name: ref.Name, Resource: resource}
+	if resource != "" {
+		id.Name, id.Namespace = "", ""
+	}
+	return id
+}
+
+// OfParent returns the identity of the parent in a difference id. A parent keeps
+// its own name even if it is composed itself.
+func OfParent(p *parent.State) change.Identity { return Of(p.Ref, "") }
+
+// OfChild returns the identity of the child in a difference id.
+func OfChild(s *parent.State) change.Identity {
+	return Of(s.Ref, s.Annotations[v1alpha1.AnnotationKeyCompositionResourceName])
+}
+
+// DeletionID returns the id that approves deleting an object together with its
+// external resource. For a composite or Claim it covers all managed resources
+// below it, and p is the object itself.
+func DeletionID(p, object *parent.State) string {
+	return change.ID(v1alpha1.RelationExternal, "DELETE", OfParent(p), OfChild(object), nil)
+}
+
+// DriftID returns the id of a difference between a managed resource and its
+// external resource. holder is the parent that reports it.
+func DriftID(holder, mr *parent.State, difference []change.Change) string {
+	return change.ID(v1alpha1.RelationExternal, "UPDATE", OfParent(holder), OfChild(mr), difference)
+}
+
+// ObjectReference of a report. generation is 0 and resource empty where they do
+// not apply.
+func ObjectReference(ref parent.Ref, generation int64, resource string) v1alpha1.ObjectReference {
+	apiVersion, kind := ref.ToAPIVersionAndKind()
+	return v1alpha1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: ref.Namespace, Name: ref.Name,
+		UID: ref.UID, Generation: generation, Resource: resource}
+}
+
+// Version of an object's desired state: its generation, or its resourceVersion
+// if its kind has no generation.
+func Version(o *unstructured.Unstructured) string {
+	return version(o.GetGeneration(), o.GetResourceVersion())
+}
+
+// VersionOf the desired state of an object of which a summary is known.
+func VersionOf(s *parent.State) string { return version(s.Generation, s.ResourceVersion) }
+
+func version(generation int64, resourceVersion string) string {
+	if generation > 0 {
+		return "g" + strconv.FormatInt(generation, 10)
+	}
+	return "rv" + resourceVersion
+}

@@ -1,0 +1,64 @@
+package identity
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Describe an object in messages: Kind namespace/name.
+func Describe(ref parent.Ref) string {
+	name := ref.Name
+	if name == "" {
+		name = "(name to be generated)"
+	}
+	if ref.Namespace != "" {
+		name = ref.Namespace + "/" + name
+	}
+	return ref.Kind + " " + name
+}
+
+// Target of a kubectl command: the arguments after the verb.
+func Target(ref parent.Ref, kind Kind) string {
+	resource := kind.Resource
+	if resource == "" {
+		resource = strings.ToLower(ref.Kind)
+		if ref.Group != "" {
+			resource += "." + ref.Group
+		}
+	}
+	out := resource + " " + ref.Name
+	if ref.Namespace != "" {
+		out = "-n " + ref.Namespace + " " + out
+	}
+	return out
+}
+
+// ApproveCommand returns the command that approves one difference, on the object
+// that holds approvals for it.
+func ApproveCommand(holder parent.Ref, kind Kind, id string) string {
+	return "kubectl annotate " + Target(holder, kind) + " " + v1alpha1.AnnotationKeyApprovePrefix + id + "=" + string(v1alpha1.ApprovalOnce)
+}
+
+// Frozen states that an object is frozen, as a clause: by whom, when, why.
+func Frozen(ref parent.Ref, f *v1alpha1.Freeze) string {
+	by := ""
+	if f.User != "" {
+		by = " by " + f.User
+	}
+	if f.At != nil {
+		by += " at " + f.At.UTC().Format(time.RFC3339)
+	}
+	if f.Message != "" {
+		by += fmt.Sprintf(" (%s)", f.Message)
+	}
+	return fmt.Sprintf("%s was frozen%s", Describe(ref), by)
+}
+
+// Rejected states that a rejection on an object forbids a change, as a clause.
+func Rejected(ref parent.Ref, r v1alpha1.Rejection) string {
+	return fmt.Sprintf("a rejection on %s forbids it: %s", Describe(ref), r.Reason)
+}

@@ -1,0 +1,165 @@
+package settling
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Observation is what decides whether a parent reached its intent (spec 3).
+type Observation struct {
+	Parent *parent.State
+	// Observed is the highest observed generation ever seen; valid where Known.
+	Observed int64
+	Known    bool
+	// ObservedSince is when the intent generation was first seen to be observed;
+	// zero where it was so when it was first looked at.
+	ObservedSince time.Time
+	// Children of an XR or Claim that exist; Missing says that some could not
+	// be read, so that nothing is said about them.
+	Children []*parent.State
+	Missing  bool
+	// Unwatched: a child was read, so that nobody tells when it changes.
+	Unwatched bool
+	// Grace during which an XR must stay converged.
+	Grace time.Duration
+	Now   time.Time
+}
+
+// unwatchedAgain is how long to wait before looking again at a composite that
+// waits for children of which no watch tells anything.
+const unwatchedAgain = 5 * time.Second
+
+// Settles reports whether the parent settled at its intent generation, and as
+// Unsettled when to look again.
+func (s Observation) Settles() (settled bool, again time.Duration) {
+	why, again := s.Unsettled()
+	return why == "", again
+}
+
+// Unsettled tells why the parent has not settled at its intent generation, as a
+// clause; "" where it has. Where only time is missing, or nobody would tell when
+// what is missing is there, again is how long to wait.
+func (s Observation) Unsettled() (why string, again time.Duration) {
+	p := s.Parent
+	intent, _ := trace.Intent(p)
+	switch {
+	case p.Deleting():
+		return "it is being deleted", 0
+	case intent.Generation == 0:
+		return "its kind has no generation", 0
+	case !p.Converged:
+		return "it has not converged: " + unconverged(p), 0
+	case !s.Known:
+		return "its controller does not tell which generation it has observed", 0
+	case s.Observed < intent.Generation:
+		return fmt.Sprintf("its controller has observed generation %d, the last intent is %d", s.Observed, intent.Generation), 0
+	case p.Role != parent.RoleComposite && p.Role != parent.RoleClaim:
+		return "", 0
+	case len(p.Children) == 0:
+		return "it has no children yet", 0
+	case s.Missing:
+		return "some of its children cannot be read", unwatchedAgain
+	case held(p):
+		return "the composition function holds something back", 0
+	}
+	return s.unsettledChild(intent)
+}
+
+// unsettledChild of an XR or Claim, or the time that it must still stay
+// converged.
+//
+// An intent that comes while Crossplane reconciles is said to be observed when
+// that is over, although the pipeline has not seen it: Crossplane stamps the
+// generation that the composite has by then. What follows from the intent comes
+// with the next reconcile, so the grace begins again with either.
+func (s Observation) unsettledChild(intent v1alpha1.Hop) (why string, again time.Duration) {
+	since := s.Parent.ConvergedSince
+	for _, t := range []time.Time{intent.Timestamp.Time, s.ObservedSince} {
+		if t.After(since) {
+			since = t
+		}
+	}
+	for _, c := range s.Children {
+		own := trace.Of(c.Annotations).Own()
+		if own != nil && own.Timestamp.After(since) {
+			since = own.Timestamp.Time
+		}
+		if carries(c, s.Parent, intent.Generation) && !childSettled(c) {
+			if s.Unwatched {
+				again = unwatchedAgain
+			}
+			return identity.Describe(c.Ref) + " below it has not settled", again
+		}
+	}
+	if left := since.Add(s.Grace).Sub(s.Now); left > 0 {
+		return "it has not been converged for long enough", left
+	}
+	return "", 0
+}
+
+// unconverged says what an object lacks.
+func unconverged(p *parent.State) string {
+	for _, t := range []string{"Synced", "Ready"} {
+		if p.Crossplane() && !p.True(t) {
+			return t + " is not True"
+		}
+	}
+	return "its status does not say that it is current"
+}
+
+// held reports whether the composition function holds something back.
+func held(p *parent.State) bool {
+	c, ok := p.Condition(v1alpha1.ConditionKausality)
+	return ok && c.Status == metav1.ConditionFalse && (c.Reason == v1alpha1.ConditionReasonHeld || c.Reason == v1alpha1.ConditionReasonFrozen)
+}
+
+// carries reports whether a child's trace comes from an intent of its parent.
+func carries(c, p *parent.State, generation int64) bool {
+	hops := trace.Of(c.Annotations)
+	if len(hops) < 2 {
+		return false
+	}
+	h := hops[len(hops)-2]
+	return h.Kind == p.Kind && h.Generation == generation
+}
+
+func childSettled(c *parent.State) bool {
+	if mask.ParseGate(c.Annotations).State == v1alpha1.GateOpen {
+		return false
+	}
+	own := trace.Of(c.Annotations).Own()
+	// A hop may be ahead of its object: what its author changed behind the mask
+	// leaves the stored spec, and so the generation, as it was.
+	return c.Converged && (!c.HasObserved || own == nil || c.ObservedGeneration >= min(own.Generation, c.Generation))
+}
+
+// Settled reports whether a parent settled at its last intent: known is the
+// highest intent generation at which it is known to have settled by other means
+// than its annotation, -1 for none.
+func Settled(p *parent.State, known int64) bool {
+	intent, _ := trace.Intent(p)
+	return SettledAt(p, intent.Generation, known)
+}
+
+// SettledAt reports whether a parent settled at or past an intent generation.
+func SettledAt(p *parent.State, intent, known int64) bool {
+	latch := max(p.SettledGeneration(), known)
+	return latch > 0 && latch >= intent
+}
+
+// SettledOnce reports whether a parent ever settled.
+func SettledOnce(p *parent.State, known int64) bool { return max(p.SettledGeneration(), known) > 0 }
+
+// Phase of a parent's lifecycle. initialized are the condition types that report
+// its kind as initialized; empty for Initialized and Ready.
+func Phase(p *parent.State, known int64, initialized ...string) v1alpha1.Phase {
+	return p.Phase(SettledOnce(p, known), initialized...)
+}

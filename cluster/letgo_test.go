@@ -1,0 +1,94 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+	"weak"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// listing serves a list of n objects of any resource, and watches that tell nothing.
+func listing(t *testing.T, n int) dynamic.Interface {
+	t.Helper()
+	items := make([]any, 0, n)
+	for i := range n {
+		items = append(items, map[string]any{"apiVersion": shopDB.GroupVersion().String(), "kind": shopDB.Kind,
+			"metadata": map[string]any{"name": fmt.Sprintf("db-%d", i), "uid": fmt.Sprintf("uid-%d", i), "resourceVersion": "7"}})
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		var answer any = map[string]any{"apiVersion": shopDB.GroupVersion().String(), "kind": "DbList", "metadata": map[string]any{"resourceVersion": "7"}, "items": items}
+		switch q := r.URL.Query(); {
+		case q.Get("sendInitialEvents") != "": // as an API server without it
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			answer = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity}
+		case q.Get("watch") != "":
+			w.(http.Flusher).Flush() //nolint:forcetypeassert // net/http's own is one.
+			<-r.Context().Done()
+			return
+		}
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Log(err)
+		}
+	}))
+	t.Cleanup(s.Close)
+	client, err := dynamic.NewForConfig(&rest.Config{Host: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) { return f(), nil })
+	if err != nil {
+		t.Fatalf("waited for %s: %v", what, err)
+	}
+}
+
+// TestMemoryGivenBack: of a kind that is not guarded any more nothing is kept, nor of
+// its watch; and it is all there again when the kind is guarded again.
+func TestMemoryGivenBack(t *testing.T) {
+	const objects = 200
+	c := covered(t)
+	c.States.client = listing(t, objects)
+	var told atomic.Int64
+	c.States.OnLetGo(func(*Object) { told.Add(1) })
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); c.States.Run(ctx) }()
+	defer func() { stop(); <-done }()
+	c.configured(true, "shop.example.org/dbs")
+	full := func() bool { return len(c.States.List(shopDB)) == objects }
+	until(t, "the objects to be known", full)
+	w := weak.Make(c.States.of(shopDB))
+	kept := make([]weak.Pointer[Object], 0, objects)
+	for _, o := range c.States.List(shopDB) {
+		kept = append(kept, weak.Make(o))
+	}
+	c.configured(true, "other.example.org/caches")
+	until(t, "the memory to be given back", func() bool {
+		runtime.GC()
+		for _, k := range kept {
+			if k.Value() != nil {
+				return false
+			}
+		}
+		return w.Value() == nil
+	})
+	until(t, "all to be told of", func() bool { return told.Load() == objects })
+	c.configured(true, "shop.example.org/dbs")
+	until(t, "the objects to be known again", full)
+}

@@ -1,0 +1,45 @@
+package drift
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+)
+
+// Forget what was spent on a difference that occurs anew, so that people may
+// approve it another time (admission/approval, Claims.Forget).
+func Forget(c *cluster.Cluster, manager string) func(context.Context, parent.Ref, string) error {
+	return func(ctx context.Context, ref parent.Ref, id string) error {
+		o, err := c.States.Get(ctx, ref, true)
+		if err != nil {
+			return err
+		}
+		set := approval.Parse(o.Annotations)
+		next := set.Claims.Forget(id, set.Approvals)
+		if len(next) == len(set.Claims) {
+			return nil
+		}
+		value := next.String()
+		return c.States.Apply(ctx, o.State.Ref, cluster.Patch{
+			Manager: manager, ResourceVersion: o.ResourceVersion,
+			Annotations: map[string]*string{v1alpha1.AnnotationKeyClaims: &value},
+		})
+	}
+}
+
+// Client of a manager that reads past every cache: a lock must not be taken on
+// what a cache says.
+func Client(mgr manager.Manager) (client.Client, error) {
+	c, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), HTTPClient: mgr.GetHTTPClient()})
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a client: %w", err)
+	}
+	return c, nil
+}
