@@ -86,6 +86,8 @@ func citations(at Citation, text string) []Citation {
 func kindOf(name string) Kind {
 	test := strings.HasSuffix(name, "_test.go")
 	switch {
+	case strings.HasPrefix(name, "test/conformance/"): // the scenarios count, not their runner
+		return Text
 	case strings.HasPrefix(name, "test/") && test:
 		return Integration
 	case strings.HasPrefix(name, "test/"), strings.HasPrefix(name, "hack/"):

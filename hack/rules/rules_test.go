@@ -84,6 +84,7 @@ const (
 		"core/core_test.go":                     file("package core\n\nfunc TestDecide() {\n\t_ = map[string]int{\"KR-02-01/drift\": 1}\n}\n"),
 		"test/webhook/webhook_test.go":          file("package webhook\n\n// TestFirst (KR-01-01).\nfunc TestFirst() {}\n"),
 		"test/conformance/scenarios/drift.yaml": file("scenarios:\n- name: Refused\n  rules: [KR-02-01]\n"),
+		"test/conformance/suite_test.go":        file("package conformance\n\n// KR-02-01\n"),
 		"docs/a.md":                             file("as KR-01-01 says"),
 	}
 }
@@ -111,6 +112,7 @@ func TestCitations(t *testing.T) {
 		{Rule: "KR-02-01", Kind: Unit, File: "core/core_test.go", In: "TestDecide"},
 		{Rule: "KR-01-01", Kind: Text, File: "docs/a.md", In: ""},
 		{Rule: "KR-02-01", Kind: Integration, File: "test/conformance/scenarios/drift.yaml", In: "drift/Refused"},
+		{Rule: "KR-02-01", Kind: Text, File: "test/conformance/suite_test.go", In: ""},
 		{Rule: "KR-01-01", Kind: Integration, File: "test/webhook/webhook_test.go", In: "TestFirst"},
 	}
 	if !slices.Equal(want, all) {

@@ -124,7 +124,6 @@ var notInScenarios = map[string]string{
 	"KR-04-15": "the users of components are those of an installation",
 	"KR-05-20": "no request makes a watch lag",
 	"KR-05-36": "it takes a process that ends, or 30 seconds",
-	"KR-06-13": "it takes a policy that is older than an intent that is under way",
 }
 
 // Each rule that shows at the API server has a scenario, and no scenario is about
