@@ -118,7 +118,7 @@ func (s *States) sum(o *unstructured.Unstructured) *Object {
 	out.Share()
 	if kind.ManagementPolicies {
 		out.External, out.Comparable = external.Difference(o.Object), external.Comparable(o.Object)
-		out.SyncedMessage = syncedMessage(o)
+		out.SyncedMessage = external.SyncedMessage(o.Object)
 		out.Gone = external.Gone(out.SyncedMessage)
 		if mask.Refused(out.SyncedMessage) && !mask.Accepts(mask.RuntimeLegacy, out.ManagementPolicies) {
 			s.kinds.refused(o.GroupVersionKind())
@@ -128,17 +128,6 @@ func (s *States) sum(o *unstructured.Unstructured) *Object {
 		out.HandledAt, _, _ = unstructured.NestedString(o.Object, "status", "lastHandledReconcileAt") // a status of another shape handles no requests
 	}
 	return out
-}
-
-func syncedMessage(o *unstructured.Unstructured) string {
-	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions") // a status of another shape has none
-	for _, e := range list {
-		if c, ok := e.(map[string]any); ok && c["type"] == "Synced" && c["status"] != "True" {
-			m, _ := c["message"].(string)
-			return m
-		}
-	}
-	return ""
 }
 
 // Get an object: from the watch of its kind, which the first question starts,

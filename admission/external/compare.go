@@ -19,6 +19,20 @@ const (
 	Exists = "exists"
 )
 
+// SyncedMessage is the message of an object's Synced condition where that is not
+// True; "" where it is, and where there is none.
+func SyncedMessage(content map[string]any) string {
+	status, _ := content["status"].(map[string]any)
+	list, _ := status["conditions"].([]any) // a status of another shape has none
+	for _, e := range list {
+		if c, ok := e.(map[string]any); ok && c["type"] == "Synced" && c["status"] != "True" {
+			m, _ := c["message"].(string)
+			return m
+		}
+	}
+	return ""
+}
+
 // Comparable reports whether anything can be compared: both sides have a field
 // in common. A Workspace of provider-terraform has none.
 func Comparable(content map[string]any) bool {

@@ -113,6 +113,9 @@ func (g Managed) open(author []string, was v1alpha1.Gate, h identity.Holder, set
 	if slices.Contains(verbs, v1alpha1.VerbDelete) {
 		at := approval.Stamp(g.Now)
 		next.DeleteAt = &at
+		if g.By == MoverFunction {
+			next.Reason = v1alpha1.GateReasonDeletionApproved
+		}
 	}
 	var effect *identity.ClaimEffect
 	var edits map[string]*string
@@ -124,6 +127,9 @@ func (g Managed) open(author []string, was v1alpha1.Gate, h identity.Holder, set
 			edits = map[string]*string{v1alpha1.AnnotationKeyClaims: &value}
 		} else {
 			effect = &identity.ClaimEffect{Holder: h.State.Ref, Entry: m.Entry, Use: g.use(id), Stored: stored, HasStored: has, Value: value, ID: claim.ID}
+		}
+		if g.By == MoverFunction {
+			claim.ID = m.Entry.Content
 		}
 		next.Claim = withUse(next.Claim, claim.ID)
 	case m.Claimed != nil:

@@ -53,10 +53,18 @@ type Managed struct {
 	CloseTo  []v1alpha1.Verb
 	// CarryPendingDrift as in Options.
 	CarryPendingDrift bool
+	// By is who makes the transitions: MoverGate, also where empty, or
+	// MoverFunction, which cannot write to the Holders. It takes no claims: the gate
+	// shows the use of a once approval by the content of that approval, and Decide
+	// relies on the Holders' claims to list what is used.
+	By Mover
 	// User hash of the gate controller, for claims.
 	User string
 	Now  time.Time
 }
+
+// DefaultDeadline after which an unconfirmed opening is closed.
+const DefaultDeadline = time.Hour
 
 // Decision of the gate controller.
 type Decision struct {

@@ -40,11 +40,19 @@ func (g Managed) unfinished(was v1alpha1.Gate) string {
 				return (c.ID == id || c.ID == "" && c.Content == id) && c.Spent()
 			})
 		})
-		if !finished {
+		if !finished && !g.withdrawn(id) {
 			out = withUse(out, id)
 		}
 	}
 	return out
+}
+
+// withdrawn reports whether a use can be forgotten where no claims are taken: no
+// holder has the approval any more. Otherwise the gate would collect them.
+func (g Managed) withdrawn(id string) bool {
+	return g.By == MoverFunction && !slices.ContainsFunc(g.Holders, func(h identity.Holder) bool {
+		return gives(h.State, id) || approval.ParseClaims(h.State.Annotations[v1alpha1.AnnotationKeyClaims]).Find(id) != nil
+	})
 }
 
 // admittedBefore reports whether an approval was there when a gate moved last.

@@ -28,6 +28,9 @@ type Observation struct {
 	Missing  bool
 	// Unwatched: a child was read, so that nobody tells when it changes.
 	Unwatched bool
+	// Written is when the parent's controller last wrote to a child, where the
+	// children's traces do not show it; zero where they do.
+	Written time.Time
 	// Grace during which an XR must stay converged.
 	Grace time.Duration
 	Now   time.Time
@@ -82,7 +85,7 @@ func (s Observation) Unsettled() (why string, again time.Duration) {
 // with the next reconcile, so the grace begins again with either.
 func (s Observation) unsettledChild(intent v1alpha1.Hop) (why string, again time.Duration) {
 	since := s.Parent.ConvergedSince
-	for _, t := range []time.Time{intent.Timestamp.Time, s.ObservedSince} {
+	for _, t := range []time.Time{intent.Timestamp.Time, s.ObservedSince, s.Written} {
 		if t.After(since) {
 			since = t
 		}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -61,7 +62,7 @@ func New(ctx context.Context, config *rest.Config, o Options) (*Inspector, error
 		o.Now = time.Now
 	}
 	if o.Deadline == 0 {
-		o.Deadline = time.Hour
+		o.Deadline = gating.DefaultDeadline
 	}
 	i := &Inspector{Direct: d, options: o, modeFrom: "--default-mode", mapper: o.Mapper}
 	i.world = &world{direct: d, settled: map[parent.Ref]int64{}}

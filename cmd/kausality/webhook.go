@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/gate"
 	"github.com/kausality-io/function-kausality/manifests"
 	"github.com/kausality-io/function-kausality/webhook"
@@ -114,7 +115,7 @@ func gateCommand() *cobra.Command {
 		},
 	}
 	p.add(cmd)
-	cmd.Flags().DurationVar(&o.Deadline, "gate-deadline", time.Hour, "How long an opening may stay unconfirmed.")
+	cmd.Flags().DurationVar(&o.Deadline, "gate-deadline", gating.DefaultDeadline, "How long an opening may stay unconfirmed.")
 	cmd.Flags().StringVar(&shard, "shard", "", "INDEX/COUNT where several gates share the managed resources, as in 0/3; each has a leader of its own.")
 	return cmd
 }
