@@ -71,11 +71,15 @@ func New(config *rest.Config) (*Cluster, error) {
 // Start all watches; it returns when the context ended and they did.
 func (c *Cluster) Start(ctx context.Context) error {
 	var wg sync.WaitGroup
-	for _, run := range []func(context.Context){c.Kinds.Run, c.Scope.Run, c.Namespaces.Run, c.Policies.Run, c.States.Run, c.letGo} {
+	for _, run := range []func(context.Context){c.Kinds.Run, c.Scope.Run, c.Namespaces.Run, c.Policies.Run, c.States.Run, c.unwatchOrphaned, c.discoverKinds} {
 		wg.Go(func() { run(ctx) })
 	}
 	wg.Wait()
 	return nil
+}
+
+func (c *Cluster) discoverKinds(ctx context.Context) {
+	c.Kinds.runDiscovery(ctx, c.Kubernetes.Discovery())
 }
 
 // NeedLeaderElection is false: every replica sees.

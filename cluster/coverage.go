@@ -14,59 +14,78 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// letGoEvery is how often it is looked whether anything is masked still of what a
-// configuration guarded that is gone.
-const letGoEvery = 5 * time.Second
+// orphanedCheckInterval is how often a process checks whether objects of a deleted
+// webhook configuration are still masked.
+const orphanedCheckInterval = 5 * time.Second
 
-// coverage says what is watched for being guarded.
+// coverage decides which kinds are watched because they are guarded.
 type coverage struct {
-	// mu: what is guarded is looked at and followed in one step. A kind that comes
-	// back while its watch ends is watched anew.
+	// mu makes reading what is guarded and starting or ending watches one step: a
+	// kind that is guarded again while its watch ends gets a new watch.
 	mu sync.Mutex
-	// also are kinds without a role in Crossplane that are watched; nil for none.
+	// also selects kinds without a role in Crossplane; nil for none.
 	also func(Info) bool
-	// report what cannot be watched; nil where nothing is watched for being guarded.
+	// parents: every guarded kind with a status may be a parent, and is watched.
+	parents bool
+	// report is called with the error of a watch that cannot start; nil where
+	// nothing is watched for being guarded.
 	report func(error)
 }
 
-// WatchCovered watches each guarded kind with a role in Crossplane, or that also
-// says, as soon as it appears or comes under guard, and those of which something is
-// masked still; and no longer. Call it before Start.
-func (c *Cluster) WatchCovered(also func(Info) bool, report func(error)) {
+// WatchGuarded watches each guarded kind that has a role in Crossplane or that also
+// selects, from when it appears or is guarded until it is gone or, where it is not
+// guarded any more, none of its objects is masked. Call it before Start. report
+// must be safe for concurrent use.
+func (c *Cluster) WatchGuarded(also func(Info) bool, report func(error)) {
 	c.coverage.also, c.coverage.report = also, report
-	c.States.needed, c.States.onRefused = c.needs, report
-	c.States.looked = func(i Info) bool { return !c.Scope.known() || c.needs(i) }
+	c.States.needed, c.States.onRefused = c.mustWatch, report
+	c.States.looked = func(i Info) bool { return !c.Scope.known() || c.mustWatch(i) }
 	c.Kinds.OnChange(func(i Info) {
 		c.coverage.mu.Lock()
 		defer c.coverage.mu.Unlock()
 		c.watch(i)
 	})
-	c.Scope.OnChange(c.follow)
-	c.Policies.OnChange(c.follow)
+	c.Scope.OnChange(c.sync)
+	c.Policies.OnChange(c.sync)
 }
 
-// follow what is guarded: begin watches, and end them. None begins for a policy that
-// comes when there is no configuration: access is written before that.
-func (c *Cluster) follow() {
+// WatchParents is WatchGuarded for all kinds whose objects may be parents, built-in
+// ones included: those whose status the API server sends for review. A replica
+// sees the controllers of a parent only in its status requests and the need for
+// them only in its children's requests, and the API server may send the two to
+// different replicas.
+func (c *Cluster) WatchParents(report func(error)) {
+	c.coverage.parents = true
+	c.WatchGuarded(nil, report)
+	c.Scope.OnChange(c.Kinds.rediscover)
+	c.Kinds.onDiscovered = c.sync
+}
+
+// sync the watches with what is guarded. None starts while the configuration is
+// gone: the access to a kind is written before the configuration.
+func (c *Cluster) sync() {
 	c.coverage.mu.Lock()
 	defer c.coverage.mu.Unlock()
 	if !c.Scope.Gone() {
 		for _, i := range c.Kinds.All() {
 			c.watch(i)
 		}
+		for _, i := range c.Kinds.discovered() {
+			c.watch(i)
+		}
 	}
 	c.States.keep(func(i Info, asked bool) bool {
-		return c.needs(i) || asked && c.guardsIn(i.GVR.Group) || !c.Scope.followed() && c.holds(i)
+		return c.mustWatch(i) || asked && c.guardsIn(i.GVR.Group) || !c.Scope.followed() && c.hasMasked(i)
 	})
 }
 
-// holds reports whether any object of a kind is to be given back. A configuration
-// that follows policies says so itself; with a fixed one nobody looks.
-func (c *Cluster) holds(i Info) bool { return slices.ContainsFunc(c.States.List(i.GVK), held) }
+// hasMasked reports whether any object of a kind is masked. A configuration that
+// follows policies includes such kinds by itself (KR-12-09); a fixed one does not.
+func (c *Cluster) hasMasked(i Info) bool { return slices.ContainsFunc(c.States.List(i.GVK), masked) }
 
-// watch a kind that is to be.
+// watch a kind if it must be.
 func (c *Cluster) watch(i Info) {
-	if !i.Storage || i.GVK.Group == v1alpha1.Group || !c.needs(i) {
+	if !i.Storage || i.GVK.Group == v1alpha1.Group || !c.mustWatch(i) {
 		return
 	}
 	if _, err := c.States.watch(i.GVK); err != nil {
@@ -74,9 +93,10 @@ func (c *Cluster) watch(i Info) {
 	}
 }
 
-// letGo of what was guarded by a configuration that is gone, once it is given back.
-func (c *Cluster) letGo(ctx context.Context) {
-	tick := time.NewTicker(letGoEvery)
+// unwatchOrphaned ends the watches of kinds that a deleted configuration guarded,
+// once none of their objects is masked.
+func (c *Cluster) unwatchOrphaned(ctx context.Context) {
+	tick := time.NewTicker(orphanedCheckInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -84,63 +104,74 @@ func (c *Cluster) letGo(ctx context.Context) {
 			return
 		case <-tick.C:
 			if c.coverage.report != nil && c.Scope.Gone() {
-				c.follow()
+				c.sync()
 			}
 		}
 	}
 }
 
-// needs reports whether a kind is watched whoever asks: one of our own, or one that
-// is guarded and has a role.
-func (c *Cluster) needs(i Info) bool {
+// mustWatch reports whether a kind is watched independently of requests about it:
+// one of our own group, or a guarded one that coverage selects.
+func (c *Cluster) mustWatch(i Info) bool {
 	if i.GVK.Group == v1alpha1.Group {
 		return true
 	}
-	return (i.Role != parent.RoleNone || c.coverage.also != nil && c.coverage.also(i)) && c.Guards(i)
+	return c.selected(i) && c.Guards(i)
 }
 
-// Guards reports whether a kind is guarded, or was and something of it is masked
-// still. What a configuration guarded that is gone is guarded while a policy asks
-// for it, or the policies are not known; a configuration that no policy stands
-// behind is taken to come back.
+func (c *Cluster) selected(i Info) bool {
+	switch {
+	case i.Role != parent.RoleNone:
+		return true
+	case c.coverage.also != nil && c.coverage.also(i):
+		return true
+	}
+	return c.coverage.parents && c.Kinds.hasStatus(i) && c.Scope.reviewsStatus(i.GVR.GroupResource())
+}
+
+// Guards reports whether a kind is guarded, or was and one of its objects is still
+// masked. What a deleted configuration guarded counts as guarded while a policy
+// covers it, or the policies are unknown; a configuration that did not follow
+// policies is expected to come back.
 func (c *Cluster) Guards(i Info) bool {
 	r := i.GVR.GroupResource()
 	if !c.Scope.Watches(r) {
 		return false
 	}
-	return !c.abandoned(func(s settings.Scope) bool { return s.Covers(r.Group, r.Resource) }) || c.holds(i)
+	return !c.orphanedConfiguration(func(s settings.Scope) bool { return s.Covers(r.Group, r.Resource) }) || c.hasMasked(i)
 }
 
-// guardsIn reports whether anything of a group is guarded, or no configuration ever
-// told: our access to a group goes with that.
+// guardsIn reports whether anything of a group is guarded, or there never was a
+// configuration: access is granted by group.
 func (c *Cluster) guardsIn(group string) bool {
-	return !c.Scope.known() || c.Scope.watchesIn(group) && !c.abandoned(func(s settings.Scope) bool { return slices.Contains(s.APIGroups, group) })
+	return !c.Scope.known() || c.Scope.watchesIn(group) &&
+		!c.orphanedConfiguration(func(s settings.Scope) bool { return slices.Contains(s.APIGroups, group) })
 }
 
-// abandoned reports whether the configuration is gone, and no policy asks for what
-// it guarded.
-func (c *Cluster) abandoned(asks func(settings.Scope) bool) bool {
-	return c.Scope.Gone() && c.Policies.HasSynced() && !slices.ContainsFunc(c.Policies.Set().Scopes(), asks)
+// orphanedConfiguration reports whether the configuration is gone and no policy
+// covers what it guarded.
+func (c *Cluster) orphanedConfiguration(covers func(settings.Scope) bool) bool {
+	return c.Scope.Gone() && c.Policies.HasSynced() && !slices.ContainsFunc(c.Policies.Set().Scopes(), covers)
 }
 
-// LetGo reports whether a kind was guarded as policies asked for, or may have been,
-// and is not any more. It is false where nothing tells.
-func (c *Cluster) LetGo(gvk schema.GroupVersionKind) bool {
+// Unguarded reports whether policies covered a kind, or may have, and do not any
+// more. It is false where that is unknown.
+func (c *Cluster) Unguarded(gvk schema.GroupVersionKind) bool {
 	i, known := c.Kinds.defined(gvk)
-	if !known { // built in, or its CRD is gone: the plural that nearly every kind has
+	if !known { // built in, or its CRD is gone: guess the plural
 		i.GVR, _ = meta.UnsafeGuessKindToResource(gvk)
 	}
 	return c.Scope.followed() && !c.Guards(i)
 }
 
-// held objects are those that the gate has something to give back to.
-func held(o *Object) bool { return Held(o.Annotations) && !o.Deleting() }
+// masked objects are those that the gate has something to restore on.
+func masked(o *Object) bool { return Masked(o.Annotations) && !o.Deleting() }
 
-// Held reports whether annotations are those of an object that the gate has
-// something to give back to: a managed resource under a mask, or an object of an
-// external system.
-func Held(annotations map[string]string) bool {
-	_, masked := annotations[v1alpha1.AnnotationKeyManagementPolicies]
-	_, remembered := annotations[v1alpha1.AnnotationKeyExternalAuthor]
-	return masked || remembered
+// Masked reports whether annotations are those of an object whose author's value
+// the gate has to restore: a managed resource under a mask, or an object of an
+// external system that is closed.
+func Masked(annotations map[string]string) bool {
+	_, policies := annotations[v1alpha1.AnnotationKeyManagementPolicies]
+	_, system := annotations[v1alpha1.AnnotationKeyExternalAuthor]
+	return policies || system
 }

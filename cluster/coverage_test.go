@@ -47,7 +47,7 @@ func covered(t *testing.T) *Cluster {
 	}
 	c := &Cluster{Kinds: k, Scope: &Scope{taken: registration(true)}, Policies: &Policies{taken: registration(true), byName: map[string]*v1alpha1.Kausality{}}}
 	c.States = NewStates(client, k)
-	c.WatchCovered(nil, func(err error) { t.Log(err) })
+	c.WatchGuarded(nil, func(err error) { t.Log(err) })
 	return c
 }
 
@@ -103,8 +103,8 @@ func (c *Cluster) watching() string {
 	return strings.Join(out, " ")
 }
 
-// TestFollow: watches begin and end with what is guarded, and with nothing else.
-func TestFollow(t *testing.T) {
+// TestSync: watches begin and end with what is guarded, and with nothing else.
+func TestSync(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		do     func(t *testing.T, c *Cluster)
@@ -141,7 +141,7 @@ func TestFollow(t *testing.T) {
 			c.Scope.lose()
 			c.policy("")
 			c.has(t, shopDB, false)
-			c.follow()
+			c.sync()
 		}, ""},
 		"PolicyBackFirst": {"access is written after the policy, and before the configuration", func(_ *testing.T, c *Cluster) {
 			c.policy("")
@@ -176,7 +176,7 @@ func TestFollow(t *testing.T) {
 					t.Errorf("%s: the watch of %s began anew", tc.reason, gvk.Kind)
 				}
 			}
-			c.follow()
+			c.sync()
 			if got := c.watching(); got != tc.want {
 				t.Errorf("%s: done again, watched are %q, want %q", tc.reason, got, tc.want)
 			}
@@ -207,12 +207,12 @@ func TestNoConfiguration(t *testing.T) {
 	}
 }
 
-// TestLetGo: of a kind it is known that it was let go of where policies said so, and
+// TestUnguarded: of a kind it is known that it was let go of where policies said so, and
 // not where nothing tells.
-func TestLetGo(t *testing.T) {
+func TestUnguarded(t *testing.T) {
 	c := covered(t)
 	seen := map[string]bool{}
-	look := func(step string) { seen[step] = c.LetGo(shopDB) }
+	look := func(step string) { seen[step] = c.Unguarded(shopDB) }
 	look("Nothing")
 	c.configured(false, "shop.example.org/*")
 	c.configured(false, "other.example.org/*")
@@ -286,7 +286,7 @@ func TestEnded(t *testing.T) {
 				told = append(told, "gone")
 			}
 		})
-		c.States.OnLetGo(func(*Object) { told = append(told, "let go") })
+		c.States.OnUnwatch(func(*Object) { told = append(told, "let go") })
 		c.configured(true, "shop.example.org/*")
 		c.has(t, shopDB, false)
 		w := c.States.of(shopDB)
@@ -296,7 +296,7 @@ func TestEnded(t *testing.T) {
 			t.Errorf("%d: told %q, want %q", why, got, want)
 		}
 		told = nil
-		if c.follow(); why == endUnneeded {
+		if c.sync(); why == endUnneeded {
 			if c.States.ended(w); len(told) > 0 {
 				t.Errorf("it is watched again, and told %v", told)
 			}

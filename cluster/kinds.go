@@ -32,6 +32,9 @@ type Info struct {
 	Namespaced bool
 	// Storage: this version is the stored one; it is the one that is watched.
 	Storage bool
+	// Status: a CRD gives the kind a status subresource. False for kinds that no
+	// CRD defines; see Kinds.hasStatus.
+	Status bool
 	// ScalePath of the replicas that /scale changes, as in spec.replicas; empty
 	// where a CRD has no such subresource.
 	ScalePath string
@@ -46,21 +49,29 @@ type Kinds struct {
 	informer cache.SharedIndexInformer
 	taken    cache.ResourceEventHandlerRegistration
 
-	mu       sync.RWMutex
-	byGVK    map[schema.GroupVersionKind]Info
-	lists    map[schema.GroupVersionKind]change.Lists
-	legacy   map[schema.GroupKind]bool
+	mu     sync.RWMutex
+	byGVK  map[schema.GroupVersionKind]Info
+	lists  map[schema.GroupVersionKind]change.Lists
+	legacy map[schema.GroupKind]bool
+	// builtin kinds have a status and, mostly, no CRD; nil before they were
+	// discovered.
+	builtin  map[schema.GroupKind]Info
 	onChange []func(Info)
 	onGone   []func(schema.GroupVersionKind)
 	// missing is called with a kind that is asked for and not known; nil where
 	// all CRDs are watched.
 	missing func(schema.GroupVersionKind)
+
+	// stale has an element while builtin is to be read again, after which
+	// onDiscovered is called; nil where builtin is never read.
+	stale        chan struct{}
+	onDiscovered func()
 }
 
 // NewKinds returns Kinds that is empty until Run. mapper answers for kinds that
 // no CRD defines.
 func NewKinds(client dynamic.Interface, mapper meta.RESTMapper) (*Kinds, error) {
-	k := &Kinds{mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}, lists: map[schema.GroupVersionKind]change.Lists{}, legacy: map[schema.GroupKind]bool{}}
+	k := &Kinds{mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}, lists: map[schema.GroupVersionKind]change.Lists{}, legacy: map[schema.GroupKind]bool{}, stale: make(chan struct{}, 1)}
 	k.informer = newInformer(client.Resource(crdResource), func(o *unstructured.Unstructured) any {
 		return &definition{objectMeta: metaOf(o), infos: infosOf(o), lists: listsOf(o)}
 	})
@@ -291,6 +302,7 @@ func infosOf(o *unstructured.Unstructured) []Info {
 		i.Kind.ManagementPolicies, i.Runtime = managementPolicies(v)
 		i.ReconcileRequests = property(v, "status", "lastHandledReconcileAt") != nil
 		i.ScalePath = scalePath(v)
+		_, i.Status, _ = unstructured.NestedFieldNoCopy(v, "subresources", "status") // the API server validated it
 		i.Role = role(o, names, i.Kind.ManagementPolicies)
 		out = append(out, i)
 	}

@@ -51,17 +51,6 @@ func (s *States) keep(f func(i Info, asked bool) bool) {
 	clear(s.refused)
 }
 
-// all watches as they are now.
-func (s *States) all() []*watched {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	out := make([]*watched, 0, len(s.watched))
-	for _, w := range s.watched {
-		out = append(out, w)
-	}
-	return out
-}
-
 // failed handles what a watch fails with. A kind that is watched for questions about
 // it alone, and that we may not watch, is let go of: what is kept of its objects
 // gets old, and the questions are answered by reading. What is guarded is tried for

@@ -40,6 +40,7 @@ type Scope struct {
 	mu       sync.RWMutex
 	rules    []rule
 	kept     []rule
+	statuses []rule
 	policies bool
 	removing bool
 	// gone: there is no configuration any more, or nothing in it; kept is what the
@@ -56,12 +57,13 @@ type configuration struct {
 	objectMeta
 	rules    []rule
 	kept     []rule
+	statuses []rule
 	policies bool
 	removing bool
 }
 
 func configurationOf(o *unstructured.Unstructured) *configuration {
-	return &configuration{objectMeta: metaOf(o), rules: rulesOf(o, mains), kept: rulesOf(o, withStatus), policies: o.GetLabels()[labelManaged] == v1alpha1.ManagerController, removing: Removing(o)}
+	return &configuration{objectMeta: metaOf(o), rules: rulesOf(o, mains), kept: rulesOf(o, withStatus), statuses: rulesOf(o, statuses), policies: o.GetLabels()[labelManaged] == v1alpha1.ManagerController, removing: Removing(o)}
 }
 
 // NewScope returns a Scope that covers nothing until Run.
@@ -97,10 +99,10 @@ func (s *Scope) set(o any) {
 	}
 	s.mu.Lock()
 	turned := s.removing != c.removing
-	same := s.gone == (len(c.kept) == 0) && s.policies == c.policies && reflect.DeepEqual(s.rules, c.rules) && reflect.DeepEqual(s.kept, c.kept)
+	same := s.gone == (len(c.kept) == 0) && s.policies == c.policies && reflect.DeepEqual(s.rules, c.rules) && reflect.DeepEqual(s.kept, c.kept) && reflect.DeepEqual(s.statuses, c.statuses)
 	s.rules, s.policies, s.removing = c.rules, c.policies, c.removing
 	if s.gone = len(c.kept) == 0; !s.gone { // one that somebody emptied makes nobody forget what is masked
-		s.kept, s.keptPolicies = c.kept, c.policies
+		s.kept, s.statuses, s.keptPolicies = c.kept, c.statuses, c.policies
 	}
 	s.mu.Unlock()
 	if !same {
@@ -178,6 +180,14 @@ func (s *Scope) Watches(r schema.GroupResource) bool {
 	return covers(s.kept, r)
 }
 
+// reviewsStatus reports whether the API server sends the status writes of a
+// resource for review.
+func (s *Scope) reviewsStatus(r schema.GroupResource) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return covers(s.statuses, r)
+}
+
 // watchesIn reports whether any resource of a group is what Watches is about.
 func (s *Scope) watchesIn(group string) bool {
 	s.mu.RLock()
@@ -242,11 +252,14 @@ func mains(resources []string) []string {
 	return out
 }
 
-// withStatus are the resources, and those whose status alone is asked about.
-func withStatus(resources []string) []string {
-	out := mains(resources)
+// withStatus are the resources, and those whose status alone is reviewed.
+func withStatus(resources []string) []string { return append(mains(resources), statuses(resources)...) }
+
+// statuses are the resources whose status is reviewed.
+func statuses(resources []string) []string {
+	var out []string
 	for _, r := range resources {
-		if of, status := strings.CutSuffix(r, "/status"); status {
+		if of, status := strings.CutSuffix(r, "/status"); status || r == "*/*" {
 			out = append(out, of)
 		}
 	}

@@ -74,10 +74,10 @@ const liveTimeout = 1500 * time.Millisecond
 // States of objects, watched by kind from the first question on. It is safe for
 // concurrent use.
 type States struct {
-	kinds    *Kinds
-	client   dynamic.Interface
-	onChange []func(old, new *Object)
-	onLetGo  []func(*Object)
+	kinds     *Kinds
+	client    dynamic.Interface
+	onChange  []func(old, new *Object)
+	onUnwatch []func(*Object)
 	// needed reports whether a kind is watched whoever asks, onRefused is told of
 	// those that are not and may not be, and looked reports whether one is watched
 	// that is only looked at; nil where nothing tells.
@@ -105,9 +105,9 @@ func NewStates(client dynamic.Interface, kinds *Kinds) *States {
 // one, new for a deleted one. Call it before Run; f must not block.
 func (s *States) OnChange(f func(old, new *Object)) { s.onChange = append(s.onChange, f) }
 
-// OnLetGo calls f for each object that was watched and is no more, since nobody
-// here needs to know of it. Call it before Run; f must not block.
-func (s *States) OnLetGo(f func(*Object)) { s.onLetGo = append(s.onLetGo, f) }
+// OnUnwatch calls f for each object whose watch ended because its kind is not
+// needed any more. Call it before Run; f must not block.
+func (s *States) OnUnwatch(f func(*Object)) { s.onUnwatch = append(s.onUnwatch, f) }
 
 // OnLiveRead calls f for each read past the cache. Call it before Run.
 func (s *States) OnLiveRead(f func(parent.Ref)) { s.live = f }

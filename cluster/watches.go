@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,7 +100,7 @@ func (s *States) ended(w *watched) {
 		case w.why == endGone:
 			s.call(object(o), nil)
 		case w.why == endUnneeded && s.of(w.info.GVK) == nil:
-			for _, f := range s.onLetGo {
+			for _, f := range s.onUnwatch {
 				f(object(o))
 			}
 		}
@@ -175,6 +177,24 @@ func (s *States) Watches(kind schema.GroupKind) bool {
 		}
 	}
 	return false
+}
+
+// Kinds that are watched, in no order.
+func (s *States) Kinds() []schema.GroupVersionKind {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Collect(maps.Keys(s.watched))
+}
+
+// all watches as they are now.
+func (s *States) all() []*watched {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := make([]*watched, 0, len(s.watched))
+	for _, w := range s.watched {
+		out = append(out, w)
+	}
+	return out
 }
 
 // of a kind; nil where it is not watched.

@@ -1,6 +1,11 @@
-// Package notify tells people of drift: it keeps the Drift objects, posts
-// DriftReports to endpoints, and says when a drift is resolved (spec 10).
+// Package drift keeps the Drift objects of a cluster and sends DriftReports (KR-10-01 to KR-10-06).
 //
-// Everything here happens beside the request path: a full queue drops reports,
-// never requests. What is reported is decided in package admission.
+// A refused or logged change becomes a Drift in three steps. The Reporter creates the object or, if the
+// same difference occurred before, takes it back from Resolved to Detected; whichever replica succeeds
+// in that write sends the report. The Sender posts it to every endpoint and retries. On the leader, the
+// Resolver takes Drifts that are over to Resolved, which is reported too, and deletes resolved Drifts
+// beyond their bounds.
+//
+// All of it runs outside of the request path: a full queue drops reports and never delays a request.
+// Which change is drift, and when a drift is over, is decided in package admission.
 package drift

@@ -2,6 +2,7 @@ package drift
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -10,7 +11,9 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -19,70 +22,94 @@ import (
 )
 
 const (
-	reportQueue = 1024
-	// seenEvery is how often a standing drift's count and time are written.
-	seenEvery = time.Minute
-	// maxSeen bounds the ids that are remembered between two writes.
-	maxSeen = 10_000
-	// HomeNamespace holds the Drifts of cluster-scoped objects.
-	HomeNamespace = "kausality-system"
+	reportCapacity = 1024
+	// recordEvery is how often the count and time of an open drift are written.
+	recordEvery = time.Minute
+	// maxOccurrences bounds the drifts that are remembered between two writes. Of one that is
+	// forgotten, the next occurrence is written at once.
+	maxOccurrences = 10_000
+	recordTimeout  = 10 * time.Second
 )
 
 // Item to report.
 type Item struct {
 	Report   *admission.Report
 	Old, New *unstructured.Unstructured
-	// Fetch New only where it is needed; nil where it is given.
-	Fetch   func(context.Context) *unstructured.Unstructured
+	// Fetch returns New if a report is sent; nil if New is set.
+	Fetch func(context.Context) *unstructured.Unstructured
+	// Request that was refused or logged; nil if there was none, as for external drift.
 	Request *v1alpha1.ReportRequest
 
-	// at is when it was seen, which may be long before it is recorded.
+	// at is the time of the occurrence, which may be long before it is recorded.
 	at time.Time
 }
 
-// Reporter keeps Drift objects and has reports sent. Creating the Drift, or
-// taking it from Resolved to Detected, is the lock that makes one replica send.
-type Reporter struct {
+// Config of a Reporter.
+type Config struct {
+	// Client reads past every cache, see Client.
 	Client client.Client
 	Sender *Sender
 	Log    logr.Logger
-	// Recurred is called when a difference occurs anew, before anybody is told:
-	// what was spent on it earlier no longer counts.
+	// Recurred is called when a difference occurs for the first time, or again after it was resolved,
+	// before its report is sent; nil for nothing to do.
 	Recurred func(ctx context.Context, p parent.Ref, id string) error
-
-	once  sync.Once
-	queue chan Item
-	mu    sync.Mutex
-	seen  map[string]seen
+	// Initialized returns the condition types by which a kind counts as initialized; nil, and an empty
+	// list, leave it to Initialized and Ready.
+	Initialized func(schema.GroupKind) []string
 }
 
-type seen struct {
-	at    time.Time
-	count int64
+// Reporter keeps Drift objects and sends their reports. Creating the Drift, or taking it from Resolved
+// to Detected, is the lock by which one replica sends. It is safe for concurrent use.
+type Reporter struct {
+	Config
+	queue *queue[Item]
+
+	mu          sync.Mutex
+	occurrences *lru.Cache // of *occurrences, by Item.key
 }
 
-func (r *Reporter) init() {
-	r.once.Do(func() { r.queue, r.seen = make(chan Item, reportQueue), map[string]seen{} })
+// occurrences of a drift since it was last written.
+type occurrences struct {
+	written time.Time
+	count   int64
 }
 
-// Enqueue an item; it never blocks.
+// NewReporter returns a Reporter that records nothing until Start.
+func NewReporter(c Config) (*Reporter, error) {
+	r := &Reporter{Config: c, occurrences: lru.New(maxOccurrences)}
+	var err error
+	r.queue, err = newQueue("drift-recorder", reportCapacity, c.Log, r.handle)
+	return r, err
+}
+
+// Start records items and sends reports until the context ends.
+func (r *Reporter) Start(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { r.Sender.run(ctx) })
+	err := r.queue.Start(ctx)
+	wg.Wait()
+	return err
+}
+
+// NeedLeaderElection is false: every replica reports what it refuses.
+func (*Reporter) NeedLeaderElection() bool { return false }
+
+// Enqueue an item to be recorded, unless the same drift was recorded within the last minute: then it is
+// only counted. It never blocks.
 func (r *Reporter) Enqueue(i Item) {
-	r.init()
 	if !r.due(i.key()) {
 		return
 	}
 	i.at = time.Now()
-	select {
-	case r.queue <- i:
-		queued.Set(float64(len(r.queue)))
-	default:
+	if !r.queue.add(i) {
 		dropped.Inc()
 		r.forget(i.key())
 	}
+	queueLength.Set(float64(r.queue.len()))
 }
 
-// key by which an item is told from one that was recorded a moment ago: a
-// controller's DELETE must not be taken for a person's.
+// key identifies the drift of an item. A refused DELETE that is to be repeated is another one for each
+// user: a controller's must not be taken for a user's.
 func (i Item) key() string {
 	if i.Report.Repeat {
 		return i.Report.Drift.ID + "/" + i.Report.Drift.User
@@ -90,119 +117,136 @@ func (i Item) key() string {
 	return i.Report.Drift.ID
 }
 
-// due reports whether a standing drift is to be written again, and counts it.
-func (r *Reporter) due(id string) bool {
+// due counts an occurrence and reports whether it is to be written.
+func (r *Reporter) due(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s, ok := r.seen[id]
-	s.count++
+	o := r.of(key)
+	o.count++
 	now := time.Now()
-	due := !ok || now.Sub(s.at) >= seenEvery
-	if due {
-		s.at = now
+	if now.Sub(o.written) < recordEvery {
+		return false
 	}
-	if !ok && len(r.seen) >= maxSeen {
-		for k := range r.seen { // any one: at worst it is written once more
-			delete(r.seen, k)
-			break
-		}
-	}
-	r.seen[id] = s
-	return due
+	o.written = now
+	return true
 }
 
-func (r *Reporter) forget(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.seen, id)
+// of returns what is remembered about a key; the caller holds the lock.
+func (r *Reporter) of(key string) *occurrences {
+	if have, ok := r.occurrences.Get(key); ok {
+		return have.(*occurrences)
+	}
+	o := &occurrences{}
+	r.occurrences.Add(key, o)
+	return o
 }
 
-func (r *Reporter) counted(id string) int64 {
+// forget a key: its next occurrence is written at once.
+func (r *Reporter) forget(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.seen[id]
-	n := s.count
-	s.count = 0
-	r.seen[id] = s
+	r.occurrences.Remove(key)
+}
+
+// takeCount returns the number of occurrences since the last call.
+func (r *Reporter) takeCount(key string) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o := r.of(key)
+	n := o.count
+	o.count = 0
 	return n
 }
 
-// Run until the context ends.
-func (r *Reporter) Run(ctx context.Context) {
-	r.init()
-	go r.Sender.Run(ctx)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case i := <-r.queue:
-			queued.Set(float64(len(r.queue)))
-			if err := r.Record(ctx, i); err != nil && ctx.Err() == nil {
-				r.Log.Error(err, "cannot record drift", "id", i.Report.Drift.ID)
-				r.forget(i.key())
-			}
+// handle an item of the queue.
+func (r *Reporter) handle(ctx context.Context, i Item) error {
+	queueLength.Set(float64(r.queue.len()))
+	err := errors.New("interrupted") // unless Record returns
+	defer func() {
+		if err != nil {
+			r.forget(i.key())
 		}
+	}()
+	if err = r.Record(ctx, i); err != nil {
+		return fmt.Errorf("cannot record drift %s: %w", i.Report.Drift.ID, err)
 	}
+	return nil
 }
 
-const recordTimeout = 10 * time.Second
-
-// Record an item in its Drift, and send the report if this is a new occurrence.
+// Record an item in its Drift, and send the report if this is a new occurrence (KR-10-04).
 func (r *Reporter) Record(ctx context.Context, i Item) error {
-	r.init()
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	d := drift(i.Report)
+	d, err := r.createOrGet(ctx, i.Report)
+	if err != nil {
+		return err
+	}
 	if i.at.IsZero() {
 		i.at = time.Now()
 	}
 	now := metav1.NewTime(i.at.UTC().Truncate(time.Second))
-	err := r.Client.Create(ctx, d)
-	if kerrors.IsAlreadyExists(err) {
-		if err = r.Client.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
-			return fmt.Errorf("cannot read drift: %w", err)
-		}
-	} else if err != nil {
-		return fmt.Errorf("cannot create drift: %w", err)
-	}
-	anew := d.Status.Phase != v1alpha1.DriftDetected
-	if anew && r.Recurred != nil {
+	isNew := d.Status.Phase != v1alpha1.DriftDetected
+	if isNew && r.Recurred != nil {
 		if err := r.Recurred(ctx, i.Report.ParentRef, d.Spec.ID); err != nil {
 			return fmt.Errorf("cannot prepare a new occurrence: %w", err)
 		}
 	}
 	before := d.DeepCopy()
-	if anew {
+	if isNew {
 		d.Status = v1alpha1.DriftStatus{Phase: v1alpha1.DriftDetected, Since: &now}
 	}
-	d.Status.LastSeen, d.Status.Count = &now, d.Status.Count+max(1, r.counted(i.key()))
+	d.Status.LastSeen, d.Status.Count = &now, d.Status.Count+max(1, r.takeCount(i.key()))
 	if i.Report.Repeat {
 		d.Status.RepeatFor = i.Report.Drift.User
 	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Status().Patch(ctx, d, patch); err != nil {
-		if kerrors.IsConflict(err) {
-			return nil // another replica has just written the same
-		}
+	err = r.Client.Status().Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if kerrors.IsConflict(err) {
+		return nil // another replica has just written the same
+	}
+	if err != nil {
 		return fmt.Errorf("cannot write drift status: %w", err)
 	}
-	if anew && !i.Report.Snoozed {
+	if isNew && !i.Report.Snoozed {
 		if i.Fetch != nil {
 			i.New = i.Fetch(ctx)
 		}
-		r.send(d, report(i, v1alpha1.DriftDetected, ""))
+		r.send(d, detected(i, r.lifecycle(i.Report.Parent)))
 	}
 	return nil
 }
 
-// send a report and remember that it was delivered.
+// createOrGet the Drift of a report.
+func (r *Reporter) createOrGet(ctx context.Context, report *admission.Report) (*v1alpha1.Drift, error) {
+	d := object(report)
+	err := r.Client.Create(ctx, d)
+	if kerrors.IsAlreadyExists(err) {
+		if err := r.Client.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
+			return nil, fmt.Errorf("cannot read drift: %w", err)
+		}
+		return d, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot create drift: %w", err)
+	}
+	return d, nil
+}
+
+// lifecycle phase of a parent; empty for nil.
+func (r *Reporter) lifecycle(p *parent.State) v1alpha1.Phase {
+	if p == nil {
+		return ""
+	}
+	var conditions []string
+	if r.Initialized != nil {
+		conditions = r.Initialized(p.GroupKind())
+	}
+	return p.Phase(p.SettledGeneration() > 0, conditions...)
+}
+
+// send a report, and mark the Drift as notified once an endpoint has accepted it.
 func (r *Reporter) send(d *v1alpha1.Drift, out v1alpha1.DriftReport) {
 	key, phase := client.ObjectKeyFromObject(d), d.Status.Phase
-	r.Sender.Send(out, func(err error) {
-		if err != nil {
-			r.Log.Error(err, "drift report not delivered", "drift", key)
-			return
-		}
+	r.Sender.Send(out, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
 		defer cancel()
 		raw := fmt.Appendf(nil, `{"status":{"phase":%q,"notified":true}}`, phase)
@@ -213,15 +257,15 @@ func (r *Reporter) send(d *v1alpha1.Drift, out v1alpha1.DriftReport) {
 	})
 }
 
-// Resolve a drift, once: the replica that takes it from Detected to Resolved
-// sends the report.
+// Resolve a drift, once: the replica that takes it from Detected to Resolved sends the report. why is a
+// clause for users.
 func (r *Reporter) Resolve(ctx context.Context, d *v1alpha1.Drift, why string) error {
 	if d.Status.Phase != v1alpha1.DriftDetected {
 		return nil
 	}
-	r.forgetLocked(d.Spec.ID)
+	r.forget(d.Spec.ID)
 	if d.Status.RepeatFor != "" {
-		r.forgetLocked(d.Spec.ID + "/" + d.Status.RepeatFor)
+		r.forget(d.Spec.ID + "/" + d.Status.RepeatFor)
 	}
 	before := d.DeepCopy()
 	d = d.DeepCopy()
@@ -235,51 +279,4 @@ func (r *Reporter) Resolve(ctx context.Context, d *v1alpha1.Drift, why string) e
 	}
 	r.send(d, resolved(d, why))
 	return nil
-}
-
-func (r *Reporter) forgetLocked(id string) { r.init(); r.forget(id) }
-
-// drift object of a report.
-func drift(r *admission.Report) *v1alpha1.Drift {
-	d := &v1alpha1.Drift{Spec: r.Drift}
-	d.Name, d.Namespace = r.Drift.ID, r.ParentRef.Namespace
-	if d.Namespace == "" {
-		d.Namespace = r.Drift.Child.Namespace
-	}
-	if d.Namespace == "" {
-		d.Namespace = HomeNamespace
-	}
-	if p := r.ParentRef; p.UID != "" {
-		apiVersion, kind := p.ToAPIVersionAndKind()
-		d.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: p.Name, UID: p.UID}}
-	}
-	return d
-}
-
-// report to send for an item.
-func report(i Item, phase v1alpha1.DriftPhase, why string) v1alpha1.DriftReport {
-	d := i.Report.Drift
-	out := v1alpha1.DriftReport{Spec: v1alpha1.DriftReportSpec{
-		ID: d.ID, Phase: phase, Relation: d.Relation, Child: v1alpha1.ReportChild{ObjectReference: d.Child},
-		Parent: v1alpha1.ReportParent{ObjectReference: d.Parent}, Difference: d.Difference, Cause: d.Cause,
-		SuggestedApproval: d.SuggestedApproval, Request: i.Request, Resolution: why,
-	}}
-	out.APIVersion, out.Kind = v1alpha1.GroupVersion.String(), "DriftReport"
-	if p := i.Report.Parent; p != nil {
-		out.Spec.Parent.ObservedGeneration, out.Spec.Parent.ControllerManager = p.ObservedGeneration, p.Manager
-		out.Spec.Parent.LifecyclePhase = lifecycle(p)
-	}
-	if raw := redact(i.Old); raw != nil {
-		out.Spec.OldObject = raw
-	}
-	if raw := redact(i.New); raw != nil {
-		out.Spec.NewObject = *raw
-	} else if out.Spec.OldObject != nil {
-		out.Spec.NewObject = *out.Spec.OldObject
-	}
-	return out
-}
-
-func resolved(d *v1alpha1.Drift, why string) v1alpha1.DriftReport {
-	return report(Item{Report: &admission.Report{Drift: d.Spec}}, v1alpha1.DriftResolved, why)
 }

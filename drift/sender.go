@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -21,11 +22,11 @@ import (
 
 // Endpoints to post DriftReports to.
 type Endpoints struct {
-	// URLs, HTTPS.
+	// URLs, HTTPS. Without any, Drifts are recorded and nothing is sent.
 	URLs []string
-	// CAFile holds the PEM certificates to trust; the system's where empty.
+	// CAFile holds the PEM certificates to trust; the system's if empty.
 	CAFile string
-	// Timeout of one attempt; 5 s where 0.
+	// Timeout of one attempt; 5 s if 0.
 	Timeout time.Duration
 }
 
@@ -41,30 +42,37 @@ func (e Endpoints) Check() error {
 }
 
 const (
-	sendQueue      = 256
+	sendCapacity   = 256
 	defaultTimeout = 5 * time.Second
+	// maxAnswer is how much of an endpoint's answer is read, in bytes, so that its connection can be
+	// used again.
+	maxAnswer = 64 << 10
 )
 
-// backoff of one report to one endpoint: 8 attempts over about 4 minutes.
+// backoff of one report to one endpoint: 8 attempts within about 3 minutes.
 var backoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: 8}
 
-// Sender posts DriftReports, each endpoint in its own pace.
+// Sender posts DriftReports. Each endpoint has a queue of its own, and gets its reports in order: one
+// that is slow or down delays no other.
 type Sender struct {
-	client *http.Client
-	log    logr.Logger
-	queues []chan delivery
-	urls   []string
+	client    *http.Client
+	log       logr.Logger
+	backoff   wait.Backoff
+	endpoints []endpoint
+}
+
+type endpoint struct {
+	url   string
+	queue *queue[delivery]
 }
 
 type delivery struct {
-	report v1alpha1.DriftReport
-	done   func(error)
+	report    v1alpha1.DriftReport
+	delivered func()
 }
 
-// NewSender for endpoints; it fails on a URL that is not HTTPS or a CA file
-// that holds no certificate.
+// NewSender for endpoints; it fails on a URL that is not HTTPS or a CA file that holds no certificate.
 func NewSender(e Endpoints, log logr.Logger) (*Sender, error) {
-	s := &Sender{log: log}
 	pool, err := roots(e.CAFile)
 	if err != nil {
 		return nil, err
@@ -72,23 +80,29 @@ func NewSender(e Endpoints, log logr.Logger) (*Sender, error) {
 	if err := e.Check(); err != nil {
 		return nil, err
 	}
-	for _, u := range e.URLs {
-		s.urls = append(s.urls, u)
-		s.queues = append(s.queues, make(chan delivery, sendQueue))
-	}
 	timeout := e.Timeout
 	if timeout <= 0 {
 		timeout = defaultTimeout
 	}
-	s.client = &http.Client{Timeout: timeout, Transport: &http.Transport{
+	s := &Sender{log: log, backoff: backoff, client: &http.Client{Timeout: timeout, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute,
-	}}
+	}}}
+	for i, u := range e.URLs {
+		q, err := newQueue(fmt.Sprintf("drift-sender-%d", i), sendCapacity, log.WithValues("url", u), func(ctx context.Context, d delivery) error {
+			return s.deliver(ctx, u, d)
+		})
+		if err != nil {
+			return nil, err
+		}
+		s.endpoints = append(s.endpoints, endpoint{url: u, queue: q})
+	}
 	return s, nil
 }
 
+// roots in a PEM file; nil, which means the system's, for no file.
 func roots(file string) (*x509.CertPool, error) {
 	if file == "" {
-		return nil, nil //nolint:nilnil // nil means the system's roots.
+		return nil, nil //nolint:nilnil // See above.
 	}
 	raw, err := os.ReadFile(file) //nolint:gosec // The operator names the file.
 	if err != nil {
@@ -101,51 +115,49 @@ func roots(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Send a report to every endpoint. done is called once for each, with nil when
-// it was taken; at once where there is no endpoint. A full queue is an error.
-func (s *Sender) Send(r v1alpha1.DriftReport, done func(error)) {
-	if len(s.queues) == 0 {
-		done(nil)
+// Send a report to every endpoint. It never blocks: a report that finds the queue of an endpoint full
+// is lost to that endpoint, and logged. delivered is called after each endpoint that accepted it, and
+// at once if there is no endpoint.
+func (s *Sender) Send(r v1alpha1.DriftReport, delivered func()) {
+	if len(s.endpoints) == 0 {
+		delivered()
 		return
 	}
-	for i, q := range s.queues {
-		select {
-		case q <- delivery{report: r, done: done}:
-		default:
-			done(fmt.Errorf("queue for %s is full", s.urls[i]))
+	for _, e := range s.endpoints {
+		if !e.queue.add(delivery{report: r, delivered: delivered}) {
+			s.log.Error(nil, "drift report lost: the queue is full", "url", e.url, "id", r.Spec.ID, "phase", r.Spec.Phase)
 		}
 	}
 }
 
-// Run the deliveries until the context ends.
-func (s *Sender) Run(ctx context.Context) {
-	for i := range s.queues {
-		go s.run(ctx, s.urls[i], s.queues[i])
-	}
-	<-ctx.Done()
-}
-
-func (s *Sender) run(ctx context.Context, to string, q <-chan delivery) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case d := <-q:
-			var last error
-			err := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
-				last = s.post(ctx, to, d.report)
-				return last == nil, nil
-			})
-			if err != nil {
-				s.log.Error(last, "cannot deliver drift report", "url", to, "id", d.report.Spec.ID, "phase", d.report.Spec.Phase)
-				d.done(last)
-				continue
+// run the deliveries until the context ends.
+func (s *Sender) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for _, e := range s.endpoints {
+		wg.Go(func() {
+			if err := e.queue.Start(ctx); err != nil {
+				s.log.Error(err, "cannot send drift reports", "url", e.url)
 			}
-			d.done(nil)
-		}
+		})
 	}
+	wg.Wait()
 }
 
+// deliver a report, with retries.
+func (s *Sender) deliver(ctx context.Context, to string, d delivery) error {
+	var last error
+	err := wait.ExponentialBackoffWithContext(ctx, s.backoff, func(ctx context.Context) (bool, error) {
+		last = s.post(ctx, to, d.report)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("cannot deliver drift report %s (%s) to %s: %w", d.report.Spec.ID, d.report.Spec.Phase, to, last)
+	}
+	d.delivered()
+	return nil
+}
+
+// post a report once. An answer other than 2xx is an error.
 func (s *Sender) post(ctx context.Context, to string, r v1alpha1.DriftReport) error {
 	raw, err := json.Marshal(r)
 	if err != nil {
@@ -160,8 +172,8 @@ func (s *Sender) post(ctx context.Context, to string, r v1alpha1.DriftReport) er
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close() //nolint:errcheck // Nothing is left to lose.
-	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)); err != nil {
+	defer resp.Body.Close() //nolint:errcheck // It was read.
+	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)); err != nil {
 		return err
 	}
 	if resp.StatusCode/100 != 2 {

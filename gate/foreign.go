@@ -31,7 +31,7 @@ func (c *Controller) watchSystems() {
 	c.Cluster.Scope.OnChange(func() {
 		c.again(func(o *cluster.Object) bool { return systems.For(o.GroupVersionKind) != nil })
 	})
-	c.Cluster.States.OnLetGo(func(o *cluster.Object) { c.sights.forget(o.State.Ref) })
+	c.Cluster.States.OnUnwatch(func(o *cluster.Object) { c.sights.forget(o.State.Ref) })
 }
 
 // foreign reconciles an object of an external system that has no

@@ -80,7 +80,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := metrics.Registry.Register(newCollector(c, ctl)); err != nil {
 		return fmt.Errorf("cannot register metrics: %w", err)
 	}
-	for _, r := range []manager.Runnable{c, everywhere(ctl.Reporter.Run), ctl, cluster.GiveBack{Cluster: c}} {
+	for _, r := range []manager.Runnable{c, ctl.Reporter, ctl, cluster.GiveBack{Cluster: c}} {
 		if err := mgr.Add(r); err != nil {
 			return fmt.Errorf("cannot start: %w", err)
 		}
@@ -115,15 +115,22 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 		return nil, err
 	}
 	own := func(i cluster.Info) bool { return systems.For(i.GVK) != nil }
-	c.WatchCovered(own, func(err error) { o.Log.Error(err, "cannot watch a kind") })
+	c.WatchGuarded(own, func(err error) { o.Log.Error(err, "cannot watch a kind") })
 	direct, err := drift.Client(mgr)
+	if err != nil {
+		return nil, err
+	}
+	reporter, err := drift.NewReporter(drift.Config{
+		Client: direct, Sender: sender, Log: o.Log.WithName("notify"),
+		Recurred: drift.ForgetUsedApprovals(c, v1alpha1.ManagerGate), Initialized: c.Policies.Initialized,
+	})
 	if err != nil {
 		return nil, err
 	}
 	ctl := &Controller{
 		Cluster: c, Drifts: mgr.GetClient(), Events: mgr.GetEventRecorder(v1alpha1.ManagerGate), DefaultMode: o.DefaultMode, Deadline: o.Deadline,
 		CloseTo: o.CloseTo, CarryPendingDrift: o.CarryPendingDrift, Ignore: o.Ignore, Shard: o.Shard, UserHash: subject.User{Name: self}.Hash(), Log: o.Log.WithName("gate"),
-		Reporter: &drift.Reporter{Client: direct, Sender: sender, Log: o.Log.WithName("notify"), Recurred: drift.Forget(c, v1alpha1.ManagerGate)},
+		Reporter: reporter,
 	}
 	if err := ctl.Watch(); err != nil {
 		return nil, err
@@ -141,12 +148,3 @@ func frugal() {
 		debug.SetGCPercent(gcPercent)
 	}
 }
-
-// everywhere runs on every replica.
-type everywhere func(context.Context)
-
-// Start until the context ends.
-func (f everywhere) Start(ctx context.Context) error { f(ctx); return nil }
-
-// NeedLeaderElection is false.
-func (everywhere) NeedLeaderElection() bool { return false }

@@ -185,5 +185,5 @@ func (c *Controller) anyMasked(ctx context.Context, r schema.GroupVersionResourc
 // held objects are those that the gate has something to give back to: managed
 // resources under a mask, and objects of external systems.
 func held(o *metav1.PartialObjectMetadata) bool {
-	return cluster.Held(o.Annotations) && o.DeletionTimestamp == nil
+	return cluster.Masked(o.Annotations) && o.DeletionTimestamp == nil
 }

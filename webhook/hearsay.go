@@ -107,7 +107,7 @@ func (w *writer) listen(ctx context.Context, ref parent.Ref) (again time.Duratio
 			w.hearsay.over(ref)
 		}
 	}()
-	if w.cluster.States.Watches(ref.GroupKind()) || w.cluster.LetGo(ref.GroupVersionKind) ||
+	if w.cluster.States.Watches(ref.GroupKind()) || w.cluster.Unguarded(ref.GroupVersionKind) ||
 		w.cluster.Kinds.Kind(ref.GroupVersionKind).Role == parent.RoleManaged { // which is nobody's parent
 		return 0
 	}

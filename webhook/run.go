@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrlruntime "sigs.k8s.io/controller-runtime"
@@ -108,16 +107,17 @@ func Run(ctx context.Context, o Options) error {
 			return fmt.Errorf("cannot start: %w", err)
 		}
 	}
-	resolve := &resolver{cluster: c, manager: mgr, reporter: h.Reporter, log: o.Log, reads: rate.NewLimiter(resolverReads, resolverReads*int(resolveEvery/time.Second))}
 	for _, r := range []manager.Runnable{
 		&manager.Server{Name: "webhook", Server: newServer(handlers(h, end)), Listener: l, ShutdownTimeout: &grace},
-		c, h.Policies, leading(h.Policies.Lead), everywhere(w.Run), everywhere(h.Reporter.Run), everywhere(collect), leading(w.elected),
+		c, h.Policies, leading(h.Policies.Lead), everywhere(w.Run), h.Reporter, everywhere(collect), leading(w.elected),
 		everywhere(func(ctx context.Context) { h.Policies.FinishClaims(ctx, w.child) }), cluster.GiveBack{Cluster: c},
-		everywhere(resolve.warm), resolve,
 	} {
 		if err := mgr.Add(r); err != nil {
 			return fmt.Errorf("cannot start: %w", err)
 		}
+	}
+	if err := drift.AddResolver(mgr, c, h.Reporter, o.Log); err != nil {
+		return fmt.Errorf("cannot start: %w", err)
 	}
 	o.Log.Info("kausality webhook starts", "address", o.BindAddress, "user", self, "mode", o.Admission.DefaultMode)
 	ctx, cancel := end.after(ctx)
@@ -157,7 +157,7 @@ func (o Options) manager() (manager.Manager, error) {
 	mgr, err := ctrlruntime.NewManager(o.Config, manager.Options{
 		Scheme: scheme, Logger: o.Log, Metrics: server.Options{BindAddress: o.MetricsAddress},
 		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields(), DefaultWatchErrorHandler: cluster.WatchFailed,
-			ByObject: map[client.Object]cache.ByObject{&v1alpha1.Drift{}: {Transform: trimmed}}},
+			ByObject: map[client.Object]cache.ByObject{&v1alpha1.Drift{}: {Transform: drift.Trim}}},
 		HealthProbeBindAddress: o.ProbeAddress, GracefulShutdownTimeout: &grace,
 		LeaderElection: o.LeaderElection, LeaderElectionID: "kausality-webhook", LeaderElectionNamespace: o.LeaderNamespace,
 		LeaderElectionReleaseOnCancel: true,
@@ -184,12 +184,19 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 		components[u] = true
 	}
 	c.States.OnLiveRead(func(parent.Ref) { liveReads.Inc() })
-	c.States.OnLetGo(func(o *cluster.Object) { t.forget(o.State.UID) })
-	c.WatchCovered(nil, func(err error) { o.Log.Error(err, "cannot watch a kind") })
+	c.States.OnUnwatch(func(o *cluster.Object) { t.forget(o.State.UID) })
+	c.WatchParents(func(err error) { o.Log.Error(err, "cannot watch a kind") })
 	if o.ApproverRBAC {
 		o.Admission.MayApprove = newApprover(c).may
 	}
 	o.Admission.Settings, o.Admission.Initialized, o.Admission.Removing = c.Settings, c.Policies.Initialized, c.Scope.Removing
+	reporter, err := drift.NewReporter(drift.Config{
+		Client: direct, Sender: sender, Log: o.Log.WithName("notify"),
+		Recurred: drift.ForgetUsedApprovals(c, ManagerWebhook), Initialized: c.Policies.Initialized,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
 	policies, err := policystore.New(c.Dynamic, o.Log.WithName("policies"))
 	if err != nil {
 		return nil, nil, err
@@ -198,8 +205,7 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 		Evaluator: &admission.Evaluator{World: &world{cluster: c, tracker: t, components: components, noticed: w.notice, builds: newBuilds(c.Dynamic)},
 			Options: o.Admission, Policies: policies},
 		Policies: policies, Cluster: c, Log: o.Log.WithName("admission"), tracker: t, recorded: w.saw,
-		Reporter: &drift.Reporter{Client: direct, Sender: sender, Log: o.Log.WithName("notify"),
-			Recurred: drift.Forget(c, ManagerWebhook)},
+		Reporter: reporter,
 	}
 	return h, w, nil
 }

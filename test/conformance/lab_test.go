@@ -64,7 +64,7 @@ type lab struct {
 // bootLab with our implementation.
 func bootLab(ctx context.Context) (*lab, error) {
 	l := &lab{}
-	built, err := parts.Build(ctx, os.Stderr, "", parts.Part{Name: "kausality", Dir: ".", Package: "./cmd/kausality"})
+	built, err := parts.Ensure(ctx, os.Stderr, "", parts.Kausality)
 	if err != nil {
 		return l, err
 	}

@@ -1,4 +1,4 @@
 // Package examples renders the folders of examples/ with the real crossplane
-// render, our function and the stand-in for function-patch-and-transform, and
+// render, our function, function-patch-and-transform and function-auto-ready, and
 // compares with the output each folder holds.
 package examples

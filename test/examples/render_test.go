@@ -23,10 +23,11 @@ import (
 
 var update = flag.Bool("update", false, "write the expected output anew")
 
-// functions by the name that the examples use, with the program that serves it.
-var functions = map[string]parts.Part{
-	"function-patch-and-transform": {Name: "test-templating", Dir: "test/templating", Package: "."},
-	"function-kausality":           {Name: "kausality", Dir: ".", Package: "./cmd/kausality"},
+// functions by the name that the examples use, with the part that serves it.
+var functions = map[string]string{
+	parts.PatchAndTransform: parts.PatchAndTransform,
+	parts.AutoReady:         parts.AutoReady,
+	"function-kausality":    parts.Kausality,
 }
 
 // wanted is how many examples there are at least (README).
@@ -111,8 +112,8 @@ func end(t *testing.T, name string, cmd *exec.Cmd) {
 func serve(t *testing.T) map[string]int {
 	t.Helper()
 	ports := map[string]int{}
-	for name, p := range functions {
-		bins, err := parts.Build(t.Context(), os.Stdout, "", p)
+	for name, part := range functions {
+		bins, err := parts.Ensure(t.Context(), os.Stdout, "", part)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +127,7 @@ func serve(t *testing.T) map[string]int {
 		if name == "function-kausality" {
 			args = append(args, "--metrics-bind-address=0")
 		}
-		cmd := exec.Command(bins[p.Name], args...) // ended by the clean-up
+		cmd := exec.Command(bins[part], args...) // ended by the clean-up
 		cmd.Stdout, cmd.Stderr = &log, &log
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

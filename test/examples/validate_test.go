@@ -39,8 +39,9 @@ func newValidator(t *testing.T, root, cli string) *validator {
 	}
 	cached := map[string][]byte{
 		crossplaneImage: of(parts.Crossplane),
-		"xpkg.crossplane.io/kausality-io/function-kausality:v0.1.0":                 own("package", "input", "kausality.fn.crossplane.io_inputs.yaml"),
-		"xpkg.crossplane.io/crossplane-contrib/function-patch-and-transform:v0.9.0": own("test", "examples", "schemas", "function-patch-and-transform.yaml"),
+		"xpkg.crossplane.io/kausality-io/function-kausality:v0.1.0":                  own("package", "input", "kausality.fn.crossplane.io_inputs.yaml"),
+		"xpkg.crossplane.io/crossplane-contrib/function-patch-and-transform:v0.10.7": of(parts.PatchAndTransform),
+		"xpkg.crossplane.io/crossplane-contrib/function-auto-ready:v0.6.0":           nil, // It takes no input.
 	}
 	for image, raw := range cached {
 		write(t, filepath.Join(v.cache, strings.ReplaceAll(image, ":", "@"), "package.yaml"), raw)

@@ -71,8 +71,7 @@ func run(m *testing.M) int {
 }
 
 func (l *lab) boot(ctx context.Context) (err error) {
-	l.bins, err = parts.Build(ctx, os.Stderr, "", parts.Part{Name: "kausality", Dir: ".", Package: "./cmd/kausality"},
-		parts.Part{Name: "test-provider", Dir: "test/provider", Package: "./cmd/provider"})
+	l.bins, err = parts.Ensure(ctx, os.Stderr, "", parts.Kausality, parts.TestProvider)
 	if err != nil {
 		return err
 	}

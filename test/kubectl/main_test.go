@@ -58,7 +58,7 @@ var access = []rbacv1.PolicyRule{
 
 func boot(ctx context.Context) (*lab, error) {
 	l := &lab{}
-	built, err := parts.Build(ctx, os.Stderr, "", parts.Part{Name: "kubectl-kausality", Dir: ".", Package: "./cmd/kubectl-kausality"})
+	built, err := parts.Ensure(ctx, os.Stderr, "", parts.KubectlKausality)
 	if err != nil {
 		return l, err
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane"
-	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 	"github.com/kausality-io/function-kausality/test/e2e/story"
+	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 )
 
 const xr = "xdatabase/orders"

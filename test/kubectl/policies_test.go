@@ -70,7 +70,7 @@ func policies(t *testing.T) {
 		t.Fatal(err)
 	}
 	db, changed, child := database(t), compositionFile(t, "gold", true), ""
-	preview := []string{"preview", changed, "--crossplane=" + cli[parts.CrossplaneCLI], "--functions", serveTemplating(t)}
+	preview := []string{"preview", changed, "--crossplane=" + cli[parts.CrossplaneCLI], "--functions", servePatchAndTransform(t)}
 	const tag, size = "spec: {forProvider: {tags: {tier: gold}}}", "spec: {forProvider: {size: 21}}"
 	inForce(t, gold, "clusterapprovalpolicies", "gold", func() {
 		the.terminal(t, "", "explain", db, "--exit-code", "--patch", tag).golden(t, "explain-policy", 0)

@@ -22,7 +22,7 @@ func previews(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	functions := serveTemplating(t)
+	functions := servePatchAndTransform(t)
 	same, changed := compositionFile(t, "bronze", true), compositionFile(t, "gold", true)
 	program := "--crossplane=" + cli[parts.CrossplaneCLI]
 	the.terminal(t, "", "preview", same, program, "--functions", functions).golden(t, "preview-same", 0)
@@ -57,16 +57,16 @@ func compositionFile(t *testing.T, tier string, settings bool) string {
 	return file
 }
 
-// serveTemplating without TLS, as `crossplane render` connects to functions in
+// servePatchAndTransform without TLS, as `crossplane render` connects to functions in
 // development, and write the file that tells it where.
-func serveTemplating(t *testing.T) string {
+func servePatchAndTransform(t *testing.T) string {
 	t.Helper()
 	port, err := controlplane.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", port)
-	p, err := the.Run(context.Background(), "templating-for-preview", exec.Command(the.Bins["test-templating"], "--insecure", "--address="+address))
+	p, err := the.Run(context.Background(), "patch-and-transform-for-preview", exec.Command(the.Bins[parts.PatchAndTransform], "--insecure", "--address="+address))
 	if err != nil {
 		t.Fatal(err)
 	}

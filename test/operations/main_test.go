@@ -70,7 +70,7 @@ func (l *lab) boot(ctx context.Context) (err error) {
 	if l.root, err = parts.Root(); err != nil {
 		return err
 	}
-	built, err := parts.Build(ctx, os.Stderr, "", parts.Part{Name: "kausality", Dir: ".", Package: "./cmd/kausality"})
+	built, err := parts.Ensure(ctx, os.Stderr, "", parts.Kausality)
 	if err != nil {
 		return err
 	}

@@ -87,6 +87,10 @@ var pages = []followed{
 		{command: `kubectl annotate xdatabase orders kausality.io/freeze='{"user":"hans","message":"incident"}'`, prints: "annotated"},
 		{command: "kubectl get drifts -A"},
 	}},
+	{"CONTRIBUTING.md", []typed{
+		{command: "go test ./admission/... ./fn/...", not: byUnit},
+		{command: "make lint unit", not: byUnit},
+	}},
 	{"docs/demo.md", []typed{
 		{command: "KEEP=1 make demo", not: minutes},
 	}},
@@ -152,12 +156,12 @@ var pages = []followed{
 		{command: "kubectl kausality preview composition.yaml", not: inPlugin},
 	}},
 	{"docs/function.md", []typed{
-		{command: "make parts build && go build -C test/templating -o ../../bin/templating .", prepares: cloned,
-			// Of the parts the CLI alone is needed, and programs that others run meanwhile are not written.
-			with:   []string{"make parts build", "make --no-print-directory -C ROOT build BIN=$PWD/bin", "-C test", "-C ROOT/test", "../../bin", "$PWD/bin"},
+		{command: "make parts build", prepares: cloned,
+			// The parts are there, and programs that others run meanwhile are not written.
+			with:   []string{"make parts build", "make --no-print-directory -C ROOT build BIN=$PWD/bin"},
 			prints: "bin/kubectl-kausality"},
 		{command: "bin/kausality --insecure --address=127.0.0.1:9443 &", with: []string{"9443", "PORT9443 --metrics-bind-address=0"}},
-		{command: "bin/templating --insecure --address=127.0.0.1:9444 &", with: []string{"9444", "PORT9444"}},
+		{command: "bin/function-patch-and-transform-v0.10.7 --insecure --address=127.0.0.1:9444 &", with: []string{"9444", "PORT9444"}},
 		{command: "cd examples/getting-started"},
 		{command: "../../bin/crossplane-cli-v2.2.0 render xr.yaml composition.yaml functions.yaml --include-function-results",
 			prints: `"labels":{"ticket":"SHOP-1"},"unattributed":true},{"apiVersion":"cloud.example.org/v1alpha1","kind":"Database"`},

@@ -21,7 +21,7 @@ import (
 // whose external resources are databases in a cloud of its own.
 func (l *lab) startProvider(t *testing.T) *client.Client {
 	t.Helper()
-	built, err := parts.Build(t.Context(), os.Stderr, "", parts.Part{Name: "test-provider", Dir: "test/provider", Package: "./cmd/provider"})
+	built, err := parts.Ensure(t.Context(), os.Stderr, "", parts.TestProvider)
 	must(t, err)
 	crd, err := os.ReadFile(filepath.Join(l.root, "test", "provider", "crds", "cloud.example.org_databases.yaml"))
 	must(t, err)

@@ -66,7 +66,7 @@ var systems = map[string]system{
 // matters here.
 func (l *lab) installSystems(t *testing.T) {
 	t.Helper()
-	all, err := parts.Part{Name: "argocd", Dir: "test/parts/argocd", Module: "github.com/argoproj/argo-cd/v3", CRDDir: "manifests/crds"}.CRDs(t.Context())
+	all, err := parts.ArgoCD.CRDs(t.Context())
 	must(t, err)
 	for _, doc := range bytes.Split(all, []byte("\n---\n")) {
 		if bytes.Contains(doc, []byte("  name: applications.argoproj.io\n")) {

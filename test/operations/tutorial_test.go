@@ -42,11 +42,12 @@ func cloned(t *testing.T, d *desk) {
 		})
 		must(t, os.WriteFile(file, raw, 0o600))
 	}
-	cli, err := parts.Ensure(t.Context(), os.Stderr, "", parts.CrossplaneCLI)
+	built, err := parts.Ensure(t.Context(), os.Stderr, "", parts.CrossplaneCLI, parts.PatchAndTransform)
 	must(t, err)
 	must(t, os.Mkdir(filepath.Join(d.at, "bin"), 0o750))
-	file := cli[parts.CrossplaneCLI]
-	must(t, os.Symlink(file, filepath.Join(d.at, "bin", filepath.Base(file))))
+	for _, file := range built {
+		must(t, os.Symlink(file, filepath.Join(d.at, "bin", filepath.Base(file))))
+	}
 }
 
 var address = regexp.MustCompile(`--address=(\S+)`)

@@ -113,7 +113,7 @@ func newDesk(t *testing.T) *desk {
 	d.at = d.dir
 	tools, err := parts.Ensure(t.Context(), os.Stderr, "", parts.Kubectl)
 	must(t, err)
-	built, err := parts.Build(t.Context(), os.Stderr, "", parts.Part{Name: "kubectl-kausality", Dir: ".", Package: "./cmd/kubectl-kausality"})
+	built, err := parts.Ensure(t.Context(), os.Stderr, "", parts.KubectlKausality)
 	must(t, err)
 	d.bin = t.TempDir()
 	for name, file := range map[string]string{"kubectl": tools[parts.Kubectl], "helm": the.helm, "kubectl-kausality": built["kubectl-kausality"], "kausality": the.kausality} {

@@ -65,7 +65,7 @@ func run(m *testing.M) int {
 // boot the control plane with our manifests, for the groups of all fleets.
 func boot(ctx context.Context) (*lab, error) {
 	l := &lab{}
-	built, err := parts.Build(ctx, os.Stderr, "", parts.Part{Name: "kausality", Dir: ".", Package: "./cmd/kausality"})
+	built, err := parts.Ensure(ctx, os.Stderr, "", parts.Kausality)
 	if err != nil {
 		return l, err
 	}

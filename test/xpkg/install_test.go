@@ -127,7 +127,7 @@ func build(t *testing.T, root string) []string {
 // serve a registry and return its host and port.
 func serve(t *testing.T) string {
 	t.Helper()
-	bins, err := parts.Build(t.Context(), os.Stdout, "", parts.Part{Name: "image", Dir: "test/image", Package: "."})
+	bins, err := parts.Ensure(t.Context(), os.Stdout, "", parts.Image)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func start(ctx context.Context) (*bench, error) {
 	}
 	b := &bench{}
 	var err error
-	if b.bins, err = parts.Build(ctx, os.Stdout, "", parts.Part{Name: "kausality", Dir: ".", Package: "./cmd/kausality"}); err != nil {
+	if b.bins, err = parts.Ensure(ctx, os.Stdout, "", parts.Kausality); err != nil {
 		return nil, err
 	}
 	if b.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Out: os.Stdout}); err != nil {

@@ -2,7 +2,10 @@
 // prints their paths, one per line, in the order in which they were asked for.
 //
 //	go run ./cmd/parts [--bin DIR] NAME…
+//	go run ./cmd/parts [--bin DIR] --tests
 //	go run ./cmd/parts --list
+//
+// --tests builds everything that make test runs, and prints nothing but progress.
 package main
 
 import (
@@ -36,6 +39,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	fs := flag.NewFlagSet("parts", flag.ContinueOnError)
 	fs.SetOutput(progress)
 	bin := fs.String("bin", "", "directory for the programs (default: bin in the repository)")
+	tests := fs.Bool("tests", false, "build everything that make test runs, and fetch the CRDs it installs")
 	list := fs.Bool("list", false, "list the parts, their versions and whether they are built")
 
 	switch err := fs.Parse(args); {
@@ -45,6 +49,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		return err
 	case *list:
 		return printList(out, *bin)
+	case *tests:
+		return parts.Prepare(ctx, progress, *bin, parts.Tofu)
 	case fs.NArg() == 0:
 		return errors.New("cannot build nothing: name a part; --list shows them")
 	}
@@ -75,7 +81,11 @@ func printList(out io.Writer, bin string) error {
 		}
 
 		state := "built"
-		if len(missing) > 0 {
+
+		switch {
+		case version == "":
+			version, state = "-", "of this repository"
+		case len(missing) > 0:
 			state = fmt.Sprintf("missing (about %s with a cold cache)", p.Cold)
 		}
 

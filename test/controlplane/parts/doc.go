@@ -4,9 +4,12 @@
 // What is built is decided by one table (table.go); which version, by the go.mod of the part's
 // module and nothing else. A part is built once per version, into BINDIR/<name>-<version>, under a
 // file lock and by renaming a finished file, so that an interrupted build leaves nothing that looks
-// finished and two builders do not do the work twice. Parts that belong to this repository are
-// handed in by the caller, are named without a version, and are built every time: Go's build cache
-// makes that quick when nothing has changed.
+// finished and two builders do not do the work twice. Programs of this repository have no version in
+// their name and are built on every call, which Go's build cache makes quick when nothing has changed.
+//
+// Prepare builds everything ahead of the tests: make test calls it before the first control plane
+// starts and sets EnvPrebuilt for what follows, so that no test compiles. A test that is run alone
+// builds what is missing, with a line of progress for each part.
 //
 // If KUBEBUILDER_ASSETS names a directory that holds etcd, kube-apiserver,
 // kube-controller-manager or kubectl, those are taken as they are, whatever their version.

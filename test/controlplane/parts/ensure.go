@@ -6,10 +6,17 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
-// envAssets names a directory with ready-made control plane binaries, as envtest knows it.
-const envAssets = "KUBEBUILDER_ASSETS"
+const (
+	// envAssets names a directory with ready-made control plane binaries, as envtest knows it.
+	envAssets = "KUBEBUILDER_ASSETS"
+
+	// EnvPrebuilt, set to anything, means that Prepare has just run: the programs of this repository
+	// are taken as they are, so that no test compiles.
+	EnvPrebuilt = "KAUSALITY_PREBUILT"
+)
 
 // Paths maps the name of a part to the absolute path of its program.
 type Paths map[string]string
@@ -26,7 +33,41 @@ func Ensure(ctx context.Context, out io.Writer, binDir string, names ...string) 
 	return Build(ctx, out, binDir, ps...)
 }
 
-// Build is Ensure for parts that are not in the table, such as the programs of this repository.
+// Prepare makes sure that everything that tests run is there: every part of the table but those named
+// in without, and the source of the modules whose CRDs tests install. It always builds the programs of
+// this repository, whatever EnvPrebuilt is.
+func Prepare(ctx context.Context, out io.Writer, binDir string, without ...string) error {
+	b, err := newBuilder(out, binDir)
+	if err != nil {
+		return err
+	}
+
+	b.prebuilt = false
+
+	for _, p := range All() {
+		if slices.Contains(without, p.Name) {
+			continue
+		}
+
+		if _, err := b.ensure(ctx, p); err != nil {
+			return err
+		}
+	}
+
+	for _, p := range append(All(), ArgoCD) {
+		if p.CRDDir == "" {
+			continue
+		}
+
+		if _, err := p.moduleDir(ctx, b.root); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// Build is Ensure for parts that are not in the table.
 func Build(ctx context.Context, out io.Writer, binDir string, ps ...Part) (Paths, error) {
 	b, err := newBuilder(out, binDir)
 	if err != nil {
@@ -47,8 +88,8 @@ func Build(ctx context.Context, out io.Writer, binDir string, ps ...Part) (Paths
 	return paths, nil
 }
 
-// Missing returns those of the named parts that Ensure would have to build, so that a caller can
-// say beforehand what a first run costs.
+// Missing returns those of the named parts that Ensure would have to build from their modules, so that
+// a caller can report beforehand what a first run costs. Programs of this repository are not counted.
 func Missing(binDir string, names ...string) ([]Part, error) {
 	ps, err := lookupAll(names)
 	if err != nil {
@@ -68,7 +109,7 @@ func Missing(binDir string, names ...string) ([]Part, error) {
 			return nil, err
 		}
 
-		if asset(p.Name) == "" && !isProgram(b.target(p, version)) {
+		if asset(p.Name) == "" && !p.ours() && !isProgram(b.target(p, version)) {
 			missing = append(missing, p)
 		}
 	}
@@ -80,6 +121,9 @@ func Missing(binDir string, names ...string) ([]Part, error) {
 type builder struct {
 	root, binDir string
 	out          io.Writer
+
+	// prebuilt: programs of this repository that exist are up to date.
+	prebuilt bool
 }
 
 func newBuilder(out io.Writer, binDir string) (*builder, error) {
@@ -100,7 +144,12 @@ func newBuilder(out io.Writer, binDir string) (*builder, error) {
 		out = io.Discard
 	}
 
-	return &builder{root: root, binDir: binDir, out: out}, nil
+	return &builder{root: root, binDir: binDir, out: out, prebuilt: os.Getenv(EnvPrebuilt) != ""}, nil
+}
+
+// done reports whether the part's program at target need not be built.
+func (b *builder) done(p Part, target string) bool {
+	return (b.prebuilt || !p.ours()) && isProgram(target)
 }
 
 func (b *builder) target(p Part, version string) string {
@@ -124,7 +173,7 @@ func (b *builder) ensure(ctx context.Context, p Part) (string, error) {
 	}
 
 	target := b.target(p, version)
-	if !p.ours() && isProgram(target) {
+	if b.done(p, target) {
 		return target, nil
 	}
 
@@ -138,8 +187,8 @@ func (b *builder) ensure(ctx context.Context, p Part) (string, error) {
 	}
 	defer unlock()
 
-	// Somebody else may have built it while we waited for the lock.
-	if !p.ours() && isProgram(target) {
+	// Another process may have built it while this one waited for the lock.
+	if b.done(p, target) {
 		return target, nil
 	}
 

@@ -29,6 +29,11 @@ type Part struct {
 	// {major} and {minor} for its first two numbers.
 	Ldflags string
 
+	// Revision counts the changes of the build, such as other Ldflags, at the same version, and is
+	// part of the file name: a program that was built the old way is not taken for the new one. 0
+	// and 1 mean the first.
+	Revision int
+
 	// CRDDir is the directory in Module that holds the CRDs the part needs. Empty means none.
 	CRDDir string
 
@@ -62,6 +67,10 @@ func (p Part) ours() bool { return p.Module == "" }
 func (p Part) fileName(version string) string {
 	if p.ours() {
 		return p.Name
+	}
+
+	if p.Revision > 1 {
+		version += fmt.Sprintf("-r%d", p.Revision)
 	}
 
 	return p.Name + "-" + version

@@ -35,6 +35,7 @@ const printsVersion = "package main\n\nvar version string\n\nfunc main() { print
 
 func TestBuild(t *testing.T) {
 	t.Setenv(envAssets, "")
+	t.Setenv(EnvPrebuilt, "")
 
 	p, bin := module(t, printsVersion), t.TempDir()
 
@@ -68,6 +69,43 @@ func TestBuild(t *testing.T) {
 	}
 
 	assertFiles(t, bin, "thing-v1.2.3")
+}
+
+// After Prepare no test compiles a program of this repository that exists; one that is missing is built.
+func TestPrebuilt(t *testing.T) {
+	p, bin := module(t, printsVersion), t.TempDir()
+	ours := Part{Name: "ours", Dir: p.Dir}
+
+	t.Setenv(EnvPrebuilt, "1")
+
+	if _, err := Build(t.Context(), nil, bin, ours); err != nil {
+		t.Fatalf("a missing program is not built: %v", err)
+	}
+
+	if err := os.WriteFile(filepath.Join(p.Dir, "main.go"), []byte("package"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	if _, err := Build(t.Context(), nil, bin, ours); err != nil {
+		t.Errorf("a program that exists is built again: %v", err)
+	}
+
+	t.Setenv(EnvPrebuilt, "")
+
+	if _, err := Build(t.Context(), nil, bin, ours); err == nil {
+		t.Error("without the variable the program is not built")
+	}
+}
+
+// A program that was built another way at the same version has another file name.
+func TestRevision(t *testing.T) {
+	p := Part{Name: "thing", Module: "example.org/dep"}
+	for revision, want := range []string{"thing-v1.2.3", "thing-v1.2.3", "thing-v1.2.3-r2"} {
+		p.Revision = revision
+		if got := p.fileName("v1.2.3"); got != want {
+			t.Errorf("revision %d: want %s, got %s", revision, want, got)
+		}
+	}
 }
 
 func TestBuildFails(t *testing.T) {
@@ -192,11 +230,24 @@ func TestAssets(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+
 	for _, p := range All() {
 		t.Run(p.Name, func(t *testing.T) {
 			version, err := p.Version()
 			if err != nil {
 				t.Fatal(err)
+			}
+
+			if p.ours() {
+				if _, err := os.Stat(filepath.Join(p.dir(root), p.Package)); err != nil {
+					t.Error(err)
+				}
+
+				return
 			}
 
 			if !strings.HasPrefix(version, "v") || strings.Contains(p.linkerFlags(version), "{") {

@@ -19,7 +19,23 @@ const (
 	Tofu                  = "tofu"
 	Helm                  = "helm"
 	CertManager           = "cert-manager"
+	PatchAndTransform     = "function-patch-and-transform"
+	AutoReady             = "function-auto-ready"
 )
+
+// Names of the programs of this repository.
+const (
+	Kausality        = "kausality"
+	KubectlKausality = "kubectl-kausality"
+	TestProvider     = "test-provider"
+	Image            = "image"
+)
+
+// ArgoCD is not a program that is built: tests install its CRDs.
+var ArgoCD = Part{
+	Name: "argocd", Dir: "test/parts/argocd",
+	Module: "github.com/argoproj/argo-cd/v3", CRDDir: "manifests/crds",
+}
 
 const (
 	kubernetesLdflags = "-X k8s.io/component-base/version.gitVersion={version}" +
@@ -29,6 +45,9 @@ const (
 	helmLdflags = "-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=35" +
 		" -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=35" +
 		" -X helm.sh/helm/v3/internal/version.version={version}"
+	// providerLdflags turn off the metrics of provider-kubernetes, whose port no flag changes
+	// (controller-runtime v0.19.0, pkg/metrics/server: ":8080").
+	providerLdflags   = "-X sigs.k8s.io/controller-runtime/pkg/metrics/server.DefaultBindAddress=0"
 	crossplaneLdflags = "-X github.com/crossplane/crossplane/v2/internal/version.version={version}"
 )
 
@@ -57,7 +76,7 @@ func All() []Part {
 		Cold: 2 * time.Minute,
 	}, {
 		Name: ProviderKubernetes, Dir: "test/parts/provider-kubernetes", Package: "github.com/crossplane-contrib/provider-kubernetes/cmd/provider",
-		Module: "github.com/crossplane-contrib/provider-kubernetes", CRDDir: "package/crds",
+		Module: "github.com/crossplane-contrib/provider-kubernetes", CRDDir: "package/crds", Ldflags: providerLdflags, Revision: 2,
 		Cold: 90 * time.Second,
 	}, {
 		Name: CrossplaneCLI, Dir: "test/parts/crossplane-cli", Package: "github.com/crossplane/crossplane/v2/cmd/crank",
@@ -79,6 +98,22 @@ func All() []Part {
 		Name: CertManager, Dir: "test/parts/cert-manager",
 		Module: "github.com/cert-manager/cert-manager", CRDDir: "deploy/crds",
 		Cold: time.Minute,
+	}, {
+		Name: PatchAndTransform, Dir: "test/parts/function-patch-and-transform", Package: "github.com/crossplane-contrib/function-patch-and-transform",
+		Module: "github.com/crossplane-contrib/function-patch-and-transform", CRDDir: "package/input",
+		Cold: 90 * time.Second,
+	}, {
+		Name: AutoReady, Dir: "test/parts/function-auto-ready", Package: "github.com/crossplane/function-auto-ready",
+		Module: "github.com/crossplane/function-auto-ready",
+		Cold:   time.Minute,
+	}, {
+		Name: Kausality, Dir: ".", Package: "./cmd/kausality",
+	}, {
+		Name: KubectlKausality, Dir: ".", Package: "./cmd/kubectl-kausality",
+	}, {
+		Name: TestProvider, Dir: "test/provider", Package: "./cmd/provider",
+	}, {
+		Name: Image, Dir: "test/image", Package: ".",
 	}}
 }
 

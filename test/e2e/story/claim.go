@@ -79,6 +79,8 @@ spec:
   - step: kausality
     functionRef: {name: function-kausality}
     input: {apiVersion: kausality.fn.crossplane.io/v1alpha1, kind: Input, mode: enforce}
+  - step: auto-ready
+    functionRef: {name: function-auto-ready}
 `
 
 func (e *Env) claim(ctx context.Context) (*unstructured.Unstructured, error) {

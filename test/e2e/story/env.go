@@ -38,41 +38,33 @@ type Env struct {
 	*controlplane.ControlPlane
 	Options Options
 	Cloud   *client.Client
-	// Bins are the paths of our binaries.
+	// Bins are the paths of the programs by the names of their parts.
 	Bins parts.Paths
 
 	admin    dynamic.Interface
 	cloudURL string
 }
 
-const (
-	binKausality  = "kausality"
-	binProvider   = "test-provider"
-	binTemplating = "test-templating"
-	home          = "kausality-system"
-)
+const home = "kausality-system"
 
 // Parts that the story needs and does not build from this repository.
 func Parts() []string {
-	return []string{parts.Etcd, parts.KubeAPIServer, parts.KubeControllerManager, parts.Crossplane, parts.ProviderKubernetes}
+	return []string{
+		parts.Etcd, parts.KubeAPIServer, parts.KubeControllerManager, parts.Crossplane, parts.ProviderKubernetes,
+		parts.PatchAndTransform, parts.AutoReady,
+	}
 }
 
 // Build what the story needs; kausality is the program to use instead of one
 // built from the repository.
 func Build(ctx context.Context, out io.Writer, kausality string) (parts.Paths, error) {
-	if _, err := parts.Ensure(ctx, out, "", Parts()...); err != nil {
-		return nil, err
-	}
-	ours := []parts.Part{
-		{Name: binProvider, Dir: "test/provider", Package: "./cmd/provider"},
-		{Name: binTemplating, Dir: "test/templating", Package: "."},
-	}
+	names := append(Parts(), parts.TestProvider)
 	if kausality == "" {
-		ours = append(ours, parts.Part{Name: binKausality, Dir: ".", Package: "./cmd/kausality"})
+		names = append(names, parts.Kausality)
 	}
-	bins, err := parts.Build(ctx, out, "", ours...)
+	bins, err := parts.Ensure(ctx, out, "", names...)
 	if err == nil && kausality != "" {
-		bins[binKausality] = kausality
+		bins[parts.Kausality] = kausality
 	}
 	return bins, err
 }

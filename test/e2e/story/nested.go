@@ -65,6 +65,8 @@ spec:
   - step: kausality
     functionRef: {name: function-kausality}
     input: {apiVersion: kausality.fn.crossplane.io/v1alpha1, kind: Input, mode: enforce, settleGrace: 1s}
+  - step: auto-ready
+    functionRef: {name: function-auto-ready}
 `
 
 // shelf revision of the inner Composition.

@@ -25,7 +25,7 @@ func (e *Env) startCloud(ctx context.Context) error {
 		return err
 	}
 	e.cloudURL = fmt.Sprintf("http://127.0.0.1:%d", port)
-	if _, err := e.Run(ctx, "cloud", exec.Command(e.Bins[binProvider], "cloud", fmt.Sprintf("--address=127.0.0.1:%d", port))); err != nil {
+	if _, err := e.Run(ctx, "cloud", exec.Command(e.Bins[parts.TestProvider], "cloud", fmt.Sprintf("--address=127.0.0.1:%d", port))); err != nil {
 		return err
 	}
 	e.Cloud = client.New(e.cloudURL)
@@ -50,7 +50,7 @@ func (e *Env) startProviders(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(e.Bins[binProvider], "run", "--kubeconfig="+kubeconfig, "--cloud-url="+e.cloudURL, "--poll-interval=1s",
+	cmd := exec.Command(e.Bins[parts.TestProvider], "run", "--kubeconfig="+kubeconfig, "--cloud-url="+e.cloudURL, "--poll-interval=1s",
 		"--creation-grace-period=0s", "--max-requeue-delay=2s", "--max-reconcile-rate=100")
 	cmd.Args[0] = "provider" // its field manager, as in a cluster
 	if _, err := e.Run(ctx, "provider-cloud", cmd); err != nil {
@@ -77,11 +77,7 @@ func (e *Env) startProviderKubernetes(ctx context.Context) error {
 	if err := e.CA().ServingCert(certs); err != nil {
 		return err
 	}
-	paths, err := parts.Ensure(ctx, e.Options.Out, "", parts.ProviderKubernetes)
-	if err != nil {
-		return err
-	}
-	cmd := exec.Command(paths[parts.ProviderKubernetes], "--poll=2s", "--max-reconcile-rate=50")
+	cmd := exec.Command(e.Bins[parts.ProviderKubernetes], "--poll=2s", "--max-reconcile-rate=50")
 	cmd.Args[0] = "provider"
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "TLS_SERVER_CERTS_DIR="+certs)
 	if _, err := e.Run(ctx, "provider-kubernetes", cmd); err != nil {
@@ -112,14 +108,16 @@ func (e *Env) startFunctions(ctx context.Context) error {
 	if err := e.CA().ServingCert(certs); err != nil {
 		return err
 	}
-	for name, bin := range map[string]string{"function-patch-and-transform": binTemplating, "function-kausality": binKausality} {
+	for name, bin := range map[string]string{
+		parts.PatchAndTransform: parts.PatchAndTransform, parts.AutoReady: parts.AutoReady, "function-kausality": parts.Kausality,
+	} {
 		port, err := controlplane.FreePort()
 		if err != nil {
 			return err
 		}
 		args := []string{"--tls-certs-dir=" + certs, fmt.Sprintf("--address=127.0.0.1:%d", port)}
 		capabilities := []string{"composition"}
-		if bin == binKausality {
+		if bin == parts.Kausality {
 			args = append(args, "--metrics-bind-address=0")
 			capabilities = append(capabilities, "operation") // as crossplane.yaml says
 		}
@@ -177,7 +175,7 @@ func (e *Env) component(ctx context.Context, name string, probe int, args ...str
 		return err
 	}
 	args = append([]string{name, "--kubeconfig=" + kubeconfig, "--default-mode=enforce", fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", probe)}, args...)
-	if _, err := e.Run(ctx, "kausality-"+name, exec.Command(e.Bins[binKausality], args...)); err != nil {
+	if _, err := e.Run(ctx, "kausality-"+name, exec.Command(e.Bins[parts.Kausality], args...)); err != nil {
 		return err
 	}
 	return controlplane.Eventually(ctx, "the "+name+" to be ready", 30*time.Second, func(ctx context.Context) error {
@@ -187,7 +185,7 @@ func (e *Env) component(ctx context.Context, name string, probe int, args ...str
 
 // applyOutput of our binary, as in `kausality … | kubectl apply -f -`.
 func (e *Env) applyOutput(ctx context.Context, args ...string) error {
-	out, err := exec.CommandContext(ctx, e.Bins[binKausality], args...).Output()
+	out, err := exec.CommandContext(ctx, e.Bins[parts.Kausality], args...).Output()
 	if err != nil {
 		return fmt.Errorf("cannot run kausality %v: %w", args, err)
 	}

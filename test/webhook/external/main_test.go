@@ -32,9 +32,6 @@ var (
 	applications = schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}
 )
 
-// argocd pins the version whose Application schema is used.
-var argocd = parts.Part{Name: "argocd", Dir: "test/parts/argocd", Module: "github.com/argoproj/argo-cd/v3", CRDDir: "manifests/crds"}
-
 var the *controlplane.ControlPlane
 
 func TestMain(m *testing.M) {
@@ -62,7 +59,7 @@ func run(m *testing.M) int {
 
 // install the kinds, our manifests, the webhook and the gate.
 func install(ctx context.Context) error {
-	built, err := parts.Build(ctx, os.Stderr, "", parts.Part{Name: "kausality", Dir: ".", Package: "./cmd/kausality"})
+	built, err := parts.Ensure(ctx, os.Stderr, "", parts.Kausality)
 	if err != nil {
 		return err
 	}
@@ -92,7 +89,7 @@ func install(ctx context.Context) error {
 }
 
 func installKinds(ctx context.Context) error {
-	all, err := argocd.CRDs(ctx)
+	all, err := parts.ArgoCD.CRDs(ctx)
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func TestMemoryGivenBack(t *testing.T) {
 	c := covered(t)
 	c.States.client = listing(t, objects)
 	var told atomic.Int64
-	c.States.OnLetGo(func(*Object) { told.Add(1) })
+	c.States.OnUnwatch(func(*Object) { told.Add(1) })
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); c.States.Run(ctx) }()

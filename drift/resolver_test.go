@@ -1,4 +1,4 @@
-package webhook
+package drift
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 // no more.
 func TestToldOnce(t *testing.T) {
 	lines := 0
-	r := &resolver{log: funcr.New(func(string, string) { lines++ }, funcr.Options{})}
+	r := &Resolver{Log: funcr.New(func(string, string) { lines++ }, funcr.Options{})}
 	drift := func(uid types.UID) *v1alpha1.Drift { return &v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{UID: uid}} }
 	a, b := drift("a"), drift("b")
 	forbidden, away := errors.New("forbidden"), errors.New("away")
@@ -31,15 +31,15 @@ func TestToldOnce(t *testing.T) {
 		{a, forbidden, 1}, {a, forbidden, 1}, {b, forbidden, 2}, {a, away, 3}, {a, forbidden, 4}, {a, context.Canceled, 4},
 		{a, nil, 4}, {a, forbidden, 5}, {b, forbidden, 5},
 	} {
-		if r.report(step.drift, step.err); lines != step.lines {
+		if r.log(step.drift, step.err); lines != step.lines {
 			t.Fatalf("step %d: %d lines, want %d", i, lines, step.lines)
 		}
 	}
 	r.forget(&v1alpha1.DriftList{Items: []v1alpha1.Drift{*b}})
-	if r.report(b, forbidden); lines != 5 || len(r.told) != 1 {
-		t.Errorf("%d lines, %v", lines, r.told)
+	if r.log(b, forbidden); lines != 5 || len(r.logged) != 1 {
+		t.Errorf("%d lines, %v", lines, r.logged)
 	}
-	if r.report(a, forbidden); lines != 6 {
+	if r.log(a, forbidden); lines != 6 {
 		t.Errorf("%d lines", lines)
 	}
 }
@@ -48,7 +48,7 @@ func TestToldOnce(t *testing.T) {
 // has, and holds up nobody who needs none.
 func TestRounds(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f", "g"}
-	r := &resolver{log: logr.Discard()}
+	r := &Resolver{Log: logr.Discard()}
 	seen, free := map[string]int{}, 0
 	for range len(names) {
 		list := &v1alpha1.DriftList{}
@@ -57,13 +57,13 @@ func TestRounds(t *testing.T) {
 		}
 		list.Items = append(list.Items, v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "bb"}, Status: v1alpha1.DriftStatus{Phase: v1alpha1.DriftResolved}})
 		reads := 3
-		r.from = r.round(inTurn(list, r.from), func(d *v1alpha1.Drift) error {
+		r.next = r.each(inTurn(list, r.next), func(d *v1alpha1.Drift) error {
 			switch {
 			case d.Name == "d":
 				free++
 				return nil
 			case reads == 0:
-				return errLater
+				return errNoReads
 			}
 			reads--
 			seen[d.Name]++

@@ -13,9 +13,10 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
-// Forget what was spent on a difference that occurs anew, so that people may
-// approve it another time (admission/approval, Claims.Forget).
-func Forget(c *cluster.Cluster, manager string) func(context.Context, parent.Ref, string) error {
+// ForgetUsedApprovals returns the function for Reporter.Recurred: when a difference occurs again, it
+// removes the used approvals of its earlier occurrence from the claims of the parent, so that it can be
+// approved again (KR-05-35). manager is the field manager of the write.
+func ForgetUsedApprovals(c *cluster.Cluster, manager string) func(context.Context, parent.Ref, string) error {
 	return func(ctx context.Context, ref parent.Ref, id string) error {
 		o, err := c.States.Get(ctx, ref, true)
 		if err != nil {
@@ -34,8 +35,8 @@ func Forget(c *cluster.Cluster, manager string) func(context.Context, parent.Ref
 	}
 }
 
-// Client of a manager that reads past every cache: a lock must not be taken on
-// what a cache says.
+// Client of a manager that reads past every cache: whether a Drift is Detected is the lock of its
+// report, and must not be read from a stale copy.
 func Client(mgr manager.Manager) (client.Client, error) {
 	c, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), HTTPClient: mgr.GetHTTPClient()})
 	if err != nil {

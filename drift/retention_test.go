@@ -1,4 +1,4 @@
-package webhook
+package drift
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-func TestBounds(t *testing.T) {
+func TestBeyondBounds(t *testing.T) {
 	now := time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC)
 	drifts := func(n int, phase v1alpha1.DriftPhase, child string, age time.Duration) []v1alpha1.Drift {
 		out := make([]v1alpha1.Drift, n)
@@ -54,17 +54,17 @@ func TestBounds(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			remove, supersede := bounds(tc.drifts, now)
+			remove, supersede := beyondBounds(tc.drifts, now)
 			assert.Equal(t, tc.remove, names(remove), tc.reason)
 			assert.Equal(t, tc.supersede, names(supersede), tc.reason)
 
 			cached := make([]v1alpha1.Drift, len(tc.drifts))
 			for i := range tc.drifts {
-				o, err := trimmed(tc.drifts[i].DeepCopy())
+				o, err := Trim(tc.drifts[i].DeepCopy())
 				require.NoError(t, err)
 				cached[i] = *o.(*v1alpha1.Drift)
 			}
-			remove, supersede = bounds(cached, now)
+			remove, supersede = beyondBounds(cached, now)
 			assert.Equal(t, tc.remove, names(remove), "of what the cache keeps: %s", tc.reason)
 			assert.Equal(t, tc.supersede, names(supersede), "of what the cache keeps: %s", tc.reason)
 		})
@@ -80,25 +80,25 @@ func names(drifts []*v1alpha1.Drift) (out []string) {
 
 // A resolved Drift takes little of a cache; an open one is kept whole, since its end
 // is reported with what it was.
-func TestTrimmed(t *testing.T) {
+func TestTrim(t *testing.T) {
 	d := func(phase v1alpha1.DriftPhase) *v1alpha1.Drift {
 		return &v1alpha1.Drift{
 			ObjectMeta: metav1.ObjectMeta{Name: "d", UID: "u", OwnerReferences: []metav1.OwnerReference{{Name: "app"}}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}},
 			Spec:       v1alpha1.DriftSpec{ID: "d", Difference: []v1alpha1.FieldDifference{{Path: "spec.size"}}}, Status: v1alpha1.DriftStatus{Phase: phase, Resolution: "it was approved"},
 		}
 	}
-	resolved, err := trimmed(d(v1alpha1.DriftResolved))
+	resolved, err := Trim(d(v1alpha1.DriftResolved))
 	require.NoError(t, err)
 	assert.Equal(t, &v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{Name: "d", UID: "u"}, Status: v1alpha1.DriftStatus{Phase: v1alpha1.DriftResolved}}, resolved)
 
 	whole := d(v1alpha1.DriftDetected)
 	whole.ManagedFields = nil
-	detected, err := trimmed(d(v1alpha1.DriftDetected))
+	detected, err := Trim(d(v1alpha1.DriftDetected))
 	require.NoError(t, err)
 	assert.Equal(t, whole, detected)
 
 	gone := toolscache.DeletedFinalStateUnknown{Key: "d"}
-	same, err := trimmed(gone)
+	same, err := Trim(gone)
 	require.NoError(t, err)
 	assert.Equal(t, gone, same)
 }

@@ -1,0 +1,257 @@
+package drift
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+)
+
+const (
+	// resolveEvery is the time between two rounds over the open Drifts. They are few, and cached.
+	resolveEvery = 2 * time.Second
+	// readsPerSecond are the live reads of children whose kind is not watched. One round has as many as
+	// that allows; the Drifts that need more wait for the next round.
+	readsPerSecond = 10
+	// maxRemovals in one round.
+	maxRemovals = 100
+)
+
+// Objects are the objects that Drifts are about. cluster.States implements it.
+type Objects interface {
+	// Cached object; nil if it is not in a watch cache.
+	Cached(ref parent.Ref) *cluster.Object
+	// Look returns an object, from a watch cache or read live; admission.ErrNotFound if it does not exist.
+	Look(ctx context.Context, ref parent.Ref) (*cluster.Object, error)
+}
+
+// Resolver resolves Drifts that are over and deletes resolved ones beyond their bounds (KR-10-05,
+// KR-10-06). It runs on the leader.
+type Resolver struct {
+	// Client lists Drifts from a cache, whose transform is Trim, and deletes.
+	Client  client.Client
+	Objects Objects
+	// Unguarded reports whether a kind is no longer guarded.
+	Unguarded func(schema.GroupVersionKind) bool
+	Reporter  *Reporter
+	Log       logr.Logger
+
+	reads *rate.Limiter
+	// next is the Drift that the next round begins with, so that each has its turn; empty for the first.
+	next types.NamespacedName
+	// logged is the last error of each Drift that cannot be resolved.
+	logged map[types.UID]string
+}
+
+// AddResolver adds a Resolver to a manager.
+func AddResolver(mgr manager.Manager, c *cluster.Cluster, r *Reporter, log logr.Logger) error {
+	resolver := &Resolver{Client: mgr.GetClient(), Objects: c.States, Unguarded: c.Unguarded, Reporter: r, Log: log}
+	return errors.Join(mgr.Add(resolver), mgr.Add(warmup{cache: mgr.GetCache(), log: log}))
+}
+
+// warmup fills the cache of Drifts on every replica, so that the next leader need not list them first,
+// and takes no more memory than before.
+type warmup struct {
+	cache cache.Cache
+	log   logr.Logger
+}
+
+// Start returns once the watch of Drifts began.
+func (w warmup) Start(ctx context.Context) error {
+	if _, err := w.cache.GetInformer(ctx, &v1alpha1.Drift{}); err != nil && ctx.Err() == nil {
+		w.log.Error(err, "cannot watch drifts; the leader lists them once it is elected")
+	}
+	return nil
+}
+
+// NeedLeaderElection is false.
+func (warmup) NeedLeaderElection() bool { return false }
+
+// Start rounds until the context ends.
+func (r *Resolver) Start(ctx context.Context) error {
+	tick := time.NewTicker(resolveEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := recovered(func() error { return r.round(ctx) }); err != nil && ctx.Err() == nil {
+				r.Log.Error(err, "cannot resolve drifts")
+			}
+		}
+	}
+}
+
+// round over all Drifts.
+func (r *Resolver) round(ctx context.Context) error {
+	list := &v1alpha1.DriftList{}
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil { // the items are the cache's, and only read
+		return fmt.Errorf("cannot list drifts: %w", err)
+	}
+	countOpen(list)
+	r.forget(list)
+	remove, supersede := beyondBounds(list.Items, time.Now())
+	for _, d := range remove[:min(len(remove), maxRemovals)] {
+		err := r.Client.Delete(ctx, d, client.Preconditions{UID: &d.UID, ResourceVersion: &d.ResourceVersion})
+		if kerrors.IsConflict(err) {
+			err = nil // it occurred again, or was re-created
+		}
+		r.log(d, err)
+	}
+	for _, d := range supersede[:min(len(supersede), maxRemovals)] {
+		r.log(d, r.Reporter.Resolve(ctx, d, fmt.Sprintf("%d newer differences of the same child are open", maxOpenPerChild)))
+	}
+	if r.reads == nil {
+		r.reads = rate.NewLimiter(readsPerSecond, readsPerSecond*int(resolveEvery/time.Second))
+	}
+	r.next = r.each(inTurn(list, r.next), func(d *v1alpha1.Drift) error { return r.resolve(ctx, d) })
+	return nil
+}
+
+// each calls resolve for each of the Drifts. It returns the first one that waits for a live read.
+func (r *Resolver) each(drifts []*v1alpha1.Drift, resolve func(*v1alpha1.Drift) error) (first types.NamespacedName) {
+	for _, d := range drifts {
+		err := recovered(func() error { return resolve(d) })
+		if !errors.Is(err, errNoReads) {
+			r.log(d, err)
+		} else if first.Name == "" {
+			first = client.ObjectKeyFromObject(d)
+		}
+	}
+	return first
+}
+
+// panicked is the error of a panic.
+type panicked struct {
+	value any
+	stack string
+}
+
+// Error is the same for the same panic, so that it is logged once.
+func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
+
+// recovered calls f; a panic in it is its error. One Drift that cannot be handled must not end the
+// process, and with it every replica in turn.
+func recovered(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicked{value: p, stack: string(debug.Stack())}
+		}
+	}()
+	return f()
+}
+
+// inTurn returns the open Drifts of a list, which has no order, in the order of their names, beginning
+// with one of them and ending with the one before it.
+func inTurn(list *v1alpha1.DriftList, from types.NamespacedName) []*v1alpha1.Drift {
+	var out []*v1alpha1.Drift
+	for i := range list.Items {
+		if d := &list.Items[i]; d.Status.Phase != v1alpha1.DriftResolved {
+			out = append(out, d)
+		}
+	}
+	slices.SortFunc(out, func(a, b *v1alpha1.Drift) int {
+		return compare(client.ObjectKeyFromObject(a), client.ObjectKeyFromObject(b))
+	})
+	i, _ := slices.BinarySearchFunc(out, from, func(d *v1alpha1.Drift, n types.NamespacedName) int {
+		return compare(client.ObjectKeyFromObject(d), n)
+	})
+	return slices.Concat(out[i:], out[:i])
+}
+
+func compare(a, b types.NamespacedName) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// errNoReads: the live reads of this round are used up.
+var errNoReads = errors.New("too many live reads in one round")
+
+// log why a Drift cannot be resolved: once, and again if the reason changes. It is tried in every round.
+func (r *Resolver) log(d *v1alpha1.Drift, err error) {
+	if client.IgnoreNotFound(err) == nil {
+		delete(r.logged, d.UID)
+		return
+	}
+	if errors.Is(err, context.Canceled) || r.logged[d.UID] == err.Error() {
+		return
+	}
+	if r.logged == nil {
+		r.logged = map[types.UID]string{}
+	}
+	r.logged[d.UID] = err.Error()
+	log := r.Log.WithValues("drift", d.Name)
+	if p := (*panicked)(nil); errors.As(err, &p) {
+		log = log.WithValues("stack", p.stack)
+	}
+	log.Error(err, "cannot resolve drift; it is tried every "+resolveEvery.String())
+}
+
+// forget the errors of Drifts that no longer exist.
+func (r *Resolver) forget(list *v1alpha1.DriftList) {
+	if len(r.logged) == 0 {
+		return
+	}
+	known := make(map[types.UID]bool, len(list.Items))
+	for i := range list.Items {
+		known[list.Items[i].UID] = true
+	}
+	maps.DeleteFunc(r.logged, func(uid types.UID, _ string) bool { return !known[uid] })
+}
+
+// resolve a Drift that is over. External drift is resolved by the gate, which sees the difference
+// itself; a refused deletion (Operation) is resolved here.
+func (r *Resolver) resolve(ctx context.Context, d *v1alpha1.Drift) error {
+	if r.Unguarded(schema.FromAPIVersionAndKind(d.Spec.Child.APIVersion, d.Spec.Child.Kind)) {
+		return r.Reporter.Resolve(ctx, d, "its kind is no longer guarded")
+	}
+	if d.Spec.Relation == v1alpha1.RelationExternal && d.Spec.Operation == "" {
+		return nil
+	}
+	p, err := r.state(ctx, d.Spec.Parent)
+	if err != nil {
+		return err
+	}
+	why, err := admission.Resolved(d, p, func() (*parent.State, error) { return r.state(ctx, d.Spec.Child) })
+	if err != nil || why == "" {
+		return err
+	}
+	return r.Reporter.Resolve(ctx, d, why)
+}
+
+// state of an object; nil if it does not exist.
+func (r *Resolver) state(ctx context.Context, o v1alpha1.ObjectReference) (*parent.State, error) {
+	if o.Name == "" {
+		return nil, nil //nolint:nilnil // See above.
+	}
+	ref := parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(o.APIVersion, o.Kind), Namespace: o.Namespace, Name: o.Name, UID: o.UID}
+	if r.Objects.Cached(ref) == nil && !r.reads.Allow() {
+		return nil, errNoReads
+	}
+	found, err := r.Objects.Look(ctx, ref)
+	if errors.Is(err, admission.ErrNotFound) {
+		return nil, nil //nolint:nilnil // See above.
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found.State, nil
+}
