@@ -78,7 +78,7 @@ type Options struct {
 	// outside of the accepted change.
 	CarryPendingDrift bool
 	// Ignore says which external differences do not count; nil for none.
-	Ignore *external.Rules
+	Ignore external.Rules
 	// Settings of the Kausality policy that covers an object with these labels;
 	// nil, and the zero Settings, leave everything to the Options.
 	Settings func(object parent.Ref, labels map[string]string) settings.Settings

@@ -47,9 +47,8 @@ type Controller struct {
 	CloseTo     []v1alpha1.Verb
 	// CarryPendingDrift as in admission.Options.
 	CarryPendingDrift bool
-	// Ignore says which external differences do not count; nil for none. Call
-	// Recheck when it changes.
-	Ignore *external.Rules
+	// Ignore says which external differences do not count; nil for none.
+	Ignore external.Rules
 	// Shard of the gated objects that this process has.
 	Shard Shard
 	// UserHash of this process, for claims.

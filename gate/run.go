@@ -41,7 +41,7 @@ type Options struct {
 	Shard Shard
 	// CarryPendingDrift and Ignore as in admission.Options.
 	CarryPendingDrift bool
-	Ignore            *external.Rules
+	Ignore            external.Rules
 	Endpoints         drift.Endpoints
 	Log               logr.Logger
 }

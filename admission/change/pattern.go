@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/crossplane/crossplane-runtime/v2/pkg/fieldpath"
@@ -62,6 +63,54 @@ func ParsePattern(text string) (Pattern, error) {
 		}
 	}
 	return p, nil
+}
+
+// PatternOf a path: it covers that path and what is below it. The key "*" is any
+// index or key. The zero Pattern for an empty path.
+func PatternOf(path []Segment) Pattern {
+	if len(path) == 0 {
+		return Pattern{}
+	}
+	p := Pattern{text: Text(path), segments: make([]patternSegment, 0, len(path))}
+	for _, s := range path {
+		if s == (Segment{Key: Any}) {
+			p.segments = append(p.segments, patternSegment{any: true})
+			continue
+		}
+		p.segments = append(p.segments, patternSegment{Segment: s})
+	}
+	return p
+}
+
+// SplitPath into its segments: the inverse of Text for keys without a closing
+// bracket. It accepts any text: periods separate names, brackets end with the
+// first one that closes them, or with the text; a number in brackets is an
+// index, anything else is a key. nil for the empty path.
+func SplitPath(path string) []Segment {
+	var out []Segment
+	for path != "" {
+		switch path[0] {
+		case '.':
+			path = path[1:]
+		case '[':
+			key, rest, _ := strings.Cut(path[1:], "]")
+			out, path = append(out, inBrackets(key)), rest
+		default:
+			end := strings.IndexAny(path, ".[")
+			if end < 0 {
+				end = len(path)
+			}
+			out, path = append(out, Segment{Key: path[:end]}), path[end:]
+		}
+	}
+	return out
+}
+
+func inBrackets(key string) Segment {
+	if n, err := strconv.Atoi(key); err == nil && n >= 0 && strconv.Itoa(n) == key {
+		return Segment{Index: n, Item: true}
+	}
+	return Segment{Key: key}
 }
 
 // checkPattern refuses what Crossplane's parser lets pass.

@@ -319,3 +319,47 @@ func TestIndexIsWhatItsPatternsSay(t *testing.T) {
 		}
 	})
 }
+
+// TestSplitPath: SplitPath is the inverse of Text.
+func TestSplitPath(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		path := rapid.SliceOf(rapid.Custom(func(t *rapid.T) Segment {
+			if rapid.Bool().Draw(t, "item") {
+				return Segment{Item: true, Index: rapid.IntRange(0, 1000).Draw(t, "index")}
+			}
+			return Segment{Key: strings.ReplaceAll(rapid.String().Draw(t, "key"), "]", "")}
+		})).Draw(t, "path")
+		if len(path) == 0 {
+			path = nil
+		}
+		if d := cmp.Diff(path, SplitPath(Text(path))); d != "" {
+			t.Errorf("%s: -want, +got:\n%s", Text(path), d)
+		}
+	})
+}
+
+// TestPatternOf: the pattern of a path covers the path and what is below it.
+func TestPatternOf(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		of     []Segment
+		path   []Segment
+		want   bool
+	}{
+		"Itself":  {reason: "the path itself", of: at("spec", 0), path: at("spec", 0), want: true},
+		"Below":   {reason: "what is below it", of: at("spec", 0), path: at("spec", 0, "a"), want: true},
+		"Above":   {reason: "nothing above it", of: at("spec", 0), path: at("spec")},
+		"Beside":  {reason: "nothing beside it", of: at("spec", 0), path: at("spec", 1)},
+		"AnyKey":  {reason: "a star is any key", of: at("spec", "*"), path: at("spec", "a"), want: true},
+		"AnyItem": {reason: "and any index", of: at("spec", "*"), path: at("spec", 3), want: true},
+		"Number":  {reason: "a key of digits is no index", of: at("spec", "3"), path: at("spec", 3)},
+		"Empty":   {reason: "no path, no match", path: at("spec")},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := PatternOf(tc.of).Covers(tc.path); got != tc.want {
+				t.Errorf("%s: want %t, got %t", tc.reason, tc.want, got)
+			}
+		})
+	}
+}

@@ -2,148 +2,103 @@ package external
 
 import (
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/change"
 )
 
-// Rule says which fields of a kind do not count as external drift: those that
-// the provider reports in another form, or that something else manages.
+// Rule declares fields of a kind whose differences are not external drift:
+// those that the provider reports in another form, or that something else
+// manages. It is made by ParseRule and not modified after it.
 type Rule struct {
-	// Kind, with "*" for any kind, or any group.
-	Kind schema.GroupKind
-	// Paths below spec.forProvider; [*] stands for any index or key, and a path
-	// covers what lies below it.
-	Paths []string
+	// kind, with "*" for any kind, or any group.
+	kind schema.GroupKind
+	// paths at or below spec.forProvider; each covers what is below it.
+	paths change.Index
 }
 
 // ParseRule reads KIND.GROUP:PATH, as in
 // Database.cloud.example.org:spec.forProvider.tags[*]; *:PATH is about all kinds.
-func ParseRule(text string) (Rule, error) {
+// The path is one of change.ParsePattern, or one that only older versions read:
+// see spellings.
+func ParseRule(text string) (*Rule, error) {
 	kind, path, ok := strings.Cut(text, ":")
 	if !ok || kind == "" {
-		return Rule{}, fmt.Errorf("%q must be KIND.GROUP:PATH, as in Database.cloud.example.org:spec.forProvider.tags", text)
+		return nil, fmt.Errorf("%q must be KIND.GROUP:PATH, as in Database.cloud.example.org:spec.forProvider.tags", text)
 	}
-	r := Rule{Kind: schema.ParseGroupKind(kind), Paths: []string{path}}
+	if !change.Under(path, forProvider) {
+		return nil, fmt.Errorf("path %q must be %s or lie below it", path, forProvider)
+	}
+	r := &Rule{kind: schema.ParseGroupKind(kind)}
 	if kind == "*" {
-		r.Kind.Group = "*"
+		r.kind.Group = "*"
 	}
-	return r, r.Validate()
+	for _, p := range spellings(path) {
+		r.paths.Add(p, 1)
+	}
+	return r, nil
 }
 
-// Validate that the paths can match anything.
-func (r Rule) Validate() error {
-	for _, p := range r.Paths {
-		if !change.Under(p, forProvider) {
-			return fmt.Errorf("path %q must be %s or lie below it", p, forProvider)
-		}
+// spellings of a path. Older versions split it at periods and brackets alone,
+// refused nothing, and compared numbers as texts. What they matched is matched
+// still: rules.2.port is also an item of a list, rules[2].port also a key of a
+// map, quotes may be part of a key, and a period too many is ignored.
+func spellings(path string) []change.Pattern {
+	var out []change.Pattern
+	if p, err := change.ParsePattern(path); err == nil {
+		out = append(out, p)
 	}
-	return nil
-}
-
-func (r Rule) about(k schema.GroupKind) bool {
-	return (r.Kind.Kind == "*" || r.Kind.Kind == k.Kind) && (r.Kind.Group == "*" || r.Kind.Group == k.Group)
-}
-
-// Rules of all sources: flags, policies. The zero value and nil ignore nothing.
-// Safe for concurrent use.
-type Rules struct {
-	mu      sync.RWMutex
-	sources map[string][]Rule
-}
-
-// Set the rules of a source, replacing those it had; none removes it. It reports
-// whether anything changed, after which all managed resources are to be looked
-// at again. Rules that do not validate are an error, and change nothing.
-func (r *Rules) Set(source string, rules ...Rule) (bool, error) {
-	for _, rule := range rules {
-		if err := rule.Validate(); err != nil {
-			return false, err
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if reflect.DeepEqual(r.sources[source], rules) || len(rules) == 0 && len(r.sources[source]) == 0 {
-		return false, nil
-	}
-	next := maps.Clone(r.sources)
-	if next == nil {
-		next = map[string][]Rule{}
-	}
-	next[source] = slices.Clone(rules)
-	if len(rules) == 0 {
-		delete(next, source)
-	}
-	r.sources = next
-	return true, nil
-}
-
-// Filter out the differences that are to be ignored for a kind. The input is not
-// modified.
-func (r *Rules) Filter(kind schema.GroupKind, differences []change.Change) []change.Change {
-	if r == nil || len(differences) == 0 {
-		return differences
-	}
-	r.mu.RLock()
-	sources := r.sources // replaced, never modified
-	r.mu.RUnlock()
-	if len(sources) == 0 {
-		return differences
-	}
-	var out []change.Change
-	for _, d := range differences {
-		if !ignored(sources, kind, segments(d.Path)) {
-			out = append(out, d)
-		}
+	for _, steps := range numbersBothWays(change.SplitPath(path)) {
+		out = append(out, change.PatternOf(steps))
 	}
 	return out
 }
 
-func ignored(sources map[string][]Rule, kind schema.GroupKind, path []string) bool {
-	for _, rules := range sources {
-		for _, rule := range rules {
-			if rule.about(kind) && slices.ContainsFunc(rule.Paths, func(p string) bool { return covers(segments(p), path) }) {
-				return true
+// numbersBothWays returns a path with each of its numbers as an index and as a
+// key.
+func numbersBothWays(path []change.Segment) [][]change.Segment {
+	out := [][]change.Segment{nil}
+	for _, s := range path {
+		both := []change.Segment{s}
+		if n, err := strconv.Atoi(s.Key); s.Item {
+			both = append(both, change.Segment{Key: strconv.Itoa(s.Index)})
+		} else if err == nil && strconv.Itoa(n) == s.Key {
+			both = append(both, change.Segment{Index: n, Item: true})
+		}
+		var next [][]change.Segment
+		for _, begun := range out {
+			for _, b := range both {
+				next = append(next, append(slices.Clone(begun), b))
 			}
 		}
+		out = next
 	}
-	return false
+	return out
 }
 
-func covers(pattern, path []string) bool {
-	if len(pattern) > len(path) {
-		return false
-	}
-	for i, p := range pattern {
-		if p != "*" && p != path[i] {
-			return false
-		}
-	}
-	return true
+func (r *Rule) about(k schema.GroupKind) bool {
+	return (r.kind.Kind == "*" || r.kind.Kind == k.Kind) && (r.kind.Group == "*" || r.kind.Group == k.Group)
 }
 
-// segments of a field path: a.b[2][c.d/e] is a, b, 2, c.d/e.
-func segments(path string) []string {
-	var out []string
-	for path != "" {
-		switch path[0] {
-		case '.':
-			path = path[1:]
-		case '[':
-			key, rest, _ := strings.Cut(path[1:], "]")
-			out, path = append(out, key), rest
-		default:
-			end := strings.IndexAny(path, ".[")
-			if end < 0 {
-				end = len(path)
-			}
-			out, path = append(out, path[:end]), path[end:]
+// Rules of one process. nil ignores nothing. They are not modified, and so safe
+// for concurrent use: an owner whose rules change replaces the whole value.
+type Rules []*Rule
+
+// Filter out the differences that are ignored for a kind. The input is not
+// modified; it is returned where there are no rules.
+func (r Rules) Filter(kind schema.GroupKind, differences []change.Change) []change.Change {
+	if len(r) == 0 || len(differences) == 0 {
+		return differences
+	}
+	var out []change.Change
+	for _, d := range differences {
+		path := change.SplitPath(d.Path)
+		if !slices.ContainsFunc(r, func(rule *Rule) bool { return rule.about(kind) && rule.paths.Covers(path) != 0 }) {
+			out = append(out, d)
 		}
 	}
 	return out

@@ -2,7 +2,7 @@ package external
 
 import (
 	"slices"
-	"sync"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,7 +13,21 @@ import (
 
 var databases = schema.GroupKind{Group: "cloud.example.org", Kind: "Database"}
 
+func parseRules(t *testing.T, texts ...string) Rules {
+	t.Helper()
+	var out Rules
+	for _, text := range texts {
+		r, err := ParseRule(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
 func TestRules(t *testing.T) {
+	const of = "Database.cloud.example.org:spec.forProvider"
 	diffs := []change.Change{
 		{Path: "spec.forProvider.size"}, {Path: "spec.forProvider.tags"}, {Path: "spec.forProvider.tags[a.b/c]"},
 		{Path: "spec.forProvider.tagsets"}, {Path: "spec.forProvider.rules[2].port"}, {Path: "spec.forProvider.rules[2].name"},
@@ -24,32 +38,26 @@ func TestRules(t *testing.T) {
 		kind   schema.GroupKind
 		gone   []int
 	}{
-		"None":        {"nothing is ignored", nil, databases, nil},
-		"Path":        {"a path covers what lies below it, and no neighbour", []string{"Database.cloud.example.org:spec.forProvider.tags"}, databases, []int{1, 2}},
-		"Key":         {"one key", []string{"Database.cloud.example.org:spec.forProvider.tags[a.b/c]"}, databases, []int{2}},
-		"Any":         {"any index", []string{"Database.cloud.example.org:spec.forProvider.rules[*].port"}, databases, []int{4}},
-		"Below":       {"a path below what differs does not cover it", []string{"Database.cloud.example.org:spec.forProvider.size.unit"}, databases, nil},
-		"OtherKind":   {"another kind's", []string{"Instance.cloud.example.org:spec.forProvider.tags"}, databases, nil},
-		"OtherGroup":  {"another group's", []string{"Database.aws.example.org:spec.forProvider.tags"}, databases, nil},
-		"AnyKind":     {"all kinds", []string{"*:spec.forProvider.size"}, databases, []int{0}},
-		"AnyOfGroup":  {"all kinds of a group", []string{"*.cloud.example.org:spec.forProvider.size"}, databases, []int{0}},
-		"Everything":  {"all of it", []string{"*:spec.forProvider"}, databases, []int{0, 1, 2, 3, 4, 5}},
-		"TwoOfThem":   {"rules add up", []string{"*:spec.forProvider.size", "*:spec.forProvider.tagsets"}, databases, []int{0, 3}},
-		"LegacyGroup": {"a kind of the core group", []string{"Database:spec.forProvider.size"}, schema.GroupKind{Kind: "Database"}, []int{0}},
+		"None":        {reason: "nothing is ignored", kind: databases},
+		"Path":        {reason: "a path covers what is below it, and no neighbour", rules: []string{of + ".tags"}, kind: databases, gone: []int{1, 2}},
+		"Key":         {reason: "one key", rules: []string{of + ".tags[a.b/c]"}, kind: databases, gone: []int{2}},
+		"QuotedKey":   {reason: "the same key in quotes", rules: []string{of + ".tags['a.b/c']"}, kind: databases, gone: []int{2}},
+		"Any":         {reason: "any index", rules: []string{of + ".rules[*].port"}, kind: databases, gone: []int{4}},
+		"AnyName":     {reason: "any index, as a name", rules: []string{of + ".rules.*.port"}, kind: databases, gone: []int{4}},
+		"IndexAsName": {reason: "an index, as a name", rules: []string{of + ".rules.2.port"}, kind: databases, gone: []int{4}},
+		"OtherIndex":  {reason: "another index", rules: []string{of + ".rules[1].port"}, kind: databases},
+		"Below":       {reason: "a path below what differs does not cover it", rules: []string{of + ".size.unit"}, kind: databases},
+		"OtherKind":   {reason: "another kind's", rules: []string{"Instance.cloud.example.org:spec.forProvider.tags"}, kind: databases},
+		"OtherGroup":  {reason: "another group's", rules: []string{"Database.aws.example.org:spec.forProvider.tags"}, kind: databases},
+		"AnyKind":     {reason: "all kinds", rules: []string{"*:spec.forProvider.size"}, kind: databases, gone: []int{0}},
+		"AnyOfGroup":  {reason: "all kinds of a group", rules: []string{"*.cloud.example.org:spec.forProvider.size"}, kind: databases, gone: []int{0}},
+		"Everything":  {reason: "all of it", rules: []string{"*:spec.forProvider"}, kind: databases, gone: []int{0, 1, 2, 3, 4, 5}},
+		"TwoOfThem":   {reason: "rules add up", rules: []string{"*:spec.forProvider.size", "*:spec.forProvider.tagsets"}, kind: databases, gone: []int{0, 3}},
+		"CoreGroup": {reason: "a kind of the core group", rules: []string{"Database:spec.forProvider.size"},
+			kind: schema.GroupKind{Kind: "Database"}, gone: []int{0}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			r, parsed := &Rules{}, []Rule{}
-			for _, text := range tc.rules {
-				one, err := ParseRule(text)
-				if err != nil {
-					t.Fatal(err)
-				}
-				parsed = append(parsed, one)
-			}
-			if _, err := r.Set("test", parsed...); err != nil {
-				t.Fatal(err)
-			}
 			var want []string
 			for i, d := range diffs {
 				if !slices.Contains(tc.gone, i) {
@@ -57,9 +65,9 @@ func TestRules(t *testing.T) {
 				}
 			}
 			before := slices.Clone(diffs)
-			got := change.Paths(r.Filter(tc.kind, diffs))
-			if len(got) == 0 {
-				got = nil
+			var got []string
+			for _, d := range parseRules(t, tc.rules...).Filter(tc.kind, diffs) {
+				got = append(got, d.Path)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
@@ -71,68 +79,111 @@ func TestRules(t *testing.T) {
 	}
 }
 
-func TestParseRuleErrors(t *testing.T) {
-	for _, text := range []string{"", "spec.forProvider.size", ":spec.forProvider", "Database.x:status.atProvider", "Database.x:", "Database.x:spec.forProviderX"} {
-		if r, err := ParseRule(text); err == nil {
-			t.Errorf("%q is read as %+v", text, r)
-		}
+// TestRulesOldSpellings: what older versions matched by splitting a path at
+// periods and brackets is matched still. Paths are keys of maps and items of
+// lists as change.Text writes them.
+func TestRulesOldSpellings(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		path   string
+		covers []string
+		not    []string
+	}{
+		"NumberAsName": {reason: "a number after a period is a key, and was an index, too",
+			path: ".rules.2.port", covers: []string{".rules[2].port", ".rules.2.port"}, not: []string{".rules[3].port"}},
+		"NumberInBrackets": {reason: "a number in brackets is an index, and was a key, too",
+			path: ".rules[2].port", covers: []string{".rules[2].port", ".rules.2.port"}, not: []string{".rules.02.port"}},
+		"TwoNumbers": {reason: "each by itself", path: ".a.1.b[2]",
+			covers: []string{".a[1].b[2]", ".a.1.b[2]", ".a[1].b.2", ".a.1.b.2"}, not: []string{".a[2].b[1]"}},
+		"PlainInBrackets": {reason: "a plain name in brackets is that name", path: ".tags[team]", covers: []string{".tags.team"}},
+		"QuoteInKey":      {reason: "a quote was a part of the key", path: ".tags[it's]", covers: []string{".tags[it's]"}, not: []string{".tags.its"}},
+		"QuotesOfKey":     {reason: "quotes around a key are none of it, and were", path: `.tags["a.b"]`, covers: []string{".tags[a.b]", `.tags["a.b"]`}},
+		"BracketInKey":    {reason: "an opening bracket was a part of the key", path: ".tags[a[b]", covers: []string{".tags[a[b]"}},
+		"EmptyKey":        {reason: "the empty key", path: ".tags[]", covers: []string{".tags[]"}, not: []string{".tags.a"}},
+		"Periods":         {reason: "a period too many was ignored", path: "..tags.", covers: []string{".tags", ".tags.a"}, not: []string{".size"}},
+		"PeriodBracket":   {reason: "so was one before a bracket", path: ".tags.[a.b]", covers: []string{".tags[a.b]"}},
+		"NameAfterKey":    {reason: "and one that is missing", path: ".rules[*]port", covers: []string{".rules[2].port"}},
+		"OpenBracket":     {reason: "a bracket that is not closed ends with the path", path: ".tags[a.b", covers: []string{".tags[a.b]"}, not: []string{".tags[a.b.c]"}},
+		"StarInName":      {reason: "a star within a name is no other name", path: ".a*", covers: []string{".a*"}, not: []string{".ab"}},
 	}
-}
-
-// Sources come and go, while others ask.
-func TestRulesSources(t *testing.T) {
-	r := &Rules{}
-	size := Rule{Kind: databases, Paths: []string{"spec.forProvider.size"}}
-	diff := []change.Change{{Path: "spec.forProvider.size"}}
-	set := func(source string, want bool, rules ...Rule) {
-		t.Helper()
-		if got, err := r.Set(source, rules...); err != nil || got != want {
-			t.Errorf("set %s: changed %t, %v", source, got, err)
-		}
-	}
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for range 100 {
-				r.Filter(databases, diff)
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			rules := parseRules(t, "*:spec.forProvider"+tc.path)
+			filtered := func(path string) bool {
+				return len(rules.Filter(databases, []change.Change{{Path: "spec.forProvider" + path}})) == 0
+			}
+			for _, p := range tc.covers {
+				if !filtered(p) {
+					t.Errorf("%s: %s is not ignored", tc.reason, p)
+				}
+			}
+			for _, p := range tc.not {
+				if filtered(p) {
+					t.Errorf("%s: %s is ignored", tc.reason, p)
+				}
 			}
 		})
 	}
-	set("a", true, size)
-	set("a", false, size)
-	set("b", true, size)
-	set("a", true)
-	set("a", false)
-	if len(r.Filter(databases, diff)) != 0 {
-		t.Error("b still ignores it")
-	}
-	set("b", true)
-	if len(r.Filter(databases, diff)) != 1 {
-		t.Error("nobody ignores it")
-	}
-	if _, err := r.Set("a", Rule{Paths: []string{"status"}}); err == nil {
-		t.Error("a path that matches nothing")
-	}
-	var none *Rules
-	if len(none.Filter(databases, diff)) != 1 {
-		t.Error("nil ignores something")
-	}
-	wg.Wait()
 }
 
-func FuzzParseRule(f *testing.F) {
-	for _, s := range []string{"*:spec.forProvider", "Database.cloud.example.org:spec.forProvider.tags[*].x", "a:b", "[:]"} {
-		f.Add(s)
+func TestParseRuleErrors(t *testing.T) {
+	for _, text := range []string{
+		"", "spec.forProvider.size", ":spec.forProvider", "Database.x:status.atProvider", "Database.x:", "Database.x:spec.forProviderX",
+	} {
+		if _, err := ParseRule(text); err == nil {
+			t.Errorf("%q is read as a rule", text)
+		}
 	}
-	f.Fuzz(func(t *testing.T, in string) {
+}
+
+// FuzzParseRule: a rule covers what older versions covered.
+func FuzzParseRule(f *testing.F) {
+	for _, s := range []string{"*:spec.forProvider", "Database.cloud.example.org:spec.forProvider.tags[*].x", "a:b", "[:]", "*:spec.forProvider.rules.2[x.y]"} {
+		f.Add(s, "spec.forProvider.tags[a.b].x")
+		f.Add(s, "spec.forProvider.rules[2][x.y]")
+	}
+	f.Fuzz(func(t *testing.T, in, path string) {
 		rule, err := ParseRule(in)
-		if err != nil {
+		if err != nil || strings.Count(path, ".")+strings.Count(in, ".") > 12 {
 			return
 		}
-		r := &Rules{}
-		if _, err := r.Set("x", rule); err != nil {
-			t.Fatal(err)
+		_, pattern, _ := strings.Cut(in, ":")
+		left := Rules{rule}.Filter(rule.kind, []change.Change{{Path: path}})
+		if oldCovers(oldSegments(pattern), oldSegments(path)) && len(left) > 0 {
+			t.Errorf("%q does not cover %q any more", pattern, path)
 		}
-		r.Filter(rule.Kind, []change.Change{{Path: rule.Paths[0]}})
 	})
+}
+
+// oldCovers and oldSegments are what older versions matched paths with.
+func oldCovers(pattern, path []string) bool {
+	if len(pattern) > len(path) {
+		return false
+	}
+	for i, p := range pattern {
+		if p != "*" && p != path[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func oldSegments(path string) []string {
+	var out []string
+	for path != "" {
+		switch path[0] {
+		case '.':
+			path = path[1:]
+		case '[':
+			key, rest, _ := strings.Cut(path[1:], "]")
+			out, path = append(out, key), rest
+		default:
+			end := strings.IndexAny(path, ".[")
+			if end < 0 {
+				end = len(path)
+			}
+			out, path = append(out, path[:end]), path[end:]
+		}
+	}
+	return out
 }

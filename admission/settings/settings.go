@@ -2,9 +2,7 @@ package settings
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kausality-io/function-kausality/admission/change"
@@ -37,18 +35,19 @@ type Settings struct {
 	// Deadline of an opening; 0 leaves it to the installation.
 	Deadline time.Duration
 
-	ignored []*regexp.Regexp
+	// ignored paths of the external difference; nil for none.
+	ignored *change.Index
 }
 
 // Relevant are those of the external differences that the policy does not
 // ignore. The argument is not modified.
 func (s Settings) Relevant(differences []change.Change) []change.Change {
-	if len(s.ignored) == 0 {
+	if s.ignored == nil {
 		return differences
 	}
 	var out []change.Change
 	for _, d := range differences {
-		if !slices.ContainsFunc(s.ignored, func(r *regexp.Regexp) bool { return r.MatchString(d.Path) }) {
+		if s.ignored.Covers(change.SplitPath(d.Path)) == 0 {
 			out = append(out, d)
 		}
 	}
@@ -106,16 +105,28 @@ func settingsOf(k *v1alpha1.Kausality) Settings {
 	if g.Deadline != nil {
 		s.Deadline = g.Deadline.Duration
 	}
-	for _, p := range g.IgnorePaths {
-		s.ignored = append(s.ignored, pattern(p))
-	}
+	s.ignored = ignored(g.IgnorePaths)
 	return s
 }
 
-// pattern that matches a path and everything below it.
-func pattern(path string) *regexp.Regexp {
-	const anyStep = `(?:\[[^\]]*\]|\.[^.\[]+)`
-	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(path), `\[\*\]`, anyStep) + `(?:[.\[]|$)`)
+// ignored paths of a policy, each with what is below it; nil for none. A path
+// is one of change.ParsePattern. Older versions compared it as a text with the
+// path of a difference, [*] aside: quotes and brackets within brackets, which
+// ParsePattern refuses, were part of a key, and are still.
+func ignored(paths []string) *change.Index {
+	if len(paths) == 0 {
+		return nil
+	}
+	out := &change.Index{}
+	for _, text := range paths {
+		if p, err := change.ParsePattern(text); err == nil {
+			out.Add(p, 1)
+		}
+		if steps := change.SplitPath(text); change.Text(steps) == text {
+			out.Add(change.PatternOf(steps), 1)
+		}
+	}
+	return out
 }
 
 // Scopes are all there are, the most specific first. The caller must not modify them.

@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -194,4 +196,85 @@ func TestRelevant(t *testing.T) {
 	if got := (Settings{}).Relevant(all); len(got) != 1 {
 		t.Errorf("without a policy nothing is ignored, got %v", got)
 	}
+}
+
+// TestIgnoredPathsOldSpellings: what older versions ignored by comparing texts
+// is ignored still, and the spellings of AllowancePolicies are understood, too.
+func TestIgnoredPathsOldSpellings(t *testing.T) {
+	cases := map[string]struct {
+		reason  string
+		ignored string
+		covers  []string
+		not     []string
+	}{
+		"QuoteInKey":   {reason: "a quote in a key is a part of it", ignored: ".tags[it's]", covers: []string{".tags[it's]"}, not: []string{".tags.its"}},
+		"BracketInKey": {reason: "so is an opening bracket", ignored: ".tags[a[b]", covers: []string{".tags[a[b]"}},
+		"EmptyKey":     {reason: "the empty key", ignored: ".tags[]", covers: []string{".tags[]"}, not: []string{".tags.a"}},
+		"QuotesOfKey":  {reason: "quotes around a key are none of it, and were", ignored: `.tags["a.b"]`, covers: []string{`.tags[a.b]`, `.tags["a.b"]`}},
+		"Index":        {reason: "an index is no key", ignored: ".rules[2]", covers: []string{".rules[2].id"}, not: []string{".rules.2.id"}},
+		"NumberedKey":  {reason: "and a key no index", ignored: ".rules.2", covers: []string{".rules.2.id"}, not: []string{".rules[2].id"}},
+		"StarAsName":   {reason: "a star after a period is any step", ignored: ".rules.*.id", covers: []string{".rules[0].id", ".rules.a.id"}},
+		"NotAPath":     {reason: "what is no path ignores nothing", ignored: "..", not: []string{"", ".tags"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			set, _ := Compile([]*v1alpha1.Kausality{policy("a", func(s *v1alpha1.KausalitySpec) {
+				s.Gate = &v1alpha1.GateSettings{IgnorePaths: []string{"spec.forProvider" + tc.ignored}}
+			})})
+			relevant := func(path string) bool {
+				return len(set.For(db).Relevant([]change.Change{{Path: "spec.forProvider" + path}})) == 1
+			}
+			for _, p := range tc.covers {
+				if relevant(p) {
+					t.Errorf("%s: %s is not ignored", tc.reason, p)
+				}
+			}
+			for _, p := range tc.not {
+				if !relevant(p) {
+					t.Errorf("%s: %s is ignored", tc.reason, p)
+				}
+			}
+		})
+	}
+}
+
+// TestIgnoredPathsAsBefore: a path and a pattern that older versions matched by a
+// regular expression over their texts match still.
+func TestIgnoredPathsAsBefore(t *testing.T) {
+	matched := 0
+	rapid.Check(t, func(t *rapid.T) {
+		keys := rapid.SampledFrom([]string{"a", "b", "a.b", "it's", `"a"`, "x[y", "", "2", "*", "a b", "a*"})
+		steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) change.Segment {
+			if rapid.Bool().Draw(t, "item") {
+				return change.Segment{Item: true, Index: rapid.IntRange(0, 3).Draw(t, "index")}
+			}
+			return change.Segment{Key: keys.Draw(t, "key")}
+		}), 1, 4)
+		path := steps.Draw(t, "path")
+		pattern := path[:rapid.IntRange(1, len(path)).Draw(t, "length")]
+		if rapid.Bool().Draw(t, "other") {
+			pattern = steps.Draw(t, "pattern")
+		}
+		text, at := "spec.forProvider"+below(pattern), "spec.forProvider"+below(path)
+		if !oldPattern(text).MatchString(at) {
+			return
+		}
+		matched++
+		if ignored([]string{text}).Covers(change.SplitPath(at)) == 0 {
+			t.Errorf("%q does not cover %q any more", text, at)
+		}
+	})
+	if matched == 0 {
+		t.Error("no pattern matched")
+	}
+}
+
+func below(path []change.Segment) string {
+	return strings.TrimPrefix(change.Text(append([]change.Segment{{Key: "x"}}, path...)), "x")
+}
+
+// oldPattern is how older versions matched a path and everything below it.
+func oldPattern(path string) *regexp.Regexp {
+	const anyStep = `(?:\[[^\]]*\]|\.[^.\[]+)`
+	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(path), `\[\*\]`, anyStep) + `(?:[.\[]|$)`)
 }

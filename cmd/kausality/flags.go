@@ -97,8 +97,8 @@ func (f *processFlags) carry() (bool, error) {
 }
 
 // ignored external differences.
-func (f *processFlags) ignored() (*external.Rules, error) {
-	rules := make([]external.Rule, 0, len(f.ignore))
+func (f *processFlags) ignored() (external.Rules, error) {
+	rules := make(external.Rules, 0, len(f.ignore))
 	for _, text := range f.ignore {
 		r, err := external.ParseRule(text)
 		if err != nil {
@@ -106,9 +106,7 @@ func (f *processFlags) ignored() (*external.Rules, error) {
 		}
 		rules = append(rules, r)
 	}
-	out := &external.Rules{}
-	_, err := out.Set("--ignore-external", rules...)
-	return out, err
+	return rules, nil
 }
 
 // check what can be found wrong before anything starts: the endpoints and the
