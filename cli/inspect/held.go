@@ -1,12 +1,12 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/kausality-io/function-kausality/admission/identity"
 
@@ -24,13 +24,11 @@ import (
 
 var definitionKind = schema.GroupKind{Group: "apiextensions.crossplane.io", Kind: "CompositeResourceDefinition"}
 
-// conditionKausality is the condition in which the composition function says
-// what it holds back.
-const conditionKausality = "Kausality"
-
-// Held reports what the composition function holds back in a namespace, or in
-// all where it is empty, in the form of Drifts without a UID: it writes none,
-// its condition on the composite says it. Fields have no values.
+// Held returns the changes that the composition function holds in a namespace,
+// or in all where it is empty, and that can be approved. They have the form of
+// Drifts without a UID: the function writes no Drifts, but annotations on the
+// composed resources (KR-09-05). Their fields have no values. Where Crossplane
+// is not installed there are none.
 func Held(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, namespace string) ([]v1alpha1.Drift, error) {
 	definitions, err := mapper.RESTMapping(definitionKind)
 	if meta.IsNoMatchError(err) {
@@ -61,7 +59,8 @@ func Held(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper,
 	return out, nil
 }
 
-// mappingOf the composites that an XRD defines; not ok while it offers none.
+// mappingOf the composites that an XRD defines; not ok while the API server does
+// not serve them.
 func mappingOf(mapper meta.RESTMapper, xrd *unstructured.Unstructured) (*meta.RESTMapping, bool, error) {
 	group, _, err := unstructured.NestedString(xrd.Object, "spec", "group")
 	if err != nil {
@@ -81,6 +80,7 @@ func mappingOf(mapper meta.RESTMapper, xrd *unstructured.Unstructured) (*meta.RE
 	return m, true, nil
 }
 
+// heldOf the composites of one kind.
 func heldOf(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, m *meta.RESTMapping, namespace string) ([]v1alpha1.Drift, error) {
 	var r dynamic.ResourceInterface = client.Resource(m.Resource)
 	if m.Scope.Name() == meta.RESTScopeNameNamespace {
@@ -93,7 +93,7 @@ func heldOf(ctx context.Context, client dynamic.Interface, mapper meta.RESTMappe
 			return nil, fmt.Errorf("cannot list %s: %w", m.Resource.GroupResource(), err)
 		}
 		for i := range list.Items {
-			found, err := HeldBack(ctx, client, mapper, &list.Items[i])
+			found, err := HeldBy(ctx, client, mapper, &list.Items[i])
 			if err != nil {
 				return nil, err
 			}
@@ -105,113 +105,127 @@ func heldOf(ctx context.Context, client dynamic.Interface, mapper meta.RESTMappe
 	}
 }
 
-// HeldBack of one composite, as Held.
-func HeldBack(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, xr *unstructured.Unstructured) ([]v1alpha1.Drift, error) {
-	since, lines := heldLines(xr)
-	if len(lines) == 0 {
+// HeldBy returns the changes that the composition function holds of one
+// composite, as Held, sorted by their names in the Composition.
+func HeldBy(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, xr *unstructured.Unstructured) ([]v1alpha1.Drift, error) {
+	c, ok := heldCondition(xr)
+	if !ok {
 		return nil, nil
 	}
 	s := parent.Sum(xr, parent.RoleComposite)
-	children, err := childrenByResource(ctx, client, mapper, s)
+	composed, err := composedBy(ctx, client, mapper, s)
 	if err != nil {
 		return nil, err
 	}
+	changes, known := annotatedChanges(composed)
+	if !known {
+		changes = messageChanges(c.message, composed)
+	}
+	cause := "the composition of " + identity.Describe(s.Ref)
+	if s.CompositionRevision != "" {
+		cause = "composition revision " + s.CompositionRevision
+	}
 	var out []v1alpha1.Drift
-	for _, l := range lines {
+	for _, h := range changes {
+		if h.approve == "" {
+			continue // an approval would have no effect, as while the composite is frozen
+		}
 		d := v1alpha1.Drift{Spec: v1alpha1.DriftSpec{
-			ID: l.id, Relation: v1alpha1.RelationControllerChild, Parent: reference(s.Ref, s.Generation), Operation: l.operation,
-			Child: v1alpha1.ObjectReference{Kind: l.kind, Namespace: l.namespace, Name: l.name}, SuggestedApproval: l.command, Cause: "the composition of " + identity.Describe(s.Ref),
+			ID: h.id, Relation: v1alpha1.RelationControllerChild, Parent: reference(s.Ref, s.Generation), Operation: h.operation,
+			Child: h.child, SuggestedApproval: h.approve, Cause: cause,
 		}}
-		if s.CompositionRevision != "" {
-			d.Spec.Cause = "composition revision " + s.CompositionRevision
-		}
-		if c, ok := children[l.resource]; ok {
-			d.Spec.Child = c
-		}
-		d.Spec.Child.Resource = l.resource
-		for _, p := range l.paths {
+		for _, p := range h.paths {
 			d.Spec.Difference = append(d.Spec.Difference, v1alpha1.FieldDifference{Path: p})
 		}
-		d.Name, d.Namespace, d.CreationTimestamp = l.id, xr.GetNamespace(), since
-		d.Status.Phase, d.Status.Since = v1alpha1.DriftDetected, &since
+		d.Name, d.Namespace, d.CreationTimestamp = h.id, xr.GetNamespace(), c.since
+		d.Status.Phase, d.Status.Since = v1alpha1.DriftDetected, &c.since
 		out = append(out, d)
 	}
+	slices.SortStableFunc(out, func(a, b v1alpha1.Drift) int { return cmp.Compare(a.Spec.Child.Resource, b.Spec.Child.Resource) })
 	return out, nil
 }
 
-// StillHeld reports whether the function holds back a difference of a composite.
-func StillHeld(xr *unstructured.Unstructured, id string) bool {
-	_, lines := heldLines(xr)
-	return slices.ContainsFunc(lines, func(l heldLine) bool { return l.id == id })
+// StillHeld reports whether the composition function holds the difference with
+// an id of a composite.
+func StillHeld(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, xr *unstructured.Unstructured, id string) (bool, error) {
+	held, err := HeldBy(ctx, client, mapper, xr)
+	return slices.ContainsFunc(held, func(d v1alpha1.Drift) bool { return d.Name == id }), err
 }
 
-// heldLine of the condition: what is held, and the command that approves it.
-type heldLine struct {
-	resource, id, command, operation string
-	kind, namespace, name            string
-	paths                            []string
+// condition Kausality of a composite of which something is held.
+type condition struct {
+	// since is its last transition; zero where it has none.
+	since   metav1.Time
+	message string
 }
 
-var (
-	linePattern    = regexp.MustCompile(`^resource "([^"]+)": (.*)$`)
-	commandPattern = regexp.MustCompile(`kubectl annotate .*kausality\.io/approve-([0-9a-f]{16})=\w+`)
-	// whatPattern is how a refusal begins; the parts are for display alone.
-	whatPattern = regexp.MustCompile(`^\w+: (changing|creating|deleting) (?:(.+) of )?(\w+) (?:([^ /]+)/)?([^ ]+|\(name to be generated\))(?: by [^ ]+)? is not allowed`)
-)
-
-var operationOf = map[string]admission.Operation{"changing": admission.Update, "creating": admission.Create, "deleting": admission.Delete}
-
-// heldLines of the condition Kausality, those that can be approved, and since
-// when they stand.
-func heldLines(xr *unstructured.Unstructured) (since metav1.Time, out []heldLine) {
-	list, _, _ := unstructured.NestedSlice(xr.Object, "status", "conditions") // a status of another shape says nothing
+// heldCondition is the condition of a composite; not ok where nothing is held.
+func heldCondition(xr *unstructured.Unstructured) (out condition, ok bool) {
+	list, _, err := unstructured.NestedSlice(xr.Object, "status", "conditions")
+	if err != nil {
+		return out, false // conditions of another shape are not the function's
+	}
 	for _, e := range list {
-		c, _ := e.(map[string]any)
-		if c["type"] != conditionKausality || c["status"] != "False" {
+		c, isMap := e.(map[string]any)
+		if !isMap || c["type"] != v1alpha1.ConditionKausality || c["status"] != string(metav1.ConditionFalse) {
 			continue
 		}
-		if t, ok := c["lastTransitionTime"].(string); ok {
-			_ = since.UnmarshalQueryParameter(t) // without a time there is none to show
+		if t, isString := c["lastTransitionTime"].(string); isString && out.since.UnmarshalQueryParameter(t) != nil {
+			out.since = metav1.Time{}
 		}
-		message, _ := c["message"].(string)
-		for line := range strings.Lines(message) {
-			if l, ok := parseHeld(strings.TrimSpace(line)); ok {
-				out = append(out, l)
-			}
-		}
+		out.message, _ = c["message"].(string)
+		return out, true
 	}
-	return since, out
+	return out, false
 }
 
-func parseHeld(line string) (heldLine, bool) {
-	m := linePattern.FindStringSubmatch(line)
-	if m == nil {
-		return heldLine{}, false
-	}
-	command := commandPattern.FindStringSubmatch(m[2])
-	if command == nil {
-		return heldLine{}, false
-	}
-	l := heldLine{resource: m[1], id: command[1], command: command[0], operation: string(admission.Update)}
-	if w := whatPattern.FindStringSubmatch(m[2]); w != nil {
-		l.operation, l.kind, l.namespace, l.name = string(operationOf[w[1]]), w[3], w[4], w[5]
-		if w[2] != "" {
-			l.paths = strings.Split(w[2], ", ")
-		}
-		if strings.HasPrefix(l.name, "(") {
-			l.name = ""
-		}
-	}
-	return l, true
+// heldChange is a change of a composed resource that the function holds.
+type heldChange struct {
+	// child has its name in the Composition. The name of the object is empty where
+	// Crossplane is to generate it.
+	child     v1alpha1.ObjectReference
+	operation string
+	// id of the difference and approve, the command that approves it; both are
+	// empty where an approval would have no effect.
+	id, approve string
+	paths       []string
 }
 
-// childrenByResource of a composite, by their names in the Composition.
-func childrenByResource(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, s *parent.State) (map[string]v1alpha1.ObjectReference, error) {
-	out := map[string]v1alpha1.ObjectReference{}
-	for n, ref := range s.Children {
-		if n == maxChildren {
-			break
+// annotatedChanges of composed resources: changes are annotated on the object
+// itself, creations on any of the others. known is false where no annotation was
+// found. One that does not parse counts as none: the function writes it again.
+func annotatedChanges(composed []*unstructured.Unstructured) (out []heldChange, known bool) {
+	for _, o := range composed {
+		a := o.GetAnnotations()
+		h := v1alpha1.Held{}
+		if json.Unmarshal([]byte(a[v1alpha1.AnnotationKeyHeld]), &h) == nil {
+			known = true
+			out = append(out, heldChange{child: childOf(o), operation: h.Operation, id: h.ID, approve: h.Approve, paths: h.Paths})
 		}
+		var creations []v1alpha1.HeldCreation
+		if json.Unmarshal([]byte(a[v1alpha1.AnnotationKeyHeldCreations]), &creations) != nil {
+			continue
+		}
+		known = true
+		for _, c := range creations {
+			child := v1alpha1.ObjectReference{APIVersion: c.APIVersion, Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, Resource: c.Resource}
+			out = append(out, heldChange{child: child, operation: string(admission.Create), id: c.ID, approve: c.Approve})
+		}
+	}
+	return out, known
+}
+
+// childOf refers to a composed resource with its name in the Composition.
+func childOf(o *unstructured.Unstructured) v1alpha1.ObjectReference {
+	out := reference(parent.RefOf(o), o.GetGeneration())
+	out.Resource = o.GetAnnotations()[v1alpha1.AnnotationKeyCompositionResourceName]
+	return out
+}
+
+// composedBy reads the composed resources of a composite that exist.
+func composedBy(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, s *parent.State) ([]*unstructured.Unstructured, error) {
+	out := make([]*unstructured.Unstructured, 0, len(s.Children))
+	for _, ref := range s.Children {
 		o, err := readRef(ctx, client, mapper, ref)
 		if errors.Is(err, admission.ErrNotFound) {
 			continue
@@ -219,7 +233,7 @@ func childrenByResource(ctx context.Context, client dynamic.Interface, mapper me
 		if err != nil {
 			return nil, err
 		}
-		out[o.GetAnnotations()[v1alpha1.AnnotationKeyCompositionResourceName]] = reference(parent.RefOf(o), o.GetGeneration())
+		out = append(out, o)
 	}
 	return out, nil
 }
@@ -248,15 +262,12 @@ func readRef(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapp
 // Composed resources of a composite, by their names in the Composition, read
 // live.
 func (i *Inspector) Composed(ctx context.Context, xr *parent.State) (map[string]*unstructured.Unstructured, error) {
+	composed, err := composedBy(ctx, i.Direct.Dynamic, i.mapper, xr)
+	if err != nil {
+		return nil, err
+	}
 	out := map[string]*unstructured.Unstructured{}
-	for _, ref := range xr.Children {
-		o, err := readRef(ctx, i.Direct.Dynamic, i.mapper, ref)
-		if errors.Is(err, admission.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
+	for _, o := range composed {
 		if name := o.GetAnnotations()[v1alpha1.AnnotationKeyCompositionResourceName]; name != "" {
 			out[name] = o
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Pending is what waits for approval in a namespace, or in all where it is empty:
-// open Drifts, and what the composition function holds back. Newest first.
+// Pending changes of a namespace, or of all where it is empty: open Drifts, and
+// what the composition function holds. Newest first.
 func Pending(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, namespace string) ([]v1alpha1.Drift, error) {
 	out, err := Drifts(ctx, client, namespace, Open)
 	if err != nil {
@@ -25,15 +25,15 @@ func Pending(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapp
 	if err != nil {
 		return nil, err
 	}
-	return together(out, held), nil
+	return merged(out, held), nil
 }
 
-// IsHeld reports whether it is the function that holds it back: there is no
-// Drift object.
+// IsHeld reports whether the composition function holds a change, so that there
+// is no Drift object.
 func IsHeld(d *v1alpha1.Drift) bool { return d.UID == "" }
 
-// together are Drifts and what is held, each difference once.
-func together(drifts, held []v1alpha1.Drift) []v1alpha1.Drift {
+// merged are Drifts and what is held, each difference once.
+func merged(drifts, held []v1alpha1.Drift) []v1alpha1.Drift {
 	for _, h := range held {
 		if !slices.ContainsFunc(drifts, func(d v1alpha1.Drift) bool { return d.Name == h.Name && Open(&d) }) {
 			drifts = append(drifts, h)
@@ -43,8 +43,8 @@ func together(drifts, held []v1alpha1.Drift) []v1alpha1.Drift {
 	return drifts
 }
 
-// About an object: Drifts, those that are resolved last, and what the function
-// holds back of it or below it.
+// About an object: Drifts, the resolved ones last, and what the function holds of
+// it or below it.
 func (i *Inspector) About(ctx context.Context, o *unstructured.Unstructured) ([]v1alpha1.Drift, error) {
 	obj, err := i.look(ctx, o)
 	if err != nil {
@@ -60,25 +60,25 @@ func (i *Inspector) About(ctx context.Context, o *unstructured.Unstructured) ([]
 			return out, err
 		}
 	}
-	held, err := HeldBack(ctx, i.Direct.Dynamic, i.mapper, xr)
+	held, err := HeldBy(ctx, i.Direct.Dynamic, i.mapper, xr)
 	if err != nil {
 		return nil, err
 	}
 	if obj.Role != parent.RoleComposite {
 		held = slices.DeleteFunc(held, func(d v1alpha1.Drift) bool { return !names(d.Spec.Child, obj.State.Ref) })
 	}
-	return together(out, held), nil
+	return merged(out, held), nil
 }
 
-// composite that a parent reference names; nil where it is no composite or does
-// not exist.
+// composite that a parent reference names; nil where it is not a composite or
+// does not exist.
 func (i *Inspector) composite(ctx context.Context, ref parent.Ref) (*unstructured.Unstructured, error) {
 	if ref.Name == "" || i.world.Kind(ref.GroupVersionKind).Role != parent.RoleComposite {
-		return nil, nil //nolint:nilnil // nil is no composite.
+		return nil, nil //nolint:nilnil // nil is not a composite.
 	}
 	o, err := readRef(ctx, i.Direct.Dynamic, i.mapper, ref)
 	if errors.Is(err, admission.ErrNotFound) {
-		return nil, nil //nolint:nilnil // nil is no composite.
+		return nil, nil //nolint:nilnil // nil is not a composite.
 	}
 	return o, err
 }

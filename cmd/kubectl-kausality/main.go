@@ -1,69 +1,42 @@
-// Command kubectl-kausality is Kausality for people at a terminal: kubectl finds
-// it as `kubectl kausality`. It shows who caused what, what would happen and
-// why, what waits for approval and what is not protected, and writes people's
-// decisions as annotations. It needs nothing in the cluster but what the
-// webhook, the gate and the function leave in the objects.
+// Command kubectl-kausality is the kubectl plugin of Kausality: kubectl finds it
+// on the path as `kubectl kausality`. Package cli implements it.
 package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/signal"
-	"strings"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/go-logr/logr"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
+
+	"github.com/kausality-io/function-kausality/cli"
 )
 
-// Exit codes, as docs/kubectl.md has them.
-const (
-	exitFailure = 1
-	exitUsage   = 2
-	// exitTimeout: what was waited for did not happen in time.
-	exitTimeout = 3
-	// exitFound: --exit-code was given, and there is something.
-	exitFound = 4
-)
-
-// usageError is a mistake in the command line.
-type usageError struct{ error }
-
-// timeoutError says what was waited for in vain.
-type timeoutError struct{ error }
-
-// errFound ends a command with exitFound and no message: it was printed.
-var errFound = errors.New("found")
+// buildVersion is set by the linker.
+var buildVersion string
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
-	klog.SetLogger(logr.Discard()) // client libraries have nothing to say to people that an error does not
-	cmd, err := root(streams)
+	klog.SetLogger(logr.Discard()) // client-go also returns as errors what it logs
+	cmd, err := cli.NewCommand(streams, version())
 	if err == nil {
 		err = cmd.ExecuteContext(ctx)
 	}
 	stop()
-	os.Exit(finish(streams, err))
+	os.Exit(cli.Finish(streams.ErrOut, err))
 }
 
-// finish prints an error on one line and returns the exit code.
-func finish(streams genericiooptions.IOStreams, err error) int {
-	if err == nil {
-		return 0
+func version() string {
+	if buildVersion != "" {
+		return buildVersion
 	}
-	if errors.Is(err, errFound) {
-		return exitFound
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
 	}
-	fmt.Fprintln(streams.ErrOut, "error: "+strings.Join(strings.Fields(err.Error()), " "))
-	if usage := (usageError{}); errors.As(err, &usage) {
-		return exitUsage
-	}
-	if late := (timeoutError{}); errors.As(err, &late) {
-		return exitTimeout
-	}
-	return exitFailure
+	return "dev"
 }

@@ -53,7 +53,7 @@ func TestBadInput(t *testing.T) {
 		"SnoozePast":    {[]string{"snooze", xr, "--until", "2020-01-01T00:00:00Z"}, 2, "is not in the future"},
 		"SnoozeUntil":   {[]string{"snooze", xr, "--until", "tomorrow"}, 2, "--until must be a time"},
 		"Patch":         {[]string{"explain", xr, "--patch", "[1]"}, 2, "--patch must be an object"},
-		"PatchName":     {[]string{"explain", xr, "--patch", "metadata: {name: x}"}, 2, "must leave kind, name and namespace"},
+		"PatchName":     {[]string{"explain", xr, "--patch", "metadata: {name: x}"}, 2, "must not change kind, name or namespace"},
 		"DefaultMode":   {[]string{"explain", xr, "--default-mode", "soft"}, 2, "--default-mode must be log or enforce"},
 		"Kubeconfig":    {[]string{"trace", xr, "--kubeconfig", "/nothing/there"}, 1, "/nothing/there"},
 		"Server":        {[]string{"trace", xr, "--server", "https://127.0.0.1:1"}, 1, "refused"},

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -14,9 +14,10 @@ import (
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
-// awaitAll that was approved: each Drift is resolved, or its deletion would
-// pass.
-func (c *cli) awaitAll(cmd *cobra.Command, list []v1alpha1.Drift, o *approveOptions) error {
+// awaitAll waits, one after the other, until each Drift is resolved or, of the
+// deletion of an external resource, until a DELETE would be allowed: approving
+// it deletes nothing.
+func (c *approveCommand) awaitAll(cmd *cobra.Command, list []v1alpha1.Drift) error {
 	client, err := c.client()
 	if err != nil {
 		return err
@@ -24,7 +25,7 @@ func (c *cli) awaitAll(cmd *cobra.Command, list []v1alpha1.Drift, o *approveOpti
 	for n := range list {
 		d := &list[n]
 		how := ""
-		err := o.until(cmd.Context(), func(ctx context.Context) (waiting string, err error) {
+		err := c.until(cmd.Context(), func(ctx context.Context) (waiting string, err error) {
 			if d.Spec.Relation == v1alpha1.RelationExternal && d.Spec.Operation == string(admission.Delete) {
 				how, waiting, err = c.deletable(ctx, d)
 				return waiting, err
@@ -35,44 +36,55 @@ func (c *cli) awaitAll(cmd *cobra.Command, list []v1alpha1.Drift, o *approveOpti
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.ErrOut, "%s %s: %s\n", c.paint.green("done"), d.Name, how)
+		fmt.Fprintf(c.ErrOut, "%s %s: %s\n", c.view.green("done"), d.Name, how)
 	}
 	return nil
 }
 
-// resolved reports whether a Drift is, or what was held is not any more.
-func (c *cli) resolved(ctx context.Context, client dynamic.Interface, d *v1alpha1.Drift) (how, waiting string, err error) {
-	stands := "drift " + d.Name + " still stands: " + summary(d)
+// resolved reports how a Drift was resolved, or what is waited for.
+func (c *approveCommand) resolved(ctx context.Context, client dynamic.Interface, d *v1alpha1.Drift) (how, waiting string, err error) {
+	pending := "drift " + d.Name + " is still pending: " + summary(d)
 	if inspect.IsHeld(d) {
-		t, err := c.target(refOf(d.Spec.Parent))
-		if err != nil {
-			return "", "", err
+		still, err := c.stillHeld(ctx, client, d)
+		if err != nil || still {
+			return "", pending, err
 		}
-		u, err := t.client.Get(ctx, t.GetName(), metav1.GetOptions{})
-		if err != nil {
-			return "", "", fmt.Errorf("cannot read %s: %w", t.describe(), err)
-		}
-		if inspect.StillHeld(u, d.Name) {
-			return "", stands, nil
-		}
-		return "it is not held back any more", "", nil
+		return "it is no longer held", "", nil
 	}
 	u, err := client.Resource(inspect.DriftResource).Namespace(d.Namespace).Get(ctx, d.Name, metav1.GetOptions{})
 	if kerrors.IsNotFound(err) {
-		return "it is gone", "", nil
+		return "the Drift is gone", "", nil
 	}
 	if err != nil {
 		return "", "", fmt.Errorf("cannot read drift %s: %w", d.Name, err)
 	}
 	now, err := inspect.DriftOf(u)
 	if err != nil || inspect.Open(now) {
-		return "", stands, err
+		return "", pending, err
 	}
 	return now.Status.Resolution, "", nil
 }
 
-// deletable reports whether the object of a Drift could be deleted now.
-func (c *cli) deletable(ctx context.Context, d *v1alpha1.Drift) (how, waiting string, err error) {
+// stillHeld reports whether the composition function still holds a change.
+func (c *approveCommand) stillHeld(ctx context.Context, client dynamic.Interface, d *v1alpha1.Drift) (bool, error) {
+	t, err := c.target(refOf(d.Spec.Parent))
+	if err != nil {
+		return false, err
+	}
+	u, err := t.client.Get(ctx, t.GetName(), metav1.GetOptions{})
+	if err != nil {
+		return false, fmt.Errorf("cannot read %s: %w", t.describe(), err)
+	}
+	mapper, err := c.mapper()
+	if err != nil {
+		return false, err
+	}
+	return inspect.StillHeld(ctx, client, mapper, u, d.Name)
+}
+
+// deletable reports whether the object of a Drift could be deleted now, or what
+// is waited for.
+func (c *approveCommand) deletable(ctx context.Context, d *v1alpha1.Drift) (how, waiting string, err error) {
 	t, err := c.target(refOf(d.Spec.Child))
 	if err != nil {
 		return "", "", err

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// completeTimeout: nobody waits longer for a completion.
+	// completeTimeout bounds the requests of one completion: a shell waits for it
+	// with every key.
 	completeTimeout = 3 * time.Second
 	maxCompletions  = 200
 )
@@ -28,7 +29,8 @@ func offer(f *pflag.Flag, values ...string) {
 	f.Annotations = map[string][]string{annotationValues: values}
 }
 
-// completeFlags of a command for which values are offered.
+// completeFlags registers the completions of a command's flags for which values
+// are offered.
 func completeFlags(cmd *cobra.Command) error {
 	var failed error
 	one := func(f *pflag.Flag) {
@@ -41,29 +43,31 @@ func completeFlags(cmd *cobra.Command) error {
 	return failed
 }
 
-// completeObjects completes TYPE/NAME: types from discovery, names from the
-// cluster. What cannot be read is not completed.
-func (c *cli) completeObjects(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+// completer completes arguments from the cluster. What cannot be read is not
+// completed: a shell has no place for an error.
+type completer struct{ *session }
+
+// object completes TYPE/NAME: types from discovery, names from the cluster.
+func (c completer) object(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	if kind, _, ok := strings.Cut(typed, "/"); ok {
-		return c.completeNames(cmd, kind, typed), cobra.ShellCompDirectiveNoFileComp
+		return c.names(cmd, kind, typed), cobra.ShellCompDirectiveNoFileComp
 	}
-	return c.completeTypes(typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	return c.types(typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// completeSeveral completes TYPE/NAME..., each once; a TYPE alone is followed by
-// no names.
-func (c *cli) completeSeveral(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+// objects completes TYPE/NAME..., each once; no names follow a TYPE alone.
+func (c completer) objects(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 && !strings.Contains(args[0], "/") {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	out, directive := c.completeObjects(cmd, nil, typed)
+	out, directive := c.object(cmd, nil, typed)
 	return slices.DeleteFunc(out, func(s string) bool { return slices.Contains(args, s) }), directive
 }
 
-func (c *cli) completeTypes(typed string) []string {
+func (c completer) types(typed string) []string {
 	client, err := c.kube.ToDiscoveryClient()
 	if err != nil {
 		return nil
@@ -88,7 +92,7 @@ func (c *cli) completeTypes(typed string) []string {
 	return out
 }
 
-func (c *cli) completeNames(cmd *cobra.Command, kind, typed string) []string {
+func (c completer) names(cmd *cobra.Command, kind, typed string) []string {
 	mapper, err := c.mapper()
 	if err != nil {
 		return nil
@@ -122,9 +126,10 @@ func (c *cli) completeNames(cmd *cobra.Command, kind, typed string) []string {
 	return out
 }
 
-// completeIDs completes ids of open drifts, and objects; nobody gives both.
-func (c *cli) completeIDs(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	out, directive := c.completeSeveral(cmd, args, typed)
+// ids completes ids of open Drifts, and objects. A command line has either ids
+// or objects, so that only ids follow an id.
+func (c completer) ids(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	out, directive := c.objects(cmd, args, typed)
 	if len(args) > 0 && !onlyIDs(args) {
 		return out, directive
 	}

@@ -1,9 +1,12 @@
-package main
+package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/identity"
 
 	"github.com/spf13/cobra"
@@ -15,9 +18,11 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
-// target is an object that the command line or a Drift names.
+// target is an object that the command line or a Drift names, with the client
+// that reads and writes it.
 type target struct {
 	*unstructured.Unstructured
 	client dynamic.ResourceInterface
@@ -35,7 +40,7 @@ func (t target) slashed() string {
 	return out + "/" + t.GetName()
 }
 
-// arg is how the object is named on a command line, with its namespace.
+// arg names the object on a command line, with its namespace.
 func (t target) arg() string {
 	out := t.resource + "/" + t.GetName()
 	if ns := t.GetNamespace(); ns != "" {
@@ -48,40 +53,41 @@ func (t target) ref() parent.Ref  { return parent.RefOf(t.Unstructured) }
 func (t target) describe() string { return identity.Describe(t.ref()) }
 
 // object that the arguments name: TYPE/NAME or TYPE NAME.
-func (c *cli) object(cmd *cobra.Command, args []string) (target, error) {
-	list, err := c.objects(cmd, args)
+func (s *session) object(cmd *cobra.Command, args []string) (target, error) {
+	list, err := s.objects(cmd, args)
 	if err != nil {
 		return target{}, err
 	}
 	if len(list) != 1 {
-		return target{}, usageError{fmt.Errorf("%s takes one object, %d are named; see %s --help", cmd.CommandPath(), len(list), cmd.CommandPath())}
+		return target{}, usageError{fmt.Errorf("%s takes one object, not %d; see %s --help", cmd.CommandPath(), len(list), cmd.CommandPath())}
 	}
 	return list[0], nil
 }
 
 // objects that the arguments name, each once, read live.
-func (c *cli) objects(cmd *cobra.Command, args []string) ([]target, error) {
+func (s *session) objects(cmd *cobra.Command, args []string) ([]target, error) {
 	if len(args) == 0 {
 		return nil, usageError{fmt.Errorf("name an object as TYPE/NAME; see %s --help", cmd.CommandPath())}
 	}
 	if len(args) == 1 && !strings.Contains(args[0], "/") {
 		return nil, usageError{fmt.Errorf("%q is no object: name one as TYPE/NAME, as in xdatabase/orders", args[0])}
 	}
-	return c.read(args, func(b *resource.Builder) *resource.Builder { return b })
+	return s.read(args, func(b *resource.Builder) *resource.Builder { return b })
 }
 
-// read what the arguments, and what else is asked of the builder, mean.
-func (c *cli) read(args []string, ask func(*resource.Builder) *resource.Builder) ([]target, error) {
-	ns, err := c.namespace()
+// read the objects that the arguments and the further settings of the builder
+// select.
+func (s *session) read(args []string, configure func(*resource.Builder) *resource.Builder) ([]target, error) {
+	ns, err := s.namespace()
 	if err != nil {
 		return nil, err
 	}
-	b := resource.NewBuilder(c.kube).Unstructured().NamespaceParam(ns).DefaultNamespace().ResourceTypeOrNameArgs(false, args...)
-	infos, err := ask(b).Latest().Flatten().Do().Infos()
+	b := resource.NewBuilder(s.kube).Unstructured().NamespaceParam(ns).DefaultNamespace().ResourceTypeOrNameArgs(false, args...)
+	infos, err := configure(b).Latest().Flatten().Do().Infos()
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", strings.Join(args, " "), err)
 	}
-	client, err := c.client()
+	client, err := s.client()
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +95,7 @@ func (c *cli) read(args []string, ask func(*resource.Builder) *resource.Builder)
 	for _, i := range infos {
 		u, ok := i.Object.(*unstructured.Unstructured)
 		if !ok {
-			return nil, fmt.Errorf("cannot read %s: it is a %T", i.Name, i.Object)
+			return nil, fmt.Errorf("cannot read %s: unexpected type %T", i.Name, i.Object)
 		}
 		if t := newTarget(client, i.Mapping, u); !have[t.arg()] {
 			have[t.arg()] = true
@@ -107,9 +113,10 @@ func newTarget(client dynamic.Interface, m *meta.RESTMapping, u *unstructured.Un
 	return t
 }
 
-// target that a reference names; it is not read.
-func (c *cli) target(ref parent.Ref) (target, error) {
-	mapper, err := c.mapper()
+// target of a reference. The object is not read: it has a kind, a name and a
+// UID, and nothing else.
+func (s *session) target(ref parent.Ref) (target, error) {
+	mapper, err := s.mapper()
 	if err != nil {
 		return target{}, err
 	}
@@ -117,7 +124,7 @@ func (c *cli) target(ref parent.Ref) (target, error) {
 	if err != nil {
 		return target{}, fmt.Errorf("cannot find the resource of kind %s: %w", ref.GroupKind(), err)
 	}
-	client, err := c.client()
+	client, err := s.client()
 	if err != nil {
 		return target{}, err
 	}
@@ -131,11 +138,38 @@ func (c *cli) target(ref parent.Ref) (target, error) {
 	return newTarget(client, m, u), nil
 }
 
+// approvalHolder is the object whose annotations hold approvals and rejections
+// about another one: its parent, else itself if it is a managed resource.
+func (s *session) approvalHolder(ctx context.Context, i *inspect.Inspector, t target) (target, error) {
+	if err := i.Direct.Learn(ctx, t.GroupVersionKind()); err != nil {
+		return target{}, err
+	}
+	o := i.Direct.Sum(t.Unstructured)
+	switch {
+	case o.Parent.Name != "":
+		up, err := i.Direct.States.Get(ctx, o.Parent, true)
+		if errors.Is(err, admission.ErrNotFound) {
+			return target{}, fmt.Errorf("the parent of %s, %s, does not exist", t.describe(), identity.Describe(o.Parent))
+		}
+		if err != nil {
+			return target{}, fmt.Errorf("cannot read %s: %w", identity.Describe(o.Parent), err)
+		}
+		return s.target(up.State.Ref)
+	case o.Role == parent.RoleManaged:
+		return t, nil
+	}
+	return target{}, errNoParent(t)
+}
+
+// errNoParent refuses a decision about an object whose changes no parent's
+// controller makes.
+func errNoParent(t target) error {
+	return fmt.Errorf("%s has no controlling parent, so there is no controller whose changes could be decided about", t.describe())
+}
+
+// refOf a reference of the API.
 func refOf(o v1alpha1.ObjectReference) parent.Ref {
-	u := unstructured.Unstructured{}
-	u.SetAPIVersion(o.APIVersion)
-	u.SetKind(o.Kind)
-	return parent.Ref{GroupVersionKind: u.GroupVersionKind(), Namespace: o.Namespace, Name: o.Name, UID: o.UID}
+	return parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(o.APIVersion, o.Kind), Namespace: o.Namespace, Name: o.Name, UID: o.UID}
 }
 
 // resourceOf a TYPE of the command line, as in xdatabases or
@@ -143,4 +177,17 @@ func refOf(o v1alpha1.ObjectReference) parent.Ref {
 func resourceOf(kind string) schema.GroupVersionResource {
 	name, group, _ := strings.Cut(kind, ".")
 	return schema.GroupVersionResource{Group: group, Resource: name}
+}
+
+// describeRef names an object in a sentence.
+func describeRef(o v1alpha1.ObjectReference) string {
+	return identity.Describe(parent.Ref{GroupVersionKind: schema.GroupVersionKind{Kind: o.Kind}, Namespace: o.Namespace, Name: o.Name})
+}
+
+// plural is a count with its noun, as in "1 object" and "2 objects".
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -21,7 +21,9 @@ import (
 	"github.com/kausality-io/function-kausality/cli/preview"
 )
 
-type previewOptions struct {
+// previewCommand shows what a Composition would change before it is applied.
+type previewCommand struct {
+	*session
 	format             format
 	functions, program string
 	all, exitCode      bool
@@ -29,63 +31,66 @@ type previewOptions struct {
 	renderArgs         []string
 }
 
-func (c *cli) previewCommand() *cobra.Command {
-	o := &previewOptions{}
+func newPreviewCommand(s *session) *cobra.Command {
+	c := &previewCommand{session: s}
 	cmd := &cobra.Command{
 		Use: "preview COMPOSITION.yaml [NAME...]", Short: "Show what a Composition would change on the live composites, before it is applied.",
 		Long: "Runs the pipeline of a Composition for each live composite that uses it, with its composed resources as they are, " +
-			"and shows what would change, equal changes together, and what Kausality would say to it. Nothing is written. The pipeline is run " +
-			"by `crossplane render`, version 1.20 to 2.2, which starts the functions with Docker, or connects to where their annotations say. " +
+			"and shows what would change, equal changes together, and what Kausality would decide. Nothing is written. The pipeline is run " +
+			"by `crossplane render`, version 1.20 to 2.2, which starts the functions with Docker, or connects to where their annotations point. " +
 			"Kausality's own steps are left out.",
 		Example: `  kubectl kausality preview composition.yaml
   kubectl kausality preview composition.yaml -A
 
   # With functions that run already; see crossplane render --help
   kubectl kausality preview composition.yaml --functions functions.yaml orders`,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.preview(cmd, args, o) },
+		RunE: c.run,
 	}
-	o.format.add(cmd, formatWide, formatJSON, formatYAML)
+	c.format.add(cmd, formatWide, formatJSON, formatYAML)
 	fl := cmd.Flags()
-	fl.StringVar(&o.functions, "functions", "", "File or directory with the Functions of the pipeline, as for crossplane render. By default those of the cluster.")
-	fl.StringVar(&o.program, "crossplane", "crossplane", "The crossplane CLI.")
-	fl.BoolVarP(&o.all, "all-namespaces", "A", false, "Look at composites of all namespaces.")
-	fl.BoolVar(&o.exitCode, "exit-code", false, "Exit with 4 if anything would change.")
-	fl.IntVar(&o.most, "max", 500, "Look at no more composites than this.")
-	fl.StringArrayVar(&o.renderArgs, "render-arg", nil, "Hand an argument on to crossplane render, as in --render-arg=--required-resources=FILE; repeatable.")
+	fl.StringVar(&c.functions, "functions", "",
+		"File or directory with the Functions of the pipeline, as for crossplane render. By default those of the cluster.")
+	fl.StringVar(&c.program, "crossplane", "crossplane", "The crossplane CLI.")
+	fl.BoolVarP(&c.all, "all-namespaces", "A", false, "Include composites of all namespaces.")
+	fl.BoolVar(&c.exitCode, "exit-code", false, "Exit with 4 if anything would change.")
+	fl.IntVar(&c.most, "max", 500, "Render at most this many composites.")
+	fl.StringArrayVar(&c.renderArgs, "render-arg", nil,
+		"Pass an argument to crossplane render, as in --render-arg=--required-resources=FILE; repeatable.")
 	return cmd
 }
 
-func (c *cli) preview(cmd *cobra.Command, args []string, o *previewOptions) error {
-	if err := o.format.check(); err != nil {
+func (c *previewCommand) run(cmd *cobra.Command, args []string) error {
+	if err := c.format.check(); err != nil {
 		return err
 	}
 	if len(args) == 0 {
 		return usageError{fmt.Errorf("name the file of a Composition; see %s --help", cmd.CommandPath())}
 	}
-	if o.all && len(args) > 1 {
-		return usageError{errors.New("-A names all composites; give no names with it")}
+	if c.all && len(args) > 1 {
+		return usageError{errors.New("-A selects all composites; give no names with it")}
 	}
-	p, err := c.previewer(cmd.Context(), args[0], o)
+	p, err := c.previewer(cmd.Context(), args[0])
 	if err != nil {
 		return err
 	}
-	if o.functions == "" {
+	if c.functions == "" {
 		dir, err := os.MkdirTemp("", "kausality-functions-")
 		if err != nil {
-			return fmt.Errorf("cannot make a directory to work in: %w", err)
+			return fmt.Errorf("cannot create a temporary directory: %w", err)
 		}
-		defer os.RemoveAll(dir) //nolint:errcheck // What is left is temporary.
+		defer os.RemoveAll(dir) //nolint:errcheck // What remains is temporary.
 		if p.Renderer.Functions, err = c.installed(cmd.Context(), p.Composition.Functions, dir); err != nil {
 			return err
 		}
 	}
-	if err := c.addComposites(cmd.Context(), p, args[1:], o); err != nil {
+	if err := c.addComposites(cmd.Context(), p, args[1:]); err != nil {
 		return err
 	}
-	return c.printPreview(p, o)
+	return c.print(p.Preview())
 }
 
-func (c *cli) previewer(ctx context.Context, file string, o *previewOptions) (*preview.Previewer, error) {
+// previewer of a Composition in a file; - is standard input.
+func (c *previewCommand) previewer(ctx context.Context, file string) (*preview.Previewer, error) {
 	read := os.ReadFile
 	if file == "-" {
 		read = func(string) ([]byte, error) { return io.ReadAll(c.In) }
@@ -94,12 +99,12 @@ func (c *cli) previewer(ctx context.Context, file string, o *previewOptions) (*p
 	if err != nil {
 		return nil, usageError{fmt.Errorf("cannot read the Composition: %w", err)}
 	}
-	p := &preview.Previewer{Renderer: preview.Renderer{Functions: o.functions, Args: o.renderArgs}}
+	p := &preview.Previewer{Renderer: preview.Renderer{Functions: c.functions, Args: c.renderArgs}}
 	if p.Composition, err = preview.Parse(raw); err != nil {
 		return nil, usageError{fmt.Errorf("%s: %w", file, err)}
 	}
-	if p.Renderer.Program, err = exec.LookPath(o.program); err != nil {
-		return nil, usageError{fmt.Errorf("cannot find the crossplane CLI, which runs the pipeline: %w; install it, or say where it is with --crossplane", err)}
+	if p.Renderer.Program, err = exec.LookPath(c.program); err != nil {
+		return nil, usageError{fmt.Errorf("cannot find the crossplane CLI, which runs the pipeline: %w; install it, or name it with --crossplane", err)}
 	}
 	if err := preview.Supported(ctx, p.Renderer.Program); err != nil {
 		return nil, usageError{err}
@@ -109,7 +114,7 @@ func (c *cli) previewer(ctx context.Context, file string, o *previewOptions) (*p
 }
 
 // installed Functions of the cluster, as a file for render.
-func (c *cli) installed(ctx context.Context, names []string, dir string) (string, error) {
+func (c *previewCommand) installed(ctx context.Context, names []string, dir string) (string, error) {
 	client, err := c.client()
 	if err != nil {
 		return "", err
@@ -137,10 +142,13 @@ func (c *cli) installed(ctx context.Context, names []string, dir string) (string
 }
 
 // addComposites that are named, or all that use the Composition.
-func (c *cli) addComposites(ctx context.Context, p *preview.Previewer, names []string, o *previewOptions) error {
-	r, err := c.composites(p, o)
+func (c *previewCommand) addComposites(ctx context.Context, p *preview.Previewer, names []string) error {
+	r, err := c.composites(p)
 	if err != nil {
 		return err
+	}
+	if len(names) == 0 {
+		return c.addAll(ctx, p, r)
 	}
 	for _, name := range names {
 		xr, err := r.Get(ctx, name, metav1.GetOptions{})
@@ -151,9 +159,10 @@ func (c *cli) addComposites(ctx context.Context, p *preview.Previewer, names []s
 			return err
 		}
 	}
-	if len(names) > 0 {
-		return nil
-	}
+	return nil
+}
+
+func (c *previewCommand) addAll(ctx context.Context, p *preview.Previewer, r dynamic.ResourceInterface) error {
 	added := 0
 	for next := ""; ; {
 		list, err := r.List(ctx, metav1.ListOptions{Limit: 100, Continue: next})
@@ -164,8 +173,8 @@ func (c *cli) addComposites(ctx context.Context, p *preview.Previewer, names []s
 			if !uses(&list.Items[i], p.Composition.GetName()) {
 				continue
 			}
-			if added++; added > o.most {
-				fmt.Fprintf(c.ErrOut, "warning: there are more than %d composites; the rest was not looked at (--max)\n", o.most)
+			if added++; added > c.most {
+				fmt.Fprintf(c.ErrOut, "warning: there are more than %d composites; the others were not rendered (--max)\n", c.most)
 				return nil
 			}
 			if err := p.Add(ctx, &list.Items[i]); err != nil {
@@ -178,7 +187,8 @@ func (c *cli) addComposites(ctx context.Context, p *preview.Previewer, names []s
 	}
 }
 
-func (c *cli) composites(p *preview.Previewer, o *previewOptions) (dynamic.ResourceInterface, error) {
+// composites is the client of the kind that the Composition is for.
+func (c *previewCommand) composites(p *preview.Previewer) (dynamic.ResourceInterface, error) {
 	mapper, err := c.mapper()
 	if err != nil {
 		return nil, err
@@ -196,13 +206,14 @@ func (c *cli) composites(p *preview.Previewer, o *previewOptions) (dynamic.Resou
 		return client.Resource(m.Resource), nil
 	}
 	ns, err := c.namespace()
-	if o.all {
+	if c.all {
 		ns = metav1.NamespaceAll
 	}
 	return client.Resource(m.Resource).Namespace(ns), err
 }
 
-// uses reports whether a composite uses a Composition.
+// uses reports whether a composite uses a Composition; the field moved in
+// Crossplane v2.
 func uses(xr *unstructured.Unstructured, composition string) bool {
 	for _, path := range [][]string{{"spec", "crossplane", "compositionRef", "name"}, {"spec", "compositionRef", "name"}} {
 		if name, ok, err := unstructured.NestedString(xr.Object, path...); err == nil && ok {
@@ -212,28 +223,28 @@ func uses(xr *unstructured.Unstructured, composition string) bool {
 	return false
 }
 
-func (c *cli) printPreview(p *preview.Previewer, o *previewOptions) error {
-	found := p.Preview()
-	done, err := o.format.structured(c.Out, found)
+func (c *previewCommand) print(found *preview.Preview) error {
+	done, err := c.format.structured(c.Out, found)
 	if err != nil {
 		return err
 	}
 	if !done {
-		c.drawPreview(found, o.format.value == formatWide)
+		c.view.preview(found, c.format.value == formatWide).draw(c.Out)
 	}
 	switch {
 	case len(found.Failed) > 0:
-		return fmt.Errorf("%d of %s could not be rendered", len(found.Failed), plural(found.Composites, "composite"))
-	case o.exitCode && len(found.Groups) > 0:
+		return fmt.Errorf("cannot render %d of %s", len(found.Failed), plural(found.Composites, "composite"))
+	case c.exitCode && len(found.Groups) > 0:
 		return errFound
 	}
 	return nil
 }
 
-func (c *cli) drawPreview(found *preview.Preview, wide bool) {
+// preview as a tree.
+func (v view) preview(found *preview.Preview, wide bool) *node {
 	top := &node{text: fmt.Sprintf("%s, %d unchanged", plural(found.Composites, "composite"), found.Unchanged)}
 	for _, g := range found.Groups {
-		n := top.addf("%s %s %q on %d: %s", operations[string(g.Operation)], c.paint.bold(g.Kind), g.Resource, len(g.Changes), c.verdict(g.Allowed, g.Reason))
+		n := top.addf("%s %s %q on %d: %s", operations[string(g.Operation)], v.bold(g.Kind), g.Resource, len(g.Changes), v.verdict(g.Allowed, g.Reason))
 		for _, f := range g.Difference {
 			n.lines = append(n.lines, field(f))
 		}
@@ -247,7 +258,7 @@ func (c *cli) drawPreview(found *preview.Preview, wide bool) {
 				text += ": " + describeRef(ch.Child)
 			}
 			if ch.Manual {
-				text += ", when it is told to (compositionUpdatePolicy Manual)"
+				text += ", once its revision is selected (compositionUpdatePolicy Manual)"
 			}
 			if wide {
 				text += ", difference " + ch.ID
@@ -256,14 +267,7 @@ func (c *cli) drawPreview(found *preview.Preview, wide bool) {
 		}
 	}
 	for _, f := range found.Failed {
-		top.add(c.paint.red(describeRef(f.Composite)+" could not be rendered: ") + f.Error)
+		top.add(v.red(describeRef(f.Composite)+" could not be rendered: ") + f.Error)
 	}
-	top.draw(c.Out)
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return top
 }

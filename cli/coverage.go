@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -10,37 +10,39 @@ import (
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
-type coverageOptions struct {
+// coverageCommand lists what is not protected.
+type coverageCommand struct {
+	*session
 	format   format
 	all      bool
 	exitCode bool
 }
 
-func (c *cli) coverageCommand() *cobra.Command {
-	o := &coverageOptions{}
+func newCoverageCommand(s *session) *cobra.Command {
+	c := &coverageCommand{session: s}
 	cmd := &cobra.Command{
 		Use: "coverage", Short: "Show what is not protected, and why.", Args: noArgs,
-		Long: "Looks at all claims, composite and managed resources and shows which of them are not protected: not guarded by the webhook, in " +
-			"mode log, still initializing, never settling, approved for ever, without a gate, or with nothing to compare.",
+		Long: "Reads all claims, composite and managed resources and shows which of them are not protected: not guarded by the webhook, in " +
+			"mode log, still initializing, never settled, approved for ever, without a gate, or with nothing to compare.",
 		Example: `  kubectl kausality coverage
   kubectl kausality coverage -A -o wide`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.coverage(cmd, o) },
+		RunE: c.run,
 	}
-	o.format.add(cmd, formatWide, formatJSON, formatYAML)
-	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "Look at all namespaces, and at cluster-scoped objects.")
-	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false, "Exit with 4 if anything is not protected.")
+	c.format.add(cmd, formatWide, formatJSON, formatYAML)
+	cmd.Flags().BoolVarP(&c.all, "all-namespaces", "A", false, "Include all namespaces and cluster-scoped objects.")
+	cmd.Flags().BoolVar(&c.exitCode, "exit-code", false, "Exit with 4 if anything is not protected.")
 	return cmd
 }
 
-func (c *cli) coverage(cmd *cobra.Command, o *coverageOptions) error {
-	if err := o.format.check(); err != nil {
+func (c *coverageCommand) run(cmd *cobra.Command, _ []string) error {
+	if err := c.format.check(); err != nil {
 		return err
 	}
 	ns, err := c.namespace()
 	if err != nil {
 		return err
 	}
-	if o.all {
+	if c.all {
 		ns = ""
 	}
 	i, err := c.inspector(cmd.Context())
@@ -51,21 +53,21 @@ func (c *cli) coverage(cmd *cobra.Command, o *coverageOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := c.printCoverage(found, o); err != nil {
+	if err := c.print(found); err != nil {
 		return err
 	}
-	if o.exitCode && len(found.Gaps) > 0 {
+	if c.exitCode && len(found.Gaps) > 0 {
 		return errFound
 	}
 	return nil
 }
 
-func (c *cli) printCoverage(found *inspect.Coverage, o *coverageOptions) error {
-	if done, err := o.format.structured(c.Out, found); done {
+func (c *coverageCommand) print(found *inspect.Coverage) error {
+	if done, err := c.format.structured(c.Out, found); done {
 		return err
 	}
 	if !found.Installed {
-		fmt.Fprintln(c.Out, c.paint.red("The webhook is not installed: there is no webhook configuration kausality."))
+		fmt.Fprintln(c.Out, c.view.red("The webhook is not installed: there is no webhook configuration kausality."))
 	}
 	fmt.Fprintf(c.Out, "%d of %s of %s are protected.\n", found.Protected, plural(found.Objects, "object"), plural(found.Kinds, "kind"))
 	last := inspect.Gap("")
@@ -76,18 +78,18 @@ func (c *cli) printCoverage(found *inspect.Coverage, o *coverageOptions) error {
 			if err := w.Flush(); err != nil {
 				return err
 			}
-			fmt.Fprintf(c.Out, "\n%s  %s\n", c.paint.yellow(string(g.Gap)), inspect.Explained[g.Gap])
+			fmt.Fprintf(c.Out, "\n%s  %s\n", c.view.yellow(string(g.Gap)), inspect.Explained[g.Gap])
 		}
-		if g.Count == 0 {
+		if g.Count == 0 { // its objects could not be listed
 			fmt.Fprintf(w, "  %s\n", g.Resource)
 			continue
 		}
-		fmt.Fprintf(w, "  %s\t%d\t%s\n", g.Resource, g.Count, examples(g, o.format.value == formatWide))
+		fmt.Fprintf(w, "  %s\t%d\t%s\n", g.Resource, g.Count, examples(g, c.format.value == formatWide))
 	}
 	return w.Flush()
 }
 
-// examples of a gap, with why each has it where there is room.
+// examples of a gap; in wide output with the reason of each.
 func examples(g inspect.KindGap, wide bool) string {
 	parts := make([]string, 0, len(g.Examples)+1)
 	for _, e := range g.Examples {

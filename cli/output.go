@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"encoding/json"
@@ -28,6 +28,7 @@ type format struct {
 	allowed []string
 }
 
+// add the flag to a command, with the formats it allows besides the table.
 func (f *format) add(cmd *cobra.Command, allowed ...string) {
 	f.allowed = allowed
 	cmd.Flags().StringVarP(&f.value, "output", "o", formatTable, "Output format: "+strings.Join(allowed, ", ")+".")
@@ -60,16 +61,18 @@ func (f *format) structured(w io.Writer, v any) (done bool, err error) {
 	return false, nil
 }
 
-// paint colours text, on a terminal alone.
+// paint colours text where it is true: on a terminal.
 type paint bool
 
-// painted where the output is a terminal and nobody asked for no colours.
+// painted is true where the output is a terminal that shows colours and the
+// environment does not turn them off (https://no-color.org).
 func painted(out io.Writer) paint {
 	f, ok := out.(*os.File)
 	_, no := os.LookupEnv("NO_COLOR")
 	return paint(ok && !no && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())))
 }
 
+// with an escape sequence of ECMA-48 around a text, and one that resets it.
 func (p paint) with(code, s string) string {
 	if !p || s == "" {
 		return s
@@ -85,23 +88,25 @@ func (p paint) yellow(s string) string { return p.with("33", s) }
 // node of a tree.
 type node struct {
 	text string
-	// below are further lines of its own, not nodes.
+	// lines are printed below the text, before the nodes.
 	lines []string
 	nodes []*node
 }
 
+// add a node below this one.
 func (n *node) add(text string, lines ...string) *node {
 	c := &node{text: text, lines: lines}
 	n.nodes = append(n.nodes, c)
 	return c
 }
 
-// addf adds a node where any of its arguments says something.
+// addf adds a node below this one, formatted.
 func (n *node) addf(layout string, args ...any) *node { return n.add(fmt.Sprintf(layout, args...)) }
 
 // draw a tree.
 func (n *node) draw(w io.Writer) { n.drawAt(w, "", "") }
 
+// drawAt draws with first before the text and rest before what is below it.
 func (n *node) drawAt(w io.Writer, first, rest string) {
 	fmt.Fprintln(w, first+n.text)
 	stem := rest

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"encoding/xml"
@@ -11,8 +11,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// A picture is well-formed whatever the hops hold, has a box for each and an
-// arrow between two (and one for the arrow's head).
+// TestSVG: a picture is well-formed XML whatever the hops hold, and has a box for
+// each hop, an arrow between two, and the head of the arrows.
 func TestSVG(t *testing.T) {
 	hops := []v1alpha1.Hop{
 		{Kind: "XDatabase", Name: "orders", Generation: 4, User: `<script>"&hans`, Labels: map[string]string{"ticket": "SHOP-1 <&>"}},

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -43,8 +43,8 @@ func dot(w io.Writer, hops []v1alpha1.Hop) {
 	fmt.Fprintln(w, "}")
 }
 
-// Sizes of the picture in pixels. The letters of a monospaced font are 0.6 of its
-// size wide.
+// Sizes of the picture in pixels. A letter of a monospaced font is 0.6 times as
+// wide as the font's size.
 const (
 	svgFont    = 13.0
 	svgLetter  = svgFont * 0.6
@@ -75,7 +75,8 @@ func svg(w io.Writer, hops []v1alpha1.Hop) {
 		if i > 0 {
 			fmt.Fprintf(w, "<path d=\"M%[1]g %[2]gV%[3]g\" stroke=\"black\" marker-end=\"url(#head)\"/>\n", 4*svgPadding, y-svgArrow, y)
 		}
-		fmt.Fprintf(w, "<rect x=\"%g\" y=\"%g\" width=\"%.0f\" height=\"%g\" rx=\"6\" fill=\"#f6f8fa\" stroke=\"#57606a\"/>\n", svgPadding, y, width, svgBox(lines))
+		fmt.Fprintf(w, "<rect x=\"%g\" y=\"%g\" width=\"%.0f\" height=\"%g\" rx=\"6\" fill=\"#f6f8fa\" stroke=\"#57606a\"/>\n",
+			svgPadding, y, width, svgBox(lines))
 		for n, l := range lines {
 			weight := ""
 			if n == 0 {
@@ -88,18 +89,20 @@ func svg(w io.Writer, hops []v1alpha1.Hop) {
 	fmt.Fprintln(w, "</svg>")
 }
 
+// svgBox is the height of a box.
 func svgBox(lines []string) float64 { return svgLine*float64(len(lines)) + 2*svgPadding }
 
 func svgTitle(hops []v1alpha1.Hop) string {
 	if len(hops) == 0 {
-		return "nothing is known of what caused it"
+		return "unknown cause"
 	}
 	return html.EscapeString("What caused " + hopName(hops[len(hops)-1]))
 }
 
-// graphLines of one box.
+// graphLines are the text of one box, with times instead of ages: a picture is
+// looked at later.
 func graphLines(h v1alpha1.Hop) []string {
-	plain := &cli{}
+	plain := view{}
 	out := []string{hopName(h), "by " + plain.who(h)}
 	if h.Generation > 0 {
 		out[0] += fmt.Sprintf(", generation %d", h.Generation)

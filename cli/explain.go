@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"encoding/json"
@@ -11,42 +11,42 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
-
-	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
-type explainOptions struct {
+// explainCommand explains what would happen to a change of an object.
+type explainCommand struct {
+	*session
 	format   format
 	patch    string
 	exitCode bool
 }
 
-func (c *cli) explainCommand() *cobra.Command {
-	o := &explainOptions{}
+func newExplainCommand(s *session) *cobra.Command {
+	c := &explainCommand{session: s}
 	cmd := &cobra.Command{
 		Use: "explain TYPE/NAME", Short: "Show what would happen if an object were changed now, and why.",
-		Long: "Decides what the webhook would decide if the object's controller, or you, changed it now, or if you deleted it, and " +
-			"shows what the decision rests on: its parent and whether that has settled, mode, freeze, snooze, approvals, " +
-			"rejections, gate, and what was refused before. Nothing is written and nothing is sent to the webhook.",
+		Long: "Decides as the webhook would if the object's controller, or you, changed it now, or if you deleted it, and shows what the " +
+			"decision depends on: its parent and whether that has settled, mode, freeze, snooze, approvals, rejections, gate, and earlier " +
+			"refusals. Nothing is written and nothing is sent to the webhook.",
 		Example: `  # Why is this not changed?
   kubectl kausality explain database/orders-da6cb79af0ff
 
   # And if its controller set the size to 50?
   kubectl kausality explain database/orders-da6cb79af0ff --patch '{"spec":{"forProvider":{"size":50}}}'`,
-		ValidArgsFunction: c.completeObjects,
-		RunE:              func(cmd *cobra.Command, args []string) error { return c.explain(cmd, args, o) },
+		ValidArgsFunction: completer{s}.object,
+		RunE:              c.run,
 	}
-	o.format.add(cmd, formatJSON, formatYAML)
-	cmd.Flags().StringVar(&o.patch, "patch", "", "Merge patch in JSON or YAML that the change would be; - reads it from standard input, @FILE from a file.")
-	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false, "Exit with 4 if the change of the object's controller would be refused.")
+	c.format.add(cmd, formatJSON, formatYAML)
+	cmd.Flags().StringVar(&c.patch, "patch", "", "The change to explain, as a merge patch in JSON or YAML; - reads it from standard input, @FILE from a file.")
+	cmd.Flags().BoolVar(&c.exitCode, "exit-code", false, "Exit with 4 if the change of the object's controller would be refused.")
 	return cmd
 }
 
-func (c *cli) explain(cmd *cobra.Command, args []string, o *explainOptions) error {
-	if err := o.format.check(); err != nil {
+func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
+	if err := c.format.check(); err != nil {
 		return err
 	}
-	patch, err := c.readPatch(o.patch)
+	patch, err := readPatch(c.In, c.patch)
 	if err != nil {
 		return err
 	}
@@ -68,29 +68,19 @@ func (c *cli) explain(cmd *cobra.Command, args []string, o *explainOptions) erro
 	if err != nil {
 		return err
 	}
-	if done, err := o.format.structured(c.Out, e); err != nil {
+	if done, err := c.format.structured(c.Out, e); err != nil {
 		return err
 	} else if !done {
-		c.explanation(e).draw(c.Out)
+		c.view.explanation(e).draw(c.Out)
 	}
-	if o.exitCode && refused(e) {
+	if c.exitCode && refused(e) {
 		return errFound
 	}
 	return nil
 }
 
-// refused reports whether the change of the controller would be.
-func refused(e *inspect.Explanation) bool {
-	for _, out := range e.Outcomes {
-		if out.Attempt == inspect.AttemptController {
-			return !out.Allowed
-		}
-	}
-	return false
-}
-
-// readPatch as JSON; nil where none is given.
-func (c *cli) readPatch(value string) ([]byte, error) {
+// readPatch of the flag as JSON; nil where it is empty.
+func readPatch(in io.Reader, value string) ([]byte, error) {
 	if value == "" {
 		return nil, nil
 	}
@@ -98,7 +88,7 @@ func (c *cli) readPatch(value string) ([]byte, error) {
 	var err error
 	switch {
 	case value == "-":
-		raw, err = io.ReadAll(c.In)
+		raw, err = io.ReadAll(in)
 	case value[0] == '@':
 		raw, err = os.ReadFile(value[1:])
 	}
@@ -115,7 +105,7 @@ func (c *cli) readPatch(value string) ([]byte, error) {
 	return out, nil
 }
 
-// patchedBy a merge patch, as the API server would merge it.
+// patchedBy a merge patch (RFC 7396), as the API server merges it.
 func patchedBy(o *unstructured.Unstructured, patch []byte) (*unstructured.Unstructured, error) {
 	raw, err := o.MarshalJSON()
 	if err != nil {
@@ -127,10 +117,10 @@ func patchedBy(o *unstructured.Unstructured, patch []byte) (*unstructured.Unstru
 	}
 	out := &unstructured.Unstructured{}
 	if err := out.UnmarshalJSON(merged); err != nil {
-		return nil, usageError{fmt.Errorf("--patch leaves no object: %w", err)}
+		return nil, usageError{fmt.Errorf("--patch does not give an object: %w", err)}
 	}
 	if out.GroupVersionKind() != o.GroupVersionKind() || out.GetName() != o.GetName() || out.GetNamespace() != o.GetNamespace() {
-		return nil, usageError{errors.New("--patch must leave kind, name and namespace as they are")}
+		return nil, usageError{errors.New("--patch must not change kind, name or namespace")}
 	}
 	return out, nil
 }

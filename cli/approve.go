@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cli/annotate"
+)
+
+// approveCommand approves differences that were reported, or changes in advance.
+type approveCommand struct {
+	*session
+	writeOptions
+	waitOptions
+	selectOptions
+	mode, digest string
+	any          bool
+	external     []string
+}
+
+func newApproveCommand(s *session) *cobra.Command {
+	c := &approveCommand{session: s}
+	cmd := &cobra.Command{
+		Use: "approve ID... | TYPE/NAME... | TYPE -l LABELS | --all", Short: "Approve pending changes.",
+		Long: "Approves differences that were reported: one by its id, or all that are pending about an object. An approval is for " +
+			"exactly the difference that is listed. With --any, any change that its controller makes to an object is approved in advance.",
+		Example: `  # A change that kubectl kausality pending lists; wait until it was carried out
+  kubectl kausality approve 7642947475a29290 --wait
+
+  # All pending changes below one object, after confirmation
+  kubectl kausality approve xdatabase/orders
+
+  # All pending changes below the objects of one team, after confirmation
+  kubectl kausality approve xdatabases -l team=shop
+
+  # Allow the controller any change of this database, until the spec of its parent is changed
+  kubectl kausality approve database/orders-da6cb79af0ff --any --mode generation
+
+  # Allow the external resource to be deleted
+  kubectl kausality approve database/orders-da6cb79af0ff --any --external Delete`,
+		ValidArgsFunction: completer{s}.ids,
+		RunE:              c.run,
+	}
+	c.writeOptions.add(cmd)
+	c.selectOptions.add(cmd, "Approve all pending changes of the namespace.")
+	c.waitOptions.add(cmd, "Wait until what is approved was carried out.")
+	fl := cmd.Flags()
+	fl.StringVar(&c.mode, "mode", string(v1alpha1.ApprovalOnce), "once, generation (until the next intent on the parent) or always.")
+	fl.StringVar(&c.digest, "digest", "", "Approve the difference with this id of the object named, whether it is reported or not.")
+	fl.BoolVar(&c.any, "any", false, "Approve any change that their controllers make to the objects named.")
+	fl.StringSliceVar(&c.external, "external", nil, "With --any: approve these verbs of the external resource instead: Create, Update, Delete or *.")
+	offer(fl.Lookup("mode"), string(v1alpha1.ApprovalOnce), string(v1alpha1.ApprovalGeneration), string(v1alpha1.ApprovalAlways))
+	offer(fl.Lookup("external"), "Create", "Update", "Delete", "*")
+	return cmd
+}
+
+func (c *approveCommand) check() error {
+	if err := c.writeOptions.check(); err != nil {
+		return err
+	}
+	switch v1alpha1.ApprovalMode(c.mode) {
+	case v1alpha1.ApprovalOnce, v1alpha1.ApprovalGeneration, v1alpha1.ApprovalAlways:
+	default:
+		return usageError{fmt.Errorf("--mode must be once, generation or always, not %q", c.mode)}
+	}
+	switch {
+	case c.digest != "" && !isID(c.digest):
+		return usageError{fmt.Errorf("--digest must be the id of a difference, 16 hexadecimal digits, not %q", c.digest)}
+	case c.digest != "" && c.any:
+		return usageError{errors.New("--digest and --any exclude each other; give one")}
+	case len(c.external) > 0 && !c.any && c.digest == "":
+		return usageError{errors.New("--external needs --any or --digest")}
+	case c.wait && (c.any || c.digest != ""):
+		return usageError{errors.New("--wait needs differences that are reported; it does not go with --any or --digest")}
+	}
+	for _, v := range c.external {
+		if !slices.Contains([]string{"Create", "Update", "Delete", "*"}, v) {
+			return usageError{fmt.Errorf("--external must be Create, Update, Delete or *, not %q", v)}
+		}
+	}
+	return nil
+}
+
+func (c *approveCommand) run(cmd *cobra.Command, args []string) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	if c.any || c.digest != "" {
+		return c.inAdvance(cmd, args)
+	}
+	list, group, err := driftFinder{c.session}.selected(cmd, args, &c.selectOptions)
+	if err != nil {
+		return err
+	}
+	d := decision{question: "Approve %s (" + c.mode + ")?", noun: "change", differences: true}
+	if group {
+		d.selection = asGroup
+	}
+	for i := range list {
+		d.list = append(d.list, c.drift(&list[i]))
+	}
+	if err := (writer{c.session, &c.writeOptions}).decide(cmd.Context(), d); err != nil || !c.wait || c.dryRun != "none" {
+		return err
+	}
+	return c.awaitAll(cmd, list)
+}
+
+// drift is approved on the parent that it names.
+func (c *approveCommand) drift(d *v1alpha1.Drift) annotationWrite {
+	t, err := c.target(refOf(d.Spec.Parent))
+	if err != nil {
+		return annotationWrite{head: d.Name + "  " + summary(d), err: err}
+	}
+	return annotationWrite{
+		on: t, head: d.Name + "  " + summary(d), key: annotate.ApproveKey(d.Spec.ID), edit: annotate.Approve(d.Spec.ID, v1alpha1.ApprovalMode(c.mode)),
+		next: c.afterApproval(d), warn: obstacles,
+	}
+}
+
+// obstacles on a parent that take precedence over any approval (KR-05-06,
+// KR-05-09).
+func obstacles(ctx context.Context, t target) ([]string, error) {
+	u, err := t.client.Get(ctx, t.GetName(), metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", t.describe(), err)
+	}
+	set := approval.Parse(u.GetAnnotations())
+	out := set.Warnings
+	if f := set.Freeze; f != nil {
+		out = append(out, t.describe()+" is frozen"+attribution(f.User, f.Message, f.At)+"; every change is refused until it is unfrozen")
+	}
+	if len(set.Rejections) > 0 {
+		out = append(out, t.describe()+" has rejections, and one that matches takes precedence over any approval")
+	}
+	return out, nil
+}
+
+// afterApproval describes what happens next.
+func (c *approveCommand) afterApproval(d *v1alpha1.Drift) string {
+	deletion := d.Spec.Operation == string(admission.Delete)
+	switch {
+	case d.Spec.Relation == v1alpha1.RelationExternal && deletion:
+		t, err := c.target(refOf(d.Spec.Child))
+		if err != nil {
+			return "The gate opens for Delete; then delete it again."
+		}
+		return "The gate opens for Delete; then delete it again: kubectl delete " + strings.Replace(t.arg(), "/", " ", 1)
+	case d.Spec.Relation == v1alpha1.RelationExternal:
+		return "The gate opens for exactly this change, and closes when the provider has confirmed it."
+	}
+	return "Its controller carries it out when it next reconciles " + describeRef(d.Spec.Parent) + "."
+}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cli/annotate"
+	"github.com/kausality-io/function-kausality/cli/inspect"
+)
+
+// lasts completes a sentence about how long an approval is valid.
+var lasts = map[v1alpha1.ApprovalMode]string{
+	v1alpha1.ApprovalOnce: "once", v1alpha1.ApprovalGeneration: "until the next intent on its parent", v1alpha1.ApprovalAlways: "until the approval is removed",
+}
+
+// inAdvance approves changes that are not reported yet, on the parent of each
+// object, or on the object itself where it has none.
+func (c *approveCommand) inAdvance(cmd *cobra.Command, args []string) error {
+	if c.all || slices.ContainsFunc(args, isID) {
+		return usageError{errors.New("--any and --digest need objects, named as TYPE/NAME or with --selector")}
+	}
+	targets, err := c.selected(cmd, args, &c.selectOptions)
+	if err != nil {
+		return err
+	}
+	if c.digest != "" && len(targets) != 1 {
+		return usageError{errors.New("--digest is the id of one difference; name one object")}
+	}
+	i, err := c.inspector(cmd.Context())
+	if err != nil {
+		return err
+	}
+	d := c.selectOptions.decision("Approve any change that their controllers make to %s (" + c.mode + ")?")
+	if len(c.external) > 0 {
+		d.question = "Allow the gates of %s to open for " + strings.Join(c.external, ", ") + " (" + c.mode + ")?"
+	}
+	for _, t := range targets {
+		d.list = append(d.list, c.advance(cmd.Context(), i, t))
+	}
+	return writer{c.session, &c.writeOptions}.decide(cmd.Context(), d)
+}
+
+// advance is the approval in advance of one object.
+func (c *approveCommand) advance(ctx context.Context, i *inspect.Inspector, t target) annotationWrite {
+	holder, err := c.approvalHolder(ctx, i, t)
+	if err != nil {
+		return annotationWrite{on: t, err: err}
+	}
+	a := v1alpha1.Approval{APIVersion: t.GetAPIVersion(), Kind: t.GetKind(), Name: t.GetName(), Mode: v1alpha1.ApprovalMode(c.mode), Digest: c.digest}
+	next := "Any change that its controller makes to " + t.describe() + " is allowed, " + lasts[a.Mode] + "."
+	if len(c.external) > 0 {
+		a.Relation = v1alpha1.RelationExternal
+		for _, v := range c.external {
+			a.Verbs = append(a.Verbs, v1alpha1.Verb(v))
+		}
+		next = fmt.Sprintf("The gate of %s may open for %s, %s.", t.describe(), listVerbs(a.Verbs), lasts[a.Mode])
+	}
+	return annotationWrite{
+		on: holder, head: about(t, holder), key: v1alpha1.AnnotationKeyApprovals, edit: annotate.AddApproval(a), next: next, warn: obstacles,
+	}
+}

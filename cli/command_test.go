@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+func commands(t *testing.T) []*cobra.Command {
+	t.Helper()
+	cmd, err := NewCommand(genericiooptions.NewTestIOStreamsDiscard(), "v1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Commands()
+}
+
+// TestCommonFlags checks what is true of every command: all print JSON and YAML;
+// those that write have a dry run, take groups and ask for confirmation; all
+// complete their arguments.
+func TestCommonFlags(t *testing.T) {
+	writing := []string{"approve", "reject", "freeze", "unfreeze", "snooze", "ungate"}
+	uncompleted := []string{"version", "coverage", "preview"} // no arguments, or a file, which the shell completes by itself
+	all := commands(t)
+	if len(all) != 12 {
+		t.Errorf("there are %d commands", len(all))
+	}
+	for _, c := range all {
+		o := c.Flags().Lookup("output")
+		if o == nil || o.Shorthand != "o" || !strings.Contains(o.Usage, "json, yaml") {
+			t.Errorf("%s has no -o json|yaml", c.Name())
+		}
+		dry := c.Flags().Lookup("dry-run")
+		if (dry != nil) != slices.Contains(writing, c.Name()) || dry != nil && (dry.DefValue != "none" || dry.NoOptDefVal != "client") {
+			t.Errorf("%s: its --dry-run is %+v", c.Name(), dry)
+		}
+		for _, flag := range []string{"yes", "selector", "all"} {
+			want := slices.Contains(writing, c.Name()) && (flag != "selector" || c.Name() != "ungate") // which finds masked resources by itself
+			if have := c.Flags().Lookup(flag) != nil; have != want {
+				t.Errorf("%s: it has --%s: %t, want %t", c.Name(), flag, have, want)
+			}
+		}
+		if (c.ValidArgsFunction == nil) != slices.Contains(uncompleted, c.Name()) {
+			t.Errorf("%s: want completion of its arguments", c.Name())
+		}
+	}
+}
+
+// TestVersion in all formats.
+func TestVersion(t *testing.T) {
+	for format, want := range map[string]string{"json": `"version": "v1.2.3"`, "yaml": "version: v1.2.3", "": "v1.2.3\n"} {
+		streams, _, out, _ := genericiooptions.NewTestIOStreams()
+		cmd, err := NewCommand(streams, "v1.2.3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.SetArgs([]string{"version", "--output=" + format})
+		if err := cmd.Execute(); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: error %v, output %s", format, err, out)
+		}
+	}
+}
+
+// TestUsageErrors are found without a cluster and give exit code 2.
+func TestUsageErrors(t *testing.T) {
+	cases := map[string]struct {
+		args string
+		want string
+	}{
+		"UnknownCommand":    {args: "aprove", want: `unknown command "aprove"`},
+		"UnknownFlag":       {args: "approve --nope", want: "unknown flag: --nope; see kubectl kausality approve --help"},
+		"DefaultMode":       {args: "pending --default-mode=off", want: "--default-mode must be log or enforce"},
+		"Output":            {args: "version -o xml", want: "--output must be json, yaml"},
+		"ApproveNothing":    {args: "approve", want: "name an object as TYPE/NAME"},
+		"ApproveMode":       {args: "approve x/y --mode=twice", want: "--mode must be once, generation or always"},
+		"ApproveDigest":     {args: "approve x/y --digest=zz", want: "16 hexadecimal digits"},
+		"ApproveBoth":       {args: "approve x/y --any --digest=1f2e3d4c5b6a7980", want: "--digest and --any exclude each other"},
+		"ApproveExternal":   {args: "approve x/y --external=Delete", want: "--external needs --any or --digest"},
+		"ApproveVerb":       {args: "approve x/y --any --external=Observe", want: "--external must be Create, Update, Delete or *"},
+		"ApproveWait":       {args: "approve x/y --any --wait", want: "--wait needs differences that are reported"},
+		"ApproveAnyAll":     {args: "approve --all --any", want: "--any and --digest need objects"},
+		"ApproveAllArgs":    {args: "approve 1f2e3d4c5b6a7980 --all", want: "--all selects everything"},
+		"ApproveMixed":      {args: "approve 1f2e3d4c5b6a7980 x/y", want: "give ids or objects, not both"},
+		"DryRun":            {args: "freeze x/y --dry-run=maybe", want: "--dry-run must be none, client or server"},
+		"FreezeBoth":        {args: "freeze x --all -l a=b", want: "--all and --selector exclude each other"},
+		"FreezeNames":       {args: "freeze x/y -l a=b", want: "--selector needs a TYPE and no names"},
+		"FreezeLabels":      {args: "freeze x -l =,=", want: "--selector: "},
+		"RejectReason":      {args: "reject x/y", want: "--reason is required"},
+		"RejectWithdraw":    {args: "reject x/y --withdraw --reason=a", want: "--withdraw removes rejections"},
+		"SnoozeNothing":     {args: "snooze x/y", want: "give one of --for, --until and --off"},
+		"SnoozeTwice":       {args: "snooze x/y --for=1h --off", want: "give one of --for, --until and --off"},
+		"SnoozeTime":        {args: "snooze x/y --until=tomorrow", want: "--until must be a time"},
+		"SnoozePast":        {args: "snooze x/y --until=2001-01-01T00:00:00Z", want: "is not in the future"},
+		"UngateNothing":     {args: "ungate", want: "name managed resources as TYPE/NAME, or give --all"},
+		"UngateRemoval":     {args: "ungate x/y --for-removal", want: "give --all with it"},
+		"UngateServer":      {args: "ungate --all --dry-run=server", want: "--dry-run must be none or client"},
+		"ExplainType":       {args: "explain xdatabase", want: `"xdatabase" is no object`},
+		"ExplainPatch":      {args: "explain x/y --patch=[]", want: "--patch must be an object"},
+		"ExplainNoFile":     {args: "explain x/y --patch=@/nowhere", want: "--patch: cannot read it"},
+		"PreviewNoFile":     {args: "preview", want: "name the file of a Composition"},
+		"PreviewAll":        {args: "preview c.yaml a -A", want: "-A selects all composites"},
+		"CoverageArguments": {args: "coverage x", want: `unexpected argument "x"`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			streams, _, out, _ := genericiooptions.NewTestIOStreams()
+			cmd, err := NewCommand(streams, "v1.2.3")
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd.SetArgs(append(strings.Fields(tc.args), "--kubeconfig=/nowhere"))
+			err = cmd.Execute()
+			if usage := (usageError{}); !errors.As(err, &usage) || !strings.Contains(err.Error(), tc.want) || out.Len() > 0 {
+				t.Errorf("want a usage error with %q, got %v; output %q", tc.want, err, out)
+			}
+		})
+	}
+}

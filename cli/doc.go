@@ -1,0 +1,15 @@
+// Package cli implements the commands of kubectl kausality: it reads the command
+// line, asks the packages below it, and prints.
+//
+//   - inspect reads the cluster and answers what caused an object, what would
+//     happen to a change, what is pending and what is not protected.
+//   - annotate writes approvals, rejections, freezes and snoozes.
+//   - preview renders a Composition for live composites.
+//
+// The package decides nothing about changes. It needs nothing in the cluster
+// except the annotations and Drifts that the webhook, the gate and the
+// composition function write.
+//
+// Each command has a file and a type of its own, which embeds the session: the
+// streams, the connection and the clock that all commands share.
+package cli

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Exit codes, documented in docs/kubectl.md.
+const (
+	exitFailure = 1
+	exitUsage   = 2
+	// exitTimeout: --wait ran into its --timeout.
+	exitTimeout = 3
+	// exitFound: --exit-code was given, and there is something to report.
+	exitFound = 4
+)
+
+// usageError is a mistake in the command line.
+type usageError struct{ error }
+
+// timeoutError names what did not happen in time.
+type timeoutError struct{ error }
+
+// errFound ends a command with exitFound. It has no message of its own: the
+// command has printed what it found.
+var errFound = errors.New("found")
+
+// Finish prints the error of a command on one line and returns the exit code of
+// the process; 0 for nil.
+func Finish(errOut io.Writer, err error) int {
+	if err == nil {
+		return 0
+	}
+	if errors.Is(err, errFound) {
+		return exitFound
+	}
+	fmt.Fprintln(errOut, "error: "+strings.Join(strings.Fields(err.Error()), " "))
+	if usage := (usageError{}); errors.As(err, &usage) {
+		return exitUsage
+	}
+	if late := (timeoutError{}); errors.As(err, &late) {
+		return exitTimeout
+	}
+	return exitFailure
+}

@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kausality-io/function-kausality/admission/gating"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cli/inspect"
+)
+
+// maxShown bounds the lists of an explanation and of a preview.
+const maxShown = 10
+
+// explanation as a tree.
+func (v view) explanation(e *inspect.Explanation) *node {
+	title := v.bold(describeRef(e.Object))
+	if r := roles[e.Role]; r != "" {
+		title += ", " + r
+	}
+	top := &node{text: title}
+	if !e.Guarded {
+		top.add(v.yellow("Not guarded: " + e.Unguarded + ". The webhook does not see its changes; the following is what it would decide"))
+	}
+	for _, o := range e.Outcomes {
+		v.outcome(top, o)
+	}
+	top.addf("Mode: %s, from %s", e.Mode.Mode, e.Mode.From)
+	if e.Parent != nil {
+		v.parent(top.add("Parent: "+v.bold(describeRef(e.Parent.Object))), e.Parent)
+	} else {
+		top.add("Parent: none; a change of it starts a new chain of causes")
+	}
+	if e.Own != nil {
+		v.parent(top.add("As a parent of others:"), e.Own)
+	}
+	if e.Gate != nil {
+		v.gate(top, e.Gate)
+	}
+	v.drifts(top, e.Drifts)
+	return top
+}
+
+var attempts = map[inspect.Attempt]string{
+	inspect.AttemptController: "If its controller changes it", inspect.AttemptYou: "If you change it", inspect.AttemptDelete: "If you delete it",
+}
+
+// reasons of permissions as clauses, where the decision has no explanation of
+// its own.
+var reasons = map[admission.Reason]string{
+	admission.ReasonExpected:       "its parent has not settled since its last intent",
+	admission.ReasonInitializing:   "its parent is still initializing",
+	admission.ReasonNewOrigin:      "a user other than its controller starts a new chain of causes",
+	admission.ReasonNoParent:       "it has no controlling parent, so this starts a new chain of causes",
+	admission.ReasonSelf:           "its own controller writes to it",
+	admission.ReasonApproved:       "it is approved",
+	admission.ReasonFollowsWorld:   "built in: such children follow the state of the cluster instead of a spec",
+	admission.ReasonParentDeleted:  "its parent is being deleted",
+	admission.ReasonBeingDeleted:   "it is being deleted",
+	admission.ReasonNoChange:       "the desired state is unchanged",
+	admission.ReasonUndetermined:   "the parent's controller could not be identified; allowed",
+	admission.ReasonDriftLogged:    "it is unrequested, and mode log allows it with a warning and a report",
+	admission.ReasonParentNotFound: "its parent does not exist",
+}
+
+func (v view) outcome(top *node, o inspect.Outcome) {
+	title := attempts[o.Attempt]
+	if o.User != "" {
+		title += " (" + o.User + ")"
+	}
+	n := top.addf("%s: %s", title, v.verdict(o.Allowed, o.Reason))
+	why := o.Why
+	if why == "" {
+		why = reasons[o.Reason]
+	}
+	if why != "" {
+		n.lines = append(n.lines, why)
+	}
+	for _, f := range o.Difference {
+		n.lines = append(n.lines, field(f))
+	}
+	for _, w := range o.Warnings {
+		n.lines = append(n.lines, v.yellow("warning: "+w))
+	}
+	if o.Suggestion != "" && !o.Allowed {
+		n.lines = append(n.lines, "To approve it: "+o.Suggestion)
+	}
+}
+
+func (v view) parent(n *node, p *inspect.Parent) {
+	if p.Missing {
+		n.add(v.red("does not exist"))
+		return
+	}
+	h := p.Intent
+	n.addf("last intent: generation %d, by %s%s", h.Generation, v.who(h), v.when(h.Timestamp, false))
+	switch {
+	case p.Settled:
+		n.addf("settled at generation %d: further controller changes are drift", p.SettledGeneration)
+	case p.SettledGeneration > 0:
+		n.addf("settled at generation %d, not at %d yet: %s", p.SettledGeneration, h.Generation, p.Unsettled)
+	default:
+		n.addf("never settled: %s", p.Unsettled)
+	}
+	n.addf("phase: %s", p.Phase)
+	if p.Revision != "" {
+		n.addf("composition revision: %s", p.Revision)
+	}
+	if f := p.Frozen; f != nil {
+		n.add(v.red("frozen") + attribution(f.User, f.Message, f.At))
+	}
+	if s := p.Snoozed; s != nil {
+		n.addf("snoozed until %s%s", s.Expiry.UTC().Format(time.RFC3339), attribution(s.User, s.Message, nil))
+	}
+	for _, r := range p.Rejections {
+		n.addf("%s %s: %s", v.red("rejects"), matched(r.Kind, r.Name, r.Resource), r.Reason)
+	}
+	for _, a := range p.Approvals {
+		n.add(v.approval(a))
+	}
+	for _, w := range p.Warnings {
+		n.add(v.yellow("warning: " + w))
+	}
+}
+
+func (v view) approval(a inspect.Approval) string {
+	out := "approves "
+	if a.Relation == v1alpha1.RelationExternal {
+		out += "external " + listVerbs(a.Verbs) + " of "
+	}
+	switch {
+	case a.Kind != "":
+		out += matched(a.Kind, a.Name, a.Resource)
+		if a.Digest != "" {
+			out += ", difference " + a.Digest
+		}
+	default:
+		out += "difference " + a.Digest
+	}
+	out += ", " + string(a.Mode)
+	switch a.State {
+	case v1alpha1.ClaimPending:
+		out += " (in use)"
+	case v1alpha1.ClaimUsed:
+		out += v.yellow(" (used up)")
+	case v1alpha1.ClaimPruned:
+		out += v.yellow(" (out of date)")
+	}
+	return out
+}
+
+func (v view) gate(top *node, g *inspect.Gate) {
+	state := string(g.State)
+	if state == "" {
+		state = "none"
+	}
+	title := "Gate: " + v.bold(state)
+	if g.Transition.Reason != "" {
+		title += " (" + g.Transition.Reason + ")"
+	}
+	n := top.add(title)
+	n.addf("the provider may: %s; the author's policies: %s", listOf(g.Policies), listOf(g.Author))
+	if g.State == v1alpha1.GateOpen {
+		n.addf("open for %s since %s", listVerbs(g.Transition.Verbs), g.Transition.At.UTC().Format(time.RFC3339))
+	}
+	switch {
+	case g.Next != "":
+		n.addf("next: %s", nextAction(g.Next))
+	case g.Why != "" && g.State != v1alpha1.GateClosed || len(g.Difference) > 0:
+		n.add(g.Why)
+	}
+	for _, f := range g.Difference {
+		n.add(v.yellow("external drift: ") + field(f))
+	}
+	if g.Gone {
+		n.add(v.yellow("the external resource does not exist any more"))
+	}
+	if g.Blind != "" {
+		n.add(v.yellow("external drift unknown: " + g.Blind.Why()))
+	}
+}
+
+// nextAction of the gate as a clause.
+func nextAction(a gating.Action) string {
+	switch a {
+	case gating.ActionRestore:
+		return "the author's policies are restored"
+	case gating.ActionInstall:
+		return "it is closed for the first time"
+	case gating.ActionOpen:
+		return "it is opened by an approval"
+	case gating.ActionClose:
+		return "it is closed"
+	}
+	return string(a)
+}
+
+// drifts that are open, and the last that was resolved. all has the open ones
+// first.
+func (v view) drifts(top *node, all []v1alpha1.Drift) {
+	open := slices.DeleteFunc(slices.Clone(all), func(d v1alpha1.Drift) bool { return !inspect.Open(&d) })
+	resolved := all[len(open):]
+	if len(open) > 0 {
+		n := top.add(v.bold("Waiting for approval:"))
+		for i := range open {
+			if i == maxShown {
+				n.addf("and %d more", len(open)-maxShown)
+				break
+			}
+			v.drift(n, &open[i])
+		}
+	}
+	if len(resolved) > 0 {
+		d := &resolved[0]
+		top.addf("Last resolved drift: %s, %s; %s", d.Name, summary(d), d.Status.Resolution)
+	}
+}
+
+// refused reports whether the change of the controller would be.
+func refused(e *inspect.Explanation) bool {
+	return slices.ContainsFunc(e.Outcomes, func(o inspect.Outcome) bool { return o.Attempt == inspect.AttemptController && !o.Allowed })
+}

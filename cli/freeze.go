@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cli/annotate"
+	"github.com/kausality-io/function-kausality/cli/inspect"
+)
+
+// freezeCommand freezes parents.
+type freezeCommand struct {
+	*session
+	writeOptions
+	selectOptions
+	message   string
+	overwrite bool
+}
+
+func newFreezeCommand(s *session) *cobra.Command {
+	c := &freezeCommand{session: s}
+	cmd := &cobra.Command{
+		Use: "freeze TYPE/NAME... | TYPE -l LABELS | TYPE --all -m TEXT", Short: "Refuse all changes below an object until it is unfrozen.",
+		Example: `  kubectl kausality freeze xdatabase/orders -m "incident 4711"
+
+  # All objects of one team, after confirmation
+  kubectl kausality freeze xdatabases -l team=shop -m "incident 4711"`,
+		ValidArgsFunction: completer{s}.objects,
+		RunE:              c.run,
+	}
+	c.writeOptions.add(cmd)
+	c.selectOptions.add(cmd, allOfType)
+	cmd.Flags().StringVarP(&c.message, "message", "m", "", "Reason, part of each refusal.")
+	cmd.Flags().BoolVar(&c.overwrite, "overwrite", false, "Replace the freeze of another user.")
+	return cmd
+}
+
+func (c *freezeCommand) run(cmd *cobra.Command, args []string) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	targets, err := c.selected(cmd, args, &c.selectOptions)
+	if err != nil {
+		return err
+	}
+	i, err := c.inspector(cmd.Context())
+	if err != nil {
+		return err
+	}
+	at := metav1.NewTime(c.view.now().UTC().Truncate(time.Second))
+	f := v1alpha1.Freeze{User: i.User.Name, Message: c.message, At: &at}
+	d := c.selectOptions.decision("Freeze %s?")
+	for _, t := range targets {
+		d.list = append(d.list, annotationWrite{
+			on: t, key: v1alpha1.AnnotationKeyFreeze, edit: annotate.Freeze(f, c.overwrite), err: c.mayHaveChildren(cmd.Context(), i, t),
+			next: "All changes below it are refused until: kubectl kausality unfreeze " + t.arg(),
+		})
+	}
+	return writer{c.session, &c.writeOptions}.decide(cmd.Context(), d)
+}
+
+// mayHaveChildren refuses managed resources: they have no children in the
+// cluster that a freeze could be about.
+func (c *freezeCommand) mayHaveChildren(ctx context.Context, i *inspect.Inspector, t target) error {
+	if err := i.Direct.Learn(ctx, t.GroupVersionKind()); err != nil {
+		return err
+	}
+	s := i.Direct.Sum(t.Unstructured)
+	if s.Role != parent.RoleManaged {
+		return nil
+	}
+	hint := ""
+	if s.Parent.Name != "" {
+		if up, err := c.target(s.Parent); err == nil {
+			hint = "; did you mean its parent? kubectl kausality freeze " + up.arg()
+		}
+	}
+	return fmt.Errorf("%s is a managed resource without children: a freeze would have no effect%s", t.describe(), hint)
+}
+
+// unfreezeCommand removes freezes.
+type unfreezeCommand struct {
+	*session
+	writeOptions
+	selectOptions
+}
+
+func newUnfreezeCommand(s *session) *cobra.Command {
+	c := &unfreezeCommand{session: s}
+	cmd := &cobra.Command{
+		Use: "unfreeze TYPE/NAME... | TYPE -l LABELS | TYPE --all", Short: "Remove a freeze.",
+		Example: `  kubectl kausality unfreeze xdatabase/orders
+
+  # Everything that is frozen in the namespace; shows by whom and why, and asks for confirmation
+  kubectl kausality unfreeze xdatabases --all`,
+		ValidArgsFunction: completer{s}.objects,
+		RunE:              c.run,
+	}
+	c.writeOptions.add(cmd)
+	c.selectOptions.add(cmd, allOfType)
+	return cmd
+}
+
+func (c *unfreezeCommand) run(cmd *cobra.Command, args []string) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	targets, err := c.selected(cmd, args, &c.selectOptions)
+	if err != nil {
+		return err
+	}
+	d := c.selectOptions.decision("Unfreeze %s?")
+	for _, t := range targets {
+		d.list = append(d.list, annotationWrite{
+			on: t, key: v1alpha1.AnnotationKeyFreeze, edit: annotate.Remove, isRemoval: true, next: "Changes requested in the meantime are carried out now.",
+		})
+	}
+	return writer{c.session, &c.writeOptions}.decide(cmd.Context(), d)
+}

@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cli/annotate"
+	"github.com/kausality-io/function-kausality/cli/inspect"
+)
+
+// rejectCommand writes rejections of objects, or removes them.
+type rejectCommand struct {
+	*session
+	writeOptions
+	selectOptions
+	reason           string
+	intent, withdraw bool
+}
+
+func newRejectCommand(s *session) *cobra.Command {
+	c := &rejectCommand{session: s}
+	cmd := &cobra.Command{
+		Use: "reject ID... | TYPE/NAME... | TYPE -l LABELS | --all --reason TEXT", Short: "Reject drift of an object.",
+		Long: "Writes a rejection of the object onto its parent: unrequested changes that the controller makes to it are refused with the " +
+			"reason, whatever approvals exist, in both modes, and no approval opens the gate of a managed resource. A rejection is about " +
+			"the object, not about one difference.",
+		Example: `  kubectl kausality reject database/orders-da6cb79af0ff --reason "not before the audit is over"
+
+  # Only until the parent's spec is changed
+  kubectl kausality reject 7642947475a29290 --reason "not in this release" --until-next-intent
+
+  # The objects of all pending changes of the namespace, after confirmation
+  kubectl kausality reject --all --reason "not before the audit is over"
+
+  kubectl kausality reject database/orders-da6cb79af0ff --withdraw`,
+		ValidArgsFunction: completer{s}.ids,
+		RunE:              c.run,
+	}
+	c.writeOptions.add(cmd)
+	c.selectOptions.add(cmd, "The objects of all pending changes of the namespace.")
+	cmd.Flags().StringVarP(&c.reason, "reason", "m", "", "Reason, part of each refusal; required.")
+	cmd.Flags().BoolVar(&c.intent, "until-next-intent", false, "Valid until the next intent on the parent instead of for ever.")
+	cmd.Flags().BoolVar(&c.withdraw, "withdraw", false, "Remove the rejections of the objects.")
+	return cmd
+}
+
+func (c *rejectCommand) run(cmd *cobra.Command, args []string) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	switch {
+	case c.withdraw && (c.reason != "" || c.intent):
+		return usageError{errors.New("--withdraw removes rejections; give no --reason and no --until-next-intent with it")}
+	case c.reason == "" && !c.withdraw:
+		return usageError{errors.New("--reason is required: it is part of each refusal")}
+	}
+	i, err := c.inspector(cmd.Context())
+	if err != nil {
+		return err
+	}
+	d := c.selectOptions.decision("Write the rejections of %s?")
+	if c.withdraw {
+		d.question = "Withdraw the rejections of %s?"
+	}
+	if d.list, err = c.rejections(cmd, args, i); err != nil {
+		return err
+	}
+	return writer{c.session, &c.writeOptions}.decide(cmd.Context(), d)
+}
+
+// rejections of objects that are named, or that pending changes are about.
+func (c *rejectCommand) rejections(cmd *cobra.Command, args []string, i *inspect.Inspector) ([]annotationWrite, error) {
+	if c.all || onlyIDs(args) && !c.given() {
+		list, _, err := driftFinder{c.session}.selected(cmd, args, &c.selectOptions)
+		if err != nil {
+			return nil, err
+		}
+		return c.drifts(cmd.Context(), list, i), nil
+	}
+	targets, err := c.selected(cmd, args, &c.selectOptions)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]annotationWrite, 0, len(targets))
+	for _, t := range targets {
+		holder, err := c.approvalHolder(cmd.Context(), i, t)
+		if err == nil && holder.ref() == t.ref() {
+			err = errNoParent(t)
+		}
+		if err != nil {
+			out = append(out, annotationWrite{on: t, err: err})
+			continue
+		}
+		r := v1alpha1.Rejection{APIVersion: t.GetAPIVersion(), Kind: t.GetKind(), Name: t.GetName()}
+		out = append(out, c.rejection(cmd.Context(), holder, i, r, about(t, holder)))
+	}
+	return out, nil
+}
+
+// drifts are rejected by their objects, each once.
+func (c *rejectCommand) drifts(ctx context.Context, list []v1alpha1.Drift, i *inspect.Inspector) []annotationWrite {
+	type object struct{ holder, child v1alpha1.ObjectReference }
+	have := map[object]bool{}
+	var out []annotationWrite
+	for n := range list {
+		s := &list[n].Spec
+		if have[object{s.Parent, s.Child}] {
+			continue
+		}
+		have[object{s.Parent, s.Child}] = true
+		holder, err := c.target(refOf(s.Parent))
+		if err != nil {
+			out = append(out, annotationWrite{head: describeRef(s.Child), err: err})
+			continue
+		}
+		r := v1alpha1.Rejection{APIVersion: s.Child.APIVersion, Kind: s.Child.Kind, Name: s.Child.Name}
+		if r.Name == "" { // a creation under a generated name
+			r.Resource = s.Child.Resource
+		}
+		out = append(out, c.rejection(ctx, holder, i, r, describeRef(s.Child)+", on "+holder.describe()))
+	}
+	return out
+}
+
+func (c *rejectCommand) rejection(ctx context.Context, holder target, i *inspect.Inspector, r v1alpha1.Rejection, head string) annotationWrite {
+	out := annotationWrite{on: holder, head: head, key: v1alpha1.AnnotationKeyRejections}
+	if c.withdraw {
+		out.edit, out.isRemoval = annotate.WithdrawRejections(r), true
+		out.next = "Changes of " + matched(r.Kind, r.Name, r.Resource) + " can be approved again."
+		return out
+	}
+	r.Reason = c.reason
+	out.next = fmt.Sprintf("Unrequested changes of %s by the controller of %s are refused from now on", matched(r.Kind, r.Name, r.Resource), holder.describe())
+	if c.intent {
+		if out.err = i.Direct.Learn(ctx, holder.GroupVersionKind()); out.err != nil {
+			return out
+		}
+		s, err := i.Direct.States.Get(ctx, holder.ref(), true)
+		if err != nil {
+			out.err = fmt.Errorf("cannot read %s: %w", holder.describe(), err)
+			return out
+		}
+		intent, _ := trace.Intent(s.State)
+		r.Generation = intent.Generation
+		out.next += fmt.Sprintf(", until the next intent on %s (now at generation %d)", holder.describe(), r.Generation)
+	}
+	out.next += "."
+	out.edit = annotate.AddRejection(r)
+	return out
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cli/inspect"
+)
+
+// session is what all commands share. The connection is made when a command
+// first needs it: help, completion and usage errors work without a cluster.
+type session struct {
+	genericiooptions.IOStreams
+	kube    *genericclioptions.ConfigFlags
+	view    view
+	version string
+
+	// defaultMode is the flag as given; empty derives it from the cluster.
+	defaultMode string
+}
+
+// checkMode refuses a --default-mode that is neither log nor enforce.
+func (s *session) checkMode() error {
+	switch v1alpha1.Mode(s.defaultMode) {
+	case "", v1alpha1.ModeLog, v1alpha1.ModeEnforce:
+		return nil
+	}
+	return usageError{fmt.Errorf("--default-mode must be log or enforce, not %q", s.defaultMode)}
+}
+
+// config of the connection. The client does not limit its own rate: the API
+// server's priority and fairness rules do.
+func (s *session) config() (*rest.Config, error) {
+	config, err := s.kube.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the kubeconfig: %w", err)
+	}
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = -1, 0
+	config.UserAgent = "kubectl-kausality/" + s.version
+	config.WarningHandler = rest.NewWarningWriter(s.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
+	return config, nil
+}
+
+func (s *session) client() (dynamic.Interface, error) {
+	config, err := s.config()
+	if err != nil {
+		return nil, err
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("cannot create a client: %w", err)
+	}
+	return client, nil
+}
+
+// namespace of the command line, else of the kubeconfig's context.
+func (s *session) namespace() (string, error) {
+	ns, _, err := s.kube.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return "", fmt.Errorf("cannot read the kubeconfig: %w", err)
+	}
+	return ns, nil
+}
+
+func (s *session) mapper() (meta.RESTMapper, error) {
+	m, err := s.kube.ToRESTMapper()
+	if err != nil {
+		return nil, fmt.Errorf("cannot discover resources: %w", err)
+	}
+	return m, nil
+}
+
+// inspector of the cluster as it is now.
+func (s *session) inspector(ctx context.Context) (*inspect.Inspector, error) {
+	config, err := s.config()
+	if err != nil {
+		return nil, err
+	}
+	mapper, err := s.mapper()
+	if err != nil {
+		return nil, err
+	}
+	return inspect.New(ctx, config, inspect.Options{Mapper: mapper, DefaultMode: v1alpha1.Mode(s.defaultMode), Now: s.view.now})
+}

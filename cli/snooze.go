@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cli/annotate"
+)
+
+// snoozeCommand silences notifications about what is below parents, or ends that.
+type snoozeCommand struct {
+	*session
+	writeOptions
+	selectOptions
+	period  time.Duration
+	until   string
+	message string
+	off     bool
+}
+
+func newSnoozeCommand(s *session) *cobra.Command {
+	c := &snoozeCommand{session: s}
+	cmd := &cobra.Command{
+		Use:   "snooze TYPE/NAME... | TYPE -l LABELS | TYPE --all --for PERIOD",
+		Short: "Silence notifications about changes below an object; no decision changes.",
+		Example: `  kubectl kausality snooze xdatabase/orders --for 24h -m "known, fixed on Monday"
+  kubectl kausality snooze xdatabase/orders --off`,
+		ValidArgsFunction: completer{s}.objects,
+		RunE:              c.run,
+	}
+	c.writeOptions.add(cmd)
+	c.selectOptions.add(cmd, allOfType)
+	fl := cmd.Flags()
+	fl.DurationVar(&c.period, "for", 0, "For how long, as in 24h or 90m.")
+	fl.StringVar(&c.until, "until", "", "Until when, as in 2026-01-05T09:30:00Z.")
+	fl.StringVarP(&c.message, "message", "m", "", "Reason, for other users.")
+	fl.BoolVar(&c.off, "off", false, "Remove a snooze.")
+	return cmd
+}
+
+// expiry of the snooze in whole seconds, UTC; zero for --off.
+func (c *snoozeCommand) expiry(now time.Time) (time.Time, error) {
+	given := 0
+	for _, is := range []bool{c.period != 0, c.until != "", c.off} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		return time.Time{}, usageError{errors.New("give one of --for, --until and --off")}
+	}
+	at := now.Add(c.period)
+	if c.until != "" {
+		var err error
+		if at, err = time.Parse(time.RFC3339, c.until); err != nil {
+			return time.Time{}, usageError{fmt.Errorf("--until must be a time as in 2026-01-05T09:30:00Z, not %q", c.until)}
+		}
+	}
+	if c.off {
+		return time.Time{}, nil
+	}
+	if !at.After(now) {
+		return time.Time{}, usageError{fmt.Errorf("the snooze would end immediately: %s is not in the future", at.UTC().Format(time.RFC3339))}
+	}
+	return at.UTC().Truncate(time.Second), nil
+}
+
+func (c *snoozeCommand) run(cmd *cobra.Command, args []string) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	until, err := c.expiry(c.view.now())
+	if err != nil {
+		return err
+	}
+	targets, err := c.selected(cmd, args, &c.selectOptions)
+	if err != nil {
+		return err
+	}
+	i, err := c.inspector(cmd.Context())
+	if err != nil {
+		return err
+	}
+	d := c.selectOptions.decision("Snooze %s until " + until.Format(time.RFC3339) + "?")
+	if c.off {
+		d.question = "End the snoozes of %s?"
+	}
+	s := v1alpha1.Snooze{Expiry: metav1.NewTime(until), User: i.User.Name, Message: c.message}
+	for _, t := range targets {
+		if c.off {
+			d.list = append(d.list, endSnooze(t)...)
+			continue
+		}
+		d.list = append(d.list, annotationWrite{
+			on: t, key: v1alpha1.AnnotationKeySnooze, edit: annotate.Snooze(s),
+			next: "No notifications about refusals below it until " + until.Format(time.RFC3339) + ".",
+		})
+	}
+	return writer{c.session, &c.writeOptions}.decide(cmd.Context(), d)
+}
+
+// endSnooze removes both forms of a snooze where the object has them (KR-02-08).
+// Where it has none, the newer is removed, which reports that it does not exist.
+func endSnooze(t target) []annotationWrite {
+	var out []annotationWrite
+	for _, key := range []string{v1alpha1.AnnotationKeyLegacySnooze, v1alpha1.AnnotationKeySnooze} {
+		if _, ok := t.GetAnnotations()[key]; ok || key == v1alpha1.AnnotationKeySnooze && len(out) == 0 {
+			out = append(out, annotationWrite{on: t, key: key, edit: annotate.Remove, isRemoval: true, followsPrevious: len(out) > 0})
+		}
+	}
+	return out
+}

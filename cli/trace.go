@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cli/inspect"
+)
+
+// Output formats of trace alone.
+const (
+	formatMermaid = "mermaid"
+	formatDot     = "dot"
+	formatSVG     = "svg"
+)
+
+// traceCommand shows the chain of causes of an object's last change.
+type traceCommand struct {
+	*session
+	format format
+}
+
+func newTraceCommand(s *session) *cobra.Command {
+	c := &traceCommand{session: s}
+	cmd := &cobra.Command{
+		Use: "trace TYPE/NAME", Short: "Show who caused an object to be as it is, from the origin to the object.",
+		Example: `  # Who changed this database last, and through what?
+  kubectl kausality trace database/orders-da6cb79af0ff
+
+  # With times, and as a picture
+  kubectl kausality trace xdatabase orders -o wide
+  kubectl kausality trace xdatabase orders -o svg > orders.svg`,
+		ValidArgsFunction: completer{s}.object,
+		RunE:              c.run,
+	}
+	c.format.add(cmd, formatWide, formatName, formatJSON, formatYAML, formatMermaid, formatDot, formatSVG)
+	return cmd
+}
+
+func (c *traceCommand) run(cmd *cobra.Command, args []string) error {
+	if err := c.format.check(); err != nil {
+		return err
+	}
+	t, err := c.object(cmd, args)
+	if err != nil {
+		return err
+	}
+	i, err := c.inspector(cmd.Context())
+	if err != nil {
+		return err
+	}
+	chain, err := i.Chain(cmd.Context(), t.Unstructured)
+	if err != nil {
+		return err
+	}
+	return c.print(chain)
+}
+
+func (c *traceCommand) print(chain *inspect.Chain) error {
+	if done, err := c.format.structured(c.Out, chain); done {
+		return err
+	}
+	switch c.format.value {
+	case formatName:
+		for _, h := range chain.Hops {
+			fmt.Fprintln(c.Out, slashedHop(h))
+		}
+		return nil
+	case formatMermaid:
+		mermaid(c.Out, chain.Hops)
+		return nil
+	case formatDot:
+		dot(c.Out, chain.Hops)
+		return nil
+	case formatSVG:
+		svg(c.Out, chain.Hops)
+		return nil
+	}
+	c.view.chain(chain, c.format.value == formatWide).draw(c.Out)
+	for _, n := range chain.Notes {
+		fmt.Fprintln(c.Out, c.view.yellow(n))
+	}
+	return nil
+}
+
+// chain as a tree with each hop below the one that caused it.
+func (v view) chain(chain *inspect.Chain, wide bool) *node {
+	top := &node{}
+	at := top
+	for _, h := range chain.Hops {
+		at = at.add(v.hop(h, chain.Object.Namespace, wide), v.hopLines(h)...)
+	}
+	if len(top.nodes) == 0 {
+		return top
+	}
+	return top.nodes[0]
+}
+
+// slashedHop is TYPE/NAME as kubectl prints it.
+func slashedHop(h v1alpha1.Hop) string {
+	kind := refOf(v1alpha1.ObjectReference{APIVersion: h.APIVersion, Kind: h.Kind})
+	out := strings.ToLower(kind.Kind)
+	if kind.Group != "" {
+		out += "." + kind.Group
+	}
+	return out + "/" + h.Name
+}

@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kausality-io/function-kausality/cli/annotate"
+	"github.com/kausality-io/function-kausality/gate"
+)
+
+// ungateCommand restores the management policies of masked managed resources.
+type ungateCommand struct {
+	*session
+	format       format
+	all, removal bool
+	dryRun       string
+	yes          bool
+	timeout      time.Duration
+}
+
+func newUngateCommand(s *session) *cobra.Command {
+	c := &ungateCommand{session: s}
+	cmd := &cobra.Command{
+		Use: "ungate TYPE/NAME... | --all", Short: "Restore the managementPolicies that the authors of managed resources wrote.",
+		Long: "Restores what the authors of managed resources wrote into spec.managementPolicies, and removes the gate's annotations. The " +
+			"external drift that their providers will revert then is listed before you are asked for confirmation. It is permanent only with " +
+			"webhook and gate stopped, or in mode log, or with --for-removal, which makes them mask nothing any more; otherwise, run by a user " +
+			"other than the gate's, the webhook masks the resources again, and that is an error. " +
+			"For a single managed resource, set kausality.io/mode=log on it instead.",
+		Example: `  kubectl kausality ungate --all --dry-run
+
+  # Before Kausality is removed; the Helm chart does this by itself
+  kubectl kausality ungate --all --for-removal`,
+		ValidArgsFunction: completer{s}.objects,
+		RunE:              c.run,
+	}
+	c.format.add(cmd, formatJSON, formatYAML)
+	cmd.Flags().BoolVar(&c.all, "all", false, "Every managed resource of the cluster.")
+	cmd.Flags().StringVar(&c.dryRun, "dry-run", "none", "none or client (list what would be restored, and restore nothing).")
+	f := cmd.Flags().Lookup("dry-run")
+	f.NoOptDefVal = string(annotate.DryRunClient)
+	offer(f, "none", string(annotate.DryRunClient))
+	cmd.Flags().BoolVar(&c.removal, "for-removal", false, "With --all: Kausality is to be removed; webhook and gate stop masking.")
+	cmd.Flags().DurationVar(&c.timeout, "timeout", 5*time.Minute, "How long --for-removal may take.")
+	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "Do not ask for confirmation.")
+	return cmd
+}
+
+func (c *ungateCommand) check(cmd *cobra.Command, args []string) error {
+	if err := c.format.check(); err != nil {
+		return err
+	}
+	if c.dryRun != "none" && c.dryRun != string(annotate.DryRunClient) {
+		return usageError{fmt.Errorf("--dry-run must be none or client, not %q", c.dryRun)}
+	}
+	if c.all == (len(args) > 0) {
+		return usageError{fmt.Errorf("name managed resources as TYPE/NAME, or give --all; see %s --help", cmd.CommandPath())}
+	}
+	if c.removal && !c.all {
+		return usageError{errors.New("--for-removal is about all managed resources: give --all with it")}
+	}
+	return nil
+}
+
+func (c *ungateCommand) run(cmd *cobra.Command, args []string) error {
+	if err := c.check(cmd, args); err != nil {
+		return err
+	}
+	u := gate.Ungating{DryRun: true, Out: c.Out}
+	if c.format.value != formatTable {
+		u.Out = io.Discard
+	}
+	var err error
+	if u.Config, err = c.config(); err != nil {
+		return err
+	}
+	if !c.all {
+		targets, err := c.objects(cmd, args)
+		if err != nil {
+			return err
+		}
+		for _, t := range targets {
+			u.Names = append(u.Names, gateName(t))
+		}
+	}
+	found, err := gate.Ungate(cmd.Context(), u)
+	if err != nil || c.dryRun != "none" || found.Masked == 0 && !c.removal {
+		return errors.Join(c.report(found, err != nil), err)
+	}
+	question := fmt.Sprintf("Restore %s? Their providers resume what their authors' policies allow.", plural(found.Masked, "managed resource"))
+	if c.removal {
+		question = "Kausality stops enforcing and masking. " + question
+	}
+	if err := c.confirm(question, c.yes, "; --dry-run shows what would be restored"); err != nil {
+		return err
+	}
+	u.DryRun = false
+	done, err := c.restore(cmd.Context(), u)
+	return errors.Join(c.report(done, err != nil), err)
+}
+
+// restore once, or permanently with --for-removal.
+func (c *ungateCommand) restore(ctx context.Context, u gate.Ungating) (gate.Ungated, error) {
+	if !c.removal {
+		return gate.Ungate(ctx, u)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	return gate.Remove(ctx, u)
+}
+
+// gateName is how gate.Ungating names managed resources:
+// RESOURCE.GROUP/[NAMESPACE/]NAME.
+func gateName(t target) string {
+	name := t.GetName()
+	if ns := t.GetNamespace(); ns != "" {
+		name = ns + "/" + name
+	}
+	return t.resource + "/" + name
+}
+
+func (c *ungateCommand) report(done gate.Ungated, failed bool) error {
+	counts := map[string]int{"masked": done.Masked, "pending": done.Pending, "restored": done.Restored, "unread": done.Unread}
+	if structured, err := c.format.structured(c.Out, counts); structured {
+		return err
+	}
+	if failed && done.Masked == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintln(c.Out, done)
+	return err
+}

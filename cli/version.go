@@ -1,0 +1,26 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func newVersionCommand(s *session) *cobra.Command {
+	f := format{}
+	cmd := &cobra.Command{
+		Use: "version", Short: "Print the version.", Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			if structured, err := f.structured(s.Out, map[string]string{"version": s.version}); structured {
+				return err
+			}
+			_, err := fmt.Fprintln(s.Out, s.version)
+			return err
+		},
+	}
+	f.add(cmd, formatJSON, formatYAML)
+	return cmd
+}

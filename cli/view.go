@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cli/inspect"
+)
+
+// view turns what was found into text. The zero value has no colours and shows
+// no ages: now is nil.
+type view struct {
+	paint
+	now func() time.Time
+}
+
+// hop in one line: object, generation, user, time. carrier is the namespace of
+// the object that has the trace.
+func (v view) hop(h v1alpha1.Hop, carrier string, wide bool) string {
+	out := v.bold(hopName(h))
+	if h.ClusterScoped && carrier != "" {
+		out += " (cluster-scoped)"
+	}
+	if h.Generation > 0 {
+		out += fmt.Sprintf(", generation %d", h.Generation)
+	}
+	return out + ", by " + v.who(h) + v.when(h.Timestamp, wide)
+}
+
+// hopLines are what else is known of a hop.
+func (v view) hopLines(h v1alpha1.Hop) []string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(h.Labels)) {
+		out = append(out, k+": "+h.Labels[k])
+	}
+	if a := h.Approval; a != nil {
+		line := "approved (" + string(a.Mode) + ")"
+		if a.Digest != "" {
+			line += ": difference " + a.Digest
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// who made the change of a hop. A change that the webhook did not see is
+// unattributed (KR-07-04).
+func (v view) who(h v1alpha1.Hop) string {
+	switch {
+	case h.Unattributed && h.User == "":
+		return v.yellow("an unknown user (unobserved)")
+	case h.User == "":
+		return v.yellow("an unknown user")
+	}
+	return v.green(h.User)
+}
+
+// when as an age, or as a time in wide output; empty for no time.
+func (v view) when(t metav1.Time, wide bool) string {
+	switch {
+	case t.IsZero():
+		return ""
+	case wide:
+		return ", at " + t.UTC().Format(time.RFC3339)
+	}
+	return ", " + v.age(t) + " ago"
+}
+
+func (v view) age(t metav1.Time) string {
+	if t.IsZero() {
+		return "?"
+	}
+	return duration.HumanDuration(v.now().Sub(t.Time))
+}
+
+// verdict with its reason.
+func (v view) verdict(allowed bool, reason admission.Reason) string {
+	verdict := v.green("allowed")
+	switch {
+	case !allowed:
+		verdict = v.red("refused")
+	case reason == admission.ReasonDriftLogged:
+		verdict = v.yellow("allowed, with a warning")
+	}
+	return fmt.Sprintf("%s (%s)", verdict, reason)
+}
+
+// drift as a node, with the command that approves it.
+func (v view) drift(n *node, d *v1alpha1.Drift) {
+	b := n.addf("%s, %s: %s", d.Name, v.age(inspect.Since(d)), summary(d))
+	if d.Spec.Cause != "" {
+		b.lines = append(b.lines, "cause: "+d.Spec.Cause)
+	}
+	b.lines = append(b.lines, approveCommandLine(d.Namespace, d.Name))
+}
+
+// approveCommandLine of Drifts in one namespace; empty for cluster-scoped
+// parents.
+func approveCommandLine(namespace string, ids ...string) string {
+	if namespace != "" {
+		namespace = " -n " + namespace
+	}
+	return "kubectl kausality approve" + namespace + " " + strings.Join(ids, " ")
+}
+
+// hopName names the object of a hop. Crossplane generates some names after the
+// hop is written.
+func hopName(h v1alpha1.Hop) string {
+	return describeRef(v1alpha1.ObjectReference{Kind: h.Kind, Namespace: h.Namespace, Name: cmp.Or(h.Name, "(name generated)")})
+}
+
+// roles in Crossplane as nouns; objects without one are not in it.
+var roles = map[parent.Role]string{
+	parent.RoleComposite: "composite resource", parent.RoleManaged: "managed resource", parent.RoleClaim: "claim",
+}
+
+// operations of Drifts as verbs.
+var operations = map[string]string{
+	string(admission.Create): "create", string(admission.Update): "change", string(admission.Delete): "delete",
+}
+
+// maxSummaryFields that a summary lists.
+const maxSummaryFields = 3
+
+// summary of a Drift in one line: operation, object, fields.
+func summary(d *v1alpha1.Drift) string {
+	verb, object := operations[d.Spec.Operation], describeRef(d.Spec.Child)
+	switch {
+	case d.Spec.Relation == v1alpha1.RelationExternal && d.Spec.Operation == string(admission.Delete):
+		return "delete " + object + " and its external resource"
+	case d.Spec.Relation == v1alpha1.RelationExternal:
+		verb, object = "change", "the external resource of "+object
+	}
+	out := verb + " " + object
+	if len(d.Spec.Difference) == 0 {
+		return out
+	}
+	parts := make([]string, 0, maxSummaryFields+1)
+	for i, f := range d.Spec.Difference {
+		if i == maxSummaryFields {
+			parts = append(parts, fmt.Sprintf("%d more", len(d.Spec.Difference)-maxSummaryFields))
+			break
+		}
+		parts = append(parts, field(f))
+	}
+	return out + ": " + strings.Join(parts, "; ")
+}
+
+// field of a difference in one line. What the composition function holds has no
+// values.
+func field(f v1alpha1.FieldDifference) string {
+	switch {
+	case f.Old == "" && f.New == "":
+		return f.Path
+	case f.Old == "":
+		return fmt.Sprintf("%s: set to %s", f.Path, f.New)
+	case f.New == "":
+		return fmt.Sprintf("%s: %s removed", f.Path, f.Old)
+	}
+	return fmt.Sprintf("%s: %s → %s", f.Path, f.Old, f.New)
+}
+
+// attribution ends a line with user, time and message; each may be empty.
+func attribution(user, message string, at *metav1.Time) string {
+	out := ""
+	if user != "" {
+		out += " by " + user
+	}
+	if !at.IsZero() {
+		out += " at " + at.UTC().Format(time.RFC3339)
+	}
+	if message != "" {
+		out += ": " + message
+	}
+	return out
+}
+
+// matched names the objects that an approval or a rejection is about.
+func matched(kind, name, resource string) string {
+	switch {
+	case resource != "":
+		return kind + " " + resource + " of the Composition"
+	case name == "*":
+		return "every " + kind
+	}
+	return kind + " " + name
+}
+
+// listOf values in a sentence.
+func listOf(values []string) string {
+	if len(values) == 0 {
+		return "nothing"
+	}
+	return strings.Join(values, ", ")
+}
+
+func listVerbs(values []v1alpha1.Verb) string {
+	out := make([]string, 0, len(values))
+	for _, v := range values {
+		out = append(out, string(v))
+	}
+	return listOf(out)
+}

@@ -1,0 +1,325 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cli/annotate"
+)
+
+// selection is how the objects of a decision were selected. A single object that
+// was named is written at once; everything else is shown first and confirmed.
+type selection int
+
+const (
+	// byID of differences, which were listed with their ids.
+	byID selection = iota
+	// byName of one object, or of several.
+	byName
+	// asGroup: the user did not name each.
+	asGroup
+)
+
+// annotationWrite is one annotation that a command is to write.
+type annotationWrite struct {
+	on target
+	// head is the title of what it is about; the object itself where it is empty.
+	head string
+	key  string
+	edit annotate.Edit
+	// next describes what happens then. Of a removal it is printed only where
+	// there was something to remove.
+	next      string
+	isRemoval bool
+	// warn returns what prevents it from having an effect, once it is written;
+	// nil warns of nothing.
+	warn func(context.Context, target) ([]string, error)
+	// followsPrevious: it is a second annotation of what the one before is about.
+	followsPrevious bool
+	// err is why nothing is to be written; edit is nil then.
+	err error
+}
+
+func (w *annotationWrite) writer(dry annotate.DryRun) annotate.Writer {
+	return annotate.Writer{Client: w.on.client, Name: w.on.GetName(), UID: w.on.GetUID(), DryRun: dry}
+}
+
+func (w *annotationWrite) title() string {
+	if w.head != "" {
+		return w.head
+	}
+	return w.on.describe()
+}
+
+// decision of a user about one object or several.
+type decision struct {
+	selection selection
+	list      []annotationWrite
+	// question has a verb for the objects, as in "Freeze %s?"; noun is what they
+	// are called, as in "object".
+	question, noun string
+	// differences with their ids are the heads: they describe the change, so that
+	// the annotations are shown in a dry run only.
+	differences bool
+}
+
+// nonInteractiveHint completes the error where there is no terminal to confirm
+// on: what to give instead.
+func (d *decision) nonInteractiveHint() string {
+	if d.differences {
+		return ", or the ids of the changes"
+	}
+	return ", or name one object; --dry-run shows what would be written"
+}
+
+// count the objects of a list of writes.
+func count(list []annotationWrite) (n int) {
+	for _, w := range list {
+		if !w.followsPrevious {
+			n++
+		}
+	}
+	return n
+}
+
+// step is a write with the change that it makes.
+type step struct {
+	annotationWrite
+	change annotate.Change
+}
+
+// writer shows, confirms, writes and reports the annotations of one command.
+type writer struct {
+	*session
+	*writeOptions
+}
+
+// decide follows one rule for all commands that write annotations: one object
+// that was named is written at once; for several, the difference is shown and
+// confirmed once. What was shown is written, or nothing is. What cannot be
+// written is left out, and is an error in the end.
+func (w writer) decide(ctx context.Context, d decision) error {
+	if d.selection == byID || d.selection == byName && count(d.list) == 1 {
+		return w.writeAll(ctx, d.list, nil)
+	}
+	steps, left := plan(ctx, d)
+	if w.dryRun == string(annotate.DryRunClient) && w.format.value == formatTable {
+		w.show(w.Out, steps, false)
+		fmt.Fprintln(w.ErrOut, "Nothing was written: it is a dry run.")
+		return left
+	}
+	changes := w.show(w.ErrOut, steps, d.differences)
+	if changes > 0 && w.dryRun == "none" {
+		if err := w.confirm(fmt.Sprintf(d.question, pluralize(changes, d.noun)), w.yes, d.nonInteractiveHint()); err != nil {
+			return err
+		}
+	}
+	list := make([]annotationWrite, 0, len(steps))
+	for _, s := range steps {
+		if s.err == nil && (!s.change.Unchanged || d.selection == byName) {
+			s.edit = annotate.AsShown(s.change, s.edit)
+			list = append(list, s.annotationWrite)
+		}
+	}
+	return w.writeAll(ctx, list, left)
+}
+
+// plan the change of each write; the error counts those that are left out.
+func plan(ctx context.Context, d decision) (steps []step, left error) {
+	without := 0
+	for _, w := range d.list {
+		s := step{annotationWrite: w}
+		if s.err == nil {
+			s.change, s.err = w.writer(annotate.DryRunClient).Annotate(ctx, w.key, w.edit)
+		}
+		if s.err != nil {
+			without++
+		}
+		steps = append(steps, s)
+	}
+	if without > 0 {
+		left = fmt.Errorf("left out %d of %s, see above", without, plural(count(d.list), d.noun))
+	}
+	return steps, left
+}
+
+// show what is planned, and return how many objects are changed.
+func (w writer) show(out io.Writer, steps []step, brief bool) (changed int) {
+	same, titled := 0, false
+	for _, s := range steps {
+		titled = titled && s.followsPrevious
+		switch {
+		case s.err != nil:
+			fmt.Fprintf(out, "  %s\n      %s%s\n", s.title(), w.view.yellow("left out:"), " "+s.err.Error())
+			continue
+		case s.change.Unchanged:
+			same++
+			continue
+		}
+		if !titled {
+			titled = true
+			changed++
+			fmt.Fprintf(out, "  %s\n", s.title())
+		}
+		if !brief {
+			s.show(out)
+		}
+	}
+	if same > 0 {
+		fmt.Fprintf(out, "  %d of %d are unchanged.\n", same, len(steps))
+	}
+	return changed
+}
+
+func (s *step) show(out io.Writer) {
+	for _, d := range s.change.Differences() {
+		fmt.Fprintf(out, "      %s: %s\n", s.key, d)
+	}
+	if s.next != "" {
+		fmt.Fprintf(out, "      %s\n", s.next)
+	}
+}
+
+// writeAll in their order, and continue where one fails.
+func (w writer) writeAll(ctx context.Context, list []annotationWrite, failed error) error {
+	done := make([]written, 0, len(list))
+	for _, one := range list {
+		r, err := w.write(ctx, one)
+		failed = errors.Join(failed, err)
+		if r.Key != "" { // written, even where reading the warnings failed
+			done = append(done, r)
+		}
+	}
+	return w.report(done, failed)
+}
+
+// written is one annotation of one object, as -o json prints it.
+type written struct {
+	Object v1alpha1.ObjectReference `json:"object"`
+	annotate.Change
+	DryRun annotate.DryRun `json:"dryRun,omitempty"`
+	// Warnings are what prevents it from having an effect; Next is what happens
+	// now. Both are sentences for the user.
+	Warnings []string `json:"warnings,omitempty"`
+	Next     string   `json:"next,omitempty"`
+
+	slashed string
+}
+
+func (w writer) write(ctx context.Context, one annotationWrite) (written, error) {
+	if one.err != nil {
+		return written{}, one.err
+	}
+	dry, err := w.dry()
+	if err != nil {
+		return written{}, err
+	}
+	change, err := one.writer(dry).Annotate(ctx, one.key, one.edit)
+	if err != nil {
+		return written{}, fmt.Errorf("%s: %w", one.on.describe(), err)
+	}
+	ref := v1alpha1.ObjectReference{
+		APIVersion: one.on.GetAPIVersion(), Kind: one.on.GetKind(), Namespace: one.on.GetNamespace(), Name: one.on.GetName(), UID: one.on.GetUID(),
+	}
+	r := written{Object: ref, Change: change, DryRun: dry, slashed: one.on.slashed()}
+	if !one.isRemoval || !change.Unchanged {
+		r.Next = one.next
+	}
+	if one.warn != nil {
+		r.Warnings, err = one.warn(ctx, one.on)
+	}
+	return r, err
+}
+
+// report what was written, and return what failed. Where nothing was written and
+// something failed, only the error is printed.
+func (w writer) report(list []written, failed error) error {
+	if len(list) == 0 && failed != nil {
+		return failed
+	}
+	if done, err := w.format.structured(w.Out, list); done {
+		return errors.Join(err, failed)
+	}
+	for _, r := range list {
+		if w.format.value == formatName {
+			fmt.Fprintln(w.Out, r.slashed)
+			continue
+		}
+		w.line(r)
+	}
+	return failed
+}
+
+func (w writer) line(r written) {
+	what := "annotated: " + r.Key
+	switch {
+	case r.Unchanged && r.After == nil:
+		what = "unchanged: it has no " + r.Key
+	case r.Unchanged:
+		what = "unchanged: " + r.Key + "=" + *r.After
+	case r.After == nil:
+		what = "annotation removed: " + r.Key
+	default:
+		what += "=" + *r.After
+	}
+	switch r.DryRun {
+	case annotate.DryRunClient:
+		what += " (dry run)"
+	case annotate.DryRunServer:
+		what += " (server dry run)"
+	}
+	fmt.Fprintf(w.Out, "%s %s\n", w.view.bold(r.slashed), what)
+	for _, s := range r.Warnings {
+		fmt.Fprintln(w.Out, "  "+w.view.yellow("warning: "+s))
+	}
+	if r.Next != "" {
+		fmt.Fprintln(w.Out, "  "+r.Next)
+	}
+}
+
+// confirm asks the user at a terminal. Without one it needs --yes, or what hint
+// names.
+func (s *session) confirm(question string, yes bool, hint string) error {
+	if yes {
+		return nil
+	}
+	f, ok := s.In.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return usageError{errors.New("there is no terminal to confirm on; give --yes" + hint)}
+	}
+	fmt.Fprintf(s.ErrOut, "%s [y/N] ", question)
+	answer, err := bufio.NewReader(s.In).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("cannot read the answer: %w", err)
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return errors.New("nothing was written")
+}
+
+// about names an object in a title, with the holder of what is decided about it
+// where that is another one.
+func about(t, holder target) string {
+	if t.ref() == holder.ref() {
+		return t.describe()
+	}
+	return t.describe() + ", on " + holder.describe()
+}
+
+// pluralize a noun in a question, as in "this object" and "these 3 objects".
+func pluralize(n int, noun string) string {
+	if n == 1 {
+		return "this " + noun
+	}
+	return "these " + plural(n, noun)
+}
