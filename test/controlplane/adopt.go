@@ -23,6 +23,20 @@ func (c *ControlPlane) Run(ctx context.Context, name string, cmd *exec.Cmd) (*Pr
 	return p, nil
 }
 
+// Serve is Run for a process that tests rely on. If it ends on its own, whatever waits with Eventually
+// fails at once with the name of the process, its exit status and the end of its log, and the process
+// is started again, three times in all. After that everything that waits fails for this reason.
+func (c *ControlPlane) Serve(ctx context.Context, name string, cmd *exec.Cmd) (*Process, error) {
+	p, err := c.Run(ctx, name, cmd)
+	if err != nil {
+		return nil, err
+	}
+
+	p.relyOn(func(r *run) { c.supervise(p, r) }, restarts)
+
+	return p, nil
+}
+
 // adopt starts cmd as a process that Stop will end. core says that it is one of the control plane's
 // own.
 func (c *ControlPlane) adopt(ctx context.Context, name string, cmd *exec.Cmd, core bool) (*Process, error) {

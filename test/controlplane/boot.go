@@ -20,7 +20,7 @@ type program struct {
 	// ready returns nil once the program does its work.
 	ready func(context.Context) error
 
-	// within is how long it may take to be ready.
+	// within is how long it may take to be ready, on an idle machine.
 	within time.Duration
 }
 
@@ -66,12 +66,15 @@ func (c *ControlPlane) tryBoot(ctx context.Context, p program) (again bool, err 
 	}
 
 	proc.announceTo(c.out)
+	proc.relyOn(func(r *run) { c.supervise(proc, r) }, 0)
 
 	return false, nil
 }
 
 // await waits until ready returns nil, the process ends, ctx ends, or the time is over.
 func (p *Process) await(ctx context.Context, ready func(context.Context) error, within time.Duration) error {
+	within = Patience(within)
+
 	timeout := time.NewTimer(within)
 	defer timeout.Stop()
 

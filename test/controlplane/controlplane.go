@@ -147,6 +147,7 @@ func (c *ControlPlane) bootAll(ctx context.Context) error {
 func (c *ControlPlane) Stop() {
 	c.stopOnce.Do(func() {
 		defer c.cancel()
+		defer outages.forget(c)
 
 		c.mu.Lock()
 		c.closed = true
@@ -170,6 +171,14 @@ func (c *ControlPlane) Stop() {
 			c.out.printf("%v\n", err)
 		}
 	})
+}
+
+// stopping reports whether Stop was called.
+func (c *ControlPlane) stopping() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	return c.closed
 }
 
 // each calls f for all processes at once and waits.

@@ -14,7 +14,8 @@
 // Processes: each is its own process group, logs to DIR/logs/NAME.log, and dies with this process
 // (on Linux even if this process is killed). Stop, or the end of the context given to Start, ends
 // exactly those that were started here. An error about a process names it, shows the last lines of
-// its log and says where the log is.
+// its log and where the log is. The end of a process that tests rely on (Serve, and the control plane's
+// own) fails the tests that are waiting, and no others: what Serve started is started again.
 //
 // Apply takes manifests as kubectl does and waits for their kinds; Define makes kinds that a test
 // needs (Kind).

@@ -10,11 +10,16 @@ import (
 // pollInterval is how often Eventually looks.
 const pollInterval = 100 * time.Millisecond
 
-// Eventually calls f every 100 ms until it returns nil. After timeout, or when ctx ends, it returns
-// the last error of f together with what was waited for. f is called at least once, and its context
-// ends with the timeout.
+// Eventually calls f every 100 ms until it returns nil. After Patience(timeout), or when ctx ends, it
+// returns the last error of f together with what was waited for. f is called at least once, and its
+// context ends with the timeout.
+//
+// Where a process ends that tests rely on (one of the control plane's own, or one that Serve started),
+// Eventually returns that at once: waiting on would hide the reason behind a timeout.
 func Eventually(ctx context.Context, what string, timeout time.Duration, f func(context.Context) error) error {
-	limited, cancel := context.WithTimeout(ctx, timeout)
+	patience := Patience(timeout)
+
+	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 
 	tick := time.NewTicker(pollInterval)
@@ -22,10 +27,14 @@ func Eventually(ctx context.Context, what string, timeout time.Duration, f func(
 
 	var last error
 
-	for {
+	for began := time.Now(); ; {
 		err := f(limited)
 		if err == nil {
 			return nil
+		}
+
+		if gone := outages.since(began); gone != nil {
+			return fmt.Errorf("cannot wait for %s: %w", what, errors.Join(gone, err))
 		}
 
 		// A call that was cut short by the timeout says less than the one before.
@@ -39,7 +48,7 @@ func Eventually(ctx context.Context, what string, timeout time.Duration, f func(
 				return fmt.Errorf("gave up waiting for %s: %w", what, errors.Join(context.Cause(ctx), last))
 			}
 
-			return fmt.Errorf("waited %s for %s: %w", timeout, what, last)
+			return fmt.Errorf("waited %s for %s: %w", patience, what, last)
 		case <-tick.C:
 		}
 	}

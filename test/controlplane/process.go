@@ -28,7 +28,12 @@ type Process struct {
 	mu       sync.Mutex
 	run      *run
 	closed   bool
-	announce func(error) // told if the process ends on its own; may be nil
+	announce func(error) // called if the process ends on its own; may be nil
+
+	// ended is called with each run that has ended, once the process is one that tests rely on; may be
+	// nil. restarts are left to a process that ends on its own.
+	ended    func(*run)
+	restarts int
 }
 
 // start starts the program, if it may and is not running.
@@ -50,6 +55,7 @@ func (p *Process) start() error {
 	go func() {
 		<-r.done
 		p.tell(r)
+		p.finish(r)
 	}()
 
 	return nil
@@ -66,6 +72,31 @@ func (p *Process) announceTo(out *syncWriter) {
 	case <-r.done:
 		p.tell(r)
 	default:
+	}
+}
+
+// relyOn has the end of each run supervised from now on, also if the current one has ended already.
+func (p *Process) relyOn(supervise func(*run), restarts int) {
+	p.mu.Lock()
+	p.ended, p.restarts = supervise, restarts
+	r := p.run
+	p.mu.Unlock()
+
+	select {
+	case <-r.done:
+		go p.finish(r)
+	default:
+	}
+}
+
+// finish calls ended, once for each run.
+func (p *Process) finish(r *run) {
+	p.mu.Lock()
+	ended := p.ended
+	p.mu.Unlock()
+
+	if ended != nil {
+		r.finished.Do(func() { ended(r) })
 	}
 }
 

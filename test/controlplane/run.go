@@ -15,7 +15,9 @@ type run struct {
 	offset int64         // where in the log its output begins, bytes
 	done   chan struct{} // closed when it has ended and err is set
 	err    error
-	told   sync.Once // somebody was told that it ended on its own
+	told   sync.Once // it was announced that it ended on its own
+
+	finished sync.Once // ended has been called with it
 
 	mu     sync.Mutex
 	asked  bool // somebody here wanted it to end

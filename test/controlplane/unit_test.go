@@ -3,9 +3,11 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,8 +25,8 @@ func TestEventually(t *testing.T) {
 		want []string
 	}{
 		"AtOnce":   {ctx: t.Context(), f: func(context.Context) error { return nil }},
-		"Never":    {ctx: t.Context(), f: func(context.Context) error { return odd }, want: []string{"waited 250ms for evenness", "it is odd"}},
-		"CutShort": {ctx: t.Context(), f: cutShort(odd), want: []string{"waited 250ms for evenness: it is odd"}},
+		"Never":    {ctx: t.Context(), f: func(context.Context) error { return odd }, want: []string{"waited ", "for evenness: it is odd"}},
+		"CutShort": {ctx: t.Context(), f: cutShort(odd), want: []string{"waited ", "for evenness: it is odd"}},
 		"Ended":    {ctx: ended, f: func(context.Context) error { return odd }, want: []string{"gave up waiting for evenness", "Ctrl-C", "it is odd"}},
 	}
 
@@ -57,6 +59,29 @@ func cutShort(err error) func(context.Context) error {
 		<-ctx.Done()
 
 		return ctx.Err()
+	}
+}
+
+// TestPatience: a busy machine gets more time than an idle one, within limits.
+func TestPatience(t *testing.T) {
+	cpus := float64(runtime.NumCPU())
+
+	for name, tc := range map[string]struct {
+		loadavg string
+		err     error
+		want    float64
+	}{
+		"Idle":    {loadavg: "0.05 0.10 0.20 1/300 4711\n", want: leastPatience},
+		"Busy":    {loadavg: fmt.Sprintf("%.2f 1.00 1.00 1/300 4711\n", 4*cpus), want: 4 * leastPatience},
+		"Drowned": {loadavg: fmt.Sprintf("%.2f 1.00 1.00 1/300 4711\n", 400*cpus), want: mostPatience},
+		"Unknown": {err: os.ErrNotExist, want: 2 * leastPatience},
+		"Garbled": {loadavg: "?", want: 2 * leastPatience},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := factor(func(string) ([]byte, error) { return []byte(tc.loadavg), tc.err }); got != tc.want {
+				t.Errorf("want %v, got %v", tc.want, got)
+			}
+		})
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
@@ -14,12 +13,12 @@ import (
 // after a failure.
 func start(t *testing.T, o story.Options) (context.Context, *story.Env) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	if base := os.Getenv("KAUSALITY_E2E_DIR"); base != "" {
 		o.Dir = base + "/" + t.Name()
 	}
-	o.Out, o.Kausality = os.Stdout, os.Getenv("KAUSALITY_BINARY")
+	o.Out, o.Kausality, o.WaitForPort = os.Stdout, os.Getenv("KAUSALITY_BINARY"), true
 	e, err := story.Start(ctx, o)
 	t.Cleanup(e.Stop)
 	if err != nil {

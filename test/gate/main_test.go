@@ -110,7 +110,7 @@ func (l *lab) startCloud(ctx context.Context) error {
 		return err
 	}
 	l.cloudURL = fmt.Sprintf("http://127.0.0.1:%d", port)
-	if _, err := l.Run(ctx, "cloud", exec.Command(l.bins["test-provider"], "cloud", fmt.Sprintf("--address=127.0.0.1:%d", port))); err != nil {
+	if _, err := l.Serve(ctx, "cloud", exec.Command(l.bins["test-provider"], "cloud", fmt.Sprintf("--address=127.0.0.1:%d", port))); err != nil {
 		return err
 	}
 	l.cloud = client.New(l.cloudURL)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -33,7 +32,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	l, err := boot(ctx)
 	if l != nil && l.Env != nil {
@@ -63,7 +62,7 @@ func boot(ctx context.Context) (*lab, error) {
 		return l, err
 	}
 	l.plugin = built["kubectl-kausality"]
-	if l.Env, err = story.Start(ctx, story.Options{Dir: os.Getenv("KAUSALITY_PLUGIN_DIR"), Out: os.Stderr, Webhook: true, Function: true}); err != nil {
+	if l.Env, err = story.Start(ctx, story.Options{Dir: os.Getenv("KAUSALITY_PLUGIN_DIR"), Out: os.Stderr, Webhook: true, Function: true, WaitForPort: true}); err != nil {
 		return l, err
 	}
 	if err := l.Grant(ctx, story.Hans, access...); err != nil {

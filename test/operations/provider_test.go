@@ -23,14 +23,17 @@ func (l *lab) startProvider(t *testing.T) *client.Client {
 	t.Helper()
 	built, err := parts.Ensure(t.Context(), os.Stderr, "", parts.TestProvider)
 	must(t, err)
-	crd, err := os.ReadFile(filepath.Join(l.root, "test", "provider", "crds", "cloud.example.org_databases.yaml"))
-	must(t, err)
-	must(t, l.Apply(t.Context(), crd))
+	// The provider ends where a kind that it reconciles does not exist.
+	for _, name := range []string{"cloud.example.org_databases.yaml", "rds.aws.crossplane.io_rdsinstances.yaml"} {
+		crd, err := os.ReadFile(filepath.Join(l.root, "test", "provider", "crds", name))
+		must(t, err)
+		must(t, l.Apply(t.Context(), crd))
+	}
 	port, err := controlplane.FreePort()
 	must(t, err)
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	ctx := context.WithoutCancel(t.Context())
-	_, err = l.Run(ctx, "cloud", exec.Command(built["test-provider"], "cloud", "--address="+address))
+	_, err = l.Serve(ctx, "cloud", exec.Command(built["test-provider"], "cloud", "--address="+address))
 	must(t, err)
 	c := client.New("http://" + address)
 	eventually(t, "the cloud to answer", c.Healthy)
@@ -39,7 +42,7 @@ func (l *lab) startProvider(t *testing.T) *client.Client {
 	cmd := exec.Command(built["test-provider"], "run", "--kubeconfig="+kubeconfig, "--cloud-url=http://"+address, "--poll-interval=1s",
 		"--creation-grace-period=0s", "--max-requeue-delay=2s", "--max-reconcile-rate=100")
 	cmd.Args[0] = "provider" // its field manager, as in a cluster
-	_, err = l.Run(ctx, "provider-cloud", cmd)
+	_, err = l.Serve(ctx, "provider-cloud", cmd)
 	must(t, err)
 	return c
 }

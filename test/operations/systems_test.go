@@ -73,7 +73,7 @@ func (l *lab) installSystems(t *testing.T) {
 			must(t, l.Apply(t.Context(), doc))
 		}
 	}
-	own, err := os.ReadFile(filepath.Join(l.root, "test", "integration", "external", "testdata", "terraforms.yaml"))
+	own, err := os.ReadFile(filepath.Join(l.root, "test", "webhook", "external", "testdata", "terraforms.yaml"))
 	must(t, err)
 	must(t, l.Apply(t.Context(), own))
 }

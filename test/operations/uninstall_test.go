@@ -122,17 +122,11 @@ func TestUninstall(t *testing.T) {
 		database(t, ns, name)
 		masked(t, ns, name)
 	}
-	uninstalled := make(chan error, 1)
-	go func() {
-		_, err := the.run(t.Context(), "uninstall", "kausality")
-		uninstalled <- err
-	}()
-	if out := the.kubelet(t, "kausality-ungate"); !strings.Contains(out, "; 1 kinds that the gate has no access to were not looked at") {
+	if out := the.uninstall(t); !strings.Contains(out, "; 1 kinds that the gate has no access to were not looked at") {
 		t.Errorf("of what no policy covers, it says %s", out)
 	}
 	// The gate, the webhook and the provider still run, and the provider has seen
 	// that it may do everything again: nobody masks anew.
-	must(t, <-uninstalled)
 	for _, name := range []string{"orders", "carts"} {
 		if p, masked := policiesOf(t, ns, name); masked || p != "*" {
 			t.Errorf("the managementPolicies of %s are %s, masked %v", name, p, masked)
@@ -141,19 +135,10 @@ func TestUninstall(t *testing.T) {
 	if err := givenBack(t.Context(), ns); err != nil {
 		t.Error(err)
 	}
-	for _, p := range the.all() {
-		p.Stop()
-	}
-	must(t, the.balancer.close())
+	the.stopAll(t)
 	_, err := app(t, ns, "free") // at once: what enforced a minute ago stops nobody while it goes
 	must(t, err)
-	eventually(t, "everything to go", func(ctx context.Context) error {
-		left, err := remains(ctx)
-		if err == nil && left != "" {
-			err = errors.New("there still are " + left)
-		}
-		return err
-	})
+	awaitNothingRemains(t)
 	must(t, as(t, hans).Resource(cloudDatabases).Namespace(ns).Delete(t.Context(), "orders", forget))
 	eventually(t, "the database to be deleted in the cloud", func(ctx context.Context) error {
 		_, err := c.Get(ctx, "orders")
@@ -167,6 +152,52 @@ func TestUninstall(t *testing.T) {
 	if _, err := c.Get(t.Context(), "carts"); err != nil {
 		t.Errorf("the other database: %v", err)
 	}
+}
+
+// uninstall the release with Helm. It returns what the Job that restores everything printed.
+func (l *lab) uninstall(t *testing.T) (printed string) {
+	t.Helper()
+	uninstalled := make(chan error, 1)
+	go func() {
+		_, err := l.run(t.Context(), "uninstall", "kausality")
+		uninstalled <- err
+	}()
+	printed = l.kubelet(t, "kausality-ungate")
+	must(t, <-uninstalled)
+	l.release = ""
+	return printed
+}
+
+// stopAll components, whose Deployments are gone.
+func (l *lab) stopAll(t *testing.T) {
+	t.Helper()
+	for _, p := range l.all() {
+		p.Stop()
+	}
+	must(t, l.balancer.close())
+}
+
+func awaitNothingRemains(t *testing.T) {
+	t.Helper()
+	eventually(t, "everything to go", func(ctx context.Context) error {
+		left, err := remains(ctx)
+		if err == nil && left != "" {
+			err = errors.New("there still are " + left)
+		}
+		return err
+	})
+}
+
+// absent makes sure that nothing is installed. A test that runs alone, without TestUninstall before it,
+// finds what lab.boot installed.
+func (l *lab) absent(t *testing.T) {
+	t.Helper()
+	if l.release == "" {
+		return
+	}
+	l.uninstall(t)
+	l.stopAll(t)
+	awaitNothingRemains(t)
 }
 
 // kubelet runs the one Pod of a Job, as a kubelet would: its program with its

@@ -26,6 +26,7 @@ var certificates = schema.GroupVersionResource{Group: "cert-manager.io", Version
 // from cert-manager, whose own controllers run here. The API server trusts what
 // they say, and a renewal stops nobody.
 func TestCertManager(t *testing.T) {
+	the.absent(t)
 	ns := namespace(t, "certmanager")
 	the.startCertManager(t)
 	// Whoever led when the roles went could not give up its Lease: the next waits
@@ -77,7 +78,7 @@ func (l *lab) startCertManager(t *testing.T) {
 	must(t, l.InstallCRDs(t.Context(), parts.CertManager))
 	kubeconfig, err := l.ServiceAccountKubeconfig(t.Context(), "cert-manager", "cert-manager")
 	must(t, err)
-	_, err = l.Run(context.WithoutCancel(t.Context()), "cert-manager", exec.Command(tools[parts.CertManager], "--kubeconfig="+kubeconfig))
+	_, err = l.Serve(context.WithoutCancel(t.Context()), "cert-manager", exec.Command(tools[parts.CertManager], "--kubeconfig="+kubeconfig))
 	must(t, err)
 }
 

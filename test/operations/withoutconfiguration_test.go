@@ -40,13 +40,7 @@ func TestUninstallAfterEmergency(t *testing.T) {
 	played(t, ns, "orders", nil)
 	closedGate(t, ns, "orders")
 	emergency(t)
-	uninstalled := make(chan error, 1)
-	go func() {
-		_, err := the.run(t.Context(), "uninstall", "kausality")
-		uninstalled <- err
-	}()
-	the.kubelet(t, "kausality-ungate")
-	must(t, <-uninstalled)
+	the.uninstall(t)
 	restoredTo(t, ns, "orders", "*")
 	if o, err := the.admin.Resource(hooks).Get(t.Context(), "kausality", metav1.GetOptions{}); !kerrors.IsNotFound(err) {
 		t.Errorf("a webhook configuration stays: %v, error %v", o, err)

@@ -29,6 +29,9 @@ type Options struct {
 	// SteadyBreaker leaves Crossplane's circuit breaker as it comes, and has
 	// Crossplane look at everything every fifteen seconds.
 	SteadyBreaker bool
+	// WaitForPort waits while another demo or test run has the port that provider-kubernetes
+	// insists on. Otherwise Start fails at once.
+	WaitForPort bool
 	// SettleGrace of the webhook; a second where 0.
 	SettleGrace time.Duration
 }
@@ -43,6 +46,8 @@ type Env struct {
 
 	admin    dynamic.Interface
 	cloudURL string
+	// release the port of provider-kubernetes; nil while it is not taken.
+	release func()
 }
 
 const home = "kausality-system"
@@ -79,6 +84,9 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 	}
 	e := &Env{Options: o}
 	var err error
+	if e.release, err = takePort(ctx, webhookPort, o.WaitForPort, o.Out); err != nil {
+		return e, err
+	}
 	if e.Bins, err = Build(ctx, o.Out, o.Kausality); err != nil {
 		return e, err
 	}
@@ -121,6 +129,9 @@ func patientBreaker(o Options) []string {
 func (e *Env) Stop() {
 	if e.ControlPlane != nil {
 		e.ControlPlane.Stop()
+	}
+	if e.release != nil {
+		e.release()
 	}
 }
 

@@ -25,7 +25,7 @@ func (e *Env) startCloud(ctx context.Context) error {
 		return err
 	}
 	e.cloudURL = fmt.Sprintf("http://127.0.0.1:%d", port)
-	if _, err := e.Run(ctx, "cloud", exec.Command(e.Bins[parts.TestProvider], "cloud", fmt.Sprintf("--address=127.0.0.1:%d", port))); err != nil {
+	if _, err := e.Serve(ctx, "cloud", exec.Command(e.Bins[parts.TestProvider], "cloud", fmt.Sprintf("--address=127.0.0.1:%d", port))); err != nil {
 		return err
 	}
 	e.Cloud = client.New(e.cloudURL)
@@ -53,7 +53,7 @@ func (e *Env) startProviders(ctx context.Context) error {
 	cmd := exec.Command(e.Bins[parts.TestProvider], "run", "--kubeconfig="+kubeconfig, "--cloud-url="+e.cloudURL, "--poll-interval=1s",
 		"--creation-grace-period=0s", "--max-requeue-delay=2s", "--max-reconcile-rate=100")
 	cmd.Args[0] = "provider" // its field manager, as in a cluster
-	if _, err := e.Run(ctx, "provider-cloud", cmd); err != nil {
+	if _, err := e.Serve(ctx, "provider-cloud", cmd); err != nil {
 		return err
 	}
 	return e.startProviderKubernetes(ctx)
@@ -80,7 +80,7 @@ func (e *Env) startProviderKubernetes(ctx context.Context) error {
 	cmd := exec.Command(e.Bins[parts.ProviderKubernetes], "--poll=2s", "--max-reconcile-rate=50")
 	cmd.Args[0] = "provider"
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "TLS_SERVER_CERTS_DIR="+certs)
-	if _, err := e.Run(ctx, "provider-kubernetes", cmd); err != nil {
+	if _, err := e.Serve(ctx, "provider-kubernetes", cmd); err != nil {
 		return err
 	}
 	return e.Apply(ctx, fmt.Appendf(nil, providerConfig, indent(string(raw))))
@@ -122,7 +122,7 @@ func (e *Env) startFunctions(ctx context.Context) error {
 			capabilities = append(capabilities, "operation") // as crossplane.yaml says
 		}
 		cmd := exec.Command(e.Bins[bin], args...)
-		if _, err := e.Run(ctx, name, cmd); err != nil {
+		if _, err := e.Serve(ctx, name, cmd); err != nil {
 			return err
 		}
 		if err := e.RegisterFunction(ctx, name, fmt.Sprintf("localhost:%d", port), capabilities...); err != nil {
@@ -175,7 +175,7 @@ func (e *Env) component(ctx context.Context, name string, probe int, args ...str
 		return err
 	}
 	args = append([]string{name, "--kubeconfig=" + kubeconfig, "--default-mode=enforce", fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", probe)}, args...)
-	if _, err := e.Run(ctx, "kausality-"+name, exec.Command(e.Bins[parts.Kausality], args...)); err != nil {
+	if _, err := e.Serve(ctx, "kausality-"+name, exec.Command(e.Bins[parts.Kausality], args...)); err != nil {
 		return err
 	}
 	return controlplane.Eventually(ctx, "the "+name+" to be ready", 30*time.Second, func(ctx context.Context) error {
