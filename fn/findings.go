@@ -119,7 +119,7 @@ func (a *auditor) gated(o *unstructured.Unstructured, s *parent.State) (out []in
 	case !masked && (len(s.ManagementPolicies) == 0 || mask.Maskable(author) && mask.Gives(author, v1alpha1.VerbUpdate)):
 		out = append(out, input.Finding{Reason: input.FindingUngated,
 			Message: "nothing keeps the provider from changing its external resource: webhook and gate, or gate.managementPolicies: Managed in the function's Input, would"})
-	case gate.State == v1alpha1.GateOpen && a.now.Sub(gate.At.Time) > gateDeadline:
+	case gate.State == v1alpha1.GateOpen && a.now.Sub(gate.At.Time) > gating.DefaultDeadline:
 		out = append(out, input.Finding{Reason: input.FindingUnconfirmed,
 			Message: fmt.Sprintf("its gate has been open since %s, and the provider has not confirmed the change", gate.At.UTC().Format(time.RFC3339))})
 	case gate.State == v1alpha1.GateClosed && gate.Reason == v1alpha1.GateReasonExpired:
@@ -140,7 +140,7 @@ func (a *auditor) outside(o *unstructured.Unstructured, s *parent.State, masked 
 	}
 	kind := identity.Kind{Role: parent.RoleManaged, ManagementPolicies: true}
 	g := gating.Managed{
-		MR: s, Kind: kind, Mode: v1alpha1.ModeEnforce, Difference: diff, Comparable: true, Deadline: gateDeadline, Now: a.now,
+		MR: s, Kind: kind, Mode: v1alpha1.ModeEnforce, Difference: diff, Comparable: true, Deadline: gating.DefaultDeadline, Now: a.now,
 		Holders: []identity.Holder{{State: s, Kind: kind}},
 	}
 	if p := a.states[string(s.Parent.UID)]; p != nil {

@@ -1,15 +1,11 @@
 package fn
 
 import (
-	"slices"
-	"time"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
@@ -17,38 +13,27 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// gateDeadline closes a gate whose opening was never confirmed.
-const gateDeadline = time.Hour
-
 // gate works out spec.managementPolicies of a managed resource and the
 // annotations that go with it, where the Input asks the function to (gate:
-// Managed): the change and the opening in one write, as the core decided it,
-// the closing in a later one. nil leaves the field to the pipeline. What is
-// masked once must be emitted ever after: the apply would take it away.
+// Managed). An accepted change opens the gate in its own write, as the Decision
+// has it; every other transition is the gate's machine's (gating.Managed). nil
+// leaves the field to the pipeline. What is masked once is emitted on every run:
+// the apply would remove it.
 func (r *run) gate(res *resource, set map[string]string) []string {
 	if !r.cfg.managed || !r.managed(res) {
 		return nil
 	}
 	switch {
 	case res.observed != nil && res.observed.GetDeletionTimestamp() != nil:
-		return r.asStored(res, set) // nothing of ours takes Delete from it
+		return r.asStored(res, set)
 	case res.masked && !res.refused() && !res.changes():
-		return nil // an earlier step's word stands
-	case res.refused():
-		if g, ok := r.deletion(res); ok {
-			return r.transition(res, g, set)
-		}
-	case res.decision.Mode != v1alpha1.ModeEnforce:
-		return nil
-	case res.changes():
+		return nil // the mask of an earlier step stays
+	case res.changes() && res.decision.Mode == v1alpha1.ModeEnforce:
 		return r.asDecided(res, set)
-	case !res.remembers():
-		return r.adopt(res, set)
+	case res.observed == nil, res.replaced && !res.refused():
+		return nil // created in mode log
 	}
-	if g, ok := r.closing(res); ok {
-		return r.transition(res, g, set)
-	}
-	return r.asStored(res, set)
+	return r.transition(res, set)
 }
 
 // gateKeys are the annotations that go with a mask.
@@ -77,9 +62,9 @@ func (res *resource) unmask() {
 // make.
 func (res *resource) keepMask(set map[string]string) {
 	annotations := child(child(res.desired.Object, "metadata"), "annotations")
-	for _, k := range gateKeys {
-		if v := text(annotations, k); v != "" {
-			set[k] = v
+	for _, k := range append([]string{v1alpha1.AnnotationKeyUsedApprovals, v1alpha1.AnnotationKeyAllowances}, gateKeys...) {
+		if delete(set, k); text(annotations, k) != "" {
+			set[k] = text(annotations, k)
 		}
 	}
 }
@@ -96,18 +81,6 @@ func (r *run) managed(res *resource) bool {
 func (res *resource) remembers() bool {
 	_, ok := mask.ParseAuthor(res.annotation(v1alpha1.AnnotationKeyManagementPolicies))
 	return ok
-}
-
-// author's value of the observed resource.
-func (res *resource) author() []string {
-	return mask.AuthorOf(map[string]string{
-		v1alpha1.AnnotationKeyManagementPolicies: res.annotation(v1alpha1.AnnotationKeyManagementPolicies),
-	}, res.state().ManagementPolicies)
-}
-
-// gate of the observed resource; the zero Gate for none.
-func (res *resource) gate() v1alpha1.Gate {
-	return mask.ParseGate(map[string]string{v1alpha1.AnnotationKeyGate: res.annotation(v1alpha1.AnnotationKeyGate)})
 }
 
 func (r *run) asStored(res *resource, set map[string]string) []string {
@@ -167,83 +140,41 @@ func policiesOf(u *unstructured.Unstructured) []string {
 	return out
 }
 
-// transition of the gate that the function itself makes.
-func (r *run) transition(res *resource, g v1alpha1.Gate, set map[string]string) []string {
-	author := res.author()
-	if !mask.Maskable(author) || !mask.Gives(author, v1alpha1.VerbObserve) {
+// transition of the gate as its machine decides about the observed resource.
+func (r *run) transition(res *resource, set map[string]string) []string {
+	d := r.gating(res).Decide()
+	switch d.Action {
+	case gating.ActionRestore:
+		return nil
+	case gating.ActionNone:
 		return r.asStored(res, set)
 	}
-	g.Generation = res.observed.GetGeneration() + 1
-	set[v1alpha1.AnnotationKeyManagementPolicies] = mask.FormatAuthor(author)
-	set[v1alpha1.AnnotationKeyGate] = mask.FormatGate(g)
-	return gating.MaskedPolicies(author, g, nil, r.world.Kind(res.observed.GroupVersionKind()))
-}
-
-// adopt a managed resource that was there before us: closed once its provider
-// is done with it.
-func (r *run) adopt(res *resource, set map[string]string) []string {
-	if !confirmed(res, v1alpha1.Gate{Verbs: []v1alpha1.Verb{v1alpha1.VerbCreate}}) {
-		return nil
-	}
-	return r.transition(res, v1alpha1.Gate{State: v1alpha1.GateClosed, At: approval.Stamp(r.now), Reason: "Installed"}, set)
-}
-
-// closing of an open gate that did what it was opened for, or never will.
-func (r *run) closing(res *resource) (v1alpha1.Gate, bool) {
-	g := res.gate()
-	if g.State != v1alpha1.GateOpen {
-		return g, false
-	}
-	switch {
-	case confirmed(res, g) && !slices.Contains(g.Verbs, v1alpha1.VerbDelete):
-		g.Reason = "Confirmed"
-	case r.now.Sub(g.At.Time) > gateDeadline:
-		g.Reason = "ExpiredUnconfirmed"
-	default:
-		return g, false
-	}
-	g.State = v1alpha1.GateClosed
-	return g, true
-}
-
-// confirmed: the provider carried out what the gate was opened for (spec 8,
-// "Closes").
-func confirmed(res *resource, g v1alpha1.Gate) bool {
-	s := res.state()
-	synced, _ := s.Condition("Synced")
-	if !s.True("Synced") || synced.ObservedGeneration > 0 && synced.ObservedGeneration < g.Generation {
-		return false
-	}
-	if slices.Contains(g.Verbs, v1alpha1.VerbCreate) && !s.True("Ready") {
-		return false
-	}
-	for _, t := range []string{"LastAsyncOperation", "AsyncOperation"} {
-		if _, ok := s.Condition(t); ok && !s.True(t) {
-			return false
+	set[v1alpha1.AnnotationKeyManagementPolicies] = mask.FormatAuthor(d.Author)
+	set[v1alpha1.AnnotationKeyGate] = mask.FormatGate(d.Gate)
+	for k, v := range d.Annotations {
+		if delete(set, k); v != nil {
+			set[k] = *v
 		}
 	}
-	pending := external.Difference(res.whole().Object)
-	return len(pending) == len(external.Outside(pending, g.Paths)) && (len(g.Paths) > 0 || len(pending) == 0)
+	if d.Claim != nil {
+		res.opens = d.Claim.Entry.Content
+		r.composite.take(res.opens)
+	}
+	return d.Policies
 }
 
-// deletion that is approved and waits for the gate to open for it.
-func (r *run) deletion(res *resource) (v1alpha1.Gate, bool) {
-	if res.decision.Reason != admission.ReasonExternalDeletion || res.operation != admission.Delete {
-		return v1alpha1.Gate{}, false
-	}
+// gating of a managed resource as it is observed. The composite is the one
+// holder of approvals that a request shows, and as live as it gets.
+func (r *run) gating(res *resource) gating.Managed {
 	res.whole()
-	holder, mr := r.composite.state, parent.Sum(r.before(res), parent.RoleManaged)
-	id := identity.DeletionID(holder, mr)
-	apiVersion, kind := mr.ToAPIVersionAndKind()
-	use := approval.Use{Digest: id, Child: v1alpha1.ClaimChild{
-		APIVersion: apiVersion, Kind: kind, Namespace: mr.Namespace, Name: mr.Name, UID: mr.UID,
-	}}
-	_, approved := gating.DeletionApproval(holder, mr, approval.Parse(holder.Annotations), use)
-	if !approved && res.decision.Approve == nil { // which a policy asks for where it allows the deletion
-		return v1alpha1.Gate{}, false
+	mr := r.before(res)
+	xr := identity.Holder{State: r.composite.state, Kind: r.world.Kind(r.composite.state.GroupVersionKind)}
+	if a := res.decision.Approve; a != nil { // by a policy, which nothing here can write
+		xr.State = annotated(xr.State, a.Key, a.Value)
 	}
-	return v1alpha1.Gate{
-		State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{v1alpha1.VerbDelete}, At: approval.Stamp(r.now),
-		Digest: id, Reason: "DeletionApproved",
-	}, true
+	return gating.Managed{
+		MR: parent.Sum(mr, parent.RoleManaged), Kind: r.world.Kind(mr.GroupVersionKind()), Mode: res.decision.Mode,
+		Difference: external.Difference(mr.Object), Comparable: external.Comparable(mr.Object), Gone: external.Gone(external.SyncedMessage(mr.Object)),
+		Holders: []identity.Holder{xr}, Live: true, Deadline: gating.DefaultDeadline, By: gating.MoverFunction, Now: r.now,
+	}
 }

@@ -13,10 +13,6 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// webhookDelay is how much later than the hop that a webhook wrote its write
-// may show in managedFields; see admission/trace.
-const webhookDelay = 5 * time.Second
-
 // composite is the XR: its state, and what can be derived without a webhook.
 type composite struct {
 	// state as the core is to see it: with the trace and the claims derived.
@@ -156,7 +152,7 @@ func expected(h v1alpha1.Hop) time.Time {
 	if h.Unattributed {
 		return h.Timestamp.Time // taken from there
 	}
-	return h.Timestamp.Add(webhookDelay)
+	return h.Timestamp.Add(trace.Tolerance)
 }
 
 // same reports whether two hops of the composite are one intent.
@@ -165,15 +161,21 @@ func same(a, b v1alpha1.Hop) bool {
 }
 
 // annotate the state with what was derived: the core reads it there.
-func (c *composite) annotate(key, value string) {
-	state := *c.state
-	state.Annotations = maps.Clone(c.state.Annotations)
-	if state.Annotations == nil {
-		state.Annotations = map[string]string{}
+func (c *composite) annotate(key, value string) { c.state = annotated(c.state, key, value) }
+
+// annotated is a state with another annotation.
+func annotated(s *parent.State, key, value string) *parent.State {
+	out := *s
+	out.Annotations = maps.Clone(s.Annotations)
+	if out.Annotations == nil {
+		out.Annotations = map[string]string{}
 	}
-	state.Annotations[key] = value
-	c.state = &state
+	out.Annotations[key] = value
+	return &out
 }
+
+// trace of the composite with the derived intent.
+func (c *composite) trace() trace.Trace { return append(slices.Clone(c.above), c.intent) }
 
 // record the derived intent in the state.
 func (c *composite) record() {
@@ -181,5 +183,5 @@ func (c *composite) record() {
 		return
 	}
 	c.intent.Settled = c.latched
-	c.annotate(v1alpha1.AnnotationKeyTrace, append(slices.Clone(c.above), c.intent).String())
+	c.annotate(v1alpha1.AnnotationKeyTrace, c.trace().String())
 }

@@ -43,6 +43,10 @@ type resource struct {
 	// tells of the composite what is to be remembered; "" for nothing.
 	tells string
 
+	// opens is the content of the once approval by which the function opens its
+	// gate; "" for none.
+	opens string
+
 	// operation that Crossplane would carry out; "" where there is none to decide
 	// about.
 	operation admission.Operation

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/settling"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -64,61 +66,42 @@ func (c *composite) recall(resources []*resource, known note) {
 	}
 }
 
-// settle the last intent where the composite came to rest (spec 3, "An XR
-// settles"). It is for good.
+// settle the last intent where the composite reached it. It stays settled.
 func (c *composite) settle(resources []*resource, grace time.Duration, now time.Time) {
-	if c.webhook || c.latched || !c.atRest(resources) {
+	if c.webhook || c.latched {
 		return
 	}
-	if now.Sub(c.quietSince(resources)) < grace {
-		c.waiting = true
-		return
+	in := c.settling(resources)
+	in.Grace, in.Now = grace, now
+	settled, again := in.Settles()
+	if c.waiting = again > 0; settled {
+		c.latched, c.settled = true, max(c.settled, c.intent.Generation)
 	}
-	c.latched, c.settled = true, max(c.settled, c.intent.Generation)
 }
 
-// atRest: converged, with all that the intent brought about.
-func (c *composite) atRest(resources []*resource) bool {
-	s := c.state
-	own, _ := s.Condition(conditionType)
-	if !s.Converged || s.HasObserved && s.ObservedGeneration < c.intent.Generation || own.Status == metav1.ConditionFalse {
-		return false
+// settling is the composite for the core, with what a request shows of it. Its
+// children are the observed resources. A Crossplane that reports no generation
+// has seen the intent: it runs the pipeline for it. Traces that the function
+// stamps have the time of the intent, so that managedFields tell when a child was
+// written last.
+func (c *composite) settling(resources []*resource) settling.Observation {
+	xr := annotated(c.state, v1alpha1.AnnotationKeyTrace, c.trace().String())
+	xr.Children = nil
+	in := settling.Observation{Parent: xr, Observed: xr.ObservedGeneration, Known: true}
+	if !xr.HasObserved {
+		in.Observed = c.intent.Generation
 	}
-	some := false
 	for _, r := range resources {
 		if r.observed == nil {
 			continue
 		}
-		some = true
-		if r.hop == nil || !same(*r.hop, c.intent) {
-			continue
-		}
-		if r.gate().State == v1alpha1.GateOpen || !r.state().Converged {
-			return false
+		xr.Children = append(xr.Children, r.state().Ref)
+		in.Children = append(in.Children, r.state())
+		if r.owned.at.After(in.Written) {
+			in.Written = r.owned.at
 		}
 	}
-	return some
-}
-
-// quietSince is the newest write to a resource, or change of a condition.
-func (c *composite) quietSince(resources []*resource) time.Time {
-	newest := c.intent.Timestamp.Time
-	later := func(t time.Time) {
-		if t.After(newest) {
-			newest = t
-		}
-	}
-	later(c.state.ConvergedSince)
-	for _, r := range resources {
-		if r.observed == nil {
-			continue
-		}
-		later(r.owned.at)
-		if r.hop != nil && same(*r.hop, c.intent) {
-			later(r.state().ConvergedSince)
-		}
-	}
-	return newest
+	return in
 }
 
 // state of the observed resource.

@@ -42,9 +42,6 @@ func (r *run) emit() {
 func (r *run) stamp(res *resource, out *fnv1.Resource) *fnv1.Resource {
 	value, after := r.traceOf(res)
 	set := map[string]string{v1alpha1.AnnotationKeyTrace: value}
-	if used := r.composite.usedAnnotation(res, after); used != "" {
-		set[v1alpha1.AnnotationKeyUsedApprovals] = used
-	}
 	if held := r.heldAnnotation(res); held != "" {
 		set[v1alpha1.AnnotationKeyHeld] = held
 	}
@@ -53,6 +50,9 @@ func (r *run) stamp(res *resource, out *fnv1.Resource) *fnv1.Resource {
 	}
 	r.kept(res, set)
 	policies := r.gate(res, set)
+	if used := r.composite.usedAnnotation(res, after); used != "" {
+		set[v1alpha1.AnnotationKeyUsedApprovals] = used
+	}
 	if policies == nil && res.masked && !res.refused() {
 		res.keepMask(set)
 	}

@@ -114,8 +114,10 @@ func (c *composite) usedAnnotation(r *resource, after trace.Trace) string {
 		return ""
 	}
 	used := r.used()
-	if content := onceOf(after); content != "" {
-		used[content] = true
+	for _, content := range []string{onceOf(after), r.opens} {
+		if content != "" {
+			used[content] = true
+		}
 	}
 	if len(used) == 0 {
 		return ""

@@ -89,7 +89,7 @@ const (
 	// MoverGate is the gate controller (Managed.Decide).
 	MoverGate Mover = "gate"
 	// MoverFunction is the composition function where it masks itself: it asks
-	// Evaluator and Managed.Decide as the other two do.
+	// the Evaluator and Managed.Decide as the other two do.
 	MoverFunction Mover = "function"
 	// MoverProvider: nothing of ours; what the provider reports or does.
 	MoverProvider Mover = "provider"

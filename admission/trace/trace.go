@@ -127,11 +127,11 @@ func NamespaceOf(h v1alpha1.Hop, carrier string) string {
 	return h.Namespace
 }
 
-// awayTolerance is how much later than its hop a write may show in
+// Tolerance is how much later than its hop a write may show in
 // managedFields: the time is taken to whole seconds, and other webhooks may
 // stand between ours and the store. It errs towards taking a change for drift,
 // which an approval heals.
-const awayTolerance = 5 * time.Second
+const Tolerance = 5 * time.Second
 
 // Intent of an object: the hop of its last intent. An object that was never
 // traced, and one whose desired state people changed while we were away, gets
@@ -151,7 +151,7 @@ func Intent(s *parent.State) (hop v1alpha1.Hop, recorded bool) {
 		}
 		// An entry of managedFields has one time for all that its manager owns: a
 		// label written by whoever wrote the spec looks like an intent.
-		if s.IntentTime.After(own.Timestamp.Add(awayTolerance)) && !s.AsSettled(own.Generation) {
+		if s.IntentTime.After(own.Timestamp.Add(Tolerance)) && !s.AsSettled(own.Generation) {
 			return unattributed(s, s.IntentTime), false
 		}
 	}
