@@ -6,18 +6,18 @@ import (
 	"net/http"
 	"runtime/debug"
 
-	"github.com/kausality-io/function-kausality/admission/identity"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/drift"
 )
 
-// effects of a decision that are not in the way of the request.
+// effects of a decision outside of the request path: what is remembered, counted and reported.
 func (h *Handler) effects(req *admission.Request, d admission.Decision) {
 	if d.Report != nil && h.Reporter != nil {
 		h.Reporter.Enqueue(drift.Item{Report: d.Report, Old: req.OldObject, New: reported(req), Request: reportRequest(req)})
@@ -31,25 +31,26 @@ func (h *Handler) effects(req *admission.Request, d admission.Decision) {
 	intent := d.Class != admission.ClassNone && d.Class != admission.ClassSelf
 	switch {
 	case req.Subresource == admission.SubresourceScale && d.Class != admission.ClassNone:
-		h.tracker.sawScale(req, d)
+		h.Memory.Scale(req, d)
 	case req.Operation == admission.Update && (intent || d.Said):
-		h.tracker.touch(req.OldObject.GetUID())
+		h.Memory.Touch(req.OldObject.GetUID())
 	}
 }
 
-// approve on behalf of a policy what the gate opens by approvals. What cannot be
-// written is asked for again by whoever was refused.
+// approve on behalf of a policy what the gate opens by approvals. On failure the caller, who was refused,
+// retries, and the approval is written then.
 func (h *Handler) approve(ctx context.Context, d admission.Decision) {
 	if d.Approve == nil {
 		return
 	}
 	a := d.Approve
-	err := h.Cluster.States.Apply(ctx, a.Holder, cluster.Patch{Manager: ManagerWebhook, Annotations: map[string]*string{a.Key: &a.Value}})
+	err := h.Cluster.States.Apply(ctx, a.Holder, cluster.Patch{Manager: v1alpha1.ManagerWebhook, Annotations: map[string]*string{a.Key: &a.Value}})
 	if err != nil {
-		h.Log.Error(err, "cannot approve what a policy allows", "on", identity.Describe(a.Holder))
+		h.Log.Error(err, "cannot write the approval of a policy", "on", identity.Describe(a.Holder))
 	}
 }
 
+// reported object of a request: the new one, or the old one for a DELETE.
 func reported(req *admission.Request) *unstructured.Unstructured {
 	if req.Object != nil {
 		return req.Object
@@ -57,25 +58,25 @@ func reported(req *admission.Request) *unstructured.Unstructured {
 	return req.OldObject
 }
 
-// StatusHandler notes who writes the status of objects. It always allows.
+// StatusHandler notes who writes the status of objects (KR-02-04). It always allows.
 type StatusHandler struct{ *Handler }
 
 // answer the body of one review of a status write.
 func (h StatusHandler) answer(_ context.Context, body []byte) (resp ctrl.Response) {
-	r, err := decode(body, h.tracker.now())
+	r, err := decode(body, h.Memory.Now())
 	if err != nil {
 		return complete(unread(err, http.StatusBadRequest, h.Log), r.uid)
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			h.Log.Error(fmt.Errorf("panic: %v", p), "cannot note who writes a status", "stack", string(debug.Stack()))
+			h.Log.Error(fmt.Errorf("panic: %v", p), "cannot note the writer of a status", "stack", string(debug.Stack()))
 		}
 		resp = complete(ctrl.Allowed(""), r.uid)
 	}()
 	if req := r.req; req.Operation == admission.Update && !req.DryRun {
-		h.tracker.sawStatus(req)
-		if h.recorded != nil {
-			h.recorded(parent.RefOf(req.Object))
+		h.Memory.StatusWrite(req)
+		if h.StatusWritten != nil {
+			h.StatusWritten(parent.RefOf(req.Object))
 		}
 	}
 	return resp

@@ -7,19 +7,19 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/kausality-io/function-kausality/admission/identity"
-
 	"github.com/go-logr/logr"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/drift"
 	"github.com/kausality-io/function-kausality/policystore"
 	"github.com/kausality-io/function-kausality/telemetry"
+	"github.com/kausality-io/function-kausality/webhook/settler"
 )
 
 // Handler answers the AdmissionReviews of guarded resources.
@@ -27,20 +27,21 @@ type Handler struct {
 	Evaluator *admission.Evaluator
 	Cluster   *cluster.Cluster
 	Reporter  *drift.Reporter
-	// Policies that rules are claimed in, and their uses noted; nil where there
-	// are none.
+	// Policies whose rules are claimed and whose uses are counted; nil for none.
 	Policies *policystore.Store
 	Log      logr.Logger
 
-	tracker  *tracker
-	recorded func(parent.Ref)
+	// Memory of what requests show, never nil.
+	Memory *settler.Memory
+	// StatusWritten is called with each object whose status is written; nil for nothing.
+	StatusWritten func(parent.Ref)
 }
 
-// maxClaimTries bounds the races for an approval that one request goes through.
+// maxClaimTries bounds how often one request tries to claim an approval that others claim, too.
 const maxClaimTries = 4
 
-// answer the body of one review. It never panics, and answers as the mode asks
-// where something of ours goes wrong.
+// answer the body of one review. It never panics: an internal error is answered as the mode requires
+// (KR-13-02).
 func (h *Handler) answer(ctx context.Context, body []byte) (resp ctrl.Response) {
 	started := time.Now()
 	ctx, span := telemetry.Span(ctx, "admission")
@@ -64,7 +65,7 @@ func (h *Handler) answer(ctx context.Context, body []byte) (resp ctrl.Response) 
 	read = true
 	req := r.req
 	if d, err = h.decideOn(ctx, r); err != nil {
-		if d.Mode == "" { // not even that could be read
+		if d.Mode == "" { // the error came before it was read
 			d.Mode = h.expectedMode(req)
 		}
 		h.Log.Error(err, "cannot decide", "kind", req.Kind.String(), "namespace", req.Namespace, "name", req.Name)
@@ -88,14 +89,14 @@ func (h *Handler) decideOn(ctx context.Context, r *review) (admission.Decision, 
 		if gone || err != nil {
 			return admission.Decision{Allowed: true, Mode: h.expectedMode(req)}, err
 		}
-	} else if req.Operation == admission.Update && h.tracker.scales(req.OldObject.GetUID()) && changesDesired(req) {
-		req.OldObject = h.withPending(req.OldObject, h.Evaluator.World.Kind(req.Kind).Role)
+	} else if req.Operation == admission.Update && h.Memory.Scales(req.OldObject.GetUID()) && changesDesired(req) {
+		req.OldObject = h.Memory.FillObject(req.OldObject, h.Evaluator.World.Kind(req.Kind).Role)
 	}
 	return h.decide(ctx, req)
 }
 
-// decide a request and claim the approval it rests on. A lost race for an
-// approval is decided anew on the parent as it is.
+// decide a request and claim the approval that allows it (KR-05-33). If another request claimed it
+// first, the request is decided again on the live parent.
 func (h *Handler) decide(ctx context.Context, req *admission.Request) (admission.Decision, error) {
 	evaluator := h.Evaluator
 	d, err := evaluator.Evaluate(ctx, req)
@@ -118,7 +119,7 @@ func (h *Handler) decide(ctx context.Context, req *admission.Request) (admission
 			continue
 		}
 		c := d.Claim
-		err = h.Cluster.States.TakeClaims(ctx, c.Holder, ManagerWebhook, c.Stored, c.HasStored, c.Value)
+		err = h.Cluster.States.TakeClaims(ctx, c.Holder, v1alpha1.ManagerWebhook, c.Stored, c.HasStored, c.Value)
 		if err == nil {
 			return d, nil
 		}
@@ -130,8 +131,7 @@ func (h *Handler) decide(ctx context.Context, req *admission.Request) (admission
 	return d, fmt.Errorf("cannot claim an approval: lost %d races for it; try again", maxClaimTries)
 }
 
-// expectedMode where the decision came to no mode: the policy's, as far as it
-// is known, else the default.
+// expectedMode of a request for which no mode was decided: the policy's if it is known, else the default.
 func (h *Handler) expectedMode(req *admission.Request) v1alpha1.Mode {
 	if f := h.Evaluator.Options.Removing; f != nil && f() {
 		return v1alpha1.ModeLog
@@ -149,7 +149,8 @@ func (h *Handler) expectedMode(req *admission.Request) v1alpha1.Mode {
 	return h.Evaluator.Options.DefaultMode
 }
 
-// failed answers where nothing was decided.
+// failed is the response if nothing could be decided: 500 in mode enforce, so that the caller retries, and
+// a warning in mode log (KR-05-22).
 func (h *Handler) failed(mode v1alpha1.Mode, err error) ctrl.Response {
 	if mode == v1alpha1.ModeEnforce {
 		return ctrl.Errored(http.StatusInternalServerError, fmt.Errorf("kausality: %w", err))

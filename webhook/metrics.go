@@ -10,10 +10,9 @@ import (
 )
 
 var (
-	decisions         = telemetry.NewCounter("kausality_decisions_total")
-	latency           = telemetry.NewHistogram("kausality_decision_seconds").WithLabelValues()
-	liveReads         = telemetry.NewCounter("kausality_live_reads_total").WithLabelValues()
-	certificateExpiry = telemetry.NewGauge("kausality_certificate_expiry_timestamp_seconds") // no sample, not 0, where nothing is served
+	decisions = telemetry.NewCounter("kausality_decisions_total")
+	latency   = telemetry.NewHistogram("kausality_decision_seconds").WithLabelValues()
+	liveReads = telemetry.NewCounter("kausality_live_reads_total").WithLabelValues()
 )
 
 func observe(kind string, d admission.Decision, resp ctrl.Response, took time.Duration) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/webhook/settler"
 )
 
 var long = strings.Repeat("x", shareable)
@@ -161,7 +162,7 @@ func TestDecode(t *testing.T) {
 // What is no review is refused with what is wrong with it, and under its UID where
 // that could be read.
 func TestNoReview(t *testing.T) {
-	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, tracker: newTracker(), Log: logr.Discard()}
+	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}
 	body := update(t, thing(1), thing(2))
 	const uid = "705ab4f5-6393-11e8-b7cc-42010a800002"
 	for name, tc := range map[string]struct {
@@ -221,7 +222,7 @@ func TestForeseen(t *testing.T) {
 
 // Whatever happens to what is noted, the status is written.
 func TestStatusAlways(t *testing.T) {
-	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, tracker: newTracker(), Log: logr.Discard(), recorded: func(parent.Ref) { panic("oops") }}
+	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard(), StatusWritten: func(parent.Ref) { panic("oops") }}
 	if resp := post(t, StatusHandler{h}.answer, update(t, thing(1), thing(1)), ""); !resp.Allowed || resp.UID == "" {
 		t.Errorf("%+v", resp)
 	}
@@ -249,7 +250,7 @@ func post(t *testing.T, answer answerer, body []byte, contentType string) *admis
 
 // A change is answered with the patch that writes the trace.
 func TestServed(t *testing.T) {
-	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, tracker: newTracker(), Log: logr.Discard()}
+	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}
 	resp := post(t, h.answer, update(t, thing(1), thing(2)), "")
 	if !resp.Allowed || resp.UID == "" || *resp.PatchType != admissionv1.PatchTypeJSONPatch || !bytes.Contains(resp.Patch, []byte("kausality.io~1trace")) || resp.AuditAnnotations["class"] != string(admission.ClassNewOrigin) {
 		t.Errorf("%+v", resp)

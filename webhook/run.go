@@ -2,23 +2,22 @@ package webhook
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrlruntime "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -26,6 +25,10 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/drift"
 	"github.com/kausality-io/function-kausality/policystore"
+	"github.com/kausality-io/function-kausality/telemetry"
+	"github.com/kausality-io/function-kausality/webhook/builds"
+	"github.com/kausality-io/function-kausality/webhook/serving"
+	"github.com/kausality-io/function-kausality/webhook/settler"
 )
 
 // Options of the webhook process.
@@ -33,22 +36,21 @@ type Options struct {
 	Config *rest.Config
 	// CertDir holds tls.crt and tls.key, read again when they change.
 	CertDir string
-	// CertSecret in CertNamespace holds tls.crt and tls.key; it is watched, and
-	// takes the place of CertDir.
+	// CertSecret in CertNamespace holds tls.crt and tls.key; it is watched, and CertDir is not used. Empty
+	// for none.
 	CertSecret, CertNamespace string
 	// BindAddress, MetricsAddress and ProbeAddress are HOST:PORT; "0" turns
 	// metrics or probes off.
 	BindAddress, MetricsAddress, ProbeAddress string
 	// ComponentUsers are the user names of our other components.
 	ComponentUsers []string
-	// ApproverRBAC asks for the verb "approve" where user annotations are set.
+	// ApproverRBAC requires the permission "approve" of who sets user annotations (KR-02-13).
 	ApproverRBAC bool
 	// SettleGrace during which an XR must stay converged.
 	SettleGrace time.Duration
-	// ShutdownDelay during which a replica that is told to end goes on
-	// answering, not ready any more. 0 ends it at once.
+	// ShutdownDelay during which a replica that ends still answers, not ready. 0 ends it at once.
 	ShutdownDelay time.Duration
-	// LeaderElection of the asynchronous writer, in LeaderNamespace.
+	// LeaderElection of the settler and the resolver of Drifts, in LeaderNamespace.
 	LeaderElection  bool
 	LeaderNamespace string
 	Admission       admission.Options
@@ -64,7 +66,7 @@ const (
 	PathPolicies = "/policies"
 )
 
-// shutdownGrace is how long what is under way may take in the end.
+// shutdownGrace is for how long requests and writes in progress may go on in the end.
 const shutdownGrace = 10 * time.Second
 
 // Run the webhook until the context ends.
@@ -80,37 +82,24 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	var cert *certificate
-	if o.CertSecret != "" {
-		if cert, err = newCertificate(c.Kubernetes, o.CertNamespace, o.CertSecret, o.Log.WithName("certificate")); err != nil {
-			return err
-		}
-	}
 	mgr, err := o.manager()
 	if err != nil {
 		return err
 	}
-	h, w, err := o.handler(mgr, c, self)
+	h, s, err := o.handler(mgr, c, self)
 	if err != nil {
 		return err
 	}
-	l, err := o.listen(mgr, cert)
-	if err != nil {
+	end := &serving.Drain{Delay: o.ShutdownDelay}
+	if err := o.serve(mgr, h, end); err != nil {
 		return err
 	}
-	end, grace := &drain{delay: o.ShutdownDelay}, shutdownGrace
-	if err := probes(mgr, c, h.Policies, cert, end, l); err != nil {
+	if err := probes(mgr, c, h.Policies, end); err != nil {
 		return err
-	}
-	if cert != nil {
-		if err := mgr.Add(cert); err != nil {
-			return fmt.Errorf("cannot start: %w", err)
-		}
 	}
 	for _, r := range []manager.Runnable{
-		&manager.Server{Name: "webhook", Server: newServer(handlers(h, end)), Listener: l, ShutdownTimeout: &grace},
-		c, h.Policies, leading(h.Policies.Lead), everywhere(w.Run), h.Reporter, everywhere(collect), leading(w.elected),
-		everywhere(func(ctx context.Context) { h.Policies.FinishClaims(ctx, w.child) }), cluster.GiveBack{Cluster: c},
+		c, h.Policies, leading(h.Policies.Lead), s, h.Reporter, leading(s.Lead), everywhere(collect),
+		everywhere(func(ctx context.Context) { h.Policies.FinishClaims(ctx, s.Child) }), cluster.GiveBack{Cluster: c},
 	} {
 		if err := mgr.Add(r); err != nil {
 			return fmt.Errorf("cannot start: %w", err)
@@ -120,44 +109,61 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("cannot start: %w", err)
 	}
 	o.Log.Info("kausality webhook starts", "address", o.BindAddress, "user", self, "mode", o.Admission.DefaultMode)
-	ctx, cancel := end.after(ctx)
+	ctx, cancel := end.After(ctx)
 	defer cancel()
 	return mgr.Start(ctx)
 }
 
 func (o Options) check() error {
-	if o.CertSecret != "" {
-		return o.checkAddress()
-	}
-	for _, f := range []string{"tls.crt", "tls.key"} {
-		if _, err := os.Stat(filepath.Join(o.CertDir, f)); err != nil {
-			return fmt.Errorf("--cert-dir: %s holds no %s; put the serving certificate there", o.CertDir, f)
+	if o.CertSecret == "" {
+		if err := serving.CheckDir(o.CertDir); err != nil {
+			return err
 		}
 	}
-	if _, err := tls.LoadX509KeyPair(filepath.Join(o.CertDir, "tls.crt"), filepath.Join(o.CertDir, "tls.key")); err != nil {
-		return fmt.Errorf("--cert-dir: cannot use the certificate in %s: %w; put a PEM certificate and its key there", o.CertDir, err)
-	}
-	return o.checkAddress()
+	return serving.CheckAddress(o.BindAddress)
 }
 
-func (o Options) checkAddress() error {
-	l, err := net.Listen("tcp", o.BindAddress) //nolint:noctx // Closed at once: it only tells a taken port early and plainly.
+// serve reviews.
+func (o Options) serve(mgr manager.Manager, h *Handler, end *serving.Drain) error {
+	get, err := o.certificate(mgr)
 	if err != nil {
-		return cannotListen(o.BindAddress, err)
+		return err
 	}
-	return l.Close()
+	l, err := serving.Listen(o.BindAddress, get)
+	if err != nil {
+		return err
+	}
+	grace := shutdownGrace
+	server := &manager.Server{Name: "webhook", Server: serving.NewServer(handlers(h, end)), Listener: l, ShutdownTimeout: &grace}
+	return errors.Join(mgr.Add(server), mgr.AddReadyzCheck("webhook", serving.Answers(l)))
+}
+
+// certificate to serve: that of CertSecret if it is set, else that in CertDir.
+func (o Options) certificate(mgr manager.Manager) (serving.Get, error) {
+	log := o.Log.WithName("certificate")
+	if o.CertSecret == "" {
+		return serving.FromDir(mgr, o.CertDir, log)
+	}
+	secret, err := serving.FromSecret(mgr, log)
+	if err != nil {
+		return nil, err
+	}
+	return secret.Get, mgr.AddReadyzCheck("certificate", secret.Ready)
 }
 
 func (o Options) manager() (manager.Manager, error) {
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		return nil, err
+	}
+	cached := map[client.Object]cache.ByObject{&v1alpha1.Drift{}: {Transform: drift.Trim}}
+	if o.CertSecret != "" {
+		cached[&corev1.Secret{}] = serving.WatchOnly(o.CertNamespace, o.CertSecret)
 	}
 	grace := shutdownGrace
 	mgr, err := ctrlruntime.NewManager(o.Config, manager.Options{
 		Scheme: scheme, Logger: o.Log, Metrics: server.Options{BindAddress: o.MetricsAddress},
-		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields(), DefaultWatchErrorHandler: cluster.WatchFailed,
-			ByObject: map[client.Object]cache.ByObject{&v1alpha1.Drift{}: {Transform: drift.Trim}}},
+		Cache:                  cache.Options{DefaultTransform: cache.TransformStripManagedFields(), DefaultWatchErrorHandler: cluster.WatchFailed, ByObject: cached},
 		HealthProbeBindAddress: o.ProbeAddress, GracefulShutdownTimeout: &grace,
 		LeaderElection: o.LeaderElection, LeaderElectionID: "kausality-webhook", LeaderElectionNamespace: o.LeaderNamespace,
 		LeaderElectionReleaseOnCancel: true,
@@ -168,32 +174,16 @@ func (o Options) manager() (manager.Manager, error) {
 	return mgr, nil
 }
 
-func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (*Handler, *writer, error) {
-	direct, err := drift.Client(mgr)
+// handler of reviews, and the settler that writes what they show.
+func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (*Handler, *settler.Settler, error) {
+	memory := settler.NewMemory()
+	s, err := settler.New(c, memory, o.SettleGrace, o.Log.WithName("settler"))
 	if err != nil {
 		return nil, nil, err
-	}
-	sender, err := drift.NewSender(o.Endpoints, o.Log.WithName("notify"))
-	if err != nil {
-		return nil, nil, err
-	}
-	t := newTracker()
-	w := newWriter(c, t, o.SettleGrace, o.Log.WithName("writer"))
-	components := map[string]bool{self: true}
-	for _, u := range o.ComponentUsers {
-		components[u] = true
 	}
 	c.States.OnLiveRead(func(parent.Ref) { liveReads.Inc() })
-	c.States.OnUnwatch(func(o *cluster.Object) { t.forget(o.State.UID) })
 	c.WatchParents(func(err error) { o.Log.Error(err, "cannot watch a kind") })
-	if o.ApproverRBAC {
-		o.Admission.MayApprove = newApprover(c).may
-	}
-	o.Admission.Settings, o.Admission.Initialized, o.Admission.Removing = c.Settings, c.Policies.Initialized, c.Scope.Removing
-	reporter, err := drift.NewReporter(drift.Config{
-		Client: direct, Sender: sender, Log: o.Log.WithName("notify"),
-		Recurred: drift.ForgetUsedApprovals(c, ManagerWebhook), Initialized: c.Policies.Initialized,
-	})
+	reporter, err := o.reporter(mgr, c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -201,39 +191,63 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 	if err != nil {
 		return nil, nil, err
 	}
-	h := &Handler{
-		Evaluator: &admission.Evaluator{World: &world{cluster: c, tracker: t, components: components, noticed: w.notice, builds: newBuilds(c.Dynamic)},
-			Options: o.Admission, Policies: policies},
-		Policies: policies, Cluster: c, Log: o.Log.WithName("admission"), tracker: t, recorded: w.saw,
-		Reporter: reporter,
+	components := map[string]bool{self: true}
+	for _, u := range o.ComponentUsers {
+		components[u] = true
 	}
-	return h, w, nil
+	options := o.Admission
+	options.Settings, options.Initialized, options.Removing = c.Settings, c.Policies.Initialized, c.Scope.Removing
+	if o.ApproverRBAC {
+		options.MayApprove = newApprovers(c).may
+	}
+	w := &world{cluster: c, memory: memory, settler: s, components: components, builds: builds.New(c.Dynamic)}
+	return &Handler{
+		Evaluator: &admission.Evaluator{World: w, Options: options, Policies: policies},
+		Cluster:   c, Policies: policies, Reporter: reporter, Memory: memory, StatusWritten: s.StatusWritten, Log: o.Log.WithName("admission"),
+	}, s, nil
 }
 
-func probes(mgr manager.Manager, c *cluster.Cluster, policies *policystore.Store, cert *certificate, end *drain, l net.Listener) error {
-	if cert != nil {
-		if err := mgr.AddReadyzCheck("certificate", cert.ready); err != nil {
-			return err
-		}
+func (o Options) reporter(mgr manager.Manager, c *cluster.Cluster) (*drift.Reporter, error) {
+	direct, err := drift.Client(mgr)
+	if err != nil {
+		return nil, err
 	}
-	if err := mgr.AddReadyzCheck("policies", func(*http.Request) error {
-		if !policies.HasSynced() {
-			return errors.New("the policies are not read yet")
-		}
-		return nil
-	}); err != nil {
-		return err
+	log := o.Log.WithName("drift")
+	sender, err := drift.NewSender(o.Endpoints, log)
+	if err != nil {
+		return nil, err
 	}
-	if err := mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }); err != nil {
-		return err
+	return drift.NewReporter(drift.Config{
+		Client: direct, Sender: sender, Log: log,
+		Recurred: drift.ForgetUsedApprovals(c, v1alpha1.ManagerWebhook), Initialized: c.Policies.Initialized,
+	})
+}
+
+// handlers by path. controller-runtime counts and times what they answer.
+func handlers(h *Handler, end *serving.Drain) http.Handler {
+	s := ctrlwebhook.NewServer(ctrlwebhook.Options{})
+	for path, handler := range map[string]http.Handler{
+		PathMutate:   telemetry.Incoming(served(h.answer, h.Log)),
+		PathPolicies: &ctrlwebhook.Admission{Handler: policystore.Validator{}},
+		PathStatus:   served(StatusHandler{h}.answer, h.Log),
+	} {
+		s.Register(path, end.Handler(handler))
 	}
-	if err := mgr.AddReadyzCheck("ending", end.ready); err != nil {
-		return err
-	}
-	if err := mgr.AddReadyzCheck("cluster", func(*http.Request) error { return c.Ready() }); err != nil {
-		return err
-	}
-	return mgr.AddReadyzCheck("webhook", answers(l))
+	return s.WebhookMux()
+}
+
+func probes(mgr manager.Manager, c *cluster.Cluster, policies *policystore.Store, end *serving.Drain) error {
+	return errors.Join(
+		mgr.AddHealthzCheck("ping", healthz.Ping),
+		mgr.AddReadyzCheck("ending", end.Ready),
+		mgr.AddReadyzCheck("cluster", func(*http.Request) error { return c.Ready() }),
+		mgr.AddReadyzCheck("policies", func(*http.Request) error {
+			if !policies.HasSynced() {
+				return errors.New("the policies are not read yet")
+			}
+			return nil
+		}),
+	)
 }
 
 // everywhere runs on every replica.

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -21,21 +20,22 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/certs"
+	"github.com/kausality-io/function-kausality/webhook/serving"
+	"github.com/kausality-io/function-kausality/webhook/settler"
 )
 
-// TestServer: it speaks HTTP/1.1 also to who would rather speak HTTP/2, keeps a
-// connection from review to review and for longer than an API server does, says how
-// long a long answer is, and that it is there.
+// TestServer: the server uses HTTP/1.1 also with clients that offer HTTP/2, keeps connections between
+// reviews and for longer than an API server does, sends a Content-Length with long answers, and is ready.
 func TestServer(t *testing.T) {
 	state, _, err := certs.Rotation{Hosts: []string{"127.0.0.1"}}.Step(certs.State{}, time.Now())
 	require.NoError(t, err)
 	pair := &tls.Certificate{Certificate: [][]byte{state.Serving.Certificate.Raw}, PrivateKey: state.Serving.Key}
-	l, err := tls.Listen("tcp", "127.0.0.1:0", secure(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair, nil }))
+	l, err := serving.Listen("127.0.0.1:0", func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair, nil })
 	require.NoError(t, err)
-	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, tracker: newTracker(), Log: logr.Discard()}
-	s := newServer(handlers(h, &drain{}))
+	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}
+	s := serving.NewServer(handlers(h, &serving.Drain{}))
 	ready := make(chan error)
-	go func() { ready <- answers(l)(&http.Request{}) }()
+	go func() { ready <- serving.Answers(l)(&http.Request{}) }()
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	assert.NoError(t, <-ready)
@@ -46,7 +46,7 @@ func TestServer(t *testing.T) {
 	assert.Greater(t, s.IdleTimeout, apiServer.IdleConnTimeout)
 	assert.Greater(t, s.ReadTimeout, apiServer.IdleConnTimeout, "holds for a connection that was not used yet")
 	assert.Zero(t, s.ReadHeaderTimeout, "would go before")
-	assert.Greater(t, s.WriteTimeout, reviewTimeout, "who was waited for is answered")
+	assert.Greater(t, s.WriteTimeout, serving.ReviewTimeout, "a review that took its time to arrive is still answered")
 
 	long := thing(2)
 	long["metadata"].(map[string]any)["annotations"] = map[string]any{"kausality.io/trace-ticket": strings.Repeat("x", 2<<10)}
@@ -70,19 +70,18 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestHalfReview: who sends the head of a review and never its end is answered when
-// the time for it is over, and not waited for any longer. A connection that nobody
-// has used yet is kept for as long as any other.
+// TestHalfReview: a review that never ends is answered with 400 when its time is over, and its connection
+// is closed. A connection that was never used is kept for as long as any other.
 func TestHalfReview(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, tracker: newTracker(), Log: logr.Discard()}
-		s := newServer(handlers(h, &drain{}))
+		h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}
+		s := serving.NewServer(handlers(h, &serving.Drain{}))
 		l := pipes{make(chan net.Conn), make(chan struct{})}
 		served := make(chan error)
 		go func() { served <- s.Serve(l) }()
 		used, unused := l.dial(), l.dial()
 
-		time.Sleep(idleTimeout - time.Second)
+		time.Sleep(s.IdleTimeout - time.Second)
 		_, err := io.WriteString(used, "POST /mutate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
 		require.NoError(t, err)
 		asked := time.Now()
@@ -91,7 +90,7 @@ func TestHalfReview(t *testing.T) {
 		assert.Equal(t, time.Second, time.Since(asked))
 		answer, err := io.ReadAll(used)
 		assert.NoError(t, err, "the server closes it")
-		assert.Equal(t, reviewTimeout, time.Since(asked))
+		assert.Equal(t, serving.ReviewTimeout, time.Since(asked))
 		assert.Contains(t, string(answer), "HTTP/1.1 200 OK")
 		assert.Contains(t, string(answer), `"code":400`)
 
@@ -127,14 +126,3 @@ func (p pipes) Close() error { close(p.done); return nil }
 
 // Addr of nothing.
 func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
-
-// TestNobodyAnswers: a listener alone is not enough to be ready.
-func TestNobodyAnswers(t *testing.T) {
-	l, err := tls.Listen("tcp", "127.0.0.1:0", secure((*certificate)(nil).get))
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	assert.ErrorContains(t, answers(l)((&http.Request{}).WithContext(ctx)), "the webhook does not answer", "it takes the connection, and no more")
-	require.NoError(t, l.Close())
-	assert.ErrorContains(t, answers(l)(&http.Request{}), "the webhook does not answer")
-}

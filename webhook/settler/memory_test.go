@@ -1,4 +1,4 @@
-package webhook
+package settler
 
 import (
 	"fmt"
@@ -18,43 +18,43 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// clockedTracker with a clock that the test moves.
-func clockedTracker() (*tracker, *time.Time) {
+// clockedMemory with a clock that the test moves.
+func clockedMemory() (*Memory, *time.Time) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	t := newTracker()
+	t := NewMemory()
 	t.now = func() time.Time { return now }
 	return t, &now
 }
 
-func TestTrackerForgetsBeyondItsBound(t *testing.T) {
-	tr, _ := clockedTracker()
-	for i := range maxTracked + 10 {
+func TestMemoryForgetsBeyondItsBound(t *testing.T) {
+	tr, _ := clockedMemory()
+	for i := range maxObjects + 10 {
 		tr.latch(types.UID(fmt.Sprint(i)), 1)
 	}
-	assert.Len(t, tr.objects, maxTracked, "memory is bounded, whatever is thrown at it")
-	tr.with("", func(*tracked) { t.Error("an object without a UID is nobody's") })
-	tr.forget(types.UID(fmt.Sprint(maxTracked + 9)))
-	assert.EqualValues(t, -1, tr.settled(parent.Ref{UID: types.UID(fmt.Sprint(maxTracked + 9))}))
+	assert.Len(t, tr.objects, maxObjects, "memory is bounded, whatever is thrown at it")
+	tr.write("", func(*record) { t.Error("an object without a UID is nobody's") })
+	tr.Forget(types.UID(fmt.Sprint(maxObjects + 9)))
+	assert.EqualValues(t, -1, tr.Settled(parent.Ref{UID: types.UID(fmt.Sprint(maxObjects + 9))}))
 }
 
-func TestTrackerLatchNeverGoesDown(t *testing.T) {
-	tr, _ := clockedTracker()
+func TestMemoryLatchNeverGoesDown(t *testing.T) {
+	tr, _ := clockedMemory()
 	ref := parent.Ref{UID: "u"}
-	assert.EqualValues(t, -1, tr.settled(ref), "nothing is known")
+	assert.EqualValues(t, -1, tr.Settled(ref), "nothing is known")
 	tr.latch("u", 4)
 	tr.latch("u", 3)
-	assert.EqualValues(t, 4, tr.settled(ref))
+	assert.EqualValues(t, 4, tr.Settled(ref))
 }
 
 // Crossplane can write an older observed generation again (facts 6).
-func TestTrackerObserved(t *testing.T) {
-	tr, _ := clockedTracker()
+func TestMemoryObserved(t *testing.T) {
+	tr, _ := clockedMemory()
 	state := func(observed int64, has bool) *parent.State {
 		return &parent.State{Ref: parent.Ref{UID: "u"}, ObservedGeneration: observed, HasObserved: has, HasStatus: true}
 	}
 	_, known, _ := tr.observed(state(0, false))
 	assert.False(t, known, "a kind that reports none, whose status nobody wrote yet")
-	tr.sawStatus(statusWrite("ctrl", 2, "7"))
+	tr.StatusWrite(statusWrite("ctrl", 2, "7"))
 	_, known, _ = tr.observed(state(0, false))
 	assert.False(t, known, "the write may still fail: the object does not show it")
 	n, known, _ := tr.observed(landed(state(0, false), "8"))
@@ -68,8 +68,8 @@ func TestTrackerObserved(t *testing.T) {
 
 // An intent is observed since that was seen to happen; what was so before the
 // first look, and what Crossplane observes later, tells nothing.
-func TestTrackerObservedSince(t *testing.T) {
-	tr, clock := clockedTracker()
+func TestMemoryObservedSince(t *testing.T) {
+	tr, clock := clockedMemory()
 	state := func(generation, observed int64) *parent.State {
 		s := &parent.State{Ref: parent.Ref{UID: "u"}, Generation: generation, ObservedGeneration: observed, HasObserved: true, HasStatus: true}
 		s.Annotations = map[string]string{v1alpha1.AnnotationKeyTrace: trace.Trace{trace.Hop(s.Ref, generation, "hans", time.Time{})}.String()}
@@ -88,11 +88,11 @@ func TestTrackerObservedSince(t *testing.T) {
 	assert.Equal(t, at, since, "bookkeeping is observed, too")
 }
 
-func TestTrackerControllers(t *testing.T) {
-	tr, _ := clockedTracker()
+func TestMemoryControllers(t *testing.T) {
+	tr, _ := clockedMemory()
 	s := &parent.State{Ref: parent.Ref{UID: "u"}, Annotations: map[string]string{}}
-	tr.sawStatus(statusWrite("bbbbb", 1, "7"))
-	assert.True(t, tr.writesStatus(s.Ref, hashOf("bbbbb")))
+	tr.StatusWrite(statusWrite("bbbbb", 1, "7"))
+	assert.True(t, tr.WritesStatus(s.Ref, hashOf("bbbbb")))
 	_, missing := tr.controllers(s)
 	assert.False(t, missing, "nothing is recorded on what is nobody's parent")
 	for key, value := range map[string]string{v1alpha1.AnnotationKeyPhase: "initializing", v1alpha1.AnnotationKeySettledGeneration: "1", v1alpha1.AnnotationKeyControllers: "aaaaa"} {
@@ -101,8 +101,8 @@ func TestTrackerControllers(t *testing.T) {
 		assert.True(t, missing, "another replica knows that it is a parent, and says so by %s", key)
 	}
 	s.Annotations = map[string]string{v1alpha1.AnnotationKeyControllers: "aaaaa"}
-	assert.True(t, tr.isParent(s), "news")
-	assert.False(t, tr.isParent(s), "no longer")
+	assert.True(t, tr.NoteParent(s), "news")
+	assert.False(t, tr.NoteParent(s), "no longer")
 	value, missing := tr.controllers(s)
 	assert.True(t, missing)
 	assert.Equal(t, subject.ParseHashes("aaaaa").With(hashOf("bbbbb"), nil).String(), value, "who is recorded stays")
@@ -111,19 +111,19 @@ func TestTrackerControllers(t *testing.T) {
 	assert.False(t, missing, "recorded once, nothing is to be written")
 }
 
-func TestTrackerTouched(t *testing.T) {
-	tr, now := clockedTracker()
-	assert.False(t, tr.touched("u"))
-	tr.touch("u")
-	assert.True(t, tr.touched("u"))
+func TestMemoryTouched(t *testing.T) {
+	tr, now := clockedMemory()
+	assert.False(t, tr.Touched("u"))
+	tr.Touch("u")
+	assert.True(t, tr.Touched("u"))
 	*now = now.Add(touchedFor)
-	assert.False(t, tr.touched("u"), "the cache has it by now")
+	assert.False(t, tr.Touched("u"), "the cache has it by now")
 }
 
 // A change through /scale is its user's, from the moment it landed until the
 // object itself says so.
-func TestTrackerScaled(t *testing.T) {
-	tr, now := clockedTracker()
+func TestMemoryScaled(t *testing.T) {
+	tr, now := clockedMemory()
 	ref := parent.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, Name: "web", UID: "u"}
 	stored := trace.Trace{trace.Hop(ref, 1, "hans@example.com", now.Add(-time.Hour))}
 	state := func(version string, replicas int64) *parent.State {
@@ -136,17 +136,17 @@ func TestTrackerScaled(t *testing.T) {
 		User:      subject.User{Name: "alice@example.com"},
 	}
 	changes := []change.Change{{Path: "spec.replicas"}}
-	tr.sawScale(request, admission.Decision{Changes: changes})
-	assert.True(t, tr.touched("u"), "an intent prompts live reads")
+	tr.Scale(request, admission.Decision{Changes: changes})
+	assert.True(t, tr.Touched("u"), "an intent prompts live reads")
 	before := state("7", 1)
-	assert.Same(t, before, tr.scaled(before), "it has not landed")
-	assert.Equal(t, int64(1), hopOf(t, tr.scaled(state("8", 1))).Generation, "another write landed, not this one")
-	hop := hopOf(t, tr.scaled(state("8", 3)))
+	assert.Same(t, before, tr.FillState(before), "it has not landed")
+	assert.Equal(t, int64(1), hopOf(t, tr.FillState(state("8", 1))).Generation, "another write landed, not this one")
+	hop := hopOf(t, tr.FillState(state("8", 3)))
 	assert.Equal(t, "alice@example.com", hop.User)
 	assert.EqualValues(t, 2, hop.Generation)
 	assert.True(t, hop.Timestamp.Time.Equal(*now), "it was made when it was asked for")
-	tr.recorded("u")
-	assert.Equal(t, "hans@example.com", hopOf(t, tr.scaled(state("9", 3))).User, "the object tells from now on")
+	tr.scaleRecorded("u")
+	assert.Equal(t, "hans@example.com", hopOf(t, tr.FillState(state("9", 3))).User, "the object tells from now on")
 }
 
 // statusWrite by a user, on a version of an object with UID u.

@@ -1,4 +1,4 @@
-package webhook
+package settler
 
 import (
 	"fmt"
@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kausality-io/function-kausality/admission/settling"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -21,7 +20,7 @@ import (
 type away struct {
 	t     *testing.T
 	rng   *rand.Rand
-	w     *writer
+	w     *Settler
 	clock *time.Time
 	steps []string
 
@@ -66,7 +65,7 @@ func (a *away) both(f func(*truth)) {
 func (a *away) restart() {
 	a.truth = a.stored
 	was := a.clock
-	a.w, a.clock = idleWriter(a.t)
+	a.w, a.clock = idleSettler(a.t)
 	if was != nil {
 		*a.clock = *was
 	}
@@ -169,7 +168,7 @@ func (a *away) step() {
 // wrong tells what does not hold; "" for nothing.
 func (a *away) wrong() string {
 	s := a.state()
-	latched := settling.Settled(s, a.w.tracker.settled(s.Ref))
+	latched := settling.Settled(s, a.w.memory.Settled(s.Ref))
 	switch is := a.truth; {
 	case latched && is.open && is.traced:
 		return "an intent that stands in the trace counts for nothing"

@@ -1,6 +1,8 @@
-package webhook
+package settler
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -8,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -16,15 +19,61 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
-// idleWriter of a cluster of which nothing is read.
-func idleWriter(t *testing.T) (*writer, *time.Time) {
+// idleSettler of a cluster of which nothing is read.
+func idleSettler(t *testing.T) (*Settler, *time.Time) {
 	t.Helper()
 	c, err := cluster.New(&rest.Config{Host: "127.0.0.1:1"})
 	require.NoError(t, err)
-	tr, clock := clockedTracker()
-	w := newWriter(c, tr, time.Second, logr.Discard())
+	tr, clock := clockedMemory()
+	w, err := New(c, tr, time.Second, logr.Discard())
+	require.NoError(t, err)
 	w.now = tr.now
 	return w, clock
+}
+
+// poisoned states panic for one object and count the writes to the others.
+type poisoned struct {
+	states
+	poison  string
+	applied chan string
+}
+
+// Cached is a settled widget of that name.
+func (p poisoned) Cached(ref parent.Ref) *cluster.Object {
+	if ref.Name == p.poison {
+		panic("poison")
+	}
+	o := settledWidget(2, nil)
+	o.SetName(ref.Name)
+	o.SetUID(ref.UID)
+	return &cluster.Object{State: parent.Sum(o, parent.RoleNone)}
+}
+
+// Apply counts.
+func (p poisoned) Apply(_ context.Context, ref parent.Ref, _ cluster.Patch) error {
+	p.applied <- ref.Name
+	return nil
+}
+
+// TestSettlerRecovers: an object whose reconciliation panics is retried and delays no other; the process goes
+// on (KR-13-02).
+func TestSettlerRecovers(t *testing.T) {
+	w, _ := idleSettler(t)
+	w.leader.Store(true)
+	p := poisoned{states: w.states, poison: "bad", applied: make(chan string, 100)}
+	w.states = p
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- w.Start(ctx) }()
+	for i := range 2 * workers { // more than there are workers
+		w.queue.Add(parent.Ref{GroupVersionKind: widget, Name: "bad", UID: types.UID(fmt.Sprint("bad", i))})
+	}
+	w.queue.Add(parent.Ref{GroupVersionKind: widget, Name: "good", UID: "good"})
+	assert.Equal(t, "good", <-p.applied)
+	bad := parent.Ref{GroupVersionKind: widget, Name: "bad", UID: "bad0"}
+	assert.Eventually(t, func() bool { return w.queue.NumRequeues(bad) > 1 }, 10*time.Second, time.Millisecond, "it is tried again")
+	cancel()
+	assert.NoError(t, <-ended)
 }
 
 // settledWidget at generation 4 whose last intent, own, is observed and was made an
@@ -51,7 +100,7 @@ func resized(o *unstructured.Unstructured) *unstructured.Unstructured {
 
 // The desired state at which a parent settled is written with the latch, once, and
 // only while the last intent is the one that settled.
-func TestWriterRecordsSettledState(t *testing.T) {
+func TestSettlerRecordsSettledState(t *testing.T) {
 	latch, state := v1alpha1.AnnotationKeySettledGeneration, v1alpha1.AnnotationKeySettledState
 	own := func(generation int64) string {
 		return parent.Sum(settledWidget(generation, nil), parent.RoleNone).SettledState(generation)
@@ -85,9 +134,9 @@ func TestWriterRecordsSettledState(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w, _ := idleWriter(t)
+			w, _ := idleSettler(t)
 			s := parent.Sum(tc.object, parent.RoleNone)
-			w.tracker.latch(s.UID, tc.memory)
+			w.memory.latch(s.UID, tc.memory)
 			for range 2 { // another replica, or the same again
 				edits := map[string]*string{}
 				w.settle(t.Context(), s, edits)
@@ -102,8 +151,8 @@ func TestWriterRecordsSettledState(t *testing.T) {
 }
 
 // An object that is nobody's parent is not marked as one.
-func TestWriterRecordsParentsAlone(t *testing.T) {
-	w, _ := idleWriter(t)
+func TestSettlerRecordsParentsAlone(t *testing.T) {
+	w, _ := idleSettler(t)
 	o := settledWidget(2, nil)
 	a := o.GetAnnotations()
 	for _, key := range []string{v1alpha1.AnnotationKeyControllers, v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration} {
@@ -116,23 +165,23 @@ func TestWriterRecordsParentsAlone(t *testing.T) {
 }
 
 // The others leave the record to the leader, the latch and its state together.
-func TestWriterFollows(t *testing.T) {
-	w, clock := idleWriter(t)
+func TestSettlerFollows(t *testing.T) {
+	w, clock := idleSettler(t)
 	s := parent.Sum(settledWidget(2, nil), parent.RoleNone)
 	edits := map[string]*string{}
 	w.settle(t.Context(), s, edits)
-	assert.Positive(t, w.follow(s, edits))
+	assert.Positive(t, w.leaveToLeader(s, edits))
 	assert.Empty(t, edits, "the leader has it to write")
 	*clock = clock.Add(followerPatience)
 	w.settle(t.Context(), s, edits)
-	assert.Zero(t, w.follow(s, edits))
+	assert.Zero(t, w.leaveToLeader(s, edits))
 	assert.Len(t, edits, 2, "it did not")
 }
 
-// TestWriterSeesEachObserved: an observed generation counts though a lower one
+// TestSettlerSeesEachObserved: an observed generation counts though a lower one
 // follows before the writer has looked (facts 6).
-func TestWriterSeesEachObserved(t *testing.T) {
-	w, _ := idleWriter(t)
+func TestSettlerSeesEachObserved(t *testing.T) {
+	w, _ := idleSettler(t)
 	with := func(observed int64) *cluster.Object {
 		o := widgetObject(4)
 		o.Object["status"] = map[string]any{"observedGeneration": observed}
@@ -141,7 +190,7 @@ func TestWriterSeesEachObserved(t *testing.T) {
 	for _, observed := range []int64{3, 4, 2} {
 		w.changed(nil, with(observed))
 	}
-	got, known, _ := w.tracker.observed(with(2).State)
+	got, known, _ := w.memory.observed(with(2).State)
 	assert.True(t, known)
 	assert.Equal(t, int64(4), got)
 }

@@ -1,4 +1,4 @@
-package webhook
+package serving
 
 import (
 	"context"
@@ -12,24 +12,24 @@ import (
 )
 
 // answered headers of a review.
-func answered(d *drain) http.Header {
+func answered(d *Drain) http.Header {
 	w := httptest.NewRecorder()
-	d.last(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/mutate", nil))
+	d.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/mutate", nil))
 	return w.Header()
 }
 
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &drain{delay: 5 * time.Second}
+		d := &Drain{Delay: 5 * time.Second}
 		ctx, end := context.WithCancel(t.Context())
-		late, cancel := d.after(ctx)
+		late, cancel := d.After(ctx)
 		defer cancel()
-		assert.NoError(t, d.ready(nil))
+		assert.NoError(t, d.Ready(nil))
 		assert.Empty(t, answered(d).Get("Connection"))
 
 		end()
 		synctest.Wait()
-		assert.ErrorIs(t, d.ready(nil), errEnding, "no new connections from the moment it is told to end")
+		assert.ErrorIs(t, d.Ready(nil), errEnding, "no new connections from the moment it is told to end")
 		assert.Equal(t, "close", answered(d).Get("Connection"), "each connection that is there gets one more answer")
 		time.Sleep(4 * time.Second)
 		synctest.Wait()

@@ -1,4 +1,4 @@
-package webhook
+package builds
 
 import (
 	"context"
@@ -47,7 +47,7 @@ const (
 // calling pod and, for Crossplane's writes, the revisions of Composition and
 // functions. A pod's images never change, so that they are asked for once; it is
 // safe for concurrent use.
-type builds struct {
+type Builds struct {
 	client    dynamic.Interface
 	now       func() time.Time
 	pods      *lru.Cache
@@ -55,12 +55,12 @@ type builds struct {
 	functions *lru.Cache
 }
 
-func newBuilds(c dynamic.Interface) *builds {
-	return &builds{client: c, now: time.Now, pods: lru.New(maxBuilds), revisions: lru.New(maxBuilds), functions: lru.New(1)}
+func New(c dynamic.Interface) *Builds {
+	return &Builds{client: c, now: time.Now, pods: lru.New(maxBuilds), revisions: lru.New(maxBuilds), functions: lru.New(1)}
 }
 
 // of a request about a child of p.
-func (b *builds) of(ctx context.Context, u subject.User, p *parent.State) (allowance.Build, error) {
+func (b *Builds) Of(ctx context.Context, u subject.User, p *parent.State) (allowance.Build, error) {
 	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()
 	images, known, err := b.images(ctx, u)
@@ -94,7 +94,7 @@ func fingerprint(parts []string) string {
 // images of the calling pod, sorted and with their digests. None for callers
 // outside of pods; not known where the pod is gone, or the kubelet has not
 // reported all digests yet: half of them would look like another build.
-func (b *builds) images(ctx context.Context, u subject.User) (images []string, known bool, err error) {
+func (b *Builds) images(ctx context.Context, u subject.User) (images []string, known bool, err error) {
 	uid, name := first(u.Extra[extraPodUID]), first(u.Extra[extraPodName])
 	namespace, _, ok := strings.Cut(strings.TrimPrefix(u.Name, "system:serviceaccount:"), ":")
 	if uid == "" || name == "" || !ok {
@@ -163,7 +163,7 @@ func list(o *unstructured.Unstructured, path ...string) []map[string]any {
 
 // functionsOf a composition revision: the active revisions of the functions in
 // its pipeline, sorted.
-func (b *builds) functionsOf(ctx context.Context, revision string) ([]string, error) {
+func (b *Builds) functionsOf(ctx context.Context, revision string) ([]string, error) {
 	names, err := b.pipeline(ctx, revision)
 	if err != nil || len(names) == 0 {
 		return nil, err
@@ -182,7 +182,7 @@ func (b *builds) functionsOf(ctx context.Context, revision string) ([]string, er
 
 // pipeline of a composition revision, which never changes: the names of its
 // functions. None where it is gone.
-func (b *builds) pipeline(ctx context.Context, revision string) ([]string, error) {
+func (b *Builds) pipeline(ctx context.Context, revision string) ([]string, error) {
 	if have, ok := b.revisions.Get(revision); ok {
 		return have.([]string), nil
 	}
@@ -210,7 +210,7 @@ type activeFunctions struct {
 }
 
 // active revisions by function: the image that each runs.
-func (b *builds) active(ctx context.Context) (map[string]string, error) {
+func (b *Builds) active(ctx context.Context) (map[string]string, error) {
 	if have, ok := b.functions.Get(""); ok {
 		if f := have.(activeFunctions); b.now().Before(f.until) {
 			return f.byName, nil

@@ -1,0 +1,76 @@
+package serving
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+)
+
+const (
+	// idleTimeout is for how long an unused connection is kept, also one that was never used. The API
+	// server keeps its connections for 90 seconds. It must be the first to close: a review that it sends
+	// while we close would fail.
+	idleTimeout = 3 * time.Minute
+	// ReviewTimeout is for reading the rest of a review after its first byte, and as much again is for
+	// answering it: the longest timeout of a webhook configuration.
+	ReviewTimeout = 30 * time.Second
+	// dialTimeout of the readiness check.
+	dialTimeout = 5 * time.Second
+)
+
+// NewServer of reviews, over HTTP/1.1 only, which the API server uses to reach a Service, so that its
+// connections lead to all replicas.
+func NewServer(handler http.Handler) *http.Server {
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	return &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(ReviewTimeout)) // only wrapped writers cannot
+			handler.ServeHTTP(w, r)
+		}),
+		// The first ReadTimeout of a connection counts from its handshake, so that it must not be shorter.
+		Protocols: protocols, MaxHeaderBytes: 64 << 10, IdleTimeout: idleTimeout, ReadTimeout: idleTimeout, WriteTimeout: 2 * ReviewTimeout,
+	}
+}
+
+// Listen on an address, HOST:PORT, with the certificate that get returns. The error names the flag.
+func Listen(address string, get Get) (net.Listener, error) {
+	l, err := tls.Listen("tcp", address, &tls.Config{GetCertificate: get, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		return nil, cannotListen(address, err)
+	}
+	return l, nil
+}
+
+// CheckAddress reports early if an address is taken.
+func CheckAddress(address string) error {
+	l, err := net.Listen("tcp", address) //nolint:noctx // It is closed at once.
+	if err != nil {
+		return cannotListen(address, err)
+	}
+	return l.Close()
+}
+
+func cannotListen(address string, err error) error {
+	return fmt.Errorf("--bind-address: cannot listen on %s: %w", address, errors.Unwrap(err))
+}
+
+// Answers is a readiness check: the server accepts connections.
+func Answers(l net.Listener) healthz.Checker {
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // It is this process.
+	return func(r *http.Request) error {
+		ctx, cancel := context.WithTimeout(r.Context(), dialTimeout)
+		defer cancel()
+		conn, err := dialer.DialContext(ctx, "tcp", l.Addr().String())
+		if err != nil {
+			return fmt.Errorf("the webhook does not answer: %w", err)
+		}
+		return conn.Close()
+	}
+}

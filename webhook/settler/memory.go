@@ -1,0 +1,248 @@
+package settler
+
+import (
+	"reflect"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settling"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+const (
+	// maxObjects bounds the objects about which something is remembered.
+	maxObjects = 100_000
+	// touchedFor is for how long an object is read live after this replica admitted an intent on it, or
+	// a user annotation (KR-05-20): the watch shows the change by then.
+	touchedFor = 10 * time.Second
+)
+
+// Memory is what requests and watches showed of objects, by UID. It is bounded, and safe for concurrent
+// use.
+type Memory struct {
+	mu      sync.Mutex
+	objects map[types.UID]*record
+	now     func() time.Time
+}
+
+// record of an object.
+type record struct {
+	// writers of the status, as user hashes.
+	writers subject.Hashes
+	// parent: a request about a child of it was seen.
+	parent bool
+	// latch is the highest intent generation at which it settled; -1 for none.
+	latch int64
+	// observed is the highest observed generation seen (KR-03-01), observedAt is when the last intent
+	// became observed; zero if that was before the first look. looked: there was one.
+	observed   int64
+	observedAt time.Time
+	looked     bool
+	// wrote is the generation when the status was last written, wroteAt the first resourceVersion that
+	// may show that write.
+	wrote   int64
+	wroteAt uint64
+	// touched is when an intent or a user annotation was last admitted here.
+	touched time.Time
+	// missingSince is since when a record is missing that the leader should have written; zero if none is.
+	missingSince time.Time
+	// scale is the last change through /scale that the object does not show yet; nil for none.
+	scale *scaling
+}
+
+// NewMemory returns a Memory that is empty.
+func NewMemory() *Memory {
+	return &Memory{objects: map[types.UID]*record{}, now: time.Now}
+}
+
+// at returns the record of an object; the caller holds the lock.
+func (m *Memory) at(uid types.UID) *record {
+	o := m.objects[uid]
+	if o == nil {
+		if len(m.objects) >= maxObjects {
+			for k := range m.objects { // any one: it will be seen again
+				delete(m.objects, k)
+				break
+			}
+		}
+		o = &record{latch: -1}
+		m.objects[uid] = o
+	}
+	return o
+}
+
+// write to the record of an object, which is created if need be. Nothing for an empty UID.
+func (m *Memory) write(uid types.UID, f func(*record)) {
+	if uid == "" {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f(m.at(uid))
+}
+
+// read the record of an object; f is not called if there is none.
+func (m *Memory) read(uid types.UID, f func(*record)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o := m.objects[uid]; o != nil {
+		f(o)
+	}
+}
+
+// Forget an object.
+func (m *Memory) Forget(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.objects, uid)
+}
+
+// Now is the time by which Memory measures.
+func (m *Memory) Now() time.Time { return m.now() }
+
+// StatusWrite notes who writes the status of an object. Admission sees the write before it is stored, if
+// it is stored at all: an object that does not show it reveals nothing about the generation that its
+// controller has seen by now.
+func (m *Memory) StatusWrite(req *admission.Request) {
+	at := revision(req.OldObject.GetResourceVersion())
+	if !reflect.DeepEqual(req.OldObject.Object["status"], req.Object.Object["status"]) {
+		at++
+	}
+	m.write(req.Object.GetUID(), func(o *record) {
+		o.parent = o.parent || marked(req.OldObject.GetAnnotations()) // of the new object, only the status is stored
+		o.writers = o.writers.With(req.User.Hash(), nil)
+		o.wrote, o.wroteAt = max(o.wrote, req.Object.GetGeneration()), max(o.wroteAt, at)
+	})
+}
+
+// revision of a resourceVersion: the API server's are numbers that grow. 0 for one that is no number.
+func revision(resourceVersion string) uint64 {
+	n, err := strconv.ParseUint(resourceVersion, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// WritesStatus reports whether a user, by hash, was seen to write the status of an object.
+func (m *Memory) WritesStatus(ref parent.Ref, hash string) (is bool) {
+	m.read(ref.UID, func(o *record) { is = o.writers.Has(hash) })
+	return is
+}
+
+// marked reports whether an object has annotations that only parents get: another replica was asked
+// about a child of it.
+func marked(annotations map[string]string) bool {
+	return annotations[v1alpha1.AnnotationKeyControllers] != "" || annotations[v1alpha1.AnnotationKeyPhase] != "" ||
+		annotations[v1alpha1.AnnotationKeySettledGeneration] != ""
+}
+
+// isParent reports whether an object is, or by its kind will be, a parent.
+func (m *Memory) isParent(s *parent.State) (is bool) {
+	if s.Role == parent.RoleComposite || s.Role == parent.RoleClaim || marked(s.Annotations) {
+		return true
+	}
+	m.read(s.UID, func(o *record) { is = o.parent })
+	return is
+}
+
+// NoteParent notes that there was a request about a child of an object. It reports whether that is new.
+func (m *Memory) NoteParent(s *parent.State) (news bool) {
+	m.write(s.UID, func(o *record) { news, o.parent = !o.parent, true })
+	return news
+}
+
+// controllers to record on an object: its annotation with the writers that are missing there.
+func (m *Memory) controllers(s *parent.State) (value string, missing bool) {
+	have := subject.ParseHashes(s.Annotations[v1alpha1.AnnotationKeyControllers])
+	next := have
+	if !m.isParent(s) {
+		return next.String(), false
+	}
+	m.read(s.UID, func(o *record) {
+		for _, w := range o.writers {
+			next = next.With(w, nil)
+		}
+	})
+	return next.String(), len(next) != len(have) || next.String() != have.String()
+}
+
+// Settled is the highest intent generation at which an object settled; -1 for none that is known here.
+func (m *Memory) Settled(ref parent.Ref) int64 {
+	latch := int64(-1)
+	m.read(ref.UID, func(o *record) { latch = o.latch })
+	return latch
+}
+
+// latch a generation at which an object settled. A lower one changes nothing.
+func (m *Memory) latch(uid types.UID, generation int64) {
+	m.write(uid, func(o *record) { o.latch = max(o.latch, generation) })
+}
+
+// FirstSeen latches a parent that settled before this replica knew of it, as while all replicas were
+// down: its first child must not be taken for that. XRs and Claims, which settle by their children, are
+// watched before there is any request about a child.
+func (m *Memory) FirstSeen(s *parent.State) {
+	if s.Role == parent.RoleComposite || s.Role == parent.RoleClaim {
+		return
+	}
+	in := settling.Observation{Parent: s}
+	in.Observed, in.Known, in.ObservedSince = m.observed(s)
+	if settled, _ := in.Settles(); settled {
+		intent, _ := trace.Intent(s)
+		m.latch(s.UID, intent.Generation)
+	}
+}
+
+// missing notes whether a record of an object is missing, and returns since when one is; zero if none.
+func (m *Memory) missing(uid types.UID, is bool) (since time.Time) {
+	m.write(uid, func(o *record) {
+		switch {
+		case !is:
+			o.missingSince = time.Time{}
+		case o.missingSince.IsZero():
+			o.missingSince = m.now()
+		}
+		since = o.missingSince
+	})
+	return since
+}
+
+// observed generation of an object: the highest one seen. A kind that reports none has observed the
+// generation it had when its status was last written (KR-03-02). since is when the last intent became
+// observed; zero if that was before the first look.
+func (m *Memory) observed(s *parent.State) (generation int64, known bool, since time.Time) {
+	intent, _ := trace.Intent(s)
+	m.write(s.UID, func(o *record) {
+		if s.HasObserved {
+			if o.looked && o.observed < intent.Generation && s.ObservedGeneration >= intent.Generation {
+				o.observedAt = m.now()
+			}
+			o.observed = max(o.observed, s.ObservedGeneration)
+		}
+		o.looked = true
+		generation, since = o.observed, o.observedAt
+		if !s.HasObserved && o.observed == 0 && s.HasStatus && revision(s.ResourceVersion) >= o.wroteAt {
+			generation = o.wrote
+		}
+	})
+	return generation, generation > 0, since
+}
+
+// Touch an object on which an intent or a user annotation was admitted.
+func (m *Memory) Touch(uid types.UID) {
+	m.write(uid, func(o *record) { o.touched = m.now() })
+}
+
+// Touched reports whether an object was touched so recently that its watch may not show it yet.
+func (m *Memory) Touched(uid types.UID) (is bool) {
+	m.read(uid, func(o *record) { is = !o.touched.IsZero() && m.now().Sub(o.touched) < touchedFor })
+	return is
+}

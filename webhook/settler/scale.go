@@ -1,0 +1,137 @@
+package settler
+
+import (
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// scaleKeys are the annotations that are written after a change through /scale, since a Scale has none
+// (KR-01-09).
+var scaleKeys = []string{v1alpha1.AnnotationKeyTrace, v1alpha1.AnnotationKeyUpdaters, v1alpha1.AnnotationKeyAllowances}
+
+// scaling is a change through /scale that was admitted here. Only memory knows its user and time: the
+// API server records no time in the managedFields entry of a built-in kind's /scale (1.35).
+type scaling struct {
+	user string
+	at   metav1.Time
+	// from is the resourceVersion before the change, generation is the one after it, replicas is the
+	// requested number; -1 if the request does not have it at spec.replicas.
+	from       string
+	generation int64
+	replicas   int64
+	// above are the hops of what caused it, approval is that of its own hop.
+	above    trace.Trace
+	approval *v1alpha1.HopApproval
+	// later are the annotations to write with the hop; nil values remove.
+	later map[string]*string
+}
+
+// stored reports whether a state is one after the change.
+func (c *scaling) stored(s *parent.State) bool {
+	return s.ResourceVersion != c.from && s.Generation >= c.generation &&
+		(s.Replicas < 0 || c.replicas < 0 || s.Replicas == c.replicas)
+}
+
+// Scale notes an admitted change through /scale: an intent. The Settler writes its hop and allowances
+// once it is stored.
+func (m *Memory) Scale(req *admission.Request, d admission.Decision) {
+	replicas, found, err := unstructured.NestedInt64(req.Object.Object, "spec", "replicas")
+	if err != nil || !found || !slices.ContainsFunc(d.Changes, func(c change.Change) bool { return c.Path == "spec.replicas" }) {
+		replicas = -1 // the kind has its replicas elsewhere
+	}
+	c := &scaling{user: req.User.Name, at: approval.Stamp(m.now()), from: req.OldObject.GetResourceVersion(),
+		generation: req.OldObject.GetGeneration() + 1, replicas: replicas, later: d.Later}
+	if own := d.Trace.Own(); own != nil {
+		c.above, c.approval = d.Trace[:len(d.Trace)-1], own.Approval
+	}
+	m.write(req.Object.GetUID(), func(o *record) {
+		o.scale = c
+		o.touched = m.now()
+	})
+}
+
+// Scales reports whether a change through /scale was admitted here and is not recorded yet.
+func (m *Memory) Scales(uid types.UID) (is bool) {
+	m.read(uid, func(o *record) { is = o.scale != nil })
+	return is
+}
+
+// scaleRecorded: the object shows the change from now on.
+func (m *Memory) scaleRecorded(uid types.UID) {
+	m.write(uid, func(o *record) { o.scale = nil })
+}
+
+// FillState returns a state with the trace of a change through /scale, and the allowances it was
+// granted, while the object itself shows only that there was one; else the state itself.
+func (m *Memory) FillState(s *parent.State) *parent.State {
+	var scale *scaling
+	m.read(s.UID, func(o *record) { scale = o.scale })
+	if scale == nil || !scale.stored(s) {
+		return s
+	}
+	hop, recorded := trace.Intent(s)
+	switch {
+	case hop.Unattributed && (!recorded || hop.Timestamp.Time.Equal(s.ScaleTime)): // another replica may have recorded it
+		hop.User, hop.Unattributed = scale.user, scale.user == ""
+	case recorded && hop.Generation < scale.generation: // else a later change has recorded it with its own
+		at, labels := scale.at.Time, hop.Labels
+		if s.ScaleTime.After(at) {
+			at = s.ScaleTime
+		}
+		hop = trace.Hop(s.Ref, s.Generation, scale.user, at)
+		hop.Labels = labels
+	default:
+		return s
+	}
+	c := *s
+	c.Annotations = map[string]string{}
+	maps.Copy(c.Annotations, s.Annotations)
+	for k, v := range scale.later {
+		if v == nil {
+			delete(c.Annotations, k)
+		} else {
+			c.Annotations[k] = *v
+		}
+	}
+	hop.Approval = scale.approval
+	c.Annotations[v1alpha1.AnnotationKeyTrace] = append(slices.Clone(scale.above), hop).String()
+	return &c
+}
+
+// FillObject is FillState for an object of a kind with a role. It returns the object itself if there is
+// nothing to fill in, and never modifies it.
+func (m *Memory) FillObject(o *unstructured.Unstructured, role parent.Role) *unstructured.Unstructured {
+	if !m.Scales(o.GetUID()) {
+		return o
+	}
+	s := parent.Sum(o, role)
+	filled := m.FillState(s)
+	if filled == s {
+		return o
+	}
+	o = o.DeepCopy()
+	all := o.GetAnnotations()
+	if all == nil {
+		all = map[string]string{}
+	}
+	for _, k := range scaleKeys {
+		if v, ok := filled.Annotations[k]; ok {
+			all[k] = v
+		} else {
+			delete(all, k)
+		}
+	}
+	o.SetAnnotations(all)
+	return o
+}
