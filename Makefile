@@ -1,4 +1,4 @@
-# Everything a person or CI runs. Needs Go 1.26, git, make and a POSIX shell;
+# Everything that developers and CI run. Needs Go 1.26, git, make and a POSIX shell;
 # downloads nothing but Go modules. `make help` lists the targets.
 
 .DEFAULT_GOAL := help
@@ -18,7 +18,19 @@ FUZZTIME ?= 20s
 # Modules with code of ours; test/parts only pins versions.
 MODULES      := . test test/image test/provider
 UNIT_MODULES := . test/image test/provider
-PHASES       ?= lint generate-check unit parts integration conformance package e2e
+PHASES       ?= lint generate-check unit parts package integration
+
+# Campaigns of make test-more; each takes less than an hour.
+CAMPAIGNS    ?= fuzz years random model gate-bench soak
+
+# Packages that need a control plane, the longest first, and how many of them run at a time: each waits
+# most of its time. provider-kubernetes has a fixed port, which e2e and kubectl take in turns.
+PLANES       ?= ./e2e/... ./operations/... ./conformance/... ./gate/... ./webhook/... ./controlplane/... ./xpkg/... \
+	./chart/... ./examples/... ./cmd/... ./kubectl/...
+AT_A_TIME    ?= 3
+
+# go test runs after lint, which vets.
+GOTEST        = $(SUMMARY) gotest -C test -trimpath -vet=off -count 1 -timeout 60m
 
 LINT    = $(BIN)/golangci-lint-v2.12.2
 CLI     = $(BIN)/crossplane-cli-v2.2.0
@@ -34,7 +46,7 @@ GENERATED = { ls api/*/zz_generated.* fn/*/zz_generated.* test/provider/apis/*/z
 	package/helm/kausality/files/crds/*.yaml package/helm/kausality/files/objects.yaml docs/metrics.md \
 	docs/commands.md docs/kubectl-commands.md 2>/dev/null || true; }
 
-##@ For everybody
+##@ For all users
 
 .PHONY: help
 help: ## List the targets
@@ -49,6 +61,11 @@ demo: ## Play the story on a real control plane; KEEP=1 leaves it running, DIR=â
 .PHONY: test
 test: $(SUMMARY) ## Lint, unit and integration tests and the story, with a summary
 	@$(SUMMARY) phases --make "$(MAKE)" $(PHASES)
+
+.PHONY: test-more
+test-more: $(SUMMARY) ## Run the long campaigns, with a summary; resumes after an interruption, FRESH=1 begins again
+	@$(if $(FRESH),rm -rf $(OUT)/test-more)
+	@$(SUMMARY) phases --make "$(MAKE)" --done $(OUT)/test-more --version '$(VERSION)' $(CAMPAIGNS)
 
 .PHONY: build
 build: ## Build bin/kausality and bin/kubectl-kausality
@@ -79,38 +96,40 @@ generate-check: ## Fail if generated files are not what make generate writes
 	$(MAKE) --no-print-directory generate || exit 1; \
 	after=$$($(GENERATED) | xargs cksum); \
 	if [ "$$before" != "$$after" ]; then \
-		echo "generated files were stale and are written anew; commit them:"; \
+		echo "generated files were stale and have been rewritten; commit them:"; \
 		git diff --stat -- $$($(GENERATED)) 2>/dev/null; exit 1; \
 	fi
 
 .PHONY: unit
 unit: $(SUMMARY) ## Run the unit tests of every module
 	@failed=; for m in $(UNIT_MODULES); do \
-		$(SUMMARY) gotest -C $$m -trimpath ./... || failed="$$failed $$m"; \
+		$(SUMMARY) gotest -C $$m -trimpath -vet=off ./... || failed="$$failed $$m"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "unit tests failed in:$$failed"; exit 1; fi
 
 .PHONY: integration
 integration: export KAUSALITY_PREBUILT = 1
-integration: $(SUMMARY) parts ## Test against a real control plane
-	@$(SUMMARY) gotest -C test -trimpath -p 2 -count 1 -timeout 30m ./chart/... ./cmd/... ./controlplane/... ./examples/... ./gate/... ./kubectl/... ./operations/... ./webhook/... ./xpkg/...
+integration: export KAUSALITY_BINARY = $(BIN)/from-image/kausality
+integration: $(SUMMARY) parts from-image ## Test against real control planes: all of the following and more; PLANES=./gate AT_A_TIME=3
+	@$(GOTEST) -p $(AT_A_TIME) $(PLANES)
 
 .PHONY: conformance
-conformance: export KAUSALITY_PREBUILT = 1
-conformance: $(SUMMARY) parts ## Play the conformance scenarios against a real control plane
-	@$(SUMMARY) gotest -C test -trimpath -p 1 -count 1 -timeout 15m ./conformance/...
+conformance: ## Play the conformance scenarios
+	@$(MAKE) --no-print-directory integration PLANES=./conformance/...
 
 .PHONY: e2e
-e2e: export KAUSALITY_PREBUILT = 1
-e2e: $(SUMMARY) $(IMAGE) parts ## Play the story as a test, with the program that is in the image
+e2e: ## Play the story as a test, with the program that is in the image
+	@$(MAKE) --no-print-directory integration PLANES=./e2e/...
+
+.PHONY: from-image
+from-image: $(IMAGE)
 	@$(MAKE) --no-print-directory image ARCHES=$$($(GO) env GOARCH) && \
 		$(IMAGE) extract --output $(BIN)/from-image/kausality $(OUT)/kausality-$$($(GO) env GOARCH).tar
-	@KAUSALITY_BINARY=$(BIN)/from-image/kausality $(SUMMARY) gotest -C test -trimpath -p 1 -count 1 -timeout 30m ./e2e/...
 
 ##@ For maintainers
 
 .PHONY: generate
-generate: $(GEN) ## Write deepcopy functions, CRDs and what is generated in docs anew
+generate: $(GEN) ## Write deepcopy functions, CRDs and the generated pages
 	@$(GEN) object paths=./api/...
 	@$(GEN) crd:crdVersions=v1 paths=./api/... output:crd:artifacts:config=package/crds
 	@$(GEN) object paths=./fn/input/...
@@ -147,21 +166,29 @@ package: image $(CLI) ## Build the function's Crossplane packages and inspect th
 	@$(IMAGE) inspect --package $(ARCHES:%=$(OUT)/function-kausality-%.xpkg)
 
 .PHONY: bench
-bench: ## Measure requests, memory and the gate; ARGS=soak 40 minutes of load
+bench: ## Measure requests, memory and the gate; ARGS=code for benchmarks of the code
 	@$(GO) build -C test -trimpath -o $(BIN)/bench ./cmd/bench
 	@exec $(BIN)/bench $(ARGS)
 
+.PHONY: soak
+soak: ## Forty minutes of mixed load with replicas that restart
+	@$(MAKE) --no-print-directory bench ARGS=soak
+
+.PHONY: gate-bench
+gate-bench: ## Put 10,000 managed resources on one gate
+	@$(MAKE) --no-print-directory bench ARGS=gate
+
 .PHONY: random
-random: ## Interleave everybody around the gate on the real parts, by seed; SEEDS=100
-	@$(GO) test -C test -trimpath -count 1 -timeout 4h -run '^TestRandom$$' -v ./gate -args -random.seeds=$(or $(SEEDS),100)
+random: $(SUMMARY) ## Random interleavings of all actors around the gate, on the real processes; SEEDS=100
+	@$(SUMMARY) gotest -C test -trimpath -count 1 -timeout 4h -run '^TestRandom$$' -v ./gate -args -random.seeds=$(or $(SEEDS),100)
 
 .PHONY: model
-model: ## The same on a model of them; SEEDS=100000
-	@$(GO) test -trimpath -count 1 -timeout 6h -run '^TestModel$$' ./admission -args -model.seeds=$(or $(SEEDS),100000)
+model: $(SUMMARY) ## The same on a model; SEEDS=100000
+	@$(SUMMARY) gotest -trimpath -count 1 -timeout 6h -run '^TestModel$$' ./admission -args -model.seeds=$(or $(SEEDS),100000)
 
 .PHONY: years
-years: ## Rotate certificates as often as five years do, under load (6 minutes); YEARS=5
-	@$(GO) test -C test -trimpath -count 1 -timeout 2h -run '^TestRotationAndRestarts$$' -v ./operations -args -rotation.years=$(or $(YEARS),5)
+years: $(SUMMARY) ## Rotate certificates as often as five years do, under load (6 minutes); YEARS=5
+	@$(SUMMARY) gotest -C test -trimpath -count 1 -timeout 2h -run '^TestRotationAndRestarts$$' -v ./operations -args -rotation.years=$(or $(YEARS),5)
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME each (20s)
@@ -183,7 +210,7 @@ parts: ## Build all programs that tests and demo run, ahead of time
 clean: ## Remove what was built; PARTS=1 also the parts, which take minutes
 	@rm -rf $(OUT) $(if $(PARTS),$(BIN),$(BIN)/linux_* $(BIN)/kausality $(BIN)/kubectl-kausality $(BIN)/demo $(BIN)/bench $(SUMMARY) $(IMAGE) $(GEN))
 
-# Programs of ours are handed to Go every time: it knows best what changed.
+# Programs of this repository are passed to go build every time, which knows what changed.
 
 .PHONY: FORCE
 FORCE:

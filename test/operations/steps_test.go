@@ -204,9 +204,9 @@ func (l *lab) wrong(ctx context.Context, command, path string) (out []string, er
 func TestWrong(t *testing.T) {
 	d := newDesk(t)
 	for command, want := range map[string]string{
-		"go test -C test ./install -run TestWrong":                  "",
-		"go test -C test ./install -run TestRight":                  "no test TestRight",
-		"go test ./install -run TestWrong":                          "no test TestWrong",
+		"go test -C test ./operations -run TestWrong":               "",
+		"go test -C test ./operations -run TestRight":               "no test TestRight",
+		"go test ./operations -run TestWrong":                       "no test TestWrong",
 		"KEEP=1 make demo":                                          "",
 		"make tea":                                                  "no target tea",
 		"bin/kausality webhook --kubeconfig=F --bind-address=:9443": "",

@@ -1,11 +1,13 @@
 // Command summary runs the phases of `make test` and adds up what came of them.
 //
-//	summary phases [--make MAKE] TARGET…
+//	summary phases [--make MAKE] [--done DIR --version VERSION] TARGET…
 //	summary gotest [-C DIR] [go test flags] PACKAGES…
 //
 // phases makes one target after the other, whatever becomes of the one before,
 // and ends with a table, every failure and skip by name, and a line
-// "N passed, N failed, N skipped". It fails if anything failed.
+// "N passed, N failed, N skipped". It fails if anything failed. With --done it
+// notes in DIR which phases passed, and does not run them again for the same
+// VERSION: a run that was interrupted, or in which a phase failed, is resumed.
 //
 // gotest runs go test, shows a line for each package and the output of tests
 // that fail or are skipped (with -v, of all), and tells phases the outcomes. It

@@ -30,6 +30,8 @@ type phase struct {
 func phases(ctx context.Context, args []string, out io.Writer) error {
 	fs := flag.NewFlagSet("phases", flag.ContinueOnError)
 	program := fs.String("make", "make", "the make to run")
+	kept := fs.String("done", "", "directory in which phases that passed are noted; they are not run again")
+	version := fs.String("version", "", "of what is tested; a phase that passed for another version runs again")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
@@ -49,9 +51,18 @@ func phases(ctx context.Context, args []string, out io.Writer) error {
 			done = append(done, phase{name: target, result: skipped, tally: tally{Skipped: []skip{{target, "interrupted before it"}}}})
 			continue
 		}
+		note := note{dir: *kept, phase: target, version: *version}
+		if p, ok := note.read(); ok {
+			_, _ = fmt.Fprintf(out, "\n=== %s passed before, for %s; it does not run again\n", target, *version)
+			done = append(done, p)
+			continue
+		}
 		_, _ = fmt.Fprintf(out, "\n=== %s (phase %d of %d, %s elapsed)\n", target, i+1, fs.NArg(), clock(time.Since(began)))
 		p, err := runPhase(ctx, *program, target, filepath.Join(dir, target), out)
 		if err != nil {
+			return err
+		}
+		if err := note.write(p); err != nil {
 			return err
 		}
 		done = append(done, p)

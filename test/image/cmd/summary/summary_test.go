@@ -156,6 +156,49 @@ func TestPhases(t *testing.T) {
 	}
 }
 
+// A phase that passed is not run again for the same version, and its tests still count.
+func TestResume(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	makefile := "good:\n\t@echo x >> good.log\nbad:\n\t@echo x >> bad.log; test -f mended\n"
+	if err := os.WriteFile("Makefile", []byte(makefile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	times := func(name string) int {
+		raw, err := os.ReadFile(name + ".log")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(raw), "x")
+	}
+	steps := []struct {
+		reason, version string
+		mended          bool
+		good, bad       int
+		sum             string
+	}{
+		{reason: "Both run.", version: "v1", good: 1, bad: 1, sum: "1 passed, 1 failed, 0 skipped"},
+		{reason: "What failed runs again.", version: "v1", mended: true, good: 1, bad: 2, sum: "2 passed, 0 failed, 0 skipped"},
+		{reason: "Both passed.", version: "v1", good: 1, bad: 2, sum: "2 passed, 0 failed, 0 skipped"},
+		{reason: "Another version is another thing.", version: "v2", good: 2, bad: 3, sum: "2 passed, 0 failed, 0 skipped"},
+	}
+	for _, s := range steps {
+		if s.mended {
+			if err := os.WriteFile("mended", nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var out strings.Builder
+		err := run(t.Context(), []string{"phases", "--done", filepath.Join(dir, "done"), "--version", s.version, "good", "bad"}, &out)
+		if failed := strings.Contains(s.sum, "1 failed"); (err != nil) != failed {
+			t.Errorf("%s got error %v", s.reason, err)
+		}
+		if times("good") != s.good || times("bad") != s.bad || !strings.HasSuffix(out.String(), s.sum+"\n") {
+			t.Errorf("%s Got %d and %d runs, want %d and %d, and %q in:\n%s", s.reason, times("good"), times("bad"), s.good, s.bad, s.sum, &out)
+		}
+	}
+}
+
 func TestTallyFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tally")
 	one := tally{Passed: 2, Failed: []string{"a"}, Skipped: []skip{{"b", "c"}}}
