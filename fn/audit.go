@@ -100,16 +100,21 @@ type auditor struct {
 	now time.Time
 	// states of all, to find parents.
 	states map[string]*parent.State
+	// notes of composites by their UID, read off what they are composed of.
+	notes map[string]note
 }
 
 func (a *auditor) audit(objects []*unstructured.Unstructured) input.Audit {
 	out := input.Audit{APIVersion: input.APIVersion, Kind: input.KindAudit, Objects: len(objects)}
-	a.states = map[string]*parent.State{}
+	a.states, a.notes = map[string]*parent.State{}, map[string]note{}
 	summed := make([]*parent.State, len(objects))
 	for i, o := range objects {
 		summed[i] = parent.Sum(o, auditRole(o))
 		if summed[i].Role == parent.RoleComposite && stampedAbove(summed[i]) != nil {
 			summed[i] = parent.Sum(withoutComposed(o), parent.RoleComposite)
+		}
+		if xr := string(summed[i].Parent.UID); xr != "" {
+			a.notes[xr] = a.notes[xr].later(shown(summed[i]))
 		}
 		if uid := string(o.GetUID()); uid != "" {
 			a.states[uid] = summed[i]

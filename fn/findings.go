@@ -8,6 +8,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/settling"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -28,12 +29,12 @@ func (a *auditor) look(o *unstructured.Unstructured, s *parent.State) input.Audi
 	intent, recorded := trace.Intent(s)
 	out := input.Audited{
 		APIVersion: apiVersion, Kind: kind, Namespace: s.Namespace, Name: s.Name,
-		Phase: string(s.Phase(settledAt(o, s) >= 0)), Initiator: p.Initiator, Origin: p.Origin, IntentGeneration: intent.Generation,
+		Phase: string(settling.Phase(s, a.note(o).generation)), Initiator: p.Initiator, Origin: p.Origin, IntentGeneration: intent.Generation,
 		Gate: string(mask.ParseGate(s.Annotations).State),
 	}
 	set := approval.Parse(s.Annotations)
 	out.Findings = slices.Concat(
-		said(set), held(o, s), traced(t, recorded), settles(o, s, intent), a.gated(o, s), a.mode(s))
+		said(set), held(o, s), traced(t, recorded), a.settles(o, s, intent), a.gated(o, s), a.mode(s))
 	return out
 }
 
@@ -66,7 +67,7 @@ func held(o *unstructured.Unstructured, s *parent.State) (out []input.Finding) {
 			Reason: input.FindingHeld, Message: fmt.Sprintf("%s of %v is held back: %s", h.Operation, h.Paths, h.Reason), Approve: h.Approve,
 		})
 	}
-	if c := conditionOf(o.Object, conditionType); text(c, "status") == "False" {
+	if c := conditionOf(o.Object, v1alpha1.ConditionKausality); text(c, "status") == "False" {
 		out = append(out, input.Finding{Reason: input.FindingHeld, Message: cut(text(c, "message"), maxMessage)})
 	}
 	return out
@@ -83,24 +84,19 @@ func traced(t trace.Trace, recorded bool) []input.Finding {
 	return nil
 }
 
-// settledAt is the highest generation of an intent at which an object is known
-// to have settled: by the webhook, or by the function's note; -1 for none.
-func settledAt(o *unstructured.Unstructured, s *parent.State) int64 {
-	at := s.SettledGeneration()
-	if n := noted(o.Object); n.generation > 0 {
-		at = max(at, n.generation)
-	}
-	return at
+// note of the last intent of a composite that settled.
+func (a *auditor) note(o *unstructured.Unstructured) note {
+	return messageNote(o.Object).later(a.notes[string(o.GetUID())])
 }
 
 // settles: only then a change of what a composite is composed of can be drift.
-func settles(o *unstructured.Unstructured, s *parent.State, intent v1alpha1.Hop) []input.Finding {
-	if s.Role != parent.RoleComposite || s.Deleting() || settledAt(o, s) >= intent.Generation {
+func (a *auditor) settles(o *unstructured.Unstructured, s *parent.State, intent v1alpha1.Hop) []input.Finding {
+	if s.Role != parent.RoleComposite || s.Deleting() || settling.SettledAt(s, intent.Generation, a.note(o).generation) {
 		return nil
 	}
 	// The function alone counts from the first sight of an intent; Crossplane
 	// moves the generation afterwards.
-	if n := noted(o.Object); n.generation > 0 && !s.IntentTime.After(n.at) {
+	if n := a.note(o); n.generation > 0 && !s.IntentTime.After(n.at) {
 		return nil
 	}
 	return []input.Finding{{Reason: input.FindingUnsettled,

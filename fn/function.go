@@ -83,6 +83,8 @@ type run struct {
 	notes    []string
 	// scratch for what is put into words.
 	scratch bytes.Buffer
+	// keeper is the resource that stores what is remembered; nil for none.
+	keeper *resource
 	// remembered of the composite for the next runs; "" for nothing.
 	remembered string
 	// earlier report of a Kausality step of the same pipeline run.

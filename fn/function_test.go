@@ -31,17 +31,17 @@ func TestRunFunction(t *testing.T) {
 		check     func(t *testing.T, s *stage)
 	}{
 		"Nothing": {
-			reason: "a reconcile without a change writes nothing", condition: reasonAllowed,
+			reason: "a reconcile without a change writes nothing", condition: v1alpha1.ConditionReasonAllowed,
 			message: []string{"Settled at generation 1, asked for at 2026-01-01T12:00:00Z."},
 		},
 		"LabelOnly": {
 			reason: "metadata is no desired state: it passes",
 			want:   func(w desire) { w["b"]["metadata"] = map[string]any{"labels": map[string]any{"x": "y"}} },
-			writes: []string{"annotate b"}, condition: reasonAllowed,
+			writes: []string{"annotate b"}, condition: v1alpha1.ConditionReasonAllowed,
 		},
 		"Drift": {
 			reason: "a change nobody asked for is held, with the field and the command that approves it",
-			want:   func(w desire) { w["b"] = plain("y") }, writes: []string{"hold b"}, condition: reasonHeld,
+			want:   func(w desire) { w["b"] = plain("y") }, writes: []string{"hold b"}, condition: v1alpha1.ConditionReasonHeld,
 			message: []string{`resource "b"`, "spec.value", "kubectl annotate -n shop xdatabase.example.org db kausality.io/approve-", "Settled at generation 1"},
 		},
 		"SiblingsMoveOn": {
@@ -50,13 +50,13 @@ func TestRunFunction(t *testing.T) {
 				s.annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Thing","name":"*","mode":"always"}]`)
 			},
 			want:   func(w desire) { w["a"], w["b"] = database(9), plain("y") },
-			writes: []string{"hold a", "update b"}, condition: reasonHeld,
+			writes: []string{"hold a", "update b"}, condition: v1alpha1.ConditionReasonHeld,
 		},
 		"LogMode": {
 			reason: "in log mode drift passes and is reported",
 			change: func(s *stage) { s.input = `{"settleGrace":"10s"}` },
 			want:   func(w desire) { w["b"] = plain("y") },
-			writes: []string{"update b"}, condition: reasonAllowed, message: []string{"drift: ", "spec.value"},
+			writes: []string{"update b"}, condition: v1alpha1.ConditionReasonAllowed, message: []string{"drift: ", "spec.value"},
 		},
 		"ResourceInLogMode": {
 			reason: "a resource's own mode goes before the Input's, as it is stored",
@@ -65,7 +65,7 @@ func TestRunFunction(t *testing.T) {
 					child(child(o, "metadata"), "annotations")[v1alpha1.AnnotationKeyMode] = "log"
 				})
 			},
-			want: func(w desire) { w["b"] = plain("y") }, writes: []string{"update b"}, condition: reasonAllowed,
+			want: func(w desire) { w["b"] = plain("y") }, writes: []string{"update b"}, condition: v1alpha1.ConditionReasonAllowed,
 		},
 		"ModeOfTheSameChange": {
 			reason: "one change cannot switch itself to log",
@@ -73,7 +73,7 @@ func TestRunFunction(t *testing.T) {
 				w["b"] = plain("y")
 				w["b"]["metadata"] = map[string]any{"annotations": map[string]any{v1alpha1.AnnotationKeyMode: "log"}}
 			},
-			writes: []string{"hold b"}, condition: reasonHeld,
+			writes: []string{"hold b"}, condition: v1alpha1.ConditionReasonHeld,
 		},
 		"Rejected": {
 			reason: "a rejection holds in log mode too",
@@ -81,29 +81,29 @@ func TestRunFunction(t *testing.T) {
 				s.input = `{"settleGrace":"10s"}`
 				s.annotate(v1alpha1.AnnotationKeyRejections, `[{"kind":"Thing","name":"*","reason":"not before the fair"}]`)
 			},
-			want: func(w desire) { w["b"] = plain("y") }, writes: []string{"hold b"}, condition: reasonHeld, message: []string{"not before the fair"},
+			want: func(w desire) { w["b"] = plain("y") }, writes: []string{"hold b"}, condition: v1alpha1.ConditionReasonHeld, message: []string{"not before the fair"},
 		},
 		"BadFreeze": {
 			reason: "a freeze that does not parse is a freeze",
 			change: func(s *stage) { s.annotate(v1alpha1.AnnotationKeyFreeze, `{"user":`) },
-			want:   func(w desire) { w["b"] = plain("y") }, writes: []string{"hold b"}, condition: reasonFrozen,
+			want:   func(w desire) { w["b"] = plain("y") }, writes: []string{"hold b"}, condition: v1alpha1.ConditionReasonFrozen,
 		},
 		"FrozenUnchanged": {
 			reason: "freezing says nothing while nothing changes",
-			change: func(s *stage) { s.annotate(v1alpha1.AnnotationKeyFreeze, "true") }, condition: reasonAllowed,
+			change: func(s *stage) { s.annotate(v1alpha1.AnnotationKeyFreeze, "true") }, condition: v1alpha1.ConditionReasonAllowed,
 		},
 		"NewResource": {
-			reason: "a new resource nobody asked for is not created",
-			want:   func(w desire) { w["c"] = plain("c") }, condition: reasonHeld, message: []string{`resource "c"`, "creating Thing"},
+			reason: "a new resource nobody asked for is not created, and another one lists it",
+			want:   func(w desire) { w["c"] = plain("c") }, writes: []string{"annotate a"}, condition: v1alpha1.ConditionReasonHeld, message: []string{`resource "c"`, "creating Thing"},
 		},
 		"NewResourceAsked": {
 			reason: "with an intent it is",
 			change: func(s *stage) { s.intend(2) },
-			want:   func(w desire) { w["c"] = plain("c") }, writes: []string{"create c"}, condition: reasonAllowed,
+			want:   func(w desire) { w["c"] = plain("c") }, writes: []string{"create c"}, condition: v1alpha1.ConditionReasonAllowed,
 		},
 		"RemovalOfThing": {
 			reason: "a removal nobody asked for is held: it is emitted again",
-			want:   func(w desire) { delete(w, "b") }, writes: []string{"hold b"}, condition: reasonHeld, message: []string{"deleting Thing"},
+			want:   func(w desire) { delete(w, "b") }, writes: []string{"hold b"}, condition: v1alpha1.ConditionReasonHeld, message: []string{"deleting Thing"},
 			check: func(t *testing.T, s *stage) {
 				want := map[string]any{"apiVersion": "app.example.org/v1", "kind": "Thing", "spec": map[string]any{"value": "x"}}
 				got := object(s.rsp.GetDesired().GetResources()["b"].GetResource())
@@ -119,12 +119,12 @@ func TestRunFunction(t *testing.T) {
 		"RemovalAsked": {
 			reason: "with an intent it goes",
 			change: func(s *stage) { s.intend(2) },
-			want:   func(w desire) { delete(w, "b") }, writes: []string{"delete b"}, condition: reasonAllowed,
+			want:   func(w desire) { delete(w, "b") }, writes: []string{"delete b"}, condition: v1alpha1.ConditionReasonAllowed,
 		},
 		"RemovalOfDatabaseAsked": {
 			reason: "even an intended removal of a managed resource waits for the approval of the external deletion",
 			change: func(s *stage) { s.intend(2) },
-			want:   func(w desire) { delete(w, "a") }, writes: []string{"hold a"}, condition: reasonHeld, message: []string{"ExternalDeletionNotAllowed", "approve-"},
+			want:   func(w desire) { delete(w, "a") }, writes: []string{"hold a"}, condition: v1alpha1.ConditionReasonHeld, message: []string{"ExternalDeletionNotAllowed", "approve-"},
 		},
 		"RemovalOfTerminating": {
 			reason: "what is on its way out is let go",
@@ -132,18 +132,18 @@ func TestRunFunction(t *testing.T) {
 				s.live["b"] = s.live["b"].DeepCopy()
 				_ = unstructured.SetNestedField(s.live["b"].Object, "2026-01-01T12:00:00Z", "metadata", "deletionTimestamp")
 			},
-			want: func(w desire) { delete(w, "b") }, writes: []string{"delete b"}, condition: reasonAllowed,
+			want: func(w desire) { delete(w, "b") }, writes: []string{"delete b"}, condition: v1alpha1.ConditionReasonAllowed,
 		},
 		"FieldRemoved": {
 			reason: "a field that the pipeline no longer wants is a change",
-			want:   func(w desire) { w["b"]["spec"] = map[string]any{} }, writes: []string{"hold b"}, condition: reasonHeld, message: []string{"spec.value"},
+			want:   func(w desire) { w["b"]["spec"] = map[string]any{} }, writes: []string{"hold b"}, condition: v1alpha1.ConditionReasonHeld, message: []string{"spec.value"},
 		},
 		"LateInitialized": {
 			reason: "what a provider adds is not the pipeline's, and no change",
 			change: func(s *stage) {
 				s.update("a", "provider", func(o map[string]any) { child(child(o, "spec"), "forProvider")["zone"] = "z1" })
 			},
-			condition: reasonAllowed,
+			condition: v1alpha1.ConditionReasonAllowed,
 		},
 		"PipelineTakesUserAnnotations": {
 			reason: "a Composition cannot approve, freeze or trace",
@@ -152,7 +152,7 @@ func TestRunFunction(t *testing.T) {
 					v1alpha1.AnnotationKeyFreeze: "true", v1alpha1.AnnotationKeyTrace: "[]", v1alpha1.AnnotationKeyTraceLabelPrefix + "ticket": "T-1", "example.org/x": "y",
 				}}
 			},
-			writes: []string{"annotate b"}, condition: reasonAllowed,
+			writes: []string{"annotate b"}, condition: v1alpha1.ConditionReasonAllowed,
 			check: func(t *testing.T, s *stage) {
 				a := s.live["b"].GetAnnotations()
 				if _, ok := a[v1alpha1.AnnotationKeyFreeze]; ok || len(s.trace("b")) != 2 || a["example.org/x"] != "y" || a[v1alpha1.AnnotationKeyTraceLabelPrefix+"ticket"] != "T-1" {
@@ -164,7 +164,7 @@ func TestRunFunction(t *testing.T) {
 			reason: "a wildcard once is one use altogether: the first by name takes it, and nothing else ever",
 			change: func(s *stage) { s.annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*"}]`) },
 			want:   func(w desire) { w["a"], w["b"] = database(9), plain("y") },
-			writes: []string{"update a", "hold b"}, condition: reasonHeld, message: []string{`resource "b"`, "used up"},
+			writes: []string{"update a", "hold b"}, condition: v1alpha1.ConditionReasonHeld, message: []string{`resource "b"`, "used up"},
 			check: func(t *testing.T, s *stage) {
 				if s.live["a"].GetAnnotations()[v1alpha1.AnnotationKeyUsedApprovals] == "" {
 					t.Error("the use is not on record")
@@ -181,14 +181,14 @@ func TestRunFunction(t *testing.T) {
 				s.reconcile(w)
 				s.settle(w)
 			},
-			want: func(w desire) { w["a"], w["b"] = database(2), plain("y") }, writes: []string{"hold b"}, condition: reasonHeld,
+			want: func(w desire) { w["a"], w["b"] = database(2), plain("y") }, writes: []string{"hold b"}, condition: v1alpha1.ConditionReasonHeld,
 		},
 		"AnotherKind": {
 			reason: "another kind under the name is a creation",
 			want: func(w desire) {
 				w["b"] = map[string]any{"apiVersion": "app.example.org/v1", "kind": "Other", "spec": map[string]any{}}
 			},
-			writes: []string{"hold b"}, condition: reasonHeld, message: []string{"creating Other"},
+			writes: []string{"hold b"}, condition: v1alpha1.ConditionReasonHeld, message: []string{"creating Other"},
 			check: func(t *testing.T, s *stage) {
 				if k := s.rsp.GetDesired().GetResources()["b"].GetResource().GetFields()["kind"].GetStringValue(); k != "Thing" {
 					t.Errorf("want the Thing emitted again, got %s", k)
@@ -202,7 +202,7 @@ func TestRunFunction(t *testing.T) {
 				child(s.live["a"].Object, "spec")["managementPolicies"] = []any{"Observe"}
 				child(child(s.live["a"].Object, "metadata"), "annotations")[v1alpha1.AnnotationKeyManagementPolicies] = `["*"]`
 			},
-			want: func(w desire) { w["a"] = database(9) }, condition: reasonHeld, message: []string{"changing spec.forProvider.size of"},
+			want: func(w desire) { w["a"] = database(9) }, condition: v1alpha1.ConditionReasonHeld, message: []string{"changing spec.forProvider.size of"},
 			writes: []string{"update a"}, // the stage has no webhook that masks it again
 			check: func(t *testing.T, s *stage) {
 				if p := s.field("a", "spec", "managementPolicies"); !cmp.Equal(p, []any{"*"}) {
@@ -215,7 +215,7 @@ func TestRunFunction(t *testing.T) {
 			change: func(s *stage) {
 				_ = unstructured.SetNestedField(s.xr.Object, "2026-01-01T12:00:00Z", "metadata", "deletionTimestamp")
 			},
-			want: func(w desire) { w["b"] = plain("y") }, writes: []string{"update b"}, condition: reasonAllowed,
+			want: func(w desire) { w["b"] = plain("y") }, writes: []string{"update b"}, condition: v1alpha1.ConditionReasonAllowed,
 		},
 		"NoManagedFields": {
 			reason: "without managedFields the shape of what is wanted says what to emit",
@@ -224,7 +224,7 @@ func TestRunFunction(t *testing.T) {
 				s.live["b"].SetManagedFields(nil)
 				_ = unstructured.SetNestedField(s.live["b"].Object, "z", "spec", "other")
 			},
-			want: func(w desire) { w["b"] = plain("y") }, condition: reasonHeld,
+			want: func(w desire) { w["b"] = plain("y") }, condition: v1alpha1.ConditionReasonHeld,
 			check: func(t *testing.T, s *stage) {
 				got := object(s.rsp.GetDesired().GetResources()["b"].GetResource())["spec"]
 				if d := cmp.Diff(map[string]any{"value": "x"}, got); d != "" {
@@ -309,7 +309,7 @@ func TestMessageIsBounded(t *testing.T) {
 	}
 	s.reconcile(want)
 	_, reason, message := s.condition()
-	if reason != reasonHeld || len(message) > maxMessage || !strings.Contains(message, "more\nSettled") {
+	if reason != v1alpha1.ConditionReasonHeld || len(message) > maxMessage || !strings.Contains(message, "more\nSettled") {
 		t.Errorf("%s, %d bytes: %s", reason, len(message), message)
 	}
 	for _, line := range strings.Split(message, "\n") {
@@ -345,7 +345,7 @@ func TestWithWebhook(t *testing.T) {
 	s.annotate(v1alpha1.AnnotationKeySettledGeneration, "1")
 	want["b"] = plain("z")
 	s.reconcile(want)
-	s.wantReason(reasonHeld)
+	s.wantReason(v1alpha1.ConditionReasonHeld)
 	s.annotate(s.suggested()[0], "once")
 	s.reconcile(want)
 	s.wantWrites("update b")
@@ -385,7 +385,7 @@ func TestAdoption(t *testing.T) {
 	s.settle(want)
 	want["b"] = plain("y")
 	s.reconcile(want)
-	s.wantReason(reasonHeld)
+	s.wantReason(v1alpha1.ConditionReasonHeld)
 }
 
 // An intent that changes no resource settles too, and stays so.
@@ -400,7 +400,7 @@ func TestIntentWithoutChange(t *testing.T) {
 	s.flap()
 	want["b"] = plain("y")
 	s.reconcile(want)
-	s.wantReason(reasonHeld)
+	s.wantReason(v1alpha1.ConditionReasonHeld)
 	s.stable(want)
 }
 
@@ -410,7 +410,7 @@ func TestAllResourcesGone(t *testing.T) {
 	s.live = map[string]*unstructured.Unstructured{}
 	s.reconcile(want)
 	s.wantWrites()
-	s.wantReason(reasonHeld)
+	s.wantReason(v1alpha1.ConditionReasonHeld)
 	s.stable(want)
 }
 
@@ -431,7 +431,7 @@ func TestClusterScopedComposite(t *testing.T) {
 	}
 	w["spec"] = map[string]any{"value": "y"}
 	s.reconcile(want)
-	s.wantReason(reasonHeld)
+	s.wantReason(v1alpha1.ConditionReasonHeld)
 }
 
 // A nested composite is stamped like any resource.
@@ -448,7 +448,7 @@ func TestNestedComposite(t *testing.T) {
 	s.settle(want)
 	want["n"] = nested(2)
 	s.reconcile(want)
-	s.wantReason(reasonHeld)
+	s.wantReason(v1alpha1.ConditionReasonHeld)
 	if _, ok := child(object(s.rsp.GetDesired().GetResources()["n"].GetResource()), "spec")["crossplane"]; ok {
 		t.Error("machinery was emitted")
 	}
@@ -456,7 +456,7 @@ func TestNestedComposite(t *testing.T) {
 	delete(want, "n")
 	s.reconcile(want)
 	s.wantWrites("hold n") // now its removal
-	s.wantReason(reasonHeld)
+	s.wantReason(v1alpha1.ConditionReasonHeld)
 	if got := trace.Of(s.live["n"].GetAnnotations()); len(got) != 2 {
 		t.Errorf("trace: %s", got)
 	}

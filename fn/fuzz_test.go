@@ -130,7 +130,7 @@ func fuzzSeeds(t *testing.T, input string) []*fnv1.RunFunctionRequest {
 	out = append(out, s.request(want))
 	for _, req := range out {
 		req.Context = &structpb.Struct{Fields: map[string]*structpb.Value{contextKey: structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
-			"reason": structpb.NewStringValue(reasonHeld), "resources": structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{structpb.NewStringValue("x")}}),
+			"reason": structpb.NewStringValue(v1alpha1.ConditionReasonHeld), "resources": structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{structpb.NewStringValue("x")}}),
 		}})}}
 	}
 	audited := operation(input, s.xr, s.live["a"], s.live["b"])

@@ -308,7 +308,7 @@ func (s *stage) update(name, manager string, mutate func(map[string]any)) {
 func (s *stage) status() {
 	var conditions []any
 	if old, _, _ := unstructured.NestedSlice(s.xr.Object, "status", "conditions"); len(old) > 0 {
-		conditions = slices.DeleteFunc(old, func(e any) bool { return text(e.(map[string]any), "type") == conditionType })
+		conditions = slices.DeleteFunc(old, func(e any) bool { return text(e.(map[string]any), "type") == v1alpha1.ConditionKausality })
 	}
 	for _, c := range s.rsp.GetConditions() {
 		status := map[fnv1.Status]string{fnv1.Status_STATUS_CONDITION_TRUE: "True", fnv1.Status_STATUS_CONDITION_FALSE: "False"}[c.GetStatus()]
@@ -322,7 +322,7 @@ func (s *stage) status() {
 func (s *stage) ready() {
 	var conditions []any
 	if old, _, _ := unstructured.NestedSlice(s.xr.Object, "status", "conditions"); len(old) > 0 {
-		conditions = slices.DeleteFunc(old, func(e any) bool { return text(e.(map[string]any), "type") != conditionType })
+		conditions = slices.DeleteFunc(old, func(e any) bool { return text(e.(map[string]any), "type") != v1alpha1.ConditionKausality })
 	}
 	for _, t := range []string{"Synced", "Ready"} {
 		conditions = append(conditions, map[string]any{"type": t, "status": "True", "observedGeneration": s.xr.GetGeneration(),

@@ -3,10 +3,12 @@ package fn
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -113,5 +115,111 @@ func TestHeldIsNotTheCompositions(t *testing.T) {
 	s.reconcile(want)
 	if h := s.held("b"); h != nil {
 		t.Errorf("held: %+v", h)
+	}
+}
+
+// A creation that is held has no resource to carry it: the first resource that
+// exists lists it, for as long as it is held, and later steps find the list in
+// the context of the pipeline (KR-09-05).
+func TestHeldCreations(t *testing.T) {
+	s := newStage(t, enforce)
+	want := desire{"a": database(1), "c": plain("x")}
+	s.reconcile(want)
+	s.settle(want)
+	creations := func(name string) (out []v1alpha1.HeldCreation) {
+		value := s.live[name].GetAnnotations()[v1alpha1.AnnotationKeyHeldCreations]
+		if value != "" && json.Unmarshal([]byte(value), &out) != nil {
+			t.Fatalf("cannot read %s", value)
+		}
+		return out
+	}
+
+	named := plain("y")
+	named["metadata"] = map[string]any{"name": "thing-b"}
+	want["b"], want["d"] = named, database(4)
+	s.reconcile(want)
+	s.wantWrites("annotate a")
+	commands := s.suggested()
+	command := func(key string) string { return "kubectl annotate -n shop xdatabase.example.org db " + key + "=once" }
+	wanted := []v1alpha1.HeldCreation{
+		{Resource: "b", APIVersion: "app.example.org/v1", Kind: "Thing", Namespace: "shop", Name: "thing-b", Reason: "Drift",
+			ID: strings.TrimPrefix(commands[0], v1alpha1.AnnotationKeyApprovePrefix), Approve: command(commands[0])},
+		{Resource: "d", APIVersion: "cloud.example.org/v1", Kind: "Database", Namespace: "shop", Reason: "Drift",
+			ID: strings.TrimPrefix(commands[1], v1alpha1.AnnotationKeyApprovePrefix), Approve: command(commands[1])},
+	}
+	if d := cmp.Diff(wanted, creations("a")); d != "" {
+		t.Errorf("-want +got\n%s", d)
+	}
+	if d := cmp.Diff(wanted, earlier(s.rsp.GetContext()).creations); d != "" {
+		t.Errorf("in the context: -want +got\n%s", d)
+	}
+	if got := creations("c"); got != nil {
+		t.Errorf("one resource lists them, and c does too: %v", got)
+	}
+	s.stable(want)
+
+	s.annotate(commands[0], "once")
+	s.reconcile(want)
+	if got := creations("a"); len(got) != 1 || got[0].Resource != "d" {
+		t.Errorf("after the approval of b: %v", got)
+	}
+	delete(want, "d")
+	s.reconcile(want)
+	if got := creations("a"); got != nil {
+		t.Errorf("nothing is held any more: %v", got)
+	}
+	s.stable(want)
+}
+
+// The settled intent is stored on a resource unless the trace that it carries
+// shows it, and stays while the next intent has not settled. The message of an
+// earlier release is read as well (KR-09-10).
+func TestSettledIntent(t *testing.T) {
+	s := newStage(t, enforce)
+	want := desire{"a": database(1), "b": plain("x")}
+	s.reconcile(want)
+	s.settle(want)
+	stored := func() string { return s.live["a"].GetAnnotations()[v1alpha1.AnnotationKeySettledIntent] }
+	if got := stored(); got != "" {
+		t.Errorf("its trace shows it: %s", got)
+	}
+
+	s.now = s.now.Add(time.Minute)
+	s.intend(2) // which changes nothing
+	at := s.now
+	s.reconcile(want)
+	s.settle(want)
+	second := `{"generation":2,"at":"` + at.Format(time.RFC3339) + `"}`
+	if got := stored(); got != second {
+		t.Errorf("want %s, got %s", second, got)
+	}
+
+	message := func(o *unstructured.Unstructured) { // another than the function wrote
+		list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+		for _, e := range list {
+			e.(map[string]any)["message"] = ""
+		}
+		_ = unstructured.SetNestedSlice(o.Object, list, "status", "conditions")
+	}
+	message(s.xr)
+	want["a"] = database(3)
+	s.reconcile(want)
+	s.wantReason(v1alpha1.ConditionReasonHeld) // it knows without the message that generation 2 settled
+	want["a"] = database(1)
+	s.reconcile(want)
+
+	s.update("a", "kubectl", func(o map[string]any) { // as an earlier release leaves it
+		delete(child(child(o, "metadata"), "annotations"), v1alpha1.AnnotationKeySettledIntent)
+	})
+	want["a"] = database(3)
+	s.reconcile(want)
+	s.wantReason(v1alpha1.ConditionReasonHeld) // the message shows it
+
+	s.now = s.now.Add(time.Minute)
+	s.intend(3)
+	s.reconcile(want)
+	s.wantWrites("update a")
+	if got := stored(); got != second {
+		t.Errorf("before the next intent has settled: want %s, got %s", second, got)
 	}
 }

@@ -3,6 +3,8 @@ package fn
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -35,7 +37,7 @@ func (r *run) held(res *resource) *fnv1.Resource {
 // nothing. The apply takes it away once nothing is.
 func (r *run) heldAnnotation(res *resource) string {
 	if !res.refused() {
-		if res.desired == nil || r.earlier.reason == reasonAllowed {
+		if res.desired == nil || r.earlier.reason == v1alpha1.ConditionReasonAllowed {
 			return ""
 		}
 		// An earlier Kausality step of the pipeline held it: its word stands.
@@ -51,6 +53,42 @@ func (r *run) heldAnnotation(res *resource) string {
 		return "" // strings always marshal
 	}
 	return string(bytes.TrimSuffix(r.scratch.Bytes(), []byte("\n")))
+}
+
+// creations that are held: by this step, and by earlier Kausality steps of the
+// pipeline, of which nothing is left in the desired state. Sorted by resource, at
+// most v1alpha1.MaxHeldCreations.
+func (r *run) creations() []v1alpha1.HeldCreation {
+	out := slices.Clone(r.earlier.creations)
+	for _, res := range r.resources {
+		if !res.refused() || res.observed != nil {
+			continue
+		}
+		d, o := &res.decision, res.after
+		out = append(out, v1alpha1.HeldCreation{
+			Resource: res.name, APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(),
+			Reason: string(d.Reason), ID: d.ID, Approve: d.Suggestion,
+		})
+	}
+	slices.SortStableFunc(out, func(a, b v1alpha1.HeldCreation) int { return strings.Compare(a.Resource, b.Resource) })
+	return out[:min(len(out), v1alpha1.MaxHeldCreations)]
+}
+
+// creationsString is the value of v1alpha1.AnnotationKeyHeldCreations; "" for none.
+func creationsString(list []v1alpha1.HeldCreation) string {
+	raw, err := json.Marshal(list)
+	if err != nil || len(list) == 0 {
+		return "" // strings always marshal
+	}
+	return string(raw)
+}
+
+// parseCreations is the reverse of creationsString; nil for what does not parse.
+func parseCreations(value string) (out []v1alpha1.HeldCreation) {
+	if value == "" || json.Unmarshal([]byte(value), &out) != nil {
+		return nil
+	}
+	return out
 }
 
 // restorePolicies emits what the author wrote, not the gate's mask, where the

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // legacyStage has an XR of a Claim as Crossplane v1.20 keeps it: cluster-scoped,
@@ -55,7 +57,7 @@ func TestLegacyClaim(t *testing.T) {
 	s.person("apiextensions.crossplane.io/composite", "f:spec", "f:compositionRevisionRef")
 	want["b"] = inShop(plain("y"))
 	s.reconcile(want)
-	s.wantReason(reasonHeld)
+	s.wantReason(v1alpha1.ConditionReasonHeld)
 	s.stable(want)
 
 	// The Claim's owner asks for something.
@@ -65,7 +67,7 @@ func TestLegacyClaim(t *testing.T) {
 	s.person("apiextensions.crossplane.io/claim", "f:spec", "f:size")
 	s.reconcile(want)
 	s.wantWrites("update b")
-	s.wantReason(reasonAllowed)
+	s.wantReason(v1alpha1.ConditionReasonAllowed)
 	s.stable(want)
 }
 
@@ -122,7 +124,7 @@ func TestManyResources(t *testing.T) {
 		}
 	}
 	s.reconcile(want)
-	if _, reason, message := s.condition(); reason != reasonHeld || len(message) > maxMessage || len(s.writes) != n/2 {
+	if _, reason, message := s.condition(); reason != v1alpha1.ConditionReasonHeld || len(message) > maxMessage || len(s.writes) != n/2 {
 		t.Errorf("%s, %d writes, %d bytes: %s", reason, len(s.writes), len(message), message)
 	}
 }

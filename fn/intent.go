@@ -25,6 +25,8 @@ type composite struct {
 	// settled is the highest generation of an intent that settled, as derived;
 	// -1 for none, and where a webhook knows.
 	settled int64
+	// known is the last intent that settled, as the last run stored it.
+	known note
 	// latched: the last intent settled.
 	latched bool
 	// waiting for nothing but the grace period.
@@ -43,15 +45,15 @@ func compositeOf(xr *unstructured.Unstructured, state *parent.State, resources [
 		c.intent, c.webhook = hop, true
 		return c
 	}
-	known := noted(xr.Object)
+	c.known = noted(xr, resources)
 	if stamped != nil {
 		c.state = parent.Sum(withoutComposed(xr), parent.RoleComposite)
 	}
-	c.intent = derive(c.state, resources, known, stamped.Own())
+	c.intent = derive(c.state, resources, c.known, stamped.Own())
 	if own := stamped.Own(); own != nil && same(*own, c.intent) {
 		c.above = stamped[:len(stamped)-1]
 	}
-	c.recall(resources, known)
+	c.recall(resources)
 	return c
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/kausality-io/function-kausality/admission/settling"
+	"github.com/kausality-io/function-kausality/admission/trace"
 
 	kjson "sigs.k8s.io/json"
 
@@ -193,6 +194,25 @@ func (l lookback) value() string {
 		return ""
 	}
 	return string(raw)
+}
+
+// store what is remembered of the composite on one of its resources, since the
+// function cannot write to the composite itself. The settled intent is stored
+// where the trace that the resource carries does not show it.
+func (r *run) store(set map[string]string, carried trace.Trace) {
+	settled := r.composite.lastSettled()
+	if n := len(carried); n > 1 && carried[n-2].Settled && noteOf(carried[n-2]) == settled {
+		settled = note{}
+	}
+	for k, v := range map[string]string{
+		v1alpha1.AnnotationKeySettledFields: r.remembered,
+		v1alpha1.AnnotationKeySettledIntent: settled.annotation(),
+		v1alpha1.AnnotationKeyHeldCreations: creationsString(r.creations()),
+	} {
+		if v != "" {
+			set[k] = v
+		}
+	}
 }
 
 // rememberer is the resource that remembers for the composite: the first that is

@@ -60,13 +60,13 @@ func TestNestedCompositeSettles(t *testing.T) {
 	want["b"] = plain("y")
 	s.reconcile(want)
 	s.wantWrites("hold b")
-	s.wantReason(reasonHeld)
+	s.wantReason(v1alpha1.ConditionReasonHeld)
 	s.stable(want)
 
 	s.fromAbove(2, 4, "db")
 	s.reconcile(want)
 	s.wantWrites("update b")
-	s.wantReason(reasonAllowed)
+	s.wantReason(v1alpha1.ConditionReasonAllowed)
 	if got := s.trace("b"); len(got) != 3 || got[0].Generation != 2 || got[1].Generation != 4 || got[1].Settled {
 		t.Errorf("trace: %s", got)
 	}
@@ -93,7 +93,7 @@ func TestNestedCompositeSettles(t *testing.T) {
 
 func (s *stage) wantNoteOf(generation int64) {
 	s.t.Helper()
-	if got := noted(s.xr.Object).generation; got != generation {
+	if got := messageNote(s.xr.Object).generation; got != generation {
 		_, _, message := s.condition()
 		s.t.Errorf("settled at %d, want %d: %s", got, generation, message)
 	}

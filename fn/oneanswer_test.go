@@ -73,7 +73,7 @@ func TestUnsettledWhileChildUnobserved(t *testing.T) {
 	}
 	want["a"] = database(3)
 	s.reconcile(want)
-	s.wantReason(reasonAllowed) // a consequence of the intent, not drift
+	s.wantReason(v1alpha1.ConditionReasonAllowed) // a consequence of the intent, not drift
 	s.wantWrites("update a")
 }
 
@@ -140,5 +140,5 @@ func TestManagedGateDeletionExpires(t *testing.T) {
 	s.reconcile(want)
 	s.stable(want)
 	s.wantPolicies("Observe")
-	s.wantReason(reasonHeld)
+	s.wantReason(v1alpha1.ConditionReasonHeld)
 }

@@ -88,7 +88,7 @@ func TestRequiresPolicies(t *testing.T) {
 			}
 			s.rsp = rsp
 			_, reason, message := s.condition()
-			if reason != reasonAllowed || !strings.Contains(message, tc.note) || tc.note == "" && strings.Contains(message, "AllowancePolic") {
+			if reason != v1alpha1.ConditionReasonAllowed || !strings.Contains(message, tc.note) || tc.note == "" && strings.Contains(message, "AllowancePolic") {
 				t.Errorf("%s: condition %s: %s", tc.reason, reason, message)
 			}
 			if len(rsp.GetDesired().GetResources()) != 1 {

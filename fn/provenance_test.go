@@ -168,7 +168,7 @@ func TestProvenanceWithoutRoom(t *testing.T) {
 	if s.tag(external.TagTraceID) != "" || len(asMap(s.field("a", "spec", "forProvider", "tags"))) != len(tags) {
 		t.Errorf("tags: %v", s.field("a", "spec", "forProvider", "tags"))
 	}
-	if _, reason, message := s.condition(); reason != reasonAllowed || !strings.Contains(message, "no provenance: ") {
+	if _, reason, message := s.condition(); reason != v1alpha1.ConditionReasonAllowed || !strings.Contains(message, "no provenance: ") {
 		t.Errorf("%s: %s", reason, message)
 	}
 }

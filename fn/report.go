@@ -15,16 +15,10 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 const (
-	// conditionType of the composite.
-	conditionType = "Kausality"
-
-	reasonAllowed = "Allowed"
-	reasonHeld    = "Held"
-	reasonFrozen  = "Frozen"
-
 	// contextKey under which a step tells later Kausality steps of the pipeline
 	// what it held: they find it held, with nothing left to decide.
 	contextKey = "kausality.fn.crossplane.io/held"
@@ -40,12 +34,14 @@ const (
 type report struct {
 	// reason of the condition.
 	reason string
-	// lines by resource.
+	// lines by resource, for users.
 	lines []string
+	// creations that are held, sorted by resource.
+	creations []v1alpha1.HeldCreation
 }
 
 func (r *run) report() {
-	own := report{reason: reasonAllowed}
+	own := report{reason: v1alpha1.ConditionReasonAllowed, creations: r.creations()}
 	var warnings []warning
 	for _, n := range r.notes {
 		warnings = append(warnings, warning{reason: "Kausality", text: n})
@@ -60,11 +56,11 @@ func (r *run) report() {
 		if !res.refused() {
 			continue
 		}
-		reason := reasonHeld
+		reason := v1alpha1.ConditionReasonHeld
 		if res.decision.Reason == admission.ReasonFrozen {
-			reason, own.reason = reasonFrozen, reasonFrozen
-		} else if own.reason == reasonAllowed {
-			own.reason = reasonHeld
+			reason, own.reason = v1alpha1.ConditionReasonFrozen, v1alpha1.ConditionReasonFrozen
+		} else if own.reason == v1alpha1.ConditionReasonAllowed {
+			own.reason = v1alpha1.ConditionReasonHeld
 		}
 		line := res.line()
 		own.lines = append(own.lines, line)
@@ -72,7 +68,7 @@ func (r *run) report() {
 	}
 	r.results(warnings)
 	all := own.after(r.earlier)
-	if all.reason != reasonAllowed {
+	if all.reason != v1alpha1.ConditionReasonAllowed {
 		r.rsp.Context = all.tell(r.req.GetContext())
 	}
 	r.condition(all, warnings)
@@ -114,17 +110,17 @@ func cut(s string, size int) string {
 
 // condition of the composite.
 func (r *run) condition(all report, warnings []warning) {
-	message := all.message(r.composite.note())
-	if all.reason != reasonAllowed {
-		response.ConditionFalse(r.rsp, conditionType, all.reason).WithMessage(message).TargetComposite()
+	message := all.message(r.composite.settledIntent().String())
+	if all.reason != v1alpha1.ConditionReasonAllowed {
+		response.ConditionFalse(r.rsp, v1alpha1.ConditionKausality, all.reason).WithMessage(message).TargetComposite()
 		return
 	}
 	lines := make([]string, 0, len(warnings))
 	for _, w := range warnings {
 		lines = append(lines, cut(w.text, maxLine))
 	}
-	message = report{lines: lines}.message(r.composite.note())
-	response.ConditionTrue(r.rsp, conditionType, reasonAllowed).WithMessage(message).TargetComposite()
+	message = report{lines: lines}.message(r.composite.settledIntent().String())
+	response.ConditionTrue(r.rsp, v1alpha1.ConditionKausality, v1alpha1.ConditionReasonAllowed).WithMessage(message).TargetComposite()
 }
 
 // message of at most maxMessage bytes: as many lines as fit, the rest counted,
@@ -171,23 +167,24 @@ func (r *run) results(warnings []warning) {
 // earlier report of a Kausality step of the same pipeline run.
 func earlier(context *structpb.Struct) report {
 	fields := context.GetFields()[contextKey].GetStructValue().GetFields()
-	p := report{reason: reasonAllowed}
+	p := report{reason: v1alpha1.ConditionReasonAllowed}
 	switch reason := fields["reason"].GetStringValue(); reason {
-	case reasonHeld, reasonFrozen:
+	case v1alpha1.ConditionReasonHeld, v1alpha1.ConditionReasonFrozen:
 		p.reason = reason
 	}
 	for _, v := range fields["resources"].GetListValue().GetValues() {
 		p.lines = append(p.lines, v.GetStringValue())
 	}
+	p.creations = parseCreations(fields["creations"].GetStringValue())
 	return p
 }
 
 // after an earlier report: the two together.
 func (p report) after(before report) report {
-	if before.reason == reasonAllowed {
+	if before.reason == v1alpha1.ConditionReasonAllowed {
 		return p
 	}
-	if p.reason != reasonFrozen {
+	if p.reason != v1alpha1.ConditionReasonFrozen {
 		p.reason = before.reason
 	}
 	lines := slices.Clone(before.lines)
@@ -210,8 +207,10 @@ func (p report) tell(context *structpb.Struct) *structpb.Struct {
 	if fields == nil {
 		fields = map[string]*structpb.Value{}
 	}
-	fields[contextKey] = structOf(map[string]*structpb.Value{
-		"reason": stringOf(p.reason), "resources": structpb.NewListValue(list),
-	})
+	told := map[string]*structpb.Value{"reason": stringOf(p.reason), "resources": structpb.NewListValue(list)}
+	if len(p.creations) > 0 {
+		told["creations"] = stringOf(creationsString(p.creations))
+	}
+	fields[contextKey] = structOf(told)
 	return &structpb.Struct{Fields: fields}
 }

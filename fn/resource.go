@@ -40,9 +40,6 @@ type resource struct {
 	// notes for people about it that are no decision.
 	notes []string
 
-	// tells of the composite what is to be remembered; "" for nothing.
-	tells string
-
 	// opens is the content of the once approval by which the function opens its
 	// gate; "" for none.
 	opens string

@@ -1,36 +1,96 @@
 package fn
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strconv"
 	"time"
 
 	"github.com/kausality-io/function-kausality/admission/settling"
+	"github.com/kausality-io/function-kausality/admission/trace"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// note in the Kausality condition: the intent that settled. The composed
-// resources' traces say it too, but an intent that changed none of them, and
-// one whose resources are gone, stands nowhere else.
+// note is the last intent that settled. The composed resources' traces show it
+// too, but not an intent that changed none of them, nor one whose resources are
+// gone. The zero note is none.
 type note struct {
 	generation int64
 	at         time.Time
 }
 
-var notePattern = regexp.MustCompile(`Settled at generation ([0-9]{1,18}), asked for at ([0-9TZ:-]{20})\.`)
+// annotation is the value of v1alpha1.AnnotationKeySettledIntent; "" for none.
+func (n note) annotation() string {
+	if n == (note{}) {
+		return ""
+	}
+	raw, err := json.Marshal(v1alpha1.SettledIntent{Generation: n.generation, At: metav1.NewTime(n.at.UTC())})
+	if err != nil {
+		return "" // numbers and times always marshal
+	}
+	return string(raw)
+}
 
+// String is the sentence for users in the message of the condition; "" for none.
 func (n note) String() string {
+	if n == (note{}) {
+		return ""
+	}
 	return fmt.Sprintf("Settled at generation %d, asked for at %s.", n.generation, n.at.UTC().Format(time.RFC3339))
 }
 
-// noted in the observed composite's condition; the zero note for none.
-func noted(xr map[string]any) note {
-	m := notePattern.FindStringSubmatch(text(conditionOf(xr, conditionType), "message"))
+// later of two notes.
+func (n note) later(o note) note {
+	if o.generation > n.generation || o.generation == n.generation && o.at.After(n.at) {
+		return o
+	}
+	return n
+}
+
+// parseNote reads v1alpha1.AnnotationKeySettledIntent; the zero note for what does
+// not parse.
+func parseNote(value string) note {
+	s := v1alpha1.SettledIntent{}
+	if value == "" || json.Unmarshal([]byte(value), &s) != nil {
+		return note{}
+	}
+	return note{generation: s.Generation, at: s.At.UTC()}
+}
+
+// shown is the note of its composite that a resource carries, in its annotation
+// or in its trace.
+func shown(s *parent.State) note {
+	out := parseNote(s.Annotations[v1alpha1.AnnotationKeySettledIntent])
+	if t := trace.Of(s.Annotations); len(t) > 1 && t[len(t)-2].Settled {
+		out = out.later(noteOf(t[len(t)-2]))
+	}
+	return out
+}
+
+// noted of a composite by its observed resources and, for one release, by the
+// message of its condition, where earlier releases stored it. What a resource
+// carries of a generation that is yet to come is another composite's.
+func noted(xr *unstructured.Unstructured, resources []*resource) note {
+	out := messageNote(xr.Object)
+	for _, r := range resources {
+		if n := parseNote(r.annotation(v1alpha1.AnnotationKeySettledIntent)); n.generation <= xr.GetGeneration() {
+			out = out.later(n)
+		}
+	}
+	return out
+}
+
+var notePattern = regexp.MustCompile(`Settled at generation ([0-9]{1,18}), asked for at ([0-9TZ:-]{20})\.`)
+
+// messageNote is the note in the message of an observed composite's condition.
+func messageNote(xr map[string]any) note {
+	m := notePattern.FindStringSubmatch(text(conditionOf(xr, v1alpha1.ConditionKausality), "message"))
 	if m == nil {
 		return note{}
 	}
@@ -42,22 +102,35 @@ func noted(xr map[string]any) note {
 	return note{generation: generation, at: at}
 }
 
-// note of the last intent; only of one that settled.
-func (c *composite) note() string {
+// noteOf a hop of the composite.
+func noteOf(h v1alpha1.Hop) note {
+	return note{generation: h.Generation, at: h.Timestamp.UTC()}
+}
+
+// settledIntent is the note of the last intent; only of one that settled.
+func (c *composite) settledIntent() note {
 	if c.webhook || !c.latched {
-		return ""
+		return note{}
 	}
-	return note{generation: c.intent.Generation, at: c.intent.Timestamp.Time}.String()
+	return noteOf(c.intent)
+}
+
+// lastSettled is the note of the last intent that settled, whatever came since.
+func (c *composite) lastSettled() note {
+	if c.webhook {
+		return note{}
+	}
+	return c.known.later(c.settledIntent())
 }
 
 // recall what settled before.
-func (c *composite) recall(resources []*resource, known note) {
+func (c *composite) recall(resources []*resource) {
 	latch := func(h v1alpha1.Hop) {
 		c.settled = max(c.settled, h.Generation)
 		c.latched = c.latched || same(h, c.intent)
 	}
-	if known.generation > 0 {
-		latch(v1alpha1.Hop{Generation: known.generation, Timestamp: metav1.NewTime(known.at)})
+	if c.known.generation > 0 {
+		latch(v1alpha1.Hop{Generation: c.known.generation, Timestamp: metav1.NewTime(c.known.at)})
 	}
 	for _, r := range resources {
 		if r.hop != nil && r.hop.Settled {

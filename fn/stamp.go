@@ -14,9 +14,7 @@ import (
 // emit the desired state: what may pass with its trace, what may not as it is.
 func (r *run) emit() {
 	out := make(map[string]*fnv1.Resource, len(r.resources))
-	if res := r.rememberer(); res != nil {
-		res.tells = r.remembered
-	}
+	r.keeper = r.rememberer()
 	for _, res := range r.resources {
 		switch {
 		case res.refused() && res.observed == nil:
@@ -45,8 +43,8 @@ func (r *run) stamp(res *resource, out *fnv1.Resource) *fnv1.Resource {
 	if held := r.heldAnnotation(res); held != "" {
 		set[v1alpha1.AnnotationKeyHeld] = held
 	}
-	if res.tells != "" {
-		set[v1alpha1.AnnotationKeySettledFields] = res.tells
+	if res == r.keeper {
+		r.store(set, after)
 	}
 	r.kept(res, set)
 	policies := r.gate(res, set)

@@ -47,7 +47,7 @@ func TestStory(t *testing.T) {
 	want := desire{"a": database(1), "b": plain("x")}
 	s.reconcile(want)
 	s.wantWrites("create a", "create b")
-	s.wantReason(reasonAllowed)
+	s.wantReason(v1alpha1.ConditionReasonAllowed)
 	xrHop := v1alpha1.Hop{APIVersion: "example.org/v1", Kind: "XDatabase", Name: "db", Generation: 1, Unattributed: true}
 	xrHop.Timestamp.Time = t0
 	own := v1alpha1.Hop{APIVersion: "cloud.example.org/v1", Kind: "Database", Generation: 1}
@@ -82,7 +82,7 @@ func TestStory(t *testing.T) {
 	want["a"] = database(2)
 	s.reconcile(want)
 	s.wantWrites("update a")
-	s.wantReason(reasonAllowed)
+	s.wantReason(v1alpha1.ConditionReasonAllowed)
 	if got := s.trace("a"); got[0].Generation != 4 || got[1].Generation != 2 || !got[0].Timestamp.Time.Equal(s.now) {
 		t.Errorf("trace after the intent: %s", got)
 	}
@@ -96,7 +96,7 @@ func TestStory(t *testing.T) {
 	want["b"]["metadata"] = map[string]any{"labels": map[string]any{"team": "shop"}}
 	s.reconcile(want)
 	s.wantWrites("hold a", "annotate b")
-	s.wantReason(reasonHeld)
+	s.wantReason(v1alpha1.ConditionReasonHeld)
 	if tier := s.field("a", "spec", "forProvider", "tier"); tier != nil {
 		t.Errorf("held field was applied: %v", tier)
 	}
@@ -111,7 +111,7 @@ func TestStory(t *testing.T) {
 	// A flap opens no window.
 	s.flap()
 	s.stable(want)
-	s.wantReason(reasonHeld)
+	s.wantReason(v1alpha1.ConditionReasonHeld)
 	s.ready()
 
 	// Approved: it passes once.
@@ -119,7 +119,7 @@ func TestStory(t *testing.T) {
 	s.annotate(key, "once")
 	s.reconcile(want)
 	s.wantWrites("update a")
-	s.wantReason(reasonAllowed)
+	s.wantReason(v1alpha1.ConditionReasonAllowed)
 	if a := s.trace("a").Own().Approval; a == nil || a.Mode != v1alpha1.ApprovalOnce || "kausality.io/approve-"+a.Digest != key {
 		t.Errorf("approval in the hop: %+v", a)
 	}
@@ -128,11 +128,11 @@ func TestStory(t *testing.T) {
 	// The same again needs another approval: it is used up.
 	s.update("a", "somebody", func(o map[string]any) { delete(child(child(o, "spec"), "forProvider"), "tier") })
 	s.reconcile(want)
-	s.wantReason(reasonHeld)
+	s.wantReason(v1alpha1.ConditionReasonHeld)
 	s.stable(want)
 	s.update("a", "somebody", func(o map[string]any) { child(child(o, "spec"), "forProvider")["tier"] = "gold" })
 	s.reconcile(want)
-	s.wantReason(reasonAllowed)
+	s.wantReason(v1alpha1.ConditionReasonAllowed)
 
 	// Frozen: not even the own intent.
 	s.annotate(v1alpha1.AnnotationKeyFreeze, `{"user":"hans","message":"audit"}`)
@@ -140,12 +140,12 @@ func TestStory(t *testing.T) {
 	want["a"] = database(3, "tier", "gold")
 	s.reconcile(want)
 	s.wantWrites("hold a")
-	s.wantReason(reasonFrozen)
+	s.wantReason(v1alpha1.ConditionReasonFrozen)
 	s.stable(want)
 	s.annotate(v1alpha1.AnnotationKeyFreeze, "")
 	s.reconcile(want)
 	s.wantWrites("update a")
-	s.wantReason(reasonAllowed)
+	s.wantReason(v1alpha1.ConditionReasonAllowed)
 	s.stable(want)
 	s.settle(want)
 
@@ -153,7 +153,7 @@ func TestStory(t *testing.T) {
 	delete(want, "b")
 	s.reconcile(want)
 	s.wantWrites("hold b")
-	s.wantReason(reasonHeld)
+	s.wantReason(v1alpha1.ConditionReasonHeld)
 	s.stable(want)
 	s.annotate(s.suggested()[0], "once")
 	s.reconcile(want)
@@ -164,7 +164,7 @@ func TestStory(t *testing.T) {
 	delete(s.live, "a")
 	s.reconcile(want)
 	s.wantWrites()
-	s.wantReason(reasonHeld)
+	s.wantReason(v1alpha1.ConditionReasonHeld)
 	s.stable(want)
 	s.annotate(s.suggested()[0], "once")
 	s.reconcile(want)

@@ -129,7 +129,7 @@ func (s *State) Crossplane() bool { return s.Role != RoleNone }
 
 // conditionTypes that are kept whatever their status.
 var conditionTypes = map[string]bool{
-	"Synced": true, "Ready": true, "Initialized": true, "Kausality": true,
+	"Synced": true, "Ready": true, "Initialized": true, v1alpha1.ConditionKausality: true,
 	"LastAsyncOperation": true, "AsyncOperation": true,
 }
 

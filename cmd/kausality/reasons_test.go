@@ -121,7 +121,7 @@ func section(t *testing.T, name string, column int) []string {
 func TestReasons(t *testing.T) {
 	gate := slices.Concat(words(t, "api/v1alpha1/gate.go", constants("", "GateReason")), words(t, "admission/external/view.go", constants("", "Over")))
 	conditions := slices.Concat(words(t, "policycontroller/status.go", set), words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonCompile")),
-		words(t, "fn/report.go", constants("", "reason")))
+		words(t, "api/v1alpha1/conditions.go", constants("", "ConditionReason")))
 	for name, tc := range map[string]struct {
 		section string
 		column  int
