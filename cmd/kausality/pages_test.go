@@ -9,21 +9,21 @@ import (
 	"testing"
 )
 
-const root = "../.."
+const repository = "../.."
 
 // TestDependencies: docs/dependencies.md names every direct requirement of each
 // module, and every program below test/parts.
 func TestDependencies(t *testing.T) {
-	page := readPage(t, filepath.Join(root, "docs", "dependencies.md"))
+	page := readPage(t, filepath.Join(repository, "docs", "dependencies.md"))
 	required := regexp.MustCompile(`(?m)^\t([a-z][^\s]+) v\S+$`) // no "// indirect"
 	for _, module := range []string{".", "test", "test/image", "test/provider"} {
-		for _, m := range required.FindAllStringSubmatch(readPage(t, filepath.Join(root, module, "go.mod")), -1) {
+		for _, m := range required.FindAllStringSubmatch(readPage(t, filepath.Join(repository, module, "go.mod")), -1) {
 			if !strings.Contains(page, "`"+m[1]+"`") && !strings.Contains(page, "`"+m[1]+"/") && !strings.HasPrefix(m[1], "github.com/kausality-io/") {
 				t.Errorf("%s/go.mod requires %s, which docs/dependencies.md does not name", module, m[1])
 			}
 		}
 	}
-	programs, err := os.ReadDir(filepath.Join(root, "test", "parts"))
+	programs, err := os.ReadDir(filepath.Join(repository, "test", "parts"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,9 +66,9 @@ func TestLinks(t *testing.T) {
 
 // TestIndex: docs/README.md links to every page below docs.
 func TestIndex(t *testing.T) {
-	index := readPage(t, filepath.Join(root, "docs", "README.md"))
+	index := readPage(t, filepath.Join(repository, "docs", "README.md"))
 	for _, page := range allPages(t) {
-		rel, err := filepath.Rel(filepath.Join(root, "docs"), page)
+		rel, err := filepath.Rel(filepath.Join(repository, "docs"), page)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestIndex(t *testing.T) {
 func allPages(t *testing.T) (out []string) {
 	t.Helper()
 	for _, dir := range []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "examples", "test/conformance"} {
-		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, _ fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join(repository, dir), func(path string, _ fs.DirEntry, err error) error {
 			if filepath.Ext(path) == ".md" {
 				out = append(out, path)
 			}
