@@ -29,7 +29,7 @@ func appendJSON(out []byte, v any) ([]byte, error) {
 		}
 	}
 	raw, err := json.Marshal(v)
-	return append(out, raw...), err //nolint:wrapcheck // The callers have one word for all errors.
+	return append(out, raw...), err
 }
 
 // appendText appends a string, plain if nothing in it is escaped.

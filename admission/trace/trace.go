@@ -3,34 +3,64 @@ package trace
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Trace of an object: origin first, the object's own hop last.
+// Trace of an object: origin first, the object's own hop last. nil and the empty
+// Trace are that of an object without one.
 type Trace []v1alpha1.Hop
 
-// Parse a trace annotation; "" is the empty trace.
+// parsed traces by the annotations they were read from, of at most maxParsed
+// objects. Decoding takes ten times as long as the rest of a decision that needs
+// it, the same trace is read for each hop that it leads to, and most requests
+// leave it as it is.
+var parsed = lru.New(maxParsed)
+
+const (
+	maxParsed = 1024
+	// maxParsedBytes of an annotation that is kept, so that all of them take a
+	// few MiB at most.
+	maxParsedBytes = 4096
+)
+
+// Parse a trace annotation: JSON as String writes it, or YAML. Unknown fields
+// are ignored; "" is the empty trace. The caller may modify the hops, but not
+// their Labels and Approval.
 func Parse(value string) (Trace, error) {
 	if value == "" {
 		return nil, nil
 	}
-	if t, ok := read(value); ok {
-		return t, nil
+	if known, ok := parsed.Get(value); ok {
+		t, _ := known.(Trace)
+		return slices.Clone(t), nil
 	}
+	t, err := decode(value)
+	if err != nil {
+		return nil, fmt.Errorf("cannot parse trace: %s", strings.Join(strings.Fields(err.Error()), " "))
+	}
+	if len(value) <= maxParsedBytes {
+		parsed.Add(strings.Clone(value), slices.Clone(t)) // not the object that the annotation is a part of
+	}
+	return t, nil
+}
+
+func decode(value string) (Trace, error) {
 	var t Trace
 	if json.Unmarshal([]byte(value), &t) == nil { // YAML takes ten times as long
 		return t, nil
 	}
 	t = nil
 	if err := yaml.Unmarshal([]byte(value), &t); err != nil {
-		return nil, fmt.Errorf("cannot parse trace: %s", strings.Join(strings.Fields(err.Error()), " "))
+		return nil, err
 	}
 	return t, nil
 }

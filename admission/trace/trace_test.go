@@ -150,3 +150,47 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestParseIndependent: a caller that modifies the hops of a trace changes no
+// other trace that was read from the same annotation.
+func TestParseIndependent(t *testing.T) {
+	value := Trace{hop("A", "team"), hop("B", "")}.String()
+	for range 3 {
+		got, err := Parse(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(Trace{hop("A", "team"), hop("B", "")}, got); d != "" {
+			t.Errorf("-want, +got:\n%s", d)
+		}
+		got[0].User, got[1].Settled = "mallory", true
+	}
+}
+
+// BenchmarkParse of a trace of two hops: the same one again, and another one
+// each time.
+func BenchmarkParse(b *testing.B) {
+	b.Run("Known", func(b *testing.B) {
+		value := Trace{hop("A", "team"), hop("B", "")}.String()
+		b.ReportAllocs()
+		for b.Loop() {
+			if t, err := Parse(value); err != nil || len(t) != 2 {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("New", func(b *testing.B) {
+		values := make([]string, 4*maxParsed)
+		for i := range values {
+			h := hop("A", "team")
+			h.Generation = int64(i + 1)
+			values[i] = Trace{h, hop("B", "")}.String()
+		}
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			if t, err := Parse(values[i%len(values)]); err != nil || len(t) != 2 {
+				b.Fatal(err)
+			}
+		}
+	})
+}
