@@ -3,21 +3,31 @@ package drift
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
 )
 
-// What stands in the way of a Drift's end is told once, not with every round; again
-// where it is something else, or came back, and nothing is kept of Drifts that are
-// no more.
-func TestToldOnce(t *testing.T) {
+// TestResolverLogsOnce: why a Drift cannot be resolved is logged once, not in every round; again if the reason
+// changes or comes back. Nothing is kept of Drifts that no longer exist.
+func TestResolverLogsOnce(t *testing.T) {
 	lines := 0
 	r := &Resolver{Log: funcr.New(func(string, string) { lines++ }, funcr.Options{})}
 	drift := func(uid types.UID) *v1alpha1.Drift { return &v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{UID: uid}} }
@@ -28,8 +38,10 @@ func TestToldOnce(t *testing.T) {
 		err   error
 		lines int
 	}{
-		{a, forbidden, 1}, {a, forbidden, 1}, {b, forbidden, 2}, {a, away, 3}, {a, forbidden, 4}, {a, context.Canceled, 4},
-		{a, nil, 4}, {a, forbidden, 5}, {b, forbidden, 5},
+		{drift: a, err: forbidden, lines: 1}, {drift: a, err: forbidden, lines: 1},
+		{drift: b, err: forbidden, lines: 2}, {drift: a, err: away, lines: 3},
+		{drift: a, err: forbidden, lines: 4}, {drift: a, err: context.Canceled, lines: 4},
+		{drift: a, lines: 4}, {drift: a, err: forbidden, lines: 5}, {drift: b, err: forbidden, lines: 5},
 	} {
 		if r.log(step.drift, step.err); lines != step.lines {
 			t.Fatalf("step %d: %d lines, want %d", i, lines, step.lines)
@@ -44,9 +56,9 @@ func TestToldOnce(t *testing.T) {
 	}
 }
 
-// Whoever waits for a live read is first in the next round, whatever order the cache
-// has, and holds up nobody who needs none.
-func TestRounds(t *testing.T) {
+// TestResolverTurns: a Drift that waits for a live read is first in the next round, in whatever order the cache
+// lists them, and delays none that needs no read.
+func TestResolverTurns(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f", "g"}
 	r := &Resolver{Log: logr.Discard()}
 	seen, free := map[string]int{}, 0
@@ -55,7 +67,8 @@ func TestRounds(t *testing.T) {
 		for _, i := range rand.Perm(len(names)) {
 			list.Items = append(list.Items, v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: names[i]}})
 		}
-		list.Items = append(list.Items, v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "bb"}, Status: v1alpha1.DriftStatus{Phase: v1alpha1.DriftResolved}})
+		over := v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "bb"}, Status: v1alpha1.DriftStatus{Phase: v1alpha1.DriftResolved}}
+		list.Items = append(list.Items, over)
 		reads := 3
 		r.next = r.each(inTurn(list, r.next), func(d *v1alpha1.Drift) error {
 			switch {
@@ -71,7 +84,7 @@ func TestRounds(t *testing.T) {
 		})
 	}
 	if free != len(names) {
-		t.Errorf("what needs no read got %d turns in %d rounds", free, len(names))
+		t.Errorf("the Drift that needs no read got %d turns in %d rounds", free, len(names))
 	}
 	for _, n := range names {
 		if want := 3 * len(names) / (len(names) - 1); n != "d" && seen[n] != want && seen[n] != want+1 {
@@ -79,6 +92,127 @@ func TestRounds(t *testing.T) {
 		}
 	}
 	if seen["bb"] > 0 {
-		t.Error("what is resolved is looked at")
+		t.Error("a resolved Drift got a turn")
+	}
+}
+
+// memoryObjects are cached objects by name; a name that is missing does not exist, and "poison" panics.
+type memoryObjects map[string]*parent.State
+
+// Cached objects are all.
+func (m memoryObjects) Cached(ref parent.Ref) *cluster.Object {
+	if ref.Name == "poison" {
+		panic("poison")
+	}
+	if s := m[ref.Name]; s != nil {
+		return &cluster.Object{State: s}
+	}
+	return nil
+}
+
+// Look is Cached.
+func (m memoryObjects) Look(_ context.Context, ref parent.Ref) (*cluster.Object, error) {
+	if o := m.Cached(ref); o != nil {
+		return o, nil
+	}
+	return nil, admission.ErrNotFound
+}
+
+// openDrift of a child below a parent, seen now.
+func openDrift(name, parentName, childName string) *v1alpha1.Drift {
+	now := metav1.NewTime(time.Now().Truncate(time.Second))
+	return &v1alpha1.Drift{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)},
+		Spec: v1alpha1.DriftSpec{
+			ID: name, Relation: v1alpha1.RelationControllerChild,
+			Parent: v1alpha1.ObjectReference{APIVersion: "example.org/v1", Kind: "App", Namespace: "ns", Name: parentName},
+			Child:  v1alpha1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: childName},
+		},
+		Status: v1alpha1.DriftStatus{Phase: v1alpha1.DriftDetected, Since: &now, LastSeen: &now, Count: 1},
+	}
+}
+
+// testResolver of objects.
+func testResolver(t *testing.T, c client.Client, objects Objects, log logr.Logger) *Resolver {
+	t.Helper()
+	reporter, err := NewReporter(Config{Client: c, Sender: &Sender{}, Log: logr.Discard()})
+	require.NoError(t, err)
+	return &Resolver{Client: c, Objects: objects, Reporter: reporter, Log: log, reads: rate.NewLimiter(rate.Inf, 1),
+		Unguarded: func(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Unguarded" }}
+}
+
+// TestResolverRound: Drifts that are over are resolved with the reason, the others stay open, and one that
+// panics costs no other its turn (KR-10-05, KR-13-02).
+func TestResolverRound(t *testing.T) {
+	unguarded := openDrift("unguarded", "app", "child")
+	unguarded.Spec.Child.Kind = "Unguarded"
+	external := openDrift("external", "none", "none")
+	external.Spec.Relation = v1alpha1.RelationExternal
+	intent := openDrift("intent", "app", "child")
+	intent.Spec.Intent = 2
+	cases := map[string]struct {
+		reason     string
+		drift      *v1alpha1.Drift
+		resolution string
+	}{
+		"ParentGone": {reason: "there is nobody left to drift", drift: openDrift("parent-gone", "none", "child"), resolution: "the parent is gone"},
+		"ChildGone":  {reason: "nor anything that drifts", drift: openDrift("child-gone", "app", "none"), resolution: "the child was deleted"},
+		"Unguarded":  {reason: "nobody asks about it any more", drift: unguarded, resolution: "its kind is no longer guarded"},
+		"NewIntent":  {reason: "the parent has changed since", drift: intent, resolution: "the parent has a new intent"},
+		"Open":       {reason: "nothing changed", drift: openDrift("open", "app", "child")},
+		"External":   {reason: "the gate resolves it", drift: external},
+		"Panics":     {reason: "it is tried again", drift: openDrift("a-panics", "poison", "child")},
+	}
+	var all []client.Object
+	for _, tc := range cases {
+		all = append(all, tc.drift)
+	}
+	c := driftClient(t, interceptor.Funcs{}, all...)
+	app := &parent.State{Ref: parent.Ref{Name: "app"}, Annotations: map[string]string{
+		v1alpha1.AnnotationKeyTrace: `[{"apiVersion":"example.org/v1","kind":"App","name":"app","generation":3,"user":"hans","timestamp":"2026-01-01T00:00:00Z"}]`}}
+	lines := 0
+	log := funcr.New(func(string, string) { lines++ }, funcr.Options{})
+	r := testResolver(t, c, memoryObjects{"app": app, "child": {Ref: parent.Ref{Name: "child"}}}, log)
+	for range 2 {
+		require.NoError(t, r.round(t.Context()))
+	}
+	assert.Equal(t, 1, lines, "the panic, once")
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := get(t, c, "ns", tc.drift.Name)
+			assert.Equal(t, tc.resolution, got.Status.Resolution, tc.reason)
+			assert.Equal(t, tc.resolution != "", got.Status.Phase == v1alpha1.DriftResolved, tc.reason)
+		})
+	}
+}
+
+// TestResolverTrims: a round deletes resolved Drifts beyond their bounds, and resolves open ones of the same
+// child beyond theirs; f(f(x)) = f(x) (KR-10-06).
+func TestResolverTrims(t *testing.T) {
+	old := openDrift("old", "app", "child")
+	long := metav1.NewTime(time.Now().Add(-keepResolved - time.Hour))
+	old.Status = v1alpha1.DriftStatus{Phase: v1alpha1.DriftResolved, LastSeen: &long}
+	all := []client.Object{old}
+	for i := range maxOpenPerChild + 1 {
+		d := openDrift(fmt.Sprintf("open-%02d", i), "app", "child")
+		at := metav1.NewTime(d.Status.LastSeen.Add(time.Duration(i) * time.Second))
+		d.Status.LastSeen = &at
+		all = append(all, d)
+	}
+	c := driftClient(t, interceptor.Funcs{}, all...)
+	r := testResolver(t, c, memoryObjects{"app": {}, "child": {}}, logr.Discard())
+	for range 2 {
+		require.NoError(t, r.round(t.Context()))
+		list := &v1alpha1.DriftList{}
+		require.NoError(t, c.List(t.Context(), list))
+		assert.Len(t, list.Items, maxOpenPerChild+1, "the old one is deleted")
+		open := 0
+		for i := range list.Items {
+			if list.Items[i].Status.Phase == v1alpha1.DriftDetected {
+				open++
+			}
+		}
+		assert.Equal(t, maxOpenPerChild, open)
+		assert.Equal(t, v1alpha1.DriftResolved, get(t, c, "ns", "open-00").Status.Phase, "the oldest")
 	}
 }

@@ -1,0 +1,352 @@
+package drift
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// driftClient of an API server that has Drifts alone, with a status subresource. Calls go through funcs.
+func driftClient(t *testing.T, funcs interceptor.Funcs, drifts ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	return fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Drift{}).
+		WithObjects(drifts...).WithInterceptorFuncs(funcs).Build()
+}
+
+// endpoint that answers DriftReports with the codes in turn, then with 200.
+type testEndpoint struct {
+	mu      sync.Mutex
+	codes   []int
+	reports []v1alpha1.DriftReport
+	got     chan struct{}
+}
+
+// ServeHTTP keeps accepted reports.
+func (e *testEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.codes) > 0 {
+		w.WriteHeader(e.codes[0])
+		e.codes = e.codes[1:]
+		return
+	}
+	var report v1alpha1.DriftReport
+	if err := json.NewDecoder(r.Body).Decode(&report); err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	e.reports = append(e.reports, report)
+	e.got <- struct{}{}
+}
+
+// wait for so many reports, and return them all.
+func (e *testEndpoint) wait(t *testing.T, n int) []v1alpha1.DriftReport {
+	t.Helper()
+	for range n {
+		select {
+		case <-e.got:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("no report after 10 s, want %d", n)
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.reports
+}
+
+// newTestEndpoint serves until the test ends; the Sender posts to it.
+func newTestEndpoint(t *testing.T, codes ...int) (*testEndpoint, *Sender) {
+	t.Helper()
+	e := &testEndpoint{codes: codes, got: make(chan struct{}, 100)}
+	server := httptest.NewTLSServer(e)
+	t.Cleanup(server.Close)
+	s, err := NewSender(Endpoints{URLs: []string{server.URL}}, logr.Discard())
+	require.NoError(t, err)
+	s.client = server.Client()
+	s.backoff = wait.Backoff{Duration: time.Millisecond, Factor: 1, Steps: 4}
+	return e, s
+}
+
+// started Reporter, until the test ends.
+func started(t *testing.T, c Config) *Reporter {
+	t.Helper()
+	if c.Sender == nil {
+		c.Sender = &Sender{}
+	}
+	c.Log = logr.Discard()
+	r, err := NewReporter(c)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- r.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		assert.NoError(t, <-ended)
+	})
+	return r
+}
+
+// item of a drift on a child of the namespaced parent "app".
+func item(id string) Item {
+	return Item{Report: &admission.Report{
+		Drift: v1alpha1.DriftSpec{
+			ID: id, Relation: v1alpha1.RelationControllerChild,
+			Child:  v1alpha1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "child"},
+			Parent: v1alpha1.ObjectReference{APIVersion: "example.org/v1", Kind: "App", Namespace: "ns", Name: "app", UID: "u"},
+		},
+		ParentRef: parent.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "App"}, Namespace: "ns", Name: "app", UID: "u"},
+	}}
+}
+
+func get(t *testing.T, c client.Client, namespace, name string) *v1alpha1.Drift {
+	t.Helper()
+	d := &v1alpha1.Drift{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, d))
+	return d
+}
+
+// TestRecord: a drift is created once, counted when it occurs again, and reported once per occurrence
+// (KR-10-01, KR-10-04).
+func TestRecord(t *testing.T) {
+	c := driftClient(t, interceptor.Funcs{})
+	e, sender := newTestEndpoint(t)
+	recurred := 0
+	r := started(t, Config{Client: c, Sender: sender, Recurred: func(context.Context, parent.Ref, string) error { recurred++; return nil }})
+
+	i := item("a1")
+	before := *i.Report
+	require.NoError(t, r.Record(t.Context(), i))
+	assert.Equal(t, before, *i.Report, "the report is not modified")
+	d := get(t, c, "ns", "a1")
+	assert.Equal(t, v1alpha1.DriftDetected, d.Status.Phase)
+	assert.EqualValues(t, 1, d.Status.Count)
+	assert.Equal(t, []metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: "App", Name: "app", UID: "u"}}, d.OwnerReferences)
+	reports := e.wait(t, 1)
+	assert.Equal(t, v1alpha1.DriftDetected, reports[0].Spec.Phase)
+	assert.Eventually(t, func() bool { return get(t, c, "ns", "a1").Status.Notified }, 10*time.Second, time.Millisecond, "the endpoint accepted it")
+
+	require.NoError(t, r.Record(t.Context(), item("a1")))
+	assert.EqualValues(t, 2, get(t, c, "ns", "a1").Status.Count)
+	assert.Equal(t, 1, recurred, "only a new occurrence")
+
+	require.NoError(t, r.Resolve(t.Context(), get(t, c, "ns", "a1"), "it was approved"))
+	require.NoError(t, r.Resolve(t.Context(), get(t, c, "ns", "a1"), "it was approved"), "it is over already")
+	reports = e.wait(t, 1)
+	assert.Equal(t, v1alpha1.DriftResolved, reports[1].Spec.Phase)
+	assert.Equal(t, "it was approved", reports[1].Spec.Resolution)
+
+	require.NoError(t, r.Record(t.Context(), item("a1")))
+	assert.EqualValues(t, 1, get(t, c, "ns", "a1").Status.Count, "counted from the new occurrence on")
+	assert.Len(t, e.wait(t, 1), 3)
+	assert.Equal(t, 2, recurred)
+}
+
+// TestRecordRaces: of two replicas that see the same drift, the one whose write conflicts sends nothing.
+func TestRecordRaces(t *testing.T) {
+	conflict := true
+	patch := func(ctx context.Context, inner client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		if conflict {
+			conflict = false // the other replica comes first
+			other := &v1alpha1.Drift{}
+			if err := inner.Get(ctx, client.ObjectKeyFromObject(o), other); err != nil {
+				return err
+			}
+			other.Status = v1alpha1.DriftStatus{Phase: v1alpha1.DriftDetected, Count: 1}
+			if err := inner.Status().Update(ctx, other); err != nil {
+				return err
+			}
+		}
+		return inner.SubResource(sub).Patch(ctx, o, p, opts...)
+	}
+	c := driftClient(t, interceptor.Funcs{SubResourcePatch: patch})
+	e, sender := newTestEndpoint(t)
+	r := started(t, Config{Client: c, Sender: sender})
+	require.NoError(t, r.Record(t.Context(), item("a1")))
+	assert.EqualValues(t, 1, get(t, c, "ns", "a1").Status.Count)
+	assert.Empty(t, e.wait(t, 0))
+	assert.Zero(t, sender.endpoints[0].queue.len())
+}
+
+// TestRecordSnoozed: a snoozed drift is recorded and not reported (KR-05-28).
+func TestRecordSnoozed(t *testing.T) {
+	c := driftClient(t, interceptor.Funcs{})
+	e, sender := newTestEndpoint(t)
+	r := started(t, Config{Client: c, Sender: sender})
+	snoozed := item("a1")
+	snoozed.Report.Snoozed = true
+	require.NoError(t, r.Record(t.Context(), snoozed))
+	require.NoError(t, r.Record(t.Context(), item("b2")))
+	reports := e.wait(t, 1)
+	assert.Len(t, reports, 1)
+	assert.Equal(t, "b2", reports[0].Spec.ID)
+	assert.Equal(t, v1alpha1.DriftDetected, get(t, c, "ns", "a1").Status.Phase)
+}
+
+// TestEnqueue: a drift that occurs again within a minute is counted and not written, one that could not be
+// recorded is written again with the next occurrence, and a panic is the error of its item alone (KR-13-02).
+func TestEnqueue(t *testing.T) {
+	c := driftClient(t, interceptor.Funcs{})
+	var mu sync.Mutex
+	calls := map[string]int{}
+	r := started(t, Config{Client: c, Recurred: func(_ context.Context, _ parent.Ref, id string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		calls[id]++
+		switch {
+		case id == "bad":
+			panic("poison")
+		case id == "fails" && calls[id] == 1:
+			return errors.New("away")
+		}
+		return nil
+	}})
+	count := func(id string) int64 {
+		d := &v1alpha1.Drift{}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: id}, d); err != nil {
+			return 0
+		}
+		return d.Status.Count
+	}
+	r.Enqueue(item("bad"))
+	r.Enqueue(item("good"))
+	assert.Eventually(t, func() bool { return count("good") == 1 }, 10*time.Second, time.Millisecond, "the item behind it is recorded")
+	r.Enqueue(item("good"))
+	r.Enqueue(item("fails"))
+	assert.Eventually(t, func() bool { r.Enqueue(item("fails")); return count("fails") > 0 }, 10*time.Second, time.Millisecond)
+	assert.EqualValues(t, 1, count("good"), "within a minute it is not written again")
+	assert.EqualValues(t, 1, r.takeCount("good"), "but counted")
+	assert.Eventually(t, func() bool { r.Enqueue(item("bad")); mu.Lock(); defer mu.Unlock(); return calls["bad"] > 1 }, 10*time.Second, time.Millisecond,
+		"the next occurrence is another try")
+}
+
+// TestEnqueueFull: a full queue drops items, which are written with their next occurrence.
+func TestEnqueueFull(t *testing.T) {
+	r, err := NewReporter(Config{Client: driftClient(t, interceptor.Funcs{}), Sender: &Sender{}, Log: logr.Discard()}) // not started
+	require.NoError(t, err)
+	for i := range reportCapacity + 1 {
+		r.Enqueue(item(strings.Repeat("x", i+1)))
+	}
+	assert.Equal(t, reportCapacity, r.queue.len())
+	_, remembered := r.occurrences.Get(strings.Repeat("x", reportCapacity+1))
+	assert.False(t, remembered, "it was dropped")
+}
+
+// TestItemKey: a refused DELETE that is to be repeated is one drift per user.
+func TestItemKey(t *testing.T) {
+	byController, byUser := item("a1"), item("a1")
+	byController.Report.Repeat, byController.Report.Drift.User = true, "controller"
+	byUser.Report.Repeat, byUser.Report.Drift.User = true, "hans"
+	assert.NotEqual(t, byController.key(), byUser.key())
+	assert.Equal(t, "a1", item("a1").key())
+}
+
+// TestObject: the Drift is in the namespace of the parent, else of the child, else in ours (KR-10-01).
+func TestObject(t *testing.T) {
+	cases := map[string]struct {
+		parent, child, want string
+	}{
+		"Parent":        {parent: "p", child: "c", want: "p"},
+		"ClusterParent": {child: "c", want: "c"},
+		"Cluster":       {want: HomeNamespace},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			i := item("a1")
+			i.Report.ParentRef.Namespace, i.Report.Drift.Child.Namespace = tc.parent, tc.child
+			assert.Equal(t, tc.want, object(i.Report).Namespace)
+		})
+	}
+}
+
+// TestDetected: a report has the phase of the parent by the conditions of its kind (KR-03-09), and the
+// objects without what must not leave the cluster (KR-13-01).
+func TestDetected(t *testing.T) {
+	state := &parent.State{Ref: item("a1").Report.ParentRef, HasStatus: true, ObservedGeneration: 3,
+		Conditions: []parent.Condition{{Type: "Bound", Status: metav1.ConditionTrue}}}
+	byConditions := func(conditions ...string) v1alpha1.DriftReport {
+		r := &Reporter{Config: Config{Initialized: func(schema.GroupKind) []string { return conditions }}}
+		i := item("a1")
+		i.Report.Parent = state
+		return detected(i, r.lifecycle(state))
+	}
+	assert.Equal(t, "Initializing", byConditions().Spec.Parent.LifecyclePhase)
+	assert.Equal(t, "Initialized", byConditions("Bound").Spec.Parent.LifecyclePhase)
+	assert.EqualValues(t, 3, byConditions().Spec.Parent.ObservedGeneration)
+	assert.Empty(t, detected(item("a1"), "").Spec.Parent.LifecyclePhase)
+
+	old := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"a": "1"}}}
+	i := item("a1")
+	i.Old = old
+	assert.JSONEq(t, `{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"1"}}`, string(detected(i, "").Spec.NewObject.Raw), "a DELETE has the old object alone")
+}
+
+// TestRedact: a report has no value of a Secret, no managedFields and no object that is too large (KR-13-01).
+func TestRedact(t *testing.T) {
+	secret := map[string]any{
+		"apiVersion": "v1", "kind": "Secret",
+		"metadata": map[string]any{"name": "s", "managedFields": []any{map[string]any{"manager": "m"}},
+			"annotations": map[string]any{"a": "b", "kubectl.kubernetes.io/last-applied-configuration": `{"data":{"password":"aGVsbG8="}}`}},
+		"data": map[string]any{"password": "aGVsbG8="}, "stringData": map[string]any{"token": "hello"},
+	}
+	cases := map[string]struct {
+		reason string
+		object map[string]any
+		want   string
+	}{
+		"Secret": {
+			reason: "keys stay, values do not, nor the copy that kubectl keeps", object: secret,
+			want: `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","annotations":{"a":"b"}},
+				"data":{"password":"<redacted>"},"stringData":{"token":"<redacted>"}}`,
+		},
+		"ConfigMap": {
+			reason: "other kinds keep their values", object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"a": "1"}},
+			want: `{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"1"}}`,
+		},
+		"SecretOfAnotherGroup": {
+			reason: "only the Secret of Kubernetes", object: map[string]any{"apiVersion": "example.org/v1", "kind": "Secret", "data": map[string]any{"a": "1"}},
+			want: `{"apiVersion":"example.org/v1","kind":"Secret","data":{"a":"1"}}`,
+		},
+		"TooLarge": {reason: "larger than 256 KiB", object: map[string]any{"kind": "ConfigMap", "data": map[string]any{"a": strings.Repeat("x", maxObject)}}},
+		"None":     {reason: "no object"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var o *unstructured.Unstructured
+			if tc.object != nil {
+				o = &unstructured.Unstructured{Object: tc.object}
+			}
+			before := o.DeepCopy()
+			got := redact(o)
+			assert.Equal(t, before, o, "the object is not modified")
+			if tc.want == "" {
+				assert.Nil(t, got, tc.reason)
+				return
+			}
+			assert.JSONEq(t, tc.want, string(got.Raw), tc.reason)
+		})
+	}
+}
