@@ -113,9 +113,8 @@ var pages = []followed{
 		{command: "go test -C test ./webhook -run TestLag", not: minutes},
 		{command: "go test -C test ./operations -run TestTyped", not: minutes},
 		{command: "go test -C test ./e2e -run TestSteady", not: minutes},
+		{command: "make integration PLANES=./gate", not: minutes},
 		{command: "make random SEEDS=100", not: minutes},
-		{command: "make bench ARGS=soak", not: minutes},
-		{command: "make bench ARGS=gate", not: minutes},
 	}},
 	{"docs/operations.md", []typed{
 		{command: "kubectl annotate TYPE NAME kausality.io/mode=log --overwrite", with: []string{"TYPE NAME", "namespace team-a"}, prints: "namespace/team-a annotated"},
