@@ -58,7 +58,7 @@ func (c *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, namespace, 
 	return c.writeKubeconfig(namespace+"-"+name, tokenAuth(token.Status.Token))
 }
 
-// Grant lets the user do what the rules say (none: everything), in all namespaces, and returns once
+// Grant lets the user do what the rules allow (none: everything), in all namespaces, and returns once
 // the API server does. Calling it again for the user replaces the rules.
 func (c *ControlPlane) Grant(ctx context.Context, user string, rules ...rbacv1.PolicyRule) error {
 	return c.grant(ctx, "user:"+user, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}, rules)

@@ -8,8 +8,8 @@ import (
 )
 
 // Run starts cmd, which must not have been started, as a process called name. Its output goes to the
-// end of DIR/logs/NAME.log, whatever cmd says. It ends when ctx ends, or with the control plane. If
-// it ends on its own it is not started again; Done and Err tell. A name can be used again once its
+// end of DIR/logs/NAME.log, whatever the output of cmd is. It ends when ctx ends, or with the control plane. If
+// it ends on its own it is not started again; Done and Err report it. A name can be used again once its
 // process has ended.
 func (c *ControlPlane) Run(ctx context.Context, name string, cmd *exec.Cmd) (*Process, error) {
 	p, err := c.adopt(ctx, name, cmd, false)
@@ -37,7 +37,7 @@ func (c *ControlPlane) Serve(ctx context.Context, name string, cmd *exec.Cmd) (*
 	return p, nil
 }
 
-// adopt starts cmd as a process that Stop will end. core says that it is one of the control plane's
+// adopt starts cmd as a process that Stop will end. core declares it one of the control plane's
 // own.
 func (c *ControlPlane) adopt(ctx context.Context, name string, cmd *exec.Cmd, core bool) (*Process, error) {
 	c.mu.Lock()

@@ -46,7 +46,7 @@ func (c *ControlPlane) apiServerCommand() (*exec.Cmd, error) {
 		"--etcd-servers=" + c.etcdURL,
 		"--bind-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", port),
-		// Endpoints of the Service kubernetes must not be loopback addresses, and nobody uses them.
+		// Endpoints of the Service kubernetes must not be loopback addresses, and no client uses them.
 		"--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=" + c.opts.ServiceRange,
 		"--tls-cert-file=" + c.pki(fileServingCrt),
@@ -66,7 +66,7 @@ func (c *ControlPlane) apiServerCommand() (*exec.Cmd, error) {
 	return exec.Command(c.paths[parts.KubeAPIServer], args...), nil
 }
 
-// apiServerReady asks for /readyz, which includes the bootstrap of RBAC.
+// apiServerReady reads /readyz, which includes the bootstrap of RBAC.
 func (c *ControlPlane) apiServerReady(ctx context.Context) error {
 	cs, err := kubernetes.NewForConfig(c.quiet())
 	if err != nil {

@@ -56,7 +56,7 @@ func (c *ControlPlane) Apply(ctx context.Context, manifests []byte) error {
 
 // Apply applies a stream of YAML or JSON documents, in their order, except that
 // CustomResourceDefinitions come first and are established before the rest. A namespaced object
-// without a namespace goes to "default". A kind that nobody serves yet is waited for, 15 seconds.
+// without a namespace goes to "default". A kind that is not served yet is waited for, 15 seconds.
 func (a *Applier) Apply(ctx context.Context, manifests []byte) error {
 	objs, err := Decode(manifests)
 	if err != nil {
@@ -123,7 +123,7 @@ func (a *Applier) applyStatus(ctx context.Context, o *unstructured.Unstructured)
 	return err
 }
 
-// send applies o, or a subresource of it, again and again as long as its kind is not served.
+// send applies o, or a subresource of it, repeatedly as long as its kind is not served.
 func (a *Applier) send(ctx context.Context, o *unstructured.Unstructured, subresources ...string) (*unstructured.Unstructured, error) {
 	var (
 		stored *unstructured.Unstructured

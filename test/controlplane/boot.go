@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// bootPoll is how often a booting process is asked whether it is ready.
+// bootPoll is how often a booting process is checked for being ready.
 const bootPoll = 50 * time.Millisecond
 
 // A program is one of the control plane's own, to be booted.
@@ -24,7 +24,7 @@ type program struct {
 	within time.Duration
 }
 
-// boot starts p and waits until it is ready. If it dies because somebody else took one of its ports
+// boot starts p and waits until it is ready. If it dies because another process took one of its ports
 // in between, it gets one more try with others.
 func (c *ControlPlane) boot(ctx context.Context, p program) error {
 	began := time.Now()
@@ -45,7 +45,7 @@ func (c *ControlPlane) boot(ctx context.Context, p program) error {
 	return nil
 }
 
-// tryBoot starts p once. again says that it died of a port that was taken.
+// tryBoot starts p once. again reports that it died of a port that was taken.
 func (c *ControlPlane) tryBoot(ctx context.Context, p program) (again bool, err error) {
 	cmd, err := p.command()
 	if err != nil {

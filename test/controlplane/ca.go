@@ -66,7 +66,7 @@ func (a *CA) Bundle() []byte { return append([]byte(nil), a.pem...) }
 
 // ServingCert writes tls.crt, tls.key and ca.crt to dir, which it creates. The certificate is good
 // for a server under the hosts (names or IP addresses; none: localhost and 127.0.0.1), and for a
-// client that a server with the same ca.crt asks for a certificate.
+// client that a server with the same ca.crt requires a certificate of.
 func (a *CA) ServingCert(dir string, hosts ...string) error {
 	if len(hosts) == 0 {
 		hosts = []string{"localhost", "127.0.0.1"}

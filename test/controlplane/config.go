@@ -17,7 +17,7 @@ func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.admin) }
 
 // ConfigAs returns a configuration for a client that is the user, by impersonation, whom admission
 // then sees as userInfo. The API server adds the group system:authenticated. What the user may do is
-// for RBAC to say (Grant).
+// for RBAC to decide (Grant).
 func (c *ControlPlane) ConfigAs(user string, groups ...string) *rest.Config {
 	cfg := c.Config()
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
@@ -43,7 +43,7 @@ func (c *ControlPlane) quiet() *rest.Config {
 	return cfg
 }
 
-// Kubeconfig writes a kubeconfig with a client certificate of the user, for people and kubectl, and
+// Kubeconfig writes a kubeconfig with a client certificate of the user, for developers and kubectl, and
 // returns its path, DIR/kubeconfigs/NAME. An empty user is the admin of Config. Unlike ConfigAs
 // nothing is impersonated.
 func (c *ControlPlane) Kubeconfig(name, user string, groups ...string) (path string, err error) {

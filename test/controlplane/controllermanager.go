@@ -29,7 +29,7 @@ func (c *ControlPlane) bootControllerManager(ctx context.Context) error {
 		command: func() (*exec.Cmd, error) {
 			return exec.Command(c.paths[parts.KubeControllerManager],
 				"--kubeconfig="+kubeconfig,
-				"--secure-port=0", // Nobody asks it anything, and so it needs no port.
+				"--secure-port=0", // No client calls it, and so it needs no port.
 				"--leader-elect=false",
 				"--use-service-account-credentials=true",
 				"--service-account-private-key-file="+c.pki(fileSAKey),

@@ -14,7 +14,7 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 )
 
-// Options say what Start boots. The zero value is a control plane without Crossplane, in a
+// Options declare what Start boots. The zero value is a control plane without Crossplane, in a
 // temporary directory, that reports nothing.
 type Options struct {
 	// Dir holds everything the control plane writes. It must be empty, absent, or that of an
@@ -25,8 +25,8 @@ type Options struct {
 	// BinDir holds the programs. Empty means parts.DefaultBinDir.
 	BinDir string
 
-	// Out is told what is built and booted, a line each, and if a process ends on its own. Nil
-	// means nobody is told.
+	// Out receives what is built and booted, a line each, and if a process ends on its own. Nil
+	// means that nothing is reported.
 	Out io.Writer
 
 	// Crossplane also starts Crossplane's core.
@@ -37,7 +37,7 @@ type Options struct {
 	CrossplaneArgs []string
 
 	// ServiceRange is the CIDR that Services get their addresses from; 10.0.0.0/24 where empty.
-	// The API server calls a webhook with a Service at that address, where nobody routes for it:
+	// The API server calls a webhook with a Service at that address, where nothing routes to it:
 	// with a range of loopback addresses (127.64.0.0/24), which are all this machine's on Linux, a
 	// test can listen there.
 	ServiceRange string
@@ -45,8 +45,8 @@ type Options struct {
 	// AuditLog lets the API server write every request, with annotations, to AuditLog().
 	AuditLog bool
 
-	// AuditGroups are API groups whose requests stand there with their objects (level
-	// RequestResponse); of all others only who did what stands there.
+	// AuditGroups are API groups whose requests it holds with their objects (level
+	// RequestResponse); of all others it holds only who did what.
 	AuditGroups []string
 }
 

@@ -108,7 +108,7 @@ func (c *ControlPlane) crossplaneCommand(kubeconfig, certs string, health, metri
 }
 
 // crossplaneReady returns an error until a controller of Crossplane has answered an object: the
-// probe alone says yes before any controller has started.
+// probe alone succeeds before any controller has started.
 func (c *ControlPlane) crossplaneReady(ctx context.Context, health string) error {
 	if err := probe(ctx, http.DefaultClient, health); err != nil {
 		return err

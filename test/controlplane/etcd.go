@@ -47,7 +47,7 @@ func probe(ctx context.Context, client *http.Client, url string) error {
 
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return fmt.Errorf("cannot ask %s: %w", url, err)
+		return fmt.Errorf("cannot probe %s: %w", url, err)
 	}
 
 	rsp, err := client.Do(req)

@@ -37,7 +37,7 @@ func Eventually(ctx context.Context, what string, timeout time.Duration, f func(
 			return fmt.Errorf("cannot wait for %s: %w", what, errors.Join(gone, err))
 		}
 
-		// A call that was cut short by the timeout says less than the one before.
+		// A call that was cut short by the timeout explains less than the one before.
 		if last == nil || limited.Err() == nil {
 			last = err
 		}

@@ -51,7 +51,7 @@ metadata: {name: main}
 spec: {}
 `
 
-// A registered function is called over mutual TLS, and Crossplane's package manager, having looked
+// A registered function is called over mutual TLS, and Crossplane's package manager, having read
 // at it, leaves it as it is.
 func TestRegisterFunction(t *testing.T) {
 	c := sharedControlPlane(t)
@@ -70,7 +70,7 @@ func TestRegisterFunction(t *testing.T) {
 		t.Fatalf("cannot accept Crossplane: %v", err)
 	}
 
-	// The package manager has been there when it has noted the pause.
+	// The package manager has handled it when it has noted the pause.
 	eventually(t, "the package manager", func(ctx context.Context) error {
 		rev, err := revision(ctx, c)
 		if err == nil && controlplane.ConditionTrue(rev, "RevisionHealthy") != nil {
@@ -117,7 +117,7 @@ func conditionReason(o *unstructured.Unstructured, kind string) string {
 	return ""
 }
 
-// listenTLS listens as a function does: with a certificate of the CA, asking clients for one.
+// listenTLS listens as a function does: with a certificate of the CA, requiring one of clients.
 func listenTLS(t *testing.T, ca *controlplane.CA) net.Listener {
 	t.Helper()
 
@@ -169,6 +169,6 @@ func acceptClient(l net.Listener) error {
 	case err := <-accepted:
 		return err
 	case <-time.After(20 * time.Second):
-		return errors.New("nobody came within 20s")
+		return errors.New("no client connected within 20s")
 	}
 }

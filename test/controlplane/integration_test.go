@@ -115,7 +115,7 @@ func TestCrossplaneEstablishesXRD(t *testing.T) {
 		t.Error(err)
 	}
 
-	// Crossplane works on the XR: it says that there is no Composition.
+	// Crossplane works on the XR: it reports that there is no Composition.
 	xrs := schema.GroupVersionResource{Group: "test.example.org", Version: "v1", Resource: "xdatabases"}
 
 	eventually(t, "Crossplane's answer to the XR", func(ctx context.Context) error {

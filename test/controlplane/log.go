@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// How much of the end of a log is looked at (bytes), and how much an error shows.
+// How much of the end of a log is read (bytes), and how much an error shows.
 const (
 	logWindow   = 64 << 10
 	logLines    = 12
@@ -21,7 +21,7 @@ func (c *ControlPlane) logPath(name string) string {
 	return filepath.Join(c.dir.path, dirLogs, name+".log")
 }
 
-// logTail returns a line that says where the log is and the last lines of it after offset, indented.
+// logTail returns a line with the path of the log and the last lines of it after offset, indented.
 func logTail(path string, offset int64) string {
 	lines := strings.FieldsFunc(string(readTail(path, offset)), func(r rune) bool { return r == '\n' })
 	if len(lines) == 0 {
@@ -43,7 +43,7 @@ func logTail(path string, offset int64) string {
 	return b.String()
 }
 
-// portTaken reports whether the log after offset says that a port was in use.
+// portTaken reports whether the log after offset reports that a port was in use.
 func portTaken(path string, offset int64) bool {
 	return bytes.Contains(readTail(path, offset), []byte("address already in use"))
 }

@@ -81,7 +81,7 @@ func split(objs []*unstructured.Unstructured) (crds, rest []*unstructured.Unstru
 }
 
 // ConditionTrue returns nil if the object has a status condition of that type that is True, and
-// else an error that says what the condition says. It ignores observedGeneration.
+// else an error that holds what the condition reports. It ignores observedGeneration.
 func ConditionTrue(o *unstructured.Unstructured, kind string) error {
 	conditions, _, err := unstructured.NestedSlice(o.Object, "status", "conditions")
 	if err != nil {

@@ -88,7 +88,7 @@ func (l *outageLog) since(began time.Time) error {
 	return nil
 }
 
-// supervise what a run of a process of the plane ended with: the end is an outage unless it was asked
+// supervise what a run of a process of the plane ended with: the end is an outage unless it was requested
 // for. A served process is started again, restarts times in all.
 func (c *ControlPlane) supervise(p *Process, r *run) {
 	err := p.failure(r)

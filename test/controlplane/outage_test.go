@@ -19,8 +19,8 @@ func waiting(t *testing.T) error {
 	return Eventually(t.Context(), "what never comes", time.Minute, func(context.Context) error { return errNotYet })
 }
 
-// A served process that ends on its own fails the test that waits, with name, status and log, and is
-// there again for the next test.
+// A served process that ends on its own fails the test that waits, with name, status and log, and runs
+// again for the next test.
 func TestServedProcessEnds(t *testing.T) {
 	c := bare(t, io.Discard)
 
@@ -68,7 +68,7 @@ func TestUnobservedEnd(t *testing.T) {
 	}
 }
 
-// A process that ends again and again is given up, and every test fails for that reason, at once.
+// A process that ends repeatedly is given up, and every test fails for that reason, at once.
 func TestServedProcessGivenUp(t *testing.T) {
 	c := bare(t, io.Discard)
 

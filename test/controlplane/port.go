@@ -22,7 +22,7 @@ var ports = struct {
 	given map[int]bool
 }{given: map[int]bool{}}
 
-// FreePort returns a TCP port that nobody listens on, on any interface. Another process can still
+// FreePort returns a TCP port that no process listens on, on any interface. Another process can still
 // be quicker to use it, though not another caller in this one.
 func FreePort() (int, error) {
 	ports.Lock()

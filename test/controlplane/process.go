@@ -15,7 +15,7 @@ const stopGrace = 5 * time.Second
 // errStopped is why a process is not started once the control plane or its context has ended.
 var errStopped = errors.New("the control plane was stopped")
 
-// A Process is a program that the control plane runs for somebody. It can be stopped and started
+// A Process is a program that the control plane runs for a caller. It can be stopped and started
 // again. Its methods are safe for concurrent use.
 type Process struct {
 	name, log string
@@ -54,14 +54,14 @@ func (p *Process) start() error {
 
 	go func() {
 		<-r.done
-		p.tell(r)
+		p.report(r)
 		p.finish(r)
 	}()
 
 	return nil
 }
 
-// announceTo lets out be told if the process ends on its own, also if it has already.
+// announceTo reports to out if the process ends on its own, also if it has already.
 func (p *Process) announceTo(out *syncWriter) {
 	p.mu.Lock()
 	p.announce = func(err error) { out.printf("%v\n", err) }
@@ -70,7 +70,7 @@ func (p *Process) announceTo(out *syncWriter) {
 
 	select {
 	case <-r.done:
-		p.tell(r)
+		p.report(r)
 	default:
 	}
 }
@@ -100,14 +100,14 @@ func (p *Process) finish(r *run) {
 	}
 }
 
-// tell announces, once, that r ended on its own.
-func (p *Process) tell(r *run) {
+// report announces, once, that r ended on its own.
+func (p *Process) report(r *run) {
 	p.mu.Lock()
 	announce := p.announce
 	p.mu.Unlock()
 
 	if err := p.failure(r); err != nil && announce != nil {
-		r.told.Do(func() { announce(err) })
+		r.announced.Do(func() { announce(err) })
 	}
 }
 
@@ -125,10 +125,10 @@ func (p *Process) Pid() int { return p.current().cmd.Process.Pid }
 func (p *Process) Done() <-chan struct{} { return p.current().done }
 
 // Err returns nil while the process is running and after it was stopped or killed by this package.
-// If it ended on its own, be it with exit status 0, Err says how and shows the end of its log.
+// If it ended on its own, be it with exit status 0, Err reports how and shows the end of its log.
 func (p *Process) Err() error { return p.failure(p.current()) }
 
-// Stop asks the process to end (SIGTERM), kills its group after five seconds, and waits.
+// Stop requests the process to end (SIGTERM), kills its group after five seconds, and waits.
 func (p *Process) Stop() { p.current().stop(p.grace) }
 
 // Kill kills the process group at once (SIGKILL) and waits.
@@ -181,7 +181,7 @@ func (p *Process) running() bool {
 	}
 }
 
-// failure returns how r ended, if nobody asked it to.
+// failure returns how r ended, if its end was not requested.
 func (p *Process) failure(r *run) error {
 	select {
 	case <-r.done:
@@ -189,7 +189,7 @@ func (p *Process) failure(r *run) error {
 		return nil
 	}
 
-	if r.wasAsked() {
+	if r.wasRequested() {
 		return nil
 	}
 

@@ -206,14 +206,14 @@ func TestProcessThatEndsOnItsOwn(t *testing.T) {
 		"Success": {
 			script: "exit 0",
 			want:   []string{"x ended: exit status 0", "x.log is empty"},
-			reason: "A server that ends is a failure whatever it says.",
+			reason: "A server that ends is a failure whatever its status.",
 		},
 	}
 
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			told := make(chan string, 9)
-			c := bare(t, writerFn(func(b []byte) { told <- string(b) }))
+			lines := make(chan string, 9)
+			c := bare(t, writerFn(func(b []byte) { lines <- string(b) }))
 
 			p, err := c.Run(t.Context(), "x", shell(tc.script))
 			if err != nil {
@@ -222,11 +222,11 @@ func TestProcessThatEndsOnItsOwn(t *testing.T) {
 
 			<-p.Done()
 
-			said := <-told
+			line := <-lines
 
 			for _, want := range tc.want {
-				if !strings.Contains(said, want) || !strings.Contains(p.Err().Error(), want) {
-					t.Errorf("%s: want %q in %q and in %q", tc.reason, want, said, p.Err())
+				if !strings.Contains(line, want) || !strings.Contains(p.Err().Error(), want) {
+					t.Errorf("%s: want %q in %q and in %q", tc.reason, want, line, p.Err())
 				}
 			}
 		})

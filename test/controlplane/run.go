@@ -11,17 +11,17 @@ import (
 
 // A run is one life of a process, from its start to its end.
 type run struct {
-	cmd    *exec.Cmd
-	offset int64         // where in the log its output begins, bytes
-	done   chan struct{} // closed when it has ended and err is set
-	err    error
-	told   sync.Once // it was announced that it ended on its own
+	cmd       *exec.Cmd
+	offset    int64         // where in the log its output begins, bytes
+	done      chan struct{} // closed when it has ended and err is set
+	err       error
+	announced sync.Once // it was announced that it ended on its own
 
 	finished sync.Once // ended has been called with it
 
-	mu     sync.Mutex
-	asked  bool // somebody here wanted it to end
-	reaped bool // its id may belong to another process
+	mu        sync.Mutex
+	requested bool // its end was requested here
+	reaped    bool // its id may belong to another process
 }
 
 // startRun starts a copy of template that writes to the end of the log.
@@ -96,13 +96,13 @@ func (r *run) signal(s syscall.Signal) {
 	}
 }
 
-// ask notes that the process is to end, and reports whether this is the first time.
-func (r *run) ask() bool {
+// request notes that the process is to end, and reports whether this is the first time.
+func (r *run) request() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
-	first := !r.asked
-	r.asked = r.asked || !r.reaped
+	first := !r.requested
+	r.requested = r.requested || !r.reaped
 
 	return first
 }
@@ -110,7 +110,7 @@ func (r *run) ask() bool {
 // stop ends the process and waits. A grace of 0 kills it at once. SIGTERM is sent once only: many
 // programs take a second one for impatience and drop what they are doing.
 func (r *run) stop(grace time.Duration) {
-	if first := r.ask(); grace > 0 {
+	if first := r.request(); grace > 0 {
 		if first {
 			r.signal(syscall.SIGTERM)
 		}
@@ -126,9 +126,9 @@ func (r *run) stop(grace time.Duration) {
 	<-r.done
 }
 
-func (r *run) wasAsked() bool {
+func (r *run) wasRequested() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
-	return r.asked
+	return r.requested
 }

@@ -115,7 +115,7 @@ func startedPids(t *testing.T, c *controlplane.ControlPlane) map[string]int {
 	return pids
 }
 
-// When a part of the control plane dies, Err and Out say so, with the end of its log.
+// When a part of the control plane dies, Err and Out report it, with the end of its log.
 func TestDeathIsReported(t *testing.T) {
 	t.Parallel()
 

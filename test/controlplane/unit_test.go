@@ -190,6 +190,6 @@ func TestLogTail(t *testing.T) {
 
 	first := int64(strings.Index(text, "\n"))
 	if !portTaken(path, 0) || portTaken(path, first) {
-		t.Error("only what stands after the offset counts")
+		t.Error("only what follows the offset counts")
 	}
 }

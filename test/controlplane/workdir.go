@@ -16,17 +16,17 @@ const (
 	dirKubeconfigs = "kubeconfigs"
 	dirCrossplane  = "crossplane"
 
-	// workDirMarker tells that a directory is that of a control plane, and is locked while it runs.
+	// workDirMarker marks that a directory is that of a control plane, and is locked while it runs.
 	workDirMarker = ".controlplane"
 )
 
-// A workDir is the directory of one control plane, which nobody else uses as long as it is open.
+// A workDir is the directory of one control plane, which no other process uses as long as it is open.
 type workDir struct {
 	path string
 	temp bool
 	lock *os.File
 
-	// keepLogs lets the logs of a temporary directory stay: somebody was told of them.
+	// keepLogs lets the logs of a temporary directory stay: an error named them.
 	keepLogs bool
 }
 

@@ -1,5 +1,5 @@
 // Package parts builds the programs a control plane for tests consists of, each from its own Go
-// module under test/parts, and says where they are.
+// module under test/parts, and returns where they are.
 //
 // What is built is decided by one table (table.go); which version, by the go.mod of the part's
 // module and nothing else. A part is built once per version, into BINDIR/<name>-<version>, under a

@@ -21,9 +21,9 @@ const (
 // Paths maps the name of a part to the absolute path of its program.
 type Paths map[string]string
 
-// Ensure makes sure that the named parts are there and returns where. It builds what is missing
+// Ensure makes sure that the named parts exist and returns where. It builds what is missing
 // into binDir (empty: DefaultBinDir) and writes one progress line for each build to out (nil:
-// nowhere). What is there costs nothing and prints nothing.
+// nowhere). What exists costs nothing and prints nothing.
 func Ensure(ctx context.Context, out io.Writer, binDir string, names ...string) (Paths, error) {
 	ps, err := lookupAll(names)
 	if err != nil {
@@ -33,7 +33,7 @@ func Ensure(ctx context.Context, out io.Writer, binDir string, names ...string) 
 	return Build(ctx, out, binDir, ps...)
 }
 
-// Prepare makes sure that everything that tests run is there: every part of the table but those named
+// Prepare makes sure that everything that tests run exists: every part of the table but those named
 // in without, and the source of the modules whose CRDs tests install. It always builds the programs of
 // this repository, whatever EnvPrebuilt is.
 func Prepare(ctx context.Context, out io.Writer, binDir string, without ...string) error {

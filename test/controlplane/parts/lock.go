@@ -13,8 +13,8 @@ import (
 // lockPoll is how often a lock that another process holds is tried.
 const lockPoll = 200 * time.Millisecond
 
-// lock takes the lock file at path, which it creates, and returns what gives it back. The system
-// gives it back when the process ends, however it ends. The file stays: removing it would let two
+// lock takes the lock file at path, which it creates, and returns what releases it. The system
+// releases it when the process ends, however it ends. The file stays: removing it would let two
 // builders hold "the" lock.
 func lock(ctx context.Context, out io.Writer, path, what string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
@@ -22,7 +22,7 @@ func lock(ctx context.Context, out io.Writer, path, what string) (unlock func(),
 		return nil, fmt.Errorf("cannot lock the build of %s: %w", what, err)
 	}
 
-	for told := false; ; told = true {
+	for reported := false; ; reported = true {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			return func() { _ = f.Close() }, nil
@@ -33,7 +33,7 @@ func lock(ctx context.Context, out io.Writer, path, what string) (unlock func(),
 			return nil, fmt.Errorf("cannot lock the build of %s: %w", what, err)
 		}
 
-		if !told {
+		if !reported {
 			_, _ = fmt.Fprintf(out, "waiting for another process that builds %s\n", what)
 		}
 

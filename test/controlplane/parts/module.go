@@ -35,7 +35,7 @@ func Root() (string, error) {
 	}
 }
 
-// DefaultBinDir returns the directory that built parts go to unless somebody says otherwise.
+// DefaultBinDir returns the directory that built parts go to unless the caller names another.
 func DefaultBinDir() (string, error) {
 	root, err := Root()
 	if err != nil {

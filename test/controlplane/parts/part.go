@@ -11,7 +11,7 @@ import (
 
 // A Part is a program to build.
 type Part struct {
-	// Name is the first part of the file name, and what Ensure is asked for.
+	// Name is the first part of the file name, and what Ensure knows it by.
 	Name string
 
 	// Dir is the directory of the Go module to build in: absolute, or relative to the root of the
@@ -76,7 +76,7 @@ func (p Part) fileName(version string) string {
 	return p.Name + "-" + version
 }
 
-// label returns what a person is told is being built.
+// label returns what the progress line calls it.
 func (p Part) label(version string) string {
 	if p.ours() {
 		return p.Name

@@ -180,7 +180,7 @@ func TestOneBuilds(t *testing.T) {
 		<-waiting
 	}
 
-	// We are the one that builds. What the others would make could not be told from ours, unless
+	// We are the one that builds. What the others would make could not be distinguished from ours, unless
 	// they failed.
 	if err := goBuild(t.Context(), p, "", "v1.2.3", filepath.Join(bin, "thing-v1.2.3")); err != nil {
 		t.Fatal(err)

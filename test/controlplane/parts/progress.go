@@ -16,7 +16,7 @@ const (
 	quiet      = time.Second
 )
 
-// A progress says how long a build has been running: on a terminal in one line that it renews every
+// A progress shows how long a build has been running: on a terminal in one line that it renews every
 // second, elsewhere by a line at the start, every 30 seconds and at the end. A build of less than a
 // second leaves no line.
 type progress struct {
@@ -85,7 +85,7 @@ func (p *progress) show(first bool) {
 // done ends the line of a build that made a program.
 func (p *progress) done() { p.end("built %s in %s\n") }
 
-// fail ends the line of a build that did not. The error says the rest.
+// fail ends the line of a build that did not. The error reports the rest.
 func (p *progress) fail() { p.end("gave up on %s after %s\n") }
 
 func (p *progress) end(format string) {

@@ -41,7 +41,7 @@ const (
 	kubernetesLdflags = "-X k8s.io/component-base/version.gitVersion={version}" +
 		" -X k8s.io/component-base/version.gitMajor={major}" +
 		" -X k8s.io/component-base/version.gitMinor={minor}"
-	// helmLdflags say which Kubernetes charts are rendered for; Helm's own build takes it from client-go.
+	// helmLdflags set the Kubernetes version that charts are rendered for; Helm's own build takes it from client-go.
 	helmLdflags = "-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=35" +
 		" -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=35" +
 		" -X helm.sh/helm/v3/internal/version.version={version}"
