@@ -21,7 +21,7 @@ import (
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
 
-// What provider-kubernetes does outside stands in the API server's audit log: its
+// What provider-kubernetes does outside is in the API server's audit log: its
 // external resources are ConfigMaps of this very cluster.
 
 const providerKubernetes = "system:serviceaccount:crossplane-system:provider-kubernetes"
@@ -44,7 +44,7 @@ type auditLog struct {
 }
 
 // requests of provider-kubernetes about a ConfigMap so far, in order.
-func (y *yard) requests(namespace, name string) []request {
+func (y *scenario) requests(namespace, name string) []request {
 	y.t.Helper()
 	y.audit.mu.Lock()
 	defer y.audit.mu.Unlock()
@@ -98,7 +98,7 @@ func (l *auditLog) take(line []byte) error {
 }
 
 // written are the verbs of external writes that succeeded, and tried those of all.
-func (y *yard) written(namespace, name string) (written, tried []string) {
+func (y *scenario) written(namespace, name string) (written, tried []string) {
 	y.t.Helper()
 	for _, r := range y.requests(namespace, name) {
 		if r.verb == "get" {
@@ -113,7 +113,7 @@ func (y *yard) written(namespace, name string) (written, tried []string) {
 }
 
 // wrote asserts all external writes to a ConfigMap since it exists.
-func (y *yard) wrote(name string, want ...string) {
+func (y *scenario) wrote(name string, want ...string) {
 	y.t.Helper()
 	if got, _ := y.written(y.ns, name); !slices.Equal(got, want) {
 		y.t.Fatalf("%s: external writes %v, want %v", y.ns, got, want)
@@ -121,7 +121,7 @@ func (y *yard) wrote(name string, want ...string) {
 }
 
 // looks waits until provider-kubernetes has looked n times more.
-func (y *yard) looks(name string, n int) {
+func (y *scenario) looks(name string, n int) {
 	y.t.Helper()
 	count := func() (looks int) {
 		for _, r := range y.requests(y.ns, name) {
@@ -141,7 +141,7 @@ func (y *yard) looks(name string, n int) {
 }
 
 // object of hans's: a ConfigMap beside it, with a size.
-func (y *yard) object(name string, policies ...any) *unstructured.Unstructured {
+func (y *scenario) object(name string, policies ...any) *unstructured.Unstructured {
 	y.t.Helper()
 	spec := map[string]any{
 		"providerConfigRef": map[string]any{"kind": "ClusterProviderConfig", "name": "default"},
@@ -159,7 +159,7 @@ func (y *yard) object(name string, policies ...any) *unstructured.Unstructured {
 }
 
 // settings that exist, behind a closed gate.
-func (y *yard) settings() (name string) {
+func (y *scenario) settings() (name string) {
 	y.t.Helper()
 	y.object("settings")
 	y.awaitClosed(story.Settings, "settings")
@@ -171,7 +171,7 @@ func sized(size string) map[string]any {
 	return map[string]any{"spec": map[string]any{"forProvider": map[string]any{"manifest": map[string]any{"data": map[string]any{"size": size}}}}}
 }
 
-func (y *yard) awaitSize(name, size string) {
+func (y *scenario) awaitSize(name, size string) {
 	y.t.Helper()
 	y.until("the ConfigMap to have size "+size, func(ctx context.Context) error {
 		cm, err := y.admin.Resource(configMaps).Namespace(y.ns).Get(ctx, name, metav1.GetOptions{})
@@ -184,7 +184,7 @@ func (y *yard) awaitSize(name, size string) {
 
 // objectChanged: an accepted change opens the gate for one write, and the author's
 // value written again for none.
-func objectChanged(y *yard) {
+func objectChanged(y *scenario) {
 	name := y.settings()
 	before := y.get(story.Settings, name)
 	for range 3 {
@@ -200,8 +200,8 @@ func objectChanged(y *yard) {
 	y.wrote(name, "create", "patch")
 }
 
-// tampered with by somebody's kubectl apply, which the provider can see.
-func (y *yard) tamper(name, size string) {
+// tampered with by a kubectl apply, which the provider can see.
+func (y *scenario) tamper(name, size string) {
 	y.t.Helper()
 	last, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": map[string]any{"namespace": y.ns, "name": name}, "data": map[string]any{"size": size}})
@@ -227,7 +227,7 @@ func differs(path, is, should string) func(*unstructured.Unstructured) error {
 
 // objectDrift: reported field by field, left alone, and set back in one write once
 // that is approved.
-func objectDrift(y *yard) {
+func objectDrift(y *scenario) {
 	name := y.settings()
 	y.tamper(name, "99")
 	d := y.awaitDrift(name, differs("spec.forProvider.manifest.data.size", "99", "10"))
@@ -246,9 +246,9 @@ func objectDrift(y *yard) {
 	})
 }
 
-// objectGone: that the ConfigMap was deleted is a difference, and it is made anew
+// objectGone: that the ConfigMap was deleted is a difference, and it is created again
 // only once that is approved.
-func objectGone(y *yard) {
+func objectGone(y *scenario) {
 	name := y.settings()
 	y.must(y.admin.Resource(configMaps).Namespace(y.ns).Delete(y.ctx, name, metav1.DeleteOptions{}))
 	d := y.awaitDrift(name, differs("exists", "false", "true"))
@@ -274,7 +274,7 @@ spec:
 
 // objectFailing: an update that fails all the time keeps the gate open until its
 // deadline, and nothing is tried any more after that.
-func objectFailing(y *yard) {
+func objectFailing(y *scenario) {
 	y.must(y.e.Apply(y.ctx, fmt.Appendf(nil, minute, y.ns)))
 	name := y.settings()
 	y.must(y.merge(y.admin, configMaps, name, map[string]any{"immutable": true}))
@@ -303,7 +303,7 @@ func objectFailing(y *yard) {
 }
 
 // objectDeleted: refused, approved by the command of the refusal, and then both go.
-func objectDeleted(y *yard) {
+func objectDeleted(y *scenario) {
 	name, how := y.settings(), metav1.DeletePropagationBackground
 	why := y.refused(y.remove(story.Settings, name, how))
 	y.awaitSize(name, "10")
@@ -314,8 +314,8 @@ func objectDeleted(y *yard) {
 	y.wrote(name, "create", "delete")
 }
 
-// objectOrphaned: the ConfigMap stays, because somebody said so, and that is told.
-func objectOrphaned(y *yard) {
+// objectOrphaned: the ConfigMap stays, because a user decided so, and an event reports it.
+func objectOrphaned(y *scenario) {
 	name, how := y.settings(), metav1.DeletePropagationBackground
 	y.refused(y.remove(story.Settings, name, how))
 	y.annotate(story.Settings, name, v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)
@@ -323,7 +323,7 @@ func objectOrphaned(y *yard) {
 	y.awaitGone(story.Settings, y.ns, name)
 	y.awaitSize(name, "10")
 	y.wrote(name, "create")
-	y.until("an event that tells what is left behind", func(ctx context.Context) error {
+	y.until("an event that names what is left behind", func(ctx context.Context) error {
 		list, err := y.admin.Resource(events).Namespace(y.ns).List(ctx, metav1.ListOptions{FieldSelector: "reason=ExternalOrphaned"})
 		if err == nil && len(list.Items) != 1 {
 			err = fmt.Errorf("%d events", len(list.Items))
@@ -334,14 +334,17 @@ func objectOrphaned(y *yard) {
 
 // objectObserved: its author lets the provider only look; there is nothing to mask,
 // and deleting it leaves what was never its own.
-func objectObserved(y *yard) {
-	cm := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "theirs"}, "data": map[string]any{"size": "3"}}}
+func objectObserved(y *scenario) {
+	cm := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "theirs"}, "data": map[string]any{"size": "3"},
+	}}
 	_, err := y.admin.Resource(configMaps).Namespace(y.ns).Create(y.ctx, cm, metav1.CreateOptions{})
 	y.must(err)
 	o := y.object("theirs", "Observe")
 	y.looks("theirs", 3)
 	o = y.get(story.Settings, o.GetName())
-	if a := o.GetAnnotations(); a[v1alpha1.AnnotationKeyGate] != "" || a[v1alpha1.AnnotationKeyManagementPolicies] != "" || !slices.Equal(story.Policies(o), []string{"Observe"}) {
+	a, policies := o.GetAnnotations(), story.Policies(o)
+	if a[v1alpha1.AnnotationKeyGate] != "" || a[v1alpha1.AnnotationKeyManagementPolicies] != "" || !slices.Equal(policies, []string{"Observe"}) {
 		y.t.Errorf("it was touched: %v %v", a, story.Policies(o))
 	}
 	y.must(y.remove(story.Settings, "theirs", metav1.DeletePropagationBackground))

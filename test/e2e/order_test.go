@@ -25,12 +25,12 @@ import (
 // whole is such an XR, once it settled behind closed gates. XR, Composition and
 // ConfigMap have the Namespace's name.
 type whole struct {
-	*yard
+	*scenario
 	database, settings string
 }
 
 // compose with a Composition that leaves some of its resources out.
-func (y *yard) compose(without ...string) {
+func (y *scenario) compose(without ...string) {
 	y.t.Helper()
 	raw, err := story.Example("composition.yaml")
 	y.must(err)
@@ -45,14 +45,14 @@ func (y *yard) compose(without ...string) {
 	apply(y.ctx, y.t, y.e, o)
 }
 
-func (y *yard) whole(without ...string) *whole {
+func (y *scenario) whole(without ...string) *whole {
 	y.t.Helper()
 	y.compose(without...)
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.org/v1alpha1", "kind": "XDatabase", "metadata": map[string]any{"name": y.ns},
 		"spec": map[string]any{"size": int64(10), "crossplane": map[string]any{"compositionRef": map[string]any{"name": y.ns}}}}}
 	_, err := y.hans.Resource(story.XDatabases).Namespace(y.ns).Create(y.ctx, o, metav1.CreateOptions{})
 	y.must(err)
-	w := &whole{yard: y}
+	w := &whole{scenario: y}
 	for name, into := range map[string]*string{"database": &w.database, "settings": &w.settings} {
 		if !slices.Contains(without, name) {
 			r := map[string]schema.GroupVersionResource{"database": story.Databases, "settings": story.Settings}[name]
@@ -78,7 +78,7 @@ func (y *yard) whole(without ...string) *whole {
 }
 
 // only name of an object of a resource.
-func (y *yard) only(r schema.GroupVersionResource) (name string) {
+func (y *scenario) only(r schema.GroupVersionResource) (name string) {
 	y.t.Helper()
 	y.until("one of "+r.Resource, func(ctx context.Context) error {
 		list, err := y.admin.Resource(r).Namespace(y.ns).List(ctx, metav1.ListOptions{})
@@ -125,7 +125,8 @@ func (w *whole) kept(names ...string) {
 		w.t.Fatalf("%s: of the external resources there are %v, want %v", w.ns, there, names)
 	}
 	for _, name := range names {
-		o := w.get(map[string]schema.GroupVersionResource{"database": story.Databases, "settings": story.Settings}[name], map[string]string{"database": w.database, "settings": w.settings}[name])
+		resource := map[string]schema.GroupVersionResource{"database": story.Databases, "settings": story.Settings}[name]
+		o := w.get(resource, map[string]string{"database": w.database, "settings": w.settings}[name])
 		if o.GetDeletionTimestamp() != nil {
 			w.t.Fatalf("%s: %s %s is being deleted", w.ns, o.GetKind(), o.GetName())
 		}
@@ -157,7 +158,7 @@ func (w *whole) gone() {
 }
 
 // deleteManaged: kubectl delete of each managed resource.
-func deleteManaged(y *yard) {
+func deleteManaged(y *scenario) {
 	w, how := y.whole(), metav1.DeletePropagationBackground
 	refusals := map[string]string{
 		"database": w.refused(w.remove(story.Databases, w.database, how)), "settings": w.refused(w.remove(story.Settings, w.settings, how)),
@@ -171,12 +172,12 @@ func deleteManaged(y *yard) {
 	w.left()
 }
 
-func deleteBackground(y *yard) { y.deleteXR(metav1.DeletePropagationBackground) }
+func deleteBackground(y *scenario) { y.deleteXR(metav1.DeletePropagationBackground) }
 
-func deleteForeground(y *yard) { y.deleteXR(metav1.DeletePropagationForeground) }
+func deleteForeground(y *scenario) { y.deleteXR(metav1.DeletePropagationForeground) }
 
 // deleteXR: one approval is for everything below it.
-func (y *yard) deleteXR(how metav1.DeletionPropagation) {
+func (y *scenario) deleteXR(how metav1.DeletionPropagation) {
 	w := y.whole()
 	why := w.refused(w.remove(story.XDatabases, w.ns, how))
 	w.kept("database", "settings")
@@ -185,22 +186,22 @@ func (y *yard) deleteXR(how metav1.DeletionPropagation) {
 	w.gone()
 }
 
-func removeDatabase(y *yard) {
+func removeDatabase(y *scenario) {
 	w := y.whole()
 	w.removed("database", w.database, "settings")
 }
 
-func removeSettings(y *yard) {
+func removeSettings(y *scenario) {
 	w := y.whole()
 	w.removed("settings", w.settings, "database")
 }
 
-// removed from the Composition: Crossplane is refused, and says so; what it was
+// removed from the Composition: Crossplane is refused, and reports it; what it was
 // refused is repeated once it is approved.
 func (w *whole) removed(resource, name, other string) {
 	w.compose(resource)
 	d := w.awaitDrift(name, repeatedFor("system:serviceaccount:crossplane-system:crossplane"))
-	w.until("the XR to say why it stalls", func(ctx context.Context) error {
+	w.until("the XR to report why it stalls", func(ctx context.Context) error {
 		xr, err := w.admin.Resource(story.XDatabases).Namespace(w.ns).Get(ctx, w.ns, metav1.GetOptions{})
 		if err == nil && !strings.Contains(fmt.Sprint(xr.Object["status"]), "ExternalDeletionNotAllowed") {
 			err = fmt.Errorf("its status is %v", xr.Object["status"])
@@ -240,9 +241,9 @@ func repeatedFor(who string) func(*unstructured.Unstructured) error {
 	}
 }
 
-// ownerGone: the XR went without anybody asking us, and the garbage collector is
+// ownerGone: the XR went without a request to Kausality, and the garbage collector is
 // refused what is left; that is approved on the managed resources themselves.
-func ownerGone(y *yard) {
+func ownerGone(y *scenario) {
 	w := y.whole()
 	xr := w.get(story.XDatabases, w.ns)
 	below := map[string]schema.GroupVersionResource{w.database: story.Databases, w.settings: story.Settings}
@@ -297,17 +298,17 @@ func (w *whole) orphan(below map[string]schema.GroupVersionResource) {
 	w.awaitGone(story.XDatabases, w.ns, w.ns)
 }
 
-// namespaceDeleted: it stays while something would be left behind, and says so.
+// namespaceDeleted: it stays while something would be left behind, and reports it.
 // provider-kubernetes cannot delete anything in a Namespace that is being deleted:
 // it must create a ProviderConfigUsage there first.
-func namespaceDeleted(y *yard) {
+func namespaceDeleted(y *scenario) {
 	w := y.whole("settings")
 	y.object("alone")
 	y.awaitClosed(story.Settings, "alone")
 	why := w.refused(w.remove(story.XDatabases, w.ns, metav1.DeletePropagationBackground))
 	w.refused(w.remove(story.Settings, "alone", metav1.DeletePropagationBackground))
 	w.must(w.admin.Resource(namespaces).Delete(w.ctx, w.ns, metav1.DeleteOptions{}))
-	w.until("the Namespace to say why it stays", func(ctx context.Context) error {
+	w.until("the Namespace to report why it stays", func(ctx context.Context) error {
 		ns, err := w.admin.Resource(namespaces).Get(ctx, w.ns, metav1.GetOptions{})
 		if err == nil && !strings.Contains(fmt.Sprint(ns.Object["status"]), "ExternalDeletionNotAllowed") {
 			err = fmt.Errorf("its status is %v", ns.Object["status"])

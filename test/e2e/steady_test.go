@@ -31,12 +31,12 @@ const (
 	// minApplies of each resource within that time: Crossplane looks at everything
 	// every fifteen seconds (see story.Options.SteadyBreaker).
 	minApplies = 3
-	// breathing is how long a person takes from asking for something to changing it.
+	// breathing is how long a user takes from requesting something to changing it.
 	breathing = 80 * time.Second
 )
 
 // loner is the offer that webhook and gate know nothing of: its kinds are none
-// of those they are told to watch.
+// of those they are configured to watch.
 const loner = `
 apiVersion: apiextensions.crossplane.io/v2
 kind: CompositeResourceDefinition
@@ -85,7 +85,10 @@ spec:
             forProvider:
               manifest: {apiVersion: v1, kind: ConfigMap, metadata: {namespace: default, name: loner-settings}, data: {size: "0"}}
         patches:
-        - {type: FromCompositeFieldPath, fromFieldPath: spec.size, toFieldPath: spec.forProvider.manifest.data.size, transforms: [{type: convert, convert: {toType: string}}]}
+        - type: FromCompositeFieldPath
+          fromFieldPath: spec.size
+          toFieldPath: spec.forProvider.manifest.data.size
+          transforms: [{type: convert, convert: {toType: string}}]
       - name: plain
         base: {apiVersion: v1, kind: ConfigMap, metadata: {namespace: default}, data: {size: "0"}}
         readinessChecks: [{type: None}]
@@ -115,14 +118,17 @@ type guarded struct {
 }
 
 var guards = []guarded{
-	{by: "webhook-only", resource: story.XDatabases, namespace: "default", kind: "XDatabase", composition: func(steps []any) []any { return steps[:len(steps)-1] }},
+	{
+		by: "webhook-only", resource: story.XDatabases, namespace: "default", kind: "XDatabase",
+		composition: func(steps []any) []any { return steps[:len(steps)-1] },
+	},
 	{by: "both", resource: story.XDatabases, namespace: "default", kind: "XDatabase", composition: func(steps []any) []any { return steps }},
 	{by: "both-masking", resource: story.XDatabases, namespace: "default", kind: "XDatabase", composition: masking},
 	{by: "function-only", resource: loners, kind: "XLoner"},
 }
 
-// masking has the function mask managementPolicies, though webhook and gate are
-// there and do so too.
+// masking has the function mask managementPolicies, though webhook and gate run
+// and do so, too.
 func masking(steps []any) []any {
 	last, _ := steps[len(steps)-1].(map[string]any)
 	in, _ := last["input"].(map[string]any)
@@ -147,14 +153,14 @@ func TestSteady(t *testing.T) {
 	for _, g := range guards {
 		g.settles(ctx, t, client, 20)
 	}
-	neverOpened(ctx, t, e) // from here on the condition Responsive tells: others have composites here, too
+	neverOpened(ctx, t, e) // from here on the condition Responsive counts: other scenarios have composites here, too
 	var since time.Time
-	t.Run("together", func(t *testing.T) { // what is awaited elsewhere disturbs nobody
+	t.Run("together", func(t *testing.T) { // what is awaited elsewhere disturbs no scenario
 		t.Run("calm", func(t *testing.T) {
 			t.Parallel()
 			// A composite's creation alone takes most of what the breaker lets
 			// through at once; it gives one event a second, of which the
-			// composites' and their resources' being looked at takes nearly half.
+			// composites' and their resources' reconciles take nearly half.
 			pause := time.NewTimer(breathing)
 			select {
 			case <-pause.C:
@@ -221,7 +227,7 @@ func apply(ctx context.Context, t *testing.T, e *story.Env, o *unstructured.Unst
 	}
 }
 
-// ask for a size.
+// request a size.
 func (g guarded) ask(ctx context.Context, t *testing.T, e *story.Env, size int64) {
 	t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
@@ -235,7 +241,7 @@ func (g guarded) ask(ctx context.Context, t *testing.T, e *story.Env, size int64
 }
 
 // settles at a size: the composite is ready, what it is composed of has the
-// size, and whoever guards it remembers that it settled.
+// size, and its guard remembers that it settled.
 func (g guarded) settles(ctx context.Context, t *testing.T, client dynamic.Interface, size int64) {
 	t.Helper()
 	if err := controlplane.Eventually(ctx, fmt.Sprintf("%s to settle at size %d", g.by, size), 90*time.Second, func(ctx context.Context) error {
@@ -296,7 +302,7 @@ func undisturbed(o *unstructured.Unstructured) error {
 		return fmt.Errorf("%s %s is held: %s", o.GetKind(), o.GetName(), held)
 	}
 	if author := a[v1alpha1.AnnotationKeyManagementPolicies]; author != "" && author != `["*"]` {
-		return fmt.Errorf("%s %s remembers policies %s that nobody wrote", o.GetKind(), o.GetName(), author)
+		return fmt.Errorf("%s %s remembers policies %s that no client wrote", o.GetKind(), o.GetName(), author)
 	}
 	return nil
 }
@@ -380,7 +386,7 @@ type applyEvent struct {
 }
 
 // applied: Crossplane went on applying everything that is composed. It would be
-// easy to be calm where nobody does anything.
+// easy to be calm where nothing happens.
 func applied(t *testing.T, e *story.Env, all []guardedObject, since time.Time) {
 	t.Helper()
 	log, err := os.ReadFile(e.AuditLog())

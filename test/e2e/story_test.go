@@ -9,7 +9,7 @@ import (
 )
 
 // start an Env with the program that KAUSALITY_BINARY names, which make e2e
-// takes out of the image, and whose logs are kept where KAUSALITY_E2E_DIR says, for a look
+// takes out of the image, and whose logs are kept below KAUSALITY_E2E_DIR, for a look
 // after a failure.
 func start(t *testing.T, o story.Options) (context.Context, *story.Env) {
 	t.Helper()

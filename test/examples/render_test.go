@@ -21,7 +21,7 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 )
 
-var update = flag.Bool("update", false, "write the expected output anew")
+var update = flag.Bool("update", false, "write the expected output")
 
 // functions by the name that the examples use, with the part that serves it.
 var functions = map[string]string{
@@ -69,7 +69,7 @@ func TestRender(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("-want, +got (go test ./examples -update writes it anew):\n%s", diff)
+				t.Errorf("-want, +got (go test ./examples -update updates it):\n%s", diff)
 			}
 			validator.validate(t, dir)
 		})

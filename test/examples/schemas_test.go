@@ -12,8 +12,8 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 )
 
-// Each field in the schemas written by hand is set by an example: what nobody
-// uses is cut (schemas/README.md).
+// Each field in the schemas written by hand is set by an example: an unused
+// field is cut (schemas/README.md).
 func TestSchemasHoldNothingUnused(t *testing.T) {
 	root, err := parts.Root()
 	if err != nil {
@@ -23,7 +23,7 @@ func TestSchemasHoldNothingUnused(t *testing.T) {
 	for _, dir := range examples(t, root) {
 		objects = append(objects, objectsOf(t, dir)...)
 	}
-	for _, dir := range examples(t, root) { // what stands as a base in a pipeline counts, too
+	for _, dir := range examples(t, root) { // bases in pipelines count, too
 		for _, o := range objectsOf(t, dir) {
 			objects = append(objects, bases(o)...)
 		}
@@ -113,19 +113,40 @@ func unused(schema map[string]any, values []any, at []string) (out []string) {
 func TestValidateRefuses(t *testing.T) {
 	root, cli := installed(t)
 	v := newValidator(t, root, cli)
-	refused := map[string]string{
-		`{apiVersion: opentofu.m.upbound.io/v1beta1, kind: Workspace, metadata: {name: flux}, spec: {forProvider: {module: m, source: Flux}}}`:            `Unsupported value: "Flux"`,
-		`{apiVersion: opentofu.m.upbound.io/v1beta1, kind: Workspace, metadata: {name: bare}, spec: {forProvider: {source: Inline}}}`:                     `spec.forProvider.module: Required value`,
-		`{apiVersion: s3.aws.m.upbound.io/v1beta1, kind: Bucket, metadata: {name: typo}, spec: {forProvider: {region: r, tag: {a: b}}}}`:                  `unknown field: "tag"`,
-		`{apiVersion: s3.aws.m.upbound.io/v1beta1, kind: Bucket, metadata: {name: number}, spec: {forProvider: {region: r, tags: {a: 1}}}}`:               `spec.forProvider.tags.a: Invalid value`,
-		`{apiVersion: pt.fn.crossplane.io/v1beta1, kind: Resources, metadata: {name: patch}, resources: [{name: a, patches: [{type: FromComposite}]}]}`:   `Unsupported value: "FromComposite"`,
-		`{apiVersion: pt.fn.crossplane.io/v1beta1, kind: Resources, metadata: {name: field}, resources: [{name: a, patches: [{fromFieldPaht: spec.a}]}]}`: `unknown field: "fromFieldPaht"`,
-		`{apiVersion: kausality.fn.crossplane.io/v1alpha1, kind: Input, metadata: {name: mode}, mode: strict}`:                                            `Unsupported value: "strict"`,
+	refused := []struct{ object, why string }{
+		{
+			object: `{apiVersion: opentofu.m.upbound.io/v1beta1, kind: Workspace, metadata: {name: flux}, spec: {forProvider: {module: m, source: Flux}}}`,
+			why:    `Unsupported value: "Flux"`,
+		},
+		{
+			object: `{apiVersion: opentofu.m.upbound.io/v1beta1, kind: Workspace, metadata: {name: bare}, spec: {forProvider: {source: Inline}}}`,
+			why:    `spec.forProvider.module: Required value`,
+		},
+		{
+			object: `{apiVersion: s3.aws.m.upbound.io/v1beta1, kind: Bucket, metadata: {name: typo}, spec: {forProvider: {region: r, tag: {a: b}}}}`,
+			why:    `unknown field: "tag"`,
+		},
+		{
+			object: `{apiVersion: s3.aws.m.upbound.io/v1beta1, kind: Bucket, metadata: {name: number}, spec: {forProvider: {region: r, tags: {a: 1}}}}`,
+			why:    `spec.forProvider.tags.a: Invalid value`,
+		},
+		{
+			object: `{apiVersion: pt.fn.crossplane.io/v1beta1, kind: Resources, metadata: {name: patch}, resources: [{name: a, patches: [{type: FromComposite}]}]}`,
+			why:    `Unsupported value: "FromComposite"`,
+		},
+		{
+			object: `{apiVersion: pt.fn.crossplane.io/v1beta1, kind: Resources, metadata: {name: field}, resources: [{name: a, patches: [{fromFieldPaht: spec.a}]}]}`,
+			why:    `unknown field: "fromFieldPaht"`,
+		},
+		{
+			object: `{apiVersion: kausality.fn.crossplane.io/v1alpha1, kind: Input, metadata: {name: mode}, mode: strict}`,
+			why:    `Unsupported value: "strict"`,
+		},
 	}
 	var objects []*unstructured.Unstructured
-	for object := range refused {
+	for _, r := range refused {
 		o := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(object), &o.Object); err != nil {
+		if err := yaml.Unmarshal([]byte(r.object), &o.Object); err != nil {
 			t.Fatal(err)
 		}
 		objects = append(objects, o)
@@ -134,9 +155,9 @@ func TestValidateRefuses(t *testing.T) {
 	if err == nil {
 		t.Error("all of it is valid")
 	}
-	for object, why := range refused {
-		if !strings.Contains(out, why) {
-			t.Errorf("%s: want %q in\n%s", object, why, out)
+	for _, r := range refused {
+		if !strings.Contains(out, r.why) {
+			t.Errorf("%s: want %q in\n%s", r.object, r.why, out)
 		}
 	}
 }

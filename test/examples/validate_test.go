@@ -54,7 +54,7 @@ func newValidator(t *testing.T, root, cli string) *validator {
 	return v
 }
 
-// objectsOf an example: all that is in it, what it renders and what stands in
+// objectsOf an example: all that is in it, what it renders and what is in
 // pipelines included.
 func objectsOf(t *testing.T, dir string) (out []*unstructured.Unstructured) {
 	t.Helper()

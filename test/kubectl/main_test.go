@@ -71,5 +71,5 @@ func boot(ctx context.Context) (*lab, error) {
 	if l.hans, err = l.Kubeconfig("hans", story.Hans); err != nil {
 		return l, err
 	}
-	return l, story.Tell(ctx, l.Env, &story.Teller{Out: os.Stderr}, story.Chapters[:2])
+	return l, story.Play(ctx, l.Env, &story.Teller{Out: os.Stderr}, story.Chapters[:2])
 }

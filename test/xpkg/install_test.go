@@ -54,7 +54,7 @@ func TestInstall(t *testing.T) {
 	c, err := controlplane.Start(t.Context(), controlplane.Options{
 		Out: os.Stdout, Crossplane: true, CrossplaneArgs: []string{
 			"--package-runtime=Function=Deployment;Provider=External",
-			"--xpkg-cache-dir=" + t.TempDir(), // must be there
+			"--xpkg-cache-dir=" + t.TempDir(), // must exist
 		},
 	})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command demo plays Kausality's main job for people: it builds what it needs,
-// boots a control plane with Crossplane and everything of ours, and tells the
+// Command demo plays Kausality's main job for users: it builds what it needs,
+// boots a control plane with Crossplane and everything of ours, and plays the
 // story of hans's database. Exit status 0 only if everything went as it should.
 package main
 
@@ -42,7 +42,7 @@ func run(ctx context.Context, keep bool, dir string) error {
 		return err
 	}
 	t := &story.Teller{Out: os.Stdout, Color: term.IsTerminal(int(os.Stdout.Fd()))}
-	if err := story.Tell(ctx, e, t, story.Chapters); err != nil {
+	if err := story.Play(ctx, e, t, story.Chapters); err != nil {
 		return fmt.Errorf("%w; run it again with DIR=… to keep the logs", err)
 	}
 	fmt.Printf("\nEverything went as it should, in %.0fs.\n", time.Since(began).Seconds())
@@ -50,7 +50,7 @@ func run(ctx context.Context, keep bool, dir string) error {
 		return nil
 	}
 	fmt.Println("\nOnce more, for you:")
-	if err := story.Tell(ctx, e, t, story.Chapters[:2]); err != nil {
+	if err := story.Play(ctx, e, t, story.Chapters[:2]); err != nil {
 		return err
 	}
 	return wait(ctx, e)

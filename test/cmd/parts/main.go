@@ -1,5 +1,5 @@
 // Command parts builds the programs that the tests and the demo run, if they are not there yet, and
-// prints their paths, one per line, in the order in which they were asked for.
+// prints their paths, one per line, in the order of the arguments.
 //
 //	go run ./cmd/parts [--bin DIR] NAME…
 //	go run ./cmd/parts [--bin DIR] --tests
@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// run does what the arguments say. Paths go to out, progress and usage to progress.
+// run does what the arguments request. Paths go to out, progress and usage to progress.
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	fs := flag.NewFlagSet("parts", flag.ContinueOnError)
 	fs.SetOutput(progress)

@@ -4,7 +4,7 @@
 //	reference --types DIR --page FILE TYPE…
 //
 // The reference of each TYPE, and of the structs its fields have in turn, takes
-// the place of what stands between the lines <!-- reference TYPE --> and
+// the place of what is between the lines <!-- reference TYPE --> and
 // <!-- end --> of the page. `make generate` calls it.
 package main
 
@@ -54,7 +54,7 @@ func run(args []string) error {
 	return nil
 }
 
-// replace what stands between the marks of a type.
+// replace what is between the marks of a type.
 func replace(page, name, reference string) (string, error) {
 	begin, end := fmt.Sprintf("<!-- reference %s -->\n", name), "<!-- end -->\n"
 	head, rest, ok := strings.Cut(page, begin)

@@ -172,10 +172,10 @@ func jsonName(f *ast.Field) string {
 	return f.Names[0].Name
 }
 
-// durations and the like, as people write them.
+// durations and the like, as users write them.
 var known = map[string]string{"metav1.Duration": "duration", "int": "integer", "int64": "integer", "bool": "boolean"}
 
-// kind of an expression in words, and the name of the type within it.
+// kind of an expression as a phrase, and the name of the type within it.
 func (t types) kind(e ast.Expr) (text, inner string) {
 	switch x := e.(type) {
 	case *ast.Ident:

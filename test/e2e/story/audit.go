@@ -80,9 +80,9 @@ func audited(ctx context.Context, e *Env, t *Teller) error {
 		return err
 	}
 	for _, r := range all.Resources {
-		t.Says("%s %s: %v", r.Kind, r.Name, reasonsOf(r))
+		t.Reports("%s %s: %v", r.Kind, r.Name, reasonsOf(r))
 	}
-	t.Right("the Operation succeeded, and its output says that the XR is frozen, and that nothing stands before the cloud")
+	t.Right("the Operation succeeded, and its output reports that the XR is frozen, and that nothing guards the cloud")
 	if err := e.Apply(ctx, []byte(auditWatch)); err != nil {
 		return err
 	}
@@ -97,14 +97,14 @@ func audited(ctx context.Context, e *Env, t *Teller) error {
 	return e.untouched(ctx, t, before)
 }
 
-// noted waits until Crossplane has nothing left to write: the XR's condition says
-// that it settled. Crossplane can write an older status again, which stands until
+// noted waits until Crossplane has nothing left to write: the XR's condition reports
+// that it settled. Crossplane can write an older status again, which stays until
 // it looks the next time, as it does for the freeze. It returns the versions, once
-// they have stood for a while.
+// they have stayed for a while.
 func (e *Env) noted(ctx context.Context) (versions map[string]string, err error) {
 	const calm = 3 * time.Second
 	since := time.Now()
-	err = until(ctx, "the XR's condition to say that it settled", func(ctx context.Context) error {
+	err = until(ctx, "the XR's condition to report that it settled", func(ctx context.Context) error {
 		xr, err := e.XR(ctx)
 		if err != nil {
 			return err
@@ -194,7 +194,7 @@ func reasonsOf(a input.Audited) []input.FindingReason {
 	return out
 }
 
-// untouched: nothing has another version than before, and no Operation asked for
+// untouched: nothing has another version than before, and no Operation requested
 // any write to it.
 func (e *Env) untouched(ctx context.Context, t *Teller, before map[string]string) error {
 	after, err := e.versions(ctx)

@@ -14,12 +14,12 @@ import (
 
 // Chapters of the story, with webhook, gate and function.
 var Chapters = []Chapter{
-	{"hans asks for a database", created},
+	{"hans requests a database", created},
 	{"Once it is settled, the gate is closed", settled},
 	{"hans makes it larger: the gate opens for exactly that", changed},
-	{"Somebody changes the database behind Crossplane's back", tampered},
+	{"The database is changed behind Crossplane's back", tampered},
 	{"The way back is approved, with exactly the command that the report suggests", reverted},
-	{"A new Composition revision would alter the database: nobody asked for that", upgraded},
+	{"A new Composition revision would alter the database: an unrequested change", upgraded},
 	{"Freeze: not even hans's own change gets through", frozen},
 	{"Deleting the database would orphan it", deleted},
 	{"Deleting the XR, and all that is below it", gone},
@@ -45,7 +45,7 @@ func created(ctx context.Context, e *Env, t *Teller) error {
 	if err != nil {
 		return err
 	}
-	t.Says("%s", Tree(hops))
+	t.Reports("%s", Tree(hops))
 	if !e.Options.Webhook {
 		return nil
 	}
@@ -82,7 +82,7 @@ func Trace(o *unstructured.Unstructured) ([]v1alpha1.Hop, error) {
 	return hops, nil
 }
 
-// Tree of a trace, for people.
+// Tree of a trace, for readers.
 func Tree(hops []v1alpha1.Hop) string {
 	var b strings.Builder
 	for i, h := range hops {
@@ -152,7 +152,7 @@ func settled(ctx context.Context, e *Env, t *Teller) error {
 		return err
 	}
 	t.Types("", "kubectl get databases.cloud.example.org -o custom-columns=NAME:.metadata.name,POLICIES:.spec.managementPolicies")
-	t.Says("%s   %v", mr.GetName(), Policies(mr))
+	t.Reports("%s   %v", mr.GetName(), Policies(mr))
 	t.Right("the gate is closed: the provider may only look")
 	if err := e.settledXR(ctx); err != nil {
 		return err
@@ -234,7 +234,7 @@ func (e *Env) changeTraced(ctx context.Context, t *Teller, first *unstructured.U
 	if err != nil {
 		return err
 	}
-	t.Says("%s", Tree(hops))
+	t.Reports("%s", Tree(hops))
 	if err := e.traced(ctx, hops, Hans); err != nil {
 		return err
 	}

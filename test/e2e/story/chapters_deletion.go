@@ -24,8 +24,8 @@ func exampleObject(name string) (*unstructured.Unstructured, error) {
 }
 
 // deleted: the MR cannot be deleted without its external resource, and with the
-// deletion approved both go. Crossplane's attempt to create them anew is a
-// change that nobody asked for.
+// deletion approved both go. Crossplane's attempt to create them again is
+// an unrequested change.
 func deleted(ctx context.Context, e *Env, t *Teller) error {
 	if err := e.settledXR(ctx); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (e *Env) deletionRefused(_ context.Context, t *Teller, try func() error) (s
 	if err == nil {
 		return "", errors.New("the deletion was let through")
 	}
-	t.Says("Error from server: %v", err)
+	t.Reports("Error from server: %v", err)
 	if !strings.Contains(err.Error(), "ExternalDeletionNotAllowed") || !kerrors.IsForbidden(err) {
 		return "", fmt.Errorf("the deletion was refused for another reason: %w", err)
 	}
@@ -99,7 +99,7 @@ func (e *Env) deletionRefused(_ context.Context, t *Teller, try func() error) (s
 func (e *Env) awaitGone(ctx context.Context, name string) error {
 	return until(ctx, "the database to be gone", func(ctx context.Context) error {
 		if mr, err := e.MR(ctx); err == nil && mr.GetName() == name && mr.GetDeletionTimestamp() == nil {
-			return fmt.Errorf("Database %s is there", name)
+			return fmt.Errorf("Database %s exists", name)
 		}
 		_, err := e.Cloud.Get(ctx, name)
 		if client.IsNotFound(err) {
@@ -115,7 +115,7 @@ func (e *Env) awaitGone(ctx context.Context, name string) error {
 // recreated: Crossplane wants the database back. That waits for an approval.
 func (e *Env) recreated(ctx context.Context, t *Teller) error {
 	var message string
-	if err := until(ctx, "the XR to say that the creation is held", func(ctx context.Context) error {
+	if err := until(ctx, "the XR to report that the creation is held", func(ctx context.Context) error {
 		xr, err := e.XR(ctx)
 		if err != nil {
 			return err
@@ -129,11 +129,11 @@ func (e *Env) recreated(ctx context.Context, t *Teller) error {
 	}); err != nil {
 		return err
 	}
-	t.Says("Kausality  False  Held\n%s", message)
+	t.Reports("Kausality  False  Held\n%s", message)
 	if mr, err := e.MR(ctx); !errors.Is(err, errNone) {
 		return fmt.Errorf("there is a Database: %v %w", mr, err)
 	}
-	t.Right("Crossplane's attempt to create it anew is held back: nobody asked for that either")
+	t.Right("Crossplane's attempt to create it again is held: it is unrequested, too")
 	command := suggested(message)
 	if command == "" {
 		return errors.New("the condition suggests no approval")
@@ -176,7 +176,7 @@ func gone(ctx context.Context, e *Env, t *Teller) error {
 }
 
 // deletedAgain after a deletion of the XR was refused once: now it passes, and
-// takes everything along. name is that of its Database.
+// deletes everything below it. name is that of its Database.
 func (e *Env) deletedAgain(ctx context.Context, t *Teller, name string) error {
 	t.Types(Hans, "kubectl delete xdatabase "+xrName+"   # again")
 	if err := e.deletionPasses(ctx, XDatabases, xrName); err != nil {
@@ -188,7 +188,7 @@ func (e *Env) deletedAgain(ctx context.Context, t *Teller, name string) error {
 	if err := until(ctx, "everything to be gone", func(ctx context.Context) error {
 		for _, look := range []func(context.Context) (*unstructured.Unstructured, error){e.XR, e.MR, e.Setting} {
 			if o, err := look(ctx); err == nil {
-				return fmt.Errorf("%s %s is there", o.GetKind(), o.GetName())
+				return fmt.Errorf("%s %s exists", o.GetKind(), o.GetName())
 			} else if !kerrors.IsNotFound(err) && !errors.Is(err, errNone) {
 				return err
 			}

@@ -34,7 +34,7 @@ func tampered(ctx context.Context, e *Env, t *Teller) error {
 		return err
 	}
 	t.Types("", "kubectl get drifts -o yaml")
-	t.Says("%s", driftLines(d))
+	t.Reports("%s", driftLines(d))
 	if diff := text(first(d), "path") + " " + text(first(d), "old") + "→" + text(first(d), "new"); diff != "spec.forProvider.size 9→50" {
 		return fmt.Errorf("the difference reads %q", diff)
 	}

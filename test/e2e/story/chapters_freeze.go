@@ -36,7 +36,7 @@ func (e *Env) freeze(ctx context.Context, t *Teller, size int64) error {
 	if err := e.setSize(ctx, size); err != nil {
 		return err
 	}
-	if err := e.saysFrozen(ctx, t); err != nil {
+	if err := e.reportsFrozen(ctx, t); err != nil {
 		return err
 	}
 	if err := e.quiet(ctx, before, mr.GetName(), was); err != nil {
@@ -75,10 +75,10 @@ func (e *Env) awaitThrough(ctx context.Context, name string, size int64) error {
 	})
 }
 
-// saysFrozen waits for the XR to say so: in the function's condition, or
+// reportsFrozen waits for the XR to report it: in the function's condition, or
 // without it in Synced.
-func (e *Env) saysFrozen(ctx context.Context, t *Teller) error {
-	return until(ctx, "the XR to say that it is frozen", func(ctx context.Context) error {
+func (e *Env) reportsFrozen(ctx context.Context, t *Teller) error {
+	return until(ctx, "the XR to report that it is frozen", func(ctx context.Context) error {
 		xr, err := e.XR(ctx)
 		if err != nil {
 			return err
@@ -88,14 +88,14 @@ func (e *Env) saysFrozen(ctx context.Context, t *Teller) error {
 			if status != "False" || reason != "Frozen" {
 				return fmt.Errorf("condition Kausality is %s/%s", status, reason)
 			}
-			t.Says("Kausality  False  %s\n%s", reason, message)
+			t.Reports("Kausality  False  %s\n%s", reason, message)
 			return nil
 		}
 		// Without the function the webhook refuses; its words are an event's.
 		if status, _, message := condition(xr, "Synced"); status != "False" {
 			return fmt.Errorf("Synced is %s: %s", status, message)
 		}
-		t.Says("Synced  False")
+		t.Reports("Synced  False")
 		return nil
 	})
 }

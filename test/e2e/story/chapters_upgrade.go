@@ -60,11 +60,11 @@ func upgraded(ctx context.Context, e *Env, t *Teller) error {
 	return e.approveUpgrade(ctx, t, command, d.GetName())
 }
 
-// held waits for the XR to say that the change is held, and returns the
+// held waits for the XR to report that the change is held, and returns the
 // approving command.
 func (e *Env) held(ctx context.Context, t *Teller) (command string, err error) {
 	var xr *unstructured.Unstructured
-	if err := until(ctx, "the XR to say that the change is held", func(ctx context.Context) error {
+	if err := until(ctx, "the XR to report that the change is held", func(ctx context.Context) error {
 		if xr, err = e.XR(ctx); err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (e *Env) held(ctx context.Context, t *Teller) (command string, err error) {
 	}
 	_, reason, message := condition(xr, "Kausality")
 	t.Types("", fmt.Sprintf("kubectl describe xdatabase %s", xrName))
-	t.Says("Kausality  False  %s\n%s", reason, message)
+	t.Reports("Kausality  False  %s\n%s", reason, message)
 	if command == "" {
 		return "", fmt.Errorf("the condition suggests no approval")
 	}
@@ -88,7 +88,7 @@ func (e *Env) held(ctx context.Context, t *Teller) (command string, err error) {
 			return "", fmt.Errorf("the XR is not %s: %s", healthy, m)
 		}
 	}
-	t.Right("the function holds the change back; the XR says so, and is Synced and Ready otherwise")
+	t.Right("the function holds the change; the XR reports it, and is Synced and Ready otherwise")
 	return command, nil
 }
 
@@ -162,7 +162,7 @@ func (e *Env) refused(ctx context.Context, t *Teller) (*unstructured.Unstructure
 	if err != nil {
 		return nil, err
 	}
-	t.Says("Synced  False  %s\n%s", message, driftLines(d))
+	t.Reports("Synced  False  %s\n%s", message, driftLines(d))
 	t.Right("without the function step the webhook refuses it")
 	return d, nil
 }
@@ -191,11 +191,11 @@ func (e *Env) approveUpgrade(ctx context.Context, t *Teller, command, drift stri
 	if err != nil {
 		return err
 	}
-	t.Says("%s", Tree(hops))
+	t.Reports("%s", Tree(hops))
 	if a := hops[len(hops)-1].Approval; a == nil || a.Digest != drift {
 		return fmt.Errorf("the last hop does not name the approval: %+v", hops[len(hops)-1])
 	}
-	t.Right("the approval lets it through, and stands in the trace")
+	t.Right("the approval lets it through, and is in the trace")
 	if err := e.usedUp(ctx, command); err != nil {
 		return err
 	}

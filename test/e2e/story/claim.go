@@ -130,7 +130,7 @@ func (e *Env) claimTraced(t *Teller, mr *unstructured.Unstructured) error {
 	if err != nil {
 		return err
 	}
-	t.Says("%s", Tree(hops))
+	t.Reports("%s", Tree(hops))
 	kinds := make([]string, 0, len(hops))
 	for _, h := range hops {
 		kinds = append(kinds, h.Kind)
@@ -222,7 +222,7 @@ func claimFrozen(ctx context.Context, e *Env, t *Teller) error {
 	if err := e.claimSize(ctx, t, 60); err != nil {
 		return err
 	}
-	if err := until(ctx, "the Claim to say that it is frozen", func(ctx context.Context) error {
+	if err := until(ctx, "the Claim to report that it is frozen", func(ctx context.Context) error {
 		claim, err := e.claim(ctx)
 		if err != nil {
 			return err
@@ -231,7 +231,7 @@ func claimFrozen(ctx context.Context, e *Env, t *Teller) error {
 		if status != "False" || !strings.Contains(message, "incident 124") {
 			return fmt.Errorf("Synced is %s: %s", status, message)
 		}
-		t.Says("Synced  False\n%s", message)
+		t.Reports("Synced  False\n%s", message)
 		return nil
 	}); err != nil {
 		return err
@@ -266,8 +266,9 @@ func claimReverted(ctx context.Context, e *Env, t *Teller) error {
 	if err != nil {
 		return err
 	}
-	t.Says("%s", driftLines(d))
-	if err := e.follow(ctx, t, Alice, fmt.Sprintf("kubectl annotate -n default shops.example.org %s %s", xrName, last(text(d, "spec", "suggestedApproval")))); err != nil {
+	t.Reports("%s", driftLines(d))
+	approval := last(text(d, "spec", "suggestedApproval"))
+	if err := e.follow(ctx, t, Alice, fmt.Sprintf("kubectl annotate -n default shops.example.org %s %s", xrName, approval)); err != nil {
 		return err
 	}
 	if err := e.awaitSize(ctx, mr.GetName(), 60); err != nil {
@@ -299,11 +300,11 @@ func claimGone(ctx context.Context, e *Env, t *Teller) error {
 	}
 	if err := until(ctx, "everything to be gone", func(ctx context.Context) error {
 		if _, err := e.claim(ctx); !kerrors.IsNotFound(err) {
-			return errors.Join(err, errors.New("the Claim is there"))
+			return errors.Join(err, errors.New("the Claim exists"))
 		}
 		xrs, err := e.admin.Resource(XShops).List(ctx, metav1.ListOptions{})
 		if err != nil || len(xrs.Items) > 0 {
-			return errors.Join(err, fmt.Errorf("%d XRs are there", len(xrs.Items)))
+			return errors.Join(err, fmt.Errorf("%d XRs exist", len(xrs.Items)))
 		}
 		return nil
 	}); err != nil {

@@ -22,7 +22,7 @@ type Options struct {
 	Dir string
 	// Out takes the progress of what takes time.
 	Out io.Writer
-	// Webhook and Function say which halves of Kausality are there.
+	// Webhook and Function declare which halves of Kausality run.
 	Webhook, Function bool
 	// Kausality is the program to run; built from the repository where empty.
 	Kausality string
@@ -104,7 +104,7 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 		do   func(context.Context) error
 	}{
 		{"cloud", e.startCloud}, {"providers", e.startProviders}, {"functions", e.startFunctions},
-		{"webhook and gate", e.startKausality}, {"people and offers", e.installOffer},
+		{"webhook and gate", e.startKausality}, {"users and offers", e.installOffer},
 	} {
 		at := time.Now()
 		if err := step.do(ctx); err != nil {
@@ -117,7 +117,7 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 
 // patientBreaker: the story puts weeks into seconds. Crossplane's circuit
 // breaker takes that for a loop (100 events, one more a second) and lets an XR
-// wait for minutes, unless it is told not to.
+// wait for minutes, unless a flag changes that.
 func patientBreaker(o Options) []string {
 	if o.SteadyBreaker {
 		return []string{"--sync-interval=15s"} // each time an event of each object, which the breaker counts

@@ -12,7 +12,7 @@ import (
 )
 
 // history is every version that objects of a resource had, in order: what
-// happened in one write cannot be told from what is there afterwards.
+// happened in one write cannot be recognized from the state afterwards.
 type history struct {
 	mu       sync.Mutex
 	versions []*unstructured.Unstructured

@@ -77,7 +77,7 @@ type form struct {
 	// claim is what the Claim's entry permits for its size, instance what the
 	// composite's does, and outside the External one, in YAML.
 	claim, instance, outside string
-	// deletes: the policies say that what is outside may be deleted.
+	// deletes: the policies allow the deletion of what is outside.
 	deletes bool
 }
 
@@ -95,9 +95,11 @@ var forms = []form{
 		outside:  `{relation: External, verbs: [Update]`,
 	}, {
 		name: "the full form", policies: full, deletes: true,
-		claim:    `{apiVersion: example.com/v1alpha1, kind: XDatabase, relation: ControllerChild, verbs: [Update], mutations: [{jsonPath: spec.size, verbs: [Mutate]}]`,
-		instance: `{apiVersion: rds.aws.crossplane.io/v1alpha1, kind: RDSInstance, relation: ControllerChild, verbs: [Update], mutations: [{jsonPath: spec.forProvider.instanceClass, verbs: [Mutate]}]`,
-		outside:  `{relation: External, verbs: [Update], externalTarget: {provider: provider-aws, kind: RDSInstance}`,
+		claim: `{apiVersion: example.com/v1alpha1, kind: XDatabase, relation: ControllerChild, verbs: [Update], ` +
+			`mutations: [{jsonPath: spec.size, verbs: [Mutate]}]`,
+		instance: `{apiVersion: rds.aws.crossplane.io/v1alpha1, kind: RDSInstance, relation: ControllerChild, verbs: [Update], ` +
+			`mutations: [{jsonPath: spec.forProvider.instanceClass, verbs: [Mutate]}]`,
+		outside: `{relation: External, verbs: [Update], externalTarget: {provider: provider-aws, kind: RDSInstance}`,
 	},
 }
 
@@ -108,7 +110,7 @@ func (f form) chapters() []Chapter {
 		{"hans claims a database: creating it takes no allowance", f.claimed},
 		{"He makes it larger: the allowances go down with the change, to the cloud", f.resized},
 		{"He wants another engine: that stops between the XDatabase and the RDSInstance", f.stopped},
-		{"With allow-recreate the RDSInstance may be deleted, and made anew", f.recreated},
+		{"With allow-recreate the RDSInstance may be deleted, and created again", f.recreated},
 		{"Deleting the claim", f.gone},
 	}
 }
@@ -172,7 +174,7 @@ func (e *Env) onlyCluster(ctx context.Context, r schema.GroupVersionResource) (*
 }
 
 // instanceSettled: Claim and XR have settled, the gate is closed, and the cloud has what
-// is asked for.
+// is requested.
 func (e *Env) instanceSettled(ctx context.Context, class, engine string) (l levels, err error) {
 	return l, until(ctx, fmt.Sprintf("a settled instance %s, %s", class, engine), func(ctx context.Context) error {
 		if l, err = e.levels(ctx); err != nil {
@@ -224,7 +226,7 @@ func (f form) claimed(ctx context.Context, e *Env, t *Teller) error {
 	if err := l.carryNothing(); err != nil {
 		return err
 	}
-	t.Right("it is there, down to the cloud, and settled; nothing carries an allowance")
+	t.Right("it exists, down to the cloud, and is settled; nothing carries an allowance")
 	return nil
 }
 
@@ -237,7 +239,7 @@ func (l levels) carryNothing() error {
 	return nil
 }
 
-// ask for something of the claim, in one write.
+// request something of the claim, in one write.
 func (e *Env) ask(ctx context.Context, t *Teller, annotations, spec map[string]any) error {
 	patch := map[string]any{"spec": spec}
 	if annotations != nil {
@@ -262,7 +264,7 @@ func (f form) gone(ctx context.Context, e *Env, t *Teller) error {
 	case f.deletes && err != nil && !strings.Contains(err.Error(), "the gate is being opened for it"):
 		return fmt.Errorf("the first deletion is answered: %w", err)
 	case f.deletes:
-		t.Right("the policies allow it: the gate opens, and nobody has to approve it")
+		t.Right("the policies allow it: the gate opens, and no approval is needed")
 	default:
 		command, err := e.deletionRefused(ctx, t, func() error { return err })
 		if err != nil {
@@ -293,7 +295,7 @@ func (e *Env) nothingLeft(ctx context.Context) error {
 			return err
 		}
 		if len(list.Items) > 0 {
-			return fmt.Errorf("%s %s is there", list.Items[0].GetKind(), list.Items[0].GetName())
+			return fmt.Errorf("%s %s exists", list.Items[0].GetKind(), list.Items[0].GetName())
 		}
 	}
 	return nil

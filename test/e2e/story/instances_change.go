@@ -57,7 +57,8 @@ func (h histories) brought(field, onMR, value, valueOnMR string) (l levels, err 
 // chain of an allowance at a level: the hops of a field's change down to it.
 func (l levels) chain(field string, onMR string, depth int) string {
 	hops := []string{
-		fmt.Sprintf(`{kind: DatabaseClaim, name: %s, generation: %d, field: spec.%s, attestations: {"metadata.annotations[jira]": DB-1}`, claimName, l.claim.GetGeneration(), field),
+		fmt.Sprintf(`{kind: DatabaseClaim, name: %s, generation: %d, field: spec.%s, attestations: {"metadata.annotations[jira]": DB-1}`,
+			claimName, l.claim.GetGeneration(), field),
 		fmt.Sprintf(`{kind: XDatabase, name: %s, generation: %d, field: spec.%s}`, l.xr.GetName(), l.xr.GetGeneration(), field),
 		fmt.Sprintf(`{kind: RDSInstance, name: %s, generation: %d, field: spec.forProvider.%s}`, l.mr.GetName(), l.mr.GetGeneration(), onMR),
 	}
@@ -123,7 +124,7 @@ func (f form) resized(ctx context.Context, e *Env, t *Teller) error {
 		return err
 	}
 	for _, o := range []*unstructured.Unstructured{l.claim, l.xr, l.mr} {
-		t.Says("%s: %s", o.GetKind(), o.GetAnnotations()[v1alpha1.AnnotationKeyAllowances])
+		t.Reports("%s: %s", o.GetKind(), o.GetAnnotations()[v1alpha1.AnnotationKeyAllowances])
 	}
 	t.Right("in the very write that brought the change, each level got its allowances, with hans and his ticket DB-1")
 	return f.openedOnce(ctx, e, t, before, h, l)
@@ -169,7 +170,7 @@ func (f form) stopped(ctx context.Context, e *Env, t *Teller) error {
 	}); err != nil {
 		return err
 	}
-	t.Says("%s", why)
+	t.Reports("%s", why)
 	l, err := e.levels(ctx)
 	if err != nil {
 		return err
@@ -180,7 +181,8 @@ func (f form) stopped(ctx context.Context, e *Env, t *Teller) error {
 	if have := l.xr.GetAnnotations()[v1alpha1.AnnotationKeyAllowances]; have != "" {
 		return fmt.Errorf("the XDatabase carries %s", have)
 	}
-	if have := l.claim.GetAnnotations()[v1alpha1.AnnotationKeyAllowances]; !strings.Contains(have, `"field":"spec.engine"`) || strings.Count(have, "initiator") != 1 {
+	have := l.claim.GetAnnotations()[v1alpha1.AnnotationKeyAllowances]
+	if !strings.Contains(have, `"field":"spec.engine"`) || strings.Count(have, "initiator") != 1 {
 		return fmt.Errorf("the DatabaseClaim carries %s", have)
 	}
 	t.Right("the claim's allowance let it through to the XDatabase, which got none for the RDSInstance; those for the size are consumed, and gone")
@@ -266,6 +268,6 @@ func (f form) recreated(ctx context.Context, e *Env, t *Teller) error {
 	if len(writes) != 2 || writes[0].Method != http.MethodDelete || writes[1].Method != http.MethodPut {
 		return fmt.Errorf("external writes %v", writes)
 	}
-	t.Right("deleted by hans, it was deleted in the cloud; Crossplane made it anew as %s, with engine mariadb", l.mr.GetName())
+	t.Right("deleted by hans, it was deleted in the cloud; Crossplane created it again as %s, with engine mariadb", l.mr.GetName())
 	return nil
 }

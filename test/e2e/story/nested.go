@@ -28,7 +28,10 @@ spec:
   group: example.org
   names: {kind: XShop, plural: xshops}
   versions:
-  - {name: v1alpha1, served: true, referenceable: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}}
+  - name: v1alpha1
+    served: true
+    referenceable: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}
 ---
 apiVersion: apiextensions.crossplane.io/v2
 kind: CompositeResourceDefinition
@@ -38,7 +41,10 @@ spec:
   group: example.org
   names: {kind: XShelf, plural: xshelves}
   versions:
-  - {name: v1alpha1, served: true, referenceable: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}}
+  - name: v1alpha1
+    served: true
+    referenceable: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}
 `
 
 // nestedComposition composes one object from the size of a composite: plural,
@@ -76,8 +82,8 @@ func shelf(color string) []byte {
 		"data.size, transforms: [{type: convert, convert: {toType: string}}]", "readinessChecks: [{type: None}]")
 }
 
-// nested: an XShop is composed of an XShelf, and that of a ConfigMap. What nobody
-// asked for is held in the inner one; what somebody asks of the outer one gets
+// nested: an XShop is composed of an XShelf, and that of a ConfigMap. What is
+// unrequested is held in the inner one; what a user requests of the outer one gets
 // through both, with the whole chain in its trace.
 func nested(ctx context.Context, e *Env, t *Teller) error {
 	shop := fmt.Appendf(nil, nestedComposition, "xshops", "XShop", "{apiVersion: example.org/v1alpha1, kind: XShelf}", "spec.size", "")
@@ -120,7 +126,7 @@ func nested(ctx context.Context, e *Env, t *Teller) error {
 	return nil
 }
 
-// heldBelow: a revision of the inner Composition that nobody asked for.
+// heldBelow: an unrequested revision of the inner Composition.
 func (e *Env) heldBelow(ctx context.Context, t *Teller) error {
 	if err := e.Apply(ctx, shelf("blue")); err != nil {
 		return err
@@ -140,7 +146,7 @@ func (e *Env) heldBelow(ctx context.Context, t *Teller) error {
 	if err := e.composedConfigMap(ctx, "red", "1", func([]v1alpha1.Hop) error { return nil }); err != nil {
 		return err
 	}
-	t.Right("a new revision of the inner Composition would paint it blue: held, and the XShelf says so")
+	t.Right("a new revision of the inner Composition would paint it blue: held, and the XShelf reports it")
 	return nil
 }
 
@@ -174,7 +180,7 @@ func (e *Env) composedConfigMap(ctx context.Context, color, size string, traced 
 		}
 		cm := &list.Items[i]
 		if have := text(cm, "data", "color") + " " + text(cm, "data", "size"); have != color+" "+size {
-			return fmt.Errorf("it is %s; the XShelf says %v", have, o.Object["status"])
+			return fmt.Errorf("it is %s; the status of the XShelf is %v", have, o.Object["status"])
 		}
 		hops, err := Trace(cm)
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane"
 )
 
-// The people of the story.
+// The users of the story.
 const (
 	Hans  = "hans@example.com"
 	Alice = "alice@example.com"
@@ -198,7 +198,7 @@ func until(ctx context.Context, what string, f func(context.Context) error) erro
 	return controlplane.Eventually(ctx, what, patience, f)
 }
 
-// patience with one step of somebody else's controllers.
+// patience with one step of controllers that are not ours.
 const patience = 60 * time.Second
 
 func indent(s string) string { return "    " + strings.ReplaceAll(s, "\n", "\n    ") }

@@ -15,15 +15,15 @@ import (
 // AllowancePolicies is what they do, with webhook and gate.
 var AllowancePolicies = slices.Concat([]Chapter{
 	{"The platform team writes a policy", offerPolicy},
-	{"hans asks for a database", created},
+	{"hans requests a database", created},
 	{"Once it is settled, the gate is closed", settled},
 	{"hans makes it larger: the policy allows that, down to the cloud", allowed},
 	{"He makes it smaller: that stops before the database", stopped},
-	{"With the annotation that the policy asks for, it goes on", allowedToShrink},
-	{"Deleting it: the policy allows that, and nobody has to approve it", goneByPolicy},
+	{"With the annotation that the policy requires, it goes on", allowedToShrink},
+	{"Deleting it: the policy allows that, and no approval is needed", goneByPolicy},
 }, forms[0].chapters(), forms[1].chapters())
 
-// sizePolicy lets databases grow, and shrink where somebody says so.
+// sizePolicy lets databases grow, and shrink where an annotation allows it.
 const sizePolicy = `
 apiVersion: kausality.io/v1alpha1
 kind: AllowancePolicy
@@ -62,7 +62,7 @@ func offerPolicy(ctx context.Context, e *Env, t *Teller) error {
 	if err := e.inForce(ctx, "allowancepolicies", "databases"); err != nil {
 		return err
 	}
-	t.Right("its rules compile: an XDatabase may grow, and shrink where it says allow-shrink")
+	t.Right("its rules compile: an XDatabase may grow, and shrink where it has allow-shrink")
 	return nil
 }
 
@@ -94,7 +94,7 @@ func allowed(ctx context.Context, e *Env, t *Teller) error {
 		return err
 	}
 	have := mr.GetAnnotations()[v1alpha1.AnnotationKeyAllowances]
-	t.Says("%s", have)
+	t.Reports("%s", have)
 	for _, want := range []string{
 		`"relation":"External","verbs":["Update"]`, `"initiator":"` + Hans + `"`, `{"kind":"XDatabase","name":"` + xrName + `"`, `SHOP-1`,
 		`{"kind":"Database","name":"` + mr.GetName() + `"`, `"field":"spec.forProvider.size"}`,
@@ -127,14 +127,14 @@ func stopped(ctx context.Context, e *Env, t *Teller) error {
 		}
 		_, _, message := condition(xr, "Synced")
 		if !strings.Contains(message, "database") {
-			return fmt.Errorf("Drift %s; the XR says %q", d.GetName(), message)
+			return fmt.Errorf("Drift %s; the message of the XR is %q", d.GetName(), message)
 		}
 		why = message
 		return nil
 	}); err != nil {
 		return err
 	}
-	t.Says("%s", why)
+	t.Reports("%s", why)
 	writes, err := e.Cloud.Writes(ctx, before)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func stopped(ctx context.Context, e *Env, t *Teller) error {
 	if size := integer(mr, "spec", "forProvider", "size"); size != 50 || len(writes) != 0 {
 		return fmt.Errorf("the Database has size %d, external writes %v", size, writes)
 	}
-	t.Right("the XDatabase says 10, the Database and the cloud still 50: no allowance covers it")
+	t.Right("the XDatabase has size 10, the Database and the cloud still 50: no allowance covers it")
 	return nil
 }
 
@@ -180,13 +180,13 @@ func goneByPolicy(ctx context.Context, e *Env, t *Teller) error {
 	}
 	t.Types(Hans, "kubectl delete xdatabase "+xrName)
 	err = e.Delete(ctx, Hans, XDatabases, xrName)
-	// The API server asks once more where the object changed meanwhile, which the
+	// The API server calls once more where the object changed meanwhile, which the
 	// approval on behalf of the policy does: the gate may be open by then.
 	if err != nil {
 		if !strings.Contains(err.Error(), "the gate is being opened for it") {
 			return fmt.Errorf("the first deletion is answered: %w", err)
 		}
-		t.Says("%v", err)
+		t.Reports("%v", err)
 	}
 	t.Right("the gate opens for it, without an approval")
 	return e.deletedAgain(ctx, t, mr.GetName())

@@ -59,7 +59,7 @@ func (e *Env) startProviders(ctx context.Context) error {
 	return e.startProviderKubernetes(ctx)
 }
 
-// startProviderKubernetes runs a provider that nobody here wrote. Its external
+// startProviderKubernetes runs a provider from outside of this repository. Its external
 // resources are ConfigMaps of this very cluster.
 func (e *Env) startProviderKubernetes(ctx context.Context) error {
 	if err := e.InstallCRDs(ctx, parts.ProviderKubernetes); err != nil {
@@ -119,7 +119,7 @@ func (e *Env) startFunctions(ctx context.Context) error {
 		capabilities := []string{"composition"}
 		if bin == parts.Kausality {
 			args = append(args, "--metrics-bind-address=0")
-			capabilities = append(capabilities, "operation") // as crossplane.yaml says
+			capabilities = append(capabilities, "operation") // as in crossplane.yaml
 		}
 		cmd := exec.Command(e.Bins[bin], args...)
 		if _, err := e.Serve(ctx, name, cmd); err != nil {
@@ -154,7 +154,8 @@ func (e *Env) startKausality(ctx context.Context) error {
 	// Roles first, since the components need them to become ready; the webhook
 	// configuration is among them, and waits for nothing yet: there are no XRs.
 	if err := e.applyOutput(ctx, "manifests", fmt.Sprintf("--webhook-url=https://127.0.0.1:%d", port),
-		"--ca-file="+filepath.Join(certs, "ca.crt"), "--resources=*.example.org,*.cloud.example.org,objects.kubernetes.m.crossplane.io,*.example.com,*.rds.aws.crossplane.io",
+		"--ca-file="+filepath.Join(certs, "ca.crt"),
+		"--resources=*.example.org,*.cloud.example.org,objects.kubernetes.m.crossplane.io,*.example.com,*.rds.aws.crossplane.io",
 		"--default-mode=enforce"); err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Teller tells the story: what is typed, what happened, and whether that is
+// Teller prints the story: what is typed, what happened, and whether that is
 // what should happen.
 type Teller struct {
 	Out io.Writer
@@ -39,19 +39,19 @@ func (t *Teller) Types(who, command string) {
 	fmt.Fprintf(t.Out, "   %s\n", t.paint("36", prompt+" "+command))
 }
 
-// Says what happened.
-func (t *Teller) Says(format string, args ...any) {
+// Reports what happened.
+func (t *Teller) Reports(format string, args ...any) {
 	for _, line := range strings.Split(fmt.Sprintf(format, args...), "\n") {
 		fmt.Fprintf(t.Out, "     %s\n", line)
 	}
 }
 
-// Right tells of something that is as it should be.
+// Right reports something that is as it should be.
 func (t *Teller) Right(format string, args ...any) {
 	fmt.Fprintf(t.Out, "   %s %s\n", t.paint("32", "✔"), fmt.Sprintf(format, args...))
 }
 
-// Wrong tells of something that is not.
+// Wrong reports something that is not.
 func (t *Teller) Wrong(err error) {
 	fmt.Fprintf(t.Out, "   %s %s\n", t.paint("31", "✘"), err)
 }
@@ -64,12 +64,12 @@ func (t *Teller) took() {
 // Chapter of the story.
 type Chapter struct {
 	Title string
-	// Needs say which halves of Kausality it is about.
+	// Needs declare which halves of Kausality it is about.
 	Play func(ctx context.Context, e *Env, t *Teller) error
 }
 
-// Tell all chapters in order; the first that goes wrong ends it.
-func Tell(ctx context.Context, e *Env, t *Teller, chapters []Chapter) error {
+// Play all chapters in order; the first that goes wrong ends it.
+func Play(ctx context.Context, e *Env, t *Teller, chapters []Chapter) error {
 	for i, c := range chapters {
 		t.Chapter(i+1, c.Title)
 		if err := c.Play(ctx, e, t); err != nil {

@@ -105,14 +105,15 @@ func notTwice(ctx context.Context, e *Env, t *Teller) error {
 		return err
 	}
 	t.Types(Hans, "kubectl patch databases.cloud.example.org "+mr.GetName()+"   # tier: iron")
-	if err := e.Patch(ctx, Hans, Databases, mr.GetName(), map[string]any{"spec": map[string]any{"forProvider": map[string]any{"tags": map[string]any{"tier": "iron"}}}}); err != nil {
+	iron := map[string]any{"spec": map[string]any{"forProvider": map[string]any{"tags": map[string]any{"tier": "iron"}}}}
+	if err := e.Patch(ctx, Hans, Databases, mr.GetName(), iron); err != nil {
 		return err
 	}
 	d, err := e.upgradeRefused(ctx, "iron")
 	if err != nil {
 		return err
 	}
-	t.Says("%s", driftLines(d))
+	t.Reports("%s", driftLines(d))
 	t.Right("Crossplane wants silver back: by the same revisions as before, that is no upgrade")
 	t.Types("", "# function-patch-and-transform is upgraded")
 	_, err = e.admin.Resource(functionRevisions).Patch(ctx, "function-patch-and-transform-local", types.MergePatchType,
@@ -142,7 +143,7 @@ func (e *Env) nudge(ctx context.Context) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				// The next one will do as well. Its manager has never asked for anything.
+				// The next one will do as well. Its manager has never requested anything.
 				_, _ = e.admin.Resource(XDatabases).Namespace(namespace).Patch(ctx, xrName, types.MergePatchType,
 					fmt.Appendf(nil, `{"metadata":{"annotations":{"look":"%d"}}}`, n), metav1.PatchOptions{FieldManager: "resync"})
 			}
@@ -214,7 +215,7 @@ func backAndForth(ctx context.Context, e *Env, t *Teller) error {
 	if err != nil {
 		return err
 	}
-	t.Says("%s", driftLines(d))
+	t.Reports("%s", driftLines(d))
 	if err := e.tierStays(ctx, t, before, "bronze"); err != nil {
 		return err
 	}
@@ -257,7 +258,7 @@ func upgradesCounted(ctx context.Context, e *Env, t *Teller) error {
 		return nil
 	})
 	if err == nil {
-		t.Right("its status tells: it let %d changes through", uses)
+		t.Right("its status reports that it let %d changes through", uses)
 	}
 	return err
 }

@@ -11,7 +11,7 @@ import (
 
 // FunctionOnly is what the function does by itself.
 var FunctionOnly = []Chapter{
-	{"hans asks for a database", created},
+	{"hans requests a database", created},
 	{"It settles, and the function remembers that", settledByFunction},
 	{"hans makes it larger", resizedByFunction},
 	{"A new Composition revision would alter the database: the function holds it", heldByFunction},
@@ -23,7 +23,7 @@ var FunctionOnly = []Chapter{
 
 // WebhookOnly is what the webhook and the gate do without the function.
 var WebhookOnly = []Chapter{
-	{"hans asks for a database", created},
+	{"hans requests a database", created},
 	{"Once it is settled, the gate is closed", settled},
 	{"hans makes it larger: the gate opens for exactly that", changed},
 	{"A new Composition revision would alter the database: the webhook refuses it", refusedByWebhook},
@@ -53,7 +53,7 @@ func settledByFunction(ctx context.Context, e *Env, t *Teller) error {
 	}); err != nil {
 		return err
 	}
-	t.Right("the XR's hop in the Database's trace says so")
+	t.Right("the XR's hop in the Database's trace reports it")
 	return nil
 }
 

@@ -74,7 +74,7 @@ func Build(o Options) (string, error) {
 	return digest.String(), err
 }
 
-// writeTarball under another name first: what is there is whole.
+// writeTarball under another name first: what exists is whole.
 func writeTarball(path string, tag name.Tag, img v1.Image) error {
 	part := path + ".part"
 	f, err := os.Create(part)

@@ -250,7 +250,7 @@ func (r *Report) checkProgram(program *entry) []string {
 	return nil
 }
 
-// String shows the report to people.
+// String shows the report to users.
 func (r *Report) String() string {
 	var b strings.Builder
 	c := r.Config.Config

@@ -1,6 +1,6 @@
 // Command cert-manager runs those of cert-manager's controllers that issue
 // certificates by self-signed and CA issuers. It is cert-manager's own code: only
-// the command is missing, which is a Go module that nobody can require, and with it
+// the command is missing, which is a Go module that no module can require, and with it
 // ACME and the libraries of all clouds.
 package main
 
@@ -31,7 +31,7 @@ import (
 )
 
 func main() {
-	kubeconfig := flag.String("kubeconfig", "", "file that says how to reach the API server")
+	kubeconfig := flag.String("kubeconfig", "", "kubeconfig of the API server")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, *kubeconfig)

@@ -10,7 +10,7 @@
 // VERSION: a run that was interrupted, or in which a phase failed, is resumed.
 //
 // gotest runs go test, shows a line for each package and the output of tests
-// that fail or are skipped (with -v, of all), and tells phases the outcomes. It
+// that fail or are skipped (with -v, of all), and passes the outcomes to phases. It
 // counts tests without subtests; a package that fails without a failing test
 // (it does not build, it panics) counts as one failure. A phase without tests
 // counts as one check.

@@ -47,7 +47,7 @@ func goTest(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// interruptible is a command that is asked to end, and given time to, when the
+// interruptible is a command that is interrupted, and given time to, when the
 // context does.
 func interruptible(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
@@ -144,7 +144,7 @@ func above(name string) (string, bool) {
 }
 
 // output of a test is kept until it is clear whether it matters; that of a
-// package is shown at once, but for what the package line says anyway.
+// package is shown at once, but for what the package line repeats.
 func (p *parser) output(e event) {
 	if p.verbose {
 		p.print(e.Output)

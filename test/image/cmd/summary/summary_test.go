@@ -76,7 +76,7 @@ func TestParser(t *testing.T) {
 			shows: "undefined: x",
 		},
 		"Panic": {
-			reason: "What a test that never ends has said is shown.",
+			reason: "What a test that never ends has printed is shown.",
 			events: `{"Action":"run","Package":"p","Test":"TestA"}
 {"Action":"output","Package":"p","Test":"TestA","Output":"panic: oh\n"}
 {"Action":"fail","Package":"p"}
@@ -160,7 +160,7 @@ func TestPhases(t *testing.T) {
 func TestResume(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	makefile := "good:\n\t@echo x >> good.log\nbad:\n\t@echo x >> bad.log; test -f mended\n"
+	makefile := "good:\n\t@echo x >> good.log\nbad:\n\t@echo x >> bad.log; test -f repaired\n"
 	if err := os.WriteFile("Makefile", []byte(makefile), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -173,18 +173,18 @@ func TestResume(t *testing.T) {
 	}
 	steps := []struct {
 		reason, version string
-		mended          bool
+		repaired        bool
 		good, bad       int
 		sum             string
 	}{
 		{reason: "Both run.", version: "v1", good: 1, bad: 1, sum: "1 passed, 1 failed, 0 skipped"},
-		{reason: "What failed runs again.", version: "v1", mended: true, good: 1, bad: 2, sum: "2 passed, 0 failed, 0 skipped"},
+		{reason: "What failed runs again.", version: "v1", repaired: true, good: 1, bad: 2, sum: "2 passed, 0 failed, 0 skipped"},
 		{reason: "Both passed.", version: "v1", good: 1, bad: 2, sum: "2 passed, 0 failed, 0 skipped"},
 		{reason: "Another version is another thing.", version: "v2", good: 2, bad: 3, sum: "2 passed, 0 failed, 0 skipped"},
 	}
 	for _, s := range steps {
-		if s.mended {
-			if err := os.WriteFile("mended", nil, 0o600); err != nil {
+		if s.repaired {
+			if err := os.WriteFile("repaired", nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}

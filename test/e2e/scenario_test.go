@@ -30,7 +30,7 @@ var (
 
 // scenarios of the gate with Crossplane and providers that are not ours. Each has
 // a Namespace of its own.
-var scenarios = map[string]func(*yard){
+var scenarios = map[string]func(*scenario){
 	"object-changed": objectChanged, "object-drift": objectDrift, "object-gone": objectGone, "object-failing": objectFailing,
 	"object-deleted": objectDeleted, "object-orphaned": objectOrphaned, "object-observed": objectObserved,
 	"delete-mr": deleteManaged, "delete-xr-background": deleteBackground, "delete-xr-foreground": deleteForeground,
@@ -43,15 +43,15 @@ func gates(ctx context.Context, t *testing.T, e *story.Env) {
 	for name, play := range scenarios {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			y := newYard(ctx, t, e, name)
+			y := newScenario(ctx, t, e, name)
 			y.audit = audit
 			play(y)
 		})
 	}
 }
 
-// yard is a Namespace in which a scenario plays.
-type yard struct {
+// scenario of the gate, in a Namespace of its own.
+type scenario struct {
 	t           *testing.T
 	ctx         context.Context //nolint:containedctx // Lives as long as the test it belongs to.
 	e           *story.Env
@@ -60,9 +60,9 @@ type yard struct {
 	audit       *auditLog
 }
 
-func newYard(ctx context.Context, t *testing.T, e *story.Env, name string) *yard {
+func newScenario(ctx context.Context, t *testing.T, e *story.Env, name string) *scenario {
 	t.Helper()
-	y := &yard{t: t, ctx: ctx, e: e, ns: name}
+	y := &scenario{t: t, ctx: ctx, e: e, ns: name}
 	for user, into := range map[string]*dynamic.Interface{"": &y.admin, story.Hans: &y.hans} {
 		config := e.Config()
 		if user != "" {
@@ -80,7 +80,7 @@ func newYard(ctx context.Context, t *testing.T, e *story.Env, name string) *yard
 	return y
 }
 
-func (y *yard) must(err error) {
+func (y *scenario) must(err error) {
 	y.t.Helper()
 	if err != nil {
 		y.t.Fatal(err)
@@ -90,19 +90,19 @@ func (y *yard) must(err error) {
 // patience with what many scenarios at a time on two cores may take.
 const patience = 2 * time.Minute
 
-func (y *yard) until(what string, f func(context.Context) error) {
+func (y *scenario) until(what string, f func(context.Context) error) {
 	y.t.Helper()
 	y.must(controlplane.Eventually(y.ctx, y.ns+": "+what, patience, f))
 }
 
-func (y *yard) get(r schema.GroupVersionResource, name string) *unstructured.Unstructured {
+func (y *scenario) get(r schema.GroupVersionResource, name string) *unstructured.Unstructured {
 	y.t.Helper()
 	o, err := y.admin.Resource(r).Namespace(y.ns).Get(y.ctx, name, metav1.GetOptions{})
 	y.must(err)
 	return o
 }
 
-func (y *yard) merge(c dynamic.Interface, r schema.GroupVersionResource, name string, patch map[string]any) error {
+func (y *scenario) merge(c dynamic.Interface, r schema.GroupVersionResource, name string, patch map[string]any) error {
 	raw, err := json.Marshal(patch)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (y *yard) merge(c dynamic.Interface, r schema.GroupVersionResource, name st
 }
 
 // annotate as hans; nil removes. Conflicts are tried again.
-func (y *yard) annotate(r schema.GroupVersionResource, name, key string, value any) {
+func (y *scenario) annotate(r schema.GroupVersionResource, name, key string, value any) {
 	y.t.Helper()
 	y.until("annotation "+key+" to be taken", func(context.Context) error {
 		return y.merge(y.hans, r, name, map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}})
@@ -121,7 +121,7 @@ func (y *yard) annotate(r schema.GroupVersionResource, name, key string, value a
 
 func gateOf(o *unstructured.Unstructured) v1alpha1.Gate { return mask.ParseGate(o.GetAnnotations()) }
 
-func (y *yard) awaitClosed(r schema.GroupVersionResource, name string) {
+func (y *scenario) awaitClosed(r schema.GroupVersionResource, name string) {
 	y.t.Helper()
 	y.until("the gate of "+name+" to be closed", func(ctx context.Context) error {
 		o, err := y.admin.Resource(r).Namespace(y.ns).Get(ctx, name, metav1.GetOptions{})
@@ -136,7 +136,7 @@ func (y *yard) awaitClosed(r schema.GroupVersionResource, name string) {
 }
 
 // awaitGone waits until an object does not exist.
-func (y *yard) awaitGone(r schema.GroupVersionResource, namespace, name string) {
+func (y *scenario) awaitGone(r schema.GroupVersionResource, namespace, name string) {
 	y.t.Helper()
 	y.until(name+" to be gone", func(ctx context.Context) error {
 		o, err := y.admin.Resource(r).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -144,14 +144,14 @@ func (y *yard) awaitGone(r schema.GroupVersionResource, namespace, name string) 
 			return nil
 		}
 		if err == nil {
-			err = fmt.Errorf("it is there: %v, %v", o.GetAnnotations(), o.Object["status"])
+			err = fmt.Errorf("it exists: %v, %v", o.GetAnnotations(), o.Object["status"])
 		}
 		return err
 	})
 }
 
 // awaitDrift about an object, for which f holds.
-func (y *yard) awaitDrift(child string, f func(*unstructured.Unstructured) error) (d *unstructured.Unstructured) {
+func (y *scenario) awaitDrift(child string, f func(*unstructured.Unstructured) error) (d *unstructured.Unstructured) {
 	y.t.Helper()
 	y.until("a drift of "+child, func(ctx context.Context) error {
 		list, err := y.admin.Resource(story.Drifts).Namespace(y.ns).List(ctx, metav1.ListOptions{})
@@ -181,7 +181,7 @@ func at(o *unstructured.Unstructured, path ...string) string {
 var command = regexp.MustCompile(`kubectl annotate -n (\S+) (\S+) (\S+) (kausality\.io/[^=\s]+)=(\S+)`)
 
 // follow the first command of a text as hans, to the letter.
-func (y *yard) follow(text string) {
+func (y *scenario) follow(text string) {
 	y.t.Helper()
 	m := command.FindStringSubmatch(text)
 	if m == nil || m[1] != y.ns {
@@ -198,7 +198,7 @@ func (y *yard) follow(text string) {
 }
 
 // refused deletion by hans, as a text.
-func (y *yard) refused(err error) string {
+func (y *scenario) refused(err error) string {
 	y.t.Helper()
 	if err == nil || !strings.Contains(err.Error(), "ExternalDeletionNotAllowed") {
 		y.t.Fatalf("want the deletion to be refused, got: %v", err)
@@ -206,12 +206,12 @@ func (y *yard) refused(err error) string {
 	return err.Error()
 }
 
-func (y *yard) remove(r schema.GroupVersionResource, name string, how metav1.DeletionPropagation) error {
+func (y *scenario) remove(r schema.GroupVersionResource, name string, how metav1.DeletionPropagation) error {
 	return y.hans.Resource(r).Namespace(y.ns).Delete(y.ctx, name, metav1.DeleteOptions{PropagationPolicy: &how})
 }
 
 // passes in the end, as callers who try again find.
-func (y *yard) passes(r schema.GroupVersionResource, name string, how metav1.DeletionPropagation) {
+func (y *scenario) passes(r schema.GroupVersionResource, name string, how metav1.DeletionPropagation) {
 	y.t.Helper()
 	y.until("the deletion of "+name+" to be let through", func(context.Context) error {
 		if err := y.remove(r, name, how); !isNotFound(err) {
