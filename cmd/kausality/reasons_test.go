@@ -15,7 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// words of one source directory or file: the string literals that look like one.
+// words of the files that match a pattern: the string literals that look like one
+// and that keep selects.
 func words(t *testing.T, pattern string, keep func(n ast.Node) []ast.Expr) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(pattern)))
@@ -48,7 +49,7 @@ func words(t *testing.T, pattern string, keep func(n ast.Node) []ast.Expr) []str
 
 var word = regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
 
-// constants of a type, or whose name begins with a prefix.
+// constants of a type (any where it is empty) whose name begins with a prefix.
 func constants(kind, prefix string) func(ast.Node) []ast.Expr {
 	return func(n ast.Node) []ast.Expr {
 		v, ok := n.(*ast.ValueSpec)
@@ -62,7 +63,7 @@ func constants(kind, prefix string) func(ast.Node) []ast.Expr {
 	}
 }
 
-// set are reasons of conditions, the third argument of set.
+// set selects reasons of conditions: the third argument of set.
 func set(n ast.Node) []ast.Expr {
 	if c, ok := n.(*ast.CallExpr); ok && len(c.Args) == 4 {
 		if f, ok := c.Fun.(*ast.Ident); ok && f.Name == "set" {
@@ -72,7 +73,8 @@ func set(n ast.Node) []ast.Expr {
 	return nil
 }
 
-// events of the gate: what stands in an event, or is assigned as its reason.
+// events of the gate: the second field of an event, or what is assigned as its
+// reason.
 func events(n ast.Node) []ast.Expr {
 	switch n := n.(type) {
 	case *ast.CompositeLit:
@@ -89,8 +91,7 @@ func events(n ast.Node) []ast.Expr {
 	return nil
 }
 
-// section of docs/reasons.md: the words in the first column of its table, or in
-// the column of reasons.
+// section of docs/reasons.md: the words in a column of its table.
 func section(t *testing.T, name string, column int) []string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "reasons.md"))
@@ -116,8 +117,8 @@ func section(t *testing.T, name string, column int) []string {
 	return slices.Compact(out)
 }
 
-// TestReasons: docs/reasons.md has every event and reason there is in the source,
-// and no other.
+// TestReasons compares the events and reasons of docs/reasons.md with those of
+// the source.
 func TestReasons(t *testing.T) {
 	gate := slices.Concat(words(t, "api/v1alpha1/gate.go", constants("", "GateReason")), words(t, "admission/external/view.go", constants("", "Over")))
 	conditions := slices.Concat(words(t, "policycontroller/status.go", set), words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonCompile")),
@@ -141,8 +142,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestAnnotations: docs/annotations.md names every annotation that there is in the
-// source.
+// TestAnnotations: docs/annotations.md names every annotation of the source.
 func TestAnnotations(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "annotations.md"))
 	if err != nil {
