@@ -24,8 +24,8 @@ type Refusal struct {
 
 // Result of a replay.
 type Result struct {
-	// Asked is how many changes of desired state were decided.
-	Asked int
+	// Decided is how many changes of desired state were decided.
+	Decided int
 	// Covered is how many of them a policy had a say in, and passed.
 	Covered  int
 	Refusals []Refusal
@@ -77,7 +77,7 @@ func (r *Result) replay(ctx context.Context, e *admission.Evaluator, w *world, c
 	if d.Class == admission.ClassNone && d.Allowed {
 		return nil
 	}
-	r.Asked++
+	r.Decided++
 	for _, warning := range d.Warnings {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("line %d: %s", c.Line, warning))
 	}

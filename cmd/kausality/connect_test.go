@@ -22,10 +22,10 @@ func TestConnect(t *testing.T) {
 		codes  []int
 		want   string
 	}{
-		"Fine":         {"it answers", []int{200}, ""},
-		"NoRolesYet":   {"an API server that has just started", []int{403, 200}, ""},
-		"Unauthorized": {"it answers, and knows nobody of that name", []int{401}, "answers and does not know who asks"},
-		"Away":         {"nobody answers", nil, "cannot reach the API server"},
+		"Allowed":      {reason: "it answers", codes: []int{200}},
+		"NoRolesYet":   {reason: "an API server that has just started", codes: []int{403, 200}},
+		"Unauthorized": {reason: "the credentials are unknown", codes: []int{401}, want: "does not accept the credentials"},
+		"Unreachable":  {reason: "it does not answer", codes: nil, want: "cannot reach the API server"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +44,8 @@ func TestConnect(t *testing.T) {
 				s.Close()
 			}
 			file := filepath.Join(t.TempDir(), "kubeconfig")
-			text := `{apiVersion: v1, kind: Config, clusters: [{name: it, cluster: {server: "` + s.URL + `"}}], contexts: [{name: it, context: {cluster: it}}], current-context: it}`
+			text := `{apiVersion: v1, kind: Config, clusters: [{name: it, cluster: {server: "` + s.URL +
+				`"}}], contexts: [{name: it, context: {cluster: it}}], current-context: it}`
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}

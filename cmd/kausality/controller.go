@@ -22,7 +22,7 @@ func controllerCommand() *cobra.Command {
 	o := policycontroller.Options{Rotation: certs.Rotation{}}
 	var service, certificates string
 	cmd := &cobra.Command{
-		Use: "controller", Short: "Run the policy controller: it writes what follows from Kausality policies, and renews the webhook's certificates.", Args: noArgs,
+		Use: "controller", Short: "Run the policy controller: it writes the webhook configuration that Kausality policies require, and renews the webhook's certificates.", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Manifests.DefaultMode, err = p.defaultMode(); err != nil {
 				return err
@@ -49,16 +49,16 @@ func controllerCommand() *cobra.Command {
 	}
 	p.addProcess(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&service, "webhook-service", "", "Service that the API server reaches the webhook by: NAMESPACE/NAME or NAMESPACE/NAME:PORT.")
-	fl.StringVar(&o.Manifests.WebhookURL, "webhook-url", "", "https://HOST:PORT where the webhook listens, in place of --webhook-service.")
+	fl.StringVar(&service, "webhook-service", "", "Service by which the API server reaches the webhook: NAMESPACE/NAME or NAMESPACE/NAME:PORT.")
+	fl.StringVar(&o.Manifests.WebhookURL, "webhook-url", "", "https://HOST:PORT where the webhook listens, instead of --webhook-service.")
 	fl.StringArrayVar(&o.Manifests.ComponentUsers, "component-user", nil, "User that webhook or gate run as where it is not their own ServiceAccount; repeatable.")
 	fl.StringVar(&o.Namespace, "secret-namespace", manifests.Namespace, "Namespace of the Secrets with the certificates.")
 	fl.StringVar(&o.CertSecret, "cert-secret", "kausality-webhook-tls", "Secret with the webhook's serving certificate.")
 	fl.StringVar(&o.AuthoritySecret, "authority-secret", "kausality-webhook-authority", "Secret with the keys of the authorities that sign it.")
-	fl.StringVar(&certificates, "certificates", "own", "own: renew them; secret: take the bundle from ca.crt of --cert-secret, which somebody else fills.")
+	fl.StringVar(&certificates, "certificates", "own", "own: renew them; secret: take the bundle from ca.crt of --cert-secret, which another program writes.")
 	fl.DurationVar(&o.Rotation.ServingLife, "certificate-lifetime", certs.DefaultServingLife, "How long a serving certificate is valid; it is replaced when a third of that is left.")
 	fl.DurationVar(&o.Rotation.AuthorityLife, "authority-lifetime", certs.DefaultAuthorityLife, "How long an authority is valid; it is replaced when a third of that is left.")
-	fl.StringVar(&o.Owner, "owner", "", "ClusterRole that owns what the controller makes, so that it goes with the installation.")
+	fl.StringVar(&o.Owner, "owner", "", "ClusterRole that owns the objects that the controller creates, so that they are deleted with the installation.")
 	return cmd
 }
 
@@ -87,7 +87,7 @@ func target(o *policycontroller.Options, service, certificates string) error {
 	if hasPort {
 		var err error
 		if port, err = strconv.ParseInt(portText, 10, 32); err != nil {
-			return fmt.Errorf("--webhook-service: port %q is no number", portText)
+			return fmt.Errorf("--webhook-service: port %q is not a number", portText)
 		}
 	}
 	if !ok || namespace == "" || name == "" {

@@ -49,8 +49,10 @@ func (f *processFlags) add(cmd *cobra.Command) {
 	fl.StringArrayVar(&f.endpoints.URLs, "drift-webhook-url", nil, "HTTPS URL to post DriftReports to; repeatable.")
 	fl.StringVar(&f.endpoints.CAFile, "drift-webhook-ca-file", "", "PEM certificates to trust for --drift-webhook-url.")
 	fl.DurationVar(&f.endpoints.Timeout, "drift-webhook-timeout", 5*time.Second, "Time for one attempt to post a DriftReport.")
-	fl.StringVar(&f.pendingDrift, "on-pending-drift", "hold", "When the external resource already differs: hold the gate closed, or carry that along.")
-	fl.StringArrayVar(&f.ignore, "ignore-external", nil, "KIND.GROUP:PATH of fields that are no external drift where they differ, as in Database.cloud.example.org:spec.forProvider.tags[*]; *:PATH for all kinds; repeatable.")
+	fl.StringVar(&f.pendingDrift, "on-pending-drift", "hold", "When the external resource already differs: hold the gate closed, or carry out the difference as well.")
+	fl.StringArrayVar(&f.ignore, "ignore-external", nil, 
+		"KIND.GROUP:PATH of fields whose differences are not external drift, as in Database.cloud.example.org:spec.forProvider.tags[*]; "+
+			"*:PATH for all kinds; repeatable.")
 	fl.StringVar(&f.closeTo, "gate-closed", "Observe", "managementPolicies of a closed gate: Observe, or Observe,LateInitialize.")
 }
 
@@ -59,12 +61,12 @@ func (f *processFlags) addProcess(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.kubeconfig, "kubeconfig", "", "Kubeconfig of the API server; in a cluster the pod's own ServiceAccount is used.")
 	fl.BoolVarP(&f.debug, "debug", "d", false, "Emit debug logs in addition to info logs.")
-	fl.StringVar(&f.mode, "default-mode", string(v1alpha1.ModeLog), "Mode where neither object nor Namespace says: log or enforce.")
+	fl.StringVar(&f.mode, "default-mode", string(v1alpha1.ModeLog), "Mode where neither the object nor its Namespace sets one: log or enforce.")
 	fl.StringVar(&f.metrics, "metrics-bind-address", "0", "HOST:PORT of the Prometheus metrics; 0 turns them off.")
 	fl.StringVar(&f.tracing.Endpoint, "otlp-endpoint", "", "OpenTelemetry collector to trace to, as in http://HOST:4318; empty turns tracing off.")
-	fl.Float64Var(&f.tracing.Ratio, "trace-ratio", 0.01, "Part of the requests to trace where the API server did not decide, from 0 to 1.")
+	fl.Float64Var(&f.tracing.Ratio, "trace-ratio", 0.01, "Sampling ratio for requests without an incoming trace, from 0 to 1.")
 	fl.StringVar(&f.probes, "health-probe-bind-address", "0", "HOST:PORT of /healthz and /readyz; 0 turns them off.")
-	fl.BoolVar(&f.leaderElect, "leader-elect", false, "Run several replicas, of which one writes.")
+	fl.BoolVar(&f.leaderElect, "leader-elect", false, "Elect a leader among several replicas; only the leader writes.")
 	fl.StringVar(&f.leaderNS, "leader-elect-namespace", drift.HomeNamespace, "Namespace of the leader election's Lease.")
 }
 
@@ -87,7 +89,7 @@ func (f *processFlags) closed() ([]v1alpha1.Verb, error) {
 	return nil, usageError{fmt.Errorf("--gate-closed must be Observe or Observe,LateInitialize, not %q", f.closeTo)}
 }
 
-// carry as --on-pending-drift says.
+// carry is true for --on-pending-drift=carry.
 func (f *processFlags) carry() (bool, error) {
 	switch f.pendingDrift {
 	case "hold", "carry":
@@ -109,8 +111,7 @@ func (f *processFlags) ignored() (external.Rules, error) {
 	return rules, nil
 }
 
-// check what can be found wrong before anything starts: the endpoints and the
-// addresses to listen on.
+// check the endpoints and the addresses to listen on before anything starts.
 func (f *processFlags) check() error {
 	if err := errors.Join(f.endpoints.Check(), f.tracing.Check()); err != nil {
 		return usageError{err}
@@ -119,7 +120,7 @@ func (f *processFlags) check() error {
 		if a.address == "0" || a.address == "" {
 			continue
 		}
-		l, err := net.Listen("tcp", a.address) //nolint:noctx // Closed at once: it only tells a taken port early and plainly.
+		l, err := net.Listen("tcp", a.address) //nolint:noctx // Closed at once: a port in use is found before anything starts.
 		if err != nil {
 			return fmt.Errorf("%s: cannot listen on %s: %w; give another address, or 0 to turn it off", a.flag, a.address, err)
 		}
@@ -141,7 +142,7 @@ func (f *processFlags) logger() logr.Logger {
 	return log
 }
 
-// connect to the API server, and see that it answers.
+// connect to the API server, and wait until it answers and grants access.
 func (f *processFlags) connect(ctx context.Context) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig
@@ -166,14 +167,14 @@ func (f *processFlags) connect(ctx context.Context) (*rest.Config, error) {
 	return config, nil
 }
 
-// unreachable says which of both is so: the API server answers and does not let us
-// in, or nobody answers.
+// unreachable distinguishes an API server that refuses access from one that does
+// not answer.
 func unreachable(host string, err error) error {
 	switch {
 	case kerrors.IsForbidden(err):
 		return fmt.Errorf("cannot read /version of %s: %w", host, err)
 	case kerrors.IsUnauthorized(err):
-		return fmt.Errorf("the API server at %s answers and does not know who asks: %w; check the credentials of --kubeconfig or, in a Pod, its ServiceAccount", host, err)
+		return fmt.Errorf("the API server at %s does not accept the credentials: %w; check the credentials of --kubeconfig or, in a Pod, its ServiceAccount", host, err)
 	}
 	return fmt.Errorf("cannot reach the API server at %s: %w; check --kubeconfig and that it runs", host, err)
 }
@@ -188,7 +189,7 @@ type admissionFlags struct {
 
 func (f *admissionFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.identify, "identify-controller", string(admission.IdentifyAuto), "How the parent's controller is told: auto, user-hash or field-manager.")
+	fl.StringVar(&f.identify, "identify-controller", string(admission.IdentifyAuto), "How the parent's controller is identified: auto, user-hash or field-manager.")
 	fl.StringVar(&f.expectUntil, "expect-until", string(admission.ExpectUntilConverged), "How long changes are expected after an intent: converged or observed.")
 	fl.Int32Var(&f.composedCode, "composed-refusal-status", 422, "HTTP status of refusals to Crossplane's apply of composed resources: 422 or 403.")
 	fl.StringVar(&f.users, "controller-users", "", "Regular expression of further user names that may be an object's own controller.")

@@ -51,7 +51,7 @@ func functionCommand() *cobra.Command {
 	return cmd
 }
 
-// checkCerts finds a directory that lacks something before anything starts.
+// checkCerts reports a missing file before anything starts.
 func (f functionFlags) checkCerts() error {
 	if f.insecure {
 		return nil
@@ -67,18 +67,18 @@ func (f functionFlags) checkCerts() error {
 	return nil
 }
 
-// metricsAddress to serve metrics at, "" for none. That the default is taken is
-// no reason not to run: outside of a pod it often is.
+// metricsAddress to serve metrics at, "" for none. Where the default address is in
+// use, as it often is outside of a pod, the function runs without metrics.
 func (f functionFlags) metricsAddress(log logging.Logger, given bool) (string, error) {
 	if f.metrics == "0" || f.metrics == "" {
 		return "", nil
 	}
-	l, err := net.Listen("tcp", f.metrics) //nolint:noctx // Closed at once: the SDK says nothing of an address that is taken.
+	l, err := net.Listen("tcp", f.metrics) //nolint:noctx // Closed at once: the SDK does not report an address in use.
 	switch {
 	case err != nil && given:
 		return "", fmt.Errorf("--%s: cannot listen on %s: %w; give another address, or 0 to turn it off", flagMetrics, f.metrics, err)
 	case err != nil:
-		log.Info("There are no metrics; give another address with --"+flagMetrics, "error", err)
+		log.Info("Metrics are not served; give another address with --"+flagMetrics, "error", err)
 		return "", nil
 	}
 	if err := l.Close(); err != nil {
@@ -93,7 +93,7 @@ func (f functionFlags) run(ctx context.Context, metricsGiven bool) error {
 	}
 	log, err := function.NewLogger(f.debug)
 	if err != nil {
-		return fmt.Errorf("cannot make a logger: %w", err)
+		return fmt.Errorf("cannot create a logger: %w", err)
 	}
 	metrics, err := f.metricsAddress(log, metricsGiven)
 	if err != nil {
@@ -106,7 +106,7 @@ func (f functionFlags) run(ctx context.Context, metricsGiven bool) error {
 	}()
 	select {
 	case <-ctx.Done():
-		return nil // Crossplane calls again what is cut off; nothing is decided half
+		return nil // Crossplane repeats a call that was cut off, and the function has no state
 	case err := <-served:
 		if err != nil {
 			return fmt.Errorf("cannot serve the function on %s: %w", f.address, err)

@@ -15,12 +15,12 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// maxReport is how large a report may be that a backend reads, in bytes.
+// maxReport bounds a report, in bytes.
 const maxReport = 2 << 20
 
 func notifyCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "notify", Short: "Run a backend that receives DriftReports.", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		return usageError{fmt.Errorf("say which backend; see %s --help", cmd.CommandPath())}
+		return usageError{fmt.Errorf("name a backend; see %s --help", cmd.CommandPath())}
 	}}
 	log := notifyLogCommand()
 	log.SilenceErrors, log.SilenceUsage = true, true
@@ -53,7 +53,8 @@ func notifyLogCommand() *cobra.Command {
 	return cmd
 }
 
-// printReports to a writer, one line each; the server handles one at a time.
+// printReports to a writer, one line each. One goroutine writes, so that the lines
+// of concurrent requests do not mix.
 func printReports(out io.Writer) http.Handler {
 	lines := make(chan []byte)
 	go func() {

@@ -47,11 +47,11 @@ func TestCheckPlan(t *testing.T) {
 		code          int
 		want          string
 	}{
-		"Allowed":     {"everything is", "", check("create", "--allowances="+file(t, "input", applyOnly)), 0, "Plan: 7 to judge, 0 not allowed; 0 without change."},
-		"NoChange":    {"nothing to allow", "", check("noop", "--allowances="+file(t, "input", "[]")), 0, "Plan: 0 to judge, 0 not allowed; 7 without change."},
+		"Allowed":     {"everything is", "", check("create", "--allowances="+file(t, "input", applyOnly)), 0, "Plan: 7 to check, 0 not allowed; 0 without change."},
+		"NoChange":    {"nothing to allow", "", check("noop", "--allowances="+file(t, "input", "[]")), 0, "Plan: 0 to check, 0 not allowed; 7 without change."},
 		"Refused":     {"destroying is not", "", check("changes", "--allowances="+file(t, "input", applyOnly)), 1, "refused -   delete  terraform_data.gone (delete_because_no_resource_config; no allowance permits Delete (destroy))"},
 		"Everything":  {"with both verbs", "", check("changes", "--allowances="+file(t, "input", everything)), 0, "0 not allowed"},
-		"Nobody":      {"without any", "", check("destroy", "--allowances="+file(t, "input", "[]")), 1, "Plan: 7 to judge, 7 not allowed"},
+		"Nobody":      {"without any", "", check("destroy", "--allowances="+file(t, "input", "[]")), 1, "Plan: 7 to check, 7 not allowed"},
 		"Stdin":       {"the allowances", everything, check("destroy", "--allowances=-"), 0, "0 not allowed"},
 		"Annotations": {"of an object", "", check("create", "--annotations="+file(t, "input", workspace)), 0, "0 not allowed"},
 		"Consumed":    {"the object settled for it: it is used", workspace, check("destroy", "--annotations=-"), 1, "7 not allowed"},
@@ -104,7 +104,7 @@ func TestCheckPlanBadInput(t *testing.T) {
 			}
 		})
 	}
-	if code, _, msg := kausalityWith(t, "", "terraform"); code != 2 || !strings.Contains(msg, "say what to judge") {
+	if code, _, msg := kausalityWith(t, "", "terraform"); code != 2 || !strings.Contains(msg, "name a command") {
 		t.Errorf("without a subcommand: %d %s", code, msg)
 	}
 }

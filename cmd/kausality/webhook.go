@@ -66,12 +66,12 @@ func webhookCommand() *cobra.Command {
 	a.add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.CertDir, "cert-dir", "", "Directory with the serving certificate tls.crt and its key tls.key; read again when they change.")
-	fl.StringVar(&o.CertSecret, "cert-secret", "", "Secret with the serving certificate, in place of --cert-dir; it is watched.")
+	fl.StringVar(&o.CertSecret, "cert-secret", "", "Secret with the serving certificate, instead of --cert-dir; it is watched.")
 	fl.StringVar(&o.CertNamespace, "cert-secret-namespace", manifests.Namespace, "Namespace of --cert-secret.")
 	fl.StringVar(&o.BindAddress, "bind-address", ":9443", "HOST:PORT to serve the webhook on.")
-	fl.BoolVar(&o.ApproverRBAC, "approver-rbac", false, "Ask for the verb approve on a resource where somebody sets approvals and the like on it.")
+	fl.BoolVar(&o.ApproverRBAC, "approver-rbac", false, "Require the verb approve on a resource to set its approvals, rejections, freeze and snooze.")
 	fl.DurationVar(&o.SettleGrace, "settle-grace", 10*time.Second, "How long an XR must stay converged before it counts as settled.")
-	fl.DurationVar(&o.ShutdownDelay, "shutdown-delay", 5*time.Second, "How long a replica that is told to end goes on answering, while its address is taken out of the Service.")
+	fl.DurationVar(&o.ShutdownDelay, "shutdown-delay", 5*time.Second, "How long a replica continues to answer after SIGTERM, while its address is removed from the Service.")
 	fl.StringArrayVar(&p.componentUsers, "component-user", nil, "User name of another component of Kausality; repeatable.")
 	return cmd
 }
@@ -116,6 +116,6 @@ func gateCommand() *cobra.Command {
 	}
 	p.add(cmd)
 	cmd.Flags().DurationVar(&o.Deadline, "gate-deadline", gating.DefaultDeadline, "How long an opening may stay unconfirmed.")
-	cmd.Flags().StringVar(&shard, "shard", "", "INDEX/COUNT where several gates share the managed resources, as in 0/3; each has a leader of its own.")
+	cmd.Flags().StringVar(&shard, "shard", "", "INDEX/COUNT where several gates share the managed resources, as in 0/3; each shard elects its own leader.")
 	return cmd
 }

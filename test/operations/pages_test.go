@@ -173,7 +173,7 @@ var pages = []followed{
 			with: []string{",…'", "' --webhook-url=https://127.0.0.1:9443 --ca-file=ca.crt"}, prints: "applications"},
 		{command: "terraform plan -out=tfplan && terraform show -json tfplan > plan.json", not: noTerraform},
 		{command: "kubectl get workspace orders -o yaml > orders.yaml", before: workspace},
-		{command: "kausality terraform check-plan --plan=plan.json --annotations=orders.yaml", prepares: planned("create"), prints: "Plan: 7 to judge, 0 not allowed"},
+		{command: "kausality terraform check-plan --plan=plan.json --annotations=orders.yaml", prepares: planned("create"), prints: "Plan: 7 to check, 0 not allowed"},
 		{command: "KAUSALITY_TOFU=$(go run -C test ./cmd/parts tofu) go test ./gate/systems -run TestRealTerraform", not: minutes},
 	}},
 	{"docs/policies.md", []typed{

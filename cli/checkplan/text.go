@@ -1,4 +1,4 @@
-package main
+package checkplan
 
 import (
 	"fmt"
@@ -7,16 +7,16 @@ import (
 	"github.com/kausality-io/function-kausality/admission/external"
 )
 
-// marks of the operations, as Terraform itself prints them.
+// marks of the operations, as Terraform prints them.
 var marks = map[external.Operation]string{
 	external.OperationRead: "<=", external.OperationCreate: "+", external.OperationUpdate: "~", external.OperationDelete: "-",
 	external.OperationReplace: "-/+", external.OperationForget: ".", external.OperationImport: "&", external.OperationMove: "->",
 	external.OperationInvoke: "!", external.OperationUnknown: "?",
 }
 
-// planText is a line for each action that does something, then what else the
-// plan tells, then the sum.
-func planText(r planReport) string {
+// text is a line for each action that has an effect, then notes about the plan
+// and the allowances, then the sum.
+func text(r report) string {
 	var b strings.Builder
 	idle, refused := 0, 0
 	for _, v := range r.Actions {
@@ -33,21 +33,22 @@ func planText(r planReport) string {
 		names []string
 		text  string
 	}{
-		{r.Drifted, "changed outside of Terraform since its last run; the state takes it over"},
-		{r.Outputs, "output changes; nothing but the state does"},
-		{r.Deferred, "deferred to a later run, which is to be checked then"},
+		{r.Drifted, "changed outside of Terraform since its last run; the state adopts the change"},
+		{r.Outputs, "the output changes; only the state is written"},
+		{r.Deferred, "deferred to a later run, whose plan needs its own check"},
 	} {
 		for _, n := range list.names {
 			fmt.Fprintf(&b, "note        %s: %s\n", n, list.text)
 		}
 	}
 	for _, k := range r.UnknownTargetKeys {
-		fmt.Fprintf(&b, "note        an allowance names the target key %q, which no action of a plan has: it permits nothing\n", k)
+		fmt.Fprintf(&b, "note        an allowance names the target key %q, which no action of a plan has; it permits nothing\n", k)
 	}
-	fmt.Fprintf(&b, "Plan: %d to judge, %d not allowed; %d without change.\n", len(r.Actions)-idle, refused, idle)
+	fmt.Fprintf(&b, "Plan: %d to check, %d not allowed; %d without change.\n", len(r.Actions)-idle, refused, idle)
 	return b.String()
 }
 
+// verdict of an action in one word; free needs no allowance.
 func verdict(v external.PlanVerdict) string {
 	switch {
 	case !v.Allowed:
@@ -58,8 +59,8 @@ func verdict(v external.PlanVerdict) string {
 	return "allowed"
 }
 
-// remark on an action: where it comes from, why it is done, who allowed it or
-// why it is refused.
+// remark on an action in parentheses: where it comes from, why it is done, which
+// allowances cover it or why it is refused; empty for none.
 func remark(v external.PlanVerdict) string {
 	var parts []string
 	if v.PreviousAddress != "" && v.PreviousAddress != v.Address {
