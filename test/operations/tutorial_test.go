@@ -121,7 +121,7 @@ func workspace(t *testing.T) {
 func planned(name string) func(*testing.T, *desk) {
 	return func(t *testing.T, d *desk) {
 		t.Helper()
-		raw, err := os.ReadFile(filepath.Join(the.root, "gate", "external", "testdata", "plans", name+".json"))
+		raw, err := os.ReadFile(filepath.Join(the.root, "gate", "systems", "testdata", "plans", name+".json"))
 		must(t, err)
 		must(t, os.WriteFile(filepath.Join(d.dir, "plan.json"), raw, 0o600))
 	}
