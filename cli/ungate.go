@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kausality-io/function-kausality/cli/annotate"
-	"github.com/kausality-io/function-kausality/gate"
+	"github.com/kausality-io/function-kausality/gate/release"
 )
 
 // ungateCommand restores the management policies of masked managed resources.
@@ -71,7 +71,7 @@ func (c *ungateCommand) run(cmd *cobra.Command, args []string) error {
 	if err := c.check(cmd, args); err != nil {
 		return err
 	}
-	u := gate.Ungating{DryRun: true, Out: c.Out}
+	u := release.Options{DryRun: true, Out: c.Out}
 	if c.format.value != formatTable {
 		u.Out = io.Discard
 	}
@@ -88,7 +88,7 @@ func (c *ungateCommand) run(cmd *cobra.Command, args []string) error {
 			u.Names = append(u.Names, gateName(t))
 		}
 	}
-	found, err := gate.Ungate(cmd.Context(), u)
+	found, err := release.Ungate(cmd.Context(), u)
 	if err != nil || c.dryRun != "none" || found.Masked == 0 && !c.removal {
 		return errors.Join(c.report(found, err != nil), err)
 	}
@@ -105,16 +105,16 @@ func (c *ungateCommand) run(cmd *cobra.Command, args []string) error {
 }
 
 // restore once, or permanently with --for-removal.
-func (c *ungateCommand) restore(ctx context.Context, u gate.Ungating) (gate.Ungated, error) {
+func (c *ungateCommand) restore(ctx context.Context, u release.Options) (release.Result, error) {
 	if !c.removal {
-		return gate.Ungate(ctx, u)
+		return release.Ungate(ctx, u)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	return gate.Remove(ctx, u)
+	return release.Remove(ctx, u)
 }
 
-// gateName is how gate.Ungating names managed resources:
+// gateName is how release.Options names managed resources:
 // RESOURCE.GROUP/[NAMESPACE/]NAME.
 func gateName(t target) string {
 	name := t.GetName()
@@ -124,7 +124,7 @@ func gateName(t target) string {
 	return t.resource + "/" + name
 }
 
-func (c *ungateCommand) report(done gate.Ungated, failed bool) error {
+func (c *ungateCommand) report(done release.Result, failed bool) error {
 	counts := map[string]int{"masked": done.Masked, "pending": done.Pending, "restored": done.Restored, "unread": done.Unread}
 	if structured, err := c.format.structured(c.Out, counts); structured {
 		return err

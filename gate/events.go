@@ -1,13 +1,14 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
-	"github.com/kausality-io/function-kausality/admission/gating"
-
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
@@ -15,36 +16,49 @@ import (
 	"github.com/kausality-io/function-kausality/gate/systems"
 )
 
-// Events are for kubectl describe: they tell the story of the gate in order. Each
-// transition has one.
+// Each transition of a gate is one event, so that kubectl describe shows them in
+// order.
 
 // event of a transition.
 type event struct{ kind, reason, text string }
 
-// tell what the gate controller did.
-func (c *Controller) tell(o *cluster.Object, d gating.Decision) {
+func normal(reason, format string, args ...any) event {
+	return event{corev1.EventTypeNormal, reason, fmt.Sprintf(format, args...)}
+}
+
+func warning(reason, format string, args ...any) event {
+	return event{corev1.EventTypeWarning, reason, fmt.Sprintf(format, args...)}
+}
+
+func (c *Controller) emit(o *cluster.Object, e event) {
+	apiVersion, kind := o.ToAPIVersionAndKind()
+	regarding := &corev1.ObjectReference{
+		APIVersion: apiVersion, Kind: kind, Namespace: o.State.Namespace, Name: o.State.Name, UID: o.State.UID, ResourceVersion: o.ResourceVersion,
+	}
+	c.Events.Eventf(regarding, nil, e.kind, e.reason, e.reason, "%s", e.text)
+}
+
+// announce a transition of a managed resource's gate that was written.
+func (c *Controller) announce(o *cluster.Object, d gating.Decision) {
 	c.count(o, d)
 	c.emit(o, c.eventOf(o, d))
 }
 
-// count a transition: an opening that ends, and an approval that is used.
+// count a transition in the metrics, with the opening that it ends and the
+// approval that it uses.
 func (c *Controller) count(o *cluster.Object, d gating.Decision) {
 	transitions.WithLabelValues(string(d.Action), d.Gate.Reason).Inc()
 	if was := mask.ParseGate(o.Annotations); d.Action == gating.ActionClose && was.State == v1alpha1.GateOpen {
-		closedAfter(was.At.Time, d.Gate.Reason)
+		observeOpening(was.At.Time, d.Gate.Reason)
 	}
 	if d.Once {
 		drift.Approved(v1alpha1.RelationExternal)
 	}
 }
 
-func (c *Controller) emit(o *cluster.Object, e event) {
-	c.Events.Eventf(c.reference(o), nil, e.kind, e.reason, e.reason, "%s", e.text)
-}
-
-// blindAfter tells why external drift will be unknown under the policies of a
-// decision.
-func blindAfter(o *cluster.Object, d gating.Decision) gating.UnknownDrift {
+// unknownAfter is why external drift is unknown under the policies of a decision;
+// "" where it is known.
+func unknownAfter(o *cluster.Object, d gating.Decision) gating.UnknownDrift {
 	s := *o.State
 	s.ManagementPolicies = d.Policies
 	return gating.UnknownDriftOf(&s, o.Comparable, o.Gone)
@@ -53,34 +67,73 @@ func blindAfter(o *cluster.Object, d gating.Decision) gating.UnknownDrift {
 func (c *Controller) eventOf(o *cluster.Object, d gating.Decision) event {
 	switch {
 	case d.Action == gating.ActionInstall:
-		text := "The gate is closed from now on: external changes need a cause or an approval."
-		if b := blindAfter(o, d); b != "" {
-			text += " External drift is unknown: " + b.Why() + "."
+		e := normal("GateInstalled", "The gate is closed from now on: external changes need a cause or an approval.")
+		if b := unknownAfter(o, d); b != "" {
+			e.text += " External drift is unknown: " + b.Why() + "."
 		}
-		return event{corev1.EventTypeNormal, "GateInstalled", text}
+		return e
 	case d.Action == gating.ActionRestore:
-		return event{corev1.EventTypeNormal, "GateRemoved", "The author's managementPolicies are restored: nothing is gated any more."}
+		return normal("GateRemoved", "The author's managementPolicies are restored: external changes are not gated any more.")
 	case d.Gate.Reason == v1alpha1.GateReasonRefused:
-		return event{corev1.EventTypeNormal, "GateAdjusted", fmt.Sprintf("The provider's runtime does not know the last set of managementPolicies; it is %v now.", d.Policies)}
+		return normal("GateAdjusted", "The provider's runtime does not support the last set of managementPolicies; it is %v now.", d.Policies)
 	case d.Action == gating.ActionClose && d.Gate.Reason == v1alpha1.GateReasonExpired:
-		return event{corev1.EventTypeWarning, "GateClosed", fmt.Sprintf("The gate is closed (%s): the provider did not confirm the change in time and may only observe the external resource. Whatever approved it is used up.", d.Gate.Reason)}
+		return warning("GateClosed", "The gate is closed (%s): the provider did not confirm the change in time and may only observe the external resource. "+
+			"Its approval is used up.", d.Gate.Reason)
 	case d.Action == gating.ActionClose:
-		return event{corev1.EventTypeNormal, "GateClosed", fmt.Sprintf("The gate is closed (%s): the provider may only observe the external resource.", d.Gate.Reason)}
+		return normal("GateClosed", "The gate is closed (%s): the provider may only observe the external resource.", d.Gate.Reason)
 	case d.Gate.Reason != v1alpha1.GateReasonApproved:
-		return event{corev1.EventTypeNormal, "GateNarrowed", fmt.Sprintf("The gate is open for %v alone now (%s).", d.Gate.Verbs, d.Gate.Reason)}
+		return normal("GateNarrowed", "The gate is open only for %v now (%s).", d.Gate.Verbs, d.Gate.Reason)
 	}
-	return event{corev1.EventTypeNormal, "GateOpened", fmt.Sprintf("The gate is open for %v, by approval (difference %s); it closes when the provider has confirmed it, at the latest in %s.", d.Gate.Verbs, d.Gate.Digest, c.Deadline)}
+	return normal("GateOpened", "The gate is open for %v, by approval (difference %s); it closes when the provider has confirmed the change, at the latest in %s.",
+		d.Gate.Verbs, d.Gate.Digest, c.Deadline)
 }
 
-// admitted tells what the webhook did in the request that brought a change: it
-// has no hands for events itself.
+// announceForeign announces a transition of an external system's gate that was
+// written. now is the state after the write: a kind whose gate is open then
+// although it was closed is not gated from then on.
+func (c *Controller) announceForeign(o *cluster.Object, s systems.System, d gating.Decision, now external.State) {
+	c.count(o, d)
+	if now == external.StateOpen && d.Action != gating.ActionOpen && d.Action != gating.ActionRestore {
+		c.ungateable.Store(o.GroupVersionKind, true)
+		c.Log.Info("cannot gate a kind: the installed CRD prunes the field that closes the gate", "kind", o.GroupVersionKind.String(), "field", s.Field())
+		if d.Gate.Reason != v1alpha1.GateReasonNothing {
+			c.emit(o, warning("GateUnfit", "Cannot gate this kind: the installed CRD of %s prunes %s. Its objects are not protected.", s.Name(), s.Field()))
+		}
+		return
+	}
+	if d.Gate.Reason != v1alpha1.GateReasonNothing { // else it was closed before
+		c.emit(o, c.eventOfForeign(s, d))
+	}
+}
+
+func (c *Controller) eventOfForeign(s systems.System, d gating.Decision) event {
+	switch d.Action {
+	case gating.ActionOpen:
+		return normal("GateOpened", "The gate is open for %v (%s, difference %q); it closes when %s is done, at the latest in %s.",
+			d.Gate.Verbs, d.Gate.Reason, d.Gate.Digest, s.Name(), c.Deadline)
+	case gating.ActionClose:
+		e := normal("GateClosed", "The gate is closed (%s).", d.Gate.Reason)
+		if d.Gate.Reason == v1alpha1.GateReasonExpired || d.Gate.Reason == external.OverFailed {
+			e.kind = corev1.EventTypeWarning
+		}
+		return e
+	case gating.ActionInstall:
+		return normal("GateInstalled", "The gate is closed from now on: changes by %s need a cause or an approval.", s.Name())
+	case gating.ActionMask:
+		return normal("GateMasked", "The gate is closed again: %s.", d.Why)
+	}
+	return normal("GateRemoved", "The author's value is restored: changes by %s are not gated any more.", s.Name())
+}
+
+// admitted emits the event of a gate that the webhook moved in the request that
+// changed an object: the webhook emits no events itself.
 func (c *Controller) admitted(old, new *cluster.Object) {
 	if !c.leading.Load() || new == nil || !c.ours(new.State.Ref) || new.Deleting() || systems.For(new.GroupVersionKind) != nil {
 		return
 	}
 	key := v1alpha1.AnnotationKeyGate
 	if old != nil && old.Annotations[key] == new.Annotations[key] || old == nil && new.Generation > 1 {
-		return // nothing moved, or it did before we looked
+		return // nothing moved, or before this process watched
 	}
 	if e, ok := c.eventOfAdmitted(mask.ParseGate(new.Annotations)); ok {
 		c.emit(new, e)
@@ -93,24 +146,32 @@ func (c *Controller) eventOfAdmitted(g v1alpha1.Gate) (event, bool) {
 	}
 	switch g.Reason {
 	case v1alpha1.GateReasonCreated:
-		return event{corev1.EventTypeNormal, "GateOpened", fmt.Sprintf("The gate is open for %v, to create the external resource; it closes when that is Ready, at the latest in %s.", g.Verbs, c.Deadline)}, true
+		return normal("GateOpened", "The gate is open for %v, to create the external resource; it closes when that is Ready, at the latest in %s.",
+			g.Verbs, c.Deadline), true
 	case v1alpha1.GateReasonChanged:
-		return event{corev1.EventTypeNormal, "GateOpened", fmt.Sprintf("The gate is open for %v, by an accepted change of %s; it closes when the provider has confirmed it, at the latest in %s. Annotation %s tells who caused it.",
-			g.Verbs, or(strings.Join(g.Paths, ", "), "this resource"), c.Deadline, v1alpha1.AnnotationKeyTrace)}, true
+		return normal("GateOpened", "The gate is open for %v, by an accepted change of %s; it closes when the provider has confirmed the change, at the latest in %s. "+
+			"Annotation %s identifies who caused it.", g.Verbs, cmp.Or(strings.Join(g.Paths, ", "), "this resource"), c.Deadline, v1alpha1.AnnotationKeyTrace), true
 	case v1alpha1.GateReasonPending:
-		return event{corev1.EventTypeWarning, "GateHeld", "A change was accepted, but the external resource differs elsewhere too: the gate stays closed until both are approved, see kubectl get drifts."}, true
+		return warning("GateHeld", "A change was accepted, but the external resource has other differences too: the gate stays closed until both are approved, "+
+			"see kubectl get drifts."), true
 	}
 	return event{}, false
 }
 
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
+// orphaned emits the event of an MR that is deleted and whose external resource
+// stays (KR-08-11).
+func (c *Controller) orphaned(old, new *cluster.Object) {
+	if !c.leading.Load() || old == nil || !c.ours(old.State.Ref) || old.Deleting() || new != nil && !new.Deleting() {
+		return
 	}
-	return s
-}
-
-func (c *Controller) reference(o *cluster.Object) *corev1.ObjectReference {
-	apiVersion, kind := o.ToAPIVersionAndKind()
-	return &corev1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: o.State.Namespace, Name: o.State.Name, UID: o.State.UID, ResourceVersion: o.ResourceVersion}
+	last := old
+	if new != nil {
+		last = new
+	}
+	why := gating.OrphanReason(last.State)
+	if why == "" {
+		return
+	}
+	c.emit(last, warning("ExternalOrphaned", "External resource %q was orphaned: %s.", last.ExternalName, why))
+	orphans.Inc()
 }

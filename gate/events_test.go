@@ -5,9 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/gate/systems"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/kausality-io/function-kausality/admission/mask"
@@ -16,8 +19,8 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
-// told are the events that f makes, as TYPE REASON MESSAGE.
-func told(f func(*Controller)) []string {
+// emitted are the events that f makes, as TYPE REASON MESSAGE.
+func emitted(f func(*Controller)) []string {
 	r := events.NewFakeRecorder(10)
 	c := &Controller{Events: r, Deadline: time.Hour}
 	c.leading.Store(true)
@@ -34,8 +37,8 @@ func gated(g v1alpha1.Gate) *cluster.Object {
 	return objectWith(map[string]string{v1alpha1.AnnotationKeyGate: mask.FormatGate(g)})
 }
 
-// Each transition has one event, with what is to know about it.
-func TestTell(t *testing.T) {
+// TestAnnounce: each transition has one event, with its reason and what was opened.
+func TestAnnounce(t *testing.T) {
 	gate := func(reason string, verbs ...v1alpha1.Verb) v1alpha1.Gate {
 		return v1alpha1.Gate{Reason: reason, Verbs: verbs, Digest: "id1", At: metav1.Now()}
 	}
@@ -43,17 +46,38 @@ func TestTell(t *testing.T) {
 		d    gating.Decision
 		want string
 	}{
-		"Install":  {gating.Decision{Action: gating.ActionInstall, Gate: gate("Installed")}, "Normal GateInstalled The gate is closed"},
-		"Open":     {gating.Decision{Action: gating.ActionOpen, Gate: gate(v1alpha1.GateReasonApproved, v1alpha1.VerbUpdate)}, "Normal GateOpened The gate is open for [Update], by approval (difference id1)"},
-		"Narrow":   {gating.Decision{Action: gating.ActionOpen, Gate: gate(v1alpha1.GateReasonConfirmed, v1alpha1.VerbDelete)}, "Normal GateNarrowed The gate is open for [Delete] alone now (Confirmed)"},
-		"Confirm":  {gating.Decision{Action: gating.ActionClose, Gate: gate(v1alpha1.GateReasonConfirmed)}, "Normal GateClosed The gate is closed (Confirmed)"},
-		"Expire":   {gating.Decision{Action: gating.ActionClose, Gate: gate(v1alpha1.GateReasonExpired)}, "Warning GateClosed The gate is closed (ExpiredUnconfirmed)"},
-		"Restored": {gating.Decision{Action: gating.ActionRestore}, "Normal GateRemoved The author's managementPolicies"},
-		"Refused":  {gating.Decision{Action: gating.ActionClose, Gate: gate(v1alpha1.GateReasonRefused), Policies: []string{"Observe"}}, "Normal GateAdjusted The provider's runtime does not know"},
+		"Install": {
+			d:    gating.Decision{Action: gating.ActionInstall, Gate: gate(v1alpha1.GateReasonInstalled)},
+			want: "Normal GateInstalled The gate is closed",
+		},
+		"Open": {
+			d:    gating.Decision{Action: gating.ActionOpen, Gate: gate(v1alpha1.GateReasonApproved, v1alpha1.VerbUpdate)},
+			want: "Normal GateOpened The gate is open for [Update], by approval (difference id1)",
+		},
+		"Narrow": {
+			d:    gating.Decision{Action: gating.ActionOpen, Gate: gate(v1alpha1.GateReasonConfirmed, v1alpha1.VerbDelete)},
+			want: "Normal GateNarrowed The gate is open only for [Delete] now (Confirmed)",
+		},
+		"Confirm": {
+			d:    gating.Decision{Action: gating.ActionClose, Gate: gate(v1alpha1.GateReasonConfirmed)},
+			want: "Normal GateClosed The gate is closed (Confirmed)",
+		},
+		"Expire": {
+			d:    gating.Decision{Action: gating.ActionClose, Gate: gate(v1alpha1.GateReasonExpired)},
+			want: "Warning GateClosed The gate is closed (ExpiredUnconfirmed)",
+		},
+		"Restored": {
+			d:    gating.Decision{Action: gating.ActionRestore},
+			want: "Normal GateRemoved The author's managementPolicies",
+		},
+		"Refused": {
+			d:    gating.Decision{Action: gating.ActionClose, Gate: gate(v1alpha1.GateReasonRefused), Policies: []string{"Observe"}},
+			want: "Normal GateAdjusted The provider's runtime does not support",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := told(func(c *Controller) { c.tell(objectWith(nil), tc.d) })
+			got := emitted(func(c *Controller) { c.announce(objectWith(nil), tc.d) })
 			if len(got) != 1 || !strings.HasPrefix(got[0], tc.want) {
 				t.Errorf("got %q", got)
 			}
@@ -61,27 +85,29 @@ func TestTell(t *testing.T) {
 	}
 }
 
-// What the webhook did is told when it is seen, and once.
+// TestAdmitted: what the webhook did in a request is one event, when it is first seen.
 func TestAdmitted(t *testing.T) {
-	changed := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{v1alpha1.VerbUpdate}, Paths: []string{"spec.forProvider.size"}, Reason: v1alpha1.GateReasonChanged}
+	changed := v1alpha1.Gate{
+		State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{v1alpha1.VerbUpdate}, Paths: []string{"spec.forProvider.size"}, Reason: v1alpha1.GateReasonChanged,
+	}
 	held := v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonPending}
 	approved := v1alpha1.Gate{State: v1alpha1.GateOpen, Reason: v1alpha1.GateReasonApproved}
 	for name, tc := range map[string]struct {
 		old, new *cluster.Object
 		want     string
 	}{
-		"Changed":  {gated(held), gated(changed), "Normal GateOpened The gate is open for [Update], by an accepted change of spec.forProvider.size"},
-		"Held":     {gated(changed), gated(held), "Warning GateHeld"},
-		"Created":  {nil, gated(v1alpha1.Gate{State: v1alpha1.GateOpen, Reason: v1alpha1.GateReasonCreated}), "Normal GateOpened"},
-		"Closed":   {nil, gated(v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonCreated}), ""},
-		"Ours":     {gated(held), gated(approved), ""},
-		"Same":     {gated(changed), gated(changed), ""},
-		"Gone":     {gated(changed), nil, ""},
-		"Ungated":  {gated(changed), objectWith(nil), ""},
-		"Deleting": {gated(held), &cluster.Object{State: &parent.State{DeletedAt: &time.Time{}, Annotations: gated(changed).Annotations}}, ""},
+		"Changed":  {old: gated(held), new: gated(changed), want: "Normal GateOpened The gate is open for [Update], by an accepted change of spec.forProvider.size"},
+		"Held":     {old: gated(changed), new: gated(held), want: "Warning GateHeld"},
+		"Created":  {old: nil, new: gated(v1alpha1.Gate{State: v1alpha1.GateOpen, Reason: v1alpha1.GateReasonCreated}), want: "Normal GateOpened"},
+		"Closed":   {old: nil, new: gated(v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonCreated}), want: ""},
+		"Ours":     {old: gated(held), new: gated(approved), want: ""},
+		"Same":     {old: gated(changed), new: gated(changed), want: ""},
+		"Gone":     {old: gated(changed), new: nil, want: ""},
+		"Ungated":  {old: gated(changed), new: objectWith(nil), want: ""},
+		"Deleting": {old: gated(held), new: &cluster.Object{State: &parent.State{DeletedAt: &time.Time{}, Annotations: gated(changed).Annotations}}, want: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := strings.Join(told(func(c *Controller) { c.admitted(tc.old, tc.new) }), "\n")
+			got := strings.Join(emitted(func(c *Controller) { c.admitted(tc.old, tc.new) }), "\n")
 			if !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {
 				t.Errorf("got %q", got)
 			}
@@ -89,8 +115,8 @@ func TestAdmitted(t *testing.T) {
 	}
 }
 
-// An orphan is told of with its external name and by whose word; what is deleted
-// with its external resource, or waits, is none.
+// TestOrphaned: an MR whose external resource stays has an event with the external
+// name and the reason (KR-08-11); one that is deleted with it, or waits, has none.
 func TestOrphaned(t *testing.T) {
 	mr := func(s parent.State) *cluster.Object { return &cluster.Object{State: &s, ExternalName: "db-1"} }
 	key := v1alpha1.AnnotationKeyManagementPolicies
@@ -98,19 +124,33 @@ func TestOrphaned(t *testing.T) {
 		mr   *cluster.Object
 		want string
 	}{
-		"Asked":    {mr(parent.State{ManagementPolicies: []string{"Observe"}, Annotations: map[string]string{key: `["*"]`, v1alpha1.AnnotationKeyDeletion: "orphan"}}), `Warning ExternalOrphaned The external resource "db-1" is left behind, as annotation kausality.io/deletion`},
-		"Author":   {mr(parent.State{ManagementPolicies: []string{"Observe"}}), "Warning ExternalOrphaned"},
-		"Legacy":   {mr(parent.State{ManagementPolicies: []string{"*"}, DeletionPolicy: "Orphan"}), "Warning ExternalOrphaned"},
-		"Nobody":   {mr(parent.State{ManagementPolicies: []string{"Observe"}, Annotations: map[string]string{key: `["*"]`}}), "Warning ExternalOrphaned"},
-		"Deleted":  {mr(parent.State{ManagementPolicies: []string{"Observe", "Delete"}}), ""},
-		"Starred":  {mr(parent.State{ManagementPolicies: []string{"*"}}), ""},
-		"Waits":    {mr(parent.State{ManagementPolicies: []string{}}), ""},
-		"Explicit": {mr(parent.State{ManagementPolicies: []string{"Observe", "Delete"}, DeletionPolicy: "Orphan"}), ""},
+		"Annotated": {
+			mr: mr(parent.State{
+				ManagementPolicies: []string{"Observe"}, Annotations: map[string]string{key: `["*"]`, v1alpha1.AnnotationKeyDeletion: v1alpha1.DeletionOrphan},
+			}),
+			want: `Warning ExternalOrphaned External resource "db-1" was orphaned: annotation kausality.io/deletion requests it.`,
+		},
+		"Author": {
+			mr:   mr(parent.State{ManagementPolicies: []string{"Observe"}}),
+			want: `Warning ExternalOrphaned External resource "db-1" was orphaned: the managementPolicies of its author have no Delete.`,
+		},
+		"Legacy": {
+			mr:   mr(parent.State{ManagementPolicies: []string{"*"}, DeletionPolicy: "Orphan"}),
+			want: `Warning ExternalOrphaned External resource "db-1" was orphaned: its deletionPolicy is Orphan.`,
+		},
+		"Unguarded": {
+			mr:   mr(parent.State{ManagementPolicies: []string{"Observe"}, Annotations: map[string]string{key: `["*"]`}}),
+			want: `Warning ExternalOrphaned External resource "db-1" was orphaned: the managed resource was deleted while Kausality was not guarding it.`,
+		},
+		"Deleted":  {mr: mr(parent.State{ManagementPolicies: []string{"Observe", "Delete"}})},
+		"Starred":  {mr: mr(parent.State{ManagementPolicies: []string{"*"}})},
+		"Waits":    {mr: mr(parent.State{ManagementPolicies: []string{}})},
+		"Explicit": {mr: mr(parent.State{ManagementPolicies: []string{"Observe", "Delete"}, DeletionPolicy: "Orphan"})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for what, got := range map[string]string{
-				"gone at once": strings.Join(told(func(c *Controller) { c.orphaned(tc.mr, nil) }), "\n"),
-				"terminating": strings.Join(told(func(c *Controller) {
+				"gone at once": strings.Join(emitted(func(c *Controller) { c.orphaned(tc.mr, nil) }), "\n"),
+				"terminating": strings.Join(emitted(func(c *Controller) {
 					now := *tc.mr.State
 					now.DeletedAt = &time.Time{}
 					c.orphaned(tc.mr, &cluster.Object{State: &now, ExternalName: "db-1"})
@@ -120,8 +160,52 @@ func TestOrphaned(t *testing.T) {
 					t.Errorf("%s: got %q", what, got)
 				}
 			}
-			if got := told(func(c *Controller) { c.orphaned(tc.mr, tc.mr) }); len(got) > 0 {
+			if got := emitted(func(c *Controller) { c.orphaned(tc.mr, tc.mr) }); len(got) > 0 {
 				t.Errorf("not deleted: got %q", got)
+			}
+		})
+	}
+}
+
+// TestAnnounceForeign: a kind whose gate does not close is reported once, and is not
+// gated from then on.
+func TestAnnounceForeign(t *testing.T) {
+	o := objectWith(nil)
+	o.GroupVersionKind = schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "Application"}
+	install := gating.Decision{Action: gating.ActionInstall, Gate: v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonInstalled}}
+	cases := map[string]struct {
+		d          gating.Decision
+		now        external.State
+		want       string
+		ungateable bool
+	}{
+		"Install": {d: install, now: external.StateClosed, want: "Normal GateInstalled The gate is closed from now on: changes by Argo CD"},
+		"Pruned": {
+			d: install, now: external.StateOpen, ungateable: true,
+			want: "Warning GateUnfit Cannot gate this kind: the installed CRD of Argo CD prunes spec.syncPolicy.automated.enabled. Its objects are not protected.",
+		},
+		"Open": {
+			d:    gating.Decision{Action: gating.ActionOpen, Gate: v1alpha1.Gate{Verbs: []v1alpha1.Verb{external.VerbSync}, Reason: v1alpha1.GateReasonApproved, Digest: "id1"}},
+			now:  external.StateOpen,
+			want: `Normal GateOpened The gate is open for [sync] (Approved, difference "id1"); it closes when Argo CD is done`,
+		},
+		"Failed": {
+			d:   gating.Decision{Action: gating.ActionClose, Gate: v1alpha1.Gate{Reason: external.OverFailed}},
+			now: external.StateClosed, want: "Warning GateClosed",
+		},
+		"Restore": {d: gating.Decision{Action: gating.ActionRestore}, now: external.StateOpen, want: "Normal GateRemoved"},
+		"Nothing": {d: gating.Decision{Action: gating.ActionClose, Gate: v1alpha1.Gate{Reason: v1alpha1.GateReasonNothing}}, now: external.StateClosed},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := strings.Join(emitted(func(c *Controller) {
+				c.announceForeign(o, systems.ArgoCD{}, tc.d, tc.now)
+				if c.isUngateable(o.GroupVersionKind) != tc.ungateable {
+					t.Errorf("ungateable: %v", !tc.ungateable)
+				}
+			}), "\n")
+			if !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {
+				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
 	}

@@ -27,8 +27,8 @@ var (
 	orphans     = telemetry.NewCounter("kausality_gate_orphans_total").WithLabelValues()
 )
 
-// closedAfter is told of a gate that closed.
-func closedAfter(opened time.Time, reason string) {
+// observeOpening records how long a gate was open that closed for a reason.
+func observeOpening(opened time.Time, reason string) {
 	if !opened.IsZero() {
 		openFor.WithLabelValues(reason).Observe(time.Since(opened).Seconds())
 	}
@@ -41,38 +41,40 @@ var (
 	unknownDesc = telemetry.Desc("kausality_external_drift_unknown")
 )
 
-// sight is what is known of what an object stands for.
-type sight struct {
+// externalState is what is known of an object's external resources.
+type externalState struct {
 	differs bool
-	// blind: why that is not known, or a part of it.
-	blind gating.UnknownDrift
+	// unknown is why differs is unknown, or a part of it; "" where it is known.
+	unknown gating.UnknownDrift
 }
 
-// sights of objects of external systems without managementPolicies, as they were
-// looked at last: the watches keep too little of them. It holds those that exist.
-type sights struct{ byRef sync.Map }
+// externalStates of objects of external systems, as of their last reconcile: their
+// summaries in the cache have no differences. Entries of deleted objects are
+// removed. It is safe for concurrent use.
+type externalStates struct{ byRef sync.Map }
 
-func (s *sights) note(ref parent.Ref, v external.View) {
-	one := sight{differs: len(v.Difference) > 0}
+func (s *externalStates) note(ref parent.Ref, v external.View) {
+	one := externalState{differs: len(v.Difference) > 0}
 	if !v.Known {
-		one.blind = gating.UnknownNotLooking
+		one.unknown = gating.UnknownNotLooking
 	}
 	s.byRef.Store(withoutUID(ref), one)
 }
 
-func (s *sights) forget(ref parent.Ref) { s.byRef.Delete(withoutUID(ref)) }
+func (s *externalStates) forget(ref parent.Ref) { s.byRef.Delete(withoutUID(ref)) }
 
-func (s *sights) of(ref parent.Ref) sight {
+func (s *externalStates) of(ref parent.Ref) externalState {
 	v, _ := s.byRef.Load(withoutUID(ref))
-	one, _ := v.(sight) // the zero sight until it was looked at
+	one, _ := v.(externalState) // zero before the first reconcile
 	return one
 }
 
-// collector reports how the gates stand, from the watches, when it is asked.
+// collector reports the states of the gates from the caches when metrics are
+// scraped.
 type collector struct {
 	kinds func() []cluster.Info
 	list  func(schema.GroupVersionKind) []*cluster.Object
-	look  func(*cluster.Object) sight
+	look  func(*cluster.Object) externalState
 	now   func() time.Time
 }
 
@@ -80,12 +82,12 @@ func newCollector(c *cluster.Cluster, ctl *Controller) collector {
 	list := func(gvk schema.GroupVersionKind) []*cluster.Object {
 		return slices.DeleteFunc(c.States.List(gvk), func(o *cluster.Object) bool { return !ctl.ours(o.State.Ref) })
 	}
-	return collector{kinds: c.Kinds.All, list: list, now: time.Now, look: func(o *cluster.Object) sight {
+	return collector{kinds: c.Kinds.All, list: list, now: time.Now, look: func(o *cluster.Object) externalState {
 		if systems.For(o.GroupVersionKind) != nil {
-			return ctl.sights.of(o.State.Ref)
+			return ctl.externalStates.of(o.State.Ref)
 		}
 		s := c.Settings(o.State.Ref, o.State.Labels)
-		return sight{differs: o.Gone || len(s.Relevant(o.External)) > 0, blind: o.Blind()}
+		return externalState{differs: o.Gone || len(s.Relevant(o.External)) > 0, unknown: o.Blind()}
 	}}
 }
 
@@ -96,14 +98,14 @@ func (collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// tally of the kinds of one name: there may be several, in groups of their own.
+// tally of the kinds with one name, which may be of several groups.
 type tally struct {
 	open, closed, differ int
 	unknown              map[gating.UnknownDrift]int
 	oldest               time.Duration
 }
 
-func (t *tally) add(o *cluster.Object, s sight, now time.Time) {
+func (t *tally) add(o *cluster.Object, s externalState, now time.Time) {
 	_, masked := o.Annotations[v1alpha1.AnnotationKeyManagementPolicies]
 	if _, foreign := o.Annotations[v1alpha1.AnnotationKeyExternalAuthor]; !masked && !foreign {
 		return
@@ -118,12 +120,12 @@ func (t *tally) add(o *cluster.Object, s sight, now time.Time) {
 	if s.differs {
 		t.differ++
 	}
-	if s.blind != "" {
-		t.unknown[s.blind]++
+	if s.unknown != "" {
+		t.unknown[s.unknown]++
 	}
 }
 
-// tallies by the name of a kind.
+// tallies by the name of the kind.
 func (c collector) tallies() map[string]*tally {
 	out := map[string]*tally{}
 	for _, i := range c.kinds() {

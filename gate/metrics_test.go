@@ -19,8 +19,8 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
-// Kinds of one name in two groups are one in the metrics: the same metric twice
-// would fail the whole scrape. Kinds without gates have none.
+// TestCollector: kinds of one name in two groups are one in the metrics, since the
+// same metric twice fails the whole scrape. Kinds without gates have none.
 func TestCollector(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	kind := func(group, name string, managed bool) cluster.Info {
@@ -33,7 +33,7 @@ func TestCollector(t *testing.T) {
 		return &cluster.Object{State: &parent.State{Ref: parent.Ref{GroupVersionKind: i.GVK, Name: state}, Annotations: map[string]string{key: `["*"]`, v1alpha1.AnnotationKeyGate: g}}}
 	}
 	masked := v1alpha1.AnnotationKeyManagementPolicies
-	foreign := &sights{}
+	foreign := &externalStates{}
 	tf := one(flux, v1alpha1.AnnotationKeyExternalAuthor, "closed")
 	foreign.note(tf.State.Ref, external.View{})
 	c := collector{
@@ -44,11 +44,11 @@ func TestCollector(t *testing.T) {
 				flux.GVK: {tf}, plain.GVK: {one(plain, masked, "open")},
 			}[k]
 		},
-		look: func(o *cluster.Object) sight {
+		look: func(o *cluster.Object) externalState {
 			if o.GroupVersionKind == flux.GVK {
 				return foreign.of(o.State.Ref)
 			}
-			return sight{differs: o.GroupVersionKind == modern.GVK, blind: o.Blind()}
+			return externalState{differs: o.GroupVersionKind == modern.GVK, unknown: o.Blind()}
 		},
 		now: func() time.Time { return now },
 	}
@@ -81,7 +81,7 @@ func TestCollector(t *testing.T) {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 	foreign.forget(tf.State.Ref)
-	if foreign.of(tf.State.Ref) != (sight{}) {
-		t.Error("what is gone is remembered")
+	if foreign.of(tf.State.Ref) != (externalState{}) {
+		t.Error("the state of a deleted object is kept")
 	}
 }

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
 
-	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,17 +19,16 @@ import (
 )
 
 // A DELETE that was refused to the garbage collector, the namespace controller or
-// Crossplane is remembered by its Drift (status.repeatFor), and a Namespace that
-// is being deleted remembers it for all that is in it, where no Drift can be
-// created any more. Once the gates are open, the gate repeats it: the controller
-// itself may come back in seconds, in a quarter of an hour, or never. The UID
-// sees to it that what was made anew meanwhile is not meant.
+// Crossplane is recorded in its Drift (status.repeatFor). In a Namespace that is
+// being deleted no Drift can be created; there the namespace controller waits for
+// every object. Once the gates are open the gate repeats the DELETE (KR-08-13):
+// the controller may retry in seconds, in fifteen minutes, or never.
 
-// maxAbove bounds how far up deletions are repeated from one MR.
-const maxAbove = 6
+// maxAncestors bounds how far up deletions are repeated from one MR.
+const maxAncestors = 6
 
-// repeat the deletion of an MR that is open for it, and of what is above it
-// where all gates below that are open.
+// repeat the deletion of an MR whose gate is open for it, and of each ancestor
+// below which all gates are open.
 func (c *Controller) repeat(ctx context.Context, o *cluster.Object) error {
 	if o.Deleting() || !openForDelete(o) {
 		return nil
@@ -39,7 +36,7 @@ func (c *Controller) repeat(ctx context.Context, o *cluster.Object) error {
 	if err := c.repeatOne(ctx, o); err != nil {
 		return err
 	}
-	for at, n := o, 0; at.Parent.Name != "" && n < maxAbove; n++ {
+	for at, n := o, 0; at.Parent.Name != "" && n < maxAncestors; n++ {
 		up, err := c.Cluster.States.Get(ctx, at.Parent, false)
 		if errors.Is(err, admission.ErrNotFound) {
 			return nil
@@ -62,27 +59,28 @@ func openForDelete(o *cluster.Object) bool {
 	return gate.State == v1alpha1.GateOpen && slices.Contains(gate.Verbs, v1alpha1.VerbDelete)
 }
 
-// opened reports whether all MRs below an object are open for Delete, as far as
-// the watches know. The webhook looks for itself.
+// opened reports whether all MRs below an object are open for Delete, from the
+// cache. The webhook decides about the DELETE again.
 func (c *Controller) opened(o *cluster.Object, depth int) bool {
 	for _, ref := range o.Children {
 		child := c.Cluster.States.Cached(ref)
 		if child == nil || child.Deleting() {
 			continue
 		}
-		if c.managed(ref) && !openForDelete(child) || depth < maxAbove && !c.opened(child, depth+1) {
+		if c.managed(ref) && !openForDelete(child) || depth < maxAncestors && !c.opened(child, depth+1) {
 			return false
 		}
 	}
 	return true
 }
 
-// repeatOne deletion, where somebody waits for it.
+// repeatOne deletion, if a controller waits for it. The UID precondition protects
+// an object that was re-created under the same name.
 func (c *Controller) repeatOne(ctx context.Context, o *cluster.Object) error {
 	if o.Deleting() {
 		return nil
 	}
-	who, err := c.waits(ctx, o)
+	who, err := c.waitingFor(ctx, o)
 	if err != nil || who == "" {
 		return err
 	}
@@ -92,18 +90,19 @@ func (c *Controller) repeatOne(ctx context.Context, o *cluster.Object) error {
 	}
 	err = r.Delete(ctx, o.State.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &o.UID}})
 	switch {
-	case kerrors.IsNotFound(err), kerrors.IsConflict(err): // gone, or another one by now
+	case kerrors.IsNotFound(err), kerrors.IsConflict(err): // gone, or re-created
 		return nil
 	case err != nil:
 		return fmt.Errorf("cannot repeat the deletion that was refused to %s: %w", who, err)
 	}
-	c.emit(o, event{corev1.EventTypeNormal, "DeletionRepeated", fmt.Sprintf("The deletion that was refused to %s is allowed now, and was repeated.", who)})
+	c.emit(o, normal("DeletionRepeated", "The deletion that was refused to %s is allowed now, and was repeated.", who))
 	repeated.Inc()
 	return nil
 }
 
-// waits tells which controller waits for the deletion of an object, "" for none.
-func (c *Controller) waits(ctx context.Context, o *cluster.Object) (string, error) {
+// waitingFor returns which controller waits for the deletion of an object, for
+// messages; "" for none.
+func (c *Controller) waitingFor(ctx context.Context, o *cluster.Object) (string, error) {
 	if c.Cluster.Namespaces.Terminating(o.State.Namespace) {
 		return "the namespace controller", nil
 	}
@@ -119,33 +118,15 @@ func (c *Controller) waits(ctx context.Context, o *cluster.Object) (string, erro
 	return "", nil
 }
 
-// deletionIndex finds the Drifts of an object's refused deletion by its UID.
+// deletionIndex finds the Drifts of an object's refused deletion by the object's
+// UID.
 const deletionIndex = "spec.child.uid/DELETE"
 
-// IndexDeletion is the index function for deletionIndex.
-func IndexDeletion(o client.Object) []string {
+// indexDeletion is the index function for deletionIndex.
+func indexDeletion(o client.Object) []string {
 	d, ok := o.(*v1alpha1.Drift)
 	if !ok || d.Spec.Relation != v1alpha1.RelationExternal || d.Spec.Operation != string(admission.Delete) {
 		return nil
 	}
 	return []string{string(d.Spec.Child.UID)}
-}
-
-// orphaned tells of an MR whose deletion leaves its external resource behind
-// because somebody asked for that.
-func (c *Controller) orphaned(old, new *cluster.Object) {
-	if !c.leading.Load() || old == nil || !c.ours(old.State.Ref) || old.Deleting() || new != nil && !new.Deleting() {
-		return
-	}
-	last := old
-	if new != nil {
-		last = new
-	}
-	why := gating.OrphanReason(last.State)
-	if why == "" {
-		return
-	}
-	c.emit(last, event{corev1.EventTypeWarning, "ExternalOrphaned",
-		fmt.Sprintf("The external resource %q is left behind, as %s asks for.", last.ExternalName, why)})
-	orphans.Inc()
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -34,10 +32,11 @@ type Options struct {
 	LeaderElection               bool
 	LeaderNamespace              string
 	DefaultMode                  v1alpha1.Mode
-	// Deadline after which an unconfirmed opening is closed.
+	// Deadline after which an unconfirmed opening is closed (KR-08-09).
 	Deadline time.Duration
 	CloseTo  []v1alpha1.Verb
-	// Shard of the gated objects that this process has; the zero Shard has all.
+	// Shard of the gated objects that this process reconciles; the zero Shard has
+	// all.
 	Shard Shard
 	// CarryPendingDrift and Ignore as in admission.Options.
 	CarryPendingDrift bool
@@ -48,7 +47,6 @@ type Options struct {
 
 // Run the gate until the context ends.
 func Run(ctx context.Context, o Options) error {
-	frugal()
 	c, err := cluster.New(o.Config)
 	if err != nil {
 		return err
@@ -61,10 +59,10 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Drift{}, childIndex, IndexChild); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Drift{}, childIndex, indexChild); err != nil {
 		return fmt.Errorf("cannot index drifts: %w", err)
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Drift{}, deletionIndex, IndexDeletion); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Drift{}, deletionIndex, indexDeletion); err != nil {
 		return fmt.Errorf("cannot index drifts: %w", err)
 	}
 	ctl, err := o.controller(ctx, mgr, c, self)
@@ -80,7 +78,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := metrics.Registry.Register(newCollector(c, ctl)); err != nil {
 		return fmt.Errorf("cannot register metrics: %w", err)
 	}
-	for _, r := range []manager.Runnable{c, ctl.Reporter, ctl, cluster.GiveBack{Cluster: c}} {
+	for _, r := range []manager.Runnable{c, ctl.Reporter, ctl} {
 		if err := mgr.Add(r); err != nil {
 			return fmt.Errorf("cannot start: %w", err)
 		}
@@ -132,19 +130,8 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 		CloseTo: o.CloseTo, CarryPendingDrift: o.CarryPendingDrift, Ignore: o.Ignore, Shard: o.Shard, UserHash: subject.User{Name: self}.Hash(), Log: o.Log.WithName("gate"),
 		Reporter: reporter,
 	}
-	if err := ctl.Watch(); err != nil {
+	if err := ctl.Setup(); err != nil {
 		return nil, err
 	}
 	return ctl, ctl.watchDrifts(ctx, mgr)
-}
-
-// gcPercent of the heap that is kept may be garbage: most of it are the watches,
-// which change little, so that collecting them oftener costs next to nothing. What
-// GOGC says goes before.
-const gcPercent = 30
-
-func frugal() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/kausality-io/function-kausality/gate/systems"
 )
 
-// Shard is one of several gate processes that share the gated objects; the zero
-// Shard has all of them. Nothing is kept between two objects but what stands in
-// the cluster, so that it does not matter who has which. Each shard has a leader of
-// its own.
+// Shard is one of several groups of gate processes that share the gated objects;
+// the zero Shard has all objects. A process keeps no state of gates that is not
+// stored in the cluster, so that objects may move between shards. Each shard
+// elects its own leader (KR-12-07).
 type Shard struct{ Index, Count uint32 }
 
 // ParseShard reads INDEX/COUNT, as in 0/3; "" is the zero Shard.
@@ -31,18 +31,18 @@ func ParseShard(text string) (Shard, error) {
 	return Shard{Index: uint32(i), Count: uint32(n)}, nil
 }
 
-// Takes reports whether an object is this shard's, whatever version of its kind
-// it is seen in.
+// Takes reports whether an object is this shard's. The version of its kind does not
+// matter.
 func (s Shard) Takes(ref parent.Ref) bool {
 	if s.Count < 2 {
 		return true
 	}
 	h := fnv.New32a()
-	_, _ = fmt.Fprintf(h, "%s/%s/%s/%s", ref.Group, ref.Kind, ref.Namespace, ref.Name) // a hash takes everything
+	_, _ = fmt.Fprintf(h, "%s/%s/%s/%s", ref.Group, ref.Kind, ref.Namespace, ref.Name) // a hash accepts every write
 	return h.Sum32()%s.Count == s.Index
 }
 
-// lease by which the leader of the shard is elected.
+// lease is the name of the Lease that elects the shard's leader.
 func (s Shard) lease() string {
 	if s.Count < 2 {
 		return v1alpha1.ManagerGate
@@ -50,15 +50,8 @@ func (s Shard) lease() string {
 	return fmt.Sprintf("%s-%d-of-%d", v1alpha1.ManagerGate, s.Index, s.Count)
 }
 
-// ours reports whether a gated object is this process's. Everybody looks at what
-// holds approvals, each for the objects below it.
+// ours reports whether this process reconciles an object. Holders of approvals are
+// reconciled by all shards, each for its objects below them.
 func (c *Controller) ours(ref parent.Ref) bool {
 	return c.Shard.Takes(ref) || !c.managed(ref) && systems.For(ref.GroupVersionKind) == nil
-}
-
-// enqueue an object to be looked at: the one way into the queue.
-func (c *Controller) enqueue(ref parent.Ref) {
-	if ref = withoutUID(ref); c.ours(ref) {
-		c.queue.Add(ref)
-	}
 }

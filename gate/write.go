@@ -25,7 +25,8 @@ import (
 	"github.com/kausality-io/function-kausality/drift"
 )
 
-// patch of an MR for a decision: mask, memory and gate annotation in one.
+// patch of an MR for a decision: policies, the author's value and the gate
+// annotation in one.
 func patch(o *cluster.Object, d gating.Decision) cluster.Patch {
 	p := cluster.Patch{Manager: v1alpha1.ManagerGate, ResourceVersion: o.ResourceVersion, ManagementPolicies: d.Policies, Annotations: map[string]*string{}}
 	maps.Copy(p.Annotations, d.Edits)
@@ -45,7 +46,7 @@ func patch(o *cluster.Object, d gating.Decision) cluster.Patch {
 	return p
 }
 
-// finish the claim of a gate that closed again: the approval is used.
+// finish the claim of a gate that closed: its approval is used (KR-05-33).
 func (c *Controller) finish(ctx context.Context, o *cluster.Object, holders []identity.Holder) error {
 	for _, h := range holders {
 		if claim := gating.ClaimToFinish(o.State, h.State); claim != nil {
@@ -55,7 +56,7 @@ func (c *Controller) finish(ctx context.Context, o *cluster.Object, holders []id
 	return nil
 }
 
-// spend an approval: the entry goes, its record stays.
+// spend an approval: its entry is removed, and its record stays (KR-05-35).
 func (c *Controller) spend(ctx context.Context, holder *parent.State, claim v1alpha1.Claim) error {
 	edits := gating.Spend(holder.Annotations, claim, time.Now())
 	err := c.Cluster.States.Apply(ctx, holder.Ref, cluster.Patch{Manager: v1alpha1.ManagerGate, ResourceVersion: holder.ResourceVersion, Annotations: edits})
@@ -65,14 +66,14 @@ func (c *Controller) spend(ctx context.Context, holder *parent.State, claim v1al
 	return err
 }
 
-// holder of approvals changed: its MRs are looked at, and the claims of those
-// that are gone are finished.
-func (c *Controller) holder(ctx context.Context, o *cluster.Object) error {
+// reconcileHolder reconciles an object that holds approvals: it enqueues the gated
+// objects below it, and finishes the claims of those that are gone.
+func (c *Controller) reconcileHolder(ctx context.Context, o *cluster.Object) error {
 	for _, ref := range o.Children {
 		c.enqueue(ref)
 	}
-	if len(o.Children) == 0 && decides(o) { // a parent of another kind than Crossplane's does not name its children
-		c.again(func(mr *cluster.Object) bool { return mr.Parent.UID == o.State.UID })
+	if len(o.Children) == 0 && hasDecisions(o) { // only Crossplane's kinds name their children
+		c.recheck(func(mr *cluster.Object) bool { return mr.Parent.UID == o.State.UID })
 	}
 	for _, claim := range approval.ParseClaims(o.Annotations[v1alpha1.AnnotationKeyClaims]) {
 		if claim.State != v1alpha1.ClaimPending || claim.Relation != v1alpha1.RelationExternal || claim.Child == nil {
@@ -92,21 +93,11 @@ func (c *Controller) holder(ctx context.Context, o *cluster.Object) error {
 	return nil
 }
 
-// decides reports whether somebody said something on an object, or has used it.
-func decides(o *cluster.Object) bool {
-	for k := range o.Annotations {
-		if v1alpha1.IsUser(k) || k == v1alpha1.AnnotationKeyClaims {
-			return true
-		}
-	}
-	return false
-}
-
 // childIndex finds the Drifts of an MR by its UID.
 const childIndex = "spec.child.uid"
 
-// IndexChild is the index function for childIndex.
-func IndexChild(o client.Object) []string {
+// indexChild is the index function for childIndex.
+func indexChild(o client.Object) []string {
 	d, ok := o.(*v1alpha1.Drift)
 	if !ok || d.Spec.Relation != v1alpha1.RelationExternal || d.Spec.Operation != "" {
 		return nil
@@ -114,14 +105,15 @@ func IndexChild(o client.Object) []string {
 	return []string{string(d.Spec.Child.UID)}
 }
 
-// report the external drift that stands, resolve those that do not.
+// report the external drift of an object, and resolve the Drifts of differences
+// that are gone (KR-10-05).
 func (c *Controller) report(ctx context.Context, o *cluster.Object, g gating.Managed, d gating.Decision) error {
 	list := &v1alpha1.DriftList{}
 	if err := c.Drifts.List(ctx, list, client.MatchingFields{childIndex: string(o.State.UID)}); err != nil {
 		return fmt.Errorf("cannot list drifts: %w", err)
 	}
 	counted := *o
-	counted.External = g.Difference // what is ignored is as it should be
+	counted.External = g.Difference // without what is ignored
 	for i := range list.Items {
 		have := &list.Items[i]
 		if have.Status.Phase != v1alpha1.DriftDetected || d.Drift != nil && d.Drift.ID == have.Spec.ID {
@@ -143,6 +135,7 @@ func (c *Controller) report(ctx context.Context, o *cluster.Object, g gating.Man
 	return nil
 }
 
+// fetch an object for its report; nil where it cannot be read.
 func (c *Controller) fetch(ctx context.Context, ref parent.Ref) *unstructured.Unstructured {
 	r, err := c.Cluster.States.Resource(ref)
 	if err != nil {
@@ -150,11 +143,12 @@ func (c *Controller) fetch(ctx context.Context, ref parent.Ref) *unstructured.Un
 	}
 	u, err := r.Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
-		return nil // the report goes out without the object
+		return nil // the report is sent without the object
 	}
 	return u
 }
 
+// resolution is why a Drift is resolved, for its status.
 func resolution(have *v1alpha1.Drift, o *cluster.Object, d gating.Decision) string {
 	gate := mask.ParseGate(o.Annotations)
 	switch {

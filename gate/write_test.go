@@ -18,7 +18,8 @@ func objectWith(annotations map[string]string) *cluster.Object {
 	return &cluster.Object{State: &parent.State{ResourceVersion: "30", Annotations: annotations}}
 }
 
-// Mask, memory and gate annotation are one write, under the version looked at.
+// TestPatch: policies, the author's value and the gate annotation are one write, under
+// the precondition that the MR has not changed (KR-08-23).
 func TestPatch(t *testing.T) {
 	o := objectWith(nil)
 	opened := patch(o, gating.Decision{Action: gating.ActionOpen, Author: []string{"*"}, Policies: []string{"Observe", "Update"},
@@ -39,8 +40,8 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// Only what people decide, and the claims, are a reason to look at all MRs of a
-// holder.
+// TestSameDecisions: only users' annotations and claims are a reason to reconcile all
+// MRs of a holder.
 func TestSameDecisions(t *testing.T) {
 	approve := map[string]string{v1alpha1.AnnotationKeyApprovals: "[]"}
 	cases := map[string]struct {
@@ -48,13 +49,13 @@ func TestSameDecisions(t *testing.T) {
 		a, b   map[string]string
 		want   bool
 	}{
-		"Same":      {"", approve, map[string]string{v1alpha1.AnnotationKeyApprovals: "[]"}, true},
-		"Trace":     {"the trace is none of people's", approve, map[string]string{v1alpha1.AnnotationKeyApprovals: "[]", v1alpha1.AnnotationKeyTrace: "[]"}, true},
-		"Added":     {"", nil, approve, false},
-		"Removed":   {"", approve, nil, false},
-		"Replaced":  {"", approve, map[string]string{v1alpha1.AnnotationKeyFreeze: "true"}, false},
-		"Claims":    {"a claim to be finished", approve, map[string]string{v1alpha1.AnnotationKeyApprovals: "[]", v1alpha1.AnnotationKeyClaims: "[]"}, false},
-		"OtherMode": {"", map[string]string{v1alpha1.AnnotationKeyMode: "log"}, map[string]string{v1alpha1.AnnotationKeyMode: "enforce"}, false},
+		"Same":      {reason: "equal", a: approve, b: map[string]string{v1alpha1.AnnotationKeyApprovals: "[]"}, want: true},
+		"Trace":     {reason: "the trace is not a user's", a: approve, b: map[string]string{v1alpha1.AnnotationKeyApprovals: "[]", v1alpha1.AnnotationKeyTrace: "[]"}, want: true},
+		"Added":     {reason: "an approval", b: approve},
+		"Removed":   {reason: "an approval", a: approve},
+		"Replaced":  {reason: "by another annotation", a: approve, b: map[string]string{v1alpha1.AnnotationKeyFreeze: "true"}},
+		"Claims":    {reason: "a claim to be finished", a: approve, b: map[string]string{v1alpha1.AnnotationKeyApprovals: "[]", v1alpha1.AnnotationKeyClaims: "[]"}},
+		"OtherMode": {reason: "another value", a: map[string]string{v1alpha1.AnnotationKeyMode: "log"}, b: map[string]string{v1alpha1.AnnotationKeyMode: "enforce"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +66,7 @@ func TestSameDecisions(t *testing.T) {
 	}
 }
 
-// Why an external drift no longer stands.
+// TestResolution: why an external drift is resolved (KR-10-05).
 func TestResolution(t *testing.T) {
 	have := &v1alpha1.Drift{Spec: v1alpha1.DriftSpec{ID: "id1"}}
 	differs := objectWith(nil)
@@ -86,15 +87,15 @@ func TestResolution(t *testing.T) {
 	}
 }
 
-// Drifts are found by the MR they are about: external ones alone, and none that
-// is about a refused deletion.
+// TestIndexChild: Drifts are found by their MR: external ones alone, and none of a
+// refused deletion.
 func TestIndexChild(t *testing.T) {
 	d := &v1alpha1.Drift{Spec: v1alpha1.DriftSpec{Relation: v1alpha1.RelationExternal, Child: v1alpha1.ObjectReference{UID: "mr-uid"}}}
-	if got := IndexChild(d); len(got) != 1 || got[0] != "mr-uid" {
+	if got := indexChild(d); len(got) != 1 || got[0] != "mr-uid" {
 		t.Errorf("got %v", got)
 	}
 	d.Spec.Operation = string(admission.Delete)
-	if got := IndexChild(d); got != nil {
+	if got := indexChild(d); got != nil {
 		t.Errorf("a refused deletion: %v", got)
 	}
 }

@@ -37,22 +37,23 @@ func WouldOrphan(mr *parent.State) string {
 }
 
 // OrphanReason returns why deleting a managed resource in its present state
-// orphans its external resource, for the event about it; "" where it does not.
+// orphans its external resource, as a clause for the event about it; "" where it
+// does not.
 func OrphanReason(mr *parent.State) string {
 	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
 	switch {
 	case mr.DeletionPolicy == "Orphan" && slices.Contains(mr.ManagementPolicies, string(v1alpha1.VerbAll)):
-		return "deletionPolicy: Orphan"
+		return "its deletionPolicy is Orphan"
 	case mask.Gives(mr.ManagementPolicies, v1alpha1.VerbDelete), len(mr.ManagementPolicies) == 0:
 		return "" // deleted, or the deletion waits
 	case mr.Annotations[v1alpha1.AnnotationKeyDeletion] == v1alpha1.DeletionOrphan:
-		return "annotation " + v1alpha1.AnnotationKeyDeletion
+		return "annotation " + v1alpha1.AnnotationKeyDeletion + " requests it"
 	case !mask.Gives(author, v1alpha1.VerbDelete):
-		return "its author, whose managementPolicies hold no Delete,"
+		return "the managementPolicies of its author have no Delete"
 	case mr.DeletionPolicy == "Orphan":
-		return "deletionPolicy: Orphan"
+		return "its deletionPolicy is Orphan"
 	}
-	return "whoever deleted it while nobody guarded it"
+	return "the managed resource was deleted while Kausality was not guarding it"
 }
 
 // WithholdsDelete reports whether it is our mask that withholds Delete from a

@@ -73,19 +73,11 @@ func set(n ast.Node) []ast.Expr {
 	return nil
 }
 
-// events of the gate: the second field of an event, or what is assigned as its
-// reason.
+// events of the gate: the reasons of the calls that make one.
 func events(n ast.Node) []ast.Expr {
-	switch n := n.(type) {
-	case *ast.CompositeLit:
-		if name, ok := n.Type.(*ast.Ident); ok && name.Name == "event" && len(n.Elts) == 3 {
-			return n.Elts[1:2]
-		}
-	case *ast.AssignStmt:
-		for i, l := range n.Lhs {
-			if name, ok := l.(*ast.Ident); ok && name.Name == "reason" && len(n.Lhs) == len(n.Rhs) {
-				return n.Rhs[i : i+1]
-			}
+	if c, ok := n.(*ast.CallExpr); ok {
+		if f, ok := c.Fun.(*ast.Ident); ok && (f.Name == "normal" || f.Name == "warning") {
+			return c.Args[:1]
 		}
 	}
 	return nil

@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kausality-io/function-kausality/gate"
+	"github.com/kausality-io/function-kausality/gate/release"
 )
 
 func ungateCommand() *cobra.Command {
-	p, u := processFlags{}, gate.Ungating{}
+	p, u := processFlags{}, release.Options{}
 	var all, removal bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -36,9 +36,9 @@ func ungateCommand() *cobra.Command {
 				return err
 			}
 			u.Names, u.Out = names, cmd.OutOrStdout()
-			ungate := gate.Ungate
+			ungate := release.Ungate
 			if removal && !u.DryRun {
-				ungate = gate.Remove
+				ungate = release.Remove
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()

@@ -29,6 +29,9 @@ const opening = v1alpha1.AnnotationPrefix + "opening"
 // Name is "Argo CD".
 func (ArgoCD) Name() string { return "Argo CD" }
 
+// Field is automated.enabled.
+func (ArgoCD) Field() string { return strings.Join(enabledPath, ".") }
+
 // Handles Applications.
 func (ArgoCD) Handles(gvk schema.GroupVersionKind) bool {
 	return gvk.Group == "argoproj.io" && gvk.Kind == "Application"

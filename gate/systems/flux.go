@@ -30,6 +30,9 @@ const (
 // Name is "tofu-controller".
 func (Flux) Name() string { return "tofu-controller" }
 
+// Field is approvePlan.
+func (Flux) Field() string { return "spec.approvePlan" }
+
 // Handles Terraform objects, in all versions.
 func (Flux) Handles(gvk schema.GroupVersionKind) bool {
 	return gvk.Group == "infra.contrib.fluxcd.io" && gvk.Kind == "Terraform"

@@ -18,6 +18,8 @@ type System interface {
 	Name() string
 	// Handles reports whether the system acts on objects of a kind.
 	Handles(gvk schema.GroupVersionKind) bool
+	// Field is the path of the field that closes the gate, for messages.
+	Field() string
 	// Look at an object as it is stored.
 	Look(o *unstructured.Unstructured) external.View
 	// Author is what the author wrote where the mask is put, to be remembered:

@@ -199,7 +199,7 @@ func TestOrphanAskedFor(t *testing.T) {
 			return err
 		}
 		for _, e := range list.Items {
-			if e.Object["message"] == fmt.Sprintf("The external resource %q is left behind, as annotation kausality.io/deletion asks for.", mr) {
+			if e.Object["message"] == fmt.Sprintf("External resource %q was orphaned: annotation kausality.io/deletion requests it.", mr) {
 				return nil
 			}
 		}

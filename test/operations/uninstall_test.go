@@ -122,7 +122,7 @@ func TestUninstall(t *testing.T) {
 		database(t, ns, name)
 		masked(t, ns, name)
 	}
-	if out := the.uninstall(t); !strings.Contains(out, "; 2 kinds that the gate has no access to were not looked at") {
+	if out := the.uninstall(t); !strings.Contains(out, "; 2 kinds that the gate has no access to were not read") {
 		t.Errorf("of what no policy covers, it says %s", out)
 	}
 	// The gate, the webhook and the provider still run, and the provider has seen

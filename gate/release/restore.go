@@ -1,4 +1,4 @@
-package gate
+package release
 
 import (
 	"context"
@@ -8,9 +8,6 @@ import (
 	"maps"
 	"time"
 
-	"github.com/kausality-io/function-kausality/admission/gating"
-	"github.com/kausality-io/function-kausality/admission/identity"
-
 	authenticationv1 "k8s.io/api/authentication/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,30 +16,33 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/drift"
+	"github.com/kausality-io/function-kausality/gate/systems"
 )
 
-// maxRestoreTries bounds the conflicts that one resource may make.
+// maxRestoreTries bounds the write conflicts of one object.
 const maxRestoreTries = 5
 
-// restorer gives back, one after the other.
+// restorer restores one object after the other.
 type restorer struct {
-	Ungating
+	Options
 	client dynamic.Interface
-	// direct reads who holds approvals; nil until it is needed.
+	// direct reads the holders of approvals; nil until it is needed.
 	direct *cluster.Direct
 }
 
-// restore what the author wrote, unless it was done meanwhile. The approvals that
-// the gate was open by are finished first: who ends in between leaves a gate open
-// that closes as any other.
+// restore the author's value, unless the object is not masked any more. The
+// approvals that opened the gate are finished first: after a crash in between the
+// gate is open and closes like any other.
 //
 //nolint:gocyclo // A list of cases.
-func (r *restorer) restore(ctx context.Context, m maskedResource) (restored bool, err error) {
+func (r *restorer) restore(ctx context.Context, m maskedObject) (restored bool, err error) {
 	for range maxRestoreTries {
 		o, err := m.of(r.client).Get(ctx, m.name, metav1.GetOptions{})
 		if kerrors.IsNotFound(err) {
@@ -51,7 +51,7 @@ func (r *restorer) restore(ctx context.Context, m maskedResource) (restored bool
 		if err != nil {
 			return false, fmt.Errorf("cannot read %s: %w", m, err)
 		}
-		now, ok := look(m.resource, m.system, o)
+		now, ok := maskOf(m.resource, m.system, o)
 		if !ok {
 			return false, nil
 		}
@@ -65,7 +65,7 @@ func (r *restorer) restore(ctx context.Context, m maskedResource) (restored bool
 		after, err := now.write(ctx, m.of(r.client), o, own)
 		switch {
 		case err == nil:
-			if _, still := look(m.resource, m.system, after); still {
+			if _, still := maskOf(m.resource, m.system, after); still {
 				return false, fmt.Errorf("cannot restore %s: the webhook masks it again; run webhook and gate with --default-mode=log, or not at all, or run this as the gate's own user", m)
 			}
 			return true, unspent
@@ -78,16 +78,16 @@ func (r *restorer) restore(ctx context.Context, m maskedResource) (restored bool
 	return false, fmt.Errorf("cannot restore %s: it changes all the time; try again", m)
 }
 
-// of a client.
-func (m maskedResource) of(c dynamic.Interface) dynamic.ResourceInterface {
+// of returns the object's resource client.
+func (m maskedObject) of(c dynamic.Interface) dynamic.ResourceInterface {
 	if m.namespace == "" {
 		return c.Resource(m.resource)
 	}
 	return c.Resource(m.resource).Namespace(m.namespace)
 }
 
-// spend the approvals that the gate of an object is open by, or was. The edits of
-// the object itself go with the write that restores it.
+// spend the approvals that opened the gate of an object. own are the edits of the
+// object's own annotations, which go into the write that restores it.
 func (r *restorer) spend(ctx context.Context, o *unstructured.Unstructured) (own map[string]*string, err error) {
 	if mask.ParseGate(o.GetAnnotations()).Claim == "" {
 		return nil, nil
@@ -102,7 +102,7 @@ func (r *restorer) spend(ctx context.Context, o *unstructured.Unstructured) (own
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", identity.Describe(ref), err)
 	}
-	holders, err := r.direct.Holders(ctx, obj, true) // as far up as it may be read, the object itself first
+	holders, err := r.direct.Holders(ctx, obj, true) // the object itself first, then as far up as it can be read
 	unread := errors.Join(err, r.direct.Failed())
 	for _, h := range holders {
 		edits := gating.SpendOpening(obj.State, h.State, time.Now())
@@ -121,10 +121,10 @@ func (r *restorer) spend(ctx context.Context, o *unstructured.Unstructured) (own
 	return own, unread
 }
 
-// asGate reports whether this runs as the gate's own user, whose access follows
-// what is guarded.
-func (u Ungating) asGate(ctx context.Context) bool {
-	c, err := kubernetes.NewForConfig(u.Config)
+// runsAsGate reports whether this runs as the gate's own user, whose access
+// follows what is guarded.
+func (o Options) runsAsGate(ctx context.Context) bool {
+	c, err := kubernetes.NewForConfig(o.Config)
 	if err != nil {
 		return false
 	}
@@ -132,15 +132,15 @@ func (u Ungating) asGate(ctx context.Context) bool {
 	return err == nil && who.Status.UserInfo.Username == "system:serviceaccount:"+drift.HomeNamespace+":"+v1alpha1.ManagerGate
 }
 
-// write what the author wrote to an object as it was read, with other edits of its
-// annotations.
-func (m maskedResource) write(ctx context.Context, r dynamic.ResourceInterface, o *unstructured.Unstructured, edits map[string]*string) (*unstructured.Unstructured, error) {
+// write the author's value to an object as it was read, together with other edits
+// of its annotations; a nil value removes an annotation.
+func (m maskedObject) write(ctx context.Context, r dynamic.ResourceInterface, o *unstructured.Unstructured, edits map[string]*string) (*unstructured.Unstructured, error) {
 	if m.system == nil {
 		annotations := map[string]*string{v1alpha1.AnnotationKeyManagementPolicies: nil, v1alpha1.AnnotationKeyGate: nil}
 		maps.Copy(annotations, edits)
 		return cluster.Patch{Manager: v1alpha1.ManagerGate, ManagementPolicies: m.author, Annotations: annotations}.ApplyTo(ctx, r, o)
 	}
-	raw, err := json.Marshal(foreignPatch(o, m.system, gating.Decision{Action: gating.ActionRestore, Edits: edits}))
+	raw, err := json.Marshal(systems.Patch(o, m.system, gating.Decision{Action: gating.ActionRestore, Edits: edits}))
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode patch: %w", err)
 	}

@@ -1,0 +1,169 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/gate/systems"
+)
+
+// Event handlers: what they see becomes work in the queues. They run on every
+// replica, from caches, and do not block.
+
+// enqueue an object for the gates' controller, if it is this shard's.
+func (c *Controller) enqueue(ref parent.Ref) {
+	if c.ours(ref) {
+		c.gateQueue.add(ref)
+	}
+}
+
+// changed is called for each change of a watched object. A gated object is
+// reconciled itself; a parent may have new approvals for the MRs below it, or
+// claims to finish.
+func (c *Controller) changed(old, new *cluster.Object) {
+	one := new
+	if one == nil {
+		one = old
+	}
+	switch {
+	case one.Group == v1alpha1.Group:
+		c.policyChanged(old, new)
+		return
+	case c.managed(one.State.Ref):
+		c.orphaned(old, new)
+		c.admitted(old, new)
+	}
+	switch {
+	case new == nil && c.managed(old.State.Ref):
+		if old.Parent.Name != "" {
+			c.enqueue(old.Parent)
+		}
+	case new == nil:
+		c.externalStates.forget(old.State.Ref)
+	case c.managed(new.State.Ref), systems.For(new.GroupVersionKind) != nil:
+		c.enqueue(new.State.Ref)
+	case old == nil || !sameDecisions(old, new) || len(old.Children) != len(new.Children):
+		c.enqueue(new.State.Ref)
+		if old != nil && len(new.Children) == 0 && hasDecisions(old) && !hasDecisions(new) {
+			c.recheck(func(mr *cluster.Object) bool { return mr.Parent.UID == new.State.UID })
+		}
+	}
+}
+
+// isDecision reports whether an annotation is a user's decision or its use.
+func isDecision(key string) bool {
+	return v1alpha1.IsUser(key) || key == v1alpha1.AnnotationKeyClaims
+}
+
+// hasDecisions reports whether an object has an annotation by which a user decides
+// about changes, or claims of such decisions.
+func hasDecisions(o *cluster.Object) bool {
+	for k := range o.Annotations {
+		if isDecision(k) {
+			return true
+		}
+	}
+	return false
+}
+
+// sameDecisions reports whether users' annotations and claims are equal.
+func sameDecisions(a, b *cluster.Object) bool {
+	count := 0
+	for k, v := range a.Annotations {
+		if isDecision(k) {
+			if w, ok := b.Annotations[k]; !ok || w != v {
+				return false
+			}
+			count++
+		}
+	}
+	for k := range b.Annotations {
+		if isDecision(k) {
+			count--
+		}
+	}
+	return count == 0
+}
+
+// namespaceChanged is called when the mode or the labels of a Namespace change or
+// it is deleted: its MRs may have to be masked or restored, refused changes in it
+// may be allowed, and refused deletions in it are repeated.
+func (c *Controller) namespaceChanged(name string) {
+	c.recheck(func(o *cluster.Object) bool { return o.State.Namespace == name })
+	if err := c.wakeRefused(context.Background(), name); err != nil { // from a cache: it does not block
+		c.Log.Error(err, "cannot wake what was refused", "namespace", name)
+	}
+}
+
+// recheckAll gated objects, because rules changed that are about all of them.
+func (c *Controller) recheckAll() { c.recheck(func(*cluster.Object) bool { return true }) }
+
+// recheck the gated objects that f selects.
+func (c *Controller) recheck(f func(*cluster.Object) bool) {
+	for _, i := range c.Cluster.Kinds.All() {
+		if !i.Kind.ManagementPolicies && systems.For(i.GVK) == nil {
+			continue
+		}
+		for _, o := range c.Cluster.States.List(i.GVK) {
+			if f(o) {
+				c.enqueue(o.State.Ref)
+			}
+		}
+	}
+}
+
+// watchSystems rechecks objects of external systems when what is guarded changes:
+// a kind that is guarded again has the access that its reconcile was without. Call
+// it before the cluster starts.
+func (c *Controller) watchSystems() {
+	c.Cluster.Scope.OnChange(func() {
+		c.recheck(func(o *cluster.Object) bool { return systems.For(o.GroupVersionKind) != nil })
+	})
+	c.Cluster.States.OnUnwatch(func(o *cluster.Object) { c.externalStates.forget(o.State.Ref) })
+}
+
+// watchPolicies watches all kinds of our own group except Drifts: a change of any
+// of them may allow what was refused.
+func (c *Controller) watchPolicies(i cluster.Info) {
+	if i.GVK.Group != v1alpha1.Group || i.GVK.Kind == "Drift" || !i.Storage {
+		return
+	}
+	if err := c.Cluster.States.Watch(i.GVK); err != nil {
+		c.Log.Error(err, "cannot watch a policy kind")
+	}
+}
+
+// watchDrifts reconciles an MR again when a Drift about it appears: the difference
+// may be gone before the Drift was recorded.
+func (c *Controller) watchDrifts(ctx context.Context, mgr manager.Manager) error {
+	i, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.Drift{})
+	if err != nil {
+		return fmt.Errorf("cannot watch drifts: %w", err)
+	}
+	_, err = i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: c.drifted, UpdateFunc: func(was, o any) {
+		c.drifted(o)
+		old, _ := was.(*v1alpha1.Drift)
+		if d, ok := o.(*v1alpha1.Drift); ok && old != nil && old.Status.Phase != v1alpha1.DriftDetected {
+			c.recordedLate(d)
+		}
+	}})
+	return err
+}
+
+// drifted is called for each Drift. That of a composite is repeated by way of its
+// MRs, whose changes are watched anyway.
+func (c *Controller) drifted(o any) {
+	d, ok := o.(*v1alpha1.Drift)
+	if !ok || d.Status.Phase != v1alpha1.DriftDetected || len(indexChild(d)) == 0 && d.Status.RepeatFor == "" {
+		return
+	}
+	ref := d.Spec.Child
+	c.enqueue(parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), Namespace: ref.Namespace, Name: ref.Name})
+}
