@@ -65,6 +65,16 @@ securityContext:
 resources: {{- toYaml $v.resources | nindent 2 }}
 {{- end }}
 
+{{- /* What is kept of a list is a fraction of it: GOGC bounds the garbage in general, GOMEMLIMIT during the first lists. */ -}}
+{{- define "kausality.env" -}}
+env:
+  - {name: GOGC, value: {{ .gcPercent | quote }}}
+  {{- with .resources.limits }}{{ if .memory }}
+  - name: GOMEMLIMIT
+    valueFrom: {resourceFieldRef: {resource: limits.memory}}
+  {{- end }}{{ end }}
+{{- end }}
+
 {{- define "kausality.probes" -}}
 livenessProbe:
   httpGet: {path: /healthz, port: probes}
