@@ -1,20 +1,19 @@
 package v1alpha1
 
 // Audit is what the function reports as the output of an Operation's step. It
-// is no object of the API server.
+// is not an object of the API server.
 type Audit struct {
-	// APIVersion and Kind say what it is: kausality.fn.crossplane.io/v1alpha1,
-	// Audit.
+	// APIVersion and Kind are kausality.fn.crossplane.io/v1alpha1 and Audit.
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Objects that were looked at.
+	// Objects is the number of objects that were checked.
 	Objects int `json:"objects"`
-	// Findings on all of them.
+	// Findings is the number of findings on all of them.
 	Findings int `json:"findings"`
-	// Resources that were looked at, those with findings first, at most
+	// Resources that were checked, those with findings first, at most
 	// MaxAudited.
 	Resources []Audited `json:"resources,omitempty"`
-	// Omitted is how many more there are.
+	// Omitted is the number of further objects.
 	Omitted int `json:"omitted,omitempty"`
 }
 
@@ -25,51 +24,52 @@ const KindAudit = "Audit"
 // the Operation.
 const MaxAudited = 200
 
-// Audited is one object that was looked at.
+// Audited is one object that was checked.
 type Audited struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Namespace  string `json:"namespace,omitempty"`
 	Name       string `json:"name"`
-	// Phase of its life: initializing, initialized or deleting.
+	// Phase of the object: initializing, initialized or deleting.
 	Phase string `json:"phase"`
-	// Initiator is the person whose change led to its last one, "unattributed"
-	// where that is not known; empty where it has no trace.
+	// Initiator is the user whose change led to its last one, "unattributed" if
+	// unknown; empty if it has no trace.
 	Initiator string `json:"initiator,omitempty"`
-	// Origin is the object that person changed, with its generation.
+	// Origin is the object that the initiator changed, with its generation.
 	Origin string `json:"origin,omitempty"`
-	// IntentGeneration is that of its own last intent.
+	// IntentGeneration is the generation of its last intent.
 	IntentGeneration int64 `json:"intentGeneration,omitempty"`
-	// Gate is open or closed where there is one.
+	// Gate is open or closed; empty if there is none.
 	Gate string `json:"gate,omitempty"`
-	// Findings on it; none where all is as it should be.
+	// Findings on it; empty if there is none.
 	Findings []Finding `json:"findings,omitempty"`
 }
 
-// Finding is something a person should know.
+// Finding is a fact that users should know.
 type Finding struct {
-	// Reason in one word.
+	// Reason, machine-readable.
 	Reason FindingReason `json:"reason"`
-	// Message for people.
+	// Message for users.
 	Message string `json:"message"`
-	// Approve is the command that approves what is found; empty where there is
+	// Approve is the command that approves the difference; empty if there is
 	// nothing to approve.
 	Approve string `json:"approve,omitempty"`
 }
 
-// FindingReason says what was found.
+// FindingReason is the machine-readable reason of a Finding.
 type FindingReason string
 
 const (
 	// FindingFrozen: no child is changed until it is unfrozen.
 	FindingFrozen FindingReason = "Frozen"
-	// FindingHeld: a change is held back.
+	// FindingHeld: a change is held.
 	FindingHeld FindingReason = "Held"
-	// FindingInvalidAnnotation: what a person wrote does not parse.
+	// FindingInvalidAnnotation: a user annotation does not parse.
 	FindingInvalidAnnotation FindingReason = "InvalidAnnotation"
-	// FindingExternalDrift: the external resource is not as it should be.
+	// FindingExternalDrift: the external resource differs from its desired state.
 	FindingExternalDrift FindingReason = "ExternalDrift"
-	// FindingExternalUnknown: nothing can be compared, so nobody would notice.
+	// FindingExternalUnknown: nothing can be compared, so that external drift would
+	// not be detected.
 	FindingExternalUnknown FindingReason = "ExternalDriftUnknown"
 	// FindingUngated: the provider may change the external resource at any time.
 	FindingUngated FindingReason = "Ungated"
@@ -77,11 +77,11 @@ const (
 	FindingUnconfirmed FindingReason = "Unconfirmed"
 	// FindingUntraced: it has no trace.
 	FindingUntraced FindingReason = "Untraced"
-	// FindingUnattributed: its last intent was made while nobody watched.
+	// FindingUnattributed: its last intent was not observed.
 	FindingUnattributed FindingReason = "Unattributed"
 	// FindingUnsettled: it has not settled since its last intent, so that every
 	// change of its children is expected.
 	FindingUnsettled FindingReason = "Unsettled"
-	// FindingLogMode: its mode is log where enforce is asked for.
+	// FindingLogMode: its mode is log, although the Input has enforce.
 	FindingLogMode FindingReason = "LogMode"
 )

@@ -1,5 +1,5 @@
-// Package v1alpha1 holds the Input of the composition function: what stands
-// under input of a Composition's pipeline step. It is data only; package fn
+// Package v1alpha1 holds the Input of the composition function: the field input
+// of a Composition's pipeline step. It is data only; package fn
 // reads and validates it.
 //
 // +kubebuilder:object:generate=true

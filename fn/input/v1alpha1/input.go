@@ -15,19 +15,19 @@ const (
 	Kind = "Input"
 )
 
-// Mode says what happens to a change that nobody asked for and nobody approved.
+// Mode defines what happens to a change that is neither requested nor approved.
 // +kubebuilder:validation:Enum=log;enforce
 type Mode string
 
 const (
-	// ModeLog lets it pass and reports it.
+	// ModeLog emits it and reports it.
 	ModeLog Mode = "log"
-	// ModeEnforce holds it back.
+	// ModeEnforce holds it.
 	ModeEnforce Mode = "enforce"
 )
 
-// ManagementPolicies says who masks spec.managementPolicies of managed
-// resources.
+// ManagementPolicies selects the component that masks spec.managementPolicies of
+// managed resources.
 // +kubebuilder:validation:Enum=Webhook;Managed
 type ManagementPolicies string
 
@@ -40,7 +40,7 @@ const (
 	ManagementPoliciesManaged ManagementPolicies = "Managed"
 )
 
-// Provenance is a way in which an external system is told who caused a change.
+// Provenance is a way to record the cause of a change in an external system.
 // +kubebuilder:validation:Enum=AWSTags;TerraformEnv
 type Provenance string
 
@@ -64,14 +64,14 @@ type Input struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// Mode is "log" or "enforce". A composed resource's own annotation
-	// kausality.io/mode goes before it.
+	// kausality.io/mode takes precedence.
 	// +kubebuilder:default=log
 	// +optional
 	Mode Mode `json:"mode,omitempty"`
 
 	// SettleGrace is how long the composite and its resources must have been
 	// ready without interruption before an intent counts as settled, as in
-	// "10s" (the default). It matters only without a webhook.
+	// "10s" (the default). It is only used without a webhook.
 	// +optional
 	SettleGrace *metav1.Duration `json:"settleGrace,omitempty"`
 
@@ -79,43 +79,43 @@ type Input struct {
 	// +optional
 	Gate *Gate `json:"gate,omitempty"`
 
-	// Policies that count for this Composition, beside those that PolicySelector
-	// fetches. Each is the spec of an AllowancePolicy with a name.
+	// Policies that apply to this Composition, in addition to those that
+	// PolicySelector fetches. Each is the spec of an AllowancePolicy with a name.
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	Policies []Policy `json:"policies,omitempty"`
 
-	// Upgrades that count for this Composition, beside those that PolicySelector
-	// fetches. Each is the spec of an UpgradeAllowance with a name. What Crossplane
-	// composes is upgraded where the revision of the Composition or of a function
-	// in its pipeline is another than at the resource's last change.
+	// Upgrades that apply to this Composition, in addition to those that
+	// PolicySelector fetches. Each is the spec of an UpgradeAllowance with a name. A
+	// composed resource is upgraded if the revision of the Composition or of a
+	// function in its pipeline differs from the one at its last change.
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	Upgrades []Upgrade `json:"upgrades,omitempty"`
 
-	// ServiceAccount is the user name under which Crossplane writes: of
-	// UpgradeAllowances those for it count.
+	// ServiceAccount is the user name of Crossplane: UpgradeAllowances for this user
+	// apply.
 	// +kubebuilder:default="system:serviceaccount:crossplane-system:crossplane"
 	// +optional
 	ServiceAccount string `json:"serviceAccount,omitempty"`
 
 	// PolicySelector fetches the AllowancePolicies and UpgradeAllowances of the
-	// cluster as required resources. Where these kinds are not installed, the
-	// inline ones count alone, and the condition Kausality of the composite says
-	// so. Crossplane needs to be able to list them.
+	// cluster as required resources. If these kinds are not installed, only
+	// inline ones apply, and the condition Kausality of the composite reports it.
+	// Crossplane needs permission to list them.
 	// +optional
 	PolicySelector *PolicySelector `json:"policySelector,omitempty"`
 
-	// External systems: what they are told.
+	// External configures what is recorded in external systems.
 	// +optional
 	External *External `json:"external,omitempty"`
 }
 
-// Policy is an AllowancePolicy that stands in the Input.
+// Policy is an AllowancePolicy in the Input.
 type Policy struct {
 	// Name of the policy, for messages.
 	// +kubebuilder:validation:MinLength=1
@@ -125,7 +125,7 @@ type Policy struct {
 	v1alpha1.AllowancePolicySpec `json:",inline"`
 }
 
-// Upgrade is an UpgradeAllowance that stands in the Input.
+// Upgrade is an UpgradeAllowance in the Input.
 type Upgrade struct {
 	// Name of the upgrade, for messages and the annotation last-upgrade.
 	// +kubebuilder:validation:MinLength=1
@@ -135,25 +135,25 @@ type Upgrade struct {
 	v1alpha1.UpgradeAllowanceSpec `json:",inline"`
 }
 
-// PolicySelector says which policies of the cluster count.
+// PolicySelector selects the policies of the cluster that apply.
 type PolicySelector struct {
-	// MatchLabels are labels that a policy must have; all policies count where
-	// none are given.
+	// MatchLabels are labels that a policy must have; without any, all policies
+	// apply.
 	// +optional
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
 }
 
-// External says what external systems are told.
+// External configures what is recorded in external systems.
 type External struct {
-	// Provenance says in which ways an external system is told who caused a
-	// change: the id of the trace, the person at its beginning, and the object
-	// that person changed. "AWSTags" sets the tags kausality.io/trace-id,
+	// Provenance lists the ways to record the cause of a change in an external
+	// system: the id of the trace, its initiator, and the object that the
+	// initiator changed. "AWSTags" sets the tags kausality.io/trace-id,
 	// kausality.io/initiator and kausality.io/origin on managed resources of AWS
-	// (an API group with "aws" in it) where spec.forProvider.tags is a map;
-	// compose "tags: {}" to have them. "TerraformEnv" sets the environment
+	// (an API group with "aws" in it) if spec.forProvider.tags is a map;
+	// compose "tags: {}" to get them. "TerraformEnv" sets the environment
 	// variables KAUSALITY_TRACE_ID, KAUSALITY_INITIATOR and KAUSALITY_ORIGIN of
 	// Workspaces of provider-terraform and provider-opentofu. They change only
-	// together with something else in the resource; by themselves they would be
+	// together with another field of the resource; on their own they would be
 	// drift.
 	// +listType=set
 	// +optional
