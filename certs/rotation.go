@@ -58,7 +58,7 @@ func (r Rotation) lives() (authority, serving, settle time.Duration) {
 
 // Step from a stored state to what should be stored now, and how long until
 // there may be something to do again. Where nothing is to be done, the state it
-// returns is the one it was given. state is not modified.
+// returns is the one it was given. state is not modified (KR-12-06).
 func (r Rotation) Step(state State, now time.Time) (next State, again time.Duration, err error) {
 	authorityLife, servingLife, settle := r.lives()
 	next = State{Authorities: slices.DeleteFunc(slices.Clone(state.Authorities), func(p Pair) bool { return !valid(p, now) }), Serving: state.Serving}

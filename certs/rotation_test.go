@@ -55,7 +55,7 @@ func (h history) before(now time.Time, lag time.Duration) State {
 	return h[0].state
 }
 
-// TestFiveYears: over five years no call fails, whoever learns of a step late.
+// TestFiveYears: over five years no call fails, whoever learns of a step late (KR-12-06).
 func TestFiveYears(t *testing.T) {
 	cases := map[string]Rotation{
 		"Defaults":   {Hosts: hosts},

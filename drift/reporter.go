@@ -173,7 +173,8 @@ func (r *Reporter) handle(ctx context.Context, i Item) error {
 	return nil
 }
 
-// Record an item in its Drift, and send the report if this is a new occurrence (KR-10-04).
+// Record an item in its Drift, and send the report if this is a new occurrence
+// (KR-10-04, KR-10-01).
 func (r *Reporter) Record(ctx context.Context, i Item) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
@@ -243,7 +244,7 @@ func (r *Reporter) lifecycle(p *parent.State) v1alpha1.Phase {
 	return p.Phase(p.SettledGeneration() > 0, conditions...)
 }
 
-// send a report, and mark the Drift as notified once an endpoint has accepted it.
+// send a report, and mark the Drift as notified once an endpoint has accepted it (KR-10-04).
 func (r *Reporter) send(d *v1alpha1.Drift, out v1alpha1.DriftReport) {
 	key, phase := client.ObjectKeyFromObject(d), d.Status.Phase
 	r.Sender.Send(out, func() {

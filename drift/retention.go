@@ -24,7 +24,7 @@ const (
 )
 
 // beyondBounds returns the Drifts to remove, which are resolved, and those to supersede, that is to
-// resolve, because as many newer ones are open on the same child.
+// resolve, because as many newer ones are open on the same child (KR-10-06).
 func beyondBounds(drifts []v1alpha1.Drift, now time.Time) (remove, supersede []*v1alpha1.Drift) {
 	var resolved []*v1alpha1.Drift
 	open := map[string][]*v1alpha1.Drift{}

@@ -20,7 +20,7 @@ func TestChartFile(t *testing.T) {
 }
 
 // TestNoWildcards: no rule gives everything, or a group's everything to the
-// static roles.
+// static roles (KR-12-02).
 func TestNoWildcards(t *testing.T) {
 	raw, err := Chart()
 	if err != nil {

@@ -59,6 +59,7 @@ func notOwnWrite(users []string) string {
 has(request.options) && has(request.options.fieldManager) && request.options.fieldManager.startsWith("kausality-"))`
 }
 
+// mutateConditions keep requests that nothing is decided about away from the webhook (KR-12-03).
 func mutateConditions(in *input, e entry) []admissionregistrationv1.MatchCondition {
 	out := []admissionregistrationv1.MatchCondition{
 		{Name: "others-change-desired-state-or-kausality-annotation", Expression: "(" + worthAsking + ") &&\n" + notOwnWrite(in.components())},

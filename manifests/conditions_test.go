@@ -103,7 +103,7 @@ func annotationsOf(o map[string]any) map[string]any {
 }
 
 // The conditions hold what they say they do, evaluated by the API server's own
-// code.
+// code (KR-08-15, KR-12-03, KR-12-05).
 func TestConditions(t *testing.T) {
 	in := &input{}
 	webhook, policy := matcher(mutateConditions(in, entry{})), matcher(protectionPolicy(in).Spec.MatchConditions)

@@ -113,7 +113,7 @@ func numbered(policy string, n int) string {
 }
 
 // failurePolicyOf a mode: what only logs must stop nobody, by an outage least
-// of all.
+// of all (KR-12-04).
 func failurePolicyOf(mode, byDefault v1alpha1.Mode) admissionregistrationv1.FailurePolicyType {
 	if mode == "" {
 		mode = byDefault

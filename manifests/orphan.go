@@ -37,7 +37,7 @@ const orphanMessage = `"deleting " + variables.target + " would leave its extern
 // orphanPolicy repeats the refusal of spec 8 while the webhook is down: a
 // deletion of a managed resource whose author wants the external resource
 // deleted, and whose mask lets the provider only look. It never matches
-// anything else.
+// anything else (KR-08-15).
 func orphanPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	return &admissionregistrationv1.ValidatingAdmissionPolicy{
 		TypeMeta:   policyType,

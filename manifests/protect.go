@@ -80,7 +80,7 @@ has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(r
 
 // protectionPolicy keeps the annotations that Kausality alone writes from
 // everybody else while the webhook is down. While it is up, it has put them
-// back before this is asked.
+// back before this is asked (KR-12-05).
 func protectionPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	return &admissionregistrationv1.ValidatingAdmissionPolicy{
 		TypeMeta: policyType, ObjectMeta: meta(annotationProtection),

@@ -28,6 +28,7 @@ func valid() Options {
 	}
 }
 
+// TestRenderGolden covers KR-12-01.
 func TestRenderGolden(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -145,6 +146,7 @@ func TestRenderErrors(t *testing.T) {
 	}
 }
 
+// TestFailurePolicy covers KR-12-04, KR-05-26.
 func TestFailurePolicy(t *testing.T) {
 	cases := map[string]struct {
 		mode     v1alpha1.Mode

@@ -52,7 +52,7 @@ func admissionWebhook(in *input, e entry) admissionregistrationv1.MutatingWebhoo
 }
 
 // statusWebhook learns who writes the status of what, for all entries. It never
-// stops anybody.
+// stops anybody (KR-05-26).
 func statusWebhook(in *input) admissionregistrationv1.MutatingWebhook {
 	w := webhook("status.kausality.io", in.client(pathStatus))
 	w.FailurePolicy = new(admissionregistrationv1.Ignore)

@@ -20,7 +20,7 @@ type applied struct {
 	version string
 }
 
-// apply an object where it is not as it was left, or is to be otherwise.
+// apply an object where it is not as it was left, or is to be otherwise (KR-12-02).
 func (c *Controller) apply(ctx context.Context, object client.Object) error {
 	u, err := c.owned(ctx, object)
 	if err != nil {

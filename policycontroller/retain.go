@@ -36,7 +36,7 @@ func (c *Controller) live(ctx context.Context) (*admissionregistrationv1.Mutatin
 // policies have not, and of which something is masked still, or may be: the first
 // look at what is masked begins once everybody has heard of the change. The API
 // server asks about what it was told to until then, and the gate may carry out what
-// it decided before.
+// it decided before (KR-12-09).
 func (c *Controller) retained(ctx context.Context, live *admissionregistrationv1.MutatingWebhookConfiguration, scopes []settings.Scope) ([]string, error) {
 	guarded, err := c.guarded(ctx, live)
 	if err != nil {

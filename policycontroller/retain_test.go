@@ -31,6 +31,7 @@ func resources(group string, names ...string) v1alpha1.GuardedResources {
 	return v1alpha1.GuardedResources{APIGroups: []string{group}, Resources: names}
 }
 
+// TestDropped covers KR-12-09.
 func TestDropped(t *testing.T) {
 	live := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	for _, r := range [][2]string{{"a.org", "*"}, {"a.org", "*/scale"}, {"b.org", "dbs"}, {"b.org", "dbs/status"}, {"", "secrets"}} {

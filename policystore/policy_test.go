@@ -30,6 +30,7 @@ func policyOf(t *testing.T, text string) *unstructured.Unstructured {
 	return o
 }
 
+// TestCompileStatuses covers KR-05-53.
 func TestCompileStatuses(t *testing.T) {
 	for _, tc := range []struct {
 		reason, text string
@@ -68,6 +69,7 @@ spec:
 	}
 }
 
+// TestValidator covers KR-05-54.
 func TestValidator(t *testing.T) {
 	ask := func(operation admissionv1.Operation, text string) ctrl.Response {
 		raw, err := policyOf(t, text).MarshalJSON()

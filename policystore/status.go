@@ -27,6 +27,7 @@ func outdated(o *unstructured.Unstructured, it *item) bool {
 	return meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionCompiled) == nil
 }
 
+// statusOf a policy: its rules with their errors and uses (KR-05-53).
 func statusOf(o *unstructured.Unstructured) (v1alpha1.PolicyStatus, error) {
 	p, err := typed[struct {
 		Status v1alpha1.PolicyStatus `json:"status"`

@@ -191,7 +191,7 @@ func (l *Learner) Drift(d v1alpha1.DriftSpec) {
 }
 
 // Policies that allow what was seen, one for each kind of parents, in the order
-// of group and kind.
+// of group and kind (KR-10-10).
 func (l *Learner) Policies() []v1alpha1.AllowancePolicy {
 	kinds := slices.SortedFunc(maps.Keys(l.kinds), func(a, b schema.GroupKind) int {
 		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Kind, b.Kind))

@@ -34,7 +34,7 @@ type Result struct {
 }
 
 // Test recorded changes against policies, in mode enforce. Allowances are granted
-// and consumed along the way as they would be in a cluster.
+// and consumed along the way as they would be in a cluster (KR-10-10).
 func Test(ctx context.Context, changes []Change, set *allowance.Set) (*Result, error) {
 	w := newWorld()
 	e := &admission.Evaluator{World: w, Policies: set, Options: admission.Options{DefaultMode: v1alpha1.ModeEnforce}}

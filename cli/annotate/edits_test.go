@@ -33,6 +33,7 @@ func spentClaims(t *testing.T, key, value string) string {
 	return approval.Claims{{Content: set.Approvals[0].Content, State: v1alpha1.ClaimUsed, At: metav1.NewTime(time.Unix(0, 0))}}.String()
 }
 
+// TestEdits covers KR-10-09.
 func TestEdits(t *testing.T) {
 	a := v1alpha1.Approval{APIVersion: "v1", Kind: "ConfigMap", Name: "a"}
 	r := v1alpha1.Rejection{APIVersion: "v1", Kind: "ConfigMap", Name: "a", Reason: "audit"}

@@ -58,7 +58,7 @@ type Change struct {
 // retries of a write that others were faster than: some seconds in all.
 var retries = wait.Backoff{Steps: 40, Duration: 5 * time.Millisecond, Factor: 1.3, Jitter: 0.5, Cap: 250 * time.Millisecond}
 
-// Annotate writes one annotation as edit makes it of what is stored.
+// Annotate writes one annotation as edit makes it of what is stored (KR-10-09).
 func (w Writer) Annotate(ctx context.Context, key string, edit Edit) (Change, error) {
 	backoff := retries
 	for {

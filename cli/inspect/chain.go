@@ -28,7 +28,7 @@ type Chain struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Chain of an object as it was read.
+// Chain of an object as it was read (KR-10-08).
 func (i *Inspector) Chain(ctx context.Context, o *unstructured.Unstructured) (*Chain, error) {
 	obj, err := i.look(ctx, o)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
+// TestManagedGaps covers KR-10-08, KR-08-22.
 func TestManagedGaps(t *testing.T) {
 	masked := func(gate string) map[string]string {
 		return map[string]string{v1alpha1.AnnotationKeyManagementPolicies: `["*"]`, v1alpha1.AnnotationKeyGate: gate}

@@ -39,7 +39,7 @@ type Explanation struct {
 }
 
 // Explain an object as it was read. patched is the object as its controller
-// would make it; nil asks about any change.
+// would make it; nil asks about any change (KR-10-08).
 func (i *Inspector) Explain(ctx context.Context, o, patched *unstructured.Unstructured) (*Explanation, error) {
 	obj, err := i.look(ctx, o)
 	if err != nil {

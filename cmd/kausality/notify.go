@@ -54,7 +54,7 @@ func notifyLogCommand() *cobra.Command {
 }
 
 // printReports to a writer, one line each. One goroutine writes, so that the lines
-// of concurrent requests do not mix.
+// of concurrent requests do not mix (KR-10-07).
 func printReports(out io.Writer) http.Handler {
 	lines := make(chan []byte)
 	go func() {

@@ -121,6 +121,7 @@ spec:
     kind: XDatabase
 `
 
+// TestPolicyDerive covers KR-10-10.
 func TestPolicyDerive(t *testing.T) {
 	out, err := kausality(t, "policy", "derive", "--events="+auditLog(t))
 	if err != nil {
@@ -153,7 +154,7 @@ items:
 }
 
 // TestPolicyTest: by what was derived, only what nobody asked for is refused;
-// without a rule for it, what hans asked for as well.
+// without a rule for it, what hans asked for as well (KR-10-10).
 func TestPolicyTest(t *testing.T) {
 	events := auditLog(t)
 	for _, tc := range []struct{ reason, policies, want, err string }{

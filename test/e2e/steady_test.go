@@ -139,7 +139,8 @@ func masking(steps []any) []any {
 // TestSteady: with the function only, the webhook only and both, and with both
 // masking managementPolicies, at the same time and under Crossplane's own circuit breaker, an intent comes through, and
 // then neither a composite nor anything composed is written for a minute,
-// although Crossplane goes on applying all of it. The breaker never opens.
+// although Crossplane goes on applying all of it. The breaker never opens
+// (KR-09-12, KR-09-13, KR-02-14).
 func TestSteady(t *testing.T) {
 	ctx, e := start(t, story.Options{Webhook: true, Function: true, SteadyBreaker: true})
 	client, err := dynamic.NewForConfig(e.Config())

@@ -27,12 +27,12 @@ func start(t *testing.T, o story.Options) (context.Context, *story.Env) {
 	return ctx, e
 }
 
-// TestStory plays every chapter, with webhook, gate and function.
+// TestStory plays every chapter, with webhook, gate and function (KR-04-15, KR-09-15).
 func TestStory(t *testing.T) {
 	play(t, story.Options{Webhook: true, Function: true}, story.Chapters)
 }
 
-// TestFunctionOnly plays what the function does by itself.
+// TestFunctionOnly plays what the function does by itself (KR-09-02, KR-09-10).
 func TestFunctionOnly(t *testing.T) {
 	play(t, story.Options{Function: true}, story.FunctionOnly)
 }

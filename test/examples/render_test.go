@@ -47,6 +47,7 @@ func installed(t *testing.T) (root, cli string) {
 	return root, built[parts.CrossplaneCLI]
 }
 
+// TestRender covers KR-09-03, KR-09-04, KR-09-05, KR-09-08, KR-09-09, KR-09-11, KR-09-14, KR-09-15, KR-08-43.
 func TestRender(t *testing.T) {
 	root, cli := installed(t)
 	folders := examples(t, root)

@@ -25,7 +25,7 @@ func (s *site) kept(mr string) {
 }
 
 // TestDeleteXR in the background and in the foreground: refused until it is
-// approved, then the database goes with it.
+// approved, then the database goes with it (KR-08-14, KR-08-12).
 func TestDeleteXR(t *testing.T) {
 	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
 		t.Run(string(propagation), func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestDeleteXR(t *testing.T) {
 
 // TestDeleteRefusedToCrossplane: a removal from the Composition. What Crossplane
 // was refused the gate repeats once it is approved, and Crossplane need not come
-// back.
+// back (KR-08-13).
 func TestDeleteRefusedToCrossplane(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "removed")
@@ -76,7 +76,7 @@ func TestDeleteRefusedToCrossplane(t *testing.T) {
 	}
 }
 
-// TestDeleteRefusedToPerson is not repeated: a person comes back, or does not.
+// TestDeleteRefusedToPerson is not repeated: a person comes back, or does not (KR-08-09).
 func TestDeleteRefusedToPerson(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "person")

@@ -22,7 +22,7 @@ import (
 
 // TestReapply: GitOps and Crossplane write the author's value again and again.
 // The webhook masks in the same write: neither generation nor resourceVersion
-// moves, and nothing is done outside.
+// moves, and nothing is done outside (KR-08-23, KR-08-16).
 func TestReapply(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "reapply")
@@ -256,7 +256,7 @@ func (s *site) report(resource string, o *unstructured.Unstructured) {
 // TestUngate restores what the author wrote, verbatim, says what will be
 // reverted, and may be run twice. Run as the gate's user it does so although
 // webhook and gate enforce; these mask again, so that it looks at one resource in
-// a Namespace whose mode is log by then.
+// a Namespace whose mode is log by then (KR-08-17).
 func TestUngate(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "ungate")
@@ -304,7 +304,7 @@ func TestUngate(t *testing.T) {
 }
 
 // TestLegacyRuntime: a provider of an older runtime does not know the mask; its
-// answer is understood, and another mask takes its place.
+// answer is understood, and another mask takes its place (KR-08-02).
 func TestLegacyRuntime(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "legacy")

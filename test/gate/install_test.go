@@ -13,7 +13,7 @@ import (
 )
 
 // TestInstall: what was there before us is taken in at a pace, and only what is
-// idle: nothing that is paused, and nothing that its provider has not made.
+// idle: nothing that is paused, and nothing that its provider has not made (KR-08-18).
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	const n = 25

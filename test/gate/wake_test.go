@@ -76,7 +76,7 @@ func (s *site) refusedTier(name string) {
 // TestWakeByMode: the mode of the Namespace changes, and the XR whose child was
 // refused is woken, once; another one is not.
 //
-// It does not run with others: their changes would wake this XR, too.
+// It does not run with others: their changes would wake this XR, too (KR-08-20).
 func TestWakeByMode(t *testing.T) {
 	s := newSite(t, "wake-mode")
 	s.settled("store", 10)
@@ -91,7 +91,7 @@ func TestWakeByMode(t *testing.T) {
 }
 
 // TestWakeByPolicy: whatever a policy of ours says, that it changed is enough;
-// and that its window begins.
+// and that its window begins (KR-08-20).
 func TestWakeByPolicy(t *testing.T) {
 	s := newSite(t, "wake-policy")
 	policies := schema.GroupVersionResource{Group: "kausality.io", Version: "v1alpha1", Resource: "upgradeallowances"}

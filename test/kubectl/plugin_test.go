@@ -38,7 +38,7 @@ func eventually(t *testing.T, what string, f func(context.Context) error) {
 }
 
 // TestPlugin drives the plugin through a day of the story: each part begins
-// where the one before ends.
+// where the one before ends (KR-10-08, KR-10-09, KR-08-22).
 func TestPlugin(t *testing.T) {
 	for _, part := range []struct {
 		name string

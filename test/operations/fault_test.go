@@ -59,7 +59,7 @@ func off(t *testing.T) {
 
 // TestProtectionWhileDown: without the webhook, what Kausality alone writes is
 // protected and no masked managed resource can be deleted; people's annotations
-// and everything else is free, and a controller's copies pass.
+// and everything else is free, and a controller's copies pass (KR-08-15, KR-12-05).
 func TestProtectionWhileDown(t *testing.T) {
 	ns := namespace(t, "down")
 	policy(t, "shop", map[string]any{"mode": "enforce", "overrides": []any{map[string]any{"namespaces": []any{namespace(t, "lenient")}, "mode": "log"}}})
@@ -292,7 +292,7 @@ func revive(ctx context.Context) error {
 }
 
 // TestRetained: what is masked is restored before anybody forgets it, when its
-// policy goes.
+// policy goes (KR-12-09).
 func TestRetained(t *testing.T) {
 	ns := namespace(t, "retained")
 	policy(t, "shop", map[string]any{"mode": "enforce"})

@@ -82,7 +82,7 @@ func TestGateSettings(t *testing.T) {
 }
 
 // TestDenied: no policy can guard what keeps a cluster alive, and a policy must
-// make sense.
+// make sense (KR-12-04).
 func TestDenied(t *testing.T) {
 	resources := func(group string, names ...any) map[string]any {
 		return map[string]any{"resources": []any{map[string]any{"apiGroups": []any{group}, "resources": names}}}
@@ -119,7 +119,7 @@ func TestDenied(t *testing.T) {
 }
 
 // TestRepair: foreign edits of our fields are undone, foreign fields stay, what
-// is deleted comes back, and at rest nothing is written.
+// is deleted comes back, and at rest nothing is written (KR-12-02).
 func TestRepair(t *testing.T) {
 	policy(t, "shop", map[string]any{"mode": "enforce"})
 	eventually(t, "the foreign edit to be undone", func(ctx context.Context) error {
@@ -172,7 +172,7 @@ func TestRepair(t *testing.T) {
 }
 
 // TestRoles: what the policies add to the access of webhook and gate is what is
-// guarded, and nothing for ever.
+// guarded, and nothing for ever (KR-12-02).
 func TestRoles(t *testing.T) {
 	policy(t, "shop", map[string]any{"mode": "log", "resources": []any{map[string]any{"apiGroups": []any{"apps"}, "resources": []any{"deployments"}}}})
 	without(t, shopGroup) // what the test before guarded

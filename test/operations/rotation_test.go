@@ -126,7 +126,7 @@ func (l *lab) lifetimes(t *testing.T, serving, authority time.Duration) {
 }
 
 // TestRotationAndRestarts: certificates and authorities are renewed and replicas
-// restarted in turn, under load, and no call fails.
+// restarted in turn, under load, and no call fails (KR-12-06).
 func TestRotationAndRestarts(t *testing.T) {
 	ns := namespace(t, "load")
 	wantBundles, wantServing, within := 4, 4, 3*time.Minute

@@ -22,7 +22,7 @@ import (
 )
 
 // TestTyped: what the documentation has people type is typed here, by the real
-// kubectl and Helm and in its order, and what it has them apply is applied.
+// kubectl and Helm and in its order, and what it has them apply is applied (KR-08-41, KR-10-10).
 func TestTyped(t *testing.T) {
 	d := newDesk(t)
 	t.Cleanup(func() {

@@ -109,7 +109,7 @@ func remains(ctx context.Context) (string, error) {
 
 // TestUninstall: `helm uninstall`, with everything running and enforcing, restores
 // what is masked, so that deleting a managed resource afterwards deletes what it
-// stands for; nothing stays behind that anybody would wait for.
+// stands for; nothing stays behind that anybody would wait for (KR-12-08).
 func TestUninstall(t *testing.T) {
 	ns := namespace(t, "uninstalled")
 	the.installSystems(t)

@@ -28,7 +28,7 @@ func (s *site) mustPoison(part string, n int) {
 }
 
 // TestClaimIsGivenBack: a claim whose write never landed is given back after 30
-// seconds, and not before; then another change may use the approval.
+// seconds, and not before; then another change may use the approval (KR-05-36).
 func TestClaimIsGivenBack(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, startFleet(t, "given", options{replicas: 1}), "given")

@@ -16,7 +16,7 @@ import (
 )
 
 // TestDownInLogMode: with failurePolicy Ignore everything passes while the
-// webhook is down, but for the deletion of a masked managed resource.
+// webhook is down, but for the deletion of a masked managed resource (KR-08-15).
 func TestDownInLogMode(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "lenient", options{replicas: 1, ignore: true, resources: []string{"/secrets"}})
@@ -91,7 +91,7 @@ func (s *site) secretComesAndGoes() {
 }
 
 // TestDownInEnforceMode: writes fail closed with an error that names the
-// webhook, a status passes, and everything is as before when it is back.
+// webhook, a status passes, and everything is as before when it is back (KR-12-04).
 func TestDownInEnforceMode(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "fallen", options{replicas: 1})

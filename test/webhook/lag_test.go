@@ -65,7 +65,7 @@ func (l late) Read(p []byte) (int, error) {
 
 // TestLag: a freeze holds for the very next request to the replica that admitted
 // it, however late the replica's watch tells. A parent may be named by a UID, or as a
-// Claim is, without.
+// Claim is, without (KR-05-20).
 func TestLag(t *testing.T) {
 	t.Parallel()
 	var held sync.RWMutex

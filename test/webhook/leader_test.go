@@ -14,7 +14,7 @@ import (
 
 // TestLeaderThatIsNeverAsked: the API server keeps to few connections, so that
 // the leader may never hear of a parent. Still it settles, its approval is used
-// up, and another replica refuses what this one would.
+// up, and another replica refuses what this one would (KR-03-06, KR-12-07).
 func TestLeaderThatIsNeverAsked(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "pinned", options{replicas: 2})

@@ -24,7 +24,7 @@ const (
 
 // TestOnceIsUsedOnce: of eight parallel changes of eight children exactly one
 // passes by a wildcard once, whichever of three replicas they meet, and while
-// replicas are killed.
+// replicas are killed (KR-12-07, KR-05-33).
 func TestOnceIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "once", options{replicas: 3})

@@ -12,7 +12,7 @@ const liveReads = "kausality_live_reads_total"
 
 // TestReads: no read of the API server on the allowed path once the cache is
 // warm, and exactly one before each refusal. It runs alone: each leader looks
-// after the Drifts of the whole cluster, and there is one leader in a real one.
+// after the Drifts of the whole cluster, and there is one leader in a real one (KR-05-20).
 func TestReads(t *testing.T) {
 	f := startFleet(t, "reads", options{replicas: 1})
 	s := newSite(t, f, "reads")

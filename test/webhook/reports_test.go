@@ -90,7 +90,7 @@ func (o observers) once(t *testing.T, ids ...string) {
 
 // TestReports: each backend is told of each occurrence once, whichever replica
 // meets it, sooner or later, and of its end under the same id. It runs alone: the
-// leader of another fleet would resolve its Drifts, and tell nobody.
+// leader of another fleet would resolve its Drifts, and tell nobody (KR-10-04, KR-10-05, KR-10-07).
 func TestReports(t *testing.T) {
 	all := observers{startBackend(t, "backend-a"), startBackend(t, "backend-b")}
 	f := startFleet(t, "reports", options{replicas: 3, resources: []string{"/secrets"}, args: []string{

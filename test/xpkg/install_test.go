@@ -38,7 +38,7 @@ var (
 )
 
 // TestInstall pushes the package for both architectures to a registry, installs
-// it, and follows it up to the Deployment that a kubelet would run.
+// it, and follows it up to the Deployment that a kubelet would run (KR-12-01).
 func TestInstall(t *testing.T) {
 	root, err := parts.Root()
 	if err != nil {

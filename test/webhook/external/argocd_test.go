@@ -104,7 +104,7 @@ func enabled(want any) func(*unstructured.Unstructured) error {
 }
 
 // A new commit waits for its approval, which begins one sync to exactly that
-// revision; what it prunes is part of what is approved.
+// revision; what it prunes is part of what is approved (KR-08-42).
 func TestArgoCDApproval(t *testing.T) {
 	t.Parallel()
 	a := newArgo(t, "argo-approval")

@@ -111,7 +111,7 @@ func approvePlan(want any) func(*unstructured.Unstructured) error {
 }
 
 // From installation on, nothing is applied that nobody asked for: a new commit
-// waits for its approval, which opens for exactly that plan, once.
+// waits for its approval, which opens for exactly that plan, once (KR-08-42).
 func TestFluxApproval(t *testing.T) {
 	t.Parallel()
 	f := newFlux(t, "flux-approval")
