@@ -21,7 +21,7 @@ const (
 // AllowedMutation is a field that may be changed.
 type AllowedMutation struct {
 	// JSONPath of the field, as in spec.template.spec.containers[*].image; it
-	// covers what lies below it. "*" is every field.
+	// covers what is below it. "*" is every field.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -34,7 +34,7 @@ type AllowedMutation struct {
 	Verbs []FieldVerb `json:"verbs,omitempty"`
 }
 
-// UnmarshalJSON reads the form of seed 003 as well: the path alone.
+// UnmarshalJSON also reads the short form: a string that is the path.
 func (m *AllowedMutation) UnmarshalJSON(data []byte) error {
 	var path string
 	if json.Unmarshal(data, &path) == nil {
@@ -46,8 +46,8 @@ func (m *AllowedMutation) UnmarshalJSON(data []byte) error {
 }
 
 // Allowance is an entry of the allowances annotation: what the controller of the
-// carrier may do to its children, or a provider to what the carrier stands for
-// (spec 6, "An entry").
+// carrier may do to its children, or a provider to the external resource that
+// the carrier represents (KR-06-06).
 //
 // +kubebuilder:object:generate=true
 type Allowance struct {
@@ -85,7 +85,7 @@ type AllowanceHop struct {
 	Generation int64 `json:"generation,omitempty"`
 	// Field that changed, with concrete indices.
 	Field string `json:"field,omitempty"`
-	// Attestations by path, as the policy's capture asked for.
+	// Attestations by path, as the policy's capture requests.
 	Attestations map[string]string `json:"attestations,omitempty"`
 }
 

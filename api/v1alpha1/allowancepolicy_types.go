@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AllowancePolicy says which changes of an object permit which changes of its
-// children, and of what they stand for (spec 6).
+// AllowancePolicy declares which changes of an object permit which changes of
+// its children, and of the external resources that they represent.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -39,14 +39,14 @@ type AllowancePolicyList struct {
 // +kubebuilder:validation:XValidation:rule="has(self.target) != has(self.match)",message="give either target (with rules) or match (with allow)"
 // +kubebuilder:validation:XValidation:rule="!has(self.match) || (!has(self.rules) && !has(self.initializing) && !has(self.deleting))",message="rules, initializing and deleting go with target, not with match"
 // +kubebuilder:validation:XValidation:rule="!has(self.match) || has(self.allow)",message="match needs allow"
-// +kubebuilder:validation:XValidation:rule="has(self.match) || !has(self.allow)",message="allow at the top goes with match; with target it stands in rules"
+// +kubebuilder:validation:XValidation:rule="has(self.match) || !has(self.allow)",message="spec.allow requires spec.match; with spec.target use spec.rules[].allow"
 type AllowancePolicySpec struct {
 	// Target is the kind whose changes are the causes.
 	//
 	// +optional
 	Target *PolicyTarget `json:"target,omitempty"`
-	// Subjects whose changes are granted allowances. A change by anybody else is
-	// allowed as ever, and grants none.
+	// Subjects whose changes are granted allowances. A change by another
+	// user is allowed or refused as without the policy, and grants none.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
@@ -170,8 +170,8 @@ type AllowedChange struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	Mutations []AllowedMutation `json:"mutations,omitempty"`
-	// ExternalTarget says for people and external systems what is meant; it is
-	// not interpreted. For External only.
+	// ExternalTarget identifies what may be changed, for readers and for external
+	// systems; the webhook does not interpret it. For External only.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16

@@ -5,8 +5,8 @@ import "strings"
 // AnnotationPrefix is common to every annotation Kausality reads or writes.
 const AnnotationPrefix = Group + "/"
 
-// System annotations: written by Kausality alone. Everybody else's writes to
-// them are undone in the same request.
+// System annotations: written by Kausality alone. The webhook reverts the writes
+// of all other clients to them in the same request (KR-02-09).
 const (
 	// AnnotationKeyTrace holds a JSON array of Hop, origin first, the carrier's
 	// own hop last.
@@ -36,8 +36,8 @@ const (
 
 	// AnnotationKeySettledState holds what the desired state was at the
 	// generation of AnnotationKeySettledGeneration: that generation in decimal, a
-	// comma, and a digest of 16 hex digits. It tells a write that left the desired
-	// state as it was from an intent, where managedFields do not.
+	// comma, and a digest of 16 hex digits. It distinguishes a write that left
+	// the desired state as it was from an intent, where managedFields do not.
 	AnnotationKeySettledState = AnnotationPrefix + "settled-state"
 
 	// AnnotationKeyFingerprint holds a short hash of the controller build that
@@ -90,10 +90,10 @@ const (
 	// webhook keeps settled-generation.
 	AnnotationKeySettledIntent = AnnotationPrefix + "settled-intent"
 
-	// AnnotationKeySettledFields holds, as JSON, what AllowancePolicies look at of
-	// a composite as it was when it last settled, on one of its composed
-	// resources: where the composition function grants allowances, it tells by
-	// that what an intent changed.
+	// AnnotationKeySettledFields holds, as JSON, the fields of a composite that
+	// AllowancePolicies read, as they were when it last settled, on one of its composed
+	// resources: where the composition function grants allowances, it compares
+	// with it to find what an intent changed.
 	AnnotationKeySettledFields = AnnotationPrefix + "settled-fields"
 
 	// AnnotationKeyDerivedFrom names the ResourceGraphDefinition an
@@ -101,7 +101,7 @@ const (
 	AnnotationKeyDerivedFrom = AnnotationPrefix + "derived-from"
 )
 
-// User annotations: free for people and GitOps to write at any time. The
+// User annotations: users and GitOps tools may write them at any time. The
 // object's own controller and its parent's controller cannot change them.
 const (
 	// AnnotationKeyApprovals holds an array of Approval.
@@ -144,14 +144,14 @@ const AnnotationKeyCompositionResourceName = "crossplane.io/composition-resource
 // status.lastHandledReconcileAt.
 const AnnotationKeyReconcileRequestedAt = "crossplane.io/reconcile-requested-at"
 
-// DeletionOrphan is the value of AnnotationKeyDeletion that asks for orphaning.
+// DeletionOrphan is the value of AnnotationKeyDeletion that requests orphaning.
 const DeletionOrphan = "orphan"
 
 // MaxHashes is how many user hashes updaters and controllers keep.
 const MaxHashes = 5
 
 // MaxAnnotationBytes is how large the trace and the allowances of one object
-// may be together, in bytes (spec 2, Size).
+// may be together, in bytes (KR-02-15).
 const MaxAnnotationBytes = 32 * 1024
 
 var userKeys = map[string]bool{
@@ -167,9 +167,9 @@ var userKeys = map[string]bool{
 // IsKausality reports whether an annotation key is in Kausality's domain.
 func IsKausality(key string) bool { return strings.HasPrefix(key, AnnotationPrefix) }
 
-// IsUser reports whether an annotation key belongs to people: everything in
-// Kausality's domain that is not known to be a user annotation is a system one,
-// so that a key of a newer version is protected by an older one.
+// IsUser reports whether an annotation key is a user annotation. Every other key
+// in Kausality's domain is a system annotation, so that a key of a newer version
+// is protected by an older one.
 func IsUser(key string) bool {
 	return userKeys[key] || IsApprove(key) || strings.HasPrefix(key, AnnotationKeyTraceLabelPrefix)
 }
@@ -181,7 +181,7 @@ func IsApprove(key string) bool {
 }
 
 // NeedsApproverVerb reports whether writing an annotation is a decision about
-// the work of controllers, for which approver RBAC asks the verb "approve".
+// the work of controllers, for which approver RBAC requires the verb "approve".
 func NeedsApproverVerb(key string) bool {
 	return IsUser(key) && !strings.HasPrefix(key, AnnotationKeyTraceLabelPrefix)
 }

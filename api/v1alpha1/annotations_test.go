@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The table of spec 2, row for row: who writes an annotation, and whether
-// approver RBAC asks for the verb "approve".
+// TestAnnotationOwnership: who writes an annotation (KR-02-09, KR-02-10), and
+// whether approver RBAC requires the verb "approve" (KR-02-13).
 func TestAnnotationOwnership(t *testing.T) {
 	type want struct{ user, system, approver bool }
 	system, user, approver := want{system: true}, want{user: true}, want{user: true, approver: true}
@@ -38,16 +38,16 @@ func TestAnnotationOwnership(t *testing.T) {
 		"SettledFields":      {"what the function remembers", "kausality.io/settled-fields", system},
 		"DerivedFrom":        {"ours", "kausality.io/derived-from", system},
 		"Unknown":            {"a key of a newer version is protected by an older one", "kausality.io/whatever", system},
-		"Approvals":          {"people approve", "kausality.io/approvals", approver},
-		"Rejections":         {"people reject", "kausality.io/rejections", approver},
-		"ApproveID":          {"people approve one difference", "kausality.io/approve-0123456789abcdef", approver},
-		"ApproveNothing":     {"without an id it approves nothing and is nobody's", "kausality.io/approve-", system},
-		"Freeze":             {"people freeze", "kausality.io/freeze", approver},
-		"Snooze":             {"people snooze", "kausality.io/snooze", approver},
-		"LegacySnooze":       {"people snooze, as ever", "kausality.io/snooze-until", approver},
-		"Mode":               {"people choose the mode", "kausality.io/mode", approver},
-		"Deletion":           {"people ask for orphaning", "kausality.io/deletion", approver},
-		"TraceLabel":         {"a label decides nothing, so nobody must approve it", "kausality.io/trace-ticket", user},
+		"Approvals":          {"users approve", "kausality.io/approvals", approver},
+		"Rejections":         {"users reject", "kausality.io/rejections", approver},
+		"ApproveID":          {"users approve one difference", "kausality.io/approve-0123456789abcdef", approver},
+		"ApproveNothing":     {"without an id it approves nothing and is no user annotation", "kausality.io/approve-", system},
+		"Freeze":             {"users freeze", "kausality.io/freeze", approver},
+		"Snooze":             {"users snooze", "kausality.io/snooze", approver},
+		"LegacySnooze":       {"the legacy name is a user annotation, too", "kausality.io/snooze-until", approver},
+		"Mode":               {"users choose the mode", "kausality.io/mode", approver},
+		"Deletion":           {"users request orphaning", "kausality.io/deletion", approver},
+		"TraceLabel":         {"a label decides nothing, so it needs no approver", "kausality.io/trace-ticket", user},
 		"Foreign":            {"other domains are none of our business", "example.org/trace", want{}},
 		"ForeignPrefix":      {"the domain ends at the slash", "kausality.iox/trace", want{}},
 	}
@@ -64,7 +64,8 @@ func TestAnnotationOwnership(t *testing.T) {
 	}
 }
 
-// A hop of an unknown user still says so: the empty user is written out.
+// TestHopJSON: the empty user of a hop is written, so that an unknown user is
+// visible.
 func TestHopJSON(t *testing.T) {
 	raw, err := json.Marshal(Hop{APIVersion: "v1", Kind: "ConfigMap", Unattributed: true})
 	if err != nil {

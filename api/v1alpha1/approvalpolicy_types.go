@@ -58,7 +58,7 @@ type ClusterApprovalPolicyList struct {
 
 // ApprovalPolicySpec of both kinds.
 type ApprovalPolicySpec struct {
-	// Subjects are the controllers it speaks for.
+	// Subjects are the controllers whose changes it approves.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
@@ -145,7 +145,7 @@ type ApprovalMatch struct {
 	Regexp string `json:"regexp,omitempty"`
 }
 
-// ApprovalPolicyStatus tells how a policy was understood, and how it was used.
+// ApprovalPolicyStatus is whether a policy compiles, and how it was used.
 type ApprovalPolicyStatus struct {
 	PolicyStatus `json:",inline"`
 	// Claims of rules with mode once and generation: written before a change is
@@ -162,7 +162,7 @@ type ApprovalPolicyStatus struct {
 type PolicyClaim struct {
 	// Rule is the hash of the rule's content.
 	Rule string `json:"rule"`
-	// ID of the use; stands in the child's hop as approval.claim.
+	// ID of the use; it is approval.claim of the child's hop.
 	ID string `json:"id"`
 	// State of a use by mode once: pending until it is known whether the change
 	// landed, then used. One that is known not to have landed is removed. Empty for

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// DriftPhase says whether a drift still stands.
+// DriftPhase is whether a drift is open.
 type DriftPhase string
 
 const (
@@ -49,13 +49,13 @@ type FieldDifference struct {
 	New string `json:"new,omitempty"`
 }
 
-// DriftSpec describes one difference that nobody asked for.
+// DriftSpec describes one unrequested difference.
 type DriftSpec struct {
 	// ID of the difference: the first 16 hex digits of a SHA-256 over parent,
 	// child and difference.
 	ID string `json:"id"`
 	// Relation is ControllerChild for a change of the child object, External
-	// for a change of what it stands for.
+	// for a change of its external resource.
 	Relation Relation        `json:"relation"`
 	Parent   ObjectReference `json:"parent"`
 	Child    ObjectReference `json:"child"`
@@ -69,7 +69,7 @@ type DriftSpec struct {
 	// Difference field by field; at most 32 entries are kept.
 	// +optional
 	Difference []FieldDifference `json:"difference,omitempty"`
-	// Cause for people: who, or which Composition revision.
+	// Cause, as text: the user, or the Composition revision.
 	// +optional
 	Cause string `json:"cause,omitempty"`
 	// User who made the refused request.
@@ -80,7 +80,7 @@ type DriftSpec struct {
 	SuggestedApproval string `json:"suggestedApproval,omitempty"`
 }
 
-// DriftStatus tells how a drift goes on.
+// DriftStatus is the observed state of a drift.
 type DriftStatus struct {
 	// +optional
 	Phase DriftPhase `json:"phase,omitempty"`
@@ -93,12 +93,11 @@ type DriftStatus struct {
 	// Count of refusals, at least; written with LastSeen.
 	// +optional
 	Count int64 `json:"count,omitempty"`
-	// Resolution says why it is resolved.
+	// Resolution is the reason why it is resolved.
 	// +optional
 	Resolution string `json:"resolution,omitempty"`
 	// RepeatFor is the controller that was refused a DELETE which follows from
-	// somebody else's: the garbage collector, the namespace controller or
-	// Crossplane. The gate repeats it once it is allowed. Empty for none.
+	// another one: the garbage collector, the namespace controller or Crossplane. The gate repeats it once it is allowed. Empty for none.
 	// +optional
 	RepeatFor string `json:"repeatFor,omitempty"`
 	// Notified: the endpoints know of this phase.
@@ -139,7 +138,7 @@ type DriftList struct {
 }
 
 // DriftReport is posted to notification endpoints. It is transient: no
-// metadata, never stored (seed 000).
+// metadata, never stored (KR-10-04).
 //
 // +kubebuilder:object:generate=true
 type DriftReport struct {
@@ -160,13 +159,13 @@ type DriftReportSpec struct {
 	NewObject runtime.RawExtension `json:"newObject"`
 	// Difference field by field.
 	Difference []FieldDifference `json:"difference,omitempty"`
-	// Cause for people.
+	// Cause, as text.
 	Cause string `json:"cause,omitempty"`
 	// SuggestedApproval is the command that approves exactly this difference.
 	SuggestedApproval string `json:"suggestedApproval,omitempty"`
 	// Request that was refused; nil for External.
 	Request *ReportRequest `json:"request,omitempty"`
-	// Resolution says why, where Phase is Resolved.
+	// Resolution is the reason, where Phase is Resolved.
 	Resolution string `json:"resolution,omitempty"`
 }
 

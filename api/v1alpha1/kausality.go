@@ -4,14 +4,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// OtherActors says what becomes of a change of a child by anybody but its
-// parent's controller.
+// OtherActors is how changes of a child are decided that another actor than its
+// parent's controller makes: Allow, which is the default where it is empty, or
+// RequireApproval.
 type OtherActors string
 
 const (
-	// OtherActorsAllow takes it for a new origin, which is allowed. The default.
-	OtherActorsAllow OtherActors = "Allow"
-	// OtherActorsRequireApproval treats it as drift (spec 4).
+	// OtherActorsRequireApproval treats them as drift (KR-04-11). Anything else
+	// treats them as new origins, which are allowed.
 	OtherActorsRequireApproval OtherActors = "RequireApproval"
 )
 
@@ -48,7 +48,7 @@ type KausalityList struct {
 	Items           []Kausality `json:"items"`
 }
 
-// KausalitySpec is what a policy says.
+// KausalitySpec is the content of a policy.
 type KausalitySpec struct {
 	// Resources to guard. Name the parents with their children: Claims and
 	// composite resources as well as managed resources.
@@ -75,15 +75,16 @@ type KausalitySpec struct {
 	// +listType=atomic
 	// +optional
 	Overrides []ModeOverride `json:"overrides,omitempty"`
-	// OtherActors says what becomes of changes of a child by anybody but its
-	// parent's controller: Allow (the default) or RequireApproval.
+	// OtherActors is how changes of a child are decided that another actor than
+	// its parent's controller makes: Allow (the default) allows them,
+	// RequireApproval treats them as drift.
 	// +kubebuilder:validation:Enum=Allow;RequireApproval
 	// +optional
 	OtherActors OtherActors `json:"otherActors,omitempty"`
 	// Gate of managed resources.
 	// +optional
 	Gate *GateSettings `json:"gate,omitempty"`
-	// Lifecycle says by which conditions a kind counts as initialized.
+	// Lifecycle names the conditions by which a kind counts as initialized.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=apiGroup
@@ -97,7 +98,7 @@ type KausalitySpec struct {
 // +kubebuilder:validation:XValidation:rule="!self.apiGroups.exists(g, g.contains('*'))",message="name the API groups one by one: all groups would hold Leases, Nodes and events"
 // +kubebuilder:validation:XValidation:rule="!self.apiGroups.exists(g, g in ['coordination.k8s.io','events.k8s.io','discovery.k8s.io','authentication.k8s.io','authorization.k8s.io','certificates.k8s.io','admissionregistration.k8s.io','apiregistration.k8s.io','metrics.k8s.io','kausality.io'])",message="no policy can guard Leases, events, EndpointSlices, reviews, certificates, webhook configurations, API services, metrics or Kausality's own objects"
 // +kubebuilder:validation:XValidation:rule="!self.apiGroups.exists(g, g.size() == 0) || !self.resources.exists(r, r in ['*','nodes','events','endpoints','bindings','componentstatuses'])",message="of the core group name the resources one by one; nodes, events, endpoints, bindings and componentstatuses cannot be guarded"
-// +kubebuilder:validation:XValidation:rule="!has(self.excluded) || '*' in self.resources",message="excluded takes away from '*': without it, leave out what is not to be guarded"
+// +kubebuilder:validation:XValidation:rule="!has(self.excluded) || '*' in self.resources",message="excluded requires resources: ['*']"
 type GuardedResources struct {
 	// APIGroups by name, "" for the core group. No wildcard.
 	// +kubebuilder:validation:MinItems=1
@@ -114,7 +115,7 @@ type GuardedResources struct {
 	// +kubebuilder:validation:items:Pattern=`^(\*|[a-z]([-a-z0-9]*[a-z0-9])?)$`
 	// +listType=set
 	Resources []string `json:"resources"`
-	// Excluded plurals, taken away from "*".
+	// Excluded plurals, where Resources is "*".
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=63
@@ -124,7 +125,7 @@ type GuardedResources struct {
 	Excluded []string `json:"excluded,omitempty"`
 }
 
-// GuardedNamespaces says in which Namespaces a policy holds.
+// GuardedNamespaces are the Namespaces in which a policy holds.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.names) && has(self.selector))",message="give names or a selector, not both"
 type GuardedNamespaces struct {
@@ -151,7 +152,7 @@ type GuardedNamespaces struct {
 // ModeOverride is another mode for part of a policy. An absent field matches
 // everything.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.apiGroups) || has(self.resources) || has(self.namespaces)",message="say what the override is for: apiGroups, resources or namespaces"
+// +kubebuilder:validation:XValidation:rule="has(self.apiGroups) || has(self.resources) || has(self.namespaces)",message="an override requires apiGroups, resources or namespaces"
 type ModeOverride struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
@@ -180,7 +181,7 @@ type ModeOverride struct {
 	Mode Mode `json:"mode"`
 }
 
-// GateSettings of managed resources (spec 8). An absent field leaves it to the
+// GateSettings of managed resources. An absent field has the value of the
 // installation's flags.
 type GateSettings struct {
 	// Closed form of the gate: [Observe], or [Observe, LateInitialize].
@@ -195,8 +196,8 @@ type GateSettings struct {
 	// +optional
 	Deadline *metav1.Duration `json:"deadline,omitempty"`
 	// IgnorePaths of the external difference, as in spec.forProvider.tags: a
-	// difference at or below one of them is none. [*] stands for any index or
-	// key.
+	// difference at or below one of them is ignored. [*] is any index or key; keys
+	// that are no plain names are in brackets, as in tags[example.org/team].
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=512
@@ -206,7 +207,7 @@ type GateSettings struct {
 	IgnorePaths []string `json:"ignorePaths,omitempty"`
 }
 
-// LifecycleRule says by which conditions objects of a kind count as
+// LifecycleRule names the conditions by which objects of a kind count as
 // initialized, in place of Initialized and Ready. It holds for the kind in the
 // whole cluster; where several policies have a rule for it, that of the first by
 // name does.
@@ -230,13 +231,14 @@ type LifecycleRule struct {
 
 // Conditions of a Kausality policy.
 const (
-	// KausalityReady: the policy is understood and its access rules are written.
+	// KausalityReady: the policy is valid and its access rules are written.
 	KausalityReady = "Ready"
-	// KausalityWebhookConfigured: the API server asks about what it covers.
+	// KausalityWebhookConfigured: the API server calls the webhook for the
+	// resources that the policy covers.
 	KausalityWebhookConfigured = "WebhookConfigured"
 )
 
-// KausalityStatus is what became of a policy.
+// KausalityStatus is the observed state of a policy.
 type KausalityStatus struct {
 	// Conditions are Ready and WebhookConfigured.
 	// +listType=map

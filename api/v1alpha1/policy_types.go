@@ -24,7 +24,7 @@ type PolicyTarget struct {
 	Kind string `json:"kind"`
 }
 
-// Subject who a policy is about, as in RBAC.
+// Subject that a policy is about, as in RBAC.
 //
 // +kubebuilder:validation:XValidation:rule="self.kind == 'ServiceAccount' ? has(self.__namespace__) : !has(self.__namespace__)",message="a ServiceAccount needs a namespace, a User or Group has none"
 type Subject struct {
@@ -70,7 +70,7 @@ type RuleStatus struct {
 	LastUsed *metav1.Time `json:"lastUsed,omitempty"`
 }
 
-// PolicyStatus tells how a policy was understood.
+// PolicyStatus is whether a policy compiles.
 type PolicyStatus struct {
 	// ObservedGeneration of the spec that Rules is about.
 	//

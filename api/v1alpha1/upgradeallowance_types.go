@@ -5,7 +5,7 @@ import (
 )
 
 // UpgradeAllowance lets a controller make changes that follow from its own
-// upgrade, or from that of a Composition or Function (spec 6).
+// upgrade, or from that of a Composition or Function.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -33,7 +33,7 @@ type UpgradeAllowanceList struct {
 	Items           []UpgradeAllowance `json:"items"`
 }
 
-// UpgradeAllowanceSpec says who may change what. With a window, the window alone
+// UpgradeAllowanceSpec declares who may change what. With a window, the window alone
 // decides when; without one, it applies once to each object and controller
 // build.
 //

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Mode says what happens to drift that nobody approved.
+// Mode decides about drift that is not approved (KR-05-13).
 type Mode string
 
 const (
@@ -27,7 +27,7 @@ const (
 	PhaseDeleting Phase = "deleting"
 )
 
-// ApprovalMode says how long an approval holds.
+// ApprovalMode is how long an approval holds (KR-05-32).
 type ApprovalMode string
 
 const (
@@ -35,7 +35,7 @@ const (
 	ApprovalOnce ApprovalMode = "once"
 	// ApprovalGeneration holds until the next intent on the parent.
 	ApprovalGeneration ApprovalMode = "generation"
-	// ApprovalAlways holds until somebody removes it.
+	// ApprovalAlways holds until it is removed.
 	ApprovalAlways ApprovalMode = "always"
 )
 
@@ -45,7 +45,7 @@ type Relation string
 const (
 	// RelationControllerChild is a change of a Kubernetes object; the default.
 	RelationControllerChild Relation = "ControllerChild"
-	// RelationExternal is a change of what a managed resource stands for.
+	// RelationExternal is a change of the external resource of a managed resource.
 	RelationExternal Relation = "External"
 )
 
@@ -118,7 +118,7 @@ type SettledIntent struct {
 	At metav1.Time `json:"at"`
 }
 
-// Hop is one step of a trace: an intent on one object (spec 7).
+// Hop is one step of a trace: an intent on one object (KR-07-01).
 type Hop struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -136,7 +136,7 @@ type Hop struct {
 	Timestamp metav1.Time `json:"timestamp,omitzero"`
 	// Labels from the object's own trace-* annotations.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Unattributed is true where the intent was made while nobody watched.
+	// Unattributed is true where the intent was made while it was not observed.
 	Unattributed bool `json:"unattributed,omitempty"`
 	// Approval that let an approved drift through.
 	Approval *HopApproval `json:"approval,omitempty"`
@@ -192,7 +192,7 @@ type Rejection struct {
 	Resource string `json:"resource,omitempty"`
 	// Generation of the parent the rejection is about; 0 means always.
 	Generation int64 `json:"generation,omitempty"`
-	// Reason for people; required.
+	// Reason, as text; required.
 	Reason string `json:"reason"`
 }
 
@@ -211,7 +211,7 @@ type Snooze struct {
 	Message string      `json:"message,omitempty"`
 }
 
-// ClaimState says how far the use of an approval has come.
+// ClaimState is the progress of the use of an approval.
 type ClaimState string
 
 const (
@@ -228,8 +228,8 @@ const (
 )
 
 // Claim is an entry of the claims annotation: what became of one approval of
-// mode once or generation (spec 5, Approvals). The approval itself belongs to
-// people and is not rewritten; everything we need to remember stands here.
+// mode once or generation (KR-05-34). The approval itself is the user's and not
+// rewritten; what has to be remembered about it is stored here.
 type Claim struct {
 	// Content hash of the approval.
 	Content string     `json:"content"`
@@ -239,7 +239,7 @@ type Claim struct {
 	// At is when the state was entered, RFC 3339 UTC, whole seconds.
 	At metav1.Time `json:"at"`
 
-	// ID of the use; stands in the child's hop as approval.claim.
+	// ID of the use; it is approval.claim of the child's hop.
 	ID string `json:"id,omitempty"`
 	// Child the approval was used for.
 	Child *ClaimChild `json:"child,omitempty"`
@@ -270,9 +270,9 @@ type ClaimChild struct {
 type GateState string
 
 const (
-	// GateOpen lets the provider do what Verbs say.
+	// GateOpen lets the provider do what Verbs permit.
 	GateOpen GateState = "open"
-	// GateClosed lets the provider only look.
+	// GateClosed lets the provider only observe.
 	GateClosed GateState = "closed"
 )
 
@@ -300,11 +300,11 @@ type Gate struct {
 	Digest string `json:"digest,omitempty"`
 	// Paths of spec.forProvider that were allowed; empty means all.
 	Paths []string `json:"paths,omitempty"`
-	// Unproven: when a change was accepted last, the gate was open already, and
-	// what the change asked for was there before the provider can have seen it.
-	// That it is there proves nothing; the provider may be about to bring about
-	// what was asked for in between.
+	// Unproven: when the last change was accepted, the gate was open already, and
+	// the external resource was in the requested state before the provider can
+	// have observed the change. That state does not confirm the change: the
+	// provider may still carry out an earlier one.
 	Unproven bool `json:"unproven,omitempty"`
-	// Reason of the transition, for people.
+	// Reason of the transition: one of GateReason….
 	Reason string `json:"reason,omitempty"`
 }

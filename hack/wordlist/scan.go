@@ -16,7 +16,8 @@ import (
 )
 
 // wide is the length in characters above which a line of Go cannot be reviewed
-// side by side; a tab counts as one.
+// side by side; a tab counts as one. Markers of controller-gen, which cannot be
+// wrapped, may be longer.
 const wide = 160
 
 // Kinds of findings, which have baselines of their own.
@@ -152,7 +153,7 @@ func (r *reader) source(name string, src []byte) error {
 		return nil
 	}
 	for i, l := range r.lines {
-		if n := utf8.RuneCountInString(l); n > wide {
+		if n := utf8.RuneCountInString(l); n > wide && !strings.Contains(l, "// +kubebuilder:") {
 			r.out = append(r.out, finding{kind: kindLine, file: r.rel, line: i + 1, text: strings.TrimSpace(l), length: n})
 		}
 	}

@@ -87,7 +87,7 @@ func TestPolicyCRDs(t *testing.T) {
 		{"neither form", "AllowancePolicy", `{subjects: [{kind: User, name: a}]}`, "give either target (with rules) or match (with allow)", allowancePolicies},
 		{"rules with match", "AllowancePolicy", `{match: {kind: A, fields: [spec]}, allow: [{kind: B, relation: Child, mutations: [spec]}], rules: []}`, "rules, initializing and deleting go with target", allowancePolicies},
 		{"match without allow", "AllowancePolicy", `{match: {kind: A, fields: [spec]}}`, "match needs allow", allowancePolicies},
-		{"allow with target", "AllowancePolicy", `{target: {kind: A}, allow: [{kind: B, relation: Child, mutations: [spec]}]}`, "allow at the top goes with match", allowancePolicies},
+		{"allow with target", "AllowancePolicy", `{target: {kind: A}, allow: [{kind: B, relation: Child, mutations: [spec]}]}`, "spec.allow requires spec.match", allowancePolicies},
 		{"unknown verb", "AllowancePolicy", `{target: {kind: A}, rules: [{trigger: spec, allow: [{relation: ControllerChild, verbs: [Patch]}]}]}`, "verbs of a ControllerChild are", allowancePolicies},
 		{"unknown external verb", "AllowancePolicy", `{target: {kind: A}, rules: [{trigger: spec, allow: [{relation: External, verbs: [Patch]}]}]}`, "verbs of External are", allowancePolicies},
 		{"mutations with External", "AllowancePolicy", `{target: {kind: A}, rules: [{trigger: spec, allow: [{relation: External, verbs: [Update], mutations: [{jsonPath: spec}]}]}]}`, "mutations go with relation ControllerChild only", allowancePolicies},
