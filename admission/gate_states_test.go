@@ -305,17 +305,20 @@ func TestGateTransitions(t *testing.T) {
 	found := explored{}
 	asked := exploreGate(t, found)
 	asked += exploreWebhook(t, found)
+	asked += exploreFunction(t, found)
 	exploreProvider(found)
 	rows := map[taken]bool{}
 	for _, r := range gating.Transitions() {
 		for _, from := range r.From {
-			k := taken{from, r.To, r.By, r.Reason}
-			if rows[k] {
-				t.Errorf("row given twice: %v", k)
-			}
-			rows[k] = true
-			if _, ok := found[k]; !ok {
-				t.Errorf("row never taken: %v", k)
+			for _, by := range r.By {
+				k := taken{from, r.To, by, r.Reason}
+				if rows[k] {
+					t.Errorf("row given twice: %v", k)
+				}
+				rows[k] = true
+				if _, ok := found[k]; !ok {
+					t.Errorf("row never taken: %v", k)
+				}
 			}
 		}
 	}
@@ -334,7 +337,7 @@ func TestGateClosesAgain(t *testing.T) {
 	for _, s := range []gating.Status{gating.StatusOpen, gating.StatusConfirming, gating.StatusDeleting} {
 		closes := false
 		for _, r := range gating.Transitions() {
-			closes = closes || r.By == gating.MoverGate && r.Reason == v1alpha1.GateReasonExpired && r.To == gating.StatusExpired && slices.Contains(r.From, s)
+			closes = closes || slices.Contains(r.By, gating.MoverGate) && r.Reason == v1alpha1.GateReasonExpired && r.To == gating.StatusExpired && slices.Contains(r.From, s)
 		}
 		if !closes {
 			t.Errorf("%s has no deadline", s)

@@ -23,9 +23,20 @@ type Function struct {
 	now func() time.Time
 }
 
+// Option of a Function.
+type Option func(*Function)
+
+// WithClock makes the function read the time from a clock; the default is
+// time.Now.
+func WithClock(now func() time.Time) Option { return func(f *Function) { f.now = now } }
+
 // New returns the function.
-func New(log logging.Logger) *Function {
-	return &Function{log: log, now: time.Now}
+func New(log logging.Logger, options ...Option) *Function {
+	f := &Function{log: log, now: time.Now}
+	for _, o := range options {
+		o(f)
+	}
+	return f
 }
 
 // RunFunction decides about what the pipeline wants. It returns no error: an

@@ -84,13 +84,13 @@ func (res *resource) remembers() bool {
 }
 
 func (r *run) asStored(res *resource, set map[string]string) []string {
-	if !res.remembers() {
-		return nil
-	}
 	for _, k := range gateKeys {
 		if v := res.annotation(k); v != "" {
 			set[k] = v
 		}
+	}
+	if !res.remembers() {
+		return nil // what is left of a gate may name approvals that are not finished
 	}
 	return res.state().ManagementPolicies
 }

@@ -99,7 +99,8 @@ const (
 type Transition struct {
 	From []Status
 	To   Status
-	By   Mover
+	// By all of these, each on its own.
+	By []Mover
 	// Reason in the gate annotation afterwards; empty where there is none, or
 	// where it stays as it was.
 	Reason string
@@ -108,6 +109,8 @@ type Transition struct {
 }
 
 func from(s ...Status) []Status { return s }
+
+func by(m ...Mover) []Mover { return m }
 
 var (
 	gateClosed = from(StatusClosed, StatusHeld, StatusExpired)
@@ -124,55 +127,56 @@ func Transitions() []Transition {
 
 func gateArrivals() []Transition {
 	return []Transition{
-		{from(StatusAbsent), StatusOpen, MoverWebhook, v1alpha1.GateReasonCreated, "the MR is created: open for Create, Update and LateInitialize"},
-		{from(StatusAbsent), StatusUnmasked, MoverWebhook, "", "created in log mode"},
-		{from(StatusAbsent), StatusPaused, MoverWebhook, "", "created, and its author leaves nothing to mask"},
-		{from(StatusUnmasked), StatusClosed, MoverGate, v1alpha1.GateReasonInstalled, "it was there before us: Ready, Synced with its last change, no operation going on, not paused; at most 10 a second"},
-		{from(StatusPaused), StatusUnmasked, MoverWebhook, "", "its author gives more than Observe"},
-		{from(StatusUnmasked), StatusPaused, MoverWebhook, "", "its author gives no more than Observe, or pauses it with []"},
+		{from(StatusAbsent), StatusOpen, by(MoverWebhook, MoverFunction), v1alpha1.GateReasonCreated, "the MR is created: open for Create, Update and LateInitialize"},
+		{from(StatusAbsent), StatusUnmasked, by(MoverWebhook, MoverFunction), "", "created in log mode"},
+		{from(StatusAbsent), StatusPaused, by(MoverWebhook, MoverFunction), "", "created, and its author leaves nothing to mask"},
+		{from(StatusUnmasked), StatusClosed, by(MoverGate, MoverFunction), v1alpha1.GateReasonInstalled, "it was there before us: Ready, Synced with its last change, no operation going on, not paused; at most 10 a second"},
+		{from(StatusPaused), StatusUnmasked, by(MoverWebhook, MoverFunction), "", "its author gives more than Observe"},
+		{from(StatusUnmasked), StatusPaused, by(MoverWebhook, MoverFunction), "", "its author gives no more than Observe, or pauses it with []"},
 	}
 }
 
 func gateOpenings() []Transition {
 	return []Transition{
-		{slices.Concat(from(StatusUnmasked, StatusPaused), gateClosed), StatusOpen, MoverWebhook, v1alpha1.GateReasonChanged, "an accepted change"},
-		{slices.Concat(from(StatusUnmasked, StatusPaused), gateClosed), StatusHeld, MoverWebhook, v1alpha1.GateReasonPending, "an accepted change, and the external resource differs elsewhere"},
-		{gateOpen, StatusOpen, MoverWebhook, v1alpha1.GateReasonChanged, "another accepted change: verbs and fields add up, the deadline counts anew"},
-		{gateClosed, StatusOpen, MoverGate, v1alpha1.GateReasonApproved, "external drift is approved, and nobody froze or rejected it"},
+		{slices.Concat(from(StatusUnmasked, StatusPaused), gateClosed), StatusOpen, by(MoverWebhook, MoverFunction), v1alpha1.GateReasonChanged, "an accepted change"},
+		{slices.Concat(from(StatusUnmasked, StatusPaused), gateClosed), StatusHeld, by(MoverWebhook, MoverFunction), v1alpha1.GateReasonPending, "an accepted change, and the external resource differs elsewhere"},
+		{gateOpen, StatusOpen, by(MoverWebhook, MoverFunction), v1alpha1.GateReasonChanged, "another accepted change: verbs and fields add up, the deadline counts anew"},
+		{gateClosed, StatusOpen, by(MoverGate, MoverFunction), v1alpha1.GateReasonApproved, "external drift is approved, and nobody froze or rejected it"},
 	}
 }
 
 func gateClosings() []Transition {
 	return []Transition{
-		{from(StatusOpen), StatusConfirming, MoverProvider, "", "Synced is True at the opened generation"},
-		{from(StatusConfirming), StatusOpen, MoverProvider, "", "Synced is no longer True, or has lost its generation"},
-		{gateOpen, StatusClosed, MoverGate, v1alpha1.GateReasonConfirmed, "nothing is missing any more (see Confirmed); from open where the provider reports no generation"},
-		{gateOpen, StatusExpired, MoverGate, v1alpha1.GateReasonExpired, "its deadline, and something is missing"},
-		{gateClosed, StatusClosed, MoverGate, v1alpha1.GateReasonRefused, "the provider's older runtime does not know the mask: another one"},
-		{gateOpen, StatusOpen, MoverGate, v1alpha1.GateReasonRefused, "the same, while it is open"},
+		{from(StatusOpen), StatusConfirming, by(MoverProvider), "", "Synced is True at the opened generation"},
+		{from(StatusConfirming), StatusOpen, by(MoverProvider), "", "Synced is no longer True, or has lost its generation"},
+		{gateOpen, StatusClosed, by(MoverGate, MoverFunction), v1alpha1.GateReasonConfirmed, "nothing is missing any more (see Confirmed); from open where the provider reports no generation"},
+		{gateOpen, StatusExpired, by(MoverGate, MoverFunction), v1alpha1.GateReasonExpired, "its deadline, and something is missing"},
+		{gateClosed, StatusClosed, by(MoverGate), v1alpha1.GateReasonRefused, "the provider's older runtime does not know the mask: another one"},
+		{gateOpen, StatusOpen, by(MoverGate), v1alpha1.GateReasonRefused, "the same, while it is open"},
 	}
 }
 
 func gateDeletions() []Transition {
 	return []Transition{
-		{slices.Concat(gateClosed, gateOpen), StatusDeleting, MoverGate, v1alpha1.GateReasonApproved, "the deletion is approved, and nobody froze or rejected it"},
-		{from(StatusDeleting), StatusDeleting, MoverWebhook, v1alpha1.GateReasonChanged, "an accepted change; it waits where no legal set holds both, and Delete keeps its deadline"},
-		{from(StatusDeleting), StatusDeleting, MoverWebhook, v1alpha1.GateReasonPending, "an accepted change, and the external resource differs elsewhere: open for Delete alone"},
-		{from(StatusDeleting), StatusDeleting, MoverGate, v1alpha1.GateReasonConfirmed, "what else it was open for is confirmed"},
-		{from(StatusDeleting), StatusDeleting, MoverGate, v1alpha1.GateReasonExpired, "what else it was open for met its deadline"},
-		{from(StatusDeleting), StatusOpen, MoverGate, v1alpha1.GateReasonExpired, "Delete met its deadline, the rest goes on"},
-		{from(StatusDeleting), StatusHeld, MoverGate, v1alpha1.GateReasonPending, "Delete met its deadline, and the rest would carry along what differs elsewhere"},
-		{from(StatusDeleting), StatusExpired, MoverGate, v1alpha1.GateReasonExpired, "its deadline, and nobody deleted the MR"},
-		{slices.Concat(gateMasked, from(StatusUnmasked, StatusPaused)), StatusTerminating, MoverWebhook, "", "a DELETE is let through: the gate is open for it, or somebody asked for orphaning, or there is nothing of ours to lose"},
-		{from(StatusTerminating), StatusAbsent, MoverProvider, "", "the provider is done and takes its finalizer away"},
+		{slices.Concat(gateClosed, gateOpen), StatusDeleting, by(MoverGate), v1alpha1.GateReasonApproved, "the deletion is approved, and nobody froze or rejected it"},
+		{slices.Concat(gateClosed, gateOpen), StatusDeleting, by(MoverFunction), v1alpha1.GateReasonDeletionApproved, "the same"},
+		{from(StatusDeleting), StatusDeleting, by(MoverWebhook, MoverFunction), v1alpha1.GateReasonChanged, "an accepted change; it waits where no legal set holds both, and Delete keeps its deadline"},
+		{from(StatusDeleting), StatusDeleting, by(MoverWebhook, MoverFunction), v1alpha1.GateReasonPending, "an accepted change, and the external resource differs elsewhere: open for Delete alone"},
+		{from(StatusDeleting), StatusDeleting, by(MoverGate, MoverFunction), v1alpha1.GateReasonConfirmed, "what else it was open for is confirmed"},
+		{from(StatusDeleting), StatusDeleting, by(MoverGate, MoverFunction), v1alpha1.GateReasonExpired, "what else it was open for met its deadline"},
+		{from(StatusDeleting), StatusOpen, by(MoverGate, MoverFunction), v1alpha1.GateReasonExpired, "Delete met its deadline, the rest goes on"},
+		{from(StatusDeleting), StatusHeld, by(MoverGate, MoverFunction), v1alpha1.GateReasonPending, "Delete met its deadline, and the rest would carry along what differs elsewhere"},
+		{from(StatusDeleting), StatusExpired, by(MoverGate, MoverFunction), v1alpha1.GateReasonExpired, "its deadline, and nobody deleted the MR"},
+		{slices.Concat(gateMasked, from(StatusUnmasked, StatusPaused)), StatusTerminating, by(MoverWebhook, MoverFunction), "", "a DELETE, or a removal from the Composition, is let through: the gate is open for it, or somebody asked for orphaning, or there is nothing of ours to lose"},
+		{from(StatusTerminating), StatusAbsent, by(MoverProvider), "", "the provider is done and takes its finalizer away"},
 	}
 }
 
 func gateLiftings() []Transition {
 	return []Transition{
-		{slices.Concat(from(StatusUnmasked), gateMasked), StatusUnmasked, MoverGate, "", "the mode is log: the author's policies are restored, and what is left of a gate goes"},
-		{slices.Concat(gateOpen, from(StatusDeleting)), StatusClosed, MoverGate, v1alpha1.GateReasonRestored, "the mode is log, and a once approval is to be finished first"},
-		{gateMasked, StatusUnmasked, MoverWebhook, "", "the mode is log, and the author's value is applied again"},
-		{gateMasked, StatusPaused, MoverWebhook, "", "its author gives no more than Observe, or pauses it with []"},
+		{slices.Concat(from(StatusUnmasked), gateMasked), StatusUnmasked, by(MoverGate, MoverFunction), "", "the mode is log: the author's policies are restored, and what is left of a gate goes"},
+		{slices.Concat(gateOpen, from(StatusDeleting)), StatusClosed, by(MoverGate, MoverFunction), v1alpha1.GateReasonRestored, "the mode is log, and a once approval is to be finished first"},
+		{gateMasked, StatusUnmasked, by(MoverWebhook), "", "the mode is log, and the author's value is applied again"},
+		{gateMasked, StatusPaused, by(MoverWebhook, MoverFunction), "", "its author gives no more than Observe, or pauses it with []"},
 	}
 }

@@ -67,11 +67,15 @@ func table(rows []gating.Transition) string {
 		for _, s := range r.From {
 			from = append(from, string(s))
 		}
+		by := make([]string, 0, len(r.By))
+		for _, m := range r.By {
+			by = append(by, string(m))
+		}
 		reason := r.Reason
 		if reason != "" {
 			reason = "`" + reason + "`"
 		}
-		fmt.Fprintf(&out, "| %d | %s | %s | %s | %s | %s |\n", i+1, strings.Join(from, ", "), r.To, r.By, reason, r.When)
+		fmt.Fprintf(&out, "| %d | %s | %s | %s | %s | %s |\n", i+1, strings.Join(from, ", "), r.To, strings.Join(by, ", "), reason, r.When)
 	}
 	return out.String()
 }
