@@ -1,200 +1,146 @@
 package admission
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/allowance/expression"
-	"github.com/kausality-io/function-kausality/admission/change"
-	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// ListTypes is implemented by a World that knows the lists of kinds that CRDs
-// define. Kubernetes' own kinds are known without.
-type ListTypes interface {
-	// Lists of a kind; nil where their items are told apart by index alone.
-	Lists(gvk schema.GroupVersionKind) change.Lists
-}
-
-// Objects is implemented by a World that can read whole objects. It is asked only
-// where a policy's own expression says whether an object initialises.
-type Objects interface {
-	// Object as it is now, nil where it does not exist.
-	Object(ctx context.Context, ref parent.Ref) (map[string]any, error)
-}
-
-// governance is what AllowancePolicies have to say about a request, as far as it
-// is known.
-type governance struct {
-	// parents are the policies of the parent's kind; binding those of them that
-	// were there when its intent was made.
-	parents, binding []*allowance.Compiled
-	// entries of the parent that are not consumed; valid where read.
-	entries allowance.Entries
-	read    bool
-	details []change.Detail
-	// detailed: details are known.
-	detailed bool
-	// initializing section and whether it applies; valid where the parent's
-	// controller asks.
+// narrowing of a change by AllowancePolicies (KR-04-14).
+type narrowing struct {
+	// initializing section, and whether the parent initializes by its rule.
 	initializing     allowance.Section
 	whileInitializes bool
+	// initializingAllows: that section allows the change.
+	initializingAllows bool
 	// missing paths that no allowance covers, the one path "" for a creation or
-	// deletion; where names the section that left them out.
+	// deletion; section names the one that left them out, empty for none.
 	missing []string
-	where   string
-	// external verbs that the change opens the gate for.
-	external []string
-	// unexcepted are the rules of ApprovalPolicies that could not be evaluated, and
-	// why: they approve nothing.
-	unexcepted []string
-	upgrade    *allowance.Upgrade
-	build      *allowance.Build
-	input      *expression.Input
+	section string
 }
 
-// policySet in force; nil for none.
-func (ev *evaluation) policySet() *allowance.Set {
-	if !ev.loaded {
-		ev.loaded = true
-		if ev.Policies != nil {
-			ev.policySnapshot = ev.Policies.Policies()
+// Sections of an AllowancePolicy, in messages.
+const (
+	sectionInitializing = "initializing"
+	sectionDeleting     = "deleting"
+)
+
+// narrowing by the policies that bind the change; the zero narrowing for none.
+func (ev *evaluation) narrowing() *narrowing {
+	return ev.narrowed.get(func() narrowing {
+		switch {
+		case ev.parent().Deleting():
+			return ev.narrowDeleting()
+		case len(ev.class.binding) == 0:
+			return narrowing{}
 		}
-	}
-	return ev.policySnapshot
-}
-
-// govern finds the policies of the parent's kind.
-func (ev *evaluation) govern() {
-	ev.gov.parents = ev.policySet().Of(ev.parentRef.GroupKind())
-	ev.gov.binding = allowance.Since(ev.gov.parents, ev.intent.Timestamp.Time)
-}
-
-// bound reports whether policies bind who asks: the parent's controller, and
-// whoever deletes in consequence of another deletion.
-func (ev *evaluation) bound() bool {
-	return ev.actor.controller || ev.req.User.IsGarbageCollection()
-}
-
-// verb of the request on the child.
-func (ev *evaluation) verb() string {
-	switch ev.req.Operation {
-	case Create:
-		return allowance.VerbCreate
-	case Delete:
-		return allowance.VerbDelete
-	}
-	return allowance.VerbUpdate
-}
-
-// fields that change, as policies look at them.
-func (ev *evaluation) fields() []change.Detail {
-	if !ev.gov.detailed {
-		ev.gov.detailed = true
-		if ev.req.Operation == Update {
-			ev.gov.details = change.Details(change.Desired(ev.policies.old), change.Desired(ev.policies.new), ev.lists(), ev.req.unstored())
+		n := ev.narrowInitializing()
+		if !n.initializingAllows && ev.class.class == ClassExpected {
+			covering := ev.inherited()
+			if ev.inside() {
+				covering = covering.Inside()
+			}
+			n.missing = covering.Missing(ev.req.Kind.GroupKind(), ev.verb(), ev.fields())
 		}
-	}
-	return ev.gov.details
+		return n
+	})
 }
 
-func (ev *evaluation) lists() change.Lists {
-	if l := change.BuiltinLists(ev.req.Kind); l != nil {
-		return l
-	}
-	if w, ok := ev.World.(ListTypes); ok {
-		return w.Lists(ev.req.Kind)
-	}
-	return nil
-}
-
-// allowances of the parent that are not consumed.
-func (ev *evaluation) allowances() allowance.Entries {
-	if !ev.gov.read {
-		ev.gov.read = true
-		all, err := allowance.Parse(ev.parent.Annotations[v1alpha1.AnnotationKeyAllowances])
-		if err != nil {
-			ev.warn(fmt.Sprintf("%v on %s; they count as absent", err, identity.Describe(ev.parent.Ref)))
-		}
-		ev.gov.entries = all.Live(ev.settledAt(ev.parent))
-	}
-	return ev.gov.entries
-}
-
-// settledAt is the intent generation that an object settled at; -1 for never.
-func (ev *evaluation) settledAt(s *parent.State) int64 {
-	if ev.Options.ExpectUntil == ExpectUntilObserved && s.HasObserved {
-		return s.ObservedGeneration
-	}
-	return max(s.SettledGeneration(), ev.World.Settled(s.Ref))
-}
-
-// uncovered makes a change drift that no policy allows.
-func (ev *evaluation) uncovered(where string, missing []string) (bool, error) {
-	ev.gov.where, ev.gov.missing = where, missing
-	ev.d.Class = ClassDrift
-	return false, nil
-}
-
-// deletingSection is what policies say about children of a parent that is being
-// deleted.
-func (ev *evaluation) deletingSection() (bool, error) {
-	s := allowance.Deleting(ev.gov.parents)
+// narrowDeleting is what section deleting leaves out for children of a parent that
+// is being deleted (KR-06-10).
+func (ev *evaluation) narrowDeleting() narrowing {
+	s := allowance.Deleting(ev.class.parents)
 	if ev.inside() {
 		s = s.Inside()
 	}
 	if !s.Given || !ev.bound() {
-		return ev.allow(ReasonParentDeleted)
+		return narrowing{}
 	}
-	if missing := s.Missing(ev.req.Kind.GroupKind(), ev.verb(), ev.fields()); len(missing) > 0 {
-		return ev.uncovered("deleting", missing)
-	}
-	return ev.allow(ReasonParentDeleted)
+	return narrowing{section: sectionDeleting, missing: s.Missing(ev.req.Kind.GroupKind(), ev.verb(), ev.fields())}
 }
 
-// initializingSection is what policies say about children of a parent that
-// initialises. What it does not allow, an allowance may.
-func (ev *evaluation) initializingSection() (bool, error) {
-	s, active, warnings := allowance.Initializing(ev.ctx, ev.gov.binding, ev.d.Phase == v1alpha1.PhaseInitializing, ev.parentObject)
-	ev.d.Warnings = append(ev.d.Warnings, warnings...)
+// narrowInitializing is what section initializing allows for children of a parent
+// that initializes (KR-06-09). What it does not allow, an allowance may.
+func (ev *evaluation) narrowInitializing() narrowing {
+	if !ev.bound() {
+		return narrowing{}
+	}
+	s, active, warnings := allowance.Initializing(ev.ctx, ev.class.binding, ev.class.initializing(), ev.parentObject)
+	ev.warnings.add(warnings...)
 	if ev.inside() {
 		s = s.Inside()
 	}
-	ev.gov.initializing, ev.gov.whileInitializes = s, active
+	n := narrowing{initializing: s, whileInitializes: active}
 	if !active {
-		return false, nil
+		return n
 	}
-	if len(s.Missing(ev.req.Kind.GroupKind(), ev.verb(), ev.fields())) == 0 {
-		return ev.allow(ReasonInitializing)
-	}
-	ev.gov.where = "initializing"
-	return false, nil
+	n.section = sectionInitializing
+	n.initializingAllows = len(s.Missing(ev.req.Kind.GroupKind(), ev.verb(), ev.fields())) == 0
+	return n
 }
 
-// parentObject for an expression: whole where the World can read it, else what is
-// known of it.
-func (ev *evaluation) parentObject() (map[string]any, error) {
-	if w, ok := ev.World.(Objects); ok {
-		o, err := w.Object(ev.ctx, ev.parent.Ref)
+// bound reports whether policies bind the user: the parent's controller, and the
+// garbage collector, which deletes as a consequence of another deletion.
+func (ev *evaluation) bound() bool {
+	return ev.actor().controller || ev.req.User.IsGarbageCollection()
+}
+
+// inherited are the allowances of the parent that are not consumed.
+func (ev *evaluation) inherited() allowance.Entries {
+	return *ev.allowances.get(func() allowance.Entries {
+		p := ev.parent()
+		all, err := allowance.Parse(p.Annotations[v1alpha1.AnnotationKeyAllowances])
 		if err != nil {
-			return nil, fmt.Errorf("cannot read %s: %w", identity.Describe(ev.parent.Ref), err)
+			ev.warnings.add(fmt.Sprintf("%v on %s; they count as absent", err, identity.Describe(p.Ref)))
 		}
-		return o, nil
-	}
-	return summary(ev.parent), nil
+		return all.Live(ev.settledAt(p))
+	})
 }
 
-// summary of an object as expressions see it where it is not at hand: identity,
-// Kausality's annotations, Crossplane's labels, observed generation, conditions.
+// rebased are the inherited allowances with hops relative to this object; nil
+// unless the parent's controller makes the request.
+func (ev *evaluation) rebased() allowance.Entries {
+	if !ev.actor().controller {
+		return nil
+	}
+	from, to := ev.parent().Namespace, ev.req.Namespace
+	return ev.inherited().Rebase(func(h v1alpha1.AllowanceHop) v1alpha1.AllowanceHop {
+		at := trace.Rebase(v1alpha1.Hop{Namespace: h.Namespace, ClusterScoped: h.ClusterScoped}, from, to)
+		h.Namespace, h.ClusterScoped = at.Namespace, at.ClusterScoped
+		return h
+	})
+}
+
+// settledAt is the intent generation at which an object settled; -1 for none.
+func (f *facts) settledAt(s *parent.State) int64 {
+	if f.Options.ExpectUntil == ExpectUntilObserved && s.HasObserved {
+		return s.ObservedGeneration
+	}
+	return max(s.SettledGeneration(), f.World.Settled(s.Ref))
+}
+
+// parentObject for an expression: whole where the World has it, else a summary.
+func (ev *evaluation) parentObject() (map[string]any, error) {
+	o, err := ev.World.Object(ev.ctx, ev.parent().Ref)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", identity.Describe(ev.parent().Ref), err)
+	}
+	if o == nil {
+		return summary(ev.parent()), nil
+	}
+	return o, nil
+}
+
+// summary of an object for expressions where the whole object is not available:
+// identity, Kausality's annotations, Crossplane's labels, observed generation and
+// conditions.
 func summary(s *parent.State) map[string]any {
 	apiVersion, kind := s.ToAPIVersionAndKind()
 	meta := map[string]any{"name": s.Name, "uid": string(s.UID), "generation": s.Generation}
@@ -211,9 +157,13 @@ func summary(s *parent.State) map[string]any {
 		}
 	}
 	out := map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": meta}
-	if !s.HasStatus {
-		return out
+	if s.HasStatus {
+		out["status"] = statusSummary(s)
 	}
+	return out
+}
+
+func statusSummary(s *parent.State) map[string]any {
 	status := map[string]any{}
 	if s.HasObserved && !s.Crossplane() { // Crossplane's kinds have it in conditions alone
 		status["observedGeneration"] = s.ObservedGeneration
@@ -223,59 +173,35 @@ func summary(s *parent.State) map[string]any {
 		conditions = append(conditions, map[string]any{"type": c.Type, "status": string(c.Status), "reason": c.Reason})
 	}
 	status["conditions"] = conditions
-	out["status"] = status
-	return out
+	return status
 }
 
-// inside reports whether the object stands for nothing outside of the cluster: it
-// is no managed resource, and none of an external system.
-func (ev *evaluation) inside() bool {
-	return !ev.kind.ManagementPolicies && ev.kind.Role != parent.RoleManaged && external.MaskPath(ev.req.Kind.GroupKind()) == nil
-}
-
-// allowed reports whether an expected change needs no allowance or has one for
-// every field; else it is drift.
-func (ev *evaluation) allowed() bool {
-	if len(ev.gov.binding) == 0 {
-		return true
-	}
-	entries := ev.allowances()
-	if ev.inside() {
-		entries = entries.Inside()
-	}
-	missing := entries.Missing(ev.req.Kind.GroupKind(), ev.verb(), ev.fields())
-	if len(missing) == 0 {
-		return true
-	}
-	_, _ = ev.uncovered(ev.gov.where, missing)
-	return false
-}
-
-// missing allowances as a refusal.
-func (ev *evaluation) missing(r refusal) refusal {
+// allowanceMissing is the refusal of a change that policies do not allow.
+func (ev *evaluation) allowanceMissing(r refusal) refusal {
 	r.reason = ReasonAllowanceMissing
-	names := make([]string, 0, len(ev.gov.parents))
-	for _, p := range ev.gov.parents {
+	names := make([]string, 0, len(ev.class.parents))
+	for _, p := range ev.class.parents {
 		names = append(names, p.Name)
 	}
-	what := ev.describeMissing()
-	switch policies := strings.Join(names, ", "); ev.gov.where {
-	case "deleting":
-		r.why = fmt.Sprintf("%s is being deleted, and section deleting of AllowancePolicy %s does not allow %s", identity.Describe(ev.parent.Ref), policies, what)
-	case "initializing":
-		r.why = fmt.Sprintf("%s initializes, and neither section initializing of AllowancePolicy %s nor an allowance on it allows %s", identity.Describe(ev.parent.Ref), policies, what)
+	n := ev.narrowing()
+	on, what := identity.Describe(ev.parent().Ref), describeMissing(n.missing, ev.verb())
+	switch policies := strings.Join(names, ", "); n.section {
+	case sectionDeleting:
+		r.why = fmt.Sprintf("%s is being deleted, and section deleting of AllowancePolicy %s does not allow %s", on, policies, what)
+	case sectionInitializing:
+		r.why = fmt.Sprintf("%s initializes, and neither section initializing of AllowancePolicy %s nor an allowance on it allows %s", on, policies, what)
 	default:
-		r.why = fmt.Sprintf("no allowance on %s covers %s (AllowancePolicy %s)", identity.Describe(ev.parent.Ref), what, policies)
+		r.why = fmt.Sprintf("no allowance on %s covers %s (AllowancePolicy %s)", on, what, policies)
 	}
 	return r
 }
 
+// maxMissingPaths is the number of paths that a message lists.
 const maxMissingPaths = 10
 
-func (ev *evaluation) describeMissing() string {
-	paths := ev.gov.missing
+func describeMissing(paths []string, verb string) string {
 	if len(paths) == 0 || paths[0] == "" {
-		return strings.ToLower(ev.verb())
+		return strings.ToLower(verb)
 	}
 	more := ""
 	if n := len(paths) - maxMissingPaths; n > 0 {
@@ -284,38 +210,28 @@ func (ev *evaluation) describeMissing() string {
 	return strings.Join(paths, ", ") + more
 }
 
-// variables of expressions about this request.
-func (ev *evaluation) variables() *expression.Input {
-	if ev.gov.input != nil {
-		return ev.gov.input
-	}
-	groups := make([]any, 0, len(ev.req.User.Groups))
-	for _, g := range ev.req.User.Groups {
-		groups = append(groups, g)
-	}
-	in := &expression.Input{Request: map[string]any{"user": ev.req.User.Name, "groups": groups, "operation": string(ev.req.Operation)}}
-	if ev.req.Object != nil {
-		in.Object = ev.req.Object.Object
-	}
-	if ev.req.OldObject != nil {
-		in.OldObject = ev.req.whole().Object
-	}
-	if ev.parent != nil {
-		in.Parent = summary(ev.parent)
-	}
-	ev.gov.input = in
-	return in
+// input of expressions about this request.
+func (ev *evaluation) input() *expression.Input {
+	return *ev.variables.get(func() *expression.Input {
+		in := ev.requestInput()
+		if p := ev.parent(); p != nil {
+			in.Parent = summary(p)
+		}
+		return in
+	})
 }
 
-// rebased entries of the parent, as they stand on this object.
-func (ev *evaluation) inherited() allowance.Entries {
-	if ev.parent == nil || !ev.actor.controller {
-		return nil
+func (f *facts) requestInput() *expression.Input {
+	groups := make([]any, 0, len(f.req.User.Groups))
+	for _, g := range f.req.User.Groups {
+		groups = append(groups, g)
 	}
-	from, to := ev.parent.Namespace, ev.req.Namespace
-	return ev.allowances().Rebase(func(h v1alpha1.AllowanceHop) v1alpha1.AllowanceHop {
-		at := trace.Rebase(v1alpha1.Hop{Namespace: h.Namespace, ClusterScoped: h.ClusterScoped}, from, to)
-		h.Namespace, h.ClusterScoped = at.Namespace, at.ClusterScoped
-		return h
-	})
+	in := &expression.Input{Request: map[string]any{"user": f.req.User.Name, "groups": groups, "operation": string(f.req.Operation)}}
+	if f.req.Object != nil {
+		in.Object = f.req.Object.Object
+	}
+	if f.req.OldObject != nil {
+		in.OldObject = f.req.whole().Object
+	}
+	return in
 }

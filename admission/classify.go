@@ -5,145 +5,69 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// actor of a change, as far as it can be told.
-type actor struct {
-	// controller: it is the parent's controller.
-	controller bool
-	// approval that lets its drift through; stands in the hop.
-	approval *v1alpha1.HopApproval
-	// undetermined: nobody can tell.
-	undetermined bool
-	// follows: it changes a child that follows the world and not a spec.
-	follows bool
+// classification of a change; the zero one before a parent is found.
+type classification struct {
+	class Class
+	phase v1alpha1.Phase
+	// id of the difference.
+	id string
+	// selfHealing: the child is replaced without a change of its parent's spec.
+	selfHealing bool
+	// parents are the policies of the parent's kind; binding those of them that
+	// existed when its intent was made (KR-06-13).
+	parents, binding []*allowance.Compiled
 }
 
-// reason of a permission, with the undetermined controller and the built-in rule
-// named.
-func (a actor) reason(r Reason) Reason {
+func (c *classification) initializing() bool { return c.phase == v1alpha1.PhaseInitializing }
+
+// reason of a permission: it names the undetermined controller and the built-in
+// rule.
+func (c *classification) reason(a actor, r Reason) Reason {
 	switch {
 	case a.undetermined:
 		return ReasonUndetermined
-	case a.follows:
-		return ReasonFollowsWorld
+	case c.selfHealing:
+		return ReasonSelfHealing
 	}
 	return r
 }
 
-// identify whether the parent's controller asks (spec 4): the first rule that
-// decides.
-func (ev *evaluation) identify() {
-	if ev.req.Actor == ActorParentController {
-		ev.actor = actor{controller: true}
-		return
-	}
-	for _, rule := range []func() (is, decided bool){ev.byComposedManager, ev.byUserHash, ev.byStatusManager} {
-		if is, decided := rule(); decided {
-			ev.actor = actor{controller: is}
-			return
-		}
-	}
-	ev.actor = actor{undetermined: true}
-}
-
-// byComposedManager is rule 1: Crossplane.
-func (ev *evaluation) byComposedManager() (is, decided bool) {
-	manager := ev.manager
-	if ev.Options.Identify == IdentifyUserHash || manager == "" {
-		return false, false
-	}
-	switch ev.parent.Role {
-	case parent.RoleClaim:
-		return true, subject.IsClaimSync(manager)
-	case parent.RoleComposite:
-		if manager != subject.ComposedManager(ev.parentRef.Name, ev.parentRef.GroupKind()) {
-			return false, false
-		}
-		known := controllersOf(ev.parent)
-		return len(known) == 0 || ev.writesStatus(ev.parent, known), true
-	}
-	return false, false
-}
-
-// byUserHash is rule 2: seed 002's intersection, made safe for the first
+// selfWrite allows what the object's own controller, or Crossplane's machinery,
 // writes.
-func (ev *evaluation) byUserHash() (is, decided bool) {
-	hash := ev.hash()
-	if ev.Options.Identify == IdentifyFieldManager || hash == "" {
-		return false, false
-	}
-	updaters := subject.ParseHashes(annotation(ev.req.stored(), v1alpha1.AnnotationKeyUpdaters))
-	if ev.req.Operation == Create {
-		updaters = nil
-	}
-	known := controllersOf(ev.parent)
-	if writes := ev.writesStatus(ev.parent, known); writes || len(known) > 0 {
-		return writes && (len(updaters) == 0 || updaters.Has(hash)), true
-	}
-	switch {
-	case ev.req.Operation == Create:
-		return true, true
-	case len(updaters) == 1:
-		return updaters.Has(hash), true
-	}
-	return false, false
-}
-
-// byStatusManager is rule 3, late installation: managedFields tell.
-func (ev *evaluation) byStatusManager() (is, decided bool) {
-	if ev.Options.Identify == IdentifyUserHash || ev.manager == "" || ev.parent.Manager == "" {
-		return false, false
-	}
-	return ev.manager == ev.parent.Manager, true
-}
-
-func controllersOf(s *parent.State) subject.Hashes {
-	return subject.ParseHashes(s.Annotations[v1alpha1.AnnotationKeyControllers])
-}
-
-func (ev *evaluation) writesStatus(s *parent.State, known subject.Hashes) bool {
-	hash := ev.hash()
-	return known.Has(hash) || ev.World.StatusWriter(s.Ref, hash)
-}
-
-// selfWrite is row 2: the object's own controller, or Crossplane's machinery.
-func (ev *evaluation) selfWrite() (bool, error) {
+func (ev *evaluation) selfWrite() (verdict, error) {
 	if ev.req.Operation != Update || ev.req.Subresource == SubresourceScale || ev.req.Actor != ActorUnknown {
-		return false, nil
+		return verdict{}, nil
 	}
 	machinery := ev.machineryOnly()
 	claimSync := ev.kind.Role == parent.RoleComposite && subject.IsClaimSync(ev.manager)
 	self := machinery && subject.IsCrossplaneMachinery(ev.manager)
 	if !self && !claimSync && ev.ownController() {
-		both, err := ev.alsoParentController()
-		if err != nil {
-			return false, err
-		}
-		self = machinery || !both
+		self = machinery || !ev.alsoParentController()
 	}
 	if !self {
-		return false, nil
+		return verdict{}, nil
 	}
-	ev.d.Class = ClassSelf
-	return ev.allow(ReasonSelf)
+	return ev.allowAs(ClassSelf, ReasonSelf), nil
 }
 
-// machineryOnly reports whether only fields that Crossplane writes changed.
-func (ev *evaluation) machineryOnly() bool {
-	spec, _ := ev.req.Object.Object["spec"].(map[string]any)
+// machineryOnly reports whether all changed fields are machinery (KR-01-05).
+func (f *facts) machineryOnly() bool {
+	spec, _ := f.req.Object.Object["spec"].(map[string]any)
 	_, modern := spec["crossplane"]
-	machinery := parent.Machinery(ev.kind.Role, modern)
+	machinery := parent.Machinery(f.kind.Role, modern)
 	if len(machinery) == 0 {
 		return false
 	}
-	for _, c := range ev.changes {
+	for _, c := range f.changes {
 		if c.Path == "spec" && onlyKeys(c.Old, machinery) && onlyKeys(c.New, machinery) {
-			continue // a spec that holds nothing but machinery comes or goes as a whole
+			continue // a spec that holds nothing but machinery is added or removed as a whole
 		}
 		rest, ok := strings.CutPrefix(c.Path, "spec.")
 		if !ok || !machinery[strings.FieldsFunc(rest, func(r rune) bool { return r == '.' || r == '[' })[0]] {
@@ -153,7 +77,7 @@ func (ev *evaluation) machineryOnly() bool {
 	return true
 }
 
-// onlyKeys reports whether a value is a map with no other keys, or nothing.
+// onlyKeys reports whether a value is a map with no other keys, or nil.
 func onlyKeys(value any, keys map[string]bool) bool {
 	m, ok := value.(map[string]any)
 	for k := range m {
@@ -164,66 +88,77 @@ func onlyKeys(value any, keys map[string]bool) bool {
 	return ok || value == nil
 }
 
-// ownController reports whether the user is the object's own controller: a
-// machine that writes its status (spec 1).
-func (ev *evaluation) ownController() bool {
-	u := ev.req.User
-	if !u.IsMachine() && (ev.Options.ControllerUsers == nil || !ev.Options.ControllerUsers(u.Name)) {
+// ownController reports whether the user is the object's own controller: a machine
+// that writes its status (KR-01-07).
+func (f *facts) ownController() bool {
+	u := f.req.User
+	if !u.IsMachine() && (f.Options.ControllerUsers == nil || !f.Options.ControllerUsers(u.Name)) {
 		return false
 	}
-	old := ev.req.OldObject
-	hash := ev.hash()
-	if subject.ParseHashes(annotation(old, v1alpha1.AnnotationKeyControllers)).Has(hash) || ev.World.StatusWriter(ev.req.ref(), hash) {
+	old := f.req.OldObject
+	hash := f.hash()
+	if subject.ParseHashes(annotation(old, v1alpha1.AnnotationKeyControllers)).Has(hash) || f.World.StatusWriter(f.req.ref(), hash) {
 		return true
 	}
-	return parent.WritesStatus(old, ev.manager) || ev.kind.Role == parent.RoleManaged && parent.Provides(ev.req.Object, ev.manager)
+	return parent.WritesStatus(old, f.manager) || f.kind.Role == parent.RoleManaged && parent.Provides(f.req.Object, f.manager)
 }
 
-// alsoParentController reports whether the object's own controller is its
-// parent's controller too. Crossplane is, of nested composites; its field
-// manager tells its two hats apart.
-func (ev *evaluation) alsoParentController() (bool, error) {
-	if !ev.hasParent {
-		return false, nil
-	}
-	if subject.IsComposedApply(ev.manager) {
-		return true, nil
-	}
-	if subject.IsCrossplaneMachinery(ev.manager) {
-		return false, nil
-	}
-	done, err := ev.findParent()
-	if err != nil || done {
-		ev.d = Decision{} // findParent meets it again in its own row
-		return false, err
-	}
-	return ev.actor.controller, nil
-}
-
-// classify a change by the table of spec 4.
-func (ev *evaluation) classify() (bool, error) {
-	ev.d.Phase = settling.Phase(ev.parent, ev.World.Settled(ev.parent.Ref), ev.Options.initialized(ev.parentRef.GroupKind())...)
-	ev.govern()
-	ev.id = differenceID(ev.req, v1alpha1.RelationControllerChild, ev.parent, ev.changes)
+// alsoParentController reports whether the object's own controller is its parent's
+// controller, too. Crossplane is, of nested composites; its field managers tell
+// both roles apart. A parent that cannot be read has none.
+func (ev *evaluation) alsoParentController() bool {
 	switch {
-	case !ev.actor.controller:
-		ev.d.Class = ClassNewOrigin
-	case len(ev.gov.binding) == 0 && followsWorld(ev.req, ev.parentRef.GroupVersionKind):
-		ev.d.Class, ev.actor.follows = ClassExpected, true
-	case ev.settled():
-		ev.d.Class = ClassDrift
-	default:
-		ev.d.Class = ClassExpected
+	case !ev.hasParent:
+		return false
+	case subject.IsComposedApply(ev.manager):
+		return true
+	case subject.IsCrossplaneMachinery(ev.manager):
+		return false
 	}
-	return false, nil
+	found := ev.lookUp()
+	return found.view != nil && found.view.actor.controller
+}
+
+// classify a change (docs/specification.md, section 4).
+func (ev *evaluation) classify() (verdict, error) {
+	p, actor := ev.parent(), ev.actor()
+	known := ev.World.Settled(p.Ref)
+	c := classification{
+		phase:   settling.Phase(p, known, ev.Options.initialized(ev.parentRef.GroupKind())...),
+		id:      differenceID(ev.req, p, ev.changes),
+		parents: ev.policySet().Of(ev.parentRef.GroupKind()),
+	}
+	c.binding = allowance.Since(c.parents, ev.view().intent.Timestamp.Time)
+	switch {
+	case !actor.controller:
+		c.class = ClassNewOrigin
+	case len(c.binding) == 0 && selfHealing(ev.req, ev.parentRef.GroupVersionKind):
+		c.class, c.selfHealing = ClassExpected, true
+	case ev.settled(known):
+		c.class = ClassDrift
+	default:
+		c.class = ClassExpected
+	}
+	ev.class = c
+	return verdict{}, nil
 }
 
 // settled reports whether the parent settled since its last intent.
-func (ev *evaluation) settled() bool {
+func (ev *evaluation) settled(known int64) bool {
+	p, intent := ev.parent(), ev.view().intent.Generation
 	if ev.Options.ExpectUntil == ExpectUntilObserved {
-		return ev.parent.HasObserved && ev.parent.ObservedGeneration >= ev.intent.Generation
+		return p.HasObserved && p.ObservedGeneration >= intent
 	}
-	return settling.SettledAt(ev.parent, ev.intent.Generation, ev.World.Settled(ev.parent.Ref))
+	return settling.SettledAt(p, intent, known)
+}
+
+// effectiveClass is the class after narrowing: what policies do not allow is drift
+// (KR-04-14).
+func (ev *evaluation) effectiveClass() Class {
+	if len(ev.class.parents) > 0 && len(ev.narrowing().missing) > 0 {
+		return ClassDrift
+	}
+	return ev.class.class
 }
 
 var podOwners = map[schema.GroupKind]bool{
@@ -231,9 +166,9 @@ var podOwners = map[schema.GroupKind]bool{
 	{Group: "apps", Kind: "DaemonSet"}: true, {Group: "batch", Kind: "Job"}: true,
 }
 
-// followsWorld reports whether a child follows the world and not a spec (spec
-// 4): it is never drift.
-func followsWorld(req *Request, owner schema.GroupVersionKind) bool {
+// selfHealing reports whether a change of a child follows from the state of the
+// cluster and not from its parent's spec (KR-04-13): it is never drift.
+func selfHealing(req *Request, owner schema.GroupVersionKind) bool {
 	switch req.Kind.GroupKind() {
 	case schema.GroupKind{Kind: "Pod"}:
 		return podOwners[owner.GroupKind()]

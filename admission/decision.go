@@ -54,7 +54,7 @@ const (
 	ReasonExpected      Reason = "Expected"
 	ReasonNewOrigin     Reason = "NewOrigin"
 	ReasonUndetermined  Reason = "ControllerUndetermined"
-	ReasonFollowsWorld  Reason = "FollowsTheWorld"
+	ReasonSelfHealing   Reason = "FollowsTheWorld"
 	ReasonApproved      Reason = "Approved"
 	ReasonUpgraded      Reason = "Upgraded"
 	ReasonExcepted      Reason = "ApprovedByPolicy"
@@ -89,9 +89,9 @@ type Decision struct {
 
 	// Annotations to set on the object itself; nil values remove.
 	Annotations map[string]*string
-	// Said: this write sets or removes a user annotation other than a trace label,
+	// ChangesUserAnnotation: this write sets or removes a user annotation other than a trace label,
 	// as a freeze, which counts for the very next request.
-	Said bool
+	ChangesUserAnnotation bool
 	// Later are the annotations to set on the object once a change through /scale
 	// has landed, whose request cannot take them; nil for none.
 	Later map[string]*string

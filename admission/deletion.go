@@ -19,173 +19,252 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// externalDeletion is row 0 (spec 8, "Deletion"): whoever deletes an MR, an XR
-// or a Claim must not orphan an external resource unasked.
-func (ev *evaluation) externalDeletion() (bool, error) {
-	if ev.req.Operation != Delete || ev.req.Subresource != "" || isDeleting(ev.req.OldObject) {
-		return false, nil
-	}
-	switch {
-	case ev.kind.ManagementPolicies:
-		return ev.managedDeletion()
-	case ev.kind.Role == parent.RoleComposite, ev.kind.Role == parent.RoleClaim:
-		return ev.compositeDeletion()
-	}
-	if what := external.Destroys(ev.req.OldObject.GroupVersionKind().GroupKind(), ev.req.OldObject.Object); what != (external.Destruction{}) {
-		return ev.foreignDeletion(what)
-	}
-	return false, nil
+// deletion of what an object stands for, as far as it is decided without the rest
+// of the table. The zero deletion is none.
+type deletion struct {
+	// id that approves it; empty where nothing would be destroyed or orphaned.
+	id string
+	// approved: an approval was found, and the gate is open already.
+	approved bool
+	// claim of that approval; nil for none.
+	claim *identity.ClaimEffect
+	// report and suggestion where the mode let it pass.
+	report     *Report
+	suggestion string
+	// cached: the holder of approvals was read from a cache.
+	cached bool
 }
 
-func (ev *evaluation) managedDeletion() (bool, error) {
+// judgement of a deletion: what would be orphaned, and who may approve it.
+type judgement struct {
+	// holder of approvals; object that is deleted.
+	holder, object *parent.State
+	set            approval.Set
+	id             string
+	// why it is refused, as a clause.
+	why string
+	// blocked managed resources.
+	blocked []*parent.State
+	// byPolicy: an AllowancePolicy allows it.
+	byPolicy bool
+	mode     v1alpha1.Mode
+	cached   bool
+}
+
+func judge(holder, object *parent.State, why string) judgement {
+	return judgement{holder: holder, object: object, set: approval.Parse(holder.Annotations),
+		id: identity.DeletionID(holder, object), why: why}
+}
+
+// externalDeletion decides about what the object stands for outside the cluster,
+// or below it: no external resource is orphaned or destroyed without a request for
+// that, whoever deletes the object (docs/specification.md, section 8).
+func (ev *evaluation) externalDeletion() (verdict, error) {
+	if ev.req.Operation != Delete || ev.req.Subresource != "" || isDeleting(ev.req.OldObject) {
+		return verdict{}, nil
+	}
+	var v verdict
+	var err error
+	switch {
+	case ev.kind.ManagementPolicies:
+		v, ev.deletion = ev.managedDeletion()
+	case ev.kind.Role == parent.RoleComposite, ev.kind.Role == parent.RoleClaim:
+		v, ev.deletion, err = ev.compositeDeletion()
+	default:
+		what := external.Destroys(ev.req.OldObject.GroupVersionKind().GroupKind(), ev.req.OldObject.Object)
+		if what != (external.Destruction{}) {
+			v, ev.deletion = ev.foreignDeletion(what)
+		}
+	}
+	return v, err
+}
+
+// managedDeletion decides about the external resource of a managed resource
+// (KR-08-10).
+func (ev *evaluation) managedDeletion() (verdict, deletion) {
 	mr := parent.Sum(ev.req.OldObject, ev.kind.Role)
 	why := gating.WouldOrphan(mr)
 	if why == "" {
-		return false, nil
+		return verdict{}, deletion{}
 	}
-	holder, going := mr, false
+	holder, terminating, cached := mr, false, false
 	if ev.hasParent {
 		switch p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live); {
 		case err == nil:
-			holder, ev.cached, going = p, !ev.live, p.Deleting()
+			holder, cached, terminating = p, !ev.live, p.Deleting()
 		case errors.Is(err, ErrNotFound):
-			going = true
+			terminating = true
 		}
 	}
-	word := policyNone
-	if going {
-		word = ev.deletingPolicy(ev.parentRef.GroupKind(), mr)
+	decision := policyNone
+	if terminating {
+		decision = ev.deletingPolicy(ev.parentRef.GroupKind(), mr)
 	}
-	if word == policyOrphan {
-		return false, nil
+	if decision == policyOrphan {
+		return verdict{}, deletion{cached: cached}
 	}
-	ev.policyDeletes = word == policyDelete
-	return ev.deletionRefused(holder, mr, why, []*parent.State{mr})
+	j := judge(holder, mr, why)
+	j.blocked, j.byPolicy, j.mode, j.cached = []*parent.State{mr}, decision == policyDelete, ev.mode, cached
+	return ev.blockedDeletion(j)
 }
 
-func (ev *evaluation) compositeDeletion() (bool, error) {
+// compositeDeletion decides about all managed resources below a composite or Claim
+// (KR-08-12). One that enforces makes the decision one of mode enforce.
+func (ev *evaluation) compositeDeletion() (verdict, deletion, error) {
 	root := parent.Sum(ev.req.OldObject, ev.kind.Role)
 	below, err := ev.World.Managed(ev.ctx, root)
 	if err != nil {
-		if ev.mode == v1alpha1.ModeLog {
-			ev.warn(fmt.Sprintf("cannot list the managed resources below %s: %v", identity.Describe(root.Ref), err))
-			return false, nil
-		}
-		return ev.refuse(refusal{code: codeInternal, reason: ReasonParentUnreadable,
-			why: fmt.Sprintf("the managed resources below it cannot be read: %v", err), next: "Try again."})
+		return ev.unlisted(root, err), deletion{}, nil
 	}
+	j := judge(root, root, "")
+	j.mode, j.byPolicy = v1alpha1.ModeEnforce, true
 	var names []string
-	var blocked []*parent.State
-	byPolicy := true
 	for _, mr := range below {
-		m, err := ev.modeOf(mr.Annotations, mr.Namespace, ev.Options.settingsFor(mr.Ref, mr.Labels))
+		blocks, err := ev.blocks(mr)
 		if err != nil {
-			return false, err
+			return verdict{}, deletion{}, err
 		}
-		if (m == v1alpha1.ModeEnforce || gating.WithholdsDelete(mr)) && gating.WouldOrphan(mr) != "" {
-			word := ev.deletingPolicy(ev.governor(root, mr), mr)
-			if word == policyOrphan {
-				continue
-			}
-			byPolicy = byPolicy && word == policyDelete
-			names, blocked = append(names, identity.Describe(mr.Ref)), append(blocked, mr)
+		decision := policyNone
+		if blocks {
+			decision = ev.deletingPolicy(ev.governor(root, mr), mr)
 		}
+		if !blocks || decision == policyOrphan {
+			continue
+		}
+		j.byPolicy = j.byPolicy && decision == policyDelete
+		names, j.blocked = append(names, identity.Describe(mr.Ref)), append(j.blocked, mr)
 	}
-	ev.policyDeletes = byPolicy && len(blocked) > 0
-	if len(blocked) == 0 {
-		return false, nil
+	if len(j.blocked) == 0 {
+		return verdict{}, deletion{}, nil
 	}
-	ev.mode = v1alpha1.ModeEnforce
 	const show = 10
 	if extra := len(names) - show; extra > 0 {
 		names = append(names[:show], fmt.Sprintf("%d more", extra))
 	}
-	return ev.deletionRefused(root, root, "it would leave the external resources of these behind: "+strings.Join(names, ", "), blocked)
+	j.why = "it would leave the external resources of these behind: " + strings.Join(names, ", ")
+	v, d := ev.blockedDeletion(j)
+	return v, d, nil
 }
 
-// deletionRefused refuses, or says that the gate is about to open.
-func (ev *evaluation) deletionRefused(holder, object *parent.State, why string, blocked []*parent.State) (bool, error) {
-	ev.id = identity.DeletionID(holder, object)
-	found := ev.parent
-	ev.parent, ev.set = holder, approval.Parse(holder.Annotations)
-	ev.intent, _ = trace.Intent(holder)
-	defer func() { ev.parent = found }()
-	r := refusal{code: 403, reason: ReasonExternalDeletion, why: why, suggestion: identity.ApproveCommand(holder.Ref, ev.kindOf(holder), ev.id)}
-	m, ok := gating.DeletionApproval(holder, object, ev.set, ev.use(ev.id))
-	switch {
-	case ok && ev.kind.ManagementPolicies && mask.Gives(object.ManagementPolicies, v1alpha1.VerbDelete):
-		if m.NeedsClaim() {
-			ev.claim(holder, ev.set, m.Entry, ev.use(ev.id))
+// unlisted is the verdict where the managed resources below cannot be listed.
+func (ev *evaluation) unlisted(root *parent.State, err error) verdict {
+	if ev.mode == v1alpha1.ModeLog {
+		ev.warnings.add(fmt.Sprintf("cannot list the managed resources below %s: %v", identity.Describe(root.Ref), err))
+		return verdict{}
+	}
+	return ev.refuse(refusal{code: codeInternal, reason: ReasonParentUnreadable,
+		why: fmt.Sprintf("the managed resources below it cannot be read: %v", err), next: "Try again."})
+}
+
+// blocks reports whether a managed resource below prevents the deletion: it would
+// be orphaned, and its mode is enforce or our mask is still there.
+func (ev *evaluation) blocks(mr *parent.State) (bool, error) {
+	mode, invalid, err := ev.modeOf(ev.ctx, mr.Annotations, mr.Namespace, ev.Options.settingsFor(mr.Ref, mr.Labels))
+	if err != nil {
+		return false, err
+	}
+	ev.warnings.add(invalid...)
+	return (mode == v1alpha1.ModeEnforce || gating.WithholdsDelete(mr)) && gating.WouldOrphan(mr) != "", nil
+}
+
+// blockedDeletion refuses, unless the deletion is approved and the gate is open, or
+// the mode is log.
+func (ev *evaluation) blockedDeletion(j judgement) (verdict, deletion) {
+	d := deletion{id: j.id, cached: j.cached}
+	kind := ev.kindOf(j.holder)
+	r := refusal{code: 403, reason: ReasonExternalDeletion, why: j.why, suggestion: identity.ApproveCommand(j.holder.Ref, kind, j.id)}
+	use := ev.use(j.id)
+	m, ok := gating.DeletionApproval(j.holder, j.object, j.set, use)
+	if ok && ev.kind.ManagementPolicies && mask.Gives(j.object.ManagementPolicies, v1alpha1.VerbDelete) {
+		if d.approved = true; m.NeedsClaim() {
+			d.claim = ev.claim(j.holder, j.set, m.Entry, use)
 		}
-		ev.deletionApproved = true
-		return false, nil
-	case ok && ev.stopped(holder, blocked) != nil:
-		return ev.refuse(*ev.stopped(holder, blocked))
+		return verdict{}, d
+	}
+	if stop := ev.stops(j); ok && stop != nil {
+		return j.inMode(ev.refuse(*stop)), d
+	}
+	switch {
 	case ok:
-		r.why = "it is approved, and the gate is being opened for it"
-		r.next = "Try again in a moment."
-	case ev.policyDeletes:
-		r.why = "section deleting of an AllowancePolicy allows it, and the gate is being opened for it"
-		r.next = "Try again in a moment."
-		r.approve = &ApproveEffect{Holder: holder.Ref, Key: v1alpha1.AnnotationKeyApprovePrefix + ev.id, Value: string(v1alpha1.ApprovalOnce)}
+		r.why, r.next = "it is approved, and the gate is being opened for it", "Try again in a moment."
+	case j.byPolicy:
+		r.why, r.next = "section deleting of an AllowancePolicy allows it, and the gate is being opened for it", "Try again in a moment."
+		r.approve = &ApproveEffect{Holder: j.holder.Ref, Key: v1alpha1.AnnotationKeyApprovePrefix + j.id, Value: string(v1alpha1.ApprovalOnce)}
 	default:
 		r.next = fmt.Sprintf("To delete the external resource with it, approve and try again: %s . To leave it behind on purpose: kubectl annotate %s %s=%s",
-			r.suggestion, identity.Target(blocked[0].Ref, ev.kindOf(blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)
-		ev.d.Report = ev.report(r)
-		ev.d.Report.Drift.Relation, ev.d.Suggestion = v1alpha1.RelationExternal, r.suggestion
-		ev.d.Report.Repeat = ev.follows(holder)
-		ev.d.Report.Drift.Cause = "deletion"
-		if u := ev.req.User.Name; u != "" {
-			ev.d.Report.Drift.Cause += " by " + u
-		}
+			r.suggestion, identity.Target(j.blocked[0].Ref, ev.kindOf(j.blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)
+		d.report, d.suggestion = ev.deletionReport(j), r.suggestion
 	}
-	if ev.mode == v1alpha1.ModeLog && !slices.ContainsFunc(blocked, gating.WithholdsDelete) {
-		ev.warn(ev.message(r))
-		return false, nil
+	if j.mode == v1alpha1.ModeLog && !slices.ContainsFunc(j.blocked, gating.WithholdsDelete) {
+		ev.warnings.add(ev.message(r))
+		return verdict{}, d
 	}
-	return ev.refuse(r)
+	return j.inMode(ev.refuse(r)), d
 }
 
-// follows reports whether the DELETE comes from somebody who carries out what
-// others decided: the garbage collector, the namespace controller, Crossplane.
-func (ev *evaluation) follows(holder *parent.State) bool {
-	return ev.req.User.IsGarbageCollection() ||
-		(holder.Role == parent.RoleComposite || holder.Role == parent.RoleClaim) && ev.writesStatus(holder, controllersOf(holder))
+func (j judgement) inMode(v verdict) verdict {
+	v.mode = j.mode
+	return v
 }
 
-// stopped is the refusal by the freeze or rejection that keeps the gates of
-// managed resources closed for an approved deletion; nil for none.
-func (ev *evaluation) stopped(holder *parent.State, blocked []*parent.State) *refusal {
-	freeze, rejected := gating.DeletionStopped(holder, ev.set, blocked)
+// stops is the refusal by a freeze or rejection that keeps the gates closed for an
+// approved deletion; nil for none.
+func (f *facts) stops(j judgement) *refusal {
+	freeze, rejected := gating.DeletionStopped(j.holder, j.set, j.blocked)
 	var r refusal
 	switch {
 	case freeze != nil:
-		r = frozen(holder.Ref, ev.kindOf(holder), freeze)
+		r = frozen(j.holder.Ref, f.kindOf(j.holder), freeze)
 	case rejected != nil:
-		r = rejection(holder.Ref, ev.kindOf(holder), *rejected)
+		r = rejection(j.holder.Ref, f.kindOf(j.holder), *rejected)
 	default:
 		return nil
 	}
 	return &r
 }
 
-// policyWord is what section deleting of policies says about an external
+// deletionReport of a deletion that would orphan or destroy an external resource.
+func (f *facts) deletionReport(j judgement) *Report {
+	cause := "deletion"
+	if u := f.req.User.Name; u != "" {
+		cause += " by " + u
+	}
+	report := f.destructionReport(j, cause)
+	report.Repeat = f.carriesOut(j.holder)
+	return report
+}
+
+func (f *facts) destructionReport(j judgement, cause string) *Report {
+	intent, _ := trace.Intent(j.holder)
+	return f.report(v1alpha1.DriftSpec{
+		ID: j.id, Relation: v1alpha1.RelationExternal, Intent: intent.Generation, Cause: cause,
+		SuggestedApproval: identity.ApproveCommand(j.holder.Ref, f.kindOf(j.holder), j.id),
+	}, j.holder, j.set)
+}
+
+// carriesOut reports whether the DELETE comes from a user that carries out the
+// decisions of others: the garbage collector, the namespace controller, Crossplane.
+func (f *facts) carriesOut(holder *parent.State) bool {
+	return f.req.User.IsGarbageCollection() ||
+		(holder.Role == parent.RoleComposite || holder.Role == parent.RoleClaim) && f.writesStatus(holder, controllersOf(holder))
+}
+
+// policyDecision is what section deleting of policies declares about an external
 // resource.
-type policyWord int
+type policyDecision int
 
 const (
 	// policyNone: no policy has the section.
-	policyNone policyWord = iota
+	policyNone policyDecision = iota
 	// policyDelete: it may be deleted.
 	policyDelete
-	// policyOrphan: the section names no External Delete, which asks for
-	// orphaning.
+	// policyOrphan: the section names no External Delete, which requests orphaning.
 	policyOrphan
 )
 
-// deletingPolicy for an MR of a parent of a kind that is being deleted.
-func (ev *evaluation) deletingPolicy(kind schema.GroupKind, mr *parent.State) policyWord {
-	s := allowance.Deleting(ev.policySet().Of(kind))
+// deletingPolicy for a managed resource whose parent, of a kind, is being deleted.
+func (f *facts) deletingPolicy(kind schema.GroupKind, mr *parent.State) policyDecision {
+	s := allowance.Deleting(f.policySet().Of(kind))
 	switch {
 	case !s.Given:
 		return policyNone
@@ -195,10 +274,11 @@ func (ev *evaluation) deletingPolicy(kind schema.GroupKind, mr *parent.State) po
 	return policyOrphan
 }
 
-// governor is the kind whose policies speak for an MR below what is deleted: that
-// of the object itself or, where no policy is about it, of the MR's own parent.
-func (ev *evaluation) governor(root, mr *parent.State) schema.GroupKind {
-	if len(ev.policySet().Of(root.GroupKind())) > 0 || mr.Parent.Name == "" {
+// governor is the kind whose policies apply to a managed resource below what is
+// deleted: that of the object itself, or of the managed resource's own parent
+// where no policy targets the object's kind.
+func (f *facts) governor(root, mr *parent.State) schema.GroupKind {
+	if len(f.policySet().Of(root.GroupKind())) > 0 || mr.Parent.Name == "" {
 		return root.GroupKind()
 	}
 	return mr.Parent.GroupKind()

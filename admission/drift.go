@@ -25,165 +25,177 @@ const (
 	ResolutionSnoozed  = "snoozed"
 )
 
-// maxUnexcepted is how many rules that could not be evaluated a message names.
-const maxUnexcepted = 3
+// maxUnevaluated is the number of rules that a message names because they could
+// not be evaluated.
+const maxUnevaluated = 3
 
+// query of the parent's approvals about this change.
 func (ev *evaluation) query() approval.Query {
-	if ev.asked != nil {
-		return *ev.asked
-	}
-	use := ev.use(ev.id)
-	ev.asked = &approval.Query{
-		APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: compositionResource(ev.req.current()),
-		Relation: v1alpha1.RelationControllerChild, Digests: []string{ev.id}, Intent: ev.intent.Generation,
-		Use: use,
-	}
-	return *ev.asked
+	return *ev.asked.get(func() approval.Query {
+		use := ev.use(ev.class.id)
+		return approval.Query{
+			APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: compositionResource(ev.req.current()),
+			Relation: v1alpha1.RelationControllerChild, Digests: []string{ev.class.id}, Intent: ev.view().intent.Generation,
+			Use: use,
+		}
+	})
 }
 
 // use of an approval by this request.
-func (ev *evaluation) use(digest string) approval.Use {
-	ref := ev.req.ref()
+func (f *facts) use(digest string) approval.Use {
+	ref := f.req.ref()
 	apiVersion, kind := ref.ToAPIVersionAndKind()
 	child := v1alpha1.ClaimChild{APIVersion: apiVersion, Kind: kind, Namespace: ref.Namespace, Name: ref.Name}
-	if old := ev.req.OldObject; old != nil {
+	if old := f.req.OldObject; old != nil {
 		child.UID, child.Version = old.GetUID(), identity.Version(old)
 	}
-	return approval.Use{Child: child, Digest: digest, User: ev.hash(), Claim: ev.reinvokedClaim(), Stale: settling.StaleClaims(ev.req.Time)}
+	return approval.Use{Child: child, Digest: digest, User: f.hash(), Claim: reinvokedClaim(f.req), Stale: settling.StaleClaims(f.req.Time)}
 }
 
 func compositionResource(o *unstructured.Unstructured) string {
 	return annotation(o, v1alpha1.AnnotationKeyCompositionResourceName)
 }
 
-func differenceID(req *Request, relation v1alpha1.Relation, p *parent.State, changes []change.Change) string {
+// differenceID of a change of a child.
+func differenceID(req *Request, p *parent.State, changes []change.Change) string {
 	if req.Operation != Update {
 		changes = nil
 	}
-	return change.ID(relation, string(req.Operation), identity.OfParent(p), identity.Of(req.ref(), compositionResource(req.current())), changes)
+	return change.ID(v1alpha1.RelationControllerChild, string(req.Operation), identity.OfParent(p),
+		identity.Of(req.ref(), compositionResource(req.current())), changes)
 }
 
-// rejected is row 9.
-func (ev *evaluation) rejected() (bool, error) {
-	r, ok := ev.set.Rejected(ev.query())
+// rejected refuses drift that a rejection on the parent matches.
+func (ev *evaluation) rejected() (verdict, error) {
+	r, ok := ev.view().set.Rejected(ev.query())
 	if !ok {
-		return false, nil
+		return verdict{}, nil
 	}
-	ev.d.Resolution = ResolutionRejected
-	return ev.refuse(rejection(ev.parent.Ref, ev.kindOf(ev.parent), r))
+	v := ev.refuse(rejection(ev.parent().Ref, ev.kindOf(ev.parent()), r))
+	v.resolution = ResolutionRejected
+	return v, nil
 }
 
-// approved is row 11. The deletion of an MR whose gate a person opened for
-// Delete is approved by that.
-func (ev *evaluation) approved() (bool, error) {
-	if ev.deletionApproved || ev.req.Operation == Delete && ev.kind.ManagementPolicies && gating.IsOpenFor(ev.req.OldObject.GetAnnotations(), v1alpha1.VerbDelete) {
-		ev.d.Resolution = ResolutionApproved
-		return ev.allow(ReasonApproved)
+// approved allows drift that an approval on the parent matches. An open gate for
+// Delete approves the deletion of its managed resource.
+func (ev *evaluation) approved() (verdict, error) {
+	if ev.deletion.approved || ev.req.Operation == Delete && ev.kind.ManagementPolicies &&
+		gating.IsOpenFor(ev.req.OldObject.GetAnnotations(), v1alpha1.VerbDelete) {
+		v := ev.allow(ReasonApproved)
+		v.resolution = ResolutionApproved
+		return v, nil
 	}
-	m, ok := ev.set.Approved(ev.query())
+	m, ok := ev.view().set.Approved(ev.query())
 	if !ok {
-		return false, nil
+		return verdict{}, nil
 	}
-	ev.d.Resolution = ResolutionApproved
-	hop := &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: ev.id}
+	v := ev.allow(ReasonApproved)
+	v.resolution = ResolutionApproved
+	v.approval = &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: ev.class.id}
 	switch {
 	case m.NeedsClaim():
-		ev.claim(ev.parent, ev.set, m.Entry, ev.query().Use)
-		hop.Claim = ev.d.Claim.ID
+		v.claim = ev.claim(ev.parent(), ev.view().set, m.Entry, ev.query().Use)
+		v.approval.Claim = v.claim.ID
 	case m.Claimed != nil:
-		hop.Claim = m.Claimed.ID
+		v.approval.Claim = m.Claimed.ID
 	}
-	ev.actor.approval = hop
-	return ev.allow(ReasonApproved)
+	return v, nil
 }
 
-func (ev *evaluation) claim(holder *parent.State, set approval.Set, e approval.Entry, u approval.Use) {
+// claim an approval on its holder.
+func (f *facts) claim(holder *parent.State, set approval.Set, e approval.Entry, u approval.Use) *identity.ClaimEffect {
 	stored, has := holder.Annotations[v1alpha1.AnnotationKeyClaims]
 	taken := e
 	if taken.Generation == 0 {
-		taken.Generation = holder.Generation // where it was never admitted; else its retry would find it stale
+		taken.Generation = holder.Generation // an approval that was never admitted would be outdated for a retry
 	}
-	claims, claim := set.Claims.Take(taken, u, ev.req.Time)
-	ev.d.Claim = &identity.ClaimEffect{Holder: holder.Ref, Entry: e, Use: u, Stored: stored, HasStored: has, Value: claims.String(), ID: claim.ID}
+	claims, claim := set.Claims.Take(taken, u, f.req.Time)
+	return &identity.ClaimEffect{Holder: holder.Ref, Entry: e, Use: u, Stored: stored, HasStored: has, Value: claims.String(), ID: claim.ID}
 }
 
-// drift is row 13: nobody asked for the change and nobody approved it.
-func (ev *evaluation) drift() (bool, error) {
-	r := ev.unasked()
-	ev.d.Report = ev.report(r)
-	ev.d.Suggestion = r.suggestion
-	if ev.mode == v1alpha1.ModeLog {
-		ev.d.Resolution, ev.d.Why = ResolutionLogged, r.why
-		ev.warn("drift: " + ev.message(r))
-		return ev.allow(ReasonDriftLogged)
+// drift is reported, and refused or logged.
+func (ev *evaluation) drift() (verdict, error) {
+	r := ev.driftRefusal()
+	report := ev.driftReport(r)
+	v := verdict{}
+	switch {
+	case ev.mode == v1alpha1.ModeLog:
+		ev.warnings.add("drift: " + ev.message(r))
+		v = ev.allow(ReasonDriftLogged)
+		v.resolution, v.why = ResolutionLogged, r.why
+	case report.Snoozed:
+		v = ev.refuse(r)
+		v.resolution = ResolutionSnoozed
+	default:
+		v = ev.refuse(r)
+		v.resolution = ResolutionRefused
 	}
-	ev.d.Resolution = ResolutionRefused
-	if ev.d.Report.Snoozed {
-		ev.d.Resolution = ResolutionSnoozed
-	}
-	return ev.refuse(r)
+	v.report, v.suggestion = report, r.suggestion
+	return v, nil
 }
 
-// unasked is the refusal of a drift, with what approves it.
-func (ev *evaluation) unasked() refusal {
-	r := refusal{code: 403, reason: ReasonDrift, suggestion: identity.ApproveCommand(ev.parent.Ref, ev.kindOf(ev.parent), ev.id)}
-	r.why = "nobody asked for it: the spec of " + identity.Describe(ev.parent.Ref) + " has not changed since it settled at generation " +
-		strconv.FormatInt(ev.intent.Generation, 10)
+// driftRefusal is the refusal of a drift, with the command that approves it.
+func (ev *evaluation) driftRefusal() refusal {
+	p := identity.Describe(ev.parent().Ref)
+	r := refusal{code: 403, reason: ReasonDrift, suggestion: identity.ApproveCommand(ev.parent().Ref, ev.kindOf(ev.parent()), ev.class.id)}
+	r.why = "nobody asked for it: the spec of " + p + " has not changed since it settled at generation " +
+		strconv.FormatInt(ev.view().intent.Generation, 10)
 	if ev.needsApproval() {
-		r.why = fmt.Sprintf("it is not by the controller of %s, and policy %s asks for approval of changes by anybody else",
-			identity.Describe(ev.parent.Ref), ev.settings.Policy)
-	} else if rev := ev.parent.CompositionRevision; rev != "" {
+		r.why = fmt.Sprintf("it is not by the controller of %s, and policy %s asks for approval of changes by anybody else", p, ev.settings.Policy)
+	} else if rev := ev.parent().CompositionRevision; rev != "" {
 		r.why += " (composition revision " + rev + ")"
 	}
-	if e, ok := ev.set.Spent(ev.query()); ok {
+	if e, ok := ev.view().set.Spent(ev.query()); ok {
 		r.why += fmt.Sprintf("; the approval in annotation %s is used up or out of date", e.Key)
 	}
-	if len(ev.gov.missing) > 0 {
-		r = ev.missing(r)
+	if len(ev.narrowing().missing) > 0 {
+		r = ev.allowanceMissing(r)
 	}
-	for _, w := range ev.gov.unexcepted[:min(len(ev.gov.unexcepted), maxUnexcepted)] {
+	for _, w := range ev.unevaluated[:min(len(ev.unevaluated), maxUnevaluated)] {
 		r.why += "; " + w
 	}
 	r.next = "To approve exactly this change: " + r.suggestion
 	return r
 }
 
-func (ev *evaluation) kindOf(s *parent.State) identity.Kind { return ev.World.Kind(s.GroupVersionKind) }
+// driftReport of a refused or logged drift.
+func (ev *evaluation) driftReport(r refusal) *Report {
+	return ev.report(v1alpha1.DriftSpec{
+		ID: ev.class.id, Relation: v1alpha1.RelationControllerChild, Intent: ev.view().intent.Generation,
+		Cause: ev.cause(), SuggestedApproval: r.suggestion,
+	}, ev.parent(), ev.view().set)
+}
 
-// report of a refused or logged drift.
-func (ev *evaluation) report(r refusal) *Report {
-	out := &Report{ParentRef: ev.parent.Ref, Parent: ev.parent, Snoozed: ev.set.Snoozed(ev.req.Time)}
-	if ev.Options.Unreported {
+// report about this request on a parent: spec holds what the caller knows.
+func (f *facts) report(spec v1alpha1.DriftSpec, p *parent.State, set approval.Set) *Report {
+	out := &Report{ParentRef: p.Ref, Parent: p, Snoozed: set.Snoozed(f.req.Time)}
+	if f.Options.Unreported {
 		return out
 	}
-	ref := ev.req.ref()
+	ref := f.req.ref()
 	secret := ref.GroupVersionKind.Group == "" && ref.Kind == "Secret"
-	out.Drift = v1alpha1.DriftSpec{
-		ID: ev.id, Relation: v1alpha1.RelationControllerChild, Parent: identity.ObjectReference(ev.parent.Ref, ev.parent.Generation, ""),
-		Child:  identity.ObjectReference(ref, ev.req.current().GetGeneration(), compositionResource(ev.req.current())),
-		Intent: ev.intent.Generation, Operation: string(ev.req.Operation), User: ev.req.User.Name, Cause: ev.cause(), SuggestedApproval: r.suggestion,
-		Difference: change.Fields(ev.reported(), identity.MaxReportFields, secret),
-	}
+	spec.Parent = identity.ObjectReference(p.Ref, p.Generation, "")
+	spec.Child = identity.ObjectReference(ref, f.req.current().GetGeneration(), compositionResource(f.req.current()))
+	spec.Operation, spec.User = string(f.req.Operation), f.req.User.Name
+	spec.Difference = change.Fields(f.reported(), identity.MaxReportFields, secret)
+	out.Drift = spec
 	return out
 }
 
-// reported changes: those of an update; creation and deletion are one change.
-func (ev *evaluation) reported() []change.Change {
-	if ev.req.Operation != Update {
-		return nil
-	}
-	return ev.changes
-}
-
 func (ev *evaluation) cause() string {
-	if rev := ev.parent.CompositionRevision; rev != "" && !ev.needsApproval() {
-		return "composition revision " + rev
-	}
 	if ev.needsApproval() {
 		return "user " + ev.req.User.Name
 	}
-	if ev.req.User.Name != "" {
-		return "controller " + ev.req.User.Name
+	return ev.causeOf(ev.parent())
+}
+
+// causeOf a change by the controller of a parent.
+func (f *facts) causeOf(p *parent.State) string {
+	switch {
+	case p.CompositionRevision != "":
+		return "composition revision " + p.CompositionRevision
+	case f.req.User.Name != "":
+		return "controller " + f.req.User.Name
 	}
-	return "the controller of " + identity.Describe(ev.parent.Ref)
+	return "the controller of " + identity.Describe(p.Ref)
 }

@@ -4,13 +4,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
-	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -137,144 +134,4 @@ func withPolicies(object map[string]any, policies []string) map[string]any {
 	out := maps.Clone(object)
 	out["spec"] = spec
 	return out
-}
-
-// gate puts the mask of an MR in the state that the admitted request calls for
-// (spec 8): closed stays closed and open stays open, an accepted change opens
-// it in its own write.
-func (ev *evaluation) gate() {
-	req, p := ev.req, ev.policies
-	if !ev.kind.ManagementPolicies {
-		if ev.mode == v1alpha1.ModeEnforce {
-			ev.d.Fields = p.fields
-		}
-		return
-	}
-	if ev.mode != v1alpha1.ModeEnforce {
-		ev.ungated()
-		return
-	}
-	if isDeleting(req.Object) {
-		ev.terminating()
-		return
-	}
-	if req.OldObject != nil && len(ev.changes) == 0 && slices.Equal(p.incoming, p.stored) {
-		return // what is stored stands, and its annotations are protected
-	}
-	if !mask.Maskable(p.author) || !slices.Contains(mask.Expand(p.author), v1alpha1.VerbObserve) {
-		ev.unmask()
-		return
-	}
-	if req.OldObject != nil && !p.remembered && !ev.opens() {
-		// It is masked for the first time by the gate controller, at its own pace;
-		// not by the function.
-		ev.setPolicies(p.author)
-		return
-	}
-	gate := mask.ParseGate(ev.stored)
-	if next, ok := ev.transition(gate); ok {
-		gate, ev.d.Gate = next, &next
-	}
-	ev.mask(gate)
-}
-
-// ungated is an MR in log mode: nothing is masked. The author's own value stands
-// where the request brings it, or another, and a remembered one would outlive its next
-// change; so does that of a restored backup, mask and all.
-func (ev *evaluation) ungated() {
-	p := ev.policies
-	if ev.req.OldObject == nil || !slices.Equal(p.incoming, p.stored) || !slices.Equal(p.before, p.author) {
-		ev.unmask()
-	}
-}
-
-// terminating is an MR that is being deleted. Nothing of ours takes Delete from
-// it; a re-apply of the author's value does not give it back either. Nor does a
-// controller take or give it, whose changes of such an object nobody judges: a
-// Composition that changed meanwhile would orphan what is to be deleted, or
-// delete what is to be left behind.
-func (ev *evaluation) terminating() {
-	p := ev.policies
-	before, ok := mask.ParseAuthor(annotation(ev.req.stored(), v1alpha1.AnnotationKeyManagementPolicies))
-	was, is := mask.Gives(p.stored, v1alpha1.VerbDelete), mask.Gives(p.incoming, v1alpha1.VerbDelete)
-	if was != is && ev.controllerWrites() || ok && !was && slices.Equal(p.incoming, before) {
-		ev.setPolicies(p.stored)
-	}
-}
-
-// unmask where the author's value leaves nothing to take away.
-func (ev *evaluation) unmask() {
-	if ev.policies.remembered {
-		ev.set1(v1alpha1.AnnotationKeyManagementPolicies, nil)
-		ev.set1(v1alpha1.AnnotationKeyGate, gating.Lifted(ev.stored[v1alpha1.AnnotationKeyGate], ev.nextGeneration(), ev.req.Time))
-	}
-	ev.setPolicies(ev.policies.author)
-}
-
-func (ev *evaluation) mask(gate v1alpha1.Gate) {
-	ev.put(v1alpha1.AnnotationKeyManagementPolicies, mask.FormatAuthor(ev.policies.author))
-	if ev.d.Gate != nil {
-		ev.put(v1alpha1.AnnotationKeyGate, mask.FormatGate(gate))
-		if ev.kind.ReconcileRequests && gate.State == v1alpha1.GateOpen {
-			ev.put(v1alpha1.AnnotationKeyReconcileRequestedAt, ev.req.Time.UTC().Format(time.RFC3339Nano))
-		}
-	}
-	ev.setPolicies(gating.MaskedPolicies(ev.policies.author, gate, ev.closeTo(), ev.kind))
-}
-
-func (ev *evaluation) setPolicies(value []string) {
-	if value != nil && !slices.Equal(value, ev.policies.incoming) {
-		ev.d.ManagementPolicies = value
-	}
-}
-
-// opens reports whether the admitted change may go on to the external resource:
-// somebody asked for it or approved it, and it is about the resource.
-func (ev *evaluation) opens() bool {
-	switch {
-	case ev.governed() && len(ev.governedVerbs()) == 0:
-		return false
-	case ev.req.Operation == Create:
-		return !ev.governed() || slices.Contains(ev.governedVerbs(), v1alpha1.VerbCreate)
-	case ev.d.Class == ClassSelf, ev.d.Reason == ReasonNoChange, ev.d.Reason == ReasonBeingDeleted:
-		return false
-	case ev.d.Class == ClassDrift && ev.d.Resolution != ResolutionApproved && ev.d.Resolution != ResolutionUpgraded:
-		return false
-	}
-	return slices.ContainsFunc(ev.changes, func(c change.Change) bool {
-		return !change.Under(c.Path, "spec."+mask.FieldManagementPolicies) && !change.Under(c.Path, "spec.deletionPolicy")
-	})
-}
-
-// transition of the gate by the admitted request; ok is false where it stays.
-func (ev *evaluation) transition(gate v1alpha1.Gate) (v1alpha1.Gate, bool) {
-	if !ev.opens() {
-		return gate, false
-	}
-	verbs := []v1alpha1.Verb{v1alpha1.VerbUpdate}
-	if ev.governed() {
-		verbs = ev.governedVerbs()
-	}
-	next, pending := gating.Acceptance{
-		Gate: gate, Create: ev.req.Operation == Create, Verbs: verbs, Paths: change.Paths(ev.changes),
-		Generation: ev.nextGeneration(), Time: ev.req.Time, CarryPendingDrift: ev.Options.CarryPendingDrift,
-		Difference:      func() []change.Change { return ev.relevant(ev.req.whole().Object) },
-		DifferenceAfter: func() []change.Change { return ev.relevant(ev.changed()) },
-	}.Transition()
-	if len(pending) > 0 {
-		ev.warn("the external resource already differs (" + change.Summary(pending, 5) +
-			"); the gate stays closed until that difference is approved, see kubectl get drifts")
-	}
-	return next, true
-}
-
-// changed is the managed resource with its new spec, and the status that the
-// provider has reported so far.
-func (ev *evaluation) changed() map[string]any {
-	return map[string]any{"spec": ev.policies.new["spec"], "status": ev.req.whole().Object["status"]}
-}
-
-// relevant differences of the external resource: those that no rule ignores.
-func (ev *evaluation) relevant(object map[string]any) []change.Change {
-	return ev.settings.Relevant(ev.Options.Ignore.Filter(ev.req.Kind.GroupKind(), external.Difference(object)))
 }

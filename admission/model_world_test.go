@@ -11,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -363,4 +365,12 @@ func approvalsOf(o *unstructured.Unstructured) map[string]approval.Entry {
 		}
 	}
 	return out
+}
+
+func (m *model) Lists(schema.GroupVersionKind) change.Lists { return nil }
+
+func (m *model) Object(context.Context, parent.Ref) (map[string]any, error) { return nil, nil }
+
+func (m *model) Build(context.Context, *Request, *parent.State) (allowance.Build, error) {
+	return allowance.Build{}, nil
 }

@@ -141,8 +141,8 @@ func TestProtection(t *testing.T) {
 			if diff := cmp.Diff(want, kausalityOf(result)); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
-			if want := !maps.Equal(sayings(tc.old), sayings(result)); d.Said != want {
-				t.Errorf("%s: Said is %t, want %t: what people say went from %v to %v", tc.reason, d.Said, want, sayings(tc.old), sayings(result))
+			if want := !maps.Equal(sayings(tc.old), sayings(result)); d.ChangesUserAnnotation != want {
+				t.Errorf("%s: Said is %t, want %t: what people say went from %v to %v", tc.reason, d.ChangesUserAnnotation, want, sayings(tc.old), sayings(result))
 			}
 			for key, forged := range map[string]string{v1alpha1.AnnotationKeyTrace: "[]", v1alpha1.AnnotationKeyUpdaters: "xxxxx"} {
 				if result.GetAnnotations()[key] == forged {

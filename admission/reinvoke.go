@@ -49,8 +49,8 @@ func sameAnnotation(req *Request, key string) bool {
 }
 
 // reinvokedClaim is the id of the claim that this very request took.
-func (ev *evaluation) reinvokedClaim() string {
-	if hop := reinvokedHop(ev.req); hop != nil && hop.Approval != nil {
+func reinvokedClaim(req *Request) string {
+	if hop := reinvokedHop(req); hop != nil && hop.Approval != nil {
 		return hop.Approval.Claim
 	}
 	return ""

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -45,6 +46,19 @@ type World interface {
 
 	// Component reports whether a request is by one of our own components.
 	Component(user subject.User, fieldManager string) bool
+
+	// Lists of a kind that a CRD defines; nil where its lists have no merge keys, or
+	// the schema is unknown: items are then compared by index.
+	Lists(gvk schema.GroupVersionKind) change.Lists
+
+	// Object as it is stored; nil where only its State is known, which expressions
+	// then see. It is called only where an expression of a policy decides whether an
+	// object initializes.
+	Object(ctx context.Context, ref parent.Ref) (map[string]any, error)
+
+	// Build of the controller that makes a request about a child of a parent; empty
+	// where it is unknown. It is called only while there is an UpgradeAllowance.
+	Build(ctx context.Context, req *Request, p *parent.State) (allowance.Build, error)
 }
 
 // Policies is where the policies of a cluster come from. An *allowance.Set is one

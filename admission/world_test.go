@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -85,6 +87,14 @@ func (w *world) Managed(context.Context, *parent.State) ([]*parent.State, error)
 	return w.managed, w.managedErr
 }
 func (w *world) Component(u subject.User, _ string) bool { return w.components[u.Name] }
+
+func (w *world) Lists(schema.GroupVersionKind) change.Lists { return nil }
+
+func (w *world) Object(context.Context, parent.Ref) (map[string]any, error) { return nil, nil }
+
+func (w *world) Build(context.Context, *Request, *parent.State) (allowance.Build, error) {
+	return allowance.Build{}, nil
+}
 
 // request of an operation by Crossplane's composed apply; mods go to the new
 // object.

@@ -35,15 +35,19 @@ type Acceptance struct {
 	// Generation after the write.
 	Generation int64
 	Time       time.Time
-	// Difference of the external resource before the change. Not called on
-	// creation.
-	Difference func() []change.Change
-	// DifferenceAfter is the difference after the change, by what the provider has
-	// reported so far. Called only while the gate is open.
-	DifferenceAfter func() []change.Change
+	// Difference of the external resource: by its spec after the change where
+	// Extends, before it otherwise. Not read on creation, nor where pending drift is
+	// carried.
+	Difference []change.Change
 	// CarryPendingDrift opens the gate even if the external resource differs
 	// outside of Paths.
 	CarryPendingDrift bool
+}
+
+// Extends reports whether the gate is open for more than Delete, so that the change
+// adds to an opening.
+func (a Acceptance) Extends() bool {
+	return !a.Create && a.Gate.State == v1alpha1.GateOpen && !onlyDelete(a.Gate)
 }
 
 // Transition returns the gate after the change. pending is the difference outside
@@ -59,13 +63,13 @@ func (a Acceptance) Transition() (next v1alpha1.Gate, pending []change.Change) {
 	}
 	next.Reason, next.Verbs, next.Paths = v1alpha1.GateReasonChanged, a.Verbs, a.Paths
 	open := a.Gate.State == v1alpha1.GateOpen
-	if open && !onlyDelete(a.Gate) {
+	if a.Extends() {
 		next = extend(a.Gate, next)
-		next.Unproven = len(within(a.DifferenceAfter(), next.Paths)) == 0
+		next.Unproven = len(within(a.Difference, next.Paths)) == 0
 		return next, nil
 	}
 	if !a.CarryPendingDrift {
-		pending = external.Outside(a.Difference(), next.Paths)
+		pending = external.Outside(a.Difference, next.Paths)
 	}
 	switch {
 	case len(pending) > 0 && open: // it stays open for Delete alone

@@ -1,0 +1,69 @@
+package admission
+
+import (
+	"fmt"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// foreignDeletion decides about an object that destroys what it stands for when it
+// is deleted, and has no managementPolicies to hold it: the deletion needs an
+// approval. No gate opens before; the deletion itself passes.
+func (ev *evaluation) foreignDeletion(what external.Destruction) (verdict, deletion) {
+	o := parent.Sum(ev.req.OldObject, ev.kind.Role)
+	holder, cached := o, false
+	if ev.hasParent {
+		if p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live); err == nil {
+			holder, cached = p, !ev.live
+		}
+	}
+	j := judge(holder, o, what.Why)
+	j.mode, j.cached = ev.mode, cached
+	d := deletion{id: j.id, cached: cached}
+	if d.approved, d.claim = ev.destructionApproved(j, what.Verb); d.approved {
+		return verdict{}, d
+	}
+	suggestion := identity.ApproveCommand(holder.Ref, ev.kindOf(holder), j.id)
+	r := refusal{code: 403, reason: ReasonExternalDeletion, why: what.Why, suggestion: suggestion,
+		next: fmt.Sprintf("To delete all of that, approve and try again: %s . To leave it behind, first: kubectl patch %s %s",
+			suggestion, identity.Target(o.Ref, ev.kindOf(o)), what.Otherwise)}
+	d.report, d.suggestion = ev.destructionReport(j, ev.causeOf(holder)), suggestion
+	if ev.mode == v1alpha1.ModeLog {
+		ev.warnings.add(ev.message(r))
+		return verdict{}, d
+	}
+	return ev.refuse(r), d
+}
+
+// destructionApproved reports whether the object's own approvals or its parent's
+// allow the deletion, by Crossplane's verb or the system's, with the claim of a
+// once approval.
+func (f *facts) destructionApproved(j judgement, verb v1alpha1.Verb) (bool, *identity.ClaimEffect) {
+	apiVersion, kind := j.object.ToAPIVersionAndKind()
+	hop, _ := trace.Intent(j.holder)
+	intent := hop.Generation
+	if j.holder.UID == j.object.UID {
+		intent = gating.RecordedIntent(j.object.Annotations)
+	}
+	for _, v := range []v1alpha1.Verb{v1alpha1.VerbDelete, verb} {
+		use := f.use(j.id)
+		m, ok := j.set.Approved(approval.Query{
+			APIVersion: apiVersion, Kind: kind, Name: j.object.Name, Resource: j.object.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
+			Relation: v1alpha1.RelationExternal, Verbs: []v1alpha1.Verb{v}, Digests: []string{j.id}, Intent: intent, Use: use,
+		})
+		switch {
+		case !ok:
+			continue
+		case m.NeedsClaim():
+			return true, f.claim(j.holder, j.set, m.Entry, use)
+		}
+		return true, nil
+	}
+	return false, nil
+}

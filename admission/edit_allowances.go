@@ -1,0 +1,141 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// writeAllowances of the object with a change of it: consumed ones are removed,
+// those that the change grants are added, and those for the external resource of a
+// managed resource are copied from its parent (KR-06-03, KR-06-08, KR-06-11). It
+// refuses what is too large.
+func (ed *editor) writeAllowances() *refusal {
+	stored, has := ed.stored[v1alpha1.AnnotationKeyAllowances]
+	switch {
+	case !has && ed.policySet().Empty():
+		return nil
+	case has && !ed.changesDesiredState():
+		// A user's approval must not come with an edit of a system annotation: the
+		// policy that protects it while the webhook is down could not tell who made it.
+		ed.put(v1alpha1.AnnotationKeyAllowances, stored)
+		return nil
+	}
+	all, err := allowance.Parse(stored)
+	if err != nil {
+		ed.warnings.add(fmt.Sprintf("%v on %s; they are replaced", err, identity.Describe(ed.req.ref())))
+	}
+	kept := all
+	if has {
+		kept = all.Live(ed.consumedAt())
+	}
+	next := kept.With(ed.granted()...).With(ed.travelled()...)
+	if len(next) == 0 {
+		ed.set(v1alpha1.AnnotationKeyAllowances, nil)
+		return nil
+	}
+	value := next.String()
+	ed.put(v1alpha1.AnnotationKeyAllowances, value)
+	return ed.tooLarge(value)
+}
+
+// consumedAt is the generation up to which the object's allowances are consumed.
+func (ed *editor) consumedAt() int64 {
+	s := parent.Sum(ed.req.whole(), ed.kind.Role)
+	at := ed.settledAt(s)
+	if ed.kind.ManagementPolicies {
+		at = max(at, gating.ExternallySettledAt(ed.stored, s))
+	}
+	return at
+}
+
+// tooLarge is the refusal of allowances that, with the trace, exceed the limit
+// (KR-02-15); nil where they fit.
+func (ed *editor) tooLarge(allowances string) *refusal {
+	size := len(allowances) + len(ed.after()[v1alpha1.AnnotationKeyTrace])
+	if size <= v1alpha1.MaxAnnotationBytes {
+		return nil
+	}
+	return &refusal{code: codeComposed, reason: ReasonAnnotationTooLarge,
+		why: fmt.Sprintf("trace and allowances of %s would be %d bytes together, more than the %d that fit",
+			identity.Describe(ed.req.ref()), size, v1alpha1.MaxAnnotationBytes),
+		next: "Wait until the object has settled (its allowances are removed then), or narrow the AllowancePolicy rules."}
+}
+
+// granted allowances for this change, if it is an intent.
+func (ed *editor) granted() allowance.Entries {
+	policies := ed.policySet().Of(ed.req.Kind.GroupKind())
+	if len(policies) == 0 || !ed.changesDesiredState() || ed.req.Operation != Update {
+		return nil
+	}
+	ref := ed.req.ref()
+	out, warnings := allowance.Grant(ed.ctx, policies, allowance.Intent{
+		Kind: ref.GroupKind(), Name: ref.Name, Generation: ed.req.nextGeneration(),
+		User: ed.req.User.Name, Groups: ed.req.User.Groups, Details: ed.fields(),
+		Content: ed.req.Object.Object, Input: ed.input(), From: ed.rebased(),
+	})
+	ed.warnings.add(warnings...)
+	return out
+}
+
+// travelled are the allowances for the external resource of a managed resource
+// that come with the change, from the parent.
+func (ed *editor) travelled() allowance.Entries {
+	if !ed.kind.ManagementPolicies || !ed.actor().controller || !ed.governed() && ed.verdict.upgrade == nil || !ed.changesDesiredState() {
+		return nil
+	}
+	external := ed.rebased().External(ed.req.Kind.GroupKind(), ed.verb(), ed.fields())
+	ed.externalVerbs = ed.opening(external)
+	if len(external) == 0 {
+		return nil
+	}
+	ref := ed.req.ref()
+	hop := v1alpha1.AllowanceHop{Kind: ref.Kind, Name: ref.Name, Generation: ed.req.nextGeneration()}
+	if fields := ed.fields(); len(fields) > 0 {
+		hop.Field = fields[0].Path
+	}
+	return external.Extend(hop)
+}
+
+// opening are the verbs that the gate opens for: by allowances, by section
+// initializing, by an upgrade.
+func (ed *editor) opening(external allowance.Entries) []string {
+	verbs := external.Verbs()
+	child := ed.req.Kind.GroupKind()
+	if n := ed.narrowing(); ed.req.Operation == Create && n.whileInitializes {
+		if !n.initializing.Given {
+			verbs = append(verbs, allowance.VerbCreate)
+		}
+		verbs = append(verbs, n.initializing.External(child)...)
+	}
+	if ed.verdict.upgrade != nil {
+		verbs = append(verbs, ed.verdict.upgrade.External(child)...)
+	}
+	return verbs
+}
+
+// governed reports whether policies alone open the gate (KR-08-04). What the
+// parent's controller changes for an intent from before the policies is not
+// governed by them.
+func (ed *editor) governed() bool {
+	if ed.actor().controller {
+		return len(ed.class.binding) > 0
+	}
+	return len(ed.class.parents) > 0
+}
+
+// governedVerbs are the verbs of Crossplane among the external verbs.
+func (ed *editor) governedVerbs() []v1alpha1.Verb {
+	var out []v1alpha1.Verb
+	for _, v := range []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate, v1alpha1.VerbDelete} {
+		if allowance.Gives(ed.externalVerbs, string(v)) && !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}

@@ -1,0 +1,146 @@
+package admission
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// setGate puts the mask of a managed resource into the state that the allowed
+// request requires: a closed gate stays closed and an open one open, an accepted
+// change opens it in its own write (KR-08-04).
+func (ed *editor) setGate() {
+	req, p := ed.req, ed.policies
+	if !ed.kind.ManagementPolicies {
+		if ed.mode == v1alpha1.ModeEnforce {
+			ed.maskFields = p.fields
+		}
+		return
+	}
+	if ed.mode != v1alpha1.ModeEnforce {
+		ed.leaveUnmasked()
+		return
+	}
+	if isDeleting(req.Object) {
+		ed.keepTerminating()
+		return
+	}
+	if req.OldObject != nil && len(ed.changes) == 0 && slices.Equal(p.incoming, p.stored) {
+		return // the stored mask stays, and its annotations are protected
+	}
+	if !mask.Maskable(p.author) || !slices.Contains(mask.Expand(p.author), v1alpha1.VerbObserve) {
+		ed.unmask()
+		return
+	}
+	if req.OldObject != nil && !p.remembered && !ed.opens() {
+		// The gate controller masks an existing object for the first time, at a limited
+		// rate; neither the webhook nor the function does.
+		ed.setPolicies(p.author)
+		return
+	}
+	gate := mask.ParseGate(ed.stored)
+	if ed.opens() {
+		next := ed.transition(gate)
+		gate, ed.gate = next, &next
+	}
+	ed.mask(gate)
+}
+
+// leaveUnmasked is for a managed resource in mode log, where nothing is masked
+// (KR-08-19). The author's own value is restored where the request brings it, or
+// another one: a remembered one would outlive its next change. So it is in a restored
+// backup, mask included.
+func (ed *editor) leaveUnmasked() {
+	p := ed.policies
+	if ed.req.OldObject == nil || !slices.Equal(p.incoming, p.stored) || !slices.Equal(p.before, p.author) {
+		ed.unmask()
+	}
+}
+
+// keepTerminating is for a managed resource that is being deleted. Nothing of ours
+// removes Delete from it (KR-08-14); a re-apply of the author's value does not add it
+// either. Nor does a controller, whose changes of such an object are not decided
+// about: a Composition that changed meanwhile would orphan what is to be deleted, or
+// delete what is to be left behind.
+func (ed *editor) keepTerminating() {
+	p := ed.policies
+	before, ok := mask.ParseAuthor(annotation(ed.req.stored(), v1alpha1.AnnotationKeyManagementPolicies))
+	was, is := mask.Gives(p.stored, v1alpha1.VerbDelete), mask.Gives(p.incoming, v1alpha1.VerbDelete)
+	if was != is && ed.controllerWrites() || ok && !was && slices.Equal(p.incoming, before) {
+		ed.setPolicies(p.stored)
+	}
+}
+
+// unmask where the author's value leaves nothing to mask.
+func (ed *editor) unmask() {
+	if ed.policies.remembered {
+		ed.set(v1alpha1.AnnotationKeyManagementPolicies, nil)
+		ed.set(v1alpha1.AnnotationKeyGate, gating.Lifted(ed.stored[v1alpha1.AnnotationKeyGate], ed.req.nextGeneration(), ed.req.Time))
+	}
+	ed.setPolicies(ed.policies.author)
+}
+
+// mask the author's policies under a gate.
+func (ed *editor) mask(gate v1alpha1.Gate) {
+	author := ed.policies.author
+	ed.put(v1alpha1.AnnotationKeyManagementPolicies, mask.FormatAuthor(author))
+	if ed.gate != nil {
+		ed.put(v1alpha1.AnnotationKeyGate, mask.FormatGate(gate))
+		if ed.kind.ReconcileRequests && gate.State == v1alpha1.GateOpen {
+			ed.put(v1alpha1.AnnotationKeyReconcileRequestedAt, ed.req.Time.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	ed.setPolicies(gating.MaskedPolicies(author, gate, ed.closeTo(), ed.kind))
+}
+
+func (ed *editor) setPolicies(value []string) {
+	if value != nil && !slices.Equal(value, ed.policies.incoming) {
+		ed.masked = value
+	}
+}
+
+// opens reports whether the allowed change may reach the external resource: it was
+// requested or approved, and it is about the resource.
+func (ed *editor) opens() bool {
+	switch v := ed.verdict; {
+	case ed.governed() && len(ed.governedVerbs()) == 0:
+		return false
+	case ed.req.Operation == Create:
+		return !ed.governed() || slices.Contains(ed.governedVerbs(), v1alpha1.VerbCreate)
+	case v.class == ClassSelf, v.reason == ReasonNoChange, v.reason == ReasonBeingDeleted:
+		return false
+	case v.class == ClassDrift && v.resolution != ResolutionApproved && v.resolution != ResolutionUpgraded:
+		return false
+	}
+	return slices.ContainsFunc(ed.changes, func(c change.Change) bool {
+		return !change.Under(c.Path, "spec."+mask.FieldManagementPolicies) && !change.Under(c.Path, "spec.deletionPolicy")
+	})
+}
+
+// transition of the gate by the allowed change.
+func (ed *editor) transition(gate v1alpha1.Gate) v1alpha1.Gate {
+	verbs := []v1alpha1.Verb{v1alpha1.VerbUpdate}
+	if ed.governed() {
+		verbs = ed.governedVerbs()
+	}
+	a := gating.Acceptance{
+		Gate: gate, Create: ed.req.Operation == Create, Verbs: verbs, Paths: change.Paths(ed.changes),
+		Generation: ed.req.nextGeneration(), Time: ed.req.Time, CarryPendingDrift: ed.Options.CarryPendingDrift,
+	}
+	switch {
+	case a.Extends(): // by the new spec, and the status that the provider has reported so far
+		a.Difference = ed.relevant(map[string]any{"spec": ed.policies.new["spec"], "status": ed.req.whole().Object["status"]})
+	case !a.Create && !a.CarryPendingDrift:
+		a.Difference = ed.relevant(ed.req.whole().Object)
+	}
+	next, pending := a.Transition()
+	if len(pending) > 0 {
+		ed.warnings.add("the external resource already differs (" + change.Summary(pending, 5) +
+			"); the gate stays closed until that difference is approved, see kubectl get drifts")
+	}
+	return next
+}

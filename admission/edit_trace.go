@@ -1,0 +1,110 @@
+package admission
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// generationless kinds of the core API: their creation cannot be told from that of
+// a kind with a generation.
+var generationless = map[string]bool{
+	"ConfigMap": true, "Secret": true, "ServiceAccount": true, "Service": true, "Namespace": true, "Node": true,
+	"Endpoints": true, "PersistentVolume": true, "PersistentVolumeClaim": true,
+	"Role.rbac.authorization.k8s.io": true, "RoleBinding.rbac.authorization.k8s.io": true,
+	"ClusterRole.rbac.authorization.k8s.io": true, "ClusterRoleBinding.rbac.authorization.k8s.io": true,
+}
+
+// nextGeneration is the generation after the write, which the API server increments
+// after mutating admission (KR-07-02); 0 for a kind without.
+func (r *Request) nextGeneration() int64 {
+	if r.OldObject == nil {
+		if r.Object.GetGeneration() == 0 && generationless[r.Kind.GroupKind().String()] {
+			return 0
+		}
+		return 1
+	}
+	if g := r.OldObject.GetGeneration(); g > 0 {
+		return g + 1
+	}
+	return 0
+}
+
+// changesDesiredState reports whether the change has a class that is traced.
+func (ed *editor) changesDesiredState() bool {
+	return ed.verdict.class != ClassNone && ed.verdict.class != ClassSelf
+}
+
+// writeTrace extends or replaces the trace, and the updaters with it (KR-07-01). It
+// refuses a trace that is too large.
+func (ed *editor) writeTrace() *refusal {
+	if !ed.changesDesiredState() {
+		return nil
+	}
+	ref := ed.req.ref()
+	hop := trace.Hop(ref, ed.req.nextGeneration(), ed.req.User.Name, ed.req.Time)
+	hop.Labels = trace.Labels(ed.after())
+	hop.Approval = ed.verdict.approval
+	if view := ed.view(); view != nil && ed.verdict.class != ClassNewOrigin {
+		ed.trace = trace.Extend(view.trace, view.state.Ref, hop, ref.Namespace)
+	} else {
+		ed.trace = trace.Trace{hop}
+	}
+	value := ed.trace.String()
+	ed.put(v1alpha1.AnnotationKeyTrace, value)
+	ed.writeUpdaters()
+	if len(value) <= v1alpha1.MaxAnnotationBytes {
+		return nil
+	}
+	return &refusal{code: codeComposed, reason: ReasonAnnotationTooLarge,
+		why:  fmt.Sprintf("its trace would be %d bytes, more than the %d that fit", len(value), v1alpha1.MaxAnnotationBytes),
+		next: "Shorten the trace-* labels of the objects above it."}
+}
+
+// writeUpdaters adds the user; users that write the parent's status are the last to
+// be dropped (KR-02-04).
+func (ed *editor) writeUpdaters() {
+	if !ed.hasParent || ed.hash() == "" {
+		return
+	}
+	have := subject.ParseHashes(ed.stored[v1alpha1.AnnotationKeyUpdaters])
+	var spare subject.Hashes
+	if p := ed.parent(); p != nil {
+		spare = controllersOf(p)
+	}
+	ed.put(v1alpha1.AnnotationKeyUpdaters, have.With(ed.hash(), spare).String())
+}
+
+// writeFingerprint of the build that changed the object, and of the upgrade that
+// let it (KR-06-23).
+func (ed *editor) writeFingerprint() {
+	if !ed.policySet().HasUpgrades() || !ed.actor().controller || !ed.changesDesiredState() {
+		return
+	}
+	fingerprint := ed.build().Fingerprint
+	if fingerprint != "" {
+		ed.put(v1alpha1.AnnotationKeyFingerprint, fingerprint)
+	}
+	if ed.verdict.upgrade == nil {
+		return
+	}
+	last := ed.lastUpgrade()
+	last.Name = ed.verdict.upgrade.Name
+	for _, f := range []string{ed.storedFingerprint(), fingerprint} {
+		if f != "" && !slices.Contains(last.Fingerprints, f) {
+			last.Fingerprints = append(slices.Clone(last.Fingerprints), f)
+		}
+	}
+	if n := len(last.Fingerprints) - v1alpha1.MaxHashes; n > 0 {
+		last.Fingerprints = last.Fingerprints[n:]
+	}
+	raw, err := json.Marshal(last)
+	if err != nil {
+		return // a struct of strings always marshals
+	}
+	ed.put(v1alpha1.AnnotationKeyLastUpgrade, string(raw))
+}

@@ -1,0 +1,166 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// facts of a request that do not depend on the state of its parent. They are
+// collected once, also for a request that is decided again on the live parent, and
+// not modified afterwards.
+type facts struct {
+	*Evaluator
+	req      *Request
+	kind     identity.Kind
+	settings settings.Settings
+	// mode of the object; modeWarnings are about annotations with invalid modes.
+	mode         v1alpha1.Mode
+	modeWarnings []string
+	// manager is the field manager that writes; empty where it is unknown.
+	manager  string
+	policies policies
+	changes  []change.Change
+
+	parentRef parent.Ref
+	hasParent bool
+
+	userHash memo[string]
+	set      memo[*allowance.Set]
+	details  memo[[]change.Detail]
+}
+
+// collect the facts of a request.
+func (e *Evaluator) collect(ctx context.Context, req *Request) (*facts, error) {
+	f := &facts{Evaluator: e, req: req, kind: e.World.Kind(req.Kind)}
+	stored := req.stored()
+	if e.Options.Settings != nil {
+		f.settings = e.Options.settingsFor(req.ref(), stored.GetLabels())
+	}
+	var err error
+	if f.mode, f.modeWarnings, err = e.modeOf(ctx, modeAnnotation(stored), req.Namespace, f.settings); err != nil {
+		return nil, err
+	}
+	f.modeWarnings = slices.Clip(f.modeWarnings)
+	if f.manager = req.FieldManager; f.manager == "" && req.Operation != Delete {
+		f.manager = parent.Writer(req.OldObject, req.Object)
+	}
+	f.policies = readPolicies(req, f.kind, f.manager, f.closeTo())
+	f.changes = change.DiffObjects(f.policies.old, f.policies.new, req.unstored())
+	f.parentRef, f.hasParent = parent.Of(stored, f.kind.Role)
+	return f, nil
+}
+
+// modeOf an object by precedence (KR-05-21). An annotation with an invalid mode
+// counts as absent, and a warning names it. While Kausality is being removed, the
+// mode is log.
+func (e *Evaluator) modeOf(ctx context.Context, annotations map[string]string, namespace string, s settings.Settings) (v1alpha1.Mode, []string, error) {
+	if e.Options.removing() {
+		return v1alpha1.ModeLog, nil, nil
+	}
+	var invalid []string
+	check := func(on string, m v1alpha1.Mode) {
+		if m != "" && !known(m) {
+			invalid = append(invalid, fmt.Sprintf("annotation %s of %s is %q, which is neither log nor enforce; it is ignored",
+				v1alpha1.AnnotationKeyMode, on, m))
+		}
+	}
+	check("the object", v1alpha1.Mode(annotations[v1alpha1.AnnotationKeyMode]))
+	mode, err := ModeOf(annotations, func() (v1alpha1.Mode, error) {
+		if namespace == "" {
+			return "", nil
+		}
+		m, err := e.World.NamespaceMode(ctx, namespace)
+		if err != nil {
+			return "", fmt.Errorf("cannot read mode of namespace %s: %w", namespace, err)
+		}
+		check("namespace "+namespace, m)
+		return m, nil
+	}, s.Mode, e.Options.DefaultMode)
+	return mode, invalid, err
+}
+
+// closeTo are the verbs of a closed gate beside Observe.
+func (f *facts) closeTo() []v1alpha1.Verb {
+	if f.settings.HasCloseTo {
+		return f.settings.CloseTo
+	}
+	return f.Options.CloseTo
+}
+
+// hash of the user who makes the request.
+func (f *facts) hash() string { return *f.userHash.get(f.req.User.Hash) }
+
+// desiredChange reports whether the request changes the desired state.
+func (f *facts) desiredChange() bool {
+	return f.req.Operation != Update || len(f.changes) > 0
+}
+
+// policySet in force; nil for none. One decision uses one set.
+func (f *facts) policySet() *allowance.Set {
+	return *f.set.get(func() *allowance.Set {
+		if f.Policies == nil {
+			return nil
+		}
+		return f.Policies.Policies()
+	})
+}
+
+// verb of the request on the child, as policies name it.
+func (f *facts) verb() string {
+	switch f.req.Operation {
+	case Create:
+		return allowance.VerbCreate
+	case Delete:
+		return allowance.VerbDelete
+	}
+	return allowance.VerbUpdate
+}
+
+// fields that an update changes, as policies see them; nil for other operations.
+func (f *facts) fields() []change.Detail {
+	return *f.details.get(func() []change.Detail {
+		if f.req.Operation != Update {
+			return nil
+		}
+		return change.Details(change.Desired(f.policies.old), change.Desired(f.policies.new), f.lists(), f.req.unstored())
+	})
+}
+
+// lists of the kind: built-in kinds are known, others by their schema.
+func (f *facts) lists() change.Lists {
+	if l := change.BuiltinLists(f.req.Kind); l != nil {
+		return l
+	}
+	return f.World.Lists(f.req.Kind)
+}
+
+// inside reports whether the object has nothing outside the cluster: it is neither
+// a managed resource nor an object of an external system.
+func (f *facts) inside() bool {
+	return !f.kind.ManagementPolicies && f.kind.Role != parent.RoleManaged && external.MaskPath(f.req.Kind.GroupKind()) == nil
+}
+
+// relevant differences of the external resource: those that no rule ignores.
+func (f *facts) relevant(object map[string]any) []change.Change {
+	return f.settings.Relevant(f.Options.Ignore.Filter(f.req.Kind.GroupKind(), external.Difference(object)))
+}
+
+// reported changes: those of an update. A creation or deletion is one change.
+func (f *facts) reported() []change.Change {
+	if f.req.Operation != Update {
+		return nil
+	}
+	return f.changes
+}
+
+// kindOf an object.
+func (f *facts) kindOf(s *parent.State) identity.Kind { return f.World.Kind(s.GroupVersionKind) }

@@ -1,0 +1,195 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// parentView is a parent as it was read, and the actor in relation to it.
+type parentView struct {
+	state *parent.State
+	set   approval.Set
+	// trace of the parent with the hop of its last intent at its end.
+	trace trace.Trace
+	// intent is that hop.
+	intent v1alpha1.Hop
+	actor  actor
+}
+
+// lookup of a parent.
+type lookup struct {
+	// view of the parent; nil where it could not be read.
+	view *parentView
+	// cached: the outcome is that of a cache.
+	cached bool
+	err    error
+}
+
+// look up the parent, once.
+func (ev *evaluation) lookUp() *lookup {
+	return ev.found.get(func() lookup {
+		p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live)
+		switch {
+		case err == nil && !ev.linked(p):
+			return lookup{cached: !ev.live, err: ErrNotFound}
+		case errors.Is(err, ErrNotFound):
+			return lookup{cached: !ev.live, err: err}
+		case err != nil:
+			return lookup{err: err}
+		}
+		read := ev.reading(p)
+		view := &parentView{state: p, set: read.set, trace: read.trace, intent: *read.trace.Own(), actor: ev.identify(p)}
+		ev.warnings.add(view.set.Warnings...)
+		return lookup{view: view, cached: !ev.live}
+	})
+}
+
+// view of the parent; nil before the parent was looked up, and where it could not
+// be read.
+func (ev *evaluation) view() *parentView {
+	if !ev.found.known {
+		return nil
+	}
+	return ev.found.value.view
+}
+
+// parent in its state as read; nil as of view.
+func (ev *evaluation) parent() *parent.State {
+	if v := ev.view(); v != nil {
+		return v.state
+	}
+	return nil
+}
+
+// actor in relation to the parent; the zero actor where there is none.
+func (ev *evaluation) actor() actor {
+	if v := ev.view(); v != nil {
+		return v.actor
+	}
+	return actor{}
+}
+
+// linked reports whether a Claim that was found by its name is the parent: it
+// references the composite, too.
+func (f *facts) linked(p *parent.State) bool {
+	return p.Role != parent.RoleClaim || p.ClaimTarget == "" || p.ClaimTarget == f.req.ref().Name
+}
+
+func (ev *evaluation) findParent() (verdict, error) {
+	found := ev.lookUp()
+	switch {
+	case found.err == nil:
+		return verdict{}, nil
+	case errors.Is(found.err, ErrNotFound):
+		return ev.parentNotFound(), nil
+	case ev.mode == v1alpha1.ModeLog:
+		ev.warnings.add(fmt.Sprintf("parent %s cannot be read (%v); the change passes because the mode is log",
+			identity.Describe(ev.parentRef), found.err))
+		return ev.allow(ReasonParentUnreadable), nil
+	}
+	return ev.refuse(refusal{code: codeInternal, reason: ReasonParentUnreadable,
+		why:  fmt.Sprintf("its parent %s cannot be read: %v", identity.Describe(ev.parentRef), found.err),
+		next: "The controller retries by itself."}), nil
+}
+
+func (ev *evaluation) parentNotFound() verdict {
+	if ev.req.Operation == Delete {
+		return ev.allow(ReasonParentNotFound)
+	}
+	if ev.mode == v1alpha1.ModeLog {
+		ev.warnings.add(fmt.Sprintf("parent %s does not exist; the change passes because the mode is log", identity.Describe(ev.parentRef)))
+		return ev.allow(ReasonParentNotFound)
+	}
+	return ev.refuse(refusal{code: 422, reason: ReasonParentNotFound,
+		why:  fmt.Sprintf("its parent %s does not exist", identity.Describe(ev.parentRef)),
+		next: "Remove the ownerReference with controller: true, or create the parent first."})
+}
+
+// actor of a change.
+type actor struct {
+	// controller: it is the parent's controller.
+	controller bool
+	// undetermined: no identification rule matched.
+	undetermined bool
+}
+
+// identify whether the parent's controller makes the request: by the first rule
+// that decides.
+func (f *facts) identify(p *parent.State) actor {
+	if f.req.Actor == ActorParentController {
+		return actor{controller: true}
+	}
+	for _, rule := range []func(*parent.State) (is, decided bool){f.byComposedManager, f.byUserHash, f.byStatusManager} {
+		if is, decided := rule(p); decided {
+			return actor{controller: is}
+		}
+	}
+	return actor{undetermined: true}
+}
+
+// byComposedManager identifies Crossplane (KR-04-01, KR-04-02).
+func (f *facts) byComposedManager(p *parent.State) (is, decided bool) {
+	if f.Options.Identify == IdentifyUserHash || f.manager == "" {
+		return false, false
+	}
+	switch p.Role {
+	case parent.RoleClaim:
+		return true, subject.IsClaimSync(f.manager)
+	case parent.RoleComposite:
+		if f.manager != subject.ComposedManager(f.parentRef.Name, f.parentRef.GroupKind()) {
+			return false, false
+		}
+		known := controllersOf(p)
+		return len(known) == 0 || f.writesStatus(p, known), true
+	}
+	return false, false
+}
+
+// byUserHash compares the users that write the parent's status with those that
+// change the child (KR-04-03). The first write of a child has no updaters yet.
+func (f *facts) byUserHash(p *parent.State) (is, decided bool) {
+	hash := f.hash()
+	if f.Options.Identify == IdentifyFieldManager || hash == "" {
+		return false, false
+	}
+	updaters := subject.ParseHashes(annotation(f.req.stored(), v1alpha1.AnnotationKeyUpdaters))
+	if f.req.Operation == Create {
+		updaters = nil
+	}
+	known := controllersOf(p)
+	if writes := f.writesStatus(p, known); writes || len(known) > 0 {
+		return writes && (len(updaters) == 0 || updaters.Has(hash)), true
+	}
+	switch {
+	case f.req.Operation == Create:
+		return true, true
+	case len(updaters) == 1:
+		return updaters.Has(hash), true
+	}
+	return false, false
+}
+
+// byStatusManager compares field managers, for objects from before Kausality was
+// installed (KR-04-04).
+func (f *facts) byStatusManager(p *parent.State) (is, decided bool) {
+	if f.Options.Identify == IdentifyUserHash || f.manager == "" || p.Manager == "" {
+		return false, false
+	}
+	return f.manager == p.Manager, true
+}
+
+func controllersOf(s *parent.State) subject.Hashes {
+	return subject.ParseHashes(s.Annotations[v1alpha1.AnnotationKeyControllers])
+}
+
+func (f *facts) writesStatus(s *parent.State, known subject.Hashes) bool {
+	hash := f.hash()
+	return known.Has(hash) || f.World.StatusWriter(s.Ref, hash)
+}

@@ -1,0 +1,146 @@
+package admission
+
+import (
+	"fmt"
+
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// verdict of a step. It has a reason; the zero verdict is none.
+type verdict struct {
+	allowed bool
+	class   Class
+	reason  Reason
+	// code, message and why of a refusal; why also of drift that is logged.
+	code         int32
+	message, why string
+	// mode in which it was decided; empty for that of the object.
+	mode v1alpha1.Mode
+	// resolution of drift; "" for other changes.
+	resolution string
+	// approval that lets drift pass, for the hop; nil for none.
+	approval *v1alpha1.HopApproval
+	// upgrade that lets drift pass; nil for none.
+	upgrade *allowance.Upgrade
+	// Effects as in Decision.
+	claim       *identity.ClaimEffect
+	policyClaim *PolicyClaimEffect
+	approve     *ApproveEffect
+	exception   *ExceptionUse
+	report      *Report
+	suggestion  string
+}
+
+// refusal holds the parts of a denial message.
+type refusal struct {
+	code   int32
+	reason Reason
+	// why, as a clause without a full stop.
+	why string
+	// next is what to do, as sentences.
+	next string
+	// suggestion is the approving command within next.
+	suggestion string
+	// approve is the approval that policies give; nil for none.
+	approve *ApproveEffect
+}
+
+const (
+	// codeComposed is the code after which Crossplane carries on with the other
+	// composed resources; after a 403 it abandons the whole composite.
+	codeComposed = 422
+	codeInternal = 500
+)
+
+// allow a change of the class that is known so far.
+func (ev *evaluation) allow(r Reason) verdict {
+	return ev.allowAs(ev.effectiveClass(), r)
+}
+
+func (ev *evaluation) allowAs(class Class, r Reason) verdict {
+	return verdict{allowed: true, class: class, reason: r}
+}
+
+// refuse a change of the class that is known so far.
+func (ev *evaluation) refuse(r refusal) verdict {
+	return ev.refuseAs(ev.effectiveClass(), r)
+}
+
+func (f *facts) refuseAs(class Class, r refusal) verdict {
+	v := verdict{class: class, reason: r.reason, code: r.code, message: f.message(r), why: r.why, approve: r.approve}
+	// An internal error keeps its code: Crossplane retries it, but not a request
+	// that is invalid.
+	if subject.IsComposedApply(f.manager) && r.code != codeInternal {
+		v.code = codeComposed
+		if f.Options.ComposedRefusalCode != 0 {
+			v.code = f.Options.ComposedRefusalCode
+		}
+	}
+	return v
+}
+
+// decision by a verdict, before the edits of the object.
+func (ev *evaluation) decision(v verdict) Decision {
+	d := Decision{
+		Allowed: v.allowed, Class: v.class, Reason: v.reason, Code: v.code, Message: v.message, Why: v.why,
+		Mode: ev.mode, Phase: ev.class.phase, Resolution: v.resolution, Changes: ev.changes, ID: ev.class.id,
+		Claim: v.claim, PolicyClaim: v.policyClaim, Approve: v.approve, Exception: v.exception,
+		Report: v.report, Suggestion: v.suggestion,
+	}
+	if v.mode != "" {
+		d.Mode = v.mode
+	}
+	if d.ID == "" {
+		d.ID = ev.deletion.id
+	}
+	if d.Report == nil {
+		d.Report = ev.deletion.report
+	}
+	if d.Suggestion == "" {
+		d.Suggestion = ev.deletion.suggestion
+	}
+	if d.Claim == nil && v.allowed {
+		d.Claim = ev.deletion.claim
+	}
+	return d
+}
+
+// message of a refusal: what, by whom, why, what to do next.
+func (f *facts) message(r refusal) string {
+	by := ""
+	if f.req.User.Name != "" {
+		by = " by " + f.req.User.Name
+	}
+	return string(r.reason) + ": " + f.what() + by + " is not allowed: " + r.why + ". " + r.next
+}
+
+// what is attempted.
+func (f *facts) what() string {
+	ref := identity.Describe(f.req.ref())
+	switch f.req.Operation {
+	case Create:
+		return "creating " + ref
+	case Delete:
+		return "deleting " + ref
+	}
+	if len(f.changes) == 0 {
+		return "changing " + ref
+	}
+	return "changing " + change.Summary(f.changes, 5) + " of " + ref
+}
+
+func frozen(ref parent.Ref, kind identity.Kind, f *v1alpha1.Freeze) refusal {
+	return refusal{code: 403, reason: ReasonFrozen, why: identity.Frozen(ref, f),
+		next: fmt.Sprintf("To unfreeze: kubectl annotate %s %s-", identity.Target(ref, kind), v1alpha1.AnnotationKeyFreeze)}
+}
+
+func rejection(ref parent.Ref, kind identity.Kind, r v1alpha1.Rejection) refusal {
+	return refusal{code: 403, reason: ReasonRejected, why: identity.Rejected(ref, r),
+		next: fmt.Sprintf("Remove the entry from annotation %s if that no longer holds: kubectl edit %s",
+			v1alpha1.AnnotationKeyRejections, identity.Target(ref, kind))}
+}
