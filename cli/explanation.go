@@ -56,7 +56,7 @@ var reasons = map[admission.Reason]string{
 	admission.ReasonNoParent:       "it has no controlling parent, so this starts a new chain of causes",
 	admission.ReasonSelf:           "its own controller writes to it",
 	admission.ReasonApproved:       "it is approved",
-	admission.ReasonFollowsWorld:   "built in: such children follow the state of the cluster instead of a spec",
+	admission.ReasonSelfHealing:    "built in: such children follow the state of the cluster instead of a spec",
 	admission.ReasonParentDeleted:  "its parent is being deleted",
 	admission.ReasonBeingDeleted:   "it is being deleted",
 	admission.ReasonNoChange:       "the desired state is unchanged",

@@ -3,6 +3,7 @@ package fn
 import (
 	"context"
 
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,11 +25,7 @@ type world struct {
 	kinds       map[schema.GroupVersionKind]identity.Kind
 }
 
-var (
-	_ admission.World   = &world{}
-	_ admission.Objects = &world{}
-	_ admission.Builds  = &world{}
-)
+var _ admission.World = &world{}
 
 // worldOf a composite with its resources. managed counts every kind with a
 // spec.forProvider as one with management policies: before the first of a kind
@@ -82,3 +79,6 @@ func (w *world) Managed(context.Context, *parent.State) ([]*parent.State, error)
 
 // Component is for the webhook.
 func (w *world) Component(subject.User, string) bool { return false }
+
+// Lists are unknown: a request holds no schema.
+func (w *world) Lists(schema.GroupVersionKind) change.Lists { return nil }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,10 +30,7 @@ type key struct {
 	namespace, name string
 }
 
-var (
-	_ admission.World   = (*world)(nil)
-	_ admission.Objects = (*world)(nil)
-)
+var _ admission.World = (*world)(nil)
 
 func newWorld() *world {
 	return &world{objects: map[key]*unstructured.Unstructured{}, roles: map[schema.GroupKind]parent.Role{}}
@@ -128,4 +127,12 @@ func (w *world) Managed(_ context.Context, root *parent.State) ([]*parent.State,
 // Component recognises Kausality's own writes by their ServiceAccounts.
 func (*world) Component(u subject.User, _ string) bool {
 	return u.Name == "system:serviceaccount:kausality-system:kausality-webhook" || u.Name == "system:serviceaccount:kausality-system:kausality-gate"
+}
+
+// Lists are unknown: there is no schema in a log.
+func (w *world) Lists(schema.GroupVersionKind) change.Lists { return nil }
+
+// Build is unknown, too.
+func (w *world) Build(context.Context, *admission.Request, *parent.State) (allowance.Build, error) {
+	return allowance.Build{}, nil
 }

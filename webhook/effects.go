@@ -32,7 +32,7 @@ func (h *Handler) effects(req *admission.Request, d admission.Decision) {
 	switch {
 	case req.Subresource == admission.SubresourceScale && d.Class != admission.ClassNone:
 		h.Memory.Scale(req, d)
-	case req.Operation == admission.Update && (intent || d.Said):
+	case req.Operation == admission.Update && (intent || d.ChangesUserAnnotation):
 		h.Memory.Touch(req.OldObject.GetUID())
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -113,4 +115,12 @@ func BenchmarkServed(b *testing.B) {
 			b.Fatal(w.Body)
 		}
 	}
+}
+
+func (emptyWorld) Lists(schema.GroupVersionKind) change.Lists { return nil }
+
+func (emptyWorld) Object(context.Context, parent.Ref) (map[string]any, error) { return nil, nil }
+
+func (emptyWorld) Build(context.Context, *admission.Request, *parent.State) (allowance.Build, error) {
+	return allowance.Build{}, nil
 }

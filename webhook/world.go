@@ -28,10 +28,7 @@ type world struct {
 }
 
 var (
-	_ admission.World     = (*world)(nil)
-	_ admission.ListTypes = (*world)(nil)
-	_ admission.Objects   = (*world)(nil)
-	_ admission.Builds    = (*world)(nil)
+	_ admission.World = (*world)(nil)
 )
 
 // Lists of a kind.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/settling"
 
@@ -84,3 +86,14 @@ func (w *world) Managed(ctx context.Context, root *parent.State) ([]*parent.Stat
 
 // Component is false: who asks here is a person.
 func (w *world) Component(subject.User, string) bool { return false }
+
+// Lists of a kind, where its CRD has been read.
+func (w *world) Lists(gvk schema.GroupVersionKind) change.Lists { return w.direct.Kinds.Lists(gvk) }
+
+// Object is nil: explanations see the State alone.
+func (w *world) Object(context.Context, parent.Ref) (map[string]any, error) { return nil, nil }
+
+// Build of a controller is unknown: nothing here makes its request.
+func (w *world) Build(context.Context, *admission.Request, *parent.State) (allowance.Build, error) {
+	return allowance.Build{}, nil
+}
