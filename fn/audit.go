@@ -21,7 +21,7 @@ import (
 // audit is what the function does as a step of an Operation: there is no
 // composite, and nothing is desired. It looks at the watched resource and at
 // those that the step's requirements name, changes none of them, and reports to
-// the step's output.
+// the step's output (KR-09-15).
 func (f *Function) audit(cfg config, req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionResponse) {
 	a := auditor{cfg: cfg, now: f.now()}
 	out := a.audit(requiredObjects(req))

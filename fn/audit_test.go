@@ -82,6 +82,7 @@ func reasons(a input.Audit, name string) []input.FindingReason {
 	return out
 }
 
+// TestAudit covers KR-09-15.
 func TestAudit(t *testing.T) {
 	annotation := func(u *unstructured.Unstructured, key, value string) {
 		a := u.GetAnnotations()

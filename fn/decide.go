@@ -13,7 +13,7 @@ import (
 )
 
 // decide about each resource in its order: a once approval that several could
-// use goes to the first.
+// use goes to the first (KR-09-02).
 func (r *run) decide(ctx context.Context) {
 	evaluator := &admission.Evaluator{World: r.world, Options: admission.Options{DefaultMode: r.cfg.mode, Unreported: true}, Policies: r.policySet()}
 	var read *parent.State

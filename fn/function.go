@@ -40,7 +40,7 @@ func New(log logging.Logger, options ...Option) *Function {
 }
 
 // RunFunction decides about what the pipeline wants. It returns no error: an
-// Input that does not validate is a fatal result.
+// Input that does not validate is a fatal result (KR-09-13).
 func (f *Function) RunFunction(ctx context.Context, req *fnv1.RunFunctionRequest) (rsp *fnv1.RunFunctionResponse, err error) {
 	log := f.log.WithValues("tag", req.GetMeta().GetTag())
 	defer func() {

@@ -18,7 +18,8 @@ import (
 
 // Each case starts from a settled composite with database a (size 1) and thing
 // b (value x), changes what is there, and reconciles once with what the
-// pipeline wants now. Whatever comes of it must be stable.
+// pipeline wants now. Whatever comes of it must be stable
+// (KR-09-02, KR-09-03, KR-09-04, KR-09-06, KR-09-07).
 func TestRunFunction(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -323,7 +324,7 @@ func TestMessageIsBounded(t *testing.T) {
 }
 
 // With a webhook its trace and settled-generation are taken, and nothing is
-// marked or remembered in the composed resources.
+// marked or remembered in the composed resources (KR-09-12).
 func TestWithWebhook(t *testing.T) {
 	s := newStage(t, enforce)
 	hop := fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":1,"user":"hans@example.com","timestamp":%q}]`, t0.Format(time.RFC3339))

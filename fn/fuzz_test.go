@@ -141,7 +141,7 @@ func fuzzSeeds(t *testing.T, input string) []*fnv1.RunFunctionRequest {
 const managed = `{"mode":"enforce","settleGrace":"10s","gate":{"managementPolicies":"Managed"}}`
 
 // FuzzRunFunction: no request makes it panic, modify the request, or answer
-// differently a second time.
+// differently a second time (KR-09-13).
 func FuzzRunFunction(f *testing.F) {
 	t := &testing.T{}
 	seeds := slices.Concat(fuzzSeeds(t, enforce), fuzzSeeds(t, managed), fuzzSeeds(t, withProvenance), fuzzSeeds(t, narrow), fuzzSeeds(t, selecting), fuzzSeeds(t, ""))

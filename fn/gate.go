@@ -59,7 +59,7 @@ func (res *resource) unmask() {
 }
 
 // keepMask of an earlier step, with its annotations, where this one has none to
-// make.
+// make (KR-09-12).
 func (res *resource) keepMask(set map[string]string) {
 	annotations := child(child(res.desired.Object, "metadata"), "annotations")
 	for _, k := range append([]string{v1alpha1.AnnotationKeyUsedApprovals, v1alpha1.AnnotationKeyAllowances}, gateKeys...) {
@@ -69,6 +69,7 @@ func (res *resource) keepMask(set map[string]string) {
 	}
 }
 
+// managed masks a managed resource by the rules of the gate (KR-09-11).
 func (r *run) managed(res *resource) bool {
 	u := res.observed
 	if u == nil {

@@ -35,7 +35,7 @@ func (s *stage) confirm(size int64) {
 }
 
 // The gate without webhook and gate controller: the change and the opening in
-// one write, the closing in a later one.
+// one write, the closing in a later one (KR-09-11).
 func TestManagedGate(t *testing.T) {
 	for name, author := range map[string]any{"Explicit": []any{"*"}, "Defaulted": nil} {
 		t.Run(name, func(t *testing.T) { managedGate(t, author) })

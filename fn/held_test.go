@@ -27,7 +27,7 @@ func (s *stage) held(name string) *v1alpha1.Held {
 }
 
 // What is held of a resource stands on it as long as it is held, changes with
-// the difference and with nothing else, and goes with it.
+// the difference and with nothing else, and goes with it (KR-09-05).
 func TestHeldAnnotation(t *testing.T) {
 	s, want := settledStage(t)
 	want["b"] = plain("y")

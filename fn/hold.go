@@ -16,7 +16,7 @@ import (
 )
 
 // held is the observed resource as the pipeline composed it before: applying
-// that changes nothing.
+// that changes nothing (KR-09-04, KR-09-06).
 func (r *run) held(res *resource) *fnv1.Resource {
 	var shape map[string]any
 	if res.desired != nil && !res.replaced {
@@ -34,7 +34,7 @@ func (r *run) held(res *resource) *fnv1.Resource {
 }
 
 // heldAnnotation says on the resource itself what is held of it; "" for
-// nothing. The apply takes it away once nothing is.
+// nothing. The apply takes it away once nothing is (KR-09-05).
 func (r *run) heldAnnotation(res *resource) string {
 	if !res.refused() {
 		if res.desired == nil || r.earlier.reason == v1alpha1.ConditionReasonAllowed {

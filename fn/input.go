@@ -42,7 +42,7 @@ type config struct {
 }
 
 // configOf reads an Input, nil for none. The error names the field that is
-// wrong.
+// wrong (KR-09-01).
 func configOf(s *structpb.Struct) (config, error) {
 	cfg := config{mode: v1alpha1.ModeLog, grace: defaultSettleGrace, crossplane: defaultServiceAccount}
 	if s == nil {

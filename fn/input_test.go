@@ -64,6 +64,7 @@ func TestConfigOf(t *testing.T) {
 	}
 }
 
+// TestInvalidInputIsFatal covers KR-09-01.
 func TestInvalidInputIsFatal(t *testing.T) {
 	s := newStage(t, `{"mode":"strict"}`)
 	rsp := s.fnRun(s.request(desire{"a": plain("x")}))

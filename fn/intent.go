@@ -101,7 +101,7 @@ func withoutComposed(xr *unstructured.Unstructured) *unstructured.Unstructured {
 // generation of a composite itself, so the generation at which an intent was
 // first seen is looked up in the composed resources' traces, or the note in the
 // condition, and only a later change of the desired state is a new intent. own
-// is the hop that came from above; nil for none.
+// is the hop that came from above; nil for none (KR-09-09).
 func derive(s *parent.State, resources []*resource, known note, own *v1alpha1.Hop) v1alpha1.Hop {
 	at := s.IntentTime
 	if s.ScaleTime.After(at) {

@@ -10,7 +10,7 @@ import (
 )
 
 // Without a webhook the hop of the composite's intent carries its trace labels,
-// as they were when the intent was first seen.
+// as they were when the intent was first seen (KR-09-09).
 func TestDerivedIntentHasLabels(t *testing.T) {
 	ticket := v1alpha1.AnnotationKeyTraceLabelPrefix + "ticket"
 	labels := func(s *stage, name, want string) {

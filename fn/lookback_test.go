@@ -118,7 +118,7 @@ func TestChangedBack(t *testing.T) {
 }
 
 // One resource remembers, and another where that is gone; it says nothing of
-// what no policy looks at, nor more than its size allows.
+// what no policy looks at, nor more than its size allows (KR-09-10).
 func TestRemembers(t *testing.T) {
 	s, want := grown(t, growing)
 	remembers := func() (out []string) {

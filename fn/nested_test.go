@@ -44,7 +44,7 @@ func (s *stage) fromAbove(outer, generation int64, name string) {
 }
 
 // A nested composite settles by itself, and what nobody asked for is held there
-// as anywhere; what comes from above passes, with the whole chain in its trace.
+// as anywhere; what comes from above passes, with the whole chain in its trace (KR-09-14).
 func TestNestedCompositeSettles(t *testing.T) {
 	s := nestedStage(t)
 	want := desire{"a": database(1), "b": plain("x")}

@@ -53,7 +53,7 @@ func outputStage(t *testing.T, input string) (*stage, desire) {
 }
 
 // What is emitted stays the same to the letter, but where we want it otherwise:
-// Crossplane applies it on every reconcile, and people approve by what it says.
+// Crossplane applies it on every reconcile, and people approve by what it says (KR-09-13).
 func TestOutput(t *testing.T) {
 	for name, tc := range map[string]struct {
 		input  string

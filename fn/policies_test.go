@@ -46,7 +46,7 @@ var (
 )
 
 // The CRD is asked for first, the policies only where it is there, and both in
-// the field that this Crossplane knows.
+// the field that this Crossplane knows (KR-09-08).
 func TestRequiresPolicies(t *testing.T) {
 	first := map[string]*fnv1.ResourceSelector{requirementCRD: crdSelector, requirementUpgradeCRD: upgradeCRDSelector}
 	both := map[string]*fnv1.ResourceSelector{requirementCRD: crdSelector, requirementUpgradeCRD: upgradeCRDSelector, requirementPolicies: policySelector}

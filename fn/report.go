@@ -108,7 +108,7 @@ func cut(s string, size int) string {
 	return s + "…"
 }
 
-// condition of the composite.
+// condition of the composite (KR-09-05).
 func (r *run) condition(all report, warnings []warning) {
 	message := all.message(r.composite.settledIntent().String())
 	if all.reason != v1alpha1.ConditionReasonAllowed {
@@ -149,7 +149,7 @@ type warning struct {
 }
 
 // results that become events of the composite; none of drift while it is
-// snoozed.
+// snoozed (KR-09-06).
 func (r *run) results(warnings []warning) {
 	warnings = slices.Compact(slices.Clone(warnings))
 	if approval.Parse(r.composite.state.Annotations).Snoozed(r.now) {

@@ -25,7 +25,7 @@ const (
 
 // require of Crossplane what decides beside the request: the policies of the
 // cluster, and the revisions that upgrades are told by. What is required must be
-// so on every run.
+// so on every run (KR-09-08).
 func require(cfg config, req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionResponse) {
 	selectors := map[string]*fnv1.ResourceSelector{}
 	if cfg.fetch {
@@ -68,6 +68,7 @@ type fetchable struct {
 	crdRequirement, requirement, crd string
 }
 
+// require asks Crossplane for the CRD first, and for the objects once it exists (KR-09-08).
 func (f fetchable) require(req *fnv1.RunFunctionRequest, kind string, labels map[string]string, into map[string]*fnv1.ResourceSelector) {
 	into[f.crdRequirement] = &fnv1.ResourceSelector{
 		ApiVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition",

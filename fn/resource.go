@@ -149,7 +149,7 @@ func (r *resource) changes() bool {
 	return r.decided && r.decision.Allowed && r.decision.Class != admission.ClassNone
 }
 
-// roleOf an object in Crossplane by its spec, the one thing a function sees.
+// roleOf an object in Crossplane by its spec, the one thing a function sees (KR-09-14).
 func roleOf(spec map[string]any) parent.Role {
 	if _, ok := spec["managementPolicies"].([]any); ok {
 		return parent.RoleManaged

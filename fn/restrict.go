@@ -12,7 +12,7 @@ import (
 // of what the pipeline wants now. A nil shape stands for all of the desired
 // state. The result has apiVersion, kind and, where there are any, labels and
 // annotations, but for ours; its top level is the caller's, all below is shared
-// with observed.
+// with observed (KR-09-04).
 func restrict(observed *structpb.Struct, shape map[string]any, owned *ownership) *structpb.Struct {
 	is := observed.GetFields()
 	out := map[string]*structpb.Value{"apiVersion": is["apiVersion"], "kind": is["kind"]}

@@ -139,7 +139,7 @@ func (c *composite) recall(resources []*resource) {
 	}
 }
 
-// settle the last intent where the composite reached it. It stays settled.
+// settle the last intent where the composite reached it. It stays settled (KR-09-10).
 func (c *composite) settle(resources []*resource, grace time.Duration, now time.Time) {
 	if c.webhook || c.latched {
 		return

@@ -10,7 +10,7 @@ import (
 )
 
 // What keeps an intent from settling (spec 3): each case starts where nothing
-// is missing but the grace period, which then goes by.
+// is missing but the grace period, which then goes by (KR-09-10).
 func TestSettles(t *testing.T) {
 	notReady := map[string]any{"conditions": []any{
 		map[string]any{"type": "Synced", "status": "True"}, map[string]any{"type": "Ready", "status": "False"},

@@ -36,7 +36,7 @@ func (r *run) emit() {
 }
 
 // stamp our annotations on what is emitted, none but those that we work out. The
-// message and the top level of its object are ours.
+// message and the top level of its object are ours (KR-09-03).
 func (r *run) stamp(res *resource, out *fnv1.Resource) *fnv1.Resource {
 	value, after := r.traceOf(res)
 	set := map[string]string{v1alpha1.AnnotationKeyTrace: value}
@@ -62,7 +62,7 @@ func (r *run) stamp(res *resource, out *fnv1.Resource) *fnv1.Resource {
 }
 
 // kept annotations of ours: as stored, and as the decision edits them. Of builds
-// a webhook knows more.
+// a webhook knows more (KR-09-07).
 func (r *run) kept(res *resource, set map[string]string) {
 	for _, k := range []string{v1alpha1.AnnotationKeyAllowances, v1alpha1.AnnotationKeyFingerprint, v1alpha1.AnnotationKeyLastUpgrade} {
 		v := res.annotation(k)

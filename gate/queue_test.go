@@ -64,7 +64,7 @@ func started(t *testing.T, f reconcile.TypedFunc[parent.Ref]) *queue {
 }
 
 // TestPoison: an object whose reconcile panics is retried, and all others are
-// reconciled, although they share its worker.
+// reconciled, although they share its worker (KR-13-02).
 func TestPoison(t *testing.T) {
 	seen := &calls{byName: map[string]int{}}
 	q := started(t, func(_ context.Context, ref parent.Ref) (reconcile.Result, error) {

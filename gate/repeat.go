@@ -28,7 +28,7 @@ import (
 const maxAncestors = 6
 
 // repeat the deletion of an MR whose gate is open for it, and of each ancestor
-// below which all gates are open.
+// below which all gates are open (KR-08-13).
 func (c *Controller) repeat(ctx context.Context, o *cluster.Object) error {
 	if o.Deleting() || !openForDelete(o) {
 		return nil

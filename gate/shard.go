@@ -32,7 +32,7 @@ func ParseShard(text string) (Shard, error) {
 }
 
 // Takes reports whether an object is this shard's. The version of its kind does not
-// matter.
+// matter (KR-12-07).
 func (s Shard) Takes(ref parent.Ref) bool {
 	if s.Count < 2 {
 		return true

@@ -10,7 +10,7 @@ import (
 )
 
 // Each object is exactly one shard's, in all versions of its kind, and the shards
-// have about as many each.
+// have about as many each (KR-12-07).
 func TestShard(t *testing.T) {
 	const shards, objects = 3, 3000
 	counts := make([]int, shards)

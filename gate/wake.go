@@ -83,7 +83,7 @@ func (c *Controller) policyChanged(old, new *cluster.Object) {
 
 // wakeRefused wakes the composites whose children were refused, in a Namespace or,
 // where it is empty, in the whole cluster. It does not block, and does nothing
-// where another process wakes.
+// where another process wakes (KR-08-20).
 func (c *Controller) wakeRefused(ctx context.Context, namespace string) error {
 	if !c.wakesHere() {
 		return nil

@@ -68,7 +68,7 @@ func TestRelaxations(t *testing.T) {
 }
 
 // TestIndexDeletion: Drifts of refused deletions are found by the object that was to
-// be deleted.
+// be deleted (KR-08-13).
 func TestIndexDeletion(t *testing.T) {
 	d := &v1alpha1.Drift{Spec: v1alpha1.DriftSpec{Operation: "DELETE", Relation: v1alpha1.RelationExternal, Child: v1alpha1.ObjectReference{UID: "mr-uid"}}}
 	if got := indexDeletion(d); len(got) != 1 || got[0] != "mr-uid" {

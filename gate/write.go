@@ -26,7 +26,7 @@ import (
 )
 
 // patch of an MR for a decision: policies, the author's value and the gate
-// annotation in one.
+// annotation in one (KR-08-23).
 func patch(o *cluster.Object, d gating.Decision) cluster.Patch {
 	p := cluster.Patch{Manager: v1alpha1.ManagerGate, ResourceVersion: o.ResourceVersion, ManagementPolicies: d.Policies, Annotations: map[string]*string{}}
 	maps.Copy(p.Annotations, d.Edits)

@@ -17,7 +17,8 @@ import (
 	"github.com/kausality-io/function-kausality/drift"
 )
 
-// effects of a decision outside of the request path: what is remembered, counted and reported.
+// effects of a decision outside of the request path: what is remembered, counted and reported
+// (KR-05-27).
 func (h *Handler) effects(req *admission.Request, d admission.Decision) {
 	if d.Report != nil && h.Reporter != nil {
 		h.Reporter.Enqueue(drift.Item{Report: d.Report, Old: req.OldObject, New: reported(req), Request: reportRequest(req)})

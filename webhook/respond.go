@@ -84,7 +84,7 @@ func escape(key string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
 }
 
-// audit annotations: bare keys, the API server prefixes the webhook's name.
+// audit annotations: bare keys, the API server prefixes the webhook's name (KR-07-07).
 func audit(req *admission.Request, d admission.Decision) map[string]string {
 	out := map[string]string{"decision": "allowed", "mode": string(d.Mode), "reason": string(d.Reason)}
 	if !d.Allowed {

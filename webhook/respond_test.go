@@ -16,7 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// docs/reasons.md has every audit annotation that there is, and no other.
+// docs/reasons.md has every audit annotation that there is, and no other (KR-07-07).
 func TestAuditAnnotations(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "docs", "reasons.md"))
 	if err != nil {

@@ -220,7 +220,7 @@ func TestForeseen(t *testing.T) {
 	}
 }
 
-// Whatever happens to what is noted, the status is written.
+// Whatever happens to what is noted, the status is written (KR-05-26, KR-13-02).
 func TestStatusAlways(t *testing.T) {
 	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard(), StatusWritten: func(parent.Ref) { panic("oops") }}
 	if resp := post(t, StatusHandler{h}.answer, update(t, thing(1), thing(1)), ""); !resp.Allowed || resp.UID == "" {

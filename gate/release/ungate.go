@@ -71,7 +71,7 @@ const pageSize = 500
 // is: without Delete in the author's policies its external resource would be
 // orphaned (KR-08-14).
 //
-// The error joins those of the objects; Result counts what was done in any case.
+// The error joins those of the objects; Result counts what was done in any case (KR-08-17).
 func Ungate(ctx context.Context, o Options) (Result, error) {
 	c, err := dynamic.NewForConfig(o.Config)
 	if err != nil {

@@ -37,6 +37,7 @@ status:
   - {version: v1, kind: ConfigMap, namespace: shop, name: old, status: OutOfSync, requiresPruning: true}
 `
 
+// TestArgoCD covers KR-08-42.
 func TestArgoCD(t *testing.T) {
 	r := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(applicationOut) }
 	const meta, author = "{name: shop, namespace: argocd, generation: 90}", "annotations: {kausality.io/external-author: 'null'"

@@ -23,6 +23,7 @@ status:
   conditions: [{type: Ready, status: Unknown}, {type: Plan, status: "True"}]
 `
 
+// TestFlux covers KR-08-42.
 func TestFlux(t *testing.T) {
 	const masked = `{name: net, namespace: shop, generation: 7, annotations: {kausality.io/external-author: '"auto"'`
 	closed := strings.NewReplacer("{name: net, namespace: shop, generation: 7", masked+"}", "approvePlan: auto", `approvePlan: ""`).Replace(terraformWaits)

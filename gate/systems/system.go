@@ -36,7 +36,7 @@ type System interface {
 }
 
 // For returns the system whose objects have a kind; nil where there is none, as
-// for managed resources, whose gate is the mask on spec.managementPolicies.
+// for managed resources, whose gate is the mask on spec.managementPolicies (KR-08-42).
 func For(gvk schema.GroupVersionKind) System {
 	for _, s := range []System{Flux{}, ArgoCD{}} {
 		if s.Handles(gvk) {

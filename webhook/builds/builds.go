@@ -82,7 +82,7 @@ func (b *Builds) Of(ctx context.Context, u subject.User, p *parent.State) (allow
 // fingerprintLength is the number of hex digits of a fingerprint.
 const fingerprintLength = 12
 
-// fingerprint of what a build consists of; "" for nothing.
+// fingerprint of what a build consists of; "" for nothing (KR-06-21).
 func fingerprint(parts []string) string {
 	if len(parts) == 0 {
 		return ""

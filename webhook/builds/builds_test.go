@@ -30,6 +30,7 @@ func TestImagesOf(t *testing.T) {
 	}
 }
 
+// TestFingerprint covers KR-06-21.
 func TestFingerprint(t *testing.T) {
 	if fingerprint(nil) != "" {
 		t.Error("nothing has a fingerprint")

@@ -159,7 +159,8 @@ func (m *Memory) NoteParent(s *parent.State) (news bool) {
 	return news
 }
 
-// controllers to record on an object: its annotation with the writers that are missing there.
+// controllers to record on an object: its annotation with the writers that are missing there
+// (KR-02-04).
 func (m *Memory) controllers(s *parent.State) (value string, missing bool) {
 	have := subject.ParseHashes(s.Annotations[v1alpha1.AnnotationKeyControllers])
 	next := have
@@ -217,7 +218,7 @@ func (m *Memory) missing(uid types.UID, is bool) (since time.Time) {
 
 // observed generation of an object: the highest one seen. A kind that reports none has observed the
 // generation it had when its status was last written (KR-03-02). since is when the last intent became
-// observed; zero if that was before the first look.
+// observed; zero if that was before the first look (KR-03-01).
 func (m *Memory) observed(s *parent.State) (generation int64, known bool, since time.Time) {
 	intent, _ := trace.Intent(s)
 	m.write(s.UID, func(o *record) {
@@ -241,7 +242,8 @@ func (m *Memory) Touch(uid types.UID) {
 	m.write(uid, func(o *record) { o.touched = m.now() })
 }
 
-// Touched reports whether an object was touched so recently that its watch may not show it yet.
+// Touched reports whether an object was touched so recently that its watch may not show it yet
+// (KR-05-20).
 func (m *Memory) Touched(uid types.UID) (is bool) {
 	m.read(uid, func(o *record) { is = !o.touched.IsZero() && m.now().Sub(o.touched) < touchedFor })
 	return is

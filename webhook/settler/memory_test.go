@@ -37,6 +37,7 @@ func TestMemoryForgetsBeyondItsBound(t *testing.T) {
 	assert.EqualValues(t, -1, tr.Settled(parent.Ref{UID: types.UID(fmt.Sprint(maxObjects + 9))}))
 }
 
+// TestMemoryLatchNeverGoesDown covers KR-02-06.
 func TestMemoryLatchNeverGoesDown(t *testing.T) {
 	tr, _ := clockedMemory()
 	ref := parent.Ref{UID: "u"}
@@ -46,7 +47,7 @@ func TestMemoryLatchNeverGoesDown(t *testing.T) {
 	assert.EqualValues(t, 4, tr.Settled(ref))
 }
 
-// Crossplane can write an older observed generation again (facts 6).
+// Crossplane can write an older observed generation again (facts 6) (KR-03-01, KR-03-02).
 func TestMemoryObserved(t *testing.T) {
 	tr, _ := clockedMemory()
 	state := func(observed int64, has bool) *parent.State {
@@ -88,6 +89,7 @@ func TestMemoryObservedSince(t *testing.T) {
 	assert.Equal(t, at, since, "bookkeeping is observed, too")
 }
 
+// TestMemoryControllers covers KR-02-04.
 func TestMemoryControllers(t *testing.T) {
 	tr, _ := clockedMemory()
 	s := &parent.State{Ref: parent.Ref{UID: "u"}, Annotations: map[string]string{}}
@@ -111,6 +113,7 @@ func TestMemoryControllers(t *testing.T) {
 	assert.False(t, missing, "recorded once, nothing is to be written")
 }
 
+// TestMemoryTouched covers KR-05-20.
 func TestMemoryTouched(t *testing.T) {
 	tr, now := clockedMemory()
 	assert.False(t, tr.Touched("u"))
@@ -121,7 +124,7 @@ func TestMemoryTouched(t *testing.T) {
 }
 
 // A change through /scale is its user's, from the moment it landed until the
-// object itself says so.
+// object itself says so (KR-01-09).
 func TestMemoryScaled(t *testing.T) {
 	tr, now := clockedMemory()
 	ref := parent.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, Name: "web", UID: "u"}

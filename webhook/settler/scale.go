@@ -44,7 +44,7 @@ func (c *scaling) stored(s *parent.State) bool {
 }
 
 // Scale notes an admitted change through /scale: an intent. The Settler writes its hop and allowances
-// once it is stored.
+// once it is stored (KR-01-09).
 func (m *Memory) Scale(req *admission.Request, d admission.Decision) {
 	replicas, found, err := unstructured.NestedInt64(req.Object.Object, "spec", "replicas")
 	if err != nil || !found || !slices.ContainsFunc(d.Changes, func(c change.Change) bool { return c.Path == "spec.replicas" }) {

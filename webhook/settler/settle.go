@@ -14,7 +14,8 @@ import (
 )
 
 // settle edits the annotations of a parent: the latch, if it settled at its last intent, with the state
-// it settled at; the hop of an intent that it lacks; and the phase. again is when it may settle.
+// it settled at; the hop of an intent that it lacks; and the phase. again is when it may settle
+// (KR-02-06, KR-03-06).
 func (s *Settler) settle(ctx context.Context, p *parent.State, edits map[string]*string) (again time.Duration) {
 	p = s.memory.FillState(p)
 	intent, recorded := trace.Intent(p)

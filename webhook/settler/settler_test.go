@@ -99,7 +99,7 @@ func resized(o *unstructured.Unstructured) *unstructured.Unstructured {
 }
 
 // The desired state at which a parent settled is written with the latch, once, and
-// only while the last intent is the one that settled.
+// only while the last intent is the one that settled (KR-02-06).
 func TestSettlerRecordsSettledState(t *testing.T) {
 	latch, state := v1alpha1.AnnotationKeySettledGeneration, v1alpha1.AnnotationKeySettledState
 	own := func(generation int64) string {
@@ -164,7 +164,7 @@ func TestSettlerRecordsParentsAlone(t *testing.T) {
 	assert.Empty(t, edits)
 }
 
-// The others leave the record to the leader, the latch and its state together.
+// The others leave the record to the leader, the latch and its state together (KR-03-06).
 func TestSettlerFollows(t *testing.T) {
 	w, clock := idleSettler(t)
 	s := parent.Sum(settledWidget(2, nil), parent.RoleNone)
