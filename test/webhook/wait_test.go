@@ -23,6 +23,7 @@ func eventually(t *testing.T, what string, within time.Duration, f func(context.
 // times.
 func quickly(t *testing.T, what string, within time.Duration, f func() error) {
 	t.Helper()
+	within = controlplane.Patience(within)
 	deadline := time.Now().Add(within)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
