@@ -55,13 +55,16 @@ type Change struct {
 	Unchanged bool `json:"unchanged,omitempty"`
 }
 
-// retries of a write that others were faster than: some seconds in all.
-var retries = wait.Backoff{Steps: 40, Duration: 5 * time.Millisecond, Factor: 1.3, Jitter: 0.5, Cap: 250 * time.Millisecond}
+// attempts of a write that other writers are faster than, and the pauses between them: some seconds in
+// all. The pauses stay at their cap, where Backoff takes Steps for used up.
+const attempts = 40
+
+var pauses = wait.Backoff{Steps: attempts, Duration: 5 * time.Millisecond, Factor: 1.3, Jitter: 0.5, Cap: 250 * time.Millisecond}
 
 // Annotate writes one annotation as edit makes it of what is stored (KR-10-09).
 func (w Writer) Annotate(ctx context.Context, key string, edit Edit) (Change, error) {
-	backoff := retries
-	for {
+	backoff := pauses
+	for attempt := 1; ; attempt++ {
 		o, err := w.read(ctx)
 		if err != nil {
 			return Change{}, err
@@ -86,7 +89,7 @@ func (w Writer) Annotate(ctx context.Context, key string, edit Edit) (Change, er
 		if !faster {
 			return c, fmt.Errorf("cannot write annotation %s: %w", key, err)
 		}
-		if backoff.Steps == 0 {
+		if attempt == attempts {
 			return c, fmt.Errorf("cannot write annotation %s: others write it all the time; try again", key)
 		}
 		select {
