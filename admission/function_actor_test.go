@@ -1,18 +1,24 @@
 package admission
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -28,7 +34,15 @@ type Pipeline struct {
 // RunFunction runs the real composition function, which masks itself (gate:
 // Managed), and returns what is desired afterwards. function_run_test.go sets it:
 // package fn imports this one.
-var RunFunction func(Pipeline) map[string]*unstructured.Unstructured
+var RunFunction func(Pipeline) Ran
+
+// Ran is what the function answers.
+type Ran struct {
+	// Desired resources by their names in the Composition.
+	Desired map[string]*unstructured.Unstructured
+	// Conditions of the XR, without times.
+	Conditions []any
+}
 
 // applied is what Crossplane's apply of what the function emits leaves of an MR:
 // what Kausality wrote there before and does not emit again is removed, but for
@@ -85,7 +99,7 @@ func exploreFunction(t *testing.T, found explored) (asked int) {
 		if o != nil {
 			before = parent.Sum(o, parent.RoleManaged)
 		}
-		emitted := RunFunction(p)["instance"]
+		emitted := RunFunction(p).Desired["instance"]
 		switch {
 		case o == nil && emitted == nil:
 			return // held
@@ -167,6 +181,161 @@ func exploreHolders(name, want string, o, desired *unstructured.Unstructured, on
 			}
 		}
 	}
+}
+
+// function is the composition function in the reconcile of an XR: the emitted
+// resources by their names, nil where the Composition has none that masks. Beside a
+// webhook it sees what Crossplane's cache has, which may be old. Alone nothing
+// guards it against that, so that it sees what is stored.
+func (m *model) function(xr *unstructured.Unstructured) Ran {
+	if !m.alone && (!m.masks || m.governed != nil) {
+		return Ran{}
+	}
+	p := Pipeline{Mode: m.mode, Now: m.now, XR: xr, Observed: map[string]*unstructured.Unstructured{}, Desired: map[string]*unstructured.Unstructured{}}
+	for _, k := range []string{"a", "b"} {
+		o := m.get(k)
+		if !m.alone {
+			o = m.stale("crossplane", k)
+		}
+		if o != nil && metav1.GetControllerOf(o).UID == xr.GetUID() {
+			p.Observed[k] = o
+		}
+		p.Desired[k] = m.wanted(xr)
+	}
+	ran := RunFunction(p)
+	for k, o := range p.Observed {
+		if emitted := ran.Desired[k]; emitted == nil {
+			m.fail("the function removes %s, which the Composition wants", k)
+		} else if m.alone {
+			m.told(k, o, emitted)
+		}
+	}
+	return ran
+}
+
+// wanted by the Composition of each MR.
+func (m *model) wanted(xr *unstructured.Unstructured) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "aws.example.org/v1", "kind": "Instance"}}
+	policies := []any{}
+	for p := range strings.SplitSeq(m.compose, ",") {
+		policies = append(policies, p)
+	}
+	return with(o, set(textOf(xr, "spec", "size"), "spec", "forProvider", "size"),
+		set("r"+strconv.Itoa(m.revision), "spec", "forProvider", "region"), policies1(policies...))
+}
+
+// told of what can be approved: what the function holds, and external drift, as
+// its audit reports it.
+func (m *model) told(key string, o, emitted *unstructured.Unstructured) {
+	held := v1alpha1.Held{}
+	if value := annotation(emitted, v1alpha1.AnnotationKeyHeld); value != "" && json.Unmarshal([]byte(value), &held) == nil && held.Approve != "" {
+		m.offer("xr", held.ID)
+	}
+	if diff := external.Difference(o.Object); len(diff) > 0 {
+		m.offer("xr", identity.DriftID(m.sum(m.get("xr")), m.sum(o), diff))
+	}
+}
+
+// applyEmitted is Crossplane's apply of what the function emits, over what is
+// stored by then.
+func applyEmitted(now, emitted *unstructured.Unstructured) *unstructured.Unstructured {
+	forProvider, _, _ := unstructured.NestedMap(now.Object, "spec", "forProvider")
+	wanted, _, _ := unstructured.NestedMap(emitted.Object, "spec", "forProvider")
+	emitted = with(emitted, set(merged(forProvider, wanted), "spec", "forProvider"))
+	return applied(now, emitted)
+}
+
+// unguarded is a write that no webhook decides about: of a user, or of Crossplane
+// where the function is alone.
+func (m *model) unguarded(key, user string, old, next *unstructured.Unstructured) bool {
+	if !m.reliable && m.chance(12) {
+		m.note("%s's write of %s is lost", user, key)
+		return false
+	}
+	switch {
+	case key == "xr":
+		next = m.written(old, next)
+	case user == crossplane.Name:
+		m.checkFunction(key, old, next)
+	}
+	m.store(key, next)
+	m.note("%s wrote %s: %s", user, key, m.describe(key))
+	return true
+}
+
+// written is an XR with the managedFields by which the function alone finds
+// intents and the age of approvals: those of users.
+func (m *model) written(old, next *unstructured.Unstructured) *unstructured.Unstructured {
+	if old == nil {
+		next.SetCreationTimestamp(metav1.NewTime(m.now))
+	}
+	entry := func(manager string, fields map[string]any) {
+		list, _, _ := unstructured.NestedSlice(next.Object, "metadata", "managedFields")
+		list = slices.DeleteFunc(list, func(e any) bool { return e.(map[string]any)["manager"] == manager })
+		set(append(list, map[string]any{"manager": manager, "operation": "Update", "apiVersion": "example.org/v1", "fieldsType": "FieldsV1",
+			"time": m.now.Format(time.RFC3339), "fieldsV1": fields}), "metadata", "managedFields")(next)
+	}
+	if old == nil || textOf(old, "spec", "size") != textOf(next, "spec", "size") {
+		entry("kubectl-edit", map[string]any{"f:spec": map[string]any{"f:size": map[string]any{}}})
+	}
+	changed := map[string]any{}
+	for k, v := range next.GetAnnotations() {
+		if old == nil || annotation(old, k) != v {
+			changed["f:"+k] = map[string]any{}
+		}
+	}
+	if len(changed) > 0 {
+		entry("kubectl-annotate-"+strconv.FormatInt(m.version, 10), map[string]any{"f:metadata": map[string]any{"f:annotations": changed}})
+	}
+	return next
+}
+
+// checkFunction that is alone: what it does to an MR's gate, and to approvals.
+func (m *model) checkFunction(key string, old, next *unstructured.Unstructured) {
+	if kept := mask.AuthorOf(next.GetAnnotations(), m.sum(next).ManagementPolicies); strings.Join(kept, ",") == m.compose || old == nil {
+		m.author[key] = kept
+	}
+	had := map[string]bool{}
+	if old != nil {
+		had = usedBy(old)
+	}
+	for content := range usedBy(next) {
+		if !had[content] {
+			m.use("xr " + content)
+		}
+	}
+	was := v1alpha1.Gate{}
+	if old != nil {
+		was = mask.ParseGate(old.GetAnnotations())
+	}
+	gate := mask.ParseGate(next.GetAnnotations())
+	opens := gate.State == v1alpha1.GateOpen && (gate.Reason == v1alpha1.GateReasonApproved || gate.Reason == v1alpha1.GateReasonDeletionApproved)
+	if opens && was.State != v1alpha1.GateOpen && annotation(m.get("xr"), v1alpha1.AnnotationKeyFreeze) == "true" {
+		m.fail("%s: opened by an approval while its XR is frozen", key)
+	}
+	if old == nil {
+		return
+	}
+	for f, v := range wantedOf(next) { // requested again, or as the status shows it: that was not tampered with
+		at, _, _ := unstructured.NestedFieldNoCopy(next.Object, "status", "atProvider", f)
+		if _, masked := mask.ParseAuthor(annotation(next, v1alpha1.AnnotationKeyManagementPolicies)); wantedOf(old)[f] != v && (!masked || at == v) {
+			delete(m.shown, key+" "+f)
+		}
+	}
+}
+
+// usedBy an MR: contents of once approvals.
+func usedBy(o *unstructured.Unstructured) map[string]bool {
+	out := map[string]bool{}
+	for content := range strings.SplitSeq(annotation(o, v1alpha1.AnnotationKeyUsedApprovals), ",") {
+		if content != "" {
+			out[content] = true
+		}
+	}
+	if own := trace.Of(o.GetAnnotations()).Own(); own != nil && own.Approval != nil && own.Approval.Mode == v1alpha1.ApprovalOnce {
+		out[own.Approval.Content] = true
+	}
+	return out
 }
 
 func gate1(s *parent.State) v1alpha1.Gate {

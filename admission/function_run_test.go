@@ -19,7 +19,7 @@ func init() { admission.RunFunction = runFunction }
 
 // runFunction runs the composition function for one reconcile, twice: the same
 // request has the same response.
-func runFunction(p admission.Pipeline) map[string]*unstructured.Unstructured {
+func runFunction(p admission.Pipeline) admission.Ran {
 	req := &fnv1.RunFunctionRequest{
 		Input:    structOf(map[string]any{"mode": string(p.Mode), "settleGrace": "1s", "gate": map[string]any{"managementPolicies": "Managed"}}),
 		Observed: &fnv1.State{Composite: &fnv1.Resource{Resource: structOf(p.XR.Object)}, Resources: resourcesOf(p.Observed)},
@@ -34,9 +34,13 @@ func runFunction(p admission.Pipeline) map[string]*unstructured.Unstructured {
 	case !proto.Equal(rsp, again):
 		panic("the same request has another response")
 	}
-	out := map[string]*unstructured.Unstructured{}
+	out := admission.Ran{Desired: map[string]*unstructured.Unstructured{}}
+	for _, c := range rsp.GetConditions() {
+		status := map[fnv1.Status]string{fnv1.Status_STATUS_CONDITION_TRUE: "True", fnv1.Status_STATUS_CONDITION_FALSE: "False"}[c.GetStatus()]
+		out.Conditions = append(out.Conditions, map[string]any{"type": c.GetType(), "status": status, "reason": c.GetReason(), "message": c.GetMessage()})
+	}
 	for name, r := range rsp.GetDesired().GetResources() {
-		out[name] = &unstructured.Unstructured{Object: whole(r.GetResource().AsMap()).(map[string]any)}
+		out.Desired[name] = &unstructured.Unstructured{Object: whole(r.GetResource().AsMap()).(map[string]any)}
 	}
 	for _, r := range rsp.GetResults() {
 		if r.GetSeverity() == fnv1.Severity_SEVERITY_FATAL {

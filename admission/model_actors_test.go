@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,9 +41,13 @@ func (m *model) composeXR() {
 		}
 		return with(now, set(refs, "spec", "resourceRefs"), set(map[string]any{"name": "rev-" + strconv.Itoa(m.revision)}, "spec", "compositionRevisionRef"))
 	})
+	if m.alone { // Crossplane runs the pipeline on what it has just written
+		xr = m.get("xr")
+	}
+	ran := m.function(xr)
 	synced, ready := true, true
 	for _, k := range []string{"a", "b"} {
-		ok, r := m.composeMR(k, xr)
+		ok, r := m.composeMR(k, xr, ran)
 		synced, ready = synced && ok, ready && r
 	}
 	now := m.get("xr")
@@ -58,57 +61,46 @@ func (m *model) composeXR() {
 		}
 		return map[string]any{"type": t, "status": s, "reason": "R", "observedGeneration": xr.GetGeneration(), "lastTransitionTime": m.now.Format(time.RFC3339)}
 	}
-	m.status("xr", now, set(map[string]any{"conditions": keepTimes(now, []any{c("Synced", synced), c("Ready", ready)})}, "status"))
+	conditions := []any{c("Synced", synced), c("Ready", ready)}
+	for _, e := range ran.Conditions {
+		e.(map[string]any)["lastTransitionTime"] = m.now.Format(time.RFC3339)
+		conditions = append(conditions, e)
+	}
+	m.status("xr", now, set(map[string]any{"conditions": keepTimes(now, conditions)}, "status"))
 }
 
-func (m *model) composeMR(key string, xr *unstructured.Unstructured) (applied, ready bool) {
-	size, _, _ := unstructured.NestedString(xr.Object, "spec", "size")
-	policies := []any{}
-	for p := range strings.SplitSeq(m.compose, ",") {
-		policies = append(policies, p)
-	}
-	mods := []mod{set(size, "spec", "forProvider", "size"), set("r"+strconv.Itoa(m.revision), "spec", "forProvider", "region"), policies1(policies...)}
-	if again := m.maskAgain(key); again != nil {
-		mods = append(mods, again)
+// composeMR applies what the pipeline wants of an MR: as the Composition has it
+// or, where the function masks, as that emits it.
+func (m *model) composeMR(key string, xr *unstructured.Unstructured, ran Ran) (applied, ready bool) {
+	wanted := m.wanted(xr)
+	if ran.Desired != nil {
+		if wanted = ran.Desired[key]; wanted == nil {
+			return true, m.get(key) != nil // its creation is held
+		}
 		m.masked = true
 		defer func() { m.masked = false }()
 	}
 	applied = m.write(key, crossplane, composed, func(now *unstructured.Unstructured) *unstructured.Unstructured {
-		if now == nil {
-			o := object(fmt.Sprintf(`{apiVersion: aws.example.org/v1, kind: Instance, metadata: {name: %s, uid: %s-%d,
+		switch {
+		case now == nil:
+			now = object(fmt.Sprintf(`{apiVersion: aws.example.org/v1, kind: Instance, metadata: {name: %s, uid: %s-%d,
 				annotations: {crossplane.io/composition-resource-name: %s},
 				ownerReferences: [{apiVersion: example.org/v1, kind: XDatabase, name: db, uid: %s, controller: true}]}}`, key, key, m.version, key, xr.GetUID()))
-			return with(o, mods...)
-		}
-		if metav1.GetControllerOf(now).UID != xr.GetUID() {
+		case metav1.GetControllerOf(now).UID != xr.GetUID():
 			return nil
 		}
-		return with(now, mods...)
+		if ran.Desired != nil {
+			return applyEmitted(now, wanted)
+		}
+		spec, _, _ := unstructured.NestedMap(wanted.Object, "spec")
+		forProvider, _, _ := unstructured.NestedMap(now.Object, "spec", "forProvider")
+		list, _ := spec["managementPolicies"].([]any)
+		return with(now, set(merged(forProvider, wantedOf(wanted)), "spec", "forProvider"), policies1(list...))
 	})
 	if o := m.get(key); o != nil {
 		ready = m.sum(o).True("Ready")
 	}
 	return applied, ready
-}
-
-// maskAgain is the mask that a composition function (gate: Managed) emits again, as it
-// sees it, with its record and the author's value; nil where it does not mask, or has
-// something to say about its author.
-func (m *model) maskAgain(key string) mod {
-	o := m.stale("crossplane", key)
-	if !m.masks || o == nil {
-		return nil
-	}
-	a := o.GetAnnotations()
-	author, ok := mask.ParseAuthor(a[v1alpha1.AnnotationKeyManagementPolicies])
-	if !ok || strings.Join(author, ",") != m.compose {
-		return nil
-	}
-	return func(now *unstructured.Unstructured) {
-		list, _, _ := unstructured.NestedSlice(o.Object, "spec", "managementPolicies")
-		policies1(list...)(now)
-		annotate(v1alpha1.AnnotationKeyManagementPolicies, a[v1alpha1.AnnotationKeyManagementPolicies], v1alpha1.AnnotationKeyGate, a[v1alpha1.AnnotationKeyGate])(now)
-	}
 }
 
 // collect garbage.
@@ -123,6 +115,9 @@ func (m *model) collect() {
 
 // settle is the webhook's asynchronous writer.
 func (m *model) settle() {
+	if m.alone {
+		return
+	}
 	m.settleOne("xr", "a", "b")
 	m.settleOne("claim", "xr")
 }
@@ -196,6 +191,9 @@ func (m *model) spend(o *unstructured.Unstructured, c v1alpha1.Claim, next v1alp
 // gate is the gate controller looking at one MR, as gate.Controller.Reconcile
 // does; it may crash between any two writes.
 func (m *model) gateStep(key string) {
+	if m.alone {
+		return
+	}
 	o := m.stale("gate", key)
 	if o == nil {
 		return

@@ -90,7 +90,13 @@ func (m *model) admitted(key string, user subject.User, req *Request, d Decision
 		m.author[key] = strings.Split(m.compose, ",")
 	case req.OldObject == nil:
 		m.author[key] = incoming
-	case m.masked && req.OldObject.GetDeletionTimestamp() == nil: // no word of the author's
+	case m.masked && req.OldObject.GetDeletionTimestamp() == nil:
+		// The author's value as Kausality remembers it from what the function emits:
+		// what was remembered before, or what the Composition has.
+		after := apply(req.Object, d)
+		if kept := mask.AuthorOf(after.GetAnnotations(), m.sum(after).ManagementPolicies); strings.Join(kept, ",") == m.compose {
+			m.author[key] = kept
+		}
 	case !slices.Equal(incoming, mask.PoliciesOf(req.OldObject)) && (req.OldObject.GetDeletionTimestamp() == nil || m.mode == v1alpha1.ModeLog):
 		m.author[key] = incoming
 	}

@@ -98,6 +98,9 @@ func (m *model) govern() {
 
 // regovern: policies come or go.
 func (m *model) regovern() {
+	if m.alone {
+		return
+	}
 	if m.governed == nil {
 		m.govern()
 		return

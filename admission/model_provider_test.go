@@ -124,7 +124,8 @@ func (m *model) update(key string, o *unstructured.Unstructured, wanted map[stri
 }
 
 func merged(a, b map[string]any) map[string]any {
-	out := maps.Clone(a)
+	out := map[string]any{}
+	maps.Copy(out, a)
 	maps.Copy(out, b)
 	return out
 }

@@ -36,9 +36,10 @@ type model struct {
 	cloud    map[string]*resource
 	revision int // of the Composition
 	compose  string
-	// masks: the Composition's function masks as well, by what Crossplane's cache
-	// shows it; masked: that is what is being written.
-	masks, masked bool
+	// masks: the real composition function masks as well, by what Crossplane's
+	// cache shows it; alone: it does, and there is neither webhook nor gate; masked:
+	// what it emits is being written.
+	masks, alone, masked bool
 
 	// what people were told: ids by which differences are approved.
 	offers []offer
@@ -88,6 +89,7 @@ func newModel(seed uint64, verbose bool) *model {
 	m.kind = identity.Kind{Role: parent.RoleManaged, ManagementPolicies: true, ReconcileRequests: m.chance(2), Resource: "instances.aws.example.org"}
 	m.upjet = m.chance(4)
 	m.masks = seed%3 == 0
+	m.alone = seed%5 == 1
 	m.skew = time.Duration(int64(seed%17)-8) * time.Second
 	if m.chance(5) {
 		m.mode = v1alpha1.ModeLog
@@ -95,6 +97,9 @@ func newModel(seed uint64, verbose bool) *model {
 	if m.chance(2) {
 		m.govern()
 		m.claimed = m.chance(2)
+	}
+	if m.alone {
+		m.governed, m.claimed, m.skew, m.kind.ReconcileRequests = nil, false, 0, false
 	}
 	// What the run is about exists: there is no XR of a Claim that never landed.
 	m.reliable = true
@@ -196,6 +201,9 @@ func (m *model) write(key string, user subject.User, manager string, change func
 	next := change(base)
 	if next == nil || old != nil && reflect.DeepEqual(old.Object, next.Object) {
 		return next != nil
+	}
+	if m.alone {
+		return m.unguarded(key, user.Name, old, next)
 	}
 	req := &Request{Operation: Update, Kind: next.GroupVersionKind(), Namespace: next.GetNamespace(), Name: next.GetName(), Object: next, OldObject: old, User: user, FieldManager: manager, Time: m.now}
 	if old == nil {

@@ -146,6 +146,9 @@ func (r *run) transition(res *resource, set map[string]string) []string {
 	d := r.gating(res).Decide()
 	switch d.Action {
 	case gating.ActionRestore:
+		if res.refused() {
+			return d.Policies // what is held repeats the observed mask
+		}
 		return nil
 	case gating.ActionNone:
 		return r.asStored(res, set)

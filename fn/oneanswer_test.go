@@ -142,3 +142,21 @@ func TestManagedGateDeletionExpires(t *testing.T) {
 	s.wantPolicies("Observe")
 	s.wantReason(v1alpha1.ConditionReasonHeld)
 }
+
+// A freeze holds changes in mode log, too: the author's value is restored all the
+// same, and not lost with the annotation that stores it (KR-08-16).
+func TestManagedGateOffWhileFrozen(t *testing.T) {
+	s := newStage(t, managed)
+	want := desire{"a": database(1)}
+	s.reconcile(want)
+	s.confirm(1)
+	s.reconcile(want)
+	s.wantPolicies("Observe")
+	s.annotate(v1alpha1.AnnotationKeyFreeze, "true")
+	s.input = `{"gate":{"managementPolicies":"Managed"}}`
+	want["a"] = database(2)
+	s.reconcile(want)
+	s.wantReason(v1alpha1.ConditionReasonFrozen)
+	s.wantPolicies("*")
+	s.stable(want)
+}
