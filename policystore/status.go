@@ -69,8 +69,8 @@ func (s *Store) report(ctx context.Context, o *unstructured.Unstructured, it *it
 	meta.SetStatusCondition(&st.Conditions, condition)
 	status := map[string]any{"observedGeneration": o.GetGeneration(), "conditions": st.Conditions, "rules": rules}
 	if e := it.exception; e != nil {
-		if standing := e.Standing(e.Claims); broken == 0 && len(standing) < len(e.Claims) {
-			status["claims"] = standing
+		if current := e.InForce(e.Claims); broken == 0 && len(current) < len(e.Claims) {
+			status["claims"] = current
 		}
 	}
 	err = s.patchStatus(ctx, o, status)

@@ -25,9 +25,9 @@ type Exception struct {
 	Claims []v1alpha1.PolicyClaim
 
 	subjects []v1alpha1.Subject
-	// everybody: it has no subjects and speaks for every controller.
-	everybody bool
-	rules     []exceptionRule
+	// all: it has no subjects and approves for every controller.
+	all   bool
+	rules []exceptionRule
 }
 
 type exceptionRule struct {
@@ -62,7 +62,7 @@ func CompileApproval(p *v1alpha1.ApprovalPolicy) (*Exception, []RuleError) {
 // CompileClusterApproval compiles a ClusterApprovalPolicy, as CompileApproval. It
 // speaks for every controller where it has no subjects.
 func CompileClusterApproval(p *v1alpha1.ClusterApprovalPolicy) (*Exception, []RuleError) {
-	e := &Exception{Name: p.Name, UID: p.UID, Claims: p.Status.Claims, subjects: p.Spec.Subjects, everybody: len(p.Spec.Subjects) == 0}
+	e := &Exception{Name: p.Name, UID: p.UID, Claims: p.Status.Claims, subjects: p.Spec.Subjects, all: len(p.Spec.Subjects) == 0}
 	return e, e.compile(p.Spec.Rules)
 }
 
@@ -112,7 +112,7 @@ func (c *compiler) approvalRule(at string, r v1alpha1.ApprovalRule, out *excepti
 // contentLength is the number of hex digits of a rule's content.
 const contentLength = 12
 
-// ruleContent is a hash of what a rule says: a rule that is changed is another
+// ruleContent is a hash of a rule's content: a rule that is changed is another
 // one, with claims of its own.
 func ruleContent(r v1alpha1.ApprovalRule) string {
 	raw, err := json.Marshal(r)
@@ -124,9 +124,9 @@ func ruleContent(r v1alpha1.ApprovalRule) string {
 }
 
 // users are the names that alone can be meant; named is false where groups or
-// everybody can be.
+// all users can be.
 func (e *Exception) users() (names []string, named bool) {
-	if e.everybody {
+	if e.all {
 		return nil, false
 	}
 	for _, s := range e.subjects {
@@ -155,12 +155,12 @@ func is(s v1alpha1.Subject, user string, groups []string) bool {
 }
 
 func (e *Exception) speaksFor(user string, groups []string) bool {
-	return e.everybody || slices.ContainsFunc(e.subjects, func(s v1alpha1.Subject) bool { return is(s, user, groups) })
+	return e.all || slices.ContainsFunc(e.subjects, func(s v1alpha1.Subject) bool { return is(s, user, groups) })
 }
 
-// Standing are those of claims whose rules are still there: a rule that was changed
-// or removed is not claimed by what it said before.
-func (e *Exception) Standing(claims []v1alpha1.PolicyClaim) []v1alpha1.PolicyClaim {
+// InForce are those of claims whose rules still exist: a rule that was changed or
+// removed is not claimed by its earlier content.
+func (e *Exception) InForce(claims []v1alpha1.PolicyClaim) []v1alpha1.PolicyClaim {
 	out := make([]v1alpha1.PolicyClaim, 0, len(claims))
 	for _, c := range claims {
 		if slices.ContainsFunc(e.rules, func(r exceptionRule) bool { return r.content == c.Rule }) {

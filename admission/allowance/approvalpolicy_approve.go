@@ -15,7 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// ExceptionQuery is what ApprovalPolicies are asked about: a drift of a child.
+// ExceptionQuery is a drift of a child that ApprovalPolicies may approve.
 type ExceptionQuery struct {
 	User   string
 	Groups []string
@@ -36,7 +36,7 @@ type ExceptionQuery struct {
 	// Claim that an earlier call for the same request took; empty for none.
 	Claim string
 	Now   time.Time
-	// Stale: pending claims from before are claimed anew.
+	// Stale: pending claims from before are claimed again.
 	Stale time.Time
 }
 
@@ -175,14 +175,14 @@ func claimID(key []any) string {
 // nothing new through: to forget a claim would let the same through once more.
 const MaxPolicyClaims = 1024
 
-// Claimable tells whether a claim may be added to those of a policy; mine is the
+// Claimable reports whether a claim may be added to those of a policy; mine is the
 // one that stands for the same use already. A claim of mode once keeps every
 // other one of its rule out, a claim of mode generation those of the same parent
 // at another intent.
 //
-// One of the same use that is pending since before stale is about to be given
-// back, and may be added anew, in its place (Claimed): its own write would
-// otherwise land after somebody else was free to take the rule. A creation that
+// One of the same use that is pending since before stale is about to be
+// released, and may be added again, in its place (Claimed): its own write would
+// otherwise land after another use was free to take the rule. A creation that
 // landed and is tried again made an object that is gone by now.
 func Claimable(claims []v1alpha1.PolicyClaim, claim v1alpha1.PolicyClaim, stale time.Time) (free bool, mine *v1alpha1.PolicyClaim) {
 	for i := range claims {
@@ -224,7 +224,7 @@ type Landing struct {
 }
 
 // Finished are claims after what became of some of them: those that are used
-// stay, those that are open are given back. One that was claimed anew meanwhile
+// stay, those that are open are released. One that was claimed again meanwhile
 // is left alone.
 func Finished(claims []v1alpha1.PolicyClaim, landings []Landing) []v1alpha1.PolicyClaim {
 	out := make([]v1alpha1.PolicyClaim, 0, len(claims))

@@ -21,7 +21,7 @@ const (
 	VerbAll    = "*"
 )
 
-// RuleError says why a rule cannot be understood.
+// RuleError is the reason why a rule does not compile.
 type RuleError struct {
 	// Rule in the spec, as in rules[0], initializing or match.
 	Rule string
@@ -52,8 +52,8 @@ func (k kinds) has(gk schema.GroupKind) bool {
 type Compiled struct {
 	// Name of the policy, for messages.
 	Name string
-	// Created is when the policy came about; zero where it always was. It says
-	// nothing about intents from before.
+	// Created is when the policy was created; zero where it applies to all intents.
+	// It does not apply to intents from before.
 	Created time.Time
 
 	target       kinds
@@ -85,7 +85,7 @@ type allowed struct {
 	external  bool
 	verbs     []string
 	mutations []mutation
-	// entry is what the annotation says of it.
+	// entry of the annotation for it.
 	entry v1alpha1.Allowance
 }
 
@@ -196,7 +196,7 @@ func apiVersion(group, version string) string {
 	return schema.GroupVersion{Group: group, Version: version}.String()
 }
 
-// long form, of seed 004.
+// long form: target with rules.
 func (c *compiler) long(out *Compiled, spec *v1alpha1.AllowancePolicySpec) {
 	if spec.Initializing != nil {
 		out.initializing = &phase{}
@@ -231,7 +231,7 @@ func (c *compiler) long(out *Compiled, spec *v1alpha1.AllowancePolicySpec) {
 	}
 }
 
-// shorthand form, of seed 003.
+// shorthand form: match with allow.
 func (c *compiler) shorthand(out *Compiled, match *v1alpha1.AllowanceMatch, allow []v1alpha1.ShorthandAllow) {
 	var compiled rule
 	if c.scoped("match", func() {
@@ -265,7 +265,7 @@ func (c *compiler) allow(field string, in []v1alpha1.AllowedChange) []allowed {
 	return out
 }
 
-// checkAllowed repeats what the CRD's own validation says, for policies that no
+// checkAllowed repeats the validation of the CRD, for policies that no
 // API server has seen: those inline in a function's input, or in a file.
 func (c *compiler) checkAllowed(at string, a v1alpha1.AllowedChange) {
 	external := a.Relation == v1alpha1.RelationExternal
@@ -314,7 +314,7 @@ func (c *compiler) mutations(field string, in []v1alpha1.AllowedMutation) []muta
 	return out
 }
 
-// shorthandAllow turns seed 003's form into the other.
+// shorthandAllow converts the shorthand form into the long one.
 func (c *compiler) shorthandAllow(field string, in []v1alpha1.ShorthandAllow) []allowed {
 	out := make([]allowed, 0, len(in))
 	for i, a := range in {

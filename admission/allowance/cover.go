@@ -13,10 +13,10 @@ import (
 type coverage struct {
 	allowed []allowed
 	// initializing: what may be mutated may be in an update as well, where the
-	// verbs name the creation alone (spec 6).
+	// verbs name the creation alone (KR-06-07).
 	initializing bool
 	// inside: the child stands for nothing outside of the cluster, and what is
-	// External says nothing about it.
+	// External does not cover it.
 	inside bool
 }
 
@@ -123,8 +123,8 @@ func (c coverage) missing(child schema.GroupKind, verb string, details []change.
 }
 
 // whole reports whether a creation or deletion is covered. What permits the
-// external resource to be deleted and created anew permits the same of its
-// managed resource (spec 6), and of no other child.
+// external resource to be deleted and created again permits the same of its
+// managed resource (KR-06-11), and of no other child.
 func (c coverage) whole(child schema.GroupKind, verb string) bool {
 	return slices.ContainsFunc(c.allowed, func(a allowed) bool {
 		return !(c.inside && a.external) && a.target.has(child) && gives(a.verbs, verb)

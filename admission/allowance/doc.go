@@ -1,6 +1,6 @@
 // Package allowance holds what AllowancePolicies, UpgradeAllowances,
-// ApprovalPolicies and ClusterApprovalPolicies say, in the form in which requests
-// are decided by it (spec 5 and 6): compiled once, when a policy is loaded, and
+// ApprovalPolicies and ClusterApprovalPolicies declare, in the form in which requests
+// are decided by it (KR-05-50 to KR-06-23): compiled once, when a policy is loaded, and
 // indexed by kind.
 //
 // Compile, CompileUpgrade, CompileApproval and CompileClusterApproval take a
@@ -10,6 +10,6 @@
 // allowances annotation are read, chosen, extended and pruned here.
 //
 // It never decides about a request as a whole, reads no cluster and knows no
-// order of checks: package admission does that, and asks this one whether a
+// order of checks: package admission does that, and calls this one to find whether a
 // change is granted, covered or excepted.
 package allowance

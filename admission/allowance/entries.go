@@ -16,7 +16,7 @@ import (
 // Entry of an allowances annotation.
 type Entry struct {
 	v1alpha1.Allowance
-	// raw is the entry as it stands in the annotation: what we do not know of it
+	// raw is the entry as it is in the annotation: what this version does not know
 	// is kept. Empty for one that is new.
 	raw     json.RawMessage
 	allowed allowed
@@ -25,7 +25,7 @@ type Entry struct {
 // Entries of an allowances annotation, in its order.
 type Entries []Entry
 
-// stored is an entry with seed 003's forms.
+// stored is an entry with the older forms.
 type stored struct {
 	v1alpha1.Allowance
 	Mutation string `json:"mutation,omitempty"`
@@ -65,7 +65,7 @@ func Parse(value string) (Entries, error) {
 	return out, nil
 }
 
-// understand an entry that was read, seed 003's forms as well: mutations that
+// understand an entry that was read, in the older forms as well: mutations that
 // are verbs, and none that are needed with Update.
 func (e *Entry) understand() error {
 	switch e.Relation {
@@ -160,8 +160,8 @@ func (e Entries) Missing(child schema.GroupKind, verb string, details []change.D
 	return coverage{allowed: e.permissions()}.missing(child, verb, details)
 }
 
-// Inside are the entries that say something about a child that stands for nothing
-// outside of the cluster: those that are not External.
+// Inside are the entries about children that represent nothing outside of the
+// cluster: those that are not External.
 func (e Entries) Inside() Entries {
 	return slices.DeleteFunc(slices.Clone(e), func(entry Entry) bool { return entry.allowed.external })
 }
@@ -176,7 +176,7 @@ func (e Entries) permissions() []allowed {
 
 // covering are the entries that cover a change, or a part of it, first by kind,
 // name and field of the carrier's hop: the first is the one that is chosen
-// where one must be (seed 003, "Linearity").
+// where one must be (KR-06-04).
 func (e Entries) covering(child schema.GroupKind, verb string, details []change.Detail) Entries {
 	var out Entries
 	for _, entry := range e {

@@ -25,9 +25,9 @@ func mutated(paths ...string) []change.Detail {
 	return change.Details(map[string]any{"spec": old}, map[string]any{"spec": new}, nil, false)
 }
 
-// TestParseReadsTheSeeds: the forms of seed 003 are understood, and written as
+// TestParseOlderForms: the older forms are understood, and written as
 // they were.
-func TestParseReadsTheSeeds(t *testing.T) {
+func TestParseOlderForms(t *testing.T) {
 	for _, tc := range []struct {
 		reason, text         string
 		create, update, gone bool
@@ -136,8 +136,8 @@ func TestClaimable(t *testing.T) {
 	}{
 		{"nothing claimed", nil, want, true, false},
 		{"the same use, tried again", []v1alpha1.PolicyClaim{claim("r", "1", stored, "pending", fresh)}, want, false, true},
-		{"the same use, so late that its claim may be given back", []v1alpha1.PolicyClaim{claim("r", "1", stored, "pending", old)}, want, true, false},
-		{"the same use, of which nobody could tell", []v1alpha1.PolicyClaim{claim("r", "1", stored, "used", old)}, want, false, true},
+		{"the same use, so late that its claim may be released", []v1alpha1.PolicyClaim{claim("r", "1", stored, "pending", old)}, want, true, false},
+		{"the same use, whose outcome was unknown", []v1alpha1.PolicyClaim{claim("r", "1", stored, "used", old)}, want, false, true},
 		{"another use", []v1alpha1.PolicyClaim{claim("r", "2", stored, "pending", fresh)}, want, false, false},
 		{"another use, long ago", []v1alpha1.PolicyClaim{claim("r", "2", stored, "pending", old)}, want, false, false},
 		{"another use that landed", []v1alpha1.PolicyClaim{claim("r", "2", stored, "used", old)}, want, false, false},
@@ -158,7 +158,7 @@ func TestClaimable(t *testing.T) {
 }
 
 // TestFinishedClaims: what is known to have landed is used, what is known not to
-// have landed is gone, and what was claimed anew meanwhile is as it was.
+// have landed is gone, and what was claimed again meanwhile is as it was.
 func TestFinishedClaims(t *testing.T) {
 	at := metav1.NewTime(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))
 	claim := func(id string, state v1alpha1.ClaimState, at metav1.Time) v1alpha1.PolicyClaim {
@@ -168,13 +168,13 @@ func TestFinishedClaims(t *testing.T) {
 		return Landing{Claim: claim(id, "pending", at), State: state}
 	}
 	have := []v1alpha1.PolicyClaim{
-		claim("landed", "pending", at), claim("lost", "pending", at), claim("anew", "pending", metav1.NewTime(at.Add(time.Second))),
+		claim("landed", "pending", at), claim("lost", "pending", at), claim("renewed", "pending", metav1.NewTime(at.Add(time.Second))),
 		claim("unknown", "pending", at), claim("done", "used", at), {Rule: "r", ID: "generation", At: at},
 	}
 	before := slices.Clone(have)
-	got := Finished(have, []Landing{landing("landed", "used"), landing("lost", "open"), landing("anew", "open"), landing("done", "open"), landing("gone", "used")})
+	got := Finished(have, []Landing{landing("landed", "used"), landing("lost", "open"), landing("renewed", "open"), landing("done", "open"), landing("gone", "used")})
 	want := []v1alpha1.PolicyClaim{
-		claim("landed", "used", at), claim("anew", "pending", metav1.NewTime(at.Add(time.Second))),
+		claim("landed", "used", at), claim("renewed", "pending", metav1.NewTime(at.Add(time.Second))),
 		claim("unknown", "pending", at), claim("done", "used", at), {Rule: "r", ID: "generation", At: at},
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -186,9 +186,9 @@ func TestFinishedClaims(t *testing.T) {
 	if d := cmp.Diff(got, Claimed(got[1:], got[0]), cmp.Transformer("sorted", byID)); d != "" {
 		t.Error(d)
 	}
-	anew := claim("anew", "pending", metav1.NewTime(at.Add(time.Minute)))
-	if got := Claimed(got, anew); len(got) != len(want) || !got[1].At.Equal(&anew.At) {
-		t.Errorf("a claim that is taken anew takes its own place: %v", got)
+	renewed := claim("renewed", "pending", metav1.NewTime(at.Add(time.Minute)))
+	if got := Claimed(got, renewed); len(got) != len(want) || !got[1].At.Equal(&renewed.At) {
+		t.Errorf("a claim that is taken again replaces itself: %v", got)
 	}
 }
 

@@ -32,7 +32,7 @@ type Intent struct {
 	From Entries
 }
 
-// Grant the allowances that policies give for an intent (spec 6). warnings name
+// Grant the allowances that policies give for an intent (KR-06-03). warnings name
 // conditions that could not be evaluated, which grant nothing. The same intent
 // is granted the same entries, in the order of policies and rules.
 func Grant(ctx context.Context, policies []*Compiled, in Intent) (out Entries, warnings []string) {
@@ -94,7 +94,7 @@ func (r *rule) grant(ctx context.Context, in Intent, initiates bool) ([]Entry, e
 	return out, nil
 }
 
-// triggered tells which field triggers the rule, the first by its path, and
+// triggered returns the field that triggers the rule, the first by its path, and
 // which entry of the parent the chain extends; nil where it starts here. A
 // subject that may not initiate needs an entry of the parent that covers what
 // triggers.
@@ -165,7 +165,7 @@ func (e Entries) Extend(hop v1alpha1.AllowanceHop) Entries {
 	return out
 }
 
-// Rebase the hops of entries to a carrier elsewhere; rebase is asked for each
+// Rebase the hops of entries to a carrier elsewhere; rebase is called for each
 // hop.
 func (e Entries) Rebase(rebase func(v1alpha1.AllowanceHop) v1alpha1.AllowanceHop) Entries {
 	out := make(Entries, 0, len(e))

@@ -9,27 +9,27 @@ import (
 
 // Groups that the API server gives every user, and every ServiceAccount.
 const (
-	groupEveryone = "system:authenticated"
-	groupAccounts = "system:serviceaccounts"
-	userAccounts  = "system:serviceaccount:"
+	groupAuthenticated = "system:authenticated"
+	groupAccounts      = "system:serviceaccounts"
+	userAccounts       = "system:serviceaccount:"
 )
 
-// GroupsOf a user as far as the name tells: all of a ServiceAccount's, and of
-// anybody else the one that everybody is in. all is false where there may be
-// more.
+// GroupsOf a user as far as the name reveals them: all of a ServiceAccount's, and
+// for any other user the one that all users are in. all is false where there may
+// be more.
 func GroupsOf(user string) (groups []string, all bool) {
 	account, ok := strings.CutPrefix(user, userAccounts)
 	if !ok {
-		return []string{groupEveryone}, false
+		return []string{groupAuthenticated}, false
 	}
 	namespace, _, _ := strings.Cut(account, ":")
-	return []string{groupEveryone, groupAccounts, groupAccounts + ":" + namespace}, true
+	return []string{groupAuthenticated, groupAccounts, groupAccounts + ":" + namespace}, true
 }
 
 // MayGrant reports whether a policy may have something to grant for an intent
-// of a user whose groups nobody tells, "" for one who is not known either:
-// whether that user may be a subject, and one that may initiate a chain. below
-// says that the object has a parent, whose allowances another subject may
+// of a user whose groups are unknown, "" for an unknown user: whether that user
+// may be a subject, and one that may initiate a chain. below is true where the
+// object has a parent, whose allowances another subject may
 // extend. What cannot be known counts as possible.
 func (p *Compiled) MayGrant(user string, below bool) bool {
 	groups, all := GroupsOf(user)

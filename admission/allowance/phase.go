@@ -11,7 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 )
 
-// Since are the policies that have a say about an intent: those that were there
+// Since are the policies that decide about an intent: those that existed
 // when it was made. A policy that comes while controllers carry out an earlier
 // intent finds no allowances for it, and must not stop them half way.
 func Since(policies []*Compiled, intent time.Time) []*Compiled {
@@ -22,7 +22,7 @@ func Since(policies []*Compiled, intent time.Time) []*Compiled {
 	return slices.DeleteFunc(slices.Clone(policies), late)
 }
 
-// Section is what policies say about a phase of an object's life.
+// Section is what policies declare for a phase of an object's life.
 type Section struct {
 	// Given: a policy has the section, so that what it does not name is not
 	// allowed.
@@ -33,16 +33,16 @@ type Section struct {
 }
 
 // Inside is the section for a child that stands for nothing outside of the
-// cluster, about which External says nothing.
+// cluster, which External does not cover.
 func (s Section) Inside() Section {
 	s.inside = true
 	return s
 }
 
 // Initializing is what policies allow while an object initialises. initializing
-// says whether it does, as far as its state tells; object is asked for where a
-// policy's own expression decides, and may fail. active is false where a policy
-// has the section and its expression says that the object does not initialise,
+// is whether it does, by its state; object is called where a policy's own
+// expression decides, and may fail. active is false where a policy
+// has the section and by its expression the object does not initialise,
 // for all of them.
 func Initializing(ctx context.Context, policies []*Compiled, initializing bool, object func() (map[string]any, error)) (s Section, active bool, warnings []string) {
 	s.initializing = true

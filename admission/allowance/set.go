@@ -17,12 +17,12 @@ type Set struct {
 	anyGroup map[string][]*Compiled
 	upgrades map[string][]*Upgrade
 	// byUser are exceptions that name users or ServiceAccounts, forAny those that
-	// must be asked for each.
+	// must be read for each.
 	byUser map[string][]*Exception
 	forAny []*Exception
 }
 
-// NewSet of policies; each slice may be nil. Within the Set policies stand in the
+// NewSet of policies; each slice may be nil. Within the Set policies are in the
 // order of their names, so that the same policies decide alike whatever order
 // they come in.
 func NewSet(policies []*Compiled, upgrades []*Upgrade, exceptions []*Exception) *Set {

@@ -75,7 +75,7 @@ type Build struct {
 	Images []string
 }
 
-// UpgradeQuery is what an UpgradeAllowance is asked about.
+// UpgradeQuery is a change that an UpgradeAllowance may permit.
 type UpgradeQuery struct {
 	Child schema.GroupKind
 	// Inside: the child stands for nothing outside of the cluster.

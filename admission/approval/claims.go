@@ -32,8 +32,8 @@ type Use struct {
 	// Claim is the id in the object's own hop, where the very same request is
 	// decided again (a reinvocation); "" otherwise.
 	Claim string `json:"-"`
-	// Stale: a pending claim of the same use from before is claimed anew, since it
-	// may be given back before this write lands. Zero for never, as for the gate.
+	// Stale: a pending claim of the same use from before is claimed again, since it
+	// may be released before this write lands. Zero for never, as for the gate.
 	Stale time.Time `json:"-"`
 }
 
@@ -78,11 +78,11 @@ func (c Claims) Find(id string) *v1alpha1.Claim {
 	return nil
 }
 
-// Use tells whether an approval may be used: claimed is the pending claim of
+// Use reports whether an approval may be used: claimed is the pending claim of
 // the very same use, whose write has not landed (a retry, a reinvocation); free
 // is false where another use took it, or it is spent. A nameless CREATE is
 // always a new use, unless it brings the claim's id. A stale claim of the same
-// use is free for it to claim anew.
+// use is free for it to claim again.
 func (c Claims) Use(content string, u Use) (claimed *v1alpha1.Claim, free bool) {
 	have := c.find(content)
 	if have == nil || have.State == v1alpha1.ClaimOpen {
@@ -92,7 +92,7 @@ func (c Claims) Use(content string, u Use) (claimed *v1alpha1.Claim, free bool) 
 		return nil, false
 	}
 	// Invoked again, the difference is another one where a later webhook has
-	// changed the object: the id in the hop tells. Once the write has landed, the
+	// changed the object: the id in the hop identifies it. Once the write has landed, the
 	// child's version is another one, too.
 	same := *have.Child == u.Child && have.User == u.User && (have.Digest == u.Digest || u.Claim != "" && u.Claim == have.ID)
 	switch {
@@ -169,7 +169,7 @@ func (c Claims) bounded() Claims {
 }
 
 // Forget drops the records of spent approvals of a difference that occurs
-// anew, unless the approval itself is (still, or again) written on the parent:
+// again, unless the approval itself is (still, or again) written on the parent:
 // what GitOps keeps writing stays spent, a person may approve the same
 // difference another time.
 func (c Claims) Forget(digest string, written []Entry) Claims {
@@ -178,5 +178,5 @@ func (c Claims) Forget(digest string, written []Entry) Claims {
 	})
 }
 
-// Stamp is a time as it stands in annotations: UTC, whole seconds.
+// Stamp is a time as it is in annotations: UTC, whole seconds.
 func Stamp(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }

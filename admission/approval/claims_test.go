@@ -84,11 +84,11 @@ func TestSetState(t *testing.T) {
 
 	used := taken.Set(claim.ID, v1alpha1.ClaimUsed, later)
 	if used[0].State != v1alpha1.ClaimUsed || used[0].ID != claim.ID || used[0].Child == nil || !used[0].At.Time.Equal(Stamp(later).Time) {
-		t.Errorf("a used claim tells by whom: %+v", used[0])
+		t.Errorf("a used claim names its user: %+v", used[0])
 	}
 	open := taken.Set(claim.ID, v1alpha1.ClaimOpen, later)
 	if diff := cmp.Diff(v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimOpen, Generation: 7, At: Stamp(later)}, open[0]); diff != "" {
-		t.Errorf("given back, nothing of the use remains: -want, +got:\n%s", diff)
+		t.Errorf("released, nothing of the use remains: -want, +got:\n%s", diff)
 	}
 	if taken[0].State != v1alpha1.ClaimPending {
 		t.Error("input modified")

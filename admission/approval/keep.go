@@ -11,7 +11,7 @@ import (
 )
 
 // Admit brings the claims of a parent in step with the approvals that a write
-// to it leaves, and prunes those that are stale (spec 5, "Pruned"). An entry
+// to it leaves, and prunes those that are stale (KR-05-35). An entry
 // that is spent already and is written again (by GitOps, which keeps writing
 // it) stays where it is, without effect: taking it out each time would be a
 // fight.

@@ -52,7 +52,7 @@ func TestAdmit(t *testing.T) {
 		"New":           {"it takes the parent's current generation", annotations{keyApprovals: once}, 7, 5, annotations{keyApprovals: once, keyClaims: claims(v1alpha1.ClaimOpen, 7)}},
 		"Known":         {"it keeps the generation it was admitted for", annotations{keyApprovals: once, keyClaims: claims(v1alpha1.ClaimOpen, 5)}, 7, 5, annotations{keyApprovals: once, keyClaims: claims(v1alpha1.ClaimOpen, 5)}},
 		"Stale":         {"a new intent prunes it, and remembers that it did", annotations{keyApprovals: once, keyClaims: claims(v1alpha1.ClaimOpen, 5)}, 7, 6, annotations{keyClaims: claims(v1alpha1.ClaimPruned, 5)}},
-		"Withdrawn":     {"taken back before it was used: forgotten", annotations{keyClaims: claims(v1alpha1.ClaimOpen, 5)}, 7, 5, annotations{keyClaims: "[]"}},
+		"Withdrawn":     {"removed before it was used: forgotten", annotations{keyClaims: claims(v1alpha1.ClaimOpen, 5)}, 7, 5, annotations{keyClaims: "[]"}},
 		"UsedAgain":     {"GitOps writes a used one again: no new approval, and no fight", annotations{keyApprovals: once, keyClaims: claims(v1alpha1.ClaimUsed, 5)}, 7, 6, annotations{keyApprovals: once, keyClaims: claims(v1alpha1.ClaimUsed, 5)}},
 		"PrunedAgain":   {"the same for a pruned one", annotations{keyApprovals: once, keyClaims: claims(v1alpha1.ClaimPruned, 5)}, 7, 6, annotations{keyApprovals: once, keyClaims: claims(v1alpha1.ClaimPruned, 5)}},
 		"UsedRemoved":   {"a used one stays remembered", annotations{keyClaims: claims(v1alpha1.ClaimUsed, 5)}, 7, 6, annotations{keyClaims: claims(v1alpha1.ClaimUsed, 5)}},

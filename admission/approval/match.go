@@ -7,7 +7,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Query is what approvals and rejections are asked about: a difference of a
+// Query is what approvals and rejections match: a difference of a
 // child.
 type Query struct {
 	APIVersion, Kind, Name string
@@ -102,7 +102,7 @@ func fits(a v1alpha1.Approval, q Query) bool {
 		return true
 	}
 	if a.Digest != "" && a.Name == "" && a.Resource == "" {
-		a.Name = "*" // the digest says which
+		a.Name = "*" // the digest identifies it
 	}
 	if relation(a.Relation) != relation(q.Relation) || !named(a.APIVersion, a.Kind, a.Name, a.Resource, q) {
 		return false

@@ -44,7 +44,7 @@ func TestApproved(t *testing.T) {
 		"Resource":             {"by the composition resource name", `[{"kind":"Deployment","resource":"frontend"}]`, nil, true},
 		"OtherResource":        {"another composed resource", `[{"kind":"Deployment","resource":"backend"}]`, nil, false},
 		"AnyResource":          {"wildcard", `[{"kind":"Deployment","resource":"*"}]`, nil, true},
-		"ResourceInsteadName":  {"resource stands instead of the name", `[{"kind":"Deployment","resource":"frontend","name":"old-name"}]`, nil, true},
+		"ResourceInsteadName":  {"resource is given instead of the name", `[{"kind":"Deployment","resource":"frontend","name":"old-name"}]`, nil, true},
 		"NamelessByResource":   {"a generated name is not known beforehand", `[{"kind":"Deployment","resource":"frontend"}]`, nameless, true},
 		"NamelessByName":       {"no name matches no name", `[{"kind":"Deployment","name":"web"}]`, nameless, false},
 		"NamelessByWildcard":   {"but * does", `[{"kind":"Deployment","name":"*"}]`, nameless, true},
@@ -113,7 +113,7 @@ func TestApprovedOnce(t *testing.T) {
 		"Open":            {"admitted, not used", Claims{{Content: entry.Content, State: v1alpha1.ClaimOpen, Generation: 5}}, nil, true, false},
 		"OpenStale":       {"admitted before the last intent", Claims{{Content: entry.Content, State: v1alpha1.ClaimOpen, Generation: 4}}, nil, false, false},
 		"SameUse":         {"a retry of the very same use needs no second claim", taken, nil, true, true},
-		"Stale":           {"a retry so late that its claim may be given back before it lands", taken, func(u *Use) { u.Stale = now.Add(time.Second) }, true, false},
+		"Stale":           {"a retry so late that its claim may be released before it lands", taken, func(u *Use) { u.Stale = now.Add(time.Second) }, true, false},
 		"StaleReinvoked":  {"the request that took the claim", taken, func(u *Use) { u.Stale, u.Claim = now.Add(time.Second), claim.ID }, true, true},
 		"StaleOther":      {"another use", taken, func(u *Use) { u.Stale, u.User = now.Add(time.Second), "other" }, false, false},
 		"OtherUser":       {"another use", taken, func(u *Use) { u.User = "other" }, false, false},
@@ -147,7 +147,7 @@ func TestApprovedOnce(t *testing.T) {
 }
 
 // A second entry that fits must not be spent by the retry of a use that has
-// claimed the first, wherever the two stand.
+// claimed the first, in either order.
 func TestApprovedRetryKeepsItsClaim(t *testing.T) {
 	s := Parse(annotations{keyApprovals: `[{"kind":"Deployment","name":"web","generation":5},{"kind":"Deployment","name":"*","generation":5}]`})
 	for _, claimed := range s.Approvals {

@@ -39,7 +39,7 @@ func TestParse(t *testing.T) {
 	}{
 		"Nothing":       {"no annotations, no decisions", nil, Set{}},
 		"JSON":          {"as tools write it", annotations{keyApprovals: `[{"apiVersion":"apps/v1","kind":"Deployment","name":"web","generation":3,"mode":"generation"}]`}, Set{Approvals: []Entry{{Approval: deployment, Key: keyApprovals}}}},
-		"YAML":          {"as people write it", annotations{keyApprovals: "- apiVersion: apps/v1\n  kind: Deployment\n  name: web\n  generation: 3\n  mode: generation\n"}, Set{Approvals: []Entry{{Approval: deployment, Key: keyApprovals}}}},
+		"YAML":          {"as users write it", annotations{keyApprovals: "- apiVersion: apps/v1\n  kind: Deployment\n  name: web\n  generation: 3\n  mode: generation\n"}, Set{Approvals: []Entry{{Approval: deployment, Key: keyApprovals}}}},
 		"Defaults":      {"mode once, relation child", annotations{keyApprovals: `[{"kind":"X","name":"a"}]`}, Set{Approvals: []Entry{{Approval: once, Key: keyApprovals}}}},
 		"UnknownFields": {"kept and not minded", annotations{keyApprovals: `[{"kind":"X","name":"a","ticket":"OPS-1"}]`}, Set{Approvals: []Entry{{Approval: once, Key: keyApprovals}}}},
 		"ApproveID":     {"one difference in one annotation", annotations{keyApprove + "0123456789abcdef": "always"}, Set{Approvals: []Entry{{Approval: v1alpha1.Approval{Mode: v1alpha1.ApprovalAlways, Digest: "0123456789abcdef"}, Key: keyApprove + "0123456789abcdef"}}}},
@@ -49,14 +49,14 @@ func TestParse(t *testing.T) {
 		"BadApproveID":  {"counts as absent, with a warning", annotations{keyApprove + "x": "yes"}, Set{Warnings: []string{keyApprove + "x"}}},
 		"OneBadOfMany":  {"another annotation is not touched by it", annotations{keyApprove + "x": "yes", keyApprove + "y": "once"}, Set{Approvals: []Entry{{Approval: v1alpha1.Approval{Mode: v1alpha1.ApprovalOnce, Digest: "y"}, Key: keyApprove + "y"}}, Warnings: []string{keyApprove + "x"}}},
 		"Rejection":     {"with a reason", annotations{keyRejections: `[{"kind":"X","name":"a","reason":"no"}]`}, Set{Rejections: []v1alpha1.Rejection{{Kind: "X", Name: "a", Reason: "no"}}}},
-		"RejectionYAML": {"as people write it", annotations{keyRejections: "- kind: X\n  name: '*'\n  generation: 4\n  reason: no\n"}, Set{Rejections: []v1alpha1.Rejection{{Kind: "X", Name: "*", Generation: 4}}}},
+		"RejectionYAML": {"as users write it", annotations{keyRejections: "- kind: X\n  name: '*'\n  generation: 4\n  reason: no\n"}, Set{Rejections: []v1alpha1.Rejection{{Kind: "X", Name: "*", Generation: 4}}}},
 		"BadRejection":  {"counts as present: everything is rejected", annotations{keyRejections: `[{"kind":`}, Set{Rejections: []v1alpha1.Rejection{{APIVersion: "*", Kind: "*", Name: "*"}}, Warnings: []string{keyRejections}}},
 		"Freeze":        {"who, why, when", annotations{keyFreeze: `{"user":"alice","message":"audit","at":"2026-01-01T00:00:00Z"}`}, Set{Freeze: &v1alpha1.Freeze{User: "alice", Message: "audit", At: &at}}},
-		"FreezeYAML":    {"as people write it", annotations{keyFreeze: "user: alice\nmessage: audit"}, Set{Freeze: &v1alpha1.Freeze{User: "alice", Message: "audit"}}},
+		"FreezeYAML":    {"as users write it", annotations{keyFreeze: "user: alice\nmessage: audit"}, Set{Freeze: &v1alpha1.Freeze{User: "alice", Message: "audit"}}},
 		"FreezeLegacy":  {"the legacy form", annotations{keyFreeze: "true"}, Set{Freeze: &v1alpha1.Freeze{}}},
 		"FreezeFalse":   {"not frozen", annotations{keyFreeze: "false"}, Set{}},
 		"BadFreeze":     {"counts as frozen", annotations{keyFreeze: "until monday"}, Set{Freeze: &v1alpha1.Freeze{}, Warnings: []string{keyFreeze}}},
-		"EmptyFreeze":   {"counts as frozen: somebody meant something by it", annotations{keyFreeze: ""}, Set{Freeze: &v1alpha1.Freeze{}, Warnings: []string{keyFreeze}}},
+		"EmptyFreeze":   {"counts as frozen: a user meant something by it", annotations{keyFreeze: ""}, Set{Freeze: &v1alpha1.Freeze{}, Warnings: []string{keyFreeze}}},
 		"BadFreezeTime": {"counts as frozen", annotations{keyFreeze: `{"at":"noon"}`}, Set{Freeze: &v1alpha1.Freeze{}, Warnings: []string{keyFreeze}}},
 		"Snooze":        {"until when, who, why", annotations{keySnooze: `{"expiry":"2026-01-01T00:00:00Z","user":"bob","message":"m"}`}, Set{Snooze: &v1alpha1.Snooze{Expiry: at, User: "bob", Message: "m"}}},
 		"SnoozeTime":    {"the legacy value", annotations{keySnooze: "2026-01-01T00:00:00Z"}, Set{Snooze: &v1alpha1.Snooze{Expiry: at}}},
@@ -110,7 +110,7 @@ func TestValidate(t *testing.T) {
 	}{
 		"Approvals":          {"valid", keyApprovals, `[{"kind":"X","name":"a"}]`, ""},
 		"ApprovalsResource":  {"the composition resource name will do", keyApprovals, `[{"kind":"X","resource":"db"}]`, ""},
-		"ApprovalsDigest":    {"a digest says it all", keyApprovals, `[{"digest":"0123"}]`, ""},
+		"ApprovalsDigest":    {"a digest suffices", keyApprovals, `[{"digest":"0123"}]`, ""},
 		"ApprovalsExternal":  {"external work", keyApprovals, `[{"kind":"X","name":"a","relation":"External","verbs":["Delete"]}]`, ""},
 		"ApprovalsSyntax":    {"no JSON and no YAML", keyApprovals, "[{", "did not find"},
 		"ApprovalsNotAList":  {"an object is no list", keyApprovals, `{"kind":"X"}`, "cannot unmarshal"},
@@ -123,7 +123,7 @@ func TestValidate(t *testing.T) {
 		"ApproveSpace":       {"YAML block scalars end in a newline", keyApprove + "0123", "always\n", ""},
 		"ApproveOther":       {"no mode", keyApprove + "0123", "true", "mode must be"},
 		"Rejections":         {"valid", keyRejections, `[{"kind":"*","name":"*","reason":"r"}]`, ""},
-		"RejectionsReason":   {"people must be told", keyRejections, `[{"kind":"*","name":"*"}]`, "reason is required"},
+		"RejectionsReason":   {"users need the reason", keyRejections, `[{"kind":"*","name":"*"}]`, "reason is required"},
 		"RejectionsName":     {"of what?", keyRejections, `[{"kind":"X","reason":"r"}]`, "are required"},
 		"RejectionsSyntax":   {"no JSON and no YAML", keyRejections, "{", "did not find"},
 		"Freeze":             {"valid", keyFreeze, `{"user":"a"}`, ""},
@@ -150,7 +150,7 @@ func TestValidate(t *testing.T) {
 				t.Errorf("%s: want %q, got %q", tc.reason, tc.want, got)
 			}
 			if strings.Contains(got, "\n") {
-				t.Errorf("%s: an error stands on one line: %q", tc.reason, got)
+				t.Errorf("%s: an error is on one line: %q", tc.reason, got)
 			}
 		})
 	}
@@ -189,7 +189,7 @@ func seed(f *testing.F) {
 	}
 }
 
-// Whatever stands there, nothing panics, what Validate lets through is read
+// Whatever the annotation holds, nothing panics, what Validate lets through is read
 // without a warning, and what it does not let through is named.
 func FuzzParse(f *testing.F) {
 	seed(f)

@@ -16,7 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Entry is an approval with where it stands.
+// Entry is an approval with the annotation that holds it.
 type Entry struct {
 	v1alpha1.Approval
 	// Key of the annotation that holds it.
@@ -25,7 +25,7 @@ type Entry struct {
 	Content string
 }
 
-// Set of what people decided on one parent.
+// Set of what users decided on one parent.
 type Set struct {
 	Approvals  []Entry
 	Rejections []v1alpha1.Rejection
@@ -40,7 +40,7 @@ type Set struct {
 
 // Parse reads the annotations of a parent. What does not parse counts as absent
 // for approvals and snooze, as present for freeze and rejections, and is named
-// in Warnings (spec 2).
+// in Warnings (KR-02-02).
 func Parse(annotations map[string]string) Set {
 	s := Set{Claims: ParseClaims(annotations[v1alpha1.AnnotationKeyClaims])}
 	keys := make([]string, 0, len(annotations))

@@ -24,7 +24,7 @@ const (
 // Change of one field.
 type Change struct {
 	// Path as in spec.template.spec.containers[0].image; keys that are no plain
-	// names stand in brackets.
+	// names are in brackets.
 	Path string
 	Verb Verb
 	// Old and New values as JSON types; nil where there is none.
@@ -57,7 +57,7 @@ func Desired(content map[string]any) map[string]any {
 func Diff(old, new map[string]any) []Change { return differ{}.changes(old, new) }
 
 // DiffUnstored is Diff where one side never went through the API server, or was
-// written by somebody who leaves out what is empty: there, an empty map or list
+// written by a client that leaves out what is empty: there, an empty map or list
 // is no change against a field that is not there.
 func DiffUnstored(old, new map[string]any) []Change {
 	return differ{unstored: true}.changes(old, new)
@@ -82,14 +82,14 @@ func ChangedUnstored(old, new map[string]any) bool {
 	return !reflect.DeepEqual(old, new) && len(DiffUnstored(old, new)) > 0
 }
 
-// differ walks two states side by side. The path is put into words only where a
+// differ walks two states side by side. The text of the path is made only where a
 // change is found: most fields of most requests do not change.
 type differ struct {
 	at  []Segment
 	out []Change
 	// unstored: empty maps and lists count as absent.
 	unstored bool
-	// objects are compared: what lies outside of their desired state is left out.
+	// objects are compared: what is outside of their desired state is left out.
 	objects bool
 	// detail is nil for Diff.
 	detail *detail
@@ -257,13 +257,13 @@ func Paths(changes []Change) []string {
 	return out
 }
 
-// Under reports whether a path is prefix itself or lies below it.
+// Under reports whether a path is prefix itself or below it.
 func Under(path, prefix string) bool {
 	rest, ok := strings.CutPrefix(path, prefix)
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// Summary lists the paths for people, at most max of them.
+// Summary lists the paths for messages, at most max of them.
 func Summary(changes []Change, max int) string {
 	more := ""
 	if len(changes) > max {

@@ -18,7 +18,7 @@ func TestDesired(t *testing.T) {
 		in     object
 		want   object
 	}{
-		"Spec":      {"what people want of most kinds", object{"apiVersion": "v1", "kind": "X", "metadata": object{"name": "a"}, "spec": object{"a": "b"}, "status": object{"c": "d"}}, object{"spec": object{"a": "b"}}},
+		"Spec":      {"the desired state of most kinds", object{"apiVersion": "v1", "kind": "X", "metadata": object{"name": "a"}, "spec": object{"a": "b"}, "status": object{"c": "d"}}, object{"spec": object{"a": "b"}}},
 		"ConfigMap": {"its data", object{"metadata": object{}, "data": object{"a": "b"}, "binaryData": object{}}, object{"data": object{"a": "b"}, "binaryData": object{}}},
 		"Role":      {"its rules", object{"kind": "Role", "rules": []any{object{"verbs": []any{"get"}}}}, object{"rules": []any{object{"verbs": []any{"get"}}}}},
 		"Nothing":   {"nil stays nil", nil, nil},
@@ -80,8 +80,8 @@ func TestDiff(t *testing.T) {
 		"List":           {"index by index", spec(object{"l": []any{"a", "b"}}), spec(object{"l": []any{"a", "c"}}), []Change{{"spec.l[1]", Mutate, "b", "c"}}},
 		"ListOfMaps":     {"fields of items", spec(object{"l": []any{object{"image": "a"}}}), spec(object{"l": []any{object{"image": "b"}}}), []Change{{"spec.l[0].image", Mutate, "a", "b"}}},
 		"ListLength":     {"another length is another value", spec(object{"l": []any{"a"}}), spec(object{"l": []any{"a", "b"}}), []Change{{"spec.l", Mutate, []any{"a"}, []any{"a", "b"}}}},
-		"Bracketed":      {"keys that are no plain names stand in brackets", spec(object{"app.kubernetes.io/name": "a"}), spec(object{"app.kubernetes.io/name": "b"}), []Change{{"spec[app.kubernetes.io/name]", Mutate, "a", "b"}}},
-		"IntFloat":       {"JSON decoders disagree on numbers, people do not", spec(object{"n": int64(3)}), spec(object{"n": 3.0}), nil},
+		"Bracketed":      {"keys that are no plain names are in brackets", spec(object{"app.kubernetes.io/name": "a"}), spec(object{"app.kubernetes.io/name": "b"}), []Change{{"spec[app.kubernetes.io/name]", Mutate, "a", "b"}}},
+		"IntFloat":       {"JSON decoders differ in the Go types of numbers", spec(object{"n": int64(3)}), spec(object{"n": 3.0}), nil},
 		"Float":          {"a fraction is a change", spec(object{"n": int64(3)}), spec(object{"n": 3.5}), []Change{{"spec.n", Mutate, int64(3), 3.5}}},
 		"BigIntegers":    {"integers beyond the precision of a float differ all the same", spec(object{"n": int64(9007199254740992)}), spec(object{"n": int64(9007199254740993)}), []Change{{"spec.n", Mutate, int64(9007199254740992), int64(9007199254740993)}}},
 		"NullMissing":    {"a null is no field", spec(object{"a": nil}), spec(object{}), nil},

@@ -19,10 +19,10 @@ type detail struct {
 }
 
 // Details of the changes that lead from one desired state to another, sorted by
-// path. Other than Diff it looks into lists of different length: items are
-// matched as lists says, nil for index alone, and one that comes or goes is one
-// change of its own; unstored as in DiffUnstored. An item that is there on both sides is named by its index
-// in the new list, one that goes by that in the old.
+// path. Other than Diff it compares lists of different length item by item:
+// items are matched by lists, nil for index alone, and one that comes or goes is
+// one change of its own; unstored as in DiffUnstored. The index of an item on
+// both sides is that in the new list; that of one that goes is that in the old.
 func Details(old, new map[string]any, lists Lists, unstored bool) []Detail {
 	d := differ{at: make([]Segment, 0, 8), unstored: unstored, detail: &detail{lists: lists}}
 	d.maps(old, new)
@@ -55,7 +55,7 @@ func (d *differ) items(old, new []any) {
 	d.at = d.at[:top]
 }
 
-// match says for each new item which old one it is; -1 for none. Where items
+// match returns for each new item the index of the old one; -1 for none. Where items
 // cannot be identified, all of them are matched by index.
 func (d *differ) match(old, new []any) []int {
 	if d.detail.lists != nil {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// byKey tells the items of every list of that name apart.
+// byKey identifies the items of every list of that name.
 type byKey map[string]ListType
 
 func (b byKey) ListType(path []Segment) ListType { return b[path[len(path)-1].Key] }

@@ -14,14 +14,14 @@ const IDLength = 16
 
 // Identity of an object in a difference id: what stays the same from one
 // replica, retry and adapter to the next. The name of a child that is to be
-// created is not known yet; Resource, its composition resource name, stands in.
+// created is not known yet; Resource, its composition resource name, takes its place.
 type Identity struct {
 	APIVersion, Kind, Namespace, Name, Resource string
 }
 
 // ID of a difference: the first 16 hex digits of the SHA-256 over relation,
 // operation, parent, child and the canonical JSON of the changed paths with old
-// and new values (spec 10). The same difference has the same id everywhere.
+// and new values (KR-10-02). The same difference has the same id everywhere.
 func ID(relation v1alpha1.Relation, operation string, parent, child Identity, changes []Change) string {
 	buffer, _ := buffers.Get().(*[]byte)
 	raw := (*buffer)[:0]
@@ -62,7 +62,7 @@ const redacted = "<redacted>"
 const maxValue = 256
 
 // Fields of a report for changes, at most max of them. Values are redacted
-// where secret says so, and cut to 256 bytes.
+// if secret is set, and cut to 256 bytes.
 func Fields(changes []Change, max int, secret bool) []v1alpha1.FieldDifference {
 	if len(changes) > max {
 		changes = changes[:max]

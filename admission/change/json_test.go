@@ -27,7 +27,7 @@ func TestAppendJSON(t *testing.T) {
 		want, err := json.Marshal(v)
 		got, failed := appendJSON([]byte("before"), v)
 		if (err != nil) != (failed != nil) {
-			t.Fatalf("%#v: encoding/json says %v, we %v", v, err, failed)
+			t.Fatalf("%#v: encoding/json returns %v, appendJSON %v", v, err, failed)
 		}
 		if err == nil && string(got) != "before"+string(want) {
 			t.Errorf("%#v: want %s after before, got %s", v, want, got)
@@ -35,8 +35,8 @@ func TestAppendJSON(t *testing.T) {
 	})
 }
 
-// An id is the digest of what encoding/json makes of a difference: it stands on
-// objects in people's clusters.
+// An id is the digest of what encoding/json makes of a difference: it is stored
+// on objects in clusters.
 func TestIDIsOfJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.SampledFrom([]string{"", "apps/v1", "Deployment", "<b>", "\xff"}), rapid.String())

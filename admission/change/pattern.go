@@ -22,7 +22,7 @@ type Segment struct {
 const Any = "*"
 
 // Pattern of paths, as policies write it: spec.template.spec.containers[*].image
-// or metadata.annotations[jira]. Keys with dots stand in brackets, with or
+// or metadata.annotations[jira]. Keys with dots are in brackets, with or
 // without quotes; [*] is any index or key; "*" alone is every field. The zero
 // Pattern matches nothing. It is not modified after ParsePattern, and safe for
 // concurrent use.
@@ -36,9 +36,9 @@ type patternSegment struct {
 	any bool
 }
 
-// ParsePattern reads a pattern. The error says at which byte, counted from 0,
-// what is wrong. The syntax is that of Crossplane's field paths; beyond it a
-// pattern is refused that hardly means what it says: an empty one, a bracket
+// ParsePattern reads a pattern. The error names the byte, counted from 0, at
+// which it is invalid. The syntax is that of Crossplane's field paths; beyond it a
+// pattern is refused that is most likely a mistake: an empty one, a bracket
 // that is followed by a name without a period, and a quote that is not closed.
 func ParsePattern(text string) (Pattern, error) {
 	if text == "" {
@@ -139,7 +139,7 @@ func checkPattern(text string) error {
 // checkName of fields outside of brackets: quotes are no part of any.
 func checkName(names string, at int) error {
 	if i := strings.IndexAny(names, "'\" \t\r\n"); i >= 0 {
-		return fmt.Errorf("unexpected %q at position %d; keys that are no plain names stand in brackets", names[i], at+i)
+		return fmt.Errorf("unexpected %q at position %d; keys that are no plain names must be in brackets", names[i], at+i)
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func (p Pattern) Wild() bool {
 	return slices.ContainsFunc(p.segments, func(s patternSegment) bool { return s.any })
 }
 
-// Outside reports whether the pattern is about no desired state: it lies in
+// Outside reports whether the pattern is about no desired state: it is in
 // apiVersion, kind, metadata or status, so that no change of desired state ever
 // matches it.
 func (p Pattern) Outside() bool {
@@ -193,7 +193,7 @@ func (s patternSegment) is(at Segment) bool {
 	return s.any || s.Item == at.Item && s.Index == at.Index && s.Key == at.Key
 }
 
-// Covers reports whether a path is matched by the pattern or lies below what the
+// Covers reports whether a path is matched by the pattern or is below what the
 // pattern matches.
 func (p Pattern) Covers(path []Segment) bool {
 	if len(p.segments) == 0 || len(p.segments) > len(path) {
@@ -207,7 +207,7 @@ func (p Pattern) Covers(path []Segment) bool {
 	return true
 }
 
-// below reports whether what the pattern matches lies below a path.
+// below reports whether what the pattern matches is below a path.
 func (p Pattern) below(path []Segment) bool {
 	if len(p.segments) <= len(path) {
 		return false

@@ -127,7 +127,7 @@ func TestCovers(t *testing.T) {
 		{"*", at("metadata", "name"), true},
 		{"[*]", at("anything", 1), true},
 		{"*", nil, false},
-		// What the seeds have.
+		// Paths as policies have them.
 		{"spec.size", at("spec", "size"), true},
 		{"spec.engine", at("spec", "engine"), true},
 		{"spec.size", at("spec", "engine"), false},
@@ -220,7 +220,7 @@ func detailOf(v Verb, old, new any, path ...any) Detail {
 	return Detail{Change: Change{Path: Text(p), Verb: v, Old: old, New: new}, At: p}
 }
 
-// covers is what a pattern means, as plainly as it can be said: each segment of
+// covers is what a pattern means, as plainly as possible: each segment of
 // the pattern is the segment of the path, or any.
 func covers(pattern []string, path []string) bool {
 	if len(pattern) > len(path) {
@@ -236,7 +236,7 @@ func covers(pattern []string, path []string) bool {
 
 var segments = rapid.SampledFrom([]string{".a", ".b", ".spec", "[0]", "[1]", "[x.y]", "[k/v]"})
 
-func TestCoversIsWhatTheNaiveMatcherSays(t *testing.T) {
+func TestCoversEqualsNaiveMatcher(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		path := rapid.SliceOfN(segments, 1, 5).Draw(t, "path")
 		pattern := rapid.SliceOfN(rapid.OneOf(segments, rapid.Just("[*]")), 1, 5).Draw(t, "pattern")
@@ -282,12 +282,12 @@ func FuzzParsePattern(f *testing.F) {
 			path = append(path, s.Segment) // an any segment matches every key, the empty one too
 		}
 		if !p.Covers(path) || p.Covers(path[:len(path)-1]) {
-			t.Errorf("%q does not cover what it says, or more", text)
+			t.Errorf("%q does not cover its own path, or more", text)
 		}
 	})
 }
 
-func TestIndexIsWhatItsPatternsSay(t *testing.T) {
+func TestIndexEqualsItsPatterns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var x Index
 		var patterns []Pattern

@@ -34,7 +34,7 @@ func content(t *rapid.T, label string) map[string]any {
 }
 
 // same is an independent account of what Diff holds equal, and DiffUnstored:
-// JSON by value, where saying nothing is the same as not saying anything.
+// JSON by value, where an empty value equals an absent one.
 func same(a, b any, nothing func(any) bool) bool {
 	x, isMap := a.(map[string]any)
 	y, both := b.(map[string]any)

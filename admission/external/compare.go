@@ -15,7 +15,7 @@ import (
 const (
 	forProvider = "spec.forProvider"
 	// Exists is the path of the difference between an external resource that
-	// should be there and one that is gone.
+	// should exist and one that is gone.
 	Exists = "exists"
 )
 
@@ -49,8 +49,8 @@ func Comparable(content map[string]any) bool {
 	return false
 }
 
-// Difference between the external resource and what is asked for: from what is
-// there (Old, atProvider) to what an approval would make of it (New,
+// Difference between the external resource and its desired state: from the
+// observed values (Old, atProvider) to those that an approval would lead to (New,
 // forProvider). Only fields that both have are compared; a field that only one
 // side has is a default, a reference or an output. Sorted by path.
 func Difference(content map[string]any) []change.Change {
@@ -111,11 +111,11 @@ func compare(path string, want, have any, out *[]change.Change) {
 	}
 }
 
-// listKeys by which elements of lists are told from each other, best first.
+// listKeys by which elements of lists are identified, best first.
 var listKeys = []string{"key", "name", "id"}
 
-// compareByKey compares lists whose elements have a key: their order says
-// nothing then. It returns false where they have none, or not the same elements.
+// compareByKey compares lists whose elements have a key: their order is
+// ignored then. It returns false where they have none, or not the same elements.
 func compareByKey(path string, want, have []any, out *[]change.Change) bool {
 	for _, k := range listKeys {
 		w, h := byKey(want, k), byKey(have, k)
@@ -195,7 +195,7 @@ func Outside(differences []change.Change, accepted []string) []change.Change {
 	return out
 }
 
-// Gone reports whether the message of a Synced condition says that the external
+// Gone reports whether the message of a Synced condition is that the external
 // resource does not exist, as crossplane-runtime words it for a closed gate
 // (v2.3, errExternalResourceNotExist).
 func Gone(message string) bool { return strings.Contains(message, "external resource does not exist") }

@@ -34,7 +34,7 @@ func TestDifference(t *testing.T) {
 		comparable bool
 	}{
 		"Same":          {"nothing to do", mr(object{"size": "s"}, object{"size": "s"}), nil, true},
-		"Differs":       {"from what is there to what is asked for", mr(object{"size": "l"}, object{"size": "s"}), []change.Change{mutate("spec.forProvider.size", "s", "l")}, true},
+		"Differs":       {"from the observed to the desired value", mr(object{"size": "l"}, object{"size": "s"}), []change.Change{mutate("spec.forProvider.size", "s", "l")}, true},
 		"Workspace":     {"two sides without a field in common cannot be compared", mr(object{"module": "m", "env": []any{}}, object{"checksum": "x", "outputs": object{}}), nil, false},
 		"OnlyAsked":     {"a field that only one side has is a reference or an input", mr(object{"size": "s", "passwordRef": "x"}, object{"size": "s"}), nil, true},
 		"OnlyThere":     {"or an output", mr(object{"size": "s"}, object{"size": "s", "arn": "x"}), nil, true},
@@ -49,7 +49,7 @@ func TestDifference(t *testing.T) {
 		"Lists":         {"index by index", mr(object{"l": []any{"a", "b"}}, object{"l": []any{"a", "c"}}), []change.Change{mutate("spec.forProvider.l[1]", "c", "b")}, true},
 		"ListLength":    {"another length", mr(object{"l": []any{"a"}}, object{"l": []any{"a", "c"}}), []change.Change{mutate("spec.forProvider.l", []any{"a", "c"}, []any{"a"})}, true},
 		"ListOfMaps":    {"fields only one side has do not count there either", mr(object{"l": []any{object{"n": "a"}}}, object{"l": []any{object{"n": "a", "id": "1"}}}), nil, true},
-		"ListByKey":     {"elements are told by their key, in whatever order", mr(object{"l": []any{object{"name": "a", "v": "1"}, object{"name": "b", "v": "2"}}}, object{"l": []any{object{"name": "b", "v": "2"}, object{"name": "a", "v": "3"}}}), []change.Change{mutate("spec.forProvider.l[0].v", "3", "1")}, true},
+		"ListByKey":     {"elements are identified by their key, in whatever order", mr(object{"l": []any{object{"name": "a", "v": "1"}, object{"name": "b", "v": "2"}}}, object{"l": []any{object{"name": "b", "v": "2"}, object{"name": "a", "v": "3"}}}), []change.Change{mutate("spec.forProvider.l[0].v", "3", "1")}, true},
 		"ListByTagKey":  {"key goes before name", mr(object{"l": []any{object{"key": "a", "name": "x"}, object{"key": "b", "name": "x"}}}, object{"l": []any{object{"key": "b", "name": "x"}, object{"key": "a", "name": "x"}}}), nil, true},
 		"ListSharedKey": {"a key that two share is none", mr(object{"l": []any{object{"name": "a", "v": "1"}, object{"name": "a", "v": "2"}}}, object{"l": []any{object{"name": "a", "v": "2"}, object{"name": "a", "v": "1"}}}), []change.Change{mutate("spec.forProvider.l[0].v", "2", "1"), mutate("spec.forProvider.l[1].v", "1", "2")}, true},
 		"ListOtherKeys": {"another element is a difference", mr(object{"l": []any{object{"name": "a"}}}, object{"l": []any{object{"name": "b"}}}), []change.Change{mutate("spec.forProvider.l[0].name", "b", "a")}, true},
@@ -88,7 +88,7 @@ func TestOutside(t *testing.T) {
 	}{
 		"None":   {"everything is outside", nil, []string{"spec.forProvider.a.b", "spec.forProvider.c", "spec.forProvider.ab"}},
 		"Same":   {"the path itself", []string{"spec.forProvider.c"}, []string{"spec.forProvider.a.b", "spec.forProvider.ab"}},
-		"Above":  {"a path covers what lies below it, and no neighbour", []string{"spec.forProvider.a"}, []string{"spec.forProvider.c", "spec.forProvider.ab"}},
+		"Above":  {"a path covers what is below it, and no neighbour", []string{"spec.forProvider.a"}, []string{"spec.forProvider.c", "spec.forProvider.ab"}},
 		"Below":  {"a change within a field that differs as a whole", []string{"spec.forProvider.c[0].x"}, []string{"spec.forProvider.a.b", "spec.forProvider.ab"}},
 		"All":    {"nothing is outside", []string{"spec.forProvider"}, []string{}},
 		"Others": {"unrelated paths", []string{"spec.providerConfigRef"}, []string{"spec.forProvider.a.b", "spec.forProvider.c", "spec.forProvider.ab"}},

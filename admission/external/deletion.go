@@ -1,10 +1,13 @@
 package external
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -13,9 +16,9 @@ import (
 type Destruction struct {
 	// Verb of the system that permits it.
 	Verb v1alpha1.Verb
-	// Why it destroys, as a clause for people.
+	// Why it destroys, as a clause of a message.
 	Why string
-	// Otherwise is how to delete the object and leave what it stands for, as a
+	// Otherwise is how to delete the object and keep what it represents, as a
 	// command's arguments without the object.
 	Otherwise string
 }
@@ -24,8 +27,8 @@ type Destruction struct {
 // /background and /foreground may follow (read, v3.3).
 const argoFinalizer = "resources-finalizer.argocd.argoproj.io"
 
-// Destroys tells what deleting an object would destroy outside: a Terraform of
-// Flux with destroyResourcesOnDeletion, which is applied without anybody's
+// Destroys returns what deleting an object would destroy outside: a Terraform of
+// Flux with destroyResourcesOnDeletion, which is applied without the
 // approval of a plan, and an Argo CD Application with its finalizer.
 func Destroys(gk schema.GroupKind, content map[string]any) Destruction {
 	switch gk {
@@ -37,12 +40,19 @@ func Destroys(gk schema.GroupKind, content map[string]any) Destruction {
 	case schema.GroupKind{Group: "argoproj.io", Kind: "Application"}:
 		meta, _ := at(content, "metadata")
 		list, _ := meta["finalizers"].([]any)
-		for _, f := range list {
+		for i, f := range list {
 			if name, _ := f.(string); name == argoFinalizer || strings.HasPrefix(name, argoFinalizer+"/") {
 				return Destruction{Verb: VerbRemove, Why: "its finalizer " + name + " deletes everything it deployed",
-					Otherwise: `--type=merge -p '{"metadata":{"finalizers":null}}'`}
+					Otherwise: withoutFinalizer(i, name)}
 			}
 		}
 	}
 	return Destruction{}
+}
+
+// withoutFinalizer are the arguments of a kubectl patch that removes one
+// finalizer by its index, if it is still the same one: those of others stay.
+func withoutFinalizer(index int, name string) string {
+	path := change.Pointer("metadata", "finalizers", strconv.Itoa(index))
+	return fmt.Sprintf(`--type=json -p '[{"op":"test","path":%[1]q,"value":%[2]q},{"op":"remove","path":%[1]q}]'`, path, name)
 }

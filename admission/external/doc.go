@@ -1,9 +1,9 @@
-// Package external is what is known of external systems without asking them
-// (spec 8). It compares what a managed resource asks for with what its provider
-// last saw: spec.forProvider with status.atProvider ("External drift"). It says
-// what deleting an object destroys outside, what allowances permit of a Terraform
-// plan, where the fields stand that a gate keeps, and which tags and variables
-// tell the system who caused a change.
+// Package external is what is known of external systems without calling them. It
+// compares the desired state of a managed resource with what its provider last
+// observed: spec.forProvider with status.atProvider (KR-08-21). It decides what
+// deleting an object destroys outside, what allowances permit of a Terraform
+// plan, which differences are ignored, which fields a gate keeps, and which tags
+// and variables identify the cause of a change to the system.
 //
-// It calls nothing; what objects and plans say is all it knows.
+// It calls nothing: objects and plans are all it reads.
 package external

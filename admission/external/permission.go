@@ -12,8 +12,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Verbs of external systems other than Crossplane (spec 6). What they permit in
-// Crossplane's words is told by Verbs.
+// Verbs of external systems other than Crossplane (KR-06-11). Verbs returns what
+// they permit as Crossplane's verbs.
 const (
 	// VerbApply of Terraform: Create and Update.
 	VerbApply = "apply"
@@ -25,8 +25,8 @@ const (
 	VerbRemove = "delete"
 )
 
-// Verbs in Crossplane's words that a verb of any system permits; nil for a verb
-// that nobody knows, which permits nothing.
+// Verbs of Crossplane that a verb of any system permits; nil for an unknown verb,
+// which permits nothing.
 func Verbs(verb string) []v1alpha1.Verb {
 	switch verb {
 	case VerbApply, VerbSync:
@@ -42,14 +42,14 @@ func Verbs(verb string) []v1alpha1.Verb {
 }
 
 // Permission is an entry of the allowances annotation with relation External:
-// what an external system may do, and by whose change (spec 6).
+// what an external system may do, and by whose change (KR-06-06).
 type Permission struct {
 	// Verbs of any system. None permit nothing.
 	Verbs []string
 	// Target restricts it to targets with these values; empty means any. Values
 	// may hold "*" for any text.
 	Target map[string]string
-	// Generation of the carrier that caused it; 0 where it is not said.
+	// Generation of the carrier that caused it; 0 where it is unknown.
 	Generation int64
 	// Initiator who started the chain; empty where unknown.
 	Initiator string
@@ -58,7 +58,7 @@ type Permission struct {
 }
 
 // ParsePermissions reads the External entries of an allowances list, JSON or
-// YAML, in the current form and in the older one, where verbs stand in
+// YAML, in the current form and in the older one, where verbs are in
 // mutations or mutation. Other entries are passed over. An entry that cannot be
 // read is an error: what is not understood permits nothing.
 func ParsePermissions(value string) ([]Permission, error) {
@@ -103,13 +103,13 @@ func ParsePermissions(value string) ([]Permission, error) {
 }
 
 // Unconsumed permissions of a carrier that settled at a generation: an allowance
-// is used once its carrier settles at or past its generation (spec 6). Those
+// is used once its carrier settles at or past its generation (KR-06-08). Those
 // without a generation stay.
 func Unconsumed(permissions []Permission, settled int64) []Permission {
 	return slices.DeleteFunc(slices.Clone(permissions), func(p Permission) bool { return p.Generation > 0 && p.Generation <= settled })
 }
 
-// Permits reports whether a permission holds a verb in Crossplane's words for a
+// Permits reports whether a permission holds a verb of Crossplane for a
 // target. Every key of the permission's target must be one that the target has.
 func (p Permission) Permits(verb v1alpha1.Verb, target map[string]string) bool {
 	if !slices.ContainsFunc(p.Verbs, func(v string) bool { return slices.Contains(Verbs(v), verb) }) {

@@ -17,7 +17,7 @@ const (
 	remove = v1alpha1.VerbDelete
 )
 
-// The vocabulary of spec 6.
+// The vocabulary of KR-06-11.
 func TestVerbs(t *testing.T) {
 	for verb, want := range map[string][]v1alpha1.Verb{
 		"apply": {create, update}, "destroy": {remove}, "sync": {create, update}, "delete": {remove}, "*": {create, update, remove},
@@ -99,7 +99,7 @@ func TestPermits(t *testing.T) {
 		"OtherVerb":    {"apply destroys nothing", Permission{Verbs: []string{"apply"}}, remove, false},
 		"SecondVerb":   {"any of them", Permission{Verbs: []string{"apply", "destroy"}}, remove, true},
 		"NoVerb":       {"none permits nothing", Permission{}, update, false},
-		"UnknownVerb":  {"nor one nobody knows", Permission{Verbs: []string{"Apply"}}, update, false},
+		"UnknownVerb":  {"nor one that is unknown", Permission{Verbs: []string{"Apply"}}, update, false},
 		"Observe":      {"looking is no permission", Permission{Verbs: []string{"Observe"}}, update, false},
 		"Target":       {"it fits", Permission{Verbs: []string{"*"}, Target: map[string]string{"resource": "aws_db_instance"}}, update, true},
 		"OtherTarget":  {"it does not", Permission{Verbs: []string{"*"}, Target: map[string]string{"resource": "aws_db"}}, update, false},

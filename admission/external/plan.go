@@ -22,7 +22,7 @@ type PlanAction struct {
 	Module   string `json:"module,omitempty"`
 	Provider string `json:"provider,omitempty"`
 	Deposed  string `json:"deposed,omitempty"`
-	// Actions in Terraform's words, in the order they are carried out.
+	// Actions by Terraform's names, in the order they are carried out.
 	Actions []string `json:"actions"`
 	// Imports an object that exists already. ImportID is the one it goes by;
 	// empty where it goes by another identity, or by one known only on apply.
@@ -63,7 +63,7 @@ const (
 	OperationUnknown Operation = "unknown"
 )
 
-// Operation that the actions amount to, and the verbs in Crossplane's words that
+// Operation that the actions amount to, and the verbs of Crossplane that
 // it takes; nil where it touches nothing but the state file. What leaves an
 // object behind takes Delete, what brings one under Terraform takes Create.
 func (a PlanAction) Operation() (Operation, []v1alpha1.Verb) {
@@ -123,15 +123,15 @@ type PlanVerdict struct {
 	// Verbs it takes; empty for one that touches nothing but the state file.
 	Verbs   []v1alpha1.Verb `json:"verbs,omitempty"`
 	Allowed bool            `json:"allowed"`
-	// By are the allowances that permit it, as people know them.
+	// By are the allowances that permit it, by place, initiator and origin.
 	By []string `json:"by,omitempty"`
 	// Missing verbs that no allowance permits.
 	Missing []v1alpha1.Verb `json:"missing,omitempty"`
-	// Why it is refused, for people; empty where it is allowed.
+	// Why it is refused, as text; empty where it is allowed.
 	Why string `json:"why,omitempty"`
 }
 
-// CheckPlan judges a plan action by action (spec 8): each verb that an action
+// CheckPlan judges a plan action by action (KR-08-41): each verb that an action
 // takes must be permitted for it, by one allowance or by several.
 func CheckPlan(actions []PlanAction, permissions []Permission) []PlanVerdict {
 	out := make([]PlanVerdict, 0, len(actions))
@@ -167,7 +167,7 @@ func (a PlanAction) check(permissions []Permission) PlanVerdict {
 	return v
 }
 
-// words for verbs as people of Terraform know them.
+// words for verbs, with the names that Terraform has for them.
 func words(verbs []v1alpha1.Verb) string {
 	parts := make([]string, 0, len(verbs))
 	for _, v := range verbs {
@@ -180,7 +180,8 @@ func words(verbs []v1alpha1.Verb) string {
 	return strings.Join(parts, " and ")
 }
 
-// describe an allowance for people: its place in the list, who began it.
+// describe an allowance in a message: its place in the list, its initiator and
+// origin.
 func (p Permission) describe(i int) string {
 	s := fmt.Sprintf("allowance %d", i+1)
 	if p.Initiator != "" {

@@ -106,12 +106,12 @@ func TestCheckPlan(t *testing.T) {
 	}
 	everything := of([]string{"*"}, nil)
 	if v := CheckPlan([]PlanAction{{Address: "a.b", Actions: []string{"teleport"}}}, []Permission{everything}); v[0].Allowed {
-		t.Error("nothing permits what nobody knows")
+		t.Error("an unknown action is permitted")
 	}
 }
 
 // More allowances never make an action refused; fewer never make it allowed; and
-// nothing that takes a verb is allowed by nobody.
+// nothing that takes a verb is allowed without allowances.
 func TestCheckPlanMonotonous(t *testing.T) {
 	verbs := rapid.SampledFrom([]string{"apply", "destroy", "Create", "Update", "Delete", "*", "sync", "delete", "Observe"})
 	targets := rapid.SampledFrom([]map[string]string{nil, {"address": "a.*"}, {"resource": "a"}, {"resource": "b"}, {"kind": "x"}})
@@ -131,7 +131,7 @@ func TestCheckPlanMonotonous(t *testing.T) {
 		case fewer.Allowed && !all.Allowed:
 			t.Fatalf("more allowances refuse: %+v", all)
 		case none.Allowed && len(none.Verbs) > 0, none.Operation == OperationUnknown && all.Allowed:
-			t.Fatalf("allowed by nobody: %+v", none)
+			t.Fatalf("allowed without allowances: %+v", none)
 		case !cmp.Equal(before, permissions):
 			t.Fatal("input modified")
 		}

@@ -13,15 +13,15 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Provenance of an external change, as it travels to the external system: who
-// asked for it, by which change of which object. It depends on the origin hop of
-// the trace alone, so that everything that one intent brings about carries the
+// Provenance of an external change, as it is written to the external system: who
+// initiated it, by which change of which object. It depends on the origin hop of
+// the trace alone, so that everything that one intent changes carries the
 // same, in every replica and on every retry. The zero Provenance is unknown.
 type Provenance struct {
 	// TraceID is 16 hex digits of the SHA-256 over the origin hop. Two objects
 	// changed by one intent share it; the next intent has another.
 	TraceID string
-	// Initiator is the user of the origin hop, Unattributed where nobody knows.
+	// Initiator is the user of the origin hop, Unattributed where unknown.
 	Initiator string
 	// Origin is the object and generation of the origin hop, as in
 	// XDatabase.example.org/team-a/orders@4; the namespace is left out for
@@ -30,7 +30,7 @@ type Provenance struct {
 	Origin string
 }
 
-// Unattributed is the initiator of a change that was made while nobody watched.
+// Unattributed is the initiator of a change that was made while it was not observed.
 const Unattributed = "unattributed"
 
 // ProvenanceOf a trace, origin first. namespace is that of the object that
@@ -96,7 +96,7 @@ const (
 )
 
 // Env of a Terraform run for the trace of an object in a namespace; nil for an
-// empty trace (spec 8). Always all three, in the same order.
+// empty trace (KR-08-43). Always all three, in the same order.
 func Env(trace []v1alpha1.Hop, namespace string) []Variable {
 	return ProvenanceOf(trace, namespace).Env()
 }
@@ -116,8 +116,8 @@ func (p Provenance) Env() []Variable {
 // WithEnv returns the env list of a Workspace with our variables in it. What
 // others wrote stays as it is and where it is; ours are taken out of desired and
 // follow at the end. Where the change is not accepted, ours are those of
-// observed: provenance never changes by itself, or it would be a change nobody
-// asked for. The inputs are not modified; the result is nil where it is empty.
+// observed: provenance never changes by itself, or it would be an
+// unrequested change. The inputs are not modified; the result is nil where it is empty.
 func WithEnv(desired, observed []any, next []Variable, accepted bool) []any {
 	var out []any
 	for _, e := range desired {

@@ -22,11 +22,11 @@ func hop(user string) v1alpha1.Hop {
 }
 
 func TestProvenanceOf(t *testing.T) {
-	elsewhere, cluster, unnamed, nobody, core := hop("hans"), hop("hans"), hop("hans"), hop(""), hop("hans")
+	elsewhere, cluster, unnamed, unknown, core := hop("hans"), hop("hans"), hop("hans"), hop(""), hop("hans")
 	elsewhere.Namespace = "team-a"
 	cluster.ClusterScoped = true
 	unnamed.Name = ""
-	nobody.Unattributed = true
+	unknown.Unattributed = true
 	core.APIVersion, core.Kind, core.Generation = "v1", "ConfigMap", 0
 	cases := map[string]struct {
 		reason            string
@@ -40,7 +40,7 @@ func TestProvenanceOf(t *testing.T) {
 		"Cluster":       {"on a cluster-scoped carrier", []v1alpha1.Hop{hop("hans")}, "", "XDatabase.example.org/orders@4", "hans"},
 		"ClusterOrigin": {"a cluster-scoped origin of a namespaced carrier", []v1alpha1.Hop{cluster}, "default", "XDatabase.example.org/orders@4", "hans"},
 		"Unnamed":       {"generateName", []v1alpha1.Hop{unnamed}, "default", "XDatabase.example.org/default@4", "hans"},
-		"Nobody":        {"while nobody watched", []v1alpha1.Hop{nobody}, "default", "XDatabase.example.org/default/orders@4", Unattributed},
+		"Unattributed":  {"while it was not observed", []v1alpha1.Hop{unknown}, "default", "XDatabase.example.org/default/orders@4", Unattributed},
 		"Core":          {"no group, no generation", []v1alpha1.Hop{core}, "default", "ConfigMap/default/orders", "hans"},
 		"Origin":        {"the first hop counts", []v1alpha1.Hop{hop("hans"), hop("crossplane")}, "default", "XDatabase.example.org/default/orders@4", "hans"},
 	}
@@ -124,7 +124,7 @@ func TestWithEnv(t *testing.T) {
 		"Held":       {"ours stay as they are", []any{secret}, []any{secret, v(VariableTraceID, "old")}, next, false, []any{secret, v(VariableTraceID, "old")}},
 		"HeldNone":   {"and are not added", []any{secret}, []any{secret}, next, false, []any{secret}},
 		"Copied":     {"ours in desired are not believed", []any{v(VariableTraceID, "forged"), secret}, nil, next, true, []any{secret, v(VariableTraceID, "new")}},
-		"Unknown":    {"an accepted change that nobody can be named for takes ours away", []any{secret}, []any{v(VariableTraceID, "old")}, nil, true, []any{secret}},
+		"Unknown":    {"an accepted change without a known initiator removes ours", []any{secret}, []any{v(VariableTraceID, "old")}, nil, true, []any{secret}},
 		"Nothing":    {"nil stays nil", nil, nil, nil, true, nil},
 		"NotAnEntry": {"what is no entry is left for the API server to refuse", []any{"x"}, nil, nil, true, []any{"x"}},
 	}
@@ -221,7 +221,7 @@ func TestWithTags(t *testing.T) {
 		"HeldNone": {"and are not added", map[string]any{"team": "b"}, map[string]any{}, next, false, map[string]any{"team": "b"}, false},
 		"NoTags":   {"the first ones", nil, nil, next, true, ours(map[string]any{}), false},
 		"Nothing":  {"nil stays nil", nil, nil, nil, true, nil, false},
-		"Unknown":  {"ours go with an accepted change that nobody can be named for", map[string]any{"team": "a"}, old, nil, true, map[string]any{"team": "a"}, false},
+		"Unknown":  {"ours go with an accepted change without a known initiator", map[string]any{"team": "a"}, old, nil, true, map[string]any{"team": "a"}, false},
 		"Copied":   {"ours in desired are not believed", map[string]any{TagTraceID: "forged"}, nil, nil, false, nil, false},
 		"Full":     {"exactly fifty", many(47), nil, next, true, ours(many(47)), false},
 		"TooMany":  {"no room: none of ours", many(48), nil, next, true, many(48), true},

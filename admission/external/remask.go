@@ -22,8 +22,8 @@ func MaskPath(gk schema.GroupKind) []string {
 	return nil
 }
 
-// Remask tells whether a write puts back the author's value, which an object
-// remembers, over the mask that is stored: GitOps does with each of its rounds.
+// Remask reports whether a write restores the author's value, which an object
+// remembers, over the stored mask: GitOps tools do on every reconcile.
 // masked is the incoming desired state with the stored value in its place, and
 // value the stored one. The inputs are not modified.
 func Remask(path []string, stored, incoming map[string]any) (masked map[string]any, value any, ok bool) {

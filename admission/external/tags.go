@@ -27,7 +27,7 @@ const (
 )
 
 // Tags for the trace of an object in a namespace, within AWS's limits; nil for
-// an empty trace (spec 8). Always all three keys.
+// an empty trace (KR-08-43). Always all three keys.
 func Tags(trace []v1alpha1.Hop, namespace string) map[string]string {
 	return ProvenanceOf(trace, namespace).Tags()
 }
@@ -82,7 +82,7 @@ func shorten(text, whole string) string {
 // WithTags returns spec.forProvider.tags with the provenance tags in it. Other
 // tags stay as they are. Where the change is not accepted, ours are those of
 // observed: a tag that changes by itself would be external drift. A resource
-// that has no room for all of ours gets none of them, and an error that says so.
+// that has no room for all of ours gets none of them, and an error.
 // The inputs are not modified; the result is nil where there are no tags.
 func WithTags(desired, observed map[string]any, next map[string]string, accepted bool) (map[string]any, error) {
 	out := map[string]any{}
@@ -100,7 +100,7 @@ func WithTags(desired, observed map[string]any, next map[string]string, accepted
 		}
 	}
 	if len(out)+len(ours) > MaxTags {
-		return none(out), fmt.Errorf("cannot add %d provenance tags to the %d that are there: AWS allows %d", len(ours), len(out), MaxTags)
+		return none(out), fmt.Errorf("cannot add %d provenance tags to the %d that exist: AWS allows %d", len(ours), len(out), MaxTags)
 	}
 	maps.Copy(out, ours)
 	return none(out), nil

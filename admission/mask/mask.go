@@ -16,7 +16,7 @@ const (
 	li = v1alpha1.VerbLateInitialize
 )
 
-// Runtime says which sets a provider's crossplane-runtime accepts.
+// Runtime is the set of policies that a provider's crossplane-runtime accepts.
 type Runtime string
 
 const (
@@ -59,8 +59,8 @@ func Accepts(r Runtime, policies []string) bool {
 	return !slices.ContainsFunc(currentOnly, func(s set) bool { return Same(policies, toStrings(s)) })
 }
 
-// Refused reports whether the message of a Synced condition says that the
-// provider does not know a set of policies, as crossplane-runtime words it
+// Refused reports whether the message of a Synced condition is that the provider
+// does not know a set of policies, as crossplane-runtime words it
 // (v1.12 to v2.3, errFmtManagementPolicyNotSupported).
 func Refused(message string) bool {
 	return strings.Contains(message, "spec.managementPolicies") && strings.Contains(message, "is not supported")
@@ -125,8 +125,8 @@ func choose(wanted, given set, runtime Runtime) set {
 }
 
 // value of a set for the wanted verbs: each wanted verb it holds counts, Delete
-// most; a verb it holds that nobody wants makes it worthless unless all wanted
-// ones can be had in no other way.
+// most; an unwanted verb in it makes it worthless unless no other set has all
+// wanted ones.
 func value(s, wanted set) int {
 	weights := map[v1alpha1.Verb]int{d: 64, c: 32, u: 16, li: 2}
 	n := 0

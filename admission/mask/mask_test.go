@@ -12,7 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// accepted sets, copied from crossplane-runtime (facts 11) and not from mask.go:
+// accepted sets, copied from crossplane-runtime v2.3.3 and not from mask.go:
 // a set that is not in the list stops the MR.
 var accepted = []string{"O", "", "OCUD", "OCUL", "OCU", "OCDL", "OCL", "OCD", "OC", "OD", "OU", "OCUDL", "OL", "OUL"}
 
@@ -57,7 +57,7 @@ func wantedSets() []string {
 
 // Every set of wanted verbs, every legal value of the author's, both runtimes:
 // always a legal set of that runtime, within the author's, with Observe; the
-// author's own words where nothing is taken.
+// author's own value where nothing is removed.
 func TestPoliciesExhaustively(t *testing.T) {
 	for _, runtime := range []Runtime{RuntimeCurrent, RuntimeLegacy} {
 		for _, a := range append([]string{"*"}, accepted...) {
@@ -98,12 +98,12 @@ func check(t *testing.T, name string, runtime Runtime, author []string, want str
 		case !strings.ContainsRune(a, l):
 			t.Errorf("%s: adds %c, which the author did not give", name, l)
 		case l != 'O' && !strings.ContainsRune(want, l):
-			t.Errorf("%s: lets %c through, which nobody wants", name, l)
+			t.Errorf("%s: lets %c through, which is not wanted", name, l)
 		}
 	}
 	if g == a {
 		if diff := cmp.Diff(author, got); diff != "" {
-			t.Errorf("%s: the author's own words where nothing is taken:\n%s", name, diff)
+			t.Errorf("%s: the author's own value where nothing is removed:\n%s", name, diff)
 		}
 	}
 	best(t, name, runtime, a, want, g)

@@ -14,7 +14,7 @@ import (
 )
 
 // isDesired reports whether a field of an object, by its name, is one of the
-// desired state (spec 1).
+// desired state (KR-01-11).
 func isDesired(name string) bool {
 	switch name {
 	case "apiVersion", "kind", "metadata", "status":
@@ -68,9 +68,9 @@ func (s *State) HasSettledState(generation int64) bool {
 }
 
 // AsSettled reports whether the desired state is the one stored for an intent
-// generation that settled: nobody has made another intent since, whatever else
-// was written. An intent that was taken back before anybody of us saw it cannot
-// be told from none.
+// generation that settled: there was no other intent since, whatever else was
+// written. An intent that was reverted before it was observed cannot be
+// distinguished from none.
 func (s *State) AsSettled(generation int64) bool {
 	want := s.SettledState(generation)
 	return want != "" && generation == s.SettledGeneration() && s.Annotations[v1alpha1.AnnotationKeySettledState] == want

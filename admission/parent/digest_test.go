@@ -101,7 +101,7 @@ func TestAsSettled(t *testing.T) {
 		"Same":            {"nothing was changed since", "4", own, 4, s.Desired, true, true},
 		"Changed":         {"the desired state is another", "4", own, 4, s.Desired + 1, false, true},
 		"Absent":          {"never recorded, as an older release leaves it", "4", "", 4, s.Desired, false, false},
-		"LaterIntent":     {"an intent was recorded since: what it was before says nothing", "4", own, 5, s.Desired, false, false},
+		"LaterIntent":     {"an intent was recorded since: the earlier digest does not matter", "4", own, 5, s.Desired, false, false},
 		"LaterLatch":      {"an older release latched a later intent and left it behind", "5", own, 5, s.Desired, false, false},
 		"LatchGone":       {"without the latch it is of no settled generation", "", own, 4, s.Desired, false, true},
 		"LatchElsewhere":  {"nor with that of another", "7", own, 4, s.Desired, false, true},

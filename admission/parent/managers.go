@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 func gvk(apiVersion, kind string) schema.GroupVersionKind {
@@ -44,8 +46,8 @@ func entriesOf(o *unstructured.Unstructured) []fieldsEntry {
 	return out
 }
 
-// managers reads from managedFields who reconciles the object, and when people
-// last changed its desired state.
+// managers reads from managedFields which manager reconciles the object, and when
+// another one last changed its desired state.
 func (s *State) managers(o *unstructured.Unstructured) {
 	entries := entriesOf(o)
 	s.StatusManagers = statusManagers(entries)
@@ -65,9 +67,9 @@ func (s *State) managers(o *unstructured.Unstructured) {
 	}
 }
 
-// ours is how the field managers of Kausality's own components begin: what the
-// gate writes into a spec is nobody's intent.
-const ours = "kausality-"
+// ours is the prefix of the field managers of Kausality's own components: what the
+// gate writes into a spec is no intent.
+const ours = v1alpha1.ManagerPrefix
 
 // WritesStatus reports whether a field manager writes the status of an object.
 func WritesStatus(o *unstructured.Unstructured, manager string) bool {
@@ -108,7 +110,7 @@ func modern(o *unstructured.Unstructured) bool {
 }
 
 // deciding returns the manager of status.observedGeneration, else of the
-// Synced, else of the Ready condition. Where the schema does not say that
+// Synced, else of the Ready condition. Where the schema does not declare that
 // conditions are a map by type, one manager has all of them.
 func deciding(entries []fieldsEntry) string {
 	marks := [][]string{
@@ -167,9 +169,10 @@ func ownsDesired(fields map[string]any, machinery map[string]bool) bool {
 }
 
 // Writer returns the field manager whose Update entry differs between two
-// versions of an object: who writes, where the request does not say. The API
+// versions of an object: the writer, where the request does not name it. The API
 // server takes it from the client's User-Agent then, and has entered it by the
-// time admission sees the object. "" where no one entry tells.
+// time admission sees the object. "" where no single entry
+// differs.
 func Writer(old, new *unstructured.Unstructured) string {
 	before := map[string]map[string]any{}
 	for _, e := range rawEntries(old) {

@@ -29,7 +29,7 @@ func conditionFields(kind string, observed bool) map[string]any {
 	return map[string]any{"f:status": map[string]any{"f:conditions": map[string]any{`k:{"type":"` + kind + `"}`: fields}}}
 }
 
-// Spec 4, rule 3: the manager of f:status.f:observedGeneration or of the
+// KR-04-04: the manager of f:status.f:observedGeneration or of the
 // deciding condition, Synced before Ready.
 func TestStatusManager(t *testing.T) {
 	observed := map[string]any{"f:status": map[string]any{"f:observedGeneration": map[string]any{}}}
@@ -39,10 +39,10 @@ func TestStatusManager(t *testing.T) {
 		want    string
 		all     []string
 	}{
-		"None":             {"nobody wrote a status", []any{entry("kubectl", "", map[string]any{"f:spec": map[string]any{}})}, "", nil},
+		"None":             {"no status was written", []any{entry("kubectl", "", map[string]any{"f:spec": map[string]any{}})}, "", nil},
 		"Observed":         {"who observes", []any{entry("ctl", "status", observed)}, "ctl", []string{"ctl"}},
-		"ObservedSecond":   {"whoever else writes there", []any{entry("other", "status", conditionFields("Foo", false)), entry("ctl", "status", observed)}, "ctl", []string{"other", "ctl"}},
-		"NotOfACondition":  {"the observedGeneration of somebody's condition is not that of the object", []any{entry("other", "status", conditionFields("Foo", true)), entry("ctl", "status", observed)}, "ctl", []string{"other", "ctl"}},
+		"ObservedSecond":   {"other managers that write there", []any{entry("other", "status", conditionFields("Foo", false)), entry("ctl", "status", observed)}, "ctl", []string{"other", "ctl"}},
+		"NotOfACondition":  {"the observedGeneration of a condition is not that of the object", []any{entry("other", "status", conditionFields("Foo", true)), entry("ctl", "status", observed)}, "ctl", []string{"other", "ctl"}},
 		"Synced":           {"the deciding condition", []any{entry("other", "status", conditionFields("Foo", true)), entry("crossplane", "status", conditionFields("Synced", true))}, "crossplane", []string{"other", "crossplane"}},
 		"SyncedOverReady":  {"Synced before Ready", []any{entry("a", "status", conditionFields("Ready", true)), entry("b", "status", conditionFields("Synced", true))}, "b", []string{"a", "b"}},
 		"Ready":            {"Ready where there is no Synced", []any{entry("a", "status", conditionFields("Ready", false))}, "a", []string{"a"}},
@@ -86,7 +86,7 @@ func TestOf(t *testing.T) {
 		"OwnerOverClaim": {"a nested composite's parent is its owner", []any{owner(true)}, map[string]any{"claimRef": claimRef}, RoleComposite, p},
 		"PersistentVolume": {"its spec.claimRef is not a Claim", nil,
 			map[string]any{"claimRef": map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "team", "name": "c"}}, RoleNone, Ref{}},
-		"ClaimRefPartial": {"without a name it names nobody", nil, map[string]any{"claimRef": map[string]any{"kind": "Claim"}}, RoleComposite, Ref{}},
+		"ClaimRefPartial": {"without a name it refers to nothing", nil, map[string]any{"claimRef": map[string]any{"kind": "Claim"}}, RoleComposite, Ref{}},
 		"ModernXR":        {"an XR with spec.crossplane has no Claim; its claimRef is its author's", nil, map[string]any{"claimRef": claimRef, "crossplane": map[string]any{}}, RoleComposite, Ref{}},
 	}
 	for name, tc := range cases {
@@ -129,7 +129,8 @@ func TestMachinery(t *testing.T) {
 	}
 }
 
-// Who writes where the request does not say: the one Update entry that differs.
+// Who writes where the request does not name a manager: the one Update entry
+// that differs.
 func TestWriter(t *testing.T) {
 	size := map[string]any{"f:spec": map[string]any{"f:size": map[string]any{}}}
 	more := map[string]any{"f:spec": map[string]any{"f:size": map[string]any{}, "f:class": map[string]any{}}}
@@ -146,7 +147,7 @@ func TestWriter(t *testing.T) {
 		"Create":   {"on CREATE", nil, managed(entry("a", "", size)), "a"},
 		"Nobody":   {"nothing changed", managed(entry("a", "", size)), managed(entry("a", "", size)), ""},
 		"Lost":     {"who only loses fields to another", managed(entry("a", "", more), entry("b", "", size)), managed(entry("b", "", size)), ""},
-		"Two":      {"two that differ tell nothing", managed(), managed(entry("a", "", size), entry("b", "", size)), ""},
+		"Two":      {"two that differ identify none", managed(), managed(entry("a", "", size), entry("b", "", size)), ""},
 		"Applied":  {"an apply names its manager itself", managed(), managed(apply(entry("a", "", size))), ""},
 		"SameName": {"entries of one manager for the status and the rest are two", managed(entry("a", "status", size)), managed(entry("a", "status", size), entry("a", "", size)), "a"},
 	}

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Role of a kind in Crossplane, as its CRD tells (spec 1).
+// Role of a kind in Crossplane, by its CRD (KR-01-04).
 type Role string
 
 const (
@@ -65,8 +65,8 @@ func Of(o *unstructured.Unstructured, role Role) (Ref, bool) {
 	}, true
 }
 
-// controllerOf an object: the ownerReference with controller: true as it stands
-// there, since converting all of them takes longer; nil for none.
+// controllerOf an object: the ownerReference with controller: true as it is
+// stored, since converting all of them takes longer; nil for none.
 func controllerOf(o *unstructured.Unstructured) map[string]any {
 	meta, _ := o.Object["metadata"].(map[string]any)
 	owners, _ := meta["ownerReferences"].([]any)
@@ -87,7 +87,7 @@ func text(m map[string]any, key string) string {
 	return s
 }
 
-// machineryPaths are the spec fields Crossplane writes itself (spec 1).
+// machineryPaths are the spec fields Crossplane writes itself (KR-01-05).
 var machineryPaths = map[string]bool{
 	"crossplane": true, "resourceRefs": true, "resourceRef": true, "claimRef": true,
 	"compositionRef": true, "compositionRevisionRef": true, "compositionRevisionSelector": true,

@@ -40,14 +40,14 @@ type State struct {
 	// valid where HasObserved.
 	ObservedGeneration int64
 	HasObserved        bool
-	// Converged: kstatus says Current, and XRs and MRs are Synced and Ready.
+	// Converged: kstatus is Current, and XRs and MRs are Synced and Ready.
 	Converged bool
 	// HasStatus: there is any status at all.
 	HasStatus bool
 	// Paused: crossplane.io/paused is "true".
 	Paused bool
 	// ConvergedSince is the last transition of the deciding conditions; zero
-	// where they tell none.
+	// where they have none.
 	ConvergedSince time.Time
 
 	// Conditions Synced, Ready, Initialized, Kausality and those of
@@ -285,8 +285,7 @@ func (s *State) SettledGeneration() int64 {
 	return v
 }
 
-// Phase of life (spec 3, Lifecycle). settled says whether it settled at least
-// once, stored or not; conditions are those that count for its kind, Initialized
+// Phase of life (KR-03-09). settled is whether it settled at least once, stored or not; conditions are those that count for its kind, Initialized
 // and Ready where there are none.
 func (s *State) Phase(settled bool, conditions ...string) v1alpha1.Phase {
 	if len(conditions) == 0 {

@@ -50,7 +50,7 @@ func condition(kind, status, observed string) string {
 	return out + "}\n"
 }
 
-// The table of spec 3: observed generation and converged.
+// Observed generation and converged (KR-03-01 to KR-03-03).
 func TestObservedConverged(t *testing.T) {
 	cases := map[string]struct {
 		reason      string
@@ -60,7 +60,7 @@ func TestObservedConverged(t *testing.T) {
 		observed    int64
 		converged   bool
 	}{
-		"DeploymentHalfWay": {"observedGeneration is there at the first step of a rollout, which is not done",
+		"DeploymentHalfWay": {"observedGeneration is set at the first step of a rollout, which is not done",
 			deployment + "  {observedGeneration: 4, replicas: 5, updatedReplicas: 2, readyReplicas: 4, availableReplicas: 4}", RoleNone, true, 4, false},
 		"DeploymentDone": {"all replicas updated and available",
 			deployment + "  observedGeneration: 4\n  replicas: 4\n  updatedReplicas: 4\n  readyReplicas: 4\n  availableReplicas: 4\n  conditions:\n" + condition("Available", "True", "") + condition("Progressing", "True", ""), RoleNone, true, 4, true},
@@ -70,7 +70,7 @@ func TestObservedConverged(t *testing.T) {
 		"XRSyncedWins": {"Synced before Ready", xr + "  conditions:\n" + condition("Ready", "True", "7") + condition("Synced", "True", "6"), RoleComposite, true, 6, true},
 		"XRUnsynced":   {"a condition that is not True has observed nothing", xr + "  conditions:\n" + condition("Synced", "False", "7") + condition("Ready", "True", "6"), RoleComposite, true, 6, false},
 		"XRNotReady":   {"Ready is needed to converge", xr + "  conditions:\n" + condition("Synced", "True", "7") + condition("Ready", "False", "7"), RoleComposite, true, 7, false},
-		"XRResponsive": {"Responsive says nothing about composition", xr + "  conditions:\n" + condition("Responsive", "True", "7"), RoleComposite, false, 0, false},
+		"XRResponsive": {"Responsive is not about composition", xr + "  conditions:\n" + condition("Responsive", "True", "7"), RoleComposite, false, 0, false},
 		"XROwnField":   {"an XR's status belongs to its author, observedGeneration too", xr + "  observedGeneration: 9\n  conditions:\n" + condition("Synced", "True", "7") + condition("Ready", "True", "7"), RoleComposite, true, 7, true},
 		"XRNoStatus":   {"never reconciled", xr, RoleComposite, false, 0, false},
 		"MRReady":      {"Synced is stamped, Ready is not", xr + "  conditions:\n" + condition("Synced", "True", "7") + condition("Ready", "True", ""), RoleManaged, true, 7, true},
@@ -96,7 +96,7 @@ func TestObservedConverged(t *testing.T) {
 	}
 }
 
-// The table of spec 3: lifecycle.
+// Lifecycle (KR-03-09).
 func TestPhase(t *testing.T) {
 	deleted := time.Now()
 	with := func(condition string) []Condition {
@@ -119,7 +119,7 @@ func TestPhase(t *testing.T) {
 		"Ready":           {"the condition", State{Conditions: with("Ready")}, false, v1alpha1.PhaseInitialized},
 		"Synced":          {"is not enough", State{Conditions: with("Synced")}, false, v1alpha1.PhaseInitializing},
 		"Settled":         {"once, with status evidence", State{HasStatus: true}, true, v1alpha1.PhaseInitialized},
-		"SettledNoStatus": {"no status at all: not initialised, whatever kstatus says", State{}, true, v1alpha1.PhaseInitializing},
+		"SettledNoStatus": {"no status at all: not initialised, whatever kstatus returns", State{}, true, v1alpha1.PhaseInitializing},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestSumSpec(t *testing.T) {
 		role   Role
 		want   want
 	}{
-		"LegacyXR": {"spec.resourceRefs; a namespaced one says so", `
+		"LegacyXR": {"spec.resourceRefs; a namespaced one names it", `
 apiVersion: example.org/v1
 kind: XDatabase
 metadata: {name: db}

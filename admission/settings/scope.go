@@ -140,7 +140,7 @@ func (s *Scope) all() bool { return slices.Contains(s.Resources, All) }
 
 // bySpecificity orders Scopes: a named Namespace over a selected one over all,
 // a named resource over all of its group, then by the policy's name. An
-// override makes nothing more specific: it stands before its policy's own Scope.
+// override makes nothing more specific: it comes before its policy's own Scope.
 func bySpecificity(a, b Scope) int {
 	return cmp.Or(cmp.Compare(b.namespaceRank, a.namespaceRank), cmp.Compare(b.resourceRank, a.resourceRank), cmp.Compare(a.Policy, b.Policy))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Target is the object that settings are asked for.
+// Target is an object whose settings are looked up.
 type Target struct {
 	// Group and Resource, the plural.
 	Group, Resource string
@@ -19,8 +19,8 @@ type Target struct {
 	NamespaceLabels, Labels map[string]string
 }
 
-// Settings that hold for an object. The zero value says nothing: everything is
-// left to the installation.
+// Settings that hold for an object. The zero value leaves
+// everything to the installation.
 type Settings struct {
 	// Policy by name; "" where none covers the object.
 	Policy string

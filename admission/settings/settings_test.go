@@ -64,7 +64,7 @@ func TestFor(t *testing.T) {
 		policy   string
 		mode     v1alpha1.Mode
 	}{
-		"None":          {"Nothing is said where there is no policy.", nil, db, "", ""},
+		"None":          {"Without a policy nothing is set.", nil, db, "", ""},
 		"OtherGroup":    {"A group is named exactly.", []*v1alpha1.Kausality{policy("a", resources("apps", "*"))}, db, "", ""},
 		"OtherResource": {"So is a resource.", []*v1alpha1.Kausality{policy("a", resources("example.org", "caches"))}, db, "", ""},
 		"NamedOverSelected": {"A named Namespace goes before a selected one.",
@@ -170,10 +170,10 @@ func TestSettings(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	if i := set.Initialized("example.org", "Database"); len(i) != 1 || i[0] != "Provisioned" {
-		t.Errorf("the first policy by name has the say, got %v", i)
+		t.Errorf("the first policy by name decides, got %v", i)
 	}
 	if i := set.Initialized("example.org", "Cache"); i != nil {
-		t.Errorf("nothing is said about Cache, got %v", i)
+		t.Errorf("no policy is about Cache, got %v", i)
 	}
 }
 

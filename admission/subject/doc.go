@@ -1,7 +1,7 @@
-// Package subject tells who makes a request: the user's hash as it stands in
+// Package subject identifies the user of a request: the user's hash as it is in
 // the updaters and controllers annotations, the kind of user, and the field
-// managers Crossplane works under.
+// managers that Crossplane writes with.
 //
 // It knows nothing of objects and decides nothing; package admission puts its
-// answers together (spec 4, "Who is the parent's controller?").
+// answers together (KR-04-01 to KR-04-06).
 package subject

@@ -22,7 +22,7 @@ type User struct {
 
 const hashLength = 5
 
-// Hash is the user hash of spec 2: the first 5 characters of the base36 of the
+// Hash is the user hash (KR-02-03): the first 5 characters of the base36 of the
 // SHA-256 of the user name, or of the UID where there is no name. A user with
 // neither has the hash "".
 func (u User) Hash() string {
@@ -42,11 +42,11 @@ func (u User) Hash() string {
 }
 
 // IsMachine reports whether the user is a ServiceAccount or another system:
-// user. system:admin and the like count: they are nobody's desk.
+// user. system:admin and the like count: no person uses them.
 func (u User) IsMachine() bool { return strings.HasPrefix(u.Name, "system:") }
 
 // IsGarbageCollection reports whether the user is the garbage collector or the
-// namespace controller, whose deletions follow from somebody else's.
+// namespace controller, whose deletions follow from another user's.
 func (u User) IsGarbageCollection() bool {
 	switch u.Name {
 	case "system:serviceaccount:kube-system:generic-garbage-collector",
@@ -123,8 +123,8 @@ func IsCrossplaneMachinery(manager string) bool {
 }
 
 // ComposedManager is the field manager under which Crossplane applies the
-// composed resources of the composite with that name and kind (v2.3.3,
-// ComposedFieldOwnerName; facts 10).
+// composed resources of the composite with that name and kind
+// (ComposedFieldOwnerName of crossplane v2.3.3).
 func ComposedManager(name string, kind schema.GroupKind) string {
 	sum := sha256.Sum256([]byte(name + kind.String()))
 	return composedPrefix + hex.EncodeToString(sum[:])

@@ -21,7 +21,7 @@ func TestUserHash(t *testing.T) {
 		"NameBeforeUID":  {"the UID does not count where there is a name", User{Name: "alice", UID: "9b2c1d"}, "13c7u"},
 		"ServiceAccount": {"as any other name", User{Name: "system:serviceaccount:crossplane-system:crossplane"}, "2m2kc"},
 		"UID":            {"the UID stands in for a missing name", User{UID: "9b2c1d"}, "4xseq"},
-		"Nobody":         {"nobody has no hash, and never equals one", User{}, ""},
+		"Unknown":        {"an unknown user has no hash, and never equals one", User{}, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestParseHashes(t *testing.T) {
 		"Empty":  {"no annotation is no hashes", "", nil},
 		"One":    {"one", "abcde", Hashes{"abcde"}},
 		"Many":   {"order is kept, newest last", "abcde,12345", Hashes{"abcde", "12345"}},
-		"Spaces": {"people may have typed it", " abcde , ,12345,", Hashes{"abcde", "12345"}},
+		"Spaces": {"it may have been typed by hand", " abcde , ,12345,", Hashes{"abcde", "12345"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -70,10 +70,10 @@ func TestHashesWith(t *testing.T) {
 		spare  Hashes
 		want   Hashes
 	}{
-		"First":        {"the newest stands last", nil, "a", nil, Hashes{"a"}},
-		"Append":       {"the newest stands last", Hashes{"a"}, "b", nil, Hashes{"a", "b"}},
+		"First":        {"the newest is last", nil, "a", nil, Hashes{"a"}},
+		"Append":       {"the newest is last", Hashes{"a"}, "b", nil, Hashes{"a", "b"}},
 		"Known":        {"taking turns does not change the object for ever", Hashes{"a", "b"}, "a", nil, Hashes{"a", "b"}},
-		"Nobody":       {"an unknown user leaves no mark", Hashes{"a"}, "", nil, Hashes{"a"}},
+		"Unknown":      {"an unknown user leaves no mark", Hashes{"a"}, "", nil, Hashes{"a"}},
 		"Evict":        {"the oldest goes beyond five", full, "f", nil, Hashes{"b", "c", "d", "e", "f"}},
 		"EvictSpared":  {"those of the parent's controllers are spared", full, "f", Hashes{"a", "b"}, Hashes{"a", "b", "d", "e", "f"}},
 		"EvictAll":     {"with all spared the oldest goes all the same, never the newest", full, "f", full, Hashes{"b", "c", "d", "e", "f"}},
@@ -133,11 +133,11 @@ func TestKindOfUser(t *testing.T) {
 		gc      bool
 	}{
 		"ServiceAccount":      {"a controller", "system:serviceaccount:kube-system:deployment-controller", true, false},
-		"GarbageCollector":    {"its deletions follow somebody else's", "system:serviceaccount:kube-system:generic-garbage-collector", true, true},
-		"NamespaceController": {"its deletions follow somebody else's", "system:serviceaccount:kube-system:namespace-controller", true, true},
-		"System":              {"nobody's desk", "system:kube-controller-manager", true, false},
+		"GarbageCollector":    {"its deletions follow another user's", "system:serviceaccount:kube-system:generic-garbage-collector", true, true},
+		"NamespaceController": {"its deletions follow another user's", "system:serviceaccount:kube-system:namespace-controller", true, true},
+		"System":              {"a component, not a person", "system:kube-controller-manager", true, false},
 		"Person":              {"a person", "alice@example.org", false, false},
-		"Nobody":              {"no machine either", "", false, false},
+		"Unknown":             {"no machine either", "", false, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestFieldManagers(t *testing.T) {
 		"Claim":     {"the sync of a Claim", "apiextensions.crossplane.io/claim", want{claim: true}},
 		"Composite": {"resourceRefs", "apiextensions.crossplane.io/composite", want{machinery: true}},
 		"Binary":    {"compositionRef by update", "crossplane", want{machinery: true}},
-		"Kubectl":   {"anybody else", "kubectl", want{}},
+		"Kubectl":   {"any other client", "kubectl", want{}},
 		"None":      {"a DELETE has none", "", want{}},
 	}
 	for name, tc := range cases {
@@ -204,7 +204,7 @@ func FuzzParseHashes(f *testing.F) {
 			t.Errorf("ParseHashes(String()) differs:\n%s", diff)
 		}
 		if h.Has("") {
-			t.Error("holds the hash of nobody")
+			t.Error("holds the hash of an unknown user")
 		}
 	})
 }

@@ -82,7 +82,7 @@ func TestIntent(t *testing.T) {
 				t.Errorf("%s: Current does not end in the intent:\n%s", tc.reason, diff)
 			}
 			if n := len(current); recorded && n != 2 || !recorded && n != 1 {
-				t.Errorf("%s: %d hops; the stored trace stays whole, an unattributed intent stands alone", tc.reason, n)
+				t.Errorf("%s: %d hops; the stored trace stays whole, an unattributed intent has no other hop", tc.reason, n)
 			}
 			if diff := cmp.Diff(before, tc.object); diff != "" {
 				t.Errorf("%s: input modified:\n%s", tc.reason, diff)
@@ -105,8 +105,8 @@ func TestIntentWithoutGeneration(t *testing.T) {
 	}
 }
 
-// What is stored of the desired state at which the object settled tells a label
-// by the spec's own author from an intent, and nothing else.
+// The stored digest of the desired state at which the object settled
+// distinguishes a label by the spec's own author from an intent (KR-01-11).
 func TestIntentAsSettled(t *testing.T) {
 	later := noon.Add(time.Minute)
 	label := map[string]any{"f:metadata": map[string]any{"f:labels": map[string]any{"f:a": map[string]any{}}}, "f:spec": map[string]any{"f:size": map[string]any{}}}
@@ -131,11 +131,11 @@ func TestIntentAsSettled(t *testing.T) {
 		"Label":       {"a label by who owns the spec, and a generation that Crossplane moved", 2, entry("argocd", "", later, label), func(o *unstructured.Unstructured) { settle(o, 2); machinery(o) }, 2},
 		"NotRecorded": {"the same where nothing is recorded: as managedFields have it", 2, entry("argocd", "", later, label), machinery, 7},
 		"Changed":     {"the spec is another", 2, entry("argocd", "", later, label), func(o *unstructured.Unstructured) { settle(o, 2); size(o, "l") }, 7},
-		"Initialised": {"its own controller filled in a field since it settled: nothing can be told", 2, entry("argocd", "", later, label), func(o *unstructured.Unstructured) {
+		"Initialised": {"its own controller filled in a field since it settled: the digests do not match", 2, entry("argocd", "", later, label), func(o *unstructured.Unstructured) {
 			settle(o, 2)
 			_ = unstructured.SetNestedField(o.Object, "z", "spec", "zone")
 		}, 7},
-		"BackUnsettled": {"there (recorded, at 3) and back while we were away: what settled before says nothing", 3, entry("argocd", "", later, label), func(o *unstructured.Unstructured) { settle(o, 2) }, 7},
+		"BackUnsettled": {"there (recorded, at 3) and back while we were away: what settled before does not matter", 3, entry("argocd", "", later, label), func(o *unstructured.Unstructured) { settle(o, 2) }, 7},
 		"BackSettled":   {"the same where the other state settled too", 3, entry("argocd", "", later, label), func(o *unstructured.Unstructured) { size(o, "l"); settle(o, 3); size(o, "s") }, 7},
 		"OldRelease": {"the latch is of a later intent, what is recorded is not", 3, entry("argocd", "", later, label), func(o *unstructured.Unstructured) {
 			settle(o, 2)

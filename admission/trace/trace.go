@@ -157,17 +157,15 @@ func NamespaceOf(h v1alpha1.Hop, carrier string) string {
 	return h.Namespace
 }
 
-// Tolerance is how much later than its hop a write may show in
-// managedFields: the time is taken to whole seconds, and other webhooks may
-// stand between ours and the store. It errs towards taking a change for drift,
-// which an approval heals.
+// Tolerance is how much later than its hop a write may be in managedFields: the
+// time is cut to whole seconds, and other webhooks may be called between this one
+// and the store. It errs on the side of drift, which an approval resolves.
 const Tolerance = 5 * time.Second
 
 // Intent of an object: the hop of its last intent. An object that was never
-// traced, and one whose desired state people changed while we were away, gets
-// an unattributed hop at its current generation (spec 1, "intent generation"); not
-// where the desired state is still the one at which it settled.
-// recorded is false where the hop does not stand in the object's own trace yet.
+// traced, and one whose desired state was changed while it was not observed, gets
+// an unattributed hop at its current generation (KR-01-10, KR-01-12); not where
+// the desired state is still the one at which it settled (KR-01-11). recorded is false where the hop is not in the object's own trace yet.
 func Intent(s *parent.State) (hop v1alpha1.Hop, recorded bool) {
 	own := Of(s.Annotations).Own()
 	if own == nil {
@@ -180,7 +178,7 @@ func Intent(s *parent.State) (hop v1alpha1.Hop, recorded bool) {
 			return unattributed(s, s.ScaleTime), false
 		}
 		// An entry of managedFields has one time for all that its manager owns: a
-		// label written by whoever wrote the spec looks like an intent.
+		// label written by the manager that wrote the spec looks like an intent.
 		if s.IntentTime.After(own.Timestamp.Add(Tolerance)) && !s.AsSettled(own.Generation) {
 			return unattributed(s, s.IntentTime), false
 		}

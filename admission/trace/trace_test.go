@@ -41,7 +41,7 @@ func TestParse(t *testing.T) {
 	}{
 		"None":      {"no annotation, no trace", "", nil, false},
 		"JSON":      {"as we write it", `[{"apiVersion":"v1","kind":"A","name":"a","generation":3,"user":"alice","timestamp":"2026-01-02T12:00:00Z"}]`, one, false},
-		"YAML":      {"as the seeds show it", "- apiVersion: v1\n  kind: A\n  name: a\n  generation: 3\n  user: alice\n  timestamp: \"2026-01-02T12:00:00Z\"\n", one, false},
+		"YAML":      {"as written by hand", "- apiVersion: v1\n  kind: A\n  name: a\n  generation: 3\n  user: alice\n  timestamp: \"2026-01-02T12:00:00Z\"\n", one, false},
 		"FlowYAML":  {"JSON-like YAML is YAML", "[{apiVersion: v1, kind: A, name: a, generation: 3, user: alice, timestamp: '2026-01-02T12:00:00Z'}]", one, false},
 		"Unknown":   {"fields of a newer version are not minded", `[{"apiVersion":"v1","kind":"A","name":"a","generation":3,"user":"alice","timestamp":"2026-01-02T12:00:00Z","new":1}]`, one, false},
 		"Garbage":   {"an error, on one line", "[{", nil, true},
@@ -79,7 +79,7 @@ func TestString(t *testing.T) {
 	}
 }
 
-// The chain of spec 7, there and back: Claim in a namespace, cluster-scoped
+// The chain of KR-07-03, there and back: Claim in a namespace, cluster-scoped
 // XR, namespaced MR; each hop's namespace is given where it differs from the
 // carrier's.
 func TestExtendNamespaces(t *testing.T) {

@@ -21,7 +21,7 @@ type Cache struct {
 func NewCache() *Cache { return &Cache{programs: lru.New(CacheSize)} }
 
 // Compile an expression, or take the program that was compiled from that text
-// before. The error says at which line and column what is wrong.
+// before. The error names the line and column of the mistake.
 func (c *Cache) Compile(text string) (*Program, error) {
 	if p, ok := c.programs.Get(text); ok {
 		return p.(*Program), nil

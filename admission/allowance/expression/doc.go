@@ -5,7 +5,7 @@
 //
 // The environment is that of Kubernetes (k8s.io/apiserver/pkg/cel), with the
 // variables object, oldObject, request (user, groups, operation) and parent. It
-// knows one form more: has(m['key']) asks for a key of a map, which plain CEL
+// knows one form more: has(m['key']) tests for a key of a map, which plain CEL
 // writes 'key' in m.
 //
 // It decides nothing: an expression that cannot be evaluated is an error, and

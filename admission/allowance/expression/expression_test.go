@@ -22,7 +22,7 @@ func TestTrue(t *testing.T) {
 		reason, text, err string
 		want              bool
 	}{
-		{reason: "seeds 003 and 004 write it like this", text: "has(object.metadata.annotations['jira'])", want: true},
+		{reason: "an index with a string, as policies have it", text: "has(object.metadata.annotations['jira'])", want: true},
 		{reason: "a key that is not there", text: "has(object.metadata.annotations['other'])"},
 		{reason: "nor is the map", text: "has(oldObject.metadata.annotations['jira'])"},
 		{reason: "CEL's own form", text: "has(object.spec.replicas)", want: true},
@@ -32,7 +32,7 @@ func TestTrue(t *testing.T) {
 		{reason: "a value that is no type known beforehand", text: "object.spec.flag", want: true},
 		{reason: "the other side of an or decides", text: "object.metadata.labels['env'] != 'prod' || has(object.metadata.annotations['jira'])", want: true},
 		{reason: "nothing there", text: "object.metadata.labels['env'] != 'prod'", err: "no such key: labels"},
-		{reason: "who asks", text: "request.user == 'hans' && 'dev' in request.groups && request.operation == 'UPDATE'", want: true},
+		{reason: "the user of the request", text: "request.user == 'hans' && 'dev' in request.groups && request.operation == 'UPDATE'", want: true},
 		{reason: "the parent", text: "parent.kind == 'XDatabase'", want: true},
 		{reason: "the Kubernetes libraries", text: "quantity('1Gi').isGreaterThan(quantity('1Mi')) && isURL('https://example.org')", want: true},
 		{reason: "no bool in the end", text: "object.spec.replicas", err: "is no true or false but int"},
