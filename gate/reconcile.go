@@ -41,7 +41,7 @@ func result(ctx context.Context, again time.Duration, err error) (reconcile.Resu
 }
 
 // Reconcile one gated object, or one that holds approvals for gated ones. again is
-// when to reconcile it without a change, as for a deadline; 0 for never (KR-13-02).
+// when to reconcile it without a change, as for a deadline; 0 for never.
 func (c *Controller) Reconcile(ctx context.Context, ref parent.Ref) (again time.Duration, err error) {
 	o := c.Cluster.States.Cached(ref)
 	if o == nil {

@@ -145,7 +145,7 @@ func (s *Settler) Start(ctx context.Context) error { return s.controller.Start(c
 // NeedLeaderElection is false: every replica computes the latches.
 func (*Settler) NeedLeaderElection() bool { return false }
 
-// Reconcile an object: write what it lacks if it is a parent (KR-13-02).
+// Reconcile an object: write what it lacks if it is a parent.
 func (s *Settler) Reconcile(ctx context.Context, ref parent.Ref) (reconcile.Result, error) {
 	again, err := s.update(ctx, ref)
 	switch {
