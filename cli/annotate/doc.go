@@ -1,4 +1,4 @@
-// Package people writes what people decide onto the objects it is about:
+// Package annotate writes what users decide onto the objects that it is about:
 // approvals, rejections, freeze and snooze, as docs/annotations.md has them.
 //
 // An annotation that holds a list belongs to many. Each write is therefore a

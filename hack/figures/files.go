@@ -78,7 +78,7 @@ func load(root string) ([]*file, error) {
 
 // read returns the file, nil if it is generated.
 func read(name, rel string) (*file, error) {
-	src, err := os.ReadFile(name)
+	src, err := os.ReadFile(name) //nolint:gosec // A file of the repository.
 	if err != nil {
 		return nil, err
 	}

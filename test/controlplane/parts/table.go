@@ -53,7 +53,20 @@ const (
 
 // All returns the parts that this package can build by name, in the order in which they are best
 // built. The caller may change the slice.
-func All() []Part {
+func All() []Part { return append(pinned(), ours()...) }
+
+// ours are the programs of this repository.
+func ours() []Part {
+	return []Part{
+		{Name: Kausality, Dir: ".", Package: "./cmd/kausality"},
+		{Name: KubectlKausality, Dir: ".", Package: "./cmd/kubectl-kausality"},
+		{Name: TestProvider, Dir: "test/provider", Package: "./cmd/provider"},
+		{Name: Image, Dir: "test/image", Package: "."},
+	}
+}
+
+// pinned are the programs of other modules.
+func pinned() []Part {
 	return []Part{{
 		Name: Etcd, Dir: "test/parts/etcd",
 		Module: "go.etcd.io/etcd/server/v3",
@@ -106,14 +119,6 @@ func All() []Part {
 		Name: AutoReady, Dir: "test/parts/function-auto-ready", Package: "github.com/crossplane/function-auto-ready",
 		Module: "github.com/crossplane/function-auto-ready",
 		Cold:   time.Minute,
-	}, {
-		Name: Kausality, Dir: ".", Package: "./cmd/kausality",
-	}, {
-		Name: KubectlKausality, Dir: ".", Package: "./cmd/kubectl-kausality",
-	}, {
-		Name: TestProvider, Dir: "test/provider", Package: "./cmd/provider",
-	}, {
-		Name: Image, Dir: "test/image", Package: ".",
 	}}
 }
 
