@@ -16,6 +16,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/parent"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // audit is what the function does as a step of an Operation: there is no
@@ -72,7 +73,7 @@ func requiredObjects(req *fnv1.RunFunctionRequest) []*unstructured.Unstructured 
 	for _, group := range []map[string]*fnv1.Resources{req.GetExtraResources(), req.GetRequiredResources()} { //nolint:staticcheck // What older Crossplanes send.
 		for _, name := range sortedKeys(group) {
 			for _, item := range group[name].GetItems() {
-				if u := unstructuredOf(object(item.GetResource())); u != nil {
+				if u := ssa.Unstructured(ssa.Object(item.GetResource())); u != nil {
 					byKey[strings.Join([]string{u.GroupVersionKind().String(), u.GetNamespace(), u.GetName()}, "\x00")] = u
 				}
 			}
@@ -137,8 +138,8 @@ func (a *auditor) audit(objects []*unstructured.Unstructured) input.Audit {
 // auditRole of an object by what it has: a managed resource may be wanted with
 // its default policies only.
 func auditRole(o *unstructured.Unstructured) parent.Role {
-	spec := child(o.Object, "spec")
-	if role := roleOf(spec); role != parent.RoleNone {
+	spec := ssa.Child(o.Object, "spec")
+	if role := ssa.RoleOf(spec); role != parent.RoleNone {
 		return role
 	}
 	if _, ok := spec["forProvider"].(map[string]any); ok {

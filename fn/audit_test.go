@@ -16,17 +16,18 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // operation is the request of an Operation's step that requires objects.
 func operation(in string, objects ...*unstructured.Unstructured) *fnv1.RunFunctionRequest {
 	items := make([]*fnv1.Resource, 0, len(objects))
 	for _, o := range objects {
-		items = append(items, &fnv1.Resource{Resource: toStruct(o.Object)})
+		items = append(items, &fnv1.Resource{Resource: ssa.ToStruct(o.Object)})
 	}
 	req := &fnv1.RunFunctionRequest{
 		Meta:              &fnv1.RequestMeta{Tag: "tag"},
-		Desired:           &fnv1.State{Resources: map[string]*fnv1.Resource{"of-an-earlier-step": {Resource: toStruct(plain("x"))}}},
+		Desired:           &fnv1.State{Resources: map[string]*fnv1.Resource{"of-an-earlier-step": {Resource: ssa.ToStruct(plain("x"))}}},
 		RequiredResources: map[string]*fnv1.Resources{"databases": {Items: items}},
 	}
 	if in != "" {
@@ -203,7 +204,7 @@ func TestAuditIsBounded(t *testing.T) {
 		objects = append(objects, o)
 	}
 	req := operation("", objects...)
-	req.RequiredResources["ops.crossplane.io/watched-resource"] = &fnv1.Resources{Items: []*fnv1.Resource{{Resource: toStruct(objects[0].Object)}}}
+	req.RequiredResources["ops.crossplane.io/watched-resource"] = &fnv1.Resources{Items: []*fnv1.Resource{{Resource: ssa.ToStruct(objects[0].Object)}}}
 	req.ExtraResources = map[string]*fnv1.Resources{"older": req.RequiredResources["databases"]} //nolint:staticcheck // What older Crossplanes send.
 	got := auditOf(t, s.fnRun(req))
 	if got.Objects != len(objects) || len(got.Resources) != input.MaxAudited || got.Omitted != 7 || got.Findings != 1 || got.Resources[0].Name != fmt.Sprintf("thing-%03d", input.MaxAudited) {

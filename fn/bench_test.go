@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // benchStage is a settled composite of n databases, each about 3.5 KB with its
@@ -26,7 +28,7 @@ func benchStage(tb testing.TB, n int) (*stage, desire) {
 	for name := range s.live {
 		s.update(name, "provider", func(o map[string]any) {
 			at := map[string]any{}
-			for k, v := range child(child(o, "spec"), "forProvider") {
+			for k, v := range ssa.Child(ssa.Child(o, "spec"), "forProvider") {
 				at[k] = v
 			}
 			o["status"] = map[string]any{"atProvider": at}

@@ -10,6 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // decide about each resource in its order: a once approval that several could
@@ -70,7 +71,7 @@ func (r *run) before(res *resource) *unstructured.Unstructured {
 		return res.observed
 	}
 	content := maps.Clone(res.observed.Object)
-	metadata := maps.Clone(child(content, "metadata"))
+	metadata := maps.Clone(ssa.Child(content, "metadata"))
 	annotations, _ := metadata["annotations"].(map[string]any)
 	content["metadata"] = r.composed(metadata, maps.Clone(annotations), res.name)
 	return &unstructured.Unstructured{Object: content}
@@ -79,10 +80,10 @@ func (r *run) before(res *resource) *unstructured.Unstructured {
 // after is what the apply would leave.
 func (r *run) after(res *resource, op admission.Operation) *unstructured.Unstructured {
 	desired := res.desired.Object
-	wanted := child(child(desired, "metadata"), "annotations")
+	wanted := ssa.Child(ssa.Child(desired, "metadata"), "annotations")
 	if op == admission.Create {
 		content := maps.Clone(desired)
-		metadata := maps.Clone(child(desired, "metadata"))
+		metadata := maps.Clone(ssa.Child(desired, "metadata"))
 		if metadata == nil {
 			metadata = map[string]any{}
 		}
@@ -92,12 +93,12 @@ func (r *run) after(res *resource, op admission.Operation) *unstructured.Unstruc
 		if res.observed != nil { // Crossplane keeps the name when the kind changes
 			metadata["name"] = res.observed.GetName()
 		}
-		content["metadata"] = r.composed(metadata, honoured(wanted), res.name)
+		content["metadata"] = r.composed(metadata, ssa.Honoured(wanted), res.name)
 		return &unstructured.Unstructured{Object: content}
 	}
-	content := apply(res.observed.Object, desired, res.owned)
+	content := ssa.Apply(res.observed.Object, desired, res.owned)
 	content["apiVersion"], content["kind"] = desired["apiVersion"], desired["kind"]
-	defaultPolicies(res.observed.Object, content)
+	ssa.DefaultPolicies(res.observed.Object, content)
 	content["metadata"] = r.appliedMetadata(res, wanted)
 	return &unstructured.Unstructured{Object: content}
 }
@@ -105,8 +106,8 @@ func (r *run) after(res *resource, op admission.Operation) *unstructured.Unstruc
 // appliedMetadata is what the apply would leave of it, shared with the observed
 // resource where that is what is there.
 func (r *run) appliedMetadata(res *resource, wanted map[string]any) map[string]any {
-	metadata := child(res.observed.Object, "metadata")
-	annotations, changed := appliedAnnotations(child(metadata, "annotations"), wanted, res.owned)
+	metadata := ssa.Child(res.observed.Object, "metadata")
+	annotations, changed := ssa.Annotations(ssa.Child(metadata, "annotations"), wanted, res.owned)
 	switch {
 	case changed:
 		return r.composed(maps.Clone(metadata), annotations, res.name)
@@ -132,26 +133,14 @@ func (r *run) composed(metadata, annotations map[string]any, name string) map[st
 
 // isComposed: composed would leave the metadata of an observed resource as it is.
 func (r *run) isComposed(observed *unstructured.Unstructured, name string) bool {
-	metadata := child(observed.Object, "metadata")
+	metadata := ssa.Child(observed.Object, "metadata")
 	owners, _ := metadata["ownerReferences"].([]any)
-	return text(child(metadata, "annotations"), v1alpha1.AnnotationKeyCompositionResourceName) == name &&
+	return ssa.Text(ssa.Child(metadata, "annotations"), v1alpha1.AnnotationKeyCompositionResourceName) == name &&
 		slices.EqualFunc(owners, r.owner, sameOwner)
 }
 
 func sameOwner(a, b any) bool {
 	x, _ := a.(map[string]any)
 	y, _ := b.(map[string]any)
-	return maps.EqualFunc(x, y, func(v, w any) bool { return scalar(v) && v == w })
-}
-
-// defaultPolicies puts back the default of spec.managementPolicies, which is
-// the same in all CRDs of managed resources, where the apply takes it away.
-func defaultPolicies(observed, content map[string]any) {
-	spec, had := child(content, "spec"), child(observed, "spec")["managementPolicies"]
-	if spec == nil || had == nil || spec["managementPolicies"] != nil {
-		return
-	}
-	spec = maps.Clone(spec)
-	spec["managementPolicies"] = []any{string(v1alpha1.VerbAll)}
-	content["spec"] = spec
+	return maps.EqualFunc(x, y, func(v, w any) bool { return ssa.Scalar(v) && v == w })
 }

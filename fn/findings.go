@@ -19,6 +19,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // look at one object.
@@ -67,8 +68,8 @@ func held(o *unstructured.Unstructured, s *parent.State) (out []input.Finding) {
 			Reason: input.FindingHeld, Message: fmt.Sprintf("%s of %v is held back: %s", h.Operation, h.Paths, h.Reason), Approve: h.Approve,
 		})
 	}
-	if c := conditionOf(o.Object, v1alpha1.ConditionKausality); text(c, "status") == "False" {
-		out = append(out, input.Finding{Reason: input.FindingHeld, Message: cut(text(c, "message"), maxMessage)})
+	if c := ssa.Condition(o.Object, v1alpha1.ConditionKausality); ssa.Text(c, "status") == "False" {
+		out = append(out, input.Finding{Reason: input.FindingHeld, Message: cut(ssa.Text(c, "message"), maxMessage)})
 	}
 	return out
 }

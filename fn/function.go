@@ -13,6 +13,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // Function is the composition function. It is safe for concurrent use.
@@ -106,7 +107,7 @@ type run struct {
 
 // newRun reads a request; ok is false where it has no composite.
 func newRun(cfg config, now time.Time, req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionResponse) (r *run, ok bool) {
-	xr := unstructuredOf(object(req.GetObserved().GetComposite().GetResource()))
+	xr := ssa.Unstructured(ssa.Object(req.GetObserved().GetComposite().GetResource()))
 	if xr == nil {
 		return nil, false
 	}

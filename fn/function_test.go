@@ -14,6 +14,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // Each case starts from a settled composite with database a (size 1) and thing
@@ -63,7 +64,7 @@ func TestRunFunction(t *testing.T) {
 			reason: "a resource's own mode goes before the Input's, as it is stored",
 			change: func(s *stage) {
 				s.update("b", "person", func(o map[string]any) {
-					child(child(o, "metadata"), "annotations")[v1alpha1.AnnotationKeyMode] = "log"
+					ssa.Child(ssa.Child(o, "metadata"), "annotations")[v1alpha1.AnnotationKeyMode] = "log"
 				})
 			},
 			want: func(w desire) { w["b"] = plain("y") }, writes: []string{"update b"}, condition: v1alpha1.ConditionReasonAllowed,
@@ -107,7 +108,7 @@ func TestRunFunction(t *testing.T) {
 			want:   func(w desire) { delete(w, "b") }, writes: []string{"hold b"}, condition: v1alpha1.ConditionReasonHeld, message: []string{"deleting Thing"},
 			check: func(t *testing.T, s *stage) {
 				want := map[string]any{"apiVersion": "app.example.org/v1", "kind": "Thing", "spec": map[string]any{"value": "x"}}
-				got := object(s.rsp.GetDesired().GetResources()["b"].GetResource())
+				got := ssa.Object(s.rsp.GetDesired().GetResources()["b"].GetResource())
 				want["metadata"] = map[string]any{"annotations": map[string]any{ // nothing that is Crossplane's
 					v1alpha1.AnnotationKeyTrace: s.live["b"].GetAnnotations()[v1alpha1.AnnotationKeyTrace],
 					v1alpha1.AnnotationKeyHeld:  heldOf(s.live["b"]),
@@ -142,7 +143,7 @@ func TestRunFunction(t *testing.T) {
 		"LateInitialized": {
 			reason: "what a provider adds is not the pipeline's, and no change",
 			change: func(s *stage) {
-				s.update("a", "provider", func(o map[string]any) { child(child(o, "spec"), "forProvider")["zone"] = "z1" })
+				s.update("a", "provider", func(o map[string]any) { ssa.Child(ssa.Child(o, "spec"), "forProvider")["zone"] = "z1" })
 			},
 			condition: v1alpha1.ConditionReasonAllowed,
 		},
@@ -200,8 +201,8 @@ func TestRunFunction(t *testing.T) {
 			reason: "the gate's mask is no change, and a hold emits the author's value",
 			change: func(s *stage) {
 				s.live["a"] = s.live["a"].DeepCopy() // admission leaves no trace in managedFields
-				child(s.live["a"].Object, "spec")["managementPolicies"] = []any{"Observe"}
-				child(child(s.live["a"].Object, "metadata"), "annotations")[v1alpha1.AnnotationKeyManagementPolicies] = `["*"]`
+				ssa.Child(s.live["a"].Object, "spec")["managementPolicies"] = []any{"Observe"}
+				ssa.Child(ssa.Child(s.live["a"].Object, "metadata"), "annotations")[v1alpha1.AnnotationKeyManagementPolicies] = `["*"]`
 			},
 			want: func(w desire) { w["a"] = database(9) }, condition: v1alpha1.ConditionReasonHeld, message: []string{"changing spec.forProvider.size of"},
 			writes: []string{"update a"}, // the stage has no webhook that masks it again
@@ -227,7 +228,7 @@ func TestRunFunction(t *testing.T) {
 			},
 			want: func(w desire) { w["b"] = plain("y") }, condition: v1alpha1.ConditionReasonHeld,
 			check: func(t *testing.T, s *stage) {
-				got := object(s.rsp.GetDesired().GetResources()["b"].GetResource())["spec"]
+				got := ssa.Object(s.rsp.GetDesired().GetResources()["b"].GetResource())["spec"]
 				if d := cmp.Diff(map[string]any{"value": "x"}, got); d != "" {
 					t.Errorf("emitted spec: -want +got\n%s", d)
 				}
@@ -275,7 +276,7 @@ func TestPassesOn(t *testing.T) {
 	s := newStage(t, enforce)
 	req := s.request(desire{"a": database(1)})
 	req.Context = &structpb.Struct{Fields: map[string]*structpb.Value{"other": structpb.NewStringValue("x")}}
-	req.Desired.Composite = &fnv1.Resource{Resource: toStruct(map[string]any{"status": map[string]any{"size": int64(1)}}), Ready: fnv1.Ready_READY_FALSE}
+	req.Desired.Composite = &fnv1.Resource{Resource: ssa.ToStruct(map[string]any{"status": map[string]any{"size": int64(1)}}), Ready: fnv1.Ready_READY_FALSE}
 	req.Desired.Resources["a"].ConnectionDetails = map[string][]byte{"k": []byte("v")}
 	req.Desired.Resources["a"].Ready = fnv1.Ready_READY_TRUE
 	rsp := s.run(req)
@@ -362,7 +363,7 @@ func TestForeignTraceIsKept(t *testing.T) {
 	odd := `[ {"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":1,"user":"hans","timestamp":"2026-01-01T12:00:00Z","settled":true,"future":1},` +
 		`{"apiVersion":"app.example.org/v1","kind":"Thing","name":"db-b","generation":1,"user":"x","timestamp":"2026-01-01T12:00:01Z"} ]`
 	s.update("b", "webhook", func(o map[string]any) {
-		child(child(o, "metadata"), "annotations")[v1alpha1.AnnotationKeyTrace] = odd
+		ssa.Child(ssa.Child(o, "metadata"), "annotations")[v1alpha1.AnnotationKeyTrace] = odd
 	})
 	s.reconcile(want)
 	if got := s.live["b"].GetAnnotations()[v1alpha1.AnnotationKeyTrace]; got != odd {
@@ -444,13 +445,13 @@ func TestNestedComposite(t *testing.T) {
 	want := desire{"n": nested(1)}
 	s.reconcile(want)
 	s.update("n", "apiextensions.crossplane.io/composite", func(o map[string]any) {
-		child(o, "spec")["crossplane"] = map[string]any{"resourceRefs": []any{map[string]any{"kind": "X", "name": "y"}}}
+		ssa.Child(o, "spec")["crossplane"] = map[string]any{"resourceRefs": []any{map[string]any{"kind": "X", "name": "y"}}}
 	})
 	s.settle(want)
 	want["n"] = nested(2)
 	s.reconcile(want)
 	s.wantReason(v1alpha1.ConditionReasonHeld)
-	if _, ok := child(object(s.rsp.GetDesired().GetResources()["n"].GetResource()), "spec")["crossplane"]; ok {
+	if _, ok := ssa.Child(ssa.Object(s.rsp.GetDesired().GetResources()["n"].GetResource()), "spec")["crossplane"]; ok {
 		t.Error("machinery was emitted")
 	}
 	s.stable(want)

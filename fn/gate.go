@@ -5,6 +5,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/external"
@@ -45,9 +46,9 @@ func (res *resource) unmask() {
 	if res.desired == nil {
 		return
 	}
-	spec := child(res.desired.Object, "spec")
-	annotations := child(child(res.desired.Object, "metadata"), "annotations")
-	author, ok := mask.ParseAuthor(text(annotations, v1alpha1.AnnotationKeyManagementPolicies))
+	spec := ssa.Child(res.desired.Object, "spec")
+	annotations := ssa.Child(ssa.Child(res.desired.Object, "metadata"), "annotations")
+	author, ok := mask.ParseAuthor(ssa.Text(annotations, v1alpha1.AnnotationKeyManagementPolicies))
 	if !ok || spec["managementPolicies"] == nil {
 		return
 	}
@@ -61,10 +62,10 @@ func (res *resource) unmask() {
 // keepMask of an earlier step, with its annotations, where this one has none to
 // make (KR-09-12).
 func (res *resource) keepMask(set map[string]string) {
-	annotations := child(child(res.desired.Object, "metadata"), "annotations")
+	annotations := ssa.Child(ssa.Child(res.desired.Object, "metadata"), "annotations")
 	for _, k := range append([]string{v1alpha1.AnnotationKeyUsedApprovals, v1alpha1.AnnotationKeyAllowances}, gateKeys...) {
-		if delete(set, k); text(annotations, k) != "" {
-			set[k] = text(annotations, k)
+		if delete(set, k); ssa.Text(annotations, k) != "" {
+			set[k] = ssa.Text(annotations, k)
 		}
 	}
 }
@@ -129,7 +130,7 @@ func (r *run) asDecided(res *resource, set map[string]string) []string {
 }
 
 func policiesOf(u *unstructured.Unstructured) []string {
-	list, ok := child(u.Object, "spec")["managementPolicies"].([]any)
+	list, ok := ssa.Child(u.Object, "spec")["managementPolicies"].([]any)
 	if !ok {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 func (s *stage) policies(name string) any {
@@ -30,7 +31,7 @@ func (s *stage) unsynced(name string) {
 func (s *stage) confirm(size int64) {
 	s.ready()
 	o := s.live["a"].DeepCopy()
-	child(o.Object, "status")["atProvider"] = map[string]any{"size": size}
+	ssa.Child(o.Object, "status")["atProvider"] = map[string]any{"size": size}
 	s.live["a"] = o
 }
 
@@ -47,7 +48,7 @@ func managedGate(t *testing.T, author any) {
 	db := func(size int64) map[string]any {
 		o := database(size)
 		if author == nil {
-			delete(child(o, "spec"), "managementPolicies")
+			delete(ssa.Child(o, "spec"), "managementPolicies")
 		}
 		return o
 	}
@@ -57,7 +58,7 @@ func managedGate(t *testing.T, author any) {
 	s.reconcile(want)
 	s.wantWrites("create a")
 	if author == nil { // no field, no mask: the CRD's default is not known yet
-		s.update("a", "default", func(o map[string]any) { child(o, "spec")["managementPolicies"] = []any{"*"} })
+		s.update("a", "default", func(o map[string]any) { ssa.Child(o, "spec")["managementPolicies"] = []any{"*"} })
 	} else {
 		s.wantPolicies("Observe", "Create", "Update", "LateInitialize")
 	}
@@ -82,7 +83,7 @@ func managedGate(t *testing.T, author any) {
 	s.stable(want)
 	s.ready() // Synced, but the provider still reports the old size
 	o := s.live["a"].DeepCopy()
-	child(o.Object, "status")["atProvider"] = map[string]any{"size": int64(1)}
+	ssa.Child(o.Object, "status")["atProvider"] = map[string]any{"size": int64(1)}
 	s.live["a"] = o
 	s.stable(want)
 	s.confirm(2)
@@ -155,7 +156,7 @@ func TestManagedGateOff(t *testing.T) {
 func TestManagedGateObserveOnly(t *testing.T) {
 	s := newStage(t, managed)
 	db := database(1)
-	child(db, "spec")["managementPolicies"] = []any{"Observe"}
+	ssa.Child(db, "spec")["managementPolicies"] = []any{"Observe"}
 	want := desire{"a": db}
 	s.reconcile(want)
 	s.wantPolicies("Observe")
@@ -173,8 +174,8 @@ func TestMaskOfAGate(t *testing.T) {
 	want := desire{"a": database(1)}
 	s.reconcile(want)
 	s.update("a", "kausality-gate", func(o map[string]any) {
-		child(o, "spec")["managementPolicies"] = []any{"Observe", "LateInitialize"} // --gate-closed=Observe,LateInitialize
-		child(child(o, "metadata"), "annotations")[v1alpha1.AnnotationKeyGate] = `{"state":"closed","generation":2,"at":"2026-01-01T12:00:00Z","reason":"Confirmed"}`
+		ssa.Child(o, "spec")["managementPolicies"] = []any{"Observe", "LateInitialize"} // --gate-closed=Observe,LateInitialize
+		ssa.Child(ssa.Child(o, "metadata"), "annotations")[v1alpha1.AnnotationKeyGate] = `{"state":"closed","generation":2,"at":"2026-01-01T12:00:00Z","reason":"Confirmed"}`
 	})
 	s.confirm(1)
 	s.reconcile(want)

@@ -25,6 +25,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 var (
@@ -79,7 +80,7 @@ func (s *stage) person(manager string, path ...string) {
 		at = next
 	}
 	list, _, _ := unstructured.NestedSlice(s.xr.Object, "metadata", "managedFields")
-	list = slices.DeleteFunc(list, func(e any) bool { return text(e.(map[string]any), "manager") == manager })
+	list = slices.DeleteFunc(list, func(e any) bool { return ssa.Text(e.(map[string]any), "manager") == manager })
 	list = append(list, map[string]any{
 		"manager": manager, "operation": "Update", "apiVersion": "example.org/v1", "fieldsType": "FieldsV1",
 		"time": s.now.Format(time.RFC3339), "fieldsV1": fields,
@@ -114,7 +115,7 @@ type desire map[string]map[string]any
 func (s *stage) request(want desire) *fnv1.RunFunctionRequest {
 	req := &fnv1.RunFunctionRequest{
 		Meta:     &fnv1.RequestMeta{Tag: "tag"},
-		Observed: &fnv1.State{Composite: &fnv1.Resource{Resource: toStruct(s.xr.Object)}, Resources: map[string]*fnv1.Resource{}},
+		Observed: &fnv1.State{Composite: &fnv1.Resource{Resource: ssa.ToStruct(s.xr.Object)}, Resources: map[string]*fnv1.Resource{}},
 		Desired:  &fnv1.State{Resources: map[string]*fnv1.Resource{}},
 	}
 	if s.required != nil {
@@ -127,10 +128,10 @@ func (s *stage) request(want desire) *fnv1.RunFunctionRequest {
 		}
 	}
 	for name, o := range s.live {
-		req.Observed.Resources[name] = &fnv1.Resource{Resource: toStruct(o.Object)}
+		req.Observed.Resources[name] = &fnv1.Resource{Resource: ssa.ToStruct(o.Object)}
 	}
 	for name, o := range want {
-		req.Desired.Resources[name] = &fnv1.Resource{Resource: toStruct(o)}
+		req.Desired.Resources[name] = &fnv1.Resource{Resource: ssa.ToStruct(o)}
 	}
 	return req
 }
@@ -175,7 +176,7 @@ func (s *stage) reconcile(want desire) *fnv1.RunFunctionResponse {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(desired)) {
-		s.apply(name, object(desired[name].GetResource()))
+		s.apply(name, ssa.Object(desired[name].GetResource()))
 	}
 	s.status()
 	return s.rsp
@@ -308,7 +309,7 @@ func (s *stage) update(name, manager string, mutate func(map[string]any)) {
 func (s *stage) status() {
 	var conditions []any
 	if old, _, _ := unstructured.NestedSlice(s.xr.Object, "status", "conditions"); len(old) > 0 {
-		conditions = slices.DeleteFunc(old, func(e any) bool { return text(e.(map[string]any), "type") == v1alpha1.ConditionKausality })
+		conditions = slices.DeleteFunc(old, func(e any) bool { return ssa.Text(e.(map[string]any), "type") == v1alpha1.ConditionKausality })
 	}
 	for _, c := range s.rsp.GetConditions() {
 		status := map[fnv1.Status]string{fnv1.Status_STATUS_CONDITION_TRUE: "True", fnv1.Status_STATUS_CONDITION_FALSE: "False"}[c.GetStatus()]
@@ -322,7 +323,7 @@ func (s *stage) status() {
 func (s *stage) ready() {
 	var conditions []any
 	if old, _, _ := unstructured.NestedSlice(s.xr.Object, "status", "conditions"); len(old) > 0 {
-		conditions = slices.DeleteFunc(old, func(e any) bool { return text(e.(map[string]any), "type") != v1alpha1.ConditionKausality })
+		conditions = slices.DeleteFunc(old, func(e any) bool { return ssa.Text(e.(map[string]any), "type") != v1alpha1.ConditionKausality })
 	}
 	for _, t := range []string{"Synced", "Ready"} {
 		conditions = append(conditions, map[string]any{"type": t, "status": "True", "observedGeneration": s.xr.GetGeneration(),

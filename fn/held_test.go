@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 func (s *stage) held(name string) *v1alpha1.Held {
@@ -209,7 +210,7 @@ func TestSettledIntent(t *testing.T) {
 	s.reconcile(want)
 
 	s.update("a", "kubectl", func(o map[string]any) { // as an earlier release leaves it
-		delete(child(child(o, "metadata"), "annotations"), v1alpha1.AnnotationKeySettledIntent)
+		delete(ssa.Child(ssa.Child(o, "metadata"), "annotations"), v1alpha1.AnnotationKeySettledIntent)
 	})
 	want["a"] = database(3)
 	s.reconcile(want)

@@ -13,6 +13,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // held is the observed resource as the pipeline composed it before: applying
@@ -22,7 +23,7 @@ func (r *run) held(res *resource) *fnv1.Resource {
 	if res.desired != nil && !res.replaced {
 		shape = res.desired.Object
 	}
-	content := restrict(res.is, shape, res.owned)
+	content := ssa.Restrict(res.is, shape, res.owned)
 	if !r.cfg.managed {
 		restorePolicies(content, res.annotation(v1alpha1.AnnotationKeyManagementPolicies))
 	}
@@ -41,7 +42,7 @@ func (r *run) heldAnnotation(res *resource) string {
 			return ""
 		}
 		// An earlier Kausality step of the pipeline held it: its word stands.
-		return text(child(child(res.desired.Object, "metadata"), "annotations"), v1alpha1.AnnotationKeyHeld)
+		return ssa.Text(ssa.Child(ssa.Child(res.desired.Object, "metadata"), "annotations"), v1alpha1.AnnotationKeyHeld)
 	}
 	d := &res.decision
 	held := &v1alpha1.Held{Reason: string(d.Reason), Operation: string(res.operation), ID: d.ID, Approve: d.Suggestion}

@@ -15,6 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // Defaults of an Input that gives none.
@@ -48,7 +49,7 @@ func configOf(s *structpb.Struct) (config, error) {
 	if s == nil {
 		return cfg, nil
 	}
-	content := object(s)
+	content := ssa.Object(s)
 	if v, ok := content["settleGrace"].(string); ok {
 		if _, err := time.ParseDuration(v); err != nil { // the decoder's error has no path
 			return cfg, field.Invalid(field.NewPath("settleGrace"), v, `must be a duration such as "10s"`)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 func TestConfigOf(t *testing.T) {
@@ -77,7 +78,7 @@ func TestInvalidInputIsFatal(t *testing.T) {
 }
 
 func TestNoComposite(t *testing.T) {
-	req := &fnv1.RunFunctionRequest{Desired: &fnv1.State{Resources: map[string]*fnv1.Resource{"a": {Resource: toStruct(plain("x"))}}}}
+	req := &fnv1.RunFunctionRequest{Desired: &fnv1.State{Resources: map[string]*fnv1.Resource{"a": {Resource: ssa.ToStruct(plain("x"))}}}}
 	rsp, err := New(logging.NewNopLogger()).RunFunction(context.Background(), req)
 	if err != nil {
 		t.Fatal(err)

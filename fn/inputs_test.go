@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // legacyStage has an XR of a Claim as Crossplane v1.20 keeps it: cluster-scoped,
@@ -23,7 +24,7 @@ func legacyStage(t *testing.T) *stage {
 	s := newStage(t, enforce)
 	unstructured.RemoveNestedField(s.xr.Object, "metadata", "namespace")
 	unstructured.RemoveNestedField(s.xr.Object, "metadata", "managedFields")
-	spec := child(s.xr.Object, "spec")
+	spec := ssa.Child(s.xr.Object, "spec")
 	spec["claimRef"] = map[string]any{"apiVersion": "example.org/v1", "kind": "Database", "namespace": "shop", "name": "db"}
 	spec["resourceRefs"] = []any{}
 	spec["compositionRef"] = map[string]any{"name": "dbs"}
@@ -52,7 +53,7 @@ func TestLegacyClaim(t *testing.T) {
 
 	// A new Composition revision: Crossplane moves the generation, nobody asked.
 	s.now = s.now.Add(time.Minute)
-	child(s.xr.Object, "spec")["compositionRevisionRef"] = map[string]any{"name": "dbs-2"}
+	ssa.Child(s.xr.Object, "spec")["compositionRevisionRef"] = map[string]any{"name": "dbs-2"}
 	s.xr.SetGeneration(2)
 	s.person("apiextensions.crossplane.io/composite", "f:spec", "f:compositionRevisionRef")
 	want["b"] = inShop(plain("y"))
@@ -97,8 +98,8 @@ func TestUnknownKinds(t *testing.T) {
 			t.Errorf("%s: -want +got\n%s", name, d)
 		}
 	}
-	list := object(rsp.GetDesired().GetResources()["list"].GetResource())
-	if d := cmp.Diff([]any{"a", int64(1)}, list["items"]); d != "" || child(child(list, "metadata"), "annotations")["kausality.io/trace"] == nil {
+	list := ssa.Object(rsp.GetDesired().GetResources()["list"].GetResource())
+	if d := cmp.Diff([]any{"a", int64(1)}, list["items"]); d != "" || ssa.Child(ssa.Child(list, "metadata"), "annotations")["kausality.io/trace"] == nil {
 		t.Errorf("list: %v\n%s", list, d)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // composite is the XR: its state, and what can be derived without a webhook.
@@ -87,11 +88,11 @@ func stampedAbove(s *parent.State) trace.Trace {
 // in turn: that writes on every reconcile, and its intents are hops.
 func withoutComposed(xr *unstructured.Unstructured) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: maps.Clone(xr.Object)}
-	metadata := maps.Clone(child(out.Object, "metadata"))
+	metadata := maps.Clone(ssa.Child(out.Object, "metadata"))
 	list, _ := metadata["managedFields"].([]any)
 	metadata["managedFields"] = slices.DeleteFunc(slices.Clone(list), func(e any) bool {
 		entry, _ := e.(map[string]any)
-		return subject.IsComposedApply(text(entry, "manager"))
+		return subject.IsComposedApply(ssa.Text(entry, "manager"))
 	})
 	out.Object["metadata"] = metadata
 	return out

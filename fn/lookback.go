@@ -6,6 +6,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 
 	kjson "sigs.k8s.io/json"
 
@@ -72,7 +73,7 @@ func withoutCrossplanes(content map[string]any) map[string]any {
 	for k, v := range change.Desired(content) {
 		out[k] = v
 	}
-	spec := child(content, "spec")
+	spec := ssa.Child(content, "spec")
 	if spec == nil {
 		return out
 	}
@@ -110,7 +111,7 @@ func put(content map[string]any, at []string, value any) {
 	case len(at) == 1:
 		content[at[0]] = value
 	case len(at) == 2: // no longer ones, see allowance.Looked
-		inner := child(content, at[0])
+		inner := ssa.Child(content, at[0])
 		if inner == nil {
 			inner = map[string]any{}
 			content[at[0]] = inner

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // two rules: a size may grow, a tier may be anything.
@@ -27,7 +28,7 @@ const growing = `{"mode":"enforce","settleGrace":"10s","policies":[{"name":"size
 // ask for a field of the composite; nil removes it.
 func (s *stage) ask(field string, value any) {
 	s.now = s.now.Add(time.Minute)
-	spec := child(s.xr.Object, "spec")
+	spec := ssa.Child(s.xr.Object, "spec")
 	if spec[field] = value; value == nil {
 		delete(spec, field)
 	}
@@ -41,7 +42,7 @@ func tiers(name string) []any { return []any{map[string]any{"name": name}} }
 func grown(t *testing.T, input string) (*stage, desire) {
 	t.Helper()
 	s := newStage(t, input)
-	spec := child(s.xr.Object, "spec")
+	spec := ssa.Child(s.xr.Object, "spec")
 	spec["size"], spec["tiers"], spec["backup"] = int64(5), tiers("a"), map[string]any{"days": int64(7)}
 	want := desire{"a": database(5, "tier", "a"), "b": plain("x")}
 	s.reconcile(want)
@@ -72,13 +73,13 @@ func TestChangedFields(t *testing.T) {
 			func(s *stage) { s.ask("note", "x") }, func(w desire) { w["b"] = plain("none") }, []string{"hold b"}},
 		"Forgotten": {"where nothing is remembered, each field that is there counts",
 			func(s *stage) {
-				a := child(child(s.live["a"].Object, "metadata"), "annotations")
+				a := ssa.Child(ssa.Child(s.live["a"].Object, "metadata"), "annotations")
 				delete(a, v1alpha1.AnnotationKeySettledFields)
 				s.ask("note", "x")
 			}, func(w desire) { w["a"] = database(5, "tier", "b") }, []string{"update a"}},
 		"Garbage": {"nor of what does not parse",
 			func(s *stage) {
-				child(child(s.live["a"].Object, "metadata"), "annotations")[v1alpha1.AnnotationKeySettledFields] = `[{"at":7}]`
+				ssa.Child(ssa.Child(s.live["a"].Object, "metadata"), "annotations")[v1alpha1.AnnotationKeySettledFields] = `[{"at":7}]`
 				s.ask("note", "x")
 			}, func(w desire) { w["a"] = database(5, "tier", "b") }, []string{"update a"}},
 	}
@@ -145,7 +146,7 @@ func TestRemembers(t *testing.T) {
 		t.Errorf("with another a: -want +got\n%s", d)
 	}
 	s.stable(want)
-	child(s.xr.Object, "spec")["backup"] = strings.Repeat("x", maxLookback)
+	ssa.Child(s.xr.Object, "spec")["backup"] = strings.Repeat("x", maxLookback)
 	s.reconcile(want)
 	if got := remembers(); len(got) != 0 {
 		t.Errorf("more than fits: %d bytes", len(got[0]))
@@ -216,7 +217,7 @@ func TestParentInConditions(t *testing.T) {
 			want := desire{"a": database(1)}
 			s.reconcile(want)
 			s.settle(want)
-			child(s.xr.Object, "spec")["size"] = int64(2)
+			ssa.Child(s.xr.Object, "spec")["size"] = int64(2)
 			s.fromAbove(2, 2, "db")
 			want["a"] = database(2)
 			s.reconcile(want)

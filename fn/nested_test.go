@@ -10,6 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // nestedStage is a composite that another one composes, whose pipeline ends with
@@ -17,7 +18,7 @@ import (
 func nestedStage(t *testing.T) *stage {
 	t.Helper()
 	s := newStage(t, enforce)
-	metadata := child(s.xr.Object, "metadata")
+	metadata := ssa.Child(s.xr.Object, "metadata")
 	delete(metadata, "managedFields")
 	metadata["ownerReferences"] = []any{map[string]any{
 		"apiVersion": "example.org/v1", "kind": "XShop", "name": "shop", "uid": "shop-uid", "controller": true, "blockOwnerDeletion": true,
@@ -143,7 +144,7 @@ func TestNestedCompositeWithWebhook(t *testing.T) {
 // The audit finds nothing wrong with a nested composite that settled.
 func TestNestedCompositeIsAudited(t *testing.T) {
 	s := nestedStage(t)
-	child(s.xr.Object, "spec")["crossplane"] = map[string]any{} // by which one knows an XR
+	ssa.Child(s.xr.Object, "spec")["crossplane"] = map[string]any{} // by which one knows an XR
 	want := desire{"b": plain("x")}
 	s.reconcile(want)
 	s.xr.SetGeneration(3)

@@ -10,6 +10,8 @@ import (
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 var update = flag.Bool("update", false, "write what the function emits to testdata")
@@ -22,7 +24,7 @@ func outputStage(t *testing.T, input string) (*stage, desire) {
 	want := desire{"database": database(1, "tier", "gold", "region", "eu"), "bucket": bucket("eu", map[string]any{"team": "a"}), "gone": plain("x"), "thing": plain("x")}
 	want["thing"]["metadata"] = map[string]any{"labels": map[string]any{"app": "shop"}, "annotations": map[string]any{"example.org/note": "n"}}
 	s.reconcile(want)
-	s.update("thing", "somebody", func(o map[string]any) { child(o, "spec")["other"] = map[string]any{"a": 1.5, "b": true, "c": nil} })
+	s.update("thing", "somebody", func(o map[string]any) { ssa.Child(o, "spec")["other"] = map[string]any{"a": 1.5, "b": true, "c": nil} })
 	s.ready()
 	s.now = s.now.Add(time.Minute)
 	s.reconcile(want)
@@ -45,7 +47,7 @@ func outputStage(t *testing.T, input string) (*stage, desire) {
 		managed = append(managed, map[string]any{"manager": e.manager, "operation": e.operation, "apiVersion": "app.example.org/v1",
 			"fieldsType": "FieldsV1", "time": s.now.Format(time.RFC3339), "fieldsV1": e.fields})
 	}
-	child(s.live["thing"].Object, "metadata")["managedFields"] = managed
+	ssa.Child(s.live["thing"].Object, "metadata")["managedFields"] = managed
 	want["thing"]["spec"] = map[string]any{"value": "x", "set": []any{"a", "c"}, "items": []any{
 		map[string]any{"name": "one", "x": "1"}, map[string]any{"name": "three"},
 	}}

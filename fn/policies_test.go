@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 const selecting = `{"mode":"enforce","settleGrace":"10s","policySelector":{"matchLabels":{"team":"shop"}}}`
@@ -30,7 +31,7 @@ func sizePolicy(name string) map[string]any {
 func resources(objects ...map[string]any) *fnv1.Resources {
 	out := &fnv1.Resources{}
 	for _, o := range objects {
-		out.Items = append(out.Items, &fnv1.Resource{Resource: toStruct(o)})
+		out.Items = append(out.Items, &fnv1.Resource{Resource: ssa.ToStruct(o)})
 	}
 	return out
 }
@@ -219,7 +220,7 @@ func TestPolicyNarrows(t *testing.T) {
 func TestFetchedPolicyNarrows(t *testing.T) {
 	s := newStage(t, selecting)
 	p := sizePolicy("sizes")
-	child(p, "spec")["subjects"] = []any{map[string]any{"kind": "User", "name": "hans@example.com", "mayInitiate": true}}
+	ssa.Child(p, "spec")["subjects"] = []any{map[string]any{"kind": "User", "name": "hans@example.com", "mayInitiate": true}}
 	s.required = map[string]*fnv1.Resources{requirementCRD: resources(aCRD), requirementPolicies: resources(p)}
 	want := desire{"a": database(1), "b": plain("x")}
 	s.reconcile(want)

@@ -13,6 +13,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // provenance tells external systems who caused a change (spec 8, AWS; Terraform
@@ -135,7 +136,7 @@ func forProvider(u *unstructured.Unstructured) map[string]any {
 	if u == nil {
 		return nil
 	}
-	return child(child(u.Object, "spec"), "forProvider")
+	return ssa.Child(ssa.Child(u.Object, "spec"), "forProvider")
 }
 
 // altered reports whether the apply would alter the desired state, the gate's
@@ -147,7 +148,7 @@ func (r *run) altered(res *resource) bool {
 func withoutPolicies(content map[string]any) map[string]any {
 	out := change.Desired(content)
 	spec := map[string]any{}
-	for k, v := range child(content, "spec") {
+	for k, v := range ssa.Child(content, "spec") {
 		if k != "managementPolicies" {
 			spec[k] = v
 		}
@@ -162,8 +163,8 @@ func (res *resource) wantField(field string, value any) {
 	if value == nil && forProvider(res.desired)[field] == nil {
 		return
 	}
-	spec := child(res.desired.Object, "spec") // ours, see object
-	to := child(spec, "forProvider")
+	spec := ssa.Child(res.desired.Object, "spec") // ours, see object
+	to := ssa.Child(spec, "forProvider")
 	if to == nil {
 		return
 	}
@@ -174,9 +175,9 @@ func (res *resource) wantField(field string, value any) {
 		delete(to, field)
 		delete(toOut, field)
 	} else {
-		to[field], toOut[field] = value, toValue(value)
+		to[field], toOut[field] = value, ssa.ToValue(value)
 	}
-	specOut["forProvider"] = structOf(toOut)
-	out["spec"] = structOf(specOut)
+	specOut["forProvider"] = ssa.StructOf(toOut)
+	out["spec"] = ssa.StructOf(specOut)
 	res.want = &fnv1.Resource{Resource: &structpb.Struct{Fields: out}, ConnectionDetails: res.want.GetConnectionDetails(), Ready: res.want.GetReady()}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 const withProvenance = `{"mode":"enforce","settleGrace":"10s","external":{"provenance":["AWSTags","TerraformEnv"]}}`
@@ -35,7 +36,7 @@ func workspace(module string, env ...any) map[string]any {
 
 // tag of the live Bucket "a"; "" for none.
 func (s *stage) tag(key string) string {
-	return text(asMap(s.field("a", "spec", "forProvider", "tags")), key)
+	return ssa.Text(asMap(s.field("a", "spec", "forProvider", "tags")), key)
 }
 
 func asMap(v any) map[string]any {
@@ -48,7 +49,7 @@ func (s *stage) variables() []string {
 	var out []string
 	list, _ := s.field("w", "spec", "forProvider", "env").([]any)
 	for _, e := range list {
-		out = append(out, text(asMap(e), "name")+"="+text(asMap(e), "value"))
+		out = append(out, ssa.Text(asMap(e), "name")+"="+ssa.Text(asMap(e), "value"))
 	}
 	return out
 }
@@ -182,12 +183,12 @@ func TestProvenanceAndMask(t *testing.T) {
 	s.now = s.now.Add(time.Minute)
 	s.intend(2)
 	s.live["a"] = s.live["a"].DeepCopy() // admission leaves no trace in managedFields
-	child(s.live["a"].Object, "spec")["managementPolicies"] = []any{"Observe"}
-	child(child(s.live["a"].Object, "metadata"), "annotations")[v1alpha1.AnnotationKeyManagementPolicies] = `["*"]`
+	ssa.Child(s.live["a"].Object, "spec")["managementPolicies"] = []any{"Observe"}
+	ssa.Child(ssa.Child(s.live["a"].Object, "metadata"), "annotations")[v1alpha1.AnnotationKeyManagementPolicies] = `["*"]`
 	before := s.tag(external.TagTraceID)
 	rsp := s.run(s.request(want))
-	emitted := child(child(child(object(rsp.GetDesired().GetResources()["a"].GetResource()), "spec"), "forProvider"), "tags")
-	if got := text(emitted, external.TagTraceID); got != before {
+	emitted := ssa.Child(ssa.Child(ssa.Child(ssa.Object(rsp.GetDesired().GetResources()["a"].GetResource()), "spec"), "forProvider"), "tags")
+	if got := ssa.Text(emitted, external.TagTraceID); got != before {
 		t.Errorf("trace id: want %s, got %s", before, got)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 const (
@@ -201,16 +202,16 @@ func (p report) after(before report) report {
 func (p report) tell(context *structpb.Struct) *structpb.Struct {
 	list := &structpb.ListValue{Values: make([]*structpb.Value, 0, len(p.lines))}
 	for _, l := range p.lines {
-		list.Values = append(list.Values, stringOf(l))
+		list.Values = append(list.Values, ssa.StringOf(l))
 	}
 	fields := maps.Clone(context.GetFields())
 	if fields == nil {
 		fields = map[string]*structpb.Value{}
 	}
-	told := map[string]*structpb.Value{"reason": stringOf(p.reason), "resources": structpb.NewListValue(list)}
+	told := map[string]*structpb.Value{"reason": ssa.StringOf(p.reason), "resources": structpb.NewListValue(list)}
 	if len(p.creations) > 0 {
-		told["creations"] = stringOf(creationsString(p.creations))
+		told["creations"] = ssa.StringOf(creationsString(p.creations))
 	}
-	fields[contextKey] = structOf(told)
+	fields[contextKey] = ssa.StructOf(told)
 	return &structpb.Struct{Fields: fields}
 }

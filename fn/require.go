@@ -8,6 +8,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // Names of what the function requires of Crossplane.
@@ -99,7 +100,7 @@ func (f fetchable) items(req *fnv1.RunFunctionRequest) (items []*fnv1.Resource, 
 
 // into reads an object.
 func into(item *fnv1.Resource, o any) error {
-	raw, err := json.Marshal(object(item.GetResource()))
+	raw, err := json.Marshal(ssa.Object(item.GetResource()))
 	if err != nil {
 		return err //nolint:wrapcheck // The caller says what it is about.
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // resource is one composed resource: as it is and as the pipeline wants it.
@@ -28,7 +29,7 @@ type resource struct {
 	// want is the pipeline's message; nil where it wants none.
 	want *fnv1.Resource
 	// owned by whom; of observed.
-	owned *ownership
+	owned *ssa.Ownership
 
 	// stored trace of observed, and the composite's own hop in it; nil for none.
 	stored trace.Trace
@@ -66,7 +67,7 @@ func resourcesOf(req *fnv1.RunFunctionRequest, xr parent.Ref) []*resource {
 	observed, desired := req.GetObserved().GetResources(), req.GetDesired().GetResources()
 	out := make([]*resource, 0, max(len(observed), len(desired)))
 	for name, want := range desired {
-		r := &resource{name: name, want: want, desired: unstructuredOf(object(want.GetResource()))}
+		r := &resource{name: name, want: want, desired: ssa.Unstructured(ssa.Object(want.GetResource()))}
 		r.unmask()
 		out = append(out, r)
 	}
@@ -91,10 +92,10 @@ func resourcesOf(req *fnv1.RunFunctionRequest, xr parent.Ref) []*resource {
 }
 
 func (r *resource) observe(s *structpb.Struct, xr parent.Ref) {
-	if r.observed = unstructuredOf(core(s)); r.observed == nil {
+	if r.observed = ssa.Unstructured(ssa.ObjectWithoutStatus(s)); r.observed == nil {
 		return
 	}
-	r.is, r.owned = s, own(s)
+	r.is, r.owned = s, ssa.Own(s)
 	r.stored = trace.Of(map[string]string{v1alpha1.AnnotationKeyTrace: r.annotation(v1alpha1.AnnotationKeyTrace)})
 	if n := len(r.stored); n > 1 && about(r.stored[n-2], xr) {
 		r.hop = &r.stored[n-2]
@@ -104,7 +105,7 @@ func (r *resource) observe(s *structpb.Struct, xr parent.Ref) {
 // whole is the observed resource with its status.
 func (r *resource) whole() *unstructured.Unstructured {
 	if status, ok := r.is.GetFields()["status"]; ok && !r.stated {
-		r.observed.Object["status"], r.stated = fromValue(status), true
+		r.observed.Object["status"], r.stated = ssa.FromValue(status), true
 	}
 	return r.observed
 }
@@ -120,7 +121,7 @@ func (r *resource) annotation(key string) string {
 	if r.observed == nil {
 		return ""
 	}
-	return text(child(child(r.observed.Object, "metadata"), "annotations"), key)
+	return ssa.Text(ssa.Child(ssa.Child(r.observed.Object, "metadata"), "annotations"), key)
 }
 
 func kindOf(u *unstructured.Unstructured) schema.GroupKind { return u.GroupVersionKind().GroupKind() }
@@ -147,18 +148,4 @@ func (r *resource) refused() bool { return r.decided && !r.decision.Allowed }
 // changes reports whether the resource's desired state will be another.
 func (r *resource) changes() bool {
 	return r.decided && r.decision.Allowed && r.decision.Class != admission.ClassNone
-}
-
-// roleOf an object in Crossplane by its spec, the one thing a function sees (KR-09-14).
-func roleOf(spec map[string]any) parent.Role {
-	if _, ok := spec["managementPolicies"].([]any); ok {
-		return parent.RoleManaged
-	}
-	if _, ok := spec["crossplane"].(map[string]any); ok {
-		return parent.RoleComposite
-	}
-	if _, ok := spec["resourceRefs"].([]any); ok {
-		return parent.RoleComposite
-	}
-	return parent.RoleNone
 }

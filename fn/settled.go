@@ -9,6 +9,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -90,7 +91,7 @@ var notePattern = regexp.MustCompile(`Settled at generation ([0-9]{1,18}), asked
 
 // messageNote is the note in the message of an observed composite's condition.
 func messageNote(xr map[string]any) note {
-	m := notePattern.FindStringSubmatch(text(conditionOf(xr, v1alpha1.ConditionKausality), "message"))
+	m := notePattern.FindStringSubmatch(ssa.Text(ssa.Condition(xr, v1alpha1.ConditionKausality), "message"))
 	if m == nil {
 		return note{}
 	}
@@ -170,8 +171,8 @@ func (c *composite) settling(resources []*resource) settling.Observation {
 		}
 		xr.Children = append(xr.Children, r.state().Ref)
 		in.Children = append(in.Children, r.state())
-		if r.owned.at.After(in.Written) {
-			in.Written = r.owned.at
+		if r.owned.At.After(in.Written) {
+			in.Written = r.owned.At
 		}
 	}
 	return in
@@ -180,7 +181,7 @@ func (c *composite) settling(resources []*resource) settling.Observation {
 // state of the observed resource.
 func (r *resource) state() *parent.State {
 	if r.summed == nil {
-		r.summed = parent.Sum(r.whole(), roleOf(child(r.observed.Object, "spec")))
+		r.summed = parent.Sum(r.whole(), ssa.RoleOf(ssa.Child(r.observed.Object, "spec")))
 	}
 	return r.summed
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // What keeps an intent from settling (spec 3): each case starts where nothing
@@ -31,7 +32,7 @@ func TestSettles(t *testing.T) {
 			s.intend(2)
 		}},
 		"GateOpen": {reason: "a gate is open", change: func(s *stage) {
-			child(child(s.live["a"].Object, "metadata"), "annotations")[v1alpha1.AnnotationKeyGate] = `{"state":"open"}`
+			ssa.Child(ssa.Child(s.live["a"].Object, "metadata"), "annotations")[v1alpha1.AnnotationKeyGate] = `{"state":"open"}`
 		}},
 		"Frozen": {reason: "the composite is frozen, its condition says so", change: func(s *stage) {
 			s.annotate(v1alpha1.AnnotationKeyFreeze, "true")

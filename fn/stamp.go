@@ -9,6 +9,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // emit the desired state: what may pass with its trace, what may not as it is.
@@ -112,12 +113,12 @@ func (r *run) derived(res *resource) trace.Trace {
 func annotate(object *structpb.Struct, set map[string]string) {
 	metadata := fieldsOf(object.Fields["metadata"])
 	annotations := fieldsOf(metadata["annotations"])
-	maps.DeleteFunc(annotations, func(k string, _ *structpb.Value) bool { return !isHonoured(k) })
+	maps.DeleteFunc(annotations, func(k string, _ *structpb.Value) bool { return !ssa.IsHonoured(k) })
 	for k, v := range set {
-		annotations[k] = stringOf(v)
+		annotations[k] = ssa.StringOf(v)
 	}
-	metadata["annotations"] = structOf(annotations)
-	object.Fields["metadata"] = structOf(metadata)
+	metadata["annotations"] = ssa.StructOf(annotations)
+	object.Fields["metadata"] = ssa.StructOf(metadata)
 }
 
 // setPolicies sets spec.managementPolicies of an object, of which the top level
@@ -126,10 +127,10 @@ func setPolicies(object *structpb.Struct, policies []string) {
 	spec := fieldsOf(object.Fields["spec"])
 	list := &structpb.ListValue{Values: make([]*structpb.Value, 0, len(policies))}
 	for _, p := range policies {
-		list.Values = append(list.Values, stringOf(p))
+		list.Values = append(list.Values, ssa.StringOf(p))
 	}
 	spec["managementPolicies"] = structpb.NewListValue(list)
-	object.Fields["spec"] = structOf(spec)
+	object.Fields["spec"] = ssa.StructOf(spec)
 }
 
 // fieldsOf a value, in a map of their own; never nil.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 const enforce = `{"apiVersion":"kausality.fn.crossplane.io/v1alpha1","kind":"Input","mode":"enforce","settleGrace":"10s"}`
@@ -126,11 +127,11 @@ func TestStory(t *testing.T) {
 	s.stable(want)
 
 	// The same again needs another approval: it is used up.
-	s.update("a", "somebody", func(o map[string]any) { delete(child(child(o, "spec"), "forProvider"), "tier") })
+	s.update("a", "somebody", func(o map[string]any) { delete(ssa.Child(ssa.Child(o, "spec"), "forProvider"), "tier") })
 	s.reconcile(want)
 	s.wantReason(v1alpha1.ConditionReasonHeld)
 	s.stable(want)
-	s.update("a", "somebody", func(o map[string]any) { child(child(o, "spec"), "forProvider")["tier"] = "gold" })
+	s.update("a", "somebody", func(o map[string]any) { ssa.Child(ssa.Child(o, "spec"), "forProvider")["tier"] = "gold" })
 	s.reconcile(want)
 	s.wantReason(v1alpha1.ConditionReasonAllowed)
 
@@ -174,9 +175,9 @@ func TestStory(t *testing.T) {
 
 // flap: the XR is not ready for a moment.
 func (s *stage) flap() {
-	list, _ := child(s.xr.Object, "status")["conditions"].([]any)
+	list, _ := ssa.Child(s.xr.Object, "status")["conditions"].([]any)
 	for _, e := range list {
-		if c := e.(map[string]any); text(c, "type") == "Ready" {
+		if c := e.(map[string]any); ssa.Text(c, "type") == "Ready" {
 			c["status"] = "False"
 		}
 	}

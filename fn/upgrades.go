@@ -18,6 +18,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // compileUpgrades of the Input. The error names the field that is wrong.
@@ -74,7 +75,7 @@ func upgradesFor(cfg config, req *fnv1.RunFunctionRequest, webhook bool) (out []
 // requireRevisions by which an upgrade is told: that of the Composition, and
 // those of all functions.
 func requireRevisions(req *fnv1.RunFunctionRequest, into map[string]*fnv1.ResourceSelector) {
-	xr := unstructuredOf(object(req.GetObserved().GetComposite().GetResource()))
+	xr := ssa.Unstructured(ssa.Object(req.GetObserved().GetComposite().GetResource()))
 	if xr == nil {
 		return
 	}
@@ -104,18 +105,18 @@ func fingerprint(req *fnv1.RunFunctionRequest, revision string) string {
 	active := map[string]string{}
 	items, _ := required(req, requirementFunctions)
 	for _, item := range items {
-		o := unstructured.Unstructured{Object: object(item.GetResource())}
-		if spec := child(o.Object, "spec"); text(spec, "desiredState") == "Active" {
-			active[o.GetLabels()["pkg.crossplane.io/package"]] = o.GetName() + " " + text(spec, "image")
+		o := unstructured.Unstructured{Object: ssa.Object(item.GetResource())}
+		if spec := ssa.Child(o.Object, "spec"); ssa.Text(spec, "desiredState") == "Active" {
+			active[o.GetLabels()["pkg.crossplane.io/package"]] = o.GetName() + " " + ssa.Text(spec, "image")
 		}
 	}
 	parts := []string{"composition " + revision}
 	composition, _ := required(req, requirementRevision)
 	for _, item := range composition {
-		steps, _ := child(object(item.GetResource()), "spec")["pipeline"].([]any)
+		steps, _ := ssa.Child(ssa.Object(item.GetResource()), "spec")["pipeline"].([]any)
 		for _, s := range steps {
 			step, _ := s.(map[string]any)
-			name := text(child(step, "functionRef"), "name")
+			name := ssa.Text(ssa.Child(step, "functionRef"), "name")
 			parts = append(parts, "function "+name+" "+active[name])
 		}
 	}

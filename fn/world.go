@@ -5,6 +5,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,8 +44,8 @@ func (w *world) learn(u *unstructured.Unstructured, managed bool) {
 	if u == nil {
 		return
 	}
-	spec := child(u.Object, "spec")
-	role := roleOf(spec)
+	spec := ssa.Child(u.Object, "spec")
+	role := ssa.RoleOf(spec)
 	if _, ok := spec["forProvider"].(map[string]any); ok && managed {
 		role = parent.RoleManaged
 	}

@@ -4,7 +4,7 @@
 // The pipeline is run by Crossplane's own `crossplane render`, a program, on each
 // composite with its composed resources as they are in the cluster, so that no
 // second composition engine is needed here. What it wants is laid over what is
-// there as Crossplane's server-side apply would (fn.Applied), and each change is
+// there as Crossplane's server-side apply would (ssa.Applied), and each change is
 // decided as the webhook would decide it (inspect). Kausality's own steps are left
 // out: they compose nothing, and would hold back what is to be shown.
 //

@@ -13,8 +13,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/fn"
 	"github.com/kausality-io/function-kausality/cli/inspect"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 // Change of one composed resource that the Composition would make.
@@ -179,7 +179,7 @@ func request(xr *unstructured.Unstructured, name string, have, want *unstructure
 	case want == nil:
 		req.Operation, req.OldObject = admission.Delete, have
 	default:
-		req.Operation, req.OldObject, req.Object = admission.Update, have, fn.Applied(have, want)
+		req.Operation, req.OldObject, req.Object = admission.Update, have, ssa.Applied(have, want)
 	}
 	req.Kind, req.Namespace, req.Name = have.GroupVersionKind(), have.GetNamespace(), have.GetName()
 	return req

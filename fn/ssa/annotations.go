@@ -1,4 +1,4 @@
-package fn
+package ssa
 
 import (
 	"strings"
@@ -6,27 +6,27 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// isHonoured reports whether a Composition may set an annotation: what is not
+// IsHonoured reports whether a Composition may set an annotation: what is not
 // ours, and of ours what arrives by the composed apply (spec 2, "Protection").
-func isHonoured(key string) bool {
+func IsHonoured(key string) bool {
 	return !v1alpha1.IsKausality(key) || key == v1alpha1.AnnotationKeyMode || key == v1alpha1.AnnotationKeyDeletion ||
 		strings.HasPrefix(key, v1alpha1.AnnotationKeyTraceLabelPrefix)
 }
 
-// honoured annotations of those a Composition wants, in a map of its own.
-func honoured(wanted map[string]any) map[string]any {
+// Honoured annotations of those a Composition wants, in a map of its own.
+func Honoured(wanted map[string]any) map[string]any {
 	out := make(map[string]any, len(wanted)+1)
 	for k, v := range wanted {
-		if isHonoured(k) {
+		if IsHonoured(k) {
 			out[k] = v
 		}
 	}
 	return out
 }
 
-// appliedAnnotations are those that the apply leaves, ours untouched, and
+// Annotations are those that the apply leaves, ours untouched, and
 // Crossplane's own. Where they stay as they are, they are the observed map.
-func appliedAnnotations(observed, wanted map[string]any, owned *ownership) (out map[string]any, changed bool) {
+func Annotations(observed, wanted map[string]any, owned *Ownership) (out map[string]any, changed bool) {
 	out = observed
 	edit := func() {
 		if !changed {
@@ -52,5 +52,5 @@ func appliedAnnotations(observed, wanted map[string]any, owned *ownership) (out 
 // isApplied reports whether an apply sets what a Composition says of an
 // annotation: Crossplane has the resource's name in one.
 func isApplied(key string) bool {
-	return isHonoured(key) && key != v1alpha1.AnnotationKeyCompositionResourceName
+	return IsHonoured(key) && key != v1alpha1.AnnotationKeyCompositionResourceName
 }

@@ -1,4 +1,4 @@
-package fn
+package ssa
 
 import (
 	"math"
@@ -10,16 +10,16 @@ import (
 // maxExact is the largest whole number up to which every one is a float64.
 const maxExact = 1 << 53
 
-// object reads a Struct into maps of its own. Whole numbers become int64, as
+// Object reads a Struct into maps of its own. Whole numbers become int64, as
 // the API server's decoder has them: generations, and ids of differences that
 // are the same here and in the webhook, depend on it. nil for a nil Struct.
-func object(s *structpb.Struct) map[string]any {
+func Object(s *structpb.Struct) map[string]any {
 	if s == nil {
 		return nil
 	}
 	out := make(map[string]any, len(s.GetFields()))
 	for k, v := range s.GetFields() {
-		out[k] = fromValue(v)
+		out[k] = FromValue(v)
 	}
 	return out
 }
@@ -29,13 +29,13 @@ func objectWithout(s *structpb.Struct, key string) map[string]any {
 	out := make(map[string]any, len(s.GetFields()))
 	for k, v := range s.GetFields() {
 		if k != key {
-			out[k] = fromValue(v)
+			out[k] = FromValue(v)
 		}
 	}
 	return out
 }
 
-func fromValue(v *structpb.Value) any {
+func FromValue(v *structpb.Value) any {
 	switch k := v.GetKind().(type) {
 	case *structpb.Value_NumberValue:
 		if n := k.NumberValue; n == math.Trunc(n) && math.Abs(n) <= maxExact {
@@ -50,29 +50,29 @@ func fromValue(v *structpb.Value) any {
 		if k.StructValue == nil {
 			return map[string]any{}
 		}
-		return object(k.StructValue)
+		return Object(k.StructValue)
 	case *structpb.Value_ListValue:
 		values := k.ListValue.GetValues()
 		out := make([]any, len(values))
 		for i, e := range values {
-			out[i] = fromValue(e)
+			out[i] = FromValue(e)
 		}
 		return out
 	}
 	return nil
 }
 
-// toStruct is the reverse of object. What is no JSON type becomes null.
-func toStruct(m map[string]any) *structpb.Struct {
+// ToStruct is the reverse of object. What is no JSON type becomes null.
+func ToStruct(m map[string]any) *structpb.Struct {
 	out := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(m))}
 	for k, v := range m {
-		out.Fields[k] = toValue(v)
+		out.Fields[k] = ToValue(v)
 	}
 	return out
 }
 
-// structOf fields, in one piece of memory.
-func structOf(fields map[string]*structpb.Value) *structpb.Value {
+// StructOf fields, in one piece of memory.
+func StructOf(fields map[string]*structpb.Value) *structpb.Value {
 	out := &struct {
 		value structpb.Value
 		kind  structpb.Value_StructValue
@@ -82,8 +82,8 @@ func structOf(fields map[string]*structpb.Value) *structpb.Value {
 	return &out.value
 }
 
-// stringOf a text, in one piece of memory.
-func stringOf(text string) *structpb.Value {
+// StringOf a text, in one piece of memory.
+func StringOf(text string) *structpb.Value {
 	out := &struct {
 		value structpb.Value
 		kind  structpb.Value_StringValue
@@ -92,18 +92,18 @@ func stringOf(text string) *structpb.Value {
 	return &out.value
 }
 
-func toValue(v any) *structpb.Value {
+func ToValue(v any) *structpb.Value {
 	switch t := v.(type) {
 	case map[string]any:
-		return structOf(toStruct(t).GetFields())
+		return StructOf(ToStruct(t).GetFields())
 	case []any:
 		list := &structpb.ListValue{Values: make([]*structpb.Value, len(t))}
 		for i, e := range t {
-			list.Values[i] = toValue(e)
+			list.Values[i] = ToValue(e)
 		}
 		return structpb.NewListValue(list)
 	case string:
-		return stringOf(t)
+		return StringOf(t)
 	case bool:
 		return structpb.NewBoolValue(t)
 	case int64:
@@ -114,9 +114,9 @@ func toValue(v any) *structpb.Value {
 	return structpb.NewNullValue()
 }
 
-// unstructuredOf is nil for what is no object: without kind or apiVersion
+// Unstructured is nil for what is no object: without kind or apiVersion
 // nothing can be decided about it.
-func unstructuredOf(content map[string]any) *unstructured.Unstructured {
+func Unstructured(content map[string]any) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: content}
 	if u.GetKind() == "" || u.GetAPIVersion() == "" {
 		return nil
@@ -124,9 +124,9 @@ func unstructuredOf(content map[string]any) *unstructured.Unstructured {
 	return u
 }
 
-// core reads a Struct like object, but for status and metadata.managedFields: most
+// ObjectWithoutStatus reads a Struct like object, but for status and metadata.managedFields: most
 // of what a resource is, and seldom asked for.
-func core(s *structpb.Struct) map[string]any {
+func ObjectWithoutStatus(s *structpb.Struct) map[string]any {
 	out := make(map[string]any, len(s.GetFields()))
 	for k, v := range s.GetFields() {
 		switch metadata := v.GetStructValue(); {
@@ -134,29 +134,29 @@ func core(s *structpb.Struct) map[string]any {
 		case k == "metadata" && metadata != nil:
 			out[k] = objectWithout(metadata, "managedFields")
 		default:
-			out[k] = fromValue(v)
+			out[k] = FromValue(v)
 		}
 	}
 	return out
 }
 
-// child returns the map under a key; nil where there is none.
-func child(m map[string]any, key string) map[string]any {
+// Child returns the map under a key; nil where there is none.
+func Child(m map[string]any, key string) map[string]any {
 	out, _ := m[key].(map[string]any)
 	return out
 }
 
-// text returns the string under a key; "" where there is none.
-func text(m map[string]any, key string) string {
+// Text returns the string under a key; "" where there is none.
+func Text(m map[string]any, key string) string {
 	out, _ := m[key].(string)
 	return out
 }
 
-// conditionOf an object; nil where it has none of the type.
-func conditionOf(content map[string]any, kind string) map[string]any {
-	list, _ := child(content, "status")["conditions"].([]any)
+// Condition an object; nil where it has none of the type.
+func Condition(content map[string]any, kind string) map[string]any {
+	list, _ := Child(content, "status")["conditions"].([]any)
 	for _, e := range list {
-		if c, _ := e.(map[string]any); text(c, "type") == kind {
+		if c, _ := e.(map[string]any); Text(c, "type") == kind {
 			return c
 		}
 	}

@@ -1,4 +1,4 @@
-package fn
+package ssa
 
 import (
 	"encoding/json"
@@ -15,9 +15,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/subject"
 )
 
 var thingKind = schema.GroupVersionKind{Group: "app.example.org", Version: "v1", Kind: "Thing"}
+
+// manager is Crossplane's, of the composed resources of one XR.
+var manager = subject.ComposedManager("db", schema.GroupKind{Group: "example.org", Kind: "XDatabase"})
 
 // thingSchema has lists of all types and an atomic map.
 const thingSchema = `{"type":"object","x-kubernetes-group-version-kind":[{"group":"app.example.org","version":"v1","kind":"Thing"}],
@@ -110,7 +114,7 @@ func history(t *rapid.T, typed bool) (fm *managedfields.FieldManager, live *unst
 	live = &unstructured.Unstructured{Object: map[string]any{}}
 	live.SetGroupVersionKind(thingKind)
 	live.SetName("t")
-	live = applyReal(t, fm, live, thing(specs().Draw(t, "first")), composedManager())
+	live = applyReal(t, fm, live, thing(specs().Draw(t, "first")), manager)
 	for i := range rapid.IntRange(0, 3).Draw(t, "others") {
 		next := specs().Draw(t, "other")
 		switch rapid.IntRange(0, 3).Draw(t, "how") {
@@ -118,7 +122,7 @@ func history(t *rapid.T, typed bool) (fm *managedfields.FieldManager, live *unst
 			live = applyReal(t, fm, live, thing(next), fmt.Sprintf("applier-%d", i))
 		case 1: // lays its fields over those that are there
 			o := live.DeepCopy()
-			o.Object["spec"] = change.Merge(child(o.Object, "spec"), next)
+			o.Object["spec"] = change.Merge(Child(o.Object, "spec"), next)
 			out, err := fm.Update(live.DeepCopy(), o.DeepCopy(), fmt.Sprintf("updater-%d", i))
 			if err != nil {
 				t.Fatal(err)
@@ -128,16 +132,16 @@ func history(t *rapid.T, typed bool) (fm *managedfields.FieldManager, live *unst
 			for _, k := range []string{"atoms", "set", "items", "whole"} {
 				delete(next, k) // whose type nothing would tell then
 			}
-			live.Object["spec"] = change.Merge(next, child(live.Object, "spec"))
+			live.Object["spec"] = change.Merge(next, Child(live.Object, "spec"))
 			live = live.DeepCopy()
-			items, _ := child(live.Object, "spec")["items"].([]any)
+			items, _ := Child(live.Object, "spec")["items"].([]any)
 			for _, e := range items {
 				if item := e.(map[string]any); item["y"] == nil {
 					item["y"] = "added"
 				}
 			}
 		default:
-			live = applyReal(t, fm, live, thing(next), composedManager())
+			live = applyReal(t, fm, live, thing(next), manager)
 		}
 	}
 	return fm, live
@@ -158,9 +162,9 @@ func TestApplyIsServerSideApply(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				fm, live := history(t, typed)
 				want := thing(specs().Draw(t, "want"))
-				real := applyReal(t, fm, live, want.DeepCopy(), composedManager())
+				real := applyReal(t, fm, live, want.DeepCopy(), manager)
 				before := live.DeepCopy()
-				got := apply(live.Object, want.Object, own(toStruct(live.Object)))
+				got := Apply(live.Object, want.Object, Own(ToStruct(live.Object)))
 				if d := change.Diff(change.Desired(real.Object), got); len(d) > 0 {
 					raw, _ := json.MarshalIndent(map[string]any{"live": live.Object, "want": want.Object["spec"], "real": real.Object["spec"], "got": got["spec"]}, "", " ")
 					t.Errorf("differs from server-side apply: %v\n%s", d, raw)
@@ -179,15 +183,15 @@ func TestRestrictIsNoChange(t *testing.T) {
 		t.Run(fmt.Sprintf("typed=%v", typed), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				fm, live := history(t, typed)
-				held := &unstructured.Unstructured{Object: object(restrict(toStruct(live.Object), nil, own(toStruct(live.Object))))}
+				held := &unstructured.Unstructured{Object: Object(Restrict(ToStruct(live.Object), nil, Own(ToStruct(live.Object))))}
 				held = held.DeepCopy()
 				held.SetName("t")
-				after := applyReal(t, fm, live, held, composedManager())
+				after := applyReal(t, fm, live, held, manager)
 				if d := cmp.Diff(maps.Clone(change.Desired(live.Object)), change.Desired(after.Object)); d != "" {
 					raw, _ := json.MarshalIndent(map[string]any{"live": live.Object, "held": held.Object}, "", " ")
 					t.Errorf("a hold changes: %s\n%s", d, raw)
 				}
-				again := applyReal(t, fm, after, held.DeepCopy(), composedManager())
+				again := applyReal(t, fm, after, held.DeepCopy(), manager)
 				if d := cmp.Diff(withoutTimes(after), withoutTimes(again)); d != "" {
 					t.Errorf("a hold is not stable: %s", d)
 				}
@@ -204,7 +208,7 @@ func TestEmptiedListGoes(t *testing.T) {
 		live := &unstructured.Unstructured{Object: map[string]any{}}
 		live.SetGroupVersionKind(thingKind)
 		live.SetName("t")
-		live = applyReal(t, fm, live, thing(map[string]any{"items": []any{map[string]any{"name": "p"}}}), composedManager())
+		live = applyReal(t, fm, live, thing(map[string]any{"items": []any{map[string]any{"name": "p"}}}), manager)
 		o := thing(map[string]any{"items": []any{map[string]any{"name": "p", "y": "p"}}})
 		o.SetManagedFields(live.GetManagedFields())
 		out, err := fm.Update(live.DeepCopy(), o, "updater")
@@ -213,9 +217,20 @@ func TestEmptiedListGoes(t *testing.T) {
 		}
 		live = out.(*unstructured.Unstructured)
 		want := thing(map[string]any{"a": "p"})
-		got := apply(live.Object, want.Object, own(toStruct(live.Object)))
-		if d := cmp.Diff(applyReal(t, fm, live, want, composedManager()).Object["spec"], got["spec"]); d != "" {
+		got := Apply(live.Object, want.Object, Own(ToStruct(live.Object)))
+		if d := cmp.Diff(applyReal(t, fm, live, want, manager).Object["spec"], got["spec"]); d != "" {
 			t.Errorf("-server-side apply +ours\n%s", d)
 		}
 	})
+}
+
+// withoutTimes is an object whose managedFields have no times.
+func withoutTimes(o *unstructured.Unstructured) map[string]any {
+	c := o.DeepCopy()
+	entries := c.GetManagedFields()
+	for i := range entries {
+		entries[i].Time = nil
+	}
+	c.SetManagedFields(entries)
+	return c.Object
 }

@@ -1,4 +1,4 @@
-package fn
+package ssa
 
 import (
 	"maps"
@@ -8,7 +8,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 )
 
-// apply returns the desired state that Crossplane's server-side apply would
+// Apply returns the desired state that Crossplane's server-side apply would
 // make of an observed resource: what the pipeline wants laid over what is
 // there, without what the pipeline applied before and no longer wants, as far
 // as nobody else owns it. Neither argument is modified; unchanged parts are
@@ -16,7 +16,7 @@ import (
 //
 // It knows no schema: defaults that the API server puts back for removed
 // fields are not seen.
-func apply(observed, desired map[string]any, owned *ownership) map[string]any {
+func Apply(observed, desired map[string]any, owned *Ownership) map[string]any {
 	out, _ := mergeMaps(change.Desired(observed), change.Desired(desired), owned.composed, owned.others())
 	if out == nil {
 		out = map[string]any{}
@@ -93,13 +93,13 @@ func mergeValue(old, want any, p at) (out any, changed bool) {
 			return mergeLists(o, w, own, oth)
 		}
 	default:
-		return want, !scalar(old) || old != want
+		return want, !Scalar(old) || old != want
 	}
 	return want, true
 }
 
-// scalar: a value with nothing below it.
-func scalar(v any) bool {
+// Scalar: a value with nothing below it.
+func Scalar(v any) bool {
 	switch v.(type) {
 	case map[string]any, []any:
 		return false
@@ -131,7 +131,7 @@ func mergeLists(old, want []any, own, oth fieldSet) (out []any, changed bool) {
 }
 
 func equalJSON(a, b any) bool {
-	if scalar(a) && scalar(b) {
+	if Scalar(a) && Scalar(b) {
 		return a == b
 	}
 	return reflect.DeepEqual(a, b)

@@ -1,4 +1,4 @@
-package fn
+package ssa
 
 import (
 	"google.golang.org/protobuf/types/known/structpb"
@@ -7,13 +7,13 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// restrict an observed resource to what the pipeline composed before: applying
+// Restrict an observed resource to what the pipeline composed before: applying
 // that changes nothing. Where managedFields do not tell, shape does: the paths
 // of what the pipeline wants now. A nil shape stands for all of the desired
 // state. The result has apiVersion, kind and, where there are any, labels and
 // annotations, but for ours; its top level is the caller's, all below is shared
 // with observed (KR-09-04).
-func restrict(observed *structpb.Struct, shape map[string]any, owned *ownership) *structpb.Struct {
+func Restrict(observed *structpb.Struct, shape map[string]any, owned *Ownership) *structpb.Struct {
 	is := observed.GetFields()
 	out := map[string]*structpb.Value{"apiVersion": is["apiVersion"], "kind": is["kind"]}
 	for k, v := range is {
@@ -36,8 +36,8 @@ func restrict(observed *structpb.Struct, shape map[string]any, owned *ownership)
 			}
 		}
 	}
-	if meta := restrictMetadata(is["metadata"].GetStructValue(), child(shape, "metadata"), owned); len(meta) > 0 {
-		out["metadata"] = structOf(meta)
+	if meta := restrictMetadata(is["metadata"].GetStructValue(), Child(shape, "metadata"), owned); len(meta) > 0 {
+		out["metadata"] = StructOf(meta)
 	}
 	return &structpb.Struct{Fields: out}
 }
@@ -49,23 +49,23 @@ var crossplanes = map[string]bool{
 	v1alpha1.AnnotationKeyCompositionResourceName: true,
 }
 
-func restrictMetadata(observed *structpb.Struct, shape map[string]any, owned *ownership) map[string]*structpb.Value {
+func restrictMetadata(observed *structpb.Struct, shape map[string]any, owned *Ownership) map[string]*structpb.Value {
 	var out map[string]*structpb.Value
 	metadata := owned.composed.below(fieldKey("metadata"))
 	for _, name := range []string{"labels", "annotations"} {
-		mine, like := metadata.below(fieldKey(name)), child(shape, name)
+		mine, like := metadata.below(fieldKey(name)), Child(shape, name)
 		var kept map[string]*structpb.Value
 		for k, v := range observed.GetFields()[name].GetStructValue().GetFields() {
 			_, wanted := like[k]
 			if owned.composed != nil {
 				wanted = mine.holds(fieldKey(k))
 			}
-			if wanted && !crossplanes[k] && (name == "labels" || isHonoured(k)) {
+			if wanted && !crossplanes[k] && (name == "labels" || IsHonoured(k)) {
 				kept = with(kept, k, v)
 			}
 		}
 		if kept != nil {
-			out = with(out, name, structOf(kept))
+			out = with(out, name, StructOf(kept))
 		}
 	}
 	return out
@@ -94,7 +94,7 @@ func extract(v *structpb.Value, set fieldSet) *structpb.Value {
 				out[name] = extract(e, set.below(key))
 			}
 		}
-		return structOf(out)
+		return StructOf(out)
 	case *structpb.Value_ListValue:
 		return extractItems(v, set)
 	}
@@ -109,7 +109,7 @@ func extractItems(list *structpb.Value, set fieldSet) *structpb.Value {
 	}
 	var out []*structpb.Value
 	for _, e := range list.GetListValue().GetValues() {
-		if key, ok := t.find(items, fromValue(e)); ok {
+		if key, ok := t.find(items, FromValue(e)); ok {
 			out = append(out, extract(e, set.below(key)))
 		}
 	}
@@ -129,7 +129,7 @@ func like(v *structpb.Value, shape any) *structpb.Value {
 			out[k] = like(e, w)
 		}
 	}
-	return structOf(out)
+	return StructOf(out)
 }
 
 // withoutMachinery leaves out of a nested composite's spec what Crossplane
@@ -140,7 +140,7 @@ func withoutMachinery(key string, v *structpb.Value) *structpb.Value {
 		return v
 	}
 	_, modern := spec.GetFields()["crossplane"]
-	machinery := parent.Machinery(roleOf(object(spec)), modern)
+	machinery := parent.Machinery(RoleOf(Object(spec)), modern)
 	if machinery == nil {
 		return v
 	}
@@ -150,5 +150,19 @@ func withoutMachinery(key string, v *structpb.Value) *structpb.Value {
 			out[k] = e
 		}
 	}
-	return structOf(out)
+	return StructOf(out)
+}
+
+// RoleOf an object in Crossplane by its spec, the one thing a function sees (KR-09-14).
+func RoleOf(spec map[string]any) parent.Role {
+	if _, ok := spec["managementPolicies"].([]any); ok {
+		return parent.RoleManaged
+	}
+	if _, ok := spec["crossplane"].(map[string]any); ok {
+		return parent.RoleComposite
+	}
+	if _, ok := spec["resourceRefs"].([]any); ok {
+		return parent.RoleComposite
+	}
+	return parent.RoleNone
 }

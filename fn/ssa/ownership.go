@@ -1,4 +1,4 @@
-package fn
+package ssa
 
 import (
 	"iter"
@@ -11,22 +11,22 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 )
 
-// ownership says who applied which fields of an observed resource, by its
+// Ownership says who applied which fields of an observed resource, by its
 // managedFields.
-type ownership struct {
+type Ownership struct {
 	// composed is what the pipeline applied by Crossplane; nil where
 	// managedFields show nothing of the kind.
 	composed fieldSet
-	// at is when that last changed anything; zero where it is not known.
-	at time.Time
+	// At is when that last changed anything; zero where it is not known.
+	At time.Time
 
 	entries []*structpb.Struct
 	rest    fieldSet
 }
 
-// own reads the ownership of an observed resource.
-func own(observed *structpb.Struct) *ownership {
-	o := &ownership{}
+// Own reads the ownership of an observed resource.
+func Own(observed *structpb.Struct) *Ownership {
+	o := &Ownership{}
 	list := observed.GetFields()["metadata"].GetStructValue().GetFields()["managedFields"].GetListValue()
 	for _, e := range list.GetValues() {
 		entry := e.GetStructValue()
@@ -35,8 +35,8 @@ func own(observed *structpb.Struct) *ownership {
 			continue
 		}
 		o.composed = union(o.composed, fieldSet(entry.GetFields()["fieldsV1"].GetStructValue().GetFields()))
-		if at, err := time.Parse(time.RFC3339, entry.GetFields()["time"].GetStringValue()); err == nil && at.After(o.at) {
-			o.at = at
+		if at, err := time.Parse(time.RFC3339, entry.GetFields()["time"].GetStringValue()); err == nil && at.After(o.At) {
+			o.At = at
 		}
 	}
 	return o
@@ -49,7 +49,7 @@ func composedEntry(e *structpb.Struct) bool {
 }
 
 // others is what everybody else owns of the desired state; nil for nothing.
-func (o *ownership) others() fieldSet {
+func (o *Ownership) others() fieldSet {
 	if o.rest == nil {
 		for _, e := range o.entries {
 			if fields := fieldSet(e.GetFields()["fieldsV1"].GetStructValue().GetFields()); fields.ofDesired() {
@@ -132,7 +132,7 @@ func union(a, b fieldSet) fieldSet {
 // both of what two sets hold under a key.
 func both(v, w *structpb.Value) *structpb.Value {
 	a, b := fieldSet(v.GetStructValue().GetFields()), fieldSet(w.GetStructValue().GetFields())
-	leaf := fieldSet{itself: structOf(nil)}
+	leaf := fieldSet{itself: StructOf(nil)}
 	switch {
 	case len(a) == 0 && len(b) == 0:
 		return v
@@ -141,5 +141,5 @@ func both(v, w *structpb.Value) *structpb.Value {
 	case len(b) == 0:
 		b = leaf
 	}
-	return structOf(union(a, b))
+	return StructOf(union(a, b))
 }
