@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -78,7 +78,7 @@ func (s *States) TakeClaims(ctx context.Context, ref parent.Ref, manager, stored
 	if err != nil {
 		return err
 	}
-	path := "/metadata/annotations/" + strings.ReplaceAll(v1alpha1.AnnotationKeyClaims, "/", "~1")
+	path := change.Pointer("metadata", "annotations", v1alpha1.AnnotationKeyClaims)
 	ops := []map[string]any{{"op": "test", "path": path, "value": stored}, {"op": "replace", "path": path, "value": value}}
 	if !has {
 		ops = []map[string]any{{"op": "test", "path": path, "value": nil}, {"op": "add", "path": path, "value": value}}

@@ -236,7 +236,10 @@ func (d *Direct) Settings(ctx context.Context, ref parent.Ref, labels map[string
 func (d *Direct) readPolicies(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()
-	list, err := absent{d.Dynamic.Resource(policyResource)}.List(ctx, metav1.ListOptions{})
+	list, err := d.Dynamic.Resource(policyResource).List(ctx, metav1.ListOptions{})
+	if kerrors.IsNotFound(err) { // no CRD, no policies
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("cannot read the Kausality policies: %w", err)
 	}

@@ -1,46 +1,45 @@
 package cluster
 
 import (
-	"context"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 )
 
-// newInformer watches a resource and keeps what sum makes of each object. What
-// sum returns must embed identity.
-func newInformer(r dynamic.ResourceInterface, sum func(*unstructured.Unstructured) any) cache.SharedIndexInformer {
-	lw := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return r.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return r.Watch(ctx, o)
-		},
+// newInformer watches a resource in all namespaces and keeps the summary of each
+// object instead of the object. summarize returns a pointer to a struct that
+// embeds objectMeta, or an *Object. name restricts the watch to objects of one
+// name; "" is for all.
+func newInformer(client dynamic.Interface, resource schema.GroupVersionResource, name string, summarize func(*unstructured.Unstructured) any) cache.SharedIndexInformer {
+	byName := func(o *metav1.ListOptions) {
+		if name != "" {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+		}
 	}
-	informer := cache.NewSharedIndexInformer(lw, &unstructured.Unstructured{}, resync, cache.Indexers{})
-	if err := informer.SetWatchErrorHandlerWithContext(WatchFailed); err != nil { // only after the informer started
+	informer := dynamicinformer.NewFilteredDynamicInformer(client, resource, metav1.NamespaceAll, resync, cache.Indexers{}, byName).Informer()
+	if err := informer.SetWatchErrorHandlerWithContext(WatchFailed); err != nil { // fails only once the informer runs
 		panic(fmt.Sprintf("cannot set the error handler of a new informer: %v", err))
 	}
 	err := informer.SetTransform(func(o any) (any, error) {
 		u, ok := o.(*unstructured.Unstructured)
 		if !ok {
-			return o, nil // summed up already
+			return o, nil // a summary already
 		}
-		return sum(u), nil
+		return summarize(u), nil
 	})
-	if err != nil { // only after the informer started
+	if err != nil { // fails only once the informer runs
 		panic(fmt.Sprintf("cannot set the transform of a new informer: %v", err))
 	}
 	return informer
 }
 
-// objectMeta makes a summary an object in the eyes of a watch cache.
+// objectMeta is what a watch cache needs of an object: its key and its version.
 type objectMeta struct{ m metav1.ObjectMeta }
 
 func metaOf(o *unstructured.Unstructured) objectMeta {
@@ -49,5 +48,5 @@ func metaOf(o *unstructured.Unstructured) objectMeta {
 	}}
 }
 
-// GetObjectMeta is what a watch cache asks for.
+// GetObjectMeta makes summaries metav1.ObjectMetaAccessors.
 func (i *objectMeta) GetObjectMeta() metav1.Object { return &i.m }

@@ -72,7 +72,7 @@ type Kinds struct {
 // no CRD defines.
 func NewKinds(client dynamic.Interface, mapper meta.RESTMapper) (*Kinds, error) {
 	k := &Kinds{mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}, lists: map[schema.GroupVersionKind]change.Lists{}, legacy: map[schema.GroupKind]bool{}, stale: make(chan struct{}, 1)}
-	k.informer = newInformer(client.Resource(crdResource), func(o *unstructured.Unstructured) any {
+	k.informer = newInformer(client, crdResource, "", func(o *unstructured.Unstructured) any {
 		return &definition{objectMeta: metaOf(o), infos: infosOf(o), lists: listsOf(o)}
 	})
 	var err error

@@ -9,11 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 
@@ -69,7 +66,7 @@ func configurationOf(o *unstructured.Unstructured) *configuration {
 // NewScope returns a Scope that covers nothing until Run.
 func NewScope(client dynamic.Interface) (*Scope, error) {
 	s := &Scope{}
-	s.informer = newInformer(named{client.Resource(configurationResource), ConfigurationName}, func(o *unstructured.Unstructured) any { return configurationOf(o) })
+	s.informer = newInformer(client, configurationResource, ConfigurationName, func(o *unstructured.Unstructured) any { return configurationOf(o) })
 	var err error
 	s.taken, err = s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { s.set(o) },
@@ -266,25 +263,6 @@ func statuses(resources []string) []string {
 	return out
 }
 
-// named restricts a resource client to one object.
-type named struct {
-	dynamic.ResourceInterface
-	name string
-}
-
-func (n named) selector(o metav1.ListOptions) metav1.ListOptions {
-	o.FieldSelector = fields.OneTermEqualSelector("metadata.name", n.name).String()
-	return o
-}
-
-func (n named) List(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	return n.ResourceInterface.List(ctx, n.selector(o))
-}
-
-func (n named) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	return n.ResourceInterface.Watch(ctx, n.selector(o))
-}
-
 // Namespaces knows the mode annotation and the labels of each Namespace, and
 // which are being deleted.
 type Namespaces struct{ informer cache.SharedIndexInformer }
@@ -305,7 +283,7 @@ func namespaceOf(o *unstructured.Unstructured) *namespace {
 
 // NewNamespaces returns Namespaces that is empty until Run.
 func NewNamespaces(client dynamic.Interface) *Namespaces {
-	return &Namespaces{informer: newInformer(client.Resource(namespaceResource), func(o *unstructured.Unstructured) any {
+	return &Namespaces{informer: newInformer(client, namespaceResource, "", func(o *unstructured.Unstructured) any {
 		return namespaceOf(o)
 	})}
 }

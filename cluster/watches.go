@@ -206,7 +206,7 @@ func (s *States) of(gvk schema.GroupVersionKind) *watched {
 
 func (s *States) newWatch(info Info) (*watched, error) {
 	w := &watched{info: info, over: make(chan struct{})}
-	w.informer = newInformer(s.client.Resource(info.GVR), func(o *unstructured.Unstructured) any { return s.sum(o) })
+	w.informer = newInformer(s.client, info.GVR, "", func(o *unstructured.Unstructured) any { return s.sum(o) })
 	if err := w.informer.SetWatchErrorHandlerWithContext(s.failed(w)); err != nil {
 		return nil, err
 	}

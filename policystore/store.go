@@ -12,11 +12,10 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
@@ -75,7 +74,7 @@ func New(client dynamic.Interface, log logr.Logger) (*Store, error) {
 	s := &Store{client: client, log: log, now: time.Now, informers: map[string]*watched{},
 		changed: make(chan struct{}, 1), compiled: map[types.UID]*item{}, uses: map[use]int64{}}
 	for _, r := range resources {
-		w := &watched{SharedIndexInformer: informer(client.Resource(gvr(r)))}
+		w := &watched{SharedIndexInformer: dynamicinformer.NewFilteredDynamicInformer(client, gvr(r), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()}
 		if err := s.listen(w); err != nil {
 			return nil, fmt.Errorf("cannot watch %s: %w", r, err)
 		}
@@ -86,15 +85,6 @@ func New(client dynamic.Interface, log logr.Logger) (*Store, error) {
 
 func gvr(resource string) schema.GroupVersionResource {
 	return v1alpha1.GroupVersion.WithResource(resource)
-}
-
-func informer(r dynamic.ResourceInterface) cache.SharedIndexInformer {
-	return cache.NewSharedIndexInformer(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return r.List(ctx, o) },
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return r.Watch(ctx, o)
-		},
-	}, &unstructured.Unstructured{}, 0, cache.Indexers{})
 }
 
 func (s *Store) listen(w *watched) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,6 +29,8 @@ var policyResource = schema.GroupVersionResource{Group: v1alpha1.Group, Version:
 type Policies struct {
 	informer cache.SharedIndexInformer
 	taken    cache.ResourceEventHandlerRegistration
+	// missing: the CRD was not installed when the policies were listed.
+	missing  atomic.Bool
 	crds     dynamic.ResourceInterface
 	onChange []func()
 
@@ -46,8 +49,17 @@ type policy struct {
 // CRD has none.
 func NewPolicies(client dynamic.Interface) (*Policies, error) {
 	p := &Policies{crds: client.Resource(crdResource), byName: map[string]*v1alpha1.Kausality{}}
-	p.informer = newInformer(absent{client.Resource(policyResource)}, func(o *unstructured.Unstructured) any { return policyOf(o) })
-	var err error
+	p.informer = newInformer(client, policyResource, "", func(o *unstructured.Unstructured) any { return policyOf(o) })
+	err := p.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		if kerrors.IsNotFound(err) { // no CRD, no policies; it may be installed later
+			p.missing.Store(true)
+			return
+		}
+		WatchFailed(ctx, r, err)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot watch policies: %w", err)
+	}
 	p.taken, err = p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: p.learn, UpdateFunc: func(_, o any) { p.learn(o) }, DeleteFunc: p.forget,
 	})
@@ -72,8 +84,9 @@ func (p *Policies) OnChange(f func()) { p.onChange = append(p.onChange, f) }
 // Run the watch until the context ends.
 func (p *Policies) Run(ctx context.Context) { p.informer.RunWithContext(ctx) }
 
-// HasSynced reports whether the policies were read and taken.
-func (p *Policies) HasSynced() bool { return p.taken.HasSynced() }
+// HasSynced reports whether the policies were read and are in force. A cluster
+// without their CRD has none.
+func (p *Policies) HasSynced() bool { return p.missing.Load() || p.taken.HasSynced() }
 
 // Set of policies as they are now.
 func (p *Policies) Set() settings.Set {
@@ -141,15 +154,4 @@ func (p *Policies) change(f func() bool) {
 	for _, f := range p.onChange {
 		f()
 	}
-}
-
-// absent lists nothing where nobody serves the resource.
-type absent struct{ dynamic.ResourceInterface }
-
-func (a absent) List(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	out, err := a.ResourceInterface.List(ctx, o)
-	if kerrors.IsNotFound(err) {
-		return &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": policyResource.GroupVersion().String(), "kind": "KausalityList"}}, nil
-	}
-	return out, err
 }
