@@ -110,7 +110,7 @@ func (c *Cluster) Ready() error {
 // Self is the user name this process has. A right to ask that is missing is waited
 // for.
 func (c *Cluster) Self(ctx context.Context, log logr.Logger) (name string, err error) {
-	err = Permitted(ctx, log, func(ctx context.Context) error {
+	err = RetryForbidden(ctx, log, func(ctx context.Context) error {
 		r, err := c.Kubernetes.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authv1.SelfSubjectReview{}, metav1.CreateOptions{})
 		if err == nil {
 			name = r.Status.UserInfo.Username

@@ -7,12 +7,9 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// policyResources are the kinds of policies.
-var policyResources = []string{"allowancepolicies", "upgradeallowances", "approvalpolicies", "clusterapprovalpolicies"}
-
 func policyStatuses() []string {
-	out := make([]string, 0, len(policyResources))
-	for _, r := range policyResources {
+	var out []string
+	for _, r := range v1alpha1.PolicyResources() {
 		out = append(out, r+"/status")
 	}
 	return out
@@ -39,7 +36,7 @@ func policyConfiguration(in *input) *admissionregistrationv1.ValidatingWebhookCo
 			TimeoutSeconds:          new(policyTimeout),
 			AdmissionReviewVersions: []string{"v1"},
 			Rules: []admissionregistrationv1.RuleWithOperations{
-				entry{}.rule(group{name: v1alpha1.Group, resources: policyResources}, "", admissionregistrationv1.Create, admissionregistrationv1.Update),
+				entry{}.rule(group{name: v1alpha1.Group, resources: v1alpha1.PolicyResources()}, "", admissionregistrationv1.Create, admissionregistrationv1.Update),
 			},
 		}},
 	}

@@ -66,7 +66,7 @@ func crossplaneRole() *rbacv1.ClusterRole {
 
 func webhookRules() []rbacv1.PolicyRule {
 	return append(common(),
-		rbacRule(v1alpha1.Group, policyResources, read...),
+		rbacRule(v1alpha1.Group, v1alpha1.PolicyResources(), read...),
 		rbacRule(v1alpha1.Group, policyStatuses(), "update", "patch"),
 		rbacRule("", []string{"pods"}, "get"), // whose images are the build of a controller
 		rbacRule("apiextensions.crossplane.io", []string{"compositionrevisions"}, "get"),
@@ -77,7 +77,7 @@ func webhookRules() []rbacv1.PolicyRule {
 
 func gateRules() []rbacv1.PolicyRule {
 	return append(common(),
-		rbacRule(v1alpha1.Group, policyResources, read...), // a change of policies may allow what was refused
+		rbacRule(v1alpha1.Group, v1alpha1.PolicyResources(), read...), // a change of policies may allow what was refused
 		// `kausality ungate --for-removal` marks it, as the gate's own user.
 		named("admissionregistration.k8s.io", "mutatingwebhookconfigurations", []string{"create", "patch", "delete"}, configurationMutate),
 	)

@@ -6,12 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // applied is what was written last: the content and the version that came of it.

@@ -108,10 +108,12 @@ func TestConditions(t *testing.T) {
 		configured bool
 		reason     string
 	}{
-		"Good": {nil, outcome{configured: true}, true, true, "Understood"}, "NotUnderstood": {errors.New("what?"), outcome{configured: true}, false, false, "NotUnderstood"},
-		"NotWritten": {nil, outcome{failed: errors.New("no"), configured: true}, false, false, "NotWritten"}, "NoCertificate": {nil, outcome{}, false, false, "NoCertificate"},
-		"FaultFirst":   {errors.New("what?"), outcome{failed: errors.New("no")}, false, false, "NotUnderstood"},
-		"BeingRemoved": {nil, outcome{configured: true, removing: true}, false, true, "BeingRemoved"},
+		"Valid":         {out: outcome{configured: true}, ready: true, configured: true, reason: "Understood"},
+		"NotUnderstood": {fault: errors.New("no resources"), out: outcome{configured: true}, reason: "NotUnderstood"},
+		"NotWritten":    {out: outcome{failed: errors.New("no"), configured: true}, reason: "NotWritten"},
+		"NoCertificate": {reason: "NoCertificate"},
+		"FaultFirst":    {fault: errors.New("no resources"), out: outcome{failed: errors.New("no")}, reason: "NotUnderstood"},
+		"BeingRemoved":  {out: outcome{configured: true, removing: true}, configured: true, reason: "BeingRemoved"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +122,7 @@ func TestConditions(t *testing.T) {
 			again := k.DeepCopy()
 			c.conditions(again, tc.fault, tc.out)
 			if diff := cmp.Diff(k, again); diff != "" {
-				t.Errorf("said again, it is something else: %s", diff)
+				t.Errorf("the same outcome changes the conditions: %s", diff)
 			}
 			r := meta.FindStatusCondition(k.Status.Conditions, v1alpha1.KausalityReady)
 			if r == nil || (r.Status == metav1.ConditionTrue) != tc.ready || r.Reason != tc.reason || r.ObservedGeneration != 3 || r.Message == "" {

@@ -18,13 +18,15 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
-// offer of the API server.
+// offer is a resource that the API server serves.
 type offer struct {
 	schema.GroupVersionResource
+	// managed: it has the category managed, as managed resources of Crossplane have.
 	managed bool
 }
 
-// offered resources. Groups whose server is away are left out.
+// offered lists the resources that can be listed, each in one version. Groups whose
+// API server does not answer are left out.
 func (c *Controller) offered() ([]offer, error) {
 	_, lists, err := c.Discovery.ServerGroupsAndResources()
 	var away *discovery.ErrGroupDiscoveryFailed
@@ -51,16 +53,18 @@ func (c *Controller) offered() ([]offer, error) {
 	return out, nil
 }
 
-// outcome of a round, for all policies.
+// outcome of a reconcile, for all policies.
 type outcome struct {
+	// failed is why something could not be written; nil where all was.
 	failed error
 	// configured: there is a certificate, and so a webhook configuration.
 	configured bool
-	// removing: Kausality is being removed.
+	// removing: Kausality is being uninstalled (KR-12-08).
 	removing bool
 }
 
-// report in the policies' status what became of them.
+// report the outcome in the status of each policy. faults have the errors of the
+// invalid ones, by name.
 func (c *Controller) report(ctx context.Context, list *v1alpha1.KausalityList, set settings.Set, faults map[string]error, out outcome) error {
 	offered, err := c.offered()
 	if err != nil {
@@ -85,9 +89,11 @@ func (c *Controller) report(ctx context.Context, list *v1alpha1.KausalityList, s
 	return nil
 }
 
+// maxUnknown bounds status.unknown.
 const maxUnknown = 16
 
-// count what a policy covers of what the API server offers.
+// count the offered resources that a policy covers, and list those of its
+// resources that are not offered.
 func count(k *v1alpha1.Kausality, set settings.Set, offered []offer) {
 	k.Status.Resources, k.Status.ManagedResources, k.Status.Unknown = 0, 0, nil
 	for _, o := range offered {
@@ -112,6 +118,7 @@ func count(k *v1alpha1.Kausality, set settings.Set, offered []offer) {
 	}
 }
 
+// conditions of a policy. A fault of its own takes precedence over an outcome.
 func (c *Controller) conditions(k *v1alpha1.Kausality, fault error, out outcome) {
 	set := func(kind string, ok bool, reason, message string) {
 		status := metav1.ConditionFalse
@@ -120,22 +127,23 @@ func (c *Controller) conditions(k *v1alpha1.Kausality, fault error, out outcome)
 		}
 		meta.SetStatusCondition(&k.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: k.Generation})
 	}
+	const ready, configured = v1alpha1.KausalityReady, v1alpha1.KausalityWebhookConfigured
 	switch {
 	case fault != nil:
-		set(v1alpha1.KausalityReady, false, "NotUnderstood", fault.Error()+"; mend the policy, until then it guards nothing")
-		set(v1alpha1.KausalityWebhookConfigured, false, "NotUnderstood", "the policy is not understood")
+		set(ready, false, v1alpha1.KausalityReasonNotUnderstood, fault.Error()+"; the policy has no effect until it is fixed")
+		set(configured, false, v1alpha1.KausalityReasonNotUnderstood, "the policy is invalid")
 	case out.failed != nil:
-		set(v1alpha1.KausalityReady, false, "NotWritten", out.failed.Error())
-		set(v1alpha1.KausalityWebhookConfigured, false, "NotWritten", "what the API server has may be out of date")
+		set(ready, false, v1alpha1.KausalityReasonNotWritten, out.failed.Error())
+		set(configured, false, v1alpha1.KausalityReasonNotWritten, "the webhook configuration in the cluster may be stale")
 	case !out.configured:
-		set(v1alpha1.KausalityReady, false, "NoCertificate", "there is no serving certificate in secret "+c.CertSecret+" yet")
-		set(v1alpha1.KausalityWebhookConfigured, false, "NoCertificate", "there is no serving certificate yet")
+		set(ready, false, v1alpha1.KausalityReasonNoCertificate, "there is no serving certificate in secret "+c.CertSecret+" yet")
+		set(configured, false, v1alpha1.KausalityReasonNoCertificate, "there is no serving certificate yet")
 	case out.removing:
-		set(v1alpha1.KausalityReady, false, "BeingRemoved", "Kausality is being removed: nothing is enforced and nothing is masked any more; to go on with it, run "+
+		set(ready, false, v1alpha1.KausalityReasonBeingRemoved, "Kausality is being removed: nothing is enforced or masked any more; to cancel the removal, run "+
 			"kubectl annotate mutatingwebhookconfiguration "+cluster.ConfigurationName+" "+cluster.AnnotationKeyRemoval+"-")
-		set(v1alpha1.KausalityWebhookConfigured, true, "BeingRemoved", "the API server asks, and nothing is refused")
+		set(configured, true, v1alpha1.KausalityReasonBeingRemoved, "webhook configured; enforcement disabled for removal")
 	default:
-		set(v1alpha1.KausalityReady, true, "Understood", "access rules are written")
-		set(v1alpha1.KausalityWebhookConfigured, true, "Applied", "the API server asks about what the policy covers")
+		set(ready, true, v1alpha1.KausalityReasonUnderstood, "access rules are written")
+		set(configured, true, v1alpha1.KausalityReasonApplied, "the API server sends what the policy covers to the webhook")
 	}
 }

@@ -70,9 +70,9 @@ func key(e admission.PolicyClaimEffect) string {
 
 func (s *Store) resource(namespace string) dynamic.ResourceInterface {
 	if namespace == "" {
-		return s.client.Resource(gvr(resourceClusterApproval))
+		return s.client.Resource(gvr(v1alpha1.ResourceClusterApprovalPolicies))
 	}
-	return s.client.Resource(gvr(resourceApproval)).Namespace(namespace)
+	return s.client.Resource(gvr(v1alpha1.ResourceApprovalPolicies)).Namespace(namespace)
 }
 
 // claimsOf a policy's status; nil for none.

@@ -99,13 +99,13 @@ func (s *Store) patchStatus(ctx context.Context, o *unstructured.Unstructured, s
 func resourceOf(kind string) string {
 	switch kind {
 	case KindUpgradeAllowance:
-		return resourceUpgrade
+		return v1alpha1.ResourceUpgradeAllowances
 	case KindApprovalPolicy:
-		return resourceApproval
+		return v1alpha1.ResourceApprovalPolicies
 	case KindClusterApprovalPolicy:
-		return resourceClusterApproval
+		return v1alpha1.ResourceClusterApprovalPolicies
 	}
-	return resourceAllowance
+	return v1alpha1.ResourceAllowancePolicies
 }
 
 // use of a rule of an ApprovalPolicy, or of an UpgradeAllowance.

@@ -23,16 +23,6 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
-// The kinds of policies, by their resource.
-const (
-	resourceAllowance       = "allowancepolicies"
-	resourceUpgrade         = "upgradeallowances"
-	resourceApproval        = "approvalpolicies"
-	resourceClusterApproval = "clusterapprovalpolicies"
-)
-
-var resources = []string{resourceAllowance, resourceUpgrade, resourceApproval, resourceClusterApproval}
-
 // settle is how long changes are collected before the Set is built anew: many
 // policies that are applied at once make one Set.
 const settle = 50 * time.Millisecond
@@ -73,7 +63,7 @@ type item struct {
 func New(client dynamic.Interface, log logr.Logger) (*Store, error) {
 	s := &Store{client: client, log: log, now: time.Now, informers: map[string]*watched{},
 		changed: make(chan struct{}, 1), compiled: map[types.UID]*item{}, uses: map[use]int64{}}
-	for _, r := range resources {
+	for _, r := range v1alpha1.PolicyResources() {
 		w := &watched{SharedIndexInformer: dynamicinformer.NewFilteredDynamicInformer(client, gvr(r), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()}
 		if err := s.listen(w); err != nil {
 			return nil, fmt.Errorf("cannot watch %s: %w", r, err)
@@ -240,7 +230,7 @@ const maxReports = 50
 // all policies, in the order of kind, namespace and name.
 func (s *Store) all() []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
-	for _, r := range resources {
+	for _, r := range v1alpha1.PolicyResources() {
 		store := s.informers[r].GetStore()
 		keys := store.ListKeys()
 		slices.Sort(keys)

@@ -9,6 +9,20 @@ import (
 // Group is the API group of all Kausality types and annotations.
 const Group = "kausality.io"
 
+// Resources of the policies whose paths and expressions are compiled (KR-05-54).
+const (
+	ResourceAllowancePolicies       = "allowancepolicies"
+	ResourceUpgradeAllowances       = "upgradeallowances"
+	ResourceApprovalPolicies        = "approvalpolicies"
+	ResourceClusterApprovalPolicies = "clusterapprovalpolicies"
+)
+
+// PolicyResources lists the resources of the policies that are compiled, in a fixed
+// order. The caller may modify the slice.
+func PolicyResources() []string {
+	return []string{ResourceAllowancePolicies, ResourceUpgradeAllowances, ResourceApprovalPolicies, ResourceClusterApprovalPolicies}
+}
+
 var (
 	// GroupVersion of the types in this package.
 	GroupVersion = schema.GroupVersion{Group: Group, Version: "v1alpha1"}

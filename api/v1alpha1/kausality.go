@@ -238,6 +238,22 @@ const (
 	KausalityWebhookConfigured = "WebhookConfigured"
 )
 
+// Reasons of the conditions of a Kausality policy.
+const (
+	// KausalityReasonUnderstood: Ready is True.
+	KausalityReasonUnderstood = "Understood"
+	// KausalityReasonApplied: WebhookConfigured is True.
+	KausalityReasonApplied = "Applied"
+	// KausalityReasonNotUnderstood: the policy is invalid and has no effect.
+	KausalityReasonNotUnderstood = "NotUnderstood"
+	// KausalityReasonNotWritten: what follows from the policies could not be written.
+	KausalityReasonNotWritten = "NotWritten"
+	// KausalityReasonNoCertificate: the webhook has no serving certificate yet.
+	KausalityReasonNoCertificate = "NoCertificate"
+	// KausalityReasonBeingRemoved: Kausality is being uninstalled.
+	KausalityReasonBeingRemoved = "BeingRemoved"
+)
+
 // KausalityStatus is the observed state of a policy.
 type KausalityStatus struct {
 	// Conditions are Ready and WebhookConfigured.

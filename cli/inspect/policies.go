@@ -12,9 +12,6 @@ import (
 	"github.com/kausality-io/function-kausality/policystore"
 )
 
-// policyResources are those of all kinds that policystore.Compile knows.
-var policyResources = []string{"allowancepolicies", "upgradeallowances", "approvalpolicies", "clusterapprovalpolicies"}
-
 // policies of the cluster, read and compiled when first asked for. A kind whose
 // CRD is not installed has none; rules that do not compile grant nothing, as in
 // the webhook.
@@ -27,7 +24,7 @@ func (i *Inspector) policies(ctx context.Context) (*allowance.Set, error) {
 	var allowances []*allowance.Compiled
 	var upgrades []*allowance.Upgrade
 	var exceptions []*allowance.Exception
-	for _, resource := range policyResources {
+	for _, resource := range v1alpha1.PolicyResources() {
 		err := i.eachPolicy(ctx, resource, func(c *policystore.Compiled) {
 			switch {
 			case c.Allowance != nil:

@@ -50,7 +50,7 @@ func (f *processFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.endpoints.CAFile, "drift-webhook-ca-file", "", "PEM certificates to trust for --drift-webhook-url.")
 	fl.DurationVar(&f.endpoints.Timeout, "drift-webhook-timeout", 5*time.Second, "Time for one attempt to post a DriftReport.")
 	fl.StringVar(&f.pendingDrift, "on-pending-drift", "hold", "When the external resource already differs: hold the gate closed, or carry out the difference as well.")
-	fl.StringArrayVar(&f.ignore, "ignore-external", nil, 
+	fl.StringArrayVar(&f.ignore, "ignore-external", nil,
 		"KIND.GROUP:PATH of fields whose differences are not external drift, as in Database.cloud.example.org:spec.forProvider.tags[*]; "+
 			"*:PATH for all kinds; repeatable.")
 	fl.StringVar(&f.closeTo, "gate-closed", "Observe", "managementPolicies of a closed gate: Observe, or Observe,LateInitialize.")
@@ -156,7 +156,7 @@ func (f *processFlags) connect(ctx context.Context) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	err = cluster.Permitted(ctx, ctrl.Log, func(ctx context.Context) error {
+	err = cluster.RetryForbidden(ctx, ctrl.Log, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		return client.RESTClient().Get().AbsPath("/version").Do(ctx).Error()

@@ -63,16 +63,6 @@ func constants(kind, prefix string) func(ast.Node) []ast.Expr {
 	}
 }
 
-// set selects reasons of conditions: the third argument of set.
-func set(n ast.Node) []ast.Expr {
-	if c, ok := n.(*ast.CallExpr); ok && len(c.Args) == 4 {
-		if f, ok := c.Fun.(*ast.Ident); ok && f.Name == "set" {
-			return c.Args[2:3]
-		}
-	}
-	return nil
-}
-
 // events of the gate: the reasons of the calls that make one.
 func events(n ast.Node) []ast.Expr {
 	if c, ok := n.(*ast.CallExpr); ok {
@@ -113,7 +103,7 @@ func section(t *testing.T, name string, column int) []string {
 // the source.
 func TestReasons(t *testing.T) {
 	gate := slices.Concat(words(t, "api/v1alpha1/gate.go", constants("", "GateReason")), words(t, "admission/external/view.go", constants("", "Over")))
-	conditions := slices.Concat(words(t, "policycontroller/status.go", set), words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonCompile")),
+	conditions := slices.Concat(words(t, "api/v1alpha1/kausality.go", constants("", "KausalityReason")), words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonCompile")),
 		words(t, "api/v1alpha1/conditions.go", constants("", "ConditionReason")))
 	for name, tc := range map[string]struct {
 		section string

@@ -41,7 +41,7 @@ func TestMissingRights(t *testing.T) {
 					return err
 				}
 				for line := range strings.Lines(string(raw)) {
-					if strings.Contains(line, "the API server answers and does not grant this; it is asked again") && strings.Contains(line, ` cannot list resource `) {
+					if strings.Contains(line, "permission denied by the API server; retrying") && strings.Contains(line, ` cannot list resource `) {
 						return nil
 					}
 				}
