@@ -21,18 +21,25 @@ func TestMayGrant(t *testing.T) {
 		below    bool
 		want     bool
 	}{
-		"NoSubject":       {"a policy without subjects grants nothing", nil, "hans", true, false},
-		"User":            {"a subject that may initiate", []v1alpha1.PolicySubject{hans}, "hans", false, true},
-		"OtherUser":       {"no subject", []v1alpha1.PolicySubject{hans}, "alice", true, false},
-		"Unknown":         {"an unknown user may be any user", []v1alpha1.PolicySubject{hans}, "", false, true},
-		"UnknownToStart":  {"but no subject may start a chain", []v1alpha1.PolicySubject{account}, "", false, false},
-		"Account":         {"there is nothing that it could extend", []v1alpha1.PolicySubject{account}, "system:serviceaccount:ci:deploy", false, false},
-		"AccountBelow":    {"there may be", []v1alpha1.PolicySubject{account}, "system:serviceaccount:ci:deploy", true, true},
-		"Group":           {"a user's groups are not known", []v1alpha1.PolicySubject{subject(v1alpha1.SubjectGroup, "", "ops", true)}, "alice", false, true},
-		"AccountGroup":    {"those of a ServiceAccount are", []v1alpha1.PolicySubject{subject(v1alpha1.SubjectGroup, "", "ops", true)}, "system:serviceaccount:ci:deploy", false, false},
-		"AccountsGroup":   {"it is in three", []v1alpha1.PolicySubject{subject(v1alpha1.SubjectGroup, "", "system:serviceaccounts:ci", true)}, "system:serviceaccount:ci:deploy", false, true},
-		"TwoOfThem":       {"one is enough", []v1alpha1.PolicySubject{account, hans}, "hans", false, true},
-		"TwoOneInitiates": {"and it is that one which must be able to", []v1alpha1.PolicySubject{subject(v1alpha1.SubjectUser, "", "alice", false), hans}, "alice", false, false},
+		"NoSubject":      {reason: "a policy without subjects grants nothing", user: "hans", below: true},
+		"User":           {reason: "a subject that may initiate", subjects: []v1alpha1.PolicySubject{hans}, user: "hans", want: true},
+		"OtherUser":      {reason: "no subject", subjects: []v1alpha1.PolicySubject{hans}, user: "alice", below: true},
+		"Unknown":        {reason: "an unknown user may be any user", subjects: []v1alpha1.PolicySubject{hans}, want: true},
+		"UnknownToStart": {reason: "but no subject may start a chain", subjects: []v1alpha1.PolicySubject{account}},
+		"Account": {reason: "there is nothing that it could extend", subjects: []v1alpha1.PolicySubject{account},
+			user: "system:serviceaccount:ci:deploy"},
+		"AccountBelow": {reason: "there may be", subjects: []v1alpha1.PolicySubject{account},
+			user: "system:serviceaccount:ci:deploy", below: true, want: true},
+		"Group": {reason: "a user's groups are not known",
+			subjects: []v1alpha1.PolicySubject{subject(v1alpha1.SubjectGroup, "", "ops", true)}, user: "alice", want: true},
+		"AccountGroup": {reason: "those of a ServiceAccount are",
+			subjects: []v1alpha1.PolicySubject{subject(v1alpha1.SubjectGroup, "", "ops", true)}, user: "system:serviceaccount:ci:deploy"},
+		"AccountsGroup": {reason: "it is in three",
+			subjects: []v1alpha1.PolicySubject{subject(v1alpha1.SubjectGroup, "", "system:serviceaccounts:ci", true)},
+			user:     "system:serviceaccount:ci:deploy", want: true},
+		"TwoOfThem": {reason: "one is enough", subjects: []v1alpha1.PolicySubject{account, hans}, user: "hans", want: true},
+		"TwoOneInitiates": {reason: "and it is that one which must be able to",
+			subjects: []v1alpha1.PolicySubject{subject(v1alpha1.SubjectUser, "", "alice", false), hans}, user: "alice"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -50,12 +57,15 @@ func TestLooked(t *testing.T) {
 		triggers []string
 		want     [][]string
 	}{
-		"None":     {"no rule", nil, nil},
-		"Deep":     {"by its first two names", []string{"spec.a.b.c", "data.x"}, [][]string{{"data", "x"}, {"spec", "a"}}},
-		"Wild":     {"up to what may be anything", []string{"spec[*].x", "spec.a[*].b"}, [][]string{{"spec"}}},
-		"All":      {"every field", []string{"*", "spec.a"}, [][]string{nil}},
-		"Twice":    {"each once", []string{"spec.a", "spec.a.b", "spec.b", "spec.a[0]"}, [][]string{{"spec", "a"}, {"spec", "b"}}},
-		"Siblings": {"a name that begins alike is another", []string{"spec.ab", "spec.a"}, [][]string{{"spec", "a"}, {"spec", "ab"}}},
+		"None": {reason: "no rule"},
+		"Deep": {reason: "by its first two names", triggers: []string{"spec.a.b.c", "data.x"},
+			want: [][]string{{"data", "x"}, {"spec", "a"}}},
+		"Wild": {reason: "up to what may be anything", triggers: []string{"spec[*].x", "spec.a[*].b"}, want: [][]string{{"spec"}}},
+		"All":  {reason: "every field", triggers: []string{"*", "spec.a"}, want: [][]string{nil}},
+		"Twice": {reason: "each once", triggers: []string{"spec.a", "spec.a.b", "spec.b", "spec.a[0]"},
+			want: [][]string{{"spec", "a"}, {"spec", "b"}}},
+		"Siblings": {reason: "a name that begins alike is another", triggers: []string{"spec.ab", "spec.a"},
+			want: [][]string{{"spec", "a"}, {"spec", "ab"}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -62,11 +62,11 @@ func TestUseAgainWithAnotherDifference(t *testing.T) {
 		change func(*Use)
 		want   bool
 	}{
-		"the id of the claim":         {func(u *Use) { u.Claim = claim.ID }, true},
-		"no id":                       {func(*Use) {}, false},
-		"another id":                  {func(u *Use) { u.Claim = "0123456789ab" }, false},
-		"another user":                {func(u *Use) { u.Claim, u.User = claim.ID, "other" }, false},
-		"the write has landed by now": {func(u *Use) { u.Claim, u.Child.Version = claim.ID, "g99" }, false},
+		"the id of the claim":         {change: func(u *Use) { u.Claim = claim.ID }, want: true},
+		"no id":                       {change: func(*Use) {}},
+		"another id":                  {change: func(u *Use) { u.Claim = "0123456789ab" }},
+		"another user":                {change: func(u *Use) { u.Claim, u.User = claim.ID, "other" }},
+		"the write has landed by now": {change: func(u *Use) { u.Claim, u.Child.Version = claim.ID, "g99" }},
 	} {
 		u := use()
 		u.Digest = "d2"
@@ -111,12 +111,13 @@ func TestForget(t *testing.T) {
 		written []Entry
 		want    int
 	}{
-		"Used":         {"a person may approve the same difference another time", of(v1alpha1.ClaimUsed, "d1"), nil, 0},
-		"Pruned":       {"as above", of(v1alpha1.ClaimPruned, "d1"), nil, 0},
-		"StillWritten": {"what GitOps keeps writing stays spent", of(v1alpha1.ClaimUsed, "d1"), []Entry{e}, 1},
-		"Other":        {"another difference", of(v1alpha1.ClaimUsed, "d2"), nil, 1},
-		"Pending":      {"a use under way is never forgotten", of(v1alpha1.ClaimPending, "d1"), nil, 1},
-		"Open":         {"nor is one that was not used", of(v1alpha1.ClaimOpen, "d1"), nil, 1},
+		"Used":   {reason: "a person may approve the same difference another time", claim: of(v1alpha1.ClaimUsed, "d1")},
+		"Pruned": {reason: "as above", claim: of(v1alpha1.ClaimPruned, "d1")},
+		"StillWritten": {reason: "what GitOps keeps writing stays spent", claim: of(v1alpha1.ClaimUsed, "d1"), written: []Entry{e},
+			want: 1},
+		"Other":   {reason: "another difference", claim: of(v1alpha1.ClaimUsed, "d2"), want: 1},
+		"Pending": {reason: "a use under way is never forgotten", claim: of(v1alpha1.ClaimPending, "d1"), want: 1},
+		"Open":    {reason: "nor is one that was not used", claim: of(v1alpha1.ClaimOpen, "d1"), want: 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

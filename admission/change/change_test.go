@@ -18,10 +18,14 @@ func TestDesired(t *testing.T) {
 		in     object
 		want   object
 	}{
-		"Spec":      {"the desired state of most kinds", object{"apiVersion": "v1", "kind": "X", "metadata": object{"name": "a"}, "spec": object{"a": "b"}, "status": object{"c": "d"}}, object{"spec": object{"a": "b"}}},
-		"ConfigMap": {"its data", object{"metadata": object{}, "data": object{"a": "b"}, "binaryData": object{}}, object{"data": object{"a": "b"}, "binaryData": object{}}},
-		"Role":      {"its rules", object{"kind": "Role", "rules": []any{object{"verbs": []any{"get"}}}}, object{"rules": []any{object{"verbs": []any{"get"}}}}},
-		"Nothing":   {"nil stays nil", nil, nil},
+		"Spec": {reason: "the desired state of most kinds",
+			in:   object{"apiVersion": "v1", "kind": "X", "metadata": object{"name": "a"}, "spec": object{"a": "b"}, "status": object{"c": "d"}},
+			want: object{"spec": object{"a": "b"}}},
+		"ConfigMap": {reason: "its data", in: object{"metadata": object{}, "data": object{"a": "b"}, "binaryData": object{}},
+			want: object{"data": object{"a": "b"}, "binaryData": object{}}},
+		"Role": {reason: "its rules", in: object{"kind": "Role", "rules": []any{object{"verbs": []any{"get"}}}},
+			want: object{"rules": []any{object{"verbs": []any{"get"}}}}},
+		"Nothing": {reason: "nil stays nil"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -47,8 +51,8 @@ func TestDiffObjects(t *testing.T) {
 		unstored bool
 		paths    []string
 	}{
-		"Stored":   {false, []string{"data", "spec.kind", "spec.metadata.name", "spec.status"}},
-		"Unstored": {true, []string{"spec.kind", "spec.metadata.name", "spec.status"}},
+		"Stored":   {paths: []string{"data", "spec.kind", "spec.metadata.name", "spec.status"}},
+		"Unstored": {unstored: true, paths: []string{"spec.kind", "spec.metadata.name", "spec.status"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.paths, Paths(DiffObjects(old, new, tc.unstored))); diff != "" {
@@ -71,32 +75,56 @@ func TestDiff(t *testing.T) {
 		old, new object
 		want     []Change
 	}{
-		"Equal":          {"no change", spec(object{"a": "b"}), spec(object{"a": "b"}), nil},
-		"Mutate":         {"one field", spec(object{"a": "b", "x": "y"}), spec(object{"a": "c", "x": "y"}), []Change{{"spec.a", Mutate, "b", "c"}}},
-		"Insert":         {"a new field", spec(object{}), spec(object{"a": "b"}), []Change{{"spec.a", Insert, nil, "b"}}},
-		"Delete":         {"a field gone", spec(object{"a": "b"}), spec(object{}), []Change{{"spec.a", Delete, "b", nil}}},
-		"Sorted":         {"by path", spec(object{"b": "1", "a": "1"}), spec(object{"b": "2", "a": "2"}), []Change{{"spec.a", Mutate, "1", "2"}, {"spec.b", Mutate, "1", "2"}}},
-		"Nested":         {"as deep as it goes", spec(object{"a": object{"b": object{"c": int64(1)}}}), spec(object{"a": object{"b": object{"c": int64(2)}}}), []Change{{"spec.a.b.c", Mutate, int64(1), int64(2)}}},
-		"List":           {"index by index", spec(object{"l": []any{"a", "b"}}), spec(object{"l": []any{"a", "c"}}), []Change{{"spec.l[1]", Mutate, "b", "c"}}},
-		"ListOfMaps":     {"fields of items", spec(object{"l": []any{object{"image": "a"}}}), spec(object{"l": []any{object{"image": "b"}}}), []Change{{"spec.l[0].image", Mutate, "a", "b"}}},
-		"ListLength":     {"another length is another value", spec(object{"l": []any{"a"}}), spec(object{"l": []any{"a", "b"}}), []Change{{"spec.l", Mutate, []any{"a"}, []any{"a", "b"}}}},
-		"Bracketed":      {"keys that are no plain names are in brackets", spec(object{"app.kubernetes.io/name": "a"}), spec(object{"app.kubernetes.io/name": "b"}), []Change{{"spec[app.kubernetes.io/name]", Mutate, "a", "b"}}},
-		"IntFloat":       {"JSON decoders differ in the Go types of numbers", spec(object{"n": int64(3)}), spec(object{"n": 3.0}), nil},
-		"Float":          {"a fraction is a change", spec(object{"n": int64(3)}), spec(object{"n": 3.5}), []Change{{"spec.n", Mutate, int64(3), 3.5}}},
-		"BigIntegers":    {"integers beyond the precision of a float differ all the same", spec(object{"n": int64(9007199254740992)}), spec(object{"n": int64(9007199254740993)}), []Change{{"spec.n", Mutate, int64(9007199254740992), int64(9007199254740993)}}},
-		"NullMissing":    {"a null is no field", spec(object{"a": nil}), spec(object{}), nil},
-		"EmptyMap":       {"an empty selector selects everything, none nothing", spec(object{}), spec(object{"a": object{}}), []Change{{"spec.a", Insert, nil, object{}}}},
-		"EmptyList":      {"nor is an empty list none", spec(object{"a": []any{}}), spec(object{}), []Change{{"spec.a", Delete, []any{}, nil}}},
-		"NullEmpty":      {"nor a null", spec(object{"a": nil}), spec(object{"a": []any{}}), []Change{{"spec.a", Mutate, nil, []any{}}}},
-		"EmptyString":    {"an empty string is a value", spec(object{}), spec(object{"a": ""}), []Change{{"spec.a", Insert, nil, ""}}},
-		"False":          {"false is a value", spec(object{}), spec(object{"a": false}), []Change{{"spec.a", Insert, nil, false}}},
-		"TypeChange":     {"another type is another value", spec(object{"a": "1"}), spec(object{"a": int64(1)}), []Change{{"spec.a", Mutate, "1", int64(1)}}},
-		"MapToString":    {"another type is another value", spec(object{"a": object{"b": "c"}}), spec(object{"a": "c"}), []Change{{"spec.a", Mutate, object{"b": "c"}, "c"}}},
-		"NilOld":         {"nothing before", nil, spec(object{"a": "b"}), []Change{{"spec", Insert, nil, object{"a": "b"}}}},
-		"NilNew":         {"nothing after", spec(object{"a": "b"}), nil, []Change{{"spec", Delete, object{"a": "b"}, nil}}},
-		"BothNil":        {"nothing at all", nil, nil, nil},
-		"ConfigMapData":  {"not only spec", object{"data": object{"a": "1"}}, object{"data": object{"a": "2"}}, []Change{{"data.a", Mutate, "1", "2"}}},
-		"SwappedSibling": {"delete and insert are two changes", spec(object{"a": "1"}), spec(object{"b": "1"}), []Change{{"spec.a", Delete, "1", nil}, {"spec.b", Insert, nil, "1"}}},
+		"Equal": {reason: "no change", old: spec(object{"a": "b"}), new: spec(object{"a": "b"})},
+		"Mutate": {reason: "one field", old: spec(object{"a": "b", "x": "y"}), new: spec(object{"a": "c", "x": "y"}),
+			want: []Change{{"spec.a", Mutate, "b", "c"}}},
+		"Insert": {reason: "a new field", old: spec(object{}), new: spec(object{"a": "b"}),
+			want: []Change{{"spec.a", Insert, nil, "b"}}},
+		"Delete": {reason: "a field gone", old: spec(object{"a": "b"}), new: spec(object{}),
+			want: []Change{{"spec.a", Delete, "b", nil}}},
+		"Sorted": {reason: "by path", old: spec(object{"b": "1", "a": "1"}), new: spec(object{"b": "2", "a": "2"}),
+			want: []Change{{"spec.a", Mutate, "1", "2"}, {"spec.b", Mutate, "1", "2"}}},
+		"Nested": {reason: "as deep as it goes", old: spec(object{"a": object{"b": object{"c": int64(1)}}}),
+			new: spec(object{"a": object{"b": object{"c": int64(2)}}}), want: []Change{{"spec.a.b.c", Mutate, int64(1), int64(2)}}},
+		"List": {reason: "index by index", old: spec(object{"l": []any{"a", "b"}}), new: spec(object{"l": []any{"a", "c"}}),
+			want: []Change{{"spec.l[1]", Mutate, "b", "c"}}},
+		"ListOfMaps": {reason: "fields of items", old: spec(object{"l": []any{object{"image": "a"}}}),
+			new: spec(object{"l": []any{object{"image": "b"}}}), want: []Change{{"spec.l[0].image", Mutate, "a", "b"}}},
+		"ListLength": {reason: "another length is another value", old: spec(object{"l": []any{"a"}}),
+			new: spec(object{"l": []any{"a", "b"}}), want: []Change{{"spec.l", Mutate, []any{"a"}, []any{"a", "b"}}}},
+		"Bracketed": {reason: "keys that are no plain names are in brackets", old: spec(object{"app.kubernetes.io/name": "a"}),
+			new: spec(object{"app.kubernetes.io/name": "b"}), want: []Change{{"spec[app.kubernetes.io/name]", Mutate, "a", "b"}}},
+		"IntFloat": {reason: "JSON decoders differ in the Go types of numbers", old: spec(object{"n": int64(3)}),
+			new: spec(object{"n": 3.0})},
+		"Float": {reason: "a fraction is a change", old: spec(object{"n": int64(3)}), new: spec(object{"n": 3.5}),
+			want: []Change{{"spec.n", Mutate, int64(3), 3.5}}},
+		"BigIntegers": {reason: "integers beyond the precision of a float differ all the same",
+			old: spec(object{"n": int64(9007199254740992)}), new: spec(object{"n": int64(9007199254740993)}),
+			want: []Change{{"spec.n", Mutate, int64(9007199254740992), int64(9007199254740993)}}},
+		"NullMissing": {reason: "a null is no field", old: spec(object{"a": nil}), new: spec(object{})},
+		"EmptyMap": {reason: "an empty selector selects everything, none nothing", old: spec(object{}),
+			new: spec(object{"a": object{}}), want: []Change{{"spec.a", Insert, nil, object{}}}},
+		"EmptyList": {reason: "nor is an empty list none", old: spec(object{"a": []any{}}), new: spec(object{}),
+			want: []Change{{"spec.a", Delete, []any{}, nil}}},
+		"NullEmpty": {reason: "nor a null", old: spec(object{"a": nil}), new: spec(object{"a": []any{}}),
+			want: []Change{{"spec.a", Mutate, nil, []any{}}}},
+		"EmptyString": {reason: "an empty string is a value", old: spec(object{}), new: spec(object{"a": ""}),
+			want: []Change{{"spec.a", Insert, nil, ""}}},
+		"False": {reason: "false is a value", old: spec(object{}), new: spec(object{"a": false}),
+			want: []Change{{"spec.a", Insert, nil, false}}},
+		"TypeChange": {reason: "another type is another value", old: spec(object{"a": "1"}), new: spec(object{"a": int64(1)}),
+			want: []Change{{"spec.a", Mutate, "1", int64(1)}}},
+		"MapToString": {reason: "another type is another value", old: spec(object{"a": object{"b": "c"}}),
+			new: spec(object{"a": "c"}), want: []Change{{"spec.a", Mutate, object{"b": "c"}, "c"}}},
+		"NilOld": {reason: "nothing before", new: spec(object{"a": "b"}),
+			want: []Change{{"spec", Insert, nil, object{"a": "b"}}}},
+		"NilNew": {reason: "nothing after", old: spec(object{"a": "b"}),
+			want: []Change{{"spec", Delete, object{"a": "b"}, nil}}},
+		"BothNil": {reason: "nothing at all"},
+		"ConfigMapData": {reason: "not only spec", old: object{"data": object{"a": "1"}}, new: object{"data": object{"a": "2"}},
+			want: []Change{{"data.a", Mutate, "1", "2"}}},
+		"SwappedSibling": {reason: "delete and insert are two changes", old: spec(object{"a": "1"}), new: spec(object{"b": "1"}),
+			want: []Change{{"spec.a", Delete, "1", nil}, {"spec.b", Insert, nil, "1"}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -143,12 +171,13 @@ func TestJoinUnder(t *testing.T) {
 		path, key string
 		want      string
 	}{
-		"Root":    {"no dot in front", "", "spec", "spec"},
-		"Plain":   {"a dot between", "spec", "size", "spec.size"},
-		"Dotted":  {"brackets keep a dotted key one key", "metadata.annotations", "a.b/c", "metadata.annotations[a.b/c]"},
-		"Star":    {"a star is not a wildcard", "spec", "*", "spec[*]"},
-		"Empty":   {"an empty key is a key", "spec", "", "spec[]"},
-		"Numeral": {"a numeral of a map is no index", "data", "0", "data.0"},
+		"Root":  {reason: "no dot in front", key: "spec", want: "spec"},
+		"Plain": {reason: "a dot between", path: "spec", key: "size", want: "spec.size"},
+		"Dotted": {reason: "brackets keep a dotted key one key", path: "metadata.annotations", key: "a.b/c",
+			want: "metadata.annotations[a.b/c]"},
+		"Star":    {reason: "a star is not a wildcard", path: "spec", key: "*", want: "spec[*]"},
+		"Empty":   {reason: "an empty key is a key", path: "spec", want: "spec[]"},
+		"Numeral": {reason: "a numeral of a map is no index", path: "data", key: "0", want: "data.0"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -256,11 +285,14 @@ func TestMerge(t *testing.T) {
 		reason              string
 		base, overlay, want object
 	}{
-		"Maps":    {"maps are merged", object{"a": object{"x": "1", "y": "2"}}, object{"a": object{"y": "3"}}, object{"a": object{"x": "1", "y": "3"}}},
-		"Lists":   {"lists are replaced", object{"a": []any{"1", "2"}}, object{"a": []any{"3"}}, object{"a": []any{"3"}}},
-		"Types":   {"another type replaces", object{"a": object{"x": "1"}}, object{"a": "3"}, object{"a": "3"}},
-		"NilBase": {"nothing below", nil, object{"a": "b"}, object{"a": "b"}},
-		"Nothing": {"nothing above", object{"a": "b"}, nil, object{"a": "b"}},
+		"Maps": {reason: "maps are merged", base: object{"a": object{"x": "1", "y": "2"}}, overlay: object{"a": object{"y": "3"}},
+			want: object{"a": object{"x": "1", "y": "3"}}},
+		"Lists": {reason: "lists are replaced", base: object{"a": []any{"1", "2"}}, overlay: object{"a": []any{"3"}},
+			want: object{"a": []any{"3"}}},
+		"Types": {reason: "another type replaces", base: object{"a": object{"x": "1"}}, overlay: object{"a": "3"},
+			want: object{"a": "3"}},
+		"NilBase": {reason: "nothing below", overlay: object{"a": "b"}, want: object{"a": "b"}},
+		"Nothing": {reason: "nothing above", base: object{"a": "b"}, want: object{"a": "b"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -14,13 +14,16 @@ func TestTakesTags(t *testing.T) {
 		is     []map[string]any
 		want   bool
 	}{
-		"Upbound":    {"a managed resource of AWS with tags", "s3.aws.upbound.io", []map[string]any{some}, true},
-		"Namespaced": {"the namespaced ones too", "s3.aws.m.upbound.io", []map[string]any{nil, some}, true},
-		"Classic":    {"the older provider too", "s3.aws.crossplane.io", []map[string]any{some, nil}, true},
-		"NoTags":     {"a kind may have none, and would refuse them", "iam.aws.upbound.io", []map[string]any{{}, nil}, false},
-		"List":       {"a list of tags has another form", "ec2.aws.crossplane.io", []map[string]any{{"tags": []any{}}}, false},
-		"Other":      {"another cloud has other limits", "storage.gcp.upbound.io", []map[string]any{some}, false},
-		"Sounds":     {"the whole label counts", "flaws.example.org", []map[string]any{some}, false},
+		"Upbound": {reason: "a managed resource of AWS with tags", group: "s3.aws.upbound.io", is: []map[string]any{some},
+			want: true},
+		"Namespaced": {reason: "the namespaced ones too", group: "s3.aws.m.upbound.io", is: []map[string]any{nil, some}, want: true},
+		"Classic":    {reason: "the older provider too", group: "s3.aws.crossplane.io", is: []map[string]any{some, nil}, want: true},
+		"NoTags": {reason: "a kind may have none, and would refuse them", group: "iam.aws.upbound.io",
+			is: []map[string]any{{}, nil}},
+		"List": {reason: "a list of tags has another form", group: "ec2.aws.crossplane.io",
+			is: []map[string]any{{"tags": []any{}}}},
+		"Other":  {reason: "another cloud has other limits", group: "storage.gcp.upbound.io", is: []map[string]any{some}},
+		"Sounds": {reason: "the whole label counts", group: "flaws.example.org", is: []map[string]any{some}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

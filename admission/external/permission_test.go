@@ -35,19 +35,26 @@ func TestParsePermissions(t *testing.T) {
 		want       []Permission
 		err        string
 	}{
-		"None":  {"no annotation", "", nil, ""},
-		"Empty": {"an empty list", "[]", nil, ""},
-		"Current": {"JSON as we write it", `[{"relation":"External","verbs":["apply"],"externalTarget":{"resource":"aws_rds_cluster"},"generation":4,"initiator":"hans","trace":[{"kind":"XDatabase","name":"orders"},{"kind":"Workspace","name":"w"}]}]`,
-			[]Permission{{Verbs: []string{"apply"}, Target: map[string]string{"resource": "aws_rds_cluster"}, Generation: 4, Initiator: "hans", Origin: "XDatabase/orders"}}, ""},
-		"YAML":      {"and YAML, of others nothing", "- relation: ControllerChild\n  verbs: [Update]\n  mutations: [{jsonPath: spec.size, verbs: [Mutate]}]\n- relation: External\n  verbs: ['*']\n", []Permission{{Verbs: []string{"*"}}}, ""},
-		"Older":     {"verbs in mutations", `[{"relation":"External","mutations":["Update"]}]`, []Permission{{Verbs: []string{"Update"}}}, ""},
-		"Oldest":    {"and in mutation", `[{"relation":"External","mutation":"destroy"}]`, []Permission{{Verbs: []string{"destroy"}}}, ""},
-		"NoVerbs":   {"permits nothing, and is no error", `[{"relation":"External"}]`, []Permission{{}}, ""},
-		"Unrelated": {"no relation is ControllerChild", `[{"kind":"Pod","verbs":["*"]}]`, nil, ""},
-		"Paths":     {"paths of an external system are not understood", `[{"relation":"External","mutations":[{"jsonPath":"spec.size"}]}]`, nil, "entry 0"},
-		"NoList":    {"an object", `{"relation":"External"}`, nil, "cannot parse allowances"},
-		"Garbage":   {"no YAML", "[", nil, "cannot parse allowances"},
-		"BadTarget": {"a target that is no text", `[{"relation":"External","externalTarget":{"a":{"b":1}}}]`, nil, "cannot parse allowances"},
+		"None":  {reason: "no annotation"},
+		"Empty": {reason: "an empty list", in: "[]"},
+		"Current": {reason: "JSON as we write it",
+			in:   `[{"relation":"External","verbs":["apply"],"externalTarget":{"resource":"aws_rds_cluster"},"generation":4,"initiator":"hans","trace":[{"kind":"XDatabase","name":"orders"},{"kind":"Workspace","name":"w"}]}]`,
+			want: []Permission{{Verbs: []string{"apply"}, Target: map[string]string{"resource": "aws_rds_cluster"}, Generation: 4, Initiator: "hans", Origin: "XDatabase/orders"}}},
+		"YAML": {reason: "and YAML, of others nothing",
+			in:   "- relation: ControllerChild\n  verbs: [Update]\n  mutations: [{jsonPath: spec.size, verbs: [Mutate]}]\n- relation: External\n  verbs: ['*']\n",
+			want: []Permission{{Verbs: []string{"*"}}}},
+		"Older": {reason: "verbs in mutations", in: `[{"relation":"External","mutations":["Update"]}]`,
+			want: []Permission{{Verbs: []string{"Update"}}}},
+		"Oldest": {reason: "and in mutation", in: `[{"relation":"External","mutation":"destroy"}]`,
+			want: []Permission{{Verbs: []string{"destroy"}}}},
+		"NoVerbs":   {reason: "permits nothing, and is no error", in: `[{"relation":"External"}]`, want: []Permission{{}}},
+		"Unrelated": {reason: "no relation is ControllerChild", in: `[{"kind":"Pod","verbs":["*"]}]`},
+		"Paths": {reason: "paths of an external system are not understood",
+			in: `[{"relation":"External","mutations":[{"jsonPath":"spec.size"}]}]`, err: "entry 0"},
+		"NoList":  {reason: "an object", in: `{"relation":"External"}`, err: "cannot parse allowances"},
+		"Garbage": {reason: "no YAML", in: "[", err: "cannot parse allowances"},
+		"BadTarget": {reason: "a target that is no text", in: `[{"relation":"External","externalTarget":{"a":{"b":1}}}]`,
+			err: "cannot parse allowances"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -95,20 +102,29 @@ func TestPermits(t *testing.T) {
 		verb   v1alpha1.Verb
 		want   bool
 	}{
-		"Any":          {"no target is every target", Permission{Verbs: []string{"apply"}}, update, true},
-		"OtherVerb":    {"apply destroys nothing", Permission{Verbs: []string{"apply"}}, remove, false},
-		"SecondVerb":   {"any of them", Permission{Verbs: []string{"apply", "destroy"}}, remove, true},
-		"NoVerb":       {"none permits nothing", Permission{}, update, false},
-		"UnknownVerb":  {"nor one that is unknown", Permission{Verbs: []string{"Apply"}}, update, false},
-		"Observe":      {"looking is no permission", Permission{Verbs: []string{"Observe"}}, update, false},
-		"Target":       {"it fits", Permission{Verbs: []string{"*"}, Target: map[string]string{"resource": "aws_db_instance"}}, update, true},
-		"OtherTarget":  {"it does not", Permission{Verbs: []string{"*"}, Target: map[string]string{"resource": "aws_db"}}, update, false},
-		"AllKeys":      {"every key must fit", Permission{Verbs: []string{"*"}, Target: map[string]string{"resource": "aws_db_instance", "address": "x"}}, update, false},
-		"UnknownKey":   {"a key that no target has fits nothing", Permission{Verbs: []string{"*"}, Target: map[string]string{"kind": "*"}}, update, false},
-		"EmptyValue":   {"the root module", Permission{Verbs: []string{"*"}, Target: map[string]string{"module": ""}}, update, true},
-		"Brackets":     {"brackets are text", Permission{Verbs: []string{"*"}, Target: map[string]string{"address": `module.m["*"].aws_db_instance.orders[*]`}}, update, true},
-		"CaseMatters":  {"as in Terraform", Permission{Verbs: []string{"*"}, Target: map[string]string{"resource": "AWS_db_instance"}}, update, false},
-		"EmptyPattern": {"an empty value is not any", Permission{Verbs: []string{"*"}, Target: map[string]string{"resource": ""}}, update, false},
+		"Any":         {reason: "no target is every target", p: Permission{Verbs: []string{"apply"}}, verb: update, want: true},
+		"OtherVerb":   {reason: "apply destroys nothing", p: Permission{Verbs: []string{"apply"}}, verb: remove},
+		"SecondVerb":  {reason: "any of them", p: Permission{Verbs: []string{"apply", "destroy"}}, verb: remove, want: true},
+		"NoVerb":      {reason: "none permits nothing", p: Permission{}, verb: update},
+		"UnknownVerb": {reason: "nor one that is unknown", p: Permission{Verbs: []string{"Apply"}}, verb: update},
+		"Observe":     {reason: "looking is no permission", p: Permission{Verbs: []string{"Observe"}}, verb: update},
+		"Target": {reason: "it fits",
+			p: Permission{Verbs: []string{"*"}, Target: map[string]string{"resource": "aws_db_instance"}}, verb: update, want: true},
+		"OtherTarget": {reason: "it does not", p: Permission{Verbs: []string{"*"}, Target: map[string]string{"resource": "aws_db"}},
+			verb: update},
+		"AllKeys": {reason: "every key must fit",
+			p: Permission{Verbs: []string{"*"}, Target: map[string]string{"resource": "aws_db_instance", "address": "x"}}, verb: update},
+		"UnknownKey": {reason: "a key that no target has fits nothing",
+			p: Permission{Verbs: []string{"*"}, Target: map[string]string{"kind": "*"}}, verb: update},
+		"EmptyValue": {reason: "the root module", p: Permission{Verbs: []string{"*"}, Target: map[string]string{"module": ""}},
+			verb: update, want: true},
+		"Brackets": {reason: "brackets are text",
+			p: Permission{Verbs: []string{"*"}, Target: map[string]string{"address": `module.m["*"].aws_db_instance.orders[*]`}}, verb: update,
+			want: true},
+		"CaseMatters": {reason: "as in Terraform",
+			p: Permission{Verbs: []string{"*"}, Target: map[string]string{"resource": "AWS_db_instance"}}, verb: update},
+		"EmptyPattern": {reason: "an empty value is not any",
+			p: Permission{Verbs: []string{"*"}, Target: map[string]string{"resource": ""}}, verb: update},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -127,8 +143,12 @@ func TestGlob(t *testing.T) {
 		pattern, text string
 		want          bool
 	}{
-		{"a", "a", true}, {"a", "ab", false}, {"*", "", true}, {"*", "abc", true}, {"a*", "abc", true}, {"*c", "abc", true}, {"a*c", "abc", true},
-		{"a*c", "ac", true}, {"aa*aa", "aaa", false}, {"a*b*c", "axbyc", true}, {"a*b*c", "acb", false}, {"*b*b*", "abc", false}, {"**", "x", true}, {"", "", true}, {"", "a", false},
+		{pattern: "a", text: "a", want: true}, {pattern: "a", text: "ab"}, {pattern: "*", want: true}, {pattern: "*", text: "abc", want: true}, {pattern: "a*", text: "abc", want: true}, {pattern: "*c", text: "abc",
+			want: true}, {pattern: "a*c",
+			text: "abc", want: true},
+		{pattern: "a*c", text: "ac", want: true}, {pattern: "aa*aa", text: "aaa"}, {pattern: "a*b*c", text: "axbyc", want: true}, {pattern: "a*b*c", text: "acb"}, {pattern: "*b*b*",
+			text: "abc"}, {pattern: "**",
+			text: "x", want: true}, {want: true}, {text: "a"},
 	} {
 		if got := glob(tc.pattern, tc.text); got != tc.want {
 			t.Errorf("glob(%q, %q) = %t", tc.pattern, tc.text, got)

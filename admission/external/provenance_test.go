@@ -34,15 +34,23 @@ func TestProvenanceOf(t *testing.T) {
 		namespace         string
 		origin, initiator string
 	}{
-		"Empty":         {"nothing is known", nil, "default", "", ""},
-		"Namespaced":    {"the hop is in the carrier's namespace", []v1alpha1.Hop{hop("hans")}, "default", "XDatabase.example.org/default/orders@4", "hans"},
-		"Elsewhere":     {"the hop names its own", []v1alpha1.Hop{elsewhere}, "default", "XDatabase.example.org/team-a/orders@4", "hans"},
-		"Cluster":       {"on a cluster-scoped carrier", []v1alpha1.Hop{hop("hans")}, "", "XDatabase.example.org/orders@4", "hans"},
-		"ClusterOrigin": {"a cluster-scoped origin of a namespaced carrier", []v1alpha1.Hop{cluster}, "default", "XDatabase.example.org/orders@4", "hans"},
-		"Unnamed":       {"generateName", []v1alpha1.Hop{unnamed}, "default", "XDatabase.example.org/default@4", "hans"},
-		"Unattributed":  {"while it was not observed", []v1alpha1.Hop{unknown}, "default", "XDatabase.example.org/default/orders@4", Unattributed},
-		"Core":          {"no group, no generation", []v1alpha1.Hop{core}, "default", "ConfigMap/default/orders", "hans"},
-		"Origin":        {"the first hop counts", []v1alpha1.Hop{hop("hans"), hop("crossplane")}, "default", "XDatabase.example.org/default/orders@4", "hans"},
+		"Empty": {reason: "nothing is known", namespace: "default"},
+		"Namespaced": {reason: "the hop is in the carrier's namespace", trace: []v1alpha1.Hop{hop("hans")}, namespace: "default",
+			origin: "XDatabase.example.org/default/orders@4", initiator: "hans"},
+		"Elsewhere": {reason: "the hop names its own", trace: []v1alpha1.Hop{elsewhere}, namespace: "default",
+			origin: "XDatabase.example.org/team-a/orders@4", initiator: "hans"},
+		"Cluster": {reason: "on a cluster-scoped carrier", trace: []v1alpha1.Hop{hop("hans")},
+			origin: "XDatabase.example.org/orders@4", initiator: "hans"},
+		"ClusterOrigin": {reason: "a cluster-scoped origin of a namespaced carrier", trace: []v1alpha1.Hop{cluster},
+			namespace: "default", origin: "XDatabase.example.org/orders@4", initiator: "hans"},
+		"Unnamed": {reason: "generateName", trace: []v1alpha1.Hop{unnamed}, namespace: "default",
+			origin: "XDatabase.example.org/default@4", initiator: "hans"},
+		"Unattributed": {reason: "while it was not observed", trace: []v1alpha1.Hop{unknown}, namespace: "default",
+			origin: "XDatabase.example.org/default/orders@4", initiator: Unattributed},
+		"Core": {reason: "no group, no generation", trace: []v1alpha1.Hop{core}, namespace: "default",
+			origin: "ConfigMap/default/orders", initiator: "hans"},
+		"Origin": {reason: "the first hop counts", trace: []v1alpha1.Hop{hop("hans"), hop("crossplane")}, namespace: "default",
+			origin: "XDatabase.example.org/default/orders@4", initiator: "hans"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -120,13 +128,18 @@ func TestWithEnv(t *testing.T) {
 		accepted          bool
 		want              []any
 	}{
-		"Accepted":   {"ours follow", []any{secret}, []any{secret, v(VariableTraceID, "old")}, next, true, []any{secret, v(VariableTraceID, "new")}},
-		"Held":       {"ours stay as they are", []any{secret}, []any{secret, v(VariableTraceID, "old")}, next, false, []any{secret, v(VariableTraceID, "old")}},
-		"HeldNone":   {"and are not added", []any{secret}, []any{secret}, next, false, []any{secret}},
-		"Copied":     {"ours in desired are not believed", []any{v(VariableTraceID, "forged"), secret}, nil, next, true, []any{secret, v(VariableTraceID, "new")}},
-		"Unknown":    {"an accepted change without a known initiator removes ours", []any{secret}, []any{v(VariableTraceID, "old")}, nil, true, []any{secret}},
-		"Nothing":    {"nil stays nil", nil, nil, nil, true, nil},
-		"NotAnEntry": {"what is no entry is left for the API server to refuse", []any{"x"}, nil, nil, true, []any{"x"}},
+		"Accepted": {reason: "ours follow", desired: []any{secret}, observed: []any{secret, v(VariableTraceID, "old")}, next: next,
+			accepted: true, want: []any{secret, v(VariableTraceID, "new")}},
+		"Held": {reason: "ours stay as they are", desired: []any{secret}, observed: []any{secret, v(VariableTraceID, "old")},
+			next: next, want: []any{secret, v(VariableTraceID, "old")}},
+		"HeldNone": {reason: "and are not added", desired: []any{secret}, observed: []any{secret}, next: next, want: []any{secret}},
+		"Copied": {reason: "ours in desired are not believed", desired: []any{v(VariableTraceID, "forged"), secret}, next: next,
+			accepted: true, want: []any{secret, v(VariableTraceID, "new")}},
+		"Unknown": {reason: "an accepted change without a known initiator removes ours", desired: []any{secret},
+			observed: []any{v(VariableTraceID, "old")}, accepted: true, want: []any{secret}},
+		"Nothing": {reason: "nil stays nil", accepted: true},
+		"NotAnEntry": {reason: "what is no entry is left for the API server to refuse", desired: []any{"x"}, accepted: true,
+			want: []any{"x"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -148,15 +161,15 @@ func TestWithEnv(t *testing.T) {
 func TestTagValue(t *testing.T) {
 	long := strings.Repeat("x", MaxTagValue)
 	cases := map[string]struct{ reason, in, want string }{
-		"Plain":     {"as it is", "system:serviceaccount:a:b", "system:serviceaccount:a:b"},
-		"Mail":      {"as it is", "hans+x@example.com", "hans+x@example.com"},
-		"Backslash": {"not in the set", `CORP\hans`, "CORP_hans"},
-		"Letters":   {"of any script", "Jürgen Ж 3", "Jürgen Ж 3"},
-		"Spaces":    {"AWS drops them at the ends", " hans ", "hans"},
-		"Tab":       {"another space is none", "a\tb", "a_b"},
-		"Invalid":   {"bytes that are no text", "a\xffb", "a_b"},
-		"Fits":      {"exactly as long as may be", long, long},
-		"Empty":     {"a value may be empty", "", ""},
+		"Plain":     {reason: "as it is", in: "system:serviceaccount:a:b", want: "system:serviceaccount:a:b"},
+		"Mail":      {reason: "as it is", in: "hans+x@example.com", want: "hans+x@example.com"},
+		"Backslash": {reason: "not in the set", in: `CORP\hans`, want: "CORP_hans"},
+		"Letters":   {reason: "of any script", in: "Jürgen Ж 3", want: "Jürgen Ж 3"},
+		"Spaces":    {reason: "AWS drops them at the ends", in: " hans ", want: "hans"},
+		"Tab":       {reason: "another space is none", in: "a\tb", want: "a_b"},
+		"Invalid":   {reason: "bytes that are no text", in: "a\xffb", want: "a_b"},
+		"Fits":      {reason: "exactly as long as may be", in: long, want: long},
+		"Empty":     {reason: "a value may be empty"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -216,16 +229,21 @@ func TestWithTags(t *testing.T) {
 		want              map[string]any
 		fails             bool
 	}{
-		"Accepted": {"ours beside theirs", map[string]any{"team": "b"}, old, next, true, ours(map[string]any{"team": "b"}), false},
-		"Held":     {"ours stay as they are", map[string]any{"team": "b"}, old, next, false, map[string]any{"team": "b", TagTraceID: "old"}, false},
-		"HeldNone": {"and are not added", map[string]any{"team": "b"}, map[string]any{}, next, false, map[string]any{"team": "b"}, false},
-		"NoTags":   {"the first ones", nil, nil, next, true, ours(map[string]any{}), false},
-		"Nothing":  {"nil stays nil", nil, nil, nil, true, nil, false},
-		"Unknown":  {"ours go with an accepted change without a known initiator", map[string]any{"team": "a"}, old, nil, true, map[string]any{"team": "a"}, false},
-		"Copied":   {"ours in desired are not believed", map[string]any{TagTraceID: "forged"}, nil, nil, false, nil, false},
-		"Full":     {"exactly fifty", many(47), nil, next, true, ours(many(47)), false},
-		"TooMany":  {"no room: none of ours", many(48), nil, next, true, many(48), true},
-		"FullAlso": {"ours count once", ours(many(47)), ours(many(47)), next, true, ours(many(47)), false},
+		"Accepted": {reason: "ours beside theirs", desired: map[string]any{"team": "b"}, observed: old, next: next, accepted: true,
+			want: ours(map[string]any{"team": "b"})},
+		"Held": {reason: "ours stay as they are", desired: map[string]any{"team": "b"}, observed: old, next: next,
+			want: map[string]any{"team": "b", TagTraceID: "old"}},
+		"HeldNone": {reason: "and are not added", desired: map[string]any{"team": "b"}, observed: map[string]any{}, next: next,
+			want: map[string]any{"team": "b"}},
+		"NoTags":  {reason: "the first ones", next: next, accepted: true, want: ours(map[string]any{})},
+		"Nothing": {reason: "nil stays nil", accepted: true},
+		"Unknown": {reason: "ours go with an accepted change without a known initiator", desired: map[string]any{"team": "a"},
+			observed: old, accepted: true, want: map[string]any{"team": "a"}},
+		"Copied":  {reason: "ours in desired are not believed", desired: map[string]any{TagTraceID: "forged"}},
+		"Full":    {reason: "exactly fifty", desired: many(47), next: next, accepted: true, want: ours(many(47))},
+		"TooMany": {reason: "no room: none of ours", desired: many(48), next: next, accepted: true, want: many(48), fails: true},
+		"FullAlso": {reason: "ours count once", desired: ours(many(47)), observed: ours(many(47)), next: next, accepted: true,
+			want: ours(many(47))},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

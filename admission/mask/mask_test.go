@@ -131,20 +131,25 @@ func TestPolicies(t *testing.T) {
 		runtime Runtime
 		expect  string
 	}{
-		"Closed":             {"looks only", "*", "", RuntimeCurrent, "O"},
-		"ClosedLate":         {"by choice", "*", "L", RuntimeCurrent, "OL"},
-		"ClosedLateLegacy":   {"an old runtime refuses it", "*", "L", RuntimeLegacy, "O"},
-		"Update":             {"the smallest set", "*", "U", RuntimeCurrent, "OU"},
-		"Create":             {"creation, its update and late initialisation", "*", "CUL", RuntimeCurrent, "OCUL"},
-		"CreateNoLate":       {"LateInitialize only if the author gave it", "OCUD", "CUL", RuntimeCurrent, "OCU"},
-		"Delete":             {"the smallest set", "*", "D", RuntimeCurrent, "OD"},
-		"UpdateDelete":       {"no legal set holds both without Create: a lost Delete orphans", "*", "UD", RuntimeCurrent, "OD"},
-		"UpdateDeleteCreate": {"with Create there is one", "*", "CUD", RuntimeCurrent, "OCUD"},
-		"UpdateLateLegacy":   {"an old runtime has no O,U,LI: Update matters", "*", "UL", RuntimeLegacy, "OU"},
-		"All":                {"nothing taken: verbatim", "*", "OCUDL", RuntimeCurrent, "*"},
-		"ObserveOnly":        {"nothing to take", "O", "CUD", RuntimeCurrent, "O"},
-		"Paused":             {"nothing to take", "", "CUD", RuntimeCurrent, ""},
-		"AuthorNoDelete":     {"never a verb the author did not give", "OCU", "D", RuntimeCurrent, "O"},
+		"Closed":           {reason: "looks only", author: "*", runtime: RuntimeCurrent, expect: "O"},
+		"ClosedLate":       {reason: "by choice", author: "*", want: "L", runtime: RuntimeCurrent, expect: "OL"},
+		"ClosedLateLegacy": {reason: "an old runtime refuses it", author: "*", want: "L", runtime: RuntimeLegacy, expect: "O"},
+		"Update":           {reason: "the smallest set", author: "*", want: "U", runtime: RuntimeCurrent, expect: "OU"},
+		"Create": {reason: "creation, its update and late initialisation", author: "*", want: "CUL",
+			runtime: RuntimeCurrent, expect: "OCUL"},
+		"CreateNoLate": {reason: "LateInitialize only if the author gave it", author: "OCUD", want: "CUL",
+			runtime: RuntimeCurrent, expect: "OCU"},
+		"Delete": {reason: "the smallest set", author: "*", want: "D", runtime: RuntimeCurrent, expect: "OD"},
+		"UpdateDelete": {reason: "no legal set holds both without Create: a lost Delete orphans", author: "*", want: "UD",
+			runtime: RuntimeCurrent, expect: "OD"},
+		"UpdateDeleteCreate": {reason: "with Create there is one", author: "*", want: "CUD", runtime: RuntimeCurrent, expect: "OCUD"},
+		"UpdateLateLegacy": {reason: "an old runtime has no O,U,LI: Update matters", author: "*", want: "UL",
+			runtime: RuntimeLegacy, expect: "OU"},
+		"All":         {reason: "nothing taken: verbatim", author: "*", want: "OCUDL", runtime: RuntimeCurrent, expect: "*"},
+		"ObserveOnly": {reason: "nothing to take", author: "O", want: "CUD", runtime: RuntimeCurrent, expect: "O"},
+		"Paused":      {reason: "nothing to take", want: "CUD", runtime: RuntimeCurrent},
+		"AuthorNoDelete": {reason: "never a verb the author did not give", author: "OCU", want: "D", runtime: RuntimeCurrent,
+			expect: "O"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -193,12 +198,17 @@ func TestAuthorOf(t *testing.T) {
 		stored      []string
 		want        []string
 	}{
-		"Unmasked": {"what is stored is the author's", nil, []string{"*"}, []string{"*"}},
-		"Masked":   {"what is remembered is the author's", map[string]string{key: `["*"]`}, []string{"Observe"}, []string{"*"}},
-		"Paused":   {"an empty list is a value", map[string]string{key: `[]`}, []string{"Observe"}, []string{}},
-		"Garbage":  {"what cannot be read is not remembered", map[string]string{key: `*`}, []string{"Observe"}, []string{"Observe"}},
-		"Null":     {"null is no value", map[string]string{key: `null`}, []string{"Observe"}, []string{"Observe"}},
-		"NoVerb":   {"only verbs", map[string]string{key: `["Destroy"]`}, []string{"Observe"}, []string{"Observe"}},
+		"Unmasked": {reason: "what is stored is the author's", stored: []string{"*"}, want: []string{"*"}},
+		"Masked": {reason: "what is remembered is the author's", annotations: map[string]string{key: `["*"]`},
+			stored: []string{"Observe"}, want: []string{"*"}},
+		"Paused": {reason: "an empty list is a value", annotations: map[string]string{key: `[]`}, stored: []string{"Observe"},
+			want: []string{}},
+		"Garbage": {reason: "what cannot be read is not remembered", annotations: map[string]string{key: `*`},
+			stored: []string{"Observe"}, want: []string{"Observe"}},
+		"Null": {reason: "null is no value", annotations: map[string]string{key: `null`}, stored: []string{"Observe"},
+			want: []string{"Observe"}},
+		"NoVerb": {reason: "only verbs", annotations: map[string]string{key: `["Destroy"]`}, stored: []string{"Observe"},
+			want: []string{"Observe"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

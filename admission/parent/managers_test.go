@@ -39,16 +39,32 @@ func TestStatusManager(t *testing.T) {
 		want    string
 		all     []string
 	}{
-		"None":             {"no status was written", []any{entry("kubectl", "", map[string]any{"f:spec": map[string]any{}})}, "", nil},
-		"Observed":         {"who observes", []any{entry("ctl", "status", observed)}, "ctl", []string{"ctl"}},
-		"ObservedSecond":   {"other managers that write there", []any{entry("other", "status", conditionFields("Foo", false)), entry("ctl", "status", observed)}, "ctl", []string{"other", "ctl"}},
-		"NotOfACondition":  {"the observedGeneration of a condition is not that of the object", []any{entry("other", "status", conditionFields("Foo", true)), entry("ctl", "status", observed)}, "ctl", []string{"other", "ctl"}},
-		"Synced":           {"the deciding condition", []any{entry("other", "status", conditionFields("Foo", true)), entry("crossplane", "status", conditionFields("Synced", true))}, "crossplane", []string{"other", "crossplane"}},
-		"SyncedOverReady":  {"Synced before Ready", []any{entry("a", "status", conditionFields("Ready", true)), entry("b", "status", conditionFields("Synced", true))}, "b", []string{"a", "b"}},
-		"Ready":            {"Ready where there is no Synced", []any{entry("a", "status", conditionFields("Ready", false))}, "a", []string{"a"}},
-		"NotSyncedTo":      {"another condition whose name begins alike", []any{entry("a", "status", conditionFields("SyncedTo", false)), entry("b", "status", conditionFields("Ready", false))}, "b", []string{"a", "b"}},
-		"Atomic":           {"conditions that are one value to the API server", []any{entry("other", "status", conditionFields("Foo", true)), entry("ctl", "status", map[string]any{"f:status": map[string]any{"f:conditions": map[string]any{}}})}, "ctl", []string{"other", "ctl"}},
-		"NotTheStatusPart": {"a status written through the main resource is no status write", []any{entry("kubectl", "", observed)}, "", nil},
+		"None": {reason: "no status was written",
+			entries: []any{entry("kubectl", "", map[string]any{"f:spec": map[string]any{}})}},
+		"Observed": {reason: "who observes", entries: []any{entry("ctl", "status", observed)}, want: "ctl",
+			all: []string{"ctl"}},
+		"ObservedSecond": {reason: "other managers that write there",
+			entries: []any{entry("other", "status", conditionFields("Foo", false)), entry("ctl", "status", observed)}, want: "ctl",
+			all: []string{"other", "ctl"}},
+		"NotOfACondition": {reason: "the observedGeneration of a condition is not that of the object",
+			entries: []any{entry("other", "status", conditionFields("Foo", true)), entry("ctl", "status", observed)}, want: "ctl",
+			all: []string{"other", "ctl"}},
+		"Synced": {reason: "the deciding condition",
+			entries: []any{entry("other", "status", conditionFields("Foo", true)), entry("crossplane", "status", conditionFields("Synced", true))},
+			want:    "crossplane", all: []string{"other", "crossplane"}},
+		"SyncedOverReady": {reason: "Synced before Ready",
+			entries: []any{entry("a", "status", conditionFields("Ready", true)), entry("b", "status", conditionFields("Synced", true))}, want: "b",
+			all: []string{"a", "b"}},
+		"Ready": {reason: "Ready where there is no Synced",
+			entries: []any{entry("a", "status", conditionFields("Ready", false))}, want: "a", all: []string{"a"}},
+		"NotSyncedTo": {reason: "another condition whose name begins alike",
+			entries: []any{entry("a", "status", conditionFields("SyncedTo", false)), entry("b", "status", conditionFields("Ready", false))}, want: "b",
+			all: []string{"a", "b"}},
+		"Atomic": {reason: "conditions that are one value to the API server",
+			entries: []any{entry("other", "status", conditionFields("Foo", true)), entry("ctl", "status", map[string]any{"f:status": map[string]any{"f:conditions": map[string]any{}}})},
+			want:    "ctl", all: []string{"other", "ctl"}},
+		"NotTheStatusPart": {reason: "a status written through the main resource is no status write",
+			entries: []any{entry("kubectl", "", observed)}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -79,15 +95,21 @@ func TestOf(t *testing.T) {
 		role   Role
 		want   Ref
 	}{
-		"Controller":     {"the owner with controller: true", []any{owner(false), owner(true)}, nil, RoleNone, p},
-		"NoController":   {"other owners are no parents", []any{owner(false)}, nil, RoleNone, Ref{}},
-		"None":           {"no owner", nil, nil, RoleNone, Ref{}},
-		"Claim":          {"the Claim of a composite", nil, map[string]any{"claimRef": claimRef}, RoleComposite, claim},
-		"OwnerOverClaim": {"a nested composite's parent is its owner", []any{owner(true)}, map[string]any{"claimRef": claimRef}, RoleComposite, p},
-		"PersistentVolume": {"its spec.claimRef is not a Claim", nil,
-			map[string]any{"claimRef": map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "team", "name": "c"}}, RoleNone, Ref{}},
-		"ClaimRefPartial": {"without a name it refers to nothing", nil, map[string]any{"claimRef": map[string]any{"kind": "Claim"}}, RoleComposite, Ref{}},
-		"ModernXR":        {"an XR with spec.crossplane has no Claim; its claimRef is its author's", nil, map[string]any{"claimRef": claimRef, "crossplane": map[string]any{}}, RoleComposite, Ref{}},
+		"Controller": {reason: "the owner with controller: true", owners: []any{owner(false), owner(true)}, role: RoleNone,
+			want: p},
+		"NoController": {reason: "other owners are no parents", owners: []any{owner(false)}, role: RoleNone, want: Ref{}},
+		"None":         {reason: "no owner", role: RoleNone, want: Ref{}},
+		"Claim": {reason: "the Claim of a composite", spec: map[string]any{"claimRef": claimRef}, role: RoleComposite,
+			want: claim},
+		"OwnerOverClaim": {reason: "a nested composite's parent is its owner", owners: []any{owner(true)},
+			spec: map[string]any{"claimRef": claimRef}, role: RoleComposite, want: p},
+		"PersistentVolume": {reason: "its spec.claimRef is not a Claim",
+			spec: map[string]any{"claimRef": map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "team", "name": "c"}},
+			role: RoleNone, want: Ref{}},
+		"ClaimRefPartial": {reason: "without a name it refers to nothing",
+			spec: map[string]any{"claimRef": map[string]any{"kind": "Claim"}}, role: RoleComposite, want: Ref{}},
+		"ModernXR": {reason: "an XR with spec.crossplane has no Claim; its claimRef is its author's",
+			spec: map[string]any{"claimRef": claimRef, "crossplane": map[string]any{}}, role: RoleComposite, want: Ref{}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -110,11 +132,14 @@ func TestMachinery(t *testing.T) {
 		present []string
 		absent  []string
 	}{
-		"LegacyXR": {RoleComposite, false, []string{"crossplane", "resourceRefs", "resourceRef", "claimRef", "compositionRef", "compositionRevisionRef", "compositionRevisionSelector", "compositionSelector", "compositionUpdatePolicy", "writeConnectionSecretToRef"}, []string{"size"}},
-		"ModernXR": {RoleComposite, true, []string{"crossplane"}, []string{"resourceRefs", "resourceRef"}},
-		"Claim":    {RoleClaim, false, []string{"resourceRef", "compositionRef"}, []string{"size"}},
-		"MR":       {RoleManaged, false, nil, []string{"crossplane", "resourceRefs"}},
-		"Other":    {RoleNone, false, nil, []string{"crossplane", "claimRef"}},
+		"LegacyXR": {role: RoleComposite,
+			present: []string{"crossplane", "resourceRefs", "resourceRef", "claimRef", "compositionRef", "compositionRevisionRef", "compositionRevisionSelector", "compositionSelector", "compositionUpdatePolicy", "writeConnectionSecretToRef"},
+			absent:  []string{"size"}},
+		"ModernXR": {role: RoleComposite, modern: true, present: []string{"crossplane"},
+			absent: []string{"resourceRefs", "resourceRef"}},
+		"Claim": {role: RoleClaim, present: []string{"resourceRef", "compositionRef"}, absent: []string{"size"}},
+		"MR":    {role: RoleManaged, absent: []string{"crossplane", "resourceRefs"}},
+		"Other": {role: RoleNone, absent: []string{"crossplane", "claimRef"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -141,15 +166,21 @@ func TestWriter(t *testing.T) {
 		old, new *unstructured.Unstructured
 		want     string
 	}{
-		"Fields":   {"its fields changed", managed(entry("a", "", size), entry("b", "", size)), managed(entry("a", "", size), entry("b", "", more)), "b"},
-		"Time":     {"its time moved", managed(entry("a", "", size)), managed(at(entry("a", "", size), "2026-01-02T00:00:01Z")), "a"},
-		"New":      {"it was not there", managed(entry("a", "", size)), managed(entry("a", "", size), entry("b", "", size)), "b"},
-		"Create":   {"on CREATE", nil, managed(entry("a", "", size)), "a"},
-		"Nobody":   {"nothing changed", managed(entry("a", "", size)), managed(entry("a", "", size)), ""},
-		"Lost":     {"who only loses fields to another", managed(entry("a", "", more), entry("b", "", size)), managed(entry("b", "", size)), ""},
-		"Two":      {"two that differ identify none", managed(), managed(entry("a", "", size), entry("b", "", size)), ""},
-		"Applied":  {"an apply names its manager itself", managed(), managed(apply(entry("a", "", size))), ""},
-		"SameName": {"entries of one manager for the status and the rest are two", managed(entry("a", "status", size)), managed(entry("a", "status", size), entry("a", "", size)), "a"},
+		"Fields": {reason: "its fields changed", old: managed(entry("a", "", size), entry("b", "", size)),
+			new: managed(entry("a", "", size), entry("b", "", more)), want: "b"},
+		"Time": {reason: "its time moved", old: managed(entry("a", "", size)),
+			new: managed(at(entry("a", "", size), "2026-01-02T00:00:01Z")), want: "a"},
+		"New": {reason: "it was not there", old: managed(entry("a", "", size)),
+			new: managed(entry("a", "", size), entry("b", "", size)), want: "b"},
+		"Create": {reason: "on CREATE", new: managed(entry("a", "", size)), want: "a"},
+		"Nobody": {reason: "nothing changed", old: managed(entry("a", "", size)), new: managed(entry("a", "", size))},
+		"Lost": {reason: "who only loses fields to another", old: managed(entry("a", "", more), entry("b", "", size)),
+			new: managed(entry("b", "", size))},
+		"Two": {reason: "two that differ identify none", old: managed(),
+			new: managed(entry("a", "", size), entry("b", "", size))},
+		"Applied": {reason: "an apply names its manager itself", old: managed(), new: managed(apply(entry("a", "", size)))},
+		"SameName": {reason: "entries of one manager for the status and the rest are two", old: managed(entry("a", "status", size)),
+			new: managed(entry("a", "status", size), entry("a", "", size)), want: "a"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

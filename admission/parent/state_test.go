@@ -60,23 +60,43 @@ func TestObservedConverged(t *testing.T) {
 		observed    int64
 		converged   bool
 	}{
-		"DeploymentHalfWay": {"observedGeneration is set at the first step of a rollout, which is not done",
-			deployment + "  {observedGeneration: 4, replicas: 5, updatedReplicas: 2, readyReplicas: 4, availableReplicas: 4}", RoleNone, true, 4, false},
-		"DeploymentDone": {"all replicas updated and available",
-			deployment + "  observedGeneration: 4\n  replicas: 4\n  updatedReplicas: 4\n  readyReplicas: 4\n  availableReplicas: 4\n  conditions:\n" + condition("Available", "True", "") + condition("Progressing", "True", ""), RoleNone, true, 4, true},
-		"DeploymentBehind": {"the controller has not seen the last change",
-			deployment + "  observedGeneration: 3\n  replicas: 4\n  updatedReplicas: 4\n  readyReplicas: 4\n  availableReplicas: 4\n  conditions:\n" + condition("Available", "True", ""), RoleNone, true, 3, false},
-		"XRReady":      {"Synced and Ready", xr + "  conditions:\n" + condition("Synced", "True", "7") + condition("Ready", "True", "7"), RoleComposite, true, 7, true},
-		"XRSyncedWins": {"Synced before Ready", xr + "  conditions:\n" + condition("Ready", "True", "7") + condition("Synced", "True", "6"), RoleComposite, true, 6, true},
-		"XRUnsynced":   {"a condition that is not True has observed nothing", xr + "  conditions:\n" + condition("Synced", "False", "7") + condition("Ready", "True", "6"), RoleComposite, true, 6, false},
-		"XRNotReady":   {"Ready is needed to converge", xr + "  conditions:\n" + condition("Synced", "True", "7") + condition("Ready", "False", "7"), RoleComposite, true, 7, false},
-		"XRResponsive": {"Responsive is not about composition", xr + "  conditions:\n" + condition("Responsive", "True", "7"), RoleComposite, false, 0, false},
-		"XROwnField":   {"an XR's status belongs to its author, observedGeneration too", xr + "  observedGeneration: 9\n  conditions:\n" + condition("Synced", "True", "7") + condition("Ready", "True", "7"), RoleComposite, true, 7, true},
-		"XRNoStatus":   {"never reconciled", xr, RoleComposite, false, 0, false},
-		"MRReady":      {"Synced is stamped, Ready is not", xr + "  conditions:\n" + condition("Synced", "True", "7") + condition("Ready", "True", ""), RoleManaged, true, 7, true},
-		"MRUnstamped":  {"an old provider stamps neither", xr + "  conditions:\n" + condition("Synced", "True", "") + condition("Ready", "True", ""), RoleManaged, false, 0, true},
-		"Claim":        {"as an XR", xr + "  conditions:\n" + condition("Synced", "True", "7") + condition("Ready", "True", "7"), RoleClaim, true, 7, true},
-		"ConfigMap":    {"reports nothing: it has observed nothing, so it never settles", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {a: b}}", RoleNone, false, 0, true},
+		"DeploymentHalfWay": {reason: "observedGeneration is set at the first step of a rollout, which is not done",
+			object: deployment + "  {observedGeneration: 4, replicas: 5, updatedReplicas: 2, readyReplicas: 4, availableReplicas: 4}", role: RoleNone,
+			hasObserved: true, observed: 4},
+		"DeploymentDone": {reason: "all replicas updated and available",
+			object: deployment + "  observedGeneration: 4\n  replicas: 4\n  updatedReplicas: 4\n  readyReplicas: 4\n  availableReplicas: 4\n  conditions:\n" + condition("Available", "True", "") + condition("Progressing", "True", ""),
+			role:   RoleNone, hasObserved: true, observed: 4, converged: true},
+		"DeploymentBehind": {reason: "the controller has not seen the last change",
+			object: deployment + "  observedGeneration: 3\n  replicas: 4\n  updatedReplicas: 4\n  readyReplicas: 4\n  availableReplicas: 4\n  conditions:\n" + condition("Available", "True", ""),
+			role:   RoleNone, hasObserved: true, observed: 3},
+		"XRReady": {reason: "Synced and Ready",
+			object: xr + "  conditions:\n" + condition("Synced", "True", "7") + condition("Ready", "True", "7"), role: RoleComposite,
+			hasObserved: true, observed: 7, converged: true},
+		"XRSyncedWins": {reason: "Synced before Ready",
+			object: xr + "  conditions:\n" + condition("Ready", "True", "7") + condition("Synced", "True", "6"), role: RoleComposite,
+			hasObserved: true, observed: 6, converged: true},
+		"XRUnsynced": {reason: "a condition that is not True has observed nothing",
+			object: xr + "  conditions:\n" + condition("Synced", "False", "7") + condition("Ready", "True", "6"), role: RoleComposite,
+			hasObserved: true, observed: 6},
+		"XRNotReady": {reason: "Ready is needed to converge",
+			object: xr + "  conditions:\n" + condition("Synced", "True", "7") + condition("Ready", "False", "7"), role: RoleComposite,
+			hasObserved: true, observed: 7},
+		"XRResponsive": {reason: "Responsive is not about composition",
+			object: xr + "  conditions:\n" + condition("Responsive", "True", "7"), role: RoleComposite},
+		"XROwnField": {reason: "an XR's status belongs to its author, observedGeneration too",
+			object: xr + "  observedGeneration: 9\n  conditions:\n" + condition("Synced", "True", "7") + condition("Ready", "True", "7"),
+			role:   RoleComposite, hasObserved: true, observed: 7, converged: true},
+		"XRNoStatus": {reason: "never reconciled", object: xr, role: RoleComposite},
+		"MRReady": {reason: "Synced is stamped, Ready is not",
+			object: xr + "  conditions:\n" + condition("Synced", "True", "7") + condition("Ready", "True", ""), role: RoleManaged, hasObserved: true,
+			observed: 7, converged: true},
+		"MRUnstamped": {reason: "an old provider stamps neither",
+			object: xr + "  conditions:\n" + condition("Synced", "True", "") + condition("Ready", "True", ""), role: RoleManaged, converged: true},
+		"Claim": {reason: "as an XR",
+			object: xr + "  conditions:\n" + condition("Synced", "True", "7") + condition("Ready", "True", "7"), role: RoleClaim, hasObserved: true,
+			observed: 7, converged: true},
+		"ConfigMap": {reason: "reports nothing: it has observed nothing, so it never settles",
+			object: "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {a: b}}", role: RoleNone, converged: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -109,17 +129,24 @@ func TestPhase(t *testing.T) {
 		settled bool
 		want    v1alpha1.Phase
 	}{
-		"New":             {"nothing yet", State{}, false, v1alpha1.PhaseInitializing},
-		"Deleting":        {"a deletionTimestamp before everything", State{DeletedAt: &deleted, Conditions: with("Ready")}, true, v1alpha1.PhaseDeleting},
-		"Latched":         {"never downgraded", State{Annotations: latched(v1alpha1.AnnotationKeyPhase, "initialized")}, false, v1alpha1.PhaseInitialized},
-		"LatchedOpen":     {"stored as initializing", State{Annotations: latched(v1alpha1.AnnotationKeyPhase, "initializing")}, false, v1alpha1.PhaseInitializing},
-		"LegacyLatched":   {"the legacy form", State{Annotations: latched(v1alpha1.AnnotationKeyInitialized, "true")}, false, v1alpha1.PhaseInitialized},
-		"LegacyFalse":     {"only true counts", State{Annotations: latched(v1alpha1.AnnotationKeyInitialized, "false")}, false, v1alpha1.PhaseInitializing},
-		"Initialized":     {"the condition", State{Conditions: with("Initialized")}, false, v1alpha1.PhaseInitialized},
-		"Ready":           {"the condition", State{Conditions: with("Ready")}, false, v1alpha1.PhaseInitialized},
-		"Synced":          {"is not enough", State{Conditions: with("Synced")}, false, v1alpha1.PhaseInitializing},
-		"Settled":         {"once, with status evidence", State{HasStatus: true}, true, v1alpha1.PhaseInitialized},
-		"SettledNoStatus": {"no status at all: not initialised, whatever kstatus returns", State{}, true, v1alpha1.PhaseInitializing},
+		"New": {reason: "nothing yet", state: State{}, want: v1alpha1.PhaseInitializing},
+		"Deleting": {reason: "a deletionTimestamp before everything",
+			state: State{DeletedAt: &deleted, Conditions: with("Ready")}, settled: true, want: v1alpha1.PhaseDeleting},
+		"Latched": {reason: "never downgraded",
+			state: State{Annotations: latched(v1alpha1.AnnotationKeyPhase, "initialized")}, want: v1alpha1.PhaseInitialized},
+		"LatchedOpen": {reason: "stored as initializing",
+			state: State{Annotations: latched(v1alpha1.AnnotationKeyPhase, "initializing")}, want: v1alpha1.PhaseInitializing},
+		"LegacyLatched": {reason: "the legacy form", state: State{Annotations: latched(v1alpha1.AnnotationKeyInitialized, "true")},
+			want: v1alpha1.PhaseInitialized},
+		"LegacyFalse": {reason: "only true counts",
+			state: State{Annotations: latched(v1alpha1.AnnotationKeyInitialized, "false")}, want: v1alpha1.PhaseInitializing},
+		"Initialized": {reason: "the condition", state: State{Conditions: with("Initialized")}, want: v1alpha1.PhaseInitialized},
+		"Ready":       {reason: "the condition", state: State{Conditions: with("Ready")}, want: v1alpha1.PhaseInitialized},
+		"Synced":      {reason: "is not enough", state: State{Conditions: with("Synced")}, want: v1alpha1.PhaseInitializing},
+		"Settled": {reason: "once, with status evidence", state: State{HasStatus: true}, settled: true,
+			want: v1alpha1.PhaseInitialized},
+		"SettledNoStatus": {reason: "no status at all: not initialised, whatever kstatus returns", state: State{}, settled: true,
+			want: v1alpha1.PhaseInitializing},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +182,7 @@ func TestSumSpec(t *testing.T) {
 		role   Role
 		want   want
 	}{
-		"LegacyXR": {"spec.resourceRefs; a namespaced one names it", `
+		"LegacyXR": {reason: "spec.resourceRefs; a namespaced one names it", object: `
 apiVersion: example.org/v1
 kind: XDatabase
 metadata: {name: db}
@@ -164,9 +191,9 @@ spec:
   resourceRefs:
   - {apiVersion: nop.example.org/v1, kind: A, name: a}
   - {apiVersion: nop.example.org/v1, kind: B, name: b, namespace: infra}
-  - {apiVersion: nop.example.org/v1, kind: C}`, RoleComposite,
-			want{Children: []Ref{ref("A", "", "a"), ref("B", "infra", "b")}, Revision: "db-1"}},
-		"ModernXR": {"spec.crossplane; the namespace is its own, and its author's resourceRefs are none", `
+  - {apiVersion: nop.example.org/v1, kind: C}`, role: RoleComposite,
+			want: want{Children: []Ref{ref("A", "", "a"), ref("B", "infra", "b")}, Revision: "db-1"}},
+		"ModernXR": {reason: "spec.crossplane; the namespace is its own, and its author's resourceRefs are none", object: `
 apiVersion: example.org/v1
 kind: Database
 metadata: {name: db, namespace: team}
@@ -174,21 +201,22 @@ spec:
   resourceRefs: [{apiVersion: nop.example.org/v1, kind: X, name: x}]
   crossplane:
     compositionRevisionRef: {name: db-2}
-    resourceRefs: [{apiVersion: nop.example.org/v1, kind: A, name: a}]`, RoleComposite,
-			want{Children: []Ref{ref("A", "team", "a")}, Revision: "db-2"}},
-		"Claim": {"its one cluster-scoped XR", `
+    resourceRefs: [{apiVersion: nop.example.org/v1, kind: A, name: a}]`, role: RoleComposite,
+			want: want{Children: []Ref{ref("A", "team", "a")}, Revision: "db-2"}},
+		"Claim": {reason: "its one cluster-scoped XR", object: `
 apiVersion: example.org/v1
 kind: Database
 metadata: {name: db, namespace: team}
-spec: {resourceRef: {apiVersion: nop.example.org/v1, kind: XDatabase, name: db-x}}`, RoleClaim,
-			want{Children: []Ref{ref("XDatabase", "", "db-x")}, ClaimTarget: "db-x"}},
-		"MR": {"policies, deletionPolicy and pause", `
+spec: {resourceRef: {apiVersion: nop.example.org/v1, kind: XDatabase, name: db-x}}`, role: RoleClaim,
+			want: want{Children: []Ref{ref("XDatabase", "", "db-x")}, ClaimTarget: "db-x"}},
+		"MR": {reason: "policies, deletionPolicy and pause", object: `
 apiVersion: nop.example.org/v1
 kind: A
 metadata: {name: a, annotations: {crossplane.io/paused: "true"}}
-spec: {managementPolicies: [Observe, Create], deletionPolicy: Orphan, resourceRefs: [{kind: X, name: x}]}`, RoleManaged,
-			want{Policies: []string{"Observe", "Create"}, Deletion: "Orphan", Paused: true}},
-		"NoSpec": {"nothing to read", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}", RoleNone, want{}},
+spec: {managementPolicies: [Observe, Create], deletionPolicy: Orphan, resourceRefs: [{kind: X, name: x}]}`, role: RoleManaged,
+			want: want{Policies: []string{"Observe", "Create"}, Deletion: "Orphan", Paused: true}},
+		"NoSpec": {reason: "nothing to read", object: "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}", role: RoleNone,
+			want: want{}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

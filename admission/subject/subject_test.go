@@ -17,11 +17,13 @@ func TestUserHash(t *testing.T) {
 		user   User
 		want   string
 	}{
-		"Name":           {"the first 5 of base36 of SHA-256 of the name", User{Name: "alice"}, "13c7u"},
-		"NameBeforeUID":  {"the UID does not count where there is a name", User{Name: "alice", UID: "9b2c1d"}, "13c7u"},
-		"ServiceAccount": {"as any other name", User{Name: "system:serviceaccount:crossplane-system:crossplane"}, "2m2kc"},
-		"UID":            {"the UID stands in for a missing name", User{UID: "9b2c1d"}, "4xseq"},
-		"Unknown":        {"an unknown user has no hash, and never equals one", User{}, ""},
+		"Name": {reason: "the first 5 of base36 of SHA-256 of the name", user: User{Name: "alice"}, want: "13c7u"},
+		"NameBeforeUID": {reason: "the UID does not count where there is a name", user: User{Name: "alice", UID: "9b2c1d"},
+			want: "13c7u"},
+		"ServiceAccount": {reason: "as any other name", user: User{Name: "system:serviceaccount:crossplane-system:crossplane"},
+			want: "2m2kc"},
+		"UID":     {reason: "the UID stands in for a missing name", user: User{UID: "9b2c1d"}, want: "4xseq"},
+		"Unknown": {reason: "an unknown user has no hash, and never equals one", user: User{}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -47,10 +49,10 @@ func TestParseHashes(t *testing.T) {
 		in     string
 		want   Hashes
 	}{
-		"Empty":  {"no annotation is no hashes", "", nil},
-		"One":    {"one", "abcde", Hashes{"abcde"}},
-		"Many":   {"order is kept, newest last", "abcde,12345", Hashes{"abcde", "12345"}},
-		"Spaces": {"it may have been typed by hand", " abcde , ,12345,", Hashes{"abcde", "12345"}},
+		"Empty":  {reason: "no annotation is no hashes"},
+		"One":    {reason: "one", in: "abcde", want: Hashes{"abcde"}},
+		"Many":   {reason: "order is kept, newest last", in: "abcde,12345", want: Hashes{"abcde", "12345"}},
+		"Spaces": {reason: "it may have been typed by hand", in: " abcde , ,12345,", want: Hashes{"abcde", "12345"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -70,14 +72,18 @@ func TestHashesWith(t *testing.T) {
 		spare  Hashes
 		want   Hashes
 	}{
-		"First":        {"the newest is last", nil, "a", nil, Hashes{"a"}},
-		"Append":       {"the newest is last", Hashes{"a"}, "b", nil, Hashes{"a", "b"}},
-		"Known":        {"taking turns does not change the object for ever", Hashes{"a", "b"}, "a", nil, Hashes{"a", "b"}},
-		"Unknown":      {"an unknown user leaves no mark", Hashes{"a"}, "", nil, Hashes{"a"}},
-		"Evict":        {"the oldest goes beyond five", full, "f", nil, Hashes{"b", "c", "d", "e", "f"}},
-		"EvictSpared":  {"those of the parent's controllers are spared", full, "f", Hashes{"a", "b"}, Hashes{"a", "b", "d", "e", "f"}},
-		"EvictAll":     {"with all spared the oldest goes all the same, never the newest", full, "f", full, Hashes{"b", "c", "d", "e", "f"}},
-		"EvictTooLong": {"a longer list of another version is cut", append(append(Hashes{}, full...), "f"), "g", nil, Hashes{"c", "d", "e", "f", "g"}},
+		"First":  {reason: "the newest is last", hash: "a", want: Hashes{"a"}},
+		"Append": {reason: "the newest is last", have: Hashes{"a"}, hash: "b", want: Hashes{"a", "b"}},
+		"Known": {reason: "taking turns does not change the object for ever", have: Hashes{"a", "b"}, hash: "a",
+			want: Hashes{"a", "b"}},
+		"Unknown": {reason: "an unknown user leaves no mark", have: Hashes{"a"}, want: Hashes{"a"}},
+		"Evict":   {reason: "the oldest goes beyond five", have: full, hash: "f", want: Hashes{"b", "c", "d", "e", "f"}},
+		"EvictSpared": {reason: "those of the parent's controllers are spared", have: full, hash: "f", spare: Hashes{"a", "b"},
+			want: Hashes{"a", "b", "d", "e", "f"}},
+		"EvictAll": {reason: "with all spared the oldest goes all the same, never the newest", have: full, hash: "f", spare: full,
+			want: Hashes{"b", "c", "d", "e", "f"}},
+		"EvictTooLong": {reason: "a longer list of another version is cut", have: append(append(Hashes{}, full...), "f"), hash: "g",
+			want: Hashes{"c", "d", "e", "f", "g"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -132,12 +138,15 @@ func TestKindOfUser(t *testing.T) {
 		machine bool
 		gc      bool
 	}{
-		"ServiceAccount":      {"a controller", "system:serviceaccount:kube-system:deployment-controller", true, false},
-		"GarbageCollector":    {"its deletions follow another user's", "system:serviceaccount:kube-system:generic-garbage-collector", true, true},
-		"NamespaceController": {"its deletions follow another user's", "system:serviceaccount:kube-system:namespace-controller", true, true},
-		"System":              {"a component, not a person", "system:kube-controller-manager", true, false},
-		"Person":              {"a person", "alice@example.org", false, false},
-		"Unknown":             {"no machine either", "", false, false},
+		"ServiceAccount": {reason: "a controller", user: "system:serviceaccount:kube-system:deployment-controller",
+			machine: true},
+		"GarbageCollector": {reason: "its deletions follow another user's",
+			user: "system:serviceaccount:kube-system:generic-garbage-collector", machine: true, gc: true},
+		"NamespaceController": {reason: "its deletions follow another user's",
+			user: "system:serviceaccount:kube-system:namespace-controller", machine: true, gc: true},
+		"System":  {reason: "a component, not a person", user: "system:kube-controller-manager", machine: true},
+		"Person":  {reason: "a person", user: "alice@example.org"},
+		"Unknown": {reason: "no machine either"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -156,12 +165,13 @@ func TestFieldManagers(t *testing.T) {
 		manager string
 		want    want
 	}{
-		"Composed":  {"an apply of a composed resource", "apiextensions.crossplane.io/composed/abc", want{composed: true}},
-		"Claim":     {"the sync of a Claim", "apiextensions.crossplane.io/claim", want{claim: true}},
-		"Composite": {"resourceRefs", "apiextensions.crossplane.io/composite", want{machinery: true}},
-		"Binary":    {"compositionRef by update", "crossplane", want{machinery: true}},
-		"Kubectl":   {"any other client", "kubectl", want{}},
-		"None":      {"a DELETE has none", "", want{}},
+		"Composed": {reason: "an apply of a composed resource", manager: "apiextensions.crossplane.io/composed/abc",
+			want: want{composed: true}},
+		"Claim":     {reason: "the sync of a Claim", manager: "apiextensions.crossplane.io/claim", want: want{claim: true}},
+		"Composite": {reason: "resourceRefs", manager: "apiextensions.crossplane.io/composite", want: want{machinery: true}},
+		"Binary":    {reason: "compositionRef by update", manager: "crossplane", want: want{machinery: true}},
+		"Kubectl":   {reason: "any other client", manager: "kubectl", want: want{}},
+		"None":      {reason: "a DELETE has none", want: want{}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -180,10 +190,10 @@ func TestComposedManager(t *testing.T) {
 		kind   schema.GroupKind
 		want   string
 	}{
-		"Group": {"sha256 hex of name and Kind.group", schema.GroupKind{Group: "example.org", Kind: "XDatabase"},
-			"apiextensions.crossplane.io/composed/c409043679162a675a661cf22fd3b40c0527eba0e34d23eec9e78e776fdcf0fd"},
-		"NoGroup": {"without a group there is no dot", schema.GroupKind{Kind: "XDatabase"},
-			"apiextensions.crossplane.io/composed/3c3df65ff8cbde344e10e9c32f6be7d0b4c439c2ab85d8c70ea7cb0049e0939b"},
+		"Group": {reason: "sha256 hex of name and Kind.group", kind: schema.GroupKind{Group: "example.org", Kind: "XDatabase"},
+			want: "apiextensions.crossplane.io/composed/c409043679162a675a661cf22fd3b40c0527eba0e34d23eec9e78e776fdcf0fd"},
+		"NoGroup": {reason: "without a group there is no dot", kind: schema.GroupKind{Kind: "XDatabase"},
+			want: "apiextensions.crossplane.io/composed/3c3df65ff8cbde344e10e9c32f6be7d0b4c439c2ab85d8c70ea7cb0049e0939b"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

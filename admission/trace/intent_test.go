@@ -51,20 +51,34 @@ func TestIntent(t *testing.T) {
 		want         int64
 		unattributed bool
 	}{
-		"Traced":             {"the last hop of its own trace", xr(2, 2, nil), parent.RoleComposite, 2, false},
-		"BumpedByCrossplane": {"a later generation is no intent", xr(7, 2, nil), parent.RoleComposite, 2, false},
-		"NeverTraced":        {"an unattributed hop at its generation", xr(7, 0, nil), parent.RoleComposite, 7, true},
-		"ChangedWhileAway":   {"managedFields show an intent newer than the hop", xr(7, 2, entry("kubectl", "", later, spec("size"))), parent.RoleComposite, 7, true},
-		"AwayWithoutBump":    {"the generation did not move: no desired state was changed", xr(2, 2, entry("kubectl", "", later, spec("size"))), parent.RoleComposite, 2, false},
-		"OlderThanTheHop":    {"that one was traced", xr(7, 2, entry("kubectl", "", noon, spec("size"))), parent.RoleComposite, 2, false},
-		"WithinTolerance":    {"times are whole seconds, and the store comes after admission", xr(7, 2, entry("kubectl", "", soon, spec("size"))), parent.RoleComposite, 2, false},
-		"Metadata":           {"annotations are no intent", xr(7, 2, entry("kubectl", "", later, map[string]any{"f:metadata": map[string]any{"f:annotations": map[string]any{"f:a": map[string]any{}}}})), parent.RoleComposite, 2, false},
-		"Machinery":          {"Crossplane's machinery is no intent", xr(7, 2, entry("crossplane", "", later, spec("resourceRefs"))), parent.RoleComposite, 2, false},
-		"MachineryModern":    {"nor is spec.crossplane", xr(7, 2, entry("crossplane", "", later, map[string]any{"f:spec": map[string]any{"f:crossplane": map[string]any{"f:resourceRefs": map[string]any{}}}})), parent.RoleComposite, 2, false},
-		"MachineryElsewhere": {"another kind's resourceRefs are its author's", xr(7, 2, entry("kubectl", "", later, spec("resourceRefs"))), parent.RoleNone, 7, true},
-		"OwnController":      {"a manager that also writes the status is no person", xr(7, 2, entry("crossplane-status", "", later, spec("size"))), parent.RoleComposite, 2, false},
-		"Scale":              {"every scale entry is an intent", xr(7, 2, entry("kubectl", "scale", later, spec("replicas"))), parent.RoleNone, 7, true},
-		"ScaleByController":  {"by whomever", xr(7, 2, entry("crossplane-status", "scale", later, spec("replicas"))), parent.RoleNone, 7, true},
+		"Traced":             {reason: "the last hop of its own trace", object: xr(2, 2, nil), role: parent.RoleComposite, want: 2},
+		"BumpedByCrossplane": {reason: "a later generation is no intent", object: xr(7, 2, nil), role: parent.RoleComposite, want: 2},
+		"NeverTraced": {reason: "an unattributed hop at its generation", object: xr(7, 0, nil), role: parent.RoleComposite,
+			want: 7, unattributed: true},
+		"ChangedWhileAway": {reason: "managedFields show an intent newer than the hop",
+			object: xr(7, 2, entry("kubectl", "", later, spec("size"))), role: parent.RoleComposite, want: 7, unattributed: true},
+		"AwayWithoutBump": {reason: "the generation did not move: no desired state was changed",
+			object: xr(2, 2, entry("kubectl", "", later, spec("size"))), role: parent.RoleComposite, want: 2},
+		"OlderThanTheHop": {reason: "that one was traced", object: xr(7, 2, entry("kubectl", "", noon, spec("size"))),
+			role: parent.RoleComposite, want: 2},
+		"WithinTolerance": {reason: "times are whole seconds, and the store comes after admission",
+			object: xr(7, 2, entry("kubectl", "", soon, spec("size"))), role: parent.RoleComposite, want: 2},
+		"Metadata": {reason: "annotations are no intent",
+			object: xr(7, 2, entry("kubectl", "", later, map[string]any{"f:metadata": map[string]any{"f:annotations": map[string]any{"f:a": map[string]any{}}}})),
+			role:   parent.RoleComposite, want: 2},
+		"Machinery": {reason: "Crossplane's machinery is no intent",
+			object: xr(7, 2, entry("crossplane", "", later, spec("resourceRefs"))), role: parent.RoleComposite, want: 2},
+		"MachineryModern": {reason: "nor is spec.crossplane",
+			object: xr(7, 2, entry("crossplane", "", later, map[string]any{"f:spec": map[string]any{"f:crossplane": map[string]any{"f:resourceRefs": map[string]any{}}}})),
+			role:   parent.RoleComposite, want: 2},
+		"MachineryElsewhere": {reason: "another kind's resourceRefs are its author's",
+			object: xr(7, 2, entry("kubectl", "", later, spec("resourceRefs"))), role: parent.RoleNone, want: 7, unattributed: true},
+		"OwnController": {reason: "a manager that also writes the status is no person",
+			object: xr(7, 2, entry("crossplane-status", "", later, spec("size"))), role: parent.RoleComposite, want: 2},
+		"Scale": {reason: "every scale entry is an intent",
+			object: xr(7, 2, entry("kubectl", "scale", later, spec("replicas"))), role: parent.RoleNone, want: 7, unattributed: true},
+		"ScaleByController": {reason: "by whomever", object: xr(7, 2, entry("crossplane-status", "scale", later, spec("replicas"))),
+			role: parent.RoleNone, want: 7, unattributed: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -128,22 +142,32 @@ func TestIntentAsSettled(t *testing.T) {
 		mods   func(*unstructured.Unstructured)
 		want   int64
 	}{
-		"Label":       {"a label by who owns the spec, and a generation that Crossplane moved", 2, entry("argocd", "", later, label), func(o *unstructured.Unstructured) { settle(o, 2); machinery(o) }, 2},
-		"NotRecorded": {"the same where nothing is recorded: as managedFields have it", 2, entry("argocd", "", later, label), machinery, 7},
-		"Changed":     {"the spec is another", 2, entry("argocd", "", later, label), func(o *unstructured.Unstructured) { settle(o, 2); size(o, "l") }, 7},
-		"Initialised": {"its own controller filled in a field since it settled: the digests do not match", 2, entry("argocd", "", later, label), func(o *unstructured.Unstructured) {
-			settle(o, 2)
-			_ = unstructured.SetNestedField(o.Object, "z", "spec", "zone")
-		}, 7},
-		"BackUnsettled": {"there (recorded, at 3) and back while we were away: what settled before does not matter", 3, entry("argocd", "", later, label), func(o *unstructured.Unstructured) { settle(o, 2) }, 7},
-		"BackSettled":   {"the same where the other state settled too", 3, entry("argocd", "", later, label), func(o *unstructured.Unstructured) { size(o, "l"); settle(o, 3); size(o, "s") }, 7},
-		"OldRelease": {"the latch is of a later intent, what is recorded is not", 3, entry("argocd", "", later, label), func(o *unstructured.Unstructured) {
-			settle(o, 2)
-			annotate(o, v1alpha1.AnnotationKeySettledGeneration, "3")
-		}, 7},
-		"Copied": {"what another object settled at was copied onto it", 2, entry("argocd", "", later, label), func(o *unstructured.Unstructured) { o.SetUID("other"); settle(o, 2); o.SetUID("u") }, 7},
-		"Scaled": {"nothing but a change of the replicas writes such an entry: there and back", 2, entry("kubectl", "scale", later, label), func(o *unstructured.Unstructured) { settle(o, 2) }, 7},
-		"Forged": {"a latch alone proves nothing", 2, entry("argocd", "", later, label), func(o *unstructured.Unstructured) { annotate(o, v1alpha1.AnnotationKeySettledGeneration, "2") }, 7},
+		"Label": {reason: "a label by who owns the spec, and a generation that Crossplane moved", own: 2,
+			entry: entry("argocd", "", later, label), mods: func(o *unstructured.Unstructured) { settle(o, 2); machinery(o) }, want: 2},
+		"NotRecorded": {reason: "the same where nothing is recorded: as managedFields have it", own: 2,
+			entry: entry("argocd", "", later, label), mods: machinery, want: 7},
+		"Changed": {reason: "the spec is another", own: 2, entry: entry("argocd", "", later, label),
+			mods: func(o *unstructured.Unstructured) { settle(o, 2); size(o, "l") }, want: 7},
+		"Initialised": {reason: "its own controller filled in a field since it settled: the digests do not match", own: 2,
+			entry: entry("argocd", "", later, label), mods: func(o *unstructured.Unstructured) {
+				settle(o, 2)
+				_ = unstructured.SetNestedField(o.Object, "z", "spec", "zone")
+			}, want: 7},
+		"BackUnsettled": {reason: "there (recorded, at 3) and back while we were away: what settled before does not matter", own: 3,
+			entry: entry("argocd", "", later, label), mods: func(o *unstructured.Unstructured) { settle(o, 2) }, want: 7},
+		"BackSettled": {reason: "the same where the other state settled too", own: 3, entry: entry("argocd", "", later, label),
+			mods: func(o *unstructured.Unstructured) { size(o, "l"); settle(o, 3); size(o, "s") }, want: 7},
+		"OldRelease": {reason: "the latch is of a later intent, what is recorded is not", own: 3,
+			entry: entry("argocd", "", later, label), mods: func(o *unstructured.Unstructured) {
+				settle(o, 2)
+				annotate(o, v1alpha1.AnnotationKeySettledGeneration, "3")
+			}, want: 7},
+		"Copied": {reason: "what another object settled at was copied onto it", own: 2, entry: entry("argocd", "", later, label),
+			mods: func(o *unstructured.Unstructured) { o.SetUID("other"); settle(o, 2); o.SetUID("u") }, want: 7},
+		"Scaled": {reason: "nothing but a change of the replicas writes such an entry: there and back", own: 2,
+			entry: entry("kubectl", "scale", later, label), mods: func(o *unstructured.Unstructured) { settle(o, 2) }, want: 7},
+		"Forged": {reason: "a latch alone proves nothing", own: 2, entry: entry("argocd", "", later, label),
+			mods: func(o *unstructured.Unstructured) { annotate(o, v1alpha1.AnnotationKeySettledGeneration, "2") }, want: 7},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -39,15 +39,19 @@ func TestParse(t *testing.T) {
 		want   Trace
 		fails  bool
 	}{
-		"None":      {"no annotation, no trace", "", nil, false},
-		"JSON":      {"as we write it", `[{"apiVersion":"v1","kind":"A","name":"a","generation":3,"user":"alice","timestamp":"2026-01-02T12:00:00Z"}]`, one, false},
-		"YAML":      {"as written by hand", "- apiVersion: v1\n  kind: A\n  name: a\n  generation: 3\n  user: alice\n  timestamp: \"2026-01-02T12:00:00Z\"\n", one, false},
-		"FlowYAML":  {"JSON-like YAML is YAML", "[{apiVersion: v1, kind: A, name: a, generation: 3, user: alice, timestamp: '2026-01-02T12:00:00Z'}]", one, false},
-		"Unknown":   {"fields of a newer version are not minded", `[{"apiVersion":"v1","kind":"A","name":"a","generation":3,"user":"alice","timestamp":"2026-01-02T12:00:00Z","new":1}]`, one, false},
-		"Garbage":   {"an error, on one line", "[{", nil, true},
-		"NotAList":  {"an object is no trace", `{"kind":"A"}`, nil, true},
-		"BadTime":   {"times are RFC 3339", `[{"timestamp":"noon"}]`, nil, true},
-		"EmptyList": {"no hops", "[]", Trace{}, false},
+		"None": {reason: "no annotation, no trace"},
+		"JSON": {reason: "as we write it",
+			in: `[{"apiVersion":"v1","kind":"A","name":"a","generation":3,"user":"alice","timestamp":"2026-01-02T12:00:00Z"}]`, want: one},
+		"YAML": {reason: "as written by hand",
+			in: "- apiVersion: v1\n  kind: A\n  name: a\n  generation: 3\n  user: alice\n  timestamp: \"2026-01-02T12:00:00Z\"\n", want: one},
+		"FlowYAML": {reason: "JSON-like YAML is YAML",
+			in: "[{apiVersion: v1, kind: A, name: a, generation: 3, user: alice, timestamp: '2026-01-02T12:00:00Z'}]", want: one},
+		"Unknown": {reason: "fields of a newer version are not minded",
+			in: `[{"apiVersion":"v1","kind":"A","name":"a","generation":3,"user":"alice","timestamp":"2026-01-02T12:00:00Z","new":1}]`, want: one},
+		"Garbage":   {reason: "an error, on one line", in: "[{", fails: true},
+		"NotAList":  {reason: "an object is no trace", in: `{"kind":"A"}`, fails: true},
+		"BadTime":   {reason: "times are RFC 3339", in: `[{"timestamp":"noon"}]`, fails: true},
+		"EmptyList": {reason: "no hops", in: "[]", want: Trace{}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -91,14 +95,23 @@ func TestExtendNamespaces(t *testing.T) {
 		to     string
 		want   Trace
 	}{
-		"SameNamespace":    {"nothing to give", Trace{hop("A", "")}, ref("A", "team"), hop("B", ""), "team", Trace{hop("A", ""), hop("B", "")}},
-		"ClusterToCluster": {"nothing to give", Trace{hop("A", "")}, ref("A", ""), hop("B", ""), "", Trace{hop("A", ""), hop("B", "")}},
-		"ClaimToXR":        {"the Claim's namespace", Trace{hop("Claim", "")}, ref("Claim", "team"), hop("XR", ""), "", Trace{hop("Claim", "team"), hop("XR", "")}},
-		"XRToMRThere":      {"the XR is cluster-scoped, the Claim elsewhere", Trace{hop("Claim", "team"), hop("XR", "")}, ref("XR", ""), hop("MR", ""), "infra", Trace{hop("Claim", "team"), clusterHop("XR"), hop("MR", "")}},
-		"XRToMRBack":       {"the Claim's namespace is the carrier's again", Trace{hop("Claim", "team"), hop("XR", "")}, ref("XR", ""), hop("MR", ""), "team", Trace{hop("Claim", ""), clusterHop("XR"), hop("MR", "")}},
-		"BackToCluster":    {"a namespaced carrier's trace on a cluster-scoped one", Trace{hop("Claim", ""), clusterHop("XR"), hop("MR", "")}, ref("MR", "team"), hop("Y", ""), "", Trace{hop("Claim", "team"), hop("XR", ""), hop("MR", "team"), hop("Y", "")}},
-		"Elsewhere":        {"from one namespace to another", Trace{hop("A", ""), hop("B", "other")}, ref("B", "team"), hop("C", ""), "other", Trace{hop("A", "team"), hop("B", ""), hop("C", "")}},
-		"NoParentTrace":    {"the child's hop alone", nil, ref("A", "team"), hop("B", ""), "team", Trace{hop("B", "")}},
+		"SameNamespace": {reason: "nothing to give", of: Trace{hop("A", "")}, from: ref("A", "team"), hop: hop("B", ""),
+			to: "team", want: Trace{hop("A", ""), hop("B", "")}},
+		"ClusterToCluster": {reason: "nothing to give", of: Trace{hop("A", "")}, from: ref("A", ""), hop: hop("B", ""),
+			want: Trace{hop("A", ""), hop("B", "")}},
+		"ClaimToXR": {reason: "the Claim's namespace", of: Trace{hop("Claim", "")}, from: ref("Claim", "team"),
+			hop: hop("XR", ""), want: Trace{hop("Claim", "team"), hop("XR", "")}},
+		"XRToMRThere": {reason: "the XR is cluster-scoped, the Claim elsewhere", of: Trace{hop("Claim", "team"), hop("XR", "")},
+			from: ref("XR", ""), hop: hop("MR", ""), to: "infra", want: Trace{hop("Claim", "team"), clusterHop("XR"), hop("MR", "")}},
+		"XRToMRBack": {reason: "the Claim's namespace is the carrier's again", of: Trace{hop("Claim", "team"), hop("XR", "")},
+			from: ref("XR", ""), hop: hop("MR", ""), to: "team", want: Trace{hop("Claim", ""), clusterHop("XR"), hop("MR", "")}},
+		"BackToCluster": {reason: "a namespaced carrier's trace on a cluster-scoped one",
+			of: Trace{hop("Claim", ""), clusterHop("XR"), hop("MR", "")}, from: ref("MR", "team"), hop: hop("Y", ""),
+			want: Trace{hop("Claim", "team"), hop("XR", ""), hop("MR", "team"), hop("Y", "")}},
+		"Elsewhere": {reason: "from one namespace to another", of: Trace{hop("A", ""), hop("B", "other")},
+			from: ref("B", "team"), hop: hop("C", ""), to: "other", want: Trace{hop("A", "team"), hop("B", ""), hop("C", "")}},
+		"NoParentTrace": {reason: "the child's hop alone", from: ref("A", "team"), hop: hop("B", ""), to: "team",
+			want: Trace{hop("B", "")}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
