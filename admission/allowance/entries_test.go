@@ -39,7 +39,8 @@ func TestParseOlderForms(t *testing.T) {
 			gone: true},
 		{reason: "YAML", text: "- kind: Pod\n  mutation: spec.replicas\n", update: true},
 		{reason: "as we write it",
-			text:   `[{"apiVersion":"v1","kind":"Pod","relation":"ControllerChild","verbs":["Update"],"mutations":[{"jsonPath":"spec.replicas","verbs":["Mutate"]}],"generation":7}]`,
+			text: `[{"apiVersion":"v1","kind":"Pod","relation":"ControllerChild","verbs":["Update"],"mutations":[{"jsonPath":"spec.replicas",` +
+				`"verbs":["Mutate"]}],"generation":7}]`,
 			update: true},
 		{reason: "another kind of change",
 			text: `[{"kind":"Pod","verbs":["Update"],"mutations":[{"jsonPath":"spec.replicas","verbs":["Insert"]}]}]`},
@@ -57,7 +58,8 @@ func TestParseOlderForms(t *testing.T) {
 			t.Errorf("%s: %v", tc.reason, err)
 			continue
 		}
-		got := []bool{len(e.Missing(pods, VerbCreate, nil)) == 0, len(e.Missing(pods, VerbUpdate, mutated("replicas"))) == 0, len(e.Missing(pods, VerbDelete, nil)) == 0}
+		got := []bool{len(e.Missing(pods, VerbCreate, nil)) == 0, len(e.Missing(pods, VerbUpdate, mutated("replicas"))) == 0,
+			len(e.Missing(pods, VerbDelete, nil)) == 0}
 		if d := cmp.Diff([]bool{tc.create, tc.update, tc.gone}, got); d != "" {
 			t.Errorf("%s: create, update, delete: %s", tc.reason, d)
 		}
@@ -188,7 +190,8 @@ func TestFinishedClaims(t *testing.T) {
 		claim("unknown", "pending", at), claim("done", "used", at), {Rule: "r", ID: "generation", At: at},
 	}
 	before := slices.Clone(have)
-	got := Finished(have, []Landing{landing("landed", "used"), landing("lost", "open"), landing("renewed", "open"), landing("done", "open"), landing("gone", "used")})
+	got := Finished(have, []Landing{landing("landed", "used"), landing("lost", "open"), landing("renewed", "open"),
+		landing("done", "open"), landing("gone", "used")})
 	want := []v1alpha1.PolicyClaim{
 		claim("landed", "used", at), claim("renewed", "pending", metav1.NewTime(at.Add(time.Second))),
 		claim("unknown", "pending", at), claim("done", "used", at), {Rule: "r", ID: "generation", At: at},
@@ -213,7 +216,8 @@ func byID(in []v1alpha1.PolicyClaim) []v1alpha1.PolicyClaim {
 }
 
 func FuzzParseAllowances(f *testing.F) {
-	for _, text := range []string{"", "[]", "null", "- kind: Pod\n  mutation: delete", `[{"mutations":["a",{"jsonPath":"b"}]}]`, `[{"apiVersion":"a/b/c"}]`, `[{"trace":[{}]}]`, "[1]", "{"} {
+	for _, text := range []string{"", "[]", "null", "- kind: Pod\n  mutation: delete", `[{"mutations":["a",{"jsonPath":"b"}]}]`,
+		`[{"apiVersion":"a/b/c"}]`, `[{"trace":[{}]}]`, "[1]", "{"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -71,7 +71,8 @@ func TestLooked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec := v1alpha1.AllowancePolicySpec{Target: &v1alpha1.PolicyTarget{Kind: "X"}}
 			for _, trigger := range tc.triggers {
-				spec.Rules = append(spec.Rules, v1alpha1.AllowanceRule{Trigger: trigger, Allow: []v1alpha1.AllowedChange{{Relation: v1alpha1.RelationExternal, Verbs: []string{"*"}}}})
+				spec.Rules = append(spec.Rules, v1alpha1.AllowanceRule{Trigger: trigger,
+					Allow: []v1alpha1.AllowedChange{{Relation: v1alpha1.RelationExternal, Verbs: []string{"*"}}}})
 			}
 			p, faults := Compile(&v1alpha1.AllowancePolicy{Spec: spec})
 			if len(faults) > 0 {

@@ -44,7 +44,9 @@ func (s Section) Inside() Section {
 // expression decides, and may fail. active is false where a policy
 // has the section and by its expression the object does not initialise,
 // for all of them.
-func Initializing(ctx context.Context, policies []*Compiled, initializing bool, object func() (map[string]any, error)) (s Section, active bool, warnings []string) {
+func Initializing(
+	ctx context.Context, policies []*Compiled, initializing bool, object func() (map[string]any, error),
+) (s Section, active bool, warnings []string) {
 	s.initializing = true
 	for _, p := range policies {
 		if p.initializing == nil {

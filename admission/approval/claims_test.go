@@ -29,7 +29,8 @@ func TestTake(t *testing.T) {
 	got, claim := open.Take(e, use(), now)
 
 	child := use().Child
-	want := v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimPending, Generation: 9, At: Stamp(now), ID: claim.ID, Child: &child, Digest: "d1", User: "13c7u"}
+	want := v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimPending, Generation: 9, At: Stamp(now), ID: claim.ID, Child: &child,
+		Digest: "d1", User: "13c7u"}
 	if diff := cmp.Diff(Claims{before[0], want}, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
@@ -143,7 +144,8 @@ func TestClaimsBounded(t *testing.T) {
 			e := Entry{Content: fmt.Sprint(i)}
 			var claim v1alpha1.Claim
 			c, claim = c.Take(e, use(), now)
-			state := rapid.SampledFrom([]v1alpha1.ClaimState{v1alpha1.ClaimOpen, v1alpha1.ClaimPending, v1alpha1.ClaimUsed, v1alpha1.ClaimUsed, v1alpha1.ClaimPruned}).Draw(t, "state")
+			state := rapid.SampledFrom([]v1alpha1.ClaimState{v1alpha1.ClaimOpen, v1alpha1.ClaimPending, v1alpha1.ClaimUsed, v1alpha1.ClaimUsed,
+				v1alpha1.ClaimPruned}).Draw(t, "state")
 			c = c.Set(claim.ID, state, now)
 			live[e.Content] = state == v1alpha1.ClaimOpen || state == v1alpha1.ClaimPending
 		}

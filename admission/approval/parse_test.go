@@ -49,7 +49,8 @@ func TestParse(t *testing.T) {
 		"UnknownFields": {reason: "kept and not minded", in: annotations{keyApprovals: `[{"kind":"X","name":"a","ticket":"OPS-1"}]`},
 			want: Set{Approvals: []Entry{{Approval: once, Key: keyApprovals}}}},
 		"ApproveID": {reason: "one difference in one annotation", in: annotations{keyApprove + "0123456789abcdef": "always"},
-			want: Set{Approvals: []Entry{{Approval: v1alpha1.Approval{Mode: v1alpha1.ApprovalAlways, Digest: "0123456789abcdef"}, Key: keyApprove + "0123456789abcdef"}}}},
+			want: Set{Approvals: []Entry{{Approval: v1alpha1.Approval{Mode: v1alpha1.ApprovalAlways, Digest: "0123456789abcdef"},
+				Key: keyApprove + "0123456789abcdef"}}}},
 		"EmptyList": {reason: "no entries", in: annotations{keyApprovals: `[]`, keyRejections: `[]`}, want: Set{}},
 		"BadApproval": {reason: "counts as absent, with a warning", in: annotations{keyApprovals: `{`},
 			want: Set{Warnings: []string{keyApprovals}}},
@@ -58,8 +59,9 @@ func TestParse(t *testing.T) {
 		"BadApproveID": {reason: "counts as absent, with a warning", in: annotations{keyApprove + "x": "yes"},
 			want: Set{Warnings: []string{keyApprove + "x"}}},
 		"OneBadOfMany": {reason: "another annotation is not touched by it",
-			in:   annotations{keyApprove + "x": "yes", keyApprove + "y": "once"},
-			want: Set{Approvals: []Entry{{Approval: v1alpha1.Approval{Mode: v1alpha1.ApprovalOnce, Digest: "y"}, Key: keyApprove + "y"}}, Warnings: []string{keyApprove + "x"}}},
+			in: annotations{keyApprove + "x": "yes", keyApprove + "y": "once"},
+			want: Set{Approvals: []Entry{{Approval: v1alpha1.Approval{Mode: v1alpha1.ApprovalOnce, Digest: "y"}, Key: keyApprove + "y"}},
+				Warnings: []string{keyApprove + "x"}}},
 		"Rejection": {reason: "with a reason", in: annotations{keyRejections: `[{"kind":"X","name":"a","reason":"no"}]`},
 			want: Set{Rejections: []v1alpha1.Rejection{{Kind: "X", Name: "a", Reason: "no"}}}},
 		"RejectionYAML": {reason: "as users write it",
@@ -208,12 +210,14 @@ func TestContent(t *testing.T) {
 		return s.Approvals[0].Content
 	}
 	base := hash(`[{"kind":"X","name":"a"}]`)
-	for _, same := range []string{`[{"name":"a","kind":"X"}]`, "- kind: X\n  name: a\n  mode: once", `[{"kind":"X","name":"a","relation":"ControllerChild","mode":"once"}]`} {
+	for _, same := range []string{`[{"name":"a","kind":"X"}]`, "- kind: X\n  name: a\n  mode: once",
+		`[{"kind":"X","name":"a","relation":"ControllerChild","mode":"once"}]`} {
 		if hash(same) != base {
 			t.Errorf("the same approval in other words: %s", same)
 		}
 	}
-	for _, other := range []string{`[{"kind":"X","name":"b"}]`, `[{"kind":"X","name":"a","generation":1}]`, `[{"kind":"X","name":"a","mode":"always"}]`, `[{"kind":"X","name":"a","digest":"d"}]`} {
+	for _, other := range []string{`[{"kind":"X","name":"b"}]`, `[{"kind":"X","name":"a","generation":1}]`,
+		`[{"kind":"X","name":"a","mode":"always"}]`, `[{"kind":"X","name":"a","digest":"d"}]`} {
 		if hash(other) == base {
 			t.Errorf("another approval: %s", other)
 		}

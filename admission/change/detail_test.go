@@ -96,7 +96,8 @@ func TestDetailsSeeWhatDiffSees(t *testing.T) {
 }
 
 func anyValue(depth int) *rapid.Generator[any] {
-	scalar := rapid.OneOf(rapid.Map(rapid.IntRange(0, 3), func(i int) any { return int64(i) }), rapid.Map(rapid.SampledFrom([]string{"x", "y"}), func(s string) any { return s }))
+	scalar := rapid.OneOf(rapid.Map(rapid.IntRange(0, 3), func(i int) any { return int64(i) }),
+		rapid.Map(rapid.SampledFrom([]string{"x", "y"}), func(s string) any { return s }))
 	if depth == 0 {
 		return scalar
 	}

@@ -271,7 +271,8 @@ func TestCoversEqualsNaiveMatcher(t *testing.T) {
 }
 
 func FuzzParsePattern(f *testing.F) {
-	for _, text := range []string{"spec.template.spec.containers[0].image", "metadata.annotations[jira]", "a['b.c'][*]", "*", "a[", "a]b", "['", "a.\"b\"", "[[]]", "\xff[0]"} {
+	for _, text := range []string{"spec.template.spec.containers[0].image", "metadata.annotations[jira]", "a['b.c'][*]", "*", "a[", "a]b",
+		"['", "a.\"b\"", "[[]]", "\xff[0]"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

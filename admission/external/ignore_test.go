@@ -103,8 +103,9 @@ func TestRulesOldSpellings(t *testing.T) {
 		"Periods":         {reason: "a period too many was ignored", path: "..tags.", covers: []string{".tags", ".tags.a"}, not: []string{".size"}},
 		"PeriodBracket":   {reason: "so was one before a bracket", path: ".tags.[a.b]", covers: []string{".tags[a.b]"}},
 		"NameAfterKey":    {reason: "and one that is missing", path: ".rules[*]port", covers: []string{".rules[2].port"}},
-		"OpenBracket":     {reason: "a bracket that is not closed ends with the path", path: ".tags[a.b", covers: []string{".tags[a.b]"}, not: []string{".tags[a.b.c]"}},
-		"StarInName":      {reason: "a star within a name is no other name", path: ".a*", covers: []string{".a*"}, not: []string{".ab"}},
+		"OpenBracket": {reason: "a bracket that is not closed ends with the path", path: ".tags[a.b", covers: []string{".tags[a.b]"},
+			not: []string{".tags[a.b.c]"}},
+		"StarInName": {reason: "a star within a name is no other name", path: ".a*", covers: []string{".a*"}, not: []string{".ab"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

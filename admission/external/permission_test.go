@@ -38,8 +38,10 @@ func TestParsePermissions(t *testing.T) {
 		"None":  {reason: "no annotation"},
 		"Empty": {reason: "an empty list", in: "[]"},
 		"Current": {reason: "JSON as we write it",
-			in:   `[{"relation":"External","verbs":["apply"],"externalTarget":{"resource":"aws_rds_cluster"},"generation":4,"initiator":"hans","trace":[{"kind":"XDatabase","name":"orders"},{"kind":"Workspace","name":"w"}]}]`,
-			want: []Permission{{Verbs: []string{"apply"}, Target: map[string]string{"resource": "aws_rds_cluster"}, Generation: 4, Initiator: "hans", Origin: "XDatabase/orders"}}},
+			in: `[{"relation":"External","verbs":["apply"],"externalTarget":{"resource":"aws_rds_cluster"},"generation":4,"initiator":"hans",` +
+				`"trace":[{"kind":"XDatabase","name":"orders"},{"kind":"Workspace","name":"w"}]}]`,
+			want: []Permission{{Verbs: []string{"apply"}, Target: map[string]string{"resource": "aws_rds_cluster"}, Generation: 4,
+				Initiator: "hans", Origin: "XDatabase/orders"}}},
 		"YAML": {reason: "and YAML, of others nothing",
 			in:   "- relation: ControllerChild\n  verbs: [Update]\n  mutations: [{jsonPath: spec.size, verbs: [Mutate]}]\n- relation: External\n  verbs: ['*']\n",
 			want: []Permission{{Verbs: []string{"*"}}}},
@@ -133,7 +135,8 @@ func TestPermits(t *testing.T) {
 			}
 		})
 	}
-	if diff := cmp.Diff([]string{"kind", "zone"}, UnknownKeys([]Permission{{Target: map[string]string{"zone": "", "module": ""}}, {Target: map[string]string{"kind": ""}}}, PlanTargetKeys)); diff != "" {
+	if diff := cmp.Diff([]string{"kind", "zone"}, UnknownKeys([]Permission{{Target: map[string]string{"zone": "", "module": ""}},
+		{Target: map[string]string{"kind": ""}}}, PlanTargetKeys)); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 }
@@ -143,10 +146,12 @@ func TestGlob(t *testing.T) {
 		pattern, text string
 		want          bool
 	}{
-		{pattern: "a", text: "a", want: true}, {pattern: "a", text: "ab"}, {pattern: "*", want: true}, {pattern: "*", text: "abc", want: true}, {pattern: "a*", text: "abc", want: true}, {pattern: "*c", text: "abc",
+		{pattern: "a", text: "a", want: true}, {pattern: "a", text: "ab"}, {pattern: "*", want: true}, {pattern: "*", text: "abc",
+			want: true}, {pattern: "a*", text: "abc", want: true}, {pattern: "*c", text: "abc",
 			want: true}, {pattern: "a*c",
 			text: "abc", want: true},
-		{pattern: "a*c", text: "ac", want: true}, {pattern: "aa*aa", text: "aaa"}, {pattern: "a*b*c", text: "axbyc", want: true}, {pattern: "a*b*c", text: "acb"}, {pattern: "*b*b*",
+		{pattern: "a*c", text: "ac", want: true}, {pattern: "aa*aa", text: "aaa"}, {pattern: "a*b*c", text: "axbyc",
+			want: true}, {pattern: "a*b*c", text: "acb"}, {pattern: "*b*b*",
 			text: "abc"}, {pattern: "**",
 			text: "x", want: true}, {want: true}, {text: "a"},
 	} {

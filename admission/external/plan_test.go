@@ -66,7 +66,8 @@ func TestOperation(t *testing.T) {
 }
 
 func TestCheckPlan(t *testing.T) {
-	orders := PlanAction{Address: "module.db.aws_db_instance.orders", Module: "module.db", Type: "aws_db_instance", Name: "orders", Provider: "registry.terraform.io/hashicorp/aws"}
+	orders := PlanAction{Address: "module.db.aws_db_instance.orders", Module: "module.db", Type: "aws_db_instance", Name: "orders",
+		Provider: "registry.terraform.io/hashicorp/aws"}
 	of := func(verbs []string, target map[string]string) Permission {
 		return Permission{Verbs: verbs, Target: target, Initiator: "hans", Origin: "XDatabase/orders"}
 	}
@@ -146,7 +147,8 @@ func TestCheckPlanMonotonous(t *testing.T) {
 	targets := rapid.SampledFrom([]map[string]string{nil, {"address": "a.*"}, {"resource": "a"}, {"resource": "b"}, {"kind": "x"}})
 	words := rapid.SampledFrom([]string{"no-op", "read", "create", "update", "delete", "forget", ActionInvoke, "teleport"})
 	rapid.Check(t, func(t *rapid.T) {
-		a := PlanAction{Address: rapid.SampledFrom([]string{"a.x", "b.x"}).Draw(t, "address"), Actions: rapid.SliceOfN(words, 1, 2).Draw(t, "actions"), Imports: rapid.Bool().Draw(t, "imports")}
+		a := PlanAction{Address: rapid.SampledFrom([]string{"a.x", "b.x"}).Draw(t, "address"),
+			Actions: rapid.SliceOfN(words, 1, 2).Draw(t, "actions"), Imports: rapid.Bool().Draw(t, "imports")}
 		a.Type = a.Address[:1]
 		var permissions []Permission
 		for range rapid.IntRange(0, 5).Draw(t, "n") {

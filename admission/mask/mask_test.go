@@ -220,7 +220,8 @@ func TestAuthorOf(t *testing.T) {
 }
 
 func TestGateForm(t *testing.T) {
-	g := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{u}, Generation: 4, At: metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), Paths: []string{"spec.forProvider.size"}}
+	g := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{u}, Generation: 4,
+		At: metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), Paths: []string{"spec.forProvider.size"}}
 	if diff := cmp.Diff(g, ParseGate(map[string]string{v1alpha1.AnnotationKeyGate: FormatGate(g)})); diff != "" {
 		t.Errorf("does not survive its own form:\n%s", diff)
 	}

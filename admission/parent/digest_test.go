@@ -141,7 +141,8 @@ func TestAsSettled(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := State{Desired: tc.desired, Annotations: map[string]string{v1alpha1.AnnotationKeySettledState: tc.stored, v1alpha1.AnnotationKeySettledGeneration: tc.settled}}
+			s := State{Desired: tc.desired, Annotations: map[string]string{v1alpha1.AnnotationKeySettledState: tc.stored,
+				v1alpha1.AnnotationKeySettledGeneration: tc.settled}}
 			if got := s.AsSettled(tc.generation); got != tc.same {
 				t.Errorf("%s: want %t, got %t", tc.reason, tc.same, got)
 			}

@@ -10,7 +10,8 @@ import (
 )
 
 func managed(entries ...any) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.org/v1", "kind": "X", "metadata": map[string]any{"name": "x", "managedFields": entries}}}
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.org/v1", "kind": "X",
+		"metadata": map[string]any{"name": "x", "managedFields": entries}}}
 }
 
 func entry(manager, subresource string, fields map[string]any) map[string]any {
@@ -61,8 +62,9 @@ func TestStatusManager(t *testing.T) {
 			entries: []any{entry("a", "status", conditionFields("SyncedTo", false)), entry("b", "status", conditionFields("Ready", false))}, want: "b",
 			all: []string{"a", "b"}},
 		"Atomic": {reason: "conditions that are one value to the API server",
-			entries: []any{entry("other", "status", conditionFields("Foo", true)), entry("ctl", "status", map[string]any{"f:status": map[string]any{"f:conditions": map[string]any{}}})},
-			want:    "ctl", all: []string{"other", "ctl"}},
+			entries: []any{entry("other", "status", conditionFields("Foo", true)),
+				entry("ctl", "status", map[string]any{"f:status": map[string]any{"f:conditions": map[string]any{}}})},
+			want: "ctl", all: []string{"other", "ctl"}},
 		"NotTheStatusPart": {reason: "a status written through the main resource is no status write",
 			entries: []any{entry("kubectl", "", observed)}},
 	}
@@ -133,8 +135,9 @@ func TestMachinery(t *testing.T) {
 		absent  []string
 	}{
 		"LegacyXR": {role: RoleComposite,
-			present: []string{"crossplane", "resourceRefs", "resourceRef", "claimRef", "compositionRef", "compositionRevisionRef", "compositionRevisionSelector", "compositionSelector", "compositionUpdatePolicy", "writeConnectionSecretToRef"},
-			absent:  []string{"size"}},
+			present: []string{"crossplane", "resourceRefs", "resourceRef", "claimRef", "compositionRef", "compositionRevisionRef",
+				"compositionRevisionSelector", "compositionSelector", "compositionUpdatePolicy", "writeConnectionSecretToRef"},
+			absent: []string{"size"}},
 		"ModernXR": {role: RoleComposite, modern: true, present: []string{"crossplane"},
 			absent: []string{"resourceRefs", "resourceRef"}},
 		"Claim": {role: RoleClaim, present: []string{"resourceRef", "compositionRef"}, absent: []string{"size"}},
@@ -205,7 +208,8 @@ func TestProvides(t *testing.T) {
 	if diff := cmp.Diff(map[string]bool{"provider": true, "other": false, "": false, "kubectl": false}, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
-	if !WritesStatus(managed(entry("a", "status", nil)), "a") || WritesStatus(managed(entry("a", "", nil)), "a") || WritesStatus(managed(entry("", "status", nil)), "") {
+	if !WritesStatus(managed(entry("a", "status", nil)), "a") || WritesStatus(managed(entry("a", "", nil)), "a") ||
+		WritesStatus(managed(entry("", "status", nil)), "") {
 		t.Error("only a status entry of a named manager counts")
 	}
 }

@@ -64,11 +64,13 @@ func TestObservedConverged(t *testing.T) {
 			object: deployment + "  {observedGeneration: 4, replicas: 5, updatedReplicas: 2, readyReplicas: 4, availableReplicas: 4}", role: RoleNone,
 			hasObserved: true, observed: 4},
 		"DeploymentDone": {reason: "all replicas updated and available",
-			object: deployment + "  observedGeneration: 4\n  replicas: 4\n  updatedReplicas: 4\n  readyReplicas: 4\n  availableReplicas: 4\n  conditions:\n" + condition("Available", "True", "") + condition("Progressing", "True", ""),
-			role:   RoleNone, hasObserved: true, observed: 4, converged: true},
+			object: deployment + "  observedGeneration: 4\n  replicas: 4\n  updatedReplicas: 4\n  readyReplicas: 4\n  availableReplicas: 4\n  " +
+				"conditions:\n" + condition("Available", "True", "") + condition("Progressing", "True", ""),
+			role: RoleNone, hasObserved: true, observed: 4, converged: true},
 		"DeploymentBehind": {reason: "the controller has not seen the last change",
-			object: deployment + "  observedGeneration: 3\n  replicas: 4\n  updatedReplicas: 4\n  readyReplicas: 4\n  availableReplicas: 4\n  conditions:\n" + condition("Available", "True", ""),
-			role:   RoleNone, hasObserved: true, observed: 3},
+			object: deployment + "  observedGeneration: 3\n  replicas: 4\n  updatedReplicas: 4\n  readyReplicas: 4\n  availableReplicas: 4\n  " +
+				"conditions:\n" + condition("Available", "True", ""),
+			role: RoleNone, hasObserved: true, observed: 3},
 		"XRReady": {reason: "Synced and Ready",
 			object: xr + "  conditions:\n" + condition("Synced", "True", "7") + condition("Ready", "True", "7"), role: RoleComposite,
 			hasObserved: true, observed: 7, converged: true},

@@ -69,8 +69,9 @@ func TestIntent(t *testing.T) {
 		"Machinery": {reason: "Crossplane's machinery is no intent",
 			object: xr(7, 2, entry("crossplane", "", later, spec("resourceRefs"))), role: parent.RoleComposite, want: 2},
 		"MachineryModern": {reason: "nor is spec.crossplane",
-			object: xr(7, 2, entry("crossplane", "", later, map[string]any{"f:spec": map[string]any{"f:crossplane": map[string]any{"f:resourceRefs": map[string]any{}}}})),
-			role:   parent.RoleComposite, want: 2},
+			object: xr(7, 2, entry("crossplane", "", later,
+				map[string]any{"f:spec": map[string]any{"f:crossplane": map[string]any{"f:resourceRefs": map[string]any{}}}})),
+			role: parent.RoleComposite, want: 2},
 		"MachineryElsewhere": {reason: "another kind's resourceRefs are its author's",
 			object: xr(7, 2, entry("kubectl", "", later, spec("resourceRefs"))), role: parent.RoleNone, want: 7, unattributed: true},
 		"OwnController": {reason: "a manager that also writes the status is no person",
@@ -123,7 +124,8 @@ func TestIntentWithoutGeneration(t *testing.T) {
 // distinguishes a label by the spec's own author from an intent (KR-01-11).
 func TestIntentAsSettled(t *testing.T) {
 	later := noon.Add(time.Minute)
-	label := map[string]any{"f:metadata": map[string]any{"f:labels": map[string]any{"f:a": map[string]any{}}}, "f:spec": map[string]any{"f:size": map[string]any{}}}
+	label := map[string]any{"f:metadata": map[string]any{"f:labels": map[string]any{"f:a": map[string]any{}}},
+		"f:spec": map[string]any{"f:size": map[string]any{}}}
 	// settle records the state of the object as it is now for a generation.
 	settle := func(o *unstructured.Unstructured, generation int64) {
 		annotate(o, v1alpha1.AnnotationKeySettledGeneration, strconv.FormatInt(generation, 10))

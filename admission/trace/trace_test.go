@@ -18,7 +18,8 @@ import (
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func hop(kind, namespace string) v1alpha1.Hop {
-	return v1alpha1.Hop{APIVersion: "example.org/v1", Kind: kind, Name: strings.ToLower(kind), Namespace: namespace, Generation: 2, User: "alice", Timestamp: metav1.NewTime(noon)}
+	return v1alpha1.Hop{APIVersion: "example.org/v1", Kind: kind, Name: strings.ToLower(kind), Namespace: namespace, Generation: 2,
+		User: "alice", Timestamp: metav1.NewTime(noon)}
 }
 
 func clusterHop(kind string) v1alpha1.Hop {
@@ -28,7 +29,8 @@ func clusterHop(kind string) v1alpha1.Hop {
 }
 
 func ref(kind, namespace string) parent.Ref {
-	return parent.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: kind}, Namespace: namespace, Name: strings.ToLower(kind)}
+	return parent.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: kind}, Namespace: namespace,
+		Name: strings.ToLower(kind)}
 }
 
 func TestParse(t *testing.T) {

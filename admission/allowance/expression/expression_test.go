@@ -36,7 +36,8 @@ func TestTrue(t *testing.T) {
 		{reason: "the parent", text: "parent.kind == 'XDatabase'", want: true},
 		{reason: "the Kubernetes libraries", text: "quantity('1Gi').isGreaterThan(quantity('1Mi')) && isURL('https://example.org')", want: true},
 		{reason: "no bool in the end", text: "object.spec.replicas", err: "is no true or false but int"},
-		{reason: "too much", text: "[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, [1,2,3,4,5,6,7,8,9,10].all(f, a+b+c+d+e+f > 0))))))", err: ErrBudget.Error()},
+		{reason: "too much", text: "[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7," +
+			"8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, [1,2,3,4,5,6,7,8,9,10].all(f, a+b+c+d+e+f > 0))))))", err: ErrBudget.Error()},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			p, err := NewCache().Compile(tc.text)
@@ -65,7 +66,8 @@ func TestTrueOfNoObject(t *testing.T) {
 }
 
 func TestBudgetIsShared(t *testing.T) {
-	p, err := NewCache().Compile("[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, a+b+c+d > 0))))")
+	p, err := NewCache().Compile("[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6," +
+		"7,8,9,10].all(d, a+b+c+d > 0))))")
 	if err != nil {
 		t.Fatal(err)
 	}
