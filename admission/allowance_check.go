@@ -2,7 +2,6 @@ package admission
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
@@ -126,54 +125,16 @@ func (f *facts) settledAt(s *parent.State) int64 {
 	return max(s.SettledGeneration(), f.World.Settled(s.Ref))
 }
 
-// parentObject for an expression: whole where the World has it, else a summary.
+// parentObject for an expression: whole where it can be read, else a summary.
 func (ev *evaluation) parentObject() (map[string]any, error) {
 	o, err := ev.World.Object(ev.ctx, ev.parent().Ref)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", identity.Describe(ev.parent().Ref), err)
 	}
 	if o == nil {
-		return summary(ev.parent()), nil
+		return ev.parent().Object(), nil
 	}
 	return o, nil
-}
-
-// summary of an object for expressions where the whole object is not available:
-// identity, Kausality's annotations, Crossplane's labels, observed generation and
-// conditions.
-func summary(s *parent.State) map[string]any {
-	apiVersion, kind := s.ToAPIVersionAndKind()
-	meta := map[string]any{"name": s.Name, "uid": string(s.UID), "generation": s.Generation}
-	if s.Namespace != "" {
-		meta["namespace"] = s.Namespace
-	}
-	for key, values := range map[string]map[string]string{"annotations": s.Annotations, "labels": s.Labels} {
-		if len(values) > 0 {
-			m := make(map[string]any, len(values))
-			for k, v := range values {
-				m[k] = v
-			}
-			meta[key] = m
-		}
-	}
-	out := map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": meta}
-	if s.HasStatus {
-		out["status"] = statusSummary(s)
-	}
-	return out
-}
-
-func statusSummary(s *parent.State) map[string]any {
-	status := map[string]any{}
-	if s.HasObserved && !s.Crossplane() { // Crossplane's kinds have it in conditions alone
-		status["observedGeneration"] = s.ObservedGeneration
-	}
-	var conditions []any
-	for _, c := range slices.SortedFunc(slices.Values(s.Conditions), func(a, b parent.Condition) int { return strings.Compare(a.Type, b.Type) }) {
-		conditions = append(conditions, map[string]any{"type": c.Type, "status": string(c.Status), "reason": c.Reason})
-	}
-	status["conditions"] = conditions
-	return status
 }
 
 // allowanceMissing is the refusal of a change that policies do not allow.
@@ -184,7 +145,7 @@ func (ev *evaluation) allowanceMissing(r refusal) refusal {
 		names = append(names, p.Name)
 	}
 	n := ev.narrowing()
-	on, what := identity.Describe(ev.parent().Ref), describeMissing(n.missing, ev.verb())
+	on, what := identity.Describe(ev.parent().Ref), allowance.DescribeMissing(n.missing, ev.verb())
 	switch policies := strings.Join(names, ", "); n.section {
 	case sectionDeleting:
 		r.why = fmt.Sprintf("%s is being deleted, and section deleting of AllowancePolicy %s does not allow %s", on, policies, what)
@@ -196,26 +157,12 @@ func (ev *evaluation) allowanceMissing(r refusal) refusal {
 	return r
 }
 
-// maxMissingPaths is the number of paths that a message lists.
-const maxMissingPaths = 10
-
-func describeMissing(paths []string, verb string) string {
-	if len(paths) == 0 || paths[0] == "" {
-		return strings.ToLower(verb)
-	}
-	more := ""
-	if n := len(paths) - maxMissingPaths; n > 0 {
-		paths, more = paths[:maxMissingPaths], fmt.Sprintf(" and %d more", n)
-	}
-	return strings.Join(paths, ", ") + more
-}
-
 // input of expressions about this request.
 func (ev *evaluation) input() *expression.Input {
 	return *ev.variables.get(func() *expression.Input {
 		in := ev.requestInput()
 		if p := ev.parent(); p != nil {
-			in.Parent = summary(p)
+			in.Parent = p.Object()
 		}
 		return in
 	})

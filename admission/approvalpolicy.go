@@ -8,6 +8,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -27,7 +28,7 @@ func (ev *evaluation) build() allowance.Build {
 	return *ev.calling.get(func() allowance.Build {
 		b, err := ev.World.Build(ev.ctx, ev.req, ev.parent())
 		if err != nil {
-			ev.warnings.add("cannot tell the build of the controller: " + err.Error())
+			ev.warnings.add("cannot determine the build of the controller: " + err.Error())
 		}
 		return b
 	})
@@ -35,17 +36,17 @@ func (ev *evaluation) build() allowance.Build {
 
 // storedFingerprint of the object, also under its legacy name.
 func (f *facts) storedFingerprint() string {
-	if v := annotation(f.req.stored(), v1alpha1.AnnotationKeyFingerprint); v != "" {
+	if v := identity.Annotation(f.req.stored(), v1alpha1.AnnotationKeyFingerprint); v != "" {
 		return v
 	}
-	return annotation(f.req.stored(), v1alpha1.AnnotationKeyLegacyFingerprint)
+	return identity.Annotation(f.req.stored(), v1alpha1.AnnotationKeyLegacyFingerprint)
 }
 
 // lastUpgrade of the object. A value that does not parse is the bare name that
 // older versions wrote.
 func (f *facts) lastUpgrade() v1alpha1.LastUpgrade {
 	var last v1alpha1.LastUpgrade
-	value := annotation(f.req.stored(), v1alpha1.AnnotationKeyLastUpgrade)
+	value := identity.Annotation(f.req.stored(), v1alpha1.AnnotationKeyLastUpgrade)
 	if json.Unmarshal([]byte(value), &last) != nil {
 		return v1alpha1.LastUpgrade{Name: value}
 	}
@@ -87,7 +88,7 @@ func (ev *evaluation) excepted() (verdict, error) {
 		object = ev.policies.old
 	}
 	if ev.kind.ManagementPolicies {
-		object = withPolicies(object, ev.policies.author) // the mask is no part of the desired state
+		object = mask.WithPolicies(object, ev.policies.author) // the mask is no part of the desired state
 	}
 	use, stale := ev.use(ev.class.id), settling.StaleClaims(ev.req.Time)
 	x, warnings := set.Excepted(ev.ctx, allowance.ExceptionQuery{

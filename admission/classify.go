@@ -1,11 +1,9 @@
 package admission
 
 import (
-	"strings"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -62,30 +60,7 @@ func (f *facts) machineryOnly() bool {
 	spec, _ := f.req.Object.Object["spec"].(map[string]any)
 	_, modern := spec["crossplane"]
 	machinery := parent.Machinery(f.kind.Role, modern)
-	if len(machinery) == 0 {
-		return false
-	}
-	for _, c := range f.changes {
-		if c.Path == "spec" && onlyKeys(c.Old, machinery) && onlyKeys(c.New, machinery) {
-			continue // a spec that holds nothing but machinery is added or removed as a whole
-		}
-		rest, ok := strings.CutPrefix(c.Path, "spec.")
-		if !ok || !machinery[strings.FieldsFunc(rest, func(r rune) bool { return r == '.' || r == '[' })[0]] {
-			return false
-		}
-	}
-	return true
-}
-
-// onlyKeys reports whether a value is a map with no other keys, or nil.
-func onlyKeys(value any, keys map[string]bool) bool {
-	m, ok := value.(map[string]any)
-	for k := range m {
-		if !keys[k] {
-			return false
-		}
-	}
-	return ok || value == nil
+	return len(machinery) > 0 && change.OnlySpecFields(f.changes, machinery)
 }
 
 // ownController reports whether the user is the object's own controller: a machine
@@ -97,15 +72,15 @@ func (f *facts) ownController() bool {
 	}
 	old := f.req.OldObject
 	hash := f.hash()
-	if subject.ParseHashes(annotation(old, v1alpha1.AnnotationKeyControllers)).Has(hash) || f.World.StatusWriter(f.req.ref(), hash) {
+	if subject.ParseHashes(identity.Annotation(old, v1alpha1.AnnotationKeyControllers)).Has(hash) || f.World.StatusWriter(f.req.ref(), hash) {
 		return true
 	}
 	return parent.WritesStatus(old, f.manager) || f.kind.Role == parent.RoleManaged && parent.Provides(f.req.Object, f.manager)
 }
 
 // alsoParentController reports whether the object's own controller is its parent's
-// controller, too. Crossplane is, of nested composites; its field managers tell
-// both roles apart. A parent that cannot be read has none.
+// controller, too. Crossplane is, of nested composites; its field managers distinguish
+// both roles. A parent that cannot be read has none.
 func (ev *evaluation) alsoParentController() bool {
 	switch {
 	case !ev.hasParent:
@@ -132,7 +107,7 @@ func (ev *evaluation) classify() (verdict, error) {
 	switch {
 	case !actor.controller:
 		c.class = ClassNewOrigin
-	case len(c.binding) == 0 && selfHealing(ev.req, ev.parentRef.GroupVersionKind):
+	case len(c.binding) == 0 && parent.SelfHealing(ev.parentRef.GroupKind(), ev.req.Kind.GroupKind(), ev.req.deleted()):
 		c.class, c.selfHealing = ClassExpected, true
 	case ev.settled(known):
 		c.class = ClassDrift
@@ -159,34 +134,4 @@ func (ev *evaluation) effectiveClass() Class {
 		return ClassDrift
 	}
 	return ev.class.class
-}
-
-var podOwners = map[schema.GroupKind]bool{
-	{Group: "apps", Kind: "ReplicaSet"}: true, {Group: "apps", Kind: "StatefulSet"}: true,
-	{Group: "apps", Kind: "DaemonSet"}: true, {Group: "batch", Kind: "Job"}: true,
-}
-
-// selfHealing reports whether a change of a child follows from the state of the
-// cluster and not from its parent's spec (KR-04-13): it is never drift.
-func selfHealing(req *Request, owner schema.GroupVersionKind) bool {
-	switch req.Kind.GroupKind() {
-	case schema.GroupKind{Kind: "Pod"}:
-		return podOwners[owner.GroupKind()]
-	case schema.GroupKind{Group: "batch", Kind: "Job"}:
-		return owner.GroupKind() == schema.GroupKind{Group: "batch", Kind: "CronJob"}
-	case schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}:
-		return req.Operation == Delete && scaledToZero(req)
-	}
-	return false
-}
-
-func scaledToZero(req *Request) bool {
-	spec, _ := req.OldObject.Object["spec"].(map[string]any)
-	switch n := spec["replicas"].(type) {
-	case int64:
-		return n == 0
-	case float64:
-		return n == 0
-	}
-	return false
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Class of a change (spec 4).
+// Class of a change (docs/specification.md, section 4).
 type Class string
 
 const (
@@ -18,14 +18,13 @@ const (
 	ClassSelf Class = "Self"
 	// ClassExpected: the parent's controller carries out an intent.
 	ClassExpected Class = "Expected"
-	// ClassDrift: the parent's controller changes a child nobody asked it to.
+	// ClassDrift: the parent's controller makes an unrequested change of a child.
 	ClassDrift Class = "Drift"
-	// ClassNewOrigin: somebody else starts a new chain of causes.
+	// ClassNewOrigin: another user starts a new chain of causes.
 	ClassNewOrigin Class = "NewOrigin"
 )
 
-// Reason of a decision: the machine-readable word in refusals and audit
-// annotations.
+// Reason of a decision: machine-readable, in refusals and audit annotations.
 type Reason string
 
 // Reasons of refusals.
@@ -70,10 +69,10 @@ type Decision struct {
 	Code int32
 	// Message of a refusal: what was changed, why it is refused, what to do.
 	Message string
-	// Why is the reason within Message, as a clause: also of a drift that passes
-	// in log mode; empty where nothing speaks against the change.
+	// Why is the reason within Message, as a clause: also of drift that passes
+	// in log mode; empty for other allowed changes.
 	Why string
-	// Warnings for whoever made the request.
+	// Warnings for the caller.
 	Warnings []string
 
 	Mode  v1alpha1.Mode
@@ -119,7 +118,7 @@ type Decision struct {
 }
 
 // ApproveEffect approves, on behalf of a policy, what a policy allows: the gate
-// opens by approvals. It is written unless the annotation is there.
+// opens by approvals. It is written unless the annotation exists.
 type ApproveEffect struct {
 	Holder     parent.Ref
 	Key, Value string
@@ -134,16 +133,16 @@ type ExceptionUse struct {
 	Rule string
 }
 
-// Report of a drift for people.
+// Report of a drift.
 type Report struct {
-	// Drift to record; empty where nobody does, see Options.Unreported.
+	// Drift to record; empty under Options.Unreported.
 	Drift v1alpha1.DriftSpec
 	// ParentRef owns the Drift object.
 	ParentRef parent.Ref
 	Parent    *parent.State
-	// Snoozed: recorded, but nobody is notified.
+	// Snoozed: recorded without a notification.
 	Snoozed bool
-	// Repeat: a DELETE was refused to a controller that follows somebody else's
-	// decision; the gate repeats it once it is allowed (spec 8, "Deletion").
+	// Repeat: a DELETE was refused to a controller that carries out the decision of
+	// another user; the gate repeats it once it is allowed (KR-08-13).
 	Repeat bool
 }

@@ -58,7 +58,7 @@ func judge(holder, object *parent.State, why string) judgement {
 
 // externalDeletion decides about what the object stands for outside the cluster,
 // or below it: no external resource is orphaned or destroyed without a request for
-// that, whoever deletes the object (docs/specification.md, section 8).
+// that, by any user (docs/specification.md, section 8).
 func (ev *evaluation) externalDeletion() (verdict, error) {
 	if ev.req.Operation != Delete || ev.req.Subresource != "" || isDeleting(ev.req.OldObject) {
 		return verdict{}, nil
@@ -96,15 +96,15 @@ func (ev *evaluation) managedDeletion() (verdict, deletion) {
 			terminating = true
 		}
 	}
-	decision := policyNone
+	decision := allowance.DeletionUndeclared
 	if terminating {
-		decision = ev.deletingPolicy(ev.parentRef.GroupKind(), mr)
+		decision = ev.policySet().ExternalDeletion(ev.parentRef.GroupKind(), mr.GroupKind())
 	}
-	if decision == policyOrphan {
+	if decision == allowance.DeletionOrphans {
 		return verdict{}, deletion{cached: cached}
 	}
 	j := judge(holder, mr, why)
-	j.blocked, j.byPolicy, j.mode, j.cached = []*parent.State{mr}, decision == policyDelete, ev.mode, cached
+	j.blocked, j.byPolicy, j.mode, j.cached = []*parent.State{mr}, decision == allowance.DeletionAllowed, ev.mode, cached
 	return ev.blockedDeletion(j)
 }
 
@@ -124,14 +124,14 @@ func (ev *evaluation) compositeDeletion() (verdict, deletion, error) {
 		if err != nil {
 			return verdict{}, deletion{}, err
 		}
-		decision := policyNone
+		decision := allowance.DeletionUndeclared
 		if blocks {
-			decision = ev.deletingPolicy(ev.governor(root, mr), mr)
+			decision = ev.policySet().ExternalDeletion(ev.governor(root, mr), mr.GroupKind())
 		}
-		if !blocks || decision == policyOrphan {
+		if !blocks || decision == allowance.DeletionOrphans {
 			continue
 		}
-		j.byPolicy = j.byPolicy && decision == policyDelete
+		j.byPolicy = j.byPolicy && decision == allowance.DeletionAllowed
 		names, j.blocked = append(names, identity.Describe(mr.Ref)), append(j.blocked, mr)
 	}
 	if len(j.blocked) == 0 {
@@ -247,31 +247,6 @@ func (f *facts) destructionReport(j judgement, cause string) *Report {
 func (f *facts) carriesOut(holder *parent.State) bool {
 	return f.req.User.IsGarbageCollection() ||
 		(holder.Role == parent.RoleComposite || holder.Role == parent.RoleClaim) && f.writesStatus(holder, controllersOf(holder))
-}
-
-// policyDecision is what section deleting of policies declares about an external
-// resource.
-type policyDecision int
-
-const (
-	// policyNone: no policy has the section.
-	policyNone policyDecision = iota
-	// policyDelete: it may be deleted.
-	policyDelete
-	// policyOrphan: the section names no External Delete, which requests orphaning.
-	policyOrphan
-)
-
-// deletingPolicy for a managed resource whose parent, of a kind, is being deleted.
-func (f *facts) deletingPolicy(kind schema.GroupKind, mr *parent.State) policyDecision {
-	s := allowance.Deleting(f.policySet().Of(kind))
-	switch {
-	case !s.Given:
-		return policyNone
-	case allowance.Gives(s.External(mr.GroupKind()), allowance.VerbDelete):
-		return policyDelete
-	}
-	return policyOrphan
 }
 
 // governor is the kind whose policies apply to a managed resource below what is

@@ -31,7 +31,7 @@ const maxUnevaluated = 3
 
 // query of the parent's approvals about this change.
 func (ev *evaluation) query() approval.Query {
-	return *ev.asked.get(func() approval.Query {
+	return *ev.question.get(func() approval.Query {
 		use := ev.use(ev.class.id)
 		return approval.Query{
 			APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: compositionResource(ev.req.current()),
@@ -53,7 +53,7 @@ func (f *facts) use(digest string) approval.Use {
 }
 
 func compositionResource(o *unstructured.Unstructured) string {
-	return annotation(o, v1alpha1.AnnotationKeyCompositionResourceName)
+	return identity.Annotation(o, v1alpha1.AnnotationKeyCompositionResourceName)
 }
 
 // differenceID of a change of a child.
@@ -104,13 +104,7 @@ func (ev *evaluation) approved() (verdict, error) {
 
 // claim an approval on its holder.
 func (f *facts) claim(holder *parent.State, set approval.Set, e approval.Entry, u approval.Use) *identity.ClaimEffect {
-	stored, has := holder.Annotations[v1alpha1.AnnotationKeyClaims]
-	taken := e
-	if taken.Generation == 0 {
-		taken.Generation = holder.Generation // an approval that was never admitted would be outdated for a retry
-	}
-	claims, claim := set.Claims.Take(taken, u, f.req.Time)
-	return &identity.ClaimEffect{Holder: holder.Ref, Entry: e, Use: u, Stored: stored, HasStored: has, Value: claims.String(), ID: claim.ID}
+	return identity.Claim(holder, set.Claims, e, u, f.req.Time)
 }
 
 // drift is reported, and refused or logged.
@@ -141,7 +135,7 @@ func (ev *evaluation) driftRefusal() refusal {
 	r.why = "nobody asked for it: the spec of " + p + " has not changed since it settled at generation " +
 		strconv.FormatInt(ev.view().intent.Generation, 10)
 	if ev.needsApproval() {
-		r.why = fmt.Sprintf("it is not by the controller of %s, and policy %s asks for approval of changes by anybody else", p, ev.settings.Policy)
+		r.why = fmt.Sprintf("it is not by the controller of %s, and policy %s requires approval of changes by other users", p, ev.settings.Policy)
 	} else if rev := ev.parent().CompositionRevision; rev != "" {
 		r.why += " (composition revision " + rev + ")"
 	}

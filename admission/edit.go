@@ -2,7 +2,6 @@ package admission
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -45,7 +44,7 @@ func (ev *evaluation) edit(v verdict, d Decision) Decision {
 	ed := editor{evaluation: ev, verdict: v, incoming: ev.req.Object.GetAnnotations()}
 	switch old := ev.req.OldObject; {
 	case old == nil:
-	case maps.EqualFunc(annotations(old), annotations(ev.req.Object), sameText):
+	case identity.SameAnnotations(old, ev.req.Object):
 		ed.stored = ed.incoming // most writes leave them unchanged
 	default:
 		ed.stored = old.GetAnnotations()
@@ -194,42 +193,16 @@ func (ed *editor) composed(key string) bool {
 // (KR-02-02), or that the user may not make. A controller's copy of one is
 // reverted instead.
 func (ed *editor) validate() *refusal {
-	written := ed.written()
+	written, removed := approval.Changed(ed.incoming, ed.stored, ed.annotations)
 	for _, key := range written {
 		if err := approval.Validate(key, ed.incoming[key]); err != nil {
 			return &refusal{code: codeComposed, reason: ReasonInvalidAnnotation,
 				why: fmt.Sprintf("annotation %s does not parse: %v", key, err), next: "Nothing was changed; fix the value and try again."}
 		}
 	}
-	changed := slices.Concat(written, ed.removed())
+	changed := slices.Concat(written, removed)
 	ed.changesUserAnnotation = slices.ContainsFunc(changed, v1alpha1.NeedsApproverVerb)
 	return ed.authorize(changed)
-}
-
-// removed are the user annotations that this write removes, sorted.
-func (ed *editor) removed() []string {
-	var out []string
-	for key := range ed.stored {
-		_, kept := ed.incoming[key]
-		if _, undone := ed.annotations[key]; v1alpha1.IsUser(key) && !kept && !undone {
-			out = append(out, key)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// written are the user annotations that this write sets, sorted.
-func (ed *editor) written() []string {
-	var out []string
-	for key, value := range ed.incoming {
-		old, was := ed.stored[key]
-		if _, undone := ed.annotations[key]; v1alpha1.IsUser(key) && !undone && (!was || old != value) {
-			out = append(out, key)
-		}
-	}
-	slices.Sort(out)
-	return out
 }
 
 // authorize the user to decide about what controllers do with this object, where
@@ -247,7 +220,7 @@ func (ed *editor) authorize(changed []string) *refusal {
 	case err == nil:
 		return &refusal{code: 403, reason: ReasonApproverForbidden,
 			why:  fmt.Sprintf("changing annotation %s needs the verb %q on %s", changed[i], VerbApprove, identity.Target(ed.req.ref(), ed.kind)),
-			next: "Ask a user who has it, or for a Role that grants it."}
+			next: "A user who has it can make the change, or a Role can grant it."}
 	case ed.mode == v1alpha1.ModeLog:
 		ed.warnings.add(fmt.Sprintf("cannot check permission to set annotation %s (%v); it passes because the mode is log", changed[i], err))
 		return nil
@@ -258,30 +231,17 @@ func (ed *editor) authorize(changed []string) *refusal {
 
 // keepApprovals brings the claims of a holder of approvals in step.
 func (ed *editor) keepApprovals() {
-	if !holds(ed.incoming) && !holds(ed.stored) {
+	if !approval.Holds(ed.incoming) && !approval.Holds(ed.stored) {
 		return
 	}
 	after := ed.after()
-	if !holds(after) {
+	if !approval.Holds(after) {
 		return
 	}
 	generation, intent := ed.generations(after)
 	for k, v := range approval.Admit(after, generation, intent, ed.req.Time) {
 		ed.set(k, v)
 	}
-}
-
-// holds reports whether annotations hold approvals, or a record of them.
-func holds(annotations map[string]string) bool {
-	if annotations[v1alpha1.AnnotationKeyClaims] != "" {
-		return true
-	}
-	for k := range annotations {
-		if k == v1alpha1.AnnotationKeyApprovals || v1alpha1.IsApprove(k) {
-			return true
-		}
-	}
-	return false
 }
 
 // generations of the object after the write: its own and that of its last intent.

@@ -22,7 +22,7 @@ func (ed *editor) writeAllowances() *refusal {
 		return nil
 	case has && !ed.changesDesiredState():
 		// A user's approval must not come with an edit of a system annotation: the
-		// policy that protects it while the webhook is down could not tell who made it.
+		// policy that protects it while the webhook is down could not identify the author.
 		ed.put(v1alpha1.AnnotationKeyAllowances, stored)
 		return nil
 	}

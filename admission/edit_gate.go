@@ -6,6 +6,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -68,7 +69,7 @@ func (ed *editor) leaveUnmasked() {
 // delete what is to be left behind.
 func (ed *editor) keepTerminating() {
 	p := ed.policies
-	before, ok := mask.ParseAuthor(annotation(ed.req.stored(), v1alpha1.AnnotationKeyManagementPolicies))
+	before, ok := mask.ParseAuthor(identity.Annotation(ed.req.stored(), v1alpha1.AnnotationKeyManagementPolicies))
 	was, is := mask.Gives(p.stored, v1alpha1.VerbDelete), mask.Gives(p.incoming, v1alpha1.VerbDelete)
 	if was != is && ed.controllerWrites() || ok && !was && slices.Equal(p.incoming, before) {
 		ed.setPolicies(p.stored)

@@ -10,30 +10,6 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// generationless kinds of the core API: their creation cannot be told from that of
-// a kind with a generation.
-var generationless = map[string]bool{
-	"ConfigMap": true, "Secret": true, "ServiceAccount": true, "Service": true, "Namespace": true, "Node": true,
-	"Endpoints": true, "PersistentVolume": true, "PersistentVolumeClaim": true,
-	"Role.rbac.authorization.k8s.io": true, "RoleBinding.rbac.authorization.k8s.io": true,
-	"ClusterRole.rbac.authorization.k8s.io": true, "ClusterRoleBinding.rbac.authorization.k8s.io": true,
-}
-
-// nextGeneration is the generation after the write, which the API server increments
-// after mutating admission (KR-07-02); 0 for a kind without.
-func (r *Request) nextGeneration() int64 {
-	if r.OldObject == nil {
-		if r.Object.GetGeneration() == 0 && generationless[r.Kind.GroupKind().String()] {
-			return 0
-		}
-		return 1
-	}
-	if g := r.OldObject.GetGeneration(); g > 0 {
-		return g + 1
-	}
-	return 0
-}
-
 // changesDesiredState reports whether the change has a class that is traced.
 func (ed *editor) changesDesiredState() bool {
 	return ed.verdict.class != ClassNone && ed.verdict.class != ClassSelf

@@ -76,7 +76,7 @@ type step func(*evaluation) (verdict, error)
 
 // steps in the order of the decision table of docs/specification.md, section 5.
 var steps = []step{
-	(*evaluation).externalDeletion, // KR-05-00, whoever makes the request
+	(*evaluation).externalDeletion, // KR-05-00, by any user
 	(*evaluation).ownComponent,     // KR-05-01
 	(*evaluation).nothingToDecide,  // KR-05-01
 	(*evaluation).selfWrite,        // KR-05-02
@@ -112,8 +112,8 @@ type evaluation struct {
 	narrowed memo[narrowing]
 	// allowances of the parent that are not consumed.
 	allowances memo[allowance.Entries]
-	// asked of the parent's approvals.
-	asked memo[approval.Query]
+	// question to the parent's approvals.
+	question memo[approval.Query]
 	// calling is the build of the controller that makes the request.
 	calling memo[allowance.Build]
 	// variables of expressions about the request.

@@ -68,13 +68,13 @@ func (e *Evaluator) modeOf(ctx context.Context, annotations map[string]string, n
 	}
 	var invalid []string
 	check := func(on string, m v1alpha1.Mode) {
-		if m != "" && !known(m) {
+		if m != "" && !settings.ValidMode(m) {
 			invalid = append(invalid, fmt.Sprintf("annotation %s of %s is %q, which is neither log nor enforce; it is ignored",
 				v1alpha1.AnnotationKeyMode, on, m))
 		}
 	}
 	check("the object", v1alpha1.Mode(annotations[v1alpha1.AnnotationKeyMode]))
-	mode, err := ModeOf(annotations, func() (v1alpha1.Mode, error) {
+	mode, err := settings.ModeOf(annotations, func() (v1alpha1.Mode, error) {
 		if namespace == "" {
 			return "", nil
 		}

@@ -60,7 +60,6 @@ func (ev *evaluation) view() *parentView {
 	return ev.found.value.view
 }
 
-// parent in its state as read; nil as of view.
 func (ev *evaluation) parent() *parent.State {
 	if v := ev.view(); v != nil {
 		return v.state
@@ -68,7 +67,7 @@ func (ev *evaluation) parent() *parent.State {
 	return nil
 }
 
-// actor in relation to the parent; the zero actor where there is none.
+// actor; zero where there is no parent.
 func (ev *evaluation) actor() actor {
 	if v := ev.view(); v != nil {
 		return v.actor
@@ -76,8 +75,7 @@ func (ev *evaluation) actor() actor {
 	return actor{}
 }
 
-// linked reports whether a Claim that was found by its name is the parent: it
-// references the composite, too.
+// linked reports whether a Claim that was found by its name references the composite.
 func (f *facts) linked(p *parent.State) bool {
 	return p.Role != parent.RoleClaim || p.ClaimTarget == "" || p.ClaimTarget == f.req.ref().Name
 }
@@ -159,7 +157,7 @@ func (f *facts) byUserHash(p *parent.State) (is, decided bool) {
 	if f.Options.Identify == IdentifyFieldManager || hash == "" {
 		return false, false
 	}
-	updaters := subject.ParseHashes(annotation(f.req.stored(), v1alpha1.AnnotationKeyUpdaters))
+	updaters := subject.ParseHashes(identity.Annotation(f.req.stored(), v1alpha1.AnnotationKeyUpdaters))
 	if f.req.Operation == Create {
 		updaters = nil
 	}

@@ -1,12 +1,16 @@
 package admission
 
-import "github.com/kausality-io/function-kausality/admission/internal/fixture"
+import (
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/internal/fixture"
+)
 
 // Short names of the fixtures.
 
 type mod = fixture.Mod
 
 var (
+	annotation       = identity.Annotation
 	joined           = fixture.Joined
 	terraformObject  = fixture.Terraform
 	object           = fixture.Object

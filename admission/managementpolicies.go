@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -16,8 +15,8 @@ import (
 )
 
 // policies of an MR in a request: what its author wants, apart from the mask
-// that is stored, and the objects with the author's value put back, so that the
-// mask is no change in anybody's eyes.
+// that is stored, and the objects with the author's value restored, so that
+// masking does not show up as a diff.
 type policies struct {
 	// stored and incoming values of spec.managementPolicies; nil for none.
 	stored, incoming []string
@@ -41,13 +40,13 @@ func readPolicies(req *Request, kind identity.Kind, manager string, closeTo []v1
 	}
 	if req.OldObject != nil {
 		p.stored = mask.PoliciesOf(req.OldObject)
-		p.before, p.remembered = mask.ParseAuthor(annotation(req.OldObject, v1alpha1.AnnotationKeyManagementPolicies))
+		p.before, p.remembered = mask.ParseAuthor(identity.Annotation(req.OldObject, v1alpha1.AnnotationKeyManagementPolicies))
 		if !p.remembered {
 			p.before = p.stored
 		}
 	}
 	if req.Object == nil {
-		p.old = withPolicies(p.old, p.before)
+		p.old = mask.WithPolicies(p.old, p.before)
 		p.author = p.before
 		return p
 	}
@@ -64,29 +63,28 @@ func readPolicies(req *Request, kind identity.Kind, manager string, closeTo []v1
 		p.author = p.before
 	case req.OldObject == nil:
 		// A restored backup brings the author's value along with the mask.
-		if a, ok := mask.ParseAuthor(annotation(req.Object, v1alpha1.AnnotationKeyManagementPolicies)); ok {
+		if a, ok := mask.ParseAuthor(identity.Annotation(req.Object, v1alpha1.AnnotationKeyManagementPolicies)); ok {
 			p.author = a
 		}
 	}
 	if req.OldObject != nil && slices.Equal(p.before, p.author) && slices.Equal(p.stored, p.incoming) {
 		return p // no difference either way
 	}
-	p.old, p.new = withPolicies(p.old, p.before), withPolicies(p.new, p.author)
+	p.old, p.new = mask.WithPolicies(p.old, p.before), mask.WithPolicies(p.new, p.author)
 	return p
 }
 
 // composedAuthor is the author's managementPolicies behind the mask that the
-// composition function composes (gate: Managed). What it composes was worked out on
-// an MR that may have moved on since: its record of the gate or of the author, another
-// than the stored one, tells its mask from what an author writes. What it says of the
-// author counts where it announces a change, by the hop that it stamps; else it
-// repeats what it saw.
+// composition function composes (gate: Managed). The function masks from a managed
+// resource that may be stale. If its record of the gate or of the author differs from
+// the stored one, the field is the function's mask. Its author's value counts only if
+// it also stamps a new hop; otherwise the stored one is kept (KR-08-16).
 func composedAuthor(req *Request, manager string, p policies) ([]string, bool) {
 	if req.OldObject == nil || isDeleting(req.Object) || !subject.IsComposedApply(manager) ||
 		sameAnnotation(req, v1alpha1.AnnotationKeyGate) && sameAnnotation(req, v1alpha1.AnnotationKeyManagementPolicies) {
 		return nil, false
 	}
-	author, ok := mask.ParseAuthor(annotation(req.Object, v1alpha1.AnnotationKeyManagementPolicies))
+	author, ok := mask.ParseAuthor(identity.Annotation(req.Object, v1alpha1.AnnotationKeyManagementPolicies))
 	if !ok || !mask.Masks(p.incoming, author) {
 		return nil, false
 	}
@@ -96,8 +94,8 @@ func composedAuthor(req *Request, manager string, p policies) ([]string, bool) {
 	return p.before, true
 }
 
-// remask an object of an external system, so that the author's value written
-// again is no change in anybody's eyes.
+// remask an object of an external system, so that a re-apply of the author's value
+// does not show up as a diff.
 func (p *policies) remask(req *Request) {
 	if req.Object == nil || req.OldObject == nil || isDeleting(req.Object) {
 		return
@@ -114,24 +112,4 @@ func content(o *unstructured.Unstructured) map[string]any {
 		return nil
 	}
 	return o.Object
-}
-
-// withPolicies is an object with other policies; nil leaves them.
-func withPolicies(object map[string]any, policies []string) map[string]any {
-	spec, ok := object["spec"].(map[string]any)
-	if !ok || policies == nil {
-		return object
-	}
-	if have, ok := spec[mask.FieldManagementPolicies].([]any); ok && slices.EqualFunc(have, policies, func(a any, b string) bool { return a == b }) {
-		return object
-	}
-	spec = maps.Clone(spec)
-	list := make([]any, 0, len(policies))
-	for _, p := range policies {
-		list = append(list, p)
-	}
-	spec[mask.FieldManagementPolicies] = list
-	out := maps.Clone(object)
-	out["spec"] = spec
-	return out
 }

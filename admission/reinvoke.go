@@ -16,8 +16,8 @@ import (
 const reinvocationWindow = 30 * time.Second
 
 // reinvokedHop returns the object's own incoming hop where we wrote it into
-// this very request: a later webhook changed the object, and we are asked again
-// (reinvocationPolicy IfNeeded). Then the object holds our own edits, which must
+// this very request: a later webhook changed the object, and the API server calls again
+// (reinvocationPolicy IfNeeded, KR-05-25). Then the object holds our own edits, which must
 // not be taken for its author's. nil otherwise; a copied or restored hop is an
 // old one.
 func reinvokedHop(req *Request) *v1alpha1.Hop {
@@ -27,12 +27,11 @@ func reinvokedHop(req *Request) *v1alpha1.Hop {
 	return freshHop(req)
 }
 
-// freshHop is the object's own incoming hop where we wrote it into this very
-// request, or into one before that was the same in all that a hop tells: by the
-// same user, in the same seconds, for the same generation. For the same
-// generation there are two where the mask hid what the first one changed.
+// freshHop returns the object's own hop if this request, or an identical retry (same
+// user, same generation, within reinvocationWindow), wrote it; nil otherwise. Two such
+// requests can share a generation when the mask hid the first change.
 func freshHop(req *Request) *v1alpha1.Hop {
-	if req.Object == nil || req.Subresource != "" || annotation(req.Object, v1alpha1.AnnotationKeyTrace) == "" {
+	if req.Object == nil || req.Subresource != "" || identity.Annotation(req.Object, v1alpha1.AnnotationKeyTrace) == "" {
 		return nil
 	}
 	own := trace.Of(req.Object.GetAnnotations()).Own()
@@ -45,7 +44,7 @@ func freshHop(req *Request) *v1alpha1.Hop {
 
 // sameAnnotation reports whether an annotation comes as it is stored.
 func sameAnnotation(req *Request, key string) bool {
-	return req.Object != nil && req.OldObject != nil && annotation(req.Object, key) == annotation(req.OldObject, key)
+	return req.Object != nil && req.OldObject != nil && identity.Annotation(req.Object, key) == identity.Annotation(req.OldObject, key)
 }
 
 // reinvokedClaim is the id of the claim that this very request took.
@@ -58,9 +57,9 @@ func reinvokedClaim(req *Request) string {
 
 // reinvokedAuthor is the author's managementPolicies where the incoming ones are
 // the mask that we put over them in this very request. A hop that looks like the
-// stored one is ours where what we remember beside it does not: nobody else can
-// have changed that and stayed what freshHop asks for, but the author, who
-// might as well have written the policies themselves.
+// stored one is ours where what we remember beside it does not: only the author
+// can have changed that within what freshHop requires, and the author may write the
+// policies anyway.
 func reinvokedAuthor(req *Request, kind identity.Kind, closeTo []v1alpha1.Verb, incoming []string) ([]string, bool) {
 	if req.OldObject == nil ||
 		sameAnnotation(req, v1alpha1.AnnotationKeyTrace) && sameAnnotation(req, v1alpha1.AnnotationKeyManagementPolicies) && sameAnnotation(req, v1alpha1.AnnotationKeyGate) {

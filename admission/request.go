@@ -7,8 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -22,16 +24,16 @@ const (
 	Delete Operation = "DELETE"
 )
 
-// SubresourceScale is the one subresource whose writes are intents. An adapter
-// asks about the object that is scaled, before and after, and not about the Scale
-// that the API server sends.
+// SubresourceScale is the one subresource whose writes are intents. The request is
+// about the scaled object, before and after, and not about the Scale that the API
+// server sends.
 const SubresourceScale = "scale"
 
-// Actor says what an adapter knows of who asks beyond the user's name.
+// Actor is what an adapter knows of the user beyond the name.
 type Actor string
 
 const (
-	// ActorUnknown leaves it to the rules of spec 4.
+	// ActorUnknown leaves it to the rules of docs/specification.md, section 4.
 	ActorUnknown Actor = ""
 	// ActorParentController is certain to be the parent's controller: the
 	// composition function is part of it.
@@ -60,7 +62,7 @@ type Request struct {
 	// Controller is the user name under which the write will be made, where the
 	// adapter decides before it is: of UpgradeAllowances, those for it count.
 	Controller string
-	// Time of the request; stands in hops.
+	// Time of the request; it is stored in hops.
 	Time time.Time
 }
 
@@ -72,12 +74,20 @@ func (r *Request) current() *unstructured.Unstructured {
 	return r.OldObject
 }
 
+// deleted object; nil for other operations.
+func (r *Request) deleted() *unstructured.Unstructured {
+	if r.Operation != Delete {
+		return nil
+	}
+	return r.OldObject
+}
+
 // unstored: the adapter decides before the write is made, on an object that the
 // API server has not seen.
 func (r *Request) unstored() bool { return r.Actor != "" }
 
-// stored is the object as it stands: what one request cannot rewrite to get
-// around a decision about itself. The new one on CREATE.
+// stored is the stored object, which one request cannot rewrite to bypass a decision
+// about itself (KR-04-12). The new one on CREATE.
 func (r *Request) stored() *unstructured.Unstructured {
 	if r.OldObject != nil {
 		return r.OldObject
@@ -99,26 +109,6 @@ func (r *Request) whole() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: out}
 }
 
-// annotation of an object, "" where it has none; without the copy of them all
-// that GetAnnotations makes.
-func annotation(o *unstructured.Unstructured, key string) string {
-	value, _ := annotations(o)[key].(string)
-	return value
-}
-
-// sameText: two values are the same string.
-func sameText(a, b any) bool {
-	x, ok := a.(string)
-	y, is := b.(string)
-	return ok && is && x == y
-}
-
-func annotations(o *unstructured.Unstructured) map[string]any {
-	meta, _ := o.Object["metadata"].(map[string]any)
-	all, _ := meta["annotations"].(map[string]any)
-	return all
-}
-
 // isDeleting reports whether an object has a deletionTimestamp.
 func isDeleting(o *unstructured.Unstructured) bool {
 	meta, _ := o.Object["metadata"].(map[string]any)
@@ -127,7 +117,7 @@ func isDeleting(o *unstructured.Unstructured) bool {
 
 // modeAnnotation is the one annotation that ModeOf reads.
 func modeAnnotation(o *unstructured.Unstructured) map[string]string {
-	mode := annotation(o, v1alpha1.AnnotationKeyMode)
+	mode := identity.Annotation(o, v1alpha1.AnnotationKeyMode)
 	if mode == "" {
 		return nil
 	}
@@ -142,4 +132,9 @@ func (r *Request) ref() parent.Ref {
 		ref.Name = r.Name
 	}
 	return ref
+}
+
+// nextGeneration is the generation after the write; 0 for a kind without.
+func (r *Request) nextGeneration() int64 {
+	return trace.NextGeneration(r.OldObject, r.Object, r.Kind.GroupKind())
 }

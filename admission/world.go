@@ -63,7 +63,7 @@ type World interface {
 
 // Policies is where the policies of a cluster come from. An *allowance.Set is one
 // that never changes. Implementations are safe for concurrent use; each decision
-// asks once, and decides by that Set from its beginning to its end.
+// uses one Set from its beginning to its end.
 type Policies interface {
 	// Policies in force; nil for none.
 	Policies() *allowance.Set
@@ -73,16 +73,16 @@ type Policies interface {
 type Options struct {
 	// DefaultMode is v1alpha1.ModeLog where empty.
 	DefaultMode v1alpha1.Mode
-	// Identify says how the parent's controller is identified.
+	// Identify selects how the parent's controller is identified.
 	Identify Identify
-	// ExpectUntil says how long changes are expected after an intent.
+	// ExpectUntil selects how long changes are expected after an intent.
 	ExpectUntil ExpectUntil
 	// ComposedRefusalCode is the HTTP code of refusals to Crossplane's own
-	// apply of composed resources; 422 where 0 (facts 8).
+	// apply of composed resources; 422 where 0 (KR-05-24).
 	ComposedRefusalCode int32
 	// ControllerUsers are further users that may be an object's own controller.
 	ControllerUsers func(name string) bool
-	// MayApprove asks whether a user may set approvals and the like on an object
+	// MayApprove reports whether a user may set approvals and the like on an object
 	// (approver RBAC); nil switches that off.
 	MayApprove func(ctx context.Context, user subject.User, object parent.Ref) (bool, error)
 	// CloseTo are the verbs of a closed gate beside Observe: none, or
@@ -91,16 +91,16 @@ type Options struct {
 	// CarryPendingDrift opens the gate although the external resource differs
 	// outside of the accepted change.
 	CarryPendingDrift bool
-	// Ignore says which external differences do not count; nil for none.
+	// Ignore selects external differences that are ignored; nil for none.
 	Ignore external.Rules
 	// Settings of the Kausality policy that covers an object with these labels;
 	// nil, and the zero Settings, leave everything to the Options.
 	Settings func(object parent.Ref, labels map[string]string) settings.Settings
-	// Removing tells whether Kausality is being removed: everything only logs
-	// then, whatever objects, Namespaces and policies say. nil for never.
+	// Removing reports whether Kausality is being removed: the mode is log then,
+	// whatever objects, Namespaces and policies declare. nil for never.
 	Removing func() bool
-	// Unreported: nobody sends the Reports of decisions. They say then that there
-	// is something to report, and hold no Drift.
+	// Unreported: Reports of decisions are not sent. They are present where there is
+	// something to report, and hold no Drift.
 	Unreported bool
 	// Initialized are the condition types by which a kind counts as initialized;
 	// nil, and an empty list, leave it to Initialized and Ready.
@@ -123,18 +123,18 @@ func (o Options) initialized(gk schema.GroupKind) []string {
 	return o.Initialized(gk)
 }
 
-// VerbApprove is the RBAC verb that approver RBAC asks for.
+// VerbApprove is the RBAC verb that approver RBAC requires (KR-02-13).
 const VerbApprove = "approve"
 
 // Identify is the value of --identify-controller.
 type Identify string
 
 const (
-	// IdentifyAuto applies all rules of spec 4 in their order.
+	// IdentifyAuto applies all rules in their order (KR-04-06).
 	IdentifyAuto Identify = "auto"
-	// IdentifyUserHash applies those of seed 002 alone.
+	// IdentifyUserHash applies the rule about users alone.
 	IdentifyUserHash Identify = "user-hash"
-	// IdentifyFieldManager applies those of seed 000 alone.
+	// IdentifyFieldManager applies the rules about field managers alone.
 	IdentifyFieldManager Identify = "field-manager"
 )
 
@@ -142,9 +142,9 @@ const (
 type ExpectUntil string
 
 const (
-	// ExpectUntilConverged ends with the latch of spec 3.
+	// ExpectUntilConverged ends with the latch (KR-03-05).
 	ExpectUntilConverged ExpectUntil = "converged"
-	// ExpectUntilObserved ends when the controller observed the generation, the
-	// literal rule of the seeds.
+	// ExpectUntilObserved ends when the controller observed the generation, converged
+	// or not (KR-03-04).
 	ExpectUntilObserved ExpectUntil = "observed"
 )

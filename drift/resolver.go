@@ -21,6 +21,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 )
@@ -230,7 +231,7 @@ func (r *Resolver) resolve(ctx context.Context, d *v1alpha1.Drift) error {
 	if err != nil {
 		return err
 	}
-	why, err := admission.Resolved(d, p, func() (*parent.State, error) { return r.state(ctx, d.Spec.Child) })
+	why, err := settling.Resolved(d, p, func() (*parent.State, error) { return r.state(ctx, d.Spec.Child) })
 	if err != nil || why == "" {
 		return err
 	}

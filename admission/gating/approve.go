@@ -31,7 +31,8 @@ func (g Managed) difference(author []string) ([]change.Change, []v1alpha1.Verb) 
 	return g.Difference, []v1alpha1.Verb{v1alpha1.VerbUpdate}
 }
 
-// whileClosed: an external drift is reported until it is approved or gone.
+// whileClosed reports external drift until it is approved or gone (KR-08-21), and
+// opens the gate once it is approved (KR-08-05).
 func (g Managed) whileClosed(author []string, gate v1alpha1.Gate) Decision {
 	diff, verbs := g.difference(author)
 	if len(diff) == 0 || g.MR.Paused {
@@ -40,7 +41,7 @@ func (g Managed) whileClosed(author []string, gate v1alpha1.Gate) Decision {
 	id := identity.DriftID(g.owner().State, g.MR, diff) // that of the report, wherever it is approved
 	for _, h := range g.Holders {
 		set := approval.Parse(h.State.Annotations)
-		g.again(set.Claims, gate, id)
+		g.adoptPendingClaims(set.Claims, gate, id)
 		m, ok := set.Approved(g.query(h.State, verbs, id))
 		if !ok || m.Claimed != nil && HasUse(gate, m.Claimed.ID) {
 			continue
@@ -50,12 +51,12 @@ func (g Managed) whileClosed(author []string, gate v1alpha1.Gate) Decision {
 		}
 		return g.open(author, gate, h, set, m, id, verbs, change.Paths(diff))
 	}
-	return Decision{Drift: g.drift(diff), Why: "the external resource differs and nobody approved to change it"}
+	return Decision{Drift: g.drift(diff), Why: "the external resource differs and no approval covers the difference"}
 }
 
-// stopped tells by whose word the gate is not opened, whatever is approved: a
-// freeze, or a rejection that is about the MR, on the MR or above it. "" for
-// nobody's. What is being deleted is not frozen: its cleanup must finish.
+// stopped returns the freeze, or the rejection of the managed resource, on it or
+// above it, that keeps the gate closed although an approval matches, as a clause; ""
+// for none. A holder that is being deleted is not frozen: its cleanup must finish.
 func (g Managed) stopped(verbs []v1alpha1.Verb) string {
 	for _, h := range g.Holders {
 		if h.State.Deleting() {
@@ -89,10 +90,10 @@ func (g Managed) use(id string) approval.Use {
 	}
 }
 
-// again makes claims that were taken for this MR, and whose opening never
-// landed, those of the use with an id: the difference may have become another
-// one meanwhile, and what was claimed and not used is not lost.
-func (g Managed) again(claims approval.Claims, gate v1alpha1.Gate, id string) {
+// adoptPendingClaims makes claims that were taken for this managed resource, and
+// whose opening was never stored, claims of the use with an id: the difference may
+// have changed meanwhile, and an unused claim is not lost.
+func (g Managed) adoptPendingClaims(claims approval.Claims, gate v1alpha1.Gate, id string) {
 	for i, c := range claims {
 		if c.State == v1alpha1.ClaimPending && c.Relation == v1alpha1.RelationExternal && c.Child != nil && c.Child.UID == g.MR.UID && !HasUse(gate, c.ID) {
 			use := g.use(id)
@@ -102,9 +103,11 @@ func (g Managed) again(claims approval.Claims, gate v1alpha1.Gate, id string) {
 }
 
 // open the gate by an approval. A claim that was taken before and whose opening
-// never landed is used again. The uses that the gate shows already and that are
-// not finished stay with it.
-func (g Managed) open(author []string, was v1alpha1.Gate, h identity.Holder, set approval.Set, m approval.Match, id string, verbs []v1alpha1.Verb, paths []string) Decision {
+// was never stored is used again. Unfinished uses that the gate records stay
+// recorded.
+func (g Managed) open(author []string, was v1alpha1.Gate, h identity.Holder, set approval.Set, m approval.Match, id string,
+	verbs []v1alpha1.Verb, paths []string,
+) Decision {
 	next := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: verbs, At: approval.Stamp(g.Now),
 		Claim: g.unfinished(was), Digest: id, Paths: paths, Reason: v1alpha1.GateReasonApproved}
 	if was.State == v1alpha1.GateOpen {
@@ -158,7 +161,7 @@ func (g Managed) deletion(author []string, gate v1alpha1.Gate) (Decision, bool) 
 func (g Managed) deletionOf(author []string, gate v1alpha1.Gate, h identity.Holder, set approval.Set) (Decision, bool) {
 	verbs := []v1alpha1.Verb{v1alpha1.VerbDelete}
 	id := identity.DeletionID(g.owner().State, g.MR) // that of the refusal, wherever it is approved
-	g.again(set.Claims, gate, id)
+	g.adoptPendingClaims(set.Claims, gate, id)
 	if m, ok := set.Approved(g.query(h.State, verbs, id)); ok && (m.Claimed == nil || !HasUse(gate, m.Claimed.ID)) {
 		return g.open(author, gate, h, set, m, id, verbs, nil), true
 	}
@@ -203,7 +206,7 @@ func (g Managed) drift(diff []change.Change) *v1alpha1.DriftSpec {
 		ID: id, Relation: v1alpha1.RelationExternal, Parent: identity.ObjectReference(owner.State.Ref, owner.State.Generation, ""),
 		Child:      identity.ObjectReference(g.MR.Ref, g.MR.Generation, g.MR.Annotations[v1alpha1.AnnotationKeyCompositionResourceName]),
 		Difference: change.Fields(diff, identity.MaxReportFields, false), Intent: intent.Generation,
-		Cause:             "somebody or something changed the external resource behind " + identity.Describe(g.MR.Ref),
+		Cause:             "an actor other than Crossplane changed the external resource behind " + identity.Describe(g.MR.Ref),
 		SuggestedApproval: identity.ApproveCommand(owner.State.Ref, owner.Kind, id),
 	}
 }

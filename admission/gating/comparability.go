@@ -13,27 +13,27 @@ type UnknownDrift string
 const (
 	// UnknownNothingComparable: forProvider and atProvider have no field in common.
 	UnknownNothingComparable UnknownDrift = "NothingComparable"
-	// UnknownGoneUnseen: policies of Observe and LateInitialize alone, under which a
-	// provider reports success where the external resource does not exist (facts 11).
+	// UnknownGoneUnseen: policies of Observe and LateInitialize alone, under which
+	// crossplane-runtime reports success for an external resource that does not exist.
 	UnknownGoneUnseen UnknownDrift = "GoneUnseen"
-	// UnknownNotLooking: an external system that was told not to look.
+	// UnknownNotLooking: an external system that is configured not to compare.
 	UnknownNotLooking UnknownDrift = "NotLooking"
 )
 
-// Why in words, as a clause.
+// Why external drift is unknown, as a clause; "" where it is known.
 func (b UnknownDrift) Why() string {
 	switch b {
 	case UnknownNothingComparable:
 		return "the provider reports nothing that can be compared"
 	case UnknownGoneUnseen:
-		return "with managementPolicies [Observe, LateInitialize] the provider does not tell when the external resource is gone"
+		return "with managementPolicies [Observe, LateInitialize] the provider does not report that the external resource is gone"
 	case UnknownNotLooking:
-		return "the system that applies it does not look for it"
+		return "the system that applies it does not compare it"
 	}
 	return ""
 }
 
-// UnknownDriftOf tells why external drift of a managed resource is unknown. known, that
+// UnknownDriftOf returns why external drift of a managed resource is unknown. known, that
 // there is something to compare, and gone are as Comparable and Gone in Managed.
 func UnknownDriftOf(mr *parent.State, known, gone bool) UnknownDrift {
 	p := mr.ManagementPolicies

@@ -10,7 +10,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// unconfirmed tells what is missing until the opened generation is confirmed.
+// unconfirmed returns what is missing until the opened generation is confirmed
+// (KR-08-08), as a clause; "" where it is confirmed.
 func (g Managed) unconfirmed(gate v1alpha1.Gate) string {
 	synced, _ := g.MR.Condition("Synced")
 	switch {
@@ -23,9 +24,9 @@ func (g Managed) unconfirmed(gate v1alpha1.Gate) string {
 	case g.Kind.ReconcileRequests && g.RequestedAt != "" && g.HandledAt != g.RequestedAt:
 		return "the provider has not handled a reconcile since"
 	case synced.ObservedGeneration == 0 && !g.Kind.ReconcileRequests && !g.Comparable:
-		return "the provider tells neither what it has seen nor what is there" // upjet can lose the generation for good
+		return "the provider reports neither the generation it has observed nor its external state" // upjet can lose the generation for good
 	case synced.ObservedGeneration == 0 && !g.Kind.ReconcileRequests && gate.Unproven:
-		return "what was asked for last was there already, and the provider does not tell whether it has seen that"
+		return "the last requested value equals the external one, and the provider does not report whether it has observed the request"
 	case slices.Contains(gate.Verbs, v1alpha1.VerbCreate) && !g.MR.True("Ready"):
 		return "it is not Ready yet"
 	}
@@ -35,8 +36,8 @@ func (g Managed) unconfirmed(gate v1alpha1.Gate) string {
 	return ""
 }
 
-// asyncPending as upjet's conditions tell: an operation that goes on, or whose
-// last one failed.
+// asyncPending reports whether upjet's conditions show an asynchronous operation
+// that is in progress, or the last one as failed.
 func (g Managed) asyncPending() bool {
 	if c, ok := g.MR.Condition("AsyncOperation"); ok && c.Reason == "Ongoing" {
 		return true

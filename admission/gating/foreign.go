@@ -18,7 +18,7 @@ const ActionMask Action = "Mask"
 
 // Foreign decides about the gate of an object of an external system that
 // has no managementPolicies: a Terraform object of Flux, an Argo CD Application
-// (spec 8). Approvals, claims, deadlines and reports are those of Managed.
+// (KR-08-42). Approvals, claims, deadlines and reports are those of Managed.
 type Foreign struct {
 	Managed
 	// View of the object, by its system.
@@ -83,7 +83,7 @@ func (g Foreign) opened(gate v1alpha1.Gate) Decision {
 	return Decision{Why: g.View.Unconfirmed, Again: left}
 }
 
-// shutStill: a difference that stands is let through where it comes from an
+// shutStill: a difference is let through where it comes from an
 // accepted change of the object, or an allowance or approval permits it, and is
 // reported otherwise.
 func (g Foreign) shutStill(gate v1alpha1.Gate) Decision {
@@ -109,12 +109,12 @@ func (g Foreign) shutStill(gate v1alpha1.Gate) Decision {
 			return d
 		}
 	}
-	return Decision{Drift: g.drift(diff), Why: "nobody approved what it would do"}
+	return Decision{Drift: g.drift(diff), Why: "no approval covers what it would do"}
 }
 
-// caused tells the reason to open where somebody's change of the object since
-// the gate moved last is the cause, or an allowance that came with one is. What
-// destroys takes more than a change.
+// caused returns the reason to open where a user's change of the object since the
+// last transition of the gate is the cause, or an allowance of such a change; "" for
+// none. Destruction needs more than a change.
 func (g Foreign) caused(gate v1alpha1.Gate) string {
 	destroys := slices.ContainsFunc(g.View.Verbs, func(v v1alpha1.Verb) bool { return slices.Contains(external.Verbs(string(v)), v1alpha1.VerbDelete) })
 	if g.changed(gate) && !g.View.Foreign && !destroys {
@@ -136,7 +136,7 @@ func (g Foreign) caused(gate v1alpha1.Gate) string {
 	return v1alpha1.GateReasonAllowed
 }
 
-// changed reports whether somebody changed the object since the gate moved last.
+// changed reports whether a user changed the object since the last transition.
 // The generation that the gate shows is at most the one of that write.
 func (g Foreign) changed(gate v1alpha1.Gate) bool {
 	hop := trace.Of(g.MR.Annotations).Own()
@@ -148,7 +148,7 @@ func (g Foreign) approvedBy(h identity.Holder, gate v1alpha1.Gate) (Decision, bo
 	diff := g.View.Difference
 	id := identity.DriftID(h.State, g.MR, diff)
 	set := approval.Parse(h.State.Annotations)
-	g.again(set.Claims, gate, id)
+	g.adoptPendingClaims(set.Claims, gate, id)
 	for _, verbs := range [][]v1alpha1.Verb{g.View.Verbs, crossplaneVerbs(g.View.Verbs)} {
 		q := g.query(h.State, verbs, id)
 		if h.State.UID == g.MR.UID {

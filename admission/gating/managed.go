@@ -19,7 +19,7 @@ import (
 type Action string
 
 const (
-	// ActionNone: it stands as it should.
+	// ActionNone: the gate is in the right state.
 	ActionNone Action = ""
 	// ActionRestore the author's policies: the mode is log, or nothing is to mask.
 	ActionRestore Action = "Restore"
@@ -31,7 +31,8 @@ const (
 	ActionClose Action = "Close"
 )
 
-// Managed is what decides about the gate of one MR (spec 8).
+// Managed is the state of one managed resource and of what its gate depends on
+// (docs/specification.md, section 8).
 type Managed struct {
 	MR   *parent.State
 	Kind identity.Kind
@@ -40,7 +41,7 @@ type Managed struct {
 	Difference []change.Change
 	// Comparable: the MR has both sides to compare.
 	Comparable bool
-	// Gone: the provider says that it does not exist.
+	// Gone: the provider reports that the external resource does not exist.
 	Gone bool
 	// RequestedAt and HandledAt: the last reconcile request and its echo.
 	RequestedAt, HandledAt string
@@ -84,13 +85,13 @@ type Decision struct {
 	Edits map[string]*string
 	// Once: the gate opens by a once approval that was not claimed before.
 	Once bool
-	// Drift of the external resource that stands unapproved; nil for none.
+	// Drift of the external resource that is not approved; nil for none.
 	Drift *v1alpha1.DriftSpec
-	// Live asks to decide again, with Holders that were read live.
+	// Live: decide again, with Holders that were read live.
 	Live bool
 	// Again is when to look again; 0 for never.
 	Again time.Duration
-	// Why nothing is done, for people.
+	// Why nothing is done, as a clause.
 	Why string
 }
 
@@ -122,7 +123,7 @@ func (g Managed) Decide() Decision {
 }
 
 // restore the author's value. An opening by approval is closed first, and the
-// approval finished: the gate annotation is where it stands that it is used.
+// approval finished: the gate annotation is the only record of its use.
 func (g Managed) restore(author []string, remembered bool) Decision {
 	gate := mask.ParseGate(g.MR.Annotations)
 	switch {
@@ -137,28 +138,28 @@ func (g Managed) restore(author []string, remembered bool) Decision {
 	return Decision{Action: ActionRestore, Policies: author}
 }
 
-// finishAgain is when a gate is looked at again that waits for its approvals to
-// be finished. Their holder's change tells sooner.
+// finishAgain is when a gate is decided about again that waits for its approvals to
+// be finished. A change of their holder wakes it earlier.
 const finishAgain = time.Second
 
 // unspent reports whether approvals that a gate was open by may not be finished
-// yet, which nobody would know any more were the gate annotation gone: they would
-// open another gate. Only the holders as they are tell.
+// yet. Without the gate annotation no record of their use would remain, and they
+// would open another gate. Only live holders answer that.
 func (g Managed) unspent(gate v1alpha1.Gate) (d Decision, wait bool) {
 	switch {
 	case gate.Claim == "":
 		return Decision{}, false
 	case !g.Live:
-		return Decision{Live: true, Why: "whether the approvals that it was open by are finished is asked live"}, true
+		return Decision{Live: true, Why: "whether the approvals that it was open by are finished is read live"}, true
 	case slices.ContainsFunc(g.Holders, func(h identity.Holder) bool { return ClaimToFinish(g.MR, h.State) != nil }):
 		return Decision{Why: "the approvals that it was open by are finished first", Again: finishAgain}, true
 	}
 	return Decision{}, false
 }
 
-// install takes only MRs that are idle: Ready, and Synced with the last change
-// seen, which the mask would cut off otherwise. What an earlier gate was open by
-// and is not finished stays known.
+// install masks only a managed resource that is idle: Ready, and Synced with its
+// last change observed, which the mask would cut off otherwise (KR-08-18). Unfinished
+// approvals of an earlier gate stay recorded.
 func (g Managed) install(author []string) Decision {
 	synced, _ := g.MR.Condition("Synced")
 	seen := synced.ObservedGeneration
@@ -223,9 +224,9 @@ func (g Managed) whileOpenForDelete(author []string, gate v1alpha1.Gate) Decisio
 	return Decision{Why: "it is open for Delete", Again: leftDelete}
 }
 
-// withoutDelete leaves a gate open for what it was open for beside Delete, whose
-// deadline passed. Update could not be had together with Delete, so that this is
-// when it is really opened: what differs elsewhere would be carried along.
+// withoutDelete leaves a gate open for its other verbs when the deadline for Delete
+// has passed. No set of policies holds Delete together with Update, so that Update
+// takes effect now, and would apply pending drift as well (KR-08-07).
 func (g Managed) withoutDelete(author []string, gate v1alpha1.Gate, rest []v1alpha1.Verb) Decision {
 	gate.DeleteAt = nil
 	if len(gate.Paths) > 0 && !g.CarryPendingDrift && len(external.Outside(g.Difference, gate.Paths)) > 0 {

@@ -10,16 +10,16 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Status is a state of the gate's machine. It is read off one version of the
-// MR and nothing else: whoever starts anew finds it there.
+// Status is a state of the gate's machine. It depends on one version of the
+// managed resource alone (KR-08-23), so that a restarted process finds it again.
 type Status string
 
 const (
 	// StatusAbsent: there is no MR.
 	StatusAbsent Status = "absent"
-	// StatusUnmasked: the author's policies stand. Also an MR in log mode.
+	// StatusUnmasked: the author's policies are in place. Also an MR in log mode.
 	StatusUnmasked Status = "unmasked"
-	// StatusPaused: the author's policies stand, and leave nothing to mask:
+	// StatusPaused: the author's policies are in place, and leave nothing to mask:
 	// ["Observe"], [] or without Observe.
 	StatusPaused Status = "paused"
 	// StatusClosed: closed, and nothing is known to be wrong.
@@ -74,7 +74,7 @@ func gated(author []string) bool {
 	return mask.Maskable(author) && mask.Gives(author, v1alpha1.VerbObserve)
 }
 
-// reported: the provider says that it is in step with the opened generation.
+// reported: the provider has observed the opened generation.
 func reported(mr *parent.State, gate v1alpha1.Gate) bool {
 	c, _ := mr.Condition("Synced")
 	return c.Status == metav1.ConditionTrue && c.ObservedGeneration > 0 && c.ObservedGeneration >= gate.Generation
@@ -88,8 +88,8 @@ const (
 	MoverWebhook Mover = "webhook"
 	// MoverGate is the gate controller (Managed.Decide).
 	MoverGate Mover = "gate"
-	// MoverFunction is the composition function where it masks itself: it asks
-	// the Evaluator and Managed.Decide as the other two do.
+	// MoverFunction is the composition function where it masks itself: it uses
+	// Evaluator and Managed.Decide as the other two do.
 	MoverFunction Mover = "function"
 	// MoverProvider: nothing of ours; what the provider reports or does.
 	MoverProvider Mover = "provider"
@@ -104,7 +104,7 @@ type Transition struct {
 	// Reason in the gate annotation afterwards; empty where there is none, or
 	// where it stays as it was.
 	Reason string
-	// When, for people.
+	// When, in the table of docs/gate.md.
 	When string
 }
 
@@ -127,56 +127,149 @@ func Transitions() []Transition {
 
 func gateArrivals() []Transition {
 	return []Transition{
-		{from(StatusAbsent), StatusOpen, by(MoverWebhook, MoverFunction), v1alpha1.GateReasonCreated, "the MR is created: open for Create, Update and LateInitialize"},
-		{from(StatusAbsent), StatusUnmasked, by(MoverWebhook, MoverFunction), "", "created in log mode"},
-		{from(StatusAbsent), StatusPaused, by(MoverWebhook, MoverFunction), "", "created, and its author leaves nothing to mask"},
-		{from(StatusUnmasked), StatusClosed, by(MoverGate, MoverFunction), v1alpha1.GateReasonInstalled, "it was there before us: Ready, Synced with its last change, no operation going on, not paused; at most 10 a second"},
-		{from(StatusPaused), StatusUnmasked, by(MoverWebhook, MoverFunction), "", "its author gives more than Observe"},
-		{from(StatusUnmasked), StatusPaused, by(MoverWebhook, MoverFunction), "", "its author gives no more than Observe, or pauses it with []"},
+		{
+			From: from(StatusAbsent), To: StatusOpen, By: by(MoverWebhook, MoverFunction), Reason: v1alpha1.GateReasonCreated,
+			When: "the MR is created: open for Create, Update and LateInitialize",
+		},
+		{
+			From: from(StatusAbsent), To: StatusUnmasked, By: by(MoverWebhook, MoverFunction),
+			When: "created in log mode",
+		},
+		{
+			From: from(StatusAbsent), To: StatusPaused, By: by(MoverWebhook, MoverFunction),
+			When: "created, and its author leaves nothing to mask",
+		},
+		{
+			From: from(StatusUnmasked), To: StatusClosed, By: by(MoverGate, MoverFunction), Reason: v1alpha1.GateReasonInstalled,
+			When: "it existed before it was guarded: Ready, Synced with its last change, no operation in progress, not paused; at most 10 a second",
+		},
+		{
+			From: from(StatusPaused), To: StatusUnmasked, By: by(MoverWebhook, MoverFunction),
+			When: "its author gives more than Observe",
+		},
+		{
+			From: from(StatusUnmasked), To: StatusPaused, By: by(MoverWebhook, MoverFunction),
+			When: "its author gives no more than Observe, or pauses it with []",
+		},
 	}
 }
 
 func gateOpenings() []Transition {
 	return []Transition{
-		{slices.Concat(from(StatusUnmasked, StatusPaused), gateClosed), StatusOpen, by(MoverWebhook, MoverFunction), v1alpha1.GateReasonChanged, "an accepted change"},
-		{slices.Concat(from(StatusUnmasked, StatusPaused), gateClosed), StatusHeld, by(MoverWebhook, MoverFunction), v1alpha1.GateReasonPending, "an accepted change, and the external resource differs elsewhere"},
-		{gateOpen, StatusOpen, by(MoverWebhook, MoverFunction), v1alpha1.GateReasonChanged, "another accepted change: verbs and fields add up, the deadline counts anew"},
-		{gateClosed, StatusOpen, by(MoverGate, MoverFunction), v1alpha1.GateReasonApproved, "external drift is approved, and nobody froze or rejected it"},
+		{
+			From: slices.Concat(from(StatusUnmasked, StatusPaused), gateClosed), To: StatusOpen, By: by(MoverWebhook, MoverFunction), Reason: v1alpha1.GateReasonChanged,
+			When: "an accepted change",
+		},
+		{
+			From: slices.Concat(from(StatusUnmasked, StatusPaused), gateClosed), To: StatusHeld, By: by(MoverWebhook, MoverFunction), Reason: v1alpha1.GateReasonPending,
+			When: "an accepted change, and the external resource differs elsewhere",
+		},
+		{
+			From: gateOpen, To: StatusOpen, By: by(MoverWebhook, MoverFunction), Reason: v1alpha1.GateReasonChanged,
+			When: "another accepted change: verbs and fields add up, the deadline starts again",
+		},
+		{
+			From: gateClosed, To: StatusOpen, By: by(MoverGate, MoverFunction), Reason: v1alpha1.GateReasonApproved,
+			When: "external drift is approved, and there is no freeze or rejection",
+		},
 	}
 }
 
 func gateClosings() []Transition {
 	return []Transition{
-		{from(StatusOpen), StatusConfirming, by(MoverProvider), "", "Synced is True at the opened generation"},
-		{from(StatusConfirming), StatusOpen, by(MoverProvider), "", "Synced is no longer True, or has lost its generation"},
-		{gateOpen, StatusClosed, by(MoverGate, MoverFunction), v1alpha1.GateReasonConfirmed, "nothing is missing any more (see Confirmed); from open where the provider reports no generation"},
-		{gateOpen, StatusExpired, by(MoverGate, MoverFunction), v1alpha1.GateReasonExpired, "its deadline, and something is missing"},
-		{gateClosed, StatusClosed, by(MoverGate), v1alpha1.GateReasonRefused, "the provider's older runtime does not know the mask: another one"},
-		{gateOpen, StatusOpen, by(MoverGate), v1alpha1.GateReasonRefused, "the same, while it is open"},
+		{
+			From: from(StatusOpen), To: StatusConfirming, By: by(MoverProvider),
+			When: "Synced is True at the opened generation",
+		},
+		{
+			From: from(StatusConfirming), To: StatusOpen, By: by(MoverProvider),
+			When: "Synced is no longer True, or has lost its generation",
+		},
+		{
+			From: gateOpen, To: StatusClosed, By: by(MoverGate, MoverFunction), Reason: v1alpha1.GateReasonConfirmed,
+			When: "nothing is missing any more (see Confirmed); from open where the provider reports no generation",
+		},
+		{
+			From: gateOpen, To: StatusExpired, By: by(MoverGate, MoverFunction), Reason: v1alpha1.GateReasonExpired,
+			When: "its deadline, and something is missing",
+		},
+		{
+			From: gateClosed, To: StatusClosed, By: by(MoverGate), Reason: v1alpha1.GateReasonRefused,
+			When: "the provider's older runtime does not know the mask: another one",
+		},
+		{
+			From: gateOpen, To: StatusOpen, By: by(MoverGate), Reason: v1alpha1.GateReasonRefused,
+			When: "the same, while it is open",
+		},
 	}
 }
 
 func gateDeletions() []Transition {
 	return []Transition{
-		{slices.Concat(gateClosed, gateOpen), StatusDeleting, by(MoverGate), v1alpha1.GateReasonApproved, "the deletion is approved, and nobody froze or rejected it"},
-		{slices.Concat(gateClosed, gateOpen), StatusDeleting, by(MoverFunction), v1alpha1.GateReasonDeletionApproved, "the same"},
-		{from(StatusDeleting), StatusDeleting, by(MoverWebhook, MoverFunction), v1alpha1.GateReasonChanged, "an accepted change; it waits where no legal set holds both, and Delete keeps its deadline"},
-		{from(StatusDeleting), StatusDeleting, by(MoverWebhook, MoverFunction), v1alpha1.GateReasonPending, "an accepted change, and the external resource differs elsewhere: open for Delete alone"},
-		{from(StatusDeleting), StatusDeleting, by(MoverGate, MoverFunction), v1alpha1.GateReasonConfirmed, "what else it was open for is confirmed"},
-		{from(StatusDeleting), StatusDeleting, by(MoverGate, MoverFunction), v1alpha1.GateReasonExpired, "what else it was open for met its deadline"},
-		{from(StatusDeleting), StatusOpen, by(MoverGate, MoverFunction), v1alpha1.GateReasonExpired, "Delete met its deadline, the rest goes on"},
-		{from(StatusDeleting), StatusHeld, by(MoverGate, MoverFunction), v1alpha1.GateReasonPending, "Delete met its deadline, and the rest would carry along what differs elsewhere"},
-		{from(StatusDeleting), StatusExpired, by(MoverGate, MoverFunction), v1alpha1.GateReasonExpired, "its deadline, and nobody deleted the MR"},
-		{slices.Concat(gateMasked, from(StatusUnmasked, StatusPaused)), StatusTerminating, by(MoverWebhook, MoverFunction), "", "a DELETE, or a removal from the Composition, is let through: the gate is open for it, or somebody asked for orphaning, or there is nothing of ours to lose"},
-		{from(StatusTerminating), StatusAbsent, by(MoverProvider), "", "the provider is done and takes its finalizer away"},
+		{
+			From: slices.Concat(gateClosed, gateOpen), To: StatusDeleting, By: by(MoverGate), Reason: v1alpha1.GateReasonApproved,
+			When: "the deletion is approved, and there is no freeze or rejection",
+		},
+		{
+			From: slices.Concat(gateClosed, gateOpen), To: StatusDeleting, By: by(MoverFunction), Reason: v1alpha1.GateReasonDeletionApproved,
+			When: "the same",
+		},
+		{
+			From: from(StatusDeleting), To: StatusDeleting, By: by(MoverWebhook, MoverFunction), Reason: v1alpha1.GateReasonChanged,
+			When: "an accepted change; it waits where no legal set holds both, and Delete keeps its deadline",
+		},
+		{
+			From: from(StatusDeleting), To: StatusDeleting, By: by(MoverWebhook, MoverFunction), Reason: v1alpha1.GateReasonPending,
+			When: "an accepted change, and the external resource differs elsewhere: open for Delete alone",
+		},
+		{
+			From: from(StatusDeleting), To: StatusDeleting, By: by(MoverGate, MoverFunction), Reason: v1alpha1.GateReasonConfirmed,
+			When: "what else it was open for is confirmed",
+		},
+		{
+			From: from(StatusDeleting), To: StatusDeleting, By: by(MoverGate, MoverFunction), Reason: v1alpha1.GateReasonExpired,
+			When: "what else it was open for met its deadline",
+		},
+		{
+			From: from(StatusDeleting), To: StatusOpen, By: by(MoverGate, MoverFunction), Reason: v1alpha1.GateReasonExpired,
+			When: "Delete met its deadline, the rest goes on",
+		},
+		{
+			From: from(StatusDeleting), To: StatusHeld, By: by(MoverGate, MoverFunction), Reason: v1alpha1.GateReasonPending,
+			When: "Delete met its deadline, and the rest would apply what differs elsewhere, too",
+		},
+		{
+			From: from(StatusDeleting), To: StatusExpired, By: by(MoverGate, MoverFunction), Reason: v1alpha1.GateReasonExpired,
+			When: "its deadline, without a deletion of the MR",
+		},
+		{
+			From: slices.Concat(gateMasked, from(StatusUnmasked, StatusPaused)), To: StatusTerminating, By: by(MoverWebhook, MoverFunction),
+			When: "a DELETE, or a removal from the Composition, is allowed: the gate is open for it, orphaning is requested, or nothing is masked",
+		},
+		{
+			From: from(StatusTerminating), To: StatusAbsent, By: by(MoverProvider),
+			When: "the provider has finished and removes its finalizer",
+		},
 	}
 }
 
 func gateLiftings() []Transition {
 	return []Transition{
-		{slices.Concat(from(StatusUnmasked), gateMasked), StatusUnmasked, by(MoverGate, MoverFunction), "", "the mode is log: the author's policies are restored, and what is left of a gate goes"},
-		{slices.Concat(gateOpen, from(StatusDeleting)), StatusClosed, by(MoverGate, MoverFunction), v1alpha1.GateReasonRestored, "the mode is log, and a once approval is to be finished first"},
-		{gateMasked, StatusUnmasked, by(MoverWebhook), "", "the mode is log, and the author's value is applied again"},
-		{gateMasked, StatusPaused, by(MoverWebhook, MoverFunction), "", "its author gives no more than Observe, or pauses it with []"},
+		{
+			From: slices.Concat(from(StatusUnmasked), gateMasked), To: StatusUnmasked, By: by(MoverGate, MoverFunction),
+			When: "the mode is log: the author's policies are restored, and the rest of a gate is removed",
+		},
+		{
+			From: slices.Concat(gateOpen, from(StatusDeleting)), To: StatusClosed, By: by(MoverGate, MoverFunction), Reason: v1alpha1.GateReasonRestored,
+			When: "the mode is log, and a once approval is to be finished first",
+		},
+		{
+			From: gateMasked, To: StatusUnmasked, By: by(MoverWebhook),
+			When: "the mode is log, and the author's value is applied again",
+		},
+		{
+			From: gateMasked, To: StatusPaused, By: by(MoverWebhook, MoverFunction),
+			When: "its author gives no more than Observe, or pauses it with []",
+		},
 	}
 }

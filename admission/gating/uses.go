@@ -55,13 +55,14 @@ func (g Managed) withdrawn(id string) bool {
 	})
 }
 
-// admittedBefore reports whether an approval was there when a gate moved last.
+// admittedBefore reports whether an approval existed at the last transition of a
+// gate.
 func admittedBefore(c *v1alpha1.Claim, g v1alpha1.Gate) bool {
 	return c == nil || !c.At.After(g.At.Time)
 }
 
 // expired reports whether a once approval for the deletion of a holder with all
-// below it is the one whose opening ended: it is used (spec 8, "Closes"). A
+// below it is the one whose opening ended: it is used (KR-08-09). A
 // lasting one opens the gate again. The gate is not open for Delete.
 func expired(g v1alpha1.Gate, e approval.Entry, claims approval.Claims) bool {
 	return HasUse(g, e.Content) && admittedBefore(recordOf(claims, e.Content), g)
@@ -76,7 +77,7 @@ func recordOf(claims approval.Claims, content string) *v1alpha1.Claim {
 	return nil
 }
 
-// Finish tells which claim of a closed gate's approvals is to be finished on a
+// Finish returns which claim of a closed gate's approvals is to be finished on a
 // holder: the approval is used, whether it was confirmed or expired. nil for
 // none; there may be another one when this one is finished.
 func ClaimToFinish(mr, holder *parent.State) *v1alpha1.Claim {
@@ -103,8 +104,8 @@ func finish(gate v1alpha1.Gate, holder *parent.State) *v1alpha1.Claim {
 }
 
 // gives reports whether a holder has a once approval that no webhook admitted: one
-// on behalf of a policy has no record. While the gate is there it remembers that it
-// was open by it; who lifts the gate takes the approval along.
+// on behalf of a policy has no record. The gate annotation records that it
+// was open by it; removing the annotation removes the approval, too.
 func gives(holder *parent.State, content string) bool {
 	return slices.ContainsFunc(approval.Parse(holder.Annotations).Approvals, func(e approval.Entry) bool {
 		return e.Content == content && e.Mode == v1alpha1.ApprovalOnce
@@ -119,7 +120,7 @@ func (g Managed) spendOwn(closed v1alpha1.Gate) map[string]*string {
 
 // SpendOpening finishes the approvals that the gate of an MR is open by, or was:
 // the edits of a holder's annotations, nil for none. It is for who takes the gate
-// away, without which nobody would know that they are used: they would open another
+// away, without which no record would show that they are used: they would open another
 // one.
 func SpendOpening(mr, holder *parent.State, now time.Time) map[string]*string {
 	gate := mask.ParseGate(mr.Annotations)

@@ -1,9 +1,12 @@
 package identity
 
 import (
+	"time"
+
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // Kind is what decisions need to know of a kind. The zero Kind is an ordinary
@@ -43,4 +46,17 @@ type ClaimEffect struct {
 	Value string
 	// ID of the claim.
 	ID string
+}
+
+// Claim an approval on its holder: the effect that stores the claim. An approval that
+// was never admitted has no generation; it takes the holder's, or a retry would find
+// it outdated.
+func Claim(holder *parent.State, claims approval.Claims, e approval.Entry, u approval.Use, now time.Time) *ClaimEffect {
+	stored, has := holder.Annotations[v1alpha1.AnnotationKeyClaims]
+	taken := e
+	if taken.Generation == 0 {
+		taken.Generation = holder.Generation
+	}
+	after, claim := claims.Take(taken, u, now)
+	return &ClaimEffect{Holder: holder.Ref, Entry: e, Use: u, Stored: stored, HasStored: has, Value: after.String(), ID: claim.ID}
 }

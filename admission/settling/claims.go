@@ -9,10 +9,9 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// ClaimOutcome tells what became of a pending claim: the state it should have, given
-// the child as it is now (nil where it is gone), or "" where it is too early to
-// tell (spec 5, "A claim goes back only if the write can be shown not to have
-// landed").
+// ClaimOutcome returns the state that a pending claim should have, from the current
+// state of the child, nil where it is gone; "" where it is too early. A claim is
+// released only if the child shows that the write was not stored (KR-05-36).
 func ClaimOutcome(c v1alpha1.Claim, child *parent.State, now time.Time) v1alpha1.ClaimState {
 	if child != nil {
 		if own := trace.Of(child.Annotations).Own(); own != nil && own.Approval != nil && own.Approval.Claim == c.ID {
@@ -35,13 +34,13 @@ func ClaimOutcome(c v1alpha1.Claim, child *parent.State, now time.Time) v1alpha1
 const (
 	// claimGrace is how long a write may take to land.
 	claimGrace = 30 * time.Second
-	// claimReuse is how long a retry passes by the claim of its first attempt; one
-	// that comes later claims anew. Its own write may take the rest of claimGrace,
+	// claimReuse is how long a retry passes by the claim of its first attempt; a
+	// later one claims again. Its own write may take the rest of claimGrace,
 	// more than the API server gives a request after its webhooks.
 	claimReuse = 10 * time.Second
 )
 
-// StaleClaims at a time: a pending claim from before is claimed anew by its own
-// use. Otherwise a retry that passes by it at the last moment would land after
-// it was given back, and somebody else had taken the approval.
+// StaleClaims at a time: a pending claim from before is claimed again by its own
+// use. Otherwise a retry that passes by it at the last moment would be stored after
+// the claim was released and another use had taken the approval.
 func StaleClaims(now time.Time) time.Time { return now.Add(-claimReuse) }

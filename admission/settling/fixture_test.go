@@ -7,6 +7,7 @@ import "github.com/kausality-io/function-kausality/admission/internal/fixture"
 type mod = fixture.Mod
 
 var (
+	unsettled        = fixture.Unsettled
 	hopOf            = fixture.Hop
 	with             = fixture.With
 	annotate         = fixture.Annotate

@@ -13,20 +13,21 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Observation is what decides whether a parent reached its intent (spec 3).
+// Observation of a parent and its children, which decides whether the parent reached
+// its intent (docs/specification.md, section 3).
 type Observation struct {
 	Parent *parent.State
 	// Observed is the highest observed generation ever seen; valid where Known.
 	Observed int64
 	Known    bool
 	// ObservedSince is when the intent generation was first seen to be observed;
-	// zero where it was so when it was first looked at.
+	// zero where it already was at the first observation.
 	ObservedSince time.Time
-	// Children of an XR or Claim that exist; Missing says that some could not
-	// be read, so that nothing is said about them.
+	// Children of an XR or Claim that exist; Missing: some could not be
+	// read, so that their state is unknown.
 	Children []*parent.State
 	Missing  bool
-	// Unwatched: a child was read, so that nobody tells when it changes.
+	// Unwatched: a child is not watched, so that its changes wake nothing.
 	Unwatched bool
 	// Written is when the parent's controller last wrote to a child, where the
 	// children's traces do not show it; zero where they do.
@@ -37,7 +38,7 @@ type Observation struct {
 }
 
 // unwatchedAgain is how long to wait before looking again at a composite that
-// waits for children of which no watch tells anything.
+// waits for children that no watch covers.
 const unwatchedAgain = 5 * time.Second
 
 // Settles reports whether the parent settled at its intent generation, and as
@@ -47,9 +48,9 @@ func (s Observation) Settles() (settled bool, again time.Duration) {
 	return why == "", again
 }
 
-// Unsettled tells why the parent has not settled at its intent generation, as a
-// clause; "" where it has. Where only time is missing, or nobody would tell when
-// what is missing is there, again is how long to wait.
+// Unsettled returns why the parent has not settled at its intent generation, as a
+// clause; "" where it has. Where only time is missing, or no event would announce
+// what is missing, again is how long to wait.
 func (s Observation) Unsettled() (why string, again time.Duration) {
 	p := s.Parent
 	intent, _ := trace.Intent(p)
@@ -61,7 +62,7 @@ func (s Observation) Unsettled() (why string, again time.Duration) {
 	case !p.Converged:
 		return "it has not converged: " + unconverged(p), 0
 	case !s.Known:
-		return "its controller does not tell which generation it has observed", 0
+		return "its controller does not report which generation it has observed", 0
 	case s.Observed < intent.Generation:
 		return fmt.Sprintf("its controller has observed generation %d, the last intent is %d", s.Observed, intent.Generation), 0
 	case p.Role != parent.RoleComposite && p.Role != parent.RoleClaim:
@@ -79,8 +80,8 @@ func (s Observation) Unsettled() (why string, again time.Duration) {
 // unsettledChild of an XR or Claim, or the time that it must still stay
 // converged.
 //
-// An intent that comes while Crossplane reconciles is said to be observed when
-// that is over, although the pipeline has not seen it: Crossplane stamps the
+// An intent that comes while Crossplane reconciles is reported as observed when
+// that ends, although the pipeline has not processed it: Crossplane stamps the
 // generation that the composite has by then. What follows from the intent comes
 // with the next reconcile, so the grace begins again with either.
 func (s Observation) unsettledChild(intent v1alpha1.Hop) (why string, again time.Duration) {
@@ -108,14 +109,14 @@ func (s Observation) unsettledChild(intent v1alpha1.Hop) (why string, again time
 	return "", 0
 }
 
-// unconverged says what an object lacks.
+// unconverged returns what an object lacks, as a clause.
 func unconverged(p *parent.State) string {
 	for _, t := range []string{"Synced", "Ready"} {
 		if p.Crossplane() && !p.True(t) {
 			return t + " is not True"
 		}
 	}
-	return "its status does not say that it is current"
+	return "its status does not report it as current"
 }
 
 // held reports whether the composition function holds something back.

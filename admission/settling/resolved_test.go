@@ -1,4 +1,4 @@
-package admission
+package settling
 
 import (
 	"errors"
@@ -16,8 +16,8 @@ import (
 // A drift stands until something shows that it does not.
 func TestResolved(t *testing.T) {
 	at := func(d time.Duration) *metav1.Time { v := metav1.NewTime(noon.Add(d)); return &v }
-	drift := func(op Operation) *v1alpha1.Drift {
-		return &v1alpha1.Drift{Spec: v1alpha1.DriftSpec{ID: "id1", Operation: string(op), Intent: 5, Child: v1alpha1.ObjectReference{Name: "inst"}},
+	drift := func(op string) *v1alpha1.Drift {
+		return &v1alpha1.Drift{Spec: v1alpha1.DriftSpec{ID: "id1", Operation: op, Intent: 5, Child: v1alpha1.ObjectReference{Name: "inst"}},
 			Status: v1alpha1.DriftStatus{Since: at(-time.Minute), LastSeen: at(-time.Minute)}}
 	}
 	xr := func(mods ...mod) *parent.State { return parent.Sum(with(composite(), mods...), parent.RoleComposite) }
@@ -35,23 +35,23 @@ func TestResolved(t *testing.T) {
 	approved := parent.Sum(with(instance(), annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hop}.String())), parent.RoleManaged)
 	cases := map[string]struct {
 		reason   string
-		op       Operation
+		op       string
 		p, child *parent.State
 		want     string
 		asked    bool
 	}{
-		"Stands":       {"nothing changed", Update, xr(), mr, "", true},
-		"ParentGone":   {"", Update, nil, mr, "the parent is gone", false},
-		"ChildGone":    {"", Update, xr(), nil, "the child was deleted", true},
-		"NotCreated":   {"a refused CREATE has no child", Create, xr(), nil, "", true},
-		"Approved":     {"the child's hop shows it", Update, xr(), approved, "it was approved", true},
-		"Intent":       {"", Update, xr(unsettled), mr, "the parent has a new intent", false},
-		"Claim":        {"a DELETE leaves no hop", Delete, xr(used("2026-01-02T11:59:30Z")), mr, "it was approved", false},
-		"ClaimEarlier": {"an approval of an earlier occurrence", Delete, xr(used("2026-01-02T11:58:00Z")), mr, "", true},
-		"Withdrawn":    {"Crossplane composed everything since", Update, xr(synced), mr, "it is no longer attempted", true},
-		"NeverCreated": {"as above", Create, xr(synced), nil, "it is no longer attempted", true},
-		"ApprovedFor":  {"Crossplane composed everything since it was", Update, xr(synced), approved, "it was approved", true},
-		"DeletedSince": {"as above", Delete, xr(synced), nil, "the child was deleted", true},
+		"Stands":       {"nothing changed", "UPDATE", xr(), mr, "", true},
+		"ParentGone":   {"", "UPDATE", nil, mr, "the parent is gone", false},
+		"ChildGone":    {"", "UPDATE", xr(), nil, "the child was deleted", true},
+		"NotCreated":   {"a refused CREATE has no child", "CREATE", xr(), nil, "", true},
+		"Approved":     {"the child's hop shows it", "UPDATE", xr(), approved, "it was approved", true},
+		"Intent":       {"", "UPDATE", xr(unsettled), mr, "the parent has a new intent", false},
+		"Claim":        {"a DELETE leaves no hop", "DELETE", xr(used("2026-01-02T11:59:30Z")), mr, "it was approved", false},
+		"ClaimEarlier": {"an approval of an earlier occurrence", "DELETE", xr(used("2026-01-02T11:58:00Z")), mr, "", true},
+		"Withdrawn":    {"Crossplane composed everything since", "UPDATE", xr(synced), mr, "it is no longer attempted", true},
+		"NeverCreated": {"as above", "CREATE", xr(synced), nil, "it is no longer attempted", true},
+		"ApprovedFor":  {"Crossplane composed everything since it was", "UPDATE", xr(synced), approved, "it was approved", true},
+		"DeletedSince": {"as above", "DELETE", xr(synced), nil, "the child was deleted", true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -1,4 +1,4 @@
-package admission
+package settling
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -9,9 +9,9 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Resolved tells why a drift of a child object no longer stands, "" while it
-// does. p is nil for a parent that does not exist, and so is what child returns,
-// which is asked only where neither the parent's claims nor its intent tell.
+// Resolved returns why a drift of a child is over, as a clause; "" while it is not. p
+// is nil for a parent that does not exist, and so is the result of child, which is
+// called only where neither the parent's claims nor its intent decide.
 // External drifts are resolved by the gate, which sees the difference itself.
 func Resolved(d *v1alpha1.Drift, p *parent.State, child func() (*parent.State, error)) (string, error) {
 	if p == nil {
@@ -29,7 +29,7 @@ func Resolved(d *v1alpha1.Drift, p *parent.State, child func() (*parent.State, e
 	if err != nil {
 		return "", err
 	}
-	if c == nil && d.Spec.Operation != string(Create) && d.Spec.Child.Name != "" {
+	if c == nil && d.Spec.Operation != "CREATE" && d.Spec.Child.Name != "" {
 		return "the child was deleted", nil
 	}
 	if c != nil {

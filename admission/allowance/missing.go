@@ -1,0 +1,22 @@
+package allowance
+
+import (
+	"fmt"
+	"strings"
+)
+
+// maxMissingPaths is the number of paths that a message lists.
+const maxMissingPaths = 10
+
+// DescribeMissing names the paths that no allowance covers, in messages: the verb
+// where the one path is "", for a creation or deletion.
+func DescribeMissing(paths []string, verb string) string {
+	if len(paths) == 0 || paths[0] == "" {
+		return strings.ToLower(verb)
+	}
+	more := ""
+	if n := len(paths) - maxMissingPaths; n > 0 {
+		paths, more = paths[:maxMissingPaths], fmt.Sprintf(" and %d more", n)
+	}
+	return strings.Join(paths, ", ") + more
+}
