@@ -30,6 +30,8 @@ type Exception struct {
 	rules []exceptionRule
 }
 
+// exceptionRule is a rule in its compiled form. A nil glob, program or regexp
+// restricts nothing; a zero expiry is none.
 type exceptionRule struct {
 	path                              string
 	content                           string
@@ -66,6 +68,8 @@ func CompileClusterApproval(p *v1alpha1.ClusterApprovalPolicy) (*Exception, []Ru
 	return e, e.compile(p.Spec.Rules)
 }
 
+// compile the rules: those that are valid are added, the errors of the others are
+// returned, with the places of the rules in the spec.
 func (e *Exception) compile(rules []v1alpha1.ApprovalRule) []RuleError {
 	c := &compiler{}
 	for i, r := range rules {
@@ -82,6 +86,9 @@ func (e *Exception) compile(rules []v1alpha1.ApprovalRule) []RuleError {
 	return c.errors
 }
 
+// approvalRule compiles what a rule has beside globs. The CRD validates the same
+// for policies that the API server admitted; the composition function also reads
+// policies from its Input.
 func (c *compiler) approvalRule(at string, r v1alpha1.ApprovalRule, out *exceptionRule) {
 	switch r.Mode {
 	case v1alpha1.ApprovalOnce, v1alpha1.ApprovalGeneration, v1alpha1.ApprovalAlways:
@@ -139,6 +146,8 @@ func (e *Exception) users() (names []string, named bool) {
 	return slices.Compact(names), true
 }
 
+// userName is the name by which the API server authenticates a subject that is a
+// user or a ServiceAccount.
 func userName(s v1alpha1.Subject) string {
 	if s.Kind == v1alpha1.SubjectServiceAccount {
 		return "system:serviceaccount:" + s.Namespace + ":" + s.Name
@@ -154,6 +163,7 @@ func is(s v1alpha1.Subject, user string, groups []string) bool {
 	return user != "" && userName(s) == user
 }
 
+// speaksFor reports whether the policy approves changes of a user (KR-05-52).
 func (e *Exception) speaksFor(user string, groups []string) bool {
 	return e.all || slices.ContainsFunc(e.subjects, func(s v1alpha1.Subject) bool { return is(s, user, groups) })
 }

@@ -77,6 +77,10 @@ func (s *Set) Excepted(ctx context.Context, q ExceptionQuery) (found *Excepted, 
 	return fresh, warnings
 }
 
+// excepts returns the first rule that approves the drift. A rule whose claim this
+// request already took goes before a rule that would need a new claim, so that a
+// retry uses no second one. warnings name rules whose expressions failed: they
+// approve nothing.
 func (e *Exception) excepts(ctx context.Context, q *ExceptionQuery) (found *Excepted, warnings []string) {
 	if !e.speaksFor(q.User, q.Groups) {
 		return nil, nil
@@ -108,6 +112,8 @@ func (e *Exception) excepts(ctx context.Context, q *ExceptionQuery) (found *Exce
 	return found, warnings
 }
 
+// matches reports whether a rule is about the child and the change, in the order of
+// the cost: globs, then CEL, then the regular expression.
 func (r *exceptionRule) matches(ctx context.Context, q *ExceptionQuery) (bool, error) {
 	switch {
 	case !r.expiry.IsZero() && !q.Now.Before(r.expiry),
@@ -162,6 +168,7 @@ func (r *exceptionRule) claim(q *ExceptionQuery) v1alpha1.PolicyClaim {
 
 const claimIDLength = 12
 
+// claimID identifies a use by a digest of what must be the same in a retry.
 func claimID(key []any) string {
 	raw, err := json.Marshal(key)
 	if err != nil {

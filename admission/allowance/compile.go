@@ -43,6 +43,7 @@ type kinds struct {
 
 var anyKind = kinds{anyGroup: true}
 
+// has reports whether a kind is one of them.
 func (k kinds) has(gk schema.GroupKind) bool {
 	return (k.anyGroup || k.group == gk.Group) && (k.kind == "" || k.kind == gk.Kind)
 }
@@ -89,6 +90,7 @@ type allowed struct {
 	entry v1alpha1.Allowance
 }
 
+// mutation is a field that may be changed, in its compiled form. No verbs are all.
 type mutation struct {
 	path  change.Pattern
 	verbs []v1alpha1.FieldVerb
@@ -103,6 +105,7 @@ type compiler struct {
 	errors []RuleError
 }
 
+// fail records an error of the current rule at a field below spec.
 func (c *compiler) fail(field string, format string, args ...any) {
 	c.errors = append(c.errors, RuleError{Rule: c.rule, Field: "spec." + field, Message: fmt.Sprintf(format, args...)})
 }
@@ -115,6 +118,8 @@ func (c *compiler) scoped(rule string, f func()) bool {
 	return len(c.errors) == before
 }
 
+// pattern compiles a path; the zero Pattern, which matches nothing, where it is
+// invalid.
 func (c *compiler) pattern(field, text string) change.Pattern {
 	p, err := change.ParsePattern(text)
 	if err != nil {
@@ -123,6 +128,7 @@ func (c *compiler) pattern(field, text string) change.Pattern {
 	return p
 }
 
+// patterns compiles a list of paths.
 func (c *compiler) patterns(field string, texts []string) []change.Pattern {
 	out := make([]change.Pattern, 0, len(texts))
 	for i, t := range texts {
@@ -140,6 +146,7 @@ func (c *compiler) trigger(field, text string) change.Pattern {
 	return p
 }
 
+// expression compiles a CEL expression; nil where it is invalid.
 func (c *compiler) expression(field, text string) *expression.Program {
 	p, err := programs.Compile(text)
 	if err != nil {
@@ -148,6 +155,7 @@ func (c *compiler) expression(field, text string) *expression.Program {
 	return p
 }
 
+// expressions compiles a list of CEL expressions.
 func (c *compiler) expressions(field string, texts []string) []*expression.Program {
 	out := make([]*expression.Program, 0, len(texts))
 	for i, t := range texts {
@@ -290,6 +298,7 @@ var (
 	externalVerbs = []string{VerbCreate, VerbUpdate, VerbDelete, "apply", "destroy", "sync", "delete", VerbAll}
 )
 
+// checkVerb of the permitted change of a child, or of an external resource.
 func (c *compiler) checkVerb(field, verb string, external bool) {
 	known := childVerbs
 	if external {
@@ -300,6 +309,7 @@ func (c *compiler) checkVerb(field, verb string, external bool) {
 	}
 }
 
+// mutations compiles the fields that may be changed.
 func (c *compiler) mutations(field string, in []v1alpha1.AllowedMutation) []mutation {
 	out := make([]mutation, 0, len(in))
 	for i, m := range in {

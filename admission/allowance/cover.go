@@ -28,6 +28,7 @@ const (
 	markAll = markInsert | markDelete | markMutate
 )
 
+// mark of a kind of change; 0, which covers nothing, for an unknown one.
 func mark(v v1alpha1.FieldVerb) uint8 {
 	switch v {
 	case v1alpha1.FieldInsert:
@@ -47,6 +48,8 @@ type fields struct {
 	every bool
 }
 
+// fields that the permissions cover in the update of a child of a kind. While the
+// parent initializes, an entry with mutations covers updates, whatever its verbs.
 func (c coverage) fields(child schema.GroupKind) *fields {
 	f := &fields{}
 	for i := range c.allowed {
@@ -62,6 +65,7 @@ func (c coverage) fields(child schema.GroupKind) *fields {
 	return f
 }
 
+// marks of all kinds of change that a mutation permits.
 func (m *mutation) marks() uint8 {
 	if len(m.verbs) == 0 {
 		return markAll
@@ -73,6 +77,7 @@ func (m *mutation) marks() uint8 {
 	return marks
 }
 
+// at reports whether one kind of change is covered at a path.
 func (f *fields) at(path []change.Segment, verb change.Verb) bool {
 	return f.every || f.index.Covers(path)&mark(v1alpha1.FieldVerb(verb)) != 0
 }

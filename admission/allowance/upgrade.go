@@ -103,6 +103,9 @@ func (u *Upgrade) Allows(q UpgradeQuery) bool {
 	return len(missing) == 0
 }
 
+// active reports whether the upgrade permits anything now: within its window where
+// it has one, else once for each object and build (KR-06-22). An unknown build is
+// no upgrade.
 func (u *Upgrade) active(q UpgradeQuery) bool {
 	if u.windowed() {
 		return !q.Now.Before(u.from) && (u.until.IsZero() || q.Now.Before(u.until))

@@ -59,6 +59,7 @@ func (c Claims) String() string {
 	return string(raw)
 }
 
+// find the claim of an approval by its content hash; nil for none.
 func (c Claims) find(content string) *v1alpha1.Claim {
 	for i := range c {
 		if c[i].Content == content {
@@ -118,6 +119,8 @@ func (c Claims) Take(e Entry, u Use, now time.Time) (Claims, v1alpha1.Claim) {
 	return c.put(claim), claim
 }
 
+// useID identifies one use. The time makes it another one when the same approval is
+// written again after it was used.
 func useID(content string, u Use, now time.Time) string {
 	raw, err := json.Marshal([]any{content, u, now.UnixNano()})
 	if err != nil {
@@ -141,6 +144,7 @@ func (c Claims) Set(id string, state v1alpha1.ClaimState, now time.Time) Claims 
 	return c.put(next)
 }
 
+// put a claim in the place of the one of the same approval, or at the end.
 func (c Claims) put(claim v1alpha1.Claim) Claims {
 	out := slices.Clone(c)
 	for i := range out {
@@ -152,6 +156,8 @@ func (c Claims) put(claim v1alpha1.Claim) Claims {
 	return append(out, claim).bounded()
 }
 
+// bounded drops the oldest spent claims above maxClaims. Claims that are not spent
+// are never dropped: an approval could be used a second time.
 func (c Claims) bounded() Claims {
 	n := 0
 	for _, e := range c {

@@ -78,6 +78,9 @@ func (s Set) Spent(q Query) (Entry, bool) {
 	return Entry{}, false
 }
 
+// valid reports whether an entry still holds for the parent's intent (KR-05-32). An
+// entry without a generation holds for the one at which it was admitted, which its
+// claim stores.
 func (s Set) valid(e Entry, q Query) bool {
 	if e.Mode == v1alpha1.ApprovalAlways {
 		return true
@@ -94,6 +97,8 @@ func (s Set) valid(e Entry, q Query) bool {
 	return true
 }
 
+// fits reports whether an approval is about the child and the difference. A digest
+// identifies a difference, so that the child need not be named with it.
 func fits(a v1alpha1.Approval, q Query) bool {
 	if a.Digest != "" && !slices.Contains(q.Digests, a.Digest) {
 		return false
@@ -110,6 +115,7 @@ func fits(a v1alpha1.Approval, q Query) bool {
 	return relation(q.Relation) != v1alpha1.RelationExternal || verbs(a.Verbs, q.Verbs)
 }
 
+// relation with its default; "Child" is the shorthand of policies.
 func relation(r v1alpha1.Relation) v1alpha1.Relation {
 	if r == "" || r == "Child" {
 		return v1alpha1.RelationControllerChild
@@ -117,6 +123,8 @@ func relation(r v1alpha1.Relation) v1alpha1.Relation {
 	return r
 }
 
+// verbs reports whether all wanted verbs are approved; an approval without verbs
+// approves Update.
 func verbs(have, want []v1alpha1.Verb) bool {
 	if len(have) == 0 {
 		have = []v1alpha1.Verb{v1alpha1.VerbUpdate}
@@ -129,6 +137,8 @@ func verbs(have, want []v1alpha1.Verb) bool {
 	return true
 }
 
+// named reports whether an entry names the child. A composition resource name goes
+// before the name, which is generated for most composed resources.
 func named(apiVersion, kind, name, resource string, q Query) bool {
 	switch {
 	case apiVersion != "" && apiVersion != "*" && apiVersion != q.APIVersion:

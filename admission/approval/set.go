@@ -56,6 +56,7 @@ func Parse(annotations map[string]string) Set {
 	return s
 }
 
+// read one annotation into the set, or a warning where it does not parse.
 func (s *Set) read(key, value string) {
 	var err error
 	switch {
@@ -118,6 +119,7 @@ func Validate(key, value string) error {
 	return err
 }
 
+// approvals of the annotation of that name, checked and with defaults.
 func approvals(value string) ([]v1alpha1.Approval, error) {
 	var list []v1alpha1.Approval
 	if err := array(value, &list); err != nil {
@@ -131,6 +133,7 @@ func approvals(value string) ([]v1alpha1.Approval, error) {
 	return list, nil
 }
 
+// checkApproval reports the first mistake of an entry.
 func checkApproval(a *v1alpha1.Approval) error {
 	if a.Mode == "" {
 		a.Mode = v1alpha1.ApprovalOnce
@@ -185,6 +188,8 @@ func rejections(value string) ([]v1alpha1.Rejection, error) {
 	return list, nil
 }
 
+// freeze reads the annotation, or its older form "true" or "false"; nil for not
+// frozen.
 func freeze(value string) (*v1alpha1.Freeze, error) {
 	if b, err := strconv.ParseBool(strings.TrimSpace(value)); err == nil {
 		if b {
@@ -199,6 +204,7 @@ func freeze(value string) (*v1alpha1.Freeze, error) {
 	return &f, nil
 }
 
+// snooze reads the annotation, or its older form, a time.
 func snooze(value string) (*v1alpha1.Snooze, error) {
 	if t, err := time.Parse(time.RFC3339, strings.TrimSpace(value)); err == nil {
 		return &v1alpha1.Snooze{Expiry: metav1.NewTime(t)}, nil

@@ -69,6 +69,7 @@ func DiffObjects(old, new map[string]any, unstored bool) []Change {
 	return differ{unstored: unstored, objects: true}.changes(old, new)
 }
 
+// changes of two states, sorted by path.
 func (d differ) changes(old, new map[string]any) []Change {
 	d.at = make([]Segment, 0, 8)
 	d.maps(old, new)
@@ -108,6 +109,7 @@ func Text(path []Segment) string {
 	return string(out)
 }
 
+// found a change at the current place.
 func (d *differ) found(v Verb, old, new any) {
 	c := Change{Path: Text(d.at), Verb: v, Old: old, New: new}
 	if d.detail != nil {
@@ -120,6 +122,8 @@ func (d *differ) found(v Verb, old, new any) {
 	d.out = append(d.out, c)
 }
 
+// maps compares two maps key by key. The last segment of the path is reused for all
+// keys: most of them do not change.
 func (d *differ) maps(old, new map[string]any) {
 	d.at = append(d.at, Segment{})
 	top := len(d.at) - 1
@@ -147,6 +151,7 @@ func (d *differ) maps(old, new map[string]any) {
 // state.
 func (d *differ) isOutside(key string) bool { return d.objects && len(d.at) == 1 && outside[key] }
 
+// lists compares two lists of the same length by index.
 func (d *differ) lists(old, new []any) {
 	d.at = append(d.at, Segment{Item: true})
 	top := len(d.at) - 1
@@ -157,6 +162,8 @@ func (d *differ) lists(old, new []any) {
 	d.at = d.at[:top]
 }
 
+// values compares two values of any type. Maps and lists are compared field by
+// field where both sides have one.
 func (d *differ) values(old, new any) {
 	switch o := old.(type) {
 	case map[string]any:
@@ -195,6 +202,7 @@ func (d *differ) absent(v any) bool {
 	return false
 }
 
+// equal compares two scalars, or values of different types.
 func (d *differ) equal(a, b any) bool {
 	if x, ok := a.(string); ok {
 		y, ok := b.(string)
@@ -234,6 +242,7 @@ func Join(path, key string) string {
 	return string(join([]byte(path), key))
 }
 
+// join appends a key to the text of a path.
 func join(path []byte, key string) []byte {
 	if !plain(key) {
 		return append(append(append(path, '['), key...), ']')
@@ -244,6 +253,7 @@ func join(path []byte, key string) []byte {
 	return append(path, key...)
 }
 
+// plain reports whether a key needs no brackets in a path.
 func plain(key string) bool {
 	return key != "" && !strings.ContainsAny(key, ".[]/ \t\"'*")
 }

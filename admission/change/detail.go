@@ -77,6 +77,8 @@ func (d *differ) match(old, new []any) []int {
 	return pairs
 }
 
+// pairUp new identities with old ones: for each new one the index of the old one; -1
+// for none.
 func pairUp(old, new []string) []int {
 	at := make(map[string]int, len(old))
 	for i, id := range old {
@@ -108,6 +110,7 @@ func identities(items []any, t ListType) (out []string, ok bool) {
 	return out, true
 }
 
+// identity of an item; ok is false where it has none.
 func identity(item any, t ListType) (string, bool) {
 	if t.Set {
 		return string(canonical(item)), true
@@ -138,6 +141,8 @@ func (c Detail) Leaves(visit func(at []Segment) bool) bool {
 	return leaves(value, c.At, visit)
 }
 
+// leaves of a value at a place, in the order of their paths. An empty map or list is
+// a leaf.
 func leaves(value any, at []Segment, visit func([]Segment) bool) bool {
 	switch v := value.(type) {
 	case map[string]any:

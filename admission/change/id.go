@@ -51,6 +51,7 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 const maxBuffer = 16 * 1024
 
+// append the identity as JSON, with its fields in the order of the type.
 func (i Identity) append(out []byte) []byte {
 	return appendMembers(out, "APIVersion", i.APIVersion, "Kind", i.Kind, "Namespace", i.Namespace, "Name", i.Name, "Resource", i.Resource)
 }
@@ -76,6 +77,7 @@ func Fields(changes []Change, max int, secret bool) []v1alpha1.FieldDifference {
 	return out
 }
 
+// show a value in a report, as JSON.
 func show(v any, secret bool) string {
 	if v == nil {
 		return ""

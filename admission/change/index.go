@@ -5,6 +5,8 @@ package change
 // for concurrent use once all are added.
 type Index struct{ root indexNode }
 
+// indexNode has the marks of the patterns that end at it, and the nodes below by the
+// next segment.
 type indexNode struct {
 	keys  map[string]*indexNode
 	items map[int]*indexNode
@@ -25,6 +27,7 @@ func (x *Index) Add(p Pattern, marks uint8) {
 	n.marks |= marks
 }
 
+// next node for a segment, made where it is missing.
 func (n *indexNode) next(s patternSegment) *indexNode {
 	switch {
 	case s.any:
@@ -53,6 +56,7 @@ func (n *indexNode) next(s patternSegment) *indexNode {
 // Covers returns the marks of all patterns that cover a path.
 func (x *Index) Covers(path []Segment) uint8 { return x.root.covers(path) }
 
+// covers collects the marks on all ways that a path matches.
 func (n *indexNode) covers(path []Segment) uint8 {
 	marks := n.marks
 	if len(path) == 0 {

@@ -47,6 +47,7 @@ func appendText(out []byte, s string) []byte {
 	return append(append(append(out, '"'), s...), '"')
 }
 
+// appendObject appends a map with its keys sorted.
 func appendObject(out []byte, m map[string]any) (_ []byte, err error) {
 	names := make([]string, 0, 16)
 	for k := range m {
@@ -66,6 +67,7 @@ func appendObject(out []byte, m map[string]any) (_ []byte, err error) {
 	return append(out, '}'), nil
 }
 
+// appendList appends a list.
 func appendList(out []byte, list []any) (_ []byte, err error) {
 	out = append(out, '[')
 	for i, e := range list {

@@ -23,6 +23,8 @@ func SchemaLists(schema map[string]any) Lists {
 	return n
 }
 
+// readSchema returns the lists of a schema; nil where it has none, so that most of a
+// large schema is not kept.
 func readSchema(schema map[string]any, depth int) *schemaNode {
 	if schema == nil || depth == 0 {
 		return nil

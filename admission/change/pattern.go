@@ -31,6 +31,7 @@ type Pattern struct {
 	segments []patternSegment
 }
 
+// patternSegment is a Segment, or any index or key.
 type patternSegment struct {
 	Segment
 	any bool
@@ -106,6 +107,7 @@ func SplitPath(path string) []Segment {
 	return out
 }
 
+// inBrackets is an index, written as Text writes it, or a key.
 func inBrackets(key string) Segment {
 	if n, err := strconv.Atoi(key); err == nil && n >= 0 && strconv.Itoa(n) == key {
 		return Segment{Index: n, Item: true}
@@ -189,6 +191,7 @@ func (p Pattern) Head(max int) []string {
 	return out
 }
 
+// is reports whether the segment matches one of a path.
 func (s patternSegment) is(at Segment) bool {
 	return s.any || s.Item == at.Item && s.Index == at.Index && s.Key == at.Key
 }
@@ -253,6 +256,7 @@ func (p Pattern) Find(content map[string]any) []Found {
 	return p.find(content, nil)
 }
 
+// find below a value at a place.
 func (p Pattern) find(value any, at []Segment) []Found {
 	if len(p.segments) == 0 {
 		return []Found{{At: at, Value: value}}
@@ -282,6 +286,7 @@ func (p Pattern) find(value any, at []Segment) []Found {
 	return out
 }
 
+// extend a path by a segment, in a copy: siblings must not overwrite each other.
 func extend(at []Segment, s Segment) []Segment {
 	return append(at[:len(at):len(at)], s)
 }

@@ -94,6 +94,8 @@ func Provides(o *unstructured.Unstructured, manager string) bool {
 	return false
 }
 
+// statusManagers are the managers that write the status, in the order of their
+// entries.
 func statusManagers(entries []fieldsEntry) []string {
 	var out []string
 	for _, e := range entries {
@@ -104,6 +106,8 @@ func statusManagers(entries []fieldsEntry) []string {
 	return out
 }
 
+// modern reports whether a composite is one of Crossplane v2, whose machinery fields
+// are below spec.crossplane.
 func modern(o *unstructured.Unstructured) bool {
 	_, found, err := unstructured.NestedFieldNoCopy(o.Object, "spec", "crossplane")
 	return found && err == nil
@@ -210,6 +214,7 @@ func rawEntries(o *unstructured.Unstructured) []map[string]any {
 	return out
 }
 
+// entryKey is what the API server identifies an entry of managedFields by.
 func entryKey(e map[string]any) string {
 	m, _ := e["manager"].(string)
 	op, _ := e["operation"].(string)

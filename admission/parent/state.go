@@ -107,6 +107,8 @@ func Sum(o *unstructured.Unstructured, role Role) *State {
 	return s
 }
 
+// keep the annotations that decisions read; the caches hold states of all parents,
+// and most annotations are of other tools.
 func keep(in map[string]string) map[string]string {
 	var out map[string]string
 	for k, v := range in {
@@ -183,6 +185,9 @@ func (s *State) True(conditionType string) bool {
 	return c.Status == metav1.ConditionTrue
 }
 
+// observe sets the observed generation and whether the object is converged
+// (KR-03-01 to KR-03-03). The status of a composite is its author's, so that its
+// conditions count and its status.observedGeneration does not.
 func (s *State) observe(o *unstructured.Unstructured) {
 	if v, found, err := unstructured.NestedFieldNoCopy(o.Object, "status", "observedGeneration"); err == nil && found && s.Role != RoleComposite {
 		s.ObservedGeneration, s.HasObserved = integer(v), true
@@ -200,6 +205,7 @@ func (s *State) observe(o *unstructured.Unstructured) {
 	}
 }
 
+// converged by kstatus, and for Crossplane's kinds by Synced and Ready.
 func (s *State) converged(o *unstructured.Unstructured) bool {
 	if s.Crossplane() && (!s.True("Synced") || !s.True("Ready")) {
 		return false
@@ -222,6 +228,7 @@ func withoutAuthorsGeneration(o *unstructured.Unstructured, role Role) *unstruct
 	return &unstructured.Unstructured{Object: out}
 }
 
+// spec sets what decisions read of the desired state.
 func (s *State) spec(o *unstructured.Unstructured) {
 	spec, _ := o.Object["spec"].(map[string]any)
 	if spec == nil {
@@ -248,6 +255,8 @@ func (s *State) spec(o *unstructured.Unstructured) {
 	}
 }
 
+// composite sets the revision and the composed resources, which are below
+// spec.crossplane in Crossplane v2 and in spec before.
 func (s *State) composite(spec map[string]any) {
 	from := spec
 	if x, ok := spec["crossplane"].(map[string]any); ok {
