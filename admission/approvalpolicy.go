@@ -54,7 +54,7 @@ func (f *facts) lastUpgrade() v1alpha1.LastUpgrade {
 }
 
 // upgraded allows drift that an UpgradeAllowance permits to a new build of the
-// controller.
+// controller (KR-05-10).
 func (ev *evaluation) upgraded() (verdict, error) {
 	candidates := ev.policySet().Upgrading(cmp.Or(ev.req.User.Name, ev.req.Controller))
 	if len(candidates) == 0 || !ev.actor().controller {
@@ -77,7 +77,7 @@ func (ev *evaluation) upgraded() (verdict, error) {
 	return verdict{}, nil
 }
 
-// excepted allows drift that a rule of an ApprovalPolicy matches.
+// excepted allows drift that a rule of an ApprovalPolicy matches (KR-05-12).
 func (ev *evaluation) excepted() (verdict, error) {
 	set := ev.policySet()
 	if set.Empty() || !ev.actor().controller {

@@ -12,7 +12,7 @@ import (
 )
 
 // A message says what was changed, by whom, why it is refused and how to
-// approve it.
+// approve it (KR-05-23).
 func TestMessages(t *testing.T) {
 	const approve = "kubectl annotate xdatabases.example.org db kausality.io/approve-"
 	namespaced := func(o *unstructured.Unstructured) *unstructured.Unstructured {
@@ -64,7 +64,7 @@ func generated(o *unstructured.Unstructured) {
 }
 
 // Exactly what the message suggests makes the same request pass: with a claim,
-// once; again while that use is under way; and no other use.
+// once; again while that use is under way; and no other use (KR-02-07, KR-07-05, KR-05-33).
 func TestSuggestionApproves(t *testing.T) {
 	orphan := annotate(v1alpha1.AnnotationKeyDeletion, "orphan")
 	for name, fresh := range map[string]func() *Request{
@@ -127,7 +127,7 @@ func annotatedBy(t *testing.T, o *unstructured.Unstructured, command string) *un
 	return with(o, annotate(k, v))
 }
 
-// A difference approved is that difference and no other.
+// A difference approved is that difference and no other (KR-05-31).
 func TestSuggestionApprovesNothingElse(t *testing.T) {
 	refusal := decide(t, setting{}.world(), enforced(), request(Update, instance(), resize("l")))
 	w := setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovePrefix+refusal.ID, "always")}}.world()
@@ -165,7 +165,7 @@ func TestApprovalNeverAdmitted(t *testing.T) {
 }
 
 // A reinvocation is recognised by the claim in the hop, even without a name; a
-// retry of a nameless CREATE is a new use.
+// retry of a nameless CREATE is a new use (KR-05-34, KR-05-25).
 func TestNamelessReinvocation(t *testing.T) {
 	once := annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","resource":"instance"}]`)
 	w := setting{xr: []mod{once}}.world()
@@ -199,7 +199,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// Nobody is refused on the cache alone, and the allowed path reads nothing live.
+// Nobody is refused on the cache alone, and the allowed path reads nothing live (KR-05-20).
 func TestLiveReads(t *testing.T) {
 	frozen := annotate(v1alpha1.AnnotationKeyFreeze, "true")
 	cases := map[string]struct {
@@ -239,7 +239,7 @@ func TestLiveReads(t *testing.T) {
 	}
 }
 
-// The report of a drift tells the same as the message.
+// The report of a drift tells the same as the message (KR-10-01, KR-10-03).
 func TestReport(t *testing.T) {
 	d := decide(t, setting{xr: []mod{annotate(v1alpha1.AnnotationKeySnooze, "2026-01-02T12:00:01Z")}}.world(), enforced(), request(Update, instance(), resize("l")))
 	r := d.Report
@@ -256,7 +256,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// Values of a Secret never leave the cluster.
+// Values of a Secret never leave the cluster (KR-13-01).
 func TestReportRedacts(t *testing.T) {
 	secret := with(instance(), set("v1", "apiVersion"), set("Secret", "kind"), func(o *unstructured.Unstructured) {
 		unstructured.RemoveNestedField(o.Object, "spec")

@@ -23,7 +23,8 @@ func (failingNamespaces) NamespaceMode(context.Context, string) (v1alpha1.Mode, 
 }
 
 // "Who is the parent's controller?" (spec 4), rule by rule. Under a settled
-// parent the controller's change is drift and anybody else's a new origin.
+// parent the controller's change is drift and anybody else's a new origin
+// (KR-04-01, KR-04-03, KR-04-04, KR-04-05, KR-04-06).
 func TestIdentity(t *testing.T) {
 	controllers := func(h ...string) mod { return annotate(v1alpha1.AnnotationKeyControllers, subject.Hashes(h).String()) }
 	unknown := unannotate(v1alpha1.AnnotationKeyControllers)
@@ -103,7 +104,7 @@ func TestIdentity(t *testing.T) {
 }
 
 // A Claim's controller: apiextensions.crossplane.io/claim, never self, machinery
-// included.
+// included (KR-04-02, KR-01-03).
 func TestClaimSync(t *testing.T) {
 	claim := func(mods ...mod) *unstructured.Unstructured {
 		o := object(`
@@ -145,7 +146,7 @@ status: {conditions: [{type: Synced, status: "True", observedGeneration: 2}, {ty
 	}
 }
 
-// Self writes (spec 1 and 4).
+// Self writes (spec 1 and 4) (KR-01-06, KR-01-07, KR-04-07).
 func TestSelf(t *testing.T) {
 	nested := with(composite(), set("child", "metadata", "name"), set("child-uid", "metadata", "uid"), func(o *unstructured.Unstructured) {
 		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"apiVersion": "example.org/v1", "kind": "XDatabase", "name": "db", "uid": "xr-uid", "controller": true}}, "metadata", "ownerReferences")
@@ -200,7 +201,7 @@ func statusBy(manager string) mod {
 }
 
 // A controller that is its child's own controller as well: the Deployment
-// controller never is, but one controller for two kinds may be.
+// controller never is, but one controller for two kinds may be (KR-04-07).
 func TestBothControllers(t *testing.T) {
 	d, rs := deploymentAndSet()
 	rs = with(rs, annotate(v1alpha1.AnnotationKeyControllers, deployer.Hash()))
@@ -215,7 +216,7 @@ func TestBothControllers(t *testing.T) {
 	}
 }
 
-// /scale is always an intent, never self.
+// /scale is always an intent, never self (KR-01-09).
 func TestScale(t *testing.T) {
 	d, rs := deploymentAndSet()
 	rs = with(rs, annotate(v1alpha1.AnnotationKeyControllers, argocd.Hash()))
@@ -229,7 +230,8 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// The latch (spec 3): once settled, a flap does not open the window again.
+// The latch (spec 3): once settled, a flap does not open the window again
+// (KR-03-04, KR-03-05, KR-01-08).
 func TestSettled(t *testing.T) {
 	flapping := func(o *unstructured.Unstructured) {
 		_ = unstructured.SetNestedSlice(o.Object, []any{
@@ -268,7 +270,7 @@ func TestSettled(t *testing.T) {
 }
 
 // A label by who owns the parent's spec is no intent where what it was when it
-// settled is stored, whatever is done to a child; a change of the spec is.
+// settled is stored, whatever is done to a child; a change of the spec is (KR-01-11).
 func TestSettledState(t *testing.T) {
 	labelled := func(o *unstructured.Unstructured) {
 		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"manager": "argocd", "operation": "Apply", "time": noon.Add(time.Minute).Format(time.RFC3339),
@@ -304,7 +306,7 @@ func TestSettledState(t *testing.T) {
 	}
 }
 
-// Children that follow the world, not a spec, are never drift (spec 4).
+// Children that follow the world, not a spec, are never drift (spec 4) (KR-04-13).
 func TestFollowsTheWorld(t *testing.T) {
 	gvk := func(group, kind string) schema.GroupVersionKind {
 		return schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}

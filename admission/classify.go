@@ -16,7 +16,7 @@ type classification struct {
 	phase v1alpha1.Phase
 	// id of the difference.
 	id string
-	// selfHealing: the child is replaced without a change of its parent's spec.
+	// selfHealing: the child is replaced without a change of its parent's spec (KR-04-13).
 	selfHealing bool
 	// parents are the policies of the parent's kind; binding those of them that
 	// existed when its intent was made (KR-06-13).
@@ -38,7 +38,7 @@ func (c *classification) reason(a actor, r Reason) Reason {
 }
 
 // selfWrite allows what the object's own controller, or Crossplane's machinery,
-// writes.
+// writes (KR-01-06, KR-05-02).
 func (ev *evaluation) selfWrite() (verdict, error) {
 	if ev.req.Operation != Update || ev.req.Subresource == SubresourceScale || ev.req.Actor != ActorUnknown {
 		return verdict{}, nil
@@ -80,7 +80,7 @@ func (f *facts) ownController() bool {
 
 // alsoParentController reports whether the object's own controller is its parent's
 // controller, too. Crossplane is, of nested composites; its field managers distinguish
-// both roles. A parent that cannot be read has none.
+// both roles. A parent that cannot be read has none (KR-04-07).
 func (ev *evaluation) alsoParentController() bool {
 	switch {
 	case !ev.hasParent:
@@ -94,7 +94,7 @@ func (ev *evaluation) alsoParentController() bool {
 	return found.view != nil && found.view.actor.controller
 }
 
-// classify a change (docs/specification.md, section 4).
+// classify a change (docs/specification.md, section 4) (KR-04-08, KR-04-09, KR-04-10).
 func (ev *evaluation) classify() (verdict, error) {
 	p, actor := ev.parent(), ev.actor()
 	known := ev.World.Settled(p.Ref)
@@ -118,7 +118,7 @@ func (ev *evaluation) classify() (verdict, error) {
 	return verdict{}, nil
 }
 
-// settled reports whether the parent settled since its last intent.
+// settled reports whether the parent settled since its last intent (KR-03-04).
 func (ev *evaluation) settled(known int64) bool {
 	p, intent := ev.parent(), ev.view().intent.Generation
 	if ev.Options.ExpectUntil == ExpectUntilObserved {

@@ -48,7 +48,9 @@ const (
 func gone(w *world)       { w.live = nil }
 func unreadable(w *world) { w.err = errors.New("connection refused") }
 
-// The decision of spec 5, row by row, under enforce and log.
+// The decision of spec 5, row by row, under enforce and log
+// (KR-04-08, KR-04-09, KR-04-10, KR-04-15, KR-05-00, KR-05-01, KR-05-02, KR-05-03, KR-05-04,
+// KR-05-05, KR-05-06, KR-05-07, KR-05-08, KR-05-09, KR-05-11, KR-05-13, KR-05-22, KR-05-28).
 func TestRows(t *testing.T) {
 	xrDeleting, frozen := mod(deleting), annotate(v1alpha1.AnnotationKeyFreeze, freezeValue)
 	fresh := func(o *unstructured.Unstructured) { // an XR that was never ready
@@ -151,7 +153,7 @@ func TestModeUnreadable(t *testing.T) {
 }
 
 // Mode by precedence: object, Namespace, default; the stored object counts, so
-// that one request cannot switch itself to log.
+// that one request cannot switch itself to log (KR-04-12, KR-05-21).
 func TestModePrecedence(t *testing.T) {
 	namespaced := func(mods ...mod) *unstructured.Unstructured {
 		return with(instance(), append(mods, set("team", "metadata", "namespace"))...)
@@ -187,7 +189,7 @@ func TestModePrecedence(t *testing.T) {
 	}
 }
 
-// One request cannot drop its parent either: the stored ownerReferences count.
+// One request cannot drop its parent either: the stored ownerReferences count (KR-04-12).
 func TestStoredParentCounts(t *testing.T) {
 	w := setting{}.world()
 	req := request(Update, instance(), resize("l"), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) })
@@ -196,6 +198,7 @@ func TestStoredParentCounts(t *testing.T) {
 	}
 }
 
+// TestComposedRefusalCode covers KR-05-24.
 func TestComposedRefusalCode(t *testing.T) {
 	opts := enforced()
 	opts.ComposedRefusalCode = 403

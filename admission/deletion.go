@@ -58,7 +58,7 @@ func judge(holder, object *parent.State, why string) judgement {
 
 // externalDeletion decides about what the object stands for outside the cluster,
 // or below it: no external resource is orphaned or destroyed without a request for
-// that, by any user (docs/specification.md, section 8).
+// that, by any user (docs/specification.md, section 8) (KR-05-00).
 func (ev *evaluation) externalDeletion() (verdict, error) {
 	if ev.req.Operation != Delete || ev.req.Subresource != "" || isDeleting(ev.req.OldObject) {
 		return verdict{}, nil

@@ -21,7 +21,7 @@ func application(finalizers ...string) *unstructured.Unstructured {
 }
 
 // Deleting what takes along all that it stands for needs an approval, whoever
-// asks; deleting what leaves it behind does as its author wrote.
+// asks; deleting what leaves it behind does as its author wrote (KR-08-42).
 func TestDeleteForeign(t *testing.T) {
 	approvals := func(verb string) mod {
 		return annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External","mode":"always","verbs":["`+verb+`"]}]`)

@@ -14,7 +14,7 @@ import (
 
 // foreignDeletion decides about an object that destroys what it stands for when it
 // is deleted, and has no managementPolicies to hold it: the deletion needs an
-// approval. No gate opens before; the deletion itself passes.
+// approval. No gate opens before; the deletion itself passes (KR-08-42).
 func (ev *evaluation) foreignDeletion(what external.Destruction) (verdict, deletion) {
 	o := parent.Sum(ev.req.OldObject, ev.kind.Role)
 	holder, cached := o, false

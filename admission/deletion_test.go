@@ -23,7 +23,7 @@ func open(o *unstructured.Unstructured) {
 	gateValue(openDelete)(o)
 }
 
-// The deletion of an MR (spec 8).
+// The deletion of an MR (spec 8) (KR-08-10, KR-08-11, KR-08-19).
 func TestDeleteManaged(t *testing.T) {
 	refuse, pass := refused("", ReasonExternalDeletion, 403), allowed(ClassNewOrigin, ReasonNewOrigin)
 	lone := func(o *unstructured.Unstructured) *unstructured.Unstructured { return with(o, plainOwner) }
@@ -75,7 +75,7 @@ func TestDeleteManaged(t *testing.T) {
 	}
 }
 
-// An approval of the deletion opens the gate first; the retry passes.
+// An approval of the deletion opens the gate first; the retry passes (KR-08-10).
 func TestDeleteManagedApproved(t *testing.T) {
 	refusal := decide(t, setting{}.world(), enforced(), request(Delete, instance()).by(alice, ""))
 	if refusal.Report == nil || refusal.Report.Drift.Relation != v1alpha1.RelationExternal || refusal.Report.Drift.ID != refusal.ID {
@@ -106,7 +106,7 @@ func TestDeleteManagedApproved(t *testing.T) {
 	}
 }
 
-// The deletion of an XR or Claim is judged for all MRs below it.
+// The deletion of an XR or Claim is judged for all MRs below it (KR-08-12).
 func TestDeleteComposite(t *testing.T) {
 	mr := func(name string, mods ...mod) *parent.State {
 		return parent.Sum(with(instance(), append([]mod{set(name, "metadata", "name")}, mods...)...), parent.RoleManaged)
@@ -161,7 +161,7 @@ func TestDeleteComposite(t *testing.T) {
 }
 
 // What the message suggests approves the deletion of the whole: the gates open,
-// and once they are open it passes.
+// and once they are open it passes (KR-08-12).
 func TestDeleteCompositeApproved(t *testing.T) {
 	w := setting{}.world()
 	w.managed = []*parent.State{parent.Sum(instance(), parent.RoleManaged)}

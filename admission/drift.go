@@ -65,7 +65,7 @@ func differenceID(req *Request, p *parent.State, changes []change.Change) string
 		identity.Of(req.ref(), compositionResource(req.current())), changes)
 }
 
-// rejected refuses drift that a rejection on the parent matches.
+// rejected refuses drift that a rejection on the parent matches (KR-05-09).
 func (ev *evaluation) rejected() (verdict, error) {
 	r, ok := ev.view().set.Rejected(ev.query())
 	if !ok {
@@ -77,7 +77,7 @@ func (ev *evaluation) rejected() (verdict, error) {
 }
 
 // approved allows drift that an approval on the parent matches. An open gate for
-// Delete approves the deletion of its managed resource.
+// Delete approves the deletion of its managed resource (KR-05-11).
 func (ev *evaluation) approved() (verdict, error) {
 	if ev.deletion.approved || ev.req.Operation == Delete && ev.kind.ManagementPolicies &&
 		gating.IsOpenFor(ev.req.OldObject.GetAnnotations(), v1alpha1.VerbDelete) {
@@ -107,7 +107,7 @@ func (f *facts) claim(holder *parent.State, set approval.Set, e approval.Entry, 
 	return identity.Claim(holder, set.Claims, e, u, f.req.Time)
 }
 
-// drift is reported, and refused or logged.
+// drift is reported, and refused or logged (KR-05-13, KR-05-28).
 func (ev *evaluation) drift() (verdict, error) {
 	r := ev.driftRefusal()
 	report := ev.driftReport(r)
@@ -176,6 +176,7 @@ func (f *facts) report(spec v1alpha1.DriftSpec, p *parent.State, set approval.Se
 	return out
 }
 
+// cause of a drift: the composition revision in use, or the user (KR-10-03).
 func (ev *evaluation) cause() string {
 	if ev.needsApproval() {
 		return "user " + ev.req.User.Name

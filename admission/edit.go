@@ -36,7 +36,7 @@ type editor struct {
 }
 
 // edit the object of an allowed request. The Decision is a refusal where the
-// object cannot be edited.
+// object cannot be edited (KR-02-14).
 func (ev *evaluation) edit(v verdict, d Decision) Decision {
 	if ev.req.Object == nil || v.reason == ReasonComponent {
 		return d
@@ -164,6 +164,8 @@ func (ed *editor) protect() {
 	}
 }
 
+// protectKey keeps, restores or removes one annotation, by its key, the writer and whether the
+// object is new (KR-02-12).
 func (ed *editor) protectKey(key string) {
 	old, was := ed.stored[key]
 	if now, is := ed.incoming[key]; was == is && old == now {

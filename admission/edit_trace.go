@@ -16,7 +16,7 @@ func (ed *editor) changesDesiredState() bool {
 }
 
 // writeTrace extends or replaces the trace, and the updaters with it (KR-07-01). It
-// refuses a trace that is too large.
+// refuses a trace that is too large (KR-07-05).
 func (ed *editor) writeTrace() *refusal {
 	if !ed.changesDesiredState() {
 		return nil

@@ -179,6 +179,7 @@ func (ev *evaluation) cached() bool {
 	return ev.deletion.cached
 }
 
+// ownComponent allows writes by processes of Kausality (KR-04-15, KR-05-01).
 func (ev *evaluation) ownComponent() (verdict, error) {
 	if !ev.World.Component(ev.req.User, ev.req.FieldManager) {
 		return verdict{}, nil
@@ -186,6 +187,8 @@ func (ev *evaluation) ownComponent() (verdict, error) {
 	return ev.allow(ReasonComponent), nil
 }
 
+// nothingToDecide allows what changes no desired state, and updates of an object that is being
+// deleted (KR-05-01).
 func (ev *evaluation) nothingToDecide() (verdict, error) {
 	switch {
 	case !ev.desiredChange():
@@ -196,6 +199,7 @@ func (ev *evaluation) nothingToDecide() (verdict, error) {
 	return verdict{}, nil
 }
 
+// noParent allows changes of objects without a controlling owner (KR-05-01).
 func (ev *evaluation) noParent() (verdict, error) {
 	if ev.hasParent {
 		return verdict{}, nil
@@ -203,6 +207,7 @@ func (ev *evaluation) noParent() (verdict, error) {
 	return ev.allowAs(ClassNewOrigin, ReasonNoParent), nil
 }
 
+// parentDeleting decides about children of a parent that is being deleted (KR-05-05).
 func (ev *evaluation) parentDeleting() (verdict, error) {
 	if !ev.parent().Deleting() || len(ev.narrowing().missing) > 0 {
 		return verdict{}, nil
@@ -210,6 +215,7 @@ func (ev *evaluation) parentDeleting() (verdict, error) {
 	return ev.allow(ReasonParentDeleted), nil
 }
 
+// parentFrozen refuses changes of children of a frozen parent, whoever makes them (KR-05-06).
 func (ev *evaluation) parentFrozen() (verdict, error) {
 	p := ev.parent()
 	if ev.view().set.Freeze == nil || p.Deleting() {
@@ -218,6 +224,7 @@ func (ev *evaluation) parentFrozen() (verdict, error) {
 	return ev.refuseAs(ev.class.class, frozen(ev.parentRef, ev.World.Kind(ev.parentRef.GroupVersionKind), ev.view().set.Freeze)), nil
 }
 
+// parentInitializing decides about children of a parent that was never ready (KR-05-07).
 func (ev *evaluation) parentInitializing() (verdict, error) {
 	passes := ev.class.initializing()
 	if len(ev.class.binding) > 0 && ev.bound() && !ev.parent().Deleting() {
@@ -229,6 +236,7 @@ func (ev *evaluation) parentInitializing() (verdict, error) {
 	return ev.allow(ReasonInitializing), nil
 }
 
+// expected allows what an intent explains, and new origins that need no approval (KR-05-08).
 func (ev *evaluation) expected() (verdict, error) {
 	switch ev.effectiveClass() {
 	case ClassExpected:

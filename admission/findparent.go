@@ -80,6 +80,7 @@ func (f *facts) linked(p *parent.State) bool {
 	return p.Role != parent.RoleClaim || p.ClaimTarget == "" || p.ClaimTarget == f.req.ref().Name
 }
 
+// findParent reads the parent, and decides where it does not exist or cannot be read (KR-05-04).
 func (ev *evaluation) findParent() (verdict, error) {
 	found := ev.lookUp()
 	switch {
@@ -97,6 +98,7 @@ func (ev *evaluation) findParent() (verdict, error) {
 		next: "The controller retries by itself."}), nil
 }
 
+// parentNotFound decides about a child whose parent does not exist (KR-05-03).
 func (ev *evaluation) parentNotFound() verdict {
 	if ev.req.Operation == Delete {
 		return ev.allow(ReasonParentNotFound)
@@ -119,7 +121,7 @@ type actor struct {
 }
 
 // identify whether the parent's controller makes the request: by the first rule
-// that decides.
+// that decides (KR-04-05, KR-04-06).
 func (f *facts) identify(p *parent.State) actor {
 	if f.req.Actor == ActorParentController {
 		return actor{controller: true}

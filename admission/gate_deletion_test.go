@@ -40,7 +40,7 @@ func TestDeleteStopped(t *testing.T) {
 }
 
 // Delete has a deadline of its own: an accepted change does not prolong it, and
-// it does not shorten that of the change.
+// it does not shorten that of the change (KR-08-09).
 func TestDeleteDeadline(t *testing.T) {
 	forDelete := with(instance(), policies1(observe, remove), gateValue(`{"state":"open","verbs":["Delete"],"generation":3,"at":"2026-01-02T11:10:00Z"}`))
 	changed := apply(request(Update, forDelete, resize("l")).Object, decide(t, setting{xr: []mod{unsettled}}.world(), enforced(), request(Update, forDelete, resize("l"))))

@@ -33,6 +33,7 @@ func newIntent(o *unstructured.Unstructured) {
 	annotate(v1alpha1.AnnotationKeyTrace, `[{"apiVersion":"example.com/v1alpha1","kind":"XDatabase","name":"my-database-xyz","generation":12,"user":"hans@example.com","timestamp":"2026-01-02T11:30:00Z"}]`)(o)
 }
 
+// TestSections covers KR-04-14, KR-05-05, KR-05-07, KR-06-09, KR-06-10, KR-06-13.
 func TestSections(t *testing.T) {
 	resizeClass := set("db.t3.large", "spec", "forProvider", "instanceClass")
 	update := func(p *play) Decision {
@@ -123,7 +124,7 @@ func TestLogModeLetsMissingAllowancesPass(t *testing.T) {
 	}
 }
 
-// TestExternalDeletion is section deleting of spec 6 with "Deletion" of spec 8.
+// TestExternalDeletion is section deleting of spec 6 with "Deletion" of spec 8 (KR-06-12).
 func TestExternalDeletion(t *testing.T) {
 	for _, tc := range []struct {
 		reason   string
@@ -171,6 +172,7 @@ func (b *builder) Build(_ context.Context, _ *Request, _ *parent.State) (allowan
 	return b.build, nil
 }
 
+// TestUpgrades covers KR-05-10, KR-06-20, KR-06-22, KR-06-23.
 func TestUpgrades(t *testing.T) {
 	upgrade := func(spec string) string {
 		return `{kind: UpgradeAllowance, metadata: {name: u}, spec: {serviceAccount: "` + crossplane.Name + `", ` + spec + `}}`
@@ -225,6 +227,7 @@ func TestUpgrades(t *testing.T) {
 	}
 }
 
+// TestExceptions covers KR-05-12, KR-05-50, KR-05-52.
 func TestExceptions(t *testing.T) {
 	cluster := func(spec string) string {
 		return `{kind: ClusterApprovalPolicy, metadata: {name: c, uid: c-uid}, ` + spec + `}`
@@ -279,7 +282,7 @@ func TestExceptions(t *testing.T) {
 }
 
 // TestExceptionClaims: what stands in the status decides whether a rule of mode
-// once or generation still holds.
+// once or generation still holds (KR-05-51).
 func TestExceptionClaims(t *testing.T) {
 	text := func(mode string) string {
 		return `{kind: ClusterApprovalPolicy, metadata: {name: c, uid: c-uid}, spec: {rules: [{mode: ` + mode + `}]}}`
@@ -322,7 +325,7 @@ func TestExceptionClaims(t *testing.T) {
 
 func setClass(class string) mod { return set(class, "spec", "forProvider", "instanceClass") }
 
-// TestAllowancesThatAreTooLarge are refused with the size.
+// TestAllowancesThatAreTooLarge are refused with the size (KR-02-15).
 func TestAllowancesThatAreTooLarge(t *testing.T) {
 	var rules strings.Builder
 	for range 64 {
@@ -385,7 +388,7 @@ func TestDeletionBelow(t *testing.T) {
 }
 
 // TestWhoIsGranted: a subject that may not initiate extends a chain, and starts
-// none; who is no subject is granted nothing.
+// none; who is no subject is granted nothing (KR-06-03, KR-06-04).
 func TestWhoIsGranted(t *testing.T) {
 	rules := `rules: [{trigger: spec.size, allow: [{relation: External, verbs: [Update]}]}]`
 	for _, tc := range []struct {

@@ -169,7 +169,7 @@ func TestDeploymentReplicaSetPod(t *testing.T) {
 }
 
 // TestImagesByIndex: what triggers stands with its concrete index, and an item
-// that comes at the front is one insertion.
+// that comes at the front is one insertion (KR-06-06).
 func TestImagesByIndex(t *testing.T) {
 	d := deployment()
 	p := newPlay(t, policySet(t, deploymentPolicy), d, replicaSet(d))
@@ -194,6 +194,7 @@ func TestImagesByIndex(t *testing.T) {
 	}
 }
 
+// TestConditionThatIsNotMet covers KR-06-03.
 func TestConditionThatIsNotMet(t *testing.T) {
 	d := with(deployment(), func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"env": "prod"}) })
 	p := newPlay(t, policySet(t, deploymentPolicy), d, replicaSet(d))
@@ -348,6 +349,7 @@ spec:
     - {relation: External, externalTarget: {provider: provider-aws, kind: RDSInstance}, verbs: [Delete, Create]}
 `}
 
+// TestClaimToCloud covers KR-08-04, KR-06-11.
 func TestClaimToCloud(t *testing.T) {
 	for name, policies := range map[string][]string{"seed 003": seed003, "seed 004": seed004} {
 		t.Run(name, func(t *testing.T) {
@@ -423,7 +425,7 @@ func TestEngineStopsWithoutAllowRecreate(t *testing.T) {
 
 // TestConsumedOutside: an External allowance is consumed once the gate of its
 // managed resource closed again: the closing takes it away, or the next change.
-// A write that changes nothing leaves it where it stands.
+// A write that changes nothing leaves it where it stands (KR-06-08).
 func TestConsumedOutside(t *testing.T) {
 	const entry = `[{"relation":"External","verbs":["Update"],"generation":7,"initiator":"hans@example.com"}]`
 	instance := func(gate string) *unstructured.Unstructured {

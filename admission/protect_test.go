@@ -78,7 +78,8 @@ func sayings(o *unstructured.Unstructured) map[string]string {
 	return out
 }
 
-// The table of spec 2, Protection: who may add, change and remove what.
+// The table of spec 2, Protection: who may add, change and remove what
+// (KR-02-09, KR-02-10, KR-02-11, KR-02-12).
 func TestProtection(t *testing.T) {
 	free := map[string]string{v1alpha1.AnnotationKeyControllers: provider.Hash()}
 	plus := func(sets ...map[string]string) map[string]string {
@@ -153,7 +154,7 @@ func TestProtection(t *testing.T) {
 	}
 }
 
-// Our own components write system annotations.
+// Our own components write system annotations (KR-04-15).
 func TestProtectionOfComponents(t *testing.T) {
 	req := request(Update, instance(), all(systemSet)).by(gatekeeper, "kausality")
 	if d := decide(t, setting{}.world(), enforced(), req); !d.Allowed || len(d.Annotations) > 0 {
@@ -163,7 +164,7 @@ func TestProtectionOfComponents(t *testing.T) {
 
 // A user annotation that does not parse is refused with the parse error, unless
 // it is a controller's copy, which is undone; what is stored already is nobody's
-// fault now.
+// fault now (KR-02-02).
 func TestMalformedUserAnnotation(t *testing.T) {
 	bad := annotate(v1alpha1.AnnotationKeyFreeze, "hm")
 	badMode := annotate(v1alpha1.AnnotationKeyMode, "hm")
@@ -200,7 +201,7 @@ func TestMalformedUserAnnotation(t *testing.T) {
 }
 
 // Traces (spec 7): a parent's controller extends the parent's, anybody else
-// starts a new one, self writes keep it.
+// starts a new one, self writes keep it (KR-02-14, KR-07-01, KR-07-02, KR-07-03, KR-07-04).
 func TestTrace(t *testing.T) {
 	kinds := func(tr trace.Trace) (out []string) {
 		for _, h := range tr {
@@ -255,7 +256,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// The updaters of a child: newest last, the parent's controllers spared.
+// The updaters of a child: newest last, the parent's controllers spared (KR-02-04).
 func TestUpdaters(t *testing.T) {
 	five := []string{crossplane.Hash(), "a", "b", "c", "d"}
 	req := request(Update, with(instance(), annotate(v1alpha1.AnnotationKeyUpdaters, strings.Join(five, ","))), resize("l")).by(alice, "kubectl")
@@ -266,7 +267,7 @@ func TestUpdaters(t *testing.T) {
 	}
 }
 
-// Size (spec 2): past 32 KiB a clear refusal that names the object and the size.
+// Size (spec 2): past 32 KiB a clear refusal that names the object and the size (KR-02-15).
 func TestTraceTooLarge(t *testing.T) {
 	large := annotate(v1alpha1.AnnotationKeyTraceLabelPrefix+"x", strings.Repeat("x", v1alpha1.MaxAnnotationBytes))
 	d := decide(t, setting{}.world(), Options{}, request(Update, composite(), large, set("l", "spec", "size")).by(alice, "kubectl"))
@@ -275,7 +276,7 @@ func TestTraceTooLarge(t *testing.T) {
 	}
 }
 
-// A holder's approvals are admitted, and pruned by its next intent.
+// A holder's approvals are admitted, and pruned by its next intent (KR-05-37).
 func TestKeepApprovals(t *testing.T) {
 	once := annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst"}]`)
 	req := request(Update, composite(), once).by(alice, "kubectl")

@@ -10,7 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// A hop that we wrote into this very request, and nothing that looks like one.
+// A hop that we wrote into this very request, and nothing that looks like one (KR-05-25).
 func TestReinvokedHop(t *testing.T) {
 	own := func(change func(*v1alpha1.Hop)) mod {
 		h := trace.Hop(request(Update, instance()).ref(), 4, crossplane.Name, noon)

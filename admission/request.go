@@ -134,7 +134,7 @@ func (r *Request) ref() parent.Ref {
 	return ref
 }
 
-// nextGeneration is the generation after the write; 0 for a kind without.
+// nextGeneration is the generation after the write; 0 for a kind without (KR-07-02).
 func (r *Request) nextGeneration() int64 {
 	return trace.NextGeneration(r.OldObject, r.Object, r.Kind.GroupKind())
 }

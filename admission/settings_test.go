@@ -28,6 +28,7 @@ func under(edit func(*v1alpha1.KausalitySpec)) Options {
 	}
 }
 
+// TestModeOfPolicy covers KR-05-21, KR-12-08.
 func TestModeOfPolicy(t *testing.T) {
 	enforce := func(s *v1alpha1.KausalitySpec) { s.Mode = v1alpha1.ModeEnforce }
 	labelled := func(s *v1alpha1.KausalitySpec) {
@@ -76,6 +77,7 @@ func TestModeOfPolicy(t *testing.T) {
 	}
 }
 
+// TestOtherActors covers KR-04-11.
 func TestOtherActors(t *testing.T) {
 	strict := func(m v1alpha1.Mode) func(*v1alpha1.KausalitySpec) {
 		return func(s *v1alpha1.KausalitySpec) {
@@ -119,7 +121,7 @@ func TestOtherActors(t *testing.T) {
 }
 
 // TestLifecycleConditions: a parent counts as initialized by the conditions its
-// kind is said to have.
+// kind is said to have (KR-03-09).
 func TestLifecycleConditions(t *testing.T) {
 	opts := under(func(s *v1alpha1.KausalitySpec) {
 		s.Mode = v1alpha1.ModeEnforce

@@ -66,7 +66,7 @@ func (ev *evaluation) allowAs(class Class, r Reason) verdict {
 	return verdict{allowed: true, class: class, reason: r}
 }
 
-// refuse a change of the class that is known so far.
+// refuse a change of the class that is known so far (KR-05-23, KR-05-24).
 func (ev *evaluation) refuse(r refusal) verdict {
 	return ev.refuseAs(ev.effectiveClass(), r)
 }
@@ -134,6 +134,7 @@ func (f *facts) what() string {
 	return "changing " + change.Summary(f.changes, 5) + " of " + ref
 }
 
+// frozen is the refusal by a freeze, which holds in both modes (KR-05-22).
 func frozen(ref parent.Ref, kind identity.Kind, f *v1alpha1.Freeze) refusal {
 	return refusal{code: 403, reason: ReasonFrozen, why: identity.Frozen(ref, f),
 		next: fmt.Sprintf("To unfreeze: kubectl annotate %s %s-", identity.Target(ref, kind), v1alpha1.AnnotationKeyFreeze)}

@@ -125,7 +125,7 @@ func enforced() Options { return Options{DefaultMode: v1alpha1.ModeEnforce} }
 
 // decide a request, and check what holds of every decision: inputs stay as they
 // are, the same input gives the same output, a dry-run is decided alike, and
-// what the decision writes is stable.
+// what the decision writes is stable (KR-05-27).
 func decide(t *testing.T, w *world, opts Options, req *Request) Decision {
 	t.Helper()
 	e := &Evaluator{World: w, Options: opts}

@@ -208,7 +208,7 @@ func TestNoConfiguration(t *testing.T) {
 }
 
 // TestUnguarded: of a kind it is known that it was let go of where policies said so, and
-// not where nothing tells.
+// not where nothing tells (KR-12-09).
 func TestUnguarded(t *testing.T) {
 	c := covered(t)
 	seen := map[string]bool{}

@@ -43,7 +43,7 @@ spec:
   - {name: v1, served: false}
 `
 
-// What a CRD tells of its versions: whether they can be gated, and by which sets.
+// What a CRD tells of its versions: whether they can be gated, and by which sets (KR-01-04).
 func TestInfosOf(t *testing.T) {
 	got := map[string]identity.Kind{}
 	for _, i := range infosOf(crd(t, objectsCRD)) {

@@ -23,7 +23,7 @@ import (
 const AnnotationKeyRemoval = v1alpha1.AnnotationPrefix + "removal"
 
 // Removing reports whether a webhook configuration is marked for the removal of
-// Kausality.
+// Kausality (KR-12-08).
 func Removing(configuration metav1.Object) bool {
 	_, ok := configuration.GetAnnotations()[AnnotationKeyRemoval]
 	return ok

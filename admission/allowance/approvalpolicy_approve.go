@@ -113,7 +113,7 @@ func (e *Exception) excepts(ctx context.Context, q *ExceptionQuery) (found *Exce
 }
 
 // matches reports whether a rule is about the child and the change, in the order of
-// the cost: globs, then CEL, then the regular expression.
+// the cost: globs, then CEL, then the regular expression (KR-05-50).
 func (r *exceptionRule) matches(ctx context.Context, q *ExceptionQuery) (bool, error) {
 	switch {
 	case !r.expiry.IsZero() && !q.Now.Before(r.expiry),
@@ -190,7 +190,7 @@ const MaxPolicyClaims = 1024
 // One of the same use that is pending since before stale is about to be
 // released, and may be added again, in its place (Claimed): its own write would
 // otherwise land after another use was free to take the rule. A creation that
-// landed and is tried again made an object that is gone by now.
+// landed and is tried again made an object that is gone by now (KR-05-51).
 func Claimable(claims []v1alpha1.PolicyClaim, claim v1alpha1.PolicyClaim, stale time.Time) (free bool, mine *v1alpha1.PolicyClaim) {
 	for i := range claims {
 		have := &claims[i]

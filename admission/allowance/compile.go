@@ -239,7 +239,7 @@ func (c *compiler) long(out *Compiled, spec *v1alpha1.AllowancePolicySpec) {
 	}
 }
 
-// shorthand form: match with allow.
+// shorthand form: match with allow (KR-06-01).
 func (c *compiler) shorthand(out *Compiled, match *v1alpha1.AllowanceMatch, allow []v1alpha1.ShorthandAllow) {
 	var compiled rule
 	if c.scoped("match", func() {

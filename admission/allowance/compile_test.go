@@ -109,6 +109,7 @@ spec:
 	}
 }
 
+// TestSetIndexesByKind covers KR-06-01.
 func TestSetIndexesByKind(t *testing.T) {
 	names := func(in []*Compiled) string {
 		var out []string

@@ -142,7 +142,7 @@ func (e *Entry) own() v1alpha1.AllowanceHop {
 }
 
 // Live are the entries that a carrier has not consumed: it settled at settled,
-// negative for never.
+// negative for never (KR-06-08).
 func (e Entries) Live(settled int64) Entries {
 	var out Entries
 	for _, entry := range e {
@@ -155,7 +155,7 @@ func (e Entries) Live(settled int64) Entries {
 
 // Missing are the paths of a change that no entry covers, sorted; the one path ""
 // where a creation or deletion is not covered as such. verb is Create, Update or
-// Delete.
+// Delete (KR-06-07).
 func (e Entries) Missing(child schema.GroupKind, verb string, details []change.Detail) []string {
 	return coverage{allowed: e.permissions()}.missing(child, verb, details)
 }
@@ -176,7 +176,7 @@ func (e Entries) permissions() []allowed {
 
 // covering are the entries that cover a change, or a part of it, first by kind,
 // name and field of the carrier's hop: the first is the one that is chosen
-// where one must be (KR-06-04).
+// where one must be (KR-06-04, KR-06-05).
 func (e Entries) covering(child schema.GroupKind, verb string, details []change.Detail) Entries {
 	var out Entries
 	for _, entry := range e {
@@ -203,7 +203,7 @@ func (e *Entry) sortKey() string {
 
 // External entries that go with a covered change of a child: those that the same
 // change of the carrier granted. What one cause permits does not open the way
-// for another. For a creation it is all of them.
+// for another. For a creation it is all of them (KR-06-11).
 func (e Entries) External(child schema.GroupKind, verb string, details []change.Detail) Entries {
 	causes := map[string]bool{}
 	for _, entry := range e.covering(child, verb, details) {
@@ -234,7 +234,7 @@ func (e Entries) Verbs() []string {
 }
 
 // With new entries. One that permits the same as an older one takes its place:
-// otherwise a carrier that is changed often and never settles would fill up.
+// otherwise a carrier that is changed often and never settles would fill up (KR-06-06).
 func (e Entries) With(more ...Entry) Entries {
 	out := slices.Clone(e)
 	for _, m := range more {

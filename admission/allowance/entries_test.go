@@ -72,6 +72,7 @@ func TestParseOlderForms(t *testing.T) {
 	}
 }
 
+// TestUnknownFieldsAreKept covers KR-02-01.
 func TestUnknownFieldsAreKept(t *testing.T) {
 	const text = `[{"kind":"Pod","mutation":"delete","generation":7,"later":{"a":1}}]`
 	e, err := Parse(text)
@@ -80,6 +81,7 @@ func TestUnknownFieldsAreKept(t *testing.T) {
 	}
 }
 
+// TestLive covers KR-06-08.
 func TestLive(t *testing.T) {
 	e, err := Parse(`[{"verbs":["*"],"generation":5},{"verbs":["*"],"generation":6},{"verbs":["*"]}]`)
 	if err != nil {
@@ -92,7 +94,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestChoice: of several entries that cover, the first by kind, name and field.
+// TestChoice: of several entries that cover, the first by kind, name and field (KR-06-05).
 func TestChoice(t *testing.T) {
 	text := ""
 	for _, h := range [][2]string{{"b", "spec.x"}, {"a", "spec.z"}, {"a", "spec.y"}} {
@@ -109,7 +111,7 @@ func TestChoice(t *testing.T) {
 }
 
 // TestExternalGoesWithItsCause: what one field permits to the cloud does not come
-// along with another.
+// along with another (KR-06-11).
 func TestExternalGoesWithItsCause(t *testing.T) {
 	e, err := Parse(`[
 {"verbs":["Update"],"mutations":["spec.size"],"generation":7,"trace":[{"kind":"X","field":"spec.size"}]},

@@ -34,7 +34,7 @@ type Intent struct {
 
 // Grant the allowances that policies give for an intent (KR-06-03). warnings name
 // conditions that could not be evaluated, which grant nothing. The same intent
-// is granted the same entries, in the order of policies and rules.
+// is granted the same entries, in the order of policies and rules (KR-06-04).
 func Grant(ctx context.Context, policies []*Compiled, in Intent) (out Entries, warnings []string) {
 	for _, p := range policies {
 		initiates, subject := p.subject(in.User, in.Groups)

@@ -94,7 +94,7 @@ type UpgradeQuery struct {
 // windowed: a window decides, and not the build.
 func (u *Upgrade) windowed() bool { return !u.from.IsZero() || !u.until.IsZero() }
 
-// Allows reports whether the change is part of the upgrade.
+// Allows reports whether the change is part of the upgrade (KR-06-20).
 func (u *Upgrade) Allows(q UpgradeQuery) bool {
 	if !u.active(q) || !u.selector.Matches(labels.Set(q.Labels)) || !u.runs(q.Build.Images) {
 		return false

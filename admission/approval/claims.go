@@ -83,7 +83,7 @@ func (c Claims) Find(id string) *v1alpha1.Claim {
 // the very same use, whose write has not landed (a retry, a reinvocation); free
 // is false where another use took it, or it is spent. A nameless CREATE is
 // always a new use, unless it brings the claim's id. A stale claim of the same
-// use is free for it to claim again.
+// use is free for it to claim again (KR-05-33, KR-05-34).
 func (c Claims) Use(content string, u Use) (claimed *v1alpha1.Claim, free bool) {
 	have := c.find(content)
 	if have == nil || have.State == v1alpha1.ClaimOpen {

@@ -49,7 +49,7 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 
 // arrival is the claim of an approval that was not there before. One that names
 // a generation older than the intent is stale on arrival: it stays where a
-// person just wrote it, without effect.
+// person just wrote it, without effect (KR-05-35, KR-05-32).
 func arrival(e Entry, generation, intent int64, now time.Time) v1alpha1.Claim {
 	c := v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimOpen, Generation: atLeast(e.Generation, generation), At: Stamp(now), Digest: e.Digest}
 	if c.Generation < intent {
@@ -84,7 +84,7 @@ func (c Claims) withdrawn(written []Entry, intent int64, now time.Time) Claims {
 
 // Remove returns the edits that take the entries that drop selects out of a
 // parent's annotations, keeping the others as they are written, unknown fields
-// included. An empty approvals list goes altogether.
+// included. An empty approvals list goes altogether (KR-05-37).
 func Remove(annotations map[string]string, drop func(Entry) bool) map[string]*string {
 	edits := map[string]*string{}
 	for _, e := range Parse(annotations).Approvals {

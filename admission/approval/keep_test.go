@@ -37,6 +37,7 @@ func admit(t *testing.T, in annotations, generation, intent int64) annotations {
 	return out
 }
 
+// TestAdmit covers KR-05-32.
 func TestAdmit(t *testing.T) {
 	once := `[{"kind":"X","name":"a"}]`
 	e := entry(t, once)
@@ -126,7 +127,7 @@ func TestAdmitAgainAfterPruning(t *testing.T) {
 	}
 }
 
-// The life of a once approval that GitOps never stops writing.
+// The life of a once approval that GitOps never stops writing (KR-05-35).
 func TestOnceUnderGitOps(t *testing.T) {
 	git := annotations{keyApprovals: `[{"kind":"Deployment","name":"web"}]`}
 	q := query()
@@ -150,6 +151,7 @@ func TestOnceUnderGitOps(t *testing.T) {
 	}
 }
 
+// TestRemove covers KR-05-37.
 func TestRemove(t *testing.T) {
 	a := func(e Entry) bool { return e.Name == "a" || e.Digest == "a" }
 	text := func(s string) *string { return &s }

@@ -98,7 +98,7 @@ func (s Set) valid(e Entry, q Query) bool {
 }
 
 // fits reports whether an approval is about the child and the difference. A digest
-// identifies a difference, so that the child need not be named with it.
+// identifies a difference, so that the child need not be named with it (KR-05-30, KR-05-31).
 func fits(a v1alpha1.Approval, q Query) bool {
 	if a.Digest != "" && !slices.Contains(q.Digests, a.Digest) {
 		return false
@@ -151,7 +151,7 @@ func named(apiVersion, kind, name, resource string, q Query) bool {
 	return name == "*" || (name != "" && name == q.Name)
 }
 
-// Rejected returns the first rejection that is about the child.
+// Rejected returns the first rejection that is about the child (KR-05-38).
 func (s Set) Rejected(q Query) (v1alpha1.Rejection, bool) {
 	for _, r := range s.Rejections {
 		if named(r.APIVersion, r.Kind, r.Name, r.Resource, q) && (r.Generation == 0 || r.Generation >= q.Intent) {

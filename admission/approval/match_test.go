@@ -22,6 +22,7 @@ func use() Use {
 	return Use{Child: v1alpha1.ClaimChild{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "u1", Version: "g3"}, Digest: "d1", User: "13c7u"}
 }
 
+// TestApproved covers KR-05-11, KR-05-30, KR-05-31, KR-05-32.
 func TestApproved(t *testing.T) {
 	external := func(q Query) Query {
 		q.Relation, q.Verbs = v1alpha1.RelationExternal, []v1alpha1.Verb{v1alpha1.VerbDelete}
@@ -115,6 +116,7 @@ func TestApprovedPrefersLasting(t *testing.T) {
 	}
 }
 
+// TestApprovedOnce covers KR-05-33, KR-05-34.
 func TestApprovedOnce(t *testing.T) {
 	value := `[{"kind":"Deployment","name":"web"}]`
 	entry := Parse(annotations{keyApprovals: value}).Approvals[0]
@@ -183,6 +185,7 @@ func TestApprovedRetryKeepsItsClaim(t *testing.T) {
 	}
 }
 
+// TestRejected covers KR-05-38.
 func TestRejected(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -214,6 +217,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
+// TestSnoozed covers KR-02-08.
 func TestSnoozed(t *testing.T) {
 	at := func(d time.Duration) *v1alpha1.Snooze { return &v1alpha1.Snooze{Expiry: metav1.NewTime(now.Add(d))} }
 	got := map[string]bool{

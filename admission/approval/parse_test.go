@@ -26,6 +26,7 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
 
 type annotations = map[string]string
 
+// TestParse covers KR-02-01, KR-02-08.
 func TestParse(t *testing.T) {
 	at := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	deployment := v1alpha1.Approval{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", Generation: 3,
@@ -136,6 +137,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestValidate covers KR-02-02.
 func TestValidate(t *testing.T) {
 	cases := map[string]struct {
 		reason     string

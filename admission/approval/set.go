@@ -40,7 +40,7 @@ type Set struct {
 
 // Parse reads the annotations of a parent. What does not parse counts as absent
 // for approvals and snooze, as present for freeze and rejections, and is named
-// in Warnings (KR-02-02).
+// in Warnings (KR-02-02, KR-02-01, KR-02-08).
 func Parse(annotations map[string]string) Set {
 	s := Set{Claims: ParseClaims(annotations[v1alpha1.AnnotationKeyClaims])}
 	keys := make([]string, 0, len(annotations))
@@ -93,7 +93,7 @@ func (s *Set) read(key, value string) {
 }
 
 // Validate one user annotation that is about to be written. Keys that carry no
-// structure are always valid.
+// structure are always valid (KR-02-02).
 func Validate(key, value string) error {
 	var err error
 	switch {
@@ -164,6 +164,7 @@ func checkMode(m v1alpha1.ApprovalMode) error {
 	return fmt.Errorf("mode must be once, generation or always, not %q", m)
 }
 
+// approve reads the value of approve-<id> (KR-02-07).
 func approve(key, value string) (v1alpha1.Approval, error) {
 	m := v1alpha1.ApprovalMode(strings.TrimSpace(value))
 	if err := checkMode(m); err != nil {

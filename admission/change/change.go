@@ -35,7 +35,7 @@ type Change struct {
 var outside = map[string]bool{"apiVersion": true, "kind": true, "metadata": true, "status": true}
 
 // Desired returns the desired state of an object: a shallow copy of content
-// without apiVersion, kind, metadata and status. nil stays nil.
+// without apiVersion, kind, metadata and status. nil stays nil (KR-01-01).
 func Desired(content map[string]any) map[string]any {
 	if content == nil {
 		return nil

@@ -12,6 +12,7 @@ import (
 
 type object = map[string]any
 
+// TestDesired covers KR-01-01.
 func TestDesired(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -209,6 +210,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
+// TestID covers KR-10-02.
 func TestID(t *testing.T) {
 	p, c := Identity{Kind: "X", Name: "p"}, Identity{Kind: "Y", Name: "c"}
 	id := func(changes ...Change) string { return ID(v1alpha1.RelationControllerChild, "UPDATE", p, c, changes) }

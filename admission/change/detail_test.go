@@ -13,6 +13,7 @@ type byKey map[string]ListType
 
 func (b byKey) ListType(path []Segment) ListType { return b[path[len(path)-1].Key] }
 
+// TestDetails covers KR-06-07.
 func TestDetails(t *testing.T) {
 	container := func(name, image string) any { return map[string]any{"name": name, "image": image} }
 	lists := byKey{"containers": {Keys: []string{"name"}}, "ports": {Keys: []string{"port", "protocol"}}, "tags": {Set: true}}

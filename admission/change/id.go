@@ -63,7 +63,7 @@ const redacted = "<redacted>"
 const maxValue = 256
 
 // Fields of a report for changes, at most max of them. Values are redacted
-// if secret is set, and cut to 256 bytes.
+// if secret is set, and cut to 256 bytes (KR-13-01).
 func Fields(changes []Change, max int, secret bool) []v1alpha1.FieldDifference {
 	if len(changes) > max {
 		changes = changes[:max]

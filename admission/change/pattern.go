@@ -40,7 +40,7 @@ type patternSegment struct {
 // ParsePattern reads a pattern. The error names the byte, counted from 0, at
 // which it is invalid. The syntax is that of Crossplane's field paths; beyond it a
 // pattern is refused that is most likely a mistake: an empty one, a bracket
-// that is followed by a name without a period, and a quote that is not closed.
+// that is followed by a name without a period, and a quote that is not closed (KR-06-02).
 func ParsePattern(text string) (Pattern, error) {
 	if text == "" {
 		return Pattern{}, errors.New("a path is empty; to mean every field write \"*\"")

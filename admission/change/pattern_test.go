@@ -23,6 +23,7 @@ func at(parts ...any) []Segment {
 	return out
 }
 
+// TestCovers covers KR-06-02.
 func TestCovers(t *testing.T) {
 	for _, tc := range []struct {
 		pattern string

@@ -34,6 +34,7 @@ func TestTakesTags(t *testing.T) {
 	}
 }
 
+// TestTakesEnv covers KR-08-43.
 func TestTakesEnv(t *testing.T) {
 	for gk, want := range map[schema.GroupKind]bool{
 		{Group: "tf.upbound.io", Kind: "Workspace"}:         true,

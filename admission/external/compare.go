@@ -52,7 +52,7 @@ func Comparable(content map[string]any) bool {
 // Difference between the external resource and its desired state: from the
 // observed values (Old, atProvider) to those that an approval would lead to (New,
 // forProvider). Only fields that both have are compared; a field that only one
-// side has is a default, a reference or an output. Sorted by path.
+// side has is a default, a reference or an output. Sorted by path (KR-08-21).
 func Difference(content map[string]any) []change.Change {
 	want, ok := at(content, "spec", "forProvider")
 	if !ok {

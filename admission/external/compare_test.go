@@ -26,6 +26,7 @@ func mutate(path string, have, want any) change.Change {
 	return change.Change{Path: path, Verb: change.Mutate, Old: have, New: want}
 }
 
+// TestDifference covers KR-08-21.
 func TestDifference(t *testing.T) {
 	cases := map[string]struct {
 		reason     string

@@ -26,6 +26,7 @@ func parseRules(t *testing.T, texts ...string) Rules {
 	return out
 }
 
+// TestRules covers KR-08-21.
 func TestRules(t *testing.T) {
 	const of = "Database.cloud.example.org:spec.forProvider"
 	diffs := []change.Change{

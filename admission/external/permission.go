@@ -26,7 +26,7 @@ const (
 )
 
 // Verbs of Crossplane that a verb of any system permits; nil for an unknown verb,
-// which permits nothing.
+// which permits nothing (KR-08-40).
 func Verbs(verb string) []v1alpha1.Verb {
 	switch verb {
 	case VerbApply, VerbSync:

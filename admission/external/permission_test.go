@@ -96,6 +96,7 @@ func TestUnconsumed(t *testing.T) {
 	}
 }
 
+// TestPermits covers KR-08-40.
 func TestPermits(t *testing.T) {
 	target := map[string]string{"resource": "aws_db_instance", "address": `module.m["a"].aws_db_instance.orders[0]`, "module": ""}
 	cases := map[string]struct {

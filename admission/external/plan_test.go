@@ -65,6 +65,7 @@ func TestOperation(t *testing.T) {
 	}
 }
 
+// TestCheckPlan covers KR-08-41.
 func TestCheckPlan(t *testing.T) {
 	orders := PlanAction{Address: "module.db.aws_db_instance.orders", Module: "module.db", Type: "aws_db_instance", Name: "orders",
 		Provider: "registry.terraform.io/hashicorp/aws"}

@@ -117,7 +117,7 @@ func (p Provenance) Env() []Variable {
 // others wrote stays as it is and where it is; ours are taken out of desired and
 // follow at the end. Where the change is not accepted, ours are those of
 // observed: provenance never changes by itself, or it would be an
-// unrequested change. The inputs are not modified; the result is nil where it is empty.
+// unrequested change. The inputs are not modified; the result is nil where it is empty (KR-08-43).
 func WithEnv(desired, observed []any, next []Variable, accepted bool) []any {
 	var out []any
 	for _, e := range desired {

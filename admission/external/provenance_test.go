@@ -183,7 +183,7 @@ func TestTagValue(t *testing.T) {
 	}
 }
 
-// Whatever the trace, AWS accepts the tags.
+// Whatever the trace, AWS accepts the tags (KR-08-43).
 func TestTagsWithinLimits(t *testing.T) {
 	allowed := regexp.MustCompile(`^[\p{L}\p{N} +\-=._:/@]*$`) // AWS's own pattern
 	rapid.Check(t, func(t *rapid.T) {

@@ -83,7 +83,7 @@ func shorten(text, whole string) string {
 // tags stay as they are. Where the change is not accepted, ours are those of
 // observed: a tag that changes by itself would be external drift. A resource
 // that has no room for all of ours gets none of them, and an error.
-// The inputs are not modified; the result is nil where there are no tags.
+// The inputs are not modified; the result is nil where there are no tags (KR-08-43).
 func WithTags(desired, observed map[string]any, next map[string]string, accepted bool) (map[string]any, error) {
 	out := map[string]any{}
 	maps.Copy(out, desired)

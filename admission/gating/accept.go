@@ -51,7 +51,7 @@ func (a Acceptance) Extends() bool {
 }
 
 // Transition returns the gate after the change. pending is the difference outside
-// of the change that keeps the gate closed; empty where it opens.
+// of the change that keeps the gate closed; empty where it opens (KR-08-06, KR-08-07).
 func (a Acceptance) Transition() (next v1alpha1.Gate, pending []change.Change) {
 	at := approval.Stamp(a.Time)
 	next = v1alpha1.Gate{State: v1alpha1.GateOpen, At: at, Generation: a.Generation,

@@ -34,7 +34,7 @@ func (b UnknownDrift) Why() string {
 }
 
 // UnknownDriftOf returns why external drift of a managed resource is unknown. known, that
-// there is something to compare, and gone are as Comparable and Gone in Managed.
+// there is something to compare, and gone are as Comparable and Gone in Managed (KR-08-22).
 func UnknownDriftOf(mr *parent.State, known, gone bool) UnknownDrift {
 	p := mr.ManagementPolicies
 	switch {

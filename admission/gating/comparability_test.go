@@ -7,7 +7,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 )
 
-// What nobody can know of an external resource is said to be unknown.
+// What nobody can know of an external resource is said to be unknown (KR-08-22).
 func TestBlind(t *testing.T) {
 	cases := map[string]struct {
 		reason string

@@ -19,7 +19,7 @@ func IsOpenFor(annotations map[string]string, v v1alpha1.Verb) bool {
 
 // WouldOrphan returns why deleting a managed resource in its present state would
 // orphan its external resource without a request for that, as a clause; "" where
-// it would not.
+// it would not (KR-08-10, KR-08-11).
 func WouldOrphan(mr *parent.State) string {
 	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
 	switch {
@@ -38,7 +38,7 @@ func WouldOrphan(mr *parent.State) string {
 
 // OrphanReason returns why deleting a managed resource in its present state
 // orphans its external resource, as a clause for the event about it; "" where it
-// does not.
+// does not (KR-08-11).
 func OrphanReason(mr *parent.State) string {
 	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
 	switch {

@@ -123,7 +123,7 @@ func (g Managed) Decide() Decision {
 }
 
 // restore the author's value. An opening by approval is closed first, and the
-// approval finished: the gate annotation is the only record of its use.
+// approval finished: the gate annotation is the only record of its use (KR-08-19).
 func (g Managed) restore(author []string, remembered bool) Decision {
 	gate := mask.ParseGate(g.MR.Annotations)
 	switch {
@@ -186,7 +186,7 @@ func (g Managed) close(author []string, was v1alpha1.Gate, action Action, reason
 	return d
 }
 
-// whileOpen: confirm and close, or wait for the deadline.
+// whileOpen: confirm and close, or wait for the deadline (KR-08-09).
 func (g Managed) whileOpen(author []string, gate v1alpha1.Gate) Decision {
 	if slices.Contains(gate.Verbs, v1alpha1.VerbDelete) {
 		return g.whileOpenForDelete(author, gate)

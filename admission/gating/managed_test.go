@@ -53,7 +53,8 @@ func decideGate(t *testing.T, g Managed) Decision {
 	return d
 }
 
-// The states of the gate (docs/gate.md), without approvals.
+// The states of the gate (docs/gate.md), without approvals
+// (KR-08-03, KR-08-08, KR-08-09, KR-08-18, KR-08-19).
 func TestDecide(t *testing.T) {
 	open := func(g string, mods ...mod) *unstructured.Unstructured {
 		return with(instance(), append([]mod{policies1(observe, update), gateValue(g)}, mods...)...)
@@ -157,7 +158,7 @@ func TestDecide(t *testing.T) {
 }
 
 // Approvals open a closed gate: who holds them, of which mode, for which
-// difference.
+// difference (KR-08-05).
 func TestDecideApproved(t *testing.T) {
 	drifted := with(instance(), synced, ready, tampered)
 	xr := composite()

@@ -12,7 +12,7 @@ import (
 )
 
 // A freeze and a rejection go before any approval: of external drift, of the
-// deletion of one MR, of all below an XR.
+// deletion of one MR, of all below an XR (KR-08-05).
 func TestDecideStopped(t *testing.T) {
 	drifted := with(instance(), synced, ready, tampered)
 	mr, xr := parent.Sum(drifted, parent.RoleManaged), parent.Sum(composite(), parent.RoleComposite)

@@ -15,7 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Who takes a gate away finishes what it was open by, and nothing else.
+// Who takes a gate away finishes what it was open by, and nothing else (KR-08-17).
 func TestSpendOpening(t *testing.T) {
 	const key = v1alpha1.AnnotationKeyApprovePrefix + "1f2e3d4c5b6a7980"
 	at := metav1.NewTime(time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC))

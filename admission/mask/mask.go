@@ -82,7 +82,7 @@ func Expand(author []string) []v1alpha1.Verb {
 func Gives(author []string, v v1alpha1.Verb) bool { return slices.Contains(Expand(author), v) }
 
 // Maskable reports whether there is anything to mask: an author who gave
-// nothing but Observe, or paused with [], is left alone.
+// nothing but Observe, or paused with [], is left alone (KR-08-03).
 func Maskable(author []string) bool {
 	return slices.ContainsFunc(Expand(author), func(v v1alpha1.Verb) bool { return v == c || v == u || v == d || v == li })
 }
@@ -92,7 +92,7 @@ func Maskable(author []string) bool {
 // Where no legal set holds them all (Update and Delete without Create), the one
 // that holds most is taken, Delete before Update, since a lost Delete orphans.
 // The author's own value comes back verbatim where it is the same set or is not
-// maskable.
+// maskable (KR-08-01, KR-08-02).
 func Policies(author []string, want []v1alpha1.Verb, runtime Runtime) []string {
 	given := Expand(author)
 	if !Maskable(author) || !slices.Contains(given, o) {
@@ -228,7 +228,7 @@ func FormatGate(g v1alpha1.Gate) string {
 }
 
 // AuthorOf returns what the author of a managed resource wrote: the remembered
-// value while it is masked, else the stored one.
+// value while it is masked, else the stored one (KR-08-16).
 func AuthorOf(annotations map[string]string, stored []string) []string {
 	if author, ok := ParseAuthor(annotations[v1alpha1.AnnotationKeyManagementPolicies]); ok {
 		return author

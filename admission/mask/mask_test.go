@@ -57,7 +57,7 @@ func wantedSets() []string {
 
 // Every set of wanted verbs, every legal value of the author's, both runtimes:
 // always a legal set of that runtime, within the author's, with Observe; the
-// author's own value where nothing is removed.
+// author's own value where nothing is removed (KR-08-01, KR-08-02).
 func TestPoliciesExhaustively(t *testing.T) {
 	for _, runtime := range []Runtime{RuntimeCurrent, RuntimeLegacy} {
 		for _, a := range append([]string{"*"}, accepted...) {
@@ -177,6 +177,7 @@ func TestAccepts(t *testing.T) {
 	}
 }
 
+// TestRefused covers KR-08-02.
 func TestRefused(t *testing.T) {
 	for message, want := range map[string]bool{
 		"`spec.managementPolicies` is set to a value([Observe LateInitialize]) which is not supported. Check docs for supported policies": true,

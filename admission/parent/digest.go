@@ -70,7 +70,7 @@ func (s *State) HasSettledState(generation int64) bool {
 // AsSettled reports whether the desired state is the one stored for an intent
 // generation that settled: there was no other intent since, whatever else was
 // written. An intent that was reverted before it was observed cannot be
-// distinguished from none.
+// distinguished from none (KR-01-11).
 func (s *State) AsSettled(generation int64) bool {
 	want := s.SettledState(generation)
 	return want != "" && generation == s.SettledGeneration() && s.Annotations[v1alpha1.AnnotationKeySettledState] == want

@@ -81,7 +81,7 @@ func WritesStatus(o *unstructured.Unstructured, manager string) bool {
 const finalizerManaged = `v:"finalizer.managedresource.crossplane.io"`
 
 // Provides reports whether a field manager is the provider of a managed
-// resource: the one that set the runtime's finalizer.
+// resource: the one that set the runtime's finalizer (KR-01-07).
 func Provides(o *unstructured.Unstructured, manager string) bool {
 	for _, e := range rawEntries(o) {
 		if e["manager"] != manager || manager == "" {

@@ -82,6 +82,7 @@ func TestStatusManager(t *testing.T) {
 	}
 }
 
+// TestOf covers KR-01-02, KR-01-03.
 func TestOf(t *testing.T) {
 	owner := func(controller any) map[string]any {
 		return map[string]any{"apiVersion": "example.org/v1", "kind": "P", "name": "p", "uid": "u", "controller": controller}
@@ -127,6 +128,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// TestMachinery covers KR-01-05.
 func TestMachinery(t *testing.T) {
 	cases := map[string]struct {
 		role    Role
@@ -198,7 +200,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// A provider is known by the finalizer before it wrote any status.
+// A provider is known by the finalizer before it wrote any status (KR-01-07).
 func TestProvides(t *testing.T) {
 	finalizer := func(name string) map[string]any {
 		return map[string]any{"f:metadata": map[string]any{"f:finalizers": map[string]any{`v:"` + name + `"`: map[string]any{}}}}

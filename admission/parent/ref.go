@@ -38,7 +38,7 @@ func RefOf(o *unstructured.Unstructured) Ref {
 // Of returns the parent of an object of a role: the owner with controller: true
 // or, for a composite that has none, the Claim its spec.claimRef names. The
 // namespace of an owner is the child's; a reader drops it for cluster-scoped
-// kinds.
+// kinds (KR-01-02, KR-01-03).
 func Of(o *unstructured.Unstructured, role Role) (Ref, bool) {
 	if o == nil {
 		return Ref{}, false
@@ -99,7 +99,7 @@ var machineryPaths = map[string]bool{
 var modernMachinery = map[string]bool{"crossplane": true}
 
 // Machinery returns the names of the spec fields that are machinery for a role:
-// none but of composites and Claims.
+// none but of composites and Claims (KR-01-05).
 func Machinery(role Role, modern bool) map[string]bool {
 	switch {
 	case role != RoleComposite && role != RoleClaim:

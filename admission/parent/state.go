@@ -205,7 +205,7 @@ func (s *State) observe(o *unstructured.Unstructured) {
 	}
 }
 
-// converged by kstatus, and for Crossplane's kinds by Synced and Ready.
+// converged by kstatus, and for Crossplane's kinds by Synced and Ready (KR-03-03).
 func (s *State) converged(o *unstructured.Unstructured) bool {
 	if s.Crossplane() && (!s.True("Synced") || !s.True("Ready")) {
 		return false
@@ -295,7 +295,7 @@ func (s *State) SettledGeneration() int64 {
 }
 
 // Phase of life (KR-03-09). settled is whether it settled at least once, stored or not; conditions are those that count for its kind, Initialized
-// and Ready where there are none.
+// and Ready where there are none (KR-02-05).
 func (s *State) Phase(settled bool, conditions ...string) v1alpha1.Phase {
 	if len(conditions) == 0 {
 		conditions = []string{"Initialized", "Ready"}

@@ -118,7 +118,7 @@ func TestObservedConverged(t *testing.T) {
 	}
 }
 
-// Lifecycle (KR-03-09).
+// Lifecycle (KR-03-09, KR-02-05).
 func TestPhase(t *testing.T) {
 	deleted := time.Now()
 	with := func(condition string) []Condition {

@@ -12,7 +12,7 @@ import (
 // Resolved returns why a drift of a child is over, as a clause; "" while it is not. p
 // is nil for a parent that does not exist, and so is the result of child, which is
 // called only where neither the parent's claims nor its intent decide.
-// External drifts are resolved by the gate, which sees the difference itself.
+// External drifts are resolved by the gate, which sees the difference itself (KR-10-05).
 func Resolved(d *v1alpha1.Drift, p *parent.State, child func() (*parent.State, error)) (string, error) {
 	if p == nil {
 		return "the parent is gone", nil

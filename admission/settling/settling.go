@@ -50,7 +50,7 @@ func (s Observation) Settles() (settled bool, again time.Duration) {
 
 // Unsettled returns why the parent has not settled at its intent generation, as a
 // clause; "" where it has. Where only time is missing, or no event would announce
-// what is missing, again is how long to wait.
+// what is missing, again is how long to wait (KR-03-05, KR-03-08).
 func (s Observation) Unsettled() (why string, again time.Duration) {
 	p := s.Parent
 	intent, _ := trace.Intent(p)
@@ -83,7 +83,7 @@ func (s Observation) Unsettled() (why string, again time.Duration) {
 // An intent that comes while Crossplane reconciles is reported as observed when
 // that ends, although the pipeline has not processed it: Crossplane stamps the
 // generation that the composite has by then. What follows from the intent comes
-// with the next reconcile, so the grace begins again with either.
+// with the next reconcile, so the grace begins again with either (KR-03-07, KR-03-08).
 func (s Observation) unsettledChild(intent v1alpha1.Hop) (why string, again time.Duration) {
 	since := s.Parent.ConvergedSince
 	for _, t := range []time.Time{intent.Timestamp.Time, s.ObservedSince, s.Written} {
@@ -147,7 +147,7 @@ func childSettled(c *parent.State) bool {
 
 // Settled reports whether a parent settled at its last intent: known is the
 // highest intent generation at which it is known to have settled by other means
-// than its annotation, -1 for none.
+// than its annotation, -1 for none (KR-03-05).
 func Settled(p *parent.State, known int64) bool {
 	intent, _ := trace.Intent(p)
 	return SettledAt(p, intent.Generation, known)

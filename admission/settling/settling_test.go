@@ -11,7 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// "An XR settles" (spec 3), clause by clause.
+// "An XR settles" (spec 3), clause by clause (KR-03-05, KR-03-07, KR-03-08).
 func TestSettles(t *testing.T) {
 	child := func(mods ...mod) *parent.State {
 		return parent.Sum(with(instance(), append([]mod{synced, ready}, mods...)...), parent.RoleManaged)
@@ -78,7 +78,7 @@ func TestSettles(t *testing.T) {
 	}
 }
 
-// A claim goes back only if the write can be shown not to have landed.
+// A claim goes back only if the write can be shown not to have landed (KR-05-36).
 func TestClaimOutcome(t *testing.T) {
 	claim := func(age time.Duration, uid, version string) v1alpha1.Claim {
 		c := v1alpha1.Claim{ID: "c1", State: v1alpha1.ClaimPending, Child: &v1alpha1.ClaimChild{Kind: "Instance", Name: "inst", Version: version}}

@@ -11,6 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
+// TestUserHash covers KR-02-03.
 func TestUserHash(t *testing.T) {
 	cases := map[string]struct {
 		reason string

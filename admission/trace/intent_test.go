@@ -39,6 +39,7 @@ func entry(manager, subresource string, at time.Time, fields map[string]any) map
 	return out
 }
 
+// TestIntent covers KR-01-08, KR-01-10, KR-01-12.
 func TestIntent(t *testing.T) {
 	spec := func(field string) map[string]any {
 		return map[string]any{"f:spec": map[string]any{"f:" + field: map[string]any{}}}

@@ -100,7 +100,7 @@ func (t Trace) Origin() *v1alpha1.Hop {
 	return &t[0]
 }
 
-// Labels of an object's own hop, from its trace-* annotations; nil for none.
+// Labels of an object's own hop, from its trace-* annotations; nil for none (KR-07-06).
 func Labels(annotations map[string]string) map[string]string {
 	var out map[string]string
 	for k, v := range annotations {
@@ -134,7 +134,7 @@ func Extend(of Trace, from parent.Ref, hop v1alpha1.Hop, carrierNamespace string
 }
 
 // Rebase a hop from a carrier in one namespace to a carrier in another. Within
-// one namespace it stays as it is.
+// one namespace it stays as it is (KR-07-03).
 func Rebase(h v1alpha1.Hop, from, to string) v1alpha1.Hop {
 	at := NamespaceOf(h, from)
 	h.Namespace, h.ClusterScoped = "", false
@@ -165,7 +165,8 @@ const Tolerance = 5 * time.Second
 // Intent of an object: the hop of its last intent. An object that was never
 // traced, and one whose desired state was changed while it was not observed, gets
 // an unattributed hop at its current generation (KR-01-10, KR-01-12); not where
-// the desired state is still the one at which it settled (KR-01-11). recorded is false where the hop is not in the object's own trace yet.
+// the desired state is still the one at which it settled (KR-01-11). recorded is false where the hop is not in the object's own trace yet
+// (KR-01-08).
 func Intent(s *parent.State) (hop v1alpha1.Hop, recorded bool) {
 	own := Of(s.Annotations).Own()
 	if own == nil {
@@ -186,6 +187,8 @@ func Intent(s *parent.State) (hop v1alpha1.Hop, recorded bool) {
 	return *own, true
 }
 
+// unattributed is the hop of an intent that was not observed, at the object's current generation
+// (KR-07-04).
 func unattributed(s *parent.State, at time.Time) v1alpha1.Hop {
 	h := Hop(s.Ref, s.Generation, "", at)
 	h.Unattributed, h.Labels = true, Labels(s.Annotations)

@@ -87,7 +87,7 @@ func TestString(t *testing.T) {
 
 // The chain of KR-07-03, there and back: Claim in a namespace, cluster-scoped
 // XR, namespaced MR; each hop's namespace is given where it differs from the
-// carrier's.
+// carrier's (KR-07-01).
 func TestExtendNamespaces(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -129,6 +129,7 @@ func TestExtendNamespaces(t *testing.T) {
 	}
 }
 
+// TestHopAndLabels covers KR-07-06.
 func TestHopAndLabels(t *testing.T) {
 	got := Hop(ref("A", "team"), 4, "alice", time.Date(2026, 1, 2, 13, 0, 0, 999, time.FixedZone("CET", 3600)))
 	want := v1alpha1.Hop{APIVersion: "example.org/v1", Kind: "A", Name: "a", Generation: 4, User: "alice", Timestamp: metav1.NewTime(noon)}

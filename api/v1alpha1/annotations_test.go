@@ -69,7 +69,7 @@ func TestAnnotationOwnership(t *testing.T) {
 }
 
 // TestHopJSON: the empty user of a hop is written, so that an unknown user is
-// visible.
+// visible (KR-07-04).
 func TestHopJSON(t *testing.T) {
 	raw, err := json.Marshal(Hop{APIVersion: "v1", Kind: "ConfigMap", Unattributed: true})
 	if err != nil {

@@ -65,6 +65,7 @@ func TestTrueOfNoObject(t *testing.T) {
 	}
 }
 
+// TestBudgetIsShared covers KR-05-54.
 func TestBudgetIsShared(t *testing.T) {
 	p, err := NewCache().Compile("[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6," +
 		"7,8,9,10].all(d, a+b+c+d > 0))))")

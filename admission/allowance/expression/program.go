@@ -93,6 +93,7 @@ func orNull(m map[string]any) any {
 	return m
 }
 
+// compile an expression, with cost limits; the error has its line and column (KR-05-54).
 func compile(text string) (*Program, error) {
 	env, err := env()
 	if err != nil {
