@@ -120,3 +120,38 @@ func readPage(t *testing.T, file string) string {
 	}
 	return string(raw)
 }
+
+// TestPackages: docs/architecture.md names every package of the product, or the
+// directory above it, and no directory that does not exist.
+func TestPackages(t *testing.T) {
+	_, table, _ := strings.Cut(readPage(t, filepath.Join(repository, "docs", "architecture.md")), "\n## Packages\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	named := map[string]bool{}
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, "|"); len(cells) > 2 {
+			for _, m := range regexp.MustCompile("`([a-z0-9/]+)`").FindAllStringSubmatch(cells[1], -1) {
+				named[m[1]] = true
+			}
+		}
+	}
+	for name := range named {
+		if _, err := os.Stat(filepath.Join(repository, filepath.FromSlash(name))); err != nil {
+			t.Errorf("docs/architecture.md names %s, which does not exist", name)
+		}
+	}
+	for _, top := range []string{"admission", "api", "certs", "cli", "cluster", "drift", "fn", "gate", "manifests", "policycontroller", "policystore", "replay", "telemetry", "webhook"} {
+		err := filepath.WalkDir(filepath.Join(repository, top), func(path string, _ fs.DirEntry, err error) error {
+			if filepath.Base(path) != "doc.go" {
+				return err
+			}
+			rel, relErr := filepath.Rel(repository, filepath.Dir(path))
+			if name := filepath.ToSlash(rel); !named[name] && !named[filepath.ToSlash(filepath.Dir(rel))] && !strings.HasPrefix(name, "fn/input") && !strings.Contains(name, "/internal/") {
+				t.Errorf("docs/architecture.md does not name package %s", name)
+			}
+			return relErr
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
