@@ -10,8 +10,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/kausality-io/function-kausality/certs"
-	"github.com/kausality-io/function-kausality/policycontroller"
 	"github.com/kausality-io/function-kausality/manifests"
+	"github.com/kausality-io/function-kausality/policycontroller"
 )
 
 // servicePort of the webhook where --webhook-service names none.
