@@ -1,7 +1,6 @@
 package parent
 
 import (
-	"bytes"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -138,14 +136,6 @@ func deciding(entries []fieldsEntry) string {
 		}
 	}
 	return ""
-}
-
-func fields(e metav1.ManagedFieldsEntry) *fieldpath.Set {
-	set := fieldpath.NewSet()
-	if e.FieldsV1 == nil || set.FromJSON(bytes.NewReader(e.FieldsV1.Raw)) != nil {
-		return fieldpath.NewSet()
-	}
-	return set
 }
 
 // ownsDesired reports whether fields in the form of managedFields hold one of

@@ -32,7 +32,7 @@ func TestRepository(t *testing.T) {
 	}
 	found, unused := excused(all, exceptions)
 	for _, e := range unused {
-		t.Errorf("allow.go: the exception for %q in %q excuses nothing: delete it", e.text, e.file)
+		t.Errorf("allow.go: the exception for %q in %q (%s) excuses nothing: delete it", e.text, e.file, e.reason)
 	}
 	counts := countOf(found)
 	for _, k := range slices.SortedFunc(maps.Keys(counts), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
@@ -136,7 +136,7 @@ func TestScan(t *testing.T) {
 	if n, err := run(io.Discard, dir, []string{"a/"}, true); n != 6 || err != nil {
 		t.Errorf("of one directory: want 6 findings, got %d, %v", n, err)
 	}
-	rest, unused := excused(found, []exception{{file: "a/", text: "told"}, {file: "README.md", text: "told twice"}})
+	rest, unused := excused(found, []exception{{file: "a/", text: "told", reason: "r"}, {file: "README.md", text: "told twice", reason: "r"}})
 	if len(rest) != len(found)-1 || len(unused) != 1 {
 		t.Errorf("exceptions: want one finding less and one unused, got %d of %d and %d", len(rest), len(found), len(unused))
 	}
