@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Mode decides about drift that is not approved (KR-05-13).
+// Mode decides about drift that is not approved.
 type Mode string
 
 const (

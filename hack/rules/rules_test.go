@@ -9,7 +9,7 @@ import (
 )
 
 // strict: rules without code, unit test or scenario fail the test.
-const strict = false
+const strict = true
 
 // Each rule of this repository is cited by code, unit test and scenario; each id
 // that is cited is that of one rule; and users read none.
