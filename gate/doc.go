@@ -1,10 +1,12 @@
-// Package gate is the controller that keeps the gate of managed resources: it
-// installs the closed mask, opens it for what is approved later, closes it when
-// the provider confirmed what it was opened for, and reports external drift
-// (spec 8). What it does with one MR is decided by gating.Managed; this
-// package watches, writes and tells.
+// Package gate is the controller of the gates (KR-08-01 and following): it masks
+// managed resources and objects of external systems, opens their gates for what is
+// approved, closes them when the change is confirmed, and reports external drift.
 //
-// Each transition is one write of mask and gate annotation together, under the
-// precondition that the MR has not changed since it was looked at. A process
-// that dies between any two writes finds in the objects what it had done.
+// An event of an object leads to one decision of admission/gating and to at most
+// one write, of policies and gate annotation together, under the precondition that
+// the object has not changed since it was read (KR-08-23). All state is in the
+// objects: a process that ends between two writes is continued by the next leader.
+//
+// Package gate/systems has the drivers of external systems, package gate/release
+// restores what is masked. This package decides nothing itself.
 package gate

@@ -13,7 +13,7 @@ import (
 const specChanges = `(has(object.spec) ? !has(oldObject.spec) || object.spec != oldObject.spec : has(oldObject.spec))`
 
 // otherwiseChanges is true where any other part of the desired state does: a
-// top-level field other than apiVersion, kind, metadata and status (spec 1),
+// top-level field other than apiVersion, kind, metadata and status (KR-01-01),
 // whatever it is called.
 const otherwiseChanges = `(dyn(object).exists(k, !(k in ["apiVersion", "kind", "metadata", "status", "spec"]) &&
   (!(k in dyn(oldObject)) || dyn(object)[k] != dyn(oldObject)[k])) ||
@@ -46,7 +46,7 @@ const worthAsking = `request.operation != "UPDATE" || ` + specChanges + ` ||
 // statusWorthAsking keeps status writes away that tell us nothing: dry runs, and
 // those that leave the status as it is, of objects that say themselves which
 // generation was observed. Of an object that does not, any status write by its
-// controller says it (spec 3).
+// controller reports it (KR-03-01).
 const statusWorthAsking = `!(has(request.dryRun) && request.dryRun) &&
 !(has(object.status) && has(oldObject.status) && object.status == oldObject.status &&
   (has(object.status.observedGeneration) ||

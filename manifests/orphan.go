@@ -34,7 +34,7 @@ const orphanMessage = `"deleting " + variables.target + " would leave its extern
 	`approve the deletion and try again once the Kausality webhook answers, which names the command. ` +
 	`To leave it behind on purpose: kubectl annotate " + variables.target + " kausality.io/deletion=orphan"`
 
-// orphanPolicy repeats the refusal of spec 8 while the webhook is down: a
+// orphanPolicy repeats the refusal of KR-08-15 while the webhook is down: a
 // deletion of a managed resource whose author wants the external resource
 // deleted, and whose mask lets the provider only look. It never matches
 // anything else (KR-08-15).

@@ -141,7 +141,7 @@ var (
 	bindingType = metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"}
 )
 
-// namespaceModePolicy refuses a mode on a Namespace that says nothing (spec 2):
+// namespaceModePolicy refuses an invalid mode on a Namespace (KR-05-21):
 // Namespaces themselves are not sent to the webhook. One that stands there
 // already hinders nobody.
 func namespaceModePolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
