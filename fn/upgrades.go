@@ -2,8 +2,6 @@ package fn
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -93,9 +91,6 @@ func requireRevisions(req *fnv1.RunFunctionRequest, into map[string]*fnv1.Resour
 	}
 }
 
-// fingerprintLength is the number of hex digits of a fingerprint.
-const fingerprintLength = 12
-
 // fingerprint of what composes: the revision of the Composition, and the active
 // revisions of the functions in its pipeline. "" where there is no revision.
 func fingerprint(req *fnv1.RunFunctionRequest, revision string) string {
@@ -121,8 +116,7 @@ func fingerprint(req *fnv1.RunFunctionRequest, revision string) string {
 		}
 	}
 	slices.Sort(parts)
-	sum := sha256.Sum256([]byte(strings.Join(slices.Compact(parts), "\n")))
-	return hex.EncodeToString(sum[:])[:fingerprintLength]
+	return allowance.Fingerprint(slices.Compact(parts))
 }
 
 // unknownBuild is none that any resource was changed by.

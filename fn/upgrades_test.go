@@ -49,7 +49,7 @@ func TestUpgrade(t *testing.T) {
 	s.settle(want)
 	fingerprintOf := func(name string) string { return s.live[name].GetAnnotations()[v1alpha1.AnnotationKeyFingerprint] }
 	first := fingerprintOf("b")
-	if len(first) != fingerprintLength {
+	if len(first) != 12 {
 		t.Fatalf("fingerprint: %q", first)
 	}
 

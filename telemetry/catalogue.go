@@ -25,7 +25,7 @@ type Metric struct {
 	Labels []string
 	// Help is one sentence.
 	Help string
-	// By is the component that has it.
+	// By is the components that have it.
 	By string
 	// Buckets of a histogram, in seconds.
 	Buckets []float64
@@ -38,8 +38,8 @@ const (
 	byController = "controller"
 )
 
-// decisionBuckets are dense where decisions should be: 300 µs in the median, 1 ms
-// at the 99th percentile.
+// decisionBuckets, in seconds, are dense around the goals of a decision: 300 µs in the median, 1 ms at the 99th
+// percentile.
 var decisionBuckets = []float64{
 	50e-6, 100e-6, 150e-6, 200e-6, 250e-6, 300e-6, 400e-6, 600e-6, 800e-6, 1e-3, 1.25e-3, 1.6e-3, 2.5e-3, 5e-3,
 	10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2,
@@ -87,8 +87,7 @@ var Catalogue = []Metric{
 		Help: "Reports that wait to be recorded."},
 }
 
-// Lookup a metric of the catalogue. A name that is not in it is a mistake of the
-// program, and panics.
+// Lookup a metric of the catalogue. It panics for a name that is not in it, which is an error of the program.
 func Lookup(name string) Metric {
 	for _, m := range Catalogue {
 		if m.Name == name {
@@ -121,7 +120,7 @@ func NewHistogram(name string) *prometheus.HistogramVec {
 	return register(prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: m.Buckets}, m.Labels))
 }
 
-// Desc of a metric that a collector of its own reports.
+// Desc of a metric that a custom collector reports.
 func Desc(name string) *prometheus.Desc {
 	m := Lookup(name)
 	return prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)

@@ -21,11 +21,11 @@ import (
 type Tracing struct {
 	// Endpoint as in http://collector:4318, OTLP over HTTP; "" is off.
 	Endpoint string
-	// Ratio of requests that are traced where nobody upstream decided, 0 to 1.
+	// Ratio of the requests without an incoming trace that are traced, 0 to 1.
 	Ratio float64
 }
 
-// Check that the endpoint is one.
+// Check the endpoint and the ratio. The error names the flag.
 func (t Tracing) Check() error {
 	if t.Endpoint == "" {
 		return nil
@@ -40,12 +40,11 @@ func (t Tracing) Check() error {
 	return nil
 }
 
-// flushTimeout bounds what is sent when the process ends.
+// flushTimeout bounds sending the last spans when the process ends.
 const flushTimeout = 3 * time.Second
 
-// Start tracing for a component; stop sends what is left. A collector that is
-// away costs spans and nothing else: they are sent in the background, and a full
-// queue drops them.
+// Start tracing for a component; stop sends the last spans. If the collector is down, spans are lost and
+// nothing else: they are sent in the background, and a full queue drops them.
 func (t Tracing) Start(ctx context.Context, component string) (stop func(), err error) {
 	if t.Endpoint == "" {
 		return func() {}, nil
@@ -67,12 +66,11 @@ func (t Tracing) Start(ctx context.Context, component string) (stop func(), err 
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 		defer cancel()
-		_ = provider.Shutdown(ctx) // what cannot be sent at the end is lost
+		_ = provider.Shutdown(ctx) // spans that cannot be sent are lost
 	}, nil
 }
 
-// Span of work; end it with what came of it. It costs next to nothing while
-// tracing is off.
+// Span of work, which End ends. It costs next to nothing while tracing is off.
 func Span(ctx context.Context, name string) (context.Context, trace.Span) {
 	return otel.Tracer("kausality").Start(ctx, name)
 }
@@ -91,8 +89,7 @@ func End(s trace.Span, err error, attributes ...string) {
 	s.End()
 }
 
-// Incoming continues the trace of whoever sends a request, the API server for
-// one.
+// Incoming continues the trace of the client, as the API server.
 func Incoming(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := otel.GetTextMapPropagator().Extract(r.Context(), propagation.HeaderCarrier(r.Header))

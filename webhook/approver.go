@@ -64,7 +64,7 @@ func (a *approvers) may(ctx context.Context, u subject.User, object parent.Ref) 
 	defer cancel()
 	review := &authorizationv1.SubjectAccessReview{Spec: spec}
 	if review, err = a.cluster.Kubernetes.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{}); err != nil {
-		return false, fmt.Errorf("cannot ask who may approve: %w", err)
+		return false, fmt.Errorf("cannot check who may approve: %w", err)
 	}
 	a.answers.Add(key, review.Status.Allowed, approverTTL)
 	return review.Status.Allowed, nil

@@ -1,12 +1,13 @@
-// Package webhook is the admission core's first adapter: it reads AdmissionReviews, in one
-// pass, into requests of the core, carries out the effects of its decisions and
-// answers with patches or refusals. It decides nothing itself.
+// Package webhook is the admission webhook: it turns AdmissionReviews into requests to the core (package
+// admission), carries out the effects of its decisions and answers with patches or refusals. It decides
+// nothing by itself.
 //
-// Beside the request path it runs one asynchronous writer: it latches settled
-// generations, phases and controllers on parents, and finishes the claims of
-// used approvals. Drifts that no longer stand are closed, and package policy
-// keeps the policies compiled. Within the request path there are two writes: the
-// claim of what a change uses up, a once approval or a rule of an ApprovalPolicy,
-// and, where a policy permits what a gate must open for, the approval that it
-// opens by.
+// The path of a review is decode (review.go), Handler.decideOn, Evaluate in the core, effects, respond. It
+// writes to the cluster in two cases only: the claim of what a change uses up, which is a once approval or a
+// rule of an ApprovalPolicy (KR-05-33, KR-05-51), and the approval by which a gate opens if a policy permits
+// the change (KR-08-05).
+//
+// Beside it run the settler, which records on parents what requests and watches show (webhook/settler), the
+// reporter and resolver of Drifts (package drift) and the store of compiled policies (package policystore).
+// webhook/serving is the HTTP server, webhook/builds identifies the build of a controller.
 package webhook

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 
 	jsonpatch "gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -12,10 +11,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// respond to a review with what was decided.
+// respond to a review with a decision.
 func respond(req *admission.Request, d admission.Decision) ctrl.Response {
 	resp := ctrl.Response{AdmissionResponse: admissionv1.AdmissionResponse{
 		Allowed: d.Allowed, Warnings: d.Warnings, AuditAnnotations: audit(req, d),
@@ -31,8 +31,8 @@ func respond(req *admission.Request, d admission.Decision) ctrl.Response {
 	return resp
 }
 
-// refusal as a Status: the machine reason stands in the cause always, and in
-// the reason unless Crossplane must read Invalid there (facts 8).
+// refusal as a Status. The machine reason is in the cause always, and in the reason unless Crossplane must
+// read Invalid there (KR-05-24).
 func refusal(d admission.Decision) *metav1.Status {
 	reason := metav1.StatusReason(d.Reason)
 	switch d.Code {
@@ -55,7 +55,7 @@ func patches(req *admission.Request, d admission.Decision) []jsonpatch.Operation
 		out = append(out, jsonpatch.NewOperation("add", "/metadata/annotations", map[string]any{}))
 	}
 	for _, k := range sorted(d.Annotations) {
-		path := "/metadata/annotations/" + escape(k)
+		path := change.Pointer("metadata", "annotations", k)
 		if v := d.Annotations[k]; v != nil {
 			out = append(out, jsonpatch.NewOperation("add", path, *v))
 		} else if _, ok := have[k]; ok {
@@ -71,6 +71,7 @@ func patches(req *admission.Request, d admission.Decision) []jsonpatch.Operation
 	return out
 }
 
+// sorted keys.
 func sorted(m map[string]*string) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {
@@ -80,11 +81,7 @@ func sorted(m map[string]*string) []string {
 	return keys
 }
 
-func escape(key string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
-}
-
-// audit annotations: bare keys, the API server prefixes the webhook's name (KR-07-07).
+// audit annotations (KR-07-07), without the prefix: the API server adds the webhook's name.
 func audit(req *admission.Request, d admission.Decision) map[string]string {
 	out := map[string]string{"decision": "allowed", "mode": string(d.Mode), "reason": string(d.Reason)}
 	if !d.Allowed {
@@ -117,7 +114,7 @@ func audit(req *admission.Request, d admission.Decision) map[string]string {
 	return out
 }
 
-// reportRequest is the request as reports show it.
+// reportRequest is the request as it is in reports.
 func reportRequest(req *admission.Request) *v1alpha1.ReportRequest {
 	return &v1alpha1.ReportRequest{
 		User: req.User.Name, Groups: req.User.Groups, UID: req.User.UID,

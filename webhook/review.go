@@ -24,16 +24,16 @@ import (
 )
 
 const (
-	// maxReview is the size of the largest review: two objects of 3 MiB, the most that
-	// the API server takes, and what stands around them.
+	// maxReview is the size of the largest review, in bytes: two objects of 3 MiB, the most that the API
+	// server accepts, and the fields around them.
 	maxReview = 7 << 20
-	// foreseen is how much memory is taken on a client's word, before it sends.
-	foreseen = 64 << 10
-	// maxComplaint is how much of what is wrong with a review is told.
-	maxComplaint = 300
+	// initialBuffer is the most that is allocated for a Content-Length before the body arrives, in bytes.
+	initialBuffer = 64 << 10
+	// maxErrorLength is how much of an error goes into the log and the response, in bytes.
+	maxErrorLength = 300
 )
 
-// review is an AdmissionReview (admission.k8s.io/v1), read.
+// review is a decoded AdmissionReview (admission.k8s.io/v1).
 type review struct {
 	uid      types.UID
 	kind     string
@@ -45,8 +45,8 @@ type review struct {
 // answerer answers the body of a review; the response has the review's UID.
 type answerer func(ctx context.Context, body []byte) ctrl.Response
 
-// served reviews, over HTTP. controller-runtime would read each byte of them five
-// times, which is most of what a request waits for us.
+// served reviews, over HTTP. controller-runtime's handler reads each byte of them several times, which would
+// be most of the time that a request waits for us.
 func served(answer answerer, log logr.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var resp ctrl.Response
@@ -60,7 +60,7 @@ func served(answer answerer, log logr.Logger) http.Handler {
 		raw, err := json.Marshal(out)
 		if err == nil {
 			w.Header().Set("Content-Type", "application/json")
-			w.Header().Set("Content-Length", strconv.Itoa(len(raw))) // or more than 2 KiB would go in chunks
+			w.Header().Set("Content-Length", strconv.Itoa(len(raw))) // net/http chunks what is longer than 2 KiB without it
 			_, err = w.Write(raw)
 		}
 		if err != nil { // the connection is gone
@@ -69,12 +69,13 @@ func served(answer answerer, log logr.Logger) http.Handler {
 	})
 }
 
+// bodyOf a request; an error comes with the HTTP code to answer.
 func bodyOf(w http.ResponseWriter, r *http.Request) (body []byte, code int32, err error) {
 	if t := r.Header.Get("Content-Type"); t != "application/json" {
 		return nil, http.StatusBadRequest, fmt.Errorf("content type is %q, want application/json", t)
 	}
 	var buffer bytes.Buffer
-	buffer.Grow(int(min(max(r.ContentLength, 0)+bytes.MinRead, foreseen)))
+	buffer.Grow(int(min(max(r.ContentLength, 0)+bytes.MinRead, initialBuffer)))
 	_, err = buffer.ReadFrom(http.MaxBytesReader(w, r.Body, maxReview))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("larger than %d bytes", tooLarge.Limit)
@@ -85,16 +86,16 @@ func bodyOf(w http.ResponseWriter, r *http.Request) (body []byte, code int32, er
 	return buffer.Bytes(), 0, nil
 }
 
-// unread review: what is wrong with it goes to the log and into the answer.
+// unread is the response to a review that cannot be read. The error is logged.
 func unread(err error, code int32, log logr.Logger) ctrl.Response {
-	if text := err.Error(); len(text) > maxComplaint {
-		err = errors.New(strings.ToValidUTF8(text[:maxComplaint], "") + "…")
+	if text := err.Error(); len(text) > maxErrorLength {
+		err = errors.New(strings.ToValidUTF8(text[:maxErrorLength], "") + "…")
 	}
 	log.Error(err, "cannot read a review")
 	return ctrl.Errored(code, err)
 }
 
-// complete a response with what the API server wants of it.
+// complete a response with the UID of the request and the encoded patch.
 func complete(resp ctrl.Response, uid types.UID) ctrl.Response {
 	if err := resp.Complete(ctrl.Request{AdmissionRequest: admissionv1.AdmissionRequest{UID: uid}}); err != nil {
 		resp = ctrl.Errored(http.StatusInternalServerError, fmt.Errorf("cannot encode the patch: %w", err))
@@ -103,8 +104,7 @@ func complete(resp ctrl.Response, uid types.UID) ctrl.Response {
 	return resp
 }
 
-// decode a review. The error says what is wrong with it; what could be read is
-// returned with it.
+// decode a review. With an error it returns what could be read, never nil.
 func decode(body []byte, now time.Time) (*review, error) {
 	r := &review{req: &admission.Request{Time: now}}
 	content, err := values(body)
@@ -134,6 +134,7 @@ func decode(body []byte, now time.Time) (*review, error) {
 	return r, check(r.req)
 }
 
+// check that a request has the objects of its operation, and drop the others.
 func check(req *admission.Request) error {
 	switch req.Operation {
 	case admission.Create:
@@ -169,7 +170,7 @@ func userOf(info map[string]any) subject.User {
 	return u
 }
 
-// objectOf a review; nil where there is none.
+// objectOf a review; nil if it has none.
 func objectOf(request map[string]any, key string) *unstructured.Unstructured {
 	if content := child(request, key); content != nil {
 		return &unstructured.Unstructured{Object: content}
@@ -177,16 +178,19 @@ func objectOf(request map[string]any, key string) *unstructured.Unstructured {
 	return nil
 }
 
+// child object of a field; nil if it is none.
 func child(m map[string]any, key string) map[string]any {
 	out, _ := m[key].(map[string]any)
 	return out
 }
 
+// text of a field; "" if it is none.
 func text(m map[string]any, key string) string {
 	out, _ := m[key].(string)
 	return out
 }
 
+// texts of a list; what is no text is left out.
 func texts(v any) []string {
 	list, _ := v.([]any)
 	var out []string

@@ -188,7 +188,7 @@ func TestNoReview(t *testing.T) {
 			before := counted()
 			for _, answer := range []answerer{h.answer, StatusHandler{h}.answer} {
 				resp := post(t, answer, tc.body, tc.contentType)
-				if n := len(resp.Result.Message); n > maxComplaint+3 {
+				if n := len(resp.Result.Message); n > maxErrorLength+3 {
 					t.Errorf("%d bytes are answered", n)
 				}
 				if resp.Allowed || resp.Result.Code != tc.code || string(resp.UID) != tc.uid || !strings.Contains(resp.Result.Message, tc.message) {
@@ -215,7 +215,7 @@ func TestForeseen(t *testing.T) {
 	r.Header.Set("Content-Type", "application/json")
 	r.ContentLength = maxReview
 	body, _, err := bodyOf(httptest.NewRecorder(), r)
-	if err != nil || string(body) != "{}" || cap(body) > 2*foreseen {
+	if err != nil || string(body) != "{}" || cap(body) > 2*initialBuffer {
 		t.Errorf("%q in %d bytes, error %v", body, cap(body), err)
 	}
 }

@@ -98,7 +98,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	for _, r := range []manager.Runnable{
-		c, h.Policies, leading(h.Policies.Lead), s, h.Reporter, leading(s.Lead), everywhere(collect),
+		c, h.Policies, leading(h.Policies.Lead), s, h.Reporter, leading(s.Lead),
 		everywhere(func(ctx context.Context) { h.Policies.FinishClaims(ctx, s.Child) }), cluster.GiveBack{Cluster: c},
 	} {
 		if err := mgr.Add(r); err != nil {

@@ -10,19 +10,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// values of a JSON object, as k8s.io/apimachinery/pkg/util/json reads them: whole
-// numbers are int64 where they fit, others float64, and the last of equal names
-// counts. It reads every byte once. What is the same, byte by byte, in an
-// "oldObject" as in the "object" before it is the same value: nobody may change
-// either.
+// values of a JSON object, as k8s.io/apimachinery/pkg/util/json reads them: whole numbers are int64 if they
+// fit, others float64, and the last of equal names counts. It reads every byte once. Parts of an "oldObject"
+// that are byte for byte the same in the "object" before it are the same value, so that neither may be
+// modified. docs/design/0008-reading-reviews.md has what that saves.
 func values(raw []byte) (map[string]any, error) {
 	p := parser{raw: raw, in: jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
 	v, err := p.value(nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := p.in.ReadToken(); err != io.EOF { //nolint:errorlint // As it is documented.
-		return nil, fmt.Errorf("there is more after the value, at byte %d", p.in.InputOffset())
+	if _, err := p.in.ReadToken(); err != io.EOF { //nolint:errorlint // ReadToken returns it unwrapped.
+		return nil, fmt.Errorf("unexpected data after the value, at byte %d", p.in.InputOffset())
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -31,14 +30,15 @@ func values(raw []byte) (map[string]any, error) {
 	return m, nil
 }
 
+// parser of one review.
 type parser struct {
 	raw []byte
 	in  *jsontext.Decoder
-	// members of objects and items of lists that are not read to their end, so
-	// that each is made once, as large as it is.
+	// members of objects and items of lists that are being read: each map and slice is allocated once, in
+	// its final size.
 	members []member
 	items   []any
-	// empty is every object without fields: managedFields are full of them.
+	// empty is the one object without fields: managedFields have very many.
 	empty map[string]any
 }
 
@@ -48,28 +48,27 @@ type member struct {
 }
 
 const (
-	// shareable is how long an object or list is, in bytes, that is worth sharing.
+	// shareable is the length of an object or list, in bytes, from which on it is shared.
 	shareable = 128
-	// shareDepth is how deep in a review parts are compared: two objects that differ in
-	// their innermost part would be compared as often as they are deep.
+	// shareDepth is the depth in a review down to which parts are compared. Two objects that differ in
+	// their innermost part would otherwise be compared once per level.
 	shareDepth = 32
 )
 
-// part of the first object of a review, an object or list, that the second one may
-// share.
+// part of the first object of a review, an object or list, that the second one may share.
 type part struct {
 	raw   []byte
 	value any
-	// fields of an object, items of a list; those that are shareable.
+	// fields of an object, items of a list: the shareable ones.
 	fields map[string]part
 	items  map[int]part
 }
 
-// value that comes next. like is what it may share, nil for nothing; own is filled
-// with what another may share of it, unless it is nil.
+// value reads the next value. like is what it may share, nil for nothing; own, unless it is nil, is filled
+// with what another may share of it.
 func (p *parser) value(like, own *part) (any, error) {
 	if like != nil && p.in.StackDepth() < shareDepth && bytes.HasPrefix(bytes.TrimLeft(p.raw[p.in.InputOffset():], ":, \t\r\n"), like.raw) {
-		return like.value, p.in.SkipValue() // objects and lists say themselves where they end
+		return like.value, p.in.SkipValue() // an object or list has its end in its bytes
 	}
 	t, err := p.in.ReadToken()
 	if err != nil {
@@ -98,9 +97,10 @@ func (p *parser) value(like, own *part) (any, error) {
 	return nil, nil // a null
 }
 
+// object reads the fields of an object, after its opening brace.
 func (p *parser) object(like, own *part) (any, error) {
 	first := len(p.members)
-	var object part // the field of that name
+	var object part // of the field "object"
 	for {
 		t, err := p.in.ReadToken()
 		if err != nil {
@@ -109,7 +109,7 @@ func (p *parser) object(like, own *part) (any, error) {
 		if t.Kind() == '}' {
 			break
 		}
-		m := member{name: t.String()} // before the next token takes its place
+		m := member{name: t.String()} // copied before the next token is read
 		switch {
 		case like != nil:
 			m.value, err = p.similar(like.fields[m.name])
@@ -149,13 +149,13 @@ func (p *parser) object(like, own *part) (any, error) {
 	return out, nil
 }
 
-// composite reports whether what comes next is an object or a list.
+// composite reports whether the next value is an object or a list.
 func (p *parser) composite() bool {
 	k := p.in.PeekKind()
 	return k == '{' || k == '['
 }
 
-// similar is the value that comes next, which may share a part.
+// similar reads the next value, which may share a part.
 func (p *parser) similar(like part) (any, error) {
 	if like.raw == nil {
 		return p.value(nil, nil)
@@ -163,6 +163,7 @@ func (p *parser) similar(like part) (any, error) {
 	return p.value(&like, nil)
 }
 
+// list reads the items of a list, after its opening bracket.
 func (p *parser) list(like, own *part) (any, error) {
 	first := len(p.items)
 	for p.in.PeekKind() != ']' {
@@ -190,10 +191,11 @@ func (p *parser) list(like, own *part) (any, error) {
 	out := make([]any, len(p.items)-first)
 	copy(out, p.items[first:])
 	p.items = p.items[:first]
-	_, err := p.in.ReadToken() // the end
+	_, err := p.in.ReadToken() // its closing bracket
 	return out, err
 }
 
+// number is an int64 or a float64.
 func number(s string) (any, error) {
 	if !strings.ContainsAny(s, ".eE") {
 		if n, err := strconv.ParseInt(s, 10, 64); err == nil {

@@ -1,7 +1,10 @@
 package allowance
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,6 +76,19 @@ type Build struct {
 	Fingerprint string
 	// Images that the calling pod runs; empty where they are not known.
 	Images []string
+}
+
+// fingerprintLength is the number of hex digits of a fingerprint.
+const fingerprintLength = 12
+
+// Fingerprint of the parts that a build consists of, in their order; "" for no parts (KR-06-21). It is stored on
+// objects (KR-06-23): the same parts must always give the same fingerprint.
+func Fingerprint(parts []string) string {
+	if len(parts) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\n")))
+	return hex.EncodeToString(sum[:])[:fingerprintLength]
 }
 
 // UpgradeQuery is a change that an UpgradeAllowance may permit.

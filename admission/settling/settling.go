@@ -48,6 +48,19 @@ func (s Observation) Settles() (settled bool, again time.Duration) {
 	return why == "", again
 }
 
+// FirstSeen returns the intent generation at which a parent had settled when it was first looked at; false
+// if it had not, or that is unknown. It is unknown of XRs and Claims, which settle by their children.
+func (s Observation) FirstSeen() (generation int64, settled bool) {
+	if s.Parent.Role == parent.RoleComposite || s.Parent.Role == parent.RoleClaim {
+		return 0, false
+	}
+	if settled, _ = s.Settles(); !settled {
+		return 0, false
+	}
+	intent, _ := trace.Intent(s.Parent)
+	return intent.Generation, true
+}
+
 // Unsettled returns why the parent has not settled at its intent generation, as a
 // clause; "" where it has. Where only time is missing, or no event would announce
 // what is missing, again is how long to wait (KR-03-05, KR-03-08).

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
+
+	changes "github.com/kausality-io/function-kausality/admission/change"
 )
 
 // FieldManager of what is written here.
@@ -152,7 +153,7 @@ const annotationsPath = "/metadata/annotations"
 // operations of a change of an object: its UID and the stored value are tested.
 func operations(o *unstructured.Unstructured, c Change) []operation {
 	ops := []operation{{"test", "/metadata/uid", o.GetUID()}}
-	path := annotationsPath + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(c.Key)
+	path := changes.Pointer("metadata", "annotations", c.Key)
 	switch {
 	case c.After == nil:
 		return append(ops, operation{"test", path, *c.Before}, operation{"remove", path, nil})

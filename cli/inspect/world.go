@@ -14,7 +14,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
-	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 )
@@ -45,17 +44,12 @@ func (w *world) Parent(ctx context.Context, ref parent.Ref, _ bool) (*parent.Sta
 	return o.State, nil
 }
 
-// firstSeen finds, as the webhook does when it first hears of a parent, that it
-// has settled already. Not of XRs and Claims, whose children decide.
+// firstSeen records that a parent has settled already, as the webhook does when it first sees one.
 func (w *world) firstSeen(s *parent.State) {
-	if s.Role == parent.RoleComposite || s.Role == parent.RoleClaim {
-		return
-	}
 	in := settling.Observation{Parent: s, Observed: s.ObservedGeneration, Known: s.HasObserved}
-	if ok, _ := in.Settles(); ok {
-		intent, _ := trace.Intent(s)
+	if generation, settled := in.FirstSeen(); settled {
 		w.mu.Lock()
-		w.settled[s.Ref] = intent.Generation
+		w.settled[s.Ref] = generation
 		w.mu.Unlock()
 	}
 }

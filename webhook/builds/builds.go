@@ -2,8 +2,6 @@ package builds
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -14,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/lru"
 
@@ -22,7 +21,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 )
 
-// What the API server adds to users with a token that is bound to a Pod.
+// Extra fields of users whose token is bound to a Pod.
 const (
 	extraPodName = "authentication.kubernetes.io/pod-name"
 	extraPodUID  = "authentication.kubernetes.io/pod-uid"
@@ -35,33 +34,32 @@ var (
 )
 
 const (
-	// maxBuilds bounds what is remembered of pods, and of composition revisions.
-	maxBuilds = 2048
-	// buildTimeout bounds one question to the API server.
-	buildTimeout = time.Second
-	// functionsFor is how long the active revisions of functions hold.
-	functionsFor = 10 * time.Second
+	// maxCached bounds the Pods, and the revisions of Compositions, that are cached.
+	maxCached = 2048
+	// readTimeout bounds all reads for one request.
+	readTimeout = time.Second
+	// functionsTTL is for how long the active revisions of functions are cached.
+	functionsTTL = 10 * time.Second
 )
 
-// builds tells which build of a controller makes a request: by the images of the
-// calling pod and, for Crossplane's writes, the revisions of Composition and
-// functions. A pod's images never change, so that they are asked for once; it is
-// safe for concurrent use.
+// Builds identifies the build of the controller that makes a request. The images of a Pod and the pipeline of
+// a revision never change, so that they are read once. It is safe for concurrent use.
 type Builds struct {
-	client    dynamic.Interface
-	now       func() time.Time
-	pods      *lru.Cache
-	revisions *lru.Cache
-	functions *lru.Cache
+	client dynamic.Interface
+	// pods are the images, []string, by UID; revisions are the functions, []string, by name.
+	pods, revisions *lru.Cache
+	// functions has one entry, map[string]string: the active revisions.
+	functions *cache.LRUExpireCache
 }
 
+// New returns Builds that reads by a client.
 func New(c dynamic.Interface) *Builds {
-	return &Builds{client: c, now: time.Now, pods: lru.New(maxBuilds), revisions: lru.New(maxBuilds), functions: lru.New(1)}
+	return &Builds{client: c, pods: lru.New(maxCached), revisions: lru.New(maxCached), functions: cache.NewLRUExpireCache(1)}
 }
 
-// of a request about a child of p.
+// Of returns the build that makes a request about a child of p; empty if it is unknown. p is nil for none.
 func (b *Builds) Of(ctx context.Context, u subject.User, p *parent.State) (allowance.Build, error) {
-	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	images, known, err := b.images(ctx, u)
 	if err != nil || !known {
@@ -76,24 +74,11 @@ func (b *Builds) Of(ctx context.Context, u subject.User, p *parent.State) (allow
 		}
 		parts = append(parts, functions...)
 	}
-	return allowance.Build{Fingerprint: fingerprint(parts), Images: strings.Fields(strings.Join(images, " "))}, nil
+	return allowance.Build{Fingerprint: allowance.Fingerprint(parts), Images: strings.Fields(strings.Join(images, " "))}, nil
 }
 
-// fingerprintLength is the number of hex digits of a fingerprint.
-const fingerprintLength = 12
-
-// fingerprint of what a build consists of; "" for nothing (KR-06-21).
-func fingerprint(parts []string) string {
-	if len(parts) == 0 {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\n")))
-	return hex.EncodeToString(sum[:])[:fingerprintLength]
-}
-
-// images of the calling pod, sorted and with their digests. None for callers
-// outside of pods; not known where the pod is gone, or the kubelet has not
-// reported all digests yet: half of them would look like another build.
+// images of the calling Pod, sorted and with their digests. None for callers outside of Pods. Not known if the
+// Pod is gone, or the kubelet has not reported all digests yet: some of them would be another build.
 func (b *Builds) images(ctx context.Context, u subject.User) (images []string, known bool, err error) {
 	uid, name := first(u.Extra[extraPodUID]), first(u.Extra[extraPodName])
 	namespace, _, ok := strings.Cut(strings.TrimPrefix(u.Name, "system:serviceaccount:"), ":")
@@ -116,6 +101,7 @@ func (b *Builds) images(ctx context.Context, u subject.User) (images []string, k
 	return images, known, nil
 }
 
+// first of the values of an extra field; "" for none.
 func first(values []string) string {
 	if len(values) == 0 {
 		return ""
@@ -123,8 +109,8 @@ func first(values []string) string {
 	return values[0]
 }
 
-// imagesOf a pod's containers; complete where all of them are known by digest. A
-// pod that no kubelet runs has none.
+// imagesOf the containers of a Pod; complete if all of them are known by digest. A Pod without a node never
+// gets digests.
 func imagesOf(pod *unstructured.Unstructured) (images []string, complete bool) {
 	digests := map[string]string{}
 	for _, e := range list(pod, "status", "containerStatuses") {
@@ -147,6 +133,7 @@ func imagesOf(pod *unstructured.Unstructured) (images []string, complete bool) {
 	return images, complete
 }
 
+// list of objects at a path; nil if there is none.
 func list(o *unstructured.Unstructured, path ...string) []map[string]any {
 	items, _, err := unstructured.NestedSlice(o.Object, path...)
 	if err != nil {
@@ -161,8 +148,7 @@ func list(o *unstructured.Unstructured, path ...string) []map[string]any {
 	return out
 }
 
-// functionsOf a composition revision: the active revisions of the functions in
-// its pipeline, sorted.
+// functionsOf a CompositionRevision: the active revisions of the functions in its pipeline, sorted.
 func (b *Builds) functionsOf(ctx context.Context, revision string) ([]string, error) {
 	names, err := b.pipeline(ctx, revision)
 	if err != nil || len(names) == 0 {
@@ -180,8 +166,7 @@ func (b *Builds) functionsOf(ctx context.Context, revision string) ([]string, er
 	return slices.Compact(out), nil
 }
 
-// pipeline of a composition revision, which never changes: the names of its
-// functions. None where it is gone.
+// pipeline of a CompositionRevision: the names of its functions. None if it is gone.
 func (b *Builds) pipeline(ctx context.Context, revision string) ([]string, error) {
 	if have, ok := b.revisions.Get(revision); ok {
 		return have.([]string), nil
@@ -204,21 +189,14 @@ func (b *Builds) pipeline(ctx context.Context, revision string) ([]string, error
 	return names, nil
 }
 
-type activeFunctions struct {
-	byName map[string]string
-	until  time.Time
-}
-
-// active revisions by function: the image that each runs.
+// active revisions by function: name and image of each, as JSON. nil if there are no functions.
 func (b *Builds) active(ctx context.Context) (map[string]string, error) {
 	if have, ok := b.functions.Get(""); ok {
-		if f := have.(activeFunctions); b.now().Before(f.until) {
-			return f.byName, nil
-		}
+		return have.(map[string]string), nil
 	}
 	all, err := b.client.Resource(functionRevision).List(ctx, metav1.ListOptions{})
 	if kerrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // There are no functions.
+		return nil, nil //nolint:nilnil // See above.
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot list FunctionRevisions: %w", err)
@@ -239,6 +217,6 @@ func (b *Builds) active(ctx context.Context) (map[string]string, error) {
 		}
 		out[o.GetLabels()["pkg.crossplane.io/package"]] = string(raw)
 	}
-	b.functions.Add("", activeFunctions{byName: out, until: b.now().Add(functionsFor)})
+	b.functions.Add("", out, functionsTTL)
 	return out, nil
 }

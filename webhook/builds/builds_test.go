@@ -29,14 +29,3 @@ func TestImagesOf(t *testing.T) {
 		}
 	}
 }
-
-// TestFingerprint covers KR-06-21.
-func TestFingerprint(t *testing.T) {
-	if fingerprint(nil) != "" {
-		t.Error("nothing has a fingerprint")
-	}
-	a, b := fingerprint([]string{"a:1 sha256:aa"}), fingerprint([]string{"a:1 sha256:aa", "composition db-2"})
-	if a == b || len(a) != fingerprintLength || a != fingerprint([]string{"a:1 sha256:aa"}) {
-		t.Errorf("%s, %s", a, b)
-	}
-}

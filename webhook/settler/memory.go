@@ -191,14 +191,10 @@ func (m *Memory) latch(uid types.UID, generation int64) {
 // down: its first child must not be taken for that. XRs and Claims, which settle by their children, are
 // watched before there is any request about a child.
 func (m *Memory) FirstSeen(s *parent.State) {
-	if s.Role == parent.RoleComposite || s.Role == parent.RoleClaim {
-		return
-	}
 	in := settling.Observation{Parent: s}
 	in.Observed, in.Known, in.ObservedSince = m.observed(s)
-	if settled, _ := in.Settles(); settled {
-		intent, _ := trace.Intent(s)
-		m.latch(s.UID, intent.Generation)
+	if generation, settled := in.FirstSeen(); settled {
+		m.latch(s.UID, generation)
 	}
 }
 
