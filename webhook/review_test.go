@@ -76,7 +76,9 @@ func TestShared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]bool{"": false, "spec": true, "metadata": false, "metadata.managedFields.0": false, "metadata.managedFields.0.fieldsV1": true} {
+	for path, want := range map[string]bool{
+		"": false, "spec": true, "metadata": false, "metadata.managedFields.0": false, "metadata.managedFields.0.fieldsV1": true,
+	} {
 		if got := reflect.ValueOf(at(r.req.Object.Object, path)).Pointer() == reflect.ValueOf(at(r.req.OldObject.Object, path)).Pointer(); got != want {
 			t.Errorf("%q is shared: %t", path, got)
 		}
@@ -130,7 +132,8 @@ func TestDecode(t *testing.T) {
 	body := update(t, thing(1), thing(2))
 	body = with(t, body, "scale", "request", "subResource")
 	body = with(t, body, true, "request", "dryRun")
-	body = with(t, body, map[string]any{"username": "hans", "uid": "u1", "groups": []string{"a", "b"}, "extra": map[string]any{"scopes": []string{"x", "y"}}}, "request", "userInfo")
+	user := map[string]any{"username": "hans", "uid": "u1", "groups": []string{"a", "b"}, "extra": map[string]any{"scopes": []string{"x", "y"}}}
+	body = with(t, body, user, "request", "userInfo")
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	r, err := decode(body, noon)
 	if err != nil {
@@ -141,14 +144,16 @@ func TestDecode(t *testing.T) {
 		t.Fatal(err)
 	}
 	q, got := want.Request, r.req
-	if r.uid != q.UID || r.kind != q.Kind.Kind || r.resource.Resource != q.Resource.Resource || r.resource.Group != q.Resource.Group || r.resource.Version != q.Resource.Version {
+	if r.uid != q.UID || r.kind != q.Kind.Kind ||
+		r.resource.Resource != q.Resource.Resource || r.resource.Group != q.Resource.Group || r.resource.Version != q.Resource.Version {
 		t.Errorf("%+v", r)
 	}
 	if got.Kind.Group != q.Kind.Group || got.Kind.Version != q.Kind.Version || got.Kind.Kind != q.Kind.Kind || got.Subresource != q.SubResource ||
 		got.Name != q.Name || got.Namespace != q.Namespace || got.Operation != admission.Update || !got.DryRun || got.FieldManager != "kubectl" || got.Time != noon {
 		t.Errorf("%+v", got)
 	}
-	if got.User.Name != "hans" || got.User.UID != "u1" || !reflect.DeepEqual(got.User.Groups, q.UserInfo.Groups) || !reflect.DeepEqual(got.User.Extra, map[string][]string{"scopes": {"x", "y"}}) {
+	if got.User.Name != "hans" || got.User.UID != "u1" || !reflect.DeepEqual(got.User.Groups, q.UserInfo.Groups) ||
+		!reflect.DeepEqual(got.User.Extra, map[string][]string{"scopes": {"x", "y"}}) {
 		t.Errorf("%+v", got.User)
 	}
 	for raw, o := range map[string]map[string]any{string(q.Object.Raw): got.Object.Object, string(q.OldObject.Raw): got.OldObject.Object} {
@@ -222,7 +227,10 @@ func TestForeseen(t *testing.T) {
 
 // Whatever happens to what is noted, the status is written (KR-05-26, KR-13-02).
 func TestStatusAlways(t *testing.T) {
-	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard(), StatusWritten: func(parent.Ref) { panic("oops") }}
+	h := &Handler{
+		Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard(),
+		StatusWritten: func(parent.Ref) { panic("oops") },
+	}
 	if resp := post(t, StatusHandler{h}.answer, update(t, thing(1), thing(1)), ""); !resp.Allowed || resp.UID == "" {
 		t.Errorf("%+v", resp)
 	}
@@ -252,7 +260,8 @@ func post(t *testing.T, answer answerer, body []byte, contentType string) *admis
 func TestServed(t *testing.T) {
 	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}
 	resp := post(t, h.answer, update(t, thing(1), thing(2)), "")
-	if !resp.Allowed || resp.UID == "" || *resp.PatchType != admissionv1.PatchTypeJSONPatch || !bytes.Contains(resp.Patch, []byte("kausality.io~1trace")) || resp.AuditAnnotations["class"] != string(admission.ClassNewOrigin) {
+	if !resp.Allowed || resp.UID == "" || *resp.PatchType != admissionv1.PatchTypeJSONPatch ||
+		!bytes.Contains(resp.Patch, []byte("kausality.io~1trace")) || resp.AuditAnnotations["class"] != string(admission.ClassNewOrigin) {
 		t.Errorf("%+v", resp)
 	}
 }

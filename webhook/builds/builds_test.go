@@ -14,10 +14,18 @@ func TestImagesOf(t *testing.T) {
 		images      []string
 		complete    bool
 	}{
-		{"digests where the kubelet reported them", `{spec: {containers: [{name: b, image: "b:1"}, {name: a, image: "a:1"}]}, status: {containerStatuses: [{name: a, imageID: "sha256:aa"}, {name: b, imageID: "sha256:bb"}]}}`, []string{"a:1 sha256:aa", "b:1 sha256:bb"}, true},
-		{"a container that does not run yet", `{spec: {nodeName: n, containers: [{name: a, image: "a:1"}]}, status: {containerStatuses: [{name: a, imageID: ""}]}}`, []string{"a:1"}, false},
-		{"no status yet", `{spec: {nodeName: n, containers: [{name: a, image: "a:1"}]}}`, []string{"a:1"}, false},
-		{"no kubelet", `{spec: {containers: [{name: a, image: "a:1"}]}}`, []string{"a:1"}, true},
+		{
+			reason: "digests if the kubelet reported them",
+			pod: `{spec: {containers: [{name: b, image: "b:1"}, {name: a, image: "a:1"}]},
+                status: {containerStatuses: [{name: a, imageID: "sha256:aa"}, {name: b, imageID: "sha256:bb"}]}}`,
+			images: []string{"a:1 sha256:aa", "b:1 sha256:bb"}, complete: true,
+		},
+		{
+			reason: "a container that does not run yet", images: []string{"a:1"},
+			pod: `{spec: {nodeName: n, containers: [{name: a, image: "a:1"}]}, status: {containerStatuses: [{name: a, imageID: ""}]}}`,
+		},
+		{reason: "no status yet", pod: `{spec: {nodeName: n, containers: [{name: a, image: "a:1"}]}}`, images: []string{"a:1"}},
+		{reason: "no node", pod: `{spec: {containers: [{name: a, image: "a:1"}]}}`, images: []string{"a:1"}, complete: true},
 	} {
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(tc.pod), &o.Object); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// away plays what happens to one parent while the webhook watches and while it
-// does not, and knows what is true: whether there was an intent since it settled.
+// away simulates what happens to one parent while the webhook runs and while it does not, and knows the truth:
+// whether there was an intent since the parent settled.
 type away struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -26,18 +26,17 @@ type away struct {
 
 	o          *unstructured.Unstructured
 	size, zone int64
-	// truth, and what is left of it when memory is lost: a latch that did not land.
+	// truth, and what of it remains if memory is lost: without a latch whose write failed.
 	truth, stored truth
 }
 
 type truth struct {
-	// open: there was an intent since it settled; traced: one of them stands in the
-	// trace.
+	// open: there was an intent since it settled; traced: one of them is in the trace.
 	open, traced bool
 	// size it settled at, -1 before; recorded: its state is stored.
 	size     int64
 	recorded bool
-	// filled in by its own controller since: the state tells nothing.
+	// filled: its own controller set a field since, so that the settled state decides nothing.
 	filled bool
 }
 
@@ -45,9 +44,11 @@ func newAway(t *testing.T, seed uint64) *away {
 	a := &away{t: t, rng: rand.New(rand.NewPCG(seed, 7)), o: settledWidget(4, nil), size: 5}
 	a.stored = truth{open: true, traced: true, size: -1}
 	a.o.Object["metadata"].(map[string]any)["managedFields"] = []any{
-		map[string]any{"manager": "ctrl", "operation": "Update", "subresource": "status", "time": "2026-01-02T11:00:00Z", "fieldsV1": map[string]any{"f:status": map[string]any{"f:observedGeneration": map[string]any{}}}},
-		map[string]any{"manager": "argocd", "operation": "Apply", "time": "2026-01-02T11:00:00Z",
-			"fieldsV1": map[string]any{"f:metadata": map[string]any{"f:labels": map[string]any{"f:a": map[string]any{}}}, "f:spec": map[string]any{"f:size": map[string]any{}}}},
+		map[string]any{
+			"manager": "ctrl", "operation": "Update", "subresource": "status", "time": "2026-01-02T11:00:00Z",
+			"fieldsV1": map[string]any{"f:status": map[string]any{"f:observedGeneration": map[string]any{}}},
+		},
+		applied("2026-01-02T11:00:00Z"),
 	}
 	a.restart()
 	return a
@@ -154,28 +155,38 @@ func (a *away) step() {
 		name string
 		do   func()
 	}{
-		{"an intent", func() { a.intent(true) }}, {"an intent that nobody sees", func() { a.intent(false) }},
-		{"a label", func() { a.write(a.o) }}, {"a label", func() { a.write(a.o) }}, {"the generation moves", a.bump},
-		{"its controller fills in a field", a.fill}, {"ready", func() { a.report(true) }}, {"ready", func() { a.report(true) }}, {"not ready", func() { a.report(false) }},
-		{"the writer", func() { a.settle(false, false) }}, {"the writer", func() { a.settle(false, false) }}, {"the writer", func() { a.settle(false, false) }},
-		{"the writer of an older release", func() { a.settle(true, false) }}, {"the writer, its write is lost", func() { a.settle(false, true) }}, {"a restart", a.restart},
+		{name: "an intent", do: func() { a.intent(true) }},
+		{name: "an intent while no webhook runs", do: func() { a.intent(false) }},
+		{name: "a label", do: func() { a.write(a.o) }},
+		{name: "a label", do: func() { a.write(a.o) }},
+		{name: "the generation grows", do: a.bump},
+		{name: "its controller sets a field", do: a.fill},
+		{name: "ready", do: func() { a.report(true) }},
+		{name: "ready", do: func() { a.report(true) }},
+		{name: "not ready", do: func() { a.report(false) }},
+		{name: "the settler", do: func() { a.settle(false, false) }},
+		{name: "the settler", do: func() { a.settle(false, false) }},
+		{name: "the settler", do: func() { a.settle(false, false) }},
+		{name: "the settler of an older release", do: func() { a.settle(true, false) }},
+		{name: "the settler, its write is lost", do: func() { a.settle(false, true) }},
+		{name: "a restart", do: a.restart},
 	}
 	op := ops[a.rng.IntN(len(ops))]
 	op.do()
 	a.steps = append(a.steps, fmt.Sprintf("%s: size %d, generation %d, %v", op.name, a.size, a.o.GetGeneration(), a.o.GetAnnotations()))
 }
 
-// wrong tells what does not hold; "" for nothing.
+// wrong returns what does not hold; "" for nothing.
 func (a *away) wrong() string {
 	s := a.state()
 	latched := settling.Settled(s, a.w.memory.Settled(s.Ref))
 	switch is := a.truth; {
 	case latched && is.open && is.traced:
-		return "an intent that stands in the trace counts for nothing"
+		return "the parent counts as settled in spite of an intent in its trace"
 	case latched && is.open && a.size != is.size:
-		return "the desired state is not the one that settled, and there is said to be no intent"
+		return "the desired state is not the one that settled, and the parent counts as settled"
 	case !latched && !is.open && is.recorded && !is.filled:
-		return "there was no intent since it settled, and there is said to be one"
+		return "there was no intent since it settled, and the parent counts as unsettled"
 	}
 	return ""
 }
@@ -192,7 +203,8 @@ func TestAway(t *testing.T) {
 				t.Fatalf("seed %d: %s\n%s", seed, a.wrong(), strings.Join(a.steps, "\n"))
 			}
 			s := a.state()
-			if own := trace.Of(s.Annotations).Own(); a.truth.recorded && !a.truth.open && s.IntentTime.After(own.Timestamp.Time) && s.Generation > own.Generation {
+			own := trace.Of(s.Annotations).Own()
+			if a.truth.recorded && !a.truth.open && s.IntentTime.After(own.Timestamp.Time) && s.Generation > own.Generation {
 				held++
 			}
 			if hop, recorded := trace.Intent(s); a.truth.recorded && !recorded && hop.Unattributed {
@@ -201,6 +213,6 @@ func TestAway(t *testing.T) {
 		}
 	}
 	if held < 100 || opened < 100 {
-		t.Errorf("a label was told from an intent %d times, an intent seen to have been missed %d times: the runs do not get there", held, opened)
+		t.Errorf("%d labels were distinguished from intents and %d missed intents found, want 100 of each: the runs do not get there", held, opened)
 	}
 }

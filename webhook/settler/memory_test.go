@@ -96,11 +96,13 @@ func TestMemoryControllers(t *testing.T) {
 	tr.StatusWrite(statusWrite("bbbbb", 1, "7"))
 	assert.True(t, tr.WritesStatus(s.Ref, hashOf("bbbbb")))
 	_, missing := tr.controllers(s)
-	assert.False(t, missing, "nothing is recorded on what is nobody's parent")
-	for key, value := range map[string]string{v1alpha1.AnnotationKeyPhase: "initializing", v1alpha1.AnnotationKeySettledGeneration: "1", v1alpha1.AnnotationKeyControllers: "aaaaa"} {
+	assert.False(t, missing, "nothing is recorded on an object that is no parent")
+	for key, value := range map[string]string{
+		v1alpha1.AnnotationKeyPhase: "initializing", v1alpha1.AnnotationKeySettledGeneration: "1", v1alpha1.AnnotationKeyControllers: "aaaaa",
+	} {
 		s.Annotations = map[string]string{key: value}
 		_, missing = tr.controllers(s)
-		assert.True(t, missing, "another replica knows that it is a parent, and says so by %s", key)
+		assert.True(t, missing, "another replica marked it as a parent by %s", key)
 	}
 	s.Annotations = map[string]string{v1alpha1.AnnotationKeyControllers: "aaaaa"}
 	assert.True(t, tr.NoteParent(s), "news")

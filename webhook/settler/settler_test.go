@@ -92,6 +92,14 @@ func settledWidget(own int64, annotations map[string]string) *unstructured.Unstr
 	return o
 }
 
+// applied is the managedFields entry of an author who owns a label and the size.
+func applied(at string) map[string]any {
+	return map[string]any{"manager": "argocd", "operation": "Apply", "time": at, "fieldsV1": map[string]any{
+		"f:metadata": map[string]any{"f:labels": map[string]any{"f:a": map[string]any{}}},
+		"f:spec":     map[string]any{"f:size": map[string]any{}},
+	}}
+}
+
 func resized(o *unstructured.Unstructured) *unstructured.Unstructured {
 	o = o.DeepCopy()
 	o.Object["spec"].(map[string]any)["size"] = int64(6)
@@ -110,27 +118,52 @@ func TestSettlerRecordsSettledState(t *testing.T) {
 		return o
 	}
 	labelled := func(o *unstructured.Unstructured) *unstructured.Unstructured {
-		o.Object["metadata"].(map[string]any)["managedFields"] = []any{map[string]any{"manager": "argocd", "operation": "Apply", "time": "2026-01-02T11:30:00Z",
-			"fieldsV1": map[string]any{"f:metadata": map[string]any{"f:labels": map[string]any{"f:a": map[string]any{}}}, "f:spec": map[string]any{"f:size": map[string]any{}}}}}
+		o.Object["metadata"].(map[string]any)["managedFields"] = []any{applied("2026-01-02T11:30:00Z")}
 		return o
 	}
+	none := map[string]string{}
 	cases := map[string]struct {
 		reason string
 		object *unstructured.Unstructured
+		// memory is the latch that the replica remembers; -1 for none.
 		memory int64
 		want   map[string]string
 	}{
-		"Settles":      {"both at once", settledWidget(2, nil), -1, map[string]string{latch: "2", state: own(2)}},
-		"Unsettled":    {"nothing settled", failing(settledWidget(2, nil)), -1, map[string]string{}},
-		"Again":        {"what is there is left", settledWidget(2, map[string]string{latch: "2", state: own(2)}), -1, map[string]string{}},
-		"NeverLanded":  {"the latch fell, and its write did not land", failing(settledWidget(2, nil)), 2, map[string]string{latch: "2", state: own(2)}},
-		"LandsTooLate": {"a later intent came between", failing(settledWidget(4, nil)), 2, map[string]string{}},
-		"NextLatch":    {"another intent settles", settledWidget(4, map[string]string{latch: "2", state: own(2)}), -1, map[string]string{latch: "4", state: own(4)}},
-		"OldRelease":   {"an older release wrote the latch alone", settledWidget(2, map[string]string{latch: "2"}), -1, map[string]string{state: own(2)}},
-		"LeftBehind":   {"and left that of another intent", failing(settledWidget(4, map[string]string{latch: "4", state: own(2)})), -1, map[string]string{state: own(4)}},
-		"Initialised":  {"its own controller changed it since: once told is told", resized(settledWidget(2, map[string]string{latch: "2", state: own(2)})), -1, map[string]string{}},
-		"LaterIntent":  {"there is a later intent that did not settle: its state is not recorded for the older", failing(resized(settledWidget(4, map[string]string{latch: "2"}))), -1, map[string]string{}},
-		"Labelled":     {"a label while nobody watched is no intent: nothing is written", labelled(settledWidget(2, map[string]string{latch: "2", state: own(2)})), -1, map[string]string{}},
+		"Settles": {
+			reason: "both at once", object: settledWidget(2, nil), memory: -1, want: map[string]string{latch: "2", state: own(2)},
+		},
+		"Unsettled": {reason: "nothing settled", object: failing(settledWidget(2, nil)), memory: -1, want: none},
+		"Again": {
+			reason: "what is recorded stays", object: settledWidget(2, map[string]string{latch: "2", state: own(2)}), memory: -1, want: none,
+		},
+		"WriteLost": {
+			reason: "it settled, and the write failed", object: failing(settledWidget(2, nil)), memory: 2, want: map[string]string{latch: "2", state: own(2)},
+		},
+		"WriteTooLate": {reason: "a later intent came between", object: failing(settledWidget(4, nil)), memory: 2, want: none},
+		"NextLatch": {
+			reason: "another intent settles", object: settledWidget(4, map[string]string{latch: "2", state: own(2)}), memory: -1,
+			want: map[string]string{latch: "4", state: own(4)},
+		},
+		"OldRelease": {
+			reason: "an older release wrote the latch alone", object: settledWidget(2, map[string]string{latch: "2"}), memory: -1,
+			want: map[string]string{state: own(2)},
+		},
+		"OldState": {
+			reason: "an older release left the state of another intent", memory: -1,
+			object: failing(settledWidget(4, map[string]string{latch: "4", state: own(2)})), want: map[string]string{state: own(4)},
+		},
+		"ChangedByController": {
+			reason: "its own controller changed it since: the state is written once", memory: -1,
+			object: resized(settledWidget(2, map[string]string{latch: "2", state: own(2)})), want: none,
+		},
+		"LaterIntent": {
+			reason: "a later intent did not settle: its state is not recorded for the earlier one", memory: -1,
+			object: failing(resized(settledWidget(4, map[string]string{latch: "2"}))), want: none,
+		},
+		"Labelled": {
+			reason: "a label set while no webhook ran is no intent", memory: -1,
+			object: labelled(settledWidget(2, map[string]string{latch: "2", state: own(2)})), want: none,
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
