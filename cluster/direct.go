@@ -233,6 +233,16 @@ func (d *Direct) Settings(ctx context.Context, ref parent.Ref, labels map[string
 	return d.settings(ref, labels, ns.labels), nil
 }
 
+// Initialized are the condition types that report a kind as initialized by the
+// policies; nil for none.
+func (d *Direct) Initialized(ctx context.Context, gk schema.GroupKind) ([]string, error) {
+	d.policies.Do(func() { d.policiesFailed = d.readPolicies(ctx) })
+	if d.policiesFailed != nil {
+		return nil, d.policiesFailed
+	}
+	return d.Policies.Initialized(gk), nil
+}
+
 func (d *Direct) readPolicies(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()

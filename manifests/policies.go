@@ -8,7 +8,7 @@ import (
 )
 
 func policyStatuses() []string {
-	var out []string
+	out := make([]string, 0, len(v1alpha1.PolicyResources()))
 	for _, r := range v1alpha1.PolicyResources() {
 		out = append(out, r+"/status")
 	}

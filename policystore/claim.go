@@ -19,13 +19,14 @@ import (
 // maxClaimTries bounds the conflicts that one claim goes through.
 const maxClaimTries = 5
 
-// Claim a rule in the status of its policy, before the change is let through. Of
-// two who claim at the same moment one meets a conflict, reads again, and finds
-// what the other wrote. A claim that stands already, for the same use, is not
-// written twice.
+// Claim a rule in the status of its policy, before the change is allowed
+// (KR-05-33). Of two replicas that claim at the same moment one gets a conflict,
+// reads the policy again, and finds the claim of the other. An existing claim for
+// the same use is not written again.
 //
-// Where another use took it first, lost is the Set by which the request must be
-// decided anew. The error says that it could not be claimed.
+// Where another use claimed it first, lost is the Set by which the request must
+// be decided again; nil where the claim is written. After an error it is unknown
+// whether the rule is claimed.
 func (s *Store) Claim(ctx context.Context, e admission.PolicyClaimEffect) (lost *allowance.Set, err error) {
 	client, name := s.resource(e.Namespace), e.Name
 	for range maxClaimTries {
@@ -58,16 +59,18 @@ func (s *Store) Claim(ctx context.Context, e admission.PolicyClaimEffect) (lost 
 			return nil, fmt.Errorf("cannot claim %s: %w", key(e), err)
 		}
 	}
-	return nil, fmt.Errorf("cannot claim %s: %w", key(e), errors.New("its status is written all the time; try again"))
+	return nil, fmt.Errorf("cannot claim %s: %w", key(e), errors.New("too many conflicts; try again"))
 }
 
-// manager is the field manager that policies are written under.
-const manager = "kausality-webhook"
+// manager is the field manager of the status of policies.
+const manager = v1alpha1.ManagerWebhook
 
+// key of the policy of a claim, as allowance.Set has it.
 func key(e admission.PolicyClaimEffect) string {
 	return (&allowance.Exception{Namespace: e.Namespace, Name: e.Name}).Key()
 }
 
+// resource of ApprovalPolicies; of cluster-scoped ones where namespace is empty.
 func (s *Store) resource(namespace string) dynamic.ResourceInterface {
 	if namespace == "" {
 		return s.client.Resource(gvr(v1alpha1.ResourceClusterApprovalPolicies))

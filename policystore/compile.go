@@ -10,8 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Compiled is a policy of any of the four kinds, compiled: one of its fields is
-// set.
+// Compiled is a compiled policy: one of Allowance, Upgrade and Exception is set.
 type Compiled struct {
 	Allowance *allowance.Compiled
 	Upgrade   *allowance.Upgrade
@@ -22,40 +21,32 @@ type Compiled struct {
 	Errors []allowance.RuleError
 }
 
-// Kinds that Compile knows.
-const (
-	KindAllowancePolicy       = "AllowancePolicy"
-	KindUpgradeAllowance      = "UpgradeAllowance"
-	KindApprovalPolicy        = "ApprovalPolicy"
-	KindClusterApprovalPolicy = "ClusterApprovalPolicy"
-)
-
-// Compile a policy of any kind. The error says that it is no policy, or cannot be
-// read as one; what is wrong with its rules stands in the result.
+// Compile a policy of any of the four kinds. It is an error where the object is
+// not a policy or cannot be read as one; errors of its rules are in the result.
 func Compile(o *unstructured.Unstructured) (*Compiled, error) {
 	switch o.GetKind() {
-	case KindAllowancePolicy:
+	case v1alpha1.KindAllowancePolicy:
 		p, err := typed[v1alpha1.AllowancePolicy](o)
 		if err != nil {
 			return nil, err
 		}
 		c, errs := allowance.Compile(p)
 		return &Compiled{Allowance: c, Errors: errs, Rules: statuses(allowanceRules(p), errs)}, nil
-	case KindUpgradeAllowance:
+	case v1alpha1.KindUpgradeAllowance:
 		p, err := typed[v1alpha1.UpgradeAllowance](o)
 		if err != nil {
 			return nil, err
 		}
 		c, errs := allowance.CompileUpgrade(p)
 		return &Compiled{Upgrade: c, Errors: errs, Rules: statuses([]string{allowance.UpgradeRule}, errs)}, nil
-	case KindApprovalPolicy:
+	case v1alpha1.KindApprovalPolicy:
 		p, err := typed[v1alpha1.ApprovalPolicy](o)
 		if err != nil {
 			return nil, err
 		}
 		c, errs := allowance.CompileApproval(p)
 		return &Compiled{Exception: c, Errors: errs, Rules: statuses(numbered(len(p.Spec.Rules)), errs)}, nil
-	case KindClusterApprovalPolicy:
+	case v1alpha1.KindClusterApprovalPolicy:
 		p, err := typed[v1alpha1.ClusterApprovalPolicy](o)
 		if err != nil {
 			return nil, err
@@ -96,11 +87,11 @@ func numbered(n int) []string {
 	return out
 }
 
-// maxRuleErrors that the status of one rule holds.
+// maxRuleErrors bounds the errors in the status of one rule.
 const maxRuleErrors = 8
 
-// statuses of rules, with what errors say; errors of no rule in particular go to
-// all of them.
+// statuses of rules with their errors; errors of the policy as a whole are added
+// to all of them.
 func statuses(rules []string, errs []allowance.RuleError) []v1alpha1.RuleStatus {
 	out := make([]v1alpha1.RuleStatus, 0, len(rules))
 	for _, r := range rules {
@@ -119,8 +110,8 @@ func statuses(rules []string, errs []allowance.RuleError) []v1alpha1.RuleStatus 
 	return out
 }
 
-// compile a policy of the cluster, unless it is compiled already. The caller
-// holds s.mu.
+// compile a policy of the cluster, unless its generation is compiled already:
+// claims are in the status and do not change it. The caller holds s.mu.
 func (s *Store) compile(o *unstructured.Unstructured) (*item, error) {
 	if it, ok := s.compiled[o.GetUID()]; ok && it.generation == o.GetGeneration() {
 		if it.exception == nil {

@@ -1,10 +1,10 @@
-// Package policy keeps the policies of a cluster in force: it watches the four
-// kinds, compiles what changed, off the request path, and puts all of them into
-// an allowance.Set that requests are decided by, replaced as a whole. It writes
-// compile results and uses to their status, claims rules of mode once and
-// generation there, and refuses policies that do not compile when they are
-// written.
+// Package policystore keeps the policies of a cluster in force: it watches the
+// four kinds, compiles what changed outside of the request path, and publishes
+// all of them as one allowance.Set, which is replaced as a whole. It writes
+// compile results and uses to the status of policies, claims rules of mode once
+// and generation there (KR-05-51), and refuses policies that do not compile when
+// they are written (KR-05-54).
 //
-// It decides nothing about requests: what a policy says is known to package
-// allowance, what follows from it to package admission.
+// It decides nothing about requests: package allowance evaluates policies,
+// package admission decides.
 package policystore

@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	// finishEvery is how often pending claims are looked at. A rule has one of
-	// them at most, and none for longer than half a minute.
+	// finishEvery is how often pending claims are checked. A rule has at most one,
+	// usually for less than half a minute.
 	finishEvery = time.Second
-	// finishAgain is how long to wait after something went wrong.
+	// finishAgain is the interval after an error.
 	finishAgain = 10 * time.Second
-	// doubtFor is how long a child may not be readable before its claim counts as
-	// used: nobody can tell any more.
+	// doubtFor is how long a child may be unreadable before its claim counts as
+	// used.
 	doubtFor = time.Hour
 )
 
-// Children reads the child of a claim past every cache; nil where it does not
-// exist.
+// Children reads the child of a claim live; nil where it does not exist.
 type Children func(ctx context.Context, child v1alpha1.ClaimChild) (*parent.State, error)
 
-// FinishClaims of mode once, until the context ends, where this replica leads: a
-// claim is used once its change landed, and is given back where it is known that
-// it did not. What the replica that claimed it knew is not needed: it may be gone.
+// FinishClaims of mode once until the context ends, where this replica leads: a
+// claim is used once its change is stored, and is released where it is known that
+// the change was not (KR-05-36). It needs no memory of the replica that claimed:
+// that may have ended.
 func (s *Store) FinishClaims(ctx context.Context, children Children) {
 	wait := finishEvery
 	for ctx.Err() == nil {
@@ -45,15 +45,15 @@ func (s *Store) FinishClaims(ctx context.Context, children Children) {
 		for _, e := range s.Policies().Pending() {
 			err := s.finish(ctx, e, children)
 			if err != nil && ctx.Err() == nil && !kerrors.IsConflict(err) && !kerrors.IsNotFound(err) {
-				s.log.Error(err, "cannot finish the claims of a policy; they are tried again", "policy", e.Key())
+				s.log.Error(err, "cannot finish the claims of a policy; retrying", "policy", e.Key())
 				wait = finishAgain
 			}
 		}
 	}
 }
 
-// finish the pending claims of one policy. A child that cannot be read holds up
-// no other claim.
+// finish the pending claims of one policy. A child that cannot be read delays no
+// other claim.
 func (s *Store) finish(ctx context.Context, e *allowance.Exception, children Children) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -82,8 +82,9 @@ func (s *Store) finish(ctx context.Context, e *allowance.Exception, children Chi
 	return errors.Join(failed, s.land(ctx, e, landings))
 }
 
-// land writes what became of claims, under the resourceVersion of the claims
-// that it was found out for: one that was claimed anew meanwhile stays as it is.
+// land writes the state of claims. allowance.Finished changes only the claims
+// that the state was determined for: a rule that was claimed again in the
+// meantime is kept.
 func (s *Store) land(ctx context.Context, e *allowance.Exception, landings []allowance.Landing) error {
 	client := s.resource(e.Namespace)
 	o, err := client.Get(ctx, e.Name, metav1.GetOptions{})

@@ -17,8 +17,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// outdated reports whether the status of a policy does not tell how it was
-// compiled.
+// outdated reports whether the status of a policy is not about its current
+// generation.
 func outdated(o *unstructured.Unstructured, it *item) bool {
 	st, err := statusOf(o)
 	if err != nil || st.ObservedGeneration != o.GetGeneration() || len(st.Rules) != len(it.rules) {
@@ -38,8 +38,8 @@ func statusOf(o *unstructured.Unstructured) (v1alpha1.PolicyStatus, error) {
 	return p.Status, nil
 }
 
-// report how a policy was compiled, in its status. A conflict is left to the
-// event of whoever was faster.
+// report how a policy was compiled, in its status (KR-05-53). After a conflict
+// the event of the other write has it reported again.
 func (s *Store) report(ctx context.Context, o *unstructured.Unstructured, it *item) {
 	st, err := statusOf(o)
 	if err != nil {
@@ -82,8 +82,8 @@ func (s *Store) report(ctx context.Context, o *unstructured.Unstructured, it *it
 // writeTimeout bounds one write of a status.
 const writeTimeout = 5 * time.Second
 
-// patchStatus of a policy that did not change since; fields that are not named,
-// claims above all, stay.
+// patchStatus of a policy that has not changed since it was read; other fields of
+// the status, as claims, are kept.
 func (s *Store) patchStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any) error {
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": o.GetResourceVersion()}, "status": status})
 	if err != nil {
@@ -91,34 +91,22 @@ func (s *Store) patchStatus(ctx context.Context, o *unstructured.Unstructured, s
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	_, err = s.client.Resource(gvr(resourceOf(o.GetKind()))).Namespace(o.GetNamespace()).
+	_, err = s.client.Resource(gvr(v1alpha1.PolicyResource(o.GetKind()))).Namespace(o.GetNamespace()).
 		Patch(ctx, o.GetName(), types.MergePatchType, raw, metav1.PatchOptions{FieldManager: manager}, "status")
 	return err
-}
-
-func resourceOf(kind string) string {
-	switch kind {
-	case KindUpgradeAllowance:
-		return v1alpha1.ResourceUpgradeAllowances
-	case KindApprovalPolicy:
-		return v1alpha1.ResourceApprovalPolicies
-	case KindClusterApprovalPolicy:
-		return v1alpha1.ResourceClusterApprovalPolicies
-	}
-	return v1alpha1.ResourceAllowancePolicies
 }
 
 // use of a rule of an ApprovalPolicy, or of an UpgradeAllowance.
 type use struct{ policy, rule string }
 
-// maxUses bounds how many rules' uses are kept until they are written.
+// maxUses bounds the rules whose uses are counted until they are written.
 const maxUses = 10000
 
 // flushEvery is how often uses are written.
 const flushEvery = 30 * time.Second
 
-// Used notes a use of a rule; it is written to the status of its policy within
-// half a minute, by this replica.
+// Used counts a use of a rule. This replica adds the count to the status of the
+// policy within flushEvery.
 func (s *Store) Used(u admission.ExceptionUse) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,8 +123,8 @@ func (s *Store) flushUses(ctx context.Context) {
 	}
 }
 
-// Flush the uses that are not written yet. What meets a conflict is kept for the
-// next time.
+// Flush the uses that are not written yet. What cannot be written, as after a
+// conflict, is kept for the next time.
 func (s *Store) Flush(ctx context.Context) {
 	s.mu.Lock()
 	pending := s.uses
@@ -151,7 +139,7 @@ func (s *Store) Flush(ctx context.Context) {
 	}
 	for policy, rules := range byPolicy {
 		if err := s.countUses(ctx, policy, rules); err != nil && !kerrors.IsNotFound(err) {
-			s.log.V(1).Info("uses of a policy are written later", "policy", policy, "reason", err.Error())
+			s.log.V(1).Info("cannot write the uses of a policy; they are written later", "policy", policy, "reason", err.Error())
 			s.mu.Lock()
 			for r, n := range rules {
 				s.uses[use{policy: policy, rule: r}] += n
@@ -162,12 +150,12 @@ func (s *Store) Flush(ctx context.Context) {
 }
 
 func (s *Store) countUses(ctx context.Context, policy string, uses map[string]int64) error {
-	parts := strings.Split(policy, "/") // KIND/NAME or KIND/NAMESPACE/NAME
+	parts := strings.Split(policy, "/") // KIND/NAME or KIND/NAMESPACE/NAME, see allowance.Exception.Key
 	namespace, name := "", parts[len(parts)-1]
 	if len(parts) == 3 {
 		namespace = parts[1]
 	}
-	o, err := s.client.Resource(gvr(resourceOf(parts[0]))).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	o, err := s.client.Resource(gvr(v1alpha1.PolicyResource(parts[0]))).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}

@@ -23,9 +23,9 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
-// settle is how long changes are collected before the Set is built anew: many
+// debounce is how long changes are collected before the Set is built again: many
 // policies that are applied at once make one Set.
-const settle = 50 * time.Millisecond
+const debounce = 50 * time.Millisecond
 
 // Store of the policies in force. It is safe for concurrent use.
 type Store struct {
@@ -33,24 +33,29 @@ type Store struct {
 	log    logr.Logger
 	now    func() time.Time
 
-	informers map[string]*watched
+	// informers by resource.
+	informers map[string]*informer
 	set       atomic.Pointer[allowance.Set]
-	changed   chan struct{}
-	built     atomic.Bool
-	leads     atomic.Bool
+	// changed has an element while the Set is to be built again.
+	changed chan struct{}
+	built   atomic.Bool
+	leads   atomic.Bool
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// compiled policies by their UIDs, and uses that are not written yet.
 	compiled map[types.UID]*item
 	uses     map[use]int64
 }
 
-type watched struct {
+// informer of one kind of policies.
+type informer struct {
 	cache.SharedIndexInformer
-	// missing: its CRD is not installed.
+	// missing: its CRD is not installed, so that there are none.
 	missing atomic.Bool
 }
 
-// item is a policy that was compiled.
+// item is a policy that was compiled at a generation; one of policy, upgrade and
+// exception is set.
 type item struct {
 	generation int64
 	policy     *allowance.Compiled
@@ -61,10 +66,11 @@ type item struct {
 
 // New Store; nothing is read before Start.
 func New(client dynamic.Interface, log logr.Logger) (*Store, error) {
-	s := &Store{client: client, log: log, now: time.Now, informers: map[string]*watched{},
+	s := &Store{client: client, log: log, now: time.Now, informers: map[string]*informer{},
 		changed: make(chan struct{}, 1), compiled: map[types.UID]*item{}, uses: map[use]int64{}}
 	for _, r := range v1alpha1.PolicyResources() {
-		w := &watched{SharedIndexInformer: dynamicinformer.NewFilteredDynamicInformer(client, gvr(r), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()}
+		shared := dynamicinformer.NewFilteredDynamicInformer(client, gvr(r), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+		w := &informer{SharedIndexInformer: shared}
 		if err := s.listen(w); err != nil {
 			return nil, fmt.Errorf("cannot watch %s: %w", r, err)
 		}
@@ -77,7 +83,8 @@ func gvr(resource string) schema.GroupVersionResource {
 	return v1alpha1.GroupVersion.WithResource(resource)
 }
 
-func (s *Store) listen(w *watched) error {
+// listen to an informer that has not started.
+func (s *Store) listen(w *informer) error {
 	err := w.SetTransform(func(o any) (any, error) {
 		if u, ok := o.(*unstructured.Unstructured); ok {
 			u.SetManagedFields(nil)
@@ -88,7 +95,7 @@ func (s *Store) listen(w *watched) error {
 		return err
 	}
 	err = w.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-		if kerrors.IsNotFound(err) { // the CRD may come later
+		if kerrors.IsNotFound(err) { // the CRD may be installed later
 			if !w.missing.Swap(true) {
 				s.wake()
 			}
@@ -107,10 +114,11 @@ func (s *Store) listen(w *watched) error {
 	return err
 }
 
+// wake has the Set built again.
 func (s *Store) wake() {
 	select {
 	case s.changed <- struct{}{}:
-	default: // it is on its way
+	default: // requested already
 	}
 }
 
@@ -121,7 +129,7 @@ func (s *Store) Policies() *allowance.Set { return s.set.Load() }
 // CRD is not installed has none.
 func (s *Store) HasSynced() bool { return s.built.Load() }
 
-// synced reports whether all kinds were read.
+// synced reports whether all kinds were read whose CRD is installed.
 func (s *Store) synced() bool {
 	for _, w := range s.informers {
 		if !w.HasSynced() && !w.missing.Load() {
@@ -134,13 +142,14 @@ func (s *Store) synced() bool {
 // NeedLeaderElection is false: every replica decides.
 func (*Store) NeedLeaderElection() bool { return false }
 
-// Lead from now on: write the status of policies.
+// Lead from now on: this replica writes the status of policies.
 func (s *Store) Lead() {
 	s.leads.Store(true)
 	s.wake()
 }
 
-// Start the watches, until the context ends and they did.
+// Start the watches. It returns when the context has ended and the watches have
+// stopped.
 func (s *Store) Start(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for _, w := range s.informers {
@@ -152,7 +161,7 @@ func (s *Store) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-s.changed:
-			s.pause(ctx, settle)
+			s.pause(ctx, debounce)
 			s.rebuild(ctx)
 		}
 	}
@@ -160,15 +169,16 @@ func (s *Store) Start(ctx context.Context) error {
 	return nil
 }
 
-// untilSynced makes the first Set where there is no policy, and nothing that
-// would tell of it.
+// untilSynced has the first Set built where there are no policies and therefore
+// no events.
 func (s *Store) untilSynced(ctx context.Context) {
 	for ctx.Err() == nil && !s.built.Load() {
 		s.wake()
-		s.pause(ctx, settle)
+		s.pause(ctx, debounce)
 	}
 }
 
+// pause until the time has passed or the context has ended.
 func (s *Store) pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -178,9 +188,9 @@ func (s *Store) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// rebuild the Set from what the watches have. What did not change is compiled
-// already. Before all kinds were read there is none: half of the policies would
-// decide otherwise than all of them.
+// rebuild the Set from the watch caches. Only what changed is compiled. There is
+// no Set before all kinds were read: some of the policies would decide
+// differently from all of them.
 func (s *Store) rebuild(ctx context.Context) {
 	if !s.synced() {
 		return
@@ -216,15 +226,15 @@ func (s *Store) rebuild(ctx context.Context) {
 	s.built.Store(true)
 	for i, o := range stale {
 		if i == maxReports {
-			s.wake() // the others after what changed meanwhile is in force
+			s.wake() // the others after the next Set
 			break
 		}
 		s.report(ctx, o, seen[o.GetUID()])
 	}
 }
 
-// maxReports are how many statuses are written before the Set is built anew:
-// thousands of them must not keep a policy from coming into force.
+// maxReports is how many statuses are written before the Set is built again:
+// thousands of them must not delay a policy.
 const maxReports = 50
 
 // all policies, in the order of kind, namespace and name.

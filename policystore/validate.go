@@ -12,11 +12,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// Validator refuses policies with a path or an expression that does not compile,
-// with its position, when they are written.
+// Validator is the admission handler that refuses policies with a path or an
+// expression that does not compile, with its position (KR-05-54).
 type Validator struct{}
 
-// Handle one review.
+// Handle one review. DELETE and subresources are always allowed.
 func (Validator) Handle(_ context.Context, r ctrl.Request) ctrl.Response {
 	if r.Operation == admissionv1.Delete || r.SubResource != "" {
 		return ctrl.Allowed("")

@@ -12,25 +12,24 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ErrMoved is the error of an edit by AsShown whose annotation became another
-// one, so that it would do something else than was shown.
-var ErrMoved = errors.New("it was changed meanwhile, and would become something else than was shown; nothing was written, look again")
+// ErrMoved is the error of an edit by AsShown whose annotation has changed so that
+// the edit would do something else than was shown.
+var ErrMoved = errors.New("it was changed in the meantime, and the result would differ from what was shown; nothing was written, try again")
 
-// Difference is one line of what a change of an annotation does: the value, or
-// one entry of a list, before and after it; "" where there is none. What is YAML
-// or JSON in them is in one form.
+// Difference is one line of a change: the value, or one entry of a list, before
+// and after it; "" where there is none. YAML and JSON are normalized.
 type Difference struct{ Before, After string }
 
-// none is how a value that is not there reads.
+// none is shown for a missing value.
 const none = "none"
 
-// String is before → after on one line, for people: cut where it is long, and
-// without what a terminal would take for a command.
+// String is "before → after" on one line, truncated where it is long. Characters
+// that a terminal would interpret are escaped.
 func (d Difference) String() string { return short(d.Before) + " → " + short(d.After) }
 
-// Differences of a change, none where it changes nothing. Of a list they are the
-// entries that go and those that come, in this order; those of others, which
-// stay, are not among them.
+// Differences of a change; none where it changes nothing. Of a list they are the
+// entries that are removed and those that are added, in this order; entries that
+// stay are not among them.
 func (c Change) Differences() []Difference {
 	if c.Unchanged {
 		return nil
@@ -53,13 +52,13 @@ func (c Change) Differences() []Difference {
 	return out
 }
 
-// AsShown is an edit that does what a change that was made from it before did,
-// and nothing else: where somebody else wrote the annotation meanwhile so that
-// other entries would come or go, the error is ErrMoved. That it stands there
-// already is none.
+// AsShown is an edit that does exactly what the change shown did, which was made
+// by the same edit before: where the annotation was written in the meantime so
+// that other entries would be added or removed, the error is ErrMoved. It is no
+// error where nothing is left to do.
 func AsShown(shown Change, edit Edit) Edit {
 	return func(annotations map[string]string) (*string, error) {
-		now, err := change(annotations, shown.Key, edit)
+		now, err := edited(annotations, shown.Key, edit)
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +69,7 @@ func AsShown(shown Change, edit Edit) Edit {
 	}
 }
 
-// entries of a list, in one form; none at all are a list too.
+// entries of a list, normalized; no value is an empty list.
 func entries(value *string) (list []string, ok bool) {
 	if value == nil {
 		return nil, true
@@ -89,7 +88,8 @@ func entries(value *string) (list []string, ok bool) {
 	return list, true
 }
 
-// without those of a list that are in another, as often as they are there.
+// without returns the entries of a list that are not in another. An entry that the
+// other has n times is removed n times.
 func without(list, other []string) []string {
 	other = slices.Clone(other)
 	var out []string
@@ -103,8 +103,7 @@ func without(list, other []string) []string {
 	return out
 }
 
-// readable value: what is written in several lines or with a layout of its own
-// becomes JSON.
+// readable value: a map becomes compact JSON, whatever its layout.
 func readable(value *string) string {
 	if value == nil {
 		return ""
@@ -129,7 +128,7 @@ func encode(v any) (string, error) {
 	return strings.TrimSpace(out.String()), err
 }
 
-// longest is how many characters of a value are shown.
+// longest is how many characters of a value are shown before it is truncated.
 const longest = 400
 
 func short(s string) string {

@@ -70,18 +70,18 @@ func TestAsShown(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			shown, err := change(tc.shown, tc.key, tc.edit)
+			shown, err := edited(tc.shown, tc.key, tc.edit)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if again, err := change(tc.shown, tc.key, AsShown(shown, tc.edit)); err != nil || !cmp.Equal(again, shown) {
+			if again, err := edited(tc.shown, tc.key, AsShown(shown, tc.edit)); err != nil || !cmp.Equal(again, shown) {
 				t.Errorf("where nothing happened it is %+v, %v; shown was %+v", again, err, shown)
 			}
-			got, err := change(tc.now, tc.key, AsShown(shown, tc.edit))
+			got, err := edited(tc.now, tc.key, AsShown(shown, tc.edit))
 			if tc.moved != errors.Is(err, ErrMoved) || !tc.moved && err != nil {
 				t.Fatalf("%s: the error is %v", tc.reason, err)
 			}
-			if want, _ := change(tc.now, tc.key, tc.edit); err == nil && !cmp.Equal(got, want) {
+			if want, _ := edited(tc.now, tc.key, tc.edit); err == nil && !cmp.Equal(got, want) {
 				t.Errorf("%s: want %+v, got %+v", tc.reason, want, got)
 			}
 		})
@@ -91,12 +91,12 @@ func TestAsShown(t *testing.T) {
 // An edit that is not possible any more is its own error.
 func TestAsShownRefused(t *testing.T) {
 	edit := Freeze(v1alpha1.Freeze{User: "hans"}, false)
-	shown, err := change(nil, keyFreeze, edit)
+	shown, err := edited(nil, keyFreeze, edit)
 	if err != nil {
 		t.Fatal(err)
 	}
 	frozen := &AlreadyFrozenError{}
-	if _, err := change(annotations{keyFreeze: "true"}, keyFreeze, AsShown(shown, edit)); !errors.As(err, &frozen) {
+	if _, err := edited(annotations{keyFreeze: "true"}, keyFreeze, AsShown(shown, edit)); !errors.As(err, &frozen) {
 		t.Errorf("want that it is frozen already, got %v", err)
 	}
 }

@@ -15,8 +15,8 @@ import (
 // ApproveKey is the annotation that approves the one difference with an id.
 func ApproveKey(id string) string { return v1alpha1.AnnotationKeyApprovePrefix + id }
 
-// Approve the one difference with an id. One that is approved more lastingly
-// stays so.
+// Approve the one difference with an id. An existing approval that is valid for
+// longer is kept.
 func Approve(id string, mode v1alpha1.ApprovalMode) Edit {
 	return func(annotations map[string]string) (*string, error) {
 		value := string(mode)
@@ -37,12 +37,13 @@ func Approve(id string, mode v1alpha1.ApprovalMode) Edit {
 	}
 }
 
+// lasting orders the modes by how long they are valid; -1 for other values.
 func lasting(mode string) int {
 	return slices.Index([]string{string(v1alpha1.ApprovalOnce), string(v1alpha1.ApprovalGeneration), string(v1alpha1.ApprovalAlways)}, mode)
 }
 
-// unspent refuses an approval that has no effect because the very same one was
-// used before: its record stands in the claims.
+// unspent refuses an approval that would have no effect because the same one was
+// used before: the claims still record it (KR-05-35).
 func unspent(annotations map[string]string, key, value string) error {
 	set := approval.Parse(map[string]string{key: value})
 	for _, e := range set.Approvals {
@@ -90,14 +91,15 @@ func AddRejection(r v1alpha1.Rejection) Edit {
 	}
 }
 
-// WithdrawRejections of one object: all entries that name it as r does, whatever
-// their reason. The others stay as they are written; an empty list goes.
+// WithdrawRejections of one object: all entries that identify it as r does,
+// whatever their reason. The others are kept as they are written; an empty list
+// is removed.
 func WithdrawRejections(r v1alpha1.Rejection) Edit {
 	return func(annotations map[string]string) (*string, error) {
 		key := v1alpha1.AnnotationKeyRejections
 		value, ok := annotations[key]
 		if !ok {
-			return nil, nil //nolint:nilnil // nil leaves it away.
+			return nil, nil //nolint:nilnil // nil writes nothing.
 		}
 		if err := approval.Validate(key, value); err != nil {
 			return nil, fmt.Errorf("annotation %s does not parse: %w; correct it with kubectl edit", key, err)
@@ -122,7 +124,7 @@ func WithdrawRejections(r v1alpha1.Rejection) Edit {
 	}
 }
 
-// oneOf is the value of a list annotation with one entry, checked.
+// oneOf is the value of a list annotation with one entry, validated.
 func oneOf(key string, entry any) (string, error) {
 	raw, err := json.Marshal([]any{entry})
 	if err != nil {
@@ -138,9 +140,9 @@ func stored(annotations map[string]string, key string) *string {
 	return nil
 }
 
-// appended is a list annotation with one entry more. The others stay as they
-// are written, unknown fields included. What does not parse is left alone: it is
-// somebody's.
+// appended is a list annotation with one more entry. The others are kept as they
+// are written, with unknown fields. A value that does not parse is an error: it
+// may be another user's.
 func appended(annotations map[string]string, key string, entry any) (*string, error) {
 	var list []any
 	if value, ok := annotations[key]; ok {
@@ -159,10 +161,10 @@ func appended(annotations map[string]string, key string, entry any) (*string, er
 	return &out, nil
 }
 
-// AlreadyFrozenError is the answer of Freeze for an object that is frozen.
+// AlreadyFrozenError is the error of Freeze for an object that is frozen.
 type AlreadyFrozenError struct{ Freeze v1alpha1.Freeze }
 
-// Error says by whom and why.
+// Error names user, time and message of the freeze.
 func (e *AlreadyFrozenError) Error() string {
 	out := "it is frozen already"
 	if e.Freeze.User != "" {
@@ -177,8 +179,8 @@ func (e *AlreadyFrozenError) Error() string {
 	return out + "; unfreeze it first, or give --overwrite"
 }
 
-// Freeze a parent. One that somebody else froze stays as it is, and the error is
-// an AlreadyFrozenError, unless it is to be overwritten.
+// Freeze a parent. Without overwrite an existing freeze is kept, and the error is
+// an AlreadyFrozenError.
 func Freeze(f v1alpha1.Freeze, overwrite bool) Edit {
 	return func(annotations map[string]string) (*string, error) {
 		if have := approval.Parse(annotations).Freeze; have != nil && !overwrite {

@@ -79,7 +79,7 @@ func TestEdits(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			before := maps.Clone(tc.in)
-			got, err := change(tc.in, tc.key, tc.edit)
+			got, err := edited(tc.in, tc.key, tc.edit)
 			if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 				t.Fatalf("%s: want error %q, got %v", tc.reason, tc.err, err)
 			}
@@ -99,7 +99,7 @@ func TestEdits(t *testing.T) {
 			if err := approval.Validate(tc.key, *got.After); err != nil {
 				t.Errorf("%s: what is written does not parse: %v", tc.reason, err)
 			}
-			again, err := change(annotations{tc.key: *got.After}, tc.key, tc.edit)
+			again, err := edited(annotations{tc.key: *got.After}, tc.key, tc.edit)
 			frozen := tc.key == keyFreeze && err != nil
 			if !frozen && (err != nil || !again.Unchanged) {
 				t.Errorf("%s: a second time it is %+v, %v", tc.reason, again, err)
@@ -112,7 +112,7 @@ func TestEdits(t *testing.T) {
 func TestWithdrawLast(t *testing.T) {
 	edit := WithdrawRejections(v1alpha1.Rejection{Kind: "X", Name: "a"})
 	for _, in := range []annotations{{keyRejections: "[{kind: X, name: a, reason: audit}]"}, {}} {
-		if got, err := change(in, keyRejections, edit); err != nil || got.After != nil {
+		if got, err := edited(in, keyRejections, edit); err != nil || got.After != nil {
 			t.Errorf("%v: %+v, %v", in, got, err)
 		}
 	}

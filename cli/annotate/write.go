@@ -16,23 +16,22 @@ import (
 	changes "github.com/kausality-io/function-kausality/admission/change"
 )
 
-// FieldManager of what is written here.
+// FieldManager of the writes of this package.
 const FieldManager = "kubectl-kausality"
 
-// Edit makes the next value of an annotation from the stored annotations of the
-// object; nil removes it. The stored value again means that nothing is to do. It
-// is called once more for each time somebody else was faster.
+// Edit returns the next value of an annotation, given the stored annotations of
+// the object; nil removes it, and the stored value leaves it unchanged. It is
+// called again after each conflict.
 type Edit func(annotations map[string]string) (next *string, err error)
 
 // Writer of one object's annotations.
 type Writer struct {
 	// Client of the object's resource, in its namespace.
 	Client dynamic.ResourceInterface
-	// Name of the object, and its UID where only that one is meant.
+	// Name of the object; UID, where it is not empty, must be the object's.
 	Name string
 	UID  types.UID
-	// DryRun: nothing is sent ("client"), or nothing stored ("server"); "" for
-	// neither.
+	// DryRun sends nothing (client) or stores nothing (server); "" writes.
 	DryRun DryRun
 }
 
@@ -52,17 +51,19 @@ type Change struct {
 	// Before and After are the values; nil where there is none.
 	Before *string `json:"before,omitempty"`
 	After  *string `json:"after,omitempty"`
-	// Unchanged: it stood there already.
+	// Unchanged: it had the value already.
 	Unchanged bool `json:"unchanged,omitempty"`
 }
 
-// attempts of a write that other writers are faster than, and the pauses between them: some seconds in
-// all. The pauses stay at their cap, where Backoff takes Steps for used up.
+// attempts of a write that conflicts with others, and the pauses between them:
+// some seconds in all. The attempts are counted apart from Backoff, which counts
+// its Steps as used up when a pause reaches the cap.
 const attempts = 40
 
 var pauses = wait.Backoff{Steps: attempts, Duration: 5 * time.Millisecond, Factor: 1.3, Jitter: 0.5, Cap: 250 * time.Millisecond}
 
-// Annotate writes one annotation as edit makes it of what is stored (KR-10-09).
+// Annotate writes one annotation. Other writers of the same annotation cause it
+// to be edited again; a refusal by the API server is an error (KR-10-09).
 func (w Writer) Annotate(ctx context.Context, key string, edit Edit) (Change, error) {
 	backoff := pauses
 	for attempt := 1; ; attempt++ {
@@ -70,7 +71,7 @@ func (w Writer) Annotate(ctx context.Context, key string, edit Edit) (Change, er
 		if err != nil {
 			return Change{}, err
 		}
-		c, err := change(o.GetAnnotations(), key, edit)
+		c, err := edited(o.GetAnnotations(), key, edit)
 		if err != nil || c.Unchanged || w.DryRun == DryRunClient {
 			return c, err
 		}
@@ -81,17 +82,17 @@ func (w Writer) Annotate(ctx context.Context, key string, edit Edit) (Change, er
 		if !kerrors.IsInvalid(err) && !kerrors.IsConflict(err) {
 			return c, fmt.Errorf("cannot write annotation %s: %w", key, err)
 		}
-		// The test of the patch failed, or what was written was refused: told
-		// apart by whether the value is still the same.
-		faster, rerr := w.moved(ctx, c)
+		// Either the test of the patch failed, or admission refused the value. The
+		// API server answers both alike; in the former case the value has changed.
+		changed, rerr := w.changed(ctx, c)
 		if rerr != nil {
 			return c, rerr
 		}
-		if !faster {
+		if !changed {
 			return c, fmt.Errorf("cannot write annotation %s: %w", key, err)
 		}
 		if attempt == attempts {
-			return c, fmt.Errorf("cannot write annotation %s: others write it all the time; try again", key)
+			return c, fmt.Errorf("cannot write annotation %s: too many conflicts; try again", key)
 		}
 		select {
 		case <-ctx.Done():
@@ -101,7 +102,8 @@ func (w Writer) Annotate(ctx context.Context, key string, edit Edit) (Change, er
 	}
 }
 
-func change(annotations map[string]string, key string, edit Edit) (Change, error) {
+// edited is the change that an edit makes.
+func edited(annotations map[string]string, key string, edit Edit) (Change, error) {
 	c := Change{Key: key}
 	if v, ok := annotations[key]; ok {
 		c.Before = &v
@@ -128,9 +130,9 @@ func (w Writer) read(ctx context.Context) (*unstructured.Unstructured, error) {
 	return o, nil
 }
 
-// moved reports whether the annotation is another one than a change was made
-// from.
-func (w Writer) moved(ctx context.Context, c Change) (bool, error) {
+// changed reports whether the annotation is not the one any more that a change
+// is based on.
+func (w Writer) changed(ctx context.Context, c Change) (bool, error) {
 	o, err := w.read(ctx)
 	if err != nil {
 		return false, err
@@ -142,6 +144,7 @@ func (w Writer) moved(ctx context.Context, c Change) (bool, error) {
 	return !same(now, c.Before), nil
 }
 
+// operation of a JSON patch (RFC 6902).
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
@@ -150,7 +153,9 @@ type operation struct {
 
 const annotationsPath = "/metadata/annotations"
 
-// operations of a change of an object: its UID and the stored value are tested.
+// operations of a change. They test the UID and the value that the change is
+// based on; a test for null is true where there is none (RFC 6902, section 4.6,
+// as the API server's library applies it).
 func operations(o *unstructured.Unstructured, c Change) []operation {
 	ops := []operation{{"test", "/metadata/uid", o.GetUID()}}
 	path := changes.Pointer("metadata", "annotations", c.Key)

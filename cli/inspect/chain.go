@@ -21,10 +21,10 @@ type Chain struct {
 	// Hops, origin first, the object's own last. Namespaces are absolute, unlike
 	// in the annotation: empty is cluster-scoped.
 	Hops []v1alpha1.Hop `json:"hops"`
-	// Recorded: the object's trace annotation has it. Where not, the one hop is
-	// what can be told otherwise.
+	// Recorded: it is the object's trace annotation. Otherwise there is one hop,
+	// derived from the object itself (KR-01-12).
 	Recorded bool `json:"recorded"`
-	// Notes for people: what the chain does not show.
+	// Notes are sentences about what the chain does not show.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -50,7 +50,7 @@ func (i *Inspector) Chain(ctx context.Context, o *unstructured.Unstructured) (*C
 			return nil, err
 		}
 		if guarded {
-			why = "nobody watched when it was last changed"
+			why = "its last change was not observed"
 		}
 		c.Notes = append(c.Notes, "Nothing is recorded on this object: "+why+".")
 	}
@@ -61,7 +61,7 @@ func (i *Inspector) Chain(ctx context.Context, o *unstructured.Unstructured) (*C
 	return c, err
 }
 
-// guarded reports whether the webhook is asked about an object, and why not.
+// guarded reports whether the webhook sees changes of an object, and why not.
 func (i *Inspector) guarded(ctx context.Context, o *unstructured.Unstructured) (is bool, why string, err error) {
 	info, err := i.Direct.Kinds.Get(o.GroupVersionKind())
 	if err != nil {
@@ -70,8 +70,8 @@ func (i *Inspector) guarded(ctx context.Context, o *unstructured.Unstructured) (
 	return i.Direct.Guarded(ctx, info.GVR.GroupResource(), o.GetNamespace(), o.GetLabels())
 }
 
-// ahead tells that the parent has an intent that the object's last change does
-// not come from: newer ones are not carried to it, or changed nothing of it.
+// ahead is a note where the parent has a newer intent than the one that caused
+// the object's last change: it was not carried out here, or changed nothing.
 func (i *Inspector) ahead(ctx context.Context, s *parent.State, hops []v1alpha1.Hop) (string, error) {
 	if s.Parent.Name == "" {
 		return "", nil
@@ -91,7 +91,8 @@ func (i *Inspector) ahead(ctx context.Context, s *parent.State, hops []v1alpha1.
 	}
 	who := intent.User
 	if who == "" {
-		who = "somebody"
+		who = "an unknown user"
 	}
-	return fmt.Sprintf("Since then %s was changed by %s (generation %d); that has not changed this object.", identity.Describe(p.Ref), who, intent.Generation), nil
+	return fmt.Sprintf("Since then %s was changed by %s (generation %d), which has not changed this object.",
+		identity.Describe(p.Ref), who, intent.Generation), nil
 }

@@ -23,51 +23,52 @@ type Gap string
 
 // The gaps, worst first.
 const (
-	// GapUnread: the person who asks may not list them.
+	// GapUnread: the user may not list them.
 	GapUnread Gap = "Unread"
-	// GapUnguarded: the webhook is not asked about the kind.
+	// GapUnguarded: the webhook does not see changes of them.
 	GapUnguarded Gap = "Unguarded"
-	// GapLog: mode log lets pass what nobody asked for.
+	// GapLog: mode log allows drift.
 	GapLog Gap = "ModeLog"
-	// GapInitializing: what the controller of an object that never was ready
-	// changes is let through.
+	// GapInitializing: changes by the controller of a parent that was never ready
+	// are allowed (KR-05-07).
 	GapInitializing Gap = "Initializing"
-	// GapUnsettled: what the controller of an object that has not settled since
-	// its last intent changes is let through.
+	// GapUnsettled: changes by the controller of a parent that has not settled since
+	// its last intent are expected (KR-04-08).
 	GapUnsettled Gap = "Unsettled"
-	// GapApproved: an approval of mode always lets pass whatever comes.
+	// GapApproved: an approval of mode always allows any change.
 	GapApproved Gap = "ApprovedAlways"
-	// GapUngated: the provider of a managed resource may do as it likes.
+	// GapUngated: a managed resource is not masked.
 	GapUngated Gap = "Ungated"
-	// GapOpen: a gate stands open.
+	// GapOpen: a gate is open.
 	GapOpen Gap = "GateOpen"
 	// GapBlind: external drift of a managed resource cannot be seen.
 	GapBlind Gap = "Blind"
-	// GapPaused: a managed resource is paused, so that nothing is seen of it.
+	// GapPaused: a managed resource is paused, so that its provider observes
+	// nothing.
 	GapPaused Gap = "Paused"
 )
 
 var gapOrder = []Gap{GapUnread, GapUnguarded, GapLog, GapInitializing, GapUnsettled, GapApproved, GapUngated, GapOpen, GapBlind, GapPaused}
 
-// Explained for people, as a sentence about the objects that have the gap.
+// Explained is a sentence about the objects that have a gap.
 var Explained = map[Gap]string{
-	GapUnread:       "You may not list them: nothing can be said.",
-	GapUnguarded:    "The webhook is not asked about them: whatever changes them passes untraced.",
-	GapLog:          "Mode log: what nobody asked for passes, with a warning and a report.",
-	GapInitializing: "Never ready so far: what their controllers change passes.",
-	GapUnsettled:    "Not settled since the last intent: what their controllers change passes.",
-	GapApproved:     "An approval of mode always lets changes below them pass for ever.",
-	GapUngated:      "No gate: their providers may change what they stand for.",
-	GapOpen:         "The gate stands open until the provider has confirmed the change, or the deadline.",
-	GapBlind:        "External drift unknown, or whether there is anything at all.",
-	GapPaused:       "Paused: nothing is seen of what they stand for.",
+	GapUnread:       "You may not list them: their protection is unknown.",
+	GapUnguarded:    "The webhook does not see their changes: any change is allowed and not traced.",
+	GapLog:          "Mode log: drift is allowed, with a warning and a report.",
+	GapInitializing: "Never ready so far: changes by their controllers are allowed.",
+	GapUnsettled:    "Not settled since the last intent: changes by their controllers are allowed.",
+	GapApproved:     "An approval of mode always allows changes below them for ever.",
+	GapUngated:      "No gate: their providers may change the external resources.",
+	GapOpen:         "The gate is open until the provider has confirmed the change, or the deadline.",
+	GapBlind:        "External drift is unknown, or whether the external resource exists.",
+	GapPaused:       "Paused: their providers observe nothing.",
 }
 
 // Coverage of a cluster: what is not protected.
 type Coverage struct {
-	// Kinds that were looked at: those with a role in Crossplane.
+	// Kinds that were read: those with a role in Crossplane.
 	Kinds int `json:"kinds"`
-	// Objects that were looked at, and Protected ones among them.
+	// Objects that were read, and Protected ones among them.
 	Objects   int `json:"objects"`
 	Protected int `json:"protected"`
 	// Installed: there is a webhook configuration.
@@ -82,8 +83,8 @@ type KindGap struct {
 	// Resource with group, as in xdatabases.example.org.
 	Resource string      `json:"resource"`
 	Role     parent.Role `json:"role"`
-	// Count of objects, 0 where it is not known, and of those Examples at most MaxExamples, by
-	// NAMESPACE/NAME or NAME.
+	// Count of objects, 0 where they could not be listed, and at most MaxExamples
+	// of them.
 	Count    int       `json:"count"`
 	Examples []Example `json:"examples,omitempty"`
 }
@@ -92,19 +93,19 @@ type KindGap struct {
 type Example struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Why, where it differs from object to object.
+	// Why as a clause, where it differs between objects.
 	Why string `json:"why,omitempty"`
 }
 
-// MaxExamples of one gap and kind that are kept.
+// MaxExamples bounds the examples of one gap and kind.
 const MaxExamples = 5
 
-// crdPage is how many CRDs are read at once: some have hundreds of KiB.
+// crdPage is the page size of lists of CRDs: some have hundreds of KiB.
 const crdPage = 50
 
-// Coverage of the kinds with a role in Crossplane, in a namespace, or in all
-// where it is empty. Objects are read a page at a time; only counts and examples
-// are kept.
+// Coverage of the kinds with a role in Crossplane, in a namespace, or, where it is
+// empty, in all namespaces and of cluster-scoped objects. Objects are read in
+// pages; only counts and examples are kept.
 func (i *Inspector) Coverage(ctx context.Context, namespace string) (*Coverage, error) {
 	out := &Coverage{Installed: i.Installed}
 	err := i.Direct.EachKind(ctx, crdPage, func(info cluster.Info) error {
@@ -132,7 +133,7 @@ func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info cluster.I
 	for next := ""; ; {
 		list, err := r.List(ctx, metav1.ListOptions{Limit: page, Continue: next})
 		if kerrors.IsNotFound(err) {
-			return nil // its CRD went meanwhile
+			return nil // its CRD was deleted in the meantime
 		}
 		if kerrors.IsForbidden(err) {
 			out.Gaps = append(out.Gaps, KindGap{Gap: GapUnread, Resource: info.Resource, Role: info.Role})
@@ -164,6 +165,7 @@ func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info cluster.I
 	return nil
 }
 
+// note a gap of an object.
 func note(found map[Gap]*KindGap, gap Gap, info cluster.Info, o *unstructured.Unstructured, why string) {
 	g := found[gap]
 	if g == nil {
@@ -176,7 +178,8 @@ func note(found map[Gap]*KindGap, gap Gap, info cluster.Info, o *unstructured.Un
 	}
 }
 
-// gaps of an object, with why where that is not always the same.
+// gaps of an object, each with why where that differs between objects; nil where
+// it is protected.
 func (i *Inspector) gaps(ctx context.Context, info cluster.Info, o *unstructured.Unstructured) (map[Gap]string, error) {
 	guarded, why, err := i.Direct.Guarded(ctx, info.GVR.GroupResource(), o.GetNamespace(), o.GetLabels())
 	if err != nil {
@@ -202,7 +205,7 @@ func (i *Inspector) gaps(ctx context.Context, info cluster.Info, o *unstructured
 	if info.ManagementPolicies {
 		return managedGaps(obj), nil
 	}
-	if info.Role == parent.RoleManaged { // without managementPolicies there is nothing to mask
+	if info.Role == parent.RoleManaged { // there is no field to mask
 		return map[Gap]string{GapUngated: "its kind has no spec.managementPolicies"}, nil
 	}
 	return i.parentGaps(ctx, obj.State)
@@ -212,14 +215,14 @@ func (i *Inspector) gaps(ctx context.Context, info cluster.Info, o *unstructured
 func managedGaps(obj *cluster.Object) map[Gap]string {
 	author := mask.AuthorOf(obj.Annotations, obj.ManagementPolicies)
 	if !mask.Maskable(author) {
-		return nil // its author lets the provider do nothing
+		return nil // its author allows the provider nothing that could be masked
 	}
 	out := map[Gap]string{}
 	_, remembered := obj.Annotations[v1alpha1.AnnotationKeyManagementPolicies]
 	gate := mask.ParseGate(obj.Annotations)
 	switch {
 	case !remembered && !mask.Gives(author, v1alpha1.VerbObserve):
-		out[GapUngated] = "its author did not give Observe"
+		out[GapUngated] = "its author did not include Observe"
 	case !remembered:
 		out[GapUngated] = "the gate is installed once it is Ready, Synced and idle"
 	case gate.State == v1alpha1.GateOpen:

@@ -12,7 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
-// TestManagedGaps covers KR-10-08, KR-08-22.
+// TestManagedGaps of managed resources in mode enforce (KR-10-08, KR-08-22).
 func TestManagedGaps(t *testing.T) {
 	masked := func(gate string) map[string]string {
 		return map[string]string{v1alpha1.AnnotationKeyManagementPolicies: `["*"]`, v1alpha1.AnnotationKeyGate: gate}
@@ -29,16 +29,26 @@ func TestManagedGaps(t *testing.T) {
 		object *cluster.Object
 		want   map[Gap]string
 	}{
-		"Closed":      {"as it should be", mr([]string{"Observe"}, masked(`{"state":"closed"}`)), map[Gap]string{}},
-		"Open":        {"for what, for people", mr([]string{"Observe", "Update"}, masked(`{"state":"open","verbs":["Update"]}`)), map[Gap]string{GapOpen: "for [Update]"}},
-		"Unmasked":    {"not idle yet", mr([]string{"*"}, nil), map[Gap]string{GapUngated: "the gate is installed once it is Ready, Synced and idle"}},
-		"NoObserve":   {"a mask would add a verb", mr([]string{"Create", "Update"}, nil), map[Gap]string{GapUngated: "its author did not give Observe"}},
-		"ObserveOnly": {"its author lets the provider do nothing", mr([]string{"Observe"}, nil), nil},
-		"Nothing":     {"paused by its author", mr([]string{}, nil), nil},
-		"Blind":       {"nothing to compare", blind, map[Gap]string{GapBlind: "the provider reports nothing that can be compared"}},
-		"BlindGone":   {"that it is gone would not be seen", mr([]string{"Observe", "LateInitialize"}, masked(`{"state":"closed"}`)), map[Gap]string{GapBlind: gating.UnknownGoneUnseen.Why()}},
-		"Gone":        {"that it is gone can be seen", gone, map[Gap]string{}},
-		"Paused":      {"both", paused, map[Gap]string{GapPaused: "", GapUngated: "the gate is installed once it is Ready, Synced and idle"}},
+		"Closed": {reason: "as it should be", object: mr([]string{"Observe"}, masked(`{"state":"closed"}`)),
+			want: map[Gap]string{}},
+		"Open": {reason: "for what, for people", object: mr([]string{"Observe", "Update"}, masked(`{"state":"open","verbs":["Update"]}`)),
+			want: map[Gap]string{GapOpen: "for [Update]"}},
+		"Unmasked": {reason: "not idle yet", object: mr([]string{"*"}, nil),
+			want: map[Gap]string{GapUngated: "the gate is installed once it is Ready, Synced and idle"}},
+		"NoObserve": {reason: "a mask would add a verb", object: mr([]string{"Create", "Update"}, nil),
+			want: map[Gap]string{GapUngated: "its author did not include Observe"}},
+		"ObserveOnly": {reason: "its author lets the provider do nothing", object: mr([]string{"Observe"}, nil),
+			want: nil},
+		"Nothing": {reason: "paused by its author", object: mr([]string{}, nil),
+			want: nil},
+		"Blind": {reason: "nothing to compare", object: blind,
+			want: map[Gap]string{GapBlind: "the provider reports nothing that can be compared"}},
+		"BlindGone": {reason: "that it is gone would not be seen", object: mr([]string{"Observe", "LateInitialize"}, masked(`{"state":"closed"}`)),
+			want: map[Gap]string{GapBlind: gating.UnknownGoneUnseen.Why()}},
+		"Gone": {reason: "that it is gone can be seen", object: gone,
+			want: map[Gap]string{}},
+		"Paused": {reason: "both", object: paused,
+			want: map[Gap]string{GapPaused: "", GapUngated: "the gate is installed once it is Ready, Synced and idle"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +59,7 @@ func TestManagedGaps(t *testing.T) {
 	}
 }
 
-// Each gap has its place and its sentence.
+// TestGapsExplained: each gap has an order and a sentence.
 func TestGapsExplained(t *testing.T) {
 	if len(gapOrder) != len(Explained) {
 		t.Errorf("%d gaps have an order, %d a sentence", len(gapOrder), len(Explained))

@@ -20,17 +20,17 @@ import (
 // DriftResource is where Drifts are served.
 var DriftResource = schema.GroupVersionResource{Group: v1alpha1.Group, Version: "v1alpha1", Resource: "drifts"}
 
-// page is how many objects are read at once.
+// page is the page size of lists, in objects.
 const page = 500
 
 // Drifts of a namespace, or of all where it is empty, that keep selects; nil
-// selects all. Open ones first, then newest first, then by id.
+// selects all. They are sorted: open ones first, then the newest, then by id.
 func Drifts(ctx context.Context, client dynamic.Interface, namespace string, keep func(*v1alpha1.Drift) bool) ([]v1alpha1.Drift, error) {
 	var out []v1alpha1.Drift
 	for next := ""; ; {
 		list, err := client.Resource(DriftResource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: page, Continue: next})
 		if kerrors.IsNotFound(err) {
-			return nil, fmt.Errorf("cannot list drifts: the API server does not know them; is Kausality installed? (kausality manifests --crds-only)")
+			return nil, fmt.Errorf("cannot list drifts: the API server does not serve them; is Kausality installed? (kausality manifests --crds-only)")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot list drifts: %w", err)
@@ -60,9 +60,10 @@ func DriftOf(u *unstructured.Unstructured) (*v1alpha1.Drift, error) {
 	return d, nil
 }
 
-// Open reports whether a drift still stands.
+// Open reports whether a drift is not resolved.
 func Open(d *v1alpha1.Drift) bool { return d.Status.Phase != v1alpha1.DriftResolved }
 
+// byUrgency orders Drifts as they are listed.
 func byUrgency(a, b v1alpha1.Drift) int {
 	if x, y := Open(&a), Open(&b); x != y {
 		if x {
@@ -76,7 +77,7 @@ func byUrgency(a, b v1alpha1.Drift) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// Since when a drift stands.
+// Since when a drift exists; the creation of the Drift where the status is empty.
 func Since(d *v1alpha1.Drift) metav1.Time {
 	if d.Status.Since != nil {
 		return *d.Status.Since
@@ -97,7 +98,7 @@ func Find(ctx context.Context, client dynamic.Interface, namespace, id string) (
 	if err == nil && len(list.Items) == 1 {
 		return DriftOf(&list.Items[0])
 	}
-	return nil, fmt.Errorf("there is no drift %s in namespace %s; kubectl kausality pending -A lists what waits", id, namespace)
+	return nil, fmt.Errorf("there is no drift %s in namespace %s; kubectl kausality pending -A lists pending changes", id, namespace)
 }
 
 // About reports whether a drift is about an object: as its child or as the
@@ -106,13 +107,15 @@ func About(d *v1alpha1.Drift, ref parent.Ref) bool {
 	return names(d.Spec.Child, ref) || names(d.Spec.Parent, ref)
 }
 
+// names reports whether a reference is to an object. UIDs are compared where both
+// are known.
 func names(o v1alpha1.ObjectReference, ref parent.Ref) bool {
 	gvk := schema.FromAPIVersionAndKind(o.APIVersion, o.Kind)
 	return gvk.GroupKind() == ref.GroupKind() && o.Name == ref.Name && o.Namespace == ref.Namespace && (o.UID == "" || ref.UID == "" || o.UID == ref.UID)
 }
 
-// DriftsAbout an object, wherever they stand: they are in the namespace of the
-// parent or, where it is cluster-scoped, in the child's.
+// DriftsAbout an object. They are in the namespace of the parent or, where that
+// is cluster-scoped, of the child (KR-10-01).
 func DriftsAbout(ctx context.Context, client dynamic.Interface, s *parent.State) ([]v1alpha1.Drift, error) {
 	namespaces := []string{s.Namespace}
 	if s.Namespace != "" && s.Parent.Namespace != "" && s.Parent.Namespace != s.Namespace {

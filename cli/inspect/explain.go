@@ -20,17 +20,17 @@ type Explanation struct {
 	Object v1alpha1.ObjectReference `json:"object"`
 	// Role in Crossplane: Composite, Managed, Claim or empty.
 	Role parent.Role `json:"role,omitempty"`
-	// Guarded: the webhook is asked about it; where not, Unguarded says why, as a
+	// Guarded: the webhook sees its changes; otherwise Unguarded is why not, as a
 	// clause.
 	Guarded   bool   `json:"guarded"`
 	Unguarded string `json:"unguarded,omitempty"`
 	Mode      Mode   `json:"mode"`
-	// Outcomes of what could be attempted now.
+	// Outcomes of the attempts on it.
 	Outcomes []Outcome `json:"outcomes"`
 	// Parent as a cause of changes; nil where the object has none.
 	Parent *Parent `json:"parent,omitempty"`
-	// Own is the object as the cause of changes of its children; nil where it
-	// is nobody's parent as far as can be told.
+	// Own is the object as the cause of changes of its children; nil where it is
+	// not known to be a parent.
 	Own *Parent `json:"own,omitempty"`
 	// Gate of a managed resource; nil for other kinds.
 	Gate *Gate `json:"gate,omitempty"`
@@ -39,7 +39,7 @@ type Explanation struct {
 }
 
 // Explain an object as it was read. patched is the object as its controller
-// would make it; nil asks about any change (KR-10-08).
+// would make it; nil explains an arbitrary change (KR-10-08).
 func (i *Inspector) Explain(ctx context.Context, o, patched *unstructured.Unstructured) (*Explanation, error) {
 	obj, err := i.look(ctx, o)
 	if err != nil {
@@ -91,7 +91,8 @@ func (i *Inspector) family(ctx context.Context, e *Explanation, obj *cluster.Obj
 	return err
 }
 
-// isParent reports whether an object is, or was seen to be, a parent.
+// isParent reports whether an object is a parent by its role, or by annotations
+// that only parents have.
 func isParent(s *parent.State) bool {
 	for _, k := range []string{v1alpha1.AnnotationKeyControllers, v1alpha1.AnnotationKeySettledGeneration, v1alpha1.AnnotationKeyFreeze} {
 		if s.Annotations[k] != "" && s.Role != parent.RoleManaged {

@@ -13,22 +13,22 @@ import (
 
 // Gate of a managed resource.
 type Gate struct {
-	// State is open, closed or empty where it is not gated.
+	// State is open or closed; empty where it is not masked.
 	State v1alpha1.GateState `json:"state,omitempty"`
-	// Transition is the last one, as stored.
+	// Transition is the last one, as the annotation records it.
 	Transition v1alpha1.Gate `json:"transition,omitzero"`
 	// Policies as stored, and those of their author.
 	Policies []string `json:"policies,omitempty"`
 	Author   []string `json:"author,omitempty"`
-	// Next is what the gate controller is about to do; empty for nothing.
+	// Next is what the gate controller will do; empty for nothing.
 	Next gating.Action `json:"next,omitempty"`
-	// Why nothing is done, or what is waited for, as a clause.
+	// Why nothing is done, or what the gate waits for, as a clause.
 	Why string `json:"why,omitempty"`
-	// Difference of the external resource from what is asked for.
+	// Difference between the external resource and the desired state.
 	Difference []v1alpha1.FieldDifference `json:"difference,omitempty"`
-	// Gone: the provider says that it does not exist.
+	// Gone: the provider reports that it does not exist.
 	Gone bool `json:"gone,omitempty"`
-	// Blind: why external drift is unknown; empty where it is not.
+	// Blind is why external drift is unknown; empty where it is known (KR-08-22).
 	Blind gating.UnknownDrift `json:"blind,omitempty"`
 }
 

@@ -22,7 +22,7 @@ import (
 
 // Options of an Inspector.
 type Options struct {
-	// DefaultMode of the processes in the cluster; where empty it is taken from
+	// DefaultMode of the processes in the cluster; where empty it is derived from
 	// the failure policy of the webhook configuration.
 	DefaultMode v1alpha1.Mode
 	// Deadline of the gate; an hour where 0.
@@ -33,11 +33,11 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Inspector of a cluster. It lives as long as the context it was made with.
+// Inspector of a cluster. It is valid as long as the context it was made with.
 type Inspector struct {
 	// Direct reads the cluster.
 	Direct *cluster.Direct
-	// User who asks, as the API server knows them.
+	// User of the command, as the API server authenticates them.
 	User subject.User
 	// Installed: there is a webhook configuration.
 	Installed bool
@@ -51,7 +51,7 @@ type Inspector struct {
 	set *allowance.Set // once the policies were read
 }
 
-// New Inspector for a connection. It reads who asks and which resources are
+// New Inspector for a connection. It reads the user and which resources are
 // guarded.
 func New(ctx context.Context, config *rest.Config, o Options) (*Inspector, error) {
 	d, err := cluster.NewDirect(ctx, config)
@@ -83,11 +83,11 @@ func New(ctx context.Context, config *rest.Config, o Options) (*Inspector, error
 	return i, nil
 }
 
-// self is who asks.
+// self is the user of the command.
 func self(ctx context.Context, d *cluster.Direct) (subject.User, error) {
 	r, err := d.Kubernetes.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
-		return subject.User{}, fmt.Errorf("cannot ask the API server who you are: %w", err)
+		return subject.User{}, fmt.Errorf("cannot read your user from the API server: %w", err)
 	}
 	u := r.Status.UserInfo
 	return subject.User{Name: u.Username, UID: u.UID, Groups: u.Groups}, nil
@@ -96,11 +96,11 @@ func self(ctx context.Context, d *cluster.Direct) (subject.User, error) {
 // Mode of an object or Namespace, and where it comes from.
 type Mode struct {
 	Mode v1alpha1.Mode `json:"mode"`
-	// From says where it stands, for people.
+	// From names the annotation, policy or default that sets it.
 	From string `json:"from"`
 }
 
-// ModeOf an object by precedence (spec 5).
+// ModeOf an object by precedence (KR-05-21).
 func (i *Inspector) ModeOf(ctx context.Context, s *parent.State) (Mode, error) {
 	mode, own, err := i.Direct.Mode(ctx, s, i.options.DefaultMode)
 	if err != nil {
@@ -128,7 +128,7 @@ func reference(ref parent.Ref, generation int64) v1alpha1.ObjectReference {
 	return v1alpha1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID, Generation: generation}
 }
 
-// look at an object that was read: its summary, with the kind learned first.
+// look returns the summary of an object that was read, after learning its kind.
 func (i *Inspector) look(ctx context.Context, o *unstructured.Unstructured) (*cluster.Object, error) {
 	if err := i.Direct.Learn(ctx, o.GroupVersionKind()); err != nil {
 		return nil, err

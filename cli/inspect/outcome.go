@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
@@ -14,15 +15,15 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Attempt is what could be tried with an object.
+// Attempt is a request that an Outcome is decided for.
 type Attempt string
 
 const (
 	// AttemptController: the parent's controller changes it.
 	AttemptController Attempt = "ControllerChange"
-	// AttemptYou: the person who asks changes it.
+	// AttemptYou: the user of the command changes it.
 	AttemptYou Attempt = "YourChange"
-	// AttemptDelete: the person who asks deletes it.
+	// AttemptDelete: the user of the command deletes it.
 	AttemptDelete Attempt = "YourDeletion"
 )
 
@@ -36,14 +37,14 @@ type Outcome struct {
 	Reason  admission.Reason `json:"reason"`
 	// Code is the HTTP status of a refusal.
 	Code int32 `json:"code,omitempty"`
-	// Why as a clause; empty where nothing speaks against it.
+	// Why as a clause; empty where nothing needs an explanation.
 	Why string `json:"why,omitempty"`
-	// Message as the API server would give it; empty where the change is not a
-	// certain one.
+	// Message of the refusal as the API server returns it; empty where the change is
+	// not a specific one.
 	Message  string   `json:"message,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
-	// ID of the difference and Suggestion, the command that approves it; of a
-	// certain change only.
+	// ID of the difference and Suggestion, the command that approves it; only of a
+	// specific change.
 	ID         string                     `json:"id,omitempty"`
 	Suggestion string                     `json:"suggestion,omitempty"`
 	Difference []v1alpha1.FieldDifference `json:"difference,omitempty"`
@@ -52,7 +53,7 @@ type Outcome struct {
 // maxFields that an outcome lists.
 const maxFields = 32
 
-// anyField stands for a field that is not known.
+// anyField is the field of a change that is not a specific one.
 const anyField = "…"
 
 // outcomes of the attempts on an object.
@@ -68,7 +69,7 @@ func (i *Inspector) outcomes(ctx context.Context, o, patched *unstructured.Unstr
 			return nil, fmt.Errorf("cannot decide: %w", err)
 		}
 		if a == AttemptController && d.Reason == admission.ReasonNoParent {
-			continue // nobody's child: there is no such controller
+			continue // it has no parent whose controller could change it
 		}
 		if a == AttemptDelete {
 			d.Changes = nil
@@ -81,13 +82,24 @@ func (i *Inspector) outcomes(ctx context.Context, o, patched *unstructured.Unstr
 // Decide a request as the webhook would, without any effect.
 func (i *Inspector) Decide(ctx context.Context, req *admission.Request) (admission.Decision, error) {
 	req.DryRun, req.Time = true, i.options.Now()
-	o := admission.Options{DefaultMode: i.options.DefaultMode, Removing: i.Direct.Scope.Removing, Settings: func(ref parent.Ref, labels map[string]string) settings.Settings {
-		own, err := i.Direct.Settings(ctx, ref, labels)
-		if err != nil {
-			i.Direct.Fail(err)
-		}
-		return own
-	}}
+	o := admission.Options{
+		DefaultMode: i.options.DefaultMode,
+		Removing:    i.Direct.Scope.Removing,
+		Settings: func(ref parent.Ref, labels map[string]string) settings.Settings {
+			own, err := i.Direct.Settings(ctx, ref, labels)
+			if err != nil {
+				i.Direct.Fail(err)
+			}
+			return own
+		},
+		Initialized: func(gk schema.GroupKind) []string {
+			conditions, err := i.Direct.Initialized(ctx, gk)
+			if err != nil {
+				i.Direct.Fail(err)
+			}
+			return conditions
+		},
+	}
 	set, err := i.policies(ctx)
 	if err != nil {
 		return admission.Decision{}, err
@@ -100,7 +112,7 @@ func (i *Inspector) Decide(ctx context.Context, req *admission.Request) (admissi
 	return d, err
 }
 
-// Request of an attempt on an object, which patched is after the change.
+// Request of an attempt on an object; patched is the object after the change.
 func (i *Inspector) Request(a Attempt, o, patched *unstructured.Unstructured) *admission.Request {
 	req := &admission.Request{
 		Operation: admission.Update, Kind: o.GroupVersionKind(), Namespace: o.GetNamespace(), Name: o.GetName(),
@@ -127,7 +139,7 @@ func (i *Inspector) outcome(a Attempt, d admission.Decision, certain, secret boo
 	return out
 }
 
-// anyChange is the object with a field of its desired state changed that nobody
+// anyChange is the object with a field of its desired state set that no schema
 // has: it differs from every change that was approved by its id.
 func anyChange(o *unstructured.Unstructured) *unstructured.Unstructured {
 	out := o.DeepCopy()
@@ -139,7 +151,8 @@ func anyChange(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return out
 }
 
-// isSecret: its values are shown to nobody.
+// isSecret reports whether the values of an object are not to be shown
+// (KR-13-01).
 func isSecret(o *unstructured.Unstructured) bool {
 	return o.GetKind() == "Secret" && o.GroupVersionKind().Group == ""
 }

@@ -16,17 +16,16 @@ import (
 // Parent as the cause of changes of its children.
 type Parent struct {
 	Object v1alpha1.ObjectReference `json:"object"`
-	// Missing: it does not exist, and nothing else is said.
+	// Missing: it does not exist; the other fields are empty.
 	Missing bool           `json:"missing,omitempty"`
 	Phase   v1alpha1.Phase `json:"phase,omitempty"`
 	// Intent is the hop of its last intent.
 	Intent v1alpha1.Hop `json:"intent,omitzero"`
-	// SettledGeneration as stored; -1 where it never settled.
+	// SettledGeneration as stored or found; -1 where it never settled.
 	SettledGeneration int64 `json:"settledGeneration"`
-	// Settled since the last intent: what its controller changes from then on
-	// nobody asked for.
+	// Settled since the last intent: further changes by its controller are drift.
 	Settled bool `json:"settled"`
-	// Unsettled says why it has not settled, as a clause.
+	// Unsettled is why it has not settled, as a clause.
 	Unsettled string `json:"unsettled,omitempty"`
 	// Revision of the Composition in use.
 	Revision   string               `json:"compositionRevision,omitempty"`
@@ -38,17 +37,17 @@ type Parent struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Approval with what became of it.
+// Approval with the state of its claim.
 type Approval struct {
 	v1alpha1.Approval
 	// Key of the annotation that holds it.
 	Key string `json:"key"`
-	// State is that of its claim: open, pending, used or pruned; empty where
-	// it was not admitted yet, and for mode always.
+	// State of its claim: open, pending, used or pruned; empty where it was not
+	// admitted yet, and for mode always (KR-05-33).
 	State v1alpha1.ClaimState `json:"state,omitempty"`
 }
 
-// maxChildren of one XR that are looked at to tell why it has not settled.
+// maxChildren of one XR that are read to find out why it has not settled.
 const maxChildren = 200
 
 func (i *Inspector) parent(ctx context.Context, s *parent.State) (*Parent, error) {
@@ -59,7 +58,11 @@ func (i *Inspector) parent(ctx context.Context, s *parent.State) (*Parent, error
 		Object: reference(s.Ref, s.Generation), Intent: intent, SettledGeneration: max(s.SettledGeneration(), known),
 		Settled: settling.Settled(s, known), Revision: s.CompositionRevision, Frozen: set.Freeze, Rejections: set.Rejections, Warnings: set.Warnings,
 	}
-	p.Phase = s.Phase(p.SettledGeneration > 0)
+	initialized, err := i.Direct.Initialized(ctx, s.GroupKind())
+	if err != nil {
+		return nil, err
+	}
+	p.Phase = settling.Phase(s, known, initialized...)
 	if set.Snoozed(i.options.Now()) {
 		p.Snoozed = set.Snooze
 	}
@@ -83,7 +86,7 @@ func state(claims approval.Claims, e approval.Entry) v1alpha1.ClaimState {
 	return ""
 }
 
-// unsettled says why a parent has not settled.
+// unsettled is why a parent has not settled, as a clause; never empty.
 func (i *Inspector) unsettled(ctx context.Context, s *parent.State) (string, error) {
 	in := settling.Observation{Parent: s, Observed: s.ObservedGeneration, Known: s.HasObserved, Now: i.options.Now()}
 	for n, ref := range s.Children {

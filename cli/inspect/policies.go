@@ -12,9 +12,9 @@ import (
 	"github.com/kausality-io/function-kausality/policystore"
 )
 
-// policies of the cluster, read and compiled when first asked for. A kind whose
-// CRD is not installed has none; rules that do not compile grant nothing, as in
-// the webhook.
+// policies of the cluster, read and compiled when they are first needed. A kind
+// whose CRD is not installed has none; rules that do not compile grant nothing,
+// as in the webhook.
 func (i *Inspector) policies(ctx context.Context) (*allowance.Set, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -50,7 +50,7 @@ func (i *Inspector) eachPolicy(ctx context.Context, resource string, f func(*pol
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("cannot read the policies, which decide too: %w", err)
+			return fmt.Errorf("cannot read the policies that decisions depend on: %w", err)
 		}
 		for n := range list.Items {
 			c, err := policystore.Compile(&list.Items[n])

@@ -23,8 +23,8 @@ type world struct {
 	direct *cluster.Direct
 
 	mu sync.Mutex
-	// settled are the intents at which parents were found to have settled
-	// though no annotation says so.
+	// settled are the intent generations at which parents were found to have
+	// settled although no annotation records it.
 	settled map[parent.Ref]int64
 }
 
@@ -63,7 +63,7 @@ func (w *world) Settled(ref parent.Ref) int64 {
 	return -1
 }
 
-// StatusWriter is memory of the webhook: the annotation has it moments later.
+// StatusWriter is known to the webhook only: its annotation has it moments later.
 func (w *world) StatusWriter(parent.Ref, string) bool { return false }
 
 func (w *world) NamespaceMode(ctx context.Context, namespace string) (v1alpha1.Mode, error) {
@@ -78,7 +78,7 @@ func (w *world) Managed(ctx context.Context, root *parent.State) ([]*parent.Stat
 	return out, err
 }
 
-// Component is false: who asks here is a person.
+// Component is false: the user of the command is not a component of Kausality.
 func (w *world) Component(subject.User, string) bool { return false }
 
 // Lists of a kind, where its CRD has been read.

@@ -187,9 +187,7 @@ func (m *Memory) latch(uid types.UID, generation int64) {
 	m.write(uid, func(o *record) { o.latch = max(o.latch, generation) })
 }
 
-// FirstSeen latches a parent that settled before this replica knew of it, as while all replicas were
-// down: its first child must not be taken for that. XRs and Claims, which settle by their children, are
-// watched before there is any request about a child.
+// FirstSeen latches a parent that settled before this replica knew of it.
 func (m *Memory) FirstSeen(s *parent.State) {
 	in := settling.Observation{Parent: s}
 	in.Observed, in.Known, in.ObservedSince = m.observed(s)
