@@ -100,7 +100,8 @@ func (f driftFinder) about(cmd *cobra.Command, args []string, o *selectOptions) 
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("nothing waits for approval about what is selected (%s); to approve any change in advance, give --any", plural(len(targets), "object"))
+		return nil, fmt.Errorf("nothing waits for approval about what is selected (%s); to approve any change in advance, give --any",
+			plural(len(targets), "object"))
 	}
 	return list, nil
 }

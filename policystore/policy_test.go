@@ -36,25 +36,41 @@ func TestCompileStatuses(t *testing.T) {
 		reason, text string
 		want         []v1alpha1.RuleStatus
 	}{
-		{"each rule its own errors", `
+		{
+			reason: "each rule its own errors",
+			text: `
 kind: AllowancePolicy
 metadata: {name: p}
 spec:
   target: {kind: A}
   initializing: {allow: []}
   deleting: {allow: [{relation: External, verbs: [nope]}]}
-  rules: [{trigger: spec.a, allow: []}, {trigger: "spec[", allow: []}]`, []v1alpha1.RuleStatus{
-			{Path: "initializing", Compiled: true},
-			{Path: "deleting", Errors: []string{`spec.deleting.allow[0].verbs[0]: "nope" must be one of Create, Update, Delete, apply, destroy, sync, delete, *`}},
-			{Path: "rules[0]", Compiled: true},
-			{Path: "rules[1]", Errors: []string{`spec.rules[1].trigger: path "spec[": unterminated '[' at position 4`}},
-		}},
-		{"the shorthand", `{kind: AllowancePolicy, metadata: {name: p}, spec: {match: {kind: A, fields: [spec]}, allow: [{kind: B, relation: Child, mutations: [create]}]}}`,
-			[]v1alpha1.RuleStatus{{Path: "match", Compiled: true}}},
-		{"an upgrade as a whole", `{kind: UpgradeAllowance, metadata: {name: p}, spec: {serviceAccount: "", allow: []}}`,
-			[]v1alpha1.RuleStatus{{Path: "allow", Errors: []string{"spec.serviceAccount: it is missing"}}}},
-		{"approvals", `{kind: ClusterApprovalPolicy, metadata: {name: p}, spec: {rules: [{mode: always}, {mode: always, match: {cel: "1"}}]}}`,
-			[]v1alpha1.RuleStatus{{Path: "rules[0]", Compiled: true}, {Path: "rules[1]", Errors: []string{`spec.rules[1].match.cel: expression "1": line 1, column 1: it must be true or false, and is int`}}}},
+  rules: [{trigger: spec.a, allow: []}, {trigger: "spec[", allow: []}]`,
+			want: []v1alpha1.RuleStatus{
+				{Path: "initializing", Compiled: true},
+				{Path: "deleting", Errors: []string{`spec.deleting.allow[0].verbs[0]: "nope" must be one of Create, Update, Delete, apply, destroy, sync, delete, *`}},
+				{Path: "rules[0]", Compiled: true},
+				{Path: "rules[1]", Errors: []string{`spec.rules[1].trigger: path "spec[": unterminated '[' at position 4`}},
+			},
+		},
+		{
+			reason: "the shorthand",
+			text:   `{kind: AllowancePolicy, metadata: {name: p}, spec: {match: {kind: A, fields: [spec]}, allow: [{kind: B, relation: Child, mutations: [create]}]}}`,
+			want:   []v1alpha1.RuleStatus{{Path: "match", Compiled: true}},
+		},
+		{
+			reason: "an upgrade as a whole",
+			text:   `{kind: UpgradeAllowance, metadata: {name: p}, spec: {serviceAccount: "", allow: []}}`,
+			want:   []v1alpha1.RuleStatus{{Path: "allow", Errors: []string{"spec.serviceAccount: it is missing"}}},
+		},
+		{
+			reason: "approvals",
+			text:   `{kind: ClusterApprovalPolicy, metadata: {name: p}, spec: {rules: [{mode: always}, {mode: always, match: {cel: "1"}}]}}`,
+			want: []v1alpha1.RuleStatus{
+				{Path: "rules[0]", Compiled: true},
+				{Path: "rules[1]", Errors: []string{`spec.rules[1].match.cel: expression "1": line 1, column 1: it must be true or false, and is int`}},
+			},
+		},
 	} {
 		c, err := Compile(policyOf(t, tc.text))
 		if err != nil {
@@ -83,7 +99,8 @@ func TestValidator(t *testing.T) {
 	bad := `{kind: AllowancePolicy, metadata: {name: p}, spec: {target: {kind: A}, rules: [{trigger: spec.a, conditions: ["nope"], allow: []}]}}`
 	resp := ask(admissionv1.Create, bad)
 	if resp.Allowed || resp.Result.Code != 422 || resp.Result.Reason != metav1.StatusReasonInvalid || len(resp.Result.Details.Causes) != 1 ||
-		resp.Result.Details.Causes[0].Field != "spec.rules[0].conditions[0]" || !strings.Contains(resp.Result.Message, "line 1, column 1: undeclared reference to 'nope'") {
+		resp.Result.Details.Causes[0].Field != "spec.rules[0].conditions[0]" ||
+		!strings.Contains(resp.Result.Message, "line 1, column 1: undeclared reference to 'nope'") {
 		t.Errorf("%+v", resp.Result)
 	}
 	if !ask(admissionv1.Delete, bad).Allowed {
@@ -97,7 +114,8 @@ func TestValidator(t *testing.T) {
 func TestClaimsRoundTrip(t *testing.T) {
 	o := policyOf(t, `{kind: ClusterApprovalPolicy, metadata: {name: p}, spec: {rules: []}}`)
 	claims := []v1alpha1.PolicyClaim{
-		{Rule: "r", ID: "1", Parent: v1alpha1.ObjectReference{Kind: "X", Name: "x", UID: "u"}, Generation: 3, At: metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
+		{Rule: "r", ID: "1", Parent: v1alpha1.ObjectReference{Kind: "X", Name: "x", UID: "u"}, Generation: 3,
+			At:    metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
 			Child: &v1alpha1.ClaimChild{Kind: "Y", Name: "y", Version: "g4"}, Digest: "d", User: "h"},
 		{Rule: "q", ID: "2", At: metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))},
 	}
@@ -130,9 +148,16 @@ func TestOutdated(t *testing.T) {
 		reason, status string
 		want           bool
 	}{
-		{"never written", `{}`, true},
-		{"of an older spec", `{observedGeneration: 1, rules: [{path: "rules[0]", compiled: true}], conditions: [{type: Compiled, status: "True"}]}`, true},
-		{"of this one", `{observedGeneration: 2, rules: [{path: "rules[0]", compiled: true}], conditions: [{type: Compiled, status: "True"}]}`, false},
+		{reason: "never written", status: `{}`, want: true},
+		{
+			reason: "of an older spec",
+			status: `{observedGeneration: 1, rules: [{path: "rules[0]", compiled: true}], conditions: [{type: Compiled, status: "True"}]}`,
+			want:   true,
+		},
+		{
+			reason: "of this one",
+			status: `{observedGeneration: 2, rules: [{path: "rules[0]", compiled: true}], conditions: [{type: Compiled, status: "True"}]}`,
+		},
 	} {
 		o := policyOf(t, `{kind: AllowancePolicy, metadata: {name: p, generation: 2}, status: `+tc.status+`}`)
 		if got := outdated(o, it); got != tc.want {

@@ -80,7 +80,8 @@ spec:
   rules:
   - trigger: spec.size
     allow:
-    - {relation: ControllerChild, target: {apiGroup: rds.example.com, kind: Instance}, verbs: [Update], mutations: [{jsonPath: spec.forProvider.class, verbs: [Mutate]}]}
+    - {relation: ControllerChild, target: {apiGroup: rds.example.com, kind: Instance}, verbs: [Update],
+       mutations: [{jsonPath: spec.forProvider.class, verbs: [Mutate]}]}
 `
 	nothing = `{apiVersion: kausality.io/v1alpha1, kind: AllowancePolicy, metadata: {name: none}, spec: {target: {apiGroup: example.com, kind: XDatabase}}}`
 	always  = `{apiVersion: kausality.io/v1alpha1, kind: ClusterApprovalPolicy, metadata: {name: c}, spec: {rules: [{kind: Instance, mode: always}]}}`
@@ -102,10 +103,16 @@ func TestTest(t *testing.T) {
 		decided  int
 		covered  int
 	}{
-		"None":     {reason: "without policies any consequence of the intent is expected", want: drift, decided: 4, covered: 1},
-		"Allowed":  {reason: "the consequence is covered", policies: sizes, want: drift, decided: 4, covered: 1},
-		"Nothing":  {reason: "the policy allows no consequence", policies: nothing, want: append([]refusal{{Line: 4, Reason: admission.ReasonAllowanceMissing}}, drift...), decided: 4},
-		"Excepted": {reason: "the drift is approved by a policy, the deletion is not", policies: sizes + "---\n" + always, want: []refusal{deletion}, decided: 4, covered: 2},
+		"None":    {reason: "without policies any consequence of the intent is expected", want: drift, decided: 4, covered: 1},
+		"Allowed": {reason: "the consequence is covered", policies: sizes, want: drift, decided: 4, covered: 1},
+		"Nothing": {
+			reason: "the policy allows no consequence", policies: nothing, decided: 4,
+			want: append([]refusal{{Line: 4, Reason: admission.ReasonAllowanceMissing}}, drift...),
+		},
+		"Excepted": {
+			reason: "the drift is approved by a policy, the deletion is not", policies: sizes + "---\n" + always, decided: 4, covered: 2,
+			want: []refusal{deletion},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -215,7 +222,8 @@ spec:
 		t.Fatalf("%+v", p)
 	}
 	a := p[0].Spec.Rules[0].Allow[0]
-	if diff := cmp.Diff([]string{"Create", "Update"}, a.Verbs); diff != "" || a.Target.Kind != "ReplicaSet" || a.Mutations[0].JSONPath != "spec.containers[*].image" {
+	diff := cmp.Diff([]string{"Create", "Update"}, a.Verbs)
+	if diff != "" || a.Target.Kind != "ReplicaSet" || a.Mutations[0].JSONPath != "spec.containers[*].image" {
 		t.Errorf("%+v %s", a, diff)
 	}
 }
@@ -230,9 +238,10 @@ func TestFiles(t *testing.T) {
 		content string
 		want    string
 	}{
-		"Broken":     {read: policies, content: "{", want: "input.yaml: cannot read"},
-		"NoPolicy":   {read: policies, content: "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}", want: "ConfigMap c is no policy"},
-		"NoCompile":  {read: policies, content: strings.Replace(sizes, "spec.size", `"spec["`, 1), want: "AllowancePolicy sizes does not compile: spec.rules[0].trigger"},
+		"Broken":   {read: policies, content: "{", want: "input.yaml: cannot read"},
+		"NoPolicy": {read: policies, content: "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}", want: "ConfigMap c is no policy"},
+		"NoCompile": {read: policies, content: strings.Replace(sizes, "spec.size", `"spec["`, 1),
+			want: "AllowancePolicy sizes does not compile: spec.rules[0].trigger"},
 		"NoDrift":    {read: drifts, content: nothing, want: "AllowancePolicy none is no Drift or DriftReport"},
 		"WrongDrift": {read: drifts, content: "{apiVersion: kausality.io/v1alpha1, kind: Drift, metadata: {name: d}, spec: {id: 1}}", want: "cannot read Drift d"},
 		"Events":     {read: events, content: "{", want: "cannot read line 1"},

@@ -17,20 +17,48 @@ func TestDifferences(t *testing.T) {
 		before, after *string
 		want          []string
 	}{
-		"Set":       {"there was none", nil, value(`{"user":"hans"}`), []string{`none → {"user":"hans"}`}},
-		"Removed":   {"there is none any more", value("true"), nil, []string{"true → none"}},
-		"Mode":      {"a word", value("once"), value("always"), []string{"once → always"}},
-		"Same":      {"nothing is to do", value("once"), value("once"), nil},
-		"Empty":     {"an empty value is not none", value(""), value("true"), []string{`"" → true`}},
-		"YAML":      {"several lines become one", value("user: alice\nmessage: a <b>\n"), value(`{"user":"hans"}`), []string{`{"message":"a <b>","user":"alice"} → {"user":"hans"}`}},
-		"First":     {"of a list its entries", nil, value(`[{"kind":"A"}]`), []string{`none → {"kind":"A"}`}},
-		"Next":      {"entries of others are not in it, however they are written", value("- {name: x, kind: A}\n"), value(`[{"kind":"A","name":"x"},{"kind":"B"}]`), []string{`none → {"kind":"B"}`}},
-		"Withdrawn": {"what goes comes first", value(`[{"kind":"A"},{"kind":"B"},{"kind":"A"}]`), value(`[{"kind":"A"},{"kind":"C"}]`), []string{`{"kind":"B"} → none`, `{"kind":"A"} → none`, `none → {"kind":"C"}`}},
-		"Last":      {"an empty list goes", value(`[{"kind":"A"}]`), nil, []string{`{"kind":"A"} → none`}},
-		"Layout":    {"only written differently", value("- kind: A\n"), value(`[{"kind":"A"}]`), []string{`- kind: A\u000a → [{"kind":"A"}]`}},
-		"Garbage":   {"what does not parse stands as it is", value("[{"), value("true"), []string{"[{ → true"}},
-		"Terminal":  {"nobody's terminal is written to", value("\x1b[2J\u009b1m"), nil, []string{`\u001b[2J\u009b1m → none`}},
-		"Long":      {"what is long is cut", nil, value(strings.Repeat("ä", 500)), []string{"none → " + strings.Repeat("ä", 400) + "…"}},
+		"Set":     {reason: "there was none", after: value(`{"user":"hans"}`), want: []string{`none → {"user":"hans"}`}},
+		"Removed": {reason: "there is none any more", before: value("true"), want: []string{"true → none"}},
+		"Mode":    {reason: "a word", before: value("once"), after: value("always"), want: []string{"once → always"}},
+		"Same":    {reason: "nothing is to do", before: value("once"), after: value("once")},
+		"Empty":   {reason: "an empty value is not none", before: value(""), after: value("true"), want: []string{`"" → true`}},
+		"YAML": {
+			reason: "several lines become one",
+			before: value("user: alice\nmessage: a <b>\n"),
+			after:  value(`{"user":"hans"}`),
+			want:   []string{`{"message":"a <b>","user":"alice"} → {"user":"hans"}`},
+		},
+		"First": {reason: "of a list its entries", after: value(`[{"kind":"A"}]`), want: []string{`none → {"kind":"A"}`}},
+		"Next": {
+			reason: "entries of others are not in it, however they are written",
+			before: value("- {name: x, kind: A}\n"),
+			after:  value(`[{"kind":"A","name":"x"},{"kind":"B"}]`),
+			want:   []string{`none → {"kind":"B"}`},
+		},
+		"Withdrawn": {
+			reason: "what goes comes first",
+			before: value(`[{"kind":"A"},{"kind":"B"},{"kind":"A"}]`),
+			after:  value(`[{"kind":"A"},{"kind":"C"}]`),
+			want:   []string{`{"kind":"B"} → none`, `{"kind":"A"} → none`, `none → {"kind":"C"}`},
+		},
+		"Last": {reason: "an empty list goes", before: value(`[{"kind":"A"}]`), want: []string{`{"kind":"A"} → none`}},
+		"Layout": {
+			reason: "only written differently",
+			before: value("- kind: A\n"),
+			after:  value(`[{"kind":"A"}]`),
+			want:   []string{`- kind: A\u000a → [{"kind":"A"}]`},
+		},
+		"Garbage": {reason: "what does not parse stands as it is", before: value("[{"), after: value("true"), want: []string{"[{ → true"}},
+		"Terminal": {
+			reason: "nobody's terminal is written to",
+			before: value("\x1b[2J\u009b1m"),
+			want:   []string{`\u001b[2J\u009b1m → none`},
+		},
+		"Long": {
+			reason: "what is long is cut",
+			after:  value(strings.Repeat("ä", 500)),
+			want:   []string{"none → " + strings.Repeat("ä", 400) + "…"},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -58,15 +86,53 @@ func TestAsShown(t *testing.T) {
 		shown, now annotations
 		moved      bool
 	}{
-		"Same":          {"nobody else wrote", keyRejections, AddRejection(r), nil, nil, false},
-		"OtherEntry":    {"what is added is the same", keyRejections, AddRejection(r), nil, annotations{keyRejections: "[{kind: X, name: b, reason: x}]"}, false},
-		"SameEntry":     {"it stands there already", keyRejections, AddRejection(r), nil, annotations{keyRejections: mine}, false},
-		"Withdraw":      {"one more would go", keyRejections, WithdrawRejections(r), annotations{keyRejections: mine}, annotations{keyRejections: strings.Replace(mine, "]", `,{"apiVersion":"v1","kind":"ConfigMap","name":"a","reason":"x"}]`, 1)}, true},
-		"WithdrawOther": {"those of others stay", keyRejections, WithdrawRejections(r), annotations{keyRejections: mine}, annotations{keyRejections: strings.Replace(mine, "]", `,{"kind":"X","name":"b","reason":"x"}]`, 1)}, false},
-		"Unfreeze":      {"somebody froze it anew", keyFreeze, Remove, annotations{keyFreeze: `{"user":"hans"}`}, annotations{keyFreeze: `{"user":"alice"}`}, true},
-		"UnfreezeLong":  {"also where what is shown is cut", keyFreeze, Remove, annotations{keyFreeze: long + "a"}, annotations{keyFreeze: long + "b"}, true},
-		"Unfrozen":      {"somebody unfroze it", keyFreeze, Remove, annotations{keyFreeze: "true"}, nil, false},
-		"Overwrite":     {"another freeze was there", keyFreeze, Freeze(v1alpha1.Freeze{User: "hans"}, true), nil, annotations{keyFreeze: `{"user":"alice"}`}, true},
+		"Same": {reason: "nobody else wrote", key: keyRejections, edit: AddRejection(r)},
+		"OtherEntry": {
+			reason: "what is added is the same",
+			key:    keyRejections,
+			edit:   AddRejection(r),
+			now:    annotations{keyRejections: "[{kind: X, name: b, reason: x}]"},
+		},
+		"SameEntry": {reason: "it stands there already", key: keyRejections, edit: AddRejection(r), now: annotations{keyRejections: mine}},
+		"Withdraw": {
+			reason: "one more would go",
+			key:    keyRejections,
+			edit:   WithdrawRejections(r),
+			shown:  annotations{keyRejections: mine},
+			now:    annotations{keyRejections: strings.Replace(mine, "]", `,{"apiVersion":"v1","kind":"ConfigMap","name":"a","reason":"x"}]`, 1)},
+			moved:  true,
+		},
+		"WithdrawOther": {
+			reason: "those of others stay",
+			key:    keyRejections,
+			edit:   WithdrawRejections(r),
+			shown:  annotations{keyRejections: mine},
+			now:    annotations{keyRejections: strings.Replace(mine, "]", `,{"kind":"X","name":"b","reason":"x"}]`, 1)},
+		},
+		"Unfreeze": {
+			reason: "somebody froze it anew",
+			key:    keyFreeze,
+			edit:   Remove,
+			shown:  annotations{keyFreeze: `{"user":"hans"}`},
+			now:    annotations{keyFreeze: `{"user":"alice"}`},
+			moved:  true,
+		},
+		"UnfreezeLong": {
+			reason: "also where what is shown is cut",
+			key:    keyFreeze,
+			edit:   Remove,
+			shown:  annotations{keyFreeze: long + "a"},
+			now:    annotations{keyFreeze: long + "b"},
+			moved:  true,
+		},
+		"Unfrozen": {reason: "somebody unfroze it", key: keyFreeze, edit: Remove, shown: annotations{keyFreeze: "true"}},
+		"Overwrite": {
+			reason: "another freeze was there",
+			key:    keyFreeze,
+			edit:   Freeze(v1alpha1.Freeze{User: "hans"}, true),
+			now:    annotations{keyFreeze: `{"user":"alice"}`},
+			moved:  true,
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

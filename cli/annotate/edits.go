@@ -49,7 +49,8 @@ func unspent(annotations map[string]string, key, value string) error {
 	for _, e := range set.Approvals {
 		for _, c := range approval.ParseClaims(annotations[v1alpha1.AnnotationKeyClaims]) {
 			if c.Content == e.Content && e.Mode != v1alpha1.ApprovalAlways && c.Spent() {
-				return fmt.Errorf("the same approval was %s at %s and would have no effect; approve the difference by its id when it is reported again, or use another --mode",
+				return fmt.Errorf("the same approval was %s at %s and would have no effect; "+
+					"approve the difference by its id when it is reported again, or use another --mode",
 					c.State, c.At.UTC().Format(time.RFC3339))
 			}
 		}

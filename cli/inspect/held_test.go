@@ -71,10 +71,12 @@ const (
 	unserved = `{apiVersion: apiextensions.crossplane.io/v2, kind: CompositeResourceDefinition, metadata: {name: xqueues.example.org},
   spec: {group: example.org, names: {kind: XQueue}}}`
 	heldXR = `{apiVersion: example.org/v1, kind: XDatabase, metadata: {namespace: team, name: orders, uid: xr, generation: 5},
-  spec: {crossplane: {resourceRefs: [{apiVersion: cloud.example.org/v1, kind: Database, name: orders-a}, {apiVersion: cloud.example.org/v1, kind: Database, name: orders-b}],
+  spec: {crossplane: {resourceRefs: [{apiVersion: cloud.example.org/v1, kind: Database, name: orders-a},
+    {apiVersion: cloud.example.org/v1, kind: Database, name: orders-b}],
     compositionRevisionRef: {name: databases-2}}},
   status: {conditions: [{type: Ready, status: "True"}, {type: Kausality, status: "False", reason: Held, lastTransitionTime: "2026-01-05T12:00:00Z",
-    message: 'resource "old": Drift: deleting Database team/orders-a is not allowed: x. kubectl annotate xdatabase orders kausality.io/approve-00000000000000ff=once'}]}}`
+    message: 'resource "old": Drift: deleting Database team/orders-a is not allowed: x.
+      kubectl annotate xdatabase orders kausality.io/approve-00000000000000ff=once'}]}}`
 )
 
 // composed is Database orders-NAME of resource NAME, with further annotations.
@@ -174,8 +176,9 @@ func TestHeldBy(t *testing.T) {
 			want:    []v1alpha1.DriftSpec{fromMessage},
 		},
 		"NotHeld": {
-			reason:  "annotations that are left from before do not matter",
-			xr:      `{apiVersion: example.org/v1, kind: XDatabase, metadata: {namespace: team, name: orders}, status: {conditions: [{type: Kausality, status: "True"}]}}`,
+			reason: "annotations that are left from before do not matter",
+			xr: `{apiVersion: example.org/v1, kind: XDatabase, metadata: {namespace: team, name: orders},
+  status: {conditions: [{type: Kausality, status: "True"}]}}`,
 			objects: []*unstructured.Unstructured{composed(t, "a", map[string]any{v1alpha1.AnnotationKeyHeld: change})},
 		},
 		"NoStatus": {reason: "never reconciled", xr: `{apiVersion: example.org/v1, kind: XDatabase, metadata: {namespace: team, name: orders}}`},

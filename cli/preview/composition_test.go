@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-const head = "apiVersion: apiextensions.crossplane.io/v1\nkind: Composition\nmetadata: {name: c}\nspec:\n  compositeTypeRef: {apiVersion: example.org/v1, kind: X}\n"
+const head = "apiVersion: apiextensions.crossplane.io/v1\nkind: Composition\nmetadata: {name: c}\n" +
+	"spec:\n  compositeTypeRef: {apiVersion: example.org/v1, kind: X}\n"
 
 func TestParse(t *testing.T) {
 	step := func(name, function, input string) string {
@@ -22,16 +23,43 @@ func TestParse(t *testing.T) {
 		functions  []string
 		err        string
 	}{
-		"WithoutOurs":   {"our step holds back what is to be shown, whatever it is called", pipeline + step("a", "pt", "pt/v1") + ours + step("b", "ready", "r/v1"), []string{"a", "b"}, []string{"pt", "ready"}, ""},
-		"FunctionTwice": {"each function once", pipeline + step("a", "pt", "pt/v1") + step("b", "pt", "pt/v1"), []string{"a", "b"}, []string{"pt"}, ""},
-		"NoInput":       {"a step may have none", pipeline + "  - {step: a, functionRef: {name: ready}}\n", []string{"a"}, []string{"ready"}, ""},
-		"OnlyOurs":      {"nothing is composed", pipeline + ours, nil, nil, "no step that composes"},
-		"NoPipeline":    {"the old mode", head + "  resources: []\n", nil, nil, "only Compositions in mode Pipeline"},
-		"OtherKind":     {"a slip of the file", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n", nil, nil, "it is no Composition"},
-		"OtherGroup":    {"somebody else's Composition", strings.Replace(pipeline, "apiextensions.crossplane.io", "music.org", 1), nil, nil, "it is no Composition"},
-		"NoComposite":   {"of what?", "apiVersion: apiextensions.crossplane.io/v1\nkind: Composition\nmetadata: {name: c}\nspec: {}\n", nil, nil, "compositeTypeRef must name"},
-		"NoYAML":        {"anything", "{", nil, nil, "it is no YAML"},
-		"Empty":         {"nothing", "", nil, nil, "it is no Composition"},
+		"WithoutOurs": {
+			reason:    "our step holds back what is to be shown, whatever it is called",
+			in:        pipeline + step("a", "pt", "pt/v1") + ours + step("b", "ready", "r/v1"),
+			steps:     []string{"a", "b"},
+			functions: []string{"pt", "ready"},
+		},
+		"FunctionTwice": {
+			reason:    "each function once",
+			in:        pipeline + step("a", "pt", "pt/v1") + step("b", "pt", "pt/v1"),
+			steps:     []string{"a", "b"},
+			functions: []string{"pt"},
+		},
+		"NoInput": {
+			reason:    "a step may have none",
+			in:        pipeline + "  - {step: a, functionRef: {name: ready}}\n",
+			steps:     []string{"a"},
+			functions: []string{"ready"},
+		},
+		"OnlyOurs":   {reason: "nothing is composed", in: pipeline + ours, err: "no step that composes"},
+		"NoPipeline": {reason: "the old mode", in: head + "  resources: []\n", err: "only Compositions in mode Pipeline"},
+		"OtherKind": {
+			reason: "a slip of the file",
+			in:     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n",
+			err:    "it is no Composition",
+		},
+		"OtherGroup": {
+			reason: "somebody else's Composition",
+			in:     strings.Replace(pipeline, "apiextensions.crossplane.io", "music.org", 1),
+			err:    "it is no Composition",
+		},
+		"NoComposite": {
+			reason: "of what?",
+			in:     "apiVersion: apiextensions.crossplane.io/v1\nkind: Composition\nmetadata: {name: c}\nspec: {}\n",
+			err:    "compositeTypeRef must name",
+		},
+		"NoYAML": {reason: "anything", in: "{", err: "it is no YAML"},
+		"Empty":  {reason: "nothing", err: "it is no Composition"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -112,7 +112,9 @@ func bare(xr *unstructured.Unstructured) *unstructured.Unstructured {
 }
 
 // compare what is there with what is wanted.
-func (p *Previewer) compare(ctx context.Context, xr *unstructured.Unstructured, observed map[string]*unstructured.Unstructured, wanted []*unstructured.Unstructured) (changed bool, err error) {
+func (p *Previewer) compare(
+	ctx context.Context, xr *unstructured.Unstructured, observed map[string]*unstructured.Unstructured, wanted []*unstructured.Unstructured,
+) (changed bool, err error) {
 	gone := maps.Clone(observed)
 	for _, want := range wanted {
 		name := want.GetAnnotations()[v1alpha1.AnnotationKeyCompositionResourceName]
@@ -150,7 +152,8 @@ func (p *Previewer) one(ctx context.Context, xr *unstructured.Unstructured, name
 	if is == nil {
 		is = want
 	}
-	c := Change{Composite: referenceTo(xr), Resource: name, Child: referenceTo(is), Operation: req.Operation, Allowed: d.Allowed, Reason: d.Reason, ID: d.ID, Manual: manual(xr)}
+	c := Change{Composite: referenceTo(xr), Resource: name, Child: referenceTo(is), Operation: req.Operation,
+		Allowed: d.Allowed, Reason: d.Reason, ID: d.ID, Manual: manual(xr)}
 	if req.Operation == admission.Update {
 		c.Difference = change.Fields(d.Changes, maxFields, is.GetKind() == "Secret")
 	}
@@ -189,7 +192,8 @@ func request(xr *unstructured.Unstructured, name string, have, want *unstructure
 func owned(want, xr *unstructured.Unstructured, name string) *unstructured.Unstructured {
 	out := want.DeepCopy()
 	yes := true
-	ref := map[string]any{"apiVersion": xr.GetAPIVersion(), "kind": xr.GetKind(), "name": xr.GetName(), "uid": string(xr.GetUID()), "controller": yes, "blockOwnerDeletion": yes}
+	ref := map[string]any{"apiVersion": xr.GetAPIVersion(), "kind": xr.GetKind(), "name": xr.GetName(), "uid": string(xr.GetUID()),
+		"controller": yes, "blockOwnerDeletion": yes}
 	metadata, _ := out.Object["metadata"].(map[string]any)
 	if metadata == nil {
 		metadata = map[string]any{}
@@ -222,7 +226,9 @@ func (p *Previewer) group(c Change) {
 	if !ok {
 		n = len(p.found.Groups)
 		p.at[key] = n
-		p.found.Groups = append(p.found.Groups, Group{Resource: c.Resource, Kind: c.Child.Kind, Operation: c.Operation, Difference: c.Difference, Allowed: c.Allowed, Reason: c.Reason})
+		p.found.Groups = append(p.found.Groups, Group{
+			Resource: c.Resource, Kind: c.Child.Kind, Operation: c.Operation, Difference: c.Difference, Allowed: c.Allowed, Reason: c.Reason,
+		})
 	}
 	p.found.Groups[n].Changes = append(p.found.Groups[n].Changes, c)
 }

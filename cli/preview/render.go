@@ -23,17 +23,19 @@ type Renderer struct {
 	// Functions is the file or directory with the Functions of the pipeline, as
 	// `crossplane render` takes it.
 	Functions string
-	// Args are handed on to it.
+	// Args are passed to it.
 	Args []string
 }
 
-// render what the pipeline wants of a composite: its composed resources.
-func (r Renderer) render(ctx context.Context, c *Composition, xr *unstructured.Unstructured, observed []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+// render returns the composed resources that the pipeline desires for a composite.
+func (r Renderer) render(
+	ctx context.Context, c *Composition, xr *unstructured.Unstructured, observed []*unstructured.Unstructured,
+) ([]*unstructured.Unstructured, error) {
 	dir, err := os.MkdirTemp("", "kausality-preview-")
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a directory to work in: %w", err)
+		return nil, fmt.Errorf("cannot create a temporary directory: %w", err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // What is left is temporary.
+	defer os.RemoveAll(dir) //nolint:errcheck // What remains is temporary.
 	args := []string{"render"}
 	for name, objects := range map[string][]*unstructured.Unstructured{"xr.yaml": {xr}, "composition.yaml": {c.Unstructured}, "observed.yaml": observed} {
 		if err := write(filepath.Join(dir, name), objects); err != nil {
@@ -53,9 +55,9 @@ func (r Renderer) render(ctx context.Context, c *Composition, xr *unstructured.U
 	return rendered(&out)
 }
 
-// plain is what a program said on failing, on one line.
-func plain(said string, err error) string {
-	if text := strings.Join(strings.Fields(said), " "); text != "" {
+// plain is the error output of a program on one line, else the error.
+func plain(output string, err error) string {
+	if text := strings.Join(strings.Fields(output), " "); text != "" {
 		return text
 	}
 	return err.Error()

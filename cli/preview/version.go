@@ -10,7 +10,7 @@ import (
 
 // Versions of the crossplane CLI whose render runs a pipeline by itself, as
 // docs/kubectl.md has them: from oldest up to newest, both included. Later ones
-// need a Crossplane binary besides.
+// also need a Crossplane binary.
 var oldest, newest = release{1, 20}, release{2, 2}
 
 // release is a minor version.
@@ -24,18 +24,18 @@ func (r release) String() string { return fmt.Sprintf("%d.%d", r.major, r.minor)
 
 var versionPattern = regexp.MustCompile(`\bv(\d{1,6})\.(\d{1,6})\.\d`)
 
-// Supported is an error for a crossplane CLI whose version says that it cannot
-// be worked with. One that does not tell its version is tried.
+// Supported is an error for a crossplane CLI of an unsupported version. One that
+// does not report its version is tried.
 func Supported(ctx context.Context, program string) error {
 	out, err := exec.CommandContext(ctx, program, "version", "--client").CombinedOutput()
 	if err != nil {
-		return nil //nolint:nilerr // What it can do, it will show.
+		return nil //nolint:nilerr // Its render shows what it supports.
 	}
 	return supported(program, string(out))
 }
 
-func supported(program, said string) error {
-	m := versionPattern.FindStringSubmatch(said)
+func supported(program, output string) error {
+	m := versionPattern.FindStringSubmatch(output)
 	if m == nil {
 		return nil
 	}
@@ -49,7 +49,8 @@ func supported(program, said string) error {
 	}
 	is := release{major, minor}
 	if is.before(oldest) || newest.before(is) {
-		return fmt.Errorf("%s is version %s; preview works with the crossplane CLI of versions %s to %s, whose render runs the pipeline by itself: say where one is with --crossplane", program, is, oldest, newest)
+		return fmt.Errorf("%s is version %s; preview works with the crossplane CLI of versions %s to %s, whose render runs the pipeline by itself: "+
+			"name one with --crossplane", program, is, oldest, newest)
 	}
 	return nil
 }

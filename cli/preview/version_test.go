@@ -9,10 +9,15 @@ func TestSupported(t *testing.T) {
 	cases := map[string]struct {
 		said, err string
 	}{
-		"Newest": {"Client Version: v2.2.0\n", ""}, "NewestPatch": {"Client Version: v2.2.17\n", ""}, "Oldest": {"Client Version: v1.20.1\n", ""},
-		"Between": {"Client Version: v2.0.0-rc.1\n", ""}, "TooNew": {"Client Version: v2.3.3\n", "is version 2.3; preview works with the crossplane CLI of versions 1.20 to 2.2"},
-		"NextMajor": {"Client Version: v3.0.0\n", "is version 3.0"}, "TooOld": {"Client Version: v1.19.2\n", "is version 1.19"},
-		"Unknown": {"Client Version: \n", ""}, "Nothing": {"", ""},
+		"Newest": {said: "Client Version: v2.2.0\n"}, "NewestPatch": {said: "Client Version: v2.2.17\n"}, "Oldest": {
+			said: "Client Version: v1.20.1\n",
+		},
+		"Between": {said: "Client Version: v2.0.0-rc.1\n"}, "TooNew": {
+			said: "Client Version: v2.3.3\n",
+			err:  "is version 2.3; preview works with the crossplane CLI of versions 1.20 to 2.2",
+		},
+		"NextMajor": {said: "Client Version: v3.0.0\n", err: "is version 3.0"}, "TooOld": {said: "Client Version: v1.19.2\n", err: "is version 1.19"},
+		"Unknown": {said: "Client Version: \n"}, "Nothing": {},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

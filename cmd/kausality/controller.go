@@ -22,7 +22,8 @@ func controllerCommand() *cobra.Command {
 	o := policycontroller.Options{Rotation: certs.Rotation{}}
 	var service, certificates string
 	cmd := &cobra.Command{
-		Use: "controller", Short: "Run the policy controller: it writes the webhook configuration that Kausality policies require, and renews the webhook's certificates.", Args: noArgs,
+		Use: "controller", Args: noArgs,
+		Short: "Run the policy controller: it writes the webhook configuration that Kausality policies require, and renews the webhook's certificates.",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Manifests.DefaultMode, err = p.defaultMode(); err != nil {
 				return err
@@ -56,8 +57,10 @@ func controllerCommand() *cobra.Command {
 	fl.StringVar(&o.CertSecret, "cert-secret", "kausality-webhook-tls", "Secret with the webhook's serving certificate.")
 	fl.StringVar(&o.AuthoritySecret, "authority-secret", "kausality-webhook-authority", "Secret with the keys of the authorities that sign it.")
 	fl.StringVar(&certificates, "certificates", "own", "own: renew them; secret: take the bundle from ca.crt of --cert-secret, which another program writes.")
-	fl.DurationVar(&o.Rotation.ServingLife, "certificate-lifetime", certs.DefaultServingLife, "How long a serving certificate is valid; it is replaced when a third of that is left.")
-	fl.DurationVar(&o.Rotation.AuthorityLife, "authority-lifetime", certs.DefaultAuthorityLife, "How long an authority is valid; it is replaced when a third of that is left.")
+	fl.DurationVar(&o.Rotation.ServingLife, "certificate-lifetime", certs.DefaultServingLife,
+		"How long a serving certificate is valid; it is replaced when a third of that is left.")
+	fl.DurationVar(&o.Rotation.AuthorityLife, "authority-lifetime", certs.DefaultAuthorityLife,
+		"How long an authority is valid; it is replaced when a third of that is left.")
 	fl.StringVar(&o.Owner, "owner", "", "ClusterRole that owns the objects that the controller creates, so that they are deleted with the installation.")
 	return cmd
 }

@@ -49,7 +49,8 @@ func (f *processFlags) add(cmd *cobra.Command) {
 	fl.StringArrayVar(&f.endpoints.URLs, "drift-webhook-url", nil, "HTTPS URL to post DriftReports to; repeatable.")
 	fl.StringVar(&f.endpoints.CAFile, "drift-webhook-ca-file", "", "PEM certificates to trust for --drift-webhook-url.")
 	fl.DurationVar(&f.endpoints.Timeout, "drift-webhook-timeout", 5*time.Second, "Time for one attempt to post a DriftReport.")
-	fl.StringVar(&f.pendingDrift, "on-pending-drift", "hold", "When the external resource already differs: hold the gate closed, or carry out the difference as well.")
+	fl.StringVar(&f.pendingDrift, "on-pending-drift", "hold",
+		"When the external resource already differs: hold the gate closed, or carry out the difference as well.")
 	fl.StringArrayVar(&f.ignore, "ignore-external", nil,
 		"KIND.GROUP:PATH of fields whose differences are not external drift, as in Database.cloud.example.org:spec.forProvider.tags[*]; "+
 			"*:PATH for all kinds; repeatable.")
@@ -174,7 +175,8 @@ func unreachable(host string, err error) error {
 	case kerrors.IsForbidden(err):
 		return fmt.Errorf("cannot read /version of %s: %w", host, err)
 	case kerrors.IsUnauthorized(err):
-		return fmt.Errorf("the API server at %s does not accept the credentials: %w; check the credentials of --kubeconfig or, in a Pod, its ServiceAccount", host, err)
+		return fmt.Errorf("the API server at %s does not accept the credentials: %w; "+
+			"check those of --kubeconfig or, in a Pod, its ServiceAccount", host, err)
 	}
 	return fmt.Errorf("cannot reach the API server at %s: %w; check --kubeconfig and that it runs", host, err)
 }
@@ -189,7 +191,8 @@ type admissionFlags struct {
 
 func (f *admissionFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.identify, "identify-controller", string(admission.IdentifyAuto), "How the parent's controller is identified: auto, user-hash or field-manager.")
+	fl.StringVar(&f.identify, "identify-controller", string(admission.IdentifyAuto),
+		"How the parent's controller is identified: auto, user-hash or field-manager.")
 	fl.StringVar(&f.expectUntil, "expect-until", string(admission.ExpectUntilConverged), "How long changes are expected after an intent: converged or observed.")
 	fl.Int32Var(&f.composedCode, "composed-refusal-status", 422, "HTTP status of refusals to Crossplane's apply of composed resources: 422 or 403.")
 	fl.StringVar(&f.users, "controller-users", "", "Regular expression of further user names that may be an object's own controller.")

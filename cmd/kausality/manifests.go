@@ -16,7 +16,8 @@ func manifestsCommand() *cobra.Command {
 	var caFile, mode, failurePolicy string
 	cmd := &cobra.Command{
 		Use: "manifests", Short: "Print the CRDs, access rules and webhook configuration, ready for kubectl apply -f -.", Args: noArgs,
-		Example: "  kausality manifests --webhook-url=https://10.0.0.7:9443 --ca-file=ca.crt --resources='deployments.apps,configmaps,*.example.org' | kubectl apply -f -",
+		Example: "  kausality manifests --webhook-url=https://10.0.0.7:9443 --ca-file=ca.crt " +
+			"--resources='deployments.apps,configmaps,*.example.org' | kubectl apply -f -",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if caFile != "" {
 				raw, err := os.ReadFile(caFile) //nolint:gosec // The operator names the file.

@@ -44,12 +44,18 @@ func auditLog(t *testing.T) string {
 	}
 	var out bytes.Buffer
 	for i, e := range []struct{ verb, user, manager, subresource, object string }{
-		{"update", writer, "kausality-webhook", "status", xr(11, 11, "small")},
-		{"update", "system:serviceaccount:crossplane-system:provider", "provider", "status", mr(7, 11, "small", "postgres")},
-		{"patch", "hans", "kubectl", "", xr(12, 11, "large")},
-		{"patch", crossplaneUser, composed, "", mr(8, 12, "large", "postgres")},
-		{"patch", writer, "kausality-webhook", "", xr(12, 12, "large")},
-		{"patch", crossplaneUser, composed, "", mr(9, 12, "large", "mysql")},
+		{verb: "update", user: writer, manager: "kausality-webhook", subresource: "status", object: xr(11, 11, "small")},
+		{
+			verb:        "update",
+			user:        "system:serviceaccount:crossplane-system:provider",
+			manager:     "provider",
+			subresource: "status",
+			object:      mr(7, 11, "small", "postgres"),
+		},
+		{verb: "patch", user: "hans", manager: "kubectl", object: xr(12, 11, "large")},
+		{verb: "patch", user: crossplaneUser, manager: composed, object: mr(8, 12, "large", "postgres")},
+		{verb: "patch", user: writer, manager: "kausality-webhook", object: xr(12, 12, "large")},
+		{verb: "patch", user: crossplaneUser, manager: composed, object: mr(9, 12, "large", "mysql")},
 	} {
 		var object map[string]any
 		if err := yaml.Unmarshal([]byte(e.object), &object); err != nil {
@@ -158,14 +164,29 @@ items:
 func TestPolicyTest(t *testing.T) {
 	events := auditLog(t)
 	for _, tc := range []struct{ reason, policies, want, err string }{
-		{"derived", derived, `:6: Drift: changing spec.forProvider.engine of Instance inst by ` + crossplaneUser + ` is not allowed: nobody asked for it`, "1 recorded changes would have been refused"},
-		{"nothing is allowed", `{apiVersion: kausality.io/v1alpha1, kind: AllowancePolicy, metadata: {name: none}, spec: {target: {apiGroup: example.com, kind: XDatabase}}}`,
-			`:4: AllowanceMissing: changing spec.forProvider.class of Instance inst by ` + crossplaneUser + ` is not allowed: no allowance on XDatabase db covers spec.forProvider.class (AllowancePolicy none)`, "2 recorded changes would have been refused"},
-		{"and drift excepted", derived + `---
+		{
+			reason:   "derived",
+			policies: derived,
+			want:     `:6: Drift: changing spec.forProvider.engine of Instance inst by ` + crossplaneUser + ` is not allowed: nobody asked for it`,
+			err:      "1 recorded changes would have been refused",
+		},
+		{
+			reason:   "nothing is allowed",
+			policies: `{apiVersion: kausality.io/v1alpha1, kind: AllowancePolicy, metadata: {name: none}, spec: {target: {apiGroup: example.com, kind: XDatabase}}}`,
+			want:     `:4: AllowanceMissing: changing spec.forProvider.class of Instance inst by ` + crossplaneUser + ` is not allowed: no allowance on XDatabase db covers spec.forProvider.class (AllowancePolicy none)`,
+			err:      "2 recorded changes would have been refused",
+		},
+		{
+			reason: "and drift excepted",
+			policies: derived + `---
 {apiVersion: kausality.io/v1alpha1, kind: ClusterApprovalPolicy, metadata: {name: c}, spec: {rules: [{kind: Instance, mode: always}]}}`,
-			"3 changes decided, 2 expected or allowed by policies, 0 refused; 0 writes without an object in the log", ""},
-		{"it does not compile", `{apiVersion: kausality.io/v1alpha1, kind: AllowancePolicy, metadata: {name: bad}, spec: {target: {kind: A}, rules: [{trigger: "spec[", allow: []}]}}`,
-			"", `AllowancePolicy bad does not compile: spec.rules[0].trigger: path "spec[": unterminated '[' at position 4`},
+			want: "3 changes decided, 2 expected or allowed by policies, 0 refused; 0 writes without an object in the log",
+		},
+		{
+			reason:   "it does not compile",
+			policies: `{apiVersion: kausality.io/v1alpha1, kind: AllowancePolicy, metadata: {name: bad}, spec: {target: {kind: A}, rules: [{trigger: "spec[", allow: []}]}}`,
+			err:      `AllowancePolicy bad does not compile: spec.rules[0].trigger: path "spec[": unterminated '[' at position 4`,
+		},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			out, err := kausality(t, "policy", "test", file(t, "policies.yaml", tc.policies), "--events="+events)

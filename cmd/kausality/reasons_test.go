@@ -110,10 +110,10 @@ func TestReasons(t *testing.T) {
 		column  int
 		source  []string
 	}{
-		"Events":     {"Events", 1, words(t, "gate/*.go", events)},
-		"Decisions":  {"Reasons of decisions", 1, words(t, "admission/decision.go", constants("Reason", "Reason"))},
-		"Gate":       {"Reasons of the gate", 1, gate},
-		"Conditions": {"Conditions", 3, conditions},
+		"Events":     {section: "Events", column: 1, source: words(t, "gate/*.go", events)},
+		"Decisions":  {section: "Reasons of decisions", column: 1, source: words(t, "admission/decision.go", constants("Reason", "Reason"))},
+		"Gate":       {section: "Reasons of the gate", column: 1, source: gate},
+		"Conditions": {section: "Conditions", column: 3, source: conditions},
 	} {
 		t.Run(name, func(t *testing.T) {
 			slices.Sort(tc.source)

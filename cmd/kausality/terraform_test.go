@@ -47,17 +47,62 @@ func TestCheckPlan(t *testing.T) {
 		code          int
 		want          string
 	}{
-		"Allowed":     {"everything is", "", check("create", "--allowances="+file(t, "input", applyOnly)), 0, "Plan: 7 to check, 0 not allowed; 0 without change."},
-		"NoChange":    {"nothing to allow", "", check("noop", "--allowances="+file(t, "input", "[]")), 0, "Plan: 0 to check, 0 not allowed; 7 without change."},
-		"Refused":     {"destroying is not", "", check("changes", "--allowances="+file(t, "input", applyOnly)), 1, "refused -   delete  terraform_data.gone (delete_because_no_resource_config; no allowance permits Delete (destroy))"},
-		"Everything":  {"with both verbs", "", check("changes", "--allowances="+file(t, "input", everything)), 0, "0 not allowed"},
-		"Nobody":      {"without any", "", check("destroy", "--allowances="+file(t, "input", "[]")), 1, "Plan: 7 to check, 7 not allowed"},
-		"Stdin":       {"the allowances", everything, check("destroy", "--allowances=-"), 0, "0 not allowed"},
-		"Annotations": {"of an object", "", check("create", "--annotations="+file(t, "input", workspace)), 0, "0 not allowed"},
-		"Consumed":    {"the object settled for it: it is used", workspace, check("destroy", "--annotations=-"), 1, "7 not allowed"},
-		"NotCarried":  {"an object without allowances", "", check("create", "--annotations="+file(t, "input", "apiVersion: v1\nkind: Workspace\nmetadata: {name: x}\n")), 1, "7 not allowed"},
-		"UnknownKey":  {"a key that no action has permits nothing, and is named", `[{"relation":"External","verbs":["*"],"externalTarget":{"kind":"x"}}]`, check("create", "--allowances=-"), 1, `names the target key "kind"`},
-		"AWS":         {"drift, deferred, outputs", everything, check("aws", "--allowances=-"), 1, "refused ?   unknown aws_sqs_queue.jobs"},
+		"Allowed": {
+			reason: "everything is",
+			args:   check("create", "--allowances="+file(t, "input", applyOnly)),
+			want:   "Plan: 7 to check, 0 not allowed; 0 without change.",
+		},
+		"NoChange": {
+			reason: "nothing to allow",
+			args:   check("noop", "--allowances="+file(t, "input", "[]")),
+			want:   "Plan: 0 to check, 0 not allowed; 7 without change.",
+		},
+		"Refused": {
+			reason: "destroying is not",
+			args:   check("changes", "--allowances="+file(t, "input", applyOnly)),
+			code:   1,
+			want:   "refused -   delete  terraform_data.gone (delete_because_no_resource_config; no allowance permits Delete (destroy))",
+		},
+		"Everything": {
+			reason: "with both verbs",
+			args:   check("changes", "--allowances="+file(t, "input", everything)),
+			want:   "0 not allowed",
+		},
+		"Nobody": {
+			reason: "without any",
+			args:   check("destroy", "--allowances="+file(t, "input", "[]")),
+			code:   1,
+			want:   "Plan: 7 to check, 7 not allowed",
+		},
+		"Stdin":       {reason: "the allowances", stdin: everything, args: check("destroy", "--allowances=-"), want: "0 not allowed"},
+		"Annotations": {reason: "of an object", args: check("create", "--annotations="+file(t, "input", workspace)), want: "0 not allowed"},
+		"Consumed": {
+			reason: "the object settled for it: it is used",
+			stdin:  workspace,
+			args:   check("destroy", "--annotations=-"),
+			code:   1,
+			want:   "7 not allowed",
+		},
+		"NotCarried": {
+			reason: "an object without allowances",
+			args:   check("create", "--annotations="+file(t, "input", "apiVersion: v1\nkind: Workspace\nmetadata: {name: x}\n")),
+			code:   1,
+			want:   "7 not allowed",
+		},
+		"UnknownKey": {
+			reason: "a key that no action has permits nothing, and is named",
+			stdin:  `[{"relation":"External","verbs":["*"],"externalTarget":{"kind":"x"}}]`,
+			args:   check("create", "--allowances=-"),
+			code:   1,
+			want:   `names the target key "kind"`,
+		},
+		"AWS": {
+			reason: "drift, deferred, outputs",
+			stdin:  everything,
+			args:   check("aws", "--allowances=-"),
+			code:   1,
+			want:   "refused ?   unknown aws_sqs_queue.jobs",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -79,22 +124,59 @@ func TestCheckPlanBadInput(t *testing.T) {
 		args          []string
 		want          string
 	}{
-		"NoPlan":       {"which plan?", "", []string{"--allowances=" + list}, "--plan is required"},
-		"NoAllowances": {"by what?", "", []string{"--plan=" + good}, "either --allowances or --annotations"},
-		"Both":         {"one of them", "", []string{"--plan=" + good, "--allowances=" + list, "--annotations=" + list}, "either --allowances or --annotations"},
-		"TwoStdin":     {"it can be read once", "", []string{"--plan=-", "--allowances=-"}, "only one"},
-		"Output":       {"a format nobody knows", "", []string{"--plan=" + good, "--allowances=" + list, "-o=yaml"}, "--output must be text or json"},
-		"NoFile":       {"no such plan", "", []string{"--plan=nowhere", "--allowances=" + list}, "--plan: open nowhere"},
-		"NoListFile":   {"no such allowances", "", []string{"--plan=" + good, "--allowances=nowhere"}, "--allowances: open nowhere"},
-		"NoPlanAtAll":  {"not a plan", "hello", []string{"--plan=-", "--allowances=" + list}, "cannot read the plan"},
-		"State":        {"a state", "", []string{"--plan=" + plans + "state.json", "--allowances=" + list}, "not for a state"},
-		"BadList":      {"no list", "{", []string{"--plan=" + good, "--allowances=-"}, "cannot parse allowances"},
-		"NoObject":     {"a list is no object", "[]", []string{"--plan=" + good, "--annotations=-"}, "--annotations"},
-		"NoKind":       {"annotations alone are none", "kausality.io/allowances: '[]'", []string{"--plan=" + good, "--annotations=-"}, "an object with kind"},
-		"BadCarried":   {"an annotation that does not parse permits nothing", "kind: X\nmetadata: {annotations: {kausality.io/allowances: '{'}}", []string{"--plan=" + good, "--annotations=-"}, "cannot parse allowances"},
-		"BadSettled":   {"nor one that is no number", "kind: X\nmetadata: {annotations: {kausality.io/settled-generation: x}}", []string{"--plan=" + good, "--annotations=-"}, "not a number"},
-		"Flag":         {"a flag nobody knows", "", []string{"--nope"}, "unknown flag"},
-		"Argument":     {"an argument", "", []string{"plan.json"}, "unknown command or argument"},
+		"NoPlan":       {reason: "which plan?", args: []string{"--allowances=" + list}, want: "--plan is required"},
+		"NoAllowances": {reason: "by what?", args: []string{"--plan=" + good}, want: "either --allowances or --annotations"},
+		"Both": {
+			reason: "one of them",
+			args:   []string{"--plan=" + good, "--allowances=" + list, "--annotations=" + list},
+			want:   "either --allowances or --annotations",
+		},
+		"TwoStdin": {reason: "it can be read once", args: []string{"--plan=-", "--allowances=-"}, want: "only one"},
+		"Output": {
+			reason: "a format nobody knows",
+			args:   []string{"--plan=" + good, "--allowances=" + list, "-o=yaml"},
+			want:   "--output must be text or json",
+		},
+		"NoFile": {reason: "no such plan", args: []string{"--plan=nowhere", "--allowances=" + list}, want: "--plan: open nowhere"},
+		"NoListFile": {
+			reason: "no such allowances",
+			args:   []string{"--plan=" + good, "--allowances=nowhere"},
+			want:   "--allowances: open nowhere",
+		},
+		"NoPlanAtAll": {
+			reason: "not a plan",
+			stdin:  "hello",
+			args:   []string{"--plan=-", "--allowances=" + list},
+			want:   "cannot read the plan",
+		},
+		"State":   {reason: "a state", args: []string{"--plan=" + plans + "state.json", "--allowances=" + list}, want: "not for a state"},
+		"BadList": {reason: "no list", stdin: "{", args: []string{"--plan=" + good, "--allowances=-"}, want: "cannot parse allowances"},
+		"NoObject": {
+			reason: "a list is no object",
+			stdin:  "[]",
+			args:   []string{"--plan=" + good, "--annotations=-"},
+			want:   "--annotations",
+		},
+		"NoKind": {
+			reason: "annotations alone are none",
+			stdin:  "kausality.io/allowances: '[]'",
+			args:   []string{"--plan=" + good, "--annotations=-"},
+			want:   "an object with kind",
+		},
+		"BadCarried": {
+			reason: "an annotation that does not parse permits nothing",
+			stdin:  "kind: X\nmetadata: {annotations: {kausality.io/allowances: '{'}}",
+			args:   []string{"--plan=" + good, "--annotations=-"},
+			want:   "cannot parse allowances",
+		},
+		"BadSettled": {
+			reason: "nor one that is no number",
+			stdin:  "kind: X\nmetadata: {annotations: {kausality.io/settled-generation: x}}",
+			args:   []string{"--plan=" + good, "--annotations=-"},
+			want:   "not a number",
+		},
+		"Flag":     {reason: "a flag nobody knows", args: []string{"--nope"}, want: "unknown flag"},
+		"Argument": {reason: "an argument", args: []string{"plan.json"}, want: "unknown command or argument"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -71,7 +71,8 @@ func webhookCommand() *cobra.Command {
 	fl.StringVar(&o.BindAddress, "bind-address", ":9443", "HOST:PORT to serve the webhook on.")
 	fl.BoolVar(&o.ApproverRBAC, "approver-rbac", false, "Require the verb approve on a resource to set its approvals, rejections, freeze and snooze.")
 	fl.DurationVar(&o.SettleGrace, "settle-grace", 10*time.Second, "How long an XR must stay converged before it counts as settled.")
-	fl.DurationVar(&o.ShutdownDelay, "shutdown-delay", 5*time.Second, "How long a replica continues to answer after SIGTERM, while its address is removed from the Service.")
+	fl.DurationVar(&o.ShutdownDelay, "shutdown-delay", 5*time.Second,
+		"How long a replica continues to answer after SIGTERM, while its address is removed from the Service.")
 	fl.StringArrayVar(&p.componentUsers, "component-user", nil, "User name of another component of Kausality; repeatable.")
 	return cmd
 }
