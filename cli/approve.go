@@ -63,6 +63,7 @@ func newApproveCommand(s *session) *cobra.Command {
 	return cmd
 }
 
+// check the flags, and those that exclude each other, before the cluster is read.
 func (c *approveCommand) check() error {
 	if err := c.writeOptions.check(); err != nil {
 		return err
@@ -90,6 +91,8 @@ func (c *approveCommand) check() error {
 	return nil
 }
 
+// run approves what is selected and waits for it with --wait. A dry run approves
+// nothing that could be waited for.
 func (c *approveCommand) run(cmd *cobra.Command, args []string) error {
 	if err := c.check(); err != nil {
 		return err

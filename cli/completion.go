@@ -67,6 +67,7 @@ func (c completer) objects(cmd *cobra.Command, args []string, typed string) ([]s
 	return slices.DeleteFunc(out, func(s string) bool { return slices.Contains(args, s) }), directive
 }
 
+// types that can be read, as TYPE.GROUP/ so that a name can follow.
 func (c completer) types(typed string) []string {
 	client, err := c.kube.ToDiscoveryClient()
 	if err != nil {
@@ -92,6 +93,7 @@ func (c completer) types(typed string) []string {
 	return out
 }
 
+// names of a type in the namespace, else of a cluster-scoped type.
 func (c completer) names(cmd *cobra.Command, kind, typed string) []string {
 	mapper, err := c.mapper()
 	if err != nil {

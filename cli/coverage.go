@@ -62,6 +62,7 @@ func (c *coverageCommand) run(cmd *cobra.Command, _ []string) error {
 	return nil
 }
 
+// print the gaps as one table each, the worst first.
 func (c *coverageCommand) print(found *inspect.Coverage) error {
 	if done, err := c.format.structured(c.Out, found); done {
 		return err

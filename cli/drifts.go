@@ -164,6 +164,7 @@ func (f driftFinder) open(cmd *cobra.Command, args []string, all bool) (list []v
 	return list, "about " + t.describe(), err
 }
 
+// openAbout are the open Drifts about an object or its children.
 func openAbout(ctx context.Context, i *inspect.Inspector, t target) ([]v1alpha1.Drift, error) {
 	all, err := i.About(ctx, t.Unstructured)
 	if err != nil {

@@ -42,6 +42,8 @@ func newExplainCommand(s *session) *cobra.Command {
 	return cmd
 }
 
+// run explains one object. The patch is checked first: it may come from standard
+// input.
 func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 	if err := c.format.check(); err != nil {
 		return err

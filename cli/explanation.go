@@ -65,6 +65,7 @@ var reasons = map[admission.Reason]string{
 	admission.ReasonParentNotFound: "its parent does not exist",
 }
 
+// outcome of one attempt as a node.
 func (v view) outcome(top *node, o inspect.Outcome) {
 	title := attempts[o.Attempt]
 	if o.User != "" {
@@ -89,6 +90,7 @@ func (v view) outcome(top *node, o inspect.Outcome) {
 	}
 }
 
+// parent as the cause of changes of its children, as nodes.
 func (v view) parent(n *node, p *inspect.Parent) {
 	if p.Missing {
 		n.add(v.red("does not exist"))
@@ -125,6 +127,7 @@ func (v view) parent(n *node, p *inspect.Parent) {
 	}
 }
 
+// approval in one line, with the state of its claim.
 func (v view) approval(a inspect.Approval) string {
 	out := "approves "
 	if a.Relation == v1alpha1.RelationExternal {
@@ -151,6 +154,7 @@ func (v view) approval(a inspect.Approval) string {
 	return out
 }
 
+// gate as a node: state, policies, next transition and external drift.
 func (v view) gate(top *node, g *inspect.Gate) {
 	state := string(g.State)
 	if state == "" {

@@ -41,6 +41,7 @@ func newFreezeCommand(s *session) *cobra.Command {
 	return cmd
 }
 
+// run freezes what is selected, in the name of the user (KR-02-08).
 func (c *freezeCommand) run(cmd *cobra.Command, args []string) error {
 	if err := c.check(); err != nil {
 		return err
@@ -107,6 +108,8 @@ func newUnfreezeCommand(s *session) *cobra.Command {
 	return cmd
 }
 
+// run removes freezes of any user. They are shown before, except that of a
+// single object that is named.
 func (c *unfreezeCommand) run(cmd *cobra.Command, args []string) error {
 	if err := c.check(); err != nil {
 		return err

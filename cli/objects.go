@@ -49,7 +49,10 @@ func (t target) arg() string {
 	return out
 }
 
-func (t target) ref() parent.Ref  { return parent.RefOf(t.Unstructured) }
+// ref identifies the object in the packages below admission.
+func (t target) ref() parent.Ref { return parent.RefOf(t.Unstructured) }
+
+// describe names the object in a sentence.
 func (t target) describe() string { return identity.Describe(t.ref()) }
 
 // object that the arguments name: TYPE/NAME or TYPE NAME.
@@ -105,6 +108,7 @@ func (s *session) read(args []string, configure func(*resource.Builder) *resourc
 	return out, nil
 }
 
+// newTarget of an object whose resource is known.
 func newTarget(client dynamic.Interface, m *meta.RESTMapping, u *unstructured.Unstructured) target {
 	t := target{Unstructured: u, client: client.Resource(m.Resource), resource: m.Resource.GroupResource().String()}
 	if m.Scope.Name() == meta.RESTScopeNameNamespace {

@@ -28,13 +28,14 @@ type format struct {
 	allowed []string
 }
 
-// add the flag to a command, with the formats it allows besides the table.
+// add the flag to a command, with the formats it allows in addition to the table.
 func (f *format) add(cmd *cobra.Command, allowed ...string) {
 	f.allowed = allowed
 	cmd.Flags().StringVarP(&f.value, "output", "o", formatTable, "Output format: "+strings.Join(allowed, ", ")+".")
 	offer(cmd.Flags().Lookup("output"), allowed...)
 }
 
+// check refuses a format that the command does not allow.
 func (f *format) check() error {
 	if f.value == formatTable || slices.Contains(f.allowed, f.value) {
 		return nil

@@ -58,6 +58,7 @@ func (c *pendingCommand) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// print Drifts; where completes the sentence for none.
 func (c *pendingCommand) print(list []v1alpha1.Drift, where string) error {
 	all := &v1alpha1.DriftList{Items: list, TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "DriftList"}}
 	if done, err := c.format.structured(c.Out, all); done {

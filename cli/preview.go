@@ -59,6 +59,8 @@ func newPreviewCommand(s *session) *cobra.Command {
 	return cmd
 }
 
+// run renders composite by composite, and prints all of them together: equal
+// changes are grouped.
 func (c *previewCommand) run(cmd *cobra.Command, args []string) error {
 	if err := c.format.check(); err != nil {
 		return err
@@ -162,6 +164,7 @@ func (c *previewCommand) addComposites(ctx context.Context, p *preview.Previewer
 	return nil
 }
 
+// addAll composites that use the Composition, up to --max.
 func (c *previewCommand) addAll(ctx context.Context, p *preview.Previewer, r dynamic.ResourceInterface) error {
 	added := 0
 	for next := ""; ; {
@@ -223,6 +226,7 @@ func uses(xr *unstructured.Unstructured, composition string) bool {
 	return false
 }
 
+// print the preview. A composite that cannot be rendered is an error after that.
 func (c *previewCommand) print(found *preview.Preview) error {
 	done, err := c.format.structured(c.Out, found)
 	if err != nil {

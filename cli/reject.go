@@ -49,6 +49,7 @@ func newRejectCommand(s *session) *cobra.Command {
 	return cmd
 }
 
+// run writes rejections, or removes them with --withdraw.
 func (c *rejectCommand) run(cmd *cobra.Command, args []string) error {
 	if err := c.check(); err != nil {
 		return err
@@ -127,6 +128,8 @@ func (c *rejectCommand) drifts(ctx context.Context, list []v1alpha1.Drift, i *in
 	return out
 }
 
+// rejection of one object on its holder (KR-05-38). With --until-next-intent it has
+// the generation of the holder's current intent.
 func (c *rejectCommand) rejection(ctx context.Context, holder target, i *inspect.Inspector, r v1alpha1.Rejection, head string) annotationWrite {
 	out := annotationWrite{on: holder, head: head, key: v1alpha1.AnnotationKeyRejections}
 	if c.withdraw {

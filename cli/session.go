@@ -49,6 +49,7 @@ func (s *session) config() (*rest.Config, error) {
 	return config, nil
 }
 
+// client of the cluster for objects of any kind.
 func (s *session) client() (dynamic.Interface, error) {
 	config, err := s.config()
 	if err != nil {
@@ -70,6 +71,7 @@ func (s *session) namespace() (string, error) {
 	return ns, nil
 }
 
+// mapper from kinds to resources, by discovery.
 func (s *session) mapper() (meta.RESTMapper, error) {
 	m, err := s.kube.ToRESTMapper()
 	if err != nil {

@@ -70,6 +70,7 @@ func (c *snoozeCommand) expiry(now time.Time) (time.Time, error) {
 	return at.UTC().Truncate(time.Second), nil
 }
 
+// run snoozes what is selected, or ends snoozes with --off (KR-05-28).
 func (c *snoozeCommand) run(cmd *cobra.Command, args []string) error {
 	if err := c.check(); err != nil {
 		return err

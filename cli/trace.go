@@ -59,6 +59,7 @@ func (c *traceCommand) run(cmd *cobra.Command, args []string) error {
 	return c.print(chain)
 }
 
+// print the chain in the format of the flag.
 func (c *traceCommand) print(chain *inspect.Chain) error {
 	if done, err := c.format.structured(c.Out, chain); done {
 		return err

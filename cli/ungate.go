@@ -51,6 +51,7 @@ func newUngateCommand(s *session) *cobra.Command {
 	return cmd
 }
 
+// check the flags, and those that need each other, before the cluster is read.
 func (c *ungateCommand) check(cmd *cobra.Command, args []string) error {
 	if err := c.format.check(); err != nil {
 		return err
@@ -67,6 +68,8 @@ func (c *ungateCommand) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// run ungates in two passes: a dry run, which lists what providers will revert,
+// and, after confirmation, the restoration.
 func (c *ungateCommand) run(cmd *cobra.Command, args []string) error {
 	if err := c.check(cmd, args); err != nil {
 		return err
@@ -124,6 +127,8 @@ func gateName(t target) string {
 	return t.resource + "/" + name
 }
 
+// report the counts. After an error that prevented everything only the error is
+// printed.
 func (c *ungateCommand) report(done release.Result, failed bool) error {
 	counts := map[string]int{"masked": done.Masked, "pending": done.Pending, "restored": done.Restored, "unread": done.Unread}
 	if structured, err := c.format.structured(c.Out, counts); structured {

@@ -179,6 +179,7 @@ func (w writer) show(out io.Writer, steps []step, brief bool) (changed int) {
 	return changed
 }
 
+// show the differences of one annotation and what happens next.
 func (s *step) show(out io.Writer) {
 	for _, d := range s.change.Differences() {
 		fmt.Fprintf(out, "      %s: %s\n", s.key, d)
@@ -214,6 +215,8 @@ type written struct {
 	slashed string
 }
 
+// write one annotation. Where it is written and reading the warnings fails, both
+// are returned.
 func (w writer) write(ctx context.Context, one annotationWrite) (written, error) {
 	if one.err != nil {
 		return written{}, one.err
@@ -258,6 +261,7 @@ func (w writer) report(list []written, failed error) error {
 	return failed
 }
 
+// line of one annotation, with its warnings and what happens next.
 func (w writer) line(r written) {
 	what := "annotated: " + r.Key
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// learned is what was seen of one kind of parents.
+// learned is what was recorded of one kind of parents.
 type learned struct {
 	gvk      schema.GroupVersionKind
 	subjects map[v1alpha1.PolicySubject]bool
@@ -29,7 +29,8 @@ type observed struct {
 	mutations map[string]map[v1alpha1.FieldVerb]bool
 }
 
-// Learner derives AllowancePolicies from what it is shown.
+// Learner derives AllowancePolicies from recorded changes and Drifts. It is not
+// safe for concurrent use.
 type Learner struct {
 	kinds map[schema.GroupKind]*learned
 	// causes are changes of parents, by UID and generation.
@@ -45,18 +46,18 @@ type causeKey struct {
 	generation int64
 }
 
-// NewLearner that has seen nothing.
+// NewLearner without any recorded changes.
 func NewLearner() *Learner {
 	return &Learner{kinds: map[schema.GroupKind]*learned{}, causes: map[causeKey][]string{}, settled: map[causeKey]int64{}}
 }
 
-// index of an item, which policies do not go by.
+// index of an item, which the paths of policies replace by [*].
 var index = regexp.MustCompile(`\[\d+\]`)
 
 func general(path string) string { return index.ReplaceAllString(path, "[*]") }
 
-// Changes of an audit log. A change of a child is put down to the fields of its
-// parent that the trace of the child leads to.
+// Changes of an audit log. The cause of a child's change are the fields of the
+// parent that changed at the generation in the child's trace.
 func (l *Learner) Changes(changes []Change) {
 	for i := range changes {
 		c := &changes[i]
@@ -72,14 +73,14 @@ func (l *Learner) Changes(changes []Change) {
 	}
 }
 
-// cause notes a change as a possible cause of others.
+// cause records a change as a possible cause of others.
 func (l *Learner) cause(c *Change, details []change.Detail) {
 	if c.New == nil || len(details) == 0 {
 		return
 	}
 	own := trace.Of(c.New.GetAnnotations()).Own()
 	if own == nil || c.OldObject != nil && c.OldObject.GetAnnotations()[v1alpha1.AnnotationKeyTrace] == c.New.GetAnnotations()[v1alpha1.AnnotationKeyTrace] {
-		return // a self write is nobody's cause
+		return // a self write causes no changes
 	}
 	k := causeKey{c.Kind.GroupKind(), c.New.GetName(), own.Generation}
 	for _, d := range details {
@@ -87,7 +88,7 @@ func (l *Learner) cause(c *Change, details []change.Detail) {
 	}
 }
 
-// effect of a change of a parent.
+// effect records a change as the effect of one of its parent.
 func (l *Learner) effect(c *Change, details []change.Detail) {
 	o := c.New
 	if o == nil {
@@ -95,7 +96,7 @@ func (l *Learner) effect(c *Change, details []change.Detail) {
 	}
 	hops := trace.Of(o.GetAnnotations())
 	if len(hops) < 2 || c.Operation == admission.Create || hops[len(hops)-1].User != c.User.Name {
-		return // section initializing allows creations
+		return // creations are allowed by the section initializing
 	}
 	if c.Operation == admission.Update && len(details) == 0 {
 		return
@@ -169,8 +170,8 @@ func (o *observed) mutate(path string, verb v1alpha1.FieldVerb) {
 	o.mutations[path][verb] = true
 }
 
-// Drift as it was reported in log mode. Which field of the parent caused it a
-// report does not say: the rule has the whole spec for its trigger, to be
+// Drift as it was reported in log mode. A report does not contain the field of
+// the parent that caused it: the trigger of the rule is the whole spec, to be
 // narrowed by hand.
 func (l *Learner) Drift(d v1alpha1.DriftSpec) {
 	if d.Relation != v1alpha1.RelationControllerChild {
@@ -190,7 +191,7 @@ func (l *Learner) Drift(d v1alpha1.DriftSpec) {
 	}
 }
 
-// Policies that allow what was seen, one for each kind of parents, in the order
+// Policies that allow what was recorded, one for each kind of parents, in the order
 // of group and kind (KR-10-10).
 func (l *Learner) Policies() []v1alpha1.AllowancePolicy {
 	kinds := slices.SortedFunc(maps.Keys(l.kinds), func(a, b schema.GroupKind) int {

@@ -1,8 +1,8 @@
-// Package replay asks recorded changes against policies, before they are in
-// force: what would have been refused, and why (Test), and which AllowancePolicies
-// the changes call for (Derive). It reads audit logs of an API server, with
-// objects and with Kausality's annotations in them, and Drifts.
+// Package replay evaluates policies on recorded changes, before they are in force:
+// which changes would have been refused, and why (Test), and which
+// AllowancePolicies would allow them (Learner). It reads audit logs of an API
+// server, which contain objects with Kausality's annotations, and Drifts.
 //
-// Decisions are those of package admission, on a World that is made of the
-// recorded objects; nothing is asked of a cluster.
+// Decisions are those of package admission, on a World that consists of the
+// recorded objects; no cluster is read.
 package replay

@@ -18,10 +18,10 @@ import (
 )
 
 // world of recorded objects. What Kausality wrote to them when they were recorded
-// stands in them; the allowances are those of the replay.
+// is part of them; the allowances are those of the replay.
 type world struct {
 	objects map[key]*unstructured.Unstructured
-	// latest object of a kind, by which its role is told.
+	// roles of kinds, derived from their latest objects.
 	roles map[schema.GroupKind]parent.Role
 }
 
@@ -48,7 +48,7 @@ func (w *world) put(ref parent.Ref, o *unstructured.Unstructured) {
 	w.roles[gk(o)] = roleOf(o)
 }
 
-// roleOf an object by what it looks like: there is no CRD in a log.
+// roleOf an object, derived from its fields: a log has no CRDs.
 func roleOf(o *unstructured.Unstructured) parent.Role {
 	spec, _ := o.Object["spec"].(map[string]any)
 	_, policies := spec["managementPolicies"]
@@ -68,7 +68,7 @@ func roleOf(o *unstructured.Unstructured) parent.Role {
 	return parent.RoleNone
 }
 
-// Kind as far as objects show.
+// Kind as far as its objects show it.
 func (w *world) Kind(gvk schema.GroupVersionKind) identity.Kind {
 	role := w.roles[gvk.GroupKind()]
 	return identity.Kind{Role: role, ManagementPolicies: role == parent.RoleManaged}
@@ -96,13 +96,13 @@ func (w *world) Object(_ context.Context, ref parent.Ref) (map[string]any, error
 	if o := w.object(ref); o != nil {
 		return o.Object, nil
 	}
-	return nil, nil //nolint:nilnil // nil is an object that is not there.
+	return nil, nil //nolint:nilnil // nil is an object that does not exist.
 }
 
-// Settled is told by the recorded annotations alone.
+// Settled is known from the recorded annotations only.
 func (*world) Settled(parent.Ref) int64 { return -1 }
 
-// StatusWriter is told by the recorded annotations alone.
+// StatusWriter is known from the recorded annotations only.
 func (*world) StatusWriter(parent.Ref, string) bool { return false }
 
 // NamespaceMode is none: everything is replayed as in enforce.

@@ -1,4 +1,4 @@
-// Package preview tells what a Composition would change on live composites
+// Package preview finds out what a Composition would change on live composites
 // before anybody installs it.
 //
 // The pipeline is run by Crossplane's own `crossplane render`, a program, on each

@@ -32,7 +32,7 @@ type Change struct {
 	Reason  admission.Reason `json:"reason"`
 	// ID of the difference, by which it can be approved beforehand.
 	ID string `json:"id"`
-	// Manual: the composite takes a new revision when it is told to, not before.
+	// Manual: the composite uses a new revision only once it is selected.
 	Manual bool `json:"manual,omitempty"`
 }
 

@@ -17,6 +17,7 @@ import (
 // servicePort of the webhook where --webhook-service names none.
 const servicePort = 443
 
+// controllerCommand runs the policy controller.
 func controllerCommand() *cobra.Command {
 	p := processFlags{}
 	o := policycontroller.Options{Rotation: certs.Rotation{}}

@@ -43,6 +43,7 @@ type processFlags struct {
 	componentUsers []string
 }
 
+// add the flags of webhook and gate.
 func (f *processFlags) add(cmd *cobra.Command) {
 	f.addProcess(cmd)
 	fl := cmd.Flags()
@@ -80,6 +81,8 @@ func (f *processFlags) defaultMode() (v1alpha1.Mode, error) {
 	return "", usageError{fmt.Errorf("--default-mode must be log or enforce, not %q", f.mode)}
 }
 
+// closed returns the verbs that a closed gate keeps in addition to Observe; nil
+// for none.
 func (f *processFlags) closed() ([]v1alpha1.Verb, error) {
 	switch f.closeTo {
 	case "Observe":
@@ -132,6 +135,7 @@ func (f *processFlags) check() error {
 	return nil
 }
 
+// logger of the process, which controller-runtime and client-go use as well.
 func (f *processFlags) logger() logr.Logger {
 	log := zap.New(zap.UseDevMode(false), func(o *zap.Options) {
 		if f.debug {
@@ -198,6 +202,7 @@ func (f *admissionFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.users, "controller-users", "", "Regular expression of further user names that may be an object's own controller.")
 }
 
+// options of the core; an invalid value is a usage error.
 func (f *admissionFlags) options() (admission.Options, error) {
 	o := admission.Options{Identify: admission.Identify(f.identify), ExpectUntil: admission.ExpectUntil(f.expectUntil), ComposedRefusalCode: f.composedCode}
 	switch o.Identify {

@@ -27,6 +27,7 @@ type functionFlags struct {
 // flagMetrics names the address of the metrics, as with the other processes.
 const flagMetrics = "metrics-bind-address"
 
+// functionCommand has the flags of function-sdk-go, which Crossplane's runtimes set.
 func functionCommand() *cobra.Command {
 	f := functionFlags{}
 	cmd := &cobra.Command{
@@ -87,6 +88,7 @@ func (f functionFlags) metricsAddress(log logging.Logger, given bool) (string, e
 	return f.metrics, nil
 }
 
+// run serves the function until the context ends.
 func (f functionFlags) run(ctx context.Context, metricsGiven bool) error {
 	if err := f.checkCerts(); err != nil {
 		return err

@@ -37,6 +37,7 @@ func main() {
 	os.Exit(exitCode(err))
 }
 
+// exitCode is 2 for a usage error, 1 for any other.
 func exitCode(err error) int {
 	if usage := (usageError{}); errors.As(err, &usage) {
 		return exitUsage
@@ -44,6 +45,8 @@ func exitCode(err error) int {
 	return exitFailure
 }
 
+// root is the composition function: function-sdk-go and Crossplane start the image
+// without arguments. All other processes are commands below it.
 func root() *cobra.Command {
 	cmd := functionCommand()
 	cmd.AddCommand(webhookCommand(), gateCommand(), controllerCommand(), ungateCommand(), manifestsCommand(), notifyCommand(),

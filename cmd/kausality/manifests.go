@@ -11,6 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/manifests"
 )
 
+// manifestsCommand prints what an installation without Helm applies.
 func manifestsCommand() *cobra.Command {
 	o := manifests.Options{}
 	var caFile, mode, failurePolicy string

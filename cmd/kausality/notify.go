@@ -18,6 +18,7 @@ import (
 // maxReport bounds a report, in bytes.
 const maxReport = 2 << 20
 
+// notifyCommand groups the backends that receive DriftReports.
 func notifyCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "notify", Short: "Run a backend that receives DriftReports.", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		return usageError{fmt.Errorf("name a backend; see %s --help", cmd.CommandPath())}
@@ -28,6 +29,7 @@ func notifyCommand() *cobra.Command {
 	return cmd
 }
 
+// notifyLogCommand is the simplest backend, for tests and as an example.
 func notifyLogCommand() *cobra.Command {
 	var address, certDir string
 	cmd := &cobra.Command{

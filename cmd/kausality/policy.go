@@ -10,6 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/replay"
 )
 
+// policyCommand groups what works on recorded changes instead of a cluster.
 func policyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "policy", Short: "Derive policies from recorded changes, and test them against recorded changes.", Args: noArgs,
@@ -24,6 +25,7 @@ func policyCommand() *cobra.Command {
 	return cmd
 }
 
+// policyTestCommand exits with 1 if a recorded change would have been refused.
 func policyTestCommand() *cobra.Command {
 	var events string
 	cmd := &cobra.Command{
@@ -44,6 +46,7 @@ been refused, and why. Exits with 1 if any would, or if a policy does not compil
 	return cmd
 }
 
+// testPolicies compiles the policies before it reads the log, which may be large.
 func testPolicies(cmd *cobra.Command, files []string, events string) error {
 	set, err := replay.ReadPolicies(files...)
 	if err != nil {
@@ -64,6 +67,7 @@ func testPolicies(cmd *cobra.Command, files []string, events string) error {
 	return nil
 }
 
+// policyDeriveCommand prints policies as a starting point for review.
 func policyDeriveCommand() *cobra.Command {
 	var events, drifts string
 	cmd := &cobra.Command{

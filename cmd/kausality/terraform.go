@@ -9,6 +9,7 @@ import (
 	"github.com/kausality-io/function-kausality/cli/checkplan"
 )
 
+// terraformCommand groups checks of Terraform and OpenTofu.
 func terraformCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "terraform", Short: "Check what Terraform or OpenTofu would do.", Args: noArgs,
@@ -22,6 +23,8 @@ func terraformCommand() *cobra.Command {
 	return cmd
 }
 
+// checkPlanCommand has exit codes that pipelines depend on: a mistake in the input
+// is 2, as a usage error, so that it differs from a plan that is not allowed.
 func checkPlanCommand() *cobra.Command {
 	o := checkplan.Options{}
 	cmd := &cobra.Command{

@@ -11,6 +11,8 @@ import (
 	"github.com/kausality-io/function-kausality/gate/release"
 )
 
+// ungateCommand restores management policies, as the Helm chart does before it
+// removes Kausality. kubectl kausality ungate does the same with confirmation.
 func ungateCommand() *cobra.Command {
 	p, u := processFlags{}, release.Options{}
 	var all, removal bool

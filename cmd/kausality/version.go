@@ -11,6 +11,7 @@ import (
 // buildVersion is set by the linker.
 var buildVersion string
 
+// version set by the linker, else that of the Go module, else "unknown".
 func version() string {
 	if buildVersion != "" {
 		return buildVersion

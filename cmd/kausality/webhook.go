@@ -23,6 +23,8 @@ var componentUsers = []string{
 	"system:serviceaccount:" + manifests.Namespace + ":kausality-gate",
 }
 
+// webhookCommand runs the admission webhook. All flags are checked before the
+// connection is made, so that a mistake is reported at once.
 func webhookCommand() *cobra.Command {
 	p, a := processFlags{}, admissionFlags{}
 	o := webhook.Options{}
@@ -77,6 +79,7 @@ func webhookCommand() *cobra.Command {
 	return cmd
 }
 
+// gateCommand runs the gate controller.
 func gateCommand() *cobra.Command {
 	p := processFlags{}
 	o, shard := gate.Options{}, ""

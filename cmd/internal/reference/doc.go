@@ -1,5 +1,5 @@
-// Package reference writes the pages of docs that list the commands of a program
-// with their flags, and compares them with what is there. It is for the tests of
-// the programs alone: which commands a page has, and under which names, is theirs
-// to say; what a command's part of it looks like is said here.
+// Package reference generates the pages of docs that list the commands of a
+// program with their flags, and compares them with the stored pages. Only tests
+// of the programs use it: they choose the commands of a page and their headings,
+// this package formats them.
 package reference

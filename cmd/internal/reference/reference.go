@@ -12,13 +12,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-var update = flag.Bool("update", false, "write the reference anew")
+var update = flag.Bool("update", false, "write the reference again")
 
 // Command is a part of a page.
 type Command struct {
 	Heading  string
 	Synopsis string         // what is typed
-	Short    string         // what it is for; a command must say so
+	Short    string         // what it is for; never empty
 	Flags    *pflag.FlagSet // its own; --help and hidden ones are left out
 }
 
@@ -30,7 +30,7 @@ func Test(t *testing.T, file, introduction string, commands []Command) {
 	out.WriteString(introduction)
 	for _, c := range commands {
 		if c.Short == "" {
-			t.Errorf("%s does not say what it is", c.Heading)
+			t.Errorf("%s has no description", c.Heading)
 		}
 		c.write(&out)
 	}
