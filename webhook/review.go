@@ -21,6 +21,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/webhook/reader"
 )
 
 const (
@@ -107,7 +108,7 @@ func complete(resp ctrl.Response, uid types.UID) ctrl.Response {
 // decode a review. With an error it returns what could be read, never nil.
 func decode(body []byte, now time.Time) (*review, error) {
 	r := &review{req: &admission.Request{Time: now}}
-	content, err := values(body)
+	content, err := reader.Values(body)
 	if err != nil {
 		return r, fmt.Errorf("cannot decode the review: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,93 +20,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/webhook/settler"
 )
-
-var long = strings.Repeat("x", shareable)
-
-// documents that are read as the Kubernetes library reads them, or not at all.
-var documents = []string{
-	`{}`, `{"a":null,"b":[],"c":{},"d":[null,true,false,"",{"e":[[1]]}]}`,
-	`{"n":[0,-0,1,-1,9223372036854775807,-9223372036854775808,9223372036854775808,1.0,1.5,-2.5e3,1E2,1e-7,0.1]}`,
-	`{"object":{"a":[{"b":"` + long + `"},{"c":[1,{"d":"` + long + `"}]}]},"oldObject":{"a":[{"b":"` + long + `"},{"c":[2,{"d":"` + long + `"}]}]}}`,
-	`{"oldObject":{"a":"` + long + `"},"object" : {"a":"` + long + `"},"oldObject":   {"a":"` + long + `"}}`,
-	`{"object":{"a":"` + long + `"},"oldObject":{"a":"` + long + `"}`, `{"object":{"a":["` + long + `"]},"oldObject":{"a":["` + long + `"],"a":null}}`,
-	`{"s":["\u00e9\n\"\\\/","\ud83d\ude00","\ud83d","é","\u0000"]}`, "{\"bad\":\"\xff\"}",
-	`{"twice":1,"twice":{"x":2}}`, ` { "space" : [ 1 , 2 ] } `,
-	``, `{`, `{"a"}`, `{"a":1,}`, `{"a":1}{}`, `{"a":01}`, `{"a":1e999}`, `{"a":tru}`, `{"a":[1,}`, `{"a":"`, "{\"a\":\"\n\"}", `[1]`, `null`, `"a"`, `{"a":]}`,
-}
-
-// same reports how values and the Kubernetes library read a document.
-func same(t *testing.T, raw []byte) {
-	t.Helper()
-	var want any
-	wrong := kjson.Unmarshal(raw, &want)
-	got, err := values(raw)
-	object, ok := want.(map[string]any)
-	switch {
-	case (err == nil) != (wrong == nil && ok):
-		t.Errorf("%q: error %v, want %v", raw, err, wrong)
-	case err == nil && !reflect.DeepEqual(got, object):
-		t.Errorf("%q: %#v, want %#v", raw, got, object)
-	}
-}
-
-func TestValues(t *testing.T) {
-	for _, d := range documents {
-		same(t, []byte(d))
-	}
-	same(t, update(t, thing(1), thing(2)))
-	var deep [2]string
-	for i := range deep {
-		const n = 2000
-		deep[i] = strings.Repeat(`{"`+long+`":[`, n) + strconv.Itoa(i) + strings.Repeat("]}", n)
-	}
-	same(t, []byte(`{"object":`+deep[0]+`,"oldObject":`+deep[1]+`}`))
-}
-
-// Parts that are the same to the byte are the same value, wherever the first
-// difference is.
-func TestShared(t *testing.T) {
-	was, is := thing(1), thing(1)
-	is["metadata"].(map[string]any)["generation"] = 4
-	is["metadata"].(map[string]any)["managedFields"].([]any)[0].(map[string]any)["time"] = "2026-01-02T00:00:00Z"
-	body := update(t, was, is)
-	same(t, body)
-	r, err := decode(body, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]bool{
-		"": false, "spec": true, "metadata": false, "metadata.managedFields.0": false, "metadata.managedFields.0.fieldsV1": true,
-	} {
-		if got := reflect.ValueOf(at(r.req.Object.Object, path)).Pointer() == reflect.ValueOf(at(r.req.OldObject.Object, path)).Pointer(); got != want {
-			t.Errorf("%q is shared: %t", path, got)
-		}
-	}
-}
-
-// at a path, in which numbers are of items.
-func at(v any, path string) any {
-	for _, p := range strings.Split(path, ".") {
-		switch t := v.(type) {
-		case map[string]any:
-			if p != "" {
-				v = t[p]
-			}
-		case []any:
-			n, _ := strconv.Atoi(p)
-			v = t[n]
-		}
-	}
-	return v
-}
-
-func FuzzValues(f *testing.F) {
-	for _, d := range documents {
-		f.Add([]byte(d))
-	}
-	f.Add(update(f, thing(1), thing(2)))
-	f.Fuzz(func(t *testing.T, raw []byte) { same(t, raw) })
-}
 
 // with another value at a path of a review.
 func with(t *testing.T, body []byte, value any, path ...string) []byte {

@@ -149,11 +149,9 @@ func (*Settler) NeedLeaderElection() bool { return false }
 func (s *Settler) Reconcile(ctx context.Context, ref parent.Ref) (reconcile.Result, error) {
 	again, err := s.update(ctx, ref)
 	switch {
-	case ctx.Err() != nil:
-		return reconcile.Result{}, nil // the process ends
 	case kerrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: afterConflict}, nil
-	case err != nil:
+	case err != nil && ctx.Err() == nil: // else the process ends
 		return reconcile.Result{}, fmt.Errorf("cannot record on parent: %w", err)
 	}
 	return reconcile.Result{RequeueAfter: again}, nil

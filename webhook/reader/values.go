@@ -1,4 +1,4 @@
-package webhook
+package reader
 
 import (
 	"bytes"
@@ -10,11 +10,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// values of a JSON object, as k8s.io/apimachinery/pkg/util/json reads them: whole numbers are int64 if they
+// Values of a JSON object, as k8s.io/apimachinery/pkg/util/json reads them: whole numbers are int64 if they
 // fit, others float64, and the last of equal names counts. It reads every byte once. Parts of an "oldObject"
 // that are byte for byte the same in the "object" before it are the same value, so that neither may be
 // modified. docs/design/0008-reading-reviews.md has what that saves.
-func values(raw []byte) (map[string]any, error) {
+func Values(raw []byte) (map[string]any, error) {
 	p := parser{raw: raw, in: jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
 	v, err := p.value(nil, nil)
 	if err != nil {
