@@ -26,22 +26,36 @@ func TestMessages(t *testing.T) {
 		prep   func(*world)
 		want   []string
 	}{
-		"Drift": {"everything", nil, request(Update, instance(), resize("l")), nil,
-			[]string{"Drift: changing spec.forProvider.size of Instance inst by system:serviceaccount:crossplane-system:crossplane is not allowed: nobody asked for it",
+		"Drift": {reason: "everything", req: request(Update, instance(), resize("l")),
+			want: []string{"Drift: changing spec.forProvider.size of Instance inst by system:serviceaccount:crossplane-system:crossplane is not " +
+				"allowed: nobody asked for it",
 				"XDatabase db has not changed since it settled at generation 5", "composition revision db-rev-2", approve, "=once"}},
-		"Create":     {"what", nil, request(Create, unmasked()), nil, []string{"creating Instance inst", approve}},
-		"Delete":     {"what", nil, request(Delete, with(instance(), annotate(v1alpha1.AnnotationKeyDeletion, "orphan"))), nil, []string{"deleting Instance inst", approve}},
-		"Nameless":   {"a name that is not known", nil, request(Create, with(unmasked(), generated)), nil, []string{"creating Instance (name to be generated)"}},
-		"ManyFields": {"no more than fit", nil, request(Update, instance(), set(map[string]any{"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"}, "spec", "forProvider")), nil, []string{"and 2 more"}},
-		"Namespaced": {"the command names the namespace; a kind without a known plural goes by kind and group", nil, request(Update, rs, set(int64(9), "spec", "replicas")).by(deployer, ""),
-			func(w *world) { w.add(d) }, []string{"changing spec.replicas of ReplicaSet team/web-1", "kubectl annotate -n team deployment.apps web kausality.io/approve-"}},
-		"Frozen": {"by whom, when, why, and how to unfreeze", []mod{annotate(v1alpha1.AnnotationKeyFreeze, freezeValue)}, request(Update, instance(), resize("l")), nil,
-			[]string{"Frozen: ", "XDatabase db was frozen by bob at 2026-01-02T00:00:00Z (audit)", "kubectl annotate xdatabases.example.org db kausality.io/freeze-"}},
-		"Rejected": {"its reason", []mod{annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}, request(Update, instance(), resize("l")), nil, []string{"Rejected: ", "not today"}},
-		"UsedUp":   {"an approval that no longer holds is named", []mod{annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","generation":1}]`)}, request(Update, instance(), resize("l")), nil, []string{"the approval in annotation kausality.io/approvals is used up or out of date", approve}},
-		"NotFound": {"which parent", nil, request(Update, namespaced(instance()), resize("l")), gone, []string{"ParentNotFound: ", "its parent XDatabase team/db does not exist"}},
-		"Deletion": {"both ways out", nil, request(Delete, instance()).by(alice, ""), nil,
-			[]string{"ExternalDeletionNotAllowed: deleting Instance inst by alice", "its gate is closed", approve, "kubectl annotate instances.aws.example.org inst kausality.io/deletion=orphan"}},
+		"Create": {reason: "what", req: request(Create, unmasked()), want: []string{"creating Instance inst", approve}},
+		"Delete": {reason: "what", req: request(Delete, with(instance(), annotate(v1alpha1.AnnotationKeyDeletion, "orphan"))),
+			want: []string{"deleting Instance inst", approve}},
+		"Nameless": {reason: "a name that is not known", req: request(Create, with(unmasked(), generated)),
+			want: []string{"creating Instance (name to be generated)"}},
+		"ManyFields": {reason: "no more than fit",
+			req:  request(Update, instance(), set(map[string]any{"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"}, "spec", "forProvider")),
+			want: []string{"and 2 more"}},
+		"Namespaced": {reason: "the command names the namespace; a kind without a known plural goes by kind and group",
+			req: request(Update, rs, set(int64(9), "spec", "replicas")).by(deployer, ""), prep: func(w *world) { w.add(d) },
+			want: []string{"changing spec.replicas of ReplicaSet team/web-1", "kubectl annotate -n team deployment.apps web kausality.io/approve-"}},
+		"Frozen": {reason: "by whom, when, why, and how to unfreeze", xr: []mod{annotate(v1alpha1.AnnotationKeyFreeze, freezeValue)},
+			req: request(Update, instance(), resize("l")),
+			want: []string{"Frozen: ", "XDatabase db was frozen by bob at 2026-01-02T00:00:00Z (audit)",
+				"kubectl annotate xdatabases.example.org db kausality.io/freeze-"}},
+		"Rejected": {reason: "its reason", xr: []mod{annotate(v1alpha1.AnnotationKeyRejections, rejectAll)},
+			req: request(Update, instance(), resize("l")), want: []string{"Rejected: ", "not today"}},
+		"UsedUp": {reason: "an approval that no longer holds is named",
+			xr:   []mod{annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","generation":1}]`)},
+			req:  request(Update, instance(), resize("l")),
+			want: []string{"the approval in annotation kausality.io/approvals is used up or out of date", approve}},
+		"NotFound": {reason: "which parent", req: request(Update, namespaced(instance()), resize("l")), prep: gone,
+			want: []string{"ParentNotFound: ", "its parent XDatabase team/db does not exist"}},
+		"Deletion": {reason: "both ways out", req: request(Delete, instance()).by(alice, ""),
+			want: []string{"ExternalDeletionNotAllowed: deleting Instance inst by alice", "its gate is closed", approve,
+				"kubectl annotate instances.aws.example.org inst kausality.io/deletion=orphan"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +91,8 @@ func TestSuggestionApproves(t *testing.T) {
 			xr := annotatedBy(t, composite(), refusal.Suggestion)
 			// The annotation itself is admitted by us, on the XR.
 			w := newWorld()
-			admitted := decide(t, w, enforced(), request(Update, composite(), func(o *unstructured.Unstructured) { o.SetAnnotations(xr.GetAnnotations()) }).by(alice, "kubectl"))
+			admitted := decide(t, w, enforced(), request(Update, composite(),
+				func(o *unstructured.Unstructured) { o.SetAnnotations(xr.GetAnnotations()) }).by(alice, "kubectl"))
 			xr = apply(xr, admitted)
 			w.add(xr)
 
@@ -210,19 +225,29 @@ func TestLiveReads(t *testing.T) {
 		allowed     bool
 		reads       int
 	}{
-		"Expected":      {"allowed on the cache", []mod{unsettled}, nil, enforced(), request(Update, instance(), resize("l")), true, 0},
-		"NewOrigin":     {"allowed on the cache", nil, nil, enforced(), request(Update, instance(), resize("l")).by(alice, "kubectl"), true, 0},
-		"NoChange":      {"nothing to decide", nil, nil, enforced(), request(Update, instance()), true, 0},
-		"Self":          {"nothing to decide", nil, nil, enforced(), request(Update, instance(), resize("l")).by(provider, "p"), true, 0},
-		"Drift":         {"once before a refusal", nil, nil, enforced(), request(Update, instance(), resize("l")), false, 1},
-		"Frozen":        {"once before a refusal", []mod{frozen}, nil, enforced(), request(Update, instance(), resize("l")), false, 1},
-		"Rejected":      {"once before a refusal", []mod{annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}, nil, enforced(), request(Update, instance(), resize("l")), false, 1},
-		"Deletion":      {"once before a refusal", nil, nil, enforced(), request(Delete, instance()), false, 1},
-		"LoggedDrift":   {"once before a report", nil, nil, Options{}, request(Update, instance(), resize("l")), true, 1},
-		"StaleSettled":  {"the cache says settled, the parent has a new intent", []mod{unsettled}, []mod{}, enforced(), request(Update, instance(), resize("l")), true, 1},
-		"StaleFrozen":   {"unfrozen a moment ago", []mod{unsettled}, []mod{unsettled, frozen}, enforced(), request(Update, instance(), resize("l")), true, 1},
-		"StaleApproval": {"approved a moment ago", []mod{annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}, []mod{}, enforced(), request(Update, instance(), resize("l")), true, 1},
-		"StaleParent":   {"created a moment ago", []mod{unsettled}, []mod{set("old-uid", "metadata", "uid")}, enforced(), request(Update, instance(), resize("l")), true, 1},
+		"Expected": {reason: "allowed on the cache", live: []mod{unsettled}, opts: enforced(),
+			req: request(Update, instance(), resize("l")), allowed: true},
+		"NewOrigin": {reason: "allowed on the cache", opts: enforced(),
+			req: request(Update, instance(), resize("l")).by(alice, "kubectl"), allowed: true},
+		"NoChange": {reason: "nothing to decide", opts: enforced(), req: request(Update, instance()), allowed: true},
+		"Self": {reason: "nothing to decide", opts: enforced(),
+			req: request(Update, instance(), resize("l")).by(provider, "p"), allowed: true},
+		"Drift": {reason: "once before a refusal", opts: enforced(), req: request(Update, instance(), resize("l")), reads: 1},
+		"Frozen": {reason: "once before a refusal", live: []mod{frozen}, opts: enforced(),
+			req: request(Update, instance(), resize("l")), reads: 1},
+		"Rejected": {reason: "once before a refusal", live: []mod{annotate(v1alpha1.AnnotationKeyRejections, rejectAll)},
+			opts: enforced(), req: request(Update, instance(), resize("l")), reads: 1},
+		"Deletion": {reason: "once before a refusal", opts: enforced(), req: request(Delete, instance()), reads: 1},
+		"LoggedDrift": {reason: "once before a report", opts: Options{}, req: request(Update, instance(), resize("l")),
+			allowed: true, reads: 1},
+		"StaleSettled": {reason: "the cache says settled, the parent has a new intent", live: []mod{unsettled}, cache: []mod{},
+			opts: enforced(), req: request(Update, instance(), resize("l")), allowed: true, reads: 1},
+		"StaleFrozen": {reason: "unfrozen a moment ago", live: []mod{unsettled}, cache: []mod{unsettled, frozen}, opts: enforced(),
+			req: request(Update, instance(), resize("l")), allowed: true, reads: 1},
+		"StaleApproval": {reason: "approved a moment ago", live: []mod{annotate(v1alpha1.AnnotationKeyApprovals, approveAll)},
+			cache: []mod{}, opts: enforced(), req: request(Update, instance(), resize("l")), allowed: true, reads: 1},
+		"StaleParent": {reason: "created a moment ago", live: []mod{unsettled}, cache: []mod{set("old-uid", "metadata", "uid")},
+			opts: enforced(), req: request(Update, instance(), resize("l")), allowed: true, reads: 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -241,7 +266,8 @@ func TestLiveReads(t *testing.T) {
 
 // The report of a drift tells the same as the message (KR-10-01, KR-10-03).
 func TestReport(t *testing.T) {
-	d := decide(t, setting{xr: []mod{annotate(v1alpha1.AnnotationKeySnooze, "2026-01-02T12:00:01Z")}}.world(), enforced(), request(Update, instance(), resize("l")))
+	d := decide(t, setting{xr: []mod{annotate(v1alpha1.AnnotationKeySnooze, "2026-01-02T12:00:01Z")}}.world(), enforced(),
+		request(Update, instance(), resize("l")))
 	r := d.Report
 	if r == nil || !r.Snoozed || d.Resolution != ResolutionSnoozed {
 		t.Fatalf("got %+v, %s", r, d.Resolution)

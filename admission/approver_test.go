@@ -25,13 +25,14 @@ func TestApproverRBAC(t *testing.T) {
 		code    int32
 		asked   bool
 	}{
-		"May":           {reason: "who has the verb may", key: v1alpha1.AnnotationKeyFreeze, value: "true", may: true, allowed: true, asked: true},
-		"MayNot":        {reason: "who lacks it may not", key: v1alpha1.AnnotationKeyFreeze, value: "true", code: 403, asked: true},
-		"Unfreeze":      {reason: "taking a freeze away is a decision too", key: v1alpha1.AnnotationKeyFreeze, value: "true", removed: true, code: 403, asked: true},
-		"Label":         {reason: "a label of the trace is no decision", key: v1alpha1.AnnotationKeyTraceLabelPrefix + "ticket", value: "1", allowed: true},
-		"Other":         {reason: "nor is anything that is not ours", key: "example.org/a", value: "1", allowed: true},
-		"Unanswered":    {reason: "nobody could be asked", key: v1alpha1.AnnotationKeyFreeze, value: "true", err: errors.New("down"), code: 500, asked: true},
-		"UnansweredLog": {reason: "what goes wrong inside us refuses nothing in log mode", mode: v1alpha1.ModeLog, key: v1alpha1.AnnotationKeyFreeze, value: "true", err: errors.New("down"), allowed: true, asked: true},
+		"May":        {reason: "who has the verb may", key: v1alpha1.AnnotationKeyFreeze, value: "true", may: true, allowed: true, asked: true},
+		"MayNot":     {reason: "who lacks it may not", key: v1alpha1.AnnotationKeyFreeze, value: "true", code: 403, asked: true},
+		"Unfreeze":   {reason: "taking a freeze away is a decision too", key: v1alpha1.AnnotationKeyFreeze, value: "true", removed: true, code: 403, asked: true},
+		"Label":      {reason: "a label of the trace is no decision", key: v1alpha1.AnnotationKeyTraceLabelPrefix + "ticket", value: "1", allowed: true},
+		"Other":      {reason: "nor is anything that is not ours", key: "example.org/a", value: "1", allowed: true},
+		"Unanswered": {reason: "nobody could be asked", key: v1alpha1.AnnotationKeyFreeze, value: "true", err: errors.New("down"), code: 500, asked: true},
+		"UnansweredLog": {reason: "what goes wrong inside us refuses nothing in log mode", mode: v1alpha1.ModeLog,
+			key: v1alpha1.AnnotationKeyFreeze, value: "true", err: errors.New("down"), allowed: true, asked: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

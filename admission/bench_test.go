@@ -29,7 +29,8 @@ func large(tb testing.TB) *unstructured.Unstructured {
 	_ = unstructured.SetNestedSlice(o.Object, []any{
 		map[string]any{"manager": composed, "operation": "Apply", "apiVersion": "aws.example.org/v1", "time": "2026-01-02T11:00:00Z", "fieldsType": "FieldsV1",
 			"fieldsV1": map[string]any{"f:spec": map[string]any{"f:forProvider": map[string]any{"f:tags": fields, "f:size": map[string]any{}}}}},
-		map[string]any{"manager": "provider", "operation": "Update", "subresource": "status", "apiVersion": "aws.example.org/v1", "time": "2026-01-02T11:00:00Z", "fieldsType": "FieldsV1",
+		map[string]any{"manager": "provider", "operation": "Update", "subresource": "status", "apiVersion": "aws.example.org/v1",
+			"time": "2026-01-02T11:00:00Z", "fieldsType": "FieldsV1",
 			"fieldsV1": map[string]any{"f:status": map[string]any{"f:atProvider": map[string]any{"f:size": map[string]any{}}}}},
 	}, "metadata", "managedFields")
 	raw, err := json.Marshal(o.Object)
@@ -55,16 +56,23 @@ func benchCases(tb testing.TB) map[string]benchCase {
 	xr := []mod{unsettled}
 	created := with(unmasked(), func(o *unstructured.Unstructured) { o.Object["spec"] = large(tb).Object["spec"]; policies1("*")(o) })
 	return map[string]benchCase{
-		"NoChange":          {setting{xr: xr}, request(Update, large(tb)), ReasonNoChange, 10},
-		"NoChangeAuthor":    {setting{xr: xr}, request(Update, large(tb), policies1("*")), ReasonNoChange, 30},
-		"NoChangeByPerson":  {setting{xr: xr}, request(Update, large(tb)).by(alice, "kubectl"), ReasonNoChange, 10},
-		"NoChangeByMachine": {setting{xr: xr}, request(Update, large(tb)).by(argocd, "argocd"), ReasonNoChange, 10},
-		"Self":              {setting{xr: xr}, request(Update, large(tb), resize("l")).by(provider, "provider"), ReasonSelf, 40},
-		"Expected":          {setting{xr: xr}, request(Update, large(tb), resize("l")), ReasonExpected, 68},
-		"NewOrigin":         {setting{xr: xr}, request(Update, large(tb), resize("l")).by(alice, "kubectl"), ReasonNewOrigin, 68},
-		"Create":            {setting{xr: xr}, request(Create, created), ReasonExpected, 55},
-		"Drift":             {setting{}, request(Update, large(tb), resize("l")), ReasonDrift, 90},
-		"Approved":          {setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}}, request(Update, large(tb), resize("l")), ReasonApproved, 125},
+		"NoChange": {setting: setting{xr: xr}, req: request(Update, large(tb)), want: ReasonNoChange, allocs: 10},
+		"NoChangeAuthor": {setting: setting{xr: xr}, req: request(Update, large(tb), policies1("*")), want: ReasonNoChange,
+			allocs: 30},
+		"NoChangeByPerson": {setting: setting{xr: xr}, req: request(Update, large(tb)).by(alice, "kubectl"), want: ReasonNoChange,
+			allocs: 10},
+		"NoChangeByMachine": {setting: setting{xr: xr}, req: request(Update, large(tb)).by(argocd, "argocd"), want: ReasonNoChange,
+			allocs: 10},
+		"Self": {setting: setting{xr: xr}, req: request(Update, large(tb), resize("l")).by(provider, "provider"),
+			want: ReasonSelf, allocs: 40},
+		"Expected": {setting: setting{xr: xr}, req: request(Update, large(tb), resize("l")), want: ReasonExpected,
+			allocs: 68},
+		"NewOrigin": {setting: setting{xr: xr}, req: request(Update, large(tb), resize("l")).by(alice, "kubectl"),
+			want: ReasonNewOrigin, allocs: 68},
+		"Create": {setting: setting{xr: xr}, req: request(Create, created), want: ReasonExpected, allocs: 55},
+		"Drift":  {setting: setting{}, req: request(Update, large(tb), resize("l")), want: ReasonDrift, allocs: 90},
+		"Approved": {setting: setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}},
+			req: request(Update, large(tb), resize("l")), want: ReasonApproved, allocs: 125},
 	}
 }
 

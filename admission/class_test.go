@@ -31,7 +31,8 @@ func TestIdentity(t *testing.T) {
 	updaters := func(h ...string) mod { return annotate(v1alpha1.AnnotationKeyUpdaters, subject.Hashes(h).String()) }
 	noUpdaters := unannotate(v1alpha1.AnnotationKeyUpdaters)
 	observes := func(o *unstructured.Unstructured) {
-		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"manager": "kcm", "operation": "Update", "subresource": "status", "time": "2026-01-01T00:00:00Z",
+		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"manager": "kcm", "operation": "Update", "subresource": "status",
+			"time":     "2026-01-01T00:00:00Z",
 			"fieldsV1": map[string]any{"f:status": map[string]any{"f:observedGeneration": map[string]any{}}}}}, "metadata", "managedFields")
 	}
 	const drift, other = string(ClassDrift), string(ClassNewOrigin)
@@ -49,30 +50,41 @@ func TestIdentity(t *testing.T) {
 		want      string
 		undecided bool
 	}{
-		"1 Composed":           {reason: "Crossplane's manager of this composite, and a user that updates its status", xr: true, user: crossplane, manager: composed, want: drift},
-		"1 ComposedUnknown":    {reason: "nobody was seen updating the status yet", xr: true, parent: []mod{unknown}, user: crossplane, manager: composed, want: drift},
-		"1 ComposedRecently":   {reason: "seen a moment ago", xr: true, parent: []mod{controllers("other")}, user: crossplane, manager: composed, writes: true, want: drift},
-		"1 ComposedForged":     {reason: "the manager alone does not do: anybody can name it", xr: true, user: alice, manager: composed, want: other},
-		"1 OtherComposite":     {reason: "the manager of another composite: go on with rule 2", xr: true, child: []mod{updaters("other")}, user: crossplane, manager: "apiextensions.crossplane.io/composed/abc", want: other},
-		"1 NoManager":          {reason: "a DELETE has no field manager: rule 2", op: Delete, xr: true, user: crossplane, want: drift},
-		"1 NotByUserHash":      {reason: "--identify-controller=user-hash", xr: true, child: []mod{updaters("other")}, user: crossplane, manager: composed, identify: IdentifyUserHash, want: other},
-		"2 Intersection":       {reason: "in controllers and in updaters", user: deployer, want: drift},
-		"2 NotInControllers":   {reason: "did not write the status", parent: []mod{controllers("other")}, user: deployer, want: other},
-		"2 NotInUpdaters":      {reason: "did not write the child", child: []mod{updaters("other")}, user: deployer, want: other},
-		"2 NoUpdatersYet":      {reason: "the child has none yet", child: []mod{noUpdaters}, user: deployer, want: drift},
-		"2 Create":             {reason: "its CREATE", op: Create, child: []mod{updaters("other")}, user: deployer, want: drift},
-		"2 CreateByOther":      {reason: "controllers are known and do not hold the requester", op: Create, user: alice, want: other},
-		"2 UnknownOnly":        {reason: "not known: the child's only updater", parent: []mod{unknown}, user: deployer, want: drift},
-		"2 UnknownOther":       {reason: "not known: not the only updater", parent: []mod{unknown}, user: alice, want: other},
-		"2 UnknownCreate":      {reason: "not known: on CREATE the requester", op: Create, parent: []mod{unknown}, user: alice, want: drift},
-		"2 MemoryIntersection": {reason: "known from memory alone, the child's updaters count all the same", parent: []mod{unknown}, child: []mod{updaters("other", "another")}, user: deployer, writes: true, want: other},
-		"2 Memory":             {reason: "known from memory alone", parent: []mod{unknown}, child: []mod{noUpdaters}, user: deployer, writes: true, want: drift},
-		"3 Manager":            {reason: "late installation: the manager of observedGeneration", parent: []mod{unknown, observes}, child: []mod{noUpdaters}, user: deployer, manager: "kcm", want: drift},
-		"3 OtherManager":       {reason: "another manager", parent: []mod{unknown, observes}, child: []mod{noUpdaters}, user: alice, manager: "kubectl", want: other},
-		"3 FieldManagerOnly":   {reason: "--identify-controller=field-manager passes rule 2 by", parent: []mod{observes}, user: alice, manager: "kcm", identify: IdentifyFieldManager, want: drift},
-		"3 NotByUserHash":      {reason: "--identify-controller=user-hash", parent: []mod{unknown, observes}, child: []mod{noUpdaters}, user: deployer, manager: "kcm", identify: IdentifyUserHash, want: other, undecided: true},
-		"4 Undetermined":       {reason: "lenient, and the reason says so", parent: []mod{unknown}, child: []mod{noUpdaters}, user: deployer, want: other, undecided: true},
-		"4 ManyUpdaters":       {reason: "several updaters, and no controllers", parent: []mod{unknown}, child: []mod{updaters("a", deployer.Hash())}, user: deployer, want: other, undecided: true},
+		"1 Composed": {reason: "Crossplane's manager of this composite, and a user that updates its status", xr: true,
+			user: crossplane, manager: composed, want: drift},
+		"1 ComposedUnknown": {reason: "nobody was seen updating the status yet", xr: true, parent: []mod{unknown}, user: crossplane,
+			manager: composed, want: drift},
+		"1 ComposedRecently": {reason: "seen a moment ago", xr: true, parent: []mod{controllers("other")}, user: crossplane,
+			manager: composed, writes: true, want: drift},
+		"1 ComposedForged": {reason: "the manager alone does not do: anybody can name it", xr: true, user: alice, manager: composed, want: other},
+		"1 OtherComposite": {reason: "the manager of another composite: go on with rule 2", xr: true, child: []mod{updaters("other")},
+			user: crossplane, manager: "apiextensions.crossplane.io/composed/abc", want: other},
+		"1 NoManager": {reason: "a DELETE has no field manager: rule 2", op: Delete, xr: true, user: crossplane, want: drift},
+		"1 NotByUserHash": {reason: "--identify-controller=user-hash", xr: true, child: []mod{updaters("other")}, user: crossplane,
+			manager: composed, identify: IdentifyUserHash, want: other},
+		"2 Intersection":     {reason: "in controllers and in updaters", user: deployer, want: drift},
+		"2 NotInControllers": {reason: "did not write the status", parent: []mod{controllers("other")}, user: deployer, want: other},
+		"2 NotInUpdaters":    {reason: "did not write the child", child: []mod{updaters("other")}, user: deployer, want: other},
+		"2 NoUpdatersYet":    {reason: "the child has none yet", child: []mod{noUpdaters}, user: deployer, want: drift},
+		"2 Create":           {reason: "its CREATE", op: Create, child: []mod{updaters("other")}, user: deployer, want: drift},
+		"2 CreateByOther":    {reason: "controllers are known and do not hold the requester", op: Create, user: alice, want: other},
+		"2 UnknownOnly":      {reason: "not known: the child's only updater", parent: []mod{unknown}, user: deployer, want: drift},
+		"2 UnknownOther":     {reason: "not known: not the only updater", parent: []mod{unknown}, user: alice, want: other},
+		"2 UnknownCreate":    {reason: "not known: on CREATE the requester", op: Create, parent: []mod{unknown}, user: alice, want: drift},
+		"2 MemoryIntersection": {reason: "known from memory alone, the child's updaters count all the same", parent: []mod{unknown},
+			child: []mod{updaters("other", "another")}, user: deployer, writes: true, want: other},
+		"2 Memory": {reason: "known from memory alone", parent: []mod{unknown}, child: []mod{noUpdaters}, user: deployer, writes: true, want: drift},
+		"3 Manager": {reason: "late installation: the manager of observedGeneration", parent: []mod{unknown, observes},
+			child: []mod{noUpdaters}, user: deployer, manager: "kcm", want: drift},
+		"3 OtherManager": {reason: "another manager", parent: []mod{unknown, observes}, child: []mod{noUpdaters}, user: alice, manager: "kubectl", want: other},
+		"3 FieldManagerOnly": {reason: "--identify-controller=field-manager passes rule 2 by", parent: []mod{observes}, user: alice,
+			manager: "kcm", identify: IdentifyFieldManager, want: drift},
+		"3 NotByUserHash": {reason: "--identify-controller=user-hash", parent: []mod{unknown, observes}, child: []mod{noUpdaters},
+			user: deployer, manager: "kcm", identify: IdentifyUserHash, want: other, undecided: true},
+		"4 Undetermined": {reason: "lenient, and the reason says so", parent: []mod{unknown}, child: []mod{noUpdaters}, user: deployer,
+			want: other, undecided: true},
+		"4 ManyUpdaters": {reason: "several updaters, and no controllers", parent: []mod{unknown},
+			child: []mod{updaters("a", deployer.Hash())}, user: deployer, want: other, undecided: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -123,12 +135,21 @@ status: {conditions: [{type: Synced, status: "True", observedGeneration: 2}, {ty
 		manager string
 		want    outcome
 	}{
-		"Sync":          {"the Claim settled: drift", claim(), set("l", "spec", "size"), "apiextensions.crossplane.io/claim", refused(ClassDrift, ReasonDrift, 403)},
-		"SyncMachinery": {"machinery included: a Manual revision travels that way", claim(), set("db-rev-3", "spec", "compositionRevisionRef", "name"), "apiextensions.crossplane.io/claim", refused(ClassDrift, ReasonDrift, 403)},
-		"Machinery":     {"by Crossplane's own manager it is self", claim(), set("db-rev-3", "spec", "compositionRevisionRef", "name"), "apiextensions.crossplane.io/composite", allowed(ClassSelf, ReasonSelf)},
-		"Binary":        {"by its binary's name too", claim(), set("db-rev-3", "spec", "compositionRevisionRef", "name"), "crossplane", allowed(ClassSelf, ReasonSelf)},
-		"NotBack":       {"a Claim that names another XR is not its parent", claim(set("other", "spec", "resourceRef", "name")), set("l", "spec", "size"), "apiextensions.crossplane.io/claim", refused("", ReasonParentNotFound, 422)},
-		"Person":        {"a person may edit the XR", claim(), set("l", "spec", "size"), "kubectl", allowed(ClassNewOrigin, ReasonNewOrigin)},
+		"Sync": {reason: "the Claim settled: drift", claim: claim(), change: set("l", "spec", "size"),
+			manager: "apiextensions.crossplane.io/claim", want: refused(ClassDrift, ReasonDrift, 403)},
+		"SyncMachinery": {reason: "machinery included: a Manual revision travels that way", claim: claim(),
+			change: set("db-rev-3", "spec", "compositionRevisionRef", "name"), manager: "apiextensions.crossplane.io/claim",
+			want: refused(ClassDrift, ReasonDrift, 403)},
+		"Machinery": {reason: "by Crossplane's own manager it is self", claim: claim(),
+			change: set("db-rev-3", "spec", "compositionRevisionRef", "name"), manager: "apiextensions.crossplane.io/composite",
+			want: allowed(ClassSelf, ReasonSelf)},
+		"Binary": {reason: "by its binary's name too", claim: claim(),
+			change: set("db-rev-3", "spec", "compositionRevisionRef", "name"), manager: "crossplane", want: allowed(ClassSelf, ReasonSelf)},
+		"NotBack": {reason: "a Claim that names another XR is not its parent",
+			claim: claim(set("other", "spec", "resourceRef", "name")), change: set("l", "spec", "size"), manager: "apiextensions.crossplane.io/claim",
+			want: refused("", ReasonParentNotFound, 422)},
+		"Person": {reason: "a person may edit the XR", claim: claim(), change: set("l", "spec", "size"), manager: "kubectl",
+			want: allowed(ClassNewOrigin, ReasonNewOrigin)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +170,8 @@ status: {conditions: [{type: Synced, status: "True", observedGeneration: 2}, {ty
 // Self writes (spec 1 and 4) (KR-01-06, KR-01-07, KR-04-07).
 func TestSelf(t *testing.T) {
 	nested := with(composite(), set("child", "metadata", "name"), set("child-uid", "metadata", "uid"), func(o *unstructured.Unstructured) {
-		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"apiVersion": "example.org/v1", "kind": "XDatabase", "name": "db", "uid": "xr-uid", "controller": true}}, "metadata", "ownerReferences")
+		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"apiVersion": "example.org/v1", "kind": "XDatabase", "name": "db",
+			"uid": "xr-uid", "controller": true}}, "metadata", "ownerReferences")
 		annotate(v1alpha1.AnnotationKeyUpdaters, crossplane.Hash())(o)
 	})
 	refs := set([]any{}, "spec", "resourceRefs")
@@ -164,19 +186,36 @@ func TestSelf(t *testing.T) {
 		opts    Options
 		want    Class
 	}{
-		"LateInit":         {"the provider, by its hash", instance(), resize("l"), provider, "provider", Options{}, ClassSelf},
-		"LateInitManager":  {"the provider, by a manager that writes the status", with(instance(), unannotate(v1alpha1.AnnotationKeyControllers), statusBy("provider")), resize("l"), provider, "provider", Options{}, ClassSelf},
-		"Person":           {"a person who once edited the status is no controller", with(instance(), personal), resize("l"), alice, "kubectl", Options{}, ClassNewOrigin},
-		"ControllerUser":   {"unless --controller-users says so", with(instance(), personal), resize("l"), alice, "kubectl", Options{ControllerUsers: func(n string) bool { return n == "alice" }}, ClassSelf},
-		"Refs":             {"machinery by Crossplane's manager", composite(), refs, crossplane, "apiextensions.crossplane.io/composite", Options{}, ClassSelf},
-		"RefsByPerson":     {"machinery by anybody else is an intent", composite(), refs, alice, "kubectl", Options{}, ClassNewOrigin},
-		"FirstSpec":        {"machinery is all that a spec holds: still machinery", with(composite(), machineryOf, unannotate(v1alpha1.AnnotationKeyControllers)), set([]any{map[string]any{"kind": "A"}}, "spec", "crossplane", "resourceRefs"), crossplane, "apiextensions.crossplane.io/composite", Options{}, ClassSelf},
-		"MoreThanRefs":     {"more than machinery", composite(), func(o *unstructured.Unstructured) { refs(o); set("l", "spec", "size")(o) }, alice, "apiextensions.crossplane.io/composite", Options{}, ClassNewOrigin},
-		"Nested":           {"a nested composite's machinery is self", nested, refs, crossplane, "apiextensions.crossplane.io/composite", Options{}, ClassSelf},
-		"NestedComposed":   {"its composed apply is the parent's controller's", nested, set("l", "spec", "size"), crossplane, composed, Options{}, ClassDrift},
-		"NestedOwnManager": {"the field manager tells the two hats apart", nested, set("l", "spec", "size"), crossplane, "apiextensions.crossplane.io/composite", Options{}, ClassSelf},
-		"NestedUnknown":    {"machinery alone is self, whichever hat", nested, refs, crossplane, "", Options{}, ClassSelf},
-		"OtherWriter":      {"another controller", instance(), resize("l"), argocd, "argocd", Options{}, ClassNewOrigin},
+		"LateInit": {reason: "the provider, by its hash", object: instance(), change: resize("l"), user: provider,
+			manager: "provider", opts: Options{}, want: ClassSelf},
+		"LateInitManager": {reason: "the provider, by a manager that writes the status",
+			object: with(instance(), unannotate(v1alpha1.AnnotationKeyControllers), statusBy("provider")), change: resize("l"), user: provider,
+			manager: "provider", opts: Options{}, want: ClassSelf},
+		"Person": {reason: "a person who once edited the status is no controller", object: with(instance(), personal),
+			change: resize("l"), user: alice, manager: "kubectl", opts: Options{}, want: ClassNewOrigin},
+		"ControllerUser": {reason: "unless --controller-users says so", object: with(instance(), personal), change: resize("l"),
+			user: alice, manager: "kubectl", opts: Options{ControllerUsers: func(n string) bool { return n == "alice" }}, want: ClassSelf},
+		"Refs": {reason: "machinery by Crossplane's manager", object: composite(), change: refs, user: crossplane,
+			manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassSelf},
+		"RefsByPerson": {reason: "machinery by anybody else is an intent", object: composite(), change: refs, user: alice,
+			manager: "kubectl", opts: Options{}, want: ClassNewOrigin},
+		"FirstSpec": {reason: "machinery is all that a spec holds: still machinery",
+			object: with(composite(), machineryOf, unannotate(v1alpha1.AnnotationKeyControllers)),
+			change: set([]any{map[string]any{"kind": "A"}}, "spec", "crossplane", "resourceRefs"), user: crossplane,
+			manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassSelf},
+		"MoreThanRefs": {reason: "more than machinery", object: composite(),
+			change: func(o *unstructured.Unstructured) { refs(o); set("l", "spec", "size")(o) }, user: alice,
+			manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassNewOrigin},
+		"Nested": {reason: "a nested composite's machinery is self", object: nested, change: refs, user: crossplane,
+			manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassSelf},
+		"NestedComposed": {reason: "its composed apply is the parent's controller's", object: nested,
+			change: set("l", "spec", "size"), user: crossplane, manager: composed, opts: Options{}, want: ClassDrift},
+		"NestedOwnManager": {reason: "the field manager tells the two hats apart", object: nested, change: set("l", "spec", "size"),
+			user: crossplane, manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassSelf},
+		"NestedUnknown": {reason: "machinery alone is self, whichever hat", object: nested, change: refs, user: crossplane,
+			opts: Options{}, want: ClassSelf},
+		"OtherWriter": {reason: "another controller", object: instance(), change: resize("l"), user: argocd, manager: "argocd",
+			opts: Options{}, want: ClassNewOrigin},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -196,7 +235,8 @@ func TestSelf(t *testing.T) {
 
 func statusBy(manager string) mod {
 	return func(o *unstructured.Unstructured) {
-		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"manager": manager, "operation": "Update", "subresource": "status", "time": "2026-01-01T00:00:00Z", "fieldsV1": map[string]any{}}}, "metadata", "managedFields")
+		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"manager": manager, "operation": "Update", "subresource": "status",
+			"time": "2026-01-01T00:00:00Z", "fieldsV1": map[string]any{}}}, "metadata", "managedFields")
 	}
 }
 
@@ -247,16 +287,22 @@ func TestSettled(t *testing.T) {
 		opts   Options
 		want   Class
 	}{
-		"Settled":        {"at the intent", nil, -1, Options{}, ClassDrift},
-		"Flap":           {"Ready flips: a latch is a latch", []mod{flapping}, -1, Options{}, ClassDrift},
-		"NewIntent":      {"an intent past the latch", []mod{unsettled}, -1, Options{}, ClassExpected},
-		"Bump":           {"Crossplane bumps the generation: no intent", []mod{set(int64(12), "metadata", "generation")}, -1, Options{}, ClassDrift},
-		"Memory":         {"known from memory before it is stored", []mod{never}, 5, Options{}, ClassDrift},
-		"MemoryOld":      {"memory of an older one", []mod{unsettled}, 7, Options{}, ClassExpected},
-		"Never":          {"never settled", []mod{never}, -1, Options{}, ClassExpected},
-		"Past":           {"settled past the intent", []mod{annotate(v1alpha1.AnnotationKeySettledGeneration, "9")}, -1, Options{}, ClassDrift},
-		"Observed":       {"--expect-until=observed: observed is enough", []mod{never}, -1, Options{ExpectUntil: ExpectUntilObserved}, ClassDrift},
-		"ObservedBehind": {"--expect-until=observed: not observed", []mod{never, older}, -1, Options{ExpectUntil: ExpectUntilObserved}, ClassExpected},
+		"Settled": {reason: "at the intent", latch: -1, opts: Options{}, want: ClassDrift},
+		"Flap": {reason: "Ready flips: a latch is a latch", xr: []mod{flapping}, latch: -1, opts: Options{},
+			want: ClassDrift},
+		"NewIntent": {reason: "an intent past the latch", xr: []mod{unsettled}, latch: -1, opts: Options{}, want: ClassExpected},
+		"Bump": {reason: "Crossplane bumps the generation: no intent", xr: []mod{set(int64(12), "metadata", "generation")},
+			latch: -1, opts: Options{}, want: ClassDrift},
+		"Memory": {reason: "known from memory before it is stored", xr: []mod{never}, latch: 5, opts: Options{},
+			want: ClassDrift},
+		"MemoryOld": {reason: "memory of an older one", xr: []mod{unsettled}, latch: 7, opts: Options{}, want: ClassExpected},
+		"Never":     {reason: "never settled", xr: []mod{never}, latch: -1, opts: Options{}, want: ClassExpected},
+		"Past": {reason: "settled past the intent", xr: []mod{annotate(v1alpha1.AnnotationKeySettledGeneration, "9")},
+			latch: -1, opts: Options{}, want: ClassDrift},
+		"Observed": {reason: "--expect-until=observed: observed is enough", xr: []mod{never}, latch: -1,
+			opts: Options{ExpectUntil: ExpectUntilObserved}, want: ClassDrift},
+		"ObservedBehind": {reason: "--expect-until=observed: not observed", xr: []mod{never, older}, latch: -1,
+			opts: Options{ExpectUntil: ExpectUntilObserved}, want: ClassExpected},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -274,7 +320,8 @@ func TestSettled(t *testing.T) {
 func TestSettledState(t *testing.T) {
 	labelled := func(o *unstructured.Unstructured) {
 		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"manager": "argocd", "operation": "Apply", "time": noon.Add(time.Minute).Format(time.RFC3339),
-			"fieldsV1": map[string]any{"f:metadata": map[string]any{"f:labels": map[string]any{"f:team": map[string]any{}}}, "f:spec": map[string]any{"f:size": map[string]any{}}}}}, "metadata", "managedFields")
+			"fieldsV1": map[string]any{"f:metadata": map[string]any{"f:labels": map[string]any{"f:team": map[string]any{}}},
+				"f:spec": map[string]any{"f:size": map[string]any{}}}}}, "metadata", "managedFields")
 	}
 	recorded := func(o *unstructured.Unstructured) {
 		annotate(v1alpha1.AnnotationKeySettledState, parent.Sum(o, parent.RoleComposite).SettledState(5))(o)
@@ -285,15 +332,21 @@ func TestSettledState(t *testing.T) {
 		xr     []mod
 		want   Class
 	}{
-		"Label":    {"and Crossplane's machinery moved the generation", []mod{recorded, labelled, upgraded}, ClassDrift},
-		"Absent":   {"nothing is stored: managedFields decide", []mod{labelled, upgraded}, ClassExpected},
-		"Changed":  {"the spec, with a label or without", []mod{recorded, labelled, set("l", "spec", "size")}, ClassExpected},
-		"NewField": {"or a field of it that was not there", []mod{recorded, labelled, set("b", "spec", "zone")}, ClassExpected},
-		"Later":    {"an intent that stands in the trace has not settled", []mod{recorded, labelled, unsettled}, ClassExpected},
-		"Forged":   {"somebody else's digest", []mod{annotate(v1alpha1.AnnotationKeySettledState, "5,0123456789abcdef"), labelled}, ClassExpected},
+		"Label": {reason: "and Crossplane's machinery moved the generation", xr: []mod{recorded, labelled, upgraded},
+			want: ClassDrift},
+		"Absent": {reason: "nothing is stored: managedFields decide", xr: []mod{labelled, upgraded}, want: ClassExpected},
+		"Changed": {reason: "the spec, with a label or without", xr: []mod{recorded, labelled, set("l", "spec", "size")},
+			want: ClassExpected},
+		"NewField": {reason: "or a field of it that was not there", xr: []mod{recorded, labelled, set("b", "spec", "zone")},
+			want: ClassExpected},
+		"Later": {reason: "an intent that stands in the trace has not settled", xr: []mod{recorded, labelled, unsettled},
+			want: ClassExpected},
+		"Forged": {reason: "somebody else's digest",
+			xr: []mod{annotate(v1alpha1.AnnotationKeySettledState, "5,0123456789abcdef"), labelled}, want: ClassExpected},
 	}
 	for name, tc := range cases {
-		for _, req := range []*Request{request(Update, instance(), resize("l")), request(Delete, with(instance(), annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))), request(Create, unmasked())} {
+		for _, req := range []*Request{request(Update, instance(), resize("l")),
+			request(Delete, with(instance(), annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))), request(Create, unmasked())} {
 			t.Run(name+string(req.Operation), func(t *testing.T) {
 				if req.Operation == Delete {
 					req = req.by(crossplane, "")
@@ -317,32 +370,39 @@ func TestFollowsTheWorld(t *testing.T) {
 		replicas     any
 		want         bool
 	}{
-		"PodOfReplicaSet":         {gvk("", "Pod"), gvk("apps", "ReplicaSet"), Create, nil, true},
-		"PodOfStatefulSet":        {gvk("", "Pod"), gvk("apps", "StatefulSet"), Delete, nil, true},
-		"PodOfDaemonSet":          {gvk("", "Pod"), gvk("apps", "DaemonSet"), Update, nil, true},
-		"PodOfJob":                {gvk("", "Pod"), gvk("batch", "Job"), Create, nil, true},
-		"PodOfOther":              {gvk("", "Pod"), gvk("example.org", "XDatabase"), Create, nil, false},
-		"JobOfCronJob":            {gvk("batch", "Job"), gvk("batch", "CronJob"), Create, nil, true},
-		"JobOfOther":              {gvk("batch", "Job"), gvk("example.org", "Batch"), Create, nil, false},
-		"ReplicaSetWithNone":      {gvk("apps", "ReplicaSet"), gvk("apps", "Deployment"), Delete, int64(0), true},
-		"ReplicaSetWithNoneFloat": {gvk("apps", "ReplicaSet"), gvk("apps", "Deployment"), Delete, 0.0, true},
-		"ReplicaSetWithSome":      {gvk("apps", "ReplicaSet"), gvk("apps", "Deployment"), Delete, int64(1), false},
-		"ReplicaSetDefault":       {gvk("apps", "ReplicaSet"), gvk("apps", "Deployment"), Delete, nil, false},
-		"ReplicaSetUpdate":        {gvk("apps", "ReplicaSet"), gvk("apps", "Deployment"), Update, int64(0), false},
-		"ForeignPod":              {gvk("example.org", "Pod"), gvk("apps", "ReplicaSet"), Create, nil, false},
+		"PodOfReplicaSet":  {child: gvk("", "Pod"), owner: gvk("apps", "ReplicaSet"), op: Create, want: true},
+		"PodOfStatefulSet": {child: gvk("", "Pod"), owner: gvk("apps", "StatefulSet"), op: Delete, want: true},
+		"PodOfDaemonSet":   {child: gvk("", "Pod"), owner: gvk("apps", "DaemonSet"), op: Update, want: true},
+		"PodOfJob":         {child: gvk("", "Pod"), owner: gvk("batch", "Job"), op: Create, want: true},
+		"PodOfOther":       {child: gvk("", "Pod"), owner: gvk("example.org", "XDatabase"), op: Create},
+		"JobOfCronJob":     {child: gvk("batch", "Job"), owner: gvk("batch", "CronJob"), op: Create, want: true},
+		"JobOfOther":       {child: gvk("batch", "Job"), owner: gvk("example.org", "Batch"), op: Create},
+		"ReplicaSetWithNone": {child: gvk("apps", "ReplicaSet"), owner: gvk("apps", "Deployment"), op: Delete,
+			replicas: int64(0), want: true},
+		"ReplicaSetWithNoneFloat": {child: gvk("apps", "ReplicaSet"), owner: gvk("apps", "Deployment"), op: Delete, replicas: 0.0,
+			want: true},
+		"ReplicaSetWithSome": {child: gvk("apps", "ReplicaSet"), owner: gvk("apps", "Deployment"), op: Delete,
+			replicas: int64(1)},
+		"ReplicaSetDefault": {child: gvk("apps", "ReplicaSet"), owner: gvk("apps", "Deployment"), op: Delete},
+		"ReplicaSetUpdate": {child: gvk("apps", "ReplicaSet"), owner: gvk("apps", "Deployment"), op: Update,
+			replicas: int64(0)},
+		"ForeignPod": {child: gvk("example.org", "Pod"), owner: gvk("apps", "ReplicaSet"), op: Create},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			p := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "p", "uid": "p", "generation": int64(1)}, "status": map[string]any{}}}
+			p := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "p", "uid": "p", "generation": int64(1)},
+				"status": map[string]any{}}}
 			p.SetGroupVersionKind(tc.owner)
 			c := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "c", "generation": int64(1)}, "spec": map[string]any{"x": "y"}}}
 			c.SetGroupVersionKind(tc.child)
 			if tc.replicas != nil {
 				set(tc.replicas, "spec", "replicas")(c)
 			}
-			_ = unstructured.SetNestedSlice(c.Object, []any{map[string]any{"apiVersion": p.GetAPIVersion(), "kind": p.GetKind(), "name": "p", "uid": "p", "controller": true}}, "metadata", "ownerReferences")
+			_ = unstructured.SetNestedSlice(c.Object, []any{map[string]any{"apiVersion": p.GetAPIVersion(), "kind": p.GetKind(), "name": "p",
+				"uid": "p", "controller": true}}, "metadata", "ownerReferences")
 			w := newWorld()
-			w.add(with(p, annotate(v1alpha1.AnnotationKeySettledGeneration, "1", v1alpha1.AnnotationKeyPhase, "initialized", v1alpha1.AnnotationKeyControllers, deployer.Hash())))
+			w.add(with(p, annotate(v1alpha1.AnnotationKeySettledGeneration, "1", v1alpha1.AnnotationKeyPhase, "initialized",
+				v1alpha1.AnnotationKeyControllers, deployer.Hash())))
 			req := request(tc.op, c, set("z", "spec", "x")).by(deployer, "")
 			want := ClassDrift
 			if tc.want {

@@ -35,28 +35,50 @@ func TestDeleteManaged(t *testing.T) {
 		opts   Options
 		want   outcome
 	}{
-		"Closed":            {"it would orphan", instance(), alice, nil, enforced(), refuse},
-		"ClosedGC":          {"whoever asks: the garbage collector", instance(), collector, nil, enforced(), refuse},
-		"ClosedCrossplane":  {"whoever asks: Crossplane", instance(), crossplane, nil, enforced(), refuse},
-		"ClosedLone":        {"with or without a parent", lone(instance()), alice, nil, enforced(), refuse},
-		"ClosedXRDeleting":  {"the parent being deleted is no excuse", instance(), collector, []mod{deleting}, enforced(), refuse},
-		"Unmasked":          {"the policies hold Delete, but nobody allowed it", unmasked(), alice, nil, enforced(), refuse},
-		"Orphan":            {"orphaning was asked for on the MR", with(instance(), orphanAsked), alice, nil, enforced(), pass},
-		"AuthorNoDelete":    {"the author's policies orphan", with(instance(), annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Create","Update"]`)), alice, nil, enforced(), pass},
-		"AuthorObserve":     {"the author only looks", with(unmasked(), policies1(observe)), alice, nil, enforced(), pass},
-		"PolicyOrphan":      {"deletionPolicy: Orphan with [\"*\"]", with(instance(), set("Orphan", "spec", "deletionPolicy")), alice, nil, enforced(), pass},
-		"PolicyOrphanList":  {"an explicit list that holds Delete deletes", with(instance(), set("Orphan", "spec", "deletionPolicy"), annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Create","Update","Delete"]`)), alice, nil, enforced(), refuse},
-		"PolicyDelete":      {"deletionPolicy: Delete does not help", with(instance(), set("Delete", "spec", "deletionPolicy")), alice, nil, enforced(), refuse},
-		"Open":              {"the gate is open for Delete", with(instance(), open), alice, nil, enforced(), pass},
-		"OpenCrossplane":    {"what opened the gate approves Crossplane's deletion too", with(instance(), open), crossplane, nil, enforced(), allowed(ClassDrift, ReasonApproved)},
-		"OpenLone":          {"with or without a parent", lone(with(instance(), open)), alice, nil, enforced(), allowed(ClassNewOrigin, ReasonNoParent)},
-		"OpenFrozen":        {"a frozen parent holds it back", with(instance(), open), alice, []mod{annotate(v1alpha1.AnnotationKeyFreeze, "true")}, enforced(), refused(ClassNewOrigin, ReasonFrozen, 403)},
-		"OpenForUpdate":     {"another verb", with(instance(), policies1(observe, update), gateValue(`{"state":"open","verbs":["Update"],"at":null}`)), alice, nil, enforced(), refuse},
-		"OpenNotYetApplied": {"the gate says open, the policies do not hold Delete yet", with(instance(), gateValue(openDelete)), alice, nil, enforced(), refuse},
-		"BeingDeleted":      {"it is deleted already", with(instance(), deleting), alice, nil, enforced(), pass},
-		"Log":               {"log masks nothing: a warning", unmasked(), alice, nil, Options{}, pass},
-		"LogMasked":         {"a mask that log mode has not lifted yet would orphan all the same", instance(), alice, nil, Options{}, refuse},
-		"LogLifted":         {"without the mask it is as without us", with(unmasked(), annotate(v1alpha1.AnnotationKeyManagementPolicies, `["*"]`)), alice, nil, Options{}, pass},
+		"Closed": {reason: "it would orphan", mr: instance(), user: alice, opts: enforced(), want: refuse},
+		"ClosedGC": {reason: "whoever asks: the garbage collector", mr: instance(), user: collector, opts: enforced(),
+			want: refuse},
+		"ClosedCrossplane": {reason: "whoever asks: Crossplane", mr: instance(), user: crossplane, opts: enforced(), want: refuse},
+		"ClosedLone":       {reason: "with or without a parent", mr: lone(instance()), user: alice, opts: enforced(), want: refuse},
+		"ClosedXRDeleting": {reason: "the parent being deleted is no excuse", mr: instance(), user: collector, xr: []mod{deleting},
+			opts: enforced(), want: refuse},
+		"Unmasked": {reason: "the policies hold Delete, but nobody allowed it", mr: unmasked(), user: alice,
+			opts: enforced(), want: refuse},
+		"Orphan": {reason: "orphaning was asked for on the MR", mr: with(instance(), orphanAsked), user: alice,
+			opts: enforced(), want: pass},
+		"AuthorNoDelete": {reason: "the author's policies orphan",
+			mr: with(instance(), annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Create","Update"]`)), user: alice, opts: enforced(),
+			want: pass},
+		"AuthorObserve": {reason: "the author only looks", mr: with(unmasked(), policies1(observe)), user: alice,
+			opts: enforced(), want: pass},
+		"PolicyOrphan": {reason: "deletionPolicy: Orphan with [\"*\"]",
+			mr: with(instance(), set("Orphan", "spec", "deletionPolicy")), user: alice, opts: enforced(), want: pass},
+		"PolicyOrphanList": {reason: "an explicit list that holds Delete deletes",
+			mr: with(instance(), set("Orphan", "spec", "deletionPolicy"), annotate(v1alpha1.AnnotationKeyManagementPolicies,
+				`["Observe","Create","Update","Delete"]`)),
+			user: alice, opts: enforced(), want: refuse},
+		"PolicyDelete": {reason: "deletionPolicy: Delete does not help",
+			mr: with(instance(), set("Delete", "spec", "deletionPolicy")), user: alice, opts: enforced(), want: refuse},
+		"Open": {reason: "the gate is open for Delete", mr: with(instance(), open), user: alice, opts: enforced(),
+			want: pass},
+		"OpenCrossplane": {reason: "what opened the gate approves Crossplane's deletion too", mr: with(instance(), open),
+			user: crossplane, opts: enforced(), want: allowed(ClassDrift, ReasonApproved)},
+		"OpenLone": {reason: "with or without a parent", mr: lone(with(instance(), open)), user: alice, opts: enforced(),
+			want: allowed(ClassNewOrigin, ReasonNoParent)},
+		"OpenFrozen": {reason: "a frozen parent holds it back", mr: with(instance(), open), user: alice,
+			xr: []mod{annotate(v1alpha1.AnnotationKeyFreeze, "true")}, opts: enforced(), want: refused(ClassNewOrigin, ReasonFrozen, 403)},
+		"OpenForUpdate": {reason: "another verb",
+			mr: with(instance(), policies1(observe, update), gateValue(`{"state":"open","verbs":["Update"],"at":null}`)), user: alice,
+			opts: enforced(), want: refuse},
+		"OpenNotYetApplied": {reason: "the gate says open, the policies do not hold Delete yet",
+			mr: with(instance(), gateValue(openDelete)), user: alice, opts: enforced(), want: refuse},
+		"BeingDeleted": {reason: "it is deleted already", mr: with(instance(), deleting), user: alice, opts: enforced(),
+			want: pass},
+		"Log": {reason: "log masks nothing: a warning", mr: unmasked(), user: alice, opts: Options{}, want: pass},
+		"LogMasked": {reason: "a mask that log mode has not lifted yet would orphan all the same", mr: instance(),
+			user: alice, opts: Options{}, want: refuse},
+		"LogLifted": {reason: "without the mask it is as without us",
+			mr: with(unmasked(), annotate(v1alpha1.AnnotationKeyManagementPolicies, `["*"]`)), user: alice, opts: Options{}, want: pass},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -128,17 +150,24 @@ func TestDeleteComposite(t *testing.T) {
 		names  []string
 		absent string
 	}{
-		"None":      {"nothing below", nil, nil, enforced(), true, nil, ""},
-		"Closed":    {"refused with their list", []*parent.State{mr("a"), mr("b")}, nil, enforced(), false, []string{"Instance a, Instance b"}, ""},
-		"OneOf":     {"while one would be orphaned", []*parent.State{mr("a", open), mr("b"), mr("c", orphanAsked)}, nil, enforced(), false, []string{"Instance b"}, "Instance a"},
-		"AllFine":   {"open, or orphaning asked for", []*parent.State{mr("a", open), mr("c", orphanAsked), mr("d", deleting)}, nil, enforced(), true, nil, ""},
-		"Many":      {"no more than ten names", many, nil, enforced(), false, []string{"mr-j, 4 more"}, "mr-k"},
-		"LogMR":     {"MRs in log mode that nobody masks do not count", []*parent.State{bare("a", inLog)}, nil, enforced(), true, nil, ""},
-		"LogMasked": {"a mask that log mode has not lifted yet counts", []*parent.State{mr("a", inLog)}, nil, enforced(), false, []string{"Instance a"}, ""},
-		"Log":       {"log mode masks nothing", []*parent.State{bare("a")}, nil, Options{}, true, nil, ""},
-		"Enforced":  {"an MR under enforce counts, whatever the XR's mode", []*parent.State{mr("a", annotate(v1alpha1.AnnotationKeyMode, "enforce"))}, nil, Options{}, false, []string{"Instance a"}, ""},
-		"Unread":    {"cannot be read: not allowed", nil, errors.New("boom"), enforced(), false, []string{"boom"}, ""},
-		"UnreadLog": {"cannot be read: a warning", nil, errors.New("boom"), Options{}, true, nil, ""},
+		"None": {reason: "nothing below", opts: enforced(), want: true},
+		"Closed": {reason: "refused with their list", below: []*parent.State{mr("a"), mr("b")}, opts: enforced(),
+			names: []string{"Instance a, Instance b"}},
+		"OneOf": {reason: "while one would be orphaned", below: []*parent.State{mr("a", open), mr("b"), mr("c", orphanAsked)},
+			opts: enforced(), names: []string{"Instance b"}, absent: "Instance a"},
+		"AllFine": {reason: "open, or orphaning asked for",
+			below: []*parent.State{mr("a", open), mr("c", orphanAsked), mr("d", deleting)}, opts: enforced(), want: true},
+		"Many": {reason: "no more than ten names", below: many, opts: enforced(), names: []string{"mr-j, 4 more"},
+			absent: "mr-k"},
+		"LogMR": {reason: "MRs in log mode that nobody masks do not count", below: []*parent.State{bare("a", inLog)},
+			opts: enforced(), want: true},
+		"LogMasked": {reason: "a mask that log mode has not lifted yet counts", below: []*parent.State{mr("a", inLog)},
+			opts: enforced(), names: []string{"Instance a"}},
+		"Log": {reason: "log mode masks nothing", below: []*parent.State{bare("a")}, opts: Options{}, want: true},
+		"Enforced": {reason: "an MR under enforce counts, whatever the XR's mode",
+			below: []*parent.State{mr("a", annotate(v1alpha1.AnnotationKeyMode, "enforce"))}, opts: Options{}, names: []string{"Instance a"}},
+		"Unread":    {reason: "cannot be read: not allowed", err: errors.New("boom"), opts: enforced(), names: []string{"boom"}},
+		"UnreadLog": {reason: "cannot be read: a warning", err: errors.New("boom"), opts: Options{}, want: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +196,8 @@ func TestDeleteCompositeApproved(t *testing.T) {
 	w.managed = []*parent.State{parent.Sum(instance(), parent.RoleManaged)}
 	refusal := decide(t, w, enforced(), request(Delete, composite()).by(alice, ""))
 	xr := annotatedBy(t, composite(), refusal.Suggestion)
-	if _, ok := approval.Parse(xr.GetAnnotations()).Approved(approval.Query{Digests: []string{identity.DeletionID(parent.Sum(xr, parent.RoleComposite), parent.Sum(xr, parent.RoleComposite))}, Intent: 5}); !ok {
+	if _, ok := approval.Parse(xr.GetAnnotations()).Approved(approval.Query{Digests: []string{identity.DeletionID(parent.Sum(xr,
+		parent.RoleComposite), parent.Sum(xr, parent.RoleComposite))}, Intent: 5}); !ok {
 		t.Errorf("the gate does not find the approval %s", refusal.Suggestion)
 	}
 	d := decide(t, w, enforced(), request(Delete, xr).by(alice, ""))

@@ -40,7 +40,8 @@ func TestGate_AcceptedChangeKeepsUse(t *testing.T) {
 		t.Fatalf("want an opening with a claim, got %+v", first)
 	}
 	claimed := with(approved, annotate(v1alpha1.AnnotationKeyClaims, first.Claim.Value))
-	shut := with(drifted, gateValue(`{"state":"closed","verbs":["Update"],"generation":4,"at":"2026-01-02T11:30:00Z","claim":"`+first.Claim.ID+`","reason":"Confirmed"}`))
+	shut := with(drifted, gateValue(`{"state":"closed","verbs":["Update"],"generation":4,"at":"2026-01-02T11:30:00Z",`+
+		`"claim":"`+first.Claim.ID+`","reason":"Confirmed"}`))
 	req := request(Update, shut, resize("l")).by(alice, "kubectl")
 	w := newWorld()
 	w.add(claimed)

@@ -19,9 +19,10 @@ func TestDeleteStopped(t *testing.T) {
 		stop mod
 		want Reason
 	}{
-		"Frozen":   {annotate(v1alpha1.AnnotationKeyFreeze, "true"), ReasonFrozen},
-		"Rejected": {annotate(v1alpha1.AnnotationKeyRejections, `[{"kind":"*","name":"*","reason":"audit"}]`), ReasonRejected},
-		"Neither":  {annotate(v1alpha1.AnnotationKeyFreeze, "false"), ReasonExternalDeletion},
+		"Frozen": {stop: annotate(v1alpha1.AnnotationKeyFreeze, "true"), want: ReasonFrozen},
+		"Rejected": {stop: annotate(v1alpha1.AnnotationKeyRejections, `[{"kind":"*","name":"*","reason":"audit"}]`),
+			want: ReasonRejected},
+		"Neither": {stop: annotate(v1alpha1.AnnotationKeyFreeze, "false"), want: ReasonExternalDeletion},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := parent.Sum(composite(), parent.RoleComposite)
@@ -43,7 +44,8 @@ func TestDeleteStopped(t *testing.T) {
 // it does not shorten that of the change (KR-08-09).
 func TestDeleteDeadline(t *testing.T) {
 	forDelete := with(instance(), policies1(observe, remove), gateValue(`{"state":"open","verbs":["Delete"],"generation":3,"at":"2026-01-02T11:10:00Z"}`))
-	changed := apply(request(Update, forDelete, resize("l")).Object, decide(t, setting{xr: []mod{unsettled}}.world(), enforced(), request(Update, forDelete, resize("l"))))
+	changed := apply(request(Update, forDelete, resize("l")).Object, decide(t, setting{xr: []mod{unsettled}}.world(), enforced(),
+		request(Update, forDelete, resize("l"))))
 	gate := mask.ParseGate(changed.GetAnnotations())
 	if gate.DeleteAt == nil || gate.DeleteAt.UTC().Format(time.RFC3339) != "2026-01-02T11:10:00Z" || !gate.At.Time.Equal(noon) {
 		t.Fatalf("changed at noon: %+v", gate)
@@ -61,13 +63,15 @@ func TestDeleteDeadline(t *testing.T) {
 		d.Gate.Reason != v1alpha1.GateReasonExpired || strings.Join(d.Policies, ",") != "Observe,Update" || len(d.Gate.Paths) == 0 {
 		t.Errorf("Delete ends alone: %s %+v %v", d.Action, d.Gate, d.Policies)
 	}
-	if d := at(10*time.Minute, unseen, set("us", "status", "atProvider", "region")); d.Action != gating.ActionClose || d.Gate.Reason != v1alpha1.GateReasonPending {
+	if d := at(10*time.Minute, unseen, set("us", "status", "atProvider", "region")); d.Action != gating.ActionClose ||
+		d.Gate.Reason != v1alpha1.GateReasonPending {
 		t.Errorf("Delete ends, and what differs elsewhere would be carried along: %s %+v", d.Action, d.Gate)
 	}
 	if d := at(time.Hour, unseen); d.Action != gating.ActionClose || d.Gate.Reason != v1alpha1.GateReasonExpired || d.Gate.DeleteAt != nil {
 		t.Errorf("past both: %s %+v", d.Action, d.Gate)
 	}
-	if d := at(time.Minute, seen, set("l", "status", "atProvider", "size")); d.Action != gating.ActionOpen || joined(d.Gate.Verbs) != remove || d.Gate.DeleteAt == nil {
+	if d := at(time.Minute, seen, set("l", "status", "atProvider", "size")); d.Action != gating.ActionOpen ||
+		joined(d.Gate.Verbs) != remove || d.Gate.DeleteAt == nil {
 		t.Errorf("the change is confirmed: %s %+v", d.Action, d.Gate)
 	}
 	if d := at(10*time.Minute, seen, set("l", "status", "atProvider", "size")); d.Action != gating.ActionClose || d.Gate.Reason != v1alpha1.GateReasonExpired {
@@ -79,7 +83,8 @@ func TestDeleteDeadline(t *testing.T) {
 	xr := parent.Sum(composite(), parent.RoleComposite)
 	approved := with(composite(), annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionID(xr, xr), "once"))
 	d := gatingOf(updating, approved).Decide()
-	if d.Action != gating.ActionOpen || d.Gate.At.UTC().Format(time.RFC3339) != "2026-01-02T11:30:00Z" || d.Gate.DeleteAt == nil || !d.Gate.DeleteAt.Time.Equal(noon) {
+	if d.Action != gating.ActionOpen || d.Gate.At.UTC().Format(time.RFC3339) != "2026-01-02T11:30:00Z" || d.Gate.DeleteAt == nil ||
+		!d.Gate.DeleteAt.Time.Equal(noon) {
 		t.Fatalf("approved at noon: %s %+v", d.Action, d.Gate)
 	}
 	both := with(updating, gateValue(mask.FormatGate(d.Gate)), set(int64(4), "metadata", "generation"))

@@ -122,7 +122,8 @@ func product(ds ...dimension) map[string]*unstructured.Unstructured {
 // holders that approve or stop, for one MR.
 func holdersFor(g gating.Managed) map[string]*parent.State {
 	xr := parent.Sum(composite(), parent.RoleComposite)
-	ids := map[string]string{"": "", "drift approved": identity.DriftID(xr, g.MR, g.Difference), "deletion approved": identity.DeletionID(xr, g.MR), "whole approved": identity.DeletionID(xr, xr)}
+	ids := map[string]string{"": "", "drift approved": identity.DriftID(xr, g.MR, g.Difference),
+		"deletion approved": identity.DeletionID(xr, g.MR), "whole approved": identity.DeletionID(xr, xr)}
 	if g.Gone {
 		ids["drift approved"] = identity.DriftID(xr, g.MR, []change.Change{{Path: external.Exists, Verb: change.Mutate, Old: false, New: true}})
 	}
@@ -201,7 +202,8 @@ func holdsOfEvery(t *testing.T, in string, g gating.Managed, d gating.Decision) 
 		t.Errorf("%s: touches what is being deleted: %s", in, d.Action)
 	case d.Action == gating.ActionOpen && d.Gate.Reason == v1alpha1.GateReasonApproved && frozenAbove(g):
 		t.Errorf("%s: opens what is frozen", in)
-	case d.Action == gating.ActionOpen && slices.Contains(d.Gate.Verbs, v1alpha1.VerbDelete) != (d.Gate.DeleteAt != nil) && d.Gate.Reason == v1alpha1.GateReasonApproved && slices.Contains(d.Gate.Verbs, v1alpha1.VerbDelete):
+	case d.Action == gating.ActionOpen && slices.Contains(d.Gate.Verbs, v1alpha1.VerbDelete) != (d.Gate.DeleteAt != nil) &&
+		d.Gate.Reason == v1alpha1.GateReasonApproved && slices.Contains(d.Gate.Verbs, v1alpha1.VerbDelete):
 		t.Errorf("%s: open for Delete without its time: %+v", in, d.Gate)
 	}
 	author := mask.AuthorOf(g.MR.Annotations, g.MR.ManagementPolicies)
@@ -210,7 +212,8 @@ func holdsOfEvery(t *testing.T, in string, g gating.Managed, d gating.Decision) 
 			t.Errorf("%s: adds %s to %v", in, p, author)
 		}
 	}
-	if s := gating.StatusOf(g.MR); (s == gating.StatusOpen || s == gating.StatusConfirming || s == gating.StatusDeleting) && g.Mode == v1alpha1.ModeEnforce && d.Action == gating.ActionNone && d.Again <= 0 {
+	if s := gating.StatusOf(g.MR); (s == gating.StatusOpen || s == gating.StatusConfirming || s == gating.StatusDeleting) &&
+		g.Mode == v1alpha1.ModeEnforce && d.Action == gating.ActionNone && d.Again <= 0 {
 		t.Errorf("%s: stays open with no deadline: %s", in, d.Why)
 	}
 }
@@ -297,7 +300,8 @@ func exploreProvider(found explored) {
 			}
 		}
 	}
-	found.note(taken{gating.StatusOf(parent.Sum(with(unmasked(), deleting), parent.RoleManaged)), gating.StatusOf(nil), gating.MoverProvider, ""}, "its finalizer goes")
+	found.note(taken{gating.StatusOf(parent.Sum(with(unmasked(), deleting), parent.RoleManaged)), gating.StatusOf(nil),
+		gating.MoverProvider, ""}, "its finalizer goes")
 }
 
 // The table holds exactly what the code does, in every situation there is.
@@ -337,7 +341,8 @@ func TestGateClosesAgain(t *testing.T) {
 	for _, s := range []gating.Status{gating.StatusOpen, gating.StatusConfirming, gating.StatusDeleting} {
 		closes := false
 		for _, r := range gating.Transitions() {
-			closes = closes || slices.Contains(r.By, gating.MoverGate) && r.Reason == v1alpha1.GateReasonExpired && r.To == gating.StatusExpired && slices.Contains(r.From, s)
+			closes = closes || slices.Contains(r.By, gating.MoverGate) && r.Reason == v1alpha1.GateReasonExpired &&
+				r.To == gating.StatusExpired && slices.Contains(r.From, s)
 		}
 		if !closes {
 			t.Errorf("%s has no deadline", s)

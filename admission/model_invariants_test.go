@@ -53,7 +53,8 @@ func (m *model) checkStored(key string, old, o *unstructured.Unstructured) {
 	if kept := mask.AuthorOf(annotations, policies); !slices.Equal(kept, author) && o.GetDeletionTimestamp() == nil {
 		m.fail("%s: the author wrote %v, remembered is %v", key, author, kept)
 	}
-	if old != nil && old.GetDeletionTimestamp() != nil && mask.Gives(mask.PoliciesOf(old), v1alpha1.VerbDelete) && !mask.Gives(policies, v1alpha1.VerbDelete) && mask.Gives(author, v1alpha1.VerbDelete) {
+	if old != nil && old.GetDeletionTimestamp() != nil && mask.Gives(mask.PoliciesOf(old), v1alpha1.VerbDelete) &&
+		!mask.Gives(policies, v1alpha1.VerbDelete) && mask.Gives(author, v1alpha1.VerbDelete) {
 		m.fail("%s: Delete was taken from it while it is being deleted", key)
 	}
 	was := v1alpha1.Gate{}
@@ -176,7 +177,8 @@ func (m *model) external(key string, o *unstructured.Unstructured, verb v1alpha1
 		m.fail("%s: external %s while the gate is %s for %v", key, verb, gate.State, gate.Verbs)
 	}
 	now := m.get(key)
-	if now != nil && mask.ParseGate(now.GetAnnotations()).State == v1alpha1.GateClosed && verb == v1alpha1.VerbUpdate && mask.ParseGate(now.GetAnnotations()).Reason == v1alpha1.GateReasonConfirmed {
+	if now != nil && mask.ParseGate(now.GetAnnotations()).State == v1alpha1.GateClosed && verb == v1alpha1.VerbUpdate &&
+		mask.ParseGate(now.GetAnnotations()).Reason == v1alpha1.GateReasonConfirmed {
 		if have, _, _ := unstructured.NestedMap(now.Object, "spec", "forProvider"); !covers(have, wanted) {
 			m.fail("%s: a stale copy writes %v after the gate closed, where %v is asked for", key, wanted, have)
 		}
@@ -211,7 +213,8 @@ func (m *model) quiet(late bool) {
 		// A provider that tells nothing, and a value that was asked for anew before
 		// it can have been seen: only the deadline closes that, see overdue.
 		untold := m.upjet && !m.kind.ReconcileRequests && gate.Unproven
-		if p := mask.PoliciesOf(o); !late && !untold && gate.State == v1alpha1.GateOpen && idle && (mask.Gives(p, v1alpha1.VerbUpdate) || mask.Gives(p, v1alpha1.VerbCreate)) {
+		if p := mask.PoliciesOf(o); !late && !untold && gate.State == v1alpha1.GateOpen && idle &&
+			(mask.Gives(p, v1alpha1.VerbUpdate) || mask.Gives(p, v1alpha1.VerbCreate)) {
 			m.fail("%s: at rest, and open: %s", key, m.describe(key))
 		}
 		for _, hk := range []string{key, "xr"} {
@@ -250,7 +253,8 @@ func (m *model) obeyed(key string, g gating.Managed, d gating.Decision) {
 
 func (m *model) stuck(key, hk string, holder, o *unstructured.Unstructured) {
 	for _, c := range approval.ParseClaims(annotation(holder, v1alpha1.AnnotationKeyClaims)) {
-		if c.State == v1alpha1.ClaimPending && c.Relation == v1alpha1.RelationExternal && c.Child.UID == o.GetUID() && slices.Contains(claimsOf(mask.ParseGate(o.GetAnnotations())), c.ID) {
+		if c.State == v1alpha1.ClaimPending && c.Relation == v1alpha1.RelationExternal && c.Child.UID == o.GetUID() &&
+			slices.Contains(claimsOf(mask.ParseGate(o.GetAnnotations())), c.ID) {
 			m.fail("%s: claim %s on %s is never finished: %s", key, c.ID, hk, m.describe(key))
 		}
 	}

@@ -54,8 +54,9 @@ spec:
 // Sections that a policy may have or not.
 const (
 	modelExternal     = "    - {relation: External, verbs: [Update]}\n"
-	modelInitializing = "  initializing: {allow: [{relation: ControllerChild, verbs: [Create], mutations: [{jsonPath: \"*\"}]}, {relation: External, verbs: [Create]}]}\n"
-	modelDeleting     = "  deleting: {allow: [{relation: ControllerChild, verbs: [\"*\"]}, {relation: External, verbs: [Delete]}]}\n"
+	modelInitializing = "  initializing: {allow: [{relation: ControllerChild, verbs: [Create], mutations: [{jsonPath: \"*\"}]}, " +
+		"{relation: External, verbs: [Create]}]}\n"
+	modelDeleting = "  deleting: {allow: [{relation: ControllerChild, verbs: [\"*\"]}, {relation: External, verbs: [Delete]}]}\n"
 )
 
 // Policies in force, for the Evaluator.

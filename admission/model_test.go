@@ -89,7 +89,8 @@ func explore(seed uint64, verbose bool) *model {
 // rest: everybody but people goes on, and nothing fails.
 func (m *model) rest(rounds int) {
 	for range rounds {
-		for _, f := range []func(){m.claimXR, m.composeXR, func() { m.provide("a") }, func() { m.provide("b") }, func() { m.gateStep("a") }, func() { m.gateStep("b") }, m.settle, m.collect} {
+		for _, f := range []func(){m.claimXR, m.composeXR, func() { m.provide("a") }, func() { m.provide("b") }, func() { m.gateStep("a") },
+			func() { m.gateStep("b") }, m.settle, m.collect} {
 			if m.wrong != "" {
 				return
 			}
@@ -251,6 +252,7 @@ func (m *model) recreate() {
 	if m.get("xr") != nil {
 		return
 	}
-	o := object(`{apiVersion: example.org/v1, kind: XDatabase, metadata: {name: db, finalizers: [composite], uid: xr-` + strconv.FormatInt(m.version, 10) + `}, spec: {size: s0}}`)
+	o := object(`{apiVersion: example.org/v1, kind: XDatabase, metadata: {name: db, finalizers: [composite], uid: xr-` +
+		strconv.FormatInt(m.version, 10) + `}, spec: {size: s0}}`)
 	m.write("xr", alice, "kubectl", func(*unstructured.Unstructured) *unstructured.Unstructured { return o })
 }

@@ -205,7 +205,8 @@ func (m *model) write(key string, user subject.User, manager string, change func
 	if m.alone {
 		return m.unguarded(key, user.Name, old, next)
 	}
-	req := &Request{Operation: Update, Kind: next.GroupVersionKind(), Namespace: next.GetNamespace(), Name: next.GetName(), Object: next, OldObject: old, User: user, FieldManager: manager, Time: m.now}
+	req := &Request{Operation: Update, Kind: next.GroupVersionKind(), Namespace: next.GetNamespace(), Name: next.GetName(), Object: next,
+		OldObject: old, User: user, FieldManager: manager, Time: m.now}
 	if old == nil {
 		req.Operation = Create
 	}

@@ -24,7 +24,8 @@ func manyPolicies(tb testing.TB, policies, kinds int) *allowance.Set {
 		p.Spec.Target = &v1alpha1.PolicyTarget{APIGroup: fmt.Sprintf("g%d.example.org", i%kinds), Kind: "XDatabase"}
 		p.Spec.Subjects = []v1alpha1.PolicySubject{{Subject: v1alpha1.Subject{Kind: "User", Name: "hans"}, MayInitiate: true}}
 		p.Spec.Rules = []v1alpha1.AllowanceRule{{Trigger: "spec.size", Conditions: []string{"has(object.metadata.annotations['jira'])"},
-			Allow: []v1alpha1.AllowedChange{{Relation: v1alpha1.RelationControllerChild, Verbs: []string{"Update"}, Mutations: []v1alpha1.AllowedMutation{{JSONPath: "spec.forProvider.size"}}}}}}
+			Allow: []v1alpha1.AllowedChange{{Relation: v1alpha1.RelationControllerChild, Verbs: []string{"Update"},
+				Mutations: []v1alpha1.AllowedMutation{{JSONPath: "spec.forProvider.size"}}}}}}
 		c, errs := allowance.Compile(p)
 		if len(errs) > 0 {
 			tb.Fatal(errs)
@@ -37,12 +38,15 @@ func manyPolicies(tb testing.TB, policies, kinds int) *allowance.Set {
 	return allowance.NewSet(append(compiled, c), nil, nil)
 }
 
-const benchEntries = `[{"apiVersion":"aws.example.org/v1","kind":"Instance","relation":"ControllerChild","verbs":["Update"],"mutations":[{"jsonPath":"spec.forProvider.size"}],"generation":8,"initiator":"hans","trace":[{"kind":"XDatabase","name":"db","generation":8,"field":"spec.size"}]},{"relation":"External","verbs":["Update"],"generation":8,"initiator":"hans","trace":[{"kind":"XDatabase","name":"db","generation":8,"field":"spec.size"}]}]`
+const benchEntries = `[{"apiVersion":"aws.example.org/v1","kind":"Instance","relation":"ControllerChild","verbs":["Update"],` +
+	`"mutations":[{"jsonPath":"spec.forProvider.size"}],"generation":8,"initiator":"hans","trace":[{"kind":"XDatabase","name":"db",` +
+	`"generation":8,"field":"spec.size"}]},{"relation":"External","verbs":["Update"],"generation":8,"initiator":"hans",` +
+	`"trace":[{"kind":"XDatabase","name":"db","generation":8,"field":"spec.size"}]}]`
 
 // BenchmarkPolicies decides a change that an allowance covers. Target: 10,000
 // policies over 500 kinds cost at most 1.1 times what 10 cost.
 func BenchmarkPolicies(b *testing.B) {
-	for _, n := range []struct{ policies, kinds int }{{10, 10}, {10000, 500}} {
+	for _, n := range []struct{ policies, kinds int }{{policies: 10, kinds: 10}, {policies: 10000, kinds: 500}} {
 		b.Run(fmt.Sprintf("%d", n.policies), func(b *testing.B) {
 			set := manyPolicies(b, n.policies, n.kinds)
 			xr := []mod{unsettled, annotate(v1alpha1.AnnotationKeyAllowances, benchEntries)}
@@ -68,7 +72,8 @@ func BenchmarkCover(b *testing.B) {
 	details := change.Details(map[string]any{"spec": map[string]any{"forProvider": old}}, map[string]any{"spec": map[string]any{"forProvider": new}}, nil, false)
 	text := ""
 	for i := range 50 {
-		text += fmt.Sprintf(`,{"kind":"Instance","verbs":["Update"],"mutations":[{"jsonPath":"spec.forProvider.other%02d"},{"jsonPath":"spec.forProvider.field%03d"}],"generation":8}`, i, i*4)
+		text += fmt.Sprintf(`,{"kind":"Instance","verbs":["Update"],"mutations":[{"jsonPath":"spec.forProvider.other%02d"},`+
+			`{"jsonPath":"spec.forProvider.field%03d"}],"generation":8}`, i, i*4)
 	}
 	entries, err := allowance.Parse("[" + text[1:] + "]")
 	if err != nil {
@@ -106,7 +111,8 @@ func TestExpressionMemory(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	bytes := after.HeapAlloc - before.HeapAlloc
-	t.Logf("%d distinct expressions: %.1f MiB, %d bytes each, compiled in %s; the cache keeps %d", len(programs), float64(bytes)/(1<<20), bytes/n, took.Round(time.Millisecond), cache.Len())
+	t.Logf("%d distinct expressions: %.1f MiB, %d bytes each, compiled in %s; the cache keeps %d", len(programs), float64(bytes)/(1<<20),
+		bytes/n, took.Round(time.Millisecond), cache.Len())
 	if cache.Len() != expression.CacheSize {
 		t.Errorf("the cache keeps %d programs, not %d", cache.Len(), expression.CacheSize)
 	}

@@ -30,7 +30,8 @@ func beingDeleted(o *unstructured.Unstructured) {
 
 func newIntent(o *unstructured.Unstructured) {
 	set(o.GetGeneration()+1, "metadata", "generation")(o)
-	annotate(v1alpha1.AnnotationKeyTrace, `[{"apiVersion":"example.com/v1alpha1","kind":"XDatabase","name":"my-database-xyz","generation":12,"user":"hans@example.com","timestamp":"2026-01-02T11:30:00Z"}]`)(o)
+	annotate(v1alpha1.AnnotationKeyTrace, `[{"apiVersion":"example.com/v1alpha1","kind":"XDatabase","name":"my-database-xyz",`+
+		`"generation":12,"user":"hans@example.com","timestamp":"2026-01-02T11:30:00Z"}]`)(o)
 }
 
 // TestSections covers KR-04-14, KR-05-05, KR-05-07, KR-06-09, KR-06-10, KR-06-13.
@@ -66,33 +67,78 @@ func TestSections(t *testing.T) {
 		says     string
 		gate     v1alpha1.GateState
 	}{
-		{"initializing omitted: everything", []string{xrPolicy("p", "rules: []")}, []mod{initializingXR}, create, ReasonInitializing, "", v1alpha1.GateOpen},
-		{"initializing with External Create opens the gate", []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}, {relation: External, verbs: [Create]}]}`)}, []mod{initializingXR}, create, ReasonInitializing, "", v1alpha1.GateOpen},
-		{"initializing without External leaves it closed", []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}]}`)}, []mod{initializingXR}, create, ReasonInitializing, "", ""},
-		{"mutations of initializing cover updates", []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create], mutations: [{jsonPath: "*", verbs: [Insert, Mutate]}]}]}`)}, []mod{initializingXR}, update, ReasonInitializing, "", ""},
-		{"without mutations Create is no Update", []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}]}`)}, []mod{initializingXR}, update, ReasonAllowanceMissing, "initializes, and neither section initializing of AllowancePolicy p nor an allowance on it allows spec.forProvider.instanceClass", ""},
-		{"initializing does not delete", []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create, Update]}]}`)}, []mod{initializingXR}, remove, ReasonAllowanceMissing, "allows delete", ""},
-		{"what either policy allows is allowed", []string{xrPolicy("p", `initializing: {allow: []}`), xrPolicy("q", `initializing: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, []mod{initializingXR}, remove, ReasonInitializing, "", ""},
-		{"another target", []string{xrPolicy("p", `initializing: {allow: [{target: {apiGroup: other.example.org, kind: RDSInstance}, relation: ControllerChild, verbs: ["*"]}]}`)}, []mod{initializingXR}, create, ReasonAllowanceMissing, "", ""},
-		{"an expression says that it initializes no more", []string{xrPolicy("p", `initializing: {when: "object.metadata.name == 'other'", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, []mod{initializingXR}, create, ReasonAllowanceMissing, "", ""},
-		{"an expression says that it still does", []string{xrPolicy("p", `initializing: {when: "!has(object.status.observedGeneration)", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, []mod{newIntent}, create, ReasonInitializing, "", ""},
-		{"an expression that fails counts as initialized", []string{xrPolicy("p", `initializing: {when: "object.spec.nothing == 1", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, []mod{initializingXR}, create, ReasonAllowanceMissing, "", ""},
+		{reason: "initializing omitted: everything", policies: []string{xrPolicy("p", "rules: []")}, xr: []mod{initializingXR},
+			do: create, want: ReasonInitializing, gate: v1alpha1.GateOpen},
+		{reason: "initializing with External Create opens the gate",
+			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}, {relation: External, verbs: [Create]}]}`)},
+			xr:       []mod{initializingXR}, do: create, want: ReasonInitializing, gate: v1alpha1.GateOpen},
+		{reason: "initializing without External leaves it closed",
+			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}]}`)}, xr: []mod{initializingXR},
+			do: create, want: ReasonInitializing},
+		{reason: "mutations of initializing cover updates",
+			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create], mutations: [{jsonPath: "*", `+
+				`verbs: [Insert, Mutate]}]}]}`)},
+			xr: []mod{initializingXR}, do: update, want: ReasonInitializing},
+		{reason: "without mutations Create is no Update",
+			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}]}`)}, xr: []mod{initializingXR},
+			do: update, want: ReasonAllowanceMissing,
+			says: "initializes, and neither section initializing of AllowancePolicy p nor an allowance on it allows spec.forProvider.instanceClass"},
+		{reason: "initializing does not delete",
+			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create, Update]}]}`)},
+			xr:       []mod{initializingXR}, do: remove, want: ReasonAllowanceMissing, says: "allows delete"},
+		{reason: "what either policy allows is allowed",
+			policies: []string{xrPolicy("p", `initializing: {allow: []}`), xrPolicy("q", `initializing: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
+			xr:       []mod{initializingXR}, do: remove, want: ReasonInitializing},
+		{reason: "another target",
+			policies: []string{xrPolicy("p", `initializing: {allow: [{target: {apiGroup: other.example.org, kind: RDSInstance}, relation: `+
+				`ControllerChild, verbs: ["*"]}]}`)},
+			xr: []mod{initializingXR}, do: create, want: ReasonAllowanceMissing},
+		{reason: "an expression says that it initializes no more",
+			policies: []string{xrPolicy("p", `initializing: {when: "object.metadata.name == 'other'", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
+			xr:       []mod{initializingXR}, do: create, want: ReasonAllowanceMissing},
+		{reason: "an expression says that it still does",
+			policies: []string{xrPolicy("p", `initializing: {when: "!has(object.status.observedGeneration)", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
+			xr:       []mod{newIntent}, do: create, want: ReasonInitializing},
+		{reason: "an expression that fails counts as initialized",
+			policies: []string{xrPolicy("p", `initializing: {when: "object.spec.nothing == 1", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
+			xr:       []mod{initializingXR}, do: create, want: ReasonAllowanceMissing},
 
-		{"deleting omitted: children may be deleted", []string{xrPolicy("p", "rules: []")}, []mod{beingDeleted}, remove, ReasonParentDeleted, "", ""},
-		{"deleting allows it", []string{xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, []mod{beingDeleted}, remove, ReasonParentDeleted, "", ""},
-		{"deleting nothing keeps the children", []string{xrPolicy("p", `deleting: {allow: []}`)}, []mod{beingDeleted}, remove, ReasonAllowanceMissing, "is being deleted, and section deleting of AllowancePolicy p does not allow delete", ""},
-		{"from garbage collection, too", []string{xrPolicy("p", `deleting: {allow: []}`)}, []mod{beingDeleted}, collect, ReasonAllowanceMissing, "", ""},
-		{"but a person may", []string{xrPolicy("p", `deleting: {allow: []}`)}, []mod{beingDeleted}, byAlice, ReasonParentDeleted, "", ""},
-		{"deleting goes before a freeze", []string{xrPolicy("p", `deleting: {allow: []}`)}, []mod{beingDeleted, annotate(v1alpha1.AnnotationKeyFreeze, "true")}, remove, ReasonAllowanceMissing, "", ""},
+		{reason: "deleting omitted: children may be deleted", policies: []string{xrPolicy("p", "rules: []")}, xr: []mod{beingDeleted},
+			do: remove, want: ReasonParentDeleted},
+		{reason: "deleting allows it",
+			policies: []string{xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, xr: []mod{beingDeleted}, do: remove,
+			want: ReasonParentDeleted},
+		{reason: "deleting nothing keeps the children", policies: []string{xrPolicy("p", `deleting: {allow: []}`)},
+			xr: []mod{beingDeleted}, do: remove, want: ReasonAllowanceMissing,
+			says: "is being deleted, and section deleting of AllowancePolicy p does not allow delete"},
+		{reason: "from garbage collection, too", policies: []string{xrPolicy("p", `deleting: {allow: []}`)}, xr: []mod{beingDeleted},
+			do: collect, want: ReasonAllowanceMissing},
+		{reason: "but a person may", policies: []string{xrPolicy("p", `deleting: {allow: []}`)}, xr: []mod{beingDeleted}, do: byAlice,
+			want: ReasonParentDeleted},
+		{reason: "deleting goes before a freeze", policies: []string{xrPolicy("p", `deleting: {allow: []}`)},
+			xr: []mod{beingDeleted, annotate(v1alpha1.AnnotationKeyFreeze, "true")}, do: remove, want: ReasonAllowanceMissing},
 
-		{"a freeze goes before allowances", []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, []mod{initializingXR, annotate(v1alpha1.AnnotationKeyFreeze, "true")}, update, ReasonFrozen, "", ""},
-		{"expected needs an allowance", []string{xrPolicy("p", "rules: []")}, []mod{newIntent}, update, ReasonAllowanceMissing, "no allowance on XDatabase my-database-xyz covers spec.forProvider.instanceClass (AllowancePolicy p)", ""},
-		{"an approval lets it through all the same", []string{xrPolicy("p", "rules: []")}, []mod{newIntent, annotate(v1alpha1.AnnotationKeyApprovals, `[{"apiVersion":"*","kind":"*","name":"*","mode":"always"}]`)}, update, ReasonApproved, "", ""},
-		{"a rejection does not", []string{xrPolicy("p", "rules: []")}, []mod{newIntent, annotate(v1alpha1.AnnotationKeyRejections, `[{"apiVersion":"*","kind":"*","name":"*","reason":"no"}]`)}, update, ReasonRejected, "", ""},
-		{"a person needs none", []string{xrPolicy("p", "rules: []")}, []mod{newIntent}, byAlice, ReasonNewOrigin, "", ""},
-		{"a policy from after the intent does not bind", []string{`{kind: AllowancePolicy, metadata: {name: p, creationTimestamp: "2026-01-02T11:45:00Z"}, spec: {target: {apiGroup: example.com, kind: XDatabase}}}`}, []mod{newIntent}, update, ReasonExpected, "", v1alpha1.GateOpen},
-		{"a policy about another group does not", []string{`{kind: AllowancePolicy, metadata: {name: p}, spec: {target: {apiGroup: example.org, kind: XDatabase}}}`}, []mod{newIntent}, update, ReasonExpected, "", v1alpha1.GateOpen},
-		{"settled, it is drift as ever", []string{xrPolicy("p", "rules: []")}, nil, update, ReasonDrift, "", ""},
+		{reason: "a freeze goes before allowances",
+			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
+			xr:       []mod{initializingXR, annotate(v1alpha1.AnnotationKeyFreeze, "true")}, do: update, want: ReasonFrozen},
+		{reason: "expected needs an allowance", policies: []string{xrPolicy("p", "rules: []")}, xr: []mod{newIntent}, do: update,
+			want: ReasonAllowanceMissing, says: "no allowance on XDatabase my-database-xyz covers spec.forProvider.instanceClass (AllowancePolicy p)"},
+		{reason: "an approval lets it through all the same", policies: []string{xrPolicy("p", "rules: []")},
+			xr: []mod{newIntent, annotate(v1alpha1.AnnotationKeyApprovals, `[{"apiVersion":"*","kind":"*","name":"*","mode":"always"}]`)}, do: update,
+			want: ReasonApproved},
+		{reason: "a rejection does not", policies: []string{xrPolicy("p", "rules: []")},
+			xr: []mod{newIntent, annotate(v1alpha1.AnnotationKeyRejections, `[{"apiVersion":"*","kind":"*","name":"*","reason":"no"}]`)}, do: update,
+			want: ReasonRejected},
+		{reason: "a person needs none", policies: []string{xrPolicy("p", "rules: []")}, xr: []mod{newIntent}, do: byAlice,
+			want: ReasonNewOrigin},
+		{reason: "a policy from after the intent does not bind",
+			policies: []string{`{kind: AllowancePolicy, metadata: {name: p, creationTimestamp: "2026-01-02T11:45:00Z"}, spec: {target: ` +
+				`{apiGroup: example.com, kind: XDatabase}}}`},
+			xr: []mod{newIntent}, do: update, want: ReasonExpected, gate: v1alpha1.GateOpen},
+		{reason: "a policy about another group does not",
+			policies: []string{`{kind: AllowancePolicy, metadata: {name: p}, spec: {target: {apiGroup: example.org, kind: XDatabase}}}`},
+			xr:       []mod{newIntent}, do: update, want: ReasonExpected, gate: v1alpha1.GateOpen},
+		{reason: "settled, it is drift as ever", policies: []string{xrPolicy("p", "rules: []")}, do: update, want: ReasonDrift},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			xr := with(xdatabase(), tc.xr...)
@@ -119,7 +165,8 @@ func TestLogModeLetsMissingAllowancesPass(t *testing.T) {
 	p.e.Options.DefaultMode = v1alpha1.ModeLog
 	d := p.update(crossplane, managerMR, "my-database-xyz-rds", set("db.t3.large", "spec", "forProvider", "instanceClass"))
 	p.want(d, ReasonDriftLogged)
-	if len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0], "no allowance on XDatabase my-database-xyz covers spec.forProvider.instanceClass") || d.Report == nil {
+	if len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0],
+		"no allowance on XDatabase my-database-xyz covers spec.forProvider.instanceClass") || d.Report == nil {
 		t.Errorf("warnings %q, report %v", d.Warnings, d.Report)
 	}
 }
@@ -132,10 +179,14 @@ func TestExternalDeletion(t *testing.T) {
 		want     Reason
 		approves bool
 	}{
-		{"no policy: refused", nil, ReasonExternalDeletion, false},
-		{"deleting omitted: refused, with what to do", []string{xrPolicy("p", "rules: []")}, ReasonExternalDeletion, false},
-		{"External Delete: the gate opens first", []string{xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}, {relation: External, verbs: [Delete]}]}`)}, ReasonExternalDeletion, true},
-		{"no External Delete asks for orphaning", []string{xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, ReasonNoParent, false},
+		{reason: "no policy: refused", want: ReasonExternalDeletion},
+		{reason: "deleting omitted: refused, with what to do", policies: []string{xrPolicy("p", "rules: []")},
+			want: ReasonExternalDeletion},
+		{reason: "External Delete: the gate opens first",
+			policies: []string{xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}, {relation: External, verbs: [Delete]}]}`)},
+			want:     ReasonExternalDeletion, approves: true},
+		{reason: "no External Delete asks for orphaning",
+			policies: []string{xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, want: ReasonNoParent},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			xr := with(xdatabase(), func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "claimRef") })
@@ -156,7 +207,8 @@ func TestExternalDeletion(t *testing.T) {
 			p.store(with(xr, annotate(d.Approve.Key, d.Approve.Value)))
 			d = p.remove(alice, "my-database-xyz") // the gate is still closed
 			p.want(d, ReasonExternalDeletion)
-			p.w.managed = []*parent.State{parent.Sum(with(mr, policies1("Observe", "Delete"), annotate(v1alpha1.AnnotationKeyGate, `{"state":"open","verbs":["Delete"],"at":"2026-01-02T12:00:00Z"}`)), parent.RoleManaged)}
+			p.w.managed = []*parent.State{parent.Sum(with(mr, policies1("Observe", "Delete"),
+				annotate(v1alpha1.AnnotationKeyGate, `{"state":"open","verbs":["Delete"],"at":"2026-01-02T12:00:00Z"}`)), parent.RoleManaged)}
 			p.want(p.remove(alice, "my-database-xyz"), ReasonNoParent)
 		})
 	}
@@ -187,22 +239,39 @@ func TestUpgrades(t *testing.T) {
 		want   Reason
 		last   string
 	}{
-		{"a new build", upgrade(allow), []mod{annotate(v1alpha1.AnnotationKeyFingerprint, "b1")}, fresh, ReasonUpgraded, `{"name":"u","fingerprints":["b1","b2"]}`},
-		{"a build that was not known", upgrade(allow), nil, fresh, ReasonUpgraded, `{"name":"u","fingerprints":["b2"]}`},
-		{"the older name of the annotation", upgrade(allow), []mod{annotate(v1alpha1.AnnotationKeyLegacyFingerprint, "b2")}, fresh, ReasonDrift, ""},
-		{"the same build", upgrade(allow), []mod{annotate(v1alpha1.AnnotationKeyFingerprint, "b2")}, fresh, ReasonDrift, ""},
-		{"back to the build before", upgrade(allow), []mod{annotate(v1alpha1.AnnotationKeyFingerprint, "b1", v1alpha1.AnnotationKeyLastUpgrade, `{"name":"u","fingerprints":["b2","b1"]}`)}, fresh, ReasonDrift, ""},
-		{"an unknown build", upgrade(allow), []mod{annotate(v1alpha1.AnnotationKeyFingerprint, "b1")}, allowance.Build{}, ReasonDrift, ""},
-		{"an image that fits", upgrade(`images: ["*/crossplane:v2.*"], ` + allow), nil, fresh, ReasonUpgraded, `{"name":"u","fingerprints":["b2"]}`},
-		{"an image that does not", upgrade(`images: ["*/crossplane:v3.*"], ` + allow), nil, fresh, ReasonDrift, ""},
-		{"a selector that fits", upgrade(`selector: {matchLabels: {tier: gold}}, ` + allow), []mod{func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"tier": "gold"}) }}, fresh, ReasonUpgraded, `{"name":"u","fingerprints":["b2"]}`},
-		{"a selector that does not", upgrade(`selector: {matchLabels: {tier: gold}}, ` + allow), nil, fresh, ReasonDrift, ""},
-		{"another field", upgrade(`allow: [{kind: RDSInstance, relation: Child, mutations: [spec.forProvider.engine]}]`), nil, fresh, ReasonDrift, ""},
-		{"another kind", upgrade(`allow: [{kind: Bucket, relation: Child, mutations: [spec]}]`), nil, fresh, ReasonDrift, ""},
-		{"within the window, whatever the build", upgrade(`validFrom: "2026-01-02T11:00:00Z", validUntil: "2026-01-02T13:00:00Z", ` + allow), []mod{annotate(v1alpha1.AnnotationKeyFingerprint, "b2")}, fresh, ReasonUpgraded, `{"name":"u","fingerprints":["b2"]}`},
-		{"before the window", upgrade(`validFrom: "2026-01-02T13:00:00Z", ` + allow), nil, fresh, ReasonDrift, ""},
-		{"after the window", upgrade(`validUntil: "2026-01-02T11:00:00Z", ` + allow), nil, fresh, ReasonDrift, ""},
-		{"another user", strings.Replace(upgrade(allow), "crossplane-system:crossplane", "other:crossplane", 1), nil, fresh, ReasonDrift, ""},
+		{reason: "a new build", text: upgrade(allow), mr: []mod{annotate(v1alpha1.AnnotationKeyFingerprint, "b1")}, build: fresh,
+			want: ReasonUpgraded, last: `{"name":"u","fingerprints":["b1","b2"]}`},
+		{reason: "a build that was not known", text: upgrade(allow), build: fresh, want: ReasonUpgraded,
+			last: `{"name":"u","fingerprints":["b2"]}`},
+		{reason: "the older name of the annotation", text: upgrade(allow),
+			mr: []mod{annotate(v1alpha1.AnnotationKeyLegacyFingerprint, "b2")}, build: fresh, want: ReasonDrift},
+		{reason: "the same build", text: upgrade(allow), mr: []mod{annotate(v1alpha1.AnnotationKeyFingerprint, "b2")}, build: fresh,
+			want: ReasonDrift},
+		{reason: "back to the build before", text: upgrade(allow),
+			mr:    []mod{annotate(v1alpha1.AnnotationKeyFingerprint, "b1", v1alpha1.AnnotationKeyLastUpgrade, `{"name":"u","fingerprints":["b2","b1"]}`)},
+			build: fresh, want: ReasonDrift},
+		{reason: "an unknown build", text: upgrade(allow), mr: []mod{annotate(v1alpha1.AnnotationKeyFingerprint, "b1")},
+			build: allowance.Build{}, want: ReasonDrift},
+		{reason: "an image that fits", text: upgrade(`images: ["*/crossplane:v2.*"], ` + allow), build: fresh, want: ReasonUpgraded,
+			last: `{"name":"u","fingerprints":["b2"]}`},
+		{reason: "an image that does not", text: upgrade(`images: ["*/crossplane:v3.*"], ` + allow), build: fresh, want: ReasonDrift},
+		{reason: "a selector that fits", text: upgrade(`selector: {matchLabels: {tier: gold}}, ` + allow),
+			mr: []mod{func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"tier": "gold"}) }}, build: fresh, want: ReasonUpgraded,
+			last: `{"name":"u","fingerprints":["b2"]}`},
+		{reason: "a selector that does not", text: upgrade(`selector: {matchLabels: {tier: gold}}, ` + allow), build: fresh,
+			want: ReasonDrift},
+		{reason: "another field",
+			text: upgrade(`allow: [{kind: RDSInstance, relation: Child, mutations: [spec.forProvider.engine]}]`), build: fresh, want: ReasonDrift},
+		{reason: "another kind", text: upgrade(`allow: [{kind: Bucket, relation: Child, mutations: [spec]}]`), build: fresh,
+			want: ReasonDrift},
+		{reason: "within the window, whatever the build",
+			text: upgrade(`validFrom: "2026-01-02T11:00:00Z", validUntil: "2026-01-02T13:00:00Z", ` + allow),
+			mr:   []mod{annotate(v1alpha1.AnnotationKeyFingerprint, "b2")}, build: fresh, want: ReasonUpgraded,
+			last: `{"name":"u","fingerprints":["b2"]}`},
+		{reason: "before the window", text: upgrade(`validFrom: "2026-01-02T13:00:00Z", ` + allow), build: fresh, want: ReasonDrift},
+		{reason: "after the window", text: upgrade(`validUntil: "2026-01-02T11:00:00Z", ` + allow), build: fresh, want: ReasonDrift},
+		{reason: "another user", text: strings.Replace(upgrade(allow), "crossplane-system:crossplane", "other:crossplane", 1),
+			build: fresh, want: ReasonDrift},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			xr := xdatabase()
@@ -221,7 +290,8 @@ func TestUpgrades(t *testing.T) {
 				if d.Gate == nil || d.Gate.State != v1alpha1.GateOpen {
 					t.Errorf("gate %+v", d.Gate)
 				}
-				p.want(p.update(crossplane, managerMR, "my-database-xyz-rds", set("db.t3.small", "spec", "forProvider", "instanceClass")), map[bool]Reason{true: ReasonUpgraded, false: ReasonDrift}[strings.Contains(tc.text, "validUntil")])
+				p.want(p.update(crossplane, managerMR, "my-database-xyz-rds", set("db.t3.small", "spec", "forProvider", "instanceClass")),
+					map[bool]Reason{true: ReasonUpgraded, false: ReasonDrift}[strings.Contains(tc.text, "validUntil")])
 			}
 		})
 	}
@@ -239,29 +309,50 @@ func TestExceptions(t *testing.T) {
 		claims       bool
 		warns        string
 	}{
-		{"everything", rule(`{mode: always}`), ReasonExcepted, false, ""},
-		{"by globs", rule(`{apiVersion: "rds.*/v1alpha1", kind: "RDS*", name: "my-*-rd?", mode: always}`), ReasonExcepted, false, ""},
-		{"another kind", rule(`{kind: ConfigMap, mode: always}`), ReasonDrift, false, ""},
-		{"another namespace", rule(`{namespace: team, mode: always}`), ReasonDrift, false, ""},
-		{"another name", rule(`{name: "my-*-db", mode: always}`), ReasonDrift, false, ""},
-		{"expired", rule(`{mode: always, expiry: "2026-01-02T11:00:00Z"}`), ReasonDrift, false, ""},
-		{"not expired", rule(`{mode: always, expiry: "2026-06-01T00:00:00Z"}`), ReasonExcepted, false, ""},
-		{"prereqs are about the object before", rule(`{mode: always, prereqs: {cel: "object.spec.forProvider.instanceClass == 'db.t3.medium'"}}`), ReasonExcepted, false, ""},
-		{"prereqs that do not hold", rule(`{mode: always, prereqs: {cel: "object.spec.forProvider.instanceClass == 'db.t3.large'"}}`), ReasonDrift, false, ""},
-		{"match is about the object after", rule(`{mode: always, match: {cel: "object.spec.forProvider.instanceClass == 'db.t3.large' && oldObject.spec.forProvider.engine == 'postgres' && parent.kind == 'XDatabase' && request.operation == 'UPDATE'"}}`), ReasonExcepted, false, ""},
-		{"match that cannot be evaluated", rule(`{mode: always, match: {cel: "object.spec.nothing == 1"}}`), ReasonDrift, false, "ClusterApprovalPolicy/c approves nothing by rules[0]"},
-		{"regexp over the desired state", rule(`{mode: always, match: {regexp: '\{"spec":\{"forProvider":\{"engine":"postgres","instanceClass":"db\.t3\..*"\},"managementPolicies":\["\*"\]\}\}'}}`), ReasonExcepted, false, ""},
-		{"regexp must match all of it", rule(`{mode: always, match: {regexp: 'db\.t3\.large'}}`), ReasonDrift, false, ""},
-		{"both of cel and regexp", rule(`{mode: always, match: {cel: "false", regexp: ".*"}}`), ReasonDrift, false, ""},
-		{"the second rule", rule(`{kind: ConfigMap, mode: always}, {kind: RDSInstance, mode: always}`), ReasonExcepted, false, ""},
-		{"once is claimed", rule(`{mode: once}`), ReasonExcepted, true, ""},
-		{"generation is claimed", rule(`{mode: generation}`), ReasonExcepted, true, ""},
-		{"a rule that needs no claim goes first", rule(`{mode: once}, {mode: always}`), ReasonExcepted, false, ""},
-		{"a named controller", cluster(`spec: {subjects: [{kind: ServiceAccount, name: crossplane, namespace: crossplane-system}], rules: [{mode: always}]}`), ReasonExcepted, false, ""},
-		{"another controller", cluster(`spec: {subjects: [{kind: ServiceAccount, name: other, namespace: crossplane-system}], rules: [{mode: always}]}`), ReasonDrift, false, ""},
-		{"a namespaced policy speaks for its name", `{kind: ApprovalPolicy, metadata: {name: crossplane, namespace: crossplane-system}, spec: {rules: [{mode: always}]}}`, ReasonExcepted, false, ""},
-		{"and for nobody else", `{kind: ApprovalPolicy, metadata: {name: crossplane, namespace: other}, spec: {rules: [{mode: always}]}}`, ReasonDrift, false, ""},
-		{"unless it says so", `{kind: ApprovalPolicy, metadata: {name: x, namespace: other}, spec: {subjects: [{kind: User, name: "` + crossplane.Name + `"}], rules: [{mode: always}]}}`, ReasonExcepted, false, ""},
+		{reason: "everything", text: rule(`{mode: always}`), want: ReasonExcepted},
+		{reason: "by globs", text: rule(`{apiVersion: "rds.*/v1alpha1", kind: "RDS*", name: "my-*-rd?", mode: always}`),
+			want: ReasonExcepted},
+		{reason: "another kind", text: rule(`{kind: ConfigMap, mode: always}`), want: ReasonDrift},
+		{reason: "another namespace", text: rule(`{namespace: team, mode: always}`), want: ReasonDrift},
+		{reason: "another name", text: rule(`{name: "my-*-db", mode: always}`), want: ReasonDrift},
+		{reason: "expired", text: rule(`{mode: always, expiry: "2026-01-02T11:00:00Z"}`), want: ReasonDrift},
+		{reason: "not expired", text: rule(`{mode: always, expiry: "2026-06-01T00:00:00Z"}`), want: ReasonExcepted},
+		{reason: "prereqs are about the object before",
+			text: rule(`{mode: always, prereqs: {cel: "object.spec.forProvider.instanceClass == 'db.t3.medium'"}}`), want: ReasonExcepted},
+		{reason: "prereqs that do not hold",
+			text: rule(`{mode: always, prereqs: {cel: "object.spec.forProvider.instanceClass == 'db.t3.large'"}}`), want: ReasonDrift},
+		{reason: "match is about the object after",
+			text: rule(`{mode: always, match: {cel: "object.spec.forProvider.instanceClass == 'db.t3.large' && ` +
+				`oldObject.spec.forProvider.engine == 'postgres' && parent.kind == 'XDatabase' && request.operation == 'UPDATE'"}}`),
+			want: ReasonExcepted},
+		{reason: "match that cannot be evaluated", text: rule(`{mode: always, match: {cel: "object.spec.nothing == 1"}}`),
+			want: ReasonDrift, warns: "ClusterApprovalPolicy/c approves nothing by rules[0]"},
+		{reason: "regexp over the desired state",
+			text: rule(`{mode: always, match: {regexp: '\{"spec":\{"forProvider":\{"engine":"postgres","instanceClass":"db\.t3\..*"\},` +
+				`"managementPolicies":\["\*"\]\}\}'}}`),
+			want: ReasonExcepted},
+		{reason: "regexp must match all of it", text: rule(`{mode: always, match: {regexp: 'db\.t3\.large'}}`), want: ReasonDrift},
+		{reason: "both of cel and regexp", text: rule(`{mode: always, match: {cel: "false", regexp: ".*"}}`), want: ReasonDrift},
+		{reason: "the second rule", text: rule(`{kind: ConfigMap, mode: always}, {kind: RDSInstance, mode: always}`),
+			want: ReasonExcepted},
+		{reason: "once is claimed", text: rule(`{mode: once}`), want: ReasonExcepted, claims: true},
+		{reason: "generation is claimed", text: rule(`{mode: generation}`), want: ReasonExcepted, claims: true},
+		{reason: "a rule that needs no claim goes first", text: rule(`{mode: once}, {mode: always}`), want: ReasonExcepted},
+		{reason: "a named controller",
+			text: cluster(`spec: {subjects: [{kind: ServiceAccount, name: crossplane, namespace: crossplane-system}], rules: [{mode: always}]}`),
+			want: ReasonExcepted},
+		{reason: "another controller",
+			text: cluster(`spec: {subjects: [{kind: ServiceAccount, name: other, namespace: crossplane-system}], rules: [{mode: always}]}`),
+			want: ReasonDrift},
+		{reason: "a namespaced policy speaks for its name",
+			text: `{kind: ApprovalPolicy, metadata: {name: crossplane, namespace: crossplane-system}, spec: {rules: [{mode: always}]}}`,
+			want: ReasonExcepted},
+		{reason: "and for nobody else",
+			text: `{kind: ApprovalPolicy, metadata: {name: crossplane, namespace: other}, spec: {rules: [{mode: always}]}}`, want: ReasonDrift},
+		{reason: "unless it says so",
+			text: `{kind: ApprovalPolicy, metadata: {name: x, namespace: other}, spec: {subjects: [{kind: User, name: "` + crossplane.Name +
+				`"}], rules: [{mode: always}]}}`,
+			want: ReasonExcepted},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			xr := xdatabase()
@@ -339,7 +430,8 @@ func TestAllowancesThatAreTooLarge(t *testing.T) {
 
 	rules.Reset()
 	for i := range 64 {
-		rules.WriteString(`{trigger: spec.size, allow: [{relation: External, verbs: [Update], externalTarget: {n` + strings.Repeat("i", i) + `: "` + strings.Repeat("x", 600) + `"}}]},`)
+		rules.WriteString(`{trigger: spec.size, allow: [{relation: External, verbs: [Update], externalTarget: {n` + strings.Repeat("i", i) +
+			`: "` + strings.Repeat("x", 600) + `"}}]},`)
 	}
 	p = newPlay(t, policySet(t, xrPolicy("p", "subjects: [{kind: User, name: alice, mayInitiate: true}], rules: ["+rules.String()+"]")), xr)
 	d := p.update(alice, "kubectl", "my-database-xyz", set("large", "spec", "size"))
@@ -356,7 +448,8 @@ func TestWithoutPolicies(t *testing.T) {
 		p := newPlay(t, s, claim(), xr, rdsInstance(xr))
 		d := p.update(crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large"))
 		p.want(d, ReasonExpected)
-		if a := p.objects["my-database-xyz-rds"].GetAnnotations(); a[v1alpha1.AnnotationKeyAllowances] != "" || a[v1alpha1.AnnotationKeyFingerprint] != "" || d.Gate == nil {
+		if a := p.objects["my-database-xyz-rds"].GetAnnotations(); a[v1alpha1.AnnotationKeyAllowances] != "" ||
+			a[v1alpha1.AnnotationKeyFingerprint] != "" || d.Gate == nil {
 			t.Errorf("annotations %v", a)
 		}
 	}
@@ -370,9 +463,14 @@ func TestDeletionBelow(t *testing.T) {
 		want            Reason
 		approves        bool
 	}{
-		{"no External Delete: left behind, as asked for", `[{relation: ControllerChild, verbs: ["*"]}]`, ReasonParentDeleted, false},
-		{"External Delete: the gate opens first", `[{relation: ControllerChild, verbs: ["*"]}, {relation: External, verbs: [Delete]}]`, ReasonExternalDeletion, true},
-		{"External Delete of another kind", `[{relation: ControllerChild, verbs: ["*"]}, {target: {kind: Other}, relation: External, verbs: [Delete]}]`, ReasonParentDeleted, false},
+		{reason: "no External Delete: left behind, as asked for", section: `[{relation: ControllerChild, verbs: ["*"]}]`,
+			want: ReasonParentDeleted},
+		{reason: "External Delete: the gate opens first",
+			section: `[{relation: ControllerChild, verbs: ["*"]}, {relation: External, verbs: [Delete]}]`, want: ReasonExternalDeletion,
+			approves: true},
+		{reason: "External Delete of another kind",
+			section: `[{relation: ControllerChild, verbs: ["*"]}, {target: {kind: Other}, relation: External, verbs: [Delete]}]`,
+			want:    ReasonParentDeleted},
 	} {
 		xr := with(xdatabase(), beingDeleted)
 		p := newPlay(t, policySet(t, xrPolicy("p", "deleting: {allow: "+tc.section+"}")), claim(), xr, rdsInstance(xr))
@@ -395,13 +493,15 @@ func TestWhoIsGranted(t *testing.T) {
 		reason, subjects string
 		granted          bool
 	}{
-		{"may initiate", `{kind: User, name: hans@example.com, mayInitiate: true}`, true},
-		{"by one of his groups", `{kind: Group, name: platform-team, mayInitiate: true}`, true},
-		{"may not initiate", `{kind: User, name: hans@example.com}`, false},
-		{"as one subject not, as another yes", `{kind: User, name: hans@example.com}, {kind: Group, name: platform-team, mayInitiate: true}`, true},
-		{"somebody else", `{kind: User, name: alice, mayInitiate: true}`, false},
-		{"a ServiceAccount of his name", `{kind: ServiceAccount, namespace: a, name: hans@example.com, mayInitiate: true}`, false},
-		{"nobody", ``, false},
+		{reason: "may initiate", subjects: `{kind: User, name: hans@example.com, mayInitiate: true}`, granted: true},
+		{reason: "by one of his groups", subjects: `{kind: Group, name: platform-team, mayInitiate: true}`, granted: true},
+		{reason: "may not initiate", subjects: `{kind: User, name: hans@example.com}`},
+		{reason: "as one subject not, as another yes",
+			subjects: `{kind: User, name: hans@example.com}, {kind: Group, name: platform-team, mayInitiate: true}`, granted: true},
+		{reason: "somebody else", subjects: `{kind: User, name: alice, mayInitiate: true}`},
+		{reason: "a ServiceAccount of his name",
+			subjects: `{kind: ServiceAccount, namespace: a, name: hans@example.com, mayInitiate: true}`},
+		{reason: "nobody", subjects: ``},
 	} {
 		xr := with(xdatabase(), func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "claimRef") })
 		p := newPlay(t, policySet(t, xrPolicy("p", "subjects: ["+tc.subjects+"], "+rules)), xr)

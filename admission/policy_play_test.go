@@ -78,7 +78,8 @@ func newPlay(t *testing.T, set *allowance.Set, objects ...*unstructured.Unstruct
 	w := newWorld()
 	w.kinds[schema.GroupKind{Group: "example.com", Kind: "DatabaseClaim"}] = identity.Kind{Resource: "databaseclaims.example.com", Role: "Claim"}
 	w.kinds[schema.GroupKind{Group: "example.com", Kind: "XDatabase"}] = identity.Kind{Resource: "xdatabases.example.com", Role: "Composite"}
-	w.kinds[schema.GroupKind{Group: "rds.aws.crossplane.io", Kind: "RDSInstance"}] = identity.Kind{Resource: "rdsinstances.rds.aws.crossplane.io", Role: "Managed", ManagementPolicies: true}
+	w.kinds[schema.GroupKind{Group: "rds.aws.crossplane.io",
+		Kind: "RDSInstance"}] = identity.Kind{Resource: "rdsinstances.rds.aws.crossplane.io", Role: "Managed", ManagementPolicies: true}
 	p := &play{t: t, w: w, e: &Evaluator{World: w, Options: enforced(), Policies: set}, objects: map[string]*unstructured.Unstructured{}, now: noon}
 	for _, o := range objects {
 		p.store(o)

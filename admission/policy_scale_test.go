@@ -63,7 +63,8 @@ func TestExternalIsAboutManagedResources(t *testing.T) {
 	initializing := xrPolicy("p", `initializing: {allow: [{relation: External, verbs: ["*"]}]}`)
 	deleting := xrPolicy("p", `deleting: {allow: [{relation: External, verbs: ["*"]}]}`)
 	xr := with(xdatabase(), initializingXR)
-	part := child(object("{apiVersion: example.com/v1, kind: Part, metadata: {name: part, uid: part-uid, generation: 1}, spec: {a: 1}}"), xr, crossplane, crossplane)
+	part := child(object("{apiVersion: example.com/v1, kind: Part, metadata: {name: part, uid: part-uid, generation: 1}, spec: {a: 1}}"),
+		xr, crossplane, crossplane)
 	p := newPlay(t, policySet(t, initializing), claim(), xr)
 	bare := func(o *unstructured.Unstructured) *unstructured.Unstructured {
 		return with(o, func(o *unstructured.Unstructured) { o.SetAnnotations(nil); o.SetUID(""); o.SetGeneration(0) })

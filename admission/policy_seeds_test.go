@@ -199,13 +199,15 @@ func TestConditionThatIsNotMet(t *testing.T) {
 	d := with(deployment(), func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"env": "prod"}) })
 	p := newPlay(t, policySet(t, deploymentPolicy), d, replicaSet(d))
 	p.want(p.update(hans, "kubectl", "foo", func(o *unstructured.Unstructured) {
-		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"name": "app", "image": "app:2"}, map[string]any{"name": "proxy", "image": "proxy:1"}}, "spec", "template", "spec", "containers")
+		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"name": "app", "image": "app:2"}, map[string]any{"name": "proxy",
+			"image": "proxy:1"}}, "spec", "template", "spec", "containers")
 	}), ReasonNoParent)
 	p.holds("foo", `null`)
 	d = with(deployment(), func(o *unstructured.Unstructured) { o.SetLabels(nil) })
 	p.store(d)
 	dec := p.update(hans, "kubectl", "foo", func(o *unstructured.Unstructured) {
-		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"name": "app", "image": "app:2"}, map[string]any{"name": "proxy", "image": "proxy:1"}}, "spec", "template", "spec", "containers")
+		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"name": "app", "image": "app:2"}, map[string]any{"name": "proxy",
+			"image": "proxy:1"}}, "spec", "template", "spec", "containers")
 	})
 	if len(dec.Warnings) != 1 || !strings.Contains(dec.Warnings[0], "AllowancePolicy deployment-policy grants nothing") {
 		t.Errorf("warnings %q", dec.Warnings)
@@ -429,7 +431,8 @@ func TestEngineStopsWithoutAllowRecreate(t *testing.T) {
 func TestConsumedOutside(t *testing.T) {
 	const entry = `[{"relation":"External","verbs":["Update"],"generation":7,"initiator":"hans@example.com"}]`
 	instance := func(gate string) *unstructured.Unstructured {
-		return with(rdsInstance(xdatabase()), annotate(v1alpha1.AnnotationKeyAllowances, entry, v1alpha1.AnnotationKeyGate, gate), unannotate(v1alpha1.AnnotationKeySettledGeneration))
+		return with(rdsInstance(xdatabase()), annotate(v1alpha1.AnnotationKeyAllowances, entry, v1alpha1.AnnotationKeyGate, gate),
+			unannotate(v1alpha1.AnnotationKeySettledGeneration))
 	}
 	const (
 		open   = `{"state":"open","verbs":["Update"],"generation":7,"at":"2026-01-02T11:00:00Z","reason":"Changed"}`
@@ -442,11 +445,11 @@ func TestConsumedOutside(t *testing.T) {
 		write        mod
 		gone         bool
 	}{
-		{"a change after the gate closed", closed, change, true},
-		{"a change while it is open", open, change, false},
-		{"a change while it is held", held, change, false},
-		{"a note after it closed", closed, note, false},
-		{"a note while it is open", open, note, false},
+		{reason: "a change after the gate closed", gate: closed, write: change, gone: true},
+		{reason: "a change while it is open", gate: open, write: change},
+		{reason: "a change while it is held", gate: held, write: change},
+		{reason: "a note after it closed", gate: closed, write: note},
+		{reason: "a note while it is open", gate: open, write: note},
 	} {
 		p := newPlay(t, policySet(t, seed004...), claim(), xdatabase(), instance(tc.gate))
 		if d := p.update(hans, "kubectl", "my-database-xyz-rds", tc.write); !d.Allowed {
@@ -463,7 +466,8 @@ func TestConsumedOutside(t *testing.T) {
 
 	for gate, gone := range map[string]bool{open: true, held: false} {
 		mr := instance(gate)
-		g := gating.Managed{MR: parent.Sum(mr, parent.RoleManaged), Kind: identity.Kind{Role: parent.RoleManaged, ManagementPolicies: true}, Mode: v1alpha1.ModeEnforce, Now: noon, Deadline: time.Minute}
+		g := gating.Managed{MR: parent.Sum(mr, parent.RoleManaged), Kind: identity.Kind{Role: parent.RoleManaged, ManagementPolicies: true},
+			Mode: v1alpha1.ModeEnforce, Now: noon, Deadline: time.Minute}
 		d := g.Decide()
 		edit, edits := d.Annotations[v1alpha1.AnnotationKeyAllowances]
 		if edits != gone || edit != nil {

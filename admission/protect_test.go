@@ -35,14 +35,16 @@ var (
 		v1alpha1.AnnotationKeyLegacySnooze: "2027-01-01T00:00:00Z", v1alpha1.AnnotationKeyMode: "log", v1alpha1.AnnotationKeyDeletion: "orphan",
 		v1alpha1.AnnotationKeyTraceLabelPrefix + "ticket": "OPS-1",
 	}
-	composedSet = map[string]string{v1alpha1.AnnotationKeyMode: "log", v1alpha1.AnnotationKeyDeletion: "orphan", v1alpha1.AnnotationKeyTraceLabelPrefix + "ticket": "OPS-1",
-		v1alpha1.AnnotationKeyHeld: `{"reason":"Drift"}`, v1alpha1.AnnotationKeySettledFields: `[]`,
+	composedSet = map[string]string{v1alpha1.AnnotationKeyMode: "log", v1alpha1.AnnotationKeyDeletion: "orphan",
+		v1alpha1.AnnotationKeyTraceLabelPrefix + "ticket": "OPS-1",
+		v1alpha1.AnnotationKeyHeld:                        `{"reason":"Drift"}`, v1alpha1.AnnotationKeySettledFields: `[]`,
 		v1alpha1.AnnotationKeySettledIntent: `{"generation":1}`, v1alpha1.AnnotationKeyHeldCreations: `[]`}
 	systemSet = map[string]string{
 		v1alpha1.AnnotationKeyTrace: `[]`, v1alpha1.AnnotationKeyAllowances: `[]`, v1alpha1.AnnotationKeyUpdaters: "xxxxx", v1alpha1.AnnotationKeyControllers: "xxxxx",
 		v1alpha1.AnnotationKeyPhase: "initialized", v1alpha1.AnnotationKeyInitialized: "true", v1alpha1.AnnotationKeySettledGeneration: "99", v1alpha1.AnnotationKeySettledState: "99,0",
 		v1alpha1.AnnotationKeyFingerprint: "x", v1alpha1.AnnotationKeyLegacyFingerprint: "x", v1alpha1.AnnotationKeyLastUpgrade: "x",
-		v1alpha1.AnnotationKeyClaims: `[{"content":"c","state":"used","at":null}]`, v1alpha1.AnnotationKeyDerivedFrom: "x", v1alpha1.AnnotationKeyHeld: `{"reason":"Drift"}`,
+		v1alpha1.AnnotationKeyClaims: `[{"content":"c","state":"used",` +
+			`"at":null}]`, v1alpha1.AnnotationKeyDerivedFrom: "x", v1alpha1.AnnotationKeyHeld: `{"reason":"Drift"}`,
 		v1alpha1.AnnotationKeySettledFields: `[]`, v1alpha1.AnnotationKeySettledIntent: `{"generation":1}`, v1alpha1.AnnotationKeyHeldCreations: `[]`,
 		"kausality.io/of-a-newer-version": "x",
 	}
@@ -102,29 +104,51 @@ func TestProtection(t *testing.T) {
 		manager string
 		want    map[string]string
 	}{
-		"PersonAdds":        {"user annotations are free", Update, instance(), []mod{everything}, alice, "kubectl", plus(userSet)},
-		"PersonAddsAlong":   {"desired state changed or not", Update, instance(), []mod{everything, resize("l")}, alice, "kubectl", plus(userSet)},
-		"PersonRemoves":     {"user annotations are free", Update, having(userSet), []mod{without(userSet)}, alice, "kubectl", free},
-		"PersonRemovesAll":  {"system ones come back", Update, instance(), []mod{without(systemSet)}, alice, "kubectl", free},
-		"PersonChanges":     {"user annotations are free", Update, having(userSet), []mod{annotate(v1alpha1.AnnotationKeyMode, "enforce")}, alice, "kubectl", plus(userSet, map[string]string{v1alpha1.AnnotationKeyMode: "enforce"})},
-		"GitOpsAdds":        {"GitOps is free as well", Update, instance(), []mod{everything}, argocd, "argocd", plus(userSet)},
-		"GitOpsAddsAlong":   {"desired state changed or not", Update, instance(), []mod{everything, resize("l")}, argocd, "argocd", plus(userSet)},
-		"OwnController":     {"controllers copy annotations back", Update, instance(), []mod{everything, resize("l")}, provider, "provider", free},
-		"OwnControllerMeta": {"without a change too", Update, instance(), []mod{everything}, provider, "provider", free},
-		"OwnRemoves":        {"user annotations keep their stored value", Update, having(userSet), []mod{without(userSet), resize("l")}, provider, "provider", plus(userSet)},
-		"Parent":            {"controllers copy annotations down", Update, instance(), []mod{everything, resize("l")}, crossplane, "", free},
-		"ParentMeta":        {"without a change too", Update, instance(), []mod{everything}, crossplane, "", free},
-		"ParentRemoves":     {"user annotations keep their stored value", Update, having(userSet), []mod{without(userSet)}, crossplane, "", plus(userSet)},
-		"Composed":          {"a Composition sets mode, deletion and labels", Update, instance(), []mod{everything, resize("l")}, crossplane, composed, plus(composedSet)},
-		"ComposedMeta":      {"without a change too", Update, instance(), []mod{everything}, crossplane, composed, plus(composedSet)},
-		"ComposedRemoves": {"and removes them", Update, having(userSet), []mod{without(userSet)}, crossplane, composed, plus(map[string]string{
-			v1alpha1.AnnotationKeyApprovals: userSet[v1alpha1.AnnotationKeyApprovals], v1alpha1.AnnotationKeyRejections: userSet[v1alpha1.AnnotationKeyRejections],
-			v1alpha1.AnnotationKeyApprovePrefix + "d": "always", v1alpha1.AnnotationKeyFreeze: "false", v1alpha1.AnnotationKeySnooze: userSet[v1alpha1.AnnotationKeySnooze],
-			v1alpha1.AnnotationKeyLegacySnooze: userSet[v1alpha1.AnnotationKeyLegacySnooze]})},
-		"CreateByPerson":     {"user annotations stay, system ones are computed", Create, unmasked(), []mod{everything}, alice, "kubectl", plus(userSet)},
-		"CreateByParent":     {"wiped and computed afresh", Create, unmasked(), []mod{everything}, crossplane, "", created},
-		"CreateByComposed":   {"but mode, deletion and labels", Create, unmasked(), []mod{everything}, crossplane, composed, composedSet},
-		"CreateByGitOpsLone": {"as by a person", Create, with(unmasked(), plainOwner), []mod{everything}, argocd, "argocd", userSet},
+		"PersonAdds": {reason: "user annotations are free", op: Update, old: instance(), change: []mod{everything},
+			user: alice, manager: "kubectl", want: plus(userSet)},
+		"PersonAddsAlong": {reason: "desired state changed or not", op: Update, old: instance(),
+			change: []mod{everything, resize("l")}, user: alice, manager: "kubectl", want: plus(userSet)},
+		"PersonRemoves": {reason: "user annotations are free", op: Update, old: having(userSet), change: []mod{without(userSet)},
+			user: alice, manager: "kubectl", want: free},
+		"PersonRemovesAll": {reason: "system ones come back", op: Update, old: instance(), change: []mod{without(systemSet)},
+			user: alice, manager: "kubectl", want: free},
+		"PersonChanges": {reason: "user annotations are free", op: Update, old: having(userSet),
+			change: []mod{annotate(v1alpha1.AnnotationKeyMode, "enforce")}, user: alice, manager: "kubectl",
+			want: plus(userSet, map[string]string{v1alpha1.AnnotationKeyMode: "enforce"})},
+		"GitOpsAdds": {reason: "GitOps is free as well", op: Update, old: instance(), change: []mod{everything}, user: argocd,
+			manager: "argocd", want: plus(userSet)},
+		"GitOpsAddsAlong": {reason: "desired state changed or not", op: Update, old: instance(),
+			change: []mod{everything, resize("l")}, user: argocd, manager: "argocd", want: plus(userSet)},
+		"OwnController": {reason: "controllers copy annotations back", op: Update, old: instance(),
+			change: []mod{everything, resize("l")}, user: provider, manager: "provider", want: free},
+		"OwnControllerMeta": {reason: "without a change too", op: Update, old: instance(), change: []mod{everything}, user: provider,
+			manager: "provider", want: free},
+		"OwnRemoves": {reason: "user annotations keep their stored value", op: Update, old: having(userSet),
+			change: []mod{without(userSet), resize("l")}, user: provider, manager: "provider", want: plus(userSet)},
+		"Parent": {reason: "controllers copy annotations down", op: Update, old: instance(),
+			change: []mod{everything, resize("l")}, user: crossplane, want: free},
+		"ParentMeta": {reason: "without a change too", op: Update, old: instance(), change: []mod{everything},
+			user: crossplane, want: free},
+		"ParentRemoves": {reason: "user annotations keep their stored value", op: Update, old: having(userSet),
+			change: []mod{without(userSet)}, user: crossplane, want: plus(userSet)},
+		"Composed": {reason: "a Composition sets mode, deletion and labels", op: Update, old: instance(),
+			change: []mod{everything, resize("l")}, user: crossplane, manager: composed, want: plus(composedSet)},
+		"ComposedMeta": {reason: "without a change too", op: Update, old: instance(), change: []mod{everything},
+			user: crossplane, manager: composed, want: plus(composedSet)},
+		"ComposedRemoves": {reason: "and removes them", op: Update, old: having(userSet), change: []mod{without(userSet)},
+			user: crossplane, manager: composed, want: plus(map[string]string{
+				v1alpha1.AnnotationKeyApprovals: userSet[v1alpha1.AnnotationKeyApprovals], v1alpha1.AnnotationKeyRejections: userSet[v1alpha1.AnnotationKeyRejections],
+				v1alpha1.AnnotationKeyApprovePrefix +
+					"d": "always", v1alpha1.AnnotationKeyFreeze: "false", v1alpha1.AnnotationKeySnooze: userSet[v1alpha1.AnnotationKeySnooze],
+				v1alpha1.AnnotationKeyLegacySnooze: userSet[v1alpha1.AnnotationKeyLegacySnooze]})},
+		"CreateByPerson": {reason: "user annotations stay, system ones are computed", op: Create, old: unmasked(),
+			change: []mod{everything}, user: alice, manager: "kubectl", want: plus(userSet)},
+		"CreateByParent": {reason: "wiped and computed afresh", op: Create, old: unmasked(), change: []mod{everything},
+			user: crossplane, want: created},
+		"CreateByComposed": {reason: "but mode, deletion and labels", op: Create, old: unmasked(), change: []mod{everything},
+			user: crossplane, manager: composed, want: composedSet},
+		"CreateByGitOpsLone": {reason: "as by a person", op: Create, old: with(unmasked(), plainOwner), change: []mod{everything},
+			user: argocd, manager: "argocd", want: userSet},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -173,19 +197,25 @@ func TestMalformedUserAnnotation(t *testing.T) {
 		req     *Request
 		refused bool
 	}{
-		"Person":        {"the parse error", request(Update, composite(), bad).by(alice, "kubectl"), true},
-		"PersonAlong":   {"with a change too", request(Update, composite(), bad, set("l", "spec", "size")).by(alice, "kubectl"), true},
-		"PersonCreate":  {"on CREATE too", request(Create, composite(), bad).by(alice, "kubectl"), true},
-		"PersonChanges": {"from one that parses", request(Update, with(composite(), annotate(v1alpha1.AnnotationKeyFreeze, "false")), bad).by(alice, "kubectl"), true},
-		"GitOps":        {"GitOps too", request(Update, composite(), bad).by(argocd, "argocd"), true},
-		"Stored":        {"it stood there before", request(Update, with(composite(), bad), set("l", "spec", "size")).by(alice, "kubectl"), false},
-		"Repaired":      {"taking it away", request(Update, with(composite(), bad), unannotate(v1alpha1.AnnotationKeyFreeze)).by(alice, "kubectl"), false},
-		"Copy":          {"a controller copies what stands on the parent: undone, not refused", request(Create, unmasked(), bad).by(crossplane, ""), false},
-		"CopyMeta":      {"without a change too", request(Update, instance(), bad).by(provider, "provider"), false},
-		"Composed":      {"a Composition's freeze counts for nothing", request(Update, instance(), bad), false},
-		"ComposedMode":  {"its mode counts, so it must parse", request(Update, instance(), badMode), true},
-		"OwnComponent":  {"ours are not checked", request(Update, composite(), bad).by(gatekeeper, "kausality"), false},
-		"ForeignDomain": {"none of our business", request(Update, composite(), annotate("example.org/freeze", "hm")).by(alice, "kubectl"), false},
+		"Person": {reason: "the parse error", req: request(Update, composite(), bad).by(alice, "kubectl"), refused: true},
+		"PersonAlong": {reason: "with a change too",
+			req: request(Update, composite(), bad, set("l", "spec", "size")).by(alice, "kubectl"), refused: true},
+		"PersonCreate": {reason: "on CREATE too", req: request(Create, composite(), bad).by(alice, "kubectl"), refused: true},
+		"PersonChanges": {reason: "from one that parses",
+			req: request(Update, with(composite(), annotate(v1alpha1.AnnotationKeyFreeze, "false")), bad).by(alice, "kubectl"), refused: true},
+		"GitOps": {reason: "GitOps too", req: request(Update, composite(), bad).by(argocd, "argocd"), refused: true},
+		"Stored": {reason: "it stood there before",
+			req: request(Update, with(composite(), bad), set("l", "spec", "size")).by(alice, "kubectl")},
+		"Repaired": {reason: "taking it away",
+			req: request(Update, with(composite(), bad), unannotate(v1alpha1.AnnotationKeyFreeze)).by(alice, "kubectl")},
+		"Copy": {reason: "a controller copies what stands on the parent: undone, not refused",
+			req: request(Create, unmasked(), bad).by(crossplane, "")},
+		"CopyMeta":     {reason: "without a change too", req: request(Update, instance(), bad).by(provider, "provider")},
+		"Composed":     {reason: "a Composition's freeze counts for nothing", req: request(Update, instance(), bad)},
+		"ComposedMode": {reason: "its mode counts, so it must parse", req: request(Update, instance(), badMode), refused: true},
+		"OwnComponent": {reason: "ours are not checked", req: request(Update, composite(), bad).by(gatekeeper, "kausality")},
+		"ForeignDomain": {reason: "none of our business",
+			req: request(Update, composite(), annotate("example.org/freeze", "hm")).by(alice, "kubectl")},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -222,18 +252,33 @@ func TestTrace(t *testing.T) {
 		generation int64
 		labels     map[string]string
 	}{
-		"Expected":   {"extends the parent's", []mod{unsettled}, request(Update, instance(), resize("l")), []string{"XDatabase by alice", "Instance by " + crossplane.Name}, 4, nil},
-		"Create":     {"generation 1 after the write", []mod{unsettled}, request(Create, unmasked()), []string{"XDatabase by alice", "Instance by " + crossplane.Name}, 1, nil},
-		"Drift":      {"a logged drift hangs on the parent's all the same", nil, request(Update, instance(), resize("l")), []string{"XDatabase by alice", "Instance by " + crossplane.Name}, 4, nil},
-		"NewOrigin":  {"replaces it", nil, request(Update, instance(), resize("l")).by(alice, "kubectl"), []string{"Instance by alice"}, 4, nil},
-		"NoParent":   {"an origin", nil, request(Update, composite(), set("l", "spec", "size")).by(alice, "kubectl"), []string{"XDatabase by alice"}, 8, nil},
-		"Away":       {"the previous initiator is not to blame for what happened while we were away", []mod{away}, request(Update, instance(), resize("l")), []string{"XDatabase by ", "Instance by " + crossplane.Name}, 4, nil},
-		"Labels":     {"of the object's own hop", nil, request(Update, with(instance(), label), resize("l")).by(alice, "kubectl"), []string{"Instance by alice"}, 4, map[string]string{"ticket": "OPS-1"}},
-		"NoChange":   {"kept", nil, request(Update, instance()), []string{"XDatabase by alice", "Instance by " + crossplane.Name}, 3, nil},
-		"Self":       {"kept", nil, request(Update, instance(), resize("l")).by(provider, "p"), []string{"XDatabase by alice", "Instance by " + crossplane.Name}, 3, nil},
-		"Machinery":  {"kept: Crossplane's bumps are no intents", nil, request(Update, composite(), set([]any{}, "spec", "resourceRefs")).by(crossplane, "crossplane"), []string{"XDatabase by alice"}, 5, nil},
-		"Nameless":   {"no name at admission", []mod{unsettled}, request(Create, with(unmasked(), generated)), []string{"XDatabase by alice", "Instance by " + crossplane.Name}, 1, nil},
-		"Generation": {"kinds without one", nil, request(Create, object(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: b}, data: {a: b}}`)).by(alice, "kubectl"), []string{"ConfigMap by alice"}, 0, nil},
+		"Expected": {reason: "extends the parent's", xr: []mod{unsettled}, req: request(Update, instance(), resize("l")),
+			want: []string{"XDatabase by alice", "Instance by " + crossplane.Name}, generation: 4},
+		"Create": {reason: "generation 1 after the write", xr: []mod{unsettled}, req: request(Create, unmasked()),
+			want: []string{"XDatabase by alice", "Instance by " + crossplane.Name}, generation: 1},
+		"Drift": {reason: "a logged drift hangs on the parent's all the same", req: request(Update, instance(), resize("l")),
+			want: []string{"XDatabase by alice", "Instance by " + crossplane.Name}, generation: 4},
+		"NewOrigin": {reason: "replaces it", req: request(Update, instance(), resize("l")).by(alice, "kubectl"),
+			want: []string{"Instance by alice"}, generation: 4},
+		"NoParent": {reason: "an origin", req: request(Update, composite(), set("l", "spec", "size")).by(alice, "kubectl"),
+			want: []string{"XDatabase by alice"}, generation: 8},
+		"Away": {reason: "the previous initiator is not to blame for what happened while we were away", xr: []mod{away},
+			req: request(Update, instance(), resize("l")), want: []string{"XDatabase by ", "Instance by " + crossplane.Name}, generation: 4},
+		"Labels": {reason: "of the object's own hop",
+			req: request(Update, with(instance(), label), resize("l")).by(alice, "kubectl"), want: []string{"Instance by alice"}, generation: 4,
+			labels: map[string]string{"ticket": "OPS-1"}},
+		"NoChange": {reason: "kept", req: request(Update, instance()),
+			want: []string{"XDatabase by alice", "Instance by " + crossplane.Name}, generation: 3},
+		"Self": {reason: "kept", req: request(Update, instance(), resize("l")).by(provider, "p"),
+			want: []string{"XDatabase by alice", "Instance by " + crossplane.Name}, generation: 3},
+		"Machinery": {reason: "kept: Crossplane's bumps are no intents",
+			req: request(Update, composite(), set([]any{}, "spec", "resourceRefs")).by(crossplane, "crossplane"), want: []string{"XDatabase by alice"},
+			generation: 5},
+		"Nameless": {reason: "no name at admission", xr: []mod{unsettled}, req: request(Create, with(unmasked(), generated)),
+			want: []string{"XDatabase by alice", "Instance by " + crossplane.Name}, generation: 1},
+		"Generation": {reason: "kinds without one",
+			req:  request(Create, object(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: b}, data: {a: b}}`)).by(alice, "kubectl"),
+			want: []string{"ConfigMap by alice"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -287,7 +332,8 @@ func TestKeepApprovals(t *testing.T) {
 	}
 	next := request(Update, stored, set("l", "spec", "size")).by(alice, "kubectl")
 	d = decide(t, newWorld(), Options{}, next)
-	if got := apply(next.Object, d).GetAnnotations(); got[v1alpha1.AnnotationKeyApprovals] != "" || !strings.Contains(got[v1alpha1.AnnotationKeyClaims], `"pruned"`) {
+	if got := apply(next.Object, d).GetAnnotations(); got[v1alpha1.AnnotationKeyApprovals] != "" ||
+		!strings.Contains(got[v1alpha1.AnnotationKeyClaims], `"pruned"`) {
 		t.Errorf("want it pruned by the new intent, got %v", got)
 	}
 	bump := request(Update, stored, set([]any{}, "spec", "resourceRefs")).by(crossplane, "crossplane")
@@ -297,7 +343,8 @@ func TestKeepApprovals(t *testing.T) {
 	}
 	stale := request(Update, composite(), annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst","generation":2}]`)).by(alice, "kubectl")
 	d = decide(t, newWorld(), Options{}, stale)
-	if got := apply(stale.Object, d).GetAnnotations(); got[v1alpha1.AnnotationKeyApprovals] == "" || !strings.Contains(got[v1alpha1.AnnotationKeyClaims], `"pruned"`) {
+	if got := apply(stale.Object, d).GetAnnotations(); got[v1alpha1.AnnotationKeyApprovals] == "" ||
+		!strings.Contains(got[v1alpha1.AnnotationKeyClaims], `"pruned"`) {
 		t.Errorf("out of date on arrival: it stays without effect, got %v", got)
 	}
 }

@@ -62,7 +62,8 @@ func reinvokedClaim(req *Request) string {
 // policies anyway.
 func reinvokedAuthor(req *Request, kind identity.Kind, closeTo []v1alpha1.Verb, incoming []string) ([]string, bool) {
 	if req.OldObject == nil ||
-		sameAnnotation(req, v1alpha1.AnnotationKeyTrace) && sameAnnotation(req, v1alpha1.AnnotationKeyManagementPolicies) && sameAnnotation(req, v1alpha1.AnnotationKeyGate) {
+		sameAnnotation(req, v1alpha1.AnnotationKeyTrace) && sameAnnotation(req, v1alpha1.AnnotationKeyManagementPolicies) &&
+			sameAnnotation(req, v1alpha1.AnnotationKeyGate) {
 		return nil, false
 	}
 	if freshHop(req) == nil {

@@ -23,15 +23,20 @@ func TestReinvokedHop(t *testing.T) {
 		req    *Request
 		want   bool
 	}{
-		"Ours":       {"what the first decision wrote", request(Update, instance(), resize("l"), own(same)), true},
-		"SecondsAgo": {"a slow webhook stood in between", request(Update, instance(), own(func(h *v1alpha1.Hop) { h.Timestamp.Time = noon.Add(-10 * time.Second) })), true},
-		"First":      {"the first decision finds the stored trace", request(Update, instance(), resize("l")), false},
-		"Dropped":    {"no trace at all", request(Update, instance(), unannotate(v1alpha1.AnnotationKeyTrace)), false},
-		"Old":        {"a backup's hop", request(Update, instance(), own(func(h *v1alpha1.Hop) { h.Timestamp.Time = noon.Add(-time.Hour) })), false},
-		"User":       {"somebody else's hop", request(Update, instance(), own(func(h *v1alpha1.Hop) { h.User = "alice" })), false},
-		"Generation": {"that of another write", request(Update, instance(), own(func(h *v1alpha1.Hop) { h.Generation = 3 })), false},
-		"Kind":       {"copied from a parent", request(Update, instance(), own(func(h *v1alpha1.Hop) { h.Kind = "XDatabase" })), false},
-		"Delete":     {"has no object", request(Delete, instance()), false},
+		"Ours": {reason: "what the first decision wrote", req: request(Update, instance(), resize("l"), own(same)), want: true},
+		"SecondsAgo": {reason: "a slow webhook stood in between",
+			req: request(Update, instance(), own(func(h *v1alpha1.Hop) { h.Timestamp.Time = noon.Add(-10 * time.Second) })), want: true},
+		"First":   {reason: "the first decision finds the stored trace", req: request(Update, instance(), resize("l"))},
+		"Dropped": {reason: "no trace at all", req: request(Update, instance(), unannotate(v1alpha1.AnnotationKeyTrace))},
+		"Old": {reason: "a backup's hop",
+			req: request(Update, instance(), own(func(h *v1alpha1.Hop) { h.Timestamp.Time = noon.Add(-time.Hour) }))},
+		"User": {reason: "somebody else's hop",
+			req: request(Update, instance(), own(func(h *v1alpha1.Hop) { h.User = "alice" }))},
+		"Generation": {reason: "that of another write",
+			req: request(Update, instance(), own(func(h *v1alpha1.Hop) { h.Generation = 3 }))},
+		"Kind": {reason: "copied from a parent",
+			req: request(Update, instance(), own(func(h *v1alpha1.Hop) { h.Kind = "XDatabase" }))},
+		"Delete": {reason: "has no object", req: request(Delete, instance())},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +57,8 @@ func TestReinvokedAfterMutation(t *testing.T) {
 	again.Object, again.Time = with(result, set("us", "spec", "forProvider", "region")), noon.Add(time.Second)
 	d := decide(t, w, enforced(), again)
 	got := maskedOf(apply(again.Object, d))
-	want := masked{[]string{observe, update}, `["*"]`, v1alpha1.GateOpen, []v1alpha1.Verb{v1alpha1.VerbUpdate}, 4, []string{"spec.forProvider.region", "spec.forProvider.size"}, "Changed"}
+	want := masked{[]string{observe, update}, `["*"]`, v1alpha1.GateOpen, []v1alpha1.Verb{v1alpha1.VerbUpdate}, 4,
+		[]string{"spec.forProvider.region", "spec.forProvider.size"}, "Changed"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}

@@ -20,11 +20,14 @@ func TestRemask(t *testing.T) {
 		fields map[string]any
 		want   Reason
 	}{
-		"Again":   {"the author's value", []mod{auto}, enforced(), map[string]any{"/spec/approvePlan": ""}, ReasonNoChange},
-		"Same":    {"what is stored", []mod{set("", "spec", "approvePlan")}, enforced(), nil, ReasonNoChange},
-		"Another": {"another value is its author's", []mod{set("disable", "spec", "approvePlan")}, enforced(), nil, ReasonNoParent},
-		"Both":    {"with something else", []mod{auto, set("./b", "spec", "path")}, enforced(), map[string]any{"/spec/approvePlan": ""}, ReasonNoParent},
-		"Log":     {"log mode masks nothing", []mod{auto}, Options{}, nil, ReasonNoChange},
+		"Again": {reason: "the author's value", change: []mod{auto}, opts: enforced(),
+			fields: map[string]any{"/spec/approvePlan": ""}, want: ReasonNoChange},
+		"Same": {reason: "what is stored", change: []mod{set("", "spec", "approvePlan")}, opts: enforced(), want: ReasonNoChange},
+		"Another": {reason: "another value is its author's", change: []mod{set("disable", "spec", "approvePlan")}, opts: enforced(),
+			want: ReasonNoParent},
+		"Both": {reason: "with something else", change: []mod{auto, set("./b", "spec", "path")}, opts: enforced(),
+			fields: map[string]any{"/spec/approvePlan": ""}, want: ReasonNoParent},
+		"Log": {reason: "log mode masks nothing", change: []mod{auto}, opts: Options{}, want: ReasonNoChange},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

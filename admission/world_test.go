@@ -203,7 +203,8 @@ func stable(t *testing.T, e *Evaluator, req *Request, d Decision) {
 		t.Fatal(err)
 	}
 	if !d3.Allowed || len(d3.Annotations) > 0 || d3.ManagementPolicies != nil || d3.Gate != nil {
-		t.Errorf("applying our own output changes it: allowed %t, annotations %s, policies %v, gate %v", d3.Allowed, text(d3.Annotations), d3.ManagementPolicies, d3.Gate)
+		t.Errorf("applying our own output changes it: allowed %t, annotations %s, policies %v, gate %v", d3.Allowed, text(d3.Annotations),
+			d3.ManagementPolicies, d3.Gate)
 	}
 }
 

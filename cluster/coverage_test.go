@@ -42,7 +42,8 @@ func covered(t *testing.T) *Cluster {
 		t.Fatal(err)
 	}
 	k := &Kinds{byGVK: map[schema.GroupVersionKind]Info{}, legacy: map[schema.GroupKind]bool{}}
-	for gvk, role := range map[schema.GroupVersionKind]parent.Role{shopApp: parent.RoleComposite, shopDB: parent.RoleManaged, shopPlain: parent.RoleNone, otherDB: parent.RoleManaged} {
+	for gvk, role := range map[schema.GroupVersionKind]parent.Role{shopApp: parent.RoleComposite, shopDB: parent.RoleManaged,
+		shopPlain: parent.RoleNone, otherDB: parent.RoleManaged} {
 		k.byGVK[gvk] = Info{GVK: gvk, GVR: gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s"), Storage: true, Kind: identity.Kind{Role: role}}
 	}
 	c := &Cluster{Kinds: k, Scope: &Scope{taken: registration(true)}, Policies: &Policies{taken: registration(true), byName: map[string]*v1alpha1.Kausality{}}}
@@ -110,50 +111,61 @@ func TestSync(t *testing.T) {
 		do     func(t *testing.T, c *Cluster)
 		want   string
 	}{
-		"Guarded":      {"kinds with a role are", func(*testing.T, *Cluster) {}, "App Db Plain"},
-		"Rewritten":    {"nothing changes where the configuration says the same", func(_ *testing.T, c *Cluster) { c.configured(true, "shop.example.org/*") }, "App Db Plain"},
-		"GroupLeaves":  {"with a group go the parents that were asked about", func(_ *testing.T, c *Cluster) { c.configured(true, "other.example.org/*") }, "Cache"},
-		"KindLeaves":   {"parents may be asked about as long as the group is there", func(_ *testing.T, c *Cluster) { c.configured(true, "shop.example.org/dbs") }, "Db Plain"},
-		"MaskedStill":  {"the status is asked about: it is kept", func(_ *testing.T, c *Cluster) { c.configured(true, "shop.example.org/dbs/status") }, "Db Plain"},
-		"Emptied":      {"somebody emptied it", func(_ *testing.T, c *Cluster) { c.configured(false) }, "App Db Plain"},
-		"Emergency":    {"somebody took it away, and the policy is there", func(_ *testing.T, c *Cluster) { c.Scope.lose() }, "App Db Plain"},
-		"LastPolicy":   {"it went with the last policy", func(_ *testing.T, c *Cluster) { c.Scope.lose(); c.policy("") }, ""},
-		"PolicyFirst":  {"in whatever order that is seen", func(_ *testing.T, c *Cluster) { c.policy(""); c.Scope.lose() }, ""},
-		"OtherPolicy":  {"the policy is about something else", func(_ *testing.T, c *Cluster) { c.Scope.lose(); c.policy("other.example.org") }, ""},
-		"PolicyAlone":  {"the configuration says what is guarded", func(_ *testing.T, c *Cluster) { c.policy("") }, "App Db Plain"},
-		"PoliciesLate": {"policies that are not read yet end nothing", func(_ *testing.T, c *Cluster) { c.Policies.taken = registration(false); c.policy(""); c.Scope.lose() }, "App Db Plain"},
-		"Fixed": {"no policy stands behind a fixed one", func(_ *testing.T, c *Cluster) {
+		"Guarded": {reason: "kinds with a role are", do: func(*testing.T, *Cluster) {}, want: "App Db Plain"},
+		"Rewritten": {reason: "nothing changes where the configuration says the same",
+			do: func(_ *testing.T, c *Cluster) { c.configured(true, "shop.example.org/*") }, want: "App Db Plain"},
+		"GroupLeaves": {reason: "with a group go the parents that were asked about",
+			do: func(_ *testing.T, c *Cluster) { c.configured(true, "other.example.org/*") }, want: "Cache"},
+		"KindLeaves": {reason: "parents may be asked about as long as the group is there",
+			do: func(_ *testing.T, c *Cluster) { c.configured(true, "shop.example.org/dbs") }, want: "Db Plain"},
+		"MaskedStill": {reason: "the status is asked about: it is kept",
+			do: func(_ *testing.T, c *Cluster) { c.configured(true, "shop.example.org/dbs/status") }, want: "Db Plain"},
+		"Emptied": {reason: "somebody emptied it", do: func(_ *testing.T, c *Cluster) { c.configured(false) },
+			want: "App Db Plain"},
+		"Emergency": {reason: "somebody took it away, and the policy is there",
+			do: func(_ *testing.T, c *Cluster) { c.Scope.lose() }, want: "App Db Plain"},
+		"LastPolicy": {reason: "it went with the last policy", do: func(_ *testing.T, c *Cluster) { c.Scope.lose(); c.policy("") }},
+		"PolicyFirst": {reason: "in whatever order that is seen",
+			do: func(_ *testing.T, c *Cluster) { c.policy(""); c.Scope.lose() }},
+		"OtherPolicy": {reason: "the policy is about something else",
+			do: func(_ *testing.T, c *Cluster) { c.Scope.lose(); c.policy("other.example.org") }},
+		"PolicyAlone": {reason: "the configuration says what is guarded", do: func(_ *testing.T, c *Cluster) { c.policy("") },
+			want: "App Db Plain"},
+		"PoliciesLate": {reason: "policies that are not read yet end nothing",
+			do: func(_ *testing.T, c *Cluster) { c.Policies.taken = registration(false); c.policy(""); c.Scope.lose() }, want: "App Db Plain"},
+		"Fixed": {reason: "no policy stands behind a fixed one", do: func(_ *testing.T, c *Cluster) {
 			c.configured(false, "shop.example.org/*")
 			c.policy("")
 			c.Scope.lose()
-		}, "App Db Plain"},
-		"Held": {"what is masked is given back first", func(t *testing.T, c *Cluster) {
+		}, want: "App Db Plain"},
+		"Held": {reason: "what is masked is given back first", do: func(t *testing.T, c *Cluster) {
 			c.has(t, shopDB, true)
 			c.Scope.lose()
 			c.policy("")
-		}, "Db"},
-		"FixedHolds": {"with a fixed one nobody looks whether anything is masked", func(t *testing.T, c *Cluster) {
+		}, want: "Db"},
+		"FixedHolds": {reason: "with a fixed one nobody looks whether anything is masked", do: func(t *testing.T, c *Cluster) {
 			c.has(t, shopDB, true)
 			c.configured(false, "other.example.org/*")
-		}, "Cache Db"},
-		"GivenBack": {"then it goes", func(t *testing.T, c *Cluster) {
+		}, want: "Cache Db"},
+		"GivenBack": {reason: "then it goes", do: func(t *testing.T, c *Cluster) {
 			c.has(t, shopDB, true)
 			c.Scope.lose()
 			c.policy("")
 			c.has(t, shopDB, false)
 			c.sync()
-		}, ""},
-		"PolicyBackFirst": {"access is written after the policy, and before the configuration", func(_ *testing.T, c *Cluster) {
-			c.policy("")
-			c.Scope.lose()
-			c.policy("shop.example.org")
-		}, ""},
-		"Back": {"it comes back", func(_ *testing.T, c *Cluster) {
+		}},
+		"PolicyBackFirst": {reason: "access is written after the policy, and before the configuration",
+			do: func(_ *testing.T, c *Cluster) {
+				c.policy("")
+				c.Scope.lose()
+				c.policy("shop.example.org")
+			}},
+		"Back": {reason: "it comes back", do: func(_ *testing.T, c *Cluster) {
 			c.policy("")
 			c.Scope.lose()
 			c.policy("shop.example.org")
 			c.configured(true, "shop.example.org/*")
-		}, "App Db"},
+		}, want: "App Db"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -34,8 +34,9 @@ func resource(name, kind string) metav1.APIResource {
 }
 
 var (
-	deployment  = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
-	appsServed  = &metav1.APIResourceList{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{resource("deployments", "Deployment"), resource("deployments/status", "Deployment"), resource("controllerrevisions", "ControllerRevision")}}
+	deployment = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
+	appsServed = &metav1.APIResourceList{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{resource("deployments",
+		"Deployment"), resource("deployments/status", "Deployment"), resource("controllerrevisions", "ControllerRevision")}}
 	flunder     = schema.GroupVersionKind{Group: "wardle.example.org", Version: "v1", Kind: "Flunder"}
 	flundersOff = &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{flunder.GroupVersion(): errors.New("its API server does not answer")}}
 )
@@ -45,7 +46,8 @@ func kindsWithMapper() *Kinds {
 	mapper.Add(deployment, meta.RESTScopeNamespace)
 	mapper.Add(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ControllerRevision"}, meta.RESTScopeNamespace)
 	mapper.Add(flunder, meta.RESTScopeNamespace)
-	return &Kinds{mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}, legacy: map[schema.GroupKind]bool{}, stale: make(chan struct{}, 1), onDiscovered: func() {}}
+	return &Kinds{mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}, legacy: map[schema.GroupKind]bool{},
+		stale: make(chan struct{}, 1), onDiscovered: func() {}}
 }
 
 func names(all []Info) string {
@@ -100,7 +102,8 @@ func TestWatchParents(t *testing.T) {
 		rules  []string
 		want   string
 	}{
-		"Status":        {reason: "both a CRD's kind and a built-in one", rules: []string{"shop.example.org/*", "shop.example.org/*/status", "apps/deployments", "apps/deployments/status"}, want: "App Db Deployment Plain"},
+		"Status": {reason: "both a CRD's kind and a built-in one", rules: []string{"shop.example.org/*", "shop.example.org/*/status",
+			"apps/deployments", "apps/deployments/status"}, want: "App Db Deployment Plain"},
 		"NoStatusRules": {reason: "nothing is reviewed that would show a controller", rules: []string{"shop.example.org/*", "apps/deployments"}, want: "App Db"},
 		"Unguarded":     {reason: "neither is guarded", rules: []string{"other.example.org/*", "other.example.org/*/status"}, want: "Cache"},
 		"NoStatus":      {reason: "ControllerRevisions have no status", rules: []string{"apps/*", "apps/*/status"}, want: "Deployment"},

@@ -16,7 +16,8 @@ import (
 // object instead of the object. summarize returns a pointer to a struct that
 // embeds objectMeta, or an *Object. name restricts the watch to objects of one
 // name; "" is for all.
-func newInformer(client dynamic.Interface, resource schema.GroupVersionResource, name string, summarize func(*unstructured.Unstructured) any) cache.SharedIndexInformer {
+func newInformer(client dynamic.Interface, resource schema.GroupVersionResource, name string,
+	summarize func(*unstructured.Unstructured) any) cache.SharedIndexInformer {
 	byName := func(o *metav1.ListOptions) {
 		if name != "" {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()

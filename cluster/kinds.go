@@ -71,7 +71,8 @@ type Kinds struct {
 // NewKinds returns Kinds that is empty until Run. mapper answers for kinds that
 // no CRD defines.
 func NewKinds(client dynamic.Interface, mapper meta.RESTMapper) (*Kinds, error) {
-	k := &Kinds{mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}, lists: map[schema.GroupVersionKind]change.Lists{}, legacy: map[schema.GroupKind]bool{}, stale: make(chan struct{}, 1)}
+	k := &Kinds{mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}, lists: map[schema.GroupVersionKind]change.Lists{},
+		legacy: map[schema.GroupKind]bool{}, stale: make(chan struct{}, 1)}
 	k.informer = newInformer(client, crdResource, "", func(o *unstructured.Unstructured) any {
 		return &definition{objectMeta: metaOf(o), infos: infosOf(o), lists: listsOf(o)}
 	})

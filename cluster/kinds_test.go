@@ -53,9 +53,11 @@ func TestInfosOf(t *testing.T) {
 		}
 	}
 	of := func(policies bool, r mask.Runtime, requests bool) identity.Kind {
-		return identity.Kind{Role: parent.RoleManaged, Resource: "objects.kubernetes.example.org", ManagementPolicies: policies, Runtime: r, ReconcileRequests: requests}
+		return identity.Kind{Role: parent.RoleManaged, Resource: "objects.kubernetes.example.org", ManagementPolicies: policies, Runtime: r,
+			ReconcileRequests: requests}
 	}
-	want := map[string]identity.Kind{"v1alpha1": of(true, mask.RuntimeLegacy, false), "v1alpha2": of(true, mask.RuntimeCurrent, true), "v1beta1": of(false, mask.RuntimeCurrent, false)}
+	want := map[string]identity.Kind{"v1alpha1": of(true, mask.RuntimeLegacy, false), "v1alpha2": of(true, mask.RuntimeCurrent, true),
+		"v1beta1": of(false, mask.RuntimeCurrent, false)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}

@@ -61,7 +61,8 @@ func MarkRemoval(ctx context.Context, client dynamic.Interface, now time.Time) (
 		return false, fmt.Errorf("cannot encode the webhook configuration: %w", err)
 	}
 	force := true
-	if _, err := r.Patch(ctx, ConfigurationName, types.ApplyPatchType, raw, metav1.PatchOptions{FieldManager: v1alpha1.ManagerRemoval, Force: &force}); err != nil {
+	if _, err := r.Patch(ctx, ConfigurationName, types.ApplyPatchType, raw,
+		metav1.PatchOptions{FieldManager: v1alpha1.ManagerRemoval, Force: &force}); err != nil {
 		return false, fmt.Errorf("cannot mark the webhook configuration %s for the removal of Kausality: %w", ConfigurationName, err)
 	}
 	return false, nil

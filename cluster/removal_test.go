@@ -12,7 +12,8 @@ func TestScopeTellsOfRemoval(t *testing.T) {
 	s := &Scope{}
 	var told []bool
 	s.OnRemoval(func() { told = append(told, s.Removing()) })
-	for _, annotations := range []map[string]string{nil, {AnnotationKeyRemoval: "2026-01-05T09:30:00Z"}, {AnnotationKeyRemoval: "2026-01-05T09:30:01Z"}, {"other": "x"}, nil} {
+	for _, annotations := range []map[string]string{nil, {AnnotationKeyRemoval: "2026-01-05T09:30:00Z"},
+		{AnnotationKeyRemoval: "2026-01-05T09:30:01Z"}, {"other": "x"}, nil} {
 		o := &unstructured.Unstructured{}
 		o.SetAnnotations(annotations)
 		s.set(configurationOf(o))

@@ -60,7 +60,8 @@ type configuration struct {
 }
 
 func configurationOf(o *unstructured.Unstructured) *configuration {
-	return &configuration{objectMeta: metaOf(o), rules: rulesOf(o, mains), kept: rulesOf(o, withStatus), statuses: rulesOf(o, statuses), policies: o.GetLabels()[labelManaged] == v1alpha1.ManagerController, removing: Removing(o)}
+	return &configuration{objectMeta: metaOf(o), rules: rulesOf(o, mains), kept: rulesOf(o, withStatus), statuses: rulesOf(o, statuses),
+		policies: o.GetLabels()[labelManaged] == v1alpha1.ManagerController, removing: Removing(o)}
 }
 
 // NewScope returns a Scope that covers nothing until Run.
@@ -96,7 +97,8 @@ func (s *Scope) set(o any) {
 	}
 	s.mu.Lock()
 	turned := s.removing != c.removing
-	same := s.gone == (len(c.kept) == 0) && s.policies == c.policies && reflect.DeepEqual(s.rules, c.rules) && reflect.DeepEqual(s.kept, c.kept) && reflect.DeepEqual(s.statuses, c.statuses)
+	same := s.gone == (len(c.kept) == 0) && s.policies == c.policies && reflect.DeepEqual(s.rules, c.rules) &&
+		reflect.DeepEqual(s.kept, c.kept) && reflect.DeepEqual(s.statuses, c.statuses)
 	s.rules, s.policies, s.removing = c.rules, c.policies, c.removing
 	if s.gone = len(c.kept) == 0; !s.gone { // one that somebody emptied makes nobody forget what is masked
 		s.kept, s.statuses, s.keptPolicies = c.kept, c.statuses, c.policies

@@ -50,7 +50,8 @@ func TestObjectSize(t *testing.T) {
 	if size > limit {
 		t.Errorf("a cached object takes %d bytes, more than %d", size, limit)
 	}
-	if s := keep[1].State; s.Name != "db-00001" || s.Namespace != "team-1" || len(s.Children) != 2 || !s.True("Ready") || s.Annotations["kausality.io/phase"] != "initialized" || s.CompositionRevision == "" {
+	if s := keep[1].State; s.Name != "db-00001" || s.Namespace != "team-1" || len(s.Children) != 2 || !s.True("Ready") ||
+		s.Annotations["kausality.io/phase"] != "initialized" || s.CompositionRevision == "" {
 		t.Errorf("the object is %+v", s)
 	}
 }

@@ -28,11 +28,13 @@ func listing(t *testing.T, n int) dynamic.Interface {
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		var answer any = map[string]any{"apiVersion": shopDB.GroupVersion().String(), "kind": "DbList", "metadata": map[string]any{"resourceVersion": "7"}, "items": items}
+		var answer any = map[string]any{"apiVersion": shopDB.GroupVersion().String(), "kind": "DbList",
+			"metadata": map[string]any{"resourceVersion": "7"}, "items": items}
 		switch q := r.URL.Query(); {
 		case q.Get("sendInitialEvents") != "": // as an API server without it
 			w.WriteHeader(http.StatusUnprocessableEntity)
-			answer = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity}
+			answer = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+				Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity}
 		case q.Get("watch") != "":
 			w.(http.Flusher).Flush() //nolint:forcetypeassert // net/http's own is one.
 			<-r.Context().Done()

@@ -149,7 +149,8 @@ func (c *Controller) eventOfAdmitted(g v1alpha1.Gate) (event, bool) {
 		return normal("GateOpened", "The gate is open for %v, to create the external resource; it closes when that is Ready, at the latest in %s.",
 			g.Verbs, c.Deadline), true
 	case v1alpha1.GateReasonChanged:
-		return normal("GateOpened", "The gate is open for %v, by an accepted change of %s; it closes when the provider has confirmed the change, at the latest in %s. "+
+		return normal("GateOpened", "The gate is open for %v, by an accepted change of %s; it closes when the provider has confirmed the "+
+			"change, at the latest in %s. "+
 			"Annotation %s identifies who caused it.", g.Verbs, cmp.Or(strings.Join(g.Paths, ", "), "this resource"), c.Deadline, v1alpha1.AnnotationKeyTrace), true
 	case v1alpha1.GateReasonPending:
 		return warning("GateHeld", "A change was accepted, but the external resource has other differences too: the gate stays closed until both are approved, "+

@@ -185,7 +185,8 @@ func TestAnnounceForeign(t *testing.T) {
 			want: "Warning GateUnfit Cannot gate this kind: the installed CRD of Argo CD prunes spec.syncPolicy.automated.enabled. Its objects are not protected.",
 		},
 		"Open": {
-			d:    gating.Decision{Action: gating.ActionOpen, Gate: v1alpha1.Gate{Verbs: []v1alpha1.Verb{external.VerbSync}, Reason: v1alpha1.GateReasonApproved, Digest: "id1"}},
+			d: gating.Decision{Action: gating.ActionOpen, Gate: v1alpha1.Gate{Verbs: []v1alpha1.Verb{external.VerbSync},
+				Reason: v1alpha1.GateReasonApproved, Digest: "id1"}},
 			now:  external.StateOpen,
 			want: `Normal GateOpened The gate is open for [sync] (Approved, difference "id1"); it closes when Argo CD is done`,
 		},

@@ -30,7 +30,8 @@ func TestCollector(t *testing.T) {
 		kind("infra.contrib.fluxcd.io", "Terraform", false), kind("example.org", "Plain", false)
 	one := func(i cluster.Info, key, state string) *cluster.Object {
 		g := mask.FormatGate(v1alpha1.Gate{State: v1alpha1.GateState(state), At: metav1.NewTime(now.Add(-time.Minute))})
-		return &cluster.Object{State: &parent.State{Ref: parent.Ref{GroupVersionKind: i.GVK, Name: state}, Annotations: map[string]string{key: `["*"]`, v1alpha1.AnnotationKeyGate: g}}}
+		return &cluster.Object{State: &parent.State{Ref: parent.Ref{GroupVersionKind: i.GVK, Name: state},
+			Annotations: map[string]string{key: `["*"]`, v1alpha1.AnnotationKeyGate: g}}}
 	}
 	masked := v1alpha1.AnnotationKeyManagementPolicies
 	foreign := &externalStates{}

@@ -17,7 +17,8 @@ func TestShard(t *testing.T) {
 	for n := range objects {
 		takers := 0
 		for i := range uint32(shards) {
-			ref := parent.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "cloud.example.org", Version: "v1", Kind: "Database"}, Namespace: "shop", Name: fmt.Sprintf("db-%d", n)}
+			ref := parent.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "cloud.example.org", Version: "v1", Kind: "Database"},
+				Namespace: "shop", Name: fmt.Sprintf("db-%d", n)}
 			s := Shard{Index: i, Count: shards}
 			other := ref
 			other.Version, other.UID = "v2", "uid"

@@ -49,8 +49,9 @@ func TestSameDecisions(t *testing.T) {
 		a, b   map[string]string
 		want   bool
 	}{
-		"Same":      {reason: "equal", a: approve, b: map[string]string{v1alpha1.AnnotationKeyApprovals: "[]"}, want: true},
-		"Trace":     {reason: "the trace is not a user's", a: approve, b: map[string]string{v1alpha1.AnnotationKeyApprovals: "[]", v1alpha1.AnnotationKeyTrace: "[]"}, want: true},
+		"Same": {reason: "equal", a: approve, b: map[string]string{v1alpha1.AnnotationKeyApprovals: "[]"}, want: true},
+		"Trace": {reason: "the trace is not a user's", a: approve, b: map[string]string{v1alpha1.AnnotationKeyApprovals: "[]",
+			v1alpha1.AnnotationKeyTrace: "[]"}, want: true},
 		"Added":     {reason: "an approval", b: approve},
 		"Removed":   {reason: "an approval", a: approve},
 		"Replaced":  {reason: "by another annotation", a: approve, b: map[string]string{v1alpha1.AnnotationKeyFreeze: "true"}},

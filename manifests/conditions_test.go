@@ -35,13 +35,15 @@ func matcher(conditions []admissionregistrationv1.MatchCondition) matchcondition
 
 // updating one state to another, by one of our components as such or by a person.
 func updating(was, is map[string]any, own bool) *admission.VersionedAttributes {
-	kind, resource := schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Thing"}, schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "things"}
+	kind, resource := schema.GroupVersionKind{Group: "example.org", Version: "v1",
+		Kind: "Thing"}, schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "things"}
 	o, old := &unstructured.Unstructured{Object: is}, &unstructured.Unstructured{Object: was}
 	name, manager := "hans", "kubectl"
 	if own {
 		name, manager = (&input{}).components()[0], "kausality-webhook"
 	}
-	a := admission.NewAttributesRecord(o, old, kind, "default", "thing", resource, "", admission.Update, &metav1.UpdateOptions{FieldManager: manager}, false, &user.DefaultInfo{Name: name})
+	a := admission.NewAttributesRecord(o, old, kind, "default", "thing", resource, "", admission.Update,
+		&metav1.UpdateOptions{FieldManager: manager}, false, &user.DefaultInfo{Name: name})
 	return &admission.VersionedAttributes{Attributes: a, VersionedKind: kind, VersionedObject: o, VersionedOldObject: old}
 }
 
@@ -129,7 +131,8 @@ func TestConditions(t *testing.T) {
 				t.Fatal(a.Error, b.Error)
 			}
 			if a.Matches != (wantAsked && !own) || b.Matches != (wantTouched && !own) {
-				t.Fatalf("seed %d, own %t: asked %t, want %t; touched %t, want %t\n%v\n%v", seed, own, a.Matches, wantAsked && !own, b.Matches, wantTouched && !own, was, is)
+				t.Fatalf("seed %d, own %t: asked %t, want %t; touched %t, want %t\n%v\n%v", seed, own, a.Matches, wantAsked && !own, b.Matches,
+					wantTouched && !own, was, is)
 			}
 			asked[[2]bool{a.Matches, b.Matches}]++
 		}
@@ -167,11 +170,11 @@ func BenchmarkConditions(b *testing.B) {
 		of   []admissionregistrationv1.MatchCondition
 		is   map[string]any
 	}{
-		{"Webhook/Change", mutateConditions(in, entry{}), mine},
-		{"Webhook/Nothing", mutateConditions(in, entry{}), was},
-		{"Policy/Change", protectionPolicy(in).Spec.MatchConditions, trace},
-		{"Policy/Nothing", protectionPolicy(in).Spec.MatchConditions, was},
-		{"Least", []admissionregistrationv1.MatchCondition{{Name: "least", Expression: "true"}}, was},
+		{name: "Webhook/Change", of: mutateConditions(in, entry{}), is: mine},
+		{name: "Webhook/Nothing", of: mutateConditions(in, entry{}), is: was},
+		{name: "Policy/Change", of: protectionPolicy(in).Spec.MatchConditions, is: trace},
+		{name: "Policy/Nothing", of: protectionPolicy(in).Spec.MatchConditions, is: was},
+		{name: "Least", of: []admissionregistrationv1.MatchCondition{{Name: "least", Expression: "true"}}, is: was},
 	} {
 		m, v := matcher(c.of), updating(was, c.is, false)
 		b.Run(c.name, func(b *testing.B) {

@@ -75,7 +75,8 @@ func entriesOf(scopes []settings.Scope, byDefault v1alpha1.Mode) []entry {
 		failure := failurePolicyOf(s.Mode, byDefault)
 		at := slices.IndexFunc(out, func(e entry) bool {
 			first := e.own[0]
-			return first.Policy == s.Policy && e.failurePolicy == failure && (first.Namespaces == nil) == (s.Namespaces == nil) && slices.Equal(first.Namespaces, s.Namespaces)
+			return first.Policy == s.Policy && e.failurePolicy == failure && (first.Namespaces == nil) == (s.Namespaces == nil) &&
+				slices.Equal(first.Namespaces, s.Namespaces)
 		})
 		if at < 0 {
 			count[s.Policy]++
@@ -172,7 +173,8 @@ func same(a, b settings.Scope) bool {
 func (e entry) overlaps(s settings.Scope) bool {
 	return slices.ContainsFunc(e.own, func(o settings.Scope) bool {
 		groups := slices.ContainsFunc(o.APIGroups, func(g string) bool { return slices.Contains(s.APIGroups, g) })
-		resources := o.Resources[0] == all || s.Resources[0] == all || slices.ContainsFunc(o.Resources, func(r string) bool { return slices.Contains(s.Resources, r) })
+		resources := o.Resources[0] == all || s.Resources[0] == all || slices.ContainsFunc(o.Resources,
+			func(r string) bool { return slices.Contains(s.Resources, r) })
 		namespaces := o.Namespaces == nil || s.Namespaces == nil || slices.ContainsFunc(o.Namespaces, func(n string) bool { return slices.Contains(s.Namespaces, n) })
 		return groups && resources && namespaces
 	})

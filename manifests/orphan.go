@@ -48,8 +48,9 @@ func orphanPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPolicy 
 			MatchConditions:  []admissionregistrationv1.MatchCondition{{Name: "masked-by-kausality", Expression: isMasked}},
 			Variables:        orphanVariables,
 			Validations: []admissionregistrationv1.Validation{{
-				Expression:        "!variables.wanted || variables.orphan || variables.open",
-				Message:           "deleting it would leave its external resource behind: the gate of Kausality is closed; approve the deletion, or annotate it with kausality.io/deletion=orphan",
+				Expression: "!variables.wanted || variables.orphan || variables.open",
+				Message: "deleting it would leave its external resource behind: the gate of Kausality is closed; approve the deletion, " +
+					"or annotate it with kausality.io/deletion=orphan",
 				MessageExpression: orphanMessage,
 				Reason:            new(metav1.StatusReasonForbidden),
 			}},

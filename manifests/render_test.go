@@ -115,21 +115,28 @@ func TestRenderErrors(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		"NoURL":           {func(o *Options) { o.WebhookURL = "" }, `--webhook-url is missing`},
-		"HTTP":            {func(o *Options) { o.WebhookURL = "http://a:1" }, `--webhook-url: "http://a:1" must be https`},
-		"NoHost":          {func(o *Options) { o.WebhookURL = "https://:9443" }, `--webhook-url: `},
-		"BareHost":        {func(o *Options) { o.WebhookURL = "10.0.0.7:9443" }, `--webhook-url: `},
-		"Query":           {func(o *Options) { o.WebhookURL = "https://a:1?x=y" }, `must have no user, query or fragment`},
-		"NoCA":            {func(o *Options) { o.CABundle = nil }, `--ca-file is missing or empty`},
-		"NotPEM":          {func(o *Options) { o.CABundle = []byte("hello") }, `--ca-file holds no PEM certificate`},
-		"KeyAsCA":         {func(o *Options) { o.CABundle = []byte(strings.ReplaceAll(certificate, "CERTIFICATE", "PRIVATE KEY")) }, `--ca-file holds no PEM certificate`},
-		"Mode":            {func(o *Options) { o.DefaultMode = "strict" }, `--default-mode: "strict" must be log or enforce`},
-		"FailurePolicy":   {func(o *Options) { o.FailurePolicy = "fail" }, `--failure-policy: "fail" must be Ignore or Fail`},
-		"User":            {func(o *Options) { o.ComponentUsers = []string{""} }, `--component-user is empty`},
-		"ServiceAccount":  {func(o *Options) { o.ComponentUsers = []string{"system:serviceaccount:ops"} }, `--component-user: "system:serviceaccount:ops" is no ServiceAccount`},
-		"NoResources":     {func(o *Options) { o.Resources = nil }, `--resources is missing`},
-		"BadResource":     {func(o *Options) { o.Resources = []string{"configmaps", ""} }, `--resources: an entry is empty`},
-		"OrderOfMistakes": {func(o *Options) { *o = Options{} }, `--webhook-url is missing`},
+		"NoURL": {change: func(o *Options) { o.WebhookURL = "" }, want: `--webhook-url is missing`},
+		"HTTP": {change: func(o *Options) { o.WebhookURL = "http://a:1" },
+			want: `--webhook-url: "http://a:1" must be https`},
+		"NoHost":   {change: func(o *Options) { o.WebhookURL = "https://:9443" }, want: `--webhook-url: `},
+		"BareHost": {change: func(o *Options) { o.WebhookURL = "10.0.0.7:9443" }, want: `--webhook-url: `},
+		"Query": {change: func(o *Options) { o.WebhookURL = "https://a:1?x=y" },
+			want: `must have no user, query or fragment`},
+		"NoCA":   {change: func(o *Options) { o.CABundle = nil }, want: `--ca-file is missing or empty`},
+		"NotPEM": {change: func(o *Options) { o.CABundle = []byte("hello") }, want: `--ca-file holds no PEM certificate`},
+		"KeyAsCA": {change: func(o *Options) { o.CABundle = []byte(strings.ReplaceAll(certificate, "CERTIFICATE", "PRIVATE KEY")) },
+			want: `--ca-file holds no PEM certificate`},
+		"Mode": {change: func(o *Options) { o.DefaultMode = "strict" },
+			want: `--default-mode: "strict" must be log or enforce`},
+		"FailurePolicy": {change: func(o *Options) { o.FailurePolicy = "fail" },
+			want: `--failure-policy: "fail" must be Ignore or Fail`},
+		"User": {change: func(o *Options) { o.ComponentUsers = []string{""} }, want: `--component-user is empty`},
+		"ServiceAccount": {change: func(o *Options) { o.ComponentUsers = []string{"system:serviceaccount:ops"} },
+			want: `--component-user: "system:serviceaccount:ops" is no ServiceAccount`},
+		"NoResources": {change: func(o *Options) { o.Resources = nil }, want: `--resources is missing`},
+		"BadResource": {change: func(o *Options) { o.Resources = []string{"configmaps", ""} },
+			want: `--resources: an entry is empty`},
+		"OrderOfMistakes": {change: func(o *Options) { *o = Options{} }, want: `--webhook-url is missing`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -153,11 +160,11 @@ func TestFailurePolicy(t *testing.T) {
 		explicit admissionregistrationv1.FailurePolicyType
 		want     admissionregistrationv1.FailurePolicyType
 	}{
-		"Default":      {"", "", admissionregistrationv1.Ignore},
-		"Log":          {v1alpha1.ModeLog, "", admissionregistrationv1.Ignore},
-		"Enforce":      {v1alpha1.ModeEnforce, "", admissionregistrationv1.Fail},
-		"LogButFail":   {v1alpha1.ModeLog, admissionregistrationv1.Fail, admissionregistrationv1.Fail},
-		"EnforceNever": {v1alpha1.ModeEnforce, admissionregistrationv1.Ignore, admissionregistrationv1.Ignore},
+		"Default":      {want: admissionregistrationv1.Ignore},
+		"Log":          {mode: v1alpha1.ModeLog, want: admissionregistrationv1.Ignore},
+		"Enforce":      {mode: v1alpha1.ModeEnforce, want: admissionregistrationv1.Fail},
+		"LogButFail":   {mode: v1alpha1.ModeLog, explicit: admissionregistrationv1.Fail, want: admissionregistrationv1.Fail},
+		"EnforceNever": {mode: v1alpha1.ModeEnforce, explicit: admissionregistrationv1.Ignore, want: admissionregistrationv1.Ignore},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -44,11 +44,16 @@ func TestDropped(t *testing.T) {
 		wanted []v1alpha1.GuardedResources
 		want   []string
 	}{
-		"Same":     {"what is wanted still is not dropped", []v1alpha1.GuardedResources{resources("a.org", "*"), resources("b.org", "dbs"), resources("", "secrets")}, nil},
-		"Wider":    {"nor what a wildcard covers now", []v1alpha1.GuardedResources{resources("a.org", "*"), resources("b.org", "*"), resources("", "secrets")}, nil},
-		"Narrower": {"of a wildcard, what is not named any more may be anything", []v1alpha1.GuardedResources{resources("a.org", "dbs"), resources("b.org", "dbs"), resources("", "secrets")}, []string{"*.a.org"}},
-		"Gone":     {"a group that is not named at all", []v1alpha1.GuardedResources{resources("a.org", "*")}, []string{"dbs.b.org", "secrets"}},
-		"Nothing":  {"no policy", nil, []string{"*.a.org", "dbs.b.org", "secrets"}},
+		"Same": {reason: "what is wanted still is not dropped",
+			wanted: []v1alpha1.GuardedResources{resources("a.org", "*"), resources("b.org", "dbs"), resources("", "secrets")}},
+		"Wider": {reason: "nor what a wildcard covers now",
+			wanted: []v1alpha1.GuardedResources{resources("a.org", "*"), resources("b.org", "*"), resources("", "secrets")}},
+		"Narrower": {reason: "of a wildcard, what is not named any more may be anything",
+			wanted: []v1alpha1.GuardedResources{resources("a.org", "dbs"), resources("b.org", "dbs"), resources("", "secrets")},
+			want:   []string{"*.a.org"}},
+		"Gone": {reason: "a group that is not named at all", wanted: []v1alpha1.GuardedResources{resources("a.org", "*")},
+			want: []string{"dbs.b.org", "secrets"}},
+		"Nothing": {reason: "no policy", want: []string{"*.a.org", "dbs.b.org", "secrets"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -125,7 +125,8 @@ func (c *Controller) conditions(k *v1alpha1.Kausality, fault error, out outcome)
 		if ok {
 			status = metav1.ConditionTrue
 		}
-		meta.SetStatusCondition(&k.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: k.Generation})
+		meta.SetStatusCondition(&k.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message,
+			ObservedGeneration: k.Generation})
 	}
 	const ready, configured = v1alpha1.KausalityReady, v1alpha1.KausalityWebhookConfigured
 	switch {

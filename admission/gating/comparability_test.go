@@ -15,12 +15,14 @@ func TestBlind(t *testing.T) {
 		gone   bool
 		want   UnknownDrift
 	}{
-		"Closed":      {"what there is can be compared, and that nothing is there is said", nil, false, ""},
-		"Nothing":     {"a Workspace tells outputs alone", []mod{set(map[string]any{"outputs": map[string]any{}}, "status", "atProvider")}, false, UnknownNothingComparable},
-		"Unreported":  {"no status at all", []mod{set(map[string]any{}, "status")}, false, UnknownNothingComparable},
-		"NothingGone": {"that it is gone is known", []mod{set(map[string]any{}, "status")}, true, ""},
-		"LateInit":    {"O,LI reports success where nothing is there", []mod{policies1(late, observe)}, false, UnknownGoneUnseen},
-		"Open":        {"with more than that it is made, or missed", []mod{policies1(observe, update, late)}, false, ""},
+		"Closed": {reason: "what there is can be compared, and that nothing is there is said"},
+		"Nothing": {reason: "a Workspace tells outputs alone",
+			mods: []mod{set(map[string]any{"outputs": map[string]any{}}, "status", "atProvider")}, want: UnknownNothingComparable},
+		"Unreported":  {reason: "no status at all", mods: []mod{set(map[string]any{}, "status")}, want: UnknownNothingComparable},
+		"NothingGone": {reason: "that it is gone is known", mods: []mod{set(map[string]any{}, "status")}, gone: true},
+		"LateInit": {reason: "O,LI reports success where nothing is there", mods: []mod{policies1(late, observe)},
+			want: UnknownGoneUnseen},
+		"Open": {reason: "with more than that it is made, or missed", mods: []mod{policies1(observe, update, late)}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -86,56 +86,103 @@ func TestDecide(t *testing.T) {
 		is       string
 		policies string
 	}{
-		"Install":            {"an idle MR is masked", with(unmasked(), synced, ready), nil, ActionInstall, v1alpha1.GateReasonInstalled, "Observe"},
-		"InstallNotSynced":   {"not while its provider fails", with(unmasked(), condition("Synced", "False", "R", 3), ready), nil, ActionNone, "not idle", ""},
-		"InstallNotReady":    {"nor before it is ready", with(unmasked(), synced), nil, ActionNone, "not idle", ""},
-		"InstallBehind":      {"nor with a change that its provider has not seen: the mask would cut it off", with(unmasked(), condition("Synced", "True", "R", 2), ready), nil, ActionNone, "not idle", ""},
-		"InstallAsync":       {"nor during an operation", with(unmasked(), synced, ready, condition("AsyncOperation", "False", "Ongoing", 0)), nil, ActionNone, "not idle", ""},
-		"InstallPaused":      {"nor paused", with(unmasked(), synced, ready, annotate("crossplane.io/paused", "true")), nil, ActionNone, "not idle", ""},
-		"InstallDeleting":    {"nor being deleted", with(unmasked(), synced, ready, deleting), nil, ActionNone, "being deleted", ""},
-		"Observes":           {"Observe alone is left alone", with(unmasked(), policies1(observe), synced, ready), nil, ActionNone, "not masked", ""},
-		"PausedByAuthor":     {"so is []", with(unmasked(), policies1(), synced, ready), nil, ActionNone, "not masked", ""},
-		"NoObserve":          {"and what lacks Observe", with(unmasked(), policies1(create), synced, ready), nil, ActionNone, "not masked", ""},
-		"Restore":            {"log mode gives the author's value back", instance(), log, ActionRestore, "", "*"},
-		"RestoreOpen":        {"an opening by approval is closed first, so that the approval is finished", open(openUpdate), log, ActionClose, v1alpha1.GateReasonRestored, "Observe"},
-		"RestoreLeftover":    {"what is left of a gate that the webhook lifted goes", leftover, log, ActionRestore, "", "*"},
-		"RestoreCached":      {"not on the word of a cache, which may not have the claim yet", leftover, logCached, ActionNone, "read live", ""},
-		"RestoreUnfinished":  {"nor before the approval is finished: another gate would be opened by it", leftover, claimed, ActionNone, "finished first", ""},
-		"RestoreClosed":      {"also where the mask is still there", with(instance(), gateValue(`{"state":"closed","at":null,"claim":"c1"}`)), claimed, ActionNone, "finished first", ""},
-		"InstallLeftover":    {"what is not finished stays known", with(leftover, synced, ready), nil, ActionInstall, v1alpha1.GateReasonInstalled, "Observe"},
-		"RestoreDeleting":    {"nothing touches what is being deleted", with(instance(), deleting), log, ActionNone, "being deleted", ""},
-		"LogUnmasked":        {"nothing to restore", unmasked(), log, ActionNone, "not masked", ""},
-		"Closed":             {"nothing differs", with(instance(), synced, ready), nil, ActionNone, "closed", ""},
-		"ClosedPaused":       {"paused: what it shows is old", with(instance(), tampered, annotate("crossplane.io/paused", "true")), nil, ActionNone, "closed", ""},
-		"Confirmed":          {"seen, applied and equal", open(openUpdate, synced), nil, ActionClose, v1alpha1.GateReasonConfirmed, "Observe"},
-		"Failing":            {"Synced False keeps it open", open(openUpdate, condition("Synced", "False", "R", 3)), nil, ActionNone, "Synced is not True", ""},
-		"Unreported":         {"so does no Synced at all", open(openUpdate), nil, ActionNone, "Synced is not True", ""},
-		"Behind":             {"an older generation confirms nothing", open(openUpdate, condition("Synced", "True", "R", 2)), nil, ActionNone, "has not seen generation 3", ""},
-		"LostEcho":           {"upjet loses the generation: the echo stands in", open(openUpdate, lost), echo("t1", "t1"), ActionClose, v1alpha1.GateReasonConfirmed, "Observe"},
-		"LostNoEcho":         {"no echo yet", open(openUpdate, lost), echo("t2", "t1"), ActionNone, "has not handled", ""},
-		"LostComparable":     {"or the comparison", open(openUpdate, lost), nil, ActionClose, v1alpha1.GateReasonConfirmed, "Observe"},
-		"LostUnproven":       {"what was there before it was asked for proves nothing", open(unproven, lost), nil, ActionNone, "equals the external one", ""},
-		"LostUnprovenEcho":   {"where there is an echo, that does", open(unproven, lost), echo("t1", "t1"), ActionClose, v1alpha1.GateReasonConfirmed, "Observe"},
-		"SyncedUnproven":     {"or the generation", open(unproven, synced), nil, ActionClose, v1alpha1.GateReasonConfirmed, "Observe"},
-		"ExpiredUnproven":    {"nothing else than the deadline", open(unproven, lost), late, ActionClose, v1alpha1.GateReasonExpired, "Observe"},
-		"LostBlind":          {"with neither, nothing is known", open(openUpdate, lost), blind, ActionNone, "reports neither", ""},
-		"EchoMissing":        {"a provider that echoes must have echoed", open(openUpdate, synced), echo("t2", ""), ActionNone, "has not handled", ""},
-		"Ongoing":            {"an asynchronous operation goes on", open(openUpdate, synced, condition("AsyncOperation", "False", "Ongoing", 0)), nil, ActionNone, "asynchronous", ""},
-		"AsyncFailed":        {"or failed", open(openUpdate, synced, condition("LastAsyncOperation", "False", "ApplyFailure", 0)), nil, ActionNone, "asynchronous", ""},
-		"Differs":            {"what was allowed is not there yet", open(openUpdate, synced, tampered), nil, ActionNone, "still differs: spec.forProvider.size", ""},
-		"DiffersElsewhere":   {"another difference is not waited for", open(openUpdate, synced, set("x", "status", "atProvider", "region")), nil, ActionClose, v1alpha1.GateReasonConfirmed, "Observe"},
-		"CreatedNotReady":    {"a creation lasts until Ready", open(creating, synced), nil, ActionNone, "not Ready", ""},
-		"Created":            {"and no longer", open(creating, synced, ready), nil, ActionClose, v1alpha1.GateReasonConfirmed, "Observe"},
-		"Expired":            {"the deadline closes it", open(openUpdate), late, ActionClose, v1alpha1.GateReasonExpired, "Observe"},
-		"ConfirmedLate":      {"confirmed is confirmed, however late", open(openUpdate, synced), late, ActionClose, v1alpha1.GateReasonConfirmed, "Observe"},
-		"Delete":             {"Delete waits for somebody to delete", open(deletes, synced, ready), nil, ActionNone, "open for Delete", ""},
-		"DeleteExpired":      {"until the deadline", open(deletes, synced, ready), late, ActionClose, v1alpha1.GateReasonExpired, "Observe"},
-		"DeleteDeleting":     {"nothing ever takes Delete from what is being deleted", open(deletes, deleting), late, ActionNone, "being deleted", ""},
-		"DeleteAndMore":      {"what else it was opened for closes when it is confirmed", open(both, synced, ready), nil, ActionOpen, v1alpha1.GateReasonConfirmed, "Observe,Delete"},
-		"DeleteAndMoreWaits": {"and not before", open(both, synced), nil, ActionNone, "open for Delete", ""},
-		"CloseTo":            {"closed to Observe and LateInitialize by choice", open(openUpdate, synced), func(g *Managed) { g.CloseTo = []v1alpha1.Verb{v1alpha1.VerbLateInitialize} }, ActionClose, v1alpha1.GateReasonConfirmed, "Observe,LateInitialize"},
-		"GoneNoCreate":       {"its author gives no Create: nothing to approve", with(instance(), annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Update"]`)), func(g *Managed) { g.Gone = true }, ActionNone, "closed", ""},
-		"DriftNoUpdate":      {"its author gives no Update: nothing to approve", with(instance(), tampered, annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Create"]`)), nil, ActionNone, "closed", ""},
+		"Install": {reason: "an idle MR is masked", mr: with(unmasked(), synced, ready), want: ActionInstall,
+			is: v1alpha1.GateReasonInstalled, policies: "Observe"},
+		"InstallNotSynced": {reason: "not while its provider fails",
+			mr: with(unmasked(), condition("Synced", "False", "R", 3), ready), want: ActionNone, is: "not idle"},
+		"InstallNotReady": {reason: "nor before it is ready", mr: with(unmasked(), synced), want: ActionNone, is: "not idle"},
+		"InstallBehind": {reason: "nor with a change that its provider has not seen: the mask would cut it off",
+			mr: with(unmasked(), condition("Synced", "True", "R", 2), ready), want: ActionNone, is: "not idle"},
+		"InstallAsync": {reason: "nor during an operation",
+			mr: with(unmasked(), synced, ready, condition("AsyncOperation", "False", "Ongoing", 0)), want: ActionNone, is: "not idle"},
+		"InstallPaused": {reason: "nor paused", mr: with(unmasked(), synced, ready, annotate("crossplane.io/paused", "true")),
+			want: ActionNone, is: "not idle"},
+		"InstallDeleting": {reason: "nor being deleted", mr: with(unmasked(), synced, ready, deleting), want: ActionNone,
+			is: "being deleted"},
+		"Observes": {reason: "Observe alone is left alone", mr: with(unmasked(), policies1(observe), synced, ready),
+			want: ActionNone, is: "not masked"},
+		"PausedByAuthor": {reason: "so is []", mr: with(unmasked(), policies1(), synced, ready), want: ActionNone,
+			is: "not masked"},
+		"NoObserve": {reason: "and what lacks Observe", mr: with(unmasked(), policies1(create), synced, ready),
+			want: ActionNone, is: "not masked"},
+		"Restore": {reason: "log mode gives the author's value back", mr: instance(), change: log, want: ActionRestore,
+			policies: "*"},
+		"RestoreOpen": {reason: "an opening by approval is closed first, so that the approval is finished",
+			mr: open(openUpdate), change: log, want: ActionClose, is: v1alpha1.GateReasonRestored, policies: "Observe"},
+		"RestoreLeftover": {reason: "what is left of a gate that the webhook lifted goes", mr: leftover, change: log,
+			want: ActionRestore, policies: "*"},
+		"RestoreCached": {reason: "not on the word of a cache, which may not have the claim yet", mr: leftover,
+			change: logCached, want: ActionNone, is: "read live"},
+		"RestoreUnfinished": {reason: "nor before the approval is finished: another gate would be opened by it", mr: leftover,
+			change: claimed, want: ActionNone, is: "finished first"},
+		"RestoreClosed": {reason: "also where the mask is still there",
+			mr: with(instance(), gateValue(`{"state":"closed","at":null,"claim":"c1"}`)), change: claimed, want: ActionNone, is: "finished first"},
+		"InstallLeftover": {reason: "what is not finished stays known", mr: with(leftover, synced, ready), want: ActionInstall,
+			is: v1alpha1.GateReasonInstalled, policies: "Observe"},
+		"RestoreDeleting": {reason: "nothing touches what is being deleted", mr: with(instance(), deleting), change: log,
+			want: ActionNone, is: "being deleted"},
+		"LogUnmasked": {reason: "nothing to restore", mr: unmasked(), change: log, want: ActionNone, is: "not masked"},
+		"Closed":      {reason: "nothing differs", mr: with(instance(), synced, ready), want: ActionNone, is: "closed"},
+		"ClosedPaused": {reason: "paused: what it shows is old",
+			mr: with(instance(), tampered, annotate("crossplane.io/paused", "true")), want: ActionNone, is: "closed"},
+		"Confirmed": {reason: "seen, applied and equal", mr: open(openUpdate, synced), want: ActionClose,
+			is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
+		"Failing": {reason: "Synced False keeps it open", mr: open(openUpdate, condition("Synced", "False", "R", 3)),
+			want: ActionNone, is: "Synced is not True"},
+		"Unreported": {reason: "so does no Synced at all", mr: open(openUpdate), want: ActionNone, is: "Synced is not True"},
+		"Behind": {reason: "an older generation confirms nothing",
+			mr: open(openUpdate, condition("Synced", "True", "R", 2)), want: ActionNone, is: "has not seen generation 3"},
+		"LostEcho": {reason: "upjet loses the generation: the echo stands in", mr: open(openUpdate, lost),
+			change: echo("t1", "t1"), want: ActionClose, is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
+		"LostNoEcho": {reason: "no echo yet", mr: open(openUpdate, lost), change: echo("t2", "t1"), want: ActionNone,
+			is: "has not handled"},
+		"LostComparable": {reason: "or the comparison", mr: open(openUpdate, lost), want: ActionClose,
+			is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
+		"LostUnproven": {reason: "what was there before it was asked for proves nothing", mr: open(unproven, lost),
+			want: ActionNone, is: "equals the external one"},
+		"LostUnprovenEcho": {reason: "where there is an echo, that does", mr: open(unproven, lost), change: echo("t1", "t1"),
+			want: ActionClose, is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
+		"SyncedUnproven": {reason: "or the generation", mr: open(unproven, synced), want: ActionClose,
+			is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
+		"ExpiredUnproven": {reason: "nothing else than the deadline", mr: open(unproven, lost), change: late, want: ActionClose,
+			is: v1alpha1.GateReasonExpired, policies: "Observe"},
+		"LostBlind": {reason: "with neither, nothing is known", mr: open(openUpdate, lost), change: blind, want: ActionNone,
+			is: "reports neither"},
+		"EchoMissing": {reason: "a provider that echoes must have echoed", mr: open(openUpdate, synced),
+			change: echo("t2", ""), want: ActionNone, is: "has not handled"},
+		"Ongoing": {reason: "an asynchronous operation goes on",
+			mr: open(openUpdate, synced, condition("AsyncOperation", "False", "Ongoing", 0)), want: ActionNone, is: "asynchronous"},
+		"AsyncFailed": {reason: "or failed",
+			mr: open(openUpdate, synced, condition("LastAsyncOperation", "False", "ApplyFailure", 0)), want: ActionNone, is: "asynchronous"},
+		"Differs": {reason: "what was allowed is not there yet", mr: open(openUpdate, synced, tampered), want: ActionNone,
+			is: "still differs: spec.forProvider.size"},
+		"DiffersElsewhere": {reason: "another difference is not waited for",
+			mr: open(openUpdate, synced, set("x", "status", "atProvider", "region")), want: ActionClose, is: v1alpha1.GateReasonConfirmed,
+			policies: "Observe"},
+		"CreatedNotReady": {reason: "a creation lasts until Ready", mr: open(creating, synced), want: ActionNone, is: "not Ready"},
+		"Created": {reason: "and no longer", mr: open(creating, synced, ready), want: ActionClose,
+			is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
+		"Expired": {reason: "the deadline closes it", mr: open(openUpdate), change: late, want: ActionClose,
+			is: v1alpha1.GateReasonExpired, policies: "Observe"},
+		"ConfirmedLate": {reason: "confirmed is confirmed, however late", mr: open(openUpdate, synced), change: late,
+			want: ActionClose, is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
+		"Delete": {reason: "Delete waits for somebody to delete", mr: open(deletes, synced, ready), want: ActionNone,
+			is: "open for Delete"},
+		"DeleteExpired": {reason: "until the deadline", mr: open(deletes, synced, ready), change: late, want: ActionClose,
+			is: v1alpha1.GateReasonExpired, policies: "Observe"},
+		"DeleteDeleting": {reason: "nothing ever takes Delete from what is being deleted", mr: open(deletes, deleting),
+			change: late, want: ActionNone, is: "being deleted"},
+		"DeleteAndMore": {reason: "what else it was opened for closes when it is confirmed", mr: open(both, synced, ready),
+			want: ActionOpen, is: v1alpha1.GateReasonConfirmed, policies: "Observe,Delete"},
+		"DeleteAndMoreWaits": {reason: "and not before", mr: open(both, synced), want: ActionNone, is: "open for Delete"},
+		"CloseTo": {reason: "closed to Observe and LateInitialize by choice", mr: open(openUpdate, synced),
+			change: func(g *Managed) { g.CloseTo = []v1alpha1.Verb{v1alpha1.VerbLateInitialize} }, want: ActionClose, is: v1alpha1.GateReasonConfirmed,
+			policies: "Observe,LateInitialize"},
+		"GoneNoCreate": {reason: "its author gives no Create: nothing to approve",
+			mr:     with(instance(), annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Update"]`)),
+			change: func(g *Managed) { g.Gone = true }, want: ActionNone, is: "closed"},
+		"DriftNoUpdate": {reason: "its author gives no Update: nothing to approve",
+			mr: with(instance(), tampered, annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Create"]`)), want: ActionNone, is: "closed"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +197,8 @@ func TestDecide(t *testing.T) {
 			if was := Uses(mask.ParseGate(tc.mr.GetAnnotations())); d.Action == ActionInstall && !slices.Equal(Uses(d.Gate), was) {
 				t.Errorf("%s: %v is forgotten", tc.reason, was)
 			}
-			if d.Action == ActionClose && (d.Gate.Generation != g.MR.Generation+1 && tc.policies != strings.Join(g.MR.ManagementPolicies, ",") || d.Gate.State != v1alpha1.GateClosed) {
+			if d.Action == ActionClose && (d.Gate.Generation != g.MR.Generation+1 &&
+				tc.policies != strings.Join(g.MR.ManagementPolicies, ",") || d.Gate.State != v1alpha1.GateClosed) {
 				t.Errorf("%s: closes as %+v", tc.reason, d.Gate)
 			}
 		})
@@ -182,17 +230,22 @@ func TestDecideApproved(t *testing.T) {
 		claimed string
 		verbs   string
 	}{
-		"Once":        {"exactly this difference, claimed first", nil, []mod{approve("once")}, false, true, "db", "Update"},
-		"Generation":  {"no claim needed", nil, []mod{approve("generation")}, false, true, "", "Update"},
-		"Always":      {"nor here", nil, []mod{approve("always")}, false, true, "", "Update"},
-		"OnMR":        {"the MR itself holds approvals", []mod{any1}, nil, false, true, "inst", "Update"},
-		"IDOnMR":      {"the id of the report, on the MR itself", []mod{approve("once")}, nil, false, true, "inst", "Update"},
-		"OnXR":        {"so does its XR, by name", nil, []mod{any1}, false, true, "db", "Update"},
-		"OtherDigest": {"another difference", nil, []mod{annotate(v1alpha1.AnnotationKeyApprovePrefix+"0123456789abcdef", "always")}, false, false, "", ""},
-		"Stale":       {"an intent came in between", nil, []mod{stale}, false, false, "", ""},
-		"Child":       {"an approval of the Kubernetes object's change is none of the cloud's", nil, []mod{child}, false, false, "", ""},
-		"GoneUpdate":  {"an approval of Update does not create", nil, []mod{any1}, true, false, "", ""},
-		"GoneCreate":  {"Create does, and an update that finishes it", nil, []mod{annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External","verbs":["Create","Update"]}]`)}, true, true, "db", "Create,Update"},
+		"Once": {reason: "exactly this difference, claimed first", xr: []mod{approve("once")}, opens: true, claimed: "db",
+			verbs: "Update"},
+		"Generation": {reason: "no claim needed", xr: []mod{approve("generation")}, opens: true, verbs: "Update"},
+		"Always":     {reason: "nor here", xr: []mod{approve("always")}, opens: true, verbs: "Update"},
+		"OnMR":       {reason: "the MR itself holds approvals", mr: []mod{any1}, opens: true, claimed: "inst", verbs: "Update"},
+		"IDOnMR": {reason: "the id of the report, on the MR itself", mr: []mod{approve("once")}, opens: true, claimed: "inst",
+			verbs: "Update"},
+		"OnXR": {reason: "so does its XR, by name", xr: []mod{any1}, opens: true, claimed: "db", verbs: "Update"},
+		"OtherDigest": {reason: "another difference",
+			xr: []mod{annotate(v1alpha1.AnnotationKeyApprovePrefix+"0123456789abcdef", "always")}},
+		"Stale":      {reason: "an intent came in between", xr: []mod{stale}},
+		"Child":      {reason: "an approval of the Kubernetes object's change is none of the cloud's", xr: []mod{child}},
+		"GoneUpdate": {reason: "an approval of Update does not create", xr: []mod{any1}, gone: true},
+		"GoneCreate": {reason: "Create does, and an update that finishes it",
+			xr:   []mod{annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External","verbs":["Create","Update"]}]`)},
+			gone: true, opens: true, claimed: "db", verbs: "Create,Update"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -233,10 +286,12 @@ func TestDecideOwnApproval(t *testing.T) {
 	if d.Action != ActionOpen || d.Claim != nil || len(d.Edits) != 1 {
 		t.Fatalf("got %+v", d)
 	}
-	openNow := with(drifted, policies1(observe, update), gateValue(gateText(t, d.Gate)), annotate(v1alpha1.AnnotationKeyClaims, *d.Edits[v1alpha1.AnnotationKeyClaims]))
+	openNow := with(drifted, policies1(observe, update), gateValue(gateText(t, d.Gate)),
+		annotate(v1alpha1.AnnotationKeyClaims, *d.Edits[v1alpha1.AnnotationKeyClaims]))
 	late := gatingOf(openNow, composite())
 	late.Now = noon.Add(2 * time.Hour)
-	for name, g := range map[string]Managed{"Confirmed": gatingOf(with(openNow, set(map[string]any{}, "status"), condition("Synced", "True", "R", 99)), composite()), "Expired": late} {
+	for name, g := range map[string]Managed{"Confirmed": gatingOf(with(openNow, set(map[string]any{}, "status"),
+		condition("Synced", "True", "R", 99)), composite()), "Expired": late} {
 		closing := decideGate(t, g)
 		if closing.Action != ActionClose {
 			t.Fatalf("%s: got %+v", name, closing)
@@ -251,7 +306,8 @@ func TestDecideOwnApproval(t *testing.T) {
 				}
 			}
 		}), parent.RoleManaged)
-		if set := approval.Parse(after.Annotations); len(set.Approvals) != 0 || len(set.Claims) != 1 || set.Claims[0].State != v1alpha1.ClaimUsed || ClaimToFinish(after, after) != nil {
+		if set := approval.Parse(after.Annotations); len(set.Approvals) != 0 || len(set.Claims) != 1 ||
+			set.Claims[0].State != v1alpha1.ClaimUsed || ClaimToFinish(after, after) != nil {
 			t.Errorf("%s leaves approvals %v, claims %v", name, set.Approvals, set.Claims)
 		}
 	}
@@ -327,7 +383,8 @@ func TestDecideDeletion(t *testing.T) {
 	whole := annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionID(xr, xr), "once")
 	wholeGate := func(o *unstructured.Unstructured, approved *unstructured.Unstructured, reason, at string) *unstructured.Unstructured {
 		content := approval.Parse(approved.GetAnnotations()).Approvals[0].Content
-		return with(o, gateValue(`{"state":"closed","verbs":["Delete"],"generation":4,"at":"`+at+`","claim":"`+content+`","digest":"`+identity.DeletionID(xr, xr)+`","reason":"`+reason+`"}`))
+		return with(o, gateValue(`{"state":"closed","verbs":["Delete"],"generation":4,"at":"`+at+`","claim":"`+content+`",`+
+			`"digest":"`+identity.DeletionID(xr, xr)+`","reason":"`+reason+`"}`))
 	}
 	one := decideGate(t, gatingOf(instance(), with(composite(), own)))
 	if one.Action != ActionOpen || one.Claim == nil || joined(one.Gate.Verbs) != remove || strings.Join(one.Policies, ",") != "Observe,Delete" {
@@ -354,7 +411,8 @@ func TestDecideDeletion(t *testing.T) {
 		return with(all, annotate(v1alpha1.AnnotationKeyClaims, `[{"content":"`+content+`","state":"open","generation":7,"at":"`+at+`"}]`))
 	}
 	shut := wholeGate(instance(), all, v1alpha1.GateReasonExpired, "2026-01-02T11:50:00Z")
-	if c := ClaimToFinish(parent.Sum(shut, parent.RoleManaged), parent.Sum(record("2026-01-02T10:00:00Z"), parent.RoleComposite)); c == nil || c.Content != content {
+	if c := ClaimToFinish(parent.Sum(shut, parent.RoleManaged), parent.Sum(record("2026-01-02T10:00:00Z"),
+		parent.RoleComposite)); c == nil || c.Content != content {
 		t.Errorf("to be spent: %+v", c)
 	}
 	later := record("2026-01-02T11:55:00Z")

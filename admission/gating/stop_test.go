@@ -28,16 +28,20 @@ func TestDecideStopped(t *testing.T) {
 		want   Action
 		why    string
 	}{
-		"Nothing":          {"approved, it opens", nil, nil, ActionOpen, ""},
-		"Frozen":           {"the XR is frozen", freeze, nil, ActionNone, "frozen by hans (incident)"},
-		"FrozenUnreadable": {"what does not parse counts as frozen", annotate(v1alpha1.AnnotationKeyFreeze, `{`), nil, ActionNone, "counts as frozen"},
-		"NotFrozen":        {"false is not frozen", annotate(v1alpha1.AnnotationKeyFreeze, "false"), nil, ActionOpen, ""},
-		"FrozenMR":         {"a freeze on the MR itself", nil, freeze, ActionNone, "frozen by hans"},
-		"FrozenDeleting":   {"what is being deleted is not frozen: its cleanup must finish", func(o *unstructured.Unstructured) { freeze(o); deleting(o) }, nil, ActionOpen, ""},
-		"Rejected":         {"a rejection by name", reject(`"name":"inst"`), nil, ActionNone, "not before the audit"},
-		"RejectedResource": {"by the name in the Composition", reject(`"resource":"instance"`), nil, ActionNone, "not before the audit"},
-		"RejectedOther":    {"of another MR", reject(`"name":"other"`), nil, ActionOpen, ""},
-		"RejectedEarlier":  {"for earlier intents only", reject(`"name":"inst","generation":4`), nil, ActionOpen, ""},
+		"Nothing": {reason: "approved, it opens", want: ActionOpen},
+		"Frozen":  {reason: "the XR is frozen", stop: freeze, want: ActionNone, why: "frozen by hans (incident)"},
+		"FrozenUnreadable": {reason: "what does not parse counts as frozen", stop: annotate(v1alpha1.AnnotationKeyFreeze, `{`),
+			want: ActionNone, why: "counts as frozen"},
+		"NotFrozen": {reason: "false is not frozen", stop: annotate(v1alpha1.AnnotationKeyFreeze, "false"), want: ActionOpen},
+		"FrozenMR":  {reason: "a freeze on the MR itself", onMR: freeze, want: ActionNone, why: "frozen by hans"},
+		"FrozenDeleting": {reason: "what is being deleted is not frozen: its cleanup must finish",
+			stop: func(o *unstructured.Unstructured) { freeze(o); deleting(o) }, want: ActionOpen},
+		"Rejected": {reason: "a rejection by name", stop: reject(`"name":"inst"`), want: ActionNone,
+			why: "not before the audit"},
+		"RejectedResource": {reason: "by the name in the Composition", stop: reject(`"resource":"instance"`), want: ActionNone,
+			why: "not before the audit"},
+		"RejectedOther":   {reason: "of another MR", stop: reject(`"name":"other"`), want: ActionOpen},
+		"RejectedEarlier": {reason: "for earlier intents only", stop: reject(`"name":"inst","generation":4`), want: ActionOpen},
 	}
 	for what, id := range map[string]string{"Drift": drift, "Deletion": identity.DeletionID(xr, mr), "Whole": identity.DeletionID(xr, xr)} {
 		for name, tc := range cases {

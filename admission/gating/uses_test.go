@@ -30,14 +30,20 @@ func TestSpendOpening(t *testing.T) {
 		holder map[string]string
 		spent  bool
 	}{
-		"Open":         {"its approval is used", v1alpha1.Gate{State: v1alpha1.GateOpen, At: at, Claim: "c1"}, holder(v1alpha1.ClaimPending, "c1"), true},
-		"Closed":       {"nobody noted yet that it is used", v1alpha1.Gate{State: v1alpha1.GateClosed, At: at, Claim: "c1"}, holder(v1alpha1.ClaimPending, "c1"), true},
-		"Several":      {"one of them is held elsewhere", v1alpha1.Gate{State: v1alpha1.GateOpen, At: at, Claim: "c0,c1"}, holder(v1alpha1.ClaimPending, "c1"), true},
-		"OfAnother":    {"another gate is open by it", v1alpha1.Gate{State: v1alpha1.GateOpen, At: at, Claim: "c2"}, holder(v1alpha1.ClaimPending, "c1"), false},
-		"NotByOne":     {"it is open by a change", v1alpha1.Gate{State: v1alpha1.GateOpen, At: at}, holder(v1alpha1.ClaimOpen, ""), false},
-		"UsedAlready":  {"", v1alpha1.Gate{State: v1alpha1.GateOpen, At: at, Claim: "c1"}, holder(v1alpha1.ClaimUsed, "c1"), false},
-		"NobodyHolds":  {"", v1alpha1.Gate{State: v1alpha1.GateOpen, At: at, Claim: "c1"}, nil, false},
-		"DeletionOfXR": {"it is named by its content", v1alpha1.Gate{State: v1alpha1.GateOpen, At: at, Claim: content}, holder(v1alpha1.ClaimOpen, ""), true},
+		"Open": {reason: "its approval is used", gate: v1alpha1.Gate{State: v1alpha1.GateOpen, At: at, Claim: "c1"},
+			holder: holder(v1alpha1.ClaimPending, "c1"), spent: true},
+		"Closed": {reason: "nobody noted yet that it is used",
+			gate: v1alpha1.Gate{State: v1alpha1.GateClosed, At: at, Claim: "c1"}, holder: holder(v1alpha1.ClaimPending, "c1"), spent: true},
+		"Several": {reason: "one of them is held elsewhere",
+			gate: v1alpha1.Gate{State: v1alpha1.GateOpen, At: at, Claim: "c0,c1"}, holder: holder(v1alpha1.ClaimPending, "c1"), spent: true},
+		"OfAnother": {reason: "another gate is open by it", gate: v1alpha1.Gate{State: v1alpha1.GateOpen, At: at, Claim: "c2"},
+			holder: holder(v1alpha1.ClaimPending, "c1")},
+		"NotByOne": {reason: "it is open by a change", gate: v1alpha1.Gate{State: v1alpha1.GateOpen, At: at},
+			holder: holder(v1alpha1.ClaimOpen, "")},
+		"UsedAlready": {gate: v1alpha1.Gate{State: v1alpha1.GateOpen, At: at, Claim: "c1"}, holder: holder(v1alpha1.ClaimUsed, "c1")},
+		"NobodyHolds": {gate: v1alpha1.Gate{State: v1alpha1.GateOpen, At: at, Claim: "c1"}},
+		"DeletionOfXR": {reason: "it is named by its content", gate: v1alpha1.Gate{State: v1alpha1.GateOpen, At: at, Claim: content},
+			holder: holder(v1alpha1.ClaimOpen, ""), spent: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +60,8 @@ func TestSpendOpening(t *testing.T) {
 				return
 			}
 			var claims []v1alpha1.Claim
-			if v := edits[v1alpha1.AnnotationKeyClaims]; v == nil || json.Unmarshal([]byte(*v), &claims) != nil || len(claims) != 1 || claims[0].State != v1alpha1.ClaimUsed {
+			if v := edits[v1alpha1.AnnotationKeyClaims]; v == nil || json.Unmarshal([]byte(*v), &claims) != nil || len(claims) != 1 ||
+				claims[0].State != v1alpha1.ClaimUsed {
 				t.Errorf("%s: the claims are %+v", tc.reason, claims)
 			}
 			if v, ok := edits[key]; !ok || v != nil || len(edits) != 2 {
@@ -77,11 +84,18 @@ func TestSpendUnrecorded(t *testing.T) {
 		mode   string
 		spent  bool
 	}{
-		"Lifted":   {"it is closed to be lifted", v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonRestored, At: at, Claim: content("once")}, "once", true},
-		"Ungate":   {"it is lifted at once", v1alpha1.Gate{State: v1alpha1.GateOpen, Reason: v1alpha1.GateReasonApproved, At: at, Claim: content("once")}, "once", true},
-		"Stays":    {"the gate remembers", v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonExpired, At: at, Claim: content("once")}, "once", false},
-		"Another":  {"it was open by another one", v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonRestored, At: at, Claim: "c1"}, "once", false},
-		"Standing": {"it may be used again and again", v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonRestored, At: at, Claim: content("always")}, "always", false},
+		"Lifted": {reason: "it is closed to be lifted",
+			gate: v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonRestored, At: at, Claim: content("once")}, mode: "once",
+			spent: true},
+		"Ungate": {reason: "it is lifted at once",
+			gate: v1alpha1.Gate{State: v1alpha1.GateOpen, Reason: v1alpha1.GateReasonApproved, At: at, Claim: content("once")}, mode: "once",
+			spent: true},
+		"Stays": {reason: "the gate remembers",
+			gate: v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonExpired, At: at, Claim: content("once")}, mode: "once"},
+		"Another": {reason: "it was open by another one",
+			gate: v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonRestored, At: at, Claim: "c1"}, mode: "once"},
+		"Standing": {reason: "it may be used again and again",
+			gate: v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonRestored, At: at, Claim: content("always")}, mode: "always"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mr := &parent.State{Annotations: map[string]string{v1alpha1.AnnotationKeyGate: mask.FormatGate(tc.gate)}}

@@ -40,18 +40,23 @@ func TestResolved(t *testing.T) {
 		want     string
 		asked    bool
 	}{
-		"Stands":       {"nothing changed", "UPDATE", xr(), mr, "", true},
-		"ParentGone":   {"", "UPDATE", nil, mr, "the parent is gone", false},
-		"ChildGone":    {"", "UPDATE", xr(), nil, "the child was deleted", true},
-		"NotCreated":   {"a refused CREATE has no child", "CREATE", xr(), nil, "", true},
-		"Approved":     {"the child's hop shows it", "UPDATE", xr(), approved, "it was approved", true},
-		"Intent":       {"", "UPDATE", xr(unsettled), mr, "the parent has a new intent", false},
-		"Claim":        {"a DELETE leaves no hop", "DELETE", xr(used("2026-01-02T11:59:30Z")), mr, "it was approved", false},
-		"ClaimEarlier": {"an approval of an earlier occurrence", "DELETE", xr(used("2026-01-02T11:58:00Z")), mr, "", true},
-		"Withdrawn":    {"Crossplane composed everything since", "UPDATE", xr(synced), mr, "it is no longer attempted", true},
-		"NeverCreated": {"as above", "CREATE", xr(synced), nil, "it is no longer attempted", true},
-		"ApprovedFor":  {"Crossplane composed everything since it was", "UPDATE", xr(synced), approved, "it was approved", true},
-		"DeletedSince": {"as above", "DELETE", xr(synced), nil, "the child was deleted", true},
+		"Stands":     {reason: "nothing changed", op: "UPDATE", p: xr(), child: mr, asked: true},
+		"ParentGone": {op: "UPDATE", child: mr, want: "the parent is gone"},
+		"ChildGone":  {op: "UPDATE", p: xr(), want: "the child was deleted", asked: true},
+		"NotCreated": {reason: "a refused CREATE has no child", op: "CREATE", p: xr(), asked: true},
+		"Approved": {reason: "the child's hop shows it", op: "UPDATE", p: xr(), child: approved, want: "it was approved",
+			asked: true},
+		"Intent": {op: "UPDATE", p: xr(unsettled), child: mr, want: "the parent has a new intent"},
+		"Claim": {reason: "a DELETE leaves no hop", op: "DELETE", p: xr(used("2026-01-02T11:59:30Z")), child: mr,
+			want: "it was approved"},
+		"ClaimEarlier": {reason: "an approval of an earlier occurrence", op: "DELETE", p: xr(used("2026-01-02T11:58:00Z")), child: mr,
+			asked: true},
+		"Withdrawn": {reason: "Crossplane composed everything since", op: "UPDATE", p: xr(synced), child: mr,
+			want: "it is no longer attempted", asked: true},
+		"NeverCreated": {reason: "as above", op: "CREATE", p: xr(synced), want: "it is no longer attempted", asked: true},
+		"ApprovedFor": {reason: "Crossplane composed everything since it was", op: "UPDATE", p: xr(synced), child: approved,
+			want: "it was approved", asked: true},
+		"DeletedSince": {reason: "as above", op: "DELETE", p: xr(synced), want: "the child was deleted", asked: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

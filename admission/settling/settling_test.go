@@ -24,7 +24,8 @@ func TestSettles(t *testing.T) {
 			condition("Ready", status, "R", 7)(o)
 		}
 	}
-	fresh := annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hopOf(composite(), 5, "alice"), trace.Hop(parent.RefOf(instance()), 3, "c", noon.Add(-2*time.Second))}.String())
+	fresh := annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hopOf(composite(), 5, "alice"), trace.Hop(parent.RefOf(instance()), 3, "c",
+		noon.Add(-2*time.Second))}.String())
 	ahead := annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hopOf(composite(), 5, "alice"), hopOf(instance(), 4, "c")}.String())
 	older := annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hopOf(composite(), 4, "alice"), hopOf(instance(), 3, "c")}.String())
 	cases := map[string]struct {
@@ -35,27 +36,43 @@ func TestSettles(t *testing.T) {
 		settled bool
 		again   time.Duration
 	}{
-		"Settled":         {"all of it holds", nil, child(), plain, true, 0},
-		"Deleting":        {"what is being deleted settles no more", []mod{deleting}, child(), plain, false, 0},
-		"NotReady":        {"not converged", []mod{conditions("False")}, child(), plain, false, 0},
-		"Grace":           {"converged without interruption for the grace", []mod{conditions("True")}, child(), func(s *Observation) { s.Now = time.Date(2026, 1, 2, 11, 30, 4, 0, time.UTC) }, false, 6 * time.Second},
-		"Restarted":       {"which each write to a child's desired state restarts", nil, child(fresh), plain, false, 8 * time.Second},
-		"JustAsked":       {"as the intent does: it may have come while Crossplane was reconciling", []mod{annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{trace.Hop(parent.RefOf(composite()), 5, "alice", noon.Add(-3*time.Second))}.String())}, child(older), plain, false, 7 * time.Second},
-		"JustObserved":    {"and as it does that it is said to be observed", nil, child(), func(s *Observation) { s.ObservedSince = noon.Add(-time.Second) }, false, 9 * time.Second},
-		"Unobserved":      {"observed before the intent", nil, child(), func(s *Observation) { s.Observed = 4 }, false, 0},
-		"Unknown":         {"never observed", nil, child(), func(s *Observation) { s.Known = false }, false, 0},
-		"NoChildren":      {"it has at least one resourceRef", []mod{set([]any{}, "spec", "resourceRefs")}, nil, plain, false, 0},
-		"Missing":         {"a child that cannot be read says nothing", nil, child(), func(s *Observation) { s.Missing = true }, false, unwatchedAgain},
-		"ChildUnsettled":  {"a child of this intent is not ready", nil, parent.Sum(with(instance(), synced), parent.RoleManaged), plain, false, 0},
-		"ChildUnwatched":  {"of which nobody tells when it is", nil, parent.Sum(with(instance(), synced), parent.RoleManaged), func(s *Observation) { s.Unwatched = true }, false, unwatchedAgain},
-		"OnlyUnwatched":   {"which matters only where it is not settled", nil, child(), func(s *Observation) { s.Unwatched = true }, true, 0},
-		"ChildBehind":     {"or its provider has not seen the change", nil, parent.Sum(with(instance(), condition("Synced", "True", "R", 2), ready), parent.RoleManaged), plain, false, 0},
-		"ChildMasked":     {"its author changed what the mask hides: no generation follows", nil, child(ahead), plain, true, 0},
-		"ChildOfEarlier":  {"one of an earlier intent does not matter", nil, parent.Sum(with(instance(), older), parent.RoleManaged), plain, true, 0},
-		"ChildOpen":       {"an open gate", nil, child(gateValue(openUpdate)), plain, false, 0},
-		"Held":            {"the function holds something back", []mod{condition("Kausality", "False", v1alpha1.ConditionReasonHeld, 0)}, child(), plain, false, 0},
-		"Frozen":          {"or is told to", []mod{condition("Kausality", "False", v1alpha1.ConditionReasonFrozen, 0)}, child(), plain, false, 0},
-		"AllowedByFunctn": {"or does not", []mod{condition("Kausality", "True", v1alpha1.ConditionReasonAllowed, 0)}, child(), plain, true, 0},
+		"Settled":  {reason: "all of it holds", child: child(), change: plain, settled: true},
+		"Deleting": {reason: "what is being deleted settles no more", xr: []mod{deleting}, child: child(), change: plain},
+		"NotReady": {reason: "not converged", xr: []mod{conditions("False")}, child: child(), change: plain},
+		"Grace": {reason: "converged without interruption for the grace", xr: []mod{conditions("True")}, child: child(),
+			change: func(s *Observation) { s.Now = time.Date(2026, 1, 2, 11, 30, 4, 0, time.UTC) }, again: 6 * time.Second},
+		"Restarted": {reason: "which each write to a child's desired state restarts", child: child(fresh), change: plain,
+			again: 8 * time.Second},
+		"JustAsked": {reason: "as the intent does: it may have come while Crossplane was reconciling",
+			xr:    []mod{annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{trace.Hop(parent.RefOf(composite()), 5, "alice", noon.Add(-3*time.Second))}.String())},
+			child: child(older), change: plain, again: 7 * time.Second},
+		"JustObserved": {reason: "and as it does that it is said to be observed", child: child(),
+			change: func(s *Observation) { s.ObservedSince = noon.Add(-time.Second) }, again: 9 * time.Second},
+		"Unobserved": {reason: "observed before the intent", child: child(), change: func(s *Observation) { s.Observed = 4 }},
+		"Unknown":    {reason: "never observed", child: child(), change: func(s *Observation) { s.Known = false }},
+		"NoChildren": {reason: "it has at least one resourceRef", xr: []mod{set([]any{}, "spec", "resourceRefs")}, change: plain},
+		"Missing": {reason: "a child that cannot be read says nothing", child: child(),
+			change: func(s *Observation) { s.Missing = true }, again: unwatchedAgain},
+		"ChildUnsettled": {reason: "a child of this intent is not ready",
+			child: parent.Sum(with(instance(), synced), parent.RoleManaged), change: plain},
+		"ChildUnwatched": {reason: "of which nobody tells when it is",
+			child: parent.Sum(with(instance(), synced), parent.RoleManaged), change: func(s *Observation) { s.Unwatched = true },
+			again: unwatchedAgain},
+		"OnlyUnwatched": {reason: "which matters only where it is not settled", child: child(),
+			change: func(s *Observation) { s.Unwatched = true }, settled: true},
+		"ChildBehind": {reason: "or its provider has not seen the change",
+			child: parent.Sum(with(instance(), condition("Synced", "True", "R", 2), ready), parent.RoleManaged), change: plain},
+		"ChildMasked": {reason: "its author changed what the mask hides: no generation follows", child: child(ahead),
+			change: plain, settled: true},
+		"ChildOfEarlier": {reason: "one of an earlier intent does not matter",
+			child: parent.Sum(with(instance(), older), parent.RoleManaged), change: plain, settled: true},
+		"ChildOpen": {reason: "an open gate", child: child(gateValue(openUpdate)), change: plain},
+		"Held": {reason: "the function holds something back",
+			xr: []mod{condition("Kausality", "False", v1alpha1.ConditionReasonHeld, 0)}, child: child(), change: plain},
+		"Frozen": {reason: "or is told to", xr: []mod{condition("Kausality", "False", v1alpha1.ConditionReasonFrozen, 0)},
+			child: child(), change: plain},
+		"AllowedByFunctn": {reason: "or does not", xr: []mod{condition("Kausality", "True", v1alpha1.ConditionReasonAllowed, 0)},
+			child: child(), change: plain, settled: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -101,14 +118,18 @@ func TestClaimOutcome(t *testing.T) {
 		child  *parent.State
 		want   v1alpha1.ClaimState
 	}{
-		"Hop":           {"its id stands in the child's hop", claim(0, "u", "g3"), used, v1alpha1.ClaimUsed},
-		"Early":         {"a write takes its time", claim(29*time.Second, "u", "g3"), same, ""},
-		"Unchanged":     {"the child is as it was", claim(30*time.Second, "u", "g3"), same, v1alpha1.ClaimOpen},
-		"Changed":       {"in doubt it stays used", claim(time.Minute, "u", "g3"), moved, v1alpha1.ClaimUsed},
-		"Deleted":       {"a deletion that landed", claim(time.Minute, "u", "g3"), nil, v1alpha1.ClaimUsed},
-		"NeverCreated":  {"a CREATE that never landed", claim(time.Minute, "", ""), nil, v1alpha1.ClaimOpen},
-		"CreatedByElse": {"there is one, by whomever", claim(time.Minute, "", ""), same, v1alpha1.ClaimUsed},
-		"Nameless":      {"a nameless CREATE cannot be looked up", nameless, nil, v1alpha1.ClaimUsed},
+		"Hop": {reason: "its id stands in the child's hop", claim: claim(0, "u", "g3"), child: used,
+			want: v1alpha1.ClaimUsed},
+		"Early": {reason: "a write takes its time", claim: claim(29*time.Second, "u", "g3"), child: same},
+		"Unchanged": {reason: "the child is as it was", claim: claim(30*time.Second, "u", "g3"), child: same,
+			want: v1alpha1.ClaimOpen},
+		"Changed": {reason: "in doubt it stays used", claim: claim(time.Minute, "u", "g3"), child: moved,
+			want: v1alpha1.ClaimUsed},
+		"Deleted":      {reason: "a deletion that landed", claim: claim(time.Minute, "u", "g3"), want: v1alpha1.ClaimUsed},
+		"NeverCreated": {reason: "a CREATE that never landed", claim: claim(time.Minute, "", ""), want: v1alpha1.ClaimOpen},
+		"CreatedByElse": {reason: "there is one, by whomever", claim: claim(time.Minute, "", ""), child: same,
+			want: v1alpha1.ClaimUsed},
+		"Nameless": {reason: "a nameless CREATE cannot be looked up", claim: nameless, want: v1alpha1.ClaimUsed},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -170,10 +170,11 @@ func TestEdits(t *testing.T) {
 		},
 		"Withdraw": {
 			reason: "those of others stay, unknown fields included",
-			in:     annotations{keyRejections: "- {apiVersion: v1, kind: ConfigMap, name: a, reason: audit}\n- {apiVersion: v1, kind: ConfigMap, name: b, reason: x, ticket: T}"},
-			key:    keyRejections,
-			edit:   WithdrawRejections(v1alpha1.Rejection{APIVersion: "v1", Kind: "ConfigMap", Name: "a"}),
-			want:   `[{"apiVersion":"v1","kind":"ConfigMap","name":"b","reason":"x","ticket":"T"}]`,
+			in: annotations{keyRejections: "- {apiVersion: v1, kind: ConfigMap, name: a, reason: audit}\n- {apiVersion: v1, kind: ConfigMap," +
+				" name: b, reason: x, ticket: T}"},
+			key:  keyRejections,
+			edit: WithdrawRejections(v1alpha1.Rejection{APIVersion: "v1", Kind: "ConfigMap", Name: "a"}),
+			want: `[{"apiVersion":"v1","kind":"ConfigMap","name":"b","reason":"x","ticket":"T"}]`,
 		},
 		"WithdrawNone": {
 			reason: "nothing of it there",

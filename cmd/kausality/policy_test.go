@@ -173,8 +173,9 @@ func TestPolicyTest(t *testing.T) {
 		{
 			reason:   "nothing is allowed",
 			policies: `{apiVersion: kausality.io/v1alpha1, kind: AllowancePolicy, metadata: {name: none}, spec: {target: {apiGroup: example.com, kind: XDatabase}}}`,
-			want:     `:4: AllowanceMissing: changing spec.forProvider.class of Instance inst by ` + crossplaneUser + ` is not allowed: no allowance on XDatabase db covers spec.forProvider.class (AllowancePolicy none)`,
-			err:      "2 recorded changes would have been refused",
+			want: `:4: AllowanceMissing: changing spec.forProvider.class of Instance inst by ` + crossplaneUser +
+				` is not allowed: no allowance on XDatabase db covers spec.forProvider.class (AllowancePolicy none)`,
+			err: "2 recorded changes would have been refused",
 		},
 		{
 			reason: "and drift excepted",
@@ -183,9 +184,10 @@ func TestPolicyTest(t *testing.T) {
 			want: "3 changes decided, 2 expected or allowed by policies, 0 refused; 0 writes without an object in the log",
 		},
 		{
-			reason:   "it does not compile",
-			policies: `{apiVersion: kausality.io/v1alpha1, kind: AllowancePolicy, metadata: {name: bad}, spec: {target: {kind: A}, rules: [{trigger: "spec[", allow: []}]}}`,
-			err:      `AllowancePolicy bad does not compile: spec.rules[0].trigger: path "spec[": unterminated '[' at position 4`,
+			reason: "it does not compile",
+			policies: `{apiVersion: kausality.io/v1alpha1, kind: AllowancePolicy, metadata: {name: bad}, spec: {target: {kind: A}, rules: ` +
+				`[{trigger: "spec[", allow: []}]}}`,
+			err: `AllowancePolicy bad does not compile: spec.rules[0].trigger: path "spec[": unterminated '[' at position 4`,
 		},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {

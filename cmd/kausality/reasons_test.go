@@ -103,7 +103,8 @@ func section(t *testing.T, name string, column int) []string {
 // the source.
 func TestReasons(t *testing.T) {
 	gate := slices.Concat(words(t, "api/v1alpha1/gate.go", constants("", "GateReason")), words(t, "admission/external/view.go", constants("", "Over")))
-	conditions := slices.Concat(words(t, "api/v1alpha1/kausality.go", constants("", "KausalityReason")), words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonCompile")),
+	conditions := slices.Concat(words(t, "api/v1alpha1/kausality.go", constants("", "KausalityReason")),
+		words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonCompile")),
 		words(t, "api/v1alpha1/conditions.go", constants("", "ConditionReason")))
 	for name, tc := range map[string]struct {
 		section string

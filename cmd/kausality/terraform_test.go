@@ -209,7 +209,8 @@ func TestCheckPlanJSON(t *testing.T) {
 	if first["address"] != "module.db.aws_db_instance.orders" || first["operation"] != "update" || first["allowed"] != true || first["reverts"] != true {
 		t.Errorf("%v", first)
 	}
-	if again, second, _ := kausalityWith(t, applyOnly, "terraform", "check-plan", "--plan="+plans+"aws.json", "--allowances=-", "-o", "json"); again != code || second != out {
+	if again, second, _ := kausalityWith(t, applyOnly, "terraform", "check-plan", "--plan="+plans+"aws.json", "--allowances=-", "-o",
+		"json"); again != code || second != out {
 		t.Error("same input, other output")
 	}
 }

@@ -66,7 +66,8 @@ func (r *restorer) restore(ctx context.Context, m maskedObject) (restored bool, 
 		switch {
 		case err == nil:
 			if _, still := maskOf(m.resource, m.system, after); still {
-				return false, fmt.Errorf("cannot restore %s: the webhook masks it again; run webhook and gate with --default-mode=log, or not at all, or run this as the gate's own user", m)
+				return false, fmt.Errorf("cannot restore %s: the webhook masks it again; run webhook and gate with --default-mode=log, or not at "+
+					"all, or run this as the gate's own user", m)
 			}
 			return true, unspent
 		case kerrors.IsNotFound(err):
@@ -134,7 +135,8 @@ func (o Options) runsAsGate(ctx context.Context) bool {
 
 // write the author's value to an object as it was read, together with other edits
 // of its annotations; a nil value removes an annotation.
-func (m maskedObject) write(ctx context.Context, r dynamic.ResourceInterface, o *unstructured.Unstructured, edits map[string]*string) (*unstructured.Unstructured, error) {
+func (m maskedObject) write(ctx context.Context, r dynamic.ResourceInterface, o *unstructured.Unstructured,
+	edits map[string]*string) (*unstructured.Unstructured, error) {
 	if m.system == nil {
 		annotations := map[string]*string{v1alpha1.AnnotationKeyManagementPolicies: nil, v1alpha1.AnnotationKeyGate: nil}
 		maps.Copy(annotations, edits)

@@ -60,25 +60,57 @@ func TestArgoCD(t *testing.T) {
 		unconfirmed    string
 		over           string
 	}{
-		"Automated":   {"Argo CD syncs by itself", applicationOut, external.StateOpen, sync, []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, true, false, true, "", ""},
-		"Manual":      {"its author syncs by hand", r("automated: {prune: false}, ", ""), external.StateFree, nil, nil, false, false, false, "", ""},
-		"Disabled":    {"or says so", r("prune: false", "prune: false, enabled: false"), external.StateFree, nil, nil, false, false, false, "", ""},
-		"Closed":      {"a commit waits", closed, external.StateClosed, sync, []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, true, false, true, "", ""},
-		"Prune":       {"pruning is deleting", strings.Replace(closed, "prune: false", "prune: true", 1), external.StateClosed, prune, []string{"resources[ConfigMap/shop/old]", "resources[apps/Deployment/shop/web]", "status.sync.revision"}, true, false, true, "", ""},
-		"OnlyPrune":   {"what its author does not prune is no difference", strings.Replace(closed, "name: web, status: OutOfSync", "name: web, status: Synced", 1), external.StateClosed, nil, nil, false, false, true, "", ""},
-		"Drift":       {"the cluster changed, and its author does not heal", strings.Replace(closed, `revision: "2222"`, `revision: "1111"`, 1), external.StateClosed, nil, nil, false, false, true, "", ""},
-		"SelfHeal":    {"and one who does", strings.NewReplacer(`revision: "2222"`, `revision: "1111"`, "prune: false", "prune: false, selfHeal: true").Replace(closed), external.StateClosed, sync, []string{"resources[apps/Deployment/shop/web]"}, true, false, true, "", ""},
-		"Changed":     {"the last sync was of another source: the change is the object's own", strings.Replace(closed, `syncResult: {revision: "1111", source: {repoURL: https://git.example.org/shop.git, path: deploy`, `syncResult: {revision: "1111", source: {repoURL: https://git.example.org/shop.git, path: before`, 1), external.StateClosed, sync, []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, false, false, true, "", ""},
-		"Outdated":    {"what was compared is another source", strings.Replace(closed, "      source: {repoURL: https://git.example.org/shop.git, path: deploy", "      source: {repoURL: https://git.example.org/shop.git, path: before", 1), external.StateClosed, sync, []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, true, false, false, "", ""},
-		"Synced":      {"nothing to do", strings.Replace(closed, "status: OutOfSync\n    revision", "status: Synced\n    revision", 1), external.StateClosed, nil, nil, false, false, true, "", ""},
-		"Busy":        {"a person syncs", strings.Replace(closed, "status:\n  sync:", "operation: {sync: {}}\nstatus:\n  sync:", 1), external.StateClosed, sync, []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, true, true, true, "", ""},
-		"Waits":       {"the operation was not begun", strings.Replace(open, "status:\n  sync:", "operation: {"+ours+"sync: {}}\nstatus:\n  sync:", 1), external.StateClosed, sync, []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, true, true, true, "not done yet", ""},
-		"Running":     {"or is held by a window", state("Running\n    message: Sync operation blocked by sync window"), external.StateClosed, sync, []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, true, true, true, "blocked by sync window", ""},
-		"Succeeded":   {"it is done", state("Succeeded"), external.StateClosed, sync, []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, true, false, true, "", ""},
-		"Failed":      {"it is over", state("Failed"), external.StateClosed, sync, []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, true, false, true, "", external.OverFailed},
-		"Error":       {"so it is", state("Error"), external.StateClosed, sync, []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, true, false, true, "", external.OverFailed},
-		"TakenBack":   {"somebody took the operation away, or began another", open, external.StateClosed, sync, []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, true, false, true, "", external.OverSuperseded},
-		"NeverSynced": {"no sync yet", applicationOut[:strings.Index(applicationOut, "status:\n")], external.StateOpen, nil, nil, false, false, false, "", ""},
+		"Automated": {reason: "Argo CD syncs by itself", object: applicationOut, state: external.StateOpen, verbs: sync,
+			paths: []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, foreign: true, current: true},
+		"Manual":   {reason: "its author syncs by hand", object: r("automated: {prune: false}, ", ""), state: external.StateFree},
+		"Disabled": {reason: "or says so", object: r("prune: false", "prune: false, enabled: false"), state: external.StateFree},
+		"Closed": {reason: "a commit waits", object: closed, state: external.StateClosed, verbs: sync,
+			paths: []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, foreign: true, current: true},
+		"Prune": {reason: "pruning is deleting", object: strings.Replace(closed, "prune: false", "prune: true", 1),
+			state: external.StateClosed, verbs: prune,
+			paths: []string{"resources[ConfigMap/shop/old]", "resources[apps/Deployment/shop/web]", "status.sync.revision"}, foreign: true,
+			current: true},
+		"OnlyPrune": {reason: "what its author does not prune is no difference",
+			object: strings.Replace(closed, "name: web, status: OutOfSync", "name: web, status: Synced", 1), state: external.StateClosed,
+			current: true},
+		"Drift": {reason: "the cluster changed, and its author does not heal",
+			object: strings.Replace(closed, `revision: "2222"`, `revision: "1111"`, 1), state: external.StateClosed, current: true},
+		"SelfHeal": {reason: "and one who does",
+			object: strings.NewReplacer(`revision: "2222"`, `revision: "1111"`, "prune: false", "prune: false, selfHeal: true").Replace(closed),
+			state:  external.StateClosed, verbs: sync, paths: []string{"resources[apps/Deployment/shop/web]"}, foreign: true, current: true},
+		"Changed": {reason: "the last sync was of another source: the change is the object's own",
+			object: strings.Replace(closed, `syncResult: {revision: "1111", source: {repoURL: https://git.example.org/shop.git, path: deploy`,
+				`syncResult: {revision: "1111", source: {repoURL: https://git.example.org/shop.git, path: before`, 1),
+			state: external.StateClosed, verbs: sync, paths: []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, current: true},
+		"Outdated": {reason: "what was compared is another source",
+			object: strings.Replace(closed, "      source: {repoURL: https://git.example.org/shop.git, path: deploy",
+				"      source: {repoURL: https://git.example.org/shop.git, path: before", 1),
+			state: external.StateClosed, verbs: sync, paths: []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, foreign: true},
+		"Synced": {reason: "nothing to do",
+			object: strings.Replace(closed, "status: OutOfSync\n    revision", "status: Synced\n    revision", 1), state: external.StateClosed,
+			current: true},
+		"Busy": {reason: "a person syncs",
+			object: strings.Replace(closed, "status:\n  sync:", "operation: {sync: {}}\nstatus:\n  sync:", 1), state: external.StateClosed,
+			verbs: sync, paths: []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, foreign: true, busy: true, current: true},
+		"Waits": {reason: "the operation was not begun",
+			object: strings.Replace(open, "status:\n  sync:", "operation: {"+ours+"sync: {}}\nstatus:\n  sync:", 1), state: external.StateClosed,
+			verbs: sync, paths: []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, foreign: true, busy: true, current: true,
+			unconfirmed: "not done yet"},
+		"Running": {reason: "or is held by a window",
+			object: state("Running\n    message: Sync operation blocked by sync window"), state: external.StateClosed, verbs: sync,
+			paths: []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, foreign: true, busy: true, current: true,
+			unconfirmed: "blocked by sync window"},
+		"Succeeded": {reason: "it is done", object: state("Succeeded"), state: external.StateClosed, verbs: sync,
+			paths: []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, foreign: true, current: true},
+		"Failed": {reason: "it is over", object: state("Failed"), state: external.StateClosed, verbs: sync,
+			paths: []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, foreign: true, current: true, over: external.OverFailed},
+		"Error": {reason: "so it is", object: state("Error"), state: external.StateClosed, verbs: sync,
+			paths: []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, foreign: true, current: true, over: external.OverFailed},
+		"TakenBack": {reason: "somebody took the operation away, or began another", object: open, state: external.StateClosed,
+			verbs: sync, paths: []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, foreign: true, current: true,
+			over: external.OverSuperseded},
+		"NeverSynced": {reason: "no sync yet", object: applicationOut[:strings.Index(applicationOut, "status:\n")],
+			state: external.StateOpen},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +128,8 @@ func TestArgoCD(t *testing.T) {
 			if diff := cmp.Diff(tc.paths, paths); diff != "" {
 				t.Errorf("%s: difference: -want, +got:\n%s", tc.reason, diff)
 			}
-			if v.Foreign != tc.foreign || v.Current != tc.current || (v.Busy != "") != tc.busy || v.Over != tc.over || (v.Unconfirmed == "") != (tc.unconfirmed == "") || !strings.Contains(v.Unconfirmed, tc.unconfirmed) {
+			if v.Foreign != tc.foreign || v.Current != tc.current || (v.Busy != "") != tc.busy || v.Over != tc.over ||
+				(v.Unconfirmed == "") != (tc.unconfirmed == "") || !strings.Contains(v.Unconfirmed, tc.unconfirmed) {
 				t.Errorf("%s: %+v", tc.reason, v)
 			}
 		})
@@ -110,7 +143,7 @@ func TestArgoCDOperation(t *testing.T) {
 	for _, tc := range []struct {
 		verbs []v1alpha1.Verb
 		prune bool
-	}{{[]v1alpha1.Verb{"sync"}, false}, {[]v1alpha1.Verb{"sync", "delete"}, true}} {
+	}{{verbs: []v1alpha1.Verb{"sync"}}, {verbs: []v1alpha1.Verb{"sync", "delete"}, prune: true}} {
 		edit := ArgoCD{}.Open(o, v1alpha1.Gate{Verbs: tc.verbs, Digest: "d"}, byHans)
 		op := edit["operation"].(map[string]any)
 		want := map[string]any{"revision": "2222", "prune": tc.prune, "syncOptions": []any{"CreateNamespace=true"},

@@ -114,7 +114,8 @@ func (Flux) difference(o *unstructured.Unstructured, pending string, v *external
 // drift that the controller found. While approvePlan is empty it makes no plan
 // for it, and only says in Ready what differs.
 func (Flux) drift(o *unstructured.Unstructured, v *external.View) {
-	v.Difference = []change.Change{{Path: "status.conditions[Ready]", Verb: change.Mutate, Old: message(o, "Ready"), New: "as in " + text(o, "status", "lastAppliedRevision")}}
+	v.Difference = []change.Change{{Path: "status.conditions[Ready]", Verb: change.Mutate, Old: message(o, "Ready"), New: "as in " +
+		text(o, "status", "lastAppliedRevision")}}
 	v.Verbs = []v1alpha1.Verb{external.VerbApply}
 }
 

@@ -43,7 +43,8 @@ func ReadPlan(raw []byte) (Plan, error) {
 		return Plan{}, fmt.Errorf("cannot read the plan: %w; give the output of terraform show -json", err)
 	}
 	if _, ok := shape["planned_values"]; !ok && shape["resource_changes"] == nil {
-		return Plan{}, errors.New("cannot read the plan: it has neither planned_values nor resource_changes; give the output of terraform show -json for a plan file, not for a state")
+		return Plan{}, errors.New("cannot read the plan: it has neither planned_values nor resource_changes; give the output of terraform " +
+			"show -json for a plan file, not for a state")
 	}
 	var p tfjson.Plan
 	var more supplement

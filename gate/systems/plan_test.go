@@ -70,16 +70,17 @@ func TestReadPlan(t *testing.T) {
 		want                       map[string]external.Operation
 		outputs, drifted, deferred []string
 	}{
-		"create":  {all(external.OperationCreate), []string{"size"}, nil, nil},
-		"noop":    {all(external.OperationNone), nil, nil, nil},
-		"changes": {changes, []string{"size"}, nil, nil},
-		"destroy": {destroyed, []string{"size"}, nil, nil},
-		"aws": {map[string]external.Operation{
+		"create":  {want: all(external.OperationCreate), outputs: []string{"size"}},
+		"noop":    {want: all(external.OperationNone)},
+		"changes": {want: changes, outputs: []string{"size"}},
+		"destroy": {want: destroyed, outputs: []string{"size"}},
+		"aws": {want: map[string]external.Operation{
 			"module.db.aws_db_instance.orders": external.OperationUpdate, "aws_s3_bucket.logs": external.OperationNone,
 			"aws_instance.web[0]": external.OperationReplace, "aws_instance.web[0] 8f2c1e0a": external.OperationDelete,
 			"aws_db_parameter_group.pg": external.OperationUpdate, "aws_route53_record.www": external.OperationUpdate,
 			"aws_sqs_queue.jobs": external.OperationUnknown, "module.db.action.aws_lambda_invoke.warm": external.OperationInvoke,
-		}, []string{"endpoint"}, []string{"aws_s3_bucket.logs", "module.db.aws_db_instance.orders"}, []string{"aws_subnet.more"}},
+		}, outputs: []string{"endpoint"}, drifted: []string{"aws_s3_bucket.logs", "module.db.aws_db_instance.orders"},
+			deferred: []string{"aws_subnet.more"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +106,8 @@ func TestReadPlanDetails(t *testing.T) {
 	want := []external.PlanAction{
 		{Address: "module.db.aws_db_instance.orders", Mode: "managed", Type: "aws_db_instance", Name: "orders", Module: "module.db",
 			Provider: "registry.terraform.io/hashicorp/aws", Actions: []string{"update"}, Reverts: true},
-		{Address: "aws_s3_bucket.logs", Mode: "managed", Type: "aws_s3_bucket", Name: "logs", Provider: "registry.terraform.io/hashicorp/aws", Actions: []string{"no-op"}},
+		{Address: "aws_s3_bucket.logs", Mode: "managed", Type: "aws_s3_bucket", Name: "logs",
+			Provider: "registry.terraform.io/hashicorp/aws", Actions: []string{"no-op"}},
 		{Address: "aws_db_parameter_group.pg", Mode: "managed", Type: "aws_db_parameter_group", Name: "pg",
 			Provider: "registry.terraform.io/hashicorp/aws", Actions: []string{"update"}, Imports: true, ImportID: "pg-orders"},
 		{Address: "aws_route53_record.www", PreviousAddress: "aws_route53_record.web", Mode: "managed", Type: "aws_route53_record", Name: "www",
@@ -128,16 +130,22 @@ func TestReadPlanRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	cases := map[string]struct{ reason, in, want string }{
-		"Empty":     {"nothing", "", "cannot read the plan"},
-		"Garbage":   {"no JSON", "Terraform will perform", "give the output of terraform show -json"},
-		"State":     {"a state has no actions", string(state), "not for a state"},
-		"Future":    {"a format that does not exist yet", `{"format_version":"2.0","planned_values":{}}`, "unsupported plan format version"},
-		"Unversion": {"no format", `{"planned_values":{}}`, "format version is missing"},
-		"Errored":   {"what failed is incomplete", `{"format_version":"1.2","planned_values":{},"errored":true}`, "planning failed"},
-		"NoActions": {"an action without a word", `{"format_version":"1.2","resource_changes":[{"address":"a.b","change":{"actions":[]}}]}`, "no actions"},
-		"NoAddress": {"an action on nothing", `{"format_version":"1.2","resource_changes":[{"change":{"actions":["create"]}}]}`, "no address"},
-		"NoChange":  {"an address alone", `{"format_version":"1.2","resource_changes":[{"address":"a.b"}]}`, "no actions"},
-		"Null":      {"a null in the list", `{"format_version":"1.2","resource_changes":[null]}`, "cannot read the plan"},
+		"Empty":   {reason: "nothing", want: "cannot read the plan"},
+		"Garbage": {reason: "no JSON", in: "Terraform will perform", want: "give the output of terraform show -json"},
+		"State":   {reason: "a state has no actions", in: string(state), want: "not for a state"},
+		"Future": {reason: "a format that does not exist yet", in: `{"format_version":"2.0","planned_values":{}}`,
+			want: "unsupported plan format version"},
+		"Unversion": {reason: "no format", in: `{"planned_values":{}}`, want: "format version is missing"},
+		"Errored": {reason: "what failed is incomplete", in: `{"format_version":"1.2","planned_values":{},"errored":true}`,
+			want: "planning failed"},
+		"NoActions": {reason: "an action without a word",
+			in: `{"format_version":"1.2","resource_changes":[{"address":"a.b","change":{"actions":[]}}]}`, want: "no actions"},
+		"NoAddress": {reason: "an action on nothing",
+			in: `{"format_version":"1.2","resource_changes":[{"change":{"actions":["create"]}}]}`, want: "no address"},
+		"NoChange": {reason: "an address alone", in: `{"format_version":"1.2","resource_changes":[{"address":"a.b"}]}`,
+			want: "no actions"},
+		"Null": {reason: "a null in the list", in: `{"format_version":"1.2","resource_changes":[null]}`,
+			want: "cannot read the plan"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

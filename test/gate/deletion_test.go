@@ -132,7 +132,8 @@ func TestDeleteAfterOwner(t *testing.T) {
 	orphan := metav1.DeletePropagationOrphan
 	must(t, s.of(s.hans, xstores).Delete(t.Context(), "store", metav1.DeleteOptions{PropagationPolicy: &orphan}))
 	s.awaitGone(xstores, "store")
-	gone := `{"metadata":{"annotations":{"kausality.io/mode":null},"ownerReferences":[{"apiVersion":"example.org/v1","kind":"XStore","name":"store","uid":"00000000-0000-0000-0000-000000000000"}]}}`
+	gone := `{"metadata":{"annotations":{"kausality.io/mode":null},"ownerReferences":[{"apiVersion":"example.org/v1","kind":"XStore",` +
+		`"name":"store","uid":"00000000-0000-0000-0000-000000000000"}]}}`
 	_, err := s.patch(s.hans, databases, mr, gone)
 	must(t, err)
 	s.awaitRepeatFor(mr, collector)

@@ -191,7 +191,8 @@ func TestKinds(t *testing.T) {
 		"spec": map[string]any{"managementPolicies": []any{"*"}, "forProvider": map[string]any{"size": int64(1)}}}}
 	got, err := s.of(s.hans, plains).Create(t.Context(), plain, metav1.CreateOptions{})
 	must(t, err)
-	if a := got.GetAnnotations(); a[v1alpha1.AnnotationKeyGate] != "" || a[v1alpha1.AnnotationKeyManagementPolicies] != "" || !slices.Equal(policiesOf(got), []string{"*"}) {
+	if a := got.GetAnnotations(); a[v1alpha1.AnnotationKeyGate] != "" || a[v1alpha1.AnnotationKeyManagementPolicies] != "" ||
+		!slices.Equal(policiesOf(got), []string{"*"}) {
 		t.Errorf("it was touched: %v %v", a, policiesOf(got))
 	}
 	must(t, the.Define(t.Context(), bucketLike("Vault")))
@@ -248,7 +249,9 @@ func (s *site) report(resource string, o *unstructured.Unstructured) {
 	s.t.Helper()
 	r := buckets
 	r.Resource = resource
-	body := fmt.Sprintf(`{"status":{"atProvider":{"size":1},"conditions":[{"type":"Synced","status":"True","reason":"R","observedGeneration":%d,"lastTransitionTime":"2026-01-01T00:00:00Z"},{"type":"Ready","status":"True","reason":"R","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, o.GetGeneration())
+	body := fmt.Sprintf(`{"status":{"atProvider":{"size":1},"conditions":[{"type":"Synced","status":"True","reason":"R",`+
+		`"observedGeneration":%d,"lastTransitionTime":"2026-01-01T00:00:00Z"},{"type":"Ready","status":"True","reason":"R",`+
+		`"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, o.GetGeneration())
 	_, err := s.of(s.hans, r).Patch(s.t.Context(), o.GetName(), types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: "provider"}, "status")
 	must(s.t, err)
 }
@@ -273,7 +276,8 @@ func TestUngate(t *testing.T) {
 		return string(out), err
 	}
 	out, err := ungate("--dry-run", name)
-	if err != nil || !strings.Contains(out, name+": pending external drift: spec.forProvider.size: 3 → 5") || !strings.Contains(out, "1 masked, 1 with pending external drift, 0 restored") {
+	if err != nil || !strings.Contains(out, name+": pending external drift: spec.forProvider.size: 3 → 5") ||
+		!strings.Contains(out, "1 masked, 1 with pending external drift, 0 restored") {
 		t.Errorf("dry-run: %v\n%s", err, out)
 	}
 	must(t, s.closed(t.Context(), mr))
@@ -286,14 +290,16 @@ func TestUngate(t *testing.T) {
 	if out, err = ungate(); err == nil || !strings.Contains(out, "--all") {
 		t.Errorf("nothing said: %v\n%s", err, out)
 	}
-	_, err = s.hans.Resource(namespaces).Patch(t.Context(), s.ns, types.MergePatchType, []byte(`{"metadata":{"annotations":{"kausality.io/mode":"log"}}}`), metav1.PatchOptions{})
+	_, err = s.hans.Resource(namespaces).Patch(t.Context(), s.ns, types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"kausality.io/mode":"log"}}}`), metav1.PatchOptions{})
 	must(t, err)
 	eventually(t, "the author's value to be restored", 30*time.Second, func(context.Context) error {
 		out, err := ungate(name)
 		if err != nil && !strings.Contains(out, "nothing to restore") {
 			return fmt.Errorf("%w: %s", err, out)
 		}
-		if o := s.mr(mr); !slices.Equal(policiesOf(o), []string{"Delete", "Observe", "Update", "Create"}) || o.GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies] != "" || o.GetAnnotations()[v1alpha1.AnnotationKeyGate] != "" {
+		if o := s.mr(mr); !slices.Equal(policiesOf(o), []string{"Delete", "Observe", "Update", "Create"}) ||
+			o.GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies] != "" || o.GetAnnotations()[v1alpha1.AnnotationKeyGate] != "" {
 			return fmt.Errorf("%v %v: %s", policiesOf(o), o.GetAnnotations(), out)
 		}
 		return nil

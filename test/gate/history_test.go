@@ -112,7 +112,8 @@ func allows(o *unstructured.Unstructured, verb v1alpha1.Verb, body json.RawMessa
 		return false
 	}
 	g := gateOf(o)
-	if _, masked := mask.ParseAuthor(o.GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies]); masked && (g.State != v1alpha1.GateOpen || !slices.Contains(g.Verbs, verb)) {
+	if _, masked := mask.ParseAuthor(o.GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies]); masked &&
+		(g.State != v1alpha1.GateOpen || !slices.Contains(g.Verbs, verb)) {
 		return false
 	}
 	if verb == v1alpha1.VerbDelete {

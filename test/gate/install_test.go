@@ -20,7 +20,8 @@ func TestInstall(t *testing.T) {
 	s := newSite(t, "install")
 	mode := func(value string) {
 		t.Helper()
-		_, err := s.hans.Resource(namespaces).Patch(t.Context(), s.ns, types.MergePatchType, []byte(`{"metadata":{"annotations":{"kausality.io/mode":`+value+`}}}`), metav1.PatchOptions{})
+		_, err := s.hans.Resource(namespaces).Patch(t.Context(), s.ns, types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"kausality.io/mode":`+value+`}}}`), metav1.PatchOptions{})
 		must(t, err)
 	}
 	mode(`"log"`)

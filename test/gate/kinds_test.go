@@ -59,6 +59,7 @@ func TestUnreadableKind(t *testing.T) {
 func (s *site) convert(how, more string) {
 	s.t.Helper()
 	patch := `[{"op":"add","path":"/spec/conversion","value":` + how + `}` + more + `]`
-	_, err := s.hans.Resource(customResourceDefinitions).Patch(context.Background(), "crates.other.example.org", types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := s.hans.Resource(customResourceDefinitions).Patch(context.Background(), "crates.other.example.org", types.JSONPatchType,
+		[]byte(patch), metav1.PatchOptions{})
 	must(s.t, err)
 }

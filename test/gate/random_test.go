@@ -80,7 +80,8 @@ type random struct {
 
 func newRandom(t *testing.T, seed uint64) {
 	t.Helper()
-	r := &random{site: newSite(t, fmt.Sprintf("random-%d", seed)), seed: seed, rng: rand.New(rand.NewPCG(seed, 7)), as: composeAs{tier: "bronze"}, orphans: map[string]bool{}}
+	r := &random{site: newSite(t, fmt.Sprintf("random-%d", seed)), seed: seed, rng: rand.New(rand.NewPCG(seed, 7)),
+		as: composeAs{tier: "bronze"}, orphans: map[string]bool{}}
 	r.history = r.record()
 	r.xr("store", 10)
 	r.mr, r.alone = r.mrName("store"), r.lone("alone", 5)
@@ -129,7 +130,8 @@ func (r *random) step() {
 		r.approve()
 	case n < 68:
 		r.try("any approval", func() error {
-			return r.merge(databases, mr, `{"metadata":{"annotations":{"kausality.io/approvals":"[{\"kind\":\"*\",\"name\":\"*\",\"relation\":\"External\",\"verbs\":[\"*\"]}]"}}}`)
+			return r.merge(databases, mr, `{"metadata":{"annotations":{"kausality.io/approvals":"[{\"kind\":\"*\",\"name\":\"*\",`+
+				`\"relation\":\"External\",\"verbs\":[\"*\"]}]"}}}`)
 		})
 	case n < 72:
 		r.try("freeze", func() error {

@@ -106,7 +106,8 @@ func (s *site) compose(ctx context.Context, name string, as composeAs) error {
 	if err != nil {
 		return err
 	}
-	if xr, err = s.of(s.ctrl, xstores).Patch(ctx, name, types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: "apiextensions.crossplane.io/composite", Force: new(true)}); err != nil {
+	if xr, err = s.of(s.ctrl, xstores).Patch(ctx, name, types.ApplyPatchType, body,
+		metav1.PatchOptions{FieldManager: "apiextensions.crossplane.io/composite", Force: new(true)}); err != nil {
 		return err
 	}
 	refused := s.applyComposed(ctx, xr, as)
@@ -135,7 +136,8 @@ func (s *site) applyComposed(ctx context.Context, xr *unstructured.Unstructured,
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": "cloud.example.org/v1alpha1", "kind": "Database",
 		"metadata": map[string]any{"name": name, "annotations": map[string]any{"crossplane.io/composition-resource-name": "database"},
-			"ownerReferences": []any{map[string]any{"apiVersion": "example.org/v1", "kind": "XStore", "name": xr.GetName(), "uid": string(xr.GetUID()), "controller": true, "blockOwnerDeletion": true}}},
+			"ownerReferences": []any{map[string]any{"apiVersion": "example.org/v1", "kind": "XStore", "name": xr.GetName(),
+				"uid": string(xr.GetUID()), "controller": true, "blockOwnerDeletion": true}}},
 		"spec": spec,
 	})
 	if err != nil {
@@ -233,7 +235,8 @@ func (s *site) lone(name string, size int, policies ...any) string {
 		spec["managementPolicies"] = policies
 	}
 	full := s.ns + "-" + name
-	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "cloud.example.org/v1alpha1", "kind": "Database", "metadata": map[string]any{"name": full}, "spec": spec}}
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "cloud.example.org/v1alpha1", "kind": "Database",
+		"metadata": map[string]any{"name": full}, "spec": spec}}
 	_, err := s.of(s.hans, databases).Create(s.t.Context(), o, metav1.CreateOptions{})
 	must(s.t, err)
 	return full

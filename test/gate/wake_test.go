@@ -83,7 +83,8 @@ func TestWakeByMode(t *testing.T) {
 	s.settled("calm", 10)
 	s.refusedTier("store")
 	store, calm := s.watchRequests("store"), s.watchRequests("calm")
-	_, err := s.hans.Resource(namespaces).Patch(t.Context(), s.ns, types.MergePatchType, []byte(`{"metadata":{"annotations":{"kausality.io/mode":"log"}}}`), metav1.PatchOptions{})
+	_, err := s.hans.Resource(namespaces).Patch(t.Context(), s.ns, types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"kausality.io/mode":"log"}}}`), metav1.PatchOptions{})
 	must(t, err)
 	store.once(t, "mode log")
 	calm.none(t, "nothing was refused")
@@ -99,7 +100,8 @@ func TestWakeByPolicy(t *testing.T) {
 	s.refusedTier("store")
 	r := s.watchRequests("store")
 	policy := func(validFrom time.Time) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "kausality.io/v1alpha1", "kind": "UpgradeAllowance", "metadata": map[string]any{"name": s.ns},
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "kausality.io/v1alpha1", "kind": "UpgradeAllowance",
+			"metadata": map[string]any{"name": s.ns},
 			"spec": map[string]any{
 				"serviceAccount": "system:serviceaccount:elsewhere:controller", "validFrom": validFrom.UTC().Format(time.RFC3339),
 				"allow": []any{map[string]any{"kind": "Database", "relation": "Child", "mutations": []any{"spec.forProvider.size"}}},

@@ -47,8 +47,10 @@ func groups(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range team {
-		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": story.XDatabases.GroupVersion().String(), "kind": "XDatabase", "spec": map[string]any{"size": int64(1)},
-			"metadata": map[string]any{"name": name, "namespace": "default", "labels": map[string]any{"team": "shop"}, "annotations": map[string]any{"crossplane.io/paused": "true"}}}}
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": story.XDatabases.GroupVersion().String(), "kind": "XDatabase",
+			"spec": map[string]any{"size": int64(1)},
+			"metadata": map[string]any{"name": name, "namespace": "default", "labels": map[string]any{"team": "shop"},
+				"annotations": map[string]any{"crossplane.io/paused": "true"}}}}
 		if _, err := hans.Resource(story.XDatabases).Namespace("default").Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +59,9 @@ func groups(t *testing.T) {
 		name string
 		play func(*testing.T)
 	}{
-		{"Freeze", freezeGroup}, {"Meanwhile", meanwhile}, {"Snooze", snoozeGroup}, {"Reject", rejectGroup}, {"InAdvance", advanceGroup},
+		{name: "Freeze", play: freezeGroup}, {name: "Meanwhile", play: meanwhile}, {name: "Snooze", play: snoozeGroup}, {name: "Reject",
+			play: rejectGroup}, {name: "InAdvance",
+			play: advanceGroup},
 	} {
 		t.Run(part.name, part.play)
 	}
@@ -73,7 +77,8 @@ var freezing = []string{"freeze", "xdatabases", "-l", "team=shop", "-m", "incide
 func freezeGroup(t *testing.T) {
 	// No, no terminal, and dry runs: nothing is written.
 	the.terminal(t, "n\n", freezing...).golden(t, "freeze-group-no", 1)
-	if r := the.pipe(t, freezing...); r.code != 2 || !strings.Contains(r.out, "kausality.io/freeze: none → ") || !strings.HasSuffix(r.out, "give --yes, or name one object; --dry-run shows what would be written\n") {
+	if r := the.pipe(t, freezing...); r.code != 2 || !strings.Contains(r.out, "kausality.io/freeze: none → ") ||
+		!strings.HasSuffix(r.out, "give --yes, or name one object; --dry-run shows what would be written\n") {
 		t.Errorf("without a terminal: %+v", r)
 	}
 	the.terminal(t, "", append(freezing, "--dry-run")...).golden(t, "freeze-group-dry-run", 0)
@@ -93,7 +98,8 @@ func freezeGroup(t *testing.T) {
 	}
 	// Who is frozen by somebody stays so, and is no reason to leave the others.
 	the.terminal(t, "y\n", "freeze", "xdatabases", "--all", "-m", "all of it").golden(t, "freeze-all", 1)
-	if v := stored(t, "blue", v1alpha1.AnnotationKeyFreeze) + stored(t, "orders", v1alpha1.AnnotationKeyFreeze); !strings.Contains(v, "4712") || !strings.Contains(v, "all of it") {
+	if v := stored(t, "blue", v1alpha1.AnnotationKeyFreeze) + stored(t, "orders", v1alpha1.AnnotationKeyFreeze); !strings.Contains(v,
+		"4712") || !strings.Contains(v, "all of it") {
 		t.Errorf("frozen is %s", v)
 	}
 	the.terminal(t, "", "unfreeze", xr, "xdatabase/orders").golden(t, "unfreeze", 0) // one object, however often it is named
@@ -168,7 +174,8 @@ func advanceGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	the.terminal(t, "n\n", "approve", database(t), "object.kubernetes.m.crossplane.io/"+setting.GetName(), "--any", "--mode=always").golden(t, "approve-any-no", 1)
-	the.terminal(t, "", "approve", "databases", "--any", "--external=Update", "-l", "crossplane.io/composite=orders", "--dry-run").golden(t, "approve-any-selected", 0)
+	the.terminal(t, "", "approve", "databases", "--any", "--external=Update", "-l", "crossplane.io/composite=orders",
+		"--dry-run").golden(t, "approve-any-selected", 0)
 	if have := annotation(t, v1alpha1.AnnotationKeyApprovals); have != "" {
 		t.Errorf("approved is %s", have)
 	}

@@ -49,7 +49,8 @@ func run(m *testing.M) int {
 // access of hans: to databases in whatever form, as in the story, and what the
 // plugin needs beside; docs/kubectl.md.
 var access = []rbacv1.PolicyRule{
-	{APIGroups: []string{"example.org", "cloud.example.org", "kubernetes.m.crossplane.io", "kausality.io", "apiextensions.crossplane.io"}, Resources: []string{"*"}, Verbs: []string{"*"}},
+	{APIGroups: []string{"example.org", "cloud.example.org", "kubernetes.m.crossplane.io", "kausality.io", "apiextensions.crossplane.io"},
+		Resources: []string{"*"}, Verbs: []string{"*"}},
 	{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: []string{"get", "list"}},
 	{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"mutatingwebhookconfigurations"}, Verbs: []string{"get"}},
 	{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}},
@@ -62,7 +63,8 @@ func boot(ctx context.Context) (*lab, error) {
 		return l, err
 	}
 	l.plugin = built["kubectl-kausality"]
-	if l.Env, err = story.Start(ctx, story.Options{Dir: os.Getenv("KAUSALITY_PLUGIN_DIR"), Out: os.Stderr, Webhook: true, Function: true, WaitForPort: true}); err != nil {
+	if l.Env, err = story.Start(ctx, story.Options{Dir: os.Getenv("KAUSALITY_PLUGIN_DIR"), Out: os.Stderr, Webhook: true, Function: true,
+		WaitForPort: true}); err != nil {
 		return l, err
 	}
 	if err := l.Grant(ctx, story.Hans, access...); err != nil {

@@ -44,8 +44,15 @@ func TestPlugin(t *testing.T) {
 		name string
 		play func(*testing.T)
 	}{
-		{"Trace", traces}, {"Explain", explains}, {"Coverage", covers}, {"Freeze", freezes}, {"Snooze", snoozes}, {"Reject", rejects},
-		{"DryRun", dryRuns}, {"Group", groups}, {"Parallel", parallel}, {"External", external}, {"Preview", previews}, {"Policies", policies}, {"Held", held}, {"Ungate", ungates}, {"Deletion", deletion},
+		{name: "Trace", play: traces}, {name: "Explain", play: explains}, {name: "Coverage", play: covers}, {name: "Freeze",
+			play: freezes}, {name: "Snooze", play: snoozes}, {name: "Reject",
+			play: rejects},
+		{name: "DryRun", play: dryRuns}, {name: "Group", play: groups}, {name: "Parallel", play: parallel}, {name: "External",
+			play: external}, {name: "Preview", play: previews}, {name: "Policies",
+			play: policies}, {name: "Held",
+			play: held}, {name: "Ungate",
+			play: ungates}, {name: "Deletion",
+			play: deletion},
 	} {
 		if !t.Run(part.name, part.play) {
 			return
@@ -151,7 +158,8 @@ func freezes(t *testing.T) {
 	the.terminal(t, "", "freeze", xr, "-m", "another").golden(t, "freeze-again", 1)
 	the.terminal(t, "", "freeze", database(t)).golden(t, "freeze-database", 1)
 	the.terminal(t, "", "explain", database(t)).golden(t, "explain-frozen", 0)
-	if err := the.Patch(t.Context(), story.Hans, story.Databases, strings.TrimPrefix(database(t), "database/"), sized(21)); err == nil || !strings.Contains(err.Error(), "incident 4711") {
+	if err := the.Patch(t.Context(), story.Hans, story.Databases, strings.TrimPrefix(database(t), "database/"), sized(21)); err == nil ||
+		!strings.Contains(err.Error(), "incident 4711") {
 		t.Errorf("a change of what is frozen: %v", err)
 	}
 	the.terminal(t, "", "unfreeze", xr).golden(t, "unfreeze", 0)

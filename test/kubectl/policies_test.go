@@ -223,7 +223,8 @@ func unmark(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = admin.Resource(r).Patch(t.Context(), "kausality", types.MergePatchType, []byte(`{"metadata":{"annotations":{"kausality.io/removal":null}}}`), metav1.PatchOptions{})
+	_, err = admin.Resource(r).Patch(t.Context(), "kausality", types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"kausality.io/removal":null}}}`), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,15 +113,15 @@ var varying = []struct {
 	pattern *regexp.Regexp
 	with    string
 }{
-	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "<time>"},
-	{regexp.MustCompile(`\b\d+(s|m|m\d+s) ago`), "<age> ago"},
-	{regexp.MustCompile(`(since|,) \d+(s|m|m\d+s)(\n|:|$)`), "$1 <age>$3"},
-	{regexp.MustCompile(`(?m)^(  [0-9a-f]{16}   )\d+(s|m|m\d+s) +`), "$1<age>  "},
-	{regexp.MustCompile(`(?m)^(  ID +)AGE +`), "${1}AGE    "},
-	{regexp.MustCompile(`(uid: |"uid": ")[0-9a-f-]{36}`), "$1<uid>"},
-	{regexp.MustCompile(`xdatabases\.example\.org-[0-9a-f]{7}`), "<revision>"},
-	{regexp.MustCompile(`orders-[0-9a-f]{12}`), "orders-<hash>"},
-	{regexp.MustCompile(`/[^ ]*/(bin|testdata)/`), "$1/"},
+	{pattern: regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), with: "<time>"},
+	{pattern: regexp.MustCompile(`\b\d+(s|m|m\d+s) ago`), with: "<age> ago"},
+	{pattern: regexp.MustCompile(`(since|,) \d+(s|m|m\d+s)(\n|:|$)`), with: "$1 <age>$3"},
+	{pattern: regexp.MustCompile(`(?m)^(  [0-9a-f]{16}   )\d+(s|m|m\d+s) +`), with: "$1<age>  "},
+	{pattern: regexp.MustCompile(`(?m)^(  ID +)AGE +`), with: "${1}AGE    "},
+	{pattern: regexp.MustCompile(`(uid: |"uid": ")[0-9a-f-]{36}`), with: "$1<uid>"},
+	{pattern: regexp.MustCompile(`xdatabases\.example\.org-[0-9a-f]{7}`), with: "<revision>"},
+	{pattern: regexp.MustCompile(`orders-[0-9a-f]{12}`), with: "orders-<hash>"},
+	{pattern: regexp.MustCompile(`/[^ ]*/(bin|testdata)/`), with: "$1/"},
 }
 
 // screen is the output as it is compared: colours visible, without what varies.

@@ -36,7 +36,8 @@ func TestPolicyCheck(t *testing.T) {
 	rule := map[string]any{"kind": "App", "mode": "always", "match": map[string]any{"cel": "object.spec.size =="}}
 	bad := object("kausality.io/v1alpha1", "ClusterApprovalPolicy", "", "bad", map[string]any{"rules": []any{rule}})
 	eventually(t, "the API server to refuse it", func(ctx context.Context) error { // it learns of a webhook within a second
-		_, err := the.admin.Resource(kausality.GroupVersion().WithResource("clusterapprovalpolicies")).Create(ctx, bad, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := the.admin.Resource(kausality.GroupVersion().WithResource("clusterapprovalpolicies")).Create(ctx, bad,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if kerrors.IsInvalid(err) && strings.Contains(err.Error(), "rules") {
 			return nil
 		}

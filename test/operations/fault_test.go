@@ -24,8 +24,9 @@ import (
 func TestChartDryRun(t *testing.T) {
 	for name, args := range map[string][]string{
 		"Defaults": nil,
-		"Much":     {"--set", "defaultMode=enforce,notifier.enabled=true,notifier.tlsSecretName=tls,metrics.dashboards.enabled=true,webhook.replicas=3,crds.keep=false"},
-		"Little":   {"--set", "metrics.enabled=false,ungate.enabled=false,crds.install=false"},
+		"Much": {"--set", "defaultMode=enforce,notifier.enabled=true,notifier.tlsSecretName=tls,metrics.dashboards.enabled=true," +
+			"webhook.replicas=3,crds.keep=false"},
+		"Little": {"--set", "metrics.enabled=false,ungate.enabled=false,crds.install=false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects, err := the.render(t.Context(), args...)
@@ -99,19 +100,21 @@ func TestProtectionWhileDown(t *testing.T) {
 		patch          map[string]any
 		invalid        bool
 	}{
-		"Trace":            {hans, ns, "mine", annotate("kausality.io/trace", "[]"), true},
-		"TraceRemoved":     {hans, ns, "mine", annotate("kausality.io/trace", nil), true},
-		"RemovedWithSpec":  {hans, ns, "mine", both, true},
-		"Latch":            {hans, ns, "mine", annotate("kausality.io/settled-generation", "9"), true},
-		"LatchedState":     {hans, ns, "mine", annotate("kausality.io/settled-state", "9,0123456789abcdef"), true},
-		"Robot":            {robot, ns, "mine", annotate("kausality.io/trace", "[]"), true},
-		"RobotOnRoot":      {controller, ns, "mine", annotate("kausality.io/phase", "initialized"), true},
-		"ControllerCopies": {controller, ns, "child", annotate("kausality.io/updaters", "abcde"), false},
-		"Freeze":           {hans, ns, "mine", annotate("kausality.io/freeze", `{"user":"hans"}`), false},
-		"Approval":         {hans, ns, "mine", annotate("kausality.io/approve-0123456789abcdef", "once"), false},
-		"Spec":             {hans, ns, "mine", map[string]any{"spec": map[string]any{"size": int64(3)}}, false},
-		"OtherAnnotation":  {hans, ns, "mine", annotate("example.org/a", "b"), false},
-		"LogMode":          {hans, "lenient", "mine", annotate("kausality.io/trace", "[]"), false},
+		"Trace":           {user: hans, ns: ns, name: "mine", patch: annotate("kausality.io/trace", "[]"), invalid: true},
+		"TraceRemoved":    {user: hans, ns: ns, name: "mine", patch: annotate("kausality.io/trace", nil), invalid: true},
+		"RemovedWithSpec": {user: hans, ns: ns, name: "mine", patch: both, invalid: true},
+		"Latch":           {user: hans, ns: ns, name: "mine", patch: annotate("kausality.io/settled-generation", "9"), invalid: true},
+		"LatchedState": {user: hans, ns: ns, name: "mine", patch: annotate("kausality.io/settled-state", "9,0123456789abcdef"),
+			invalid: true},
+		"Robot": {user: robot, ns: ns, name: "mine", patch: annotate("kausality.io/trace", "[]"), invalid: true},
+		"RobotOnRoot": {user: controller, ns: ns, name: "mine", patch: annotate("kausality.io/phase", "initialized"),
+			invalid: true},
+		"ControllerCopies": {user: controller, ns: ns, name: "child", patch: annotate("kausality.io/updaters", "abcde")},
+		"Freeze":           {user: hans, ns: ns, name: "mine", patch: annotate("kausality.io/freeze", `{"user":"hans"}`)},
+		"Approval":         {user: hans, ns: ns, name: "mine", patch: annotate("kausality.io/approve-0123456789abcdef", "once")},
+		"Spec":             {user: hans, ns: ns, name: "mine", patch: map[string]any{"spec": map[string]any{"size": int64(3)}}},
+		"OtherAnnotation":  {user: hans, ns: ns, name: "mine", patch: annotate("example.org/a", "b")},
+		"LogMode":          {user: hans, ns: "lenient", name: "mine", patch: annotate("kausality.io/trace", "[]")},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -359,11 +362,13 @@ func TestPrecedenceWhileDown(t *testing.T) {
 	for _, ns := range []string{"strict", "loose", "overridden"} {
 		namespace(t, ns)
 	}
-	policy(t, "all", map[string]any{"mode": "enforce", "overrides": []any{map[string]any{"namespaces": []any{"overridden"}, "resources": []any{"apps"}, "mode": "log"}}})
+	policy(t, "all", map[string]any{"mode": "enforce", "overrides": []any{map[string]any{"namespaces": []any{"overridden"},
+		"resources": []any{"apps"}, "mode": "log"}}})
 	policy(t, "loose", map[string]any{"mode": "log", "namespaces": map[string]any{"names": []any{"loose"}}})
 	guarded(t, "loose")
 	guarded(t, "overridden")
-	policy(t, "gold", map[string]any{"mode": "log", "namespaces": map[string]any{"names": []any{"strict"}}, "objectSelector": map[string]any{"matchLabels": map[string]any{"tier": "gold"}}})
+	policy(t, "gold", map[string]any{"mode": "log", "namespaces": map[string]any{"names": []any{"strict"}},
+		"objectSelector": map[string]any{"matchLabels": map[string]any{"tier": "gold"}}})
 	for _, p := range the.webhooks {
 		p.Stop()
 	}
@@ -393,10 +398,15 @@ func TestPrecedenceWhileDown(t *testing.T) {
 		kind, ns, tier string
 		passes         bool
 	}{
-		"Enforced": {apps, "App", "strict", "bronze", false}, "Labelled": {databases, "Database", "strict", "gold", true},
-		"MoreSpecific": {apps, "App", "loose", "bronze", true}, "Override": {apps, "App", "overridden", "bronze", true},
-		"OverrideForAnother": {databases, "Database", "overridden", "bronze", false},
-		"System":             {apps, "App", "kube-system", "bronze", true}, "Public": {apps, "App", "kube-public", "bronze", true}, "Own": {apps, "App", home, "bronze", true},
+		"Enforced": {resource: apps, kind: "App", ns: "strict", tier: "bronze"}, "Labelled": {resource: databases, kind: "Database", ns: "strict",
+			tier: "gold", passes: true},
+		"MoreSpecific": {resource: apps, kind: "App", ns: "loose", tier: "bronze", passes: true}, "Override": {resource: apps, kind: "App", ns: "overridden",
+			tier: "bronze", passes: true},
+		"OverrideForAnother": {resource: databases, kind: "Database", ns: "overridden", tier: "bronze"},
+		"System":             {resource: apps, kind: "App", ns: "kube-system", tier: "bronze", passes: true}, "Public": {resource: apps,
+			kind: "App", ns: "kube-public",
+			tier: "bronze", passes: true}, "Own": {resource: apps,
+			kind: "App", ns: home, tier: "bronze", passes: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

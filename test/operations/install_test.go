@@ -44,7 +44,8 @@ func TestPolicy(t *testing.T) {
 	if err := stray("stray-1"); !kerrors.IsInvalid(err) {
 		t.Errorf("enforced by the policy: want 422, got %v", err)
 	}
-	must(t, merge(t, the.admin, kausality, "", "shop", map[string]any{"spec": map[string]any{"overrides": []any{map[string]any{"namespaces": []any{ns}, "mode": "log"}}}}))
+	must(t, merge(t, the.admin, kausality, "", "shop",
+		map[string]any{"spec": map[string]any{"overrides": []any{map[string]any{"namespaces": []any{ns}, "mode": "log"}}}}))
 	awaitPolicy(t, "shop")
 	n := 1
 	eventually(t, "the override to hold", func(context.Context) error { n++; return stray(fmt.Sprintf("stray-%d", n)) })
@@ -59,7 +60,8 @@ func TestPolicy(t *testing.T) {
 // is no external drift, until it is changed.
 func TestGateSettings(t *testing.T) {
 	ns := namespace(t, "settings")
-	policy(t, "shop", map[string]any{"mode": "enforce", "gate": map[string]any{"closed": []any{"Observe", "LateInitialize"}, "ignorePaths": []any{"spec.forProvider.size"}}})
+	policy(t, "shop", map[string]any{"mode": "enforce", "gate": map[string]any{"closed": []any{"Observe", "LateInitialize"},
+		"ignorePaths": []any{"spec.forProvider.size"}}})
 	guarded(t, ns)
 	played(t, ns, "tagged", nil)
 	closedAs := func(want string) {
@@ -107,14 +109,16 @@ func TestDenied(t *testing.T) {
 	}
 	for name, spec := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := the.admin.Resource(kausality).Create(t.Context(), object("kausality.io/v1alpha1", "Kausality", "", strings.ToLower(name), spec), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			_, err := the.admin.Resource(kausality).Create(t.Context(), object("kausality.io/v1alpha1", "Kausality", "", strings.ToLower(name),
+				spec), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			if !kerrors.IsInvalid(err) {
 				t.Errorf("want it refused as invalid, got %v", err)
 			}
 		})
 	}
 	good := with("gate", map[string]any{"deadline": "90m", "closed": []any{"Observe", "LateInitialize"}, "ignorePaths": []any{"spec.forProvider.tags"}})
-	_, err := the.admin.Resource(kausality).Create(t.Context(), object("kausality.io/v1alpha1", "Kausality", "", "good", good), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err := the.admin.Resource(kausality).Create(t.Context(), object("kausality.io/v1alpha1", "Kausality", "", "good", good),
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	must(t, err)
 }
 
@@ -224,7 +228,9 @@ func TestSteady(t *testing.T) {
 		for _, at := range []struct {
 			resource schema.GroupVersionResource
 			name     string
-		}{{roles, "kausality-webhook-policies"}, {roles, "kausality-gate-policies"}, {kausality, "shop"}, {bindings, "kausality-orphan-protection"}} {
+		}{{resource: roles, name: "kausality-webhook-policies"}, {resource: roles, name: "kausality-gate-policies"}, {resource: kausality,
+			name: "shop"}, {resource: bindings,
+			name: "kausality-orphan-protection"}} {
 			o, err := the.admin.Resource(at.resource).Get(t.Context(), at.name, metav1.GetOptions{})
 			must(t, err)
 			fmt.Fprintf(&out, "%s %s\n", at.name, o.GetResourceVersion())

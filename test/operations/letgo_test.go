@@ -77,10 +77,10 @@ func TestLetGo(t *testing.T) {
 		reason string
 		leave  func(t *testing.T)
 	}{
-		"LastPolicy": {"with the last policy the configuration goes, too", func(t *testing.T) {
+		"LastPolicy": {reason: "with the last policy the configuration goes, too", leave: func(t *testing.T) {
 			must(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
 		}},
-		"OtherStays": {"another group is guarded still", func(t *testing.T) {
+		"OtherStays": {reason: "another group is guarded still", leave: func(t *testing.T) {
 			must(t, merge(t, the.admin, kausality, "", "shop", elsewhere))
 		}},
 	}
@@ -116,7 +116,8 @@ func drifts(t *testing.T, ns string, owner *unstructured.Unstructured) {
 	controller := as(t, "system:serviceaccount:apps:controller")
 	child := object("shop.example.org/v1", "App", ns, "child", map[string]any{"size": int64(1)})
 	yes := true
-	child.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(), Controller: &yes}})
+	child.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(),
+		UID: owner.GetUID(), Controller: &yes}})
 	_, err := controller.Resource(apps).Namespace(ns).Create(t.Context(), child, metav1.CreateOptions{})
 	must(t, err)
 	body := fmt.Appendf(nil, `{"status":{"observedGeneration":%d,"conditions":[{"type":"Ready","status":"True","reason":"Any","lastTransitionTime":%q}]}}`,
@@ -126,7 +127,8 @@ func drifts(t *testing.T, ns string, owner *unstructured.Unstructured) {
 	size := int64(1)
 	eventually(t, "the controller to be refused", func(context.Context) error {
 		size++
-		if err := merge(t, controller, apps, ns, "child", map[string]any{"spec": map[string]any{"size": size}}); !kerrors.IsForbidden(err) && !kerrors.IsInvalid(err) {
+		if err := merge(t, controller, apps, ns, "child", map[string]any{"spec": map[string]any{"size": size}}); !kerrors.IsForbidden(err) &&
+			!kerrors.IsInvalid(err) {
 			return fmt.Errorf("it is told %v", err) //nolint:errorlint // nil is an answer, too
 		}
 		return nil

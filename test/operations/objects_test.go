@@ -113,7 +113,8 @@ const hans = "hans@example.com"
 // app of hans, new, in a Namespace.
 func app(t *testing.T, ns, name string) (*unstructured.Unstructured, error) {
 	t.Helper()
-	return as(t, hans).Resource(apps).Namespace(ns).Create(t.Context(), object("shop.example.org/v1", "App", ns, name, map[string]any{"size": int64(1)}), metav1.CreateOptions{})
+	return as(t, hans).Resource(apps).Namespace(ns).Create(t.Context(), object("shop.example.org/v1", "App", ns, name,
+		map[string]any{"size": int64(1)}), metav1.CreateOptions{})
 }
 
 // guarded fails until what hans creates in a Namespace is traced.

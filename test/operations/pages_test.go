@@ -55,52 +55,59 @@ type followed struct {
 // pages in their order. A command of theirs that is not here fails TestTyped, as
 // does one that the page has no longer.
 var pages = []followed{
-	{"docs/install.md", []typed{
-		{command: "helm install kausality package/helm/kausality --namespace kausality-system --create-namespace --set image.repository=REPOSITORY --set image.tag=TAG", not: byHarness},
+	{page: "docs/install.md", commands: []typed{
+		{command: "helm install kausality package/helm/kausality --namespace kausality-system --create-namespace --set " +
+			"image.repository=REPOSITORY --set image.tag=TAG", not: byHarness},
 		{command: "kubectl -n kausality-system get pods", prints: "kausality-webhook-"},
 		{command: "make manifests VALUES='--set image.repository=REPOSITORY --set image.tag=TAG' > kausality.yaml",
 			with: []string{"make ", "make --no-print-directory -C ROOT "}},
-		{command: "kubectl apply --server-side -f kausality.yaml", with: []string{"apply ", "apply --dry-run=server --force-conflicts "}, prints: "deployment.apps/kausality-webhook serverside-applied (server dry run)"},
+		{command: "kubectl apply --server-side -f kausality.yaml", with: []string{"apply ", "apply --dry-run=server --force-conflicts "},
+			prints: "deployment.apps/kausality-webhook serverside-applied (server dry run)"},
 		{command: "make manifests ARGS='--webhook-url=… --ca-file=… --resources=…'",
-			with:   []string{"make ", "make --no-print-directory -C ROOT BIN=$PWD/bin HELM=$(command -v helm) ", "webhook-url=…", "webhook-url=https://127.0.0.1:9443", "ca-file=…", "ca-file=DESK/ca.crt", "resources=…", "resources=configmaps"},
+			with: []string{"make ", "make --no-print-directory -C ROOT BIN=$PWD/bin HELM=$(command -v helm) ", "webhook-url=…",
+				"webhook-url=https://127.0.0.1:9443", "ca-file=…", "ca-file=DESK/ca.crt", "resources=…", "resources=configmaps"},
 			prints: "kind: MutatingWebhookConfiguration"},
 		{command: "kubectl delete mutatingwebhookconfiguration kausality", not: noFixed},
 		{command: "kubectl apply -f policy.yaml", prints: "kausality.kausality.io/databases created", after: func(t *testing.T) { awaitPolicy(t, "databases") }},
 		{command: "kubectl get kausalities", prints: "databases"},
 		{command: "kubectl get drifts -A"},
 		{command: "kubectl get drifts -A"},
-		{command: "kubectl annotate namespace team-a kausality.io/mode=enforce", before: func(t *testing.T) { namespace(t, "team-a"); namespace(t, "team-b") }, prints: "namespace/team-a annotated"},
+		{command: "kubectl annotate namespace team-a kausality.io/mode=enforce",
+			before: func(t *testing.T) { namespace(t, "team-a"); namespace(t, "team-b") }, prints: "namespace/team-a annotated"},
 		{command: "kubectl apply -f policy.yaml", prints: "kausality.kausality.io/databases configured"},
 		{command: "kubectl wait --for=condition=WebhookConfigured kausality/databases", prints: "condition met", after: lenientElsewhere},
 		{command: "make build", not: make1},
-		{command: "bin/kausality manifests --webhook-url=https://HOST:PORT --ca-file=ca.crt --resources='*.example.org,deployments.apps,configmaps' | kubectl apply -f -",
-			with: []string{"bin/kausality", "KAUSALITY", "HOST:PORT", "127.0.0.1:9443", "apply ", "apply --dry-run=client "}, prints: "mutatingwebhookconfiguration.admissionregistration.k8s.io/kausality configured (dry run)"},
+		{command: "bin/kausality manifests --webhook-url=https://HOST:PORT --ca-file=ca.crt --resources='*.example.org,deployments.apps," +
+			"configmaps' | kubectl apply -f -",
+			with: []string{"bin/kausality", "KAUSALITY", "HOST:PORT", "127.0.0.1:9443", "apply ",
+				"apply --dry-run=client "}, prints: "mutatingwebhookconfiguration.admissionregistration.k8s.io/kausality configured (dry run)"},
 		{command: "bin/kausality webhook --kubeconfig=F --cert-dir=DIR --bind-address=:9443", not: forever},
 		{command: "bin/kausality gate --kubeconfig=F", not: forever},
 		{command: "kausality ungate --all --for-removal", with: []string{"--for-removal", "--for-removal --dry-run"}, prints: "0 masked"},
 	}},
-	{"README.md", []typed{
+	{page: "README.md", commands: []typed{
 		{command: "make demo", not: minutes},
 		{command: "make test", not: minutes},
 		{command: "helm install kausality package/helm/kausality --namespace kausality-system --create-namespace", not: byHarness},
-		{command: "kubectl annotate xdatabase orders kausality.io/approve-1f2e3d4c5b6a7980=once", before: xdatabase, prints: "xdatabase.example.org/orders annotated"},
+		{command: "kubectl annotate xdatabase orders kausality.io/approve-1f2e3d4c5b6a7980=once", before: xdatabase,
+			prints: "xdatabase.example.org/orders annotated"},
 		{command: `kubectl annotate xdatabase orders kausality.io/freeze='{"user":"hans","message":"incident"}'`, prints: "annotated"},
 		{command: "kubectl get drifts -A"},
 	}},
-	{"CONTRIBUTING.md", []typed{
+	{page: "CONTRIBUTING.md", commands: []typed{
 		{command: "go test ./admission/... ./fn/...", not: byUnit},
 		{command: "make lint unit", not: byUnit},
 	}},
-	{"docs/demo.md", []typed{
+	{page: "docs/demo.md", commands: []typed{
 		{command: "KEEP=1 make demo", not: minutes},
 	}},
-	{"docs/performance.md", []typed{
+	{page: "docs/performance.md", commands: []typed{
 		{command: `make bench ARGS="--rounds=1500 requests"`, not: minutes},
 		{command: "make bench ARGS=code", not: minutes},
 		{command: "make bench ARGS=gate", not: minutes},
 		{command: "make bench ARGS=soak", not: minutes},
 	}},
-	{"docs/testing.md", []typed{
+	{page: "docs/testing.md", commands: []typed{
 		{command: "go test ./admission/... ./fn/...", not: byUnit},
 		{command: "make unit", not: byUnit},
 		{command: "make lint generate-check", not: byUnit},
@@ -117,9 +124,11 @@ var pages = []followed{
 		{command: "make random SEEDS=100", not: minutes},
 	}},
 	{"docs/operations.md", []typed{
-		{command: "kubectl annotate TYPE NAME kausality.io/mode=log --overwrite", with: []string{"TYPE NAME", "namespace team-a"}, prints: "namespace/team-a annotated"},
+		{command: "kubectl annotate TYPE NAME kausality.io/mode=log --overwrite", with: []string{"TYPE NAME", "namespace team-a"},
+			prints: "namespace/team-a annotated"},
 		{command: `kubectl patch kausality NAME --type=merge -p '{"spec":{"mode":"log","overrides":[]}}'`, with: []string{"NAME", "databases"}, prints: "patched"},
-		{command: "kubectl -n kausality-system scale deployment kausality-controller --replicas=0", prints: "scaled", after: func(*testing.T) { the.controller.Stop() }},
+		{command: "kubectl -n kausality-system scale deployment kausality-controller --replicas=0", prints: "scaled",
+			after: func(*testing.T) { the.controller.Stop() }},
 		{command: "kubectl delete mutatingwebhookconfiguration kausality", prints: "deleted"},
 		{command: "kubectl -n kausality-system scale deployment kausality-controller --replicas=2", prints: "scaled", after: func(t *testing.T) {
 			must(t, the.controller.Restart())
@@ -130,25 +139,29 @@ var pages = []followed{
 		{command: "kausality ungate --all --for-removal", not: byUninstall},
 		// For real it takes five seconds, and is played by TestUninstall and by test/kubectl.
 		{command: "kubectl kausality ungate --all --for-removal --yes", with: []string{"--yes", "--yes --dry-run"}, prints: "0 masked"},
-		{command: "kubectl delete -f kausality.yaml", with: []string{"delete ", "delete --dry-run=server "}, prints: `clusterrole.rbac.authorization.k8s.io "kausality-controller-base" deleted`},
+		{command: "kubectl delete -f kausality.yaml", with: []string{"delete ", "delete --dry-run=server "},
+			prints: `clusterrole.rbac.authorization.k8s.io "kausality-controller-base" deleted`},
 		{command: "kubectl -n kausality-system logs job/kausality-ungate", not: noKubelet},
-		{command: "kubectl annotate mutatingwebhookconfiguration kausality kausality.io/removal-", before: removal, prints: "annotated", after: func(t *testing.T) { awaitPolicy(t, "databases") }},
+		{command: "kubectl annotate mutatingwebhookconfiguration kausality kausality.io/removal-", before: removal, prints: "annotated",
+			after: func(t *testing.T) { awaitPolicy(t, "databases") }},
 		{command: "kubectl kausality ungate --all", prints: "0 masked"},
 		{command: "kubectl -n kausality-system get pods", prints: "kausality-webhook-"},
 		{command: "kubectl get kausality NAME -o yaml", with: []string{"NAME", "databases"}, prints: "reason: Understood"},
 		{command: "kubectl get drifts -A --sort-by=.status.count"},
 		{command: "kubectl get mutatingwebhookconfiguration kausality -o yaml --show-managed-fields", prints: "manager: kausality-controller"},
 	}},
-	{kubectlPage, []typed{
+	{page: kubectlPage, commands: []typed{
 		{command: `printf '#!/bin/sh\nexec kubectl-kausality __complete "$@"\n' > ~/bin/kubectl_complete-kausality`},
 		{command: "chmod +x ~/bin/kubectl_complete-kausality"},
-		{command: "kubectl kausality trace database/orders-da6cb79af0ff", with: []string{"database/orders-da6cb79af0ff", "xdatabase/orders"}, prints: "XDatabase default/orders, generation 1, by hans@example.com"},
+		{command: "kubectl kausality trace database/orders-da6cb79af0ff", with: []string{"database/orders-da6cb79af0ff", "xdatabase/orders"},
+			prints: "XDatabase default/orders, generation 1, by hans@example.com"},
 		{command: `kubectl kausality explain database/orders-da6cb79af0ff --patch '{"spec":{"forProvider":{"size":50}}}'`,
 			with: []string{"database/orders-da6cb79af0ff", "xdatabase/orders"}, prints: "If you change it"},
 		{command: `kubectl kausality freeze xdatabases -l team=shop -m "incident 4712"`, before: team,
 			with: []string{"freeze ", "freeze --dry-run "}, code: 1, prints: "left out: it is frozen already by hans (incident); unfreeze it first, or give --overwrite",
 			reads: func(t *testing.T, _ *desk, out string) {
-				if !strings.Contains(out, "XDatabase default/blue") || !strings.Contains(out, `kausality.io/freeze: none → {"at":`) || !strings.Contains(out, "left out 1 of 2 objects") {
+				if !strings.Contains(out, "XDatabase default/blue") || !strings.Contains(out, `kausality.io/freeze: none → {"at":`) ||
+					!strings.Contains(out, "left out 1 of 2 objects") {
 					t.Errorf("it shows:\n%s", out)
 				}
 			}},
@@ -165,32 +178,34 @@ var pages = []followed{
 		{command: "../../bin/crossplane-cli-v2.2.0 render xr.yaml composition.yaml functions.yaml --include-function-results",
 			prints: `"labels":{"ticket":"SHOP-1"},"unattributed":true},{"apiVersion":"cloud.example.org/v1alpha1","kind":"Database"`},
 		{command: "cd ../policies-inline"},
-		{command: "../../bin/crossplane-cli-v2.2.0 render xr.yaml composition.yaml functions.yaml --observed-resources=observed.yaml --include-full-xr --include-function-results",
+		{command: "../../bin/crossplane-cli-v2.2.0 render xr.yaml composition.yaml functions.yaml --observed-resources=observed.yaml " +
+			"--include-full-xr --include-function-results",
 			prints: "reason: Held", reads: approvedInFile},
 	}},
-	{"docs/external.md", []typed{
+	{page: "docs/external.md", commands: []typed{
 		{command: "kausality manifests --resources='terraforms.infra.contrib.fluxcd.io,applications.argoproj.io,…'",
 			with: []string{",…'", "' --webhook-url=https://127.0.0.1:9443 --ca-file=ca.crt"}, prints: "applications"},
 		{command: "terraform plan -out=tfplan && terraform show -json tfplan > plan.json", not: noTerraform},
 		{command: "kubectl get workspace orders -o yaml > orders.yaml", before: workspace},
-		{command: "kausality terraform check-plan --plan=plan.json --annotations=orders.yaml", prepares: planned("create"), prints: "Plan: 7 to check, 0 not allowed"},
+		{command: "kausality terraform check-plan --plan=plan.json --annotations=orders.yaml", prepares: planned("create"),
+			prints: "Plan: 7 to check, 0 not allowed"},
 		{command: "KAUSALITY_TOFU=$(go run -C test ./cmd/parts tofu) go test ./gate/systems -run TestRealTerraform", not: minutes},
 	}},
-	{"docs/policies.md", []typed{
+	{page: "docs/policies.md", commands: []typed{
 		{command: "kubectl get allowancepolicies,upgradeallowances,approvalpolicies -A"},
 		{command: "kausality policy derive --events=audit.log > policies.yaml", before: learned, prepares: audited},
 		{command: "kausality policy test policies.yaml --events=audit.log", prints: " 0 refused", reads: derived},
 		{command: "kubectl get drifts -A -o json", prints: `"kind": "List"`},
 	}},
-	{"docs/gate.md", []typed{
+	{page: "docs/gate.md", commands: []typed{
 		{command: "kausality gate --shard=0/3", not: forever},
 		{command: "kubectl get drifts"},
 		{command: "kausality ungate --all", with: []string{"--all", "--all --dry-run"}, prints: "0 masked"},
 	}},
-	{"docs/dependencies.md", []typed{
+	{page: "docs/dependencies.md", commands: []typed{
 		{command: "terraform show -json", not: noTerraform},
 	}},
-	{"docs/adding-a-rule.md", []typed{
+	{page: "docs/adding-a-rule.md", commands: []typed{
 		{command: "go test ./admission/...", not: byUnit},
 		{command: "go test ./admission -run TestModel -args -model.seeds=10000", not: minutes},
 		{command: "go test -C test ./conformance -run 'TestScenarios/freeze/' -v", not: minutes},
@@ -198,15 +213,15 @@ var pages = []followed{
 		{command: "make lint unit", not: byUnit},
 		{command: "make conformance", not: minutes},
 	}},
-	{"docs/adding-an-external-system.md", []typed{
+	{page: "docs/adding-an-external-system.md", commands: []typed{
 		{command: "go test ./gate/systems ./admission/external", with: []string{"go test ", "go test -C ROOT -trimpath "}, prints: "ok "},
 		{command: "go test -C test ./webhook/external -run TestArgoCD -v", not: minutes},
 		{command: "kausality ungate --all --for-removal", with: []string{"--for-removal", "--for-removal --dry-run"}, prints: "0 masked"},
 	}},
-	{"docs/specification.md", []typed{
+	{page: "docs/specification.md", commands: []typed{
 		{command: "terraform show -json", not: noTerraform},
 	}},
-	{"docs/design/0005-removal.md", []typed{
+	{page: "docs/design/0005-removal.md", commands: []typed{
 		{command: "kausality ungate --all --for-removal", with: []string{"--for-removal", "--for-removal --dry-run"}, prints: "0 masked"},
 	}},
 }
@@ -260,7 +275,8 @@ func xdatabase(t *testing.T) {
 	t.Helper()
 	defined(t, "XDatabase", "example.org", "v1")
 	eventually(t, "an XDatabase", func(ctx context.Context) error {
-		_, err := as(t, hans).Resource(xdatabases).Namespace("default").Create(ctx, object("example.org/v1", "XDatabase", "default", "orders", map[string]any{"size": int64(1)}), metav1.CreateOptions{})
+		_, err := as(t, hans).Resource(xdatabases).Namespace("default").Create(ctx,
+			object("example.org/v1", "XDatabase", "default", "orders", map[string]any{"size": int64(1)}), metav1.CreateOptions{})
 		return err
 	})
 }

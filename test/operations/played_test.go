@@ -22,7 +22,8 @@ func played(t *testing.T, ns, name string, parent *unstructured.Unstructured) {
 	o := object("shop.example.org/v1", "Database", ns, name, map[string]any{"managementPolicies": []any{"*"}, "forProvider": map[string]any{"size": int64(1)}})
 	if parent != nil {
 		yes := true
-		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: parent.GetAPIVersion(), Kind: parent.GetKind(), Name: parent.GetName(), UID: parent.GetUID(), Controller: &yes}})
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: parent.GetAPIVersion(), Kind: parent.GetKind(), Name: parent.GetName(),
+			UID: parent.GetUID(), Controller: &yes}})
 	}
 	_, err := as(t, hans).Resource(databases).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
 	must(t, err)
@@ -39,7 +40,8 @@ func observes(t *testing.T, ns, name string, size int64) {
 			return err
 		}
 		ready := func(kind string) map[string]any {
-			return map[string]any{"type": kind, "status": "True", "reason": "Ok", "observedGeneration": o.GetGeneration(), "lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}
+			return map[string]any{"type": kind, "status": "True", "reason": "Ok", "observedGeneration": o.GetGeneration(),
+				"lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}
 		}
 		o.Object["status"] = map[string]any{"conditions": []any{ready("Synced"), ready("Ready")}, "atProvider": map[string]any{"size": size}}
 		_, err = c.UpdateStatus(ctx, o, metav1.UpdateOptions{})

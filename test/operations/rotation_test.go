@@ -16,7 +16,8 @@ import (
 	"github.com/kausality-io/function-kausality/certs"
 )
 
-var years = flag.Float64("rotation.years", 0, "let TestRotationAndRestarts rotate as often as this many years at the default lifetimes do, a minute or so for each")
+var years = flag.Float64("rotation.years", 0,
+	"let TestRotationAndRestarts rotate as often as this many years at the default lifetimes do, a minute or so for each")
 
 // Lifetimes that stand for the defaults in TestRotationAndRestarts, in their
 // proportions. What bounds them from below is how long everybody is given to learn of

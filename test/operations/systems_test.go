@@ -55,7 +55,8 @@ var systems = map[string]system{
 		spec:  map[string]any{"approvePlan": "auto", "interval": "10m", "sourceRef": map[string]any{"kind": "GitRepository", "name": "infra"}},
 		field: []string{"spec", "approvePlan"}, author: "auto", closed: "",
 		status: func(o *unstructured.Unstructured) map[string]any {
-			return map[string]any{"observedGeneration": o.GetGeneration(), "conditions": []any{map[string]any{"type": "Ready", "status": "True", "reason": "Any", "message": "",
+			return map[string]any{"observedGeneration": o.GetGeneration(), "conditions": []any{map[string]any{"type": "Ready", "status": "True",
+				"reason": "Any", "message": "",
 				"lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}}}
 		},
 		subresource: []string{"status"},

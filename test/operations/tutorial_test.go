@@ -137,7 +137,8 @@ func learned(t *testing.T) {
 	var up metav1.Object
 	eventually(t, "an XDatabase with a trace", func(ctx context.Context) error {
 		n++
-		o, err := as(t, hans).Resource(xdatabases).Namespace(ns).Create(ctx, object("example.org/v1", "XDatabase", ns, fmt.Sprintf("learned-%d", n), map[string]any{"size": int64(1)}), metav1.CreateOptions{})
+		o, err := as(t, hans).Resource(xdatabases).Namespace(ns).Create(ctx, object("example.org/v1", "XDatabase", ns,
+			fmt.Sprintf("learned-%d", n), map[string]any{"size": int64(1)}), metav1.CreateOptions{})
 		if err == nil && o.GetAnnotations()[v1alpha1.AnnotationKeyTrace] == "" {
 			err = fmt.Errorf("%s has no trace", o.GetName())
 		}

@@ -116,7 +116,8 @@ func newDesk(t *testing.T) *desk {
 	built, err := parts.Ensure(t.Context(), os.Stderr, "", parts.KubectlKausality)
 	must(t, err)
 	d.bin = t.TempDir()
-	for name, file := range map[string]string{"kubectl": tools[parts.Kubectl], "helm": the.helm, "kubectl-kausality": built["kubectl-kausality"], "kausality": the.kausality} {
+	for name, file := range map[string]string{"kubectl": tools[parts.Kubectl], "helm": the.helm,
+		"kubectl-kausality": built["kubectl-kausality"], "kausality": the.kausality} {
 		must(t, os.Symlink(file, filepath.Join(d.bin, name)))
 	}
 	must(t, os.WriteFile(filepath.Join(d.dir, "ca.crt"), the.Config().CAData, 0o600))
@@ -195,7 +196,8 @@ func (d *desk) types(t *testing.T, c typed) {
 		c.prepares(t, d)
 	}
 	line := strings.NewReplacer(c.with...).Replace(c.command)
-	line = strings.NewReplacer("ROOT", the.root, "DESK", d.at, "KAUSALITY", the.kausality, "~/bin", d.bin, "PORT9443", d.ports["PORT9443"], "PORT9444", d.ports["PORT9444"]).Replace(line)
+	line = strings.NewReplacer("ROOT", the.root, "DESK", d.at, "KAUSALITY", the.kausality, "~/bin", d.bin, "PORT9443",
+		d.ports["PORT9443"], "PORT9444", d.ports["PORT9444"]).Replace(line)
 	began := time.Now()
 	out := d.runs(t, line, c)
 	t.Logf("%4.1fs %s", time.Since(began).Seconds(), c.command)

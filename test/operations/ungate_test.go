@@ -31,8 +31,8 @@ func TestUngateOpen(t *testing.T) {
 		database, held string
 		parent         *unstructured.Unstructured
 	}{
-		"HeldByItsParent": {apps, "orders", "shop", parent},
-		"HeldByItself":    {databases, "alone", "alone", nil},
+		"HeldByItsParent": {resource: apps, database: "orders", held: "shop", parent: parent},
+		"HeldByItself":    {resource: databases, database: "alone", held: "alone"},
 	}
 	keys := map[string]string{}
 	for name, tc := range cases {

@@ -114,7 +114,8 @@ func TestUninstall(t *testing.T) {
 	ns := namespace(t, "uninstalled")
 	the.installSystems(t)
 	must(t, merge(t, the.admin, namespaces, "", ns, annotate("kausality.io/mode", "enforce")))
-	policy(t, "shop", map[string]any{"mode": "enforce", "resources": []any{map[string]any{"apiGroups": []any{"shop.example.org", "cloud.example.org", "argoproj.io", "infra.contrib.fluxcd.io"}, "resources": []any{"*"}}}})
+	policy(t, "shop", map[string]any{"mode": "enforce", "resources": []any{map[string]any{"apiGroups": []any{"shop.example.org",
+		"cloud.example.org", "argoproj.io", "infra.contrib.fluxcd.io"}, "resources": []any{"*"}}}})
 	guarded(t, ns)
 	held(t, ns)
 	c := the.startProvider(t)

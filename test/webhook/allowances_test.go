@@ -133,10 +133,13 @@ func allowedDown(t *testing.T, f *fleet) {
 	must(t, err)
 	defer seen.Stop()
 	d := c.patched("bar", `{"spec":{"replicas":1}}`)
-	origin := fmt.Sprintf(`{kind: Deployment, name: bar, generation: %d, field: spec.replicas, attestations: {"metadata.annotations[jira]": INFRA-23232, "metadata.annotations[approved-by]": alice@example.com}}`, d.GetGeneration())
-	carries(t, d, fmt.Sprintf("- {apiVersion: apps/v1, kind: ReplicaSet, relation: ControllerChild, verbs: [Update, Delete], mutations: [{jsonPath: spec.replicas, verbs: [Mutate]}], generation: %d, initiator: %s, trace: [%s]}", d.GetGeneration(), hans, origin))
+	origin := fmt.Sprintf(`{kind: Deployment, name: bar, generation: %d, field: spec.replicas, attestations: `+
+		`{"metadata.annotations[jira]": INFRA-23232, "metadata.annotations[approved-by]": alice@example.com}}`, d.GetGeneration())
+	carries(t, d, fmt.Sprintf("- {apiVersion: apps/v1, kind: ReplicaSet, relation: ControllerChild, verbs: [Update, Delete], mutations: "+
+		"[{jsonPath: spec.replicas, verbs: [Mutate]}], generation: %d, initiator: %s, trace: [%s]}", d.GetGeneration(), hans, origin))
 	rs := scaled(t, seen, 1)
-	carries(t, untyped(t, rs), fmt.Sprintf("- {kind: Pod, relation: ControllerChild, verbs: [Delete, Create], generation: %d, initiator: %s, trace: [%s, {kind: ReplicaSet, name: %s, generation: %d, field: spec.replicas}]}", rs.Generation, hans, origin, rs.Name, rs.Generation))
+	carries(t, untyped(t, rs), fmt.Sprintf("- {kind: Pod, relation: ControllerChild, verbs: [Delete, Create], generation: %d, initiator: "+
+		"%s, trace: [%s, {kind: ReplicaSet, name: %s, generation: %d, field: spec.replicas}]}", rs.Generation, hans, origin, rs.Name, rs.Generation))
 	c.rolledOut("bar", 1) // a Pod was deleted for it
 	c.latched("bar")
 

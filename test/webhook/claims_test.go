@@ -90,8 +90,10 @@ func TestClaimsAnnotationIsTakenOnce(t *testing.T) {
 		annotations map[string]string
 		patch       string
 	}{
-		"Absent":  {map[string]string{"a": "b"}, `[{"op":"test","path":%q,"value":null},{"op":"add","path":%q,"value":"[%d]"}]`},
-		"Present": {map[string]string{v1alpha1.AnnotationKeyClaims: "[]"}, `[{"op":"test","path":%q,"value":"[]"},{"op":"replace","path":%q,"value":"[%d]"}]`},
+		"Absent": {annotations: map[string]string{"a": "b"},
+			patch: `[{"op":"test","path":%q,"value":null},{"op":"add","path":%q,"value":"[%d]"}]`},
+		"Present": {annotations: map[string]string{v1alpha1.AnnotationKeyClaims: "[]"},
+			patch: `[{"op":"test","path":%q,"value":"[]"},{"op":"replace","path":%q,"value":"[%d]"}]`},
 	}
 	for form, tc := range forms {
 		for round := range rounds {

@@ -57,7 +57,8 @@ func (c *cluster) deployment(name string, replicas int32) {
 	c.t.Helper()
 	_, err := c.hans.AppsV1().Deployments(c.ns).Create(c.t.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: template(name)},
+		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
+			Template: template(name)},
 	}, metav1.CreateOptions{})
 	must(c.t, err)
 }
@@ -117,7 +118,8 @@ func (c *cluster) replicaSets(app string) (all, running []appsv1.ReplicaSet) {
 
 // scaleRS as the deployment controller does.
 func (c *cluster) scaleRS(rs appsv1.ReplicaSet, n int) error {
-	_, err := c.manager.AppsV1().ReplicaSets(c.ns).Patch(c.t.Context(), rs.Name, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n), metav1.PatchOptions{})
+	_, err := c.manager.AppsV1().ReplicaSets(c.ns).Patch(c.t.Context(), rs.Name, types.MergePatchType,
+		fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n), metav1.PatchOptions{})
 	return err
 }
 

@@ -36,7 +36,8 @@ func TestDownInLogMode(t *testing.T) {
 	s.managed(mrs, "legacy", `["*"]`, "Observe")
 	s.managed(mrs, "unmasked", "", "Observe")
 
-	_, err := mrs.Patch(t.Context(), "orphan", types.MergePatchType, []byte(`{"metadata":{"annotations":{"kausality.io/deletion":"orphan"}}}`), metav1.PatchOptions{})
+	_, err := mrs.Patch(t.Context(), "orphan", types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"kausality.io/deletion":"orphan"}}}`), metav1.PatchOptions{})
 	must(t, err)
 	_, err = mrs.Patch(t.Context(), "legacy", types.MergePatchType, []byte(`{"spec":{"deletionPolicy":"Orphan"}}`), metav1.PatchOptions{})
 	must(t, err)

@@ -85,7 +85,8 @@ func (f *fleet) start(i int, args []string) *replica {
 		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", port))
 	}
 	r.url, r.probe, r.metrics = "https://"+addresses[0], "http://"+addresses[1]+"/readyz", "http://"+addresses[2]+"/metrics"
-	args = append([]string{"webhook", "--kubeconfig=" + the.kubeconfig, "--default-mode=enforce", "--cert-dir=" + the.certs, "--settle-grace=1s", "--shutdown-delay=0s",
+	args = append([]string{"webhook", "--kubeconfig=" + the.kubeconfig, "--default-mode=enforce", "--cert-dir=" + the.certs,
+		"--settle-grace=1s", "--shutdown-delay=0s",
 		"--bind-address=" + addresses[0], "--health-probe-bind-address=" + addresses[1], "--metrics-bind-address=" + addresses[2]}, args...)
 	var err error
 	if r.Process, err = the.Run(context.Background(), fmt.Sprintf("%s-%d", f.name, i), exec.Command(the.kausality, args...)); err != nil {

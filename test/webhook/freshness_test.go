@@ -42,7 +42,8 @@ func TestFreshness(t *testing.T) {
 		t.Fatal(*err)
 	}
 	f.proxy.spread(t)
-	fmt.Printf("freshness: %d rounds each way against 2 replicas: 0 wrong refusals after an intent, %d wrong admissions right after settling\n", freshRounds, late.Load())
+	fmt.Printf("freshness: %d rounds each way against 2 replicas: 0 wrong refusals after an intent, %d wrong admissions right after "+
+		"settling\n", freshRounds, late.Load())
 }
 
 // freshRound: intent, child at once; settled, child at once; latched, child.

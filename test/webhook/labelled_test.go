@@ -158,7 +158,8 @@ func TestRestartLabelled(t *testing.T) {
 	t.Parallel()
 	must(t, the.Define(t.Context(), controlplane.Kind{Group: "labelled" + groupSuffix, Kind: "Composite", Categories: []string{"composite"}}))
 	f := startFleet(t, "labelled", options{replicas: 1, ignore: true})
-	settled, changed, there, older := newComposite(t, f, "labelled"), newComposite(t, f, "labelled-changed"), newComposite(t, f, "labelled-there"), newComposite(t, f, "labelled-older")
+	settled, changed, there, older := newComposite(t, f, "labelled"), newComposite(t, f, "labelled-changed"), newComposite(t, f,
+		"labelled-there"), newComposite(t, f, "labelled-older")
 	there.author(map[string]any{"spec": map[string]any{"size": int64(2)}})
 	eventually(t, "the recorded intent to be old enough", patience, func(context.Context) error { return there.aged() })
 	f.crash(0)

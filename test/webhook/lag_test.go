@@ -72,11 +72,13 @@ func TestLag(t *testing.T) {
 	f := startFleet(t, "lag", options{replicas: 1, args: []string{"--kubeconfig=" + lagging(t, &held)}})
 	s := newSite(t, f, "lag")
 	s.settled("part")
-	bucket := s.create("Bucket", "bucket", map[string]any{"resourceRef": map[string]any{"apiVersion": "lag" + groupSuffix + "/v1", "kind": "XBucket", "name": "xbucket"}})
-	s.create("XBucket", "xbucket", map[string]any{"claimRef": map[string]any{"apiVersion": bucket.GetAPIVersion(), "kind": "Bucket", "namespace": s.ns, "name": "bucket"}})
+	bucket := s.create("Bucket", "bucket", map[string]any{"resourceRef": map[string]any{"apiVersion": "lag" + groupSuffix + "/v1",
+		"kind": "XBucket", "name": "xbucket"}})
+	s.create("XBucket", "xbucket", map[string]any{"claimRef": map[string]any{"apiVersion": bucket.GetAPIVersion(), "kind": "Bucket",
+		"namespace": s.ns, "name": "bucket"}})
 	for _, child := range []struct{ parents, parent, children, name string }{
-		{"apps", "app", "parts", "part"},
-		{"buckets", "bucket", "xbuckets", "xbucket"},
+		{parents: "apps", parent: "app", children: "parts", name: "part"},
+		{parents: "buckets", parent: "bucket", children: "xbuckets", name: "xbucket"},
 	} {
 		n := 0
 		write := func() error {
@@ -100,7 +102,8 @@ func TestLag(t *testing.T) {
 // create an object of a kind, as hans.
 func (s *site) create(kind, name string, spec map[string]any) *unstructured.Unstructured {
 	s.t.Helper()
-	o, err := s.hans.Resource(s.resource(strings.ToLower(kind)+"s")).Namespace(s.ns).Create(s.t.Context(), object(s.name, kind, s.ns, name, spec), metav1.CreateOptions{})
+	o, err := s.hans.Resource(s.resource(strings.ToLower(kind)+"s")).Namespace(s.ns).Create(s.t.Context(),
+		object(s.name, kind, s.ns, name, spec), metav1.CreateOptions{})
 	must(s.t, err)
 	return o
 }

@@ -157,7 +157,8 @@ func (s *site) insist(f func() error) error {
 	defer tick.Stop()
 	for end := time.Now().Add(30 * time.Second); ; <-tick.C {
 		err := f()
-		lost := kerrors.IsInternalError(err) || kerrors.IsTimeout(err) || kerrors.IsConflict(err) || err != nil && strings.Contains(err.Error(), "failed calling webhook")
+		lost := kerrors.IsInternalError(err) || kerrors.IsTimeout(err) || kerrors.IsConflict(err) || err != nil &&
+			strings.Contains(err.Error(), "failed calling webhook")
 		if !lost || time.Now().After(end) {
 			return err
 		}

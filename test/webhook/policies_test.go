@@ -83,20 +83,43 @@ func TestPolicyCRDs(t *testing.T) {
 		reason, kind, spec, want string
 		resource                 schema.GroupVersionResource
 	}{
-		{"both forms", "AllowancePolicy", `{target: {kind: A}, match: {kind: A, fields: [spec]}, allow: [{kind: B, relation: Child, mutations: [spec]}]}`, "give either target (with rules) or match (with allow)", allowancePolicies},
-		{"neither form", "AllowancePolicy", `{subjects: [{kind: User, name: a}]}`, "give either target (with rules) or match (with allow)", allowancePolicies},
-		{"rules with match", "AllowancePolicy", `{match: {kind: A, fields: [spec]}, allow: [{kind: B, relation: Child, mutations: [spec]}], rules: []}`, "rules, initializing and deleting go with target", allowancePolicies},
-		{"match without allow", "AllowancePolicy", `{match: {kind: A, fields: [spec]}}`, "match needs allow", allowancePolicies},
-		{"allow with target", "AllowancePolicy", `{target: {kind: A}, allow: [{kind: B, relation: Child, mutations: [spec]}]}`, "spec.allow requires spec.match", allowancePolicies},
-		{"unknown verb", "AllowancePolicy", `{target: {kind: A}, rules: [{trigger: spec, allow: [{relation: ControllerChild, verbs: [Patch]}]}]}`, "verbs of a ControllerChild are", allowancePolicies},
-		{"unknown external verb", "AllowancePolicy", `{target: {kind: A}, rules: [{trigger: spec, allow: [{relation: External, verbs: [Patch]}]}]}`, "verbs of External are", allowancePolicies},
-		{"mutations with External", "AllowancePolicy", `{target: {kind: A}, rules: [{trigger: spec, allow: [{relation: External, verbs: [Update], mutations: [{jsonPath: spec}]}]}]}`, "mutations go with relation ControllerChild only", allowancePolicies},
-		{"externalTarget with a child", "AllowancePolicy", `{target: {kind: A}, rules: [{trigger: spec, allow: [{relation: ControllerChild, verbs: [Update], externalTarget: {a: b}}]}]}`, "externalTarget goes with relation External only", allowancePolicies},
-		{"a ServiceAccount without namespace", "AllowancePolicy", `{target: {kind: A}, subjects: [{kind: ServiceAccount, name: a}]}`, "a ServiceAccount needs a namespace", allowancePolicies},
-		{"a window that ends before it begins", "UpgradeAllowance", `{serviceAccount: a, validFrom: "2026-01-02T00:00:00Z", validUntil: "2026-01-01T00:00:00Z", allow: [{kind: A, relation: Child, mutations: [spec]}]}`, "validUntil must be after validFrom", upgradeAllowances},
-		{"a child without kind", "UpgradeAllowance", `{serviceAccount: a, allow: [{relation: Child, mutations: [spec]}]}`, "a Child needs its kind", upgradeAllowances},
-		{"a match of nothing", "ClusterApprovalPolicy", `{rules: [{mode: always, match: {}}]}`, "give cel or regexp", clusterApprovals},
-		{"no mode", "ClusterApprovalPolicy", `{rules: [{kind: ConfigMap}]}`, "rules[0].mode: Required value", clusterApprovals},
+		{reason: "both forms", kind: "AllowancePolicy",
+			spec: `{target: {kind: A}, match: {kind: A, fields: [spec]}, allow: [{kind: B, relation: Child, mutations: [spec]}]}`,
+			want: "give either target (with rules) or match (with allow)", resource: allowancePolicies},
+		{reason: "neither form", kind: "AllowancePolicy", spec: `{subjects: [{kind: User, name: a}]}`,
+			want: "give either target (with rules) or match (with allow)", resource: allowancePolicies},
+		{reason: "rules with match", kind: "AllowancePolicy",
+			spec: `{match: {kind: A, fields: [spec]}, allow: [{kind: B, relation: Child, mutations: [spec]}], rules: []}`,
+			want: "rules, initializing and deleting go with target", resource: allowancePolicies},
+		{reason: "match without allow", kind: "AllowancePolicy", spec: `{match: {kind: A, fields: [spec]}}`,
+			want: "match needs allow", resource: allowancePolicies},
+		{reason: "allow with target", kind: "AllowancePolicy",
+			spec: `{target: {kind: A}, allow: [{kind: B, relation: Child, mutations: [spec]}]}`, want: "spec.allow requires spec.match",
+			resource: allowancePolicies},
+		{reason: "unknown verb", kind: "AllowancePolicy",
+			spec: `{target: {kind: A}, rules: [{trigger: spec, allow: [{relation: ControllerChild, verbs: [Patch]}]}]}`,
+			want: "verbs of a ControllerChild are", resource: allowancePolicies},
+		{reason: "unknown external verb", kind: "AllowancePolicy",
+			spec: `{target: {kind: A}, rules: [{trigger: spec, allow: [{relation: External, verbs: [Patch]}]}]}`, want: "verbs of External are",
+			resource: allowancePolicies},
+		{reason: "mutations with External", kind: "AllowancePolicy",
+			spec: `{target: {kind: A}, rules: [{trigger: spec, allow: [{relation: External, verbs: [Update], mutations: [{jsonPath: spec}]}]}]}`,
+			want: "mutations go with relation ControllerChild only", resource: allowancePolicies},
+		{reason: "externalTarget with a child", kind: "AllowancePolicy",
+			spec: `{target: {kind: A}, rules: [{trigger: spec, allow: [{relation: ControllerChild, verbs: [Update], externalTarget: {a: b}}]}]}`,
+			want: "externalTarget goes with relation External only", resource: allowancePolicies},
+		{reason: "a ServiceAccount without namespace", kind: "AllowancePolicy",
+			spec: `{target: {kind: A}, subjects: [{kind: ServiceAccount, name: a}]}`, want: "a ServiceAccount needs a namespace",
+			resource: allowancePolicies},
+		{reason: "a window that ends before it begins", kind: "UpgradeAllowance",
+			spec: `{serviceAccount: a, validFrom: "2026-01-02T00:00:00Z", validUntil: "2026-01-01T00:00:00Z", allow: [{kind: A, relation: Child, mutations: [spec]}]}`,
+			want: "validUntil must be after validFrom", resource: upgradeAllowances},
+		{reason: "a child without kind", kind: "UpgradeAllowance",
+			spec: `{serviceAccount: a, allow: [{relation: Child, mutations: [spec]}]}`, want: "a Child needs its kind", resource: upgradeAllowances},
+		{reason: "a match of nothing", kind: "ClusterApprovalPolicy", spec: `{rules: [{mode: always, match: {}}]}`,
+			want: "give cel or regexp", resource: clusterApprovals},
+		{reason: "no mode", kind: "ClusterApprovalPolicy", spec: `{rules: [{kind: ConfigMap}]}`,
+			want: "rules[0].mode: Required value", resource: clusterApprovals},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			_, err := c.Resource(tc.resource).Create(t.Context(), policy(t, tc.kind, "bad", tc.spec), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -241,7 +264,8 @@ func podClient(t *testing.T, namespace, version string) dynamic.Interface {
 	t.Helper()
 	k, err := kubernetes.NewForConfig(the.ConfigAsMaster(hans))
 	must(t, err)
-	_, err = k.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "operator"}}, metav1.CreateOptions{})
+	_, err = k.CoreV1().ServiceAccounts(namespace).Create(t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "operator"}}, metav1.CreateOptions{})
 	if err != nil && !kerrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
@@ -252,10 +276,12 @@ func podClient(t *testing.T, namespace, version string) dynamic.Interface {
 		t.Fatal(err)
 	}
 	pod, err := k.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: version},
-		Spec: corev1.PodSpec{ServiceAccountName: "operator", Containers: []corev1.Container{{Name: "c", Image: "example.invalid/operator:" + version}}}}, metav1.CreateOptions{})
+		Spec: corev1.PodSpec{ServiceAccountName: "operator", Containers: []corev1.Container{{Name: "c", Image: "example.invalid/operator:" +
+			version}}}}, metav1.CreateOptions{})
 	must(t, err)
-	token, err := k.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "operator", &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}}, metav1.CreateOptions{})
+	token, err := k.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "operator",
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+			BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}}, metav1.CreateOptions{})
 	must(t, err)
 	cfg := rest.AnonymousClientConfig(the.Config())
 	cfg.BearerToken, cfg.WarningHandler, cfg.QPS, cfg.UserAgent = token.Status.Token, rest.NoWarnings{}, -1, "operator"
@@ -289,7 +315,8 @@ func TestDocumentedDeployment(t *testing.T) {
 	c.rolledOut("foo", 1)
 	entries := scaled(t, seen, 1).Annotations[v1alpha1.AnnotationKeyAllowances]
 	_, running := c.replicaSets("foo")
-	for _, want := range []string{`"kind":"Pod"`, `"initiator":"` + hans + `"`, `"field":"spec.replicas","attestations":{"metadata.annotations[jira]":"INFRA-23232"}`, `{"kind":"ReplicaSet","name":"` + running[0].Name + `"`} {
+	for _, want := range []string{`"kind":"Pod"`, `"initiator":"` + hans + `"`,
+		`"field":"spec.replicas","attestations":{"metadata.annotations[jira]":"INFRA-23232"}`, `{"kind":"ReplicaSet","name":"` + running[0].Name + `"`} {
 		if !strings.Contains(entries, want) {
 			t.Errorf("allowances of the ReplicaSet lack %s: %s; now it has %v", want, entries, running[0].Annotations)
 		}

@@ -164,7 +164,8 @@ func (s *site) secret(value string) {
 // nor does it stand in the Drift.
 func (s *site) redacted(all observers) {
 	s.t.Helper()
-	_, err := s.ctrl.Resource(secrets).Namespace(s.ns).Patch(s.t.Context(), "password", types.MergePatchType, []byte(`{"stringData":{"password":"swordfish"}}`), metav1.PatchOptions{})
+	_, err := s.ctrl.Resource(secrets).Namespace(s.ns).Patch(s.t.Context(), "password", types.MergePatchType,
+		[]byte(`{"stringData":{"password":"swordfish"}}`), metav1.PatchOptions{})
 	id := mustRefuse(s.t, err, "Drift")
 	report := all.told(s.t, id, v1alpha1.DriftDetected)
 	d, derr := s.hans.Resource(drifts).Namespace(s.ns).Get(s.t.Context(), id, metav1.GetOptions{})

@@ -50,7 +50,8 @@ func testStatefulSet(t *testing.T, c *cluster) {
 		return latched(untyped(t, s))
 	})
 	c.podReplaced("db-1")
-	_, err = sets.Patch(t.Context(), "db", types.MergePatchType, []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"v2.invalid/c"}]}}}}`), metav1.PatchOptions{})
+	_, err = sets.Patch(t.Context(), "db", types.MergePatchType,
+		[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"v2.invalid/c"}]}}}}`), metav1.PatchOptions{})
 	must(t, err)
 	ready(2)
 }
@@ -77,7 +78,8 @@ func testCronJob(t *testing.T, c *cluster) {
 	cron, err := jobs.Create(t.Context(), &batchv1.CronJob{
 		ObjectMeta: metav1.ObjectMeta{Name: "tick"},
 		Spec: batchv1.CronJobSpec{Schedule: "* * * * *", JobTemplate: batchv1.JobTemplateSpec{
-			Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: template("tick").Spec.Containers}}},
+			Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
+				Containers: template("tick").Spec.Containers}}},
 		}},
 	}, metav1.CreateOptions{})
 	must(t, err)

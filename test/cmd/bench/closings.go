@@ -132,7 +132,8 @@ func (b *gateBench) patches(ctx context.Context) (n float64, err error) {
 func (b *gateBench) open(ctx context.Context, i int) error {
 	const size = 2
 	b.watched.forget(name(i))
-	body := fmt.Sprintf(`{"metadata":{"annotations":{"kausality.io/gate":%q}},"spec":{"managementPolicies":["Observe","Update"],"forProvider":{"size":%d}}}`, gateText("open", 2), size)
+	body := fmt.Sprintf(`{"metadata":{"annotations":{"kausality.io/gate":%q}},"spec":{"managementPolicies":["Observe","Update"],`+
+		`"forProvider":{"size":%d}}}`, gateText("open", 2), size)
 	_, err := b.of(i).Patch(ctx, name(i), types.MergePatchType, []byte(body), metav1.PatchOptions{})
 	return err
 }

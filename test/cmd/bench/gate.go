@@ -164,7 +164,8 @@ func (b *gateBench) createFleet(ctx context.Context) error {
 			"apiVersion": "gate.bench.example.org/v1", "kind": fmt.Sprintf("Kind%d", i%b.size.kinds),
 			"metadata": map[string]any{"name": name(i), "annotations": map[string]any{
 				"kausality.io/management-policies": `["*"]`, "kausality.io/gate": gateText("closed", 1), "crossplane.io/external-name": name(i),
-				"kausality.io/trace": `[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"orders","generation":4,"user":"hans@example.com","timestamp":"2026-01-05T09:30:00Z"}]`}},
+				"kausality.io/trace": `[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"orders","generation":4,"user":"hans@example.com",` +
+					`"timestamp":"2026-01-05T09:30:00Z"}]`}},
 			"spec": map[string]any{"managementPolicies": []any{"Observe"}, "forProvider": fields},
 		}}
 		return controlplane.Eventually(ctx, "object "+name(i), 2*time.Minute, func(ctx context.Context) error {

@@ -147,7 +147,8 @@ func (l *load) app(ctx context.Context, name string, round int) {
 	}
 	_, err = l.parts(l.ctrl).Patch(ctx, name, types.MergePatchType, size(-round), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 	l.note(ctx, "allowed", err)
-	_, err = l.apps(l.ctrl).Patch(ctx, name, types.MergePatchType, fmt.Appendf(nil, `{"status":{"observedGeneration":%d}}`, app.GetGeneration()), metav1.PatchOptions{}, "status")
+	_, err = l.apps(l.ctrl).Patch(ctx, name, types.MergePatchType, fmt.Appendf(nil, `{"status":{"observedGeneration":%d}}`,
+		app.GetGeneration()), metav1.PatchOptions{}, "status")
 	l.note(ctx, "allowed", err)
 	if round == 1 {
 		return // until the controller is known, whoever creates a Part counts as it
@@ -209,7 +210,8 @@ func (l *load) drift(ctx context.Context, name string, round int) {
 
 func refused(err error) bool {
 	var s *kerrors.StatusError
-	return errors.As(err, &s) && s.ErrStatus.Code == 403 && s.ErrStatus.Details != nil && len(s.ErrStatus.Details.Causes) > 0 && s.ErrStatus.Details.Causes[0].Type == "Drift"
+	return errors.As(err, &s) && s.ErrStatus.Code == 403 && s.ErrStatus.Details != nil && len(s.ErrStatus.Details.Causes) > 0 &&
+		s.ErrStatus.Details.Causes[0].Type == "Drift"
 }
 
 // settled waits until the asynchronous writer latched the App's intent, and

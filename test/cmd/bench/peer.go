@@ -17,7 +17,8 @@ import (
 
 // patched is the value that the patching peer writes: as long as a trace of one
 // hop and the updaters.
-const patched = `[{"apiVersion":"patch.bench.example.org/v1","kind":"Thing","name":"thing","generation":1234,"user":"system:admin","timestamp":"2026-01-01T00:00:00Z"}]`
+const patched = `[{"apiVersion":"patch.bench.example.org/v1","kind":"Thing","name":"thing","generation":1234,"user":"system:admin",` +
+	`"timestamp":"2026-01-01T00:00:00Z"}]`
 
 // changed reads both objects of a review and tells whether their specs differ: the
 // least that a webhook does that decides about changes.

@@ -40,9 +40,11 @@ func report(w io.Writer, took map[string][]time.Duration) {
 		fmt.Fprintf(w, "%-32s %10s %10s %10s\n", names[a], ms(quantile(took[a], 0.5)), ms(quantile(took[a], 0.9)), ms(quantile(took[a], 0.99)))
 	}
 	fmt.Fprintln(w)
-	for _, pair := range [][2]string{{"kausality", "noop"}, {"kausality", "alike"}, {"reads", "alike"}, {"kausality", "reads"}, {"bare", "patch"}, {"alike", "patch"}, {"kausality", "http2"}, {"kausality", "patch"}} {
+	for _, pair := range [][2]string{{"kausality", "noop"}, {"kausality", "alike"}, {"reads", "alike"}, {"kausality", "reads"},
+		{"bare", "patch"}, {"alike", "patch"}, {"kausality", "http2"}, {"kausality", "patch"}} {
 		d := differences(took[pair[0]], took[pair[1]])
 		ratio := float64(quantile(took[pair[0]], 0.5)) / float64(quantile(took[pair[1]], 0.5))
-		fmt.Fprintf(w, "%s over %s: median of differences %s, ratio of medians %.2f\n", names[pair[0]], names[pair[1]], strings.TrimSpace(ms(quantile(d, 0.5))), ratio)
+		fmt.Fprintf(w, "%s over %s: median of differences %s, ratio of medians %.2f\n", names[pair[0]], names[pair[1]],
+			strings.TrimSpace(ms(quantile(d, 0.5))), ratio)
 	}
 }

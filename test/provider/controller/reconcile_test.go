@@ -201,8 +201,10 @@ func TestDeletion(t *testing.T) {
 		policies []xpv2.ManagementAction
 		writes   []string
 	}{
-		"Closed": {reason: "without Delete the external resource is orphaned, silently", policies: []xpv2.ManagementAction{xpv2.ManagementActionObserve}, writes: []string{"PUT"}},
-		"Open":   {reason: "with Delete it is deleted", policies: []xpv2.ManagementAction{xpv2.ManagementActionObserve, xpv2.ManagementActionDelete}, writes: []string{"PUT", "DELETE"}},
+		"Closed": {reason: "without Delete the external resource is orphaned, silently",
+			policies: []xpv2.ManagementAction{xpv2.ManagementActionObserve}, writes: []string{"PUT"}},
+		"Open": {reason: "with Delete it is deleted", policies: []xpv2.ManagementAction{xpv2.ManagementActionObserve,
+			xpv2.ManagementActionDelete}, writes: []string{"PUT", "DELETE"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -243,8 +245,10 @@ func TestLost(t *testing.T) {
 		policies []xpv2.ManagementAction
 		synced   corev1.ConditionStatus
 	}{
-		"Observe":               {reason: "observing nothing is an error", policies: []xpv2.ManagementAction{xpv2.ManagementActionObserve}, synced: corev1.ConditionFalse},
-		"ObserveLateInitialize": {reason: "the runtime does not notice", policies: []xpv2.ManagementAction{xpv2.ManagementActionObserve, xpv2.ManagementActionLateInitialize}, synced: corev1.ConditionTrue},
+		"Observe": {reason: "observing nothing is an error", policies: []xpv2.ManagementAction{xpv2.ManagementActionObserve},
+			synced: corev1.ConditionFalse},
+		"ObserveLateInitialize": {reason: "the runtime does not notice", policies: []xpv2.ManagementAction{xpv2.ManagementActionObserve,
+			xpv2.ManagementActionLateInitialize}, synced: corev1.ConditionTrue},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

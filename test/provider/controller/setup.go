@@ -46,7 +46,8 @@ type Options struct {
 }
 
 // setup adds a controller for one kind.
-func setup[MG resource.Managed, R external.Resource, F any](ctx context.Context, mgr ctrl.Manager, gvk schema.GroupVersionKind, k external.Kind[MG, R, F], o Options) error {
+func setup[MG resource.Managed, R external.Resource, F any](ctx context.Context, mgr ctrl.Manager, gvk schema.GroupVersionKind,
+	k external.Kind[MG, R, F], o Options) error {
 	name := managed.ControllerName(gvk.GroupKind().String())
 	q := newQueuer()
 	r := newReconciler(ctx, mgr, gvk, k, o, q.requeue)
@@ -63,7 +64,8 @@ func setup[MG resource.Managed, R external.Resource, F any](ctx context.Context,
 
 // newReconciler returns crossplane-runtime's reconciler for one kind. It calls
 // requeue when an asynchronous operation has ended.
-func newReconciler[MG resource.Managed, R external.Resource, F any](ctx context.Context, mgr ctrl.Manager, gvk schema.GroupVersionKind, k external.Kind[MG, R, F], o Options, requeue func(types.NamespacedName, error)) *managed.Reconciler {
+func newReconciler[MG resource.Managed, R external.Resource, F any](ctx context.Context, mgr ctrl.Manager, gvk schema.GroupVersionKind,
+	k external.Kind[MG, R, F], o Options, requeue func(types.NamespacedName, error)) *managed.Reconciler {
 	name := managed.ControllerName(gvk.GroupKind().String())
 	log := o.Log.WithValues("controller", name)
 	tracker := external.NewTracker()

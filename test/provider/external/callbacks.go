@@ -21,7 +21,8 @@ type Callback func(ctx context.Context, name types.NamespacedName, t OperationTy
 // resource, and then asks for a reconcile by calling requeue, which must not
 // block. Like upjet's APICallbacks it reports LastAsyncOperation and Synced;
 // AsyncOperation only if finished is true.
-func StatusCallback[MG resource.Managed](c kclient.Client, fresh kclient.Reader, newManaged func() MG, finished bool, requeue func(types.NamespacedName, error)) Callback {
+func StatusCallback[MG resource.Managed](c kclient.Client, fresh kclient.Reader, newManaged func() MG, finished bool,
+	requeue func(types.NamespacedName, error)) Callback {
 	return func(ctx context.Context, name types.NamespacedName, t OperationType, opErr error) error {
 		err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 			mg := newManaged()

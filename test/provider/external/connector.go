@@ -52,7 +52,8 @@ type Connector[MG resource.Managed, R Resource, F any] struct {
 }
 
 // NewConnector returns a Connector. Its operations end when the context does.
-func NewConnector[MG resource.Managed, R Resource, F any](ctx context.Context, k Kind[MG, R, F], c *client.Client, t *Tracker, cb Callback, o Options, log logging.Logger) *Connector[MG, R, F] {
+func NewConnector[MG resource.Managed, R Resource, F any](ctx context.Context, k Kind[MG, R, F], c *client.Client, t *Tracker,
+	cb Callback, o Options, log logging.Logger) *Connector[MG, R, F] {
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout
 	}

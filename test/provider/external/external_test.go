@@ -161,14 +161,19 @@ func TestDiff(t *testing.T) {
 		external cloud.DatabaseFields
 		differs  bool
 	}{
-		"Same":          {reason: "nothing differs", desired: v1alpha1.DatabaseParameters{Size: 1}, external: cloud.DatabaseFields{Size: 1}},
-		"Size":          {reason: "somebody resized it", desired: v1alpha1.DatabaseParameters{Size: 1}, external: cloud.DatabaseFields{Size: 2}, differs: true},
-		"EngineUnset":   {reason: "the cloud may choose", desired: v1alpha1.DatabaseParameters{Size: 1}, external: cloud.DatabaseFields{Size: 1, Engine: "postgres"}},
-		"EngineSet":     {reason: "the spec chose", desired: v1alpha1.DatabaseParameters{Size: 1, Engine: &engine}, external: cloud.DatabaseFields{Size: 1, Engine: "postgres"}, differs: true},
-		"TagAdded":      {reason: "tags that are not named are removed", desired: v1alpha1.DatabaseParameters{Size: 1}, external: cloud.DatabaseFields{Size: 1, Tags: map[string]string{"a": "1"}}, differs: true},
-		"TagsEmpty":     {reason: "no tags are no tags", desired: v1alpha1.DatabaseParameters{Size: 1, Tags: map[string]string{}}, external: cloud.DatabaseFields{Size: 1}},
-		"TagValue":      {reason: "a tag changed", desired: v1alpha1.DatabaseParameters{Size: 1, Tags: map[string]string{"a": "1"}}, external: cloud.DatabaseFields{Size: 1, Tags: map[string]string{"a": "2"}}, differs: true},
-		"TagsUnchanged": {reason: "the same tags", desired: v1alpha1.DatabaseParameters{Size: 1, Tags: map[string]string{"a": "1"}}, external: cloud.DatabaseFields{Size: 1, Tags: map[string]string{"a": "1"}}},
+		"Same":        {reason: "nothing differs", desired: v1alpha1.DatabaseParameters{Size: 1}, external: cloud.DatabaseFields{Size: 1}},
+		"Size":        {reason: "somebody resized it", desired: v1alpha1.DatabaseParameters{Size: 1}, external: cloud.DatabaseFields{Size: 2}, differs: true},
+		"EngineUnset": {reason: "the cloud may choose", desired: v1alpha1.DatabaseParameters{Size: 1}, external: cloud.DatabaseFields{Size: 1, Engine: "postgres"}},
+		"EngineSet": {reason: "the spec chose", desired: v1alpha1.DatabaseParameters{Size: 1, Engine: &engine},
+			external: cloud.DatabaseFields{Size: 1, Engine: "postgres"}, differs: true},
+		"TagAdded": {reason: "tags that are not named are removed", desired: v1alpha1.DatabaseParameters{Size: 1},
+			external: cloud.DatabaseFields{Size: 1, Tags: map[string]string{"a": "1"}}, differs: true},
+		"TagsEmpty": {reason: "no tags are no tags", desired: v1alpha1.DatabaseParameters{Size: 1, Tags: map[string]string{}},
+			external: cloud.DatabaseFields{Size: 1}},
+		"TagValue": {reason: "a tag changed", desired: v1alpha1.DatabaseParameters{Size: 1, Tags: map[string]string{"a": "1"}},
+			external: cloud.DatabaseFields{Size: 1, Tags: map[string]string{"a": "2"}}, differs: true},
+		"TagsUnchanged": {reason: "the same tags", desired: v1alpha1.DatabaseParameters{Size: 1, Tags: map[string]string{"a": "1"}},
+			external: cloud.DatabaseFields{Size: 1, Tags: map[string]string{"a": "1"}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -188,9 +193,15 @@ func TestObserveByStatus(t *testing.T) {
 		state    string
 		upToDate bool
 	}{
-		"Available":  {reason: "all is well", state: "Available available", upToDate: true},
-		"Creating":   {reason: "busy resources cannot be updated", prepare: func(f *fixture, ctx context.Context) { f.must(f.cloud.SetAsync(ctx, true, 0)) }, state: "Creating creating", upToDate: true},
-		"Incomplete": {reason: "an update has to finish creation", prepare: func(f *fixture, ctx context.Context) { f.must(f.cloud.SetIncompleteCreation(ctx, true)) }, state: "Creating incomplete"},
+		"Available": {reason: "all is well", state: "Available available", upToDate: true},
+		"Creating": {reason: "busy resources cannot be updated", prepare: func(f *fixture,
+			ctx context.Context) {
+			f.must(f.cloud.SetAsync(ctx, true, 0))
+		}, state: "Creating creating", upToDate: true},
+		"Incomplete": {reason: "an update has to finish creation", prepare: func(f *fixture,
+			ctx context.Context) {
+			f.must(f.cloud.SetIncompleteCreation(ctx, true))
+		}, state: "Creating incomplete"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

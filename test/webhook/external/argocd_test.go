@@ -61,10 +61,12 @@ func (a *argo) step(o *unstructured.Unstructured) *step {
 	if have != status || revision != a.revision {
 		resources := []any{map[string]any{"group": "apps", "version": "v1", "kind": "Deployment", "namespace": "shop", "name": "web", "status": status}}
 		if a.stale && status == "OutOfSync" {
-			resources = append(resources, map[string]any{"version": "v1", "kind": "ConfigMap", "namespace": "shop", "name": "old", "status": status, "requiresPruning": true})
+			resources = append(resources, map[string]any{"version": "v1", "kind": "ConfigMap", "namespace": "shop", "name": "old",
+				"status": status, "requiresPruning": true})
 		}
 		return &step{patch: map[string]any{"status": map[string]any{"resources": resources,
-			"sync": map[string]any{"status": status, "revision": a.revision, "comparedTo": map[string]any{"source": spec["source"], "destination": spec["destination"]}}}}}
+			"sync": map[string]any{"status": status, "revision": a.revision, "comparedTo": map[string]any{"source": spec["source"],
+				"destination": spec["destination"]}}}}}
 	}
 	automated, found, _ := unstructured.NestedMap(o.Object, "spec", "syncPolicy", "automated")
 	attempted, _, _ := unstructured.NestedString(o.Object, "status", "operationState", "syncResult", "revision")
@@ -108,7 +110,8 @@ func enabled(want any) func(*unstructured.Unstructured) error {
 func TestArgoCDApproval(t *testing.T) {
 	t.Parallel()
 	a := newArgo(t, "argo-approval")
-	installed := a.await("the gate to be installed", both(gate(v1alpha1.GateClosed, "Installed"), enabled(false), holds(true, "spec", "syncPolicy", "automated", "prune")))
+	installed := a.await("the gate to be installed", both(gate(v1alpha1.GateClosed, "Installed"), enabled(false), holds(true, "spec",
+		"syncPolicy", "automated", "prune")))
 	if got := installed.GetAnnotations()[v1alpha1.AnnotationKeyExternalAuthor]; got != "null" {
 		t.Errorf("its author's value is remembered as %s", got)
 	}
@@ -132,7 +135,8 @@ func TestArgoCDApproval(t *testing.T) {
 
 	a.push("3333", true, false)
 	next := a.drift(id)
-	a.patch(`{"metadata":{"annotations":{"kausality.io/approvals":"[{\"kind\":\"Application\",\"name\":\"` + a.name + `\",\"relation\":\"External\",\"verbs\":[\"sync\",\"delete\"]}]"}}}`)
+	a.patch(`{"metadata":{"annotations":{"kausality.io/approvals":"[{\"kind\":\"Application\",\"name\":\"` + a.name +
+		`\",\"relation\":\"External\",\"verbs\":[\"sync\",\"delete\"]}]"}}}`)
 	a.await("the sync that prunes", holds("3333", "status", "operationState", "syncResult", "revision"))
 	a.awaitResolved(next)
 	if got := a.all(); !slices.Equal(got[2:], []string{"3333 prune"}) {
@@ -151,7 +155,8 @@ func (a *argo) tells(o *unstructured.Unstructured) {
 		name, _ := m["name"].(string)
 		values[name], _ = m["value"].(string)
 	}
-	if !strings.HasSuffix(values["KAUSALITY_INITIATOR"], ":argocd-application-controller") || len(values["KAUSALITY_TRACE_ID"]) != 16 || !strings.HasPrefix(values["KAUSALITY_ORIGIN"], "Application.argoproj.io/"+a.name+"/"+a.name) {
+	if !strings.HasSuffix(values["KAUSALITY_INITIATOR"], ":argocd-application-controller") || len(values["KAUSALITY_TRACE_ID"]) != 16 ||
+		!strings.HasPrefix(values["KAUSALITY_ORIGIN"], "Application.argoproj.io/"+a.name+"/"+a.name) {
 		a.t.Errorf("the operation tells %v", values)
 	}
 }
@@ -164,7 +169,8 @@ func TestArgoCDFails(t *testing.T) {
 	a.push("2222", false, true)
 	id := a.drift()
 	a.patch(`{"metadata":{"annotations":{"kausality.io/approve-` + id + `":"once"}}}`)
-	a.await("the gate closed after the failure", both(gate(v1alpha1.GateClosed, "Failed"), holds("Failed", "status", "operationState", "phase"), without("kausality.io/approve-"+id)))
+	a.await("the gate closed after the failure", both(gate(v1alpha1.GateClosed, "Failed"), holds("Failed", "status", "operationState",
+		"phase"), without("kausality.io/approve-"+id)))
 	if got := a.all(); len(got) != 1 {
 		t.Errorf("synced: %v", got)
 	}

@@ -22,9 +22,10 @@ func TestDeletion(t *testing.T) {
 		object *unstructured.Unstructured
 		calm   string
 	}{
-		"terraform": {terraforms, object("infra.contrib.fluxcd.io/v1alpha2", "Terraform", ns, "net", map[string]any{
-			"destroyResourcesOnDeletion": true, "interval": "10m", "sourceRef": map[string]any{"kind": "GitRepository", "name": "infra"}}), `{"spec":{"destroyResourcesOnDeletion":false}}`},
-		"application": {applications, finalized, `{"metadata":{"finalizers":null}}`},
+		"terraform": {gvr: terraforms, object: object("infra.contrib.fluxcd.io/v1alpha2", "Terraform", ns, "net", map[string]any{
+			"destroyResourcesOnDeletion": true, "interval": "10m", "sourceRef": map[string]any{"kind": "GitRepository", "name": "infra"}}),
+			calm: `{"spec":{"destroyResourcesOnDeletion":false}}`},
+		"application": {gvr: applications, object: finalized, calm: `{"metadata":{"finalizers":null}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := as(t, hans).Resource(tc.gvr).Namespace(ns)

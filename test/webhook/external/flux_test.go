@@ -204,7 +204,8 @@ func TestFluxAuthor(t *testing.T) {
 	f.push("main/2222222222bb")
 	f.drift()
 	for range 20 {
-		o, err := f.people.Patch(t.Context(), f.name, types.MergePatchType, []byte(`{"spec":{"approvePlan":"auto"}}`), metav1.PatchOptions{FieldManager: "kustomize-controller"})
+		o, err := f.people.Patch(t.Context(), f.name, types.MergePatchType, []byte(`{"spec":{"approvePlan":"auto"}}`),
+			metav1.PatchOptions{FieldManager: "kustomize-controller"})
 		must(t, err)
 		if err := both(approvePlan(""), holds("plan-main-2222222222", "status", "plan", "pending"))(o); err != nil {
 			t.Fatal(err)
@@ -214,7 +215,8 @@ func TestFluxAuthor(t *testing.T) {
 		t.Fatalf("applied: %v", got)
 	}
 	f.patch(`{"metadata":{"annotations":{"kausality.io/mode":"log"}}}`)
-	f.await("its author's value to be back, and the plan applied", both(approvePlan("auto"), without(v1alpha1.AnnotationKeyExternalAuthor, v1alpha1.AnnotationKeyGate), holds("plan-main-2222222222", "status", "plan", "lastApplied")))
+	f.await("its author's value to be back, and the plan applied", both(approvePlan("auto"), without(v1alpha1.AnnotationKeyExternalAuthor,
+		v1alpha1.AnnotationKeyGate), holds("plan-main-2222222222", "status", "plan", "lastApplied")))
 	f.patch(`{"metadata":{"annotations":{"kausality.io/mode":null}},"spec":{"approvePlan":""}}`)
 	f.await("an author who approves by hand to be left alone", both(approvePlan(""), without(v1alpha1.AnnotationKeyExternalAuthor, v1alpha1.AnnotationKeyGate)))
 }
@@ -225,7 +227,8 @@ func TestFluxOtherAuthor(t *testing.T) {
 	f := newFlux(t, "flux-other-author")
 	f.await("the gate to be installed", gate(v1alpha1.GateClosed, "Installed"))
 	f.patch(`{"spec":{"approvePlan":"disable"}}`)
-	f.await("an author who changes his mind to be left alone", both(approvePlan("disable"), without(v1alpha1.AnnotationKeyExternalAuthor, v1alpha1.AnnotationKeyGate)))
+	f.await("an author who changes his mind to be left alone", both(approvePlan("disable"), without(v1alpha1.AnnotationKeyExternalAuthor,
+		v1alpha1.AnnotationKeyGate)))
 	f.patch(`{"spec":{"approvePlan":"auto"}}`)
 	f.await("the gate to be installed again", both(gate(v1alpha1.GateClosed, "Installed"), approvePlan("")))
 }

@@ -103,8 +103,9 @@ func TestRefusals(t *testing.T) {
 		"UnknownField": {changes: client.Fields{"colour": "red"}, want: `cloud: invalid databases: cannot decode fields: json: unknown field "colour" (422)`},
 		"ServerField":  {changes: client.Fields{"status": "available"}, want: `cloud: invalid databases: cannot decode fields: json: unknown field "status" (422)`},
 		"Size":         {changes: client.Fields{"size": 0}, want: "cloud: invalid databases: size must be at least 1 (422)"},
-		"Type":         {changes: client.Fields{"size": "big"}, want: "cloud: invalid databases: cannot decode fields: json: cannot unmarshal string into Go struct field DatabaseFields.size of type int64 (422)"},
-		"NoObject":     {changes: nil, want: "cloud: cannot decode body: want one JSON object (400)"},
+		"Type": {changes: client.Fields{"size": "big"},
+			want: "cloud: invalid databases: cannot decode fields: json: cannot unmarshal string into Go struct field DatabaseFields.size of type int64 (422)"},
+		"NoObject": {changes: nil, want: "cloud: cannot decode body: want one JSON object (400)"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -290,14 +291,20 @@ func TestControlRefuses(t *testing.T) {
 	srv := httptest.NewServer(cloud.NewServer())
 	t.Cleanup(srv.Close)
 	cases := map[string]struct{ path, body, want string }{
-		"UnknownSetting":   {"/_control", `{"asynch":true}`, `{"error":"cannot decode body: json: unknown field \"asynch\""}`},
-		"Duration":         {"/_control", `{"latency":"fast"}`, `{"error":"cannot decode body: cannot parse duration \"fast\""}`},
-		"NegativeDuration": {"/_control", `{"latency":"-1s"}`, `{"error":"invalid settings: durations must not be negative"}`},
-		"FailCode":         {"/_control", `{"failCode":200}`, `{"error":"invalid settings: failCode must be an HTTP error status, not 200"}`},
-		"ClockBack":        {"/_clock", `{"advance":"-1h"}`, `{"error":"the clock only goes forward"}`},
-		"Collection":       {"/_control/lose", `{"collection":"x","name":"db"}`, `{"error":"there is no collection \"x\""}`},
-		"FinishCollection": {"/_control/finish", `{"collection":"x"}`, `{"error":"there is no collection \"x\""}`},
-		"ChangeNothing":    {"/_control/change", `{"name":"db","size":1}`, `{"error":"databases/db does not exist"}`},
+		"UnknownSetting": {path: "/_control", body: `{"asynch":true}`,
+			want: `{"error":"cannot decode body: json: unknown field \"asynch\""}`},
+		"Duration": {path: "/_control", body: `{"latency":"fast"}`,
+			want: `{"error":"cannot decode body: cannot parse duration \"fast\""}`},
+		"NegativeDuration": {path: "/_control", body: `{"latency":"-1s"}`,
+			want: `{"error":"invalid settings: durations must not be negative"}`},
+		"FailCode": {path: "/_control", body: `{"failCode":200}`,
+			want: `{"error":"invalid settings: failCode must be an HTTP error status, not 200"}`},
+		"ClockBack": {path: "/_clock", body: `{"advance":"-1h"}`, want: `{"error":"the clock only goes forward"}`},
+		"Collection": {path: "/_control/lose", body: `{"collection":"x","name":"db"}`,
+			want: `{"error":"there is no collection \"x\""}`},
+		"FinishCollection": {path: "/_control/finish", body: `{"collection":"x"}`, want: `{"error":"there is no collection \"x\""}`},
+		"ChangeNothing": {path: "/_control/change", body: `{"name":"db","size":1}`,
+			want: `{"error":"databases/db does not exist"}`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

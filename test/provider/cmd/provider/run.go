@@ -55,7 +55,8 @@ func (s *settings) flags(fs *flag.FlagSet) {
 	fs.StringVar(&s.metricsAddress, "metrics-bind-address", "0", "address of the metrics; 0 for none")
 	fs.StringVar(&s.healthAddress, "health-probe-bind-address", "0", "address of /healthz and /readyz; 0 for none")
 	fs.BoolVar(&s.async, "async", false, "work asynchronously, as providers built with upjet do")
-	fs.StringVar(&s.asyncConditions, "async-conditions", asyncAll, "conditions on asynchronous operations: all, or last for LastAsyncOperation alone (upjet's providers for AWS, GCP and Azure)")
+	fs.StringVar(&s.asyncConditions, "async-conditions", asyncAll,
+		"conditions on asynchronous operations: all, or last for LastAsyncOperation alone (upjet's providers for AWS, GCP and Azure)")
 	fs.DurationVar(&s.asyncTimeout, "async-timeout", external.DefaultTimeout, "how long an asynchronous operation may take")
 	fs.BoolVar(&s.debug, "debug", false, "log what the reconciler does")
 }
