@@ -158,7 +158,7 @@ func (ev *evaluation) decide() (Decision, error) {
 	if v.allowed && !ev.needsLiveRecheck(d) {
 		d = ev.edit(v, d)
 	}
-	d.Warnings = append(ev.modeWarnings, ev.warnings...)
+	d.Warnings = slices.Concat(ev.modeWarnings, ev.warnings)
 	return d, nil
 }
 

@@ -226,7 +226,7 @@ func (m *model) wanted(xr *unstructured.Unstructured) *unstructured.Unstructured
 
 // told of what can be approved: what the function holds, and external drift, as
 // its audit reports it.
-func (m *model) told(key string, o, emitted *unstructured.Unstructured) {
+func (m *model) told(_ string, o, emitted *unstructured.Unstructured) {
 	held := v1alpha1.Held{}
 	if value := annotation(emitted, v1alpha1.AnnotationKeyHeld); value != "" && json.Unmarshal([]byte(value), &held) == nil && held.Approve != "" {
 		m.offer("xr", held.ID)

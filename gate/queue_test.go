@@ -119,7 +119,7 @@ func TestResult(t *testing.T) {
 	defer cancel()
 	cases := map[string]struct {
 		reason string
-		ctx    context.Context
+		ctx    context.Context //nolint:containedctx // A case is about a context that has ended.
 		again  time.Duration
 		err    error
 		want   reconcile.Result

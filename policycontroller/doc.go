@@ -1,4 +1,4 @@
-// Package guard is the policy controller: it turns Kausality policies into what
+// Package policycontroller turns Kausality policies into what
 // the API server reads, which is the webhook configuration, the access of
 // webhook and gate to what is guarded, and the ValidatingAdmissionPolicies that
 // hold while the webhook is down; and it renews the webhook's certificates.

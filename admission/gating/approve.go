@@ -214,7 +214,7 @@ func (g Managed) drift(diff []change.Change) *v1alpha1.DriftSpec {
 // Owner of the report about an MR's external drift.
 func (g Managed) Owner() *parent.State { return g.owner().State }
 
-// Explain a difference in one line, for events.
+// ExplainDifference in one line, for events.
 func ExplainDifference(diff []v1alpha1.FieldDifference) string {
 	parts := make([]string, 0, len(diff))
 	for _, d := range diff {

@@ -9,7 +9,6 @@ type mod = fixture.Mod
 var (
 	joined          = fixture.Joined
 	terraformObject = fixture.Terraform
-	object          = fixture.Object
 	with            = fixture.With
 	annotate        = fixture.Annotate
 	unannotate      = fixture.Unannotate
@@ -19,7 +18,6 @@ var (
 	composite       = fixture.Composite
 	instance        = fixture.Instance
 	unmasked        = fixture.Unmasked
-	provider        = fixture.Provider
 	noon            = fixture.Noon
 	condition       = fixture.Condition
 	synced          = fixture.Synced

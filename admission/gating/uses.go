@@ -77,7 +77,7 @@ func recordOf(claims approval.Claims, content string) *v1alpha1.Claim {
 	return nil
 }
 
-// Finish returns which claim of a closed gate's approvals is to be finished on a
+// ClaimToFinish returns which claim of a closed gate's approvals is to be finished on a
 // holder: the approval is used, whether it was confirmed or expired. nil for
 // none; there may be another one when this one is finished.
 func ClaimToFinish(mr, holder *parent.State) *v1alpha1.Claim {

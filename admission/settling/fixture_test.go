@@ -15,7 +15,6 @@ var (
 	deleting         = fixture.Deleting
 	composite        = fixture.Composite
 	instance         = fixture.Instance
-	provider         = fixture.Provider
 	noon             = fixture.Noon
 	condition        = fixture.Condition
 	synced           = fixture.Synced

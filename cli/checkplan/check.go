@@ -38,7 +38,8 @@ type Options struct {
 	Output string
 }
 
-// NotAllowedError: the input was read, and some actions are not allowed.
+// NotAllowedError reports that the input was read, and some actions are not
+// allowed.
 type NotAllowedError struct {
 	// Refused of all Actions of the plan.
 	Refused, Actions int
@@ -95,7 +96,7 @@ func Run(o Options, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// ErrOutput: the verdicts could not be printed.
+// ErrOutput is returned where the verdicts could not be printed.
 var ErrOutput = errors.New("cannot print the verdicts")
 
 func (o Options) check() error {

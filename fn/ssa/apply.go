@@ -98,7 +98,7 @@ func mergeValue(old, want any, p at) (out any, changed bool) {
 	return want, true
 }
 
-// Scalar: a value with nothing below it.
+// Scalar reports whether a value has nothing below it.
 func Scalar(v any) bool {
 	switch v.(type) {
 	case map[string]any, []any:

@@ -35,6 +35,7 @@ func objectWithout(s *structpb.Struct, key string) map[string]any {
 	return out
 }
 
+// FromValue converts a protobuf value to what encoding/json decodes; nil for none.
 func FromValue(v *structpb.Value) any {
 	switch k := v.GetKind().(type) {
 	case *structpb.Value_NumberValue:
@@ -92,6 +93,7 @@ func StringOf(text string) *structpb.Value {
 	return &out.value
 }
 
+// ToValue converts what encoding/json decodes to a protobuf value.
 func ToValue(v any) *structpb.Value {
 	switch t := v.(type) {
 	case map[string]any:

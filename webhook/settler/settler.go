@@ -151,7 +151,9 @@ func (s *Settler) Reconcile(ctx context.Context, ref parent.Ref) (reconcile.Resu
 	switch {
 	case kerrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: afterConflict}, nil
-	case err != nil && ctx.Err() == nil: // else the process ends
+	case ctx.Err() != nil: // the process ends
+		return reconcile.Result{}, nil
+	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("cannot record on parent: %w", err)
 	}
 	return reconcile.Result{RequeueAfter: again}, nil
