@@ -77,7 +77,7 @@ func (m *model) composeMR(key string, xr *unstructured.Unstructured, ran Ran) (a
 		if wanted = ran.Desired[key]; wanted == nil {
 			return true, m.get(key) != nil // its creation is held
 		}
-		m.masked = true
+		m.masked = annotation(wanted, v1alpha1.AnnotationKeyManagementPolicies) != ""
 		defer func() { m.masked = false }()
 	}
 	applied = m.write(key, crossplane, composed, func(now *unstructured.Unstructured) *unstructured.Unstructured {

@@ -81,7 +81,7 @@ func (m *model) removed(key string, o *unstructured.Unstructured) {
 
 // admitted: what an admitted write means for the author's value and for once
 // approvals; a change that nobody asked for is approved.
-func (m *model) admitted(key string, user subject.User, req *Request, d Decision) {
+func (m *model) admitted(key string, user subject.User, req *Request, d Decision, after *unstructured.Unstructured) {
 	if key == "xr" || key == "claim" {
 		return
 	}
@@ -94,7 +94,6 @@ func (m *model) admitted(key string, user subject.User, req *Request, d Decision
 	case m.masked && req.OldObject.GetDeletionTimestamp() == nil:
 		// The author's value as Kausality remembers it from what the function emits:
 		// what was remembered before, or what the Composition has.
-		after := apply(req.Object, d)
 		if kept := mask.AuthorOf(after.GetAnnotations(), m.sum(after).ManagementPolicies); strings.Join(kept, ",") == m.compose {
 			m.author[key] = kept
 		}

@@ -38,7 +38,7 @@ type model struct {
 	compose  string
 	// masks: the real composition function masks as well, by what Crossplane's
 	// cache shows it; alone: it does, and there is neither webhook nor gate; masked:
-	// what it emits is being written.
+	// a mask that it emits is being written.
 	masks, alone, masked bool
 
 	// what people were told: ids by which differences are approved.
@@ -228,7 +228,7 @@ func (m *model) write(key string, user subject.User, manager string, change func
 		m.note("%s's write of %s is lost after admission", user.Name, key)
 		return false
 	}
-	m.admitted(key, user, req, d)
+	m.admitted(key, user, req, d, result)
 	m.ruled(key, req, d, result)
 	m.store(key, result)
 	m.note("%s wrote %s (%s/%s): %s", user.Name, key, d.Class, d.Reason, m.describe(key))
