@@ -109,46 +109,57 @@ func TestAudit(t *testing.T) {
 		object string
 		want   []input.FindingReason
 	}{
-		"Thing":     {"nothing is wrong with a settled thing", nil, "db-b", nil},
-		"Composite": {"without a webhook a composite has no trace of its own", nil, "db", []input.FindingReason{"Untraced"}},
-		"Ungated":   {"a managed resource without a gate, that reports nothing", nil, "db-a", []input.FindingReason{"Ungated", "ExternalDriftUnknown"}},
-		"Gated":     {"a closed gate, and all is as it should be", func(s *stage) { gated(s, closed) }, "db-a", nil},
-		"ObserveOnly": {"who only observes needs no gate", func(s *stage) {
+		"Thing": {reason: "nothing is wrong with a settled thing", object: "db-b"},
+		"Composite": {reason: "without a webhook a composite has no trace of its own", object: "db",
+			want: []input.FindingReason{"Untraced"}},
+		"Ungated": {reason: "a managed resource without a gate, that reports nothing", object: "db-a",
+			want: []input.FindingReason{"Ungated", "ExternalDriftUnknown"}},
+		"Gated": {reason: "a closed gate, and all is as it should be", change: func(s *stage) { gated(s, closed) },
+			object: "db-a"},
+		"ObserveOnly": {reason: "who only observes needs no gate", change: func(s *stage) {
 			gated(s, closed)
 			annotation(s.live["a"], v1alpha1.AnnotationKeyManagementPolicies, `["Observe"]`)
-		}, "db-a", nil},
-		"Drift": {"the external resource is another", func(s *stage) {
+		}, object: "db-a"},
+		"Drift": {reason: "the external resource is another", change: func(s *stage) {
 			gated(s, closed)
 			_ = unstructured.SetNestedField(s.live["a"].Object, int64(9), "status", "atProvider", "size")
-		}, "db-a", []input.FindingReason{"ExternalDrift"}},
-		"Unconfirmed": {"open for longer than the deadline", func(s *stage) {
+		}, object: "db-a", want: []input.FindingReason{"ExternalDrift"}},
+		"Unconfirmed": {reason: "open for longer than the deadline", change: func(s *stage) {
 			gate := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{v1alpha1.VerbUpdate}}
 			gate.At.Time = s.now.Add(-2 * time.Hour)
 			gated(s, gate)
-		}, "db-a", []input.FindingReason{"Unconfirmed"}},
-		"Expired": {"closed by the deadline", func(s *stage) {
+		}, object: "db-a", want: []input.FindingReason{"Unconfirmed"}},
+		"Expired": {reason: "closed by the deadline", change: func(s *stage) {
 			gated(s, v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: "ExpiredUnconfirmed"})
-		}, "db-a", []input.FindingReason{"Unconfirmed"}},
-		"Held": {"what the function holds", func(s *stage) {
+		}, object: "db-a", want: []input.FindingReason{"Unconfirmed"}},
+		"Held": {reason: "what the function holds", change: func(s *stage) {
 			s.reconcile(desire{"a": database(1), "b": plain("y")})
-		}, "db-b", []input.FindingReason{"Held"}},
-		"HeldComposite": {"on the composite too", func(s *stage) {
+		}, object: "db-b", want: []input.FindingReason{"Held"}},
+		"HeldComposite": {reason: "on the composite too", change: func(s *stage) {
 			s.reconcile(desire{"a": database(1), "b": plain("y")})
-		}, "db", []input.FindingReason{"Held", "Untraced"}},
-		"Frozen":   {"a frozen composite", func(s *stage) { s.annotate(v1alpha1.AnnotationKeyFreeze, `{"user":"hans"}`) }, "db", []input.FindingReason{"Frozen", "Untraced"}},
-		"Garbage":  {"an approval that does not parse", func(s *stage) { s.annotate(v1alpha1.AnnotationKeyApprovals, `[`) }, "db", []input.FindingReason{"InvalidAnnotation", "Untraced"}},
-		"Untraced": {"what was there before", func(s *stage) { s.apply("z", plain("z")) }, "db-z", []input.FindingReason{"Untraced"}},
-		"LogMode":  {"who switched itself off", func(s *stage) { annotation(s.live["b"], v1alpha1.AnnotationKeyMode, "log") }, "db-b", []input.FindingReason{"LogMode"}},
-		"Unsettled": {"an intent that has not come through", func(s *stage) {
+		}, object: "db", want: []input.FindingReason{"Held", "Untraced"}},
+		"Frozen": {reason: "a frozen composite",
+			change: func(s *stage) { s.annotate(v1alpha1.AnnotationKeyFreeze, `{"user":"hans"}`) }, object: "db",
+			want: []input.FindingReason{"Frozen", "Untraced"}},
+		"Garbage": {reason: "an approval that does not parse",
+			change: func(s *stage) { s.annotate(v1alpha1.AnnotationKeyApprovals, `[`) }, object: "db",
+			want: []input.FindingReason{"InvalidAnnotation", "Untraced"}},
+		"Untraced": {reason: "what was there before", change: func(s *stage) { s.apply("z", plain("z")) }, object: "db-z",
+			want: []input.FindingReason{"Untraced"}},
+		"LogMode": {reason: "who switched itself off",
+			change: func(s *stage) { annotation(s.live["b"], v1alpha1.AnnotationKeyMode, "log") }, object: "db-b",
+			want: []input.FindingReason{"LogMode"}},
+		"Unsettled": {reason: "an intent that has not come through", change: func(s *stage) {
 			s.now = s.now.Add(time.Minute)
 			s.intend(2)
-		}, "db", []input.FindingReason{"Untraced", "Unsettled"}},
-		"Away": {"changed while nobody watched", func(s *stage) {
-			s.annotate(v1alpha1.AnnotationKeyTrace, fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":1,"user":"hans","timestamp":%q}]`, t0.Format(time.RFC3339)))
+		}, object: "db", want: []input.FindingReason{"Untraced", "Unsettled"}},
+		"Away": {reason: "changed while nobody watched", change: func(s *stage) {
+			s.annotate(v1alpha1.AnnotationKeyTrace,
+				fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":1,"user":"hans","timestamp":%q}]`, t0.Format(time.RFC3339)))
 			s.annotate(v1alpha1.AnnotationKeySettledGeneration, "9")
 			s.now = s.now.Add(time.Minute)
 			s.intend(2)
-		}, "db", []input.FindingReason{"Unattributed"}},
+		}, object: "db", want: []input.FindingReason{"Unattributed"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +218,8 @@ func TestAuditIsBounded(t *testing.T) {
 	req.RequiredResources["ops.crossplane.io/watched-resource"] = &fnv1.Resources{Items: []*fnv1.Resource{{Resource: ssa.ToStruct(objects[0].Object)}}}
 	req.ExtraResources = map[string]*fnv1.Resources{"older": req.RequiredResources["databases"]} //nolint:staticcheck // What older Crossplanes send.
 	got := auditOf(t, s.fnRun(req))
-	if got.Objects != len(objects) || len(got.Resources) != input.MaxAudited || got.Omitted != 7 || got.Findings != 1 || got.Resources[0].Name != fmt.Sprintf("thing-%03d", input.MaxAudited) {
+	if got.Objects != len(objects) || len(got.Resources) != input.MaxAudited || got.Omitted != 7 || got.Findings != 1 ||
+		got.Resources[0].Name != fmt.Sprintf("thing-%03d", input.MaxAudited) {
 		t.Errorf("audit: %d objects, %d listed, %d omitted, %d findings, first %s", got.Objects, len(got.Resources), got.Omitted, got.Findings, got.Resources[0].Name)
 	}
 }

@@ -52,7 +52,7 @@ func BenchmarkRunFunction(b *testing.B) {
 		for _, c := range []struct {
 			name string
 			want desire
-		}{{"steady", want}, {"held", drifted(want)}} {
+		}{{name: "steady", want: want}, {name: "held", want: drifted(want)}} {
 			req := s.request(c.want)
 			b.Run(fmt.Sprintf("%s/%d", c.name, n), func(b *testing.B) {
 				b.ReportAllocs()
@@ -76,7 +76,7 @@ func TestAllocations(t *testing.T) {
 	for name, tc := range map[string]struct {
 		want   desire
 		allocs float64
-	}{"Steady": {want, 1330}, "Held": {drifted(want), 1890}} {
+	}{"Steady": {want: want, allocs: 1330}, "Held": {want: drifted(want), allocs: 1890}} {
 		t.Run(name, func(t *testing.T) {
 			req := s.request(tc.want)
 			if got := testing.AllocsPerRun(20, func() { _, _ = s.fn.RunFunction(t.Context(), req) }); got > tc.allocs {

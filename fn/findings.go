@@ -101,7 +101,8 @@ func (a *auditor) settles(o *unstructured.Unstructured, s *parent.State, intent 
 		return nil
 	}
 	return []input.Finding{{Reason: input.FindingUnsettled,
-		Message: fmt.Sprintf("it has not settled since the intent at generation %d: until then every change of what it is composed of is expected", intent.Generation)}}
+		Message: fmt.Sprintf("it has not settled since the intent at generation %d: until then every change of what it is composed of is "+
+			"expected", intent.Generation)}}
 }
 
 // gated: what stands between a managed resource and its external resource.
@@ -115,7 +116,8 @@ func (a *auditor) gated(o *unstructured.Unstructured, s *parent.State) (out []in
 	switch {
 	case !masked && (len(s.ManagementPolicies) == 0 || mask.Maskable(author) && mask.Gives(author, v1alpha1.VerbUpdate)):
 		out = append(out, input.Finding{Reason: input.FindingUngated,
-			Message: "nothing keeps the provider from changing its external resource: webhook and gate, or gate.managementPolicies: Managed in the function's Input, would"})
+			Message: "nothing keeps the provider from changing its external resource: webhook and gate, or gate.managementPolicies: Managed in " +
+				"the function's Input, would"})
 	case gate.State == v1alpha1.GateOpen && a.now.Sub(gate.At.Time) > gating.DefaultDeadline:
 		out = append(out, input.Finding{Reason: input.FindingUnconfirmed,
 			Message: fmt.Sprintf("its gate has been open since %s, and the provider has not confirmed the change", gate.At.UTC().Format(time.RFC3339))})
@@ -150,7 +152,8 @@ func (a *auditor) outside(o *unstructured.Unstructured, s *parent.State, masked 
 	for _, c := range diff {
 		paths = append(paths, c.Path)
 	}
-	return []input.Finding{{Reason: input.FindingExternalDrift, Message: fmt.Sprintf("the external resource differs in %v; the provider may be about to change it", paths)}}
+	return []input.Finding{{Reason: input.FindingExternalDrift,
+		Message: fmt.Sprintf("the external resource differs in %v; the provider may be about to change it", paths)}}
 }
 
 // mode of an object that switches itself off.

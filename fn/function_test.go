@@ -96,7 +96,8 @@ func TestRunFunction(t *testing.T) {
 		},
 		"NewResource": {
 			reason: "a new resource nobody asked for is not created, and another one lists it",
-			want:   func(w desire) { w["c"] = plain("c") }, writes: []string{"annotate a"}, condition: v1alpha1.ConditionReasonHeld, message: []string{`resource "c"`, "creating Thing"},
+			want:   func(w desire) { w["c"] = plain("c") }, writes: []string{"annotate " +
+				"a"}, condition: v1alpha1.ConditionReasonHeld, message: []string{`resource "c"`, "creating Thing"},
 		},
 		"NewResourceAsked": {
 			reason: "with an intent it is",
@@ -126,7 +127,8 @@ func TestRunFunction(t *testing.T) {
 		"RemovalOfDatabaseAsked": {
 			reason: "even an intended removal of a managed resource waits for the approval of the external deletion",
 			change: func(s *stage) { s.intend(2) },
-			want:   func(w desire) { delete(w, "a") }, writes: []string{"hold a"}, condition: v1alpha1.ConditionReasonHeld, message: []string{"ExternalDeletionNotAllowed", "approve-"},
+			want:   func(w desire) { delete(w, "a") }, writes: []string{"hold " +
+				"a"}, condition: v1alpha1.ConditionReasonHeld, message: []string{"ExternalDeletionNotAllowed", "approve-"},
 		},
 		"RemovalOfTerminating": {
 			reason: "what is on its way out is let go",
@@ -138,7 +140,8 @@ func TestRunFunction(t *testing.T) {
 		},
 		"FieldRemoved": {
 			reason: "a field that the pipeline no longer wants is a change",
-			want:   func(w desire) { w["b"]["spec"] = map[string]any{} }, writes: []string{"hold b"}, condition: v1alpha1.ConditionReasonHeld, message: []string{"spec.value"},
+			want:   func(w desire) { w["b"]["spec"] = map[string]any{} }, writes: []string{"hold " +
+				"b"}, condition: v1alpha1.ConditionReasonHeld, message: []string{"spec.value"},
 		},
 		"LateInitialized": {
 			reason: "what a provider adds is not the pipeline's, and no change",
@@ -157,7 +160,8 @@ func TestRunFunction(t *testing.T) {
 			writes: []string{"annotate b"}, condition: v1alpha1.ConditionReasonAllowed,
 			check: func(t *testing.T, s *stage) {
 				a := s.live["b"].GetAnnotations()
-				if _, ok := a[v1alpha1.AnnotationKeyFreeze]; ok || len(s.trace("b")) != 2 || a["example.org/x"] != "y" || a[v1alpha1.AnnotationKeyTraceLabelPrefix+"ticket"] != "T-1" {
+				if _, ok := a[v1alpha1.AnnotationKeyFreeze]; ok || len(s.trace("b")) != 2 || a["example.org/x"] != "y" ||
+					a[v1alpha1.AnnotationKeyTraceLabelPrefix+"ticket"] != "T-1" {
 					t.Errorf("annotations: %v", a)
 				}
 			},
@@ -328,7 +332,8 @@ func TestMessageIsBounded(t *testing.T) {
 // marked or remembered in the composed resources (KR-09-12).
 func TestWithWebhook(t *testing.T) {
 	s := newStage(t, enforce)
-	hop := fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":1,"user":"hans@example.com","timestamp":%q}]`, t0.Format(time.RFC3339))
+	hop := fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":1,"user":"hans@example.com",`+
+		`"timestamp":%q}]`, t0.Format(time.RFC3339))
 	s.annotate(v1alpha1.AnnotationKeyTrace, hop)
 	want := desire{"a": database(1), "b": plain("x")}
 	s.reconcile(want)
@@ -360,7 +365,8 @@ func TestWithWebhook(t *testing.T) {
 // its form.
 func TestForeignTraceIsKept(t *testing.T) {
 	s, want := settledStage(t)
-	odd := `[ {"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":1,"user":"hans","timestamp":"2026-01-01T12:00:00Z","settled":true,"future":1},` +
+	odd := `[ {"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":1,"user":"hans",` +
+		`"timestamp":"2026-01-01T12:00:00Z","settled":true,"future":1},` +
 		`{"apiVersion":"app.example.org/v1","kind":"Thing","name":"db-b","generation":1,"user":"x","timestamp":"2026-01-01T12:00:01Z"} ]`
 	s.update("b", "webhook", func(o map[string]any) {
 		ssa.Child(ssa.Child(o, "metadata"), "annotations")[v1alpha1.AnnotationKeyTrace] = odd

@@ -125,7 +125,8 @@ func fuzzSeeds(t *testing.T, input string) []*fnv1.RunFunctionRequest {
 	out = append(out, s.request(want))
 	s.annotate(v1alpha1.AnnotationKeyFreeze, "true")
 	out = append(out, s.request(want))
-	s.annotate(v1alpha1.AnnotationKeyTrace, `[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":1,"user":"hans","timestamp":"2026-01-01T12:00:00Z"}]`)
+	s.annotate(v1alpha1.AnnotationKeyTrace, `[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":1,"user":"hans",`+
+		`"timestamp":"2026-01-01T12:00:00Z"}]`)
 	s.annotate(v1alpha1.AnnotationKeySettledGeneration, "1")
 	out = append(out, s.request(want))
 	for _, req := range out {
@@ -144,7 +145,8 @@ const managed = `{"mode":"enforce","settleGrace":"10s","gate":{"managementPolici
 // differently a second time (KR-09-13).
 func FuzzRunFunction(f *testing.F) {
 	t := &testing.T{}
-	seeds := slices.Concat(fuzzSeeds(t, enforce), fuzzSeeds(t, managed), fuzzSeeds(t, withProvenance), fuzzSeeds(t, narrow), fuzzSeeds(t, selecting), fuzzSeeds(t, ""))
+	seeds := slices.Concat(fuzzSeeds(t, enforce), fuzzSeeds(t, managed), fuzzSeeds(t, withProvenance), fuzzSeeds(t, narrow),
+		fuzzSeeds(t, selecting), fuzzSeeds(t, ""))
 	for i := range seeds {
 		for j := range 30 {
 			f.Add(uint8(i), uint64(j))

@@ -175,7 +175,8 @@ func TestMaskOfAGate(t *testing.T) {
 	s.reconcile(want)
 	s.update("a", "kausality-gate", func(o map[string]any) {
 		ssa.Child(o, "spec")["managementPolicies"] = []any{"Observe", "LateInitialize"} // --gate-closed=Observe,LateInitialize
-		ssa.Child(ssa.Child(o, "metadata"), "annotations")[v1alpha1.AnnotationKeyGate] = `{"state":"closed","generation":2,"at":"2026-01-01T12:00:00Z","reason":"Confirmed"}`
+		ssa.Child(ssa.Child(o, "metadata"), "annotations")[v1alpha1.AnnotationKeyGate] = `{"state":"closed","generation":2,` +
+			`"at":"2026-01-01T12:00:00Z","reason":"Confirmed"}`
 	})
 	s.confirm(1)
 	s.reconcile(want)

@@ -206,7 +206,8 @@ func (s *stage) apply(name string, content map[string]any) {
 	l["crossplane.io/composite"] = "db"
 	o.SetLabels(l)
 	yes := true
-	o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: "XDatabase", Name: "db", UID: "xr-uid", Controller: &yes, BlockOwnerDeletion: &yes}})
+	o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: "XDatabase", Name: "db", UID: "xr-uid",
+		Controller: &yes, BlockOwnerDeletion: &yes}})
 	after, changed := s.serverSideApply(old, o)
 	if !changed {
 		return

@@ -59,29 +59,27 @@ func TestChangedFields(t *testing.T) {
 		want   func(w desire)
 		writes []string
 	}{
-		"Grown": {"a condition compares with the value before",
-			func(s *stage) { s.ask("size", int64(6)) }, func(w desire) { w["a"] = database(6, "tier", "a") }, []string{"update a"}},
-		"Shrunk": {"and says no",
-			func(s *stage) { s.ask("size", int64(4)) }, func(w desire) { w["a"] = database(4, "tier", "a") }, []string{"hold a"}},
-		"OtherField": {"a field that is there, and was not changed, triggers nothing",
-			func(s *stage) { s.ask("size", int64(6)) }, func(w desire) { w["a"] = database(6, "tier", "b") }, []string{"hold a"}},
-		"Item": {"in a list",
-			func(s *stage) { s.ask("tiers", tiers("b")) }, func(w desire) { w["a"] = database(5, "tier", "b") }, []string{"update a"}},
-		"Removed": {"a field that was taken away is a change",
-			func(s *stage) { s.ask("backup", nil) }, func(w desire) { w["b"] = plain("none") }, []string{"annotate a", "update b"}},
-		"Nothing": {"an intent on a field that no policy looks at",
-			func(s *stage) { s.ask("note", "x") }, func(w desire) { w["b"] = plain("none") }, []string{"hold b"}},
-		"Forgotten": {"where nothing is remembered, each field that is there counts",
-			func(s *stage) {
-				a := ssa.Child(ssa.Child(s.live["a"].Object, "metadata"), "annotations")
-				delete(a, v1alpha1.AnnotationKeySettledFields)
-				s.ask("note", "x")
-			}, func(w desire) { w["a"] = database(5, "tier", "b") }, []string{"update a"}},
-		"Garbage": {"nor of what does not parse",
-			func(s *stage) {
-				ssa.Child(ssa.Child(s.live["a"].Object, "metadata"), "annotations")[v1alpha1.AnnotationKeySettledFields] = `[{"at":7}]`
-				s.ask("note", "x")
-			}, func(w desire) { w["a"] = database(5, "tier", "b") }, []string{"update a"}},
+		"Grown": {reason: "a condition compares with the value before", change: func(s *stage) { s.ask("size", int64(6)) },
+			want: func(w desire) { w["a"] = database(6, "tier", "a") }, writes: []string{"update a"}},
+		"Shrunk": {reason: "and says no", change: func(s *stage) { s.ask("size", int64(4)) },
+			want: func(w desire) { w["a"] = database(4, "tier", "a") }, writes: []string{"hold a"}},
+		"OtherField": {reason: "a field that is there, and was not changed, triggers nothing",
+			change: func(s *stage) { s.ask("size", int64(6)) }, want: func(w desire) { w["a"] = database(6, "tier", "b") }, writes: []string{"hold a"}},
+		"Item": {reason: "in a list", change: func(s *stage) { s.ask("tiers", tiers("b")) },
+			want: func(w desire) { w["a"] = database(5, "tier", "b") }, writes: []string{"update a"}},
+		"Removed": {reason: "a field that was taken away is a change", change: func(s *stage) { s.ask("backup", nil) },
+			want: func(w desire) { w["b"] = plain("none") }, writes: []string{"annotate a", "update b"}},
+		"Nothing": {reason: "an intent on a field that no policy looks at", change: func(s *stage) { s.ask("note", "x") },
+			want: func(w desire) { w["b"] = plain("none") }, writes: []string{"hold b"}},
+		"Forgotten": {reason: "where nothing is remembered, each field that is there counts", change: func(s *stage) {
+			a := ssa.Child(ssa.Child(s.live["a"].Object, "metadata"), "annotations")
+			delete(a, v1alpha1.AnnotationKeySettledFields)
+			s.ask("note", "x")
+		}, want: func(w desire) { w["a"] = database(5, "tier", "b") }, writes: []string{"update a"}},
+		"Garbage": {reason: "nor of what does not parse", change: func(s *stage) {
+			ssa.Child(ssa.Child(s.live["a"].Object, "metadata"), "annotations")[v1alpha1.AnnotationKeySettledFields] = `[{"at":7}]`
+			s.ask("note", "x")
+		}, want: func(w desire) { w["a"] = database(5, "tier", "b") }, writes: []string{"update a"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -159,8 +157,9 @@ func TestRemembers(t *testing.T) {
 // can tell who is in it.
 func TestKnownSubjects(t *testing.T) {
 	hop := func(s *stage, user string) {
-		s.annotate(v1alpha1.AnnotationKeyTrace, fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":%d,"user":%q,"timestamp":%q}]`,
-			s.xr.GetGeneration(), user, s.now.Format(time.RFC3339)))
+		s.annotate(v1alpha1.AnnotationKeyTrace,
+			fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":%d,"user":%q,"timestamp":%q}]`,
+				s.xr.GetGeneration(), user, s.now.Format(time.RFC3339)))
 	}
 	settled := func(s *stage) {
 		s.annotate(v1alpha1.AnnotationKeyPhase, "initialized")
@@ -170,13 +169,19 @@ func TestKnownSubjects(t *testing.T) {
 		user, subjects string
 		writes         []string
 	}{
-		"Subject":       {"hans@example.com", `{"kind":"User","name":"hans@example.com","mayInitiate":true}`, []string{"update a"}},
-		"Other":         {"alice@example.com", `{"kind":"User","name":"hans@example.com","mayInitiate":true}`, []string{"hold a"}},
-		"MayNotStart":   {"hans@example.com", `{"kind":"User","name":"hans@example.com"}`, []string{"hold a"}},
-		"AnyGroup":      {"alice@example.com", `{"kind":"Group","name":"platform","mayInitiate":true}`, []string{"update a"}},
-		"Account":       {"system:serviceaccount:ci:deploy", `{"kind":"ServiceAccount","namespace":"ci","name":"deploy","mayInitiate":true}`, []string{"update a"}},
-		"AccountsGroup": {"system:serviceaccount:ci:deploy", `{"kind":"Group","name":"system:serviceaccounts:ci","mayInitiate":true}`, []string{"update a"}},
-		"NotItsGroup":   {"system:serviceaccount:ci:deploy", `{"kind":"Group","name":"platform","mayInitiate":true}`, []string{"hold a"}},
+		"Subject": {user: "hans@example.com", subjects: `{"kind":"User","name":"hans@example.com","mayInitiate":true}`,
+			writes: []string{"update a"}},
+		"Other": {user: "alice@example.com", subjects: `{"kind":"User","name":"hans@example.com","mayInitiate":true}`,
+			writes: []string{"hold a"}},
+		"MayNotStart": {user: "hans@example.com", subjects: `{"kind":"User","name":"hans@example.com"}`, writes: []string{"hold a"}},
+		"AnyGroup": {user: "alice@example.com", subjects: `{"kind":"Group","name":"platform","mayInitiate":true}`,
+			writes: []string{"update a"}},
+		"Account": {user: "system:serviceaccount:ci:deploy",
+			subjects: `{"kind":"ServiceAccount","namespace":"ci","name":"deploy","mayInitiate":true}`, writes: []string{"update a"}},
+		"AccountsGroup": {user: "system:serviceaccount:ci:deploy",
+			subjects: `{"kind":"Group","name":"system:serviceaccounts:ci","mayInitiate":true}`, writes: []string{"update a"}},
+		"NotItsGroup": {user: "system:serviceaccount:ci:deploy", subjects: `{"kind":"Group","name":"platform","mayInitiate":true}`,
+			writes: []string{"hold a"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -205,9 +210,9 @@ func TestParentInConditions(t *testing.T) {
 		condition string
 		writes    []string
 	}{
-		"Identity": {`parent.kind == 'XShop' && parent.metadata.name == 'shop'`, []string{"update a"}},
-		"Labels":   {`parent.metadata.labels['env'] == 'dev'`, []string{"hold a"}},
-		"None":     {`parent == null`, []string{"hold a"}},
+		"Identity": {condition: `parent.kind == 'XShop' && parent.metadata.name == 'shop'`, writes: []string{"update a"}},
+		"Labels":   {condition: `parent.metadata.labels['env'] == 'dev'`, writes: []string{"hold a"}},
+		"None":     {condition: `parent == null`, writes: []string{"hold a"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

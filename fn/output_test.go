@@ -21,7 +21,8 @@ var update = flag.Bool("update", false, "write what the function emits to testda
 func outputStage(t *testing.T, input string) (*stage, desire) {
 	t.Helper()
 	s := newStage(t, input)
-	want := desire{"database": database(1, "tier", "gold", "region", "eu"), "bucket": bucket("eu", map[string]any{"team": "a"}), "gone": plain("x"), "thing": plain("x")}
+	want := desire{"database": database(1, "tier", "gold", "region", "eu"), "bucket": bucket("eu", map[string]any{"team": "a"}),
+		"gone": plain("x"), "thing": plain("x")}
 	want["thing"]["metadata"] = map[string]any{"labels": map[string]any{"app": "shop"}, "annotations": map[string]any{"example.org/note": "n"}}
 	s.reconcile(want)
 	s.update("thing", "somebody", func(o map[string]any) { ssa.Child(o, "spec")["other"] = map[string]any{"a": 1.5, "b": true, "c": nil} })
@@ -38,11 +39,13 @@ func outputStage(t *testing.T, input string) (*stage, desire) {
 		manager, operation string
 		fields             map[string]any
 	}{
-		{composedManager(), "Apply", fields(map[string]any{"f:value": leaf, "f:set": map[string]any{`v:"a"`: leaf, `v:"c"`: leaf}, "f:items": map[string]any{
-			`k:{"name":"one"}`: map[string]any{".": leaf, "f:name": leaf, "f:x": leaf}, `k:{"name":"three"}`: map[string]any{".": leaf, "f:name": leaf},
-		}})},
-		{"somebody", "Update", fields(map[string]any{"f:other": map[string]any{".": leaf, "f:a": leaf, "f:b": leaf}, "f:set": map[string]any{`v:"b"`: leaf},
-			"f:items": map[string]any{`k:{"name":"one"}`: map[string]any{"f:y": leaf}, `k:{"name":"two"}`: map[string]any{".": leaf, "f:name": leaf, "f:x": leaf}}})},
+		{manager: composedManager(), operation: "Apply",
+			fields: fields(map[string]any{"f:value": leaf, "f:set": map[string]any{`v:"a"`: leaf, `v:"c"`: leaf}, "f:items": map[string]any{
+				`k:{"name":"one"}`: map[string]any{".": leaf, "f:name": leaf, "f:x": leaf}, `k:{"name":"three"}`: map[string]any{".": leaf, "f:name": leaf},
+			}})},
+		{manager: "somebody", operation: "Update",
+			fields: fields(map[string]any{"f:other": map[string]any{".": leaf, "f:a": leaf, "f:b": leaf}, "f:set": map[string]any{`v:"b"`: leaf},
+				"f:items": map[string]any{`k:{"name":"one"}`: map[string]any{"f:y": leaf}, `k:{"name":"two"}`: map[string]any{".": leaf, "f:name": leaf, "f:x": leaf}}})},
 	} {
 		managed = append(managed, map[string]any{"manager": e.manager, "operation": e.operation, "apiVersion": "app.example.org/v1",
 			"fieldsType": "FieldsV1", "time": s.now.Format(time.RFC3339), "fieldsV1": e.fields})
@@ -61,17 +64,17 @@ func TestOutput(t *testing.T) {
 		input  string
 		change func(s *stage, want desire)
 	}{
-		"steady": {enforce, func(*stage, desire) {}},
-		"held": {enforce, func(_ *stage, want desire) {
+		"steady": {input: enforce, change: func(*stage, desire) {}},
+		"held": {input: enforce, change: func(_ *stage, want desire) {
 			delete(want, "gone")
 			want["new"], want["database"], want["bucket"] = plain("n"), database(7, "tier", "gold"), bucket("us", nil)
 			want["thing"]["spec"] = map[string]any{"value": "<y>", "set": []any{"c", "d"}, "items": []any{map[string]any{"name": "three", "x": "ü"}}}
 		}},
-		"passing": {managed, func(s *stage, want desire) {
+		"passing": {input: managed, change: func(s *stage, want desire) {
 			s.intend(2)
 			want["database"], want["thing"]["spec"] = database(2), map[string]any{"set": []any{"c"}, "items": []any{map[string]any{"name": "three"}}}
 		}},
-		"logged": {`{}`, func(_ *stage, want desire) { want["database"] = database(3) }},
+		"logged": {input: `{}`, change: func(_ *stage, want desire) { want["database"] = database(3) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, want := outputStage(t, tc.input)

@@ -43,7 +43,8 @@ var (
 		Match: &fnv1.ResourceSelector_MatchName{MatchName: "upgradeallowances.kausality.io"}}
 	policySelector = &fnv1.ResourceSelector{ApiVersion: "kausality.io/v1alpha1", Kind: "AllowancePolicy",
 		Match: &fnv1.ResourceSelector_MatchLabels{MatchLabels: &fnv1.MatchLabels{Labels: map[string]string{"team": "shop"}}}}
-	aCRD = map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "allowancepolicies.kausality.io"}}
+	aCRD = map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": "allowancepolicies.kausality.io"}}
 )
 
 // The CRD is asked for first, the policies only where it is there, and both in
@@ -62,18 +63,31 @@ func TestRequiresPolicies(t *testing.T) {
 		note         string
 		policies     int
 	}{
-		"NotAsked":     {reason: "who selects no policies requires nothing", input: enforce, capabilities: modern},
-		"First":        {reason: "first the CRD", capabilities: modern, want: &fnv1.Requirements{Resources: first}, note: "gives functions no required resources"},
-		"FirstOld":     {reason: "a Crossplane that says nothing knows the older field", want: &fnv1.Requirements{ExtraResources: first}, note: "gives functions no required resources"},
-		"NoCRD":        {reason: "a missing CRD is no failure", capabilities: modern, required: map[string]*fnv1.Resources{requirementCRD: {}}, want: &fnv1.Requirements{Resources: first}, note: "is not installed"},
-		"NoCRDOld":     {reason: "nor with v1.20", extra: map[string]*fnv1.Resources{requirementCRD: {}}, want: &fnv1.Requirements{ExtraResources: first}, note: "is not installed"},
-		"CRD":          {reason: "then the policies", capabilities: modern, required: map[string]*fnv1.Resources{requirementCRD: resources(aCRD)}, want: &fnv1.Requirements{Resources: both}, note: "were not fetched"},
-		"Policies":     {reason: "what is required stays so on every run", capabilities: modern, required: map[string]*fnv1.Resources{requirementCRD: resources(aCRD), requirementPolicies: resources(sizePolicy("a"), sizePolicy("b"))}, want: &fnv1.Requirements{Resources: both}, policies: 2},
-		"PoliciesOld":  {reason: "with v1.20 too", extra: map[string]*fnv1.Resources{requirementCRD: resources(aCRD), requirementPolicies: resources(sizePolicy("a"))}, want: &fnv1.Requirements{ExtraResources: both}, policies: 1},
-		"NoPolicies":   {reason: "there may be none", capabilities: modern, required: map[string]*fnv1.Resources{requirementCRD: resources(aCRD), requirementPolicies: {}}, want: &fnv1.Requirements{Resources: both}},
-		"BadPolicy":    {reason: "a policy that does not compile is named", capabilities: modern, required: map[string]*fnv1.Resources{requirementCRD: resources(aCRD), requirementPolicies: resources(map[string]any{"metadata": map[string]any{"name": "broken"}})}, want: &fnv1.Requirements{Resources: both}, note: "AllowancePolicy broken: "},
-		"OddPolicy":    {reason: "and one that is no policy at all", capabilities: modern, required: map[string]*fnv1.Resources{requirementCRD: resources(aCRD), requirementPolicies: resources(map[string]any{"spec": "x"})}, want: &fnv1.Requirements{Resources: both}, note: "cannot read AllowancePolicy"},
-		"OtherRequire": {reason: "other steps' requirements are theirs", capabilities: modern, input: enforce, required: map[string]*fnv1.Resources{"other": resources(aCRD)}},
+		"NotAsked": {reason: "who selects no policies requires nothing", input: enforce, capabilities: modern},
+		"First":    {reason: "first the CRD", capabilities: modern, want: &fnv1.Requirements{Resources: first}, note: "gives functions no required resources"},
+		"FirstOld": {reason: "a Crossplane that says nothing knows the older field", want: &fnv1.Requirements{ExtraResources: first},
+			note: "gives functions no required resources"},
+		"NoCRD": {reason: "a missing CRD is no failure", capabilities: modern,
+			required: map[string]*fnv1.Resources{requirementCRD: {}}, want: &fnv1.Requirements{Resources: first}, note: "is not installed"},
+		"NoCRDOld": {reason: "nor with v1.20", extra: map[string]*fnv1.Resources{requirementCRD: {}},
+			want: &fnv1.Requirements{ExtraResources: first}, note: "is not installed"},
+		"CRD": {reason: "then the policies", capabilities: modern,
+			required: map[string]*fnv1.Resources{requirementCRD: resources(aCRD)}, want: &fnv1.Requirements{Resources: both}, note: "were not fetched"},
+		"Policies": {reason: "what is required stays so on every run", capabilities: modern,
+			required: map[string]*fnv1.Resources{requirementCRD: resources(aCRD),
+				requirementPolicies: resources(sizePolicy("a"), sizePolicy("b"))}, want: &fnv1.Requirements{Resources: both}, policies: 2},
+		"PoliciesOld": {reason: "with v1.20 too", extra: map[string]*fnv1.Resources{requirementCRD: resources(aCRD),
+			requirementPolicies: resources(sizePolicy("a"))}, want: &fnv1.Requirements{ExtraResources: both}, policies: 1},
+		"NoPolicies": {reason: "there may be none", capabilities: modern,
+			required: map[string]*fnv1.Resources{requirementCRD: resources(aCRD), requirementPolicies: {}}, want: &fnv1.Requirements{Resources: both}},
+		"BadPolicy": {reason: "a policy that does not compile is named", capabilities: modern,
+			required: map[string]*fnv1.Resources{requirementCRD: resources(aCRD),
+				requirementPolicies: resources(map[string]any{"metadata": map[string]any{"name": "broken"}})}, want: &fnv1.Requirements{Resources: both}, note: "AllowancePolicy broken: "},
+		"OddPolicy": {reason: "and one that is no policy at all", capabilities: modern,
+			required: map[string]*fnv1.Resources{requirementCRD: resources(aCRD),
+				requirementPolicies: resources(map[string]any{"spec": "x"})}, want: &fnv1.Requirements{Resources: both}, note: "cannot read AllowancePolicy"},
+		"OtherRequire": {reason: "other steps' requirements are theirs", capabilities: modern, input: enforce,
+			required: map[string]*fnv1.Resources{"other": resources(aCRD)}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -114,14 +128,27 @@ func TestInlinePolicies(t *testing.T) {
 		input  string
 		err    string
 	}{
-		"Shorthand": {"the short form", `{"policies":[{"name":"a","match":{"kind":"XDatabase","fields":["spec.size"]},"allow":[{"kind":"Database","relation":"Child","mutations":["spec.forProvider.size"]}]}]}`, ""},
-		"Long":      {"the long form", `{"policies":[{"name":"a","target":{"apiGroup":"example.org","kind":"XDatabase"},"rules":[{"trigger":"spec.size","allow":[{"relation":"External","verbs":["Update"]}]}]}]}`, ""},
-		"NoName":    {"messages need a name", `{"policies":[{"match":{"kind":"X","fields":["spec"]},"allow":[]}]}`, "policies[0].name: Required value"},
-		"Twice":     {"and one of its own", `{"policies":[{"name":"a","match":{"kind":"X","fields":["spec"]}},{"name":"a","match":{"kind":"X","fields":["spec"]}}]}`, "policies[1].name: Duplicate value"},
-		"NoTarget":  {"it must be about something", `{"policies":[{"name":"a"}]}`, "policies[0].target: Invalid value"},
-		"BadCEL":    {"an expression that does not compile", `{"policies":[{"name":"a","match":{"kind":"X","fields":["spec"],"cel":["object.("]},"allow":[{"relation":"External","mutations":["Update"]}]}]}`, "policies[0].match.cel[0]: Invalid value"},
-		"BadPath":   {"a path that is none", `{"policies":[{"name":"a","match":{"kind":"X","fields":["spec["]},"allow":[{"relation":"External","mutations":["Update"]}]}]}`, "policies[0].match.fields[0]: Invalid value"},
-		"Unknown":   {"an unknown field", `{"policies":[{"name":"a","mtch":{}}]}`, `unknown field "policies[0].mtch"`},
+		"Shorthand": {reason: "the short form",
+			input: `{"policies":[{"name":"a","match":{"kind":"XDatabase","fields":["spec.size"]},"allow":[{"kind":"Database","relation":"Child",` +
+				`"mutations":["spec.forProvider.size"]}]}]}`},
+		"Long": {reason: "the long form",
+			input: `{"policies":[{"name":"a","target":{"apiGroup":"example.org","kind":"XDatabase"},"rules":[{"trigger":"spec.size",` +
+				`"allow":[{"relation":"External","verbs":["Update"]}]}]}]}`},
+		"NoName": {reason: "messages need a name", input: `{"policies":[{"match":{"kind":"X","fields":["spec"]},"allow":[]}]}`,
+			err: "policies[0].name: Required value"},
+		"Twice": {reason: "and one of its own",
+			input: `{"policies":[{"name":"a","match":{"kind":"X","fields":["spec"]}},{"name":"a","match":{"kind":"X","fields":["spec"]}}]}`,
+			err:   "policies[1].name: Duplicate value"},
+		"NoTarget": {reason: "it must be about something", input: `{"policies":[{"name":"a"}]}`,
+			err: "policies[0].target: Invalid value"},
+		"BadCEL": {reason: "an expression that does not compile",
+			input: `{"policies":[{"name":"a","match":{"kind":"X","fields":["spec"],"cel":["object.("]},"allow":[{"relation":"External","mutations":["Update"]}]}]}`,
+			err:   "policies[0].match.cel[0]: Invalid value"},
+		"BadPath": {reason: "a path that is none",
+			input: `{"policies":[{"name":"a","match":{"kind":"X","fields":["spec["]},"allow":[{"relation":"External","mutations":["Update"]}]}]}`,
+			err:   "policies[0].match.fields[0]: Invalid value"},
+		"Unknown": {reason: "an unknown field", input: `{"policies":[{"name":"a","mtch":{}}]}`,
+			err: `unknown field "policies[0].mtch"`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -159,8 +186,9 @@ func TestPolicyNarrows(t *testing.T) {
 					s.intend(size)
 				}
 				if webhook {
-					s.annotate(v1alpha1.AnnotationKeyTrace, fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":%d,"user":"hans@example.com","timestamp":%q}]`,
-						generation, s.now.Format(time.RFC3339)))
+					s.annotate(v1alpha1.AnnotationKeyTrace,
+						fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":%d,"user":"hans@example.com","timestamp":%q}]`,
+							generation, s.now.Format(time.RFC3339)))
 				}
 			}
 			settled := func(w desire, generation int64) {
@@ -231,7 +259,8 @@ func TestFetchedPolicyNarrows(t *testing.T) {
 	s.reconcile(want)
 	s.wantWrites("update a", "hold b")
 	s.stable(want)
-	s.annotate(v1alpha1.AnnotationKeyTrace, fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":3,"user":"alice@example.com","timestamp":%q}]`, s.now.Format(time.RFC3339)))
+	s.annotate(v1alpha1.AnnotationKeyTrace, fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":3,`+
+		`"user":"alice@example.com","timestamp":%q}]`, s.now.Format(time.RFC3339)))
 	s.annotate(v1alpha1.AnnotationKeyPhase, "initialized")
 	s.annotate(v1alpha1.AnnotationKeySettledGeneration, "2")
 	want["a"] = database(3)

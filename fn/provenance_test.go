@@ -63,7 +63,8 @@ func TestProvenance(t *testing.T) {
 	}
 	s.reconcile(want)
 	id := s.tag(external.TagTraceID)
-	if len(id) != 16 || s.tag(external.TagInitiator) != external.Unattributed || s.tag(external.TagOrigin) != "XDatabase.example.org/shop/db@1" || s.tag("team") != "shop" {
+	if len(id) != 16 || s.tag(external.TagInitiator) != external.Unattributed ||
+		s.tag(external.TagOrigin) != "XDatabase.example.org/shop/db@1" || s.tag("team") != "shop" {
 		t.Fatalf("tags: %v", s.field("a", "spec", "forProvider", "tags"))
 	}
 	if v := s.field("n", "spec", "forProvider", "tags"); v != nil {

@@ -16,8 +16,8 @@ func TestSnooze(t *testing.T) {
 		reason string
 		told   string
 	}{
-		"Enforce": {enforce, v1alpha1.ConditionReasonHeld, "spec.value"},
-		"Log":     {`{"settleGrace":"10s"}`, v1alpha1.ConditionReasonAllowed, "spec.value"},
+		"Enforce": {input: enforce, reason: v1alpha1.ConditionReasonHeld, told: "spec.value"},
+		"Log":     {input: `{"settleGrace":"10s"}`, reason: v1alpha1.ConditionReasonAllowed, told: "spec.value"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -115,7 +115,8 @@ func (s *stage) fetchUpgrade() {
 	s.required[requirementPolicies] = &fnv1.Resources{}
 	s.required[requirementUpgrades] = resources(map[string]any{
 		"apiVersion": "kausality.io/v1alpha1", "kind": "UpgradeAllowance", "metadata": map[string]any{"name": "values"},
-		"spec": map[string]any{"serviceAccount": defaultServiceAccount, "allow": []any{map[string]any{"kind": "Thing", "relation": "Child", "mutations": []any{"spec.value"}}}},
+		"spec": map[string]any{"serviceAccount": defaultServiceAccount, "allow": []any{map[string]any{"kind": "Thing", "relation": "Child",
+			"mutations": []any{"spec.value"}}}},
 	})
 }
 
@@ -128,12 +129,13 @@ func TestUpgradeWithWebhook(t *testing.T) {
 		writes      []string
 		note        string
 	}{
-		{"Fetched", selecting, []string{"hold a", "update b"}, ""},
-		{"Inline", upgrading, []string{"hold a", "hold b"}, "upgrades of the Input count for nothing"},
+		{name: "Fetched", input: selecting, writes: []string{"hold a", "update b"}},
+		{name: "Inline", input: upgrading, writes: []string{"hold a", "hold b"}, note: "upgrades of the Input count for nothing"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStage(t, tc.input)
-			s.annotate(v1alpha1.AnnotationKeyTrace, fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":1,"user":"hans","timestamp":%q}]`, t0.Format(time.RFC3339)))
+			s.annotate(v1alpha1.AnnotationKeyTrace,
+				fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":1,"user":"hans","timestamp":%q}]`, t0.Format(time.RFC3339)))
 			s.revise("r1", "v1")
 			s.fetchUpgrade()
 			want := desire{"a": database(1), "b": plain("x")}
@@ -157,8 +159,10 @@ func TestUpgradeWithWebhook(t *testing.T) {
 // Revisions are required only where there is an upgrade, and those of the
 // cluster's upgrades are fetched like policies.
 func TestRequiresRevisions(t *testing.T) {
-	revision := &fnv1.ResourceSelector{ApiVersion: "apiextensions.crossplane.io/v1", Kind: "CompositionRevision", Match: &fnv1.ResourceSelector_MatchName{MatchName: "r1"}}
-	functions := &fnv1.ResourceSelector{ApiVersion: "pkg.crossplane.io/v1", Kind: "FunctionRevision", Match: &fnv1.ResourceSelector_MatchLabels{MatchLabels: &fnv1.MatchLabels{}}}
+	revision := &fnv1.ResourceSelector{ApiVersion: "apiextensions.crossplane.io/v1", Kind: "CompositionRevision",
+		Match: &fnv1.ResourceSelector_MatchName{MatchName: "r1"}}
+	functions := &fnv1.ResourceSelector{ApiVersion: "pkg.crossplane.io/v1", Kind: "FunctionRevision",
+		Match: &fnv1.ResourceSelector_MatchLabels{MatchLabels: &fnv1.MatchLabels{}}}
 	s := newStage(t, upgrading)
 	s.revise("r1", "v1")
 	rsp := s.run(s.request(desire{}))
