@@ -118,10 +118,13 @@ func (s *Settler) NoteParent(p *parent.State) {
 }
 
 // StatusWritten notes that the status of an object is being written. One that is not cached is
-// reconciled when its watch shows it.
+// reconciled when its watch shows it, which begins with the first status write of its kind.
 func (s *Settler) StatusWritten(ref parent.Ref) {
 	o := s.states.Cached(ref)
 	if o == nil {
+		if !s.cluster.States.Watches(ref.GroupKind()) {
+			s.queue.Add(ref) // finding the kind may take longer than the request can wait
+		}
 		return
 	}
 	if _, missing := s.memory.controllers(o.State); missing {
@@ -162,7 +165,10 @@ func (s *Settler) Reconcile(ctx context.Context, ref parent.Ref) (reconcile.Resu
 // update one parent. again is when it is to be looked at again; 0 for when it changes.
 func (s *Settler) update(ctx context.Context, ref parent.Ref) (again time.Duration, err error) {
 	o := s.states.Cached(ref)
-	if o == nil || o.State.UID != ref.UID || o.Deleting() {
+	if o == nil {
+		return 0, s.watch(ref)
+	}
+	if o.State.UID != ref.UID || o.Deleting() {
 		return 0, nil
 	}
 	edits := map[string]*string{}
@@ -179,6 +185,20 @@ func (s *Settler) update(ctx context.Context, ref parent.Ref) (again time.Durati
 		return 0, err
 	}
 	return soonest(leaderAgain, soonest(settledAgain, claimsAgain)), nil
+}
+
+// watch the kind of an object whose status is reviewed, since it may be a parent of which another replica
+// was asked about a child. Kinds that the webhook configuration names are watched from the start
+// (cluster.WatchParents); this is for a configuration that has another name than ours.
+func (s *Settler) watch(ref parent.Ref) error {
+	if s.cluster.States.Watches(ref.GroupKind()) || s.cluster.Unguarded(ref.GroupVersionKind) ||
+		s.cluster.Kinds.Kind(ref.GroupVersionKind).Role == parent.RoleManaged { // which is no parent
+		return nil
+	}
+	if err := s.cluster.States.Watch(ref.GroupVersionKind); err != nil {
+		return reconcile.TerminalError(fmt.Errorf("cannot watch a kind that may be a parent: %w", err)) // the next status write tries again
+	}
+	return nil
 }
 
 // leaveToLeader removes, for a while, the edits that are the leader's to write: all but what this replica

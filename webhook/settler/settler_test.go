@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
@@ -74,6 +75,21 @@ func TestSettlerRecovers(t *testing.T) {
 	assert.Eventually(t, func() bool { return w.queue.NumRequeues(bad) > 1 }, 10*time.Second, time.Millisecond, "it is tried again")
 	cancel()
 	assert.NoError(t, <-ended)
+}
+
+// TestSettlerWatchesReviewedKinds: the first status write of a kind that is not watched has it watched. If that
+// fails, the next one tries again, and nothing else does.
+func TestSettlerWatchesReviewedKinds(t *testing.T) {
+	w, _ := idleSettler(t)
+	ref := parent.Ref{GroupVersionKind: widget, Name: "w", UID: "u"}
+	for range 2 {
+		w.StatusWritten(ref)
+		assert.Equal(t, 1, w.queue.Len())
+		got, _ := w.queue.Get()
+		_, err := w.Reconcile(t.Context(), got)
+		assert.ErrorIs(t, err, reconcile.TerminalError(nil), "no API server knows the kind")
+		w.queue.Done(got)
+	}
 }
 
 // settledWidget at generation 4 whose last intent, own, is observed and was made an
