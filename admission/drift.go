@@ -135,7 +135,7 @@ func (ev *evaluation) driftRefusal() refusal {
 	r.why = "nobody asked for it: the spec of " + p + " has not changed since it settled at generation " +
 		strconv.FormatInt(ev.view().intent.Generation, 10)
 	if ev.needsApproval() {
-		r.why = fmt.Sprintf("it is not by the controller of %s, and policy %s requires approval of changes by other users", p, ev.settings.Policy)
+		r.why = fmt.Sprintf("it is not by the controller of %s, and policy %s asks for approval of changes by anybody else", p, ev.settings.Policy)
 	} else if rev := ev.parent().CompositionRevision; rev != "" {
 		r.why += " (composition revision " + rev + ")"
 	}
