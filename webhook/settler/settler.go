@@ -154,9 +154,8 @@ func (s *Settler) Reconcile(ctx context.Context, ref parent.Ref) (reconcile.Resu
 	switch {
 	case kerrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: afterConflict}, nil
-	case ctx.Err() != nil: // the process ends
-		return reconcile.Result{}, nil
 	case err != nil:
+		// When the process ends, controller-runtime drops the error with the queue.
 		return reconcile.Result{}, fmt.Errorf("cannot record on parent: %w", err)
 	}
 	return reconcile.Result{RequeueAfter: again}, nil
