@@ -11,7 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Approver RBAC: who may decide about what controllers do (spec 2) (KR-02-13).
+// Approver RBAC: who may decide about what controllers do (KR-02-13).
 func TestApproverRBAC(t *testing.T) {
 	cases := map[string]struct {
 		reason  string

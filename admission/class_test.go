@@ -22,7 +22,7 @@ func (failingNamespaces) NamespaceMode(context.Context, string) (v1alpha1.Mode, 
 	return "", errors.New("boom")
 }
 
-// "Who is the parent's controller?" (spec 4), rule by rule. Under a settled
+// The identification of the parent's controller, rule by rule. Under a settled
 // parent the controller's change is drift and anybody else's a new origin
 // (KR-04-01, KR-04-03, KR-04-04, KR-04-05, KR-04-06).
 func TestIdentity(t *testing.T) {
@@ -167,7 +167,7 @@ status: {conditions: [{type: Synced, status: "True", observedGeneration: 2}, {ty
 	}
 }
 
-// Self writes (spec 1 and 4) (KR-01-06, KR-01-07, KR-04-07).
+// Self writes (KR-01-06, KR-01-07, KR-04-07).
 func TestSelf(t *testing.T) {
 	nested := with(composite(), set("child", "metadata", "name"), set("child-uid", "metadata", "uid"), func(o *unstructured.Unstructured) {
 		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"apiVersion": "example.org/v1", "kind": "XDatabase", "name": "db",
@@ -270,7 +270,7 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// The latch (spec 3): once settled, a flap does not open the window again
+// The latch: once settled, a flap does not open the window again
 // (KR-03-04, KR-03-05, KR-01-08).
 func TestSettled(t *testing.T) {
 	flapping := func(o *unstructured.Unstructured) {
@@ -339,7 +339,7 @@ func TestSettledState(t *testing.T) {
 			want: ClassExpected},
 		"NewField": {reason: "or a field of it that was not there", xr: []mod{recorded, labelled, set("b", "spec", "zone")},
 			want: ClassExpected},
-		"Later": {reason: "an intent that stands in the trace has not settled", xr: []mod{recorded, labelled, unsettled},
+		"Later": {reason: "an intent that is in the trace has not settled", xr: []mod{recorded, labelled, unsettled},
 			want: ClassExpected},
 		"Forged": {reason: "somebody else's digest",
 			xr: []mod{annotate(v1alpha1.AnnotationKeySettledState, "5,0123456789abcdef"), labelled}, want: ClassExpected},
@@ -359,7 +359,7 @@ func TestSettledState(t *testing.T) {
 	}
 }
 
-// Children that follow the world, not a spec, are never drift (spec 4) (KR-04-13).
+// Children that change without a change of their parent's spec are never drift (KR-04-13).
 func TestFollowsTheWorld(t *testing.T) {
 	gvk := func(group, kind string) schema.GroupVersionKind {
 		return schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}

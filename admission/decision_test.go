@@ -10,7 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// outcome of a decision, as far as a row of spec 5 speaks of it.
+// outcome of a decision, as far as a row of the decision table determines it.
 type outcome struct {
 	allowed bool
 	class   Class
@@ -48,7 +48,7 @@ const (
 func gone(w *world)       { w.live = nil }
 func unreadable(w *world) { w.err = errors.New("connection refused") }
 
-// The decision of spec 5, row by row, under enforce and log
+// The decision table, row by row, under enforce and log
 // (KR-04-08, KR-04-09, KR-04-10, KR-04-15, KR-05-00, KR-05-01, KR-05-02, KR-05-03, KR-05-04,
 // KR-05-05, KR-05-06, KR-05-07, KR-05-08, KR-05-09, KR-05-11, KR-05-13, KR-05-22, KR-05-28).
 func TestRows(t *testing.T) {
@@ -68,7 +68,7 @@ func TestRows(t *testing.T) {
 		// want under enforce and under log.
 		want [2]outcome
 	}{
-		"0 DeleteMR": {reason: "section 8 decides first, whoever asks", setting: setting{},
+		"0 DeleteMR": {reason: "the deletion of the external resource is decided first, for every user", setting: setting{},
 			req:  request(Delete, instance()).by(alice, ""),
 			want: [2]outcome{refused("", ReasonExternalDeletion, 403), refused("", ReasonExternalDeletion, 403)}},
 		"0 DeleteMRComponent": {reason: "our own components too", setting: setting{},
@@ -107,7 +107,7 @@ func TestRows(t *testing.T) {
 			want: same(refused(ClassDrift, ReasonFrozen, 422))},
 		"6 FrozenExpected": {reason: "ALL child mutations", setting: setting{xr: []mod{unsettled, frozen}}, req: update(),
 			want: same(refused(ClassExpected, ReasonFrozen, 422))},
-		"6 FrozenInit": {reason: "freeze stands before initializing", setting: setting{xr: []mod{fresh, frozen}},
+		"6 FrozenInit": {reason: "a freeze precedes initializing", setting: setting{xr: []mod{fresh, frozen}},
 			req: update(), want: same(refused(ClassExpected, ReasonFrozen, 422))},
 		"6 FrozenBad": {reason: "what does not parse counts as frozen",
 			setting: setting{xr: []mod{annotate(v1alpha1.AnnotationKeyFreeze, "hm")}}, req: update(),
@@ -118,7 +118,7 @@ func TestRows(t *testing.T) {
 		"7 Initializing": {reason: "the first settling",
 			setting: setting{xr: []mod{fresh, annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}}, req: update(),
 			want: same(allowed(ClassExpected, ReasonInitializing))},
-		"7 InitializingOther": {reason: "whoever asks", setting: setting{xr: []mod{fresh}}, req: update().by(alice, "kubectl"),
+		"7 InitializingOther": {reason: "for every user", setting: setting{xr: []mod{fresh}}, req: update().by(alice, "kubectl"),
 			want: same(allowed(ClassNewOrigin, ReasonInitializing))},
 		"8 Expected": {reason: "not settled since the last intent", setting: setting{xr: []mod{unsettled}}, req: update(),
 			want: same(allowed(ClassExpected, ReasonExpected))},
@@ -149,7 +149,7 @@ func TestRows(t *testing.T) {
 		"11 ApprovalBad": {reason: "what does not parse is absent",
 			setting: setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, "{")}}, req: update(),
 			want: [2]outcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
-		"13 Drift": {reason: "nobody asked for it", setting: setting{}, req: update(),
+		"13 Drift": {reason: "an unrequested change", setting: setting{}, req: update(),
 			want: [2]outcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
 		"13 DriftNoManager": {reason: "403 to anybody but Crossplane's apply", setting: setting{}, req: update().by(crossplane, ""),
 			want: [2]outcome{refused(ClassDrift, ReasonDrift, 403), allowed(ClassDrift, ReasonDriftLogged)}},

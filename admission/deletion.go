@@ -19,7 +19,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// deletion of what an object stands for, as far as it is decided without the rest
+// deletion of what an object represents outside the cluster, as far as it is decided without the rest
 // of the table. The zero deletion is none.
 type deletion struct {
 	// id that approves it; empty where nothing would be destroyed or orphaned.
@@ -56,7 +56,7 @@ func judge(holder, object *parent.State, why string) judgement {
 		id: identity.DeletionID(holder, object), why: why}
 }
 
-// externalDeletion decides about what the object stands for outside the cluster,
+// externalDeletion decides about what the object represents outside the cluster,
 // or below it: no external resource is orphaned or destroyed without a request for
 // that, by any user (docs/specification.md, section 8) (KR-05-00).
 func (ev *evaluation) externalDeletion() (verdict, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// foreignDeletion decides about an object that destroys what it stands for when it
+// foreignDeletion decides about an object that destroys its external resource when it
 // is deleted, and has no managementPolicies to hold it: the deletion needs an
 // approval. No gate opens before; the deletion itself passes (KR-08-42).
 func (ev *evaluation) foreignDeletion(what external.Destruction) (verdict, deletion) {

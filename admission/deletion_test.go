@@ -23,7 +23,7 @@ func open(o *unstructured.Unstructured) {
 	gateValue(openDelete)(o)
 }
 
-// The deletion of an MR (spec 8) (KR-08-10, KR-08-11, KR-08-19).
+// The deletion of a managed resource (KR-08-10, KR-08-11, KR-08-19).
 func TestDeleteManaged(t *testing.T) {
 	refuse, pass := refused("", ReasonExternalDeletion, 403), allowed(ClassNewOrigin, ReasonNewOrigin)
 	lone := func(o *unstructured.Unstructured) *unstructured.Unstructured { return with(o, plainOwner) }
@@ -36,9 +36,9 @@ func TestDeleteManaged(t *testing.T) {
 		want   outcome
 	}{
 		"Closed": {reason: "it would orphan", mr: instance(), user: alice, opts: enforced(), want: refuse},
-		"ClosedGC": {reason: "whoever asks: the garbage collector", mr: instance(), user: collector, opts: enforced(),
+		"ClosedGC": {reason: "for every user: the garbage collector", mr: instance(), user: collector, opts: enforced(),
 			want: refuse},
-		"ClosedCrossplane": {reason: "whoever asks: Crossplane", mr: instance(), user: crossplane, opts: enforced(), want: refuse},
+		"ClosedCrossplane": {reason: "for every user: Crossplane", mr: instance(), user: crossplane, opts: enforced(), want: refuse},
 		"ClosedLone":       {reason: "with or without a parent", mr: lone(instance()), user: alice, opts: enforced(), want: refuse},
 		"ClosedXRDeleting": {reason: "the parent being deleted is no excuse", mr: instance(), user: collector, xr: []mod{deleting},
 			opts: enforced(), want: refuse},

@@ -30,7 +30,7 @@ func maskedOf(o *unstructured.Unstructured) masked {
 	return masked{mask.PoliciesOf(o), o.GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies], g.State, g.Verbs, g.Generation, g.Paths, g.Reason}
 }
 
-// The table of spec 8: what a write leaves of the mask
+// What a write leaves of the mask
 // (KR-08-01, KR-08-03, KR-08-04, KR-08-06, KR-08-07, KR-08-14, KR-08-16, KR-08-19).
 func TestGate(t *testing.T) {
 	verbs := func(v ...v1alpha1.Verb) []v1alpha1.Verb { return v }

@@ -21,7 +21,7 @@ import (
 
 func mapKeys[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }
 
-// legalSets of crossplane-runtime v2.3, as facts 11 lists them: not taken from
+// legalSets of crossplane-runtime v2.3.3 (pkg/reconciler/managed/policies.go): not taken from
 // the code that is tested.
 var legalSets = [][]string{
 	{"*"}, {observe, create, update, remove, late}, {observe}, {}, {observe, create, update, remove}, {observe, create, update, late},

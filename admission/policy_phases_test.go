@@ -171,7 +171,7 @@ func TestLogModeLetsMissingAllowancesPass(t *testing.T) {
 	}
 }
 
-// TestExternalDeletion is section deleting of spec 6 with "Deletion" of spec 8 (KR-06-12).
+// TestExternalDeletion is section deleting together with external resources (KR-06-10, KR-06-12).
 func TestExternalDeletion(t *testing.T) {
 	for _, tc := range []struct {
 		reason   string

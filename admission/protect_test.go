@@ -80,7 +80,7 @@ func sayings(o *unstructured.Unstructured) map[string]string {
 	return out
 }
 
-// The table of spec 2, Protection: who may add, change and remove what
+// Protection of annotations: who may add, change and remove what
 // (KR-02-09, KR-02-10, KR-02-11, KR-02-12).
 func TestProtection(t *testing.T) {
 	free := map[string]string{v1alpha1.AnnotationKeyControllers: provider.Hash()}
@@ -230,7 +230,7 @@ func TestMalformedUserAnnotation(t *testing.T) {
 	}
 }
 
-// Traces (spec 7): a parent's controller extends the parent's, anybody else
+// Traces: a parent's controller extends the parent's, any other user
 // starts a new one, self writes keep it (KR-02-14, KR-07-01, KR-07-02, KR-07-03, KR-07-04).
 func TestTrace(t *testing.T) {
 	kinds := func(tr trace.Trace) (out []string) {
@@ -312,7 +312,7 @@ func TestUpdaters(t *testing.T) {
 	}
 }
 
-// Size (spec 2): past 32 KiB a clear refusal that names the object and the size (KR-02-15).
+// Size: past 32 KiB a clear refusal that names the object and the size (KR-02-15).
 func TestTraceTooLarge(t *testing.T) {
 	large := annotate(v1alpha1.AnnotationKeyTraceLabelPrefix+"x", strings.Repeat("x", v1alpha1.MaxAnnotationBytes))
 	d := decide(t, setting{}.world(), Options{}, request(Update, composite(), large, set("l", "spec", "size")).by(alice, "kubectl"))

@@ -360,7 +360,7 @@ func managementPolicies(version map[string]any) (bool, mask.Runtime) {
 	return field != nil, mask.RuntimeCurrent
 }
 
-// role of a CRD's kinds (spec 1) (KR-01-04).
+// role of a CRD's kinds (KR-01-04).
 func role(o *unstructured.Unstructured, names map[string]any, policies bool) parent.Role {
 	categories, _, err := unstructured.NestedStringSlice(names, "categories")
 	if err != nil {

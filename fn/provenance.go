@@ -16,10 +16,10 @@ import (
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
-// provenance tells external systems who caused a change (spec 8, AWS; Terraform
-// Workspaces). It is part of what is wanted before anything is decided, so that
-// the difference that is decided, shown and approved is the one that is applied,
-// here and in the webhook. It changes only where something else does.
+// provenance passes the cause of a change to external systems: AWS tags and the
+// environment of Terraform Workspaces (KR-08-43). It is added to the desired state
+// before the decision, so that the same difference is decided, shown, approved and
+// applied, here and in the webhook. It changes only together with another change.
 func (r *run) provenance() {
 	p := external.ProvenanceOf(trace.Current(r.composite.state), r.composite.state.Namespace)
 	for _, res := range r.resources {

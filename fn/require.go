@@ -63,7 +63,7 @@ func required(req *fnv1.RunFunctionRequest, name string) (items []*fnv1.Resource
 
 // fetchable is a kind of ours in the cluster, which need not be installed: its
 // CRD is required by name first, and only where that is there its objects.
-// Crossplane fails the whole pipeline where it cannot list a kind (spec 9).
+// Crossplane fails the whole pipeline where it cannot list a kind (KR-09-08).
 type fetchable struct {
 	// names of the two requirements, and that of the CRD.
 	crdRequirement, requirement, crd string

@@ -10,7 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
-// What keeps an intent from settling (spec 3): each case starts where nothing
+// What keeps an intent from settling (KR-03-07, KR-03-08): each case starts where nothing
 // is missing but the grace period, which then goes by (KR-09-10).
 func TestSettles(t *testing.T) {
 	notReady := map[string]any{"conditions": []any{

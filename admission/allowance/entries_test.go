@@ -50,7 +50,7 @@ func TestParseOlderForms(t *testing.T) {
 		{reason: "any version of a group", text: `[{"apiVersion":"v2","kind":"Pod","verbs":["*"]}]`, create: true, update: true,
 			gone: true},
 		{reason: "External covers no field", text: `[{"relation":"External","mutations":["Update"]}]`},
-		{reason: "External Delete covers the object that stands for it", text: `[{"relation":"External","verbs":["Delete"]}]`,
+		{reason: "External Delete covers the object that represents it", text: `[{"relation":"External","verbs":["Delete"]}]`,
 			gone: true},
 	} {
 		e, err := Parse(tc.text)

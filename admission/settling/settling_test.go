@@ -11,7 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// "An XR settles" (spec 3), clause by clause (KR-03-05, KR-03-07, KR-03-08).
+// What settles a composite, clause by clause (KR-03-05, KR-03-07, KR-03-08).
 func TestSettles(t *testing.T) {
 	child := func(mods ...mod) *parent.State {
 		return parent.Sum(with(instance(), append([]mod{synced, ready}, mods...)...), parent.RoleManaged)

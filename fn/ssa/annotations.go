@@ -7,7 +7,7 @@ import (
 )
 
 // IsHonoured reports whether a Composition may set an annotation: what is not
-// ours, and of ours what arrives by the composed apply (spec 2, "Protection").
+// ours, and of ours what arrives by the composed apply (KR-02-11).
 func IsHonoured(key string) bool {
 	return !v1alpha1.IsKausality(key) || key == v1alpha1.AnnotationKeyMode || key == v1alpha1.AnnotationKeyDeletion ||
 		strings.HasPrefix(key, v1alpha1.AnnotationKeyTraceLabelPrefix)

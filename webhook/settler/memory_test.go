@@ -47,7 +47,7 @@ func TestMemoryLatchNeverGoesDown(t *testing.T) {
 	assert.EqualValues(t, 4, tr.Settled(ref))
 }
 
-// Crossplane can write an older observed generation again (facts 6) (KR-03-01, KR-03-02).
+// Crossplane can write an older observed generation again (KR-03-01, KR-03-02).
 func TestMemoryObserved(t *testing.T) {
 	tr, _ := clockedMemory()
 	state := func(observed int64, has bool) *parent.State {

@@ -228,7 +228,7 @@ func TestSettlerFollows(t *testing.T) {
 }
 
 // TestSettlerSeesEachObserved: an observed generation counts though a lower one
-// follows before the writer has looked (facts 6).
+// follows before the writer has observed it (KR-03-01).
 func TestSettlerSeesEachObserved(t *testing.T) {
 	w, _ := idleSettler(t)
 	with := func(observed int64) *cluster.Object {

@@ -119,7 +119,7 @@ spec:
   allow: [{kind: Pod, relation: Child, mutations: [delete, create]}]
 `
 
-// TestDeploymentReplicaSetPod is the example of seed 003.
+// TestDeploymentReplicaSetPod is a chain of two grants in the shorthand form.
 func TestDeploymentReplicaSetPod(t *testing.T) {
 	d := deployment()
 	rs := replicaSet(d)
@@ -215,7 +215,7 @@ func TestConditionThatIsNotMet(t *testing.T) {
 	p.holds("foo", `null`)
 }
 
-// The chain of seeds 003 and 004: a Claim, its composite, a managed resource.
+// A chain of three objects: a Claim, its composite, a managed resource.
 
 func claim() *unstructured.Unstructured {
 	return child(object(`
@@ -251,7 +251,7 @@ const managerXR = "apiextensions.crossplane.io/claim"
 
 var managerMR = subject.ComposedManager("my-database-xyz", xdatabase().GroupVersionKind().GroupKind())
 
-var seed003 = []string{`
+var shorthand = []string{`
 kind: AllowancePolicy
 apiVersion: kausality.io/v1alpha1
 metadata: {name: database-claim-to-xr}
@@ -288,7 +288,7 @@ spec:
   - {relation: External, mutations: ["Delete", "Create"]}
 `}
 
-var seed004 = []string{`
+var full = []string{`
 kind: AllowancePolicy
 apiVersion: kausality.io/v1alpha1
 metadata: {name: database-claim-policy}
@@ -353,13 +353,13 @@ spec:
 
 // TestClaimToCloud covers KR-08-04, KR-06-11.
 func TestClaimToCloud(t *testing.T) {
-	for name, policies := range map[string][]string{"seed 003": seed003, "seed 004": seed004} {
+	for name, policies := range map[string][]string{"shorthand": shorthand, "full": full} {
 		t.Run(name, func(t *testing.T) {
 			xr := xdatabase()
 			p := newPlay(t, policySet(t, policies...), claim(), xr, rdsInstance(xr))
 
 			p.want(p.update(hans, "kubectl", "my-database", set("large", "spec", "size")), ReasonNoParent)
-			if name == "seed 004" { // one rule of seed 003 allows both
+			if name == "full" { // one rule of the shorthand allows both
 				p.want(p.update(crossplane, managerXR, "my-database-xyz", set("large", "spec", "size"), set("mysql", "spec", "engine")), ReasonAllowanceMissing)
 			}
 			p.want(p.update(crossplane, managerXR, "my-database-xyz", set("large", "spec", "size")), ReasonExpected)
@@ -376,7 +376,7 @@ func TestClaimToCloud(t *testing.T) {
   - {kind: XDatabase, name: my-database-xyz, generation: 12, field: spec.size}
   - {kind: RDSInstance, name: my-database-xyz-rds, generation: 8, field: spec.forProvider.instanceClass}
 `
-			if name == "seed 004" {
+			if name == "full" {
 				external += "  externalTarget: {provider: provider-aws, kind: RDSInstance}\n"
 			}
 			p.holds("my-database-xyz-rds", external)
@@ -390,7 +390,7 @@ func TestClaimToCloud(t *testing.T) {
 // TestEngineStopsWithoutAllowRecreate is where the seeds say that a destructive
 // change stops: between the composite and the managed resource.
 func TestEngineStopsWithoutAllowRecreate(t *testing.T) {
-	for name, policies := range map[string][]string{"seed 003": seed003, "seed 004": seed004} {
+	for name, policies := range map[string][]string{"shorthand": shorthand, "full": full} {
 		t.Run(name, func(t *testing.T) {
 			xr := xdatabase()
 			p := newPlay(t, policySet(t, policies...), claim(), xr, rdsInstance(xr))
@@ -451,7 +451,7 @@ func TestConsumedOutside(t *testing.T) {
 		{reason: "a note after it closed", gate: closed, write: note},
 		{reason: "a note while it is open", gate: open, write: note},
 	} {
-		p := newPlay(t, policySet(t, seed004...), claim(), xdatabase(), instance(tc.gate))
+		p := newPlay(t, policySet(t, full...), claim(), xdatabase(), instance(tc.gate))
 		if d := p.update(hans, "kubectl", "my-database-xyz-rds", tc.write); !d.Allowed {
 			t.Errorf("%s: %s", tc.reason, d.Message)
 		}
