@@ -68,7 +68,7 @@ func widest(files []*file) (name string, methods int) {
 	return name, methods
 }
 
-// written says which steps write which fields.
+// written are the fields that each step writes.
 type written struct {
 	// steps in their order.
 	steps []string

@@ -45,9 +45,11 @@ type group struct {
 
 // groups, larger ones first.
 var groups = []group{
-	{"masked", []gating.Status{gating.StatusClosed, gating.StatusHeld, gating.StatusExpired, gating.StatusOpen, gating.StatusConfirming, gating.StatusDeleting}, box{410, 350, 370, 220}},
-	{"may act", []gating.Status{gating.StatusOpen, gating.StatusConfirming}, box{335, 225, 225, 50}},
-	{"may only look", []gating.Status{gating.StatusClosed, gating.StatusHeld, gating.StatusExpired}, box{370, 470, 270, 50}},
+	{name: "masked", box: box{410, 350, 370, 220}, states: []gating.Status{gating.StatusClosed, gating.StatusHeld,
+		gating.StatusExpired, gating.StatusOpen, gating.StatusConfirming, gating.StatusDeleting}},
+	{name: "may act", box: box{335, 225, 225, 50}, states: []gating.Status{gating.StatusOpen, gating.StatusConfirming}},
+	{name: "may only look", box: box{370, 470, 270, 50}, states: []gating.Status{gating.StatusClosed, gating.StatusHeld,
+		gating.StatusExpired}},
 }
 
 // edge of the picture: all rows that lead from one box to another.
@@ -63,10 +65,12 @@ func draw(rows []gating.Transition) ([]byte, error) {
 		return nil, err
 	}
 	var out bytes.Buffer
-	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-labelledby="t d" font-family="system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif">
+	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" `+
+		`aria-labelledby="t d" font-family="system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif">
   <title id="t">The states of the gate</title>
   <desc id="d">Generated from the table of transitions in docs/gate.md; the numbers are its rows.</desc>
-  <defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="#57606a"/></marker></defs>
+  <defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">`+
+		`<path d="M0 0 L8 4 L0 8 z" fill="#57606a"/></marker></defs>
   <rect width="%d" height="%d" fill="#ffffff"/>
 `, width, height, width, height, width, height)
 	for _, g := range groups {
@@ -142,7 +146,8 @@ func boxesOf(states []gating.Status) ([]box, error) {
 }
 
 func frame(out *bytes.Buffer, g group) {
-	fmt.Fprintf(out, `  <rect x="%g" y="%g" width="%g" height="%g" rx="10" fill="%s" stroke="#8c959f" stroke-dasharray="5 4"/><text x="%g" y="%g" font-size="12" fill="#57606a">%s</text>
+	fmt.Fprintf(out, `  <rect x="%g" y="%g" width="%g" height="%g" rx="10" fill="%s" stroke="#8c959f" stroke-dasharray="5 4"/>`+
+		`<text x="%g" y="%g" font-size="12" fill="#57606a">%s</text>
 `, g.x-g.w, g.y-g.h, 2*g.w, 2*g.h, fill(g.name), g.x-g.w+10, g.y-g.h+16, g.name)
 }
 
@@ -151,7 +156,8 @@ func fill(name string) string {
 }
 
 func state(out *bytes.Buffer, s gating.Status, b box) {
-	fmt.Fprintf(out, `  <rect x="%g" y="%g" width="%g" height="%g" rx="8" fill="#ffffff" stroke="#24292f" stroke-width="1.5"/><text x="%g" y="%g" font-size="14" text-anchor="middle" fill="#24292f">%s</text>
+	fmt.Fprintf(out, `  <rect x="%g" y="%g" width="%g" height="%g" rx="8" fill="#ffffff" stroke="#24292f" stroke-width="1.5"/>`+
+		`<text x="%g" y="%g" font-size="14" text-anchor="middle" fill="#24292f">%s</text>
 `, b.x-b.w, b.y-b.h, 2*b.w, 2*b.h, b.x, b.y+5, s)
 }
 
@@ -218,6 +224,7 @@ func badge(out *bytes.Buffer, e edge) {
 	x, y := (x1+2*cx+x2)/4, (y1+2*cy+y2)/4
 	text := strings.Join(e.numbers, " ")
 	w := 10 + 7*float64(len(text))
-	fmt.Fprintf(out, `  <rect x="%.0f" y="%.0f" width="%.0f" height="17" rx="8" fill="#ddf4ff" stroke="#0969da"/><text x="%.0f" y="%.0f" font-size="12" text-anchor="middle" fill="#0550ae">%s</text>
+	fmt.Fprintf(out, `  <rect x="%.0f" y="%.0f" width="%.0f" height="17" rx="8" fill="#ddf4ff" stroke="#0969da"/>`+
+		`<text x="%.0f" y="%.0f" font-size="12" text-anchor="middle" fill="#0550ae">%s</text>
 `, x-w/2, y-8.5, w, x, y+4, text)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/gating"
 )
 
-// The table stands between these lines of docs/gate.md.
+// The table is between these lines of docs/gate.md.
 const (
 	begin = "<!-- transitions: made by make generate -->\n"
 	end   = "<!-- end of transitions -->\n"

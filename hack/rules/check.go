@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// shown to users: CRDs and what is installed. A rule's id tells a user nothing.
+// shown to users: CRDs and manifests, in which a rule's id means nothing.
 var shown = []string{"package/", "examples/"}
 
 // Missing are the rules that lack a citation of a kind and do not waive it, as

@@ -70,7 +70,7 @@ func inFile(name string, raw []byte) ([]Citation, error) {
 	return citations(Citation{Kind: Text, File: name}, string(raw)), nil
 }
 
-// citations of all ids in a text; at says where it is.
+// citations of all ids in a text; at is its place.
 func citations(at Citation, text string) []Citation {
 	var out []Citation
 	for _, id := range idPattern.FindAllString(text, -1) {

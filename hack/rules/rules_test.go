@@ -85,7 +85,7 @@ const (
 		"test/webhook/webhook_test.go":          file("package webhook\n\n// TestFirst (KR-01-01).\nfunc TestFirst() {}\n"),
 		"test/conformance/scenarios/drift.yaml": file("scenarios:\n- name: Refused\n  rules: [KR-02-01]\n"),
 		"test/conformance/suite_test.go":        file("package conformance\n\n// KR-02-01\n"),
-		"docs/a.md":                             file("as KR-01-01 says"),
+		"docs/a.md":                             file("as KR-01-01 requires"),
 	}
 }
 

@@ -154,7 +154,8 @@ func listed(t *testing.T, out string) string {
 	return text
 }
 
-// careful pods: as nobody in particular, who can write nothing.
+// careful pods run as a user without privileges, on a file system that is read
+// only.
 func careful(t *testing.T, o *unstructured.Unstructured) {
 	t.Helper()
 	pod, _, _ := unstructured.NestedMap(o.Object, "spec", "template", "spec")
@@ -172,7 +173,7 @@ func careful(t *testing.T, o *unstructured.Unstructured) {
 	}
 }
 
-// TestWrongValues: the schema, or the chart, says what is wrong.
+// TestWrongValues: the schema, or the chart, names the wrong value.
 func TestWrongValues(t *testing.T) {
 	cases := map[string]struct{ value, want string }{
 		"Mode": {value: "defaultMode=strict", want: "defaultMode"}, "Typo": {value: "webhok.replicas=2", want: "webhok"}, "Duration": {value: "gate.deadline=soon",

@@ -69,7 +69,7 @@ func (b *balancer) connect(c net.Conn) {
 	}
 	to, err := net.Dial("tcp", address)
 	if err != nil {
-		return // as a Service: the address was there, nobody listens
+		return // as a Service does whose endpoint stopped listening
 	}
 	defer func() { _ = to.Close() }()
 	pipe(c, to)
@@ -85,7 +85,7 @@ func (b *balancer) turn() string {
 	return ""
 }
 
-// pipe both ways, each end told when the other has said all.
+// pipe both ways; an end of file of one side closes the other for writing.
 func pipe(a, b net.Conn) {
 	var wg sync.WaitGroup
 	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {

@@ -58,7 +58,7 @@ type kausality struct {
 	address, probe, metrics string
 }
 
-// configure the API server to ask the webhook at an address about resources.
+// configure the API server to call the webhook at an address for resources.
 func (b *bench) configure(ctx context.Context, address string, resources []string) error {
 	out, err := exec.CommandContext(ctx, b.bins["kausality"], "manifests", "--webhook-url=https://"+address,
 		"--ca-file="+filepath.Join(b.certs, "ca.crt"), "--resources="+strings.Join(resources, ","), "--default-mode=enforce").Output()

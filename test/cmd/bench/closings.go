@@ -99,7 +99,7 @@ func (b *gateBench) await(ctx context.Context, state string, from, n int) error 
 		case time.Now().After(deadline):
 			return fmt.Errorf("%d of %d gates are not %s in time", missing, n, state)
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil { // the watch fills in what is looked at
+		if err := pause(ctx, 20*time.Millisecond); err != nil { // the watch updates the states meanwhile
 			return err
 		}
 	}
@@ -179,12 +179,12 @@ func (b *gateBench) atRate(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("\nfrom the provider's confirming status to the closed gate, %d at %d a second:\n", n, b.size.rate)
-	b.sayLatency(sent, "closed", 0, gateP99)
-	b.say("writes to a managed resource for a closing, most", float64(b.watched.most(0, n)-2), gateWrites, "") // 2: opening and status
-	return b.sayPatches(ctx, "patches sent for a closing, mean", before, n, gateWrites)
+	b.printLatency(sent, "closed", 0, gateP99)
+	b.print("writes to a managed resource for a closing, most", float64(b.watched.most(0, n)-2), gateWrites, "") // 2: opening and status
+	return b.printPatches(ctx, "patches sent for a closing, mean", before, n, gateWrites)
 }
 
-func (b *gateBench) sayLatency(sent []time.Time, state string, from int, aim float64) {
+func (b *gateBench) printLatency(sent []time.Time, state string, from int, aim float64) {
 	took := make([]time.Duration, 0, len(sent))
 	for i, at := range sent {
 		if reached, ok := b.watched.at(state, from+i); ok {
@@ -192,17 +192,17 @@ func (b *gateBench) sayLatency(sent []time.Time, state string, from int, aim flo
 		}
 	}
 	ms := func(q float64) float64 { return float64(quantile(took, q)) / float64(time.Millisecond) }
-	b.say("median", ms(0.5), 0, "ms")
-	b.say("p99", ms(0.99), aim, "ms")
-	b.say("longest", ms(1), 0, "ms")
+	b.print("median", ms(0.5), 0, "ms")
+	b.print("p99", ms(0.99), aim, "ms")
+	b.print("longest", ms(1), 0, "ms")
 }
 
-func (b *gateBench) sayPatches(ctx context.Context, what string, before float64, n int, aim float64) error {
+func (b *gateBench) printPatches(ctx context.Context, what string, before float64, n int, aim float64) error {
 	after, err := b.patches(ctx)
 	if err == nil && after == before {
 		err = fmt.Errorf("the gate's metrics count no patches")
 	}
-	b.say(what, (after-before)/float64(n), aim, "")
+	b.print(what, (after-before)/float64(n), aim, "")
 	return err
 }
 
@@ -236,9 +236,9 @@ func (b *gateBench) openings(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("\nfrom the status that shows an approved difference to the open gate, %d at %d a second:\n", n, b.size.rate)
-	b.sayLatency(sent, "open", from, 0)
-	b.say("writes to a managed resource for an opening, most", float64(b.watched.most(from, n)-1), gateWrites, "") // 1: the status
-	if err := b.sayPatches(ctx, "patches sent for an opening by a once approval, mean", before, n, gateWrites); err != nil {
+	b.printLatency(sent, "open", from, 0)
+	b.print("writes to a managed resource for an opening, most", float64(b.watched.most(from, n)-1), gateWrites, "") // 1: the status
+	if err := b.printPatches(ctx, "patches sent for an opening by a once approval, mean", before, n, gateWrites); err != nil {
 		return err
 	}
 	return b.closeAgain(ctx, from, n)
@@ -259,8 +259,8 @@ func (b *gateBench) closeAgain(ctx context.Context, from, n int) error {
 	if err := b.await(ctx, "closed", from, n); err != nil {
 		return err
 	}
-	b.say("writes to a managed resource for closing that, most", float64(b.watched.most(from, n)-1), gateWrites, "")
-	return b.sayPatches(ctx, "patches sent for closing that, mean", before, n, gateWrites)
+	b.print("writes to a managed resource for closing that, most", float64(b.watched.most(from, n)-1), gateWrites, "")
+	return b.printPatches(ctx, "patches sent for closing that, mean", before, n, gateWrites)
 }
 
 // saturated: all providers confirm at once.
@@ -284,7 +284,7 @@ func (b *gateBench) saturated(ctx context.Context) error {
 		}
 	}
 	fmt.Printf("\n%d at once (their statuses alone took %s):\n", n, stored.Round(time.Millisecond))
-	b.say("gates closed a second: where it saturates", float64(n)/last.Sub(start).Seconds(), 0, "")
-	b.say("writes to a managed resource for a closing, most", float64(b.watched.most(from, n)-2), gateWrites, "")
+	b.print("gates closed a second: where it saturates", float64(n)/last.Sub(start).Seconds(), 0, "")
+	b.print("writes to a managed resource for a closing, most", float64(b.watched.most(from, n)-2), gateWrites, "")
 	return nil
 }

@@ -40,8 +40,8 @@ const (
 	gateP99      = 250. // ms at 25 a second
 )
 
-// say a figure, against its aim where it has one (0 for none).
-func (b *gateBench) say(what string, figure, aim float64, unit string) {
+// print a figure, against its aim where it has one (0 for none).
+func (b *gateBench) print(what string, figure, aim float64, unit string) {
 	line := fmt.Sprintf("%-58s %8.1f %s", what, figure, unit)
 	if aim > 0 {
 		line += fmt.Sprintf("   (aim: at most %g)", aim)
@@ -83,8 +83,8 @@ func (b *gateBench) of(i int) dynamic.ResourceInterface {
 	return b.client.Resource(b.kind(i)).Namespace("default")
 }
 
-// installKinds and our manifests. The webhook is not asked: it is not what is
-// measured.
+// installKinds and our manifests. The webhook is not called: it is not measured
+// here.
 func (b *gateBench) installKinds(ctx context.Context) error {
 	kinds := make([]controlplane.Kind, b.size.kinds)
 	for i := range kinds {
@@ -235,8 +235,8 @@ func (b *gateBench) resident(ctx context.Context) error {
 		}
 	}
 	peak, err := b.memory("VmHWM")
-	b.say("resident, at rest, largest of 30 s", float64(largest)/1024, gateResident, "MiB")
-	b.say("resident, peak since its start", float64(peak)/1024, 0, "MiB")
+	b.print("resident, at rest, largest of 30 s", float64(largest)/1024, gateResident, "MiB")
+	b.print("resident, peak since its start", float64(peak)/1024, 0, "MiB")
 	return err
 }
 

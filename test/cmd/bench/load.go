@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// load is what people and controllers do with Apps and their Parts, again and
-// again, each step with what must come of it.
+// load is what users and controllers do with Apps and their Parts, repeatedly,
+// each step with its expected outcome.
 type load struct {
 	hans, ctrl dynamic.Interface
 	started    time.Time
@@ -151,7 +151,7 @@ func (l *load) app(ctx context.Context, name string, round int) {
 		app.GetGeneration()), metav1.PatchOptions{}, "status")
 	l.note(ctx, "allowed", err)
 	if round == 1 {
-		return // until the controller is known, whoever creates a Part counts as it
+		return // until a controller is recorded, the user who creates a Part counts as the controller
 	}
 	extra := part(app, fmt.Sprintf("%s-%d", name, round))
 	_, err = l.parts(l.hans).Create(ctx, extra, metav1.CreateOptions{})
@@ -198,7 +198,7 @@ func (l *load) drift(ctx context.Context, name string, round int) {
 		return
 	}
 	l.note(ctx, "refused", nil)
-	// An entry written again is no new approval: each tells its generation.
+	// The same entry written again is no new approval, so each has its generation.
 	entry := fmt.Sprintf(`[{"kind":"Part","name":%q,"generation":%d}]`, name, generation)
 	approve := fmt.Appendf(nil, `{"metadata":{"annotations":{"kausality.io/approvals":%q}}}`, entry)
 	if _, err := l.apps(l.hans).Patch(ctx, name, types.MergePatchType, approve, metav1.PatchOptions{}); !l.note(ctx, "allowed", err) {

@@ -10,7 +10,7 @@
 //	                 writes for each opening and closing, and how fast it closes
 //	bench soak       mixed load on two replicas that are restarted in turn
 //
-// Where there is an aim, it stands beside the figure, and what misses it fails.
+// A figure with an aim is printed beside it, and fails if it misses it.
 //
 // Without a name it runs all but soak. What is compared is measured in
 // turn in one run, since the machines are noisy; what counts are the

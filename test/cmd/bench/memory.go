@@ -22,7 +22,7 @@ const (
 	// heapTarget and residentTarget for 10,000 parents of 50 kinds.
 	heapTarget     = 40 << 20
 	residentTarget = 96 << 20
-	// warmFor is when resident memory is looked at, after the start.
+	// warmFor is when resident memory is read, after the start.
 	warmFor = time.Minute
 	// collectEvery is how often the Go runtime collects an idle heap.
 	collectEvery = 2 * time.Minute
@@ -104,7 +104,7 @@ func traced(group, name string) map[string]string {
 // createParents as large as XRs are, with a status, and as they are once they
 // settled.
 func (b *bench) createParents(ctx context.Context, groups []string, n int) error {
-	if err := b.unasked(ctx, groups[0]); err != nil {
+	if err := b.awaitUnconfigured(ctx, groups[0]); err != nil {
 		return err
 	}
 	started := time.Now()
@@ -132,10 +132,10 @@ func (b *bench) createParents(ctx context.Context, groups []string, n int) error
 	return nil
 }
 
-// unasked waits until the API server has noticed that there is no webhook to ask.
-func (b *bench) unasked(ctx context.Context, group string) error {
+// awaitUnconfigured waits until the API server calls no webhook any more.
+func (b *bench) awaitUnconfigured(ctx context.Context, group string) error {
 	r := b.client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "things"}).Namespace("default")
-	return controlplane.Eventually(ctx, "the API server to ask nobody", 10*time.Second, func(ctx context.Context) error {
+	return controlplane.Eventually(ctx, "the API server to call no webhook", 10*time.Second, func(ctx context.Context) error {
 		_, err := r.Create(ctx, thing(group, "probe"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	})

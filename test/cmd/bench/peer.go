@@ -20,8 +20,8 @@ import (
 const patched = `[{"apiVersion":"patch.bench.example.org/v1","kind":"Thing","name":"thing","generation":1234,"user":"system:admin",` +
 	`"timestamp":"2026-01-01T00:00:00Z"}]`
 
-// changed reads both objects of a review and tells whether their specs differ: the
-// least that a webhook does that decides about changes.
+// changed reads both objects of a review and reports whether their specs differ:
+// the least that a webhook does that decides about changes.
 func changed(r ctrl.Request) bool {
 	var was, is unstructured.Unstructured
 	if json.Unmarshal(r.OldObject.Raw, &was.Object) != nil || json.Unmarshal(r.Object.Raw, &is.Object) != nil {

@@ -23,8 +23,8 @@ import (
 // patching peer as the API server reaches one by a URL, all others as behind a Service. "alike" is
 // the patching peer behind the very registration that ours has, so what is left
 // between the two is what ours does; "reads" is that, and looks at both objects
-// before it patches, as whoever decides must; "bare" is ours behind a registration
-// without conditions.
+// before it patches, as every webhook that decides must; "bare" is ours behind a
+// registration without conditions.
 var arms = []string{"none", "noop", "http2", "patch", "alike", "reads", "bare", "kausality"}
 
 func resource(arm string) schema.GroupVersionResource {
@@ -199,7 +199,7 @@ func (b *bench) rounds(ctx context.Context, n int) (map[string][]time.Duration, 
 	took := map[string][]time.Duration{}
 	for i := range n {
 		for j := range arms {
-			a := arms[(i+j)%len(arms)] // nobody is always first
+			a := arms[(i+j)%len(arms)] // in turn, so that no arm is always first
 			at := time.Now()
 			_, err := b.client.Resource(resource(a)).Namespace("default").Patch(ctx, "thing", types.MergePatchType,
 				fmt.Appendf(nil, `{"spec":{"count":%d}}`, at.UnixNano()), metav1.PatchOptions{})

@@ -91,7 +91,7 @@ func (l *load) fill(ctx context.Context) error {
 	}
 }
 
-// replicas behind a balancer, and the API server configured to ask it.
+// replicas behind a balancer, and the API server configured to call it.
 func (b *bench) replicas(ctx context.Context) ([]*kausality, error) {
 	out := make([]*kausality, soakReplicas)
 	for i := range out {
@@ -134,7 +134,7 @@ type stretch struct {
 
 // loaded are the samples in which the replica had work, but for its youth. The
 // API server keeps to few connections, so that one replica may have nearly all of
-// it; what an idle one needs tells nothing.
+// it; what an idle one needs is not evidence.
 func (s stretch) loaded() (out []figures) {
 	for i := 1; i < len(s.samples); i++ {
 		if s.samples[i].decisions-s.samples[i-1].decisions >= sampleEvery.Seconds() {
@@ -184,7 +184,7 @@ func verdict(l *load, stretches []stretch) error {
 	for _, s := range stretches {
 		old := s.loaded()
 		if len(old) < 6 {
-			continue // too short to tell
+			continue // too short for a comparison
 		}
 		third := len(old) / 3
 		first, last := mean(old[:third]), mean(old[len(old)-third:])
@@ -198,7 +198,7 @@ func verdict(l *load, stretches []stretch) error {
 	}
 	switch {
 	case worst == 0:
-		return fmt.Errorf("no stretch is long enough to tell whether a replica grows; run it --for longer, or with a longer --restart-every")
+		return fmt.Errorf("no stretch is long enough to decide whether a replica grows; run it --for longer, or with a longer --restart-every")
 	case worst > growth:
 		return fmt.Errorf("a replica grew to %.2f times what it was", worst)
 	}

@@ -24,7 +24,7 @@ type Thing struct {
 	Parts map[string]*Part ` + "`json:\"parts\"`" + `
 }
 
-// Mode says how.
+// Mode of it.
 // +kubebuilder:validation:Enum=log;enforce
 type Mode string
 
@@ -35,7 +35,7 @@ type Part struct {
 	Sizes []int64 ` + "`json:\"sizes\"`" + `
 }
 
-// Bare says nothing of its field.
+// Bare does not document its field.
 type Bare struct {
 	Field string ` + "`json:\"field\"`" + `
 }
@@ -54,7 +54,8 @@ func TestReference(t *testing.T) {
 	page := file("page.md", "# Page\n<!-- reference Thing -->\nold\n<!-- end -->\nmore\n")
 	want := "# Page\n<!-- reference Thing -->\n\n#### Thing\n\nThing of a kind.\n\n| field | type | is |\n|---|---|---|\n" +
 		"| `mode` | `log`, `enforce` | Mode of it, in two lines. Default: `log`. |\n| `parts` | map of Part | Parts by name. |\n\n" +
-		"#### Part\n\nPart of a Thing.\n\n| field | type | is |\n|---|---|---|\n| … | | and the fields of Spec |\n| `sizes` | list of integer | Sizes, small \\| large. |\n\n<!-- end -->\nmore\n"
+		"#### Part\n\nPart of a Thing.\n\n| field | type | is |\n|---|---|---|\n| … | | and the fields of Spec |\n" +
+		"| `sizes` | list of integer | Sizes, small \\| large. |\n\n<!-- end -->\nmore\n"
 	for range 2 { // twice is the same
 		if err := run([]string{"--types", dir, "--page", page, "Thing"}); err != nil {
 			t.Fatal(err)
