@@ -30,7 +30,7 @@ const atOnce = "12"
 var (
 	suite  *Suite
 	runner *Runner
-	the    *lab
+	the    *environment
 )
 
 func TestMain(m *testing.M) {
@@ -50,7 +50,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	if flag.Lookup("test.list").Value.String() == "" {
-		the, err = openLab(ctx)
+		the, err = openEnvironment(ctx)
 		if the != nil {
 			defer the.stop()
 		}
@@ -87,17 +87,17 @@ func answering(ctx context.Context) error {
 	return nil
 }
 
-// openLab opens the cluster of -conformance.kubeconfig, or boots one.
-func openLab(ctx context.Context) (*lab, error) {
+// openEnvironment opens the cluster of -conformance.kubeconfig, or boots one.
+func openEnvironment(ctx context.Context) (*environment, error) {
 	if *kubeconfig == "" {
-		return bootLab(ctx)
+		return bootEnvironment(ctx)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
 	if err != nil {
 		return nil, err
 	}
 	config.QPS = -1
-	l := &lab{config: config, auditLog: *auditFile, configurations: []string{*configuration}, foreign: true}
+	l := &environment{config: config, auditLog: *auditFile, configurations: []string{*configuration}, foreign: true}
 	if *receive != "" {
 		l.certs = *receiveCerts
 		if l.receiver, err = Receive(*receive, l.certs); err != nil {

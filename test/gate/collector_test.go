@@ -1,4 +1,4 @@
-package gates
+package gate
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 // awaitCollector until the garbage collector knows our kinds, which it looks for
 // twice a minute: what depends on nothing goes.
-func (l *lab) awaitCollector(ctx context.Context) error {
+func (l *environment) awaitCollector(ctx context.Context) error {
 	c, err := dynamic.NewForConfig(l.Config())
 	if err != nil {
 		return err
@@ -41,5 +41,5 @@ func still(err error) error {
 	case err != nil:
 		return err
 	}
-	return errors.New("it is there")
+	return errors.New("it still exists")
 }

@@ -1,4 +1,4 @@
-package gates
+package gate
 
 import "github.com/kausality-io/function-kausality/test/controlplane"
 

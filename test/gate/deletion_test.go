@@ -1,4 +1,4 @@
-package gates
+package gate
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 )
 
 // kept asserts that a refused deletion changed nothing outside.
-func (s *site) kept(mr string) {
+func (s *fixture) kept(mr string) {
 	s.t.Helper()
 	if !s.inCloud(mr) {
 		s.t.Fatalf("%s is gone from the cloud", mr)
@@ -30,7 +30,7 @@ func TestDeleteXR(t *testing.T) {
 	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
 		t.Run(string(propagation), func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, "delete-xr-"+map[bool]string{true: "bg", false: "fg"}[propagation == metav1.DeletePropagationBackground])
+			s := newFixture(t, "delete-xr-"+map[bool]string{true: "bg", false: "fg"}[propagation == metav1.DeletePropagationBackground])
 			mr := s.settled("store", 10).GetName()
 			del := func(ctx context.Context) error {
 				return s.of(s.hans, xstores).Delete(ctx, "store", metav1.DeleteOptions{PropagationPolicy: &propagation})
@@ -61,7 +61,7 @@ func TestDeleteXR(t *testing.T) {
 // back (KR-08-13).
 func TestDeleteRefusedToCrossplane(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "removed")
+	s := newFixture(t, "removed")
 	mr := s.settled("store", 10).GetName()
 	err := s.compose(t.Context(), "store", composeAs{without: true})
 	if err == nil {
@@ -79,7 +79,7 @@ func TestDeleteRefusedToCrossplane(t *testing.T) {
 // TestDeleteRefusedToPerson is not repeated: a person comes back, or does not (KR-08-09).
 func TestDeleteRefusedToPerson(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "person")
+	s := newFixture(t, "person")
 	mr := s.settled("store", 10).GetName()
 	s.follow(s.refusedDelete(s.hans, databases, mr))
 	eventually(t, "the gate to open for Delete", 30*time.Second, func(context.Context) error {
@@ -96,7 +96,7 @@ func TestDeleteRefusedToPerson(t *testing.T) {
 }
 
 // awaitRepeatFor a controller, in the Drift of a refused deletion.
-func (s *site) awaitRepeatFor(name, who string) {
+func (s *fixture) awaitRepeatFor(name, who string) {
 	s.t.Helper()
 	eventually(s.t, "the refused deletion of "+name+" to be remembered", 60*time.Second, func(ctx context.Context) error {
 		list, err := s.of(s.hans, drifts).List(ctx, metav1.ListOptions{})
@@ -114,14 +114,14 @@ func (s *site) awaitRepeatFor(name, who string) {
 }
 
 // TestDeleteAfterOwner: the owner is gone already, the garbage collector is
-// refused, and what it was refused is repeated once somebody approves it on the
-// Database itself.
+// refused, and the gate repeats the deletion once it is approved on the Database
+// itself.
 func TestDeleteAfterOwner(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "orphaned-owner")
+	s := newFixture(t, "orphaned-owner")
 	mr := s.settled("store", 10).GetName()
-	// An XR that goes without anybody asking us: its own webhook was down, or it
-	// was deleted with the gates in log mode.
+	// An XR that is deleted without a review: its own webhook was down, or it was
+	// deleted with the gates in log mode.
 	s.annotate(databases, mr, v1alpha1.AnnotationKeyMode, "log")
 	eventually(t, "the mask to be lifted", 30*time.Second, func(context.Context) error {
 		if a := s.mr(mr).GetAnnotations(); a[v1alpha1.AnnotationKeyManagementPolicies] != "" {
@@ -149,13 +149,13 @@ func TestDeleteAfterOwner(t *testing.T) {
 // the XR, everything goes.
 func TestDeleteNamespace(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "leaving")
+	s := newFixture(t, "leaving")
 	mr := s.settled("store", 10).GetName()
 	alone := s.lone("alone", 5)
 	s.awaitClosed(alone)
 	why := s.refusedDelete(s.hans, xstores, "store")
 	must(t, s.hans.Resource(namespaces).Delete(t.Context(), s.ns, metav1.DeleteOptions{}))
-	eventually(t, "the Namespace to say why it stays", 60*time.Second, func(ctx context.Context) error {
+	eventually(t, "the Namespace to report why it remains", 60*time.Second, func(ctx context.Context) error {
 		ns, err := s.hans.Resource(namespaces).Get(ctx, s.ns, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -181,10 +181,11 @@ func TestDeleteNamespace(t *testing.T) {
 	})
 }
 
-// TestOrphanAskedFor leaves the database behind, and says so.
-func TestOrphanAskedFor(t *testing.T) {
+// TestOrphanByAnnotation: with the deletion annotation orphan, the external
+// resource remains and an event reports it.
+func TestOrphanByAnnotation(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "orphan")
+	s := newFixture(t, "orphan")
 	mr := s.lone("alone", 5)
 	s.awaitClosed(mr)
 	s.refusedDelete(s.hans, databases, mr)

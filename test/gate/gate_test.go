@@ -1,4 +1,4 @@
-package gates
+package gate
 
 import (
 	"context"
@@ -20,12 +20,12 @@ import (
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 )
 
-// TestReapply: GitOps and Crossplane write the author's value again and again.
+// TestReapply: GitOps and Crossplane write the author's value repeatedly.
 // The webhook masks in the same write: neither generation nor resourceVersion
 // moves, and nothing is done outside (KR-08-23, KR-08-16).
 func TestReapply(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "reapply")
+	s := newFixture(t, "reapply")
 	s.xr("store", 10)
 	as := composeAs{tier: "bronze", author: []any{"*"}}
 	s.settles("store", as)
@@ -44,15 +44,15 @@ func TestReapply(t *testing.T) {
 	}
 }
 
-func (s *site) seq() int64 {
+func (s *fixture) seq() int64 {
 	s.t.Helper()
 	n, err := the.cloud.LastSeq(s.t.Context())
 	must(s.t, err)
 	return n
 }
 
-// writes to a database since a point of the log, in words.
-func (s *site) writes(since int64, name string) []string {
+// writes to a database since a point of the log, each as method and body.
+func (s *fixture) writes(since int64, name string) []string {
 	s.t.Helper()
 	log, err := the.cloud.Writes(s.t.Context(), since)
 	must(s.t, err)
@@ -69,7 +69,7 @@ func (s *site) writes(since int64, name string) []string {
 // the XR is frozen, or a rejection fits; it does as soon as these are gone.
 func TestDriftStopped(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "stopped")
+	s := newFixture(t, "stopped")
 	mr, seq := s.settled("store", 10).GetName(), s.seq()
 	s.annotate(xstores, "store", v1alpha1.AnnotationKeyFreeze, `{"user":"hans","message":"incident"}`)
 	must(t, the.cloud.Change(t.Context(), mr, client.Fields{"size": 3}))
@@ -92,7 +92,7 @@ func TestDriftStopped(t *testing.T) {
 }
 
 // awaitDrift of an MR and return the command that approves it.
-func (s *site) awaitDrift(mr string) (suggested string) {
+func (s *fixture) awaitDrift(mr string) (suggested string) {
 	s.t.Helper()
 	eventually(s.t, "the drift of "+mr, 60*time.Second, func(ctx context.Context) error {
 		list, err := s.of(s.hans, drifts).List(ctx, metav1.ListOptions{})
@@ -112,7 +112,7 @@ func (s *site) awaitDrift(mr string) (suggested string) {
 }
 
 // polls waits until the provider has looked n times more.
-func (s *site) polls(mr string, n int) {
+func (s *fixture) polls(mr string, n int) {
 	s.t.Helper()
 	from := s.seq()
 	eventually(s.t, fmt.Sprintf("the provider to look %d times", n), 60*time.Second, func(ctx context.Context) error {
@@ -136,7 +136,7 @@ func (s *site) polls(mr string, n int) {
 // TestIgnored: a difference that a rule ignores is no drift, and holds nothing.
 func TestIgnored(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "ignored")
+	s := newFixture(t, "ignored")
 	s.xr("store", 10)
 	s.settles("store", composeAs{tier: "bronze"})
 	mr := s.mrName("store")
@@ -163,10 +163,10 @@ func TestIgnored(t *testing.T) {
 	}
 }
 
-// TestStory: the events tell what happened to the gate.
-func TestStory(t *testing.T) {
+// TestEvents: each opening and closing of the gate has an event.
+func TestEvents(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "story")
+	s := newFixture(t, "story")
 	mr := s.settled("store", 10).GetName()
 	_, err := s.patch(s.hans, databases, mr, `{"spec":{"forProvider":{"size":20}}}`)
 	must(t, err)
@@ -174,8 +174,8 @@ func TestStory(t *testing.T) {
 	must(t, the.cloud.Change(t.Context(), mr, client.Fields{"size": 3}))
 	s.follow(s.awaitDrift(mr))
 	want := map[string]int64{"GateOpened": 3, "GateClosed": 3} // created, changed, approved
-	eventually(t, "the whole story", 60*time.Second, func(context.Context) error {
-		if got := s.story(mr); !maps.Equal(got, want) {
+	eventually(t, "all events", 60*time.Second, func(context.Context) error {
+		if got := s.eventCounts(mr); !maps.Equal(got, want) {
 			return fmt.Errorf("it is %v", got)
 		}
 		return nil
@@ -186,7 +186,7 @@ func TestStory(t *testing.T) {
 // comes later is gated, also when it went and comes again.
 func TestKinds(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "kinds")
+	s := newFixture(t, "kinds")
 	plain := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "other.example.org/v1", "kind": "Plain", "metadata": map[string]any{"name": "plain"},
 		"spec": map[string]any{"managementPolicies": []any{"*"}, "forProvider": map[string]any{"size": int64(1)}}}}
 	got, err := s.of(s.hans, plains).Create(t.Context(), plain, metav1.CreateOptions{})
@@ -216,7 +216,7 @@ func TestKinds(t *testing.T) {
 
 // gatedAndClosed: an object of a kind that has just come is created behind a gate,
 // which closes once its provider has reported.
-func (s *site) gatedAndClosed(r metav1GVR, o *unstructured.Unstructured) {
+func (s *fixture) gatedAndClosed(r metav1GVR, o *unstructured.Unstructured) {
 	s.t.Helper()
 	eventually(s.t, "the new kind to be gated", 40*time.Second, func(ctx context.Context) error {
 		got, err := s.of(s.hans, r).Create(ctx, o, metav1.CreateOptions{})
@@ -239,13 +239,13 @@ func (s *site) gatedAndClosed(r metav1GVR, o *unstructured.Unstructured) {
 	})
 }
 
-func (s *site) bucket(kind, name string) *unstructured.Unstructured {
+func (s *fixture) bucket(kind, name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "other.example.org/v1", "kind": kind, "metadata": map[string]any{"name": name},
 		"spec": map[string]any{"forProvider": map[string]any{"size": int64(1)}}}}
 }
 
 // report what a provider would: the object is as it should be.
-func (s *site) report(resource string, o *unstructured.Unstructured) {
+func (s *fixture) report(resource string, o *unstructured.Unstructured) {
 	s.t.Helper()
 	r := buckets
 	r.Resource = resource
@@ -256,13 +256,12 @@ func (s *site) report(resource string, o *unstructured.Unstructured) {
 	must(s.t, err)
 }
 
-// TestUngate restores what the author wrote, verbatim, says what will be
-// reverted, and may be run twice. Run as the gate's user it does so although
-// webhook and gate enforce; these mask again, so that it looks at one resource in
-// a Namespace whose mode is log by then (KR-08-17).
+// TestUngate restores the author's value verbatim, lists pending external drift,
+// and may be run twice. A user other than the gate's is refused while the webhook
+// enforces, so the Namespace's mode becomes log (KR-08-17).
 func TestUngate(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "ungate")
+	s := newFixture(t, "ungate")
 	author := []any{"Delete", "Observe", "Update", "Create"}
 	mr := s.lone("alone", 5, author...)
 	s.awaitClosed(mr)
@@ -288,7 +287,7 @@ func TestUngate(t *testing.T) {
 		t.Errorf("all: %v\n%s", err, out)
 	}
 	if out, err = ungate(); err == nil || !strings.Contains(out, "--all") {
-		t.Errorf("nothing said: %v\n%s", err, out)
+		t.Errorf("without arguments: %v\n%s", err, out)
 	}
 	_, err = s.hans.Resource(namespaces).Patch(t.Context(), s.ns, types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"kausality.io/mode":"log"}}}`), metav1.PatchOptions{})
@@ -313,7 +312,7 @@ func TestUngate(t *testing.T) {
 // answer is understood, and another mask takes its place (KR-08-02).
 func TestLegacyRuntime(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "legacy")
+	s := newFixture(t, "legacy")
 	o := s.bucket("Bucket", "bucket")
 	o.Object["spec"].(map[string]any)["managementPolicies"] = []any{"Observe", "Update", "LateInitialize"}
 	got, err := s.of(s.hans, buckets).Create(t.Context(), o, metav1.CreateOptions{})
@@ -321,8 +320,9 @@ func TestLegacyRuntime(t *testing.T) {
 	if !slices.Equal(policiesOf(got), []string{"Observe", "Update", "LateInitialize"}) {
 		t.Fatalf("created as %v", policiesOf(got))
 	}
-	body := `{"status":{"conditions":[{"type":"Synced","status":"False","reason":"ReconcileError","observedGeneration":1,"lastTransitionTime":"2026-01-01T00:00:00Z",
-		"message":"` + "`spec.managementPolicies` is set to a value([Observe Update LateInitialize]) which is not supported. Check docs for supported policies" + `"}]}}`
+	body := `{"status":{"conditions":[{"type":"Synced","status":"False","reason":"ReconcileError","observedGeneration":1,
+		"lastTransitionTime":"2026-01-01T00:00:00Z","message":"` + "`spec.managementPolicies` is set to a value" +
+		"([Observe Update LateInitialize]) which is not supported. Check docs for supported policies" + `"}]}}`
 	_, err = s.of(s.hans, buckets).Patch(t.Context(), "bucket", types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: "provider"}, "status")
 	must(t, err)
 	eventually(t, "a mask that the provider knows", 30*time.Second, func(ctx context.Context) error {

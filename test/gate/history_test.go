@@ -1,4 +1,4 @@
-package gates
+package gate
 
 import (
 	"encoding/json"
@@ -35,7 +35,7 @@ type version struct {
 	object *unstructured.Unstructured // nil where it is gone
 }
 
-func (s *site) record() *history {
+func (s *fixture) record() *history {
 	s.t.Helper()
 	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{the.EtcdURL()}, DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
 	must(s.t, err)
@@ -71,9 +71,9 @@ func (h *history) add(r clientv3.WatchResponse, prefix string) {
 // it: the API server may have been away meanwhile.
 const lag = 15 * time.Second
 
-// check the cloud's log: every write of the provider was allowed by a version of
-// the managed resource that held lately: by its policies, and by a gate that was
-// open for it or had not been installed yet, and it wrote what was asked for.
+// check the cloud's log: every write of the provider was allowed by a recent
+// version of the managed resource: by its policies, and by a gate that was open
+// for it or had not been installed yet; and it wrote the desired values.
 func (h *history) check(t testing.TB, mr string) []string {
 	t.Helper()
 	log, err := the.cloud.Writes(t.Context(), h.from)

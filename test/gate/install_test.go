@@ -1,4 +1,4 @@
-package gates
+package gate
 
 import (
 	"context"
@@ -12,12 +12,13 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// TestInstall: what was there before us is taken in at a pace, and only what is
-// idle: nothing that is paused, and nothing that its provider has not made (KR-08-18).
+// TestInstall: managed resources that existed before the installation are masked
+// at a limited rate, and only idle ones: none that is paused, and none that its
+// provider has not created (KR-08-18).
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	const n = 25
-	s := newSite(t, "install")
+	s := newFixture(t, "install")
 	mode := func(value string) {
 		t.Helper()
 		_, err := s.hans.Resource(namespaces).Patch(t.Context(), s.ns, types.MergePatchType,

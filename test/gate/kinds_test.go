@@ -1,4 +1,4 @@
-package gates
+package gate
 
 import (
 	"context"
@@ -22,7 +22,7 @@ var (
 //
 // It does not run with others: it restarts what they share.
 func TestUnreadableKind(t *testing.T) {
-	s := newSite(t, "unreadable")
+	s := newFixture(t, "unreadable")
 	must(t, the.Define(t.Context(), bucketLike("Crate")))
 	eventually(t, "a crate", patience, func(ctx context.Context) error {
 		_, err := s.of(s.hans, crates).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
@@ -56,7 +56,7 @@ func TestUnreadableKind(t *testing.T) {
 }
 
 // convert crates so from now on.
-func (s *site) convert(how, more string) {
+func (s *fixture) convert(how, more string) {
 	s.t.Helper()
 	patch := `[{"op":"add","path":"/spec/conversion","value":` + how + `}` + more + `]`
 	_, err := s.hans.Resource(customResourceDefinitions).Patch(context.Background(), "crates.other.example.org", types.JSONPatchType,

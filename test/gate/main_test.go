@@ -1,4 +1,4 @@
-package gates
+package gate
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 )
 
-// lab is what all tests share.
-type lab struct {
+// environment is what all tests share.
+type environment struct {
 	*controlplane.ControlPlane
 	bins     parts.Paths
 	cloud    *client.Client
@@ -29,13 +29,13 @@ type lab struct {
 	certs                   string
 }
 
-// part is a process with the URL that tells whether it is ready.
+// part is a process with the URL of its readiness probe.
 type part struct {
 	*controlplane.Process
 	probe string
 }
 
-var the *lab
+var the *environment
 
 const (
 	home = "kausality-system"
@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	l := &lab{}
+	l := &environment{}
 	err := l.boot(ctx)
 	if l.ControlPlane != nil {
 		defer l.Stop()
@@ -70,7 +70,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-func (l *lab) boot(ctx context.Context) (err error) {
+func (l *environment) boot(ctx context.Context) (err error) {
 	l.bins, err = parts.Ensure(ctx, os.Stderr, "", parts.Kausality, parts.TestProvider)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (l *lab) boot(ctx context.Context) (err error) {
 	return nil
 }
 
-func (l *lab) installCRDs(ctx context.Context) error {
+func (l *environment) installCRDs(ctx context.Context) error {
 	root, err := parts.Root()
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (l *lab) installCRDs(ctx context.Context) error {
 	return l.Define(ctx, kinds...)
 }
 
-func (l *lab) startCloud(ctx context.Context) error {
+func (l *environment) startCloud(ctx context.Context) error {
 	port, err := controlplane.FreePort()
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (l *lab) startCloud(ctx context.Context) error {
 	return controlplane.Eventually(ctx, "the cloud to answer", 20*time.Second, l.cloud.Healthy)
 }
 
-func (l *lab) startProvider(ctx context.Context) error {
+func (l *environment) startProvider(ctx context.Context) error {
 	kubeconfig, err := l.ServiceAccountKubeconfig(ctx, "crossplane-system", "provider-cloud")
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (l *lab) startProvider(ctx context.Context) error {
 }
 
 // startKausality as a person would install it.
-func (l *lab) startKausality(ctx context.Context) error {
+func (l *environment) startKausality(ctx context.Context) error {
 	if err := l.CA().ServingCert(l.certs); err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (l *lab) startKausality(ctx context.Context) error {
 // ignored differences: a tag that something else keeps.
 const ignored = "Database.cloud.example.org:spec.forProvider.tags[ignored]"
 
-func (l *lab) start(ctx context.Context, name, bin string, args ...string) (*part, error) {
+func (l *environment) start(ctx context.Context, name, bin string, args ...string) (*part, error) {
 	port, err := controlplane.FreePort()
 	if err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func (p *part) ready(ctx context.Context) error {
 }
 
 // as is a client that is a user; its field manager is the last part of its name.
-func (l *lab) as(t testing.TB, user string) dynamic.Interface {
+func (l *environment) as(t testing.TB, user string) dynamic.Interface {
 	t.Helper()
 	c, err := dynamic.NewForConfig(l.ConfigAsMaster(user))
 	must(t, err)

@@ -1,4 +1,4 @@
-package gates
+package gate
 
 import (
 	"context"
@@ -31,9 +31,8 @@ const (
 	steps    = 25
 )
 
-// TestRandom interleaves people, Crossplane, accidents in the cloud, failing
-// calls and restarts of everything, by seed. What holds afterwards stands in
-// verify.
+// TestRandom interleaves users, Crossplane, changes in the cloud, failing calls
+// and restarts of all components, by seed. verify has the invariants.
 func TestRandom(t *testing.T) {
 	first, last := uint64(1), *randomSeeds
 	if *randomSeed > 0 {
@@ -67,20 +66,20 @@ var started []*random
 
 // random run of a seed.
 type random struct {
-	*site
+	*fixture
 	seed    uint64
 	rng     *rand.Rand
 	history *history
 	alone   string
 	mr      string
 	as      composeAs
-	said    []string
+	log     []string
 	orphans map[string]bool
 }
 
 func newRandom(t *testing.T, seed uint64) {
 	t.Helper()
-	r := &random{site: newSite(t, fmt.Sprintf("random-%d", seed)), seed: seed, rng: rand.New(rand.NewPCG(seed, 7)),
+	r := &random{fixture: newFixture(t, fmt.Sprintf("random-%d", seed)), seed: seed, rng: rand.New(rand.NewPCG(seed, 7)),
 		as: composeAs{tier: "bronze"}, orphans: map[string]bool{}}
 	r.history = r.record()
 	r.xr("store", 10)
@@ -89,7 +88,7 @@ func newRandom(t *testing.T, seed uint64) {
 }
 
 func (r *random) note(format string, args ...any) {
-	r.said = append(r.said, time.Now().Format("05.000 ")+fmt.Sprintf(format, args...))
+	r.log = append(r.log, time.Now().Format("05.000 ")+fmt.Sprintf(format, args...))
 }
 
 // play the steps. Whatever is refused or fails is part of the game.
@@ -121,11 +120,11 @@ func (r *random) step() {
 		r.try("size of "+mr, func() error { return r.merge(databases, mr, fmt.Sprintf(`{"spec":{"forProvider":{"size":%d}}}`, size)) })
 	case n < 28:
 		r.as.tier = []string{"bronze", "silver", "gold"}[r.rng.IntN(3)]
-		r.note("the Composition says %s", r.as.tier)
+		r.note("the Composition sets tier %s", r.as.tier)
 	case n < 42:
-		r.try("somebody changes "+mr, func() error { return the.cloud.Change(ctx, mr, client.Fields{"size": 100 + size}) })
+		r.try("external change of "+mr, func() error { return the.cloud.Change(ctx, mr, client.Fields{"size": 100 + size}) })
 	case n < 44:
-		r.try("somebody loses "+mr, func() error { return the.cloud.Lose(ctx, mr) })
+		r.try("external loss of "+mr, func() error { return the.cloud.Lose(ctx, mr) })
 	case n < 64:
 		r.approve()
 	case n < 68:
@@ -165,7 +164,7 @@ func (r *random) try(what string, f func() error) {
 	r.note("%s: %.160s", what, text)
 }
 
-// approve one of the differences that people were told about.
+// approve one of the differences that were reported.
 func (r *random) approve() {
 	list, err := r.of(r.hans, drifts).List(r.t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) == 0 {
@@ -183,7 +182,7 @@ func (r *random) approve() {
 	})
 }
 
-// mishap: one at a time, whoever draws it.
+// mishap: one at a time of all seeds.
 var mishap sync.Mutex
 
 func (r *random) accident() {
@@ -209,12 +208,12 @@ func (r *random) accident() {
 	}
 }
 
-// verify, once everybody is up again and nothing fails any more.
+// verify the invariants, once all components run again and no call fails.
 func (r *random) verify() {
 	r.t.Helper()
 	defer func() {
 		if r.t.Failed() {
-			r.t.Logf("seed %d:\n%s", r.seed, strings.Join(r.said, "\n"))
+			r.t.Logf("seed %d:\n%s", r.seed, strings.Join(r.log, "\n"))
 		}
 	}()
 	for _, mr := range []string{r.mr, r.alone} {
@@ -236,7 +235,8 @@ func (r *random) verify() {
 	}
 }
 
-// notOrphaned unasked: what is in the cloud has its object.
+// notOrphaned: a database in the cloud has its object, unless orphaning was
+// requested.
 func (r *random) notOrphaned(mr string) {
 	r.t.Helper()
 	if !r.inCloud(mr) || r.orphans[mr] {

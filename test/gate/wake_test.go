@@ -1,4 +1,4 @@
-package gates
+package gate
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// reconcileRequested asks Crossplane for a reconcile.
+// reconcileRequested is the annotation that makes Crossplane reconcile.
 const reconcileRequested = "crossplane.io/reconcile-requested-at"
 
 // requests are the values that an XR's reconcile request had, as a watch saw
@@ -21,7 +21,7 @@ type requests struct {
 	seen chan string
 }
 
-func (s *site) watchRequests(name string) *requests {
+func (s *fixture) watchRequests(name string) *requests {
 	s.t.Helper()
 	w, err := s.of(s.hans, xstores).Watch(s.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	must(s.t, err)
@@ -57,12 +57,12 @@ func (r *requests) none(t *testing.T, what string) {
 	select {
 	case at := <-r.seen:
 		t.Errorf("%s: the XR is woken at %s", what, at)
-	case <-time.After(2 * time.Second): // nothing else tells that nothing comes
+	case <-time.After(2 * time.Second): // an absent event has no condition to wait for
 	}
 }
 
 // refusedTier: Crossplane is refused a new Composition revision.
-func (s *site) refusedTier(name string) {
+func (s *fixture) refusedTier(name string) {
 	s.t.Helper()
 	eventually(s.t, "the new tier to be refused", 30*time.Second, func(ctx context.Context) error {
 		if err := s.compose(ctx, name, composeAs{tier: "gold"}); err == nil {
@@ -78,7 +78,7 @@ func (s *site) refusedTier(name string) {
 //
 // It does not run with others: their changes would wake this XR, too (KR-08-20).
 func TestWakeByMode(t *testing.T) {
-	s := newSite(t, "wake-mode")
+	s := newFixture(t, "wake-mode")
 	s.settled("store", 10)
 	s.settled("calm", 10)
 	s.refusedTier("store")
@@ -91,10 +91,10 @@ func TestWakeByMode(t *testing.T) {
 	eventually(t, "the change to pass", 30*time.Second, func(ctx context.Context) error { return s.compose(ctx, "store", composeAs{tier: "gold"}) })
 }
 
-// TestWakeByPolicy: whatever a policy of ours says, that it changed is enough;
-// and that its window begins (KR-08-20).
+// TestWakeByPolicy: a change of any policy wakes the XRs, and so does the
+// beginning of its window (KR-08-20).
 func TestWakeByPolicy(t *testing.T) {
-	s := newSite(t, "wake-policy")
+	s := newFixture(t, "wake-policy")
 	policies := schema.GroupVersionResource{Group: "kausality.io", Version: "v1alpha1", Resource: "upgradeallowances"}
 	s.settled("store", 10)
 	s.refusedTier("store")

@@ -1,4 +1,4 @@
-package plugin
+package kubectl
 
 import (
 	"os"
@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Whatever is wrong, there is one line that says what, and the exit code tells
-// a wrong command line from everything else.
+// TestBadInput: every failure is reported in one line, and the exit code
+// distinguishes a wrong command line from all others.
 func TestBadInput(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	if err := os.WriteFile(file, []byte("kind: ConfigMap\n"), 0o600); err != nil {

@@ -1,6 +1,4 @@
-// Package plugin drives kubectl-kausality in a terminal, on a real control plane
+// Package kubectl drives kubectl-kausality in a terminal, on a real control plane
 // with Crossplane, providers, webhook, gate and function, and compares what it
-// prints with testdata. -update writes testdata anew.
-//
-// The package is imported by nobody.
-package plugin
+// prints with testdata. -update writes testdata.
+package kubectl

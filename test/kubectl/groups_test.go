@@ -1,4 +1,4 @@
-package plugin
+package kubectl
 
 import (
 	"strings"
@@ -11,7 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
 
-// team of XDatabases beside that of the story, which nobody reconciles.
+// team of XDatabases beside that of the story, which no controller reconciles.
 var team = []string{"blue", "green"}
 
 // stored annotation of an XDatabase; "" where there is none.
@@ -89,14 +89,14 @@ func freezeGroup(t *testing.T) {
 		t.Errorf("planned is %+v", planned)
 	}
 	if have := annotated(t, v1alpha1.AnnotationKeyFreeze); have != nil {
-		t.Fatalf("%v are frozen, and nobody said yes", have)
+		t.Fatalf("%v are frozen without a confirmation", have)
 	}
 
 	the.terminal(t, "y\n", freezing...).golden(t, "freeze-group", 0)
 	if have := annotated(t, v1alpha1.AnnotationKeyFreeze); len(have) != len(team) {
 		t.Errorf("only %v are frozen", have)
 	}
-	// Who is frozen by somebody stays so, and is no reason to leave the others.
+	// An object that another user froze stays frozen by them, and the others are frozen.
 	the.terminal(t, "y\n", "freeze", "xdatabases", "--all", "-m", "all of it").golden(t, "freeze-all", 1)
 	if v := stored(t, "blue", v1alpha1.AnnotationKeyFreeze) + stored(t, "orders", v1alpha1.AnnotationKeyFreeze); !strings.Contains(v,
 		"4712") || !strings.Contains(v, "all of it") {
@@ -106,14 +106,15 @@ func freezeGroup(t *testing.T) {
 	the.terminal(t, "y\n", "unfreeze", "xdatabases", "--all").golden(t, "unfreeze-all", 0)
 	the.terminal(t, "", "unfreeze", "xdatabases", "--all").golden(t, "unfreeze-all-again", 0)
 	the.terminal(t, "", "unfreeze", "xdatabase/blue", "xdatabase/green").golden(t, "unfreeze-names-again", 0)
-	the.terminal(t, "", "freeze", "databases", "--all").golden(t, "freeze-databases", 1) // nothing is left to ask about
+	the.terminal(t, "", "freeze", "databases", "--all").golden(t, "freeze-databases", 1) // nothing is left to confirm
 	var none []any
 	if the.structured(t, &none, "unfreeze", "xdatabases", "--all"); len(none) != 0 {
-		t.Errorf("nothing is frozen, and it is said: %v", none)
+		t.Errorf("nothing is frozen, and it prints %v", none)
 	}
 }
 
-// meanwhile somebody else decides, between question and answer: that stays.
+// meanwhile another user changes the freeze, between the question and the answer:
+// that change stays.
 func meanwhile(t *testing.T) {
 	if r := the.pipe(t, append(freezing, "--yes")...); r.code != 0 {
 		t.Fatalf("freeze --yes: %+v", r)
@@ -167,7 +168,8 @@ func rejectGroup(t *testing.T) {
 	}
 }
 
-// advanceGroup: approving whatever comes of several objects is asked about, too.
+// advanceGroup: approving all future changes of several objects needs a
+// confirmation, too.
 func advanceGroup(t *testing.T) {
 	setting, err := the.Setting(t.Context())
 	if err != nil {

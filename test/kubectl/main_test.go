@@ -1,4 +1,4 @@
-package plugin
+package kubectl
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
 
-// lab is what all tests share: the story's control plane, with its XR settled.
-type lab struct {
+// environment is what all tests share: the story's control plane, with its XR settled.
+type environment struct {
 	*story.Env
 	// plugin is the path of the binary under test, hans the kubeconfig of its
 	// user.
@@ -22,8 +22,8 @@ type lab struct {
 }
 
 var (
-	the    *lab
-	update = flag.Bool("update", false, "write testdata anew")
+	the    *environment
+	update = flag.Bool("update", false, "write testdata")
 )
 
 func TestMain(m *testing.M) {
@@ -56,8 +56,8 @@ var access = []rbacv1.PolicyRule{
 	{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}},
 }
 
-func boot(ctx context.Context) (*lab, error) {
-	l := &lab{}
+func boot(ctx context.Context) (*environment, error) {
+	l := &environment{}
 	built, err := parts.Ensure(ctx, os.Stderr, "", parts.KubectlKausality)
 	if err != nil {
 		return l, err

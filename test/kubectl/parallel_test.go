@@ -1,4 +1,4 @@
-package plugin
+package kubectl
 
 import (
 	"encoding/json"
@@ -17,9 +17,8 @@ const (
 	colleague = 24
 )
 
-// parallel approvals by several terminals and many more writers lose nobody's
-// entry: not each other's, and not the one that GitOps had written, with fields
-// that we do not know.
+// parallel approvals by several terminals and many more writers lose no entry:
+// not each other's, and not the one that GitOps had written, with unknown fields.
 func parallel(t *testing.T) {
 	db := database(t)
 	gitops := `[{"apiVersion":"v1","kind":"ConfigMap","name":"settings","mode":"always","ticket":"SHOP-7"}]`
@@ -65,7 +64,7 @@ func parallel(t *testing.T) {
 	}
 	for _, s := range want {
 		if strings.Count(stored, s) != 1 {
-			t.Errorf("%s stands there %d times", s, strings.Count(stored, s))
+			t.Errorf("%s is stored %d times", s, strings.Count(stored, s))
 		}
 	}
 	if err := the.Annotate(t.Context(), story.Hans, story.XDatabases, "orders", v1alpha1.AnnotationKeyApprovals, nil); err != nil {

@@ -1,4 +1,4 @@
-package plugin
+package kubectl
 
 import (
 	"context"
@@ -44,15 +44,21 @@ func TestPlugin(t *testing.T) {
 		name string
 		play func(*testing.T)
 	}{
-		{name: "Trace", play: traces}, {name: "Explain", play: explains}, {name: "Coverage", play: covers}, {name: "Freeze",
-			play: freezes}, {name: "Snooze", play: snoozes}, {name: "Reject",
-			play: rejects},
-		{name: "DryRun", play: dryRuns}, {name: "Group", play: groups}, {name: "Parallel", play: parallel}, {name: "External",
-			play: external}, {name: "Preview", play: previews}, {name: "Policies",
-			play: policies}, {name: "Held",
-			play: held}, {name: "Ungate",
-			play: ungates}, {name: "Deletion",
-			play: deletion},
+		{name: "Trace", play: traces},
+		{name: "Explain", play: explains},
+		{name: "Coverage", play: covers},
+		{name: "Freeze", play: freezes},
+		{name: "Snooze", play: snoozes},
+		{name: "Reject", play: rejects},
+		{name: "DryRun", play: dryRuns},
+		{name: "Group", play: groups},
+		{name: "Parallel", play: parallel},
+		{name: "External", play: external},
+		{name: "Preview", play: previews},
+		{name: "Policies", play: policies},
+		{name: "Held", play: held},
+		{name: "Ungate", play: ungates},
+		{name: "Deletion", play: deletion},
 	} {
 		if !t.Run(part.name, part.play) {
 			return
@@ -79,7 +85,7 @@ func explains(t *testing.T) {
 	the.terminal(t, "", "explain", xr).golden(t, "explain-xr", 0)
 	the.terminal(t, "", "explain", db, "--exit-code", "--patch", `{"spec":{"forProvider":{"size":50}}}`).golden(t, "explain-patch", 4)
 
-	// What is explained is what happens: the same id, the same words.
+	// explain predicts what happens: the same id, the same message.
 	r := the.pipe(t, "explain", db, "--patch", "spec: {forProvider: {tags: {tier: gold}}}", "-o", "json")
 	e := struct {
 		Outcomes []struct {
@@ -98,7 +104,7 @@ func explains(t *testing.T) {
 }
 
 // foreseen is the id of the difference that the new Composition brings in held,
-// as explain told it beforehand.
+// as explain printed it before.
 var foreseen string
 
 // covers shows one object of each gap that can be had here, and none of them
@@ -181,7 +187,7 @@ func snoozes(t *testing.T) {
 	}
 	the.terminal(t, "", "snooze", xr, "--off").golden(t, "snooze-off", 0)
 	if annotation(t, v1alpha1.AnnotationKeySnooze) != "" {
-		t.Error("the snooze is still there")
+		t.Error("the snooze was not removed")
 	}
 }
 
@@ -201,7 +207,7 @@ func rejects(t *testing.T) {
 	the.terminal(t, "", "reject", db, "--withdraw").golden(t, "reject-withdraw", 0)
 	the.terminal(t, "", "reject", db, "--withdraw").golden(t, "reject-withdraw-again", 0)
 	if annotation(t, v1alpha1.AnnotationKeyRejections) != "" {
-		t.Error("the rejection is still there")
+		t.Error("the rejection was not removed")
 	}
 }
 
@@ -326,6 +332,6 @@ func deletion(t *testing.T) {
 	the.terminal(t, "", "pending").golden(t, "pending-deletion", 0)
 	the.terminal(t, "y\n", "approve", database(t), "--wait").golden(t, "approve-deletion", 0)
 	if err := the.Delete(t.Context(), story.Hans, story.Databases, name); err != nil {
-		t.Errorf("approve --wait said that it can be deleted: %v", err)
+		t.Errorf("approve --wait reported that it can be deleted: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package plugin
+package kubectl
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
 
-// gold may be set on databases by any controller, unasked; by a policy, not by a
-// person.
+// gold lets any controller set the tier of databases without an approval by a
+// user.
 const gold = `
 apiVersion: kausality.io/v1alpha1
 kind: ClusterApprovalPolicy
@@ -63,7 +63,7 @@ func inForce(t *testing.T, manifest, resource, name string, f func()) {
 	}
 }
 
-// policies decide what explain and preview say, as they decide in the webhook.
+// policies determine the outcomes of explain and preview, as in the webhook.
 func policies(t *testing.T) {
 	cli, err := parts.Ensure(t.Context(), os.Stderr, "", parts.CrossplaneCLI)
 	if err != nil {
@@ -78,7 +78,7 @@ func policies(t *testing.T) {
 	})
 	own := setUp(t)
 	inForce(t, sizes, "allowancepolicies", "sizes", func() {
-		child = own() // a policy binds nobody at work on something from before it
+		child = own() // a policy does not apply to intents from before it
 		the.terminal(t, "", "explain", child, "--exit-code", "--patch", size).golden(t, "explain-allowance", 0)
 		the.terminal(t, "", "explain", child, "--exit-code", "--patch", tag).golden(t, "explain-allowance-missing", 4)
 	})
@@ -163,8 +163,8 @@ func ungates(t *testing.T) {
 	if r := the.as(t, gateUser, "ungate", "--all", "--for-removal", "--yes", "-o", "json"); r.code != 0 {
 		t.Errorf("for the removal: %+v", r)
 	}
-	// Nobody masks again, although everything runs, and the provider has seen that
-	// it may do everything.
+	// Nothing is masked again, although all components run, and the provider has
+	// observed the restored policies.
 	eventually(t, "the provider to see it", reconciled)
 	if err := policiesAre(t.Context(), `["*"]`, false); err != nil {
 		t.Error(err)
@@ -176,7 +176,7 @@ func ungates(t *testing.T) {
 }
 
 // as another user, of all groups that may do everything.
-func (l *lab) as(t *testing.T, user string, args ...string) result {
+func (l *environment) as(t *testing.T, user string, args ...string) result {
 	t.Helper()
 	kubeconfig, err := l.Kubeconfig("admin-of-plugin", "")
 	if err != nil {

@@ -1,4 +1,4 @@
-package plugin
+package kubectl
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
 
-// previews of the Composition that is there, which changes nothing, and of the
-// one that held installs afterwards.
+// previews of the current Composition, which changes nothing, and of the one that
+// held installs afterwards.
 func previews(t *testing.T) {
 	cli, err := parts.Ensure(t.Context(), os.Stderr, "", parts.CrossplaneCLI)
 	if err != nil {
@@ -58,7 +58,7 @@ func compositionFile(t *testing.T, tier string, settings bool) string {
 }
 
 // servePatchAndTransform without TLS, as `crossplane render` connects to functions in
-// development, and write the file that tells it where.
+// development, and write the file with its address.
 func servePatchAndTransform(t *testing.T) string {
 	t.Helper()
 	port, err := controlplane.FreePort()

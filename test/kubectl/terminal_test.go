@@ -1,4 +1,4 @@
-package plugin
+package kubectl
 
 import (
 	"bytes"
@@ -27,15 +27,15 @@ type result struct {
 // limit of one run; --wait has its own.
 const limit = 90 * time.Second
 
-// terminal runs the plugin in a pseudo terminal, as hans, and types what is
-// given once it asks.
-func (l *lab) terminal(t *testing.T, typed string, args ...string) result {
+// terminal runs the plugin in a pseudo terminal, as hans, and types the answer
+// once it asks for confirmation.
+func (l *environment) terminal(t *testing.T, typed string, args ...string) result {
 	t.Helper()
 	return l.meanwhile(t, func() {}, typed, args...)
 }
 
-// meanwhile something happens: after it asked, and before it is answered.
-func (l *lab) meanwhile(t *testing.T, happens func(), typed string, args ...string) result {
+// meanwhile calls happens between the question for confirmation and the answer.
+func (l *environment) meanwhile(t *testing.T, happens func(), typed string, args ...string) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -68,7 +68,7 @@ func (l *lab) meanwhile(t *testing.T, happens func(), typed string, args ...stri
 }
 
 // pipe runs the plugin without a terminal.
-func (l *lab) pipe(t *testing.T, args ...string) result {
+func (l *environment) pipe(t *testing.T, args ...string) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -77,7 +77,7 @@ func (l *lab) pipe(t *testing.T, args ...string) result {
 }
 
 // structured runs the plugin without a terminal, and reads what it wrote as JSON.
-func (l *lab) structured(t *testing.T, into any, args ...string) {
+func (l *environment) structured(t *testing.T, into any, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -90,7 +90,7 @@ func (l *lab) structured(t *testing.T, into any, args ...string) {
 	}
 }
 
-func (l *lab) command(ctx context.Context, args ...string) *exec.Cmd {
+func (l *environment) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, l.plugin, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+l.hans, "TERM=xterm", "HOME="+l.Dir())
 	return cmd

@@ -22,10 +22,10 @@ import (
 )
 
 // chart of the repository.
-func (l *lab) chart() string { return filepath.Join(l.root, "package", "helm", "kausality") }
+func (l *environment) chart() string { return filepath.Join(l.root, "package", "helm", "kausality") }
 
 // run helm as the person who installs.
-func (l *lab) run(ctx context.Context, args ...string) ([]byte, error) {
+func (l *environment) run(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, l.helm, args...)
 	cmd.Env = append(os.Environ(), "HOME="+l.Dir(), "KUBECONFIG="+l.admins, "HELM_NAMESPACE="+home)
 	var stderr strings.Builder
@@ -47,7 +47,7 @@ var quick = []string{
 
 // earlier is a copy of the chart as it may have been in the version before: it
 // has a CRD that knows less.
-func (l *lab) earlier() (dir string, err error) {
+func (l *environment) earlier() (dir string, err error) {
 	dir = filepath.Join(l.Dir(), "earlier-chart")
 	if err := errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(l.chart()))); err != nil {
 		return "", err
@@ -73,7 +73,7 @@ func (l *lab) earlier() (dir string, err error) {
 
 // install a chart with Helm, as docs/install.md says, and start what a kubelet
 // would start, with two replicas of the webhook.
-func (l *lab) install(ctx context.Context, chart string, values ...string) error {
+func (l *environment) install(ctx context.Context, chart string, values ...string) error {
 	if err := l.reachable(); err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (l *lab) install(ctx context.Context, chart string, values ...string) error
 
 // reachable: where there is no Service, the address of the webhook is known
 // before it is installed.
-func (l *lab) reachable() (err error) {
+func (l *environment) reachable() (err error) {
 	if !l.services && l.balancer == nil {
 		l.balancer, err = newBalancer("127.0.0.1:0")
 	}
@@ -107,7 +107,7 @@ func (l *lab) reachable() (err error) {
 }
 
 // serve the webhook's Service at the address that the API server gave it.
-func (l *lab) serve(ctx context.Context) error {
+func (l *environment) serve(ctx context.Context) error {
 	s, err := l.admin.Resource(services).Namespace(home).Get(ctx, "kausality-webhook", metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func (l *lab) serve(ctx context.Context) error {
 	return err
 }
 
-func (l *lab) startAll(ctx context.Context) (err error) {
+func (l *environment) startAll(ctx context.Context) (err error) {
 	l.webhooks = nil
 	if l.controller, err = l.start(ctx, "controller", 0); err != nil {
 		return err
@@ -149,14 +149,16 @@ func (l *lab) startAll(ctx context.Context) (err error) {
 }
 
 // all processes of ours.
-func (l *lab) all() []*process { return append([]*process{l.controller, l.gate}, l.webhooks...) }
+func (l *environment) all() []*process {
+	return append([]*process{l.controller, l.gate}, l.webhooks...)
+}
 
 // newColumn is what the CRD of the version before does not have.
 const newColumn = "    - jsonPath: .status.managedResources\n      name: Managed\n      type: integer\n"
 
 // pods of a component, by UID: those that run are the same before and after
 // where nothing had to be restarted.
-func (l *lab) pods(t *testing.T, component string) string {
+func (l *environment) pods(t *testing.T, component string) string {
 	t.Helper()
 	list, err := l.admin.Resource(pods).Namespace(home).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=" + component})
 	must(t, err)
@@ -225,7 +227,7 @@ func TestUpgrade(t *testing.T) {
 }
 
 // generations of all Deployments.
-func (l *lab) generations(t *testing.T) string {
+func (l *environment) generations(t *testing.T) string {
 	t.Helper()
 	list, err := l.admin.Resource(deployments).Namespace(home).List(t.Context(), metav1.ListOptions{})
 	must(t, err)
@@ -286,7 +288,7 @@ func handshake(ctx context.Context, address string, bundle any, name string) err
 }
 
 // render the chart.
-func (l *lab) render(ctx context.Context, args ...string) ([]*unstructured.Unstructured, error) {
+func (l *environment) render(ctx context.Context, args ...string) ([]*unstructured.Unstructured, error) {
 	raw, err := l.run(ctx, append([]string{"template", "kausality", l.chart()}, args...)...)
 	if err != nil {
 		return nil, err

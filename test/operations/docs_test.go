@@ -13,7 +13,7 @@ import (
 
 // documented arguments of helm, as docs/install.md has them for a newcomer, with
 // another chart in place of the repository's.
-func (l *lab) documented(chart string) ([]string, error) {
+func (l *environment) documented(chart string) ([]string, error) {
 	all, err := l.steps("docs/install.md")
 	if err != nil {
 		return nil, err

@@ -21,9 +21,9 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 )
 
-// lab is what all tests share. They run one after the other: each leaves the
+// environment is what all tests share. They run one after the other: each leaves the
 // installation as it found it.
-type lab struct {
+type environment struct {
 	*controlplane.ControlPlane
 	root, kausality, helm string
 	// admins is the kubeconfig of the installing user, release the chart that is installed, empty if none is.
@@ -41,7 +41,7 @@ type lab struct {
 	restarted time.Time
 }
 
-var the *lab
+var the *environment
 
 const home = "kausality-system"
 
@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	l := &lab{}
+	l := &environment{}
 	err := l.boot(ctx)
 	if l.ControlPlane != nil {
 		defer l.Stop()
@@ -66,7 +66,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-func (l *lab) boot(ctx context.Context) (err error) {
+func (l *environment) boot(ctx context.Context) (err error) {
 	if l.root, err = parts.Root(); err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (l *lab) boot(ctx context.Context) (err error) {
 }
 
 // config of a client with a user agent.
-func (l *lab) config(agent string) *rest.Config {
+func (l *environment) config(agent string) *rest.Config {
 	c := l.Config()
 	c.UserAgent, c.QPS, c.WarningHandler = agent, -1, rest.NoWarnings{}
 	return c
@@ -127,7 +127,7 @@ var itself = rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Res
 
 // start a component with the arguments of its Deployment. What differs in a
 // process is added: where the API server is, and addresses of its own.
-func (l *lab) start(ctx context.Context, component string, i int) (*process, error) {
+func (l *environment) start(ctx context.Context, component string, i int) (*process, error) {
 	args, err := l.args(ctx, component)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (l *lab) start(ctx context.Context, component string, i int) (*process, err
 }
 
 // kubeconfig of a component's ServiceAccount, over the line.
-func (l *lab) kubeconfig(ctx context.Context, component string) (file string, err error) {
+func (l *environment) kubeconfig(ctx context.Context, component string) (file string, err error) {
 	if file, err = l.ServiceAccountKubeconfig(ctx, home, "kausality-"+component, itself); err != nil {
 		return "", err
 	}
@@ -173,7 +173,7 @@ func (l *lab) kubeconfig(ctx context.Context, component string) (file string, er
 
 // args of a component's Deployment as it is now, whose ServiceAccount must be its
 // own.
-func (l *lab) args(ctx context.Context, component string) ([]string, error) {
+func (l *environment) args(ctx context.Context, component string) ([]string, error) {
 	o, err := l.admin.Resource(deployments).Namespace(home).Get(ctx, "kausality-"+component, metav1.GetOptions{})
 	if err != nil {
 		return nil, err

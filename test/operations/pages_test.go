@@ -34,7 +34,7 @@ type typed struct {
 // other tests of this package, with the command's own arguments where they read
 // them from the page.
 const (
-	byHarness   = "the installation that all tests here share was made by it, from the page (lab.install)"
+	byHarness   = "the installation that all tests here share was made by it, from the page (environment.install)"
 	byUninstall = "TestUninstall runs it, and ends the installation"
 	noKubelet   = "there is no kubelet, and so no logs"
 	make1       = "it is the build that every other test does"

@@ -19,7 +19,7 @@ import (
 
 // startProvider and its cloud: a provider on Crossplane's own managed reconciler,
 // whose external resources are databases in a cloud of its own.
-func (l *lab) startProvider(t *testing.T) *client.Client {
+func (l *environment) startProvider(t *testing.T) *client.Client {
 	t.Helper()
 	built, err := parts.Ensure(t.Context(), os.Stderr, "", parts.TestProvider)
 	must(t, err)

@@ -102,7 +102,7 @@ func rotations(t *testing.T, during time.Duration) (bundles, serving int) {
 }
 
 // lifetimes of what the controller makes from now on, for the length of a test.
-func (l *lab) lifetimes(t *testing.T, serving, authority time.Duration) {
+func (l *environment) lifetimes(t *testing.T, serving, authority time.Duration) {
 	t.Helper()
 	set := func(serving, authority string) error {
 		ctx := context.WithoutCancel(t.Context())

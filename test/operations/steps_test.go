@@ -26,7 +26,7 @@ var (
 // steps of a page in their order: lines of its shell blocks, what stands after a
 // prompt in others, and what it has of commands with arguments in the running
 // text; blocks of YAML.
-func (l *lab) steps(page string) ([]step, error) {
+func (l *environment) steps(page string) ([]step, error) {
 	raw, err := os.ReadFile(filepath.Join(l.root, filepath.FromSlash(page)))
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func stepsOf(language, block string) []step {
 }
 
 // documents that may have somebody type something.
-func (l *lab) documents() (out []string, err error) {
+func (l *environment) documents() (out []string, err error) {
 	for _, dir := range []string{"README.md", "CONTRIBUTING.md", "docs", "examples"} {
 		err := filepath.WalkDir(filepath.Join(l.root, dir), func(path string, _ fs.DirEntry, err error) error {
 			if rel, _ := filepath.Rel(l.root, path); filepath.Ext(path) == ".md" {
@@ -147,7 +147,7 @@ func TestSteps(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "page.md")
 		must(t, os.WriteFile(file, []byte(text), 0o600))
-		steps, err := (&lab{}).steps(file)
+		steps, err := (&environment{}).steps(file)
 		must(t, err)
 		var have []string
 		for _, s := range steps {
@@ -168,7 +168,7 @@ var (
 
 // wrong with a command that is not typed: a test, target, command or flag that it
 // names is not there.
-func (l *lab) wrong(ctx context.Context, command, path string) (out []string, err error) {
+func (l *environment) wrong(ctx context.Context, command, path string) (out []string, err error) {
 	for _, m := range goTest.FindAllStringSubmatch(command, -1) {
 		if raw, err := exec.CommandContext(ctx, "grep", "-rh", "^func "+m[3], filepath.Join(l.root, m[1], m[2]), "--include=*_test.go").CombinedOutput(); err != nil {
 			out = append(out, fmt.Sprintf("there is no test %s (%v %s)", m[3], err, raw))

@@ -65,7 +65,7 @@ var systems = map[string]system{
 
 // installSystems: their CRDs, Argo CD's own and the part of tofu-controller's that
 // matters here.
-func (l *lab) installSystems(t *testing.T) {
+func (l *environment) installSystems(t *testing.T) {
 	t.Helper()
 	all, err := parts.ArgoCD.CRDs(t.Context())
 	must(t, err)

@@ -74,7 +74,7 @@ func openByApproval(t *testing.T, ns, database string, parent *unstructured.Unst
 }
 
 // ungate as the gate's own user.
-func (l *lab) ungate(t *testing.T, args ...string) (string, error) {
+func (l *environment) ungate(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	kubeconfig, err := l.kubeconfig(t.Context(), "gate")
 	must(t, err)

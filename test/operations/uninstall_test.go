@@ -156,7 +156,7 @@ func TestUninstall(t *testing.T) {
 }
 
 // uninstall the release with Helm. It returns what the Job that restores everything printed.
-func (l *lab) uninstall(t *testing.T) (printed string) {
+func (l *environment) uninstall(t *testing.T) (printed string) {
 	t.Helper()
 	uninstalled := make(chan error, 1)
 	go func() {
@@ -170,7 +170,7 @@ func (l *lab) uninstall(t *testing.T) (printed string) {
 }
 
 // stopAll components, whose Deployments are gone.
-func (l *lab) stopAll(t *testing.T) {
+func (l *environment) stopAll(t *testing.T) {
 	t.Helper()
 	for _, p := range l.all() {
 		p.Stop()
@@ -190,8 +190,8 @@ func awaitNothingRemains(t *testing.T) {
 }
 
 // absent makes sure that nothing is installed. A test that runs alone, without TestUninstall before it,
-// finds what lab.boot installed.
-func (l *lab) absent(t *testing.T) {
+// finds what environment.boot installed.
+func (l *environment) absent(t *testing.T) {
 	t.Helper()
 	if l.release == "" {
 		return
@@ -205,7 +205,7 @@ func (l *lab) absent(t *testing.T) {
 // arguments, and a token of its ServiceAccount that is bound to it. The Pod is
 // made by the real controller of Jobs, which also takes note of its end. It returns
 // what the program printed.
-func (l *lab) kubelet(t *testing.T, job string) (printed string) {
+func (l *environment) kubelet(t *testing.T, job string) (printed string) {
 	t.Helper()
 	var pod *unstructured.Unstructured
 	eventually(t, "the Pod of Job "+job, func(ctx context.Context) error {
@@ -238,7 +238,7 @@ func (l *lab) kubelet(t *testing.T, job string) (printed string) {
 }
 
 // boundKubeconfig has a token as a Pod gets it.
-func (l *lab) boundKubeconfig(t *testing.T, pod *unstructured.Unstructured, account string) string {
+func (l *environment) boundKubeconfig(t *testing.T, pod *unstructured.Unstructured, account string) string {
 	t.Helper()
 	cs, err := kubernetes.NewForConfig(l.config("kubelet"))
 	must(t, err)

@@ -71,7 +71,7 @@ func TestCertManager(t *testing.T) {
 }
 
 // startCertManager with its CRDs.
-func (l *lab) startCertManager(t *testing.T) {
+func (l *environment) startCertManager(t *testing.T) {
 	t.Helper()
 	tools, err := parts.Ensure(t.Context(), os.Stderr, "", parts.CertManager)
 	must(t, err)

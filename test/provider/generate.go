@@ -1,7 +1,7 @@
 // Package provider is a small Crossplane provider for tests and the demo, and
 // the cloud it manages databases and instances in. `go generate ./...` in this module writes
-// the deepcopy functions of apis/ and the CRDs in crds/ anew (controller-gen is
-// a tool of this module); a diff afterwards means somebody forgot to.
+// the deepcopy functions of apis/ and the CRDs in crds/ (controller-gen is a tool
+// of this module); a diff afterwards means that they were outdated.
 //
 // To add a kind: its type and the accessors below apis, its fields in
 // cloud/kind.go with a collection in cloud/client, an external.Kind that maps

@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// backdoor does something to a resource that no client asked for. The log shows
-// it, but not as a write.
+// backdoor changes a resource without a client's request. The log has an entry
+// for it, but not as a write.
 func (s *Server) backdoor(do func(*store, string, fields) *Error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))

@@ -1,8 +1,8 @@
 // Package cloud is the external system behind the test provider: an HTTP server
-// that holds databases and instances, writes down every request, and can be told
-// to be slow, to fail, to work asynchronously, to finish creation only by a later
-// update, to take its time to delete, to lose a resource and to change one behind
-// everybody's back.
+// that holds databases and instances and logs every request. It can be set to be
+// slow, to fail, to work asynchronously, to finish creation only by a later
+// update, to delete slowly, to lose a resource and to change one without a
+// request.
 //
 // Everything runs by a clock that can be moved. Operations that take time are
 // completed lazily, by whatever request comes next after they are due, so there

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// An EntryKind tells requests from what happens behind everybody's back.
+// An EntryKind distinguishes requests from changes without one.
 type EntryKind string
 
 // The kinds of entries.
@@ -40,7 +40,7 @@ func (e Entry) Succeeded() bool { return e.Code >= 200 && e.Code < 300 }
 type Entries struct {
 	Entries []Entry `json:"entries"`
 	Last    int64   `json:"last"`    // the newest entry's Seq, 0 if there is none
-	Dropped int64   `json:"dropped"` // entries asked for that the log no longer has
+	Dropped int64   `json:"dropped"` // requested entries that the log no longer has
 }
 
 // DefaultLogSize is how many entries a log keeps.

@@ -20,7 +20,7 @@ func (s Status) Busy() bool {
 	return s == StatusCreating || s == StatusUpdating || s == StatusDeleting
 }
 
-// Meta is what the cloud says about every resource. Clients cannot set it.
+// Meta are the fields that the cloud sets on every resource. Clients cannot set it.
 type Meta struct {
 	Name      string    `json:"name"`
 	Status    Status    `json:"status"`

@@ -110,7 +110,7 @@ func write(m method) method {
 		if code == 0 {
 			code = http.StatusInternalServerError
 		}
-		return 0, nil, refuse(code, "the cloud was told to fail")
+		return 0, nil, refuse(code, "the cloud is set to fail")
 	}
 }
 

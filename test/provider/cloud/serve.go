@@ -15,7 +15,7 @@ const shutdownTimeout = 5 * time.Second
 
 // ListenAndServe serves the cloud until the context ends, and then lets the
 // requests under way finish. It calls ready with the address it listens on,
-// which tells what port 0 became.
+// which has the port that was chosen for port 0.
 func ListenAndServe(ctx context.Context, address string, s *Server, ready func(net.Addr)) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {

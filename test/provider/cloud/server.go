@@ -76,7 +76,7 @@ func respond(w http.ResponseWriter, code int, body []byte) {
 		w.Header().Set("Content-Type", "application/json")
 	}
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // The client is gone; there is nobody to tell.
+	_, _ = w.Write(body) // An error means that the client is gone.
 }
 
 func respondJSON(w http.ResponseWriter, v any) {

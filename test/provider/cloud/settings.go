@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Settings say how the cloud behaves. The zero value is a fast, synchronous
+// Settings define how the cloud behaves. The zero value is a fast, synchronous
 // cloud where nothing fails.
 type Settings struct {
 	// Latency of every request to a resource, in real time.

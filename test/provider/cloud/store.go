@@ -38,7 +38,7 @@ type item struct {
 
 // An operation that has been accepted and not finished.
 type operation struct {
-	due    time.Time // zero: until told
+	due    time.Time // zero: until a request finishes it
 	finish func(*item)
 	remove bool // the item goes when the operation is finished
 }

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A queuer asks for reconciles after asynchronous operations, as upjet's
+// A queuer requests reconciles after asynchronous operations, as upjet's
 // handler.EventHandler does: at once after a success, with growing delays after
 // failures. It is a source of the controller, which is how it gets hold of the
 // queue. It is safe for concurrent use.

@@ -238,7 +238,7 @@ func TestReconcileRequest(t *testing.T) {
 	}
 }
 
-// TestLost says what becomes of a resource that is gone, by policy.
+// TestLost: what happens to a resource that is gone, by policy.
 func TestLost(t *testing.T) {
 	cases := map[string]struct {
 		reason   string

@@ -67,8 +67,8 @@ func (e *external[MG, R, F]) operate(name types.NamespacedName, t OperationType,
 	}
 }
 
-// wait until the cloud has finished an operation. A cloud that cannot be reached
-// for a while is asked again.
+// wait until the cloud has finished an operation. Requests to a cloud that cannot
+// be reached are repeated.
 func (e *external[MG, R, F]) wait(ctx context.Context, t OperationType, name string) error {
 	tick := time.NewTicker(e.options.CheckInterval)
 	defer tick.Stop()

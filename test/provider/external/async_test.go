@@ -60,7 +60,7 @@ func TestAsync(t *testing.T) {
 		after   string
 	}{
 		"Provider":     {reason: "upjet on the Terraform CLI", options: Options{Async: true, AsyncCondition: true}, during: "/Ongoing", after: "Success/Finished"},
-		"ProviderLast": {reason: "upjet on the plugin SDK says nothing while it works", options: Options{Async: true}, during: "/", after: "Success/"},
+		"ProviderLast": {reason: "upjet on the plugin SDK reports nothing while it works", options: Options{Async: true}, during: "/", after: "Success/"},
 		"Cloud":        {reason: "the provider is synchronous, the cloud is not", options: Options{AsyncCondition: true}, during: "/Ongoing", after: "/"},
 	}
 	for name, tc := range cases {

@@ -14,11 +14,11 @@ import (
 	xpv2 "github.com/crossplane/crossplane/apis/v2/core/v2"
 )
 
-// A Callback is told that an asynchronous operation has ended.
+// A Callback is called when an asynchronous operation has ended.
 type Callback func(ctx context.Context, name types.NamespacedName, t OperationType, err error) error
 
 // StatusCallback reports the end of operations in the status of the managed
-// resource, and then asks for a reconcile by calling requeue, which must not
+// resource, and then requests a reconcile by calling requeue, which must not
 // block. Like upjet's APICallbacks it reports LastAsyncOperation and Synced;
 // AsyncOperation only if finished is true.
 func StatusCallback[MG resource.Managed](c kclient.Client, fresh kclient.Reader, newManaged func() MG, finished bool,

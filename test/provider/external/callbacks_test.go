@@ -30,7 +30,7 @@ func TestStatusCallback(t *testing.T) {
 		synced    xpv2.ConditionReason
 	}{
 		"Success":       {reason: "both conditions are reported", name: "db", finished: true, want: "Success/Finished", synced: "ReconcileSuccess"},
-		"LastOnly":      {reason: "AsyncOperation is left out if asked to", name: "db", want: "Success/", synced: "ReconcileSuccess"},
+		"LastOnly":      {reason: "AsyncOperation is left out if finished is false", name: "db", want: "Success/", synced: "ReconcileSuccess"},
 		"Failure":       {reason: "the failure is reported", name: "db", err: errors.New("x"), want: "AsyncUpdateFailure/", synced: "ReconcileError"},
 		"Conflict":      {reason: "a conflict must not lose the report", name: "db", conflicts: 2, want: "Success/", synced: "ReconcileSuccess"},
 		"ConflictsLong": {reason: "it does not try for ever", name: "db", conflicts: 100, fails: true, want: "/"},
@@ -47,7 +47,7 @@ func TestStatusCallback(t *testing.T) {
 			kube := fake.NewClientBuilder().WithScheme(s).WithObjects(mg).WithStatusSubresource(mg).WithInterceptorFuncs(interceptor.Funcs{
 				SubResourceUpdate: func(ctx context.Context, c kclient.Client, sub string, o kclient.Object, opts ...kclient.SubResourceUpdateOption) error {
 					if left--; left >= 0 {
-						return kerrors.NewConflict(schema.GroupResource{}, o.GetName(), errors.New("somebody else wrote"))
+						return kerrors.NewConflict(schema.GroupResource{}, o.GetName(), errors.New("another client wrote"))
 					}
 					return c.SubResource(sub).Update(ctx, o, opts...)
 				},

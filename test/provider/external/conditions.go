@@ -22,7 +22,7 @@ const (
 	ReasonFinished           xpv2.ConditionReason = "Finished"
 )
 
-// LastAsyncOperation is the condition that says how an operation of this type
+// LastAsyncOperation is the condition that reports how an operation of this type
 // ended. A nil error is success.
 func LastAsyncOperation(t OperationType, err error) xpv2.Condition {
 	if err == nil {

@@ -16,8 +16,8 @@ const (
 	// DefaultTimeout of asynchronous operations, as in upjet.
 	DefaultTimeout = time.Hour
 
-	// DefaultCheckInterval is how often the cloud is asked whether an
-	// operation has ended.
+	// DefaultCheckInterval is the interval of requests to the cloud for whether
+	// an operation has ended.
 	DefaultCheckInterval = 200 * time.Millisecond
 )
 
@@ -34,8 +34,8 @@ type Options struct {
 	// DefaultTimeout.
 	Timeout time.Duration
 
-	// CheckInterval is how often the cloud is asked whether an operation has
-	// ended; zero means DefaultCheckInterval.
+	// CheckInterval is the interval of requests to the cloud for whether an
+	// operation has ended; zero means DefaultCheckInterval.
 	CheckInterval time.Duration
 }
 

@@ -18,8 +18,8 @@
 //     operation on, and True/Finished afterwards. Upjet sets it only for
 //     providers that run the Terraform CLI; those built on the Terraform plugin
 //     SDK and framework (AWS, GCP and Azure today) never do.
-//   - While an operation goes on, Observe says that the resource exists and is
-//     up to date, and looks no further. The status keeps the old atProvider.
+//   - While an operation goes on, Observe reports that the resource exists and
+//     is up to date, without comparing it. The status keeps the old atProvider.
 //   - An error is returned by the next Create, Update or Delete, until an
 //     observation finds the resource up to date.
 //   - Synced as set by the report has no observedGeneration.

@@ -52,7 +52,7 @@ func (e *external[MG, R, F]) observe(ctx context.Context, mg MG) (managed.Extern
 	}
 	e.refresh(mg, r)
 	// The reconciler would not persist late initialisation without the policy,
-	// but its other full updates of the object would carry it along.
+	// but its other full updates of the object would include it.
 	late := mayLateInitialize(mg) && e.kind.LateInitialize(mg, r)
 	diff := e.kind.Diff(mg, r)
 	unfinished := e.observed == cloud.StatusIncomplete || e.observed == cloud.StatusFailed

@@ -23,7 +23,7 @@ import (
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 )
 
-// A report is what a callback was told.
+// A report has the arguments of a callback.
 type report struct {
 	name types.NamespacedName
 	op   OperationType
@@ -62,7 +62,7 @@ func (f *fixture) must(err error) {
 	}
 }
 
-// reconcile connects anew, as every reconcile does, and observes first.
+// reconcile connects again, as every reconcile does, and observes first.
 func (f *fixture) reconcile(mg *v1alpha1.Database) (managed.TypedExternalClient[*v1alpha1.Database], managed.ExternalObservation) {
 	f.Helper()
 	c, err := f.connector.Connect(context.Background(), mg)
@@ -162,7 +162,7 @@ func TestDiff(t *testing.T) {
 		differs  bool
 	}{
 		"Same":        {reason: "nothing differs", desired: v1alpha1.DatabaseParameters{Size: 1}, external: cloud.DatabaseFields{Size: 1}},
-		"Size":        {reason: "somebody resized it", desired: v1alpha1.DatabaseParameters{Size: 1}, external: cloud.DatabaseFields{Size: 2}, differs: true},
+		"Size":        {reason: "its size was changed externally", desired: v1alpha1.DatabaseParameters{Size: 1}, external: cloud.DatabaseFields{Size: 2}, differs: true},
 		"EngineUnset": {reason: "the cloud may choose", desired: v1alpha1.DatabaseParameters{Size: 1}, external: cloud.DatabaseFields{Size: 1, Engine: "postgres"}},
 		"EngineSet": {reason: "the spec chose", desired: v1alpha1.DatabaseParameters{Size: 1, Engine: &engine},
 			external: cloud.DatabaseFields{Size: 1, Engine: "postgres"}, differs: true},
@@ -266,7 +266,7 @@ func TestErrors(t *testing.T) {
 	f.must(f.cloud.FailNext(ctx, 1, http.StatusForbidden))
 	c, _ := f.reconcile(mg)
 	_, err := c.Create(ctx, mg)
-	if want := "cannot create external resource: cloud: the cloud was told to fail (403)"; err == nil || err.Error() != want {
+	if want := "cannot create external resource: cloud: the cloud is set to fail (403)"; err == nil || err.Error() != want {
 		t.Errorf("want error %q, got %v", want, err)
 	}
 	if _, o := f.reconcile(mg); o.ResourceExists {

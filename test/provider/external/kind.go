@@ -12,8 +12,8 @@ type Resource interface {
 	Info() cloud.Meta
 }
 
-// A Kind says how managed resources of type MG stand for cloud resources of
-// type R, whose fields are of type F.
+// A Kind maps managed resources of type MG to cloud resources of type R, whose
+// fields are of type F.
 type Kind[MG resource.Managed, R Resource, F any] struct {
 	// New returns an empty managed resource.
 	New func() MG
@@ -28,8 +28,8 @@ type Kind[MG resource.Managed, R Resource, F any] struct {
 	// a field, one that is not there is left alone.
 	Changes func(MG) client.Fields
 
-	// Diff says how the resource differs from the desired state, in words for
-	// a person. Empty means not at all.
+	// Diff describes how the resource differs from the desired state, as a text
+	// for users. Empty means not at all.
 	Diff func(MG, R) string
 
 	// Observe writes status.atProvider.

@@ -6,7 +6,7 @@ import (
 	xpv2 "github.com/crossplane/crossplane/apis/v2/core/v2"
 )
 
-// What crossplane-runtime asks of a managed resource of before v2.
+// What crossplane-runtime requires of a managed resource of before v2.
 var (
 	_ resource.LegacyManaged          = &RDSInstance{} //nolint:staticcheck // Deprecated, and in every cluster.
 	_ resource.ReconciliationObserver = &RDSInstance{}

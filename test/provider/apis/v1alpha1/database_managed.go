@@ -6,7 +6,7 @@ import (
 	xpv2 "github.com/crossplane/crossplane/apis/v2/core/v2"
 )
 
-// What crossplane-runtime asks of a managed resource. SetLastHandledReconcileAt
+// What crossplane-runtime requires of a managed resource. SetLastHandledReconcileAt
 // is the one that makes it echo crossplane.io/reconcile-requested-at: its
 // reconcileRequestTracker (pkg/reconciler/managed/reconciler.go) is unexported
 // and satisfied silently or not at all.

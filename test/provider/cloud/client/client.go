@@ -45,7 +45,7 @@ type Error struct {
 // Error is the message with its status.
 func (e *Error) Error() string { return fmt.Sprintf("cloud: %s (%d)", e.Message, e.Code) }
 
-// IsNotFound is true if the cloud said that the resource does not exist.
+// IsNotFound is true if the cloud answered that the resource does not exist.
 func IsNotFound(err error) bool { return hasCode(err, http.StatusNotFound) }
 
 // IsConflict is true if the resource exists already or is busy.

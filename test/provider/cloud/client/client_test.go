@@ -17,7 +17,7 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// start a cloud whose clock stands still unless it is moved.
+// start a cloud whose clock is stopped unless it is moved.
 func start(t *testing.T, o ...cloud.Option) *client.Client {
 	t.Helper()
 	srv := httptest.NewServer(cloud.NewServer(append([]cloud.Option{cloud.WithTime(func() time.Time { return epoch })}, o...)...))
@@ -136,7 +136,7 @@ func TestAsync(t *testing.T) {
 	must(t, err)
 	wantDatabase(t, c, database(5, cloud.StatusAvailable, nil))
 
-	must(t, c.SetAsync(ctx, true, 0)) // Until told.
+	must(t, c.SetAsync(ctx, true, 0)) // Until Finish.
 	got, pending, err := c.Databases().Patch(ctx, "db", client.Fields{"size": 6})
 	must(t, err)
 	if diff := cmp.Diff(database(5, cloud.StatusUpdating, nil), got); diff != "" || !pending {
@@ -185,7 +185,7 @@ func TestSlowDeletion(t *testing.T) {
 	ctx, c := context.Background(), start(t)
 	must(t, c.SetDeleteDuration(ctx, 90*time.Minute))
 	put(t, c, cloud.DatabaseFields{Size: 5})
-	for range 2 { // Deleting again neither fails nor starts anew.
+	for range 2 { // Deleting again neither fails nor restarts the deletion.
 		pending, err := c.Databases().Delete(ctx, "db")
 		must(t, err)
 		if !pending {

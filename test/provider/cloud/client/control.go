@@ -26,7 +26,7 @@ func (c *Client) Log(ctx context.Context, since int64) ([]cloud.Entry, error) {
 }
 
 // Writes returns the entries of the log that are writes: what clients wanted to
-// change, including what failed (Entry.Succeeded tells), and not what happened
+// change, including what failed (see Entry.Succeeded), and not what happened
 // through Lose and Change.
 func (c *Client) Writes(ctx context.Context, since int64) ([]cloud.Entry, error) {
 	return c.log(ctx, fmt.Sprintf("/_log?since=%d&writes=1", since))
@@ -108,13 +108,13 @@ func (c *Client) Finish(ctx context.Context, name, failure string) (int, error) 
 	return out.Finished, err
 }
 
-// Lose a database: it is gone, and no write in the log says so.
+// Lose a database: it is gone, without a write in the log.
 func (c *Client) Lose(ctx context.Context, name string) error {
 	_, err := c.do(ctx, http.MethodPost, "/_control/lose", Fields{"name": name}, nil)
 	return err
 }
 
-// Change a database behind everybody's back: no write in the log says so.
+// Change a database without a request of a client: the log has no write of it.
 func (c *Client) Change(ctx context.Context, name string, f Fields) error {
 	in := maps.Clone(f)
 	if in == nil {

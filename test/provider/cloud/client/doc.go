@@ -2,6 +2,6 @@
 // tests use its control API as well. It needs nothing but the standard library
 // and package cloud.
 //
-// Refusals of the cloud are *Error; IsNotFound and IsConflict tell the common
-// ones apart. A Client is safe for concurrent use.
+// Refusals of the cloud are *Error; IsNotFound and IsConflict distinguish the
+// common ones. A Client is safe for concurrent use.
 package client

@@ -27,7 +27,7 @@ func cloudCommand(stdout io.Writer) command {
 		},
 		run: func(ctx context.Context) error {
 			return cloud.ListenAndServe(ctx, address, cloud.NewServer(cloud.WithLogSize(logSize)), func(a net.Addr) {
-				say(stdout, "cloud listening on http://%s\n", a)
+				printf(stdout, "cloud listening on http://%s\n", a)
 			})
 		},
 	}

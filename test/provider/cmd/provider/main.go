@@ -3,8 +3,8 @@
 //	provider cloud --address=127.0.0.1:9000
 //	provider run --kubeconfig=F --cloud-url=http://127.0.0.1:9000
 //
-// Errors are one line on stderr. The exit status is 2 if the command cannot be
-// understood, 1 if it fails, and 0 if it is told to stop by a signal.
+// Errors are one line on stderr. The exit status is 2 if the command line is
+// invalid, 1 if it fails, and 0 if a signal stops it.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"syscall"
 )
 
-// version of the provider, as its User-Agent says it.
+// version of the provider, as in its User-Agent.
 const version = "0.1.0"
 
 // Exit codes.
@@ -28,7 +28,7 @@ const (
 )
 
 // A command of the binary. Its flags are registered by flags and checked by
-// check, which says in one line what is wrong; then it runs.
+// check, which returns an error of one line; then it runs.
 type command struct {
 	flags func(*flag.FlagSet)
 	check func() error
@@ -54,16 +54,16 @@ func main() {
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	commands := map[string]command{"cloud": cloudCommand(stdout), "run": runCommand(stderr)}
 	if len(args) == 0 {
-		say(stderr, "provider: a command is required: cloud or run (see provider --help)\n")
+		printf(stderr, "provider: a command is required: cloud or run (see provider --help)\n")
 		return exitUsage
 	}
 	if args[0] == "--help" || args[0] == "-h" || args[0] == "help" {
-		say(stdout, usage)
+		printf(stdout, usage)
 		return 0
 	}
 	cmd, ok := commands[args[0]]
 	if !ok {
-		say(stderr, "provider: unknown command %q: want cloud or run (see provider --help)\n", args[0])
+		printf(stderr, "provider: unknown command %q: want cloud or run (see provider --help)\n", args[0])
 		return exitUsage
 	}
 	name := "provider " + args[0]
@@ -72,18 +72,18 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
-		say(stderr, "%s: %v (see %s --help)\n", name, err, name)
+		printf(stderr, "%s: %v (see %s --help)\n", name, err, name)
 		return exitUsage
 	}
 	if err := cmd.run(ctx); err != nil {
-		say(stderr, "%s: %v\n", name, err)
+		printf(stderr, "%s: %v\n", name, err)
 		return exitFailed
 	}
 	return 0
 }
 
-// say something to a person. If nobody listens, there is nobody to tell.
-func say(w io.Writer, format string, args ...any) {
+// printf prints a message for the user; an error of the stream has no reader.
+func printf(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(w, format, args...)
 }
 
@@ -95,7 +95,7 @@ func parse(name string, cmd command, args []string, stdout io.Writer) error {
 	cmd.flags(fs)
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
-			say(stdout, "%s\n\n", name)
+			printf(stdout, "%s\n\n", name)
 			fs.SetOutput(stdout)
 			fs.PrintDefaults()
 		}

@@ -63,7 +63,7 @@ func TestExecuteHelp(t *testing.T) {
 	}
 }
 
-// A stopper ends the command once it has said something.
+// A stopper ends the command once it has printed something.
 type stopper struct {
 	bytes.Buffer
 

@@ -46,7 +46,7 @@ func runCommand(stderr io.Writer) command {
 }
 
 func (s *settings) flags(fs *flag.FlagSet) {
-	fs.StringVar(&s.kubeconfig, "kubeconfig", "", "file that says how to reach the API server; required")
+	fs.StringVar(&s.kubeconfig, "kubeconfig", "", "file with the connection to the API server; required")
 	fs.StringVar(&s.cloudURL, "cloud-url", "", "URL of the cloud; required")
 	fs.DurationVar(&s.pollInterval, "poll-interval", time.Minute, "how often a resource is observed that nothing happens to")
 	fs.IntVar(&s.maxReconcileRate, "max-reconcile-rate", 10, "reconciles per second")
@@ -61,7 +61,7 @@ func (s *settings) flags(fs *flag.FlagSet) {
 	fs.BoolVar(&s.debug, "debug", false, "log what the reconciler does")
 }
 
-// check the flags. What is wrong with them is said in one line.
+// check the flags. An error has one line.
 func (s *settings) check() error {
 	if s.kubeconfig == "" {
 		return errors.New("--kubeconfig is required")

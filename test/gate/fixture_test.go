@@ -1,4 +1,4 @@
-package gates
+package gate
 
 import (
 	"context"
@@ -40,16 +40,16 @@ var (
 	plains     = schema.GroupVersionResource{Group: "other.example.org", Version: "v1", Resource: "plains"}
 )
 
-// site is a Namespace with its people.
-type site struct {
+// fixture is a Namespace with the clients of a user and of Crossplane.
+type fixture struct {
 	t          testing.TB
 	ns         string
 	hans, ctrl dynamic.Interface
 }
 
-func newSite(t testing.TB, name string) *site {
+func newFixture(t testing.TB, name string) *fixture {
 	t.Helper()
-	s := &site{t: t, ns: name, hans: the.as(t, hans), ctrl: the.as(t, crossplane)}
+	s := &fixture{t: t, ns: name, hans: the.as(t, hans), ctrl: the.as(t, crossplane)}
 	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
 	_, err := s.hans.Resource(namespaces).Create(t.Context(), ns, metav1.CreateOptions{})
 	must(t, err)
@@ -71,12 +71,12 @@ func eventually(t testing.TB, what string, within time.Duration, f func(context.
 	must(t, controlplane.Eventually(t.Context(), what, within, f))
 }
 
-func (s *site) of(c dynamic.Interface, r schema.GroupVersionResource) dynamic.ResourceInterface {
+func (s *fixture) of(c dynamic.Interface, r schema.GroupVersionResource) dynamic.ResourceInterface {
 	return c.Resource(r).Namespace(s.ns)
 }
 
 // xr that hans wants, of a size.
-func (s *site) xr(name string, size int) {
+func (s *fixture) xr(name string, size int) {
 	s.t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.org/v1", "kind": "XStore", "metadata": map[string]any{"name": name}, "spec": map[string]any{"size": int64(size)},
@@ -94,8 +94,8 @@ type composeAs struct {
 }
 
 // compose as Crossplane does: references first, the Database, then the status.
-// The error is the refusal, which the status tells too.
-func (s *site) compose(ctx context.Context, name string, as composeAs) error {
+// The error is the refusal, which the status reports, too.
+func (s *fixture) compose(ctx context.Context, name string, as composeAs) error {
 	xr, err := s.of(s.ctrl, xstores).Get(ctx, name, metav1.GetOptions{})
 	if err != nil || xr.GetDeletionTimestamp() != nil {
 		return err
@@ -117,9 +117,9 @@ func (s *site) compose(ctx context.Context, name string, as composeAs) error {
 	return errors.Join(refused, s.reportXR(ctx, xr, refused))
 }
 
-func (s *site) mrName(xr string) string { return s.ns + "-" + xr }
+func (s *fixture) mrName(xr string) string { return s.ns + "-" + xr }
 
-func (s *site) applyComposed(ctx context.Context, xr *unstructured.Unstructured, as composeAs) error {
+func (s *fixture) applyComposed(ctx context.Context, xr *unstructured.Unstructured, as composeAs) error {
 	name := s.mrName(xr.GetName())
 	if as.without {
 		err := s.of(s.ctrl, databases).Delete(ctx, name, metav1.DeleteOptions{})
@@ -149,7 +149,7 @@ func (s *site) applyComposed(ctx context.Context, xr *unstructured.Unstructured,
 }
 
 // reportXR writes the status that Crossplane writes.
-func (s *site) reportXR(ctx context.Context, xr *unstructured.Unstructured, refused error) error {
+func (s *fixture) reportXR(ctx context.Context, xr *unstructured.Unstructured, refused error) error {
 	synced, message := "True", ""
 	if refused != nil {
 		synced, message = "False", "Unsynced resources: database"
@@ -191,14 +191,14 @@ func conditionOf(o *unstructured.Unstructured, kind string) string {
 }
 
 // settled XR with a closed gate.
-func (s *site) settled(name string, size int) *unstructured.Unstructured {
+func (s *fixture) settled(name string, size int) *unstructured.Unstructured {
 	s.t.Helper()
 	s.xr(name, size)
 	s.settles(name, composeAs{tier: "bronze"})
 	return s.mr(s.mrName(name))
 }
 
-func (s *site) settles(name string, as composeAs) {
+func (s *fixture) settles(name string, as composeAs) {
 	s.t.Helper()
 	composed, next := errors.New("it was not composed"), time.Time{}
 	eventually(s.t, "XR "+name+" to settle with a closed gate", 90*time.Second, func(ctx context.Context) error {
@@ -220,7 +220,7 @@ func (s *site) settles(name string, as composeAs) {
 	})
 }
 
-func (s *site) mr(name string) *unstructured.Unstructured {
+func (s *fixture) mr(name string) *unstructured.Unstructured {
 	s.t.Helper()
 	o, err := s.of(s.hans, databases).Get(s.t.Context(), name, metav1.GetOptions{})
 	must(s.t, err)
@@ -228,7 +228,7 @@ func (s *site) mr(name string) *unstructured.Unstructured {
 }
 
 // lone Database of hans's, without a parent.
-func (s *site) lone(name string, size int, policies ...any) string {
+func (s *fixture) lone(name string, size int, policies ...any) string {
 	s.t.Helper()
 	spec := map[string]any{"forProvider": map[string]any{"size": int64(size)}}
 	if len(policies) > 0 {
@@ -242,12 +242,12 @@ func (s *site) lone(name string, size int, policies ...any) string {
 	return full
 }
 
-func (s *site) awaitClosed(name string) {
+func (s *fixture) awaitClosed(name string) {
 	s.t.Helper()
 	eventually(s.t, "the gate of "+name+" to be closed", 60*time.Second, func(ctx context.Context) error { return s.closed(ctx, name) })
 }
 
-func (s *site) closed(ctx context.Context, name string) error {
+func (s *fixture) closed(ctx context.Context, name string) error {
 	o, err := s.of(s.hans, databases).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -265,13 +265,13 @@ func policiesOf(o *unstructured.Unstructured) []string {
 	return p
 }
 
-// patch an object as somebody.
-func (s *site) patch(c dynamic.Interface, r schema.GroupVersionResource, name, body string) (*unstructured.Unstructured, error) {
+// patch an object with a client.
+func (s *fixture) patch(c dynamic.Interface, r schema.GroupVersionResource, name, body string) (*unstructured.Unstructured, error) {
 	return s.of(c, r).Patch(s.t.Context(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{})
 }
 
 // annotate as hans; a value of nil removes.
-func (s *site) annotate(r schema.GroupVersionResource, name, key string, value any) {
+func (s *fixture) annotate(r schema.GroupVersionResource, name, key string, value any) {
 	s.t.Helper()
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}})
 	must(s.t, err)
@@ -284,7 +284,7 @@ func (s *site) annotate(r schema.GroupVersionResource, name, key string, value a
 var command = regexp.MustCompile(`kubectl annotate (?:-n (\S+) )?(\S+) (\S+) (kausality\.io/[^=\s]+)=(\S+)`)
 
 // follow the first command of a text as hans.
-func (s *site) follow(text string) {
+func (s *fixture) follow(text string) {
 	s.t.Helper()
 	m := command.FindStringSubmatch(text)
 	if m == nil {
@@ -295,7 +295,7 @@ func (s *site) follow(text string) {
 }
 
 // refusal of a deletion, as a text.
-func (s *site) refusedDelete(c dynamic.Interface, r schema.GroupVersionResource, name string) string {
+func (s *fixture) refusedDelete(c dynamic.Interface, r schema.GroupVersionResource, name string) string {
 	s.t.Helper()
 	err := s.of(c, r).Delete(s.t.Context(), name, metav1.DeleteOptions{})
 	if err == nil || !strings.Contains(err.Error(), "ExternalDeletionNotAllowed") {
@@ -305,7 +305,7 @@ func (s *site) refusedDelete(c dynamic.Interface, r schema.GroupVersionResource,
 }
 
 // gone: the object and the database in the cloud.
-func (s *site) awaitGone(r schema.GroupVersionResource, name string) {
+func (s *fixture) awaitGone(r schema.GroupVersionResource, name string) {
 	s.t.Helper()
 	eventually(s.t, name+" to be gone", 90*time.Second, func(ctx context.Context) error {
 		_, err := s.of(s.hans, r).Get(ctx, name, metav1.GetOptions{})
@@ -313,7 +313,7 @@ func (s *site) awaitGone(r schema.GroupVersionResource, name string) {
 	})
 }
 
-func (s *site) inCloud(name string) bool {
+func (s *fixture) inCloud(name string) bool {
 	s.t.Helper()
 	all, err := the.cloud.Databases().List(s.t.Context())
 	must(s.t, err)
@@ -325,9 +325,8 @@ func (s *site) inCloud(name string) bool {
 	return false
 }
 
-// story of an object: how often its gate's events came. Equal ones are one event
-// with a series.
-func (s *site) story(name string) map[string]int64 {
+// eventCounts of an object's gate, by reason. Equal events are one with a series.
+func (s *fixture) eventCounts(name string) map[string]int64 {
 	s.t.Helper()
 	list, err := s.of(s.hans, events).List(s.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
 	must(s.t, err)

@@ -45,8 +45,8 @@ var guarded = []string{
 	"pods", "jobs.batch", "cronjobs.batch", "configmaps", "secrets", "roles.rbac.authorization.k8s.io",
 }
 
-// lab is an API server with an implementation under test.
-type lab struct {
+// environment is an API server with an implementation under test.
+type environment struct {
 	config   *rest.Config
 	auditLog string
 	receiver *Receiver
@@ -61,9 +61,9 @@ type lab struct {
 	certs string
 }
 
-// bootLab with our implementation.
-func bootLab(ctx context.Context) (*lab, error) {
-	l := &lab{}
+// bootEnvironment with our implementation.
+func bootEnvironment(ctx context.Context) (*environment, error) {
+	l := &environment{}
 	built, err := parts.Ensure(ctx, os.Stderr, "", parts.Kausality)
 	if err != nil {
 		return l, err
@@ -87,7 +87,7 @@ func bootLab(ctx context.Context) (*lab, error) {
 }
 
 // prepare the kinds and the rights of the scenarios.
-func (l *lab) prepare(ctx context.Context) error {
+func (l *environment) prepare(ctx context.Context) error {
 	a, err := controlplane.NewApplier(l.config, "conformance")
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (l *lab) prepare(ctx context.Context) error {
 	return a.Objects(ctx, laterWebhook(l.receiver.URL, ca))
 }
 
-func (l *lab) stop() {
+func (l *environment) stop() {
 	if l.receiver != nil {
 		_ = l.receiver.Close() // the process ends
 	}
@@ -135,7 +135,7 @@ func (l *lab) stop() {
 }
 
 // install our manifests, a webhook for each configuration, and the gate.
-func (l *lab) install(ctx context.Context) error {
+func (l *environment) install(ctx context.Context) error {
 	lease := rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"*"}}
 	kubeconfigs := map[string]string{}
 	for _, name := range []string{"webhook", "gate"} {
@@ -179,7 +179,7 @@ func (l *lab) install(ctx context.Context) error {
 }
 
 // led waits until the webhook that runs first is the leader.
-func (l *lab) led(ctx context.Context) error {
+func (l *environment) led(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(l.config)
 	if err != nil {
 		return err
@@ -211,7 +211,7 @@ func ready(ctx context.Context, probe string) error {
 
 // webhook process of a configuration, and the manifests that make the API server
 // call it.
-func (l *lab) webhook(ctx context.Context, name, kubeconfig string) (probe string, err error) {
+func (l *environment) webhook(ctx context.Context, name, kubeconfig string) (probe string, err error) {
 	addresses := make([]string, 0, 2)
 	for range 2 {
 		port, err := controlplane.FreePort()
@@ -232,7 +232,7 @@ func (l *lab) webhook(ctx context.Context, name, kubeconfig string) (probe strin
 
 // configure the API server as our manifests do, for the Namespaces of a
 // configuration alone.
-func (l *lab) configure(ctx context.Context, name, url string) error {
+func (l *environment) configure(ctx context.Context, name, url string) error {
 	out, err := exec.CommandContext(ctx, l.kausality, "manifests", "--webhook-url="+url, "--ca-file="+filepath.Join(l.certs, "ca.crt"),
 		"--resources="+strings.Join(guarded, ","), configurations[name][0]).Output()
 	if err != nil {
