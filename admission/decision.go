@@ -39,6 +39,7 @@ const (
 	ReasonInvalidAnnotation  Reason = "InvalidAnnotation"
 	ReasonAnnotationTooLarge Reason = "AnnotationTooLarge"
 	ReasonApproverForbidden  Reason = "ApproverForbidden"
+	ReasonStaleRead          Reason = "StaleRead"
 )
 
 // Reasons of permissions.

@@ -80,6 +80,7 @@ var steps = []step{
 	(*evaluation).externalDeletion, // KR-05-00, by any user
 	(*evaluation).ownComponent,     // KR-05-01
 	(*evaluation).nothingToDecide,  // KR-05-01
+	(*evaluation).staleCreation,    // KR-08-16
 	(*evaluation).selfWrite,        // KR-05-02
 	(*evaluation).noParent,         // KR-05-01
 	(*evaluation).findParent,       // KR-05-03, KR-05-04

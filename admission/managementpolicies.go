@@ -94,6 +94,21 @@ func composedAuthor(req *Request, manager string, p policies) ([]string, bool) {
 	return p.before, true
 }
 
+// staleCreation refuses a composed creation that carries the gate of an object that
+// is gone (KR-08-16). The composition function copied it, and the author's value,
+// from a stale read of that object: what the Composition has by now is unknown.
+func (ev *evaluation) staleCreation() (verdict, error) {
+	if ev.req.Operation != Create || !ev.kind.ManagementPolicies || ev.mode != v1alpha1.ModeEnforce || !subject.IsComposedApply(ev.manager) {
+		return verdict{}, nil
+	}
+	gate := mask.ParseGate(ev.req.Object.GetAnnotations())
+	if gate.State == "" || gate.Reason == v1alpha1.GateReasonCreated && gate.Generation <= 1 {
+		return verdict{}, nil
+	}
+	return ev.refuse(refusal{code: codeComposed, reason: ReasonStaleRead,
+		why: "it was composed from a managed resource of that name that no longer exists", next: "Crossplane composes it again by itself."}), nil
+}
+
 // remask an object of an external system, so that a re-apply of the author's value
 // does not show up as a diff.
 func (p *policies) remask(req *Request) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/yaml"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -38,14 +38,8 @@ func Parse(value string) (Entries, error) {
 		return nil, nil
 	}
 	var raws []json.RawMessage
-	if json.Unmarshal([]byte(value), &raws) != nil {
-		text, err := yaml.YAMLToJSON([]byte(value))
-		if err == nil {
-			err = json.Unmarshal(text, &raws)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("cannot parse allowances: %s", strings.Join(strings.Fields(err.Error()), " "))
-		}
+	if err := annotation.Unmarshal(value, annotation.MaxSystem, &raws); err != nil {
+		return nil, fmt.Errorf("cannot parse allowances: %w", err)
 	}
 	out := make(Entries, 0, len(raws))
 	for i, raw := range raws {

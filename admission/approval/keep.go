@@ -5,8 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -98,7 +97,7 @@ func Remove(annotations map[string]string, drop func(Entry) bool) map[string]*st
 	}
 	list, err := approvals(value)
 	var raw []map[string]any
-	if err != nil || yaml.Unmarshal([]byte(value), &raw) != nil || len(raw) != len(list) {
+	if err != nil || annotation.Unmarshal(value, annotation.MaxUser, &raw) != nil || len(raw) != len(list) {
 		return edits
 	}
 	kept := make([]map[string]any, 0, len(raw))

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -272,4 +273,17 @@ func FuzzParseClaims(f *testing.F) {
 			t.Errorf("does not survive its own form:\n%s", diff)
 		}
 	})
+}
+
+// A large value of any user annotation is refused before it is decoded (KR-13-06).
+func TestValidateSize(t *testing.T) {
+	large := strings.Repeat("x", annotation.MaxUser+1)
+	for _, key := range []string{
+		v1alpha1.AnnotationKeyApprovals, v1alpha1.AnnotationKeyRejections, v1alpha1.AnnotationKeyFreeze, v1alpha1.AnnotationKeySnooze,
+		v1alpha1.AnnotationKeyTraceLabelPrefix + "ticket", v1alpha1.AnnotationKeyApprovePrefix + "0123456789abcdef",
+	} {
+		if err := Validate(key, large); err == nil || !strings.Contains(err.Error(), "too large") || len(err.Error()) > 200 {
+			t.Errorf("%s: want a short error about the size, got %v", key, err)
+		}
+	}
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -95,6 +95,9 @@ func (s *Set) read(key, value string) {
 // Validate one user annotation that is about to be written. Keys that carry no
 // structure are always valid (KR-02-02).
 func Validate(key, value string) error {
+	if err := annotation.Fits(value, annotation.MaxUser); err != nil {
+		return err
+	}
 	var err error
 	switch {
 	case key == v1alpha1.AnnotationKeyApprovals:
@@ -122,8 +125,8 @@ func Validate(key, value string) error {
 // approvals of the annotation of that name, checked and with defaults.
 func approvals(value string) ([]v1alpha1.Approval, error) {
 	var list []v1alpha1.Approval
-	if err := array(value, &list); err != nil {
-		return nil, plainly(err)
+	if err := annotation.Unmarshal(value, annotation.MaxUser, &list); err != nil {
+		return nil, err
 	}
 	for i := range list {
 		if err := checkApproval(&list[i]); err != nil {
@@ -175,8 +178,8 @@ func approve(key, value string) (v1alpha1.Approval, error) {
 
 func rejections(value string) ([]v1alpha1.Rejection, error) {
 	var list []v1alpha1.Rejection
-	if err := array(value, &list); err != nil {
-		return nil, plainly(err)
+	if err := annotation.Unmarshal(value, annotation.MaxUser, &list); err != nil {
+		return nil, err
 	}
 	for i, r := range list {
 		if r.Kind == "" || (r.Name == "" && r.Resource == "") {
@@ -220,35 +223,17 @@ func snooze(value string) (*v1alpha1.Snooze, error) {
 	return &n, nil
 }
 
-// array reads a JSON or YAML array: JSON first, which tools write and which
-// takes a tenth of the time.
-func array[T any](value string, into *[]T) error {
-	if json.Unmarshal([]byte(value), into) == nil {
-		return nil
-	}
-	*into = nil
-	return yaml.Unmarshal([]byte(value), into)
-}
-
 // object reads a JSON or YAML object, and nothing else: a bare word is valid
 // YAML but no object.
 func object(value string, into any) error {
-	raw, err := yaml.YAMLToJSON([]byte(value))
+	raw, err := annotation.ToJSON(value, annotation.MaxUser)
 	if err != nil {
-		return plainly(err)
+		return err
 	}
 	if len(raw) == 0 || raw[0] != '{' {
 		return fmt.Errorf("must be a JSON or YAML object")
 	}
-	return plainly(json.Unmarshal(raw, into))
-}
-
-// plainly puts a decoder's error on one line.
-func plainly(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s", strings.Join(strings.Fields(err.Error()), " "))
+	return annotation.Brief(json.Unmarshal(raw, into))
 }
 
 // content hash of an approval: independent of the order of keys, and of

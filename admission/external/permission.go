@@ -7,8 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -75,8 +74,8 @@ func ParsePermissions(value string) ([]Permission, error) {
 			Name string `json:"name"`
 		} `json:"trace"`
 	}
-	if err := yaml.Unmarshal([]byte(value), &entries); err != nil {
-		return nil, fmt.Errorf("cannot parse allowances: %s", strings.Join(strings.Fields(err.Error()), " "))
+	if err := annotation.Unmarshal(value, annotation.MaxSystem, &entries); err != nil {
+		return nil, fmt.Errorf("cannot parse allowances: %w", err)
 	}
 	var out []Permission
 	for i, e := range entries {

@@ -9,8 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/lru"
-	"sigs.k8s.io/yaml"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -43,24 +43,12 @@ func Parse(value string) (Trace, error) {
 		t, _ := known.(Trace)
 		return slices.Clone(t), nil
 	}
-	t, err := decode(value)
-	if err != nil {
-		return nil, fmt.Errorf("cannot parse trace: %s", strings.Join(strings.Fields(err.Error()), " "))
+	var t Trace
+	if err := annotation.Unmarshal(value, annotation.MaxSystem, &t); err != nil {
+		return nil, fmt.Errorf("cannot parse trace: %w", err)
 	}
 	if len(value) <= maxParsedBytes {
 		parsed.Add(strings.Clone(value), slices.Clone(t)) // not the object that the annotation is a part of
-	}
-	return t, nil
-}
-
-func decode(value string) (Trace, error) {
-	var t Trace
-	if json.Unmarshal([]byte(value), &t) == nil { // YAML takes ten times as long
-		return t, nil
-	}
-	t = nil
-	if err := yaml.Unmarshal([]byte(value), &t); err != nil {
-		return nil, err
 	}
 	return t, nil
 }

@@ -1,0 +1,120 @@
+package annotation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	goyaml "go.yaml.in/yaml/v3"
+	"sigs.k8s.io/yaml"
+)
+
+// MaxUser is the size of the largest annotation that a user writes, in bytes: a
+// few hundred approvals.
+const MaxUser = 16 << 10
+
+// MaxSystem is the size of the largest annotation that Kausality writes, in
+// bytes: the API server accepts no more for all annotations of an object
+// (TotalAnnotationSizeLimitB of k8s.io/apimachinery).
+const MaxSystem = 256 << 10
+
+// maxNesting is how many lists and objects may contain each other.
+const maxNesting = 64
+
+// maxEcho is how much of an error is repeated to the client, in bytes. Decoders
+// quote the value.
+const maxEcho = 200
+
+// Unmarshal a JSON or YAML value of at most limit bytes into a zero value. JSON is
+// tried first: programs write it, and it takes a tenth of the time. The error is
+// one line.
+func Unmarshal[T any](value string, limit int, into *T) error {
+	if err := Fits(value, limit); err != nil {
+		return err
+	}
+	if shallow(value) && json.Unmarshal([]byte(value), into) == nil {
+		return nil
+	}
+	*into = *new(T) // of which the failure may have left a part
+	if err := Check(value, limit); err != nil {
+		return err
+	}
+	return Brief(yaml.Unmarshal([]byte(value), into))
+}
+
+// ToJSON converts a JSON or YAML value of at most limit bytes. The error is one
+// line.
+func ToJSON(value string, limit int) ([]byte, error) {
+	if err := Check(value, limit); err != nil {
+		return nil, err
+	}
+	raw, err := yaml.YAMLToJSON([]byte(value))
+	return raw, Brief(err)
+}
+
+// Check that decoding a value takes memory and stack in proportion to its size.
+func Check(value string, limit int) error {
+	if err := Fits(value, limit); err != nil {
+		return err
+	}
+	var document goyaml.Node
+	if err := goyaml.Unmarshal([]byte(value), &document); err != nil {
+		return Brief(err)
+	}
+	return check(&document, 0)
+}
+
+// Fits reports a value of more than limit bytes as an error.
+func Fits(value string, limit int) error {
+	if len(value) > limit {
+		return fmt.Errorf("%d bytes are too large: at most %d are read", len(value), limit)
+	}
+	return nil
+}
+
+// shallow reports whether JSON is nested no deeper than is read. Brackets within
+// strings count, too: then the exact check follows.
+func shallow(value string) bool {
+	depth := 0
+	for i := range len(value) {
+		switch value[i] {
+		case '[', '{':
+			if depth++; depth > maxNesting {
+				return false
+			}
+		case ']', '}':
+			depth--
+		}
+	}
+	return true
+}
+
+// check a node of YAML that is depth levels below the document.
+func check(n *goyaml.Node, depth int) error {
+	switch {
+	case n.Kind == goyaml.AliasNode || n.Anchor != "":
+		return errors.New("YAML anchors and aliases (& and *) are not read; repeat the value, or quote it")
+	case depth > maxNesting:
+		return fmt.Errorf("lists and objects are nested deeper than %d", maxNesting)
+	}
+	for _, c := range n.Content {
+		if err := check(c, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Brief is an error of a decoder on one line, cut where it repeats more of the
+// value than a message should. nil stays nil.
+func Brief(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	if len(text) > maxEcho {
+		text = strings.ToValidUTF8(text[:maxEcho], "") + "…"
+	}
+	return errors.New(text)
+}
