@@ -1,4 +1,4 @@
-package install
+package operations
 
 import (
 	"bytes"
@@ -71,8 +71,8 @@ func (l *environment) earlier() (dir string, err error) {
 	return dir, nil
 }
 
-// install a chart with Helm, as docs/install.md says, and start what a kubelet
-// would start, with two replicas of the webhook.
+// install a chart with Helm, as in docs/install.md, and start what a kubelet would
+// start, with two replicas of the webhook.
 func (l *environment) install(ctx context.Context, chart string, values ...string) error {
 	if err := l.reachable(); err != nil {
 		return err
@@ -238,9 +238,9 @@ func (l *environment) generations(t *testing.T) string {
 	return out
 }
 
-// TestService: the API server calls the webhook as the policy controller tells it
-// to, by its Service, under the Service's name, and trusts the bundle that stands
-// there and nothing else.
+// TestService: the API server calls the webhook as the policy controller
+// configured it, by its Service and under the Service's name, and trusts the
+// configured bundle and no other certificate.
 func TestService(t *testing.T) {
 	if !the.services {
 		t.Skip("nothing can listen at the address of a Service here; the webhook is called by its own")
@@ -252,7 +252,7 @@ func TestService(t *testing.T) {
 	must(t, err)
 	config := e["clientConfig"].(map[string]any)
 	if got := fmt.Sprint(config["service"], config["url"]); got != "map[name:kausality-webhook namespace:kausality-system path:/mutate port:443] <nil>" {
-		t.Errorf("the API server is told %s", got)
+		t.Errorf("the API server is configured with %s", got)
 	}
 	const name = "kausality-webhook.kausality-system.svc"
 	eventually(t, "the certificate to verify for the Service", func(ctx context.Context) error {

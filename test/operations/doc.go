@@ -1,4 +1,4 @@
-// Package install runs Kausality as the Helm chart installs it, on a real
+// Package operations runs Kausality as the Helm chart installs it, on a real
 // control plane: the rendered manifests are applied, and each component runs as
 // a process with the arguments of its Deployment and the ServiceAccount and
 // access that the chart gives it, as no admin. There is no kubelet and no
@@ -14,4 +14,4 @@
 //
 // With -rotation.years=5 certificates are rotated under load as often as five years
 // do at the default lifetimes, in their proportions; it takes five minutes and more.
-package install
+package operations

@@ -1,4 +1,4 @@
-package install
+package operations
 
 import (
 	"context"
@@ -58,9 +58,10 @@ func off(t *testing.T) {
 	must(t, the.admin.Resource(hooks).Delete(t.Context(), "kausality", forget))
 }
 
-// TestProtectionWhileDown: without the webhook, what Kausality alone writes is
-// protected and no masked managed resource can be deleted; people's annotations
-// and everything else is free, and a controller's copies pass (KR-08-15, KR-12-05).
+// TestProtectionWhileDown: without the webhook, annotations that only Kausality
+// writes are protected, and no masked managed resource can be deleted; users may
+// change their annotations and everything else, and a controller's copies pass
+// (KR-08-15, KR-12-05).
 func TestProtectionWhileDown(t *testing.T) {
 	ns := namespace(t, "down")
 	policy(t, "shop", map[string]any{"mode": "enforce", "overrides": []any{map[string]any{"namespaces": []any{namespace(t, "lenient")}, "mode": "log"}}})
@@ -80,7 +81,7 @@ func TestProtectionWhileDown(t *testing.T) {
 	off(t)
 	mr := object("shop.example.org/v1", "Database", ns, "masked", map[string]any{"managementPolicies": []any{"Observe"}})
 	mr.SetAnnotations(map[string]string{"kausality.io/management-policies": `["*"]`})
-	eventually(t, "the API server to ask nobody", func(context.Context) error {
+	eventually(t, "the API server to call no webhook", func(context.Context) error {
 		_, err := as(t, hans).Resource(databases).Namespace(ns).Create(t.Context(), mr, metav1.CreateOptions{})
 		return err
 	})
@@ -294,8 +295,8 @@ func revive(ctx context.Context) error {
 	return nil
 }
 
-// TestRetained: what is masked is restored before anybody forgets it, when its
-// policy goes (KR-12-09).
+// TestRetained: when a policy is deleted, what it masked is restored before its
+// kinds are unwatched (KR-12-09).
 func TestRetained(t *testing.T) {
 	ns := namespace(t, "retained")
 	policy(t, "shop", map[string]any{"mode": "enforce"})
@@ -356,8 +357,8 @@ func gone(t *testing.T, what map[schema.GroupVersionResource][]string) {
 	}
 }
 
-// TestPrecedenceWhileDown: what an outage means follows the most specific policy
-// and its overrides, where the API server can tell them.
+// TestPrecedenceWhileDown: whether an outage refuses changes follows the most
+// specific policy and its overrides, as far as the API server can evaluate them.
 func TestPrecedenceWhileDown(t *testing.T) {
 	for _, ns := range []string{"strict", "loose", "overridden"} {
 		namespace(t, ns)

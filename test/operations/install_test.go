@@ -1,4 +1,4 @@
-package install
+package operations
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane"
 )
 
-// TestPolicy: a policy is taken up without restart, its status says so, its mode
-// holds, and follows when it is changed; with the rights of the chart alone.
+// TestPolicy: a policy takes effect without a restart, its status reports it, and
+// its mode applies, also after a change; with the rights of the chart alone.
 func TestPolicy(t *testing.T) {
 	ns := namespace(t, "policy")
 	k := policy(t, "shop", map[string]any{"mode": "enforce"})
@@ -56,8 +56,8 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestGateSettings: what a policy says about gates holds: the closed form, and what
-// is no external drift, until it is changed.
+// TestGateSettings: the gate settings of a policy apply until it is changed: the
+// closed policies, and the ignored fields.
 func TestGateSettings(t *testing.T) {
 	ns := namespace(t, "settings")
 	policy(t, "shop", map[string]any{"mode": "enforce", "gate": map[string]any{"closed": []any{"Observe", "LateInitialize"},
@@ -159,7 +159,7 @@ func TestRepair(t *testing.T) {
 	o, err := the.admin.Resource(hooks).Get(t.Context(), "kausality", metav1.GetOptions{})
 	must(t, err)
 	if o.GetAnnotations()["example.org/note"] != "ours" {
-		t.Error("the annotation of somebody else is gone")
+		t.Error("an annotation of another user is gone")
 	}
 	for r, name := range map[schema.GroupVersionResource]string{hooks: "kausality", roles: "kausality-webhook-policies", bindings: "kausality-orphan-protection"} {
 		before, err := the.admin.Resource(r).Get(t.Context(), name, metav1.GetOptions{})
@@ -208,7 +208,7 @@ func TestRoles(t *testing.T) {
 	})
 }
 
-// TestNamespaceMode: a mode that says nothing is refused where it is written.
+// TestNamespaceMode: an invalid mode is refused when it is written.
 func TestNamespaceMode(t *testing.T) {
 	ns := namespace(t, "moody")
 	if err := merge(t, the.admin, namespaces, "", ns, annotate("kausality.io/mode", "audit")); !kerrors.IsInvalid(err) {
@@ -238,7 +238,7 @@ func TestSteady(t *testing.T) {
 		return out.String()
 	}
 	last := ""
-	eventually(t, "the versions to stand still", func(context.Context) error {
+	eventually(t, "the versions to stop changing", func(context.Context) error {
 		if now := versions(); now != last {
 			last = now
 			return fmt.Errorf("they moved: %s", now)

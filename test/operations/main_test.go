@@ -1,4 +1,4 @@
-package install
+package operations
 
 import (
 	"context"
@@ -122,7 +122,7 @@ type process struct {
 	address, probe, metrics string
 }
 
-// itself is a rule that everybody has: the harness gives it and nothing else.
+// itself is a rule that every user has: the harness grants it and no other.
 var itself = rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"selfsubjectreviews"}, Verbs: []string{"create"}}
 
 // start a component with the arguments of its Deployment. What differs in a

@@ -1,4 +1,4 @@
-package install
+package operations
 
 import (
 	"context"
@@ -64,7 +64,7 @@ func policy(t *testing.T, name string, spec map[string]any) *unstructured.Unstru
 	return awaitPolicy(t, name)
 }
 
-// awaitPolicy until the API server asks as it says.
+// awaitPolicy until the API server is configured as it requires.
 func awaitPolicy(t *testing.T, name string) (k *unstructured.Unstructured) {
 	t.Helper()
 	eventually(t, "policy "+name+" to be in force", func(ctx context.Context) (err error) {
@@ -89,7 +89,7 @@ func observed(k *unstructured.Unstructured) error {
 	return fmt.Errorf("the conditions are of an earlier generation: %v", list)
 }
 
-// namespace that is there.
+// namespace that exists afterwards.
 func namespace(t *testing.T, name string) string {
 	t.Helper()
 	o := object("v1", "Namespace", "", name, map[string]any{})

@@ -1,4 +1,4 @@
-package install
+package operations
 
 import (
 	"context"
@@ -17,7 +17,7 @@ type typed struct {
 	command string
 	// not played here, and why.
 	not string
-	// with is what stands here for words of the command, in pairs.
+	// with replaces parts of the command here, in pairs of old and new.
 	with []string
 	// prints it, or on standard error.
 	prints string
@@ -25,9 +25,9 @@ type typed struct {
 	code int
 	// before it, and after it.
 	before, after func(t *testing.T)
-	// prepares the desk, and reads what was printed.
-	prepares func(t *testing.T, d *desk)
-	reads    func(t *testing.T, d *desk, out string)
+	// prepares the shell, and reads what was printed.
+	prepares func(t *testing.T, d *shell)
+	reads    func(t *testing.T, d *shell, out string)
 }
 
 // Of the commands that no test here can type, why. What Helm does is played by
@@ -39,9 +39,9 @@ const (
 	noKubelet   = "there is no kubelet, and so no logs"
 	make1       = "it is the build that every other test does"
 	byUnit      = "make test runs it as a phase of its own"
-	forever     = "it runs until somebody ends it; test/webhook runs it"
+	forever     = "it runs until it is interrupted; test/webhook runs it"
 	inPlugin    = "test/kubectl types it on the story's control plane, and compares the screen"
-	minutes     = "it takes minutes or for ever; that what it names is there is looked at"
+	minutes     = "it takes minutes or for ever; it is checked that what it names exists"
 	noTerraform = "there is no Terraform here; gate/systems runs it where there is one, and its plan is a recorded one here"
 	noFixed     = "a fixed configuration would come in the way of this one; TestTyped applies it as a dry run, test/webhook for real"
 )
@@ -65,7 +65,7 @@ var pages = []followed{
 			prints: "deployment.apps/kausality-webhook serverside-applied (server dry run)"},
 		{command: "make manifests ARGS='--webhook-url=… --ca-file=… --resources=…'",
 			with: []string{"make ", "make --no-print-directory -C ROOT BIN=$PWD/bin HELM=$(command -v helm) ", "webhook-url=…",
-				"webhook-url=https://127.0.0.1:9443", "ca-file=…", "ca-file=DESK/ca.crt", "resources=…", "resources=configmaps"},
+				"webhook-url=https://127.0.0.1:9443", "ca-file=…", "ca-file=WORKDIR/ca.crt", "resources=…", "resources=configmaps"},
 			prints: "kind: MutatingWebhookConfiguration"},
 		{command: "kubectl delete mutatingwebhookconfiguration kausality", not: noFixed},
 		{command: "kubectl apply -f policy.yaml", prints: "kausality.kausality.io/databases created", after: func(t *testing.T) { awaitPolicy(t, "databases") }},
@@ -117,7 +117,7 @@ var pages = []followed{
 		{command: "go test ./fn -run TestStory -v", not: byUnit},
 		{command: "go test -C test ./conformance -run 'TestScenarios/approvals/OnceIsOnce$' -v", not: minutes},
 		{command: "go test -C test ./gate -run TestRandom -args -random.seed=3", not: minutes},
-		{command: "go test -C test ./webhook -run TestLag", not: minutes},
+		{command: "go test -C test ./webhook -run TestFreezeWithLaggingWatch", not: minutes},
 		{command: "go test -C test ./operations -run TestTyped", not: minutes},
 		{command: "go test -C test ./e2e -run TestSteady", not: minutes},
 		{command: "make integration PLANES=./gate", not: minutes},
@@ -133,7 +133,7 @@ var pages = []followed{
 		{command: "kubectl -n kausality-system scale deployment kausality-controller --replicas=2", prints: "scaled", after: func(t *testing.T) {
 			must(t, the.controller.Restart())
 			must(t, the.controller.await(t.Context()))
-			eventually(t, "the configuration to be made anew", func(ctx context.Context) error { _, err := entries(ctx); return err })
+			eventually(t, "the configuration to be created again", func(ctx context.Context) error { _, err := entries(ctx); return err })
 		}},
 		{command: "helm uninstall kausality --namespace kausality-system", not: byUninstall},
 		{command: "kausality ungate --all --for-removal", not: byUninstall},
@@ -159,7 +159,7 @@ var pages = []followed{
 			with: []string{"database/orders-da6cb79af0ff", "xdatabase/orders"}, prints: "If you change it"},
 		{command: `kubectl kausality freeze xdatabases -l team=shop -m "incident 4712"`, before: team,
 			with: []string{"freeze ", "freeze --dry-run "}, code: 1, prints: "left out: it is frozen already by hans (incident); unfreeze it first, or give --overwrite",
-			reads: func(t *testing.T, _ *desk, out string) {
+			reads: func(t *testing.T, _ *shell, out string) {
 				if !strings.Contains(out, "XDatabase default/blue") || !strings.Contains(out, `kausality.io/freeze: none → {"at":`) ||
 					!strings.Contains(out, "left out 1 of 2 objects") {
 					t.Errorf("it shows:\n%s", out)
@@ -169,7 +169,7 @@ var pages = []followed{
 	}},
 	{"docs/function.md", []typed{
 		{command: "make parts build", prepares: cloned,
-			// The parts are there, and programs that others run meanwhile are not written.
+			// The parts are built already, and programs that other tests run meanwhile are not written.
 			with:   []string{"make parts build", "make --no-print-directory -C ROOT build BIN=$PWD/bin"},
 			prints: "bin/kubectl-kausality"},
 		{command: "bin/kausality --insecure --address=127.0.0.1:9443 &", with: []string{"9443", "PORT9443 --metrics-bind-address=0"}},
@@ -250,7 +250,7 @@ func lenientElsewhere(t *testing.T) {
 func removal(t *testing.T) {
 	t.Helper()
 	must(t, merge(t, the.admin, hooks, "", "kausality", annotate("kausality.io/removal", "2026-01-05T09:30:00Z")))
-	eventually(t, "the policy to say so", func(ctx context.Context) error {
+	eventually(t, "the policy to report it", func(ctx context.Context) error {
 		k, err := the.admin.Resource(kausality).Get(ctx, "databases", metav1.GetOptions{})
 		if err == nil && !strings.Contains(fmt.Sprint(k.Object["status"]), "BeingRemoved") {
 			err = fmt.Errorf("its status is %v", k.Object["status"])
@@ -270,7 +270,7 @@ func team(t *testing.T) {
 	}
 }
 
-// xdatabase of somebody, whose kind the policy of the pages covers.
+// xdatabase of a kind that the policy of the pages covers.
 func xdatabase(t *testing.T) {
 	t.Helper()
 	defined(t, "XDatabase", "example.org", "v1")

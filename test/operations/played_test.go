@@ -1,4 +1,4 @@
-package install
+package operations
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// A managed resource whose provider the test plays: it says what there is.
+// A managed resource whose provider the test plays: it writes its status.
 
 // played database of hans, below an app or on its own, that is ready at once.
 func played(t *testing.T, ns, name string, parent *unstructured.Unstructured) {

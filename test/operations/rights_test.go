@@ -1,4 +1,4 @@
-package install
+package operations
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane"
 )
 
-// TestMissingRights: a component whose roles the API server does not know says so,
-// with the verb and the resource, and not that nobody answers; it goes on when they
-// come.
+// TestMissingRights: a component whose roles the API server does not know logs the
+// verb and the resource that it lacks, and not that the API server is unreachable;
+// it continues when the roles exist.
 func TestMissingRights(t *testing.T) {
 	for _, component := range []string{"gate", "webhook"} {
 		t.Run(component, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestMissingRights(t *testing.T) {
 			p, err := the.Run(context.WithoutCancel(t.Context()), account, exec.Command(the.kausality, args...))
 			must(t, err)
 			defer p.Stop()
-			eventually(t, "it to say what is missing", func(context.Context) error {
+			eventually(t, "it to log what is missing", func(context.Context) error {
 				raw, err := os.ReadFile(p.Log())
 				if err != nil {
 					return err
@@ -45,12 +45,12 @@ func TestMissingRights(t *testing.T) {
 						return nil
 					}
 				}
-				return fmt.Errorf("it says %s", raw)
+				return fmt.Errorf("it logs %s", raw)
 			})
 			raw, err := os.ReadFile(p.Log())
 			must(t, err)
 			if strings.Contains(string(raw), "cannot reach") {
-				t.Errorf("it says that nobody answers: %s", raw)
+				t.Errorf("it logs that the API server is unreachable: %s", raw)
 			}
 			must(t, p.Err())
 			_, err = the.ServiceAccountKubeconfig(t.Context(), home, account) // everything

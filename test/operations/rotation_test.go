@@ -1,4 +1,4 @@
-package install
+package operations
 
 import (
 	"context"
@@ -20,9 +20,9 @@ var years = flag.Float64("rotation.years", 0,
 	"let TestRotationAndRestarts rotate as often as this many years at the default lifetimes do, a minute or so for each")
 
 // Lifetimes that stand for the defaults in TestRotationAndRestarts, in their
-// proportions. What bounds them from below is how long everybody is given to learn of
-// a step, a twelfth of a certificate's life: an API server takes up to a second to
-// call by another bundle, and a replica has heard of a Secret by then.
+// proportions. They are bounded from below by the time that all processes have to
+// observe a step, a twelfth of a certificate's life: an API server takes up to a
+// second to use another bundle, and a replica has read a Secret by then.
 const (
 	yearsServing   = 15 * time.Second
 	yearsAuthority = yearsServing * 17520 / 2160 // as certs.DefaultAuthorityLife to certs.DefaultServingLife, in hours

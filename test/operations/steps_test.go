@@ -1,4 +1,4 @@
-package install
+package operations
 
 import (
 	"context"
@@ -13,8 +13,7 @@ import (
 	"testing"
 )
 
-// step of the documentation: a command that it has somebody type, or what it has
-// them write into policy.yaml.
+// step of the documentation: a command to type, or a manifest for policy.yaml.
 type step struct{ command, yaml string }
 
 var (
@@ -23,9 +22,8 @@ var (
 	remark  = regexp.MustCompile(` {2,}#.*$`)
 )
 
-// steps of a page in their order: lines of its shell blocks, what stands after a
-// prompt in others, and what it has of commands with arguments in the running
-// text; blocks of YAML.
+// steps of a page in their order: lines of its shell blocks, what follows a prompt
+// in others, and commands with arguments in the running text; blocks of YAML.
 func (l *environment) steps(page string) ([]step, error) {
 	raw, err := os.ReadFile(filepath.Join(l.root, filepath.FromSlash(page)))
 	if err != nil {
@@ -90,7 +88,7 @@ func stepsOf(language, block string) []step {
 	return out
 }
 
-// documents that may have somebody type something.
+// documents that may have commands to type.
 func (l *environment) documents() (out []string, err error) {
 	for _, dir := range []string{"README.md", "CONTRIBUTING.md", "docs", "examples"} {
 		err := filepath.WalkDir(filepath.Join(l.root, dir), func(path string, _ fs.DirEntry, err error) error {
@@ -106,7 +104,7 @@ func (l *environment) documents() (out []string, err error) {
 	return out, nil
 }
 
-// Of pages whose commands nobody is to type, why.
+// synopses are pages whose commands are not to be typed, with the reason.
 var synopses = map[string]string{
 	"docs/commands.md":                    "synopses, written from the source; TestReference",
 	"docs/kubectl-commands.md":            "synopses, written from the source; TestReference",
@@ -201,15 +199,16 @@ func (l *environment) wrong(ctx context.Context, command, path string) (out []st
 	return out, nil
 }
 
-// TestWrong: what is not typed is looked at, and what is wrong with it seen.
-func TestWrong(t *testing.T) {
-	d := newDesk(t)
+// TestCommandsAreChecked: commands that no test runs are checked, and mistakes in
+// them are found.
+func TestCommandsAreChecked(t *testing.T) {
+	d := newShell(t)
 	for command, want := range map[string]string{
-		"go test -C test ./operations -run TestWrong":               "",
-		"go test -C test ./operations -run TestRight":               "no test TestRight",
-		"go test ./operations -run TestWrong":                       "no test TestWrong",
-		"KEEP=1 make demo":                                          "",
-		"make tea":                                                  "no target tea",
+		"go test -C test ./operations -run TestCommandsAreChecked": "",
+		"go test -C test ./operations -run TestRight":              "no test TestRight",
+		"go test ./operations -run TestCommandsAreChecked":         "no test TestCommandsAreChecked",
+		"KEEP=1 make demo": "",
+		"make tea":         "no target tea",
 		"bin/kausality webhook --kubeconfig=F --bind-address=:9443": "",
 		"bin/kausality webhook --bind=:9443":                        "no flag --bind",
 		"kausality tea --milk":                                      "no command kausality tea",

@@ -1,4 +1,4 @@
-package install
+package operations
 
 import (
 	"bytes"
@@ -118,8 +118,8 @@ func (s system) stored(ctx context.Context, ns, name string) (value any, remembe
 	return value, remembered, err
 }
 
-// givenBack is all that was held, as its authors wrote it.
-func givenBack(ctx context.Context, ns string) error {
+// allRestored: all that was held is as its authors wrote it.
+func allRestored(ctx context.Context, ns string) error {
 	var failed error
 	for name, s := range systems {
 		now, remembered, err := s.stored(ctx, ns, strings.ToLower(name))
@@ -131,10 +131,10 @@ func givenBack(ctx context.Context, ns string) error {
 	return failed
 }
 
-// TestKeptUntilGivenBack: what the gate holds is given back when its kinds are taken
-// out of the policy while the gate is down, before its access to them goes: managed
-// resources, and objects of external systems.
-func TestKeptUntilGivenBack(t *testing.T) {
+// TestRestoreBeforeAccessGoes: when kinds are removed from the policy while the
+// gate is down, their managed resources and objects of external systems are
+// restored before the gate's access to them goes.
+func TestRestoreBeforeAccessGoes(t *testing.T) {
 	the.installSystems(t)
 	ns := namespace(t, "systems")
 	of := func(groups ...any) map[string]any {
@@ -161,7 +161,7 @@ func TestKeptUntilGivenBack(t *testing.T) {
 	must(t, the.gate.Restart())
 	must(t, the.gate.await(t.Context()))
 	restoredTo(t, ns, "kept", "*")
-	eventually(t, "everything to be given back", func(ctx context.Context) error { return givenBack(ctx, ns) })
+	eventually(t, "everything to be restored", func(ctx context.Context) error { return allRestored(ctx, ns) })
 	eventually(t, "the gate's access to go", func(ctx context.Context) error {
 		has, err := granted(ctx)
 		if err == nil && has {

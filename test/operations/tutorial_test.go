@@ -1,4 +1,4 @@
-package install
+package operations
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ var targets = regexp.MustCompile(`(runtime-development-target: localhost:)(\d+)`
 
 // cloned repository, as far as the tutorial uses it: the examples, whose functions
 // listen on other ports, and the programs.
-func cloned(t *testing.T, d *desk) {
+func cloned(t *testing.T, d *shell) {
 	t.Helper()
 	d.at = filepath.Join(d.dir, "clone")
 	must(t, os.CopyFS(filepath.Join(d.at, "examples"), os.DirFS(filepath.Join(the.root, "examples"))))
@@ -53,7 +53,7 @@ func cloned(t *testing.T, d *desk) {
 var address = regexp.MustCompile(`--address=(\S+)`)
 
 // background process, from when it listens to the end of the test.
-func (d *desk) background(t *testing.T, line string) {
+func (d *shell) background(t *testing.T, line string) {
 	t.Helper()
 	var log bytes.Buffer
 	cmd := exec.Command("sh", "-c", "exec "+line) // ended by the clean-up
@@ -67,7 +67,7 @@ func (d *desk) background(t *testing.T, line string) {
 	})
 	m := address.FindStringSubmatch(line)
 	if m == nil {
-		t.Fatalf("%s: it does not say where it listens", line)
+		t.Fatalf("%s: it does not print its address", line)
 	}
 	eventually(t, line+" to listen", func(ctx context.Context) error {
 		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", m[1])
@@ -82,7 +82,7 @@ var suggested = regexp.MustCompile(`kausality\.io/(approve-[0-9a-f]{16})=once`)
 
 // approvedInFile: with the annotation that was suggested in xr.yaml, rendering
 // again holds nothing, and archive is gold.
-func approvedInFile(t *testing.T, d *desk, out string) {
+func approvedInFile(t *testing.T, d *shell, out string) {
 	t.Helper()
 	m := suggested.FindStringSubmatch(out)
 	if m == nil {
@@ -95,7 +95,7 @@ func approvedInFile(t *testing.T, d *desk, out string) {
 	must(t, os.WriteFile(file, []byte(with), 0o600))
 	d.types(t, typed{
 		command: "../../bin/crossplane-cli-v2.2.0 render xr.yaml composition.yaml functions.yaml --observed-resources=observed.yaml --include-full-xr",
-		prints:  "tier: gold", reads: func(t *testing.T, _ *desk, out string) {
+		prints:  "tier: gold", reads: func(t *testing.T, _ *shell, out string) {
 			if strings.Contains(out, "reason: Held") || strings.Contains(out, "kausality.io/held") {
 				t.Errorf("it is approved, and held:\n%s", out)
 			}
@@ -118,8 +118,8 @@ func workspace(t *testing.T) {
 }
 
 // planned is a recorded plan.
-func planned(name string) func(*testing.T, *desk) {
-	return func(t *testing.T, d *desk) {
+func planned(name string) func(*testing.T, *shell) {
+	return func(t *testing.T, d *shell) {
 		t.Helper()
 		raw, err := os.ReadFile(filepath.Join(the.root, "gate", "systems", "testdata", "plans", name+".json"))
 		must(t, err)
@@ -182,7 +182,7 @@ func settles(t *testing.T, ns, name string) {
 }
 
 // audited is the API server's log, up to what was learned.
-func audited(t *testing.T, d *desk) {
+func audited(t *testing.T, d *shell) {
 	t.Helper()
 	must(t, controlplane.Eventually(t.Context(), "the log to have the bucket", 45*time.Second, func(context.Context) error {
 		raw, err := os.ReadFile(the.AuditLog())
@@ -197,7 +197,7 @@ func audited(t *testing.T, d *desk) {
 }
 
 // derived policy: what was seen, and that a log without it would refuse.
-func derived(t *testing.T, d *desk, _ string) {
+func derived(t *testing.T, d *shell, _ string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(d.dir, "policies.yaml"))
 	must(t, err)

@@ -1,4 +1,4 @@
-package install
+package operations
 
 import (
 	"context"
@@ -21,10 +21,10 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 )
 
-// TestTyped: what the documentation has people type is typed here, by the real
-// kubectl and Helm and in its order, and what it has them apply is applied (KR-08-41, KR-10-10).
+// TestTyped: the commands of the documentation are run here in their order, by the
+// real kubectl and Helm, and its manifests are applied (KR-08-41, KR-10-10).
 func TestTyped(t *testing.T) {
-	d := newDesk(t)
+	d := newShell(t)
 	t.Cleanup(func() {
 		if err := the.admin.Resource(kausality).Delete(context.Background(), "databases", forget); err != nil {
 			t.Error(err)
@@ -54,7 +54,7 @@ func TestListed(t *testing.T) {
 	}
 }
 
-// listed steps of a page: its commands are those that are said of it.
+// listed steps of a page: its commands are those of the list.
 func listed(t *testing.T, p followed) []step {
 	t.Helper()
 	steps, err := the.steps(p.page)
@@ -69,7 +69,7 @@ func listed(t *testing.T, p followed) []step {
 		want = append(want, c.command)
 	}
 	if diff := cmp.Diff(want, have); diff != "" {
-		t.Fatalf("%s has other commands than are listed here (-), say of each new one (+) how it is typed here, or why not:\n%s", p.page, diff)
+		t.Fatalf("%s has other commands than are listed here (-); list each new one (+) with how it is typed here, or why not:\n%s", p.page, diff)
 	}
 	return steps
 }
@@ -77,7 +77,7 @@ func listed(t *testing.T, p followed) []step {
 // TestCompletion: kubectl itself completes the plugin's commands, flags and
 // objects, once what docs/kubectl.md has is typed.
 func TestCompletion(t *testing.T) {
-	d := newDesk(t)
+	d := newShell(t)
 	i := slices.IndexFunc(pages, func(f followed) bool { return f.page == kubectlPage })
 	for _, c := range pages[i].commands[:2] {
 		d.types(t, c)
@@ -99,17 +99,17 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// desk of somebody who follows the documentation: a directory and where in it
-// they are, programs, and ports that are free.
-type desk struct {
+// shell of a user who follows the documentation: its home and current directory,
+// programs, and ports that are free.
+type shell struct {
 	dir, at, bin, path string
 	caches             []string
 	ports              map[string]string
 }
 
-func newDesk(t *testing.T) *desk {
+func newShell(t *testing.T) *shell {
 	t.Helper()
-	d := &desk{dir: t.TempDir(), ports: map[string]string{}}
+	d := &shell{dir: t.TempDir(), ports: map[string]string{}}
 	d.at = d.dir
 	tools, err := parts.Ensure(t.Context(), os.Stderr, "", parts.Kubectl)
 	must(t, err)
@@ -135,12 +135,12 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-func (d *desk) env() []string {
+func (d *shell) env() []string {
 	return append(append(os.Environ(), d.caches...), "PATH="+d.path, "HOME="+the.Dir(), "KUBECONFIG="+the.admins)
 }
 
-// notes that Helm prints after the installation have somebody type a policy.
-func (d *desk) notes(t *testing.T) {
+// notes that Helm prints after the installation contain a policy to apply.
+func (d *shell) notes(t *testing.T) {
 	t.Helper()
 	raw, err := the.run(t.Context(), "get", "notes", "kausality")
 	must(t, err)
@@ -155,8 +155,8 @@ func (d *desk) notes(t *testing.T) {
 	must(t, the.admin.Resource(kausality).Delete(t.Context(), "notes", forget))
 }
 
-// write a manifest into policy.yaml, or what changes of the one that is there.
-func (d *desk) write(t *testing.T, text string) {
+// write a manifest into policy.yaml, or the changes of the existing one.
+func (d *shell) write(t *testing.T, text string) {
 	t.Helper()
 	file := filepath.Join(d.dir, "policy.yaml")
 	if !strings.Contains(text, "kind:") {
@@ -177,8 +177,9 @@ func (d *desk) write(t *testing.T, text string) {
 	must(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
-// types a command, unless it is not played: then what it names is looked at.
-func (d *desk) types(t *testing.T, c typed) {
+// types a command, unless it is not played: then it is checked that what it names
+// exists.
+func (d *shell) types(t *testing.T, c typed) {
 	t.Helper()
 	if c.not != "" {
 		t.Logf("not typed: %s: %s", c.command, c.not)
@@ -196,7 +197,7 @@ func (d *desk) types(t *testing.T, c typed) {
 		c.prepares(t, d)
 	}
 	line := strings.NewReplacer(c.with...).Replace(c.command)
-	line = strings.NewReplacer("ROOT", the.root, "DESK", d.at, "KAUSALITY", the.kausality, "~/bin", d.bin, "PORT9443",
+	line = strings.NewReplacer("ROOT", the.root, "WORKDIR", d.at, "KAUSALITY", the.kausality, "~/bin", d.bin, "PORT9443",
 		d.ports["PORT9443"], "PORT9444", d.ports["PORT9444"]).Replace(line)
 	began := time.Now()
 	out := d.runs(t, line, c)
@@ -209,8 +210,8 @@ func (d *desk) types(t *testing.T, c typed) {
 	}
 }
 
-// runs a line where the desk is, and returns what it prints.
-func (d *desk) runs(t *testing.T, line string, c typed) string {
+// runs a line in the current directory, and returns what it prints.
+func (d *shell) runs(t *testing.T, line string, c typed) string {
 	t.Helper()
 	if dir, ok := strings.CutPrefix(line, "cd "); ok {
 		d.at = filepath.Join(d.at, dir)

@@ -1,4 +1,4 @@
-package install
+package operations
 
 import (
 	"context"
@@ -82,7 +82,7 @@ func (l *environment) ungate(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// externalDrift of an object that stands: its id.
+// externalDrift of an object that was detected and not resolved: its id.
 func externalDrift(t *testing.T, child string) (id string) {
 	t.Helper()
 	eventually(t, "the Drift of "+child, func(ctx context.Context) error {
@@ -102,7 +102,7 @@ func externalDrift(t *testing.T, child string) (id string) {
 	return id
 }
 
-// spent is an approval on its holder: the entry is gone, its record says used.
+// spent is an approval on its holder: the entry is gone, its record has state used.
 func spent(t *testing.T, r schema.GroupVersionResource, ns, name, key string) {
 	t.Helper()
 	o, err := the.admin.Resource(r).Namespace(ns).Get(t.Context(), name, metav1.GetOptions{})

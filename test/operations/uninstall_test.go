@@ -1,4 +1,4 @@
-package install
+package operations
 
 import (
 	"bufio"
@@ -31,8 +31,8 @@ import (
 
 // TestForbidden: in all of this no component was refused anything: it has the
 // access that it needs. An API server that has just started knows no roles yet,
-// and refuses everybody. Who has given back the last object of a kind learns from a
-// watch that its access is gone, and may look once more.
+// and refuses all users. A component that restored the last object of a kind is
+// informed by a watch that its access is gone, and may read once more.
 func TestForbidden(t *testing.T) {
 	n := 0
 	var roles time.Time // when they were last written
@@ -48,7 +48,7 @@ func TestForbidden(t *testing.T) {
 		}
 	})
 	if n < 100 {
-		t.Errorf("only %d requests of ours were looked at", n)
+		t.Errorf("only %d requests of ours were checked", n)
 	}
 }
 
@@ -108,8 +108,8 @@ func remains(ctx context.Context) (string, error) {
 }
 
 // TestUninstall: `helm uninstall`, with everything running and enforcing, restores
-// what is masked, so that deleting a managed resource afterwards deletes what it
-// stands for; nothing stays behind that anybody would wait for (KR-12-08).
+// what is masked, so that deleting a managed resource afterwards deletes its
+// external resource; no finalizer or webhook that blocks a client remains (KR-12-08).
 func TestUninstall(t *testing.T) {
 	ns := namespace(t, "uninstalled")
 	the.installSystems(t)
@@ -124,20 +124,20 @@ func TestUninstall(t *testing.T) {
 		masked(t, ns, name)
 	}
 	if out := the.uninstall(t); !strings.Contains(out, "; 2 kinds that the gate has no access to were not read") {
-		t.Errorf("of what no policy covers, it says %s", out)
+		t.Errorf("of what no policy covers, it prints %s", out)
 	}
 	// The gate, the webhook and the provider still run, and the provider has seen
-	// that it may do everything again: nobody masks anew.
+	// that it may do everything again: nothing is masked again.
 	for _, name := range []string{"orders", "carts"} {
 		if p, masked := policiesOf(t, ns, name); masked || p != "*" {
 			t.Errorf("the managementPolicies of %s are %s, masked %v", name, p, masked)
 		}
 	}
-	if err := givenBack(t.Context(), ns); err != nil {
+	if err := allRestored(t.Context(), ns); err != nil {
 		t.Error(err)
 	}
 	the.stopAll(t)
-	_, err := app(t, ns, "free") // at once: what enforced a minute ago stops nobody while it goes
+	_, err := app(t, ns, "free") // at once: the webhook refuses no request while it is removed
 	must(t, err)
 	awaitNothingRemains(t)
 	must(t, as(t, hans).Resource(cloudDatabases).Namespace(ns).Delete(t.Context(), "orders", forget))

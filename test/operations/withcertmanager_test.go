@@ -1,4 +1,4 @@
-package install
+package operations
 
 import (
 	"context"
@@ -23,14 +23,14 @@ var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: 
 var certificates = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}
 
 // TestCertManager installs Kausality where it was before, now with certificates
-// from cert-manager, whose own controllers run here. The API server trusts what
-// they say, and a renewal stops nobody.
+// from cert-manager, whose own controllers run here. The API server trusts their
+// authority, and no call fails during a renewal.
 func TestCertManager(t *testing.T) {
 	the.absent(t)
 	ns := namespace(t, "certmanager")
 	the.startCertManager(t)
-	// Whoever led when the roles went could not give up its Lease: the next waits
-	// for 15 s, which is not what is shown here.
+	// The leader could not release its Lease when the roles were deleted: the next
+	// one would wait for 15 s, which is not tested here.
 	must(t, the.admin.Resource(leases).Namespace(home).DeleteCollection(t.Context(), forget, metav1.ListOptions{}))
 	must(t, the.install(t.Context(), the.chart(), "--set", "certificates.source=cert-manager",
 		"--set", "certificates.certificateLifetime=2h", "--set", "certificates.authorityLifetime=24h"))
@@ -42,17 +42,17 @@ func TestCertManager(t *testing.T) {
 	must(t, err)
 	trusted := e["clientConfig"].(map[string]any)["caBundle"]
 	if authority, _, _ := unstructured.NestedString(serving.Object, "data", "ca.crt"); trusted != authority || authority == "" {
-		t.Errorf("the API server trusts %v, cert-manager says %s", trusted, authority)
+		t.Errorf("the API server trusts %v, cert-manager's is %s", trusted, authority)
 	}
 	if _, err := the.admin.Resource(secrets).Namespace(home).Get(t.Context(), "kausality-webhook-authority", metav1.GetOptions{}); !kerrors.IsNotFound(err) {
 		t.Errorf("the policy controller made an authority of its own, error %v", err)
 	}
-	before, err := served509(t.Context())
+	before, err := servedSerial(t.Context())
 	must(t, err)
 	l := startLoad(t, ns)
 	renew(t)
 	eventually(t, "another certificate to be served", func(ctx context.Context) error {
-		now, err := served509(ctx)
+		now, err := servedSerial(ctx)
 		if err == nil && now == before {
 			err = errors.New("it is the same one")
 		}
@@ -82,10 +82,10 @@ func (l *environment) startCertManager(t *testing.T) {
 	must(t, err)
 }
 
-// renew the serving certificate, as `cmctl renew` asks for it.
+// renew the serving certificate, as `cmctl renew` requests it.
 func renew(t *testing.T) {
 	t.Helper()
-	eventually(t, "the renewal to be asked for", func(ctx context.Context) error {
+	eventually(t, "the renewal to be requested", func(ctx context.Context) error {
 		c := the.admin.Resource(certificates).Namespace(home)
 		o, err := c.Get(ctx, "kausality-webhook", metav1.GetOptions{})
 		if err != nil {
@@ -95,7 +95,7 @@ func renew(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		list = append(list, map[string]any{"type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "a test asks for it",
+		list = append(list, map[string]any{"type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "requested by a test",
 			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339)})
 		if err := unstructured.SetNestedSlice(o.Object, list, "status", "conditions"); err != nil {
 			return err
@@ -105,9 +105,9 @@ func renew(t *testing.T) {
 	})
 }
 
-// served509 is the serial number of the certificate that the webhook serves.
-func served509(ctx context.Context) (string, error) {
-	d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}} //nolint:gosec // Whoever it is: it is only looked at.
+// servedSerial is the serial number of the certificate that the webhook serves.
+func servedSerial(ctx context.Context) (string, error) {
+	d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}} //nolint:gosec // Any certificate: it is only read.
 	c, err := d.DialContext(ctx, "tcp", the.balancer.address)
 	if err != nil {
 		return "", err

@@ -1,4 +1,4 @@
-package install
+package operations
 
 import (
 	"testing"
@@ -15,8 +15,8 @@ func emergency(t *testing.T) {
 	must(t, the.admin.Resource(hooks).Delete(t.Context(), "kausality", forget))
 }
 
-// TestRetainedAfterEmergency: what is masked is restored when its policy went while
-// nobody looked, and there is no configuration that says what was guarded.
+// TestRetainedAfterEmergency: what is masked is restored when its policy was
+// deleted while no component ran, and no configuration lists what was guarded.
 func TestRetainedAfterEmergency(t *testing.T) {
 	ns := namespace(t, "forgotten")
 	policy(t, "shop", map[string]any{"mode": "enforce"})

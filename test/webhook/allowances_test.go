@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import (
 	"context"
@@ -195,8 +195,10 @@ func (c *cluster) prunes(deployment, replicaSet string) {
 func (c *cluster) stopsAtCreate(deployment string) {
 	c.t.Helper()
 	d := c.patched(deployment, `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"v2.invalid/c"}]}}}}`)
-	carries(c.t, d, fmt.Sprintf(`- {apiVersion: apps/v1, kind: ReplicaSet, relation: ControllerChild, verbs: [Update], mutations: [{jsonPath: "spec.template.spec.containers[*]", verbs: [Insert, Delete, Mutate]}], generation: %d, initiator: %s,
-  trace: [{kind: Deployment, name: %s, generation: %d, field: "spec.template.spec.containers[0].image", attestations: {"metadata.annotations[jira]": INFRA-23232, "metadata.annotations[approved-by]": alice@example.com}}]}`,
+	carries(c.t, d, fmt.Sprintf(`- {apiVersion: apps/v1, kind: ReplicaSet, relation: ControllerChild, verbs: [Update],
+  mutations: [{jsonPath: "spec.template.spec.containers[*]", verbs: [Insert, Delete, Mutate]}], generation: %d, initiator: %s,
+  trace: [{kind: Deployment, name: %s, generation: %d, field: "spec.template.spec.containers[0].image",
+    attestations: {"metadata.annotations[jira]": INFRA-23232, "metadata.annotations[approved-by]": alice@example.com}}]}`,
 		d.GetGeneration(), hans, deployment, d.GetGeneration()))
 	c.awaitDrift(deployment, "ReplicaSet", "CREATE")
 	if all, _ := c.replicaSets(deployment); len(all) != 1 {
@@ -215,7 +217,7 @@ func (c *cluster) replacesNoPod(deployment string) {
 	must(c.t, err)
 	for _, p := range pods.Items {
 		if p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed {
-			c.t.Errorf("Pod %s was made anew", p.Name)
+			c.t.Errorf("Pod %s was created again", p.Name)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestBadInput: each mistake ends in one line that says what to do, with an
-// exit code that is not 0 and is 2 for a wrong command line, within 15 seconds.
+// TestBadInput: each mistake ends in one line with what to do, and an exit code
+// that is not 0 and is 2 for a wrong command line, within 15 seconds.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

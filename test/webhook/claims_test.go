@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import (
 	"context"
@@ -14,42 +14,42 @@ import (
 )
 
 // poison changes a part so that the API server refuses it after we let it pass.
-func (s *site) poison(part string, n int) error {
+func (s *fixture) poison(part string, n int) error {
 	_, err := s.of(s.ctrl).Patch(s.t.Context(), part, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"count":%d,"poison":true}}`, n), metav1.PatchOptions{})
 	return err
 }
 
 // mustPoison: the change passes us and is refused by the schema.
-func (s *site) mustPoison(part string, n int) {
+func (s *fixture) mustPoison(part string, n int) {
 	s.t.Helper()
 	if err := s.poison(part, n); !kerrors.IsInvalid(err) || refused(err, "Drift") {
 		s.t.Fatalf("want the schema's refusal, got %v", err)
 	}
 }
 
-// TestClaimIsGivenBack: a claim whose write never landed is given back after 30
+// TestClaimIsReleased: a claim whose write was not stored is released after 30
 // seconds, and not before; then another change may use the approval (KR-05-36).
-func TestClaimIsGivenBack(t *testing.T) {
+func TestClaimIsReleased(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, startFleet(t, "given", options{replicas: 1}), "given")
+	s := newFixture(t, startFleet(t, "given", options{replicas: 1}), "given")
 	s.settled("one", "two")
 	s.wildcard(100)
 	began := time.Now()
 	s.mustPoison("one", 1)
 	mustRefuse(t, s.count(s.ctrl, "two", 1), "Drift")
-	eventually(t, "the claim to be given back", 50*time.Second, func(context.Context) error { return s.count(s.ctrl, "two", 2) })
+	eventually(t, "the claim to be released", 50*time.Second, func(context.Context) error { return s.count(s.ctrl, "two", 2) })
 	if took := time.Since(began); took < 29*time.Second {
-		t.Errorf("the claim was given back after %s: a write may still have been on its way", took)
+		t.Errorf("the claim was released after %s: a write may still have been on its way", took)
 	}
 	mustRefuse(t, s.count(s.ctrl, "one", 3), "Drift")
 	s.finished(1)
 }
 
 // TestPendingClaimSurvivesRestart: after kill -9 the claim still belongs to its
-// use, and to nobody else.
+// use, and to no other.
 func TestPendingClaimSurvivesRestart(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, startFleet(t, "pending", options{replicas: 1}), "pending")
+	s := newFixture(t, startFleet(t, "pending", options{replicas: 1}), "pending")
 	s.settled("one", "two")
 	s.wildcard(100)
 	s.mustPoison("one", 1)
@@ -66,11 +66,11 @@ func TestPendingClaimSurvivesRestart(t *testing.T) {
 }
 
 // TestApprovalAfterRestart: the first that a replica hears of an App is its approval,
-// so that it reads the App live when the change comes, and that is the last
-// it is asked about it. Still the approval is used up.
+// so that it reads the App live when the change comes, which is its last review of
+// it. Still the approval is used up.
 func TestApprovalAfterRestart(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, startFleet(t, "after", options{replicas: 1}), "after")
+	s := newFixture(t, startFleet(t, "after", options{replicas: 1}), "after")
 	s.settled("part")
 	s.reborn(0)
 	s.wildcard(100)
@@ -111,19 +111,19 @@ func TestClaimsAnnotationIsTakenOnce(t *testing.T) {
 			}
 			for _, err := range won.refusals {
 				if !kerrors.IsInvalid(err) && !kerrors.IsConflict(err) {
-					t.Errorf("%s: a loser must be told Invalid or Conflict, got %v", form, err)
+					t.Errorf("%s: a loser must get Invalid or Conflict, got %v", form, err)
 				}
 			}
 		}
 	}
 }
 
-// TestApprovalStoredWithoutUs: where the approval was written while nobody
-// looked, there is no claims annotation to test; still one use wins.
-func TestApprovalStoredWithoutUs(t *testing.T) {
+// TestApprovalStoredWithoutReview: where the approval was written without a
+// review, there is no claims annotation to test; still one use wins.
+func TestApprovalStoredWithoutReview(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "spread", options{replicas: 3})
-	s := newSite(t, f, "spread")
+	s := newFixture(t, f, "spread")
 	s.settled("one", "two", "three", "four")
 	parts := []string{"one", "two", "three", "four"}
 	for round := 1; round <= 5; round++ {
@@ -146,7 +146,7 @@ func TestApprovalStoredWithoutUs(t *testing.T) {
 
 // unguarded does something while the namespace is out of the fleet's sight, and
 // then what is given before it comes back.
-func (s *site) unguarded(do func() error, then ...func()) {
+func (s *fixture) unguarded(do func() error, then ...func()) {
 	s.t.Helper()
 	label := func(value string) {
 		_, err := s.hans.Resource(namespaces).Patch(s.t.Context(), s.ns, types.MergePatchType,

@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import "github.com/kausality-io/function-kausality/test/controlplane"
 
@@ -9,7 +9,8 @@ const groupSuffix = ".test.example.org"
 // its own to kill, to stop or to count on.
 var fleets = []string{
 	"once", "wildcard", "given", "race", "fresh", "restart", "offline", "pending", "unsettled",
-	"labelled", "fallen", "gone", "strict", "lenient", "reads", "reports", "spread", "pinned", "apart", "policies", "upgrades", "documented", "excepted", "lag", "after",
+	"labelled", "fallen", "gone", "strict", "lenient", "reads", "reports", "spread", "pinned",
+	"apart", "policies", "upgrades", "documented", "excepted", "lag", "after",
 }
 
 // kindsOf a group: App reports status.observedGeneration, Part may be poisoned so

@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import (
 	"context"
@@ -124,7 +124,7 @@ func (c *cluster) scaleRS(rs appsv1.ReplicaSet, n int) error {
 }
 
 // TestDeployment: a rollout under enforce completes, what the controller does
-// afterwards on its own is drift, and what people ask for passes.
+// afterwards on its own is drift, and changes by users pass.
 func TestDeployment(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "strict", options{replicas: 2, resources: workloads})

@@ -1,4 +1,4 @@
-// Package integration tests the webhook on a real API server with the real
+// Package webhook tests the webhook on a real API server with the real
 // controller manager: what only shows when several replicas, crashes, real
 // controllers and a real watch cache meet. It needs no Crossplane.
 //
@@ -6,9 +6,7 @@
 // one or more webhook processes, of a MutatingWebhookConfiguration that is
 // restricted to the fleet's namespaces, and an API group of its own with the
 // kinds App (a parent), Part (a child) and Managed (like a managed resource).
-// Replicas stand behind a proxy that hands each request to the next of them: the
-// API server keeps one connection to a webhook, so nothing else would spread its
+// Replicas are behind a proxy that hands each request to the next of them: the API
+// server keeps one connection to a webhook, so nothing else would spread its
 // requests.
-//
-// The package decides nothing and is imported by nobody.
-package integration
+package webhook

@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 func TestDownInLogMode(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "lenient", options{replicas: 1, ignore: true, resources: []string{"/secrets"}})
-	s := newSite(t, f, "lenient")
+	s := newFixture(t, f, "lenient")
 	s.settled("part")
 	mrs := s.hans.Resource(f.resource("manageds")).Namespace(s.ns)
 	real := s.managed(mrs, "real", "", "*")
@@ -44,7 +44,7 @@ func TestDownInLogMode(t *testing.T) {
 	for name, dryRun := range map[string][]string{"real": nil, "masked": {metav1.DryRunAll}} {
 		err = mrs.Delete(t.Context(), name, metav1.DeleteOptions{DryRun: dryRun})
 		if !kerrors.IsForbidden(err) || !strings.Contains(err.Error(), "kausality.io/deletion=orphan") {
-			t.Fatalf("deleting %s: want a refusal that says what to do, got %v", name, err)
+			t.Fatalf("deleting %s: want a refusal with what to do, got %v", name, err)
 		}
 	}
 	err = mrs.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "metadata.name=masked"})
@@ -69,7 +69,7 @@ func TestDownInLogMode(t *testing.T) {
 
 // managed resource as the gate left it: the author's value remembered, the mask
 // in its place.
-func (s *site) managed(mrs dynamic.ResourceInterface, name, author string, policies ...any) *unstructured.Unstructured {
+func (s *fixture) managed(mrs dynamic.ResourceInterface, name, author string, policies ...any) *unstructured.Unstructured {
 	s.t.Helper()
 	o := object(s.name, "Managed", s.ns, name, map[string]any{"managementPolicies": policies, "forProvider": map[string]any{"size": int64(1)}})
 	if author != "" {
@@ -81,7 +81,7 @@ func (s *site) managed(mrs dynamic.ResourceInterface, name, author string, polic
 }
 
 // secretComesAndGoes with the annotation that only managed resources have.
-func (s *site) secretComesAndGoes() {
+func (s *fixture) secretComesAndGoes() {
 	s.t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "plain", "namespace": s.ns}, "stringData": map[string]any{"a": "b"},
@@ -96,7 +96,7 @@ func (s *site) secretComesAndGoes() {
 func TestDownInEnforceMode(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "fallen", options{replicas: 1})
-	s := newSite(t, f, "fallen")
+	s := newFixture(t, f, "fallen")
 	s.settled("part")
 	f.crash(0)
 	for name, write := range map[string]func() error{

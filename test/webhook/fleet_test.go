@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane"
 )
 
-// fleetLabel on a Namespace says which fleet guards it.
+// fleetLabel on a Namespace names the fleet that guards it.
 const fleetLabel = "integration.example.org/fleet"
 
 // fleet is one or more replicas of the webhook.
@@ -27,7 +27,7 @@ type fleet struct {
 	t        *testing.T
 	name     string
 	replicas []*replica
-	// proxy before several replicas, or where it is asked for; else nil.
+	// proxy before several replicas, or by option; else nil.
 	proxy *proxy
 }
 
@@ -49,7 +49,7 @@ type options struct {
 	args      []string
 }
 
-// startFleet and make the API server ask it about its namespaces.
+// startFleet and configure the API server to call it for its namespaces.
 func startFleet(t *testing.T, name string, o options) *fleet {
 	t.Helper()
 	f := &fleet{t: t, name: name}
@@ -157,7 +157,7 @@ func (f *fleet) configure(url string, o options) {
 	f.awaitConfigured()
 }
 
-// rules of the fleet's group, and of the built-in resources it asks for.
+// rules of the fleet's group, and of the built-in resources of its options.
 func (f *fleet) rules(all []any, o options) []any {
 	var out []any
 	for _, e := range all {
@@ -182,12 +182,12 @@ func (f *fleet) rules(all []any, o options) []any {
 	return out
 }
 
-// awaitConfigured until the API server asks the fleet: a part that is created is
+// awaitConfigured until the API server calls the fleet: a part that is created is
 // traced.
 func (f *fleet) awaitConfigured() {
 	f.t.Helper()
 	ns := f.namespace("probe-"+f.name, true)
-	eventually(f.t, "the API server to ask fleet "+f.name, patience, func(ctx context.Context) error {
+	eventually(f.t, "the API server to call fleet "+f.name, patience, func(ctx context.Context) error {
 		o := object(f.name, "Part", ns, "", map[string]any{"count": int64(0)})
 		o.SetGenerateName("probe-")
 		got, err := the.as(f.t, hans).Resource(f.parts()).Namespace(ns).Create(ctx, o, metav1.CreateOptions{})
@@ -198,7 +198,7 @@ func (f *fleet) awaitConfigured() {
 	})
 }
 
-// namespace that the fleet guards, or that nobody does.
+// namespace that the fleet guards, or that no fleet does.
 func (f *fleet) namespace(name string, guarded bool) string {
 	f.t.Helper()
 	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}

@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import (
 	"fmt"
@@ -20,9 +20,9 @@ func TestFreshness(t *testing.T) {
 	f := startFleet(t, "fresh", options{replicas: 2})
 	var late atomic.Int64
 	var wg sync.WaitGroup
-	sites := make([]*site, 0, lanes)
+	sites := make([]*fixture, 0, lanes)
 	for i := range lanes {
-		s := newSite(t, f, fmt.Sprintf("fresh-%d", i))
+		s := newFixture(t, f, fmt.Sprintf("fresh-%d", i))
 		s.settled("part")
 		sites = append(sites, s)
 	}
@@ -47,7 +47,7 @@ func TestFreshness(t *testing.T) {
 }
 
 // freshRound: intent, child at once; settled, child at once; latched, child.
-func (s *site) freshRound(round int, late *atomic.Int64) error {
+func (s *fixture) freshRound(round int, late *atomic.Int64) error {
 	s.intent(round + 1)
 	if err := s.count(s.ctrl, "part", 10*round); err != nil {
 		return fmt.Errorf("round %d: refused right after the intent that it follows: %w", round, err)

@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import (
 	"context"
@@ -14,12 +14,12 @@ import (
 
 var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// TestKindGone: nobody goes on asking for a kind whose CRD is gone, and one that
-// comes again is guarded as before.
-func TestKindGone(t *testing.T) {
+// TestDeletedKind: a replica stops requesting a kind whose CRD is deleted, and one
+// that is created again is guarded as before.
+func TestDeletedKind(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "gone", options{replicas: 1})
-	s := newSite(t, f, "gone")
+	s := newFixture(t, f, "gone")
 	s.settled("part")
 	for _, plural := range []string{"apps", "parts", "manageds"} {
 		must(t, s.hans.Resource(crds).Delete(t.Context(), f.crd(plural), metav1.DeleteOptions{}))
@@ -28,7 +28,7 @@ func TestKindGone(t *testing.T) {
 		eventually(t, "the CRD to be gone", 30*time.Second, func(ctx context.Context) error {
 			_, err := s.hans.Resource(crds).Get(ctx, f.crd(plural), metav1.GetOptions{})
 			if err == nil {
-				return fmt.Errorf("%s is there", plural)
+				return fmt.Errorf("%s still exists", plural)
 			}
 			return nil
 		})
@@ -37,19 +37,19 @@ func TestKindGone(t *testing.T) {
 	before := f.replicas[0].notFound(t)
 	pause(t, 5*time.Second) // a watch that cannot be made is tried again every second or two
 	if n := f.replicas[0].notFound(t) - before; n > 0 {
-		t.Errorf("it asked %d times for what is gone", n)
+		t.Errorf("it requested a deleted kind %d times", n)
 	}
 	must(t, the.Define(t.Context(), kindsOf(f.resource("").Group)...))
 	eventually(t, "the kinds to be back", patience, func(ctx context.Context) error {
 		_, err := s.apps(s.hans).List(ctx, metav1.ListOptions{})
 		return err
 	})
-	again := newSite(t, f, "gone-again")
+	again := newFixture(t, f, "gone-again")
 	again.settled("part")
 	mustRefuse(t, again.count(again.ctrl, "part", 1), "Drift")
 }
 
-// pause where nothing tells that nothing comes.
+// pause where the absence of an event leaves nothing to wait for.
 func pause(t *testing.T, d time.Duration) {
 	t.Helper()
 	timer := time.NewTimer(d)
@@ -59,7 +59,7 @@ func pause(t *testing.T, d time.Duration) {
 	}
 }
 
-// notFound counts what a replica asked the API server for that was not there.
+// notFound counts the requests of a replica that the API server answered with 404.
 func (r *replica) notFound(t *testing.T) (n int) {
 	t.Helper()
 	text, err := get(r.metrics)

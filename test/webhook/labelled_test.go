@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import (
 	"context"
@@ -116,8 +116,8 @@ func (c *composite) get() *unstructured.Unstructured {
 	return o
 }
 
-// aged reports that the last intent is old enough for a later one to be told
-// from it (trace.Intent).
+// aged: the last intent is old enough to be distinguished from a later one
+// (trace.Intent).
 func (c *composite) aged() error {
 	hop, err := hopOf(c.get())
 	if age := time.Since(hop.Timestamp.Time); err == nil && age < 7*time.Second {
@@ -151,9 +151,9 @@ func (c *composite) labelled(size int) {
 	}
 }
 
-// TestRestartLabelled: what happened to a composite while we were down is told
-// from the very first request on, whichever state it was in when we went. While
-// we are down everything passes.
+// TestRestartLabelled: what happened to a composite while the webhook was down is
+// known from the first request on, whichever state it was in before. While it is
+// down, every change passes.
 func TestRestartLabelled(t *testing.T) {
 	t.Parallel()
 	must(t, the.Define(t.Context(), controlplane.Kind{Group: "labelled" + groupSuffix, Kind: "Composite", Categories: []string{"composite"}}))
@@ -167,18 +167,18 @@ func TestRestartLabelled(t *testing.T) {
 	changed.author(map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": "a"}}, "spec": map[string]any{"size": int64(2)}})
 	there.author(map[string]any{"spec": map[string]any{"size": int64(1)}})
 	if err := older.forget(argocd, "argocd-controller"); !kerrors.IsForbidden(err) && !kerrors.IsInvalid(err) {
-		t.Errorf("taking the record away while nobody watches: want a refusal, got %v", err)
+		t.Errorf("removing the record while the webhook is down: want a refusal, got %v", err)
 	}
 	must(t, older.forget("system:serviceaccount:"+home+":kausality-webhook", "kausality-webhook"))
 	f.restart(0)
 
-	// Only a label: the composition moved, and nobody asked for that.
+	// Only a label: the composition moved, and that was not requested.
 	mustRefuse(t, settled.compose(2), "Drift")
-	// Another intent, or a recorded one taken back: it is carried out, then settles.
+	// Another intent, or a recorded one undone: it is carried out, then settles.
 	for _, c := range []*composite{changed, there} {
 		must(t, c.compose(2))
 		c.status()
-		eventually(t, "the intent that nobody saw to settle", patience, func(context.Context) error {
+		eventually(t, "the intent without a review to settle", patience, func(context.Context) error {
 			hop, err := hopOf(c.get())
 			if err == nil && !hop.Unattributed {
 				err = fmt.Errorf("the hop is %+v", hop)
@@ -190,7 +190,7 @@ func TestRestartLabelled(t *testing.T) {
 		})
 		mustRefuse(t, c.compose(3), "Drift")
 	}
-	// An older release recorded no state: it is recorded now, and tells the next time.
+	// An older release recorded no state: it is recorded now, for the next restart.
 	eventually(t, "the state to be recorded", patience, func(context.Context) error {
 		if older.state() == "" {
 			return fmt.Errorf("there is none")

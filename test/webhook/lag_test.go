@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// lagging is the kubeconfig of an API server that tells watchers nothing while held
+// lagging is the kubeconfig of an API server that sends no watch events while held
 // is locked, as one under load does.
 func lagging(t *testing.T, held *sync.RWMutex) string {
 	t.Helper()
@@ -63,14 +63,14 @@ func (l late) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestLag: a freeze holds for the very next request to the replica that admitted
-// it, however late the replica's watch tells. A parent may be named by a UID, or as a
-// Claim is, without (KR-05-20).
-func TestLag(t *testing.T) {
+// TestFreezeWithLaggingWatch: a freeze applies to the next request to the replica
+// that admitted it, however late that replica's watch is. A parent may be named by
+// a UID, or as a Claim is, without (KR-05-20).
+func TestFreezeWithLaggingWatch(t *testing.T) {
 	t.Parallel()
 	var held sync.RWMutex
 	f := startFleet(t, "lag", options{replicas: 1, args: []string{"--kubeconfig=" + lagging(t, &held)}})
-	s := newSite(t, f, "lag")
+	s := newFixture(t, f, "lag")
 	s.settled("part")
 	bucket := s.create("Bucket", "bucket", map[string]any{"resourceRef": map[string]any{"apiVersion": "lag" + groupSuffix + "/v1",
 		"kind": "XBucket", "name": "xbucket"}})
@@ -100,7 +100,7 @@ func TestLag(t *testing.T) {
 }
 
 // create an object of a kind, as hans.
-func (s *site) create(kind, name string, spec map[string]any) *unstructured.Unstructured {
+func (s *fixture) create(kind, name string, spec map[string]any) *unstructured.Unstructured {
 	s.t.Helper()
 	o, err := s.hans.Resource(s.resource(strings.ToLower(kind)+"s")).Namespace(s.ns).Create(s.t.Context(),
 		object(s.name, kind, s.ns, name, spec), metav1.CreateOptions{})

@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import (
 	"context"
@@ -12,15 +12,15 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// TestLeaderThatIsNeverAsked: the API server keeps to few connections, so that
+// TestLeaderWithoutRequests: the API server keeps to few connections, so that
 // the leader may never hear of a parent. Still it settles, its approval is used
 // up, and another replica refuses what this one would (KR-03-06, KR-12-07).
-func TestLeaderThatIsNeverAsked(t *testing.T) {
+func TestLeaderWithoutRequests(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "pinned", options{replicas: 2})
 	follower := f.awaitFollower()
 	f.proxy.pinned.Store(int64(follower + 1))
-	s := newSite(t, f, "pinned")
+	s := newFixture(t, f, "pinned")
 	s.settled("one", "two")
 	s.wildcard(100)
 	won := together(2, func(i int) error { return s.count(s.ctrl, []string{"one", "two"}[i], 1) })
@@ -32,23 +32,23 @@ func TestLeaderThatIsNeverAsked(t *testing.T) {
 	mustRefuse(t, s.count(s.ctrl, "one", 2), "Drift")
 }
 
-// TestStatusesElsewhere: the API server keeps connections of their own for changes
-// and for statuses, which may lead to two replicas for good. One of them knows who
-// writes the status of what it never hears to be a parent, the other the reverse.
-// Still the controller is recorded, whoever leads, and somebody else's child is not
-// taken for one of its own.
-func TestStatusesElsewhere(t *testing.T) {
+// TestStatusesOnAnotherReplica: the API server keeps connections of their own for changes
+// and for statuses, which may lead to two replicas for good. One of them knows the
+// writer of the status of an object without knowing that it is a parent, the other
+// the reverse. Still the controller is recorded, whichever replica leads, and the
+// child of another parent is not taken for one of its own.
+func TestStatusesOnAnotherReplica(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "apart", options{replicas: 2})
 	follower := f.awaitFollower()
 	f.proxy.apart.Store(true)
 	for i, pinned := range []int{follower, 1 - follower} {
 		f.proxy.pinned.Store(int64(pinned + 1))
-		s := newSite(t, f, fmt.Sprintf("apart-%d", i))
+		s := newFixture(t, f, fmt.Sprintf("apart-%d", i))
 		s.settled("part")
 		quickly(t, "the controller to be recorded", 30*time.Second, func() error {
 			if s.get().GetAnnotations()[v1alpha1.AnnotationKeyControllers] == "" {
-				return errors.New("nobody is")
+				return errors.New("none is")
 			}
 			return nil
 		})
@@ -68,7 +68,7 @@ func (f *fleet) awaitFollower() (i int) {
 				return nil
 			}
 		}
-		return errors.New("nobody leads")
+		return errors.New("no replica leads")
 	})
 	return i
 }

@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 )
 
-// lab is what all tests share.
-type lab struct {
+// environment is what all tests share.
+type environment struct {
 	*controlplane.ControlPlane
 	// kausality is the path of the binary under test.
 	kausality string
@@ -31,15 +31,15 @@ type lab struct {
 	template *unstructured.Unstructured
 }
 
-var the *lab
+var the *environment
 
 // home is where the webhooks are at home.
 const home = "kausality-system"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// The tests mostly wait, for leases and for claims to be given back; by
-	// default as many run at once as there are processors.
+	// The tests mostly wait, for leases and for claims to be released; by default as
+	// many run at once as there are processors.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
@@ -62,8 +62,8 @@ func run(m *testing.M) int {
 }
 
 // boot the control plane with our manifests, for the groups of all fleets.
-func boot(ctx context.Context) (*lab, error) {
-	l := &lab{}
+func boot(ctx context.Context) (*environment, error) {
+	l := &environment{}
 	built, err := parts.Ensure(ctx, os.Stderr, "", parts.Kausality)
 	if err != nil {
 		return l, err
@@ -88,7 +88,7 @@ func boot(ctx context.Context) (*lab, error) {
 
 // install what `kausality manifests` prints, but for the webhook configuration,
 // and the CRDs of all fleets.
-func (l *lab) install(ctx context.Context) error {
+func (l *environment) install(ctx context.Context) error {
 	resources := []string{"deployments.apps", "replicasets.apps", "statefulsets.apps", "pods", "jobs.batch", "cronjobs.batch", "secrets"}
 	var kinds []controlplane.Kind
 	for _, f := range fleets {
@@ -124,7 +124,7 @@ func (l *lab) install(ctx context.Context) error {
 
 // as is a client that is a user. Its field manager is the last part of the
 // user's name, as it would be the program's.
-func (l *lab) as(t *testing.T, user string) dynamic.Interface {
+func (l *environment) as(t *testing.T, user string) dynamic.Interface {
 	t.Helper()
 	c, err := dynamic.NewForConfig(l.ConfigAsMaster(user))
 	must(t, err)

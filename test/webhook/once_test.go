@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import (
 	"context"
@@ -28,7 +28,7 @@ const (
 func TestOnceIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "once", options{replicas: 3})
-	s := newSite(t, f, "once")
+	s := newFixture(t, f, "once")
 	var parts []string
 	for i := range parallel {
 		parts = append(parts, fmt.Sprintf("part-%d", i))
@@ -52,7 +52,7 @@ func TestOnceIsUsedOnce(t *testing.T) {
 		}
 	}
 	f.proxy.spread(t)
-	// Whoever knew of the App may have been killed since, and who started after that is to be asked first.
+	// The replicas that knew the App may have been killed since; those that started afterwards must be called first.
 	mustRefuse(t, s.insist(func() error { return s.count(s.ctrl, parts[0], 1+rounds, metav1.DryRunAll) }), "Drift")
 	s.finished(rounds)
 }
@@ -62,7 +62,7 @@ func TestOnceIsUsedOnce(t *testing.T) {
 func TestOnceForOneDifference(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "race", options{replicas: 3})
-	s := newSite(t, f, "race")
+	s := newFixture(t, f, "race")
 	s.settled("part")
 	claims := map[string]bool{} // by which the changes landed
 	for round := 1; round <= rounds; round++ {
@@ -85,7 +85,7 @@ func TestOnceForOneDifference(t *testing.T) {
 		mustRefuse(t, s.insist(func() error { return s.count(s.ctrl, "part", round) }), "Drift")
 	}
 	f.proxy.spread(t)
-	s.usedUp() // how many records are left is chance: that of a Drift which was resolved before it occurred anew is forgotten
+	s.usedUp() // the number of records varies: that of a Drift which was resolved before it occurred again is removed
 }
 
 // TestNamelessCreatesAreNewUses: eight parallel CREATEs with generateName are
@@ -93,7 +93,7 @@ func TestOnceForOneDifference(t *testing.T) {
 func TestNamelessCreatesAreNewUses(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "wildcard", options{replicas: 3})
-	s := newSite(t, f, "wildcard")
+	s := newFixture(t, f, "wildcard")
 	s.settled("part")
 	for round := 1; round <= rounds; round++ {
 		s.wildcard(100 + round)
@@ -111,12 +111,12 @@ func TestNamelessCreatesAreNewUses(t *testing.T) {
 }
 
 // wildcard once approval, a new one for each number.
-func (s *site) wildcard(n int) {
+func (s *fixture) wildcard(n int) {
 	s.t.Helper()
 	s.annotate(map[string]any{v1alpha1.AnnotationKeyApprovals: fmt.Sprintf(`[{"apiVersion":"*","kind":"*","name":"*","mode":"once","generation":%d}]`, n)})
 }
 
-func (s *site) generation(part string) int64 {
+func (s *fixture) generation(part string) int64 {
 	s.t.Helper()
 	o, err := s.of(s.hans).Get(s.t.Context(), part, metav1.GetOptions{})
 	must(s.t, err)
@@ -124,7 +124,7 @@ func (s *site) generation(part string) int64 {
 }
 
 // claimed is the claim by which the last change of a part landed; "" for none.
-func (s *site) claimed(part string) string {
+func (s *fixture) claimed(part string) string {
 	s.t.Helper()
 	o, err := s.of(s.hans).Get(s.t.Context(), part, metav1.GetOptions{})
 	must(s.t, err)
@@ -138,7 +138,7 @@ func (s *site) claimed(part string) string {
 
 // perhapsCrash kills a replica at some moment of every other round and starts it
 // again.
-func (s *site) perhapsCrash(round int) {
+func (s *fixture) perhapsCrash(round int) {
 	if round%2 != 0 {
 		return
 	}
@@ -152,7 +152,7 @@ func (s *site) perhapsCrash(round int) {
 
 // insist repeats a request as a controller does, until it lands or is refused:
 // a replica that was killed is no answer.
-func (s *site) insist(f func() error) error {
+func (s *fixture) insist(f func() error) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(30 * time.Second); ; <-tick.C {
@@ -166,7 +166,7 @@ func (s *site) insist(f func() error) error {
 }
 
 // finished: n approvals were used, and none is left on the App.
-func (s *site) finished(n int) {
+func (s *fixture) finished(n int) {
 	s.t.Helper()
 	if used := s.usedUp(); used != n {
 		s.t.Errorf("%d claims are used, want %d: %s", used, n, s.get().GetAnnotations()[v1alpha1.AnnotationKeyClaims])
@@ -175,7 +175,7 @@ func (s *site) finished(n int) {
 
 // usedUp waits until no approval is left on the App and no claim is pending, and returns
 // how many are used.
-func (s *site) usedUp() int {
+func (s *fixture) usedUp() int {
 	s.t.Helper()
 	eventually(s.t, "the approvals to be used up", finishing, func(context.Context) error {
 		a := s.get().GetAnnotations()
@@ -223,7 +223,7 @@ func together(n int, f func(i int) error) outcome {
 }
 
 // dump the App's and the Parts' annotations, for a look after a failure.
-func (s *site) dump() string {
+func (s *fixture) dump() string {
 	out := fmt.Sprintf("App: %v\n", s.get().GetAnnotations())
 	list, err := s.of(s.hans).List(s.t.Context(), metav1.ListOptions{})
 	must(s.t, err)

@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import (
 	"context"
@@ -135,7 +135,7 @@ func TestPolicyCRDs(t *testing.T) {
 func TestPoliciesDecide(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "policies", options{replicas: 2})
-	s := newSite(t, f, "policies")
+	s := newFixture(t, f, "policies")
 	s.settled("part", "part-1", "part-2", "part-3")
 	group := f.name + groupSuffix
 
@@ -150,7 +150,7 @@ func refusesPolicies(t *testing.T, f *fleet) {
 	_, err := c.Resource(validatingConfigurations).Patch(t.Context(), "kausality-policies", types.JSONPatchType, patch, metav1.PatchOptions{})
 	must(t, err)
 	bad := policy(t, "AllowancePolicy", "bad-expression", `{target: {kind: A}, rules: [{trigger: spec.size, conditions: ["object.spec. > 1"], allow: []}]}`)
-	eventually(t, "the API server to ask about policies", patience, func(ctx context.Context) error {
+	eventually(t, "the API server to call the webhook for policies", patience, func(ctx context.Context) error {
 		_, err := c.Resource(allowancePolicies).Create(ctx, bad, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if !kerrors.IsInvalid(err) || !strings.Contains(err.Error(), `spec.rules[0].conditions[0]: expression "object.spec. > 1": line 1, column 14`) {
 			return fmt.Errorf("got %w", err)
@@ -159,7 +159,7 @@ func refusesPolicies(t *testing.T, f *fleet) {
 	})
 }
 
-func usesOnce(t *testing.T, s *site, group string) {
+func usesOnce(t *testing.T, s *fixture, group string) {
 	write(t, clusterApprovals, policy(t, "ClusterApprovalPolicy", "once-"+s.ns, `
 subjects: [{kind: User, name: `+controller+`}]
 rules: [{apiVersion: `+group+`/*, kind: Part, namespace: `+s.ns+`, name: "part-?", match: {regexp: '\{"spec":\{"count":7\}\}'}, mode: once}]`))
@@ -185,7 +185,7 @@ rules: [{apiVersion: `+group+`/*, kind: Part, namespace: `+s.ns+`, name: "part-?
 	}
 }
 
-func grants(t *testing.T, s *site, group string) {
+func grants(t *testing.T, s *fixture, group string) {
 	write(t, allowancePolicies, policy(t, "AllowancePolicy", "allow-"+s.ns, `
 target: {apiGroup: `+group+`, apiVersion: v1, kind: App}
 subjects: [{kind: User, name: `+hans+`, mayInitiate: true}]
@@ -193,7 +193,9 @@ rules:
 - trigger: spec.size
   conditions: ["object.spec.size > oldObject.spec.size", "'system:masters' in request.groups"]
   capture: ["metadata.annotations[jira]"]
-  allow: [{target: {apiGroup: `+group+`, apiVersion: v1, kind: Part}, relation: ControllerChild, verbs: [Update], mutations: [{jsonPath: spec.count, verbs: [Mutate]}]}]`))
+  allow:
+  - {target: {apiGroup: `+group+`, apiVersion: v1, kind: Part}, relation: ControllerChild, verbs: [Update],
+     mutations: [{jsonPath: spec.count, verbs: [Mutate]}]}`))
 	inForce(t, allowancePolicies, "allow-"+s.ns)
 	s.annotate(map[string]any{"jira": "DB-1"})
 	size := 10
@@ -228,14 +230,14 @@ rules:
 	mustRefuse(t, s.count(s.ctrl, "part", 2), "AllowanceMissing")
 }
 
-// TestUpgradesTellPodsApart: two pods of one ServiceAccount run different images;
+// TestUpgradesDistinguishPods: two pods of one ServiceAccount run different images;
 // each upgrades a child once, known by the token that is bound to it.
-func TestUpgradesTellPodsApart(t *testing.T) {
+func TestUpgradesDistinguishPods(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "upgrades", options{replicas: 1})
 	home := f.namespace("upgrades-home", false)
 	v1, v2 := podClient(t, home, "v1"), podClient(t, home, "v2")
-	s := newSite(t, f, "upgrades")
+	s := newFixture(t, f, "upgrades")
 	s.ctrl = v1
 	s.settled("part")
 	mustRefuse(t, s.count(v1, "part", 1), "Drift")
@@ -248,7 +250,7 @@ allow: [{apiGroup: `+f.name+groupSuffix+`, kind: Part, relation: Child, mutation
 	mustRefuse(t, s.count(v1, "part", 2), "Drift")
 	must(t, s.count(v2, "part", 2)) // a new build
 	mustRefuse(t, s.count(v2, "part", 3), "Drift")
-	mustRefuse(t, s.count(v1, "part", 3), "Drift") // the old one does not take it back
+	mustRefuse(t, s.count(v1, "part", 3), "Drift") // the old one does not undo it
 	o, err := s.of(s.hans).Get(t.Context(), "part", metav1.GetOptions{})
 	must(t, err)
 	var last v1alpha1.LastUpgrade

@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import (
 	"context"
@@ -15,15 +15,15 @@ import (
 )
 
 // exceptions is a ClusterApprovalPolicy with a once rule for each of some names
-// of Parts, and the site it is about.
+// of Parts, and the fixture it is about.
 type exceptions struct {
-	*site
+	*fixture
 	name string
 }
 
-func (s *site) exceptions(names ...string) exceptions {
+func (s *fixture) exceptions(names ...string) exceptions {
 	s.t.Helper()
-	e := exceptions{site: s, name: "excepted-" + s.ns}
+	e := exceptions{fixture: s, name: "excepted-" + s.ns}
 	rules := ""
 	for _, n := range names {
 		rules += fmt.Sprintf("- {apiVersion: %s/*, kind: Part, namespace: %s, name: %q, mode: once}\n", s.fleet.name+groupSuffix, s.ns, n+"-?")
@@ -42,7 +42,7 @@ func (e exceptions) status() (out v1alpha1.ApprovalPolicyStatus) {
 	return out
 }
 
-// claimed are the claims that stand, as in "pending one-1", sorted.
+// claimed are the recorded claims, as in "pending one-1", sorted.
 func (e exceptions) claimed() []string {
 	e.t.Helper()
 	out := []string{}
@@ -60,7 +60,7 @@ func (e exceptions) mustClaim(want ...string) {
 	}
 }
 
-// mustLose: the change of a part is let through, and nobody hears of it.
+// mustLose: the change of a part is allowed, and the answer is lost.
 func (e exceptions) mustLose(part string, n int, then func()) {
 	e.t.Helper()
 	before := e.generation(part)
@@ -69,19 +69,19 @@ func (e exceptions) mustLose(part string, n int, then func()) {
 		e.t.Fatalf("want the API server not to reach the webhook, got %v", err)
 	}
 	if after := e.generation(part); after != before {
-		e.t.Fatalf("%s was changed, although nobody let it through", part)
+		e.t.Fatalf("%s was changed, although the answer was lost", part)
 	}
 }
 
-// TestPolicyClaimIsGivenBack: a use of a once rule whose change never landed is
-// given back after 30 seconds, and not before: where the schema refused the
-// change after us, and where the replica was killed when it had claimed the rule
+// TestPolicyClaimIsReleased: a use of a once rule whose change was not stored is
+// released after 30 seconds, and not before: where the schema refused the change
+// after the webhook, and where the replica was killed when it had claimed the rule
 // and had not answered. Until then it belongs to its use, which passes by it when
 // it is tried again; and each rule lets one change through altogether.
-func TestPolicyClaimIsGivenBack(t *testing.T) {
+func TestPolicyClaimIsReleased(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "excepted", options{replicas: 1, proxied: true})
-	s := newSite(t, f, "excepted")
+	s := newFixture(t, f, "excepted")
 	s.settled("killed-1", "killed-2", "poisoned-1", "poisoned-2", "retried-1", "retried-2")
 	e := s.exceptions("killed", "poisoned", "retried")
 	var poisoned time.Time
@@ -124,13 +124,13 @@ func TestPolicyClaimIsGivenBack(t *testing.T) {
 // before.
 func (e exceptions) passesLater(part string, since time.Time) {
 	e.t.Helper()
-	eventually(e.t, "the claim to be given back to "+part, 50*time.Second, func(context.Context) error { return e.count(e.ctrl, part, 1) })
+	eventually(e.t, "the claim of "+part+" to be released", 50*time.Second, func(context.Context) error { return e.count(e.ctrl, part, 1) })
 	if took := time.Since(since); took < 29*time.Second {
-		e.t.Errorf("the claim was given back to %s after %s: a write may still have been on its way", part, took)
+		e.t.Errorf("the claim of %s was released after %s: a write may still have been on its way", part, took)
 	}
 }
 
-// finished: each rule was used once, and the status tells so.
+// finished: each rule was used once, and the status reports it.
 func (e exceptions) finished() {
 	e.t.Helper()
 	eventually(e.t, "all uses to be known and counted", 50*time.Second, func(context.Context) error {

@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import (
 	"crypto/tls"
@@ -92,12 +92,12 @@ func newProxy(t *testing.T, backends []string) *proxy {
 	return p
 }
 
-// spread fails the test unless every backend was asked.
+// spread fails the test unless every backend was called.
 func (p *proxy) spread(t *testing.T) {
 	t.Helper()
 	for i := range p.seen {
 		if p.seen[i].Load() == 0 {
-			t.Errorf("replica %d was never asked: the test shows nothing about it", i)
+			t.Errorf("replica %d was never called: the test shows nothing about it", i)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import (
 	"context"
@@ -15,7 +15,7 @@ const liveReads = "kausality_live_reads_total"
 // after the Drifts of the whole cluster, and there is one leader in a real one (KR-05-20).
 func TestReads(t *testing.T) {
 	f := startFleet(t, "reads", options{replicas: 1})
-	s := newSite(t, f, "reads")
+	s := newFixture(t, f, "reads")
 	s.part("part")
 	n := 0
 	allowed := func() error { n++; return s.count(s.ctrl, "part", n) }
@@ -48,7 +48,7 @@ func TestReads(t *testing.T) {
 
 // warm until a request makes no live read: an intent prompts them for ten
 // seconds.
-func (s *site) warm(request func() error) {
+func (s *fixture) warm(request func() error) {
 	s.t.Helper()
 	eventually(s.t, "a warm cache", patience, func(context.Context) error {
 		before := s.replicas[0].metric(s.t, liveReads)

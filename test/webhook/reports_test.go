@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import (
 	"context"
@@ -56,8 +56,8 @@ func (b *backend) reports(t *testing.T, id string, phase v1alpha1.DriftPhase) (o
 // observers are all backends of a test.
 type observers []*backend
 
-// told waits until each backend was told of an id once.
-func (o observers) told(t *testing.T, id string, phase v1alpha1.DriftPhase) v1alpha1.DriftReport {
+// reported waits until each backend got one report of an id.
+func (o observers) reported(t *testing.T, id string, phase v1alpha1.DriftPhase) v1alpha1.DriftReport {
 	t.Helper()
 	var last v1alpha1.DriftReport
 	for _, b := range o {
@@ -81,22 +81,22 @@ func (o observers) once(t *testing.T, ids ...string) {
 		for _, id := range ids {
 			for _, phase := range []v1alpha1.DriftPhase{v1alpha1.DriftDetected, v1alpha1.DriftResolved} {
 				if n := len(b.reports(t, id, phase)); n > 1 {
-					t.Errorf("%s was told %d times that %s is %s", b.Name(), n, id, phase)
+					t.Errorf("%s got %d reports that %s is %s", b.Name(), n, id, phase)
 				}
 			}
 		}
 	}
 }
 
-// TestReports: each backend is told of each occurrence once, whichever replica
-// meets it, sooner or later, and of its end under the same id. It runs alone: the
-// leader of another fleet would resolve its Drifts, and tell nobody (KR-10-04, KR-10-05, KR-10-07).
+// TestReports: each backend gets one report of each occurrence, whichever replicas
+// meet it, and one of its end under the same id. It runs alone: the leader of
+// another fleet would resolve its Drifts without a report (KR-10-04, KR-10-05, KR-10-07).
 func TestReports(t *testing.T) {
 	all := observers{startBackend(t, "backend-a"), startBackend(t, "backend-b")}
 	f := startFleet(t, "reports", options{replicas: 3, resources: []string{"/secrets"}, args: []string{
 		"--drift-webhook-url=" + all[0].url, "--drift-webhook-url=" + all[1].url, "--drift-webhook-ca-file=" + the.certs + "/ca.crt", "--drift-webhook-timeout=2s",
 	}})
-	s := newSite(t, f, "reports")
+	s := newFixture(t, f, "reports")
 	s.secret("hunter2")
 	s.settled("intent", "approved", "deleted", "late", "dry")
 	goroutines := f.goroutines()
@@ -106,9 +106,9 @@ func TestReports(t *testing.T) {
 		ids[part] = s.eightRefusals(part)
 	}
 	for part, id := range ids {
-		r := all.told(t, id, v1alpha1.DriftDetected)
+		r := all.reported(t, id, v1alpha1.DriftDetected)
 		if r.Spec.Child.Name != part || r.Spec.Parent.Name != "app" || r.Spec.Request == nil || r.Spec.Request.User != controller || r.Spec.SuggestedApproval == "" {
-			t.Errorf("the report of %s says %+v", part, r.Spec)
+			t.Errorf("the report of %s has %+v", part, r.Spec)
 		}
 	}
 	s.dryRun(all)
@@ -121,7 +121,7 @@ func TestReports(t *testing.T) {
 }
 
 // eightRefusals of the same change at once.
-func (s *site) eightRefusals(part string) (id string) {
+func (s *fixture) eightRefusals(part string) (id string) {
 	s.t.Helper()
 	got := together(parallel, func(int) error { return s.count(s.ctrl, part, 5) })
 	if got.n != 0 {
@@ -134,15 +134,15 @@ func (s *site) eightRefusals(part string) (id string) {
 }
 
 // dryRun is refused the same and leaves nothing.
-func (s *site) dryRun(all observers) {
+func (s *fixture) dryRun(all observers) {
 	s.t.Helper()
 	id := mustRefuse(s.t, s.count(s.ctrl, "dry", 6, metav1.DryRunAll), "Drift")
 	// A later drift is reported everywhere: what came before it would be too.
 	other := mustRefuse(s.t, s.count(s.ctrl, "dry", 7), "Drift")
-	all.told(s.t, other, v1alpha1.DriftDetected)
+	all.reported(s.t, other, v1alpha1.DriftDetected)
 	for _, b := range all {
 		if n := len(b.reports(s.t, id, v1alpha1.DriftDetected)); n > 0 {
-			s.t.Errorf("%s was told of a dry-run", b.Name())
+			s.t.Errorf("%s got a report of a dry-run", b.Name())
 		}
 	}
 	if _, err := s.hans.Resource(drifts).Namespace(s.ns).Get(s.t.Context(), id, metav1.GetOptions{}); err == nil {
@@ -151,7 +151,7 @@ func (s *site) dryRun(all observers) {
 }
 
 // secret child of the App.
-func (s *site) secret(value string) {
+func (s *fixture) secret(value string) {
 	s.t.Helper()
 	o := s.owned(&unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "password", "namespace": s.ns}, "stringData": map[string]any{"password": value},
@@ -160,14 +160,14 @@ func (s *site) secret(value string) {
 	must(s.t, err)
 }
 
-// redacted: neither the old nor the new value of a Secret leaves the cluster,
-// nor does it stand in the Drift.
-func (s *site) redacted(all observers) {
+// redacted: neither the old nor the new value of a Secret leaves the cluster, or is
+// stored in the Drift.
+func (s *fixture) redacted(all observers) {
 	s.t.Helper()
 	_, err := s.ctrl.Resource(secrets).Namespace(s.ns).Patch(s.t.Context(), "password", types.MergePatchType,
 		[]byte(`{"stringData":{"password":"swordfish"}}`), metav1.PatchOptions{})
 	id := mustRefuse(s.t, err, "Drift")
-	report := all.told(s.t, id, v1alpha1.DriftDetected)
+	report := all.reported(s.t, id, v1alpha1.DriftDetected)
 	d, derr := s.hans.Resource(drifts).Namespace(s.ns).Get(s.t.Context(), id, metav1.GetOptions{})
 	must(s.t, derr)
 	raw, jerr := json.Marshal([]any{report, d.Object, err.Error()})
@@ -180,24 +180,24 @@ func (s *site) redacted(all observers) {
 		}
 	}
 	if len(report.Spec.Difference) == 0 || !strings.Contains(string(report.Spec.NewObject.Raw), "password") {
-		s.t.Errorf("the report does not say which field changed: %s", raw)
+		s.t.Errorf("the report does not name the field that changed: %s", raw)
 	}
 }
 
 // retried while a backend is down; the other one does not wait for it.
-func (s *site) retried(all observers) (id string) {
+func (s *fixture) retried(all observers) (id string) {
 	s.t.Helper()
 	all[1].Kill()
 	id = s.eightRefusals("late")
-	all[:1].told(s.t, id, v1alpha1.DriftDetected)
+	all[:1].reported(s.t, id, v1alpha1.DriftDetected)
 	must(s.t, all[1].Restart())
-	all[1:].told(s.t, id, v1alpha1.DriftDetected)
+	all[1:].reported(s.t, id, v1alpha1.DriftDetected)
 	return id
 }
 
 // resolved under the same id: by an approval that is used, by the child's
 // deletion, and by a new intent.
-func (s *site) resolved(all observers, ids map[string]string) {
+func (s *fixture) resolved(all observers, ids map[string]string) {
 	s.t.Helper()
 	s.annotate(map[string]any{v1alpha1.AnnotationKeyApprovePrefix + ids["approved"]: "once"})
 	must(s.t, s.count(s.ctrl, "approved", 5))
@@ -210,7 +210,7 @@ func (s *site) resolved(all observers, ids map[string]string) {
 
 func (o observers) resolution(t *testing.T, id, why string) {
 	t.Helper()
-	r := o.told(t, id, v1alpha1.DriftResolved)
+	r := o.reported(t, id, v1alpha1.DriftResolved)
 	if !strings.Contains(r.Spec.Resolution, why) {
 		t.Errorf("%s was resolved because %q, want something with %q", id, r.Spec.Resolution, why)
 	}

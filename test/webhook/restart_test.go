@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // settles afterwards.
 func TestRestartBeforeSettling(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, startFleet(t, "unsettled", options{replicas: 1}), "unsettled")
+	s := newFixture(t, startFleet(t, "unsettled", options{replicas: 1}), "unsettled")
 	s.part("part")
 	must(t, s.count(s.ctrl, "part", 1))
 	s.reborn(0)
@@ -29,11 +29,11 @@ func TestRestartBeforeSettling(t *testing.T) {
 // intent opens the window again, and after it the same once more.
 func TestRestartLatched(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, startFleet(t, "restart", options{replicas: 1}), "restart")
+	s := newFixture(t, startFleet(t, "restart", options{replicas: 1}), "restart")
 	s.settled("part")
 	s.reborn(0)
 	mustRefuse(t, s.count(s.ctrl, "part", 1), "Drift")
-	must(t, s.count(s.alice(), "part", 2)) // anyone else is a new origin, as before
+	must(t, s.count(s.alice(), "part", 2)) // another user is a new origin, as before
 	s.intent(2)
 	s.reborn(0)
 	must(t, s.count(s.ctrl, "part", 3))
@@ -46,11 +46,11 @@ func TestRestartLatched(t *testing.T) {
 }
 
 // TestRestartSettledUnlatched: the App settles while we are down; the very
-// first change after the restart is drift, although nothing says so but the App
-// itself.
+// first change after the restart is drift, although only the App's own status
+// shows it.
 func TestRestartSettledUnlatched(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, startFleet(t, "offline", options{replicas: 1}), "offline")
+	s := newFixture(t, startFleet(t, "offline", options{replicas: 1}), "offline")
 	s.part("part")
 	s.crash(0)
 	s.observe() // failurePolicy Ignore lets a status pass while we are down
@@ -60,7 +60,7 @@ func TestRestartSettledUnlatched(t *testing.T) {
 	mustRefuse(t, s.count(s.ctrl, "part", 1), "Drift")
 
 	// The same with an intent that we did not see: its hop is missing. One that is
-	// made within five seconds of the last is not told from that (trace.Intent).
+	// made within five seconds of the last is not distinguished from it (trace.Intent).
 	eventually(t, "the last intent to be old enough", patience, func(context.Context) error {
 		hop, err := hopOf(s.get())
 		if age := time.Since(hop.Timestamp.Time); err == nil && age < 7*time.Second {

@@ -162,7 +162,7 @@ func TestDiff(t *testing.T) {
 		differs  bool
 	}{
 		"Same":        {reason: "nothing differs", desired: v1alpha1.DatabaseParameters{Size: 1}, external: cloud.DatabaseFields{Size: 1}},
-		"Size":        {reason: "its size was changed externally", desired: v1alpha1.DatabaseParameters{Size: 1}, external: cloud.DatabaseFields{Size: 2}, differs: true},
+		"Size":        {reason: "it was resized externally", desired: v1alpha1.DatabaseParameters{Size: 1}, external: cloud.DatabaseFields{Size: 2}, differs: true},
 		"EngineUnset": {reason: "the cloud may choose", desired: v1alpha1.DatabaseParameters{Size: 1}, external: cloud.DatabaseFields{Size: 1, Engine: "postgres"}},
 		"EngineSet": {reason: "the spec chose", desired: v1alpha1.DatabaseParameters{Size: 1, Engine: &engine},
 			external: cloud.DatabaseFields{Size: 1, Engine: "postgres"}, differs: true},

@@ -43,15 +43,15 @@ type step struct {
 	done        func()
 }
 
-// actor plays the controller of one object: it looks at it whenever it changes,
-// or the world does.
+// actor plays the controller of one object: it reconciles it whenever it, or its
+// environment, changes.
 type actor struct {
 	t    *testing.T
 	name string
-	// api of the controller, people of a person.
-	api, people dynamic.ResourceInterface
-	next        func(*unstructured.Unstructured) *step
-	changed     chan struct{}
+	// api is the client of the controller, user that of a user.
+	api, user dynamic.ResourceInterface
+	next      func(*unstructured.Unstructured) *step
+	changed   chan struct{}
 
 	mu sync.Mutex
 	// done outside, in order: plans applied, revisions synced.
@@ -60,7 +60,7 @@ type actor struct {
 
 func newActor(t *testing.T, gvr schema.GroupVersionResource, ns, name, user string) *actor {
 	return &actor{t: t, name: name, changed: make(chan struct{}, 1),
-		api: as(t, user).Resource(gvr).Namespace(ns), people: as(t, hans).Resource(gvr).Namespace(ns)}
+		api: as(t, user).Resource(gvr).Namespace(ns), user: as(t, hans).Resource(gvr).Namespace(ns)}
 }
 
 // start to act. It ends with the test.
@@ -99,7 +99,7 @@ func (a *actor) act(ctx context.Context, w watch.Interface) {
 	}
 }
 
-// poke: the world changed.
+// poke: the environment of the object changed.
 func (a *actor) poke() {
 	select {
 	case a.changed <- struct{}{}:
@@ -154,7 +154,7 @@ func (a *actor) await(what string, is func(*unstructured.Unstructured) error) *u
 	a.t.Helper()
 	var last *unstructured.Unstructured
 	err := controlplane.Eventually(a.t.Context(), what, 60*time.Second, func(ctx context.Context) error {
-		o, err := a.people.Get(ctx, a.name, metav1.GetOptions{})
+		o, err := a.user.Get(ctx, a.name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (a *actor) await(what string, is func(*unstructured.Unstructured) error) *u
 func (a *actor) patch(body string) {
 	a.t.Helper()
 	err := controlplane.Eventually(a.t.Context(), "the patch "+body, 20*time.Second, func(ctx context.Context) error {
-		_, err := a.people.Patch(ctx, a.name, types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: "hans"})
+		_, err := a.user.Patch(ctx, a.name, types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: "hans"})
 		return err
 	})
 	must(a.t, err)
@@ -194,7 +194,7 @@ func gate(state v1alpha1.GateState, reason string) func(*unstructured.Unstructur
 	}
 }
 
-// drift about the object that stands, and is not one of those known.
+// drift of the object that is Detected, and is not one of those known.
 func (a *actor) drift(known ...string) (id string) {
 	a.t.Helper()
 	client := as(a.t, hans)
@@ -229,7 +229,7 @@ func (a *actor) awaitResolved(id string) {
 		for _, d := range list.Items {
 			have, _, _ := unstructured.NestedString(d.Object, "spec", "id")
 			if phase, _, _ := unstructured.NestedString(d.Object, "status", "phase"); have == id && phase == "Detected" {
-				return fmt.Errorf("it stands")
+				return fmt.Errorf("it is still Detected")
 			}
 		}
 		return nil
@@ -250,7 +250,7 @@ func without(keys ...string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		for _, k := range keys {
 			if v, ok := o.GetAnnotations()[k]; ok {
-				return fmt.Errorf("annotation %s is there: %s", k, v)
+				return fmt.Errorf("annotation %s still exists: %s", k, v)
 			}
 		}
 		return nil

@@ -27,7 +27,7 @@ func newArgo(t *testing.T, name string) *argo {
 	name = namespace(t, name)
 	a := &argo{actor: newActor(t, applications, name, name, "system:serviceaccount:argocd:argocd-application-controller"), revision: "1111"}
 	a.next = a.step
-	_, err := a.people.Create(t.Context(), object("argoproj.io/v1alpha1", "Application", name, name, map[string]any{
+	_, err := a.user.Create(t.Context(), object("argoproj.io/v1alpha1", "Application", name, name, map[string]any{
 		"project": "default", "destination": map[string]any{"server": "https://kubernetes.default.svc", "namespace": "shop"},
 		"source":     map[string]any{"repoURL": "https://git.example.org/shop.git", "path": "deploy", "targetRevision": "main"},
 		"syncPolicy": map[string]any{"automated": map[string]any{"prune": true}, "syncOptions": []any{"CreateNamespace=true"}},
@@ -97,7 +97,7 @@ func (a *argo) carryOut(o *unstructured.Unstructured, op map[string]any) *step {
 		}
 	}
 	return &step{done: done, patch: map[string]any{"operation": nil, "status": map[string]any{"operationState": map[string]any{
-		"operation": op, "phase": phase, "startedAt": at, "finishedAt": at, "message": "as the test says",
+		"operation": op, "phase": phase, "startedAt": at, "finishedAt": at, "message": "set by the test",
 		"syncResult": map[string]any{"revision": revision, "source": source}}}}}
 }
 
@@ -130,7 +130,7 @@ func TestArgoCDApproval(t *testing.T) {
 	if got := a.all(); !slices.Equal(got, append(before, "2222")) {
 		t.Fatalf("the approval began another sync: %v", got)
 	}
-	a.tells(closed)
+	a.hasInitiator(closed)
 	a.awaitResolved(id)
 
 	a.push("3333", true, false)
@@ -144,9 +144,9 @@ func TestArgoCDApproval(t *testing.T) {
 	}
 }
 
-// tells the sync whose change of the Application was the last: Argo CD's own
-// begin of a sync, before there was a gate.
-func (a *argo) tells(o *unstructured.Unstructured) {
+// hasInitiator: the operation of the last sync names whose change of the
+// Application it carries out: Argo CD's own, before there was a gate.
+func (a *argo) hasInitiator(o *unstructured.Unstructured) {
 	a.t.Helper()
 	info, _, _ := unstructured.NestedSlice(o.Object, "status", "operationState", "operation", "info")
 	values := map[string]string{}
@@ -157,11 +157,12 @@ func (a *argo) tells(o *unstructured.Unstructured) {
 	}
 	if !strings.HasSuffix(values["KAUSALITY_INITIATOR"], ":argocd-application-controller") || len(values["KAUSALITY_TRACE_ID"]) != 16 ||
 		!strings.HasPrefix(values["KAUSALITY_ORIGIN"], "Application.argoproj.io/"+a.name+"/"+a.name) {
-		a.t.Errorf("the operation tells %v", values)
+		a.t.Errorf("the operation has %v", values)
 	}
 }
 
-// A sync that fails is over: the gate closes, and the difference stands.
+// TestArgoCDFails: after a sync that fails, the gate closes and the difference
+// remains.
 func TestArgoCDFails(t *testing.T) {
 	t.Parallel()
 	a := newArgo(t, "argo-fails")
@@ -176,8 +177,8 @@ func TestArgoCDFails(t *testing.T) {
 	}
 }
 
-// Somebody switches automated syncs on again: they are off again. Log mode gives
-// back what the author wrote, to the letter.
+// TestArgoCDAuthor: when a user enables automated syncs, the gate disables them
+// again. Log mode restores the author's value verbatim.
 func TestArgoCDAuthor(t *testing.T) {
 	t.Parallel()
 	a := newArgo(t, "argo-author")

@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What takes along all that it stands for is deleted only with an approval (KR-08-42).
+// TestDeletion: an object whose deletion includes its external objects is deleted
+// only with an approval (KR-08-42).
 func TestDeletion(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t, "deletion")

@@ -17,8 +17,8 @@ import (
 // shouldApply and reconcile.
 type flux struct {
 	*actor
-	// revision of the source, and path that was applied last; drifted: what is
-	// there was changed outside. Under mu.
+	// revision of the source, and path that was applied last; drifted: the
+	// external resources were changed. Under mu.
 	revision, path string
 	drifted        bool
 }
@@ -27,7 +27,7 @@ func newFlux(t *testing.T, name string) *flux {
 	name = namespace(t, name)
 	f := &flux{actor: newActor(t, terraforms, name, name, "system:serviceaccount:flux-system:tofu-controller"), revision: "main/1111111111aa"}
 	f.next = f.step
-	_, err := f.people.Create(t.Context(), object("infra.contrib.fluxcd.io/v1alpha2", "Terraform", name, name, map[string]any{
+	_, err := f.user.Create(t.Context(), object("infra.contrib.fluxcd.io/v1alpha2", "Terraform", name, name, map[string]any{
 		"approvePlan": "auto", "interval": "10m", "path": "./one", "sourceRef": map[string]any{"kind": "GitRepository", "name": "infra"},
 	}), metav1.CreateOptions{FieldManager: "kustomize-controller"})
 	must(t, err)
@@ -110,8 +110,8 @@ func approvePlan(want any) func(*unstructured.Unstructured) error {
 	return holds(want, "spec", "approvePlan")
 }
 
-// From installation on, nothing is applied that nobody asked for: a new commit
-// waits for its approval, which opens for exactly that plan, once (KR-08-42).
+// TestFluxApproval: from installation on, no unrequested plan is applied: a new
+// commit waits for its approval, which opens for exactly that plan, once (KR-08-42).
 func TestFluxApproval(t *testing.T) {
 	t.Parallel()
 	f := newFlux(t, "flux-approval")
@@ -143,8 +143,8 @@ func TestFluxApproval(t *testing.T) {
 	}
 }
 
-// A person's change of the object opens for what it plans; a commit that waits
-// is not carried along.
+// TestFluxChange: a user's change of the object opens for what it plans; a commit
+// that waits is not applied with it.
 func TestFluxChange(t *testing.T) {
 	t.Parallel()
 	f := newFlux(t, "flux-change")
@@ -162,7 +162,7 @@ func TestFluxChange(t *testing.T) {
 		return holds(o.GetGeneration(), "status", "observedGeneration")(o)
 	})
 	if got := f.all(); len(got) != 2 {
-		t.Fatalf("the commit that waited was carried along: %v", got)
+		t.Fatalf("the commit that waited was applied with it: %v", got)
 	}
 	f.patch(`{"metadata":{"annotations":{"kausality.io/approve-` + id + `":"once"}}}`)
 	f.await("the plan to be applied and the gate closed", both(approvePlan(""), holds("plan-main-2222222222", "status", "plan", "lastApplied")))
@@ -194,9 +194,9 @@ func TestFluxDrift(t *testing.T) {
 	f.awaitResolved(id)
 }
 
-// GitOps writes the author's value again and again, while a commit waits: the
-// mask is back in the same write, and nothing is applied. Log mode gives the
-// value back.
+// TestFluxAuthor: GitOps writes the author's value repeatedly, while a commit
+// waits: the same write is masked, and nothing is applied. Log mode restores the
+// value.
 func TestFluxAuthor(t *testing.T) {
 	t.Parallel()
 	f := newFlux(t, "flux-author")
@@ -204,7 +204,7 @@ func TestFluxAuthor(t *testing.T) {
 	f.push("main/2222222222bb")
 	f.drift()
 	for range 20 {
-		o, err := f.people.Patch(t.Context(), f.name, types.MergePatchType, []byte(`{"spec":{"approvePlan":"auto"}}`),
+		o, err := f.user.Patch(t.Context(), f.name, types.MergePatchType, []byte(`{"spec":{"approvePlan":"auto"}}`),
 			metav1.PatchOptions{FieldManager: "kustomize-controller"})
 		must(t, err)
 		if err := both(approvePlan(""), holds("plan-main-2222222222", "status", "plan", "pending"))(o); err != nil {

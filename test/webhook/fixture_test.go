@@ -1,4 +1,4 @@
-package integration
+package webhook
 
 import (
 	"context"
@@ -47,8 +47,8 @@ func object(fleet, kind, namespace, name string, spec map[string]any) *unstructu
 	}}
 }
 
-// site is one App with its Parts in a namespace of its own.
-type site struct {
+// fixture is one App with its Parts in a namespace of its own.
+type fixture struct {
 	*fleet
 	t          *testing.T
 	ns         string
@@ -56,42 +56,42 @@ type site struct {
 	app        *unstructured.Unstructured
 }
 
-// newSite has the App, created by hans, and nothing settled.
-func newSite(t *testing.T, f *fleet, ns string) *site {
+// newFixture has the App, created by hans, and nothing settled.
+func newFixture(t *testing.T, f *fleet, ns string) *fixture {
 	t.Helper()
-	s := &site{fleet: f, t: t, ns: f.namespace(ns, true), hans: the.as(t, hans), ctrl: the.as(t, controller)}
+	s := &fixture{fleet: f, t: t, ns: f.namespace(ns, true), hans: the.as(t, hans), ctrl: the.as(t, controller)}
 	var err error
 	s.app, err = s.apps(s.hans).Create(t.Context(), object(f.name, "App", ns, "app", map[string]any{"size": int64(1)}), metav1.CreateOptions{})
 	must(t, err)
 	return s
 }
 
-func (s *site) apps(c dynamic.Interface) dynamic.ResourceInterface {
+func (s *fixture) apps(c dynamic.Interface) dynamic.ResourceInterface {
 	return c.Resource(s.resource("apps")).Namespace(s.ns)
 }
 
-func (s *site) of(c dynamic.Interface) dynamic.ResourceInterface {
+func (s *fixture) of(c dynamic.Interface) dynamic.ResourceInterface {
 	return c.Resource(s.fleet.parts()).Namespace(s.ns)
 }
 
 // owned by the App as its controller.
-func (s *site) owned(o *unstructured.Unstructured) *unstructured.Unstructured {
+func (s *fixture) owned(o *unstructured.Unstructured) *unstructured.Unstructured {
 	yes := true
 	o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: s.app.GetAPIVersion(), Kind: "App", Name: "app", UID: s.app.GetUID(), Controller: &yes}})
 	return o
 }
 
-func (s *site) alice() dynamic.Interface { return the.as(s.t, alice) }
+func (s *fixture) alice() dynamic.Interface { return the.as(s.t, alice) }
 
 // part as the controller creates it.
-func (s *site) part(name string) {
+func (s *fixture) part(name string) {
 	s.t.Helper()
 	_, err := s.of(s.ctrl).Create(s.t.Context(), s.owned(object(s.name, "Part", s.ns, name, map[string]any{"count": int64(0)})), metav1.CreateOptions{})
 	must(s.t, err)
 }
 
-// count is what controllers and people change of a part.
-func (s *site) count(c dynamic.Interface, part string, n int, opts ...string) error {
+// count is what controllers and users change of a part.
+func (s *fixture) count(c dynamic.Interface, part string, n int, opts ...string) error {
 	o := metav1.PatchOptions{}
 	if len(opts) > 0 {
 		o.DryRun = opts
@@ -101,19 +101,19 @@ func (s *site) count(c dynamic.Interface, part string, n int, opts ...string) er
 }
 
 // intent of hans on the App.
-func (s *site) intent(size int) {
+func (s *fixture) intent(size int) {
 	s.t.Helper()
 	_, err := s.apps(s.hans).Patch(s.t.Context(), "app", types.MergePatchType, fmt.Appendf(nil, `{"spec":{"size":%d}}`, size), metav1.PatchOptions{})
 	must(s.t, err)
 }
 
 // observe: the controller reports that the App is as it should be.
-func (s *site) observe() {
+func (s *fixture) observe() {
 	s.t.Helper()
 	s.status("True")
 }
 
-func (s *site) status(ready string) {
+func (s *fixture) status(ready string) {
 	s.t.Helper()
 	o := s.get()
 	body := fmt.Appendf(nil, `{"status":{"observedGeneration":%d,"conditions":[{"type":"Ready","status":%q,"reason":"Any","lastTransitionTime":%q}]}}`,
@@ -122,7 +122,7 @@ func (s *site) status(ready string) {
 	must(s.t, err)
 }
 
-func (s *site) get() *unstructured.Unstructured {
+func (s *fixture) get() *unstructured.Unstructured {
 	s.t.Helper()
 	o, err := s.apps(s.hans).Get(s.t.Context(), "app", metav1.GetOptions{})
 	must(s.t, err)
@@ -130,7 +130,7 @@ func (s *site) get() *unstructured.Unstructured {
 }
 
 // settled creates parts, has the controller report, and waits for the latch.
-func (s *site) settled(parts ...string) {
+func (s *fixture) settled(parts ...string) {
 	s.t.Helper()
 	for _, p := range parts {
 		s.part(p)
@@ -140,7 +140,7 @@ func (s *site) settled(parts ...string) {
 }
 
 // awaitLatch of the App's last intent.
-func (s *site) awaitLatch() {
+func (s *fixture) awaitLatch() {
 	s.t.Helper()
 	quickly(s.t, "the latch of the App", 45*time.Second, func() error { return latched(s.get()) })
 }
@@ -167,7 +167,7 @@ func hopOf(o *unstructured.Unstructured) (v1alpha1.Hop, error) {
 }
 
 // annotate the App as hans; nil removes.
-func (s *site) annotate(annotations map[string]any) {
+func (s *fixture) annotate(annotations map[string]any) {
 	s.t.Helper()
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
 	must(s.t, err)
@@ -178,7 +178,7 @@ func (s *site) annotate(annotations map[string]any) {
 }
 
 // claims of the App in a state.
-func (s *site) claims(state v1alpha1.ClaimState) (n int) {
+func (s *fixture) claims(state v1alpha1.ClaimState) (n int) {
 	s.t.Helper()
 	var all []v1alpha1.Claim
 	if value := s.get().GetAnnotations()[v1alpha1.AnnotationKeyClaims]; value != "" {

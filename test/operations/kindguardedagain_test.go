@@ -1,4 +1,4 @@
-package install
+package operations
 
 import (
 	"context"
@@ -16,11 +16,11 @@ var elsewhere = map[string]any{"spec": map[string]any{"resources": []any{map[str
 // shop again.
 var shop = map[string]any{"spec": map[string]any{"resources": []any{map[string]any{"apiGroups": []any{shopGroup}, "resources": []any{"*"}}}}}
 
-// TestToAndFro: a kind leaves the policies and comes back, at once or when nobody has
-// access to it any more, while children are made whose parents have to be looked
-// at; nobody is refused anything in between.
-func TestToAndFro(t *testing.T) {
-	ns := namespace(t, "toandfro")
+// TestUnguardAndGuardAgain: a kind is removed from the policies and added again, at
+// once or when the components' access to it is gone, while children are created
+// whose parents must be read; no request is refused meanwhile.
+func TestUnguardAndGuardAgain(t *testing.T) {
+	ns := namespace(t, "guarded-again")
 	policy(t, "shop", map[string]any{"mode": "enforce"})
 	guarded(t, ns)
 	owner, err := app(t, ns, "owner")

@@ -1,4 +1,4 @@
-package install
+package operations
 
 import (
 	"cmp"
@@ -19,9 +19,9 @@ import (
 
 const shopGroup = "shop.example.org"
 
-// asked by our components about the resources of a group since a moment: the
-// watches that were opened, each once, and what was refused.
-func asked(t *testing.T, group string, since time.Time) (watches, refused []string) {
+// watchRequests of our components for the resources of a group since a moment:
+// the watches that were opened, each once, and the requests that were refused.
+func watchRequests(t *testing.T, group string, since time.Time) (watches, refused []string) {
 	t.Helper()
 	requests(t, func(e request) {
 		path, _, _ := strings.Cut(e.RequestURI, "?")
@@ -45,7 +45,7 @@ func asked(t *testing.T, group string, since time.Time) (watches, refused []stri
 func watched(t *testing.T, group string, since time.Time, want ...string) {
 	t.Helper()
 	eventually(t, "what is guarded to be watched", func(context.Context) error {
-		if open, _ := asked(t, group, since); !slices.Equal(open, want) { // a role may take a moment to come through
+		if open, _ := watchRequests(t, group, since); !slices.Equal(open, want) { // a role may take a moment to come through
 			return fmt.Errorf("watched are %v", open)
 		}
 		return nil
@@ -69,10 +69,10 @@ func without(t *testing.T, group string) {
 	}
 }
 
-// TestLetGo: what no policy covers any more is watched no more, and nobody goes on
-// asking for what they may not see; with a policy the watches come again. The line
-// is cut to see it: a watch that is there still is asked for again.
-func TestLetGo(t *testing.T) {
+// TestUnwatch: kinds that no policy covers any more are unwatched, and no component
+// goes on requesting what it may not read; with a policy the watches are opened
+// again. The connections are cut to see it: an existing watch is requested again.
+func TestUnwatch(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		leave  func(t *testing.T)
@@ -86,7 +86,7 @@ func TestLetGo(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			ns, since := namespace(t, "letgo-"+strings.ToLower(name)), time.Now()
+			ns, since := namespace(t, "unwatch-"+strings.ToLower(name)), time.Now()
 			policy(t, "shop", map[string]any{"mode": "enforce"})
 			guarded(t, ns)
 			owner, err := app(t, ns, "owner")
@@ -94,23 +94,22 @@ func TestLetGo(t *testing.T) {
 			played(t, ns, "orders", owner)
 			closedGate(t, ns, "orders")
 			drifts(t, ns, owner)
-			standing(t, ns, v1alpha1.DriftDetected, "")
+			awaitDriftPhase(t, ns, v1alpha1.DriftDetected, "")
 			all := []string{"gate apps", "gate databases", "webhook apps", "webhook databases"}
 			the.line.cut()
 			watched(t, shopGroup, since, all...)
 			tc.leave(t)
 			restoredTo(t, ns, "orders", "*")
 			without(t, shopGroup)
-			standing(t, ns, v1alpha1.DriftResolved, "its kind is no longer guarded")
+			awaitDriftPhase(t, ns, v1alpha1.DriftResolved, "its kind is no longer guarded")
 			pause(t, 2*time.Second) // for the authorizer to take it up, and each process
 			quiet(t, tc.reason)
-
 		})
 	}
 }
 
-// drifts has the controller of an app change a child of it that nobody asked it to,
-// which is refused.
+// drifts has the controller of an app make an unrequested change of a child, which
+// is refused.
 func drifts(t *testing.T, ns string, owner *unstructured.Unstructured) {
 	t.Helper()
 	controller := as(t, "system:serviceaccount:apps:controller")
@@ -129,15 +128,15 @@ func drifts(t *testing.T, ns string, owner *unstructured.Unstructured) {
 		size++
 		if err := merge(t, controller, apps, ns, "child", map[string]any{"spec": map[string]any{"size": size}}); !kerrors.IsForbidden(err) &&
 			!kerrors.IsInvalid(err) {
-			return fmt.Errorf("it is told %v", err) //nolint:errorlint // nil is an answer, too
+			return fmt.Errorf("the answer is %v", err) //nolint:errorlint // nil is an answer, too
 		}
 		return nil
 	})
 }
 
-// standing waits until the one Drift in a Namespace is in a phase, and resolved as
-// it says.
-func standing(t *testing.T, ns string, phase v1alpha1.DriftPhase, why string) {
+// awaitDriftPhase waits until the one Drift in a Namespace is in a phase, with a
+// resolution; "" for any.
+func awaitDriftPhase(t *testing.T, ns string, phase v1alpha1.DriftPhase, why string) {
 	t.Helper()
 	eventually(t, "the Drift to be "+string(phase), func(ctx context.Context) error {
 		list, err := the.admin.Resource(driftResource).List(ctx, metav1.ListOptions{})
@@ -158,18 +157,19 @@ func standing(t *testing.T, ns string, phase v1alpha1.DriftPhase, why string) {
 	})
 }
 
-// quiet where nobody asks for what is not guarded any more, whatever ends.
+// quiet: no component requests what is not guarded any more, also not after its
+// connections ended.
 func quiet(t *testing.T, reason string) {
 	t.Helper()
 	cut := time.Now()
 	the.line.cut()
 	pause(t, 6*time.Second) // what is refused is tried again after a second, and more
-	if open, refused := asked(t, shopGroup, cut); len(open) > 0 || len(refused) > 0 {
+	if open, refused := watchRequests(t, shopGroup, cut); len(open) > 0 || len(refused) > 0 {
 		t.Errorf("%s: watched still are %v, refused was %v", reason, open, refused)
 	}
 }
 
-// pause where nothing tells that nothing comes.
+// pause where the absence of an event leaves nothing to wait for.
 func pause(t *testing.T, d time.Duration) {
 	t.Helper()
 	timer := time.NewTimer(d)
