@@ -178,7 +178,7 @@ func (f *facts) requestInput() *expression.Input {
 		in.Object = f.req.Object.Object
 	}
 	if f.req.OldObject != nil {
-		in.OldObject = f.req.whole().Object
+		in.OldObject = f.req.Whole().Object
 	}
 	return in
 }

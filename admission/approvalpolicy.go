@@ -36,17 +36,17 @@ func (ev *evaluation) build() allowance.Build {
 
 // storedFingerprint of the object, also under its legacy name.
 func (f *facts) storedFingerprint() string {
-	if v := identity.Annotation(f.req.stored(), v1alpha1.AnnotationKeyFingerprint); v != "" {
+	if v := identity.Annotation(f.req.Stored(), v1alpha1.AnnotationKeyFingerprint); v != "" {
 		return v
 	}
-	return identity.Annotation(f.req.stored(), v1alpha1.AnnotationKeyLegacyFingerprint)
+	return identity.Annotation(f.req.Stored(), v1alpha1.AnnotationKeyLegacyFingerprint)
 }
 
 // lastUpgrade of the object. A value that does not parse is the bare name that
 // older versions wrote.
 func (f *facts) lastUpgrade() v1alpha1.LastUpgrade {
 	var last v1alpha1.LastUpgrade
-	value := identity.Annotation(f.req.stored(), v1alpha1.AnnotationKeyLastUpgrade)
+	value := identity.Annotation(f.req.Stored(), v1alpha1.AnnotationKeyLastUpgrade)
 	if json.Unmarshal([]byte(value), &last) != nil {
 		return v1alpha1.LastUpgrade{Name: value}
 	}
@@ -61,7 +61,7 @@ func (ev *evaluation) upgraded() (verdict, error) {
 		return verdict{}, nil
 	}
 	q := allowance.UpgradeQuery{
-		Child: ev.req.Kind.GroupKind(), Inside: ev.inside(), Verb: ev.verb(), Details: ev.fields(), Labels: ev.req.stored().GetLabels(),
+		Child: ev.req.Kind.GroupKind(), Inside: ev.inside(), Verb: ev.verb(), Details: ev.fields(), Labels: ev.req.Stored().GetLabels(),
 		Build: ev.build(), Stored: ev.storedFingerprint(), Last: ev.lastUpgrade(), Now: ev.req.Time,
 	}
 	for _, u := range candidates {
@@ -69,8 +69,8 @@ func (ev *evaluation) upgraded() (verdict, error) {
 			continue
 		}
 		v := ev.allow(ReasonUpgraded)
-		v.upgrade, v.resolution = u, ResolutionUpgraded
-		v.exception = &ExceptionUse{Policy: u.Key(), Rule: allowance.UpgradeRule}
+		v.upgrade, v.Resolution = u, ResolutionUpgraded
+		v.Exception = &ExceptionUse{Policy: u.Key(), Rule: allowance.UpgradeRule}
 		v.approval = &v1alpha1.HopApproval{Policy: u.Key(), Digest: ev.class.id}
 		return v, nil
 	}
@@ -102,14 +102,14 @@ func (ev *evaluation) excepted() (verdict, error) {
 		return verdict{}, nil
 	}
 	v := ev.allow(ReasonExcepted)
-	v.resolution = ResolutionApproved
+	v.Resolution = ResolutionApproved
 	v.approval = &v1alpha1.HopApproval{Policy: x.Exception.Key(), Content: x.Content, Mode: x.Mode, Digest: ev.class.id}
-	v.exception = &ExceptionUse{Policy: x.Exception.Key(), Rule: x.Rule}
+	v.Exception = &ExceptionUse{Policy: x.Exception.Key(), Rule: x.Rule}
 	if x.Claim != nil && x.Mode == v1alpha1.ApprovalOnce {
 		v.approval.Claim = x.Claim.ID
 	}
 	if x.NeedsClaim {
-		v.policyClaim = &PolicyClaimEffect{Namespace: x.Exception.Namespace, Name: x.Exception.Name, Claim: *x.Claim, Stale: stale}
+		v.PolicyClaim = &PolicyClaimEffect{Namespace: x.Exception.Namespace, Name: x.Exception.Name, Claim: *x.Claim, Stale: stale}
 	}
 	return v, nil
 }

@@ -39,7 +39,7 @@ func TestMessages(t *testing.T) {
 			req:  request(Update, instance(), set(map[string]any{"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"}, "spec", "forProvider")),
 			want: []string{"and 2 more"}},
 		"Namespaced": {reason: "the command names the namespace; a kind without a known plural goes by kind and group",
-			req: request(Update, rs, set(int64(9), "spec", "replicas")).by(deployer, ""), prep: func(w *world) { w.add(d) },
+			req: by(request(Update, rs, set(int64(9), "spec", "replicas")), deployer, ""), prep: func(w *world) { w.add(d) },
 			want: []string{"changing spec.replicas of ReplicaSet team/web-1", "kubectl annotate -n team deployment.apps web kausality.io/approve-"}},
 		"Frozen": {reason: "by whom, when, why, and how to unfreeze", xr: []mod{annotate(v1alpha1.AnnotationKeyFreeze, freezeValue)},
 			req: request(Update, instance(), resize("l")),
@@ -53,7 +53,7 @@ func TestMessages(t *testing.T) {
 			want: []string{"the approval in annotation kausality.io/approvals is used up or out of date", approve}},
 		"NotFound": {reason: "which parent", req: request(Update, namespaced(instance()), resize("l")), prep: gone,
 			want: []string{"ParentNotFound: ", "its parent XDatabase team/db does not exist"}},
-		"Deletion": {reason: "both ways out", req: request(Delete, instance()).by(alice, ""),
+		"Deletion": {reason: "both ways out", req: by(request(Delete, instance()), alice, ""),
 			want: []string{"ExternalDeletionNotAllowed: deleting Instance inst by alice", "its gate is closed", approve,
 				"kubectl annotate instances.aws.example.org inst kausality.io/deletion=orphan"}},
 	}
@@ -91,8 +91,8 @@ func TestSuggestionApproves(t *testing.T) {
 			xr := annotatedBy(t, composite(), refusal.Suggestion)
 			// The annotation itself is admitted by us, on the XR.
 			w := newWorld()
-			admitted := decide(t, w, enforced(), request(Update, composite(),
-				func(o *unstructured.Unstructured) { o.SetAnnotations(xr.GetAnnotations()) }).by(alice, "kubectl"))
+			admitted := decide(t, w, enforced(), by(request(Update, composite(),
+				func(o *unstructured.Unstructured) { o.SetAnnotations(xr.GetAnnotations()) }), alice, "kubectl"))
 			xr = apply(xr, admitted)
 			w.add(xr)
 
@@ -228,10 +228,10 @@ func TestLiveReads(t *testing.T) {
 		"Expected": {reason: "allowed on the cache", live: []mod{unsettled}, opts: enforced(),
 			req: request(Update, instance(), resize("l")), allowed: true},
 		"NewOrigin": {reason: "allowed on the cache", opts: enforced(),
-			req: request(Update, instance(), resize("l")).by(alice, "kubectl"), allowed: true},
+			req: by(request(Update, instance(), resize("l")), alice, "kubectl"), allowed: true},
 		"NoChange": {reason: "nothing to decide", opts: enforced(), req: request(Update, instance()), allowed: true},
 		"Self": {reason: "nothing to decide", opts: enforced(),
-			req: request(Update, instance(), resize("l")).by(provider, "p"), allowed: true},
+			req: by(request(Update, instance(), resize("l")), provider, "p"), allowed: true},
 		"Drift": {reason: "once before a refusal", opts: enforced(), req: request(Update, instance(), resize("l")), reads: 1},
 		"Frozen": {reason: "once before a refusal", live: []mod{frozen}, opts: enforced(),
 			req: request(Update, instance(), resize("l")), reads: 1},

@@ -50,7 +50,7 @@ func TestApproverRBAC(t *testing.T) {
 			with1, without := composite(), composite()
 			with1.SetAnnotations(map[string]string{tc.key: tc.value})
 			without.SetAnnotations(nil)
-			req := request(Update, without).by(alice, "kubectl")
+			req := by(request(Update, without), alice, "kubectl")
 			req.OldObject, req.Object = without, with1
 			if tc.removed {
 				req.OldObject, req.Object = with1, without

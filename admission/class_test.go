@@ -100,9 +100,9 @@ func TestIdentity(t *testing.T) {
 				op = Update
 			}
 			child = with(child, tc.child...)
-			req := request(op, child, set(int64(9), "spec", "anything")).by(tc.user, tc.manager)
+			req := by(request(op, child, set(int64(9), "spec", "anything")), tc.user, tc.manager)
 			if op == Delete {
-				req = request(op, child).by(tc.user, tc.manager)
+				req = by(request(op, child), tc.user, tc.manager)
 			}
 			d := decide(t, w, Options{Identify: tc.identify}, req)
 			if string(d.Class) != tc.want || (d.Reason == ReasonUndetermined) != tc.undecided {
@@ -155,7 +155,7 @@ status: {conditions: [{type: Synced, status: "True", observedGeneration: 2}, {ty
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			w.add(tc.claim)
-			req := request(Update, xr, tc.change).by(crossplane, tc.manager)
+			req := by(request(Update, xr, tc.change), crossplane, tc.manager)
 			if tc.manager == "kubectl" {
 				req.User = alice
 			}
@@ -220,7 +220,7 @@ func TestSelf(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := setting{}.world()
-			d := decide(t, w, tc.opts, request(Update, tc.object, tc.change).by(tc.user, tc.manager))
+			d := decide(t, w, tc.opts, by(request(Update, tc.object, tc.change), tc.user, tc.manager))
 			if d.Class != tc.want {
 				t.Errorf("%s: want %s, got %s (%s)", tc.reason, tc.want, d.Class, d.Reason)
 			}
@@ -247,11 +247,11 @@ func TestBothControllers(t *testing.T) {
 	rs = with(rs, annotate(v1alpha1.AnnotationKeyControllers, deployer.Hash()))
 	w := newWorld()
 	w.add(d)
-	if got := decide(t, w, Options{}, request(Update, rs, set(int64(9), "spec", "replicas")).by(deployer, "")); got.Class != ClassDrift {
+	if got := decide(t, w, Options{}, by(request(Update, rs, set(int64(9), "spec", "replicas")), deployer, "")); got.Class != ClassDrift {
 		t.Errorf("the parent's controller comes first: got %s", got.Class)
 	}
 	w.live["Deployment/web"].Annotations[v1alpha1.AnnotationKeyControllers] = "other"
-	if got := decide(t, w, Options{}, request(Update, rs, set(int64(9), "spec", "replicas")).by(deployer, "")); got.Class != ClassSelf {
+	if got := decide(t, w, Options{}, by(request(Update, rs, set(int64(9), "spec", "replicas")), deployer, "")); got.Class != ClassSelf {
 		t.Errorf("not the parent's controller: got %s", got.Class)
 	}
 }
@@ -262,7 +262,7 @@ func TestScale(t *testing.T) {
 	rs = with(rs, annotate(v1alpha1.AnnotationKeyControllers, argocd.Hash()))
 	w := newWorld()
 	w.add(d)
-	req := request(Update, rs, set(int64(9), "spec", "replicas")).by(argocd, "")
+	req := by(request(Update, rs, set(int64(9), "spec", "replicas")), argocd, "")
 	req.Subresource = SubresourceScale
 	got := decide(t, w, enforced(), req)
 	if got.Class != ClassNewOrigin || !got.Allowed || len(got.Annotations) > 0 {
@@ -349,7 +349,7 @@ func TestSettledState(t *testing.T) {
 			request(Delete, with(instance(), annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))), request(Create, unmasked())} {
 			t.Run(name+string(req.Operation), func(t *testing.T) {
 				if req.Operation == Delete {
-					req = req.by(crossplane, "")
+					req = by(req, crossplane, "")
 				}
 				if d := decide(t, setting{xr: tc.xr}.world(), Options{}, req); d.Class != tc.want {
 					t.Errorf("%s: want %s, got %s (%s)", tc.reason, tc.want, d.Class, d.Reason)
@@ -403,7 +403,7 @@ func TestFollowsTheWorld(t *testing.T) {
 			w := newWorld()
 			w.add(with(p, annotate(v1alpha1.AnnotationKeySettledGeneration, "1", v1alpha1.AnnotationKeyPhase, "initialized",
 				v1alpha1.AnnotationKeyControllers, deployer.Hash())))
-			req := request(tc.op, c, set("z", "spec", "x")).by(deployer, "")
+			req := by(request(tc.op, c, set("z", "spec", "x")), deployer, "")
 			want := ClassDrift
 			if tc.want {
 				want = ClassExpected
@@ -420,7 +420,7 @@ func TestActorGiven(t *testing.T) {
 	w := setting{prep: func(w *world) {
 		w.kinds[schema.GroupKind{Group: "aws.example.org", Kind: "Instance"}] = identity.Kind{Role: parent.RoleManaged}
 	}}.world()
-	req := request(Update, instance(), resize("l")).by(subject.User{}, "")
+	req := by(request(Update, instance(), resize("l")), subject.User{}, "")
 	req.Actor = ActorParentController
 	if d := decide(t, w, Options{}, req); d.Class != ClassDrift {
 		t.Errorf("got %s (%s)", d.Class, d.Reason)

@@ -72,7 +72,7 @@ func (f *facts) ownController() bool {
 	}
 	old := f.req.OldObject
 	hash := f.hash()
-	if subject.ParseHashes(identity.Annotation(old, v1alpha1.AnnotationKeyControllers)).Has(hash) || f.World.StatusWriter(f.req.ref(), hash) {
+	if subject.ParseHashes(identity.Annotation(old, v1alpha1.AnnotationKeyControllers)).Has(hash) || f.World.StatusWriter(f.req.Ref(), hash) {
 		return true
 	}
 	return parent.WritesStatus(old, f.manager) || f.kind.Role == parent.RoleManaged && parent.Provides(f.req.Object, f.manager)
@@ -107,7 +107,7 @@ func (ev *evaluation) classify() (verdict, error) {
 	switch {
 	case !actor.controller:
 		c.class = ClassNewOrigin
-	case len(c.binding) == 0 && parent.SelfHealing(ev.parentRef.GroupKind(), ev.req.Kind.GroupKind(), ev.req.deleted()):
+	case len(c.binding) == 0 && parent.SelfHealing(ev.parentRef.GroupKind(), ev.req.Kind.GroupKind(), ev.req.Deleted()):
 		c.class, c.selfHealing = ClassExpected, true
 	case ev.settled(known):
 		c.class = ClassDrift

@@ -60,7 +60,7 @@ func judge(holder, object *parent.State, why string) judgement {
 // or below it: no external resource is orphaned or destroyed without a request for
 // that, by any user (docs/specification.md, section 8) (KR-05-00).
 func (ev *evaluation) externalDeletion() (verdict, error) {
-	if ev.req.Operation != Delete || ev.req.Subresource != "" || isDeleting(ev.req.OldObject) {
+	if ev.req.Operation != Delete || ev.req.Subresource != "" || identity.IsDeleting(ev.req.OldObject) {
 		return verdict{}, nil
 	}
 	var v verdict
@@ -159,7 +159,7 @@ func (ev *evaluation) unlisted(root *parent.State, err error) verdict {
 // blocks reports whether a managed resource below prevents the deletion: it would
 // be orphaned, and its mode is enforce or our mask is still there.
 func (ev *evaluation) blocks(mr *parent.State) (bool, error) {
-	mode, invalid, err := ev.modeOf(ev.ctx, mr.Annotations, mr.Namespace, ev.Options.settingsFor(mr.Ref, mr.Labels))
+	mode, invalid, err := ev.modeOf(ev.ctx, mr.Annotations[v1alpha1.AnnotationKeyMode], mr.Namespace, ev.Options.settingsFor(mr.Ref, mr.Labels))
 	if err != nil {
 		return false, err
 	}
@@ -203,7 +203,7 @@ func (ev *evaluation) blockedDeletion(j judgement) (verdict, deletion) {
 }
 
 func (j judgement) inMode(v verdict) verdict {
-	v.mode = j.mode
+	v.Mode = j.mode
 	return v
 }
 

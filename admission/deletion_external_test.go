@@ -60,7 +60,7 @@ func TestDeleteForeign(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			d := decide(t, setting{}.world(), tc.opts, request(Delete, tc.object).by(alice, ""))
+			d := decide(t, setting{}.world(), tc.opts, by(request(Delete, tc.object), alice, ""))
 			if got := outcomeOf(d); got != tc.want {
 				t.Errorf("%s: want %+v, got %+v: %s", tc.reason, tc.want, got, d.Message)
 			}
@@ -74,18 +74,18 @@ func TestDeleteForeign(t *testing.T) {
 // What the message suggests lets exactly this deletion pass, once.
 func TestDeleteForeignSuggested(t *testing.T) {
 	for _, o := range []*unstructured.Unstructured{destroying(), application("resources-finalizer.argocd.argoproj.io")} {
-		refusal := decide(t, setting{}.world(), enforced(), request(Delete, o).by(alice, ""))
+		refusal := decide(t, setting{}.world(), enforced(), by(request(Delete, o), alice, ""))
 		if refusal.Report == nil || refusal.Report.Drift.Relation != v1alpha1.RelationExternal || !strings.Contains(refusal.Message, refusal.Suggestion) ||
 			!strings.Contains(refusal.Message, "To leave it behind, first: kubectl patch") {
 			t.Fatalf("%+v", refusal)
 		}
 		annotate(v1alpha1.AnnotationKeyApprovePrefix+refusal.ID, "once")(o)
-		d := decide(t, setting{}.world(), enforced(), request(Delete, o).by(alice, ""))
+		d := decide(t, setting{}.world(), enforced(), by(request(Delete, o), alice, ""))
 		if !d.Allowed || d.Claim == nil {
 			t.Errorf("%s: %+v", o.GetKind(), d)
 		}
 		annotate(v1alpha1.AnnotationKeyClaims, strings.Replace(d.Claim.Value, `"pending"`, `"used"`, 1))(o)
-		if again := decide(t, setting{}.world(), enforced(), request(Delete, o).by(alice, "")); again.Allowed {
+		if again := decide(t, setting{}.world(), enforced(), by(request(Delete, o), alice, "")); again.Allowed {
 			t.Errorf("%s: used twice", o.GetKind())
 		}
 	}

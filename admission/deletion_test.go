@@ -82,7 +82,7 @@ func TestDeleteManaged(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			d := decide(t, setting{xr: tc.xr}.world(), tc.opts, request(Delete, tc.mr).by(tc.user, ""))
+			d := decide(t, setting{xr: tc.xr}.world(), tc.opts, by(request(Delete, tc.mr), tc.user, ""))
 			if got := outcomeOf(d); got != tc.want {
 				t.Errorf("%s: want %+v, got %+v: %s", tc.reason, tc.want, got, d.Message)
 			}
@@ -99,7 +99,7 @@ func TestDeleteManaged(t *testing.T) {
 
 // An approval of the deletion opens the gate first; the retry passes (KR-08-10).
 func TestDeleteManagedApproved(t *testing.T) {
-	refusal := decide(t, setting{}.world(), enforced(), request(Delete, instance()).by(alice, ""))
+	refusal := decide(t, setting{}.world(), enforced(), by(request(Delete, instance()), alice, ""))
 	if refusal.Report == nil || refusal.Report.Drift.Relation != v1alpha1.RelationExternal || refusal.Report.Drift.ID != refusal.ID {
 		t.Fatalf("got report %+v", refusal.Report)
 	}
@@ -109,21 +109,21 @@ func TestDeleteManagedApproved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := setting{xr: []mod{annotate(key[0], key[1])}}.world()
-			closed := decide(t, w, enforced(), request(Delete, instance()).by(alice, ""))
+			closed := decide(t, w, enforced(), by(request(Delete, instance()), alice, ""))
 			if closed.Allowed || !strings.Contains(closed.Message, "it is approved, and the gate is being opened") || closed.Claim != nil || closed.Report != nil {
 				t.Errorf("closed: %+v: %s", outcomeOf(closed), closed.Message)
 			}
-			if d := decide(t, w, enforced(), request(Delete, with(instance(), open)).by(alice, "")); !d.Allowed || d.Claim != nil {
+			if d := decide(t, w, enforced(), by(request(Delete, with(instance(), open)), alice, "")); !d.Allowed || d.Claim != nil {
 				t.Errorf("opened: %+v, claim %v", outcomeOf(d), d.Claim)
 			}
-			bare := decide(t, w, enforced(), request(Delete, unmasked()).by(alice, ""))
+			bare := decide(t, w, enforced(), by(request(Delete, unmasked()), alice, ""))
 			if !bare.Allowed || bare.Claim == nil {
 				t.Errorf("never masked: %+v, claim %v: %s", outcomeOf(bare), bare.Claim, bare.Message)
 			}
 		})
 	}
 	child := setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}}.world()
-	if d := decide(t, child, enforced(), request(Delete, instance()).by(alice, "")); d.Allowed {
+	if d := decide(t, child, enforced(), by(request(Delete, instance()), alice, "")); d.Allowed {
 		t.Error("approving the object's deletion does not approve that of the cloud resource")
 	}
 }
@@ -173,7 +173,7 @@ func TestDeleteComposite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := setting{}.world()
 			w.managed, w.managedErr = tc.below, tc.err
-			d := decide(t, w, tc.opts, request(Delete, composite()).by(alice, ""))
+			d := decide(t, w, tc.opts, by(request(Delete, composite()), alice, ""))
 			if d.Allowed != tc.want {
 				t.Errorf("%s: allowed %t (%s): %s", tc.reason, d.Allowed, d.Reason, d.Message)
 			}
@@ -194,18 +194,18 @@ func TestDeleteComposite(t *testing.T) {
 func TestDeleteCompositeApproved(t *testing.T) {
 	w := setting{}.world()
 	w.managed = []*parent.State{parent.Sum(instance(), parent.RoleManaged)}
-	refusal := decide(t, w, enforced(), request(Delete, composite()).by(alice, ""))
+	refusal := decide(t, w, enforced(), by(request(Delete, composite()), alice, ""))
 	xr := annotatedBy(t, composite(), refusal.Suggestion)
 	if _, ok := approval.Parse(xr.GetAnnotations()).Approved(approval.Query{Digests: []string{identity.DeletionID(parent.Sum(xr,
 		parent.RoleComposite), parent.Sum(xr, parent.RoleComposite))}, Intent: 5}); !ok {
 		t.Errorf("the gate does not find the approval %s", refusal.Suggestion)
 	}
-	d := decide(t, w, enforced(), request(Delete, xr).by(alice, ""))
+	d := decide(t, w, enforced(), by(request(Delete, xr), alice, ""))
 	if d.Allowed || !strings.Contains(d.Message, "it is approved, and the gate is being opened") {
 		t.Errorf("approved, not yet open: %+v: %s", outcomeOf(d), d.Message)
 	}
 	w.managed = []*parent.State{parent.Sum(with(instance(), open), parent.RoleManaged)}
-	if d := decide(t, w, enforced(), request(Delete, xr).by(alice, "")); !d.Allowed {
+	if d := decide(t, w, enforced(), by(request(Delete, xr), alice, "")); !d.Allowed {
 		t.Errorf("all open: %+v: %s", outcomeOf(d), d.Message)
 	}
 }

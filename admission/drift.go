@@ -34,7 +34,7 @@ func (ev *evaluation) query() approval.Query {
 	return *ev.question.get(func() approval.Query {
 		use := ev.use(ev.class.id)
 		return approval.Query{
-			APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: compositionResource(ev.req.current()),
+			APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: compositionResource(ev.req.Current()),
 			Relation: v1alpha1.RelationControllerChild, Digests: []string{ev.class.id}, Intent: ev.view().intent.Generation,
 			Use: use,
 		}
@@ -43,13 +43,13 @@ func (ev *evaluation) query() approval.Query {
 
 // use of an approval by this request.
 func (f *facts) use(digest string) approval.Use {
-	ref := f.req.ref()
+	ref := f.req.Ref()
 	apiVersion, kind := ref.ToAPIVersionAndKind()
 	child := v1alpha1.ClaimChild{APIVersion: apiVersion, Kind: kind, Namespace: ref.Namespace, Name: ref.Name}
 	if old := f.req.OldObject; old != nil {
 		child.UID, child.Version = old.GetUID(), identity.Version(old)
 	}
-	return approval.Use{Child: child, Digest: digest, User: f.hash(), Claim: reinvokedClaim(f.req), Stale: settling.StaleClaims(f.req.Time)}
+	return approval.Use{Child: child, Digest: digest, User: f.hash(), Claim: f.req.Claim(), Stale: settling.StaleClaims(f.req.Time)}
 }
 
 func compositionResource(o *unstructured.Unstructured) string {
@@ -62,7 +62,7 @@ func differenceID(req *Request, p *parent.State, changes []change.Change) string
 		changes = nil
 	}
 	return change.ID(v1alpha1.RelationControllerChild, string(req.Operation), identity.OfParent(p),
-		identity.Of(req.ref(), compositionResource(req.current())), changes)
+		identity.Of(req.Ref(), compositionResource(req.Current())), changes)
 }
 
 // rejected refuses drift that a rejection on the parent matches (KR-05-09).
@@ -72,7 +72,7 @@ func (ev *evaluation) rejected() (verdict, error) {
 		return verdict{}, nil
 	}
 	v := ev.refuse(rejection(ev.parent().Ref, ev.kindOf(ev.parent()), r))
-	v.resolution = ResolutionRejected
+	v.Resolution = ResolutionRejected
 	return v, nil
 }
 
@@ -82,7 +82,7 @@ func (ev *evaluation) approved() (verdict, error) {
 	if ev.deletion.approved || ev.req.Operation == Delete && ev.kind.ManagementPolicies &&
 		gating.IsOpenFor(ev.req.OldObject.GetAnnotations(), v1alpha1.VerbDelete) {
 		v := ev.allow(ReasonApproved)
-		v.resolution = ResolutionApproved
+		v.Resolution = ResolutionApproved
 		return v, nil
 	}
 	m, ok := ev.view().set.Approved(ev.query())
@@ -90,12 +90,12 @@ func (ev *evaluation) approved() (verdict, error) {
 		return verdict{}, nil
 	}
 	v := ev.allow(ReasonApproved)
-	v.resolution = ResolutionApproved
+	v.Resolution = ResolutionApproved
 	v.approval = &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: ev.class.id}
 	switch {
 	case m.NeedsClaim():
-		v.claim = ev.claim(ev.parent(), ev.view().set, m.Entry, ev.query().Use)
-		v.approval.Claim = v.claim.ID
+		v.Claim = ev.claim(ev.parent(), ev.view().set, m.Entry, ev.query().Use)
+		v.approval.Claim = v.Claim.ID
 	case m.Claimed != nil:
 		v.approval.Claim = m.Claimed.ID
 	}
@@ -116,15 +116,15 @@ func (ev *evaluation) drift() (verdict, error) {
 	case ev.mode == v1alpha1.ModeLog:
 		ev.warnings.add("drift: " + ev.message(r))
 		v = ev.allow(ReasonDriftLogged)
-		v.resolution, v.why = ResolutionLogged, r.why
+		v.Resolution, v.Why = ResolutionLogged, r.why
 	case report.Snoozed:
 		v = ev.refuse(r)
-		v.resolution = ResolutionSnoozed
+		v.Resolution = ResolutionSnoozed
 	default:
 		v = ev.refuse(r)
-		v.resolution = ResolutionRefused
+		v.Resolution = ResolutionRefused
 	}
-	v.report, v.suggestion = report, r.suggestion
+	v.Report, v.Suggestion = report, r.suggestion
 	return v, nil
 }
 
@@ -166,10 +166,10 @@ func (f *facts) report(spec v1alpha1.DriftSpec, p *parent.State, set approval.Se
 	if f.Options.Unreported {
 		return out
 	}
-	ref := f.req.ref()
+	ref := f.req.Ref()
 	secret := ref.GroupVersionKind.Group == "" && ref.Kind == "Secret"
 	spec.Parent = identity.ObjectReference(p.Ref, p.Generation, "")
-	spec.Child = identity.ObjectReference(ref, f.req.current().GetGeneration(), compositionResource(f.req.current()))
+	spec.Child = identity.ObjectReference(ref, f.req.Current().GetGeneration(), compositionResource(f.req.Current()))
 	spec.Operation, spec.User = string(f.req.Operation), f.req.User.Name
 	spec.Difference = change.Fields(f.reported(), identity.MaxReportFields, secret)
 	out.Drift = spec

@@ -38,7 +38,7 @@ type editor struct {
 // edit the object of an allowed request. The Decision is a refusal where the
 // object cannot be edited (KR-02-14).
 func (ev *evaluation) edit(v verdict, d Decision) Decision {
-	if ev.req.Object == nil || v.reason == ReasonComponent {
+	if ev.req.Object == nil || v.Reason == ReasonComponent {
 		return d
 	}
 	ed := editor{evaluation: ev, verdict: v, incoming: ev.req.Object.GetAnnotations()}
@@ -50,8 +50,8 @@ func (ev *evaluation) edit(v verdict, d Decision) Decision {
 		ed.stored = old.GetAnnotations()
 	}
 	if r := ed.run(); r != nil {
-		refused := ev.refuseAs(v.class, *r)
-		refused.mode, refused.resolution, refused.report, refused.suggestion = v.mode, v.resolution, v.report, v.suggestion
+		refused := ev.refuseAs(v.Class, *r)
+		refused.Mode, refused.Resolution, refused.Report, refused.Suggestion = v.Mode, v.Resolution, v.Report, v.Suggestion
 		return ev.decision(refused)
 	}
 	d.Annotations, d.ChangesUserAnnotation, d.Trace = ed.annotations, ed.changesUserAnnotation, ed.trace
@@ -136,8 +136,8 @@ func (ed *editor) after() map[string]string {
 // controllerWrites reports whether the writer is a controller of the object or of
 // its parent, whose copies of user annotations are ignored (KR-02-10).
 func (ed *editor) controllerWrites() bool {
-	return ed.actor().controller || ed.verdict.class == ClassSelf || subject.IsComposedApply(ed.manager) ||
-		ed.verdict.class == ClassNone && ed.req.Operation == Update && ed.metadataByController()
+	return ed.actor().controller || ed.verdict.Class == ClassSelf || subject.IsComposedApply(ed.manager) ||
+		ed.verdict.Class == ClassNone && ed.req.Operation == Update && ed.metadataByController()
 }
 
 // metadataByController reports whether a write without a change of desired state
@@ -215,13 +215,13 @@ func (ed *editor) authorize(changed []string) *refusal {
 	if ed.Options.MayApprove == nil || i < 0 || subject.IsComposedApply(ed.manager) {
 		return nil
 	}
-	ok, err := ed.Options.MayApprove(ed.ctx, ed.req.User, ed.req.ref())
+	ok, err := ed.Options.MayApprove(ed.ctx, ed.req.User, ed.req.Ref())
 	switch {
 	case err == nil && ok:
 		return nil
 	case err == nil:
 		return &refusal{code: 403, reason: ReasonApproverForbidden,
-			why:  fmt.Sprintf("changing annotation %s needs the verb %q on %s", changed[i], VerbApprove, identity.Target(ed.req.ref(), ed.kind)),
+			why:  fmt.Sprintf("changing annotation %s needs the verb %q on %s", changed[i], VerbApprove, identity.Target(ed.req.Ref(), ed.kind)),
 			next: "A user who has it can make the change, or a Role can grant it."}
 	case ed.mode == v1alpha1.ModeLog:
 		ed.warnings.add(fmt.Sprintf("cannot check permission to set annotation %s (%v); it passes because the mode is log", changed[i], err))
@@ -249,14 +249,14 @@ func (ed *editor) keepApprovals() {
 // generations of the object after the write: its own and that of its last intent.
 func (ed *editor) generations(after map[string]string) (generation, intent int64) {
 	if len(ed.changes) > 0 || ed.req.OldObject == nil {
-		generation = ed.req.nextGeneration()
+		generation = ed.req.NextGeneration()
 	} else {
 		generation = ed.req.OldObject.GetGeneration()
 	}
 	if own := trace.Of(after).Own(); own != nil {
 		return generation, own.Generation
 	}
-	s := parent.Sum(ed.req.whole(), ed.kind.Role)
+	s := parent.Sum(ed.req.Whole(), ed.kind.Role)
 	hop, _ := trace.Intent(s)
 	return generation, hop.Generation
 }

@@ -28,7 +28,7 @@ func (ed *editor) writeAllowances() *refusal {
 	}
 	all, err := allowance.Parse(stored)
 	if err != nil {
-		ed.warnings.add(fmt.Sprintf("%v on %s; they are replaced", err, identity.Describe(ed.req.ref())))
+		ed.warnings.add(fmt.Sprintf("%v on %s; they are replaced", err, identity.Describe(ed.req.Ref())))
 	}
 	kept := all
 	if has {
@@ -46,7 +46,7 @@ func (ed *editor) writeAllowances() *refusal {
 
 // consumedAt is the generation up to which the object's allowances are consumed.
 func (ed *editor) consumedAt() int64 {
-	s := parent.Sum(ed.req.whole(), ed.kind.Role)
+	s := parent.Sum(ed.req.Whole(), ed.kind.Role)
 	at := ed.settledAt(s)
 	if ed.kind.ManagementPolicies {
 		at = max(at, gating.ExternallySettledAt(ed.stored, s))
@@ -63,7 +63,7 @@ func (ed *editor) tooLarge(allowances string) *refusal {
 	}
 	return &refusal{code: codeComposed, reason: ReasonAnnotationTooLarge,
 		why: fmt.Sprintf("trace and allowances of %s would be %d bytes together, more than the %d that fit",
-			identity.Describe(ed.req.ref()), size, v1alpha1.MaxAnnotationBytes),
+			identity.Describe(ed.req.Ref()), size, v1alpha1.MaxAnnotationBytes),
 		next: "Wait until the object has settled (its allowances are removed then), or narrow the AllowancePolicy rules."}
 }
 
@@ -73,9 +73,9 @@ func (ed *editor) granted() allowance.Entries {
 	if len(policies) == 0 || !ed.changesDesiredState() || ed.req.Operation != Update {
 		return nil
 	}
-	ref := ed.req.ref()
+	ref := ed.req.Ref()
 	out, warnings := allowance.Grant(ed.ctx, policies, allowance.Intent{
-		Kind: ref.GroupKind(), Name: ref.Name, Generation: ed.req.nextGeneration(),
+		Kind: ref.GroupKind(), Name: ref.Name, Generation: ed.req.NextGeneration(),
 		User: ed.req.User.Name, Groups: ed.req.User.Groups, Details: ed.fields(),
 		Content: ed.req.Object.Object, Input: ed.input(), From: ed.rebased(),
 	})
@@ -94,8 +94,8 @@ func (ed *editor) travelled() allowance.Entries {
 	if len(external) == 0 {
 		return nil
 	}
-	ref := ed.req.ref()
-	hop := v1alpha1.AllowanceHop{Kind: ref.Kind, Name: ref.Name, Generation: ed.req.nextGeneration()}
+	ref := ed.req.Ref()
+	hop := v1alpha1.AllowanceHop{Kind: ref.Kind, Name: ref.Name, Generation: ed.req.NextGeneration()}
 	if fields := ed.fields(); len(fields) > 0 {
 		hop.Field = fields[0].Path
 	}

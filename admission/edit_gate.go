@@ -26,7 +26,7 @@ func (ed *editor) setGate() {
 		ed.leaveUnmasked()
 		return
 	}
-	if isDeleting(req.Object) {
+	if identity.IsDeleting(req.Object) {
 		ed.keepTerminating()
 		return
 	}
@@ -69,7 +69,7 @@ func (ed *editor) leaveUnmasked() {
 // delete what is to be left behind.
 func (ed *editor) keepTerminating() {
 	p := ed.policies
-	before, ok := mask.ParseAuthor(identity.Annotation(ed.req.stored(), v1alpha1.AnnotationKeyManagementPolicies))
+	before, ok := mask.ParseAuthor(identity.Annotation(ed.req.Stored(), v1alpha1.AnnotationKeyManagementPolicies))
 	was, is := mask.Gives(p.stored, v1alpha1.VerbDelete), mask.Gives(p.incoming, v1alpha1.VerbDelete)
 	if was != is && ed.controllerWrites() || ok && !was && slices.Equal(p.incoming, before) {
 		ed.setPolicies(p.stored)
@@ -80,7 +80,7 @@ func (ed *editor) keepTerminating() {
 func (ed *editor) unmask() {
 	if ed.policies.remembered {
 		ed.set(v1alpha1.AnnotationKeyManagementPolicies, nil)
-		ed.set(v1alpha1.AnnotationKeyGate, gating.Lifted(ed.stored[v1alpha1.AnnotationKeyGate], ed.req.nextGeneration(), ed.req.Time))
+		ed.set(v1alpha1.AnnotationKeyGate, gating.Lifted(ed.stored[v1alpha1.AnnotationKeyGate], ed.req.NextGeneration(), ed.req.Time))
 	}
 	ed.setPolicies(ed.policies.author)
 }
@@ -112,9 +112,9 @@ func (ed *editor) opens() bool {
 		return false
 	case ed.req.Operation == Create:
 		return !ed.governed() || slices.Contains(ed.governedVerbs(), v1alpha1.VerbCreate)
-	case v.class == ClassSelf, v.reason == ReasonNoChange, v.reason == ReasonBeingDeleted:
+	case v.Class == ClassSelf, v.Reason == ReasonNoChange, v.Reason == ReasonBeingDeleted:
 		return false
-	case v.class == ClassDrift && v.resolution != ResolutionApproved && v.resolution != ResolutionUpgraded:
+	case v.Class == ClassDrift && v.Resolution != ResolutionApproved && v.Resolution != ResolutionUpgraded:
 		return false
 	}
 	return slices.ContainsFunc(ed.changes, func(c change.Change) bool {
@@ -130,13 +130,13 @@ func (ed *editor) transition(gate v1alpha1.Gate) v1alpha1.Gate {
 	}
 	a := gating.Acceptance{
 		Gate: gate, Create: ed.req.Operation == Create, Verbs: verbs, Paths: change.Paths(ed.changes),
-		Generation: ed.req.nextGeneration(), Time: ed.req.Time, CarryPendingDrift: ed.Options.CarryPendingDrift,
+		Generation: ed.req.NextGeneration(), Time: ed.req.Time, CarryPendingDrift: ed.Options.CarryPendingDrift,
 	}
 	switch {
 	case a.Extends(): // by the new spec, and the status that the provider has reported so far
-		a.Difference = ed.relevant(map[string]any{"spec": ed.policies.new["spec"], "status": ed.req.whole().Object["status"]})
+		a.Difference = ed.relevant(map[string]any{"spec": ed.policies.new["spec"], "status": ed.req.Whole().Object["status"]})
 	case !a.Create && !a.CarryPendingDrift:
-		a.Difference = ed.relevant(ed.req.whole().Object)
+		a.Difference = ed.relevant(ed.req.Whole().Object)
 	}
 	next, pending := a.Transition()
 	if len(pending) > 0 {

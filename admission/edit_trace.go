@@ -12,7 +12,7 @@ import (
 
 // changesDesiredState reports whether the change has a class that is traced.
 func (ed *editor) changesDesiredState() bool {
-	return ed.verdict.class != ClassNone && ed.verdict.class != ClassSelf
+	return ed.verdict.Class != ClassNone && ed.verdict.Class != ClassSelf
 }
 
 // writeTrace extends or replaces the trace, and the updaters with it (KR-07-01). It
@@ -21,11 +21,11 @@ func (ed *editor) writeTrace() *refusal {
 	if !ed.changesDesiredState() {
 		return nil
 	}
-	ref := ed.req.ref()
-	hop := trace.Hop(ref, ed.req.nextGeneration(), ed.req.User.Name, ed.req.Time)
+	ref := ed.req.Ref()
+	hop := trace.Hop(ref, ed.req.NextGeneration(), ed.req.User.Name, ed.req.Time)
 	hop.Labels = trace.Labels(ed.after())
 	hop.Approval = ed.verdict.approval
-	if view := ed.view(); view != nil && ed.verdict.class != ClassNewOrigin {
+	if view := ed.view(); view != nil && ed.verdict.Class != ClassNewOrigin {
 		ed.trace = trace.Extend(view.trace, view.state.Ref, hop, ref.Namespace)
 	} else {
 		ed.trace = trace.Trace{hop}

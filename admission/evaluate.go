@@ -7,6 +7,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/allowance/expression"
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 )
@@ -152,12 +153,12 @@ func (ev *evaluation) decide() (Decision, error) {
 		if v, err = s(ev); err != nil {
 			return Decision{Mode: ev.mode}, err
 		}
-		if v.reason != "" {
+		if v.Reason != "" {
 			break
 		}
 	}
 	d := ev.decision(v)
-	if v.allowed && !ev.needsLiveRecheck(d) {
+	if v.Allowed && !ev.needsLiveRecheck(d) {
 		d = ev.edit(v, d)
 	}
 	d.Warnings = slices.Concat(ev.modeWarnings, ev.warnings)
@@ -195,7 +196,7 @@ func (ev *evaluation) nothingToDecide() (verdict, error) {
 	switch {
 	case !ev.desiredChange():
 		return ev.allow(ReasonNoChange), nil
-	case ev.req.Operation == Update && isDeleting(ev.req.OldObject):
+	case ev.req.Operation == Update && identity.IsDeleting(ev.req.OldObject):
 		return ev.allow(ReasonBeingDeleted), nil
 	}
 	return verdict{}, nil

@@ -41,12 +41,12 @@ type facts struct {
 // collect the facts of a request.
 func (e *Evaluator) collect(ctx context.Context, req *Request) (*facts, error) {
 	f := &facts{Evaluator: e, req: req, kind: e.World.Kind(req.Kind)}
-	stored := req.stored()
+	stored := req.Stored()
 	if e.Options.Settings != nil {
-		f.settings = e.Options.settingsFor(req.ref(), stored.GetLabels())
+		f.settings = e.Options.settingsFor(req.Ref(), stored.GetLabels())
 	}
 	var err error
-	if f.mode, f.modeWarnings, err = e.modeOf(ctx, modeAnnotation(stored), req.Namespace, f.settings); err != nil {
+	if f.mode, f.modeWarnings, err = e.modeOf(ctx, identity.Annotation(stored, v1alpha1.AnnotationKeyMode), req.Namespace, f.settings); err != nil {
 		return nil, err
 	}
 	f.modeWarnings = slices.Clip(f.modeWarnings)
@@ -54,7 +54,7 @@ func (e *Evaluator) collect(ctx context.Context, req *Request) (*facts, error) {
 		f.manager = parent.Writer(req.OldObject, req.Object)
 	}
 	f.policies = readPolicies(req, f.kind, f.manager, f.closeTo())
-	f.changes = change.DiffObjects(f.policies.old, f.policies.new, req.unstored())
+	f.changes = change.DiffObjects(f.policies.old, f.policies.new, req.Unstored())
 	f.parentRef, f.hasParent = parent.Of(stored, f.kind.Role)
 	return f, nil
 }
@@ -62,7 +62,7 @@ func (e *Evaluator) collect(ctx context.Context, req *Request) (*facts, error) {
 // modeOf an object by precedence (KR-05-21). An annotation with an invalid mode
 // counts as absent, and a warning names it. While Kausality is being removed, the
 // mode is log.
-func (e *Evaluator) modeOf(ctx context.Context, annotations map[string]string, namespace string, s settings.Settings) (v1alpha1.Mode, []string, error) {
+func (e *Evaluator) modeOf(ctx context.Context, own, namespace string, s settings.Settings) (v1alpha1.Mode, []string, error) {
 	if e.Options.removing() {
 		return v1alpha1.ModeLog, nil, nil
 	}
@@ -73,8 +73,8 @@ func (e *Evaluator) modeOf(ctx context.Context, annotations map[string]string, n
 				v1alpha1.AnnotationKeyMode, on, m))
 		}
 	}
-	check("the object", v1alpha1.Mode(annotations[v1alpha1.AnnotationKeyMode]))
-	mode, err := settings.ModeOf(annotations, func() (v1alpha1.Mode, error) {
+	check("the object", v1alpha1.Mode(own))
+	mode, err := settings.ModeOf(own, func() (v1alpha1.Mode, error) {
 		if namespace == "" {
 			return "", nil
 		}
@@ -131,7 +131,7 @@ func (f *facts) fields() []change.Detail {
 		if f.req.Operation != Update {
 			return nil
 		}
-		return change.Details(change.Desired(f.policies.old), change.Desired(f.policies.new), f.lists(), f.req.unstored())
+		return change.Details(change.Desired(f.policies.old), change.Desired(f.policies.new), f.lists(), f.req.Unstored())
 	})
 }
 

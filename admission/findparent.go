@@ -77,7 +77,7 @@ func (ev *evaluation) actor() actor {
 
 // linked reports whether a Claim that was found by its name references the composite.
 func (f *facts) linked(p *parent.State) bool {
-	return p.Role != parent.RoleClaim || p.ClaimTarget == "" || p.ClaimTarget == f.req.ref().Name
+	return p.Role != parent.RoleClaim || p.ClaimTarget == "" || p.ClaimTarget == f.req.Ref().Name
 }
 
 // findParent reads the parent, and decides where it does not exist or cannot be read (KR-05-04).
@@ -159,7 +159,7 @@ func (f *facts) byUserHash(p *parent.State) (is, decided bool) {
 	if f.Options.Identify == IdentifyFieldManager || hash == "" {
 		return false, false
 	}
-	updaters := subject.ParseHashes(identity.Annotation(f.req.stored(), v1alpha1.AnnotationKeyUpdaters))
+	updaters := subject.ParseHashes(identity.Annotation(f.req.Stored(), v1alpha1.AnnotationKeyUpdaters))
 	if f.req.Operation == Create {
 		updaters = nil
 	}

@@ -42,7 +42,7 @@ func TestGate_AcceptedChangeKeepsUse(t *testing.T) {
 	claimed := with(approved, annotate(v1alpha1.AnnotationKeyClaims, first.Claim.Value))
 	shut := with(drifted, gateValue(`{"state":"closed","verbs":["Update"],"generation":4,"at":"2026-01-02T11:30:00Z",`+
 		`"claim":"`+first.Claim.ID+`","reason":"Confirmed"}`))
-	req := request(Update, shut, resize("l")).by(alice, "kubectl")
+	req := by(request(Update, shut, resize("l")), alice, "kubectl")
 	w := newWorld()
 	w.add(claimed)
 	after := apply(req.Object, decide(t, w, enforced(), req))

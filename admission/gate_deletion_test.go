@@ -29,11 +29,11 @@ func TestDeleteStopped(t *testing.T) {
 			whole := with(composite(), annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionID(s, s), "once"), tc.stop)
 			w := setting{}.world()
 			w.managed = []*parent.State{parent.Sum(instance(), parent.RoleManaged)}
-			if d := decide(t, w, enforced(), request(Delete, whole).by(alice, "")); d.Allowed || d.Reason != tc.want {
+			if d := decide(t, w, enforced(), by(request(Delete, whole), alice, "")); d.Allowed || d.Reason != tc.want {
 				t.Errorf("the XR: %s: %s", d.Reason, d.Message)
 			}
 			one := setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionID(s, parent.Sum(instance(), parent.RoleManaged)), "once"), tc.stop}}
-			if d := decide(t, one.world(), enforced(), request(Delete, instance()).by(alice, "")); d.Allowed || d.Reason != tc.want {
+			if d := decide(t, one.world(), enforced(), by(request(Delete, instance()), alice, "")); d.Allowed || d.Reason != tc.want {
 				t.Errorf("the MR: %s: %s", d.Reason, d.Message)
 			}
 		})

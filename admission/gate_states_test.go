@@ -234,11 +234,11 @@ func asks(o *unstructured.Unstructured) map[string]*Request {
 		"author O,C,U":           request(Update, o, policies1(observe, create, update)),
 		"change":                 request(Update, o, resize("l")),
 		"change, author's again": request(Update, o, resize("l"), policies1("*")),
-		"change by alice":        request(Update, o, resize("l")).by(alice, "kubectl"),
-		"late initialisation":    request(Update, o, set("z", "spec", "forProvider", "zone")).by(provider, "provider"),
-		"delete":                 request(Delete, o).by(alice, ""),
-		"delete, orphan":         request(Delete, orphaned).by(alice, ""),
-		"delete by GC":           request(Delete, o).by(collector, ""),
+		"change by alice":        by(request(Update, o, resize("l")), alice, "kubectl"),
+		"late initialisation":    by(request(Update, o, set("z", "spec", "forProvider", "zone")), provider, "provider"),
+		"delete":                 by(request(Delete, o), alice, ""),
+		"delete, orphan":         by(request(Delete, orphaned), alice, ""),
+		"delete by GC":           by(request(Delete, o), collector, ""),
 	}
 }
 

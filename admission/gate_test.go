@@ -74,10 +74,10 @@ func TestGate(t *testing.T) {
 			want: masked{[]string{observe, create, update}, `["Observe","Create","Update","Delete"]`, v1alpha1.GateOpen,
 				verbs(create, update, late), 1, nil, "Created"}},
 		"CreateByPerson": {reason: "an MR without a parent", setting: accepted,
-			req:  request(Create, with(unmasked(), plainOwner)).by(alice, "kubectl"),
+			req:  by(request(Create, with(unmasked(), plainOwner)), alice, "kubectl"),
 			want: masked{[]string{observe, create, update, late}, `["*"]`, v1alpha1.GateOpen, verbs(create, update, late), 1, nil, "Created"}},
 		"CreateRestored": {reason: "a restored backup brings the author's value and the mask", setting: accepted,
-			req:  request(Create, instance()).by(alice, "velero"),
+			req:  by(request(Create, instance()), alice, "velero"),
 			want: masked{[]string{observe, create, update, late}, `["*"]`, v1alpha1.GateOpen, verbs(create, update, late), 1, nil, "Created"}},
 		"CreateObserve": {reason: "Observe alone is left alone", setting: accepted,
 			req: request(Create, with(unmasked(), author(observe))), want: masked{Policies: []string{observe}}},
@@ -86,7 +86,7 @@ func TestGate(t *testing.T) {
 		"Change": {reason: "an accepted change opens Update in the same write, at the generation it brings about",
 			setting: accepted, req: request(Update, instance(), resize("l")), want: opened([]string{observe, update}, size)},
 		"ChangeNewOrigin": {reason: "a person's change is accepted", setting: setting{opts: enforced()},
-			req: request(Update, instance(), resize("l")).by(alice, "kubectl"), want: opened([]string{observe, update}, size)},
+			req: by(request(Update, instance(), resize("l")), alice, "kubectl"), want: opened([]string{observe, update}, size)},
 		"ChangeApproved": {reason: "an approved drift is accepted",
 			setting: setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}, opts: enforced()},
 			req:     request(Update, instance(), resize("l")), want: opened([]string{observe, update}, size)},
@@ -103,7 +103,7 @@ func TestGate(t *testing.T) {
 			req:  request(Update, with(instance(), openForRegion...), author("*")),
 			want: masked{[]string{observe, update}, `["*"]`, v1alpha1.GateOpen, verbs(update), 3, []string{"spec.forProvider.region"}, ""}},
 		"SelfWrite": {reason: "late initialisation opens nothing", setting: setting{opts: enforced()},
-			req: request(Update, instance(), resize("l")).by(provider, "provider"), want: closed},
+			req: by(request(Update, instance(), resize("l")), provider, "provider"), want: closed},
 		"AuthorsChange": {reason: "the author takes Delete away: remembered, and no opening", setting: accepted,
 			req:  request(Update, instance(), author(observe, create, update)),
 			want: masked{[]string{observe}, `["Observe","Create","Update"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
@@ -136,8 +136,8 @@ func TestGate(t *testing.T) {
 		"UnmaskedChange": {reason: "unless an accepted change opens it", setting: accepted,
 			req: request(Update, unmasked(), resize("l")), want: opened([]string{observe, update}, size)},
 		"Forged": {reason: "nobody but us writes the gate or the remembered value", setting: setting{opts: enforced()},
-			req: request(Update, instance(), gateValue(`{"state":"open","verbs":["Delete"],"at":null}`),
-				annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe"]`)).by(alice, "kubectl"),
+			req: by(request(Update, instance(), gateValue(`{"state":"open","verbs":["Delete"],"at":null}`),
+				annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe"]`)), alice, "kubectl"),
 			want: closed},
 		"ForgedGate": {reason: "a Composition neither", setting: setting{opts: enforced()},
 			req: request(Update, instance(), gateValue(`{"state":"open","verbs":["Delete"],"at":null}`)), want: closed},
@@ -180,12 +180,12 @@ func TestGate(t *testing.T) {
 			req:  request(Update, with(unmasked(), author(observe, create, update), deleting), function(shut, `["*"]`, observe)...),
 			want: masked{Policies: []string{observe}}},
 		"FunctionPerson": {reason: "a person who writes the same means it", setting: setting{opts: enforced()},
-			req:  request(Update, instance(), stale...).by(alice, "kubectl"),
+			req:  by(request(Update, instance(), stale...), alice, "kubectl"),
 			want: masked{[]string{observe}, `["Observe","Create","Update","LateInitialize"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
 		"LogCreate": {reason: "log mode masks nothing", setting: setting{xr: []mod{unsettled}},
 			req: request(Create, unmasked()), want: masked{Policies: []string{"*"}}},
 		"LogRestored": {reason: "and unmasks a restored backup", setting: setting{xr: []mod{unsettled}},
-			req: request(Create, instance()).by(alice, "velero"), want: masked{Policies: []string{"*"}}},
+			req: by(request(Create, instance()), alice, "velero"), want: masked{Policies: []string{"*"}}},
 		"LogChange": {reason: "log mode masks nothing", setting: setting{xr: []mod{unsettled}},
 			req: request(Update, unmasked(), resize("l")), want: masked{Policies: []string{"*"}}},
 		"LogAuthors": {reason: "the author's value stands again: nothing is remembered that could outlive its next change",
@@ -238,7 +238,7 @@ func TestAuthorSurvivesLogMode(t *testing.T) {
 	inLog := request(Update, instance(), policies1(less...))
 	d := decide(t, setting{}.world(), Options{}, inLog)
 	stored := apply(inLog.Object, d)
-	back := request(Update, stored, policies1(less...), resize("l")).by(alice, "kubectl")
+	back := by(request(Update, stored, policies1(less...), resize("l")), alice, "kubectl")
 	d = decide(t, setting{}.world(), enforced(), back)
 	if got := maskedOf(apply(back.Object, d)); got.Author != `["Observe","Create"]` {
 		t.Errorf("the author's value is now %s, masked as %v", got.Author, got.Policies)

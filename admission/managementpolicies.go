@@ -52,7 +52,7 @@ func readPolicies(req *Request, kind identity.Kind, manager string, closeTo []v1
 	}
 	p.incoming = mask.PoliciesOf(req.Object)
 	p.author = p.incoming
-	again, reinvoked := reinvokedAuthor(req, kind, closeTo, p.incoming)
+	again, reinvoked := req.MaskedAuthor(kind, closeTo, p.incoming)
 	behind, composed := composedAuthor(req, manager, p)
 	switch {
 	case reinvoked:
@@ -80,15 +80,15 @@ func readPolicies(req *Request, kind identity.Kind, manager string, closeTo []v1
 // the stored one, the field is the function's mask. Its author's value counts only if
 // it also stamps a new hop; otherwise the stored one is kept (KR-08-16).
 func composedAuthor(req *Request, manager string, p policies) ([]string, bool) {
-	if req.OldObject == nil || isDeleting(req.Object) || !subject.IsComposedApply(manager) ||
-		sameAnnotation(req, v1alpha1.AnnotationKeyGate) && sameAnnotation(req, v1alpha1.AnnotationKeyManagementPolicies) {
+	if req.OldObject == nil || identity.IsDeleting(req.Object) || !subject.IsComposedApply(manager) ||
+		req.Keeps(v1alpha1.AnnotationKeyGate) && req.Keeps(v1alpha1.AnnotationKeyManagementPolicies) {
 		return nil, false
 	}
 	author, ok := mask.ParseAuthor(identity.Annotation(req.Object, v1alpha1.AnnotationKeyManagementPolicies))
 	if !ok || !mask.Masks(p.incoming, author) {
 		return nil, false
 	}
-	if own := trace.Of(req.Object.GetAnnotations()).Own(); own != nil && own.Generation == req.nextGeneration() {
+	if own := trace.Of(req.Object.GetAnnotations()).Own(); own != nil && own.Generation == req.NextGeneration() {
 		return author, true
 	}
 	return p.before, true
@@ -112,7 +112,7 @@ func (ev *evaluation) staleCreation() (verdict, error) {
 // remask an object of an external system, so that a re-apply of the author's value
 // does not show up as a diff.
 func (p *policies) remask(req *Request) {
-	if req.Object == nil || req.OldObject == nil || isDeleting(req.Object) {
+	if req.Object == nil || req.OldObject == nil || identity.IsDeleting(req.Object) {
 		return
 	}
 	path := external.MaskPath(req.Object.GroupVersionKind().GroupKind())

@@ -115,7 +115,7 @@ func (p *play) admit(req *Request) Decision {
 	p.t.Helper()
 	p.now = p.now.Add(time.Second)
 	req.Time = p.now
-	req.Kind, req.Namespace, req.Name = req.current().GroupVersionKind(), req.current().GetNamespace(), req.current().GetName()
+	req.Kind, req.Namespace, req.Name = req.Current().GroupVersionKind(), req.Current().GetNamespace(), req.Current().GetName()
 	before := copyRequest(req)
 	d, err := p.e.Evaluate(p.t.Context(), req)
 	if err != nil {

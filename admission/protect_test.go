@@ -153,7 +153,7 @@ func TestProtection(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := setting{xr: []mod{unsettled}}.world()
-			req := request(tc.op, tc.old, tc.change...).by(tc.user, tc.manager)
+			req := by(request(tc.op, tc.old, tc.change...), tc.user, tc.manager)
 			d := decide(t, w, Options{}, req)
 			if !d.Allowed {
 				t.Fatalf("%s: refused: %s", tc.reason, d.Message)
@@ -180,7 +180,7 @@ func TestProtection(t *testing.T) {
 
 // Our own components write system annotations (KR-04-15).
 func TestProtectionOfComponents(t *testing.T) {
-	req := request(Update, instance(), all(systemSet)).by(gatekeeper, "kausality")
+	req := by(request(Update, instance(), all(systemSet)), gatekeeper, "kausality")
 	if d := decide(t, setting{}.world(), enforced(), req); !d.Allowed || len(d.Annotations) > 0 {
 		t.Errorf("got %+v, %s", outcomeOf(d), text(d.Annotations))
 	}
@@ -197,25 +197,25 @@ func TestMalformedUserAnnotation(t *testing.T) {
 		req     *Request
 		refused bool
 	}{
-		"Person": {reason: "the parse error", req: request(Update, composite(), bad).by(alice, "kubectl"), refused: true},
+		"Person": {reason: "the parse error", req: by(request(Update, composite(), bad), alice, "kubectl"), refused: true},
 		"PersonAlong": {reason: "with a change too",
-			req: request(Update, composite(), bad, set("l", "spec", "size")).by(alice, "kubectl"), refused: true},
-		"PersonCreate": {reason: "on CREATE too", req: request(Create, composite(), bad).by(alice, "kubectl"), refused: true},
+			req: by(request(Update, composite(), bad, set("l", "spec", "size")), alice, "kubectl"), refused: true},
+		"PersonCreate": {reason: "on CREATE too", req: by(request(Create, composite(), bad), alice, "kubectl"), refused: true},
 		"PersonChanges": {reason: "from one that parses",
-			req: request(Update, with(composite(), annotate(v1alpha1.AnnotationKeyFreeze, "false")), bad).by(alice, "kubectl"), refused: true},
-		"GitOps": {reason: "GitOps too", req: request(Update, composite(), bad).by(argocd, "argocd"), refused: true},
+			req: by(request(Update, with(composite(), annotate(v1alpha1.AnnotationKeyFreeze, "false")), bad), alice, "kubectl"), refused: true},
+		"GitOps": {reason: "GitOps too", req: by(request(Update, composite(), bad), argocd, "argocd"), refused: true},
 		"Stored": {reason: "it stood there before",
-			req: request(Update, with(composite(), bad), set("l", "spec", "size")).by(alice, "kubectl")},
+			req: by(request(Update, with(composite(), bad), set("l", "spec", "size")), alice, "kubectl")},
 		"Repaired": {reason: "taking it away",
-			req: request(Update, with(composite(), bad), unannotate(v1alpha1.AnnotationKeyFreeze)).by(alice, "kubectl")},
+			req: by(request(Update, with(composite(), bad), unannotate(v1alpha1.AnnotationKeyFreeze)), alice, "kubectl")},
 		"Copy": {reason: "a controller copies what stands on the parent: undone, not refused",
-			req: request(Create, unmasked(), bad).by(crossplane, "")},
-		"CopyMeta":     {reason: "without a change too", req: request(Update, instance(), bad).by(provider, "provider")},
+			req: by(request(Create, unmasked(), bad), crossplane, "")},
+		"CopyMeta":     {reason: "without a change too", req: by(request(Update, instance(), bad), provider, "provider")},
 		"Composed":     {reason: "a Composition's freeze counts for nothing", req: request(Update, instance(), bad)},
 		"ComposedMode": {reason: "its mode counts, so it must parse", req: request(Update, instance(), badMode), refused: true},
-		"OwnComponent": {reason: "ours are not checked", req: request(Update, composite(), bad).by(gatekeeper, "kausality")},
+		"OwnComponent": {reason: "ours are not checked", req: by(request(Update, composite(), bad), gatekeeper, "kausality")},
 		"ForeignDomain": {reason: "none of our business",
-			req: request(Update, composite(), annotate("example.org/freeze", "hm")).by(alice, "kubectl")},
+			req: by(request(Update, composite(), annotate("example.org/freeze", "hm")), alice, "kubectl")},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -258,26 +258,26 @@ func TestTrace(t *testing.T) {
 			want: []string{"XDatabase by alice", "Instance by " + crossplane.Name}, generation: 1},
 		"Drift": {reason: "a logged drift hangs on the parent's all the same", req: request(Update, instance(), resize("l")),
 			want: []string{"XDatabase by alice", "Instance by " + crossplane.Name}, generation: 4},
-		"NewOrigin": {reason: "replaces it", req: request(Update, instance(), resize("l")).by(alice, "kubectl"),
+		"NewOrigin": {reason: "replaces it", req: by(request(Update, instance(), resize("l")), alice, "kubectl"),
 			want: []string{"Instance by alice"}, generation: 4},
-		"NoParent": {reason: "an origin", req: request(Update, composite(), set("l", "spec", "size")).by(alice, "kubectl"),
+		"NoParent": {reason: "an origin", req: by(request(Update, composite(), set("l", "spec", "size")), alice, "kubectl"),
 			want: []string{"XDatabase by alice"}, generation: 8},
 		"Away": {reason: "the previous initiator is not to blame for what happened while we were away", xr: []mod{away},
 			req: request(Update, instance(), resize("l")), want: []string{"XDatabase by ", "Instance by " + crossplane.Name}, generation: 4},
 		"Labels": {reason: "of the object's own hop",
-			req: request(Update, with(instance(), label), resize("l")).by(alice, "kubectl"), want: []string{"Instance by alice"}, generation: 4,
+			req: by(request(Update, with(instance(), label), resize("l")), alice, "kubectl"), want: []string{"Instance by alice"}, generation: 4,
 			labels: map[string]string{"ticket": "OPS-1"}},
 		"NoChange": {reason: "kept", req: request(Update, instance()),
 			want: []string{"XDatabase by alice", "Instance by " + crossplane.Name}, generation: 3},
-		"Self": {reason: "kept", req: request(Update, instance(), resize("l")).by(provider, "p"),
+		"Self": {reason: "kept", req: by(request(Update, instance(), resize("l")), provider, "p"),
 			want: []string{"XDatabase by alice", "Instance by " + crossplane.Name}, generation: 3},
 		"Machinery": {reason: "kept: Crossplane's bumps are no intents",
-			req: request(Update, composite(), set([]any{}, "spec", "resourceRefs")).by(crossplane, "crossplane"), want: []string{"XDatabase by alice"},
+			req: by(request(Update, composite(), set([]any{}, "spec", "resourceRefs")), crossplane, "crossplane"), want: []string{"XDatabase by alice"},
 			generation: 5},
 		"Nameless": {reason: "no name at admission", xr: []mod{unsettled}, req: request(Create, with(unmasked(), generated)),
 			want: []string{"XDatabase by alice", "Instance by " + crossplane.Name}, generation: 1},
 		"Generation": {reason: "kinds without one",
-			req:  request(Create, object(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: b}, data: {a: b}}`)).by(alice, "kubectl"),
+			req:  by(request(Create, object(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: b}, data: {a: b}}`)), alice, "kubectl"),
 			want: []string{"ConfigMap by alice"}},
 	}
 	for name, tc := range cases {
@@ -304,7 +304,7 @@ func TestTrace(t *testing.T) {
 // The updaters of a child: newest last, the parent's controllers spared (KR-02-04).
 func TestUpdaters(t *testing.T) {
 	five := []string{crossplane.Hash(), "a", "b", "c", "d"}
-	req := request(Update, with(instance(), annotate(v1alpha1.AnnotationKeyUpdaters, strings.Join(five, ","))), resize("l")).by(alice, "kubectl")
+	req := by(request(Update, with(instance(), annotate(v1alpha1.AnnotationKeyUpdaters, strings.Join(five, ","))), resize("l")), alice, "kubectl")
 	d := decide(t, setting{}.world(), Options{}, req)
 	want := strings.Join([]string{crossplane.Hash(), "b", "c", "d", alice.Hash()}, ",")
 	if got := apply(req.Object, d).GetAnnotations()[v1alpha1.AnnotationKeyUpdaters]; got != want {
@@ -315,7 +315,7 @@ func TestUpdaters(t *testing.T) {
 // Size: past 32 KiB a clear refusal that names the object and the size (KR-02-15).
 func TestTraceTooLarge(t *testing.T) {
 	large := annotate(v1alpha1.AnnotationKeyTraceLabelPrefix+"x", strings.Repeat("x", v1alpha1.MaxAnnotationBytes))
-	d := decide(t, setting{}.world(), Options{}, request(Update, composite(), large, set("l", "spec", "size")).by(alice, "kubectl"))
+	d := decide(t, setting{}.world(), Options{}, by(request(Update, composite(), large, set("l", "spec", "size")), alice, "kubectl"))
 	if d.Allowed || d.Reason != ReasonAnnotationTooLarge || !strings.Contains(d.Message, "XDatabase db") || !strings.Contains(d.Message, "bytes") {
 		t.Errorf("got %+v: %s", outcomeOf(d), d.Message)
 	}
@@ -324,24 +324,24 @@ func TestTraceTooLarge(t *testing.T) {
 // A holder's approvals are admitted, and pruned by its next intent (KR-05-37).
 func TestKeepApprovals(t *testing.T) {
 	once := annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst"}]`)
-	req := request(Update, composite(), once).by(alice, "kubectl")
+	req := by(request(Update, composite(), once), alice, "kubectl")
 	d := decide(t, newWorld(), Options{}, req)
 	stored := apply(req.Object, d)
 	if c := stored.GetAnnotations()[v1alpha1.AnnotationKeyClaims]; !strings.Contains(c, `"state":"open","generation":7`) {
 		t.Errorf("want it admitted at the XR's generation, got %s", c)
 	}
-	next := request(Update, stored, set("l", "spec", "size")).by(alice, "kubectl")
+	next := by(request(Update, stored, set("l", "spec", "size")), alice, "kubectl")
 	d = decide(t, newWorld(), Options{}, next)
 	if got := apply(next.Object, d).GetAnnotations(); got[v1alpha1.AnnotationKeyApprovals] != "" ||
 		!strings.Contains(got[v1alpha1.AnnotationKeyClaims], `"pruned"`) {
 		t.Errorf("want it pruned by the new intent, got %v", got)
 	}
-	bump := request(Update, stored, set([]any{}, "spec", "resourceRefs")).by(crossplane, "crossplane")
+	bump := by(request(Update, stored, set([]any{}, "spec", "resourceRefs")), crossplane, "crossplane")
 	d = decide(t, newWorld(), Options{}, bump)
 	if got := apply(bump.Object, d).GetAnnotations(); got[v1alpha1.AnnotationKeyApprovals] == "" {
 		t.Error("Crossplane's own bump is no intent: the approval stays")
 	}
-	stale := request(Update, composite(), annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst","generation":2}]`)).by(alice, "kubectl")
+	stale := by(request(Update, composite(), annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst","generation":2}]`)), alice, "kubectl")
 	d = decide(t, newWorld(), Options{}, stale)
 	if got := apply(stale.Object, d).GetAnnotations(); got[v1alpha1.AnnotationKeyApprovals] == "" ||
 		!strings.Contains(got[v1alpha1.AnnotationKeyClaims], `"pruned"`) {

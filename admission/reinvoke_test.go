@@ -13,7 +13,7 @@ import (
 // A hop that we wrote into this very request, and nothing that looks like one (KR-05-25).
 func TestReinvokedHop(t *testing.T) {
 	own := func(change func(*v1alpha1.Hop)) mod {
-		h := trace.Hop(request(Update, instance()).ref(), 4, crossplane.Name, noon)
+		h := trace.Hop(request(Update, instance()).Ref(), 4, crossplane.Name, noon)
 		change(&h)
 		return annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hopOf(composite(), 5, "alice"), h}.String())
 	}
@@ -40,7 +40,7 @@ func TestReinvokedHop(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := reinvokedHop(tc.req) != nil; got != tc.want {
+			if got := tc.req.Reinvoked() != nil; got != tc.want {
 				t.Errorf("%s: got %t", tc.reason, got)
 			}
 		})

@@ -31,7 +31,7 @@ func TestRemask(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			d := decide(t, setting{}.world(), tc.opts, request(Update, stored, tc.change...).by(alice, ""))
+			d := decide(t, setting{}.world(), tc.opts, by(request(Update, stored, tc.change...), alice, ""))
 			if !d.Allowed || d.Reason != tc.want {
 				t.Errorf("%s: %+v", tc.reason, d)
 			}

@@ -1,140 +1,19 @@
 package admission
 
-import (
-	"maps"
-	"time"
+import incoming "github.com/kausality-io/function-kausality/admission/request"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/kausality-io/function-kausality/admission/identity"
-	"github.com/kausality-io/function-kausality/admission/parent"
-	"github.com/kausality-io/function-kausality/admission/subject"
-	"github.com/kausality-io/function-kausality/admission/trace"
-	"github.com/kausality-io/function-kausality/api/v1alpha1"
+// Request to decide, and its parts: see package request.
+type (
+	Request   = incoming.Request
+	Operation = incoming.Operation
+	Actor     = incoming.Actor
 )
-
-// Operation of a request.
-type Operation string
-
-// The operations that are decided.
-const (
-	Create Operation = "CREATE"
-	Update Operation = "UPDATE"
-	Delete Operation = "DELETE"
-)
-
-// SubresourceScale is the one subresource whose writes are intents. The request is
-// about the scaled object, before and after, and not about the Scale that the API
-// server sends.
-const SubresourceScale = "scale"
-
-// Actor is what an adapter knows of the user beyond the name.
-type Actor string
 
 const (
-	// ActorUnknown leaves it to the rules of docs/specification.md, section 4.
-	ActorUnknown Actor = ""
-	// ActorParentController is certain to be the parent's controller: the
-	// composition function is part of it.
-	ActorParentController Actor = "ParentController"
+	Create                = incoming.Create
+	Update                = incoming.Update
+	Delete                = incoming.Delete
+	SubresourceScale      = incoming.SubresourceScale
+	ActorUnknown          = incoming.ActorUnknown
+	ActorParentController = incoming.ActorParentController
 )
-
-// Request to decide. Nothing in it is modified.
-type Request struct {
-	Operation   Operation
-	Kind        schema.GroupVersionKind
-	Subresource string
-	Namespace   string
-	// Name is empty on a CREATE with generateName.
-	Name string
-	// Object after the write; nil on DELETE.
-	Object *unstructured.Unstructured
-	// OldObject before the write; nil on CREATE.
-	OldObject *unstructured.Unstructured
-	// OldStatus is the status of OldObject, nil for none, where an UPDATE leaves it
-	// out there: few are decided by it, and it may be most of an object. Else nil.
-	OldStatus    func() any
-	User         subject.User
-	FieldManager string
-	DryRun       bool
-	Actor        Actor
-	// Controller is the user name under which the write will be made, where the
-	// adapter decides before it is: of UpgradeAllowances, those for it count.
-	Controller string
-	// Time of the request; it is stored in hops.
-	Time time.Time
-}
-
-// current is the object the request leaves, or leaves nothing of.
-func (r *Request) current() *unstructured.Unstructured {
-	if r.Object != nil {
-		return r.Object
-	}
-	return r.OldObject
-}
-
-// deleted object; nil for other operations.
-func (r *Request) deleted() *unstructured.Unstructured {
-	if r.Operation != Delete {
-		return nil
-	}
-	return r.OldObject
-}
-
-// unstored: the adapter decides before the write is made, on an object that the
-// API server has not seen.
-func (r *Request) unstored() bool { return r.Actor != "" }
-
-// stored is the stored object, which one request cannot rewrite to bypass a decision
-// about itself (KR-04-12). The new one on CREATE.
-func (r *Request) stored() *unstructured.Unstructured {
-	if r.OldObject != nil {
-		return r.OldObject
-	}
-	return r.Object
-}
-
-// whole is stored with its status.
-func (r *Request) whole() *unstructured.Unstructured {
-	if r.OldObject == nil || r.OldStatus == nil {
-		return r.stored()
-	}
-	status := r.OldStatus()
-	if status == nil {
-		return r.OldObject
-	}
-	out := maps.Clone(r.OldObject.Object)
-	out["status"] = status
-	return &unstructured.Unstructured{Object: out}
-}
-
-// isDeleting reports whether an object has a deletionTimestamp.
-func isDeleting(o *unstructured.Unstructured) bool {
-	meta, _ := o.Object["metadata"].(map[string]any)
-	return meta["deletionTimestamp"] != nil && o.GetDeletionTimestamp() != nil // which allocates where there is none
-}
-
-// modeAnnotation is the one annotation that ModeOf reads.
-func modeAnnotation(o *unstructured.Unstructured) map[string]string {
-	mode := identity.Annotation(o, v1alpha1.AnnotationKeyMode)
-	if mode == "" {
-		return nil
-	}
-	return map[string]string{v1alpha1.AnnotationKeyMode: mode}
-}
-
-// ref of the object.
-func (r *Request) ref() parent.Ref {
-	ref := parent.RefOf(r.current())
-	ref.GroupVersionKind, ref.Namespace = r.Kind, r.Namespace
-	if r.Name != "" {
-		ref.Name = r.Name
-	}
-	return ref
-}
-
-// nextGeneration is the generation after the write; 0 for a kind without (KR-07-02).
-func (r *Request) nextGeneration() int64 {
-	return trace.NextGeneration(r.OldObject, r.Object, r.Kind.GroupKind())
-}

@@ -87,7 +87,7 @@ func TestOtherActors(t *testing.T) {
 			s.Mode, s.OtherActors = m, v1alpha1.OtherActorsRequireApproval
 		}
 	}
-	byAlice := func() *Request { return request(Update, instance(), resize("l")).by(alice, "kubectl") }
+	byAlice := func() *Request { return by(request(Update, instance(), resize("l")), alice, "kubectl") }
 	cases := map[string]struct {
 		reason  string
 		mode    v1alpha1.Mode
@@ -114,7 +114,7 @@ func TestOtherActors(t *testing.T) {
 				set([]any{}, "status", "conditions")}},
 			req: byAlice(), want: allowed(ClassNewOrigin, ReasonInitializing)},
 		"NoParent": {reason: "an object without a parent has no other actors", mode: v1alpha1.ModeEnforce, setting: setting{},
-			req:  request(Update, with(instance(), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) }), resize("l")).by(alice, "kubectl"),
+			req:  by(request(Update, with(instance(), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) }), resize("l")), alice, "kubectl"),
 			want: allowed(ClassNewOrigin, ReasonNoParent)},
 	}
 	for name, tc := range cases {

@@ -32,7 +32,7 @@ func TestStaleCreation(t *testing.T) {
 		"NoGate": {reason: "a function that does not mask", opts: enforced(), req: request(Create, unmasked()), want: ReasonExpected},
 		"Log":    {reason: "nothing is refused in mode log", opts: logged, req: request(Create, with(unmasked(), confirmed...)), want: ReasonExpected},
 		"Backup": {reason: "a restored object is another user's", opts: enforced(),
-			req: request(Create, with(unmasked(), confirmed...)).by(alice, "velero"), want: ReasonNewOrigin},
+			req: by(request(Create, with(unmasked(), confirmed...)), alice, "velero"), want: ReasonNewOrigin},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

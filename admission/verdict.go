@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
@@ -11,29 +12,14 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// verdict of a step. It has a reason; the zero verdict is none.
+// verdict of a step: what it decides of the Decision. It has a Reason; the zero verdict
+// is none, and an empty Mode is that of the object.
 type verdict struct {
-	allowed bool
-	class   Class
-	reason  Reason
-	// code, message and why of a refusal; why also of drift that is logged.
-	code         int32
-	message, why string
-	// mode in which it was decided; empty for that of the object.
-	mode v1alpha1.Mode
-	// resolution of drift; "" for other changes.
-	resolution string
+	Decision
 	// approval that lets drift pass, for the hop; nil for none.
 	approval *v1alpha1.HopApproval
 	// upgrade that lets drift pass; nil for none.
 	upgrade *allowance.Upgrade
-	// Effects as in Decision.
-	claim       *identity.ClaimEffect
-	policyClaim *PolicyClaimEffect
-	approve     *ApproveEffect
-	exception   *ExceptionUse
-	report      *Report
-	suggestion  string
 }
 
 // refusal holds the parts of a denial message.
@@ -63,7 +49,7 @@ func (ev *evaluation) allow(r Reason) verdict {
 }
 
 func (ev *evaluation) allowAs(class Class, r Reason) verdict {
-	return verdict{allowed: true, class: class, reason: r}
+	return verdict{Decision: Decision{Allowed: true, Class: class, Reason: r}}
 }
 
 // refuse a change of the class that is known so far (KR-05-23, KR-05-24).
@@ -72,40 +58,27 @@ func (ev *evaluation) refuse(r refusal) verdict {
 }
 
 func (f *facts) refuseAs(class Class, r refusal) verdict {
-	v := verdict{class: class, reason: r.reason, code: r.code, message: f.message(r), why: r.why, approve: r.approve}
+	v := verdict{Decision: Decision{Class: class, Reason: r.reason, Code: r.code, Message: f.message(r), Why: r.why, Approve: r.approve}}
 	// An internal error keeps its code: Crossplane retries it, but not a request
 	// that is invalid.
 	if subject.IsComposedApply(f.manager) && r.code != codeInternal {
-		v.code = codeComposed
+		v.Code = codeComposed
 		if f.Options.ComposedRefusalCode != 0 {
-			v.code = f.Options.ComposedRefusalCode
+			v.Code = f.Options.ComposedRefusalCode
 		}
 	}
 	return v
 }
 
-// decision by a verdict, before the edits of the object.
+// decision by a verdict, before the edits of the object. What the verdict leaves open
+// is that of the change, or of the deletion of its external resource.
 func (ev *evaluation) decision(v verdict) Decision {
-	d := Decision{
-		Allowed: v.allowed, Class: v.class, Reason: v.reason, Code: v.code, Message: v.message, Why: v.why,
-		Mode: ev.mode, Phase: ev.class.phase, Resolution: v.resolution, Changes: ev.changes, ID: ev.class.id,
-		Claim: v.claim, PolicyClaim: v.policyClaim, Approve: v.approve, Exception: v.exception,
-		Report: v.report, Suggestion: v.suggestion,
-	}
-	if v.mode != "" {
-		d.Mode = v.mode
-	}
-	if d.ID == "" {
-		d.ID = ev.deletion.id
-	}
-	if d.Report == nil {
-		d.Report = ev.deletion.report
-	}
-	if d.Suggestion == "" {
-		d.Suggestion = ev.deletion.suggestion
-	}
-	if d.Claim == nil && v.allowed {
-		d.Claim = ev.deletion.claim
+	d := v.Decision
+	d.Phase, d.Changes = ev.class.phase, ev.changes
+	d.Mode, d.ID = cmp.Or(d.Mode, ev.mode), cmp.Or(ev.class.id, ev.deletion.id)
+	d.Report, d.Suggestion = cmp.Or(d.Report, ev.deletion.report), cmp.Or(d.Suggestion, ev.deletion.suggestion)
+	if d.Allowed {
+		d.Claim = cmp.Or(d.Claim, ev.deletion.claim)
 	}
 	return d
 }
@@ -121,7 +94,7 @@ func (f *facts) message(r refusal) string {
 
 // what is attempted.
 func (f *facts) what() string {
-	ref := identity.Describe(f.req.ref())
+	ref := identity.Describe(f.req.Ref())
 	switch f.req.Operation {
 	case Create:
 		return "creating " + ref

@@ -115,7 +115,7 @@ func request(op Operation, old *unstructured.Unstructured, mods ...mod) *Request
 	return r
 }
 
-func (r *Request) by(u subject.User, manager string) *Request {
+func by(r *Request, u subject.User, manager string) *Request {
 	r.User, r.FieldManager = u, manager
 	return r
 }

@@ -137,7 +137,7 @@ func (c *Cluster) Mode(s *parent.State, byDefault v1alpha1.Mode) (v1alpha1.Mode,
 	if policy.Policy == "" && c.Scope.FollowsPolicies() {
 		return v1alpha1.ModeLog, nil
 	}
-	return settings.ModeOf(s.Annotations, func() (v1alpha1.Mode, error) {
+	return settings.ModeOf(s.Annotations[v1alpha1.AnnotationKeyMode], func() (v1alpha1.Mode, error) {
 		if s.Namespace == "" {
 			return "", nil
 		}

@@ -206,7 +206,7 @@ func (d *Direct) Mode(ctx context.Context, s *parent.State, byDefault v1alpha1.M
 	if d.Scope.Removing() {
 		return v1alpha1.ModeLog, own, nil
 	}
-	m, err := settings.ModeOf(s.Annotations, func() (v1alpha1.Mode, error) {
+	m, err := settings.ModeOf(s.Annotations[v1alpha1.AnnotationKeyMode], func() (v1alpha1.Mode, error) {
 		ns, err := d.namespace(ctx, s.Namespace)
 		return ns.mode, err
 	}, own.Mode, byDefault)

@@ -27,3 +27,9 @@ func annotations(o *unstructured.Unstructured) map[string]any {
 	all, _ := meta["annotations"].(map[string]any)
 	return all
 }
+
+// IsDeleting reports whether an object has a deletionTimestamp.
+func IsDeleting(o *unstructured.Unstructured) bool {
+	meta, _ := o.Object["metadata"].(map[string]any)
+	return meta["deletionTimestamp"] != nil && o.GetDeletionTimestamp() != nil // which allocates where there is none
+}

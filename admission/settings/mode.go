@@ -5,8 +5,8 @@ import "github.com/kausality-io/function-kausality/api/v1alpha1"
 // ModeOf an object by precedence (KR-05-21): its own annotation, its Namespace's,
 // the policy that covers it, the default. namespace is called only where the object
 // declares none; a value that is neither log nor enforce is ignored.
-func ModeOf(annotations map[string]string, namespace func() (v1alpha1.Mode, error), policy, byDefault v1alpha1.Mode) (v1alpha1.Mode, error) {
-	if m := v1alpha1.Mode(annotations[v1alpha1.AnnotationKeyMode]); ValidMode(m) {
+func ModeOf(own string, namespace func() (v1alpha1.Mode, error), policy, byDefault v1alpha1.Mode) (v1alpha1.Mode, error) {
+	if m := v1alpha1.Mode(own); ValidMode(m) {
 		return m, nil
 	}
 	m, err := namespace()

@@ -1,0 +1,123 @@
+package request
+
+import (
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/admission/trace"
+)
+
+// Operation of a request.
+type Operation string
+
+// The operations that are decided.
+const (
+	Create Operation = "CREATE"
+	Update Operation = "UPDATE"
+	Delete Operation = "DELETE"
+)
+
+// SubresourceScale is the one subresource whose writes are intents. The request is
+// about the scaled object, before and after, and not about the Scale that the API
+// server sends.
+const SubresourceScale = "scale"
+
+// Actor is what an adapter knows of the user beyond the name.
+type Actor string
+
+const (
+	// ActorUnknown leaves it to the rules of docs/specification.md, section 4.
+	ActorUnknown Actor = ""
+	// ActorParentController is certain to be the parent's controller: the
+	// composition function is part of it.
+	ActorParentController Actor = "ParentController"
+)
+
+// Request to decide. Nothing in it is modified, so that several decisions may share it.
+type Request struct {
+	Operation   Operation
+	Kind        schema.GroupVersionKind
+	Subresource string
+	Namespace   string
+	// Name is empty on a CREATE with generateName.
+	Name string
+	// Object after the write; nil on DELETE.
+	Object *unstructured.Unstructured
+	// OldObject before the write; nil on CREATE.
+	OldObject *unstructured.Unstructured
+	// OldStatus is the status of OldObject, nil for none, where an UPDATE leaves it
+	// out there: few are decided by it, and it may be most of an object. Else nil.
+	OldStatus    func() any
+	User         subject.User
+	FieldManager string
+	DryRun       bool
+	Actor        Actor
+	// Controller is the user name under which the write will be made, where the
+	// adapter decides before it is: of UpgradeAllowances, those for it count.
+	Controller string
+	// Time of the request; it is stored in hops.
+	Time time.Time
+}
+
+// Current is the object the request leaves, or leaves nothing of.
+func (r *Request) Current() *unstructured.Unstructured {
+	if r.Object != nil {
+		return r.Object
+	}
+	return r.OldObject
+}
+
+// Deleted object; nil for other operations.
+func (r *Request) Deleted() *unstructured.Unstructured {
+	if r.Operation != Delete {
+		return nil
+	}
+	return r.OldObject
+}
+
+// Unstored: the adapter decides before the write is made, on an object that the
+// API server has not seen.
+func (r *Request) Unstored() bool { return r.Actor != "" }
+
+// Stored is the stored object, which one request cannot rewrite to bypass a decision
+// about itself (KR-04-12). The new one on CREATE.
+func (r *Request) Stored() *unstructured.Unstructured {
+	if r.OldObject != nil {
+		return r.OldObject
+	}
+	return r.Object
+}
+
+// Whole is stored with its status.
+func (r *Request) Whole() *unstructured.Unstructured {
+	if r.OldObject == nil || r.OldStatus == nil {
+		return r.Stored()
+	}
+	status := r.OldStatus()
+	if status == nil {
+		return r.OldObject
+	}
+	out := maps.Clone(r.OldObject.Object)
+	out["status"] = status
+	return &unstructured.Unstructured{Object: out}
+}
+
+// Ref of the object.
+func (r *Request) Ref() parent.Ref {
+	ref := parent.RefOf(r.Current())
+	ref.GroupVersionKind, ref.Namespace = r.Kind, r.Namespace
+	if r.Name != "" {
+		ref.Name = r.Name
+	}
+	return ref
+}
+
+// NextGeneration is the generation after the write; 0 for a kind without (KR-07-02).
+func (r *Request) NextGeneration() int64 {
+	return trace.NextGeneration(r.OldObject, r.Object, r.Kind.GroupKind())
+}
