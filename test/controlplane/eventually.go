@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// pollInterval is how often Eventually looks.
+// pollInterval of Eventually.
 const pollInterval = 100 * time.Millisecond
 
 // Eventually calls f every 100 ms until it returns nil. After Patience(timeout), or when ctx ends, it
@@ -16,13 +16,20 @@ const pollInterval = 100 * time.Millisecond
 //
 // Where a process ends that tests rely on (one of the control plane's own, or one that Serve started),
 // Eventually returns that at once: waiting on would hide the reason behind a timeout.
+//
+// Tests call it by package wait.
 func Eventually(ctx context.Context, what string, timeout time.Duration, f func(context.Context) error) error {
+	return EventuallyEvery(ctx, pollInterval, what, timeout, f)
+}
+
+// EventuallyEvery is Eventually with another interval than 100 ms.
+func EventuallyEvery(ctx context.Context, interval time.Duration, what string, timeout time.Duration, f func(context.Context) error) error {
 	patience := Patience(timeout)
 
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 
-	tick := time.NewTicker(pollInterval)
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 
 	var last error

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 const composed = `
@@ -71,7 +72,7 @@ func TestRegisterFunction(t *testing.T) {
 	}
 
 	// The package manager has handled it when it has noted the pause.
-	eventually(t, "the package manager", func(ctx context.Context) error {
+	wait.For(t, "the package manager", 20*time.Second, func(ctx context.Context) error {
 		rev, err := revision(ctx, c)
 		if err == nil && controlplane.ConditionTrue(rev, "RevisionHealthy") != nil {
 			t.Fatalf("it is no longer healthy: %v", rev.Object["status"])

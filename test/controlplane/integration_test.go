@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // shared is the control plane that tests share. The first that needs it boots it.
@@ -55,15 +56,6 @@ func sharedControlPlane(t *testing.T) *controlplane.ControlPlane {
 	}
 
 	return shared.c
-}
-
-// eventually fails the test unless f returns nil in time.
-func eventually(t *testing.T, what string, f func(context.Context) error) {
-	t.Helper()
-
-	if err := controlplane.Eventually(t.Context(), what, 20*time.Second, f); err != nil {
-		t.Fatal(err)
-	}
 }
 
 const xrd = `
@@ -118,7 +110,7 @@ func TestCrossplaneEstablishesXRD(t *testing.T) {
 	// Crossplane works on the XR: it reports that there is no Composition.
 	xrs := schema.GroupVersionResource{Group: "test.example.org", Version: "v1", Resource: "xdatabases"}
 
-	eventually(t, "Crossplane's answer to the XR", func(ctx context.Context) error {
+	wait.For(t, "Crossplane's answer to the XR", 20*time.Second, func(ctx context.Context) error {
 		xr, err := client.Resource(xrs).Namespace("default").Get(ctx, "main", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -239,7 +231,7 @@ func TestControllersAreTheirOwnUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	eventually(t, "a ReplicaSet and its Pod", func(ctx context.Context) error {
+	wait.For(t, "a ReplicaSet and its Pod", 20*time.Second, func(ctx context.Context) error {
 		rs, err := cs.AppsV1().ReplicaSets("default").List(ctx, metav1.ListOptions{LabelSelector: "app=web"})
 		if err != nil {
 			return err
@@ -257,7 +249,7 @@ func TestControllersAreTheirOwnUsers(t *testing.T) {
 		return nil
 	})
 
-	eventually(t, "the deployment controller in the audit log", func(context.Context) error {
+	wait.For(t, "the deployment controller in the audit log", 20*time.Second, func(context.Context) error {
 		return auditHas(c.AuditLog(), `"resource":"replicasets"`, `"system:serviceaccount:kube-system:deployment-controller"`)
 	})
 }

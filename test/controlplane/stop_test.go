@@ -17,6 +17,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // A control plane ends with Stop as well as with its context, takes everything it started with it,
@@ -53,7 +54,7 @@ func TestStopLeavesNothingBehind(t *testing.T) {
 
 			tc.end(c, cancel)
 
-			eventually(t, "the end of all processes", func(context.Context) error {
+			wait.For(t, "the end of all processes", 20*time.Second, func(context.Context) error {
 				for what, pid := range pids {
 					if err := controlplane.Gone(pid); err != nil {
 						return fmt.Errorf("%s: %w", what, err)
@@ -96,7 +97,7 @@ func startedPids(t *testing.T, c *controlplane.ControlPlane) map[string]int {
 
 	pids["mine"] = p.Pid()
 
-	eventually(t, "the child", func(context.Context) error {
+	wait.For(t, "the child", 20*time.Second, func(context.Context) error {
 		data, err := os.ReadFile(p.Log())
 		if err != nil {
 			return err
@@ -141,7 +142,7 @@ func TestDeathIsReported(t *testing.T) {
 			t.Errorf("Err: want %q, got: %v", want, err)
 		}
 
-		eventually(t, "the report", func(context.Context) error {
+		wait.For(t, "the report", 20*time.Second, func(context.Context) error {
 			if !strings.Contains(out.String(), want) {
 				return fmt.Errorf("want %q in: %s", want, out.String())
 			}
@@ -201,7 +202,7 @@ func TestInterruptedBoot(t *testing.T) {
 			}
 
 			// Whatever was started has the directory among its arguments.
-			eventually(t, "the end of all processes", func(context.Context) error {
+			wait.For(t, "the end of all processes", 20*time.Second, func(context.Context) error {
 				if got := commandLinesWith(t, dir); len(got) > 0 {
 					return fmt.Errorf("there are %q", got)
 				}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/stretchr/testify/require"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -48,7 +49,7 @@ func (y *scenario) requests(namespace, name string) []request {
 	y.t.Helper()
 	y.audit.mu.Lock()
 	defer y.audit.mu.Unlock()
-	y.must(y.audit.read())
+	require.NoError(y.t, y.audit.read())
 	return slices.Clone(y.audit.seen[namespace+"/"+name])
 }
 
@@ -154,7 +155,7 @@ func (y *scenario) object(name string, policies ...any) *unstructured.Unstructur
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "kubernetes.m.crossplane.io/v1alpha1", "kind": "Object",
 		"metadata": map[string]any{"name": name}, "spec": spec}}
 	o, err := y.hans.Resource(story.Settings).Namespace(y.ns).Create(y.ctx, o, metav1.CreateOptions{})
-	y.must(err)
+	require.NoError(y.t, err)
 	return o
 }
 
@@ -188,12 +189,12 @@ func objectChanged(y *scenario) {
 	name := y.settings()
 	before := y.get(story.Settings, name)
 	for range 3 {
-		y.must(y.merge(y.hans, story.Settings, name, map[string]any{"spec": map[string]any{"managementPolicies": []any{"*"}}}))
+		require.NoError(y.t, y.merge(y.hans, story.Settings, name, map[string]any{"spec": map[string]any{"managementPolicies": []any{"*"}}}))
 	}
 	if after := y.get(story.Settings, name); after.GetGeneration() != before.GetGeneration() || !slices.Equal(story.Policies(after), []string{"Observe"}) {
 		y.t.Errorf("generation %d → %d, policies %v", before.GetGeneration(), after.GetGeneration(), story.Policies(after))
 	}
-	y.must(y.merge(y.hans, story.Settings, name, sized("20")))
+	require.NoError(y.t, y.merge(y.hans, story.Settings, name, sized("20")))
 	y.awaitSize(name, "20")
 	y.awaitClosed(story.Settings, name)
 	y.looks(name, 2)
@@ -205,8 +206,8 @@ func (y *scenario) tamper(name, size string) {
 	y.t.Helper()
 	last, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": map[string]any{"namespace": y.ns, "name": name}, "data": map[string]any{"size": size}})
-	y.must(err)
-	y.must(y.merge(y.admin, configMaps, name, map[string]any{"data": map[string]any{"size": size},
+	require.NoError(y.t, err)
+	require.NoError(y.t, y.merge(y.admin, configMaps, name, map[string]any{"data": map[string]any{"size": size},
 		"metadata": map[string]any{"annotations": map[string]any{"kubectl.kubernetes.io/last-applied-configuration": string(last)}}}))
 }
 
@@ -250,7 +251,7 @@ func objectDrift(y *scenario) {
 // only once that is approved.
 func objectGone(y *scenario) {
 	name := y.settings()
-	y.must(y.admin.Resource(configMaps).Namespace(y.ns).Delete(y.ctx, name, metav1.DeleteOptions{}))
+	require.NoError(y.t, y.admin.Resource(configMaps).Namespace(y.ns).Delete(y.ctx, name, metav1.DeleteOptions{}))
 	d := y.awaitDrift(name, differs("exists", "false", "true"))
 	y.looks(name, 3)
 	y.wrote(name, "create")
@@ -275,10 +276,10 @@ spec:
 // objectFailing: an update that fails all the time keeps the gate open until its
 // deadline, and nothing is tried any more after that.
 func objectFailing(y *scenario) {
-	y.must(y.e.Apply(y.ctx, fmt.Appendf(nil, minute, y.ns)))
+	require.NoError(y.t, y.e.Apply(y.ctx, fmt.Appendf(nil, minute, y.ns)))
 	name := y.settings()
-	y.must(y.merge(y.admin, configMaps, name, map[string]any{"immutable": true}))
-	y.must(y.merge(y.hans, story.Settings, name, sized("20")))
+	require.NoError(y.t, y.merge(y.admin, configMaps, name, map[string]any{"immutable": true}))
+	require.NoError(y.t, y.merge(y.hans, story.Settings, name, sized("20")))
 	y.until("the provider to fail behind an open gate", func(ctx context.Context) error {
 		o, err := y.admin.Resource(story.Settings).Namespace(y.ns).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -339,7 +340,7 @@ func objectObserved(y *scenario) {
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "theirs"}, "data": map[string]any{"size": "3"},
 	}}
 	_, err := y.admin.Resource(configMaps).Namespace(y.ns).Create(y.ctx, cm, metav1.CreateOptions{})
-	y.must(err)
+	require.NoError(y.t, err)
 	o := y.object("theirs", "Observe")
 	y.looks("theirs", 3)
 	o = y.get(story.Settings, o.GetName())
@@ -347,7 +348,7 @@ func objectObserved(y *scenario) {
 	if a[v1alpha1.AnnotationKeyGate] != "" || a[v1alpha1.AnnotationKeyManagementPolicies] != "" || !slices.Equal(policies, []string{"Observe"}) {
 		y.t.Errorf("it was touched: %v %v", a, story.Policies(o))
 	}
-	y.must(y.remove(story.Settings, "theirs", metav1.DeletePropagationBackground))
+	require.NoError(y.t, y.remove(story.Settings, "theirs", metav1.DeletePropagationBackground))
 	y.awaitGone(story.Settings, y.ns, "theirs")
 	y.awaitSize("theirs", "3")
 	y.wrote("theirs")

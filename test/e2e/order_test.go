@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,14 +34,14 @@ type whole struct {
 func (y *scenario) compose(without ...string) {
 	y.t.Helper()
 	raw, err := story.Example("composition.yaml")
-	y.must(err)
+	require.NoError(y.t, err)
 	o := &unstructured.Unstructured{}
-	y.must(yaml.Unmarshal(raw, &o.Object))
+	require.NoError(y.t, yaml.Unmarshal(raw, &o.Object))
 	steps, _, _ := unstructured.NestedSlice(o.Object, "spec", "pipeline")
 	list, _, _ := unstructured.NestedSlice(steps[0].(map[string]any), "input", "resources")
 	list = slices.DeleteFunc(list, func(r any) bool { return slices.Contains(without, r.(map[string]any)["name"].(string)) })
-	y.must(unstructured.SetNestedSlice(steps[0].(map[string]any), list, "input", "resources"))
-	y.must(unstructured.SetNestedSlice(o.Object, steps[:1], "spec", "pipeline")) // webhook and gate alone
+	require.NoError(y.t, unstructured.SetNestedSlice(steps[0].(map[string]any), list, "input", "resources"))
+	require.NoError(y.t, unstructured.SetNestedSlice(o.Object, steps[:1], "spec", "pipeline")) // webhook and gate alone
 	o.SetName(y.ns)
 	apply(y.ctx, y.t, y.e, o)
 }
@@ -51,7 +52,7 @@ func (y *scenario) whole(without ...string) *whole {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.org/v1alpha1", "kind": "XDatabase", "metadata": map[string]any{"name": y.ns},
 		"spec": map[string]any{"size": int64(10), "crossplane": map[string]any{"compositionRef": map[string]any{"name": y.ns}}}}}
 	_, err := y.hans.Resource(story.XDatabases).Namespace(y.ns).Create(y.ctx, o, metav1.CreateOptions{})
-	y.must(err)
+	require.NoError(y.t, err)
 	w := &whole{scenario: y}
 	for name, into := range map[string]*string{"database": &w.database, "settings": &w.settings} {
 		if !slices.Contains(without, name) {
@@ -120,7 +121,7 @@ func (w *whole) external(ctx context.Context) (there []string, err error) {
 func (w *whole) kept(names ...string) {
 	w.t.Helper()
 	there, err := w.external(w.ctx)
-	w.must(err)
+	require.NoError(w.t, err)
 	if !slices.Equal(there, names) {
 		w.t.Fatalf("%s: of the external resources there are %v, want %v", w.ns, there, names)
 	}
@@ -259,7 +260,7 @@ func ownerGone(y *scenario) {
 	}
 	w.orphan(below)
 	for name, r := range below { // as it was before the owner went, with the gates in force
-		w.must(w.merge(w.hans, r, name, map[string]any{"metadata": map[string]any{
+		require.NoError(w.t, w.merge(w.hans, r, name, map[string]any{"metadata": map[string]any{
 			"annotations": map[string]any{v1alpha1.AnnotationKeyMode: nil},
 			"ownerReferences": []any{map[string]any{"apiVersion": xr.GetAPIVersion(), "kind": xr.GetKind(), "name": xr.GetName(),
 				"uid": string(xr.GetUID()), "controller": true, "blockOwnerDeletion": true}},
@@ -291,7 +292,7 @@ func (w *whole) orphan(below map[string]schema.GroupVersionResource) {
 		return err
 	})
 	for name, r := range below {
-		w.must(w.merge(w.admin, r, name, map[string]any{"metadata": map[string]any{"ownerReferences": nil}}))
+		require.NoError(w.t, w.merge(w.admin, r, name, map[string]any{"metadata": map[string]any{"ownerReferences": nil}}))
 	}
 	w.passes(story.XDatabases, w.ns, metav1.DeletePropagationOrphan)
 	w.annotate(story.XDatabases, w.ns, "crossplane.io/paused", nil)
@@ -307,7 +308,7 @@ func namespaceDeleted(y *scenario) {
 	y.awaitClosed(story.Settings, "alone")
 	why := w.refused(w.remove(story.XDatabases, w.ns, metav1.DeletePropagationBackground))
 	w.refused(w.remove(story.Settings, "alone", metav1.DeletePropagationBackground))
-	w.must(w.admin.Resource(namespaces).Delete(w.ctx, w.ns, metav1.DeleteOptions{}))
+	require.NoError(w.t, w.admin.Resource(namespaces).Delete(w.ctx, w.ns, metav1.DeleteOptions{}))
 	w.until("the Namespace to report why it stays", func(ctx context.Context) error {
 		ns, err := w.admin.Resource(namespaces).Get(ctx, w.ns, metav1.GetOptions{})
 		if err == nil && !strings.Contains(fmt.Sprint(ns.Object["status"]), "ExternalDeletionNotAllowed") {

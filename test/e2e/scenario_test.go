@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -76,15 +77,8 @@ func newScenario(ctx context.Context, t *testing.T, e *story.Env, name string) *
 	}
 	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
 	_, err := y.admin.Resource(namespaces).Create(ctx, ns, metav1.CreateOptions{})
-	y.must(err)
+	require.NoError(y.t, err)
 	return y
-}
-
-func (y *scenario) must(err error) {
-	y.t.Helper()
-	if err != nil {
-		y.t.Fatal(err)
-	}
 }
 
 // patience with what many scenarios at a time on two cores may take.
@@ -92,13 +86,13 @@ const patience = 2 * time.Minute
 
 func (y *scenario) until(what string, f func(context.Context) error) {
 	y.t.Helper()
-	y.must(controlplane.Eventually(y.ctx, y.ns+": "+what, patience, f))
+	require.NoError(y.t, controlplane.Eventually(y.ctx, y.ns+": "+what, patience, f))
 }
 
 func (y *scenario) get(r schema.GroupVersionResource, name string) *unstructured.Unstructured {
 	y.t.Helper()
 	o, err := y.admin.Resource(r).Namespace(y.ns).Get(y.ctx, name, metav1.GetOptions{})
-	y.must(err)
+	require.NoError(y.t, err)
 	return o
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 var update = flag.Bool("update", false, "write the expected output")
@@ -139,15 +140,13 @@ func serve(t *testing.T) map[string]int {
 				t.Logf("%s:\n%s", name, log.String())
 			}
 		})
-		if err := controlplane.Eventually(t.Context(), name+" to listen", 20*time.Second, func(ctx context.Context) error {
+		wait.For(t, name+" to listen", 20*time.Second, func(ctx context.Context) error {
 			c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 			if err != nil {
 				return err
 			}
 			return c.Close()
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 		ports[name] = port
 	}
 	return ports

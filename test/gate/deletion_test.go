@@ -6,11 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // kept asserts that a refused deletion changed nothing outside.
@@ -41,7 +43,7 @@ func TestDeleteXR(t *testing.T) {
 			}
 			s.kept(mr)
 			s.follow(err.Error())
-			eventually(t, "the deletion to be let through", 30*time.Second, func(ctx context.Context) error {
+			wait.For(t, "the deletion to be let through", 30*time.Second, func(ctx context.Context) error {
 				if err := del(ctx); !kerrors.IsNotFound(err) {
 					return err
 				}
@@ -82,7 +84,7 @@ func TestDeleteRefusedToPerson(t *testing.T) {
 	s := newFixture(t, "person")
 	mr := s.settled("store", 10).GetName()
 	s.follow(s.refusedDelete(s.hans, databases, mr))
-	eventually(t, "the gate to open for Delete", 30*time.Second, func(context.Context) error {
+	wait.For(t, "the gate to open for Delete", 30*time.Second, func(context.Context) error {
 		if g := gateOf(s.mr(mr)); g.State != v1alpha1.GateOpen {
 			return fmt.Errorf("gate %+v", g)
 		}
@@ -98,7 +100,7 @@ func TestDeleteRefusedToPerson(t *testing.T) {
 // awaitRepeatFor a controller, in the Drift of a refused deletion.
 func (s *fixture) awaitRepeatFor(name, who string) {
 	s.t.Helper()
-	eventually(s.t, "the refused deletion of "+name+" to be remembered", 60*time.Second, func(ctx context.Context) error {
+	wait.For(s.t, "the refused deletion of "+name+" to be remembered", 60*time.Second, func(ctx context.Context) error {
 		list, err := s.of(s.hans, drifts).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -123,19 +125,19 @@ func TestDeleteAfterOwner(t *testing.T) {
 	// An XR that is deleted without a review: its own webhook was down, or it was
 	// deleted with the gates in log mode.
 	s.annotate(databases, mr, v1alpha1.AnnotationKeyMode, "log")
-	eventually(t, "the mask to be lifted", 30*time.Second, func(context.Context) error {
+	wait.For(t, "the mask to be lifted", 30*time.Second, func(context.Context) error {
 		if a := s.mr(mr).GetAnnotations(); a[v1alpha1.AnnotationKeyManagementPolicies] != "" {
 			return fmt.Errorf("it remembers %s", a[v1alpha1.AnnotationKeyManagementPolicies])
 		}
 		return nil
 	})
 	orphan := metav1.DeletePropagationOrphan
-	must(t, s.of(s.hans, xstores).Delete(t.Context(), "store", metav1.DeleteOptions{PropagationPolicy: &orphan}))
+	require.NoError(t, s.of(s.hans, xstores).Delete(t.Context(), "store", metav1.DeleteOptions{PropagationPolicy: &orphan}))
 	s.awaitGone(xstores, "store")
 	gone := `{"metadata":{"annotations":{"kausality.io/mode":null},"ownerReferences":[{"apiVersion":"example.org/v1","kind":"XStore",` +
 		`"name":"store","uid":"00000000-0000-0000-0000-000000000000"}]}}`
 	_, err := s.patch(s.hans, databases, mr, gone)
-	must(t, err)
+	require.NoError(t, err)
 	s.awaitRepeatFor(mr, collector)
 	s.kept(mr)
 	s.annotate(databases, mr, v1alpha1.AnnotationKeyApprovals, `[{"kind":"Database","name":"*","relation":"External","verbs":["Delete"]}]`)
@@ -154,8 +156,8 @@ func TestDeleteNamespace(t *testing.T) {
 	alone := s.lone("alone", 5)
 	s.awaitClosed(alone)
 	why := s.refusedDelete(s.hans, xstores, "store")
-	must(t, s.hans.Resource(namespaces).Delete(t.Context(), s.ns, metav1.DeleteOptions{}))
-	eventually(t, "the Namespace to report why it remains", 60*time.Second, func(ctx context.Context) error {
+	require.NoError(t, s.hans.Resource(namespaces).Delete(t.Context(), s.ns, metav1.DeleteOptions{}))
+	wait.For(t, "the Namespace to report why it remains", 60*time.Second, func(ctx context.Context) error {
 		ns, err := s.hans.Resource(namespaces).Get(ctx, s.ns, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -175,7 +177,7 @@ func TestDeleteNamespace(t *testing.T) {
 	if s.inCloud(mr) || s.inCloud(alone) {
 		t.Error("a database is left behind")
 	}
-	eventually(t, "the Namespace to be gone", 90*time.Second, func(ctx context.Context) error {
+	wait.For(t, "the Namespace to be gone", 90*time.Second, func(ctx context.Context) error {
 		_, err := s.hans.Resource(namespaces).Get(ctx, s.ns, metav1.GetOptions{})
 		return still(err)
 	})
@@ -190,12 +192,12 @@ func TestOrphanByAnnotation(t *testing.T) {
 	s.awaitClosed(mr)
 	s.refusedDelete(s.hans, databases, mr)
 	s.annotate(databases, mr, v1alpha1.AnnotationKeyDeletion, "orphan")
-	must(t, s.of(s.hans, databases).Delete(t.Context(), mr, metav1.DeleteOptions{}))
+	require.NoError(t, s.of(s.hans, databases).Delete(t.Context(), mr, metav1.DeleteOptions{}))
 	s.awaitGone(databases, mr)
 	if !s.inCloud(mr) {
 		t.Error("the database is gone")
 	}
-	eventually(t, "an event that names what is left behind", patience, func(ctx context.Context) error {
+	wait.For(t, "an event that names what is left behind", wait.Patience, func(ctx context.Context) error {
 		list, err := s.of(s.hans, events).List(ctx, metav1.ListOptions{FieldSelector: "reason=ExternalOrphaned"})
 		if err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,7 +22,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 const (
@@ -52,23 +53,8 @@ func newFixture(t testing.TB, name string) *fixture {
 	s := &fixture{t: t, ns: name, hans: the.as(t, hans), ctrl: the.as(t, crossplane)}
 	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
 	_, err := s.hans.Resource(namespaces).Create(t.Context(), ns, metav1.CreateOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	return s
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// patience with what takes seconds at most, on a machine that has other things to do.
-const patience = 45 * time.Second
-
-func eventually(t testing.TB, what string, within time.Duration, f func(context.Context) error) {
-	t.Helper()
-	must(t, controlplane.Eventually(t.Context(), what, within, f))
 }
 
 func (s *fixture) of(c dynamic.Interface, r schema.GroupVersionResource) dynamic.ResourceInterface {
@@ -82,7 +68,7 @@ func (s *fixture) xr(name string, size int) {
 		"apiVersion": "example.org/v1", "kind": "XStore", "metadata": map[string]any{"name": name}, "spec": map[string]any{"size": int64(size)},
 	}}
 	_, err := s.of(s.hans, xstores).Create(s.t.Context(), o, metav1.CreateOptions{})
-	must(s.t, err)
+	require.NoError(s.t, err)
 }
 
 // composeAs is a Composition: what it makes of an XR.
@@ -201,7 +187,7 @@ func (s *fixture) settled(name string, size int) *unstructured.Unstructured {
 func (s *fixture) settles(name string, as composeAs) {
 	s.t.Helper()
 	composed, next := errors.New("it was not composed"), time.Time{}
-	eventually(s.t, "XR "+name+" to settle with a closed gate", 90*time.Second, func(ctx context.Context) error {
+	wait.For(s.t, "XR "+name+" to settle with a closed gate", 90*time.Second, func(ctx context.Context) error {
 		if time.Now().After(next) { // no faster than Crossplane
 			composed, next = s.compose(ctx, name, as), time.Now().Add(time.Second)
 		}
@@ -223,7 +209,7 @@ func (s *fixture) settles(name string, as composeAs) {
 func (s *fixture) mr(name string) *unstructured.Unstructured {
 	s.t.Helper()
 	o, err := s.of(s.hans, databases).Get(s.t.Context(), name, metav1.GetOptions{})
-	must(s.t, err)
+	require.NoError(s.t, err)
 	return o
 }
 
@@ -238,13 +224,13 @@ func (s *fixture) lone(name string, size int, policies ...any) string {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "cloud.example.org/v1alpha1", "kind": "Database",
 		"metadata": map[string]any{"name": full}, "spec": spec}}
 	_, err := s.of(s.hans, databases).Create(s.t.Context(), o, metav1.CreateOptions{})
-	must(s.t, err)
+	require.NoError(s.t, err)
 	return full
 }
 
 func (s *fixture) awaitClosed(name string) {
 	s.t.Helper()
-	eventually(s.t, "the gate of "+name+" to be closed", 60*time.Second, func(ctx context.Context) error { return s.closed(ctx, name) })
+	wait.For(s.t, "the gate of "+name+" to be closed", 60*time.Second, func(ctx context.Context) error { return s.closed(ctx, name) })
 }
 
 func (s *fixture) closed(ctx context.Context, name string) error {
@@ -274,8 +260,8 @@ func (s *fixture) patch(c dynamic.Interface, r schema.GroupVersionResource, name
 func (s *fixture) annotate(r schema.GroupVersionResource, name, key string, value any) {
 	s.t.Helper()
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}})
-	must(s.t, err)
-	eventually(s.t, "annotation "+key+" to be taken", patience, func(context.Context) error {
+	require.NoError(s.t, err)
+	wait.For(s.t, "annotation "+key+" to be taken", wait.Patience, func(context.Context) error {
 		_, err := s.patch(s.hans, r, name, string(raw))
 		return err
 	})
@@ -307,7 +293,7 @@ func (s *fixture) refusedDelete(c dynamic.Interface, r schema.GroupVersionResour
 // gone: the object and the database in the cloud.
 func (s *fixture) awaitGone(r schema.GroupVersionResource, name string) {
 	s.t.Helper()
-	eventually(s.t, name+" to be gone", 90*time.Second, func(ctx context.Context) error {
+	wait.For(s.t, name+" to be gone", 90*time.Second, func(ctx context.Context) error {
 		_, err := s.of(s.hans, r).Get(ctx, name, metav1.GetOptions{})
 		return still(err)
 	})
@@ -316,7 +302,7 @@ func (s *fixture) awaitGone(r schema.GroupVersionResource, name string) {
 func (s *fixture) inCloud(name string) bool {
 	s.t.Helper()
 	all, err := the.cloud.Databases().List(s.t.Context())
-	must(s.t, err)
+	require.NoError(s.t, err)
 	for _, d := range all {
 		if d.Info().Name == name {
 			return true
@@ -329,7 +315,7 @@ func (s *fixture) inCloud(name string) bool {
 func (s *fixture) eventCounts(name string) map[string]int64 {
 	s.t.Helper()
 	list, err := s.of(s.hans, events).List(s.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
-	must(s.t, err)
+	require.NoError(s.t, err)
 	out := map[string]int64{}
 	for _, e := range list.Items {
 		if by, _, _ := unstructured.NestedString(e.Object, "reportingComponent"); by != "kausality-gate" {

@@ -12,11 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 )
 
@@ -31,9 +33,9 @@ func TestReapply(t *testing.T) {
 	s.settles("store", as)
 	before, seq := s.mr(s.mrName("store")), s.seq()
 	for range 5 {
-		must(t, s.compose(t.Context(), "store", as))
+		require.NoError(t, s.compose(t.Context(), "store", as))
 		_, err := s.patch(s.hans, databases, before.GetName(), `{"spec":{"managementPolicies":["*"]}}`)
-		must(t, err)
+		require.NoError(t, err)
 	}
 	after := s.mr(before.GetName())
 	if before.GetGeneration() != after.GetGeneration() || !slices.Equal(policiesOf(after), []string{"Observe"}) {
@@ -47,7 +49,7 @@ func TestReapply(t *testing.T) {
 func (s *fixture) seq() int64 {
 	s.t.Helper()
 	n, err := the.cloud.LastSeq(s.t.Context())
-	must(s.t, err)
+	require.NoError(s.t, err)
 	return n
 }
 
@@ -55,7 +57,7 @@ func (s *fixture) seq() int64 {
 func (s *fixture) writes(since int64, name string) []string {
 	s.t.Helper()
 	log, err := the.cloud.Writes(s.t.Context(), since)
-	must(s.t, err)
+	require.NoError(s.t, err)
 	var out []string
 	for _, e := range log {
 		if strings.HasSuffix(e.Path, "/"+name) {
@@ -72,7 +74,7 @@ func TestDriftStopped(t *testing.T) {
 	s := newFixture(t, "stopped")
 	mr, seq := s.settled("store", 10).GetName(), s.seq()
 	s.annotate(xstores, "store", v1alpha1.AnnotationKeyFreeze, `{"user":"hans","message":"incident"}`)
-	must(t, the.cloud.Change(t.Context(), mr, client.Fields{"size": 3}))
+	require.NoError(t, the.cloud.Change(t.Context(), mr, client.Fields{"size": 3}))
 	s.follow(s.awaitDrift(mr))
 	s.annotate(xstores, "store", v1alpha1.AnnotationKeyRejections, `[{"kind":"Database","name":"*","reason":"audit"}]`)
 	s.annotate(xstores, "store", v1alpha1.AnnotationKeyFreeze, nil)
@@ -80,9 +82,9 @@ func TestDriftStopped(t *testing.T) {
 	if w := s.writes(seq, mr); len(w) > 0 {
 		t.Fatalf("frozen and rejected, and written outside: %v", w)
 	}
-	must(t, s.closed(t.Context(), mr))
+	require.NoError(t, s.closed(t.Context(), mr))
 	s.annotate(xstores, "store", v1alpha1.AnnotationKeyRejections, nil)
-	eventually(t, "the approved drift to be reverted", 60*time.Second, func(context.Context) error {
+	wait.For(t, "the approved drift to be reverted", 60*time.Second, func(context.Context) error {
 		if w := s.writes(seq, mr); len(w) != 1 {
 			return fmt.Errorf("writes: %v", w)
 		}
@@ -94,7 +96,7 @@ func TestDriftStopped(t *testing.T) {
 // awaitDrift of an MR and return the command that approves it.
 func (s *fixture) awaitDrift(mr string) (suggested string) {
 	s.t.Helper()
-	eventually(s.t, "the drift of "+mr, 60*time.Second, func(ctx context.Context) error {
+	wait.For(s.t, "the drift of "+mr, 60*time.Second, func(ctx context.Context) error {
 		list, err := s.of(s.hans, drifts).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -115,7 +117,7 @@ func (s *fixture) awaitDrift(mr string) (suggested string) {
 func (s *fixture) polls(mr string, n int) {
 	s.t.Helper()
 	from := s.seq()
-	eventually(s.t, fmt.Sprintf("the provider to look %d times", n), 60*time.Second, func(ctx context.Context) error {
+	wait.For(s.t, fmt.Sprintf("the provider to look %d times", n), 60*time.Second, func(ctx context.Context) error {
 		log, err := the.cloud.Log(ctx, from)
 		if err != nil {
 			return err
@@ -141,23 +143,23 @@ func TestIgnored(t *testing.T) {
 	s.settles("store", composeAs{tier: "bronze"})
 	mr := s.mrName("store")
 	_, err := s.patch(s.hans, databases, mr, `{"spec":{"forProvider":{"tags":{"ignored":"a"}}}}`)
-	must(t, err)
+	require.NoError(t, err)
 	s.awaitClosed(mr)
-	must(t, the.cloud.Change(t.Context(), mr, client.Fields{"tags": map[string]string{"tier": "bronze", "ignored": "b"}}))
-	eventually(t, "the provider to show it", 30*time.Second, func(context.Context) error {
+	require.NoError(t, the.cloud.Change(t.Context(), mr, client.Fields{"tags": map[string]string{"tier": "bronze", "ignored": "b"}}))
+	wait.For(t, "the provider to show it", 30*time.Second, func(context.Context) error {
 		if v, _, _ := unstructured.NestedString(s.mr(mr).Object, "status", "atProvider", "tags", "ignored"); v != "b" {
 			return fmt.Errorf("it shows %q", v)
 		}
 		return nil
 	})
 	_, err = s.patch(s.hans, databases, mr, `{"spec":{"forProvider":{"size":11}}}`)
-	must(t, err)
+	require.NoError(t, err)
 	if g := gateOf(s.mr(mr)); g.State != v1alpha1.GateOpen {
 		t.Errorf("held by what is ignored: %+v", g)
 	}
 	s.awaitClosed(mr)
 	list, err := s.of(s.hans, drifts).List(t.Context(), metav1.ListOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	if len(list.Items) > 0 {
 		t.Errorf("reported: %v", list.Items)
 	}
@@ -169,12 +171,12 @@ func TestEvents(t *testing.T) {
 	s := newFixture(t, "story")
 	mr := s.settled("store", 10).GetName()
 	_, err := s.patch(s.hans, databases, mr, `{"spec":{"forProvider":{"size":20}}}`)
-	must(t, err)
+	require.NoError(t, err)
 	s.awaitClosed(mr)
-	must(t, the.cloud.Change(t.Context(), mr, client.Fields{"size": 3}))
+	require.NoError(t, the.cloud.Change(t.Context(), mr, client.Fields{"size": 3}))
 	s.follow(s.awaitDrift(mr))
 	want := map[string]int64{"GateOpened": 3, "GateClosed": 3} // created, changed, approved
-	eventually(t, "all events", 60*time.Second, func(context.Context) error {
+	wait.For(t, "all events", 60*time.Second, func(context.Context) error {
 		if got := s.eventCounts(mr); !maps.Equal(got, want) {
 			return fmt.Errorf("it is %v", got)
 		}
@@ -190,27 +192,27 @@ func TestKinds(t *testing.T) {
 	plain := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "other.example.org/v1", "kind": "Plain", "metadata": map[string]any{"name": "plain"},
 		"spec": map[string]any{"managementPolicies": []any{"*"}, "forProvider": map[string]any{"size": int64(1)}}}}
 	got, err := s.of(s.hans, plains).Create(t.Context(), plain, metav1.CreateOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	if a := got.GetAnnotations(); a[v1alpha1.AnnotationKeyGate] != "" || a[v1alpha1.AnnotationKeyManagementPolicies] != "" ||
 		!slices.Equal(policiesOf(got), []string{"*"}) {
 		t.Errorf("it was touched: %v %v", a, policiesOf(got))
 	}
-	must(t, the.Define(t.Context(), bucketLike("Vault")))
+	require.NoError(t, the.Define(t.Context(), bucketLike("Vault")))
 	r := buckets
 	r.Resource = "vaults"
 	bucket := s.bucket("Vault", "vault")
 	s.gatedAndClosed(r, bucket)
 	crd := namespaces
 	crd.Group, crd.Resource = "apiextensions.k8s.io", "customresourcedefinitions"
-	must(t, s.hans.Resource(crd).Delete(t.Context(), "vaults.other.example.org", metav1.DeleteOptions{}))
-	eventually(t, "the kind to be gone", 40*time.Second, func(ctx context.Context) error {
+	require.NoError(t, s.hans.Resource(crd).Delete(t.Context(), "vaults.other.example.org", metav1.DeleteOptions{}))
+	wait.For(t, "the kind to be gone", 40*time.Second, func(ctx context.Context) error {
 		_, err := s.hans.Resource(crd).Get(ctx, "vaults.other.example.org", metav1.GetOptions{})
 		return still(err)
 	})
 	if err := the.gate.Err(); err != nil {
 		t.Errorf("the gate did not survive that the kind went: %v", err)
 	}
-	must(t, the.Define(t.Context(), bucketLike("Vault")))
+	require.NoError(t, the.Define(t.Context(), bucketLike("Vault")))
 	s.gatedAndClosed(r, bucket)
 }
 
@@ -218,7 +220,7 @@ func TestKinds(t *testing.T) {
 // which closes once its provider has reported.
 func (s *fixture) gatedAndClosed(r metav1GVR, o *unstructured.Unstructured) {
 	s.t.Helper()
-	eventually(s.t, "the new kind to be gated", 40*time.Second, func(ctx context.Context) error {
+	wait.For(s.t, "the new kind to be gated", 40*time.Second, func(ctx context.Context) error {
 		got, err := s.of(s.hans, r).Create(ctx, o, metav1.CreateOptions{})
 		if err != nil {
 			return err
@@ -230,7 +232,7 @@ func (s *fixture) gatedAndClosed(r metav1GVR, o *unstructured.Unstructured) {
 		s.report(r.Resource, got)
 		return nil
 	})
-	eventually(s.t, "its gate to close", 40*time.Second, func(ctx context.Context) error {
+	wait.For(s.t, "its gate to close", 40*time.Second, func(ctx context.Context) error {
 		got, err := s.of(s.hans, r).Get(ctx, o.GetName(), metav1.GetOptions{})
 		if err == nil && gateOf(got).State != v1alpha1.GateClosed {
 			err = fmt.Errorf("gate %+v", gateOf(got))
@@ -253,7 +255,7 @@ func (s *fixture) report(resource string, o *unstructured.Unstructured) {
 		`"observedGeneration":%d,"lastTransitionTime":"2026-01-01T00:00:00Z"},{"type":"Ready","status":"True","reason":"R",`+
 		`"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, o.GetGeneration())
 	_, err := s.of(s.hans, r).Patch(s.t.Context(), o.GetName(), types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: "provider"}, "status")
-	must(s.t, err)
+	require.NoError(s.t, err)
 }
 
 // TestUngate restores the author's value verbatim, lists pending external drift,
@@ -265,12 +267,12 @@ func TestUngate(t *testing.T) {
 	author := []any{"Delete", "Observe", "Update", "Create"}
 	mr := s.lone("alone", 5, author...)
 	s.awaitClosed(mr)
-	must(t, the.cloud.Change(t.Context(), mr, client.Fields{"size": 3}))
+	require.NoError(t, the.cloud.Change(t.Context(), mr, client.Fields{"size": 3}))
 	s.awaitDrift(mr)
 	name := "databases.cloud.example.org/" + s.ns + "/" + mr
 	ungate := func(args ...string) (string, error) {
 		kubeconfig, err := the.Kubeconfig("ungate-"+s.ns, hans, "system:masters")
-		must(t, err)
+		require.NoError(t, err)
 		out, err := exec.CommandContext(t.Context(), the.bins["kausality"], append([]string{"ungate", "--kubeconfig=" + kubeconfig}, args...)...).CombinedOutput()
 		return string(out), err
 	}
@@ -279,7 +281,7 @@ func TestUngate(t *testing.T) {
 		!strings.Contains(out, "1 masked, 1 with pending external drift, 0 restored") {
 		t.Errorf("dry-run: %v\n%s", err, out)
 	}
-	must(t, s.closed(t.Context(), mr))
+	require.NoError(t, s.closed(t.Context(), mr))
 	if out, err = ungate(name); err == nil || !strings.Contains(out, "--default-mode=log") {
 		t.Errorf("the webhook enforces: %v\n%s", err, out)
 	}
@@ -291,8 +293,8 @@ func TestUngate(t *testing.T) {
 	}
 	_, err = s.hans.Resource(namespaces).Patch(t.Context(), s.ns, types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"kausality.io/mode":"log"}}}`), metav1.PatchOptions{})
-	must(t, err)
-	eventually(t, "the author's value to be restored", 30*time.Second, func(context.Context) error {
+	require.NoError(t, err)
+	wait.For(t, "the author's value to be restored", 30*time.Second, func(context.Context) error {
 		out, err := ungate(name)
 		if err != nil && !strings.Contains(out, "nothing to restore") {
 			return fmt.Errorf("%w: %s", err, out)
@@ -316,7 +318,7 @@ func TestLegacyRuntime(t *testing.T) {
 	o := s.bucket("Bucket", "bucket")
 	o.Object["spec"].(map[string]any)["managementPolicies"] = []any{"Observe", "Update", "LateInitialize"}
 	got, err := s.of(s.hans, buckets).Create(t.Context(), o, metav1.CreateOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	if !slices.Equal(policiesOf(got), []string{"Observe", "Update", "LateInitialize"}) {
 		t.Fatalf("created as %v", policiesOf(got))
 	}
@@ -324,8 +326,8 @@ func TestLegacyRuntime(t *testing.T) {
 		"lastTransitionTime":"2026-01-01T00:00:00Z","message":"` + "`spec.managementPolicies` is set to a value" +
 		"([Observe Update LateInitialize]) which is not supported. Check docs for supported policies" + `"}]}}`
 	_, err = s.of(s.hans, buckets).Patch(t.Context(), "bucket", types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: "provider"}, "status")
-	must(t, err)
-	eventually(t, "a mask that the provider knows", 30*time.Second, func(ctx context.Context) error {
+	require.NoError(t, err)
+	wait.For(t, "a mask that the provider knows", 30*time.Second, func(ctx context.Context) error {
 		o, err := s.of(s.hans, buckets).Get(ctx, "bucket", metav1.GetOptions{})
 		if err == nil && !slices.Equal(policiesOf(o), []string{"Observe", "Update"}) {
 			err = fmt.Errorf("policies %v, gate %+v", policiesOf(o), gateOf(o))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -38,10 +39,10 @@ type version struct {
 func (s *fixture) record() *history {
 	s.t.Helper()
 	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{the.EtcdURL()}, DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
-	must(s.t, err)
+	require.NoError(s.t, err)
 	ctx, prefix := s.t.Context(), "/registry/"+databases.Group+"/"+databases.Resource+"/"+s.ns+"/"
 	got, err := etcd.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
-	must(s.t, err)
+	require.NoError(s.t, err)
 	h := &history{versions: map[string][]version{}, from: s.seq()}
 	changes := etcd.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(got.Header.Revision+1))
 	go func() {
@@ -77,10 +78,10 @@ const lag = 15 * time.Second
 func (h *history) check(t testing.TB, mr string) []string {
 	t.Helper()
 	log, err := the.cloud.Writes(t.Context(), h.from)
-	must(t, err)
+	require.NoError(t, err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	must(t, h.broken)
+	require.NoError(t, h.broken)
 	var wrong []string
 	for _, e := range log {
 		if !strings.HasSuffix(e.Path, "/"+mr) {

@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // TestInstall: managed resources that existed before the installation are masked
@@ -23,10 +25,10 @@ func TestInstall(t *testing.T) {
 		t.Helper()
 		_, err := s.hans.Resource(namespaces).Patch(t.Context(), s.ns, types.MergePatchType,
 			[]byte(`{"metadata":{"annotations":{"kausality.io/mode":`+value+`}}}`), metav1.PatchOptions{})
-		must(t, err)
+		require.NoError(t, err)
 	}
 	mode(`"log"`)
-	eventually(t, "log mode to hold", patience, func(context.Context) error {
+	wait.For(t, "log mode to hold", wait.Patience, func(context.Context) error {
 		name := s.lone(fmt.Sprintf("probe-%d", time.Now().UnixNano()), 1)
 		if gateOf(s.mr(name)).State != "" {
 			return fmt.Errorf("%s was gated", name)
@@ -39,7 +41,7 @@ func TestInstall(t *testing.T) {
 	}
 	paused := s.lone("paused", 5)
 	for _, name := range append(names, paused) {
-		eventually(t, name+" to be ready", 60*time.Second, func(context.Context) error {
+		wait.For(t, name+" to be ready", 60*time.Second, func(context.Context) error {
 			if got := conditionOf(s.mr(name), "Ready"); got != "True" {
 				return fmt.Errorf("it is %q", got)
 			}

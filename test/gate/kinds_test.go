@@ -6,10 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 var (
@@ -23,8 +26,8 @@ var (
 // It does not run with others: it restarts what they share.
 func TestUnreadableKind(t *testing.T) {
 	s := newFixture(t, "unreadable")
-	must(t, the.Define(t.Context(), bucketLike("Crate")))
-	eventually(t, "a crate", patience, func(ctx context.Context) error {
+	require.NoError(t, the.Define(t.Context(), bucketLike("Crate")))
+	wait.For(t, "a crate", wait.Patience, func(ctx context.Context) error {
 		_, err := s.of(s.hans, crates).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "other.example.org/v1", "kind": "Crate", "metadata": map[string]any{"name": "old"}, "spec": map[string]any{},
 		}}, metav1.CreateOptions{})
@@ -35,9 +38,9 @@ func TestUnreadableKind(t *testing.T) {
 {"op":"replace","path":"/spec/versions/1/name","value":"v2"},{"op":"replace","path":"/spec/versions/1/storage","value":true}`)
 	t.Cleanup(func() {
 		s.convert(`{"strategy":"None"}`, "")
-		must(t, s.hans.Resource(customResourceDefinitions).Delete(context.Background(), "crates.other.example.org", metav1.DeleteOptions{}))
+		require.NoError(t, s.hans.Resource(customResourceDefinitions).Delete(context.Background(), "crates.other.example.org", metav1.DeleteOptions{}))
 	})
-	eventually(t, "the kind to be unreadable", patience, func(ctx context.Context) error {
+	wait.For(t, "the kind to be unreadable", wait.Patience, func(ctx context.Context) error {
 		v2 := crates
 		v2.Version = "v2"
 		if _, err := s.of(s.hans, v2).List(ctx, metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), "conversion") {
@@ -47,10 +50,10 @@ func TestUnreadableKind(t *testing.T) {
 	})
 	for _, p := range []*part{the.webhook, the.gate} {
 		p.Kill()
-		must(t, p.Restart())
+		require.NoError(t, p.Restart())
 	}
 	for _, p := range []*part{the.webhook, the.gate} {
-		must(t, p.ready(t.Context()))
+		require.NoError(t, p.ready(t.Context()))
 	}
 	s.awaitClosed(s.lone("db", 5))
 }
@@ -61,5 +64,5 @@ func (s *fixture) convert(how, more string) {
 	patch := `[{"op":"add","path":"/spec/conversion","value":` + how + `}` + more + `]`
 	_, err := s.hans.Resource(customResourceDefinitions).Patch(context.Background(), "crates.other.example.org", types.JSONPatchType,
 		[]byte(patch), metav1.PatchOptions{})
-	must(s.t, err)
+	require.NoError(s.t, err)
 }

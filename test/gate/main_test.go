@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/dynamic"
 
@@ -209,6 +210,6 @@ func (p *part) ready(ctx context.Context) error {
 func (l *environment) as(t testing.TB, user string) dynamic.Interface {
 	t.Helper()
 	c, err := dynamic.NewForConfig(l.ConfigAsMaster(user))
-	must(t, err)
+	require.NoError(t, err)
 	return c
 }

@@ -10,12 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 )
 
@@ -47,12 +49,12 @@ func TestRandom(t *testing.T) {
 			wg.Go(r.play)
 		}
 		wg.Wait()
-		must(t, the.cloud.FailNext(t.Context(), 0, 0))
-		must(t, the.cloud.SetAsync(t.Context(), false, 0))
+		require.NoError(t, the.cloud.FailNext(t.Context(), 0, 0))
+		require.NoError(t, the.cloud.SetAsync(t.Context(), false, 0))
 		_, err := the.cloud.Finish(t.Context(), "", "")
-		must(t, err)
+		require.NoError(t, err)
 		for _, p := range []*part{the.webhook, the.gate, the.provider} {
-			must(t, p.revive(t.Context()))
+			require.NoError(t, p.revive(t.Context()))
 		}
 		for _, r := range started {
 			r.verify()
@@ -217,7 +219,7 @@ func (r *random) verify() {
 		}
 	}()
 	for _, mr := range []string{r.mr, r.alone} {
-		eventually(r.t, fmt.Sprintf("seed %d: the gate of %s to close again", r.seed, mr), 3*deadline, func(ctx context.Context) error {
+		wait.For(r.t, fmt.Sprintf("seed %d: the gate of %s to close again", r.seed, mr), 3*deadline, func(ctx context.Context) error {
 			_ = r.compose(ctx, "store", r.as)
 			list, err := r.of(r.hans, databases).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + mr})
 			if err != nil || len(list.Items) == 0 || list.Items[0].GetDeletionTimestamp() != nil {
@@ -243,7 +245,7 @@ func (r *random) notOrphaned(mr string) {
 		return
 	}
 	list, err := r.of(r.hans, databases).List(r.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + mr})
-	must(r.t, err)
+	require.NoError(r.t, err)
 	if len(list.Items) == 0 {
 		r.t.Errorf("seed %d: %s is left behind in the cloud", r.seed, mr)
 	}

@@ -6,10 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // reconcileRequested is the annotation that makes Crossplane reconcile.
@@ -24,7 +27,7 @@ type requests struct {
 func (s *fixture) watchRequests(name string) *requests {
 	s.t.Helper()
 	w, err := s.of(s.hans, xstores).Watch(s.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
-	must(s.t, err)
+	require.NoError(s.t, err)
 	s.t.Cleanup(w.Stop)
 	r := &requests{seen: make(chan string, 100)}
 	go func() {
@@ -64,7 +67,7 @@ func (r *requests) none(t *testing.T, what string) {
 // refusedTier: Crossplane is refused a new Composition revision.
 func (s *fixture) refusedTier(name string) {
 	s.t.Helper()
-	eventually(s.t, "the new tier to be refused", 30*time.Second, func(ctx context.Context) error {
+	wait.For(s.t, "the new tier to be refused", 30*time.Second, func(ctx context.Context) error {
 		if err := s.compose(ctx, name, composeAs{tier: "gold"}); err == nil {
 			return fmt.Errorf("it passed")
 		}
@@ -85,10 +88,10 @@ func TestWakeByMode(t *testing.T) {
 	store, calm := s.watchRequests("store"), s.watchRequests("calm")
 	_, err := s.hans.Resource(namespaces).Patch(t.Context(), s.ns, types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"kausality.io/mode":"log"}}}`), metav1.PatchOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	store.once(t, "mode log")
 	calm.none(t, "nothing was refused")
-	eventually(t, "the change to pass", 30*time.Second, func(ctx context.Context) error { return s.compose(ctx, "store", composeAs{tier: "gold"}) })
+	wait.For(t, "the change to pass", 30*time.Second, func(ctx context.Context) error { return s.compose(ctx, "store", composeAs{tier: "gold"}) })
 }
 
 // TestWakeByPolicy: a change of any policy wakes the XRs, and so does the
@@ -107,19 +110,19 @@ func TestWakeByPolicy(t *testing.T) {
 				"allow": []any{map[string]any{"kind": "Database", "relation": "Child", "mutations": []any{"spec.forProvider.size"}}},
 			}}}
 	}
-	eventually(t, "a policy to be accepted", 30*time.Second, func(ctx context.Context) error {
+	wait.For(t, "a policy to be accepted", 30*time.Second, func(ctx context.Context) error {
 		_, err := s.hans.Resource(policies).Create(ctx, policy(time.Now().Add(-time.Hour)), metav1.CreateOptions{})
 		return err
 	})
 	r.once(t, "a policy came")
 	_, err := s.hans.Resource(policies).Patch(t.Context(), s.ns, types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	r.none(t, "its metadata changed")
 	begins := fmt.Sprintf(`{"spec":{"validFrom":%q}}`, time.Now().Add(6*time.Second).UTC().Format(time.RFC3339))
 	_, err = s.hans.Resource(policies).Patch(t.Context(), s.ns, types.MergePatchType, []byte(begins), metav1.PatchOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	r.once(t, "it changed")
 	r.once(t, "its window begins")
-	must(t, s.hans.Resource(policies).Delete(t.Context(), s.ns, metav1.DeleteOptions{}))
+	require.NoError(t, s.hans.Resource(policies).Delete(t.Context(), s.ns, metav1.DeleteOptions{}))
 	r.once(t, "it is gone")
 }

@@ -5,15 +5,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // TestBadInput: every failure is reported in one line, and the exit code
 // distinguishes a wrong command line from all others.
 func TestBadInput(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
-	if err := os.WriteFile(file, []byte("kind: ConfigMap\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte("kind: ConfigMap\n"), 0o600))
 	cases := map[string]struct {
 		args []string
 		code int

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -18,13 +19,9 @@ var team = []string{"blue", "green"}
 func stored(t *testing.T, name, key string) string {
 	t.Helper()
 	hans, err := the.As(story.Hans)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	o, err := hans.Resource(story.XDatabases).Namespace("default").Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return o.GetAnnotations()[key]
 }
 
@@ -43,9 +40,7 @@ func annotated(t *testing.T, key string) (out []string) {
 // shown, there is one question, and what was shown is done.
 func groups(t *testing.T) {
 	hans, err := the.As(story.Hans)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, name := range team {
 		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": story.XDatabases.GroupVersion().String(), "kind": "XDatabase",
 			"spec": map[string]any{"size": int64(1)},
@@ -138,9 +133,7 @@ func meanwhile(t *testing.T) {
 
 func snoozeGroup(t *testing.T) {
 	names := []string{"xdatabase/blue", "xdatabase/green"}
-	if err := the.Annotate(t.Context(), story.Hans, story.XDatabases, "blue", v1alpha1.AnnotationKeyLegacySnooze, "2100-01-01T00:00:00Z"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, the.Annotate(t.Context(), story.Hans, story.XDatabases, "blue", v1alpha1.AnnotationKeyLegacySnooze, "2100-01-01T00:00:00Z"))
 	the.terminal(t, "y\n", append([]string{"snooze", "--until", "2100-01-05T09:30:00Z"}, names...)...).golden(t, "snooze-group", 0)
 	the.terminal(t, "y\n", append([]string{"snooze", "--off"}, names...)...).golden(t, "snooze-group-off", 0)
 	for _, key := range []string{v1alpha1.AnnotationKeySnooze, v1alpha1.AnnotationKeyLegacySnooze} {
@@ -152,9 +145,7 @@ func snoozeGroup(t *testing.T) {
 
 func rejectGroup(t *testing.T) {
 	setting, err := the.Setting(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	list := []string{database(t), "object.kubernetes.m.crossplane.io/" + setting.GetName()}
 	the.terminal(t, "y\n", append([]string{"reject", "--reason", "audit"}, list...)...).golden(t, "reject-group", 0)
 	if have := annotation(t, v1alpha1.AnnotationKeyRejections); strings.Count(have, `"reason":"audit"`) != 2 {
@@ -172,9 +163,7 @@ func rejectGroup(t *testing.T) {
 // confirmation, too.
 func advanceGroup(t *testing.T) {
 	setting, err := the.Setting(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	the.terminal(t, "n\n", "approve", database(t), "object.kubernetes.m.crossplane.io/"+setting.GetName(), "--any", "--mode=always").golden(t, "approve-any-no", 1)
 	the.terminal(t, "", "approve", "databases", "--any", "--external=Update", "-l", "crossplane.io/composite=orders",
 		"--dry-run").golden(t, "approve-any-selected", 0)

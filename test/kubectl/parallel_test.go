@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/annotate"
 	"github.com/kausality-io/function-kausality/test/e2e/story"
@@ -22,13 +24,9 @@ const (
 func parallel(t *testing.T) {
 	db := database(t)
 	gitops := `[{"apiVersion":"v1","kind":"ConfigMap","name":"settings","mode":"always","ticket":"SHOP-7"}]`
-	if err := the.Annotate(t.Context(), story.Hans, story.XDatabases, "orders", v1alpha1.AnnotationKeyApprovals, gitops); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, the.Annotate(t.Context(), story.Hans, story.XDatabases, "orders", v1alpha1.AnnotationKeyApprovals, gitops))
 	client, err := the.As(story.Alice)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w := annotate.Writer{Client: client.Resource(story.XDatabases).Namespace("default"), Name: "orders"}
 	var wg sync.WaitGroup
 	for n := range terminals {
@@ -49,9 +47,7 @@ func parallel(t *testing.T) {
 	wg.Wait()
 	var list []map[string]any
 	stored := annotation(t, v1alpha1.AnnotationKeyApprovals)
-	if err := json.Unmarshal([]byte(stored), &list); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(stored), &list))
 	if len(list) != 1+terminals+colleague {
 		t.Errorf("%d entries, want %d: %s", len(list), 1+terminals+colleague, stored)
 	}
@@ -67,9 +63,7 @@ func parallel(t *testing.T) {
 			t.Errorf("%s is stored %d times", s, strings.Count(stored, s))
 		}
 	}
-	if err := the.Annotate(t.Context(), story.Hans, story.XDatabases, "orders", v1alpha1.AnnotationKeyApprovals, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, the.Annotate(t.Context(), story.Hans, story.XDatabases, "orders", v1alpha1.AnnotationKeyApprovals, nil))
 }
 
 func digest(n int) string { return fmt.Sprintf("%016x", 0xabc0+n) }

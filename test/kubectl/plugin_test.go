@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 )
@@ -24,17 +25,8 @@ const xr = "xdatabase/orders"
 func database(t *testing.T) string {
 	t.Helper()
 	mr, err := the.MR(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return "database/" + mr.GetName()
-}
-
-func eventually(t *testing.T, what string, f func(context.Context) error) {
-	t.Helper()
-	if err := controlplane.Eventually(t.Context(), what, 60*time.Second, f); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestPlugin drives the plugin through a day of the story: each part begins
@@ -110,7 +102,7 @@ var foreseen string
 // covers shows one object of each gap that can be had here, and none of them
 // where there is none.
 func covers(t *testing.T) {
-	eventually(t, "the settings to be gated", func(ctx context.Context) error {
+	wait.For(t, "the settings to be gated", 60*time.Second, func(ctx context.Context) error {
 		s, err := the.Setting(ctx)
 		if err == nil && !strings.Contains(s.GetAnnotations()[v1alpha1.AnnotationKeyGate], `"state":"closed"`) {
 			err = fmt.Errorf("the gate is %q", s.GetAnnotations()[v1alpha1.AnnotationKeyGate])
@@ -119,9 +111,7 @@ func covers(t *testing.T) {
 	})
 	the.terminal(t, "", "coverage", "--exit-code").golden(t, "coverage-none", 0)
 	hans, err := the.As(story.Hans)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	paused := map[string]any{"crossplane.io/paused": "true"}
 	gaps := map[schema.GroupVersionResource]map[string]map[string]any{
 		story.Databases:  {"loose": {"crossplane.io/paused": "true", v1alpha1.AnnotationKeyMode: "log"}, "paused": paused},
@@ -141,9 +131,7 @@ func covers(t *testing.T) {
 		}
 	}
 	the.terminal(t, "", "coverage", "-A", "--exit-code", "-o", "wide").golden(t, "coverage", 4)
-	if err := the.Annotate(t.Context(), story.Hans, story.Databases, "paused", v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, the.Annotate(t.Context(), story.Hans, story.Databases, "paused", v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))
 	for r, list := range gaps {
 		for name := range list {
 			if err := the.Delete(t.Context(), story.Hans, r, name); err != nil {
@@ -151,7 +139,7 @@ func covers(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, "nothing to wait any more", func(context.Context) error {
+	wait.For(t, "nothing to wait any more", 60*time.Second, func(context.Context) error {
 		if r := the.pipe(t, "pending", "--exit-code"); r.code != 0 {
 			return fmt.Errorf("pending: %s", r.out)
 		}
@@ -179,9 +167,7 @@ func sized(n int64) map[string]any {
 func snoozes(t *testing.T) {
 	the.terminal(t, "", "snooze", xr, "--for", "24h", "-m", "known").golden(t, "snooze", 0)
 	s := v1alpha1.Snooze{}
-	if err := json.Unmarshal([]byte(annotation(t, v1alpha1.AnnotationKeySnooze)), &s); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(annotation(t, v1alpha1.AnnotationKeySnooze)), &s))
 	if left := time.Until(s.Expiry.Time); left < 23*time.Hour || left > 24*time.Hour || s.User != story.Hans || s.Message != "known" {
 		t.Errorf("the snooze is %+v", s)
 	}
@@ -194,9 +180,7 @@ func snoozes(t *testing.T) {
 func annotation(t *testing.T, key string) string {
 	t.Helper()
 	o, err := the.XR(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return o.GetAnnotations()[key]
 }
 
@@ -214,17 +198,13 @@ func rejects(t *testing.T) {
 // A dry run shows the same and stores nothing.
 func dryRuns(t *testing.T) {
 	before, err := the.XR(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, dry := range []string{"client", "server"} {
 		the.terminal(t, "", "approve", database(t), "--any", "--mode", "generation", "--dry-run="+dry).golden(t, "dry-run-"+dry, 0)
 		the.terminal(t, "", "freeze", xr, "--dry-run="+dry).golden(t, "dry-run-freeze-"+dry, 0)
 	}
 	after, err := the.XR(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for k, v := range after.GetAnnotations() {
 		if before.GetAnnotations()[k] != v {
 			t.Errorf("a dry run wrote %s=%s", k, v)
@@ -237,10 +217,8 @@ func external(t *testing.T) {
 	db := database(t)
 	name := strings.TrimPrefix(db, "database/")
 	the.terminal(t, "", "pending").golden(t, "pending-none", 0)
-	if err := the.Cloud.Change(t.Context(), name, client.Fields{"size": 9}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the drift to be listed", func(context.Context) error {
+	require.NoError(t, the.Cloud.Change(t.Context(), name, client.Fields{"size": 9}))
+	wait.For(t, "the drift to be listed", 60*time.Second, func(context.Context) error {
 		if r := the.pipe(t, "pending", "--exit-code"); r.code != 4 {
 			return fmt.Errorf("exit code %d: %s", r.code, r.out)
 		}
@@ -256,7 +234,7 @@ func external(t *testing.T) {
 	}
 	the.terminal(t, "n\n", "approve", db).golden(t, "approve-no", 1)
 	the.terminal(t, "", "approve", id, "--wait").golden(t, "approve-external", 0)
-	eventually(t, "the cloud to have the size again", func(ctx context.Context) error {
+	wait.For(t, "the cloud to have the size again", 60*time.Second, func(ctx context.Context) error {
 		is, err := the.Cloud.Get(ctx, name)
 		if err == nil && is.Size != 20 {
 			err = fmt.Errorf("its size is %d", is.Size)
@@ -269,10 +247,8 @@ func external(t *testing.T) {
 // held by the function, which writes no Drifts: listed and approved all the
 // same.
 func held(t *testing.T) {
-	if err := the.Compose(t.Context(), story.Composition{Tier: "gold", Kausality: true}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "what is held to be listed", func(context.Context) error {
+	require.NoError(t, the.Compose(t.Context(), story.Composition{Tier: "gold", Kausality: true}))
+	wait.For(t, "what is held to be listed", 60*time.Second, func(context.Context) error {
 		if r := the.pipe(t, "pending"); strings.Count(r.out, "change ") != 2 {
 			return fmt.Errorf("pending: %s", r.out)
 		}
@@ -289,14 +265,14 @@ func held(t *testing.T) {
 	the.terminal(t, "", "approve", "xdatabases", "-l", "!team", "--dry-run").golden(t, "approve-group-dry-run", 0)
 	the.terminal(t, "n\n", "reject", "--all", "--reason", "not in this release").golden(t, "reject-all-no", 1)
 	the.terminal(t, "y\n", "approve", xr, "--wait").golden(t, "approve-held", 0)
-	eventually(t, "the cloud to have the tier", func(ctx context.Context) error {
+	wait.For(t, "the cloud to have the tier", 60*time.Second, func(ctx context.Context) error {
 		is, err := the.Cloud.Get(ctx, strings.TrimPrefix(database(t), "database/"))
 		if err == nil && is.Tags["tier"] != "gold" {
 			err = fmt.Errorf("its tags are %v", is.Tags)
 		}
 		return err
 	})
-	eventually(t, "the approval to show in the trace", func(context.Context) error {
+	wait.For(t, "the approval to show in the trace", 60*time.Second, func(context.Context) error {
 		if r := the.pipe(t, "trace", database(t)); !strings.Contains(r.out, "approved (once): difference "+foreseen) {
 			return fmt.Errorf("trace: %s", r.out)
 		}
@@ -307,7 +283,7 @@ func held(t *testing.T) {
 
 func gateClosed(t *testing.T) {
 	t.Helper()
-	eventually(t, "the gate to be closed", func(ctx context.Context) error {
+	wait.For(t, "the gate to be closed", 60*time.Second, func(ctx context.Context) error {
 		mr, err := the.MR(ctx)
 		if err == nil && !strings.Contains(mr.GetAnnotations()[v1alpha1.AnnotationKeyGate], `"state":"closed"`) {
 			err = fmt.Errorf("the gate is %s", mr.GetAnnotations()[v1alpha1.AnnotationKeyGate])
@@ -323,7 +299,7 @@ func deletion(t *testing.T) {
 	if err := the.Delete(t.Context(), story.Hans, story.Databases, name); err == nil {
 		t.Fatal("the deletion was not refused")
 	}
-	eventually(t, "the deletion to be listed", func(context.Context) error {
+	wait.For(t, "the deletion to be listed", 60*time.Second, func(context.Context) error {
 		if r := the.pipe(t, "pending", "--exit-code"); r.code != 4 {
 			return fmt.Errorf("exit code %d: %s", r.code, r.out)
 		}

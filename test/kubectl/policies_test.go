@@ -7,7 +7,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/require"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
 
@@ -49,26 +52,18 @@ spec:
 // inForce applies a policy for the length of f.
 func inForce(t *testing.T, manifest, resource, name string, f func()) {
 	t.Helper()
-	if err := the.Apply(t.Context(), []byte(manifest)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, the.Apply(t.Context(), []byte(manifest)))
 	f()
 	hans, err := the.As(story.Hans)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r := schema.GroupVersionResource{Group: v1alpha1.Group, Version: "v1alpha1", Resource: resource}
-	if err := hans.Resource(r).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, hans.Resource(r).Delete(t.Context(), name, metav1.DeleteOptions{}))
 }
 
 // policies determine the outcomes of explain and preview, as in the webhook.
 func policies(t *testing.T) {
 	cli, err := parts.Ensure(t.Context(), os.Stderr, "", parts.CrossplaneCLI)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	db, changed, child := database(t), compositionFile(t, "gold", true), ""
 	preview := []string{"preview", changed, "--crossplane=" + cli[parts.CrossplaneCLI], "--functions", servePatchAndTransform(t)}
 	const tag, size = "spec: {forProvider: {tags: {tier: gold}}}", "spec: {forProvider: {size: 21}}"
@@ -95,22 +90,16 @@ func policies(t *testing.T) {
 func setUp(t *testing.T) (own func() (child string)) {
 	t.Helper()
 	hans, err := the.As(story.Hans)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	alice, err := the.As(story.Alice) // who is not taken for the controller of what she makes
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	object := func(c dynamic.Interface, r schema.GroupVersionResource, kind string, spec map[string]any) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": r.GroupVersion().String(), "kind": kind, "spec": spec}}
 		o.SetName("new")
 		o.SetNamespace("default")
 		o.SetAnnotations(map[string]string{"crossplane.io/paused": "true"})
 		stored, err := c.Resource(r).Namespace("default").Create(t.Context(), o, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() {
 			if err := hans.Resource(r).Namespace("default").Delete(context.Background(), "new", metav1.DeleteOptions{}); err != nil && !kerrors.IsNotFound(err) {
 				t.Error(err) // the database may go with the composite
@@ -119,10 +108,8 @@ func setUp(t *testing.T) (own func() (child string)) {
 		return stored
 	}
 	object(alice, story.Databases, "Database", map[string]any{"forProvider": map[string]any{"size": int64(1)}})
-	if err := the.Annotate(t.Context(), story.Hans, story.Databases, "new", v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the gate to be open for its creation", func(ctx context.Context) error {
+	require.NoError(t, the.Annotate(t.Context(), story.Hans, story.Databases, "new", v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))
+	wait.For(t, "the gate to be open for its creation", 60*time.Second, func(ctx context.Context) error {
 		o, err := hans.Resource(story.Databases).Namespace("default").Get(ctx, "new", metav1.GetOptions{})
 		if err == nil && !strings.Contains(o.GetAnnotations()[v1alpha1.AnnotationKeyGate], `"state":"open"`) {
 			err = fmt.Errorf("the gate is %q", o.GetAnnotations()[v1alpha1.AnnotationKeyGate])
@@ -158,20 +145,20 @@ func ungates(t *testing.T) {
 	if r := the.as(t, gateUser, "ungate", db, "--yes"); r.code != 0 || !strings.Contains(r.out, "1 masked, 0 with pending external drift, 1 restored") {
 		t.Errorf("as the gate's own user: %+v", r)
 	}
-	eventually(t, "the running gate to mask again", func(ctx context.Context) error { return policiesAre(ctx, `["Observe"]`, true) })
+	wait.For(t, "the running gate to mask again", 60*time.Second, func(ctx context.Context) error { return policiesAre(ctx, `["Observe"]`, true) })
 	gateClosed(t)
 	if r := the.as(t, gateUser, "ungate", "--all", "--for-removal", "--yes", "-o", "json"); r.code != 0 {
 		t.Errorf("for the removal: %+v", r)
 	}
 	// Nothing is masked again, although all components run, and the provider has
 	// observed the restored policies.
-	eventually(t, "the provider to see it", reconciled)
+	wait.For(t, "the provider to see it", 60*time.Second, reconciled)
 	if err := policiesAre(t.Context(), `["*"]`, false); err != nil {
 		t.Error(err)
 	}
 	the.terminal(t, "", "explain", db).golden(t, "explain-removal", 0)
 	unmark(t)
-	eventually(t, "the gate to mask again", func(ctx context.Context) error { return policiesAre(ctx, `["Observe"]`, true) })
+	wait.For(t, "the gate to mask again", 60*time.Second, func(ctx context.Context) error { return policiesAre(ctx, `["Observe"]`, true) })
 	gateClosed(t)
 }
 
@@ -179,9 +166,7 @@ func ungates(t *testing.T) {
 func (l *environment) as(t *testing.T, user string, args ...string) result {
 	t.Helper()
 	kubeconfig, err := l.Kubeconfig("admin-of-plugin", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return l.pipe(t, append(args, "--kubeconfig", kubeconfig, "--as", user, "--as-group", "system:masters", "-n", "default")...)
 }
 
@@ -220,12 +205,8 @@ func unmark(t *testing.T) {
 	t.Helper()
 	r := schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}
 	admin, err := the.As(gateUser)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, err = admin.Resource(r).Patch(t.Context(), "kausality", types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"kausality.io/removal":null}}}`), metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }

@@ -9,9 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
 
@@ -19,9 +23,7 @@ import (
 // held installs afterwards.
 func previews(t *testing.T) {
 	cli, err := parts.Ensure(t.Context(), os.Stderr, "", parts.CrossplaneCLI)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	functions := servePatchAndTransform(t)
 	same, changed := compositionFile(t, "bronze", true), compositionFile(t, "gold", true)
 	program := "--crossplane=" + cli[parts.CrossplaneCLI]
@@ -39,9 +41,7 @@ func previews(t *testing.T) {
 func compositionFile(t *testing.T, tier string, settings bool) string {
 	t.Helper()
 	raw, err := story.Example("composition.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text := strings.ReplaceAll(string(raw), "tier: bronze", "tier: "+tier)
 	if !settings {
 		from, to := strings.Index(text, "      - name: settings"), strings.Index(text, "  - step: kausality")
@@ -51,9 +51,7 @@ func compositionFile(t *testing.T, tier string, settings bool) string {
 		text = text[:from] + text[to:]
 	}
 	file := filepath.Join(t.TempDir(), "composition.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -62,16 +60,12 @@ func compositionFile(t *testing.T, tier string, settings bool) string {
 func servePatchAndTransform(t *testing.T) string {
 	t.Helper()
 	port, err := controlplane.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	p, err := the.Run(context.Background(), "patch-and-transform-for-preview", exec.Command(the.Bins[parts.PatchAndTransform], "--insecure", "--address="+address))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(p.Stop)
-	eventually(t, "the function to listen", func(context.Context) error {
+	wait.For(t, "the function to listen", 60*time.Second, func(context.Context) error {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
 			return err
@@ -79,12 +73,8 @@ func servePatchAndTransform(t *testing.T) string {
 		return c.Close()
 	})
 	raw, err := story.Example("functions.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "functions.yaml")
-	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(raw), "localhost:9444", address)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(raw), "localhost:9444", address)), 0o600))
 	return file
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"github.com/stretchr/testify/require"
 )
 
 // result of one run of the plugin.
@@ -41,9 +42,7 @@ func (l *environment) meanwhile(t *testing.T, happens func(), typed string, args
 	defer cancel()
 	cmd := l.command(ctx, args...)
 	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: 200})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close() //nolint:errcheck // Nothing is left to lose.
 	var out bytes.Buffer
 	buf := make([]byte, 4096)
@@ -147,9 +146,7 @@ func (r result) golden(t *testing.T, name string, wantCode int) {
 		return
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got := r.screen(); got != string(want) {
 		t.Errorf("%s: the screen is not as in testdata; want:\n%s\ngot:\n%s", name, want, got)
 	}

@@ -15,10 +15,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // chart of the repository.
@@ -161,7 +163,7 @@ const newColumn = "    - jsonPath: .status.managedResources\n      name: Managed
 func (l *environment) pods(t *testing.T, component string) string {
 	t.Helper()
 	list, err := l.admin.Resource(pods).Namespace(home).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=" + component})
-	must(t, err)
+	require.NoError(t, err)
 	var out []string
 	for i := range list.Items {
 		out = append(out, string(list.Items[i].GetUID()))
@@ -184,12 +186,12 @@ func TestUpgrade(t *testing.T) {
 		}
 	}
 	hook, err := the.admin.Resource(hooks).Get(t.Context(), "kausality", metav1.GetOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	upgrade := []string{"upgrade", "kausality", the.chart(), "--reuse-values", "--set", "gate.deadline=2h"}
 	_, err = the.run(t.Context(), upgrade...)
-	must(t, err)
+	require.NoError(t, err)
 	the.release = the.chart()
-	eventually(t, "new Pods of the gate", func(context.Context) error {
+	wait.For(t, "new Pods of the gate", wait.Patience, func(context.Context) error {
 		if now := the.pods(t, "gate"); now == before["gate"] {
 			return errors.New("they are the old ones")
 		}
@@ -201,26 +203,26 @@ func TestUpgrade(t *testing.T) {
 		}
 	}
 	crd, err := the.admin.Resource(definition).Get(t.Context(), "kausalities.kausality.io", metav1.GetOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	if versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions"); !strings.Contains(fmt.Sprint(versions), ".status.managedResources") {
 		t.Error("the CRD is still that of the version before")
 	}
 	now, err := the.admin.Resource(hooks).Get(t.Context(), "kausality", metav1.GetOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	if now.GetUID() != hook.GetUID() {
 		t.Error("the webhook configuration is another one")
 	}
 	the.gate.Stop()
 	the.gate, err = the.start(t.Context(), "gate", 1)
-	must(t, err)
-	must(t, the.gate.await(t.Context()))
+	require.NoError(t, err)
+	require.NoError(t, the.gate.await(t.Context()))
 	if args, err := the.args(t.Context(), "gate"); err != nil || !strings.Contains(strings.Join(args, " "), "--gate-deadline=2h") {
 		t.Errorf("the gate's arguments are %v, error %v", args, err)
 	}
 	guarded(t, ns)
 	settled := the.generations(t)
 	_, err = the.run(t.Context(), upgrade...)
-	must(t, err)
+	require.NoError(t, err)
 	if again := the.generations(t); again != settled {
 		t.Errorf("the same upgrade once more changed %s, before %s", again, settled)
 	}
@@ -230,7 +232,7 @@ func TestUpgrade(t *testing.T) {
 func (l *environment) generations(t *testing.T) string {
 	t.Helper()
 	list, err := l.admin.Resource(deployments).Namespace(home).List(t.Context(), metav1.ListOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	out := ""
 	for i := range list.Items {
 		out += fmt.Sprintf("%s %d\n", list.Items[i].GetName(), list.Items[i].GetGeneration())
@@ -249,13 +251,13 @@ func TestService(t *testing.T) {
 	policy(t, "shop", map[string]any{"mode": "enforce"})
 	guarded(t, ns)
 	e, err := entry(t.Context(), "shop.admission.kausality.io")
-	must(t, err)
+	require.NoError(t, err)
 	config := e["clientConfig"].(map[string]any)
 	if got := fmt.Sprint(config["service"], config["url"]); got != "map[name:kausality-webhook namespace:kausality-system path:/mutate port:443] <nil>" {
 		t.Errorf("the API server is configured with %s", got)
 	}
 	const name = "kausality-webhook.kausality-system.svc"
-	eventually(t, "the certificate to verify for the Service", func(ctx context.Context) error {
+	wait.For(t, "the certificate to verify for the Service", wait.Patience, func(ctx context.Context) error {
 		e, err := entry(ctx, "shop.admission.kausality.io") // renewed all the time here
 		if err != nil {
 			return err

@@ -9,6 +9,8 @@ import (
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // documented arguments of helm, as docs/install.md has them for a newcomer, with
@@ -35,7 +37,7 @@ func TestPolicyCheck(t *testing.T) {
 	policy(t, "shop", map[string]any{"mode": "log"})
 	rule := map[string]any{"kind": "App", "mode": "always", "match": map[string]any{"cel": "object.spec.size =="}}
 	bad := object("kausality.io/v1alpha1", "ClusterApprovalPolicy", "", "bad", map[string]any{"rules": []any{rule}})
-	eventually(t, "the API server to refuse it", func(ctx context.Context) error { // it learns of a webhook within a second
+	wait.For(t, "the API server to refuse it", wait.Patience, func(ctx context.Context) error { // it learns of a webhook within a second
 		_, err := the.admin.Resource(kausality.GroupVersion().WithResource("clusterapprovalpolicies")).Create(ctx, bad,
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if kerrors.IsInvalid(err) && strings.Contains(err.Error(), "rules") {

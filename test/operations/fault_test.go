@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // TestChartDryRun: the API server takes what the chart renders from other
@@ -30,7 +32,7 @@ func TestChartDryRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects, err := the.render(t.Context(), args...)
-			must(t, err)
+			require.NoError(t, err)
 			for _, o := range objects {
 				r, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
 				c := the.admin.Resource(r).Namespace(o.GetNamespace())
@@ -55,7 +57,7 @@ func off(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	must(t, the.admin.Resource(hooks).Delete(t.Context(), "kausality", forget))
+	require.NoError(t, the.admin.Resource(hooks).Delete(t.Context(), "kausality", forget))
 }
 
 // TestProtectionWhileDown: without the webhook, annotations that only Kausality
@@ -68,24 +70,24 @@ func TestProtectionWhileDown(t *testing.T) {
 	guarded(t, ns)
 	guarded(t, "lenient")
 	_, err := app(t, ns, "mine")
-	must(t, err)
+	require.NoError(t, err)
 	yes := true
 	child := object("shop.example.org/v1", "App", ns, "child", map[string]any{"size": int64(1)})
 	parent, err := the.admin.Resource(apps).Namespace(ns).Get(t.Context(), "mine", metav1.GetOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	child.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "shop.example.org/v1", Kind: "App", Name: "mine", UID: parent.GetUID(), Controller: &yes}})
 	_, err = as(t, hans).Resource(apps).Namespace(ns).Create(t.Context(), child, metav1.CreateOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	_, err = app(t, "lenient", "mine")
-	must(t, err)
+	require.NoError(t, err)
 	off(t)
 	mr := object("shop.example.org/v1", "Database", ns, "masked", map[string]any{"managementPolicies": []any{"Observe"}})
 	mr.SetAnnotations(map[string]string{"kausality.io/management-policies": `["*"]`})
-	eventually(t, "the API server to call no webhook", func(context.Context) error {
+	wait.For(t, "the API server to call no webhook", wait.Patience, func(context.Context) error {
 		_, err := as(t, hans).Resource(databases).Namespace(ns).Create(t.Context(), mr, metav1.CreateOptions{})
 		return err
 	})
-	eventually(t, "the API server to protect annotations", func(ctx context.Context) error { // a new policy reaches it within a second or two
+	wait.For(t, "the API server to protect annotations", wait.Patience, func(ctx context.Context) error { // a new policy reaches it within a second or two
 		_, err := as(t, hans).Resource(apps).Namespace(ns).Patch(ctx, "mine", types.MergePatchType,
 			[]byte(`{"metadata":{"annotations":{"kausality.io/trace":null}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		if !kerrors.IsInvalid(err) {
@@ -131,8 +133,8 @@ func TestProtectionWhileDown(t *testing.T) {
 	if err := merge(t, as(t, hans), databases, ns, "masked", annotate("kausality.io/management-policies", nil)); !kerrors.IsInvalid(err) {
 		t.Errorf("what is remembered of a masked managed resource: want 422, got %v", err)
 	}
-	must(t, merge(t, as(t, hans), databases, ns, "masked", annotate("kausality.io/deletion", "orphan")))
-	must(t, as(t, hans).Resource(databases).Namespace(ns).Delete(t.Context(), "masked", forget))
+	require.NoError(t, merge(t, as(t, hans), databases, ns, "masked", annotate("kausality.io/deletion", "orphan")))
+	require.NoError(t, as(t, hans).Resource(databases).Namespace(ns).Delete(t.Context(), "masked", forget))
 }
 
 // load creates and deletes apps until it is stopped; under a policy that fails
@@ -204,17 +206,17 @@ func TestCRDRemoved(t *testing.T) {
 	policy(t, "shop", map[string]any{"mode": "enforce"})
 	guarded(t, ns)
 	before, err := the.admin.Resource(hooks).Get(t.Context(), "kausality", metav1.GetOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	const name = "kausalities.kausality.io"
-	must(t, the.admin.Resource(definition).Delete(t.Context(), name, forget))
-	eventually(t, "the CRD to go", func(ctx context.Context) error {
+	require.NoError(t, the.admin.Resource(definition).Delete(t.Context(), name, forget))
+	wait.For(t, "the CRD to go", wait.Patience, func(ctx context.Context) error {
 		if _, err := the.admin.Resource(definition).Get(ctx, name, metav1.GetOptions{}); kerrors.IsNotFound(err) {
 			return nil
 		}
 		return errors.New("it is still there")
 	})
 	until, n := time.Now().Add(5*time.Second), 0
-	eventually(t, "some time to pass", func(ctx context.Context) error {
+	wait.For(t, "some time to pass", wait.Patience, func(ctx context.Context) error {
 		n++
 		if err := stray(t, ns, fmt.Sprintf("stray-%d", n)); !kerrors.IsInvalid(err) {
 			t.Fatalf("the policy is no longer in force: %v", err)
@@ -229,8 +231,8 @@ func TestCRDRemoved(t *testing.T) {
 		return nil
 	})
 	_, err = the.run(t.Context(), "upgrade", "kausality", the.release, "--reuse-values") // it brings back what is missing
-	must(t, err)
-	eventually(t, "the CRD to be back", func(ctx context.Context) error {
+	require.NoError(t, err)
+	wait.For(t, "the CRD to be back", wait.Patience, func(ctx context.Context) error {
 		crd, err := the.admin.Resource(definition).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -242,7 +244,7 @@ func TestCRDRemoved(t *testing.T) {
 		return err
 	})
 	policy(t, "shop", map[string]any{"mode": "log"})
-	eventually(t, "the new policy to hold", func(context.Context) error { n++; return stray(t, ns, fmt.Sprintf("stray-%d", n)) })
+	wait.For(t, "the new policy to hold", wait.Patience, func(context.Context) error { n++; return stray(t, ns, fmt.Sprintf("stray-%d", n)) })
 }
 
 // TestAPIServerRestart: everything finds its way back.
@@ -251,14 +253,14 @@ func TestAPIServerRestart(t *testing.T) {
 	policy(t, "shop", map[string]any{"mode": "enforce"})
 	guarded(t, ns)
 	the.restarted = time.Now()
-	must(t, the.Process(parts.KubeAPIServer).Restart())
-	eventually(t, "the API server to be back", func(ctx context.Context) error {
+	require.NoError(t, the.Process(parts.KubeAPIServer).Restart())
+	wait.For(t, "the API server to be back", wait.Patience, func(ctx context.Context) error {
 		_, err := the.admin.Resource(namespaces).Get(ctx, ns, metav1.GetOptions{})
 		return err
 	})
 	ns = namespace(t, "restarted")
 	n := 0
-	eventually(t, "apps to be guarded again", func(ctx context.Context) error {
+	wait.For(t, "apps to be guarded again", wait.Patience, func(ctx context.Context) error {
 		n++
 		if err := revive(ctx); err != nil {
 			return err
@@ -269,11 +271,11 @@ func TestAPIServerRestart(t *testing.T) {
 		}
 		return err
 	})
-	must(t, merge(t, the.admin, kausality, "", "shop", map[string]any{"spec": map[string]any{"mode": "log"}}))
+	require.NoError(t, merge(t, the.admin, kausality, "", "shop", map[string]any{"spec": map[string]any{"mode": "log"}}))
 	awaitPolicy(t, "shop")
-	eventually(t, "a change of the policy to hold", func(context.Context) error { n++; return stray(t, ns, fmt.Sprintf("stray-%d", n)) })
+	wait.For(t, "a change of the policy to hold", wait.Patience, func(context.Context) error { n++; return stray(t, ns, fmt.Sprintf("stray-%d", n)) })
 	for _, p := range append([]*process{the.controller, the.gate}, the.webhooks...) {
-		must(t, p.Err())
+		require.NoError(t, p.Err())
 	}
 }
 
@@ -309,7 +311,7 @@ func TestRetained(t *testing.T) {
 	for _, w := range the.webhooks {
 		served(t, w, "kausality_decision_seconds_count", "kausality_certificate_expiry_timestamp_seconds 1.", `kausality_dropped_reports_total 0`)
 	}
-	must(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
+	require.NoError(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
 	restoredTo(t, ns, "orders", "*")
 	gone(t, map[schema.GroupVersionResource][]string{hooks: {"kausality"}, roles: {"kausality-gate-policies"}})
 }
@@ -318,7 +320,7 @@ func TestRetained(t *testing.T) {
 func served(t *testing.T, p *process, lines ...string) {
 	t.Helper()
 	for _, want := range lines {
-		eventually(t, p.Name()+" to serve "+want, func(context.Context) error {
+		wait.For(t, p.Name()+" to serve "+want, wait.Patience, func(context.Context) error {
 			text, err := fetch(p.metrics, "metrics")
 			if err == nil && !strings.Contains(text, "\n"+want) {
 				err = fmt.Errorf("it serves %s", ours(text))
@@ -343,7 +345,7 @@ func gone(t *testing.T, what map[schema.GroupVersionResource][]string) {
 	t.Helper()
 	for r, names := range what {
 		for _, name := range names {
-			eventually(t, r.Resource+" "+name+" to go", func(ctx context.Context) error {
+			wait.For(t, r.Resource+" "+name+" to go", wait.Patience, func(ctx context.Context) error {
 				_, err := the.admin.Resource(r).Get(ctx, name, metav1.GetOptions{})
 				if err == nil {
 					return errors.New("it is still there")
@@ -388,7 +390,7 @@ func TestPrecedenceWhileDown(t *testing.T) {
 		_, err := as(t, hans).Resource(r).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
 		return err
 	}
-	eventually(t, "the new policy to reach the API server", func(context.Context) error {
+	wait.For(t, "the new policy to reach the API server", wait.Patience, func(context.Context) error {
 		if err := create(apps, "App", "strict", "gold", "gold"); err != nil && !kerrors.IsAlreadyExists(err) {
 			return err
 		}

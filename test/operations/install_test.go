@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // TestPolicy: a policy takes effect without a restart, its status reports it, and
@@ -28,7 +30,7 @@ func TestPolicy(t *testing.T) {
 		t.Errorf("want 1 managed resource, got %d", n)
 	}
 	e, err := entry(t.Context(), "shop.admission.kausality.io")
-	must(t, err)
+	require.NoError(t, err)
 	if e["failurePolicy"] != "Fail" || e["timeoutSeconds"].(int64) > 2 || e["reinvocationPolicy"] != "IfNeeded" {
 		t.Errorf("got %v", e)
 	}
@@ -44,13 +46,13 @@ func TestPolicy(t *testing.T) {
 	if err := stray("stray-1"); !kerrors.IsInvalid(err) {
 		t.Errorf("enforced by the policy: want 422, got %v", err)
 	}
-	must(t, merge(t, the.admin, kausality, "", "shop",
+	require.NoError(t, merge(t, the.admin, kausality, "", "shop",
 		map[string]any{"spec": map[string]any{"overrides": []any{map[string]any{"namespaces": []any{ns}, "mode": "log"}}}}))
 	awaitPolicy(t, "shop")
 	n := 1
-	eventually(t, "the override to hold", func(context.Context) error { n++; return stray(fmt.Sprintf("stray-%d", n)) })
+	wait.For(t, "the override to hold", wait.Patience, func(context.Context) error { n++; return stray(fmt.Sprintf("stray-%d", n)) })
 	e, err = entry(t.Context(), "shop.admission.kausality.io")
-	must(t, err)
+	require.NoError(t, err)
 	if e["failurePolicy"] != "Ignore" {
 		t.Errorf("the override comes first and only logs, got %v", e["failurePolicy"])
 	}
@@ -66,7 +68,7 @@ func TestGateSettings(t *testing.T) {
 	played(t, ns, "tagged", nil)
 	closedAs := func(want string) {
 		t.Helper()
-		eventually(t, "the gate to close to "+want, func(ctx context.Context) error {
+		wait.For(t, "the gate to close to "+want, wait.Patience, func(ctx context.Context) error {
 			_, p, masked, err := gateOf(ctx, ns, "tagged")
 			if err == nil && (p != want || !masked) {
 				err = fmt.Errorf("managementPolicies are %s, masked %v", p, masked)
@@ -77,7 +79,7 @@ func TestGateSettings(t *testing.T) {
 	closedAs("Observe,LateInitialize")
 	observes(t, ns, "tagged", 9)
 	served(t, the.gate, `kausality_external_drift{kind="Database"} 0`)
-	must(t, merge(t, the.admin, kausality, "", "shop", map[string]any{"spec": map[string]any{"gate": map[string]any{"ignorePaths": nil}}}))
+	require.NoError(t, merge(t, the.admin, kausality, "", "shop", map[string]any{"spec": map[string]any{"gate": map[string]any{"ignorePaths": nil}}}))
 	awaitPolicy(t, "shop")
 	externalDrift(t, "tagged")
 	served(t, the.gate, `kausality_external_drift{kind="Database"} 1`)
@@ -119,14 +121,14 @@ func TestDenied(t *testing.T) {
 	good := with("gate", map[string]any{"deadline": "90m", "closed": []any{"Observe", "LateInitialize"}, "ignorePaths": []any{"spec.forProvider.tags"}})
 	_, err := the.admin.Resource(kausality).Create(t.Context(), object("kausality.io/v1alpha1", "Kausality", "", "good", good),
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	must(t, err)
+	require.NoError(t, err)
 }
 
 // TestRepair: foreign edits of our fields are undone, foreign fields stay, what
 // is deleted comes back, and at rest nothing is written (KR-12-02).
 func TestRepair(t *testing.T) {
 	policy(t, "shop", map[string]any{"mode": "enforce"})
-	eventually(t, "the foreign edit to be undone", func(ctx context.Context) error {
+	wait.For(t, "the foreign edit to be undone", wait.Patience, func(ctx context.Context) error {
 		patch := map[string]any{"metadata": map[string]any{"annotations": map[string]any{"example.org/note": "ours"}}}
 		if err := merge(t, the.admin, hooks, "", "kausality", patch); err != nil {
 			return err
@@ -149,7 +151,7 @@ func TestRepair(t *testing.T) {
 		}
 		return merge(t, the.admin, hooks, "", "kausality", map[string]any{"webhooks": list})
 	})
-	eventually(t, "the foreign edit to be undone", func(ctx context.Context) error {
+	wait.For(t, "the foreign edit to be undone", wait.Patience, func(ctx context.Context) error {
 		e, err := entry(ctx, "shop.admission.kausality.io")
 		if err == nil && (e["failurePolicy"] != "Fail" || e["timeoutSeconds"] != int64(2)) {
 			err = fmt.Errorf("failurePolicy %v, timeoutSeconds %v", e["failurePolicy"], e["timeoutSeconds"])
@@ -157,15 +159,15 @@ func TestRepair(t *testing.T) {
 		return err
 	})
 	o, err := the.admin.Resource(hooks).Get(t.Context(), "kausality", metav1.GetOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	if o.GetAnnotations()["example.org/note"] != "ours" {
 		t.Error("an annotation of another user is gone")
 	}
 	for r, name := range map[schema.GroupVersionResource]string{hooks: "kausality", roles: "kausality-webhook-policies", bindings: "kausality-orphan-protection"} {
 		before, err := the.admin.Resource(r).Get(t.Context(), name, metav1.GetOptions{})
-		must(t, err)
-		must(t, the.admin.Resource(r).Delete(t.Context(), name, forget))
-		eventually(t, name+" to come back", func(ctx context.Context) error {
+		require.NoError(t, err)
+		require.NoError(t, the.admin.Resource(r).Delete(t.Context(), name, forget))
+		wait.For(t, name+" to come back", wait.Patience, func(ctx context.Context) error {
 			now, err := the.admin.Resource(r).Get(ctx, name, metav1.GetOptions{})
 			if err == nil && now.GetUID() == before.GetUID() {
 				err = errors.New("it is still the old one")
@@ -182,7 +184,7 @@ func TestRoles(t *testing.T) {
 	without(t, shopGroup) // what the test before guarded
 	for _, name := range []string{"kausality-webhook-policies", "kausality-gate-policies", "kausality-controller-policies"} {
 		o, err := the.admin.Resource(roles).Get(t.Context(), name, metav1.GetOptions{})
-		must(t, err)
+		require.NoError(t, err)
 		list, _, _ := unstructured.NestedSlice(o.Object, "rules")
 		if len(list) != 1 {
 			t.Fatalf("%s: want one rule, got %v", name, list)
@@ -195,8 +197,8 @@ func TestRoles(t *testing.T) {
 			t.Errorf("%s has no owner, and would outlive the installation", name)
 		}
 	}
-	must(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
-	eventually(t, "the configuration to go with the last policy", func(ctx context.Context) error {
+	require.NoError(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
+	wait.For(t, "the configuration to go with the last policy", wait.Patience, func(ctx context.Context) error {
 		_, err := the.admin.Resource(hooks).Get(ctx, "kausality", metav1.GetOptions{})
 		if err == nil {
 			return errors.New("it is still there")
@@ -215,7 +217,7 @@ func TestNamespaceMode(t *testing.T) {
 		t.Errorf("want 422, got %v", err)
 	}
 	for _, good := range []any{"enforce", "log", nil} {
-		must(t, merge(t, the.admin, namespaces, "", ns, annotate("kausality.io/mode", good)))
+		require.NoError(t, merge(t, the.admin, namespaces, "", ns, annotate("kausality.io/mode", good)))
 	}
 }
 
@@ -232,13 +234,13 @@ func TestSteady(t *testing.T) {
 			name: "shop"}, {resource: bindings,
 			name: "kausality-orphan-protection"}} {
 			o, err := the.admin.Resource(at.resource).Get(t.Context(), at.name, metav1.GetOptions{})
-			must(t, err)
+			require.NoError(t, err)
 			fmt.Fprintf(&out, "%s %s\n", at.name, o.GetResourceVersion())
 		}
 		return out.String()
 	}
 	last := ""
-	eventually(t, "the versions to stop changing", func(context.Context) error {
+	wait.For(t, "the versions to stop changing", wait.Patience, func(context.Context) error {
 		if now := versions(); now != last {
 			last = now
 			return fmt.Errorf("they moved: %s", now)
@@ -246,12 +248,12 @@ func TestSteady(t *testing.T) {
 		return nil
 	})
 	// A new CRD makes the controller look at everything again.
-	must(t, the.Define(t.Context(), controlplane.Kind{Group: "other.example.org", Kind: "App"}))
+	require.NoError(t, the.Define(t.Context(), controlplane.Kind{Group: "other.example.org", Kind: "App"}))
 	t.Cleanup(func() {
 		_ = the.admin.Resource(definition).Delete(context.Background(), "apps.other.example.org", forget)
 	})
 	deadline := time.Now().Add(3 * time.Second)
-	eventually(t, "some time to pass", func(context.Context) error {
+	wait.For(t, "some time to pass", wait.Patience, func(context.Context) error {
 		if now := last; versions() != now {
 			t.Fatalf("something was written: %s, before %s", versions(), now)
 		}

@@ -7,7 +7,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // elsewhere is what a policy guards in place of everything in the shop.
@@ -24,7 +27,7 @@ func TestUnguardAndGuardAgain(t *testing.T) {
 	policy(t, "shop", map[string]any{"mode": "enforce"})
 	guarded(t, ns)
 	owner, err := app(t, ns, "owner")
-	must(t, err)
+	require.NoError(t, err)
 	yes := true
 	refs := []metav1.OwnerReference{{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(), Controller: &yes}}
 	ctx, stop := context.WithCancel(t.Context())
@@ -50,15 +53,15 @@ func TestUnguardAndGuardAgain(t *testing.T) {
 		}
 	}()
 	for turn := range 6 {
-		must(t, merge(t, the.admin, kausality, "", "shop", elsewhere))
+		require.NoError(t, merge(t, the.admin, kausality, "", "shop", elsewhere))
 		awaitPolicy(t, "shop")
 		if turn%2 == 1 {
 			without(t, shopGroup)
 		}
-		must(t, merge(t, the.admin, kausality, "", "shop", shop))
+		require.NoError(t, merge(t, the.admin, kausality, "", "shop", shop))
 		awaitPolicy(t, "shop")
 		seen := traced.Load()
-		eventually(t, "children to be traced again", func(context.Context) error {
+		wait.For(t, "children to be traced again", wait.Patience, func(context.Context) error {
 			if traced.Load() < seen+20 {
 				return errors.New("they are not")
 			}

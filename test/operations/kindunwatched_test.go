@@ -9,12 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 const shopGroup = "shop.example.org"
@@ -44,7 +46,7 @@ func watchRequests(t *testing.T, group string, since time.Time) (watches, refuse
 // watched waits until webhook and gate have opened their watches of a group.
 func watched(t *testing.T, group string, since time.Time, want ...string) {
 	t.Helper()
-	eventually(t, "what is guarded to be watched", func(context.Context) error {
+	wait.For(t, "what is guarded to be watched", wait.Patience, func(context.Context) error {
 		if open, _ := watchRequests(t, group, since); !slices.Equal(open, want) { // a role may take a moment to come through
 			return fmt.Errorf("watched are %v", open)
 		}
@@ -56,7 +58,7 @@ func watched(t *testing.T, group string, since time.Time, want ...string) {
 func without(t *testing.T, group string) {
 	t.Helper()
 	for _, role := range []string{"kausality-gate-policies", "kausality-controller-policies", "kausality-webhook-policies"} {
-		eventually(t, "the access of "+role+" to go", func(ctx context.Context) error {
+		wait.For(t, "the access of "+role+" to go", wait.Patience, func(ctx context.Context) error {
 			o, err := the.admin.Resource(roles).Get(ctx, role, metav1.GetOptions{})
 			if kerrors.IsNotFound(err) {
 				return nil
@@ -78,10 +80,10 @@ func TestUnwatch(t *testing.T) {
 		leave  func(t *testing.T)
 	}{
 		"LastPolicy": {reason: "with the last policy the configuration goes, too", leave: func(t *testing.T) {
-			must(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
+			require.NoError(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
 		}},
 		"OtherStays": {reason: "another group is guarded still", leave: func(t *testing.T) {
-			must(t, merge(t, the.admin, kausality, "", "shop", elsewhere))
+			require.NoError(t, merge(t, the.admin, kausality, "", "shop", elsewhere))
 		}},
 	}
 	for name, tc := range cases {
@@ -90,7 +92,7 @@ func TestUnwatch(t *testing.T) {
 			policy(t, "shop", map[string]any{"mode": "enforce"})
 			guarded(t, ns)
 			owner, err := app(t, ns, "owner")
-			must(t, err)
+			require.NoError(t, err)
 			played(t, ns, "orders", owner)
 			closedGate(t, ns, "orders")
 			drifts(t, ns, owner)
@@ -102,7 +104,7 @@ func TestUnwatch(t *testing.T) {
 			restoredTo(t, ns, "orders", "*")
 			without(t, shopGroup)
 			awaitDriftPhase(t, ns, v1alpha1.DriftResolved, "its kind is no longer guarded")
-			pause(t, 2*time.Second) // for the authorizer to take it up, and each process
+			wait.Pause(t, 2*time.Second) // for the authorizer to take it up, and each process
 			quiet(t, tc.reason)
 		})
 	}
@@ -118,13 +120,13 @@ func drifts(t *testing.T, ns string, owner *unstructured.Unstructured) {
 	child.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(),
 		UID: owner.GetUID(), Controller: &yes}})
 	_, err := controller.Resource(apps).Namespace(ns).Create(t.Context(), child, metav1.CreateOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	body := fmt.Appendf(nil, `{"status":{"observedGeneration":%d,"conditions":[{"type":"Ready","status":"True","reason":"Any","lastTransitionTime":%q}]}}`,
 		owner.GetGeneration(), time.Now().UTC().Format(time.RFC3339))
 	_, err = controller.Resource(apps).Namespace(ns).Patch(t.Context(), owner.GetName(), types.MergePatchType, body, metav1.PatchOptions{}, "status")
-	must(t, err)
+	require.NoError(t, err)
 	size := int64(1)
-	eventually(t, "the controller to be refused", func(context.Context) error {
+	wait.For(t, "the controller to be refused", wait.Patience, func(context.Context) error {
 		size++
 		if err := merge(t, controller, apps, ns, "child", map[string]any{"spec": map[string]any{"size": size}}); !kerrors.IsForbidden(err) &&
 			!kerrors.IsInvalid(err) {
@@ -138,7 +140,7 @@ func drifts(t *testing.T, ns string, owner *unstructured.Unstructured) {
 // resolution; "" for any.
 func awaitDriftPhase(t *testing.T, ns string, phase v1alpha1.DriftPhase, why string) {
 	t.Helper()
-	eventually(t, "the Drift to be "+string(phase), func(ctx context.Context) error {
+	wait.For(t, "the Drift to be "+string(phase), wait.Patience, func(ctx context.Context) error {
 		list, err := the.admin.Resource(driftResource).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -163,19 +165,8 @@ func quiet(t *testing.T, reason string) {
 	t.Helper()
 	cut := time.Now()
 	the.line.cut()
-	pause(t, 6*time.Second) // what is refused is tried again after a second, and more
+	wait.Pause(t, 6*time.Second) // what is refused is tried again after a second, and more
 	if open, refused := watchRequests(t, shopGroup, cut); len(open) > 0 || len(refused) > 0 {
 		t.Errorf("%s: watched still are %v, refused was %v", reason, open, refused)
-	}
-}
-
-// pause where the absence of an event leaves nothing to wait for.
-func pause(t *testing.T, d time.Duration) {
-	t.Helper()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-t.Context().Done():
 	}
 }

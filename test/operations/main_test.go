@@ -198,18 +198,6 @@ func (p *process) await(ctx context.Context) error {
 	})
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func eventually(t *testing.T, what string, f func(context.Context) error) {
-	t.Helper()
-	must(t, controlplane.Eventually(t.Context(), what, 45*time.Second, f))
-}
-
 func object(apiVersion, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name}, "spec": spec}}
 	if namespace != "" {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // kinds: of the shop, and managed resources that no policy ever covers, as in most
@@ -54,7 +56,7 @@ func policy(t *testing.T, name string, spec map[string]any) *unstructured.Unstru
 		spec["resources"] = []any{map[string]any{"apiGroups": []any{"shop.example.org"}, "resources": []any{"*"}}}
 	}
 	_, err := the.admin.Resource(kausality).Create(t.Context(), object("kausality.io/v1alpha1", "Kausality", "", name, spec), metav1.CreateOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx := context.Background()
 		if err := the.admin.Resource(kausality).Delete(ctx, name, forget); err != nil && !kerrors.IsNotFound(err) {
@@ -67,7 +69,7 @@ func policy(t *testing.T, name string, spec map[string]any) *unstructured.Unstru
 // awaitPolicy until the API server is configured as it requires.
 func awaitPolicy(t *testing.T, name string) (k *unstructured.Unstructured) {
 	t.Helper()
-	eventually(t, "policy "+name+" to be in force", func(ctx context.Context) (err error) {
+	wait.For(t, "policy "+name+" to be in force", wait.Patience, func(ctx context.Context) (err error) {
 		if k, err = the.admin.Resource(kausality).Get(ctx, name, metav1.GetOptions{}); err != nil {
 			return err
 		}
@@ -95,7 +97,7 @@ func namespace(t *testing.T, name string) string {
 	o := object("v1", "Namespace", "", name, map[string]any{})
 	_, err := the.admin.Resource(namespaces).Create(t.Context(), o, metav1.CreateOptions{})
 	if !kerrors.IsAlreadyExists(err) {
-		must(t, err)
+		require.NoError(t, err)
 	}
 	return name
 }
@@ -104,7 +106,7 @@ func namespace(t *testing.T, name string) string {
 func as(t *testing.T, user string) dynamic.Interface {
 	t.Helper()
 	c, err := dynamic.NewForConfig(the.ConfigAs(user, "system:masters"))
-	must(t, err)
+	require.NoError(t, err)
 	return c
 }
 
@@ -121,7 +123,7 @@ func app(t *testing.T, ns, name string) (*unstructured.Unstructured, error) {
 func guarded(t *testing.T, ns string) {
 	t.Helper()
 	n := 0
-	eventually(t, "apps in "+ns+" to be guarded", func(context.Context) error {
+	wait.For(t, "apps in "+ns+" to be guarded", wait.Patience, func(context.Context) error {
 		n++
 		o, err := app(t, ns, fmt.Sprintf("probe-%d", n))
 		if err == nil && o.GetAnnotations()["kausality.io/trace"] == "" {
@@ -138,7 +140,7 @@ func guarded(t *testing.T, ns string) {
 func merge(t *testing.T, c dynamic.Interface, r schema.GroupVersionResource, ns, name string, patch map[string]any) error {
 	t.Helper()
 	raw, err := json.Marshal(patch)
-	must(t, err)
+	require.NoError(t, err)
 	if ns == "" {
 		_, err = c.Resource(r).Patch(t.Context(), name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: "kubectl"})
 		return err

@@ -6,10 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // typed is what a command of the documentation does here.
@@ -131,9 +133,9 @@ var pages = []followed{
 			after: func(*testing.T) { the.controller.Stop() }},
 		{command: "kubectl delete mutatingwebhookconfiguration kausality", prints: "deleted"},
 		{command: "kubectl -n kausality-system scale deployment kausality-controller --replicas=2", prints: "scaled", after: func(t *testing.T) {
-			must(t, the.controller.Restart())
-			must(t, the.controller.await(t.Context()))
-			eventually(t, "the configuration to be created again", func(ctx context.Context) error { _, err := entries(ctx); return err })
+			require.NoError(t, the.controller.Restart())
+			require.NoError(t, the.controller.await(t.Context()))
+			wait.For(t, "the configuration to be created again", wait.Patience, func(ctx context.Context) error { _, err := entries(ctx); return err })
 		}},
 		{command: "helm uninstall kausality --namespace kausality-system", not: byUninstall},
 		{command: "kausality ungate --all --for-removal", not: byUninstall},
@@ -240,7 +242,7 @@ var (
 func lenientElsewhere(t *testing.T) {
 	awaitPolicy(t, "databases")
 	e, err := entry(t.Context(), "databases-2.admission.kausality.io")
-	must(t, err)
+	require.NoError(t, err)
 	if e["failurePolicy"] != "Ignore" {
 		t.Errorf("outside of the enforced Namespaces the failure policy is %v", e["failurePolicy"])
 	}
@@ -249,8 +251,8 @@ func lenientElsewhere(t *testing.T) {
 // removal was begun, and did not end.
 func removal(t *testing.T) {
 	t.Helper()
-	must(t, merge(t, the.admin, hooks, "", "kausality", annotate("kausality.io/removal", "2026-01-05T09:30:00Z")))
-	eventually(t, "the policy to report it", func(ctx context.Context) error {
+	require.NoError(t, merge(t, the.admin, hooks, "", "kausality", annotate("kausality.io/removal", "2026-01-05T09:30:00Z")))
+	wait.For(t, "the policy to report it", wait.Patience, func(ctx context.Context) error {
 		k, err := the.admin.Resource(kausality).Get(ctx, "databases", metav1.GetOptions{})
 		if err == nil && !strings.Contains(fmt.Sprint(k.Object["status"]), "BeingRemoved") {
 			err = fmt.Errorf("its status is %v", k.Object["status"])
@@ -264,9 +266,9 @@ func team(t *testing.T) {
 	t.Helper()
 	c := as(t, hans).Resource(xdatabases).Namespace("default")
 	_, err := c.Create(t.Context(), object("example.org/v1", "XDatabase", "default", "blue", map[string]any{"size": int64(1)}), metav1.CreateOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	for _, name := range []string{"blue", "orders"} {
-		must(t, merge(t, as(t, hans), xdatabases, "default", name, map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": "shop"}}}))
+		require.NoError(t, merge(t, as(t, hans), xdatabases, "default", name, map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": "shop"}}}))
 	}
 }
 
@@ -274,7 +276,7 @@ func team(t *testing.T) {
 func xdatabase(t *testing.T) {
 	t.Helper()
 	defined(t, "XDatabase", "example.org", "v1")
-	eventually(t, "an XDatabase", func(ctx context.Context) error {
+	wait.For(t, "an XDatabase", wait.Patience, func(ctx context.Context) error {
 		_, err := as(t, hans).Resource(xdatabases).Namespace("default").Create(ctx,
 			object("example.org/v1", "XDatabase", "default", "orders", map[string]any{"size": int64(1)}), metav1.CreateOptions{})
 		return err
@@ -284,5 +286,5 @@ func xdatabase(t *testing.T) {
 // defined kind, whatever its objects look like.
 func defined(t *testing.T, kind, group, version string) {
 	t.Helper()
-	must(t, the.Define(t.Context(), controlplane.Kind{Group: group, Kind: kind, Version: version}))
+	require.NoError(t, the.Define(t.Context(), controlplane.Kind{Group: group, Kind: kind, Version: version}))
 }

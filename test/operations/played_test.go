@@ -8,10 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // A managed resource whose provider the test plays: it writes its status.
@@ -26,7 +28,7 @@ func played(t *testing.T, ns, name string, parent *unstructured.Unstructured) {
 			UID: parent.GetUID(), Controller: &yes}})
 	}
 	_, err := as(t, hans).Resource(databases).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	observes(t, ns, name, 1)
 }
 
@@ -34,7 +36,7 @@ func played(t *testing.T, ns, name string, parent *unstructured.Unstructured) {
 func observes(t *testing.T, ns, name string, size int64) {
 	t.Helper()
 	c := as(t, "system:serviceaccount:shop:provider").Resource(databases).Namespace(ns)
-	eventually(t, "the provider to write its status", func(ctx context.Context) error {
+	wait.For(t, "the provider to write its status", wait.Patience, func(ctx context.Context) error {
 		o, err := c.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -66,7 +68,7 @@ func gateOf(ctx context.Context, ns, name string) (g v1alpha1.Gate, policies str
 // closedGate of a played database.
 func closedGate(t *testing.T, ns, name string) {
 	t.Helper()
-	eventually(t, "the gate of "+name+" to close", func(ctx context.Context) error {
+	wait.For(t, "the gate of "+name+" to close", wait.Patience, func(ctx context.Context) error {
 		g, p, masked, err := gateOf(ctx, ns, name)
 		if err == nil && (!masked || p != "Observe" || g.State != v1alpha1.GateClosed) {
 			err = fmt.Errorf("managementPolicies are %s, masked %v, the gate is %s", p, masked, g.State)
@@ -78,7 +80,7 @@ func closedGate(t *testing.T, ns, name string) {
 // restoredTo what its author wrote, without a gate.
 func restoredTo(t *testing.T, ns, name, want string) {
 	t.Helper()
-	eventually(t, "the author's value of "+name+" to be restored", func(ctx context.Context) error {
+	wait.For(t, "the author's value of "+name+" to be restored", wait.Patience, func(ctx context.Context) error {
 		g, p, masked, err := gateOf(ctx, ns, name)
 		if err == nil && (masked || p != want || g.State != "") {
 			err = fmt.Errorf("managementPolicies are %s, masked %v, the gate is %s", p, masked, g.State)

@@ -9,11 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 )
 
@@ -22,28 +24,28 @@ import (
 func (l *environment) startProvider(t *testing.T) *client.Client {
 	t.Helper()
 	built, err := parts.Ensure(t.Context(), os.Stderr, "", parts.TestProvider)
-	must(t, err)
+	require.NoError(t, err)
 	// The provider ends where a kind that it reconciles does not exist.
 	for _, name := range []string{"cloud.example.org_databases.yaml", "rds.aws.crossplane.io_rdsinstances.yaml"} {
 		crd, err := os.ReadFile(filepath.Join(l.root, "test", "provider", "crds", name))
-		must(t, err)
-		must(t, l.Apply(t.Context(), crd))
+		require.NoError(t, err)
+		require.NoError(t, l.Apply(t.Context(), crd))
 	}
 	port, err := controlplane.FreePort()
-	must(t, err)
+	require.NoError(t, err)
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	ctx := context.WithoutCancel(t.Context())
 	_, err = l.Serve(ctx, "cloud", exec.Command(built["test-provider"], "cloud", "--address="+address))
-	must(t, err)
+	require.NoError(t, err)
 	c := client.New("http://" + address)
-	eventually(t, "the cloud to answer", c.Healthy)
+	wait.For(t, "the cloud to answer", wait.Patience, c.Healthy)
 	kubeconfig, err := l.ServiceAccountKubeconfig(t.Context(), "crossplane-system", "provider-cloud")
-	must(t, err)
+	require.NoError(t, err)
 	cmd := exec.Command(built["test-provider"], "run", "--kubeconfig="+kubeconfig, "--cloud-url=http://"+address, "--poll-interval=1s",
 		"--creation-grace-period=0s", "--max-requeue-delay=2s", "--max-reconcile-rate=100")
 	cmd.Args[0] = "provider" // its field manager, as in a cluster
 	_, err = l.Serve(ctx, "provider-cloud", cmd)
-	must(t, err)
+	require.NoError(t, err)
 	return c
 }
 
@@ -52,7 +54,7 @@ func database(t *testing.T, ns, name string) {
 	t.Helper()
 	o := object("cloud.example.org/v1alpha1", "Database", ns, name, map[string]any{"forProvider": map[string]any{"size": int64(1)}})
 	created, err := as(t, hans).Resource(cloudDatabases).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	if created.GetAnnotations()["kausality.io/trace"] == "" {
 		t.Errorf("Database %s was created without a trace", name)
 	}
@@ -62,9 +64,9 @@ func database(t *testing.T, ns, name string) {
 func policiesOf(t *testing.T, ns, name string) (policies string, masked bool) {
 	t.Helper()
 	o, err := the.admin.Resource(cloudDatabases).Namespace(ns).Get(t.Context(), name, metav1.GetOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	list, _, err := unstructured.NestedStringSlice(o.Object, "spec", "managementPolicies")
-	must(t, err)
+	require.NoError(t, err)
 	_, masked = o.GetAnnotations()["kausality.io/management-policies"]
 	return strings.Join(list, ","), masked
 }
@@ -72,7 +74,7 @@ func policiesOf(t *testing.T, ns, name string) (policies string, masked bool) {
 // masked waits until a database was created in the cloud and its gate is closed.
 func masked(t *testing.T, ns, name string) {
 	t.Helper()
-	eventually(t, "the gate of "+name+" to close", func(context.Context) error {
+	wait.For(t, "the gate of "+name+" to close", wait.Patience, func(context.Context) error {
 		if p, masked := policiesOf(t, ns, name); !masked || p != "Observe" {
 			return fmt.Errorf("managementPolicies are %s, masked %v", p, masked)
 		}

@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // TestMissingRights: a component whose roles the API server does not know logs the
@@ -19,13 +22,13 @@ func TestMissingRights(t *testing.T) {
 		t.Run(component, func(t *testing.T) {
 			account := "roleless-" + component
 			file, err := the.ServiceAccountKubeconfig(t.Context(), home, account, itself)
-			must(t, err)
+			require.NoError(t, err)
 			args, err := the.args(t.Context(), component)
-			must(t, err)
+			require.NoError(t, err)
 			addresses := [2]string{}
 			for i := range addresses {
 				port, err := controlplane.FreePort()
-				must(t, err)
+				require.NoError(t, err)
 				addresses[i] = fmt.Sprintf("127.0.0.1:%d", port)
 			}
 			args = append(args, "--kubeconfig="+file, "--health-probe-bind-address="+addresses[0], "--metrics-bind-address=0")
@@ -33,9 +36,9 @@ func TestMissingRights(t *testing.T) {
 				args = append(args, "--bind-address="+addresses[1])
 			}
 			p, err := the.Run(context.WithoutCancel(t.Context()), account, exec.Command(the.kausality, args...))
-			must(t, err)
+			require.NoError(t, err)
 			defer p.Stop()
-			eventually(t, "it to log what is missing", func(context.Context) error {
+			wait.For(t, "it to log what is missing", wait.Patience, func(context.Context) error {
 				raw, err := os.ReadFile(p.Log())
 				if err != nil {
 					return err
@@ -48,15 +51,15 @@ func TestMissingRights(t *testing.T) {
 				return fmt.Errorf("it logs %s", raw)
 			})
 			raw, err := os.ReadFile(p.Log())
-			must(t, err)
+			require.NoError(t, err)
 			if strings.Contains(string(raw), "cannot reach") {
 				t.Errorf("it logs that the API server is unreachable: %s", raw)
 			}
-			must(t, p.Err())
+			require.NoError(t, p.Err())
 			_, err = the.ServiceAccountKubeconfig(t.Context(), home, account) // everything
-			must(t, err)
-			eventually(t, "it to be ready", func(context.Context) error { return get(addresses[0], "readyz") })
-			must(t, p.Err())
+			require.NoError(t, err)
+			wait.For(t, "it to be ready", wait.Patience, func(context.Context) error { return get(addresses[0], "readyz") })
+			require.NoError(t, p.Err())
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -92,10 +93,10 @@ func rotations(t *testing.T, during time.Duration) (bundles, serving int) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for now := start; now.Before(start.Add(during)); {
 		next, again, err := r.Step(state, now)
-		must(t, err)
+		require.NoError(t, err)
 		state, now = next, now.Add(again)
 		cert, _, err := state.Serving.Encode()
-		must(t, err)
+		require.NoError(t, err)
 		seen.bundles[string(state.Bundle())], seen.serving[string(cert)] = true, true
 	}
 	return seen.counts()
@@ -118,7 +119,7 @@ func (l *environment) lifetimes(t *testing.T, serving, authority time.Duration) 
 		l.controller = next
 		return next.await(ctx)
 	}
-	must(t, set(fmt.Sprintf("%.0fs", serving.Seconds()), fmt.Sprintf("%.0fs", authority.Seconds())))
+	require.NoError(t, set(fmt.Sprintf("%.0fs", serving.Seconds()), fmt.Sprintf("%.0fs", authority.Seconds())))
 	t.Cleanup(func() {
 		if err := set(quickServing, quickAuthority); err != nil {
 			t.Error(err)
@@ -153,8 +154,8 @@ func TestRotationAndRestarts(t *testing.T) {
 		case <-time.After(20 * time.Second):
 			t.Fatal("the replica does not end")
 		}
-		must(t, p.Restart())
-		must(t, p.await(t.Context()))
+		require.NoError(t, p.Restart())
+		require.NoError(t, p.await(t.Context()))
 		restarts++
 		bundles, serving = seen.counts()
 	}

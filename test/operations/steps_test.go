@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // step of the documentation: a command to type, or a manifest for policy.yaml.
@@ -116,13 +118,13 @@ var synopses = map[string]string{
 // reason why not.
 func TestDocuments(t *testing.T) {
 	documents, err := the.documents()
-	must(t, err)
+	require.NoError(t, err)
 	if len(documents) < 15 {
 		t.Fatalf("there are only %v", documents)
 	}
 	for _, page := range documents {
 		steps, err := the.steps(page)
-		must(t, err)
+		require.NoError(t, err)
 		has := slices.ContainsFunc(steps, func(s step) bool { return s.command != "" })
 		listed := synopses[page] != "" || slices.ContainsFunc(pages, func(f followed) bool { return f.page == page })
 		if has != listed {
@@ -144,9 +146,9 @@ func TestSteps(t *testing.T) {
 		"`KEEP=1 make demo`": {"KEEP=1 make demo"},
 	} {
 		file := filepath.Join(t.TempDir(), "page.md")
-		must(t, os.WriteFile(file, []byte(text), 0o600))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		steps, err := (&environment{}).steps(file)
-		must(t, err)
+		require.NoError(t, err)
 		var have []string
 		for _, s := range steps {
 			have = append(have, s.command)
@@ -218,7 +220,7 @@ func TestCommandsAreChecked(t *testing.T) {
 		"terraform plan -out=tfplan && terraform show -json tfplan": "",
 	} {
 		got, err := the.wrong(t.Context(), command, d.path)
-		must(t, err)
+		require.NoError(t, err)
 		if want == "" && len(got) > 0 || !strings.Contains(strings.Join(got, "; "), want) {
 			t.Errorf("%s: want %q, got %q", command, want, got)
 		}

@@ -11,12 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // system is an external system with a gate of its own kind, whose controller the
@@ -68,15 +70,15 @@ var systems = map[string]system{
 func (l *environment) installSystems(t *testing.T) {
 	t.Helper()
 	all, err := parts.ArgoCD.CRDs(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	for _, doc := range bytes.Split(all, []byte("\n---\n")) {
 		if bytes.Contains(doc, []byte("  name: applications.argoproj.io\n")) {
-			must(t, l.Apply(t.Context(), doc))
+			require.NoError(t, l.Apply(t.Context(), doc))
 		}
 	}
 	own, err := os.ReadFile(filepath.Join(l.root, "test", "webhook", "external", "testdata", "terraforms.yaml"))
-	must(t, err)
-	must(t, l.Apply(t.Context(), own))
+	require.NoError(t, err)
+	require.NoError(t, l.Apply(t.Context(), own))
 }
 
 // held objects of all systems, of hans, called as their system.
@@ -85,15 +87,15 @@ func held(t *testing.T, ns string) {
 	for name, s := range systems {
 		c := as(t, hans).Resource(s.resource).Namespace(ns)
 		o, err := c.Create(t.Context(), object(s.resource.GroupVersion().String(), s.kind, ns, strings.ToLower(name), s.spec), metav1.CreateOptions{})
-		must(t, err)
+		require.NoError(t, err)
 		o.Object["status"] = s.status(o)
 		if len(s.subresource) > 0 {
 			_, err = c.UpdateStatus(t.Context(), o, metav1.UpdateOptions{})
 		} else {
 			_, err = c.Update(t.Context(), o, metav1.UpdateOptions{})
 		}
-		must(t, err)
-		eventually(t, name+" to be held", func(ctx context.Context) error {
+		require.NoError(t, err)
+		wait.For(t, name+" to be held", wait.Patience, func(ctx context.Context) error {
 			now, remembered, err := s.stored(ctx, ns, strings.ToLower(name))
 			if err == nil && (now != s.closed || !remembered) {
 				err = fmt.Errorf("%v is %v, remembered %v", s.field, now, remembered)
@@ -153,16 +155,16 @@ func TestRestoreBeforeAccessGoes(t *testing.T) {
 		return strings.Contains(fmt.Sprint(o.Object["rules"]), "argoproj.io"), nil
 	}
 	the.gate.Stop() // it would be faster than the policy controller
-	must(t, merge(t, the.admin, kausality, "", "shop", map[string]any{"spec": of("elsewhere.example.org")}))
+	require.NoError(t, merge(t, the.admin, kausality, "", "shop", map[string]any{"spec": of("elsewhere.example.org")}))
 	awaitPolicy(t, "shop")
 	if has, err := granted(t.Context()); err != nil || !has {
 		t.Errorf("the gate has access to what it holds: %v, error %v", has, err)
 	}
-	must(t, the.gate.Restart())
-	must(t, the.gate.await(t.Context()))
+	require.NoError(t, the.gate.Restart())
+	require.NoError(t, the.gate.await(t.Context()))
 	restoredTo(t, ns, "kept", "*")
-	eventually(t, "everything to be restored", func(ctx context.Context) error { return allRestored(ctx, ns) })
-	eventually(t, "the gate's access to go", func(ctx context.Context) error {
+	wait.For(t, "everything to be restored", wait.Patience, func(ctx context.Context) error { return allRestored(ctx, ns) })
+	wait.For(t, "the gate's access to go", wait.Patience, func(ctx context.Context) error {
 		has, err := granted(ctx)
 		if err == nil && has {
 			err = errors.New("it is still there")

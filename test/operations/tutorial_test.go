@@ -14,11 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // What the pages about the function, Terraform and policies need to be typed.
@@ -30,23 +31,23 @@ var targets = regexp.MustCompile(`(runtime-development-target: localhost:)(\d+)`
 func cloned(t *testing.T, d *shell) {
 	t.Helper()
 	d.at = filepath.Join(d.dir, "clone")
-	must(t, os.CopyFS(filepath.Join(d.at, "examples"), os.DirFS(filepath.Join(the.root, "examples"))))
+	require.NoError(t, os.CopyFS(filepath.Join(d.at, "examples"), os.DirFS(filepath.Join(the.root, "examples"))))
 	files, err := filepath.Glob(filepath.Join(d.at, "examples", "*", "functions.yaml"))
-	must(t, err)
+	require.NoError(t, err)
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
-		must(t, err)
+		require.NoError(t, err)
 		raw = targets.ReplaceAllFunc(raw, func(m []byte) []byte {
 			parts := targets.FindSubmatch(m)
 			return append(parts[1], d.ports["PORT"+string(parts[2])]...)
 		})
-		must(t, os.WriteFile(file, raw, 0o600))
+		require.NoError(t, os.WriteFile(file, raw, 0o600))
 	}
 	built, err := parts.Ensure(t.Context(), os.Stderr, "", parts.CrossplaneCLI, parts.PatchAndTransform)
-	must(t, err)
-	must(t, os.Mkdir(filepath.Join(d.at, "bin"), 0o750))
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(d.at, "bin"), 0o750))
 	for _, file := range built {
-		must(t, os.Symlink(file, filepath.Join(d.at, "bin", filepath.Base(file))))
+		require.NoError(t, os.Symlink(file, filepath.Join(d.at, "bin", filepath.Base(file))))
 	}
 }
 
@@ -58,7 +59,7 @@ func (d *shell) background(t *testing.T, line string) {
 	var log bytes.Buffer
 	cmd := exec.Command("sh", "-c", "exec "+line) // ended by the clean-up
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = d.at, d.env(), &log, &log
-	must(t, cmd.Start())
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		if err := cmd.Wait(); err != nil || t.Failed() {
@@ -69,7 +70,7 @@ func (d *shell) background(t *testing.T, line string) {
 	if m == nil {
 		t.Fatalf("%s: it does not print its address", line)
 	}
-	eventually(t, line+" to listen", func(ctx context.Context) error {
+	wait.For(t, line+" to listen", wait.Patience, func(ctx context.Context) error {
 		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", m[1])
 		if err != nil {
 			return err
@@ -90,9 +91,9 @@ func approvedInFile(t *testing.T, d *shell, out string) {
 	}
 	file := filepath.Join(d.at, "xr.yaml")
 	raw, err := os.ReadFile(file)
-	must(t, err)
+	require.NoError(t, err)
 	with := strings.Replace(string(raw), "  annotations:\n", "  annotations:\n    kausality.io/"+m[1]+": once\n", 1)
-	must(t, os.WriteFile(file, []byte(with), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(with), 0o600))
 	d.types(t, typed{
 		command: "../../bin/crossplane-cli-v2.2.0 render xr.yaml composition.yaml functions.yaml --observed-resources=observed.yaml --include-full-xr",
 		prints:  "tier: gold", reads: func(t *testing.T, _ *shell, out string) {
@@ -111,7 +112,7 @@ func workspace(t *testing.T) {
 	r.Group, r.Version, r.Resource = "opentofu.m.upbound.io", "v1beta1", "workspaces"
 	o := object("opentofu.m.upbound.io/v1beta1", "Workspace", "default", "orders", map[string]any{"forProvider": map[string]any{"source": "Inline", "module": ""}})
 	o.SetAnnotations(map[string]string{v1alpha1.AnnotationKeyAllowances: `[{"relation":"External","verbs":["apply"],"initiator":"hans@example.com"}]`})
-	eventually(t, "a Workspace", func(ctx context.Context) error {
+	wait.For(t, "a Workspace", wait.Patience, func(ctx context.Context) error {
 		_, err := as(t, hans).Resource(r).Namespace("default").Create(ctx, o, metav1.CreateOptions{})
 		return err
 	})
@@ -122,8 +123,8 @@ func planned(name string) func(*testing.T, *shell) {
 	return func(t *testing.T, d *shell) {
 		t.Helper()
 		raw, err := os.ReadFile(filepath.Join(the.root, "gate", "systems", "testdata", "plans", name+".json"))
-		must(t, err)
-		must(t, os.WriteFile(filepath.Join(d.dir, "plan.json"), raw, 0o600))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(d.dir, "plan.json"), raw, 0o600))
 	}
 }
 
@@ -135,7 +136,7 @@ func learned(t *testing.T) {
 	ns, controller := namespace(t, "learned"), as(t, "system:serviceaccount:shop:controller")
 	n := 0
 	var up metav1.Object
-	eventually(t, "an XDatabase with a trace", func(ctx context.Context) error {
+	wait.For(t, "an XDatabase with a trace", wait.Patience, func(ctx context.Context) error {
 		n++
 		o, err := as(t, hans).Resource(xdatabases).Namespace(ns).Create(ctx, object("example.org/v1", "XDatabase", ns,
 			fmt.Sprintf("learned-%d", n), map[string]any{"size": int64(1)}), metav1.CreateOptions{})
@@ -148,7 +149,7 @@ func learned(t *testing.T) {
 	yes, name := true, up.GetName()
 	child := object("example.org/v1", "Bucket", ns, name, map[string]any{"size": int64(1)})
 	child.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: "XDatabase", Name: name, UID: up.GetUID(), Controller: &yes}})
-	eventually(t, "a bucket with a trace", func(ctx context.Context) error {
+	wait.For(t, "a bucket with a trace", wait.Patience, func(ctx context.Context) error {
 		child.SetName(fmt.Sprintf("%s-%d", name, n))
 		n++
 		o, err := controller.Resource(buckets).Namespace(ns).Create(ctx, child, metav1.CreateOptions{})
@@ -158,15 +159,15 @@ func learned(t *testing.T) {
 		return err
 	})
 	settles(t, ns, name)
-	must(t, merge(t, as(t, hans), xdatabases, ns, name, map[string]any{"spec": map[string]any{"size": int64(2)}}))
-	must(t, merge(t, controller, buckets, ns, child.GetName(), map[string]any{"spec": map[string]any{"size": int64(2)}}))
+	require.NoError(t, merge(t, as(t, hans), xdatabases, ns, name, map[string]any{"spec": map[string]any{"size": int64(2)}}))
+	require.NoError(t, merge(t, controller, buckets, ns, child.GetName(), map[string]any{"spec": map[string]any{"size": int64(2)}}))
 }
 
 // settles an XDatabase: its controller is ready with it.
 func settles(t *testing.T, ns, name string) {
 	t.Helper()
 	c := as(t, "system:serviceaccount:shop:controller").Resource(xdatabases).Namespace(ns)
-	eventually(t, name+" to settle", func(ctx context.Context) error {
+	wait.For(t, name+" to settle", wait.Patience, func(ctx context.Context) error {
 		o, err := c.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -184,7 +185,7 @@ func settles(t *testing.T, ns, name string) {
 // audited is the API server's log, up to what was learned.
 func audited(t *testing.T, d *shell) {
 	t.Helper()
-	must(t, controlplane.Eventually(t.Context(), "the log to have the bucket", 45*time.Second, func(context.Context) error {
+	wait.For(t, "the log to have the bucket", wait.Patience, func(context.Context) error {
 		raw, err := os.ReadFile(the.AuditLog())
 		if err != nil {
 			return err
@@ -193,20 +194,20 @@ func audited(t *testing.T, d *shell) {
 			return fmt.Errorf("it has not in %d bytes", len(raw))
 		}
 		return os.WriteFile(filepath.Join(d.dir, "audit.log"), raw, 0o600)
-	}))
+	})
 }
 
 // derived policy: what was seen, and that a log without it would refuse.
 func derived(t *testing.T, d *shell, _ string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(d.dir, "policies.yaml"))
-	must(t, err)
+	require.NoError(t, err)
 	for _, want := range []string{"kind: AllowancePolicy", "trigger: spec.size", "jsonPath: spec.size", "kind: Bucket", "name: " + hans} {
 		if !strings.Contains(string(raw), want) {
 			t.Errorf("%s is not in what was derived:\n%s", want, raw)
 		}
 	}
 	other := strings.ReplaceAll(string(raw), "trigger: spec.size", "trigger: spec.engine")
-	must(t, os.WriteFile(filepath.Join(d.dir, "other.yaml"), []byte(other), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(d.dir, "other.yaml"), []byte(other), 0o600))
 	d.types(t, typed{command: "kausality policy test other.yaml --events=audit.log", code: 1, prints: "AllowanceMissing"})
 }

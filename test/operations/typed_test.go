@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -58,7 +59,7 @@ func TestListed(t *testing.T) {
 func listed(t *testing.T, p followed) []step {
 	t.Helper()
 	steps, err := the.steps(p.page)
-	must(t, err)
+	require.NoError(t, err)
 	var have, want []string
 	for _, s := range steps {
 		if s.command != "" {
@@ -84,7 +85,7 @@ func TestCompletion(t *testing.T) {
 	}
 	ns := namespace(t, "completed")
 	_, err := app(t, ns, "orders")
-	must(t, err)
+	require.NoError(t, err)
 	for line, want := range map[string]string{
 		"kubectl __complete kausality unf":                               "unfreeze",
 		"kubectl __complete kausality trace -n completed app/or":         "app/orders",
@@ -112,24 +113,24 @@ func newShell(t *testing.T) *shell {
 	d := &shell{dir: t.TempDir(), ports: map[string]string{}}
 	d.at = d.dir
 	tools, err := parts.Ensure(t.Context(), os.Stderr, "", parts.Kubectl)
-	must(t, err)
+	require.NoError(t, err)
 	built, err := parts.Ensure(t.Context(), os.Stderr, "", parts.KubectlKausality)
-	must(t, err)
+	require.NoError(t, err)
 	d.bin = t.TempDir()
 	for name, file := range map[string]string{"kubectl": tools[parts.Kubectl], "helm": the.helm,
 		"kubectl-kausality": built["kubectl-kausality"], "kausality": the.kausality} {
-		must(t, os.Symlink(file, filepath.Join(d.bin, name)))
+		require.NoError(t, os.Symlink(file, filepath.Join(d.bin, name)))
 	}
-	must(t, os.WriteFile(filepath.Join(d.dir, "ca.crt"), the.Config().CAData, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(d.dir, "ca.crt"), the.Config().CAData, 0o600))
 	d.path = d.bin + string(os.PathListSeparator) + os.Getenv("PATH")
 	for _, documented := range []string{"PORT9443", "PORT9444"} {
 		port, err := controlplane.FreePort()
-		must(t, err)
+		require.NoError(t, err)
 		d.ports[documented] = strconv.Itoa(port)
 	}
 	for _, name := range []string{"GOCACHE", "GOPATH"} { // HOME is another one
 		out, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
-		must(t, err)
+		require.NoError(t, err)
 		d.caches = append(d.caches, name+"="+strings.TrimSpace(string(out)))
 	}
 	return d
@@ -143,7 +144,7 @@ func (d *shell) env() []string {
 func (d *shell) notes(t *testing.T) {
 	t.Helper()
 	raw, err := the.run(t.Context(), "get", "notes", "kausality")
-	must(t, err)
+	require.NoError(t, err)
 	_, rest, found := strings.Cut(string(raw), "  kubectl apply")
 	line, _, ends := strings.Cut("  kubectl apply"+rest, "\n\n")
 	if !found || !ends {
@@ -152,7 +153,7 @@ func (d *shell) notes(t *testing.T) {
 	line = strings.ReplaceAll("\n"+line, "\n  ", "\n")
 	d.types(t, typed{command: line, with: []string{"name: databases", "name: notes"}, prints: "kausality.kausality.io/notes created"})
 	awaitPolicy(t, "notes")
-	must(t, the.admin.Resource(kausality).Delete(t.Context(), "notes", forget))
+	require.NoError(t, the.admin.Resource(kausality).Delete(t.Context(), "notes", forget))
 }
 
 // write a manifest into policy.yaml, or the changes of the existing one.
@@ -166,15 +167,15 @@ func (d *shell) write(t *testing.T, text string) {
 			Spec            map[string]any `json:"spec"`
 		}
 		raw, err := os.ReadFile(file)
-		must(t, err)
-		must(t, yaml.Unmarshal(raw, &was))
-		must(t, yaml.Unmarshal([]byte(text), &now))
+		require.NoError(t, err)
+		require.NoError(t, yaml.Unmarshal(raw, &was))
+		require.NoError(t, yaml.Unmarshal([]byte(text), &now))
 		maps.Copy(was.Spec, now.Spec)
 		raw, err = yaml.Marshal(was)
-		must(t, err)
+		require.NoError(t, err)
 		text = string(raw)
 	}
-	must(t, os.WriteFile(file, []byte(text), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
 // types a command, unless it is not played: then it is checked that what it names
@@ -184,7 +185,7 @@ func (d *shell) types(t *testing.T, c typed) {
 	if c.not != "" {
 		t.Logf("not typed: %s: %s", c.command, c.not)
 		wrong, err := the.wrong(t.Context(), c.command, d.path)
-		must(t, err)
+		require.NoError(t, err)
 		for _, w := range wrong {
 			t.Errorf("%s: %s", c.command, w)
 		}
@@ -216,7 +217,7 @@ func (d *shell) runs(t *testing.T, line string, c typed) string {
 	if dir, ok := strings.CutPrefix(line, "cd "); ok {
 		d.at = filepath.Join(d.at, dir)
 		_, err := os.Stat(d.at)
-		must(t, err)
+		require.NoError(t, err)
 		return ""
 	}
 	if process, ok := strings.CutSuffix(line, " &"); ok {

@@ -8,11 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 var driftResource = schema.GroupVersionResource{Group: "kausality.io", Version: "v1alpha1", Resource: "drifts"}
@@ -25,7 +27,7 @@ func TestUngateOpen(t *testing.T) {
 	policy(t, "shop", map[string]any{"mode": "enforce"})
 	guarded(t, ns)
 	parent, err := app(t, ns, "shop")
-	must(t, err)
+	require.NoError(t, err)
 	cases := map[string]struct {
 		resource       schema.GroupVersionResource
 		database, held string
@@ -46,8 +48,8 @@ func TestUngateOpen(t *testing.T) {
 		}
 		spent(t, tc.resource, ns, tc.held, keys[name])
 	}
-	must(t, the.gate.Restart())
-	must(t, the.gate.await(t.Context()))
+	require.NoError(t, the.gate.Restart())
+	require.NoError(t, the.gate.await(t.Context()))
 	for _, tc := range cases {
 		observes(t, ns, tc.database, 9)
 		closedGate(t, ns, tc.database) // it goes on, and takes it in again
@@ -62,8 +64,8 @@ func openByApproval(t *testing.T, ns, database string, parent *unstructured.Unst
 	closedGate(t, ns, database)
 	observes(t, ns, database, 9)
 	key = "kausality.io/approve-" + externalDrift(t, database)
-	must(t, merge(t, as(t, hans), r, ns, holder, annotate(key, "once")))
-	eventually(t, "the gate to open", func(ctx context.Context) error {
+	require.NoError(t, merge(t, as(t, hans), r, ns, holder, annotate(key, "once")))
+	wait.For(t, "the gate to open", wait.Patience, func(ctx context.Context) error {
 		g, _, _, err := gateOf(ctx, ns, database)
 		if err == nil && (g.State != v1alpha1.GateOpen || g.Claim == "") {
 			err = fmt.Errorf("it is %s by %q", g.State, g.Claim)
@@ -77,7 +79,7 @@ func openByApproval(t *testing.T, ns, database string, parent *unstructured.Unst
 func (l *environment) ungate(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	kubeconfig, err := l.kubeconfig(t.Context(), "gate")
-	must(t, err)
+	require.NoError(t, err)
 	out, err := exec.CommandContext(t.Context(), l.kausality, append([]string{"ungate", "--kubeconfig=" + kubeconfig}, args...)...).CombinedOutput()
 	return string(out), err
 }
@@ -85,7 +87,7 @@ func (l *environment) ungate(t *testing.T, args ...string) (string, error) {
 // externalDrift of an object that was detected and not resolved: its id.
 func externalDrift(t *testing.T, child string) (id string) {
 	t.Helper()
-	eventually(t, "the Drift of "+child, func(ctx context.Context) error {
+	wait.For(t, "the Drift of "+child, wait.Patience, func(ctx context.Context) error {
 		list, err := the.admin.Resource(driftResource).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -106,12 +108,12 @@ func externalDrift(t *testing.T, child string) (id string) {
 func spent(t *testing.T, r schema.GroupVersionResource, ns, name, key string) {
 	t.Helper()
 	o, err := the.admin.Resource(r).Namespace(ns).Get(t.Context(), name, metav1.GetOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	if v, ok := o.GetAnnotations()[key]; ok {
 		t.Errorf("%s still has %s=%s", name, key, v)
 	}
 	var claims []v1alpha1.Claim
-	must(t, json.Unmarshal([]byte(o.GetAnnotations()[v1alpha1.AnnotationKeyClaims]), &claims))
+	require.NoError(t, json.Unmarshal([]byte(o.GetAnnotations()[v1alpha1.AnnotationKeyClaims]), &claims))
 	if len(claims) != 1 || claims[0].State != v1alpha1.ClaimUsed {
 		t.Errorf("the claims of %s are %+v", name, claims)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 )
 
@@ -69,7 +71,7 @@ func (e request) looks() bool { return slices.Contains([]string{"get", "list", "
 func requests(t *testing.T, f func(request)) {
 	t.Helper()
 	file, err := os.Open(the.AuditLog())
-	must(t, err)
+	require.NoError(t, err)
 	defer file.Close() //nolint:errcheck // It was only read.
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 4<<20)
@@ -83,7 +85,7 @@ func requests(t *testing.T, f func(request)) {
 		}
 		f(e)
 	}
-	must(t, lines.Err())
+	require.NoError(t, lines.Err())
 }
 
 // remains of the installation, by kind and name. What stays on purpose is the
@@ -113,7 +115,7 @@ func remains(ctx context.Context) (string, error) {
 func TestUninstall(t *testing.T) {
 	ns := namespace(t, "uninstalled")
 	the.installSystems(t)
-	must(t, merge(t, the.admin, namespaces, "", ns, annotate("kausality.io/mode", "enforce")))
+	require.NoError(t, merge(t, the.admin, namespaces, "", ns, annotate("kausality.io/mode", "enforce")))
 	policy(t, "shop", map[string]any{"mode": "enforce", "resources": []any{map[string]any{"apiGroups": []any{"shop.example.org",
 		"cloud.example.org", "argoproj.io", "infra.contrib.fluxcd.io"}, "resources": []any{"*"}}}})
 	guarded(t, ns)
@@ -138,10 +140,10 @@ func TestUninstall(t *testing.T) {
 	}
 	the.stopAll(t)
 	_, err := app(t, ns, "free") // at once: the webhook refuses no request while it is removed
-	must(t, err)
+	require.NoError(t, err)
 	awaitNothingRemains(t)
-	must(t, as(t, hans).Resource(cloudDatabases).Namespace(ns).Delete(t.Context(), "orders", forget))
-	eventually(t, "the database to be deleted in the cloud", func(ctx context.Context) error {
+	require.NoError(t, as(t, hans).Resource(cloudDatabases).Namespace(ns).Delete(t.Context(), "orders", forget))
+	wait.For(t, "the database to be deleted in the cloud", wait.Patience, func(ctx context.Context) error {
 		_, err := c.Get(ctx, "orders")
 		if err == nil {
 			err = errors.New("it is still there")
@@ -164,7 +166,7 @@ func (l *environment) uninstall(t *testing.T) (printed string) {
 		uninstalled <- err
 	}()
 	printed = l.kubelet(t, "kausality-ungate")
-	must(t, <-uninstalled)
+	require.NoError(t, <-uninstalled)
 	l.release = ""
 	return printed
 }
@@ -175,12 +177,12 @@ func (l *environment) stopAll(t *testing.T) {
 	for _, p := range l.all() {
 		p.Stop()
 	}
-	must(t, l.balancer.close())
+	require.NoError(t, l.balancer.close())
 }
 
 func awaitNothingRemains(t *testing.T) {
 	t.Helper()
-	eventually(t, "everything to go", func(ctx context.Context) error {
+	wait.For(t, "everything to go", wait.Patience, func(ctx context.Context) error {
 		left, err := remains(ctx)
 		if err == nil && left != "" {
 			err = errors.New("there still are " + left)
@@ -208,7 +210,7 @@ func (l *environment) absent(t *testing.T) {
 func (l *environment) kubelet(t *testing.T, job string) (printed string) {
 	t.Helper()
 	var pod *unstructured.Unstructured
-	eventually(t, "the Pod of Job "+job, func(ctx context.Context) error {
+	wait.For(t, "the Pod of Job "+job, wait.Patience, func(ctx context.Context) error {
 		list, err := l.admin.Resource(pods).Namespace(home).List(ctx, metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=" + job})
 		if err == nil && len(list.Items) != 1 {
 			err = fmt.Errorf("there are %d", len(list.Items))
@@ -219,11 +221,11 @@ func (l *environment) kubelet(t *testing.T, job string) (printed string) {
 		return err
 	})
 	account, _, err := unstructured.NestedString(pod.Object, "spec", "serviceAccountName")
-	must(t, err)
+	require.NoError(t, err)
 	containers, _, err := unstructured.NestedSlice(pod.Object, "spec", "containers")
-	must(t, err)
+	require.NoError(t, err)
 	args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
-	must(t, err)
+	require.NoError(t, err)
 	out, failed := exec.CommandContext(t.Context(), l.kausality, append(args, "--kubeconfig="+l.boundKubeconfig(t, pod, account))...).CombinedOutput()
 	t.Logf("kausality %s:\n%s", strings.Join(args, " "), out)
 	phase := "Succeeded"
@@ -231,9 +233,9 @@ func (l *environment) kubelet(t *testing.T, job string) (printed string) {
 		phase = "Failed"
 		t.Errorf("the Job %s: %v", job, failed)
 	}
-	must(t, unstructured.SetNestedField(pod.Object, phase, "status", "phase"))
+	require.NoError(t, unstructured.SetNestedField(pod.Object, phase, "status", "phase"))
 	_, err = l.admin.Resource(pods).Namespace(home).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	return string(out)
 }
 
@@ -241,12 +243,12 @@ func (l *environment) kubelet(t *testing.T, job string) (printed string) {
 func (l *environment) boundKubeconfig(t *testing.T, pod *unstructured.Unstructured, account string) string {
 	t.Helper()
 	cs, err := kubernetes.NewForConfig(l.config("kubelet"))
-	must(t, err)
+	require.NoError(t, err)
 	req := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.GetName(), UID: pod.GetUID()},
 	}}
 	token, err := cs.CoreV1().ServiceAccounts(home).CreateToken(t.Context(), account, req, metav1.CreateOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	c := l.Config()
 	api := clientcmdapi.NewConfig()
 	api.Clusters["it"] = &clientcmdapi.Cluster{Server: c.Host, CertificateAuthorityData: c.CAData}
@@ -254,6 +256,6 @@ func (l *environment) boundKubeconfig(t *testing.T, pod *unstructured.Unstructur
 	api.Contexts["it"] = &clientcmdapi.Context{Cluster: "it", AuthInfo: "it"}
 	api.CurrentContext = "it"
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	must(t, clientcmd.WriteToFile(*api, file))
+	require.NoError(t, clientcmd.WriteToFile(*api, file))
 	return file
 }

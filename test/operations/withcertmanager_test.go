@@ -10,12 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
@@ -31,15 +33,15 @@ func TestCertManager(t *testing.T) {
 	the.startCertManager(t)
 	// The leader could not release its Lease when the roles were deleted: the next
 	// one would wait for 15 s, which is not tested here.
-	must(t, the.admin.Resource(leases).Namespace(home).DeleteCollection(t.Context(), forget, metav1.ListOptions{}))
-	must(t, the.install(t.Context(), the.chart(), "--set", "certificates.source=cert-manager",
+	require.NoError(t, the.admin.Resource(leases).Namespace(home).DeleteCollection(t.Context(), forget, metav1.ListOptions{}))
+	require.NoError(t, the.install(t.Context(), the.chart(), "--set", "certificates.source=cert-manager",
 		"--set", "certificates.certificateLifetime=2h", "--set", "certificates.authorityLifetime=24h"))
 	policy(t, "shop", map[string]any{"mode": "enforce"})
 	guarded(t, ns)
 	serving, err := the.admin.Resource(secrets).Namespace(home).Get(t.Context(), "kausality-webhook-tls", metav1.GetOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	e, err := entry(t.Context(), "shop.admission.kausality.io")
-	must(t, err)
+	require.NoError(t, err)
 	trusted := e["clientConfig"].(map[string]any)["caBundle"]
 	if authority, _, _ := unstructured.NestedString(serving.Object, "data", "ca.crt"); trusted != authority || authority == "" {
 		t.Errorf("the API server trusts %v, cert-manager's is %s", trusted, authority)
@@ -48,17 +50,17 @@ func TestCertManager(t *testing.T) {
 		t.Errorf("the policy controller made an authority of its own, error %v", err)
 	}
 	before, err := servedSerial(t.Context())
-	must(t, err)
+	require.NoError(t, err)
 	l := startLoad(t, ns)
 	renew(t)
-	eventually(t, "another certificate to be served", func(ctx context.Context) error {
+	wait.For(t, "another certificate to be served", wait.Patience, func(ctx context.Context) error {
 		now, err := servedSerial(ctx)
 		if err == nil && now == before {
 			err = errors.New("it is the same one")
 		}
 		return err
 	})
-	eventually(t, "some load on it", func(context.Context) error {
+	wait.For(t, "some load on it", wait.Patience, func(context.Context) error {
 		if n := l.calls.Load(); n < 100 {
 			return fmt.Errorf("%d calls", n)
 		}
@@ -74,18 +76,18 @@ func TestCertManager(t *testing.T) {
 func (l *environment) startCertManager(t *testing.T) {
 	t.Helper()
 	tools, err := parts.Ensure(t.Context(), os.Stderr, "", parts.CertManager)
-	must(t, err)
-	must(t, l.InstallCRDs(t.Context(), parts.CertManager))
+	require.NoError(t, err)
+	require.NoError(t, l.InstallCRDs(t.Context(), parts.CertManager))
 	kubeconfig, err := l.ServiceAccountKubeconfig(t.Context(), "cert-manager", "cert-manager")
-	must(t, err)
+	require.NoError(t, err)
 	_, err = l.Serve(context.WithoutCancel(t.Context()), "cert-manager", exec.Command(tools[parts.CertManager], "--kubeconfig="+kubeconfig))
-	must(t, err)
+	require.NoError(t, err)
 }
 
 // renew the serving certificate, as `cmctl renew` requests it.
 func renew(t *testing.T) {
 	t.Helper()
-	eventually(t, "the renewal to be requested", func(ctx context.Context) error {
+	wait.For(t, "the renewal to be requested", wait.Patience, func(ctx context.Context) error {
 		c := the.admin.Resource(certificates).Namespace(home)
 		o, err := c.Get(ctx, "kausality-webhook", metav1.GetOptions{})
 		if err != nil {

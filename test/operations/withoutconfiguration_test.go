@@ -3,6 +3,7 @@ package operations
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -12,7 +13,7 @@ import (
 func emergency(t *testing.T) {
 	t.Helper()
 	the.controller.Stop()
-	must(t, the.admin.Resource(hooks).Delete(t.Context(), "kausality", forget))
+	require.NoError(t, the.admin.Resource(hooks).Delete(t.Context(), "kausality", forget))
 }
 
 // TestRetainedAfterEmergency: what is masked is restored when its policy was
@@ -24,9 +25,9 @@ func TestRetainedAfterEmergency(t *testing.T) {
 	played(t, ns, "orders", nil)
 	closedGate(t, ns, "orders")
 	emergency(t)
-	must(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
-	must(t, the.controller.Restart())
-	must(t, the.controller.await(t.Context()))
+	require.NoError(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
+	require.NoError(t, the.controller.Restart())
+	require.NoError(t, the.controller.await(t.Context()))
 	restoredTo(t, ns, "orders", "*")
 }
 

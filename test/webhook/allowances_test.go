@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // workloadPolicies are a Deployment's in the full form, and its ReplicaSets' in
@@ -111,7 +113,7 @@ spec:
 // are consumed and pruned; what none covers stops where it should.
 func allowedDown(t *testing.T, f *fleet) {
 	all := the.as(t, hans).Resource(allowancePolicies)
-	must(t, all.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})) // those of before
+	require.NoError(t, all.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})) // those of before
 	for _, o := range decoded(t, workloadPolicies) {
 		write(t, allowancePolicies, o)
 		inForce(t, allowancePolicies, o.GetName())
@@ -121,16 +123,16 @@ func allowedDown(t *testing.T, f *fleet) {
 	cfg.Impersonate.Groups = append(cfg.Impersonate.Groups, "platform-team")
 	var err error
 	c.hans, err = kubernetes.NewForConfig(cfg)
-	must(t, err)
+	require.NoError(t, err)
 
 	c.deployment("bar", 2) // creating it grants nothing, and takes nothing
-	must(t, c.patch("bar", `{"metadata":{"labels":{"env":"dev"},"annotations":{"jira":"INFRA-23232","approved-by":"alice@example.com"}}}`))
+	require.NoError(t, c.patch("bar", `{"metadata":{"labels":{"env":"dev"},"annotations":{"jira":"INFRA-23232","approved-by":"alice@example.com"}}}`))
 	c.rolledOut("bar", 2)
 	c.latched("bar")
 	carries(t, c.patched("bar", `{}`), "")
 
 	seen, err := c.hans.AppsV1().ReplicaSets(c.ns).Watch(t.Context(), metav1.ListOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	defer seen.Stop()
 	d := c.patched("bar", `{"spec":{"replicas":1}}`)
 	origin := fmt.Sprintf(`{kind: Deployment, name: bar, generation: %d, field: spec.replicas, attestations: `+
@@ -152,7 +154,7 @@ func allowedDown(t *testing.T, f *fleet) {
 func (c *cluster) patched(name, body string) *unstructured.Unstructured {
 	c.t.Helper()
 	d, err := c.hans.AppsV1().Deployments(c.ns).Patch(c.t.Context(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{})
-	must(c.t, err)
+	require.NoError(c.t, err)
 	return untyped(c.t, d)
 }
 
@@ -160,10 +162,10 @@ func (c *cluster) patched(name, body string) *unstructured.Unstructured {
 func carries(t *testing.T, o *unstructured.Unstructured, want string) {
 	t.Helper()
 	var wanted, have []v1alpha1.Allowance
-	must(t, yaml.Unmarshal([]byte(want), &wanted))
+	require.NoError(t, yaml.Unmarshal([]byte(want), &wanted))
 	value := o.GetAnnotations()[v1alpha1.AnnotationKeyAllowances]
 	if value != "" {
-		must(t, json.Unmarshal([]byte(value), &have))
+		require.NoError(t, json.Unmarshal([]byte(value), &have))
 	}
 	if !reflect.DeepEqual(wanted, have) {
 		t.Errorf("%s carries\n%s, not\n%s", o.GetName(), value, want)
@@ -178,7 +180,7 @@ func (c *cluster) prunes(deployment, replicaSet string) {
 	mustRefuse(c.t, c.scaleRS(running[0], 2), "Drift")
 	carries(c.t, c.patched(deployment, `{"spec":{"revisionHistoryLimit":5}}`), "")
 	seconds := 0
-	eventually(c.t, "the ReplicaSet's allowances to be pruned", patience, func(ctx context.Context) error {
+	wait.For(c.t, "the ReplicaSet's allowances to be pruned", wait.Patience, func(ctx context.Context) error {
 		seconds++
 		rs, err := c.hans.AppsV1().ReplicaSets(c.ns).Patch(ctx, replicaSet, types.MergePatchType,
 			fmt.Appendf(nil, `{"spec":{"minReadySeconds":%d}}`, seconds), metav1.PatchOptions{})
@@ -211,10 +213,11 @@ func (c *cluster) stopsAtCreate(deployment string) {
 func (c *cluster) replacesNoPod(deployment string) {
 	c.t.Helper()
 	_, running := c.replicaSets(deployment)
-	must(c.t, c.hans.CoreV1().Pods(c.ns).DeleteCollection(c.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "app=" + deployment}))
+	old := metav1.ListOptions{LabelSelector: "app=" + deployment}
+	require.NoError(c.t, c.hans.CoreV1().Pods(c.ns).DeleteCollection(c.t.Context(), metav1.DeleteOptions{}, old))
 	c.awaitDrift(running[0].Name, "Pod", "CREATE")
 	pods, err := c.hans.CoreV1().Pods(c.ns).List(c.t.Context(), metav1.ListOptions{LabelSelector: "app=" + deployment})
-	must(c.t, err)
+	require.NoError(c.t, err)
 	for _, p := range pods.Items {
 		if p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed {
 			c.t.Errorf("Pod %s was created again", p.Name)
@@ -225,7 +228,7 @@ func (c *cluster) replacesNoPod(deployment string) {
 // awaitDrift about an operation on a kind of children of a parent.
 func (c *cluster) awaitDrift(parent, kind, operation string) {
 	c.t.Helper()
-	eventually(c.t, fmt.Sprintf("a Drift about %s of a %s of %s", operation, kind, parent), 30*time.Second, func(ctx context.Context) error {
+	wait.For(c.t, fmt.Sprintf("a Drift about %s of a %s of %s", operation, kind, parent), 30*time.Second, func(ctx context.Context) error {
 		list, err := the.as(c.t, hans).Resource(drifts).Namespace(c.ns).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // TestBadInput: each mistake ends in one line with what to do, and an exit code
@@ -18,17 +20,17 @@ import (
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() }) // after the cases, which run in parallel
 	taken, dir := l.Addr().String(), t.TempDir()
 	nowhere := filepath.Join(dir, "nowhere")
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		must(t, os.WriteFile(path, []byte(text), 0o600))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	raw, err := os.ReadFile(the.kubeconfig)
-	must(t, err)
+	require.NoError(t, err)
 	lines := strings.Split(string(raw), "\n")
 	for i, line := range lines {
 		if at := strings.Index(line, "server:"); at >= 0 {
@@ -137,7 +139,7 @@ func garbageCerts(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, f := range []string{"tls.crt", "tls.key"} {
-		must(t, os.WriteFile(filepath.Join(dir, f), []byte("hello"), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, f), []byte("hello"), 0o600))
 	}
 	return dir
 }
@@ -159,6 +161,6 @@ func mistake(t *testing.T, args []string) (code int, stderr string) {
 	if errors.As(err, &exit) {
 		return exit.ExitCode(), errs.String()
 	}
-	must(t, err)
+	require.NoError(t, err)
 	return 0, errs.String()
 }

@@ -6,11 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // poison changes a part so that the API server refuses it after we let it pass.
@@ -37,7 +39,7 @@ func TestClaimIsReleased(t *testing.T) {
 	began := time.Now()
 	s.mustPoison("one", 1)
 	mustRefuse(t, s.count(s.ctrl, "two", 1), "Drift")
-	eventually(t, "the claim to be released", 50*time.Second, func(context.Context) error { return s.count(s.ctrl, "two", 2) })
+	wait.For(t, "the claim to be released", 50*time.Second, func(context.Context) error { return s.count(s.ctrl, "two", 2) })
 	if took := time.Since(began); took < 29*time.Second {
 		t.Errorf("the claim was released after %s: a write may still have been on its way", took)
 	}
@@ -74,7 +76,7 @@ func TestApprovalAfterRestart(t *testing.T) {
 	s.settled("part")
 	s.reborn(0)
 	s.wildcard(100)
-	must(t, s.count(s.ctrl, "part", 1))
+	require.NoError(t, s.count(s.ctrl, "part", 1))
 	s.finished(1)
 }
 
@@ -101,7 +103,7 @@ func TestClaimsAnnotationIsTakenOnce(t *testing.T) {
 			o := object(f.name, "App", ns, name, map[string]any{})
 			o.SetAnnotations(tc.annotations)
 			_, err := client.Create(t.Context(), o, metav1.CreateOptions{})
-			must(t, err)
+			require.NoError(t, err)
 			won := together(parallel, func(i int) error {
 				_, err := client.Patch(t.Context(), name, types.JSONPatchType, fmt.Appendf(nil, tc.patch, path, path, i), metav1.PatchOptions{})
 				return err
@@ -151,15 +153,15 @@ func (s *fixture) unguarded(do func() error, then ...func()) {
 	label := func(value string) {
 		_, err := s.hans.Resource(namespaces).Patch(s.t.Context(), s.ns, types.MergePatchType,
 			fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, fleetLabel, value), metav1.PatchOptions{})
-		must(s.t, err)
+		require.NoError(s.t, err)
 	}
 	label("null")
-	eventually(s.t, "to be out of sight", patience, func(context.Context) error { return do() })
+	wait.For(s.t, "to be out of sight", wait.Patience, func(context.Context) error { return do() })
 	for _, f := range then {
 		f()
 	}
 	label(fmt.Sprintf("%q", s.name))
-	eventually(s.t, "to be in sight", patience, func(context.Context) error {
+	wait.For(s.t, "to be in sight", wait.Patience, func(context.Context) error {
 		o := object(s.name, "Part", s.ns, "", map[string]any{"count": int64(0)})
 		o.SetGenerateName("probe-")
 		got, err := s.of(s.hans).Create(s.t.Context(), o, metav1.CreateOptions{DryRun: []string{"All"}})

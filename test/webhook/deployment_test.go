@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 const (
@@ -39,9 +41,9 @@ func newCluster(t *testing.T, f *fleet, ns string) *cluster {
 	c := &cluster{t: t, ns: f.namespace(ns, true)}
 	var err error
 	c.hans, err = kubernetes.NewForConfig(the.ConfigAsMaster(hans))
-	must(t, err)
+	require.NoError(t, err)
 	c.manager, err = kubernetes.NewForConfig(the.ConfigAsMaster(deploymentController))
-	must(t, err)
+	require.NoError(t, err)
 	kubelet(t, c.ns)
 	return c
 }
@@ -60,7 +62,7 @@ func (c *cluster) deployment(name string, replicas int32) {
 		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
 			Template: template(name)},
 	}, metav1.CreateOptions{})
-	must(c.t, err)
+	require.NoError(c.t, err)
 }
 
 func (c *cluster) patch(name, body string) error {
@@ -72,7 +74,7 @@ func (c *cluster) patch(name, body string) error {
 // template and no others.
 func (c *cluster) rolledOut(name string, n int32) {
 	c.t.Helper()
-	eventually(c.t, fmt.Sprintf("Deployment %s to have %d replicas", name, n), 40*time.Second, func(ctx context.Context) error {
+	wait.For(c.t, fmt.Sprintf("Deployment %s to have %d replicas", name, n), 40*time.Second, func(ctx context.Context) error {
 		d, err := c.hans.AppsV1().Deployments(c.ns).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -87,7 +89,7 @@ func (c *cluster) rolledOut(name string, n int32) {
 
 func (c *cluster) latched(name string) {
 	c.t.Helper()
-	eventually(c.t, "the latch of Deployment "+name, patience, func(ctx context.Context) error {
+	wait.For(c.t, "the latch of Deployment "+name, wait.Patience, func(ctx context.Context) error {
 		d, err := c.hans.AppsV1().Deployments(c.ns).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -99,7 +101,7 @@ func (c *cluster) latched(name string) {
 func untyped(t *testing.T, o any) *unstructured.Unstructured {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	must(t, err)
+	require.NoError(t, err)
 	return &unstructured.Unstructured{Object: content}
 }
 
@@ -107,7 +109,7 @@ func untyped(t *testing.T, o any) *unstructured.Unstructured {
 func (c *cluster) replicaSets(app string) (all, running []appsv1.ReplicaSet) {
 	c.t.Helper()
 	list, err := c.hans.AppsV1().ReplicaSets(c.ns).List(c.t.Context(), metav1.ListOptions{LabelSelector: "app=" + app})
-	must(c.t, err)
+	require.NoError(c.t, err)
 	for _, rs := range list.Items {
 		if *rs.Spec.Replicas > 0 {
 			running = append(running, rs)
@@ -139,7 +141,7 @@ func testRollout(t *testing.T, c *cluster) {
 	c.deployment("web", 4)
 	c.rolledOut("web", 4)
 	c.latched("web")
-	must(t, c.patch("web", `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"v2.invalid/c"}]}}}}`))
+	require.NoError(t, c.patch("web", `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"v2.invalid/c"}]}}}}`))
 	c.rolledOut("web", 4)
 	c.latched("web")
 	all, running := c.replicaSets("web")
@@ -148,7 +150,7 @@ func testRollout(t *testing.T, c *cluster) {
 	}
 	mustRefuse(t, c.scaleRS(running[0], 2), "Drift")
 
-	must(t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // as kubectl scale does
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // as kubectl scale does
 		s, err := c.hans.AppsV1().Deployments(c.ns).GetScale(t.Context(), "web", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -164,8 +166,8 @@ func testRollout(t *testing.T, c *cluster) {
 	mustRefuse(t, c.scaleRS(running[0], 2), "Drift")
 
 	c.replaced("web", 6)
-	must(t, c.patch("web", `{"spec":{"revisionHistoryLimit":0}}`))
-	eventually(t, "the old ReplicaSet to be cleaned up", patience, func(context.Context) error {
+	require.NoError(t, c.patch("web", `{"spec":{"revisionHistoryLimit":0}}`))
+	wait.For(t, "the old ReplicaSet to be cleaned up", wait.Patience, func(context.Context) error {
 		if all, _ := c.replicaSets("web"); len(all) != 1 {
 			return fmt.Errorf("there are %d ReplicaSets", len(all))
 		}
@@ -177,7 +179,7 @@ func testRollout(t *testing.T, c *cluster) {
 // from it to lead back to that person.
 func (c *cluster) scaledBy(name, user string) {
 	c.t.Helper()
-	eventually(c.t, "the hop of the scale", patience, func(ctx context.Context) error {
+	wait.For(c.t, "the hop of the scale", wait.Patience, func(ctx context.Context) error {
 		d, err := c.hans.AppsV1().Deployments(c.ns).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -190,7 +192,7 @@ func (c *cluster) scaledBy(name, user string) {
 	})
 	_, running := c.replicaSets(name)
 	var hops []v1alpha1.Hop
-	must(c.t, json.Unmarshal([]byte(running[0].Annotations[v1alpha1.AnnotationKeyTrace]), &hops))
+	require.NoError(c.t, json.Unmarshal([]byte(running[0].Annotations[v1alpha1.AnnotationKeyTrace]), &hops))
 	if len(hops) != 2 || hops[0].User != user {
 		c.t.Errorf("the ReplicaSet's trace does not lead to %s: %+v", user, hops)
 	}
@@ -201,10 +203,10 @@ func (c *cluster) scaledBy(name, user string) {
 func (c *cluster) replaced(app string, n int) {
 	c.t.Helper()
 	pods, err := c.hans.CoreV1().Pods(c.ns).List(c.t.Context(), metav1.ListOptions{LabelSelector: "app=" + app})
-	must(c.t, err)
-	must(c.t, c.hans.CoreV1().Pods(c.ns).EvictV1(c.t.Context(), evict(pods.Items[0].Name, c.ns)))
-	must(c.t, c.hans.CoreV1().Pods(c.ns).Delete(c.t.Context(), pods.Items[1].Name, metav1.DeleteOptions{}))
-	eventually(c.t, "the Pods to be replaced", patience, func(ctx context.Context) error {
+	require.NoError(c.t, err)
+	require.NoError(c.t, c.hans.CoreV1().Pods(c.ns).EvictV1(c.t.Context(), evict(pods.Items[0].Name, c.ns)))
+	require.NoError(c.t, c.hans.CoreV1().Pods(c.ns).Delete(c.t.Context(), pods.Items[1].Name, metav1.DeleteOptions{}))
+	wait.For(c.t, "the Pods to be replaced", wait.Patience, func(ctx context.Context) error {
 		now, err := c.hans.CoreV1().Pods(c.ns).List(ctx, metav1.ListOptions{LabelSelector: "app=" + app})
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // TestDownInLogMode: with failurePolicy Ignore everything passes while the
@@ -38,9 +40,9 @@ func TestDownInLogMode(t *testing.T) {
 
 	_, err := mrs.Patch(t.Context(), "orphan", types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"kausality.io/deletion":"orphan"}}}`), metav1.PatchOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	_, err = mrs.Patch(t.Context(), "legacy", types.MergePatchType, []byte(`{"spec":{"deletionPolicy":"Orphan"}}`), metav1.PatchOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	for name, dryRun := range map[string][]string{"real": nil, "masked": {metav1.DryRunAll}} {
 		err = mrs.Delete(t.Context(), name, metav1.DeleteOptions{DryRun: dryRun})
 		if !kerrors.IsForbidden(err) || !strings.Contains(err.Error(), "kausality.io/deletion=orphan") {
@@ -60,10 +62,10 @@ func TestDownInLogMode(t *testing.T) {
 		}
 	}
 	// Never anything else, whatever it looks like.
-	must(t, s.count(s.ctrl, "part", 1))
+	require.NoError(t, s.count(s.ctrl, "part", 1))
 	s.observe()
-	must(t, s.of(s.ctrl).Delete(t.Context(), "part", metav1.DeleteOptions{}))
-	must(t, s.apps(s.hans).Delete(t.Context(), "app", metav1.DeleteOptions{}))
+	require.NoError(t, s.of(s.ctrl).Delete(t.Context(), "part", metav1.DeleteOptions{}))
+	require.NoError(t, s.apps(s.hans).Delete(t.Context(), "app", metav1.DeleteOptions{}))
 	s.secretComesAndGoes()
 }
 
@@ -76,7 +78,7 @@ func (s *fixture) managed(mrs dynamic.ResourceInterface, name, author string, po
 		o.SetAnnotations(map[string]string{v1alpha1.AnnotationKeyManagementPolicies: author})
 	}
 	made, err := mrs.Create(s.t.Context(), o, metav1.CreateOptions{})
-	must(s.t, err)
+	require.NoError(s.t, err)
 	return made
 }
 
@@ -87,8 +89,8 @@ func (s *fixture) secretComesAndGoes() {
 		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "plain", "namespace": s.ns}, "stringData": map[string]any{"a": "b"},
 	}}
 	_, err := s.hans.Resource(secrets).Namespace(s.ns).Create(s.t.Context(), o, metav1.CreateOptions{})
-	must(s.t, err)
-	must(s.t, s.hans.Resource(secrets).Namespace(s.ns).Delete(s.t.Context(), "plain", metav1.DeleteOptions{}))
+	require.NoError(s.t, err)
+	require.NoError(s.t, s.hans.Resource(secrets).Namespace(s.ns).Delete(s.t.Context(), "plain", metav1.DeleteOptions{}))
 }
 
 // TestDownInEnforceMode: writes fail closed with an error that names the
@@ -114,8 +116,8 @@ func TestDownInEnforceMode(t *testing.T) {
 	s.observe()
 	// What concerns neither the desired state nor us does not wait for us.
 	_, err := s.of(s.hans).Patch(t.Context(), "part", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	f.restart(0)
-	eventually(t, "writes to pass again", patience, func(context.Context) error { return s.count(s.hans, "part", 1) })
+	wait.For(t, "writes to pass again", wait.Patience, func(context.Context) error { return s.count(s.hans, "part", 1) })
 	mustRefuse(t, s.count(s.ctrl, "part", 2), "Drift")
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 const (
@@ -62,7 +64,7 @@ func newFixture(t *testing.T, f *fleet, ns string) *fixture {
 	s := &fixture{fleet: f, t: t, ns: f.namespace(ns, true), hans: the.as(t, hans), ctrl: the.as(t, controller)}
 	var err error
 	s.app, err = s.apps(s.hans).Create(t.Context(), object(f.name, "App", ns, "app", map[string]any{"size": int64(1)}), metav1.CreateOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	return s
 }
 
@@ -87,7 +89,7 @@ func (s *fixture) alice() dynamic.Interface { return the.as(s.t, alice) }
 func (s *fixture) part(name string) {
 	s.t.Helper()
 	_, err := s.of(s.ctrl).Create(s.t.Context(), s.owned(object(s.name, "Part", s.ns, name, map[string]any{"count": int64(0)})), metav1.CreateOptions{})
-	must(s.t, err)
+	require.NoError(s.t, err)
 }
 
 // count is what controllers and users change of a part.
@@ -104,7 +106,7 @@ func (s *fixture) count(c dynamic.Interface, part string, n int, opts ...string)
 func (s *fixture) intent(size int) {
 	s.t.Helper()
 	_, err := s.apps(s.hans).Patch(s.t.Context(), "app", types.MergePatchType, fmt.Appendf(nil, `{"spec":{"size":%d}}`, size), metav1.PatchOptions{})
-	must(s.t, err)
+	require.NoError(s.t, err)
 }
 
 // observe: the controller reports that the App is as it should be.
@@ -119,13 +121,13 @@ func (s *fixture) status(ready string) {
 	body := fmt.Appendf(nil, `{"status":{"observedGeneration":%d,"conditions":[{"type":"Ready","status":%q,"reason":"Any","lastTransitionTime":%q}]}}`,
 		o.GetGeneration(), ready, time.Now().UTC().Format(time.RFC3339))
 	_, err := s.apps(s.ctrl).Patch(s.t.Context(), "app", types.MergePatchType, body, metav1.PatchOptions{}, "status")
-	must(s.t, err)
+	require.NoError(s.t, err)
 }
 
 func (s *fixture) get() *unstructured.Unstructured {
 	s.t.Helper()
 	o, err := s.apps(s.hans).Get(s.t.Context(), "app", metav1.GetOptions{})
-	must(s.t, err)
+	require.NoError(s.t, err)
 	return o
 }
 
@@ -142,7 +144,7 @@ func (s *fixture) settled(parts ...string) {
 // awaitLatch of the App's last intent.
 func (s *fixture) awaitLatch() {
 	s.t.Helper()
-	quickly(s.t, "the latch of the App", 45*time.Second, func() error { return latched(s.get()) })
+	wait.Often(s.t, "the latch of the App", 45*time.Second, func() error { return latched(s.get()) })
 }
 
 func latched(o *unstructured.Unstructured) error {
@@ -170,8 +172,8 @@ func hopOf(o *unstructured.Unstructured) (v1alpha1.Hop, error) {
 func (s *fixture) annotate(annotations map[string]any) {
 	s.t.Helper()
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
-	must(s.t, err)
-	eventually(s.t, "the annotation to be taken", patience, func(ctx context.Context) error {
+	require.NoError(s.t, err)
+	wait.For(s.t, "the annotation to be taken", wait.Patience, func(ctx context.Context) error {
 		_, err := s.apps(s.hans).Patch(ctx, "app", types.MergePatchType, raw, metav1.PatchOptions{})
 		return err
 	})
@@ -182,7 +184,7 @@ func (s *fixture) claims(state v1alpha1.ClaimState) (n int) {
 	s.t.Helper()
 	var all []v1alpha1.Claim
 	if value := s.get().GetAnnotations()[v1alpha1.AnnotationKeyClaims]; value != "" {
-		must(s.t, json.Unmarshal([]byte(value), &all))
+		require.NoError(s.t, json.Unmarshal([]byte(value), &all))
 	}
 	for _, c := range all {
 		if c.State == state {
@@ -212,11 +214,4 @@ func mustRefuse(t *testing.T, err error, reason string) (id string) {
 	_, rest, _ := strings.Cut(err.Error(), v1alpha1.AnnotationKeyApprovePrefix)
 	id, _, _ = strings.Cut(rest, "=")
 	return id
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

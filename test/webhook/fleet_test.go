@@ -12,11 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // fleetLabel on a Namespace names the fleet that guards it.
@@ -98,7 +100,7 @@ func (f *fleet) start(i int, args []string) *replica {
 
 func (f *fleet) awaitReady(r *replica) {
 	f.t.Helper()
-	eventually(f.t, r.Name()+" to be ready", 40*time.Second, func(context.Context) error {
+	wait.For(f.t, r.Name()+" to be ready", 40*time.Second, func(context.Context) error {
 		if err := r.Err(); err != nil {
 			return err
 		}
@@ -141,16 +143,16 @@ func (f *fleet) configure(url string, o options) {
 		} else if o.ignore {
 			m["failurePolicy"] = "Ignore"
 		}
-		must(f.t, unstructured.SetNestedField(m, url+path, "clientConfig", "url"))
+		require.NoError(f.t, unstructured.SetNestedField(m, url+path, "clientConfig", "url"))
 		match, _, _ := unstructured.NestedSlice(m, "namespaceSelector", "matchExpressions")
 		match = append(match, map[string]any{"key": fleetLabel, "operator": "In", "values": []any{f.name}})
-		must(f.t, unstructured.SetNestedSlice(m, match, "namespaceSelector", "matchExpressions"))
+		require.NoError(f.t, unstructured.SetNestedSlice(m, match, "namespaceSelector", "matchExpressions"))
 		m["rules"] = f.rules(m["rules"].([]any), o)
 	}
-	must(f.t, unstructured.SetNestedSlice(c.Object, hooks, "webhooks"))
+	require.NoError(f.t, unstructured.SetNestedSlice(c.Object, hooks, "webhooks"))
 	a, err := controlplane.NewApplier(the.Config(), "kubectl")
-	must(f.t, err)
-	must(f.t, a.Objects(f.t.Context(), c))
+	require.NoError(f.t, err)
+	require.NoError(f.t, a.Objects(f.t.Context(), c))
 	f.t.Cleanup(func() {
 		_ = the.as(f.t, hans).Resource(webhookConfigurations).Delete(context.Background(), c.GetName(), metav1.DeleteOptions{})
 	})
@@ -187,7 +189,7 @@ func (f *fleet) rules(all []any, o options) []any {
 func (f *fleet) awaitConfigured() {
 	f.t.Helper()
 	ns := f.namespace("probe-"+f.name, true)
-	eventually(f.t, "the API server to call fleet "+f.name, patience, func(ctx context.Context) error {
+	wait.For(f.t, "the API server to call fleet "+f.name, wait.Patience, func(ctx context.Context) error {
 		o := object(f.name, "Part", ns, "", map[string]any{"count": int64(0)})
 		o.SetGenerateName("probe-")
 		got, err := the.as(f.t, hans).Resource(f.parts()).Namespace(ns).Create(ctx, o, metav1.CreateOptions{})
@@ -206,7 +208,7 @@ func (f *fleet) namespace(name string, guarded bool) string {
 		ns.SetLabels(map[string]string{fleetLabel: f.name, corev1.LabelMetadataName: name})
 	}
 	_, err := the.as(f.t, hans).Resource(namespaces).Create(f.t.Context(), ns, metav1.CreateOptions{})
-	must(f.t, err)
+	require.NoError(f.t, err)
 	return name
 }
 
@@ -227,7 +229,7 @@ func get(url string) (string, error) {
 func (r *replica) metric(t *testing.T, name string) float64 {
 	t.Helper()
 	text, err := get(r.metrics)
-	must(t, err)
+	require.NoError(t, err)
 	sum, found := 0.0, false
 	for line := range strings.Lines(text) {
 		rest, ok := strings.CutPrefix(line, name)
@@ -235,7 +237,7 @@ func (r *replica) metric(t *testing.T, name string) float64 {
 			continue
 		}
 		v, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndex(rest, " "):]), 64)
-		must(t, err)
+		require.NoError(t, err)
 		sum, found = sum+v, true
 	}
 	if !found {

@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
@@ -22,10 +25,10 @@ func TestDeletedKind(t *testing.T) {
 	s := newFixture(t, f, "gone")
 	s.settled("part")
 	for _, plural := range []string{"apps", "parts", "manageds"} {
-		must(t, s.hans.Resource(crds).Delete(t.Context(), f.crd(plural), metav1.DeleteOptions{}))
+		require.NoError(t, s.hans.Resource(crds).Delete(t.Context(), f.crd(plural), metav1.DeleteOptions{}))
 	}
 	for _, plural := range []string{"apps", "parts", "manageds"} {
-		eventually(t, "the CRD to be gone", 30*time.Second, func(ctx context.Context) error {
+		wait.For(t, "the CRD to be gone", 30*time.Second, func(ctx context.Context) error {
 			_, err := s.hans.Resource(crds).Get(ctx, f.crd(plural), metav1.GetOptions{})
 			if err == nil {
 				return fmt.Errorf("%s still exists", plural)
@@ -33,14 +36,14 @@ func TestDeletedKind(t *testing.T) {
 			return nil
 		})
 	}
-	pause(t, time.Second) // one request may have been on its way
+	wait.Pause(t, time.Second) // one request may have been on its way
 	before := f.replicas[0].notFound(t)
-	pause(t, 5*time.Second) // a watch that cannot be made is tried again every second or two
+	wait.Pause(t, 5*time.Second) // a watch that cannot be made is tried again every second or two
 	if n := f.replicas[0].notFound(t) - before; n > 0 {
 		t.Errorf("it requested a deleted kind %d times", n)
 	}
-	must(t, the.Define(t.Context(), kindsOf(f.resource("").Group)...))
-	eventually(t, "the kinds to be back", patience, func(ctx context.Context) error {
+	require.NoError(t, the.Define(t.Context(), kindsOf(f.resource("").Group)...))
+	wait.For(t, "the kinds to be back", wait.Patience, func(ctx context.Context) error {
 		_, err := s.apps(s.hans).List(ctx, metav1.ListOptions{})
 		return err
 	})
@@ -49,25 +52,15 @@ func TestDeletedKind(t *testing.T) {
 	mustRefuse(t, again.count(again.ctrl, "part", 1), "Drift")
 }
 
-// pause where the absence of an event leaves nothing to wait for.
-func pause(t *testing.T, d time.Duration) {
-	t.Helper()
-	timer := time.NewTimer(d)
-	select {
-	case <-timer.C:
-	case <-t.Context().Done():
-	}
-}
-
 // notFound counts the requests of a replica that the API server answered with 404.
 func (r *replica) notFound(t *testing.T) (n int) {
 	t.Helper()
 	text, err := get(r.metrics)
-	must(t, err)
+	require.NoError(t, err)
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "rest_client_requests_total{") && strings.Contains(line, `code="404"`) {
 			one, err := strconv.Atoi(strings.TrimSpace(line[strings.LastIndex(line, " "):]))
-			must(t, err)
+			require.NoError(t, err)
 			n += one
 		}
 	}

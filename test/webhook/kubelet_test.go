@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,7 +18,7 @@ const readyStatus = `{"status":{"phase":"Running","conditions":[{"type":"Ready",
 func kubelet(t *testing.T, ns string) {
 	t.Helper()
 	cs, err := kubernetes.NewForConfig(the.ConfigAsMaster("system:node:fake"))
-	must(t, err)
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,6 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 const (
@@ -42,9 +44,9 @@ func newComposite(t *testing.T, f *fleet, ns string) *composite {
 	c.author(map[string]any{"spec": map[string]any{"size": int64(1)}})
 	c.xr = c.get()
 	c.machinery("rev-1")
-	must(t, c.compose(1))
+	require.NoError(t, c.compose(1))
 	c.status()
-	eventually(t, "the composite to have settled long ago", 45*time.Second, func(context.Context) error {
+	wait.For(t, "the composite to have settled long ago", 45*time.Second, func(context.Context) error {
 		if err := latched(c.get()); err != nil {
 			return err
 		}
@@ -64,7 +66,7 @@ func (c *composite) apply(r dynamic.ResourceInterface, kind, name, manager strin
 	for k, v := range content {
 		if k == "metadata" {
 			for mk, mv := range v.(map[string]any) {
-				must(c.t, unstructured.SetNestedField(o.Object, mv, k, mk))
+				require.NoError(c.t, unstructured.SetNestedField(o.Object, mv, k, mk))
 			}
 			continue
 		}
@@ -77,15 +79,16 @@ func (c *composite) apply(r dynamic.ResourceInterface, kind, name, manager strin
 // author applies all that is his.
 func (c *composite) author(content map[string]any) {
 	c.t.Helper()
-	must(c.t, c.apply(c.all(c.gitops), "Composite", "xr", "argocd-controller", content))
+	require.NoError(c.t, c.apply(c.all(c.gitops), "Composite", "xr", "argocd-controller", content))
 }
 
 // machinery: Crossplane moves the revision, and with it the generation.
 func (c *composite) machinery(revision string) {
 	c.t.Helper()
 	ref := map[string]any{"apiVersion": c.name + groupSuffix + "/v1", "kind": "Part", "name": "part"}
-	must(c.t, c.apply(c.all(c.xp), "Composite", "xr", "apiextensions.crossplane.io/composite", map[string]any{"spec": map[string]any{"crossplane": map[string]any{
-		"compositionRevisionRef": map[string]any{"name": revision}, "resourceRefs": []any{ref}}}}))
+	machinery := map[string]any{"compositionRevisionRef": map[string]any{"name": revision}, "resourceRefs": []any{ref}}
+	require.NoError(c.t, c.apply(c.all(c.xp), "Composite", "xr", "apiextensions.crossplane.io/composite",
+		map[string]any{"spec": map[string]any{"crossplane": machinery}}))
 }
 
 // compose the Part.
@@ -94,7 +97,7 @@ func (c *composite) compose(count int) error {
 	o := c.xr.DeepCopy()
 	o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName(), UID: o.GetUID(), Controller: &yes}})
 	owners, _, err := unstructured.NestedSlice(o.Object, "metadata", "ownerReferences")
-	must(c.t, err)
+	require.NoError(c.t, err)
 	return c.apply(c.xp.Resource(c.parts()).Namespace(c.ns), "Part", "part", subject.ComposedManager("xr", o.GroupVersionKind().GroupKind()),
 		map[string]any{"metadata": map[string]any{"ownerReferences": owners}, "spec": map[string]any{"count": int64(count)}})
 }
@@ -106,13 +109,13 @@ func (c *composite) status() {
 	body := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Synced","status":"True","reason":"Any","observedGeneration":%d,"lastTransitionTime":%q},
 {"type":"Ready","status":"True","reason":"Any","lastTransitionTime":%q}]}}`, now.GetGeneration(), at, at)
 	_, err := c.all(c.xp).Patch(c.t.Context(), "xr", types.MergePatchType, body, metav1.PatchOptions{}, "status")
-	must(c.t, err)
+	require.NoError(c.t, err)
 }
 
 func (c *composite) get() *unstructured.Unstructured {
 	c.t.Helper()
 	o, err := c.all(c.gitops).Get(c.t.Context(), "xr", metav1.GetOptions{})
-	must(c.t, err)
+	require.NoError(c.t, err)
 	return o
 }
 
@@ -156,12 +159,12 @@ func (c *composite) labelled(size int) {
 // down, every change passes.
 func TestRestartLabelled(t *testing.T) {
 	t.Parallel()
-	must(t, the.Define(t.Context(), controlplane.Kind{Group: "labelled" + groupSuffix, Kind: "Composite", Categories: []string{"composite"}}))
+	require.NoError(t, the.Define(t.Context(), controlplane.Kind{Group: "labelled" + groupSuffix, Kind: "Composite", Categories: []string{"composite"}}))
 	f := startFleet(t, "labelled", options{replicas: 1, ignore: true})
 	settled, changed, there, older := newComposite(t, f, "labelled"), newComposite(t, f, "labelled-changed"), newComposite(t, f,
 		"labelled-there"), newComposite(t, f, "labelled-older")
 	there.author(map[string]any{"spec": map[string]any{"size": int64(2)}})
-	eventually(t, "the recorded intent to be old enough", patience, func(context.Context) error { return there.aged() })
+	wait.For(t, "the recorded intent to be old enough", wait.Patience, func(context.Context) error { return there.aged() })
 	f.crash(0)
 	settled.labelled(1)
 	changed.author(map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": "a"}}, "spec": map[string]any{"size": int64(2)}})
@@ -169,16 +172,16 @@ func TestRestartLabelled(t *testing.T) {
 	if err := older.forget(argocd, "argocd-controller"); !kerrors.IsForbidden(err) && !kerrors.IsInvalid(err) {
 		t.Errorf("removing the record while the webhook is down: want a refusal, got %v", err)
 	}
-	must(t, older.forget("system:serviceaccount:"+home+":kausality-webhook", "kausality-webhook"))
+	require.NoError(t, older.forget("system:serviceaccount:"+home+":kausality-webhook", "kausality-webhook"))
 	f.restart(0)
 
 	// Only a label: the composition moved, and that was not requested.
 	mustRefuse(t, settled.compose(2), "Drift")
 	// Another intent, or a recorded one undone: it is carried out, then settles.
 	for _, c := range []*composite{changed, there} {
-		must(t, c.compose(2))
+		require.NoError(t, c.compose(2))
 		c.status()
-		eventually(t, "the intent without a review to settle", patience, func(context.Context) error {
+		wait.For(t, "the intent without a review to settle", wait.Patience, func(context.Context) error {
 			hop, err := hopOf(c.get())
 			if err == nil && !hop.Unattributed {
 				err = fmt.Errorf("the hop is %+v", hop)
@@ -191,7 +194,7 @@ func TestRestartLabelled(t *testing.T) {
 		mustRefuse(t, c.compose(3), "Drift")
 	}
 	// An older release recorded no state: it is recorded now, for the next restart.
-	eventually(t, "the state to be recorded", patience, func(context.Context) error {
+	wait.For(t, "the state to be recorded", wait.Patience, func(context.Context) error {
 		if older.state() == "" {
 			return fmt.Errorf("there is none")
 		}

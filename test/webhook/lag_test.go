@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,11 +27,11 @@ import (
 func lagging(t *testing.T, held *sync.RWMutex) string {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", the.kubeconfig)
-	must(t, err)
+	require.NoError(t, err)
 	transport, err := rest.TransportFor(config)
-	must(t, err)
+	require.NoError(t, err)
 	target, err := url.Parse(config.Host)
-	must(t, err)
+	require.NoError(t, err)
 	srv := httptest.NewServer(&httputil.ReverseProxy{
 		Transport: transport, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
@@ -43,7 +44,7 @@ func lagging(t *testing.T, held *sync.RWMutex) string {
 	})
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	must(t, clientcmd.WriteToFile(clientcmdapi.Config{
+	require.NoError(t, clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{"lagging": {Server: srv.URL}},
 		Contexts: map[string]*clientcmdapi.Context{"lagging": {Cluster: "lagging"}}, CurrentContext: "lagging",
 	}, path))
@@ -93,7 +94,7 @@ func TestFreezeWithLaggingWatch(t *testing.T) {
 			defer held.Unlock()
 			_, err := s.hans.Resource(s.resource(child.parents)).Namespace(s.ns).Patch(t.Context(), child.parent, types.MergePatchType,
 				[]byte(`{"metadata":{"annotations":{"kausality.io/freeze":"true"}}}`), metav1.PatchOptions{})
-			must(t, err)
+			require.NoError(t, err)
 			mustRefuse(t, write(), "Frozen")
 		}()
 	}
@@ -104,6 +105,6 @@ func (s *fixture) create(kind, name string, spec map[string]any) *unstructured.U
 	s.t.Helper()
 	o, err := s.hans.Resource(s.resource(strings.ToLower(kind)+"s")).Namespace(s.ns).Create(s.t.Context(),
 		object(s.name, kind, s.ns, name, spec), metav1.CreateOptions{})
-	must(s.t, err)
+	require.NoError(s.t, err)
 	return o
 }

@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // TestLeaderWithoutRequests: the API server keeps to few connections, so that
@@ -46,7 +48,7 @@ func TestStatusesOnAnotherReplica(t *testing.T) {
 		f.proxy.pinned.Store(int64(pinned + 1))
 		s := newFixture(t, f, fmt.Sprintf("apart-%d", i))
 		s.settled("part")
-		quickly(t, "the controller to be recorded", 30*time.Second, func() error {
+		wait.Often(t, "the controller to be recorded", 30*time.Second, func() error {
 			if s.get().GetAnnotations()[v1alpha1.AnnotationKeyControllers] == "" {
 				return errors.New("none is")
 			}
@@ -54,7 +56,7 @@ func TestStatusesOnAnotherReplica(t *testing.T) {
 		})
 		mustRefuse(t, s.count(s.ctrl, "part", 1), "Drift")
 		_, err := s.of(s.hans).Create(t.Context(), s.owned(object(s.name, "Part", s.ns, "extra", map[string]any{"count": int64(0)})), metav1.CreateOptions{})
-		must(t, err)
+		require.NoError(t, err)
 	}
 }
 
@@ -62,7 +64,7 @@ func TestStatusesOnAnotherReplica(t *testing.T) {
 func (f *fleet) awaitFollower() (i int) {
 	f.t.Helper()
 	const leads = "leader_election_master_status"
-	eventually(f.t, "a leader", 30*time.Second, func(context.Context) error {
+	wait.For(f.t, "a leader", 30*time.Second, func(context.Context) error {
 		for i = range f.replicas {
 			if f.replicas[1-i].metric(f.t, leads) == 1 && f.replicas[i].metric(f.t, leads) == 0 {
 				return nil

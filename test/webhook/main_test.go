@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -127,6 +128,6 @@ func (l *environment) install(ctx context.Context) error {
 func (l *environment) as(t *testing.T, user string) dynamic.Interface {
 	t.Helper()
 	c, err := dynamic.NewForConfig(l.ConfigAsMaster(user))
-	must(t, err)
+	require.NoError(t, err)
 	return c
 }

@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 const (
@@ -81,7 +83,7 @@ func TestOnceForOneDifference(t *testing.T) {
 		} else {
 			claims[claim] = true
 		}
-		must(t, s.insist(func() error { return s.count(s.hans, "part", -round) }))
+		require.NoError(t, s.insist(func() error { return s.count(s.hans, "part", -round) }))
 		mustRefuse(t, s.insist(func() error { return s.count(s.ctrl, "part", round) }), "Drift")
 	}
 	f.proxy.spread(t)
@@ -119,7 +121,7 @@ func (s *fixture) wildcard(n int) {
 func (s *fixture) generation(part string) int64 {
 	s.t.Helper()
 	o, err := s.of(s.hans).Get(s.t.Context(), part, metav1.GetOptions{})
-	must(s.t, err)
+	require.NoError(s.t, err)
 	return o.GetGeneration()
 }
 
@@ -127,9 +129,9 @@ func (s *fixture) generation(part string) int64 {
 func (s *fixture) claimed(part string) string {
 	s.t.Helper()
 	o, err := s.of(s.hans).Get(s.t.Context(), part, metav1.GetOptions{})
-	must(s.t, err)
+	require.NoError(s.t, err)
 	hop, err := hopOf(o)
-	must(s.t, err)
+	require.NoError(s.t, err)
 	if hop.Approval == nil {
 		return ""
 	}
@@ -177,7 +179,7 @@ func (s *fixture) finished(n int) {
 // how many are used.
 func (s *fixture) usedUp() int {
 	s.t.Helper()
-	eventually(s.t, "the approvals to be used up", finishing, func(context.Context) error {
+	wait.For(s.t, "the approvals to be used up", finishing, func(context.Context) error {
 		a := s.get().GetAnnotations()
 		for k := range a {
 			if k == v1alpha1.AnnotationKeyApprovals || v1alpha1.IsApprove(k) {
@@ -226,7 +228,7 @@ func together(n int, f func(i int) error) outcome {
 func (s *fixture) dump() string {
 	out := fmt.Sprintf("App: %v\n", s.get().GetAnnotations())
 	list, err := s.of(s.hans).List(s.t.Context(), metav1.ListOptions{})
-	must(s.t, err)
+	require.NoError(s.t, err)
 	for _, o := range list.Items {
 		out += fmt.Sprintf("%s generation %d: %v\n", o.GetName(), o.GetGeneration(), o.GetAnnotations())
 	}

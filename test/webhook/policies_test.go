@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 var (
@@ -39,12 +41,12 @@ var (
 func policy(t *testing.T, kind, name, spec string) *unstructured.Unstructured {
 	t.Helper()
 	var content map[string]any
-	must(t, yaml.Unmarshal([]byte(spec), &content))
+	require.NoError(t, yaml.Unmarshal([]byte(spec), &content))
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "kausality.io/v1alpha1", "kind": kind,
 		"metadata": map[string]any{"name": name}, "spec": content}}
 	raw, err := json.Marshal(o.Object) // numbers as an API client has them
-	must(t, err)
-	must(t, o.UnmarshalJSON(raw))
+	require.NoError(t, err)
+	require.NoError(t, o.UnmarshalJSON(raw))
 	return o
 }
 
@@ -53,14 +55,14 @@ func write(t *testing.T, r schema.GroupVersionResource, o *unstructured.Unstruct
 	t.Helper()
 	c := the.as(t, hans).Resource(r)
 	_, err := c.Create(t.Context(), o, metav1.CreateOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Delete(context.Background(), o.GetName(), metav1.DeleteOptions{}) })
 }
 
 // inForce waits until the leader of a fleet compiled a policy.
 func inForce(t *testing.T, r schema.GroupVersionResource, name string) {
 	t.Helper()
-	eventually(t, name+" to be compiled", patience, func(ctx context.Context) error {
+	wait.For(t, name+" to be compiled", wait.Patience, func(ctx context.Context) error {
 		o, err := the.as(t, hans).Resource(r).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -148,9 +150,9 @@ func refusesPolicies(t *testing.T, f *fleet) {
 	c := the.as(t, hans)
 	patch := fmt.Appendf(nil, `[{"op":"replace","path":"/webhooks/0/clientConfig/url","value":%q}]`, f.replicas[0].url+"/policies")
 	_, err := c.Resource(validatingConfigurations).Patch(t.Context(), "kausality-policies", types.JSONPatchType, patch, metav1.PatchOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	bad := policy(t, "AllowancePolicy", "bad-expression", `{target: {kind: A}, rules: [{trigger: spec.size, conditions: ["object.spec. > 1"], allow: []}]}`)
-	eventually(t, "the API server to call the webhook for policies", patience, func(ctx context.Context) error {
+	wait.For(t, "the API server to call the webhook for policies", wait.Patience, func(ctx context.Context) error {
 		_, err := c.Resource(allowancePolicies).Create(ctx, bad, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if !kerrors.IsInvalid(err) || !strings.Contains(err.Error(), `spec.rules[0].conditions[0]: expression "object.spec. > 1": line 1, column 14`) {
 			return fmt.Errorf("got %w", err)
@@ -166,9 +168,9 @@ rules: [{apiVersion: `+group+`/*, kind: Part, namespace: `+s.ns+`, name: "part-?
 	inForce(t, clusterApprovals, "once-"+s.ns)
 	mustRefuse(t, s.count(s.ctrl, "part", 7), "Drift")   // another name
 	mustRefuse(t, s.count(s.ctrl, "part-1", 8), "Drift") // another change
-	must(t, s.count(s.ctrl, "part-1", 7, metav1.DryRunAll))
+	require.NoError(t, s.count(s.ctrl, "part-1", 7, metav1.DryRunAll))
 	var passed outcome
-	quickly(t, "one of three to pass", patience, func() error {
+	wait.Often(t, "one of three to pass", wait.Patience, func() error {
 		passed = together(3, func(i int) error { return s.count(s.ctrl, fmt.Sprintf("part-%d", i+1), 7) })
 		if passed.n == 0 {
 			return fmt.Errorf("none passed: %v", passed.refusals)
@@ -179,7 +181,7 @@ rules: [{apiVersion: `+group+`/*, kind: Part, namespace: `+s.ns+`, name: "part-?
 		t.Errorf("%d of 3 passed by one once rule", passed.n)
 	}
 	o, err := the.as(t, hans).Resource(clusterApprovals).Get(t.Context(), "once-"+s.ns, metav1.GetOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	if claims, _, _ := unstructured.NestedSlice(o.Object, "status", "claims"); len(claims) != 1 {
 		t.Errorf("claims %v", claims)
 	}
@@ -199,7 +201,7 @@ rules:
 	inForce(t, allowancePolicies, "allow-"+s.ns)
 	s.annotate(map[string]any{"jira": "DB-1"})
 	size := 10
-	eventually(t, "the change to be granted an allowance by both replicas", patience, func(context.Context) error {
+	wait.For(t, "the change to be granted an allowance by both replicas", wait.Patience, func(context.Context) error {
 		for range 4 {
 			size++
 			s.intent(size)
@@ -212,7 +214,7 @@ rules:
 	if got := strings.Count(s.get().GetAnnotations()[v1alpha1.AnnotationKeyAllowances], "initiator"); got != 1 {
 		t.Errorf("%d entries that permit the same", got)
 	}
-	must(t, s.count(s.ctrl, "part", 1))
+	require.NoError(t, s.count(s.ctrl, "part", 1))
 	_, err := s.of(s.ctrl).Patch(t.Context(), "part", types.MergePatchType, []byte(`{"spec":{"poison":false}}`), metav1.PatchOptions{})
 	mustRefuse(t, err, "AllowanceMissing")
 	if !strings.Contains(err.Error(), "covers spec.poison") {
@@ -246,15 +248,15 @@ serviceAccount: system:serviceaccount:`+home+`:operator
 images: ["example.invalid/operator:v*"]
 allow: [{apiGroup: `+f.name+groupSuffix+`, kind: Part, relation: Child, mutations: [spec.count]}]`))
 	inForce(t, upgradeAllowances, "upgrade-"+s.ns)
-	must(t, s.count(v1, "part", 1)) // its build was not known
+	require.NoError(t, s.count(v1, "part", 1)) // its build was not known
 	mustRefuse(t, s.count(v1, "part", 2), "Drift")
-	must(t, s.count(v2, "part", 2)) // a new build
+	require.NoError(t, s.count(v2, "part", 2)) // a new build
 	mustRefuse(t, s.count(v2, "part", 3), "Drift")
 	mustRefuse(t, s.count(v1, "part", 3), "Drift") // the old one does not undo it
 	o, err := s.of(s.hans).Get(t.Context(), "part", metav1.GetOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	var last v1alpha1.LastUpgrade
-	must(t, json.Unmarshal([]byte(o.GetAnnotations()[v1alpha1.AnnotationKeyLastUpgrade]), &last))
+	require.NoError(t, json.Unmarshal([]byte(o.GetAnnotations()[v1alpha1.AnnotationKeyLastUpgrade]), &last))
 	if last.Name != "upgrade-"+s.ns || len(last.Fingerprints) != 2 || last.Fingerprints[1] != o.GetAnnotations()[v1alpha1.AnnotationKeyFingerprint] {
 		t.Errorf("last upgrade %+v, annotations %v", last, o.GetAnnotations())
 	}
@@ -265,7 +267,7 @@ allow: [{apiGroup: `+f.name+groupSuffix+`, kind: Part, relation: Child, mutation
 func podClient(t *testing.T, namespace, version string) dynamic.Interface {
 	t.Helper()
 	k, err := kubernetes.NewForConfig(the.ConfigAsMaster(hans))
-	must(t, err)
+	require.NoError(t, err)
 	_, err = k.CoreV1().ServiceAccounts(namespace).Create(t.Context(),
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "operator"}}, metav1.CreateOptions{})
 	if err != nil && !kerrors.IsAlreadyExists(err) {
@@ -280,15 +282,15 @@ func podClient(t *testing.T, namespace, version string) dynamic.Interface {
 	pod, err := k.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: version},
 		Spec: corev1.PodSpec{ServiceAccountName: "operator", Containers: []corev1.Container{{Name: "c", Image: "example.invalid/operator:" +
 			version}}}}, metav1.CreateOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	token, err := k.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "operator",
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 			BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}}, metav1.CreateOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	cfg := rest.AnonymousClientConfig(the.Config())
 	cfg.BearerToken, cfg.WarningHandler, cfg.QPS, cfg.UserAgent = token.Status.Token, rest.NoWarnings{}, -1, "operator"
 	c, err := dynamic.NewForConfig(cfg)
-	must(t, err)
+	require.NoError(t, err)
 	return c
 }
 
@@ -296,7 +298,7 @@ func podClient(t *testing.T, namespace, version string) dynamic.Interface {
 // controllers. It is alone while it runs: its policies are about every Deployment.
 func TestDocumentedDeployment(t *testing.T) {
 	raw, err := os.ReadFile("../../docs/policies.md")
-	must(t, err)
+	require.NoError(t, err)
 	_, example, _ := strings.Cut(string(raw), "<!-- example: deployment -->\n```yaml\n")
 	example, _, _ = strings.Cut(example, "```")
 	f := startFleet(t, "documented", options{replicas: 1, resources: workloads})
@@ -309,11 +311,11 @@ func TestDocumentedDeployment(t *testing.T) {
 		inForce(t, allowancePolicies, o.GetName())
 	}
 
-	must(t, c.patch("foo", `{"metadata":{"annotations":{"jira":"INFRA-23232"}}}`))
+	require.NoError(t, c.patch("foo", `{"metadata":{"annotations":{"jira":"INFRA-23232"}}}`))
 	seen, err := c.hans.AppsV1().ReplicaSets(c.ns).Watch(t.Context(), metav1.ListOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	defer seen.Stop()
-	must(t, c.patch("foo", `{"spec":{"replicas":1}}`))
+	require.NoError(t, c.patch("foo", `{"spec":{"replicas":1}}`))
 	c.rolledOut("foo", 1)
 	entries := scaled(t, seen, 1).Annotations[v1alpha1.AnnotationKeyAllowances]
 	_, running := c.replicaSets("foo")
@@ -326,11 +328,11 @@ func TestDocumentedDeployment(t *testing.T) {
 	c.latched("foo")
 	mustRefuse(t, c.scaleRS(running[0], 2), "Drift")
 
-	must(t, c.patch("foo", `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"v2.invalid/c"}]}}}}`))
+	require.NoError(t, c.patch("foo", `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"v2.invalid/c"}]}}}}`))
 	c.rolledOut("foo", 1) // with the annotation, a new image is rolled out
 	c.latched("foo")
-	must(t, c.patch("foo", `{"metadata":{"annotations":{"jira":null}}}`))
-	must(t, c.patch("foo", `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"v3.invalid/c"}]}}}}`))
+	require.NoError(t, c.patch("foo", `{"metadata":{"annotations":{"jira":null}}}`))
+	require.NoError(t, c.patch("foo", `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"v3.invalid/c"}]}}}}`))
 	c.awaitDrift("foo", "ReplicaSet", "CREATE")
 	if all, _ := c.replicaSets("foo"); len(all) != 2 {
 		t.Errorf("%d ReplicaSets, want 2", len(all))
@@ -356,6 +358,6 @@ func scaled(t *testing.T, seen watch.Interface, n int32) *appsv1.ReplicaSet {
 func decoded(t *testing.T, text string) []*unstructured.Unstructured {
 	t.Helper()
 	out, err := controlplane.Decode([]byte(text))
-	must(t, err)
+	require.NoError(t, err)
 	return out
 }

@@ -7,11 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // exceptions is a ClusterApprovalPolicy with a once rule for each of some names
@@ -36,9 +38,9 @@ func (s *fixture) exceptions(names ...string) exceptions {
 func (e exceptions) status() (out v1alpha1.ApprovalPolicyStatus) {
 	e.t.Helper()
 	o, err := e.hans.Resource(clusterApprovals).Get(e.t.Context(), e.name, metav1.GetOptions{})
-	must(e.t, err)
+	require.NoError(e.t, err)
 	status, _ := o.Object["status"].(map[string]any)
-	must(e.t, runtime.DefaultUnstructuredConverter.FromUnstructured(status, &out))
+	require.NoError(e.t, runtime.DefaultUnstructuredConverter.FromUnstructured(status, &out))
 	return out
 }
 
@@ -85,7 +87,7 @@ func TestPolicyClaimIsReleased(t *testing.T) {
 	s.settled("killed-1", "killed-2", "poisoned-1", "poisoned-2", "retried-1", "retried-2")
 	e := s.exceptions("killed", "poisoned", "retried")
 	var poisoned time.Time
-	eventually(t, "the rules to be in force", patience, func(context.Context) error {
+	wait.For(t, "the rules to be in force", wait.Patience, func(context.Context) error {
 		poisoned = time.Now()
 		if err := s.poison("poisoned-1", 1); !kerrors.IsInvalid(err) || refused(err, "Drift") {
 			return fmt.Errorf("want the schema's refusal, got %w", err)
@@ -98,14 +100,14 @@ func TestPolicyClaimIsReleased(t *testing.T) {
 	e.mustLose("retried-1", 1, func() {})
 	e.mustClaim("pending poisoned-1", "pending retried-1")
 	mustRefuse(t, s.count(s.ctrl, "retried-2", 1), "Drift")
-	must(t, s.count(s.ctrl, "retried-1", 1)) // by the same claim
+	require.NoError(t, s.count(s.ctrl, "retried-1", 1)) // by the same claim
 	mustRefuse(t, s.count(s.ctrl, "retried-1", 2), "Drift")
 
 	killed := time.Now()
 	e.mustLose("killed-1", 1, func() { f.crash(0) })
 	f.restart(0)
 	mustRefuse(t, s.count(s.ctrl, "killed-2", 1), "Drift")
-	eventually(t, "the landed use to be known", patience, func(context.Context) error {
+	wait.For(t, "the landed use to be known", wait.Patience, func(context.Context) error {
 		if got := e.claimed(); !slices.Contains(got, "used retried-1") || !slices.Contains(got, "pending killed-1") {
 			return fmt.Errorf("claims %q", got)
 		}
@@ -124,7 +126,7 @@ func TestPolicyClaimIsReleased(t *testing.T) {
 // before.
 func (e exceptions) passesLater(part string, since time.Time) {
 	e.t.Helper()
-	eventually(e.t, "the claim of "+part+" to be released", 50*time.Second, func(context.Context) error { return e.count(e.ctrl, part, 1) })
+	wait.For(e.t, "the claim of "+part+" to be released", 50*time.Second, func(context.Context) error { return e.count(e.ctrl, part, 1) })
 	if took := time.Since(since); took < 29*time.Second {
 		e.t.Errorf("the claim of %s was released after %s: a write may still have been on its way", part, took)
 	}
@@ -133,7 +135,7 @@ func (e exceptions) passesLater(part string, since time.Time) {
 // finished: each rule was used once, and the status reports it.
 func (e exceptions) finished() {
 	e.t.Helper()
-	eventually(e.t, "all uses to be known and counted", 50*time.Second, func(context.Context) error {
+	wait.For(e.t, "all uses to be known and counted", 50*time.Second, func(context.Context) error {
 		if got, want := e.claimed(), []string{"used killed-2", "used poisoned-2", "used retried-1"}; !slices.Equal(got, want) {
 			return fmt.Errorf("claims %q, want %q", got, want)
 		}

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 const liveReads = "kausality_live_reads_total"
@@ -24,9 +27,9 @@ func TestReads(t *testing.T) {
 	const many = 50
 	before := f.replicas[0].metric(t, liveReads)
 	for range many {
-		must(t, allowed())
-		must(t, s.count(s.ctrl, "part", n)) // no change
-		must(t, s.count(s.alice(), "part", n+1000))
+		require.NoError(t, allowed())
+		require.NoError(t, s.count(s.ctrl, "part", n)) // no change
+		require.NoError(t, s.count(s.alice(), "part", n+1000))
 	}
 	if got := f.replicas[0].metric(t, liveReads) - before; got != 0 {
 		t.Errorf("%d allowed requests with a warm cache made %.0f live reads, want none", 3*many, got)
@@ -50,7 +53,7 @@ func TestReads(t *testing.T) {
 // seconds.
 func (s *fixture) warm(request func() error) {
 	s.t.Helper()
-	eventually(s.t, "a warm cache", patience, func(context.Context) error {
+	wait.For(s.t, "a warm cache", wait.Patience, func(context.Context) error {
 		before := s.replicas[0].metric(s.t, liveReads)
 		if err := request(); err != nil {
 			return err

@@ -11,12 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // backend is a `kausality notify log` process.
@@ -28,10 +30,10 @@ type backend struct {
 func startBackend(t *testing.T, name string) *backend {
 	t.Helper()
 	port, err := controlplane.FreePort()
-	must(t, err)
+	require.NoError(t, err)
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	p, err := the.Run(context.Background(), name, exec.Command(the.kausality, "notify", "log", "--cert-dir="+the.certs, "--bind-address="+address))
-	must(t, err)
+	require.NoError(t, err)
 	t.Cleanup(p.Stop)
 	return &backend{Process: p, url: "https://" + address}
 }
@@ -40,7 +42,7 @@ func startBackend(t *testing.T, name string) *backend {
 func (b *backend) reports(t *testing.T, id string, phase v1alpha1.DriftPhase) (out []v1alpha1.DriftReport) {
 	t.Helper()
 	raw, err := os.ReadFile(b.Log())
-	must(t, err)
+	require.NoError(t, err)
 	for line := range strings.Lines(string(raw)) {
 		r := v1alpha1.DriftReport{}
 		if json.Unmarshal([]byte(line), &r) != nil {
@@ -61,7 +63,7 @@ func (o observers) reported(t *testing.T, id string, phase v1alpha1.DriftPhase) 
 	t.Helper()
 	var last v1alpha1.DriftReport
 	for _, b := range o {
-		eventually(t, fmt.Sprintf("%s of %s at %s", phase, id, b.Name()), 30*time.Second, func(context.Context) error {
+		wait.For(t, fmt.Sprintf("%s of %s at %s", phase, id, b.Name()), 30*time.Second, func(context.Context) error {
 			got := b.reports(t, id, phase)
 			if len(got) == 0 {
 				return fmt.Errorf("nothing yet")
@@ -157,7 +159,7 @@ func (s *fixture) secret(value string) {
 		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "password", "namespace": s.ns}, "stringData": map[string]any{"password": value},
 	}})
 	_, err := s.ctrl.Resource(secrets).Namespace(s.ns).Create(s.t.Context(), o, metav1.CreateOptions{})
-	must(s.t, err)
+	require.NoError(s.t, err)
 }
 
 // redacted: neither the old nor the new value of a Secret leaves the cluster, or is
@@ -169,9 +171,9 @@ func (s *fixture) redacted(all observers) {
 	id := mustRefuse(s.t, err, "Drift")
 	report := all.reported(s.t, id, v1alpha1.DriftDetected)
 	d, derr := s.hans.Resource(drifts).Namespace(s.ns).Get(s.t.Context(), id, metav1.GetOptions{})
-	must(s.t, derr)
+	require.NoError(s.t, derr)
 	raw, jerr := json.Marshal([]any{report, d.Object, err.Error()})
-	must(s.t, jerr)
+	require.NoError(s.t, jerr)
 	for _, secret := range []string{"hunter2", "swordfish"} {
 		for _, form := range []string{secret, base64.StdEncoding.EncodeToString([]byte(secret))} {
 			if strings.Contains(string(raw), form) {
@@ -190,7 +192,7 @@ func (s *fixture) retried(all observers) (id string) {
 	all[1].Kill()
 	id = s.eightRefusals("late")
 	all[:1].reported(s.t, id, v1alpha1.DriftDetected)
-	must(s.t, all[1].Restart())
+	require.NoError(s.t, all[1].Restart())
 	all[1:].reported(s.t, id, v1alpha1.DriftDetected)
 	return id
 }
@@ -200,9 +202,9 @@ func (s *fixture) retried(all observers) (id string) {
 func (s *fixture) resolved(all observers, ids map[string]string) {
 	s.t.Helper()
 	s.annotate(map[string]any{v1alpha1.AnnotationKeyApprovePrefix + ids["approved"]: "once"})
-	must(s.t, s.count(s.ctrl, "approved", 5))
+	require.NoError(s.t, s.count(s.ctrl, "approved", 5))
 	all.resolution(s.t, ids["approved"], "approved")
-	must(s.t, s.of(s.hans).Delete(s.t.Context(), "deleted", metav1.DeleteOptions{}))
+	require.NoError(s.t, s.of(s.hans).Delete(s.t.Context(), "deleted", metav1.DeleteOptions{}))
 	all.resolution(s.t, ids["deleted"], "deleted")
 	s.intent(2)
 	all.resolution(s.t, ids["intent"], "intent")
@@ -227,7 +229,7 @@ func (f *fleet) goroutines() (out []float64) {
 func (f *fleet) noLeak(before []float64) {
 	f.t.Helper()
 	const watches = 40 // kinds that were not watched before, and idle connections
-	eventually(f.t, "goroutines to end", patience, func(context.Context) error {
+	wait.For(f.t, "goroutines to end", wait.Patience, func(context.Context) error {
 		for i, now := range f.goroutines() {
 			if now > before[i]+watches {
 				return fmt.Errorf("replica %d has %.0f goroutines, had %.0f", i, now, before[i])

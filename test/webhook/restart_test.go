@@ -6,9 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // TestRestartBeforeSettling: what is expected stays expected, and the App
@@ -17,9 +20,9 @@ func TestRestartBeforeSettling(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, startFleet(t, "unsettled", options{replicas: 1}), "unsettled")
 	s.part("part")
-	must(t, s.count(s.ctrl, "part", 1))
+	require.NoError(t, s.count(s.ctrl, "part", 1))
 	s.reborn(0)
-	must(t, s.count(s.ctrl, "part", 2))
+	require.NoError(t, s.count(s.ctrl, "part", 2))
 	s.observe()
 	s.awaitLatch()
 	mustRefuse(t, s.count(s.ctrl, "part", 3), "Drift")
@@ -33,10 +36,10 @@ func TestRestartLatched(t *testing.T) {
 	s.settled("part")
 	s.reborn(0)
 	mustRefuse(t, s.count(s.ctrl, "part", 1), "Drift")
-	must(t, s.count(s.alice(), "part", 2)) // another user is a new origin, as before
+	require.NoError(t, s.count(s.alice(), "part", 2)) // another user is a new origin, as before
 	s.intent(2)
 	s.reborn(0)
-	must(t, s.count(s.ctrl, "part", 3))
+	require.NoError(t, s.count(s.ctrl, "part", 3))
 	s.observe()
 	s.awaitLatch()
 	// A flap does not open the window, across a restart neither.
@@ -61,7 +64,7 @@ func TestRestartSettledUnlatched(t *testing.T) {
 
 	// The same with an intent that we did not see: its hop is missing. One that is
 	// made within five seconds of the last is not distinguished from it (trace.Intent).
-	eventually(t, "the last intent to be old enough", patience, func(context.Context) error {
+	wait.For(t, "the last intent to be old enough", wait.Patience, func(context.Context) error {
 		hop, err := hopOf(s.get())
 		if age := time.Since(hop.Timestamp.Time); err == nil && age < 7*time.Second {
 			err = fmt.Errorf("it is %s old", age)
@@ -74,7 +77,7 @@ func TestRestartSettledUnlatched(t *testing.T) {
 		return err
 	}, func() { s.observe(); s.restart(0) })
 	mustRefuse(t, s.count(s.ctrl, "part", 2), "Drift")
-	eventually(t, "the unattributed hop", patience, func(context.Context) error {
+	wait.For(t, "the unattributed hop", wait.Patience, func(context.Context) error {
 		hop, err := hopOf(s.get())
 		if err == nil && (!hop.Unattributed || hop.Generation != 2) {
 			err = fmt.Errorf("the hop is %+v", hop)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 func evict(name, ns string) *policyv1.Eviction {
@@ -30,10 +33,10 @@ func testStatefulSet(t *testing.T, c *cluster) {
 		Spec: appsv1.StatefulSetSpec{Replicas: &two, ServiceName: "db", Template: template("db"),
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}},
 	}, metav1.CreateOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	ready := func(n int32) {
 		t.Helper()
-		eventually(t, "the StatefulSet", 30*time.Second, func(ctx context.Context) error {
+		wait.For(t, "the StatefulSet", 30*time.Second, func(ctx context.Context) error {
 			s, err := sets.Get(ctx, "db", metav1.GetOptions{})
 			if err == nil && (s.Status.ObservedGeneration < s.Generation || s.Status.ReadyReplicas != n || s.Status.UpdatedReplicas != n) {
 				err = fmt.Errorf("%+v", s.Status)
@@ -42,7 +45,7 @@ func testStatefulSet(t *testing.T, c *cluster) {
 		})
 	}
 	ready(2)
-	eventually(t, "the latch of the StatefulSet", patience, func(ctx context.Context) error {
+	wait.For(t, "the latch of the StatefulSet", wait.Patience, func(ctx context.Context) error {
 		s, err := sets.Get(ctx, "db", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -52,7 +55,7 @@ func testStatefulSet(t *testing.T, c *cluster) {
 	c.podReplaced("db-1")
 	_, err = sets.Patch(t.Context(), "db", types.MergePatchType,
 		[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"v2.invalid/c"}]}}}}`), metav1.PatchOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	ready(2)
 }
 
@@ -60,9 +63,9 @@ func (c *cluster) podReplaced(name string) {
 	c.t.Helper()
 	pods := c.hans.CoreV1().Pods(c.ns)
 	old, err := pods.Get(c.t.Context(), name, metav1.GetOptions{})
-	must(c.t, err)
-	must(c.t, pods.Delete(c.t.Context(), name, metav1.DeleteOptions{}))
-	eventually(c.t, "Pod "+name+" to be replaced", patience, func(ctx context.Context) error {
+	require.NoError(c.t, err)
+	require.NoError(c.t, pods.Delete(c.t.Context(), name, metav1.DeleteOptions{}))
+	wait.For(c.t, "Pod "+name+" to be replaced", wait.Patience, func(ctx context.Context) error {
 		p, err := pods.Get(ctx, name, metav1.GetOptions{})
 		if err == nil && p.UID == old.UID {
 			err = errors.New("it is the old one")
@@ -82,14 +85,14 @@ func testCronJob(t *testing.T, c *cluster) {
 				Containers: template("tick").Spec.Containers}}},
 		}},
 	}, metav1.CreateOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	manager, err := kubernetes.NewForConfig(the.ConfigAsMaster(cronJobController))
-	must(t, err)
+	require.NoError(t, err)
 	// It was last run a while ago: a run is due at once.
 	body := fmt.Appendf(nil, `{"status":{"lastScheduleTime":%q}}`, time.Now().Add(-3*time.Minute).UTC().Format(time.RFC3339))
 	_, err = manager.BatchV1().CronJobs(c.ns).Patch(t.Context(), "tick", types.MergePatchType, body, metav1.PatchOptions{}, "status")
-	must(t, err)
-	eventually(t, "the Job of the CronJob and its Pod", 30*time.Second, func(ctx context.Context) error {
+	require.NoError(t, err)
+	wait.For(t, "the Job of the CronJob and its Pod", 30*time.Second, func(ctx context.Context) error {
 		list, err := c.hans.BatchV1().Jobs(c.ns).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -103,7 +106,7 @@ func testCronJob(t *testing.T, c *cluster) {
 	// A CronJob reports no generation: it observed the one it had when its status
 	// was last written, which only the replica knows that saw the write. So it
 	// settles with one of the next writes, which every run makes.
-	eventually(t, "the latch of the CronJob", patience, func(ctx context.Context) error {
+	wait.For(t, "the latch of the CronJob", wait.Patience, func(ctx context.Context) error {
 		done := fmt.Appendf(nil, `{"status":{"lastSuccessfulTime":%q}}`, time.Now().UTC().Format(time.RFC3339))
 		if _, err := manager.BatchV1().CronJobs(c.ns).Patch(ctx, "tick", types.MergePatchType, done, metav1.PatchOptions{}, "status"); err != nil {
 			return err
@@ -130,8 +133,8 @@ func testCollection(t *testing.T, c *cluster) {
 		c.deployment(name, 2)
 		c.rolledOut(name, 2)
 		c.latched(name)
-		must(t, c.hans.AppsV1().Deployments(c.ns).Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}))
-		eventually(t, "everything of Deployment "+name+" to be collected", 40*time.Second, func(ctx context.Context) error {
+		require.NoError(t, c.hans.AppsV1().Deployments(c.ns).Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}))
+		wait.For(t, "everything of Deployment "+name+" to be collected", 40*time.Second, func(ctx context.Context) error {
 			_, err := c.hans.AppsV1().Deployments(c.ns).Get(ctx, name, metav1.GetOptions{})
 			if !kerrors.IsNotFound(err) {
 				return fmt.Errorf("the Deployment is still there: %w", err)
@@ -150,8 +153,8 @@ func testNamespaceDeletion(t *testing.T, c *cluster) {
 	c.deployment("web", 2)
 	c.rolledOut("web", 2)
 	c.latched("web")
-	must(t, c.hans.CoreV1().Namespaces().Delete(t.Context(), c.ns, metav1.DeleteOptions{}))
-	eventually(t, "the namespace to be gone", 60*time.Second, func(ctx context.Context) error {
+	require.NoError(t, c.hans.CoreV1().Namespaces().Delete(t.Context(), c.ns, metav1.DeleteOptions{}))
+	wait.For(t, "the namespace to be gone", 60*time.Second, func(ctx context.Context) error {
 		ns, err := c.hans.CoreV1().Namespaces().Get(ctx, c.ns, metav1.GetOptions{})
 		if kerrors.IsNotFound(err) {
 			return nil

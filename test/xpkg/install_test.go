@@ -22,6 +22,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 const (
@@ -197,12 +198,10 @@ func architectures(t *testing.T, registry string) []string {
 func await(t *testing.T, what string, f func(context.Context) (*unstructured.Unstructured, error)) *unstructured.Unstructured {
 	t.Helper()
 	var out *unstructured.Unstructured
-	if err := controlplane.Eventually(t.Context(), what, patience, func(ctx context.Context) (err error) {
+	wait.For(t, what, patience, func(ctx context.Context) (err error) {
 		out, err = f(ctx)
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
 	return out
 }
 

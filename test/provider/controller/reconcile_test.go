@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,25 +78,18 @@ func newWorld(t *testing.T, o external.Options, policies ...xpv2.ManagementActio
 	return w
 }
 
-func (w *world) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatalf("unexpected error: %v", err)
-	}
-}
-
 func (w *world) reconcile(times int) {
 	w.Helper()
 	for range times {
 		_, err := w.r.Reconcile(context.Background(), reconcile.Request{NamespacedName: name})
-		w.must(err)
+		require.NoError(w, err)
 	}
 }
 
 func (w *world) get() *v1alpha1.Database {
 	w.Helper()
 	db := &v1alpha1.Database{}
-	w.must(w.kube.Get(context.Background(), name, db))
+	require.NoError(w, w.kube.Get(context.Background(), name, db))
 	return db
 }
 
@@ -106,7 +100,7 @@ func (w *world) edit(change func(*v1alpha1.Database)) {
 	db := w.get()
 	change(db)
 	db.Generation++
-	w.must(w.kube.Update(context.Background(), db))
+	require.NoError(w, w.kube.Update(context.Background(), db))
 }
 
 func (w *world) policies(p ...xpv2.ManagementAction) {
@@ -119,10 +113,10 @@ func created(t *testing.T, o external.Options) *world {
 	t.Helper()
 	w := newWorld(t, o, xpv2.ManagementActionAll)
 	if o.Async {
-		w.must(w.cloud.SetAsync(context.Background(), true, 0))
+		require.NoError(w, w.cloud.SetAsync(context.Background(), true, 0))
 		w.reconcile(1)
 		w.finish("")
-		w.must(w.cloud.Reset(context.Background()))
+		require.NoError(w, w.cloud.Reset(context.Background()))
 	}
 	w.reconcile(4)
 	w.policies(xpv2.ManagementActionObserve)
@@ -134,7 +128,7 @@ func created(t *testing.T, o external.Options) *world {
 func (w *world) wantWrites(want ...string) {
 	w.Helper()
 	entries, err := w.cloud.Writes(context.Background(), 0)
-	w.must(err)
+	require.NoError(w, err)
 	got := []string{}
 	for _, e := range entries {
 		got = append(got, e.Method)
@@ -177,7 +171,7 @@ func TestCreation(t *testing.T) {
 func TestClosedGate(t *testing.T) {
 	w := created(t, external.Options{})
 	w.edit(func(db *v1alpha1.Database) { db.Spec.ForProvider.Size = 9 })
-	w.must(w.cloud.Change(context.Background(), name.Name, client.Fields{"size": 2}))
+	require.NoError(w, w.cloud.Change(context.Background(), name.Name, client.Fields{"size": 2}))
 	w.reconcile(2)
 	w.wantWrites("PUT")
 	w.wantCondition(xpv2.TypeSynced, corev1.ConditionTrue, 3) // Synced, though nothing was applied.
@@ -210,7 +204,7 @@ func TestDeletion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := created(t, external.Options{})
 			w.policies(tc.policies...)
-			w.must(w.kube.Delete(context.Background(), w.get()))
+			require.NoError(w, w.kube.Delete(context.Background(), w.get()))
 			w.reconcile(3)
 			w.wantWrites(tc.writes...)
 			if err := w.kube.Get(context.Background(), kclient.ObjectKey{Namespace: "default", Name: "db"}, &v1alpha1.Database{}); !kerrors.IsNotFound(err) {
@@ -254,7 +248,7 @@ func TestLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := created(t, external.Options{})
 			w.policies(tc.policies...)
-			w.must(w.cloud.Lose(context.Background(), "db"))
+			require.NoError(w, w.cloud.Lose(context.Background(), "db"))
 			w.reconcile(1)
 			w.wantCondition(xpv2.TypeSynced, tc.synced, 3)
 			w.wantWrites("PUT")
@@ -268,7 +262,7 @@ func TestLost(t *testing.T) {
 func TestAsync(t *testing.T) {
 	w := created(t, external.Options{Async: true, AsyncCondition: true})
 	ctx := context.Background()
-	w.must(w.cloud.SetAsync(ctx, true, 0))
+	require.NoError(w, w.cloud.SetAsync(ctx, true, 0))
 	w.edit(func(db *v1alpha1.Database) {
 		db.Spec.ForProvider.Size = 9
 		db.Spec.ManagementPolicies = xpv2.ManagementPolicies{xpv2.ManagementActionObserve, xpv2.ManagementActionUpdate}
@@ -307,7 +301,7 @@ func (w *world) finish(failure string) {
 	w.Helper()
 	for start := time.Now(); time.Since(start) < 5*time.Second; time.Sleep(time.Millisecond) {
 		n, err := w.cloud.Finish(context.Background(), "", failure)
-		w.must(err)
+		require.NoError(w, err)
 		if n == 0 {
 			continue
 		}

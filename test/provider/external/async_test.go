@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
 	xpv2 "github.com/crossplane/crossplane/apis/v2/core/v2"
@@ -20,7 +21,7 @@ func (f *fixture) finish(failure string) {
 	f.Helper()
 	for start := time.Now(); time.Since(start) < 5*time.Second; time.Sleep(time.Millisecond) {
 		n, err := f.cloud.Finish(context.Background(), "", failure)
-		f.must(err)
+		require.NoError(f, err)
 		if n > 0 {
 			return
 		}
@@ -66,10 +67,10 @@ func TestAsync(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			ctx, f, mg := context.Background(), newFixture(t, tc.options), newDatabase(5)
-			f.must(f.cloud.SetAsync(ctx, true, 0))
+			require.NoError(f, f.cloud.SetAsync(ctx, true, 0))
 			c, _ := f.reconcile(mg)
 			_, err := c.Create(ctx, mg)
-			f.must(err)
+			require.NoError(f, err)
 
 			c, o := f.reconcile(mg)
 			if !o.ResourceExists || !o.ResourceUpToDate {
@@ -98,12 +99,12 @@ func TestAsync(t *testing.T) {
 func TestAsyncUpdateFailure(t *testing.T) {
 	ctx, f, mg := context.Background(), newFixture(t, Options{Async: true, AsyncCondition: true}), newDatabase(5)
 	_, _, err := f.cloud.Databases().Put(ctx, "db", cloud.DatabaseFields{Size: 1})
-	f.must(err)
-	f.must(f.cloud.SetAsync(ctx, true, 0))
+	require.NoError(f, err)
+	require.NoError(f, f.cloud.SetAsync(ctx, true, 0))
 
 	c, _ := f.reconcile(mg)
 	_, err = c.Update(ctx, mg)
-	f.must(err)
+	require.NoError(f, err)
 	if mg.Status.AtProvider.Size != 1 {
 		t.Errorf("an asynchronous update must not touch the status, got size %d", mg.Status.AtProvider.Size)
 	}
@@ -131,12 +132,12 @@ func TestAsyncUpdateFailure(t *testing.T) {
 func TestAsyncDelete(t *testing.T) {
 	ctx, f, mg := context.Background(), newFixture(t, Options{Async: true}), newDatabase(5)
 	_, _, err := f.cloud.Databases().Put(ctx, "db", cloud.DatabaseFields{Size: 5})
-	f.must(err)
-	f.must(f.cloud.SetAsync(ctx, true, 0))
+	require.NoError(f, err)
+	require.NoError(f, f.cloud.SetAsync(ctx, true, 0))
 	for range 2 { // Deleting while it is being deleted is no error.
 		c, _ := f.reconcile(mg)
 		_, err = c.Delete(ctx, mg)
-		f.must(err)
+		require.NoError(f, err)
 	}
 	f.finish("")
 	f.wantReport(OperationDelete, "")
@@ -148,20 +149,20 @@ func TestAsyncDelete(t *testing.T) {
 
 func TestAsyncTimeout(t *testing.T) {
 	ctx, f, mg := context.Background(), newFixture(t, Options{Async: true, Timeout: 20 * time.Millisecond}), newDatabase(5)
-	f.must(f.cloud.SetAsync(ctx, true, 0))
+	require.NoError(f, f.cloud.SetAsync(ctx, true, 0))
 	c, _ := f.reconcile(mg)
 	_, err := c.Create(ctx, mg)
-	f.must(err)
+	require.NoError(f, err)
 	f.wantReport(OperationCreate, "async create failed: cannot wait any longer for db: context deadline exceeded")
 }
 
 func TestAsyncLost(t *testing.T) {
 	ctx, f, mg := context.Background(), newFixture(t, Options{}), newDatabase(5)
-	f.must(f.cloud.SetAsync(ctx, true, 0))
+	require.NoError(f, f.cloud.SetAsync(ctx, true, 0))
 	c, _ := f.reconcile(mg)
 	_, err := c.Create(ctx, mg)
-	f.must(err)
-	f.must(f.cloud.Lose(ctx, "db"))
+	require.NoError(f, err)
+	require.NoError(f, f.cloud.Lose(ctx, "db"))
 	f.wantReport(OperationCreate, "async create failed: db is gone")
 }
 
@@ -169,10 +170,10 @@ func TestAsyncLost(t *testing.T) {
 func TestAsyncRestart(t *testing.T) {
 	ctx, f, mg := context.Background(), newFixture(t, Options{Async: true}), newDatabase(5)
 	_, _, err := f.cloud.Databases().Put(ctx, "db", cloud.DatabaseFields{Size: 1})
-	f.must(err)
-	f.must(f.cloud.SetAsync(ctx, true, 0))
+	require.NoError(f, err)
+	require.NoError(f, f.cloud.SetAsync(ctx, true, 0))
 	_, _, err = f.cloud.Databases().Patch(ctx, "db", client.Fields{"size": 5})
-	f.must(err)
+	require.NoError(f, err)
 	_, o := f.reconcile(mg)
 	if !o.ResourceUpToDate || conditions(mg) != "/" {
 		t.Errorf("a busy resource is left alone and no success, got %q, %+v", conditions(mg), o)
@@ -182,7 +183,7 @@ func TestAsyncRestart(t *testing.T) {
 func TestPanicEndsOperation(t *testing.T) {
 	f, mg := newFixture(t, Options{Async: true}), newDatabase(5)
 	e := &external[*v1alpha1.Database, cloud.Database, cloud.DatabaseFields]{Connector: f.connector, op: f.connector.tracker.Operation(mg)}
-	f.must(e.start(mg, OperationCreate, func(context.Context) error { panic("boom") }))
+	require.NoError(f, e.start(mg, OperationCreate, func(context.Context) error { panic("boom") }))
 	f.wantReport(OperationCreate, "async create failed: recovered from panic: boom")
 }
 

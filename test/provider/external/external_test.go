@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -55,27 +56,20 @@ func newFixture(t *testing.T, o Options) *fixture {
 	return f
 }
 
-func (f *fixture) must(err error) {
-	f.Helper()
-	if err != nil {
-		f.Fatalf("unexpected error: %v", err)
-	}
-}
-
 // reconcile connects again, as every reconcile does, and observes first.
 func (f *fixture) reconcile(mg *v1alpha1.Database) (managed.TypedExternalClient[*v1alpha1.Database], managed.ExternalObservation) {
 	f.Helper()
 	c, err := f.connector.Connect(context.Background(), mg)
-	f.must(err)
+	require.NoError(f, err)
 	o, err := c.Observe(context.Background(), mg)
-	f.must(err)
+	require.NoError(f, err)
 	return c, o
 }
 
 func (f *fixture) writes() []string {
 	f.Helper()
 	entries, err := f.cloud.Writes(context.Background(), 0)
-	f.must(err)
+	require.NoError(f, err)
 	out := []string{}
 	for _, e := range entries {
 		out = append(out, e.Method+" "+string(e.Body))
@@ -111,7 +105,7 @@ func TestLife(t *testing.T) {
 		t.Fatal("nothing was created yet")
 	}
 	_, err := c.Create(ctx, mg)
-	f.must(err)
+	require.NoError(f, err)
 
 	_, o = f.reconcile(mg)
 	if diff := cmp.Diff(managed.ExternalObservation{ResourceExists: true, ResourceUpToDate: true, ResourceLateInitialized: true}, o); diff != "" {
@@ -131,7 +125,7 @@ func TestLife(t *testing.T) {
 		t.Errorf("want a difference to update and nothing else, got %+v", o)
 	}
 	_, err = c.Update(ctx, mg)
-	f.must(err)
+	require.NoError(f, err)
 	if got := mg.Status.AtProvider.Size; got != 7 {
 		t.Errorf("want atProvider refreshed by the update, got size %d", got)
 	}
@@ -141,12 +135,12 @@ func TestLife(t *testing.T) {
 	}
 
 	_, err = c.Delete(ctx, mg)
-	f.must(err)
+	require.NoError(f, err)
 	if _, o = f.reconcile(mg); o.ResourceExists {
 		t.Error("want the resource gone")
 	}
 	_, err = c.Delete(ctx, mg) // What is gone is deleted.
-	f.must(err)
+	require.NoError(f, err)
 	f.wantWrites(`PUT {"size":5}`, `PATCH {"engine":"postgres","size":7,"tags":null}`, "DELETE ", "DELETE ")
 	if mg.GetCondition(TypeLastAsyncOperation).Status != "Unknown" {
 		t.Error("a synchronous provider must not report asynchronous operations")
@@ -196,11 +190,11 @@ func TestObserveByStatus(t *testing.T) {
 		"Available": {reason: "all is well", state: "Available available", upToDate: true},
 		"Creating": {reason: "busy resources cannot be updated", prepare: func(f *fixture,
 			ctx context.Context) {
-			f.must(f.cloud.SetAsync(ctx, true, 0))
+			require.NoError(f, f.cloud.SetAsync(ctx, true, 0))
 		}, state: "Creating creating", upToDate: true},
 		"Incomplete": {reason: "an update has to finish creation", prepare: func(f *fixture,
 			ctx context.Context) {
-			f.must(f.cloud.SetIncompleteCreation(ctx, true))
+			require.NoError(f, f.cloud.SetIncompleteCreation(ctx, true))
 		}, state: "Creating incomplete"},
 	}
 	for name, tc := range cases {
@@ -210,7 +204,7 @@ func TestObserveByStatus(t *testing.T) {
 				tc.prepare(f, ctx)
 			}
 			_, _, err := f.cloud.Databases().Put(ctx, "db", cloud.DatabaseFields{Size: 5})
-			f.must(err)
+			require.NoError(f, err)
 			_, o := f.reconcile(mg)
 			if state(mg) != tc.state || o.ResourceUpToDate != tc.upToDate {
 				t.Errorf("%s: want %q, up to date %t; got %q, %t", tc.reason, tc.state, tc.upToDate, state(mg), o.ResourceUpToDate)
@@ -221,16 +215,16 @@ func TestObserveByStatus(t *testing.T) {
 
 func TestIncompleteCreation(t *testing.T) {
 	ctx, f, mg := context.Background(), newFixture(t, Options{}), newDatabase(5)
-	f.must(f.cloud.SetIncompleteCreation(ctx, true))
+	require.NoError(f, f.cloud.SetIncompleteCreation(ctx, true))
 	c, _ := f.reconcile(mg)
 	_, err := c.Create(ctx, mg)
-	f.must(err)
+	require.NoError(f, err)
 	c, o := f.reconcile(mg)
 	if o.ResourceUpToDate {
 		t.Fatal("an incomplete resource is not up to date, even without a difference")
 	}
 	_, err = c.Update(ctx, mg)
-	f.must(err)
+	require.NoError(f, err)
 	if got := state(mg); got != "Available available" {
 		t.Errorf("want the resource available after the update, got %q", got)
 	}
@@ -238,24 +232,24 @@ func TestIncompleteCreation(t *testing.T) {
 
 func TestSlowDeletion(t *testing.T) {
 	ctx, f, mg := context.Background(), newFixture(t, Options{}), newDatabase(5)
-	f.must(f.cloud.SetDeleteDuration(ctx, 90*time.Minute))
+	require.NoError(f, f.cloud.SetDeleteDuration(ctx, 90*time.Minute))
 	c, _ := f.reconcile(mg)
 	_, err := c.Create(ctx, mg)
-	f.must(err)
+	require.NoError(f, err)
 	for range 3 {
 		c, o := f.reconcile(mg)
 		if !o.ResourceExists {
 			t.Fatal("want the resource to exist until 90 minutes have passed")
 		}
 		_, err := c.Delete(ctx, mg)
-		f.must(err)
+		require.NoError(f, err)
 	}
 	f.wantWrites(`PUT {"size":5}`, "DELETE ") // It was requested once.
 	if got := state(mg); got != "Deleting deleting" {
 		t.Errorf("want the resource deleting, got %q", got)
 	}
 	_, err = f.cloud.Advance(ctx, 90*time.Minute)
-	f.must(err)
+	require.NoError(f, err)
 	if _, o := f.reconcile(mg); o.ResourceExists {
 		t.Error("want the resource gone")
 	}
@@ -263,7 +257,7 @@ func TestSlowDeletion(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	ctx, f, mg := context.Background(), newFixture(t, Options{}), newDatabase(5)
-	f.must(f.cloud.FailNext(ctx, 1, http.StatusForbidden))
+	require.NoError(f, f.cloud.FailNext(ctx, 1, http.StatusForbidden))
 	c, _ := f.reconcile(mg)
 	_, err := c.Create(ctx, mg)
 	if want := "cannot create external resource: cloud: the cloud is set to fail (403)"; err == nil || err.Error() != want {
@@ -278,7 +272,7 @@ func TestLateInitializeNeedsPolicy(t *testing.T) {
 	ctx, f, mg := context.Background(), newFixture(t, Options{}), newDatabase(5)
 	mg.Spec.ManagementPolicies = xpv2.ManagementPolicies{xpv2.ManagementActionObserve}
 	_, _, err := f.cloud.Databases().Put(ctx, "db", cloud.DatabaseFields{Size: 5})
-	f.must(err)
+	require.NoError(f, err)
 	if _, o := f.reconcile(mg); o.ResourceLateInitialized || mg.Spec.ForProvider.Engine != nil {
 		t.Error("without the policy the spec must not be touched")
 	}

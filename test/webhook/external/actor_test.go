@@ -19,6 +19,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // nothing that the manifests do not give anyway.
@@ -171,11 +172,10 @@ func (a *actor) await(what string, is func(*unstructured.Unstructured) error) *u
 // patch the object as hans.
 func (a *actor) patch(body string) {
 	a.t.Helper()
-	err := controlplane.Eventually(a.t.Context(), "the patch "+body, 20*time.Second, func(ctx context.Context) error {
+	wait.For(a.t, "the patch "+body, 20*time.Second, func(ctx context.Context) error {
 		_, err := a.user.Patch(ctx, a.name, types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: "hans"})
 		return err
 	})
-	must(a.t, err)
 }
 
 func gateOf(o *unstructured.Unstructured) v1alpha1.Gate {
@@ -198,7 +198,7 @@ func gate(state v1alpha1.GateState, reason string) func(*unstructured.Unstructur
 func (a *actor) drift(known ...string) (id string) {
 	a.t.Helper()
 	client := as(a.t, hans)
-	err := controlplane.Eventually(a.t.Context(), "a Drift about "+a.name, 60*time.Second, func(ctx context.Context) error {
+	wait.For(a.t, "a Drift about "+a.name, 60*time.Second, func(ctx context.Context) error {
 		list, err := client.Resource(drifts).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -214,14 +214,13 @@ func (a *actor) drift(known ...string) (id string) {
 		}
 		return fmt.Errorf("there is none of %d", len(list.Items))
 	})
-	must(a.t, err)
 	return id
 }
 
 func (a *actor) awaitResolved(id string) {
 	a.t.Helper()
 	client := as(a.t, hans)
-	must(a.t, controlplane.Eventually(a.t.Context(), "the Drift "+id+" to be resolved", 60*time.Second, func(ctx context.Context) error {
+	wait.For(a.t, "the Drift "+id+" to be resolved", 60*time.Second, func(ctx context.Context) error {
 		list, err := client.Resource(drifts).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -233,7 +232,7 @@ func (a *actor) awaitResolved(id string) {
 			}
 		}
 		return nil
-	}))
+	})
 }
 
 func contains(list []string, s string) bool {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -32,7 +33,7 @@ func newArgo(t *testing.T, name string) *argo {
 		"source":     map[string]any{"repoURL": "https://git.example.org/shop.git", "path": "deploy", "targetRevision": "main"},
 		"syncPolicy": map[string]any{"automated": map[string]any{"prune": true}, "syncOptions": []any{"CreateNamespace=true"}},
 	}), metav1.CreateOptions{FieldManager: "kubectl"})
-	must(t, err)
+	require.NoError(t, err)
 	a.start()
 	return a
 }

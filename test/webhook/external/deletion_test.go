@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -32,7 +33,7 @@ func TestDeletion(t *testing.T) {
 			c := as(t, hans).Resource(tc.gvr).Namespace(ns)
 			for _, way := range []string{"approved", "left behind"} {
 				_, err := c.Create(t.Context(), tc.object.DeepCopy(), metav1.CreateOptions{})
-				must(t, err)
+				require.NoError(t, err)
 				err = c.Delete(t.Context(), tc.object.GetName(), metav1.DeleteOptions{})
 				if !kerrors.IsForbidden(err) || !strings.Contains(err.Error(), "ExternalDeletionNotAllowed") {
 					t.Fatalf("want a refusal, got %v", err)
@@ -44,12 +45,12 @@ func TestDeletion(t *testing.T) {
 					patch = `{"metadata":{"annotations":{"kausality.io/approve-` + id + `":"once"}}}`
 				}
 				_, err = c.Patch(t.Context(), tc.object.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-				must(t, err)
-				must(t, c.Delete(t.Context(), tc.object.GetName(), metav1.DeleteOptions{}))
+				require.NoError(t, err)
+				require.NoError(t, c.Delete(t.Context(), tc.object.GetName(), metav1.DeleteOptions{}))
 				o, err := c.Get(t.Context(), tc.object.GetName(), metav1.GetOptions{})
 				if err == nil && o.GetDeletionTimestamp() != nil { // its controller's finalizer
 					_, err = c.Patch(t.Context(), tc.object.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-					must(t, err)
+					require.NoError(t, err)
 					_, err = c.Get(t.Context(), tc.object.GetName(), metav1.GetOptions{})
 				}
 				if !kerrors.IsNotFound(err) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,7 +31,7 @@ func newFlux(t *testing.T, name string) *flux {
 	_, err := f.user.Create(t.Context(), object("infra.contrib.fluxcd.io/v1alpha2", "Terraform", name, name, map[string]any{
 		"approvePlan": "auto", "interval": "10m", "path": "./one", "sourceRef": map[string]any{"kind": "GitRepository", "name": "infra"},
 	}), metav1.CreateOptions{FieldManager: "kustomize-controller"})
-	must(t, err)
+	require.NoError(t, err)
 	f.start()
 	return f
 }
@@ -206,7 +207,7 @@ func TestFluxAuthor(t *testing.T) {
 	for range 20 {
 		o, err := f.user.Patch(t.Context(), f.name, types.MergePatchType, []byte(`{"spec":{"approvePlan":"auto"}}`),
 			metav1.PatchOptions{FieldManager: "kustomize-controller"})
-		must(t, err)
+		require.NoError(t, err)
 		if err := both(approvePlan(""), holds("plan-main-2222222222", "status", "plan", "pending"))(o); err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -129,7 +130,7 @@ func component(ctx context.Context, binary, name string, args ...string) error {
 func as(t *testing.T, user string) dynamic.Interface {
 	t.Helper()
 	c, err := dynamic.NewForConfig(the.ConfigAsMaster(user))
-	must(t, err)
+	require.NoError(t, err)
 	return c
 }
 
@@ -141,13 +142,6 @@ func namespace(t *testing.T, name string) string {
 	t.Helper()
 	name = fmt.Sprintf("%s-%d", name, runs.Add(1))
 	_, err := as(t, hans).Resource(namespaces).Create(t.Context(), object("v1", "Namespace", "", name, nil), metav1.CreateOptions{})
-	must(t, err)
+	require.NoError(t, err)
 	return name
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
 
 	"github.com/kausality-io/function-kausality/test/provider/cloud"
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
@@ -25,13 +26,6 @@ func start(t *testing.T, o ...cloud.Option) *client.Client {
 	return client.New(srv.URL, client.WithUserAgent("provider/test"))
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatalf("unexpected error: %v", err)
-	}
-}
-
 func database(size int64, status cloud.Status, tags map[string]string) cloud.Database {
 	return cloud.Database{
 		Meta:           cloud.Meta{Name: "db", Status: status, CreatedAt: epoch},
@@ -42,7 +36,7 @@ func database(size int64, status cloud.Status, tags map[string]string) cloud.Dat
 func wantDatabase(t *testing.T, c *client.Client, want cloud.Database) {
 	t.Helper()
 	got, err := c.Get(context.Background(), "db")
-	must(t, err)
+	require.NoError(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("-want, +got:\n%s", diff)
 	}
@@ -51,7 +45,7 @@ func wantDatabase(t *testing.T, c *client.Client, want cloud.Database) {
 func put(t *testing.T, c *client.Client, f cloud.DatabaseFields) bool {
 	t.Helper()
 	_, pending, err := c.Databases().Put(context.Background(), "db", f)
-	must(t, err)
+	require.NoError(t, err)
 	return pending
 }
 
@@ -70,21 +64,21 @@ func TestLife(t *testing.T) {
 		t.Fatalf("creating twice: want conflict, got %v", err)
 	}
 	got, pending, err := c.Databases().Patch(ctx, "db", client.Fields{"size": 7, "tags": map[string]string{"a": "9"}})
-	must(t, err)
+	require.NoError(t, err)
 	if diff := cmp.Diff(database(7, cloud.StatusAvailable, map[string]string{"a": "9"}), got); diff != "" || pending {
 		t.Fatalf("a field is replaced as a whole: pending %t, -want, +got:\n%s", pending, diff)
 	}
 	_, _, err = c.Databases().Patch(ctx, "db", client.Fields{"tags": nil})
-	must(t, err)
+	require.NoError(t, err)
 	wantDatabase(t, c, database(7, cloud.StatusAvailable, nil))
 
 	list, err := c.Databases().List(ctx)
-	must(t, err)
+	require.NoError(t, err)
 	if len(list) != 1 || list[0].Name != "db" {
 		t.Fatalf("want one database in the list, got %v", list)
 	}
 	_, err = c.Databases().Delete(ctx, "db")
-	must(t, err)
+	require.NoError(t, err)
 	if _, err := c.Get(ctx, "db"); !client.IsNotFound(err) {
 		t.Fatalf("want not found after deletion, got %v", err)
 	}
@@ -120,7 +114,7 @@ func TestRefusals(t *testing.T) {
 
 func TestAsync(t *testing.T) {
 	ctx, c := context.Background(), start(t)
-	must(t, c.SetAsync(ctx, true, time.Minute))
+	require.NoError(t, c.SetAsync(ctx, true, time.Minute))
 
 	if !put(t, c, cloud.DatabaseFields{Size: 5}) {
 		t.Fatal("want a pending creation")
@@ -130,23 +124,23 @@ func TestAsync(t *testing.T) {
 		t.Fatalf("updating what is being created: want conflict, got %v", err)
 	}
 	_, err := c.Advance(ctx, 59*time.Second)
-	must(t, err)
+	require.NoError(t, err)
 	wantDatabase(t, c, database(5, cloud.StatusCreating, nil))
 	_, err = c.Advance(ctx, time.Second)
-	must(t, err)
+	require.NoError(t, err)
 	wantDatabase(t, c, database(5, cloud.StatusAvailable, nil))
 
-	must(t, c.SetAsync(ctx, true, 0)) // Until Finish.
+	require.NoError(t, c.SetAsync(ctx, true, 0)) // Until Finish.
 	got, pending, err := c.Databases().Patch(ctx, "db", client.Fields{"size": 6})
-	must(t, err)
+	require.NoError(t, err)
 	if diff := cmp.Diff(database(5, cloud.StatusUpdating, nil), got); diff != "" || !pending {
 		t.Fatalf("the old values hold until the update is finished: pending %t, -want, +got:\n%s", pending, diff)
 	}
 	_, err = c.Advance(ctx, 24*time.Hour)
-	must(t, err)
+	require.NoError(t, err)
 	wantDatabase(t, c, database(5, cloud.StatusUpdating, nil))
 	n, err := c.Finish(ctx, "", "")
-	must(t, err)
+	require.NoError(t, err)
 	if n != 1 {
 		t.Fatalf("want one operation finished, got %d", n)
 	}
@@ -156,47 +150,47 @@ func TestAsync(t *testing.T) {
 func TestAsyncFailure(t *testing.T) {
 	ctx, c := context.Background(), start(t)
 	put(t, c, cloud.DatabaseFields{Size: 5})
-	must(t, c.SetAsync(ctx, true, 0))
+	require.NoError(t, c.SetAsync(ctx, true, 0))
 	_, _, err := c.Databases().Patch(ctx, "db", client.Fields{"size": 6})
-	must(t, err)
+	require.NoError(t, err)
 	_, err = c.Finish(ctx, "db", "quota exceeded")
-	must(t, err)
+	require.NoError(t, err)
 	want := database(5, cloud.StatusFailed, nil)
 	want.Message = "quota exceeded"
 	wantDatabase(t, c, want)
 
-	must(t, c.Reset(ctx))
+	require.NoError(t, c.Reset(ctx))
 	_, _, err = c.Databases().Patch(ctx, "db", client.Fields{"size": 6})
-	must(t, err)
+	require.NoError(t, err)
 	wantDatabase(t, c, database(6, cloud.StatusAvailable, nil))
 }
 
 func TestIncompleteCreation(t *testing.T) {
 	ctx, c := context.Background(), start(t)
-	must(t, c.SetIncompleteCreation(ctx, true))
+	require.NoError(t, c.SetIncompleteCreation(ctx, true))
 	put(t, c, cloud.DatabaseFields{Size: 5})
 	wantDatabase(t, c, database(5, cloud.StatusIncomplete, nil))
 	_, _, err := c.Databases().Patch(ctx, "db", client.Fields{"size": 5})
-	must(t, err)
+	require.NoError(t, err)
 	wantDatabase(t, c, database(5, cloud.StatusAvailable, nil))
 }
 
 func TestSlowDeletion(t *testing.T) {
 	ctx, c := context.Background(), start(t)
-	must(t, c.SetDeleteDuration(ctx, 90*time.Minute))
+	require.NoError(t, c.SetDeleteDuration(ctx, 90*time.Minute))
 	put(t, c, cloud.DatabaseFields{Size: 5})
 	for range 2 { // Deleting again neither fails nor restarts the deletion.
 		pending, err := c.Databases().Delete(ctx, "db")
-		must(t, err)
+		require.NoError(t, err)
 		if !pending {
 			t.Fatal("want a pending deletion")
 		}
 		_, err = c.Advance(ctx, 40*time.Minute)
-		must(t, err)
+		require.NoError(t, err)
 		wantDatabase(t, c, database(5, cloud.StatusDeleting, nil))
 	}
 	now, err := c.Advance(ctx, 10*time.Minute)
-	must(t, err)
+	require.NoError(t, err)
 	if want := epoch.Add(90 * time.Minute); !now.Equal(want) {
 		t.Fatalf("want the clock at %s, got %s", want, now)
 	}
@@ -208,7 +202,7 @@ func TestSlowDeletion(t *testing.T) {
 func TestFailing(t *testing.T) {
 	ctx, c := context.Background(), start(t)
 	put(t, c, cloud.DatabaseFields{Size: 5})
-	must(t, c.FailNext(ctx, 2, http.StatusTooManyRequests))
+	require.NoError(t, c.FailNext(ctx, 2, http.StatusTooManyRequests))
 	for i, want := range []int{http.StatusTooManyRequests, http.StatusTooManyRequests, http.StatusOK} {
 		_, _, err := c.Databases().Patch(ctx, "db", client.Fields{"size": 6 + i})
 		if (err == nil) != (want == http.StatusOK) {
@@ -216,7 +210,7 @@ func TestFailing(t *testing.T) {
 		}
 	}
 	wantDatabase(t, c, database(8, cloud.StatusAvailable, nil)) // Failed writes had no effect.
-	must(t, c.FailNext(ctx, -1, 0))
+	require.NoError(t, c.FailNext(ctx, -1, 0))
 	for range 3 {
 		if _, err := c.Databases().Delete(ctx, "db"); err == nil {
 			t.Fatal("all writes must fail")
@@ -228,13 +222,13 @@ func TestFailing(t *testing.T) {
 func TestLatency(t *testing.T) {
 	ctx, c := context.Background(), start(t)
 	put(t, c, cloud.DatabaseFields{Size: 5})
-	must(t, c.SetLatency(ctx, time.Hour))
+	require.NoError(t, c.SetLatency(ctx, time.Hour))
 	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
 	if _, err := c.Databases().Delete(short, "db"); err == nil {
 		t.Fatal("want the request to time out")
 	}
-	must(t, c.Reset(ctx))
+	require.NoError(t, c.Reset(ctx))
 	wantDatabase(t, c, database(5, cloud.StatusAvailable, nil)) // Who gives up has changed nothing.
 }
 
@@ -242,12 +236,12 @@ func TestLog(t *testing.T) {
 	ctx, c := context.Background(), start(t)
 	put(t, c, cloud.DatabaseFields{Size: 5})
 	seq, err := c.LastSeq(ctx)
-	must(t, err)
-	must(t, c.Change(ctx, "db", client.Fields{"size": 1}))
+	require.NoError(t, err)
+	require.NoError(t, c.Change(ctx, "db", client.Fields{"size": 1}))
 	wantDatabase(t, c, database(1, cloud.StatusAvailable, nil))
 	_, _, err = c.Databases().Patch(ctx, "db", client.Fields{"size": 5})
-	must(t, err)
-	must(t, c.Lose(ctx, "db"))
+	require.NoError(t, err)
+	require.NoError(t, c.Lose(ctx, "db"))
 	if err := c.Lose(ctx, "db"); !client.IsNotFound(err) {
 		t.Fatalf("want not found, got %v", err)
 	}
@@ -255,7 +249,7 @@ func TestLog(t *testing.T) {
 	ignore := cmpopts.IgnoreFields(cloud.Entry{}, "Body", "Time", "Client")
 	patch := cloud.Entry{Seq: 4, Kind: cloud.EntryRequest, Method: "PATCH", Path: "/databases/db", Code: 200}
 	all, err := c.Log(ctx, seq)
-	must(t, err)
+	require.NoError(t, err)
 	want := []cloud.Entry{
 		{Seq: 2, Kind: cloud.EntryBackdoor, Method: "POST", Path: "/_control/change", Code: 204},
 		{Seq: 3, Kind: cloud.EntryRequest, Method: "GET", Path: "/databases/db", Code: 200},
@@ -267,7 +261,7 @@ func TestLog(t *testing.T) {
 		t.Errorf("log: -want, +got:\n%s", diff)
 	}
 	writes, err := c.Writes(ctx, seq)
-	must(t, err)
+	require.NoError(t, err)
 	if diff := cmp.Diff([]cloud.Entry{patch}, writes, ignore); diff != "" {
 		t.Errorf("the backdoor must not look like a write: -want, +got:\n%s", diff)
 	}
@@ -309,9 +303,9 @@ func TestControlRefuses(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, srv.URL+tc.path, strings.NewReader(tc.body))
-			must(t, err)
+			require.NoError(t, err)
 			rsp, err := http.DefaultClient.Do(req)
-			must(t, err)
+			require.NoError(t, err)
 			defer rsp.Body.Close() //nolint:errcheck // A test.
 			b := make([]byte, 200)
 			n, _ := rsp.Body.Read(b)
