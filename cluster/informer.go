@@ -32,7 +32,7 @@ func newInformer(client dynamic.Interface, resource schema.GroupVersionResource,
 		if !ok {
 			return o, nil // a summary already
 		}
-		return summarize(u), nil
+		return summaryOf(u, summarize), nil
 	})
 	if err != nil { // fails only once the informer runs
 		panic(fmt.Sprintf("cannot set the transform of a new informer: %v", err))

@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,9 +62,9 @@ func NewPolicies(client dynamic.Interface) (*Policies, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot watch policies: %w", err)
 	}
-	p.taken, err = p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	p.taken, err = p.informer.AddEventHandler(Handler("policies", cache.ResourceEventHandlerFuncs{
 		AddFunc: p.learn, UpdateFunc: func(_, o any) { p.learn(o) }, DeleteFunc: p.forget,
-	})
+	}))
 	if err != nil {
 		return nil, fmt.Errorf("cannot watch policies: %w", err)
 	}
@@ -137,21 +139,21 @@ func (p *Policies) withCRD() bool {
 	return err != nil || crd.GetDeletionTimestamp() != nil
 }
 
+// change the policies by f, which reports whether it changed any. The locks of
+// event handlers are released by defer: a panic must not leave them locked.
 func (p *Policies) change(f func() bool) {
+	if p.compile(f) {
+		call(p.onChange)
+	}
+}
+
+// compile the policies again if f changed them.
+func (p *Policies) compile(f func() bool) bool {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	changed := f()
 	if changed {
-		all := make([]*v1alpha1.Kausality, 0, len(p.byName))
-		for _, k := range p.byName {
-			all = append(all, k)
-		}
-		p.set, _ = settings.Compile(all) // what cannot be understood stands in its status
+		p.set, _ = settings.Compile(slices.Collect(maps.Values(p.byName))) // the controller reports errors in the status
 	}
-	p.mu.Unlock()
-	if !changed {
-		return
-	}
-	for _, f := range p.onChange {
-		f()
-	}
+	return changed
 }

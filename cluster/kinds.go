@@ -77,11 +77,11 @@ func NewKinds(client dynamic.Interface, mapper meta.RESTMapper) (*Kinds, error) 
 		return &definition{objectMeta: metaOf(o), infos: infosOf(o), lists: listsOf(o)}
 	})
 	var err error
-	k.taken, err = k.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	k.taken, err = k.informer.AddEventHandler(Handler("kinds", cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { k.learn(o) },
 		UpdateFunc: func(old, o any) { k.drop(old, o); k.learn(o) },
 		DeleteFunc: func(o any) { k.forget(o) },
-	})
+	}))
 	if err != nil {
 		return nil, fmt.Errorf("cannot watch CRDs: %w", err)
 	}
@@ -112,8 +112,17 @@ func (k *Kinds) learn(o any) {
 	if !ok {
 		return
 	}
+	for _, i := range k.store(d) {
+		for _, f := range k.onChange {
+			f(i)
+		}
+	}
+}
+
+// store a definition, and return the kinds that are new or have changed.
+func (k *Kinds) store(d *definition) (changed []Info) {
 	k.mu.Lock()
-	var changed []Info
+	defer k.mu.Unlock()
 	for _, i := range d.infos {
 		if l, ok := d.lists[i.GVK.Version]; ok {
 			k.lists[i.GVK] = l
@@ -125,12 +134,7 @@ func (k *Kinds) learn(o any) {
 			changed = append(changed, i)
 		}
 	}
-	k.mu.Unlock()
-	for _, i := range changed {
-		for _, f := range k.onChange {
-			f(i)
-		}
-	}
+	return changed
 }
 
 func (k *Kinds) forget(o any) {
@@ -147,8 +151,18 @@ func (k *Kinds) drop(old, new any) {
 		return
 	}
 	still, _ := new.(*definition) // nil: it is gone
-	var gone []schema.GroupVersionKind
+	for _, gvk := range k.remove(d, still) {
+		for _, f := range k.onGone {
+			f(gvk)
+		}
+	}
+}
+
+// remove the kinds of a definition that are not in the one that replaces it, nil
+// for none.
+func (k *Kinds) remove(d, still *definition) (gone []schema.GroupVersionKind) {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	for _, i := range d.infos {
 		if still != nil && slices.ContainsFunc(still.infos, func(s Info) bool { return s.GVK == i.GVK }) {
 			continue
@@ -160,12 +174,7 @@ func (k *Kinds) drop(old, new any) {
 			delete(k.legacy, i.GVK.GroupKind())
 		}
 	}
-	k.mu.Unlock()
-	for _, gvk := range gone {
-		for _, f := range k.onGone {
-			f(gvk)
-		}
-	}
+	return gone
 }
 
 // Get what is known of a kind: from its CRD, else from discovery.

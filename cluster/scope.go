@@ -69,11 +69,11 @@ func NewScope(client dynamic.Interface) (*Scope, error) {
 	s := &Scope{}
 	s.informer = newInformer(client, configurationResource, ConfigurationName, func(o *unstructured.Unstructured) any { return configurationOf(o) })
 	var err error
-	s.taken, err = s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	s.taken, err = s.informer.AddEventHandler(Handler("scope", cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { s.set(o) },
 		UpdateFunc: func(_, o any) { s.set(o) },
 		DeleteFunc: func(any) { s.lose() },
-	})
+	}))
 	if err != nil {
 		return nil, fmt.Errorf("cannot watch the webhook configuration: %w", err)
 	}
@@ -95,21 +95,28 @@ func (s *Scope) set(o any) {
 	if !ok {
 		return
 	}
+	changed, turned := s.take(c)
+	if changed {
+		call(s.onChange)
+	}
+	if turned {
+		call(s.onRemoval)
+	}
+}
+
+// take a configuration, and report whether it covers other resources than before,
+// and whether the removal of Kausality began or was cancelled.
+func (s *Scope) take(c *configuration) (changed, turned bool) {
 	s.mu.Lock()
-	turned := s.removing != c.removing
+	defer s.mu.Unlock()
+	turned = s.removing != c.removing
 	same := s.gone == (len(c.kept) == 0) && s.policies == c.policies && reflect.DeepEqual(s.rules, c.rules) &&
 		reflect.DeepEqual(s.kept, c.kept) && reflect.DeepEqual(s.statuses, c.statuses)
 	s.rules, s.policies, s.removing = c.rules, c.policies, c.removing
 	if s.gone = len(c.kept) == 0; !s.gone { // one that somebody emptied makes nobody forget what is masked
 		s.kept, s.statuses, s.keptPolicies = c.kept, c.statuses, c.policies
 	}
-	s.mu.Unlock()
-	if !same {
-		call(s.onChange)
-	}
-	if turned {
-		call(s.onRemoval)
-	}
+	return !same, turned
 }
 
 func call(all []func()) {
@@ -299,13 +306,13 @@ func (n *Namespaces) HasSynced() bool { return n.informer.HasSynced() }
 // OnChange calls f with the name of each Namespace whose mode or labels changed,
 // or whose deletion was asked for. Call it before Run.
 func (n *Namespaces) OnChange(f func(name string)) error {
-	_, err := n.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(a, b any) {
+	_, err := n.informer.AddEventHandler(Handler("namespaces", cache.ResourceEventHandlerFuncs{UpdateFunc: func(a, b any) {
 		old, ok := a.(*namespace)
 		new, ok2 := b.(*namespace)
 		if ok && ok2 && (old.mode != new.mode || old.terminating != new.terminating || !maps.Equal(old.labels, new.labels)) {
 			f(new.m.Name)
 		}
-	}})
+	}}))
 	return err
 }
 

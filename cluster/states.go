@@ -246,6 +246,11 @@ func (s *States) List(gvk schema.GroupVersionKind) []*Object {
 	if w == nil {
 		return nil
 	}
+	return summaries(w)
+}
+
+// summaries that a watch has, without those that could not be made.
+func summaries(w *watched) []*Object {
 	list := w.informer.GetStore().List()
 	out := make([]*Object, 0, len(list))
 	for _, e := range list {

@@ -95,16 +95,16 @@ func (s *States) run(ctx context.Context, w *watched, turns chan struct{}) {
 // ended tells of the objects of a watch that is over: they went with their kind,
 // perhaps unseen, or are known no more, unless they came under watch again.
 func (s *States) ended(w *watched) {
-	for _, o := range w.informer.GetStore().List() {
+	Each("objects", summaries(w), func(o *Object) {
 		switch {
 		case w.why == endGone:
-			s.call(object(o), nil)
+			s.call(o, nil)
 		case w.why == endUnneeded && s.of(w.info.GVK) == nil:
 			for _, f := range s.onUnwatch {
-				f(object(o))
+				f(o)
 			}
 		}
-	}
+	})
 }
 
 // until ctx or the watch is over. Call cancel in the end.
@@ -210,11 +210,15 @@ func (s *States) newWatch(info Info) (*watched, error) {
 	if err := w.informer.SetWatchErrorHandlerWithContext(s.failed(w)); err != nil {
 		return nil, err
 	}
-	_, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err := w.informer.AddEventHandler(Handler("objects", cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { s.call(nil, object(o)) },
 		UpdateFunc: func(a, b any) { s.call(object(a), object(b)) },
-		DeleteFunc: func(o any) { s.call(object(o), nil) },
-	})
+		DeleteFunc: func(o any) {
+			if last := object(o); last != nil {
+				s.call(last, nil)
+			}
+		},
+	}))
 	return w, err
 }
 

@@ -120,9 +120,7 @@ func (c *Controller) Start(ctx context.Context) error {
 // resume what the last leader did: every object may have changed since.
 func (c *Controller) resume(ctx context.Context) {
 	for _, i := range c.Cluster.Kinds.All() {
-		for _, o := range c.Cluster.States.List(i.GVK) {
-			c.changed(nil, o)
-		}
+		cluster.Each("gate", c.Cluster.States.List(i.GVK), func(o *cluster.Object) { c.changed(nil, o) })
 	}
 	if err := c.wakeRefused(ctx, ""); err != nil {
 		c.Log.Error(err, "cannot wake what was refused")

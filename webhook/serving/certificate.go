@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/telemetry"
 )
 
@@ -84,7 +85,8 @@ func FromSecret(mgr manager.Manager, log logr.Logger) (*Secret, error) {
 		informer, err := mgr.GetCache().GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
 		if err == nil {
 			// Nothing on deletion: the certificate is served until it expires.
-			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: s.read, UpdateFunc: func(_, o any) { s.read(o) }})
+			_, err = informer.AddEventHandler(cluster.Handler("serving certificate",
+				toolscache.ResourceEventHandlerFuncs{AddFunc: s.read, UpdateFunc: func(_, o any) { s.read(o) }}))
 		}
 		if err != nil {
 			return fmt.Errorf("cannot watch the serving certificate: %w", err)

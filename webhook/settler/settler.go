@@ -136,9 +136,7 @@ func (s *Settler) StatusWritten(ref parent.Ref) {
 func (s *Settler) Lead() {
 	s.leader.Store(true)
 	for _, gvk := range s.cluster.States.Kinds() {
-		for _, o := range s.cluster.States.List(gvk) {
-			s.changed(nil, o)
-		}
+		cluster.Each(name, s.cluster.States.List(gvk), func(o *cluster.Object) { s.changed(nil, o) })
 	}
 }
 
