@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
@@ -16,44 +18,44 @@ import (
 func TestMessages(t *testing.T) {
 	const approve = "kubectl annotate xdatabases.example.org db kausality.io/approve-"
 	namespaced := func(o *unstructured.Unstructured) *unstructured.Unstructured {
-		return with(o, set("team", "metadata", "namespace"))
+		return fx.With(o, fx.Set("team", "metadata", "namespace"))
 	}
-	d, rs := deploymentAndSet()
+	d, rs := fx.DeploymentAndReplicaSet()
 	cases := map[string]struct {
 		reason string
-		xr     []mod
+		xr     []fx.Mod
 		req    *Request
 		prep   func(*world)
 		want   []string
 	}{
-		"Drift": {reason: "everything", req: request(Update, instance(), resize("l")),
+		"Drift": {reason: "everything", req: request(Update, fx.Instance(), fx.Resize("l")),
 			want: []string{"Drift: changing spec.forProvider.size of Instance inst by system:serviceaccount:crossplane-system:crossplane is not " +
 				"allowed: nobody asked for it",
 				"XDatabase db has not changed since it settled at generation 5", "composition revision db-rev-2", approve, "=once"}},
-		"Create": {reason: "what", req: request(Create, unmasked()), want: []string{"creating Instance inst", approve}},
-		"Delete": {reason: "what", req: request(Delete, with(instance(), annotate(v1alpha1.AnnotationKeyDeletion, "orphan"))),
+		"Create": {reason: "what", req: request(Create, fx.Unmasked()), want: []string{"creating Instance inst", approve}},
+		"Delete": {reason: "what", req: request(Delete, fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan"))),
 			want: []string{"deleting Instance inst", approve}},
-		"Nameless": {reason: "a name that is not known", req: request(Create, with(unmasked(), generated)),
+		"Nameless": {reason: "a name that is not known", req: request(Create, fx.With(fx.Unmasked(), generated)),
 			want: []string{"creating Instance (name to be generated)"}},
 		"ManyFields": {reason: "no more than fit",
-			req:  request(Update, instance(), set(map[string]any{"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"}, "spec", "forProvider")),
+			req:  request(Update, fx.Instance(), fx.Set(map[string]any{"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"}, "spec", "forProvider")),
 			want: []string{"and 2 more"}},
 		"Namespaced": {reason: "the command names the namespace; a kind without a known plural goes by kind and group",
-			req: by(request(Update, rs, set(int64(9), "spec", "replicas")), deployer, ""), prep: func(w *world) { w.add(d) },
+			req: by(request(Update, rs, fx.Set(int64(9), "spec", "replicas")), fx.Deployer, ""), prep: func(w *world) { w.add(d) },
 			want: []string{"changing spec.replicas of ReplicaSet team/web-1", "kubectl annotate -n team deployment.apps web kausality.io/approve-"}},
-		"Frozen": {reason: "by whom, when, why, and how to unfreeze", xr: []mod{annotate(v1alpha1.AnnotationKeyFreeze, freezeValue)},
-			req: request(Update, instance(), resize("l")),
+		"Frozen": {reason: "by whom, when, why, and how to unfreeze", xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFreeze, freezeValue)},
+			req: request(Update, fx.Instance(), fx.Resize("l")),
 			want: []string{"Frozen: ", "XDatabase db was frozen by bob at 2026-01-02T00:00:00Z (audit)",
 				"kubectl annotate xdatabases.example.org db kausality.io/freeze-"}},
-		"Rejected": {reason: "its reason", xr: []mod{annotate(v1alpha1.AnnotationKeyRejections, rejectAll)},
-			req: request(Update, instance(), resize("l")), want: []string{"Rejected: ", "not today"}},
+		"Rejected": {reason: "its reason", xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)},
+			req: request(Update, fx.Instance(), fx.Resize("l")), want: []string{"Rejected: ", "not today"}},
 		"UsedUp": {reason: "an approval that no longer holds is named",
-			xr:   []mod{annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","generation":1}]`)},
-			req:  request(Update, instance(), resize("l")),
+			xr:   []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","generation":1}]`)},
+			req:  request(Update, fx.Instance(), fx.Resize("l")),
 			want: []string{"the approval in annotation kausality.io/approvals is used up or out of date", approve}},
-		"NotFound": {reason: "which parent", req: request(Update, namespaced(instance()), resize("l")), prep: gone,
+		"NotFound": {reason: "which parent", req: request(Update, namespaced(fx.Instance()), fx.Resize("l")), prep: gone,
 			want: []string{"ParentNotFound: ", "its parent XDatabase team/db does not exist"}},
-		"Deletion": {reason: "both ways out", req: by(request(Delete, instance()), alice, ""),
+		"Deletion": {reason: "both ways out", req: by(request(Delete, fx.Instance()), fx.Alice, ""),
 			want: []string{"ExternalDeletionNotAllowed: deleting Instance inst by alice", "its gate is closed", approve,
 				"kubectl annotate instances.aws.example.org inst kausality.io/deletion=orphan"}},
 	}
@@ -80,19 +82,19 @@ func generated(o *unstructured.Unstructured) {
 // Exactly what the message suggests makes the same request pass: with a claim,
 // once; again while that use is under way; and no other use (KR-02-07, KR-07-05, KR-05-33).
 func TestSuggestionApproves(t *testing.T) {
-	orphan := annotate(v1alpha1.AnnotationKeyDeletion, "orphan")
+	orphan := fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan")
 	for name, fresh := range map[string]func() *Request{
-		"Update": func() *Request { return request(Update, instance(), resize("l")) },
-		"Create": func() *Request { return request(Create, unmasked()) },
-		"Delete": func() *Request { return request(Delete, instance(), orphan) },
+		"Update": func() *Request { return request(Update, fx.Instance(), fx.Resize("l")) },
+		"Create": func() *Request { return request(Create, fx.Unmasked()) },
+		"Delete": func() *Request { return request(Delete, fx.Instance(), orphan) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			refusal := decide(t, setting{}.world(), enforced(), fresh())
-			xr := annotatedBy(t, composite(), refusal.Suggestion)
+			xr := annotatedBy(t, fx.Composite(), refusal.Suggestion)
 			// The annotation itself is admitted by us, on the XR.
 			w := newWorld()
-			admitted := decide(t, w, enforced(), by(request(Update, composite(),
-				func(o *unstructured.Unstructured) { o.SetAnnotations(xr.GetAnnotations()) }), alice, "kubectl"))
+			admitted := decide(t, w, enforced(), by(request(Update, fx.Composite(),
+				func(o *unstructured.Unstructured) { o.SetAnnotations(xr.GetAnnotations()) }), fx.Alice, "kubectl"))
 			xr = apply(xr, admitted)
 			w.add(xr)
 
@@ -112,18 +114,18 @@ func TestSuggestionApproves(t *testing.T) {
 					t.Errorf("the hop must name the approval, got %+v", hop)
 				}
 			}
-			w.add(with(xr, annotate(v1alpha1.AnnotationKeyClaims, first.Claim.Value)))
+			w.add(fx.With(xr, fx.Annotate(v1alpha1.AnnotationKeyClaims, first.Claim.Value)))
 			if again := decide(t, w, enforced(), fresh()); !again.Allowed || again.Claim != nil {
 				t.Errorf("a retry of the same use: %+v, claim %v", outcomeOf(again), again.Claim)
 			}
 			other := fresh()
-			other.User.Name = deployer.Name
-			w.live["XDatabase/db"].Annotations[v1alpha1.AnnotationKeyControllers] = crossplane.Hash() + "," + deployer.Hash()
+			other.User.Name = fx.Deployer.Name
+			w.live["XDatabase/db"].Annotations[v1alpha1.AnnotationKeyControllers] = fx.Crossplane.Hash() + "," + fx.Deployer.Hash()
 			if d := decide(t, w, enforced(), other); d.Allowed && d.Class == ClassDrift {
 				t.Errorf("another use passed by the same approval: %+v", outcomeOf(d))
 			}
-			used := approval.ParseClaims(first.Claim.Value).Set(first.Claim.ID, v1alpha1.ClaimUsed, noon)
-			w.add(with(xr, annotate(v1alpha1.AnnotationKeyClaims, used.String())))
+			used := approval.ParseClaims(first.Claim.Value).Set(first.Claim.ID, v1alpha1.ClaimUsed, fx.Noon)
+			w.add(fx.With(xr, fx.Annotate(v1alpha1.AnnotationKeyClaims, used.String())))
 			if d := decide(t, w, enforced(), fresh()); d.Allowed {
 				t.Error("used up, and passed all the same")
 			}
@@ -139,21 +141,21 @@ func annotatedBy(t *testing.T, o *unstructured.Unstructured, command string) *un
 	if !ok || words[0] != "kubectl" {
 		t.Fatalf("no command: %q", command)
 	}
-	return with(o, annotate(k, v))
+	return fx.With(o, fx.Annotate(k, v))
 }
 
 // A difference approved is that difference and no other (KR-05-31).
 func TestSuggestionApprovesNothingElse(t *testing.T) {
-	refusal := decide(t, setting{}.world(), enforced(), request(Update, instance(), resize("l")))
-	w := setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovePrefix+refusal.ID, "always")}}.world()
-	if d := decide(t, w, enforced(), request(Update, instance(), resize("l"))); !d.Allowed || d.Claim != nil {
+	refusal := decide(t, setting{}.world(), enforced(), request(Update, fx.Instance(), fx.Resize("l")))
+	w := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+refusal.ID, "always")}}.world()
+	if d := decide(t, w, enforced(), request(Update, fx.Instance(), fx.Resize("l"))); !d.Allowed || d.Claim != nil {
 		t.Errorf("always needs no claim: %+v", outcomeOf(d))
 	}
 	for name, req := range map[string]*Request{
-		"value":     request(Update, instance(), resize("xl")),
-		"field":     request(Update, instance(), set("us", "spec", "forProvider", "region")),
-		"both":      request(Update, instance(), resize("l"), set("us", "spec", "forProvider", "region")),
-		"operation": request(Create, unmasked(), resize("l")),
+		"value":     request(Update, fx.Instance(), fx.Resize("xl")),
+		"field":     request(Update, fx.Instance(), fx.Set("us", "spec", "forProvider", "region")),
+		"both":      request(Update, fx.Instance(), fx.Resize("l"), fx.Set("us", "spec", "forProvider", "region")),
+		"operation": request(Create, fx.Unmasked(), fx.Resize("l")),
 	} {
 		if d := decide(t, w, enforced(), req); d.Allowed {
 			t.Errorf("another %s passed", name)
@@ -164,17 +166,17 @@ func TestSuggestionApprovesNothingElse(t *testing.T) {
 // An approval that our webhook never admitted (it was down) is usable, and its
 // retry finds the claim.
 func TestApprovalNeverAdmitted(t *testing.T) {
-	once := annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst"}]`)
-	w := setting{xr: []mod{once}}.world()
-	first := decide(t, w, enforced(), request(Update, instance(), resize("l")))
+	once := fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst"}]`)
+	w := setting{xr: []fx.Mod{once}}.world()
+	first := decide(t, w, enforced(), request(Update, fx.Instance(), fx.Resize("l")))
 	if first.Claim == nil || first.Claim.HasStored {
 		t.Fatalf("want a first claim, got %+v", first.Claim)
 	}
 	if c := approval.ParseClaims(first.Claim.Value)[0]; c.Generation < 5 {
 		t.Errorf("given back, a claim of generation %d is stale at once", c.Generation)
 	}
-	w.add(with(composite(), once, annotate(v1alpha1.AnnotationKeyClaims, first.Claim.Value)))
-	if again := decide(t, w, enforced(), request(Update, instance(), resize("l"))); !again.Allowed || again.Claim != nil {
+	w.add(fx.With(fx.Composite(), once, fx.Annotate(v1alpha1.AnnotationKeyClaims, first.Claim.Value)))
+	if again := decide(t, w, enforced(), request(Update, fx.Instance(), fx.Resize("l"))); !again.Allowed || again.Claim != nil {
 		t.Errorf("its retry: %+v", outcomeOf(again))
 	}
 }
@@ -182,14 +184,14 @@ func TestApprovalNeverAdmitted(t *testing.T) {
 // A reinvocation is recognised by the claim in the hop, even without a name; a
 // retry of a nameless CREATE is a new use (KR-05-34, KR-05-25).
 func TestNamelessReinvocation(t *testing.T) {
-	once := annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","resource":"instance"}]`)
-	w := setting{xr: []mod{once}}.world()
-	req := request(Create, with(unmasked(), generated))
+	once := fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","resource":"instance"}]`)
+	w := setting{xr: []fx.Mod{once}}.world()
+	req := request(Create, fx.With(fx.Unmasked(), generated))
 	first := decide(t, w, enforced(), req)
 	if first.Claim == nil {
 		t.Fatalf("got %+v: %s", outcomeOf(first), first.Message)
 	}
-	w.add(with(composite(), once, annotate(v1alpha1.AnnotationKeyClaims, first.Claim.Value)))
+	w.add(fx.With(fx.Composite(), once, fx.Annotate(v1alpha1.AnnotationKeyClaims, first.Claim.Value)))
 	reinvoked := copyRequest(req)
 	reinvoked.Object, reinvoked.Time = apply(req.Object, first), req.Time.Add(2*time.Second)
 	if d := decide(t, w, enforced(), reinvoked); !d.Allowed || d.Claim != nil || d.Trace.Own().Approval.Claim != first.Claim.ID {
@@ -207,54 +209,54 @@ func TestNamelessReinvocation(t *testing.T) {
 
 // A lost race is decided again on the parent as it is.
 func TestLive(t *testing.T) {
-	w := setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}}.world()
+	w := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}}.world()
 	e := &Evaluator{World: w, Options: enforced()}
-	if d, err := e.Live(t.Context(), request(Update, instance(), resize("l"))); err != nil || !d.Allowed || w.liveReads != 1 || w.cachedReads != 0 {
+	if d, err := e.Live(t.Context(), request(Update, fx.Instance(), fx.Resize("l"))); err != nil || !d.Allowed || w.liveReads != 1 || w.cachedReads != 0 {
 		t.Errorf("%v, %+v, %d live and %d cached reads", err, outcomeOf(d), w.liveReads, w.cachedReads)
 	}
 }
 
 // Nobody is refused on the cache alone, and the allowed path reads nothing live (KR-05-20).
 func TestLiveReads(t *testing.T) {
-	frozen := annotate(v1alpha1.AnnotationKeyFreeze, "true")
+	frozen := fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")
 	cases := map[string]struct {
 		reason      string
-		live, cache []mod
+		live, cache []fx.Mod
 		opts        Options
 		req         *Request
 		allowed     bool
 		reads       int
 	}{
-		"Expected": {reason: "allowed on the cache", live: []mod{unsettled}, opts: enforced(),
-			req: request(Update, instance(), resize("l")), allowed: true},
+		"Expected": {reason: "allowed on the cache", live: []fx.Mod{fx.Unsettled}, opts: enforced(),
+			req: request(Update, fx.Instance(), fx.Resize("l")), allowed: true},
 		"NewOrigin": {reason: "allowed on the cache", opts: enforced(),
-			req: by(request(Update, instance(), resize("l")), alice, "kubectl"), allowed: true},
-		"NoChange": {reason: "nothing to decide", opts: enforced(), req: request(Update, instance()), allowed: true},
+			req: by(request(Update, fx.Instance(), fx.Resize("l")), fx.Alice, "kubectl"), allowed: true},
+		"NoChange": {reason: "nothing to decide", opts: enforced(), req: request(Update, fx.Instance()), allowed: true},
 		"Self": {reason: "nothing to decide", opts: enforced(),
-			req: by(request(Update, instance(), resize("l")), provider, "p"), allowed: true},
-		"Drift": {reason: "once before a refusal", opts: enforced(), req: request(Update, instance(), resize("l")), reads: 1},
-		"Frozen": {reason: "once before a refusal", live: []mod{frozen}, opts: enforced(),
-			req: request(Update, instance(), resize("l")), reads: 1},
-		"Rejected": {reason: "once before a refusal", live: []mod{annotate(v1alpha1.AnnotationKeyRejections, rejectAll)},
-			opts: enforced(), req: request(Update, instance(), resize("l")), reads: 1},
-		"Deletion": {reason: "once before a refusal", opts: enforced(), req: request(Delete, instance()), reads: 1},
-		"LoggedDrift": {reason: "once before a report", opts: Options{}, req: request(Update, instance(), resize("l")),
+			req: by(request(Update, fx.Instance(), fx.Resize("l")), fx.Provider, "p"), allowed: true},
+		"Drift": {reason: "once before a refusal", opts: enforced(), req: request(Update, fx.Instance(), fx.Resize("l")), reads: 1},
+		"Frozen": {reason: "once before a refusal", live: []fx.Mod{frozen}, opts: enforced(),
+			req: request(Update, fx.Instance(), fx.Resize("l")), reads: 1},
+		"Rejected": {reason: "once before a refusal", live: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)},
+			opts: enforced(), req: request(Update, fx.Instance(), fx.Resize("l")), reads: 1},
+		"Deletion": {reason: "once before a refusal", opts: enforced(), req: request(Delete, fx.Instance()), reads: 1},
+		"LoggedDrift": {reason: "once before a report", opts: Options{}, req: request(Update, fx.Instance(), fx.Resize("l")),
 			allowed: true, reads: 1},
-		"StaleSettled": {reason: "the cache says settled, the parent has a new intent", live: []mod{unsettled}, cache: []mod{},
-			opts: enforced(), req: request(Update, instance(), resize("l")), allowed: true, reads: 1},
-		"StaleFrozen": {reason: "unfrozen a moment ago", live: []mod{unsettled}, cache: []mod{unsettled, frozen}, opts: enforced(),
-			req: request(Update, instance(), resize("l")), allowed: true, reads: 1},
-		"StaleApproval": {reason: "approved a moment ago", live: []mod{annotate(v1alpha1.AnnotationKeyApprovals, approveAll)},
-			cache: []mod{}, opts: enforced(), req: request(Update, instance(), resize("l")), allowed: true, reads: 1},
-		"StaleParent": {reason: "created a moment ago", live: []mod{unsettled}, cache: []mod{set("old-uid", "metadata", "uid")},
-			opts: enforced(), req: request(Update, instance(), resize("l")), allowed: true, reads: 1},
+		"StaleSettled": {reason: "the cache says settled, the parent has a new intent", live: []fx.Mod{fx.Unsettled}, cache: []fx.Mod{},
+			opts: enforced(), req: request(Update, fx.Instance(), fx.Resize("l")), allowed: true, reads: 1},
+		"StaleFrozen": {reason: "unfrozen a moment ago", live: []fx.Mod{fx.Unsettled}, cache: []fx.Mod{fx.Unsettled, frozen}, opts: enforced(),
+			req: request(Update, fx.Instance(), fx.Resize("l")), allowed: true, reads: 1},
+		"StaleApproval": {reason: "approved a moment ago", live: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)},
+			cache: []fx.Mod{}, opts: enforced(), req: request(Update, fx.Instance(), fx.Resize("l")), allowed: true, reads: 1},
+		"StaleParent": {reason: "created a moment ago", live: []fx.Mod{fx.Unsettled}, cache: []fx.Mod{fx.Set("old-uid", "metadata", "uid")},
+			opts: enforced(), req: request(Update, fx.Instance(), fx.Resize("l")), allowed: true, reads: 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := setting{xr: tc.live}.world()
 			if tc.cache != nil {
 				c := newWorld()
-				w.cache["XDatabase/db"] = c.add(with(composite(), tc.cache...))
+				w.cache["XDatabase/db"] = c.add(fx.With(fx.Composite(), tc.cache...))
 			}
 			d := decide(t, w, tc.opts, tc.req)
 			if d.Allowed != tc.allowed || w.liveReads != tc.reads {
@@ -266,15 +268,15 @@ func TestLiveReads(t *testing.T) {
 
 // The report of a drift tells the same as the message (KR-10-01, KR-10-03).
 func TestReport(t *testing.T) {
-	d := decide(t, setting{xr: []mod{annotate(v1alpha1.AnnotationKeySnooze, "2026-01-02T12:00:01Z")}}.world(), enforced(),
-		request(Update, instance(), resize("l")))
+	d := decide(t, setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeySnooze, "2026-01-02T12:00:01Z")}}.world(), enforced(),
+		request(Update, fx.Instance(), fx.Resize("l")))
 	r := d.Report
 	if r == nil || !r.Snoozed || d.Resolution != ResolutionSnoozed {
 		t.Fatalf("got %+v, %s", r, d.Resolution)
 	}
 	s := r.Drift
 	if s.ID != d.ID || s.SuggestedApproval != d.Suggestion || s.Relation != v1alpha1.RelationControllerChild || s.Parent.Name != "db" || s.Child.Name != "inst" ||
-		s.Child.Resource != "instance" || s.Operation != "UPDATE" || s.User != crossplane.Name || s.Cause != "composition revision db-rev-2" {
+		s.Child.Resource != "instance" || s.Operation != "UPDATE" || s.User != fx.Crossplane.Name || s.Cause != "composition revision db-rev-2" {
 		t.Errorf("got %+v", s)
 	}
 	if len(s.Difference) != 1 || s.Difference[0] != (v1alpha1.FieldDifference{Path: "spec.forProvider.size", Verb: "Mutate", Old: `"s"`, New: `"l"`}) {
@@ -284,11 +286,11 @@ func TestReport(t *testing.T) {
 
 // Values of a Secret never leave the cluster (KR-13-01).
 func TestReportRedacts(t *testing.T) {
-	secret := with(instance(), set("v1", "apiVersion"), set("Secret", "kind"), func(o *unstructured.Unstructured) {
+	secret := fx.With(fx.Instance(), fx.Set("v1", "apiVersion"), fx.Set("Secret", "kind"), func(o *unstructured.Unstructured) {
 		unstructured.RemoveNestedField(o.Object, "spec")
-		set("c2VjcmV0", "data", "password")(o)
+		fx.Set("c2VjcmV0", "data", "password")(o)
 	})
-	d := decide(t, setting{}.world(), enforced(), request(Update, secret, set("aHVudGVyMg==", "data", "password")))
+	d := decide(t, setting{}.world(), enforced(), request(Update, secret, fx.Set("aHVudGVyMg==", "data", "password")))
 	if d.Report == nil || d.Report.Drift.Difference[0].Old != "<redacted>" || strings.Contains(d.Message, "aHVudGVyMg") {
 		t.Errorf("got %+v, %s", d.Report, d.Message)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -39,7 +41,7 @@ func TestApproverRBAC(t *testing.T) {
 			asked := 0
 			o := Options{DefaultMode: v1alpha1.ModeEnforce, MayApprove: func(_ context.Context, u subject.User, ref parent.Ref) (bool, error) {
 				asked++
-				if u.Name != alice.Name || ref.Kind != "XDatabase" {
+				if u.Name != fx.Alice.Name || ref.Kind != "XDatabase" {
 					t.Errorf("asked about %s on %s", u.Name, ref.Kind)
 				}
 				return tc.may, tc.err
@@ -47,10 +49,10 @@ func TestApproverRBAC(t *testing.T) {
 			if tc.mode != "" {
 				o.DefaultMode = tc.mode
 			}
-			with1, without := composite(), composite()
+			with1, without := fx.Composite(), fx.Composite()
 			with1.SetAnnotations(map[string]string{tc.key: tc.value})
 			without.SetAnnotations(nil)
-			req := by(request(Update, without), alice, "kubectl")
+			req := by(request(Update, without), fx.Alice, "kubectl")
 			req.OldObject, req.Object = without, with1
 			if tc.removed {
 				req.OldObject, req.Object = with1, without

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -17,7 +19,7 @@ import (
 // large is an MR of about 3.5 KB of JSON, managedFields included, as a composed
 // resource in steady state is.
 func large(tb testing.TB) *unstructured.Unstructured {
-	o := instance()
+	o := fx.Instance()
 	tags := map[string]any{}
 	fields := map[string]any{}
 	for i := range 30 {
@@ -25,9 +27,10 @@ func large(tb testing.TB) *unstructured.Unstructured {
 		tags[k] = fmt.Sprintf("value-%02d", i)
 		fields["f:"+k] = map[string]any{}
 	}
-	set(tags, "spec", "forProvider", "tags")(o)
+	fx.Set(tags, "spec", "forProvider", "tags")(o)
 	_ = unstructured.SetNestedSlice(o.Object, []any{
-		map[string]any{"manager": composed, "operation": "Apply", "apiVersion": "aws.example.org/v1", "time": "2026-01-02T11:00:00Z", "fieldsType": "FieldsV1",
+		map[string]any{"manager": fx.ComposedManager, "operation": "Apply", "apiVersion": "aws.example.org/v1",
+			"time": "2026-01-02T11:00:00Z", "fieldsType": "FieldsV1",
 			"fieldsV1": map[string]any{"f:spec": map[string]any{"f:forProvider": map[string]any{"f:tags": fields, "f:size": map[string]any{}}}}},
 		map[string]any{"manager": "provider", "operation": "Update", "subresource": "status", "apiVersion": "aws.example.org/v1",
 			"time": "2026-01-02T11:00:00Z", "fieldsType": "FieldsV1",
@@ -38,7 +41,7 @@ func large(tb testing.TB) *unstructured.Unstructured {
 		tb.Fatal(err)
 	}
 	if missing := 3500 - len(raw); missing > 0 {
-		set(strings.Repeat("x", missing), "spec", "forProvider", "note")(o)
+		fx.Set(strings.Repeat("x", missing), "spec", "forProvider", "note")(o)
 	}
 	return o
 }
@@ -53,26 +56,26 @@ type benchCase struct {
 
 func benchCases(tb testing.TB) map[string]benchCase {
 	tb.Helper()
-	xr := []mod{unsettled}
-	created := with(unmasked(), func(o *unstructured.Unstructured) { o.Object["spec"] = large(tb).Object["spec"]; policies1("*")(o) })
+	xr := []fx.Mod{fx.Unsettled}
+	created := fx.With(fx.Unmasked(), func(o *unstructured.Unstructured) { o.Object["spec"] = large(tb).Object["spec"]; fx.Policies("*")(o) })
 	return map[string]benchCase{
 		"NoChange": {setting: setting{xr: xr}, req: request(Update, large(tb)), want: ReasonNoChange, allocs: 10},
-		"NoChangeAuthor": {setting: setting{xr: xr}, req: request(Update, large(tb), policies1("*")), want: ReasonNoChange,
+		"NoChangeAuthor": {setting: setting{xr: xr}, req: request(Update, large(tb), fx.Policies("*")), want: ReasonNoChange,
 			allocs: 30},
-		"NoChangeByPerson": {setting: setting{xr: xr}, req: by(request(Update, large(tb)), alice, "kubectl"), want: ReasonNoChange,
+		"NoChangeByPerson": {setting: setting{xr: xr}, req: by(request(Update, large(tb)), fx.Alice, "kubectl"), want: ReasonNoChange,
 			allocs: 10},
-		"NoChangeByMachine": {setting: setting{xr: xr}, req: by(request(Update, large(tb)), argocd, "argocd"), want: ReasonNoChange,
+		"NoChangeByMachine": {setting: setting{xr: xr}, req: by(request(Update, large(tb)), fx.ArgoCD, "argocd"), want: ReasonNoChange,
 			allocs: 10},
-		"Self": {setting: setting{xr: xr}, req: by(request(Update, large(tb), resize("l")), provider, "provider"),
+		"Self": {setting: setting{xr: xr}, req: by(request(Update, large(tb), fx.Resize("l")), fx.Provider, "provider"),
 			want: ReasonSelf, allocs: 40},
-		"Expected": {setting: setting{xr: xr}, req: request(Update, large(tb), resize("l")), want: ReasonExpected,
+		"Expected": {setting: setting{xr: xr}, req: request(Update, large(tb), fx.Resize("l")), want: ReasonExpected,
 			allocs: 68},
-		"NewOrigin": {setting: setting{xr: xr}, req: by(request(Update, large(tb), resize("l")), alice, "kubectl"),
+		"NewOrigin": {setting: setting{xr: xr}, req: by(request(Update, large(tb), fx.Resize("l")), fx.Alice, "kubectl"),
 			want: ReasonNewOrigin, allocs: 68},
 		"Create": {setting: setting{xr: xr}, req: request(Create, created), want: ReasonExpected, allocs: 55},
-		"Drift":  {setting: setting{}, req: request(Update, large(tb), resize("l")), want: ReasonDrift, allocs: 90},
-		"Approved": {setting: setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}},
-			req: request(Update, large(tb), resize("l")), want: ReasonApproved, allocs: 125},
+		"Drift":  {setting: setting{}, req: request(Update, large(tb), fx.Resize("l")), want: ReasonDrift, allocs: 90},
+		"Approved": {setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}},
+			req: request(Update, large(tb), fx.Resize("l")), want: ReasonApproved, allocs: 125},
 	}
 }
 
@@ -121,11 +124,11 @@ func TestParentReadOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := w.Parent(t.Context(), parent.Ref{GroupVersionKind: composite().GroupVersionKind(), Name: composite().GetName()}, true)
+			p, err := w.Parent(t.Context(), parent.Ref{GroupVersionKind: fx.Composite().GroupVersionKind(), Name: fx.Composite().GetName()}, true)
 			if err != nil {
 				t.Fatal(err)
 			}
-			frozen := setting{xr: []mod{annotate(v1alpha1.AnnotationKeyFreeze, "true"), annotate(v1alpha1.AnnotationKeyTrace, "[]")}}
+			frozen := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true"), fx.Annotate(v1alpha1.AnnotationKeyTrace, "[]")}}
 			other, err := frozen.world().Parent(t.Context(), p.Ref, true)
 			if err != nil {
 				t.Fatal(err)

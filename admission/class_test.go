@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -26,10 +28,14 @@ func (failingNamespaces) NamespaceMode(context.Context, string) (v1alpha1.Mode, 
 // parent the controller's change is drift and anybody else's a new origin
 // (KR-04-01, KR-04-03, KR-04-04, KR-04-05, KR-04-06).
 func TestIdentity(t *testing.T) {
-	controllers := func(h ...string) mod { return annotate(v1alpha1.AnnotationKeyControllers, subject.Hashes(h).String()) }
-	unknown := unannotate(v1alpha1.AnnotationKeyControllers)
-	updaters := func(h ...string) mod { return annotate(v1alpha1.AnnotationKeyUpdaters, subject.Hashes(h).String()) }
-	noUpdaters := unannotate(v1alpha1.AnnotationKeyUpdaters)
+	controllers := func(h ...string) fx.Mod {
+		return fx.Annotate(v1alpha1.AnnotationKeyControllers, subject.Hashes(h).String())
+	}
+	unknown := fx.Unannotate(v1alpha1.AnnotationKeyControllers)
+	updaters := func(h ...string) fx.Mod {
+		return fx.Annotate(v1alpha1.AnnotationKeyUpdaters, subject.Hashes(h).String())
+	}
+	noUpdaters := fx.Unannotate(v1alpha1.AnnotationKeyUpdaters)
 	observes := func(o *unstructured.Unstructured) {
 		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"manager": "kcm", "operation": "Update", "subresource": "status",
 			"time":     "2026-01-01T00:00:00Z",
@@ -41,8 +47,8 @@ func TestIdentity(t *testing.T) {
 		reason    string
 		op        Operation
 		xr        bool
-		parent    []mod
-		child     []mod
+		parent    []fx.Mod
+		child     []fx.Mod
 		user      subject.User
 		manager   string
 		writes    bool
@@ -51,56 +57,57 @@ func TestIdentity(t *testing.T) {
 		undecided bool
 	}{
 		"1 Composed": {reason: "Crossplane's manager of this composite, and a user that updates its status", xr: true,
-			user: crossplane, manager: composed, want: drift},
-		"1 ComposedUnknown": {reason: "nobody was seen updating the status yet", xr: true, parent: []mod{unknown}, user: crossplane,
-			manager: composed, want: drift},
-		"1 ComposedRecently": {reason: "seen a moment ago", xr: true, parent: []mod{controllers("other")}, user: crossplane,
-			manager: composed, writes: true, want: drift},
-		"1 ComposedForged": {reason: "the manager alone does not do: anybody can name it", xr: true, user: alice, manager: composed, want: other},
-		"1 OtherComposite": {reason: "the manager of another composite: go on with rule 2", xr: true, child: []mod{updaters("other")},
-			user: crossplane, manager: "apiextensions.crossplane.io/composed/abc", want: other},
-		"1 NoManager": {reason: "a DELETE has no field manager: rule 2", op: Delete, xr: true, user: crossplane, want: drift},
-		"1 NotByUserHash": {reason: "--identify-controller=user-hash", xr: true, child: []mod{updaters("other")}, user: crossplane,
-			manager: composed, identify: IdentifyUserHash, want: other},
-		"2 Intersection":     {reason: "in controllers and in updaters", user: deployer, want: drift},
-		"2 NotInControllers": {reason: "did not write the status", parent: []mod{controllers("other")}, user: deployer, want: other},
-		"2 NotInUpdaters":    {reason: "did not write the child", child: []mod{updaters("other")}, user: deployer, want: other},
-		"2 NoUpdatersYet":    {reason: "the child has none yet", child: []mod{noUpdaters}, user: deployer, want: drift},
-		"2 Create":           {reason: "its CREATE", op: Create, child: []mod{updaters("other")}, user: deployer, want: drift},
-		"2 CreateByOther":    {reason: "controllers are known and do not hold the requester", op: Create, user: alice, want: other},
-		"2 UnknownOnly":      {reason: "not known: the child's only updater", parent: []mod{unknown}, user: deployer, want: drift},
-		"2 UnknownOther":     {reason: "not known: not the only updater", parent: []mod{unknown}, user: alice, want: other},
-		"2 UnknownCreate":    {reason: "not known: on CREATE the requester", op: Create, parent: []mod{unknown}, user: alice, want: drift},
-		"2 MemoryIntersection": {reason: "known from memory alone, the child's updaters count all the same", parent: []mod{unknown},
-			child: []mod{updaters("other", "another")}, user: deployer, writes: true, want: other},
-		"2 Memory": {reason: "known from memory alone", parent: []mod{unknown}, child: []mod{noUpdaters}, user: deployer, writes: true, want: drift},
-		"3 Manager": {reason: "late installation: the manager of observedGeneration", parent: []mod{unknown, observes},
-			child: []mod{noUpdaters}, user: deployer, manager: "kcm", want: drift},
-		"3 OtherManager": {reason: "another manager", parent: []mod{unknown, observes}, child: []mod{noUpdaters}, user: alice, manager: "kubectl", want: other},
-		"3 FieldManagerOnly": {reason: "--identify-controller=field-manager passes rule 2 by", parent: []mod{observes}, user: alice,
+			user: fx.Crossplane, manager: fx.ComposedManager, want: drift},
+		"1 ComposedUnknown": {reason: "nobody was seen updating the status yet", xr: true, parent: []fx.Mod{unknown}, user: fx.Crossplane,
+			manager: fx.ComposedManager, want: drift},
+		"1 ComposedRecently": {reason: "seen a moment ago", xr: true, parent: []fx.Mod{controllers("other")}, user: fx.Crossplane,
+			manager: fx.ComposedManager, writes: true, want: drift},
+		"1 ComposedForged": {reason: "the manager alone does not do: anybody can name it", xr: true, user: fx.Alice, manager: fx.ComposedManager, want: other},
+		"1 OtherComposite": {reason: "the manager of another composite: go on with rule 2", xr: true, child: []fx.Mod{updaters("other")},
+			user: fx.Crossplane, manager: "apiextensions.crossplane.io/composed/abc", want: other},
+		"1 NoManager": {reason: "a DELETE has no field manager: rule 2", op: Delete, xr: true, user: fx.Crossplane, want: drift},
+		"1 NotByUserHash": {reason: "--identify-controller=user-hash", xr: true, child: []fx.Mod{updaters("other")}, user: fx.Crossplane,
+			manager: fx.ComposedManager, identify: IdentifyUserHash, want: other},
+		"2 Intersection":     {reason: "in controllers and in updaters", user: fx.Deployer, want: drift},
+		"2 NotInControllers": {reason: "did not write the status", parent: []fx.Mod{controllers("other")}, user: fx.Deployer, want: other},
+		"2 NotInUpdaters":    {reason: "did not write the child", child: []fx.Mod{updaters("other")}, user: fx.Deployer, want: other},
+		"2 NoUpdatersYet":    {reason: "the child has none yet", child: []fx.Mod{noUpdaters}, user: fx.Deployer, want: drift},
+		"2 Create":           {reason: "its CREATE", op: Create, child: []fx.Mod{updaters("other")}, user: fx.Deployer, want: drift},
+		"2 CreateByOther":    {reason: "controllers are known and do not hold the requester", op: Create, user: fx.Alice, want: other},
+		"2 UnknownOnly":      {reason: "not known: the child's only updater", parent: []fx.Mod{unknown}, user: fx.Deployer, want: drift},
+		"2 UnknownOther":     {reason: "not known: not the only updater", parent: []fx.Mod{unknown}, user: fx.Alice, want: other},
+		"2 UnknownCreate":    {reason: "not known: on CREATE the requester", op: Create, parent: []fx.Mod{unknown}, user: fx.Alice, want: drift},
+		"2 MemoryIntersection": {reason: "known from memory alone, the child's updaters count all the same", parent: []fx.Mod{unknown},
+			child: []fx.Mod{updaters("other", "another")}, user: fx.Deployer, writes: true, want: other},
+		"2 Memory": {reason: "known from memory alone", parent: []fx.Mod{unknown}, child: []fx.Mod{noUpdaters}, user: fx.Deployer, writes: true, want: drift},
+		"3 Manager": {reason: "late installation: the manager of observedGeneration", parent: []fx.Mod{unknown, observes},
+			child: []fx.Mod{noUpdaters}, user: fx.Deployer, manager: "kcm", want: drift},
+		"3 OtherManager": {reason: "another manager", parent: []fx.Mod{unknown, observes}, child: []fx.Mod{noUpdaters}, user: fx.Alice,
+			manager: "kubectl", want: other},
+		"3 FieldManagerOnly": {reason: "--identify-controller=field-manager passes rule 2 by", parent: []fx.Mod{observes}, user: fx.Alice,
 			manager: "kcm", identify: IdentifyFieldManager, want: drift},
-		"3 NotByUserHash": {reason: "--identify-controller=user-hash", parent: []mod{unknown, observes}, child: []mod{noUpdaters},
-			user: deployer, manager: "kcm", identify: IdentifyUserHash, want: other, undecided: true},
-		"4 Undetermined": {reason: "lenient, and the reason says so", parent: []mod{unknown}, child: []mod{noUpdaters}, user: deployer,
+		"3 NotByUserHash": {reason: "--identify-controller=user-hash", parent: []fx.Mod{unknown, observes}, child: []fx.Mod{noUpdaters},
+			user: fx.Deployer, manager: "kcm", identify: IdentifyUserHash, want: other, undecided: true},
+		"4 Undetermined": {reason: "lenient, and the reason says so", parent: []fx.Mod{unknown}, child: []fx.Mod{noUpdaters}, user: fx.Deployer,
 			want: other, undecided: true},
-		"4 ManyUpdaters": {reason: "several updaters, and no controllers", parent: []mod{unknown},
-			child: []mod{updaters("a", deployer.Hash())}, user: deployer, want: other, undecided: true},
+		"4 ManyUpdaters": {reason: "several updaters, and no controllers", parent: []fx.Mod{unknown},
+			child: []fx.Mod{updaters("a", fx.Deployer.Hash())}, user: fx.Deployer, want: other, undecided: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			p, child := deploymentAndSet()
+			p, child := fx.DeploymentAndReplicaSet()
 			if tc.xr {
-				p, child = composite(), with(instance(), annotate(v1alpha1.AnnotationKeyDeletion, "orphan"))
+				p, child = fx.Composite(), fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan"))
 			}
 			w := newWorld()
-			w.add(with(p, tc.parent...))
+			w.add(fx.With(p, tc.parent...))
 			w.writers[p.GetKind()+"/"+p.GetName()+" "+tc.user.Hash()] = tc.writes
 			op := tc.op
 			if op == "" {
 				op = Update
 			}
-			child = with(child, tc.child...)
-			req := by(request(op, child, set(int64(9), "spec", "anything")), tc.user, tc.manager)
+			child = fx.With(child, tc.child...)
+			req := by(request(op, child, fx.Set(int64(9), "spec", "anything")), tc.user, tc.manager)
 			if op == Delete {
 				req = by(request(op, child), tc.user, tc.manager)
 			}
@@ -118,46 +125,47 @@ func TestIdentity(t *testing.T) {
 // A Claim's controller: apiextensions.crossplane.io/claim, never self, machinery
 // included (KR-04-02, KR-01-03).
 func TestClaimSync(t *testing.T) {
-	claim := func(mods ...mod) *unstructured.Unstructured {
-		o := object(`
+	claim := func(mods ...fx.Mod) *unstructured.Unstructured {
+		o := fx.Object(`
 apiVersion: example.org/v1
 kind: Database
 metadata: {name: c, namespace: team, uid: c-uid, generation: 2, creationTimestamp: "2026-01-01T00:00:00Z"}
 spec: {resourceRef: {apiVersion: example.org/v1, kind: XDatabase, name: db}}
 status: {conditions: [{type: Synced, status: "True", observedGeneration: 2}, {type: Ready, status: "True"}]}`)
-		return with(o, append([]mod{annotate(v1alpha1.AnnotationKeySettledGeneration, "2", v1alpha1.AnnotationKeyControllers, crossplane.Hash())}, mods...)...)
+		return fx.With(o, append([]fx.Mod{fx.Annotate(v1alpha1.AnnotationKeySettledGeneration, "2", v1alpha1.AnnotationKeyControllers,
+			fx.Crossplane.Hash())}, mods...)...)
 	}
-	xr := with(composite(), set(map[string]any{"apiVersion": "example.org/v1", "kind": "Database", "namespace": "team", "name": "c"}, "spec", "claimRef"))
+	xr := fx.With(fx.Composite(), fx.Set(map[string]any{"apiVersion": "example.org/v1", "kind": "Database", "namespace": "team", "name": "c"}, "spec", "claimRef"))
 	cases := map[string]struct {
 		reason  string
 		claim   *unstructured.Unstructured
-		change  mod
+		change  fx.Mod
 		manager string
 		want    outcome
 	}{
-		"Sync": {reason: "the Claim settled: drift", claim: claim(), change: set("l", "spec", "size"),
+		"Sync": {reason: "the Claim settled: drift", claim: claim(), change: fx.Set("l", "spec", "size"),
 			manager: "apiextensions.crossplane.io/claim", want: refused(ClassDrift, ReasonDrift, 403)},
 		"SyncMachinery": {reason: "machinery included: a Manual revision travels that way", claim: claim(),
-			change: set("db-rev-3", "spec", "compositionRevisionRef", "name"), manager: "apiextensions.crossplane.io/claim",
+			change: fx.Set("db-rev-3", "spec", "compositionRevisionRef", "name"), manager: "apiextensions.crossplane.io/claim",
 			want: refused(ClassDrift, ReasonDrift, 403)},
 		"Machinery": {reason: "by Crossplane's own manager it is self", claim: claim(),
-			change: set("db-rev-3", "spec", "compositionRevisionRef", "name"), manager: "apiextensions.crossplane.io/composite",
+			change: fx.Set("db-rev-3", "spec", "compositionRevisionRef", "name"), manager: "apiextensions.crossplane.io/composite",
 			want: allowed(ClassSelf, ReasonSelf)},
 		"Binary": {reason: "by its binary's name too", claim: claim(),
-			change: set("db-rev-3", "spec", "compositionRevisionRef", "name"), manager: "crossplane", want: allowed(ClassSelf, ReasonSelf)},
+			change: fx.Set("db-rev-3", "spec", "compositionRevisionRef", "name"), manager: "crossplane", want: allowed(ClassSelf, ReasonSelf)},
 		"NotBack": {reason: "a Claim that names another XR is not its parent",
-			claim: claim(set("other", "spec", "resourceRef", "name")), change: set("l", "spec", "size"), manager: "apiextensions.crossplane.io/claim",
+			claim: claim(fx.Set("other", "spec", "resourceRef", "name")), change: fx.Set("l", "spec", "size"), manager: "apiextensions.crossplane.io/claim",
 			want: refused("", ReasonParentNotFound, 422)},
-		"Person": {reason: "a person may edit the XR", claim: claim(), change: set("l", "spec", "size"), manager: "kubectl",
+		"Person": {reason: "a person may edit the XR", claim: claim(), change: fx.Set("l", "spec", "size"), manager: "kubectl",
 			want: allowed(ClassNewOrigin, ReasonNewOrigin)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			w.add(tc.claim)
-			req := by(request(Update, xr, tc.change), crossplane, tc.manager)
+			req := by(request(Update, xr, tc.change), fx.Crossplane, tc.manager)
 			if tc.manager == "kubectl" {
-				req.User = alice
+				req.User = fx.Alice
 			}
 			d := decide(t, w, enforced(), req)
 			if got := outcomeOf(d); got != tc.want {
@@ -169,52 +177,52 @@ status: {conditions: [{type: Synced, status: "True", observedGeneration: 2}, {ty
 
 // Self writes (KR-01-06, KR-01-07, KR-04-07).
 func TestSelf(t *testing.T) {
-	nested := with(composite(), set("child", "metadata", "name"), set("child-uid", "metadata", "uid"), func(o *unstructured.Unstructured) {
+	nested := fx.With(fx.Composite(), fx.Set("child", "metadata", "name"), fx.Set("child-uid", "metadata", "uid"), func(o *unstructured.Unstructured) {
 		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"apiVersion": "example.org/v1", "kind": "XDatabase", "name": "db",
 			"uid": "xr-uid", "controller": true}}, "metadata", "ownerReferences")
-		annotate(v1alpha1.AnnotationKeyUpdaters, crossplane.Hash())(o)
+		fx.Annotate(v1alpha1.AnnotationKeyUpdaters, fx.Crossplane.Hash())(o)
 	})
-	refs := set([]any{}, "spec", "resourceRefs")
+	refs := fx.Set([]any{}, "spec", "resourceRefs")
 	machineryOf := func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec") }
-	personal := annotate(v1alpha1.AnnotationKeyControllers, alice.Hash())
+	personal := fx.Annotate(v1alpha1.AnnotationKeyControllers, fx.Alice.Hash())
 	cases := map[string]struct {
 		reason  string
 		object  *unstructured.Unstructured
-		change  mod
+		change  fx.Mod
 		user    subject.User
 		manager string
 		opts    Options
 		want    Class
 	}{
-		"LateInit": {reason: "the provider, by its hash", object: instance(), change: resize("l"), user: provider,
+		"LateInit": {reason: "the provider, by its hash", object: fx.Instance(), change: fx.Resize("l"), user: fx.Provider,
 			manager: "provider", opts: Options{}, want: ClassSelf},
 		"LateInitManager": {reason: "the provider, by a manager that writes the status",
-			object: with(instance(), unannotate(v1alpha1.AnnotationKeyControllers), statusBy("provider")), change: resize("l"), user: provider,
+			object: fx.With(fx.Instance(), fx.Unannotate(v1alpha1.AnnotationKeyControllers), statusBy("provider")), change: fx.Resize("l"), user: fx.Provider,
 			manager: "provider", opts: Options{}, want: ClassSelf},
-		"Person": {reason: "a person who once edited the status is no controller", object: with(instance(), personal),
-			change: resize("l"), user: alice, manager: "kubectl", opts: Options{}, want: ClassNewOrigin},
-		"ControllerUser": {reason: "unless --controller-users says so", object: with(instance(), personal), change: resize("l"),
-			user: alice, manager: "kubectl", opts: Options{ControllerUsers: func(n string) bool { return n == "alice" }}, want: ClassSelf},
-		"Refs": {reason: "machinery by Crossplane's manager", object: composite(), change: refs, user: crossplane,
+		"Person": {reason: "a person who once edited the status is no controller", object: fx.With(fx.Instance(), personal),
+			change: fx.Resize("l"), user: fx.Alice, manager: "kubectl", opts: Options{}, want: ClassNewOrigin},
+		"ControllerUser": {reason: "unless --controller-users says so", object: fx.With(fx.Instance(), personal), change: fx.Resize("l"),
+			user: fx.Alice, manager: "kubectl", opts: Options{ControllerUsers: func(n string) bool { return n == "alice" }}, want: ClassSelf},
+		"Refs": {reason: "machinery by Crossplane's manager", object: fx.Composite(), change: refs, user: fx.Crossplane,
 			manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassSelf},
-		"RefsByPerson": {reason: "machinery by anybody else is an intent", object: composite(), change: refs, user: alice,
+		"RefsByPerson": {reason: "machinery by anybody else is an intent", object: fx.Composite(), change: refs, user: fx.Alice,
 			manager: "kubectl", opts: Options{}, want: ClassNewOrigin},
 		"FirstSpec": {reason: "machinery is all that a spec holds: still machinery",
-			object: with(composite(), machineryOf, unannotate(v1alpha1.AnnotationKeyControllers)),
-			change: set([]any{map[string]any{"kind": "A"}}, "spec", "crossplane", "resourceRefs"), user: crossplane,
+			object: fx.With(fx.Composite(), machineryOf, fx.Unannotate(v1alpha1.AnnotationKeyControllers)),
+			change: fx.Set([]any{map[string]any{"kind": "A"}}, "spec", "crossplane", "resourceRefs"), user: fx.Crossplane,
 			manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassSelf},
-		"MoreThanRefs": {reason: "more than machinery", object: composite(),
-			change: func(o *unstructured.Unstructured) { refs(o); set("l", "spec", "size")(o) }, user: alice,
+		"MoreThanRefs": {reason: "more than machinery", object: fx.Composite(),
+			change: func(o *unstructured.Unstructured) { refs(o); fx.Set("l", "spec", "size")(o) }, user: fx.Alice,
 			manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassNewOrigin},
-		"Nested": {reason: "a nested composite's machinery is self", object: nested, change: refs, user: crossplane,
+		"Nested": {reason: "a nested composite's machinery is self", object: nested, change: refs, user: fx.Crossplane,
 			manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassSelf},
 		"NestedComposed": {reason: "its composed apply is the parent's controller's", object: nested,
-			change: set("l", "spec", "size"), user: crossplane, manager: composed, opts: Options{}, want: ClassDrift},
-		"NestedOwnManager": {reason: "the field manager tells the two hats apart", object: nested, change: set("l", "spec", "size"),
-			user: crossplane, manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassSelf},
-		"NestedUnknown": {reason: "machinery alone is self, whichever hat", object: nested, change: refs, user: crossplane,
+			change: fx.Set("l", "spec", "size"), user: fx.Crossplane, manager: fx.ComposedManager, opts: Options{}, want: ClassDrift},
+		"NestedOwnManager": {reason: "the field manager tells the two hats apart", object: nested, change: fx.Set("l", "spec", "size"),
+			user: fx.Crossplane, manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassSelf},
+		"NestedUnknown": {reason: "machinery alone is self, whichever hat", object: nested, change: refs, user: fx.Crossplane,
 			opts: Options{}, want: ClassSelf},
-		"OtherWriter": {reason: "another controller", object: instance(), change: resize("l"), user: argocd, manager: "argocd",
+		"OtherWriter": {reason: "another controller", object: fx.Instance(), change: fx.Resize("l"), user: fx.ArgoCD, manager: "argocd",
 			opts: Options{}, want: ClassNewOrigin},
 	}
 	for name, tc := range cases {
@@ -233,7 +241,7 @@ func TestSelf(t *testing.T) {
 	}
 }
 
-func statusBy(manager string) mod {
+func statusBy(manager string) fx.Mod {
 	return func(o *unstructured.Unstructured) {
 		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"manager": manager, "operation": "Update", "subresource": "status",
 			"time": "2026-01-01T00:00:00Z", "fieldsV1": map[string]any{}}}, "metadata", "managedFields")
@@ -243,26 +251,26 @@ func statusBy(manager string) mod {
 // A controller that is its child's own controller as well: the Deployment
 // controller never is, but one controller for two kinds may be (KR-04-07).
 func TestBothControllers(t *testing.T) {
-	d, rs := deploymentAndSet()
-	rs = with(rs, annotate(v1alpha1.AnnotationKeyControllers, deployer.Hash()))
+	d, rs := fx.DeploymentAndReplicaSet()
+	rs = fx.With(rs, fx.Annotate(v1alpha1.AnnotationKeyControllers, fx.Deployer.Hash()))
 	w := newWorld()
 	w.add(d)
-	if got := decide(t, w, Options{}, by(request(Update, rs, set(int64(9), "spec", "replicas")), deployer, "")); got.Class != ClassDrift {
+	if got := decide(t, w, Options{}, by(request(Update, rs, fx.Set(int64(9), "spec", "replicas")), fx.Deployer, "")); got.Class != ClassDrift {
 		t.Errorf("the parent's controller comes first: got %s", got.Class)
 	}
 	w.live["Deployment/web"].Annotations[v1alpha1.AnnotationKeyControllers] = "other"
-	if got := decide(t, w, Options{}, by(request(Update, rs, set(int64(9), "spec", "replicas")), deployer, "")); got.Class != ClassSelf {
+	if got := decide(t, w, Options{}, by(request(Update, rs, fx.Set(int64(9), "spec", "replicas")), fx.Deployer, "")); got.Class != ClassSelf {
 		t.Errorf("not the parent's controller: got %s", got.Class)
 	}
 }
 
 // /scale is always an intent, never self (KR-01-09).
 func TestScale(t *testing.T) {
-	d, rs := deploymentAndSet()
-	rs = with(rs, annotate(v1alpha1.AnnotationKeyControllers, argocd.Hash()))
+	d, rs := fx.DeploymentAndReplicaSet()
+	rs = fx.With(rs, fx.Annotate(v1alpha1.AnnotationKeyControllers, fx.ArgoCD.Hash()))
 	w := newWorld()
 	w.add(d)
-	req := by(request(Update, rs, set(int64(9), "spec", "replicas")), argocd, "")
+	req := by(request(Update, rs, fx.Set(int64(9), "spec", "replicas")), fx.ArgoCD, "")
 	req.Subresource = SubresourceScale
 	got := decide(t, w, enforced(), req)
 	if got.Class != ClassNewOrigin || !got.Allowed || len(got.Annotations) > 0 {
@@ -278,37 +286,37 @@ func TestSettled(t *testing.T) {
 			map[string]any{"type": "Synced", "status": "True", "observedGeneration": int64(7)},
 			map[string]any{"type": "Ready", "status": "False"}}, "status", "conditions")
 	}
-	older := set([]any{map[string]any{"type": "Synced", "status": "True", "observedGeneration": int64(4)}}, "status", "conditions")
-	never := unannotate(v1alpha1.AnnotationKeySettledGeneration)
+	older := fx.Set([]any{map[string]any{"type": "Synced", "status": "True", "observedGeneration": int64(4)}}, "status", "conditions")
+	never := fx.Unannotate(v1alpha1.AnnotationKeySettledGeneration)
 	cases := map[string]struct {
 		reason string
-		xr     []mod
+		xr     []fx.Mod
 		latch  int64
 		opts   Options
 		want   Class
 	}{
 		"Settled": {reason: "at the intent", latch: -1, opts: Options{}, want: ClassDrift},
-		"Flap": {reason: "Ready flips: a latch is a latch", xr: []mod{flapping}, latch: -1, opts: Options{},
+		"Flap": {reason: "Ready flips: a latch is a latch", xr: []fx.Mod{flapping}, latch: -1, opts: Options{},
 			want: ClassDrift},
-		"NewIntent": {reason: "an intent past the latch", xr: []mod{unsettled}, latch: -1, opts: Options{}, want: ClassExpected},
-		"Bump": {reason: "Crossplane bumps the generation: no intent", xr: []mod{set(int64(12), "metadata", "generation")},
+		"NewIntent": {reason: "an intent past the latch", xr: []fx.Mod{fx.Unsettled}, latch: -1, opts: Options{}, want: ClassExpected},
+		"Bump": {reason: "Crossplane bumps the generation: no intent", xr: []fx.Mod{fx.Set(int64(12), "metadata", "generation")},
 			latch: -1, opts: Options{}, want: ClassDrift},
-		"Memory": {reason: "known from memory before it is stored", xr: []mod{never}, latch: 5, opts: Options{},
+		"Memory": {reason: "known from memory before it is stored", xr: []fx.Mod{never}, latch: 5, opts: Options{},
 			want: ClassDrift},
-		"MemoryOld": {reason: "memory of an older one", xr: []mod{unsettled}, latch: 7, opts: Options{}, want: ClassExpected},
-		"Never":     {reason: "never settled", xr: []mod{never}, latch: -1, opts: Options{}, want: ClassExpected},
-		"Past": {reason: "settled past the intent", xr: []mod{annotate(v1alpha1.AnnotationKeySettledGeneration, "9")},
+		"MemoryOld": {reason: "memory of an older one", xr: []fx.Mod{fx.Unsettled}, latch: 7, opts: Options{}, want: ClassExpected},
+		"Never":     {reason: "never settled", xr: []fx.Mod{never}, latch: -1, opts: Options{}, want: ClassExpected},
+		"Past": {reason: "settled past the intent", xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeySettledGeneration, "9")},
 			latch: -1, opts: Options{}, want: ClassDrift},
-		"Observed": {reason: "--expect-until=observed: observed is enough", xr: []mod{never}, latch: -1,
+		"Observed": {reason: "--expect-until=observed: observed is enough", xr: []fx.Mod{never}, latch: -1,
 			opts: Options{ExpectUntil: ExpectUntilObserved}, want: ClassDrift},
-		"ObservedBehind": {reason: "--expect-until=observed: not observed", xr: []mod{never, older}, latch: -1,
+		"ObservedBehind": {reason: "--expect-until=observed: not observed", xr: []fx.Mod{never, older}, latch: -1,
 			opts: Options{ExpectUntil: ExpectUntilObserved}, want: ClassExpected},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := setting{xr: tc.xr}.world()
 			w.latch = tc.latch
-			if d := decide(t, w, tc.opts, request(Update, instance(), resize("l"))); d.Class != tc.want {
+			if d := decide(t, w, tc.opts, request(Update, fx.Instance(), fx.Resize("l"))); d.Class != tc.want {
 				t.Errorf("%s: want %s, got %s (%s)", tc.reason, tc.want, d.Class, d.Reason)
 			}
 		})
@@ -319,37 +327,38 @@ func TestSettled(t *testing.T) {
 // settled is stored, whatever is done to a child; a change of the spec is (KR-01-11).
 func TestSettledState(t *testing.T) {
 	labelled := func(o *unstructured.Unstructured) {
-		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"manager": "argocd", "operation": "Apply", "time": noon.Add(time.Minute).Format(time.RFC3339),
+		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"manager": "argocd", "operation": "Apply",
+			"time": fx.Noon.Add(time.Minute).Format(time.RFC3339),
 			"fieldsV1": map[string]any{"f:metadata": map[string]any{"f:labels": map[string]any{"f:team": map[string]any{}}},
 				"f:spec": map[string]any{"f:size": map[string]any{}}}}}, "metadata", "managedFields")
 	}
 	recorded := func(o *unstructured.Unstructured) {
-		annotate(v1alpha1.AnnotationKeySettledState, parent.Sum(o, parent.RoleComposite).SettledState(5))(o)
+		fx.Annotate(v1alpha1.AnnotationKeySettledState, parent.Sum(o, parent.RoleComposite).SettledState(5))(o)
 	}
-	upgraded := set(map[string]any{"name": "db-rev-3"}, "spec", "compositionRevisionRef")
+	upgraded := fx.Set(map[string]any{"name": "db-rev-3"}, "spec", "compositionRevisionRef")
 	cases := map[string]struct {
 		reason string
-		xr     []mod
+		xr     []fx.Mod
 		want   Class
 	}{
-		"Label": {reason: "and Crossplane's machinery moved the generation", xr: []mod{recorded, labelled, upgraded},
+		"Label": {reason: "and Crossplane's machinery moved the generation", xr: []fx.Mod{recorded, labelled, upgraded},
 			want: ClassDrift},
-		"Absent": {reason: "nothing is stored: managedFields decide", xr: []mod{labelled, upgraded}, want: ClassExpected},
-		"Changed": {reason: "the spec, with a label or without", xr: []mod{recorded, labelled, set("l", "spec", "size")},
+		"Absent": {reason: "nothing is stored: managedFields decide", xr: []fx.Mod{labelled, upgraded}, want: ClassExpected},
+		"Changed": {reason: "the spec, with a label or without", xr: []fx.Mod{recorded, labelled, fx.Set("l", "spec", "size")},
 			want: ClassExpected},
-		"NewField": {reason: "or a field of it that was not there", xr: []mod{recorded, labelled, set("b", "spec", "zone")},
+		"NewField": {reason: "or a field of it that was not there", xr: []fx.Mod{recorded, labelled, fx.Set("b", "spec", "zone")},
 			want: ClassExpected},
-		"Later": {reason: "an intent that is in the trace has not settled", xr: []mod{recorded, labelled, unsettled},
+		"Later": {reason: "an intent that is in the trace has not settled", xr: []fx.Mod{recorded, labelled, fx.Unsettled},
 			want: ClassExpected},
 		"Forged": {reason: "somebody else's digest",
-			xr: []mod{annotate(v1alpha1.AnnotationKeySettledState, "5,0123456789abcdef"), labelled}, want: ClassExpected},
+			xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeySettledState, "5,0123456789abcdef"), labelled}, want: ClassExpected},
 	}
 	for name, tc := range cases {
-		for _, req := range []*Request{request(Update, instance(), resize("l")),
-			request(Delete, with(instance(), annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))), request(Create, unmasked())} {
+		for _, req := range []*Request{request(Update, fx.Instance(), fx.Resize("l")),
+			request(Delete, fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))), request(Create, fx.Unmasked())} {
 			t.Run(name+string(req.Operation), func(t *testing.T) {
 				if req.Operation == Delete {
-					req = by(req, crossplane, "")
+					req = by(req, fx.Crossplane, "")
 				}
 				if d := decide(t, setting{xr: tc.xr}.world(), Options{}, req); d.Class != tc.want {
 					t.Errorf("%s: want %s, got %s (%s)", tc.reason, tc.want, d.Class, d.Reason)
@@ -396,14 +405,14 @@ func TestFollowsTheWorld(t *testing.T) {
 			c := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "c", "generation": int64(1)}, "spec": map[string]any{"x": "y"}}}
 			c.SetGroupVersionKind(tc.child)
 			if tc.replicas != nil {
-				set(tc.replicas, "spec", "replicas")(c)
+				fx.Set(tc.replicas, "spec", "replicas")(c)
 			}
 			_ = unstructured.SetNestedSlice(c.Object, []any{map[string]any{"apiVersion": p.GetAPIVersion(), "kind": p.GetKind(), "name": "p",
 				"uid": "p", "controller": true}}, "metadata", "ownerReferences")
 			w := newWorld()
-			w.add(with(p, annotate(v1alpha1.AnnotationKeySettledGeneration, "1", v1alpha1.AnnotationKeyPhase, "initialized",
-				v1alpha1.AnnotationKeyControllers, deployer.Hash())))
-			req := by(request(tc.op, c, set("z", "spec", "x")), deployer, "")
+			w.add(fx.With(p, fx.Annotate(v1alpha1.AnnotationKeySettledGeneration, "1", v1alpha1.AnnotationKeyPhase, "initialized",
+				v1alpha1.AnnotationKeyControllers, fx.Deployer.Hash())))
+			req := by(request(tc.op, c, fx.Set("z", "spec", "x")), fx.Deployer, "")
 			want := ClassDrift
 			if tc.want {
 				want = ClassExpected
@@ -420,7 +429,7 @@ func TestActorGiven(t *testing.T) {
 	w := setting{prep: func(w *world) {
 		w.kinds[schema.GroupKind{Group: "aws.example.org", Kind: "Instance"}] = identity.Kind{Role: parent.RoleManaged}
 	}}.world()
-	req := by(request(Update, instance(), resize("l")), subject.User{}, "")
+	req := by(request(Update, fx.Instance(), fx.Resize("l")), subject.User{}, "")
 	req.Actor = ActorParentController
 	if d := decide(t, w, Options{}, req); d.Class != ClassDrift {
 		t.Errorf("got %s (%s)", d.Class, d.Reason)

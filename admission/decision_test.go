@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -25,14 +27,14 @@ func outcomeOf(d Decision) outcome { return outcome{d.Allowed, d.Class, d.Reason
 
 // setting of a row: what stands in the world beside the XR in steady state.
 type setting struct {
-	xr   []mod
+	xr   []fx.Mod
 	opts Options
 	prep func(*world)
 }
 
 func (s setting) world() *world {
 	w := newWorld()
-	w.add(with(composite(), s.xr...))
+	w.add(fx.With(fx.Composite(), s.xr...))
 	if s.prep != nil {
 		s.prep(w)
 	}
@@ -52,14 +54,16 @@ func unreadable(w *world) { w.err = errors.New("connection refused") }
 // (KR-04-08, KR-04-09, KR-04-10, KR-04-15, KR-05-00, KR-05-01, KR-05-02, KR-05-03, KR-05-04,
 // KR-05-05, KR-05-06, KR-05-07, KR-05-08, KR-05-09, KR-05-11, KR-05-13, KR-05-22, KR-05-28).
 func TestRows(t *testing.T) {
-	xrDeleting, frozen := mod(deleting), annotate(v1alpha1.AnnotationKeyFreeze, freezeValue)
+	xrDeleting, frozen := fx.Mod(fx.Deleting), fx.Annotate(v1alpha1.AnnotationKeyFreeze, freezeValue)
 	fresh := func(o *unstructured.Unstructured) { // an XR that was never ready
-		unannotate(v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration)(o)
+		fx.Unannotate(v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration)(o)
 		unstructured.RemoveNestedField(o.Object, "status")
 	}
-	update := func(mods ...mod) *Request { return request(Update, instance(), append([]mod{resize("l")}, mods...)...) }
+	update := func(mods ...fx.Mod) *Request {
+		return request(Update, fx.Instance(), append([]fx.Mod{fx.Resize("l")}, mods...)...)
+	}
 	same := func(o outcome) [2]outcome { return [2]outcome{o, o} }
-	orphan := annotate(v1alpha1.AnnotationKeyDeletion, "orphan")
+	orphan := fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan")
 
 	cases := map[string]struct {
 		reason  string
@@ -69,96 +73,96 @@ func TestRows(t *testing.T) {
 		want [2]outcome
 	}{
 		"0 DeleteMR": {reason: "the deletion of the external resource is decided first, for every user", setting: setting{},
-			req:  by(request(Delete, instance()), alice, ""),
+			req:  by(request(Delete, fx.Instance()), fx.Alice, ""),
 			want: [2]outcome{refused("", ReasonExternalDeletion, 403), refused("", ReasonExternalDeletion, 403)}},
 		"0 DeleteMRComponent": {reason: "our own components too", setting: setting{},
-			req: by(request(Delete, instance()), gatekeeper, ""), want: same(refused("", ReasonExternalDeletion, 403))},
+			req: by(request(Delete, fx.Instance()), fx.GateController, ""), want: same(refused("", ReasonExternalDeletion, 403))},
 		"0 DeleteMROrphan": {reason: "it does not refuse: go on", setting: setting{},
-			req: by(request(Delete, instance(), orphan), alice, ""), want: same(allowed(ClassNewOrigin, ReasonNewOrigin))},
-		"1 Component": {reason: "written by one of ours", setting: setting{xr: []mod{frozen}},
-			req: by(update(), gatekeeper, "kausality"), want: same(allowed("", ReasonComponent))},
-		"1 NoChange": {reason: "no desired-state change", setting: setting{xr: []mod{frozen}},
-			req: request(Update, instance(), annotate("a", "b")), want: same(allowed("", ReasonNoChange))},
-		"1 StatusChange": {reason: "the status is no desired state", setting: setting{xr: []mod{frozen}},
-			req: request(Update, instance(), set("m", "status", "atProvider", "size")), want: same(allowed("", ReasonNoChange))},
+			req: by(request(Delete, fx.Instance(), orphan), fx.Alice, ""), want: same(allowed(ClassNewOrigin, ReasonNewOrigin))},
+		"1 Component": {reason: "written by one of ours", setting: setting{xr: []fx.Mod{frozen}},
+			req: by(update(), fx.GateController, "kausality"), want: same(allowed("", ReasonComponent))},
+		"1 NoChange": {reason: "no desired-state change", setting: setting{xr: []fx.Mod{frozen}},
+			req: request(Update, fx.Instance(), fx.Annotate("a", "b")), want: same(allowed("", ReasonNoChange))},
+		"1 StatusChange": {reason: "the status is no desired state", setting: setting{xr: []fx.Mod{frozen}},
+			req: request(Update, fx.Instance(), fx.Set("m", "status", "atProvider", "size")), want: same(allowed("", ReasonNoChange))},
 		"1 NoParent": {reason: "no controller parent", setting: setting{},
-			req: by(request(Update, composite(), set("l", "spec", "size")), alice, "kubectl"), want: same(allowed(ClassNewOrigin, ReasonNoParent))},
+			req: by(request(Update, fx.Composite(), fx.Set("l", "spec", "size")), fx.Alice, "kubectl"), want: same(allowed(ClassNewOrigin, ReasonNoParent))},
 		"1 OwnerNoCtrl": {reason: "an owner without controller: true", setting: setting{},
-			req: by(request(Update, with(instance(), plainOwner), resize("l")), alice, "kubectl"), want: same(allowed(ClassNewOrigin, ReasonNoParent))},
-		"1 BeingDeleted": {reason: "the object itself is being deleted", setting: setting{xr: []mod{frozen}},
-			req: request(Update, with(instance(), deleting), resize("l")), want: same(allowed("", ReasonBeingDeleted))},
-		"2 Self": {reason: "late initialisation by the provider", setting: setting{xr: []mod{frozen}},
-			req: by(update(), provider, "provider"), want: same(allowed(ClassSelf, ReasonSelf))},
+			req: by(request(Update, fx.With(fx.Instance(), plainOwner), fx.Resize("l")), fx.Alice, "kubectl"), want: same(allowed(ClassNewOrigin, ReasonNoParent))},
+		"1 BeingDeleted": {reason: "the object itself is being deleted", setting: setting{xr: []fx.Mod{frozen}},
+			req: request(Update, fx.With(fx.Instance(), fx.Deleting), fx.Resize("l")), want: same(allowed("", ReasonBeingDeleted))},
+		"2 Self": {reason: "late initialisation by the provider", setting: setting{xr: []fx.Mod{frozen}},
+			req: by(update(), fx.Provider, "provider"), want: same(allowed(ClassSelf, ReasonSelf))},
 		"3 NotFound": {reason: "Crossplane's own apply is 422", setting: setting{prep: gone}, req: update(),
 			want: [2]outcome{refused("", ReasonParentNotFound, 422), allowed("", ReasonParentNotFound)}},
-		"3 NotFoundOther": {reason: "422 for anybody", setting: setting{prep: gone}, req: by(update(), alice, "kubectl"),
+		"3 NotFoundOther": {reason: "422 for anybody", setting: setting{prep: gone}, req: by(update(), fx.Alice, "kubectl"),
 			want: [2]outcome{refused("", ReasonParentNotFound, 422), allowed("", ReasonParentNotFound)}},
-		"3 OtherUID": {reason: "another UID is NotFound", setting: setting{xr: []mod{set("other", "metadata", "uid")}},
-			req: by(update(), alice, "kubectl"), want: [2]outcome{refused("", ReasonParentNotFound, 422), allowed("", ReasonParentNotFound)}},
+		"3 OtherUID": {reason: "another UID is NotFound", setting: setting{xr: []fx.Mod{fx.Set("other", "metadata", "uid")}},
+			req: by(update(), fx.Alice, "kubectl"), want: [2]outcome{refused("", ReasonParentNotFound, 422), allowed("", ReasonParentNotFound)}},
 		"3 NotFoundGC": {reason: "garbage collection must work", setting: setting{prep: gone},
-			req: by(request(Delete, instance(), orphan), collector, ""), want: same(allowed("", ReasonParentNotFound))},
+			req: by(request(Delete, fx.Instance(), orphan), fx.Collector, ""), want: same(allowed("", ReasonParentNotFound))},
 		"4 Unreadable": {reason: "500: the controller retries", setting: setting{prep: unreadable},
-			req: by(update(), deployer, ""), want: [2]outcome{refused("", ReasonParentUnreadable, 500), allowed("", ReasonParentUnreadable)}},
-		"5 Deleting": {reason: "cleanup must finish, frozen or not", setting: setting{xr: []mod{xrDeleting, frozen}},
+			req: by(update(), fx.Deployer, ""), want: [2]outcome{refused("", ReasonParentUnreadable, 500), allowed("", ReasonParentUnreadable)}},
+		"5 Deleting": {reason: "cleanup must finish, frozen or not", setting: setting{xr: []fx.Mod{xrDeleting, frozen}},
 			req: update(), want: same(allowed(ClassDrift, ReasonParentDeleted))},
-		"6 Frozen": {reason: "in both modes", setting: setting{xr: []mod{frozen}}, req: by(update(), deployer, ""),
+		"6 Frozen": {reason: "in both modes", setting: setting{xr: []fx.Mod{frozen}}, req: by(update(), fx.Deployer, ""),
 			want: same(refused(ClassNewOrigin, ReasonFrozen, 403))},
-		"6 FrozenComposed": {reason: "Crossplane's own apply is 422", setting: setting{xr: []mod{frozen}}, req: update(),
+		"6 FrozenComposed": {reason: "Crossplane's own apply is 422", setting: setting{xr: []fx.Mod{frozen}}, req: update(),
 			want: same(refused(ClassDrift, ReasonFrozen, 422))},
-		"6 FrozenExpected": {reason: "ALL child mutations", setting: setting{xr: []mod{unsettled, frozen}}, req: update(),
+		"6 FrozenExpected": {reason: "ALL child mutations", setting: setting{xr: []fx.Mod{fx.Unsettled, frozen}}, req: update(),
 			want: same(refused(ClassExpected, ReasonFrozen, 422))},
-		"6 FrozenInit": {reason: "a freeze precedes initializing", setting: setting{xr: []mod{fresh, frozen}},
+		"6 FrozenInit": {reason: "a freeze precedes initializing", setting: setting{xr: []fx.Mod{fresh, frozen}},
 			req: update(), want: same(refused(ClassExpected, ReasonFrozen, 422))},
 		"6 FrozenBad": {reason: "what does not parse counts as frozen",
-			setting: setting{xr: []mod{annotate(v1alpha1.AnnotationKeyFreeze, "hm")}}, req: update(),
+			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFreeze, "hm")}}, req: update(),
 			want: same(refused(ClassDrift, ReasonFrozen, 422))},
 		"6 FreezeFalse": {reason: "not frozen",
-			setting: setting{xr: []mod{unsettled, annotate(v1alpha1.AnnotationKeyFreeze, "false")}}, req: update(),
+			setting: setting{xr: []fx.Mod{fx.Unsettled, fx.Annotate(v1alpha1.AnnotationKeyFreeze, "false")}}, req: update(),
 			want: same(allowed(ClassExpected, ReasonExpected))},
 		"7 Initializing": {reason: "the first settling",
-			setting: setting{xr: []mod{fresh, annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}}, req: update(),
+			setting: setting{xr: []fx.Mod{fresh, fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}}, req: update(),
 			want: same(allowed(ClassExpected, ReasonInitializing))},
-		"7 InitializingOther": {reason: "for every user", setting: setting{xr: []mod{fresh}}, req: by(update(), alice, "kubectl"),
+		"7 InitializingOther": {reason: "for every user", setting: setting{xr: []fx.Mod{fresh}}, req: by(update(), fx.Alice, "kubectl"),
 			want: same(allowed(ClassNewOrigin, ReasonInitializing))},
-		"8 Expected": {reason: "not settled since the last intent", setting: setting{xr: []mod{unsettled}}, req: update(),
+		"8 Expected": {reason: "not settled since the last intent", setting: setting{xr: []fx.Mod{fx.Unsettled}}, req: update(),
 			want: same(allowed(ClassExpected, ReasonExpected))},
 		"8 ExpectedRejected": {reason: "rejections are about drift",
-			setting: setting{xr: []mod{unsettled, annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}}, req: update(),
+			setting: setting{xr: []fx.Mod{fx.Unsettled, fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}}, req: update(),
 			want: same(allowed(ClassExpected, ReasonExpected))},
-		"8 NewOrigin": {reason: "anyone else", setting: setting{}, req: by(update(), alice, "kubectl"),
+		"8 NewOrigin": {reason: "anyone else", setting: setting{}, req: by(update(), fx.Alice, "kubectl"),
 			want: same(allowed(ClassNewOrigin, ReasonNewOrigin))},
 		"9 Rejected": {reason: "in both modes",
-			setting: setting{xr: []mod{annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}}, req: update(),
+			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}}, req: update(),
 			want: same(refused(ClassDrift, ReasonRejected, 422))},
 		"9 RejectedGood": {reason: "a rejection goes before an approval",
-			setting: setting{xr: []mod{annotate(v1alpha1.AnnotationKeyRejections, rejectAll, v1alpha1.AnnotationKeyApprovals, approveAll)}},
+			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll, v1alpha1.AnnotationKeyApprovals, approveAll)}},
 			req:     update(), want: same(refused(ClassDrift, ReasonRejected, 422))},
 		"9 RejectedBad": {reason: "what does not parse rejects everything",
-			setting: setting{xr: []mod{annotate(v1alpha1.AnnotationKeyRejections, "{")}}, req: update(),
+			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, "{")}}, req: update(),
 			want: same(refused(ClassDrift, ReasonRejected, 422))},
 		"11 Approved": {reason: "any approval matches",
-			setting: setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}}, req: update(),
+			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}}, req: update(),
 			want: same(allowed(ClassDrift, ReasonApproved))},
 		"11 ApprovedByName": {reason: "by the composition resource name",
-			setting: setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals,
+			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals,
 				`[{"kind":"X","name":"a"},{"kind":"Instance","resource":"instance","mode":"always"}]`)}},
 			req: update(), want: same(allowed(ClassDrift, ReasonApproved))},
 		"11 ApprovalStale": {reason: "older than the intent",
-			setting: setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","mode":"generation","generation":4}]`)}},
+			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","mode":"generation","generation":4}]`)}},
 			req:     update(), want: [2]outcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
 		"11 ApprovalBad": {reason: "what does not parse is absent",
-			setting: setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, "{")}}, req: update(),
+			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, "{")}}, req: update(),
 			want: [2]outcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
 		"13 Drift": {reason: "an unrequested change", setting: setting{}, req: update(),
 			want: [2]outcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
-		"13 DriftNoManager": {reason: "403 to anybody but Crossplane's apply", setting: setting{}, req: by(update(), crossplane, ""),
+		"13 DriftNoManager": {reason: "403 to anybody but Crossplane's apply", setting: setting{}, req: by(update(), fx.Crossplane, ""),
 			want: [2]outcome{refused(ClassDrift, ReasonDrift, 403), allowed(ClassDrift, ReasonDriftLogged)}},
-		"13 DriftCreate": {reason: "creating is a change", setting: setting{}, req: request(Create, unmasked()),
+		"13 DriftCreate": {reason: "creating is a change", setting: setting{}, req: request(Create, fx.Unmasked()),
 			want: [2]outcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
-		"13 DriftDelete": {reason: "deleting is one", setting: setting{}, req: request(Delete, instance(), orphan),
+		"13 DriftDelete": {reason: "deleting is one", setting: setting{}, req: request(Delete, fx.Instance(), orphan),
 			want: [2]outcome{refused(ClassDrift, ReasonDrift, 403), allowed(ClassDrift, ReasonDriftLogged)}},
 		"13 Snoozed": {reason: "snooze never changes a decision",
-			setting: setting{xr: []mod{annotate(v1alpha1.AnnotationKeySnooze, "2027-01-01T00:00:00Z")}}, req: update(),
+			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeySnooze, "2027-01-01T00:00:00Z")}}, req: update(),
 			want: [2]outcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
 	}
 	for name, tc := range cases {
@@ -196,7 +200,7 @@ func plainOwner(o *unstructured.Unstructured) {
 func TestModeUnreadable(t *testing.T) {
 	w := setting{}.world()
 	e := &Evaluator{World: failingNamespaces{w}}
-	req := request(Update, with(instance(), set("team", "metadata", "namespace")), resize("l"))
+	req := request(Update, fx.With(fx.Instance(), fx.Set("team", "metadata", "namespace")), fx.Resize("l"))
 	if _, err := e.Evaluate(t.Context(), req); err == nil || !strings.Contains(err.Error(), "cannot read mode of namespace team") {
 		t.Errorf("got %v", err)
 	}
@@ -205,40 +209,40 @@ func TestModeUnreadable(t *testing.T) {
 // Mode by precedence: object, Namespace, default; the stored object counts, so
 // that one request cannot switch itself to log (KR-04-12, KR-05-21).
 func TestModePrecedence(t *testing.T) {
-	namespaced := func(mods ...mod) *unstructured.Unstructured {
-		return with(instance(), append(mods, set("team", "metadata", "namespace"))...)
+	namespaced := func(mods ...fx.Mod) *unstructured.Unstructured {
+		return fx.With(fx.Instance(), append(mods, fx.Set("team", "metadata", "namespace"))...)
 	}
-	mode := func(m string) mod { return annotate(v1alpha1.AnnotationKeyMode, m) }
+	mode := func(m string) fx.Mod { return fx.Annotate(v1alpha1.AnnotationKeyMode, m) }
 	cases := map[string]struct {
 		reason    string
 		old       *unstructured.Unstructured
-		change    []mod
+		change    []fx.Mod
 		namespace v1alpha1.Mode
 		byDefault v1alpha1.Mode
 		want      v1alpha1.Mode
 	}{
-		"Default": {reason: "log where nobody says", old: instance(), want: v1alpha1.ModeLog},
-		"Option":  {reason: "--default-mode", old: instance(), byDefault: v1alpha1.ModeEnforce, want: v1alpha1.ModeEnforce},
+		"Default": {reason: "log where nobody says", old: fx.Instance(), want: v1alpha1.ModeLog},
+		"Option":  {reason: "--default-mode", old: fx.Instance(), byDefault: v1alpha1.ModeEnforce, want: v1alpha1.ModeEnforce},
 		"Namespace": {reason: "over the default", old: namespaced(), namespace: v1alpha1.ModeEnforce,
 			byDefault: v1alpha1.ModeLog, want: v1alpha1.ModeEnforce},
 		"Object": {reason: "over the Namespace", old: namespaced(mode("log")), namespace: v1alpha1.ModeEnforce,
 			byDefault: v1alpha1.ModeEnforce, want: v1alpha1.ModeLog},
-		"Stored": {reason: "not the one the request brings", old: namespaced(), change: []mod{mode("log")},
+		"Stored": {reason: "not the one the request brings", old: namespaced(), change: []fx.Mod{mode("log")},
 			namespace: v1alpha1.ModeEnforce, want: v1alpha1.ModeEnforce},
 		"StoredRemoved": {reason: "not the one the request drops", old: namespaced(mode("enforce")),
-			change: []mod{unannotate(v1alpha1.AnnotationKeyMode)}, want: v1alpha1.ModeEnforce},
+			change: []fx.Mod{fx.Unannotate(v1alpha1.AnnotationKeyMode)}, want: v1alpha1.ModeEnforce},
 		"Garbage": {reason: "what is no mode says nothing", old: namespaced(mode("nope")), namespace: v1alpha1.ModeEnforce,
 			want: v1alpha1.ModeEnforce},
 		"NamespaceBogus": {reason: "nor in a Namespace", old: namespaced(), namespace: "nope", byDefault: v1alpha1.ModeLog,
 			want: v1alpha1.ModeLog},
-		"OtherNamespaces": {reason: "a cluster-scoped object has none", old: instance(), namespace: v1alpha1.ModeEnforce,
+		"OtherNamespaces": {reason: "a cluster-scoped object has none", old: fx.Instance(), namespace: v1alpha1.ModeEnforce,
 			byDefault: v1alpha1.ModeLog, want: v1alpha1.ModeLog},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := setting{}.world()
 			w.namespaces["team"] = tc.namespace
-			req := request(Update, tc.old, append(tc.change, resize("l"))...)
+			req := request(Update, tc.old, append(tc.change, fx.Resize("l"))...)
 			if d := decide(t, w, Options{DefaultMode: tc.byDefault}, req); d.Mode != tc.want || d.Allowed == (tc.want == v1alpha1.ModeEnforce) {
 				t.Errorf("%s: want %s, got %s, allowed %t", tc.reason, tc.want, d.Mode, d.Allowed)
 			}
@@ -249,7 +253,7 @@ func TestModePrecedence(t *testing.T) {
 // One request cannot drop its parent either: the stored ownerReferences count (KR-04-12).
 func TestStoredParentCounts(t *testing.T) {
 	w := setting{}.world()
-	req := request(Update, instance(), resize("l"), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) })
+	req := request(Update, fx.Instance(), fx.Resize("l"), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) })
 	if d := decide(t, w, enforced(), req); d.Allowed || d.Class != ClassDrift {
 		t.Errorf("got %+v", outcomeOf(d))
 	}
@@ -259,7 +263,7 @@ func TestStoredParentCounts(t *testing.T) {
 func TestComposedRefusalCode(t *testing.T) {
 	opts := enforced()
 	opts.ComposedRefusalCode = 403
-	if d := decide(t, setting{}.world(), opts, request(Update, instance(), resize("l"))); d.Code != 403 {
+	if d := decide(t, setting{}.world(), opts, request(Update, fx.Instance(), fx.Resize("l"))); d.Code != 403 {
 		t.Errorf("--composed-refusal-status=403: got %d", d.Code)
 	}
 }

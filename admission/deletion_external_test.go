@@ -4,13 +4,15 @@ import (
 	"strings"
 	"testing"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 func destroying() *unstructured.Unstructured {
-	return with(terraformObject(nil), set(true, "spec", "destroyResourcesOnDeletion"))
+	return fx.With(fx.Terraform(nil), fx.Set(true, "spec", "destroyResourcesOnDeletion"))
 }
 
 func application(finalizers ...string) *unstructured.Unstructured {
@@ -23,8 +25,8 @@ func application(finalizers ...string) *unstructured.Unstructured {
 // Deleting what takes along all that it stands for needs an approval, whoever
 // asks; deleting what leaves it behind does as its author wrote (KR-08-42).
 func TestDeleteForeign(t *testing.T) {
-	approvals := func(verb string) mod {
-		return annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External","mode":"always","verbs":["`+verb+`"]}]`)
+	approvals := func(verb string) fx.Mod {
+		return fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External","mode":"always","verbs":["`+verb+`"]}]`)
 	}
 	refuse, pass := refused("", ReasonExternalDeletion, 403), allowed(ClassNewOrigin, ReasonNoParent)
 	cases := map[string]struct {
@@ -34,17 +36,17 @@ func TestDeleteForeign(t *testing.T) {
 		want   outcome
 	}{
 		"Destroys": {reason: "it destroys without asking for a plan", object: destroying(), opts: enforced(), want: refuse},
-		"Leaves": {reason: "its author leaves the resources behind", object: terraformObject(nil), opts: enforced(),
+		"Leaves": {reason: "its author leaves the resources behind", object: fx.Terraform(nil), opts: enforced(),
 			want: pass},
 		"SaysNo": {reason: "and says so",
-			object: with(terraformObject(nil), set(false, "spec", "destroyResourcesOnDeletion")), opts: enforced(), want: pass},
-		"Deleting": {reason: "it is deleted already", object: with(destroying(), deleting), opts: enforced(), want: pass},
-		"Approved": {reason: "by the system's verb", object: with(destroying(), approvals("destroy")), opts: enforced(),
+			object: fx.With(fx.Terraform(nil), fx.Set(false, "spec", "destroyResourcesOnDeletion")), opts: enforced(), want: pass},
+		"Deleting": {reason: "it is deleted already", object: fx.With(destroying(), fx.Deleting), opts: enforced(), want: pass},
+		"Approved": {reason: "by the system's verb", object: fx.With(destroying(), approvals("destroy")), opts: enforced(),
 			want: pass},
-		"ApprovedDelete": {reason: "or Crossplane's", object: with(destroying(), approvals("Delete")), opts: enforced(),
+		"ApprovedDelete": {reason: "or Crossplane's", object: fx.With(destroying(), approvals("Delete")), opts: enforced(),
 			want: pass},
-		"ApprovedAll": {reason: "or all", object: with(destroying(), approvals("*")), opts: enforced(), want: pass},
-		"ApprovedApply": {reason: "apply destroys nothing", object: with(destroying(), approvals("apply")), opts: enforced(),
+		"ApprovedAll": {reason: "or all", object: fx.With(destroying(), approvals("*")), opts: enforced(), want: pass},
+		"ApprovedApply": {reason: "apply destroys nothing", object: fx.With(destroying(), approvals("apply")), opts: enforced(),
 			want: refuse},
 		"LogDestroys": {reason: "log mode warns", object: destroying(), opts: Options{}, want: pass},
 		"Cascade": {reason: "Argo CD deletes what it deployed",
@@ -54,13 +56,13 @@ func TestDeleteForeign(t *testing.T) {
 		"NoCascade":   {reason: "without the finalizer it stays", object: application("other"), opts: enforced(), want: pass},
 		"NoFinalizer": {reason: "without any", object: application(), opts: enforced(), want: pass},
 		"CascadeApproved": {reason: "by the system's verb",
-			object: with(application("resources-finalizer.argocd.argoproj.io"), approvals("delete")), opts: enforced(), want: pass},
+			object: fx.With(application("resources-finalizer.argocd.argoproj.io"), approvals("delete")), opts: enforced(), want: pass},
 		"CascadeSync": {reason: "sync deletes nothing",
-			object: with(application("resources-finalizer.argocd.argoproj.io"), approvals("sync")), opts: enforced(), want: refuse},
+			object: fx.With(application("resources-finalizer.argocd.argoproj.io"), approvals("sync")), opts: enforced(), want: refuse},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			d := decide(t, setting{}.world(), tc.opts, by(request(Delete, tc.object), alice, ""))
+			d := decide(t, setting{}.world(), tc.opts, by(request(Delete, tc.object), fx.Alice, ""))
 			if got := outcomeOf(d); got != tc.want {
 				t.Errorf("%s: want %+v, got %+v: %s", tc.reason, tc.want, got, d.Message)
 			}
@@ -74,18 +76,18 @@ func TestDeleteForeign(t *testing.T) {
 // What the message suggests lets exactly this deletion pass, once.
 func TestDeleteForeignSuggested(t *testing.T) {
 	for _, o := range []*unstructured.Unstructured{destroying(), application("resources-finalizer.argocd.argoproj.io")} {
-		refusal := decide(t, setting{}.world(), enforced(), by(request(Delete, o), alice, ""))
+		refusal := decide(t, setting{}.world(), enforced(), by(request(Delete, o), fx.Alice, ""))
 		if refusal.Report == nil || refusal.Report.Drift.Relation != v1alpha1.RelationExternal || !strings.Contains(refusal.Message, refusal.Suggestion) ||
 			!strings.Contains(refusal.Message, "To leave it behind, first: kubectl patch") {
 			t.Fatalf("%+v", refusal)
 		}
-		annotate(v1alpha1.AnnotationKeyApprovePrefix+refusal.ID, "once")(o)
-		d := decide(t, setting{}.world(), enforced(), by(request(Delete, o), alice, ""))
+		fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+refusal.ID, "once")(o)
+		d := decide(t, setting{}.world(), enforced(), by(request(Delete, o), fx.Alice, ""))
 		if !d.Allowed || d.Claim == nil {
 			t.Errorf("%s: %+v", o.GetKind(), d)
 		}
-		annotate(v1alpha1.AnnotationKeyClaims, strings.Replace(d.Claim.Value, `"pending"`, `"used"`, 1))(o)
-		if again := decide(t, setting{}.world(), enforced(), by(request(Delete, o), alice, "")); again.Allowed {
+		fx.Annotate(v1alpha1.AnnotationKeyClaims, strings.Replace(d.Claim.Value, `"pending"`, `"used"`, 1))(o)
+		if again := decide(t, setting{}.world(), enforced(), by(request(Delete, o), fx.Alice, "")); again.Allowed {
 			t.Errorf("%s: used twice", o.GetKind())
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
@@ -16,69 +18,69 @@ import (
 
 const openDelete = `{"state":"open","verbs":["Delete"],"generation":3,"at":"2026-01-02T11:00:00Z"}`
 
-var orphanAsked = annotate(v1alpha1.AnnotationKeyDeletion, "orphan")
+var orphanAsked = fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan")
 
 func open(o *unstructured.Unstructured) {
-	policies1(observe, remove)(o)
-	gateValue(openDelete)(o)
+	fx.Policies(fx.Observe, fx.Delete)(o)
+	fx.GateValue(openDelete)(o)
 }
 
 // The deletion of a managed resource (KR-08-10, KR-08-11, KR-08-19).
 func TestDeleteManaged(t *testing.T) {
 	refuse, pass := refused("", ReasonExternalDeletion, 403), allowed(ClassNewOrigin, ReasonNewOrigin)
-	lone := func(o *unstructured.Unstructured) *unstructured.Unstructured { return with(o, plainOwner) }
+	lone := func(o *unstructured.Unstructured) *unstructured.Unstructured { return fx.With(o, plainOwner) }
 	cases := map[string]struct {
 		reason string
 		mr     *unstructured.Unstructured
 		user   subject.User
-		xr     []mod
+		xr     []fx.Mod
 		opts   Options
 		want   outcome
 	}{
-		"Closed": {reason: "it would orphan", mr: instance(), user: alice, opts: enforced(), want: refuse},
-		"ClosedGC": {reason: "for every user: the garbage collector", mr: instance(), user: collector, opts: enforced(),
+		"Closed": {reason: "it would orphan", mr: fx.Instance(), user: fx.Alice, opts: enforced(), want: refuse},
+		"ClosedGC": {reason: "for every user: the garbage collector", mr: fx.Instance(), user: fx.Collector, opts: enforced(),
 			want: refuse},
-		"ClosedCrossplane": {reason: "for every user: Crossplane", mr: instance(), user: crossplane, opts: enforced(), want: refuse},
-		"ClosedLone":       {reason: "with or without a parent", mr: lone(instance()), user: alice, opts: enforced(), want: refuse},
-		"ClosedXRDeleting": {reason: "the parent being deleted is no excuse", mr: instance(), user: collector, xr: []mod{deleting},
+		"ClosedCrossplane": {reason: "for every user: Crossplane", mr: fx.Instance(), user: fx.Crossplane, opts: enforced(), want: refuse},
+		"ClosedLone":       {reason: "with or without a parent", mr: lone(fx.Instance()), user: fx.Alice, opts: enforced(), want: refuse},
+		"ClosedXRDeleting": {reason: "the parent being deleted is no excuse", mr: fx.Instance(), user: fx.Collector, xr: []fx.Mod{fx.Deleting},
 			opts: enforced(), want: refuse},
-		"Unmasked": {reason: "the policies hold Delete, but nobody allowed it", mr: unmasked(), user: alice,
+		"Unmasked": {reason: "the policies hold Delete, but nobody allowed it", mr: fx.Unmasked(), user: fx.Alice,
 			opts: enforced(), want: refuse},
-		"Orphan": {reason: "orphaning was asked for on the MR", mr: with(instance(), orphanAsked), user: alice,
+		"Orphan": {reason: "orphaning was asked for on the MR", mr: fx.With(fx.Instance(), orphanAsked), user: fx.Alice,
 			opts: enforced(), want: pass},
 		"AuthorNoDelete": {reason: "the author's policies orphan",
-			mr: with(instance(), annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Create","Update"]`)), user: alice, opts: enforced(),
+			mr: fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Create","Update"]`)), user: fx.Alice, opts: enforced(),
 			want: pass},
-		"AuthorObserve": {reason: "the author only looks", mr: with(unmasked(), policies1(observe)), user: alice,
+		"AuthorObserve": {reason: "the author only looks", mr: fx.With(fx.Unmasked(), fx.Policies(fx.Observe)), user: fx.Alice,
 			opts: enforced(), want: pass},
 		"PolicyOrphan": {reason: "deletionPolicy: Orphan with [\"*\"]",
-			mr: with(instance(), set("Orphan", "spec", "deletionPolicy")), user: alice, opts: enforced(), want: pass},
+			mr: fx.With(fx.Instance(), fx.Set("Orphan", "spec", "deletionPolicy")), user: fx.Alice, opts: enforced(), want: pass},
 		"PolicyOrphanList": {reason: "an explicit list that holds Delete deletes",
-			mr: with(instance(), set("Orphan", "spec", "deletionPolicy"), annotate(v1alpha1.AnnotationKeyManagementPolicies,
+			mr: fx.With(fx.Instance(), fx.Set("Orphan", "spec", "deletionPolicy"), fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies,
 				`["Observe","Create","Update","Delete"]`)),
-			user: alice, opts: enforced(), want: refuse},
+			user: fx.Alice, opts: enforced(), want: refuse},
 		"PolicyDelete": {reason: "deletionPolicy: Delete does not help",
-			mr: with(instance(), set("Delete", "spec", "deletionPolicy")), user: alice, opts: enforced(), want: refuse},
-		"Open": {reason: "the gate is open for Delete", mr: with(instance(), open), user: alice, opts: enforced(),
+			mr: fx.With(fx.Instance(), fx.Set("Delete", "spec", "deletionPolicy")), user: fx.Alice, opts: enforced(), want: refuse},
+		"Open": {reason: "the gate is open for Delete", mr: fx.With(fx.Instance(), open), user: fx.Alice, opts: enforced(),
 			want: pass},
-		"OpenCrossplane": {reason: "what opened the gate approves Crossplane's deletion too", mr: with(instance(), open),
-			user: crossplane, opts: enforced(), want: allowed(ClassDrift, ReasonApproved)},
-		"OpenLone": {reason: "with or without a parent", mr: lone(with(instance(), open)), user: alice, opts: enforced(),
+		"OpenCrossplane": {reason: "what opened the gate approves Crossplane's deletion too", mr: fx.With(fx.Instance(), open),
+			user: fx.Crossplane, opts: enforced(), want: allowed(ClassDrift, ReasonApproved)},
+		"OpenLone": {reason: "with or without a parent", mr: lone(fx.With(fx.Instance(), open)), user: fx.Alice, opts: enforced(),
 			want: allowed(ClassNewOrigin, ReasonNoParent)},
-		"OpenFrozen": {reason: "a frozen parent holds it back", mr: with(instance(), open), user: alice,
-			xr: []mod{annotate(v1alpha1.AnnotationKeyFreeze, "true")}, opts: enforced(), want: refused(ClassNewOrigin, ReasonFrozen, 403)},
+		"OpenFrozen": {reason: "a frozen parent holds it back", mr: fx.With(fx.Instance(), open), user: fx.Alice,
+			xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")}, opts: enforced(), want: refused(ClassNewOrigin, ReasonFrozen, 403)},
 		"OpenForUpdate": {reason: "another verb",
-			mr: with(instance(), policies1(observe, update), gateValue(`{"state":"open","verbs":["Update"],"at":null}`)), user: alice,
+			mr: fx.With(fx.Instance(), fx.Policies(fx.Observe, fx.Update), fx.GateValue(`{"state":"open","verbs":["Update"],"at":null}`)), user: fx.Alice,
 			opts: enforced(), want: refuse},
 		"OpenNotYetApplied": {reason: "the gate says open, the policies do not hold Delete yet",
-			mr: with(instance(), gateValue(openDelete)), user: alice, opts: enforced(), want: refuse},
-		"BeingDeleted": {reason: "it is deleted already", mr: with(instance(), deleting), user: alice, opts: enforced(),
+			mr: fx.With(fx.Instance(), fx.GateValue(openDelete)), user: fx.Alice, opts: enforced(), want: refuse},
+		"BeingDeleted": {reason: "it is deleted already", mr: fx.With(fx.Instance(), fx.Deleting), user: fx.Alice, opts: enforced(),
 			want: pass},
-		"Log": {reason: "log masks nothing: a warning", mr: unmasked(), user: alice, opts: Options{}, want: pass},
-		"LogMasked": {reason: "a mask that log mode has not lifted yet would orphan all the same", mr: instance(),
-			user: alice, opts: Options{}, want: refuse},
+		"Log": {reason: "log masks nothing: a warning", mr: fx.Unmasked(), user: fx.Alice, opts: Options{}, want: pass},
+		"LogMasked": {reason: "a mask that log mode has not lifted yet would orphan all the same", mr: fx.Instance(),
+			user: fx.Alice, opts: Options{}, want: refuse},
 		"LogLifted": {reason: "without the mask it is as without us",
-			mr: with(unmasked(), annotate(v1alpha1.AnnotationKeyManagementPolicies, `["*"]`)), user: alice, opts: Options{}, want: pass},
+			mr: fx.With(fx.Unmasked(), fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies, `["*"]`)), user: fx.Alice, opts: Options{}, want: pass},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +101,7 @@ func TestDeleteManaged(t *testing.T) {
 
 // An approval of the deletion opens the gate first; the retry passes (KR-08-10).
 func TestDeleteManagedApproved(t *testing.T) {
-	refusal := decide(t, setting{}.world(), enforced(), by(request(Delete, instance()), alice, ""))
+	refusal := decide(t, setting{}.world(), enforced(), by(request(Delete, fx.Instance()), fx.Alice, ""))
 	if refusal.Report == nil || refusal.Report.Drift.Relation != v1alpha1.RelationExternal || refusal.Report.Drift.ID != refusal.ID {
 		t.Fatalf("got report %+v", refusal.Report)
 	}
@@ -108,34 +110,34 @@ func TestDeleteManagedApproved(t *testing.T) {
 		"External":  {v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","resource":"instance","relation":"External","verbs":["Delete"]}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := setting{xr: []mod{annotate(key[0], key[1])}}.world()
-			closed := decide(t, w, enforced(), by(request(Delete, instance()), alice, ""))
+			w := setting{xr: []fx.Mod{fx.Annotate(key[0], key[1])}}.world()
+			closed := decide(t, w, enforced(), by(request(Delete, fx.Instance()), fx.Alice, ""))
 			if closed.Allowed || !strings.Contains(closed.Message, "it is approved, and the gate is being opened") || closed.Claim != nil || closed.Report != nil {
 				t.Errorf("closed: %+v: %s", outcomeOf(closed), closed.Message)
 			}
-			if d := decide(t, w, enforced(), by(request(Delete, with(instance(), open)), alice, "")); !d.Allowed || d.Claim != nil {
+			if d := decide(t, w, enforced(), by(request(Delete, fx.With(fx.Instance(), open)), fx.Alice, "")); !d.Allowed || d.Claim != nil {
 				t.Errorf("opened: %+v, claim %v", outcomeOf(d), d.Claim)
 			}
-			bare := decide(t, w, enforced(), by(request(Delete, unmasked()), alice, ""))
+			bare := decide(t, w, enforced(), by(request(Delete, fx.Unmasked()), fx.Alice, ""))
 			if !bare.Allowed || bare.Claim == nil {
 				t.Errorf("never masked: %+v, claim %v: %s", outcomeOf(bare), bare.Claim, bare.Message)
 			}
 		})
 	}
-	child := setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}}.world()
-	if d := decide(t, child, enforced(), by(request(Delete, instance()), alice, "")); d.Allowed {
+	child := setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}}.world()
+	if d := decide(t, child, enforced(), by(request(Delete, fx.Instance()), fx.Alice, "")); d.Allowed {
 		t.Error("approving the object's deletion does not approve that of the cloud resource")
 	}
 }
 
 // The deletion of an XR or Claim is judged for all MRs below it (KR-08-12).
 func TestDeleteComposite(t *testing.T) {
-	mr := func(name string, mods ...mod) *parent.State {
-		return parent.Sum(with(instance(), append([]mod{set(name, "metadata", "name")}, mods...)...), parent.RoleManaged)
+	mr := func(name string, mods ...fx.Mod) *parent.State {
+		return parent.Sum(fx.With(fx.Instance(), append([]fx.Mod{fx.Set(name, "metadata", "name")}, mods...)...), parent.RoleManaged)
 	}
-	inLog := annotate(v1alpha1.AnnotationKeyMode, "log")
-	bare := func(name string, mods ...mod) *parent.State {
-		return parent.Sum(with(unmasked(), append([]mod{set(name, "metadata", "name")}, mods...)...), parent.RoleManaged)
+	inLog := fx.Annotate(v1alpha1.AnnotationKeyMode, "log")
+	bare := func(name string, mods ...fx.Mod) *parent.State {
+		return parent.Sum(fx.With(fx.Unmasked(), append([]fx.Mod{fx.Set(name, "metadata", "name")}, mods...)...), parent.RoleManaged)
 	}
 	many := make([]*parent.State, 0, 14)
 	for _, n := range strings.Split("abcdefghijklmn", "") {
@@ -156,7 +158,7 @@ func TestDeleteComposite(t *testing.T) {
 		"OneOf": {reason: "while one would be orphaned", below: []*parent.State{mr("a", open), mr("b"), mr("c", orphanAsked)},
 			opts: enforced(), names: []string{"Instance b"}, absent: "Instance a"},
 		"AllFine": {reason: "open, or orphaning asked for",
-			below: []*parent.State{mr("a", open), mr("c", orphanAsked), mr("d", deleting)}, opts: enforced(), want: true},
+			below: []*parent.State{mr("a", open), mr("c", orphanAsked), mr("d", fx.Deleting)}, opts: enforced(), want: true},
 		"Many": {reason: "no more than ten names", below: many, opts: enforced(), names: []string{"mr-j, 4 more"},
 			absent: "mr-k"},
 		"LogMR": {reason: "MRs in log mode that nobody masks do not count", below: []*parent.State{bare("a", inLog)},
@@ -165,7 +167,7 @@ func TestDeleteComposite(t *testing.T) {
 			opts: enforced(), names: []string{"Instance a"}},
 		"Log": {reason: "log mode masks nothing", below: []*parent.State{bare("a")}, opts: Options{}, want: true},
 		"Enforced": {reason: "an MR under enforce counts, whatever the XR's mode",
-			below: []*parent.State{mr("a", annotate(v1alpha1.AnnotationKeyMode, "enforce"))}, opts: Options{}, names: []string{"Instance a"}},
+			below: []*parent.State{mr("a", fx.Annotate(v1alpha1.AnnotationKeyMode, "enforce"))}, opts: Options{}, names: []string{"Instance a"}},
 		"Unread":    {reason: "cannot be read: not allowed", err: errors.New("boom"), opts: enforced(), names: []string{"boom"}},
 		"UnreadLog": {reason: "cannot be read: a warning", err: errors.New("boom"), opts: Options{}, want: true},
 	}
@@ -173,7 +175,7 @@ func TestDeleteComposite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := setting{}.world()
 			w.managed, w.managedErr = tc.below, tc.err
-			d := decide(t, w, tc.opts, by(request(Delete, composite()), alice, ""))
+			d := decide(t, w, tc.opts, by(request(Delete, fx.Composite()), fx.Alice, ""))
 			if d.Allowed != tc.want {
 				t.Errorf("%s: allowed %t (%s): %s", tc.reason, d.Allowed, d.Reason, d.Message)
 			}
@@ -193,19 +195,19 @@ func TestDeleteComposite(t *testing.T) {
 // and once they are open it passes (KR-08-12).
 func TestDeleteCompositeApproved(t *testing.T) {
 	w := setting{}.world()
-	w.managed = []*parent.State{parent.Sum(instance(), parent.RoleManaged)}
-	refusal := decide(t, w, enforced(), by(request(Delete, composite()), alice, ""))
-	xr := annotatedBy(t, composite(), refusal.Suggestion)
+	w.managed = []*parent.State{parent.Sum(fx.Instance(), parent.RoleManaged)}
+	refusal := decide(t, w, enforced(), by(request(Delete, fx.Composite()), fx.Alice, ""))
+	xr := annotatedBy(t, fx.Composite(), refusal.Suggestion)
 	if _, ok := approval.Parse(xr.GetAnnotations()).Approved(approval.Query{Digests: []string{identity.DeletionID(parent.Sum(xr,
 		parent.RoleComposite), parent.Sum(xr, parent.RoleComposite))}, Intent: 5}); !ok {
 		t.Errorf("the gate does not find the approval %s", refusal.Suggestion)
 	}
-	d := decide(t, w, enforced(), by(request(Delete, xr), alice, ""))
+	d := decide(t, w, enforced(), by(request(Delete, xr), fx.Alice, ""))
 	if d.Allowed || !strings.Contains(d.Message, "it is approved, and the gate is being opened") {
 		t.Errorf("approved, not yet open: %+v: %s", outcomeOf(d), d.Message)
 	}
-	w.managed = []*parent.State{parent.Sum(with(instance(), open), parent.RoleManaged)}
-	if d := decide(t, w, enforced(), by(request(Delete, xr), alice, "")); !d.Allowed {
+	w.managed = []*parent.State{parent.Sum(fx.With(fx.Instance(), open), parent.RoleManaged)}
+	if d := decide(t, w, enforced(), by(request(Delete, xr), fx.Alice, "")); !d.Allowed {
 		t.Errorf("all open: %+v: %s", outcomeOf(d), d.Message)
 	}
 }

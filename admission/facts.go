@@ -54,7 +54,7 @@ func (e *Evaluator) collect(ctx context.Context, req *Request) (*facts, error) {
 		f.manager = parent.Writer(req.OldObject, req.Object)
 	}
 	f.policies = readPolicies(req, f.kind, f.manager, f.closeTo())
-	f.changes = change.DiffObjects(f.policies.old, f.policies.new, req.Unstored())
+	f.changes = change.Diff(f.policies.old, f.policies.new, req.Unstored())
 	f.parentRef, f.hasParent = parent.Of(stored, f.kind.Role)
 	return f, nil
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -50,8 +52,8 @@ type Ran struct {
 func applied(now, emitted *unstructured.Unstructured) *unstructured.Unstructured {
 	out := now.DeepCopy()
 	spec, _, _ := unstructured.NestedMap(emitted.Object, "spec")
-	set(spec["forProvider"], "spec", "forProvider")(out)
-	set(spec["managementPolicies"], "spec", "managementPolicies")(out)
+	fx.Set(spec["forProvider"], "spec", "forProvider")(out)
+	fx.Set(spec["managementPolicies"], "spec", "managementPolicies")(out)
 	a := out.GetAnnotations()
 	for _, k := range []string{v1alpha1.AnnotationKeyManagementPolicies, v1alpha1.AnnotationKeyGate, v1alpha1.AnnotationKeyUsedApprovals,
 		v1alpha1.AnnotationKeyHeld, v1alpha1.AnnotationKeySettledIntent, v1alpha1.AnnotationKeyHeldCreations} {
@@ -63,14 +65,14 @@ func applied(now, emitted *unstructured.Unstructured) *unstructured.Unstructured
 }
 
 // composedAs is what a Composition wants of an MR.
-func composedAs(o *unstructured.Unstructured, author []string, mods ...mod) *unstructured.Unstructured {
+func composedAs(o *unstructured.Unstructured, author []string, mods ...fx.Mod) *unstructured.Unstructured {
 	policies := make([]any, 0, len(author))
 	for _, p := range author {
 		policies = append(policies, p)
 	}
 	out := &unstructured.Unstructured{Object: map[string]any{"apiVersion": o.GetAPIVersion(), "kind": o.GetKind()}}
 	fp, _, _ := unstructured.NestedMap(o.Object, "spec", "forProvider")
-	return with(out, append([]mod{set(fp, "spec", "forProvider"), policies1(policies...)}, mods...)...)
+	return fx.With(out, append([]fx.Mod{fx.Set(fp, "spec", "forProvider"), fx.Policies(policies...)}, mods...)...)
 }
 
 // wants of a Composition about an MR; nil removes it.
@@ -78,12 +80,12 @@ func wants(o *unstructured.Unstructured) map[string]*unstructured.Unstructured {
 	author := mask.AuthorOf(o.GetAnnotations(), parent.Sum(o, parent.RoleManaged).ManagementPolicies)
 	return map[string]*unstructured.Unstructured{
 		"same":         composedAs(o, author),
-		"change":       composedAs(o, author, resize("l")),
-		"change, *":    composedAs(o, []string{"*"}, resize("l")),
-		"author O":     composedAs(o, []string{observe}),
+		"change":       composedAs(o, author, fx.Resize("l")),
+		"change, *":    composedAs(o, []string{"*"}, fx.Resize("l")),
+		"author O":     composedAs(o, []string{fx.Observe}),
 		"author []":    composedAs(o, []string{}),
 		"author *":     composedAs(o, []string{"*"}),
-		"author O,C,U": composedAs(o, []string{observe, create, update}),
+		"author O,C,U": composedAs(o, []string{fx.Observe, fx.Create, fx.Update}),
 		"nothing":      nil,
 	}
 }
@@ -108,13 +110,13 @@ func exploreFunction(t *testing.T, found explored) (asked int) {
 		case emitted == nil && before.Deleting():
 			return
 		case emitted == nil:
-			after = parent.Sum(with(o, deleting), parent.RoleManaged)
+			after = parent.Sum(fx.With(o, fx.Deleting), parent.RoleManaged)
 		default:
 			after = parent.Sum(applied(o, emitted), parent.RoleManaged)
 		}
 		reason := ""
 		was, is := gate1(before), gate1(after)
-		switch from, to := gating.StatusOf(before), gating.StatusOf(after); {
+		switch from, to := statusOf(before), statusOf(after); {
 		case from == gating.StatusTerminating && to != gating.StatusTerminating:
 			t.Errorf("%s: a terminating MR is %s", in, to)
 		case mask.FormatGate(was) != mask.FormatGate(is):
@@ -133,13 +135,13 @@ func exploreFunction(t *testing.T, found explored) (asked int) {
 		for want, desired := range wants(o) {
 			exploreHolders(name, want, o, desired, one)
 		}
-		exploreHolders(name, "nothing, orphan", with(o, annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)), nil, one)
+		exploreHolders(name, "nothing, orphan", fx.With(o, fx.Annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)), nil, one)
 	}
-	for want, desired := range wants(unmasked()) {
+	for want, desired := range wants(fx.Unmasked()) {
 		if desired != nil {
 			for _, mode := range []v1alpha1.Mode{v1alpha1.ModeEnforce, v1alpha1.ModeLog} {
-				xr := with(composite(), unsettled)
-				one("create, "+want, Pipeline{Mode: mode, Now: noon, XR: xr, Desired: map[string]*unstructured.Unstructured{"instance": desired}})
+				xr := fx.With(fx.Composite(), fx.Unsettled)
+				one("create, "+want, Pipeline{Mode: mode, Now: fx.Noon, XR: xr, Desired: map[string]*unstructured.Unstructured{"instance": desired}})
 			}
 		}
 	}
@@ -157,8 +159,8 @@ func exploreHolders(name, want string, o, desired *unstructured.Unstructured, on
 		if !plain && (!rests || !strings.Contains(name, "/synced") || strings.Contains(name, "no generation") || !strings.Contains(name, "/ready/")) {
 			continue
 		}
-		xrs := []*unstructured.Unstructured{composite(), with(composite(), unsettled)}
-		times := []time.Time{noon, noon.Add(31 * time.Minute)}
+		xrs := []*unstructured.Unstructured{fx.Composite(), fx.With(fx.Composite(), fx.Unsettled)}
+		times := []time.Time{fx.Noon, fx.Noon.Add(31 * time.Minute)}
 		if rests {
 			xrs = xrs[:1]
 		} else {
@@ -167,7 +169,7 @@ func exploreHolders(name, want string, o, desired *unstructured.Unstructured, on
 		for i, xr := range xrs {
 			for k, v := range holder.Annotations {
 				if v1alpha1.IsUser(k) {
-					annotate(k, v)(xr)
+					fx.Annotate(k, v)(xr)
 				}
 			}
 			for _, mode := range []v1alpha1.Mode{v1alpha1.ModeEnforce, v1alpha1.ModeLog} {
@@ -220,15 +222,15 @@ func (m *model) wanted(xr *unstructured.Unstructured) *unstructured.Unstructured
 	for p := range strings.SplitSeq(m.compose, ",") {
 		policies = append(policies, p)
 	}
-	return with(o, set(textOf(xr, "spec", "size"), "spec", "forProvider", "size"),
-		set("r"+strconv.Itoa(m.revision), "spec", "forProvider", "region"), policies1(policies...))
+	return fx.With(o, fx.Set(textOf(xr, "spec", "size"), "spec", "forProvider", "size"),
+		fx.Set("r"+strconv.Itoa(m.revision), "spec", "forProvider", "region"), fx.Policies(policies...))
 }
 
 // told of what can be approved: what the function holds, and external drift, as
 // its audit reports it.
 func (m *model) told(_ string, o, emitted *unstructured.Unstructured) {
 	held := v1alpha1.Held{}
-	if value := annotation(emitted, v1alpha1.AnnotationKeyHeld); value != "" && json.Unmarshal([]byte(value), &held) == nil && held.Approve != "" {
+	if value := identity.Annotation(emitted, v1alpha1.AnnotationKeyHeld); value != "" && json.Unmarshal([]byte(value), &held) == nil && held.Approve != "" {
 		m.offer("xr", held.ID)
 	}
 	if diff := external.Difference(o.Object); len(diff) > 0 {
@@ -241,7 +243,7 @@ func (m *model) told(_ string, o, emitted *unstructured.Unstructured) {
 func applyEmitted(now, emitted *unstructured.Unstructured) *unstructured.Unstructured {
 	forProvider, _, _ := unstructured.NestedMap(now.Object, "spec", "forProvider")
 	wanted, _, _ := unstructured.NestedMap(emitted.Object, "spec", "forProvider")
-	emitted = with(emitted, set(merged(forProvider, wanted), "spec", "forProvider"))
+	emitted = fx.With(emitted, fx.Set(merged(forProvider, wanted), "spec", "forProvider"))
 	return applied(now, emitted)
 }
 
@@ -255,7 +257,7 @@ func (m *model) unguarded(key, user string, old, next *unstructured.Unstructured
 	switch {
 	case key == "xr":
 		next = m.written(old, next)
-	case user == crossplane.Name:
+	case user == fx.Crossplane.Name:
 		m.checkFunction(key, old, next)
 	}
 	m.store(key, next)
@@ -272,7 +274,7 @@ func (m *model) written(old, next *unstructured.Unstructured) *unstructured.Unst
 	entry := func(manager string, fields map[string]any) {
 		list, _, _ := unstructured.NestedSlice(next.Object, "metadata", "managedFields")
 		list = slices.DeleteFunc(list, func(e any) bool { return e.(map[string]any)["manager"] == manager })
-		set(append(list, map[string]any{"manager": manager, "operation": "Update", "apiVersion": "example.org/v1", "fieldsType": "FieldsV1",
+		fx.Set(append(list, map[string]any{"manager": manager, "operation": "Update", "apiVersion": "example.org/v1", "fieldsType": "FieldsV1",
 			"time": m.now.Format(time.RFC3339), "fieldsV1": fields}), "metadata", "managedFields")(next)
 	}
 	if old == nil || textOf(old, "spec", "size") != textOf(next, "spec", "size") {
@@ -280,7 +282,7 @@ func (m *model) written(old, next *unstructured.Unstructured) *unstructured.Unst
 	}
 	changed := map[string]any{}
 	for k, v := range next.GetAnnotations() {
-		if old == nil || annotation(old, k) != v {
+		if old == nil || identity.Annotation(old, k) != v {
 			changed["f:"+k] = map[string]any{}
 		}
 	}
@@ -310,7 +312,7 @@ func (m *model) checkFunction(key string, old, next *unstructured.Unstructured) 
 	}
 	gate := mask.ParseGate(next.GetAnnotations())
 	opens := gate.State == v1alpha1.GateOpen && (gate.Reason == v1alpha1.GateReasonApproved || gate.Reason == v1alpha1.GateReasonDeletionApproved)
-	if opens && was.State != v1alpha1.GateOpen && annotation(m.get("xr"), v1alpha1.AnnotationKeyFreeze) == "true" {
+	if opens && was.State != v1alpha1.GateOpen && identity.Annotation(m.get("xr"), v1alpha1.AnnotationKeyFreeze) == "true" {
 		m.fail("%s: opened by an approval while its XR is frozen", key)
 	}
 	if old == nil {
@@ -318,7 +320,7 @@ func (m *model) checkFunction(key string, old, next *unstructured.Unstructured) 
 	}
 	for f, v := range wantedOf(next) { // requested again, or as the status shows it: that was not tampered with
 		at, _, _ := unstructured.NestedFieldNoCopy(next.Object, "status", "atProvider", f)
-		if _, masked := mask.ParseAuthor(annotation(next, v1alpha1.AnnotationKeyManagementPolicies)); wantedOf(old)[f] != v && (!masked || at == v) {
+		if _, masked := mask.ParseAuthor(identity.Annotation(next, v1alpha1.AnnotationKeyManagementPolicies)); wantedOf(old)[f] != v && (!masked || at == v) {
 			delete(m.shown, key+" "+f)
 		}
 	}
@@ -327,7 +329,7 @@ func (m *model) checkFunction(key string, old, next *unstructured.Unstructured) 
 // usedBy an MR: contents of once approvals.
 func usedBy(o *unstructured.Unstructured) map[string]bool {
 	out := map[string]bool{}
-	for content := range strings.SplitSeq(annotation(o, v1alpha1.AnnotationKeyUsedApprovals), ",") {
+	for content := range strings.SplitSeq(identity.Annotation(o, v1alpha1.AnnotationKeyUsedApprovals), ",") {
 		if content != "" {
 			out[content] = true
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
-	"github.com/kausality-io/function-kausality/admission/internal/fixture"
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -20,10 +20,10 @@ import (
 func gatingOf(mr, xr *unstructured.Unstructured) gating.Managed {
 	s := parent.Sum(mr, parent.RoleManaged)
 	kind := func(o *unstructured.Unstructured) identity.Kind {
-		return fixture.KindOf(o.GroupVersionKind().GroupKind())
+		return fx.KindOf(o.GroupVersionKind().GroupKind())
 	}
 	return gating.Managed{
-		MR: s, Kind: kind(mr), Mode: v1alpha1.ModeEnforce, Deadline: time.Hour, User: "gate", Now: noon,
+		MR: s, Kind: kind(mr), Mode: v1alpha1.ModeEnforce, Deadline: time.Hour, User: "gate", Now: fx.Noon,
 		Difference: external.Difference(mr.Object), Comparable: external.Comparable(mr.Object),
 		Holders: []identity.Holder{{State: s, Kind: kind(mr)}, {State: parent.Sum(xr, parent.RoleComposite), Kind: kind(xr)}},
 	}
@@ -32,22 +32,22 @@ func gatingOf(mr, xr *unstructured.Unstructured) gating.Managed {
 // An accepted change between the closing of a gate and the end of its claim keeps
 // the use on record: the claim does not open the gate a second time.
 func TestGate_AcceptedChangeKeepsUse(t *testing.T) {
-	drifted := with(instance(), synced, ready, tampered)
-	id := gatingOf(drifted, composite()).Decide().Drift.ID
-	approved := with(composite(), annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "once"))
+	drifted := fx.With(fx.Instance(), fx.Synced, fx.Ready, fx.Tampered)
+	id := gatingOf(drifted, fx.Composite()).Decide().Drift.ID
+	approved := fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "once"))
 	first := gatingOf(drifted, approved).Decide()
 	if first.Action != gating.ActionOpen || first.Claim == nil {
 		t.Fatalf("want an opening with a claim, got %+v", first)
 	}
-	claimed := with(approved, annotate(v1alpha1.AnnotationKeyClaims, first.Claim.Value))
-	shut := with(drifted, gateValue(`{"state":"closed","verbs":["Update"],"generation":4,"at":"2026-01-02T11:30:00Z",`+
+	claimed := fx.With(approved, fx.Annotate(v1alpha1.AnnotationKeyClaims, first.Claim.Value))
+	shut := fx.With(drifted, fx.GateValue(`{"state":"closed","verbs":["Update"],"generation":4,"at":"2026-01-02T11:30:00Z",`+
 		`"claim":"`+first.Claim.ID+`","reason":"Confirmed"}`))
-	req := by(request(Update, shut, resize("l")), alice, "kubectl")
+	req := by(request(Update, shut, fx.Resize("l")), fx.Alice, "kubectl")
 	w := newWorld()
 	w.add(claimed)
 	after := apply(req.Object, decide(t, w, enforced(), req))
-	again := strings.Replace(annotation(after, v1alpha1.AnnotationKeyGate), `"open"`, `"closed"`, 1)
-	if d := gatingOf(with(after, gateValue(again)), claimed).Decide(); d.Action == gating.ActionOpen {
+	again := strings.Replace(identity.Annotation(after, v1alpha1.AnnotationKeyGate), `"open"`, `"closed"`, 1)
+	if d := gatingOf(fx.With(after, fx.GateValue(again)), claimed).Decide(); d.Action == gating.ActionOpen {
 		t.Errorf("the claim opens the gate a second time: %+v", d.Gate)
 	}
 }

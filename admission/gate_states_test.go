@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
@@ -39,17 +42,17 @@ func (e explored) note(t taken, in string) {
 // dimension of what decisions see: names of variants and what they do to an MR.
 type dimension []struct {
 	name string
-	mod  mod
+	mod  fx.Mod
 }
 
 func nothing(*unstructured.Unstructured) {}
 
 // storedMasks are all forms of author, policies and gate.
 func storedMasks() dimension {
-	masked := func(author, gate string, p ...any) mod {
+	masked := func(author, gate string, p ...any) fx.Mod {
 		return func(o *unstructured.Unstructured) {
-			policies1(p...)(o)
-			annotate(v1alpha1.AnnotationKeyManagementPolicies, author, v1alpha1.AnnotationKeyGate, gate)(o)
+			fx.Policies(p...)(o)
+			fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies, author, v1alpha1.AnnotationKeyGate, gate)(o)
 		}
 	}
 	gate := func(state, verbs, reason, more string) string {
@@ -59,59 +62,62 @@ func storedMasks() dimension {
 	later := `,"deleteAt":"2026-01-02T11:50:00Z"`
 	size, claim, sooner := `,"paths":["spec.forProvider.size"]`, `,"claim":"c1"`, `,"deleteAt":"2026-01-02T10:45:00Z"`
 	return dimension{
-		{"unmasked", policies1("*")}, {"unmasked O,C", policies1(observe, create)},
-		{"author O", policies1(observe)}, {"author []", policies1()}, {"author C", policies1(create)},
-		{"leftover", gateValue(gate("closed", u, v1alpha1.GateReasonRestored, claim))},
-		{"closed", masked(all, gate("closed", u, v1alpha1.GateReasonConfirmed, ""), observe)},
+		{"unmasked", fx.Policies("*")}, {"unmasked O,C", fx.Policies(fx.Observe, fx.Create)},
+		{"author O", fx.Policies(fx.Observe)}, {"author []", fx.Policies()}, {"author C", fx.Policies(fx.Create)},
+		{"leftover", fx.GateValue(gate("closed", u, v1alpha1.GateReasonRestored, claim))},
+		{"closed", masked(all, gate("closed", u, v1alpha1.GateReasonConfirmed, ""), fx.Observe)},
 		{"no gate annotation", func(o *unstructured.Unstructured) {
-			policies1(observe)(o)
-			annotate(v1alpha1.AnnotationKeyManagementPolicies, all)(o)
+			fx.Policies(fx.Observe)(o)
+			fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies, all)(o)
 		}},
-		{"held", masked(all, gate("closed", "", v1alpha1.GateReasonPending, ""), observe)},
-		{"expired", masked(all, gate("closed", u, v1alpha1.GateReasonExpired, claim), observe)},
-		{"open U", masked(all, gate("open", u, v1alpha1.GateReasonChanged, size), observe, update)},
-		{"open U, claim", masked(all, gate("open", u, v1alpha1.GateReasonApproved, size+claim), observe, update)},
-		{"open C,U,LI", masked(all, gate("open", cul, v1alpha1.GateReasonCreated, ""), observe, create, update, late)},
-		{"open D", masked(all, gate("open", d, v1alpha1.GateReasonApproved, ""), observe, remove)},
-		{"open D, claim", masked(all, gate("open", d, v1alpha1.GateReasonApproved, claim), observe, remove)},
-		{"open U,D", masked(all, gate("open", u+","+d, v1alpha1.GateReasonApproved, size), observe, remove)},
-		{"open U,D, D sooner", masked(all, gate("open", u+","+d, v1alpha1.GateReasonChanged, size+sooner), observe, remove)},
-		{"open U,D, D later", masked(all, gate("open", u+","+d, v1alpha1.GateReasonApproved, size+later), observe, remove)},
+		{"held", masked(all, gate("closed", "", v1alpha1.GateReasonPending, ""), fx.Observe)},
+		{"expired", masked(all, gate("closed", u, v1alpha1.GateReasonExpired, claim), fx.Observe)},
+		{"open U", masked(all, gate("open", u, v1alpha1.GateReasonChanged, size), fx.Observe, fx.Update)},
+		{"open U, claim", masked(all, gate("open", u, v1alpha1.GateReasonApproved, size+claim), fx.Observe, fx.Update)},
+		{"open C,U,LI", masked(all, gate("open", cul, v1alpha1.GateReasonCreated, ""), fx.Observe, fx.Create, fx.Update, fx.LateInitialize)},
+		{"open D", masked(all, gate("open", d, v1alpha1.GateReasonApproved, ""), fx.Observe, fx.Delete)},
+		{"open D, claim", masked(all, gate("open", d, v1alpha1.GateReasonApproved, claim), fx.Observe, fx.Delete)},
+		{"open U,D", masked(all, gate("open", u+","+d, v1alpha1.GateReasonApproved, size), fx.Observe, fx.Delete)},
+		{"open U,D, D sooner", masked(all, gate("open", u+","+d, v1alpha1.GateReasonChanged, size+sooner), fx.Observe, fx.Delete)},
+		{"open U,D, D later", masked(all, gate("open", u+","+d, v1alpha1.GateReasonApproved, size+later), fx.Observe, fx.Delete)},
 		{"open C,U,LI,D, D sooner", masked(all, gate("open", cul+","+d, v1alpha1.GateReasonChanged, sooner), "*")},
-		{"closed, not supported", masked(all, gate("closed", u, v1alpha1.GateReasonConfirmed, ""), observe, late)},
-		{"held, not supported", masked(all, gate("closed", "", v1alpha1.GateReasonPending, ""), observe, late)},
-		{"expired, not supported", masked(all, gate("closed", u, v1alpha1.GateReasonExpired, claim), observe, late)},
-		{"open U, not supported", masked(all, gate("open", u, v1alpha1.GateReasonChanged, size), observe, update, late)},
-		{"author O,C,U masked", masked(`["Observe","Create","Update"]`, gate("closed", u, v1alpha1.GateReasonConfirmed, ""), observe)},
+		{"closed, not supported", masked(all, gate("closed", u, v1alpha1.GateReasonConfirmed, ""), fx.Observe, fx.LateInitialize)},
+		{"held, not supported", masked(all, gate("closed", "", v1alpha1.GateReasonPending, ""), fx.Observe, fx.LateInitialize)},
+		{"expired, not supported", masked(all, gate("closed", u, v1alpha1.GateReasonExpired, claim), fx.Observe, fx.LateInitialize)},
+		{"open U, not supported", masked(all, gate("open", u, v1alpha1.GateReasonChanged, size), fx.Observe, fx.Update, fx.LateInitialize)},
+		{"author O,C,U masked", masked(`["Observe","Create","Update"]`, gate("closed", u, v1alpha1.GateReasonConfirmed, ""), fx.Observe)},
 	}
 }
 
 func providerReports() dimension {
 	return dimension{
-		{"not synced", condition("Synced", "False", "R", 3)}, {"synced earlier", condition("Synced", "True", "R", 2)},
-		{"synced", synced}, {"synced, no generation", condition("Synced", "True", "R", 0)},
+		{"not synced", fx.Condition("Synced", "False", "R", 3)}, {"synced earlier", fx.Condition("Synced", "True", "R", 2)},
+		{"synced", fx.Synced}, {"synced, no generation", fx.Condition("Synced", "True", "R", 0)},
 	}
 }
 
 func circumstances() dimension {
-	deleted := func(o *unstructured.Unstructured) { ready(o); deleting(o) }
-	paused := func(o *unstructured.Unstructured) { ready(o); annotate("crossplane.io/paused", "true")(o) }
-	return dimension{{"ready", ready}, {"not ready", nothing}, {"ready, deleted", deleted}, {"ready, paused", paused},
-		{"ready, operation", func(o *unstructured.Unstructured) { ready(o); condition("AsyncOperation", "False", "Ongoing", 0)(o) }}}
+	deleted := func(o *unstructured.Unstructured) { fx.Ready(o); fx.Deleting(o) }
+	paused := func(o *unstructured.Unstructured) { fx.Ready(o); fx.Annotate("crossplane.io/paused", "true")(o) }
+	return dimension{{"ready", fx.Ready}, {"not ready", nothing}, {"ready, deleted", deleted}, {"ready, paused", paused},
+		{"ready, operation", func(o *unstructured.Unstructured) {
+			fx.Ready(o)
+			fx.Condition("AsyncOperation", "False", "Ongoing", 0)(o)
+		}}}
 }
 
 func cloudStates() dimension {
-	return dimension{{"equal", nothing}, {"differs", tampered}, {"differs elsewhere", set("x", "status", "atProvider", "region")}, {"gone", nothing}}
+	return dimension{{"equal", nothing}, {"differs", fx.Tampered}, {"differs elsewhere", fx.Set("x", "status", "atProvider", "region")}, {"gone", nothing}}
 }
 
 // product of dimensions: all MRs there are, with their names.
 func product(ds ...dimension) map[string]*unstructured.Unstructured {
-	out := map[string]*unstructured.Unstructured{"": unmasked()}
+	out := map[string]*unstructured.Unstructured{"": fx.Unmasked()}
 	for _, d := range ds {
 		next := map[string]*unstructured.Unstructured{}
 		for name, o := range out {
 			for _, v := range d {
-				next[strings.TrimPrefix(name+"/"+v.name, "/")] = with(o, v.mod)
+				next[strings.TrimPrefix(name+"/"+v.name, "/")] = fx.With(o, v.mod)
 			}
 		}
 		out = next
@@ -121,7 +127,7 @@ func product(ds ...dimension) map[string]*unstructured.Unstructured {
 
 // holders that approve or stop, for one MR.
 func holdersFor(g gating.Managed) map[string]*parent.State {
-	xr := parent.Sum(composite(), parent.RoleComposite)
+	xr := parent.Sum(fx.Composite(), parent.RoleComposite)
 	ids := map[string]string{"": "", "drift approved": identity.DriftID(xr, g.MR, g.Difference),
 		"deletion approved": identity.DeletionID(xr, g.MR), "whole approved": identity.DeletionID(xr, xr)}
 	if g.Gone {
@@ -178,14 +184,14 @@ func exploreGate(t *testing.T, found explored) (asked int) {
 		for what, xr := range holdersFor(g) {
 			g.Holders = []identity.Holder{{State: mr, Kind: g.Kind}, {State: xr, Kind: newWorld().Kind(xr.GroupVersionKind)}}
 			for _, g.Mode = range []v1alpha1.Mode{v1alpha1.ModeEnforce, v1alpha1.ModeLog} {
-				for _, g.Now = range []time.Time{noon, noon.Add(31 * time.Minute)} {
+				for _, g.Now = range []time.Time{fx.Noon, fx.Noon.Add(31 * time.Minute)} {
 					g.Live = g.Mode == v1alpha1.ModeLog // as the controller does where it is asked to
 					asked++
 					d := g.Decide()
 					in := fmt.Sprintf("%s, %s, %s, %s", name, what, g.Mode, g.Now.Format(time.TimeOnly))
 					holdsOfEvery(t, in, g, d)
 					if d.Action != gating.ActionNone {
-						found.note(taken{gating.StatusOf(mr), gating.StatusOf(decided(mr, d)), gating.MoverGate, d.Gate.Reason}, in)
+						found.note(taken{statusOf(mr), statusOf(decided(mr, d)), gating.MoverGate, d.Gate.Reason}, in)
 					}
 				}
 			}
@@ -212,7 +218,7 @@ func holdsOfEvery(t *testing.T, in string, g gating.Managed, d gating.Decision) 
 			t.Errorf("%s: adds %s to %v", in, p, author)
 		}
 	}
-	if s := gating.StatusOf(g.MR); (s == gating.StatusOpen || s == gating.StatusConfirming || s == gating.StatusDeleting) &&
+	if s := statusOf(g.MR); (s == gating.StatusOpen || s == gating.StatusConfirming || s == gating.StatusDeleting) &&
 		g.Mode == v1alpha1.ModeEnforce && d.Action == gating.ActionNone && d.Again <= 0 {
 		t.Errorf("%s: stays open with no deadline: %s", in, d.Why)
 	}
@@ -225,20 +231,20 @@ func frozenAbove(g gating.Managed) bool {
 
 // asks are all requests there are about an MR.
 func asks(o *unstructured.Unstructured) map[string]*Request {
-	orphaned := with(o, annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))
+	orphaned := fx.With(o, fx.Annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))
 	return map[string]*Request{
 		"re-apply":               request(Update, o),
-		"author's again":         request(Update, o, policies1("*")),
-		"author O":               request(Update, o, policies1(observe)),
-		"author []":              request(Update, o, policies1()),
-		"author O,C,U":           request(Update, o, policies1(observe, create, update)),
-		"change":                 request(Update, o, resize("l")),
-		"change, author's again": request(Update, o, resize("l"), policies1("*")),
-		"change by alice":        by(request(Update, o, resize("l")), alice, "kubectl"),
-		"late initialisation":    by(request(Update, o, set("z", "spec", "forProvider", "zone")), provider, "provider"),
-		"delete":                 by(request(Delete, o), alice, ""),
-		"delete, orphan":         by(request(Delete, orphaned), alice, ""),
-		"delete by GC":           by(request(Delete, o), collector, ""),
+		"author's again":         request(Update, o, fx.Policies("*")),
+		"author O":               request(Update, o, fx.Policies(fx.Observe)),
+		"author []":              request(Update, o, fx.Policies()),
+		"author O,C,U":           request(Update, o, fx.Policies(fx.Observe, fx.Create, fx.Update)),
+		"change":                 request(Update, o, fx.Resize("l")),
+		"change, author's again": request(Update, o, fx.Resize("l"), fx.Policies("*")),
+		"change by alice":        by(request(Update, o, fx.Resize("l")), fx.Alice, "kubectl"),
+		"late initialisation":    by(request(Update, o, fx.Set("z", "spec", "forProvider", "zone")), fx.Provider, "provider"),
+		"delete":                 by(request(Delete, o), fx.Alice, ""),
+		"delete, orphan":         by(request(Delete, orphaned), fx.Alice, ""),
+		"delete by GC":           by(request(Delete, o), fx.Collector, ""),
 	}
 }
 
@@ -256,11 +262,11 @@ func exploreWebhook(t *testing.T, found explored) (asked int) {
 		}
 		var after *parent.State
 		if req.Operation == Delete {
-			after = parent.Sum(with(req.OldObject, deleting), parent.RoleManaged)
+			after = parent.Sum(fx.With(req.OldObject, fx.Deleting), parent.RoleManaged)
 		} else {
 			after = parent.Sum(persisted(req, apply(req.Object, d)), parent.RoleManaged)
 		}
-		switch from, to := gating.StatusOf(before), gating.StatusOf(after); {
+		switch from, to := statusOf(before), statusOf(after); {
 		case from == gating.StatusTerminating && to != gating.StatusTerminating:
 			t.Errorf("%s: a terminating MR is %s", in, to)
 		case d.Gate != nil:
@@ -273,15 +279,15 @@ func exploreWebhook(t *testing.T, found explored) (asked int) {
 		for _, settled := range []bool{true, false} {
 			s := setting{}
 			if !settled {
-				s.xr = []mod{unsettled}
+				s.xr = []fx.Mod{fx.Unsettled}
 			}
 			for name, o := range product(storedMasks(), providerReports()[1:3], circumstances()[1:3], cloudStates()[:3]) {
 				for what, req := range asks(o) {
 					one(fmt.Sprintf("%s, %s, %s, settled %t", name, what, mode, settled), s.world(), mode, parent.Sum(o, parent.RoleManaged), req)
 				}
 			}
-			for name, p := range map[string][]any{"*": {"*"}, "O": {observe}, "[]": {}} {
-				one("create "+name, s.world(), mode, nil, request(Create, with(unmasked(), policies1(p...))))
+			for name, p := range map[string][]any{"*": {"*"}, "O": {fx.Observe}, "[]": {}} {
+				one("create "+name, s.world(), mode, nil, request(Create, fx.With(fx.Unmasked(), fx.Policies(p...))))
 			}
 		}
 	}
@@ -293,14 +299,14 @@ func exploreProvider(found explored) {
 	for name, o := range product(storedMasks()) {
 		for _, a := range providerReports() {
 			for _, b := range providerReports() {
-				from, to := gating.StatusOf(parent.Sum(with(o, a.mod), parent.RoleManaged)), gating.StatusOf(parent.Sum(with(o, b.mod), parent.RoleManaged))
+				from, to := statusOf(parent.Sum(fx.With(o, a.mod), parent.RoleManaged)), statusOf(parent.Sum(fx.With(o, b.mod), parent.RoleManaged))
 				if from != to {
 					found.note(taken{from, to, gating.MoverProvider, ""}, name+", "+a.name+", "+b.name)
 				}
 			}
 		}
 	}
-	found.note(taken{gating.StatusOf(parent.Sum(with(unmasked(), deleting), parent.RoleManaged)), gating.StatusOf(nil),
+	found.note(taken{statusOf(parent.Sum(fx.With(fx.Unmasked(), fx.Deleting), parent.RoleManaged)), statusOf(nil),
 		gating.MoverProvider, ""}, "its finalizer goes")
 }
 
@@ -348,4 +354,43 @@ func TestGateClosesAgain(t *testing.T) {
 			t.Errorf("%s has no deadline", s)
 		}
 	}
+}
+
+// statusOf the gate of an MR; nil is one that does not exist.
+func statusOf(mr *parent.State) gating.Status {
+	if mr == nil {
+		return gating.StatusAbsent
+	}
+	_, remembered := mask.ParseAuthor(mr.Annotations[v1alpha1.AnnotationKeyManagementPolicies])
+	gate := mask.ParseGate(mr.Annotations)
+	switch {
+	case mr.Deleting():
+		return gating.StatusTerminating
+	case !remembered && gated(mr.ManagementPolicies):
+		return gating.StatusUnmasked
+	case !remembered:
+		return gating.StatusPaused
+	case gate.State == v1alpha1.GateOpen && slices.Contains(gate.Verbs, v1alpha1.VerbDelete):
+		return gating.StatusDeleting
+	case gate.State == v1alpha1.GateOpen && reported(mr, gate):
+		return gating.StatusConfirming
+	case gate.State == v1alpha1.GateOpen:
+		return gating.StatusOpen
+	case gate.Reason == v1alpha1.GateReasonExpired:
+		return gating.StatusExpired
+	case gate.Reason == v1alpha1.GateReasonPending:
+		return gating.StatusHeld
+	}
+	return gating.StatusClosed
+}
+
+// gated reports whether an author's value leaves anything to mask.
+func gated(author []string) bool {
+	return mask.Maskable(author) && mask.Gives(author, v1alpha1.VerbObserve)
+}
+
+// reported: the provider has observed the opened generation.
+func reported(mr *parent.State, gate v1alpha1.Gate) bool {
+	c, _ := mr.Condition("Synced")
+	return c.Status == metav1.ConditionTrue && c.ObservedGeneration > 0 && c.ObservedGeneration >= gate.Generation
 }

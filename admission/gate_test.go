@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -34,28 +36,28 @@ func maskedOf(o *unstructured.Unstructured) masked {
 // (KR-08-01, KR-08-03, KR-08-04, KR-08-06, KR-08-07, KR-08-14, KR-08-16, KR-08-19).
 func TestGate(t *testing.T) {
 	verbs := func(v ...v1alpha1.Verb) []v1alpha1.Verb { return v }
-	closed := masked{[]string{observe}, `["*"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}
+	closed := masked{[]string{fx.Observe}, `["*"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}
 	opened := func(p []string, paths ...string) masked {
-		return masked{p, `["*"]`, v1alpha1.GateOpen, verbs(update), 4, paths, "Changed"}
+		return masked{p, `["*"]`, v1alpha1.GateOpen, verbs(fx.Update), 4, paths, "Changed"}
 	}
 	size := "spec.forProvider.size"
-	accepted := setting{xr: []mod{unsettled}, opts: enforced()}
-	openForDelete := []mod{policies1(observe, remove),
-		gateValue(`{"state":"open","verbs":["Delete"],"generation":3,"at":"2026-01-02T11:00:00Z","claim":"c1","digest":"d1"}`)}
-	openForCreate := []mod{policies1(observe, create, update, late),
-		gateValue(`{"state":"open","verbs":["Create","Update","LateInitialize"],"generation":1,"at":"2026-01-02T11:00:00Z","reason":"Created"}`)}
-	openForRegion := []mod{policies1(observe, update),
-		gateValue(`{"state":"open","verbs":["Update"],"generation":3,"at":"2026-01-02T11:00:00Z","paths":["spec.forProvider.region"]}`)}
-	differs := set("m", "status", "atProvider", "region")
-	author := func(p ...any) mod { return policies1(p...) }
+	accepted := setting{xr: []fx.Mod{fx.Unsettled}, opts: enforced()}
+	openForDelete := []fx.Mod{fx.Policies(fx.Observe, fx.Delete),
+		fx.GateValue(`{"state":"open","verbs":["Delete"],"generation":3,"at":"2026-01-02T11:00:00Z","claim":"c1","digest":"d1"}`)}
+	openForCreate := []fx.Mod{fx.Policies(fx.Observe, fx.Create, fx.Update, fx.LateInitialize),
+		fx.GateValue(`{"state":"open","verbs":["Create","Update","LateInitialize"],"generation":1,"at":"2026-01-02T11:00:00Z","reason":"Created"}`)}
+	openForRegion := []fx.Mod{fx.Policies(fx.Observe, fx.Update),
+		fx.GateValue(`{"state":"open","verbs":["Update"],"generation":3,"at":"2026-01-02T11:00:00Z","paths":["spec.forProvider.region"]}`)}
+	differs := fx.Set("m", "status", "atProvider", "region")
+	author := func(p ...any) fx.Mod { return fx.Policies(p...) }
 	// What the composition function composes where it masks, too: the mask, its record, the author's value.
-	function := func(g string, author string, p ...any) []mod {
-		return []mod{policies1(p...), gateValue(g), annotate(v1alpha1.AnnotationKeyManagementPolicies, author)}
+	function := func(g string, author string, p ...any) []fx.Mod {
+		return []fx.Mod{fx.Policies(p...), fx.GateValue(g), fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies, author)}
 	}
 	stale := function(`{"state":"open","verbs":["Create","Update","LateInitialize"],"generation":1,"at":"2026-01-02T10:00:00Z",`+
-		`"reason":"Created"}`, `["*"]`, observe, create, update, late)
-	less := func(author string) mod { return annotate(v1alpha1.AnnotationKeyManagementPolicies, author) }
-	announced := annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hopOf(composite(), 8, "alice"), hopOf(unmasked(), 4, "")}.String())
+		`"reason":"Created"}`, `["*"]`, fx.Observe, fx.Create, fx.Update, fx.LateInitialize)
+	less := func(author string) fx.Mod { return fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies, author) }
+	announced := fx.Annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{fx.Hop(fx.Composite(), 8, "alice"), fx.Hop(fx.Unmasked(), 4, "")}.String())
 	shut := `{"state":"closed","generation":4,"at":"2026-01-02T11:30:00Z","reason":"Confirmed"}`
 	carry, closeLate := enforced(), enforced()
 	carry.CarryPendingDrift = true
@@ -67,139 +69,143 @@ func TestGate(t *testing.T) {
 		req     *Request
 		want    masked
 	}{
-		"Create": {reason: "opens Create, Update and LateInitialize", setting: accepted, req: request(Create, unmasked()),
-			want: masked{[]string{observe, create, update, late}, `["*"]`, v1alpha1.GateOpen, verbs(create, update, late), 1, nil, "Created"}},
+		"Create": {reason: "opens Create, Update and LateInitialize", setting: accepted, req: request(Create, fx.Unmasked()),
+			want: masked{[]string{fx.Observe, fx.Create, fx.Update, fx.LateInitialize}, `["*"]`, v1alpha1.GateOpen,
+				verbs(fx.Create, fx.Update, fx.LateInitialize), 1, nil, "Created"}},
 		"CreateAuthor": {reason: "never a verb the author did not give", setting: accepted,
-			req: request(Create, with(unmasked(), author(observe, create, update, remove))),
-			want: masked{[]string{observe, create, update}, `["Observe","Create","Update","Delete"]`, v1alpha1.GateOpen,
-				verbs(create, update, late), 1, nil, "Created"}},
+			req: request(Create, fx.With(fx.Unmasked(), author(fx.Observe, fx.Create, fx.Update, fx.Delete))),
+			want: masked{[]string{fx.Observe, fx.Create, fx.Update}, `["Observe","Create","Update","Delete"]`, v1alpha1.GateOpen,
+				verbs(fx.Create, fx.Update, fx.LateInitialize), 1, nil, "Created"}},
 		"CreateByPerson": {reason: "an MR without a parent", setting: accepted,
-			req:  by(request(Create, with(unmasked(), plainOwner)), alice, "kubectl"),
-			want: masked{[]string{observe, create, update, late}, `["*"]`, v1alpha1.GateOpen, verbs(create, update, late), 1, nil, "Created"}},
+			req: by(request(Create, fx.With(fx.Unmasked(), plainOwner)), fx.Alice, "kubectl"),
+			want: masked{[]string{fx.Observe, fx.Create, fx.Update, fx.LateInitialize}, `["*"]`, v1alpha1.GateOpen,
+				verbs(fx.Create, fx.Update, fx.LateInitialize), 1, nil, "Created"}},
 		"CreateRestored": {reason: "a restored backup brings the author's value and the mask", setting: accepted,
-			req:  by(request(Create, instance()), alice, "velero"),
-			want: masked{[]string{observe, create, update, late}, `["*"]`, v1alpha1.GateOpen, verbs(create, update, late), 1, nil, "Created"}},
+			req: by(request(Create, fx.Instance()), fx.Alice, "velero"),
+			want: masked{[]string{fx.Observe, fx.Create, fx.Update, fx.LateInitialize}, `["*"]`, v1alpha1.GateOpen,
+				verbs(fx.Create, fx.Update, fx.LateInitialize), 1, nil, "Created"}},
 		"CreateObserve": {reason: "Observe alone is left alone", setting: accepted,
-			req: request(Create, with(unmasked(), author(observe))), want: masked{Policies: []string{observe}}},
-		"CreatePaused": {reason: "so is []", setting: accepted, req: request(Create, with(unmasked(), author())),
+			req: request(Create, fx.With(fx.Unmasked(), author(fx.Observe))), want: masked{Policies: []string{fx.Observe}}},
+		"CreatePaused": {reason: "so is []", setting: accepted, req: request(Create, fx.With(fx.Unmasked(), author())),
 			want: masked{Policies: []string{}}},
 		"Change": {reason: "an accepted change opens Update in the same write, at the generation it brings about",
-			setting: accepted, req: request(Update, instance(), resize("l")), want: opened([]string{observe, update}, size)},
+			setting: accepted, req: request(Update, fx.Instance(), fx.Resize("l")), want: opened([]string{fx.Observe, fx.Update}, size)},
 		"ChangeNewOrigin": {reason: "a person's change is accepted", setting: setting{opts: enforced()},
-			req: by(request(Update, instance(), resize("l")), alice, "kubectl"), want: opened([]string{observe, update}, size)},
+			req: by(request(Update, fx.Instance(), fx.Resize("l")), fx.Alice, "kubectl"), want: opened([]string{fx.Observe, fx.Update}, size)},
 		"ChangeApproved": {reason: "an approved drift is accepted",
-			setting: setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}, opts: enforced()},
-			req:     request(Update, instance(), resize("l")), want: opened([]string{observe, update}, size)},
+			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)}, opts: enforced()},
+			req:     request(Update, fx.Instance(), fx.Resize("l")), want: opened([]string{fx.Observe, fx.Update}, size)},
 		"ChangeOnAuthors": {reason: "Crossplane sets the author's value along", setting: accepted,
-			req: request(Update, instance(), resize("l"), author("*")), want: opened([]string{observe, update}, size)},
+			req: request(Update, fx.Instance(), fx.Resize("l"), author("*")), want: opened([]string{fx.Observe, fx.Update}, size)},
 		"ChangeNoUpdate": {reason: "the author gave no Update", setting: accepted,
-			req:  request(Update, with(instance(), annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Create"]`)), resize("l")),
-			want: masked{[]string{observe}, `["Observe","Create"]`, v1alpha1.GateOpen, verbs(update), 4, []string{size}, "Changed"}},
-		"ReapplyMask": {reason: "closed stays closed", setting: setting{opts: enforced()}, req: request(Update, instance()),
+			req:  request(Update, fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Create"]`)), fx.Resize("l")),
+			want: masked{[]string{fx.Observe}, `["Observe","Create"]`, v1alpha1.GateOpen, verbs(fx.Update), 4, []string{size}, "Changed"}},
+		"ReapplyMask": {reason: "closed stays closed", setting: setting{opts: enforced()}, req: request(Update, fx.Instance()),
 			want: closed},
 		"ReapplyAuthors": {reason: "the author's value again: no diff, the mask stays", setting: setting{opts: enforced()},
-			req: request(Update, instance(), author("*")), want: closed},
+			req: request(Update, fx.Instance(), author("*")), want: closed},
 		"ReapplyOpen": {reason: "open stays open", setting: setting{opts: enforced()},
-			req:  request(Update, with(instance(), openForRegion...), author("*")),
-			want: masked{[]string{observe, update}, `["*"]`, v1alpha1.GateOpen, verbs(update), 3, []string{"spec.forProvider.region"}, ""}},
+			req:  request(Update, fx.With(fx.Instance(), openForRegion...), author("*")),
+			want: masked{[]string{fx.Observe, fx.Update}, `["*"]`, v1alpha1.GateOpen, verbs(fx.Update), 3, []string{"spec.forProvider.region"}, ""}},
 		"SelfWrite": {reason: "late initialisation opens nothing", setting: setting{opts: enforced()},
-			req: by(request(Update, instance(), resize("l")), provider, "provider"), want: closed},
+			req: by(request(Update, fx.Instance(), fx.Resize("l")), fx.Provider, "provider"), want: closed},
 		"AuthorsChange": {reason: "the author takes Delete away: remembered, and no opening", setting: accepted,
-			req:  request(Update, instance(), author(observe, create, update)),
-			want: masked{[]string{observe}, `["Observe","Create","Update"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
+			req:  request(Update, fx.Instance(), author(fx.Observe, fx.Create, fx.Update)),
+			want: masked{[]string{fx.Observe}, `["Observe","Create","Update"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
 		"AuthorsObserve": {reason: "the author writes an unmaskable value different from the mask", setting: accepted,
-			req: request(Update, with(instance(), policies1(observe, update)), author(observe)), want: masked{Policies: []string{observe}}},
-		"AuthorsPause": {reason: "[] is left alone", setting: accepted, req: request(Update, instance(), author()),
+			req: request(Update, fx.With(fx.Instance(), fx.Policies(fx.Observe, fx.Update)), author(fx.Observe)), want: masked{Policies: []string{fx.Observe}}},
+		"AuthorsPause": {reason: "[] is left alone", setting: accepted, req: request(Update, fx.Instance(), author()),
 			want: masked{Policies: []string{}}},
 		"WhileCreating": {reason: "Create stays open, and all paths", setting: accepted,
-			req:  request(Update, with(instance(), openForCreate...), resize("l")),
-			want: masked{[]string{observe, create, update, late}, `["*"]`, v1alpha1.GateOpen, verbs(create, update, late), 4, nil, "Changed"}},
+			req: request(Update, fx.With(fx.Instance(), openForCreate...), fx.Resize("l")),
+			want: masked{[]string{fx.Observe, fx.Create, fx.Update, fx.LateInitialize}, `["*"]`, v1alpha1.GateOpen,
+				verbs(fx.Create, fx.Update, fx.LateInitialize), 4, nil, "Changed"}},
 		"WhileOpen": {reason: "paths add up", setting: accepted,
-			req:  request(Update, with(instance(), openForRegion...), resize("l")),
-			want: opened([]string{observe, update}, "spec.forProvider.region", size)},
+			req:  request(Update, fx.With(fx.Instance(), openForRegion...), fx.Resize("l")),
+			want: opened([]string{fx.Observe, fx.Update}, "spec.forProvider.region", size)},
 		"WhileOpenDelete": {reason: "an approved deletion is not lost to a change", setting: accepted,
-			req:  request(Update, with(instance(), openForDelete...), resize("l")),
-			want: masked{[]string{observe, remove}, `["*"]`, v1alpha1.GateOpen, verbs(v1alpha1.VerbDelete, v1alpha1.VerbUpdate), 4, []string{size}, "Changed"}},
+			req:  request(Update, fx.With(fx.Instance(), openForDelete...), fx.Resize("l")),
+			want: masked{[]string{fx.Observe, fx.Delete}, `["*"]`, v1alpha1.GateOpen, verbs(v1alpha1.VerbDelete, v1alpha1.VerbUpdate), 4, []string{size}, "Changed"}},
 		"Pending": {reason: "a difference outside of the accepted change keeps it closed", setting: accepted,
-			req:  request(Update, with(instance(), differs), resize("l")),
-			want: masked{[]string{observe}, `["*"]`, v1alpha1.GateClosed, nil, 4, nil, "ExternalDriftPending"}},
-		"PendingCarry": {reason: "onPendingDrift: carry", setting: setting{xr: []mod{unsettled}, opts: carry},
-			req: request(Update, with(instance(), differs), resize("l")), want: opened([]string{observe, update}, size)},
+			req:  request(Update, fx.With(fx.Instance(), differs), fx.Resize("l")),
+			want: masked{[]string{fx.Observe}, `["*"]`, v1alpha1.GateClosed, nil, 4, nil, "ExternalDriftPending"}},
+		"PendingCarry": {reason: "onPendingDrift: carry", setting: setting{xr: []fx.Mod{fx.Unsettled}, opts: carry},
+			req: request(Update, fx.With(fx.Instance(), differs), fx.Resize("l")), want: opened([]string{fx.Observe, fx.Update}, size)},
 		"PendingSamePath": {reason: "a difference that the accepted change is about", setting: accepted,
-			req:  request(Update, with(instance(), differs), set("us", "spec", "forProvider", "region")),
-			want: opened([]string{observe, update}, "spec.forProvider.region")},
+			req:  request(Update, fx.With(fx.Instance(), differs), fx.Set("us", "spec", "forProvider", "region")),
+			want: opened([]string{fx.Observe, fx.Update}, "spec.forProvider.region")},
 		"CloseLate": {reason: "closed to Observe and LateInitialize by choice", setting: setting{opts: closeLate},
-			req:  request(Update, with(instance(), policies1(observe, late)), author("*")),
-			want: masked{[]string{observe, late}, `["*"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
+			req:  request(Update, fx.With(fx.Instance(), fx.Policies(fx.Observe, fx.LateInitialize)), author("*")),
+			want: masked{[]string{fx.Observe, fx.LateInitialize}, `["*"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
 		"Unmasked": {reason: "masked for the first time by the gate controller, at its own pace",
-			setting: setting{opts: enforced()}, req: request(Update, unmasked()), want: masked{Policies: []string{"*"}}},
+			setting: setting{opts: enforced()}, req: request(Update, fx.Unmasked()), want: masked{Policies: []string{"*"}}},
 		"UnmaskedChange": {reason: "unless an accepted change opens it", setting: accepted,
-			req: request(Update, unmasked(), resize("l")), want: opened([]string{observe, update}, size)},
+			req: request(Update, fx.Unmasked(), fx.Resize("l")), want: opened([]string{fx.Observe, fx.Update}, size)},
 		"Forged": {reason: "nobody but us writes the gate or the remembered value", setting: setting{opts: enforced()},
-			req: by(request(Update, instance(), gateValue(`{"state":"open","verbs":["Delete"],"at":null}`),
-				annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe"]`)), alice, "kubectl"),
+			req: by(request(Update, fx.Instance(), fx.GateValue(`{"state":"open","verbs":["Delete"],"at":null}`),
+				fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe"]`)), fx.Alice, "kubectl"),
 			want: closed},
 		"ForgedGate": {reason: "a Composition neither", setting: setting{opts: enforced()},
-			req: request(Update, instance(), gateValue(`{"state":"open","verbs":["Delete"],"at":null}`)), want: closed},
+			req: request(Update, fx.Instance(), fx.GateValue(`{"state":"open","verbs":["Delete"],"at":null}`)), want: closed},
 		"Dropped": {reason: "or removes them", setting: setting{opts: enforced()},
-			req: request(Update, instance(), unannotate(v1alpha1.AnnotationKeyGate, v1alpha1.AnnotationKeyManagementPolicies)), want: closed},
+			req: request(Update, fx.Instance(), fx.Unannotate(v1alpha1.AnnotationKeyGate, v1alpha1.AnnotationKeyManagementPolicies)), want: closed},
 		"Function": {reason: "the function's mask of a while ago is not the author's value",
-			setting: setting{opts: enforced()}, req: request(Update, instance(), stale...), want: closed},
+			setting: setting{opts: enforced()}, req: request(Update, fx.Instance(), stale...), want: closed},
 		"FunctionOpens": {reason: "it brings a change and its own opening: the change opens", setting: accepted,
-			req: request(Update, instance(), append(function(`{"state":"open","verbs":["Update"],"generation":4,"at":"2026-01-02T11:30:00Z"}`,
-				`["*"]`, observe, update), resize("l"))...),
-			want: opened([]string{observe, update}, size)},
+			req: request(Update, fx.Instance(), append(function(`{"state":"open","verbs":["Update"],"generation":4,"at":"2026-01-02T11:30:00Z"}`,
+				`["*"]`, fx.Observe, fx.Update), fx.Resize("l"))...),
+			want: opened([]string{fx.Observe, fx.Update}, size)},
 		"FunctionCloses": {reason: "it closes what is open: that is left to the gate controller",
-			setting: setting{opts: enforced()}, req: request(Update, with(instance(), openForRegion...), function(shut, `["*"]`, observe)...),
-			want: masked{[]string{observe, update}, `["*"]`, v1alpha1.GateOpen, verbs(update), 3, []string{"spec.forProvider.region"}, ""}},
+			setting: setting{opts: enforced()}, req: request(Update, fx.With(fx.Instance(), openForRegion...), function(shut, `["*"]`, fx.Observe)...),
+			want: masked{[]string{fx.Observe, fx.Update}, `["*"]`, v1alpha1.GateOpen, verbs(fx.Update), 3, []string{"spec.forProvider.region"}, ""}},
 		"FunctionAdopts": {reason: "it masks for the first time: at the gate controller's pace",
-			setting: setting{opts: enforced()}, req: request(Update, unmasked(), function(shut, `["*"]`, observe)...),
+			setting: setting{opts: enforced()}, req: request(Update, fx.Unmasked(), function(shut, `["*"]`, fx.Observe)...),
 			want: masked{Policies: []string{"*"}}},
 		"FunctionAuthors": {reason: "the author's value behind its mask is another, and it announces that", setting: accepted,
-			req:  request(Update, instance(), less(`["Observe","Create"]`), announced),
-			want: masked{[]string{observe}, `["Observe","Create"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
+			req:  request(Update, fx.Instance(), less(`["Observe","Create"]`), announced),
+			want: masked{[]string{fx.Observe}, `["Observe","Create"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
 		"FunctionRepeats": {reason: "it repeats what the author wrote before", setting: accepted,
-			req:  request(Update, with(instance(), less(`["Observe","Create","Update"]`)), less(`["*"]`)),
-			want: masked{[]string{observe}, `["Observe","Create","Update"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
+			req:  request(Update, fx.With(fx.Instance(), less(`["Observe","Create","Update"]`)), less(`["*"]`)),
+			want: masked{[]string{fx.Observe}, `["Observe","Create","Update"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
 		"FunctionNoMask": {reason: "policies that are no mask over what comes with them are their author's", setting: accepted,
-			req:  request(Update, instance(), function(shut, `["Observe","Create"]`, observe, update)...),
-			want: masked{[]string{observe}, `["Observe","Update"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
+			req:  request(Update, fx.Instance(), function(shut, `["Observe","Create"]`, fx.Observe, fx.Update)...),
+			want: masked{[]string{fx.Observe}, `["Observe","Update"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
 		"FunctionPaused": {reason: "its first mask comes after somebody paused the MR", setting: setting{opts: enforced()},
-			req: request(Update, with(unmasked(), author()), function(shut, `["*"]`, observe)...), want: masked{Policies: []string{}}},
+			req: request(Update, fx.With(fx.Unmasked(), author()), function(shut, `["*"]`, fx.Observe)...), want: masked{Policies: []string{}}},
 		"FunctionObserve": {reason: "or took all but Observe away", setting: accepted,
-			req: request(Update, with(unmasked(), author(observe)), function(shut, `["*"]`, observe)...), want: masked{Policies: []string{observe}}},
-		"FunctionLog": {reason: "log mode masks nothing", setting: setting{}, req: request(Update, instance(), stale...),
+			req: request(Update, fx.With(fx.Unmasked(), author(fx.Observe)), function(shut, `["*"]`, fx.Observe)...), want: masked{Policies: []string{fx.Observe}}},
+		"FunctionLog": {reason: "log mode masks nothing", setting: setting{}, req: request(Update, fx.Instance(), stale...),
 			want: masked{Policies: []string{"*"}}},
 		"FunctionLogAdopts": {reason: "nor does it lose the author's value to a first mask", setting: setting{},
-			req: request(Update, unmasked(), function(shut, `["*"]`, observe)...), want: masked{Policies: []string{"*"}}},
-		"FunctionLogAuthor": {reason: "or keep an old one", setting: setting{xr: []mod{unsettled}},
-			req: request(Update, instance(), less(`["Observe","Create"]`), announced), want: masked{Policies: []string{observe, create}}},
+			req: request(Update, fx.Unmasked(), function(shut, `["*"]`, fx.Observe)...), want: masked{Policies: []string{"*"}}},
+		"FunctionLogAuthor": {reason: "or keep an old one", setting: setting{xr: []fx.Mod{fx.Unsettled}},
+			req: request(Update, fx.Instance(), less(`["Observe","Create"]`), announced), want: masked{Policies: []string{fx.Observe, fx.Create}}},
 		"FunctionLogPaused": {reason: "nor is somebody's [\"Observe\"] undone", setting: setting{},
-			req: request(Update, with(unmasked(), author(observe)), function(shut, `["*"]`, observe)...), want: masked{Policies: []string{observe}}},
+			req: request(Update, fx.With(fx.Unmasked(), author(fx.Observe)), function(shut, `["*"]`, fx.Observe)...), want: masked{Policies: []string{fx.Observe}}},
 		"FunctionDeleting": {reason: "nor does what is being deleted gain Delete by it", setting: setting{},
-			req:  request(Update, with(unmasked(), author(observe, create, update), deleting), function(shut, `["*"]`, observe)...),
-			want: masked{Policies: []string{observe}}},
+			req:  request(Update, fx.With(fx.Unmasked(), author(fx.Observe, fx.Create, fx.Update), fx.Deleting), function(shut, `["*"]`, fx.Observe)...),
+			want: masked{Policies: []string{fx.Observe}}},
 		"FunctionPerson": {reason: "a person who writes the same means it", setting: setting{opts: enforced()},
-			req:  by(request(Update, instance(), stale...), alice, "kubectl"),
-			want: masked{[]string{observe}, `["Observe","Create","Update","LateInitialize"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
-		"LogCreate": {reason: "log mode masks nothing", setting: setting{xr: []mod{unsettled}},
-			req: request(Create, unmasked()), want: masked{Policies: []string{"*"}}},
-		"LogRestored": {reason: "and unmasks a restored backup", setting: setting{xr: []mod{unsettled}},
-			req: by(request(Create, instance()), alice, "velero"), want: masked{Policies: []string{"*"}}},
-		"LogChange": {reason: "log mode masks nothing", setting: setting{xr: []mod{unsettled}},
-			req: request(Update, unmasked(), resize("l")), want: masked{Policies: []string{"*"}}},
+			req:  by(request(Update, fx.Instance(), stale...), fx.Alice, "kubectl"),
+			want: masked{[]string{fx.Observe}, `["Observe","Create","Update","LateInitialize"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
+		"LogCreate": {reason: "log mode masks nothing", setting: setting{xr: []fx.Mod{fx.Unsettled}},
+			req: request(Create, fx.Unmasked()), want: masked{Policies: []string{"*"}}},
+		"LogRestored": {reason: "and unmasks a restored backup", setting: setting{xr: []fx.Mod{fx.Unsettled}},
+			req: by(request(Create, fx.Instance()), fx.Alice, "velero"), want: masked{Policies: []string{"*"}}},
+		"LogChange": {reason: "log mode masks nothing", setting: setting{xr: []fx.Mod{fx.Unsettled}},
+			req: request(Update, fx.Unmasked(), fx.Resize("l")), want: masked{Policies: []string{"*"}}},
 		"LogAuthors": {reason: "the author's value stands again: nothing is remembered that could outlive its next change",
-			setting: setting{}, req: request(Update, instance(), author("*")), want: masked{Policies: []string{"*"}}},
+			setting: setting{}, req: request(Update, fx.Instance(), author("*")), want: masked{Policies: []string{"*"}}},
 		"Terminating": {reason: "nothing of ours takes Delete from an MR that is being deleted", setting: accepted,
-			req:  request(Update, with(instance(), append(openForDelete, deleting)...), resize("l")),
-			want: masked{[]string{observe, remove}, `["*"]`, v1alpha1.GateOpen, verbs(v1alpha1.VerbDelete), 3, nil, ""}},
+			req:  request(Update, fx.With(fx.Instance(), append(openForDelete, fx.Deleting)...), fx.Resize("l")),
+			want: masked{[]string{fx.Observe, fx.Delete}, `["*"]`, v1alpha1.GateOpen, verbs(v1alpha1.VerbDelete), 3, nil, ""}},
 		"TerminatingWide": {reason: "nor where the policies are wider than the gate", setting: accepted,
-			req:  request(Update, with(instance(), policies1("*"), deleting), resize("l")),
+			req:  request(Update, fx.With(fx.Instance(), fx.Policies("*"), fx.Deleting), fx.Resize("l")),
 			want: masked{[]string{"*"}, `["*"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
 		"TerminatingAll": {reason: "nor from one that was never masked", setting: accepted,
-			req: request(Update, with(unmasked(), deleting), resize("l")), want: masked{Policies: []string{"*"}}},
+			req: request(Update, fx.With(fx.Unmasked(), fx.Deleting), fx.Resize("l")), want: masked{Policies: []string{"*"}}},
 		"TerminatingClosed": {reason: "a re-apply does not give Delete to one that was to be left behind", setting: accepted,
-			req: request(Update, with(instance(), deleting), author("*")), want: closed},
+			req: request(Update, fx.With(fx.Instance(), fx.Deleting), author("*")), want: closed},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -234,11 +240,11 @@ func addsNothing(t *testing.T, reason string, d Decision, result *unstructured.U
 
 // What log mode let the author change is what enforce masks later.
 func TestAuthorSurvivesLogMode(t *testing.T) {
-	less := []any{observe, create}
-	inLog := request(Update, instance(), policies1(less...))
+	less := []any{fx.Observe, fx.Create}
+	inLog := request(Update, fx.Instance(), fx.Policies(less...))
 	d := decide(t, setting{}.world(), Options{}, inLog)
 	stored := apply(inLog.Object, d)
-	back := by(request(Update, stored, policies1(less...), resize("l")), alice, "kubectl")
+	back := by(request(Update, stored, fx.Policies(less...), fx.Resize("l")), fx.Alice, "kubectl")
 	d = decide(t, setting{}.world(), enforced(), back)
 	if got := maskedOf(apply(back.Object, d)); got.Author != `["Observe","Create"]` {
 		t.Errorf("the author's value is now %s, masked as %v", got.Author, got.Policies)
@@ -247,8 +253,8 @@ func TestAuthorSurvivesLogMode(t *testing.T) {
 
 // The gate that the decision carries is the one it stores.
 func TestGateInDecision(t *testing.T) {
-	req := request(Update, instance(), resize("l"))
-	d := decide(t, setting{xr: []mod{unsettled}}.world(), enforced(), req)
+	req := request(Update, fx.Instance(), fx.Resize("l"))
+	d := decide(t, setting{xr: []fx.Mod{fx.Unsettled}}.world(), enforced(), req)
 	raw, err := json.Marshal(d.Gate)
 	if err != nil || d.Annotations[v1alpha1.AnnotationKeyGate] == nil || *d.Annotations[v1alpha1.AnnotationKeyGate] != string(raw) {
 		t.Errorf("decided %s (%v), stored %s", raw, err, text(d.Annotations))
@@ -261,7 +267,8 @@ func TestGateInDecision(t *testing.T) {
 // A change behind an open gate that asks for what is there already is marked: that
 // it is there does not show that the provider has seen it.
 func TestUnproven(t *testing.T) {
-	open := with(instance(), policies1(observe, update), gateValue(openUpdate), set("l", "spec", "forProvider", "size"), set("s", "status", "atProvider", "size"))
+	open := fx.With(fx.Instance(), fx.Policies(fx.Observe, fx.Update), fx.GateValue(fx.OpenUpdate),
+		fx.Set("l", "spec", "forProvider", "size"), fx.Set("s", "status", "atProvider", "size"))
 	cases := map[string]struct {
 		reason string
 		mr     *unstructured.Unstructured
@@ -271,14 +278,14 @@ func TestUnproven(t *testing.T) {
 		"Back": {reason: "asked for l in between, which the provider may be about to make", mr: open, size: "s", want: true},
 		"On":   {reason: "what is not there yet proves that it was seen", mr: open, size: "m"},
 		"Closed": {reason: "nothing was opened before",
-			mr: with(instance(), set("l", "spec", "forProvider", "size"), set("s", "status", "atProvider", "size")), size: "s"},
+			mr: fx.With(fx.Instance(), fx.Set("l", "spec", "forProvider", "size"), fx.Set("s", "status", "atProvider", "size")), size: "s"},
 		"Unreported": {reason: "nothing is there to compare: another rule waits",
-			mr: with(open, set(map[string]any{"region": "eu"}, "status", "atProvider")), size: "s", want: true},
+			mr: fx.With(open, fx.Set(map[string]any{"region": "eu"}, "status", "atProvider")), size: "s", want: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := setting{xr: []mod{unsettled}}.world()
-			d := decide(t, w, enforced(), request(Update, tc.mr, resize(tc.size)))
+			w := setting{xr: []fx.Mod{fx.Unsettled}}.world()
+			d := decide(t, w, enforced(), request(Update, tc.mr, fx.Resize(tc.size)))
 			if d.Gate == nil || d.Gate.State != v1alpha1.GateOpen || d.Gate.Unproven != tc.want {
 				t.Errorf("%s: gate %+v", tc.reason, d.Gate)
 			}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -35,11 +37,11 @@ func (m *model) composeXR() {
 	for _, k := range []string{"a", "b"} {
 		refs = append(refs, map[string]any{"apiVersion": "aws.example.org/v1", "kind": "Instance", "name": k})
 	}
-	m.write("xr", crossplane, "apiextensions.crossplane.io/composite", func(now *unstructured.Unstructured) *unstructured.Unstructured {
+	m.write("xr", fx.Crossplane, "apiextensions.crossplane.io/composite", func(now *unstructured.Unstructured) *unstructured.Unstructured {
 		if now == nil || now.GetUID() != xr.GetUID() {
 			return nil
 		}
-		return with(now, set(refs, "spec", "resourceRefs"), set(map[string]any{"name": "rev-" + strconv.Itoa(m.revision)}, "spec", "compositionRevisionRef"))
+		return fx.With(now, fx.Set(refs, "spec", "resourceRefs"), fx.Set(map[string]any{"name": "rev-" + strconv.Itoa(m.revision)}, "spec", "compositionRevisionRef"))
 	})
 	if m.alone { // Crossplane runs the pipeline on what it has just written
 		xr = m.get("xr")
@@ -66,7 +68,7 @@ func (m *model) composeXR() {
 		e.(map[string]any)["lastTransitionTime"] = m.now.Format(time.RFC3339)
 		conditions = append(conditions, e)
 	}
-	m.status("xr", now, set(map[string]any{"conditions": keepTimes(now, conditions)}, "status"))
+	m.status("xr", now, fx.Set(map[string]any{"conditions": keepTimes(now, conditions)}, "status"))
 }
 
 // composeMR applies what the pipeline wants of an MR: as the Composition has it
@@ -77,13 +79,13 @@ func (m *model) composeMR(key string, xr *unstructured.Unstructured, ran Ran) (a
 		if wanted = ran.Desired[key]; wanted == nil {
 			return true, m.get(key) != nil // its creation is held
 		}
-		m.masked = annotation(wanted, v1alpha1.AnnotationKeyManagementPolicies) != ""
+		m.masked = identity.Annotation(wanted, v1alpha1.AnnotationKeyManagementPolicies) != ""
 		defer func() { m.masked = false }()
 	}
-	applied = m.write(key, crossplane, composed, func(now *unstructured.Unstructured) *unstructured.Unstructured {
+	applied = m.write(key, fx.Crossplane, fx.ComposedManager, func(now *unstructured.Unstructured) *unstructured.Unstructured {
 		switch {
 		case now == nil:
-			now = object(fmt.Sprintf(`{apiVersion: aws.example.org/v1, kind: Instance, metadata: {name: %s, uid: %s-%d,
+			now = fx.Object(fmt.Sprintf(`{apiVersion: aws.example.org/v1, kind: Instance, metadata: {name: %s, uid: %s-%d,
 				annotations: {crossplane.io/composition-resource-name: %s},
 				ownerReferences: [{apiVersion: example.org/v1, kind: XDatabase, name: db, uid: %s, controller: true}]}}`, key, key, m.version, key, xr.GetUID()))
 		case metav1.GetControllerOf(now).UID != xr.GetUID():
@@ -95,7 +97,7 @@ func (m *model) composeMR(key string, xr *unstructured.Unstructured, ran Ran) (a
 		spec, _, _ := unstructured.NestedMap(wanted.Object, "spec")
 		forProvider, _, _ := unstructured.NestedMap(now.Object, "spec", "forProvider")
 		list, _ := spec["managementPolicies"].([]any)
-		return with(now, set(merged(forProvider, wantedOf(wanted)), "spec", "forProvider"), policies1(list...))
+		return fx.With(now, fx.Set(merged(forProvider, wantedOf(wanted)), "spec", "forProvider"), fx.Policies(list...))
 	})
 	if o := m.get(key); o != nil {
 		ready = m.sum(o).True("Ready")
@@ -108,7 +110,7 @@ func (m *model) collect() {
 	xr := m.get("xr")
 	for _, k := range []string{"a", "b"} {
 		if o := m.get(k); o != nil && (xr == nil || metav1.GetControllerOf(o).UID != xr.GetUID()) {
-			m.remove(k, collector)
+			m.remove(k, fx.Collector)
 		}
 	}
 }
@@ -144,9 +146,9 @@ func (m *model) settleOne(key string, children ...string) {
 		edits[v1alpha1.AnnotationKeyPhase] = string(v1alpha1.PhaseInitialized)
 		m.note("%s settled at %d", key, intent.Generation)
 	}
-	next := with(o, func(o *unstructured.Unstructured) {
+	next := fx.With(o, func(o *unstructured.Unstructured) {
 		for k, v := range edits {
-			annotate(k, v)(o)
+			fx.Annotate(k, v)(o)
 		}
 		m.landed(o, s)
 	})
@@ -200,7 +202,7 @@ func (m *model) gateStep(key string) {
 	}
 	s := m.sum(o)
 	g := gating.Managed{MR: s, Kind: m.kind, Mode: m.mode, Difference: external.Difference(o.Object), Comparable: external.Comparable(o.Object),
-		RequestedAt: annotation(o, v1alpha1.AnnotationKeyReconcileRequestedAt), Deadline: modelDeadline, User: gatekeeper.Hash(), Now: m.gateNow()}
+		RequestedAt: identity.Annotation(o, v1alpha1.AnnotationKeyReconcileRequestedAt), Deadline: modelDeadline, User: fx.GateController.Hash(), Now: m.gateNow()}
 	g.HandledAt, _, _ = unstructured.NestedString(o.Object, "status", "lastHandledReconcileAt")
 	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, e := range list {
@@ -247,7 +249,7 @@ func (m *model) finishGate(key string, o *unstructured.Unstructured, g *gating.M
 		if now := m.get(hk); now == nil || now.GetResourceVersion() != holders[hk].GetResourceVersion() {
 			return false // conflict: tried again later
 		}
-		m.store(hk, with(m.get(hk), func(o *unstructured.Unstructured) { m.spend(o, *c, v1alpha1.ClaimUsed) }))
+		m.store(hk, fx.With(m.get(hk), func(o *unstructured.Unstructured) { m.spend(o, *c, v1alpha1.ClaimUsed) }))
 		m.note("gate finished claim %s on %s", c.ID, hk)
 		return hk != key // the MR changed: its own write conflicts
 	}
@@ -274,33 +276,33 @@ func (m *model) actGate(key string, o *unstructured.Unstructured, d gating.Decis
 	if now == nil || now.GetResourceVersion() != o.GetResourceVersion() {
 		return // conflict; a claim on the MR itself makes one too
 	}
-	next := with(now, func(o *unstructured.Unstructured) {
+	next := fx.With(now, func(o *unstructured.Unstructured) {
 		list := make([]any, 0, len(d.Policies))
 		for _, p := range d.Policies {
 			list = append(list, p)
 		}
-		policies1(list...)(o)
+		fx.Policies(list...)(o)
 		for k, v := range d.Edits {
 			if v == nil {
-				unannotate(k)(o)
+				fx.Unannotate(k)(o)
 			} else {
-				annotate(k, *v)(o)
+				fx.Annotate(k, *v)(o)
 			}
 		}
 		if d.Action == gating.ActionRestore {
-			unannotate(v1alpha1.AnnotationKeyManagementPolicies, v1alpha1.AnnotationKeyGate)(o)
+			fx.Unannotate(v1alpha1.AnnotationKeyManagementPolicies, v1alpha1.AnnotationKeyGate)(o)
 			return
 		}
-		annotate(v1alpha1.AnnotationKeyManagementPolicies, mask.FormatAuthor(d.Author), v1alpha1.AnnotationKeyGate, mask.FormatGate(d.Gate))(o)
+		fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies, mask.FormatAuthor(d.Author), v1alpha1.AnnotationKeyGate, mask.FormatGate(d.Gate))(o)
 		for k, v := range d.Annotations {
 			if v == nil {
-				unannotate(k)(o)
+				fx.Unannotate(k)(o)
 			} else {
-				annotate(k, *v)(o)
+				fx.Annotate(k, *v)(o)
 			}
 		}
 		if d.Gate.State == v1alpha1.GateOpen {
-			annotate(v1alpha1.AnnotationKeyReconcileRequestedAt, m.gateNow().Format(time.RFC3339Nano)+strconv.FormatInt(m.version, 10))(o)
+			fx.Annotate(v1alpha1.AnnotationKeyReconcileRequestedAt, m.gateNow().Format(time.RFC3339Nano)+strconv.FormatInt(m.version, 10))(o)
 		}
 	})
 	m.store(key, next)
@@ -318,7 +320,7 @@ func (m *model) describe(key string) string {
 	if o == nil {
 		return "gone"
 	}
-	g := annotation(o, v1alpha1.AnnotationKeyGate)
+	g := identity.Annotation(o, v1alpha1.AnnotationKeyGate)
 	fp, _, _ := unstructured.NestedMap(o.Object, "spec", "forProvider")
 	out := fmt.Sprintf("g%d %v %v", o.GetGeneration(), fp, mask.PoliciesOf(o))
 	if g != "" {
@@ -335,7 +337,7 @@ func (m *model) forget(o offer) {
 	h := m.get(o.holder)
 	set := approval.Parse(h.GetAnnotations())
 	if next := set.Claims.Forget(o.id, set.Approvals); len(next) != len(set.Claims) {
-		m.store(o.holder, with(h, annotate(v1alpha1.AnnotationKeyClaims, next.String())))
+		m.store(o.holder, fx.With(h, fx.Annotate(v1alpha1.AnnotationKeyClaims, next.String())))
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
@@ -24,9 +26,11 @@ func mapKeys[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }
 // legalSets of crossplane-runtime v2.3.3 (pkg/reconciler/managed/policies.go): not taken from
 // the code that is tested.
 var legalSets = [][]string{
-	{"*"}, {observe, create, update, remove, late}, {observe}, {}, {observe, create, update, remove}, {observe, create, update, late},
-	{observe, create, update}, {observe, create, remove, late}, {observe, create, late}, {observe, create, remove}, {observe, create},
-	{observe, remove}, {observe, update}, {observe, late}, {observe, update, late},
+	{"*"}, {fx.Observe, fx.Create, fx.Update, fx.Delete, fx.LateInitialize}, {fx.Observe}, {}, {fx.Observe, fx.Create, fx.Update,
+		fx.Delete}, {fx.Observe, fx.Create, fx.Update, fx.LateInitialize},
+	{fx.Observe, fx.Create, fx.Update}, {fx.Observe, fx.Create, fx.Delete, fx.LateInitialize}, {fx.Observe, fx.Create,
+		fx.LateInitialize}, {fx.Observe, fx.Create, fx.Delete}, {fx.Observe, fx.Create},
+	{fx.Observe, fx.Delete}, {fx.Observe, fx.Update}, {fx.Observe, fx.LateInitialize}, {fx.Observe, fx.Update, fx.LateInitialize},
 }
 
 func sameSet(a, b []string) bool {
@@ -73,7 +77,7 @@ func (m *model) removed(key string, o *unstructured.Unstructured) {
 	if c == nil || !c.exists {
 		return
 	}
-	if annotation(o, v1alpha1.AnnotationKeyDeletion) != v1alpha1.DeletionOrphan && mask.Gives(m.author[key], v1alpha1.VerbDelete) {
+	if identity.Annotation(o, v1alpha1.AnnotationKeyDeletion) != v1alpha1.DeletionOrphan && mask.Gives(m.author[key], v1alpha1.VerbDelete) {
 		m.fail("%s is gone, its external resource is orphaned: policies %v", key, mask.PoliciesOf(o))
 	}
 	m.cloud[key] = &resource{}
@@ -100,7 +104,7 @@ func (m *model) admitted(key string, user subject.User, req *Request, d Decision
 	case !slices.Equal(incoming, mask.PoliciesOf(req.OldObject)) && (req.OldObject.GetDeletionTimestamp() == nil || m.mode == v1alpha1.ModeLog):
 		m.author[key] = incoming
 	}
-	if _, masked := mask.ParseAuthor(annotation(req.Object, v1alpha1.AnnotationKeyManagementPolicies)); !masked {
+	if _, masked := mask.ParseAuthor(identity.Annotation(req.Object, v1alpha1.AnnotationKeyManagementPolicies)); !masked {
 		for _, c := range d.Changes { // what is asked for anew was not tampered with, and no gate remembers that
 			if f, ok := strings.CutPrefix(c.Path, "spec.forProvider."); ok {
 				delete(m.shown, key+" "+f)
@@ -139,7 +143,7 @@ func (m *model) openedBy(key string, d gating.Decision) {
 		if holder == nil {
 			continue
 		}
-		claims := approval.ParseClaims(annotation(holder, v1alpha1.AnnotationKeyClaims))
+		claims := approval.ParseClaims(identity.Annotation(holder, v1alpha1.AnnotationKeyClaims))
 		for _, id := range claimsOf(d.Gate) {
 			c := claims.Find(id)
 			if c == nil {
@@ -168,7 +172,7 @@ func (m *model) openedBy(key string, d gating.Decision) {
 // external write by the provider: (a).
 func (m *model) external(key string, o *unstructured.Unstructured, verb v1alpha1.Verb, wanted map[string]any) {
 	m.note("provider %s %s %v (g%d of %s)", verb, key, wanted, o.GetGeneration(), m.describe(key))
-	if _, masked := mask.ParseAuthor(annotation(o, v1alpha1.AnnotationKeyManagementPolicies)); !masked {
+	if _, masked := mask.ParseAuthor(identity.Annotation(o, v1alpha1.AnnotationKeyManagementPolicies)); !masked {
 		return
 	}
 	gate := mask.ParseGate(o.GetAnnotations())
@@ -251,7 +255,7 @@ func (m *model) obeyed(key string, g gating.Managed, d gating.Decision) {
 }
 
 func (m *model) stuck(key, hk string, holder, o *unstructured.Unstructured) {
-	for _, c := range approval.ParseClaims(annotation(holder, v1alpha1.AnnotationKeyClaims)) {
+	for _, c := range approval.ParseClaims(identity.Annotation(holder, v1alpha1.AnnotationKeyClaims)) {
 		if c.State == v1alpha1.ClaimPending && c.Relation == v1alpha1.RelationExternal && c.Child.UID == o.GetUID() &&
 			slices.Contains(claimsOf(mask.ParseGate(o.GetAnnotations())), c.ID) {
 			m.fail("%s: claim %s on %s is never finished: %s", key, c.ID, hk, m.describe(key))

@@ -6,6 +6,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -36,7 +39,8 @@ metadata: {name: claims}
 spec:
   target: {apiGroup: example.org, kind: DatabaseClaim}
   subjects: [{kind: User, name: alice, mayInitiate: true}]
-  rules: [{trigger: spec.size, allow: [{target: {apiGroup: example.org, kind: XDatabase}, relation: ControllerChild, verbs: [Update], mutations: [{jsonPath: spec.size}]}]}]
+  rules: [{trigger: spec.size, 
+    allow: [{target: {apiGroup: example.org, kind: XDatabase}, relation: ControllerChild, verbs: [Update], mutations: [{jsonPath: spec.size}]}]}]
 `
 
 const modelPolicy = `
@@ -113,7 +117,7 @@ func (m *model) regovern() {
 // fulfilled: somebody asks for a size, and nobody disturbs what comes of it, so
 // that allowances are consumed before the next change.
 func (m *model) fulfilled() {
-	m.edit(m.asked(), set("s"+strconv.Itoa(m.rng.IntN(4)), "spec", "size"))
+	m.edit(m.asked(), fx.Set("s"+strconv.Itoa(m.rng.IntN(4)), "spec", "size"))
 	m.reliable = true
 	m.rest(8)
 	m.reliable = false
@@ -134,11 +138,11 @@ func (m *model) claimXR() {
 		return
 	}
 	size := textOf(claim, "spec", "size")
-	synced := m.write("xr", crossplane, managerXR, func(now *unstructured.Unstructured) *unstructured.Unstructured {
+	synced := m.write("xr", fx.Crossplane, managerXR, func(now *unstructured.Unstructured) *unstructured.Unstructured {
 		if now == nil || textOf(now, "spec", "claimRef", "name") == "" {
 			return nil
 		}
-		return with(now, set(size, "spec", "size"))
+		return fx.With(now, fx.Set(size, "spec", "size"))
 	})
 	ready := false
 	if xr := m.get("xr"); xr != nil {
@@ -151,7 +155,7 @@ func (m *model) claimXR() {
 		}
 		return map[string]any{"type": t, "status": s, "reason": "R", "observedGeneration": claim.GetGeneration(), "lastTransitionTime": m.now.Format(time.RFC3339)}
 	}
-	m.status("claim", claim, set(map[string]any{"conditions": keepTimes(claim, []any{c("Synced", synced), c("Ready", ready)})}, "status"))
+	m.status("claim", claim, fx.Set(map[string]any{"conditions": keepTimes(claim, []any{c("Synced", synced), c("Ready", ready)})}, "status"))
 }
 
 // approveByPolicy writes what the webhook does on behalf of a policy.
@@ -162,7 +166,7 @@ func (m *model) approveByPolicy(a *ApproveEffect) {
 		return
 	}
 	before := approvalsOf(o)
-	m.store(key, with(o, annotate(a.Key, a.Value)))
+	m.store(key, fx.With(o, fx.Annotate(a.Key, a.Value)))
 	for content := range approvalsOf(m.get(key)) {
 		if _, had := before[content]; !had {
 			m.placed[key+" "+content]++
@@ -229,7 +233,7 @@ func (m *model) granted(key string, req *Request, result *unstructured.Unstructu
 	uid := string(result.GetUID())
 	may := old != nil && old.GetDeletionTimestamp() == nil && m.governed != nil && sizeOf(old) != sizeOf(result) && (key == "claim" || sizeOf(result) != "s3")
 	must, grant := may, modelGrant{}
-	if may && req.User.Name != alice.Name {
+	if may && req.User.Name != fx.Alice.Name {
 		grant.claimed = true
 		versions := m.recent("claim")
 		may = slices.ContainsFunc(versions, m.live)
@@ -256,7 +260,7 @@ func (m *model) carried(key string, o *unstructured.Unstructured) {
 		if grant.claimed {
 			want = []string{"DatabaseClaim", o.GetKind()}
 		}
-		if !known || a.Initiator != alice.Name || !slices.Equal(want, kindsOf(a)) || a.Trace[len(a.Trace)-1].Generation != a.Generation {
+		if !known || a.Initiator != fx.Alice.Name || !slices.Equal(want, kindsOf(a)) || a.Trace[len(a.Trace)-1].Generation != a.Generation {
 			m.fail("%s carries an allowance that nobody granted (%t, %v): %+v", key, known, want, a)
 		}
 	}
@@ -266,7 +270,7 @@ func (m *model) carried(key string, o *unstructured.Unstructured) {
 func (m *model) travelled(key string, o *unstructured.Unstructured) {
 	xr := m.get("xr")
 	for _, a := range entriesOf(m, o) {
-		if a.Relation != v1alpha1.RelationExternal || a.Initiator != alice.Name || len(a.Trace) < 2 || kindsOf(a)[len(a.Trace)-1] != "Instance" {
+		if a.Relation != v1alpha1.RelationExternal || a.Initiator != fx.Alice.Name || len(a.Trace) < 2 || kindsOf(a)[len(a.Trace)-1] != "Instance" {
 			m.fail("%s carries %+v", key, a)
 			continue
 		}
@@ -286,7 +290,7 @@ func kindsOf(a v1alpha1.Allowance) (out []string) {
 
 // entriesOf an object, read by nothing of ours.
 func entriesOf(m *model, o *unstructured.Unstructured) (out []v1alpha1.Allowance) {
-	value := annotation(o, v1alpha1.AnnotationKeyAllowances)
+	value := identity.Annotation(o, v1alpha1.AnnotationKeyAllowances)
 	if value == "" {
 		return nil
 	}
@@ -303,7 +307,7 @@ func (m *model) pruned(key string, req *Request, d Decision, result *unstructure
 		return
 	}
 	if d.Class == ClassNone || d.Class == ClassSelf {
-		if was, is := annotation(req.OldObject, v1alpha1.AnnotationKeyAllowances), annotation(result, v1alpha1.AnnotationKeyAllowances); was != is {
+		if was, is := identity.Annotation(req.OldObject, v1alpha1.AnnotationKeyAllowances), identity.Annotation(result, v1alpha1.AnnotationKeyAllowances); was != is {
 			m.fail("%s: a %s write makes allowances %q of %q", key, d.Class, is, was)
 		}
 		return

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/mask"
@@ -39,7 +41,7 @@ func (m *model) provide(key string) {
 		return
 	}
 	if !deleted && len(o.GetFinalizers()) == 0 {
-		m.write(key, provider, "provider", func(now *unstructured.Unstructured) *unstructured.Unstructured {
+		m.write(key, fx.Provider, "provider", func(now *unstructured.Unstructured) *unstructured.Unstructured {
 			if now == nil || now.GetResourceVersion() != o.GetResourceVersion() {
 				return nil
 			}
@@ -140,11 +142,11 @@ func covers(have, want map[string]any) bool {
 }
 
 func (m *model) lateInit(key string, o *unstructured.Unstructured) bool {
-	return m.write(key, provider, "provider", func(now *unstructured.Unstructured) *unstructured.Unstructured {
+	return m.write(key, fx.Provider, "provider", func(now *unstructured.Unstructured) *unstructured.Unstructured {
 		if now == nil || now.GetResourceVersion() != o.GetResourceVersion() {
 			return nil
 		}
-		return with(now, set("z1", "spec", "forProvider", "zone"))
+		return fx.With(now, fx.Set("z1", "spec", "forProvider", "zone"))
 	})
 }
 
@@ -187,7 +189,7 @@ func (m *model) report(key string, o *unstructured.Unstructured, r report) {
 	if at := o.GetAnnotations()[v1alpha1.AnnotationKeyReconcileRequestedAt]; at != "" && m.kind.ReconcileRequests {
 		st["lastHandledReconcileAt"] = at
 	}
-	if m.status(key, o, set(st, "status")) {
+	if m.status(key, o, fx.Set(st, "status")) {
 		m.show(key, r.at)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -129,9 +131,9 @@ func (m *model) person(key string) {
 	value := strconv.Itoa(m.rng.IntN(4))
 	switch m.rng.IntN(18) {
 	case 0, 1, 17:
-		m.edit(m.asked(), set("s"+value, "spec", "size"))
+		m.edit(m.asked(), fx.Set("s"+value, "spec", "size"))
 	case 2:
-		m.edit(key, set("s"+value, "spec", "forProvider", "size"))
+		m.edit(key, fx.Set("s"+value, "spec", "forProvider", "size"))
 	case 3, 4:
 		m.revision++
 		m.note("the Composition is upgraded to %d", m.revision)
@@ -143,11 +145,11 @@ func (m *model) person(key string) {
 		m.approveAny(key)
 	case 12:
 		if !m.alone { // without a webhook a DELETE orphans what is masked
-			m.remove(key, alice)
+			m.remove(key, fx.Alice)
 		}
 	case 13:
 		if !m.alone {
-			m.remove("xr", alice)
+			m.remove("xr", fx.Alice)
 		}
 	case 14:
 		m.annotateRandomly(key)
@@ -158,12 +160,12 @@ func (m *model) person(key string) {
 	}
 }
 
-func (m *model) edit(key string, change mod) {
-	m.write(key, alice, "kubectl", func(now *unstructured.Unstructured) *unstructured.Unstructured {
+func (m *model) edit(key string, change fx.Mod) {
+	m.write(key, fx.Alice, "kubectl", func(now *unstructured.Unstructured) *unstructured.Unstructured {
 		if now == nil {
 			return nil
 		}
-		return with(now, change)
+		return fx.With(now, change)
 	})
 }
 
@@ -198,7 +200,7 @@ func (m *model) approve() {
 		return
 	}
 	m.forget(o)
-	m.place(o.holder, annotate(v1alpha1.AnnotationKeyApprovePrefix+o.id, m.mode1()))
+	m.place(o.holder, fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+o.id, m.mode1()))
 }
 
 // approveAny difference or deletion, without a digest, on the MR or the XR.
@@ -206,11 +208,12 @@ func (m *model) approveAny(key string) {
 	verbs := []string{`["Update"]`, `["Create","Update"]`, `["Delete"]`, `["*"]`}[m.rng.IntN(4)]
 	holder := []string{key, "xr"}[m.rng.IntN(2)]
 	kind := []string{"Instance", "*"}[m.rng.IntN(2)]
-	m.place(holder, annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"`+kind+`","name":"*","relation":"External","verbs":`+verbs+`,"mode":"`+m.mode1()+`"}]`))
+	m.place(holder, fx.Annotate(v1alpha1.AnnotationKeyApprovals,
+		`[{"kind":"`+kind+`","name":"*","relation":"External","verbs":`+verbs+`,"mode":"`+m.mode1()+`"}]`))
 }
 
 // place an approval, and count those that were not there.
-func (m *model) place(holder string, change mod) {
+func (m *model) place(holder string, change fx.Mod) {
 	before := approvalsOf(m.get(holder))
 	m.edit(holder, change)
 	for content := range approvalsOf(m.get(holder)) {
@@ -223,13 +226,13 @@ func (m *model) place(holder string, change mod) {
 func (m *model) annotateRandomly(key string) {
 	switch m.rng.IntN(4) {
 	case 0:
-		m.edit(key, annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))
+		m.edit(key, fx.Annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))
 	case 1:
-		m.edit("xr", annotate(v1alpha1.AnnotationKeyFreeze, "true"))
+		m.edit("xr", fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true"))
 	case 2:
-		m.edit("xr", unannotate(v1alpha1.AnnotationKeyFreeze))
+		m.edit("xr", fx.Unannotate(v1alpha1.AnnotationKeyFreeze))
 	case 3:
-		m.edit("xr", unannotate(v1alpha1.AnnotationKeyApprovals))
+		m.edit("xr", fx.Unannotate(v1alpha1.AnnotationKeyApprovals))
 	}
 }
 
@@ -252,7 +255,7 @@ func (m *model) recreate() {
 	if m.get("xr") != nil {
 		return
 	}
-	o := object(`{apiVersion: example.org/v1, kind: XDatabase, metadata: {name: db, finalizers: [composite], uid: xr-` +
+	o := fx.Object(`{apiVersion: example.org/v1, kind: XDatabase, metadata: {name: db, finalizers: [composite], uid: xr-` +
 		strconv.FormatInt(m.version, 10) + `}, spec: {size: s0}}`)
-	m.write("xr", alice, "kubectl", func(*unstructured.Unstructured) *unstructured.Unstructured { return o })
+	m.write("xr", fx.Alice, "kubectl", func(*unstructured.Unstructured) *unstructured.Unstructured { return o })
 }

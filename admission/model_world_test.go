@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -81,9 +83,10 @@ const modelDeadline = time.Hour
 
 func newModel(seed uint64, verbose bool) *model {
 	m := &model{verbose: verbose,
-		rng: rand.New(rand.NewPCG(seed, 1)), now: noon, version: 100, mode: v1alpha1.ModeEnforce, compose: "*",
+		rng: rand.New(rand.NewPCG(seed, 1)), now: fx.Noon, version: 100, mode: v1alpha1.ModeEnforce, compose: "*",
 		versions: map[string][]*unstructured.Unstructured{}, seen: map[string]int{}, cloud: map[string]*resource{"a": {}, "b": {}},
-		author: map[string][]string{}, placed: map[string]int{}, used: map[string]int{}, opened: map[string]int{}, shown: map[string]int{}, openedAt: map[string]int{},
+		author: map[string][]string{}, placed: map[string]int{}, used: map[string]int{},
+		opened: map[string]int{}, shown: map[string]int{}, openedAt: map[string]int{},
 		grants: map[string]map[int64]modelGrant{},
 	}
 	m.kind = identity.Kind{Role: parent.RoleManaged, ManagementPolicies: true, ReconcileRequests: m.chance(2), Resource: "instances.aws.example.org"}
@@ -104,16 +107,16 @@ func newModel(seed uint64, verbose bool) *model {
 	// What the run is about exists: there is no XR of a Claim that never landed.
 	m.reliable = true
 	defer func() { m.reliable = false }()
-	xr := object(`{apiVersion: example.org/v1, kind: XDatabase, metadata: {name: db, uid: xr-1, finalizers: [composite]}, spec: {size: s0}}`)
+	xr := fx.Object(`{apiVersion: example.org/v1, kind: XDatabase, metadata: {name: db, uid: xr-1, finalizers: [composite]}, spec: {size: s0}}`)
 	if m.claimed {
-		claim := object(`{apiVersion: example.org/v1, kind: DatabaseClaim, metadata: {name: claim, namespace: team, uid: claim-1},
+		claim := fx.Object(`{apiVersion: example.org/v1, kind: DatabaseClaim, metadata: {name: claim, namespace: team, uid: claim-1},
 			spec: {size: s0, resourceRef: {apiVersion: example.org/v1, kind: XDatabase, name: db}}}`)
-		m.write("claim", alice, "kubectl", func(*unstructured.Unstructured) *unstructured.Unstructured { return claim })
-		xr = with(xr, set(map[string]any{"apiVersion": "example.org/v1", "kind": "DatabaseClaim", "namespace": "team", "name": "claim"}, "spec", "claimRef"))
-		m.write("xr", crossplane, managerXR, func(*unstructured.Unstructured) *unstructured.Unstructured { return xr })
+		m.write("claim", fx.Alice, "kubectl", func(*unstructured.Unstructured) *unstructured.Unstructured { return claim })
+		xr = fx.With(xr, fx.Set(map[string]any{"apiVersion": "example.org/v1", "kind": "DatabaseClaim", "namespace": "team", "name": "claim"}, "spec", "claimRef"))
+		m.write("xr", fx.Crossplane, managerXR, func(*unstructured.Unstructured) *unstructured.Unstructured { return xr })
 		return m
 	}
-	m.write("xr", alice, "kubectl", func(*unstructured.Unstructured) *unstructured.Unstructured { return xr })
+	m.write("xr", fx.Alice, "kubectl", func(*unstructured.Unstructured) *unstructured.Unstructured { return xr })
 	return m
 }
 
@@ -123,7 +126,7 @@ func (m *model) note(format string, args ...any) {
 	if !m.verbose {
 		return
 	}
-	m.trace = append(m.trace, fmt.Sprintf("%3d %s ", m.step, m.now.Sub(noon))+fmt.Sprintf(format, args...))
+	m.trace = append(m.trace, fmt.Sprintf("%3d %s ", m.step, m.now.Sub(fx.Noon))+fmt.Sprintf(format, args...))
 }
 
 func (m *model) fail(format string, args ...any) {
@@ -179,12 +182,12 @@ func (m *model) store(key string, o *unstructured.Unstructured) {
 }
 
 // status is written without admission, if the object has not changed since.
-func (m *model) status(key string, seen *unstructured.Unstructured, change mod) bool {
+func (m *model) status(key string, seen *unstructured.Unstructured, change fx.Mod) bool {
 	now := m.get(key)
 	if now == nil || now.GetResourceVersion() != seen.GetResourceVersion() {
 		return false
 	}
-	next := with(now, change)
+	next := fx.With(now, change)
 	if !reflect.DeepEqual(next.Object, now.Object) {
 		m.store(key, next)
 	}
@@ -271,7 +274,7 @@ func (m *model) takeClaims(c *identity.ClaimEffect) bool {
 	if has != c.HasStored || have != c.Stored {
 		return false
 	}
-	m.store(key, with(o, annotate(v1alpha1.AnnotationKeyClaims, c.Value)))
+	m.store(key, fx.With(o, fx.Annotate(v1alpha1.AnnotationKeyClaims, c.Value)))
 	return true
 }
 
@@ -296,7 +299,7 @@ func (m *model) remove(key string, user subject.User) bool {
 	if !ok {
 		return false
 	}
-	m.store(key, with(o, set(m.now.Format(time.RFC3339), "metadata", "deletionTimestamp")))
+	m.store(key, fx.With(o, fx.Set(m.now.Format(time.RFC3339), "metadata", "deletionTimestamp")))
 	return true
 }
 
@@ -338,9 +341,9 @@ func (m *model) Settled(parent.Ref) int64 { return -1 }
 
 func (m *model) StatusWriter(r parent.Ref, hash string) bool {
 	if r.Kind == "XDatabase" || r.Kind == "DatabaseClaim" {
-		return hash == crossplane.Hash()
+		return hash == fx.Crossplane.Hash()
 	}
-	return hash == provider.Hash()
+	return hash == fx.Provider.Hash()
 }
 
 func (m *model) NamespaceMode(context.Context, string) (v1alpha1.Mode, error) { return "", nil }
@@ -363,7 +366,7 @@ func (m *model) Managed(_ context.Context, root *parent.State) ([]*parent.State,
 	return out, nil
 }
 
-func (m *model) Component(u subject.User, _ string) bool { return u.Name == gatekeeper.Name }
+func (m *model) Component(u subject.User, _ string) bool { return u.Name == fx.GateController.Name }
 
 // approvalsOf an object, by content.
 func approvalsOf(o *unstructured.Unstructured) map[string]approval.Entry {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
@@ -49,9 +51,9 @@ func BenchmarkPolicies(b *testing.B) {
 	for _, n := range []struct{ policies, kinds int }{{policies: 10, kinds: 10}, {policies: 10000, kinds: 500}} {
 		b.Run(fmt.Sprintf("%d", n.policies), func(b *testing.B) {
 			set := manyPolicies(b, n.policies, n.kinds)
-			xr := []mod{unsettled, annotate(v1alpha1.AnnotationKeyAllowances, benchEntries)}
+			xr := []fx.Mod{fx.Unsettled, fx.Annotate(v1alpha1.AnnotationKeyAllowances, benchEntries)}
 			e := &Evaluator{World: setting{xr: xr}.world(), Options: enforced(), Policies: set}
-			req := request(Update, large(b), resize("l"))
+			req := request(Update, large(b), fx.Resize("l"))
 			b.ReportAllocs()
 			for b.Loop() {
 				d, err := e.Evaluate(b.Context(), req)
@@ -111,11 +113,8 @@ func TestExpressionMemory(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	bytes := after.HeapAlloc - before.HeapAlloc
-	t.Logf("%d distinct expressions: %.1f MiB, %d bytes each, compiled in %s; the cache keeps %d", len(programs), float64(bytes)/(1<<20),
-		bytes/n, took.Round(time.Millisecond), cache.Len())
-	if cache.Len() != expression.CacheSize {
-		t.Errorf("the cache keeps %d programs, not %d", cache.Len(), expression.CacheSize)
-	}
+	t.Logf("%d distinct expressions: %.1f MiB, %d bytes each, compiled in %s", len(programs), float64(bytes)/(1<<20),
+		bytes/n, took.Round(time.Millisecond))
 	if bytes > 256<<20 {
 		t.Errorf("%d bytes", bytes)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
@@ -38,38 +40,39 @@ func TestDocumentation(t *testing.T) {
 		return policySet(t, strings.Split(docs["example "+name], "---\n")...)
 	}
 	t.Run("deployment", func(t *testing.T) {
-		d := with(deployment(), unannotate("approved-by"))
+		d := fx.With(deployment(), fx.Unannotate("approved-by"))
 		rs := replicaSet(d)
 		p := newPlay(t, example("deployment"), d, rs, pod(rs, "foo-abc-1"))
-		p.want(p.update(hans, "kubectl", "foo", set(int64(1), "spec", "replicas")), ReasonNoParent)
+		p.want(p.update(hans, "kubectl", "foo", fx.Set(int64(1), "spec", "replicas")), ReasonNoParent)
 		p.holds("foo", docs["result deployment"])
-		p.want(p.update(deployer, "", "foo-abc", set(int64(1), "spec", "replicas")), ReasonExpected)
+		p.want(p.update(fx.Deployer, "", "foo-abc", fx.Set(int64(1), "spec", "replicas")), ReasonExpected)
 		p.holds("foo-abc", docs["result replicaset"])
 		p.want(p.remove(replicaset, "foo-abc-1"), ReasonExpected)
 
-		d = with(d, unannotate("jira"))
+		d = fx.With(d, fx.Unannotate("jira"))
 		p = newPlay(t, example("deployment"), d, replicaSet(d))
 		p.want(p.update(hans, "kubectl", "foo", func(o *unstructured.Unstructured) {
 			_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"name": "app", "image": "app:2"}}, "spec", "template", "spec", "containers")
 		}), ReasonNoParent)
-		created := with(replicaSet(d), func(o *unstructured.Unstructured) {
+		created := fx.With(replicaSet(d), func(o *unstructured.Unstructured) {
 			o.SetAnnotations(nil)
 			o.SetUID("")
 			o.SetGeneration(0)
 			o.SetName("foo-def")
 		})
-		refused := p.create(deployer, "", created)
+		refused := p.create(fx.Deployer, "", created)
 		p.want(refused, ReasonAllowanceMissing)
-		if !strings.Contains(refused.Message, "creating ReplicaSet default/foo-def by system:serviceaccount:kube-system:deployment-controller is not allowed: no allowance on Deployment default/foo covers create (AllowancePolicy deployments)") {
+		if !strings.Contains(refused.Message, "creating ReplicaSet default/foo-def by system:serviceaccount:kube-system:deployment-controller "+
+			"is not allowed: no allowance on Deployment default/foo covers create (AllowancePolicy deployments)") {
 			t.Errorf("message %q", refused.Message)
 		}
 	})
 	t.Run("claim", func(t *testing.T) {
 		xr := xdatabase()
 		p := newPlay(t, example("claim"), claim(), xr, rdsInstance(xr))
-		p.want(p.update(hans, "kubectl", "my-database", set("large", "spec", "size")), ReasonNoParent)
-		p.want(p.update(crossplane, managerXR, "my-database-xyz", set("large", "spec", "size")), ReasonExpected)
-		d := p.update(crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large"))
+		p.want(p.update(hans, "kubectl", "my-database", fx.Set("large", "spec", "size")), ReasonNoParent)
+		p.want(p.update(fx.Crossplane, managerXR, "my-database-xyz", fx.Set("large", "spec", "size")), ReasonExpected)
+		d := p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large"))
 		p.want(d, ReasonExpected)
 		if d.Gate == nil || d.Gate.State != v1alpha1.GateOpen {
 			t.Errorf("gate %+v", d.Gate)
@@ -77,17 +80,17 @@ func TestDocumentation(t *testing.T) {
 	})
 	t.Run("upgrade", func(t *testing.T) {
 		xr := xdatabase()
-		bronze := with(rdsInstance(xr), func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"tier": "bronze"}) })
+		bronze := fx.With(rdsInstance(xr), func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"tier": "bronze"}) })
 		p := newPlay(t, example("upgrade"), claim(), xr, bronze)
 		p.e.World = &builder{world: p.w, build: allowance.Build{Fingerprint: "b2", Images: []string{"xpkg.example.org/crossplane:v2.3.1"}}}
-		p.want(p.update(crossplane, managerMR, "my-database-xyz-rds", set("gold", "spec", "forProvider", "tags", "tier")), ReasonUpgraded)
-		p.want(p.update(crossplane, managerMR, "my-database-xyz-rds", set("silver", "spec", "forProvider", "tags", "tier")), ReasonDrift)
+		p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("gold", "spec", "forProvider", "tags", "tier")), ReasonUpgraded)
+		p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("silver", "spec", "forProvider", "tags", "tier")), ReasonDrift)
 	})
 	t.Run("exception", func(t *testing.T) {
 		xr := xdatabase()
-		dev := with(rdsInstance(xr), func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"env": "dev"}) })
+		dev := fx.With(rdsInstance(xr), func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"env": "dev"}) })
 		p := newPlay(t, example("exception"), claim(), xr, dev)
-		p.want(p.update(crossplane, managerMR, "my-database-xyz-rds", setClass("db.m5.large")), ReasonDrift)
-		p.want(p.update(crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large")), ReasonExcepted)
+		p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", setClass("db.m5.large")), ReasonDrift)
+		p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large")), ReasonExcepted)
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -31,7 +33,7 @@ func child(o *unstructured.Unstructured, of *unstructured.Unstructured, writer, 
 		_ = unstructured.SetNestedSlice(o.Object, refs, "metadata", "ownerReferences")
 	}
 	a := map[string]string{
-		v1alpha1.AnnotationKeyTrace:             trace.Trace{hopOf(o, o.GetGeneration(), writer.Name)}.String(),
+		v1alpha1.AnnotationKeyTrace:             trace.Trace{fx.Hop(o, o.GetGeneration(), writer.Name)}.String(),
 		v1alpha1.AnnotationKeySettledGeneration: strconv.FormatInt(o.GetGeneration(), 10), v1alpha1.AnnotationKeyPhase: "initialized",
 		v1alpha1.AnnotationKeyControllers: controller.Hash(),
 	}
@@ -46,27 +48,27 @@ func child(o *unstructured.Unstructured, of *unstructured.Unstructured, writer, 
 }
 
 func deployment() *unstructured.Unstructured {
-	return child(object(`
+	return child(fx.Object(`
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: foo, namespace: default, uid: d-uid, generation: 6, labels: {env: dev}, annotations: {jira: INFRA-23232, approved-by: alice@example.com}}
 spec: {replicas: 2, template: {spec: {containers: [{name: app, image: "app:1"}, {name: proxy, image: "proxy:1"}]}}}
 status: {observedGeneration: 6, replicas: 2}
-`), nil, hans, deployer)
+`), nil, hans, fx.Deployer)
 }
 
 func replicaSet(d *unstructured.Unstructured) *unstructured.Unstructured {
-	return child(object(`
+	return child(fx.Object(`
 apiVersion: apps/v1
 kind: ReplicaSet
 metadata: {name: foo-abc, namespace: default, uid: rs-uid, generation: 13}
 spec: {replicas: 2, template: {spec: {containers: [{name: app, image: "app:1"}, {name: proxy, image: "proxy:1"}]}}}
 status: {observedGeneration: 13, replicas: 2}
-`), d, deployer, replicaset)
+`), d, fx.Deployer, replicaset)
 }
 
 func pod(rs *unstructured.Unstructured, name string) *unstructured.Unstructured {
-	return child(object(`
+	return child(fx.Object(`
 apiVersion: v1
 kind: Pod
 metadata: {name: `+name+`, namespace: default, uid: `+name+`-uid, generation: 1}
@@ -126,7 +128,7 @@ func TestDeploymentReplicaSetPod(t *testing.T) {
 	p := newPlay(t, policySet(t, deploymentPolicy, replicaSetPolicy), d, rs, pod(rs, "foo-abc-1"), pod(rs, "foo-abc-2"))
 
 	p.want(p.remove(replicaset, "foo-abc-2"), ReasonDrift) // nobody scaled it
-	p.want(p.update(hans, "kubectl", "foo", set(int64(1), "spec", "replicas")), ReasonNoParent)
+	p.want(p.update(hans, "kubectl", "foo", fx.Set(int64(1), "spec", "replicas")), ReasonNoParent)
 	p.holds("foo", `
 - apiVersion: apps/v1
   kind: ReplicaSet
@@ -142,8 +144,8 @@ func TestDeploymentReplicaSetPod(t *testing.T) {
     field: spec.replicas
     attestations: {"metadata.annotations[jira]": INFRA-23232, "metadata.annotations[approved-by]": alice@example.com}
 `)
-	p.want(p.update(deployer, "", "foo-abc", set("app:evil", "spec", "template", "note")), ReasonAllowanceMissing)
-	p.want(p.update(deployer, "", "foo-abc", set(int64(1), "spec", "replicas")), ReasonExpected)
+	p.want(p.update(fx.Deployer, "", "foo-abc", fx.Set("app:evil", "spec", "template", "note")), ReasonAllowanceMissing)
+	p.want(p.update(fx.Deployer, "", "foo-abc", fx.Set(int64(1), "spec", "replicas")), ReasonExpected)
 	p.holds("foo-abc", `
 - kind: Pod
   relation: ControllerChild
@@ -159,12 +161,12 @@ func TestDeploymentReplicaSetPod(t *testing.T) {
   - {kind: ReplicaSet, name: foo-abc, generation: 14, field: spec.replicas}
 `)
 	p.want(p.remove(replicaset, "foo-abc-2"), ReasonExpected)
-	p.want(p.update(replicaset, "", "foo-abc-1", set("x", "spec", "note")), ReasonAllowanceMissing)
+	p.want(p.update(replicaset, "", "foo-abc-1", fx.Set("x", "spec", "note")), ReasonAllowanceMissing)
 
 	// Settled, they are consumed; the next write prunes them.
 	p.settle("foo", "foo-abc")
 	p.want(p.remove(replicaset, "foo-abc-1"), ReasonDrift)
-	p.want(p.update(hans, "kubectl", "foo", set("app:2", "spec", "template", "spec", "note")), ReasonNoParent)
+	p.want(p.update(hans, "kubectl", "foo", fx.Set("app:2", "spec", "template", "spec", "note")), ReasonNoParent)
 	p.holds("foo", `null`)
 }
 
@@ -173,21 +175,21 @@ func TestDeploymentReplicaSetPod(t *testing.T) {
 func TestImagesByIndex(t *testing.T) {
 	d := deployment()
 	p := newPlay(t, policySet(t, deploymentPolicy), d, replicaSet(d))
-	containers := func(images ...string) mod {
+	containers := func(images ...string) fx.Mod {
 		var list []any
 		for _, i := range images {
 			name, _, _ := strings.Cut(i, ":")
 			list = append(list, map[string]any{"name": name, "image": i})
 		}
-		return set(list, "spec", "template", "spec", "containers")
+		return fx.Set(list, "spec", "template", "spec", "containers")
 	}
 	p.want(p.update(hans, "kubectl", "foo", containers("app:1", "proxy:2")), ReasonNoParent)
 	entries := p.objects["foo"].GetAnnotations()[v1alpha1.AnnotationKeyAllowances]
 	if !strings.Contains(entries, `"field":"spec.template.spec.containers[1].image"`) {
 		t.Errorf("no concrete index: %s", entries)
 	}
-	p.want(p.update(deployer, "", "foo-abc", containers("init:1", "app:1", "proxy:2")), ReasonExpected)
-	dec := p.update(deployer, "", "foo-abc", containers("init:1", "app:1", "proxy:3"), set("x", "spec", "strategy"))
+	p.want(p.update(fx.Deployer, "", "foo-abc", containers("init:1", "app:1", "proxy:2")), ReasonExpected)
+	dec := p.update(fx.Deployer, "", "foo-abc", containers("init:1", "app:1", "proxy:3"), fx.Set("x", "spec", "strategy"))
 	p.want(dec, ReasonAllowanceMissing)
 	if !strings.Contains(dec.Message, "no allowance on Deployment default/foo covers spec.strategy (AllowancePolicy deployment-policy)") {
 		t.Errorf("message: %s", dec.Message)
@@ -196,14 +198,14 @@ func TestImagesByIndex(t *testing.T) {
 
 // TestConditionThatIsNotMet covers KR-06-03.
 func TestConditionThatIsNotMet(t *testing.T) {
-	d := with(deployment(), func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"env": "prod"}) })
+	d := fx.With(deployment(), func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"env": "prod"}) })
 	p := newPlay(t, policySet(t, deploymentPolicy), d, replicaSet(d))
 	p.want(p.update(hans, "kubectl", "foo", func(o *unstructured.Unstructured) {
 		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"name": "app", "image": "app:2"}, map[string]any{"name": "proxy",
 			"image": "proxy:1"}}, "spec", "template", "spec", "containers")
 	}), ReasonNoParent)
 	p.holds("foo", `null`)
-	d = with(deployment(), func(o *unstructured.Unstructured) { o.SetLabels(nil) })
+	d = fx.With(deployment(), func(o *unstructured.Unstructured) { o.SetLabels(nil) })
 	p.store(d)
 	dec := p.update(hans, "kubectl", "foo", func(o *unstructured.Unstructured) {
 		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"name": "app", "image": "app:2"}, map[string]any{"name": "proxy",
@@ -218,33 +220,44 @@ func TestConditionThatIsNotMet(t *testing.T) {
 // A chain of three objects: a Claim, its composite, a managed resource.
 
 func claim() *unstructured.Unstructured {
-	return child(object(`
+	return child(fx.Object(`
 apiVersion: example.com/v1alpha1
 kind: DatabaseClaim
 metadata: {name: my-database, namespace: team, uid: claim-uid, generation: 4, annotations: {jira: DB-1}}
 spec: {size: small, engine: postgres, resourceRef: {apiVersion: example.com/v1alpha1, kind: XDatabase, name: my-database-xyz}}
 status: {conditions: [{type: Synced, status: "True"}, {type: Ready, status: "True"}]}
-`), nil, hans, crossplane)
+`), nil, hans, fx.Crossplane)
 }
 
 func xdatabase() *unstructured.Unstructured {
-	return child(object(`
+	return child(fx.Object(`
 apiVersion: example.com/v1alpha1
 kind: XDatabase
 metadata: {name: my-database-xyz, uid: xdb-uid, generation: 11}
-spec: {size: small, engine: postgres, claimRef: {apiVersion: example.com/v1alpha1, kind: DatabaseClaim, namespace: team, name: my-database}, resourceRefs: [{apiVersion: rds.aws.crossplane.io/v1alpha1, kind: RDSInstance, name: my-database-xyz-rds}]}
+spec:
+  size: small
+  engine: postgres
+  claimRef: {apiVersion: example.com/v1alpha1, kind: DatabaseClaim, namespace: team, name: my-database}
+  resourceRefs: [{apiVersion: rds.aws.crossplane.io/v1alpha1, kind: RDSInstance, name: my-database-xyz-rds}]
 status: {conditions: [{type: Synced, status: "True", observedGeneration: 11}, {type: Ready, status: "True"}]}
-`), nil, crossplane, crossplane)
+`), nil, fx.Crossplane, fx.Crossplane)
 }
 
 func rdsInstance(xr *unstructured.Unstructured) *unstructured.Unstructured {
-	return child(object(`
+	return child(fx.Object(`
 apiVersion: rds.aws.crossplane.io/v1alpha1
 kind: RDSInstance
-metadata: {name: my-database-xyz-rds, uid: rds-uid, generation: 7, annotations: {kausality.io/management-policies: '["*"]', kausality.io/gate: '{"state":"closed","generation":3,"at":"2026-01-02T11:00:00Z","reason":"Confirmed"}'}}
+metadata:
+  name: my-database-xyz-rds
+  uid: rds-uid
+  generation: 7
+  annotations:
+    kausality.io/management-policies: '["*"]'
+    kausality.io/gate: '{"state":"closed","generation":3,"at":"2026-01-02T11:00:00Z","reason":"Confirmed"}'
 spec: {managementPolicies: [Observe], forProvider: {instanceClass: db.t3.medium, engine: postgres}}
-status: {atProvider: {instanceClass: db.t3.medium, engine: postgres}, conditions: [{type: Synced, status: "True", observedGeneration: 7}, {type: Ready, status: "True"}]}
-`), xr, crossplane, provider)
+status: {atProvider: {instanceClass: db.t3.medium, engine: postgres},
+  conditions: [{type: Synced, status: "True", observedGeneration: 7}, {type: Ready, status: "True"}]}
+`), xr, fx.Crossplane, fx.Provider)
 }
 
 const managerXR = "apiextensions.crossplane.io/claim"
@@ -358,13 +371,13 @@ func TestClaimToCloud(t *testing.T) {
 			xr := xdatabase()
 			p := newPlay(t, policySet(t, policies...), claim(), xr, rdsInstance(xr))
 
-			p.want(p.update(hans, "kubectl", "my-database", set("large", "spec", "size")), ReasonNoParent)
+			p.want(p.update(hans, "kubectl", "my-database", fx.Set("large", "spec", "size")), ReasonNoParent)
 			if name == "full" { // one rule of the shorthand allows both
-				p.want(p.update(crossplane, managerXR, "my-database-xyz", set("large", "spec", "size"), set("mysql", "spec", "engine")), ReasonAllowanceMissing)
+				p.want(p.update(fx.Crossplane, managerXR, "my-database-xyz", fx.Set("large", "spec", "size"), fx.Set("mysql", "spec", "engine")), ReasonAllowanceMissing)
 			}
-			p.want(p.update(crossplane, managerXR, "my-database-xyz", set("large", "spec", "size")), ReasonExpected)
-			p.want(p.update(crossplane, managerMR, "my-database-xyz-rds", set("mysql", "spec", "forProvider", "engine")), ReasonAllowanceMissing)
-			d := p.update(crossplane, managerMR, "my-database-xyz-rds", set("db.t3.large", "spec", "forProvider", "instanceClass"))
+			p.want(p.update(fx.Crossplane, managerXR, "my-database-xyz", fx.Set("large", "spec", "size")), ReasonExpected)
+			p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("mysql", "spec", "forProvider", "engine")), ReasonAllowanceMissing)
+			d := p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("db.t3.large", "spec", "forProvider", "instanceClass"))
 			p.want(d, ReasonExpected)
 			external := `
 - relation: External
@@ -394,29 +407,29 @@ func TestEngineStopsWithoutAllowRecreate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			xr := xdatabase()
 			p := newPlay(t, policySet(t, policies...), claim(), xr, rdsInstance(xr))
-			engine := set("mysql", "spec", "forProvider", "engine")
+			engine := fx.Set("mysql", "spec", "forProvider", "engine")
 
-			p.want(p.update(hans, "kubectl", "my-database", set("mysql", "spec", "engine")), ReasonNoParent)
-			p.want(p.update(crossplane, managerXR, "my-database-xyz", set("mysql", "spec", "engine")), ReasonExpected)
+			p.want(p.update(hans, "kubectl", "my-database", fx.Set("mysql", "spec", "engine")), ReasonNoParent)
+			p.want(p.update(fx.Crossplane, managerXR, "my-database-xyz", fx.Set("mysql", "spec", "engine")), ReasonExpected)
 			p.holds("my-database-xyz", `null`)
-			p.want(p.update(crossplane, managerMR, "my-database-xyz-rds", engine), ReasonAllowanceMissing)
+			p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", engine), ReasonAllowanceMissing)
 
-			p = newPlay(t, policySet(t, policies...), claim(), with(xr, annotate("allow-recreate", "true")), rdsInstance(xr))
-			p.want(p.update(hans, "kubectl", "my-database", set("mysql", "spec", "engine")), ReasonNoParent)
-			p.want(p.update(crossplane, managerXR, "my-database-xyz", set("mysql", "spec", "engine")), ReasonExpected)
-			d := p.update(crossplane, managerMR, "my-database-xyz-rds", engine)
+			p = newPlay(t, policySet(t, policies...), claim(), fx.With(xr, fx.Annotate("allow-recreate", "true")), rdsInstance(xr))
+			p.want(p.update(hans, "kubectl", "my-database", fx.Set("mysql", "spec", "engine")), ReasonNoParent)
+			p.want(p.update(fx.Crossplane, managerXR, "my-database-xyz", fx.Set("mysql", "spec", "engine")), ReasonExpected)
+			d := p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", engine)
 			p.want(d, ReasonExpected)
 			if d.Gate == nil || !cmp.Equal(d.Gate.Verbs, []v1alpha1.Verb{"Create", "Delete"}) {
 				t.Errorf("gate %+v", d.Gate)
 			}
-			p.want(p.remove(crossplane, "my-database-xyz-rds"), ReasonExpected) // permits deleting it ...
-			created := with(rdsInstance(xr), policies1("*"), engine, func(o *unstructured.Unstructured) {
+			p.want(p.remove(fx.Crossplane, "my-database-xyz-rds"), ReasonExpected) // permits deleting it ...
+			created := fx.With(rdsInstance(xr), fx.Policies("*"), engine, func(o *unstructured.Unstructured) {
 				o.SetAnnotations(nil)
 				o.SetUID("")
 				o.SetGeneration(0)
 				o.SetName("my-database-xyz-2")
 			})
-			d = p.create(crossplane, managerMR, created) // ... and its creation anew
+			d = p.create(fx.Crossplane, managerMR, created) // ... and its creation anew
 			p.want(d, ReasonExpected)
 			if d.Gate == nil || d.Gate.State != v1alpha1.GateOpen {
 				t.Errorf("gate of the new one %+v", d.Gate)
@@ -431,18 +444,18 @@ func TestEngineStopsWithoutAllowRecreate(t *testing.T) {
 func TestConsumedOutside(t *testing.T) {
 	const entry = `[{"relation":"External","verbs":["Update"],"generation":7,"initiator":"hans@example.com"}]`
 	instance := func(gate string) *unstructured.Unstructured {
-		return with(rdsInstance(xdatabase()), annotate(v1alpha1.AnnotationKeyAllowances, entry, v1alpha1.AnnotationKeyGate, gate),
-			unannotate(v1alpha1.AnnotationKeySettledGeneration))
+		return fx.With(rdsInstance(xdatabase()), fx.Annotate(v1alpha1.AnnotationKeyAllowances, entry, v1alpha1.AnnotationKeyGate, gate),
+			fx.Unannotate(v1alpha1.AnnotationKeySettledGeneration))
 	}
 	const (
 		open   = `{"state":"open","verbs":["Update"],"generation":7,"at":"2026-01-02T11:00:00Z","reason":"Changed"}`
 		closed = `{"state":"closed","generation":8,"at":"2026-01-02T11:00:00Z","reason":"Confirmed"}`
 		held   = `{"state":"closed","generation":7,"at":"2026-01-02T11:00:00Z","reason":"ExternalDriftPending"}`
 	)
-	change, note := set("mysql", "spec", "forProvider", "engine"), annotate("note", "x")
+	change, note := fx.Set("mysql", "spec", "forProvider", "engine"), fx.Annotate("note", "x")
 	for _, tc := range []struct {
 		reason, gate string
-		write        mod
+		write        fx.Mod
 		gone         bool
 	}{
 		{reason: "a change after the gate closed", gate: closed, write: change, gone: true},
@@ -467,7 +480,7 @@ func TestConsumedOutside(t *testing.T) {
 	for gate, gone := range map[string]bool{open: true, held: false} {
 		mr := instance(gate)
 		g := gating.Managed{MR: parent.Sum(mr, parent.RoleManaged), Kind: identity.Kind{Role: parent.RoleManaged, ManagementPolicies: true},
-			Mode: v1alpha1.ModeEnforce, Now: noon, Deadline: time.Minute}
+			Mode: v1alpha1.ModeEnforce, Now: fx.Noon, Deadline: time.Minute}
 		d := g.Decide()
 		edit, edits := d.Annotations[v1alpha1.AnnotationKeyAllowances]
 		if edits != gone || edit != nil {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -20,128 +22,128 @@ func xrPolicy(name, spec string) string {
 
 // initializing is an XR that never settled and has no status.
 func initializingXR(o *unstructured.Unstructured) {
-	unannotate(v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration)(o)
+	fx.Unannotate(v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration)(o)
 	delete(o.Object, "status")
 }
 
 func beingDeleted(o *unstructured.Unstructured) {
-	set("2026-01-02T11:00:00Z", "metadata", "deletionTimestamp")(o)
+	fx.Set("2026-01-02T11:00:00Z", "metadata", "deletionTimestamp")(o)
 }
 
 func newIntent(o *unstructured.Unstructured) {
-	set(o.GetGeneration()+1, "metadata", "generation")(o)
-	annotate(v1alpha1.AnnotationKeyTrace, `[{"apiVersion":"example.com/v1alpha1","kind":"XDatabase","name":"my-database-xyz",`+
+	fx.Set(o.GetGeneration()+1, "metadata", "generation")(o)
+	fx.Annotate(v1alpha1.AnnotationKeyTrace, `[{"apiVersion":"example.com/v1alpha1","kind":"XDatabase","name":"my-database-xyz",`+
 		`"generation":12,"user":"hans@example.com","timestamp":"2026-01-02T11:30:00Z"}]`)(o)
 }
 
 // TestSections covers KR-04-14, KR-05-05, KR-05-07, KR-06-09, KR-06-10, KR-06-13.
 func TestSections(t *testing.T) {
-	resizeClass := set("db.t3.large", "spec", "forProvider", "instanceClass")
+	resizeClass := fx.Set("db.t3.large", "spec", "forProvider", "instanceClass")
 	update := func(p *play) Decision {
-		return p.update(crossplane, managerMR, "my-database-xyz-rds", resizeClass)
+		return p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", resizeClass)
 	}
 	create := func(p *play) Decision {
-		o := with(rdsInstance(p.objects["my-database-xyz"]), policies1("*"), func(o *unstructured.Unstructured) {
+		o := fx.With(rdsInstance(p.objects["my-database-xyz"]), fx.Policies("*"), func(o *unstructured.Unstructured) {
 			o.SetAnnotations(nil)
 			o.SetUID("")
 			o.SetGeneration(0)
 			o.SetName("another")
 		})
-		return p.create(crossplane, managerMR, o)
+		return p.create(fx.Crossplane, managerMR, o)
 	}
 	remove := func(p *play) Decision {
-		p.store(with(p.objects["my-database-xyz-rds"], annotate(v1alpha1.AnnotationKeyDeletion, "orphan")))
-		return p.remove(crossplane, "my-database-xyz-rds")
+		p.store(fx.With(p.objects["my-database-xyz-rds"], fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan")))
+		return p.remove(fx.Crossplane, "my-database-xyz-rds")
 	}
 	collect := func(p *play) Decision {
-		p.store(with(p.objects["my-database-xyz-rds"], annotate(v1alpha1.AnnotationKeyDeletion, "orphan")))
-		return p.remove(collector, "my-database-xyz-rds")
+		p.store(fx.With(p.objects["my-database-xyz-rds"], fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan")))
+		return p.remove(fx.Collector, "my-database-xyz-rds")
 	}
-	byAlice := func(p *play) Decision { return p.update(alice, "kubectl", "my-database-xyz-rds", resizeClass) }
+	byAlice := func(p *play) Decision { return p.update(fx.Alice, "kubectl", "my-database-xyz-rds", resizeClass) }
 	for _, tc := range []struct {
 		reason   string
 		policies []string
-		xr       []mod
+		xr       []fx.Mod
 		do       func(*play) Decision
 		want     Reason
 		says     string
 		gate     v1alpha1.GateState
 	}{
-		{reason: "initializing omitted: everything", policies: []string{xrPolicy("p", "rules: []")}, xr: []mod{initializingXR},
+		{reason: "initializing omitted: everything", policies: []string{xrPolicy("p", "rules: []")}, xr: []fx.Mod{initializingXR},
 			do: create, want: ReasonInitializing, gate: v1alpha1.GateOpen},
 		{reason: "initializing with External Create opens the gate",
 			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}, {relation: External, verbs: [Create]}]}`)},
-			xr:       []mod{initializingXR}, do: create, want: ReasonInitializing, gate: v1alpha1.GateOpen},
+			xr:       []fx.Mod{initializingXR}, do: create, want: ReasonInitializing, gate: v1alpha1.GateOpen},
 		{reason: "initializing without External leaves it closed",
-			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}]}`)}, xr: []mod{initializingXR},
+			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}]}`)}, xr: []fx.Mod{initializingXR},
 			do: create, want: ReasonInitializing},
 		{reason: "mutations of initializing cover updates",
 			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create], mutations: [{jsonPath: "*", `+
 				`verbs: [Insert, Mutate]}]}]}`)},
-			xr: []mod{initializingXR}, do: update, want: ReasonInitializing},
+			xr: []fx.Mod{initializingXR}, do: update, want: ReasonInitializing},
 		{reason: "without mutations Create is no Update",
-			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}]}`)}, xr: []mod{initializingXR},
+			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}]}`)}, xr: []fx.Mod{initializingXR},
 			do: update, want: ReasonAllowanceMissing,
 			says: "initializes, and neither section initializing of AllowancePolicy p nor an allowance on it allows spec.forProvider.instanceClass"},
 		{reason: "initializing does not delete",
 			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create, Update]}]}`)},
-			xr:       []mod{initializingXR}, do: remove, want: ReasonAllowanceMissing, says: "allows delete"},
+			xr:       []fx.Mod{initializingXR}, do: remove, want: ReasonAllowanceMissing, says: "allows delete"},
 		{reason: "what either policy allows is allowed",
 			policies: []string{xrPolicy("p", `initializing: {allow: []}`), xrPolicy("q", `initializing: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
-			xr:       []mod{initializingXR}, do: remove, want: ReasonInitializing},
+			xr:       []fx.Mod{initializingXR}, do: remove, want: ReasonInitializing},
 		{reason: "another target",
 			policies: []string{xrPolicy("p", `initializing: {allow: [{target: {apiGroup: other.example.org, kind: RDSInstance}, relation: `+
 				`ControllerChild, verbs: ["*"]}]}`)},
-			xr: []mod{initializingXR}, do: create, want: ReasonAllowanceMissing},
+			xr: []fx.Mod{initializingXR}, do: create, want: ReasonAllowanceMissing},
 		{reason: "an expression says that it initializes no more",
 			policies: []string{xrPolicy("p", `initializing: {when: "object.metadata.name == 'other'", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
-			xr:       []mod{initializingXR}, do: create, want: ReasonAllowanceMissing},
+			xr:       []fx.Mod{initializingXR}, do: create, want: ReasonAllowanceMissing},
 		{reason: "an expression says that it still does",
 			policies: []string{xrPolicy("p", `initializing: {when: "!has(object.status.observedGeneration)", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
-			xr:       []mod{newIntent}, do: create, want: ReasonInitializing},
+			xr:       []fx.Mod{newIntent}, do: create, want: ReasonInitializing},
 		{reason: "an expression that fails counts as initialized",
 			policies: []string{xrPolicy("p", `initializing: {when: "object.spec.nothing == 1", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
-			xr:       []mod{initializingXR}, do: create, want: ReasonAllowanceMissing},
+			xr:       []fx.Mod{initializingXR}, do: create, want: ReasonAllowanceMissing},
 
-		{reason: "deleting omitted: children may be deleted", policies: []string{xrPolicy("p", "rules: []")}, xr: []mod{beingDeleted},
+		{reason: "deleting omitted: children may be deleted", policies: []string{xrPolicy("p", "rules: []")}, xr: []fx.Mod{beingDeleted},
 			do: remove, want: ReasonParentDeleted},
 		{reason: "deleting allows it",
-			policies: []string{xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, xr: []mod{beingDeleted}, do: remove,
+			policies: []string{xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, xr: []fx.Mod{beingDeleted}, do: remove,
 			want: ReasonParentDeleted},
 		{reason: "deleting nothing keeps the children", policies: []string{xrPolicy("p", `deleting: {allow: []}`)},
-			xr: []mod{beingDeleted}, do: remove, want: ReasonAllowanceMissing,
+			xr: []fx.Mod{beingDeleted}, do: remove, want: ReasonAllowanceMissing,
 			says: "is being deleted, and section deleting of AllowancePolicy p does not allow delete"},
-		{reason: "from garbage collection, too", policies: []string{xrPolicy("p", `deleting: {allow: []}`)}, xr: []mod{beingDeleted},
+		{reason: "from garbage collection, too", policies: []string{xrPolicy("p", `deleting: {allow: []}`)}, xr: []fx.Mod{beingDeleted},
 			do: collect, want: ReasonAllowanceMissing},
-		{reason: "but a person may", policies: []string{xrPolicy("p", `deleting: {allow: []}`)}, xr: []mod{beingDeleted}, do: byAlice,
+		{reason: "but a person may", policies: []string{xrPolicy("p", `deleting: {allow: []}`)}, xr: []fx.Mod{beingDeleted}, do: byAlice,
 			want: ReasonParentDeleted},
 		{reason: "deleting goes before a freeze", policies: []string{xrPolicy("p", `deleting: {allow: []}`)},
-			xr: []mod{beingDeleted, annotate(v1alpha1.AnnotationKeyFreeze, "true")}, do: remove, want: ReasonAllowanceMissing},
+			xr: []fx.Mod{beingDeleted, fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")}, do: remove, want: ReasonAllowanceMissing},
 
 		{reason: "a freeze goes before allowances",
 			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
-			xr:       []mod{initializingXR, annotate(v1alpha1.AnnotationKeyFreeze, "true")}, do: update, want: ReasonFrozen},
-		{reason: "expected needs an allowance", policies: []string{xrPolicy("p", "rules: []")}, xr: []mod{newIntent}, do: update,
+			xr:       []fx.Mod{initializingXR, fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")}, do: update, want: ReasonFrozen},
+		{reason: "expected needs an allowance", policies: []string{xrPolicy("p", "rules: []")}, xr: []fx.Mod{newIntent}, do: update,
 			want: ReasonAllowanceMissing, says: "no allowance on XDatabase my-database-xyz covers spec.forProvider.instanceClass (AllowancePolicy p)"},
 		{reason: "an approval lets it through all the same", policies: []string{xrPolicy("p", "rules: []")},
-			xr: []mod{newIntent, annotate(v1alpha1.AnnotationKeyApprovals, `[{"apiVersion":"*","kind":"*","name":"*","mode":"always"}]`)}, do: update,
+			xr: []fx.Mod{newIntent, fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"apiVersion":"*","kind":"*","name":"*","mode":"always"}]`)}, do: update,
 			want: ReasonApproved},
 		{reason: "a rejection does not", policies: []string{xrPolicy("p", "rules: []")},
-			xr: []mod{newIntent, annotate(v1alpha1.AnnotationKeyRejections, `[{"apiVersion":"*","kind":"*","name":"*","reason":"no"}]`)}, do: update,
+			xr: []fx.Mod{newIntent, fx.Annotate(v1alpha1.AnnotationKeyRejections, `[{"apiVersion":"*","kind":"*","name":"*","reason":"no"}]`)}, do: update,
 			want: ReasonRejected},
-		{reason: "a person needs none", policies: []string{xrPolicy("p", "rules: []")}, xr: []mod{newIntent}, do: byAlice,
+		{reason: "a person needs none", policies: []string{xrPolicy("p", "rules: []")}, xr: []fx.Mod{newIntent}, do: byAlice,
 			want: ReasonNewOrigin},
 		{reason: "a policy from after the intent does not bind",
 			policies: []string{`{kind: AllowancePolicy, metadata: {name: p, creationTimestamp: "2026-01-02T11:45:00Z"}, spec: {target: ` +
 				`{apiGroup: example.com, kind: XDatabase}}}`},
-			xr: []mod{newIntent}, do: update, want: ReasonExpected, gate: v1alpha1.GateOpen},
+			xr: []fx.Mod{newIntent}, do: update, want: ReasonExpected, gate: v1alpha1.GateOpen},
 		{reason: "a policy about another group does not",
 			policies: []string{`{kind: AllowancePolicy, metadata: {name: p}, spec: {target: {apiGroup: example.org, kind: XDatabase}}}`},
-			xr:       []mod{newIntent}, do: update, want: ReasonExpected, gate: v1alpha1.GateOpen},
+			xr:       []fx.Mod{newIntent}, do: update, want: ReasonExpected, gate: v1alpha1.GateOpen},
 		{reason: "settled, it is drift as ever", policies: []string{xrPolicy("p", "rules: []")}, do: update, want: ReasonDrift},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
-			xr := with(xdatabase(), tc.xr...)
+			xr := fx.With(xdatabase(), tc.xr...)
 			p := newPlay(t, policySet(t, tc.policies...), claim(), xr, rdsInstance(xr))
 			d := tc.do(p)
 			p.want(d, tc.want)
@@ -160,10 +162,10 @@ func TestSections(t *testing.T) {
 }
 
 func TestLogModeLetsMissingAllowancesPass(t *testing.T) {
-	xr := with(xdatabase(), newIntent)
+	xr := fx.With(xdatabase(), newIntent)
 	p := newPlay(t, policySet(t, xrPolicy("p", "rules: []")), claim(), xr, rdsInstance(xr))
 	p.e.Options.DefaultMode = v1alpha1.ModeLog
-	d := p.update(crossplane, managerMR, "my-database-xyz-rds", set("db.t3.large", "spec", "forProvider", "instanceClass"))
+	d := p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("db.t3.large", "spec", "forProvider", "instanceClass"))
 	p.want(d, ReasonDriftLogged)
 	if len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0],
 		"no allowance on XDatabase my-database-xyz covers spec.forProvider.instanceClass") || d.Report == nil {
@@ -189,11 +191,11 @@ func TestExternalDeletion(t *testing.T) {
 			policies: []string{xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, want: ReasonNoParent},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
-			xr := with(xdatabase(), func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "claimRef") })
+			xr := fx.With(xdatabase(), func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "claimRef") })
 			mr := rdsInstance(xr)
 			p := newPlay(t, policySet(t, tc.policies...), xr, mr)
 			p.w.managed = []*parent.State{parent.Sum(mr, parent.RoleManaged)}
-			d := p.remove(alice, "my-database-xyz")
+			d := p.remove(fx.Alice, "my-database-xyz")
 			p.want(d, tc.want)
 			if (d.Approve != nil) != tc.approves {
 				t.Fatalf("approves %+v", d.Approve)
@@ -204,12 +206,12 @@ func TestExternalDeletion(t *testing.T) {
 			if d.Approve.Value != "once" || d.Approve.Holder.Name != "my-database-xyz" || d.Report != nil {
 				t.Errorf("approves %+v, report %+v", d.Approve, d.Report)
 			}
-			p.store(with(xr, annotate(d.Approve.Key, d.Approve.Value)))
-			d = p.remove(alice, "my-database-xyz") // the gate is still closed
+			p.store(fx.With(xr, fx.Annotate(d.Approve.Key, d.Approve.Value)))
+			d = p.remove(fx.Alice, "my-database-xyz") // the gate is still closed
 			p.want(d, ReasonExternalDeletion)
-			p.w.managed = []*parent.State{parent.Sum(with(mr, policies1("Observe", "Delete"),
-				annotate(v1alpha1.AnnotationKeyGate, `{"state":"open","verbs":["Delete"],"at":"2026-01-02T12:00:00Z"}`)), parent.RoleManaged)}
-			p.want(p.remove(alice, "my-database-xyz"), ReasonNoParent)
+			p.w.managed = []*parent.State{parent.Sum(fx.With(mr, fx.Policies("Observe", "Delete"),
+				fx.Annotate(v1alpha1.AnnotationKeyGate, `{"state":"open","verbs":["Delete"],"at":"2026-01-02T12:00:00Z"}`)), parent.RoleManaged)}
+			p.want(p.remove(fx.Alice, "my-database-xyz"), ReasonNoParent)
 		})
 	}
 }
@@ -227,36 +229,36 @@ func (b *builder) Build(_ context.Context, _ *Request, _ *parent.State) (allowan
 // TestUpgrades covers KR-05-10, KR-06-20, KR-06-22, KR-06-23.
 func TestUpgrades(t *testing.T) {
 	upgrade := func(spec string) string {
-		return `{kind: UpgradeAllowance, metadata: {name: u}, spec: {serviceAccount: "` + crossplane.Name + `", ` + spec + `}}`
+		return `{kind: UpgradeAllowance, metadata: {name: u}, spec: {serviceAccount: "` + fx.Crossplane.Name + `", ` + spec + `}}`
 	}
 	allow := `allow: [{kind: RDSInstance, relation: ControllerChild, mutations: [spec.forProvider]}, {relation: External, mutations: [Update]}]`
 	fresh := allowance.Build{Fingerprint: "b2", Images: []string{"xpkg.example.org/crossplane:v2.3.1"}}
 	for _, tc := range []struct {
 		reason string
 		text   string
-		mr     []mod
+		mr     []fx.Mod
 		build  allowance.Build
 		want   Reason
 		last   string
 	}{
-		{reason: "a new build", text: upgrade(allow), mr: []mod{annotate(v1alpha1.AnnotationKeyFingerprint, "b1")}, build: fresh,
+		{reason: "a new build", text: upgrade(allow), mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1")}, build: fresh,
 			want: ReasonUpgraded, last: `{"name":"u","fingerprints":["b1","b2"]}`},
 		{reason: "a build that was not known", text: upgrade(allow), build: fresh, want: ReasonUpgraded,
 			last: `{"name":"u","fingerprints":["b2"]}`},
 		{reason: "the older name of the annotation", text: upgrade(allow),
-			mr: []mod{annotate(v1alpha1.AnnotationKeyLegacyFingerprint, "b2")}, build: fresh, want: ReasonDrift},
-		{reason: "the same build", text: upgrade(allow), mr: []mod{annotate(v1alpha1.AnnotationKeyFingerprint, "b2")}, build: fresh,
+			mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyLegacyFingerprint, "b2")}, build: fresh, want: ReasonDrift},
+		{reason: "the same build", text: upgrade(allow), mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b2")}, build: fresh,
 			want: ReasonDrift},
 		{reason: "back to the build before", text: upgrade(allow),
-			mr:    []mod{annotate(v1alpha1.AnnotationKeyFingerprint, "b1", v1alpha1.AnnotationKeyLastUpgrade, `{"name":"u","fingerprints":["b2","b1"]}`)},
+			mr:    []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1", v1alpha1.AnnotationKeyLastUpgrade, `{"name":"u","fingerprints":["b2","b1"]}`)},
 			build: fresh, want: ReasonDrift},
-		{reason: "an unknown build", text: upgrade(allow), mr: []mod{annotate(v1alpha1.AnnotationKeyFingerprint, "b1")},
+		{reason: "an unknown build", text: upgrade(allow), mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1")},
 			build: allowance.Build{}, want: ReasonDrift},
 		{reason: "an image that fits", text: upgrade(`images: ["*/crossplane:v2.*"], ` + allow), build: fresh, want: ReasonUpgraded,
 			last: `{"name":"u","fingerprints":["b2"]}`},
 		{reason: "an image that does not", text: upgrade(`images: ["*/crossplane:v3.*"], ` + allow), build: fresh, want: ReasonDrift},
 		{reason: "a selector that fits", text: upgrade(`selector: {matchLabels: {tier: gold}}, ` + allow),
-			mr: []mod{func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"tier": "gold"}) }}, build: fresh, want: ReasonUpgraded,
+			mr: []fx.Mod{func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"tier": "gold"}) }}, build: fresh, want: ReasonUpgraded,
 			last: `{"name":"u","fingerprints":["b2"]}`},
 		{reason: "a selector that does not", text: upgrade(`selector: {matchLabels: {tier: gold}}, ` + allow), build: fresh,
 			want: ReasonDrift},
@@ -266,7 +268,7 @@ func TestUpgrades(t *testing.T) {
 			want: ReasonDrift},
 		{reason: "within the window, whatever the build",
 			text: upgrade(`validFrom: "2026-01-02T11:00:00Z", validUntil: "2026-01-02T13:00:00Z", ` + allow),
-			mr:   []mod{annotate(v1alpha1.AnnotationKeyFingerprint, "b2")}, build: fresh, want: ReasonUpgraded,
+			mr:   []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b2")}, build: fresh, want: ReasonUpgraded,
 			last: `{"name":"u","fingerprints":["b2"]}`},
 		{reason: "before the window", text: upgrade(`validFrom: "2026-01-02T13:00:00Z", ` + allow), build: fresh, want: ReasonDrift},
 		{reason: "after the window", text: upgrade(`validUntil: "2026-01-02T11:00:00Z", ` + allow), build: fresh, want: ReasonDrift},
@@ -275,9 +277,9 @@ func TestUpgrades(t *testing.T) {
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			xr := xdatabase()
-			p := newPlay(t, policySet(t, tc.text), claim(), xr, with(rdsInstance(xr), tc.mr...))
+			p := newPlay(t, policySet(t, tc.text), claim(), xr, fx.With(rdsInstance(xr), tc.mr...))
 			p.e.World = &builder{world: p.w, build: tc.build}
-			d := p.update(crossplane, managerMR, "my-database-xyz-rds", set("db.t3.large", "spec", "forProvider", "instanceClass"))
+			d := p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("db.t3.large", "spec", "forProvider", "instanceClass"))
 			p.want(d, tc.want)
 			if d.Allowed {
 				a := p.objects["my-database-xyz-rds"].GetAnnotations()
@@ -290,7 +292,7 @@ func TestUpgrades(t *testing.T) {
 				if d.Gate == nil || d.Gate.State != v1alpha1.GateOpen {
 					t.Errorf("gate %+v", d.Gate)
 				}
-				p.want(p.update(crossplane, managerMR, "my-database-xyz-rds", set("db.t3.small", "spec", "forProvider", "instanceClass")),
+				p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("db.t3.small", "spec", "forProvider", "instanceClass")),
 					map[bool]Reason{true: ReasonUpgraded, false: ReasonDrift}[strings.Contains(tc.text, "validUntil")])
 			}
 		})
@@ -350,14 +352,14 @@ func TestExceptions(t *testing.T) {
 		{reason: "and for nobody else",
 			text: `{kind: ApprovalPolicy, metadata: {name: crossplane, namespace: other}, spec: {rules: [{mode: always}]}}`, want: ReasonDrift},
 		{reason: "unless it says so",
-			text: `{kind: ApprovalPolicy, metadata: {name: x, namespace: other}, spec: {subjects: [{kind: User, name: "` + crossplane.Name +
+			text: `{kind: ApprovalPolicy, metadata: {name: x, namespace: other}, spec: {subjects: [{kind: User, name: "` + fx.Crossplane.Name +
 				`"}], rules: [{mode: always}]}}`,
 			want: ReasonExcepted},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			xr := xdatabase()
 			p := newPlay(t, policySet(t, tc.text), claim(), xr, rdsInstance(xr))
-			d := p.update(crossplane, managerMR, "my-database-xyz-rds", set("db.t3.large", "spec", "forProvider", "instanceClass"))
+			d := p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", fx.Set("db.t3.large", "spec", "forProvider", "instanceClass"))
 			p.want(d, tc.want)
 			if (d.PolicyClaim != nil) != tc.claims || (d.Exception != nil) != d.Allowed {
 				t.Errorf("claim %+v, exception %+v", d.PolicyClaim, d.Exception)
@@ -379,9 +381,9 @@ func TestExceptionClaims(t *testing.T) {
 		return `{kind: ClusterApprovalPolicy, metadata: {name: c, uid: c-uid}, spec: {rules: [{mode: ` + mode + `}]}}`
 	}
 	xr := xdatabase()
-	drift := func(t *testing.T, set *allowance.Set, class string, mods ...mod) (Decision, *play) {
-		p := newPlay(t, set, claim(), with(xr, mods...), rdsInstance(xr))
-		return p.update(crossplane, managerMR, "my-database-xyz-rds", setClass(class)), p
+	drift := func(t *testing.T, set *allowance.Set, class string, mods ...fx.Mod) (Decision, *play) {
+		p := newPlay(t, set, claim(), fx.With(xr, mods...), rdsInstance(xr))
+		return p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", setClass(class)), p
 	}
 	once := policySet(t, text("once"))
 	first, _ := drift(t, once, "db.t3.large")
@@ -406,7 +408,7 @@ func TestExceptionClaims(t *testing.T) {
 	if d, _ := drift(t, held, "db.t3.huge"); d.Reason != ReasonExcepted || d.PolicyClaim != nil {
 		t.Errorf("another change at the same intent: %s, claim %v", d.Reason, d.PolicyClaim)
 	}
-	if d, _ := drift(t, held, "db.t3.huge", newIntent, annotate(v1alpha1.AnnotationKeySettledGeneration, "12")); d.Reason != ReasonDrift {
+	if d, _ := drift(t, held, "db.t3.huge", newIntent, fx.Annotate(v1alpha1.AnnotationKeySettledGeneration, "12")); d.Reason != ReasonDrift {
 		t.Errorf("after the next intent: %s", d.Reason)
 	}
 	if d, _ := drift(t, held.Without("ClusterApprovalPolicy/c"), "db.t3.huge"); d.Reason != ReasonDrift {
@@ -414,7 +416,7 @@ func TestExceptionClaims(t *testing.T) {
 	}
 }
 
-func setClass(class string) mod { return set(class, "spec", "forProvider", "instanceClass") }
+func setClass(class string) fx.Mod { return fx.Set(class, "spec", "forProvider", "instanceClass") }
 
 // TestAllowancesThatAreTooLarge are refused with the size (KR-02-15).
 func TestAllowancesThatAreTooLarge(t *testing.T) {
@@ -424,9 +426,9 @@ func TestAllowancesThatAreTooLarge(t *testing.T) {
 		rules.WriteString(`]},`)
 	}
 	text := xrPolicy("p", "subjects: [{kind: User, name: alice, mayInitiate: true}], rules: ["+rules.String()+"]")
-	xr := with(xdatabase(), func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "claimRef") })
+	xr := fx.With(xdatabase(), func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "claimRef") })
 	p := newPlay(t, policySet(t, text), xr)
-	p.want(p.update(alice, "kubectl", "my-database-xyz", set("large", "spec", "size")), ReasonNoParent) // all the same: one entry
+	p.want(p.update(fx.Alice, "kubectl", "my-database-xyz", fx.Set("large", "spec", "size")), ReasonNoParent) // all the same: one entry
 
 	rules.Reset()
 	for i := range 64 {
@@ -434,7 +436,7 @@ func TestAllowancesThatAreTooLarge(t *testing.T) {
 			`: "` + strings.Repeat("x", 600) + `"}}]},`)
 	}
 	p = newPlay(t, policySet(t, xrPolicy("p", "subjects: [{kind: User, name: alice, mayInitiate: true}], rules: ["+rules.String()+"]")), xr)
-	d := p.update(alice, "kubectl", "my-database-xyz", set("large", "spec", "size"))
+	d := p.update(fx.Alice, "kubectl", "my-database-xyz", fx.Set("large", "spec", "size"))
 	p.want(d, ReasonAnnotationTooLarge)
 	if !strings.Contains(d.Message, "trace and allowances of XDatabase my-database-xyz would be") {
 		t.Errorf("message %q", d.Message)
@@ -444,9 +446,9 @@ func TestAllowancesThatAreTooLarge(t *testing.T) {
 // TestWithoutPolicies: an empty Set and none decide alike.
 func TestWithoutPolicies(t *testing.T) {
 	for _, s := range []*allowance.Set{nil, allowance.NewSet(nil, nil, nil)} {
-		xr := with(xdatabase(), newIntent)
+		xr := fx.With(xdatabase(), newIntent)
 		p := newPlay(t, s, claim(), xr, rdsInstance(xr))
-		d := p.update(crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large"))
+		d := p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large"))
 		p.want(d, ReasonExpected)
 		if a := p.objects["my-database-xyz-rds"].GetAnnotations(); a[v1alpha1.AnnotationKeyAllowances] != "" ||
 			a[v1alpha1.AnnotationKeyFingerprint] != "" || d.Gate == nil {
@@ -472,9 +474,9 @@ func TestDeletionBelow(t *testing.T) {
 			section: `[{relation: ControllerChild, verbs: ["*"]}, {target: {kind: Other}, relation: External, verbs: [Delete]}]`,
 			want:    ReasonParentDeleted},
 	} {
-		xr := with(xdatabase(), beingDeleted)
+		xr := fx.With(xdatabase(), beingDeleted)
 		p := newPlay(t, policySet(t, xrPolicy("p", "deleting: {allow: "+tc.section+"}")), claim(), xr, rdsInstance(xr))
-		d := p.remove(collector, "my-database-xyz-rds")
+		d := p.remove(fx.Collector, "my-database-xyz-rds")
 		if d.Reason != tc.want || (d.Approve != nil) != tc.approves {
 			t.Errorf("%s: %s, approves %+v: %s", tc.reason, d.Reason, d.Approve, d.Message)
 		}
@@ -482,7 +484,7 @@ func TestDeletionBelow(t *testing.T) {
 	// The composite is not being deleted: its policy's word about that does not count.
 	xr := xdatabase()
 	p := newPlay(t, policySet(t, xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)), claim(), xr, rdsInstance(xr))
-	p.want(p.remove(crossplane, "my-database-xyz-rds"), ReasonExternalDeletion)
+	p.want(p.remove(fx.Crossplane, "my-database-xyz-rds"), ReasonExternalDeletion)
 }
 
 // TestWhoIsGranted: a subject that may not initiate extends a chain, and starts
@@ -503,9 +505,9 @@ func TestWhoIsGranted(t *testing.T) {
 			subjects: `{kind: ServiceAccount, namespace: a, name: hans@example.com, mayInitiate: true}`},
 		{reason: "nobody", subjects: ``},
 	} {
-		xr := with(xdatabase(), func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "claimRef") })
+		xr := fx.With(xdatabase(), func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "claimRef") })
 		p := newPlay(t, policySet(t, xrPolicy("p", "subjects: ["+tc.subjects+"], "+rules)), xr)
-		p.want(p.update(hans, "kubectl", "my-database-xyz", set("large", "spec", "size")), ReasonNoParent)
+		p.want(p.update(hans, "kubectl", "my-database-xyz", fx.Set("large", "spec", "size")), ReasonNoParent)
 		if got := p.objects["my-database-xyz"].GetAnnotations()[v1alpha1.AnnotationKeyAllowances]; (got != "") != tc.granted {
 			t.Errorf("%s: %q", tc.reason, got)
 		}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -80,7 +82,7 @@ func newPlay(t *testing.T, set *allowance.Set, objects ...*unstructured.Unstruct
 	w.kinds[schema.GroupKind{Group: "example.com", Kind: "XDatabase"}] = identity.Kind{Resource: "xdatabases.example.com", Role: "Composite"}
 	w.kinds[schema.GroupKind{Group: "rds.aws.crossplane.io",
 		Kind: "RDSInstance"}] = identity.Kind{Resource: "rdsinstances.rds.aws.crossplane.io", Role: "Managed", ManagementPolicies: true}
-	p := &play{t: t, w: w, e: &Evaluator{World: w, Options: enforced(), Policies: set}, objects: map[string]*unstructured.Unstructured{}, now: noon}
+	p := &play{t: t, w: w, e: &Evaluator{World: w, Options: enforced(), Policies: set}, objects: map[string]*unstructured.Unstructured{}, now: fx.Noon}
 	for _, o := range objects {
 		p.store(o)
 	}
@@ -93,10 +95,10 @@ func (p *play) store(o *unstructured.Unstructured) {
 }
 
 // update an object as a user; what is admitted is stored.
-func (p *play) update(u subject.User, manager, name string, mods ...mod) Decision {
+func (p *play) update(u subject.User, manager, name string, mods ...fx.Mod) Decision {
 	p.t.Helper()
 	old := p.objects[name]
-	return p.admit(&Request{Operation: Update, OldObject: old, Object: with(old, mods...), User: u, FieldManager: manager})
+	return p.admit(&Request{Operation: Update, OldObject: old, Object: fx.With(old, mods...), User: u, FieldManager: manager})
 }
 
 func (p *play) create(u subject.User, manager string, o *unstructured.Unstructured) Decision {
@@ -147,7 +149,8 @@ func (p *play) admit(req *Request) Decision {
 func (p *play) settle(names ...string) {
 	for _, n := range names {
 		o := p.objects[n]
-		p.store(with(o, annotate(v1alpha1.AnnotationKeySettledGeneration, strconv.FormatInt(o.GetGeneration(), 10), v1alpha1.AnnotationKeyPhase, "initialized")))
+		p.store(fx.With(o, fx.Annotate(v1alpha1.AnnotationKeySettledGeneration, strconv.FormatInt(o.GetGeneration(), 10),
+			v1alpha1.AnnotationKeyPhase, "initialized")))
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -14,7 +16,7 @@ func (p *play) scale(name, field string, n int64) Decision {
 	p.t.Helper()
 	old := p.objects[name]
 	req := &Request{Operation: Update, Subresource: SubresourceScale, Kind: old.GroupVersionKind(), Namespace: old.GetNamespace(), Name: name,
-		OldObject: old, Object: with(old, set(n, "spec", field)), User: hans, Time: p.now}
+		OldObject: old, Object: fx.With(old, fx.Set(n, "spec", field)), User: hans, Time: p.now}
 	d, err := p.e.Evaluate(p.t.Context(), req)
 	if err != nil {
 		p.t.Fatal(err)
@@ -27,8 +29,9 @@ func (p *play) scale(name, field string, n int64) Decision {
 func TestScaleIsGranted(t *testing.T) {
 	policy := `{kind: AllowancePolicy, metadata: {name: p}, spec: {target: {apiGroup: example.com, kind: DatabaseClaim},
   subjects: [{kind: User, name: hans@example.com, mayInitiate: true}],
-  rules: [{trigger: spec.nodes, conditions: ["has(object.metadata.annotations['jira'])"], capture: ["metadata.annotations[jira]"], allow: [{relation: ControllerChild, verbs: [Update]}]}]}}`
-	p := newPlay(t, policySet(t, policy), with(claim(), set(int64(1), "spec", "nodes")))
+  rules: [{trigger: spec.nodes, conditions: ["has(object.metadata.annotations['jira'])"], capture: ["metadata.annotations[jira]"],
+    allow: [{relation: ControllerChild, verbs: [Update]}]}]}}`
+	p := newPlay(t, policySet(t, policy), fx.With(claim(), fx.Set(int64(1), "spec", "nodes")))
 	d := p.scale("my-database", "nodes", 3)
 	p.want(d, ReasonNoParent)
 	if len(d.Annotations) > 0 {
@@ -48,8 +51,8 @@ func TestScaleIsGranted(t *testing.T) {
 
 // What is scaled is a child like another: frozen with its parent, for one.
 func TestScaleOfAChild(t *testing.T) {
-	xr := with(xdatabase(), func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "claimRef") })
-	p := newPlay(t, policySet(t), with(xr, annotate(v1alpha1.AnnotationKeyFreeze, "true")), rdsInstance(xr))
+	xr := fx.With(xdatabase(), func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "claimRef") })
+	p := newPlay(t, policySet(t), fx.With(xr, fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")), rdsInstance(xr))
 	d := p.scale("my-database-xyz-rds", "nodes", 3)
 	p.want(d, ReasonFrozen)
 	if d.Later != nil {
@@ -62,22 +65,22 @@ func TestScaleOfAChild(t *testing.T) {
 func TestExternalIsAboutManagedResources(t *testing.T) {
 	initializing := xrPolicy("p", `initializing: {allow: [{relation: External, verbs: ["*"]}]}`)
 	deleting := xrPolicy("p", `deleting: {allow: [{relation: External, verbs: ["*"]}]}`)
-	xr := with(xdatabase(), initializingXR)
-	part := child(object("{apiVersion: example.com/v1, kind: Part, metadata: {name: part, uid: part-uid, generation: 1}, spec: {a: 1}}"),
-		xr, crossplane, crossplane)
+	xr := fx.With(xdatabase(), initializingXR)
+	part := child(fx.Object("{apiVersion: example.com/v1, kind: Part, metadata: {name: part, uid: part-uid, generation: 1}, spec: {a: 1}}"),
+		xr, fx.Crossplane, fx.Crossplane)
 	p := newPlay(t, policySet(t, initializing), claim(), xr)
 	bare := func(o *unstructured.Unstructured) *unstructured.Unstructured {
-		return with(o, func(o *unstructured.Unstructured) { o.SetAnnotations(nil); o.SetUID(""); o.SetGeneration(0) })
+		return fx.With(o, func(o *unstructured.Unstructured) { o.SetAnnotations(nil); o.SetUID(""); o.SetGeneration(0) })
 	}
-	p.want(p.create(crossplane, managerMR, bare(part)), ReasonAllowanceMissing)
-	p.want(p.create(crossplane, managerMR, with(bare(rdsInstance(xr)), policies1("*"))), ReasonInitializing)
+	p.want(p.create(fx.Crossplane, managerMR, bare(part)), ReasonAllowanceMissing)
+	p.want(p.create(fx.Crossplane, managerMR, fx.With(bare(rdsInstance(xr)), fx.Policies("*"))), ReasonInitializing)
 
-	gone := with(xdatabase(), beingDeleted)
+	gone := fx.With(xdatabase(), beingDeleted)
 	p = newPlay(t, policySet(t, deleting), claim(), gone, part)
-	p.want(p.remove(crossplane, "part"), ReasonAllowanceMissing)
+	p.want(p.remove(fx.Crossplane, "part"), ReasonAllowanceMissing)
 
 	entries := `[{"relation":"External","verbs":["*"],"generation":12}]`
-	busy := with(xdatabase(), newIntent, annotate(v1alpha1.AnnotationKeyAllowances, entries))
+	busy := fx.With(xdatabase(), newIntent, fx.Annotate(v1alpha1.AnnotationKeyAllowances, entries))
 	p = newPlay(t, policySet(t, xrPolicy("p", "rules: []")), claim(), busy, part)
-	p.want(p.remove(crossplane, "part"), ReasonAllowanceMissing)
+	p.want(p.remove(fx.Crossplane, "part"), ReasonAllowanceMissing)
 }

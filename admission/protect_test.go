@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -40,9 +42,11 @@ var (
 		v1alpha1.AnnotationKeyHeld:                        `{"reason":"Drift"}`, v1alpha1.AnnotationKeySettledFields: `[]`,
 		v1alpha1.AnnotationKeySettledIntent: `{"generation":1}`, v1alpha1.AnnotationKeyHeldCreations: `[]`}
 	systemSet = map[string]string{
-		v1alpha1.AnnotationKeyTrace: `[]`, v1alpha1.AnnotationKeyAllowances: `[]`, v1alpha1.AnnotationKeyUpdaters: "xxxxx", v1alpha1.AnnotationKeyControllers: "xxxxx",
-		v1alpha1.AnnotationKeyPhase: "initialized", v1alpha1.AnnotationKeyInitialized: "true", v1alpha1.AnnotationKeySettledGeneration: "99", v1alpha1.AnnotationKeySettledState: "99,0",
-		v1alpha1.AnnotationKeyFingerprint: "x", v1alpha1.AnnotationKeyLegacyFingerprint: "x", v1alpha1.AnnotationKeyLastUpgrade: "x",
+		v1alpha1.AnnotationKeyTrace: `[]`, v1alpha1.AnnotationKeyAllowances: `[]`, v1alpha1.AnnotationKeyUpdaters: "xxxxx",
+		v1alpha1.AnnotationKeyControllers: "xxxxx",
+		v1alpha1.AnnotationKeyPhase:       "initialized", v1alpha1.AnnotationKeyInitialized: "true", v1alpha1.AnnotationKeySettledGeneration: "99",
+		v1alpha1.AnnotationKeySettledState: "99,0",
+		v1alpha1.AnnotationKeyFingerprint:  "x", v1alpha1.AnnotationKeyLegacyFingerprint: "x", v1alpha1.AnnotationKeyLastUpgrade: "x",
 		v1alpha1.AnnotationKeyClaims: `[{"content":"c","state":"used",` +
 			`"at":null}]`, v1alpha1.AnnotationKeyDerivedFrom: "x", v1alpha1.AnnotationKeyHeld: `{"reason":"Drift"}`,
 		v1alpha1.AnnotationKeySettledFields: `[]`, v1alpha1.AnnotationKeySettledIntent: `{"generation":1}`, v1alpha1.AnnotationKeyHeldCreations: `[]`,
@@ -50,21 +54,21 @@ var (
 	}
 )
 
-func all(sets ...map[string]string) mod {
+func all(sets ...map[string]string) fx.Mod {
 	return func(o *unstructured.Unstructured) {
 		for _, s := range sets {
 			for k, v := range s {
-				annotate(k, v)(o)
+				fx.Annotate(k, v)(o)
 			}
 		}
 	}
 }
 
-func without(sets ...map[string]string) mod {
+func without(sets ...map[string]string) fx.Mod {
 	return func(o *unstructured.Unstructured) {
 		for _, s := range sets {
 			for k := range s {
-				unannotate(k)(o)
+				fx.Unannotate(k)(o)
 			}
 		}
 	}
@@ -83,7 +87,7 @@ func sayings(o *unstructured.Unstructured) map[string]string {
 // Protection of annotations: who may add, change and remove what
 // (KR-02-09, KR-02-10, KR-02-11, KR-02-12).
 func TestProtection(t *testing.T) {
-	free := map[string]string{v1alpha1.AnnotationKeyControllers: provider.Hash()}
+	free := map[string]string{v1alpha1.AnnotationKeyControllers: fx.Provider.Hash()}
 	plus := func(sets ...map[string]string) map[string]string {
 		out := maps.Clone(free)
 		for _, s := range sets {
@@ -91,7 +95,9 @@ func TestProtection(t *testing.T) {
 		}
 		return out
 	}
-	having := func(sets ...map[string]string) *unstructured.Unstructured { return with(instance(), all(sets...)) }
+	having := func(sets ...map[string]string) *unstructured.Unstructured {
+		return fx.With(fx.Instance(), all(sets...))
+	}
 	everything := all(userSet, systemSet)
 	created := map[string]string{}
 
@@ -99,60 +105,60 @@ func TestProtection(t *testing.T) {
 		reason  string
 		op      Operation
 		old     *unstructured.Unstructured
-		change  []mod
+		change  []fx.Mod
 		user    subject.User
 		manager string
 		want    map[string]string
 	}{
-		"PersonAdds": {reason: "user annotations are free", op: Update, old: instance(), change: []mod{everything},
-			user: alice, manager: "kubectl", want: plus(userSet)},
-		"PersonAddsAlong": {reason: "desired state changed or not", op: Update, old: instance(),
-			change: []mod{everything, resize("l")}, user: alice, manager: "kubectl", want: plus(userSet)},
-		"PersonRemoves": {reason: "user annotations are free", op: Update, old: having(userSet), change: []mod{without(userSet)},
-			user: alice, manager: "kubectl", want: free},
-		"PersonRemovesAll": {reason: "system ones come back", op: Update, old: instance(), change: []mod{without(systemSet)},
-			user: alice, manager: "kubectl", want: free},
+		"PersonAdds": {reason: "user annotations are free", op: Update, old: fx.Instance(), change: []fx.Mod{everything},
+			user: fx.Alice, manager: "kubectl", want: plus(userSet)},
+		"PersonAddsAlong": {reason: "desired state changed or not", op: Update, old: fx.Instance(),
+			change: []fx.Mod{everything, fx.Resize("l")}, user: fx.Alice, manager: "kubectl", want: plus(userSet)},
+		"PersonRemoves": {reason: "user annotations are free", op: Update, old: having(userSet), change: []fx.Mod{without(userSet)},
+			user: fx.Alice, manager: "kubectl", want: free},
+		"PersonRemovesAll": {reason: "system ones come back", op: Update, old: fx.Instance(), change: []fx.Mod{without(systemSet)},
+			user: fx.Alice, manager: "kubectl", want: free},
 		"PersonChanges": {reason: "user annotations are free", op: Update, old: having(userSet),
-			change: []mod{annotate(v1alpha1.AnnotationKeyMode, "enforce")}, user: alice, manager: "kubectl",
+			change: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyMode, "enforce")}, user: fx.Alice, manager: "kubectl",
 			want: plus(userSet, map[string]string{v1alpha1.AnnotationKeyMode: "enforce"})},
-		"GitOpsAdds": {reason: "GitOps is free as well", op: Update, old: instance(), change: []mod{everything}, user: argocd,
+		"GitOpsAdds": {reason: "GitOps is free as well", op: Update, old: fx.Instance(), change: []fx.Mod{everything}, user: fx.ArgoCD,
 			manager: "argocd", want: plus(userSet)},
-		"GitOpsAddsAlong": {reason: "desired state changed or not", op: Update, old: instance(),
-			change: []mod{everything, resize("l")}, user: argocd, manager: "argocd", want: plus(userSet)},
-		"OwnController": {reason: "controllers copy annotations back", op: Update, old: instance(),
-			change: []mod{everything, resize("l")}, user: provider, manager: "provider", want: free},
-		"OwnControllerMeta": {reason: "without a change too", op: Update, old: instance(), change: []mod{everything}, user: provider,
+		"GitOpsAddsAlong": {reason: "desired state changed or not", op: Update, old: fx.Instance(),
+			change: []fx.Mod{everything, fx.Resize("l")}, user: fx.ArgoCD, manager: "argocd", want: plus(userSet)},
+		"OwnController": {reason: "controllers copy annotations back", op: Update, old: fx.Instance(),
+			change: []fx.Mod{everything, fx.Resize("l")}, user: fx.Provider, manager: "provider", want: free},
+		"OwnControllerMeta": {reason: "without a change too", op: Update, old: fx.Instance(), change: []fx.Mod{everything}, user: fx.Provider,
 			manager: "provider", want: free},
 		"OwnRemoves": {reason: "user annotations keep their stored value", op: Update, old: having(userSet),
-			change: []mod{without(userSet), resize("l")}, user: provider, manager: "provider", want: plus(userSet)},
-		"Parent": {reason: "controllers copy annotations down", op: Update, old: instance(),
-			change: []mod{everything, resize("l")}, user: crossplane, want: free},
-		"ParentMeta": {reason: "without a change too", op: Update, old: instance(), change: []mod{everything},
-			user: crossplane, want: free},
+			change: []fx.Mod{without(userSet), fx.Resize("l")}, user: fx.Provider, manager: "provider", want: plus(userSet)},
+		"Parent": {reason: "controllers copy annotations down", op: Update, old: fx.Instance(),
+			change: []fx.Mod{everything, fx.Resize("l")}, user: fx.Crossplane, want: free},
+		"ParentMeta": {reason: "without a change too", op: Update, old: fx.Instance(), change: []fx.Mod{everything},
+			user: fx.Crossplane, want: free},
 		"ParentRemoves": {reason: "user annotations keep their stored value", op: Update, old: having(userSet),
-			change: []mod{without(userSet)}, user: crossplane, want: plus(userSet)},
-		"Composed": {reason: "a Composition sets mode, deletion and labels", op: Update, old: instance(),
-			change: []mod{everything, resize("l")}, user: crossplane, manager: composed, want: plus(composedSet)},
-		"ComposedMeta": {reason: "without a change too", op: Update, old: instance(), change: []mod{everything},
-			user: crossplane, manager: composed, want: plus(composedSet)},
-		"ComposedRemoves": {reason: "and removes them", op: Update, old: having(userSet), change: []mod{without(userSet)},
-			user: crossplane, manager: composed, want: plus(map[string]string{
+			change: []fx.Mod{without(userSet)}, user: fx.Crossplane, want: plus(userSet)},
+		"Composed": {reason: "a Composition sets mode, deletion and labels", op: Update, old: fx.Instance(),
+			change: []fx.Mod{everything, fx.Resize("l")}, user: fx.Crossplane, manager: fx.ComposedManager, want: plus(composedSet)},
+		"ComposedMeta": {reason: "without a change too", op: Update, old: fx.Instance(), change: []fx.Mod{everything},
+			user: fx.Crossplane, manager: fx.ComposedManager, want: plus(composedSet)},
+		"ComposedRemoves": {reason: "and removes them", op: Update, old: having(userSet), change: []fx.Mod{without(userSet)},
+			user: fx.Crossplane, manager: fx.ComposedManager, want: plus(map[string]string{
 				v1alpha1.AnnotationKeyApprovals: userSet[v1alpha1.AnnotationKeyApprovals], v1alpha1.AnnotationKeyRejections: userSet[v1alpha1.AnnotationKeyRejections],
 				v1alpha1.AnnotationKeyApprovePrefix +
 					"d": "always", v1alpha1.AnnotationKeyFreeze: "false", v1alpha1.AnnotationKeySnooze: userSet[v1alpha1.AnnotationKeySnooze],
 				v1alpha1.AnnotationKeyLegacySnooze: userSet[v1alpha1.AnnotationKeyLegacySnooze]})},
-		"CreateByPerson": {reason: "user annotations stay, system ones are computed", op: Create, old: unmasked(),
-			change: []mod{everything}, user: alice, manager: "kubectl", want: plus(userSet)},
-		"CreateByParent": {reason: "wiped and computed afresh", op: Create, old: unmasked(), change: []mod{everything},
-			user: crossplane, want: created},
-		"CreateByComposed": {reason: "but mode, deletion and labels", op: Create, old: unmasked(), change: []mod{everything},
-			user: crossplane, manager: composed, want: composedSet},
-		"CreateByGitOpsLone": {reason: "as by a person", op: Create, old: with(unmasked(), plainOwner), change: []mod{everything},
-			user: argocd, manager: "argocd", want: userSet},
+		"CreateByPerson": {reason: "user annotations stay, system ones are computed", op: Create, old: fx.Unmasked(),
+			change: []fx.Mod{everything}, user: fx.Alice, manager: "kubectl", want: plus(userSet)},
+		"CreateByParent": {reason: "wiped and computed afresh", op: Create, old: fx.Unmasked(), change: []fx.Mod{everything},
+			user: fx.Crossplane, want: created},
+		"CreateByComposed": {reason: "but mode, deletion and labels", op: Create, old: fx.Unmasked(), change: []fx.Mod{everything},
+			user: fx.Crossplane, manager: fx.ComposedManager, want: composedSet},
+		"CreateByGitOpsLone": {reason: "as by a person", op: Create, old: fx.With(fx.Unmasked(), plainOwner), change: []fx.Mod{everything},
+			user: fx.ArgoCD, manager: "argocd", want: userSet},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := setting{xr: []mod{unsettled}}.world()
+			w := setting{xr: []fx.Mod{fx.Unsettled}}.world()
 			req := by(request(tc.op, tc.old, tc.change...), tc.user, tc.manager)
 			d := decide(t, w, Options{}, req)
 			if !d.Allowed {
@@ -180,7 +186,7 @@ func TestProtection(t *testing.T) {
 
 // Our own components write system annotations (KR-04-15).
 func TestProtectionOfComponents(t *testing.T) {
-	req := by(request(Update, instance(), all(systemSet)), gatekeeper, "kausality")
+	req := by(request(Update, fx.Instance(), all(systemSet)), fx.GateController, "kausality")
 	if d := decide(t, setting{}.world(), enforced(), req); !d.Allowed || len(d.Annotations) > 0 {
 		t.Errorf("got %+v, %s", outcomeOf(d), text(d.Annotations))
 	}
@@ -190,36 +196,36 @@ func TestProtectionOfComponents(t *testing.T) {
 // it is a controller's copy, which is undone; what is stored already is nobody's
 // fault now (KR-02-02).
 func TestMalformedUserAnnotation(t *testing.T) {
-	bad := annotate(v1alpha1.AnnotationKeyFreeze, "hm")
-	badMode := annotate(v1alpha1.AnnotationKeyMode, "hm")
+	bad := fx.Annotate(v1alpha1.AnnotationKeyFreeze, "hm")
+	badMode := fx.Annotate(v1alpha1.AnnotationKeyMode, "hm")
 	cases := map[string]struct {
 		reason  string
 		req     *Request
 		refused bool
 	}{
-		"Person": {reason: "the parse error", req: by(request(Update, composite(), bad), alice, "kubectl"), refused: true},
+		"Person": {reason: "the parse error", req: by(request(Update, fx.Composite(), bad), fx.Alice, "kubectl"), refused: true},
 		"PersonAlong": {reason: "with a change too",
-			req: by(request(Update, composite(), bad, set("l", "spec", "size")), alice, "kubectl"), refused: true},
-		"PersonCreate": {reason: "on CREATE too", req: by(request(Create, composite(), bad), alice, "kubectl"), refused: true},
+			req: by(request(Update, fx.Composite(), bad, fx.Set("l", "spec", "size")), fx.Alice, "kubectl"), refused: true},
+		"PersonCreate": {reason: "on CREATE too", req: by(request(Create, fx.Composite(), bad), fx.Alice, "kubectl"), refused: true},
 		"PersonChanges": {reason: "from one that parses",
-			req: by(request(Update, with(composite(), annotate(v1alpha1.AnnotationKeyFreeze, "false")), bad), alice, "kubectl"), refused: true},
-		"GitOps": {reason: "GitOps too", req: by(request(Update, composite(), bad), argocd, "argocd"), refused: true},
+			req: by(request(Update, fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyFreeze, "false")), bad), fx.Alice, "kubectl"), refused: true},
+		"GitOps": {reason: "GitOps too", req: by(request(Update, fx.Composite(), bad), fx.ArgoCD, "argocd"), refused: true},
 		"Stored": {reason: "it stood there before",
-			req: by(request(Update, with(composite(), bad), set("l", "spec", "size")), alice, "kubectl")},
+			req: by(request(Update, fx.With(fx.Composite(), bad), fx.Set("l", "spec", "size")), fx.Alice, "kubectl")},
 		"Repaired": {reason: "taking it away",
-			req: by(request(Update, with(composite(), bad), unannotate(v1alpha1.AnnotationKeyFreeze)), alice, "kubectl")},
+			req: by(request(Update, fx.With(fx.Composite(), bad), fx.Unannotate(v1alpha1.AnnotationKeyFreeze)), fx.Alice, "kubectl")},
 		"Copy": {reason: "a controller copies what stands on the parent: undone, not refused",
-			req: by(request(Create, unmasked(), bad), crossplane, "")},
-		"CopyMeta":     {reason: "without a change too", req: by(request(Update, instance(), bad), provider, "provider")},
-		"Composed":     {reason: "a Composition's freeze counts for nothing", req: request(Update, instance(), bad)},
-		"ComposedMode": {reason: "its mode counts, so it must parse", req: request(Update, instance(), badMode), refused: true},
-		"OwnComponent": {reason: "ours are not checked", req: by(request(Update, composite(), bad), gatekeeper, "kausality")},
+			req: by(request(Create, fx.Unmasked(), bad), fx.Crossplane, "")},
+		"CopyMeta":     {reason: "without a change too", req: by(request(Update, fx.Instance(), bad), fx.Provider, "provider")},
+		"Composed":     {reason: "a Composition's freeze counts for nothing", req: request(Update, fx.Instance(), bad)},
+		"ComposedMode": {reason: "its mode counts, so it must parse", req: request(Update, fx.Instance(), badMode), refused: true},
+		"OwnComponent": {reason: "ours are not checked", req: by(request(Update, fx.Composite(), bad), fx.GateController, "kausality")},
 		"ForeignDomain": {reason: "none of our business",
-			req: by(request(Update, composite(), annotate("example.org/freeze", "hm")), alice, "kubectl")},
+			req: by(request(Update, fx.Composite(), fx.Annotate("example.org/freeze", "hm")), fx.Alice, "kubectl")},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			d := decide(t, setting{xr: []mod{unsettled}}.world(), Options{}, tc.req)
+			d := decide(t, setting{xr: []fx.Mod{fx.Unsettled}}.world(), Options{}, tc.req)
 			if d.Allowed == tc.refused {
 				t.Fatalf("%s: got %+v: %s", tc.reason, outcomeOf(d), d.Message)
 			}
@@ -243,41 +249,41 @@ func TestTrace(t *testing.T) {
 		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"manager": "kubectl", "operation": "Update", "time": "2026-01-02T11:30:00Z",
 			"fieldsV1": map[string]any{"f:spec": map[string]any{"f:size": map[string]any{}}}}}, "metadata", "managedFields")
 	}
-	label := annotate(v1alpha1.AnnotationKeyTraceLabelPrefix+"ticket", "OPS-1")
+	label := fx.Annotate(v1alpha1.AnnotationKeyTraceLabelPrefix+"ticket", "OPS-1")
 	cases := map[string]struct {
 		reason     string
-		xr         []mod
+		xr         []fx.Mod
 		req        *Request
 		want       []string
 		generation int64
 		labels     map[string]string
 	}{
-		"Expected": {reason: "extends the parent's", xr: []mod{unsettled}, req: request(Update, instance(), resize("l")),
-			want: []string{"XDatabase by alice", "Instance by " + crossplane.Name}, generation: 4},
-		"Create": {reason: "generation 1 after the write", xr: []mod{unsettled}, req: request(Create, unmasked()),
-			want: []string{"XDatabase by alice", "Instance by " + crossplane.Name}, generation: 1},
-		"Drift": {reason: "a logged drift hangs on the parent's all the same", req: request(Update, instance(), resize("l")),
-			want: []string{"XDatabase by alice", "Instance by " + crossplane.Name}, generation: 4},
-		"NewOrigin": {reason: "replaces it", req: by(request(Update, instance(), resize("l")), alice, "kubectl"),
+		"Expected": {reason: "extends the parent's", xr: []fx.Mod{fx.Unsettled}, req: request(Update, fx.Instance(), fx.Resize("l")),
+			want: []string{"XDatabase by alice", "Instance by " + fx.Crossplane.Name}, generation: 4},
+		"Create": {reason: "generation 1 after the write", xr: []fx.Mod{fx.Unsettled}, req: request(Create, fx.Unmasked()),
+			want: []string{"XDatabase by alice", "Instance by " + fx.Crossplane.Name}, generation: 1},
+		"Drift": {reason: "a logged drift hangs on the parent's all the same", req: request(Update, fx.Instance(), fx.Resize("l")),
+			want: []string{"XDatabase by alice", "Instance by " + fx.Crossplane.Name}, generation: 4},
+		"NewOrigin": {reason: "replaces it", req: by(request(Update, fx.Instance(), fx.Resize("l")), fx.Alice, "kubectl"),
 			want: []string{"Instance by alice"}, generation: 4},
-		"NoParent": {reason: "an origin", req: by(request(Update, composite(), set("l", "spec", "size")), alice, "kubectl"),
+		"NoParent": {reason: "an origin", req: by(request(Update, fx.Composite(), fx.Set("l", "spec", "size")), fx.Alice, "kubectl"),
 			want: []string{"XDatabase by alice"}, generation: 8},
-		"Away": {reason: "the previous initiator is not to blame for what happened while we were away", xr: []mod{away},
-			req: request(Update, instance(), resize("l")), want: []string{"XDatabase by ", "Instance by " + crossplane.Name}, generation: 4},
+		"Away": {reason: "the previous initiator is not to blame for what happened while we were away", xr: []fx.Mod{away},
+			req: request(Update, fx.Instance(), fx.Resize("l")), want: []string{"XDatabase by ", "Instance by " + fx.Crossplane.Name}, generation: 4},
 		"Labels": {reason: "of the object's own hop",
-			req: by(request(Update, with(instance(), label), resize("l")), alice, "kubectl"), want: []string{"Instance by alice"}, generation: 4,
+			req: by(request(Update, fx.With(fx.Instance(), label), fx.Resize("l")), fx.Alice, "kubectl"), want: []string{"Instance by alice"}, generation: 4,
 			labels: map[string]string{"ticket": "OPS-1"}},
-		"NoChange": {reason: "kept", req: request(Update, instance()),
-			want: []string{"XDatabase by alice", "Instance by " + crossplane.Name}, generation: 3},
-		"Self": {reason: "kept", req: by(request(Update, instance(), resize("l")), provider, "p"),
-			want: []string{"XDatabase by alice", "Instance by " + crossplane.Name}, generation: 3},
+		"NoChange": {reason: "kept", req: request(Update, fx.Instance()),
+			want: []string{"XDatabase by alice", "Instance by " + fx.Crossplane.Name}, generation: 3},
+		"Self": {reason: "kept", req: by(request(Update, fx.Instance(), fx.Resize("l")), fx.Provider, "p"),
+			want: []string{"XDatabase by alice", "Instance by " + fx.Crossplane.Name}, generation: 3},
 		"Machinery": {reason: "kept: Crossplane's bumps are no intents",
-			req: by(request(Update, composite(), set([]any{}, "spec", "resourceRefs")), crossplane, "crossplane"), want: []string{"XDatabase by alice"},
+			req: by(request(Update, fx.Composite(), fx.Set([]any{}, "spec", "resourceRefs")), fx.Crossplane, "crossplane"), want: []string{"XDatabase by alice"},
 			generation: 5},
-		"Nameless": {reason: "no name at admission", xr: []mod{unsettled}, req: request(Create, with(unmasked(), generated)),
-			want: []string{"XDatabase by alice", "Instance by " + crossplane.Name}, generation: 1},
+		"Nameless": {reason: "no name at admission", xr: []fx.Mod{fx.Unsettled}, req: request(Create, fx.With(fx.Unmasked(), generated)),
+			want: []string{"XDatabase by alice", "Instance by " + fx.Crossplane.Name}, generation: 1},
 		"Generation": {reason: "kinds without one",
-			req:  by(request(Create, object(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: b}, data: {a: b}}`)), alice, "kubectl"),
+			req:  by(request(Create, fx.Object(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: b}, data: {a: b}}`)), fx.Alice, "kubectl"),
 			want: []string{"ConfigMap by alice"}},
 	}
 	for name, tc := range cases {
@@ -303,10 +309,10 @@ func TestTrace(t *testing.T) {
 
 // The updaters of a child: newest last, the parent's controllers spared (KR-02-04).
 func TestUpdaters(t *testing.T) {
-	five := []string{crossplane.Hash(), "a", "b", "c", "d"}
-	req := by(request(Update, with(instance(), annotate(v1alpha1.AnnotationKeyUpdaters, strings.Join(five, ","))), resize("l")), alice, "kubectl")
+	five := []string{fx.Crossplane.Hash(), "a", "b", "c", "d"}
+	req := by(request(Update, fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyUpdaters, strings.Join(five, ","))), fx.Resize("l")), fx.Alice, "kubectl")
 	d := decide(t, setting{}.world(), Options{}, req)
-	want := strings.Join([]string{crossplane.Hash(), "b", "c", "d", alice.Hash()}, ",")
+	want := strings.Join([]string{fx.Crossplane.Hash(), "b", "c", "d", fx.Alice.Hash()}, ",")
 	if got := apply(req.Object, d).GetAnnotations()[v1alpha1.AnnotationKeyUpdaters]; got != want {
 		t.Errorf("want %s, got %s", want, got)
 	}
@@ -314,8 +320,8 @@ func TestUpdaters(t *testing.T) {
 
 // Size: past 32 KiB a clear refusal that names the object and the size (KR-02-15).
 func TestTraceTooLarge(t *testing.T) {
-	large := annotate(v1alpha1.AnnotationKeyTraceLabelPrefix+"x", strings.Repeat("x", v1alpha1.MaxAnnotationBytes))
-	d := decide(t, setting{}.world(), Options{}, by(request(Update, composite(), large, set("l", "spec", "size")), alice, "kubectl"))
+	large := fx.Annotate(v1alpha1.AnnotationKeyTraceLabelPrefix+"x", strings.Repeat("x", v1alpha1.MaxAnnotationBytes))
+	d := decide(t, setting{}.world(), Options{}, by(request(Update, fx.Composite(), large, fx.Set("l", "spec", "size")), fx.Alice, "kubectl"))
 	if d.Allowed || d.Reason != ReasonAnnotationTooLarge || !strings.Contains(d.Message, "XDatabase db") || !strings.Contains(d.Message, "bytes") {
 		t.Errorf("got %+v: %s", outcomeOf(d), d.Message)
 	}
@@ -323,25 +329,26 @@ func TestTraceTooLarge(t *testing.T) {
 
 // A holder's approvals are admitted, and pruned by its next intent (KR-05-37).
 func TestKeepApprovals(t *testing.T) {
-	once := annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst"}]`)
-	req := by(request(Update, composite(), once), alice, "kubectl")
+	once := fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst"}]`)
+	req := by(request(Update, fx.Composite(), once), fx.Alice, "kubectl")
 	d := decide(t, newWorld(), Options{}, req)
 	stored := apply(req.Object, d)
 	if c := stored.GetAnnotations()[v1alpha1.AnnotationKeyClaims]; !strings.Contains(c, `"state":"open","generation":7`) {
 		t.Errorf("want it admitted at the XR's generation, got %s", c)
 	}
-	next := by(request(Update, stored, set("l", "spec", "size")), alice, "kubectl")
+	next := by(request(Update, stored, fx.Set("l", "spec", "size")), fx.Alice, "kubectl")
 	d = decide(t, newWorld(), Options{}, next)
 	if got := apply(next.Object, d).GetAnnotations(); got[v1alpha1.AnnotationKeyApprovals] != "" ||
 		!strings.Contains(got[v1alpha1.AnnotationKeyClaims], `"pruned"`) {
 		t.Errorf("want it pruned by the new intent, got %v", got)
 	}
-	bump := by(request(Update, stored, set([]any{}, "spec", "resourceRefs")), crossplane, "crossplane")
+	bump := by(request(Update, stored, fx.Set([]any{}, "spec", "resourceRefs")), fx.Crossplane, "crossplane")
 	d = decide(t, newWorld(), Options{}, bump)
 	if got := apply(bump.Object, d).GetAnnotations(); got[v1alpha1.AnnotationKeyApprovals] == "" {
 		t.Error("Crossplane's own bump is no intent: the approval stays")
 	}
-	stale := by(request(Update, composite(), annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst","generation":2}]`)), alice, "kubectl")
+	stale := by(request(Update, fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovals,
+		`[{"kind":"Instance","name":"inst","generation":2}]`)), fx.Alice, "kubectl")
 	d = decide(t, newWorld(), Options{}, stale)
 	if got := apply(stale.Object, d).GetAnnotations(); got[v1alpha1.AnnotationKeyApprovals] == "" ||
 		!strings.Contains(got[v1alpha1.AnnotationKeyClaims], `"pruned"`) {

@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/identity"
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kausality-io/function-kausality/admission/trace"
@@ -12,10 +15,10 @@ import (
 
 // A hop that we wrote into this very request, and nothing that looks like one (KR-05-25).
 func TestReinvokedHop(t *testing.T) {
-	own := func(change func(*v1alpha1.Hop)) mod {
-		h := trace.Hop(request(Update, instance()).Ref(), 4, crossplane.Name, noon)
+	own := func(change func(*v1alpha1.Hop)) fx.Mod {
+		h := trace.Hop(request(Update, fx.Instance()).Ref(), 4, fx.Crossplane.Name, fx.Noon)
 		change(&h)
-		return annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hopOf(composite(), 5, "alice"), h}.String())
+		return fx.Annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{fx.Hop(fx.Composite(), 5, "alice"), h}.String())
 	}
 	same := func(*v1alpha1.Hop) {}
 	cases := map[string]struct {
@@ -23,20 +26,20 @@ func TestReinvokedHop(t *testing.T) {
 		req    *Request
 		want   bool
 	}{
-		"Ours": {reason: "what the first decision wrote", req: request(Update, instance(), resize("l"), own(same)), want: true},
+		"Ours": {reason: "what the first decision wrote", req: request(Update, fx.Instance(), fx.Resize("l"), own(same)), want: true},
 		"SecondsAgo": {reason: "a slow webhook stood in between",
-			req: request(Update, instance(), own(func(h *v1alpha1.Hop) { h.Timestamp.Time = noon.Add(-10 * time.Second) })), want: true},
-		"First":   {reason: "the first decision finds the stored trace", req: request(Update, instance(), resize("l"))},
-		"Dropped": {reason: "no trace at all", req: request(Update, instance(), unannotate(v1alpha1.AnnotationKeyTrace))},
+			req: request(Update, fx.Instance(), own(func(h *v1alpha1.Hop) { h.Timestamp.Time = fx.Noon.Add(-10 * time.Second) })), want: true},
+		"First":   {reason: "the first decision finds the stored trace", req: request(Update, fx.Instance(), fx.Resize("l"))},
+		"Dropped": {reason: "no trace at all", req: request(Update, fx.Instance(), fx.Unannotate(v1alpha1.AnnotationKeyTrace))},
 		"Old": {reason: "a backup's hop",
-			req: request(Update, instance(), own(func(h *v1alpha1.Hop) { h.Timestamp.Time = noon.Add(-time.Hour) }))},
+			req: request(Update, fx.Instance(), own(func(h *v1alpha1.Hop) { h.Timestamp.Time = fx.Noon.Add(-time.Hour) }))},
 		"User": {reason: "somebody else's hop",
-			req: request(Update, instance(), own(func(h *v1alpha1.Hop) { h.User = "alice" }))},
+			req: request(Update, fx.Instance(), own(func(h *v1alpha1.Hop) { h.User = "alice" }))},
 		"Generation": {reason: "that of another write",
-			req: request(Update, instance(), own(func(h *v1alpha1.Hop) { h.Generation = 3 }))},
+			req: request(Update, fx.Instance(), own(func(h *v1alpha1.Hop) { h.Generation = 3 }))},
 		"Kind": {reason: "copied from a parent",
-			req: request(Update, instance(), own(func(h *v1alpha1.Hop) { h.Kind = "XDatabase" }))},
-		"Delete": {reason: "has no object", req: request(Delete, instance())},
+			req: request(Update, fx.Instance(), own(func(h *v1alpha1.Hop) { h.Kind = "XDatabase" }))},
+		"Delete": {reason: "has no object", req: request(Delete, fx.Instance())},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -50,14 +53,14 @@ func TestReinvokedHop(t *testing.T) {
 // A later webhook changed a field of the MR: the author's value is still the
 // author's, and the new change is decided as well.
 func TestReinvokedAfterMutation(t *testing.T) {
-	w := setting{xr: []mod{unsettled}}.world()
-	first := request(Update, instance(), resize("l"), policies1("*"))
+	w := setting{xr: []fx.Mod{fx.Unsettled}}.world()
+	first := request(Update, fx.Instance(), fx.Resize("l"), fx.Policies("*"))
 	result := apply(first.Object, decide(t, w, enforced(), first))
 	again := copyRequest(first)
-	again.Object, again.Time = with(result, set("us", "spec", "forProvider", "region")), noon.Add(time.Second)
+	again.Object, again.Time = fx.With(result, fx.Set("us", "spec", "forProvider", "region")), fx.Noon.Add(time.Second)
 	d := decide(t, w, enforced(), again)
 	got := maskedOf(apply(again.Object, d))
-	want := masked{[]string{observe, update}, `["*"]`, v1alpha1.GateOpen, []v1alpha1.Verb{v1alpha1.VerbUpdate}, 4,
+	want := masked{[]string{fx.Observe, fx.Update}, `["*"]`, v1alpha1.GateOpen, []v1alpha1.Verb{v1alpha1.VerbUpdate}, 4,
 		[]string{"spec.forProvider.region", "spec.forProvider.size"}, "Changed"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
@@ -67,12 +70,13 @@ func TestReinvokedAfterMutation(t *testing.T) {
 // Two changes behind the mask, of the same user in the same second, leave the same
 // hop. The second one is recognised when it is decided again all the same.
 func TestReinvokedSameHop(t *testing.T) {
-	w := setting{xr: []mod{unsettled}}.world()
-	first := request(Update, instance(), policies1(observe, create, update, remove))
+	w := setting{xr: []fx.Mod{fx.Unsettled}}.world()
+	first := request(Update, fx.Instance(), fx.Policies(fx.Observe, fx.Create, fx.Update, fx.Delete))
 	stored := persisted(first, apply(first.Object, decide(t, w, enforced(), first)))
-	second := request(Update, stored, policies1(observe, create, update))
+	second := request(Update, stored, fx.Policies(fx.Observe, fx.Create, fx.Update))
 	result := apply(second.Object, decide(t, w, enforced(), second))
-	if annotation(result, v1alpha1.AnnotationKeyTrace) != annotation(stored, v1alpha1.AnnotationKeyTrace) || stored.GetGeneration() != instance().GetGeneration() {
+	if identity.Annotation(result, v1alpha1.AnnotationKeyTrace) != identity.Annotation(stored, v1alpha1.AnnotationKeyTrace) ||
+		stored.GetGeneration() != fx.Instance().GetGeneration() {
 		t.Fatalf("no case of it: %v, %v", stored, result)
 	}
 	again := copyRequest(second)
@@ -81,12 +85,13 @@ func TestReinvokedSameHop(t *testing.T) {
 	if diff := cmp.Diff(result.Object, got.Object); diff != "" {
 		t.Errorf("-once, +twice:\n%s", diff)
 	}
-	if author := annotation(got, v1alpha1.AnnotationKeyManagementPolicies); author != `["Observe","Create","Update"]` {
+	if author := identity.Annotation(got, v1alpha1.AnnotationKeyManagementPolicies); author != `["Observe","Create","Update"]` {
 		t.Errorf("the author wrote %s", author)
 	}
 	// What is stored and written as it is stored is no reinvocation.
-	same := request(Update, result, annotate("note", "x"))
-	if got := apply(same.Object, decide(t, w, enforced(), same)); annotation(got, v1alpha1.AnnotationKeyManagementPolicies) != `["Observe","Create","Update"]` {
+	same := request(Update, result, fx.Annotate("note", "x"))
+	if got := apply(same.Object, decide(t, w, enforced(), same)); identity.Annotation(got,
+		v1alpha1.AnnotationKeyManagementPolicies) != `["Observe","Create","Update"]` {
 		t.Errorf("a write of something else: %v", got.GetAnnotations())
 	}
 }

@@ -3,6 +3,8 @@ package admission
 import (
 	"testing"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -11,27 +13,27 @@ import (
 // GitOps writes the author's value over the mask of a Terraform: the mask is put
 // back in the same write, which is no change; what else it changes is one.
 func TestRemask(t *testing.T) {
-	stored := with(terraformObject(nil), annotate(v1alpha1.AnnotationKeyExternalAuthor, `"auto"`), set("", "spec", "approvePlan"))
-	auto := set("auto", "spec", "approvePlan")
+	stored := fx.With(fx.Terraform(nil), fx.Annotate(v1alpha1.AnnotationKeyExternalAuthor, `"auto"`), fx.Set("", "spec", "approvePlan"))
+	auto := fx.Set("auto", "spec", "approvePlan")
 	cases := map[string]struct {
 		reason string
-		change []mod
+		change []fx.Mod
 		opts   Options
 		fields map[string]any
 		want   Reason
 	}{
-		"Again": {reason: "the author's value", change: []mod{auto}, opts: enforced(),
+		"Again": {reason: "the author's value", change: []fx.Mod{auto}, opts: enforced(),
 			fields: map[string]any{"/spec/approvePlan": ""}, want: ReasonNoChange},
-		"Same": {reason: "what is stored", change: []mod{set("", "spec", "approvePlan")}, opts: enforced(), want: ReasonNoChange},
-		"Another": {reason: "another value is its author's", change: []mod{set("disable", "spec", "approvePlan")}, opts: enforced(),
+		"Same": {reason: "what is stored", change: []fx.Mod{fx.Set("", "spec", "approvePlan")}, opts: enforced(), want: ReasonNoChange},
+		"Another": {reason: "another value is its author's", change: []fx.Mod{fx.Set("disable", "spec", "approvePlan")}, opts: enforced(),
 			want: ReasonNoParent},
-		"Both": {reason: "with something else", change: []mod{auto, set("./b", "spec", "path")}, opts: enforced(),
+		"Both": {reason: "with something else", change: []fx.Mod{auto, fx.Set("./b", "spec", "path")}, opts: enforced(),
 			fields: map[string]any{"/spec/approvePlan": ""}, want: ReasonNoParent},
-		"Log": {reason: "log mode masks nothing", change: []mod{auto}, opts: Options{}, want: ReasonNoChange},
+		"Log": {reason: "log mode masks nothing", change: []fx.Mod{auto}, opts: Options{}, want: ReasonNoChange},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			d := decide(t, setting{}.world(), tc.opts, by(request(Update, stored, tc.change...), alice, ""))
+			d := decide(t, setting{}.world(), tc.opts, by(request(Update, stored, tc.change...), fx.Alice, ""))
 			if !d.Allowed || d.Reason != tc.want {
 				t.Errorf("%s: %+v", tc.reason, d)
 			}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,29 +41,29 @@ func TestModeOfPolicy(t *testing.T) {
 		reason    string
 		policy    func(*v1alpha1.KausalitySpec)
 		namespace v1alpha1.Mode
-		object    []mod
+		object    []fx.Mod
 		want      v1alpha1.Mode
 		warning   string
 		removing  bool
 	}{
 		"Removing": {reason: "while Kausality is being removed everything only logs", policy: enforce, namespace: "enforce",
-			object: []mod{annotate(v1alpha1.AnnotationKeyMode, "enforce")}, want: v1alpha1.ModeLog, removing: true},
+			object: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyMode, "enforce")}, want: v1alpha1.ModeLog, removing: true},
 		"Default":   {reason: "a policy without a mode leaves it to the installation", policy: func(*v1alpha1.KausalitySpec) {}, want: v1alpha1.ModeLog},
 		"Policy":    {reason: "the policy goes before the default", policy: enforce, want: v1alpha1.ModeEnforce},
 		"Namespace": {reason: "the Namespace goes before the policy", policy: enforce, namespace: "log", want: v1alpha1.ModeLog},
 		"Object": {reason: "the object goes before both", policy: enforce, namespace: "enforce",
-			object: []mod{annotate(v1alpha1.AnnotationKeyMode, "log")}, want: v1alpha1.ModeLog},
+			object: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyMode, "log")}, want: v1alpha1.ModeLog},
 		"UnknownNamespace": {reason: "an unknown value counts as absent, and a warning names it", policy: enforce, namespace: "audit",
 			want: v1alpha1.ModeEnforce, warning: `of namespace team is "audit"`},
 		"UnknownObject": {reason: "so does one on the object", policy: enforce,
-			object: []mod{annotate(v1alpha1.AnnotationKeyMode, "audit")}, want: v1alpha1.ModeEnforce, warning: `of the object is "audit"`},
-		"ObjectSelector":      {reason: "the labels of the object decide", policy: labelled, object: []mod{gold}, want: v1alpha1.ModeEnforce},
+			object: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyMode, "audit")}, want: v1alpha1.ModeEnforce, warning: `of the object is "audit"`},
+		"ObjectSelector":      {reason: "the labels of the object decide", policy: labelled, object: []fx.Mod{gold}, want: v1alpha1.ModeEnforce},
 		"ObjectSelectorOther": {reason: "without them the policy says nothing", policy: labelled, want: v1alpha1.ModeLog},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := setting{}.world()
-			req := request(Update, with(instance(), append(tc.object, set("team", "metadata", "namespace"))...), resize("l"))
+			req := request(Update, fx.With(fx.Instance(), append(tc.object, fx.Set("team", "metadata", "namespace"))...), fx.Resize("l"))
 			w.namespaces[req.Namespace] = tc.namespace
 			o := under(tc.policy)
 			o.Removing = func() bool { return tc.removing }
@@ -87,7 +89,7 @@ func TestOtherActors(t *testing.T) {
 			s.Mode, s.OtherActors = m, v1alpha1.OtherActorsRequireApproval
 		}
 	}
-	byAlice := func() *Request { return by(request(Update, instance(), resize("l")), alice, "kubectl") }
+	byAlice := func() *Request { return by(request(Update, fx.Instance(), fx.Resize("l")), fx.Alice, "kubectl") }
 	cases := map[string]struct {
 		reason  string
 		mode    v1alpha1.Mode
@@ -99,22 +101,22 @@ func TestOtherActors(t *testing.T) {
 			want: refused(ClassNewOrigin, ReasonDrift, 403)},
 		"Logged": {reason: "in log mode it passes", mode: v1alpha1.ModeLog, setting: setting{}, req: byAlice(),
 			want: allowed(ClassNewOrigin, ReasonDriftLogged)},
-		"Unsettled": {reason: "whatever the parent is doing", mode: v1alpha1.ModeEnforce, setting: setting{xr: []mod{unsettled}},
+		"Unsettled": {reason: "whatever the parent is doing", mode: v1alpha1.ModeEnforce, setting: setting{xr: []fx.Mod{fx.Unsettled}},
 			req: byAlice(), want: refused(ClassNewOrigin, ReasonDrift, 403)},
 		"Approved": {reason: "an approval lets it through", mode: v1alpha1.ModeEnforce,
-			setting: setting{xr: []mod{annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","mode":"always"}]`)}}, req: byAlice(),
+			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","mode":"always"}]`)}}, req: byAlice(),
 			want: allowed(ClassNewOrigin, ReasonApproved)},
 		"Rejected": {reason: "a rejection goes before it", mode: v1alpha1.ModeEnforce,
-			setting: setting{xr: []mod{annotate(v1alpha1.AnnotationKeyRejections, `[{"kind":"*","name":"*","reason":"no"}]`)}}, req: byAlice(),
+			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, `[{"kind":"*","name":"*","reason":"no"}]`)}}, req: byAlice(),
 			want: refused(ClassNewOrigin, ReasonRejected, 403)},
 		"Controller": {reason: "the parent's controller is no other actor", mode: v1alpha1.ModeEnforce,
-			setting: setting{xr: []mod{unsettled}}, req: request(Update, instance(), resize("l")), want: allowed(ClassExpected, ReasonExpected)},
+			setting: setting{xr: []fx.Mod{fx.Unsettled}}, req: request(Update, fx.Instance(), fx.Resize("l")), want: allowed(ClassExpected, ReasonExpected)},
 		"Initializing": {reason: "the first settling is left alone", mode: v1alpha1.ModeEnforce,
-			setting: setting{xr: []mod{unsettled, unannotate(v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration),
-				set([]any{}, "status", "conditions")}},
+			setting: setting{xr: []fx.Mod{fx.Unsettled, fx.Unannotate(v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration),
+				fx.Set([]any{}, "status", "conditions")}},
 			req: byAlice(), want: allowed(ClassNewOrigin, ReasonInitializing)},
 		"NoParent": {reason: "an object without a parent has no other actors", mode: v1alpha1.ModeEnforce, setting: setting{},
-			req:  by(request(Update, with(instance(), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) }), resize("l")), alice, "kubectl"),
+			req:  by(request(Update, fx.With(fx.Instance(), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) }), fx.Resize("l")), fx.Alice, "kubectl"),
 			want: allowed(ClassNewOrigin, ReasonNoParent)},
 	}
 	for name, tc := range cases {
@@ -129,7 +131,7 @@ func TestOtherActors(t *testing.T) {
 			if d.Reason == ReasonDrift && !strings.Contains(d.Message, "policy prod") {
 				t.Errorf("%s: the message must name the policy: %s", tc.reason, d.Message)
 			}
-			if tc.want.allowed && d.Class == ClassNewOrigin && len(d.Trace) > 0 && d.Trace[0].User != alice.Name {
+			if tc.want.allowed && d.Class == ClassNewOrigin && len(d.Trace) > 0 && d.Trace[0].User != fx.Alice.Name {
 				t.Errorf("%s: it starts a trace of its own, got %v", tc.reason, d.Trace)
 			}
 		})
@@ -143,12 +145,12 @@ func TestLifecycleConditions(t *testing.T) {
 		s.Mode = v1alpha1.ModeEnforce
 		s.Lifecycle = []v1alpha1.LifecycleRule{{APIGroup: "example.org", Kind: "XDatabase", Initialized: []string{"Provisioned"}}}
 	})
-	condition := func(kind string) mod {
-		return set([]any{map[string]any{"type": kind, "status": "True"}}, "status", "conditions")
+	condition := func(kind string) fx.Mod {
+		return fx.Set([]any{map[string]any{"type": kind, "status": "True"}}, "status", "conditions")
 	}
 	for kind, want := range map[string]v1alpha1.Phase{"Ready": v1alpha1.PhaseInitializing, "Provisioned": v1alpha1.PhaseInitialized} {
-		fresh := setting{xr: []mod{unsettled, unannotate(v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration), condition(kind)}}
-		if d := decide(t, fresh.world(), opts, request(Update, instance(), resize("l"))); d.Phase != want {
+		fresh := setting{xr: []fx.Mod{fx.Unsettled, fx.Unannotate(v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration), condition(kind)}}
+		if d := decide(t, fresh.world(), opts, request(Update, fx.Instance(), fx.Resize("l"))); d.Phase != want {
 			t.Errorf("condition %s: want %s, got %s (%s)", kind, want, d.Phase, d.Reason)
 		}
 	}
@@ -156,12 +158,12 @@ func TestLifecycleConditions(t *testing.T) {
 
 // TestIgnoredPaths: a difference that the policy ignores keeps no gate closed.
 func TestIgnoredPaths(t *testing.T) {
-	differs := with(instance(), set("eu", "spec", "forProvider", "region"), set("us", "status", "atProvider", "region"))
+	differs := fx.With(fx.Instance(), fx.Set("eu", "spec", "forProvider", "region"), fx.Set("us", "status", "atProvider", "region"))
 	for path, want := range map[string]v1alpha1.GateState{"spec.forProvider.region": v1alpha1.GateOpen, "spec.forProvider.tags": v1alpha1.GateClosed} {
 		opts := under(func(s *v1alpha1.KausalitySpec) {
 			s.Mode, s.Gate = v1alpha1.ModeEnforce, &v1alpha1.GateSettings{IgnorePaths: []string{path}}
 		})
-		d := decide(t, setting{xr: []mod{unsettled}}.world(), opts, request(Update, differs, resize("l")))
+		d := decide(t, setting{xr: []fx.Mod{fx.Unsettled}}.world(), opts, request(Update, differs, fx.Resize("l")))
 		if d.Gate == nil || d.Gate.State != want {
 			t.Errorf("ignoring %s: want the gate %s, got %+v", path, want, d.Gate)
 		}

@@ -3,14 +3,16 @@ package admission
 import (
 	"testing"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // A composed creation that was composed from an object that is gone is refused
 // (KR-08-16).
 func TestStaleCreation(t *testing.T) {
-	gate := func(value string) []mod {
-		return []mod{gateValue(value), annotate(v1alpha1.AnnotationKeyManagementPolicies, `["*"]`)}
+	gate := func(value string) []fx.Mod {
+		return []fx.Mod{fx.GateValue(value), fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies, `["*"]`)}
 	}
 	confirmed := gate(`{"state":"closed","verbs":["Update"],"generation":3,"at":"2026-01-02T11:00:00Z","reason":"Confirmed"}`)
 	later := gate(`{"state":"open","verbs":["Create","Update"],"generation":4,"at":"2026-01-02T11:00:00Z","reason":"Created"}`)
@@ -24,19 +26,19 @@ func TestStaleCreation(t *testing.T) {
 		want   Reason
 	}{
 		"Confirmed": {reason: "a gate that was closed since", opts: enforced(),
-			req: request(Create, with(unmasked(), confirmed...)), want: ReasonStaleRead},
+			req: request(Create, fx.With(fx.Unmasked(), confirmed...)), want: ReasonStaleRead},
 		"LaterGeneration": {reason: "a gate of a later generation", opts: enforced(),
-			req: request(Create, with(unmasked(), later...)), want: ReasonStaleRead},
+			req: request(Create, fx.With(fx.Unmasked(), later...)), want: ReasonStaleRead},
 		"New": {reason: "the gate that the function gives a creation", opts: enforced(),
-			req: request(Create, with(unmasked(), created...)), want: ReasonExpected},
-		"NoGate": {reason: "a function that does not mask", opts: enforced(), req: request(Create, unmasked()), want: ReasonExpected},
-		"Log":    {reason: "nothing is refused in mode log", opts: logged, req: request(Create, with(unmasked(), confirmed...)), want: ReasonExpected},
+			req: request(Create, fx.With(fx.Unmasked(), created...)), want: ReasonExpected},
+		"NoGate": {reason: "a function that does not mask", opts: enforced(), req: request(Create, fx.Unmasked()), want: ReasonExpected},
+		"Log":    {reason: "nothing is refused in mode log", opts: logged, req: request(Create, fx.With(fx.Unmasked(), confirmed...)), want: ReasonExpected},
 		"Backup": {reason: "a restored object is another user's", opts: enforced(),
-			req: by(request(Create, with(unmasked(), confirmed...)), alice, "velero"), want: ReasonNewOrigin},
+			req: by(request(Create, fx.With(fx.Unmasked(), confirmed...)), fx.Alice, "velero"), want: ReasonNewOrigin},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			d := decide(t, setting{xr: []mod{unsettled}}.world(), tc.opts, tc.req)
+			d := decide(t, setting{xr: []fx.Mod{fx.Unsettled}}.world(), tc.opts, tc.req)
 			if d.Reason != tc.want || d.Allowed != (tc.want != ReasonStaleRead) {
 				t.Errorf("%s: want %s, got %s (%s)", tc.reason, tc.want, d.Reason, d.Message)
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
-	"github.com/kausality-io/function-kausality/admission/internal/fixture"
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -41,7 +41,7 @@ type world struct {
 
 func newWorld() *world {
 	w := &world{
-		kinds: fixture.Kinds(), live: map[string]*parent.State{}, cache: map[string]*parent.State{},
+		kinds: fx.Kinds(), live: map[string]*parent.State{}, cache: map[string]*parent.State{},
 		latch: -1, writers: map[string]bool{}, namespaces: map[string]v1alpha1.Mode{},
 		components: map[string]bool{"system:serviceaccount:kausality-system:kausality-gate": true},
 	}
@@ -98,19 +98,19 @@ func (w *world) Build(context.Context, *Request, *parent.State) (allowance.Build
 
 // request of an operation by Crossplane's composed apply; mods go to the new
 // object.
-func request(op Operation, old *unstructured.Unstructured, mods ...mod) *Request {
-	r := &Request{Operation: op, User: crossplane, FieldManager: composed, Time: noon,
+func request(op Operation, old *unstructured.Unstructured, mods ...fx.Mod) *Request {
+	r := &Request{Operation: op, User: fx.Crossplane, FieldManager: fx.ComposedManager, Time: fx.Noon,
 		Kind: old.GroupVersionKind(), Namespace: old.GetNamespace(), Name: old.GetName()}
 	switch op {
 	case Create:
-		r.Object = with(old, mods...)
+		r.Object = fx.With(old, mods...)
 		r.Object.SetUID("")
 		r.Object.SetGeneration(0)
 		r.Object.SetResourceVersion("")
 	case Delete:
-		r.OldObject, r.FieldManager = with(old, mods...), ""
+		r.OldObject, r.FieldManager = fx.With(old, mods...), ""
 	default:
-		r.OldObject, r.Object = old.DeepCopy(), with(old, mods...)
+		r.OldObject, r.Object = old.DeepCopy(), fx.With(old, mods...)
 	}
 	return r
 }

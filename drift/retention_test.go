@@ -83,8 +83,10 @@ func names(drifts []*v1alpha1.Drift) (out []string) {
 func TestTrim(t *testing.T) {
 	d := func(phase v1alpha1.DriftPhase) *v1alpha1.Drift {
 		return &v1alpha1.Drift{
-			ObjectMeta: metav1.ObjectMeta{Name: "d", UID: "u", OwnerReferences: []metav1.OwnerReference{{Name: "app"}}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}},
-			Spec:       v1alpha1.DriftSpec{ID: "d", Difference: []v1alpha1.FieldDifference{{Path: "spec.size"}}}, Status: v1alpha1.DriftStatus{Phase: phase, Resolution: "it was approved"},
+			ObjectMeta: metav1.ObjectMeta{Name: "d", UID: "u", OwnerReferences: []metav1.OwnerReference{{Name: "app"}},
+				ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}},
+			Spec: v1alpha1.DriftSpec{ID: "d",
+				Difference: []v1alpha1.FieldDifference{{Path: "spec.size"}}}, Status: v1alpha1.DriftStatus{Phase: phase, Resolution: "it was approved"},
 		}
 	}
 	resolved, err := Trim(d(v1alpha1.DriftResolved))

@@ -219,7 +219,7 @@ func (s *stage) apply(name string, content map[string]any) {
 		after.SetUID(types.UID(fmt.Sprintf("uid-%d", s.uid)))
 		after.SetCreationTimestamp(metav1.NewTime(s.now))
 	}
-	if !exists || change.ChangedUnstored(change.Desired(old.Object), change.Desired(after.Object)) {
+	if !exists || !change.Same(change.Desired(old.Object), change.Desired(after.Object)) {
 		after.SetGeneration(after.GetGeneration() + 1)
 	} else {
 		verb = "annotate"
@@ -300,7 +300,7 @@ func (s *stage) update(name, manager string, mutate func(map[string]any)) {
 		s.t.Fatalf("cannot update: %v", err)
 	}
 	after := out.(*unstructured.Unstructured)
-	if change.ChangedUnstored(change.Desired(old.Object), change.Desired(after.Object)) {
+	if !change.Same(change.Desired(old.Object), change.Desired(after.Object)) {
 		after.SetGeneration(after.GetGeneration() + 1)
 	}
 	s.live[name] = after

@@ -130,7 +130,7 @@ func (l lookback) of(at []string) (settledField, bool) {
 }
 
 func equal(a, b any) bool {
-	return len(change.DiffUnstored(map[string]any{"v": a}, map[string]any{"v": b})) == 0
+	return change.Same(a, b)
 }
 
 // details of the changes since the composite settled. What is not remembered, or

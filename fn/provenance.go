@@ -142,7 +142,7 @@ func forProvider(u *unstructured.Unstructured) map[string]any {
 // altered reports whether the apply would alter the desired state, the gate's
 // mask left aside.
 func (r *run) altered(res *resource) bool {
-	return change.ChangedUnstored(withoutPolicies(res.observed.Object), withoutPolicies(r.after(res, admission.Update).Object))
+	return !change.Same(withoutPolicies(res.observed.Object), withoutPolicies(r.after(res, admission.Update).Object))
 }
 
 func withoutPolicies(content map[string]any) map[string]any {

@@ -2,7 +2,6 @@ package change
 
 import (
 	"encoding/json"
-	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -49,24 +48,20 @@ func Desired(content map[string]any) map[string]any {
 	return out
 }
 
-// Diff returns the changes that lead from one desired state to another, sorted
-// by path. Maps are compared key by key, lists index by index where they have
-// the same length and as one value otherwise. nil stands for an object that is
-// not there, and compares as empty. A null is a field that is not there; an
-// empty map or list is one that is: an empty selector selects everything.
-func Diff(old, new map[string]any) []Change { return differ{}.changes(old, new) }
-
-// DiffUnstored is Diff where one side never went through the API server, or was
-// written by a client that leaves out what is empty: there, an empty map or list
-// is no change against a field that is not there.
-func DiffUnstored(old, new map[string]any) []Change {
-	return differ{unstored: true}.changes(old, new)
+// Diff returns the changes that lead from the desired state of one object to that of
+// another, sorted by path. Maps are compared key by key, lists index by index if
+// they have the same length and as one value otherwise. nil is an object that does
+// not exist, and compares as empty. A null is a field that does not exist; an empty
+// map or list is one that does: an empty selector selects everything. unstored: one
+// side was not stored by the API server, or was written by a client that leaves out
+// what is empty; an empty map or list is no change against a missing field then.
+func Diff(old, new map[string]any, unstored bool) []Change {
+	return differ{unstored: unstored, objects: true}.changes(old, new)
 }
 
-// DiffObjects is Diff, or DiffUnstored, of the desired states of two objects; nil
-// is no object.
-func DiffObjects(old, new map[string]any, unstored bool) []Change {
-	return differ{unstored: unstored, objects: true}.changes(old, new)
+// Same reports whether two values are equal as Diff compares them with unstored set.
+func Same(a, b any) bool {
+	return reflect.DeepEqual(a, b) || len(differ{unstored: true}.changes(map[string]any{"v": a}, map[string]any{"v": b})) == 0
 }
 
 // changes of two states, sorted by path.
@@ -76,11 +71,6 @@ func (d differ) changes(old, new map[string]any) []Change {
 	out := d.out
 	slices.SortFunc(out, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	return out
-}
-
-// ChangedUnstored reports whether DiffUnstored would find anything.
-func ChangedUnstored(old, new map[string]any) bool {
-	return !reflect.DeepEqual(old, new) && len(DiffUnstored(old, new)) > 0
 }
 
 // differ walks two states side by side. The text of the path is made only where a
@@ -285,22 +275,3 @@ func Summary(changes []Change, max int) string {
 
 // canonical JSON: sorted keys, as encoding/json has it.
 func canonical(v any) json.RawMessage { return appendCanonical(nil, v) }
-
-// Merge returns base with the fields of overlay laid over it, maps merged and
-// everything else replaced. Neither is modified; unchanged parts are shared.
-func Merge(base, overlay map[string]any) map[string]any {
-	out := maps.Clone(base)
-	if out == nil {
-		out = map[string]any{}
-	}
-	for k, v := range overlay {
-		o, ok := v.(map[string]any)
-		b, bok := out[k].(map[string]any)
-		if ok && bok {
-			out[k] = Merge(b, o)
-			continue
-		}
-		out[k] = v
-	}
-	return out
-}

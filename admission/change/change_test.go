@@ -56,15 +56,15 @@ func TestDiffObjects(t *testing.T) {
 		"Unstored": {unstored: true, paths: []string{"spec.kind", "spec.metadata.name", "spec.status"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.paths, Paths(DiffObjects(old, new, tc.unstored))); diff != "" {
+			if diff := cmp.Diff(tc.paths, Paths(Diff(old, new, tc.unstored))); diff != "" {
 				t.Errorf("-want, +got:\n%s", diff)
 			}
 		})
 	}
-	if got := Paths(DiffObjects(nil, new, true)); !cmp.Equal(got, []string{"spec"}) {
+	if got := Paths(Diff(nil, new, true)); !cmp.Equal(got, []string{"spec"}) {
 		t.Errorf("of an object that was not there: %v", got)
 	}
-	if got := DiffObjects(old, old, false); got != nil {
+	if got := Diff(old, old, false); got != nil {
 		t.Errorf("of an object and itself: %v", got)
 	}
 }
@@ -130,12 +130,12 @@ func TestDiff(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			old, new := runtime.DeepCopyJSON(tc.old), runtime.DeepCopyJSON(tc.new)
-			got := Diff(tc.old, tc.new)
+			got := diff(tc.old, tc.new)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
-			if got := ChangedUnstored(tc.old, tc.new); got != (len(DiffUnstored(tc.old, tc.new)) > 0) || got && len(tc.want) == 0 {
-				t.Errorf("%s: ChangedUnstored = %t", tc.reason, got)
+			if got := !Same(tc.old, tc.new); got != (len(diffUnstored(tc.old, tc.new)) > 0) || got && len(tc.want) == 0 {
+				t.Errorf("%s: Same = %t", tc.reason, !got)
 			}
 			if diff := cmp.Diff(old, tc.old) + cmp.Diff(new, tc.new); diff != "" {
 				t.Errorf("%s: input modified:\n%s", tc.reason, diff)
@@ -155,10 +155,10 @@ func TestDiffUnstored(t *testing.T) {
 				old = object{"spec": object{}}
 			}
 			for _, pair := range [][2]object{{old, new}, {new, old}} {
-				if got := DiffUnstored(pair[0], pair[1]); len(got) > 0 {
+				if got := diffUnstored(pair[0], pair[1]); len(got) > 0 {
 					t.Errorf("got %v", got)
 				}
-				if got := Diff(pair[0], pair[1]); len(got) != 1 {
+				if got := diff(pair[0], pair[1]); len(got) != 1 {
 					t.Errorf("stored, it is one change, got %v", got)
 				}
 			}
@@ -280,31 +280,4 @@ func jsonInner(s string) string {
 		out += string(r)
 	}
 	return out
-}
-
-func TestMerge(t *testing.T) {
-	cases := map[string]struct {
-		reason              string
-		base, overlay, want object
-	}{
-		"Maps": {reason: "maps are merged", base: object{"a": object{"x": "1", "y": "2"}}, overlay: object{"a": object{"y": "3"}},
-			want: object{"a": object{"x": "1", "y": "3"}}},
-		"Lists": {reason: "lists are replaced", base: object{"a": []any{"1", "2"}}, overlay: object{"a": []any{"3"}},
-			want: object{"a": []any{"3"}}},
-		"Types": {reason: "another type replaces", base: object{"a": object{"x": "1"}}, overlay: object{"a": "3"},
-			want: object{"a": "3"}},
-		"NilBase": {reason: "nothing below", overlay: object{"a": "b"}, want: object{"a": "b"}},
-		"Nothing": {reason: "nothing above", base: object{"a": "b"}, want: object{"a": "b"}},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			base, overlay := runtime.DeepCopyJSON(tc.base), runtime.DeepCopyJSON(tc.overlay)
-			if diff := cmp.Diff(tc.want, Merge(tc.base, tc.overlay)); diff != "" {
-				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
-			}
-			if diff := cmp.Diff(base, tc.base) + cmp.Diff(overlay, tc.overlay); diff != "" {
-				t.Errorf("%s: input modified:\n%s", tc.reason, diff)
-			}
-		})
-	}
 }

@@ -19,9 +19,9 @@ type detail struct {
 }
 
 // Details of the changes that lead from one desired state to another, sorted by
-// path. Other than Diff it compares lists of different length item by item:
+// path. Unlike Diff it compares lists of different length item by item:
 // items are matched by lists, nil for index alone, and one that comes or goes is
-// one change of its own; unstored as in DiffUnstored. The index of an item on
+// one change of its own; unstored as in Diff. The index of an item on
 // both sides is that in the new list; that of one that goes is that in the old.
 func Details(old, new map[string]any, lists Lists, unstored bool) []Detail {
 	d := differ{at: make([]Segment, 0, 8), unstored: unstored, detail: &detail{lists: lists}}

@@ -87,8 +87,8 @@ func TestDetailsSeeWhatDiffSees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		old, new := object.Draw(t, "old"), object.Draw(t, "new")
 		details := Details(old, new, nil, false)
-		if (len(Diff(old, new)) > 0) != (len(details) > 0) {
-			t.Fatalf("Diff finds %v, Details %v", Diff(old, new), details)
+		if (len(diff(old, new)) > 0) != (len(details) > 0) {
+			t.Fatalf("Diff finds %v, Details %v", diff(old, new), details)
 		}
 		if len(Details(old, old, byKey{"containers": {Keys: []string{"name"}}, "tags": {Set: true}}, false)) > 0 {
 			t.Fatal("a state differs from itself")

@@ -29,28 +29,21 @@ type Lists interface {
 }
 
 // builtinTypes by kind: those of Kubernetes' own whose desired state has lists.
-var builtinTypes = map[schema.GroupVersionKind]reflect.Type{}
-
-func addBuiltin[T any](gv schema.GroupVersion) {
-	t := reflect.TypeFor[T]()
-	builtinTypes[gv.WithKind(t.Name())] = t
-}
-
-func init() { //nolint:gochecknoinits // A table of types that Go cannot write as a literal.
-	addBuiltin[appsv1.Deployment](appsv1.SchemeGroupVersion)
-	addBuiltin[appsv1.ReplicaSet](appsv1.SchemeGroupVersion)
-	addBuiltin[appsv1.StatefulSet](appsv1.SchemeGroupVersion)
-	addBuiltin[appsv1.DaemonSet](appsv1.SchemeGroupVersion)
-	addBuiltin[autoscalingv2.HorizontalPodAutoscaler](autoscalingv2.SchemeGroupVersion)
-	addBuiltin[batchv1.Job](batchv1.SchemeGroupVersion)
-	addBuiltin[batchv1.CronJob](batchv1.SchemeGroupVersion)
-	addBuiltin[corev1.Pod](corev1.SchemeGroupVersion)
-	addBuiltin[corev1.PodTemplate](corev1.SchemeGroupVersion)
-	addBuiltin[corev1.ReplicationController](corev1.SchemeGroupVersion)
-	addBuiltin[corev1.Service](corev1.SchemeGroupVersion)
-	addBuiltin[corev1.ServiceAccount](corev1.SchemeGroupVersion)
-	addBuiltin[networkingv1.Ingress](networkingv1.SchemeGroupVersion)
-	addBuiltin[networkingv1.NetworkPolicy](networkingv1.SchemeGroupVersion)
+var builtinTypes = map[schema.GroupVersionKind]reflect.Type{
+	appsv1.SchemeGroupVersion.WithKind("Deployment"):                     reflect.TypeFor[appsv1.Deployment](),
+	appsv1.SchemeGroupVersion.WithKind("ReplicaSet"):                     reflect.TypeFor[appsv1.ReplicaSet](),
+	appsv1.SchemeGroupVersion.WithKind("StatefulSet"):                    reflect.TypeFor[appsv1.StatefulSet](),
+	appsv1.SchemeGroupVersion.WithKind("DaemonSet"):                      reflect.TypeFor[appsv1.DaemonSet](),
+	autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"): reflect.TypeFor[autoscalingv2.HorizontalPodAutoscaler](),
+	batchv1.SchemeGroupVersion.WithKind("Job"):                           reflect.TypeFor[batchv1.Job](),
+	batchv1.SchemeGroupVersion.WithKind("CronJob"):                       reflect.TypeFor[batchv1.CronJob](),
+	corev1.SchemeGroupVersion.WithKind("Pod"):                            reflect.TypeFor[corev1.Pod](),
+	corev1.SchemeGroupVersion.WithKind("PodTemplate"):                    reflect.TypeFor[corev1.PodTemplate](),
+	corev1.SchemeGroupVersion.WithKind("ReplicationController"):          reflect.TypeFor[corev1.ReplicationController](),
+	corev1.SchemeGroupVersion.WithKind("Service"):                        reflect.TypeFor[corev1.Service](),
+	corev1.SchemeGroupVersion.WithKind("ServiceAccount"):                 reflect.TypeFor[corev1.ServiceAccount](),
+	networkingv1.SchemeGroupVersion.WithKind("Ingress"):                  reflect.TypeFor[networkingv1.Ingress](),
+	networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"):            reflect.TypeFor[networkingv1.NetworkPolicy](),
 }
 
 // BuiltinLists are the lists of a kind of Kubernetes' own, by the merge keys of

@@ -153,18 +153,12 @@ func byKey(list []any, key string) map[string]any {
 // same value, in whatever form it is written: 3 and 3.0, "1Gi" and "1024Mi", a
 // JSON document and the same one with other spaces.
 func same(a, b any) bool {
-	if reflect.DeepEqual(a, b) || len(change.DiffUnstored(map[string]any{"v": a}, map[string]any{"v": b})) == 0 {
+	if change.Same(a, b) {
 		return true
 	}
-	x, ok := a.(string)
-	if !ok {
-		return false
-	}
-	y, ok := b.(string)
-	if !ok {
-		return false
-	}
-	return sameQuantity(x, y) || sameJSON(x, y)
+	x, isText := a.(string)
+	y, both := b.(string)
+	return isText && both && (sameQuantity(x, y) || sameJSON(x, y))
 }
 
 func sameQuantity(a, b string) bool {

@@ -95,13 +95,8 @@ const (
 	VariableOrigin    = "KAUSALITY_ORIGIN"
 )
 
-// Env of a Terraform run for the trace of an object in a namespace; nil for an
-// empty trace (KR-08-43). Always all three, in the same order.
-func Env(trace []v1alpha1.Hop, namespace string) []Variable {
-	return ProvenanceOf(trace, namespace).Env()
-}
-
-// Env of a Terraform run; nil for the zero Provenance.
+// Env of a Terraform run; nil for the zero Provenance (KR-08-43). Always all three, in
+// the same order.
 func (p Provenance) Env() []Variable {
 	if p == (Provenance{}) {
 		return nil

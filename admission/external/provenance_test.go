@@ -109,7 +109,7 @@ func TestTraceID(t *testing.T) {
 }
 
 func TestEnv(t *testing.T) {
-	got := Env([]v1alpha1.Hop{hop("ha\nns\x00")}, "default")
+	got := ProvenanceOf([]v1alpha1.Hop{hop("ha\nns\x00")}, "default").Env()
 	id := ProvenanceOf([]v1alpha1.Hop{hop("ha\nns\x00")}, "default").TraceID
 	want := []Variable{{"KAUSALITY_TRACE_ID", id}, {"KAUSALITY_INITIATOR", "ha_ns_"}, {"KAUSALITY_ORIGIN", "XDatabase.example.org/default/orders@4"}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -189,7 +189,7 @@ func TestTagsWithinLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := hop(rapid.String().Draw(t, "user"))
 		h.Name = rapid.StringN(0, 300, -1).Draw(t, "name")
-		tags := Tags([]v1alpha1.Hop{h}, rapid.String().Draw(t, "namespace"))
+		tags := ProvenanceOf([]v1alpha1.Hop{h}, rapid.String().Draw(t, "namespace")).Tags()
 		if len(tags) != 3 {
 			t.Fatalf("want three tags, got %v", tags)
 		}

@@ -26,13 +26,7 @@ const (
 	MaxTagValue = 256
 )
 
-// Tags for the trace of an object in a namespace, within AWS's limits; nil for
-// an empty trace (KR-08-43). Always all three keys.
-func Tags(trace []v1alpha1.Hop, namespace string) map[string]string {
-	return ProvenanceOf(trace, namespace).Tags()
-}
-
-// Tags within AWS's limits; nil for the zero Provenance.
+// Tags within AWS's limits; nil for the zero Provenance (KR-08-43). Always all three keys.
 func (p Provenance) Tags() map[string]string {
 	if p == (Provenance{}) {
 		return nil

@@ -3,6 +3,8 @@ package gating
 import (
 	"testing"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/parent"
 )
@@ -11,22 +13,22 @@ import (
 func TestBlind(t *testing.T) {
 	cases := map[string]struct {
 		reason string
-		mods   []mod
+		mods   []fx.Mod
 		gone   bool
 		want   UnknownDrift
 	}{
 		"Closed": {reason: "what there is can be compared, and that nothing is there is said"},
 		"Nothing": {reason: "a Workspace tells outputs alone",
-			mods: []mod{set(map[string]any{"outputs": map[string]any{}}, "status", "atProvider")}, want: UnknownNothingComparable},
-		"Unreported":  {reason: "no status at all", mods: []mod{set(map[string]any{}, "status")}, want: UnknownNothingComparable},
-		"NothingGone": {reason: "that it is gone is known", mods: []mod{set(map[string]any{}, "status")}, gone: true},
-		"LateInit": {reason: "O,LI reports success where nothing is there", mods: []mod{policies1(late, observe)},
+			mods: []fx.Mod{fx.Set(map[string]any{"outputs": map[string]any{}}, "status", "atProvider")}, want: UnknownNothingComparable},
+		"Unreported":  {reason: "no status at all", mods: []fx.Mod{fx.Set(map[string]any{}, "status")}, want: UnknownNothingComparable},
+		"NothingGone": {reason: "that it is gone is known", mods: []fx.Mod{fx.Set(map[string]any{}, "status")}, gone: true},
+		"LateInit": {reason: "O,LI reports success where nothing is there", mods: []fx.Mod{fx.Policies(fx.LateInitialize, fx.Observe)},
 			want: UnknownGoneUnseen},
-		"Open": {reason: "with more than that it is made, or missed", mods: []mod{policies1(observe, update, late)}},
+		"Open": {reason: "with more than that it is made, or missed", mods: []fx.Mod{fx.Policies(fx.Observe, fx.Update, fx.LateInitialize)}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			o := with(instance(), tc.mods...)
+			o := fx.With(fx.Instance(), tc.mods...)
 			got := UnknownDriftOf(parent.Sum(o, parent.RoleManaged), external.Comparable(o.Object), tc.gone)
 			if got != tc.want || (got == "") != (got.Why() == "") {
 				t.Errorf("%s: got %q, %q", tc.reason, got, got.Why())

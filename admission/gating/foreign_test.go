@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
@@ -27,7 +29,7 @@ func waiting() external.View {
 
 func externalGating(o *unstructured.Unstructured, v external.View) Foreign {
 	s := parent.Sum(o, parent.RoleNone)
-	return Foreign{View: v, System: "tofu-controller", Managed: Managed{MR: s, Mode: v1alpha1.ModeEnforce, Deadline: time.Hour, User: "gate", Now: noon,
+	return Foreign{View: v, System: "tofu-controller", Managed: Managed{MR: s, Mode: v1alpha1.ModeEnforce, Deadline: time.Hour, User: "gate", Now: fx.Noon,
 		Holders: []identity.Holder{{State: s}}}}
 }
 
@@ -44,7 +46,7 @@ func TestExternalGating(t *testing.T) {
 		}
 		return out
 	}
-	terraform := parent.Sum(terraformObject(nil), parent.RoleNone)
+	terraform := parent.Sum(fx.Terraform(nil), parent.RoleNone)
 	id := identity.DriftID(terraform, terraform, pendingPlan)
 	allowance := func(verbs string, generation string) string {
 		return `[{"relation":"External","verbs":[` + verbs + `],"generation":` + generation + `}]`
@@ -59,7 +61,7 @@ func TestExternalGating(t *testing.T) {
 		is string
 	}{
 		"Deleting": {reason: "nothing touches what is being deleted", annotations: with(g, openApply),
-			change: func(g *Foreign) { at := noon; g.MR.DeletedAt = &at }, want: ActionNone, is: "being deleted"},
+			change: func(g *Foreign) { at := fx.Noon; g.MR.DeletedAt = &at }, want: ActionNone, is: "being deleted"},
 		"Install": {reason: "an idle object is closed",
 			view: func(v *external.View) { v.Masked, v.Idle, v.State = false, true, external.StateOpen }, want: ActionInstall,
 			is: v1alpha1.GateReasonInstalled},
@@ -156,7 +158,7 @@ func TestExternalGating(t *testing.T) {
 			view: func(v *external.View) { v.State = external.StateOpen }, want: ActionClose, is: v1alpha1.GateReasonConfirmed},
 		"Expired": {reason: "it never was", annotations: with(g, openApply),
 			view:   func(v *external.View) { v.State, v.Unconfirmed = external.StateOpen, "not applied" },
-			change: func(g *Foreign) { g.Now = noon.Add(time.Hour) }, want: ActionClose, is: v1alpha1.GateReasonExpired},
+			change: func(g *Foreign) { g.Now = fx.Noon.Add(time.Hour) }, want: ActionClose, is: v1alpha1.GateReasonExpired},
 		"Superseded": {reason: "it will not be", annotations: with(g, openApply),
 			view: func(v *external.View) { v.State, v.Over = external.StateOpen, external.OverSuperseded }, want: ActionClose,
 			is: external.OverSuperseded},
@@ -167,7 +169,7 @@ func TestExternalGating(t *testing.T) {
 			if tc.view != nil {
 				tc.view(&v)
 			}
-			g := externalGating(terraformObject(tc.annotations), v)
+			g := externalGating(fx.Terraform(tc.annotations), v)
 			if tc.change != nil {
 				tc.change(&g)
 			}
@@ -181,7 +183,7 @@ func TestExternalGating(t *testing.T) {
 			if (d.Drift != nil) != slices.Contains([]string{"no approval covers", "was frozen", "audit"}, tc.is) {
 				t.Errorf("%s: reported: %+v", tc.reason, d.Drift)
 			}
-			if d.Action == ActionOpen && (d.Gate.Generation != 8 || !d.Gate.At.Time.Equal(approval.Stamp(noon).Time) || !reflect.DeepEqual(d.Gate.Verbs, v.Verbs)) {
+			if d.Action == ActionOpen && (d.Gate.Generation != 8 || !d.Gate.At.Time.Equal(approval.Stamp(fx.Noon).Time) || !reflect.DeepEqual(d.Gate.Verbs, v.Verbs)) {
 				t.Errorf("%s: gate %+v", tc.reason, d.Gate)
 			}
 		})
@@ -192,15 +194,15 @@ func TestExternalGating(t *testing.T) {
 // crash, and a closed gate that shows it finishes it.
 func TestExternalGatingClaims(t *testing.T) {
 	closed := `{"state":"closed","generation":6,"at":"2026-01-02T11:30:00Z"}`
-	o := terraformObject(map[string]string{v1alpha1.AnnotationKeyGate: closed})
+	o := fx.Terraform(map[string]string{v1alpha1.AnnotationKeyGate: closed})
 	id := identity.DriftID(parent.Sum(o, parent.RoleNone), parent.Sum(o, parent.RoleNone), pendingPlan)
-	annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "once")(o)
+	fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "once")(o)
 	first := externalGating(o, waiting()).Decide()
 	value := first.Edits[v1alpha1.AnnotationKeyClaims] // its own, in the same write
 	if value == nil || first.Claim != nil || first.Gate.Claim != approval.ParseClaims(*value)[0].ID {
 		t.Fatalf("no claim: %+v", first)
 	}
-	annotate(v1alpha1.AnnotationKeyClaims, *value)(o)
+	fx.Annotate(v1alpha1.AnnotationKeyClaims, *value)(o)
 	second := externalGating(o, waiting()).Decide()
 	if second.Action != ActionOpen || second.Claim != nil || second.Gate.Claim != first.Gate.Claim {
 		t.Fatalf("after a crash: %+v", second)
@@ -216,6 +218,6 @@ func TestExternalGatingClaims(t *testing.T) {
 	}
 }
 
-func gateOf(g v1alpha1.Gate) mod {
-	return gateValue(`{"state":"` + string(g.State) + `","generation":8,"at":"2026-01-02T12:10:00Z","claim":"` + g.Claim + `"}`)
+func gateOf(g v1alpha1.Gate) fx.Mod {
+	return fx.GateValue(`{"state":"` + string(g.State) + `","generation":8,"at":"2026-01-02T12:10:00Z","claim":"` + g.Claim + `"}`)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/identity"
-	"github.com/kausality-io/function-kausality/admission/internal/fixture"
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -22,11 +22,11 @@ import (
 // gatingOf an MR and its XR, at noon.
 func gatingOf(mr, xr *unstructured.Unstructured) Managed {
 	s := parent.Sum(mr, parent.RoleManaged)
-	g := Managed{MR: s, Kind: fixture.KindOf(mr.GroupVersionKind().GroupKind()), Mode: v1alpha1.ModeEnforce, Deadline: time.Hour, User: "gate", Now: noon,
+	g := Managed{MR: s, Kind: fx.KindOf(mr.GroupVersionKind().GroupKind()), Mode: v1alpha1.ModeEnforce, Deadline: time.Hour, User: "gate", Now: fx.Noon,
 		Difference: external.Difference(mr.Object), Comparable: external.Comparable(mr.Object)}
 	g.Holders = []identity.Holder{{State: s, Kind: g.Kind}}
 	if xr != nil {
-		g.Holders = append(g.Holders, identity.Holder{State: parent.Sum(xr, parent.RoleComposite), Kind: fixture.KindOf(xr.GroupVersionKind().GroupKind())})
+		g.Holders = append(g.Holders, identity.Holder{State: parent.Sum(xr, parent.RoleComposite), Kind: fx.KindOf(xr.GroupVersionKind().GroupKind())})
 	}
 	return g
 }
@@ -56,26 +56,26 @@ func decideGate(t *testing.T, g Managed) Decision {
 // The states of the gate (docs/gate.md), without approvals
 // (KR-08-03, KR-08-08, KR-08-09, KR-08-18, KR-08-19).
 func TestDecide(t *testing.T) {
-	open := func(g string, mods ...mod) *unstructured.Unstructured {
-		return with(instance(), append([]mod{policies1(observe, update), gateValue(g)}, mods...)...)
+	open := func(g string, mods ...fx.Mod) *unstructured.Unstructured {
+		return fx.With(fx.Instance(), append([]fx.Mod{fx.Policies(fx.Observe, fx.Update), fx.GateValue(g)}, mods...)...)
 	}
 	creating := `{"state":"open","verbs":["Create","Update","LateInitialize"],"generation":3,"at":"2026-01-02T11:30:00Z"}`
 	deletes := `{"state":"open","verbs":["Delete"],"generation":3,"at":"2026-01-02T11:30:00Z"}`
 	both := `{"state":"open","verbs":["Create","Update","LateInitialize","Delete"],"generation":3,"at":"2026-01-02T11:30:00Z"}`
-	unproven := strings.Replace(openUpdate, `"claim"`, `"unproven":true,"claim"`, 1)
+	unproven := strings.Replace(fx.OpenUpdate, `"claim"`, `"unproven":true,"claim"`, 1)
 	log := func(g *Managed) { g.Mode, g.Live = v1alpha1.ModeLog, true }
 	logCached := func(g *Managed) { g.Mode = v1alpha1.ModeLog }
 	claimed := func(g *Managed) {
 		log(g)
 		g.Holders[1].State.Annotations[v1alpha1.AnnotationKeyClaims] = `[{"content":"x","state":"pending","id":"c1"}]`
 	}
-	leftover := with(unmasked(), gateValue(`{"state":"closed","at":null,"claim":"c1"}`))
-	late := func(g *Managed) { g.Now = noon.Add(31 * time.Minute) }
+	leftover := fx.With(fx.Unmasked(), fx.GateValue(`{"state":"closed","at":null,"claim":"c1"}`))
+	late := func(g *Managed) { g.Now = fx.Noon.Add(31 * time.Minute) }
 	echo := func(requested, handled string) func(*Managed) {
 		return func(g *Managed) { g.Kind.ReconcileRequests, g.RequestedAt, g.HandledAt = true, requested, handled }
 	}
 	blind := func(g *Managed) { g.Comparable, g.Difference = false, nil }
-	lost := condition("Synced", "True", "R", 0)
+	lost := fx.Condition("Synced", "True", "R", 0)
 
 	cases := map[string]struct {
 		reason string
@@ -86,29 +86,29 @@ func TestDecide(t *testing.T) {
 		is       string
 		policies string
 	}{
-		"Install": {reason: "an idle MR is masked", mr: with(unmasked(), synced, ready), want: ActionInstall,
+		"Install": {reason: "an idle MR is masked", mr: fx.With(fx.Unmasked(), fx.Synced, fx.Ready), want: ActionInstall,
 			is: v1alpha1.GateReasonInstalled, policies: "Observe"},
 		"InstallNotSynced": {reason: "not while its provider fails",
-			mr: with(unmasked(), condition("Synced", "False", "R", 3), ready), want: ActionNone, is: "not idle"},
-		"InstallNotReady": {reason: "nor before it is ready", mr: with(unmasked(), synced), want: ActionNone, is: "not idle"},
+			mr: fx.With(fx.Unmasked(), fx.Condition("Synced", "False", "R", 3), fx.Ready), want: ActionNone, is: "not idle"},
+		"InstallNotReady": {reason: "nor before it is ready", mr: fx.With(fx.Unmasked(), fx.Synced), want: ActionNone, is: "not idle"},
 		"InstallBehind": {reason: "nor with a change that its provider has not seen: the mask would cut it off",
-			mr: with(unmasked(), condition("Synced", "True", "R", 2), ready), want: ActionNone, is: "not idle"},
+			mr: fx.With(fx.Unmasked(), fx.Condition("Synced", "True", "R", 2), fx.Ready), want: ActionNone, is: "not idle"},
 		"InstallAsync": {reason: "nor during an operation",
-			mr: with(unmasked(), synced, ready, condition("AsyncOperation", "False", "Ongoing", 0)), want: ActionNone, is: "not idle"},
-		"InstallPaused": {reason: "nor paused", mr: with(unmasked(), synced, ready, annotate("crossplane.io/paused", "true")),
+			mr: fx.With(fx.Unmasked(), fx.Synced, fx.Ready, fx.Condition("AsyncOperation", "False", "Ongoing", 0)), want: ActionNone, is: "not idle"},
+		"InstallPaused": {reason: "nor paused", mr: fx.With(fx.Unmasked(), fx.Synced, fx.Ready, fx.Annotate("crossplane.io/paused", "true")),
 			want: ActionNone, is: "not idle"},
-		"InstallDeleting": {reason: "nor being deleted", mr: with(unmasked(), synced, ready, deleting), want: ActionNone,
+		"InstallDeleting": {reason: "nor being deleted", mr: fx.With(fx.Unmasked(), fx.Synced, fx.Ready, fx.Deleting), want: ActionNone,
 			is: "being deleted"},
-		"Observes": {reason: "Observe alone is left alone", mr: with(unmasked(), policies1(observe), synced, ready),
+		"Observes": {reason: "Observe alone is left alone", mr: fx.With(fx.Unmasked(), fx.Policies(fx.Observe), fx.Synced, fx.Ready),
 			want: ActionNone, is: "not masked"},
-		"PausedByAuthor": {reason: "so is []", mr: with(unmasked(), policies1(), synced, ready), want: ActionNone,
+		"PausedByAuthor": {reason: "so is []", mr: fx.With(fx.Unmasked(), fx.Policies(), fx.Synced, fx.Ready), want: ActionNone,
 			is: "not masked"},
-		"NoObserve": {reason: "and what lacks Observe", mr: with(unmasked(), policies1(create), synced, ready),
+		"NoObserve": {reason: "and what lacks Observe", mr: fx.With(fx.Unmasked(), fx.Policies(fx.Create), fx.Synced, fx.Ready),
 			want: ActionNone, is: "not masked"},
-		"Restore": {reason: "log mode gives the author's value back", mr: instance(), change: log, want: ActionRestore,
+		"Restore": {reason: "log mode gives the author's value back", mr: fx.Instance(), change: log, want: ActionRestore,
 			policies: "*"},
 		"RestoreOpen": {reason: "an opening by approval is closed first, so that the approval is finished",
-			mr: open(openUpdate), change: log, want: ActionClose, is: v1alpha1.GateReasonRestored, policies: "Observe"},
+			mr: open(fx.OpenUpdate), change: log, want: ActionClose, is: v1alpha1.GateReasonRestored, policies: "Observe"},
 		"RestoreLeftover": {reason: "what is left of a gate that the webhook lifted goes", mr: leftover, change: log,
 			want: ActionRestore, policies: "*"},
 		"RestoreCached": {reason: "not on the word of a cache, which may not have the claim yet", mr: leftover,
@@ -116,77 +116,77 @@ func TestDecide(t *testing.T) {
 		"RestoreUnfinished": {reason: "nor before the approval is finished: another gate would be opened by it", mr: leftover,
 			change: claimed, want: ActionNone, is: "finished first"},
 		"RestoreClosed": {reason: "also where the mask is still there",
-			mr: with(instance(), gateValue(`{"state":"closed","at":null,"claim":"c1"}`)), change: claimed, want: ActionNone, is: "finished first"},
-		"InstallLeftover": {reason: "what is not finished stays known", mr: with(leftover, synced, ready), want: ActionInstall,
+			mr: fx.With(fx.Instance(), fx.GateValue(`{"state":"closed","at":null,"claim":"c1"}`)), change: claimed, want: ActionNone, is: "finished first"},
+		"InstallLeftover": {reason: "what is not finished stays known", mr: fx.With(leftover, fx.Synced, fx.Ready), want: ActionInstall,
 			is: v1alpha1.GateReasonInstalled, policies: "Observe"},
-		"RestoreDeleting": {reason: "nothing touches what is being deleted", mr: with(instance(), deleting), change: log,
+		"RestoreDeleting": {reason: "nothing touches what is being deleted", mr: fx.With(fx.Instance(), fx.Deleting), change: log,
 			want: ActionNone, is: "being deleted"},
-		"LogUnmasked": {reason: "nothing to restore", mr: unmasked(), change: log, want: ActionNone, is: "not masked"},
-		"Closed":      {reason: "nothing differs", mr: with(instance(), synced, ready), want: ActionNone, is: "closed"},
+		"LogUnmasked": {reason: "nothing to restore", mr: fx.Unmasked(), change: log, want: ActionNone, is: "not masked"},
+		"Closed":      {reason: "nothing differs", mr: fx.With(fx.Instance(), fx.Synced, fx.Ready), want: ActionNone, is: "closed"},
 		"ClosedPaused": {reason: "paused: what it shows is old",
-			mr: with(instance(), tampered, annotate("crossplane.io/paused", "true")), want: ActionNone, is: "closed"},
-		"Confirmed": {reason: "seen, applied and equal", mr: open(openUpdate, synced), want: ActionClose,
+			mr: fx.With(fx.Instance(), fx.Tampered, fx.Annotate("crossplane.io/paused", "true")), want: ActionNone, is: "closed"},
+		"Confirmed": {reason: "seen, applied and equal", mr: open(fx.OpenUpdate, fx.Synced), want: ActionClose,
 			is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
-		"Failing": {reason: "Synced False keeps it open", mr: open(openUpdate, condition("Synced", "False", "R", 3)),
+		"Failing": {reason: "Synced False keeps it open", mr: open(fx.OpenUpdate, fx.Condition("Synced", "False", "R", 3)),
 			want: ActionNone, is: "Synced is not True"},
-		"Unreported": {reason: "so does no Synced at all", mr: open(openUpdate), want: ActionNone, is: "Synced is not True"},
+		"Unreported": {reason: "so does no Synced at all", mr: open(fx.OpenUpdate), want: ActionNone, is: "Synced is not True"},
 		"Behind": {reason: "an older generation confirms nothing",
-			mr: open(openUpdate, condition("Synced", "True", "R", 2)), want: ActionNone, is: "has not seen generation 3"},
-		"LostEcho": {reason: "upjet loses the generation: the echo stands in", mr: open(openUpdate, lost),
+			mr: open(fx.OpenUpdate, fx.Condition("Synced", "True", "R", 2)), want: ActionNone, is: "has not seen generation 3"},
+		"LostEcho": {reason: "upjet loses the generation: the echo stands in", mr: open(fx.OpenUpdate, lost),
 			change: echo("t1", "t1"), want: ActionClose, is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
-		"LostNoEcho": {reason: "no echo yet", mr: open(openUpdate, lost), change: echo("t2", "t1"), want: ActionNone,
+		"LostNoEcho": {reason: "no echo yet", mr: open(fx.OpenUpdate, lost), change: echo("t2", "t1"), want: ActionNone,
 			is: "has not handled"},
-		"LostComparable": {reason: "or the comparison", mr: open(openUpdate, lost), want: ActionClose,
+		"LostComparable": {reason: "or the comparison", mr: open(fx.OpenUpdate, lost), want: ActionClose,
 			is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
 		"LostUnproven": {reason: "what was there before it was asked for proves nothing", mr: open(unproven, lost),
 			want: ActionNone, is: "equals the external one"},
 		"LostUnprovenEcho": {reason: "where there is an echo, that does", mr: open(unproven, lost), change: echo("t1", "t1"),
 			want: ActionClose, is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
-		"SyncedUnproven": {reason: "or the generation", mr: open(unproven, synced), want: ActionClose,
+		"SyncedUnproven": {reason: "or the generation", mr: open(unproven, fx.Synced), want: ActionClose,
 			is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
 		"ExpiredUnproven": {reason: "nothing else than the deadline", mr: open(unproven, lost), change: late, want: ActionClose,
 			is: v1alpha1.GateReasonExpired, policies: "Observe"},
-		"LostBlind": {reason: "with neither, nothing is known", mr: open(openUpdate, lost), change: blind, want: ActionNone,
+		"LostBlind": {reason: "with neither, nothing is known", mr: open(fx.OpenUpdate, lost), change: blind, want: ActionNone,
 			is: "reports neither"},
-		"EchoMissing": {reason: "a provider that echoes must have echoed", mr: open(openUpdate, synced),
+		"EchoMissing": {reason: "a provider that echoes must have echoed", mr: open(fx.OpenUpdate, fx.Synced),
 			change: echo("t2", ""), want: ActionNone, is: "has not handled"},
 		"Ongoing": {reason: "an asynchronous operation goes on",
-			mr: open(openUpdate, synced, condition("AsyncOperation", "False", "Ongoing", 0)), want: ActionNone, is: "asynchronous"},
+			mr: open(fx.OpenUpdate, fx.Synced, fx.Condition("AsyncOperation", "False", "Ongoing", 0)), want: ActionNone, is: "asynchronous"},
 		"AsyncFailed": {reason: "or failed",
-			mr: open(openUpdate, synced, condition("LastAsyncOperation", "False", "ApplyFailure", 0)), want: ActionNone, is: "asynchronous"},
-		"Differs": {reason: "what was allowed is not there yet", mr: open(openUpdate, synced, tampered), want: ActionNone,
+			mr: open(fx.OpenUpdate, fx.Synced, fx.Condition("LastAsyncOperation", "False", "ApplyFailure", 0)), want: ActionNone, is: "asynchronous"},
+		"Differs": {reason: "what was allowed is not there yet", mr: open(fx.OpenUpdate, fx.Synced, fx.Tampered), want: ActionNone,
 			is: "still differs: spec.forProvider.size"},
 		"DiffersElsewhere": {reason: "another difference is not waited for",
-			mr: open(openUpdate, synced, set("x", "status", "atProvider", "region")), want: ActionClose, is: v1alpha1.GateReasonConfirmed,
+			mr: open(fx.OpenUpdate, fx.Synced, fx.Set("x", "status", "atProvider", "region")), want: ActionClose, is: v1alpha1.GateReasonConfirmed,
 			policies: "Observe"},
-		"CreatedNotReady": {reason: "a creation lasts until Ready", mr: open(creating, synced), want: ActionNone, is: "not Ready"},
-		"Created": {reason: "and no longer", mr: open(creating, synced, ready), want: ActionClose,
+		"CreatedNotReady": {reason: "a creation lasts until Ready", mr: open(creating, fx.Synced), want: ActionNone, is: "not Ready"},
+		"Created": {reason: "and no longer", mr: open(creating, fx.Synced, fx.Ready), want: ActionClose,
 			is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
-		"Expired": {reason: "the deadline closes it", mr: open(openUpdate), change: late, want: ActionClose,
+		"Expired": {reason: "the deadline closes it", mr: open(fx.OpenUpdate), change: late, want: ActionClose,
 			is: v1alpha1.GateReasonExpired, policies: "Observe"},
-		"ConfirmedLate": {reason: "confirmed is confirmed, however late", mr: open(openUpdate, synced), change: late,
+		"ConfirmedLate": {reason: "confirmed is confirmed, however late", mr: open(fx.OpenUpdate, fx.Synced), change: late,
 			want: ActionClose, is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
-		"Delete": {reason: "Delete waits for somebody to delete", mr: open(deletes, synced, ready), want: ActionNone,
+		"Delete": {reason: "Delete waits for somebody to delete", mr: open(deletes, fx.Synced, fx.Ready), want: ActionNone,
 			is: "open for Delete"},
-		"DeleteExpired": {reason: "until the deadline", mr: open(deletes, synced, ready), change: late, want: ActionClose,
+		"DeleteExpired": {reason: "until the deadline", mr: open(deletes, fx.Synced, fx.Ready), change: late, want: ActionClose,
 			is: v1alpha1.GateReasonExpired, policies: "Observe"},
-		"DeleteDeleting": {reason: "nothing ever takes Delete from what is being deleted", mr: open(deletes, deleting),
+		"DeleteDeleting": {reason: "nothing ever takes Delete from what is being deleted", mr: open(deletes, fx.Deleting),
 			change: late, want: ActionNone, is: "being deleted"},
-		"DeleteAndMore": {reason: "what else it was opened for closes when it is confirmed", mr: open(both, synced, ready),
+		"DeleteAndMore": {reason: "what else it was opened for closes when it is confirmed", mr: open(both, fx.Synced, fx.Ready),
 			want: ActionOpen, is: v1alpha1.GateReasonConfirmed, policies: "Observe,Delete"},
-		"DeleteAndMoreWaits": {reason: "and not before", mr: open(both, synced), want: ActionNone, is: "open for Delete"},
-		"CloseTo": {reason: "closed to Observe and LateInitialize by choice", mr: open(openUpdate, synced),
+		"DeleteAndMoreWaits": {reason: "and not before", mr: open(both, fx.Synced), want: ActionNone, is: "open for Delete"},
+		"CloseTo": {reason: "closed to Observe and LateInitialize by choice", mr: open(fx.OpenUpdate, fx.Synced),
 			change: func(g *Managed) { g.CloseTo = []v1alpha1.Verb{v1alpha1.VerbLateInitialize} }, want: ActionClose, is: v1alpha1.GateReasonConfirmed,
 			policies: "Observe,LateInitialize"},
 		"GoneNoCreate": {reason: "its author gives no Create: nothing to approve",
-			mr:     with(instance(), annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Update"]`)),
+			mr:     fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Update"]`)),
 			change: func(g *Managed) { g.Gone = true }, want: ActionNone, is: "closed"},
 		"DriftNoUpdate": {reason: "its author gives no Update: nothing to approve",
-			mr: with(instance(), tampered, annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Create"]`)), want: ActionNone, is: "closed"},
+			mr: fx.With(fx.Instance(), fx.Tampered, fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Create"]`)), want: ActionNone, is: "closed"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			g := gatingOf(tc.mr, composite())
+			g := gatingOf(tc.mr, fx.Composite())
 			if tc.change != nil {
 				tc.change(&g)
 			}
@@ -208,8 +208,8 @@ func TestDecide(t *testing.T) {
 // Approvals open a closed gate: who holds them, of which mode, for which
 // difference (KR-08-05).
 func TestDecideApproved(t *testing.T) {
-	drifted := with(instance(), synced, ready, tampered)
-	xr := composite()
+	drifted := fx.With(fx.Instance(), fx.Synced, fx.Ready, fx.Tampered)
+	xr := fx.Composite()
 	closed := decideGate(t, gatingOf(drifted, xr))
 	if closed.Drift == nil || len(closed.Drift.Difference) != 1 || closed.Drift.Difference[0].Path != "spec.forProvider.size" || closed.Drift.Parent.Name != "db" {
 		t.Fatalf("got drift %+v", closed.Drift)
@@ -218,38 +218,38 @@ func TestDecideApproved(t *testing.T) {
 	if !strings.HasSuffix(closed.Drift.SuggestedApproval, v1alpha1.AnnotationKeyApprovePrefix+id+"=once") {
 		t.Errorf("suggested: %s", closed.Drift.SuggestedApproval)
 	}
-	approve := func(mode string) mod { return annotate(v1alpha1.AnnotationKeyApprovePrefix+id, mode) }
-	any1 := annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst","relation":"External"}]`)
-	stale := annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst","relation":"External","mode":"generation","generation":4}]`)
-	child := annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst","mode":"always"}]`)
+	approve := func(mode string) fx.Mod { return fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, mode) }
+	any1 := fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst","relation":"External"}]`)
+	stale := fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst","relation":"External","mode":"generation","generation":4}]`)
+	child := fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"Instance","name":"inst","mode":"always"}]`)
 	cases := map[string]struct {
 		reason  string
-		mr, xr  []mod
+		mr, xr  []fx.Mod
 		gone    bool
 		opens   bool
 		claimed string
 		verbs   string
 	}{
-		"Once": {reason: "exactly this difference, claimed first", xr: []mod{approve("once")}, opens: true, claimed: "db",
+		"Once": {reason: "exactly this difference, claimed first", xr: []fx.Mod{approve("once")}, opens: true, claimed: "db",
 			verbs: "Update"},
-		"Generation": {reason: "no claim needed", xr: []mod{approve("generation")}, opens: true, verbs: "Update"},
-		"Always":     {reason: "nor here", xr: []mod{approve("always")}, opens: true, verbs: "Update"},
-		"OnMR":       {reason: "the MR itself holds approvals", mr: []mod{any1}, opens: true, claimed: "inst", verbs: "Update"},
-		"IDOnMR": {reason: "the id of the report, on the MR itself", mr: []mod{approve("once")}, opens: true, claimed: "inst",
+		"Generation": {reason: "no claim needed", xr: []fx.Mod{approve("generation")}, opens: true, verbs: "Update"},
+		"Always":     {reason: "nor here", xr: []fx.Mod{approve("always")}, opens: true, verbs: "Update"},
+		"OnMR":       {reason: "the MR itself holds approvals", mr: []fx.Mod{any1}, opens: true, claimed: "inst", verbs: "Update"},
+		"IDOnMR": {reason: "the id of the report, on the MR itself", mr: []fx.Mod{approve("once")}, opens: true, claimed: "inst",
 			verbs: "Update"},
-		"OnXR": {reason: "so does its XR, by name", xr: []mod{any1}, opens: true, claimed: "db", verbs: "Update"},
+		"OnXR": {reason: "so does its XR, by name", xr: []fx.Mod{any1}, opens: true, claimed: "db", verbs: "Update"},
 		"OtherDigest": {reason: "another difference",
-			xr: []mod{annotate(v1alpha1.AnnotationKeyApprovePrefix+"0123456789abcdef", "always")}},
-		"Stale":      {reason: "an intent came in between", xr: []mod{stale}},
-		"Child":      {reason: "an approval of the Kubernetes object's change is none of the cloud's", xr: []mod{child}},
-		"GoneUpdate": {reason: "an approval of Update does not create", xr: []mod{any1}, gone: true},
+			xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+"0123456789abcdef", "always")}},
+		"Stale":      {reason: "an intent came in between", xr: []fx.Mod{stale}},
+		"Child":      {reason: "an approval of the Kubernetes object's change is none of the cloud's", xr: []fx.Mod{child}},
+		"GoneUpdate": {reason: "an approval of Update does not create", xr: []fx.Mod{any1}, gone: true},
 		"GoneCreate": {reason: "Create does, and an update that finishes it",
-			xr:   []mod{annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External","verbs":["Create","Update"]}]`)},
+			xr:   []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External","verbs":["Create","Update"]}]`)},
 			gone: true, opens: true, claimed: "db", verbs: "Create,Update"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			g := gatingOf(with(drifted, tc.mr...), with(xr, tc.xr...))
+			g := gatingOf(fx.With(drifted, tc.mr...), fx.With(xr, tc.xr...))
 			g.Gone = tc.gone
 			d := decideGate(t, g)
 			if opens := d.Action == ActionOpen; opens != tc.opens || opens == (d.Drift != nil) {
@@ -271,8 +271,8 @@ func TestDecideApproved(t *testing.T) {
 			if d.Once != (tc.claimed != "") {
 				t.Errorf("%s: uses a once approval: %t", tc.reason, d.Once)
 			}
-			if holder != tc.claimed || joined(d.Gate.Verbs) != tc.verbs {
-				t.Errorf("%s: claimed on %q, open for %s", tc.reason, holder, joined(d.Gate.Verbs))
+			if holder != tc.claimed || fx.Joined(d.Gate.Verbs) != tc.verbs {
+				t.Errorf("%s: claimed on %q, open for %s", tc.reason, holder, fx.Joined(d.Gate.Verbs))
 			}
 		})
 	}
@@ -281,28 +281,29 @@ func TestDecideApproved(t *testing.T) {
 // What the MR itself approves is claimed in the write that opens its gate, and
 // finished in the one that closes it, however that ends.
 func TestDecideOwnApproval(t *testing.T) {
-	drifted := with(instance(), synced, ready, tampered, annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External"}]`))
-	d := decideGate(t, gatingOf(drifted, composite()))
+	drifted := fx.With(fx.Instance(), fx.Synced, fx.Ready, fx.Tampered, fx.Annotate(v1alpha1.AnnotationKeyApprovals,
+		`[{"kind":"*","name":"*","relation":"External"}]`))
+	d := decideGate(t, gatingOf(drifted, fx.Composite()))
 	if d.Action != ActionOpen || d.Claim != nil || len(d.Edits) != 1 {
 		t.Fatalf("got %+v", d)
 	}
-	openNow := with(drifted, policies1(observe, update), gateValue(gateText(t, d.Gate)),
-		annotate(v1alpha1.AnnotationKeyClaims, *d.Edits[v1alpha1.AnnotationKeyClaims]))
-	late := gatingOf(openNow, composite())
-	late.Now = noon.Add(2 * time.Hour)
-	for name, g := range map[string]Managed{"Confirmed": gatingOf(with(openNow, set(map[string]any{}, "status"),
-		condition("Synced", "True", "R", 99)), composite()), "Expired": late} {
+	openNow := fx.With(drifted, fx.Policies(fx.Observe, fx.Update), fx.GateValue(gateText(t, d.Gate)),
+		fx.Annotate(v1alpha1.AnnotationKeyClaims, *d.Edits[v1alpha1.AnnotationKeyClaims]))
+	late := gatingOf(openNow, fx.Composite())
+	late.Now = fx.Noon.Add(2 * time.Hour)
+	for name, g := range map[string]Managed{"Confirmed": gatingOf(fx.With(openNow, fx.Set(map[string]any{}, "status"),
+		fx.Condition("Synced", "True", "R", 99)), fx.Composite()), "Expired": late} {
 		closing := decideGate(t, g)
 		if closing.Action != ActionClose {
 			t.Fatalf("%s: got %+v", name, closing)
 		}
-		after := parent.Sum(with(openNow, func(o *unstructured.Unstructured) {
-			gateValue(mask.FormatGate(closing.Gate))(o)
+		after := parent.Sum(fx.With(openNow, func(o *unstructured.Unstructured) {
+			fx.GateValue(mask.FormatGate(closing.Gate))(o)
 			for k, v := range closing.Edits {
 				if v == nil {
-					unannotate(k)(o)
+					fx.Unannotate(k)(o)
 				} else {
-					annotate(k, *v)(o)
+					fx.Annotate(k, *v)(o)
 				}
 			}
 		}), parent.RoleManaged)
@@ -316,9 +317,9 @@ func TestDecideOwnApproval(t *testing.T) {
 // The id of the report opens wherever above the MR it is written: those who may
 // not touch the XR write it on their Claim.
 func TestDecideApprovedOnClaim(t *testing.T) {
-	g := gatingOf(with(instance(), synced, ready, tampered), composite())
+	g := gatingOf(fx.With(fx.Instance(), fx.Synced, fx.Ready, fx.Tampered), fx.Composite())
 	id := decideGate(t, g).Drift.ID
-	claim := with(composite(), annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "once"))
+	claim := fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "once"))
 	claim.SetName("claim")
 	claim.SetUID("claim")
 	g.Holders = append(g.Holders, identity.Holder{State: parent.Sum(claim, parent.RoleClaim)})
@@ -330,22 +331,22 @@ func TestDecideApprovedOnClaim(t *testing.T) {
 // A claim's whole life, through every crash: taken and not opened, opened,
 // closed and not finished, finished.
 func TestDecideClaims(t *testing.T) {
-	drifted := with(instance(), synced, ready, tampered)
-	approved := with(composite(), annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External"}]`))
+	drifted := fx.With(fx.Instance(), fx.Synced, fx.Ready, fx.Tampered)
+	approved := fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External"}]`))
 	first := decideGate(t, gatingOf(drifted, approved))
-	claimed := with(approved, annotate(v1alpha1.AnnotationKeyClaims, first.Claim.Value))
+	claimed := fx.With(approved, fx.Annotate(v1alpha1.AnnotationKeyClaims, first.Claim.Value))
 
 	again := decideGate(t, gatingOf(drifted, claimed))
 	if again.Action != ActionOpen || again.Claim != nil || again.Gate.Claim != first.Claim.ID {
 		t.Errorf("a claim whose opening never landed is used again: %+v", again)
 	}
-	other := decideGate(t, gatingOf(with(drifted, set("y", "status", "atProvider", "size")), claimed))
+	other := decideGate(t, gatingOf(fx.With(drifted, fx.Set("y", "status", "atProvider", "size")), claimed))
 	if other.Action != ActionOpen || other.Gate.Claim != first.Claim.ID {
 		t.Errorf("also where the difference became another one: %s (%s)", other.Action, other.Why)
 	}
 	expired := first.Gate
 	expired.State, expired.Reason = v1alpha1.GateClosed, v1alpha1.GateReasonExpired
-	shut := with(drifted, gateValue(gateText(t, expired)))
+	shut := fx.With(drifted, fx.GateValue(gateText(t, expired)))
 	if d := decideGate(t, gatingOf(shut, claimed)); d.Action != ActionNone || d.Drift == nil {
 		t.Errorf("an expired opening is not opened again by the same claim: %s %+v", d.Action, d.Gate)
 	}
@@ -354,15 +355,15 @@ func TestDecideClaims(t *testing.T) {
 	if c == nil || c.ID != first.Claim.ID {
 		t.Fatalf("to be finished: %+v", c)
 	}
-	if ClaimToFinish(parent.Sum(with(drifted, gateValue(gateText(t, first.Gate))), parent.RoleManaged), xr) != nil {
+	if ClaimToFinish(parent.Sum(fx.With(drifted, fx.GateValue(gateText(t, first.Gate))), parent.RoleManaged), xr) != nil {
 		t.Error("an open gate finishes nothing")
 	}
-	done := with(claimed)
-	for k, v := range Spend(xr.Annotations, *c, noon) {
+	done := fx.With(claimed)
+	for k, v := range Spend(xr.Annotations, *c, fx.Noon) {
 		if v == nil {
-			unannotate(k)(done)
+			fx.Unannotate(k)(done)
 		} else {
-			annotate(k, *v)(done)
+			fx.Annotate(k, *v)(done)
 		}
 	}
 	state := parent.Sum(done, parent.RoleComposite)
@@ -378,39 +379,39 @@ func gateText(t *testing.T, g v1alpha1.Gate) string {
 
 // Deletion is approved for the MR, or for all below its XR.
 func TestDecideDeletion(t *testing.T) {
-	mr, xr := parent.Sum(instance(), parent.RoleManaged), parent.Sum(composite(), parent.RoleComposite)
-	own := annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionID(xr, mr), "once")
-	whole := annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionID(xr, xr), "once")
+	mr, xr := parent.Sum(fx.Instance(), parent.RoleManaged), parent.Sum(fx.Composite(), parent.RoleComposite)
+	own := fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionID(xr, mr), "once")
+	whole := fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+identity.DeletionID(xr, xr), "once")
 	wholeGate := func(o *unstructured.Unstructured, approved *unstructured.Unstructured, reason, at string) *unstructured.Unstructured {
 		content := approval.Parse(approved.GetAnnotations()).Approvals[0].Content
-		return with(o, gateValue(`{"state":"closed","verbs":["Delete"],"generation":4,"at":"`+at+`","claim":"`+content+`",`+
+		return fx.With(o, fx.GateValue(`{"state":"closed","verbs":["Delete"],"generation":4,"at":"`+at+`","claim":"`+content+`",`+
 			`"digest":"`+identity.DeletionID(xr, xr)+`","reason":"`+reason+`"}`))
 	}
-	one := decideGate(t, gatingOf(instance(), with(composite(), own)))
-	if one.Action != ActionOpen || one.Claim == nil || joined(one.Gate.Verbs) != remove || strings.Join(one.Policies, ",") != "Observe,Delete" {
+	one := decideGate(t, gatingOf(fx.Instance(), fx.With(fx.Composite(), own)))
+	if one.Action != ActionOpen || one.Claim == nil || fx.Joined(one.Gate.Verbs) != fx.Delete || strings.Join(one.Policies, ",") != "Observe,Delete" {
 		t.Errorf("of the MR: %+v", one)
 	}
-	all := with(composite(), whole)
-	if d := decideGate(t, gatingOf(instance(), all)); d.Action != ActionOpen || d.Claim != nil || joined(d.Gate.Verbs) != remove {
+	all := fx.With(fx.Composite(), whole)
+	if d := decideGate(t, gatingOf(fx.Instance(), all)); d.Action != ActionOpen || d.Claim != nil || fx.Joined(d.Gate.Verbs) != fx.Delete {
 		t.Errorf("of all below the XR, which is not claimed for one: %+v", d)
 	}
-	updating := with(instance(), policies1(observe, update), gateValue(openUpdate))
-	if d := decideGate(t, gatingOf(updating, all)); joined(d.Gate.Verbs) != "Update,Delete" || !HasUse(d.Gate, "c1") {
+	updating := fx.With(fx.Instance(), fx.Policies(fx.Observe, fx.Update), fx.GateValue(fx.OpenUpdate))
+	if d := decideGate(t, gatingOf(updating, all)); fx.Joined(d.Gate.Verbs) != "Update,Delete" || !HasUse(d.Gate, "c1") {
 		t.Errorf("while open for Update, whose approval is not forgotten: %+v", d.Gate)
 	}
-	noDelete := with(instance(), annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Create","Update"]`))
+	noDelete := fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe","Create","Update"]`))
 	if d := decideGate(t, gatingOf(noDelete, all)); d.Action != ActionNone {
 		t.Errorf("its author gives no Delete: %+v", d)
 	}
-	if d := decideGate(t, gatingOf(wholeGate(instance(), all, v1alpha1.GateReasonExpired, "2026-01-02T11:59:00Z"), all)); d.Action != ActionNone {
+	if d := decideGate(t, gatingOf(wholeGate(fx.Instance(), all, v1alpha1.GateReasonExpired, "2026-01-02T11:59:00Z"), all)); d.Action != ActionNone {
 		t.Errorf("expired, and opened again by the same approval: %+v", d.Gate)
 	}
 	// The approval is spent when it expired; one that was given later is another.
 	content := approval.Parse(all.GetAnnotations()).Approvals[0].Content
 	record := func(at string) *unstructured.Unstructured {
-		return with(all, annotate(v1alpha1.AnnotationKeyClaims, `[{"content":"`+content+`","state":"open","generation":7,"at":"`+at+`"}]`))
+		return fx.With(all, fx.Annotate(v1alpha1.AnnotationKeyClaims, `[{"content":"`+content+`","state":"open","generation":7,"at":"`+at+`"}]`))
 	}
-	shut := wholeGate(instance(), all, v1alpha1.GateReasonExpired, "2026-01-02T11:50:00Z")
+	shut := wholeGate(fx.Instance(), all, v1alpha1.GateReasonExpired, "2026-01-02T11:50:00Z")
 	if c := ClaimToFinish(parent.Sum(shut, parent.RoleManaged), parent.Sum(record("2026-01-02T10:00:00Z"),
 		parent.RoleComposite)); c == nil || c.Content != content {
 		t.Errorf("to be spent: %+v", c)

@@ -3,10 +3,6 @@ package gating
 import (
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/kausality-io/function-kausality/admission/mask"
-	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -40,45 +36,6 @@ const (
 	// they are, or the external resource could be orphaned.
 	StatusTerminating Status = "terminating"
 )
-
-// StatusOf the gate of an MR; nil is one that does not exist.
-func StatusOf(mr *parent.State) Status {
-	if mr == nil {
-		return StatusAbsent
-	}
-	_, remembered := mask.ParseAuthor(mr.Annotations[v1alpha1.AnnotationKeyManagementPolicies])
-	gate := mask.ParseGate(mr.Annotations)
-	switch {
-	case mr.Deleting():
-		return StatusTerminating
-	case !remembered && gated(mr.ManagementPolicies):
-		return StatusUnmasked
-	case !remembered:
-		return StatusPaused
-	case gate.State == v1alpha1.GateOpen && slices.Contains(gate.Verbs, v1alpha1.VerbDelete):
-		return StatusDeleting
-	case gate.State == v1alpha1.GateOpen && reported(mr, gate):
-		return StatusConfirming
-	case gate.State == v1alpha1.GateOpen:
-		return StatusOpen
-	case gate.Reason == v1alpha1.GateReasonExpired:
-		return StatusExpired
-	case gate.Reason == v1alpha1.GateReasonPending:
-		return StatusHeld
-	}
-	return StatusClosed
-}
-
-// gated reports whether an author's value leaves anything to mask.
-func gated(author []string) bool {
-	return mask.Maskable(author) && mask.Gives(author, v1alpha1.VerbObserve)
-}
-
-// reported: the provider has observed the opened generation.
-func reported(mr *parent.State, gate v1alpha1.Gate) bool {
-	c, _ := mr.Condition("Synced")
-	return c.Status == metav1.ConditionTrue && c.ObservedGeneration > 0 && c.ObservedGeneration >= gate.Generation
-}
 
 // Mover is who brings a transition about.
 type Mover string

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/identity"
@@ -14,28 +16,28 @@ import (
 // A freeze and a rejection go before any approval: of external drift, of the
 // deletion of one MR, of all below an XR (KR-08-05).
 func TestDecideStopped(t *testing.T) {
-	drifted := with(instance(), synced, ready, tampered)
-	mr, xr := parent.Sum(drifted, parent.RoleManaged), parent.Sum(composite(), parent.RoleComposite)
-	drift := decideGate(t, gatingOf(drifted, composite())).Drift.ID
-	freeze := annotate(v1alpha1.AnnotationKeyFreeze, `{"user":"hans","message":"incident"}`)
-	reject := func(what string) mod {
-		return annotate(v1alpha1.AnnotationKeyRejections, `[{"kind":"Instance",`+what+`,"reason":"not before the audit"}]`)
+	drifted := fx.With(fx.Instance(), fx.Synced, fx.Ready, fx.Tampered)
+	mr, xr := parent.Sum(drifted, parent.RoleManaged), parent.Sum(fx.Composite(), parent.RoleComposite)
+	drift := decideGate(t, gatingOf(drifted, fx.Composite())).Drift.ID
+	freeze := fx.Annotate(v1alpha1.AnnotationKeyFreeze, `{"user":"hans","message":"incident"}`)
+	reject := func(what string) fx.Mod {
+		return fx.Annotate(v1alpha1.AnnotationKeyRejections, `[{"kind":"Instance",`+what+`,"reason":"not before the audit"}]`)
 	}
 	cases := map[string]struct {
 		reason string
-		stop   mod
-		onMR   mod
+		stop   fx.Mod
+		onMR   fx.Mod
 		want   Action
 		why    string
 	}{
 		"Nothing": {reason: "approved, it opens", want: ActionOpen},
 		"Frozen":  {reason: "the XR is frozen", stop: freeze, want: ActionNone, why: "frozen by hans (incident)"},
-		"FrozenUnreadable": {reason: "what does not parse counts as frozen", stop: annotate(v1alpha1.AnnotationKeyFreeze, `{`),
+		"FrozenUnreadable": {reason: "what does not parse counts as frozen", stop: fx.Annotate(v1alpha1.AnnotationKeyFreeze, `{`),
 			want: ActionNone, why: "counts as frozen"},
-		"NotFrozen": {reason: "false is not frozen", stop: annotate(v1alpha1.AnnotationKeyFreeze, "false"), want: ActionOpen},
+		"NotFrozen": {reason: "false is not frozen", stop: fx.Annotate(v1alpha1.AnnotationKeyFreeze, "false"), want: ActionOpen},
 		"FrozenMR":  {reason: "a freeze on the MR itself", onMR: freeze, want: ActionNone, why: "frozen by hans"},
 		"FrozenDeleting": {reason: "what is being deleted is not frozen: its cleanup must finish",
-			stop: func(o *unstructured.Unstructured) { freeze(o); deleting(o) }, want: ActionOpen},
+			stop: func(o *unstructured.Unstructured) { freeze(o); fx.Deleting(o) }, want: ActionOpen},
 		"Rejected": {reason: "a rejection by name", stop: reject(`"name":"inst"`), want: ActionNone,
 			why: "not before the audit"},
 		"RejectedResource": {reason: "by the name in the Composition", stop: reject(`"resource":"instance"`), want: ActionNone,
@@ -46,12 +48,12 @@ func TestDecideStopped(t *testing.T) {
 	for what, id := range map[string]string{"Drift": drift, "Deletion": identity.DeletionID(xr, mr), "Whole": identity.DeletionID(xr, xr)} {
 		for name, tc := range cases {
 			t.Run(what+"/"+name, func(t *testing.T) {
-				above, below := with(composite(), annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "once")), drifted
+				above, below := fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "once")), drifted
 				if tc.stop != nil {
-					above = with(above, tc.stop)
+					above = fx.With(above, tc.stop)
 				}
 				if tc.onMR != nil {
-					below = with(below, tc.onMR)
+					below = fx.With(below, tc.onMR)
 				}
 				d := decideGate(t, gatingOf(below, above))
 				if d.Action != tc.want {

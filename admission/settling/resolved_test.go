@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -15,24 +17,26 @@ import (
 
 // A drift stands until something shows that it does not (KR-10-05).
 func TestResolved(t *testing.T) {
-	at := func(d time.Duration) *metav1.Time { v := metav1.NewTime(noon.Add(d)); return &v }
+	at := func(d time.Duration) *metav1.Time { v := metav1.NewTime(fx.Noon.Add(d)); return &v }
 	drift := func(op string) *v1alpha1.Drift {
 		return &v1alpha1.Drift{Spec: v1alpha1.DriftSpec{ID: "id1", Operation: op, Intent: 5, Child: v1alpha1.ObjectReference{Name: "inst"}},
 			Status: v1alpha1.DriftStatus{Since: at(-time.Minute), LastSeen: at(-time.Minute)}}
 	}
-	xr := func(mods ...mod) *parent.State { return parent.Sum(with(composite(), mods...), parent.RoleComposite) }
-	hop := hopOf(instance(), 4, "c")
+	xr := func(mods ...fx.Mod) *parent.State {
+		return parent.Sum(fx.With(fx.Composite(), mods...), parent.RoleComposite)
+	}
+	hop := fx.Hop(fx.Instance(), 4, "c")
 	hop.Approval = &v1alpha1.HopApproval{Digest: "id1"}
-	mr := parent.Sum(instance(), parent.RoleManaged)
-	used := func(when string) mod {
-		return annotate(v1alpha1.AnnotationKeyClaims, `[{"content":"c","state":"used","digest":"id1","at":"`+when+`"}]`)
+	mr := parent.Sum(fx.Instance(), parent.RoleManaged)
+	used := func(when string) fx.Mod {
+		return fx.Annotate(v1alpha1.AnnotationKeyClaims, `[{"content":"c","state":"used","digest":"id1","at":"`+when+`"}]`)
 	}
 	synced := func(o *unstructured.Unstructured) {
 		list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 		list[0].(map[string]any)["lastTransitionTime"] = "2026-01-02T11:59:30Z"
 		_ = unstructured.SetNestedSlice(o.Object, list, "status", "conditions")
 	}
-	approved := parent.Sum(with(instance(), annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hop}.String())), parent.RoleManaged)
+	approved := parent.Sum(fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hop}.String())), parent.RoleManaged)
 	cases := map[string]struct {
 		reason   string
 		op       string
@@ -46,7 +50,7 @@ func TestResolved(t *testing.T) {
 		"NotCreated": {reason: "a refused CREATE has no child", op: "CREATE", p: xr(), asked: true},
 		"Approved": {reason: "the child's hop shows it", op: "UPDATE", p: xr(), child: approved, want: "it was approved",
 			asked: true},
-		"Intent": {op: "UPDATE", p: xr(unsettled), child: mr, want: "the parent has a new intent"},
+		"Intent": {op: "UPDATE", p: xr(fx.Unsettled), child: mr, want: "the parent has a new intent"},
 		"Claim": {reason: "a DELETE leaves no hop", op: "DELETE", p: xr(used("2026-01-02T11:59:30Z")), child: mr,
 			want: "it was approved"},
 		"ClaimEarlier": {reason: "an approval of an earlier occurrence", op: "DELETE", p: xr(used("2026-01-02T11:58:00Z")), child: mr,

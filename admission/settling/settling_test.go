@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -13,70 +15,72 @@ import (
 
 // What settles a composite, clause by clause (KR-03-05, KR-03-07, KR-03-08).
 func TestSettles(t *testing.T) {
-	child := func(mods ...mod) *parent.State {
-		return parent.Sum(with(instance(), append([]mod{synced, ready}, mods...)...), parent.RoleManaged)
+	child := func(mods ...fx.Mod) *parent.State {
+		return parent.Sum(fx.With(fx.Instance(), append([]fx.Mod{fx.Synced, fx.Ready}, mods...)...), parent.RoleManaged)
 	}
 	plain := func(*Observation) {}
-	conditions := func(status string) mod {
+	conditions := func(status string) fx.Mod {
 		return func(o *unstructured.Unstructured) {
 			unstructured.RemoveNestedField(o.Object, "status", "conditions")
-			condition("Synced", "True", "R", 7)(o)
-			condition("Ready", status, "R", 7)(o)
+			fx.Condition("Synced", "True", "R", 7)(o)
+			fx.Condition("Ready", status, "R", 7)(o)
 		}
 	}
-	fresh := annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hopOf(composite(), 5, "alice"), trace.Hop(parent.RefOf(instance()), 3, "c",
-		noon.Add(-2*time.Second))}.String())
-	ahead := annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hopOf(composite(), 5, "alice"), hopOf(instance(), 4, "c")}.String())
-	older := annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hopOf(composite(), 4, "alice"), hopOf(instance(), 3, "c")}.String())
+	fresh := fx.Annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{fx.Hop(fx.Composite(), 5, "alice"), trace.Hop(parent.RefOf(fx.Instance()), 3, "c",
+		fx.Noon.Add(-2*time.Second))}.String())
+	ahead := fx.Annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{fx.Hop(fx.Composite(), 5, "alice"), fx.Hop(fx.Instance(), 4, "c")}.String())
+	older := fx.Annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{fx.Hop(fx.Composite(), 4, "alice"), fx.Hop(fx.Instance(), 3, "c")}.String())
 	cases := map[string]struct {
 		reason  string
-		xr      []mod
+		xr      []fx.Mod
 		child   *parent.State
 		change  func(*Observation)
 		settled bool
 		again   time.Duration
 	}{
 		"Settled":  {reason: "all of it holds", child: child(), change: plain, settled: true},
-		"Deleting": {reason: "what is being deleted settles no more", xr: []mod{deleting}, child: child(), change: plain},
-		"NotReady": {reason: "not converged", xr: []mod{conditions("False")}, child: child(), change: plain},
-		"Grace": {reason: "converged without interruption for the grace", xr: []mod{conditions("True")}, child: child(),
+		"Deleting": {reason: "what is being deleted settles no more", xr: []fx.Mod{fx.Deleting}, child: child(), change: plain},
+		"NotReady": {reason: "not converged", xr: []fx.Mod{conditions("False")}, child: child(), change: plain},
+		"Grace": {reason: "converged without interruption for the grace", xr: []fx.Mod{conditions("True")}, child: child(),
 			change: func(s *Observation) { s.Now = time.Date(2026, 1, 2, 11, 30, 4, 0, time.UTC) }, again: 6 * time.Second},
 		"Restarted": {reason: "which each write to a child's desired state restarts", child: child(fresh), change: plain,
 			again: 8 * time.Second},
 		"JustAsked": {reason: "as the intent does: it may have come while Crossplane was reconciling",
-			xr:    []mod{annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{trace.Hop(parent.RefOf(composite()), 5, "alice", noon.Add(-3*time.Second))}.String())},
+			xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{trace.Hop(parent.RefOf(fx.Composite()), 5, "alice",
+				fx.Noon.Add(-3*time.Second))}.String())},
 			child: child(older), change: plain, again: 7 * time.Second},
 		"JustObserved": {reason: "and as it does that it is said to be observed", child: child(),
-			change: func(s *Observation) { s.ObservedSince = noon.Add(-time.Second) }, again: 9 * time.Second},
+			change: func(s *Observation) { s.ObservedSince = fx.Noon.Add(-time.Second) }, again: 9 * time.Second},
 		"Unobserved": {reason: "observed before the intent", child: child(), change: func(s *Observation) { s.Observed = 4 }},
 		"Unknown":    {reason: "never observed", child: child(), change: func(s *Observation) { s.Known = false }},
-		"NoChildren": {reason: "it has at least one resourceRef", xr: []mod{set([]any{}, "spec", "resourceRefs")}, change: plain},
+		"NoChildren": {reason: "it has at least one resourceRef", xr: []fx.Mod{fx.Set([]any{}, "spec", "resourceRefs")}, change: plain},
 		"Missing": {reason: "a child that cannot be read says nothing", child: child(),
 			change: func(s *Observation) { s.Missing = true }, again: unwatchedAgain},
 		"ChildUnsettled": {reason: "a child of this intent is not ready",
-			child: parent.Sum(with(instance(), synced), parent.RoleManaged), change: plain},
+			child: parent.Sum(fx.With(fx.Instance(), fx.Synced), parent.RoleManaged), change: plain},
 		"ChildUnwatched": {reason: "of which nobody tells when it is",
-			child: parent.Sum(with(instance(), synced), parent.RoleManaged), change: func(s *Observation) { s.Unwatched = true },
+			child: parent.Sum(fx.With(fx.Instance(), fx.Synced), parent.RoleManaged), change: func(s *Observation) { s.Unwatched = true },
 			again: unwatchedAgain},
 		"OnlyUnwatched": {reason: "which matters only where it is not settled", child: child(),
 			change: func(s *Observation) { s.Unwatched = true }, settled: true},
 		"ChildBehind": {reason: "or its provider has not seen the change",
-			child: parent.Sum(with(instance(), condition("Synced", "True", "R", 2), ready), parent.RoleManaged), change: plain},
+			child: parent.Sum(fx.With(fx.Instance(), fx.Condition("Synced", "True", "R", 2), fx.Ready), parent.RoleManaged), change: plain},
 		"ChildMasked": {reason: "its author changed what the mask hides: no generation follows", child: child(ahead),
 			change: plain, settled: true},
 		"ChildOfEarlier": {reason: "one of an earlier intent does not matter",
-			child: parent.Sum(with(instance(), older), parent.RoleManaged), change: plain, settled: true},
-		"ChildOpen": {reason: "an open gate", child: child(gateValue(openUpdate)), change: plain},
+			child: parent.Sum(fx.With(fx.Instance(), older), parent.RoleManaged), change: plain, settled: true},
+		"ChildOpen": {reason: "an open gate", child: child(fx.GateValue(fx.OpenUpdate)), change: plain},
 		"Held": {reason: "the function holds something back",
-			xr: []mod{condition("Kausality", "False", v1alpha1.ConditionReasonHeld, 0)}, child: child(), change: plain},
-		"Frozen": {reason: "or is told to", xr: []mod{condition("Kausality", "False", v1alpha1.ConditionReasonFrozen, 0)},
+			xr: []fx.Mod{fx.Condition("Kausality", "False", v1alpha1.ConditionReasonHeld, 0)}, child: child(), change: plain},
+		"Frozen": {reason: "or is told to", xr: []fx.Mod{fx.Condition("Kausality", "False", v1alpha1.ConditionReasonFrozen, 0)},
 			child: child(), change: plain},
-		"AllowedByFunctn": {reason: "or does not", xr: []mod{condition("Kausality", "True", v1alpha1.ConditionReasonAllowed, 0)},
+		"AllowedByFunctn": {reason: "or does not", xr: []fx.Mod{fx.Condition("Kausality", "True", v1alpha1.ConditionReasonAllowed, 0)},
 			child: child(), change: plain, settled: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := Observation{Parent: parent.Sum(with(composite(), tc.xr...), parent.RoleComposite), Observed: 7, Known: true, Grace: 10 * time.Second, Now: noon}
+			s := Observation{Parent: parent.Sum(fx.With(fx.Composite(), tc.xr...), parent.RoleComposite), Observed: 7, Known: true,
+				Grace: 10 * time.Second, Now: fx.Noon}
 			if tc.child != nil {
 				s.Children = []*parent.State{tc.child}
 			}
@@ -87,10 +91,10 @@ func TestSettles(t *testing.T) {
 			}
 		})
 	}
-	d, _ := deploymentAndSet()
+	d, _ := fx.DeploymentAndReplicaSet()
 	other := parent.Sum(d, parent.RoleNone)
 	other.Converged = true // kstatus is tested in parent
-	if ok, _ := (Observation{Parent: other, Observed: 4, Known: true, Now: noon}).Settles(); !ok {
+	if ok, _ := (Observation{Parent: other, Observed: 4, Known: true, Now: fx.Noon}).Settles(); !ok {
 		t.Error("any other parent settles when it converged")
 	}
 }
@@ -99,17 +103,17 @@ func TestSettles(t *testing.T) {
 func TestClaimOutcome(t *testing.T) {
 	claim := func(age time.Duration, uid, version string) v1alpha1.Claim {
 		c := v1alpha1.Claim{ID: "c1", State: v1alpha1.ClaimPending, Child: &v1alpha1.ClaimChild{Kind: "Instance", Name: "inst", Version: version}}
-		c.Child.UID, c.At.Time = parent.RefOf(instance()).UID, noon.Add(-age)
+		c.Child.UID, c.At.Time = parent.RefOf(fx.Instance()).UID, fx.Noon.Add(-age)
 		if uid == "" {
 			c.Child.UID = ""
 		}
 		return c
 	}
-	same := parent.Sum(instance(), parent.RoleManaged)
-	hop := hopOf(instance(), 4, "c")
+	same := parent.Sum(fx.Instance(), parent.RoleManaged)
+	hop := fx.Hop(fx.Instance(), 4, "c")
 	hop.Approval = &v1alpha1.HopApproval{Claim: "c1"}
-	used := parent.Sum(with(instance(), annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hop}.String())), parent.RoleManaged)
-	moved := parent.Sum(with(instance(), set(int64(4), "metadata", "generation")), parent.RoleManaged)
+	used := parent.Sum(fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hop}.String())), parent.RoleManaged)
+	moved := parent.Sum(fx.With(fx.Instance(), fx.Set(int64(4), "metadata", "generation")), parent.RoleManaged)
 	nameless := claim(time.Minute, "", "")
 	nameless.Child.Name = ""
 	cases := map[string]struct {
@@ -133,7 +137,7 @@ func TestClaimOutcome(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := ClaimOutcome(tc.claim, tc.child, noon); got != tc.want {
+			if got := ClaimOutcome(tc.claim, tc.child, fx.Noon); got != tc.want {
 				t.Errorf("%s: want %q, got %q", tc.reason, tc.want, got)
 			}
 		})

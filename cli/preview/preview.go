@@ -138,7 +138,7 @@ func (p *Previewer) compare(
 // one composed resource: have is nil for one to create, want for one to delete.
 func (p *Previewer) one(ctx context.Context, xr *unstructured.Unstructured, name string, have, want *unstructured.Unstructured) (changed bool, err error) {
 	req := request(xr, name, have, want)
-	if req.Operation == admission.Update && !change.ChangedUnstored(change.Desired(have.Object), change.Desired(req.Object.Object)) {
+	if req.Operation == admission.Update && change.Same(change.Desired(have.Object), change.Desired(req.Object.Object)) {
 		return false, nil
 	}
 	d, err := p.Inspector.Decide(ctx, req)

@@ -4,7 +4,7 @@
 //	go run ./hack/figures [--root DIR] [--list]
 //
 // It parses the source (go/ast) and type-checks nothing. Product code is every Go file outside test/,
-// hack/ and *_test.go; generated files count nowhere. A comment line is a line with nothing but a
+// hack/, *_test.go and packages of fixtures, which only tests import; generated files count nowhere. A comment line is a line with nothing but a
 // comment; licence headers are left out. Its share is of the lines of comments and code; the second
 // value is of all lines. A function is as long as the lines from func to its closing brace.
 //

@@ -3,6 +3,8 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -115,5 +117,36 @@ func TestWrites(t *testing.T) {
 func TestWidest(t *testing.T) {
 	if name, n := widest(parsed(t)); name != "evaluation" || n != 3 {
 		t.Errorf("want evaluation with 3 methods, got %s with %d", name, n)
+	}
+}
+
+// What counts as test code because only tests import it is imported by tests alone.
+func TestFixturesAreTests(t *testing.T) {
+	const module = "github.com/kausality-io/function-kausality/"
+
+	files, err := load("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	used := map[string]bool{}
+
+	for _, f := range files {
+		for _, i := range f.ast.Imports {
+			dir := strings.TrimPrefix(strings.Trim(i.Path.Value, `"`), module)
+			if !slices.Contains(fixtures, dir) {
+				continue
+			}
+
+			if used[dir] = true; !f.test {
+				t.Errorf("%s imports %s, which counts as test code", f.path, dir)
+			}
+		}
+	}
+
+	for _, dir := range fixtures {
+		if !used[dir] {
+			t.Errorf("no test imports %s", dir)
+		}
 	}
 }

@@ -21,7 +21,7 @@ type file struct {
 	// path below the root, with slashes.
 	path string
 
-	// test is set for _test.go and everything below test/ and hack/.
+	// test is set for _test.go, everything below test/ and hack/, and packages of fixtures.
 	test bool
 
 	ast  *ast.File
@@ -84,7 +84,7 @@ func read(name, rel string) (*file, error) {
 	}
 
 	f := &file{path: rel, fset: token.NewFileSet()}
-	f.test = strings.HasSuffix(rel, "_test.go") || strings.HasPrefix(rel, "test/") || strings.HasPrefix(rel, "hack/")
+	f.test = isTest(rel)
 
 	if f.ast, err = parser.ParseFile(f.fset, name, src, parser.ParseComments); err != nil {
 		return nil, fmt.Errorf("cannot parse %s: %w", rel, err)
@@ -97,6 +97,15 @@ func read(name, rel string) (*file, error) {
 	f.count(src)
 
 	return f, nil
+}
+
+// fixtures are packages that only tests import: see TestFixturesAreTests.
+var fixtures = []string{"admission/internal/fixture"}
+
+// isTest reports whether a file, by its path, is no part of the product.
+func isTest(rel string) bool {
+	return strings.HasSuffix(rel, "_test.go") || strings.HasPrefix(rel, "test/") || strings.HasPrefix(rel, "hack/") ||
+		slices.Contains(fixtures, path.Dir(rel))
 }
 
 // count classifies the lines of the source.

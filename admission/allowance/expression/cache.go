@@ -6,9 +6,9 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// CacheSize is how many programs a Cache keeps. What falls out of it goes on to
+// cacheSize is how many programs a Cache keeps. What falls out of it goes on to
 // work where it is in use; it is compiled once more for the next policy only.
-const CacheSize = 4096
+const cacheSize = 4096
 
 // Cache shares programs by the text of their expressions. It is safe for
 // concurrent use. The zero Cache is not usable.
@@ -17,8 +17,8 @@ type Cache struct {
 	compile  sync.Mutex
 }
 
-// NewCache that holds CacheSize programs.
-func NewCache() *Cache { return &Cache{programs: lru.New(CacheSize)} }
+// NewCache that holds cacheSize programs.
+func NewCache() *Cache { return &Cache{programs: lru.New(cacheSize)} }
 
 // Compile an expression, or take the program that was compiled from that text
 // before. The error names the line and column of the mistake.
@@ -38,6 +38,3 @@ func (c *Cache) Compile(text string) (*Program, error) {
 	c.programs.Add(text, p)
 	return p, nil
 }
-
-// Len is how many programs the cache holds.
-func (c *Cache) Len() int { return c.programs.Len() }

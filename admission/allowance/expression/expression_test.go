@@ -2,6 +2,7 @@ package expression
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -110,8 +111,21 @@ func TestCacheShares(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a != b || c.Len() != 1 {
-		t.Errorf("one text is two programs, %d in the cache", c.Len())
+	if a != b || c.programs.Len() != 1 {
+		t.Errorf("one text is two programs, %d in the cache", c.programs.Len())
+	}
+}
+
+// A cache holds no more programs than its size, so that many policies cannot exhaust the memory.
+func TestCacheIsBounded(t *testing.T) {
+	c := NewCache()
+	for i := range cacheSize + 10 {
+		if _, err := c.Compile(fmt.Sprintf("object.spec.size == %d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := c.programs.Len(); n != cacheSize {
+		t.Errorf("the cache holds %d programs, want %d", n, cacheSize)
 	}
 }
 
