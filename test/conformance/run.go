@@ -67,7 +67,7 @@ func NewRunner(s *Suite, o Options) (*Runner, error) {
 	}
 	r := &Runner{suite: s, client: c, receiver: o.Receiver, cleanup: o.Cleanup, free: free()}
 	if o.AuditLog != "" {
-		r.audit = &auditLog{path: o.AuditLog}
+		r.audit = newAuditLog(o.AuditLog)
 	}
 	return r, nil
 }

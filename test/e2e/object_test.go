@@ -1,14 +1,10 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/auditlog"
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
 
@@ -37,11 +34,9 @@ type request struct {
 
 // auditLog of the API server, read as it grows.
 type auditLog struct {
-	path string
-
-	mu     sync.Mutex
-	offset int64
-	seen   map[string][]request // by NAMESPACE/NAME
+	mu   sync.Mutex
+	tail *auditlog.Tail
+	seen map[string][]request // by NAMESPACE/NAME
 }
 
 // requests of provider-kubernetes about a ConfigMap so far, in order.
@@ -49,33 +44,8 @@ func (y *scenario) requests(namespace, name string) []request {
 	y.t.Helper()
 	y.audit.mu.Lock()
 	defer y.audit.mu.Unlock()
-	require.NoError(y.t, y.audit.read())
+	require.NoError(y.t, y.audit.tail.Read(y.audit.take))
 	return slices.Clone(y.audit.seen[namespace+"/"+name])
-}
-
-// read what was added. A line that is not finished is read the next time.
-func (l *auditLog) read() error {
-	f, err := os.Open(l.path)
-	if err != nil {
-		return err
-	}
-	defer f.Close() //nolint:errcheck // It was only read.
-	if _, err := f.Seek(l.offset, io.SeekStart); err != nil {
-		return err
-	}
-	for lines := bufio.NewReader(f); ; {
-		line, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		l.offset += int64(len(line))
-		if err := l.take(line); err != nil {
-			return err
-		}
-	}
 }
 
 func (l *auditLog) take(line []byte) error {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/auditlog"
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
@@ -40,7 +41,7 @@ var scenarios = map[string]func(*scenario){
 
 // gates plays all scenarios, several at a time.
 func gates(ctx context.Context, t *testing.T, e *story.Env) {
-	audit := &auditLog{path: e.AuditLog(), seen: map[string][]request{}}
+	audit := &auditLog{tail: auditlog.NewTail(e.AuditLog()), seen: map[string][]request{}}
 	for name, play := range scenarios {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

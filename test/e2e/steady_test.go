@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,26 +36,14 @@ const (
 	breathing = 80 * time.Second
 )
 
-// loner is the offer that webhook and gate know nothing of: its kinds are none
-// of those they are configured to watch.
-const loner = `
-apiVersion: apiextensions.crossplane.io/v2
-kind: CompositeResourceDefinition
-metadata: {name: xloners.example.net}
-spec:
-  scope: Cluster
-  group: example.net
-  names: {kind: XLoner, plural: xloners}
-  versions:
-  - name: v1alpha1
-    served: true
-    referenceable: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec: {type: object, properties: {size: {type: integer}}}
----
+// loner is a kind that webhook and gate are not configured to watch.
+var loner = story.Definition{
+	Group: "example.net", Version: "v1alpha1", Kind: "XLoner", Plural: "xloners", Scope: "Cluster", Spec: "{size: {type: integer}}",
+}
+
+var loners = loner.Resource()
+
+const lonerProvider = `
 apiVersion: kubernetes.crossplane.io/v1alpha1
 kind: ProviderConfig
 metadata: {name: default}
@@ -62,20 +51,9 @@ spec:
   credentials:
     source: Secret
     secretRef: {namespace: crossplane-system, name: provider-kubernetes, key: kubeconfig}
----
-apiVersion: apiextensions.crossplane.io/v1
-kind: Composition
-metadata: {name: function-only}
-spec:
-  compositeTypeRef: {apiVersion: example.net/v1alpha1, kind: XLoner}
-  mode: Pipeline
-  pipeline:
-  - step: compose
-    functionRef: {name: function-patch-and-transform}
-    input:
-      apiVersion: pt.fn.crossplane.io/v1beta1
-      kind: Resources
-      resources:
+`
+
+const lonerResources = `
       - name: settings
         base:
           apiVersion: kubernetes.crossplane.io/v1alpha2
@@ -94,6 +72,10 @@ spec:
         readinessChecks: [{type: None}]
         patches:
         - {type: FromCompositeFieldPath, fromFieldPath: spec.size, toFieldPath: data.size, transforms: [{type: convert, convert: {toType: string}}]}
+`
+
+// lonerGuard is the function with a gate of its own, and without policies.
+const lonerGuard = `
   - step: kausality
     functionRef: {name: function-kausality}
     input:
@@ -102,10 +84,7 @@ spec:
       mode: enforce
       settleGrace: 1s
       gate: {managementPolicies: Managed}
-      policySelector: {}
-`
-
-var loners = schema.GroupVersionResource{Group: "example.net", Version: "v1alpha1", Resource: "xloners"}
+      policySelector: {}`
 
 // guarded is a composite and what guards it.
 type guarded struct {
@@ -187,12 +166,8 @@ func TestSteady(t *testing.T) {
 // offer the kinds and Compositions.
 func offer(ctx context.Context, t *testing.T, e *story.Env) {
 	t.Helper()
-	xrd, rest, _ := strings.Cut(loner, "\n---\n")
-	if err := e.Apply(ctx, []byte(xrd)); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Apply(ctx, []byte(rest)); err != nil {
-		t.Fatal(err)
+	for _, manifest := range [][]byte{loner.XRD(), []byte(lonerProvider), loner.Composition("function-only", lonerResources, lonerGuard)} {
+		require.NoError(t, e.Apply(ctx, manifest))
 	}
 	for _, g := range guards {
 		if g.composition == nil {

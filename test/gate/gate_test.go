@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"os/exec"
 	"slices"
 	"strings"
@@ -113,23 +112,17 @@ func (s *fixture) awaitDrift(mr string) (suggested string) {
 	return suggested
 }
 
-// polls waits until the provider has looked n times more.
+// polls waits until the provider has observed a resource n times more.
 func (s *fixture) polls(mr string, n int) {
 	s.t.Helper()
 	from := s.seq()
-	wait.For(s.t, fmt.Sprintf("the provider to look %d times", n), 60*time.Second, func(ctx context.Context) error {
-		log, err := the.cloud.Log(ctx, from)
+	wait.For(s.t, fmt.Sprintf("the provider to observe it %d times", n), 60*time.Second, func(ctx context.Context) error {
+		seen, err := the.cloud.Reads(ctx, from, mr)
 		if err != nil {
 			return err
 		}
-		seen := 0
-		for _, e := range log {
-			if e.Method == http.MethodGet && strings.HasSuffix(e.Path, "/"+mr) {
-				seen++
-			}
-		}
 		if seen < n {
-			return fmt.Errorf("it looked %d times", seen)
+			return fmt.Errorf("%d times", seen)
 		}
 		return nil
 	})

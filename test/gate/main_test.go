@@ -52,23 +52,17 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "6"); err != nil { // they mostly wait
 		panic(err)
 	}
-	os.Exit(run(m))
+	os.Exit(controlplane.Main(m, bootShared))
 }
 
-func run(m *testing.M) int {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	l := &environment{}
-	err := l.boot(ctx)
-	if l.ControlPlane != nil {
-		defer l.Stop()
+// bootShared boots what all tests share.
+func bootShared(ctx context.Context) (stop func(), err error) {
+	the = &environment{}
+	err = the.boot(ctx)
+	if the.ControlPlane != nil {
+		stop = the.Stop
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "cannot start:", err)
-		return 1
-	}
-	the = l
-	return m.Run()
+	return stop, err
 }
 
 func (l *environment) boot(ctx context.Context) (err error) {

@@ -3,12 +3,12 @@ package kubectl
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
@@ -28,22 +28,16 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(run(m))
+	os.Exit(controlplane.Main(m, bootShared))
 }
 
-func run(m *testing.M) int {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	l, err := boot(ctx)
-	if l != nil && l.Env != nil {
-		defer l.Stop()
+// bootShared boots what all tests share.
+func bootShared(ctx context.Context) (stop func(), err error) {
+	the, err = boot(ctx)
+	if the.Env != nil {
+		stop = the.Stop
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "cannot start:", err)
-		return 1
-	}
-	the = l
-	return m.Run()
+	return stop, err
 }
 
 // access of hans: to databases in whatever form, as in the story, and what the

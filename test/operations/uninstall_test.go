@@ -1,13 +1,11 @@
 package operations
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -24,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/kausality-io/function-kausality/test/auditlog"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 )
@@ -70,22 +69,17 @@ func (e request) looks() bool { return slices.Contains([]string{"get", "list", "
 // requests calls f for each request of our components so far.
 func requests(t *testing.T, f func(request)) {
 	t.Helper()
-	file, err := os.Open(the.AuditLog())
-	require.NoError(t, err)
-	defer file.Close() //nolint:errcheck // It was only read.
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 4<<20)
-	for lines.Scan() {
-		if !bytes.Contains(lines.Bytes(), []byte(`"username":"system:serviceaccount:`+home+`:kausality-`)) {
-			continue
+	require.NoError(t, auditlog.NewTail(the.AuditLog()).Read(func(line []byte) error {
+		if !bytes.Contains(line, []byte(`"username":"system:serviceaccount:`+home+`:kausality-`)) {
+			return nil
 		}
 		var e request
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			break // it is being written
+		if err := json.Unmarshal(line, &e); err != nil {
+			return err
 		}
 		f(e)
-	}
-	require.NoError(t, lines.Err())
+		return nil
+	}))
 }
 
 // remains of the installation, by kind and name. What stays on purpose is the

@@ -44,22 +44,16 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	os.Exit(run(m))
+	os.Exit(controlplane.Main(m, bootShared))
 }
 
-func run(m *testing.M) int {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	l, err := boot(ctx)
-	if l != nil && l.ControlPlane != nil {
-		defer l.Stop()
+// bootShared boots what all tests share.
+func bootShared(ctx context.Context) (stop func(), err error) {
+	the, err = boot(ctx)
+	if the.ControlPlane != nil {
+		stop = the.Stop
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "cannot start:", err)
-		return 1
-	}
-	the = l
-	return m.Run()
+	return stop, err
 }
 
 // boot the control plane with our manifests, for the groups of all fleets.

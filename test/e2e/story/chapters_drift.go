@@ -3,7 +3,6 @@ package story
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,15 +79,9 @@ func driftLines(d *unstructured.Unstructured) string {
 // unwritten sees that the provider looked a few times, and wrote nothing.
 func (e *Env) unwritten(ctx context.Context, since int64, name string, looks int) error {
 	if err := until(ctx, fmt.Sprintf("%d looks of the provider", looks), func(ctx context.Context) error {
-		log, err := e.Cloud.Log(ctx, since)
+		have, err := e.Cloud.Reads(ctx, since, name)
 		if err != nil {
 			return err
-		}
-		have := 0
-		for _, l := range log {
-			if l.Method == http.MethodGet && strings.HasSuffix(l.Path, "/"+name) {
-				have++
-			}
 		}
 		if have < looks {
 			return fmt.Errorf("%d looks", have)

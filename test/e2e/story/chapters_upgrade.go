@@ -43,14 +43,8 @@ func upgraded(ctx context.Context, e *Env, t *Teller) error {
 		return err
 	}
 	t.Types("", "kubectl apply -f composition.yaml   # the same without the kausality step")
-	if err := e.Compose(ctx, Composition{Tier: "gold"}); err != nil {
-		return err
-	}
-	d, err := e.refused(ctx, t)
+	d, err := e.compositionRefused(ctx, t, before)
 	if err != nil {
-		return err
-	}
-	if err := e.tierStays(ctx, t, before, "bronze"); err != nil {
 		return err
 	}
 	if same := text(d, "spec", "suggestedApproval"); last(same) != last(command) {
@@ -140,6 +134,19 @@ func (e *Env) tierStays(ctx context.Context, t *Teller, since int64, tier string
 	}
 	t.Right("the database is as it was, in the cluster and outside")
 	return nil
+}
+
+// compositionRefused installs a Composition of tier gold without the function, and
+// returns the Drift of the webhook's refusal. Nothing is written since before.
+func (e *Env) compositionRefused(ctx context.Context, t *Teller, before int64) (*unstructured.Unstructured, error) {
+	if err := e.Compose(ctx, Composition{Tier: "gold"}); err != nil {
+		return nil, err
+	}
+	d, err := e.refused(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return d, e.tierStays(ctx, t, before, "bronze")
 }
 
 func (e *Env) refused(ctx context.Context, t *Teller) (*unstructured.Unstructured, error) {

@@ -12,7 +12,6 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane"
@@ -28,46 +27,16 @@ var Claims = []Chapter{
 	{"Deleting the Claim, and all that is below it", claimGone},
 }
 
-// Shops are Claims, XShops their XRs.
-var (
-	Shops  = schema.GroupVersionResource{Group: "example.org", Version: "v1alpha1", Resource: "shops"}
-	XShops = schema.GroupVersionResource{Group: "example.org", Version: "v1alpha1", Resource: "xshops"}
-)
+var shop = Definition{
+	Group: "example.org", Version: "v1alpha1", Kind: "XShop", Plural: "xshops", ClaimKind: "Shop", ClaimPlural: "shops",
+	Spec: "{size: {type: integer}}",
+}
 
-const shopOffer = `
-apiVersion: apiextensions.crossplane.io/v1
-kind: CompositeResourceDefinition
-metadata: {name: xshops.example.org}
-spec:
-  group: example.org
-  names: {kind: XShop, plural: xshops}
-  claimNames: {kind: Shop, plural: shops}
-  versions:
-  - name: v1alpha1
-    served: true
-    referenceable: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            properties:
-              size: {type: integer}
----
-apiVersion: apiextensions.crossplane.io/v1
-kind: Composition
-metadata: {name: xshops.example.org}
-spec:
-  compositeTypeRef: {apiVersion: example.org/v1alpha1, kind: XShop}
-  mode: Pipeline
-  pipeline:
-  - step: compose
-    functionRef: {name: function-patch-and-transform}
-    input:
-      apiVersion: pt.fn.crossplane.io/v1beta1
-      kind: Resources
-      resources:
+// Shops are Claims, XShops their XRs.
+var Shops, XShops = shop.Claims(), shop.Resource()
+
+// shopResources are composed of an XShop.
+const shopResources = `
       - name: database
         base:
           apiVersion: cloud.example.org/v1alpha1
@@ -76,11 +45,6 @@ spec:
           spec: {forProvider: {size: 0}}
         patches:
         - {type: FromCompositeFieldPath, fromFieldPath: spec.size, toFieldPath: spec.forProvider.size}
-  - step: kausality
-    functionRef: {name: function-kausality}
-    input: {apiVersion: kausality.fn.crossplane.io/v1alpha1, kind: Input, mode: enforce}
-  - step: auto-ready
-    functionRef: {name: function-auto-ready}
 `
 
 func (e *Env) claim(ctx context.Context) (*unstructured.Unstructured, error) {
@@ -88,8 +52,10 @@ func (e *Env) claim(ctx context.Context) (*unstructured.Unstructured, error) {
 }
 
 func claimed(ctx context.Context, e *Env, t *Teller) error {
-	if err := e.Apply(ctx, []byte(shopOffer)); err != nil {
-		return err
+	for _, manifest := range [][]byte{shop.XRD(), shop.Composition("xshops.example.org", shopResources, StepKausality, StepAutoReady)} {
+		if err := e.Apply(ctx, manifest); err != nil {
+			return err
+		}
 	}
 	if err := controlplane.Eventually(ctx, "kind Shop to be offered", 30*time.Second, func(ctx context.Context) error {
 		return errors.Join(e.established(ctx, "shops.example.org"), e.established(ctx, "xshops.example.org"))

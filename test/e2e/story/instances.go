@@ -16,51 +16,23 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane"
 )
 
-// A legacy Claim, its cluster-scoped composite, and a managed resource as before
-// Crossplane v2, cluster-scoped too.
+// instance is a legacy Claim and its cluster-scoped composite, with a managed
+// resource as before Crossplane v2, cluster-scoped too.
+var instance = Definition{
+	Group: "example.com", Version: "v1alpha1", Kind: "XDatabase", Plural: "xdatabases", ClaimKind: "DatabaseClaim", ClaimPlural: "databaseclaims",
+	Spec: "{size: {type: string, enum: [small, large]}, engine: {type: string}}",
+}
+
+// DatabaseClaims, their composites, and what these are composed of.
 var (
-	DatabaseClaims = schema.GroupVersionResource{Group: "example.com", Version: "v1alpha1", Resource: "databaseclaims"}
-	XDatabasesV1   = schema.GroupVersionResource{Group: "example.com", Version: "v1alpha1", Resource: "xdatabases"}
+	DatabaseClaims = instance.Claims()
+	XDatabasesV1   = instance.Resource()
 	RDSInstances   = schema.GroupVersionResource{Group: "rds.aws.crossplane.io", Version: "v1alpha1", Resource: "rdsinstances"}
 )
 
 const claimName = "my-database"
 
-const instanceOffer = `
-apiVersion: apiextensions.crossplane.io/v1
-kind: CompositeResourceDefinition
-metadata: {name: xdatabases.example.com}
-spec:
-  group: example.com
-  names: {kind: XDatabase, plural: xdatabases}
-  claimNames: {kind: DatabaseClaim, plural: databaseclaims}
-  versions:
-  - name: v1alpha1
-    served: true
-    referenceable: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            properties:
-              size: {type: string, enum: [small, large]}
-              engine: {type: string}
----
-apiVersion: apiextensions.crossplane.io/v1
-kind: Composition
-metadata: {name: xdatabases.example.com}
-spec:
-  compositeTypeRef: {apiVersion: example.com/v1alpha1, kind: XDatabase}
-  mode: Pipeline
-  pipeline:
-  - step: compose
-    functionRef: {name: function-patch-and-transform}
-    input:
-      apiVersion: pt.fn.crossplane.io/v1beta1
-      kind: Resources
-      resources:
+const instanceResources = `
       - name: instance
         base: {apiVersion: rds.aws.crossplane.io/v1alpha1, kind: RDSInstance}
         patches:
@@ -116,8 +88,7 @@ func (f form) chapters() []Chapter {
 }
 
 func (f form) offered(ctx context.Context, e *Env, t *Teller) error {
-	xrd, composition, _ := strings.Cut(instanceOffer, "\n---\n")
-	if err := e.Apply(ctx, []byte(xrd)); err != nil {
+	if err := e.Apply(ctx, instance.XRD()); err != nil {
 		return err
 	}
 	if err := until(ctx, "kind DatabaseClaim to be offered", func(ctx context.Context) error {
@@ -125,7 +96,7 @@ func (f form) offered(ctx context.Context, e *Env, t *Teller) error {
 	}); err != nil {
 		return err
 	}
-	if err := e.Apply(ctx, []byte(composition)); err != nil {
+	if err := e.Apply(ctx, instance.Composition("xdatabases.example.com", instanceResources)); err != nil {
 		return err
 	}
 	policies := e.admin.Resource(v1alpha1.GroupVersion.WithResource("allowancepolicies"))

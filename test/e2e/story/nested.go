@@ -8,77 +8,32 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
+// An outer composite and the one that it is composed of.
 var (
-	shops   = schema.GroupVersionResource{Group: "example.org", Version: "v1alpha1", Resource: "xshops"}
-	shelves = schema.GroupVersionResource{Group: "example.org", Version: "v1alpha1", Resource: "xshelves"}
+	outer = Definition{Group: "example.org", Version: "v1alpha1", Kind: "XShop", Plural: "xshops", Spec: "{size: {type: integer}}"}
+	inner = Definition{Group: "example.org", Version: "v1alpha1", Kind: "XShelf", Plural: "xshelves", Spec: "{size: {type: integer}}"}
+
+	shops, shelves = outer.Resource(), inner.Resource()
 )
 
-// nestedKinds are offered beside the story's.
-const nestedKinds = `
-apiVersion: apiextensions.crossplane.io/v2
-kind: CompositeResourceDefinition
-metadata: {name: xshops.example.org}
-spec:
-  scope: Namespaced
-  group: example.org
-  names: {kind: XShop, plural: xshops}
-  versions:
-  - name: v1alpha1
-    served: true
-    referenceable: true
-    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}
----
-apiVersion: apiextensions.crossplane.io/v2
-kind: CompositeResourceDefinition
-metadata: {name: xshelves.example.org}
-spec:
-  scope: Namespaced
-  group: example.org
-  names: {kind: XShelf, plural: xshelves}
-  versions:
-  - name: v1alpha1
-    served: true
-    referenceable: true
-    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}
-`
-
-// nestedComposition composes one object from the size of a composite: plural,
-// kind, base, path of the size with its transforms, readiness.
-const nestedComposition = `
-apiVersion: apiextensions.crossplane.io/v1
-kind: Composition
-metadata: {name: %[1]s.example.org}
-spec:
-  compositeTypeRef: {apiVersion: example.org/v1alpha1, kind: %[2]s}
-  mode: Pipeline
-  pipeline:
-  - step: compose
-    functionRef: {name: function-patch-and-transform}
-    input:
-      apiVersion: pt.fn.crossplane.io/v1beta1
-      kind: Resources
-      resources:
+// nestedComposition composes one object from the size of a composite: its base,
+// the path of the size with its transforms, and readiness checks.
+func nestedComposition(d Definition, base, path, readiness string) []byte {
+	return d.Composition(d.Plural+".example.org", fmt.Sprintf(`
       - name: inner
-        base: %[3]s
-        %[5]s
+        base: %s
+        %s
         patches:
-        - {type: FromCompositeFieldPath, fromFieldPath: spec.size, toFieldPath: %[4]s}
-  - step: kausality
-    functionRef: {name: function-kausality}
-    input: {apiVersion: kausality.fn.crossplane.io/v1alpha1, kind: Input, mode: enforce, settleGrace: 1s}
-  - step: auto-ready
-    functionRef: {name: function-auto-ready}
-`
+        - {type: FromCompositeFieldPath, fromFieldPath: spec.size, toFieldPath: %s}`, base, readiness, path), StepKausalityShortGrace, StepAutoReady)
+}
 
 // shelf revision of the inner Composition.
 func shelf(color string) []byte {
-	return fmt.Appendf(nil, nestedComposition, "xshelves", "XShelf",
-		fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {namespace: default}, data: {color: %s}}", color),
+	return nestedComposition(inner, fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {namespace: default}, data: {color: %s}}", color),
 		"data.size, transforms: [{type: convert, convert: {toType: string}}]", "readinessChecks: [{type: None}]")
 }
 
@@ -86,8 +41,8 @@ func shelf(color string) []byte {
 // unrequested is held in the inner one; what a user requests of the outer one gets
 // through both, with the whole chain in its trace.
 func nested(ctx context.Context, e *Env, t *Teller) error {
-	shop := fmt.Appendf(nil, nestedComposition, "xshops", "XShop", "{apiVersion: example.org/v1alpha1, kind: XShelf}", "spec.size", "")
-	for _, o := range [][]byte{[]byte(nestedKinds), shop, shelf("red")} {
+	shopComposition := nestedComposition(outer, "{apiVersion: example.org/v1alpha1, kind: XShelf}", "spec.size", "")
+	for _, o := range [][]byte{outer.XRD(), inner.XRD(), shopComposition, shelf("red")} {
 		if err := e.Apply(ctx, o); err != nil {
 			return err
 		}

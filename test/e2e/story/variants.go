@@ -101,14 +101,8 @@ func refusedByWebhook(ctx context.Context, e *Env, t *Teller) error {
 	if err != nil {
 		return err
 	}
-	if err := e.Compose(ctx, Composition{Tier: "gold"}); err != nil {
-		return err
-	}
-	d, err := e.refused(ctx, t)
+	d, err := e.compositionRefused(ctx, t, before)
 	if err != nil {
-		return err
-	}
-	if err := e.tierStays(ctx, t, before, "bronze"); err != nil {
 		return err
 	}
 	if err := e.follow(ctx, t, Alice, text(d, "spec", "suggestedApproval")); err != nil {

@@ -37,25 +37,19 @@ var the *controlplane.ControlPlane
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(run(m))
+	os.Exit(controlplane.Main(m, bootShared))
 }
 
-func run(m *testing.M) int {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var err error
+// bootShared boots what all tests share.
+func bootShared(ctx context.Context) (stop func(), err error) {
 	the, err = controlplane.Start(ctx, controlplane.Options{Out: os.Stderr, Dir: os.Getenv("KAUSALITY_INTEGRATION_DIR")})
-	if the != nil {
-		defer the.Stop()
+	if the == nil {
+		return nil, err
 	}
 	if err == nil {
 		err = install(ctx)
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "cannot start:", err)
-		return 1
-	}
-	return m.Run()
+	return the.Stop, err
 }
 
 // install the kinds, our manifests, the webhook and the gate.

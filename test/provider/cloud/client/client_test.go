@@ -260,6 +260,11 @@ func TestLog(t *testing.T) {
 	if diff := cmp.Diff(want, all, ignore); diff != "" {
 		t.Errorf("log: -want, +got:\n%s", diff)
 	}
+	reads, err := c.Reads(ctx, seq, "db")
+	require.NoError(t, err)
+	if reads != 1 {
+		t.Errorf("want 1 read, got %d", reads)
+	}
 	writes, err := c.Writes(ctx, seq)
 	require.NoError(t, err)
 	if diff := cmp.Diff([]cloud.Entry{patch}, writes, ignore); diff != "" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/kausality-io/function-kausality/test/provider/cloud"
@@ -30,6 +31,18 @@ func (c *Client) Log(ctx context.Context, since int64) ([]cloud.Entry, error) {
 // through Lose and Change.
 func (c *Client) Writes(ctx context.Context, since int64) ([]cloud.Entry, error) {
 	return c.log(ctx, fmt.Sprintf("/_log?since=%d&writes=1", since))
+}
+
+// Reads of the resource with a name after a sequence number: how often clients
+// observed it.
+func (c *Client) Reads(ctx context.Context, since int64, name string) (n int, err error) {
+	entries, err := c.Log(ctx, since)
+	for _, e := range entries {
+		if e.Method == http.MethodGet && strings.HasSuffix(e.Path, "/"+name) {
+			n++
+		}
+	}
+	return n, err
 }
 
 func (c *Client) log(ctx context.Context, path string) ([]cloud.Entry, error) {
