@@ -1,4 +1,3 @@
 // Package chart lints the Helm chart and renders it over a matrix of values. It
-// boots nothing: that what is rendered can be applied and runs is shown in
-// package install.
+// boots nothing: test/operations shows that the manifests can be applied and run.
 package chart

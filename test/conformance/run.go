@@ -270,7 +270,8 @@ func (p *play) get(ctx context.Context, ref string) (map[string]any, error) {
 	return a.body, nil
 }
 
-// until f returns nil; the last error of f after the time.
+// until f returns nil; the last error of f after the time. It is not that of package
+// wait, since the runner also works without the control plane of these tests.
 func until(ctx context.Context, within time.Duration, f func() error) error {
 	deadline := time.Now().Add(within)
 	tick := time.NewTicker(poll)

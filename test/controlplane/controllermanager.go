@@ -15,9 +15,9 @@ import (
 // bootControllerManager boots kube-controller-manager, whose controllers each are a user of their
 // own: system:serviceaccount:kube-system:deployment-controller and so on.
 //
-// Its garbage collector looks for new kinds every 30 s, which no flag changes
+// Its garbage collector discovers new kinds every 30 s, which no flag changes
 // (cmd/kube-controller-manager/app/core.go, v1.35.4): owners of a kind that is younger are not
-// known to it. Restarting the process makes it look at once.
+// known to it. Restarting the process makes it discover them at once.
 func (c *ControlPlane) bootControllerManager(ctx context.Context) error {
 	kubeconfig, err := c.writeKubeconfig(parts.KubeControllerManager, tokenAuth(c.tokens[userControllerManager]))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 )
 
-// Who Crossplane is, as its Helm chart has it.
+// The ServiceAccount of Crossplane, as in its Helm chart.
 const (
 	crossplaneNamespace      = "crossplane-system"
 	crossplaneServiceAccount = "crossplane"

@@ -1,7 +1,6 @@
 // Package controlplane boots a real Kubernetes control plane, with Crossplane's core if wanted, as
-// plain processes on loopback, and ends them again. It is what the integration tests, the
-// end-to-end story and the demo run on; there is no Docker, no kubelet and no scheduler, so Pods
-// stay Pending.
+// plain processes on loopback, and ends them again. The integration tests, the end-to-end story and
+// the demo run on it; there is no Docker, no kubelet and no scheduler, so Pods stay Pending.
 //
 // Start builds what is missing (package parts), boots etcd, kube-apiserver and
 // kube-controller-manager, and returns once they do their work: the API server is ready and a
@@ -23,6 +22,6 @@
 // Everything is below one directory (Options.Dir): etcd's data, keys, logs, kubeconfigs. A control
 // plane always starts empty; it does not take up the data of an earlier one.
 //
-// Two things a cluster has are not here: Crossplane's webhook for Usages, and limits to what
-// Crossplane may do (it is cluster-admin).
+// Two things of a cluster are missing: Crossplane's webhook for Usages, and limits to Crossplane's
+// access (it is cluster-admin).
 package controlplane

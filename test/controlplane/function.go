@@ -60,7 +60,7 @@ func (c *ControlPlane) RegisterFunction(ctx context.Context, name, endpoint stri
 	}))
 }
 
-// paused returns an object of the package API that Crossplane's package manager leaves alone.
+// paused returns an object of the package API that Crossplane's package manager does not reconcile.
 func paused(kind, name string, spec map[string]any) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	u.SetAPIVersion(functionAPI)

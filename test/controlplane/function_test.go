@@ -52,8 +52,8 @@ metadata: {name: main}
 spec: {}
 `
 
-// A registered function is called over mutual TLS, and Crossplane's package manager, having read
-// at it, leaves it as it is.
+// TestRegisterFunction: a registered function is called over mutual TLS, and Crossplane's package
+// manager does not change it.
 func TestRegisterFunction(t *testing.T) {
 	c := sharedControlPlane(t)
 	l := listenTLS(t, c.CA())

@@ -86,7 +86,7 @@ func (d *workDir) take() error {
 	return nil
 }
 
-// close gives the directory back, and removes it if it is a temporary one.
+// close unlocks the directory, and removes it if it is a temporary one.
 func (d *workDir) close() error {
 	_ = d.lock.Close()
 

@@ -19,8 +19,8 @@ import (
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
 
-// What provider-kubernetes does outside is in the API server's audit log: its
-// external resources are ConfigMaps of this very cluster.
+// The external writes of provider-kubernetes are in the API server's audit log:
+// its external resources are ConfigMaps of the same cluster.
 
 const providerKubernetes = "system:serviceaccount:crossplane-system:provider-kubernetes"
 
@@ -91,7 +91,7 @@ func (y *scenario) wrote(name string, want ...string) {
 	}
 }
 
-// looks waits until provider-kubernetes has looked n times more.
+// looks waits until provider-kubernetes has observed a ConfigMap n times more.
 func (y *scenario) looks(name string, n int) {
 	y.t.Helper()
 	count := func() (looks int) {
@@ -171,7 +171,7 @@ func objectChanged(y *scenario) {
 	y.wrote(name, "create", "patch")
 }
 
-// tampered with by a kubectl apply, which the provider can see.
+// tampered with by kubectl apply, so that the provider can observe it.
 func (y *scenario) tamper(name, size string) {
 	y.t.Helper()
 	last, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
@@ -243,8 +243,8 @@ spec:
   gate: {deadline: 1m}
 `
 
-// objectFailing: an update that fails all the time keeps the gate open until its
-// deadline, and nothing is tried any more after that.
+// objectFailing: an update that always fails keeps the gate open until its deadline;
+// after that the provider does not try again.
 func objectFailing(y *scenario) {
 	require.NoError(y.t, y.e.Apply(y.ctx, fmt.Appendf(nil, minute, y.ns)))
 	name := y.settings()
@@ -303,8 +303,8 @@ func objectOrphaned(y *scenario) {
 	})
 }
 
-// objectObserved: its author lets the provider only look; there is nothing to mask,
-// and deleting it leaves what was never its own.
+// objectObserved: its author's policies only permit Observe; there is nothing to
+// mask, and deleting it leaves the external resource.
 func objectObserved(y *scenario) {
 	cm := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "theirs"}, "data": map[string]any{"size": "3"},

@@ -242,8 +242,8 @@ func repeatedFor(who string) func(*unstructured.Unstructured) error {
 	}
 }
 
-// ownerGone: the XR went without a request to Kausality, and the garbage collector is
-// refused what is left; that is approved on the managed resources themselves.
+// ownerGone: the XR was deleted without a review, and the garbage collector is
+// refused the rest; that is approved on the managed resources themselves.
 func ownerGone(y *scenario) {
 	w := y.whole()
 	xr := w.get(story.XDatabases, w.ns)
@@ -277,10 +277,9 @@ func ownerGone(y *scenario) {
 	w.gone()
 }
 
-// orphan takes the XR alone away. It is paused meanwhile: an apply that is on its
-// way would give the owner back to what has just lost it. The owner is taken here
-// and not by the garbage collector, which may not know yet what owns a kind that
-// is as new as these.
+// orphan deletes the XR alone. It is paused meanwhile: an apply that is on its way
+// would restore the owner references that were just removed. They are removed here
+// and not by the garbage collector, which may not know kinds as new as these yet.
 func (w *whole) orphan(below map[string]schema.GroupVersionResource) {
 	w.t.Helper()
 	w.annotate(story.XDatabases, w.ns, "crossplane.io/paused", "true")

@@ -175,7 +175,7 @@ func at(o *unstructured.Unstructured, path ...string) string {
 
 var command = regexp.MustCompile(`kubectl annotate -n (\S+) (\S+) (\S+) (kausality\.io/[^=\s]+)=(\S+)`)
 
-// follow the first command of a text as hans, to the letter.
+// follow the first command of a text as hans, verbatim.
 func (y *scenario) follow(text string) {
 	y.t.Helper()
 	m := command.FindStringSubmatch(text)
@@ -205,7 +205,7 @@ func (y *scenario) remove(r schema.GroupVersionResource, name string, how metav1
 	return y.hans.Resource(r).Namespace(y.ns).Delete(y.ctx, name, metav1.DeleteOptions{PropagationPolicy: &how})
 }
 
-// passes in the end, as callers who try again find.
+// passes once the request is repeated.
 func (y *scenario) passes(r schema.GroupVersionResource, name string, how metav1.DeletionPropagation) {
 	y.t.Helper()
 	y.until("the deletion of "+name+" to be let through", func(context.Context) error {

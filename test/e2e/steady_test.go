@@ -29,11 +29,11 @@ const (
 	// take until that has been seen.
 	steadyFor    = time.Minute
 	steadyWithin = 4 * time.Minute
-	// minApplies of each resource within that time: Crossplane looks at everything
-	// every fifteen seconds (see story.Options.SteadyBreaker).
+	// minApplies of each resource within that time: Crossplane reconciles every
+	// composite every fifteen seconds (see story.Options.SteadyBreaker).
 	minApplies = 3
-	// breathing is how long a user takes from requesting something to changing it.
-	breathing = 80 * time.Second
+	// pauseBeforeChange is the time between a user's request and their next change.
+	pauseBeforeChange = 80 * time.Second
 )
 
 // loner is a kind that webhook and gate are not configured to watch.
@@ -116,9 +116,10 @@ func masking(steps []any) []any {
 }
 
 // TestSteady: with the function only, the webhook only and both, and with both
-// masking managementPolicies, at the same time and under Crossplane's own circuit breaker, an intent comes through, and
-// then neither a composite nor anything composed is written for a minute,
-// although Crossplane goes on applying all of it. The breaker never opens
+// masking managementPolicies, at the same time and under Crossplane's own circuit
+// breaker, an intent is carried out, and then neither a composite nor anything
+// composed is written for a minute, although Crossplane continues to apply all of
+// it. The breaker never opens
 // (KR-09-12, KR-09-13, KR-02-14).
 func TestSteady(t *testing.T) {
 	ctx, e := start(t, story.Options{Webhook: true, Function: true, SteadyBreaker: true})
@@ -141,7 +142,7 @@ func TestSteady(t *testing.T) {
 			// A composite's creation alone takes most of what the breaker lets
 			// through at once; it gives one event a second, of which the
 			// composites' and their resources' reconciles take nearly half.
-			pause := time.NewTimer(breathing)
+			pause := time.NewTimer(pauseBeforeChange)
 			select {
 			case <-pause.C:
 			case <-ctx.Done():
@@ -317,8 +318,8 @@ func composed(ctx context.Context, client dynamic.Interface, xr *unstructured.Un
 	return out, nil
 }
 
-// calm: no resourceVersion moves, and Crossplane lets no event of a composite
-// wait. It returns since when.
+// calm: no resourceVersion changes, and Crossplane's circuit breaker delays no event
+// of a composite. It returns since when.
 func calm(ctx context.Context, t *testing.T, client dynamic.Interface) time.Time {
 	t.Helper()
 	var was map[string]string
@@ -361,8 +362,8 @@ type applyEvent struct {
 	RequestReceivedTimestamp time.Time
 }
 
-// applied: Crossplane went on applying everything that is composed. It would be
-// easy to be calm where nothing happens.
+// applied: Crossplane continued to apply everything that is composed. Without that,
+// the absence of writes shows nothing.
 func applied(t *testing.T, e *story.Env, all []guardedObject, since time.Time) {
 	t.Helper()
 	log, err := os.ReadFile(e.AuditLog())

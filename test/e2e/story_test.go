@@ -9,8 +9,8 @@ import (
 )
 
 // start an Env with the program that KAUSALITY_BINARY names, which make e2e
-// takes out of the image, and whose logs are kept below KAUSALITY_E2E_DIR, for a look
-// after a failure.
+// takes out of the image, and whose logs are kept below KAUSALITY_E2E_DIR after a
+// failure.
 func start(t *testing.T, o story.Options) (context.Context, *story.Env) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

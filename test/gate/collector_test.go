@@ -13,8 +13,8 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane"
 )
 
-// awaitCollector until the garbage collector knows our kinds, which it looks for
-// twice a minute: what depends on nothing goes.
+// awaitCollector until the garbage collector knows our kinds, which it discovers
+// twice a minute: an object whose owner does not exist is deleted.
 func (l *environment) awaitCollector(ctx context.Context) error {
 	c, err := dynamic.NewForConfig(l.Config())
 	if err != nil {
@@ -32,8 +32,7 @@ func (l *environment) awaitCollector(ctx context.Context) error {
 	})
 }
 
-// still is the error of something that should be gone; err is what a look at it
-// returned.
+// still is the error for an object that should be gone; err is that of reading it.
 func still(err error) error {
 	switch {
 	case kerrors.IsNotFound(err):

@@ -58,9 +58,9 @@ func TestDeleteXR(t *testing.T) {
 	}
 }
 
-// TestDeleteRefusedToCrossplane: a removal from the Composition. What Crossplane
-// was refused the gate repeats once it is approved, and Crossplane need not come
-// back (KR-08-13).
+// TestDeleteRefusedToCrossplane: a resource is removed from the Composition. The
+// gate repeats the refused deletion once it is approved, without another attempt by
+// Crossplane (KR-08-13).
 func TestDeleteRefusedToCrossplane(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, "removed")
@@ -78,10 +78,11 @@ func TestDeleteRefusedToCrossplane(t *testing.T) {
 	}
 }
 
-// TestDeleteRefusedToPerson is not repeated: a person comes back, or does not (KR-08-09).
-func TestDeleteRefusedToPerson(t *testing.T) {
+// TestDeleteRefusedToUser: a user's refused deletion is not repeated by the gate
+// (KR-08-09).
+func TestDeleteRefusedToUser(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, "person")
+	s := newFixture(t, "user")
 	mr := s.settled("store", 10).GetName()
 	s.follow(s.refusedDelete(s.hans, databases, mr))
 	wait.For(t, "the gate to open for Delete", 30*time.Second, func(context.Context) error {
@@ -147,8 +148,8 @@ func TestDeleteAfterOwner(t *testing.T) {
 	}
 }
 
-// TestDeleteNamespace: it hangs while a database would be orphaned; approved on
-// the XR, everything goes.
+// TestDeleteNamespace: the deletion is pending while a database would be orphaned;
+// approved on the XR, everything is deleted.
 func TestDeleteNamespace(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, "leaving")

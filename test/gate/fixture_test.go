@@ -280,7 +280,7 @@ func (s *fixture) follow(text string) {
 	s.annotate(r, m[3], m[4], m[5])
 }
 
-// refusal of a deletion, as a text.
+// refusedDelete asserts that a deletion is refused, and returns the message.
 func (s *fixture) refusedDelete(c dynamic.Interface, r schema.GroupVersionResource, name string) string {
 	s.t.Helper()
 	err := s.of(c, r).Delete(s.t.Context(), name, metav1.DeleteOptions{})
@@ -290,7 +290,7 @@ func (s *fixture) refusedDelete(c dynamic.Interface, r schema.GroupVersionResour
 	return err.Error()
 }
 
-// gone: the object and the database in the cloud.
+// awaitGone waits until an object does not exist.
 func (s *fixture) awaitGone(r schema.GroupVersionResource, name string) {
 	s.t.Helper()
 	wait.For(s.t, name+" to be gone", 90*time.Second, func(ctx context.Context) error {

@@ -128,7 +128,8 @@ func (s *fixture) polls(mr string, n int) {
 	})
 }
 
-// TestIgnored: a difference that a rule ignores is no drift, and holds nothing.
+// TestIgnored: a difference that a rule ignores is no drift, and keeps no gate
+// closed.
 func TestIgnored(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, "ignored")
@@ -177,8 +178,8 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// TestKinds: kinds without managementPolicies are left alone, and a kind that
-// comes later is gated, also when it went and comes again.
+// TestKinds: kinds without managementPolicies are not changed, and a kind that is
+// defined later is gated, also when it is deleted and defined again.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, "kinds")
@@ -209,8 +210,8 @@ func TestKinds(t *testing.T) {
 	s.gatedAndClosed(r, bucket)
 }
 
-// gatedAndClosed: an object of a kind that has just come is created behind a gate,
-// which closes once its provider has reported.
+// gatedAndClosed: an object of a new kind is created behind a gate, which closes
+// once its provider has reported.
 func (s *fixture) gatedAndClosed(r metav1GVR, o *unstructured.Unstructured) {
 	s.t.Helper()
 	wait.For(s.t, "the new kind to be gated", 40*time.Second, func(ctx context.Context) error {
@@ -239,7 +240,7 @@ func (s *fixture) bucket(kind, name string) *unstructured.Unstructured {
 		"spec": map[string]any{"forProvider": map[string]any{"size": int64(1)}}}}
 }
 
-// report what a provider would: the object is as it should be.
+// report what a provider reports of an object that is up to date.
 func (s *fixture) report(resource string, o *unstructured.Unstructured) {
 	s.t.Helper()
 	r := buckets

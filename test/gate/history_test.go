@@ -27,7 +27,7 @@ type metav1GVR = schema.GroupVersionResource
 type history struct {
 	mu       sync.Mutex
 	versions map[string][]version
-	broken   error // what ended the record before its time
+	broken   error // error that ended the record early
 	from     int64 // of the cloud's log
 }
 

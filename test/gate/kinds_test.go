@@ -20,8 +20,8 @@ var (
 	crates                    = schema.GroupVersionResource{Group: "other.example.org", Version: "v1", Resource: "crates"}
 )
 
-// TestUnreadableKind: a kind whose conversion is broken takes nothing else with
-// it. Webhook and gate that start meanwhile serve all other kinds.
+// TestUnreadableKind: a kind whose conversion is broken does not affect others.
+// Webhook and gate that start meanwhile serve all other kinds.
 //
 // It does not run with others: it restarts what they share.
 func TestUnreadableKind(t *testing.T) {

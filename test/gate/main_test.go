@@ -44,7 +44,7 @@ const (
 	deadline = 20 * time.Second
 )
 
-// nothing is a rule that gives nothing: access comes from the manifests.
+// nothing is a rule that grants nothing: access comes from the manifests.
 var nothing = rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"selfsubjectreviews"}, Verbs: []string{"create"}}
 
 func TestMain(m *testing.M) {
@@ -122,7 +122,7 @@ func (l *environment) startProvider(ctx context.Context) error {
 	return err
 }
 
-// startKausality as a person would install it.
+// startKausality as a user installs it.
 func (l *environment) startKausality(ctx context.Context) error {
 	if err := l.CA().ServingCert(l.certs); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (l *environment) startKausality(ctx context.Context) error {
 	return err
 }
 
-// ignored differences: a tag that something else keeps.
+// ignored differences: a tag that another controller sets.
 const ignored = "Database.cloud.example.org:spec.forProvider.tags[ignored]"
 
 func (l *environment) start(ctx context.Context, name, bin string, args ...string) (*part, error) {

@@ -93,7 +93,7 @@ func (r *random) note(format string, args ...any) {
 	r.log = append(r.log, time.Now().Format("05.000 ")+fmt.Sprintf(format, args...))
 }
 
-// play the steps. Whatever is refused or fails is part of the game.
+// play the steps. Refusals and failures are expected.
 func (r *random) play() {
 	for range steps {
 		r.step()
@@ -101,7 +101,7 @@ func (r *random) play() {
 			_ = r.compose(r.t.Context(), "store", r.as)
 		}
 		pause := time.NewTimer(time.Duration(r.rng.IntN(400)) * time.Millisecond)
-		select { // the pace of the game; nothing is awaited here
+		select { // the pace of the run; nothing is awaited here
 		case <-pause.C:
 		case <-r.t.Context().Done():
 			return

@@ -36,8 +36,8 @@ func annotated(t *testing.T, key string) (out []string) {
 	return out
 }
 
-// groups of objects are decided about at once: what would become of each is
-// shown, there is one question, and what was shown is done.
+// groups of objects are changed by one command: it shows the change of each, needs
+// one confirmation, and makes the changes that it showed.
 func groups(t *testing.T) {
 	hans, err := the.As(story.Hans)
 	require.NoError(t, err)

@@ -99,8 +99,8 @@ func explains(t *testing.T) {
 // as explain printed it before.
 var foreseen string
 
-// covers shows one object of each gap that can be had here, and none of them
-// where there is none.
+// covers lists one object for each gap that can occur here, and none where there is
+// no gap.
 func covers(t *testing.T) {
 	wait.For(t, "the settings to be gated", 60*time.Second, func(ctx context.Context) error {
 		s, err := the.Setting(ctx)
@@ -195,7 +195,7 @@ func rejects(t *testing.T) {
 	}
 }
 
-// A dry run shows the same and stores nothing.
+// dryRuns print the same and store nothing.
 func dryRuns(t *testing.T) {
 	before, err := the.XR(t.Context())
 	require.NoError(t, err)

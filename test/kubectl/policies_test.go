@@ -128,11 +128,11 @@ func setUp(t *testing.T) (own func() (child string)) {
 	}
 }
 
-// gateUser is whose writes the webhook leaves alone.
+// gateUser is the user whose writes the webhook does not change.
 const gateUser = "system:serviceaccount:kausality-system:kausality-gate"
 
-// ungates one managed resource, all of them, and all of them for good, with
-// webhook and gate running in mode enforce all the time.
+// ungates one managed resource, all of them, and all of them for the removal, while
+// webhook and gate run in mode enforce.
 func ungates(t *testing.T) {
 	db := database(t)
 	gateClosed(t)
@@ -200,7 +200,7 @@ func reconciled(ctx context.Context) error {
 	return errors.Join(err, fmt.Errorf("the conditions at generation %d are %v", mr.GetGeneration(), list))
 }
 
-// unmark the webhook configuration: the removal is given up.
+// unmark the webhook configuration: the removal is cancelled.
 func unmark(t *testing.T) {
 	t.Helper()
 	r := schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}

@@ -12,8 +12,8 @@ import (
 )
 
 // balancer is what kube-proxy is to a Service: each new connection to the
-// Service's own address goes to a replica that is ready, and stays there. What
-// runs over it, it does not know.
+// Service's own address goes to a replica that is ready, and stays there. It does
+// not read what is sent.
 type balancer struct {
 	address  string
 	listener net.Listener
@@ -80,8 +80,7 @@ func (b *balancer) accept() {
 	}
 }
 
-// serve a connection. Where no replica is ready it is refused, as an empty
-// Service does.
+// serve a connection. Without a ready replica it is refused, as by an empty Service.
 func (b *balancer) serve(c net.Conn) {
 	b.hold(c, true)
 	defer b.hold(c, false)

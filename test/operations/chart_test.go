@@ -26,7 +26,7 @@ import (
 // chart of the repository.
 func (l *environment) chart() string { return filepath.Join(l.root, "package", "helm", "kausality") }
 
-// run helm as the person who installs.
+// run helm as the installing user.
 func (l *environment) run(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, l.helm, args...)
 	cmd.Env = append(os.Environ(), "HOME="+l.Dir(), "KUBECONFIG="+l.admins, "HELM_NAMESPACE="+home)
@@ -47,8 +47,7 @@ var quick = []string{
 	"--set", "certificates.certificateLifetime=" + quickServing, "--set", "certificates.authorityLifetime=" + quickAuthority,
 }
 
-// earlier is a copy of the chart as it may have been in the version before: it
-// has a CRD that knows less.
+// earlier is a copy of the chart as an earlier version: its CRD has fewer fields.
 func (l *environment) earlier() (dir string, err error) {
 	dir = filepath.Join(l.Dir(), "earlier-chart")
 	if err := errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(l.chart()))); err != nil {

@@ -37,7 +37,7 @@ func TestPolicyCheck(t *testing.T) {
 	policy(t, "shop", map[string]any{"mode": "log"})
 	rule := map[string]any{"kind": "App", "mode": "always", "match": map[string]any{"cel": "object.spec.size =="}}
 	bad := object("kausality.io/v1alpha1", "ClusterApprovalPolicy", "", "bad", map[string]any{"rules": []any{rule}})
-	wait.For(t, "the API server to refuse it", wait.Patience, func(ctx context.Context) error { // it learns of a webhook within a second
+	wait.For(t, "the API server to refuse it", wait.Patience, func(ctx context.Context) error { // the API server reads a new webhook within a second
 		_, err := the.admin.Resource(kausality.GroupVersion().WithResource("clusterapprovalpolicies")).Create(ctx, bad,
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if kerrors.IsInvalid(err) && strings.Contains(err.Error(), "rules") {

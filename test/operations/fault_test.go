@@ -21,8 +21,8 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
-// TestChartDryRun: the API server takes what the chart renders from other
-// values, too.
+// TestChartDryRun: the API server accepts the chart's manifests with other values,
+// too.
 func TestChartDryRun(t *testing.T) {
 	for name, args := range map[string][]string{
 		"Defaults": nil,
@@ -45,8 +45,8 @@ func TestChartDryRun(t *testing.T) {
 	}
 }
 
-// off stops the policy controller and takes the webhook away, as in an
-// emergency; what it returns puts both back.
+// off stops the policy controller and deletes the webhook configuration, as in an
+// emergency; the function that it returns restores both.
 func off(t *testing.T) {
 	t.Helper()
 	the.controller.Stop()
@@ -158,7 +158,7 @@ func startLoad(t *testing.T, ns string) *load {
 				o := object("shop.example.org/v1", "App", ns, fmt.Sprintf("load-%d-%d", worker, n), map[string]any{"size": int64(n)})
 				got, err := c.Create(ctx, o, metav1.CreateOptions{})
 				if err == nil && got.GetAnnotations()["kausality.io/trace"] == "" {
-					err = errors.New("it was let through without a trace")
+					err = errors.New("it was allowed without a trace")
 				}
 				if err == nil {
 					err = c.Delete(ctx, o.GetName(), forget)
@@ -189,7 +189,7 @@ func (l *load) end() {
 	}
 }
 
-// stray is an app whose parent is not there: refused under enforce.
+// stray is an app whose parent does not exist: refused under enforce.
 func stray(t *testing.T, ns, name string) error {
 	t.Helper()
 	yes := true
@@ -199,8 +199,8 @@ func stray(t *testing.T, ns, name string) error {
 	return err
 }
 
-// TestCRDRemoved: policies that go with their CRD stay in force, and new ones
-// are taken up when it is back.
+// TestCRDRemoved: policies that are deleted with their CRD stay in force, and new
+// ones take effect when the CRD exists again.
 func TestCRDRemoved(t *testing.T) {
 	ns := namespace(t, "crd")
 	policy(t, "shop", map[string]any{"mode": "enforce"})
@@ -247,7 +247,7 @@ func TestCRDRemoved(t *testing.T) {
 	wait.For(t, "the new policy to hold", wait.Patience, func(context.Context) error { n++; return stray(t, ns, fmt.Sprintf("stray-%d", n)) })
 }
 
-// TestAPIServerRestart: everything finds its way back.
+// TestAPIServerRestart: all components recover.
 func TestAPIServerRestart(t *testing.T) {
 	ns := namespace(t, "restart")
 	policy(t, "shop", map[string]any{"mode": "enforce"})

@@ -35,7 +35,7 @@ func TestPolicy(t *testing.T) {
 		t.Errorf("got %v", e)
 	}
 	guarded(t, ns)
-	// an object whose parent is not there is refused under enforce and not in log
+	// an object whose parent does not exist is refused under enforce and not in log
 	stray := func(name string) error {
 		yes := true
 		o := object("shop.example.org/v1", "App", ns, name, map[string]any{"size": int64(1)})
@@ -85,8 +85,8 @@ func TestGateSettings(t *testing.T) {
 	served(t, the.gate, `kausality_external_drift{kind="Database"} 1`)
 }
 
-// TestDenied: no policy can guard what keeps a cluster alive, and a policy must
-// make sense (KR-12-04).
+// TestDenied: no policy can guard resources that a cluster needs to run, and a
+// policy must be consistent (KR-12-04).
 func TestDenied(t *testing.T) {
 	resources := func(group string, names ...any) map[string]any {
 		return map[string]any{"resources": []any{map[string]any{"apiGroups": []any{group}, "resources": names}}}
@@ -124,8 +124,8 @@ func TestDenied(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestRepair: foreign edits of our fields are undone, foreign fields stay, what
-// is deleted comes back, and at rest nothing is written (KR-12-02).
+// TestRepair: edits of our fields by others are undone, their own fields stay, what
+// is deleted is created again, and without changes nothing is written (KR-12-02).
 func TestRepair(t *testing.T) {
 	policy(t, "shop", map[string]any{"mode": "enforce"})
 	wait.For(t, "the foreign edit to be undone", wait.Patience, func(ctx context.Context) error {
@@ -177,8 +177,8 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// TestRoles: what the policies add to the access of webhook and gate is what is
-// guarded, and nothing for ever (KR-12-02).
+// TestRoles: policies grant webhook and gate access to what is guarded, and the
+// access is removed with them (KR-12-02).
 func TestRoles(t *testing.T) {
 	policy(t, "shop", map[string]any{"mode": "log", "resources": []any{map[string]any{"apiGroups": []any{"apps"}, "resources": []any{"deployments"}}}})
 	without(t, shopGroup) // what the test before guarded
@@ -221,7 +221,7 @@ func TestNamespaceMode(t *testing.T) {
 	}
 }
 
-// TestSteady: while everything is as it should be, nothing is written.
+// TestSteady: while everything is up to date, nothing is written.
 func TestSteady(t *testing.T) {
 	policy(t, "shop", map[string]any{"mode": "log"})
 	// The webhook configuration is left out: its bundle is renewed all the time here.
@@ -247,7 +247,7 @@ func TestSteady(t *testing.T) {
 		}
 		return nil
 	})
-	// A new CRD makes the controller look at everything again.
+	// A new CRD makes the controller reconcile everything again.
 	require.NoError(t, the.Define(t.Context(), controlplane.Kind{Group: "other.example.org", Kind: "App"}))
 	t.Cleanup(func() {
 		_ = the.admin.Resource(definition).Delete(context.Background(), "apps.other.example.org", forget)

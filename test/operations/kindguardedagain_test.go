@@ -13,10 +13,10 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
-// elsewhere is what a policy guards in place of everything in the shop.
+// elsewhere makes a policy guard another group than the shop's.
 var elsewhere = map[string]any{"spec": map[string]any{"resources": []any{map[string]any{"apiGroups": []any{"elsewhere.example.org"}, "resources": []any{"*"}}}}}
 
-// shop again.
+// shop makes it guard the shop's group again.
 var shop = map[string]any{"spec": map[string]any{"resources": []any{map[string]any{"apiGroups": []any{shopGroup}, "resources": []any{"*"}}}}}
 
 // TestUnguardAndGuardAgain: a kind is removed from the policies and added again, at

@@ -17,11 +17,11 @@ import (
 // typed is what a command of the documentation does here.
 type typed struct {
 	command string
-	// not played here, and why.
+	// not is the reason for which it is not run here; empty if it is.
 	not string
 	// with replaces parts of the command here, in pairs of old and new.
 	with []string
-	// prints it, or on standard error.
+	// prints this, on standard output or error.
 	prints string
 	// code it exits with.
 	code int
@@ -32,9 +32,9 @@ type typed struct {
 	reads    func(t *testing.T, d *shell, out string)
 }
 
-// Of the commands that no test here can type, why. What Helm does is played by
-// other tests of this package, with the command's own arguments where they read
-// them from the page.
+// Reasons for commands that are not run here. Helm's commands are run by other tests
+// of this package, with the command's own arguments where they read them from the
+// page.
 const (
 	byHarness   = "the installation that all tests here share was made by it, from the page (environment.install)"
 	byUninstall = "TestUninstall runs it, and ends the installation"
@@ -261,7 +261,7 @@ func removal(t *testing.T) {
 	})
 }
 
-// team of one XDatabase, beside the one that README.md has frozen.
+// team of one XDatabase, in addition to the one that README.md freezes.
 func team(t *testing.T) {
 	t.Helper()
 	c := as(t, hans).Resource(xdatabases).Namespace("default")
@@ -283,7 +283,7 @@ func xdatabase(t *testing.T) {
 	})
 }
 
-// defined kind, whatever its objects look like.
+// defined kind, without a schema of its objects.
 func defined(t *testing.T, kind, group, version string) {
 	t.Helper()
 	require.NoError(t, the.Define(t.Context(), controlplane.Kind{Group: group, Kind: kind, Version: version}))

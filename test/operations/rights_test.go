@@ -56,7 +56,7 @@ func TestMissingRights(t *testing.T) {
 				t.Errorf("it logs that the API server is unreachable: %s", raw)
 			}
 			require.NoError(t, p.Err())
-			_, err = the.ServiceAccountKubeconfig(t.Context(), home, account) // everything
+			_, err = the.ServiceAccountKubeconfig(t.Context(), home, account) // all verbs
 			require.NoError(t, err)
 			wait.For(t, "it to be ready", wait.Patience, func(context.Context) error { return get(addresses[0], "readyz") })
 			require.NoError(t, p.Err())

@@ -167,7 +167,7 @@ var (
 )
 
 // wrong with a command that is not typed: a test, target, command or flag that it
-// names is not there.
+// names does not exist.
 func (l *environment) wrong(ctx context.Context, command, path string) (out []string, err error) {
 	for _, m := range goTest.FindAllStringSubmatch(command, -1) {
 		if raw, err := exec.CommandContext(ctx, "grep", "-rh", "^func "+m[3], filepath.Join(l.root, m[1], m[2]), "--include=*_test.go").CombinedOutput(); err != nil {

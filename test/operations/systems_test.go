@@ -65,8 +65,8 @@ var systems = map[string]system{
 	},
 }
 
-// installSystems: their CRDs, Argo CD's own and the part of tofu-controller's that
-// matters here.
+// installSystems installs their CRDs: Argo CD's own, and the fields of
+// tofu-controller's that are used here.
 func (l *environment) installSystems(t *testing.T) {
 	t.Helper()
 	all, err := parts.ArgoCD.CRDs(t.Context())

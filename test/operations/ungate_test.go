@@ -19,9 +19,9 @@ import (
 
 var driftResource = schema.GroupVersionResource{Group: "kausality.io", Version: "v1alpha1", Resource: "drifts"}
 
-// TestUngateOpen: what is taken out of the gate's hands while its gate is open by
-// an approval has used that approval, as if the gate had closed: who goes on with
-// Kausality finds no second opening.
+// TestUngateOpen: a resource that is ungated while its gate is open by an approval
+// has used that approval, as if the gate had closed: it does not open the gate a
+// second time after the resource is gated again.
 func TestUngateOpen(t *testing.T) {
 	ns := namespace(t, "ungated")
 	policy(t, "shop", map[string]any{"mode": "enforce"})

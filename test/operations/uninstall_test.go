@@ -27,11 +27,11 @@ import (
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 )
 
-// This file comes last: its tests look back on the others, and end the
+// This file comes last: its tests check what the others caused, and end the
 // installation.
 
-// TestForbidden: in all of this no component was refused anything: it has the
-// access that it needs. An API server that has just started knows no roles yet,
+// TestForbidden: no request of a component was refused during the tests: each has
+// the access that it needs. An API server that has just started knows no roles yet,
 // and refuses all users. A component that restored the last object of a kind is
 // informed by a watch that its access is gone, and may read once more.
 func TestForbidden(t *testing.T) {

@@ -15,13 +15,14 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
-// poison changes a part so that the API server refuses it after we let it pass.
+// poison changes a part so that the API server refuses it after the webhook
+// allowed it.
 func (s *fixture) poison(part string, n int) error {
 	_, err := s.of(s.ctrl).Patch(s.t.Context(), part, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"count":%d,"poison":true}}`, n), metav1.PatchOptions{})
 	return err
 }
 
-// mustPoison: the change passes us and is refused by the schema.
+// mustPoison: the webhook allows the change, and the schema refuses it.
 func (s *fixture) mustPoison(part string, n int) {
 	s.t.Helper()
 	if err := s.poison(part, n); !kerrors.IsInvalid(err) || refused(err, "Drift") {
@@ -146,8 +147,8 @@ func TestApprovalStoredWithoutReview(t *testing.T) {
 	f.proxy.spread(t)
 }
 
-// unguarded does something while the namespace is out of the fleet's sight, and
-// then what is given before it comes back.
+// unguarded removes the namespace from the fleet, repeats do until it succeeds
+// without the webhook, calls then, and adds the namespace to the fleet again.
 func (s *fixture) unguarded(do func() error, then ...func()) {
 	s.t.Helper()
 	label := func(value string) {
@@ -156,12 +157,12 @@ func (s *fixture) unguarded(do func() error, then ...func()) {
 		require.NoError(s.t, err)
 	}
 	label("null")
-	wait.For(s.t, "to be out of sight", wait.Patience, func(context.Context) error { return do() })
+	wait.For(s.t, "the namespace to be unguarded", wait.Patience, func(context.Context) error { return do() })
 	for _, f := range then {
 		f()
 	}
 	label(fmt.Sprintf("%q", s.name))
-	wait.For(s.t, "to be in sight", wait.Patience, func(context.Context) error {
+	wait.For(s.t, "the namespace to be guarded", wait.Patience, func(context.Context) error {
 		o := object(s.name, "Part", s.ns, "", map[string]any{"count": int64(0)})
 		o.SetGenerateName("probe-")
 		got, err := s.of(s.hans).Create(s.t.Context(), o, metav1.CreateOptions{DryRun: []string{"All"}})

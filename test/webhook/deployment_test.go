@@ -28,11 +28,11 @@ const (
 
 var workloads = []string{"apps/deployments", "apps/replicasets", "apps/statefulsets", "/pods", "batch/jobs", "batch/cronjobs"}
 
-// cluster is a namespace with workloads under enforce, and who works there.
+// cluster is a namespace with workloads under enforce, and its users.
 type cluster struct {
 	t  *testing.T
 	ns string
-	// hans is a person, manager the deployment controller's user.
+	// hans is a user, manager the deployment controller.
 	hans, manager kubernetes.Interface
 }
 
@@ -176,7 +176,7 @@ func testRollout(t *testing.T, c *cluster) {
 }
 
 // scaledBy waits for the hop of an intent through /scale, and for what follows
-// from it to lead back to that person.
+// from it to lead back to that user.
 func (c *cluster) scaledBy(name, user string) {
 	c.t.Helper()
 	wait.For(c.t, "the hop of the scale", wait.Patience, func(ctx context.Context) error {

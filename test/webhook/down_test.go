@@ -61,7 +61,7 @@ func TestDownInLogMode(t *testing.T) {
 			t.Errorf("deleting %s: %v", name, err)
 		}
 	}
-	// Never anything else, whatever it looks like.
+	// Other objects are never refused, with whatever annotations.
 	require.NoError(t, s.count(s.ctrl, "part", 1))
 	s.observe()
 	require.NoError(t, s.of(s.ctrl).Delete(t.Context(), "part", metav1.DeleteOptions{}))
@@ -114,7 +114,7 @@ func TestDownInEnforceMode(t *testing.T) {
 		}
 	}
 	s.observe()
-	// What concerns neither the desired state nor us does not wait for us.
+	// A write of neither desired state nor our annotations does not need the webhook.
 	_, err := s.of(s.hans).Patch(t.Context(), "part", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 	f.restart(0)

@@ -76,13 +76,13 @@ func (c *composite) apply(r dynamic.ResourceInterface, kind, name, manager strin
 	return err
 }
 
-// author applies all that is his.
+// author applies all fields that Argo CD owns.
 func (c *composite) author(content map[string]any) {
 	c.t.Helper()
 	require.NoError(c.t, c.apply(c.all(c.gitops), "Composite", "xr", "argocd-controller", content))
 }
 
-// machinery: Crossplane moves the revision, and with it the generation.
+// machinery: Crossplane sets the revision, which increments the generation.
 func (c *composite) machinery(revision string) {
 	c.t.Helper()
 	ref := map[string]any{"apiVersion": c.name + groupSuffix + "/v1", "kind": "Part", "name": "part"}
@@ -102,7 +102,7 @@ func (c *composite) compose(count int) error {
 		map[string]any{"metadata": map[string]any{"ownerReferences": owners}, "spec": map[string]any{"count": int64(count)}})
 }
 
-// status of a composite that Crossplane is done with.
+// status of a composite that Crossplane has reconciled.
 func (c *composite) status() {
 	c.t.Helper()
 	now, at := c.get(), time.Now().UTC().Format(time.RFC3339)
@@ -141,8 +141,8 @@ func (c *composite) state() string {
 	return c.get().GetAnnotations()[v1alpha1.AnnotationKeySettledState]
 }
 
-// labelled: the spec as it was, under another label, and the generation moved by
-// Crossplane.
+// labelled: the same spec with another label, and a generation that Crossplane
+// incremented.
 func (c *composite) labelled(size int) {
 	c.t.Helper()
 	was := c.get().GetGeneration()

@@ -51,7 +51,7 @@ func lagging(t *testing.T, held *sync.RWMutex) string {
 	return path
 }
 
-// late hands on what it reads once it may.
+// late passes on what it reads once held is unlocked.
 type late struct {
 	io.ReadCloser
 	held *sync.RWMutex

@@ -15,8 +15,8 @@ import (
 )
 
 // TestLeaderWithoutRequests: the API server keeps to few connections, so that
-// the leader may never hear of a parent. Still it settles, its approval is used
-// up, and another replica refuses what this one would (KR-03-06, KR-12-07).
+// the leader may get no review of a parent. Still it settles, its approval is used
+// up, and both replicas refuse the same changes (KR-03-06, KR-12-07).
 func TestLeaderWithoutRequests(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "pinned", options{replicas: 2})

@@ -34,7 +34,7 @@ type environment struct {
 
 var the *environment
 
-// home is where the webhooks are at home.
+// home is the namespace of the webhooks.
 const home = "kausality-system"
 
 func TestMain(m *testing.M) {

@@ -145,15 +145,15 @@ func (s *fixture) perhapsCrash(round int) {
 		return
 	}
 	i := rand.IntN(len(s.replicas))
-	time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond) // a random point is the point
+	time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond) // a replica is killed at a random time
 	s.crash(i)
 	if err := s.replicas[i].Restart(); err != nil {
 		s.t.Error(err)
 	}
 }
 
-// insist repeats a request as a controller does, until it lands or is refused:
-// a replica that was killed is no answer.
+// insist repeats a request as a controller does, until it is stored or refused;
+// the error of a replica that was killed is neither.
 func (s *fixture) insist(f func() error) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -224,7 +224,7 @@ func together(n int, f func(i int) error) outcome {
 	return out
 }
 
-// dump the App's and the Parts' annotations, for a look after a failure.
+// dump the App's and the Parts' annotations, for the message of a failure.
 func (s *fixture) dump() string {
 	out := fmt.Sprintf("App: %v\n", s.get().GetAnnotations())
 	list, err := s.of(s.hans).List(s.t.Context(), metav1.ListOptions{})

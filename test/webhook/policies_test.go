@@ -50,7 +50,7 @@ func policy(t *testing.T, kind, name, spec string) *unstructured.Unstructured {
 	return o
 }
 
-// write a policy, and remove it with the test: it speaks for the whole cluster.
+// write a policy, and remove it with the test: it applies to the whole cluster.
 func write(t *testing.T, r schema.GroupVersionResource, o *unstructured.Unstructured) {
 	t.Helper()
 	c := the.as(t, hans).Resource(r)
@@ -248,7 +248,7 @@ serviceAccount: system:serviceaccount:`+home+`:operator
 images: ["example.invalid/operator:v*"]
 allow: [{apiGroup: `+f.name+groupSuffix+`, kind: Part, relation: Child, mutations: [spec.count]}]`))
 	inForce(t, upgradeAllowances, "upgrade-"+s.ns)
-	require.NoError(t, s.count(v1, "part", 1)) // its build was not known
+	require.NoError(t, s.count(v1, "part", 1)) // its build was not recorded
 	mustRefuse(t, s.count(v1, "part", 2), "Drift")
 	require.NoError(t, s.count(v2, "part", 2)) // a new build
 	mustRefuse(t, s.count(v2, "part", 3), "Drift")

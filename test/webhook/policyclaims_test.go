@@ -79,7 +79,7 @@ func (e exceptions) mustLose(part string, n int, then func()) {
 // released after 30 seconds, and not before: where the schema refused the change
 // after the webhook, and where the replica was killed when it had claimed the rule
 // and had not answered. Until then it belongs to its use, which passes by it when
-// it is tried again; and each rule lets one change through altogether.
+// it is tried again; and each rule allows one change in total.
 func TestPolicyClaimIsReleased(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "excepted", options{replicas: 1, proxied: true})
@@ -122,8 +122,7 @@ func TestPolicyClaimIsReleased(t *testing.T) {
 	e.finished()
 }
 
-// passesLater: a change is let through 30 seconds after another one was, and not
-// before.
+// passesLater: a change is allowed 30 seconds after another one was, and not before.
 func (e exceptions) passesLater(part string, since time.Time) {
 	e.t.Helper()
 	wait.For(e.t, "the claim of "+part+" to be released", 50*time.Second, func(context.Context) error { return e.count(e.ctrl, part, 1) })

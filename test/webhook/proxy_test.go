@@ -18,7 +18,7 @@ import (
 )
 
 // proxy hands each request to the next of its backends, as a Service does with
-// connections. It retries nothing: a dead backend is the API server's problem.
+// connections. It retries nothing: the API server sees the error of a dead backend.
 type proxy struct {
 	url  string
 	next atomic.Int64
@@ -35,7 +35,7 @@ type proxy struct {
 }
 
 // lose the next answer to a decision: the replica has done all it does before it
-// answers, and the API server never hears of it.
+// answers, and the API server does not get the answer.
 func (p *proxy) lose(then func()) { p.lost.Store(&then) }
 
 func newProxy(t *testing.T, backends []string) *proxy {

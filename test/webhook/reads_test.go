@@ -14,8 +14,8 @@ import (
 const liveReads = "kausality_live_reads_total"
 
 // TestReads: no read of the API server on the allowed path once the cache is
-// warm, and exactly one before each refusal. It runs alone: each leader looks
-// after the Drifts of the whole cluster, and there is one leader in a real one (KR-05-20).
+// warm, and exactly one before each refusal. It runs alone: each leader resolves
+// the Drifts of the whole cluster, and a real one has one leader (KR-05-20).
 func TestReads(t *testing.T) {
 	f := startFleet(t, "reads", options{replicas: 1})
 	s := newFixture(t, f, "reads")
@@ -36,8 +36,8 @@ func TestReads(t *testing.T) {
 	}
 
 	s.settled()
-	// Dry-runs: what is not reported is not looked after in the background, which
-	// reads too.
+	// Dry-runs: they leave no Drifts, which the leader would read for in the
+	// background.
 	drift := func() { mustRefuse(t, s.count(s.ctrl, "part", 77, metav1.DryRunAll), "Drift") }
 	drift()
 	before = f.replicas[0].metric(t, liveReads)

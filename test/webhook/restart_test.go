@@ -42,7 +42,7 @@ func TestRestartLatched(t *testing.T) {
 	require.NoError(t, s.count(s.ctrl, "part", 3))
 	s.observe()
 	s.awaitLatch()
-	// A flap does not open the window, across a restart neither.
+	// A condition that flaps does not open the window, also not across a restart.
 	s.status("False")
 	s.reborn(0)
 	mustRefuse(t, s.count(s.ctrl, "part", 4), "Drift")

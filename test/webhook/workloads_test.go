@@ -24,7 +24,7 @@ func evict(name, ns string) *policyv1.Eviction {
 	return &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: ns}}
 }
 
-// testStatefulSet: its Pods come, are replaced, and follow a person's rollout.
+// testStatefulSet: its Pods are created, replaced, and follow a user's rollout.
 func testStatefulSet(t *testing.T, c *cluster) {
 	two := int32(2)
 	sets := c.hans.AppsV1().StatefulSets(c.ns)
@@ -125,7 +125,7 @@ func testCronJob(t *testing.T, c *cluster) {
 	}
 }
 
-// testCollection: the garbage collector is never stopped, in either order.
+// testCollection: the garbage collector is never refused, in either order.
 func testCollection(t *testing.T, c *cluster) {
 	for name, policy := range map[string]metav1.DeletionPropagation{
 		"background": metav1.DeletePropagationBackground, "foreground": metav1.DeletePropagationForeground,
@@ -148,7 +148,7 @@ func testCollection(t *testing.T, c *cluster) {
 	}
 }
 
-// testNamespaceDeletion: a namespace full of settled workloads can go.
+// testNamespaceDeletion: a namespace full of settled workloads can be deleted.
 func testNamespaceDeletion(t *testing.T, c *cluster) {
 	c.deployment("web", 2)
 	c.rolledOut("web", 2)

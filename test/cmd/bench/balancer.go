@@ -12,8 +12,7 @@ import (
 )
 
 // balancer hands connections to replicas that are ready, in turn, as a Service
-// does: it looks at readiness now and then, and leaves connections that are open
-// to themselves.
+// does: it probes readiness periodically, and does not close open connections.
 type balancer struct {
 	net.Listener
 	replicas []*kausality

@@ -208,8 +208,8 @@ func (b *gateBench) printPatches(ctx context.Context, what string, before float6
 
 const onceApproved = `{"metadata":{"annotations":{"kausality.io/approvals":"[{\"kind\":\"*\",\"name\":\"*\",\"relation\":\"External\",\"mode\":\"once\"}]"}}}`
 
-// openings by the gate: what changed outside is approved already, and so the gate
-// opens, and closes once the provider has put it right.
+// openings by the gate: an external change is approved already, and so the gate
+// opens, and closes once the provider has reverted it.
 func (b *gateBench) openings(ctx context.Context) error {
 	n, from := b.size.closings, 2*b.size.closings
 	err := each(n, func(i int) error {

@@ -27,7 +27,7 @@ type load struct {
 
 	mu     sync.Mutex
 	filled int            // workers that did
-	counts map[string]int // by what came of a call
+	counts map[string]int // by the outcome of a call
 	failed int
 	errors []error // the first of them
 }
@@ -82,7 +82,7 @@ func (l *load) err() error {
 	return nil
 }
 
-// note what came of a call; what is wrong about it is kept.
+// note the outcome of a call; unexpected ones are kept.
 func (l *load) note(ctx context.Context, what string, err error) bool {
 	if ctx.Err() != nil {
 		return false // the time is up

@@ -69,7 +69,7 @@ func soak(ctx context.Context, o options) error {
 	return verdict(l, stretches)
 }
 
-// fill the cluster with what is kept of what once was.
+// fill the cluster with all records that are kept of earlier changes.
 func (l *load) fill(ctx context.Context) error {
 	fmt.Printf("\nload until no more is kept of approvals and Drifts than before: %d rounds\n", fullRounds)
 	ctx, cancel := context.WithTimeoutCause(ctx, fullWithin, fmt.Errorf("no %d rounds within %s", fullRounds, fullWithin))
@@ -125,8 +125,8 @@ func (b *bench) ready(ctx context.Context, replicas []*kausality) error {
 	return pause(ctx, 2*probeEvery)
 }
 
-// stretch of a replica's life between two restarts, its own or another's: who stays
-// gets the leadership and the connections of who goes.
+// stretch of a replica's life between two restarts, its own or another's: the
+// replica that stays gets the leadership and the connections of the other one.
 type stretch struct {
 	replica int
 	samples []figures
@@ -177,7 +177,7 @@ func (b *bench) roll(ctx context.Context, replicas []*kausality, l *load, every 
 	return append(all, current...), nil
 }
 
-// verdict prints what was seen, and is an error where it is not what should be.
+// verdict prints the figures, and returns an error where they miss their limits.
 func verdict(l *load, stretches []stretch) error {
 	fmt.Printf("\n%s\n\n%-10s %10s %10s %14s %14s\n", l, "replica", "stretch", "under load", "goroutines", "live heap")
 	worst := 0.0

@@ -74,7 +74,7 @@ func announce() error {
 	return nil
 }
 
-// wait until the person has had enough.
+// wait until the user ends the demo.
 func wait(ctx context.Context, e *story.Env) error {
 	hans, err := e.Kubeconfig("hans", story.Hans)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 var operations = schema.GroupVersionResource{Group: "ops.crossplane.io", Version: "v1alpha1", Resource: "operations"}
 
-// auditOperation looks once at the XR and what it is composed of.
+// auditOperation audits the XR and its composed resources once.
 const auditOperation = `
 apiVersion: ops.crossplane.io/v1alpha1
 kind: Operation
@@ -38,7 +38,7 @@ spec:
       - {requirementName: databases, apiVersion: cloud.example.org/v1alpha1, kind: Database, namespace: default, matchLabels: {crossplane.io/composite: orders}}
 `
 
-// auditWatch looks at each Database whenever it changes.
+// auditWatch audits each Database whenever it changes.
 const auditWatch = `
 apiVersion: ops.crossplane.io/v1alpha1
 kind: WatchOperation
@@ -53,8 +53,8 @@ spec:
         functionRef: {name: function-kausality}
 `
 
-// audited: an Operation, and one that watches, report what a person should know,
-// and write to nothing.
+// audited: an Operation and a WatchOperation report their findings, and write
+// nothing.
 func audited(ctx context.Context, e *Env, t *Teller) error {
 	t.Types(Alice, fmt.Sprintf("kubectl annotate xdatabase %s kausality.io/freeze=true", xrName))
 	if err := e.Annotate(ctx, Alice, XDatabases, xrName, v1alpha1.AnnotationKeyFreeze, "true"); err != nil {
@@ -99,8 +99,8 @@ func audited(ctx context.Context, e *Env, t *Teller) error {
 
 // noted waits until Crossplane has nothing left to write: the XR's condition reports
 // that it settled. Crossplane can write an older status again, which stays until
-// it looks the next time, as it does for the freeze. It returns the versions, once
-// they have stayed for a while.
+// the next reconcile, as it does for the freeze. It returns the versions, once they
+// have not changed for a while.
 func (e *Env) noted(ctx context.Context) (versions map[string]string, err error) {
 	const calm = 3 * time.Second
 	since := time.Now()

@@ -113,8 +113,8 @@ func keys(m map[string]string) []string {
 	return out
 }
 
-// traced reports whether a trace leads from a person through the XR to the MR
-// as they are.
+// traced reports whether a trace leads from a user through the XR to the MR, at
+// their current generations.
 func (e *Env) traced(ctx context.Context, hops []v1alpha1.Hop, who string) error {
 	xr, err := e.XR(ctx)
 	if err != nil {
@@ -189,7 +189,7 @@ func changed(ctx context.Context, e *Env, t *Teller) error {
 	return e.resize(ctx, t, 50)
 }
 
-// resize by hans, with all that must come of it.
+// resize by hans, with all expected consequences.
 func (e *Env) resize(ctx context.Context, t *Teller, size int64) error {
 	mr, err := e.MR(ctx)
 	if err != nil {
@@ -267,7 +267,7 @@ func (e *Env) awaitSize(ctx context.Context, name string, size int64) error {
 	})
 }
 
-// onlyWrite sees that the cloud had exactly one write since, to that database.
+// onlyWrite asserts that the cloud had exactly one write since, to that database.
 func (e *Env) onlyWrite(ctx context.Context, t *Teller, since int64, name string) error {
 	writes, err := e.Cloud.Writes(ctx, since)
 	if err != nil {

@@ -57,10 +57,10 @@ func deleted(ctx context.Context, e *Env, t *Teller) error {
 	return e.recreated(ctx, t)
 }
 
-// deletionPasses once what allows it is known: hans deletes something, if it is
-// not gone already.
+// deletionPasses once its approval is observed: hans deletes an object, unless it
+// does not exist any more.
 func (e *Env) deletionPasses(ctx context.Context, r schema.GroupVersionResource, name string) error {
-	return until(ctx, "the deletion to be let through", func(ctx context.Context) error {
+	return until(ctx, "the deletion to be allowed", func(ctx context.Context) error {
 		err := e.Delete(ctx, Hans, r, name)
 		if kerrors.IsNotFound(err) {
 			return nil
@@ -82,7 +82,7 @@ func noneLeft[R, F any](ctx context.Context, c *client.Collection[R, F]) error {
 func (e *Env) deletionRefused(_ context.Context, t *Teller, try func() error) (string, error) {
 	err := try()
 	if err == nil {
-		return "", errors.New("the deletion was let through")
+		return "", errors.New("the deletion was allowed")
 	}
 	t.Reports("Error from server: %v", err)
 	if !strings.Contains(err.Error(), "ExternalDeletionNotAllowed") || !kerrors.IsForbidden(err) {
@@ -112,7 +112,7 @@ func (e *Env) awaitGone(ctx context.Context, name string) error {
 	})
 }
 
-// recreated: Crossplane wants the database back. That waits for an approval.
+// recreated: Crossplane re-creates the database. That waits for an approval.
 func (e *Env) recreated(ctx context.Context, t *Teller) error {
 	var message string
 	if err := until(ctx, "the XR to report that the creation is held", func(ctx context.Context) error {

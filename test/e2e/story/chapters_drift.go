@@ -76,15 +76,16 @@ func driftLines(d *unstructured.Unstructured) string {
 	return b.String()
 }
 
-// unwritten sees that the provider looked a few times, and wrote nothing.
+// unwritten asserts that the provider observed a resource several times, and wrote
+// nothing.
 func (e *Env) unwritten(ctx context.Context, since int64, name string, looks int) error {
-	if err := until(ctx, fmt.Sprintf("%d looks of the provider", looks), func(ctx context.Context) error {
+	if err := until(ctx, fmt.Sprintf("%d observations of the provider", looks), func(ctx context.Context) error {
 		have, err := e.Cloud.Reads(ctx, since, name)
 		if err != nil {
 			return err
 		}
 		if have < looks {
-			return fmt.Errorf("%d looks", have)
+			return fmt.Errorf("%d observations", have)
 		}
 		return nil
 	}); err != nil {
@@ -100,7 +101,8 @@ func (e *Env) unwritten(ctx context.Context, since int64, name string, looks int
 	return nil
 }
 
-// quiet sees that the provider looked, wrote nothing, and has a size.
+// quiet asserts that the provider observed a database, wrote nothing, and that the
+// database has a size.
 func (e *Env) quiet(ctx context.Context, since int64, name string, size int64) error {
 	if err := e.unwritten(ctx, since, name, 3); err != nil {
 		return err
@@ -173,8 +175,8 @@ func (e *Env) awaitResolved(ctx context.Context, t *Teller, name string) error {
 	return err
 }
 
-// follow a suggested command to the letter: kubectl annotate [-n NS] RESOURCE
-// NAME KEY=VALUE, as a person.
+// follow a suggested command verbatim: kubectl annotate [-n NS] RESOURCE NAME
+// KEY=VALUE, as a user.
 func (e *Env) follow(ctx context.Context, t *Teller, who, command string) error {
 	t.Types(who, command)
 	words := strings.Fields(command)
@@ -194,7 +196,7 @@ func (e *Env) follow(ctx context.Context, t *Teller, who, command string) error 
 // last word of a command: the annotation.
 func last(command string) string { return command[strings.LastIndex(command, " ")+1:] }
 
-// usedUp sees that the annotation of a suggested command is gone.
+// usedUp waits until the annotation of a suggested command is gone.
 func (e *Env) usedUp(ctx context.Context, command string) error {
 	key, _, _ := strings.Cut(last(command), "=")
 	return until(ctx, "the approval to be used up", func(ctx context.Context) error {

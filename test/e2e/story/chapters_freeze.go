@@ -91,7 +91,7 @@ func (e *Env) reportsFrozen(ctx context.Context, t *Teller) error {
 			t.Reports("Kausality  False  %s\n%s", reason, message)
 			return nil
 		}
-		// Without the function the webhook refuses; its words are an event's.
+		// Without the function the webhook refuses; its message is in an event.
 		if status, _, message := condition(xr, "Synced"); status != "False" {
 			return fmt.Errorf("Synced is %s: %s", status, message)
 		}

@@ -116,7 +116,7 @@ func (e *Env) siblingMoved(ctx context.Context, t *Teller, tier string) error {
 	return err
 }
 
-// tierStays: the database was not touched, neither in the cluster nor outside.
+// tierStays: the database was changed neither in the cluster nor externally.
 func (e *Env) tierStays(ctx context.Context, t *Teller, since int64, tier string) error {
 	mr, err := e.MR(ctx)
 	if err != nil {

@@ -90,7 +90,7 @@ func claimed(ctx context.Context, e *Env, t *Teller) error {
 	return e.claimTraced(t, mr)
 }
 
-// claimTraced sees that a trace leads from the Claim over the XR to the MR.
+// claimTraced asserts that a trace leads from the Claim over the XR to the MR.
 func (e *Env) claimTraced(t *Teller, mr *unstructured.Unstructured) error {
 	hops, err := Trace(mr)
 	if err != nil {

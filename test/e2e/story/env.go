@@ -22,12 +22,12 @@ type Options struct {
 	Dir string
 	// Out takes the progress of what takes time.
 	Out io.Writer
-	// Webhook and Function declare which halves of Kausality run.
+	// Webhook and Function select the parts of Kausality that run.
 	Webhook, Function bool
 	// Kausality is the program to run; built from the repository where empty.
 	Kausality string
-	// SteadyBreaker leaves Crossplane's circuit breaker as it comes, and has
-	// Crossplane look at everything every fifteen seconds.
+	// SteadyBreaker keeps the defaults of Crossplane's circuit breaker, and has
+	// Crossplane reconcile every composite every fifteen seconds.
 	SteadyBreaker bool
 	// WaitForPort waits while another demo or test run has the port that provider-kubernetes
 	// insists on. Otherwise Start fails at once.
@@ -115,9 +115,9 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 	return e, nil
 }
 
-// patientBreaker: the story puts weeks into seconds. Crossplane's circuit
-// breaker takes that for a loop (100 events, one more a second) and lets an XR
-// wait for minutes, unless a flag changes that.
+// patientBreaker: the story plays weeks in seconds. Crossplane's circuit breaker
+// takes that for a loop (100 events, and one more a second) and delays an XR for
+// minutes, unless a flag changes that.
 func patientBreaker(o Options) []string {
 	if o.SteadyBreaker {
 		return []string{"--sync-interval=15s"} // each time an event of each object, which the breaker counts
@@ -135,7 +135,7 @@ func (e *Env) Stop() {
 	}
 }
 
-// As a person, with the teams that they are in.
+// As a user, with their groups.
 func (e *Env) As(user string) (dynamic.Interface, error) {
 	return dynamic.NewForConfig(e.ConfigAs(user, teams[user]...))
 }

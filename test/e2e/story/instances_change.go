@@ -69,7 +69,7 @@ func (l levels) chain(field string, onMR string, depth int) string {
 	return strings.Join(hops[:depth+1], ", ")
 }
 
-// carries sees that an object carries exactly these entries, given as what they
+// carries asserts that an object has exactly these allowances, given as what they
 // permit, each with the trace.
 func carries(o *unstructured.Unstructured, trace string, permits ...string) error {
 	var want, have []v1alpha1.Allowance
@@ -130,7 +130,7 @@ func (f form) resized(ctx context.Context, e *Env, t *Teller) error {
 	return f.openedOnce(ctx, e, t, before, h, l)
 }
 
-// openedOnce sees that the gate opened with the change, for one external write,
+// openedOnce asserts that the gate opened with the change, for one external write,
 // and closed again.
 func (f form) openedOnce(ctx context.Context, e *Env, t *Teller, before int64, h histories, l levels) error {
 	if p := Policies(l.mr); !slices.Equal(p, []string{"Observe", "Update"}) {
@@ -204,7 +204,7 @@ func (e *Env) instanceDrift(ctx context.Context) (*unstructured.Unstructured, er
 	return nil, errNone
 }
 
-// quietOutside sees that the provider looked, and wrote nothing.
+// quietOutside asserts that the provider observed the instance, and wrote nothing.
 func (e *Env) quietOutside(ctx context.Context, t *Teller, since int64, name string) error {
 	if err := e.unwritten(ctx, since, name, 2); err != nil {
 		return err

@@ -148,7 +148,7 @@ func (e *Env) Compose(ctx context.Context, c Composition) error {
 	return e.Apply(ctx, out)
 }
 
-// Patch an object as a person, with a merge patch.
+// Patch an object as a user, with a merge patch.
 func (e *Env) Patch(ctx context.Context, user string, r schema.GroupVersionResource, name string, patch map[string]any) error {
 	c, err := e.As(user)
 	if err != nil {
@@ -162,12 +162,12 @@ func (e *Env) Patch(ctx context.Context, user string, r schema.GroupVersionResou
 	return err
 }
 
-// Annotate an object as a person; nil removes.
+// Annotate an object as a user; nil removes.
 func (e *Env) Annotate(ctx context.Context, user string, r schema.GroupVersionResource, name, key string, value any) error {
 	return e.Patch(ctx, user, r, name, map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}})
 }
 
-// Delete an object as a person.
+// Delete an object as a user.
 func (e *Env) Delete(ctx context.Context, user string, r schema.GroupVersionResource, name string) error {
 	c, err := e.As(user)
 	if err != nil {

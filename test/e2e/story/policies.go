@@ -156,8 +156,8 @@ func allowedToShrink(ctx context.Context, e *Env, t *Teller) error {
 		return err
 	}
 	// In one write: the annotation alone would have Crossplane try size 10 again,
-	// and an allowance is about fields, not values. Should it arrive after the
-	// allowance for 9, it would pass, too, and be put right at once.
+	// and an allowance is about fields, not values. If it arrived after the
+	// allowance for 9, it would pass, too, and be corrected at once.
 	if err := e.Patch(ctx, Hans, XDatabases, xrName, map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{"allow-shrink": "yes"}}, "spec": map[string]any{"size": int64(9)},
 	}); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/kausality-io/function-kausality/test/provider/cloud/client"
 )
 
-// nothing is a rule that gives nothing: the components get their access from
-// the manifests, as in a real cluster.
+// nothing is a rule that grants nothing: the components get their access from the
+// manifests, as in a real cluster.
 var nothing = rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"selfsubjectreviews"}, Verbs: []string{"create"}}
 
 func (e *Env) startCloud(ctx context.Context) error {
@@ -59,8 +59,8 @@ func (e *Env) startProviders(ctx context.Context) error {
 	return e.startProviderKubernetes(ctx)
 }
 
-// startProviderKubernetes runs a provider from outside of this repository. Its external
-// resources are ConfigMaps of this very cluster.
+// startProviderKubernetes runs a provider that is not of this repository. Its
+// external resources are ConfigMaps of the same cluster.
 func (e *Env) startProviderKubernetes(ctx context.Context) error {
 	if err := e.InstallCRDs(ctx, parts.ProviderKubernetes); err != nil {
 		return err
@@ -132,8 +132,8 @@ func (e *Env) startFunctions(ctx context.Context) error {
 	return nil
 }
 
-// startKausality installs the manifests as a person would and runs the webhook
-// and the gate under their own ServiceAccounts. Without webhook only the CRDs
+// startKausality installs the manifests as a user does and runs the webhook and the
+// gate under their own ServiceAccounts. Without webhook only the CRDs
 // are installed.
 func (e *Env) startKausality(ctx context.Context) error {
 	if !e.Options.Webhook {

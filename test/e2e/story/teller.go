@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Teller prints the story: what is typed, what happened, and whether that is
-// what should happen.
+// Teller prints the story: what is typed, what happened, and whether that was
+// expected.
 type Teller struct {
 	Out io.Writer
 	// Color escapes for a terminal.
@@ -30,7 +30,7 @@ func (t *Teller) Chapter(n int, title string) {
 	fmt.Fprintf(t.Out, "\n%s\n", t.paint("1", fmt.Sprintf("%d. %s", n, title)))
 }
 
-// Types what a person types.
+// Types prints what a user types.
 func (t *Teller) Types(who, command string) {
 	prompt := "$"
 	if who != "" {
@@ -64,7 +64,7 @@ func (t *Teller) took() {
 // Chapter of the story.
 type Chapter struct {
 	Title string
-	// Needs declare which halves of Kausality it is about.
+	// Needs are the parts of Kausality that it is about.
 	Play func(ctx context.Context, e *Env, t *Teller) error
 }
 

@@ -32,7 +32,7 @@ spec:
   - {relation: External, mutations: [Update]}
 `
 
-// upgradedOnce: a Composition upgrade is let through, once.
+// upgradedOnce: a Composition upgrade is allowed, once.
 func upgradedOnce(ctx context.Context, e *Env, t *Teller) error {
 	if err := e.Apply(ctx, []byte(upgradeAllowance)); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (e *Env) awaitUpgrade(ctx context.Context, tier string, n int) (fingerprint
 	return fingerprints, err
 }
 
-// notTwice: what is not new is not let through once more; a new revision of a
+// notTwice: a build that is not new is not allowed again; a new revision of a
 // function is new.
 func notTwice(ctx context.Context, e *Env, t *Teller) error {
 	mr, err := e.MR(ctx)
@@ -130,7 +130,7 @@ func notTwice(ctx context.Context, e *Env, t *Teller) error {
 	return nil
 }
 
-// nudge has Crossplane look at the XR every other second, until it is stopped.
+// nudge has Crossplane reconcile the XR every other second, until it is stopped.
 func (e *Env) nudge(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -129,11 +129,11 @@ func (e *Env) tierBecomes(ctx context.Context, t *Teller, tier string) error {
 	return err
 }
 
-// calm is how long nothing must move.
+// calm is how long nothing may be written.
 const calm = 10 * time.Second
 
-// steady: once everything has settled, no composed resource moves, although
-// Crossplane goes on applying all of them.
+// steady: once everything has settled, no composed resource is written, although
+// Crossplane continues to apply all of them.
 func steady(ctx context.Context, e *Env, t *Teller) error {
 	if e.Options.Webhook {
 		if err := e.settledXR(ctx); err != nil {

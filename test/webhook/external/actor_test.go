@@ -22,7 +22,7 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
-// nothing that the manifests do not give anyway.
+// nothing grants no access beyond that of the manifests.
 var nothing = rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"selfsubjectreviews"}, Verbs: []string{"create"}}
 
 func object(apiVersion, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {

@@ -106,7 +106,7 @@ func enabled(want any) func(*unstructured.Unstructured) error {
 	return holds(want, "spec", "syncPolicy", "automated", "enabled")
 }
 
-// A new commit waits for its approval, which begins one sync to exactly that
+// TestArgoCDApproval: a new commit waits for its approval, which begins one sync to exactly that
 // revision; what it prunes is part of what is approved (KR-08-42).
 func TestArgoCDApproval(t *testing.T) {
 	t.Parallel()

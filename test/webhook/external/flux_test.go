@@ -172,7 +172,8 @@ func TestFluxChange(t *testing.T) {
 	}
 }
 
-// What changed outside is reported and not reverted, until it is approved.
+// TestFluxDrift: external changes are reported and not reverted, until the reversal
+// is approved.
 func TestFluxDrift(t *testing.T) {
 	t.Parallel()
 	f := newFlux(t, "flux-drift")
@@ -219,16 +220,17 @@ func TestFluxAuthor(t *testing.T) {
 	f.await("its author's value to be back, and the plan applied", both(approvePlan("auto"), without(v1alpha1.AnnotationKeyExternalAuthor,
 		v1alpha1.AnnotationKeyGate), holds("plan-main-2222222222", "status", "plan", "lastApplied")))
 	f.patch(`{"metadata":{"annotations":{"kausality.io/mode":null}},"spec":{"approvePlan":""}}`)
-	f.await("an author who approves by hand to be left alone", both(approvePlan(""), without(v1alpha1.AnnotationKeyExternalAuthor, v1alpha1.AnnotationKeyGate)))
+	f.await("an author who approves plans manually to keep the value", both(approvePlan(""), without(v1alpha1.AnnotationKeyExternalAuthor, v1alpha1.AnnotationKeyGate)))
 }
 
-// An author who changes his mind is left alone, and taken in again.
+// TestFluxOtherAuthor: an author who disables automatic applies keeps that value,
+// and one who enables them again is masked again.
 func TestFluxOtherAuthor(t *testing.T) {
 	t.Parallel()
 	f := newFlux(t, "flux-other-author")
 	f.await("the gate to be installed", gate(v1alpha1.GateClosed, "Installed"))
 	f.patch(`{"spec":{"approvePlan":"disable"}}`)
-	f.await("an author who changes his mind to be left alone", both(approvePlan("disable"), without(v1alpha1.AnnotationKeyExternalAuthor,
+	f.await("an author who disables applies to keep the value", both(approvePlan("disable"), without(v1alpha1.AnnotationKeyExternalAuthor,
 		v1alpha1.AnnotationKeyGate)))
 	f.patch(`{"spec":{"approvePlan":"auto"}}`)
 	f.await("the gate to be installed again", both(gate(v1alpha1.GateClosed, "Installed"), approvePlan("")))

@@ -1,10 +1,10 @@
-// Command summary runs the phases of `make test` and adds up what came of them.
+// Command summary runs the phases of `make test` and adds up their results.
 //
 //	summary phases [--make MAKE] [--done DIR --version VERSION] TARGET…
 //	summary gotest [-C DIR] [go test flags] PACKAGES…
 //
-// phases makes one target after the other, whatever becomes of the one before,
-// and ends with a table, every failure and skip by name, and a line
+// phases makes one target after the other, also after a failure, and ends with a
+// table, every failure and skip by name, and a line
 // "N passed, N failed, N skipped". It fails if anything failed. With --done it
 // notes in DIR which phases passed, and does not run them again for the same
 // VERSION: a run that was interrupted, or in which a phase failed, is resumed.

@@ -18,7 +18,7 @@ import (
 // grace is how long a test run may take to end after an interrupt.
 const grace = 2 * time.Minute
 
-// goTest runs go test with -json and shows what matters of it.
+// goTest runs go test with -json and shows packages, failures and skips.
 func goTest(ctx context.Context, args []string, out io.Writer) error {
 	command := []string{"test", "-json"}
 	if args[0] == "-C" && len(args) > 1 {
