@@ -13,7 +13,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// A message says what was changed, by whom, why it is refused and how to
+// A message states what was changed, by whom, why it is refused and how to
 // approve it (KR-05-23).
 func TestMessages(t *testing.T) {
 	const approve = "kubectl annotate xdatabases.example.org db kausality.io/approve-"
@@ -173,7 +173,7 @@ func TestApprovalNeverAdmitted(t *testing.T) {
 		t.Fatalf("want a first claim, got %+v", first.Claim)
 	}
 	if c := approval.ParseClaims(first.Claim.Value)[0]; c.Generation < 5 {
-		t.Errorf("given back, a claim of generation %d is stale at once", c.Generation)
+		t.Errorf("released, a claim of generation %d is stale at once", c.Generation)
 	}
 	w.add(fx.With(fx.Composite(), once, fx.Annotate(v1alpha1.AnnotationKeyClaims, first.Claim.Value)))
 	if again := decide(t, w, enforced(), request(Update, fx.Instance(), fx.Resize("l"))); !again.Allowed || again.Claim != nil {
@@ -216,7 +216,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// Nobody is refused on the cache alone, and the allowed path reads nothing live (KR-05-20).
+// No request is refused on the cache alone, and the allowed path reads nothing live (KR-05-20).
 func TestLiveReads(t *testing.T) {
 	frozen := fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")
 	cases := map[string]struct {
@@ -242,7 +242,7 @@ func TestLiveReads(t *testing.T) {
 		"Deletion": {reason: "once before a refusal", opts: enforced(), req: request(Delete, fx.Instance()), reads: 1},
 		"LoggedDrift": {reason: "once before a report", opts: Options{}, req: request(Update, fx.Instance(), fx.Resize("l")),
 			allowed: true, reads: 1},
-		"StaleSettled": {reason: "the cache says settled, the parent has a new intent", live: []fx.Mod{fx.Unsettled}, cache: []fx.Mod{},
+		"StaleSettled": {reason: "by the cache it settled, the parent has a new intent", live: []fx.Mod{fx.Unsettled}, cache: []fx.Mod{},
 			opts: enforced(), req: request(Update, fx.Instance(), fx.Resize("l")), allowed: true, reads: 1},
 		"StaleFrozen": {reason: "unfrozen a moment ago", live: []fx.Mod{fx.Unsettled}, cache: []fx.Mod{fx.Unsettled, frozen}, opts: enforced(),
 			req: request(Update, fx.Instance(), fx.Resize("l")), allowed: true, reads: 1},
@@ -266,7 +266,7 @@ func TestLiveReads(t *testing.T) {
 	}
 }
 
-// The report of a drift tells the same as the message (KR-10-01, KR-10-03).
+// The report of a drift has the content of the message (KR-10-01, KR-10-03).
 func TestReport(t *testing.T) {
 	d := decide(t, setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeySnooze, "2026-01-02T12:00:01Z")}}.world(), enforced(),
 		request(Update, fx.Instance(), fx.Resize("l")))

@@ -32,7 +32,7 @@ func TestApproverRBAC(t *testing.T) {
 		"Unfreeze":   {reason: "taking a freeze away is a decision too", key: v1alpha1.AnnotationKeyFreeze, value: "true", removed: true, code: 403, asked: true},
 		"Label":      {reason: "a label of the trace is no decision", key: v1alpha1.AnnotationKeyTraceLabelPrefix + "ticket", value: "1", allowed: true},
 		"Other":      {reason: "nor is anything that is not ours", key: "example.org/a", value: "1", allowed: true},
-		"Unanswered": {reason: "nobody could be asked", key: v1alpha1.AnnotationKeyFreeze, value: "true", err: errors.New("down"), code: 500, asked: true},
+		"Unanswered": {reason: "the review fails", key: v1alpha1.AnnotationKeyFreeze, value: "true", err: errors.New("down"), code: 500, asked: true},
 		"UnansweredLog": {reason: "what goes wrong inside us refuses nothing in log mode", mode: v1alpha1.ModeLog,
 			key: v1alpha1.AnnotationKeyFreeze, value: "true", err: errors.New("down"), allowed: true, asked: true},
 	}
@@ -42,7 +42,7 @@ func TestApproverRBAC(t *testing.T) {
 			o := Options{DefaultMode: v1alpha1.ModeEnforce, MayApprove: func(_ context.Context, u subject.User, ref parent.Ref) (bool, error) {
 				asked++
 				if u.Name != fx.Alice.Name || ref.Kind != "XDatabase" {
-					t.Errorf("asked about %s on %s", u.Name, ref.Kind)
+					t.Errorf("reviewed %s on %s", u.Name, ref.Kind)
 				}
 				return tc.may, tc.err
 			}}
@@ -59,10 +59,10 @@ func TestApproverRBAC(t *testing.T) {
 			}
 			d := decide(t, setting{}.world(), o, req)
 			if d.Allowed != tc.allowed || d.Code != tc.code || (asked > 0) != tc.asked {
-				t.Errorf("%s: allowed %v, code %d, asked %d times: %s", tc.reason, d.Allowed, d.Code, asked, d.Message)
+				t.Errorf("%s: allowed %v, code %d, %d reviews: %s", tc.reason, d.Allowed, d.Code, asked, d.Message)
 			}
 			if d.Code == 403 && !strings.Contains(d.Message, `verb "approve" on`) {
-				t.Errorf("%s: the message does not say what is missing: %s", tc.reason, d.Message)
+				t.Errorf("%s: the message lacks what is missing: %s", tc.reason, d.Message)
 			}
 		})
 	}

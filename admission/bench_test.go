@@ -115,7 +115,7 @@ func TestAllocations(t *testing.T) {
 }
 
 // A parent that was read for many requests makes no other decisions, and one that
-// has changed since is read anew.
+// has changed since is read again.
 func TestParentReadOnce(t *testing.T) {
 	for name, bc := range benchCases(t) {
 		t.Run(name, func(t *testing.T) {

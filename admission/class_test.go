@@ -25,7 +25,7 @@ func (failingNamespaces) NamespaceMode(context.Context, string) (v1alpha1.Mode, 
 }
 
 // The identification of the parent's controller, rule by rule. Under a settled
-// parent the controller's change is drift and anybody else's a new origin
+// parent the controller's change is drift and that of another user a new origin
 // (KR-04-01, KR-04-03, KR-04-04, KR-04-05, KR-04-06).
 func TestIdentity(t *testing.T) {
 	controllers := func(h ...string) fx.Mod {
@@ -58,11 +58,11 @@ func TestIdentity(t *testing.T) {
 	}{
 		"1 Composed": {reason: "Crossplane's manager of this composite, and a user that updates its status", xr: true,
 			user: fx.Crossplane, manager: fx.ComposedManager, want: drift},
-		"1 ComposedUnknown": {reason: "nobody was seen updating the status yet", xr: true, parent: []fx.Mod{unknown}, user: fx.Crossplane,
+		"1 ComposedUnknown": {reason: "no user was seen updating the status yet", xr: true, parent: []fx.Mod{unknown}, user: fx.Crossplane,
 			manager: fx.ComposedManager, want: drift},
 		"1 ComposedRecently": {reason: "seen a moment ago", xr: true, parent: []fx.Mod{controllers("other")}, user: fx.Crossplane,
 			manager: fx.ComposedManager, writes: true, want: drift},
-		"1 ComposedForged": {reason: "the manager alone does not do: anybody can name it", xr: true, user: fx.Alice, manager: fx.ComposedManager, want: other},
+		"1 ComposedForged": {reason: "the manager alone is not enough: any client can name it", xr: true, user: fx.Alice, manager: fx.ComposedManager, want: other},
 		"1 OtherComposite": {reason: "the manager of another composite: go on with rule 2", xr: true, child: []fx.Mod{updaters("other")},
 			user: fx.Crossplane, manager: "apiextensions.crossplane.io/composed/abc", want: other},
 		"1 NoManager": {reason: "a DELETE has no field manager: rule 2", op: Delete, xr: true, user: fx.Crossplane, want: drift},
@@ -88,7 +88,7 @@ func TestIdentity(t *testing.T) {
 			manager: "kcm", identify: IdentifyFieldManager, want: drift},
 		"3 NotByUserHash": {reason: "--identify-controller=user-hash", parent: []fx.Mod{unknown, observes}, child: []fx.Mod{noUpdaters},
 			user: fx.Deployer, manager: "kcm", identify: IdentifyUserHash, want: other, undecided: true},
-		"4 Undetermined": {reason: "lenient, and the reason says so", parent: []fx.Mod{unknown}, child: []fx.Mod{noUpdaters}, user: fx.Deployer,
+		"4 Undetermined": {reason: "lenient, and the reason shows it", parent: []fx.Mod{unknown}, child: []fx.Mod{noUpdaters}, user: fx.Deployer,
 			want: other, undecided: true},
 		"4 ManyUpdaters": {reason: "several updaters, and no controllers", parent: []fx.Mod{unknown},
 			child: []fx.Mod{updaters("a", fx.Deployer.Hash())}, user: fx.Deployer, want: other, undecided: true},
@@ -201,11 +201,11 @@ func TestSelf(t *testing.T) {
 			manager: "provider", opts: Options{}, want: ClassSelf},
 		"Person": {reason: "a person who once edited the status is no controller", object: fx.With(fx.Instance(), personal),
 			change: fx.Resize("l"), user: fx.Alice, manager: "kubectl", opts: Options{}, want: ClassNewOrigin},
-		"ControllerUser": {reason: "unless --controller-users says so", object: fx.With(fx.Instance(), personal), change: fx.Resize("l"),
+		"ControllerUser": {reason: "unless --controller-users names the user", object: fx.With(fx.Instance(), personal), change: fx.Resize("l"),
 			user: fx.Alice, manager: "kubectl", opts: Options{ControllerUsers: func(n string) bool { return n == "alice" }}, want: ClassSelf},
 		"Refs": {reason: "machinery by Crossplane's manager", object: fx.Composite(), change: refs, user: fx.Crossplane,
 			manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassSelf},
-		"RefsByPerson": {reason: "machinery by anybody else is an intent", object: fx.Composite(), change: refs, user: fx.Alice,
+		"RefsByPerson": {reason: "machinery by another user is an intent", object: fx.Composite(), change: refs, user: fx.Alice,
 			manager: "kubectl", opts: Options{}, want: ClassNewOrigin},
 		"FirstSpec": {reason: "machinery is all that a spec holds: still machinery",
 			object: fx.With(fx.Composite(), machineryOf, fx.Unannotate(v1alpha1.AnnotationKeyControllers)),
@@ -218,7 +218,7 @@ func TestSelf(t *testing.T) {
 			manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassSelf},
 		"NestedComposed": {reason: "its composed apply is the parent's controller's", object: nested,
 			change: fx.Set("l", "spec", "size"), user: fx.Crossplane, manager: fx.ComposedManager, opts: Options{}, want: ClassDrift},
-		"NestedOwnManager": {reason: "the field manager tells the two hats apart", object: nested, change: fx.Set("l", "spec", "size"),
+		"NestedOwnManager": {reason: "the field manager distinguishes the two roles", object: nested, change: fx.Set("l", "spec", "size"),
 			user: fx.Crossplane, manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassSelf},
 		"NestedUnknown": {reason: "machinery alone is self, whichever hat", object: nested, change: refs, user: fx.Crossplane,
 			opts: Options{}, want: ClassSelf},
@@ -350,7 +350,7 @@ func TestSettledState(t *testing.T) {
 			want: ClassExpected},
 		"Later": {reason: "an intent that is in the trace has not settled", xr: []fx.Mod{recorded, labelled, fx.Unsettled},
 			want: ClassExpected},
-		"Forged": {reason: "somebody else's digest",
+		"Forged": {reason: "another user's digest",
 			xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeySettledState, "5,0123456789abcdef"), labelled}, want: ClassExpected},
 	}
 	for name, tc := range cases {

@@ -25,7 +25,7 @@ func refused(c Class, r Reason, code int32) outcome { return outcome{false, c, r
 
 func outcomeOf(d Decision) outcome { return outcome{d.Allowed, d.Class, d.Reason, d.Code} }
 
-// setting of a row: what stands in the world beside the XR in steady state.
+// setting of a row: the objects beside the XR in steady state.
 type setting struct {
 	xr   []fx.Mod
 	opts Options
@@ -95,7 +95,7 @@ func TestRows(t *testing.T) {
 			req: by(update(), fx.Provider, "provider"), want: same(allowed(ClassSelf, ReasonSelf))},
 		"3 NotFound": {reason: "Crossplane's own apply is 422", setting: setting{prep: gone}, req: update(),
 			want: [2]outcome{refused("", ReasonParentNotFound, 422), allowed("", ReasonParentNotFound)}},
-		"3 NotFoundOther": {reason: "422 for anybody", setting: setting{prep: gone}, req: by(update(), fx.Alice, "kubectl"),
+		"3 NotFoundOther": {reason: "422 for any user", setting: setting{prep: gone}, req: by(update(), fx.Alice, "kubectl"),
 			want: [2]outcome{refused("", ReasonParentNotFound, 422), allowed("", ReasonParentNotFound)}},
 		"3 OtherUID": {reason: "another UID is NotFound", setting: setting{xr: []fx.Mod{fx.Set("other", "metadata", "uid")}},
 			req: by(update(), fx.Alice, "kubectl"), want: [2]outcome{refused("", ReasonParentNotFound, 422), allowed("", ReasonParentNotFound)}},
@@ -129,7 +129,7 @@ func TestRows(t *testing.T) {
 		"8 ExpectedRejected": {reason: "rejections are about drift",
 			setting: setting{xr: []fx.Mod{fx.Unsettled, fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}}, req: update(),
 			want: same(allowed(ClassExpected, ReasonExpected))},
-		"8 NewOrigin": {reason: "anyone else", setting: setting{}, req: by(update(), fx.Alice, "kubectl"),
+		"8 NewOrigin": {reason: "another user", setting: setting{}, req: by(update(), fx.Alice, "kubectl"),
 			want: same(allowed(ClassNewOrigin, ReasonNewOrigin))},
 		"9 Rejected": {reason: "in both modes",
 			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}}, req: update(),
@@ -155,7 +155,7 @@ func TestRows(t *testing.T) {
 			want: [2]outcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
 		"13 Drift": {reason: "an unrequested change", setting: setting{}, req: update(),
 			want: [2]outcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
-		"13 DriftNoManager": {reason: "403 to anybody but Crossplane's apply", setting: setting{}, req: by(update(), fx.Crossplane, ""),
+		"13 DriftNoManager": {reason: "403 unless it is Crossplane's apply", setting: setting{}, req: by(update(), fx.Crossplane, ""),
 			want: [2]outcome{refused(ClassDrift, ReasonDrift, 403), allowed(ClassDrift, ReasonDriftLogged)}},
 		"13 DriftCreate": {reason: "creating is a change", setting: setting{}, req: request(Create, fx.Unmasked()),
 			want: [2]outcome{refused(ClassDrift, ReasonDrift, 422), allowed(ClassDrift, ReasonDriftLogged)}},
@@ -221,7 +221,7 @@ func TestModePrecedence(t *testing.T) {
 		byDefault v1alpha1.Mode
 		want      v1alpha1.Mode
 	}{
-		"Default": {reason: "log where nobody says", old: fx.Instance(), want: v1alpha1.ModeLog},
+		"Default": {reason: "log where none is given", old: fx.Instance(), want: v1alpha1.ModeLog},
 		"Option":  {reason: "--default-mode", old: fx.Instance(), byDefault: v1alpha1.ModeEnforce, want: v1alpha1.ModeEnforce},
 		"Namespace": {reason: "over the default", old: namespaced(), namespace: v1alpha1.ModeEnforce,
 			byDefault: v1alpha1.ModeLog, want: v1alpha1.ModeEnforce},
@@ -231,7 +231,7 @@ func TestModePrecedence(t *testing.T) {
 			namespace: v1alpha1.ModeEnforce, want: v1alpha1.ModeEnforce},
 		"StoredRemoved": {reason: "not the one the request drops", old: namespaced(mode("enforce")),
 			change: []fx.Mod{fx.Unannotate(v1alpha1.AnnotationKeyMode)}, want: v1alpha1.ModeEnforce},
-		"Garbage": {reason: "what is no mode says nothing", old: namespaced(mode("nope")), namespace: v1alpha1.ModeEnforce,
+		"Garbage": {reason: "an unknown mode is ignored", old: namespaced(mode("nope")), namespace: v1alpha1.ModeEnforce,
 			want: v1alpha1.ModeEnforce},
 		"NamespaceBogus": {reason: "nor in a Namespace", old: namespaced(), namespace: "nope", byDefault: v1alpha1.ModeLog,
 			want: v1alpha1.ModeLog},

@@ -22,8 +22,8 @@ func application(finalizers ...string) *unstructured.Unstructured {
 	return o
 }
 
-// Deleting what takes along all that it stands for needs an approval, whoever
-// asks; deleting what leaves it behind does as its author wrote (KR-08-42).
+// A deletion that destroys what the object represents needs an approval, for any
+// user; one that leaves it behind is decided as its author wrote (KR-08-42).
 func TestDeleteForeign(t *testing.T) {
 	approvals := func(verb string) fx.Mod {
 		return fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External","mode":"always","verbs":["`+verb+`"]}]`)
@@ -35,10 +35,10 @@ func TestDeleteForeign(t *testing.T) {
 		opts   Options
 		want   outcome
 	}{
-		"Destroys": {reason: "it destroys without asking for a plan", object: destroying(), opts: enforced(), want: refuse},
+		"Destroys": {reason: "it destroys without the approval of a plan", object: destroying(), opts: enforced(), want: refuse},
 		"Leaves": {reason: "its author leaves the resources behind", object: fx.Terraform(nil), opts: enforced(),
 			want: pass},
-		"SaysNo": {reason: "and says so",
+		"SaysNo": {reason: "explicitly",
 			object: fx.With(fx.Terraform(nil), fx.Set(false, "spec", "destroyResourcesOnDeletion")), opts: enforced(), want: pass},
 		"Deleting": {reason: "it is deleted already", object: fx.With(destroying(), fx.Deleting), opts: enforced(), want: pass},
 		"Approved": {reason: "by the system's verb", object: fx.With(destroying(), approvals("destroy")), opts: enforced(),

@@ -218,7 +218,7 @@ func (ev *evaluation) parentDeleting() (verdict, error) {
 	return ev.allow(ReasonParentDeleted), nil
 }
 
-// parentFrozen refuses changes of children of a frozen parent, whoever makes them (KR-05-06).
+// parentFrozen refuses changes of children of a frozen parent, by any user (KR-05-06).
 func (ev *evaluation) parentFrozen() (verdict, error) {
 	p := ev.parent()
 	if ev.view().set.Freeze == nil || p.Deleting() {

@@ -209,7 +209,7 @@ func (m *model) function(xr *unstructured.Unstructured) Ran {
 		if emitted := ran.Desired[k]; emitted == nil {
 			m.fail("the function removes %s, which the Composition wants", k)
 		} else if m.alone {
-			m.told(k, o, emitted)
+			m.offered(k, o, emitted)
 		}
 	}
 	return ran
@@ -226,9 +226,9 @@ func (m *model) wanted(xr *unstructured.Unstructured) *unstructured.Unstructured
 		fx.Set("r"+strconv.Itoa(m.revision), "spec", "forProvider", "region"), fx.Policies(policies...))
 }
 
-// told of what can be approved: what the function holds, and external drift, as
+// offered is what can be approved: what the function holds, and external drift, as
 // its audit reports it.
-func (m *model) told(_ string, o, emitted *unstructured.Unstructured) {
+func (m *model) offered(_ string, o, emitted *unstructured.Unstructured) {
 	held := v1alpha1.Held{}
 	if value := identity.Annotation(emitted, v1alpha1.AnnotationKeyHeld); value != "" && json.Unmarshal([]byte(value), &held) == nil && held.Approve != "" {
 		m.offer("xr", held.ID)

@@ -16,7 +16,7 @@ import (
 )
 
 // gatingOf a managed resource and its composite, at noon, as the gate controller
-// asks about it.
+// passes it to Decide.
 func gatingOf(mr, xr *unstructured.Unstructured) gating.Managed {
 	s := parent.Sum(mr, parent.RoleManaged)
 	kind := func(o *unstructured.Unstructured) identity.Kind {

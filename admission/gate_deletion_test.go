@@ -70,7 +70,7 @@ func TestDeleteDeadline(t *testing.T) {
 	}
 	if d := at(10*time.Minute, unseen, fx.Set("us", "status", "atProvider", "region")); d.Action != gating.ActionClose ||
 		d.Gate.Reason != v1alpha1.GateReasonPending {
-		t.Errorf("Delete ends, and what differs elsewhere would be carried along: %s %+v", d.Action, d.Gate)
+		t.Errorf("Delete ends, and what differs elsewhere would be applied: %s %+v", d.Action, d.Gate)
 	}
 	if d := at(time.Hour, unseen); d.Action != gating.ActionClose || d.Gate.Reason != v1alpha1.GateReasonExpired || d.Gate.DeleteAt != nil {
 		t.Errorf("past both: %s %+v", d.Action, d.Gate)

@@ -170,7 +170,7 @@ func decided(mr *parent.State, d gating.Decision) *parent.State {
 	return &s
 }
 
-// exploreGate asks the gate controller about every MR in every situation.
+// exploreGate decides, as the gate controller, about every MR in every situation.
 func exploreGate(t *testing.T, found explored) (asked int) {
 	t.Helper()
 	for name, o := range product(storedMasks(), providerReports(), circumstances(), cloudStates()) {
@@ -185,7 +185,7 @@ func exploreGate(t *testing.T, found explored) (asked int) {
 			g.Holders = []identity.Holder{{State: mr, Kind: g.Kind}, {State: xr, Kind: newWorld().Kind(xr.GroupVersionKind)}}
 			for _, g.Mode = range []v1alpha1.Mode{v1alpha1.ModeEnforce, v1alpha1.ModeLog} {
 				for _, g.Now = range []time.Time{fx.Noon, fx.Noon.Add(31 * time.Minute)} {
-					g.Live = g.Mode == v1alpha1.ModeLog // as the controller does where it is asked to
+					g.Live = g.Mode == v1alpha1.ModeLog // as the controller does after Decision.Live
 					asked++
 					d := g.Decide()
 					in := fmt.Sprintf("%s, %s, %s, %s", name, what, g.Mode, g.Now.Format(time.TimeOnly))
@@ -229,8 +229,8 @@ func frozenAbove(g gating.Managed) bool {
 	return slices.ContainsFunc(g.Holders, func(h identity.Holder) bool { return approval.Parse(h.State.Annotations).Freeze != nil })
 }
 
-// asks are all requests there are about an MR.
-func asks(o *unstructured.Unstructured) map[string]*Request {
+// requests are all requests about an MR.
+func requests(o *unstructured.Unstructured) map[string]*Request {
 	orphaned := fx.With(o, fx.Annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))
 	return map[string]*Request{
 		"re-apply":               request(Update, o),
@@ -248,7 +248,7 @@ func asks(o *unstructured.Unstructured) map[string]*Request {
 	}
 }
 
-// exploreWebhook asks the webhook about every MR and every request.
+// exploreWebhook decides, as the webhook, about every MR and every request.
 func exploreWebhook(t *testing.T, found explored) (asked int) {
 	t.Helper()
 	one := func(in string, w *world, mode v1alpha1.Mode, before *parent.State, req *Request) {
@@ -282,7 +282,7 @@ func exploreWebhook(t *testing.T, found explored) (asked int) {
 				s.xr = []fx.Mod{fx.Unsettled}
 			}
 			for name, o := range product(storedMasks(), providerReports()[1:3], circumstances()[1:3], cloudStates()[:3]) {
-				for what, req := range asks(o) {
+				for what, req := range requests(o) {
 					one(fmt.Sprintf("%s, %s, %s, settled %t", name, what, mode, settled), s.world(), mode, parent.Sum(o, parent.RoleManaged), req)
 				}
 			}
@@ -340,9 +340,9 @@ func TestGateTransitions(t *testing.T) {
 	t.Logf("%d situations, %d transitions", asked, len(found))
 }
 
-// Every gate closes again, whatever people and providers do or leave: from each
+// Every gate closes again, whatever users and providers do: from each
 // state in which the provider may act, the deadline leads to one in which it may
-// not, without anybody else's help.
+// not, without any other actor.
 func TestGateClosesAgain(t *testing.T) {
 	for _, s := range []gating.Status{gating.StatusOpen, gating.StatusConfirming, gating.StatusDeleting} {
 		closes := false

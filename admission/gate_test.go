@@ -141,7 +141,7 @@ func TestGate(t *testing.T) {
 			setting: setting{opts: enforced()}, req: request(Update, fx.Unmasked()), want: masked{Policies: []string{"*"}}},
 		"UnmaskedChange": {reason: "unless an accepted change opens it", setting: accepted,
 			req: request(Update, fx.Unmasked(), fx.Resize("l")), want: opened([]string{fx.Observe, fx.Update}, size)},
-		"Forged": {reason: "nobody but us writes the gate or the remembered value", setting: setting{opts: enforced()},
+		"Forged": {reason: "only our components write the gate or the remembered value", setting: setting{opts: enforced()},
 			req: by(request(Update, fx.Instance(), fx.GateValue(`{"state":"open","verbs":["Delete"],"at":null}`),
 				fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies, `["Observe"]`)), fx.Alice, "kubectl"),
 			want: closed},
@@ -170,7 +170,7 @@ func TestGate(t *testing.T) {
 		"FunctionNoMask": {reason: "policies that are no mask over what comes with them are their author's", setting: accepted,
 			req:  request(Update, fx.Instance(), function(shut, `["Observe","Create"]`, fx.Observe, fx.Update)...),
 			want: masked{[]string{fx.Observe}, `["Observe","Update"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
-		"FunctionPaused": {reason: "its first mask comes after somebody paused the MR", setting: setting{opts: enforced()},
+		"FunctionPaused": {reason: "its first mask comes after the MR was paused", setting: setting{opts: enforced()},
 			req: request(Update, fx.With(fx.Unmasked(), author()), function(shut, `["*"]`, fx.Observe)...), want: masked{Policies: []string{}}},
 		"FunctionObserve": {reason: "or took all but Observe away", setting: accepted,
 			req: request(Update, fx.With(fx.Unmasked(), author(fx.Observe)), function(shut, `["*"]`, fx.Observe)...), want: masked{Policies: []string{fx.Observe}}},
@@ -180,7 +180,7 @@ func TestGate(t *testing.T) {
 			req: request(Update, fx.Unmasked(), function(shut, `["*"]`, fx.Observe)...), want: masked{Policies: []string{"*"}}},
 		"FunctionLogAuthor": {reason: "or keep an old one", setting: setting{xr: []fx.Mod{fx.Unsettled}},
 			req: request(Update, fx.Instance(), less(`["Observe","Create"]`), announced), want: masked{Policies: []string{fx.Observe, fx.Create}}},
-		"FunctionLogPaused": {reason: "nor is somebody's [\"Observe\"] undone", setting: setting{},
+		"FunctionLogPaused": {reason: "nor is a user's [\"Observe\"] undone", setting: setting{},
 			req: request(Update, fx.With(fx.Unmasked(), author(fx.Observe)), function(shut, `["*"]`, fx.Observe)...), want: masked{Policies: []string{fx.Observe}}},
 		"FunctionDeleting": {reason: "nor does what is being deleted gain Delete by it", setting: setting{},
 			req:  request(Update, fx.With(fx.Unmasked(), author(fx.Observe, fx.Create, fx.Update), fx.Deleting), function(shut, `["*"]`, fx.Observe)...),
@@ -194,7 +194,7 @@ func TestGate(t *testing.T) {
 			req: by(request(Create, fx.Instance()), fx.Alice, "velero"), want: masked{Policies: []string{"*"}}},
 		"LogChange": {reason: "log mode masks nothing", setting: setting{xr: []fx.Mod{fx.Unsettled}},
 			req: request(Update, fx.Unmasked(), fx.Resize("l")), want: masked{Policies: []string{"*"}}},
-		"LogAuthors": {reason: "the author's value stands again: nothing is remembered that could outlive its next change",
+		"LogAuthors": {reason: "the author's value is restored: nothing is remembered that could outlive its next change",
 			setting: setting{}, req: request(Update, fx.Instance(), author("*")), want: masked{Policies: []string{"*"}}},
 		"Terminating": {reason: "nothing of ours takes Delete from an MR that is being deleted", setting: accepted,
 			req:  request(Update, fx.With(fx.Instance(), append(openForDelete, fx.Deleting)...), fx.Resize("l")),
@@ -264,8 +264,8 @@ func TestGateInDecision(t *testing.T) {
 	}
 }
 
-// A change behind an open gate that asks for what is there already is marked: that
-// it is there does not show that the provider has seen it.
+// A change behind an open gate that requests the external value of now is marked:
+// the value does not show that the provider has observed the change.
 func TestUnproven(t *testing.T) {
 	open := fx.With(fx.Instance(), fx.Policies(fx.Observe, fx.Update), fx.GateValue(fx.OpenUpdate),
 		fx.Set("l", "spec", "forProvider", "size"), fx.Set("s", "status", "atProvider", "size"))
@@ -275,11 +275,11 @@ func TestUnproven(t *testing.T) {
 		size   string
 		want   bool
 	}{
-		"Back": {reason: "asked for l in between, which the provider may be about to make", mr: open, size: "s", want: true},
+		"Back": {reason: "l was requested in between, which the provider may be about to make", mr: open, size: "s", want: true},
 		"On":   {reason: "what is not there yet proves that it was seen", mr: open, size: "m"},
 		"Closed": {reason: "nothing was opened before",
 			mr: fx.With(fx.Instance(), fx.Set("l", "spec", "forProvider", "size"), fx.Set("s", "status", "atProvider", "size")), size: "s"},
-		"Unreported": {reason: "nothing is there to compare: another rule waits",
+		"Unreported": {reason: "nothing can be compared: another rule waits",
 			mr: fx.With(open, fx.Set(map[string]any{"region": "eu"}, "status", "atProvider")), size: "s", want: true},
 	}
 	for name, tc := range cases {

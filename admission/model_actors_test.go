@@ -225,12 +225,12 @@ func (m *model) gateStep(key string) {
 	m.actGate(key, o, d)
 }
 
-// gateNow is what the gate controller's clock says.
+// gateNow is the time by the gate controller's clock.
 func (m *model) gateNow() time.Time { return m.now.Add(m.skew) }
 
 // finishGate finds the holders of approvals, the XR as it is given, and finishes
 // a claim of a closed gate, as gate.Controller.finish does. ok is false where the
-// gate controller crashed, or is to begin anew.
+// gate controller crashed, or is to start again.
 func (m *model) finishGate(key string, o *unstructured.Unstructured, g *gating.Managed, xr *unstructured.Unstructured) (ok bool) {
 	g.Holders = []identity.Holder{{State: g.MR, Kind: g.Kind}}
 	holders := map[string]*unstructured.Unstructured{key: o}
@@ -332,7 +332,7 @@ func (m *model) describe(key string) string {
 	return out
 }
 
-// forget what was spent on a difference that occurs anew (notify.Forget).
+// forget what was spent on a difference that occurs again (notify.Forget).
 func (m *model) forget(o offer) {
 	h := m.get(o.holder)
 	set := approval.Parse(h.GetAnnotations())

@@ -39,7 +39,7 @@ func sameSet(a, b []string) bool {
 }
 
 // checkStored: (e) the policies are legal and no more than the author's; (f) the
-// author's value is remembered, or stands.
+// author's value is remembered, or stored.
 func (m *model) checkStored(key string, old, o *unstructured.Unstructured) {
 	if key == "xr" || key == "claim" {
 		return
@@ -70,7 +70,7 @@ func (m *model) checkStored(key string, old, o *unstructured.Unstructured) {
 	}
 }
 
-// removed: (b) no external resource is orphaned unasked.
+// removed: (b) no external resource is orphaned without a request.
 func (m *model) removed(key string, o *unstructured.Unstructured) {
 	m.note("%s is gone", key)
 	c := m.cloud[key]
@@ -84,7 +84,7 @@ func (m *model) removed(key string, o *unstructured.Unstructured) {
 }
 
 // admitted: what an admitted write means for the author's value and for once
-// approvals; a change that nobody asked for is approved.
+// approvals; an unrequested change is approved.
 func (m *model) admitted(key string, user subject.User, req *Request, d Decision, after *unstructured.Unstructured) {
 	if key == "xr" || key == "claim" {
 		return
@@ -105,13 +105,13 @@ func (m *model) admitted(key string, user subject.User, req *Request, d Decision
 		m.author[key] = incoming
 	}
 	if _, masked := mask.ParseAuthor(identity.Annotation(req.Object, v1alpha1.AnnotationKeyManagementPolicies)); !masked {
-		for _, c := range d.Changes { // what is asked for anew was not tampered with, and no gate remembers that
+		for _, c := range d.Changes { // what is requested again was not tampered with, and no gate remembers that
 			if f, ok := strings.CutPrefix(c.Path, "spec.forProvider."); ok {
 				delete(m.shown, key+" "+f)
 			}
 		}
 	}
-	for _, c := range d.Changes { // asked for as the status shows it: that difference is none any more
+	for _, c := range d.Changes { // requested as the status shows it: there is no such difference any more
 		if f, ok := strings.CutPrefix(c.Path, "spec.forProvider."); ok {
 			if at, _, _ := unstructured.NestedFieldNoCopy(req.Object.Object, "status", "atProvider", f); at != nil && at == c.New {
 				delete(m.shown, key+" "+f)
@@ -133,7 +133,7 @@ func (m *model) use(k string) {
 	}
 }
 
-// openedBy: (d) by an approval that somebody gave, and no once twice.
+// openedBy: (d) by an approval that a user gave, and no once twice.
 func (m *model) openedBy(key string, d gating.Decision) {
 	if d.Gate.Reason != v1alpha1.GateReasonApproved {
 		return // narrowed
@@ -183,7 +183,7 @@ func (m *model) external(key string, o *unstructured.Unstructured, verb v1alpha1
 	if now != nil && mask.ParseGate(now.GetAnnotations()).State == v1alpha1.GateClosed && verb == v1alpha1.VerbUpdate &&
 		mask.ParseGate(now.GetAnnotations()).Reason == v1alpha1.GateReasonConfirmed {
 		if have, _, _ := unstructured.NestedMap(now.Object, "spec", "forProvider"); !covers(have, wanted) {
-			m.fail("%s: a stale copy writes %v after the gate closed, where %v is asked for", key, wanted, have)
+			m.fail("%s: a stale copy writes %v after the gate closed, where %v is requested", key, wanted, have)
 		}
 	}
 	if verb != v1alpha1.VerbUpdate || len(gate.Paths) == 0 {
@@ -195,7 +195,7 @@ func (m *model) external(key string, o *unstructured.Unstructured, verb v1alpha1
 			continue
 		}
 		if !slices.ContainsFunc(gate.Paths, func(p string) bool { return change.Under(path, p) || change.Under(p, path) }) {
-			m.fail("%s: %s is carried along unapproved, shown since step %s", key, path, strconv.Itoa(since))
+			m.fail("%s: %s is applied without an approval, shown since step %s", key, path, strconv.Itoa(since))
 		}
 	}
 }
@@ -213,10 +213,10 @@ func (m *model) quiet(late bool) {
 		if gate.State == v1alpha1.GateOpen && late {
 			m.overdue(key, gate)
 		}
-		// A provider that tells nothing, and a value that was asked for anew before
+		// A provider that reports nothing, and a value that was requested again before
 		// it can have been seen: only the deadline closes that, see overdue.
-		untold := m.upjet && !m.kind.ReconcileRequests && gate.Unproven
-		if p := mask.PoliciesOf(o); !late && !untold && gate.State == v1alpha1.GateOpen && idle &&
+		unreported := m.upjet && !m.kind.ReconcileRequests && gate.Unproven
+		if p := mask.PoliciesOf(o); !late && !unreported && gate.State == v1alpha1.GateOpen && idle &&
 			(mask.Gives(p, v1alpha1.VerbUpdate) || mask.Gives(p, v1alpha1.VerbCreate)) {
 			m.fail("%s: at rest, and open: %s", key, m.describe(key))
 		}

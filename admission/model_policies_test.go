@@ -114,24 +114,24 @@ func (m *model) regovern() {
 	m.note("the policies are gone")
 }
 
-// fulfilled: somebody asks for a size, and nobody disturbs what comes of it, so
+// fulfilled: a user requests a size, and no actor interferes with the result, so
 // that allowances are consumed before the next change.
 func (m *model) fulfilled() {
-	m.edit(m.asked(), fx.Set("s"+strconv.Itoa(m.rng.IntN(4)), "spec", "size"))
+	m.edit(m.sized(), fx.Set("s"+strconv.Itoa(m.rng.IntN(4)), "spec", "size"))
 	m.reliable = true
 	m.rest(8)
 	m.reliable = false
 }
 
-// asked is what people ask for a size: the Claim where there is one, mostly.
-func (m *model) asked() string {
+// sized is the object on which users set a size: the Claim where there is one, mostly.
+func (m *model) sized() string {
 	if m.claimed && !m.chance(4) {
 		return "claim"
 	}
 	return "xr"
 }
 
-// claimXR is Crossplane, carrying over what the Claim says.
+// claimXR is Crossplane, copying the spec of the Claim.
 func (m *model) claimXR() {
 	claim := m.stale("crossplane", "claim")
 	if claim == nil {
@@ -221,7 +221,7 @@ func (m *model) ruled(key string, req *Request, d Decision, result *unstructured
 	m.covered(key, req, d)
 }
 
-// granted: (h) a change of the size is granted an allowance, by somebody who may
+// granted: (h) a change of the size is granted an allowance, by a user who may
 // initiate or whose own change was allowed by the Claim, and nothing else is.
 func (m *model) granted(key string, req *Request, result *unstructured.Unstructured) {
 	old := req.OldObject
@@ -252,7 +252,7 @@ func (m *model) granted(key string, req *Request, result *unstructured.Unstructu
 	}
 }
 
-// carried: (i) each entry was granted, and tells by whom and on which way.
+// carried: (i) each entry was granted, and names by whom and on which way.
 func (m *model) carried(key string, o *unstructured.Unstructured) {
 	for _, a := range entriesOf(m, o) {
 		grant, known := m.grants[string(o.GetUID())][a.Generation]
@@ -261,7 +261,7 @@ func (m *model) carried(key string, o *unstructured.Unstructured) {
 			want = []string{"DatabaseClaim", o.GetKind()}
 		}
 		if !known || a.Initiator != fx.Alice.Name || !slices.Equal(want, kindsOf(a)) || a.Trace[len(a.Trace)-1].Generation != a.Generation {
-			m.fail("%s carries an allowance that nobody granted (%t, %v): %+v", key, known, want, a)
+			m.fail("%s carries an allowance that was not granted (%t, %v): %+v", key, known, want, a)
 		}
 	}
 }
@@ -346,8 +346,8 @@ func (m *model) covered(key string, req *Request, d Decision) {
 	}
 }
 
-// binds reports whether policies were there when the intent was made that a
-// version of the XR tells of.
+// binds reports whether policies existed when the intent was made that a
+// version of the XR records.
 func (m *model) binds(o *unstructured.Unstructured) bool {
 	hop := trace.Of(o.GetAnnotations()).Own()
 	return hop != nil && !m.governed.at.After(hop.Timestamp.Time)

@@ -23,7 +23,7 @@ var (
 	modelSeed  = flag.Uint64("model.seed", 0, "run this seed alone, and print its steps")
 )
 
-// TestModel explores random interleavings of everybody around one XR and its
+// TestModel explores random interleavings of all actors around one XR and its
 // MRs: see model_invariants_test.go for what holds after each step.
 func TestModel(t *testing.T) {
 	if *modelSeed > 0 {
@@ -88,7 +88,7 @@ func explore(seed uint64, verbose bool) *model {
 	return m
 }
 
-// rest: everybody but people goes on, and nothing fails.
+// rest: every actor but users goes on, and nothing fails.
 func (m *model) rest(rounds int) {
 	for range rounds {
 		for _, f := range []func(){m.claimXR, m.composeXR, func() { m.provide("a") }, func() { m.provide("b") }, func() { m.gateStep("a") },
@@ -131,7 +131,7 @@ func (m *model) person(key string) {
 	value := strconv.Itoa(m.rng.IntN(4))
 	switch m.rng.IntN(18) {
 	case 0, 1, 17:
-		m.edit(m.asked(), fx.Set("s"+value, "spec", "size"))
+		m.edit(m.sized(), fx.Set("s"+value, "spec", "size"))
 	case 2:
 		m.edit(key, fx.Set("s"+value, "spec", "forProvider", "size"))
 	case 3, 4:
@@ -176,7 +176,7 @@ func (m *model) tamper(key, value string) {
 		return
 	}
 	field := []string{"size", "region", "gone"}[m.rng.IntN(3)]
-	m.note("somebody tampers with %s of %s", field, key)
+	m.note("a user tampers with %s of %s", field, key)
 	if field == "gone" {
 		if m.chance(3) {
 			m.cloud[key] = &resource{}
@@ -190,7 +190,7 @@ func (m *model) mode1() string {
 	return []string{"once", "once", "once", "generation", "always"}[m.rng.IntN(5)]
 }
 
-// approve what people were told about; the latest offer most.
+// approve one of the offers; the latest most.
 func (m *model) approve() {
 	if len(m.offers) == 0 {
 		return
@@ -246,7 +246,7 @@ func (m *model) reorganise() {
 		m.note("the mode is now %s", m.mode)
 	default:
 		m.compose = []string{"*", "Observe,Create,Update,Delete", "Observe,Create,Update", "Observe", "*"}[m.rng.IntN(5)]
-		m.note("the Composition now says %s", m.compose)
+		m.note("the Composition now has %s", m.compose)
 	}
 }
 

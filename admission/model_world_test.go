@@ -22,8 +22,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// model is the world around one XR (key "xr") with two MRs ("a", "b"): the API
-// server, the cloud, and everybody who writes to either. It is single-threaded:
+// model is a cluster around one XR (key "xr") with two MRs ("a", "b"): the API
+// server, the cloud, and every client that writes to either. It is single-threaded:
 // a step is one write, or one reconcile on a possibly stale copy.
 type model struct {
 	rng     *rand.Rand
@@ -43,7 +43,7 @@ type model struct {
 	// a mask that it emits is being written.
 	masks, alone, masked bool
 
-	// what people were told: ids by which differences are approved.
+	// offers are the ids by which differences can be approved.
 	offers []offer
 	// author is what the author of an MR's policies wrote last and was admitted.
 	author map[string][]string
@@ -287,7 +287,7 @@ func (m *model) offer(holder, id string) {
 	m.offers = append(m.offers, offer{holder, id})
 }
 
-// remove asks for the deletion of an object.
+// remove requests the deletion of an object.
 func (m *model) remove(key string, user subject.User) bool {
 	o := m.get(key)
 	if o == nil || o.GetDeletionTimestamp() != nil {

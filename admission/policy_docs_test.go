@@ -33,7 +33,7 @@ func documented(t *testing.T) map[string]string {
 	return out
 }
 
-// TestDocumentation plays what docs/policies.md says.
+// TestDocumentation plays what docs/policies.md describes.
 func TestDocumentation(t *testing.T) {
 	docs := documented(t)
 	example := func(name string) *allowance.Set {

@@ -127,7 +127,7 @@ func TestDeploymentReplicaSetPod(t *testing.T) {
 	rs := replicaSet(d)
 	p := newPlay(t, policySet(t, deploymentPolicy, replicaSetPolicy), d, rs, pod(rs, "foo-abc-1"), pod(rs, "foo-abc-2"))
 
-	p.want(p.remove(replicaset, "foo-abc-2"), ReasonDrift) // nobody scaled it
+	p.want(p.remove(replicaset, "foo-abc-2"), ReasonDrift) // it was not scaled
 	p.want(p.update(hans, "kubectl", "foo", fx.Set(int64(1), "spec", "replicas")), ReasonNoParent)
 	p.holds("foo", `
 - apiVersion: apps/v1
@@ -170,7 +170,7 @@ func TestDeploymentReplicaSetPod(t *testing.T) {
 	p.holds("foo", `null`)
 }
 
-// TestImagesByIndex: what triggers stands with its concrete index, and an item
+// TestImagesByIndex: what triggers is recorded with its concrete index, and an item
 // that comes at the front is one insertion (KR-06-06).
 func TestImagesByIndex(t *testing.T) {
 	d := deployment()
@@ -308,7 +308,7 @@ metadata: {name: database-claim-policy}
 spec:
   target: {apiGroup: example.com, apiVersion: v1alpha1, kind: DatabaseClaim}
   subjects: [{kind: Group, name: platform-team, mayInitiate: true}]
-  initializing: # without the seed's when, which never ends for Crossplane's kinds
+  initializing: # without the usual when, which never ends for Crossplane's kinds
     allow: [{relation: ControllerChild, verbs: [Create], mutations: [{jsonPath: "*", verbs: [Insert, Mutate]}]}]
   deleting:
     allow:
@@ -400,7 +400,7 @@ func TestClaimToCloud(t *testing.T) {
 	}
 }
 
-// TestEngineStopsWithoutAllowRecreate is where the seeds say that a destructive
+// TestEngineStopsWithoutAllowRecreate is the case of a destructive
 // change stops: between the composite and the managed resource.
 func TestEngineStopsWithoutAllowRecreate(t *testing.T) {
 	for name, policies := range map[string][]string{"shorthand": shorthand, "full": full} {
@@ -429,7 +429,7 @@ func TestEngineStopsWithoutAllowRecreate(t *testing.T) {
 				o.SetGeneration(0)
 				o.SetName("my-database-xyz-2")
 			})
-			d = p.create(fx.Crossplane, managerMR, created) // ... and its creation anew
+			d = p.create(fx.Crossplane, managerMR, created) // ... and its creation again
 			p.want(d, ReasonExpected)
 			if d.Gate == nil || d.Gate.State != v1alpha1.GateOpen {
 				t.Errorf("gate of the new one %+v", d.Gate)
@@ -440,7 +440,7 @@ func TestEngineStopsWithoutAllowRecreate(t *testing.T) {
 
 // TestConsumedOutside: an External allowance is consumed once the gate of its
 // managed resource closed again: the closing takes it away, or the next change.
-// A write that changes nothing leaves it where it stands (KR-06-08).
+// A write that changes nothing leaves it where it is (KR-06-08).
 func TestConsumedOutside(t *testing.T) {
 	const entry = `[{"relation":"External","verbs":["Update"],"generation":7,"initiator":"hans@example.com"}]`
 	instance := func(gate string) *unstructured.Unstructured {

@@ -66,7 +66,7 @@ func TestSections(t *testing.T) {
 		xr       []fx.Mod
 		do       func(*play) Decision
 		want     Reason
-		says     string
+		names    string
 		gate     v1alpha1.GateState
 	}{
 		{reason: "initializing omitted: everything", policies: []string{xrPolicy("p", "rules: []")}, xr: []fx.Mod{initializingXR},
@@ -84,10 +84,10 @@ func TestSections(t *testing.T) {
 		{reason: "without mutations Create is no Update",
 			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create]}]}`)}, xr: []fx.Mod{initializingXR},
 			do: update, want: ReasonAllowanceMissing,
-			says: "initializes, and neither section initializing of AllowancePolicy p nor an allowance on it allows spec.forProvider.instanceClass"},
+			names: "initializes, and neither section initializing of AllowancePolicy p nor an allowance on it allows spec.forProvider.instanceClass"},
 		{reason: "initializing does not delete",
 			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: [Create, Update]}]}`)},
-			xr:       []fx.Mod{initializingXR}, do: remove, want: ReasonAllowanceMissing, says: "allows delete"},
+			xr:       []fx.Mod{initializingXR}, do: remove, want: ReasonAllowanceMissing, names: "allows delete"},
 		{reason: "what either policy allows is allowed",
 			policies: []string{xrPolicy("p", `initializing: {allow: []}`), xrPolicy("q", `initializing: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
 			xr:       []fx.Mod{initializingXR}, do: remove, want: ReasonInitializing},
@@ -95,10 +95,10 @@ func TestSections(t *testing.T) {
 			policies: []string{xrPolicy("p", `initializing: {allow: [{target: {apiGroup: other.example.org, kind: RDSInstance}, relation: `+
 				`ControllerChild, verbs: ["*"]}]}`)},
 			xr: []fx.Mod{initializingXR}, do: create, want: ReasonAllowanceMissing},
-		{reason: "an expression says that it initializes no more",
+		{reason: "by an expression it no longer initializes",
 			policies: []string{xrPolicy("p", `initializing: {when: "object.metadata.name == 'other'", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
 			xr:       []fx.Mod{initializingXR}, do: create, want: ReasonAllowanceMissing},
-		{reason: "an expression says that it still does",
+		{reason: "by an expression it still does",
 			policies: []string{xrPolicy("p", `initializing: {when: "!has(object.status.observedGeneration)", allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
 			xr:       []fx.Mod{newIntent}, do: create, want: ReasonInitializing},
 		{reason: "an expression that fails counts as initialized",
@@ -112,7 +112,7 @@ func TestSections(t *testing.T) {
 			want: ReasonParentDeleted},
 		{reason: "deleting nothing keeps the children", policies: []string{xrPolicy("p", `deleting: {allow: []}`)},
 			xr: []fx.Mod{beingDeleted}, do: remove, want: ReasonAllowanceMissing,
-			says: "is being deleted, and section deleting of AllowancePolicy p does not allow delete"},
+			names: "is being deleted, and section deleting of AllowancePolicy p does not allow delete"},
 		{reason: "from garbage collection, too", policies: []string{xrPolicy("p", `deleting: {allow: []}`)}, xr: []fx.Mod{beingDeleted},
 			do: collect, want: ReasonAllowanceMissing},
 		{reason: "but a person may", policies: []string{xrPolicy("p", `deleting: {allow: []}`)}, xr: []fx.Mod{beingDeleted}, do: byAlice,
@@ -124,7 +124,7 @@ func TestSections(t *testing.T) {
 			policies: []string{xrPolicy("p", `initializing: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)},
 			xr:       []fx.Mod{initializingXR, fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")}, do: update, want: ReasonFrozen},
 		{reason: "expected needs an allowance", policies: []string{xrPolicy("p", "rules: []")}, xr: []fx.Mod{newIntent}, do: update,
-			want: ReasonAllowanceMissing, says: "no allowance on XDatabase my-database-xyz covers spec.forProvider.instanceClass (AllowancePolicy p)"},
+			want: ReasonAllowanceMissing, names: "no allowance on XDatabase my-database-xyz covers spec.forProvider.instanceClass (AllowancePolicy p)"},
 		{reason: "an approval lets it through all the same", policies: []string{xrPolicy("p", "rules: []")},
 			xr: []fx.Mod{newIntent, fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"apiVersion":"*","kind":"*","name":"*","mode":"always"}]`)}, do: update,
 			want: ReasonApproved},
@@ -147,8 +147,8 @@ func TestSections(t *testing.T) {
 			p := newPlay(t, policySet(t, tc.policies...), claim(), xr, rdsInstance(xr))
 			d := tc.do(p)
 			p.want(d, tc.want)
-			if !strings.Contains(d.Message, tc.says) {
-				t.Errorf("message %q, want %q", d.Message, tc.says)
+			if !strings.Contains(d.Message, tc.names) {
+				t.Errorf("message %q, want %q", d.Message, tc.names)
 			}
 			state := v1alpha1.GateState("")
 			if d.Gate != nil {
@@ -187,7 +187,7 @@ func TestExternalDeletion(t *testing.T) {
 		{reason: "External Delete: the gate opens first",
 			policies: []string{xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}, {relation: External, verbs: [Delete]}]}`)},
 			want:     ReasonExternalDeletion, approves: true},
-		{reason: "no External Delete asks for orphaning",
+		{reason: "no External Delete requests orphaning",
 			policies: []string{xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`)}, want: ReasonNoParent},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
@@ -349,9 +349,9 @@ func TestExceptions(t *testing.T) {
 		{reason: "a namespaced policy speaks for its name",
 			text: `{kind: ApprovalPolicy, metadata: {name: crossplane, namespace: crossplane-system}, spec: {rules: [{mode: always}]}}`,
 			want: ReasonExcepted},
-		{reason: "and for nobody else",
+		{reason: "and for no other user",
 			text: `{kind: ApprovalPolicy, metadata: {name: crossplane, namespace: other}, spec: {rules: [{mode: always}]}}`, want: ReasonDrift},
-		{reason: "unless it says so",
+		{reason: "unless it names them",
 			text: `{kind: ApprovalPolicy, metadata: {name: x, namespace: other}, spec: {subjects: [{kind: User, name: "` + fx.Crossplane.Name +
 				`"}], rules: [{mode: always}]}}`,
 			want: ReasonExcepted},
@@ -374,7 +374,7 @@ func TestExceptions(t *testing.T) {
 	}
 }
 
-// TestExceptionClaims: what stands in the status decides whether a rule of mode
+// TestExceptionClaims: the claims in the status decide whether a rule of mode
 // once or generation still holds (KR-05-51).
 func TestExceptionClaims(t *testing.T) {
 	text := func(mode string) string {
@@ -457,7 +457,7 @@ func TestWithoutPolicies(t *testing.T) {
 	}
 }
 
-// TestDeletionBelow: what section deleting says reaches a managed resource that
+// TestDeletionBelow: section deleting applies to a managed resource that
 // goes after its composite.
 func TestDeletionBelow(t *testing.T) {
 	for _, tc := range []struct {
@@ -465,7 +465,7 @@ func TestDeletionBelow(t *testing.T) {
 		want            Reason
 		approves        bool
 	}{
-		{reason: "no External Delete: left behind, as asked for", section: `[{relation: ControllerChild, verbs: ["*"]}]`,
+		{reason: "no External Delete: left behind, as requested", section: `[{relation: ControllerChild, verbs: ["*"]}]`,
 			want: ReasonParentDeleted},
 		{reason: "External Delete: the gate opens first",
 			section: `[{relation: ControllerChild, verbs: ["*"]}, {relation: External, verbs: [Delete]}]`, want: ReasonExternalDeletion,
@@ -500,7 +500,7 @@ func TestWhoIsGranted(t *testing.T) {
 		{reason: "may not initiate", subjects: `{kind: User, name: hans@example.com}`},
 		{reason: "as one subject not, as another yes",
 			subjects: `{kind: User, name: hans@example.com}, {kind: Group, name: platform-team, mayInitiate: true}`, granted: true},
-		{reason: "somebody else", subjects: `{kind: User, name: alice, mayInitiate: true}`},
+		{reason: "another user", subjects: `{kind: User, name: alice, mayInitiate: true}`},
 		{reason: "a ServiceAccount of his name",
 			subjects: `{kind: ServiceAccount, namespace: a, name: hans@example.com, mayInitiate: true}`},
 		{reason: "nobody", subjects: ``},

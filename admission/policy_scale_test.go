@@ -60,7 +60,7 @@ func TestScaleOfAChild(t *testing.T) {
 	}
 }
 
-// External says what may be done outside: it lets a managed resource be created
+// External is about what may be done outside: it lets a managed resource be created
 // and deleted, and no other child.
 func TestExternalIsAboutManagedResources(t *testing.T) {
 	initializing := xrPolicy("p", `initializing: {allow: [{relation: External, verbs: ["*"]}]}`)

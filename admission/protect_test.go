@@ -74,8 +74,8 @@ func without(sets ...map[string]string) fx.Mod {
 	}
 }
 
-// sayings on an object: what people say of its children.
-func sayings(o *unstructured.Unstructured) map[string]string {
+// userDecisions on an object, about its children.
+func userDecisions(o *unstructured.Unstructured) map[string]string {
 	out := map[string]string{}
 	if o != nil {
 		maps.Copy(out, o.GetAnnotations())
@@ -172,8 +172,9 @@ func TestProtection(t *testing.T) {
 			if diff := cmp.Diff(want, kausalityOf(result)); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
-			if want := !maps.Equal(sayings(tc.old), sayings(result)); d.ChangesUserAnnotation != want {
-				t.Errorf("%s: Said is %t, want %t: what people say went from %v to %v", tc.reason, d.ChangesUserAnnotation, want, sayings(tc.old), sayings(result))
+			if want := !maps.Equal(userDecisions(tc.old), userDecisions(result)); d.ChangesUserAnnotation != want {
+				t.Errorf("%s: ChangesUserAnnotation is %t, want %t: the decisions went from %v to %v", tc.reason, d.ChangesUserAnnotation, want,
+					userDecisions(tc.old), userDecisions(result))
 			}
 			for key, forged := range map[string]string{v1alpha1.AnnotationKeyTrace: "[]", v1alpha1.AnnotationKeyUpdaters: "xxxxx"} {
 				if result.GetAnnotations()[key] == forged {
@@ -193,8 +194,8 @@ func TestProtectionOfComponents(t *testing.T) {
 }
 
 // A user annotation that does not parse is refused with the parse error, unless
-// it is a controller's copy, which is undone; what is stored already is nobody's
-// fault now (KR-02-02).
+// it is a controller's copy, which is undone; what is stored already is not
+// refused (KR-02-02).
 func TestMalformedUserAnnotation(t *testing.T) {
 	bad := fx.Annotate(v1alpha1.AnnotationKeyFreeze, "hm")
 	badMode := fx.Annotate(v1alpha1.AnnotationKeyMode, "hm")
@@ -210,14 +211,14 @@ func TestMalformedUserAnnotation(t *testing.T) {
 		"PersonChanges": {reason: "from one that parses",
 			req: by(request(Update, fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyFreeze, "false")), bad), fx.Alice, "kubectl"), refused: true},
 		"GitOps": {reason: "GitOps too", req: by(request(Update, fx.Composite(), bad), fx.ArgoCD, "argocd"), refused: true},
-		"Stored": {reason: "it stood there before",
+		"Stored": {reason: "it was stored before",
 			req: by(request(Update, fx.With(fx.Composite(), bad), fx.Set("l", "spec", "size")), fx.Alice, "kubectl")},
 		"Repaired": {reason: "taking it away",
 			req: by(request(Update, fx.With(fx.Composite(), bad), fx.Unannotate(v1alpha1.AnnotationKeyFreeze)), fx.Alice, "kubectl")},
-		"Copy": {reason: "a controller copies what stands on the parent: undone, not refused",
+		"Copy": {reason: "a controller copies what is on the parent: undone, not refused",
 			req: by(request(Create, fx.Unmasked(), bad), fx.Crossplane, "")},
 		"CopyMeta":     {reason: "without a change too", req: by(request(Update, fx.Instance(), bad), fx.Provider, "provider")},
-		"Composed":     {reason: "a Composition's freeze counts for nothing", req: request(Update, fx.Instance(), bad)},
+		"Composed":     {reason: "a Composition's freeze is ignored", req: request(Update, fx.Instance(), bad)},
 		"ComposedMode": {reason: "its mode counts, so it must parse", req: request(Update, fx.Instance(), badMode), refused: true},
 		"OwnComponent": {reason: "ours are not checked", req: by(request(Update, fx.Composite(), bad), fx.GateController, "kausality")},
 		"ForeignDomain": {reason: "none of our business",

@@ -27,13 +27,13 @@ func TestReinvokedHop(t *testing.T) {
 		want   bool
 	}{
 		"Ours": {reason: "what the first decision wrote", req: request(Update, fx.Instance(), fx.Resize("l"), own(same)), want: true},
-		"SecondsAgo": {reason: "a slow webhook stood in between",
+		"SecondsAgo": {reason: "a slow webhook came in between",
 			req: request(Update, fx.Instance(), own(func(h *v1alpha1.Hop) { h.Timestamp.Time = fx.Noon.Add(-10 * time.Second) })), want: true},
 		"First":   {reason: "the first decision finds the stored trace", req: request(Update, fx.Instance(), fx.Resize("l"))},
 		"Dropped": {reason: "no trace at all", req: request(Update, fx.Instance(), fx.Unannotate(v1alpha1.AnnotationKeyTrace))},
 		"Old": {reason: "a backup's hop",
 			req: request(Update, fx.Instance(), own(func(h *v1alpha1.Hop) { h.Timestamp.Time = fx.Noon.Add(-time.Hour) }))},
-		"User": {reason: "somebody else's hop",
+		"User": {reason: "another user's hop",
 			req: request(Update, fx.Instance(), own(func(h *v1alpha1.Hop) { h.User = "alice" }))},
 		"Generation": {reason: "that of another write",
 			req: request(Update, fx.Instance(), own(func(h *v1alpha1.Hop) { h.Generation = 3 }))},

@@ -58,7 +58,7 @@ func TestModeOfPolicy(t *testing.T) {
 		"UnknownObject": {reason: "so does one on the object", policy: enforce,
 			object: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyMode, "audit")}, want: v1alpha1.ModeEnforce, warning: `of the object is "audit"`},
 		"ObjectSelector":      {reason: "the labels of the object decide", policy: labelled, object: []fx.Mod{gold}, want: v1alpha1.ModeEnforce},
-		"ObjectSelectorOther": {reason: "without them the policy says nothing", policy: labelled, want: v1alpha1.ModeLog},
+		"ObjectSelectorOther": {reason: "without them the policy does not apply", policy: labelled, want: v1alpha1.ModeLog},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestOtherActors(t *testing.T) {
 }
 
 // TestLifecycleConditions: a parent counts as initialized by the conditions its
-// kind is said to have (KR-03-09).
+// kind is declared to have (KR-03-09).
 func TestLifecycleConditions(t *testing.T) {
 	opts := under(func(s *v1alpha1.KausalitySpec) {
 		s.Mode = v1alpha1.ModeEnforce

@@ -179,7 +179,7 @@ func statusApart(t *testing.T, e *Evaluator, req *Request, want Decision) {
 }
 
 // stable asserts f(f(x)) = f(x): what the decision left is not changed by a
-// write that changes nothing, nor by being asked again about the very result.
+// write that changes nothing, nor by a second decision about the very result.
 func stable(t *testing.T, e *Evaluator, req *Request, d Decision) {
 	t.Helper()
 	result := apply(req.Object, d)

@@ -155,9 +155,9 @@ func TestResolverRound(t *testing.T) {
 		drift      *v1alpha1.Drift
 		resolution string
 	}{
-		"ParentGone": {reason: "there is nobody left to drift", drift: openDrift("parent-gone", "none", "child"), resolution: "the parent is gone"},
+		"ParentGone": {reason: "the parent does not exist", drift: openDrift("parent-gone", "none", "child"), resolution: "the parent is gone"},
 		"ChildGone":  {reason: "nor anything that drifts", drift: openDrift("child-gone", "app", "none"), resolution: "the child was deleted"},
-		"Unguarded":  {reason: "nobody asks about it any more", drift: unguarded, resolution: "its kind is no longer guarded"},
+		"Unguarded":  {reason: "it is no longer reviewed", drift: unguarded, resolution: "its kind is no longer guarded"},
 		"NewIntent":  {reason: "the parent has changed since", drift: intent, resolution: "the parent has a new intent"},
 		"Open":       {reason: "nothing changed", drift: openDrift("open", "app", "child")},
 		"External":   {reason: "the gate resolves it", drift: external},

@@ -95,7 +95,7 @@ func TestSenderPanics(t *testing.T) {
 	<-later
 }
 
-// TestSenderWithoutEndpoints: a Drift is recorded as notified if there is nobody to notify.
+// TestSenderWithoutEndpoints: a Drift is recorded as notified if there is no endpoint.
 func TestSenderWithoutEndpoints(t *testing.T) {
 	delivered := false
 	(&Sender{}).Send(reportNamed("a"), func() { delivered = true })

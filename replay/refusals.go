@@ -26,7 +26,7 @@ type Refusal struct {
 type Result struct {
 	// Decided is how many changes of desired state were decided.
 	Decided int
-	// Covered is how many of them a policy had a say in, and passed.
+	// Covered is how many of them were expected, or passed by a policy.
 	Covered  int
 	Refusals []Refusal
 	// Warnings name policies whose expressions could not be evaluated.

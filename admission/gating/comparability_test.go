@@ -9,7 +9,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 )
 
-// What nobody can know of an external resource is said to be unknown (KR-08-22).
+// What cannot be known of an external resource is reported as unknown (KR-08-22).
 func TestBlind(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -17,12 +17,12 @@ func TestBlind(t *testing.T) {
 		gone   bool
 		want   UnknownDrift
 	}{
-		"Closed": {reason: "what there is can be compared, and that nothing is there is said"},
-		"Nothing": {reason: "a Workspace tells outputs alone",
+		"Closed": {reason: "what exists can be compared, and a missing resource is reported"},
+		"Nothing": {reason: "a Workspace reports outputs alone",
 			mods: []fx.Mod{fx.Set(map[string]any{"outputs": map[string]any{}}, "status", "atProvider")}, want: UnknownNothingComparable},
 		"Unreported":  {reason: "no status at all", mods: []fx.Mod{fx.Set(map[string]any{}, "status")}, want: UnknownNothingComparable},
 		"NothingGone": {reason: "that it is gone is known", mods: []fx.Mod{fx.Set(map[string]any{}, "status")}, gone: true},
-		"LateInit": {reason: "O,LI reports success where nothing is there", mods: []fx.Mod{fx.Policies(fx.LateInitialize, fx.Observe)},
+		"LateInit": {reason: "O,LI reports success for a missing resource", mods: []fx.Mod{fx.Policies(fx.LateInitialize, fx.Observe)},
 			want: UnknownGoneUnseen},
 		"Open": {reason: "with more than that it is made, or missed", mods: []fx.Mod{fx.Policies(fx.Observe, fx.Update, fx.LateInitialize)}},
 	}

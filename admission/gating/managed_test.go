@@ -111,7 +111,7 @@ func TestDecide(t *testing.T) {
 			mr: open(fx.OpenUpdate), change: log, want: ActionClose, is: v1alpha1.GateReasonRestored, policies: "Observe"},
 		"RestoreLeftover": {reason: "what is left of a gate that the webhook lifted goes", mr: leftover, change: log,
 			want: ActionRestore, policies: "*"},
-		"RestoreCached": {reason: "not on the word of a cache, which may not have the claim yet", mr: leftover,
+		"RestoreCached": {reason: "not by a cache, which may not have the claim yet", mr: leftover,
 			change: logCached, want: ActionNone, is: "read live"},
 		"RestoreUnfinished": {reason: "nor before the approval is finished: another gate would be opened by it", mr: leftover,
 			change: claimed, want: ActionNone, is: "finished first"},
@@ -132,13 +132,13 @@ func TestDecide(t *testing.T) {
 		"Unreported": {reason: "so does no Synced at all", mr: open(fx.OpenUpdate), want: ActionNone, is: "Synced is not True"},
 		"Behind": {reason: "an older generation confirms nothing",
 			mr: open(fx.OpenUpdate, fx.Condition("Synced", "True", "R", 2)), want: ActionNone, is: "has not seen generation 3"},
-		"LostEcho": {reason: "upjet loses the generation: the echo stands in", mr: open(fx.OpenUpdate, lost),
+		"LostEcho": {reason: "upjet loses the generation: the echo confirms", mr: open(fx.OpenUpdate, lost),
 			change: echo("t1", "t1"), want: ActionClose, is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
 		"LostNoEcho": {reason: "no echo yet", mr: open(fx.OpenUpdate, lost), change: echo("t2", "t1"), want: ActionNone,
 			is: "has not handled"},
 		"LostComparable": {reason: "or the comparison", mr: open(fx.OpenUpdate, lost), want: ActionClose,
 			is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
-		"LostUnproven": {reason: "what was there before it was asked for proves nothing", mr: open(unproven, lost),
+		"LostUnproven": {reason: "a value from before the request proves nothing", mr: open(unproven, lost),
 			want: ActionNone, is: "equals the external one"},
 		"LostUnprovenEcho": {reason: "where there is an echo, that does", mr: open(unproven, lost), change: echo("t1", "t1"),
 			want: ActionClose, is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
@@ -166,7 +166,7 @@ func TestDecide(t *testing.T) {
 			is: v1alpha1.GateReasonExpired, policies: "Observe"},
 		"ConfirmedLate": {reason: "confirmed is confirmed, however late", mr: open(fx.OpenUpdate, fx.Synced), change: late,
 			want: ActionClose, is: v1alpha1.GateReasonConfirmed, policies: "Observe"},
-		"Delete": {reason: "Delete waits for somebody to delete", mr: open(deletes, fx.Synced, fx.Ready), want: ActionNone,
+		"Delete": {reason: "Delete waits for a deletion", mr: open(deletes, fx.Synced, fx.Ready), want: ActionNone,
 			is: "open for Delete"},
 		"DeleteExpired": {reason: "until the deadline", mr: open(deletes, fx.Synced, fx.Ready), change: late, want: ActionClose,
 			is: v1alpha1.GateReasonExpired, policies: "Observe"},
@@ -421,7 +421,7 @@ func TestDecideDeletion(t *testing.T) {
 		t.Errorf("spent before it was used: %+v", c)
 	}
 	if d := decideGate(t, gatingOf(shut, later)); d.Action != ActionOpen {
-		t.Errorf("approved anew: %s (%s)", d.Action, d.Why)
+		t.Errorf("approved again: %s (%s)", d.Action, d.Why)
 	}
 }
 

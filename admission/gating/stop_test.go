@@ -63,7 +63,7 @@ func TestDecideStopped(t *testing.T) {
 					t.Errorf("%s: the drift is still reported", tc.reason)
 				}
 				if what == "Drift" && !strings.Contains(d.Why, tc.why) {
-					t.Errorf("%s: it says %q", tc.reason, d.Why)
+					t.Errorf("%s: reason %q", tc.reason, d.Why)
 				}
 			})
 		}

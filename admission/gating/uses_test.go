@@ -32,7 +32,7 @@ func TestSpendOpening(t *testing.T) {
 	}{
 		"Open": {reason: "its approval is used", gate: v1alpha1.Gate{State: v1alpha1.GateOpen, At: at, Claim: "c1"},
 			holder: holder(v1alpha1.ClaimPending, "c1"), spent: true},
-		"Closed": {reason: "nobody noted yet that it is used",
+		"Closed": {reason: "its use is not recorded yet",
 			gate: v1alpha1.Gate{State: v1alpha1.GateClosed, At: at, Claim: "c1"}, holder: holder(v1alpha1.ClaimPending, "c1"), spent: true},
 		"Several": {reason: "one of them is held elsewhere",
 			gate: v1alpha1.Gate{State: v1alpha1.GateOpen, At: at, Claim: "c0,c1"}, holder: holder(v1alpha1.ClaimPending, "c1"), spent: true},
@@ -94,7 +94,7 @@ func TestSpendUnrecorded(t *testing.T) {
 			gate: v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonExpired, At: at, Claim: content("once")}, mode: "once"},
 		"Another": {reason: "it was open by another one",
 			gate: v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonRestored, At: at, Claim: "c1"}, mode: "once"},
-		"Standing": {reason: "it may be used again and again",
+		"Standing": {reason: "it may be used repeatedly",
 			gate: v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonRestored, At: at, Claim: content("always")}, mode: "always"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// A drift stands until something shows that it does not (KR-10-05).
+// A drift is open until something shows that it is over (KR-10-05).
 func TestResolved(t *testing.T) {
 	at := func(d time.Duration) *metav1.Time { v := metav1.NewTime(fx.Noon.Add(d)); return &v }
 	drift := func(op string) *v1alpha1.Drift {

@@ -48,7 +48,7 @@ func (s Observation) Settles() (settled bool, again time.Duration) {
 	return why == "", again
 }
 
-// FirstSeen returns the intent generation at which a parent had settled when it was first looked at; false
+// FirstSeen returns the intent generation at which a parent had settled when it was first observed; false
 // if it had not, or that is unknown. It is unknown of XRs and Claims, which settle by their children.
 func (s Observation) FirstSeen() (generation int64, settled bool) {
 	if s.Parent.Role == parent.RoleComposite || s.Parent.Role == parent.RoleClaim {
