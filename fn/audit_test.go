@@ -3,6 +3,8 @@ package fn
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,7 +58,7 @@ func auditOf(t *testing.T, rsp *fnv1.RunFunctionResponse) input.Audit {
 func (s *stage) audit(t *testing.T) input.Audit {
 	t.Helper()
 	objects := []*unstructured.Unstructured{s.xr}
-	for _, name := range sortedKeys(s.live) {
+	for _, name := range slices.Sorted(maps.Keys(s.live)) {
 		objects = append(objects, s.live[name])
 	}
 	req := operation(s.input, objects...)

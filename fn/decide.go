@@ -13,27 +13,27 @@ import (
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
-// decide about each resource in its order: a once approval that several could
-// use goes to the first (KR-09-02).
+// decide about each resource in its order: a once approval that several could use
+// is used by the first (KR-09-02).
 func (r *run) decide(ctx context.Context) {
-	evaluator := &admission.Evaluator{World: r.world, Options: admission.Options{DefaultMode: r.cfg.mode, Unreported: true}, Policies: r.policySet()}
+	evaluator := &admission.Evaluator{World: r.world, Options: admission.Options{DefaultMode: r.cfg.mode, Unreported: true}, Policies: r.policies.Set()}
 	var read *parent.State
 	for _, res := range r.resources {
 		if res.operation == "" {
 			continue
 		}
 		res.decided = true
-		if r.composite.state != read {
-			read = r.composite.state
+		if r.composite.State != read { // it is replaced when an approval is used
+			read = r.composite.State
 			evaluator.Parent = admission.Read(read)
 		}
 		d, err := evaluator.Live(ctx, r.request(res))
-		if err != nil { // the world is the request; there is nothing that cannot be read
+		if err != nil { // the core reads nothing but the request, which cannot fail
 			d = admission.Decision{Reason: admission.ReasonParentUnreadable, Message: "cannot decide: " + err.Error()}
 		}
 		res.decision = d
 		if d.Allowed && d.Claim != nil {
-			r.composite.take(d.Claim.Entry.Content)
+			r.composite.Take(d.Claim.Entry.Content)
 		}
 	}
 }
@@ -43,81 +43,80 @@ func (r *run) request(res *resource) *admission.Request {
 	op := res.operation
 	req := &admission.Request{
 		Operation: op, Actor: admission.ActorParentController, Controller: r.cfg.crossplane,
-		// The time stands in hops, and must be the same on every reconcile.
-		Time: r.composite.intent.Timestamp.Time,
+		// Hops have this time, which must be the same on every reconcile.
+		Time: r.composite.Intent.Timestamp.Time,
 	}
 	switch op {
 	case admission.Update:
-		req.OldObject, req.OldStatus = r.before(res), func() any { return res.whole().Object["status"] }
+		req.OldObject, req.OldStatus = r.before(res), func() any { return res.observed.Whole().Object["status"] }
 	case admission.Delete:
-		res.whole()
+		res.observed.Whole()
 		req.OldObject = r.before(res)
 	}
+	is := req.OldObject
 	if op != admission.Delete {
 		res.after = r.after(res, op)
-		req.Object = res.after
-	}
-	is := req.Object
-	if is == nil {
-		is = req.OldObject
+		req.Object, is = res.after, res.after
 	}
 	req.Kind, req.Namespace, req.Name = is.GroupVersionKind(), is.GetNamespace(), is.GetName()
 	return req
 }
 
-// before is the observed resource as a child of the composite.
+// before is the observed resource with the owner and the name that Crossplane's
+// apply gives it: a resource whose apply is yet to land may lack them.
 func (r *run) before(res *resource) *unstructured.Unstructured {
-	if r.isComposed(res.observed, res.name) {
-		return res.observed
+	if r.isComposed(res) {
+		return res.observed.Unstructured
 	}
 	content := maps.Clone(res.observed.Object)
 	metadata := maps.Clone(ssa.Child(content, "metadata"))
-	annotations, _ := metadata["annotations"].(map[string]any)
-	content["metadata"] = r.composed(metadata, maps.Clone(annotations), res.name)
+	content["metadata"] = r.composed(metadata, maps.Clone(ssa.Child(metadata, "annotations")), res.name)
 	return &unstructured.Unstructured{Object: content}
 }
 
-// after is what the apply would leave.
+// after is what the apply would leave. What does not change is shared with the
+// observed resource.
 func (r *run) after(res *resource, op admission.Operation) *unstructured.Unstructured {
 	desired := res.desired.Object
-	wanted := ssa.Child(ssa.Child(desired, "metadata"), "annotations")
-	if op == admission.Create {
-		content := maps.Clone(desired)
-		metadata := maps.Clone(ssa.Child(desired, "metadata"))
-		if metadata == nil {
-			metadata = map[string]any{}
-		}
-		if ns := r.composite.state.Namespace; ns != "" {
-			metadata["namespace"] = ns
-		}
-		if res.observed != nil { // Crossplane keeps the name when the kind changes
-			metadata["name"] = res.observed.GetName()
-		}
-		content["metadata"] = r.composed(metadata, ssa.Honoured(wanted), res.name)
+	metadata := ssa.Child(desired, "metadata")
+	wanted := ssa.Child(metadata, "annotations")
+	if op != admission.Create {
+		content := ssa.Apply(res.observed.Object, desired, res.observed.Owned)
+		content["apiVersion"], content["kind"] = desired["apiVersion"], desired["kind"]
+		ssa.DefaultPolicies(res.observed.Object, content)
+		content["metadata"] = r.appliedMetadata(res, wanted)
 		return &unstructured.Unstructured{Object: content}
 	}
-	content := ssa.Apply(res.observed.Object, desired, res.owned)
-	content["apiVersion"], content["kind"] = desired["apiVersion"], desired["kind"]
-	ssa.DefaultPolicies(res.observed.Object, content)
-	content["metadata"] = r.appliedMetadata(res, wanted)
+	content := maps.Clone(desired)
+	if metadata = maps.Clone(metadata); metadata == nil {
+		metadata = map[string]any{}
+	}
+	if ns := r.composite.State.Namespace; ns != "" {
+		metadata["namespace"] = ns
+	}
+	if res.observed != nil { // Crossplane keeps the name when the kind changes
+		metadata["name"] = res.observed.GetName()
+	}
+	content["metadata"] = r.composed(metadata, ssa.Honoured(wanted), res.name)
 	return &unstructured.Unstructured{Object: content}
 }
 
-// appliedMetadata is what the apply would leave of it, shared with the observed
-// resource where that is what is there.
+// appliedMetadata is the metadata that the apply would leave: the observed map
+// where it changes nothing.
 func (r *run) appliedMetadata(res *resource, wanted map[string]any) map[string]any {
 	metadata := ssa.Child(res.observed.Object, "metadata")
-	annotations, changed := ssa.Annotations(ssa.Child(metadata, "annotations"), wanted, res.owned)
+	annotations, changed := ssa.Annotations(ssa.Child(metadata, "annotations"), wanted, res.observed.Owned)
 	switch {
-	case changed:
-		return r.composed(maps.Clone(metadata), annotations, res.name)
-	case r.isComposed(res.observed, res.name):
+	case !changed && r.isComposed(res):
 		return metadata
+	case !changed:
+		annotations = maps.Clone(annotations)
 	}
-	return r.composed(maps.Clone(metadata), maps.Clone(annotations), res.name)
+	return r.composed(maps.Clone(metadata), annotations, res.name)
 }
 
-// composed finishes the metadata of a composed resource as Crossplane does.
+// composed completes metadata as Crossplane does for its composed resources; both
+// maps are modified, nil is empty.
 func (r *run) composed(metadata, annotations map[string]any, name string) map[string]any {
 	if metadata == nil {
 		metadata = map[string]any{}
@@ -131,12 +130,10 @@ func (r *run) composed(metadata, annotations map[string]any, name string) map[st
 	return metadata
 }
 
-// isComposed: composed would leave the metadata of an observed resource as it is.
-func (r *run) isComposed(observed *unstructured.Unstructured, name string) bool {
-	metadata := ssa.Child(observed.Object, "metadata")
-	owners, _ := metadata["ownerReferences"].([]any)
-	return ssa.Text(ssa.Child(metadata, "annotations"), v1alpha1.AnnotationKeyCompositionResourceName) == name &&
-		slices.EqualFunc(owners, r.owner, sameOwner)
+// isComposed reports whether composed would leave the observed metadata as it is.
+func (r *run) isComposed(res *resource) bool {
+	owners, _ := ssa.Child(res.observed.Object, "metadata")["ownerReferences"].([]any)
+	return res.observed.Annotation(v1alpha1.AnnotationKeyCompositionResourceName) == res.name && slices.EqualFunc(owners, r.owner, sameOwner)
 }
 
 func sameOwner(a, b any) bool {

@@ -1,7 +1,6 @@
 package fn
 
 import (
-	"bytes"
 	"context"
 	"time"
 
@@ -10,9 +9,12 @@ import (
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"github.com/crossplane/function-sdk-go/response"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/fn/audit"
+	"github.com/kausality-io/function-kausality/fn/offline"
+	"github.com/kausality-io/function-kausality/fn/policies"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
@@ -40,8 +42,8 @@ func New(log logging.Logger, options ...Option) *Function {
 	return f
 }
 
-// RunFunction decides about what the pipeline wants. It returns no error: an
-// Input that does not validate is a fatal result (KR-09-13).
+// RunFunction decides about the desired state of a pipeline. It returns no error:
+// an Input that does not validate is a fatal result (KR-09-01, KR-09-13).
 func (f *Function) RunFunction(ctx context.Context, req *fnv1.RunFunctionRequest) (rsp *fnv1.RunFunctionResponse, err error) {
 	log := f.log.WithValues("tag", req.GetMeta().GetTag())
 	defer func() {
@@ -54,6 +56,8 @@ func (f *Function) RunFunction(ctx context.Context, req *fnv1.RunFunctionRequest
 	return f.run(ctx, log, req), nil
 }
 
+// run is RunFunction without the recover. A step of an Operation has no composite
+// (KR-09-15).
 func (f *Function) run(ctx context.Context, log logging.Logger, req *fnv1.RunFunctionRequest) *fnv1.RunFunctionResponse {
 	rsp := response.To(req, response.DefaultTTL)
 	cfg, err := configOf(req.GetInput())
@@ -62,20 +66,22 @@ func (f *Function) run(ctx context.Context, log logging.Logger, req *fnv1.RunFun
 		return rsp
 	}
 	if req.GetObserved().GetComposite() == nil {
-		f.audit(cfg, req, rsp)
+		audit.Run(cfg.mode, f.now(), req, rsp)
 		return rsp
 	}
-	require(cfg, req, rsp)
-	r, ok := newRun(cfg, f.now(), req, rsp)
-	if !ok {
-		return rsp // nothing that could be decided about
+	xr := ssa.Unstructured(ssa.Object(req.GetObserved().GetComposite().GetResource()))
+	if xr == nil {
+		cfg.policies.Require(req, rsp, "")
+		return rsp // without a kind nothing can be decided
 	}
+	r := newRun(cfg, f.now(), xr, req, rsp)
+	cfg.policies.Require(req, rsp, r.composite.State.CompositionRevision)
 	r.grant(ctx)
 	r.decide(ctx)
 	r.emit()
 	r.report()
-	r.again()
-	log.Debug("Decided", "composite", r.composite.state.Name, "resources", len(r.resources))
+	r.wake()
+	log.Debug("Decided", "composite", xr.GetName(), "resources", len(r.resources))
 	return rsp
 }
 
@@ -86,18 +92,19 @@ type run struct {
 	req *fnv1.RunFunctionRequest
 	rsp *fnv1.RunFunctionResponse
 
-	composite *composite
+	// composite changes as approvals are used.
+	composite *offline.Composite
+	// resources are sorted by name; observed are those of them that exist.
 	resources []*resource
+	observed  []*offline.Resource
 	world     *world
-	// policies in force, and what people should know about them.
-	policies []policy
-	upgrades []*allowance.Upgrade
-	notes    []string
-	// scratch for what is put into words.
-	scratch bytes.Buffer
-	// keeper is the resource that stores what is remembered; nil for none.
+	policies  policies.InForce
+	// notes for users that are about no resource.
+	notes []string
+	// keeper is the resource that stores what is remembered of the composite, since
+	// the function cannot write to that; nil for none.
 	keeper *resource
-	// remembered of the composite for the next runs; "" for nothing.
+	// remembered fields of the composite; "" for none.
 	remembered string
 	// earlier report of a Kausality step of the same pipeline run.
 	earlier report
@@ -105,58 +112,48 @@ type run struct {
 	owner []any
 }
 
-// newRun reads a request; ok is false where it has no composite.
-func newRun(cfg config, now time.Time, req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionResponse) (r *run, ok bool) {
-	xr := ssa.Unstructured(ssa.Object(req.GetObserved().GetComposite().GetResource()))
-	if xr == nil {
-		return nil, false
+// newRun reads a request. xr is its composite.
+func newRun(cfg config, now time.Time, xr *unstructured.Unstructured, req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionResponse) *run {
+	ref := parent.RefOf(xr)
+	r := &run{cfg: cfg, now: now, req: req, rsp: rsp, resources: resourcesOf(req, ref), owner: ownerOf(ref), earlier: earlier(req.GetContext())}
+	for _, res := range r.resources {
+		if res.observed != nil {
+			r.observed = append(r.observed, res.observed)
+		}
 	}
-	state := parent.Sum(xr, parent.RoleComposite)
-	r = &run{cfg: cfg, now: now, req: req, rsp: rsp, resources: resourcesOf(req, state.Ref), owner: ownerOf(state)}
-	r.earlier = earlier(req.GetContext())
-	r.composite = compositeOf(xr, state, r.resources)
-	r.composite.settle(r.resources, cfg.grace, now)
-	r.composite.record()
-	r.composite.account(xr, r.resources)
-	r.readPolicies()
+	r.composite = offline.Derive(xr, r.observed, cfg.grace, now)
+	r.policies = cfg.policies.InForce(req, r.composite.Webhook)
+	r.notes = r.policies.Notes
 	r.provenance()
-	r.world = worldOf(r.composite, r.resources, cfg.managed)
-	r.world.object = xr.Object
-	if len(r.upgrades) > 0 {
-		r.world.fingerprint = fingerprint(req, state.CompositionRevision)
+	r.world = worldOf(r.composite, xr.Object, r.resources, cfg.managed)
+	if len(r.policies.Upgrades) > 0 {
+		r.world.fingerprint = policies.Fingerprint(req, r.composite.State.CompositionRevision)
 	}
-	return r, true
+	return r
 }
 
-// readPolicies of the Input and of the cluster.
-func (r *run) readPolicies() {
-	var more []string
-	r.policies, r.notes = policiesFor(r.cfg, r.req)
-	r.upgrades, more = upgradesFor(r.cfg, r.req, r.composite.webhook)
-	r.notes = append(r.notes, more...)
-}
-
-// policySet for the core.
-func (r *run) policySet() *allowance.Set {
-	all := make([]*allowance.Compiled, 0, len(r.policies))
-	for _, p := range r.policies {
-		all = append(all, p.Compiled)
-	}
-	return allowance.NewSet(all, r.upgrades, nil)
-}
-
-func ownerOf(s *parent.State) []any {
-	apiVersion, kind := s.ToAPIVersionAndKind()
+func ownerOf(xr parent.Ref) []any {
+	apiVersion, kind := xr.ToAPIVersionAndKind()
 	return []any{map[string]any{
-		"apiVersion": apiVersion, "kind": kind, "name": s.Name, "uid": string(s.UID),
+		"apiVersion": apiVersion, "kind": kind, "name": xr.Name, "uid": string(xr.UID),
 		"controller": true, "blockOwnerDeletion": true,
 	}}
 }
 
-// again says when Crossplane should ask anew: where nothing but time is
-// missing, nothing would wake it.
-func (r *run) again() {
-	if r.composite.waiting {
+// grant the composite the allowances of its last intent, where the core reads them.
+// Without a webhook nothing else grants them; of policies of the Input no webhook
+// knows.
+func (r *run) grant(ctx context.Context) {
+	c := r.composite
+	known, granting := r.policies.Grantors(c.State.GroupKind(), c.Intent.User, c.State.Parent.Name != "", c.Webhook)
+	remembered, notes := c.Grant(ctx, known, granting, r.world.object, r.observed)
+	r.remembered, r.notes = remembered, append(r.notes, notes...)
+}
+
+// wake makes Crossplane run the pipeline again where only time is missing: no
+// event would.
+func (r *run) wake() {
+	if r.composite.Waiting {
 		r.rsp.Meta.Ttl = durationpb.New(max(r.cfg.grace, time.Second))
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/results"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
@@ -315,7 +316,7 @@ func TestMessageIsBounded(t *testing.T) {
 	}
 	s.reconcile(want)
 	_, reason, message := s.condition()
-	if reason != v1alpha1.ConditionReasonHeld || len(message) > maxMessage || !strings.Contains(message, "more\nSettled") {
+	if reason != v1alpha1.ConditionReasonHeld || len(message) > results.MaxMessage || !strings.Contains(message, "more\nSettled") {
 		t.Errorf("%s, %d bytes: %s", reason, len(message), message)
 	}
 	for _, line := range strings.Split(message, "\n") {
@@ -323,8 +324,8 @@ func TestMessageIsBounded(t *testing.T) {
 			t.Errorf("no command in %q", line)
 		}
 	}
-	if n := len(s.rsp.GetResults()); n != maxResults+1 {
-		t.Errorf("results: want %d, got %d", maxResults+1, n)
+	if n := len(s.rsp.GetResults()); n != results.Max+1 {
+		t.Errorf("results: want %d, got %d", results.Max+1, n)
 	}
 }
 

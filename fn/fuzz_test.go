@@ -2,6 +2,7 @@ package fn
 
 import (
 	"context"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/policies"
 )
 
 // mutator damages requests, deterministically by its seed.
@@ -35,7 +37,8 @@ func (m mutator) odd() *structpb.Value {
 var oddKeys = []string{
 	"", ".", "f:", "k:{", "metadata", "spec", "status", v1alpha1.AnnotationKeyTrace, v1alpha1.AnnotationKeyFreeze,
 	v1alpha1.AnnotationKeyGate, v1alpha1.AnnotationKeyApprovals, v1alpha1.AnnotationKeyManagementPolicies,
-	v1alpha1.AnnotationKeyUsedApprovals, v1alpha1.AnnotationKeySettledFields, "managementPolicies", "crossplane", "deletionTimestamp", "ownerReferences", "managedFields",
+	v1alpha1.AnnotationKeyUsedApprovals, v1alpha1.AnnotationKeySettledFields,
+	"managementPolicies", "crossplane", "deletionTimestamp", "ownerReferences", "managedFields",
 }
 
 func (m mutator) value(v *structpb.Value, depth int) *structpb.Value {
@@ -95,7 +98,7 @@ func (m mutator) request(req *fnv1.RunFunctionRequest) {
 			}
 		}
 	}
-	for _, n := range sortedKeys(req.GetRequiredResources()) {
+	for _, n := range slices.Sorted(maps.Keys(req.GetRequiredResources())) {
 		for _, item := range req.GetRequiredResources()[n].GetItems() {
 			targets = append(targets, item.GetResource())
 		}
@@ -110,8 +113,8 @@ func fuzzSeeds(t *testing.T, input string) []*fnv1.RunFunctionRequest {
 	s := newStage(t, input)
 	if input == selecting {
 		s.revise("r1", "v1")
-		s.required[requirementCRD], s.required[requirementUpgradeCRD] = resources(aCRD), resources(aCRD)
-		s.required[requirementPolicies], s.required[requirementUpgrades] = resources(sizePolicy("a")), resources(sizePolicy("b"))
+		s.required[policies.RequirementCRD], s.required[policies.RequirementUpgradeCRD] = resources(aCRD), resources(aCRD)
+		s.required[policies.RequirementPolicies], s.required[policies.RequirementUpgrades] = resources(sizePolicy("a")), resources(sizePolicy("b"))
 	}
 	want := desire{"a": database(1), "b": plain("x"), "c": plain("y"), "e": bucket("eu", map[string]any{}), "w": workspace("m", map[string]any{"name": "x"})}
 	out := []*fnv1.RunFunctionRequest{s.request(want)}
@@ -130,9 +133,11 @@ func fuzzSeeds(t *testing.T, input string) []*fnv1.RunFunctionRequest {
 	s.annotate(v1alpha1.AnnotationKeySettledGeneration, "1")
 	out = append(out, s.request(want))
 	for _, req := range out {
-		req.Context = &structpb.Struct{Fields: map[string]*structpb.Value{contextKey: structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
-			"reason": structpb.NewStringValue(v1alpha1.ConditionReasonHeld), "resources": structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{structpb.NewStringValue("x")}}),
-		}})}}
+		held := &structpb.Struct{Fields: map[string]*structpb.Value{
+			"reason":    structpb.NewStringValue(v1alpha1.ConditionReasonHeld),
+			"resources": structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{structpb.NewStringValue("x")}}),
+		}}
+		req.Context = &structpb.Struct{Fields: map[string]*structpb.Value{contextKey: structpb.NewStructValue(held)}}
 	}
 	audited := operation(input, s.xr, s.live["a"], s.live["b"])
 	audited.Observed = &fnv1.State{Resources: map[string]*fnv1.Resource{}}

@@ -1,13 +1,11 @@
 package fn
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
@@ -16,16 +14,20 @@ import (
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
-// held is the observed resource as the pipeline composed it before: applying
-// that changes nothing (KR-09-04, KR-09-06).
+// held is the observed resource as the pipeline composed it before, so that
+// applying it changes nothing (KR-09-04).
 func (r *run) held(res *resource) *fnv1.Resource {
 	var shape map[string]any
 	if res.desired != nil && !res.replaced {
 		shape = res.desired.Object
 	}
-	content := ssa.Restrict(res.is, shape, res.owned)
+	content := ssa.Restrict(res.observed.Message, shape, res.observed.Owned)
 	if !r.cfg.managed {
-		restorePolicies(content, res.annotation(v1alpha1.AnnotationKeyManagementPolicies))
+		// The mask is the gate's: the pipeline composed the author's value.
+		author, masked := mask.ParseAuthor(res.observed.Annotation(v1alpha1.AnnotationKeyManagementPolicies))
+		if masked && content.GetFields()["spec"].GetStructValue().GetFields()[mask.FieldManagementPolicies] != nil {
+			setPolicies(content, author)
+		}
 	}
 	out := &fnv1.Resource{Resource: content, Ready: res.want.GetReady(), ConnectionDetails: res.want.GetConnectionDetails()}
 	if out.Ready == fnv1.Ready_READY_UNSPECIFIED && res.ready() {
@@ -34,30 +36,26 @@ func (r *run) held(res *resource) *fnv1.Resource {
 	return out
 }
 
-// heldAnnotation says on the resource itself what is held of it; "" for
-// nothing. The apply takes it away once nothing is (KR-09-05).
+// heldAnnotation is the value of v1alpha1.AnnotationKeyHeld; "" for none. The apply
+// removes the annotation once nothing is held (KR-09-05).
 func (r *run) heldAnnotation(res *resource) string {
-	if !res.refused() {
-		if res.desired == nil || r.earlier.reason == v1alpha1.ConditionReasonAllowed {
-			return ""
-		}
-		// An earlier Kausality step of the pipeline held it: its word stands.
-		return ssa.Text(ssa.Child(ssa.Child(res.desired.Object, "metadata"), "annotations"), v1alpha1.AnnotationKeyHeld)
-	}
 	d := &res.decision
-	held := &v1alpha1.Held{Reason: string(d.Reason), Operation: string(res.operation), ID: d.ID, Approve: d.Suggestion}
-	if res.operation == admission.Update {
-		held.Paths = change.Paths(d.Changes[:min(len(d.Changes), v1alpha1.MaxHeldPaths)])
+	switch {
+	case res.refused():
+		held := &v1alpha1.Held{Reason: string(d.Reason), Operation: string(res.operation), ID: d.ID, Approve: d.Suggestion}
+		if res.operation == admission.Update {
+			held.Paths = change.Paths(d.Changes[:min(len(d.Changes), v1alpha1.MaxHeldPaths)])
+		}
+		return marshal(held)
+	case res.desired != nil && r.earlier.reason != v1alpha1.ConditionReasonAllowed:
+		// An earlier Kausality step of the pipeline may have held it.
+		return ssa.AnnotationOf(res.desired.Object, v1alpha1.AnnotationKeyHeld)
 	}
-	r.scratch.Reset()
-	if err := json.NewEncoder(&r.scratch).Encode(held); err != nil {
-		return "" // strings always marshal
-	}
-	return string(bytes.TrimSuffix(r.scratch.Bytes(), []byte("\n")))
+	return ""
 }
 
 // creations that are held: by this step, and by earlier Kausality steps of the
-// pipeline, of which nothing is left in the desired state. Sorted by resource, at
+// pipeline, which leave nothing of them in the desired state. Sorted by resource, at
 // most v1alpha1.MaxHeldCreations.
 func (r *run) creations() []v1alpha1.HeldCreation {
 	out := slices.Clone(r.earlier.creations)
@@ -77,11 +75,10 @@ func (r *run) creations() []v1alpha1.HeldCreation {
 
 // creationsString is the value of v1alpha1.AnnotationKeyHeldCreations; "" for none.
 func creationsString(list []v1alpha1.HeldCreation) string {
-	raw, err := json.Marshal(list)
-	if err != nil || len(list) == 0 {
-		return "" // strings always marshal
+	if len(list) == 0 {
+		return ""
 	}
-	return string(raw)
+	return marshal(list)
 }
 
 // parseCreations is the reverse of creationsString; nil for what does not parse.
@@ -92,22 +89,23 @@ func parseCreations(value string) (out []v1alpha1.HeldCreation) {
 	return out
 }
 
-// restorePolicies emits what the author wrote, not the gate's mask, where the
-// pipeline composes the field. The top level of content alone is modified.
-func restorePolicies(content *structpb.Struct, remembered string) {
-	author, ok := mask.ParseAuthor(remembered)
-	if _, has := content.GetFields()["spec"].GetStructValue().GetFields()["managementPolicies"]; ok && has {
-		setPolicies(content, author)
+// marshal values that consist of strings, which always succeeds.
+func marshal(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return ""
 	}
+	return string(raw)
 }
 
-// ready as observed: by the Ready condition, or for kinds without one by what
-// kstatus says.
+// ready as observed: by the Ready condition, or by kstatus for a kind without one. It
+// reads the message, since converting the status takes longer than all the rest.
 func (res *resource) ready() bool {
-	for _, e := range res.is.GetFields()["status"].GetStructValue().GetFields()["conditions"].GetListValue().GetValues() {
+	status := res.observed.Message.GetFields()["status"].GetStructValue()
+	for _, e := range status.GetFields()["conditions"].GetListValue().GetValues() {
 		if c := e.GetStructValue().GetFields(); c["type"].GetStringValue() == "Ready" {
 			return c["status"].GetStringValue() == "True"
 		}
 	}
-	return res.state().Converged
+	return res.observed.State().Converged
 }

@@ -5,16 +5,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/crossplane/function-sdk-go/errors"
 	"google.golang.org/protobuf/types/known/structpb"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/crossplane/function-sdk-go/errors"
-
-	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/policies"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
@@ -29,54 +27,50 @@ type config struct {
 	mode  v1alpha1.Mode
 	grace time.Duration
 	// managed: the function masks spec.managementPolicies itself.
-	managed bool
-	// policies of the Input, compiled.
-	policies []policy
-	upgrades []*allowance.Upgrade
-	// crossplane is the user name under which Crossplane writes.
+	managed  bool
+	policies policies.Source
+	// crossplane is the user name with which Crossplane writes.
 	crossplane string
-	// fetch the policies of the cluster with these labels.
-	fetch  bool
-	labels map[string]string
-	// tags of AWS, and environment of Terraform runs, say who caused a change.
+	// tags of AWS, and env of Terraform runs, record the cause of a change.
 	tags, env bool
 }
 
 // configOf reads an Input, nil for none. The error names the field that is
-// wrong (KR-09-01).
+// invalid (KR-09-01).
 func configOf(s *structpb.Struct) (config, error) {
 	cfg := config{mode: v1alpha1.ModeLog, grace: defaultSettleGrace, crossplane: defaultServiceAccount}
 	if s == nil {
 		return cfg, nil
 	}
-	content := ssa.Object(s)
-	if v, ok := content["settleGrace"].(string); ok {
-		if _, err := time.ParseDuration(v); err != nil { // the decoder's error has no path
-			return cfg, field.Invalid(field.NewPath("settleGrace"), v, `must be a duration such as "10s"`)
-		}
-	}
-	raw, err := json.Marshal(content)
+	in, err := decode(ssa.Object(s))
 	if err != nil {
-		return cfg, errors.Wrap(err, "cannot read input")
-	}
-	in := &input.Input{}
-	strict, err := kjson.UnmarshalStrict(raw, in)
-	if err != nil {
-		return cfg, errors.Wrap(err, "cannot read input")
-	}
-	if len(strict) > 0 {
-		return cfg, errors.Wrap(errors.Join(strict...), "cannot read input")
+		return cfg, err
 	}
 	if err := validate(in).ToAggregate(); err != nil {
 		return cfg, err
 	}
-	if cfg.policies, err = compile(in.Policies); err != nil {
-		return cfg, err
-	}
-	if cfg.upgrades, err = compileUpgrades(in.Upgrades); err != nil {
+	if cfg.policies, err = policies.Compile(in); err != nil {
 		return cfg, err
 	}
 	return cfg.with(in), nil
+}
+
+// decode an Input. Unknown fields are errors: one may be a typo.
+func decode(content map[string]any) (*input.Input, error) {
+	if v, ok := content["settleGrace"].(string); ok {
+		if _, err := time.ParseDuration(v); err != nil { // the decoder's error has no path
+			return nil, field.Invalid(field.NewPath("settleGrace"), v, `must be a duration such as "10s"`)
+		}
+	}
+	in := &input.Input{}
+	raw, err := json.Marshal(content)
+	if err == nil {
+		var strict []error
+		if strict, err = kjson.UnmarshalStrict(raw, in); err == nil {
+			err = errors.Join(strict...)
+		}
+	}
+	return in, errors.Wrap(err, "cannot read input")
 }
 
 func (c config) with(in *input.Input) config {
@@ -90,9 +84,6 @@ func (c config) with(in *input.Input) config {
 	if in.ServiceAccount != "" {
 		c.crossplane = in.ServiceAccount
 	}
-	if in.PolicySelector != nil {
-		c.fetch, c.labels = true, in.PolicySelector.MatchLabels
-	}
 	if in.External != nil {
 		c.tags = slices.Contains(in.External.Provenance, input.ProvenanceAWSTags)
 		c.env = slices.Contains(in.External.Provenance, input.ProvenanceTerraformEnv)
@@ -101,43 +92,36 @@ func (c config) with(in *input.Input) config {
 }
 
 func validate(in *input.Input) field.ErrorList {
-	var errs field.ErrorList
-	if in.APIVersion != "" && in.APIVersion != input.APIVersion {
-		errs = append(errs, field.NotSupported(field.NewPath("apiVersion"), in.APIVersion, []string{input.APIVersion}))
-	}
-	if in.Kind != "" && in.Kind != input.Kind {
-		errs = append(errs, field.NotSupported(field.NewPath("kind"), in.Kind, []string{input.Kind}))
-	}
-	switch in.Mode {
-	case "", input.ModeLog, input.ModeEnforce:
-	default:
-		errs = append(errs, field.NotSupported(field.NewPath("mode"), in.Mode, []input.Mode{input.ModeLog, input.ModeEnforce}))
-	}
-	if g := in.SettleGrace; g != nil && *g != (metav1.Duration{}) && g.Duration < 0 {
+	errs := slices.Concat(
+		optional(field.NewPath("apiVersion"), in.APIVersion, input.APIVersion),
+		optional(field.NewPath("kind"), in.Kind, input.Kind),
+		optional(field.NewPath("mode"), in.Mode, input.ModeLog, input.ModeEnforce))
+	if g := in.SettleGrace; g != nil && g.Duration < 0 {
 		errs = append(errs, field.Invalid(field.NewPath("settleGrace"), g.Duration.String(), "must not be negative"))
 	}
 	if in.Gate != nil {
-		switch in.Gate.ManagementPolicies {
-		case "", input.ManagementPoliciesWebhook, input.ManagementPoliciesManaged:
-		default:
-			errs = append(errs, field.NotSupported(field.NewPath("gate", "managementPolicies"), in.Gate.ManagementPolicies,
-				[]input.ManagementPolicies{input.ManagementPoliciesWebhook, input.ManagementPoliciesManaged}))
-		}
+		errs = append(errs, optional(field.NewPath("gate", "managementPolicies"), in.Gate.ManagementPolicies,
+			input.ManagementPoliciesWebhook, input.ManagementPoliciesManaged)...)
 	}
-	return append(errs, validateExternal(in.External, field.NewPath("external"))...)
-}
-
-func validateExternal(in *input.External, at *field.Path) (errs field.ErrorList) {
-	if in == nil {
-		return nil
-	}
-	for i, p := range in.Provenance {
-		switch p {
-		case input.ProvenanceAWSTags, input.ProvenanceTerraformEnv:
-		default:
-			errs = append(errs, field.NotSupported(at.Child("provenance").Index(i), p,
-				[]input.Provenance{input.ProvenanceAWSTags, input.ProvenanceTerraformEnv}))
+	if in.External != nil {
+		for i, p := range in.External.Provenance {
+			errs = append(errs, oneOf(field.NewPath("external", "provenance").Index(i), p, input.ProvenanceAWSTags, input.ProvenanceTerraformEnv)...)
 		}
 	}
 	return errs
+}
+
+// optional is oneOf for a field that may be empty.
+func optional[T ~string](at *field.Path, value T, allowed ...T) field.ErrorList {
+	if value == "" {
+		return nil
+	}
+	return oneOf(at, value, allowed...)
+}
+
+func oneOf[T ~string](at *field.Path, value T, allowed ...T) field.ErrorList {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(at, value, allowed)}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/results"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
@@ -125,7 +126,7 @@ func TestManyResources(t *testing.T) {
 		}
 	}
 	s.reconcile(want)
-	if _, reason, message := s.condition(); reason != v1alpha1.ConditionReasonHeld || len(message) > maxMessage || len(s.writes) != n/2 {
+	if _, reason, message := s.condition(); reason != v1alpha1.ConditionReasonHeld || len(message) > results.MaxMessage || len(s.writes) != n/2 {
 		t.Errorf("%s, %d writes, %d bytes: %s", reason, len(s.writes), len(message), message)
 	}
 }

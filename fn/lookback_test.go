@@ -2,6 +2,8 @@ package fn
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/offline"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
@@ -19,9 +22,11 @@ const growing = `{"mode":"enforce","settleGrace":"10s","policies":[{"name":"size
   "subjects":[{"kind":"User","name":"hans@example.com","mayInitiate":true}],
   "rules":[
     {"trigger":"spec.size","conditions":["object.spec.size > oldObject.spec.size"],"allow":[
-      {"target":{"apiGroup":"cloud.example.org","kind":"Database"},"relation":"ControllerChild","verbs":["Update"],"mutations":[{"jsonPath":"spec.forProvider.size"}]}]},
+      {"target":{"apiGroup":"cloud.example.org","kind":"Database"},"relation":"ControllerChild","verbs":["Update"],
+       "mutations":[{"jsonPath":"spec.forProvider.size"}]}]},
     {"trigger":"spec.tiers[*].name","allow":[
-      {"target":{"apiGroup":"cloud.example.org","kind":"Database"},"relation":"ControllerChild","verbs":["Update"],"mutations":[{"jsonPath":"spec.forProvider.tier"}]}]},
+      {"target":{"apiGroup":"cloud.example.org","kind":"Database"},"relation":"ControllerChild","verbs":["Update"],
+       "mutations":[{"jsonPath":"spec.forProvider.tier"}]}]},
     {"trigger":"spec.backup","allow":[
       {"target":{"apiGroup":"app.example.org","kind":"Thing"},"relation":"ControllerChild","verbs":["Update"],"mutations":[{"jsonPath":"spec.value"}]}]}]}]}`
 
@@ -121,7 +126,7 @@ func TestChangedBack(t *testing.T) {
 func TestRemembers(t *testing.T) {
 	s, want := grown(t, growing)
 	remembers := func() (out []string) {
-		for _, name := range sortedKeys(s.live) {
+		for _, name := range slices.Sorted(maps.Keys(s.live)) {
 			if v := s.live[name].GetAnnotations()[v1alpha1.AnnotationKeySettledFields]; v != "" {
 				out = append(out, name+" "+v)
 			}
@@ -144,7 +149,7 @@ func TestRemembers(t *testing.T) {
 		t.Errorf("with another a: -want +got\n%s", d)
 	}
 	s.stable(want)
-	ssa.Child(s.xr.Object, "spec")["backup"] = strings.Repeat("x", maxLookback)
+	ssa.Child(s.xr.Object, "spec")["backup"] = strings.Repeat("x", offline.MaxLookback)
 	s.reconcile(want)
 	if got := remembers(); len(got) != 0 {
 		t.Errorf("more than fits: %d bytes", len(got[0]))

@@ -10,6 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/offline"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
@@ -94,7 +95,7 @@ func TestNestedCompositeSettles(t *testing.T) {
 
 func (s *stage) wantNoteOf(generation int64) {
 	s.t.Helper()
-	if got := messageNote(s.xr.Object).generation; got != generation {
+	if got := offline.MessageNote(s.xr.Object).Generation; got != generation {
 		_, _, message := s.condition()
 		s.t.Errorf("settled at %d, want %d: %s", got, generation, message)
 	}
@@ -122,7 +123,9 @@ func TestNestedCompositeKeepsItsTrace(t *testing.T) {
 // With a webhook the trace is the webhook's, in a nested composite too, and so
 // is the word on whether it settled.
 func TestNestedCompositeWithWebhook(t *testing.T) {
-	for _, key := range webhookKeys {
+	for _, key := range []string{
+		v1alpha1.AnnotationKeyUpdaters, v1alpha1.AnnotationKeyControllers, v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration,
+	} {
 		t.Run(key, func(t *testing.T) {
 			s := nestedStage(t)
 			s.annotate(key, map[string]string{v1alpha1.AnnotationKeyPhase: "initialized", v1alpha1.AnnotationKeySettledGeneration: "0"}[key])

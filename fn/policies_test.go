@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/policies"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
@@ -50,8 +51,10 @@ var (
 // The CRD is asked for first, the policies only where it is there, and both in
 // the field that this Crossplane knows (KR-09-08).
 func TestRequiresPolicies(t *testing.T) {
-	first := map[string]*fnv1.ResourceSelector{requirementCRD: crdSelector, requirementUpgradeCRD: upgradeCRDSelector}
-	both := map[string]*fnv1.ResourceSelector{requirementCRD: crdSelector, requirementUpgradeCRD: upgradeCRDSelector, requirementPolicies: policySelector}
+	first := map[string]*fnv1.ResourceSelector{policies.RequirementCRD: crdSelector, policies.RequirementUpgradeCRD: upgradeCRDSelector}
+	both := map[string]*fnv1.ResourceSelector{
+		policies.RequirementCRD: crdSelector, policies.RequirementUpgradeCRD: upgradeCRDSelector, policies.RequirementPolicies: policySelector,
+	}
 	modern := []fnv1.Capability{fnv1.Capability_CAPABILITY_CAPABILITIES, fnv1.Capability_CAPABILITY_REQUIRED_RESOURCES}
 	cases := map[string]struct {
 		reason       string
@@ -68,24 +71,25 @@ func TestRequiresPolicies(t *testing.T) {
 		"FirstOld": {reason: "a Crossplane that says nothing knows the older field", want: &fnv1.Requirements{ExtraResources: first},
 			note: "gives functions no required resources"},
 		"NoCRD": {reason: "a missing CRD is no failure", capabilities: modern,
-			required: map[string]*fnv1.Resources{requirementCRD: {}}, want: &fnv1.Requirements{Resources: first}, note: "is not installed"},
-		"NoCRDOld": {reason: "nor with v1.20", extra: map[string]*fnv1.Resources{requirementCRD: {}},
+			required: map[string]*fnv1.Resources{policies.RequirementCRD: {}}, want: &fnv1.Requirements{Resources: first}, note: "is not installed"},
+		"NoCRDOld": {reason: "nor with v1.20", extra: map[string]*fnv1.Resources{policies.RequirementCRD: {}},
 			want: &fnv1.Requirements{ExtraResources: first}, note: "is not installed"},
 		"CRD": {reason: "then the policies", capabilities: modern,
-			required: map[string]*fnv1.Resources{requirementCRD: resources(aCRD)}, want: &fnv1.Requirements{Resources: both}, note: "were not fetched"},
+			required: map[string]*fnv1.Resources{policies.RequirementCRD: resources(aCRD)}, want: &fnv1.Requirements{Resources: both}, note: "were not fetched"},
 		"Policies": {reason: "what is required stays so on every run", capabilities: modern,
-			required: map[string]*fnv1.Resources{requirementCRD: resources(aCRD),
-				requirementPolicies: resources(sizePolicy("a"), sizePolicy("b"))}, want: &fnv1.Requirements{Resources: both}, policies: 2},
-		"PoliciesOld": {reason: "with v1.20 too", extra: map[string]*fnv1.Resources{requirementCRD: resources(aCRD),
-			requirementPolicies: resources(sizePolicy("a"))}, want: &fnv1.Requirements{ExtraResources: both}, policies: 1},
+			required: map[string]*fnv1.Resources{policies.RequirementCRD: resources(aCRD),
+				policies.RequirementPolicies: resources(sizePolicy("a"), sizePolicy("b"))}, want: &fnv1.Requirements{Resources: both}, policies: 2},
+		"PoliciesOld": {reason: "with v1.20 too", extra: map[string]*fnv1.Resources{policies.RequirementCRD: resources(aCRD),
+			policies.RequirementPolicies: resources(sizePolicy("a"))}, want: &fnv1.Requirements{ExtraResources: both}, policies: 1},
 		"NoPolicies": {reason: "there may be none", capabilities: modern,
-			required: map[string]*fnv1.Resources{requirementCRD: resources(aCRD), requirementPolicies: {}}, want: &fnv1.Requirements{Resources: both}},
+			required: map[string]*fnv1.Resources{policies.RequirementCRD: resources(aCRD), policies.RequirementPolicies: {}}, want: &fnv1.Requirements{Resources: both}},
 		"BadPolicy": {reason: "a policy that does not compile is named", capabilities: modern,
-			required: map[string]*fnv1.Resources{requirementCRD: resources(aCRD),
-				requirementPolicies: resources(map[string]any{"metadata": map[string]any{"name": "broken"}})}, want: &fnv1.Requirements{Resources: both}, note: "AllowancePolicy broken: "},
+			required: map[string]*fnv1.Resources{policies.RequirementCRD: resources(aCRD),
+				policies.RequirementPolicies: resources(map[string]any{"metadata": map[string]any{"name": "broken"}})},
+			want: &fnv1.Requirements{Resources: both}, note: "AllowancePolicy broken: "},
 		"OddPolicy": {reason: "and one that is no policy at all", capabilities: modern,
-			required: map[string]*fnv1.Resources{requirementCRD: resources(aCRD),
-				requirementPolicies: resources(map[string]any{"spec": "x"})}, want: &fnv1.Requirements{Resources: both}, note: "cannot read AllowancePolicy"},
+			required: map[string]*fnv1.Resources{policies.RequirementCRD: resources(aCRD),
+				policies.RequirementPolicies: resources(map[string]any{"spec": "x"})}, want: &fnv1.Requirements{Resources: both}, note: "cannot read AllowancePolicy"},
 		"OtherRequire": {reason: "other steps' requirements are theirs", capabilities: modern, input: enforce,
 			required: map[string]*fnv1.Resources{"other": resources(aCRD)}},
 	}
@@ -113,8 +117,7 @@ func TestRequiresPolicies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all, _ := policiesFor(cfg, req)
-			if got := len((&run{policies: all}).policySet().Of(schema.GroupKind{Group: "example.org", Kind: "XDatabase"})); got != tc.policies {
+			if got := len(cfg.policies.InForce(req, false).Set().Of(schema.GroupKind{Group: "example.org", Kind: "XDatabase"})); got != tc.policies {
 				t.Errorf("%s: want %d policies for the composite, got %d", tc.reason, tc.policies, got)
 			}
 		})
@@ -160,8 +163,8 @@ func TestInlinePolicies(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || len(cfg.policies) != 1 {
-				t.Fatalf("%s: %d policies, %v", tc.reason, len(cfg.policies), err)
+			if err != nil || len(cfg.policies.Policies) != 1 {
+				t.Fatalf("%s: %d policies, %v", tc.reason, len(cfg.policies.Policies), err)
 			}
 		})
 	}
@@ -249,7 +252,7 @@ func TestFetchedPolicyNarrows(t *testing.T) {
 	s := newStage(t, selecting)
 	p := sizePolicy("sizes")
 	ssa.Child(p, "spec")["subjects"] = []any{map[string]any{"kind": "User", "name": "hans@example.com", "mayInitiate": true}}
-	s.required = map[string]*fnv1.Resources{requirementCRD: resources(aCRD), requirementPolicies: resources(p)}
+	s.required = map[string]*fnv1.Resources{policies.RequirementCRD: resources(aCRD), policies.RequirementPolicies: resources(p)}
 	want := desire{"a": database(1), "b": plain("x")}
 	s.reconcile(want)
 	s.settle(want)

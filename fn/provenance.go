@@ -2,7 +2,6 @@ package fn
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
@@ -12,55 +11,54 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
-// provenance passes the cause of a change to external systems: AWS tags and the
-// environment of Terraform Workspaces (KR-08-43). It is added to the desired state
-// before the decision, so that the same difference is decided, shown, approved and
-// applied, here and in the webhook. It changes only together with another change.
+// provenance records the cause of a change in external systems: in AWS tags and in
+// the environment of Terraform Workspaces (KR-08-43). It is added to the desired
+// state before the decision, so that the function and the webhook decide about, show
+// and approve the same difference. It changes only together with another field.
 func (r *run) provenance() {
-	p := external.ProvenanceOf(trace.Current(r.composite.state), r.composite.state.Namespace)
+	p := external.ProvenanceOf(trace.Current(r.composite.State), r.composite.State.Namespace)
 	for _, res := range r.resources {
 		if res.desired == nil || res.want == nil {
 			continue
 		}
-		if c, ok := carrierOf(res, p); ok {
+		if c, ok := r.carrierOf(res, p); ok {
 			r.carry(res, c)
 		}
 	}
 }
 
-// Fields below spec.forProvider that carry provenance.
-const (
-	fieldTags = "tags"
-	fieldEnv  = "env"
-)
-
-// carrier is such a field of one resource.
+// carrier is a field below spec.forProvider that records provenance.
 type carrier struct {
 	field string
-	// with returns the field's value with what is known of provenance in it: as
-	// observed, or anew where the change is accepted. nil for no field.
+	// on: the Input configures it.
+	on bool
+	// with returns the field's value with provenance in it: as observed, or as of now
+	// where the change is accepted. nil is no field.
 	with func(desired, observed any, accepted bool) (any, error)
-	// ours reports whether a value of the field holds any provenance.
+	// ours reports whether a value of the field has provenance in it.
 	ours func(value any) bool
 }
 
-// carrierOf a resource; ok is false where it has none, or something else stands
-// in its place.
-func carrierOf(res *resource, p external.Provenance) (c carrier, ok bool) {
-	gk, wanted := res.desired.GroupVersionKind().GroupKind(), forProvider(res.desired)
+// carrierOf a resource; ok is false where it has none, or its field has another
+// type.
+func (r *run) carrierOf(res *resource, p external.Provenance) (c carrier, ok bool) {
+	gk, wanted := kindOf(res.desired), forProvider(res.desired)
 	switch {
-	case external.TakesTags(gk, wanted, forProvider(res.observed)):
-		_, ok = wanted[fieldTags].(map[string]any)
-		return carrier{fieldTags, withTags(p.Tags()), hasTags}, ok || wanted[fieldTags] == nil
+	case external.TakesTags(gk, wanted, forProvider(res.current())):
+		c = carrier{"tags", r.cfg.tags, withTags(p.Tags()), hasTags}
+		ok = ssa.Child(wanted, c.field) != nil
 	case external.TakesEnv(gk):
-		_, ok = wanted[fieldEnv].([]any)
-		return carrier{fieldEnv, withEnv(p.Env()), hasEnv}, ok || wanted[fieldEnv] == nil
+		c = carrier{"env", r.cfg.env, withEnv(p.Env()), hasEnv}
+		_, ok = wanted[c.field].([]any)
+	default:
+		return c, false
 	}
-	return carrier{}, false
+	return c, ok || wanted[c.field] == nil
 }
 
 func withTags(next map[string]string) func(desired, observed any, accepted bool) (any, error) {
@@ -78,14 +76,11 @@ func withTags(next map[string]string) func(desired, observed any, accepted bool)
 	}
 }
 
+// hasTags: WithTags removes some.
 func hasTags(value any) bool {
 	tags, _ := value.(map[string]any)
-	for _, k := range []string{external.TagTraceID, external.TagInitiator, external.TagOrigin} {
-		if _, ok := tags[k]; ok {
-			return true
-		}
-	}
-	return false
+	others, _ := external.WithTags(tags, nil, nil, false)
+	return len(others) < len(tags)
 }
 
 func withEnv(next []external.Variable) func(desired, observed any, accepted bool) (any, error) {
@@ -100,31 +95,30 @@ func withEnv(next []external.Variable) func(desired, observed any, accepted bool
 	}
 }
 
-// hasEnv: what WithEnv would take out is ours.
+// hasEnv: WithEnv removes some.
 func hasEnv(value any) bool {
 	env, _ := value.([]any)
 	return len(external.WithEnv(env, nil, nil, true)) < len(env)
 }
 
-// carry provenance in what is wanted of a resource. Where the Input no longer
-// asks for it, what is there stays until the next change.
+// carry provenance in what is wanted of a resource. Where the Input does not
+// configure it any more, what is observed stays until the next change.
 func (r *run) carry(res *resource, c carrier) {
 	desired := forProvider(res.desired)[c.field]
 	var observed any
-	if res.observed != nil && !res.replaced {
-		observed = forProvider(res.observed)[c.field]
+	if !res.replaced {
+		observed = forProvider(res.current())[c.field]
 	}
-	on := c.field == fieldTags && r.cfg.tags || c.field == fieldEnv && r.cfg.env
-	if !on && (c.ours(desired) || !c.ours(observed)) {
-		return // nobody's, or an earlier Kausality step's
+	if !c.on && (c.ours(desired) || !c.ours(observed)) {
+		return // there is none, or an earlier Kausality step wants it
 	}
 	value, err := c.with(desired, observed, false)
-	res.wantField(c.field, value)
+	res.setField(c.field, value)
 	if res.operation == admission.Create || r.altered(res) {
-		if value, err = desired, nil; on {
+		if value, err = desired, nil; c.on {
 			value, err = c.with(desired, observed, true)
 		}
-		res.wantField(c.field, value)
+		res.setField(c.field, value)
 	}
 	if err != nil {
 		res.notes = append(res.notes, fmt.Sprintf("no provenance: %v", err))
@@ -139,8 +133,8 @@ func forProvider(u *unstructured.Unstructured) map[string]any {
 	return ssa.Child(ssa.Child(u.Object, "spec"), "forProvider")
 }
 
-// altered reports whether the apply would alter the desired state, the gate's
-// mask left aside.
+// altered reports whether the apply would change the desired state, apart from the
+// gate's mask.
 func (r *run) altered(res *resource) bool {
 	return !change.Same(withoutPolicies(res.observed.Object), withoutPolicies(r.after(res, admission.Update).Object))
 }
@@ -149,7 +143,7 @@ func withoutPolicies(content map[string]any) map[string]any {
 	out := change.Desired(content)
 	spec := map[string]any{}
 	for k, v := range ssa.Child(content, "spec") {
-		if k != "managementPolicies" {
+		if k != mask.FieldManagementPolicies {
 			spec[k] = v
 		}
 	}
@@ -157,27 +151,19 @@ func withoutPolicies(content map[string]any) map[string]any {
 	return out
 }
 
-// wantField sets a field below spec.forProvider of what is wanted; nil removes
-// it. The request is not modified.
-func (res *resource) wantField(field string, value any) {
-	if value == nil && forProvider(res.desired)[field] == nil {
+// setField sets a field below spec.forProvider of what is wanted, in the message and
+// in its content; nil removes it. The request is not modified.
+func (res *resource) setField(name string, value any) {
+	to := forProvider(res.desired)
+	if to == nil || value == nil && to[name] == nil {
 		return
 	}
-	spec := ssa.Child(res.desired.Object, "spec") // ours, see object
-	to := ssa.Child(spec, "forProvider")
-	if to == nil {
-		return
-	}
-	out := maps.Clone(res.want.GetResource().GetFields())
-	specOut := fieldsOf(out["spec"])
-	toOut := fieldsOf(specOut["forProvider"])
-	if value == nil {
-		delete(to, field)
-		delete(toOut, field)
+	var v *structpb.Value
+	if to[name] = value; value == nil {
+		delete(to, name)
 	} else {
-		to[field], toOut[field] = value, ssa.ToValue(value)
+		v = ssa.ToValue(value)
 	}
-	specOut["forProvider"] = ssa.StructOf(toOut)
-	out["spec"] = ssa.StructOf(specOut)
-	res.want = &fnv1.Resource{Resource: &structpb.Struct{Fields: out}, ConnectionDetails: res.want.GetConnectionDetails(), Ready: res.want.GetReady()}
+	content := &structpb.Struct{Fields: ssa.With(res.want.GetResource().GetFields(), v, "spec", "forProvider", name)}
+	res.want = &fnv1.Resource{Resource: content, ConnectionDetails: res.want.GetConnectionDetails(), Ready: res.want.GetReady()}
 }

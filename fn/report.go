@@ -2,13 +2,10 @@ package fn
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/crossplane/function-sdk-go/errors"
 	"github.com/crossplane/function-sdk-go/response"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -16,22 +13,20 @@ import (
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/results"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
 const (
-	// contextKey under which a step tells later Kausality steps of the pipeline
-	// what it held: they find it held, with nothing left to decide.
+	// contextKey under which a step reports to later Kausality steps of the pipeline
+	// what it held: in the desired state they find nothing left to decide.
 	contextKey = "kausality.fn.crossplane.io/held"
 
-	// maxMessage of the condition and maxLine of one resource in it, in bytes.
-	maxMessage = 2048
-	maxLine    = 640
-	// maxResults that one run adds.
-	maxResults = 10
+	// maxLine is the size of the text about one resource, in bytes.
+	maxLine = 640
 )
 
-// report what was held, and in log mode what would have been.
+// report is what the steps of a pipeline hold.
 type report struct {
 	// reason of the condition.
 	reason string
@@ -41,36 +36,49 @@ type report struct {
 	creations []v1alpha1.HeldCreation
 }
 
+// warning for users.
+type warning struct {
+	results.Warning
+	// drift: a snooze silences it.
+	drift bool
+}
+
+// report what is held, and in mode log what would be, in the condition of the
+// composite, in results and to later steps (KR-09-05, KR-09-06).
 func (r *run) report() {
 	own := report{reason: v1alpha1.ConditionReasonAllowed, creations: r.creations()}
-	var warnings []warning
+	warnings := make([]warning, 0, len(r.notes)+len(r.resources))
+	warn := func(reason, text string, drift bool) {
+		warnings = append(warnings, warning{results.Warning{Reason: reason, Text: text}, drift})
+	}
 	for _, n := range r.notes {
-		warnings = append(warnings, warning{reason: "Kausality", text: n})
+		warn(results.Reason, n, false)
 	}
 	for _, res := range r.resources {
 		for _, n := range res.notes {
-			warnings = append(warnings, warning{reason: "Kausality", text: res.says(n)})
+			warn(results.Reason, res.prefixed(n), false)
 		}
 		for _, w := range res.decision.Warnings {
-			warnings = append(warnings, warning{reason: "Kausality", text: res.says(w), drift: res.decision.Report != nil})
+			warn(results.Reason, res.prefixed(w), res.decision.Report != nil)
 		}
 		if !res.refused() {
 			continue
 		}
 		reason := v1alpha1.ConditionReasonHeld
 		if res.decision.Reason == admission.ReasonFrozen {
-			reason, own.reason = v1alpha1.ConditionReasonFrozen, v1alpha1.ConditionReasonFrozen
-		} else if own.reason == v1alpha1.ConditionReasonAllowed {
-			own.reason = v1alpha1.ConditionReasonHeld
+			reason = v1alpha1.ConditionReasonFrozen
+		}
+		if own.reason != v1alpha1.ConditionReasonFrozen {
+			own.reason = reason
 		}
 		line := res.line()
 		own.lines = append(own.lines, line)
-		warnings = append(warnings, warning{reason: reason, text: line, drift: true})
+		warn(reason, line, true)
 	}
 	r.results(warnings)
 	all := own.after(r.earlier)
 	if all.reason != v1alpha1.ConditionReasonAllowed {
-		r.rsp.Context = all.tell(r.req.GetContext())
+		r.rsp.Context = all.toContext(r.req.GetContext())
 	}
 	r.condition(all, warnings)
 }
@@ -78,61 +86,47 @@ func (r *run) report() {
 // line about a held resource: never without the command that approves it.
 func (res *resource) line() string {
 	d := &res.decision
-	out := res.says(d.Message)
-	if len(out) <= maxLine {
-		return out
-	}
-	if d.Suggestion == "" {
-		return cut(out, maxLine)
+	out := res.prefixed(d.Message)
+	if len(out) <= maxLine || d.Suggestion == "" {
+		return results.Cut(out, maxLine)
 	}
 	fields := ""
 	if len(d.Changes) > 0 && res.operation == admission.Update {
 		fields = " of " + change.Summary(d.Changes, 3)
 	}
 	tail := ". To approve: " + d.Suggestion
-	return cut(res.says(string(d.Reason)+fields), max(maxLine-len(tail), 0)) + tail
+	return results.Cut(res.prefixed(string(d.Reason)+fields), max(maxLine-len(tail), 0)) + tail
 }
 
-// says a text about the resource.
-func (res *resource) says(text string) string {
+// prefixed is a text with the name of the resource.
+func (res *resource) prefixed(text string) string {
 	return "resource " + strconv.Quote(res.name) + ": " + text
 }
 
-func cut(s string, size int) string {
-	if len(s) <= size {
-		return s
-	}
-	s = s[:max(size-len("…"), 0)]
-	for len(s) > 0 && !utf8.ValidString(s) {
-		s = s[:len(s)-1]
-	}
-	return s + "…"
-}
-
-// condition of the composite (KR-09-05).
+// condition of the composite (KR-09-05): the lines about what is held, or all
+// warnings where nothing is.
 func (r *run) condition(all report, warnings []warning) {
-	message := all.message(r.composite.settledIntent().String())
+	note := r.composite.SettledIntent().String()
 	if all.reason != v1alpha1.ConditionReasonAllowed {
-		response.ConditionFalse(r.rsp, v1alpha1.ConditionKausality, all.reason).WithMessage(message).TargetComposite()
+		response.ConditionFalse(r.rsp, v1alpha1.ConditionKausality, all.reason).WithMessage(message(all.lines, note)).TargetComposite()
 		return
 	}
 	lines := make([]string, 0, len(warnings))
 	for _, w := range warnings {
-		lines = append(lines, cut(w.text, maxLine))
+		lines = append(lines, results.Cut(w.Text, maxLine))
 	}
-	message = report{lines: lines}.message(r.composite.settledIntent().String())
-	response.ConditionTrue(r.rsp, v1alpha1.ConditionKausality, v1alpha1.ConditionReasonAllowed).WithMessage(message).TargetComposite()
+	response.ConditionTrue(r.rsp, v1alpha1.ConditionKausality, v1alpha1.ConditionReasonAllowed).WithMessage(message(lines, note)).TargetComposite()
 }
 
-// message of at most maxMessage bytes: as many lines as fit, the rest counted,
-// and the note.
-func (p report) message(note string) string {
+// message of at most results.MaxMessage bytes: as many lines as fit, the number of
+// the others, and the note.
+func message(lines []string, note string) string {
 	const reserve = len("and 1000000 more\n")
-	room := maxMessage - len(note) - 1 - reserve
+	room := results.MaxMessage - len(note) - 1 - reserve
 	var out []string
-	for i, line := range p.lines {
+	for i, line := range lines {
 		if room -= len(line) + 1; room < 0 {
-			out = append(out, fmt.Sprintf("and %d more", len(p.lines)-i))
+			out = append(out, fmt.Sprintf("and %d more", len(lines)-i))
 			break
 		}
 		out = append(out, line)
@@ -143,32 +137,28 @@ func (p report) message(note string) string {
 	return strings.Join(out, "\n")
 }
 
-type warning struct {
-	reason, text string
-	// drift: a snooze silences it.
-	drift bool
-}
-
-// results that become events of the composite; none of drift while it is
+// results become events of the composite; there is none of drift while it is
 // snoozed (KR-09-06).
 func (r *run) results(warnings []warning) {
-	warnings = slices.Compact(slices.Clone(warnings))
-	if approval.Parse(r.composite.state.Annotations).Snoozed(r.now) {
-		warnings = slices.DeleteFunc(warnings, func(w warning) bool { return w.drift })
-	}
-	for i, w := range warnings {
-		if i == maxResults {
-			response.Warning(r.rsp, errors.Errorf("and %d more", len(warnings)-i)).WithReason(w.reason)
-			return
+	snoozed := approval.Parse(r.composite.State.Annotations).Snoozed(r.now)
+	list := make([]results.Warning, 0, len(warnings))
+	for _, w := range slices.Compact(slices.Clone(warnings)) {
+		if !w.drift || !snoozed {
+			list = append(list, w.Warning)
 		}
-		response.Warning(r.rsp, errors.New(cut(w.text, maxMessage))).WithReason(w.reason)
 	}
+	rest := ""
+	if len(list) > results.Max {
+		rest = list[results.Max].Reason
+	}
+	results.Warn(r.rsp, list, len(list), rest)
 }
 
-// earlier report of a Kausality step of the same pipeline run.
+// earlier report of a Kausality step of the same pipeline run, from the context; that
+// nothing is held where there is none.
 func earlier(context *structpb.Struct) report {
 	fields := context.GetFields()[contextKey].GetStructValue().GetFields()
-	p := report{reason: v1alpha1.ConditionReasonAllowed}
+	p := report{reason: v1alpha1.ConditionReasonAllowed, creations: parseCreations(fields["creations"].GetStringValue())}
 	switch reason := fields["reason"].GetStringValue(); reason {
 	case v1alpha1.ConditionReasonHeld, v1alpha1.ConditionReasonFrozen:
 		p.reason = reason
@@ -176,11 +166,10 @@ func earlier(context *structpb.Struct) report {
 	for _, v := range fields["resources"].GetListValue().GetValues() {
 		p.lines = append(p.lines, v.GetStringValue())
 	}
-	p.creations = parseCreations(fields["creations"].GetStringValue())
 	return p
 }
 
-// after an earlier report: the two together.
+// after an earlier report: the two together, each line once.
 func (p report) after(before report) report {
 	if before.reason == v1alpha1.ConditionReasonAllowed {
 		return p
@@ -198,20 +187,15 @@ func (p report) after(before report) report {
 	return p
 }
 
-// tell later steps.
-func (p report) tell(context *structpb.Struct) *structpb.Struct {
-	list := &structpb.ListValue{Values: make([]*structpb.Value, 0, len(p.lines))}
+// toContext adds the report to the context of the pipeline, for later steps.
+func (p report) toContext(context *structpb.Struct) *structpb.Struct {
+	lines := make([]*structpb.Value, 0, len(p.lines))
 	for _, l := range p.lines {
-		list.Values = append(list.Values, ssa.StringOf(l))
+		lines = append(lines, ssa.StringOf(l))
 	}
-	fields := maps.Clone(context.GetFields())
-	if fields == nil {
-		fields = map[string]*structpb.Value{}
-	}
-	told := map[string]*structpb.Value{"reason": ssa.StringOf(p.reason), "resources": structpb.NewListValue(list)}
+	fields := map[string]*structpb.Value{"reason": ssa.StringOf(p.reason), "resources": ssa.ListOf(lines)}
 	if len(p.creations) > 0 {
-		told["creations"] = ssa.StringOf(creationsString(p.creations))
+		fields["creations"] = ssa.StringOf(creationsString(p.creations))
 	}
-	fields[contextKey] = ssa.StructOf(told)
-	return &structpb.Struct{Fields: fields}
+	return &structpb.Struct{Fields: ssa.With(context.GetFields(), ssa.StructOf(fields), contextKey)}
 }

@@ -1,127 +1,87 @@
 package fn
 
 import (
+	"maps"
 	"slices"
-	"strings"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
-	"google.golang.org/protobuf/types/known/structpb"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
-	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/offline"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
-// resource is one composed resource: as it is and as the pipeline wants it.
+// resource is one composed resource: as observed, and as the pipeline wants it.
 type resource struct {
 	// name in the pipeline.
 	name string
-	// observed and desired are nil where there is none, or none that can be
-	// decided about. observed has no managedFields, and its status once whole read it.
-	observed, desired *unstructured.Unstructured
-	// is is the message that observed was read from; stated, its status too.
-	is     *structpb.Struct
-	stated bool
-	// want is the pipeline's message; nil where it wants none.
-	want *fnv1.Resource
-	// owned by whom; of observed.
-	owned *ssa.Ownership
+	// observed is nil where the resource does not exist, or has no kind.
+	observed *offline.Resource
+	// want is the pipeline's message, nil where it wants none. desired is its
+	// content, nil where that has no kind; it is ours to modify.
+	want    *fnv1.Resource
+	desired *unstructured.Unstructured
+	// operation that Crossplane would carry out; "" where there is nothing to decide.
+	operation admission.Operation
+	// replaced: the pipeline wants an object of another kind under the name.
+	// Crossplane creates that one, and no longer manages the observed one.
+	replaced bool
+	// masked by an earlier Kausality step of the pipeline.
+	masked bool
 
-	// stored trace of observed, and the composite's own hop in it; nil for none.
-	stored trace.Trace
-	hop    *v1alpha1.Hop
-
-	// summed up, once asked for.
-	summed *parent.State
-
-	// notes for people about it that are no decision.
-	notes []string
-
+	// after is what the apply would leave; nil for a removal.
+	after *unstructured.Unstructured
+	// decision is valid where decided is true.
+	decision admission.Decision
+	decided  bool
 	// opens is the content of the once approval by which the function opens its
 	// gate; "" for none.
 	opens string
-
-	// operation that Crossplane would carry out; "" where there is none to decide
-	// about.
-	operation admission.Operation
-	// replaced: the pipeline wants an object of another kind under the name.
-	// Crossplane then creates that one, and forgets the old one.
-	replaced bool
-
-	// masked by an earlier Kausality step of the pipeline.
-	masked bool
-	// after is what the apply would leave; nil for a removal.
-	after    *unstructured.Unstructured
-	decision admission.Decision
-	// decided: there was something to decide.
-	decided bool
+	// notes for users.
+	notes []string
 }
 
-// resourcesOf the request, sorted by name: those that are, and those that are
-// wanted.
+// resourcesOf a request, sorted by name: those that are observed or desired.
 func resourcesOf(req *fnv1.RunFunctionRequest, xr parent.Ref) []*resource {
 	observed, desired := req.GetObserved().GetResources(), req.GetDesired().GetResources()
-	out := make([]*resource, 0, max(len(observed), len(desired)))
-	for name, want := range desired {
-		r := &resource{name: name, want: want, desired: ssa.Unstructured(ssa.Object(want.GetResource()))}
-		r.unmask()
-		out = append(out, r)
-	}
-	byName := make(map[string]*resource, len(out))
-	for _, r := range out {
-		byName[r.name] = r
-	}
-	for name, is := range observed {
-		r, ok := byName[name]
-		if !ok {
-			r = &resource{name: name}
-			out = append(out, r)
+	names := slices.AppendSeq(make([]string, 0, len(observed)+len(desired)), maps.Keys(observed))
+	names = slices.AppendSeq(names, maps.Keys(desired))
+	slices.Sort(names)
+	names = slices.Compact(names)
+	all := make([]resource, len(names)) // in one piece of memory
+	out := make([]*resource, len(names))
+	for i, name := range names {
+		r := &all[i]
+		r.name, out[i] = name, r
+		if want, ok := desired[name]; ok {
+			r.want, r.desired = want, ssa.Unstructured(ssa.Object(want.GetResource()))
+			r.unmask()
 		}
-		r.observe(is.GetResource(), xr)
-	}
-	for _, r := range out {
-		r.replaced = r.observed != nil && r.desired != nil && kindOf(r.observed) != kindOf(r.desired)
+		if is, ok := observed[name]; ok {
+			r.observed = offline.Observe(is.GetResource(), xr)
+		}
+		r.replaced = r.observed != nil && r.desired != nil && kindOf(r.observed.Unstructured) != kindOf(r.desired)
 		r.operation = r.operationOf()
 	}
-	slices.SortFunc(out, func(a, b *resource) int { return strings.Compare(a.name, b.name) })
 	return out
 }
 
-func (r *resource) observe(s *structpb.Struct, xr parent.Ref) {
-	if r.observed = ssa.Unstructured(ssa.ObjectWithoutStatus(s)); r.observed == nil {
+// unmask what is desired where an earlier Kausality step of the pipeline masked it:
+// the decision is about what its author wants.
+func (r *resource) unmask() {
+	if r.desired == nil || ssa.Child(r.desired.Object, "spec")[mask.FieldManagementPolicies] == nil {
 		return
 	}
-	r.is, r.owned = s, ssa.Own(s)
-	r.stored = trace.Of(map[string]string{v1alpha1.AnnotationKeyTrace: r.annotation(v1alpha1.AnnotationKeyTrace)})
-	if n := len(r.stored); n > 1 && about(r.stored[n-2], xr) {
-		r.hop = &r.stored[n-2]
+	author, ok := mask.ParseAuthor(ssa.AnnotationOf(r.desired.Object, v1alpha1.AnnotationKeyManagementPolicies))
+	if ok {
+		r.desired.Object, r.masked = mask.WithPolicies(r.desired.Object, author), true
 	}
-}
-
-// whole is the observed resource with its status.
-func (r *resource) whole() *unstructured.Unstructured {
-	if status, ok := r.is.GetFields()["status"]; ok && !r.stated {
-		r.observed.Object["status"], r.stated = ssa.FromValue(status), true
-	}
-	return r.observed
-}
-
-// about reports whether a hop is an object's.
-func about(h v1alpha1.Hop, ref parent.Ref) bool {
-	group := schema.FromAPIVersionAndKind(h.APIVersion, h.Kind).Group
-	return h.Kind == ref.Kind && group == ref.Group && h.Name == ref.Name
-}
-
-// annotation of the observed resource; "" where it has none.
-func (r *resource) annotation(key string) string {
-	if r.observed == nil {
-		return ""
-	}
-	return ssa.Text(ssa.Child(ssa.Child(r.observed.Object, "metadata"), "annotations"), key)
 }
 
 func kindOf(u *unstructured.Unstructured) schema.GroupKind { return u.GroupVersionKind().GroupKind() }
@@ -129,11 +89,9 @@ func kindOf(u *unstructured.Unstructured) schema.GroupKind { return u.GroupVersi
 func (r *resource) operationOf() admission.Operation {
 	switch {
 	case r.desired == nil && r.want != nil:
-		return "" // nothing that could be applied
-	case r.desired == nil && r.observed == nil:
+		return "" // it cannot be applied
+	case r.desired == nil && (r.observed == nil || r.observed.GetDeletionTimestamp() != nil):
 		return ""
-	case r.desired == nil && r.observed.GetDeletionTimestamp() != nil:
-		return "" // on its way out already
 	case r.desired == nil:
 		return admission.Delete
 	case r.observed == nil, r.replaced:
@@ -142,10 +100,30 @@ func (r *resource) operationOf() admission.Operation {
 	return admission.Update
 }
 
+// current is the observed object; nil where there is none.
+func (r *resource) current() *unstructured.Unstructured {
+	if r.observed == nil {
+		return nil
+	}
+	return r.observed.Unstructured
+}
+
 // refused by the decision.
 func (r *resource) refused() bool { return r.decided && !r.decision.Allowed }
 
-// changes reports whether the resource's desired state will be another.
+// changes reports whether the desired state changes by an accepted operation.
 func (r *resource) changes() bool {
 	return r.decided && r.decision.Allowed && r.decision.Class != admission.ClassNone
+}
+
+// annotation of Kausality's on the resource as emitted: as stored, or as the
+// decision edits it where edits is true and the change is accepted. "" for none.
+func (r *resource) annotation(key string, edits bool) string {
+	if edit, ok := r.decision.Annotations[key]; ok && edits && r.changes() {
+		return ptr.Deref(edit, "")
+	}
+	if r.replaced && !r.refused() {
+		return "" // a new object
+	}
+	return r.observed.Annotation(key)
 }

@@ -53,12 +53,11 @@ func TestSettles(t *testing.T) {
 				tc.passed = time.Minute
 			}
 			s.now = s.now.Add(tc.passed)
-			r, ok := newRun(config{mode: v1alpha1.ModeEnforce, grace: 10 * time.Second}, s.now, s.request(want), nil)
-			if !ok {
-				t.Fatal("no run")
-			}
-			if r.composite.latched != tc.want {
-				t.Errorf("%s: want settled %t, got %t", tc.reason, tc.want, r.composite.latched)
+			req := s.request(want)
+			xr := ssa.Unstructured(ssa.Object(req.GetObserved().GetComposite().GetResource()))
+			r := newRun(config{mode: v1alpha1.ModeEnforce, grace: 10 * time.Second}, s.now, xr, req, nil)
+			if r.composite.Latched != tc.want {
+				t.Errorf("%s: want settled %t, got %t", tc.reason, tc.want, r.composite.Latched)
 			}
 		})
 	}

@@ -2,58 +2,73 @@ package fn
 
 import (
 	"maps"
-	"slices"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
-// emit the desired state: what may pass with its trace, what may not as it is.
+// emit the desired state: what is allowed with its trace, what is refused as it is.
 func (r *run) emit() {
 	out := make(map[string]*fnv1.Resource, len(r.resources))
-	r.keeper = r.rememberer()
+	r.keeper = r.findKeeper()
 	for _, res := range r.resources {
 		switch {
-		case res.refused() && res.observed == nil:
-			continue // a new resource
+		case res.refused() && res.observed == nil, res.want == nil && !res.refused():
+			// not created, or removed
 		case res.refused():
 			out[res.name] = r.stamp(res, r.held(res))
-		case res.want == nil:
-			continue // removed
 		case !res.decided:
-			out[res.name] = res.want // nothing that can be decided about
+			out[res.name] = res.want // without a kind nothing can be decided
 		default:
-			content := &structpb.Struct{Fields: maps.Clone(res.want.GetResource().GetFields())}
 			out[res.name] = r.stamp(res, &fnv1.Resource{
-				Resource: content, ConnectionDetails: res.want.GetConnectionDetails(), Ready: res.want.GetReady(),
+				Resource:          &structpb.Struct{Fields: maps.Clone(res.want.GetResource().GetFields())},
+				ConnectionDetails: res.want.GetConnectionDetails(), Ready: res.want.GetReady(),
 			})
 		}
 	}
 	r.rsp.Desired = &fnv1.State{Composite: r.req.GetDesired().GetComposite(), Resources: out}
 }
 
-// stamp our annotations on what is emitted, none but those that we work out. The
-// message and the top level of its object are ours (KR-09-03).
+// findKeeper returns the first resource that exists and stays; nil for none.
+func (r *run) findKeeper() *resource {
+	for _, res := range r.resources {
+		if res.observed == nil || res.observed.GetDeletionTimestamp() != nil {
+			continue
+		}
+		if res.refused() || res.want != nil && res.decided && !res.replaced {
+			return res
+		}
+	}
+	return nil
+}
+
+// stamp our annotations on what is emitted, and none of ours that is not computed
+// here (KR-09-03). The message and the top level of its object are modified, all below
+// is shared.
 func (r *run) stamp(res *resource, out *fnv1.Resource) *fnv1.Resource {
-	value, after := r.traceOf(res)
-	set := map[string]string{v1alpha1.AnnotationKeyTrace: value}
-	if held := r.heldAnnotation(res); held != "" {
-		set[v1alpha1.AnnotationKeyHeld] = held
+	c := r.composite
+	carried, after := r.traceOf(res)
+	set := map[string]string{ // "" is no annotation
+		v1alpha1.AnnotationKeyTrace:       carried,
+		v1alpha1.AnnotationKeyHeld:        r.heldAnnotation(res),
+		v1alpha1.AnnotationKeyAllowances:  res.annotation(v1alpha1.AnnotationKeyAllowances, true),
+		v1alpha1.AnnotationKeyFingerprint: res.annotation(v1alpha1.AnnotationKeyFingerprint, !c.Webhook),
+		v1alpha1.AnnotationKeyLastUpgrade: res.annotation(v1alpha1.AnnotationKeyLastUpgrade, !c.Webhook),
 	}
 	if res == r.keeper {
-		r.store(set, after)
+		set[v1alpha1.AnnotationKeySettledFields] = r.remembered
+		set[v1alpha1.AnnotationKeySettledIntent] = c.NoteFor(after)
+		set[v1alpha1.AnnotationKeyHeldCreations] = creationsString(r.creations())
 	}
-	r.kept(res, set)
 	policies := r.gate(res, set)
-	if used := r.composite.usedAnnotation(res, after); used != "" {
-		set[v1alpha1.AnnotationKeyUsedApprovals] = used
-	}
+	set[v1alpha1.AnnotationKeyUsedApprovals] = c.UsedAnnotation(res.observed, after, res.opens)
 	if policies == nil && res.masked && !res.refused() {
-		res.keepMask(set)
+		keepMask(res, set)
 	}
 	annotate(out.GetResource(), set)
 	if policies != nil {
@@ -62,82 +77,55 @@ func (r *run) stamp(res *resource, out *fnv1.Resource) *fnv1.Resource {
 	return out
 }
 
-// kept annotations of ours: as stored, and as the decision edits them. Of builds
-// a webhook knows more (KR-09-07).
-func (r *run) kept(res *resource, set map[string]string) {
-	for _, k := range []string{v1alpha1.AnnotationKeyAllowances, v1alpha1.AnnotationKeyFingerprint, v1alpha1.AnnotationKeyLastUpgrade} {
-		v := res.annotation(k)
-		if res.observed != nil && res.replaced && !res.refused() {
-			v = ""
-		}
-		if edit, ok := res.decision.Annotations[k]; ok && res.changes() && (k == v1alpha1.AnnotationKeyAllowances || !r.composite.webhook) {
-			if v = ""; edit != nil {
-				v = *edit
-			}
-		}
-		if v != "" {
-			set[k] = v
-		}
-	}
-}
-
-// traceOf a resource as emitted. Where nothing changes it is the stored one to
-// the letter: Crossplane applies on every reconcile.
+// traceOf a resource as emitted, as text and parsed. Where nothing changes it is the
+// stored text, byte for byte: Crossplane applies on every reconcile.
 func (r *run) traceOf(res *resource) (string, trace.Trace) {
-	c := r.composite
+	t := res.decision.Trace
 	switch {
 	case res.changes(), res.observed == nil:
-		return res.decision.Trace.String(), res.decision.Trace
-	case len(res.stored) == 0:
-		t := r.derived(res)
-		return t.String(), t
-	case c.latched && !c.webhook && res.hop != nil && same(*res.hop, c.intent) && !res.hop.Settled:
-		t := slices.Clone(res.stored)
-		t[len(t)-2].Settled = true
-		return t.String(), t
+	case len(res.observed.Trace) == 0:
+		t = r.untraced(res)
+	default:
+		if t = r.composite.MarkSettled(res.observed); t == nil {
+			return res.observed.Annotation(v1alpha1.AnnotationKeyTrace), res.observed.Trace
+		}
 	}
-	return res.annotation(v1alpha1.AnnotationKeyTrace), res.stored
+	return t.String(), t
 }
 
-// derived trace of a resource that was there before us.
-func (r *run) derived(res *resource) trace.Trace {
-	s := r.composite.state
-	ref := res.state().Ref
-	hop := trace.Hop(ref, res.observed.GetGeneration(), "", r.composite.intent.Timestamp.Time)
+// untraced is the trace of a resource that existed before Kausality (KR-07-04).
+func (r *run) untraced(res *resource) trace.Trace {
+	s := r.composite.State
+	ref := res.observed.State().Ref
+	hop := trace.Hop(ref, res.observed.GetGeneration(), "", r.composite.Intent.Timestamp.Time)
 	hop.Unattributed = true
 	return trace.Extend(trace.Current(s), s.Ref, hop, ref.Namespace)
 }
 
-// annotate an object, of which the top level alone is modified: of our annotations
-// those that a Composition may set and those given stay.
+// annotate an object, of which the top level alone is modified: of our annotations,
+// those that a Composition may set stay and those given are set.
 func annotate(object *structpb.Struct, set map[string]string) {
-	metadata := fieldsOf(object.Fields["metadata"])
-	annotations := fieldsOf(metadata["annotations"])
+	metadata := object.GetFields()["metadata"].GetStructValue().GetFields()
+	annotations := maps.Clone(metadata["annotations"].GetStructValue().GetFields())
+	if annotations == nil {
+		annotations = make(map[string]*structpb.Value, len(set))
+	}
 	maps.DeleteFunc(annotations, func(k string, _ *structpb.Value) bool { return !ssa.IsHonoured(k) })
 	for k, v := range set {
-		annotations[k] = ssa.StringOf(v)
+		if v != "" {
+			annotations[k] = ssa.StringOf(v)
+		}
 	}
-	metadata["annotations"] = ssa.StructOf(annotations)
-	object.Fields["metadata"] = ssa.StructOf(metadata)
+	object.Fields["metadata"] = ssa.StructOf(ssa.With(metadata, ssa.StructOf(annotations), "annotations"))
 }
 
-// setPolicies sets spec.managementPolicies of an object, of which the top level
-// alone is modified.
+// setPolicies sets spec.managementPolicies of an object, of which the top level alone
+// is modified.
 func setPolicies(object *structpb.Struct, policies []string) {
-	spec := fieldsOf(object.Fields["spec"])
-	list := &structpb.ListValue{Values: make([]*structpb.Value, 0, len(policies))}
+	values := make([]*structpb.Value, 0, len(policies))
 	for _, p := range policies {
-		list.Values = append(list.Values, ssa.StringOf(p))
+		values = append(values, ssa.StringOf(p))
 	}
-	spec["managementPolicies"] = structpb.NewListValue(list)
-	object.Fields["spec"] = ssa.StructOf(spec)
-}
-
-// fieldsOf a value, in a map of their own; never nil.
-func fieldsOf(v *structpb.Value) map[string]*structpb.Value {
-	out := maps.Clone(v.GetStructValue().GetFields())
-	if out == nil {
-		out = map[string]*structpb.Value{}
-	}
-	return out
+	spec := object.GetFields()["spec"].GetStructValue().GetFields()
+	object.Fields["spec"] = ssa.StructOf(ssa.With(spec, ssa.ListOf(values), mask.FieldManagementPolicies))
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/policies"
 )
 
 const upgrading = `{"mode":"enforce","settleGrace":"10s","upgrades":[{"name":"values",
@@ -23,10 +24,10 @@ func (s *stage) revise(revision, function string) {
 	_ = unstructured.SetNestedField(s.xr.Object, revision, "spec", "crossplane", "compositionRevisionRef", "name")
 	s.xr.SetGeneration(s.xr.GetGeneration() + 1)
 	s.required = map[string]*fnv1.Resources{
-		requirementRevision: resources(map[string]any{"apiVersion": "apiextensions.crossplane.io/v1", "kind": "CompositionRevision", "spec": map[string]any{
+		policies.RequirementRevision: resources(map[string]any{"apiVersion": "apiextensions.crossplane.io/v1", "kind": "CompositionRevision", "spec": map[string]any{
 			"pipeline": []any{map[string]any{"functionRef": map[string]any{"name": "function-pt"}}},
 		}}),
-		requirementFunctions: resources(
+		policies.RequirementFunctions: resources(
 			functionRevision("function-pt", "old", "Inactive"), functionRevision("function-pt", function, "Active"), functionRevision("other", revision, "Active")),
 	}
 }
@@ -87,7 +88,7 @@ func TestUpgrade(t *testing.T) {
 
 	// A new function; another one, which is not in the pipeline, does not count.
 	s.revise("r2", "v1")
-	s.required[requirementFunctions].Items[2] = resources(functionRevision("other", "v9", "Active")).GetItems()[0]
+	s.required[policies.RequirementFunctions].Items[2] = resources(functionRevision("other", "v9", "Active")).GetItems()[0]
 	s.reconcile(want)
 	s.wantWrites()
 	s.revise("r2", "v2")
@@ -111,9 +112,9 @@ func TestUpgradeOfAnother(t *testing.T) {
 
 // fetchUpgrade has Crossplane find an UpgradeAllowance in the cluster.
 func (s *stage) fetchUpgrade() {
-	s.required[requirementCRD], s.required[requirementUpgradeCRD] = resources(aCRD), resources(aCRD)
-	s.required[requirementPolicies] = &fnv1.Resources{}
-	s.required[requirementUpgrades] = resources(map[string]any{
+	s.required[policies.RequirementCRD], s.required[policies.RequirementUpgradeCRD] = resources(aCRD), resources(aCRD)
+	s.required[policies.RequirementPolicies] = &fnv1.Resources{}
+	s.required[policies.RequirementUpgrades] = resources(map[string]any{
 		"apiVersion": "kausality.io/v1alpha1", "kind": "UpgradeAllowance", "metadata": map[string]any{"name": "values"},
 		"spec": map[string]any{"serviceAccount": defaultServiceAccount, "allow": []any{map[string]any{"kind": "Thing", "relation": "Child",
 			"mutations": []any{"spec.value"}}}},
@@ -166,7 +167,7 @@ func TestRequiresRevisions(t *testing.T) {
 	s := newStage(t, upgrading)
 	s.revise("r1", "v1")
 	rsp := s.run(s.request(desire{}))
-	want := map[string]*fnv1.ResourceSelector{requirementRevision: revision, requirementFunctions: functions}
+	want := map[string]*fnv1.ResourceSelector{policies.RequirementRevision: revision, policies.RequirementFunctions: functions}
 	if d := cmp.Diff(want, rsp.GetRequirements().GetExtraResources(), protocmp.Transform()); d != "" { //nolint:staticcheck // For Crossplane before 2.2.
 		t.Errorf("inline: -want +got\n%s", d)
 	}

@@ -3,50 +3,52 @@ package fn
 import (
 	"context"
 
-	"github.com/kausality-io/function-kausality/admission/change"
-	"github.com/kausality-io/function-kausality/admission/identity"
-	"github.com/kausality-io/function-kausality/fn/ssa"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/offline"
+	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
-// world is what the core reads: the one request, nothing beyond.
+// world is the admission.World of one request: all that it knows is in the request.
 type world struct {
-	composite *composite
+	composite *offline.Composite
 	// object is the composite as it is.
 	object map[string]any
-	// fingerprint of what composes it; "" where it does not matter.
+	// fingerprint of what composes it; "" where there is no UpgradeAllowance.
 	fingerprint string
 	kinds       map[schema.GroupVersionKind]identity.Kind
 }
 
 var _ admission.World = &world{}
 
-// worldOf a composite with its resources. managed counts every kind with a
-// spec.forProvider as one with management policies: before the first of a kind
-// exists nothing else tells.
-func worldOf(c *composite, resources []*resource, managed bool) *world {
-	w := &world{composite: c, kinds: map[schema.GroupVersionKind]identity.Kind{}}
+// worldOf a composite with its resources. managed makes every kind with a
+// spec.forProvider one with management policies: a field that has its default does
+// not show before the first object of the kind exists.
+func worldOf(c *offline.Composite, object map[string]any, resources []*resource, managed bool) *world {
+	w := &world{composite: c, object: object, kinds: map[schema.GroupVersionKind]identity.Kind{}}
 	for _, r := range resources {
-		w.learn(r.observed, managed)
+		w.learn(r.current(), managed)
 		w.learn(r.desired, managed)
 	}
 	return w
 }
 
+// learn the kind of an object, nil for none.
 func (w *world) learn(u *unstructured.Unstructured, managed bool) {
 	if u == nil {
 		return
 	}
 	spec := ssa.Child(u.Object, "spec")
 	role := ssa.RoleOf(spec)
-	if _, ok := spec["forProvider"].(map[string]any); ok && managed {
+	if managed && ssa.Child(spec, "forProvider") != nil {
 		role = parent.RoleManaged
 	}
 	if role != parent.RoleNone {
@@ -54,32 +56,45 @@ func (w *world) learn(u *unstructured.Unstructured, managed bool) {
 	}
 }
 
-// Kind of composed resources, as far as their objects tell.
+// Kind of composed resources, as far as their objects show it.
 func (w *world) Kind(gvk schema.GroupVersionKind) identity.Kind { return w.kinds[gvk] }
 
-// Parent is the composite, whatever is asked for: it is the parent of all that
-// it composes.
+// Parent is the composite for every reference: it is the parent of all that it
+// composes.
 func (w *world) Parent(context.Context, parent.Ref, bool) (*parent.State, error) {
-	return w.composite.state, nil
+	return w.composite.State, nil
 }
 
 // Object is the composite too.
 func (w *world) Object(context.Context, parent.Ref) (map[string]any, error) { return w.object, nil }
 
 // Settled as derived without a webhook.
-func (w *world) Settled(parent.Ref) int64 { return w.composite.settled }
+func (w *world) Settled(parent.Ref) int64 { return w.composite.Settled }
 
-// StatusWriter is for the webhook.
+// StatusWriter is false: the actor is known to be the parent's controller.
 func (w *world) StatusWriter(parent.Ref, string) bool { return false }
 
-// NamespaceMode cannot be seen from here.
+// NamespaceMode is unknown: no request has the Namespace.
 func (w *world) NamespaceMode(context.Context, string) (v1alpha1.Mode, error) { return "", nil }
 
-// Managed resources below a nested composite cannot be seen from here.
+// Managed is empty: no request has the MRs below a nested composite.
 func (w *world) Managed(context.Context, *parent.State) ([]*parent.State, error) { return nil, nil }
 
-// Component is for the webhook.
+// Component is false: the function decides about Crossplane's writes only.
 func (w *world) Component(subject.User, string) bool { return false }
 
-// Lists are unknown: a request holds no schema.
+// Lists are unknown: a request has no schema.
 func (w *world) Lists(schema.GroupVersionKind) change.Lists { return nil }
+
+// unknownBuild is the fingerprint of no stored resource.
+const unknownBuild = "unknown"
+
+// Build of what composes. The fingerprint of a webhook includes parts that no
+// request shows: where there is one, it decides whether the build is new, and the
+// function only whether the change is part of the upgrade (KR-09-07).
+func (w *world) Build(context.Context, *admission.Request, *parent.State) (allowance.Build, error) {
+	if w.composite.Webhook {
+		return allowance.Build{Fingerprint: unknownBuild}, nil
+	}
+	return allowance.Build{Fingerprint: w.fingerprint}, nil
+}

@@ -158,27 +158,27 @@ const Tolerance = 5 * time.Second
 func Intent(s *parent.State) (hop v1alpha1.Hop, recorded bool) {
 	own := Of(s.Annotations).Own()
 	if own == nil {
-		return unattributed(s, s.Created), false
+		return Unattributed(s, s.Generation, s.Created), false
 	}
 	if s.Generation == 0 || s.Generation > own.Generation {
 		// Nothing but /scale writes such an entry, and the hop of one has its very
 		// time: there is nothing to tolerate.
 		if s.ScaleTime.After(own.Timestamp.Time) {
-			return unattributed(s, s.ScaleTime), false
+			return Unattributed(s, s.Generation, s.ScaleTime), false
 		}
 		// An entry of managedFields has one time for all that its manager owns: a
 		// label written by the manager that wrote the spec looks like an intent.
 		if s.IntentTime.After(own.Timestamp.Add(Tolerance)) && !s.AsSettled(own.Generation) {
-			return unattributed(s, s.IntentTime), false
+			return Unattributed(s, s.Generation, s.IntentTime), false
 		}
 	}
 	return *own, true
 }
 
-// unattributed is the hop of an intent that was not observed, at the object's current generation
-// (KR-07-04).
-func unattributed(s *parent.State, at time.Time) v1alpha1.Hop {
-	h := Hop(s.Ref, s.Generation, "", at)
+// Unattributed is the hop of an intent whose user was not observed, with the labels that the object
+// has now (KR-07-04).
+func Unattributed(s *parent.State, generation int64, at time.Time) v1alpha1.Hop {
+	h := Hop(s.Ref, generation, "", at)
 	h.Unattributed, h.Labels = true, Labels(s.Annotations)
 	return h
 }

@@ -1,6 +1,7 @@
 package ssa
 
 import (
+	"maps"
 	"math"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -93,17 +94,39 @@ func StringOf(text string) *structpb.Value {
 	return &out.value
 }
 
+// ListOf values.
+func ListOf(values []*structpb.Value) *structpb.Value {
+	return structpb.NewListValue(&structpb.ListValue{Values: values})
+}
+
+// With returns the fields of a Struct with a value at a path of at least one name;
+// nil removes the field. Only the maps on the path are copied, those that do not
+// exist are created.
+func With(fields map[string]*structpb.Value, value *structpb.Value, path ...string) map[string]*structpb.Value {
+	out := maps.Clone(fields)
+	if out == nil {
+		out = map[string]*structpb.Value{}
+	}
+	if len(path) > 1 {
+		value = StructOf(With(out[path[0]].GetStructValue().GetFields(), value, path[1:]...))
+	}
+	if out[path[0]] = value; value == nil {
+		delete(out, path[0])
+	}
+	return out
+}
+
 // ToValue converts what encoding/json decodes to a protobuf value.
 func ToValue(v any) *structpb.Value {
 	switch t := v.(type) {
 	case map[string]any:
 		return StructOf(ToStruct(t).GetFields())
 	case []any:
-		list := &structpb.ListValue{Values: make([]*structpb.Value, len(t))}
+		values := make([]*structpb.Value, len(t))
 		for i, e := range t {
-			list.Values[i] = ToValue(e)
+			values[i] = ToValue(e)
 		}
-		return structpb.NewListValue(list)
+		return ListOf(values)
 	case string:
 		return StringOf(t)
 	case bool:
@@ -152,6 +175,11 @@ func Child(m map[string]any, key string) map[string]any {
 func Text(m map[string]any, key string) string {
 	out, _ := m[key].(string)
 	return out
+}
+
+// AnnotationOf an object by its content; "" where it has none of the key.
+func AnnotationOf(content map[string]any, key string) string {
+	return Text(Child(Child(content, "metadata"), "annotations"), key)
 }
 
 // Condition an object; nil where it has none of the type.

@@ -1,4 +1,4 @@
-package fn
+package audit
 
 import (
 	"encoding/json"
@@ -6,19 +6,20 @@ import (
 	"slices"
 	"time"
 
-	"github.com/kausality-io/function-kausality/admission/gating"
-	"github.com/kausality-io/function-kausality/admission/identity"
-	"github.com/kausality-io/function-kausality/admission/settling"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/offline"
+	"github.com/kausality-io/function-kausality/fn/results"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
@@ -30,17 +31,17 @@ func (a *auditor) look(o *unstructured.Unstructured, s *parent.State) input.Audi
 	intent, recorded := trace.Intent(s)
 	out := input.Audited{
 		APIVersion: apiVersion, Kind: kind, Namespace: s.Namespace, Name: s.Name,
-		Phase: string(settling.Phase(s, a.note(o).generation)), Initiator: p.Initiator, Origin: p.Origin, IntentGeneration: intent.Generation,
+		Phase: string(settling.Phase(s, a.note(o).Generation)), Initiator: p.Initiator, Origin: p.Origin, IntentGeneration: intent.Generation,
 		Gate: string(mask.ParseGate(s.Annotations).State),
 	}
 	set := approval.Parse(s.Annotations)
 	out.Findings = slices.Concat(
-		said(set), held(o, s), traced(t, recorded), a.settles(o, s, intent), a.gated(o, s), a.mode(s))
+		decisions(set), held(o, s), traced(t, recorded), a.settles(o, s, intent), a.gated(o, s), a.inLogMode(s))
 	return out
 }
 
-// said by people, and not understood.
-func said(set approval.Set) (out []input.Finding) {
+// decisions of users that stop changes, and annotations of users that do not parse.
+func decisions(set approval.Set) (out []input.Finding) {
 	if f := set.Freeze; f != nil {
 		message := "no child is changed until it is unfrozen"
 		if f.User != "" {
@@ -69,12 +70,12 @@ func held(o *unstructured.Unstructured, s *parent.State) (out []input.Finding) {
 		})
 	}
 	if c := ssa.Condition(o.Object, v1alpha1.ConditionKausality); ssa.Text(c, "status") == "False" {
-		out = append(out, input.Finding{Reason: input.FindingHeld, Message: cut(ssa.Text(c, "message"), maxMessage)})
+		out = append(out, input.Finding{Reason: input.FindingHeld, Message: results.Cut(ssa.Text(c, "message"), results.MaxMessage)})
 	}
 	return out
 }
 
-// traced back to somebody.
+// traced to a user.
 func traced(t trace.Trace, recorded bool) []input.Finding {
 	switch {
 	case len(t) == 0:
@@ -86,18 +87,18 @@ func traced(t trace.Trace, recorded bool) []input.Finding {
 }
 
 // note of the last intent of a composite that settled.
-func (a *auditor) note(o *unstructured.Unstructured) note {
-	return messageNote(o.Object).later(a.notes[string(o.GetUID())])
+func (a *auditor) note(o *unstructured.Unstructured) offline.Note {
+	return offline.MessageNote(o.Object).Later(a.notes[string(o.GetUID())])
 }
 
 // settles: only then a change of what a composite is composed of can be drift.
 func (a *auditor) settles(o *unstructured.Unstructured, s *parent.State, intent v1alpha1.Hop) []input.Finding {
-	if s.Role != parent.RoleComposite || s.Deleting() || settling.SettledAt(s, intent.Generation, a.note(o).generation) {
+	if s.Role != parent.RoleComposite || s.Deleting() || settling.SettledAt(s, intent.Generation, a.note(o).Generation) {
 		return nil
 	}
 	// The function alone counts from the first sight of an intent; Crossplane
 	// moves the generation afterwards.
-	if n := a.note(o); n.generation > 0 && !s.IntentTime.After(n.at) {
+	if n := a.note(o); n.Generation > 0 && !s.IntentTime.After(n.At) {
 		return nil
 	}
 	return []input.Finding{{Reason: input.FindingUnsettled,
@@ -105,7 +106,7 @@ func (a *auditor) settles(o *unstructured.Unstructured, s *parent.State, intent 
 			"expected", intent.Generation)}}
 }
 
-// gated: what stands between a managed resource and its external resource.
+// gated: whether anything controls the writes from an MR to its external resource.
 func (a *auditor) gated(o *unstructured.Unstructured, s *parent.State) (out []input.Finding) {
 	if s.Role != parent.RoleManaged || s.Deleting() {
 		return nil
@@ -127,7 +128,7 @@ func (a *auditor) gated(o *unstructured.Unstructured, s *parent.State) (out []in
 	return append(out, a.outside(o, s, masked)...)
 }
 
-// outside of Kubernetes: the external resource as the provider reports it.
+// outside of Kubernetes: the external resource as the provider reports it (KR-08-01).
 func (a *auditor) outside(o *unstructured.Unstructured, s *parent.State, masked bool) []input.Finding {
 	if !external.Comparable(o.Object) {
 		return []input.Finding{{Reason: input.FindingExternalUnknown,
@@ -156,9 +157,9 @@ func (a *auditor) outside(o *unstructured.Unstructured, s *parent.State, masked 
 		Message: fmt.Sprintf("the external resource differs in %v; the provider may be about to change it", paths)}}
 }
 
-// mode of an object that switches itself off.
-func (a *auditor) mode(s *parent.State) []input.Finding {
-	if a.cfg.mode != v1alpha1.ModeEnforce || s.Annotations[v1alpha1.AnnotationKeyMode] != string(v1alpha1.ModeLog) {
+// inLogMode: the object's own annotation overrides the Input's mode.
+func (a *auditor) inLogMode(s *parent.State) []input.Finding {
+	if a.mode != v1alpha1.ModeEnforce || s.Annotations[v1alpha1.AnnotationKeyMode] != string(v1alpha1.ModeLog) {
 		return nil
 	}
 	return []input.Finding{{Reason: input.FindingLogMode, Message: "its mode is log: what nobody asked for passes"}}

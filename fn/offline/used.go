@@ -1,0 +1,135 @@
+package offline
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// account for the approvals on the composite that are used or stale, as the claims
+// of a webhook do (KR-09-02).
+func (c *Composite) account(xr *unstructured.Unstructured, observed []*Resource) {
+	written := approval.Parse(c.State.Annotations).Approvals
+	if len(written) == 0 {
+		return
+	}
+	used := map[string]bool{}
+	for _, r := range observed {
+		maps.Copy(used, r.used())
+	}
+	claims := approval.Claims{}
+	for _, e := range written {
+		switch {
+		case e.Mode == v1alpha1.ApprovalOnce && used[e.Content]:
+			claims = append(claims, v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimUsed})
+		case e.Mode != v1alpha1.ApprovalAlways && e.Generation == 0 && writtenBefore(xr, e.Key, c.Intent.Timestamp.Time):
+			claims = append(claims, v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimPruned})
+		}
+	}
+	if len(claims) > 0 {
+		c.Annotate(v1alpha1.AnnotationKeyClaims, claims.String())
+	}
+}
+
+// disownClaims removes the user from the pending claims that a webhook made for
+// Crossplane's writes. The function knows no user, and would take a claim that has
+// one, and whose write may not have landed, for another use.
+func (c *Composite) disownClaims() {
+	claims := approval.ParseClaims(c.State.Annotations[v1alpha1.AnnotationKeyClaims])
+	pending := false
+	for i := range claims {
+		if claims[i].State == v1alpha1.ClaimPending {
+			claims[i].User, pending = "", true
+		}
+	}
+	if pending {
+		c.Annotate(v1alpha1.AnnotationKeyClaims, claims.String())
+	}
+}
+
+// writtenBefore reports whether managedFields show that an annotation was last
+// written before a time: an approval does not outlast the next intent.
+func writtenBefore(xr *unstructured.Unstructured, key string, at time.Time) bool {
+	mark := []byte(`"f:` + key + `"`)
+	found := false
+	for _, e := range xr.GetManagedFields() {
+		if e.FieldsV1 == nil || e.Time == nil || !bytes.Contains(e.FieldsV1.Raw, mark) {
+			continue
+		}
+		if !e.Time.Time.Before(at) {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+// Take a once approval for a change that passes, by its content: the resources
+// that follow in the same run do not find it (KR-09-02).
+func (c *Composite) Take(content string) {
+	claims := approval.ParseClaims(c.State.Annotations[v1alpha1.AnnotationKeyClaims])
+	claims = slices.DeleteFunc(claims, func(e v1alpha1.Claim) bool { return e.Content == content })
+	c.Annotate(v1alpha1.AnnotationKeyClaims, append(claims, v1alpha1.Claim{Content: content, State: v1alpha1.ClaimUsed}).String())
+}
+
+// used contents of once approvals, by the annotation and the trace of a resource;
+// empty for a nil Resource.
+func (r *Resource) used() map[string]bool {
+	out := map[string]bool{}
+	if r == nil {
+		return out
+	}
+	for content := range strings.SplitSeq(r.Annotation(v1alpha1.AnnotationKeyUsedApprovals), ",") {
+		if content != "" {
+			out[content] = true
+		}
+	}
+	if content := onceOf(r.Trace); content != "" {
+		out[content] = true
+	}
+	return out
+}
+
+// onceOf is the content of the once approval by which the carrier's last change
+// passed; "" for none.
+func onceOf(t trace.Trace) string {
+	if own := t.Own(); own != nil && own.Approval != nil && own.Approval.Mode == v1alpha1.ApprovalOnce {
+		return own.Approval.Content
+	}
+	return ""
+}
+
+// UsedAnnotation is the value of v1alpha1.AnnotationKeyUsedApprovals on a resource:
+// the contents that it used as long as they are written on the composite. r is nil
+// for a new resource. after is the trace that it carries from now on, opens the
+// approval that opened its gate. "" for none, and where a webhook keeps claims.
+func (c *Composite) UsedAnnotation(r *Resource, after trace.Trace, opens string) string {
+	if c.Webhook {
+		return ""
+	}
+	used := r.used()
+	for _, content := range []string{onceOf(after), opens} {
+		if content != "" {
+			used[content] = true
+		}
+	}
+	if len(used) == 0 {
+		return ""
+	}
+	var still []string
+	for _, e := range approval.Parse(c.State.Annotations).Approvals {
+		if used[e.Content] && e.Mode == v1alpha1.ApprovalOnce {
+			still = append(still, e.Content)
+		}
+	}
+	slices.Sort(still)
+	return strings.Join(slices.Compact(still), ",")
+}

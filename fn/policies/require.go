@@ -1,0 +1,173 @@
+package policies
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"github.com/crossplane/function-sdk-go/request"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
+)
+
+// Names of the requirements.
+const (
+	RequirementCRD        = "kausality.io/allowancepolicy-crd"
+	RequirementPolicies   = "kausality.io/allowancepolicies"
+	RequirementUpgradeCRD = "kausality.io/upgradeallowance-crd"
+	RequirementUpgrades   = "kausality.io/upgradeallowances"
+	RequirementRevision   = "kausality.io/composition-revision"
+	RequirementFunctions  = "kausality.io/function-revisions"
+)
+
+// fetchable is a kind of policies.
+type fetchable struct {
+	kind string
+	// crd is the name of its CustomResourceDefinition.
+	crd string
+	// crdRequirement and requirement are the names of its two requirements.
+	crdRequirement, requirement string
+	// fault is the format of a note on a policy with an invalid part, by the
+	// policy's name and the part.
+	fault string
+}
+
+var (
+	allowancePolicies = fetchable{
+		kind: "AllowancePolicy", crd: "allowancepolicies." + v1alpha1.Group,
+		crdRequirement: RequirementCRD, requirement: RequirementPolicies,
+		fault: "AllowancePolicy %s: %v; that part of it counts for nothing",
+	}
+	upgradeAllowances = fetchable{
+		kind: "UpgradeAllowance", crd: "upgradeallowances." + v1alpha1.Group,
+		crdRequirement: RequirementUpgradeCRD, requirement: RequirementUpgrades,
+		fault: "UpgradeAllowance %s counts for nothing: %v",
+	}
+)
+
+// Require the policies of the cluster, and the revisions by which an upgrade is
+// recognized where there is one: revision is the name of the composite's
+// CompositionRevision, "" for none. The same requirements must be declared on every
+// run of a step (KR-09-08).
+func (s Source) Require(req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionResponse, revision string) {
+	selectors := map[string]*fnv1.ResourceSelector{}
+	if s.Fetch {
+		allowancePolicies.require(req, s.Labels, selectors)
+		upgradeAllowances.require(req, s.Labels, selectors)
+	}
+	if upgrades, _ := required(req, RequirementUpgrades); revision != "" && len(s.Upgrades)+len(upgrades) > 0 {
+		selectors[RequirementRevision] = named("apiextensions.crossplane.io/v1", "CompositionRevision", revision)
+		selectors[RequirementFunctions] = labelled("pkg.crossplane.io/v1", "FunctionRevision", nil)
+	}
+	if len(selectors) == 0 {
+		return
+	}
+	rsp.Requirements = &fnv1.Requirements{}
+	if request.HasCapability(req, fnv1.Capability_CAPABILITY_REQUIRED_RESOURCES) {
+		rsp.Requirements.Resources = selectors
+		return
+	}
+	// A Crossplane that declares no capabilities supports the older field at least.
+	rsp.Requirements.ExtraResources = selectors //nolint:staticcheck // For Crossplane before 2.2.
+}
+
+// require the CustomResourceDefinition, and the objects once it exists.
+func (f fetchable) require(req *fnv1.RunFunctionRequest, labels map[string]string, into map[string]*fnv1.ResourceSelector) {
+	into[f.crdRequirement] = named("apiextensions.k8s.io/v1", "CustomResourceDefinition", f.crd)
+	if crd, _ := required(req, f.crdRequirement); len(crd) > 0 {
+		into[f.requirement] = labelled(v1alpha1.GroupVersion.String(), f.kind, labels)
+	}
+}
+
+func named(apiVersion, kind, name string) *fnv1.ResourceSelector {
+	return &fnv1.ResourceSelector{ApiVersion: apiVersion, Kind: kind, Match: &fnv1.ResourceSelector_MatchName{MatchName: name}}
+}
+
+// labelled objects; all of a kind for nil labels.
+func labelled(apiVersion, kind string, labels map[string]string) *fnv1.ResourceSelector {
+	return &fnv1.ResourceSelector{ApiVersion: apiVersion, Kind: kind,
+		Match: &fnv1.ResourceSelector_MatchLabels{MatchLabels: &fnv1.MatchLabels{Labels: labels}}}
+}
+
+// required items under a name; found is false where Crossplane did not look.
+func required(req *fnv1.RunFunctionRequest, name string) (items []*fnv1.Resource, found bool) {
+	r, ok := req.GetRequiredResources()[name]
+	if !ok {
+		r, ok = req.GetExtraResources()[name] //nolint:staticcheck // For Crossplane before 2.2.
+	}
+	return r.GetItems(), ok
+}
+
+// items that were fetched; why is what prevents that, "" for nothing.
+func (f fetchable) items(req *fnv1.RunFunctionRequest) (items []*fnv1.Resource, why string) {
+	crd, looked := required(req, f.crdRequirement)
+	items, listed := required(req, f.requirement)
+	switch {
+	case !looked:
+		return nil, "this Crossplane gives functions no required resources"
+	case len(crd) == 0:
+		return nil, "CustomResourceDefinition " + f.crd + " is not installed"
+	case !listed:
+		return nil, "they were not fetched"
+	}
+	return items, ""
+}
+
+// fetchPolicies of the cluster, behind those of the Input.
+func fetchPolicies(req *fnv1.RunFunctionRequest, own []Policy) (out []Policy, notes []string) {
+	items, why := allowancePolicies.items(req)
+	if why != "" {
+		return own, []string{"AllowancePolicies of the cluster do not count: " + why}
+	}
+	out = slices.Clip(own)
+	for _, item := range items {
+		p := &v1alpha1.AllowancePolicy{}
+		if err := decode(item, p); err != nil {
+			notes = append(notes, fmt.Sprintf("cannot read AllowancePolicy %q: %v", p.Name, err))
+			continue
+		}
+		next, faults := compile(p, true)
+		out, notes = append(out, next), append(notes, allowancePolicies.notes(p.Name, faults)...)
+	}
+	return out, notes
+}
+
+// fetchUpgrades of the cluster, behind those of the Input.
+func fetchUpgrades(req *fnv1.RunFunctionRequest, own []*allowance.Upgrade) (out []*allowance.Upgrade, notes []string) {
+	items, why := upgradeAllowances.items(req)
+	if why != "" {
+		return own, []string{"UpgradeAllowances of the cluster do not count: " + why}
+	}
+	out = slices.Clip(own)
+	for _, item := range items {
+		u := &v1alpha1.UpgradeAllowance{}
+		if err := decode(item, u); err != nil {
+			notes = append(notes, fmt.Sprintf("cannot read UpgradeAllowance %q: %v", u.Name, err))
+			continue
+		}
+		next, faults := allowance.CompileUpgrade(u)
+		out, notes = append(out, next), append(notes, upgradeAllowances.notes(u.Name, faults)...)
+	}
+	return out, notes
+}
+
+// notes on a policy that has invalid parts.
+func (f fetchable) notes(name string, faults []allowance.RuleError) (out []string) {
+	for _, fault := range faults {
+		out = append(out, fmt.Sprintf(f.fault, name, fault))
+	}
+	return out
+}
+
+// decode an item into an object.
+func decode(item *fnv1.Resource, o any) error {
+	raw, err := json.Marshal(ssa.Object(item.GetResource()))
+	if err != nil {
+		return err //nolint:wrapcheck // The caller adds what it reads.
+	}
+	return kjson.UnmarshalCaseSensitivePreserveInts(raw, o) //nolint:wrapcheck // The caller adds what it reads.
+}
