@@ -6,15 +6,11 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
-	ctrlruntime "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -26,12 +22,8 @@ import (
 
 // Options of the gate process.
 type Options struct {
-	Config *rest.Config
-	// MetricsAddress and ProbeAddress are HOST:PORT; "0" turns them off.
-	MetricsAddress, ProbeAddress string
-	LeaderElection               bool
-	LeaderNamespace              string
-	DefaultMode                  v1alpha1.Mode
+	cluster.Process
+	DefaultMode v1alpha1.Mode
 	// Deadline after which an unconfirmed opening is closed (KR-08-09).
 	Deadline time.Duration
 	CloseTo  []v1alpha1.Verb
@@ -42,7 +34,6 @@ type Options struct {
 	CarryPendingDrift bool
 	Ignore            external.Rules
 	Endpoints         drift.Endpoints
-	Log               logr.Logger
 }
 
 // Run the gate until the context ends.
@@ -55,21 +46,17 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := o.manager()
+	mgr, err := o.Manager(o.Shard.lease(), cache.Options{DefaultTransform: cache.TransformStripManagedFields()}, v1alpha1.AddToScheme, corev1.AddToScheme)
 	if err != nil {
 		return err
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Drift{}, childIndex, indexChild); err != nil {
-		return fmt.Errorf("cannot index drifts: %w", err)
-	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Drift{}, deletionIndex, indexDeletion); err != nil {
-		return fmt.Errorf("cannot index drifts: %w", err)
+	for name, values := range map[string]client.IndexerFunc{childIndex: indexChild, deletionIndex: indexDeletion} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Drift{}, name, values); err != nil {
+			return fmt.Errorf("cannot index drifts: %w", err)
+		}
 	}
 	ctl, err := o.controller(ctx, mgr, c, self)
 	if err != nil {
-		return err
-	}
-	if err := mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }); err != nil {
 		return err
 	}
 	if err := mgr.AddReadyzCheck("cluster", func(*http.Request) error { return c.Ready() }); err != nil {
@@ -78,33 +65,11 @@ func Run(ctx context.Context, o Options) error {
 	if err := metrics.Registry.Register(newCollector(c, ctl)); err != nil {
 		return fmt.Errorf("cannot register metrics: %w", err)
 	}
-	for _, r := range []manager.Runnable{c, ctl.Reporter, ctl} {
-		if err := mgr.Add(r); err != nil {
-			return fmt.Errorf("cannot start: %w", err)
-		}
+	if err := cluster.AddAll(mgr, c, ctl.Reporter, ctl); err != nil {
+		return err
 	}
 	o.Log.Info("kausality gate starts", "user", self, "mode", o.DefaultMode)
 	return mgr.Start(ctx)
-}
-
-func (o Options) manager() (manager.Manager, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
-	grace := 10 * time.Second
-	mgr, err := ctrlruntime.NewManager(o.Config, manager.Options{
-		Scheme: scheme, Logger: o.Log, Metrics: server.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.ProbeAddress,
-		LeaderElection: o.LeaderElection, LeaderElectionID: o.Shard.lease(), LeaderElectionNamespace: o.LeaderNamespace,
-		LeaderElectionReleaseOnCancel: true, GracefulShutdownTimeout: &grace,
-		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields(), DefaultWatchErrorHandler: cluster.WatchFailed},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("cannot start: %w", err)
-	}
-	return mgr, nil
 }
 
 func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster.Cluster, self string) (*Controller, error) {
@@ -126,9 +91,9 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 		return nil, err
 	}
 	ctl := &Controller{
-		Cluster: c, Drifts: mgr.GetClient(), Events: mgr.GetEventRecorder(v1alpha1.ManagerGate), DefaultMode: o.DefaultMode, Deadline: o.Deadline,
-		CloseTo: o.CloseTo, CarryPendingDrift: o.CarryPendingDrift, Ignore: o.Ignore, Shard: o.Shard, UserHash: subject.User{Name: self}.Hash(), Log: o.Log.WithName("gate"),
-		Reporter: reporter,
+		Cluster: c, Drifts: mgr.GetClient(), Events: mgr.GetEventRecorder(v1alpha1.ManagerGate), Reporter: reporter, Log: o.Log.WithName("gate"),
+		DefaultMode: o.DefaultMode, Deadline: o.Deadline, CloseTo: o.CloseTo, CarryPendingDrift: o.CarryPendingDrift, Ignore: o.Ignore,
+		Shard: o.Shard, UserHash: subject.User{Name: self}.Hash(),
 	}
 	if err := ctl.Setup(); err != nil {
 		return nil, err

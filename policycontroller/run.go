@@ -3,10 +3,8 @@ package policycontroller
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
-	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -17,13 +15,12 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	ctrlruntime "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -34,11 +31,7 @@ import (
 
 // Options of the policy controller.
 type Options struct {
-	Config *rest.Config
-	// MetricsAddress and ProbeAddress are HOST:PORT; "0" turns them off.
-	MetricsAddress, ProbeAddress string
-	LeaderElection               bool
-	LeaderNamespace              string
+	cluster.Process
 	// Manifests says how the API server reaches the webhook, the default mode and
 	// who the components are. CABundle and Resources are not read.
 	Manifests manifests.Options
@@ -55,7 +48,6 @@ type Options struct {
 	// Owner is the ClusterRole that owns what is made here, so that it goes when
 	// the installation does; "" for none.
 	Owner string
-	Log   logr.Logger
 }
 
 // Run the controller until the context ends.
@@ -84,46 +76,25 @@ func Run(ctx context.Context, o Options) error {
 	if err := c.setup(mgr); err != nil {
 		return fmt.Errorf("cannot start: %w", err)
 	}
-	if err := mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }); err != nil {
-		return err
-	}
-	if err := mgr.AddReadyzCheck("ping", func(*http.Request) error { return nil }); err != nil {
+	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
 		return err
 	}
 	o.Log.Info("kausality controller starts", "defaultMode", o.Manifests.DefaultMode)
 	return mgr.Start(ctx)
 }
 
-func newScheme() (*runtime.Scheme, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme, admissionregistrationv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
-	return scheme, nil
-}
+// addToScheme what the controller reads and writes.
+var addToScheme = []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme, admissionregistrationv1.AddToScheme}
 
+// manager whose cache has the policies, and of the kinds that are written here
+// those objects that have our label.
 func (o Options) manager() (manager.Manager, error) {
-	scheme, err := newScheme()
-	if err != nil {
-		return nil, err
-	}
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{labelName: nameKausality})}
 	byObject := map[client.Object]cache.ByObject{}
 	for _, gvk := range made {
 		byObject[partial(gvk)] = ours
 	}
-	grace := 10 * time.Second
-	mgr, err := ctrlruntime.NewManager(o.Config, manager.Options{
-		Scheme: scheme, Logger: o.Log, Metrics: server.Options{BindAddress: o.MetricsAddress}, HealthProbeBindAddress: o.ProbeAddress,
-		LeaderElection: o.LeaderElection, LeaderElectionID: "kausality-controller", LeaderElectionNamespace: o.LeaderNamespace,
-		LeaderElectionReleaseOnCancel: true, GracefulShutdownTimeout: &grace, Cache: cache.Options{ByObject: byObject, DefaultWatchErrorHandler: cluster.WatchFailed},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("cannot start: %w", err)
-	}
-	return mgr, nil
+	return o.Manager(v1alpha1.ManagerController, cache.Options{ByObject: byObject}, addToScheme...)
 }
 
 const (

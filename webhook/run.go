@@ -7,16 +7,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
-	ctrlruntime "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -33,15 +27,14 @@ import (
 
 // Options of the webhook process.
 type Options struct {
-	Config *rest.Config
+	cluster.Process
 	// CertDir holds tls.crt and tls.key, read again when they change.
 	CertDir string
 	// CertSecret in CertNamespace holds tls.crt and tls.key; it is watched, and CertDir is not used. Empty
 	// for none.
 	CertSecret, CertNamespace string
-	// BindAddress, MetricsAddress and ProbeAddress are HOST:PORT; "0" turns
-	// metrics or probes off.
-	BindAddress, MetricsAddress, ProbeAddress string
+	// BindAddress is HOST:PORT.
+	BindAddress string
 	// ComponentUsers are the user names of our other components.
 	ComponentUsers []string
 	// ApproverRBAC requires the permission "approve" of who sets user annotations (KR-02-13).
@@ -50,12 +43,8 @@ type Options struct {
 	SettleGrace time.Duration
 	// ShutdownDelay during which a replica that ends still answers, not ready. 0 ends it at once.
 	ShutdownDelay time.Duration
-	// LeaderElection of the settler and the resolver of Drifts, in LeaderNamespace.
-	LeaderElection  bool
-	LeaderNamespace string
-	Admission       admission.Options
-	Endpoints       drift.Endpoints
-	Log             logr.Logger
+	Admission     admission.Options
+	Endpoints     drift.Endpoints
 }
 
 // Paths of the webhooks.
@@ -65,9 +54,6 @@ const (
 	// PathPolicies is where policies are validated.
 	PathPolicies = "/policies"
 )
-
-// shutdownGrace is for how long requests and writes in progress may go on in the end.
-const shutdownGrace = 10 * time.Second
 
 // Run the webhook until the context ends.
 func Run(ctx context.Context, o Options) error {
@@ -97,13 +83,10 @@ func Run(ctx context.Context, o Options) error {
 	if err := probes(mgr, c, h.Policies, end); err != nil {
 		return err
 	}
-	for _, r := range []manager.Runnable{
-		c, h.Policies, leading(h.Policies.Lead), s, h.Reporter, leading(s.Lead),
-		everywhere(func(ctx context.Context) { h.Policies.FinishClaims(ctx, s.Child) }), cluster.GiveBack{Cluster: c},
-	} {
-		if err := mgr.Add(r); err != nil {
-			return fmt.Errorf("cannot start: %w", err)
-		}
+	err = cluster.AddAll(mgr, c, h.Policies, leading(h.Policies.Lead), s, h.Reporter, leading(s.Lead),
+		serving.Everywhere(func(ctx context.Context) error { h.Policies.FinishClaims(ctx, s.Child); return nil }), cluster.GiveBack{Cluster: c})
+	if err != nil {
+		return err
 	}
 	if err := drift.AddResolver(mgr, c, h.Reporter, o.Log); err != nil {
 		return fmt.Errorf("cannot start: %w", err)
@@ -133,7 +116,7 @@ func (o Options) serve(mgr manager.Manager, h *Handler, end *serving.Drain) erro
 	if err != nil {
 		return err
 	}
-	grace := shutdownGrace
+	grace := cluster.ShutdownGrace
 	server := &manager.Server{Name: "webhook", Server: serving.NewServer(handlers(h, end)), Listener: l, ShutdownTimeout: &grace}
 	return errors.Join(mgr.Add(server), mgr.AddReadyzCheck("webhook", serving.Answers(l)))
 }
@@ -151,27 +134,14 @@ func (o Options) certificate(mgr manager.Manager) (serving.Get, error) {
 	return secret.Get, mgr.AddReadyzCheck("certificate", secret.Ready)
 }
 
+// manager whose cache has the Drifts and, with CertSecret, that Secret.
 func (o Options) manager() (manager.Manager, error) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
-		return nil, err
-	}
 	cached := map[client.Object]cache.ByObject{&v1alpha1.Drift{}: {Transform: drift.Trim}}
 	if o.CertSecret != "" {
 		cached[&corev1.Secret{}] = serving.WatchOnly(o.CertNamespace, o.CertSecret)
 	}
-	grace := shutdownGrace
-	mgr, err := ctrlruntime.NewManager(o.Config, manager.Options{
-		Scheme: scheme, Logger: o.Log, Metrics: server.Options{BindAddress: o.MetricsAddress},
-		Cache:                  cache.Options{DefaultTransform: cache.TransformStripManagedFields(), DefaultWatchErrorHandler: cluster.WatchFailed, ByObject: cached},
-		HealthProbeBindAddress: o.ProbeAddress, GracefulShutdownTimeout: &grace,
-		LeaderElection: o.LeaderElection, LeaderElectionID: "kausality-webhook", LeaderElectionNamespace: o.LeaderNamespace,
-		LeaderElectionReleaseOnCancel: true,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("cannot start: %w", err)
-	}
-	return mgr, nil
+	return o.Manager(v1alpha1.ManagerWebhook, cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: cached},
+		v1alpha1.AddToScheme, corev1.AddToScheme)
 }
 
 // handler of reviews, and the settler that writes what they show.
@@ -238,7 +208,6 @@ func handlers(h *Handler, end *serving.Drain) http.Handler {
 
 func probes(mgr manager.Manager, c *cluster.Cluster, policies *policystore.Store, end *serving.Drain) error {
 	return errors.Join(
-		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("ending", end.Ready),
 		mgr.AddReadyzCheck("cluster", func(*http.Request) error { return c.Ready() }),
 		mgr.AddReadyzCheck("policies", func(*http.Request) error {
@@ -250,17 +219,7 @@ func probes(mgr manager.Manager, c *cluster.Cluster, policies *policystore.Store
 	)
 }
 
-// everywhere runs on every replica.
-type everywhere func(context.Context)
-
-// Start until the context ends.
-func (f everywhere) Start(ctx context.Context) error { f(ctx); return nil }
-
-// NeedLeaderElection is false.
-func (everywhere) NeedLeaderElection() bool { return false }
-
-// leading is called when this replica is elected.
-type leading func()
-
-// Start calls it.
-func (f leading) Start(context.Context) error { f(); return nil }
+// leading calls f when this replica is elected.
+func leading(f func()) manager.Runnable {
+	return manager.RunnableFunc(func(context.Context) error { f(); return nil })
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -32,21 +33,10 @@ func controllerCommand() *cobra.Command {
 			if err := target(&o, service, certificates); err != nil {
 				return usageError{err}
 			}
-			if err := p.check(); err != nil {
-				return err
-			}
-			o.Log = p.logger()
-			if o.Config, err = p.connect(cmd.Context()); err != nil {
-				return err
-			}
-			o.MetricsAddress, o.ProbeAddress = p.metrics, p.probes
-			o.LeaderElection, o.LeaderNamespace = p.leaderElect, p.leaderNS
-			stop, err := p.tracing.Start(cmd.Context(), "controller")
-			if err != nil {
-				return err
-			}
-			defer stop()
-			return policycontroller.Run(cmd.Context(), o)
+			return p.run(cmd.Context(), "controller", func(ctx context.Context) error {
+				o.Process = p.Process
+				return policycontroller.Run(ctx, o)
+			})
 		},
 	}
 	p.addProcess(cmd)

@@ -26,15 +26,13 @@ import (
 	"github.com/kausality-io/function-kausality/telemetry"
 )
 
-// processFlags are common to the processes that talk to an API server.
+// processFlags are common to the processes that talk to an API server. run fills in
+// the Config and the Log.
 type processFlags struct {
+	cluster.Process
 	kubeconfig     string
 	debug          bool
 	mode           string
-	metrics        string
-	probes         string
-	leaderElect    bool
-	leaderNS       string
 	endpoints      drift.Endpoints
 	closeTo        string
 	pendingDrift   string
@@ -64,12 +62,31 @@ func (f *processFlags) addProcess(cmd *cobra.Command) {
 	fl.StringVar(&f.kubeconfig, "kubeconfig", "", "Kubeconfig of the API server; in a cluster the pod's own ServiceAccount is used.")
 	fl.BoolVarP(&f.debug, "debug", "d", false, "Emit debug logs in addition to info logs.")
 	fl.StringVar(&f.mode, "default-mode", string(v1alpha1.ModeLog), "Mode where neither the object nor its Namespace sets one: log or enforce.")
-	fl.StringVar(&f.metrics, "metrics-bind-address", "0", "HOST:PORT of the Prometheus metrics; 0 turns them off.")
+	fl.StringVar(&f.MetricsAddress, "metrics-bind-address", "0", "HOST:PORT of the Prometheus metrics; 0 turns them off.")
 	fl.StringVar(&f.tracing.Endpoint, "otlp-endpoint", "", "OpenTelemetry collector to trace to, as in http://HOST:4318; empty turns tracing off.")
 	fl.Float64Var(&f.tracing.Ratio, "trace-ratio", 0.01, "Sampling ratio for requests without an incoming trace, from 0 to 1.")
-	fl.StringVar(&f.probes, "health-probe-bind-address", "0", "HOST:PORT of /healthz and /readyz; 0 turns them off.")
-	fl.BoolVar(&f.leaderElect, "leader-elect", false, "Elect a leader among several replicas; only the leader writes.")
-	fl.StringVar(&f.leaderNS, "leader-elect-namespace", drift.HomeNamespace, "Namespace of the leader election's Lease.")
+	fl.StringVar(&f.ProbeAddress, "health-probe-bind-address", "0", "HOST:PORT of /healthz and /readyz; 0 turns them off.")
+	fl.BoolVar(&f.LeaderElection, "leader-elect", false, "Elect a leader among several replicas; only the leader writes.")
+	fl.StringVar(&f.LeaderNamespace, "leader-elect-namespace", drift.HomeNamespace, "Namespace of the leader election's Lease.")
+}
+
+// run a process by start, after the common flags are checked: a mistake is reported
+// before the connection is made.
+func (f *processFlags) run(ctx context.Context, component string, start func(context.Context) error) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	f.Log = f.logger()
+	var err error
+	if f.Config, err = f.connect(ctx); err != nil {
+		return err
+	}
+	stop, err := f.tracing.Start(ctx, component)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return start(ctx)
 }
 
 // defaultMode as given; an unknown one is a usage error.
@@ -81,38 +98,38 @@ func (f *processFlags) defaultMode() (v1alpha1.Mode, error) {
 	return "", usageError{fmt.Errorf("--default-mode must be log or enforce, not %q", f.mode)}
 }
 
-// closed returns the verbs that a closed gate keeps in addition to Observe; nil
-// for none.
-func (f *processFlags) closed() ([]v1alpha1.Verb, error) {
+// gateSettings are those of the gate, which webhook and gate must agree on.
+type gateSettings struct {
+	// closeTo are the verbs that a closed gate keeps in addition to Observe; nil for
+	// none.
+	closeTo []v1alpha1.Verb
+	// carry out a pending difference together with a change.
+	carry bool
+	// ignore are the external differences that do not count.
+	ignore external.Rules
+}
+
+// gate settings as given; an invalid value is a usage error.
+func (f *processFlags) gate() (gateSettings, error) {
+	s := gateSettings{carry: f.pendingDrift == "carry", ignore: make(external.Rules, 0, len(f.ignore))}
 	switch f.closeTo {
 	case "Observe":
-		return nil, nil
 	case "Observe,LateInitialize":
-		return []v1alpha1.Verb{v1alpha1.VerbLateInitialize}, nil
+		s.closeTo = []v1alpha1.Verb{v1alpha1.VerbLateInitialize}
+	default:
+		return s, usageError{fmt.Errorf("--gate-closed must be Observe or Observe,LateInitialize, not %q", f.closeTo)}
 	}
-	return nil, usageError{fmt.Errorf("--gate-closed must be Observe or Observe,LateInitialize, not %q", f.closeTo)}
-}
-
-// carry is true for --on-pending-drift=carry.
-func (f *processFlags) carry() (bool, error) {
-	switch f.pendingDrift {
-	case "hold", "carry":
-		return f.pendingDrift == "carry", nil
+	if !s.carry && f.pendingDrift != "hold" {
+		return s, usageError{fmt.Errorf("--on-pending-drift must be hold or carry, not %q", f.pendingDrift)}
 	}
-	return false, usageError{fmt.Errorf("--on-pending-drift must be hold or carry, not %q", f.pendingDrift)}
-}
-
-// ignored external differences.
-func (f *processFlags) ignored() (external.Rules, error) {
-	rules := make(external.Rules, 0, len(f.ignore))
 	for _, text := range f.ignore {
 		r, err := external.ParseRule(text)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("--ignore-external: %w", err)}
+			return s, usageError{fmt.Errorf("--ignore-external: %w", err)}
 		}
-		rules = append(rules, r)
+		s.ignore = append(s.ignore, r)
 	}
-	return rules, nil
+	return s, nil
 }
 
 // check the endpoints and the addresses to listen on before anything starts.
@@ -120,7 +137,7 @@ func (f *processFlags) check() error {
 	if err := errors.Join(f.endpoints.Check(), f.tracing.Check()); err != nil {
 		return usageError{err}
 	}
-	for _, a := range []struct{ flag, address string }{{"--metrics-bind-address", f.metrics}, {"--health-probe-bind-address", f.probes}} {
+	for _, a := range []struct{ flag, address string }{{"--metrics-bind-address", f.MetricsAddress}, {"--health-probe-bind-address", f.ProbeAddress}} {
 		if a.address == "0" || a.address == "" {
 			continue
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -37,31 +38,16 @@ func webhookCommand() *cobra.Command {
 			if o.Admission.DefaultMode, err = p.defaultMode(); err != nil {
 				return err
 			}
-			if o.Admission.CloseTo, err = p.closed(); err != nil {
-				return err
-			}
-			if o.Admission.CarryPendingDrift, err = p.carry(); err != nil {
-				return err
-			}
-			if o.Admission.Ignore, err = p.ignored(); err != nil {
-				return err
-			}
-			if err := p.check(); err != nil {
-				return err
-			}
-			o.Log = p.logger()
-			if o.Config, err = p.connect(cmd.Context()); err != nil {
-				return err
-			}
-			o.MetricsAddress, o.ProbeAddress, o.Endpoints = p.metrics, p.probes, p.endpoints
-			o.LeaderElection, o.LeaderNamespace = p.leaderElect, p.leaderNS
-			o.ComponentUsers = slices.Concat(componentUsers, p.componentUsers)
-			stop, err := p.tracing.Start(cmd.Context(), "webhook")
+			g, err := p.gate()
 			if err != nil {
 				return err
 			}
-			defer stop()
-			return webhook.Run(cmd.Context(), o)
+			o.Admission.CloseTo, o.Admission.CarryPendingDrift, o.Admission.Ignore = g.closeTo, g.carry, g.ignore
+			o.ComponentUsers, o.Endpoints = slices.Concat(componentUsers, p.componentUsers), p.endpoints
+			return p.run(cmd.Context(), "webhook", func(ctx context.Context) error {
+				o.Process = p.Process
+				return webhook.Run(ctx, o)
+			})
 		},
 	}
 	p.add(cmd)
@@ -89,33 +75,18 @@ func gateCommand() *cobra.Command {
 			if o.DefaultMode, err = p.defaultMode(); err != nil {
 				return err
 			}
-			if o.CloseTo, err = p.closed(); err != nil {
-				return err
-			}
-			if o.CarryPendingDrift, err = p.carry(); err != nil {
-				return err
-			}
-			if o.Ignore, err = p.ignored(); err != nil {
+			g, err := p.gate()
+			if err != nil {
 				return err
 			}
 			if o.Shard, err = gate.ParseShard(shard); err != nil {
 				return fmt.Errorf("--shard: %w", err)
 			}
-			if err := p.check(); err != nil {
-				return err
-			}
-			o.Log = p.logger()
-			if o.Config, err = p.connect(cmd.Context()); err != nil {
-				return err
-			}
-			o.MetricsAddress, o.ProbeAddress, o.Endpoints = p.metrics, p.probes, p.endpoints
-			o.LeaderElection, o.LeaderNamespace = p.leaderElect, p.leaderNS
-			stop, err := p.tracing.Start(cmd.Context(), "gate")
-			if err != nil {
-				return err
-			}
-			defer stop()
-			return gate.Run(cmd.Context(), o)
+			o.CloseTo, o.CarryPendingDrift, o.Ignore, o.Endpoints = g.closeTo, g.carry, g.ignore, p.endpoints
+			return p.run(cmd.Context(), "gate", func(ctx context.Context) error {
+				o.Process = p.Process
+				return gate.Run(ctx, o)
+			})
 		},
 	}
 	p.add(cmd)

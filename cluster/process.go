@@ -1,0 +1,65 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrlruntime "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// Process is what webhook, gate and policy controller have in common.
+type Process struct {
+	Config *rest.Config
+	// MetricsAddress and ProbeAddress are HOST:PORT; "0" turns them off.
+	MetricsAddress, ProbeAddress string
+	// LeaderElection among several replicas, by a Lease in LeaderNamespace.
+	LeaderElection  bool
+	LeaderNamespace string
+	Log             logr.Logger
+}
+
+// ShutdownGrace is for how long requests and writes in progress may go on in the end.
+const ShutdownGrace = 10 * time.Second
+
+// Manager of the process. lease is the name of the Lease that elects its leader, add
+// adds to the scheme what the process reads and writes by the manager's clients.
+func (p Process) Manager(lease string, cached cache.Options, add ...func(*runtime.Scheme) error) (manager.Manager, error) {
+	scheme := runtime.NewScheme()
+	for _, f := range add {
+		if err := f(scheme); err != nil {
+			return nil, err
+		}
+	}
+	cached.DefaultWatchErrorHandler = WatchFailed
+	grace := ShutdownGrace
+	mgr, err := ctrlruntime.NewManager(p.Config, manager.Options{
+		Scheme: scheme, Logger: p.Log, Cache: cached,
+		Metrics: server.Options{BindAddress: p.MetricsAddress}, HealthProbeBindAddress: p.ProbeAddress,
+		LeaderElection: p.LeaderElection, LeaderElectionID: lease, LeaderElectionNamespace: p.LeaderNamespace,
+		LeaderElectionReleaseOnCancel: true, GracefulShutdownTimeout: &grace,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot start: %w", err)
+	}
+	return mgr, mgr.AddHealthzCheck("ping", healthz.Ping)
+}
+
+// AddAll parts to a manager, which starts them in no order.
+func AddAll(mgr manager.Manager, parts ...manager.Runnable) error {
+	var failed error
+	for _, r := range parts {
+		failed = errors.Join(failed, mgr.Add(r))
+	}
+	if failed != nil {
+		return fmt.Errorf("cannot start: %w", failed)
+	}
+	return nil
+}
