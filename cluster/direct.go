@@ -117,25 +117,20 @@ func (d *Direct) learnCRD(ctx context.Context, name string) error {
 // EachKind calls f for each kind that a CRD defines, in its stored version. CRDs
 // are read a page at a time, and only what f sees of them is kept.
 func (d *Direct) EachKind(ctx context.Context, page int64, f func(Info) error) error {
-	for next := ""; ; {
-		list, err := d.Dynamic.Resource(crdResource).List(ctx, metav1.ListOptions{Limit: page, Continue: next})
+	for crd, err := range Items(ctx, d.Dynamic.Resource(crdResource), page) {
 		if err != nil {
 			return fmt.Errorf("cannot list CRDs: %w", err)
 		}
-		for i := range list.Items {
-			for _, info := range d.remember(&list.Items[i]) {
-				if !info.Storage {
-					continue
-				}
-				if err := f(info); err != nil {
-					return err
-				}
+		for _, info := range d.remember(crd) {
+			if !info.Storage {
+				continue
+			}
+			if err := f(info); err != nil {
+				return err
 			}
 		}
-		if next = list.GetContinue(); next == "" {
-			return nil
-		}
 	}
+	return nil
 }
 
 // remember what a CRD says, of kinds with a role in Crossplane.

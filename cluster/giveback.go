@@ -9,17 +9,13 @@ import (
 // GiveBack returns to the system, once, what the first lists needed: it is
 // several times what is kept of them. It is a part of a process that its manager
 // starts.
-type GiveBack struct {
-	Cluster *Cluster
-	// Idle: what the lists brought is worked off; nil where nothing is to be.
-	Idle func() bool
-}
+type GiveBack struct{ Cluster *Cluster }
 
 // Start waits for the lists.
 func (g GiveBack) Start(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for g.Cluster.Ready() != nil || g.Idle != nil && !g.Idle() {
+	for g.Cluster.Ready() != nil {
 		select {
 		case <-ctx.Done():
 			return nil

@@ -316,45 +316,38 @@ func (n *Namespaces) OnChange(f func(name string)) error {
 	return err
 }
 
-// Terminating reports whether a Namespace is being deleted.
-func (n *Namespaces) Terminating(name string) bool {
-	o, ok, err := n.informer.GetStore().GetByKey(name)
-	if err != nil || !ok {
-		return false
+// of a name; nil where there is no such Namespace.
+func (n *Namespaces) of(name string) *namespace {
+	o, _, err := n.informer.GetStore().GetByKey(name)
+	if err != nil {
+		return nil // keys of strings have no errors
 	}
 	ns, _ := o.(*namespace)
+	return ns
+}
+
+// Terminating reports whether a Namespace is being deleted.
+func (n *Namespaces) Terminating(name string) bool {
+	ns := n.of(name)
 	return ns != nil && ns.terminating
 }
 
-// Mode annotation of a Namespace, as it stands there; "" where it has none or
-// does not exist.
+// Mode annotation of a Namespace, as it is stored; "" where it has none or does not
+// exist.
 func (n *Namespaces) Mode(name string) (v1alpha1.Mode, error) {
 	if !n.informer.HasSynced() {
 		return "", fmt.Errorf("namespaces are not read yet")
 	}
-	o, ok, err := n.informer.GetStore().GetByKey(name)
-	if err != nil || !ok {
-		return "", err
+	if ns := n.of(name); ns != nil {
+		return ns.mode, nil
 	}
-	ns, _ := o.(*namespace)
-	if ns == nil {
-		return "", nil
-	}
-	return ns.mode, nil
+	return "", nil
 }
 
 // Labels of a Namespace; nil where it does not exist. They must not be modified.
 func (n *Namespaces) Labels(name string) map[string]string {
-	if name == "" {
-		return nil
+	if ns := n.of(name); ns != nil {
+		return ns.labels
 	}
-	o, _, err := n.informer.GetStore().GetByKey(name)
-	if err != nil {
-		return nil
-	}
-	ns, _ := o.(*namespace)
-	if ns == nil {
-		return nil
-	}
-	return ns.labels
+	return nil
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -138,7 +139,7 @@ func (s *States) Get(ctx context.Context, ref parent.Ref, live bool) (*Object, e
 	if live {
 		return s.read(ctx, ref)
 	}
-	if o := s.cached(ref); o != nil && sameUID(o, ref) {
+	if o := s.Cached(ref); o != nil && sameUID(o, ref) {
 		return o, nil
 	}
 	if err := s.Watch(ref.GroupVersionKind); err != nil {
@@ -149,15 +150,9 @@ func (s *States) Get(ctx context.Context, ref parent.Ref, live bool) (*Object, e
 
 // Content of an object as it is now, whole; nil where it does not exist.
 func (s *States) Content(ctx context.Context, ref parent.Ref) (map[string]any, error) {
-	r, err := s.Resource(ref)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
-	defer cancel()
-	o, err := r.Get(ctx, ref.Name, metav1.GetOptions{})
-	if kerrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // nil is an object that is not there.
+	o, err := s.get(ctx, ref, liveTimeout)
+	if errors.Is(err, admission.ErrNotFound) {
+		return nil, nil //nolint:nilnil // nil is an object that does not exist.
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", identity.Describe(ref), err)
@@ -165,20 +160,33 @@ func (s *States) Content(ctx context.Context, ref parent.Ref) (map[string]any, e
 	return o.Object, nil
 }
 
+// get an object from the API server; admission.ErrNotFound where it does not exist.
+func (s *States) get(ctx context.Context, ref parent.Ref, timeout time.Duration) (*unstructured.Unstructured, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r, err := s.Resource(ref)
+	if err != nil {
+		return nil, err
+	}
+	o, err := r.Get(ctx, ref.Name, metav1.GetOptions{})
+	if kerrors.IsNotFound(err) {
+		return nil, admission.ErrNotFound
+	}
+	return o, err
+}
+
 // Look at an object that is nobody's parent: from the watch of its kind where
 // the kind has a role in Crossplane and is guarded, or is watched anyway, else
 // live.
 func (s *States) Look(ctx context.Context, ref parent.Ref) (*Object, error) {
-	if s.kinds.Kind(ref.GroupVersionKind).Role != parent.RoleNone && s.isLooked(ref.GroupVersionKind) || s.cached(ref) != nil {
+	if s.kinds.Kind(ref.GroupVersionKind).Role != parent.RoleNone && s.isLooked(ref.GroupVersionKind) || s.Cached(ref) != nil {
 		return s.Get(ctx, ref, false)
 	}
 	return s.fetch(ctx, ref)
 }
 
 // Cached object, nil where the watches do not have it.
-func (s *States) Cached(ref parent.Ref) *Object { return s.cached(ref) }
-
-func (s *States) cached(ref parent.Ref) *Object {
+func (s *States) Cached(ref parent.Ref) *Object {
 	w := s.of(ref.GroupVersionKind)
 	if w == nil || !w.informer.HasSynced() {
 		return nil
@@ -208,16 +216,7 @@ func (s *States) read(ctx context.Context, ref parent.Ref) (*Object, error) {
 
 // fetch an object past the watches, on no request's account.
 func (s *States) fetch(ctx context.Context, ref parent.Ref) (*Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	r, err := s.Resource(ref)
-	if err != nil {
-		return nil, err
-	}
-	u, err := r.Get(ctx, ref.Name, metav1.GetOptions{})
-	if kerrors.IsNotFound(err) {
-		return nil, admission.ErrNotFound
-	}
+	u, err := s.get(ctx, ref, s.timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -234,10 +233,7 @@ func (s *States) Resource(ref parent.Ref) (dynamic.ResourceInterface, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.Namespaced {
-		return s.client.Resource(info.GVR).Namespace(ref.Namespace), nil
-	}
-	return s.client.Resource(info.GVR), nil
+	return ResourceOf(s.client, info.GVR, info.Namespaced, ref.Namespace), nil
 }
 
 // List the cached objects of a kind.

@@ -87,12 +87,15 @@ func (c *Controller) guarded(ctx context.Context, live *admissionregistrationv1.
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the role %s: %w", manifests.RoleGatePolicies, err)
 	}
-	return granted(role), nil
+	var out []schema.GroupResource
+	for _, r := range role.Rules {
+		out = append(out, resourcesOf(r.APIGroups, r.Resources)...)
+	}
+	return out, nil
 }
 
-// configured resources of the webhooks.
-func configured(live *admissionregistrationv1.MutatingWebhookConfiguration) []schema.GroupResource {
-	var out []schema.GroupResource
+// configured resources of the webhooks, without their subresources.
+func configured(live *admissionregistrationv1.MutatingWebhookConfiguration) (out []schema.GroupResource) {
 	for _, w := range live.Webhooks {
 		for _, r := range w.Rules {
 			out = append(out, resourcesOf(r.APIGroups, r.Resources)...)
@@ -101,18 +104,8 @@ func configured(live *admissionregistrationv1.MutatingWebhookConfiguration) []sc
 	return out
 }
 
-// granted resources of a role.
-func granted(role *rbacv1.ClusterRole) []schema.GroupResource {
-	var out []schema.GroupResource
-	for _, r := range role.Rules {
-		out = append(out, resourcesOf(r.APIGroups, r.Resources)...)
-	}
-	return out
-}
-
 // resourcesOf groups, without their subresources.
-func resourcesOf(groups, names []string) []schema.GroupResource {
-	var out []schema.GroupResource
+func resourcesOf(groups, names []string) (out []schema.GroupResource) {
 	for _, g := range groups {
 		for _, name := range names {
 			name, _, _ = strings.Cut(name, "/")

@@ -81,10 +81,7 @@ func (r *restorer) restore(ctx context.Context, m maskedObject) (restored bool, 
 
 // of returns the object's resource client.
 func (m maskedObject) of(c dynamic.Interface) dynamic.ResourceInterface {
-	if m.namespace == "" {
-		return c.Resource(m.resource)
-	}
-	return c.Resource(m.resource).Namespace(m.namespace)
+	return cluster.ResourceOf(c, m.resource, m.namespace != "", m.namespace)
 }
 
 // spend the approvals that opened the gate of an object. own are the edits of the

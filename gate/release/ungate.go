@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -19,7 +18,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
-	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/gate/systems"
@@ -60,9 +58,6 @@ func (r Result) String() string {
 
 // errNotMasked is the error of a selected object that has no mask.
 var errNotMasked = errors.New("it is not masked: there is nothing to restore")
-
-// pageSize bounds how many objects one list request returns.
-const pageSize = 500
 
 // Ungate restores the author's value of each selected object and removes the
 // gate's annotations, in one write per object. First it lists the external drift
@@ -166,23 +161,10 @@ func maskOfManaged(resource schema.GroupVersionResource, o *unstructured.Unstruc
 	if mask.Gives(author, v1alpha1.VerbUpdate) {
 		m.differs = external.Difference(o.Object)
 	}
-	s := parent.Sum(o, parent.RoleManaged)
-	if external.Gone(message(o)) && !s.True("Synced") && mask.Gives(author, v1alpha1.VerbCreate) {
+	if external.Gone(external.SyncedMessage(o.Object)) && mask.Gives(author, v1alpha1.VerbCreate) {
 		m.differs = []change.Change{{Path: external.Exists, Verb: change.Mutate, Old: false, New: true}}
 	}
 	return m, true
-}
-
-// message of the Synced condition; "" for none.
-func message(o *unstructured.Unstructured) string {
-	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions") // a status of another shape has none
-	for _, e := range list {
-		if c, ok := e.(map[string]any); ok && c["type"] == "Synced" {
-			text, _ := c["message"].(string)
-			return text
-		}
-	}
-	return ""
 }
 
 // mayHold reports whether objects of a resource are selected.
@@ -203,11 +185,15 @@ func (o Options) find(ctx context.Context, c dynamic.Interface) (out []maskedObj
 		if !o.mayHold(k.Resource) {
 			continue
 		}
-		err := eachPage(ctx, c.Resource(k.GVR), func(u *unstructured.Unstructured) {
+		var err error
+		for u, failed := range cluster.Items(ctx, c.Resource(k.GVR), cluster.PageSize) {
+			if err = failed; err != nil {
+				break
+			}
 			if m, ok := maskOf(k.GVR, systems.For(k.GVK), u); ok && (len(o.Names) == 0 || slices.Contains(o.Names, m.String())) {
 				out = append(out, m)
 			}
-		})
+		}
 		if kerrors.IsForbidden(err) && asGate() {
 			unread++
 			continue
@@ -223,19 +209,4 @@ func (o Options) find(ctx context.Context, c dynamic.Interface) (out []maskedObj
 		}
 	}
 	return out, unread, nil
-}
-
-func eachPage(ctx context.Context, r dynamic.ResourceInterface, f func(*unstructured.Unstructured)) error {
-	for token := ""; ; {
-		list, err := r.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: token})
-		if err != nil {
-			return err
-		}
-		for i := range list.Items {
-			f(&list.Items[i])
-		}
-		if token = list.GetContinue(); token == "" {
-			return nil
-		}
-	}
 }

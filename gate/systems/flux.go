@@ -70,7 +70,7 @@ func (f Flux) Look(o *unstructured.Unstructured) external.View {
 	}
 	observed := number(o, "status", "observedGeneration")
 	v.Current = observed >= o.GetGeneration()
-	ready, reason := condition(o, "Ready")
+	ready, reason, message := condition(o, "Ready")
 	v.Idle = ready == "True" && pending == "" && v.Current
 	if flag(o, "spec", "suspend") {
 		return v
@@ -78,7 +78,7 @@ func (f Flux) Look(o *unstructured.Unstructured) external.View {
 	if pending != "" {
 		f.difference(o, pending, &v)
 	} else if reason == fluxDrifted && ready == "False" {
-		f.drift(o, &v)
+		f.drift(o, message, &v)
 	}
 	f.progress(o, pending, stored, observed, &v)
 	return v
@@ -113,8 +113,8 @@ func (Flux) difference(o *unstructured.Unstructured, pending string, v *external
 
 // drift that the controller found. While approvePlan is empty it makes no plan
 // for it, and only says in Ready what differs.
-func (Flux) drift(o *unstructured.Unstructured, v *external.View) {
-	v.Difference = []change.Change{{Path: "status.conditions[Ready]", Verb: change.Mutate, Old: message(o, "Ready"), New: "as in " +
+func (Flux) drift(o *unstructured.Unstructured, message string, v *external.View) {
+	v.Difference = []change.Change{{Path: "status.conditions[Ready]", Verb: change.Mutate, Old: message, New: "as in " +
 		text(o, "status", "lastAppliedRevision")}}
 	v.Verbs = []v1alpha1.Verb{external.VerbApply}
 }
@@ -123,7 +123,7 @@ func (Flux) drift(o *unstructured.Unstructured, v *external.View) {
 // it, and when applying failed; it plans and tries again then.
 func (Flux) progress(o *unstructured.Unstructured, pending, stored string, observed int64, v *external.View) {
 	gate := mask.ParseGate(o.GetAnnotations())
-	applied, _ := condition(o, "Apply")
+	applied, _, _ := condition(o, "Apply")
 	switch {
 	case gate.State != v1alpha1.GateOpen:
 	case pending != "" && pending != stored && stored != fluxAuto:

@@ -79,28 +79,17 @@ func number(o *unstructured.Unstructured, path ...string) int64 {
 	return n
 }
 
-// condition of an object: its status and reason; empty where it has none.
-func condition(o *unstructured.Unstructured, kind string) (status, reason string) {
+// condition of an object: its status, reason and message; empty where it has none.
+func condition(o *unstructured.Unstructured, kind string) (status, reason, message string) {
 	list, _ := field(o, "status", "conditions").([]any)
 	for _, e := range list {
 		if c, ok := e.(map[string]any); ok && c["type"] == kind {
 			status, _ = c["status"].(string)
 			reason, _ = c["reason"].(string)
+			message, _ = c["message"].(string)
 		}
 	}
-	return status, reason
-}
-
-// message of a condition; empty where it has none.
-func message(o *unstructured.Unstructured, kind string) string {
-	list, _ := field(o, "status", "conditions").([]any)
-	for _, e := range list {
-		if c, ok := e.(map[string]any); ok && c["type"] == kind {
-			m, _ := c["message"].(string)
-			return m
-		}
-	}
-	return ""
+	return status, reason, message
 }
 
 func quote(v any) json.RawMessage {
