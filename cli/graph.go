@@ -10,37 +10,39 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// mermaid draws a trace as a Mermaid flowchart.
-func mermaid(w io.Writer, hops []v1alpha1.Hop) {
-	quote := strings.NewReplacer(`"`, "#quot;", "<", "#lt;", ">", "#gt;", "\n", " ")
-	fmt.Fprintln(w, "flowchart TD")
-	for i, h := range hops {
-		lines := graphLines(h)
-		for n := range lines {
-			lines[n] = quote.Replace(lines[n])
-		}
-		fmt.Fprintf(w, "    h%d[\"%s\"]\n", i, strings.Join(lines, "<br/>"))
-		if i > 0 {
-			fmt.Fprintf(w, "    h%d --> h%d\n", i-1, i)
-		}
-	}
+// language of a program that draws graphs: what is before and after the nodes, a
+// node, with its number and text, an edge, with two numbers, and the text of a node.
+type language struct {
+	head, node, edge, tail, newline string
+	quote                           *strings.Replacer
 }
 
-// dot draws a trace in the language of Graphviz.
-func dot(w io.Writer, hops []v1alpha1.Hop) {
-	quote := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ")
-	fmt.Fprintln(w, "digraph trace {\n    node [shape=box];")
+// mermaid is a flowchart of Mermaid.
+var mermaid = language{
+	head: "flowchart TD\n", node: "    h%d[\"%s\"]\n", edge: "    h%d --> h%d\n", newline: "<br/>",
+	quote: strings.NewReplacer(`"`, "#quot;", "<", "#lt;", ">", "#gt;", "\n", " "),
+}
+
+// dot is the language of Graphviz.
+var dot = language{
+	head: "digraph trace {\n    node [shape=box];\n", node: "    h%d [label=\"%s\"];\n", edge: "    h%d -> h%d;\n", tail: "}\n", newline: `\n`,
+	quote: strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " "),
+}
+
+// draw a trace as a chain of nodes.
+func (l language) draw(w io.Writer, hops []v1alpha1.Hop) {
+	fmt.Fprint(w, l.head)
 	for i, h := range hops {
 		lines := graphLines(h)
 		for n := range lines {
-			lines[n] = quote.Replace(lines[n])
+			lines[n] = l.quote.Replace(lines[n])
 		}
-		fmt.Fprintf(w, "    h%d [label=\"%s\"];\n", i, strings.Join(lines, `\n`))
+		fmt.Fprintf(w, l.node, i, strings.Join(lines, l.newline))
 		if i > 0 {
-			fmt.Fprintf(w, "    h%d -> h%d;\n", i-1, i)
+			fmt.Fprintf(w, l.edge, i-1, i)
 		}
 	}
-	fmt.Fprintln(w, "}")
+	fmt.Fprint(w, l.tail)
 }
 
 // Sizes of the picture in pixels. A letter of a monospaced font is 0.6 times as

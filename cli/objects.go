@@ -32,12 +32,16 @@ type target struct {
 
 // slashed is TYPE/NAME as kubectl prints it.
 func (t target) slashed() string {
-	kind := t.GroupVersionKind()
+	return slashed(t.GroupVersionKind(), t.GetName())
+}
+
+// slashed is KIND.GROUP/NAME in lower case, as kubectl prints it.
+func slashed(kind schema.GroupVersionKind, name string) string {
 	out := strings.ToLower(kind.Kind)
 	if kind.Group != "" {
 		out += "." + kind.Group
 	}
-	return out + "/" + t.GetName()
+	return out + "/" + name
 }
 
 // arg names the object on a command line, with its namespace.
@@ -110,11 +114,7 @@ func (s *session) read(args []string, configure func(*resource.Builder) *resourc
 
 // newTarget of an object whose resource is known.
 func newTarget(client dynamic.Interface, m *meta.RESTMapping, u *unstructured.Unstructured) target {
-	t := target{Unstructured: u, client: client.Resource(m.Resource), resource: m.Resource.GroupResource().String()}
-	if m.Scope.Name() == meta.RESTScopeNameNamespace {
-		t.client = client.Resource(m.Resource).Namespace(u.GetNamespace())
-	}
-	return t
+	return target{Unstructured: u, client: inspect.ClientOf(client, m, u.GetNamespace()), resource: m.Resource.GroupResource().String()}
 }
 
 // target of a reference. The object is not read: it has a kind, a name and a

@@ -11,14 +11,15 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kausality-io/function-kausality/cli/inspect"
 	"github.com/kausality-io/function-kausality/cli/preview"
+	"github.com/kausality-io/function-kausality/cluster"
 )
 
 // previewCommand shows what a Composition would change before it is applied.
@@ -167,28 +168,27 @@ func (c *previewCommand) addComposites(ctx context.Context, p *preview.Previewer
 // addAll composites that use the Composition, up to --max.
 func (c *previewCommand) addAll(ctx context.Context, p *preview.Previewer, r dynamic.ResourceInterface) error {
 	added := 0
-	for next := ""; ; {
-		list, err := r.List(ctx, metav1.ListOptions{Limit: 100, Continue: next})
+	for xr, err := range cluster.Items(ctx, r, compositePage) {
 		if err != nil {
 			return fmt.Errorf("cannot list %s: %w", p.Composition.Composite.Kind, err)
 		}
-		for i := range list.Items {
-			if !uses(&list.Items[i], p.Composition.GetName()) {
-				continue
-			}
-			if added++; added > c.most {
-				fmt.Fprintf(c.ErrOut, "warning: there are more than %d composites; the others were not rendered (--max)\n", c.most)
-				return nil
-			}
-			if err := p.Add(ctx, &list.Items[i]); err != nil {
-				return err
-			}
+		if !uses(xr, p.Composition.GetName()) {
+			continue
 		}
-		if next = list.GetContinue(); next == "" {
+		if added++; added > c.most {
+			fmt.Fprintf(c.ErrOut, "warning: there are more than %d composites; the others were not rendered (--max)\n", c.most)
 			return nil
 		}
+		if err := p.Add(ctx, xr); err != nil {
+			return err
+		}
 	}
+	return nil
 }
+
+// compositePage is the page size of lists of composites: rendering those of one page
+// takes minutes, after which the API server may have forgotten the list.
+const compositePage = 100
 
 // composites is the client of the kind that the Composition is for.
 func (c *previewCommand) composites(p *preview.Previewer) (dynamic.ResourceInterface, error) {
@@ -205,14 +205,13 @@ func (c *previewCommand) composites(p *preview.Previewer) (dynamic.ResourceInter
 	if err != nil {
 		return nil, err
 	}
-	if m.Scope.Name() != meta.RESTScopeNameNamespace {
-		return client.Resource(m.Resource), nil
+	ns := metav1.NamespaceAll
+	if !c.all {
+		if ns, err = c.namespace(); err != nil {
+			return nil, err
+		}
 	}
-	ns, err := c.namespace()
-	if c.all {
-		ns = metav1.NamespaceAll
-	}
-	return client.Resource(m.Resource).Namespace(ns), err
+	return inspect.ClientOf(client, m, ns), nil
 }
 
 // uses reports whether a composite uses a Composition; the field moved in

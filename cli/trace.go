@@ -2,11 +2,10 @@ package cli
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
 
@@ -67,14 +66,14 @@ func (c *traceCommand) print(chain *inspect.Chain) error {
 	switch c.format.value {
 	case formatName:
 		for _, h := range chain.Hops {
-			fmt.Fprintln(c.Out, slashedHop(h))
+			fmt.Fprintln(c.Out, slashed(schema.FromAPIVersionAndKind(h.APIVersion, h.Kind), h.Name))
 		}
 		return nil
 	case formatMermaid:
-		mermaid(c.Out, chain.Hops)
+		mermaid.draw(c.Out, chain.Hops)
 		return nil
 	case formatDot:
-		dot(c.Out, chain.Hops)
+		dot.draw(c.Out, chain.Hops)
 		return nil
 	case formatSVG:
 		svg(c.Out, chain.Hops)
@@ -98,14 +97,4 @@ func (v view) chain(chain *inspect.Chain, wide bool) *node {
 		return top
 	}
 	return top.nodes[0]
-}
-
-// slashedHop is TYPE/NAME as kubectl prints it.
-func slashedHop(h v1alpha1.Hop) string {
-	kind := refOf(v1alpha1.ObjectReference{APIVersion: h.APIVersion, Kind: h.Kind})
-	out := strings.ToLower(kind.Kind)
-	if kind.Group != "" {
-		out += "." + kind.Group
-	}
-	return out + "/" + h.Name
 }

@@ -51,10 +51,11 @@ func refusal(d admission.Decision) *metav1.Status {
 func patches(req *admission.Request, d admission.Decision) []jsonpatch.Operation {
 	var out []jsonpatch.Operation
 	have := req.Object.GetAnnotations()
-	if len(have) == 0 && slices.ContainsFunc(sorted(d.Annotations), func(k string) bool { return d.Annotations[k] != nil }) {
+	keys := slices.Sorted(maps.Keys(d.Annotations))
+	if len(have) == 0 && slices.ContainsFunc(keys, func(k string) bool { return d.Annotations[k] != nil }) {
 		out = append(out, jsonpatch.NewOperation("add", "/metadata/annotations", map[string]any{}))
 	}
-	for _, k := range sorted(d.Annotations) {
+	for _, k := range keys {
 		path := change.Pointer("metadata", "annotations", k)
 		if v := d.Annotations[k]; v != nil {
 			out = append(out, jsonpatch.NewOperation("add", path, *v))
@@ -69,16 +70,6 @@ func patches(req *admission.Request, d admission.Decision) []jsonpatch.Operation
 		out = append(out, jsonpatch.NewOperation("add", pointer, d.Fields[pointer]))
 	}
 	return out
-}
-
-// sorted keys.
-func sorted(m map[string]*string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // audit annotations (KR-07-07), without the prefix: the API server adds the webhook's name.

@@ -7,9 +7,7 @@ import (
 	"slices"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/mask"
@@ -125,13 +123,8 @@ func (i *Inspector) Coverage(ctx context.Context, namespace string) (*Coverage, 
 }
 
 func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info cluster.Info, namespace string) error {
-	var r dynamic.ResourceInterface = i.Direct.Dynamic.Resource(info.GVR)
-	if info.Namespaced {
-		r = i.Direct.Dynamic.Resource(info.GVR).Namespace(namespace)
-	}
 	found := map[Gap]*KindGap{}
-	for next := ""; ; {
-		list, err := r.List(ctx, metav1.ListOptions{Limit: page, Continue: next})
+	for o, err := range cluster.Items(ctx, cluster.ResourceOf(i.Direct.Dynamic, info.GVR, info.Namespaced, namespace), cluster.PageSize) {
 		if kerrors.IsNotFound(err) {
 			return nil // its CRD was deleted in the meantime
 		}
@@ -142,21 +135,16 @@ func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info cluster.I
 		if err != nil {
 			return fmt.Errorf("cannot list %s: %w", info.Resource, err)
 		}
-		for n := range list.Items {
-			gaps, err := i.gaps(ctx, info, &list.Items[n])
-			if err != nil {
-				return err
-			}
-			out.Objects++
-			if len(gaps) == 0 {
-				out.Protected++
-			}
-			for gap, why := range gaps {
-				note(found, gap, info, &list.Items[n], why)
-			}
+		gaps, err := i.gaps(ctx, info, o)
+		if err != nil {
+			return err
 		}
-		if next = list.GetContinue(); next == "" {
-			break
+		out.Objects++
+		if len(gaps) == 0 {
+			out.Protected++
+		}
+		for gap, why := range gaps {
+			note(found, gap, info, o, why)
 		}
 	}
 	for _, g := range found {

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,40 +16,33 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
 )
 
 // DriftResource is where Drifts are served.
 var DriftResource = schema.GroupVersionResource{Group: v1alpha1.Group, Version: "v1alpha1", Resource: "drifts"}
 
-// page is the page size of lists, in objects.
-const page = 500
-
 // Drifts of a namespace, or of all where it is empty, that keep selects; nil
 // selects all. They are sorted: open ones first, then the newest, then by id.
 func Drifts(ctx context.Context, client dynamic.Interface, namespace string, keep func(*v1alpha1.Drift) bool) ([]v1alpha1.Drift, error) {
 	var out []v1alpha1.Drift
-	for next := ""; ; {
-		list, err := client.Resource(DriftResource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: page, Continue: next})
+	for u, err := range cluster.Items(ctx, client.Resource(DriftResource).Namespace(namespace), cluster.PageSize) {
 		if kerrors.IsNotFound(err) {
 			return nil, fmt.Errorf("cannot list drifts: the API server does not serve them; is Kausality installed? (kausality manifests --crds-only)")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot list drifts: %w", err)
 		}
-		for i := range list.Items {
-			d, err := DriftOf(&list.Items[i])
-			if err != nil {
-				return nil, err
-			}
-			if keep == nil || keep(d) {
-				out = append(out, *d)
-			}
+		d, err := DriftOf(u)
+		if err != nil {
+			return nil, err
 		}
-		if next = list.GetContinue(); next == "" {
-			slices.SortFunc(out, byUrgency)
-			return out, nil
+		if keep == nil || keep(d) {
+			out = append(out, *d)
 		}
 	}
+	slices.SortFunc(out, byUrgency)
+	return out, nil
 }
 
 // DriftOf an object as it was read.
@@ -65,16 +59,13 @@ func Open(d *v1alpha1.Drift) bool { return d.Status.Phase != v1alpha1.DriftResol
 
 // byUrgency orders Drifts as they are listed.
 func byUrgency(a, b v1alpha1.Drift) int {
-	if x, y := Open(&a), Open(&b); x != y {
-		if x {
-			return -1
+	resolved := func(d *v1alpha1.Drift) int {
+		if Open(d) {
+			return 0
 		}
 		return 1
 	}
-	if x, y := Since(&a).Time, Since(&b).Time; !x.Equal(y) {
-		return y.Compare(x)
-	}
-	return strings.Compare(a.Name, b.Name)
+	return cmp.Or(resolved(&a)-resolved(&b), Since(&b).Compare(Since(&a).Time), strings.Compare(a.Name, b.Name))
 }
 
 // Since when a drift exists; the creation of the Drift where the status is empty.

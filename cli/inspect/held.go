@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/cluster"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -82,27 +83,23 @@ func mappingOf(mapper meta.RESTMapper, xrd *unstructured.Unstructured) (*meta.RE
 
 // heldOf the composites of one kind.
 func heldOf(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, m *meta.RESTMapping, namespace string) ([]v1alpha1.Drift, error) {
-	var r dynamic.ResourceInterface = client.Resource(m.Resource)
-	if m.Scope.Name() == meta.RESTScopeNameNamespace {
-		r = client.Resource(m.Resource).Namespace(namespace)
-	}
 	var out []v1alpha1.Drift
-	for next := ""; ; {
-		list, err := r.List(ctx, metav1.ListOptions{Limit: page, Continue: next})
+	for xr, err := range cluster.Items(ctx, ClientOf(client, m, namespace), cluster.PageSize) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot list %s: %w", m.Resource.GroupResource(), err)
 		}
-		for i := range list.Items {
-			found, err := HeldBy(ctx, client, mapper, &list.Items[i])
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, found...)
+		found, err := HeldBy(ctx, client, mapper, xr)
+		if err != nil {
+			return nil, err
 		}
-		if next = list.GetContinue(); next == "" {
-			return out, nil
-		}
+		out = append(out, found...)
 	}
+	return out, nil
+}
+
+// ClientOf the objects of a mapping, in a namespace where they are namespaced.
+func ClientOf(client dynamic.Interface, m *meta.RESTMapping, namespace string) dynamic.ResourceInterface {
+	return cluster.ResourceOf(client, m.Resource, m.Scope.Name() == meta.RESTScopeNameNamespace, namespace)
 }
 
 // HeldBy returns the changes that the composition function holds of one
@@ -245,11 +242,7 @@ func readRef(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapp
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the resource of kind %s: %w", ref.GroupKind(), err)
 	}
-	var r dynamic.ResourceInterface = client.Resource(m.Resource)
-	if m.Scope.Name() == meta.RESTScopeNameNamespace {
-		r = client.Resource(m.Resource).Namespace(ref.Namespace)
-	}
-	o, err := r.Get(ctx, ref.Name, metav1.GetOptions{})
+	o, err := ClientOf(client, m, ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if kerrors.IsNotFound(err) {
 		return nil, admission.ErrNotFound
 	}

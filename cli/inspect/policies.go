@@ -5,10 +5,10 @@ import (
 	"fmt"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/policystore"
 )
 
@@ -44,23 +44,18 @@ func (i *Inspector) policies(ctx context.Context) (*allowance.Set, error) {
 }
 
 func (i *Inspector) eachPolicy(ctx context.Context, resource string, f func(*policystore.Compiled)) error {
-	for next := ""; ; {
-		list, err := i.Direct.Dynamic.Resource(v1alpha1.GroupVersion.WithResource(resource)).List(ctx, metav1.ListOptions{Limit: page, Continue: next})
+	for o, err := range cluster.Items(ctx, i.Direct.Dynamic.Resource(v1alpha1.GroupVersion.WithResource(resource)), cluster.PageSize) {
 		if kerrors.IsNotFound(err) {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("cannot read the policies that decisions depend on: %w", err)
 		}
-		for n := range list.Items {
-			c, err := policystore.Compile(&list.Items[n])
-			if err != nil {
-				return err
-			}
-			f(c)
+		c, err := policystore.Compile(o)
+		if err != nil {
+			return err
 		}
-		if next = list.GetContinue(); next == "" {
-			return nil
-		}
+		f(c)
 	}
+	return nil
 }
