@@ -3,6 +3,7 @@ package manifests
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,20 +23,19 @@ const (
 // files/objects.yaml holds it.
 func Chart() ([]byte, error) {
 	var out bytes.Buffer
-	for _, object := range []any{
-		aggregated(componentWebhook), base(componentWebhook, webhookRules()), boundTo(componentWebhook),
-		aggregated(componentGate), base(componentGate, gateRules()), boundTo(componentGate),
-		aggregated(componentController), base(componentController, controllerRules()), boundTo(componentController),
-		crossplaneRole(), leasesRole(), leasesBinding([]string{serviceAccountPrefix + Namespace + ":" + componentController}),
-		homeRole(componentWebhook, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{SecretServing}, Verbs: read}),
-		homeBinding(componentWebhook),
-		homeRole(componentController,
-			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{SecretServing, SecretAuthority},
-				Verbs: []string{"get", "update"}},
-			rbacRule("", []string{"secrets"}, "create")), // no name can be asked for before there is one
-		homeBinding(componentController),
-		namespaceModePolicy(), namespaceModeBinding(),
-	} {
+	secret := func(verbs []string, names ...string) rbacv1.PolicyRule { return named("", "secrets", verbs, names...) }
+	for _, object := range slices.Concat(
+		aggregated(componentWebhook, webhookRules()), aggregated(componentGate, gateRules()), aggregated(componentController, controllerRules()),
+		[]any{
+			crossplaneRole(), leasesRole(), leasesBinding([]string{serviceAccountPrefix + Namespace + ":" + componentController}),
+			homeRole(componentWebhook, secret(read, SecretServing)),
+			homeBinding(componentWebhook, accountSubject(Namespace, componentWebhook)),
+			homeRole(componentController, secret([]string{"get", "update"}, SecretServing, SecretAuthority),
+				rbacRule("", []string{"secrets"}, "create")), // a name cannot be required of what does not exist yet
+			homeBinding(componentController, accountSubject(Namespace, componentController)),
+			namespaceModePolicy(), namespaceModeBinding(),
+		},
+	) {
 		if err := write(&out, object); err != nil {
 			return nil, err
 		}
@@ -43,23 +43,22 @@ func Chart() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// short name of a component, for labels.
-func short(component string) string { return component[len("kausality-"):] }
-
-// aggregated role of a component: its own and what the policies add.
-func aggregated(component string) *rbacv1.ClusterRole {
-	r := clusterRole(component, nil)
-	r.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{aggregateLabel + short(component): "true"}}}}
-	return r
+// aggregated access of a component: its own rules, and what the policies add.
+func aggregated(component string, rules []rbacv1.PolicyRule) []any {
+	role := clusterRole(component, nil)
+	base := addedTo(component, component+"-base", rules)
+	role.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{
+		aggregateLabel + strings.TrimPrefix(component, v1alpha1.ManagerPrefix): "true",
+	}}}}
+	return []any{role, base, clusterRoleBinding(component, nil)}
 }
 
-func base(component string, rules []rbacv1.PolicyRule) *rbacv1.ClusterRole {
-	r := clusterRole(component+"-base", rules)
-	r.Labels[aggregateLabel+short(component)] = "true"
+// addedTo is a role whose rules the role of a component has, too.
+func addedTo(component, name string, rules []rbacv1.PolicyRule) *rbacv1.ClusterRole {
+	r := clusterRole(name, rules)
+	r.Labels[aggregateLabel+strings.TrimPrefix(component, v1alpha1.ManagerPrefix)] = "true"
 	return r
 }
-
-func boundTo(component string) *rbacv1.ClusterRoleBinding { return clusterRoleBinding(component, nil) }
 
 // controllerRules: the policy controller writes a handful of objects by name. It
 // may give access that it does not have itself, through the roles of the
@@ -82,21 +81,4 @@ func controllerRules() []rbacv1.PolicyRule {
 		rbacRule("", []string{"events"}, "create", "patch"),
 		rbacRule("events.k8s.io", []string{"events"}, "create", "patch"),
 	}
-}
-
-// homeRole of a component in our own Namespace.
-func homeRole(component string, rules ...rbacv1.PolicyRule) *rbacv1.Role {
-	r := &rbacv1.Role{TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"}, ObjectMeta: meta(component), Rules: rules}
-	r.Namespace = Namespace
-	return r
-}
-
-func homeBinding(component string) *rbacv1.RoleBinding {
-	b := &rbacv1.RoleBinding{
-		TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"}, ObjectMeta: meta(component),
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: component},
-		Subjects: []rbacv1.Subject{accountSubject(Namespace, component)},
-	}
-	b.Namespace = Namespace
-	return b
 }

@@ -89,14 +89,13 @@ func qualified(resource, group string) string {
 	return resource + "." + group
 }
 
+// policyRoles give each component access to what is guarded.
 func policyRoles(in *input) []*rbacv1.ClusterRole {
-	webhook := clusterRole(RoleWebhookPolicies, watched(in.groups, webhookVerbs...))
-	webhook.Labels[aggregateLabel+"webhook"] = "true"
-	gate := clusterRole(RoleGatePolicies, watched(in.groups, gateVerbs...))
-	gate.Labels[aggregateLabel+"gate"] = "true"
-	controller := clusterRole(RoleControllerPolicies, watched(in.groups, "list"))
-	controller.Labels[aggregateLabel+"controller"] = "true"
-	return []*rbacv1.ClusterRole{webhook, gate, controller}
+	return []*rbacv1.ClusterRole{
+		addedTo(componentWebhook, RoleWebhookPolicies, watched(in.groups, webhookVerbs...)),
+		addedTo(componentGate, RoleGatePolicies, watched(in.groups, gateVerbs...)),
+		addedTo(componentController, RoleControllerPolicies, watched(in.groups, "list")),
+	}
 }
 
 // union of groups.

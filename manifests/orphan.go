@@ -59,12 +59,5 @@ func orphanPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPolicy 
 }
 
 func orphanBinding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
-	return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		TypeMeta:   bindingType,
-		ObjectMeta: meta(orphanProtection),
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName:        orphanProtection,
-			ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-		},
-	}
+	return binding(orphanProtection, orphanProtection, nil, admissionregistrationv1.Deny)
 }

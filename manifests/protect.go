@@ -120,12 +120,7 @@ func protectionBinding(e entry) *admissionregistrationv1.ValidatingAdmissionPoli
 	for i := range match.ResourceRules {
 		match.ResourceRules[i].Scope = e.scope()
 	}
-	return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		TypeMeta: bindingType, ObjectMeta: meta(name),
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: annotationProtection, ValidationActions: actions, MatchResources: match,
-		},
-	}
+	return binding(name, annotationProtection, match, actions...)
 }
 
 func constraints(groups []group, operation admissionregistrationv1.OperationType) *admissionregistrationv1.MatchResources {
@@ -167,10 +162,14 @@ func namespaceModePolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
 }
 
 func namespaceModeBinding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
+	return binding(namespaceMode, namespaceMode, nil, admissionregistrationv1.Deny)
+}
+
+// binding of a policy; match restricts where it holds, nil for everywhere.
+func binding(name, policy string, match *admissionregistrationv1.MatchResources,
+	actions ...admissionregistrationv1.ValidationAction) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
 	return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		TypeMeta: bindingType, ObjectMeta: meta(namespaceMode),
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: namespaceMode, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-		},
+		TypeMeta: bindingType, ObjectMeta: meta(name),
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policy, ValidationActions: actions, MatchResources: match},
 	}
 }

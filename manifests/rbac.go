@@ -121,43 +121,46 @@ func named(apiGroup, resource string, verbs []string, names ...string) rbacv1.Po
 }
 
 func clusterRole(name string, rules []rbacv1.PolicyRule) *rbacv1.ClusterRole {
-	return &rbacv1.ClusterRole{
-		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
-		ObjectMeta: meta(name), Rules: rules,
-	}
+	return &rbacv1.ClusterRole{TypeMeta: rbacType("ClusterRole"), ObjectMeta: meta(name), Rules: rules}
 }
 
 func clusterRoleBinding(name string, users []string) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
-		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
-		ObjectMeta: meta(name),
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		Subjects:   append([]rbacv1.Subject{accountSubject(Namespace, name)}, subjects(users)...),
+		TypeMeta: rbacType("ClusterRoleBinding"), ObjectMeta: meta(name),
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects: append([]rbacv1.Subject{accountSubject(Namespace, name)}, subjects(users)...),
 	}
 }
 
 // leasesRole is for leader election, in Kausality's own namespace alone.
 func leasesRole() *rbacv1.Role {
-	r := &rbacv1.Role{
-		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
-		ObjectMeta: meta(roleLeases),
-		Rules:      []rbacv1.PolicyRule{rbacRule("coordination.k8s.io", []string{"leases"}, change...)},
-	}
+	return homeRole(roleLeases, rbacRule("coordination.k8s.io", []string{"leases"}, change...))
+}
+
+func leasesBinding(users []string) *rbacv1.RoleBinding {
+	components := []rbacv1.Subject{accountSubject(Namespace, componentWebhook), accountSubject(Namespace, componentGate)}
+	return homeBinding(roleLeases, append(components, subjects(users)...)...)
+}
+
+// homeRole in our own Namespace.
+func homeRole(name string, rules ...rbacv1.PolicyRule) *rbacv1.Role {
+	r := &rbacv1.Role{TypeMeta: rbacType("Role"), ObjectMeta: meta(name), Rules: rules}
 	r.Namespace = Namespace
 	return r
 }
 
-func leasesBinding(users []string) *rbacv1.RoleBinding {
+// homeBinding of the role of that name in our own Namespace.
+func homeBinding(role string, subjects ...rbacv1.Subject) *rbacv1.RoleBinding {
 	b := &rbacv1.RoleBinding{
-		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
-		ObjectMeta: meta(roleLeases),
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: roleLeases},
-		Subjects: append([]rbacv1.Subject{
-			accountSubject(Namespace, componentWebhook), accountSubject(Namespace, componentGate),
-		}, subjects(users)...),
+		TypeMeta: rbacType("RoleBinding"), ObjectMeta: meta(role), Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role},
 	}
 	b.Namespace = Namespace
 	return b
+}
+
+func rbacType(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
 }
 
 func subjects(users []string) []rbacv1.Subject {

@@ -60,6 +60,18 @@ func root() *cobra.Command {
 	return cmd
 }
 
+// group of commands, which does nothing by itself.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return usageError{fmt.Errorf("name a command; see %s --help", cmd.CommandPath())}
+	}}
+	for _, c := range commands {
+		c.SilenceErrors, c.SilenceUsage = true, true
+		cmd.AddCommand(c)
+	}
+	return cmd
+}
+
 // noArgs refuses arguments with a usage error.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {

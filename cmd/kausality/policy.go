@@ -12,17 +12,7 @@ import (
 
 // policyCommand groups what works on recorded changes instead of a cluster.
 func policyCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "policy", Short: "Derive policies from recorded changes, and test them against recorded changes.", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usageError{fmt.Errorf("name a command; see %s --help", cmd.CommandPath())}
-		},
-	}
-	for _, c := range []*cobra.Command{policyTestCommand(), policyDeriveCommand()} {
-		c.SilenceErrors, c.SilenceUsage = true, true
-		cmd.AddCommand(c)
-	}
-	return cmd
+	return group("policy", "Derive policies from recorded changes, and test them against recorded changes.", policyTestCommand(), policyDeriveCommand())
 }
 
 // policyTestCommand exits with 1 if a recorded change would have been refused.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -11,16 +10,7 @@ import (
 
 // terraformCommand groups checks of Terraform and OpenTofu.
 func terraformCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "terraform", Short: "Check what Terraform or OpenTofu would do.", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usageError{fmt.Errorf("name a command; see %s --help", cmd.CommandPath())}
-		},
-	}
-	check := checkPlanCommand()
-	check.SilenceErrors, check.SilenceUsage = true, true
-	cmd.AddCommand(check)
-	return cmd
+	return group("terraform", "Check what Terraform or OpenTofu would do.", checkPlanCommand())
 }
 
 // checkPlanCommand has exit codes that pipelines depend on: a mistake in the input
