@@ -45,7 +45,7 @@ func (s *Server) backdoor(do func(*store, string, fields) *Error) http.HandlerFu
 	}
 }
 
-// take a string out of the fields; empty if it is not there or no string.
+// take a string out of the fields; empty if it is absent or no string.
 func take(f fields, key string) string {
 	v := ""
 	if json.Unmarshal(f[key], &v) != nil {

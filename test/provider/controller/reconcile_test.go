@@ -93,8 +93,7 @@ func (w *world) get() *v1alpha1.Database {
 	return db
 }
 
-// edit the Database as a person would; the generation moves as the API server
-// would move it.
+// edit the Database as a user; the generation is incremented as by the API server.
 func (w *world) edit(change func(*v1alpha1.Database)) {
 	w.Helper()
 	db := w.get()

@@ -220,7 +220,8 @@ func TestFluxAuthor(t *testing.T) {
 	f.await("its author's value to be back, and the plan applied", both(approvePlan("auto"), without(v1alpha1.AnnotationKeyExternalAuthor,
 		v1alpha1.AnnotationKeyGate), holds("plan-main-2222222222", "status", "plan", "lastApplied")))
 	f.patch(`{"metadata":{"annotations":{"kausality.io/mode":null}},"spec":{"approvePlan":""}}`)
-	f.await("an author who approves plans manually to keep the value", both(approvePlan(""), without(v1alpha1.AnnotationKeyExternalAuthor, v1alpha1.AnnotationKeyGate)))
+	f.await("an author who approves plans manually to keep the value",
+		both(approvePlan(""), without(v1alpha1.AnnotationKeyExternalAuthor, v1alpha1.AnnotationKeyGate)))
 }
 
 // TestFluxOtherAuthor: an author who disables automatic applies keeps that value,
