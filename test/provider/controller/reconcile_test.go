@@ -42,8 +42,8 @@ type testManager struct {
 func (m *testManager) GetAPIReader() kclient.Reader                    { return m.Client }
 func (m *testManager) GetEventRecorderFor(string) record.EventRecorder { return &record.FakeRecorder{} }
 
-// A world is a cloud, an API server with one Database, and the real reconciler.
-type world struct {
+// A fixture is a cloud, an API server with one Database, and the real reconciler.
+type fixture struct {
 	*testing.T
 
 	cloud *client.Client
@@ -52,7 +52,7 @@ type world struct {
 	done  chan error // asynchronous operations that have ended
 }
 
-func newWorld(t *testing.T, o external.Options, policies ...xpv2.ManagementAction) *world {
+func newFixture(t *testing.T, o external.Options, policies ...xpv2.ManagementAction) *fixture {
 	t.Helper()
 	srv := httptest.NewServer(cloud.NewServer())
 	t.Cleanup(srv.Close)
@@ -67,7 +67,7 @@ func newWorld(t *testing.T, o external.Options, policies ...xpv2.ManagementActio
 	db.Spec.ForProvider.Size = 5
 	kube := kfake.NewClientBuilder().WithScheme(s).WithObjects(db).WithStatusSubresource(db).Build()
 
-	w := &world{T: t, cloud: client.New(srv.URL), kube: kube, done: make(chan error, 10)}
+	w := &fixture{T: t, cloud: client.New(srv.URL), kube: kube, done: make(chan error, 10)}
 	o.CheckInterval = 2 * time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
@@ -78,7 +78,7 @@ func newWorld(t *testing.T, o external.Options, policies ...xpv2.ManagementActio
 	return w
 }
 
-func (w *world) reconcile(times int) {
+func (w *fixture) reconcile(times int) {
 	w.Helper()
 	for range times {
 		_, err := w.r.Reconcile(context.Background(), reconcile.Request{NamespacedName: name})
@@ -86,7 +86,7 @@ func (w *world) reconcile(times int) {
 	}
 }
 
-func (w *world) get() *v1alpha1.Database {
+func (w *fixture) get() *v1alpha1.Database {
 	w.Helper()
 	db := &v1alpha1.Database{}
 	require.NoError(w, w.kube.Get(context.Background(), name, db))
@@ -94,7 +94,7 @@ func (w *world) get() *v1alpha1.Database {
 }
 
 // edit the Database as a user; the generation is incremented as by the API server.
-func (w *world) edit(change func(*v1alpha1.Database)) {
+func (w *fixture) edit(change func(*v1alpha1.Database)) {
 	w.Helper()
 	db := w.get()
 	change(db)
@@ -102,15 +102,15 @@ func (w *world) edit(change func(*v1alpha1.Database)) {
 	require.NoError(w, w.kube.Update(context.Background(), db))
 }
 
-func (w *world) policies(p ...xpv2.ManagementAction) {
+func (w *fixture) policies(p ...xpv2.ManagementAction) {
 	w.Helper()
 	w.edit(func(db *v1alpha1.Database) { db.Spec.ManagementPolicies = p })
 }
 
-// created is a world whose database exists and is settled, with the gate closed.
-func created(t *testing.T, o external.Options) *world {
+// created is a fixture whose database exists and is settled, with the gate closed.
+func created(t *testing.T, o external.Options) *fixture {
 	t.Helper()
-	w := newWorld(t, o, xpv2.ManagementActionAll)
+	w := newFixture(t, o, xpv2.ManagementActionAll)
 	if o.Async {
 		require.NoError(w, w.cloud.SetAsync(context.Background(), true, 0))
 		w.reconcile(1)
@@ -124,7 +124,7 @@ func created(t *testing.T, o external.Options) *world {
 	return w
 }
 
-func (w *world) wantWrites(want ...string) {
+func (w *fixture) wantWrites(want ...string) {
 	w.Helper()
 	entries, err := w.cloud.Writes(context.Background(), 0)
 	require.NoError(w, err)
@@ -137,7 +137,7 @@ func (w *world) wantWrites(want ...string) {
 	}
 }
 
-func (w *world) wantCondition(t xpv2.ConditionType, status corev1.ConditionStatus, generation int64) {
+func (w *fixture) wantCondition(t xpv2.ConditionType, status corev1.ConditionStatus, generation int64) {
 	w.Helper()
 	c := w.get().GetCondition(t)
 	if c.Status != status || c.ObservedGeneration != generation {
@@ -146,7 +146,7 @@ func (w *world) wantCondition(t xpv2.ConditionType, status corev1.ConditionStatu
 }
 
 func TestCreation(t *testing.T) {
-	w := newWorld(t, external.Options{}, xpv2.ManagementActionAll)
+	w := newFixture(t, external.Options{}, xpv2.ManagementActionAll)
 	w.reconcile(4)
 	db := w.get()
 	want := v1alpha1.DatabaseObservation{Size: 5, Engine: cloud.DefaultEngine, State: "available"}
@@ -296,7 +296,7 @@ func TestAsync(t *testing.T) {
 }
 
 // finish the operation that goes on, and wait for its report.
-func (w *world) finish(failure string) {
+func (w *fixture) finish(failure string) {
 	w.Helper()
 	for start := time.Now(); time.Since(start) < 5*time.Second; time.Sleep(time.Millisecond) {
 		n, err := w.cloud.Finish(context.Background(), "", failure)
