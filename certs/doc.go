@@ -10,5 +10,5 @@
 // and at different times, as long as it is sooner than that.
 //
 // The key of an authority is stored, since it signs more than one serving
-// certificate, in a Secret that nobody but the policy controller reads.
+// certificate, in a Secret that only the policy controller reads.
 package certs

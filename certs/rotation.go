@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Rotation says how long certificates live and whom they are for.
+// Rotation defines the lifetimes and the hosts of certificates.
 type Rotation struct {
 	// Hosts of the serving certificate: DNS names and IP addresses.
 	Hosts []string
@@ -26,7 +26,7 @@ type Rotation struct {
 const (
 	DefaultAuthorityLife = 2 * 365 * 24 * time.Hour
 	DefaultServingLife   = 90 * 24 * time.Hour
-	// maxSettle is how long everybody is given to learn of a step.
+	// maxSettle is the time that all processes have to observe a step.
 	maxSettle = time.Hour
 	// maxAuthorities bounds the bundle, whatever the lives.
 	maxAuthorities = 4
@@ -104,8 +104,8 @@ func due(c *x509.Certificate, now time.Time) bool {
 	return c == nil || now.After(c.NotAfter.Add(-c.NotAfter.Sub(made(c))/3))
 }
 
-// signer is the newest authority that everybody has learnt of; the oldest where
-// none is that old, since there is nothing better.
+// signer is the newest authority that all processes trust; the oldest where none
+// is that old, since there is nothing better.
 func (r Rotation) signer(authorities []Pair, now time.Time, settle time.Duration) Pair {
 	for _, a := range slices.Backward(authorities) {
 		if !now.Before(made(a.Certificate).Add(settle)) {

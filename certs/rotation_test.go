@@ -55,7 +55,8 @@ func (h history) before(now time.Time, lag time.Duration) State {
 	return h[0].state
 }
 
-// TestFiveYears: over five years no call fails, whoever learns of a step late (KR-12-06).
+// TestFiveYears: over five years no call fails, whichever process observes a step
+// late (KR-12-06).
 func TestFiveYears(t *testing.T) {
 	cases := map[string]Rotation{
 		"Defaults":   {Hosts: hosts},
@@ -96,8 +97,8 @@ func TestFiveYears(t *testing.T) {
 	}
 }
 
-// TestStepIsSteady: where nothing is due nothing changes, however often it is
-// asked, and a stored state is read back as it was.
+// TestStepIsSteady: where nothing is due nothing changes, however often Step is
+// called, and a stored state is read as it was written.
 func TestStepIsSteady(t *testing.T) {
 	r := Rotation{Hosts: hosts}
 	state, _, err := r.Step(State{}, start)
@@ -169,7 +170,7 @@ func TestStepMends(t *testing.T) {
 				t.Fatal(err)
 			}
 			if name == "ClockWentBack" {
-				return // it is valid later; nothing but the clock can mend that
+				return // it is valid later, by the clock alone
 			}
 			if err := call(t, tc.now, next, next); err != nil {
 				t.Error(err)
@@ -177,7 +178,7 @@ func TestStepMends(t *testing.T) {
 		})
 	}
 	if _, _, err := (Rotation{}).Step(State{}, start); err == nil {
-		t.Error("a certificate for nobody was made")
+		t.Error("a certificate without hosts was made")
 	}
 }
 

@@ -18,8 +18,8 @@ const (
 )
 
 // covers is a CEL expression that is true where a Scope holds for a request. Of
-// an entry's own Scope only the resources are asked for: the selectors of the
-// webhook see to the rest.
+// an entry's own Scope it compares only the resources: the webhook's selectors
+// cover the rest.
 func covers(s settings.Scope, own bool) string {
 	parts := []string{"request.resource.group in " + list(s.APIGroups)}
 	switch {
@@ -69,8 +69,8 @@ func label(key string, op metav1.LabelSelectorOperator, values []string) string 
 	return "(" + has + ")"
 }
 
-// list of strings in CEL. What stands in it was checked: names of groups,
-// resources, Namespaces and users, and labels.
+// list of strings in CEL. They were validated: names of groups, resources,
+// Namespaces and users, and labels.
 func list(values []string) string {
 	out := make([]string, 0, len(values))
 	for _, v := range values {

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestChartFile: the chart has the access rules that are written here. Written
-// anew with -update, as `make generate` does.
+// TestChartFile: the chart has the access rules of this package. -update writes
+// the file, as `make generate` does.
 func TestChartFile(t *testing.T) {
 	got, err := Chart()
 	if err != nil {
@@ -45,6 +45,6 @@ func TestNoWildcards(t *testing.T) {
 		}
 	}
 	if rules < 20 {
-		t.Errorf("only %d rules were looked at", rules)
+		t.Errorf("only %d rules were checked", rules)
 	}
 }

@@ -6,8 +6,8 @@ import (
 
 // The API server evaluates each expression in the way of every guarded write, and
 // takes a microsecond for an operation or two: comparing two maps is one, whatever
-// they hold, and going over them many. So what is asked first settles the common
-// cases.
+// they hold, and iterating over them many. So the first comparison decides the
+// common cases.
 
 // specChanges is true where the spec does; nearly all kinds have one.
 const specChanges = `(has(object.spec) ? !has(oldObject.spec) || object.spec != oldObject.spec : has(oldObject.spec))`
@@ -43,11 +43,10 @@ const worthAsking = `request.operation != "UPDATE" || ` + specChanges + ` ||
     oldObject.metadata.annotations.exists(k, k.startsWith("kausality.io/") &&
       !(has(object.metadata.annotations) && k in object.metadata.annotations)))))`
 
-// statusWorthAsking keeps status writes away that tell us nothing: dry runs, and
-// those that leave the status as it is, of objects that say themselves which
-// generation was observed. Of an object that does not, any status write by its
-// controller reports it (KR-03-01).
-const statusWorthAsking = `!(has(request.dryRun) && request.dryRun) &&
+// relevantStatus excludes status writes without information: dry runs, and those
+// that do not change the status of objects with an observedGeneration. Of an object
+// without one, any status write by its controller reports it (KR-03-01).
+const relevantStatus = `!(has(request.dryRun) && request.dryRun) &&
 !(has(object.status) && has(oldObject.status) && object.status == oldObject.status &&
   (has(object.status.observedGeneration) ||
     (has(object.status.conditions) && object.status.conditions.exists(c, has(c.observedGeneration)))))`
@@ -71,5 +70,5 @@ func mutateConditions(in *input, e entry) []admissionregistrationv1.MatchConditi
 }
 
 func statusConditions() []admissionregistrationv1.MatchCondition {
-	return []admissionregistrationv1.MatchCondition{{Name: "tells-something", Expression: statusWorthAsking}}
+	return []admissionregistrationv1.MatchCondition{{Name: "tells-something", Expression: relevantStatus}}
 }

@@ -47,7 +47,7 @@ func updating(was, is map[string]any, own bool) *admission.VersionedAttributes {
 	return &admission.VersionedAttributes{Attributes: a, VersionedKind: kind, VersionedObject: o, VersionedOldObject: old}
 }
 
-// state of a kind whose desired state stands in spec, data and rules.
+// state of a kind whose desired state is in spec, data and rules.
 func state(r *rand.Rand) map[string]any {
 	o := map[string]any{"apiVersion": "example.org/v1", "kind": "Thing"}
 	for _, field := range []string{"spec", "data", "rules", "status"} {
@@ -104,8 +104,8 @@ func annotationsOf(o map[string]any) map[string]any {
 	return out
 }
 
-// The conditions hold what they say they do, evaluated by the API server's own
-// code (KR-08-15, KR-12-03, KR-12-05).
+// TestConditions: the conditions are true where they should be, evaluated by the
+// API server's own code (KR-08-15, KR-12-03, KR-12-05).
 func TestConditions(t *testing.T) {
 	in := &input{}
 	webhook, policy := matcher(mutateConditions(in, entry{})), matcher(protectionPolicy(in).Spec.MatchConditions)
@@ -114,13 +114,13 @@ func TestConditions(t *testing.T) {
 	if err := json.Unmarshal([]byte(systemKeys), &system); err != nil {
 		t.Fatal(err)
 	}
-	asked := map[[2]bool]int{}
+	called := map[[2]bool]int{}
 	for seed := range uint64(4000) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		was := state(r)
 		is := next(r, was)
 		before, now := annotationsOf(was), annotationsOf(is)
-		wantAsked := differ(was, is, desired) || differ(before, now, func(k string) bool { return strings.HasPrefix(k, "kausality.io/") })
+		wantCalled := differ(was, is, desired) || differ(before, now, func(k string) bool { return strings.HasPrefix(k, "kausality.io/") })
 		removed := slices.ContainsFunc(keptKeys, func(k string) bool { return before[k] != nil && now[k] == nil })
 		ours := now["kausality.io/trace"] != nil && differ(before, now, only("kausality.io/trace")) && differ(before, now, only("kausality.io/management-policies"))
 		wantTouched := removed || differ(before, now, only(system...)) && !differ(was, is, desired) && !ours
@@ -130,15 +130,15 @@ func TestConditions(t *testing.T) {
 			if a.Error != nil || b.Error != nil {
 				t.Fatal(a.Error, b.Error)
 			}
-			if a.Matches != (wantAsked && !own) || b.Matches != (wantTouched && !own) {
-				t.Fatalf("seed %d, own %t: asked %t, want %t; touched %t, want %t\n%v\n%v", seed, own, a.Matches, wantAsked && !own, b.Matches,
+			if a.Matches != (wantCalled && !own) || b.Matches != (wantTouched && !own) {
+				t.Fatalf("seed %d, own %t: called %t, want %t; touched %t, want %t\n%v\n%v", seed, own, a.Matches, wantCalled && !own, b.Matches,
 					wantTouched && !own, was, is)
 			}
-			asked[[2]bool{a.Matches, b.Matches}]++
+			called[[2]bool{a.Matches, b.Matches}]++
 		}
 	}
-	if len(asked) != 3 { // who touches changes an annotation of ours, which is worth asking about
-		t.Errorf("not every case came: %v", asked)
+	if len(called) != 3 { // a write that touches annotations of ours is always sent to the webhook
+		t.Errorf("not every case came: %v", called)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package manifests renders what a cluster needs so that its API server asks
+// Package manifests renders what a cluster needs so that its API server calls
 // Kausality's webhook: the CRDs, access for webhook, gate and policy controller,
 // the webhook configuration, and ValidatingAdmissionPolicies, which hold while the
 // webhook is down, too: that no external resource is orphaned, that system

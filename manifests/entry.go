@@ -113,8 +113,8 @@ func numbered(policy string, n int) string {
 	return policy + "-" + strconv.Itoa(n)
 }
 
-// failurePolicyOf a mode: what only logs must stop nobody, by an outage least
-// of all (KR-12-04).
+// failurePolicyOf a mode: log refuses no request, also not during an outage
+// (KR-12-04).
 func failurePolicyOf(mode, byDefault v1alpha1.Mode) admissionregistrationv1.FailurePolicyType {
 	if mode == "" {
 		mode = byDefault
@@ -137,10 +137,10 @@ func groupsOf(scopes []settings.Scope) []group {
 }
 
 // mine is a CEL expression that is true where one of the entry's own Scopes is
-// the most specific for a request; "" where its rules say it all. Where an
-// earlier Scope cannot be told from the request alone, since it selects
-// Namespaces by their labels, the request goes to both: the webhook gives both
-// the same answer.
+// the most specific for a request; "" where its rules suffice. Where an earlier
+// Scope cannot be evaluated from the request alone, since it selects Namespaces by
+// their labels, the request goes to both entries: the webhook gives both the same
+// answer.
 func (e entry) mine() string {
 	var out strings.Builder
 	foreign := false

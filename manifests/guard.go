@@ -34,12 +34,12 @@ type Guarded struct {
 	Bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding
 }
 
-// Guard returns what the Scopes of policies, the most specific first, ask for;
+// Guard returns the objects for the Scopes of policies, the most specific first;
 // nil where there are none. Of the Options those of what is watched are not
 // read. The same input gives the same output.
 //
 // retained are resources, as in --resources, that are no longer guarded and must
-// not be let go of yet: the gate keeps its access to them, and what is masked of
+// not be unwatched yet: the gate keeps its access to them, and what is masked of
 // them cannot be deleted by accident.
 func Guard(o Options, scopes []settings.Scope, retained []string) (*Guarded, error) {
 	if len(scopes) == 0 && len(retained) == 0 {
@@ -68,7 +68,7 @@ func Guard(o Options, scopes []settings.Scope, retained []string) (*Guarded, err
 	return out, nil
 }
 
-// Refused tells why a policy's resources cannot be guarded; nil where they can.
+// Refused returns why a policy's resources cannot be guarded; nil where they can.
 func Refused(scopes []settings.Scope) error {
 	for _, s := range scopes {
 		for _, g := range s.APIGroups {

@@ -106,7 +106,7 @@ func TestGuardNothing(t *testing.T) {
 		t.Errorf("want nothing, got %v, %v", g, err)
 	}
 	if _, err := Guard(Options{CABundle: []byte(certificate)}, scopesOf(t, kausality("a", func(*v1alpha1.KausalitySpec) {})), nil); err == nil {
-		t.Error("nobody could be asked, and that is no error")
+		t.Error("there is no webhook to call, and that is no error")
 	}
 }
 

@@ -109,7 +109,7 @@ func (o Options) parseURL(in *input) error {
 	u, err := url.Parse(o.WebhookURL)
 	switch {
 	case o.WebhookURL == "":
-		return fmt.Errorf("--webhook-url is missing: say where the webhook listens, as in --webhook-url=https://HOST:PORT")
+		return fmt.Errorf("--webhook-url is missing: give the address of the webhook, as in --webhook-url=https://HOST:PORT")
 	case err != nil:
 		return fmt.Errorf("--webhook-url: %q is no URL: write https://HOST:PORT", o.WebhookURL)
 	case u.Scheme != "https", u.Hostname() == "":

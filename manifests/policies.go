@@ -22,7 +22,7 @@ const (
 
 // policyConfiguration has policies checked when they are written. While the
 // webhook is down they are taken unchecked: a rule that does not compile grants
-// nothing, and the status says so.
+// nothing, and the status reports it.
 func policyConfiguration(in *input) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingWebhookConfiguration"},

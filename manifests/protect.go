@@ -13,11 +13,10 @@ const (
 	namespaceMode        = "kausality-namespace-mode"
 )
 
-// systemKeys are the system annotations that no write by anybody else leaves
-// changed while the webhook is up, unless it changes the desired state too:
-// then the webhook writes some of them itself, and what it wrote cannot be told
-// from what the user did. The claims are missing: the webhook keeps them on any
-// write.
+// systemKeys are the system annotations that no write of other clients leaves
+// changed while the webhook is up, unless it changes the desired state too: then
+// the webhook writes some of them itself, and its changes cannot be distinguished
+// from the user's. The claims are missing: the webhook keeps them on any write.
 const systemKeys = `["kausality.io/trace", "kausality.io/updaters", "kausality.io/controllers", "kausality.io/phase",
 "kausality.io/settled-generation", "kausality.io/settled-state", "kausality.io/management-policies", "kausality.io/gate",
 "kausality.io/allowances", "kausality.io/fingerprint", "kausality.io/last-upgrade"]`
@@ -40,7 +39,7 @@ const (
 // touches is true where a system annotation is changed that should not be. It
 // is all one condition, since the API server evaluates variables, validations and
 // messages of a policy together, and this alone for an ordinary write. The lists
-// of one element give names to what is asked for often.
+// of one element give names to repeated expressions.
 var touches = annotationsChange + ` && (` + keptRemoved + ` || !` + specChanges + ` &&
 [` + annotationsNow + `].exists(now, [` + annotationsWas + `].exists(was,
   ` + systemKeys + `.exists(k, ` + differs("was", "now") + `) &&
@@ -48,8 +47,8 @@ var touches = annotationsChange + ` && (` + keptRemoved + ` || !` + specChanges 
     ["kausality.io/trace"].exists(k, k in now && ` + differs("was", "now") + `) &&
       ` + authorKeys + `.exists(k, ` + differs("was", "now") + `)))))`
 
-// keptRemoved is true where a write removes one of keptKeys. Asked one by one, since
-// a loop takes twice as long.
+// keptRemoved is true where a write removes one of keptKeys. They are compared one
+// by one, since a loop takes twice as long.
 var keptRemoved = func() string {
 	var removed []string
 	for _, k := range keptKeys {
@@ -78,14 +77,14 @@ has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(r
 ` + systemKeys + `.filter(k, ` + differs("variables.was", "variables.now") + `)`},
 }
 
-// protectionPolicy keeps the annotations that Kausality alone writes from
-// everybody else while the webhook is down. While it is up, it has put them
-// back before this is asked (KR-12-05).
+// protectionPolicy protects the annotations that only Kausality writes while the
+// webhook is down. While it is up, it has restored them before this policy is
+// evaluated (KR-12-05).
 func protectionPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	return &admissionregistrationv1.ValidatingAdmissionPolicy{
 		TypeMeta: policyType, ObjectMeta: meta(annotationProtection),
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy:    new(admissionregistrationv1.Ignore), // an expression of ours that fails must stop nobody
+			FailurePolicy:    new(admissionregistrationv1.Ignore), // an expression of ours that fails must refuse no request
 			MatchConstraints: constraints(in.groups, admissionregistrationv1.Update),
 			MatchConditions: []admissionregistrationv1.MatchCondition{
 				{Name: "others-touch-kausality-annotation", Expression: touches + " &&\n" + notOwnWrite(in.components())},
@@ -137,8 +136,8 @@ var (
 )
 
 // namespaceModePolicy refuses an invalid mode on a Namespace (KR-05-21):
-// Namespaces themselves are not sent to the webhook. One that stands there
-// already hinders nobody.
+// Namespaces themselves are not sent to the webhook. One that has an invalid mode
+// already may be changed.
 func namespaceModePolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	rule := entry{}.rule(group{resources: []string{"namespaces"}}, "", admissionregistrationv1.Create, admissionregistrationv1.Update)
 	return &admissionregistrationv1.ValidatingAdmissionPolicy{

@@ -42,7 +42,8 @@ func account(name string) *corev1.ServiceAccount {
 }
 
 // webhookRole: the webhook reads parents, claims approvals and writes latches
-// as annotations on them, keeps Drifts, and asks who may approve.
+// as annotations on them, keeps Drifts, and creates SubjectAccessReviews of
+// approvers.
 func webhookRole(in *input) *rbacv1.ClusterRole {
 	return clusterRole(componentWebhook, append(watched(in.groups, webhookVerbs...), webhookRules()...))
 }
@@ -83,8 +84,8 @@ func gateRules() []rbacv1.PolicyRule {
 	)
 }
 
-// common access of both components: the webhook configuration tells them what
-// is watched, the CRDs what it is.
+// common access of both components: to the webhook configuration, which lists what
+// is watched, and to the CRDs of these kinds.
 func common() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rbacRule("", []string{"namespaces"}, read...),
@@ -97,8 +98,8 @@ func common() []rbacv1.PolicyRule {
 	}
 }
 
-// watched resources. Of a custom group all of them, since the parents of what
-// is named are there; of Kubernetes' own groups only what is named.
+// watched resources. Of a custom group all of them, since it has the parents of
+// the named ones; of Kubernetes' own groups only the named ones.
 func watched(groups []group, verbs ...string) []rbacv1.PolicyRule {
 	out := make([]rbacv1.PolicyRule, 0, len(groups))
 	for _, g := range groups {

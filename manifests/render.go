@@ -16,8 +16,8 @@ const separator = "---\n"
 
 // Render the manifests as YAML documents, in an order in which `kubectl apply
 // -f -` can take them: what others refer to first, the webhook last. The same
-// Options give the same bytes. The error is one line that names the flag to
-// mend (KR-12-01).
+// Options give the same bytes. The error is one line that names the wrong flag
+// (KR-12-01).
 func Render(o Options) ([]byte, error) {
 	var out bytes.Buffer
 	if err := writeCRDs(&out); err != nil {

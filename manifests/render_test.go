@@ -15,7 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 // certificate that looks like a certificate; Render does not parse its content.
 const certificate = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
@@ -35,7 +35,7 @@ func TestRenderGolden(t *testing.T) {
 		change func(*Options)
 	}{
 		"log": {
-			reason: "The defaults: log mode, an outage stops nobody.",
+			reason: "The defaults: log mode, an outage refuses no request.",
 			change: func(*Options) {},
 		},
 		"enforce": {
@@ -81,7 +81,7 @@ func golden(t *testing.T, file string, got []byte) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s: -want, +got (go test -update writes it anew):\n%s", file, diff)
+		t.Errorf("%s: -want, +got (go test -update writes it):\n%s", file, diff)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestFailurePolicy(t *testing.T) {
 				t.Errorf("%s: want %s, got %s", hooks[0].Name, tc.want, got)
 			}
 			if got := *hooks[1].FailurePolicy; got != admissionregistrationv1.Ignore {
-				t.Errorf("%s: must never stop anybody, got %s", hooks[1].Name, got)
+				t.Errorf("%s: must never refuse a request, got %s", hooks[1].Name, got)
 			}
 		})
 	}

@@ -84,10 +84,10 @@ var deniedGroups = map[string]string{
 	"discovery.k8s.io":             "endpoints route the traffic that the webhook itself depends on",
 	"authentication.k8s.io":        "reviews are questions, not objects",
 	"authorization.k8s.io":         "reviews are questions, not objects",
-	"admissionregistration.k8s.io": "a webhook must not stand in the way of its own removal",
+	"admissionregistration.k8s.io": "a webhook must not prevent its own removal",
 	"apiregistration.k8s.io":       "the API server itself depends on it",
 	"metrics.k8s.io":               "metrics are no desired state",
-	"kausality.io":                 "Kausality's own objects would make it ask itself",
+	"kausality.io":                 "Kausality's own objects would make it call itself",
 }
 
 // deniedCore are resources of the core group that must never wait for a webhook.
@@ -99,7 +99,7 @@ var deniedCore = map[string]string{
 	"componentstatuses": "they are read-only",
 }
 
-// denied tells why a resource must not be watched; "" where it may.
+// denied returns why a resource must not be watched; "" where it may.
 func denied(resource, name string) string {
 	switch {
 	case strings.Contains(name, all):
@@ -128,7 +128,7 @@ func (g group) names(subresource string) []string {
 }
 
 // custom reports whether the group is served by CRDs, so that every resource in
-// it is somebody's parent or child, and none is Kubernetes' own.
+// it may be a parent or child, and none is Kubernetes' own.
 func (g group) custom() bool {
 	return strings.Contains(g.name, ".") && !strings.HasSuffix(g.name, ".k8s.io")
 }

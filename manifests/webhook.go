@@ -51,8 +51,8 @@ func admissionWebhook(in *input, e entry) admissionregistrationv1.MutatingWebhoo
 	return w
 }
 
-// statusWebhook learns who writes the status of what, for all entries. It never
-// stops anybody (KR-05-26).
+// statusWebhook records the writers of statuses, for all entries. It never refuses
+// a request (KR-05-26).
 func statusWebhook(in *input) admissionregistrationv1.MutatingWebhook {
 	w := webhook("status.kausality.io", in.client(pathStatus))
 	w.FailurePolicy = new(admissionregistrationv1.Ignore)

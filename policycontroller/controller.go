@@ -45,8 +45,8 @@ const (
 	retryWithout = 10 * time.Second
 	// retryRetained is how often what is masked still is counted.
 	retryRetained = 5 * time.Second
-	// settleDropped is how long after a resource left the policies everybody has
-	// heard of that.
+	// settleDropped is the time after a resource left the policies by which all
+	// processes have observed that.
 	settleDropped = retryRetained
 )
 
@@ -81,7 +81,7 @@ func (c *Controller) reconcile(ctx context.Context) (reconcile.Result, error) {
 	}
 	scopes, removing := set.Scopes(), live != nil && cluster.Removing(live)
 	if removing {
-		c.Log.Info("Kausality is being removed: nobody is to be stopped any more", "annotation", cluster.AnnotationKeyRemoval)
+		c.Log.Info("Kausality is being removed: no request is refused any more", "annotation", cluster.AnnotationKeyRemoval)
 		scopes = lenient(scopes)
 	}
 	retained, err := c.retained(ctx, live, scopes)
@@ -106,7 +106,7 @@ func (c *Controller) reconcile(ctx context.Context) (reconcile.Result, error) {
 // installed reports whether there is something to be controller of: the CRD of
 // the policies, and the owner of what is made here. The CRD is read past the
 // cache: it is marked before its objects are removed, so that policies that went
-// with it are never taken for policies that somebody removed.
+// with it are never taken for policies that a user removed.
 func (c *Controller) installed(ctx context.Context) (bool, error) {
 	crd := partial(crdKind)
 	err := c.Direct.Get(ctx, client.ObjectKey{Name: cluster.PolicyCRD}, crd)
@@ -130,7 +130,7 @@ func (c *Controller) owner(ctx context.Context) (*metav1.PartialObjectMetadata, 
 	return o, c.Cached.Get(ctx, client.ObjectKey{Name: c.Owner}, o)
 }
 
-// understand the policies; faults say what is wrong, by name.
+// understand the policies; faults are the errors of invalid ones, by name.
 func (c *Controller) understand(list *v1alpha1.KausalityList) (settings.Set, map[string]error) {
 	faults := map[string]error{}
 	good := map[string]*v1alpha1.Kausality{}
@@ -160,11 +160,11 @@ func lenient(scopes []settings.Scope) []settings.Scope {
 	return out
 }
 
-// write what the Scopes ask for, and remove what nothing asks for any more.
+// write the objects for the Scopes, and remove those that none needs any more.
 func (c *Controller) write(ctx context.Context, scopes []settings.Scope, retained []string, bundle []byte) error {
 	o := c.Manifests
 	if o.CABundle = bundle; bundle == nil {
-		return nil // without a certificate nobody could be asked
+		return nil // without a certificate the webhook cannot be called
 	}
 	guarded, err := manifests.Guard(o, scopes, retained)
 	if err != nil {
@@ -179,8 +179,8 @@ func (c *Controller) write(ctx context.Context, scopes []settings.Scope, retaine
 	return c.prune(ctx, objects)
 }
 
-// inOrder of writing: access first, the webhook last, so that nothing is asked
-// about that the webhook cannot read.
+// inOrder of writing: access first, the webhook last, so that the webhook is not
+// called for objects that it cannot read.
 func inOrder(g *manifests.Guarded) []client.Object {
 	var out []client.Object
 	if g == nil {

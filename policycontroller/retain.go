@@ -34,9 +34,9 @@ func (c *Controller) live(ctx context.Context) (*admissionregistrationv1.Mutatin
 
 // retained are the resources, as RESOURCE.GROUP, that were guarded, that the
 // policies have not, and of which something is masked still, or may be: the first
-// look at what is masked begins once everybody has heard of the change. The API
-// server asks about what it was told to until then, and the gate may carry out what
-// it decided before (KR-12-09).
+// count of masked objects begins once all processes have observed the change. Until
+// then the API server uses the earlier configuration, and the gate may carry out
+// earlier decisions (KR-12-09).
 func (c *Controller) retained(ctx context.Context, live *admissionregistrationv1.MutatingWebhookConfiguration, scopes []settings.Scope) ([]string, error) {
 	guarded, err := c.guarded(ctx, live)
 	if err != nil {
@@ -73,8 +73,8 @@ func (c *Controller) noteDropped(all []schema.GroupResource) {
 }
 
 // guarded resources so far, "*" for a whole group: those of the configuration or,
-// where somebody took it away, those that the gate has access to. The roles are
-// written before the configuration, and nobody takes them away in an emergency.
+// where it was deleted, those that the gate has access to. The roles are written
+// before the configuration, and are not deleted in an emergency.
 func (c *Controller) guarded(ctx context.Context, live *admissionregistrationv1.MutatingWebhookConfiguration) ([]schema.GroupResource, error) {
 	if live != nil && len(live.Webhooks) > 0 {
 		return configured(live), nil
@@ -175,8 +175,8 @@ func (c *Controller) anyMasked(ctx context.Context, r schema.GroupVersionResourc
 	}
 }
 
-// held objects are those that the gate has something to give back to: managed
-// resources under a mask, and objects of external systems.
+// held objects are those that the gate must restore: managed resources under a
+// mask, and objects of external systems.
 func held(o *metav1.PartialObjectMetadata) bool {
 	return cluster.Masked(o.Annotations) && o.DeletionTimestamp == nil
 }

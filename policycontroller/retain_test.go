@@ -141,7 +141,7 @@ func TestConditions(t *testing.T) {
 }
 
 // TestNoteDropped: how long ago a resource left the policies counts from when that
-// was first seen, and from anew where it came back in between.
+// was first observed, and again from the start if it was guarded in between.
 func TestNoteDropped(t *testing.T) {
 	a, b := schema.ParseGroupResource("dbs.a.org"), schema.ParseGroupResource("*.b.org")
 	now := time.Date(2026, 1, 5, 9, 30, 0, 0, time.UTC)

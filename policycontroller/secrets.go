@@ -18,7 +18,7 @@ import (
 // keyAuthorities of the Secret with the authorities.
 const keyAuthorities = "authorities.pem"
 
-// Certificates that somebody else makes are looked at every so often: foreignSoon
+// Intervals of reading certificates that another controller makes: foreignSoon
 // while there are none yet.
 const (
 	foreignEvery = 10 * time.Second
@@ -70,17 +70,17 @@ func (c *Controller) rotate(ctx context.Context) (renewal, error) {
 	return renewal{bundle: next.Bundle(), again: again, finish: func(ctx context.Context) error { return c.serve(ctx, serving, next) }}, nil
 }
 
-// state that is stored. What cannot be read is made anew: it is our own, and
-// nobody could use it either.
+// state that is stored. What cannot be parsed is created again: it is our own, and
+// no other component could use it.
 func (c *Controller) state(authorities, serving *corev1.Secret) certs.State {
 	var s certs.State
 	var err error
 	if s.Authorities, err = certs.DecodeAll(authorities.Data[keyAuthorities]); err != nil {
-		c.Log.Error(err, "the stored authorities are made anew", "secret", c.AuthoritySecret)
+		c.Log.Error(err, "cannot parse the stored authorities, creating new ones", "secret", c.AuthoritySecret)
 		s.Authorities = nil
 	}
 	if s.Serving, err = certs.Decode(serving.Data[corev1.TLSCertKey], serving.Data[corev1.TLSPrivateKeyKey]); err != nil {
-		c.Log.Error(err, "the stored serving certificate is made anew", "secret", c.CertSecret)
+		c.Log.Error(err, "cannot parse the stored serving certificate, creating a new one", "secret", c.CertSecret)
 		s.Serving = certs.Pair{}
 	}
 	return s

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var update = flag.Bool("update", false, "write the reference anew")
+var update = flag.Bool("update", false, "write the reference")
 
 var (
 	chart     = filepath.Join("..", "package", "helm", "kausality", "files")
@@ -103,7 +103,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// TestAlerts: they rest on metrics that there are, and say what to do.
+// TestAlerts: they use existing metrics, and have a summary and a description.
 func TestAlerts(t *testing.T) {
 	var rules struct {
 		Groups []struct {
@@ -128,7 +128,7 @@ func TestAlerts(t *testing.T) {
 				}
 			}
 			if r.Labels["severity"] == "" || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
-				t.Errorf("alert %s says too little", r.Alert)
+				t.Errorf("alert %s lacks severity, summary or description", r.Alert)
 			}
 			if !strings.Contains(read(t, "..", "docs", "operations.md"), r.Alert) {
 				t.Errorf("alert %s is not in docs/operations.md", r.Alert)
@@ -147,7 +147,7 @@ func checkLabels(t *testing.T, expr string) {
 	t.Helper()
 	for _, name := range metricsIn(expr) {
 		if !slices.Contains(names(), name) {
-			continue // said elsewhere
+			continue // reported by another assertion
 		}
 		labels := append([]string{"le"}, Lookup(name).Labels...)
 		for _, g := range grouping.FindAllStringSubmatch(expr, -1) {

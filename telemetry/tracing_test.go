@@ -27,7 +27,7 @@ func TestTracingOff(t *testing.T) {
 }
 
 // TestTracing: a span goes to the collector with its attributes, as part of the
-// trace of whoever asked.
+// caller's trace.
 func TestTracing(t *testing.T) {
 	var got atomic.Pointer[string]
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

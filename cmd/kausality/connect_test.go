@@ -13,9 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestConnect: who cannot come in is told what is so: nobody answers, or the API
-// server does and does not know them; a right that is missing at first is waited
-// for.
+// TestConnect: the error distinguishes an API server that does not answer from one
+// that does not authenticate the user; a missing permission is waited for.
 func TestConnect(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -54,7 +53,7 @@ func TestConnect(t *testing.T) {
 				t.Errorf("%s: want %q, got %v", tc.reason, tc.want, err)
 			}
 			if tc.codes != nil && int(calls.Load()) != len(tc.codes) {
-				t.Errorf("%s: it asked %d times", tc.reason, calls.Load())
+				t.Errorf("%s: it sent %d requests", tc.reason, calls.Load())
 			}
 		})
 	}

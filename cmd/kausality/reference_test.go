@@ -10,7 +10,7 @@ import (
 )
 
 // TestReference: docs/commands.md has every command of this program and every flag
-// of each, as --help says them. -update writes it.
+// of each, as in --help. -update writes it.
 func TestReference(t *testing.T) {
 	reference.Test(t, filepath.Join("..", "..", "docs", "commands.md"),
 		"# Commands of kausality\n\nWritten from the source by `make generate`. Those of the plugin: [kubectl-commands.md](kubectl-commands.md).\n", below(root()))

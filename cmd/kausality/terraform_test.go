@@ -133,7 +133,7 @@ func TestCheckPlanBadInput(t *testing.T) {
 		},
 		"TwoStdin": {reason: "it can be read once", args: []string{"--plan=-", "--allowances=-"}, want: "only one"},
 		"Output": {
-			reason: "a format nobody knows",
+			reason: "an unknown format",
 			args:   []string{"--plan=" + good, "--allowances=" + list, "-o=yaml"},
 			want:   "--output must be text or json",
 		},
@@ -175,7 +175,7 @@ func TestCheckPlanBadInput(t *testing.T) {
 			args:   []string{"--plan=" + good, "--annotations=-"},
 			want:   "not a number",
 		},
-		"Flag":     {reason: "a flag nobody knows", args: []string{"--nope"}, want: "unknown flag"},
+		"Flag":     {reason: "an unknown flag", args: []string{"--nope"}, want: "unknown flag"},
 		"Argument": {reason: "an argument", args: []string{"plan.json"}, want: "unknown command or argument"},
 	}
 	for name, tc := range cases {

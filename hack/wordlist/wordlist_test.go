@@ -58,20 +58,20 @@ func TestFind(t *testing.T) {
 		text   string
 		want   []string
 	}{
-		"Plain":         {reason: "plain English has no findings", text: "It reports what changed."},
-		"Word":          {reason: "a word of the list", text: "The gate tells why.", want: []string{"tells"}},
-		"Case":          {reason: "at the beginning of a sentence", text: "Whoever writes", want: []string{"Whoever"}},
-		"Part":          {reason: "not within another word", text: "the steward untold"},
-		"Phrase":        {reason: "words of a phrase", text: "by whose word it opens", want: []string{"by whose word"}},
-		"LineBreak":     {reason: "across a line break", text: "again\nand again", want: []string{"again and again"}},
-		"Once":          {reason: "one place is reported once, by the first rule", text: "nobody asked for it", want: []string{"nobody asked for"}},
-		"Two":           {reason: "two places are reported twice", text: "told anew", want: []string{"told", "anew"}},
-		"StandsFor":     {reason: "an accepted use", text: "1 stands for true, a stand-in, stands in for"},
-		"Stands":        {reason: "beside the use that is not", text: "it stands for true and stands here", want: []string{"stands"}},
+		"Plain":     {reason: "plain English has no findings", text: "It reports what changed."},
+		"Word":      {reason: "a word of the list", text: "The gate tells why.", want: []string{"tells"}},
+		"Case":      {reason: "at the beginning of a sentence", text: "Whoever writes", want: []string{"Whoever"}},
+		"Part":      {reason: "not within another word", text: "the steward untold"},
+		"Phrase":    {reason: "words of a phrase", text: "by whose word it opens", want: []string{"by whose word"}},
+		"LineBreak": {reason: "across a line break", text: "again\nand again", want: []string{"again and again"}},
+		"Once":      {reason: "one place is reported once, by the first rule", text: "nobody asked for it", want: []string{"nobody asked for"}},
+		"Two":       {reason: "two places are reported twice", text: "told anew", want: []string{"told", "anew"}},
+		"StandsFor": {reason: "an accepted use", text: "1 stands for true, a stand-in, stands in for"},
+		"Stands":    {reason: "beside the use that is not", text: "it stands for true and stands here", want: []string{"stands"}},
 		"Specification": {reason: "citations", text: "(spec 5), facts 10, row 3, seed 003, 003's", want: []string{
 			"spec 5", "facts 10", "seed 003", "003's", "row 3"}},
-		"RandomSeed":    {reason: "seeds of random tests are another thing", text: "the seed of the generator, 300 seeds"},
-		"RuleID":        {reason: "what citations become", text: "KR-05-13"},
+		"RandomSeed": {reason: "seeds of random tests are another thing", text: "the seed of the generator, 300 seeds"},
+		"RuleID":     {reason: "what citations become", text: "KR-05-13"},
 	}
 	m := compile(rules)
 	for name, tc := range cases {
