@@ -18,7 +18,7 @@ const (
 )
 
 // Chart renders what the Helm chart installs beside its workloads: the access of
-// each component, which the policy controller adds to as policies ask for it,
+// each component, which the policy controller extends as policies require it,
 // and what refuses a wrong mode on a Namespace. The chart's
 // files/objects.yaml holds it.
 func Chart() ([]byte, error) {

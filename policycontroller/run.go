@@ -32,17 +32,17 @@ import (
 // Options of the policy controller.
 type Options struct {
 	cluster.Process
-	// Manifests says how the API server reaches the webhook, the default mode and
-	// who the components are. CABundle and Resources are not read.
+	// Manifests has the address of the webhook, the default mode and the identities
+	// of the components. CABundle and Resources are not read.
 	Manifests manifests.Options
 	// Namespace of the Secrets.
 	Namespace string
 	// CertSecret holds what the webhook serves: tls.crt and tls.key, and the
 	// bundle to trust in ca.crt.
 	CertSecret string
-	// AuthoritySecret holds the authorities' keys; nobody else reads it.
+	// AuthoritySecret holds the authorities' keys; no other component reads it.
 	AuthoritySecret string
-	// ForeignCertificates: somebody else fills CertSecret, cert-manager for one.
+	// ForeignCertificates: another controller fills CertSecret, such as cert-manager.
 	ForeignCertificates bool
 	Rotation            certs.Rotation
 	// Owner is the ClusterRole that owns what is made here, so that it goes when
