@@ -3,7 +3,6 @@ package admission
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/identity"
@@ -188,7 +187,7 @@ func (ed *editor) composed(key string) bool {
 	if !subject.IsComposedApply(ed.manager) && ed.req.Actor != ActorParentController {
 		return false
 	}
-	return composedKeys[key] || strings.HasPrefix(key, v1alpha1.AnnotationKeyTraceLabelPrefix)
+	return functionKeys[key] || v1alpha1.IsComposed(key)
 }
 
 // validate refuses a write that leaves user annotations that do not parse
@@ -261,9 +260,9 @@ func (ed *editor) generations(after map[string]string) (generation, intent int64
 	return generation, hop.Generation
 }
 
-// composedKeys are the annotations that a Composition sets and the composition
-// function stamps.
-var composedKeys = map[string]bool{
-	v1alpha1.AnnotationKeyMode: true, v1alpha1.AnnotationKeyDeletion: true, v1alpha1.AnnotationKeyHeld: true,
-	v1alpha1.AnnotationKeySettledFields: true, v1alpha1.AnnotationKeySettledIntent: true, v1alpha1.AnnotationKeyHeldCreations: true,
+// functionKeys are the annotations that the composition function stamps, and that
+// arrive by the same apply as those of a Composition.
+var functionKeys = map[string]bool{
+	v1alpha1.AnnotationKeyHeld: true, v1alpha1.AnnotationKeyHeldCreations: true,
+	v1alpha1.AnnotationKeySettledFields: true, v1alpha1.AnnotationKeySettledIntent: true,
 }

@@ -174,6 +174,13 @@ func IsUser(key string) bool {
 	return userKeys[key] || IsApprove(key) || strings.HasPrefix(key, AnnotationKeyTraceLabelPrefix)
 }
 
+// IsComposed reports whether a Composition may set an annotation key of Kausality's
+// domain, so that it is accepted from Crossplane's apply of a composed resource:
+// mode, deletion and the labels of traces (KR-02-11).
+func IsComposed(key string) bool {
+	return key == AnnotationKeyMode || key == AnnotationKeyDeletion || strings.HasPrefix(key, AnnotationKeyTraceLabelPrefix)
+}
+
 // IsApprove reports whether an annotation key is AnnotationKeyApprovePrefix
 // with a difference id.
 func IsApprove(key string) bool {

@@ -1,17 +1,10 @@
 package ssa
 
-import (
-	"strings"
+import "github.com/kausality-io/function-kausality/api/v1alpha1"
 
-	"github.com/kausality-io/function-kausality/api/v1alpha1"
-)
-
-// IsHonoured reports whether a Composition may set an annotation: what is not
-// ours, and of ours what arrives by the composed apply (KR-02-11).
-func IsHonoured(key string) bool {
-	return !v1alpha1.IsKausality(key) || key == v1alpha1.AnnotationKeyMode || key == v1alpha1.AnnotationKeyDeletion ||
-		strings.HasPrefix(key, v1alpha1.AnnotationKeyTraceLabelPrefix)
-}
+// IsHonoured reports whether a Composition may set an annotation: those that are not
+// Kausality's, and of Kausality's those that a Composition may set (KR-02-11).
+func IsHonoured(key string) bool { return !v1alpha1.IsKausality(key) || v1alpha1.IsComposed(key) }
 
 // Honoured annotations of those a Composition wants, in a map of its own.
 func Honoured(wanted map[string]any) map[string]any {
