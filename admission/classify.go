@@ -1,6 +1,9 @@
 package admission
 
 import (
+	"context"
+	"fmt"
+
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
@@ -43,13 +46,14 @@ func (ev *evaluation) selfWrite() (verdict, error) {
 	if ev.req.Operation != Update || ev.req.Subresource == SubresourceScale || ev.req.Actor != ActorUnknown {
 		return verdict{}, nil
 	}
-	machinery := ev.machineryOnly()
-	claimSync := ev.kind.Role == parent.RoleComposite && subject.IsClaimSync(ev.manager)
-	self := machinery && subject.IsCrossplaneMachinery(ev.manager)
-	if !self && !claimSync && ev.ownController() {
-		self = machinery || !ev.alsoParentController()
+	if ev.kind.Role == parent.RoleComposite && subject.IsClaimSync(ev.manager) {
+		return verdict{}, nil
 	}
-	if !self {
+	self, err := ev.ownController()
+	if err != nil || !self {
+		return verdict{}, err
+	}
+	if !ev.machineryOnly() && ev.alsoParentController() {
 		return verdict{}, nil
 	}
 	return ev.allowAs(ClassSelf, ReasonSelf), nil
@@ -64,18 +68,42 @@ func (f *facts) machineryOnly() bool {
 }
 
 // ownController reports whether the user is the object's own controller: a machine
-// that writes its status (KR-01-07).
-func (f *facts) ownController() bool {
+// that is recorded to write its status, or whose field manager does and that may
+// (KR-01-07, KR-13-04).
+func (ev *evaluation) ownController() (bool, error) {
+	if !ev.mayBeController() {
+		return false, nil
+	}
+	old := ev.req.OldObject
+	hash := ev.hash()
+	if subject.ParseHashes(identity.Annotation(old, v1alpha1.AnnotationKeyControllers)).Has(hash) || ev.World.StatusWriter(ev.req.Ref(), hash) {
+		return true, nil
+	}
+	shown := parent.WritesStatus(old, ev.manager) || ev.kind.Role == parent.RoleManaged && parent.Provides(ev.req.Object, ev.manager) ||
+		subject.IsCrossplaneMachinery(ev.manager) && ev.machineryOnly()
+	if !shown {
+		return false, nil
+	}
+	return ev.mayUpdateStatus(ev.ctx, ev.req.Ref())
+}
+
+// mayBeController reports whether the user is of a kind that controllers have.
+func (f *facts) mayBeController() bool {
 	u := f.req.User
-	if !u.IsMachine() && (f.Options.ControllerUsers == nil || !f.Options.ControllerUsers(u.Name)) {
-		return false
+	return u.IsMachine() || f.Options.ControllerUsers != nil && f.Options.ControllerUsers(u.Name)
+}
+
+// mayUpdateStatus reports whether the user may update the status of an object. What
+// a field manager shows is a claim that this right bears out (KR-13-04).
+func (f *facts) mayUpdateStatus(ctx context.Context, object parent.Ref) (bool, error) {
+	if f.Options.MayUpdateStatus == nil {
+		return true, nil
 	}
-	old := f.req.OldObject
-	hash := f.hash()
-	if subject.ParseHashes(identity.Annotation(old, v1alpha1.AnnotationKeyControllers)).Has(hash) || f.World.StatusWriter(f.req.Ref(), hash) {
-		return true
+	may, err := f.Options.MayUpdateStatus(ctx, f.req.User, object)
+	if err != nil {
+		return false, fmt.Errorf("cannot determine whether %s is a controller of %s: %w", f.req.User.Name, identity.Describe(object), err)
 	}
-	return parent.WritesStatus(old, f.manager) || f.kind.Role == parent.RoleManaged && parent.Provides(f.req.Object, f.manager)
+	return may, nil
 }
 
 // alsoParentController reports whether the object's own controller is its parent's

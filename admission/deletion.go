@@ -80,7 +80,7 @@ func (ev *evaluation) externalDeletion() (verdict, error) {
 }
 
 // managedDeletion decides about the external resource of a managed resource
-// (KR-08-10).
+// (KR-08-10). That a parent does not exist is not that it was deleted (KR-13-03).
 func (ev *evaluation) managedDeletion() (verdict, deletion) {
 	mr := parent.Sum(ev.req.OldObject, ev.kind.Role)
 	why := gating.WouldOrphan(mr)
@@ -92,7 +92,7 @@ func (ev *evaluation) managedDeletion() (verdict, deletion) {
 		switch p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live); {
 		case err == nil:
 			holder, cached, terminating = p, !ev.live, p.Deleting()
-		case errors.Is(err, ErrNotFound):
+		case errors.Is(err, ErrDeleted):
 			terminating = true
 		}
 	}

@@ -142,7 +142,8 @@ func (ed *editor) controllerWrites() bool {
 // metadataByController reports whether a write without a change of desired state
 // is by the object's own controller, or by its parent's as far as the object shows.
 func (ed *editor) metadataByController() bool {
-	if ed.ownController() {
+	// Where it cannot be determined, the writer gets no more than a controller does.
+	if own, err := ed.ownController(); own || err != nil {
 		return true
 	}
 	updaters := subject.ParseHashes(ed.stored[v1alpha1.AnnotationKeyUpdaters])
@@ -180,11 +181,24 @@ func (ed *editor) protectKey(key string) {
 	ed.put(key, old)
 }
 
+// byComposer reports whether Crossplane writes what a Composition has: under its
+// field manager, and as the parent's controller (KR-13-04).
+func (ev *evaluation) byComposer() bool {
+	if ev.req.Actor == ActorParentController {
+		return true
+	}
+	if !subject.IsComposedApply(ev.manager) || !ev.hasParent {
+		return false
+	}
+	found := ev.lookUp()
+	return found.view != nil && found.view.actor.controller
+}
+
 // composed reports whether an annotation is accepted from a Composition: mode,
 // deletion, trace labels, and what the composition function holds and remembers
 // (KR-02-11).
 func (ed *editor) composed(key string) bool {
-	if !subject.IsComposedApply(ed.manager) && ed.req.Actor != ActorParentController {
+	if !ed.byComposer() {
 		return false
 	}
 	return functionKeys[key] || v1alpha1.IsComposed(key)
@@ -211,7 +225,7 @@ func (ed *editor) validate() *refusal {
 // right to write Compositions.
 func (ed *editor) authorize(changed []string) *refusal {
 	i := slices.IndexFunc(changed, v1alpha1.NeedsApproverVerb)
-	if ed.Options.MayApprove == nil || i < 0 || subject.IsComposedApply(ed.manager) {
+	if ed.Options.MayApprove == nil || i < 0 || ed.byComposer() {
 		return nil
 	}
 	ok, err := ed.Options.MayApprove(ed.ctx, ed.req.User, ed.req.Ref())

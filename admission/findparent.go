@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -44,8 +45,12 @@ func (ev *evaluation) lookUp() *lookup {
 		case err != nil:
 			return lookup{err: err}
 		}
+		actor, err := ev.identify(ev.ctx, p)
+		if err != nil {
+			return lookup{err: err}
+		}
 		read := ev.reading(p)
-		view := &parentView{state: p, set: read.set, trace: read.trace, intent: *read.trace.Own(), actor: ev.identify(p)}
+		view := &parentView{state: p, set: read.set, trace: read.trace, intent: *read.trace.Own(), actor: actor}
 		ev.warnings.add(view.set.Warnings...)
 		return lookup{view: view, cached: !ev.live}
 	})
@@ -122,34 +127,40 @@ type actor struct {
 
 // identify whether the parent's controller makes the request: by the first rule
 // that decides (KR-04-05, KR-04-06).
-func (f *facts) identify(p *parent.State) actor {
+func (f *facts) identify(ctx context.Context, p *parent.State) (actor, error) {
 	if f.req.Actor == ActorParentController {
-		return actor{controller: true}
+		return actor{controller: true}, nil
 	}
-	for _, rule := range []func(*parent.State) (is, decided bool){f.byComposedManager, f.byUserHash, f.byStatusManager} {
-		if is, decided := rule(p); decided {
-			return actor{controller: is}
-		}
+	is, decided, err := f.byComposedManager(ctx, p)
+	if err != nil {
+		return actor{}, err
 	}
-	return actor{undetermined: true}
+	if !decided {
+		is, decided = f.byUserHash(p)
+	}
+	if !decided {
+		is, decided = f.byStatusManager(p)
+	}
+	return actor{controller: is, undetermined: !decided}, nil
 }
 
-// byComposedManager identifies Crossplane (KR-04-01, KR-04-02).
-func (f *facts) byComposedManager(p *parent.State) (is, decided bool) {
+// byComposedManager identifies Crossplane (KR-04-01, KR-04-02) by the field manager
+// under which it writes, which any client can name: by a user whom the parent's record
+// names or, where it has none yet, who may write its status (KR-13-04).
+func (f *facts) byComposedManager(ctx context.Context, p *parent.State) (is, decided bool, err error) {
 	if f.Options.Identify == IdentifyUserHash || f.manager == "" {
-		return false, false
+		return false, false, nil
 	}
-	switch p.Role {
-	case parent.RoleClaim:
-		return true, subject.IsClaimSync(f.manager)
-	case parent.RoleComposite:
-		if f.manager != subject.ComposedManager(f.parentRef.Name, f.parentRef.GroupKind()) {
-			return false, false
-		}
-		known := controllersOf(p)
-		return len(known) == 0 || f.writesStatus(p, known), true
+	claim := p.Role == parent.RoleClaim && subject.IsClaimSync(f.manager)
+	composed := p.Role == parent.RoleComposite && f.manager == subject.ComposedManager(f.parentRef.Name, f.parentRef.GroupKind())
+	if !claim && !composed {
+		return false, false, nil
 	}
-	return false, false
+	if known := controllersOf(p); len(known) > 0 || f.writesStatus(p, known) {
+		return f.writesStatus(p, known), true, nil
+	}
+	is, err = f.mayUpdateStatus(ctx, f.parentRef)
+	return is, true, err
 }
 
 // byUserHash compares the users that write the parent's status with those that

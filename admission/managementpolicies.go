@@ -101,7 +101,11 @@ func (ev *evaluation) staleCreation() (verdict, error) {
 	if ev.req.Operation != Create || !ev.kind.ManagementPolicies || ev.mode != v1alpha1.ModeEnforce || !subject.IsComposedApply(ev.manager) {
 		return verdict{}, nil
 	}
-	gate := mask.ParseGate(ev.req.Object.GetAnnotations())
+	value := identity.Annotation(ev.req.Object, v1alpha1.AnnotationKeyGate)
+	if value == "" {
+		return verdict{}, nil
+	}
+	gate := mask.ParseGate(map[string]string{v1alpha1.AnnotationKeyGate: value})
 	if gate.State == "" || gate.Reason == v1alpha1.GateReasonCreated && gate.Generation <= 1 {
 		return verdict{}, nil
 	}

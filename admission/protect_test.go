@@ -321,8 +321,10 @@ func TestUpdaters(t *testing.T) {
 
 // Size: past 32 KiB a clear refusal that names the object and the size (KR-02-15).
 func TestTraceTooLarge(t *testing.T) {
-	large := fx.Annotate(v1alpha1.AnnotationKeyTraceLabelPrefix+"x", strings.Repeat("x", v1alpha1.MaxAnnotationBytes))
-	d := decide(t, setting{}.world(), Options{}, by(request(Update, fx.Composite(), large, fx.Set("l", "spec", "size")), fx.Alice, "kubectl"))
+	large := func(label string) fx.Mod {
+		return fx.Annotate(v1alpha1.AnnotationKeyTraceLabelPrefix+label, strings.Repeat("x", v1alpha1.MaxAnnotationBytes/2))
+	}
+	d := decide(t, setting{}.world(), Options{}, by(request(Update, fx.Composite(), large("x"), large("y"), fx.Set("l", "spec", "size")), fx.Alice, "kubectl"))
 	if d.Allowed || d.Reason != ReasonAnnotationTooLarge || !strings.Contains(d.Message, "XDatabase db") || !strings.Contains(d.Message, "bytes") {
 		t.Errorf("got %+v: %s", outcomeOf(d), d.Message)
 	}

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -20,13 +21,20 @@ import (
 // does not exist, or that exists with another UID than the reference names.
 var ErrNotFound = errors.New("not found")
 
+// ErrDeleted is an ErrNotFound of an object of which there is evidence that it was
+// deleted: an object of that UID was seen being deleted, or its Namespace is. A
+// reference to an object that does not exist is no evidence, since any user who may
+// edit an object can write one (KR-13-03).
+var ErrDeleted = fmt.Errorf("deleted: %w", ErrNotFound)
+
 // World is what Evaluate reads. Implementations are safe for concurrent use.
 type World interface {
 	// Kind of objects. An unknown kind is the zero Kind.
 	Kind(gvk schema.GroupVersionKind) identity.Kind
 
 	// Parent returns the state of an object; live reads past every cache.
-	// ErrNotFound where it does not exist. The State is not modified.
+	// ErrNotFound where it does not exist, ErrDeleted where it is known to have been
+	// deleted. The State is not modified.
 	Parent(ctx context.Context, ref parent.Ref, live bool) (*parent.State, error)
 
 	// Settled returns the highest intent generation at which the object is
@@ -85,6 +93,11 @@ type Options struct {
 	// MayApprove reports whether a user may set approvals and the like on an object
 	// (approver RBAC); nil switches that off.
 	MayApprove func(ctx context.Context, user subject.User, object parent.Ref) (bool, error)
+	// MayUpdateStatus reports whether a user may update the status of objects like
+	// this one, by its kind and Namespace. It is called where a field manager shows
+	// that a user is a controller, and no record does (KR-13-04). nil switches that
+	// off: field managers are then believed, as befits objects that are no request's.
+	MayUpdateStatus func(ctx context.Context, user subject.User, object parent.Ref) (bool, error)
 	// CloseTo are the verbs of a closed gate beside Observe: none, or
 	// LateInitialize.
 	CloseTo []v1alpha1.Verb

@@ -65,6 +65,7 @@ func New(config *rest.Config) (*Cluster, error) {
 		return nil, err
 	}
 	c.States, c.Namespaces = NewStates(c.Dynamic, c.Kinds), NewNamespaces(c.Dynamic)
+	c.States.terminating = c.Namespaces.Terminating
 	return c, nil
 }
 

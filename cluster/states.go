@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -72,6 +73,14 @@ func (o *Object) Blind() gating.UnknownDrift {
 // liveTimeout bounds a read past the cache.
 const liveTimeout = 1500 * time.Millisecond
 
+const (
+	// maxDeleted bounds the deleted objects that are remembered: some 2 MiB.
+	maxDeleted = 16_384
+	// deletedFor is for how long a deletion is remembered: garbage collection of a
+	// child whose own deletion waits for something repeats it for as long.
+	deletedFor = 24 * time.Hour
+)
+
 // States of objects, watched by kind from the first question on. It is safe for
 // concurrent use.
 type States struct {
@@ -79,6 +88,8 @@ type States struct {
 	client    dynamic.Interface
 	onChange  []func(old, new *Object)
 	onUnwatch []func(*Object)
+	// deleted are the UIDs of objects that were seen being deleted.
+	deleted *utilcache.LRUExpireCache
 	// needed reports whether a kind is watched whoever asks, onRefused is told of
 	// those that are not and may not be, and looked reports whether one is watched
 	// that is only looked at; nil where nothing tells.
@@ -89,17 +100,39 @@ type States struct {
 	watched map[schema.GroupVersionKind]*watched
 	refused map[schema.GroupVersionKind]refusal
 	start   func(*watched)
-	live    func(ref parent.Ref) // counts live reads, for tests and metrics
-	timeout time.Duration        // of a read past the cache
+	// terminating reports whether a Namespace is being deleted; nil for never.
+	terminating func(namespace string) bool
+	live        func(ref parent.Ref) // counts live reads, for tests and metrics
+	timeout     time.Duration        // of a read past the cache
 }
 
 // NewStates returns States that watches nothing until Run.
 func NewStates(client dynamic.Interface, kinds *Kinds) *States {
 	s := &States{kinds: kinds, client: client, watched: map[schema.GroupVersionKind]*watched{}, timeout: liveTimeout,
-		refused: map[schema.GroupVersionKind]refusal{}}
+		refused: map[schema.GroupVersionKind]refusal{}, deleted: utilcache.NewLRUExpireCache(maxDeleted)}
+	s.OnChange(s.noteDeletion)
 	kinds.OnChange(func(i Info) { s.end(i.GVK, endChanged) })
 	kinds.OnGone(func(gvk schema.GroupVersionKind) { s.end(gvk, endGone) })
 	return s
+}
+
+// noteDeletion of an object, which may be gone when its children are deleted.
+func (s *States) noteDeletion(old, new *Object) {
+	switch {
+	case new == nil:
+		s.deleted.Add(old.State.UID, true, deletedFor)
+	case new.Deleting():
+		s.deleted.Add(new.State.UID, true, deletedFor)
+	}
+}
+
+// notFound is the error for an object that does not exist: admission.ErrDeleted where
+// an object of that UID was seen being deleted, or its Namespace is.
+func (s *States) notFound(ref parent.Ref) error {
+	if _, seen := s.deleted.Get(ref.UID); seen && ref.UID != "" || s.terminating != nil && s.terminating(ref.Namespace) {
+		return admission.ErrDeleted
+	}
+	return admission.ErrNotFound
 }
 
 // OnChange calls f for each change of a watched object: old is nil for a new
@@ -170,7 +203,7 @@ func (s *States) get(ctx context.Context, ref parent.Ref, timeout time.Duration)
 	}
 	o, err := r.Get(ctx, ref.Name, metav1.GetOptions{})
 	if kerrors.IsNotFound(err) {
-		return nil, admission.ErrNotFound
+		return nil, s.notFound(ref)
 	}
 	return o, err
 }
@@ -222,7 +255,7 @@ func (s *States) fetch(ctx context.Context, ref parent.Ref) (*Object, error) {
 	}
 	o := s.sum(u)
 	if !sameUID(o, ref) {
-		return nil, admission.ErrNotFound
+		return nil, s.notFound(ref)
 	}
 	return o, nil
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -13,9 +14,13 @@ import (
 	"weak"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
 )
 
 // listing serves a list of n objects of any resource, and watches that tell nothing.
@@ -93,4 +98,25 @@ func TestMemoryGivenBack(t *testing.T) {
 	until(t, "all to be told of", func() bool { return told.Load() == objects })
 	c.configured(true, "shop.example.org/dbs")
 	until(t, "the objects to be known again", full)
+}
+
+// An object that does not exist was deleted only where its deletion was seen, or its
+// Namespace is being deleted (KR-13-03).
+func TestDeleted(t *testing.T) {
+	s := covered(t).States
+	s.terminating = func(namespace string) bool { return namespace == "ending" }
+	of := func(uid types.UID, namespace string) parent.Ref {
+		return parent.Ref{GroupVersionKind: shopDB, Namespace: namespace, Name: "db", UID: uid}
+	}
+	deleting := &Object{State: &parent.State{Ref: of("deleting", "live"), DeletedAt: new(time.Now())}}
+	gone := &Object{State: &parent.State{Ref: of("gone", "live")}}
+	s.call(gone, deleting)
+	s.call(gone, nil)
+	for ref, want := range map[parent.Ref]bool{
+		of("deleting", "live"): true, of("gone", "live"): true, of("never", "ending"): true, of("never", "live"): false, of("", "live"): false,
+	} {
+		if err := s.notFound(ref); !errors.Is(err, admission.ErrNotFound) || errors.Is(err, admission.ErrDeleted) != want {
+			t.Errorf("%s in %s: want deleted: %t, got %v", ref.UID, ref.Namespace, want, err)
+		}
+	}
 }

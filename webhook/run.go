@@ -167,8 +167,10 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 	}
 	options := o.Admission
 	options.Settings, options.Initialized, options.Removing = c.Settings, c.Policies.Initialized, c.Scope.Removing
+	permissions := newPermissions(c)
+	options.MayUpdateStatus = permissions.mayUpdateStatus
 	if o.ApproverRBAC {
-		options.MayApprove = newApprovers(c).may
+		options.MayApprove = permissions.mayApprove
 	}
 	w := &world{cluster: c, memory: memory, settler: s, components: components, builds: builds.New(c.Dynamic)}
 	return &Handler{

@@ -4,5 +4,5 @@
 //
 // A State is computed from one version of one object and is all that decisions
 // need of a parent, so that caches keep States and not objects. The package
-// reads no clock and no API.
+// reads no API, and the clock only to bound times that clients write.
 package parent

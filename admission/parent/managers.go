@@ -21,7 +21,8 @@ func gvk(apiVersion, kind string) schema.GroupVersionKind {
 // of them to their type costs more than the rest of Sum.
 type fieldsEntry struct {
 	manager, subresource string
-	// time is zero where there is none.
+	// time is zero where there is none. Any user with edit rights can write one: a
+	// time in the future counts as the present (KR-13-05).
 	time   time.Time
 	fields map[string]any
 }
@@ -29,6 +30,7 @@ type fieldsEntry struct {
 func entriesOf(o *unstructured.Unstructured) []fieldsEntry {
 	meta, _ := o.Object["metadata"].(map[string]any)
 	list, _ := meta["managedFields"].([]any)
+	now := time.Now().UTC().Truncate(time.Second)
 	out := make([]fieldsEntry, 0, len(list))
 	for _, e := range list {
 		m, _ := e.(map[string]any)
@@ -38,6 +40,9 @@ func entriesOf(o *unstructured.Unstructured) []fieldsEntry {
 		f.fields, _ = m["fieldsV1"].(map[string]any)
 		if at, ok := m["time"].(string); ok {
 			f.time, _ = time.Parse(time.RFC3339, at) // A time that is none counts as absent.
+			if f.time.After(now) {
+				f.time = now
+			}
 		}
 		out = append(out, f)
 	}

@@ -3,6 +3,7 @@ package parent
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -213,5 +214,23 @@ func TestProvides(t *testing.T) {
 	if !WritesStatus(managed(entry("a", "status", nil)), "a") || WritesStatus(managed(entry("a", "", nil)), "a") ||
 		WritesStatus(managed(entry("", "status", nil)), "") {
 		t.Error("only a status entry of a named manager counts")
+	}
+}
+
+// A time that lies ahead, which any user with edit rights can write, counts as the
+// present (KR-13-05).
+func TestTimesAhead(t *testing.T) {
+	spec := map[string]any{"f:spec": map[string]any{"f:size": map[string]any{}}}
+	ahead := entry("kubectl", "", spec)
+	ahead["time"] = "2099-01-01T00:00:00Z"
+	scaled := entry("autoscaler", "scale", map[string]any{"f:spec": map[string]any{"f:replicas": map[string]any{}}})
+	scaled["time"] = "2099-01-01T00:00:00Z"
+	o := parse(t, settledXR)
+	field([]any{ahead, scaled}, "metadata", "managedFields")(o)
+	s := Sum(o, RoleComposite)
+	for what, got := range map[string]time.Time{"intent": s.IntentTime, "scale": s.ScaleTime} {
+		if since := time.Since(got); got.IsZero() || since < 0 || since > time.Minute {
+			t.Errorf("the %s is of %s, want now", what, got)
+		}
 	}
 }

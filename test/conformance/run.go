@@ -20,6 +20,10 @@ import (
 // but the verb approve.
 const ConformanceGroup = "conformance:users"
 
+// EditorsGroup has the actors with a tenant's rights: rbac.yaml grants it to edit
+// objects, and neither their status nor the verb approve.
+const EditorsGroup = "conformance:editors"
+
 // ConfigurationLabel on a Namespace names the configuration of the implementation
 // that guards it.
 const ConfigurationLabel = "conformance.kausality.io/configuration"

@@ -52,7 +52,9 @@ type Actor struct {
 	ServiceAccount string `json:"serviceAccount,omitempty"`
 	UID            string `json:"uid,omitempty"`
 	// Groups in addition to those of every actor.
-	Groups []string            `json:"groups,omitempty"`
+	Groups []string `json:"groups,omitempty"`
+	// Tenant is in EditorsGroup instead of ConformanceGroup.
+	Tenant bool                `json:"tenant,omitempty"`
 	Extra  map[string][]string `json:"extra,omitempty"`
 	// FieldManager of the requests; empty sends none, and the API server derives
 	// one from Agent.

@@ -1,0 +1,131 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// statusRights are enforcing Options where the users named may update statuses.
+func statusRights(err error, users ...subject.User) Options {
+	o := enforced()
+	o.MayUpdateStatus = func(_ context.Context, u subject.User, _ parent.Ref) (bool, error) {
+		for _, may := range users {
+			if may.Name == u.Name {
+				return true, err
+			}
+		}
+		return false, err
+	}
+	return o
+}
+
+// A field manager identifies a controller only together with the permission to
+// update the status (KR-13-04).
+func TestFieldManagersAreClaims(t *testing.T) {
+	tenant := subject.User{Name: "system:serviceaccount:default:ci"}
+	composed := subject.ComposedManager("db", fx.Composite().GroupVersionKind().GroupKind())
+	unrecorded := []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyControllers, "")}
+	wrote := fx.Set([]any{map[string]any{"manager": "provider", "operation": "Update", "subresource": "status", "fieldsType": "FieldsV1",
+		"fieldsV1": map[string]any{"f:status": map[string]any{}}}}, "metadata", "managedFields")
+	size := fx.Set("xl", "spec", "size")
+	revision := fx.Set("r9", "spec", "crossplane", "compositionRevisionRef", "name")
+	cases := map[string]struct {
+		reason string
+		xr     []fx.Mod
+		opts   Options
+		req    *Request
+		want   Class
+		err    bool
+	}{
+		"Provider": {reason: "the manager shows it, the permission bears it out", opts: statusRights(nil, fx.Provider),
+			req: by(request(Update, fx.With(fx.Instance(), unrecorded[0], wrote), fx.Resize("l")), fx.Provider, "provider"), want: ClassSelf},
+		"TenantAsProvider": {reason: "the manager alone is the client's claim", opts: statusRights(nil, fx.Provider),
+			req: by(request(Update, fx.With(fx.Instance(), unrecorded[0], wrote), fx.Resize("l")), tenant, "provider"), want: ClassNewOrigin},
+		"Machinery": {reason: "Crossplane before its first status write", opts: statusRights(nil, fx.Crossplane),
+			req: by(request(Update, fx.With(fx.Composite(), unrecorded...), revision), fx.Crossplane, "crossplane"), want: ClassSelf},
+		"TenantAsMachinery": {reason: "an intent of its user", opts: statusRights(nil, fx.Crossplane),
+			req: by(request(Update, fx.With(fx.Composite(), unrecorded...), revision), tenant, "crossplane"), want: ClassNewOrigin},
+		"TenantAsMachineryWritesSpec": {reason: "as above", opts: statusRights(nil, fx.Crossplane),
+			req: by(request(Update, fx.Composite(), size), tenant, "apiextensions.crossplane.io/composite"), want: ClassNewOrigin},
+		"Composer": {reason: "where the composite has no record yet", xr: unrecorded, opts: statusRights(nil, fx.Crossplane),
+			req: request(Update, fx.Instance(), fx.Resize("l")), want: ClassDrift},
+		"TenantAsComposer": {reason: "where the composite has no record yet", xr: unrecorded, opts: statusRights(nil, fx.Crossplane),
+			req: by(request(Update, fx.Instance(), fx.Resize("l")), tenant, composed), want: ClassNewOrigin},
+		"Unknown": {reason: "a permission that cannot be checked decides nothing", opts: statusRights(errors.New("timeout"), fx.Provider),
+			req: by(request(Update, fx.With(fx.Instance(), unrecorded[0], wrote), fx.Resize("l")), fx.Provider, "provider"), err: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			e := &Evaluator{World: setting{xr: tc.xr}.world(), Options: tc.opts}
+			d, err := e.Evaluate(t.Context(), tc.req)
+			if (err != nil) != tc.err || d.Class != tc.want {
+				t.Errorf("%s: want class %q, got %q (%s), %v", tc.reason, tc.want, d.Class, d.Reason, err)
+			}
+		})
+	}
+}
+
+// What a Composition may set is not accepted from another user under its field
+// manager, approver RBAC or not (KR-13-04).
+func TestComposedAnnotations(t *testing.T) {
+	tenant := subject.User{Name: "system:serviceaccount:default:ci"}
+	composed := subject.ComposedManager("db", fx.Composite().GroupVersionKind().GroupKind())
+	for name, who := range map[string]subject.User{"Person": fx.Alice, "ServiceAccount": tenant, "Crossplane": fx.Crossplane} {
+		t.Run(name, func(t *testing.T) {
+			o := statusRights(nil, fx.Crossplane)
+			o.MayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { return false, nil }
+			req := by(request(Update, fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan),
+				fx.Annotate(v1alpha1.AnnotationKeyMode, string(v1alpha1.ModeLog)), fx.Annotate(v1alpha1.AnnotationKeyHeld, "{}")), who, composed)
+			d := decide(t, setting{}.world(), o, req)
+			got := apply(req.Object, d).GetAnnotations()
+			for _, key := range []string{v1alpha1.AnnotationKeyDeletion, v1alpha1.AnnotationKeyMode, v1alpha1.AnnotationKeyHeld} {
+				if (got[key] != "") != (who.Name == fx.Crossplane.Name) {
+					t.Errorf("%s is %q", key, got[key])
+				}
+			}
+		})
+	}
+}
+
+// deletedWorld knows that the parent was deleted.
+type deletedWorld struct{ *world }
+
+func (deletedWorld) Parent(context.Context, parent.Ref, bool) (*parent.State, error) {
+	return nil, ErrDeleted
+}
+
+// A parent that does not exist is no parent that was deleted (KR-13-03).
+func TestParentNotFoundIsNoDeletion(t *testing.T) {
+	policy := policySet(t, xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}, {relation: External, verbs: [Delete]}]}`))
+	orphans := policySet(t, xrPolicy("p", `deleting: {allow: [{relation: ControllerChild, verbs: ["*"]}]}`))
+	for name, tc := range map[string]struct {
+		policies *allowance.Set
+		deleted  bool
+		approves bool
+		want     Reason
+	}{
+		"NotFound":        {policies: policy, want: ReasonExternalDeletion},
+		"Deleted":         {policies: policy, deleted: true, approves: true, want: ReasonExternalDeletion},
+		"OrphansNotFound": {policies: orphans, want: ReasonExternalDeletion},
+		"OrphansDeleted":  {policies: orphans, deleted: true, want: ReasonParentNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mr := rdsInstance(xdatabase())
+			p := newPlay(t, tc.policies, mr)
+			if tc.deleted {
+				p.e.World = deletedWorld{p.w}
+			}
+			d, err := p.e.Evaluate(t.Context(), &Request{Operation: Delete, Kind: mr.GroupVersionKind(), OldObject: mr, User: fx.Collector, Time: fx.Noon})
+			if err != nil || d.Reason != tc.want || (d.Approve != nil) != tc.approves {
+				t.Errorf("want %s, approving %t; got %s, %+v, %v: %s", tc.want, tc.approves, d.Reason, d.Approve, err, d.Message)
+			}
+		})
+	}
+}

@@ -1,0 +1,82 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/cluster"
+)
+
+const (
+	// approverTTL is for how long an answer about approvals is used, controllerTTL for how long one about
+	// statuses is: a controller does not lose its permission from one moment to the next.
+	approverTTL, controllerTTL = 5 * time.Second, time.Minute
+	// maxPermissions bounds the answers that are kept.
+	maxPermissions = 4096
+	// permissionTimeout bounds one SubjectAccessReview.
+	permissionTimeout = time.Second
+)
+
+// permissions of users, by SubjectAccessReviews of the API server. It is safe for concurrent use.
+type permissions struct {
+	cluster *cluster.Cluster
+	answers *cache.LRUExpireCache // of bool, by SubjectAccessReviewSpec as JSON
+}
+
+func newPermissions(c *cluster.Cluster) *permissions {
+	return &permissions{cluster: c, answers: cache.NewLRUExpireCache(maxPermissions)}
+}
+
+// mayApprove is admission.Options.MayApprove (KR-02-13): the verb approve, checked as Kubernetes checks
+// the verbs bind and escalate.
+func (p *permissions) mayApprove(ctx context.Context, u subject.User, object parent.Ref) (bool, error) {
+	return p.may(ctx, u, object, authorizationv1.ResourceAttributes{Verb: admission.VerbApprove, Name: object.Name}, approverTTL)
+}
+
+// mayUpdateStatus is admission.Options.MayUpdateStatus (KR-13-04).
+func (p *permissions) mayUpdateStatus(ctx context.Context, u subject.User, object parent.Ref) (bool, error) {
+	return p.may(ctx, u, object, authorizationv1.ResourceAttributes{Verb: "update", Subresource: "status"}, controllerTTL)
+}
+
+// may reports whether a user has a permission on an object.
+func (p *permissions) may(ctx context.Context, u subject.User, object parent.Ref, what authorizationv1.ResourceAttributes,
+	ttl time.Duration,
+) (bool, error) {
+	info, err := p.cluster.Kinds.Get(object.GroupVersionKind)
+	if err != nil {
+		return false, err
+	}
+	what.Group, what.Version, what.Resource, what.Namespace = info.GVR.Group, info.GVR.Version, info.GVR.Resource, object.Namespace
+	spec := authorizationv1.SubjectAccessReviewSpec{
+		User: u.Name, UID: u.UID, Groups: u.Groups, Extra: map[string]authorizationv1.ExtraValue{}, ResourceAttributes: &what,
+	}
+	for k, v := range u.Extra {
+		spec.Extra[k] = v
+	}
+	raw, err := json.Marshal(spec) // sorts the keys of Extra
+	if err != nil {
+		return false, fmt.Errorf("cannot encode a SubjectAccessReview: %w", err)
+	}
+	key := string(raw)
+	if allowed, ok := p.answers.Get(key); ok {
+		return allowed.(bool), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, permissionTimeout)
+	defer cancel()
+	review := &authorizationv1.SubjectAccessReview{Spec: spec}
+	if review, err = p.cluster.Kubernetes.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{}); err != nil {
+		return false, fmt.Errorf("cannot check the permission %s of %s: %w", strings.TrimSuffix(what.Verb+" "+what.Resource+"/"+what.Subresource, "/"), u.Name, err)
+	}
+	p.answers.Add(key, review.Status.Allowed, ttl)
+	return review.Status.Allowed, nil
+}
