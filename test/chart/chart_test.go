@@ -224,8 +224,8 @@ func described(t *testing.T, path string, schema map[string]any) {
 	}
 }
 
-// TestOneSource: the chart has the CRDs that are generated.
-func TestOneSource(t *testing.T) {
+// TestChartHasGeneratedCRDs: the chart has the CRDs that are generated.
+func TestChartHasGeneratedCRDs(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "package", "crds", "*.yaml"))
 	if err != nil || len(files) < 2 {
 		t.Fatalf("%d CRDs, error %v", len(files), err)

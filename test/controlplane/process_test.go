@@ -75,7 +75,7 @@ func TestStopIsGraceful(t *testing.T) {
 	}
 }
 
-func TestStopKillsTheStubborn(t *testing.T) {
+func TestStopKillsAfterGrace(t *testing.T) {
 	c := bare(t, io.Discard)
 	c.grace = 300 * time.Millisecond
 
@@ -192,7 +192,7 @@ func TestContextEndsProcess(t *testing.T) {
 	}
 }
 
-func TestProcessThatEndsOnItsOwn(t *testing.T) {
+func TestProcessEndIsReported(t *testing.T) {
 	cases := map[string]struct {
 		script string
 		want   []string

@@ -128,9 +128,9 @@ func (s *fixture) polls(mr string, n int) {
 	})
 }
 
-// TestIgnored: a difference that a rule ignores is no drift, and keeps no gate
+// TestIgnoredDifference: a difference that a rule ignores is no drift, and keeps no gate
 // closed.
-func TestIgnored(t *testing.T) {
+func TestIgnoredDifference(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, "ignored")
 	s.xr("store", 10)

@@ -85,9 +85,9 @@ func TestGateSettings(t *testing.T) {
 	served(t, the.gate, `kausality_external_drift{kind="Database"} 1`)
 }
 
-// TestDenied: no policy can guard resources that a cluster needs to run, and a
+// TestDeniedResources: no policy can guard resources that a cluster needs to run, and a
 // policy must be consistent (KR-12-04).
-func TestDenied(t *testing.T) {
+func TestDeniedResources(t *testing.T) {
 	resources := func(group string, names ...any) map[string]any {
 		return map[string]any{"resources": []any{map[string]any{"apiGroups": []any{group}, "resources": names}}}
 	}

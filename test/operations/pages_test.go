@@ -45,7 +45,7 @@ const (
 	inPlugin    = "test/kubectl types it on the story's control plane, and compares the screen"
 	minutes     = "it takes minutes or for ever; it is checked that what it names exists"
 	noTerraform = "there is no Terraform here; gate/systems runs it where there is one, and its plan is a recorded one here"
-	noFixed     = "a fixed configuration would come in the way of this one; TestTyped applies it as a dry run, test/webhook for real"
+	noFixed     = "a fixed configuration would come in the way of this one; TestDocumentedCommands applies it as a dry run, test/webhook for real"
 )
 
 // followed page: what is typed by it, in its order.
@@ -54,7 +54,7 @@ type followed struct {
 	commands []typed
 }
 
-// pages in their order. A command of theirs that is not here fails TestTyped, as
+// pages in their order. A command of theirs that is not here fails TestDocumentedCommands, as
 // does one that the page has no longer.
 var pages = []followed{
 	{page: "docs/install.md", commands: []typed{
@@ -120,7 +120,7 @@ var pages = []followed{
 		{command: "go test -C test ./conformance -run 'TestScenarios/approvals/OnceIsOnce$' -v", not: minutes},
 		{command: "go test -C test ./gate -run TestRandom -args -random.seed=3", not: minutes},
 		{command: "go test -C test ./webhook -run TestFreezeWithLaggingWatch", not: minutes},
-		{command: "go test -C test ./operations -run TestTyped", not: minutes},
+		{command: "go test -C test ./operations -run TestDocumentedCommands", not: minutes},
 		{command: "go test -C test ./e2e -run TestSteady", not: minutes},
 		{command: "make integration PLANES=./gate", not: minutes},
 		{command: "make random SEEDS=100", not: minutes},

@@ -114,9 +114,9 @@ var synopses = map[string]string{
 	"docs/design/0008-reading-reviews.md": "a measurement, which takes minutes",
 }
 
-// TestDocuments: each page with commands is one that TestTyped types, or has a
+// TestPagesWithCommandsAreListed: each page with commands is one that TestDocumentedCommands types, or has a
 // reason why not.
-func TestDocuments(t *testing.T) {
+func TestPagesWithCommandsAreListed(t *testing.T) {
 	documents, err := the.documents()
 	require.NoError(t, err)
 	if len(documents) < 15 {
@@ -133,8 +133,8 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// TestSteps: what is taken for a command, and what is not.
-func TestSteps(t *testing.T) {
+// TestStepsOfAPage: what is taken for a command, and what is not.
+func TestStepsOfAPage(t *testing.T) {
 	for text, want := range map[string][]string{
 		"```shell\na \\\n  b   # why\n\n$ c\n```":                {"a b", "c"},
 		"```text\n$ kubectl kausality trace x/y\nXDatabase\n```": {"kubectl kausality trace x/y"},

@@ -22,9 +22,9 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
 )
 
-// TestTyped: the commands of the documentation are run here in their order, by the
+// TestDocumentedCommands: the commands of the documentation are run here in their order, by the
 // real kubectl and Helm, and its manifests are applied (KR-08-41, KR-10-10).
-func TestTyped(t *testing.T) {
+func TestDocumentedCommands(t *testing.T) {
 	d := newShell(t)
 	t.Cleanup(func() {
 		if err := the.admin.Resource(kausality).Delete(context.Background(), "databases", forget); err != nil {
@@ -48,8 +48,8 @@ func TestTyped(t *testing.T) {
 	}
 }
 
-// TestListed: the commands of each page are those that are listed.
-func TestListed(t *testing.T) {
+// TestDocumentedCommandsAreListed: the commands of each page are those that are listed.
+func TestDocumentedCommandsAreListed(t *testing.T) {
 	for _, p := range pages {
 		t.Run(p.page, func(t *testing.T) { listed(t, p) })
 	}

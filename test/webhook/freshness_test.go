@@ -12,10 +12,10 @@ const (
 	lanes       = 4
 )
 
-// TestFreshness: a child that is written at once after its parent's intent is
+// TestLatchAfterSettling: a child that is written at once after its parent's intent is
 // never refused, and one that is written at once after the parent settled is
 // counted where it still passes: the latch is asynchronous.
-func TestFreshness(t *testing.T) {
+func TestLatchAfterSettling(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, "fresh", options{replicas: 2})
 	var late atomic.Int64

@@ -13,10 +13,10 @@ import (
 
 const liveReads = "kausality_live_reads_total"
 
-// TestReads: no read of the API server on the allowed path once the cache is
+// TestLiveReadsOfAReplica: no read of the API server on the allowed path once the cache is
 // warm, and exactly one before each refusal. It runs alone: each leader resolves
 // the Drifts of the whole cluster, and a real one has one leader (KR-05-20).
-func TestReads(t *testing.T) {
+func TestLiveReadsOfAReplica(t *testing.T) {
 	f := startFleet(t, "reads", options{replicas: 1})
 	s := newFixture(t, f, "reads")
 	s.part("part")

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestRing(t *testing.T) {
+func TestLogIsBounded(t *testing.T) {
 	all := func(Entry) bool { return true }
 	cases := map[string]struct {
 		reason  string
@@ -48,7 +48,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-func TestLoggable(t *testing.T) {
+func TestLoggedBody(t *testing.T) {
 	cases := map[string]struct {
 		body string
 		want string

@@ -97,7 +97,7 @@ func state(mg *v1alpha1.Database) string {
 	return string(mg.GetCondition(xpv2.TypeReady).Reason) + " " + mg.Status.AtProvider.State
 }
 
-func TestLife(t *testing.T) {
+func TestLifecycle(t *testing.T) {
 	ctx, f, mg := context.Background(), newFixture(t, Options{}), newDatabase(5)
 
 	c, o := f.reconcile(mg)

@@ -49,7 +49,7 @@ func put(t *testing.T, c *client.Client, f cloud.DatabaseFields) bool {
 	return pending
 }
 
-func TestLife(t *testing.T) {
+func TestLifecycle(t *testing.T) {
 	ctx, c := context.Background(), start(t)
 
 	if _, err := c.Get(ctx, "db"); !client.IsNotFound(err) {
