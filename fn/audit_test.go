@@ -146,16 +146,16 @@ func TestAudit(t *testing.T) {
 		"Garbage": {reason: "an approval that does not parse",
 			change: func(s *stage) { s.annotate(v1alpha1.AnnotationKeyApprovals, `[`) }, object: "db",
 			want: []input.FindingReason{"InvalidAnnotation", "Untraced"}},
-		"Untraced": {reason: "what was there before", change: func(s *stage) { s.apply("z", plain("z")) }, object: "db-z",
+		"Untraced": {reason: "an object that existed before Kausality", change: func(s *stage) { s.apply("z", plain("z")) }, object: "db-z",
 			want: []input.FindingReason{"Untraced"}},
-		"LogMode": {reason: "who switched itself off",
+		"LogMode": {reason: "an object whose own mode is log",
 			change: func(s *stage) { annotation(s.live["b"], v1alpha1.AnnotationKeyMode, "log") }, object: "db-b",
 			want: []input.FindingReason{"LogMode"}},
 		"Unsettled": {reason: "an intent that has not come through", change: func(s *stage) {
 			s.now = s.now.Add(time.Minute)
 			s.intend(2)
 		}, object: "db", want: []input.FindingReason{"Untraced", "Unsettled"}},
-		"Away": {reason: "changed while nobody watched", change: func(s *stage) {
+		"Away": {reason: "changed while it was not observed", change: func(s *stage) {
 			s.annotate(v1alpha1.AnnotationKeyTrace,
 				fmt.Sprintf(`[{"apiVersion":"example.org/v1","kind":"XDatabase","name":"db","generation":1,"user":"hans","timestamp":%q}]`, t0.Format(time.RFC3339)))
 			s.annotate(v1alpha1.AnnotationKeySettledGeneration, "9")

@@ -19,8 +19,8 @@ import (
 )
 
 // Each case starts from a settled composite with database a (size 1) and thing
-// b (value x), changes what is there, and reconciles once with what the
-// pipeline wants now. Whatever comes of it must be stable
+// b (value x), changes what is observed, and reconciles once with what the
+// pipeline wants now. The outcome must be stable
 // (KR-09-02, KR-09-03, KR-09-04, KR-09-06, KR-09-07).
 func TestRunFunction(t *testing.T) {
 	cases := map[string]struct {
@@ -43,7 +43,7 @@ func TestRunFunction(t *testing.T) {
 			writes: []string{"annotate b"}, condition: v1alpha1.ConditionReasonAllowed,
 		},
 		"Drift": {
-			reason: "a change nobody asked for is held, with the field and the command that approves it",
+			reason: "an unrequested change is held, with the field and the command that approves it",
 			want:   func(w desire) { w["b"] = plain("y") }, writes: []string{"hold b"}, condition: v1alpha1.ConditionReasonHeld,
 			message: []string{`resource "b"`, "spec.value", "kubectl annotate -n shop xdatabase.example.org db kausality.io/approve-", "Settled at generation 1"},
 		},
@@ -92,11 +92,11 @@ func TestRunFunction(t *testing.T) {
 			want:   func(w desire) { w["b"] = plain("y") }, writes: []string{"hold b"}, condition: v1alpha1.ConditionReasonFrozen,
 		},
 		"FrozenUnchanged": {
-			reason: "freezing says nothing while nothing changes",
+			reason: "freezing reports nothing while nothing changes",
 			change: func(s *stage) { s.annotate(v1alpha1.AnnotationKeyFreeze, "true") }, condition: v1alpha1.ConditionReasonAllowed,
 		},
 		"NewResource": {
-			reason: "a new resource nobody asked for is not created, and another one lists it",
+			reason: "an unrequested creation is held, and another resource lists it",
 			want:   func(w desire) { w["c"] = plain("c") }, writes: []string{"annotate " +
 				"a"}, condition: v1alpha1.ConditionReasonHeld, message: []string{`resource "c"`, "creating Thing"},
 		},
@@ -106,7 +106,7 @@ func TestRunFunction(t *testing.T) {
 			want:   func(w desire) { w["c"] = plain("c") }, writes: []string{"create c"}, condition: v1alpha1.ConditionReasonAllowed,
 		},
 		"RemovalOfThing": {
-			reason: "a removal nobody asked for is held: it is emitted again",
+			reason: "an unrequested removal is held: the resource is emitted again",
 			want:   func(w desire) { delete(w, "b") }, writes: []string{"hold b"}, condition: v1alpha1.ConditionReasonHeld, message: []string{"deleting Thing"},
 			check: func(t *testing.T, s *stage) {
 				want := map[string]any{"apiVersion": "app.example.org/v1", "kind": "Thing", "spec": map[string]any{"value": "x"}}
@@ -132,7 +132,7 @@ func TestRunFunction(t *testing.T) {
 				"a"}, condition: v1alpha1.ConditionReasonHeld, message: []string{"ExternalDeletionNotAllowed", "approve-"},
 		},
 		"RemovalOfTerminating": {
-			reason: "what is on its way out is let go",
+			reason: "a resource that is being deleted is not emitted again",
 			change: func(s *stage) {
 				s.live["b"] = s.live["b"].DeepCopy()
 				_ = unstructured.SetNestedField(s.live["b"].Object, "2026-01-01T12:00:00Z", "metadata", "deletionTimestamp")
@@ -225,7 +225,7 @@ func TestRunFunction(t *testing.T) {
 			want: func(w desire) { w["b"] = plain("y") }, writes: []string{"update b"}, condition: v1alpha1.ConditionReasonAllowed,
 		},
 		"NoManagedFields": {
-			reason: "without managedFields the shape of what is wanted says what to emit",
+			reason: "without managedFields the shape of what is wanted determines what is emitted",
 			change: func(s *stage) {
 				s.live["b"] = s.live["b"].DeepCopy()
 				s.live["b"].SetManagedFields(nil)
@@ -349,7 +349,7 @@ func TestWithWebhook(t *testing.T) {
 	}
 	want["b"] = plain("y")
 	s.reconcile(want)
-	s.wantWrites("update b") // not settled: the webhook did not say so
+	s.wantWrites("update b") // not settled: the webhook has not recorded it
 	s.annotate(v1alpha1.AnnotationKeySettledGeneration, "1")
 	want["b"] = plain("z")
 	s.reconcile(want)
@@ -378,7 +378,7 @@ func TestForeignTraceIsKept(t *testing.T) {
 	}
 }
 
-// Resources that were there before the function get a trace once.
+// Resources that existed before the function get a trace once (KR-07-04).
 func TestAdoption(t *testing.T) {
 	s := newStage(t, enforce)
 	s.apply("b", plain("x"))
@@ -423,7 +423,7 @@ func TestAllResourcesGone(t *testing.T) {
 	s.stable(want)
 }
 
-// A cluster-scoped composite with namespaced resources: hops say where.
+// A cluster-scoped composite with namespaced resources: hops have their scope (KR-07-03).
 func TestClusterScopedComposite(t *testing.T) {
 	s := newStage(t, enforce)
 	unstructured.RemoveNestedField(s.xr.Object, "metadata", "namespace")

@@ -22,7 +22,7 @@ import (
 // mutator damages requests, deterministically by its seed.
 type mutator struct{ r *rand.Rand }
 
-// odd values that stand where something else is expected.
+// odd values in the place of expected ones.
 func (m mutator) odd() *structpb.Value {
 	return []*structpb.Value{
 		structpb.NewNullValue(), structpb.NewNumberValue(-1), structpb.NewNumberValue(1.5), structpb.NewNumberValue(math.NaN()),

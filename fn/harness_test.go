@@ -288,7 +288,7 @@ func withoutTimes(o *unstructured.Unstructured) map[string]any {
 	return c.Object
 }
 
-// update a live resource by somebody else.
+// update a live resource by another field manager.
 func (s *stage) update(name, manager string, mutate func(map[string]any)) {
 	s.t.Helper()
 	old := s.live[name]
@@ -355,7 +355,7 @@ func (s *stage) settle(want desire) {
 }
 
 // stable: further reconciles write nothing, and what is wanted is the same to the
-// byte, whatever the clock says.
+// byte, at any later time.
 func (s *stage) stable(want desire) {
 	s.t.Helper()
 	var last *fnv1.State

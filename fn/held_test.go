@@ -27,8 +27,8 @@ func (s *stage) held(name string) *v1alpha1.Held {
 	return out
 }
 
-// What is held of a resource stands on it as long as it is held, changes with
-// the difference and with nothing else, and goes with it (KR-09-05).
+// What is held of a resource is stored on it as long as it is held, changes with the
+// difference and with nothing else, and is removed with it (KR-09-05).
 func TestHeldAnnotation(t *testing.T) {
 	s, want := settledStage(t)
 	want["b"] = plain("y")
@@ -109,7 +109,7 @@ func TestHeldPathsAreBounded(t *testing.T) {
 	}
 }
 
-// A Composition cannot say that something is held where nothing is.
+// A Composition cannot set the annotation where nothing is held (KR-02-11).
 func TestHeldIsNotTheCompositions(t *testing.T) {
 	s, want := settledStage(t)
 	want["b"]["metadata"] = map[string]any{"annotations": map[string]any{v1alpha1.AnnotationKeyHeld: `{"reason":"Drift"}`}}

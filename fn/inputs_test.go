@@ -18,7 +18,7 @@ import (
 )
 
 // legacyStage has an XR of a Claim as Crossplane v1.20 keeps it: cluster-scoped,
-// machinery right below spec. The requests of its stage say nothing of
+// machinery right below spec. The requests of its stage declare no
 // capabilities.
 func legacyStage(t *testing.T) *stage {
 	t.Helper()
@@ -52,7 +52,7 @@ func TestLegacyClaim(t *testing.T) {
 	s.stable(want)
 	s.settle(want)
 
-	// A new Composition revision: Crossplane moves the generation, nobody asked.
+	// A new Composition revision: Crossplane changes the generation, which is no intent.
 	s.now = s.now.Add(time.Minute)
 	ssa.Child(s.xr.Object, "spec")["compositionRevisionRef"] = map[string]any{"name": "dbs-2"}
 	s.xr.SetGeneration(2)
@@ -62,7 +62,7 @@ func TestLegacyClaim(t *testing.T) {
 	s.wantReason(v1alpha1.ConditionReasonHeld)
 	s.stable(want)
 
-	// The Claim's owner asks for something.
+	// The Claim's owner changes it: an intent.
 	s.now = s.now.Add(time.Minute)
 	_ = unstructured.SetNestedField(s.xr.Object, int64(2), "spec", "size")
 	s.xr.SetGeneration(3)
@@ -73,8 +73,8 @@ func TestLegacyClaim(t *testing.T) {
 	s.stable(want)
 }
 
-// A composite may be there without any annotation, managedFields or status, as
-// crossplane render has it.
+// A composite may have no annotations, managedFields or status, as in crossplane
+// render.
 func TestBareComposite(t *testing.T) {
 	s := newStage(t, enforce)
 	s.xr = &unstructured.Unstructured{Object: map[string]any{
@@ -86,8 +86,8 @@ func TestBareComposite(t *testing.T) {
 	}
 }
 
-// What has no kind cannot be applied and is none of our business; a kind that
-// nobody heard of is a resource like any other.
+// A resource without a kind cannot be applied and is emitted as it is; one of an
+// unknown kind is decided like any other.
 func TestUnknownKinds(t *testing.T) {
 	s := newStage(t, enforce)
 	odd := map[string]any{"spec": map[string]any{"x": "y"}}
@@ -105,7 +105,7 @@ func TestUnknownKinds(t *testing.T) {
 	}
 }
 
-// Five hundred resources are decided one by one, and told of within bounds.
+// Five hundred resources are decided one by one, and reported within bounds.
 func TestManyResources(t *testing.T) {
 	const n = 500
 	s := newStage(t, enforce)

@@ -30,8 +30,8 @@ const growing = `{"mode":"enforce","settleGrace":"10s","policies":[{"name":"size
     {"trigger":"spec.backup","allow":[
       {"target":{"apiGroup":"app.example.org","kind":"Thing"},"relation":"ControllerChild","verbs":["Update"],"mutations":[{"jsonPath":"spec.value"}]}]}]}]}`
 
-// ask for a field of the composite; nil removes it.
-func (s *stage) ask(field string, value any) {
+// change a field of the composite, as an intent; nil removes it.
+func (s *stage) change(field string, value any) {
 	s.now = s.now.Add(time.Minute)
 	spec := ssa.Child(s.xr.Object, "spec")
 	if spec[field] = value; value == nil {
@@ -64,26 +64,26 @@ func TestChangedFields(t *testing.T) {
 		want   func(w desire)
 		writes []string
 	}{
-		"Grown": {reason: "a condition compares with the value before", change: func(s *stage) { s.ask("size", int64(6)) },
+		"Grown": {reason: "a condition compares with the value before", change: func(s *stage) { s.change("size", int64(6)) },
 			want: func(w desire) { w["a"] = database(6, "tier", "a") }, writes: []string{"update a"}},
-		"Shrunk": {reason: "and says no", change: func(s *stage) { s.ask("size", int64(4)) },
+		"Shrunk": {reason: "and is false", change: func(s *stage) { s.change("size", int64(4)) },
 			want: func(w desire) { w["a"] = database(4, "tier", "a") }, writes: []string{"hold a"}},
-		"OtherField": {reason: "a field that is there, and was not changed, triggers nothing",
-			change: func(s *stage) { s.ask("size", int64(6)) }, want: func(w desire) { w["a"] = database(6, "tier", "b") }, writes: []string{"hold a"}},
-		"Item": {reason: "in a list", change: func(s *stage) { s.ask("tiers", tiers("b")) },
+		"OtherField": {reason: "a field that is set, and was not changed, triggers nothing",
+			change: func(s *stage) { s.change("size", int64(6)) }, want: func(w desire) { w["a"] = database(6, "tier", "b") }, writes: []string{"hold a"}},
+		"Item": {reason: "in a list", change: func(s *stage) { s.change("tiers", tiers("b")) },
 			want: func(w desire) { w["a"] = database(5, "tier", "b") }, writes: []string{"update a"}},
-		"Removed": {reason: "a field that was taken away is a change", change: func(s *stage) { s.ask("backup", nil) },
+		"Removed": {reason: "a field that was removed is a change", change: func(s *stage) { s.change("backup", nil) },
 			want: func(w desire) { w["b"] = plain("none") }, writes: []string{"annotate a", "update b"}},
-		"Nothing": {reason: "an intent on a field that no policy looks at", change: func(s *stage) { s.ask("note", "x") },
+		"Nothing": {reason: "an intent on a field that no policy looks at", change: func(s *stage) { s.change("note", "x") },
 			want: func(w desire) { w["b"] = plain("none") }, writes: []string{"hold b"}},
-		"Forgotten": {reason: "where nothing is remembered, each field that is there counts", change: func(s *stage) {
+		"Forgotten": {reason: "where nothing is remembered, each field that is set counts", change: func(s *stage) {
 			a := ssa.Child(ssa.Child(s.live["a"].Object, "metadata"), "annotations")
 			delete(a, v1alpha1.AnnotationKeySettledFields)
-			s.ask("note", "x")
+			s.change("note", "x")
 		}, want: func(w desire) { w["a"] = database(5, "tier", "b") }, writes: []string{"update a"}},
 		"Garbage": {reason: "nor of what does not parse", change: func(s *stage) {
 			ssa.Child(ssa.Child(s.live["a"].Object, "metadata"), "annotations")[v1alpha1.AnnotationKeySettledFields] = `[{"at":7}]`
-			s.ask("note", "x")
+			s.change("note", "x")
 		}, want: func(w desire) { w["a"] = database(5, "tier", "b") }, writes: []string{"update a"}},
 	}
 	for name, tc := range cases {
@@ -105,24 +105,24 @@ func TestChangedFields(t *testing.T) {
 // the resources may have followed it.
 func TestChangedBack(t *testing.T) {
 	s, want := grown(t, growing)
-	s.ask("tiers", tiers("b"))
+	s.change("tiers", tiers("b"))
 	want["a"] = database(5, "tier", "b")
 	s.reconcile(want)
 	s.wantWrites("update a")
-	s.ask("tiers", tiers("a"))
+	s.change("tiers", tiers("a"))
 	want["a"] = database(5, "tier", "a")
 	s.reconcile(want)
 	s.wantWrites("update a")
 	s.stable(want)
 	s.settle(want)
-	s.ask("note", "x")
+	s.change("note", "x")
 	want["a"] = database(5, "tier", "b")
 	s.reconcile(want)
 	s.wantWrites("hold a")
 }
 
-// One resource remembers, and another where that is gone; it says nothing of
-// what no policy looks at, nor more than its size allows (KR-09-10).
+// One resource stores the fields, and another where that is deleted; fields that no
+// policy selects are not stored, nor is anything above the size limit (KR-09-10).
 func TestRemembers(t *testing.T) {
 	s, want := grown(t, growing)
 	remembers := func() (out []string) {
@@ -158,8 +158,8 @@ func TestRemembers(t *testing.T) {
 	s.stable(want)
 }
 
-// Where somebody is known, only a subject is granted anything; of a group nobody
-// can tell who is in it.
+// Where the user of an intent is known, only a subject is granted anything; the members
+// of a group are unknown, so that a policy for one grants.
 func TestKnownSubjects(t *testing.T) {
 	hop := func(s *stage, user string) {
 		s.annotate(v1alpha1.AnnotationKeyTrace,
@@ -208,8 +208,8 @@ func TestKnownSubjects(t *testing.T) {
 	}
 }
 
-// A condition that looks at what no request shows, the composite's own parent,
-// grants nothing and is named; who that is can be told.
+// A condition on the content of the composite's own parent, which no request shows,
+// grants nothing and is reported; its identity is known.
 func TestParentInConditions(t *testing.T) {
 	cases := map[string]struct {
 		condition string

@@ -45,8 +45,8 @@ func (s *stage) fromAbove(outer, generation int64, name string) {
 	s.person("apiextensions.crossplane.io/composed/abc", "f:spec", "f:size")
 }
 
-// A nested composite settles by itself, and what nobody asked for is held there
-// as anywhere; what comes from above passes, with the whole chain in its trace (KR-09-14).
+// A nested composite settles by itself, and an unrequested change is held there as
+// anywhere; what comes from above passes, with the whole chain in its trace (KR-09-14).
 func TestNestedCompositeSettles(t *testing.T) {
 	s := nestedStage(t)
 	want := desire{"a": database(1), "b": plain("x")}
@@ -77,7 +77,7 @@ func TestNestedCompositeSettles(t *testing.T) {
 	s.settle(want)
 	s.wantNoteOf(4)
 
-	// Somebody changes the nested one directly: an intent, that nobody above knows.
+	// A user changes the nested one directly: an intent that is not the outer one's.
 	s.now = s.now.Add(time.Hour)
 	s.intend(7)
 	want["a"] = database(7)
@@ -120,8 +120,8 @@ func TestNestedCompositeKeepsItsTrace(t *testing.T) {
 	}
 }
 
-// With a webhook the trace is the webhook's, in a nested composite too, and so
-// is the word on whether it settled.
+// With a webhook the trace is the webhook's, in a nested composite too, and so is the
+// decision whether it settled.
 func TestNestedCompositeWithWebhook(t *testing.T) {
 	for _, key := range []string{
 		v1alpha1.AnnotationKeyUpdaters, v1alpha1.AnnotationKeyControllers, v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration,
@@ -139,7 +139,7 @@ func TestNestedCompositeWithWebhook(t *testing.T) {
 			s.stable(want)
 			want["b"] = plain("y")
 			s.reconcile(want)
-			s.wantWrites("update b") // the webhook has not said that it settled
+			s.wantWrites("update b") // the webhook has not recorded that it settled
 		})
 	}
 }

@@ -52,7 +52,7 @@ func TestGateStaysOpenUnconfirmed(t *testing.T) {
 }
 
 // An XR does not settle while its provider has not seen the change of a managed
-// resource (KR-03-08), although its status says Synced and Ready as before.
+// resource (KR-03-08), although its status is Synced and Ready as before.
 func TestUnsettledWhileChildUnobserved(t *testing.T) {
 	s := newStage(t, `{"mode":"enforce","settleGrace":"10s"}`)
 	want := desire{"a": database(1)}

@@ -57,8 +57,8 @@ func outputStage(t *testing.T, input string) (*stage, desire) {
 	return s, want
 }
 
-// What is emitted stays the same to the letter, but where we want it otherwise:
-// Crossplane applies it on every reconcile, and people approve by what it says (KR-09-13).
+// What is emitted stays the same to the byte, unless it is meant to change: Crossplane
+// applies it on every reconcile, and users approve what it shows (KR-09-13).
 func TestOutput(t *testing.T) {
 	for name, tc := range map[string]struct {
 		input  string

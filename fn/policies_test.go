@@ -48,8 +48,8 @@ var (
 		"metadata": map[string]any{"name": "allowancepolicies.kausality.io"}}
 )
 
-// The CRD is asked for first, the policies only where it is there, and both in
-// the field that this Crossplane knows (KR-09-08).
+// The CRD is required first, the policies only where it exists, and both in the field
+// that the calling Crossplane supports (KR-09-08).
 func TestRequiresPolicies(t *testing.T) {
 	first := map[string]*fnv1.ResourceSelector{policies.RequirementCRD: crdSelector, policies.RequirementUpgradeCRD: upgradeCRDSelector}
 	both := map[string]*fnv1.ResourceSelector{
@@ -66,9 +66,9 @@ func TestRequiresPolicies(t *testing.T) {
 		note         string
 		policies     int
 	}{
-		"NotAsked": {reason: "who selects no policies requires nothing", input: enforce, capabilities: modern},
-		"First":    {reason: "first the CRD", capabilities: modern, want: &fnv1.Requirements{Resources: first}, note: "gives functions no required resources"},
-		"FirstOld": {reason: "a Crossplane that says nothing knows the older field", want: &fnv1.Requirements{ExtraResources: first},
+		"NoSelector": {reason: "an Input without policySelector requires nothing", input: enforce, capabilities: modern},
+		"First":      {reason: "first the CRD", capabilities: modern, want: &fnv1.Requirements{Resources: first}, note: "gives functions no required resources"},
+		"FirstOld": {reason: "a Crossplane without capabilities supports the older field", want: &fnv1.Requirements{ExtraResources: first},
 			note: "gives functions no required resources"},
 		"NoCRD": {reason: "a missing CRD is no failure", capabilities: modern,
 			required: map[string]*fnv1.Resources{policies.RequirementCRD: {}}, want: &fnv1.Requirements{Resources: first}, note: "is not installed"},
@@ -174,7 +174,8 @@ const narrow = `{"mode":"enforce","settleGrace":"10s","policies":[{"name":"sizes
   "target":{"apiGroup":"example.org","kind":"XDatabase"},
   "subjects":[{"kind":"User","name":"hans@example.com","mayInitiate":true}],
   "rules":[{"trigger":"spec.size","allow":[
-    {"target":{"apiGroup":"cloud.example.org","kind":"Database"},"relation":"ControllerChild","verbs":["Update"],"mutations":[{"jsonPath":"spec.forProvider.size"}]},
+    {"target":{"apiGroup":"cloud.example.org","kind":"Database"},"relation":"ControllerChild","verbs":["Update"],
+     "mutations":[{"jsonPath":"spec.forProvider.size"}]},
     {"target":{"apiGroup":"cloud.example.org","kind":"Database"},"relation":"External","verbs":["Update"]}]}]}]}`
 
 // With a policy an intent lets through what the policy allows, and holds what

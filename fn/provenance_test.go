@@ -124,8 +124,8 @@ func TestProvenanceOfHeldChange(t *testing.T) {
 	s.stable(want)
 }
 
-// What was there before gets provenance with its next change; and what is no
-// longer asked for goes with the next change, never by itself.
+// An existing resource gets provenance with its next change; where the Input no longer
+// configures it, it is removed with the next change, never by itself (KR-08-43).
 func TestProvenanceOnAndOff(t *testing.T) {
 	s := newStage(t, enforce)
 	want := desire{"a": bucket("eu", map[string]any{"team": "shop"}), "w": workspace("m1")}
@@ -158,7 +158,8 @@ func TestProvenanceOnAndOff(t *testing.T) {
 	s.stable(want)
 }
 
-// AWS allows fifty tags: who needs them all has no provenance, and is told so.
+// AWS allows fifty tags: a resource with that many has no provenance, which is
+// reported.
 func TestProvenanceWithoutRoom(t *testing.T) {
 	s := newStage(t, withProvenance)
 	tags := map[string]any{}

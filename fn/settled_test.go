@@ -34,7 +34,7 @@ func TestSettles(t *testing.T) {
 		"GateOpen": {reason: "a gate is open", change: func(s *stage) {
 			ssa.Child(ssa.Child(s.live["a"].Object, "metadata"), "annotations")[v1alpha1.AnnotationKeyGate] = `{"state":"open"}`
 		}},
-		"Frozen": {reason: "the composite is frozen, its condition says so", change: func(s *stage) {
+		"Frozen": {reason: "the composite is frozen, as its condition shows", change: func(s *stage) {
 			s.annotate(v1alpha1.AnnotationKeyFreeze, "true")
 			s.reconcile(desire{"a": database(7), "b": plain("x")})
 		}},
@@ -63,8 +63,8 @@ func TestSettles(t *testing.T) {
 	}
 }
 
-// A write to a resource, of whatever it may be, starts the grace period anew.
-func TestGraceStartsAnew(t *testing.T) {
+// A write to any resource restarts the grace period (KR-03-08).
+func TestGraceRestarts(t *testing.T) {
 	s := newStage(t, enforce)
 	want := desire{"a": database(1), "b": plain("x")}
 	s.reconcile(want)

@@ -44,7 +44,7 @@ func settledStage(t *testing.T) (*stage, desire) {
 func TestStory(t *testing.T) {
 	s := newStage(t, enforce)
 
-	// Create: the trace leads to the XR; nobody knows the user without a webhook.
+	// Create: the trace leads to the XR; the user is unknown without a webhook.
 	want := desire{"a": database(1), "b": plain("x")}
 	s.reconcile(want)
 	s.wantWrites("create a", "create b")
@@ -161,7 +161,7 @@ func TestStory(t *testing.T) {
 	s.wantWrites("delete b")
 	s.stable(want)
 
-	// Somebody deletes the database: creating it anew is drift.
+	// The database is deleted by a user: creating it again is drift.
 	delete(s.live, "a")
 	s.reconcile(want)
 	s.wantWrites()

@@ -123,7 +123,7 @@ func (s *stage) fetchUpgrade() {
 
 // With a webhook, which knows more of a build, it decides whether there is a new
 // one: the function passes what is part of the upgrade, and writes nothing of it.
-// Of what stands in the Input the webhook does not know.
+// A webhook does not read the Input's upgrades.
 func TestUpgradeWithWebhook(t *testing.T) {
 	for _, tc := range []struct {
 		name, input string
@@ -131,7 +131,7 @@ func TestUpgradeWithWebhook(t *testing.T) {
 		note        string
 	}{
 		{name: "Fetched", input: selecting, writes: []string{"hold a", "update b"}},
-		{name: "Inline", input: upgrading, writes: []string{"hold a", "hold b"}, note: "upgrades of the Input count for nothing"},
+		{name: "Inline", input: upgrading, writes: []string{"hold a", "hold b"}, note: "upgrades of the Input are ignored"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStage(t, tc.input)

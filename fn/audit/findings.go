@@ -79,9 +79,9 @@ func held(o *unstructured.Unstructured, s *parent.State) (out []input.Finding) {
 func traced(t trace.Trace, recorded bool) []input.Finding {
 	switch {
 	case len(t) == 0:
-		return []input.Finding{{Reason: input.FindingUntraced, Message: "it has no trace: nothing says who caused its last change"}}
+		return []input.Finding{{Reason: input.FindingUntraced, Message: "it has no trace: the cause of its last change is unknown"}}
 	case !recorded:
-		return []input.Finding{{Reason: input.FindingUnattributed, Message: "it was changed while nobody watched, after the last hop of its trace"}}
+		return []input.Finding{{Reason: input.FindingUnattributed, Message: "it was changed while it was not observed, after the last hop of its trace"}}
 	}
 	return nil
 }
@@ -162,5 +162,5 @@ func (a *auditor) inLogMode(s *parent.State) []input.Finding {
 	if a.mode != v1alpha1.ModeEnforce || s.Annotations[v1alpha1.AnnotationKeyMode] != string(v1alpha1.ModeLog) {
 		return nil
 	}
-	return []input.Finding{{Reason: input.FindingLogMode, Message: "its mode is log: what nobody asked for passes"}}
+	return []input.Finding{{Reason: input.FindingLogMode, Message: "its mode is log: unrequested changes pass"}}
 }

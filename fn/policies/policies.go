@@ -123,7 +123,7 @@ func (s Source) InForce(req *fnv1.RunFunctionRequest, webhook bool) InForce {
 	case len(s.Upgrades) > 0:
 		// The webhook keeps the fingerprints, by which each change would be part of
 		// the upgrade (KR-09-07).
-		out.Notes = append(out.Notes, "upgrades of the Input count for nothing where there is a webhook: make UpgradeAllowances of them")
+		out.Notes = append(out.Notes, "upgrades of the Input are ignored where there is a webhook: make UpgradeAllowances of them")
 	}
 	if s.Fetch {
 		upgrades, notes := fetchUpgrades(req, out.Upgrades)

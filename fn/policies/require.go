@@ -40,12 +40,12 @@ var (
 	allowancePolicies = fetchable{
 		kind: "AllowancePolicy", crd: "allowancepolicies." + v1alpha1.Group,
 		crdRequirement: RequirementCRD, requirement: RequirementPolicies,
-		fault: "AllowancePolicy %s: %v; that part of it counts for nothing",
+		fault: "AllowancePolicy %s: %v; that part of it is ignored",
 	}
 	upgradeAllowances = fetchable{
 		kind: "UpgradeAllowance", crd: "upgradeallowances." + v1alpha1.Group,
 		crdRequirement: RequirementUpgradeCRD, requirement: RequirementUpgrades,
-		fault: "UpgradeAllowance %s counts for nothing: %v",
+		fault: "UpgradeAllowance %s is ignored: %v",
 	}
 )
 

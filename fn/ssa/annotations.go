@@ -17,8 +17,8 @@ func Honoured(wanted map[string]any) map[string]any {
 	return out
 }
 
-// Annotations are those that the apply leaves, ours untouched, and
-// Crossplane's own. Where they stay as they are, they are the observed map.
+// Annotations that the apply leaves. Those of Kausality and of Crossplane stay as
+// observed. Where nothing changes, the result is the observed map.
 func Annotations(observed, wanted map[string]any, owned *Ownership) (out map[string]any, changed bool) {
 	out = observed
 	edit := func() {
@@ -42,8 +42,8 @@ func Annotations(observed, wanted map[string]any, owned *Ownership) (out map[str
 	return out, changed
 }
 
-// isApplied reports whether an apply sets what a Composition says of an
-// annotation: Crossplane has the resource's name in one.
+// isApplied reports whether an apply sets the value that a Composition has for an
+// annotation. Crossplane sets its own for the one with the resource's name.
 func isApplied(key string) bool {
 	return IsHonoured(key) && key != v1alpha1.AnnotationKeyCompositionResourceName
 }

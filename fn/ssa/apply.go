@@ -8,14 +8,11 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 )
 
-// Apply returns the desired state that Crossplane's server-side apply would
-// make of an observed resource: what the pipeline wants laid over what is
-// there, without what the pipeline applied before and no longer wants, as far
-// as nobody else owns it. Neither argument is modified; unchanged parts are
-// shared.
-//
-// It knows no schema: defaults that the API server puts back for removed
-// fields are not seen.
+// Apply returns the desired state that Crossplane's server-side apply would leave of
+// an observed resource: the observed fields, with those that the pipeline wants laid
+// over them, and without those that it applied before, no longer wants, and that have
+// no other owner (KR-09-02). owned is of the observed resource. No argument is
+// modified; what does not change is shared with observed.
 func Apply(observed, desired map[string]any, owned *Ownership) map[string]any {
 	out, _ := mergeMaps(change.Desired(observed), change.Desired(desired), owned.composed, owned.others())
 	if out == nil {
@@ -24,8 +21,9 @@ func Apply(observed, desired map[string]any, owned *Ownership) map[string]any {
 	return out
 }
 
-// mergeMaps of what is there and what is wanted, by what the pipeline and what
-// others own of it. Where that changes nothing, it is the old map.
+// mergeMaps returns an observed map (old) after the apply of a wanted one. own and oth
+// are what the pipeline and what other managers own in it. Where nothing changes, the
+// result is the old map.
 func mergeMaps(old, want map[string]any, own, oth fieldSet) (out map[string]any, changed bool) {
 	out = old
 	edit := func() {
@@ -67,7 +65,8 @@ func copyOf(m map[string]any) map[string]any {
 	return maps.Clone(m)
 }
 
-// at is a place in an object, by its key in the sets of the level above.
+// at is a place in an object: its key in the sets of the level above, which may hold
+// it or something below it.
 type at struct {
 	key      string
 	own, oth fieldSet
@@ -75,8 +74,8 @@ type at struct {
 
 func (p at) below() (own, oth fieldSet) { return p.own.below(p.key), p.oth.below(p.key) }
 
-// mergeValue of what is there and what is wanted; changed where the outcome may
-// not be what is there.
+// mergeValue returns an observed value after the apply of a wanted one. changed is
+// false only where the result is the observed value; an equal one may count as changed.
 func mergeValue(old, want any, p at) (out any, changed bool) {
 	switch w := want.(type) {
 	case map[string]any:
@@ -107,7 +106,8 @@ func Scalar(v any) bool {
 	return true
 }
 
-// atomicMap: it is owned as a whole, and nobody owns anything in it.
+// atomicMap reports whether a map is owned as a whole and no manager owns a field in
+// it: an apply replaces it (x-kubernetes-map-type: atomic).
 func atomicMap(old, want map[string]any, p at) bool {
 	own, oth := p.below()
 	if own != nil || len(old) == 0 || len(want) == 0 || reflect.DeepEqual(old, want) {
@@ -116,6 +116,9 @@ func atomicMap(old, want map[string]any, p at) bool {
 	return oth == nil && (p.own.holds(p.key) || p.oth.holds(p.key))
 }
 
+// mergeLists is mergeValue of two lists. The type of a list is known by the keys of its
+// owned items. Without any the list is atomic: then an equal one is kept, and another
+// one replaced, unless other managers own items in it.
 func mergeLists(old, want []any, own, oth fieldSet) (out []any, changed bool) {
 	l := itemsOf(own, oth)
 	l.listType = listTypeOf(l.mine)
@@ -130,6 +133,8 @@ func mergeLists(old, want []any, own, oth fieldSet) (out []any, changed bool) {
 	return l.pruned(l.merged(old, want), want), true
 }
 
+// equalJSON compares values as encoding/json decodes them. Most are scalars, for which
+// reflection is not needed.
 func equalJSON(a, b any) bool {
 	if Scalar(a) && Scalar(b) {
 		return a == b
@@ -157,7 +162,7 @@ func (l items) merged(old, want []any) []any {
 			out = append(out, old[o])
 			o++
 		case o < len(old) && (w >= len(want) || next(match[w:]) != o):
-			o++ // stands elsewhere in the applied list
+			o++ // it is elsewhere in the applied list
 		case match[w] >= 0:
 			out = append(out, l.mergeItem(old[match[w]], want[w]))
 			w++
@@ -169,6 +174,7 @@ func (l items) merged(old, want []any) []any {
 	return out
 }
 
+// next index of an observed item that the rest of an applied list has; -1 for none.
 func next(match []int) int {
 	for _, i := range match {
 		if i >= 0 {
@@ -178,6 +184,7 @@ func next(match []int) int {
 	return -1
 }
 
+// mergeItem is mergeValue of two items that are the same by their keys.
 func (l items) mergeItem(old, want any) any {
 	p := at{own: l.own, oth: l.oth}
 	var ok bool
@@ -190,7 +197,7 @@ func (l items) mergeItem(old, want any) any {
 	return out
 }
 
-// pruned drops the items that the pipeline applied and no longer wants.
+// pruned is a list without the items that the pipeline applied and no longer wants.
 func (l items) pruned(merged, want []any) []any {
 	out := make([]any, 0, len(merged))
 	for _, e := range merged {

@@ -120,7 +120,7 @@ func history(t *rapid.T, typed bool) (fm *managedfields.FieldManager, live *unst
 		switch rapid.IntRange(0, 3).Draw(t, "how") {
 		case 0:
 			live = applyReal(t, fm, live, thing(next), fmt.Sprintf("applier-%d", i))
-		case 1: // lays its fields over those that are there
+		case 1: // lays its fields over the observed ones
 			o := live.DeepCopy()
 			o.Object["spec"] = merged(Child(o.Object, "spec"), next)
 			out, err := fm.Update(live.DeepCopy(), o.DeepCopy(), fmt.Sprintf("updater-%d", i))
@@ -128,9 +128,9 @@ func history(t *rapid.T, typed bool) (fm *managedfields.FieldManager, live *unst
 				t.Fatal(err)
 			}
 			live = out.(*unstructured.Unstructured)
-		case 2: // a webhook adds what nobody owns
+		case 2: // a webhook adds fields without an owner
 			for _, k := range []string{"atoms", "set", "items", "whole"} {
-				delete(next, k) // whose type nothing would tell then
+				delete(next, k) // whose type would then be unknown
 			}
 			live.Object["spec"] = merged(next, Child(live.Object, "spec"))
 			live = live.DeepCopy()
@@ -200,8 +200,8 @@ func TestRestrictIsNoChange(t *testing.T) {
 	}
 }
 
-// A list that loses its last item to the apply goes with it, although somebody
-// else put something into that item.
+// A list that loses its last item by the apply is removed with it, although another
+// manager set a field in that item.
 func TestEmptiedListGoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fm := managedfieldstest.NewFakeFieldManager(converter(t, true), thingKind)

@@ -9,9 +9,10 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// listType is how server-side apply merges a list. Only managedFields tell it
-// without the schema: items of an associative list are owned by their keys,
-// those of a set by their values; an atomic list is owned as one.
+// listType is how server-side apply merges a list (x-kubernetes-list-type). Without
+// the schema only managedFields show it: items of an associative list are owned by
+// their keys, those of a set by their values, and an atomic list is owned as one. The
+// zero listType is atomic.
 type listType struct {
 	// keys of an associative list's items.
 	keys []string
@@ -21,7 +22,7 @@ type listType struct {
 
 func (t listType) atomic() bool { return len(t.keys) == 0 && !t.set }
 
-// listTypeOf reads the type off what several own something of in a list.
+// listTypeOf a list, by the first owned item of several managers; atomic for none.
 func listTypeOf(owned ...[]listed) listType {
 	for _, items := range owned {
 		for _, e := range items {
@@ -66,7 +67,7 @@ func (t listType) same(a, b any) bool {
 	return common > 0
 }
 
-// find the key of an item among those that a set has something of.
+// find the key of an item among the owned ones; ok is false where it is not owned.
 func (t listType) find(owned []listed, item any) (key string, ok bool) {
 	for _, e := range owned {
 		switch {
@@ -92,15 +93,14 @@ func (t listType) index(list []any, item any) int {
 	return slices.IndexFunc(list, func(e any) bool { return t.same(e, item) })
 }
 
-// listed is an item of a list that a set has something of.
+// listed is an item of a list that a set holds, itself or something below it.
 type listed struct {
 	// key in the set.
 	key string
 	fieldpath.PathElement
 }
 
-// items of a list that a set has something of, those that it holds first, in
-// their order.
+// items of a list in a set, those that it holds themselves first, each by their keys.
 func (s fieldSet) items() []listed {
 	var out []listed
 	for key := range s {
@@ -124,7 +124,8 @@ func (s fieldSet) items() []listed {
 	return out
 }
 
-// items of a list by what the pipeline (mine) and others (theirs) own of them.
+// items of a list, by what the pipeline (own, mine) and other managers (oth, theirs)
+// own of them.
 type items struct {
 	listType
 	own, oth     fieldSet

@@ -11,8 +11,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 )
 
-// Ownership says who applied which fields of an observed resource, by its
-// managedFields.
+// Ownership is which manager applied which fields of an observed resource, by its
+// managedFields. It is not safe for concurrent use.
 type Ownership struct {
 	// composed is what the pipeline applied by Crossplane; nil where
 	// managedFields show nothing of the kind.
@@ -20,6 +20,8 @@ type Ownership struct {
 	// At is when that last changed anything; zero where it is not known.
 	At time.Time
 
+	// entries of the other managers, not parsed before others is called; rest is then
+	// their union.
 	entries []*structpb.Struct
 	rest    fieldSet
 }
@@ -42,13 +44,14 @@ func Own(observed *structpb.Struct) *Ownership {
 	return o
 }
 
+// composedEntry reports whether an entry of managedFields is of a composed apply.
 func composedEntry(e *structpb.Struct) bool {
 	f := e.GetFields()
 	return f["operation"].GetStringValue() == "Apply" && f["subresource"].GetStringValue() == "" &&
 		subject.IsComposedApply(f["manager"].GetStringValue())
 }
 
-// others is what everybody else owns of the desired state; nil for nothing.
+// others is what the other managers own of the desired state; nil for nothing.
 func (o *Ownership) others() fieldSet {
 	if o.rest == nil {
 		for _, e := range o.entries {
@@ -60,10 +63,10 @@ func (o *Ownership) others() fieldSet {
 	return o.rest
 }
 
-// fieldSet is what somebody owns below a place in an object: a level of fieldsV1
-// as it is in the request, since to read all of it into another form would take
-// longer than all the rest. Keys are "f:" and a field's name, those of list items
-// as fieldpath has them, and itself; what does not parse owns nothing. nil is
+// fieldSet is what a manager owns below a place in an object: one level of fieldsV1
+// (KEP-555) as it is in the request, since converting all of it would take longer than
+// the rest of a run. Keys are "f:" and a field's name, those of list items as package
+// fieldpath serializes them, and itself; what does not parse owns nothing. nil is
 // nothing. It is not modified.
 type fieldSet map[string]*structpb.Value
 
@@ -92,7 +95,7 @@ func (s fieldSet) below(key string) fieldSet {
 	return nil
 }
 
-// holds reports whether what stands under a key is itself in the set.
+// holds reports whether the place under a key is itself in the set.
 func (s fieldSet) holds(key string) bool {
 	v, ok := s[key]
 	m := v.GetStructValue().GetFields()
@@ -100,7 +103,7 @@ func (s fieldSet) holds(key string) bool {
 	return ok && (self || len(m) == 0)
 }
 
-// fields that a set has something of: their keys and names, in no order.
+// fields in a set, themselves or something below them: keys and names, in no order.
 func (s fieldSet) fields() iter.Seq2[string, string] {
 	return func(yield func(key, name string) bool) {
 		for key := range s {

@@ -2,12 +2,12 @@ package ssa
 
 import "maps"
 
-// prune takes out of a value, which the pipeline applied and no longer wants,
-// all that is its own. keep is false where nothing is left of it.
+// prune returns what is left of a value that the pipeline applied and no longer wants.
+// keep is false where nothing is. p is the place of the value.
 //
-// Structured-merge-diff drops a value as a whole, what others put into it
-// included, unless somebody else owns the value itself. Fields of a struct and
-// lists are owned along with anything in them.
+// Structured-merge-diff removes a value as a whole, with what other managers set in it,
+// unless another manager owns the value itself. Fields of a struct and lists are owned
+// along with anything in them.
 func prune(v any, p at) (rest any, keep bool) {
 	own, oth := p.below()
 	if !p.oth.holds(p.key) && (oth == nil || p.own.holds(p.key)) {

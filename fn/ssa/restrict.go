@@ -7,12 +7,12 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Restrict an observed resource to what the pipeline composed before: applying
-// that changes nothing. Where managedFields do not tell, shape does: the paths
-// of what the pipeline wants now. A nil shape stands for all of the desired
-// state. The result has apiVersion, kind and, where there are any, labels and
-// annotations, but for ours; its top level is the caller's, all below is shared
-// with observed (KR-09-04).
+// Restrict an observed resource to what the pipeline composed before, so that applying
+// it changes nothing (KR-09-04). Where managedFields do not show that, the paths of
+// shape are used, which is what the pipeline wants now; a nil shape is all of the
+// desired state. The result has apiVersion, kind and, where there are any, labels and
+// annotations, but for Kausality's. Its top level may be modified, all below is shared
+// with observed.
 func Restrict(observed *structpb.Struct, shape map[string]any, owned *Ownership) *structpb.Struct {
 	is := observed.GetFields()
 	out := map[string]*structpb.Value{"apiVersion": is["apiVersion"], "kind": is["kind"]}
@@ -49,6 +49,7 @@ var crossplanes = map[string]bool{
 	v1alpha1.AnnotationKeyCompositionResourceName: true,
 }
 
+// restrictMetadata is Restrict of metadata; nil where nothing is left of it.
 func restrictMetadata(observed *structpb.Struct, shape map[string]any, owned *Ownership) map[string]*structpb.Value {
 	var out map[string]*structpb.Value
 	metadata := owned.composed.below(fieldKey("metadata"))
@@ -80,7 +81,7 @@ func with(m map[string]*structpb.Value, key string, v *structpb.Value) map[strin
 	return m
 }
 
-// extract what a set holds of a value; nil is the value as a whole.
+// extract the part of a value that is in a set; a nil set is the value as a whole.
 func extract(v *structpb.Value, set fieldSet) *structpb.Value {
 	if set == nil {
 		return v
@@ -101,6 +102,7 @@ func extract(v *structpb.Value, set fieldSet) *structpb.Value {
 	return v
 }
 
+// extractItems is extract of a list; an atomic one is kept as a whole.
 func extractItems(list *structpb.Value, set fieldSet) *structpb.Value {
 	items := set.items()
 	t := listTypeOf(items)
@@ -116,7 +118,7 @@ func extractItems(list *structpb.Value, set fieldSet) *structpb.Value {
 	return structpb.NewListValue(&structpb.ListValue{Values: out})
 }
 
-// like restricts a value to the paths of another; lists are one.
+// like restricts a value to the paths of another one; a list is kept as a whole.
 func like(v *structpb.Value, shape any) *structpb.Value {
 	m, ok := v.GetKind().(*structpb.Value_StructValue)
 	s, sok := shape.(map[string]any)
