@@ -1,10 +1,10 @@
 package admission
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -78,9 +78,5 @@ func (ed *editor) writeFingerprint() {
 	if n := len(last.Fingerprints) - v1alpha1.MaxHashes; n > 0 {
 		last.Fingerprints = last.Fingerprints[n:]
 	}
-	raw, err := json.Marshal(last)
-	if err != nil {
-		return // a struct of strings always marshals
-	}
-	ed.put(v1alpha1.AnnotationKeyLastUpgrade, string(raw))
+	ed.put(v1alpha1.AnnotationKeyLastUpgrade, annotation.Marshal(last))
 }

@@ -48,10 +48,7 @@ func (s *Store) Claim(ctx context.Context, e admission.PolicyClaimEffect) (lost 
 		case !free:
 			return s.Policies().WithClaims(key(e), claims), nil
 		}
-		if err := setClaims(o, allowance.Claimed(claims, e.Claim)); err != nil {
-			return nil, err
-		}
-		_, err = client.UpdateStatus(ctx, o, metav1.UpdateOptions{FieldManager: manager})
+		err = writeClaims(ctx, client, o, allowance.Claimed(claims, e.Claim))
 		if err == nil {
 			return nil, nil //nolint:nilnil // Nothing is lost.
 		}
@@ -80,17 +77,22 @@ func (s *Store) resource(namespace string) dynamic.ResourceInterface {
 
 // claimsOf a policy's status; nil for none.
 func claimsOf(o *unstructured.Unstructured) ([]v1alpha1.PolicyClaim, error) {
-	raw, found, err := unstructured.NestedSlice(o.Object, "status", "claims")
-	if err != nil || !found {
+	p, err := typed[struct {
+		Status v1alpha1.ApprovalPolicyStatus `json:"status"`
+	}](o)
+	if err != nil {
 		return nil, err
 	}
-	var out struct {
-		Claims []v1alpha1.PolicyClaim `json:"claims"`
+	return p.Status.Claims, nil
+}
+
+// writeClaims to the status of a policy as it was read: another write in between is a conflict.
+func writeClaims(ctx context.Context, c dynamic.ResourceInterface, o *unstructured.Unstructured, claims []v1alpha1.PolicyClaim) error {
+	if err := setClaims(o, claims); err != nil {
+		return err
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"claims": raw}, &out); err != nil {
-		return nil, fmt.Errorf("cannot read the claims of %s %s: %w", o.GetKind(), o.GetName(), err)
-	}
-	return out.Claims, nil
+	_, err := c.UpdateStatus(ctx, o, metav1.UpdateOptions{FieldManager: manager})
+	return err
 }
 
 func setClaims(o *unstructured.Unstructured, claims []v1alpha1.PolicyClaim) error {

@@ -2,6 +2,7 @@ package policystore
 
 import (
 	"fmt"
+	"iter"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,6 +20,27 @@ type Compiled struct {
 	Rules []v1alpha1.RuleStatus
 	// Errors of all rules.
 	Errors []allowance.RuleError
+
+	// generation at which it was compiled.
+	generation int64
+}
+
+// NewSet of policies of all kinds, which decide alike in any order.
+func NewSet(policies iter.Seq[*Compiled]) *allowance.Set {
+	var allowances []*allowance.Compiled
+	var upgrades []*allowance.Upgrade
+	var exceptions []*allowance.Exception
+	for p := range policies {
+		switch {
+		case p.Allowance != nil:
+			allowances = append(allowances, p.Allowance)
+		case p.Upgrade != nil:
+			upgrades = append(upgrades, p.Upgrade)
+		case p.Exception != nil:
+			exceptions = append(exceptions, p.Exception)
+		}
+	}
+	return allowance.NewSet(allowances, upgrades, exceptions)
 }
 
 // Compile a policy of any of the four kinds. It is an error where the object is
@@ -26,37 +48,41 @@ type Compiled struct {
 func Compile(o *unstructured.Unstructured) (*Compiled, error) {
 	switch o.GetKind() {
 	case v1alpha1.KindAllowancePolicy:
-		p, err := typed[v1alpha1.AllowancePolicy](o)
-		if err != nil {
-			return nil, err
-		}
-		c, errs := allowance.Compile(p)
-		return &Compiled{Allowance: c, Errors: errs, Rules: statuses(allowanceRules(p), errs)}, nil
+		return compileAs(o, func(p *v1alpha1.AllowancePolicy) (c Compiled, rules []string) {
+			c.Allowance, c.Errors = allowance.Compile(p)
+			return c, allowanceRules(p)
+		})
 	case v1alpha1.KindUpgradeAllowance:
-		p, err := typed[v1alpha1.UpgradeAllowance](o)
-		if err != nil {
-			return nil, err
-		}
-		c, errs := allowance.CompileUpgrade(p)
-		return &Compiled{Upgrade: c, Errors: errs, Rules: statuses([]string{allowance.UpgradeRule}, errs)}, nil
+		return compileAs(o, func(p *v1alpha1.UpgradeAllowance) (c Compiled, rules []string) {
+			c.Upgrade, c.Errors = allowance.CompileUpgrade(p)
+			return c, []string{allowance.UpgradeRule}
+		})
 	case v1alpha1.KindApprovalPolicy:
-		p, err := typed[v1alpha1.ApprovalPolicy](o)
-		if err != nil {
-			return nil, err
-		}
-		c, errs := allowance.CompileApproval(p)
-		return &Compiled{Exception: c, Errors: errs, Rules: statuses(numbered(len(p.Spec.Rules)), errs)}, nil
+		return compileAs(o, func(p *v1alpha1.ApprovalPolicy) (c Compiled, rules []string) {
+			c.Exception, c.Errors = allowance.CompileApproval(p)
+			return c, numbered(len(p.Spec.Rules))
+		})
 	case v1alpha1.KindClusterApprovalPolicy:
-		p, err := typed[v1alpha1.ClusterApprovalPolicy](o)
-		if err != nil {
-			return nil, err
-		}
-		c, errs := allowance.CompileClusterApproval(p)
-		return &Compiled{Exception: c, Errors: errs, Rules: statuses(numbered(len(p.Spec.Rules)), errs)}, nil
+		return compileAs(o, func(p *v1alpha1.ClusterApprovalPolicy) (c Compiled, rules []string) {
+			c.Exception, c.Errors = allowance.CompileClusterApproval(p)
+			return c, numbered(len(p.Spec.Rules))
+		})
 	}
 	return nil, fmt.Errorf("%s %s is no policy", o.GetKind(), o.GetName())
 }
 
+// compileAs compiles a policy of a type. rules are all rules of its spec, in their order.
+func compileAs[T any](o *unstructured.Unstructured, compile func(*T) (c Compiled, rules []string)) (*Compiled, error) {
+	p, err := typed[T](o)
+	if err != nil {
+		return nil, err
+	}
+	c, rules := compile(p)
+	c.generation, c.Rules = o.GetGeneration(), statuses(rules, c.Errors)
+	return &c, nil
+}
+
+// typed object; the error names it.
 func typed[T any](o *unstructured.Unstructured) (*T, error) {
 	out := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, out); err != nil {
@@ -112,22 +138,19 @@ func statuses(rules []string, errs []allowance.RuleError) []v1alpha1.RuleStatus 
 
 // compile a policy of the cluster, unless its generation is compiled already:
 // claims are in the status and do not change it. The caller holds s.mu.
-func (s *Store) compile(o *unstructured.Unstructured) (*item, error) {
-	if it, ok := s.compiled[o.GetUID()]; ok && it.generation == o.GetGeneration() {
-		if it.exception == nil {
-			return it, nil
-		}
-		claims, err := claimsOf(o)
-		if err != nil {
-			return nil, err
-		}
-		with := *it
-		with.exception = it.exception.WithClaims(claims)
-		return &with, nil
+func (s *Store) compile(o *unstructured.Unstructured) (*Compiled, error) {
+	known, ok := s.compiled[o.GetUID()]
+	switch {
+	case !ok || known.generation != o.GetGeneration():
+		return Compile(o)
+	case known.Exception == nil:
+		return known, nil
 	}
-	c, err := Compile(o)
+	claims, err := claimsOf(o)
 	if err != nil {
 		return nil, err
 	}
-	return &item{generation: o.GetGeneration(), policy: c.Allowance, upgrade: c.Upgrade, exception: c.Exception, rules: c.Rules}, nil
+	current := *known
+	current.Exception = known.Exception.WithClaims(claims)
+	return &current, nil
 }

@@ -98,9 +98,5 @@ func (s *Store) land(ctx context.Context, e *allowance.Exception, landings []all
 	if err != nil {
 		return err
 	}
-	if err := setClaims(o, allowance.Finished(claims, landings)); err != nil {
-		return err
-	}
-	_, err = client.UpdateStatus(ctx, o, metav1.UpdateOptions{FieldManager: manager})
-	return err
+	return writeClaims(ctx, client, o, allowance.Finished(claims, landings))
 }

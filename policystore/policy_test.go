@@ -143,7 +143,7 @@ func TestClaimsRoundTrip(t *testing.T) {
 }
 
 func TestOutdated(t *testing.T) {
-	it := &item{rules: []v1alpha1.RuleStatus{{Path: "rules[0]", Compiled: true}}}
+	it := &Compiled{Rules: []v1alpha1.RuleStatus{{Path: "rules[0]", Compiled: true}}}
 	for _, tc := range []struct {
 		reason, status string
 		want           bool

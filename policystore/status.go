@@ -19,9 +19,9 @@ import (
 
 // outdated reports whether the status of a policy is not about its current
 // generation.
-func outdated(o *unstructured.Unstructured, it *item) bool {
+func outdated(o *unstructured.Unstructured, it *Compiled) bool {
 	st, err := statusOf(o)
-	if err != nil || st.ObservedGeneration != o.GetGeneration() || len(st.Rules) != len(it.rules) {
+	if err != nil || st.ObservedGeneration != o.GetGeneration() || len(st.Rules) != len(it.Rules) {
 		return true
 	}
 	return meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionCompiled) == nil
@@ -40,7 +40,7 @@ func statusOf(o *unstructured.Unstructured) (v1alpha1.PolicyStatus, error) {
 
 // report how a policy was compiled, in its status (KR-05-53). After a conflict
 // the event of the other write has it reported again.
-func (s *Store) report(ctx context.Context, o *unstructured.Unstructured, it *item) {
+func (s *Store) report(ctx context.Context, o *unstructured.Unstructured, it *Compiled) {
 	st, err := statusOf(o)
 	if err != nil {
 		st = v1alpha1.PolicyStatus{}
@@ -51,9 +51,9 @@ func (s *Store) report(ctx context.Context, o *unstructured.Unstructured, it *it
 			old[r.Path] = r
 		}
 	}
-	rules := make([]v1alpha1.RuleStatus, 0, len(it.rules))
+	rules := make([]v1alpha1.RuleStatus, 0, len(it.Rules))
 	broken := 0
-	for _, r := range it.rules {
+	for _, r := range it.Rules {
 		r.Uses, r.LastUsed = old[r.Path].Uses, old[r.Path].LastUsed
 		if !r.Compiled {
 			broken++
@@ -68,7 +68,7 @@ func (s *Store) report(ctx context.Context, o *unstructured.Unstructured, it *it
 	}
 	meta.SetStatusCondition(&st.Conditions, condition)
 	status := map[string]any{"observedGeneration": o.GetGeneration(), "conditions": st.Conditions, "rules": rules}
-	if e := it.exception; e != nil {
+	if e := it.Exception; e != nil {
 		if current := e.InForce(e.Claims); broken == 0 && len(current) < len(e.Claims) {
 			status["claims"] = current
 		}

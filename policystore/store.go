@@ -3,6 +3,7 @@ package policystore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -43,7 +44,7 @@ type Store struct {
 
 	mu sync.Mutex
 	// compiled policies by their UIDs, and uses that are not written yet.
-	compiled map[types.UID]*item
+	compiled map[types.UID]*Compiled
 	uses     map[use]int64
 }
 
@@ -54,20 +55,10 @@ type informer struct {
 	missing atomic.Bool
 }
 
-// item is a policy that was compiled at a generation; one of policy, upgrade and
-// exception is set.
-type item struct {
-	generation int64
-	policy     *allowance.Compiled
-	upgrade    *allowance.Upgrade
-	exception  *allowance.Exception
-	rules      []v1alpha1.RuleStatus
-}
-
 // New Store; nothing is read before Start.
 func New(client dynamic.Interface, log logr.Logger) (*Store, error) {
 	s := &Store{client: client, log: log, now: time.Now, informers: map[string]*informer{},
-		changed: make(chan struct{}, 1), compiled: map[types.UID]*item{}, uses: map[use]int64{}}
+		changed: make(chan struct{}, 1), compiled: map[types.UID]*Compiled{}, uses: map[use]int64{}}
 	for _, r := range v1alpha1.PolicyResources() {
 		shared := dynamicinformer.NewFilteredDynamicInformer(client, gvr(r), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 		w := &informer{SharedIndexInformer: shared}
@@ -196,10 +187,7 @@ func (s *Store) rebuild(ctx context.Context) {
 		return
 	}
 	s.mu.Lock()
-	var policies []*allowance.Compiled
-	var upgrades []*allowance.Upgrade
-	var exceptions []*allowance.Exception
-	seen := map[types.UID]*item{}
+	seen := map[types.UID]*Compiled{}
 	var stale []*unstructured.Unstructured
 	for _, o := range s.all() {
 		it, err := s.compile(o)
@@ -208,20 +196,12 @@ func (s *Store) rebuild(ctx context.Context) {
 			continue
 		}
 		seen[o.GetUID()] = it
-		switch {
-		case it.policy != nil:
-			policies = append(policies, it.policy)
-		case it.upgrade != nil:
-			upgrades = append(upgrades, it.upgrade)
-		case it.exception != nil:
-			exceptions = append(exceptions, it.exception)
-		}
 		if len(stale) <= maxReports && s.leads.Load() && outdated(o, it) {
 			stale = append(stale, o)
 		}
 	}
 	s.compiled = seen
-	s.set.Store(allowance.NewSet(policies, upgrades, exceptions))
+	s.set.Store(NewSet(maps.Values(seen)))
 	s.mu.Unlock()
 	s.built.Store(true)
 	for i, o := range stale {

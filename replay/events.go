@@ -9,9 +9,12 @@ import (
 	"slices"
 	"time"
 
+	authnv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -19,33 +22,16 @@ import (
 
 // event is what is read of an audit event (audit.k8s.io/v1).
 type event struct {
-	Stage            string        `json:"stage"`
-	RequestURI       string        `json:"requestURI"`
-	Verb             string        `json:"verb"`
-	User             eventUser     `json:"user"`
-	ImpersonatedUser *eventUser    `json:"impersonatedUser"`
-	ObjectRef        *objectRef    `json:"objectRef"`
-	ResponseStatus   *statusOf     `json:"responseStatus"`
-	ResponseObject   *rawObject    `json:"responseObject"`
-	Received         timestampMicr `json:"requestReceivedTimestamp"`
-}
-
-type eventUser struct {
-	Username string              `json:"username"`
-	UID      string              `json:"uid"`
-	Groups   []string            `json:"groups"`
-	Extra    map[string][]string `json:"extra"`
-}
-
-type objectRef struct {
-	Subresource string    `json:"subresource"`
-	Namespace   string    `json:"namespace"`
-	Name        string    `json:"name"`
-	UID         types.UID `json:"uid"`
-}
-
-type statusOf struct {
-	Code int32 `json:"code"`
+	Stage            auditv1.Stage            `json:"stage"`
+	RequestURI       string                   `json:"requestURI"`
+	Verb             string                   `json:"verb"`
+	User             authnv1.UserInfo         `json:"user"`
+	ImpersonatedUser *authnv1.UserInfo        `json:"impersonatedUser"`
+	ObjectRef        *auditv1.ObjectReference `json:"objectRef"`
+	ResponseStatus   *metav1.Status           `json:"responseStatus"`
+	ResponseObject   *rawObject               `json:"responseObject"`
+	// Received is RFC 3339 with any fraction: not only the API server writes such logs.
+	Received time.Time `json:"requestReceivedTimestamp"`
 }
 
 // rawObject keeps integers.
@@ -57,22 +43,6 @@ func (r *rawObject) UnmarshalJSON(data []byte) error {
 	if o.UnmarshalJSON(data) == nil && o.GetKind() != "Status" {
 		r.Unstructured = o
 	}
-	return nil
-}
-
-type timestampMicr struct{ time.Time }
-
-// UnmarshalJSON reads RFC 3339 with any fraction.
-func (t *timestampMicr) UnmarshalJSON(data []byte) error {
-	var text string
-	if err := json.Unmarshal(data, &text); err != nil {
-		return err
-	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return fmt.Errorf("cannot read a time: %w", err)
-	}
-	t.Time = at
 	return nil
 }
 
@@ -125,7 +95,7 @@ func Read(in io.Reader) (changes []Change, skipped int, err error) {
 
 // wrote reports whether an event is a write that succeeded.
 func (e *event) wrote() bool {
-	return e.Stage == "ResponseComplete" && e.ObjectRef != nil && e.ResponseStatus != nil && e.ResponseStatus.Code < 300 &&
+	return e.Stage == auditv1.StageResponseComplete && e.ObjectRef != nil && e.ResponseStatus != nil && e.ResponseStatus.Code < 300 &&
 		slices.Contains([]string{"create", "update", "patch", "delete"}, e.Verb)
 }
 
@@ -139,8 +109,8 @@ func (e *event) change(known map[types.UID]*unstructured.Unstructured) (Change, 
 		u = *e.ImpersonatedUser
 	}
 	c := Change{Status: e.ObjectRef.Subresource == "status"}
-	c.User = subject.User{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: u.Extra}
-	c.Time, c.FieldManager, c.Namespace, c.Name = e.Received.Time, manager, e.ObjectRef.Namespace, e.ObjectRef.Name
+	c.User = subject.User{Name: u.Username, UID: u.UID, Groups: u.Groups}
+	c.Time, c.FieldManager, c.Namespace, c.Name = e.Received, manager, e.ObjectRef.Namespace, e.ObjectRef.Name
 	var o *unstructured.Unstructured
 	if e.ResponseObject != nil {
 		o = e.ResponseObject.Unstructured
@@ -184,7 +154,7 @@ func (e *event) deletion(c Change, o *unstructured.Unstructured, known map[types
 }
 
 // find the one object of a namespace and name; nil where there are several.
-func find(known map[types.UID]*unstructured.Unstructured, ref *objectRef) *unstructured.Unstructured {
+func find(known map[types.UID]*unstructured.Unstructured, ref *auditv1.ObjectReference) *unstructured.Unstructured {
 	var found *unstructured.Unstructured
 	for _, o := range known {
 		if o.GetNamespace() == ref.Namespace && o.GetName() == ref.Name {

@@ -157,7 +157,7 @@ func TestRead(t *testing.T) {
 func TestReadErrors(t *testing.T) {
 	for name, tc := range map[string]struct{ second, want string }{
 		"JSON": {second: "{", want: "cannot read line 2 of the audit log"},
-		"Time": {second: `{"requestReceivedTimestamp": "noon"}`, want: "cannot read line 2 of the audit log: cannot read a time"},
+		"Time": {second: `{"requestReceivedTimestamp": "noon"}`, want: "cannot read line 2 of the audit log: parsing time"},
 	} {
 		_, _, err := Read(strings.NewReader(line(t, "get", nil, nil) + tc.second))
 		if err == nil || !strings.Contains(err.Error(), tc.want) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -31,9 +32,7 @@ func ReadFile(file string) (changes []Change, skipped int, err error) {
 // ReadPolicies reads all documents of files, in YAML or JSON. A policy that does
 // not compile is an error: tested without it, the others would decide otherwise.
 func ReadPolicies(files ...string) (*allowance.Set, error) {
-	var policies []*allowance.Compiled
-	var upgrades []*allowance.Upgrade
-	var exceptions []*allowance.Exception
+	var policies []*policystore.Compiled
 	for _, file := range files {
 		objects, err := readObjects(file)
 		if err != nil {
@@ -44,17 +43,10 @@ func ReadPolicies(files ...string) (*allowance.Set, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", file, err)
 			}
-			switch {
-			case c.Allowance != nil:
-				policies = append(policies, c.Allowance)
-			case c.Upgrade != nil:
-				upgrades = append(upgrades, c.Upgrade)
-			case c.Exception != nil:
-				exceptions = append(exceptions, c.Exception)
-			}
+			policies = append(policies, c)
 		}
 	}
-	return allowance.NewSet(policies, upgrades, exceptions), nil
+	return policystore.NewSet(slices.Values(policies)), nil
 }
 
 // compiled policy without errors.

@@ -1,9 +1,6 @@
 package allowance
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -12,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/admission/allowance/expression"
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -116,18 +114,10 @@ func (c *compiler) approvalRule(at string, r v1alpha1.ApprovalRule, out *excepti
 	}
 }
 
-// contentLength is the number of hex digits of a rule's content.
-const contentLength = 12
-
 // ruleContent is a hash of a rule's content: a rule that is changed is another
 // one, with claims of its own.
 func ruleContent(r v1alpha1.ApprovalRule) string {
-	raw, err := json.Marshal(r)
-	if err != nil {
-		raw = fmt.Appendf(nil, "%+v", r) // strings and a time always marshal
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])[:contentLength]
+	return annotation.Digest(r, digestLength)
 }
 
 // users are the names that alone can be meant; named is false where groups or
@@ -171,13 +161,9 @@ func (e *Exception) speaksFor(user string, groups []string) bool {
 // InForce are those of claims whose rules still exist: a rule that was changed or
 // removed is not claimed by its earlier content.
 func (e *Exception) InForce(claims []v1alpha1.PolicyClaim) []v1alpha1.PolicyClaim {
-	out := make([]v1alpha1.PolicyClaim, 0, len(claims))
-	for _, c := range claims {
-		if slices.ContainsFunc(e.rules, func(r exceptionRule) bool { return r.content == c.Rule }) {
-			out = append(out, c)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(claims), func(c v1alpha1.PolicyClaim) bool {
+		return !slices.ContainsFunc(e.rules, func(r exceptionRule) bool { return r.content == c.Rule })
+	})
 }
 
 // WithClaims is the same policy with other claims.

@@ -2,8 +2,6 @@ package allowance
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -12,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/admission/allowance/expression"
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -159,23 +158,11 @@ func (r *exceptionRule) claim(q *ExceptionQuery) v1alpha1.PolicyClaim {
 			key = append(key, q.Now.UnixNano()) // each creation is a use of its own
 		}
 	}
-	c.ID = claimID(key)
+	c.ID = annotation.Digest(key, digestLength) // of what is the same in a retry
 	if r.mode == v1alpha1.ApprovalOnce && q.Claim != "" {
 		c.ID = q.Claim
 	}
 	return c
-}
-
-const claimIDLength = 12
-
-// claimID identifies a use by a digest of what must be the same in a retry.
-func claimID(key []any) string {
-	raw, err := json.Marshal(key)
-	if err != nil {
-		raw = fmt.Appendf(nil, "%+v", key) // strings and numbers always marshal
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])[:claimIDLength]
 }
 
 // MaxPolicyClaims in the status of one policy. A policy that has as many lets

@@ -128,15 +128,6 @@ func (c *compiler) pattern(field, text string) change.Pattern {
 	return p
 }
 
-// patterns compiles a list of paths.
-func (c *compiler) patterns(field string, texts []string) []change.Pattern {
-	out := make([]change.Pattern, 0, len(texts))
-	for i, t := range texts {
-		out = append(out, c.pattern(fmt.Sprintf("%s[%d]", field, i), t))
-	}
-	return out
-}
-
 // trigger is a pattern that some change of desired state can match.
 func (c *compiler) trigger(field, text string) change.Pattern {
 	p := c.pattern(field, text)
@@ -155,11 +146,11 @@ func (c *compiler) expression(field, text string) *expression.Program {
 	return p
 }
 
-// expressions compiles a list of CEL expressions.
-func (c *compiler) expressions(field string, texts []string) []*expression.Program {
-	out := make([]*expression.Program, 0, len(texts))
+// each compiles the items of a list, in their order.
+func each[T any](field string, texts []string, compile func(field, text string) T) []T {
+	out := make([]T, 0, len(texts))
 	for i, t := range texts {
-		out = append(out, c.expression(fmt.Sprintf("%s[%d]", field, i), t))
+		out = append(out, compile(fmt.Sprintf("%s[%d]", field, i), t))
 	}
 	return out
 }
@@ -229,8 +220,8 @@ func (c *compiler) long(out *Compiled, spec *v1alpha1.AllowancePolicySpec) {
 		if c.scoped(at, func() {
 			compiled = rule{
 				triggers:   []change.Pattern{c.trigger(at+".trigger", r.Trigger)},
-				conditions: c.expressions(at+".conditions", r.Conditions),
-				capture:    c.patterns(at+".capture", r.Capture),
+				conditions: each(at+".conditions", r.Conditions, c.expression),
+				capture:    each(at+".capture", r.Capture, c.pattern),
 				allow:      c.allow(at+".allow", r.Allow),
 			}
 		}) {
@@ -243,11 +234,9 @@ func (c *compiler) long(out *Compiled, spec *v1alpha1.AllowancePolicySpec) {
 func (c *compiler) shorthand(out *Compiled, match *v1alpha1.AllowanceMatch, allow []v1alpha1.ShorthandAllow) {
 	var compiled rule
 	if c.scoped("match", func() {
-		for i, f := range match.Fields {
-			compiled.triggers = append(compiled.triggers, c.trigger(fmt.Sprintf("match.fields[%d]", i), f))
-		}
-		compiled.conditions = c.expressions("match.cel", match.CEL)
-		compiled.capture = c.patterns("match.capture", match.Capture)
+		compiled.triggers = each("match.fields", match.Fields, c.trigger)
+		compiled.conditions = each("match.cel", match.CEL, c.expression)
+		compiled.capture = each("match.capture", match.Capture, c.pattern)
 		compiled.allow = c.shorthandAllow("allow", allow)
 	}) {
 		out.rules = append(out.rules, compiled)

@@ -54,7 +54,7 @@ func (c coverage) fields(child schema.GroupKind) *fields {
 	f := &fields{}
 	for i := range c.allowed {
 		a := &c.allowed[i]
-		if a.external || !a.target.has(child) || !gives(a.verbs, VerbUpdate) && (!c.initializing || len(a.mutations) == 0) {
+		if a.external || !a.target.has(child) || !Gives(a.verbs, VerbUpdate) && (!c.initializing || len(a.mutations) == 0) {
 			continue
 		}
 		f.every = f.every || len(a.mutations) == 0
@@ -132,10 +132,11 @@ func (c coverage) missing(child schema.GroupKind, verb string, details []change.
 // managed resource (KR-06-11), and of no other child.
 func (c coverage) whole(child schema.GroupKind, verb string) bool {
 	return slices.ContainsFunc(c.allowed, func(a allowed) bool {
-		return !(c.inside && a.external) && a.target.has(child) && gives(a.verbs, verb)
+		return !(c.inside && a.external) && a.target.has(child) && Gives(a.verbs, verb)
 	})
 }
 
-func gives(verbs []string, verb string) bool {
+// Gives reports whether verbs hold one, or all of them.
+func Gives(verbs []string, verb string) bool {
 	return slices.Contains(verbs, verb) || slices.Contains(verbs, VerbAll)
 }

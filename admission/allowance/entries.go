@@ -96,6 +96,7 @@ func (e *Entry) understand() error {
 	return nil
 }
 
+// verbOf the older forms, which spell two of the verbs in lower case.
 func verbOf(text string) string {
 	switch text {
 	case "create":
@@ -113,18 +114,11 @@ func (e Entries) String() string {
 	for _, entry := range e {
 		raw := entry.raw
 		if len(raw) == 0 {
-			var err error
-			if raw, err = json.Marshal(entry.Allowance); err != nil {
-				continue // strings and numbers always marshal
-			}
+			raw = json.RawMessage(annotation.Marshal(entry.Allowance))
 		}
 		raws = append(raws, raw)
 	}
-	out, err := json.Marshal(raws)
-	if err != nil {
-		return "[]"
-	}
-	return string(out)
+	return annotation.Marshal(raws)
 }
 
 // own hop of the carrier; the zero hop where an entry has no trace.
@@ -138,13 +132,7 @@ func (e *Entry) own() v1alpha1.AllowanceHop {
 // Live are the entries that a carrier has not consumed: it settled at settled,
 // negative for never (KR-06-08).
 func (e Entries) Live(settled int64) Entries {
-	var out Entries
-	for _, entry := range e {
-		if entry.Generation == 0 || entry.Generation > settled {
-			out = append(out, entry)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(e), func(entry Entry) bool { return entry.Generation != 0 && entry.Generation <= settled })
 }
 
 // Missing are the paths of a change that no entry covers, sorted; the one path ""
@@ -245,9 +233,5 @@ func (e Entries) With(more ...Entry) Entries {
 func (e *Entry) permits() string {
 	bare := e.Allowance
 	bare.Generation, bare.Initiator, bare.Trace = 0, "", nil
-	raw, err := json.Marshal(bare)
-	if err != nil {
-		return ""
-	}
-	return string(raw) + e.own().Field
+	return annotation.Marshal(bare) + e.own().Field
 }

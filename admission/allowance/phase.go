@@ -102,15 +102,15 @@ func (s Section) Missing(child schema.GroupKind, verb string, details []change.D
 }
 
 // External verbs that the section names for a child kind; nil for none.
-func (s Section) External(child schema.GroupKind) []string {
+func (s Section) External(child schema.GroupKind) []string { return externalVerbsOf(s.allowed, child) }
+
+// externalVerbsOf permissions for a child kind, in their order; nil for none.
+func externalVerbsOf(permissions []allowed, child schema.GroupKind) []string {
 	var out []string
-	for _, a := range s.allowed {
+	for _, a := range permissions {
 		if a.external && a.target.has(child) {
 			out = append(out, a.verbs...)
 		}
 	}
 	return out
 }
-
-// Gives reports whether verbs hold one, or all of them.
-func Gives(verbs []string, verb string) bool { return gives(verbs, verb) }

@@ -1,8 +1,6 @@
 package allowance
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -78,8 +77,9 @@ type Build struct {
 	Images []string
 }
 
-// fingerprintLength is the number of hex digits of a fingerprint.
-const fingerprintLength = 12
+// digestLength is the number of hex digits of a fingerprint, of a rule's content and of
+// the id of a claim.
+const digestLength = 12
 
 // Fingerprint of the parts that a build consists of, in their order; "" for no parts (KR-06-21). It is stored on
 // objects (KR-06-23): the same parts must always give the same fingerprint.
@@ -87,8 +87,7 @@ func Fingerprint(parts []string) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\n")))
-	return hex.EncodeToString(sum[:])[:fingerprintLength]
+	return annotation.Hash([]byte(strings.Join(parts, "\n")), digestLength)
 }
 
 // UpgradeQuery is a change that an UpgradeAllowance may permit.
@@ -141,12 +140,4 @@ func (u *Upgrade) runs(images []string) bool {
 }
 
 // External verbs that the upgrade allows for a child kind; nil for none.
-func (u *Upgrade) External(child schema.GroupKind) []string {
-	var out []string
-	for _, a := range u.allow {
-		if a.external && a.target.has(child) {
-			out = append(out, a.verbs...)
-		}
-	}
-	return out
-}
+func (u *Upgrade) External(child schema.GroupKind) []string { return externalVerbsOf(u.allow, child) }

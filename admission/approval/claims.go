@@ -1,14 +1,13 @@
 package approval
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -52,29 +51,22 @@ func (c Claims) String() string {
 	if len(c) == 0 {
 		return "[]"
 	}
-	raw, err := json.Marshal(c)
-	if err != nil {
-		return "[]"
-	}
-	return string(raw)
+	return annotation.Marshal(c)
 }
 
-// find the claim of an approval by its content hash; nil for none.
-func (c Claims) find(content string) *v1alpha1.Claim {
-	for i := range c {
-		if c[i].Content == content {
-			return &c[i]
-		}
-	}
-	return nil
+// Of an approval: its claim by the content hash, for the caller to change; nil for none.
+func (c Claims) Of(content string) *v1alpha1.Claim {
+	return c.first(func(e v1alpha1.Claim) bool { return e.Content == content })
 }
 
-// Find the claim with an id, nil where there is none.
+// Find the claim with an id, for the caller to change; nil for none.
 func (c Claims) Find(id string) *v1alpha1.Claim {
-	for i := range c {
-		if id != "" && c[i].ID == id {
-			return &c[i]
-		}
+	return c.first(func(e v1alpha1.Claim) bool { return id != "" && e.ID == id })
+}
+
+func (c Claims) first(is func(v1alpha1.Claim) bool) *v1alpha1.Claim {
+	if i := slices.IndexFunc(c, is); i >= 0 {
+		return &c[i]
 	}
 	return nil
 }
@@ -85,7 +77,7 @@ func (c Claims) Find(id string) *v1alpha1.Claim {
 // always a new use, unless it brings the claim's id. A stale claim of the same
 // use is free for it to claim again (KR-05-33, KR-05-34).
 func (c Claims) Use(content string, u Use) (claimed *v1alpha1.Claim, free bool) {
-	have := c.find(content)
+	have := c.Of(content)
 	if have == nil || have.State == v1alpha1.ClaimOpen {
 		return nil, true
 	}
@@ -112,22 +104,20 @@ func (c Claims) Take(e Entry, u Use, now time.Time) (Claims, v1alpha1.Claim) {
 		Content: e.Content, State: v1alpha1.ClaimPending, At: Stamp(now), Generation: e.Generation,
 		Child: &child, Digest: u.Digest, User: u.User, Relation: u.Relation,
 	}
-	if have := c.find(e.Content); have != nil {
+	if have := c.Of(e.Content); have != nil {
 		claim.Generation = have.Generation
 	}
 	claim.ID = useID(e.Content, u, now)
 	return c.put(claim), claim
 }
 
+// useIDLength is the number of hex digits of the id of a use.
+const useIDLength = 12
+
 // useID identifies one use. The time makes it another one when the same approval is
 // written again after it was used.
 func useID(content string, u Use, now time.Time) string {
-	raw, err := json.Marshal([]any{content, u, now.UnixNano()})
-	if err != nil {
-		raw = []byte(content)
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])[:12]
+	return annotation.Digest([]any{content, u, now.UnixNano()}, useIDLength)
 }
 
 // Set returns the claims with the state of one of them changed.
@@ -147,11 +137,9 @@ func (c Claims) Set(id string, state v1alpha1.ClaimState, now time.Time) Claims 
 // put a claim in the place of the one of the same approval, or at the end.
 func (c Claims) put(claim v1alpha1.Claim) Claims {
 	out := slices.Clone(c)
-	for i := range out {
-		if out[i].Content == claim.Content {
-			out[i] = claim
-			return out
-		}
+	if have := out.Of(claim.Content); have != nil {
+		*have = claim
+		return out
 	}
 	return append(out, claim).bounded()
 }

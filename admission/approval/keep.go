@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -27,7 +28,7 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 		if e.Mode == v1alpha1.ApprovalAlways {
 			continue
 		}
-		c := claims.find(e.Content)
+		c := claims.Of(e.Content)
 		if c == nil {
 			claims = claims.put(arrival(e, generation, intent, now))
 			continue
@@ -50,18 +51,11 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 // a generation older than the intent is stale on arrival: it stays where a
 // person just wrote it, without effect (KR-05-35, KR-05-32).
 func arrival(e Entry, generation, intent int64, now time.Time) v1alpha1.Claim {
-	c := v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimOpen, Generation: atLeast(e.Generation, generation), At: Stamp(now), Digest: e.Digest}
+	c := v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimOpen, Generation: cmp.Or(max(e.Generation, 0), generation), At: Stamp(now), Digest: e.Digest}
 	if c.Generation < intent {
 		c.State = v1alpha1.ClaimPruned
 	}
 	return c
-}
-
-func atLeast(explicit, current int64) int64 {
-	if explicit > 0 {
-		return explicit
-	}
-	return current
 }
 
 // withdrawn drops records of approvals that were never used and are no longer

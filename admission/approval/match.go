@@ -70,12 +70,7 @@ func (s Set) Approved(q Query) (Match, bool) {
 
 // Spent returns an approval that would fit, were it not used up or stale.
 func (s Set) Spent(q Query) (Entry, bool) {
-	for _, e := range s.Approvals {
-		if fits(e.Approval, q) {
-			return e, true
-		}
-	}
-	return Entry{}, false
+	return first(s.Approvals, func(e Entry) bool { return fits(e.Approval, q) })
 }
 
 // valid reports whether an entry still holds for the parent's intent (KR-05-32). An
@@ -85,7 +80,7 @@ func (s Set) valid(e Entry, q Query) bool {
 	if e.Mode == v1alpha1.ApprovalAlways {
 		return true
 	}
-	c := s.Claims.find(e.Content)
+	c := s.Claims.Of(e.Content)
 	switch {
 	case c != nil && c.State == v1alpha1.ClaimPruned:
 		return false
@@ -129,12 +124,7 @@ func verbs(have, want []v1alpha1.Verb) bool {
 	if len(have) == 0 {
 		have = []v1alpha1.Verb{v1alpha1.VerbUpdate}
 	}
-	for _, v := range want {
-		if !slices.Contains(have, v) && !slices.Contains(have, v1alpha1.VerbAll) {
-			return false
-		}
-	}
-	return true
+	return slices.Contains(have, v1alpha1.VerbAll) || !slices.ContainsFunc(want, func(v v1alpha1.Verb) bool { return !slices.Contains(have, v) })
 }
 
 // named reports whether an entry names the child. A composition resource name goes
@@ -153,12 +143,17 @@ func named(apiVersion, kind, name, resource string, q Query) bool {
 
 // Rejected returns the first rejection that is about the child (KR-05-38).
 func (s Set) Rejected(q Query) (v1alpha1.Rejection, bool) {
-	for _, r := range s.Rejections {
-		if named(r.APIVersion, r.Kind, r.Name, r.Resource, q) && (r.Generation == 0 || r.Generation >= q.Intent) {
-			return r, true
-		}
+	return first(s.Rejections, func(r v1alpha1.Rejection) bool {
+		return named(r.APIVersion, r.Kind, r.Name, r.Resource, q) && (r.Generation == 0 || r.Generation >= q.Intent)
+	})
+}
+
+// first element of a list that is wanted; the zero value and false for none.
+func first[T any](list []T, wanted func(T) bool) (found T, ok bool) {
+	if i := slices.IndexFunc(list, wanted); i >= 0 {
+		return list[i], true
 	}
-	return v1alpha1.Rejection{}, false
+	return found, false
 }
 
 // Snoozed reports whether notifications are silenced at a time.

@@ -1,8 +1,6 @@
 package approval
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -236,16 +234,14 @@ func object(value string, into any) error {
 	return annotation.Brief(json.Unmarshal(raw, into))
 }
 
+// contentLength is the number of hex digits of the content hash of an approval.
+const contentLength = 16
+
 // content hash of an approval: independent of the order of keys, and of
 // whether defaults are spelled out.
 func content(a v1alpha1.Approval) string {
 	if a.Mode == "" {
 		a.Mode = v1alpha1.ApprovalOnce
 	}
-	raw, err := json.Marshal(a)
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])[:16]
+	return annotation.Digest(a, contentLength)
 }

@@ -1,15 +1,12 @@
 package external
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -52,18 +49,16 @@ func ProvenanceOf(trace []v1alpha1.Hop, namespace string) Provenance {
 	return p
 }
 
+// traceIDLength is the number of hex digits of a TraceID.
+const traceIDLength = 16
+
 // traceID leaves out what may be added to a hop later: labels, approval, settled.
 func traceID(h v1alpha1.Hop, namespace string) string {
 	at := ""
 	if !h.Timestamp.IsZero() {
 		at = strconv.FormatInt(h.Timestamp.Unix(), 10)
 	}
-	raw, err := json.Marshal([]string{h.APIVersion, h.Kind, namespace, h.Name, strconv.FormatInt(h.Generation, 10), h.User, at})
-	if err != nil {
-		raw = fmt.Append(nil, h.APIVersion, h.Kind, namespace, h.Name, h.Generation, h.User, at) // strings always marshal
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])[:16]
+	return annotation.Digest([]string{h.APIVersion, h.Kind, namespace, h.Name, strconv.FormatInt(h.Generation, 10), h.User, at}, traceIDLength)
 }
 
 func origin(h v1alpha1.Hop, namespace string) string {

@@ -1,13 +1,12 @@
 package external
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"strings"
 	"unicode"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -68,8 +67,7 @@ func shorten(text, whole string) string {
 	if len(runes) <= MaxTagValue {
 		return text
 	}
-	sum := sha256.Sum256([]byte(whole))
-	end := "-" + hex.EncodeToString(sum[:])[:8]
+	end := "-" + annotation.Hash([]byte(whole), 8)
 	return string(runes[:MaxTagValue-len(end)]) + end
 }
 

@@ -65,16 +65,7 @@ func admittedBefore(c *v1alpha1.Claim, g v1alpha1.Gate) bool {
 // below it is the one whose opening ended: it is used (KR-08-09). A
 // lasting one opens the gate again. The gate is not open for Delete.
 func expired(g v1alpha1.Gate, e approval.Entry, claims approval.Claims) bool {
-	return HasUse(g, e.Content) && admittedBefore(recordOf(claims, e.Content), g)
-}
-
-func recordOf(claims approval.Claims, content string) *v1alpha1.Claim {
-	for i := range claims {
-		if claims[i].Content == content {
-			return &claims[i]
-		}
-	}
-	return nil
+	return HasUse(g, e.Content) && admittedBefore(claims.Of(e.Content), g)
 }
 
 // ClaimToFinish returns which claim of a closed gate's approvals is to be finished on a
@@ -93,7 +84,7 @@ func finish(gate v1alpha1.Gate, holder *parent.State) *v1alpha1.Claim {
 		if c := claims.Find(id); c != nil && c.State == v1alpha1.ClaimPending {
 			return c
 		}
-		switch c := recordOf(claims, id); {
+		switch c := claims.Of(id); {
 		case c != nil && c.State == v1alpha1.ClaimOpen && admittedBefore(c, gate):
 			return c
 		case c == nil && gate.Reason == v1alpha1.GateReasonRestored && gives(holder, id):
@@ -158,7 +149,7 @@ func spendAll(closed v1alpha1.Gate, holder *parent.State, now time.Time) map[str
 // out and leave its record; nil values remove.
 func Spend(annotations map[string]string, claim v1alpha1.Claim, now time.Time) map[string]*string {
 	claims := approval.ParseClaims(annotations[v1alpha1.AnnotationKeyClaims])
-	if c := recordOf(claims, claim.Content); c != nil && c.ID == claim.ID {
+	if c := claims.Of(claim.Content); c != nil && c.ID == claim.ID {
 		c.State, c.At = v1alpha1.ClaimUsed, approval.Stamp(now)
 	}
 	edits := approval.Remove(annotations, func(e approval.Entry) bool { return e.Content == claim.Content })

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -143,12 +144,7 @@ func value(s, wanted set) int {
 }
 
 func subset(s, of set) bool {
-	for _, v := range s {
-		if !slices.Contains(of, v) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s, func(v v1alpha1.Verb) bool { return !slices.Contains(of, v) })
 }
 
 func toStrings(s set) []string {
@@ -202,11 +198,7 @@ func FormatAuthor(author []string) string {
 	case len(author) == 1 && author[0] == string(v1alpha1.VerbAll):
 		return everything
 	}
-	raw, err := json.Marshal(author)
-	if err != nil {
-		return "[]"
-	}
-	return string(raw)
+	return annotation.Marshal(author)
 }
 
 // ParseGate reads the gate annotation; the zero Gate where there is none.
@@ -219,13 +211,7 @@ func ParseGate(annotations map[string]string) v1alpha1.Gate {
 }
 
 // FormatGate is the value of the gate annotation.
-func FormatGate(g v1alpha1.Gate) string {
-	raw, err := json.Marshal(g)
-	if err != nil {
-		return "{}"
-	}
-	return string(raw)
-}
+func FormatGate(g v1alpha1.Gate) string { return annotation.Marshal(g) }
 
 // AuthorOf returns what the author of a managed resource wrote: the remembered
 // value while it is masked, else the stored one (KR-08-16).

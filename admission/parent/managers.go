@@ -8,45 +8,58 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-func gvk(apiVersion, kind string) schema.GroupVersionKind {
-	return schema.FromAPIVersionAndKind(apiVersion, kind)
-}
+// fieldsEntry is an entry of managedFields as it is stored: converting all of them to
+// their type costs more than the rest of Sum.
+type fieldsEntry map[string]any
 
-// fieldsEntry of managedFields, read from the object as it is: converting all
-// of them to their type costs more than the rest of Sum.
-type fieldsEntry struct {
-	manager, subresource string
-	// time is zero where there is none. Any user with edit rights can write one: a
-	// time in the future counts as the present (KR-13-05).
-	time   time.Time
-	fields map[string]any
-}
-
+// entriesOf an object; nil for a nil object. What is no entry is left out.
 func entriesOf(o *unstructured.Unstructured) []fieldsEntry {
+	if o == nil {
+		return nil
+	}
 	meta, _ := o.Object["metadata"].(map[string]any)
 	list, _ := meta["managedFields"].([]any)
-	now := time.Now().UTC().Truncate(time.Second)
 	out := make([]fieldsEntry, 0, len(list))
 	for _, e := range list {
-		m, _ := e.(map[string]any)
-		f := fieldsEntry{}
-		f.manager, _ = m["manager"].(string)
-		f.subresource, _ = m["subresource"].(string)
-		f.fields, _ = m["fieldsV1"].(map[string]any)
-		if at, ok := m["time"].(string); ok {
-			f.time, _ = time.Parse(time.RFC3339, at) // A time that is none counts as absent.
-			if f.time.After(now) {
-				f.time = now
-			}
+		if m, ok := e.(map[string]any); ok {
+			out = append(out, m)
 		}
-		out = append(out, f)
 	}
 	return out
+}
+
+func (e fieldsEntry) manager() string     { return text(e, "manager") }
+func (e fieldsEntry) subresource() string { return text(e, "subresource") }
+
+// time of the entry; zero where it has none that parses. Any user with edit rights can
+// write one: a time in the future counts as the present (KR-13-05).
+func (e fieldsEntry) time() time.Time {
+	at, _ := time.Parse(time.RFC3339, text(e, "time"))
+	if now := time.Now().UTC().Truncate(time.Second); at.After(now) {
+		return now
+	}
+	return at
+}
+
+// fields that the manager owns, in the form of fieldsV1; nil for none.
+func (e fieldsEntry) fields() map[string]any {
+	f, _ := e["fieldsV1"].(map[string]any)
+	return f
+}
+
+// field below the fields, by its keys; nil where the manager does not own it.
+func (e fieldsEntry) field(keys ...string) any {
+	f, _, _ := unstructured.NestedFieldNoCopy(e.fields(), keys...) // another shape is no such field
+	return f
+}
+
+// key is what the API server identifies an entry by.
+func (e fieldsEntry) key() string {
+	return e.manager() + "|" + text(e, "operation") + "|" + e.subresource() + "|" + text(e, "apiVersion")
 }
 
 // managers reads from managedFields which manager reconciles the object, and when
@@ -57,15 +70,12 @@ func (s *State) managers(o *unstructured.Unstructured) {
 	s.Manager = deciding(entries)
 	machinery := Machinery(s.Role, modern(o))
 	for _, e := range entries {
-		switch {
-		case e.subresource == "scale":
-			if e.time.After(s.ScaleTime) {
-				s.ScaleTime = e.time
-			}
-		case e.subresource == "" && !slices.Contains(s.StatusManagers, e.manager) && !strings.HasPrefix(e.manager, ours) && e.time.After(s.IntentTime):
-			if ownsDesired(e.fields, machinery) {
-				s.IntentTime, s.IntentManager = e.time, e.manager
-			}
+		switch at := e.time(); {
+		case e.subresource() == "scale" && at.After(s.ScaleTime):
+			s.ScaleTime = at
+		case e.subresource() == "" && at.After(s.IntentTime) && !slices.Contains(s.StatusManagers, e.manager()) &&
+			!strings.HasPrefix(e.manager(), ours) && ownsDesired(e.fields(), machinery):
+			s.IntentTime, s.IntentManager = at, e.manager()
 		}
 	}
 }
@@ -86,15 +96,9 @@ const finalizerManaged = `v:"finalizer.managedresource.crossplane.io"`
 // Provides reports whether a field manager is the provider of a managed
 // resource: the one that set the runtime's finalizer (KR-01-07).
 func Provides(o *unstructured.Unstructured, manager string) bool {
-	for _, e := range rawEntries(o) {
-		if e["manager"] != manager || manager == "" {
-			continue
-		}
-		if _, found, err := unstructured.NestedFieldNoCopy(e, "fieldsV1", "f:metadata", "f:finalizers", finalizerManaged); found && err == nil {
-			return true
-		}
-	}
-	return false
+	return manager != "" && slices.ContainsFunc(entriesOf(o), func(e fieldsEntry) bool {
+		return e.manager() == manager && e.field("f:metadata", "f:finalizers", finalizerManaged) != nil
+	})
 }
 
 // statusManagers are the managers that write the status, in the order of their
@@ -102,8 +106,8 @@ func Provides(o *unstructured.Unstructured, manager string) bool {
 func statusManagers(entries []fieldsEntry) []string {
 	var out []string
 	for _, e := range entries {
-		if e.subresource == "status" && !slices.Contains(out, e.manager) {
-			out = append(out, e.manager)
+		if e.subresource() == "status" && !slices.Contains(out, e.manager()) {
+			out = append(out, e.manager())
 		}
 	}
 	return out
@@ -127,17 +131,14 @@ func deciding(entries []fieldsEntry) string {
 	}
 	for _, mark := range marks {
 		for _, e := range entries {
-			if e.subresource != "status" {
-				continue
-			}
-			if _, found, err := unstructured.NestedFieldNoCopy(e.fields, mark...); found && err == nil {
-				return e.manager
+			if e.subresource() == "status" && e.field(mark...) != nil {
+				return e.manager()
 			}
 		}
 	}
 	for _, e := range entries {
-		if all, found, err := unstructured.NestedMap(e.fields, "f:status", "f:conditions"); e.subresource == "status" && found && err == nil && len(all) == 0 {
-			return e.manager
+		if all, ok := e.field("f:status", "f:conditions").(map[string]any); ok && len(all) == 0 && e.subresource() == "status" {
+			return e.manager()
 		}
 	}
 	return ""
@@ -173,47 +174,22 @@ func ownsDesired(fields map[string]any, machinery map[string]bool) bool {
 // time admission sees the object. "" where no single entry
 // differs.
 func Writer(old, new *unstructured.Unstructured) string {
-	before := map[string]map[string]any{}
-	for _, e := range rawEntries(old) {
-		before[entryKey(e)] = e
+	before := map[string]fieldsEntry{}
+	for _, e := range entriesOf(old) {
+		before[e.key()] = e
 	}
 	writer := ""
-	for _, e := range rawEntries(new) {
-		if op, _ := e["operation"].(string); op != string(metav1.ManagedFieldsOperationUpdate) {
+	for _, e := range entriesOf(new) {
+		if text(e, "operation") != string(metav1.ManagedFieldsOperationUpdate) {
 			continue
 		}
-		if was := before[entryKey(e)]; was != nil && was["time"] == e["time"] && reflect.DeepEqual(was["fieldsV1"], e["fieldsV1"]) {
+		if was := before[e.key()]; was != nil && was["time"] == e["time"] && reflect.DeepEqual(was["fieldsV1"], e["fieldsV1"]) {
 			continue
 		}
-		m, _ := e["manager"].(string)
-		if writer != "" && writer != m {
+		if writer != "" && writer != e.manager() {
 			return ""
 		}
-		writer = m
+		writer = e.manager()
 	}
 	return writer
-}
-
-func rawEntries(o *unstructured.Unstructured) []map[string]any {
-	if o == nil {
-		return nil
-	}
-	m, _ := o.Object["metadata"].(map[string]any)
-	list, _ := m["managedFields"].([]any)
-	out := make([]map[string]any, 0, len(list))
-	for _, e := range list {
-		if entry, ok := e.(map[string]any); ok {
-			out = append(out, entry)
-		}
-	}
-	return out
-}
-
-// entryKey is what the API server identifies an entry of managedFields by.
-func entryKey(e map[string]any) string {
-	m, _ := e["manager"].(string)
-	op, _ := e["operation"].(string)
-	sub, _ := e["subresource"].(string)
-	v, _ := e["apiVersion"].(string)
-	return m + "|" + op + "|" + sub + "|" + v
 }

@@ -27,11 +27,6 @@ func SelfHealing(owner, child schema.GroupKind, deleted *unstructured.Unstructur
 
 func scaledToZero(o *unstructured.Unstructured) bool {
 	spec, _ := o.Object["spec"].(map[string]any)
-	switch n := spec["replicas"].(type) {
-	case int64:
-		return n == 0
-	case float64:
-		return n == 0
-	}
-	return false
+	n := spec["replicas"]
+	return n == int64(0) || n == float64(0)
 }

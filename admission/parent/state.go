@@ -1,6 +1,7 @@
 package parent
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -95,9 +97,7 @@ func Sum(o *unstructured.Unstructured, role Role) *State {
 	if t := o.GetDeletionTimestamp(); t != nil {
 		s.DeletedAt = &t.Time
 	}
-	if p, ok := Of(o, role); ok {
-		s.Parent = p
-	}
+	s.Parent, _ = Of(o, role)
 	_, s.HasStatus = o.Object["status"]
 	s.conditions(o)
 	s.observe(o)
@@ -143,18 +143,13 @@ func (s *State) conditions(o *unstructured.Unstructured) {
 		if !ok {
 			continue
 		}
-		t, _ := m["type"].(string)
+		t := text(m, "type")
 		if !conditionTypes[t] && m["status"] != "True" {
 			continue
 		}
-		c := Condition{Type: t}
-		st, _ := m["status"].(string)
-		c.Status = metav1.ConditionStatus(st)
-		c.Reason, _ = m["reason"].(string)
-		c.ObservedGeneration = integer(m["observedGeneration"])
-		if ts, ok := m["lastTransitionTime"].(string); ok {
-			c.LastTransitionTime, _ = time.Parse(time.RFC3339, ts)
-		}
+		c := Condition{Type: t, Status: metav1.ConditionStatus(text(m, "status")), Reason: text(m, "reason"),
+			ObservedGeneration: integer(m["observedGeneration"])}
+		c.LastTransitionTime, _ = time.Parse(time.RFC3339, text(m, "lastTransitionTime")) // a time that does not parse is none
 		s.Conditions = append(s.Conditions, c)
 	}
 }
@@ -171,12 +166,11 @@ func integer(v any) int64 {
 
 // Condition of a type; ok is false where there is none that is kept.
 func (s *State) Condition(conditionType string) (c Condition, ok bool) {
-	for _, c := range s.Conditions {
-		if c.Type == conditionType {
-			return c, true
-		}
+	i := slices.IndexFunc(s.Conditions, func(c Condition) bool { return c.Type == conditionType })
+	if i < 0 {
+		return Condition{}, false
 	}
-	return Condition{}, false
+	return s.Conditions[i], true
 }
 
 // True reports whether a condition has status True.
@@ -234,7 +228,7 @@ func (s *State) spec(o *unstructured.Unstructured) {
 	if spec == nil {
 		return
 	}
-	s.DeletionPolicy, _ = spec["deletionPolicy"].(string)
+	s.DeletionPolicy = text(spec, "deletionPolicy")
 	if n, ok := spec["replicas"]; ok {
 		s.Replicas = integer(n)
 	}
@@ -250,7 +244,7 @@ func (s *State) spec(o *unstructured.Unstructured) {
 		s.composite(spec)
 	case RoleClaim:
 		ref, _ := spec["resourceRef"].(map[string]any)
-		s.ClaimTarget, _ = ref["name"].(string)
+		s.ClaimTarget = text(ref, "name")
 		s.children([]any{ref}, "")
 	}
 }
@@ -263,7 +257,7 @@ func (s *State) composite(spec map[string]any) {
 		from = x
 	}
 	rev, _ := from["compositionRevisionRef"].(map[string]any)
-	s.CompositionRevision, _ = rev["name"].(string)
+	s.CompositionRevision = text(rev, "name")
 	refs, _ := from["resourceRefs"].([]any)
 	s.children(refs, s.Namespace)
 }
@@ -271,17 +265,12 @@ func (s *State) composite(spec map[string]any) {
 func (s *State) children(refs []any, namespace string) {
 	for _, e := range refs {
 		m, _ := e.(map[string]any)
-		apiVersion, _ := m["apiVersion"].(string)
-		kind, _ := m["kind"].(string)
-		name, _ := m["name"].(string)
-		if kind == "" || name == "" {
+		ref := Ref{GroupVersionKind: schema.FromAPIVersionAndKind(text(m, "apiVersion"), text(m, "kind")), Name: text(m, "name")}
+		if ref.Kind == "" || ref.Name == "" {
 			continue
 		}
-		ns, _ := m["namespace"].(string)
-		if ns == "" {
-			ns = namespace
-		}
-		s.Children = append(s.Children, Ref{GroupVersionKind: gvk(apiVersion, kind), Namespace: ns, Name: name})
+		ref.Namespace = cmp.Or(text(m, "namespace"), namespace)
+		s.Children = append(s.Children, ref)
 	}
 }
 

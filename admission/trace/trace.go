@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,11 +64,7 @@ func Of(annotations map[string]string) Trace {
 
 // String is the annotation's value: single-line JSON.
 func (t Trace) String() string {
-	raw, err := json.Marshal(t)
-	if err != nil {
-		return "[]"
-	}
-	return string(raw)
+	return annotation.Marshal(t)
 }
 
 // Own hop of the carrier, nil where there is none.

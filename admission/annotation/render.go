@@ -1,0 +1,26 @@
+package annotation
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+)
+
+// Marshal a value of an annotation: single-line JSON. It panics on a value that JSON
+// cannot represent, which no type of an annotation is.
+func Marshal(value any) string {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
+}
+
+// Digest of a value: Hash of its JSON, as Marshal returns it.
+func Digest(value any, digits int) string { return Hash([]byte(Marshal(value)), digits) }
+
+// Hash returns the first hex digits of the SHA-256 of data, at most 64.
+func Hash(data []byte, digits int) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])[:digits]
+}
