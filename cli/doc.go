@@ -1,5 +1,5 @@
 // Package cli implements the commands of kubectl kausality: it reads the command
-// line, asks the packages below it, and prints.
+// line, calls the packages below it, and prints.
 //
 //   - inspect reads the cluster and answers what caused an object, what would
 //     happen to a change, what is pending and what is not protected.

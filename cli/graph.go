@@ -102,7 +102,7 @@ func svgTitle(hops []v1alpha1.Hop) string {
 }
 
 // graphLines are the text of one box, with times instead of ages: a picture is
-// looked at later.
+// read later.
 func graphLines(h v1alpha1.Hop) []string {
 	plain := view{}
 	out := []string{hopName(h), "by " + plain.who(h)}

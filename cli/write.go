@@ -289,7 +289,7 @@ func (w writer) line(r written) {
 	}
 }
 
-// confirm asks the user at a terminal. Without one it needs --yes, or what hint
+// confirm prompts the user at a terminal. Without one it needs --yes, or what hint
 // names.
 func (s *session) confirm(question string, yes bool, hint string) error {
 	if yes {

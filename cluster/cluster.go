@@ -86,7 +86,7 @@ func (c *Cluster) discoverKinds(ctx context.Context) {
 // NeedLeaderElection is false: every replica sees.
 func (c *Cluster) NeedLeaderElection() bool { return false }
 
-// Ready tells what is not read yet. Once everything was, it stays ready: a kind
+// Ready reports what is not read yet. Once everything was, it stays ready: a kind
 // that is watched later and cannot be read must not take the process out of
 // service.
 func (c *Cluster) Ready() error {
@@ -108,8 +108,8 @@ func (c *Cluster) Ready() error {
 	return nil
 }
 
-// Self is the user name this process has. A right to ask that is missing is waited
-// for.
+// Self is the user name this process has. It waits for a permission that is
+// missing.
 func (c *Cluster) Self(ctx context.Context, log logr.Logger) (name string, err error) {
 	err = RetryForbidden(ctx, log, func(ctx context.Context) error {
 		r, err := c.Kubernetes.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authv1.SelfSubjectReview{}, metav1.CreateOptions{})
@@ -119,7 +119,7 @@ func (c *Cluster) Self(ctx context.Context, log logr.Logger) (name string, err e
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("cannot ask the API server who we are: %w", err)
+		return "", fmt.Errorf("cannot read our own user name from the API server: %w", err)
 	}
 	return name, nil
 }
@@ -128,7 +128,7 @@ func (c *Cluster) Self(ctx context.Context, log logr.Logger) (name string, err e
 // the default.
 //
 // What is guarded by policies and covered by none any more has lost its guard,
-// whatever the default: it only logs, so that the gate gives it back. So does
+// whatever the default: it only logs, so that the gate restores it. So does
 // everything while Kausality is being removed.
 func (c *Cluster) Mode(s *parent.State, byDefault v1alpha1.Mode) (v1alpha1.Mode, error) {
 	if c.Scope.Removing() {
@@ -165,7 +165,7 @@ func (c *Cluster) settings(ref parent.Ref, labels, namespaceLabels map[string]st
 	return c.Policies.Set().For(t)
 }
 
-// maxManaged bounds how many MRs below one XR or Claim are looked at.
+// maxManaged bounds how many MRs below one XR or Claim are read.
 const maxManaged = 2000
 
 // Managed returns the MRs below an XR or Claim, read live, nested XRs included.

@@ -74,8 +74,8 @@ func (c *Cluster) sync() {
 			c.watch(i)
 		}
 	}
-	c.States.keep(func(i Info, asked bool) bool {
-		return c.mustWatch(i) || asked && c.guardsIn(i.GVR.Group) || !c.Scope.followed() && c.hasMasked(i)
+	c.States.keep(func(i Info, requested bool) bool {
+		return c.mustWatch(i) || requested && c.guardsIn(i.GVR.Group) || !c.Scope.followed() && c.hasMasked(i)
 	})
 }
 

@@ -112,38 +112,38 @@ func TestSync(t *testing.T) {
 		want   string
 	}{
 		"Guarded": {reason: "kinds with a role are", do: func(*testing.T, *Cluster) {}, want: "App Db Plain"},
-		"Rewritten": {reason: "nothing changes where the configuration says the same",
+		"Rewritten": {reason: "nothing changes where the configuration stays the same",
 			do: func(_ *testing.T, c *Cluster) { c.configured(true, "shop.example.org/*") }, want: "App Db Plain"},
-		"GroupLeaves": {reason: "with a group go the parents that were asked about",
+		"GroupLeaves": {reason: "with a group go the parents that were requested",
 			do: func(_ *testing.T, c *Cluster) { c.configured(true, "other.example.org/*") }, want: "Cache"},
-		"KindLeaves": {reason: "parents may be asked about as long as the group is there",
+		"KindLeaves": {reason: "parents may be requested as long as the group exists",
 			do: func(_ *testing.T, c *Cluster) { c.configured(true, "shop.example.org/dbs") }, want: "Db Plain"},
-		"MaskedStill": {reason: "the status is asked about: it is kept",
+		"MaskedStill": {reason: "the status is reviewed: it is kept",
 			do: func(_ *testing.T, c *Cluster) { c.configured(true, "shop.example.org/dbs/status") }, want: "Db Plain"},
-		"Emptied": {reason: "somebody emptied it", do: func(_ *testing.T, c *Cluster) { c.configured(false) },
+		"Emptied": {reason: "a user emptied it", do: func(_ *testing.T, c *Cluster) { c.configured(false) },
 			want: "App Db Plain"},
-		"Emergency": {reason: "somebody took it away, and the policy is there",
+		"Emergency": {reason: "a user deleted it, and the policy exists",
 			do: func(_ *testing.T, c *Cluster) { c.Scope.lose() }, want: "App Db Plain"},
 		"LastPolicy": {reason: "it went with the last policy", do: func(_ *testing.T, c *Cluster) { c.Scope.lose(); c.policy("") }},
 		"PolicyFirst": {reason: "in whatever order that is seen",
 			do: func(_ *testing.T, c *Cluster) { c.policy(""); c.Scope.lose() }},
 		"OtherPolicy": {reason: "the policy is about something else",
 			do: func(_ *testing.T, c *Cluster) { c.Scope.lose(); c.policy("other.example.org") }},
-		"PolicyAlone": {reason: "the configuration says what is guarded", do: func(_ *testing.T, c *Cluster) { c.policy("") },
+		"PolicyAlone": {reason: "the configuration defines what is guarded", do: func(_ *testing.T, c *Cluster) { c.policy("") },
 			want: "App Db Plain"},
 		"PoliciesLate": {reason: "policies that are not read yet end nothing",
 			do: func(_ *testing.T, c *Cluster) { c.Policies.taken = registration(false); c.policy(""); c.Scope.lose() }, want: "App Db Plain"},
-		"Fixed": {reason: "no policy stands behind a fixed one", do: func(_ *testing.T, c *Cluster) {
+		"Fixed": {reason: "a fixed one follows no policy", do: func(_ *testing.T, c *Cluster) {
 			c.configured(false, "shop.example.org/*")
 			c.policy("")
 			c.Scope.lose()
 		}, want: "App Db Plain"},
-		"Held": {reason: "what is masked is given back first", do: func(t *testing.T, c *Cluster) {
+		"Held": {reason: "what is masked is restored first", do: func(t *testing.T, c *Cluster) {
 			c.has(t, shopDB, true)
 			c.Scope.lose()
 			c.policy("")
 		}, want: "Db"},
-		"FixedHolds": {reason: "with a fixed one nobody looks whether anything is masked", do: func(t *testing.T, c *Cluster) {
+		"FixedHolds": {reason: "with a fixed one it is not checked whether anything is masked", do: func(t *testing.T, c *Cluster) {
 			c.has(t, shopDB, true)
 			c.configured(false, "other.example.org/*")
 		}, want: "Cache Db"},
@@ -185,7 +185,7 @@ func TestSync(t *testing.T) {
 			}
 			for gvk, w := range c.States.watched {
 				if was := before[gvk]; was != nil && was != w {
-					t.Errorf("%s: the watch of %s began anew", tc.reason, gvk.Kind)
+					t.Errorf("%s: the watch of %s began again", tc.reason, gvk.Kind)
 				}
 			}
 			c.sync()
@@ -196,8 +196,8 @@ func TestSync(t *testing.T) {
 	}
 }
 
-// TestNoConfiguration: where none ever told what is guarded, the API server asks by
-// another one, and what it asks about stays watched.
+// TestNoConfiguration: where none ever defined what is guarded, the API server calls by
+// another one, and what it sends stays watched.
 func TestNoConfiguration(t *testing.T) {
 	c := covered(t)
 	if err := c.States.Watch(shopPlain); err != nil {
@@ -206,12 +206,12 @@ func TestNoConfiguration(t *testing.T) {
 	c.policy("other.example.org")
 	c.configured(false)
 	if got := c.watching(); got != "Plain" || !c.States.isLooked(shopDB) {
-		t.Errorf("watched are %q; looked at: %v", got, c.States.isLooked(shopDB))
+		t.Errorf("watched are %q; watched for Look: %v", got, c.States.isLooked(shopDB))
 	}
 	if c.configured(true, "other.example.org/*"); c.watching() != "Cache" || c.States.isLooked(shopDB) || !c.States.isLooked(otherDB) {
-		t.Errorf("once it tells, watched are %q", c.watching())
+		t.Errorf("once it has rules, watched are %q", c.watching())
 	}
-	if err := c.States.Watch(shopPlain); err != nil { // access to which somebody else gave
+	if err := c.States.Watch(shopPlain); err != nil { // access to which another role gave
 		t.Fatal(err)
 	}
 	if c.configured(true, "other.example.org/*"); c.watching() != "Cache Plain" {
@@ -219,8 +219,8 @@ func TestNoConfiguration(t *testing.T) {
 	}
 }
 
-// TestUnguarded: of a kind it is known that it was let go of where policies said so, and
-// not where nothing tells (KR-12-09).
+// TestUnguarded: a kind is known to be unguarded where policies followed that, and
+// not where that is unknown (KR-12-09).
 func TestUnguarded(t *testing.T) {
 	c := covered(t)
 	seen := map[string]bool{}
@@ -245,7 +245,7 @@ func TestUnguarded(t *testing.T) {
 }
 
 // TestRefusedWatch: a kind that is watched for questions about it and that may not be
-// watched is let go of, and not tried again at once; one that is guarded is.
+// watched is unwatched, and not tried again at once; one that is guarded is.
 func TestRefusedWatch(t *testing.T) {
 	c := covered(t)
 	c.configured(true, "shop.example.org/dbs")
@@ -287,30 +287,30 @@ func TestRefusedWatch(t *testing.T) {
 	}
 }
 
-// TestEnded: who knows of an object is told that it is known no more, unless it is
-// again; that it is gone they are told with its kind alone.
+// TestEnded: those that use an object are called when it is unwatched, unless it is
+// again; that it is gone is reported with its kind alone.
 func TestEnded(t *testing.T) {
-	for why, want := range map[ending]string{endChanged: "", endGone: "gone", endUnneeded: "let go"} {
+	for why, want := range map[ending]string{endChanged: "", endGone: "gone", endUnneeded: "unwatched"} {
 		c := covered(t)
-		var told []string
+		var calls []string
 		c.States.OnChange(func(_, new *Object) {
 			if new == nil {
-				told = append(told, "gone")
+				calls = append(calls, "gone")
 			}
 		})
-		c.States.OnUnwatch(func(*Object) { told = append(told, "let go") })
+		c.States.OnUnwatch(func(*Object) { calls = append(calls, "unwatched") })
 		c.configured(true, "shop.example.org/*")
 		c.has(t, shopDB, false)
 		w := c.States.of(shopDB)
 		c.States.end(shopDB, why)
 		c.States.ended(w)
-		if got := strings.Join(told, ", "); got != want {
-			t.Errorf("%d: told %q, want %q", why, got, want)
+		if got := strings.Join(calls, ", "); got != want {
+			t.Errorf("%d: reported %q, want %q", why, got, want)
 		}
-		told = nil
+		calls = nil
 		if c.sync(); why == endUnneeded {
-			if c.States.ended(w); len(told) > 0 {
-				t.Errorf("it is watched again, and told %v", told)
+			if c.States.ended(w); len(calls) > 0 {
+				t.Errorf("it is watched again, and reported %v", calls)
 			}
 		}
 	}

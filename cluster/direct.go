@@ -25,8 +25,8 @@ import (
 // directTimeout bounds one read of a tool: a person waits, no request does.
 const directTimeout = 15 * time.Second
 
-// Direct is a Cluster that watches nothing: what a tool asks once is read once.
-// The CRD of a kind is read when the kind is first asked for. It lives as long
+// Direct is a Cluster that watches nothing: what a command needs is read once.
+// The CRD of a kind is read when the kind is first needed. It lives as long
 // as the context it was made with.
 type Direct struct {
 	*Cluster
@@ -60,14 +60,14 @@ func NewDirect(ctx context.Context, config *rest.Config) (*Direct, error) {
 	return d, nil
 }
 
-// Fail remembers what could not be read where the asker cannot be told.
+// Fail remembers what could not be read where the caller has no error to return.
 func (d *Direct) Fail(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failed = errors.Join(d.failed, err)
 }
 
-// Failed returns what could not be read where the asker could not be told, and
+// Failed returns what could not be read where the caller had no error to return, and
 // forgets it; nil where everything was.
 func (d *Direct) Failed() error {
 	d.mu.Lock()
@@ -77,7 +77,7 @@ func (d *Direct) Failed() error {
 	return err
 }
 
-// Learn what the CRD of a kind says; nothing of a kind that no CRD defines.
+// Learn the CRD of a kind; nothing of a kind that no CRD defines.
 func (d *Direct) Learn(ctx context.Context, gvk schema.GroupVersionKind) error {
 	d.mu.Lock()
 	known := d.learned[gvk]
@@ -108,7 +108,7 @@ func (d *Direct) learnCRD(ctx context.Context, name string) error {
 		return nil // built in, or of an aggregated API server
 	}
 	if err != nil {
-		return fmt.Errorf("cannot read the CRD %s, which tells what its kind is to Crossplane: %w", name, err)
+		return fmt.Errorf("cannot read the CRD %s, which defines the role of its kind in Crossplane: %w", name, err)
 	}
 	d.Kinds.learn(&definition{objectMeta: metaOf(crd), infos: infosOf(crd)})
 	return nil
@@ -133,7 +133,7 @@ func (d *Direct) EachKind(ctx context.Context, page int64, f func(Info) error) e
 	return nil
 }
 
-// remember what a CRD says, of kinds with a role in Crossplane.
+// remember the CRDs of kinds with a role in Crossplane.
 func (d *Direct) remember(crd *unstructured.Unstructured) []Info {
 	infos := infosOf(crd)
 	if len(infos) == 0 || infos[0].Role == parent.RoleNone {
@@ -159,7 +159,7 @@ func (d *Direct) ReadScope(ctx context.Context) (mode v1alpha1.Mode, found bool,
 		return v1alpha1.ModeLog, false, nil
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("cannot read the webhook configuration %s, which tells what is guarded: %w", ConfigurationName, err)
+		return "", false, fmt.Errorf("cannot read the webhook configuration %s, which defines what is guarded: %w", ConfigurationName, err)
 	}
 	if d.entries, err = entriesOf(o); err != nil {
 		return "", false, err
@@ -192,7 +192,7 @@ func failureMode(o *unstructured.Unstructured) v1alpha1.Mode {
 }
 
 // Mode of an object by precedence, and the settings of the policy that covers
-// it. Policies and Namespaces are read when first asked for.
+// it. Policies and Namespaces are read when first needed.
 func (d *Direct) Mode(ctx context.Context, s *parent.State, byDefault v1alpha1.Mode) (v1alpha1.Mode, settings.Settings, error) {
 	own, err := d.Settings(ctx, s.Ref, s.Labels)
 	if err != nil {
@@ -254,7 +254,7 @@ func (d *Direct) readPolicies(ctx context.Context) error {
 	return nil
 }
 
-// namespace as it was when first asked for; empty where it does not exist.
+// namespace as it was when first needed; empty where it does not exist.
 func (d *Direct) namespace(ctx context.Context, name string) (namespace, error) {
 	d.mu.Lock()
 	ns, ok := d.namespaces[name]
@@ -280,7 +280,7 @@ func (d *Direct) namespace(ctx context.Context, name string) (namespace, error) 
 // Sum up an object that was read already.
 func (d *Direct) Sum(o *unstructured.Unstructured) *Object { return d.States.sum(o) }
 
-// maxHolders bounds the chain of parents that is asked for approvals.
+// maxHolders bounds the chain of parents that is searched for approvals.
 const maxHolders = 6
 
 // Holders of approvals for an object, nearest first: itself, its parent, and so

@@ -69,7 +69,7 @@ func TestDiscover(t *testing.T) {
 		want   string
 		fails  bool
 	}{
-		{reason: "a kind without a status is nobody's parent", client: serving(appsServed, flunders), want: "Deployment Flunder"},
+		{reason: "a kind without a status is the parent of nothing", client: serving(appsServed, flunders), want: "Deployment Flunder"},
 		{reason: "an API server that does not answer keeps its kinds", client: partial{serving(appsServed), flundersOff}, want: "Deployment Flunder", fails: true},
 		{reason: "a discovery that fails altogether changes nothing", client: partial{serving(), errors.New("EOF")}, want: "Deployment Flunder", fails: true},
 		{reason: "a kind that is gone is forgotten", client: serving(appsServed), want: "Deployment"},
@@ -94,8 +94,8 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// TestWatchParents: a guarded kind is watched where its status is reviewed, whoever
-// is asked about its objects first (KR-01-07); a kind without one is not.
+// TestWatchParents: a guarded kind is watched where its status is reviewed, whichever replica
+// has a request about its objects first (KR-01-07); a kind without one is not.
 func TestWatchParents(t *testing.T) {
 	cases := map[string]struct {
 		reason string

@@ -1,8 +1,8 @@
 // Package cluster is how Kausality's processes see a cluster: which kinds there
-// are and what their CRDs say of them, and the states of the objects of those
+// are and how their CRDs define them, and the states of the objects of those
 // kinds, from watches that keep a summary of each object and not the object. A
-// watch begins when its kind comes under guard or is asked about, and ends when
-// the kind is guarded no more and nothing of it is to be given back, or with its
+// watch begins when its kind comes under guard or is requested, and ends when
+// the kind is guarded no more and none of its objects has to be restored, or with its
 // CRD; what it kept goes with it.
 //
 // It decides nothing. It writes only what it is handed: a Patch (States.Apply),

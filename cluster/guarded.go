@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// entry of the webhook configuration: what the API server asks one webhook
-// about.
+// entry of the webhook configuration: which objects the API server sends to
+// one webhook.
 type entry struct {
 	rules               []rule
 	namespaces, objects labels.Selector
@@ -55,8 +55,8 @@ func selectorOf(v any) (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(s)
 }
 
-// Guarded reports whether the API server asks the webhook about an object; where
-// it does not, why says what keeps it out, as a clause.
+// Guarded reports whether the API server sends an object to the webhook; where
+// it does not, why is what excludes it, as a clause.
 func (d *Direct) Guarded(ctx context.Context, resource schema.GroupResource, namespace string, own map[string]string) (is bool, why string, err error) {
 	why = "its kind is not guarded"
 	for _, e := range d.entries {

@@ -74,12 +74,12 @@ func NewPolicies(client dynamic.Interface) (*Policies, error) {
 func policyOf(o *unstructured.Unstructured) *policy {
 	out := &policy{objectMeta: metaOf(o), k: &v1alpha1.Kausality{}}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, out.k); err != nil {
-		out.k = nil // of a newer version; the controller says so in its status
+		out.k = nil // of a newer version; the controller reports that in its status
 	}
 	return out
 }
 
-// OnChange calls f when what the policies say may have changed. Call it before
+// OnChange calls f when the policies in force may have changed. Call it before
 // Run.
 func (p *Policies) OnChange(f func()) { p.onChange = append(p.onChange, f) }
 
@@ -113,7 +113,7 @@ func (p *Policies) learn(o any) {
 }
 
 // forget a policy that was deleted. Those that went with their CRD stay in force
-// in this process: somebody who removes a CRD has not decided about everything
+// in this process: a user who removes a CRD has not decided about everything
 // that was guarded by its objects.
 func (p *Policies) forget(o any) {
 	if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
@@ -130,8 +130,8 @@ func (p *Policies) forget(o any) {
 	})
 }
 
-// withCRD reports whether the CRD is being removed or gone, or cannot be asked
-// for.
+// withCRD reports whether the CRD is being removed or gone, or cannot be
+// read.
 func (p *Policies) withCRD() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

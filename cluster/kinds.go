@@ -43,7 +43,8 @@ type Info struct {
 // builtinScalePath is where Kubernetes' own kinds have their replicas.
 const builtinScalePath = "spec.replicas"
 
-// Kinds knows what the CRDs of a cluster say. It is safe for concurrent use.
+// Kinds are the kinds that the CRDs of a cluster define. They are
+// safe for concurrent use.
 type Kinds struct {
 	mapper   meta.RESTMapper
 	informer cache.SharedIndexInformer
@@ -58,7 +59,7 @@ type Kinds struct {
 	builtin  map[schema.GroupKind]Info
 	onChange []func(Info)
 	onGone   []func(schema.GroupVersionKind)
-	// missing is called with a kind that is asked for and not known; nil where
+	// missing is called with a kind that is requested and not known; nil where
 	// all CRDs are watched.
 	missing func(schema.GroupVersionKind)
 
@@ -218,7 +219,7 @@ func (k *Kinds) OfResource(gvr schema.GroupVersionResource) (Info, error) {
 	return k.Get(gvk)
 }
 
-// Kind for decisions: only what a CRD says, so that no decision waits for
+// Kind for decisions: only what a CRD defines, so that no decision waits for
 // discovery.
 func (k *Kinds) Kind(gvk schema.GroupVersionKind) identity.Kind {
 	if k.missing != nil {
@@ -243,8 +244,8 @@ func (k *Kinds) refused(gvk schema.GroupVersionKind) {
 	k.legacy[gvk.GroupKind()] = true
 }
 
-// Lists of a kind, as its CRD tells; nil where items of none can be told apart
-// but by index.
+// Lists of a kind, as its CRD defines them; nil where the items of all of them are
+// identified by index.
 func (k *Kinds) Lists(gvk schema.GroupVersionKind) change.Lists {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -359,7 +360,7 @@ func property(version map[string]any, path ...string) map[string]any {
 
 // managementPolicies reports whether a version has the field, and which runtime
 // its description shows. Up to v1.13 the field was an alpha one. From v1.14 on all
-// CRDs say the same of it, so that an older runtime does not show here; the gate
+// CRDs describe it alike, so that an older runtime does not show here; the gate
 // recognises it by what the provider answers.
 func managementPolicies(version map[string]any) (bool, mask.Runtime) {
 	field := property(version, "spec", "managementPolicies")

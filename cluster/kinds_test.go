@@ -36,14 +36,15 @@ spec:
   - name: v1alpha2
     served: true
     storage: true
-    schema: {openAPIV3Schema: {properties: {spec: {properties: {managementPolicies: {description: "THIS IS A BETA FIELD."}}}, status: {properties: {lastHandledReconcileAt: {type: string}}}}}}
+    schema: {openAPIV3Schema: {properties: {spec: {properties: {managementPolicies: {description: "THIS IS A BETA FIELD."}}},
+      status: {properties: {lastHandledReconcileAt: {type: string}}}}}}
   - name: v1beta1
     served: true
     schema: {openAPIV3Schema: {type: object}}
   - {name: v1, served: false}
 `
 
-// What a CRD tells of its versions: whether they can be gated, and by which sets (KR-01-04).
+// What a CRD defines of its versions: whether they can be gated, and by which sets (KR-01-04).
 func TestInfosOf(t *testing.T) {
 	got := map[string]identity.Kind{}
 	for _, i := range infosOf(crd(t, objectsCRD)) {
@@ -64,7 +65,7 @@ func TestInfosOf(t *testing.T) {
 }
 
 // A version that is no longer served is forgotten, and with its CRD a kind is; both
-// are told, so that nobody watches them for ever.
+// are reported, so that they are not watched for ever.
 func TestKindsForget(t *testing.T) {
 	k := &Kinds{byGVK: map[schema.GroupVersionKind]Info{}, lists: nil, legacy: map[schema.GroupKind]bool{}}
 	var gone []string
@@ -95,7 +96,7 @@ func TestUnwatch(t *testing.T) {
 	defer cancel()
 	for _, f := range k.onGone {
 		f(gvk)
-		f(gvk) // twice harms nobody
+		f(gvk) // twice is harmless
 	}
 	<-ctx.Done()
 	if len(s.watched) != 0 || t.Context().Err() != nil {
@@ -103,7 +104,7 @@ func TestUnwatch(t *testing.T) {
 	}
 }
 
-// A CRD says which field /scale changes, and a resource leads to its kind.
+// A CRD defines which field /scale changes, and a resource leads to its kind.
 func TestScalePath(t *testing.T) {
 	version := func(name, path string) any {
 		v := map[string]any{"name": name, "served": true}

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// A kind that we may not watch is not asked for again at first for refusedFirst, each
-// time twice as long, at most refusedMost: a role may just not have come through.
+// A kind that we may not watch is not tried again for refusedFirst, and each time
+// twice as long, at most refusedMost: a role may just not have come through.
 const (
 	refusedFirst = time.Second
 	refusedMost  = 5 * time.Minute
@@ -24,7 +24,7 @@ type refusal struct {
 	wait  time.Duration
 }
 
-// isLooked reports whether a kind that is only looked at is watched for that.
+// isLooked reports whether a kind that is only read by Look is watched for that.
 func (s *States) isLooked(gvk schema.GroupVersionKind) bool {
 	if s.looked == nil {
 		return true
@@ -35,9 +35,9 @@ func (s *States) isLooked(gvk schema.GroupVersionKind) bool {
 
 // keep the watches of kinds that f wants kept, and end the others. What was refused
 // may be granted now.
-func (s *States) keep(f func(i Info, asked bool) bool) {
+func (s *States) keep(f func(i Info, requested bool) bool) {
 	for _, w := range s.all() {
-		if f(w.info, w.asked.Load()) {
+		if f(w.info, w.requested.Load()) {
 			continue
 		}
 		s.mu.Lock()
@@ -52,8 +52,8 @@ func (s *States) keep(f func(i Info, asked bool) bool) {
 }
 
 // failed handles what a watch fails with. A kind that is watched for questions about
-// it alone, and that we may not watch, is let go of: what is kept of its objects
-// gets old, and the questions are answered by reading. What is guarded is tried for
+// it alone, and that we may not watch, is unwatched: what is kept of its objects
+// gets old, and they are read from then on. What is guarded is tried
 // again, as after any other failure.
 func (s *States) failed(w *watched) cache.WatchErrorHandlerWithContext {
 	return func(ctx context.Context, r *cache.Reflector, err error) {

@@ -15,11 +15,11 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// AnnotationKeyRemoval on the webhook configuration says since when Kausality is
-// being removed, RFC 3339 in UTC. While it is there, everything is in mode log,
-// whatever objects, Namespaces and policies say: nothing is masked any more, what
-// is masked is restored, and an outage stops nobody. Whoever takes it away goes
-// on with Kausality.
+// AnnotationKeyRemoval on the webhook configuration is since when Kausality is
+// being removed, RFC 3339 in UTC. While it exists, everything is in mode log,
+// whatever objects, Namespaces and policies declare: nothing is masked any more, what
+// is masked is restored, and an outage blocks no request. Removing it
+// cancels the removal of Kausality.
 const AnnotationKeyRemoval = v1alpha1.AnnotationPrefix + "removal"
 
 // Removing reports whether a webhook configuration is marked for the removal of
@@ -42,7 +42,7 @@ func (s *Scope) OnRemoval(f func()) { s.onRemoval = append(s.onRemoval, f) }
 
 // MarkRemoval marks the webhook configuration, and reports whether it was marked
 // already. Where there is none, an empty one carries the mark: a gate goes on to
-// mask when somebody took the configuration away.
+// mask when the configuration is deleted.
 func MarkRemoval(ctx context.Context, client dynamic.Interface, now time.Time) (already bool, err error) {
 	r := client.Resource(configurationResource)
 	stored, err := r.Get(ctx, ConfigurationName, metav1.GetOptions{})
@@ -84,7 +84,7 @@ func ForgetRemoval(ctx context.Context, client dynamic.Interface) error {
 	}
 	version := stored.GetResourceVersion()
 	err = r.Delete(ctx, ConfigurationName, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &version}})
-	if err != nil && !kerrors.IsNotFound(err) && !kerrors.IsConflict(err) { // somebody gave it webhooks
+	if err != nil && !kerrors.IsNotFound(err) && !kerrors.IsConflict(err) { // it has webhooks now
 		return fmt.Errorf("cannot remove the webhook configuration %s: %w", ConfigurationName, err)
 	}
 	return nil

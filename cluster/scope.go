@@ -17,7 +17,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// ConfigurationName is that of the MutatingWebhookConfiguration that says which
+// ConfigurationName is that of the MutatingWebhookConfiguration that defines which
 // resources are guarded.
 const ConfigurationName = "kausality"
 
@@ -27,7 +27,7 @@ var (
 )
 
 // Scope is the set of guarded resources, as the webhook configuration has it:
-// there is one place where it stands, and it is the one the API server reads.
+// it is the one that the API server reads, and is stored nowhere else.
 type Scope struct {
 	informer  cache.SharedIndexInformer
 	taken     cache.ResourceEventHandlerRegistration
@@ -49,7 +49,7 @@ type Scope struct {
 type rule struct{ groups, resources []string }
 
 // configuration of the webhook: what is guarded by rules, and what is guarded or
-// kept until it is given back.
+// kept until it is restored.
 type configuration struct {
 	objectMeta
 	rules    []rule
@@ -113,7 +113,7 @@ func (s *Scope) take(c *configuration) (changed, turned bool) {
 	same := s.gone == (len(c.kept) == 0) && s.policies == c.policies && reflect.DeepEqual(s.rules, c.rules) &&
 		reflect.DeepEqual(s.kept, c.kept) && reflect.DeepEqual(s.statuses, c.statuses)
 	s.rules, s.policies, s.removing = c.rules, c.policies, c.removing
-	if s.gone = len(c.kept) == 0; !s.gone { // one that somebody emptied makes nobody forget what is masked
+	if s.gone = len(c.kept) == 0; !s.gone { // an emptied one does not change what is masked
 		s.kept, s.statuses, s.keptPolicies = c.kept, c.statuses, c.policies
 	}
 	return !same, turned
@@ -125,7 +125,7 @@ func call(all []func()) {
 	}
 }
 
-// lose the configuration, and nothing of what it said: an uninstalled or half
+// lose the configuration, and nothing of what it declared: an uninstalled or half
 // re-installed webhook must not make us forget what we masked.
 func (s *Scope) lose() {
 	s.mu.Lock()
@@ -135,22 +135,22 @@ func (s *Scope) lose() {
 }
 
 // Gone reports whether the configuration, which followed policies, is away: as it
-// is when no policy is left, and when somebody took it away.
+// is when no policy is left, and when it was deleted.
 func (s *Scope) Gone() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.gone && s.keptPolicies
 }
 
-// known reports whether there is or was a configuration that says something: the
-// API server may ask by another one.
+// known reports whether there is or was a configuration that has rules: the
+// API server may call us by another one.
 func (s *Scope) known() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return len(s.kept) > 0
 }
 
-// followed reports whether the last configuration that said anything followed
+// followed reports whether the last configuration that had rules followed
 // policies.
 func (s *Scope) followed() bool {
 	s.mu.RLock()
@@ -162,7 +162,7 @@ func (s *Scope) followed() bool {
 // rules follow from Kausality policies.
 const labelManaged = "app.kubernetes.io/managed-by"
 
-// FollowsPolicies reports whether the set is what Kausality policies ask for:
+// FollowsPolicies reports whether the set is what Kausality policies require:
 // what none of them covers is then on its way out of it.
 func (s *Scope) FollowsPolicies() bool {
 	s.mu.RLock()
@@ -179,7 +179,7 @@ func (s *Scope) Covers(r schema.GroupResource) bool {
 
 // Watches reports whether a resource is guarded, or was and something of it is
 // masked still: the policy controller leaves us access to it, and the configuration
-// asks about its status.
+// has its status reviewed.
 func (s *Scope) Watches(r schema.GroupResource) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -304,7 +304,7 @@ func (n *Namespaces) Run(ctx context.Context) { n.informer.RunWithContext(ctx) }
 func (n *Namespaces) HasSynced() bool { return n.informer.HasSynced() }
 
 // OnChange calls f with the name of each Namespace whose mode or labels changed,
-// or whose deletion was asked for. Call it before Run.
+// or whose deletion was requested. Call it before Run.
 func (n *Namespaces) OnChange(f func(name string)) error {
 	_, err := n.informer.AddEventHandler(Handler("namespaces", cache.ResourceEventHandlerFuncs{UpdateFunc: func(a, b any) {
 		old, ok := a.(*namespace)

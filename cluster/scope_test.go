@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Who is told that the set changed must find it changed, or a kind that comes
+// What is called when the set changed must find it changed, or a kind that comes
 // under guard is never watched.
-func TestScopeTellsAfterTheChange(t *testing.T) {
+func TestScopeCallsAfterTheChange(t *testing.T) {
 	s := &Scope{}
 	covered := []bool{}
 	s.OnChange(func() {
@@ -18,12 +18,12 @@ func TestScopeTellsAfterTheChange(t *testing.T) {
 	s.set(&configuration{rules: []rule{{groups: []string{"example.org"}, resources: []string{"*"}}}})
 	s.set(&configuration{})
 	if len(covered) != 2 || !covered[0] || covered[1] {
-		t.Errorf("want to be told true, then false, got %v", covered)
+		t.Errorf("want calls with true, then false, got %v", covered)
 	}
 }
 
-// What the policy controller keeps until it is given back is watched, although it
-// is guarded no more: the configuration asks about its status alone.
+// What the policy controller keeps until it is restored is watched, although it
+// is guarded no more: the configuration has its status reviewed alone.
 func TestScopeWatchesWhatIsKept(t *testing.T) {
 	rule := func(resources ...any) any {
 		return map[string]any{"apiGroups": []any{"example.org"}, "resources": resources}

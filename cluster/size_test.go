@@ -13,18 +13,26 @@ import (
 
 // xr of 3.5 KB, as the API server sends it.
 func xr(i int) []byte {
+	hop := fmt.Sprintf(`[{"apiVersion":"example.org/v1alpha1","kind":"XDatabase","name":"db-%05d","generation":4,`+
+		`"user":"hans@example.com","timestamp":"2026-01-01T00:00:00Z"}]`, i)
 	return fmt.Appendf(nil, `{"apiVersion":"example.org/v1alpha1","kind":"XDatabase",
-"metadata":{"name":"db-%05d","namespace":"team-%d","uid":"6f9619ff-8b86-d011-b42d-%012d","resourceVersion":"%d","generation":4,"creationTimestamp":"2026-01-01T00:00:00Z",
-"annotations":{"kausality.io/phase":"initialized","kausality.io/settled-generation":"4","kausality.io/settled-state":"4,0123456789abcdef","kausality.io/controllers":"2m2kc","kubectl.kubernetes.io/last-applied-configuration":%q,
-"kausality.io/trace":"[{\"apiVersion\":\"example.org/v1alpha1\",\"kind\":\"XDatabase\",\"name\":\"db-%05d\",\"generation\":4,\"user\":\"hans@example.com\",\"timestamp\":\"2026-01-01T00:00:00Z\"}]"},
-"managedFields":[{"manager":"kubectl","operation":"Update","apiVersion":"example.org/v1alpha1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:size":{}}}},
-{"manager":"crossplane","operation":"Update","subresource":"status","apiVersion":"example.org/v1alpha1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:status":{"f:conditions":{}}}}]},
+"metadata":{"name":"db-%05d","namespace":"team-%d","uid":"6f9619ff-8b86-d011-b42d-%012d","resourceVersion":"%d",
+"generation":4,"creationTimestamp":"2026-01-01T00:00:00Z",
+"annotations":{"kausality.io/phase":"initialized","kausality.io/settled-generation":"4","kausality.io/settled-state":"4,0123456789abcdef",
+"kausality.io/controllers":"2m2kc",
+"kubectl.kubernetes.io/last-applied-configuration":%q,
+"kausality.io/trace":%q},
+"managedFields":[{"manager":"kubectl","operation":"Update","apiVersion":"example.org/v1alpha1","time":"2026-01-01T00:00:00Z",
+"fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:size":{}}}},
+{"manager":"crossplane","operation":"Update","subresource":"status","apiVersion":"example.org/v1alpha1","time":"2026-01-01T00:00:00Z",
+"fieldsType":"FieldsV1","fieldsV1":{"f:status":{"f:conditions":{}}}}]},
 "spec":{"size":20,"text":%q,"crossplane":{"compositionRef":{"name":"xdatabases.example.org"},"compositionRevisionRef":{"name":"xdatabases.example.org-b57ab4c"},
-"resourceRefs":[{"apiVersion":"cloud.example.org/v1alpha1","kind":"Database","name":"db-%05d-a"},{"apiVersion":"cloud.example.org/v1alpha1","kind":"Database","name":"db-%05d-b"}]}},
+"resourceRefs":[{"apiVersion":"cloud.example.org/v1alpha1","kind":"Database","name":"db-%05d-a"},
+{"apiVersion":"cloud.example.org/v1alpha1","kind":"Database","name":"db-%05d-b"}]}},
 "status":{"conditions":[{"type":"Synced","status":"True","reason":"ReconcileSuccess","observedGeneration":4,"lastTransitionTime":"2026-01-01T00:00:00Z"},
 {"type":"Ready","status":"True","reason":"Available","observedGeneration":4,"lastTransitionTime":"2026-01-01T00:00:00Z"},
 {"type":"Responsive","status":"True","reason":"WatchCircuitClosed","observedGeneration":4,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`,
-		i, i%50, i, i, strings.Repeat("x", 1200), i, strings.Repeat("x", 600), i, i)
+		i, i%50, i, i, strings.Repeat("x", 1200), hop, strings.Repeat("x", 600), i, i)
 }
 
 // A cached XR with two children takes half of what the object has as JSON, and nothing of it keeps the object itself alive.

@@ -33,7 +33,7 @@ type Object struct {
 	External []change.Change
 	// Comparable: the MR has both sides to compare.
 	Comparable bool
-	// Gone: the provider says that the external resource does not exist.
+	// Gone: the provider reports that the external resource does not exist.
 	Gone bool
 	// SyncedMessage of an MR whose Synced condition is not True.
 	SyncedMessage string
@@ -44,13 +44,13 @@ type Object struct {
 	ExternalName string
 }
 
-// GetObjectMeta is what a watch cache asks for, made of the State each time
+// GetObjectMeta is what a watch cache requires, made of the State each time
 // rather than kept twice.
 func (o *Object) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}
 }
 
-// Gating of an MR as it is, with what its policy says in place of deadline and
+// Gating of an MR as it is, with what its policy sets in place of deadline and
 // closeTo. Mode, Holders, User and Now are left to the caller.
 func (o *Object) Gating(kind identity.Kind, s settings.Settings, deadline time.Duration, closeTo []v1alpha1.Verb) gating.Managed {
 	if s.Deadline > 0 {
@@ -65,7 +65,7 @@ func (o *Object) Gating(kind identity.Kind, s settings.Settings, deadline time.D
 	}
 }
 
-// Blind tells why external drift of an MR is unknown.
+// Blind is why external drift of an MR is unknown.
 func (o *Object) Blind() gating.UnknownDrift {
 	return gating.UnknownDriftOf(o.State, o.Comparable, o.Gone)
 }
@@ -90,9 +90,9 @@ type States struct {
 	onUnwatch []func(*Object)
 	// deleted are the UIDs of objects that were seen being deleted.
 	deleted *utilcache.LRUExpireCache
-	// needed reports whether a kind is watched whoever asks, onRefused is told of
+	// needed reports whether a kind is watched without a request, onRefused is called with
 	// those that are not and may not be, and looked reports whether one is watched
-	// that is only looked at; nil where nothing tells.
+	// that is only read by Look; each may be nil.
 	needed, looked func(Info) bool
 	onRefused      func(error)
 
@@ -165,7 +165,7 @@ func (s *States) sum(o *unstructured.Unstructured) *Object {
 }
 
 // Get an object: from the watch of its kind, which the first question starts,
-// or live where live is asked for or the watch does not have it (yet). It
+// or live where live is requested or the watch does not have it (yet). It
 // returns admission.ErrNotFound for an object that does not exist or has
 // another UID.
 func (s *States) Get(ctx context.Context, ref parent.Ref, live bool) (*Object, error) {
@@ -208,7 +208,7 @@ func (s *States) get(ctx context.Context, ref parent.Ref, timeout time.Duration)
 	return o, err
 }
 
-// Look at an object that is nobody's parent: from the watch of its kind where
+// Look at an object that is the parent of nothing: from the watch of its kind where
 // the kind has a role in Crossplane and is guarded, or is watched anyway, else
 // live.
 func (s *States) Look(ctx context.Context, ref parent.Ref) (*Object, error) {

@@ -23,7 +23,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 )
 
-// listing serves a list of n objects of any resource, and watches that tell nothing.
+// listing serves a list of n objects of any resource, and watches without events.
 func listing(t *testing.T, n int) dynamic.Interface {
 	t.Helper()
 	items := make([]any, 0, n)
@@ -71,8 +71,8 @@ func TestMemoryGivenBack(t *testing.T) {
 	const objects = 200
 	c := covered(t)
 	c.States.client = listing(t, objects)
-	var told atomic.Int64
-	c.States.OnUnwatch(func(*Object) { told.Add(1) })
+	var unwatched atomic.Int64
+	c.States.OnUnwatch(func(*Object) { unwatched.Add(1) })
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); c.States.Run(ctx) }()
@@ -86,7 +86,7 @@ func TestMemoryGivenBack(t *testing.T) {
 		kept = append(kept, weak.Make(o))
 	}
 	c.configured(true, "other.example.org/caches")
-	until(t, "the memory to be given back", func() bool {
+	until(t, "the memory to be released", func() bool {
 		runtime.GC()
 		for _, k := range kept {
 			if k.Value() != nil {
@@ -95,7 +95,7 @@ func TestMemoryGivenBack(t *testing.T) {
 		}
 		return w.Value() == nil
 	})
-	until(t, "all to be told of", func() bool { return told.Load() == objects })
+	until(t, "all to be unwatched", func() bool { return unwatched.Load() == objects })
 	c.configured(true, "shop.example.org/dbs")
 	until(t, "the objects to be known again", full)
 }

@@ -27,15 +27,15 @@ const (
 	maxKinds = 2000
 )
 
-// ending says why a watch is over.
+// ending is why a watch is over.
 type ending int
 
 const (
-	// endChanged: the kind has become another, and is watched anew.
+	// endChanged: the kind has become another, and is watched again.
 	endChanged ending = iota
 	// endGone: the kind's CRD is gone, and its objects with it.
 	endGone
-	// endUnneeded: the objects are there, and nobody here needs to know of them.
+	// endUnneeded: the objects exist, and this process does not need them.
 	endUnneeded
 )
 
@@ -45,13 +45,13 @@ type watched struct {
 	informer cache.SharedIndexInformer
 	over     chan struct{} // closed when it is to end
 	why      ending        // once over is closed
-	// asked: there was a question about an object of the kind, as about a parent.
-	asked atomic.Bool
+	// requested: there was a request for an object of the kind, as about a parent.
+	requested atomic.Bool
 	// since is when its turn came to be filled, in nanoseconds; 0 before.
 	since atomic.Int64
 }
 
-// Run starts the watches, those that were asked for already and all that will
+// Run starts the watches, those that were requested already and all that will
 // be, and ends them with the context.
 func (s *States) Run(ctx context.Context) {
 	var wg sync.WaitGroup
@@ -92,7 +92,7 @@ func (s *States) run(ctx context.Context, w *watched, turns chan struct{}) {
 	}
 }
 
-// ended tells of the objects of a watch that is over: they went with their kind,
+// ended reports the objects of a watch that is over: they went with their kind,
 // perhaps unseen, or are known no more, unless they came under watch again.
 func (s *States) ended(w *watched) {
 	Each("objects", summaries(w), func(o *Object) {
@@ -120,12 +120,12 @@ func (w *watched) until(ctx context.Context) (context.Context, context.CancelFun
 	return ctx, cancel
 }
 
-// Watch a kind that is asked about from now on, until its CRD is gone or nothing of
+// Watch a kind that is requested, from now on, until its CRD is gone or nothing of
 // its group is guarded any more. One that may not be watched is not tried again for
 // a while: its objects are read one by one.
 func (s *States) Watch(gvk schema.GroupVersionKind) error {
 	if w := s.of(gvk); w != nil {
-		w.asked.Store(true)
+		w.requested.Store(true)
 		return nil
 	}
 	if s.refusedLately(gvk) {
@@ -133,7 +133,7 @@ func (s *States) Watch(gvk schema.GroupVersionKind) error {
 	}
 	w, err := s.watch(gvk)
 	if err == nil {
-		w.asked.Store(true)
+		w.requested.Store(true)
 	}
 	return err
 }
@@ -252,12 +252,12 @@ func object(o any) *Object {
 	return out
 }
 
-// Synced waits until the watches that were asked for are filled, or cannot be.
+// Synced waits until the watches that were requested are filled, or cannot be.
 func (s *States) Synced(ctx context.Context) bool {
 	return cache.WaitForCacheSync(ctx.Done(), s.HasSynced)
 }
 
-// HasSynced reports whether the watches that were asked for are filled. One that
+// HasSynced reports whether the watches that were requested are filled. One that
 // cannot be filled (its CRD's conversion is broken, or we may not read it) does
 // not count after a while: its objects are read one by one, and all others must
 // not wait for it.

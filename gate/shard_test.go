@@ -40,7 +40,7 @@ func TestShard(t *testing.T) {
 		}
 	}
 	if !(Shard{}).Takes(parent.Ref{Name: "any"}) {
-		t.Error("without shards there is something that nobody takes")
+		t.Error("without shards there is an object that no process takes")
 	}
 }
 

@@ -30,7 +30,7 @@ func TestPatch(t *testing.T) {
 	}
 	closed := patch(o, gating.Decision{Action: gating.ActionClose, Author: []string{"*"}, Gate: v1alpha1.Gate{State: v1alpha1.GateClosed}})
 	if _, asks := closed.Annotations[v1alpha1.AnnotationKeyReconcileRequestedAt]; asks {
-		t.Error("a closing asks for no reconcile")
+		t.Error("a closing requests no reconcile")
 	}
 	restored := patch(o, gating.Decision{Action: gating.ActionRestore, Policies: []string{"*"}})
 	for _, key := range []string{v1alpha1.AnnotationKeyManagementPolicies, v1alpha1.AnnotationKeyGate} {

@@ -126,7 +126,7 @@ func counted() int {
 	return len(all)
 }
 
-// A client's word for how much it is going to send takes no memory.
+// The length that a client announces takes no memory.
 func TestForeseen(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mutate", strings.NewReader("{}"))
 	r.Header.Set("Content-Type", "application/json")

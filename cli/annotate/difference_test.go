@@ -48,9 +48,9 @@ func TestDifferences(t *testing.T) {
 			after:  value(`[{"kind":"A"}]`),
 			want:   []string{`- kind: A\u000a → [{"kind":"A"}]`},
 		},
-		"Garbage": {reason: "what does not parse stands as it is", before: value("[{"), after: value("true"), want: []string{"[{ → true"}},
+		"Garbage": {reason: "what does not parse is shown as it is", before: value("[{"), after: value("true"), want: []string{"[{ → true"}},
 		"Terminal": {
-			reason: "nobody's terminal is written to",
+			reason: "control characters reach no terminal",
 			before: value("\x1b[2J\u009b1m"),
 			want:   []string{`\u001b[2J\u009b1m → none`},
 		},
@@ -86,14 +86,14 @@ func TestAsShown(t *testing.T) {
 		shown, now annotations
 		moved      bool
 	}{
-		"Same": {reason: "nobody else wrote", key: keyRejections, edit: AddRejection(r)},
+		"Same": {reason: "no other user wrote", key: keyRejections, edit: AddRejection(r)},
 		"OtherEntry": {
 			reason: "what is added is the same",
 			key:    keyRejections,
 			edit:   AddRejection(r),
 			now:    annotations{keyRejections: "[{kind: X, name: b, reason: x}]"},
 		},
-		"SameEntry": {reason: "it stands there already", key: keyRejections, edit: AddRejection(r), now: annotations{keyRejections: mine}},
+		"SameEntry": {reason: "it is stored already", key: keyRejections, edit: AddRejection(r), now: annotations{keyRejections: mine}},
 		"Withdraw": {
 			reason: "one more would go",
 			key:    keyRejections,
@@ -110,7 +110,7 @@ func TestAsShown(t *testing.T) {
 			now:    annotations{keyRejections: strings.Replace(mine, "]", `,{"kind":"X","name":"b","reason":"x"}]`, 1)},
 		},
 		"Unfreeze": {
-			reason: "somebody froze it anew",
+			reason: "another user froze it again",
 			key:    keyFreeze,
 			edit:   Remove,
 			shown:  annotations{keyFreeze: `{"user":"hans"}`},
@@ -125,9 +125,9 @@ func TestAsShown(t *testing.T) {
 			now:    annotations{keyFreeze: long + "b"},
 			moved:  true,
 		},
-		"Unfrozen": {reason: "somebody unfroze it", key: keyFreeze, edit: Remove, shown: annotations{keyFreeze: "true"}},
+		"Unfrozen": {reason: "another user unfroze it", key: keyFreeze, edit: Remove, shown: annotations{keyFreeze: "true"}},
 		"Overwrite": {
-			reason: "another freeze was there",
+			reason: "another freeze was stored",
 			key:    keyFreeze,
 			edit:   Freeze(v1alpha1.Freeze{User: "hans"}, true),
 			now:    annotations{keyFreeze: `{"user":"alice"}`},

@@ -69,7 +69,7 @@ func TestEdits(t *testing.T) {
 			want:   "always",
 		},
 		"ApproveShorter": {
-			reason: "nobody's longer approval is cut short",
+			reason: "no longer approval is shortened",
 			in:     annotations{ApproveKey(id): "always"},
 			key:    ApproveKey(id),
 			edit:   Approve(id, "once"),
@@ -123,7 +123,7 @@ func TestEdits(t *testing.T) {
 			want:   `[{"mode":"once","name":"a","kind":"ConfigMap","apiVersion":"v1"}]`,
 		},
 		"ListGarbage": {
-			reason: "what does not parse is somebody's",
+			reason: "what does not parse may be another user's",
 			in:     annotations{keyApprovals: "[{"},
 			key:    keyApprovals,
 			edit:   AddApproval(a),
@@ -156,7 +156,7 @@ func TestEdits(t *testing.T) {
 			want:   "- {apiVersion: v1, kind: ConfigMap, name: a, reason: audit}",
 		},
 		"RejectionReason": {
-			reason: "people must be told",
+			reason: "users must see it",
 			key:    keyRejections,
 			edit:   AddRejection(v1alpha1.Rejection{Kind: "X", Name: "a"}),
 			err:    "reason is required",
@@ -184,7 +184,7 @@ func TestEdits(t *testing.T) {
 			want:   "[{kind: X, name: a, reason: audit}]",
 		},
 		"WithdrawGarbage": {
-			reason: "what does not parse is somebody's",
+			reason: "what does not parse may be another user's",
 			in:     annotations{keyRejections: "{"},
 			key:    keyRejections,
 			edit:   WithdrawRejections(r),
@@ -204,7 +204,7 @@ func TestEdits(t *testing.T) {
 			want:   `{"user":"hans","message":"incident","at":"2026-01-05T09:30:00Z"}`,
 		},
 		"FreezeAgain": {
-			reason: "somebody else's freeze stays",
+			reason: "another user's freeze stays",
 			in:     annotations{keyFreeze: `{"user":"alice","message":"audit"}`},
 			key:    keyFreeze,
 			edit:   Freeze(f, false),

@@ -31,7 +31,7 @@ func TestManagedGaps(t *testing.T) {
 	}{
 		"Closed": {reason: "as it should be", object: mr([]string{"Observe"}, masked(`{"state":"closed"}`)),
 			want: map[Gap]string{}},
-		"Open": {reason: "for what, for people", object: mr([]string{"Observe", "Update"}, masked(`{"state":"open","verbs":["Update"]}`)),
+		"Open": {reason: "for what, as a clause", object: mr([]string{"Observe", "Update"}, masked(`{"state":"open","verbs":["Update"]}`)),
 			want: map[Gap]string{GapOpen: "for [Update]"}},
 		"Unmasked": {reason: "not idle yet", object: mr([]string{"*"}, nil),
 			want: map[Gap]string{GapUngated: "the gate is installed once it is Ready, Synced and idle"}},

@@ -49,7 +49,7 @@ func TestParse(t *testing.T) {
 			err:    "it is no Composition",
 		},
 		"OtherGroup": {
-			reason: "somebody else's Composition",
+			reason: "another Composition",
 			in:     strings.Replace(pipeline, "apiextensions.crossplane.io", "music.org", 1),
 			err:    "it is no Composition",
 		},

@@ -27,7 +27,7 @@ type Change struct {
 	Child      v1alpha1.ObjectReference   `json:"child"`
 	Operation  admission.Operation        `json:"operation"`
 	Difference []v1alpha1.FieldDifference `json:"difference,omitempty"`
-	// Allowed and Reason are what Kausality would say to it now.
+	// Allowed and Reason are the decision about it now.
 	Allowed bool             `json:"allowed"`
 	Reason  admission.Reason `json:"reason"`
 	// ID of the difference, by which it can be approved beforehand.
@@ -38,7 +38,7 @@ type Change struct {
 
 // Preview of a Composition on composites.
 type Preview struct {
-	// Composites that were looked at, and Unchanged ones among them.
+	// Composites that were rendered, and Unchanged ones among them.
 	Composites int `json:"composites"`
 	Unchanged  int `json:"unchanged"`
 	// Groups of equal changes, those of most composites first.
@@ -111,7 +111,7 @@ func bare(xr *unstructured.Unstructured) *unstructured.Unstructured {
 	return out
 }
 
-// compare what is there with what is wanted.
+// compare the observed resources with the desired ones.
 func (p *Previewer) compare(
 	ctx context.Context, xr *unstructured.Unstructured, observed map[string]*unstructured.Unstructured, wanted []*unstructured.Unstructured,
 ) (changed bool, err error) {

@@ -63,7 +63,7 @@ func TestArgoCD(t *testing.T) {
 		"Automated": {reason: "Argo CD syncs by itself", object: applicationOut, state: external.StateOpen, verbs: sync,
 			paths: []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, foreign: true, current: true},
 		"Manual":   {reason: "its author syncs by hand", object: r("automated: {prune: false}, ", ""), state: external.StateFree},
-		"Disabled": {reason: "or says so", object: r("prune: false", "prune: false, enabled: false"), state: external.StateFree},
+		"Disabled": {reason: "or by the field", object: r("prune: false", "prune: false, enabled: false"), state: external.StateFree},
 		"Closed": {reason: "a commit waits", object: closed, state: external.StateClosed, verbs: sync,
 			paths: []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, foreign: true, current: true},
 		"Prune": {reason: "pruning is deleting", object: strings.Replace(closed, "prune: false", "prune: true", 1),
@@ -106,7 +106,7 @@ func TestArgoCD(t *testing.T) {
 			paths: []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, foreign: true, current: true, over: external.OverFailed},
 		"Error": {reason: "so it is", object: state("Error"), state: external.StateClosed, verbs: sync,
 			paths: []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, foreign: true, current: true, over: external.OverFailed},
-		"TakenBack": {reason: "somebody took the operation away, or began another", object: open, state: external.StateClosed,
+		"TakenBack": {reason: "a user removed the operation, or began another", object: open, state: external.StateClosed,
 			verbs: sync, paths: []string{"resources[apps/Deployment/shop/web]", "status.sync.revision"}, foreign: true, current: true,
 			over: external.OverSuperseded},
 		"NeverSynced": {reason: "no sync yet", object: applicationOut[:strings.Index(applicationOut, "status:\n")],
@@ -137,7 +137,7 @@ func TestArgoCD(t *testing.T) {
 }
 
 // The operation is the one that Argo CD would begin, restricted to what was
-// approved, and tells who asked.
+// approved, and identifies who requested it.
 func TestArgoCDOperation(t *testing.T) {
 	o := parse(t, strings.Replace(applicationOut, "prune: false", "prune: true", 1))
 	for _, tc := range []struct {

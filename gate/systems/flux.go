@@ -22,7 +22,7 @@ type Flux struct{}
 const (
 	fluxAuto    = "auto"
 	fluxDisable = "disable"
-	// fluxDrifted is the reason of Ready where what is there differs from what
+	// fluxDrifted is the reason of Ready where the external resources differ from what
 	// was applied last: it changed outside, or the object did.
 	fluxDrifted = "DriftDetected"
 )
@@ -84,7 +84,7 @@ func (f Flux) Look(o *unstructured.Unstructured) external.View {
 	return v
 }
 
-// fluxFree tells why there is no gate to keep; "" where there is.
+// fluxFree is why there is no gate to keep; "" where there is.
 func fluxFree(o *unstructured.Unstructured, author string) string {
 	switch {
 	case flag(o, "spec", "force"):
@@ -99,7 +99,7 @@ func fluxFree(o *unstructured.Unstructured, author string) string {
 	return ""
 }
 
-// difference is the pending plan: what is in it stands in a Secret alone.
+// difference is the pending plan: its content is stored in a Secret alone.
 func (Flux) difference(o *unstructured.Unstructured, pending string, v *external.View) {
 	applied := text(o, "status", "lastAppliedRevision")
 	v.Difference = []change.Change{{Path: "status.plan.pending", Verb: change.Mutate, Old: applied, New: pending}}
@@ -112,7 +112,7 @@ func (Flux) difference(o *unstructured.Unstructured, pending string, v *external
 }
 
 // drift that the controller found. While approvePlan is empty it makes no plan
-// for it, and only says in Ready what differs.
+// for it, and reports only in Ready what differs.
 func (Flux) drift(o *unstructured.Unstructured, message string, v *external.View) {
 	v.Difference = []change.Change{{Path: "status.conditions[Ready]", Verb: change.Mutate, Old: message, New: "as in " +
 		text(o, "status", "lastAppliedRevision")}}

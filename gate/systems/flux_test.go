@@ -57,7 +57,7 @@ func TestFlux(t *testing.T) {
 			state: external.StateFree},
 		"PlanOnly": {reason: "nothing is applied",
 			object: strings.Replace(terraformWaits, "spec: {", "spec: {planOnly: true, ", 1), state: external.StateFree},
-		"Force": {reason: "everything is, whatever approvePlan says",
+		"Force": {reason: "everything is, whatever approvePlan is",
 			object: strings.Replace(terraformWaits, "spec: {", "spec: {force: true, ", 1), state: external.StateFree},
 		"Suspended": {reason: "nothing is about to happen", object: strings.Replace(closed, "spec: {", "spec: {suspend: true, ", 1),
 			state: external.StateClosed},

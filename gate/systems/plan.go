@@ -12,9 +12,9 @@ import (
 	"github.com/kausality-io/function-kausality/admission/external"
 )
 
-// Plan is what `terraform show -json` says of a plan, as far as it is judged.
+// Plan is what `terraform show -json` prints of a plan, as far as it is checked.
 type Plan struct {
-	// TerraformVersion that made it; empty where it does not say.
+	// TerraformVersion that made it; empty where that is not recorded.
 	TerraformVersion string `json:"terraformVersion,omitempty"`
 	// Actions on resources, as the plan lists them.
 	Actions []external.PlanAction `json:"actions"`

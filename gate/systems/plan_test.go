@@ -95,7 +95,7 @@ func TestReadPlan(t *testing.T) {
 	}
 }
 
-// What a plan tells about an action beyond what it is.
+// What a plan shows about an action beyond what it is.
 func TestReadPlanDetails(t *testing.T) {
 	by := map[string]external.PlanAction{}
 	for _, p := range []Plan{recorded(t, "aws"), recorded(t, "changes")} {
@@ -175,7 +175,7 @@ func FuzzReadPlan(f *testing.F) {
 		}
 		for _, v := range external.CheckPlan(p.Actions, nil) {
 			if v.Allowed && len(v.Verbs) > 0 {
-				t.Errorf("allowed by nobody: %+v", v)
+				t.Errorf("allowed by no allowance: %+v", v)
 			}
 		}
 	})
@@ -188,7 +188,7 @@ func TestRealTerraform(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path, err := exec.LookPath(program)
 			if errors.Is(err, exec.ErrNotFound) || program == "" {
-				t.Skip("there is none; the recorded plans stand in")
+				t.Skip("there is no terraform; the recorded plans are checked")
 			}
 			tf := terraform{t: t, path: path, dir: t.TempDir()}
 			before := tf.plan("before")

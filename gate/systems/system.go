@@ -14,7 +14,7 @@ import (
 // change it. Edits are merge patches without metadata; nil for none. A System is
 // safe for concurrent use.
 type System interface {
-	// Name of the system, for people, metrics and allowances.
+	// Name of the system, for messages, metrics and allowances.
 	Name() string
 	// Handles reports whether the system acts on objects of a kind.
 	Handles(gvk schema.GroupVersionKind) bool

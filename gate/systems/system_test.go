@@ -119,8 +119,8 @@ func TestFor(t *testing.T) {
 var byHans = external.ProvenanceOf([]v1alpha1.Hop{{APIVersion: "example.org/v1", Kind: "XNet", Name: "net", Generation: 4, User: "hans"}}, "shop")
 
 // Every system: closing and opening are what Look calls closed and open, closing
-// twice changes nothing, restoring gives back what was there, to the letter, and
-// the object that was looked at is never modified.
+// twice changes nothing, restoring writes what was stored, to the letter, and
+// the object that was read is never modified.
 func TestSystems(t *testing.T) {
 	cases := map[string]struct {
 		system System

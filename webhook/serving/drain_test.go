@@ -29,8 +29,8 @@ func TestDrain(t *testing.T) {
 
 		end()
 		synctest.Wait()
-		assert.ErrorIs(t, d.Ready(nil), errEnding, "no new connections from the moment it is told to end")
-		assert.Equal(t, "close", answered(d).Get("Connection"), "each connection that is there gets one more answer")
+		assert.ErrorIs(t, d.Ready(nil), errEnding, "no new connections from the moment it has to end")
+		assert.Equal(t, "close", answered(d).Get("Connection"), "each open connection gets one more answer")
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
 		assert.NoError(t, late.Err(), "it goes on answering while its address is taken out of the Service")

@@ -14,7 +14,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// claimPoll is when a claim is looked at again whose outcome is not known yet.
+// claimPoll is when a claim is checked again whose outcome is not known yet.
 const claimPoll = time.Second
 
 // claims edits the pending claims of approvals on a parent: used once the change was stored, released if

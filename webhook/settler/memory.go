@@ -137,7 +137,7 @@ func (m *Memory) WritesStatus(ref parent.Ref, hash string) (is bool) {
 	return is
 }
 
-// marked reports whether an object has annotations that only parents get: another replica was asked
+// marked reports whether an object has annotations that only parents get: another replica had a request
 // about a child of it.
 func marked(annotations map[string]string) bool {
 	return annotations[v1alpha1.AnnotationKeyControllers] != "" || annotations[v1alpha1.AnnotationKeyPhase] != "" ||

@@ -32,7 +32,7 @@ func TestMemoryForgetsBeyondItsBound(t *testing.T) {
 		tr.latch(types.UID(fmt.Sprint(i)), 1)
 	}
 	assert.Len(t, tr.objects, maxObjects, "memory is bounded, whatever is thrown at it")
-	tr.write("", func(*record) { t.Error("an object without a UID is nobody's") })
+	tr.write("", func(*record) { t.Error("an object without a UID has no record") })
 	tr.Forget(types.UID(fmt.Sprint(maxObjects + 9)))
 	assert.EqualValues(t, -1, tr.Settled(parent.Ref{UID: types.UID(fmt.Sprint(maxObjects + 9))}))
 }
@@ -54,7 +54,7 @@ func TestMemoryObserved(t *testing.T) {
 		return &parent.State{Ref: parent.Ref{UID: "u"}, ObservedGeneration: observed, HasObserved: has, HasStatus: true}
 	}
 	_, known, _ := tr.observed(state(0, false))
-	assert.False(t, known, "a kind that reports none, whose status nobody wrote yet")
+	assert.False(t, known, "a kind that reports none, whose status was never written")
 	tr.StatusWrite(statusWrite("ctrl", 2, "7"))
 	_, known, _ = tr.observed(state(0, false))
 	assert.False(t, known, "the write may still fail: the object does not show it")
@@ -68,7 +68,7 @@ func TestMemoryObserved(t *testing.T) {
 }
 
 // An intent is observed since that was seen to happen; what was so before the
-// first look, and what Crossplane observes later, tells nothing.
+// first look, and what Crossplane observes later, shows nothing.
 func TestMemoryObservedSince(t *testing.T) {
 	tr, clock := clockedMemory()
 	state := func(generation, observed int64) *parent.State {
@@ -126,7 +126,7 @@ func TestMemoryTouched(t *testing.T) {
 }
 
 // A change through /scale is its user's, from the moment it landed until the
-// object itself says so (KR-01-09).
+// object itself shows that (KR-01-09).
 func TestMemoryScaled(t *testing.T) {
 	tr, now := clockedMemory()
 	ref := parent.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, Name: "web", UID: "u"}
@@ -149,9 +149,9 @@ func TestMemoryScaled(t *testing.T) {
 	hop := hopOf(t, tr.FillState(state("8", 3)))
 	assert.Equal(t, "alice@example.com", hop.User)
 	assert.EqualValues(t, 2, hop.Generation)
-	assert.True(t, hop.Timestamp.Time.Equal(*now), "it was made when it was asked for")
+	assert.True(t, hop.Timestamp.Time.Equal(*now), "it was made when it was requested")
 	tr.scaleRecorded("u")
-	assert.Equal(t, "hans@example.com", hopOf(t, tr.FillState(state("9", 3))).User, "the object tells from now on")
+	assert.Equal(t, "hans@example.com", hopOf(t, tr.FillState(state("9", 3))).User, "the object shows it from now on")
 }
 
 // statusWrite by a user, on a version of an object with UID u.

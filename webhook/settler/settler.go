@@ -30,7 +30,7 @@ const (
 	followerPatience = 2 * time.Second
 	// writesPerSecond bounds the load that the Settler adds to the API server.
 	writesPerSecond = 50
-	// afterConflict is when an object is looked at again whose cached state was out of date. Usually its
+	// afterConflict is when an object is reconciled again whose cached state was out of date. Usually its
 	// watch event comes first.
 	afterConflict = 500 * time.Millisecond
 )
@@ -47,7 +47,7 @@ type states interface {
 // leader writes them. Who writes a status is known only to the replica that saw the request, so each
 // writes the controllers it saw.
 //
-// That an object is a parent is known to the replica that was asked about a child. Until an annotation
+// That an object is a parent is known to the replica that had a request about a child. Until an annotation
 // shows it that may not be the leader: the API server keeps few connections, and behind a Service all of
 // them may lead to one replica. What the leader has not written for a while, the others write.
 type Settler struct {
@@ -159,7 +159,7 @@ func (s *Settler) Reconcile(ctx context.Context, ref parent.Ref) (reconcile.Resu
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// update one parent. again is when it is to be looked at again; 0 for when it changes.
+// update one parent. again is when it is to be reconciled again; 0 for when it changes.
 func (s *Settler) update(ctx context.Context, ref parent.Ref) (again time.Duration, err error) {
 	o := s.states.Cached(ref)
 	if o == nil {
@@ -185,7 +185,7 @@ func (s *Settler) update(ctx context.Context, ref parent.Ref) (again time.Durati
 }
 
 // watch the kind of an object whose status is reviewed, since it may be a parent of which another replica
-// was asked about a child. Kinds that the webhook configuration names are watched from the start
+// had a request about a child. Kinds that the webhook configuration names are watched from the start
 // (cluster.WatchParents); this is for a configuration that has another name than ours.
 func (s *Settler) watch(ref parent.Ref) error {
 	if s.cluster.States.Watches(ref.GroupKind()) || s.cluster.Unguarded(ref.GroupVersionKind) ||

@@ -199,7 +199,7 @@ func TestSettlerRecordsSettledState(t *testing.T) {
 	}
 }
 
-// An object that is nobody's parent is not marked as one.
+// An object that is the parent of nothing is not marked as one.
 func TestSettlerRecordsParentsAlone(t *testing.T) {
 	w, _ := idleSettler(t)
 	o := settledWidget(2, nil)
