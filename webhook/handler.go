@@ -54,7 +54,7 @@ func (h *Handler) answer(ctx context.Context, body []byte) (resp ctrl.Response) 
 		}
 		resp = complete(resp, r.uid)
 		if read {
-			observe(r.kind, d, resp, time.Since(started))
+			observe(h.label(r.req), d, resp, time.Since(started))
 		}
 		telemetry.End(span, nil, "kind", r.kind, "operation", string(r.req.Operation), "class", string(d.Class), "reason", string(d.Reason), "mode", string(d.Mode))
 	}()
@@ -79,6 +79,15 @@ func (h *Handler) answer(ctx context.Context, body []byte) (resp ctrl.Response) 
 		h.effects(req, d)
 	}
 	return respond(req, d)
+}
+
+// label of a request's kind in metrics. Any client that reaches the port can name
+// kinds: those that the cluster does not have share one (KR-13-07).
+func (h *Handler) label(req *admission.Request) string {
+	if h.Evaluator.World.Kind(req.Kind) == (identity.Kind{}) {
+		return "unknown"
+	}
+	return req.Kind.Kind
 }
 
 // decideOn the object that a review is about.

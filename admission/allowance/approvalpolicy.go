@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -156,6 +157,13 @@ func is(s v1alpha1.Subject, user string, groups []string) bool {
 // speaksFor reports whether the policy approves changes of a user (KR-05-52).
 func (e *Exception) speaksFor(user string, groups []string) bool {
 	return e.all || slices.ContainsFunc(e.subjects, func(s v1alpha1.Subject) bool { return is(s, user, groups) })
+}
+
+// covers reports whether the policy's Namespace lets it approve a change of a user in
+// a Namespace: one of another Namespace only by the ServiceAccounts of its own
+// (KR-13-09). Who may write policies in one Namespace has no say in others.
+func (e *Exception) covers(user, namespace string) bool {
+	return e.Namespace == "" || e.Namespace == namespace || strings.HasPrefix(user, "system:serviceaccount:"+e.Namespace+":")
 }
 
 // InForce are those of claims whose rules still exist: a rule that was changed or

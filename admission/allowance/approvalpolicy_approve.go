@@ -81,7 +81,7 @@ func (s *Set) Excepted(ctx context.Context, q ExceptionQuery) (found *Excepted, 
 // retry uses no second one. warnings name rules whose expressions failed: they
 // approve nothing.
 func (e *Exception) excepts(ctx context.Context, q *ExceptionQuery) (found *Excepted, warnings []string) {
-	if !e.speaksFor(q.User, q.Groups) {
+	if !e.speaksFor(q.User, q.Groups) || !e.covers(q.User, q.Child.Namespace) {
 		return nil, nil
 	}
 	for i := range e.rules {

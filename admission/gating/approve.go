@@ -144,9 +144,10 @@ func (g Managed) open(author []string, was v1alpha1.Gate, h identity.Holder, set
 }
 
 // deletion approved on any holder, of the MR alone or of all below the holder,
-// opens the gate for Delete.
+// opens the gate for Delete. What is to be left behind stays so, also where the
+// holder's deletion is approved (KR-08-12).
 func (g Managed) deletion(author []string, gate v1alpha1.Gate) (Decision, bool) {
-	if !mask.Gives(author, v1alpha1.VerbDelete) || IsOpenFor(g.MR.Annotations, v1alpha1.VerbDelete) {
+	if !mask.Gives(author, v1alpha1.VerbDelete) || orphans(g.MR, author) || IsOpenFor(g.MR.Annotations, v1alpha1.VerbDelete) {
 		return Decision{}, false
 	}
 	for _, h := range g.Holders {

@@ -24,9 +24,7 @@ func WouldOrphan(mr *parent.State) string {
 	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
 	switch {
 	case mr.Deleting(),
-		mr.Annotations[v1alpha1.AnnotationKeyDeletion] == v1alpha1.DeletionOrphan,
-		!mask.Gives(author, v1alpha1.VerbDelete),
-		mr.DeletionPolicy == "Orphan" && slices.Contains(author, string(v1alpha1.VerbAll)):
+		!mask.Gives(author, v1alpha1.VerbDelete), orphans(mr, author):
 		return ""
 	case !mask.Gives(mr.ManagementPolicies, v1alpha1.VerbDelete):
 		return "its gate is closed, the external resource would be left behind"
@@ -34,6 +32,14 @@ func WouldOrphan(mr *parent.State) string {
 		return "the deletion of its external resource is not approved"
 	}
 	return ""
+}
+
+// orphans reports whether the external resource of a managed resource is to be left
+// behind: by an annotation, or by a deletionPolicy that managementPolicies do not
+// override (crossplane-runtime v2.3, managed.ManagementPoliciesResolver.ShouldDelete).
+func orphans(mr *parent.State, author []string) bool {
+	return mr.Annotations[v1alpha1.AnnotationKeyDeletion] == v1alpha1.DeletionOrphan ||
+		mr.DeletionPolicy == "Orphan" && slices.Contains(author, string(v1alpha1.VerbAll))
 }
 
 // OrphanReason returns why deleting a managed resource in its present state

@@ -403,6 +403,16 @@ func TestDecideDeletion(t *testing.T) {
 	if d := decideGate(t, gatingOf(noDelete, all)); d.Action != ActionNone {
 		t.Errorf("its author gives no Delete: %+v", d)
 	}
+	for _, approved := range []*unstructured.Unstructured{all, fx.With(fx.Composite(), own)} {
+		marked := fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))
+		if d := decideGate(t, gatingOf(marked, approved)); d.Action != ActionNone {
+			t.Errorf("to be left behind by its annotation: %+v", d)
+		}
+		policy := fx.With(fx.Instance(), fx.Set("Orphan", "spec", "deletionPolicy"))
+		if d := decideGate(t, gatingOf(policy, approved)); d.Action != ActionNone {
+			t.Errorf("to be left behind by its deletionPolicy: %+v", d)
+		}
+	}
 	if d := decideGate(t, gatingOf(wholeGate(fx.Instance(), all, v1alpha1.GateReasonExpired, "2026-01-02T11:59:00Z"), all)); d.Action != ActionNone {
 		t.Errorf("expired, and opened again by the same approval: %+v", d.Gate)
 	}

@@ -21,7 +21,8 @@ func Describe(ref parent.Ref) string {
 	return ref.Kind + " " + name
 }
 
-// Target of a kubectl command: the arguments after the verb.
+// Target of a kubectl command: the arguments after the verb, quoted for a shell
+// where need be (KR-13-10).
 func Target(ref parent.Ref, kind Kind) string {
 	resource := kind.Resource
 	if resource == "" {
@@ -31,10 +32,29 @@ func Target(ref parent.Ref, kind Kind) string {
 		}
 	}
 	out := resource + " " + ref.Name
+	if !plain(ref.Name) {
+		out = quoted(resource + "/" + ref.Name)
+	}
 	if ref.Namespace != "" {
 		out = "-n " + ref.Namespace + " " + out
 	}
 	return out
+}
+
+// plain reports whether a shell and kubectl take a name for nothing but a name. Those
+// of some kinds, as of Roles, are any text that is one segment of a path.
+func plain(name string) bool {
+	for _, r := range name {
+		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:", r) {
+			return false
+		}
+	}
+	return !strings.HasPrefix(name, "-")
+}
+
+// quoted text is one word of a POSIX shell.
+func quoted(text string) string {
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // ApproveCommand returns the command that approves one difference, on the object
