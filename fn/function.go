@@ -115,7 +115,7 @@ type run struct {
 // newRun reads a request. xr is its composite.
 func newRun(cfg config, now time.Time, xr *unstructured.Unstructured, req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionResponse) *run {
 	ref := parent.RefOf(xr)
-	r := &run{cfg: cfg, now: now, req: req, rsp: rsp, resources: resourcesOf(req, ref), owner: ownerOf(ref), earlier: earlier(req.GetContext())}
+	r := &run{cfg: cfg, now: now, req: req, rsp: rsp, resources: resourcesOf(req, ref), owner: ssa.OwnerReferences(ref), earlier: earlier(req.GetContext())}
 	for _, res := range r.resources {
 		if res.observed != nil {
 			r.observed = append(r.observed, res.observed)
@@ -126,18 +126,10 @@ func newRun(cfg config, now time.Time, xr *unstructured.Unstructured, req *fnv1.
 	r.notes = r.policies.Notes
 	r.provenance()
 	r.world = worldOf(r.composite, xr.Object, r.resources, cfg.managed)
-	if len(r.policies.Upgrades) > 0 {
+	if r.policies.Upgrading() {
 		r.world.fingerprint = policies.Fingerprint(req, r.composite.State.CompositionRevision)
 	}
 	return r
-}
-
-func ownerOf(xr parent.Ref) []any {
-	apiVersion, kind := xr.ToAPIVersionAndKind()
-	return []any{map[string]any{
-		"apiVersion": apiVersion, "kind": kind, "name": xr.Name, "uid": string(xr.UID),
-		"controller": true, "blockOwnerDeletion": true,
-	}}
 }
 
 // grant the composite the allowances of its last intent, where the core reads them.
@@ -145,7 +137,7 @@ func ownerOf(xr parent.Ref) []any {
 // knows.
 func (r *run) grant(ctx context.Context) {
 	c := r.composite
-	known, granting := r.policies.Grantors(c.State.GroupKind(), c.Intent.User, c.State.Parent.Name != "", c.Webhook)
+	known, granting := r.policies.Grantors(c.State.GroupKind(), c.Intent.User, c.State.Parent.Name != "")
 	remembered, notes := c.Grant(ctx, known, granting, r.world.object, r.observed)
 	r.remembered, r.notes = remembered, append(r.notes, notes...)
 }

@@ -39,6 +39,15 @@ func (p *Compiled) MayGrant(user string, below bool) bool {
 	})
 }
 
+// ForAnyUser returns the policy with every authenticated user for its subject, who may
+// initiate: for a caller that knows by MayGrant alone who a subject is. The policy is
+// not modified.
+func (p *Compiled) ForAnyUser() *Compiled {
+	out := *p
+	out.subjects = []v1alpha1.PolicySubject{{Subject: v1alpha1.Subject{Kind: v1alpha1.SubjectGroup, Name: groupAuthenticated}, MayInitiate: true}}
+	return &out
+}
+
 // Looked are the fields of an object by which the policies' rules are triggered,
 // each by the one or two names at the beginning of its path: ["spec", "size"]
 // for spec.size and all below it. Sorted, each once; those that another one

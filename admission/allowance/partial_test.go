@@ -51,6 +51,18 @@ func TestMayGrant(t *testing.T) {
 	}
 }
 
+func TestForAnyUser(t *testing.T) {
+	p := &Compiled{Name: "p", subjects: []v1alpha1.PolicySubject{{Subject: v1alpha1.Subject{Kind: v1alpha1.SubjectUser, Name: "hans"}}}}
+	open := p.ForAnyUser()
+	groups, _ := GroupsOf("alice")
+	if initiates, subject := open.subject("alice", groups); !initiates || !subject || open.Name != "p" {
+		t.Errorf("alice: initiates %t, subject %t", initiates, subject)
+	}
+	if _, subject := p.subject("alice", groups); subject {
+		t.Error("the policy was modified")
+	}
+}
+
 func TestLooked(t *testing.T) {
 	cases := map[string]struct {
 		reason   string

@@ -191,14 +191,11 @@ func request(xr *unstructured.Unstructured, name string, have, want *unstructure
 // owned by the composite, as Crossplane creates it.
 func owned(want, xr *unstructured.Unstructured, name string) *unstructured.Unstructured {
 	out := want.DeepCopy()
-	yes := true
-	ref := map[string]any{"apiVersion": xr.GetAPIVersion(), "kind": xr.GetKind(), "name": xr.GetName(), "uid": string(xr.GetUID()),
-		"controller": yes, "blockOwnerDeletion": yes}
 	metadata, _ := out.Object["metadata"].(map[string]any)
 	if metadata == nil {
 		metadata = map[string]any{}
 	}
-	metadata["ownerReferences"] = []any{ref}
+	metadata["ownerReferences"] = ssa.OwnerReferences(parent.RefOf(xr))
 	out.Object["metadata"] = metadata
 	annotations := out.GetAnnotations()
 	if annotations == nil {

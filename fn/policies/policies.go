@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"slices"
 	"strings"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
@@ -13,22 +14,11 @@ import (
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
 )
 
-// Policy is an AllowancePolicy in force.
-type Policy struct {
-	*allowance.Compiled
-	// granting is the policy without a restriction of its subjects: the function
-	// seldom knows the user of an intent, and never all of their groups. Whether a
-	// policy grants is for allowance.Compiled.MayGrant.
-	granting *allowance.Compiled
-	// fetched from the cluster, so that a webhook reads it too.
-	fetched bool
-}
-
 // Source is what an Input configures, compiled. The zero Source has no policies.
 // It is not modified after Compile, and safe for concurrent use.
 type Source struct {
 	// Policies and Upgrades of the Input.
-	Policies []Policy
+	Policies []*allowance.Compiled
 	Upgrades []*allowance.Upgrade
 	// Fetch the policies of the cluster that have these Labels; nil labels are all.
 	Fetch  bool
@@ -50,7 +40,7 @@ func Compile(in *input.Input) (s Source, err error) {
 	return s, nil
 }
 
-func compilePolicies(in []input.Policy) (out []Policy, err error) {
+func compilePolicies(in []input.Policy) (out []*allowance.Compiled, err error) {
 	var errs field.ErrorList
 	seen := map[string]bool{}
 	for i := range in {
@@ -63,7 +53,7 @@ func compilePolicies(in []input.Policy) (out []Policy, err error) {
 		default:
 			seen[name] = true
 		}
-		p, faults := compile(&v1alpha1.AllowancePolicy{ObjectMeta: metav1.ObjectMeta{Name: in[i].Name}, Spec: in[i].AllowancePolicySpec}, false)
+		p, faults := allowance.Compile(&v1alpha1.AllowancePolicy{ObjectMeta: metav1.ObjectMeta{Name: in[i].Name}, Spec: in[i].AllowancePolicySpec})
 		out, errs = append(out, p), append(errs, invalid(at, faults)...)
 	}
 	return out, errs.ToAggregate()
@@ -92,67 +82,63 @@ func invalid(at *field.Path, faults []allowance.RuleError) (errs field.ErrorList
 	return errs
 }
 
-func compile(p *v1alpha1.AllowancePolicy, fetched bool) (Policy, []allowance.RuleError) {
-	out, faults := allowance.Compile(p)
-	open := p.DeepCopy()
-	if everyUser, _ := allowance.GroupsOf(""); len(open.Spec.Subjects) > 0 {
-		open.Spec.Subjects = []v1alpha1.PolicySubject{{Subject: v1alpha1.Subject{Kind: v1alpha1.SubjectGroup, Name: everyUser[0]}, MayInitiate: true}}
-	}
-	granting, _ := allowance.Compile(open) // the same faults
-	return Policy{Compiled: out, granting: granting, fetched: fetched}, faults
-}
-
 // InForce is what applies to one request.
 type InForce struct {
-	Policies []Policy
-	Upgrades []*allowance.Upgrade
 	// Notes for users: what of the configured policies is ignored, and why.
 	Notes []string
+
+	// webhook reports that a webhook records what happens to the composite, and grants
+	// from the fetched policies.
+	webhook bool
+	// own policies are of the Input, fetched ones of the cluster.
+	own, fetched []*allowance.Compiled
+	upgrades     []*allowance.Upgrade
 }
 
 // InForce returns what applies to a request. webhook reports that a webhook records
 // what happens to the composite.
 func (s Source) InForce(req *fnv1.RunFunctionRequest, webhook bool) InForce {
-	out := InForce{Policies: s.Policies}
+	out := InForce{webhook: webhook, own: s.Policies}
 	if s.Fetch {
-		out.Policies, out.Notes = fetchPolicies(req, s.Policies)
+		out.fetched, out.Notes = fetch(allowancePolicies, req, allowance.Compile)
 	}
 	switch {
 	case !webhook:
-		out.Upgrades = s.Upgrades
+		out.upgrades = s.Upgrades
 	case len(s.Upgrades) > 0:
 		// The webhook keeps the fingerprints, by which each change would be part of
 		// the upgrade (KR-09-07).
 		out.Notes = append(out.Notes, "upgrades of the Input are ignored where there is a webhook: make UpgradeAllowances of them")
 	}
 	if s.Fetch {
-		upgrades, notes := fetchUpgrades(req, out.Upgrades)
-		out.Upgrades, out.Notes = upgrades, append(out.Notes, notes...)
+		upgrades, notes := fetch(upgradeAllowances, req, allowance.CompileUpgrade)
+		out.upgrades, out.Notes = slices.Concat(out.upgrades, upgrades), append(out.Notes, notes...)
 	}
 	return out
 }
 
-// Set of the policies for the core.
+// Set of all policies for the core.
 func (f InForce) Set() *allowance.Set {
-	all := make([]*allowance.Compiled, 0, len(f.Policies))
-	for _, p := range f.Policies {
-		all = append(all, p.Compiled)
-	}
-	return allowance.NewSet(all, f.Upgrades, nil)
+	return allowance.NewSet(slices.Concat(f.own, f.fetched), f.upgrades, nil)
 }
+
+// Upgrading reports whether there is an UpgradeAllowance.
+func (f InForce) Upgrading() bool { return len(f.upgrades) > 0 }
 
 // Grantors are the policies of a kind that no webhook grants from (known), and those
 // of them from which an intent of a user may be granted (granting). user is "" where
-// it is unknown; below reports that the object has a parent.
-func (f InForce) Grantors(kind schema.GroupKind, user string, below, webhook bool) (known, granting []*allowance.Compiled) {
-	for _, p := range f.Policies {
-		if p.fetched && webhook {
-			continue // the webhook grants from it, and knows the user
-		}
-		known = append(known, p.Compiled)
+// it is unknown; below reports that the object has a parent. The subjects of the
+// latter are not restricted: the function seldom knows the user of an intent, and
+// never all of their groups.
+func (f InForce) Grantors(kind schema.GroupKind, user string, below bool) (known, granting []*allowance.Compiled) {
+	all := f.own
+	if !f.webhook {
+		all = slices.Concat(f.own, f.fetched)
+	}
+	for _, p := range all {
 		if p.MayGrant(user, below) {
-			granting = append(granting, p.granting)
+			granting = append(granting, p.ForAnyUser())
 		}
 	}
-	return allowance.NewSet(known, nil, nil).Of(kind), allowance.NewSet(granting, nil, nil).Of(kind)
+	return allowance.NewSet(all, nil, nil).Of(kind), allowance.NewSet(granting, nil, nil).Of(kind)
 }

@@ -3,10 +3,10 @@ package policies
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"github.com/crossplane/function-sdk-go/request"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
@@ -26,7 +26,7 @@ const (
 
 // fetchable is a kind of policies.
 type fetchable struct {
-	kind string
+	kind, kinds string
 	// crd is the name of its CustomResourceDefinition.
 	crd string
 	// crdRequirement and requirement are the names of its two requirements.
@@ -38,12 +38,12 @@ type fetchable struct {
 
 var (
 	allowancePolicies = fetchable{
-		kind: "AllowancePolicy", crd: "allowancepolicies." + v1alpha1.Group,
+		kind: "AllowancePolicy", kinds: "AllowancePolicies", crd: "allowancepolicies." + v1alpha1.Group,
 		crdRequirement: RequirementCRD, requirement: RequirementPolicies,
 		fault: "AllowancePolicy %s: %v; that part of it is ignored",
 	}
 	upgradeAllowances = fetchable{
-		kind: "UpgradeAllowance", crd: "upgradeallowances." + v1alpha1.Group,
+		kind: "UpgradeAllowance", kinds: "UpgradeAllowances", crd: "upgradeallowances." + v1alpha1.Group,
 		crdRequirement: RequirementUpgradeCRD, requirement: RequirementUpgrades,
 		fault: "UpgradeAllowance %s is ignored: %v",
 	}
@@ -117,50 +117,28 @@ func (f fetchable) items(req *fnv1.RunFunctionRequest) (items []*fnv1.Resource, 
 	return items, ""
 }
 
-// fetchPolicies of the cluster, behind those of the Input.
-func fetchPolicies(req *fnv1.RunFunctionRequest, own []Policy) (out []Policy, notes []string) {
-	items, why := allowancePolicies.items(req)
+// fetch the policies of a kind, compiled: those that do not decode are left out.
+func fetch[T, C any, P interface {
+	*T
+	metav1.Object
+}](f fetchable, req *fnv1.RunFunctionRequest, compile func(P) (C, []allowance.RuleError)) (out []C, notes []string) {
+	items, why := f.items(req)
 	if why != "" {
-		return own, []string{"AllowancePolicies of the cluster do not count: " + why}
+		return nil, []string{f.kinds + " of the cluster do not count: " + why}
 	}
-	out = slices.Clip(own)
 	for _, item := range items {
-		p := &v1alpha1.AllowancePolicy{}
+		p := P(new(T))
 		if err := decode(item, p); err != nil {
-			notes = append(notes, fmt.Sprintf("cannot read AllowancePolicy %q: %v", p.Name, err))
+			notes = append(notes, fmt.Sprintf("cannot read %s %q: %v", f.kind, p.GetName(), err))
 			continue
 		}
-		next, faults := compile(p, true)
-		out, notes = append(out, next), append(notes, allowancePolicies.notes(p.Name, faults)...)
-	}
-	return out, notes
-}
-
-// fetchUpgrades of the cluster, behind those of the Input.
-func fetchUpgrades(req *fnv1.RunFunctionRequest, own []*allowance.Upgrade) (out []*allowance.Upgrade, notes []string) {
-	items, why := upgradeAllowances.items(req)
-	if why != "" {
-		return own, []string{"UpgradeAllowances of the cluster do not count: " + why}
-	}
-	out = slices.Clip(own)
-	for _, item := range items {
-		u := &v1alpha1.UpgradeAllowance{}
-		if err := decode(item, u); err != nil {
-			notes = append(notes, fmt.Sprintf("cannot read UpgradeAllowance %q: %v", u.Name, err))
-			continue
+		next, faults := compile(p)
+		out = append(out, next)
+		for _, fault := range faults {
+			notes = append(notes, fmt.Sprintf(f.fault, p.GetName(), fault))
 		}
-		next, faults := allowance.CompileUpgrade(u)
-		out, notes = append(out, next), append(notes, upgradeAllowances.notes(u.Name, faults)...)
 	}
 	return out, notes
-}
-
-// notes on a policy that has invalid parts.
-func (f fetchable) notes(name string, faults []allowance.RuleError) (out []string) {
-	for _, fault := range faults {
-		out = append(out, fmt.Sprintf(f.fault, name, fault))
-	}
-	return out
 }
 
 // decode an item into an object.

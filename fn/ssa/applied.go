@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -23,6 +24,15 @@ func Applied(observed, desired *unstructured.Unstructured) *unstructured.Unstruc
 	}
 	DefaultPolicies(observed.Object, content)
 	return &unstructured.Unstructured{Object: content}
+}
+
+// OwnerReferences that Crossplane sets on the composed resources of a composite.
+func OwnerReferences(xr parent.Ref) []any {
+	apiVersion, kind := xr.ToAPIVersionAndKind()
+	return []any{map[string]any{
+		"apiVersion": apiVersion, "kind": kind, "name": xr.Name, "uid": string(xr.UID),
+		"controller": true, "blockOwnerDeletion": true,
+	}}
 }
 
 // DefaultPolicies puts back the default of spec.managementPolicies, which is
