@@ -2,7 +2,6 @@ package admission
 
 import (
 	"cmp"
-	"encoding/json"
 	"time"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
@@ -34,25 +33,6 @@ func (ev *evaluation) build() allowance.Build {
 	})
 }
 
-// storedFingerprint of the object, also under its legacy name.
-func (f *facts) storedFingerprint() string {
-	if v := identity.Annotation(f.req.Stored(), v1alpha1.AnnotationKeyFingerprint); v != "" {
-		return v
-	}
-	return identity.Annotation(f.req.Stored(), v1alpha1.AnnotationKeyLegacyFingerprint)
-}
-
-// lastUpgrade of the object. A value that does not parse is the bare name that
-// older versions wrote.
-func (f *facts) lastUpgrade() v1alpha1.LastUpgrade {
-	var last v1alpha1.LastUpgrade
-	value := identity.Annotation(f.req.Stored(), v1alpha1.AnnotationKeyLastUpgrade)
-	if json.Unmarshal([]byte(value), &last) != nil {
-		return v1alpha1.LastUpgrade{Name: value}
-	}
-	return last
-}
-
 // upgraded allows drift that an UpgradeAllowance permits to a new build of the
 // controller (KR-05-10).
 func (ev *evaluation) upgraded() (verdict, error) {
@@ -62,7 +42,7 @@ func (ev *evaluation) upgraded() (verdict, error) {
 	}
 	q := allowance.UpgradeQuery{
 		Child: ev.req.Kind.GroupKind(), Inside: ev.inside(), Verb: ev.verb(), Details: ev.fields(), Labels: ev.req.Stored().GetLabels(),
-		Build: ev.build(), Stored: ev.storedFingerprint(), Last: ev.lastUpgrade(), Now: ev.req.Time,
+		Build: ev.build(), Stored: ev.req.Fingerprint(), Last: ev.req.LastUpgrade(), Now: ev.req.Time,
 	}
 	for _, u := range candidates {
 		if !u.Allows(q) {

@@ -128,7 +128,7 @@ func (ev *evaluation) classify() (verdict, error) {
 	known := ev.World.Settled(p.Ref)
 	c := classification{
 		phase:   settling.Phase(p, known, ev.Options.initialized(ev.parentRef.GroupKind())...),
-		id:      differenceID(ev.req, p, ev.changes),
+		id:      ev.req.DifferenceID(p, ev.changes),
 		parents: ev.policySet().Of(ev.parentRef.GroupKind()),
 	}
 	c.binding = allowance.Since(c.parents, ev.view().intent.Timestamp.Time)

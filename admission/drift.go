@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/gating"
@@ -34,7 +32,7 @@ func (ev *evaluation) query() approval.Query {
 	return *ev.question.get(func() approval.Query {
 		use := ev.use(ev.class.id)
 		return approval.Query{
-			APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: compositionResource(ev.req.Current()),
+			APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: ev.req.Resource(),
 			Relation: v1alpha1.RelationControllerChild, Digests: []string{ev.class.id}, Intent: ev.view().intent.Generation,
 			Use: use,
 		}
@@ -50,19 +48,6 @@ func (f *facts) use(digest string) approval.Use {
 		child.UID, child.Version = old.GetUID(), identity.Version(old)
 	}
 	return approval.Use{Child: child, Digest: digest, User: f.hash(), Claim: f.req.Claim(), Stale: settling.StaleClaims(f.req.Time)}
-}
-
-func compositionResource(o *unstructured.Unstructured) string {
-	return identity.Annotation(o, v1alpha1.AnnotationKeyCompositionResourceName)
-}
-
-// differenceID of a change of a child.
-func differenceID(req *Request, p *parent.State, changes []change.Change) string {
-	if req.Operation != Update {
-		changes = nil
-	}
-	return change.ID(v1alpha1.RelationControllerChild, string(req.Operation), identity.OfParent(p),
-		identity.Of(req.Ref(), compositionResource(req.Current())), changes)
 }
 
 // rejected refuses drift that a rejection on the parent matches (KR-05-09).
@@ -111,18 +96,14 @@ func (f *facts) claim(holder *parent.State, set approval.Set, e approval.Entry, 
 func (ev *evaluation) drift() (verdict, error) {
 	r := ev.driftRefusal()
 	report := ev.driftReport(r)
-	v := verdict{}
-	switch {
+	v := ev.refuse(r)
+	switch v.Resolution = ResolutionRefused; {
 	case ev.mode == v1alpha1.ModeLog:
-		ev.warnings.add("drift: " + ev.message(r))
+		ev.warnings.add("drift: " + v.Message)
 		v = ev.allow(ReasonDriftLogged)
 		v.Resolution, v.Why = ResolutionLogged, r.why
 	case report.Snoozed:
-		v = ev.refuse(r)
 		v.Resolution = ResolutionSnoozed
-	default:
-		v = ev.refuse(r)
-		v.Resolution = ResolutionRefused
 	}
 	v.Report, v.Suggestion = report, r.suggestion
 	return v, nil
@@ -169,9 +150,11 @@ func (f *facts) report(spec v1alpha1.DriftSpec, p *parent.State, set approval.Se
 	ref := f.req.Ref()
 	secret := ref.GroupVersionKind.Group == "" && ref.Kind == "Secret"
 	spec.Parent = identity.ObjectReference(p.Ref, p.Generation, "")
-	spec.Child = identity.ObjectReference(ref, f.req.Current().GetGeneration(), compositionResource(f.req.Current()))
+	spec.Child = identity.ObjectReference(ref, f.req.Current().GetGeneration(), f.req.Resource())
 	spec.Operation, spec.User = string(f.req.Operation), f.req.User.Name
-	spec.Difference = change.Fields(f.reported(), identity.MaxReportFields, secret)
+	if f.req.Operation == Update { // a creation or deletion is one change
+		spec.Difference = change.Fields(f.changes, identity.MaxReportFields, secret)
+	}
 	out.Drift = spec
 	return out
 }

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
@@ -119,9 +120,7 @@ func (ed *editor) change(key string, value *string) {
 // after are the annotations that the write leaves.
 func (ed *editor) after() map[string]string {
 	out := map[string]string{}
-	for k, v := range ed.incoming {
-		out[k] = v
-	}
+	maps.Copy(out, ed.incoming)
 	for k, v := range ed.annotations {
 		if v == nil {
 			delete(out, k)

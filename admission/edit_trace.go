@@ -68,9 +68,9 @@ func (ed *editor) writeFingerprint() {
 	if ed.verdict.upgrade == nil {
 		return
 	}
-	last := ed.lastUpgrade()
+	last := ed.req.LastUpgrade()
 	last.Name = ed.verdict.upgrade.Name
-	for _, f := range []string{ed.storedFingerprint(), fingerprint} {
+	for _, f := range []string{ed.req.Fingerprint(), fingerprint} {
 		if f != "" && !slices.Contains(last.Fingerprints, f) {
 			last.Fingerprints = append(slices.Clone(last.Fingerprints), f)
 		}

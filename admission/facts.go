@@ -154,13 +154,5 @@ func (f *facts) relevant(object map[string]any) []change.Change {
 	return f.settings.Relevant(f.Options.Ignore.Filter(f.req.Kind.GroupKind(), external.Difference(object)))
 }
 
-// reported changes: those of an update. A creation or deletion is one change.
-func (f *facts) reported() []change.Change {
-	if f.req.Operation != Update {
-		return nil
-	}
-	return f.changes
-}
-
 // kindOf an object.
 func (f *facts) kindOf(s *parent.State) identity.Kind { return f.World.Kind(s.GroupVersionKind) }

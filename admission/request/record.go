@@ -1,0 +1,44 @@
+package request
+
+import (
+	"encoding/json"
+
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Fingerprint that is stored with the object, also under its legacy name: the build of
+// the controller that changed it last (KR-06-23); empty for none.
+func (r *Request) Fingerprint() string {
+	if v := identity.Annotation(r.Stored(), v1alpha1.AnnotationKeyFingerprint); v != "" {
+		return v
+	}
+	return identity.Annotation(r.Stored(), v1alpha1.AnnotationKeyLegacyFingerprint)
+}
+
+// LastUpgrade that is stored with the object; the zero value for none. A value that
+// does not parse is the bare name that older versions wrote.
+func (r *Request) LastUpgrade() v1alpha1.LastUpgrade {
+	var last v1alpha1.LastUpgrade
+	value := identity.Annotation(r.Stored(), v1alpha1.AnnotationKeyLastUpgrade)
+	if json.Unmarshal([]byte(value), &last) != nil {
+		return v1alpha1.LastUpgrade{Name: value}
+	}
+	return last
+}
+
+// Resource is the composition resource name of the object; empty where it is not composed.
+func (r *Request) Resource() string {
+	return identity.Annotation(r.Current(), v1alpha1.AnnotationKeyCompositionResourceName)
+}
+
+// DifferenceID of the request as a change of a child of p (KR-10-02). changes are those
+// of an update; a creation or deletion is one change as a whole.
+func (r *Request) DifferenceID(p *parent.State, changes []change.Change) string {
+	if r.Operation != Update {
+		changes = nil
+	}
+	return change.ID(v1alpha1.RelationControllerChild, string(r.Operation), identity.OfParent(p), identity.Of(r.Ref(), r.Resource()), changes)
+}
