@@ -16,7 +16,9 @@ import (
 // decide about each resource in its order: a once approval that several could use
 // is used by the first (KR-09-02).
 func (r *run) decide(ctx context.Context) {
-	evaluator := &admission.Evaluator{World: r.world, Options: admission.Options{DefaultMode: r.cfg.mode, Unreported: true}, Policies: r.policies.Set()}
+	evaluator := &admission.Evaluator{
+		World: r.world, Options: admission.Options{DefaultMode: r.cfg.mode, Unreported: true}, Policies: r.policies.Set(),
+	}
 	var read *parent.State
 	for _, res := range r.resources {
 		if res.operation == "" {

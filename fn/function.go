@@ -115,7 +115,10 @@ type run struct {
 // newRun reads a request. xr is its composite.
 func newRun(cfg config, now time.Time, xr *unstructured.Unstructured, req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionResponse) *run {
 	ref := parent.RefOf(xr)
-	r := &run{cfg: cfg, now: now, req: req, rsp: rsp, resources: resourcesOf(req, ref), owner: ssa.OwnerReferences(ref), earlier: earlier(req.GetContext())}
+	r := &run{
+		cfg: cfg, now: now, req: req, rsp: rsp,
+		resources: resourcesOf(req, ref), owner: ssa.OwnerReferences(ref), earlier: earlier(req.GetContext()),
+	}
 	for _, res := range r.resources {
 		if res.observed != nil {
 			r.observed = append(r.observed, res.observed)

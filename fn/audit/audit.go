@@ -51,7 +51,8 @@ func report(rsp *fnv1.RunFunctionResponse, a input.Audit) {
 	for _, o := range a.Resources {
 		at := strings.TrimPrefix(o.Namespace+"/"+o.Name, "/") // cluster-scoped objects have no namespace
 		for _, f := range o.Findings {
-			warnings = append(warnings, results.Warning{Reason: string(f.Reason), Text: fmt.Sprintf("%s %s: %s: %s", o.Kind, at, f.Reason, f.Message)})
+			text := fmt.Sprintf("%s %s: %s: %s", o.Kind, at, f.Reason, f.Message)
+			warnings = append(warnings, results.Warning{Reason: string(f.Reason), Text: text})
 		}
 	}
 	results.Warn(rsp, warnings, a.Findings, results.Reason)
