@@ -316,7 +316,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// Approvals count on guarded kinds, or on all where nothing says which these are
+// Approvals count on guarded kinds, or on all where nothing declares which these are
 // (KR-13-08).
 func TestMayHold(t *testing.T) {
 	c := covered(t)
