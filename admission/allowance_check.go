@@ -168,6 +168,8 @@ func (ev *evaluation) input() *expression.Input {
 	})
 }
 
+// requestInput is the input without the parent. The old object has its status, which an
+// expression may read.
 func (f *facts) requestInput() *expression.Input {
 	groups := make([]any, 0, len(f.req.User.Groups))
 	for _, g := range f.req.User.Groups {

@@ -51,6 +51,8 @@ type judgement struct {
 	cached   bool
 }
 
+// judge a deletion of an object whose approvals are on a holder, which may be the object
+// itself. The id is that of the holder, also where the object's own approvals are read.
 func judge(holder, object *parent.State, why string) judgement {
 	return judgement{holder: holder, object: object, set: approval.Parse(holder.Annotations),
 		id: identity.DeletionID(holder, object), why: why}
@@ -202,6 +204,8 @@ func (ev *evaluation) blockedDeletion(j judgement) (verdict, deletion) {
 	return j.inMode(ev.refuse(r)), d
 }
 
+// inMode is a verdict in the mode of the judgement: a managed resource below that
+// enforces decides for the whole deletion.
 func (j judgement) inMode(v verdict) verdict {
 	v.Mode = j.mode
 	return v
@@ -234,6 +238,7 @@ func (f *facts) deletionReport(j judgement) *Report {
 	return report
 }
 
+// destructionReport of a deletion with a cause, on the holder of the approvals.
 func (f *facts) destructionReport(j judgement, cause string) *Report {
 	intent, _ := trace.Intent(j.holder)
 	return f.report(v1alpha1.DriftSpec{

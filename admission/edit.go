@@ -110,6 +110,7 @@ func (ed *editor) put(key, value string) {
 	ed.change(key, &changed)
 }
 
+// change one annotation on top of the incoming ones; nil removes it.
 func (ed *editor) change(key string, value *string) {
 	if ed.annotations == nil {
 		ed.annotations = map[string]*string{}

@@ -98,6 +98,8 @@ func (ed *editor) mask(gate v1alpha1.Gate) {
 	ed.setPolicies(gating.MaskedPolicies(author, gate, ed.closeTo(), ed.kind))
 }
 
+// setPolicies in spec.managementPolicies. nil, the value of an author who left them out,
+// and what the request has already, leave them.
 func (ed *editor) setPolicies(value []string) {
 	if value != nil && !slices.Equal(value, ed.policies.incoming) {
 		ed.masked = value

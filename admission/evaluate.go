@@ -133,6 +133,7 @@ type memo[T any] struct {
 	known bool
 }
 
+// get the value. A pointer, so that large values are not copied; it is not modified.
 func (m *memo[T]) get(compute func() T) *T {
 	if !m.known {
 		m.value, m.known = compute(), true

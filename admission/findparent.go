@@ -65,6 +65,7 @@ func (ev *evaluation) view() *parentView {
 	return ev.found.value.view
 }
 
+// parent as it was read; nil where view is.
 func (ev *evaluation) parent() *parent.State {
 	if v := ev.view(); v != nil {
 		return v.state

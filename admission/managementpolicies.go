@@ -32,6 +32,9 @@ type policies struct {
 	fields map[string]any
 }
 
+// readPolicies of a request. Of the author's value after it there are several sources, of
+// which the first holds: what an earlier call for the request remembered, what the
+// function composes, what is stored while the mask is unchanged, the incoming value.
 func readPolicies(req *Request, kind identity.Kind, manager string, closeTo []v1alpha1.Verb) policies {
 	p := policies{old: content(req.OldObject), new: content(req.Object)}
 	if !kind.ManagementPolicies {

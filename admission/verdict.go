@@ -57,6 +57,8 @@ func (ev *evaluation) refuse(r refusal) verdict {
 	return ev.refuseAs(ev.effectiveClass(), r)
 }
 
+// refuseAs is refuse for a given class. The code for Crossplane's apply differs: of a 403
+// it gives up the whole composite (KR-05-24).
 func (f *facts) refuseAs(class Class, r refusal) verdict {
 	v := verdict{Decision: Decision{Class: class, Reason: r.reason, Code: r.code, Message: f.message(r), Why: r.why, Approve: r.approve}}
 	// An internal error keeps its code: Crossplane retries it, but not a request

@@ -22,7 +22,8 @@ type queue[T any] struct {
 	handle     func(context.Context, T) error
 	capacity   int
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// last number that was given; numbers are not reused.
 	last  uint64
 	items map[uint64]T // by number; not those being handled
 }

@@ -22,13 +22,17 @@ import (
 )
 
 const (
+	// reportCapacity is the number of items that wait to be recorded: each holds two
+	// objects, and what is beyond it is dropped, since a request must not wait.
 	reportCapacity = 1024
 	// recordEvery is how often the count and time of an open drift are written.
 	recordEvery = time.Minute
 	// maxOccurrences bounds the drifts that are remembered between two writes. Of one that is
 	// forgotten, the next occurrence is written at once.
 	maxOccurrences = 10_000
-	recordTimeout  = 10 * time.Second
+	// recordTimeout bounds the writes of one item. The API server may be unavailable, and
+	// the items behind it wait.
+	recordTimeout = 10 * time.Second
 )
 
 // Item to report.
@@ -68,7 +72,8 @@ type Reporter struct {
 	occurrences *lru.Cache // of *occurrences, by Item.key
 }
 
-// occurrences of a drift since it was last written.
+// occurrences of a drift since it was last written: when that was, zero for never, and
+// how many there were since. Reporter.mu guards both.
 type occurrences struct {
 	written time.Time
 	count   int64

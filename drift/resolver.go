@@ -179,6 +179,7 @@ func inTurn(list *v1alpha1.DriftList, from types.NamespacedName) []*v1alpha1.Dri
 	return slices.Concat(out[i:], out[:i])
 }
 
+// compare names, for an order that is the same in every round.
 func compare(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }

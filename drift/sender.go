@@ -42,7 +42,10 @@ func (e Endpoints) Check() error {
 }
 
 const (
-	sendCapacity   = 256
+	// sendCapacity is the number of reports that wait for one endpoint. A report may hold
+	// two objects of maxObject bytes.
+	sendCapacity = 256
+	// defaultTimeout of one attempt. Attempts are repeated: one that hangs must end.
 	defaultTimeout = 5 * time.Second
 	// maxAnswer is how much of an endpoint's answer is read, in bytes, so that its connection can be
 	// used again.
@@ -61,11 +64,14 @@ type Sender struct {
 	endpoints []endpoint
 }
 
+// endpoint with the reports that wait for it.
 type endpoint struct {
 	url   string
 	queue *queue[delivery]
 }
 
+// delivery of one report to one endpoint. delivered is called once it is accepted, and
+// never where it is lost.
 type delivery struct {
 	report    v1alpha1.DriftReport
 	delivered func()

@@ -16,7 +16,8 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// maxClaimTries bounds the conflicts that one claim goes through.
+// maxClaimTries bounds the conflicts of one claim. The API server gives a webhook at
+// most 30 s, and each conflict means that another replica made progress.
 const maxClaimTries = 5
 
 // Claim a rule in the status of its policy, before the change is allowed
@@ -95,6 +96,8 @@ func writeClaims(ctx context.Context, c dynamic.ResourceInterface, o *unstructur
 	return err
 }
 
+// setClaims in the status of an object that is to be written; o is modified. The list is
+// replaced as a whole, since it is atomic in the CRD.
 func setClaims(o *unstructured.Unstructured, claims []v1alpha1.PolicyClaim) error {
 	list := make([]any, 0, len(claims))
 	for i := range claims {

@@ -91,6 +91,8 @@ func typed[T any](o *unstructured.Unstructured) (*T, error) {
 	return out, nil
 }
 
+// allowanceRules are the paths of all rules of an AllowancePolicy, in the order of its
+// spec. The shorthand form is one rule.
 func allowanceRules(p *v1alpha1.AllowancePolicy) []string {
 	if p.Spec.Match != nil {
 		return []string{"match"}
@@ -105,6 +107,7 @@ func allowanceRules(p *v1alpha1.AllowancePolicy) []string {
 	return append(out, numbered(len(p.Spec.Rules))...)
 }
 
+// numbered paths of n rules, as in rules[0].
 func numbered(n int) []string {
 	out := make([]string, 0, n)
 	for i := range n {
@@ -113,7 +116,8 @@ func numbered(n int) []string {
 	return out
 }
 
-// maxRuleErrors bounds the errors in the status of one rule.
+// maxRuleErrors bounds the errors in the status of one rule: an object may have 1.5 MiB,
+// and one mistake often leads to others.
 const maxRuleErrors = 8
 
 // statuses of rules with their errors; errors of the policy as a whole are added

@@ -116,6 +116,8 @@ func (s *Store) Used(u admission.ExceptionUse) {
 	}
 }
 
+// flushUses every flushEvery until the context ends, and once more then, so that a
+// replica that ends normally loses no count.
 func (s *Store) flushUses(ctx context.Context) {
 	for ctx.Err() == nil {
 		s.pause(ctx, flushEvery)
@@ -149,6 +151,9 @@ func (s *Store) Flush(ctx context.Context) {
 	}
 }
 
+// countUses adds the uses of rules, by their paths, to the status of a policy. Uses of a
+// rule that the policy no longer has are dropped. A conflict is an error: the uses are
+// kept and added later.
 func (s *Store) countUses(ctx context.Context, policy string, uses map[string]int64) error {
 	parts := strings.Split(policy, "/") // KIND/NAME or KIND/NAMESPACE/NAME, see allowance.Exception.Key
 	namespace, name := "", parts[len(parts)-1]

@@ -39,8 +39,11 @@ type Store struct {
 	set       atomic.Pointer[allowance.Set]
 	// changed has an element while the Set is to be built again.
 	changed chan struct{}
-	built   atomic.Bool
-	leads   atomic.Bool
+	// built: there is a Set of all policies; it stays true.
+	built atomic.Bool
+	// leads: this replica writes the status of policies; it stays true, since a
+	// process that loses its lease ends.
+	leads atomic.Bool
 
 	mu sync.Mutex
 	// compiled policies by their UIDs, and uses that are not written yet.
@@ -70,6 +73,7 @@ func New(client dynamic.Interface, log logr.Logger) (*Store, error) {
 	return s, nil
 }
 
+// gvr of a resource of policies, by its plural.
 func gvr(resource string) schema.GroupVersionResource {
 	return v1alpha1.GroupVersion.WithResource(resource)
 }

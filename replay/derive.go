@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,10 +21,14 @@ import (
 type learned struct {
 	gvk      schema.GroupVersionKind
 	subjects map[v1alpha1.PolicySubject]bool
-	// rules: trigger, child, and how its fields changed.
+	// rules by trigger, which is a general path of the parent, and by the kind of the
+	// child.
 	rules map[string]map[schema.GroupVersionKind]*observed
 }
 
+// observed changes of one kind of children by one cause. verbs are those of an
+// AllowedChange, mutations the kinds of change by the general path of the field. A
+// child that was only created or deleted has no mutations.
 type observed struct {
 	verbs     map[string]bool
 	mutations map[string]map[v1alpha1.FieldVerb]bool
@@ -33,13 +38,18 @@ type observed struct {
 // safe for concurrent use.
 type Learner struct {
 	kinds map[schema.GroupKind]*learned
-	// causes are changes of parents, by UID and generation.
+	// causes are the general paths that changed at each version of a parent. Changes
+	// without a hop of their own are none: they are self writes.
 	causes map[causeKey][]string
 	// settled generation of parents: what their controllers do after it is drift,
 	// which no allowance covers.
 	settled map[causeKey]int64
 }
 
+// causeKey identifies a version of a parent by what a hop has of it. A hop has no UID,
+// and its Namespace only where it differs from the carrier's: two parents of the same
+// kind and name in different namespaces are not distinguished. generation is 0 in the
+// keys of settled.
 type causeKey struct {
 	kind       schema.GroupKind
 	name       string
@@ -54,6 +64,8 @@ func NewLearner() *Learner {
 // index of an item, which the paths of policies replace by [*].
 var index = regexp.MustCompile(`\[\d+\]`)
 
+// general is a path as a policy has it: other items of the same list are changed by
+// the next intent.
 func general(path string) string { return index.ReplaceAllString(path, "[*]") }
 
 // Changes of an audit log. The cause of a child's change are the fields of the
@@ -117,6 +129,8 @@ func (l *Learner) effect(c *Change, details []change.Detail) {
 	}
 }
 
+// kind returns what is recorded of a kind of parents, which is created where it is
+// missing. The version is that of the first change.
 func (l *Learner) kind(gvk schema.GroupVersionKind) *learned {
 	k := l.kinds[gvk.GroupKind()]
 	if k == nil {
@@ -126,6 +140,10 @@ func (l *Learner) kind(gvk schema.GroupVersionKind) *learned {
 	return k
 }
 
+// subject of the policy: a user whose changes of the parent had effects. initiates: at
+// least one of its changes started a chain, so that the policy has to permit that. The
+// same user may be recorded with and without it. An unknown user, which is "", cannot
+// be named and is left out.
 func (k *learned) subject(user string, initiates bool) {
 	if user == "" {
 		return
@@ -139,6 +157,8 @@ func (k *learned) subject(user string, initiates bool) {
 	k.subjects[v1alpha1.PolicySubject{Subject: s, MayInitiate: initiates}] = true
 }
 
+// at returns what is recorded of the children of a kind that change with a trigger,
+// which is created where it is missing.
 func (k *learned) at(trigger string, child schema.GroupVersionKind) *observed {
 	if k.rules[trigger] == nil {
 		k.rules[trigger] = map[schema.GroupVersionKind]*observed{}
@@ -151,6 +171,8 @@ func (k *learned) at(trigger string, child schema.GroupVersionKind) *observed {
 	return o
 }
 
+// observe a change of a child that a trigger caused. Which of several fields of the
+// parent caused it is unknown: it is recorded for each of them.
 func (k *learned) observe(trigger string, c *Change, details []change.Detail) {
 	o := k.at(trigger, c.Kind)
 	if c.Operation == admission.Delete {
@@ -162,6 +184,7 @@ func (k *learned) observe(trigger string, c *Change, details []change.Detail) {
 	}
 }
 
+// mutate records a kind of change of one field. It needs the verb Update.
 func (o *observed) mutate(path string, verb v1alpha1.FieldVerb) {
 	o.verbs["Update"] = true
 	if o.mutations[path] == nil {
@@ -204,13 +227,16 @@ func (l *Learner) Policies() []v1alpha1.AllowancePolicy {
 	return out
 }
 
+// policy that allows what is recorded, with sorted rules and subjects: the same log
+// gives the same bytes, which can be compared in a review. It has the name of the kind.
 func (k *learned) policy() v1alpha1.AllowancePolicy {
 	p := v1alpha1.AllowancePolicy{}
 	p.APIVersion, p.Kind = v1alpha1.GroupVersion.String(), "AllowancePolicy"
 	p.Name = strings.ToLower(strings.TrimSuffix(k.gvk.Kind+"."+k.gvk.Group, "."))
 	p.Spec.Target = target(k.gvk)
 	p.Spec.Subjects = slices.SortedFunc(maps.Keys(k.subjects), func(a, b v1alpha1.PolicySubject) int {
-		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name),
+			cmp.Compare(strconv.FormatBool(a.MayInitiate), strconv.FormatBool(b.MayInitiate)))
 	})
 	for _, trigger := range slices.Sorted(maps.Keys(k.rules)) {
 		r := v1alpha1.AllowanceRule{Trigger: trigger}
@@ -225,10 +251,13 @@ func (k *learned) policy() v1alpha1.AllowancePolicy {
 	return p
 }
 
+// target of a policy or of an allowed change.
 func target(gvk schema.GroupVersionKind) *v1alpha1.PolicyTarget {
 	return &v1alpha1.PolicyTarget{APIGroup: gvk.Group, APIVersion: gvk.Version, Kind: gvk.Kind}
 }
 
+// allowed change of a child, with sorted verbs and mutations. No mutations mean every
+// field, so that a policy must not have the verb Update without any.
 func (o *observed) allowed(child schema.GroupVersionKind) v1alpha1.AllowedChange {
 	a := v1alpha1.AllowedChange{Target: target(child), Relation: v1alpha1.RelationControllerChild, Verbs: slices.Sorted(maps.Keys(o.verbs))}
 	for _, path := range slices.Sorted(maps.Keys(o.mutations)) {

@@ -34,10 +34,12 @@ type event struct {
 	Received time.Time `json:"requestReceivedTimestamp"`
 }
 
-// rawObject keeps integers.
+// rawObject keeps integers, which a plain map would decode as float64: ids of
+// differences and generations depend on them.
 type rawObject struct{ *unstructured.Unstructured }
 
-// UnmarshalJSON reads any object; what is none is left out.
+// UnmarshalJSON reads any object. What is no object, and the Status that answers a
+// DELETE, leaves it empty: one such event must not end the reading of a log.
 func (r *rawObject) UnmarshalJSON(data []byte) error {
 	o := &unstructured.Unstructured{}
 	if o.UnmarshalJSON(data) == nil && o.GetKind() != "Status" {
@@ -99,6 +101,9 @@ func (e *event) wrote() bool {
 		slices.Contains([]string{"create", "update", "patch", "delete"}, e.Verb)
 }
 
+// change that an event records; known are the latest versions of all objects, which it
+// updates. false where the object is missing in the log, for a dry-run and for
+// subresources other than status, whose objects are not those that are stored.
 func (e *event) change(known map[types.UID]*unstructured.Unstructured) (Change, bool) {
 	dry, manager := e.options()
 	if dry || e.ObjectRef.Subresource != "" && e.ObjectRef.Subresource != "status" {
@@ -153,7 +158,9 @@ func (e *event) deletion(c Change, o *unstructured.Unstructured, known map[types
 	return c, true
 }
 
-// find the one object of a namespace and name; nil where there are several.
+// find the one object of a namespace and name, for an event without UID and object,
+// as the answer to a DELETE may be; nil where there are several. The kind is not
+// compared: the event has a plural, which cannot be converted without discovery.
 func find(known map[types.UID]*unstructured.Unstructured, ref *auditv1.ObjectReference) *unstructured.Unstructured {
 	var found *unstructured.Unstructured
 	for _, o := range known {

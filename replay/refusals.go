@@ -39,7 +39,9 @@ func Test(ctx context.Context, changes []Change, set *allowance.Set) (*Result, e
 	w := newWorld()
 	e := &admission.Evaluator{World: w, Policies: set, Options: admission.Options{DefaultMode: v1alpha1.ModeEnforce}}
 	out := &Result{}
-	granted := map[string]string{} // allowances by UID
+	// granted allowances by the UID of their carrier: the recorded annotations may lack
+	// them, or have those of other policies.
+	granted := map[string]string{}
 	for i := range changes {
 		c := changes[i]
 		ref := refOf(&c)
@@ -53,6 +55,7 @@ func Test(ctx context.Context, changes []Change, set *allowance.Set) (*Result, e
 	return out, nil
 }
 
+// refOf the changed object. Its state after the change has a name that was generated.
 func refOf(c *Change) parent.Ref {
 	o := c.New
 	if o == nil {
@@ -61,6 +64,9 @@ func refOf(c *Change) parent.Ref {
 	return parent.RefOf(o)
 }
 
+// replay one change: it is decided as if the policies were in force, and what is granted
+// by it is kept in granted for the changes of children that follow in the log. Changes
+// that are no change of desired state are not counted.
 func (r *Result) replay(ctx context.Context, e *admission.Evaluator, w *world, c *Change, granted map[string]string) error {
 	req := c.Request
 	req.OldObject, req.Object = enforced(carrying(c.OldObject, granted)), nil
@@ -124,6 +130,8 @@ func enforced(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return withAnnotation(o, v1alpha1.AnnotationKeyMode, "")
 }
 
+// withAnnotation returns the object with another value of an annotation, "" for none. It
+// is copied where the value differs, since the log and other changes share it.
 func withAnnotation(o *unstructured.Unstructured, key, value string) *unstructured.Unstructured {
 	a := o.GetAnnotations()
 	if a[key] == value {

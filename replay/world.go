@@ -25,6 +25,8 @@ type world struct {
 	roles map[schema.GroupKind]parent.Role
 }
 
+// key of an object. It has no version: a log may show an object in several versions of
+// its kind.
 type key struct {
 	schema.GroupKind
 	namespace, name string
@@ -32,10 +34,12 @@ type key struct {
 
 var _ admission.World = (*world)(nil)
 
+// newWorld without any objects. It is not safe for concurrent use.
 func newWorld() *world {
 	return &world{objects: map[key]*unstructured.Unstructured{}, roles: map[schema.GroupKind]parent.Role{}}
 }
 
+// keyOf an object by its reference.
 func keyOf(ref parent.Ref) key { return key{ref.GroupKind(), ref.Namespace, ref.Name} }
 
 // put what is stored after a change; nil o removes.
@@ -74,6 +78,8 @@ func (w *world) Kind(gvk schema.GroupVersionKind) identity.Kind {
 	return identity.Kind{Role: role, ManagementPolicies: role == parent.RoleManaged}
 }
 
+// object in its latest recorded state; nil where the log does not show it. The namespace
+// of a reference to an owner is that of the child, also for cluster-scoped owners.
 func (w *world) object(ref parent.Ref) *unstructured.Unstructured {
 	if o := w.objects[keyOf(ref)]; o != nil {
 		return o

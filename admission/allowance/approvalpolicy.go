@@ -161,7 +161,7 @@ func (e *Exception) speaksFor(user string, groups []string) bool {
 
 // covers reports whether the policy's Namespace lets it approve a change of a user in
 // a Namespace: one of another Namespace only by the ServiceAccounts of its own
-// (KR-13-09). Who may write policies in one Namespace has no say in others.
+// (KR-13-09). The right to write policies in one Namespace gives none in others.
 func (e *Exception) covers(user, namespace string) bool {
 	return e.Namespace == "" || e.Namespace == namespace || strings.HasPrefix(user, "system:serviceaccount:"+e.Namespace+":")
 }

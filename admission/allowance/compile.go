@@ -177,6 +177,7 @@ func Compile(p *v1alpha1.AllowancePolicy) (*Compiled, []RuleError) {
 	return out, c.errors
 }
 
+// kindsOf the shorthand form, where no group is any group and "" the core group.
 func kindsOf(group *string, kind string) kinds {
 	if group == nil {
 		return kinds{anyGroup: true, kind: kind}
@@ -243,6 +244,8 @@ func (c *compiler) shorthand(out *Compiled, match *v1alpha1.AllowanceMatch, allo
 	}
 }
 
+// allow compiles allowed changes of the long form, each with the entry that a grant
+// writes: an entry has to be understood without the policy, which may change.
 func (c *compiler) allow(field string, in []v1alpha1.AllowedChange) []allowed {
 	out := make([]allowed, 0, len(in))
 	for i, a := range in {

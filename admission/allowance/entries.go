@@ -200,6 +200,7 @@ func (e Entries) External(child schema.GroupKind, verb string, details []change.
 	return out
 }
 
+// cause of an entry: the field that changed at a generation of its carrier.
 func cause(e *Entry) string { return fmt.Sprintf("%d %s", e.Generation, e.own().Field) }
 
 // Verbs of all entries, in their order, each once.

@@ -65,6 +65,8 @@ func Initializing(
 	return s, active || !s.Given && initializing, warnings
 }
 
+// is reports whether the phase holds. An expression of the policy replaces the state; it
+// reads the object alone, without a request.
 func (p *phase) is(ctx context.Context, byDefault bool, object func() (map[string]any, error)) (bool, error) {
 	if p.when == nil {
 		return byDefault, nil

@@ -129,6 +129,8 @@ func (s *Set) Without(policy string) *Set {
 	return s.replace(policy, func(*Exception) *Exception { return nil })
 }
 
+// replace an exception by another one, nil for none, in a copy: requests that are decided
+// now go on with the Set that they began with.
 func (s *Set) replace(policy string, by func(*Exception) *Exception) *Set {
 	if s == nil {
 		return nil

@@ -68,6 +68,7 @@ func Difference(content map[string]any) []change.Change {
 	return out
 }
 
+// at returns the map at a path; false where there is none, or a value of another type.
 func at(content map[string]any, keys ...string) (map[string]any, bool) {
 	for _, k := range keys {
 		next, ok := content[k].(map[string]any)
@@ -161,6 +162,7 @@ func same(a, b any) bool {
 	return isText && both && (sameQuantity(x, y) || sameJSON(x, y))
 }
 
+// sameQuantity of Kubernetes, as "1Gi" and "1024Mi": providers report their own unit.
 func sameQuantity(a, b string) bool {
 	x, err := resource.ParseQuantity(a)
 	if err != nil {
@@ -170,6 +172,8 @@ func sameQuantity(a, b string) bool {
 	return err == nil && x.Cmp(y) == 0
 }
 
+// sameJSON of two documents within strings, as IAM policies are: a provider reports them
+// with other white space and order of keys.
 func sameJSON(a, b string) bool {
 	if !strings.HasPrefix(strings.TrimSpace(a), "{") && !strings.HasPrefix(strings.TrimSpace(a), "[") {
 		return false

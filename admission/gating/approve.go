@@ -73,6 +73,8 @@ func (g Managed) stopped(verbs []v1alpha1.Verb) string {
 	return ""
 }
 
+// query of a holder's approvals for verbs on the external resource. The intent is that of
+// the holder: an approval is valid by the generation of the object that carries it.
 func (g Managed) query(holder *parent.State, verbs []v1alpha1.Verb, id string) approval.Query {
 	intent, _ := trace.Intent(holder)
 	apiVersion, kind := g.MR.ToAPIVersionAndKind()
@@ -82,6 +84,8 @@ func (g Managed) query(holder *parent.State, verbs []v1alpha1.Verb, id string) a
 	}
 }
 
+// use of an approval by the gate. It has no version of the managed resource, whose
+// generation moves with the mask itself: the difference identifies the use.
 func (g Managed) use(id string) approval.Use {
 	apiVersion, kind := g.MR.ToAPIVersionAndKind()
 	return approval.Use{

@@ -179,6 +179,8 @@ func (g Managed) remask(author []string, gate v1alpha1.Gate) Decision {
 	return g.stored(ActionClose, author, gate)
 }
 
+// close the gate for a reason. The approvals that the managed resource holds itself are
+// finished in the same write; those of other holders afterwards (ClaimToFinish).
 func (g Managed) close(author []string, was v1alpha1.Gate, action Action, reason string) Decision {
 	was.State, was.Reason, was.At, was.DeleteAt = v1alpha1.GateClosed, reason, approval.Stamp(g.Now), nil
 	d := g.stored(action, author, was)

@@ -112,6 +112,8 @@ func Policies(author []string, want []v1alpha1.Verb, runtime Runtime) []string {
 	return toStrings(best)
 }
 
+// choose the legal set within what the author gave that is best by value; the smaller of
+// two that are equal. Observe alone always is legal.
 func choose(wanted, given set, runtime Runtime) set {
 	best, score := legal[0], -1
 	for _, s := range legalFor(runtime) {

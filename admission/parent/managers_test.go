@@ -217,7 +217,7 @@ func TestProvides(t *testing.T) {
 	}
 }
 
-// A time that lies ahead, which any user with edit rights can write, counts as the
+// A time in the future, which any user with edit rights can write, counts as the
 // present (KR-13-05).
 func TestTimesAhead(t *testing.T) {
 	spec := map[string]any{"f:spec": map[string]any{"f:size": map[string]any{}}}

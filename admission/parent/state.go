@@ -135,6 +135,7 @@ var conditionTypes = map[string]bool{
 	"LastAsyncOperation": true, "AsyncOperation": true,
 }
 
+// conditions that are kept. Of two with the same type, Condition returns the first.
 func (s *State) conditions(o *unstructured.Unstructured) {
 	st, _ := o.Object["status"].(map[string]any)
 	list, _ := st["conditions"].([]any)
@@ -154,6 +155,8 @@ func (s *State) conditions(o *unstructured.Unstructured) {
 	}
 }
 
+// integer as a decoder leaves it: unstructured objects have int64, plain JSON float64. 0
+// for anything else.
 func integer(v any) int64 {
 	switch t := v.(type) {
 	case int64:
@@ -262,6 +265,8 @@ func (s *State) composite(spec map[string]any) {
 	s.children(refs, s.Namespace)
 }
 
+// children by the references of a composite or Claim, in their order. namespace is that of
+// references without one. Crossplane writes a reference before the object exists.
 func (s *State) children(refs []any, namespace string) {
 	for _, e := range refs {
 		m, _ := e.(map[string]any)

@@ -88,6 +88,7 @@ func Compile(policies []*v1alpha1.Kausality) (set Set, errs map[string]error) {
 	return set, errs
 }
 
+// settingsOf a policy without its mode, which differs by Scope.
 func settingsOf(k *v1alpha1.Kausality) Settings {
 	s := Settings{Policy: k.Name, RequireApproval: k.Spec.OtherActors == v1alpha1.OtherActorsRequireApproval}
 	g := k.Spec.Gate

@@ -148,6 +148,8 @@ func carries(c, p *parent.State, generation int64) bool {
 	return h.Kind == p.Kind && h.Generation == generation
 }
 
+// childSettled reports whether a child carried out the change that its trace records. An
+// open gate has not let it through completely.
 func childSettled(c *parent.State) bool {
 	if mask.ParseGate(c.Annotations).State == v1alpha1.GateOpen {
 		return false
