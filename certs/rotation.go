@@ -45,6 +45,8 @@ type State struct {
 	Serving     Pair
 }
 
+// lives of the certificates, and the time that API servers and replicas have to observe
+// a step. It is shorter for short lives, so that tests see several changes of authority.
 func (r Rotation) lives() (authority, serving, settle time.Duration) {
 	authority, serving = r.AuthorityLife, r.ServingLife
 	if authority <= 0 {
@@ -79,6 +81,7 @@ func (r Rotation) Step(state State, now time.Time) (next State, again time.Durat
 	return next, r.again(next, now, settle), nil
 }
 
+// newest of the authorities; the zero Pair where there is none.
 func newest(authorities []Pair) Pair {
 	if len(authorities) == 0 {
 		return Pair{}
@@ -86,6 +89,7 @@ func newest(authorities []Pair) Pair {
 	return authorities[len(authorities)-1]
 }
 
+// valid reports whether a pair is complete and has not expired.
 func valid(p Pair, now time.Time) bool {
 	return p.Certificate != nil && p.Key != nil && now.Before(p.Certificate.NotAfter)
 }
@@ -156,6 +160,8 @@ func (r Rotation) again(s State, now time.Time, settle time.Duration) time.Durat
 	return max(out, time.Second)
 }
 
+// authority makes a self-signed authority. Its name has the time, so that two of them
+// in one bundle differ by name: verifiers choose by name.
 func authority(now time.Time, life time.Duration) (Pair, error) {
 	t := template(pkix.Name{CommonName: "kausality-webhook-ca", SerialNumber: now.UTC().Format("20060102150405")}, now, life)
 	t.IsCA, t.BasicConstraintsValid, t.MaxPathLenZero = true, true, true
@@ -163,6 +169,8 @@ func authority(now time.Time, life time.Duration) (Pair, error) {
 	return issue(t, Pair{})
 }
 
+// serving makes a certificate for hosts, DNS names or IP addresses, signed by an
+// authority and valid no longer than that.
 func serving(by Pair, hosts []string, now time.Time, life time.Duration) (Pair, error) {
 	if len(hosts) == 0 {
 		return Pair{}, fmt.Errorf("cannot make a serving certificate: no host to make it for")

@@ -76,6 +76,7 @@ func (v view) when(t metav1.Time, wide bool) string {
 	return ", " + v.age(t) + " ago"
 }
 
+// age of a time, as kubectl prints it; "?" for no time.
 func (v view) age(t metav1.Time) string {
 	if t.IsZero() {
 		return "?"

@@ -47,6 +47,8 @@ func (p Patch) ApplyTo(ctx context.Context, r dynamic.ResourceInterface, o *unst
 	return p.apply(ctx, r, o.GetName(), o.GetUID())
 }
 
+// apply the patch in one request. UID and resourceVersion in the body of a merge patch
+// are preconditions of the API server: a Conflict where either differs.
 func (p Patch) apply(ctx context.Context, r dynamic.ResourceInterface, name string, uid types.UID) (*unstructured.Unstructured, error) {
 	m := map[string]any{}
 	if len(p.Annotations) > 0 {

@@ -154,6 +154,7 @@ func (c *Cluster) Settings(ref parent.Ref, labels map[string]string) settings.Se
 	return c.settings(ref, labels, c.Namespaces.Labels(ref.Namespace))
 }
 
+// settings of the policy that covers an object, given the labels of its Namespace.
 func (c *Cluster) settings(ref parent.Ref, labels, namespaceLabels map[string]string) settings.Settings {
 	t := settings.Target{Group: ref.Group, Namespace: ref.Namespace, Labels: labels, NamespaceLabels: namespaceLabels}
 	if i, err := c.Kinds.Get(ref.GroupVersionKind); err == nil {

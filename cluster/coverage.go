@@ -119,6 +119,8 @@ func (c *Cluster) mustWatch(i Info) bool {
 	return c.selected(i) && c.Guards(i)
 }
 
+// selected reports whether objects of a kind are needed at all: those with a role in
+// Crossplane, those that the process selects, and possible parents.
 func (c *Cluster) selected(i Info) bool {
 	switch {
 	case i.Role != parent.RoleNone:

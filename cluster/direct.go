@@ -100,6 +100,7 @@ func (d *Direct) Learn(ctx context.Context, gvk schema.GroupVersionKind) error {
 	return nil
 }
 
+// learnCRD reads one CRD. A resource without a CRD is no error.
 func (d *Direct) learnCRD(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()

@@ -43,6 +43,7 @@ func newInformer(client dynamic.Interface, resource schema.GroupVersionResource,
 // objectMeta is what a watch cache needs of an object: its key and its version.
 type objectMeta struct{ m metav1.ObjectMeta }
 
+// metaOf an object, with its own copies: it must not keep the object alive.
 func metaOf(o *unstructured.Unstructured) objectMeta {
 	return objectMeta{m: metav1.ObjectMeta{
 		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),

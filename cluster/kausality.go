@@ -71,6 +71,8 @@ func NewPolicies(client dynamic.Interface) (*Policies, error) {
 	return p, nil
 }
 
+// policyOf an object; without content where this release cannot decode it, so that an
+// older process ignores a newer policy instead of stopping its watch.
 func policyOf(o *unstructured.Unstructured) *policy {
 	out := &policy{objectMeta: metaOf(o), k: &v1alpha1.Kausality{}}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, out.k); err != nil {
@@ -102,6 +104,7 @@ func (p *Policies) Initialized(gk schema.GroupKind) []string {
 	return p.Set().Initialized(gk.Group, gk.Kind)
 }
 
+// learn a policy that was added or changed.
 func (p *Policies) learn(o any) {
 	if one, ok := o.(*policy); ok && one.k != nil {
 		p.change(func() bool {

@@ -108,6 +108,8 @@ func (k *Kinds) Synced(ctx context.Context) bool {
 // HasSynced reports whether the CRDs were read and taken.
 func (k *Kinds) HasSynced() bool { return k.taken.HasSynced() }
 
+// learn what a CRD defines, and call the listeners with what changed, without the lock:
+// they read Kinds.
 func (k *Kinds) learn(o any) {
 	d, ok := o.(*definition)
 	if !ok {
@@ -138,6 +140,7 @@ func (k *Kinds) store(d *definition) (changed []Info) {
 	return changed
 }
 
+// forget the kinds of a deleted CRD.
 func (k *Kinds) forget(o any) {
 	if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = t.Obj

@@ -59,6 +59,8 @@ type configuration struct {
 	removing bool
 }
 
+// configurationOf the webhook: the rules about objects, those about objects or their
+// status, and those about the status alone.
 func configurationOf(o *unstructured.Unstructured) *configuration {
 	return &configuration{objectMeta: metaOf(o), rules: rulesOf(o, mains), kept: rulesOf(o, withStatus), statuses: rulesOf(o, statuses),
 		policies: o.GetLabels()[labelManaged] == v1alpha1.ManagerController, removing: Removing(o)}
@@ -90,6 +92,7 @@ func (s *Scope) HasSynced() bool { return s.taken.HasSynced() }
 // run at the same time as the one that takes the change. Call it before Run.
 func (s *Scope) OnChange(f func()) { s.onChange = append(s.onChange, f) }
 
+// set the configuration that was read, and call the listeners without the lock.
 func (s *Scope) set(o any) {
 	c, ok := o.(*configuration)
 	if !ok {
@@ -201,6 +204,7 @@ func (s *Scope) watchesIn(group string) bool {
 	return slices.ContainsFunc(s.kept, func(r rule) bool { return has(r.groups, group) })
 }
 
+// covers reports whether any rule is about a resource.
 func covers(rules []rule, r schema.GroupResource) bool {
 	for _, rule := range rules {
 		if has(rule.groups, r.Group) && has(rule.resources, r.Resource) {
@@ -210,6 +214,7 @@ func covers(rules []rule, r schema.GroupResource) bool {
 	return false
 }
 
+// has reports whether a list of a rule names something, by itself or by a wildcard.
 func has(list []string, want string) bool {
 	for _, e := range list {
 		if e == want || e == "*" || e == "*/*" {

@@ -146,6 +146,9 @@ func (s *States) OnUnwatch(f func(*Object)) { s.onUnwatch = append(s.onUnwatch, 
 // OnLiveRead calls f for each read past the cache. Call it before Run.
 func (s *States) OnLiveRead(f func(parent.Ref)) { s.live = f }
 
+// sum up an object for the cache. It is called for every event of every watch, so that
+// it must keep nothing of the object, which is many times larger. A message of the
+// provider that its runtime is an older one is noted here, where all of them pass.
 func (s *States) sum(o *unstructured.Unstructured) *Object {
 	kind := s.kinds.Kind(o.GroupVersionKind())
 	out := &Object{State: parent.Sum(o, kind.Role)}
@@ -185,7 +188,7 @@ func (s *States) Get(ctx context.Context, ref parent.Ref, live bool) (*Object, e
 func (s *States) Content(ctx context.Context, ref parent.Ref) (map[string]any, error) {
 	o, err := s.get(ctx, ref, liveTimeout)
 	if errors.Is(err, admission.ErrNotFound) {
-		return nil, nil //nolint:nilnil // nil is an object that does not exist.
+		return nil, nil // nil is an object that does not exist.
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", identity.Describe(ref), err)
@@ -231,6 +234,7 @@ func (s *States) Cached(ref parent.Ref) *Object {
 	return object(o)
 }
 
+// key of an object in the store of its watch.
 func key(i Info, ref parent.Ref) string {
 	if i.Namespaced {
 		return ref.Namespace + "/" + ref.Name
@@ -240,6 +244,8 @@ func key(i Info, ref parent.Ref) string {
 
 func sameUID(o *Object, ref parent.Ref) bool { return ref.UID == "" || ref.UID == o.UID }
 
+// read an object past the cache, and count that: the counter shows how often requests
+// wait for the API server.
 func (s *States) read(ctx context.Context, ref parent.Ref) (*Object, error) {
 	if s.live != nil {
 		s.live(ref)

@@ -204,6 +204,7 @@ func (s *States) of(gvk schema.GroupVersionKind) *watched {
 	return s.watched[gvk]
 }
 
+// newWatch of a kind; it begins when run is called.
 func (s *States) newWatch(info Info) (*watched, error) {
 	w := &watched{info: info, over: make(chan struct{})}
 	w.informer = newInformer(s.client, info.GVR, "", func(o *unstructured.Unstructured) any { return s.sum(o) })
@@ -232,18 +233,21 @@ func (s *States) end(gvk schema.GroupVersionKind, why ending) {
 	}
 }
 
+// endLocked ends a watch; the caller holds the lock. What it kept is released with it.
 func (s *States) endLocked(w *watched, why ending) {
 	w.why = why
 	close(w.over)
 	delete(s.watched, w.info.GVK)
 }
 
+// call the listeners with a change; one of the two is nil for a new or a deleted object.
 func (s *States) call(old, new *Object) {
 	for _, f := range s.onChange {
 		f(old, new)
 	}
 }
 
+// object of an event; nil for one that could not be summarized.
 func object(o any) *Object {
 	if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = t.Obj
@@ -272,6 +276,7 @@ func (s *States) HasSynced() bool {
 	return true
 }
 
+// unreadable reports whether the first list takes so long that nothing waits for it.
 func (w *watched) unreadable() bool {
 	since := w.since.Load()
 	return since != 0 && time.Since(time.Unix(0, since)) > unreadableAfter

@@ -130,6 +130,7 @@ func (c *Controller) resume(ctx context.Context) {
 // NeedLeaderElection is true: one replica of a shard moves the gates.
 func (c *Controller) NeedLeaderElection() bool { return true }
 
+// managed reports whether an object has managementPolicies, which the gate masks.
 func (c *Controller) managed(ref parent.Ref) bool {
 	return c.Cluster.Kinds.Kind(ref.GroupVersionKind).ManagementPolicies
 }

@@ -30,6 +30,8 @@ func warning(reason, format string, args ...any) event {
 	return event{corev1.EventTypeWarning, reason, fmt.Sprintf(format, args...)}
 }
 
+// emit an event about an object. The recorder sends it in the background and merges
+// repetitions.
 func (c *Controller) emit(o *cluster.Object, e event) {
 	apiVersion, kind := o.ToAPIVersionAndKind()
 	regarding := &corev1.ObjectReference{
@@ -64,6 +66,8 @@ func unknownAfter(o *cluster.Object, d gating.Decision) gating.UnknownDrift {
 	return gating.UnknownDriftOf(&s, o.Comparable, o.Gone)
 }
 
+// eventOf a transition of a managed resource. The reasons are a contract: users filter
+// by them.
 func (c *Controller) eventOf(o *cluster.Object, d gating.Decision) event {
 	switch {
 	case d.Action == gating.ActionInstall:
@@ -140,6 +144,8 @@ func (c *Controller) admitted(old, new *cluster.Object) {
 	}
 }
 
+// eventOfAdmitted is the event of a gate that the webhook opened or held; ok is false
+// for other transitions, which the gate announces when it writes them.
 func (c *Controller) eventOfAdmitted(g v1alpha1.Gate) (event, bool) {
 	if g.State != v1alpha1.GateOpen && g.Reason != v1alpha1.GateReasonPending {
 		return event{}, false

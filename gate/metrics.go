@@ -78,6 +78,7 @@ type collector struct {
 	now   func() time.Time
 }
 
+// newCollector of the objects that this process reconciles: each shard reports its own.
 func newCollector(c *cluster.Cluster, ctl *Controller) collector {
 	list := func(gvk schema.GroupVersionKind) []*cluster.Object {
 		return slices.DeleteFunc(c.States.List(gvk), func(o *cluster.Object) bool { return !ctl.ours(o.State.Ref) })
@@ -105,6 +106,7 @@ type tally struct {
 	oldest               time.Duration
 }
 
+// add an object to the tally; one without a mask is not under a gate.
 func (t *tally) add(o *cluster.Object, s externalState, now time.Time) {
 	_, masked := o.Annotations[v1alpha1.AnnotationKeyManagementPolicies]
 	if _, foreign := o.Annotations[v1alpha1.AnnotationKeyExternalAuthor]; !masked && !foreign {

@@ -54,6 +54,7 @@ func (c *Controller) repeat(ctx context.Context, o *cluster.Object) error {
 	return nil
 }
 
+// openForDelete reports whether the provider may delete the external resource.
 func openForDelete(o *cluster.Object) bool {
 	gate := mask.ParseGate(o.Annotations)
 	return gate.State == v1alpha1.GateOpen && slices.Contains(gate.Verbs, v1alpha1.VerbDelete)

@@ -72,6 +72,8 @@ func Run(ctx context.Context, o Options) error {
 	return mgr.Start(ctx)
 }
 
+// controller with its reporter, its watches and its event handlers, all set up before
+// the cluster starts: an event that comes before its handler is lost.
 func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster.Cluster, self string) (*Controller, error) {
 	sender, err := drift.NewSender(o.Endpoints, o.Log.WithName("notify"))
 	if err != nil {

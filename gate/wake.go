@@ -44,6 +44,7 @@ type relaxations struct {
 	at map[string]time.Time
 }
 
+// note a change now, in a Namespace or, for "", in the whole cluster.
 func (r *relaxations) note(namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -55,6 +55,7 @@ func selects(s *metav1.LabelSelector) []string {
 	return out
 }
 
+// label is a CEL expression for one requirement of a label selector.
 func label(key string, op metav1.LabelSelectorOperator, values []string) string {
 	has := quote(key) + " in " + celLabels
 	in := "(" + has + " && " + celLabels + "[" + quote(key) + "] in " + list(values) + ")"

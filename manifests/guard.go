@@ -43,7 +43,7 @@ type Guarded struct {
 // them cannot be deleted by accident.
 func Guard(o Options, scopes []settings.Scope, retained []string) (*Guarded, error) {
 	if len(scopes) == 0 && len(retained) == 0 {
-		return nil, nil //nolint:nilnil // nil is nothing to guard.
+		return nil, nil // nil is nothing to guard.
 	}
 	in := &input{caBundle: o.CABundle, users: o.ComponentUsers}
 	for _, check := range []func(*input) error{o.parseURL, o.parseCA, o.parseUsers} {

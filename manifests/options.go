@@ -91,6 +91,7 @@ func (in *input) components() []string {
 	return out
 }
 
+// parse the options for Render. The error names the flag.
 func (o Options) parse() (*input, error) {
 	in := &input{caBundle: o.CABundle, users: o.ComponentUsers}
 	for _, check := range []func(*input) error{o.parseURL, o.parseCA, o.parseResources, o.parseUsers, o.parseFailurePolicy} {

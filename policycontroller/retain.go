@@ -24,7 +24,7 @@ func (c *Controller) live(ctx context.Context) (*admissionregistrationv1.Mutatin
 	out := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	err := c.Direct.Get(ctx, client.ObjectKey{Name: cluster.ConfigurationName}, out)
 	if kerrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // nil is none.
+		return nil, nil // nil is none.
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the webhook configuration: %w", err)

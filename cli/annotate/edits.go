@@ -100,7 +100,7 @@ func WithdrawRejections(r v1alpha1.Rejection) Edit {
 		key := v1alpha1.AnnotationKeyRejections
 		value, ok := annotations[key]
 		if !ok {
-			return nil, nil //nolint:nilnil // nil writes nothing.
+			return nil, nil // nil writes nothing.
 		}
 		if err := approval.Validate(key, value); err != nil {
 			return nil, fmt.Errorf("annotation %s does not parse: %w; correct it with kubectl edit", key, err)
@@ -119,7 +119,7 @@ func WithdrawRejections(r v1alpha1.Rejection) Edit {
 		case len(list):
 			return &value, nil
 		case 0:
-			return nil, nil //nolint:nilnil // nil removes it.
+			return nil, nil // nil removes it.
 		}
 		return encoded(key, kept)
 	}
@@ -134,6 +134,7 @@ func oneOf(key string, entry any) (string, error) {
 	return string(raw), approval.Validate(key, string(raw))
 }
 
+// stored value of an annotation; nil where it has none.
 func stored(annotations map[string]string, key string) *string {
 	if v, ok := annotations[key]; ok {
 		return &v
@@ -196,6 +197,8 @@ func Snooze(s v1alpha1.Snooze) Edit {
 	return func(map[string]string) (*string, error) { return encoded(v1alpha1.AnnotationKeySnooze, s) }
 }
 
+// encoded value of an annotation, in the form that the webhook accepts; an error where
+// it would refuse it.
 func encoded(key string, v any) (*string, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -206,4 +209,4 @@ func encoded(key string, v any) (*string, error) {
 }
 
 // Remove an annotation.
-func Remove(map[string]string) (*string, error) { return nil, nil } //nolint:nilnil // nil removes it.
+func Remove(map[string]string) (*string, error) { return nil, nil } // nil removes it.

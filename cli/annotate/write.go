@@ -117,6 +117,7 @@ func edited(annotations map[string]string, key string, edit Edit) (Change, error
 	return c, nil
 }
 
+// same values; nil, for none, is another one than "".
 func same(a, b *string) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
 
 func (w Writer) read(ctx context.Context) (*unstructured.Unstructured, error) {
@@ -170,6 +171,8 @@ func operations(o *unstructured.Unstructured, c Change) []operation {
 	return append(ops, operation{"test", path, nil}, operation{"add", path, *c.After})
 }
 
+// patch the object with one change. The error is that of the API server, which the
+// caller distinguishes: Invalid and Conflict may be a lost race.
 func (w Writer) patch(ctx context.Context, o *unstructured.Unstructured, c Change) error {
 	raw, err := json.Marshal(operations(o, c))
 	if err != nil {

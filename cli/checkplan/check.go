@@ -133,6 +133,8 @@ func read(file string, in io.Reader) ([]byte, error) {
 	return raw, nil
 }
 
+// permissions of the file that the options name. Those of an annotation count only as
+// far as they are not consumed.
 func (o Options) permissions(in io.Reader) ([]external.Permission, error) {
 	if o.Allowances != "" {
 		raw, err := read(o.Allowances, in)

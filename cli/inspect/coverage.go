@@ -122,6 +122,8 @@ func (i *Inspector) Coverage(ctx context.Context, namespace string) (*Coverage, 
 	return out, nil
 }
 
+// coverKind adds the objects of one kind to the coverage. A kind that the user may not
+// list is a gap of its own, any other error ends the command.
 func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info cluster.Info, namespace string) error {
 	found := map[Gap]*KindGap{}
 	for o, err := range cluster.Items(ctx, cluster.ResourceOf(i.Direct.Dynamic, info.GVR, info.Namespaced, namespace), cluster.PageSize) {

@@ -32,10 +32,12 @@ type Gate struct {
 	Blind gating.UnknownDrift `json:"blind,omitempty"`
 }
 
+// gate of an object, and what the gate controller would do next by the same decision
+// (admission/gating); nil for kinds without managementPolicies.
 func (i *Inspector) gate(ctx context.Context, obj *cluster.Object, mode v1alpha1.Mode) (*Gate, error) {
 	kind := i.Direct.Kinds.Kind(obj.GroupVersionKind)
 	if !kind.ManagementPolicies {
-		return nil, nil //nolint:nilnil // nil is a kind that has no gate.
+		return nil, nil // nil is a kind that has no gate.
 	}
 	holders, err := i.Direct.Holders(ctx, obj, true)
 	if err != nil {

@@ -50,6 +50,8 @@ type Approval struct {
 // maxChildren of one XR that are read to find out why it has not settled.
 const maxChildren = 200
 
+// parent as a cause of changes. Only where it has not settled are its children read, to
+// find out why.
 func (i *Inspector) parent(ctx context.Context, s *parent.State) (*Parent, error) {
 	set := approval.Parse(s.Annotations)
 	intent, _ := trace.Intent(s)
@@ -77,6 +79,8 @@ func (i *Inspector) parent(ctx context.Context, s *parent.State) (*Parent, error
 	return p, err
 }
 
+// state of the claim of an approval; "" where it has none. Claims are matched by the
+// content of the entry, since a list of approvals has no names.
 func state(claims approval.Claims, e approval.Entry) v1alpha1.ClaimState {
 	for _, c := range claims {
 		if c.Content == e.Content {

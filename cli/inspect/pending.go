@@ -74,11 +74,11 @@ func (i *Inspector) About(ctx context.Context, o *unstructured.Unstructured) ([]
 // does not exist.
 func (i *Inspector) composite(ctx context.Context, ref parent.Ref) (*unstructured.Unstructured, error) {
 	if ref.Name == "" || i.world.Kind(ref.GroupVersionKind).Role != parent.RoleComposite {
-		return nil, nil //nolint:nilnil // nil is not a composite.
+		return nil, nil // nil is not a composite.
 	}
 	o, err := readRef(ctx, i.Direct.Dynamic, i.mapper, ref)
 	if errors.Is(err, admission.ErrNotFound) {
-		return nil, nil //nolint:nilnil // nil is not a composite.
+		return nil, nil // nil is not a composite.
 	}
 	return o, err
 }

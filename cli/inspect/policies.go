@@ -43,6 +43,7 @@ func (i *Inspector) policies(ctx context.Context) (*allowance.Set, error) {
 	return i.set, nil
 }
 
+// eachPolicy compiles the policies of one resource and calls f with each.
 func (i *Inspector) eachPolicy(ctx context.Context, resource string, f func(*policystore.Compiled)) error {
 	for o, err := range cluster.Items(ctx, i.Direct.Dynamic.Resource(v1alpha1.GroupVersion.WithResource(resource)), cluster.PageSize) {
 		if kerrors.IsNotFound(err) {

@@ -32,6 +32,7 @@ var _ admission.World = (*world)(nil)
 
 func (w *world) Kind(gvk schema.GroupVersionKind) identity.Kind { return w.direct.Kinds.Kind(gvk) }
 
+// Parent is read live, whatever is requested: a command has no cache.
 func (w *world) Parent(ctx context.Context, ref parent.Ref, _ bool) (*parent.State, error) {
 	if err := w.direct.Learn(ctx, ref.GroupVersionKind); err != nil {
 		return nil, err
@@ -54,6 +55,8 @@ func (w *world) firstSeen(s *parent.State) {
 	}
 }
 
+// Settled is the intent generation at which a parent was found to have settled; -1 for
+// none. The annotation counts beside it.
 func (w *world) Settled(ref parent.Ref) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -34,6 +34,7 @@ func Supported(ctx context.Context, program string) error {
 	return supported(program, string(out))
 }
 
+// supported reads the version from the output of the program.
 func supported(program, output string) error {
 	m := versionPattern.FindStringSubmatch(output)
 	if m == nil {

@@ -84,6 +84,7 @@ Review the output before you apply it.`,
 	return cmd
 }
 
+// derivePolicies from an audit log, from Drifts, or from both.
 func derivePolicies(out io.Writer, events, drifts string) error {
 	l := replay.NewLearner()
 	if events != "" {

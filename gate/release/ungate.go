@@ -152,6 +152,8 @@ func maskOf(resource schema.GroupVersionResource, s systems.System, o *unstructu
 	return m, ok && o.GetDeletionTimestamp() == nil
 }
 
+// maskOfManaged resource, with the differences that its provider will revert as far as
+// the author's policies permit it.
 func maskOfManaged(resource schema.GroupVersionResource, o *unstructured.Unstructured) (maskedObject, bool) {
 	author, ok := mask.ParseAuthor(o.GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies])
 	m := maskedObject{resource: resource, namespace: o.GetNamespace(), name: o.GetName(), author: author, wrote: mask.FormatAuthor(author)}

@@ -179,6 +179,8 @@ func (ArgoCD) progress(o *unstructured.Unstructured, phase string, v *external.V
 // openingOf a gate: the difference and the time make it one of its kind.
 func openingOf(g v1alpha1.Gate) string { return g.Digest + "@" + g.At.UTC().Format("20060102150405") }
 
+// begunBy reports whether an operation is the one of an opening: a user may begin
+// others at any time.
 func begunBy(operation any, id string) bool {
 	m, _ := operation.(map[string]any)
 	list, _ := m["info"].([]any)

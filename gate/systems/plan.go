@@ -60,6 +60,8 @@ func ReadPlan(raw []byte) (Plan, error) {
 	return summarize(&p, more)
 }
 
+// summarize a plan: everything that is judged, in the order of the plan, and sorted
+// where Terraform has no order.
 func summarize(p *tfjson.Plan, more supplement) (Plan, error) {
 	out := Plan{TerraformVersion: p.TerraformVersion, Actions: []external.PlanAction{}}
 	for _, d := range p.ResourceDrift {
@@ -103,6 +105,7 @@ func summarize(p *tfjson.Plan, more supplement) (Plan, error) {
 	return out, nil
 }
 
+// action on a resource; an error where the plan is not one that Terraform makes.
 func action(c *tfjson.ResourceChange) (external.PlanAction, error) {
 	if c == nil {
 		return external.PlanAction{}, errors.New("cannot read the plan: a resource change is null")

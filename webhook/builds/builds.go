@@ -196,7 +196,7 @@ func (b *Builds) active(ctx context.Context) (map[string]string, error) {
 	}
 	all, err := b.client.Resource(functionRevision).List(ctx, metav1.ListOptions{})
 	if kerrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // See above.
+		return nil, nil // none
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot list FunctionRevisions: %w", err)

@@ -58,12 +58,12 @@ func (s *Settler) claims(ctx context.Context, p *parent.State, edits map[string]
 // Child of a claim, read live; nil if it does not exist, or has no name to find it by.
 func (s *Settler) Child(ctx context.Context, c v1alpha1.ClaimChild) (*parent.State, error) {
 	if c.Name == "" {
-		return nil, nil //nolint:nilnil // See above.
+		return nil, nil // none
 	}
 	ref := parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(c.APIVersion, c.Kind), Namespace: c.Namespace, Name: c.Name}
 	o, err := s.states.Get(ctx, ref, true)
 	if errors.Is(err, admission.ErrNotFound) {
-		return nil, nil //nolint:nilnil // See above.
+		return nil, nil // none
 	}
 	if err != nil {
 		return nil, err
