@@ -33,7 +33,10 @@ var shop = Definition{
 }
 
 // Shops are Claims, XShops their XRs.
-var Shops, XShops = shop.Claims(), shop.Resource()
+var (
+	Shops  = shop.Claims()
+	XShops = shop.Resource()
+)
 
 // shopResources are composed of an XShop.
 const shopResources = `
