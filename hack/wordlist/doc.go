@@ -6,10 +6,9 @@
 //	go run ./hack/wordlist fn docs    # two directories
 //	go run ./hack/wordlist --counts   # one line per directory
 //
-// It exits with 1 where it finds something. Its test does the same as part of
-// the unit tests, with a baseline: the number of findings of a directory may
-// fall, and never rise. What is reported and may stay is a line of allow.go,
-// with its reason.
+// It exits with 1 where it finds something, and its test fails, as part of the
+// unit tests. What is reported and may stay is a line of allow.go, with its
+// reason.
 //
 // It reads text alone: comments, string literals of more than one word and
 // declared names of Go, and the whole of Markdown, YAML and SVG files. It does

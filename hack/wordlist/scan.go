@@ -20,7 +20,7 @@ import (
 // wrapped, may be longer.
 const wide = 160
 
-// Kinds of findings, which have baselines of their own.
+// Kinds of findings.
 const (
 	kindWord = "words"
 	kindLine = "lines"
