@@ -2,13 +2,16 @@ package admission
 
 import incoming "github.com/kausality-io/function-kausality/admission/request"
 
-// Request to decide, and its parts: see package request.
 type (
-	Request   = incoming.Request
+	// Request to decide: see package request.
+	Request = incoming.Request
+	// Operation of a Request.
 	Operation = incoming.Operation
-	Actor     = incoming.Actor
+	// Actor is what an adapter knows of the user of a Request.
+	Actor = incoming.Actor
 )
 
+// Values of Operation, Subresource and Actor.
 const (
 	Create                = incoming.Create
 	Update                = incoming.Update
