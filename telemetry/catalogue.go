@@ -86,6 +86,8 @@ var Catalogue = []Metric{
 		Help: "Kausality policies, 1 for each."},
 	{Name: "kausality_report_queue_length", Kind: Gauge, By: byBoth,
 		Help: "Reports that wait to be recorded."},
+	{Name: "kausality_webhook_open_to_all_clients", Kind: Gauge, By: byWebhook,
+		Help: "1 where the webhook answers clients without a certificate."},
 }
 
 // Lookup a metric of the catalogue. It panics for a name that is not in it, which is an error of the program.

@@ -13,6 +13,7 @@ var (
 	decisions = telemetry.NewCounter("kausality_decisions_total")
 	latency   = telemetry.NewHistogram("kausality_decision_seconds").WithLabelValues()
 	liveReads = telemetry.NewCounter("kausality_live_reads_total").WithLabelValues()
+	openToAll = telemetry.NewGauge("kausality_webhook_open_to_all_clients").WithLabelValues()
 )
 
 func observe(kind string, d admission.Decision, resp ctrl.Response, took time.Duration) {

@@ -33,6 +33,8 @@ type Options struct {
 	// CertSecret in CertNamespace holds tls.crt and tls.key; it is watched, and CertDir is not used. Empty
 	// for none.
 	CertSecret, CertNamespace string
+	// ClientCAFile holds the authorities of the clients that are served; all are where it is empty.
+	ClientCAFile string
 	// BindAddress is HOST:PORT.
 	BindAddress string
 	// ComponentUsers are the user names of our other components.
@@ -112,13 +114,31 @@ func (o Options) serve(mgr manager.Manager, h *Handler, end *serving.Drain) erro
 	if err != nil {
 		return err
 	}
-	l, err := serving.Listen(o.BindAddress, get)
+	clients, err := o.clients(mgr)
+	if err != nil {
+		return err
+	}
+	l, err := serving.Listen(o.BindAddress, get, clients)
 	if err != nil {
 		return err
 	}
 	grace := cluster.ShutdownGrace
 	server := &manager.Server{Name: "webhook", Server: serving.NewServer(handlers(h, end)), Listener: l, ShutdownTimeout: &grace}
-	return errors.Join(mgr.Add(server), mgr.AddReadyzCheck("webhook", serving.Answers(l)))
+	return errors.Join(mgr.Add(server), mgr.AddReadyzCheck("webhook", serving.Answers(l, clients)))
+}
+
+// clients that are served; nil for all, which is logged and shown by a metric.
+func (o Options) clients(mgr manager.Manager) (*serving.ClientCA, error) {
+	if o.ClientCAFile == "" {
+		openToAll.Set(1)
+		o.Log.Info("the webhook answers every client that reaches its port; set --client-ca-file, or restrict the port by a NetworkPolicy")
+		return nil, nil //nolint:nilnil // No authority is no restriction, and no error.
+	}
+	clients, err := serving.NewClientCA(o.ClientCAFile)
+	if err != nil {
+		return nil, err
+	}
+	return clients, mgr.Add(clients)
 }
 
 // certificate to serve: that of CertSecret if it is set, else that in CertDir.

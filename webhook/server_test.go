@@ -30,12 +30,12 @@ func TestServer(t *testing.T) {
 	state, _, err := certs.Rotation{Hosts: []string{"127.0.0.1"}}.Step(certs.State{}, time.Now())
 	require.NoError(t, err)
 	pair := &tls.Certificate{Certificate: [][]byte{state.Serving.Certificate.Raw}, PrivateKey: state.Serving.Key}
-	l, err := serving.Listen("127.0.0.1:0", func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair, nil })
+	l, err := serving.Listen("127.0.0.1:0", func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair, nil }, nil)
 	require.NoError(t, err)
 	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}
 	s := serving.NewServer(handlers(h, &serving.Drain{}))
 	ready := make(chan error)
-	go func() { ready <- serving.Answers(l)(&http.Request{}) }()
+	go func() { ready <- serving.Answers(l, nil)(&http.Request{}) }()
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	assert.NoError(t, <-ready)

@@ -56,6 +56,8 @@ func webhookCommand() *cobra.Command {
 	fl.StringVar(&o.CertDir, "cert-dir", "", "Directory with the serving certificate tls.crt and its key tls.key; read again when they change.")
 	fl.StringVar(&o.CertSecret, "cert-secret", "", "Secret with the serving certificate, instead of --cert-dir; it is watched.")
 	fl.StringVar(&o.CertNamespace, "cert-secret-namespace", manifests.Namespace, "Namespace of --cert-secret.")
+	fl.StringVar(&o.ClientCAFile, "client-ca-file", "",
+		"PEM file with the authorities of clients, read again when it changes; clients without a certificate of one are not answered. All are where it is empty.")
 	fl.StringVar(&o.BindAddress, "bind-address", ":9443", "HOST:PORT to serve the webhook on.")
 	fl.BoolVar(&o.ApproverRBAC, "approver-rbac", false, "Require the verb approve on a resource to set its approvals, rejections, freeze and snooze.")
 	fl.DurationVar(&o.SettleGrace, "settle-grace", 10*time.Second, "How long an XR must stay converged before it counts as settled.")

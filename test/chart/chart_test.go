@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
@@ -86,6 +87,12 @@ var matrix = map[string]struct {
 			"--drift-webhook-url=https://kausality-notifier", "secretName: notifier-tls"}},
 	"Endpoints": {values: []string{"driftWebhooks.urls={https://a.example.org/x,https://b.example.org/y}", "driftWebhooks.caSecretName=ca"},
 		has: []string{"--drift-webhook-url=https://a.example.org/x", "--drift-webhook-url=https://b.example.org/y", "secretName: ca"}},
+	"ClientCA": {values: []string{"webhook.clientCASecretName=clients"},
+		has: []string{"--client-ca-file=/etc/kausality/client-ca/ca.crt", "secretName: clients"}},
+	"NetworkPolicies": {values: []string{"networkPolicy.enabled=true", "networkPolicy.apiServers={10.0.0.7/32}", "notifier.enabled=true",
+		"notifier.tlsSecretName=notifier-tls"},
+		has: []string{"NetworkPolicy kausality-webhook", "NetworkPolicy kausality-gate", "NetworkPolicy kausality-controller",
+			"NetworkPolicy kausality-notifier", `ipBlock: {cidr: "10.0.0.7/32"}`}},
 	"URL": {values: []string{"webhook.url=https://10.0.0.7:9443"}, has: []string{"--webhook-url=https://10.0.0.7:9443"},
 		without: []string{"--webhook-service"}},
 	"CRDsGo": {values: []string{"crds.keep=false"}, has: []string{"CustomResourceDefinition drifts.kausality.io"},
@@ -131,6 +138,12 @@ func listed(t *testing.T, out string) string {
 	objects, err := controlplane.Decode([]byte(out))
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, document := range strings.Split(out, "\n---\n") {
+		var content map[string]any
+		if err := yaml.UnmarshalStrict([]byte(document), &content); err != nil { // as a key that is there twice, of which one counts
+			t.Errorf("%v in\n%s", err, document)
+		}
 	}
 	text := "\n"
 	seen := map[string]bool{}

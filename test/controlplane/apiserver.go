@@ -57,6 +57,7 @@ func (c *ControlPlane) apiServerCommand() (*exec.Cmd, error) {
 		"--service-account-key-file=" + c.pki(fileSAPub),
 		"--service-account-signing-key-file=" + c.pki(fileSAKey),
 		"--authorization-mode=RBAC",
+		"--admission-control-config-file=" + c.pki(fileAdmission),
 	}
 
 	if c.opts.AuditLog {

@@ -20,6 +20,10 @@ const (
 	fileSAPub      = "service-account.pub"
 	fileTokens     = "tokens.csv"
 	fileAudit      = "audit-policy.yaml"
+	fileClientCrt  = "apiserver-client.crt"
+	fileClientKey  = "apiserver-client.key"
+	fileAdmission  = "admission.yaml"
+	fileClient     = "admission-client.yaml"
 )
 
 // Users that the API server knows by a token.
@@ -40,6 +44,23 @@ func auditPolicy(groups []string) string {
 	return out + "- level: Metadata\n"
 }
 
+// admissionConfiguration lets the API server present a client certificate to every webhook.
+func (c *ControlPlane) admissionConfiguration() (configuration, client string) {
+	configuration = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n"
+	for _, plugin := range []string{"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"} {
+		configuration += "- name: " + plugin + "\n  configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, " +
+			"kubeConfigFile: " + c.pki(fileClient) + "}\n"
+	}
+
+	client = "apiVersion: v1\nkind: Config\nusers:\n- name: '*'\n  user: {client-certificate: " + c.pki(fileClientCrt) +
+		", client-key: " + c.pki(fileClientKey) + "}\n"
+
+	return configuration, client
+}
+
+// ClientCA returns the path of the authority, in PEM, of the certificate that the API server presents to webhooks.
+func (c *ControlPlane) ClientCA() string { return c.pki(fileClusterCA) }
+
 // writeKeys makes the authorities and writes what the API server and the controller manager are
 // given as files.
 func (c *ControlPlane) writeKeys(context.Context) error {
@@ -58,6 +79,13 @@ func (c *ControlPlane) writeKeys(context.Context) error {
 	if files[fileServingCrt], files[fileServingKey], err = c.cluster.issue(name, "localhost", "127.0.0.1", "kubernetes.default.svc"); err != nil {
 		return err
 	}
+
+	if files[fileClientCrt], files[fileClientKey], err = c.cluster.issue(nameOf("kube-apiserver"), "localhost"); err != nil {
+		return err
+	}
+
+	configuration, client := c.admissionConfiguration()
+	files[fileAdmission], files[fileClient] = []byte(configuration), []byte(client)
 
 	if files[fileSAKey], files[fileSAPub], err = keyPair(); err != nil {
 		return err

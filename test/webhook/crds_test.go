@@ -10,7 +10,7 @@ const groupSuffix = ".test.example.org"
 var fleets = []string{
 	"once", "wildcard", "given", "race", "fresh", "restart", "offline", "pending", "unsettled",
 	"labelled", "fallen", "gone", "strict", "lenient", "reads", "reports", "spread", "pinned",
-	"apart", "policies", "upgrades", "documented", "excepted", "lag", "after",
+	"apart", "policies", "upgrades", "documented", "excepted", "lag", "after", "clients",
 }
 
 // kindsOf a group: App reports status.observedGeneration, Part may be poisoned so

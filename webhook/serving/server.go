@@ -39,9 +39,14 @@ func NewServer(handler http.Handler) *http.Server {
 	}
 }
 
-// Listen on an address, HOST:PORT, with the certificate that get returns. The error names the flag.
-func Listen(address string, get Get) (net.Listener, error) {
-	l, err := tls.Listen("tcp", address, &tls.Config{GetCertificate: get, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12})
+// Listen on an address, HOST:PORT, with the certificate that get returns, for clients with a certificate of
+// an authority in clients; nil for all clients (KR-13-11). The error names the flag.
+func Listen(address string, get Get, clients *ClientCA) (net.Listener, error) {
+	config := &tls.Config{GetCertificate: get, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}
+	if clients != nil {
+		config.GetConfigForClient = clients.config(config.Clone())
+	}
+	l, err := tls.Listen("tcp", address, config)
 	if err != nil {
 		return nil, cannotListen(address, err)
 	}
@@ -61,13 +66,20 @@ func cannotListen(address string, err error) error {
 	return fmt.Errorf("--bind-address: cannot listen on %s: %w", address, errors.Unwrap(err))
 }
 
-// Answers is a readiness check: the server accepts connections.
-func Answers(l net.Listener) healthz.Checker {
-	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // It is this process.
+// Answers is a readiness check: the server accepts connections. Where clients need certificates, it has
+// none, and ends with the connection.
+func Answers(l net.Listener, clients *ClientCA) healthz.Checker {
+	type dialer interface {
+		DialContext(ctx context.Context, network, address string) (net.Conn, error)
+	}
+	var d dialer = &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // It is this process.
+	if clients != nil {
+		d = &net.Dialer{}
+	}
 	return func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), dialTimeout)
 		defer cancel()
-		conn, err := dialer.DialContext(ctx, "tcp", l.Addr().String())
+		conn, err := d.DialContext(ctx, "tcp", l.Addr().String())
 		if err != nil {
 			return fmt.Errorf("the webhook does not answer: %w", err)
 		}
