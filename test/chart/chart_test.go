@@ -141,7 +141,7 @@ func listed(t *testing.T, out string) string {
 	}
 	for _, document := range strings.Split(out, "\n---\n") {
 		var content map[string]any
-		if err := yaml.UnmarshalStrict([]byte(document), &content); err != nil { // as a key that is there twice, of which one counts
+		if err := yaml.UnmarshalStrict([]byte(document), &content); err != nil { // such as a duplicate key, of which only one counts
 			t.Errorf("%v in\n%s", err, document)
 		}
 	}
