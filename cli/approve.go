@@ -27,6 +27,8 @@ type approveCommand struct {
 	external     []string
 }
 
+// newApproveCommand is `kubectl kausality approve`: it writes the annotation
+// approve-<id>, or an entry of approvals with --any, on the holder of approvals.
 func newApproveCommand(s *session) *cobra.Command {
 	c := &approveCommand{session: s}
 	cmd := &cobra.Command{

@@ -18,6 +18,7 @@ type coverageCommand struct {
 	exitCode bool
 }
 
+// newCoverageCommand is `kubectl kausality coverage`. It reads and writes nothing.
 func newCoverageCommand(s *session) *cobra.Command {
 	c := &coverageCommand{session: s}
 	cmd := &cobra.Command{
@@ -34,6 +35,8 @@ func newCoverageCommand(s *session) *cobra.Command {
 	return cmd
 }
 
+// run lists the gaps of one namespace, or of all; errFound with --exit-code where
+// there are any.
 func (c *coverageCommand) run(cmd *cobra.Command, _ []string) error {
 	if err := c.format.check(); err != nil {
 		return err

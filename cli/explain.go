@@ -21,6 +21,8 @@ type explainCommand struct {
 	exitCode bool
 }
 
+// newExplainCommand is `kubectl kausality explain`: the decision of the webhook,
+// made here from what the user may read.
 func newExplainCommand(s *session) *cobra.Command {
 	c := &explainCommand{session: s}
 	cmd := &cobra.Command{

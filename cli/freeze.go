@@ -23,6 +23,7 @@ type freezeCommand struct {
 	overwrite bool
 }
 
+// newFreezeCommand is `kubectl kausality freeze`: it writes the annotation freeze.
 func newFreezeCommand(s *session) *cobra.Command {
 	c := &freezeCommand{session: s}
 	cmd := &cobra.Command{
@@ -92,6 +93,7 @@ type unfreezeCommand struct {
 	selectOptions
 }
 
+// newUnfreezeCommand is `kubectl kausality unfreeze`: it removes that annotation.
 func newUnfreezeCommand(s *session) *cobra.Command {
 	c := &unfreezeCommand{session: s}
 	cmd := &cobra.Command{

@@ -94,6 +94,7 @@ func svg(w io.Writer, hops []v1alpha1.Hop) {
 // svgBox is the height of a box.
 func svgBox(lines []string) float64 { return svgLine*float64(len(lines)) + 2*svgPadding }
 
+// svgTitle is the accessible name of a picture, escaped for XML.
 func svgTitle(hops []v1alpha1.Hop) string {
 	if len(hops) == 0 {
 		return "unknown cause"

@@ -81,6 +81,8 @@ func (p paint) with(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
+// The styles that output uses: bold for what to look at, red for refused, yellow
+// for a warning, green for allowed.
 func (p paint) bold(s string) string   { return p.with("1", s) }
 func (p paint) red(s string) string    { return p.with("31", s) }
 func (p paint) green(s string) string  { return p.with("32", s) }

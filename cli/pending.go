@@ -22,6 +22,8 @@ type pendingCommand struct {
 	exitCode bool
 }
 
+// newPendingCommand is `kubectl kausality pending`. It reads Drifts, and what the
+// composition function holds back.
 func newPendingCommand(s *session) *cobra.Command {
 	c := &pendingCommand{session: s}
 	cmd := &cobra.Command{
@@ -41,6 +43,7 @@ func newPendingCommand(s *session) *cobra.Command {
 	return cmd
 }
 
+// run lists the pending changes; errFound with --exit-code where there are any.
 func (c *pendingCommand) run(cmd *cobra.Command, args []string) error {
 	if err := c.format.check(); err != nil {
 		return err

@@ -32,6 +32,8 @@ type previewCommand struct {
 	renderArgs         []string
 }
 
+// newPreviewCommand is `kubectl kausality preview`: package preview renders, and
+// package inspect decides about the differences.
 func newPreviewCommand(s *session) *cobra.Command {
 	c := &previewCommand{session: s}
 	cmd := &cobra.Command{

@@ -22,6 +22,8 @@ type rejectCommand struct {
 	intent, withdraw bool
 }
 
+// newRejectCommand is `kubectl kausality reject`: it writes entries of the
+// annotation rejections on parents.
 func newRejectCommand(s *session) *cobra.Command {
 	c := &rejectCommand{session: s}
 	cmd := &cobra.Command{

@@ -23,6 +23,7 @@ type snoozeCommand struct {
 	off     bool
 }
 
+// newSnoozeCommand is `kubectl kausality snooze`: it writes the annotation snooze.
 func newSnoozeCommand(s *session) *cobra.Command {
 	c := &snoozeCommand{session: s}
 	cmd := &cobra.Command{

@@ -22,6 +22,7 @@ type traceCommand struct {
 	format format
 }
 
+// newTraceCommand is `kubectl kausality trace`. It reads the annotation trace.
 func newTraceCommand(s *session) *cobra.Command {
 	c := &traceCommand{session: s}
 	cmd := &cobra.Command{
@@ -39,6 +40,8 @@ func newTraceCommand(s *session) *cobra.Command {
 	return cmd
 }
 
+// run prints the chain of causes of one object, also where a part of it cannot be
+// read.
 func (c *traceCommand) run(cmd *cobra.Command, args []string) error {
 	if err := c.format.check(); err != nil {
 		return err

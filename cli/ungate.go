@@ -23,6 +23,8 @@ type ungateCommand struct {
 	timeout      time.Duration
 }
 
+// newUngateCommand is `kubectl kausality ungate`, which package gate/release
+// carries out; `kausality ungate` does the same in a Pod.
 func newUngateCommand(s *session) *cobra.Command {
 	c := &ungateCommand{session: s}
 	cmd := &cobra.Command{

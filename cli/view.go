@@ -205,6 +205,7 @@ func listOf(values []string) string {
 	return strings.Join(values, ", ")
 }
 
+// listVerbs in a sentence.
 func listVerbs(values []v1alpha1.Verb) string {
 	out := make([]string, 0, len(values))
 	for _, v := range values {

@@ -48,10 +48,12 @@ type annotationWrite struct {
 	err error
 }
 
+// writer of the annotation, bound to the object that the user saw by its UID.
 func (w *annotationWrite) writer(dry annotate.DryRun) annotate.Writer {
 	return annotate.Writer{Client: w.on.client, Name: w.on.GetName(), UID: w.on.GetUID(), DryRun: dry}
 }
 
+// title of the object where what would be written is shown.
 func (w *annotationWrite) title() string {
 	if w.head != "" {
 		return w.head

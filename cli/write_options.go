@@ -18,6 +18,7 @@ type writeOptions struct {
 	yes    bool
 }
 
+// add the flags to a command.
 func (o *writeOptions) add(cmd *cobra.Command) {
 	o.format.add(cmd, formatName, formatJSON, formatYAML)
 	cmd.Flags().StringVar(&o.dryRun, "dry-run", "none", "none, client (only print what would be written) or server (send it, store nothing).")
@@ -27,6 +28,7 @@ func (o *writeOptions) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask for confirmation.")
 }
 
+// check the flags before the cluster is read.
 func (o *writeOptions) check() error {
 	if _, err := o.dry(); err != nil {
 		return err

@@ -239,6 +239,7 @@ func (d *Direct) Initialized(ctx context.Context, gk schema.GroupKind) ([]string
 	return d.Policies.Initialized(gk), nil
 }
 
+// readPolicies once. Without the CRD there are none.
 func (d *Direct) readPolicies(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()

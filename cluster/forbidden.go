@@ -31,6 +31,8 @@ func RetryForbidden(ctx context.Context, log logr.Logger, f func(context.Context
 	return retryForbidden(ctx, log, f, forbiddenRetries, forbiddenInterval)
 }
 
+// retryForbidden calls f again while it is forbidden, more times at an interval: RBAC
+// rules reach the API servers' authorizers a moment after they are written.
 func retryForbidden(ctx context.Context, log logr.Logger, f func(context.Context) error, more int, interval time.Duration) error {
 	for try := 0; ; try++ {
 		err := f(ctx)

@@ -46,6 +46,7 @@ type Scope struct {
 	keptPolicies bool
 }
 
+// rule of a webhook configuration: API groups and resources, * for all.
 type rule struct{ groups, resources []string }
 
 // configuration of the webhook: what is guarded by rules, and what is guarded or
@@ -241,6 +242,7 @@ func rulesOf(o *unstructured.Unstructured, names func([]string) []string) []rule
 	return out
 }
 
+// texts of a list of JSON; what is no text is left out.
 func texts(v any) []string {
 	list, _ := v.([]any)
 	var out []string
@@ -281,6 +283,7 @@ func statuses(resources []string) []string {
 // which are being deleted.
 type Namespaces struct{ informer cache.SharedIndexInformer }
 
+// namespace is what is kept of a Namespace.
 type namespace struct {
 	objectMeta
 	mode        v1alpha1.Mode
@@ -288,6 +291,7 @@ type namespace struct {
 	terminating bool
 }
 
+// namespaceOf an object, for the cache.
 func namespaceOf(o *unstructured.Unstructured) *namespace {
 	return &namespace{
 		objectMeta: metaOf(o), mode: v1alpha1.Mode(o.GetAnnotations()[v1alpha1.AnnotationKeyMode]), labels: o.GetLabels(),

@@ -242,6 +242,8 @@ func key(i Info, ref parent.Ref) string {
 	return ref.Name
 }
 
+// sameUID reports whether an object is the one that a reference names; a reference
+// without UID names any.
 func sameUID(o *Object, ref parent.Ref) bool { return ref.UID == "" || ref.UID == o.UID }
 
 // read an object past the cache, and count that: the counter shows how often requests

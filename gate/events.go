@@ -110,6 +110,8 @@ func (c *Controller) announceForeign(o *cluster.Object, s systems.System, d gati
 	}
 }
 
+// eventOfForeign is the event of a transition of an object that is not a managed
+// resource.
 func (c *Controller) eventOfForeign(s systems.System, d gating.Decision) event {
 	switch d.Action {
 	case gating.ActionOpen:

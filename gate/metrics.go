@@ -53,6 +53,7 @@ type externalState struct {
 // removed. It is safe for concurrent use.
 type externalStates struct{ byRef sync.Map }
 
+// note what a reconcile found.
 func (s *externalStates) note(ref parent.Ref, v external.View) {
 	one := externalState{differs: len(v.Difference) > 0}
 	if !v.Known {
@@ -61,8 +62,10 @@ func (s *externalStates) note(ref parent.Ref, v external.View) {
 	s.byRef.Store(withoutUID(ref), one)
 }
 
+// forget an object that was deleted.
 func (s *externalStates) forget(ref parent.Ref) { s.byRef.Delete(withoutUID(ref)) }
 
+// of an object: zero before its first reconcile.
 func (s *externalStates) of(ref parent.Ref) externalState {
 	v, _ := s.byRef.Load(withoutUID(ref))
 	one, _ := v.(externalState) // zero before the first reconcile

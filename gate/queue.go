@@ -29,6 +29,7 @@ type queue struct {
 	to      workqueue.TypedRateLimitingInterface[parent.Ref]
 }
 
+// newQueue returns a queue that drops everything until its controller starts.
 func newQueue() *queue { return &queue{started: make(chan struct{})} }
 
 // Start is called by the controller, once.

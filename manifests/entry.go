@@ -30,6 +30,8 @@ type entry struct {
 	lenient []string
 }
 
+// webhookName is unique in the configuration, and appears in audit annotations and in
+// errors of clients.
 func (e entry) webhookName() string {
 	if e.name == "" {
 		return "admission.kausality.io"
@@ -108,6 +110,8 @@ func lenient(e entry, byDefault v1alpha1.Mode) []string {
 	return slices.Compact(out)
 }
 
+// numbered name of the n-th entry of a policy, from 1. The first has the policy's
+// own name, so that most policies are recognised by it.
 func numbered(policy string, n int) string {
 	if n == 1 {
 		return policy

@@ -82,6 +82,7 @@ func Refused(scopes []settings.Scope) error {
 	return nil
 }
 
+// qualified name of a resource, as kubectl and RBAC's documentation write it.
 func qualified(resource, group string) string {
 	if group == "" {
 		return resource

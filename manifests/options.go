@@ -103,6 +103,8 @@ func (o Options) parse() (*input, error) {
 	return in, nil
 }
 
+// parseURL of the webhook, unless it is reached by its Service. The API server accepts
+// https alone, without user, query and fragment.
 func (o Options) parseURL(in *input) error {
 	if in.service = o.Service; in.service != nil {
 		return nil
@@ -122,6 +124,7 @@ func (o Options) parseURL(in *input) error {
 	return nil
 }
 
+// parseCA checks that the bundle has a certificate. The API server checks the rest.
 func (o Options) parseCA(*input) error {
 	if len(o.CABundle) == 0 {
 		return fmt.Errorf("--ca-file is missing or empty: name the PEM file with the CA of the webhook's serving certificate")
@@ -143,6 +146,7 @@ func (o Options) parseResources(in *input) error {
 	return err
 }
 
+// parseUsers checks the users of components that run elsewhere.
 func (o Options) parseUsers(*input) error {
 	for _, u := range o.ComponentUsers {
 		if strings.TrimSpace(u) == "" {
@@ -155,6 +159,8 @@ func (o Options) parseUsers(*input) error {
 	return nil
 }
 
+// parseFailurePolicy: that of the default mode, unless it is set explicitly. Mode log
+// never refuses a request, not even during an outage.
 func (o Options) parseFailurePolicy(in *input) error {
 	switch o.DefaultMode {
 	case "", v1alpha1.ModeLog:

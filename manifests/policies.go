@@ -7,6 +7,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
+// policyStatuses are the status subresources of all kinds of policies.
 func policyStatuses() []string {
 	out := make([]string, 0, len(v1alpha1.PolicyResources()))
 	for _, r := range v1alpha1.PolicyResources() {

@@ -122,6 +122,7 @@ func protectionBinding(e entry) *admissionregistrationv1.ValidatingAdmissionPoli
 	return binding(name, annotationProtection, match, actions...)
 }
 
+// constraints match one operation on the resources of groups, in any version.
 func constraints(groups []group, operation admissionregistrationv1.OperationType) *admissionregistrationv1.MatchResources {
 	m := &admissionregistrationv1.MatchResources{MatchPolicy: new(admissionregistrationv1.Equivalent)}
 	for _, g := range groups {

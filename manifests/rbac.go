@@ -65,6 +65,7 @@ func crossplaneRole() *rbacv1.ClusterRole {
 	return r
 }
 
+// webhookRules are the access of the webhook beside what it guards.
 func webhookRules() []rbacv1.PolicyRule {
 	return append(common(),
 		rbacRule(v1alpha1.Group, v1alpha1.PolicyResources(), read...),
@@ -76,6 +77,7 @@ func webhookRules() []rbacv1.PolicyRule {
 	)
 }
 
+// gateRules are the access of the gate beside what it guards.
 func gateRules() []rbacv1.PolicyRule {
 	return append(common(),
 		rbacRule(v1alpha1.Group, v1alpha1.PolicyResources(), read...), // a change of policies may allow what was refused
@@ -125,6 +127,8 @@ func clusterRole(name string, rules []rbacv1.PolicyRule) *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{TypeMeta: rbacType("ClusterRole"), ObjectMeta: meta(name), Rules: rules}
 }
 
+// clusterRoleBinding of the ClusterRole of that name to the component's ServiceAccount,
+// and to users as which components run elsewhere.
 func clusterRoleBinding(name string, users []string) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
 		TypeMeta: rbacType("ClusterRoleBinding"), ObjectMeta: meta(name),
@@ -138,6 +142,7 @@ func leasesRole() *rbacv1.Role {
 	return homeRole(roleLeases, rbacRule("coordination.k8s.io", []string{"leases"}, change...))
 }
 
+// leasesBinding of leasesRole to webhook and gate.
 func leasesBinding(users []string) *rbacv1.RoleBinding {
 	components := []rbacv1.Subject{accountSubject(Namespace, componentWebhook), accountSubject(Namespace, componentGate)}
 	return homeBinding(roleLeases, append(components, subjects(users)...)...)
@@ -164,6 +169,7 @@ func rbacType(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
 }
 
+// subjects of user names: those of ServiceAccounts become ServiceAccount subjects.
 func subjects(users []string) []rbacv1.Subject {
 	out := make([]rbacv1.Subject, 0, len(users))
 	for _, u := range users {

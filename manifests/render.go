@@ -38,6 +38,8 @@ func Render(o Options) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// objects in the order in which they are applied: Namespace and access first, the
+// webhook configuration last, since requests wait for it from then on.
 func objects(in *input) []any {
 	return []any{
 		namespace(), account(componentWebhook), account(componentGate),
@@ -50,6 +52,7 @@ func objects(in *input) []any {
 	}
 }
 
+// writeCRDs as they are embedded in the program.
 func writeCRDs(out *bytes.Buffer) error {
 	names, err := fs.Glob(crds.FS, "*.yaml")
 	if err != nil {

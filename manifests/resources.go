@@ -59,6 +59,8 @@ func (g group) withStatus() group {
 	return g
 }
 
+// parseResource reads RESOURCE.GROUP, RESOURCE of the core group, or *.GROUP. What
+// the cluster cannot do without is refused, with the reason.
 func parseResource(v string) (resource, name string, err error) {
 	resource, name, _ = strings.Cut(v, ".")
 	switch {

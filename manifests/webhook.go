@@ -18,6 +18,7 @@ const configurationMutate = "kausality"
 // excludedNamespaces hold what the cluster and Kausality need to get up again.
 var excludedNamespaces = []string{"kube-system", "kube-node-lease", "kube-public", Namespace}
 
+// webhookConfiguration of all entries.
 func webhookConfiguration(in *input) *admissionregistrationv1.MutatingWebhookConfiguration {
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "MutatingWebhookConfiguration"},
@@ -26,6 +27,8 @@ func webhookConfiguration(in *input) *admissionregistrationv1.MutatingWebhookCon
 	}
 }
 
+// webhooks: one for each entry, which may refuse, and one for all statuses, which
+// never does.
 func webhooks(in *input) []admissionregistrationv1.MutatingWebhook {
 	out := make([]admissionregistrationv1.MutatingWebhook, 0, len(in.entries)+1)
 	for _, e := range in.entries {
@@ -68,6 +71,7 @@ func statusWebhook(in *input) admissionregistrationv1.MutatingWebhook {
 	return w
 }
 
+// webhook with what all have in common. Dry-run requests have no side effects.
 func webhook(name string, client admissionregistrationv1.WebhookClientConfig) admissionregistrationv1.MutatingWebhook {
 	return admissionregistrationv1.MutatingWebhook{
 		Name:                    name,

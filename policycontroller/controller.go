@@ -58,6 +58,11 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return result, err
 }
 
+// reconcile the webhook configurations, the ValidatingAdmissionPolicies, the roles and
+// the certificates with the policies, and report on the policies. Each run computes
+// all of it again from what is stored, so that it may be interrupted anywhere; the
+// order of writes is what matters: access before the configuration that needs it, and
+// the CA bundle before the certificate that it is for.
 func (c *Controller) reconcile(ctx context.Context) (reconcile.Result, error) {
 	there, err := c.installed(ctx)
 	if err != nil {

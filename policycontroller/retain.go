@@ -155,6 +155,8 @@ func left(offered []offer, r schema.GroupResource, scopes []settings.Scope) []of
 
 const pageSize = 500
 
+// anyMasked reports whether the gate still holds any object of a resource. Only
+// metadata are read, a page at a time. A resource that does not exist has none.
 func (c *Controller) anyMasked(ctx context.Context, r schema.GroupVersionResource) (bool, error) {
 	for next := ""; ; {
 		page, err := c.Metadata.Resource(r).List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})

@@ -86,6 +86,8 @@ func (c *Controller) state(authorities, serving *corev1.Secret) certs.State {
 	return s
 }
 
+// serve the certificate of a state: it writes the Secret that the webhook watches
+// where it differs. The Secret has the bundle, too, for other users of it.
 func (c *Controller) serve(ctx context.Context, stored *corev1.Secret, next certs.State) error {
 	cert, key, err := next.Serving.Encode()
 	if err != nil {

@@ -16,6 +16,8 @@ var (
 	openToAll = telemetry.NewGauge("kausality_webhook_open_to_all_clients").WithLabelValues()
 )
 
+// observe one decision. kind is one that the cluster has (KR-13-07); took is the
+// time since the review was read.
 func observe(kind string, d admission.Decision, resp ctrl.Response, took time.Duration) {
 	verdict := "allowed"
 	if !resp.Allowed {

@@ -99,6 +99,8 @@ func Run(ctx context.Context, o Options) error {
 	return mgr.Start(ctx)
 }
 
+// check the certificate and the address before a client is made: a
+// mistake in a flag is reported at once.
 func (o Options) check() error {
 	if o.CertSecret == "" {
 		if err := serving.CheckDir(o.CertDir); err != nil {
@@ -199,6 +201,8 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 	}, s, nil
 }
 
+// reporter of drift, which writes Drifts with a client of its own, past the cache:
+// two replicas may report the same drift at once.
 func (o Options) reporter(mgr manager.Manager, c *cluster.Cluster) (*drift.Reporter, error) {
 	direct, err := drift.Client(mgr)
 	if err != nil {
@@ -228,6 +232,8 @@ func handlers(h *Handler, end *serving.Drain) http.Handler {
 	return s.WebhookMux()
 }
 
+// probes of readiness: a replica receives no requests before its caches are filled,
+// nor while it ends.
 func probes(mgr manager.Manager, c *cluster.Cluster, policies *policystore.Store, end *serving.Drain) error {
 	return errors.Join(
 		mgr.AddReadyzCheck("ending", end.Ready),

@@ -44,8 +44,11 @@ func (w *world) Build(ctx context.Context, req *admission.Request, p *parent.Sta
 	return w.builds.Of(ctx, req.User, p)
 }
 
+// Kind of objects, from discovery; it never waits.
 func (w *world) Kind(gvk schema.GroupVersionKind) identity.Kind { return w.cluster.Kinds.Kind(gvk) }
 
+// Parent from the watch of its kind, or live: where the core requires it, where this
+// replica has just admitted a write of it, and where the watch does not have it (KR-05-20).
 func (w *world) Parent(ctx context.Context, ref parent.Ref, live bool) (*parent.State, error) {
 	cached, uid := w.cluster.States.Cached(ref), ref.UID
 	if uid == "" && cached != nil {
@@ -67,16 +70,20 @@ func (w *world) Parent(ctx context.Context, ref parent.Ref, live bool) (*parent.
 	return w.memory.FillState(o.State), nil
 }
 
+// Settled is what this replica has seen; the leader writes it to the parent later.
 func (w *world) Settled(ref parent.Ref) int64 { return w.memory.Settled(ref) }
 
+// StatusWriter is what this replica has seen of status writes.
 func (w *world) StatusWriter(ref parent.Ref, hash string) bool {
 	return w.memory.WritesStatus(ref, hash)
 }
 
+// NamespaceMode from the watch of Namespaces.
 func (w *world) NamespaceMode(_ context.Context, namespace string) (v1alpha1.Mode, error) {
 	return w.cluster.Namespaces.Mode(namespace)
 }
 
+// Managed resources below an object, read live.
 func (w *world) Managed(ctx context.Context, root *parent.State) ([]*parent.State, error) {
 	return w.cluster.Managed(ctx, root)
 }

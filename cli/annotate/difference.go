@@ -120,6 +120,8 @@ func readable(value *string) string {
 	return *value
 }
 
+// encode a value as JSON on one line, with <, > and & as they are: a terminal
+// shows it, not a browser.
 func encode(v any) (string, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -131,6 +133,8 @@ func encode(v any) (string, error) {
 // longest is how many characters of a value are shown before it is truncated.
 const longest = 400
 
+// short is a value as a terminal shows it: at most longest characters, and those
+// that are not printable as \uXXXX, since a value may hold escape sequences.
 func short(s string) string {
 	if s == "" {
 		return none

@@ -120,6 +120,8 @@ func edited(annotations map[string]string, key string, edit Edit) (Change, error
 // same values; nil, for none, is another one than "".
 func same(a, b *string) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
 
+// read the object. An object of that name with another UID is not the one that
+// the user decided about: it is an error, and nothing is written.
 func (w Writer) read(ctx context.Context) (*unstructured.Unstructured, error) {
 	o, err := w.Client.Get(ctx, w.Name, metav1.GetOptions{})
 	if err != nil {

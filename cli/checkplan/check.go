@@ -99,6 +99,7 @@ func Run(o Options, in io.Reader, out io.Writer) error {
 // ErrOutput is returned where the verdicts could not be printed.
 var ErrOutput = errors.New("cannot print the verdicts")
 
+// check the options before any file is read. Its errors name the flags.
 func (o Options) check() error {
 	switch {
 	case o.Plan == "":
@@ -177,6 +178,7 @@ func unconsumed(annotations map[string]string) ([]external.Permission, error) {
 	return external.Unconsumed(out, settled), nil
 }
 
+// print the report in the form that the options name.
 func (o Options) print(out io.Writer, r report) error {
 	if o.Output == OutputJSON {
 		e := json.NewEncoder(out)

@@ -127,6 +127,8 @@ func (i *Inspector) Request(a Attempt, o, patched *unstructured.Unstructured) *a
 	return req
 }
 
+// outcome of an attempt. Unless certain, the change itself is unknown and only its
+// class and verdict are reported; secret hides its values.
 func (i *Inspector) outcome(a Attempt, d admission.Decision, certain, secret bool) Outcome {
 	out := Outcome{Attempt: a, Allowed: d.Allowed, Class: d.Class, Reason: d.Reason, Code: d.Code, Why: d.Why}
 	if a != AttemptController {

@@ -30,6 +30,7 @@ type world struct {
 
 var _ admission.World = (*world)(nil)
 
+// Kind of objects, as far as Parent has learned it by now.
 func (w *world) Kind(gvk schema.GroupVersionKind) identity.Kind { return w.direct.Kinds.Kind(gvk) }
 
 // Parent is read live, whatever is requested: a command has no cache.
@@ -69,10 +70,13 @@ func (w *world) Settled(ref parent.Ref) int64 {
 // StatusWriter is known to the webhook only: its annotation has it moments later.
 func (w *world) StatusWriter(parent.Ref, string) bool { return false }
 
+// NamespaceMode is the mode annotation of a Namespace, read live.
 func (w *world) NamespaceMode(ctx context.Context, namespace string) (v1alpha1.Mode, error) {
 	return w.direct.NamespaceMode(ctx, namespace)
 }
 
+// Managed resources below a composite or Claim. A part that cannot be read is an
+// error: a decision about a deletion needs all of them.
 func (w *world) Managed(ctx context.Context, root *parent.State) ([]*parent.State, error) {
 	out, err := w.direct.Managed(ctx, root)
 	if err == nil {

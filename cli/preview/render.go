@@ -63,6 +63,8 @@ func plain(output string, err error) string {
 	return err.Error()
 }
 
+// write objects to a file as YAML documents, readable by this user alone: they may
+// hold connection details.
 func write(file string, objects []*unstructured.Unstructured) error {
 	var b bytes.Buffer
 	for _, o := range objects {

@@ -16,10 +16,12 @@ var oldest, newest = release{1, 20}, release{2, 2}
 // release is a minor version.
 type release struct{ major, minor int }
 
+// before reports whether a release is older than another.
 func (r release) before(o release) bool {
 	return r.major < o.major || r.major == o.major && r.minor < o.minor
 }
 
+// String is the release as in 2.2.
 func (r release) String() string { return fmt.Sprintf("%d.%d", r.major, r.minor) }
 
 var versionPattern = regexp.MustCompile(`\bv(\d{1,6})\.(\d{1,6})\.\d`)

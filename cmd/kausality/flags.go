@@ -210,6 +210,7 @@ type admissionFlags struct {
 	users        string
 }
 
+// add the flags to the webhook's command.
 func (f *admissionFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.identify, "identify-controller", string(admission.IdentifyAuto),

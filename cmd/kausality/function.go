@@ -14,6 +14,8 @@ import (
 	"github.com/kausality-io/function-kausality/fn"
 )
 
+// functionFlags of the composition function, named as in function-sdk-go's
+// template, so that a DeploymentRuntimeConfig sets them as for any function.
 type functionFlags struct {
 	debug       bool
 	network     string

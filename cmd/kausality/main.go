@@ -25,6 +25,8 @@ const (
 // usageError is a mistake in the command line.
 type usageError struct{ error }
 
+// main runs the command until it ends or the process gets SIGINT or SIGTERM. An
+// error is one line, with exit code 2 for a wrong command line and 1 for the rest.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := root().ExecuteContext(ctx)

@@ -22,6 +22,7 @@ func version() string {
 	return "unknown"
 }
 
+// versionCommand prints the version of the program, of Go, and the platform.
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version.", Args: noArgs,

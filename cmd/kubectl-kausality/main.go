@@ -19,6 +19,7 @@ import (
 // buildVersion is set by the linker.
 var buildVersion string
 
+// main runs the plugin. cli.Finish prints an error and returns the exit code.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
@@ -31,6 +32,7 @@ func main() {
 	os.Exit(cli.Finish(streams.ErrOut, err))
 }
 
+// version set by the linker, else that of the Go module, else "dev".
 func version() string {
 	if buildVersion != "" {
 		return buildVersion

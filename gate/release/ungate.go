@@ -130,6 +130,7 @@ func (m maskedObject) String() string {
 	return m.resource.Resource + "." + m.resource.Group + "/" + name
 }
 
+// lines of the external drift that the provider will revert, a field each.
 func (m maskedObject) lines() []string {
 	out := make([]string, 0, len(m.differs))
 	for _, d := range change.Fields(m.differs, 32, false) {

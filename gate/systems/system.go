@@ -92,6 +92,7 @@ func condition(o *unstructured.Unstructured, kind string) (status, reason, messa
 	return status, reason, message
 }
 
+// quote a value as JSON, as part of a patch.
 func quote(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {

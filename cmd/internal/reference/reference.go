@@ -51,6 +51,8 @@ func Test(t *testing.T, file, introduction string, commands []Command) {
 // inTable is text in a cell.
 var inTable = strings.NewReplacer("|", "\\|", "\n", " ")
 
+// write the section of one command: its synopsis and a table of its flags, without
+// hidden ones.
 func (c Command) write(out *strings.Builder) {
 	fmt.Fprintf(out, "\n## %s\n\n`%s`\n\n%s\n", c.Heading, c.Synopsis, c.Short)
 	header := "\n| flag | default | meaning |\n|---|---|---|\n"
