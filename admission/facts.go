@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
+	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -55,8 +58,19 @@ func (e *Evaluator) collect(ctx context.Context, req *Request) (*facts, error) {
 	}
 	f.policies = readPolicies(req, f.kind, f.manager, f.closeTo())
 	f.changes = change.Diff(f.policies.old, f.policies.new, req.Unstored())
-	f.parentRef, f.hasParent = parent.Of(stored, f.kind.Role)
+	f.parentRef, f.hasParent = f.parentOf(stored)
 	return f, nil
+}
+
+// parentOf a request: that of the stored object. Where a user removed it, an apply by
+// Crossplane brings the change and the owner together: a composed apply names its
+// composite itself (KR-13-03).
+func (f *facts) parentOf(stored *unstructured.Unstructured) (parent.Ref, bool) {
+	ref, ok := parent.Of(stored, f.kind.Role)
+	if !ok && f.req.Operation == Update && subject.IsComposedApply(f.manager) {
+		ref, ok = parent.Of(f.req.Object, f.kind.Role)
+	}
+	return ref, ok
 }
 
 // modeOf an object by precedence (KR-05-21). An annotation with an invalid mode

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -125,6 +127,28 @@ func TestParentNotFoundIsNoDeletion(t *testing.T) {
 			d, err := p.e.Evaluate(t.Context(), &Request{Operation: Delete, Kind: mr.GroupVersionKind(), OldObject: mr, User: fx.Collector, Time: fx.Noon})
 			if err != nil || d.Reason != tc.want || (d.Approve != nil) != tc.approves {
 				t.Errorf("want %s, approving %t; got %s, %+v, %v: %s", tc.want, tc.approves, d.Reason, d.Approve, err, d.Message)
+			}
+		})
+	}
+}
+
+// A composed apply to an object whose owner was removed is about the composite that it
+// names (KR-13-03).
+func TestOwnerRemoved(t *testing.T) {
+	owners := fx.Instance().GetOwnerReferences()
+	orphan := fx.With(fx.Instance(), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) })
+	adopt := func(o *unstructured.Unstructured) { o.SetOwnerReferences(owners) }
+	for name, tc := range map[string]struct {
+		req  *Request
+		want Reason
+	}{
+		"Composed":        {req: request(Update, orphan, adopt, fx.Resize("l")), want: ReasonDrift},
+		"ComposedNoOwner": {req: request(Update, orphan, fx.Resize("l")), want: ReasonNoParent},
+		"User":            {req: by(request(Update, orphan, adopt, fx.Resize("l")), fx.Alice, "kubectl"), want: ReasonNoParent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if d := decide(t, setting{}.world(), enforced(), tc.req); d.Reason != tc.want {
+				t.Errorf("want %s, got %s (%s)", tc.want, d.Reason, d.Message)
 			}
 		})
 	}
