@@ -82,7 +82,7 @@ func (ev *evaluation) externalDeletion() (verdict, error) {
 }
 
 // managedDeletion decides about the external resource of a managed resource
-// (KR-08-10). That a parent does not exist is not that it was deleted (KR-13-03).
+// (KR-08-10). A missing parent is no evidence that it was deleted (KR-13-03).
 func (ev *evaluation) managedDeletion() (verdict, deletion) {
 	mr := parent.Sum(ev.req.OldObject, ev.kind.Role)
 	why := gating.WouldOrphan(mr)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
@@ -35,6 +36,12 @@ func (ed *editor) setGate() {
 	}
 	if !mask.Maskable(p.author) || !slices.Contains(mask.Expand(p.author), v1alpha1.VerbObserve) {
 		ed.unmask()
+		return
+	}
+	if ed.resumes() {
+		ed.gate = &v1alpha1.Gate{State: v1alpha1.GateClosed, Generation: req.NextGeneration(), At: approval.Stamp(req.Time),
+			Reason: v1alpha1.GateReasonInstalled}
+		ed.mask(*ed.gate)
 		return
 	}
 	if req.OldObject != nil && !p.remembered && !ed.opens() {
@@ -122,6 +129,15 @@ func (ed *editor) opens() bool {
 	return slices.ContainsFunc(ed.changes, func(c change.Change) bool {
 		return !change.Under(c.Path, "spec."+mask.FieldManagementPolicies) && !change.Under(c.Path, "spec.deletionPolicy")
 	})
+}
+
+// resumes reports whether the author gives more than Observe again, of an object that
+// existed before and that was paused or only observed. Its gate closes in the same
+// write: what changed outside meanwhile would be overwritten before the gate controller
+// masks the object (KR-13-12).
+func (ed *editor) resumes() bool {
+	p := ed.policies
+	return ed.req.OldObject != nil && !p.remembered && !mask.Maskable(p.before) && !ed.opens()
 }
 
 // transition of the gate by the allowed change.

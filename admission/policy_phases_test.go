@@ -351,10 +351,10 @@ func TestExceptions(t *testing.T) {
 			want: ReasonExcepted},
 		{reason: "and for no other user",
 			text: `{kind: ApprovalPolicy, metadata: {name: crossplane, namespace: other}, spec: {rules: [{mode: always}]}}`, want: ReasonDrift},
-		{reason: "unless it names them",
+		{reason: "not even where it names them: the child is not in its namespace",
 			text: `{kind: ApprovalPolicy, metadata: {name: x, namespace: other}, spec: {subjects: [{kind: User, name: "` + fx.Crossplane.Name +
 				`"}], rules: [{mode: always}]}}`,
-			want: ReasonExcepted},
+			want: ReasonDrift},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			xr := xdatabase()

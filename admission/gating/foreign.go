@@ -169,7 +169,7 @@ func (g Foreign) approvedBy(h identity.Holder, gate v1alpha1.Gate) (Decision, bo
 	return Decision{}, false
 }
 
-// RecordedIntent generation generation of an object, 0 where none is.
+// RecordedIntent returns the generation of an object's last hop; 0 where it has none.
 func RecordedIntent(annotations map[string]string) int64 {
 	if hop := trace.Of(annotations).Own(); hop != nil {
 		return hop.Generation

@@ -101,8 +101,12 @@ func gateArrivals() []Transition {
 			When: "it existed before it was guarded: Ready, Synced with its last change, no operation in progress, not paused; at most 10 a second",
 		},
 		{
-			From: from(StatusPaused), To: StatusUnmasked, By: by(MoverWebhook, MoverFunction),
+			From: from(StatusPaused), To: StatusClosed, By: by(MoverWebhook, MoverFunction), Reason: v1alpha1.GateReasonInstalled,
 			When: "its author gives more than Observe",
+		},
+		{
+			From: from(StatusPaused), To: StatusUnmasked, By: by(MoverWebhook, MoverFunction),
+			When: "the same, in mode log",
 		},
 		{
 			From: from(StatusUnmasked), To: StatusPaused, By: by(MoverWebhook, MoverFunction),

@@ -148,8 +148,8 @@ const Tolerance = 5 * time.Second
 // Intent of an object: the hop of its last intent. An object that was never
 // traced, and one whose desired state was changed while it was not observed, gets
 // an unattributed hop at its current generation (KR-01-10, KR-01-12); not where
-// the desired state is still the one at which it settled (KR-01-11). recorded is false where the hop is not in the object's own trace yet
-// (KR-01-08).
+// the desired state is still the one at which it settled (KR-01-11). recorded is
+// false where the hop is not in the object's own trace yet (KR-01-08).
 func Intent(s *parent.State) (hop v1alpha1.Hop, recorded bool) {
 	own := Of(s.Annotations).Own()
 	if own == nil {

@@ -66,7 +66,7 @@ func (f *processFlags) addProcess(cmd *cobra.Command) {
 	fl.StringVar(&f.tracing.Endpoint, "otlp-endpoint", "", "OpenTelemetry collector to trace to, as in http://HOST:4318; empty turns tracing off.")
 	fl.Float64Var(&f.tracing.Ratio, "trace-ratio", 0.01, "Sampling ratio for requests without an incoming trace, from 0 to 1.")
 	fl.StringVar(&f.ProbeAddress, "health-probe-bind-address", "0", "HOST:PORT of /healthz and /readyz; 0 turns them off.")
-	fl.BoolVar(&f.LeaderElection, "leader-elect", false, "Elect a leader among several replicas; only the leader writes.")
+	fl.BoolVar(&f.LeaderElection, "leader-elect", false, "Elect a leader among several replicas; the leader writes, the others what it leaves out for long.")
 	fl.StringVar(&f.LeaderNamespace, "leader-elect-namespace", drift.HomeNamespace, "Namespace of the leader election's Lease.")
 }
 
