@@ -151,6 +151,8 @@ func TestMemoryScaled(t *testing.T) {
 	assert.EqualValues(t, 2, hop.Generation)
 	assert.True(t, hop.Timestamp.Time.Equal(*now), "it was made when it was requested")
 	tr.scaleRecorded("u")
+	assert.Equal(t, "alice@example.com", hopOf(t, tr.FillState(state("8", 3))).User, "a request may have read it before")
+	*now = now.Add(touchedFor + time.Second)
 	assert.Equal(t, "hans@example.com", hopOf(t, tr.FillState(state("9", 3))).User, "the object shows it from now on")
 }
 

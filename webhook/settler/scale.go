@@ -3,6 +3,7 @@ package settler
 import (
 	"maps"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,6 +36,8 @@ type scaling struct {
 	approval *v1alpha1.HopApproval
 	// later are the annotations to write with the hop; nil values remove.
 	later map[string]*string
+	// recorded is when the object was first seen with the hop; zero before.
+	recorded time.Time
 }
 
 // stored reports whether a state is one after the change.
@@ -61,22 +64,36 @@ func (m *Memory) Scale(req *admission.Request, d admission.Decision) {
 	})
 }
 
-// Scales reports whether a change through /scale was admitted here and is not recorded yet.
-func (m *Memory) Scales(uid types.UID) (is bool) {
-	m.read(uid, func(o *record) { is = o.scale != nil })
-	return is
+// Scales reports whether a change through /scale was admitted here that an object in hand may not show.
+func (m *Memory) Scales(uid types.UID) bool { return m.scaleOf(uid) != nil }
+
+// scaleOf an object; nil for none. It is kept for touchedFor after it was recorded: a request may have read
+// the object before.
+func (m *Memory) scaleOf(uid types.UID) (c *scaling) {
+	m.read(uid, func(o *record) {
+		if o.scale != nil && !o.scale.recorded.IsZero() && m.now().Sub(o.scale.recorded) > touchedFor {
+			o.scale = nil
+		}
+		c = o.scale
+	})
+	return c
 }
 
 // scaleRecorded: the object shows the change from now on.
 func (m *Memory) scaleRecorded(uid types.UID) {
-	m.write(uid, func(o *record) { o.scale = nil })
+	m.read(uid, func(o *record) {
+		if o.scale != nil && o.scale.recorded.IsZero() {
+			next := *o.scale
+			next.recorded = m.now()
+			o.scale = &next
+		}
+	})
 }
 
 // FillState returns a state with the trace of a change through /scale, and the allowances it was
 // granted, while the object itself shows only that there was one; else the state itself.
 func (m *Memory) FillState(s *parent.State) *parent.State {
-	var scale *scaling
-	m.read(s.UID, func(o *record) { scale = o.scale })
+	scale := m.scaleOf(s.UID)
 	if scale == nil || !scale.stored(s) {
 		return s
 	}

@@ -64,5 +64,7 @@ func TestFillObject(t *testing.T) {
 	bumped := landed(4, trace.Trace{trace.Hop(ref, 3, "alice@example.com", *now)}.String())
 	assert.Same(t, bumped, m.FillObject(bumped, parent.RoleNone), "and no later generation brings it back")
 	m.scaleRecorded("u")
+	assert.NotSame(t, after, m.FillObject(after, parent.RoleNone), "a request may have read it before")
+	*now = now.Add(touchedFor + time.Second)
 	assert.Same(t, after, m.FillObject(after, parent.RoleNone), "the object shows it by itself")
 }
