@@ -99,6 +99,9 @@ func (f *facts) mayUpdateStatus(ctx context.Context, object parent.Ref) (bool, e
 	if f.Options.MayUpdateStatus == nil {
 		return true, nil
 	}
+	if !f.mayBeController() {
+		return false, nil
+	}
 	may, err := f.Options.MayUpdateStatus(ctx, f.req.User, object)
 	if err != nil {
 		return false, fmt.Errorf("cannot determine whether %s is a controller of %s: %w", f.req.User.Name, identity.Describe(object), err)

@@ -101,7 +101,7 @@ func TestRows(t *testing.T) {
 			req: by(update(), fx.Alice, "kubectl"), want: [2]outcome{refused("", ReasonParentNotFound, 422), allowed("", ReasonParentNotFound)}},
 		"3 NotFoundGCOrphan": {reason: "garbage collection must work: of what is to be left behind", setting: setting{prep: gone},
 			req: by(request(Delete, fx.Instance(), orphan), fx.Collector, ""), want: same(allowed("", ReasonParentNotFound))},
-		"3 NotFoundGCClosed": {reason: "but a missing parent asks for no deletion of what is outside", setting: setting{prep: gone},
+		"3 NotFoundGCClosed": {reason: "but a missing parent requests no deletion of what is outside", setting: setting{prep: gone},
 			req: by(request(Delete, fx.Instance()), fx.Collector, ""), want: same(refused("", ReasonExternalDeletion, 403))},
 		"4 Unreadable": {reason: "500: the controller retries", setting: setting{prep: unreadable},
 			req: by(update(), fx.Deployer, ""), want: [2]outcome{refused("", ReasonParentUnreadable, 500), allowed("", ReasonParentUnreadable)}},

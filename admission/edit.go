@@ -181,8 +181,8 @@ func (ed *editor) protectKey(key string) {
 	ed.put(key, old)
 }
 
-// byComposer reports whether Crossplane writes what a Composition has: under its
-// field manager, and as the parent's controller (KR-13-04).
+// byComposer reports whether Crossplane writes what a Composition has: under the field
+// manager of its parent, and identified by it (KR-13-04).
 func (ev *evaluation) byComposer() bool {
 	if ev.req.Actor == ActorParentController {
 		return true
@@ -191,7 +191,7 @@ func (ev *evaluation) byComposer() bool {
 		return false
 	}
 	found := ev.lookUp()
-	return found.view != nil && found.view.actor.controller
+	return found.view != nil && found.view.actor.composer
 }
 
 // composed reports whether an annotation is accepted from a Composition: mode,

@@ -124,6 +124,8 @@ type actor struct {
 	controller bool
 	// undetermined: no identification rule matched.
 	undetermined bool
+	// composer: it is Crossplane, applying what a Composition has.
+	composer bool
 }
 
 // identify whether the parent's controller makes the request: by the first rule
@@ -136,13 +138,17 @@ func (f *facts) identify(ctx context.Context, p *parent.State) (actor, error) {
 	if err != nil {
 		return actor{}, err
 	}
+	composer := is && subject.IsComposedApply(f.manager)
+	if f.Options.Identify == IdentifyUserHash {
+		composer = f.isComposedManager() && f.writesStatus(p, controllersOf(p))
+	}
 	if !decided {
 		is, decided = f.byUserHash(p)
 	}
 	if !decided {
 		is, decided = f.byStatusManager(p)
 	}
-	return actor{controller: is, undetermined: !decided}, nil
+	return actor{controller: is, undetermined: !decided, composer: composer}, nil
 }
 
 // byComposedManager identifies Crossplane (KR-04-01, KR-04-02) by the field manager
@@ -153,7 +159,7 @@ func (f *facts) byComposedManager(ctx context.Context, p *parent.State) (is, dec
 		return false, false, nil
 	}
 	claim := p.Role == parent.RoleClaim && subject.IsClaimSync(f.manager)
-	composed := p.Role == parent.RoleComposite && f.manager == subject.ComposedManager(f.parentRef.Name, f.parentRef.GroupKind())
+	composed := p.Role == parent.RoleComposite && f.isComposedManager()
 	if !claim && !composed {
 		return false, false, nil
 	}
@@ -162,6 +168,12 @@ func (f *facts) byComposedManager(ctx context.Context, p *parent.State) (is, dec
 	}
 	is, err = f.mayUpdateStatus(ctx, f.parentRef)
 	return is, true, err
+}
+
+// isComposedManager reports whether the field manager is that of Crossplane's applies
+// for this very parent.
+func (f *facts) isComposedManager() bool {
+	return f.manager == subject.ComposedManager(f.parentRef.Name, f.parentRef.GroupKind())
 }
 
 // byUserHash compares the users that write the parent's status with those that

@@ -153,3 +153,31 @@ func TestOwnerRemoved(t *testing.T) {
 		})
 	}
 }
+
+// Another composite's field manager, and a person under the very manager of the parent,
+// are no composer, on a creation either (KR-13-04).
+func TestComposedAnnotationsOfCreations(t *testing.T) {
+	composed := subject.ComposedManager("db", fx.Composite().GroupVersionKind().GroupKind())
+	for name, tc := range map[string]struct {
+		user    subject.User
+		manager string
+		want    bool
+	}{
+		"OtherManager":   {user: fx.Alice, manager: "apiextensions.crossplane.io/composed/x"},
+		"OtherByMachine": {user: fx.Crossplane, manager: "apiextensions.crossplane.io/composed/x"},
+		"Person":         {user: fx.Alice, manager: composed},
+		"Crossplane":     {user: fx.Crossplane, manager: composed, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := statusRights(nil, fx.Crossplane, fx.Alice)
+			req := by(request(Create, fx.With(fx.Unmasked(), fx.Annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan),
+				fx.Annotate(v1alpha1.AnnotationKeyHeld, "{}"))), tc.user, tc.manager)
+			fresh := setting{xr: []fx.Mod{fx.Unsettled, fx.Annotate(v1alpha1.AnnotationKeyControllers, "")}}
+			d := decide(t, fresh.world(), o, req)
+			got := apply(req.Object, d).GetAnnotations()
+			if kept := got[v1alpha1.AnnotationKeyDeletion] != "" && got[v1alpha1.AnnotationKeyHeld] != ""; kept != tc.want {
+				t.Errorf("want kept: %t, got %v", tc.want, got)
+			}
+		})
+	}
+}

@@ -315,18 +315,3 @@ func TestEnded(t *testing.T) {
 		}
 	}
 }
-
-// Approvals count on guarded kinds, or on all where nothing declares which these are
-// (KR-13-08).
-func TestMayHold(t *testing.T) {
-	c := covered(t)
-	if !c.mayHold(shopDB) {
-		t.Error("without a configuration, every kind may hold approvals")
-	}
-	c.configured(true, "shop.example.org/dbs")
-	for gvk, want := range map[schema.GroupVersionKind]bool{shopDB: true, shopPlain: false, otherDB: false} {
-		if got := c.mayHold(gvk); got != want {
-			t.Errorf("%s: want %t, got %t", gvk.Kind, want, got)
-		}
-	}
-}

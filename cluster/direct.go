@@ -286,13 +286,12 @@ func (d *Direct) Sum(o *unstructured.Unstructured) *Object { return d.States.sum
 const maxHolders = 6
 
 // Holders of approvals for an object, nearest first: itself, its parent, and so
-// on, up to the first kind that is not guarded, whose annotations nothing protects
-// (KR-13-08); live reads past the cache.
+// on; live reads past the cache.
 func (c *Cluster) Holders(ctx context.Context, o *Object, live bool) ([]identity.Holder, error) {
 	var out []identity.Holder
 	for at := o; ; {
 		out = append(out, identity.Holder{State: at.State, Kind: c.Kinds.Kind(at.GroupVersionKind)})
-		if at.Parent.Name == "" || len(out) >= maxHolders || !c.mayHold(at.Parent.GroupVersionKind) {
+		if at.Parent.Name == "" || len(out) >= maxHolders {
 			return out, nil
 		}
 		up, err := c.States.Get(ctx, at.Parent, live)
@@ -304,14 +303,4 @@ func (c *Cluster) Holders(ctx context.Context, o *Object, live bool) ([]identity
 		}
 		at = up
 	}
-}
-
-// mayHold reports whether objects of a kind may hold approvals. Without any
-// configuration, as where the composition function works alone, all may.
-func (c *Cluster) mayHold(gvk schema.GroupVersionKind) bool {
-	if !c.Scope.known() {
-		return true
-	}
-	info, err := c.Kinds.Get(gvk)
-	return err == nil && c.Scope.Watches(info.GVR.GroupResource())
 }

@@ -88,7 +88,7 @@ type States struct {
 	client    dynamic.Interface
 	onChange  []func(old, new *Object)
 	onUnwatch []func(*Object)
-	// deleted are the UIDs of objects that were seen being deleted.
+	// deleted are references to objects that were seen being deleted.
 	deleted *utilcache.LRUExpireCache
 	// needed reports whether a kind is watched without a request, onRefused is called with
 	// those that are not and may not be, and looked reports whether one is watched
@@ -120,16 +120,23 @@ func NewStates(client dynamic.Interface, kinds *Kinds) *States {
 func (s *States) noteDeletion(old, new *Object) {
 	switch {
 	case new == nil:
-		s.deleted.Add(old.State.UID, true, deletedFor)
+		s.deleted.Add(deletedKey(old.State.Ref), true, deletedFor)
 	case new.Deleting():
-		s.deleted.Add(new.State.UID, true, deletedFor)
+		s.deleted.Add(deletedKey(new.State.Ref), true, deletedFor)
 	}
 }
 
+// deletedKey is a reference in any version of its kind. The UID alone would not do: the
+// UID of any object that was deleted could be that of an owner that never was.
+func deletedKey(ref parent.Ref) parent.Ref {
+	ref.Version = ""
+	return ref
+}
+
 // notFound is the error for an object that does not exist: admission.ErrDeleted where
-// an object of that UID was seen being deleted, or its Namespace is.
+// that very object was seen being deleted, or its Namespace is.
 func (s *States) notFound(ref parent.Ref) error {
-	if _, seen := s.deleted.Get(ref.UID); seen && ref.UID != "" || s.terminating != nil && s.terminating(ref.Namespace) {
+	if _, seen := s.deleted.Get(deletedKey(ref)); seen && ref.UID != "" || s.terminating != nil && s.terminating(ref.Namespace) {
 		return admission.ErrDeleted
 	}
 	return admission.ErrNotFound

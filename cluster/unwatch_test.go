@@ -108,12 +108,15 @@ func TestDeleted(t *testing.T) {
 	of := func(uid types.UID, namespace string) parent.Ref {
 		return parent.Ref{GroupVersionKind: shopDB, Namespace: namespace, Name: "db", UID: uid}
 	}
+	otherKind, otherVersion := of("gone", "live"), of("gone", "live")
+	otherKind.Kind, otherVersion.Version = "App", "v2"
 	deleting := &Object{State: &parent.State{Ref: of("deleting", "live"), DeletedAt: new(time.Now())}}
 	gone := &Object{State: &parent.State{Ref: of("gone", "live")}}
 	s.call(gone, deleting)
 	s.call(gone, nil)
 	for ref, want := range map[parent.Ref]bool{
 		of("deleting", "live"): true, of("gone", "live"): true, of("never", "ending"): true, of("never", "live"): false, of("", "live"): false,
+		of("gone", "other"): false, otherKind: false, otherVersion: true,
 	} {
 		if err := s.notFound(ref); !errors.Is(err, admission.ErrNotFound) || errors.Is(err, admission.ErrDeleted) != want {
 			t.Errorf("%s in %s: want deleted: %t, got %v", ref.UID, ref.Namespace, want, err)

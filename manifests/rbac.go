@@ -43,7 +43,7 @@ func account(name string) *corev1.ServiceAccount {
 
 // webhookRole: the webhook reads parents, claims approvals and writes latches
 // as annotations on them, keeps Drifts, and creates SubjectAccessReviews of
-// approvers.
+// approvers and controllers.
 func webhookRole(in *input) *rbacv1.ClusterRole {
 	return clusterRole(componentWebhook, append(watched(in.groups, webhookVerbs...), webhookRules()...))
 }

@@ -115,6 +115,12 @@ func (e *event) change(known map[types.UID]*unstructured.Unstructured) (Change, 
 	}
 	c := Change{Status: e.ObjectRef.Subresource == "status"}
 	c.User = subject.User{Name: u.Username, UID: u.UID, Groups: u.Groups}
+	for k, v := range u.Extra {
+		if c.User.Extra == nil {
+			c.User.Extra = map[string][]string{}
+		}
+		c.User.Extra[k] = v
+	}
 	c.Time, c.FieldManager, c.Namespace, c.Name = e.Received, manager, e.ObjectRef.Namespace, e.ObjectRef.Name
 	var o *unstructured.Unstructured
 	if e.ResponseObject != nil {

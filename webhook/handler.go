@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -82,9 +83,9 @@ func (h *Handler) answer(ctx context.Context, body []byte) (resp ctrl.Response) 
 }
 
 // label of a request's kind in metrics. Any client that reaches the port can name
-// kinds: those that the cluster does not have share one (KR-13-07).
+// kinds: those that are neither built in nor of a CRD share one (KR-13-07).
 func (h *Handler) label(req *admission.Request) string {
-	if h.Evaluator.World.Kind(req.Kind) == (identity.Kind{}) {
+	if h.Evaluator.World.Kind(req.Kind) == (identity.Kind{}) && !scheme.Scheme.Recognizes(req.Kind) {
 		return "unknown"
 	}
 	return req.Kind.Kind

@@ -22,9 +22,11 @@ func (kindsWorld) Kind(gvk schema.GroupVersionKind) identity.Kind {
 // A kind that the cluster does not have makes no metric of its own (KR-13-07).
 func TestLabel(t *testing.T) {
 	h := &Handler{Evaluator: &admission.Evaluator{World: kindsWorld{}}}
-	for kind, want := range map[string]string{"DB": "DB", "Forged": "unknown"} {
-		if got := h.label(&admission.Request{Kind: schema.GroupVersionKind{Kind: kind}}); got != want {
-			t.Errorf("%s: want %s, got %s", kind, want, got)
+	for gvk, want := range map[schema.GroupVersionKind]string{
+		{Kind: "DB"}: "DB", {Group: "apps", Version: "v1", Kind: "Deployment"}: "Deployment", {Version: "v1", Kind: "Forged"}: "unknown",
+	} {
+		if got := h.label(&admission.Request{Kind: gvk}); got != want {
+			t.Errorf("%s: want %s, got %s", gvk, want, got)
 		}
 	}
 }

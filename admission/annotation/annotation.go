@@ -73,17 +73,21 @@ func Fits(value string, limit int) error {
 	return nil
 }
 
-// shallow reports whether JSON is nested no deeper than is read. Brackets within
-// strings count, too: then the exact check follows.
+// shallow reports whether JSON is nested no deeper than is read.
 func shallow(value string) bool {
-	depth := 0
-	for i := range len(value) {
-		switch value[i] {
-		case '[', '{':
+	depth, text := 0, false
+	for i := 0; i < len(value); i++ {
+		switch c := value[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '[', c == '{':
 			if depth++; depth > maxNesting {
 				return false
 			}
-		case ']', '}':
+		case c == ']', c == '}':
 			depth--
 		}
 	}

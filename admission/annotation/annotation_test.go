@@ -36,6 +36,8 @@ func TestUnmarshal(t *testing.T) {
 		"DeepYAML": {reason: "one line of YAML nests as well", value: "- a: \n    " + strings.Repeat("- ", 70) + "x", err: "nested deeper than 64"},
 		"BracketsInText": {reason: "brackets in a text nest nothing", value: `[{"a":"` + strings.Repeat("[", 70) + `"}]`,
 			want: []map[string]any{{"a": strings.Repeat("[", 70)}}},
+		"DeepBehindText": {reason: "brackets in a text close nothing", err: "nested deeper than 64",
+			value: `[{"a":"` + strings.Repeat("]", 200) + `\\\"","b":` + strings.Repeat("[", 150) + strings.Repeat("]", 150) + "}]"},
 		"NotYAML": {reason: "the error is one line", value: "[{", err: "did not find expected"},
 		"Scalar":  {reason: "another type", value: "x", err: "cannot unmarshal string"},
 	}

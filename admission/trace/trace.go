@@ -156,9 +156,10 @@ func Intent(s *parent.State) (hop v1alpha1.Hop, recorded bool) {
 		return Unattributed(s, s.Generation, s.Created), false
 	}
 	if s.Generation == 0 || s.Generation > own.Generation {
-		// Nothing but /scale writes such an entry, and the hop of one has its very
-		// time: there is nothing to tolerate.
-		if s.ScaleTime.After(own.Timestamp.Time) {
+		// The API server writes such an entry for /scale alone, and the hop of one has
+		// its very time: there is nothing to tolerate. But any editor can write one, too
+		// (KR-13-05).
+		if s.ScaleTime.After(own.Timestamp.Time) && !s.AsSettled(own.Generation) {
 			return Unattributed(s, s.Generation, s.ScaleTime), false
 		}
 		// An entry of managedFields has one time for all that its manager owns: a
