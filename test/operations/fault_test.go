@@ -272,8 +272,18 @@ func TestAPIServerRestart(t *testing.T) {
 		return err
 	})
 	require.NoError(t, merge(t, the.admin, kausality, "", "shop", map[string]any{"spec": map[string]any{"mode": "log"}}))
-	awaitPolicy(t, "shop")
-	wait.For(t, "a change of the policy to hold", wait.Patience, func(context.Context) error { n++; return stray(t, ns, fmt.Sprintf("stray-%d", n)) })
+	// A process may lose its leadership a while after the API server is back.
+	wait.For(t, "the policy to be in force again", wait.Patience, func(ctx context.Context) error {
+		if err := revive(ctx); err != nil {
+			return err
+		}
+		_, err := inForce(ctx, "shop")
+		return err
+	})
+	wait.For(t, "a change of the policy to hold", wait.Patience, func(ctx context.Context) error {
+		n++
+		return errors.Join(revive(ctx), stray(t, ns, fmt.Sprintf("stray-%d", n)))
+	})
 	for _, p := range append([]*process{the.controller, the.gate}, the.webhooks...) {
 		require.NoError(t, p.Err())
 	}

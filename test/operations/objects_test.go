@@ -70,15 +70,22 @@ func policy(t *testing.T, name string, spec map[string]any) *unstructured.Unstru
 func awaitPolicy(t *testing.T, name string) (k *unstructured.Unstructured) {
 	t.Helper()
 	wait.For(t, "policy "+name+" to be in force", wait.Patience, func(ctx context.Context) (err error) {
-		if k, err = the.admin.Resource(kausality).Get(ctx, name, metav1.GetOptions{}); err != nil {
-			return err
-		}
-		if err := observed(k); err != nil {
-			return err
-		}
-		return controlplane.ConditionTrue(k, "WebhookConfigured")
+		k, err = inForce(ctx, name)
+		return err
 	})
 	return k
+}
+
+// inForce is an error while a policy is not.
+func inForce(ctx context.Context, name string) (*unstructured.Unstructured, error) {
+	k, err := the.admin.Resource(kausality).Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		err = observed(k)
+	}
+	if err == nil {
+		err = controlplane.ConditionTrue(k, "WebhookConfigured")
+	}
+	return k, err
 }
 
 func observed(k *unstructured.Unstructured) error {
