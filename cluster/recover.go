@@ -116,8 +116,11 @@ func isUnreadable(o any) bool {
 }
 
 // summaryOf an object by f; an unreadable one where f panics.
-func summaryOf(o *unstructured.Unstructured, f func(*unstructured.Unstructured) any) (summary any) {
-	defer Recover("watch "+o.GetKind(), o)
-	summary = &unreadable{objectMeta: metaOf(o)} // what the caller gets where f does not return
-	return f(o)
+func summaryOf(o *unstructured.Unstructured, f func(*unstructured.Unstructured) any) any {
+	var summary any = &unreadable{objectMeta: metaOf(o)} // where f does not return
+	func() {
+		defer Recover("watch "+o.GetKind(), o)
+		summary = f(o)
+	}()
+	return summary
 }

@@ -80,8 +80,8 @@ func (r *Request) Deleted() *unstructured.Unstructured {
 	return r.OldObject
 }
 
-// Unstored: the adapter decides before the write is made, on an object that the
-// API server has not seen.
+// Unstored reports whether the adapter decides before the write is made, on an object
+// that the API server has not seen.
 func (r *Request) Unstored() bool { return r.Actor != "" }
 
 // Stored is the stored object, which one request cannot rewrite to bypass a decision
