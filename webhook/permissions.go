@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -30,7 +31,7 @@ const (
 // permissions of users, by SubjectAccessReviews of the API server. It is safe for concurrent use.
 type permissions struct {
 	cluster *cluster.Cluster
-	answers *cache.LRUExpireCache // of bool, by SubjectAccessReviewSpec as JSON
+	answers *cache.LRUExpireCache // of bool, by the hash of the SubjectAccessReviewSpec
 }
 
 func newPermissions(c *cluster.Cluster) *permissions {
@@ -43,9 +44,16 @@ func (p *permissions) mayApprove(ctx context.Context, u subject.User, object par
 	return p.may(ctx, u, object, authorizationv1.ResourceAttributes{Verb: admission.VerbApprove, Name: object.Name}, approverTTL)
 }
 
-// mayUpdateStatus is admission.Options.MayUpdateStatus (KR-13-04).
-func (p *permissions) mayUpdateStatus(ctx context.Context, u subject.User, object parent.Ref) (bool, error) {
-	return p.may(ctx, u, object, authorizationv1.ResourceAttributes{Verb: "update", Subresource: "status"}, controllerTTL)
+// mayUpdateStatus is admission.Options.MayUpdateStatus (KR-13-04). A controller that applies its statuses
+// may have the verb patch alone.
+func (p *permissions) mayUpdateStatus(ctx context.Context, u subject.User, object parent.Ref) (may bool, err error) {
+	for _, verb := range []string{"update", "patch"} {
+		may, err = p.may(ctx, u, object, authorizationv1.ResourceAttributes{Verb: verb, Subresource: "status"}, controllerTTL)
+		if may || err != nil {
+			return may, err
+		}
+	}
+	return false, nil
 }
 
 // may reports whether a user has a permission on an object.
@@ -67,7 +75,7 @@ func (p *permissions) may(ctx context.Context, u subject.User, object parent.Ref
 	if err != nil {
 		return false, fmt.Errorf("cannot encode a SubjectAccessReview: %w", err)
 	}
-	key := string(raw)
+	key := sha256.Sum256(raw) // groups and extra fields may be as large as a review
 	if allowed, ok := p.answers.Get(key); ok {
 		return allowed.(bool), nil
 	}
