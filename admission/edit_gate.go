@@ -9,6 +9,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -134,10 +135,15 @@ func (ed *editor) opens() bool {
 // resumes reports whether the author gives more than Observe again, of an object that
 // existed before and that was paused or only observed. Its gate closes in the same
 // write: what changed outside meanwhile would be overwritten before the gate controller
-// masks the object (KR-13-12).
+// masks the object (KR-13-12). One that its provider never reported on has nothing
+// outside yet: its creation goes on. Only who may write the status can change that.
 func (ed *editor) resumes() bool {
 	p := ed.policies
-	return ed.req.OldObject != nil && !p.remembered && !mask.Maskable(p.before) && !ed.opens()
+	if ed.req.OldObject == nil || p.remembered || mask.Maskable(p.before) || ed.opens() {
+		return false
+	}
+	_, observed := parent.Sum(ed.req.Whole(), ed.kind.Role).Condition("Ready")
+	return observed
 }
 
 // transition of the gate by the allowed change.

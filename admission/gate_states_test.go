@@ -281,7 +281,7 @@ func exploreWebhook(t *testing.T, found explored) (asked int) {
 			if !settled {
 				s.xr = []fx.Mod{fx.Unsettled}
 			}
-			for name, o := range product(storedMasks(), providerReports()[1:3], circumstances()[1:3], cloudStates()[:3]) {
+			for name, o := range product(storedMasks(), providerReports()[1:3], circumstances()[:3], cloudStates()[:3]) {
 				for what, req := range requests(o) {
 					one(fmt.Sprintf("%s, %s, %s, settled %t", name, what, mode, settled), s.world(), mode, parent.Sum(o, parent.RoleManaged), req)
 				}
