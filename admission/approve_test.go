@@ -30,7 +30,7 @@ func TestMessages(t *testing.T) {
 	}{
 		"Drift": {reason: "everything", req: request(Update, fx.Instance(), fx.Resize("l")),
 			want: []string{"Drift: changing spec.forProvider.size of Instance inst by system:serviceaccount:crossplane-system:crossplane is not " +
-				"allowed: nobody asked for it",
+				"allowed: it is an unrequested change",
 				"XDatabase db has not changed since it settled at generation 5", "composition revision db-rev-2", approve, "=once"}},
 		"Create": {reason: "what", req: request(Create, fx.Unmasked()), want: []string{"creating Instance inst", approve}},
 		"Delete": {reason: "what", req: request(Delete, fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan"))),

@@ -113,10 +113,10 @@ func (ev *evaluation) drift() (verdict, error) {
 func (ev *evaluation) driftRefusal() refusal {
 	p := identity.Describe(ev.parent().Ref)
 	r := refusal{code: 403, reason: ReasonDrift, suggestion: identity.ApproveCommand(ev.parent().Ref, ev.kindOf(ev.parent()), ev.class.id)}
-	r.why = "nobody asked for it: the spec of " + p + " has not changed since it settled at generation " +
+	r.why = "it is an unrequested change: the spec of " + p + " has not changed since it settled at generation " +
 		strconv.FormatInt(ev.view().intent.Generation, 10)
 	if ev.needsApproval() {
-		r.why = fmt.Sprintf("it is not by the controller of %s, and policy %s asks for approval of changes by anybody else", p, ev.settings.Policy)
+		r.why = fmt.Sprintf("it is not by the controller of %s, and policy %s requires approval of changes by other users", p, ev.settings.Policy)
 	} else if rev := ev.parent().CompositionRevision; rev != "" {
 		r.why += " (composition revision " + rev + ")"
 	}

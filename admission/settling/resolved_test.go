@@ -44,7 +44,7 @@ func TestResolved(t *testing.T) {
 		want     string
 		asked    bool
 	}{
-		"Stands":     {reason: "nothing changed", op: "UPDATE", p: xr(), child: mr, asked: true},
+		"Unresolved": {reason: "nothing changed", op: "UPDATE", p: xr(), child: mr, asked: true},
 		"ParentGone": {op: "UPDATE", child: mr, want: "the parent is gone"},
 		"ChildGone":  {op: "UPDATE", p: xr(), want: "the child was deleted", asked: true},
 		"NotCreated": {reason: "a refused CREATE has no child", op: "CREATE", p: xr(), asked: true},

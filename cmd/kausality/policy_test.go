@@ -180,7 +180,7 @@ func TestPolicyTest(t *testing.T) {
 		{
 			reason:   "derived",
 			policies: derived,
-			want:     `:6: Drift: changing spec.forProvider.engine of Instance inst by ` + crossplaneUser + ` is not allowed: nobody asked for it`,
+			want:     `:6: Drift: changing spec.forProvider.engine of Instance inst by ` + crossplaneUser + ` is not allowed: it is an unrequested change`,
 			err:      "1 recorded changes would have been refused",
 		},
 		{
