@@ -27,10 +27,10 @@ type editor struct {
 	trace       trace.Trace
 	// changesUserAnnotation as in Decision.
 	changesUserAnnotation bool
-	// masked policies and fields to set, and the transition of the gate; nil for none.
-	masked     []string
-	maskFields map[string]any
-	gate       *v1alpha1.Gate
+	// masked policies, patched fields by their JSON pointer, and the transition of the gate; nil for none.
+	masked  []string
+	patched map[string]any
+	gate    *v1alpha1.Gate
 	// externalVerbs that the change opens the gate for.
 	externalVerbs []string
 }
@@ -55,7 +55,7 @@ func (ev *evaluation) edit(v verdict, d Decision) Decision {
 		return ev.decision(refused)
 	}
 	d.Annotations, d.ChangesUserAnnotation, d.Trace = ed.annotations, ed.changesUserAnnotation, ed.trace
-	d.ManagementPolicies, d.Fields, d.Gate = ed.masked, ed.maskFields, ed.gate
+	d.ManagementPolicies, d.Fields, d.Gate = ed.masked, ed.patched, ed.gate
 	if ev.req.Subresource != "" {
 		d.Later, d.Annotations = d.Annotations, nil
 	}
@@ -86,7 +86,16 @@ func (ed *editor) run() *refusal {
 	}
 	ed.writeFingerprint()
 	ed.setGate()
+	ed.keepParent()
 	return nil
+}
+
+// setField of the object, by its JSON pointer.
+func (ed *editor) setField(pointer string, value any) {
+	if ed.patched == nil {
+		ed.patched = map[string]any{}
+	}
+	ed.patched[pointer] = value
 }
 
 // set one annotation; nil removes it.

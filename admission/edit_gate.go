@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -20,7 +21,7 @@ func (ed *editor) setGate() {
 	req, p := ed.req, ed.policies
 	if !ed.kind.ManagementPolicies {
 		if ed.mode == v1alpha1.ModeEnforce {
-			ed.maskFields = p.fields
+			ed.patched = maps.Clone(p.fields)
 		}
 		return
 	}

@@ -202,7 +202,7 @@ func stable(t *testing.T, e *Evaluator, req *Request, d Decision) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !d3.Allowed || len(d3.Annotations) > 0 || d3.ManagementPolicies != nil || d3.Gate != nil {
+	if !d3.Allowed || len(d3.Annotations) > 0 || d3.ManagementPolicies != nil || d3.Gate != nil || d3.Fields[ownersPointer] != nil {
 		t.Errorf("applying our own output changes it: allowed %t, annotations %s, policies %v, gate %v", d3.Allowed, text(d3.Annotations),
 			d3.ManagementPolicies, d3.Gate)
 	}
@@ -245,6 +245,9 @@ func apply(o *unstructured.Unstructured, d Decision) *unstructured.Unstructured 
 			list = append(list, p)
 		}
 		_ = unstructured.SetNestedSlice(out.Object, list, "spec", "managementPolicies")
+	}
+	if owners, ok := d.Fields[ownersPointer].([]any); ok {
+		_ = unstructured.SetNestedSlice(out.Object, owners, "metadata", "ownerReferences")
 	}
 	return out
 }

@@ -24,7 +24,15 @@ const annotationsChange = `(has(object.metadata.annotations) ?
   !has(oldObject.metadata.annotations) || object.metadata.annotations != oldObject.metadata.annotations :
   has(oldObject.metadata.annotations))`
 
-// worthAsking is true unless an UPDATE leaves the desired state and all our
+// parentChanges is true where a write takes the controller reference of an object away or
+// points it elsewhere (KR-13-13). The garbage collector may, also while the webhook is down.
+const parentChanges = `(has(oldObject.metadata.ownerReferences) &&
+  (!has(object.metadata.ownerReferences) || object.metadata.ownerReferences != oldObject.metadata.ownerReferences) &&
+  request.userInfo.username != "system:serviceaccount:kube-system:generic-garbage-collector" &&
+  oldObject.metadata.ownerReferences.exists(r, has(r.controller) && r.controller &&
+    !(has(object.metadata.ownerReferences) && r in object.metadata.ownerReferences)))`
+
+// worthAsking is true unless an UPDATE leaves the desired state, the parent and all our
 // annotations as they are. A field or an annotation of ours that is dropped is a
 // difference. Where there are very many annotations, of which any changed, they are
 // not gone over: that takes the API server a time that grows with their square.
@@ -34,6 +42,7 @@ const annotationsChange = `(has(object.metadata.annotations) ?
 const worthAsking = `request.operation != "UPDATE" || ` + specChanges + ` ||
 (has(request.subResource) && request.subResource != "") ||
 ` + otherwiseChanges + ` ||
+` + parentChanges + ` ||
 ` + annotationsChange + ` && (
   (has(object.metadata.annotations) && (size(object.metadata.annotations) > 200 ||
     object.metadata.annotations.exists(k, k.startsWith("kausality.io/") &&

@@ -67,8 +67,30 @@ func state(r *rand.Rand) map[string]any {
 	if len(annotations) > 0 || r.IntN(3) == 0 {
 		metadata["annotations"] = annotations
 	}
+	var owners []any
+	for i := range r.IntN(3) {
+		owner := map[string]any{"apiVersion": "v1", "kind": "Owner", "name": "owner", "uid": fmt.Sprint(i)}
+		if i == 0 && r.IntN(2) == 0 {
+			owner["controller"] = true
+		}
+		owners = append(owners, owner)
+	}
+	if len(owners) > 0 {
+		metadata["ownerReferences"] = owners
+	}
 	o["metadata"] = metadata
 	return o
+}
+
+// controllerOf an object: the owner that is its controller; nil for none.
+func controllerOf(o map[string]any) map[string]any {
+	owners, _ := o["metadata"].(map[string]any)["ownerReferences"].([]any)
+	for _, e := range owners {
+		if owner, _ := e.(map[string]any); owner["controller"] == true {
+			return owner
+		}
+	}
+	return nil
 }
 
 // next state: often only a little of it is another.
@@ -105,7 +127,7 @@ func annotationsOf(o map[string]any) map[string]any {
 }
 
 // TestConditions: the conditions are true where they should be, evaluated by the
-// API server's own code (KR-08-15, KR-12-03, KR-12-05).
+// API server's own code (KR-08-15, KR-12-03, KR-12-05, KR-13-13).
 func TestConditions(t *testing.T) {
 	in := &input{}
 	webhook, policy := matcher(mutateConditions(in, entry{})), matcher(protectionPolicy(in).Spec.MatchConditions)
@@ -120,7 +142,8 @@ func TestConditions(t *testing.T) {
 		was := state(r)
 		is := next(r, was)
 		before, now := annotationsOf(was), annotationsOf(is)
-		wantCalled := differ(was, is, desired) || differ(before, now, func(k string) bool { return strings.HasPrefix(k, "kausality.io/") })
+		wantCalled := differ(was, is, desired) || differ(before, now, func(k string) bool { return strings.HasPrefix(k, "kausality.io/") }) ||
+			controllerOf(was) != nil && !reflect.DeepEqual(controllerOf(was), controllerOf(is))
 		removed := slices.ContainsFunc(keptKeys, func(k string) bool { return before[k] != nil && now[k] == nil })
 		ours := now["kausality.io/trace"] != nil && differ(before, now, only("kausality.io/trace")) && differ(before, now, only("kausality.io/management-policies"))
 		wantTouched := removed || differ(before, now, only(system...)) && !differ(was, is, desired) && !ours

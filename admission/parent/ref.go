@@ -82,6 +82,47 @@ func controllerOf(o *unstructured.Unstructured) map[string]any {
 	return nil
 }
 
+// SameController reports whether two objects have the same owner with controller: true,
+// or none.
+func SameController(a, b *unstructured.Unstructured) bool {
+	return sameOwner(controllerOf(a), controllerOf(b))
+}
+
+func sameOwner(a, b map[string]any) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	for _, key := range []string{"apiVersion", "kind", "name", "uid"} {
+		if text(a, key) != text(b, key) {
+			return false
+		}
+	}
+	return true
+}
+
+// ControllerUID of an object: that of its owner with controller: true; "" for none.
+func ControllerUID(o *unstructured.Unstructured) types.UID {
+	return types.UID(text(controllerOf(o), "uid"))
+}
+
+// WithController returns the ownerReferences of an object with the controller of
+// another one instead of its own. Neither is modified.
+func WithController(o, of *unstructured.Unstructured) []any {
+	meta, _ := o.Object["metadata"].(map[string]any)
+	owners, _ := meta["ownerReferences"].([]any)
+	owner := controllerOf(of)
+	out := make([]any, 0, len(owners)+1)
+	for _, e := range owners {
+		m, _ := e.(map[string]any)
+		controls, _ := m["controller"].(bool)
+		if controls || text(m, "uid") == text(owner, "uid") {
+			continue
+		}
+		out = append(out, e)
+	}
+	return append(out, owner)
+}
+
 func text(m map[string]any, key string) string {
 	s, _ := m[key].(string)
 	return s

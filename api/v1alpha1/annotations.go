@@ -130,6 +130,11 @@ const (
 	// deleting it may leave its external resource behind.
 	AnnotationKeyDeletion = AnnotationPrefix + "deletion"
 
+	// AnnotationKeyParent holds the UID of the owner with controller: true that a
+	// write gives to a child of another one, or ParentNone: it declares, in that
+	// write, that the change is meant.
+	AnnotationKeyParent = AnnotationPrefix + "parent"
+
 	// AnnotationKeyTraceLabelPrefix followed by a name holds a label of the
 	// object's own hop.
 	AnnotationKeyTraceLabelPrefix = AnnotationPrefix + "trace-"
@@ -147,6 +152,10 @@ const AnnotationKeyReconcileRequestedAt = "crossplane.io/reconcile-requested-at"
 // DeletionOrphan is the value of AnnotationKeyDeletion that requests orphaning.
 const DeletionOrphan = "orphan"
 
+// ParentNone is the value of AnnotationKeyParent for an object that is to have no
+// owner with controller: true.
+const ParentNone = "none"
+
 // MaxHashes is how many user hashes updaters and controllers keep.
 const MaxHashes = 5
 
@@ -162,6 +171,7 @@ var userKeys = map[string]bool{
 	AnnotationKeyLegacySnooze: true,
 	AnnotationKeyMode:         true,
 	AnnotationKeyDeletion:     true,
+	AnnotationKeyParent:       true,
 }
 
 // IsKausality reports whether an annotation key is in Kausality's domain.

@@ -1,0 +1,100 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// ownersPointer is where an object has its owners.
+const ownersPointer = "/metadata/ownerReferences"
+
+// keepParent puts the controller reference of a known child back where a write takes it
+// away or points it elsewhere, while that parent exists (KR-13-13). By what is stored,
+// changes are decided about; and what a client could redirect would be decided about by
+// whatever it chooses. In mode log it is a warning, unless a user's decision on the
+// parent holds in that mode, too.
+func (ed *editor) keepParent() {
+	if !ed.knownChild() || parent.SameController(ed.req.OldObject, ed.req.Object) || ed.req.User.IsGarbageCollection() {
+		return
+	}
+	now := v1alpha1.ParentNone
+	if uid := parent.ControllerUID(ed.req.Object); uid != "" {
+		now = string(uid)
+	}
+	if ed.meansParent(now) {
+		return
+	}
+	found := ed.lookUp()
+	if errors.Is(found.err, ErrNotFound) {
+		return
+	}
+	// Where the writer cannot be identified, it gets no more than others do.
+	if by, err := ed.byParentsController(); err == nil && by {
+		return
+	}
+	text := fmt.Sprintf("%s is the parent of %s and exists; to change that reference, set annotation %s=%s in the same write",
+		identity.Describe(ed.parentRef), identity.Describe(ed.req.Ref()), v1alpha1.AnnotationKeyParent, now)
+	if ed.Options.MayApprove != nil {
+		text += fmt.Sprintf(" (it needs the verb %q)", VerbApprove)
+	}
+	if ed.mode == v1alpha1.ModeLog && !holdsInLog(found.view) {
+		ed.warnings.add("the ownerReference with controller: true would be put back: " + text)
+		return
+	}
+	ed.setField(ownersPointer, parent.WithController(ed.req.Object, ed.req.OldObject))
+	ed.warnings.add("the ownerReference with controller: true was put back: " + text)
+}
+
+// knownChild reports whether the parent of an updated object is known: that of a kind of
+// Crossplane, or of an object that has a trace.
+func (ed *editor) knownChild() bool {
+	return ed.req.OldObject != nil && parent.ControllerUID(ed.req.OldObject) != "" &&
+		(ed.kind.ManagementPolicies || ed.kind.Role != parent.RoleNone || ed.stored[v1alpha1.AnnotationKeyTrace] != "")
+}
+
+// meansParent reports whether this write sets the annotation that declares its controller
+// reference as meant. A stored one declares nothing: it was about another write.
+func (ed *editor) meansParent(now string) bool {
+	const key = v1alpha1.AnnotationKeyParent
+	_, reverted := ed.annotations[key]
+	return !reverted && ed.incoming[key] == now && ed.stored[key] != now
+}
+
+// holdsInLog reports whether a user decided about the children of a parent in a way that
+// holds in mode log, too; also where the parent could not be read.
+func holdsInLog(view *parentView) bool {
+	return view == nil || view.set.Freeze != nil || len(view.set.Rejections) > 0
+}
+
+// byParentsController reports whether the parent's own controller makes the request: a
+// machine that is recorded to write its status or, where none is recorded, whose field
+// manager does and that may (KR-13-04). Unlike identify, it does not conclude it from the
+// child alone, which any user may have written last.
+func (ev *evaluation) byParentsController() (bool, error) {
+	if ev.req.Actor == ActorParentController {
+		return true, nil
+	}
+	if !ev.hasParent || !ev.mayBeController() {
+		return false, nil
+	}
+	found := ev.lookUp()
+	if found.view == nil {
+		return false, found.err
+	}
+	p := found.view.state
+	known := controllersOf(p)
+	if len(known) > 0 || ev.writesStatus(p, known) {
+		return ev.writesStatus(p, known), nil
+	}
+	shown := ev.manager != "" && ev.manager == p.Manager || p.Role == parent.RoleComposite && ev.isComposedManager() ||
+		p.Role == parent.RoleClaim && subject.IsClaimSync(ev.manager)
+	if !shown {
+		return false, nil
+	}
+	return ev.mayUpdateStatus(ev.ctx, ev.parentRef)
+}
