@@ -143,6 +143,8 @@ type Report struct {
 	Parent    *parent.State
 	// Snoozed: recorded without a notification.
 	Snoozed bool
+	// Secrets are the fields of the child with secret values, beside those of Secrets.
+	Secrets change.SecretFields
 	// Repeat: a DELETE was refused to a controller that carries out the decision of
 	// another user; the gate repeats it once it is allowed (KR-08-13).
 	Repeat bool

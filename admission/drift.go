@@ -143,17 +143,16 @@ func (ev *evaluation) driftReport(r refusal) *Report {
 
 // report about this request on a parent: spec holds what the caller knows.
 func (f *facts) report(spec v1alpha1.DriftSpec, p *parent.State, set approval.Set) *Report {
-	out := &Report{ParentRef: p.Ref, Parent: p, Snoozed: set.Snoozed(f.req.Time)}
+	out := &Report{ParentRef: p.Ref, Parent: p, Snoozed: set.Snoozed(f.req.Time), Secrets: f.secrets()}
 	if f.Options.Unreported {
 		return out
 	}
 	ref := f.req.Ref()
-	secret := ref.GroupVersionKind.Group == "" && ref.Kind == "Secret"
 	spec.Parent = identity.ObjectReference(p.Ref, p.Generation, "")
 	spec.Child = identity.ObjectReference(ref, f.req.Current().GetGeneration(), f.req.Resource())
 	spec.Operation, spec.User = string(f.req.Operation), f.req.User.Name
 	if f.req.Operation == Update { // a creation or deletion is one change
-		spec.Difference = change.Fields(f.changes, identity.MaxReportFields, secret)
+		spec.Difference = change.Fields(f.changes, identity.MaxReportFields)
 	}
 	out.Drift = spec
 	return out

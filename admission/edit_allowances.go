@@ -77,7 +77,7 @@ func (ed *editor) granted() allowance.Entries {
 	out, warnings := allowance.Grant(ed.ctx, policies, allowance.Intent{
 		Kind: ref.GroupKind(), Name: ref.Name, Generation: ed.req.NextGeneration(),
 		User: ed.req.User.Name, Groups: ed.req.User.Groups, Details: ed.fields(),
-		Content: ed.req.Object.Object, Input: ed.input(), From: ed.rebased(),
+		Content: ed.req.Object.Object, Secrets: ed.secrets(), Input: ed.input(), From: ed.rebased(),
 	})
 	ed.warnings.add(warnings...)
 	return out

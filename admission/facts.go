@@ -57,7 +57,7 @@ func (e *Evaluator) collect(ctx context.Context, req *Request) (*facts, error) {
 		f.manager = parent.Writer(req.OldObject, req.Object)
 	}
 	f.policies = readPolicies(req, f.kind, f.manager, f.closeTo())
-	f.changes = change.Diff(f.policies.old, f.policies.new, req.Unstored())
+	f.changes = f.secrets().Redact(change.Diff(f.policies.old, f.policies.new, req.Unstored()))
 	f.parentRef, f.hasParent = f.parentOf(stored)
 	return f, nil
 }
@@ -165,7 +165,12 @@ func (f *facts) inside() bool {
 
 // relevant differences of the external resource: those that no rule ignores.
 func (f *facts) relevant(object map[string]any) []change.Change {
-	return f.settings.Relevant(f.Options.Ignore.Filter(f.req.Kind.GroupKind(), external.Difference(object)))
+	return f.settings.Relevant(f.Options.Ignore.Filter(f.req.Kind.GroupKind(), f.kind.SecretFields.Redact(external.Difference(object))))
+}
+
+// secrets are the fields of the object with secret values, by its schema and its policy (KR-13-26).
+func (f *facts) secrets() change.SecretFields {
+	return f.kind.SecretFields.And(f.settings.SecretFields)
 }
 
 // kindOf an object.

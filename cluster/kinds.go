@@ -314,6 +314,7 @@ func infosOf(o *unstructured.Unstructured) []Info {
 		}
 		i.Resource = plural + "." + group
 		i.Kind.ManagementPolicies, i.Runtime = managementPolicies(v)
+		i.SecretFields = change.SchemaSecrets(property(v))
 		i.ReconcileRequests = property(v, "status", "lastHandledReconcileAt") != nil
 		i.ScalePath = scalePath(v)
 		_, i.Status, _ = unstructured.NestedFieldNoCopy(v, "subresources", "status") // the API server validated it

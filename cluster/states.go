@@ -161,7 +161,7 @@ func (s *States) sum(o *unstructured.Unstructured) *Object {
 	out := &Object{State: parent.Sum(o, kind.Role)}
 	out.Share()
 	if kind.ManagementPolicies {
-		out.External, out.Comparable = external.Difference(o.Object), external.Comparable(o.Object)
+		out.External, out.Comparable = kind.SecretFields.Redact(external.Difference(o.Object)), external.Comparable(o.Object)
 		out.SyncedMessage = external.SyncedMessage(o.Object)
 		out.Gone = external.Gone(out.SyncedMessage)
 		if mask.Refused(out.SyncedMessage) && !mask.Accepts(mask.RuntimeLegacy, out.ManagementPolicies) {

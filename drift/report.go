@@ -2,12 +2,14 @@ package drift
 
 import (
 	"encoding/json"
+	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -44,10 +46,10 @@ func detected(i Item, lifecycle v1alpha1.Phase) v1alpha1.DriftReport {
 		out.Spec.Parent.ObservedGeneration, out.Spec.Parent.ControllerManager = p.ObservedGeneration, p.Manager
 		out.Spec.Parent.LifecyclePhase = lifecyclePhases[lifecycle]
 	}
-	if raw := redact(i.Old); raw != nil {
+	if raw := redact(i.Old, i.Report.Secrets); raw != nil {
 		out.Spec.OldObject = raw
 	}
-	if raw := redact(i.New); raw != nil {
+	if raw := redact(i.New, i.Report.Secrets); raw != nil {
 		out.Spec.NewObject = *raw
 	} else if out.Spec.OldObject != nil {
 		out.Spec.NewObject = *out.Spec.OldObject
@@ -80,25 +82,17 @@ var lifecyclePhases = map[v1alpha1.Phase]string{
 	v1alpha1.PhaseDeleting:     "Deleting",
 }
 
-// redact an object for a report: it has no managedFields and, if it is a Secret, no values (KR-13-01).
+// redact an object for a report: it has no managedFields and no secret values (KR-13-01, KR-13-26).
 // nil for nil, and for an object that is too large to send.
-func redact(o *unstructured.Unstructured) *runtime.RawExtension {
+func redact(o *unstructured.Unstructured, secrets change.SecretFields) *runtime.RawExtension {
 	if o == nil {
 		return nil
 	}
-	c := o.DeepCopy()
-	c.SetManagedFields(nil)
-	if c.GetKind() == "Secret" && c.GetAPIVersion() == "v1" {
-		for _, f := range []string{"data", "stringData"} {
-			if m, ok := c.Object[f].(map[string]any); ok {
-				for k := range m {
-					m[k] = "<redacted>"
-				}
-			}
-		}
-		a := c.GetAnnotations()
-		delete(a, "kubectl.kubernetes.io/last-applied-configuration") // a copy of the values
-		c.SetAnnotations(a)
+	c := &unstructured.Unstructured{Object: maps.Clone(secrets.RedactObject(o.Object))}
+	if metadata, ok := c.Object["metadata"].(map[string]any); ok {
+		metadata = maps.Clone(metadata)
+		delete(metadata, "managedFields")
+		c.Object["metadata"] = metadata
 	}
 	raw, err := json.Marshal(c.Object)
 	if err != nil || len(raw) > maxObject {

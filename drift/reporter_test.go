@@ -304,7 +304,8 @@ func TestDetected(t *testing.T) {
 	assert.JSONEq(t, `{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"1"}}`, string(detected(i, "").Spec.NewObject.Raw), "a DELETE has the old object alone")
 }
 
-// TestRedact: a report has no value of a Secret, no managedFields and no object that is too large (KR-13-01).
+// TestRedact: a report has no value of a Secret, no managedFields and no object that is too large (KR-13-01,
+// KR-13-26).
 func TestRedact(t *testing.T) {
 	secret := map[string]any{
 		"apiVersion": "v1", "kind": "Secret",
@@ -326,6 +327,17 @@ func TestRedact(t *testing.T) {
 			reason: "other kinds keep their values", object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"a": "1"}},
 			want: `{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"1"}}`,
 		},
+		"Manifest": {
+			reason: "a Secret in another object", object: map[string]any{"kind": "Object", "spec": map[string]any{"manifest": secret}},
+			want: `{"kind":"Object","spec":{"manifest":{"apiVersion":"v1","kind":"Secret",
+				"metadata":{"name":"s","managedFields":[{"manager":"m"}],
+				"annotations":{"a":"b","kubectl.kubernetes.io/last-applied-configuration":"<redacted>"}},
+				"data":{"password":"<redacted>"},"stringData":{"token":"<redacted>"}}}}`,
+		},
+		"Password": {
+			reason: "a field with secret values", object: map[string]any{"kind": "Database", "spec": map[string]any{"password": "hello", "size": "s"}},
+			want: `{"kind":"Database","spec":{"password":"<redacted>","size":"s"}}`,
+		},
 		"SecretOfAnotherGroup": {
 			reason: "only the Secret of Kubernetes", object: map[string]any{"apiVersion": "example.org/v1", "kind": "Secret", "data": map[string]any{"a": "1"}},
 			want: `{"apiVersion":"example.org/v1","kind":"Secret","data":{"a":"1"}}`,
@@ -340,7 +352,7 @@ func TestRedact(t *testing.T) {
 				o = &unstructured.Unstructured{Object: tc.object}
 			}
 			before := o.DeepCopy()
-			got := redact(o)
+			got := redact(o, "spec.password")
 			assert.Equal(t, before, o, "the object is not modified")
 			if tc.want == "" {
 				assert.Nil(t, got, tc.reason)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
 	"github.com/kausality-io/function-kausality/fn/policies"
@@ -31,6 +32,8 @@ type config struct {
 	policies policies.Source
 	// crossplane is the user name with which Crossplane writes.
 	crossplane string
+	// secrets are the fields of composed resources with secret values.
+	secrets change.SecretFields
 	// tags of AWS, and env of Terraform runs, record the cause of a change.
 	tags, env bool
 }
@@ -84,6 +87,7 @@ func (c config) with(in *input.Input) config {
 	if in.ServiceAccount != "" {
 		c.crossplane = in.ServiceAccount
 	}
+	c.secrets = change.SecretFieldsOf(in.SecretPaths...)
 	if in.External != nil {
 		c.tags = slices.Contains(in.External.Provenance, input.ProvenanceAWSTags)
 		c.env = slices.Contains(in.External.Provenance, input.ProvenanceTerraformEnv)
@@ -102,6 +106,11 @@ func validate(in *input.Input) field.ErrorList {
 	if in.Gate != nil {
 		errs = append(errs, optional(field.NewPath("gate", "managementPolicies"), in.Gate.ManagementPolicies,
 			input.ManagementPoliciesWebhook, input.ManagementPoliciesManaged)...)
+	}
+	for i, p := range in.SecretPaths {
+		if _, err := change.ParsePattern(p); err != nil {
+			errs = append(errs, field.Invalid(field.NewPath("secretPaths").Index(i), p, err.Error()))
+		}
 	}
 	if in.External != nil {
 		for i, p := range in.External.Provenance {

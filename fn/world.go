@@ -25,18 +25,20 @@ type world struct {
 	// fingerprint of what composes it; "" where there is no UpgradeAllowance.
 	fingerprint string
 	kinds       map[schema.GroupVersionKind]identity.Kind
+	// secrets are the fields that the Input names.
+	secrets change.SecretFields
 }
 
 var _ admission.World = &world{}
 
-// worldOf a composite with its resources. managed makes every kind with a
-// spec.forProvider one with management policies: a field that has its default does
-// not show before the first object of the kind exists.
-func worldOf(c *offline.Composite, object map[string]any, resources []*resource, managed bool) *world {
-	w := &world{composite: c, object: object, kinds: map[schema.GroupVersionKind]identity.Kind{}}
+// worldOf a composite with its resources. Where the Input has managed policies, every kind
+// with a spec.forProvider is one with management policies: a field that has its default
+// does not show before the first object of the kind exists.
+func worldOf(c *offline.Composite, object map[string]any, resources []*resource, cfg config) *world {
+	w := &world{composite: c, object: object, kinds: map[schema.GroupVersionKind]identity.Kind{}, secrets: cfg.secrets}
 	for _, r := range resources {
-		w.learn(r.current(), managed)
-		w.learn(r.desired, managed)
+		w.learn(r.current(), cfg.managed)
+		w.learn(r.desired, cfg.managed)
 	}
 	return w
 }
@@ -57,7 +59,11 @@ func (w *world) learn(u *unstructured.Unstructured, managed bool) {
 }
 
 // Kind of composed resources, as far as their objects show it.
-func (w *world) Kind(gvk schema.GroupVersionKind) identity.Kind { return w.kinds[gvk] }
+func (w *world) Kind(gvk schema.GroupVersionKind) identity.Kind {
+	k := w.kinds[gvk]
+	k.SecretFields = w.secrets
+	return k
+}
 
 // Parent is the composite for every reference: it is the parent of all that it
 // composes.

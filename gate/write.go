@@ -18,6 +18,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -129,10 +130,15 @@ func (c *Controller) report(ctx context.Context, o *cluster.Object, g gating.Man
 	owner := g.Owner()
 	snoozed := approval.Parse(owner.Annotations).Snoozed(g.Now)
 	c.Reporter.Enqueue(drift.Item{
-		Report: &admission.Report{Drift: *d.Drift, ParentRef: owner.Ref, Parent: owner, Snoozed: snoozed},
+		Report: &admission.Report{Drift: *d.Drift, ParentRef: owner.Ref, Parent: owner, Snoozed: snoozed, Secrets: c.secrets(o)},
 		Fetch:  func(ctx context.Context) *unstructured.Unstructured { return c.fetch(ctx, o.State.Ref) },
 	})
 	return nil
+}
+
+// secrets are the fields of an object with secret values, by its schema and its policy (KR-13-26).
+func (c *Controller) secrets(o *cluster.Object) change.SecretFields {
+	return c.Cluster.Kinds.Kind(o.GroupVersionKind).SecretFields.And(c.Cluster.Settings(o.State.Ref, o.State.Labels).SecretFields)
 }
 
 // fetch an object for its report; nil where it cannot be read.

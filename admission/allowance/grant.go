@@ -26,6 +26,8 @@ type Intent struct {
 	Details    []change.Detail
 	// Content of the object after the change, metadata included.
 	Content map[string]any
+	// Secrets are its fields with secret values, beside those of Secrets.
+	Secrets change.SecretFields
 	Input   *expression.Input
 	// From are the live entries of its parent, their traces as this object would
 	// carry them; nil where the change is not by the parent's controller.
@@ -80,7 +82,7 @@ func (r *rule) grant(ctx context.Context, in Intent, initiates bool) ([]Entry, e
 			return nil, nil
 		}
 	}
-	hop := v1alpha1.AllowanceHop{Kind: in.Kind.Kind, Name: in.Name, Generation: in.Generation, Field: field, Attestations: r.attest(in.Content)}
+	hop := v1alpha1.AllowanceHop{Kind: in.Kind.Kind, Name: in.Name, Generation: in.Generation, Field: field, Attestations: r.attest(in)}
 	initiator, trace := in.User, []v1alpha1.AllowanceHop{hop}
 	if from != nil {
 		initiator, trace = from.Initiator, append(slices.Clone(from.Trace), hop)
@@ -120,9 +122,13 @@ func (r *rule) triggered(in Intent, initiates bool) (field string, from *Entry, 
 const maxAttestation = 256
 
 // attest what the rule captures; nil for nothing. A path with [*] captures each
-// value under its concrete path.
-func (r *rule) attest(content map[string]any) map[string]string {
+// value under its concrete path. Secret values are not captured (KR-13-26).
+func (r *rule) attest(in Intent) map[string]string {
+	if len(r.capture) == 0 {
+		return nil
+	}
 	var out map[string]string
+	content := in.Secrets.RedactObject(in.Content)
 	for _, p := range r.capture {
 		for _, f := range p.Find(content) {
 			if out == nil {

@@ -28,6 +28,9 @@ type Change struct {
 	Verb Verb
 	// Old and New values as JSON types; nil where there is none.
 	Old, New any
+	// Secret: the values are those of a Secret, or of one of SecretFields. Fields and ID replace them, and those of
+	// Secrets within values.
+	Secret bool
 }
 
 // outside of the desired state.
@@ -122,19 +125,33 @@ func (d *differ) maps(old, new map[string]any) {
 			continue
 		}
 		d.at[top].Key = k
+		before := len(d.out)
 		if n, ok := new[k]; ok {
 			d.values(o, n)
 		} else if !d.absent(o) {
 			d.found(Delete, o, nil)
 		}
+		d.markSecret(k, old, new, before)
 	}
 	for k, n := range new {
 		if _, ok := old[k]; !ok && !d.absent(n) && !d.isOutside(k) {
 			d.at[top].Key = k
 			d.found(Insert, nil, n)
+			d.markSecret(k, old, new, len(d.out)-1)
 		}
 	}
 	d.at = d.at[:top]
+}
+
+// markSecret the changes from the given one on, which are in a field of two objects, where these are Secrets
+// (KR-13-01). Details are not shown.
+func (d *differ) markSecret(field string, old, new map[string]any, from int) {
+	if d.detail != nil || len(d.out) <= from || !IsSecretField(old, field) && !IsSecretField(new, field) {
+		return
+	}
+	for i := from; i < len(d.out); i++ {
+		d.out[i].Secret = true
+	}
 }
 
 // isOutside reports whether a key at the current place is outside of the desired

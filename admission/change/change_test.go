@@ -78,54 +78,54 @@ func TestDiff(t *testing.T) {
 	}{
 		"Equal": {reason: "no change", old: spec(object{"a": "b"}), new: spec(object{"a": "b"})},
 		"Mutate": {reason: "one field", old: spec(object{"a": "b", "x": "y"}), new: spec(object{"a": "c", "x": "y"}),
-			want: []Change{{"spec.a", Mutate, "b", "c"}}},
+			want: []Change{{Path: "spec.a", Verb: Mutate, Old: "b", New: "c"}}},
 		"Insert": {reason: "a new field", old: spec(object{}), new: spec(object{"a": "b"}),
-			want: []Change{{"spec.a", Insert, nil, "b"}}},
+			want: []Change{{Path: "spec.a", Verb: Insert, New: "b"}}},
 		"Delete": {reason: "a field gone", old: spec(object{"a": "b"}), new: spec(object{}),
-			want: []Change{{"spec.a", Delete, "b", nil}}},
+			want: []Change{{Path: "spec.a", Verb: Delete, Old: "b"}}},
 		"Sorted": {reason: "by path", old: spec(object{"b": "1", "a": "1"}), new: spec(object{"b": "2", "a": "2"}),
-			want: []Change{{"spec.a", Mutate, "1", "2"}, {"spec.b", Mutate, "1", "2"}}},
+			want: []Change{{Path: "spec.a", Verb: Mutate, Old: "1", New: "2"}, {Path: "spec.b", Verb: Mutate, Old: "1", New: "2"}}},
 		"Nested": {reason: "as deep as it goes", old: spec(object{"a": object{"b": object{"c": int64(1)}}}),
-			new: spec(object{"a": object{"b": object{"c": int64(2)}}}), want: []Change{{"spec.a.b.c", Mutate, int64(1), int64(2)}}},
+			new: spec(object{"a": object{"b": object{"c": int64(2)}}}), want: []Change{{Path: "spec.a.b.c", Verb: Mutate, Old: int64(1), New: int64(2)}}},
 		"List": {reason: "index by index", old: spec(object{"l": []any{"a", "b"}}), new: spec(object{"l": []any{"a", "c"}}),
-			want: []Change{{"spec.l[1]", Mutate, "b", "c"}}},
+			want: []Change{{Path: "spec.l[1]", Verb: Mutate, Old: "b", New: "c"}}},
 		"ListOfMaps": {reason: "fields of items", old: spec(object{"l": []any{object{"image": "a"}}}),
-			new: spec(object{"l": []any{object{"image": "b"}}}), want: []Change{{"spec.l[0].image", Mutate, "a", "b"}}},
+			new: spec(object{"l": []any{object{"image": "b"}}}), want: []Change{{Path: "spec.l[0].image", Verb: Mutate, Old: "a", New: "b"}}},
 		"ListLength": {reason: "another length is another value", old: spec(object{"l": []any{"a"}}),
-			new: spec(object{"l": []any{"a", "b"}}), want: []Change{{"spec.l", Mutate, []any{"a"}, []any{"a", "b"}}}},
+			new: spec(object{"l": []any{"a", "b"}}), want: []Change{{Path: "spec.l", Verb: Mutate, Old: []any{"a"}, New: []any{"a", "b"}}}},
 		"Bracketed": {reason: "keys that are no plain names are in brackets", old: spec(object{"app.kubernetes.io/name": "a"}),
-			new: spec(object{"app.kubernetes.io/name": "b"}), want: []Change{{"spec[app.kubernetes.io/name]", Mutate, "a", "b"}}},
+			new: spec(object{"app.kubernetes.io/name": "b"}), want: []Change{{Path: "spec[app.kubernetes.io/name]", Verb: Mutate, Old: "a", New: "b"}}},
 		"IntFloat": {reason: "JSON decoders differ in the Go types of numbers", old: spec(object{"n": int64(3)}),
 			new: spec(object{"n": 3.0})},
 		"Float": {reason: "a fraction is a change", old: spec(object{"n": int64(3)}), new: spec(object{"n": 3.5}),
-			want: []Change{{"spec.n", Mutate, int64(3), 3.5}}},
+			want: []Change{{Path: "spec.n", Verb: Mutate, Old: int64(3), New: 3.5}}},
 		"BigIntegers": {reason: "integers beyond the precision of a float differ all the same",
 			old: spec(object{"n": int64(9007199254740992)}), new: spec(object{"n": int64(9007199254740993)}),
-			want: []Change{{"spec.n", Mutate, int64(9007199254740992), int64(9007199254740993)}}},
+			want: []Change{{Path: "spec.n", Verb: Mutate, Old: int64(9007199254740992), New: int64(9007199254740993)}}},
 		"NullMissing": {reason: "a null is no field", old: spec(object{"a": nil}), new: spec(object{})},
 		"EmptyMap": {reason: "an empty selector selects everything, none nothing", old: spec(object{}),
-			new: spec(object{"a": object{}}), want: []Change{{"spec.a", Insert, nil, object{}}}},
+			new: spec(object{"a": object{}}), want: []Change{{Path: "spec.a", Verb: Insert, New: object{}}}},
 		"EmptyList": {reason: "nor is an empty list none", old: spec(object{"a": []any{}}), new: spec(object{}),
-			want: []Change{{"spec.a", Delete, []any{}, nil}}},
+			want: []Change{{Path: "spec.a", Verb: Delete, Old: []any{}}}},
 		"NullEmpty": {reason: "nor a null", old: spec(object{"a": nil}), new: spec(object{"a": []any{}}),
-			want: []Change{{"spec.a", Mutate, nil, []any{}}}},
+			want: []Change{{Path: "spec.a", Verb: Mutate, New: []any{}}}},
 		"EmptyString": {reason: "an empty string is a value", old: spec(object{}), new: spec(object{"a": ""}),
-			want: []Change{{"spec.a", Insert, nil, ""}}},
+			want: []Change{{Path: "spec.a", Verb: Insert, New: ""}}},
 		"False": {reason: "false is a value", old: spec(object{}), new: spec(object{"a": false}),
-			want: []Change{{"spec.a", Insert, nil, false}}},
+			want: []Change{{Path: "spec.a", Verb: Insert, New: false}}},
 		"TypeChange": {reason: "another type is another value", old: spec(object{"a": "1"}), new: spec(object{"a": int64(1)}),
-			want: []Change{{"spec.a", Mutate, "1", int64(1)}}},
+			want: []Change{{Path: "spec.a", Verb: Mutate, Old: "1", New: int64(1)}}},
 		"MapToString": {reason: "another type is another value", old: spec(object{"a": object{"b": "c"}}),
-			new: spec(object{"a": "c"}), want: []Change{{"spec.a", Mutate, object{"b": "c"}, "c"}}},
+			new: spec(object{"a": "c"}), want: []Change{{Path: "spec.a", Verb: Mutate, Old: object{"b": "c"}, New: "c"}}},
 		"NilOld": {reason: "nothing before", new: spec(object{"a": "b"}),
-			want: []Change{{"spec", Insert, nil, object{"a": "b"}}}},
+			want: []Change{{Path: "spec", Verb: Insert, New: object{"a": "b"}}}},
 		"NilNew": {reason: "nothing after", old: spec(object{"a": "b"}),
-			want: []Change{{"spec", Delete, object{"a": "b"}, nil}}},
+			want: []Change{{Path: "spec", Verb: Delete, Old: object{"a": "b"}}}},
 		"BothNil": {reason: "nothing at all"},
 		"ConfigMapData": {reason: "not only spec", old: object{"data": object{"a": "1"}}, new: object{"data": object{"a": "2"}},
-			want: []Change{{"data.a", Mutate, "1", "2"}}},
+			want: []Change{{Path: "data.a", Verb: Mutate, Old: "1", New: "2"}}},
 		"SwappedSibling": {reason: "delete and insert are two changes", old: spec(object{"a": "1"}), new: spec(object{"b": "1"}),
-			want: []Change{{"spec.a", Delete, "1", nil}, {"spec.b", Insert, nil, "1"}}},
+			want: []Change{{Path: "spec.a", Verb: Delete, Old: "1"}, {Path: "spec.b", Verb: Insert, New: "1"}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -214,7 +214,7 @@ func TestSummary(t *testing.T) {
 func TestID(t *testing.T) {
 	p, c := Identity{Kind: "X", Name: "p"}, Identity{Kind: "Y", Name: "c"}
 	id := func(changes ...Change) string { return ID(v1alpha1.RelationControllerChild, "UPDATE", p, c, changes) }
-	base := id(Change{"spec.a", Mutate, object{"x": int64(1), "y": int64(2)}, int64(3)})
+	base := id(Change{Path: "spec.a", Verb: Mutate, Old: object{"x": int64(1), "y": int64(2)}, New: int64(3)})
 	if len(base) != IDLength {
 		t.Fatalf("want %d hex digits, got %q", IDLength, base)
 	}
@@ -222,17 +222,18 @@ func TestID(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"y":2,"x":1}`), &reordered); err != nil {
 		t.Fatal(err)
 	}
-	if got := id(Change{"spec.a", Mutate, reordered, 3.0}); got != base {
+	if got := id(Change{Path: "spec.a", Verb: Mutate, Old: reordered, New: 3.0}); got != base {
 		t.Error("the order of map keys and the type of a number must not count")
 	}
+	was := object{"x": int64(1), "y": int64(2)}
 	other := map[string]string{
-		"value":     id(Change{"spec.a", Mutate, object{"x": int64(1), "y": int64(2)}, int64(4)}),
-		"old value": id(Change{"spec.a", Mutate, object{"x": int64(1), "y": int64(3)}, int64(3)}),
-		"path":      id(Change{"spec.b", Mutate, object{"x": int64(1), "y": int64(2)}, int64(3)}),
-		"operation": ID(v1alpha1.RelationControllerChild, "DELETE", p, c, []Change{{"spec.a", Mutate, object{"x": int64(1), "y": int64(2)}, int64(3)}}),
-		"relation":  ID(v1alpha1.RelationExternal, "UPDATE", p, c, []Change{{"spec.a", Mutate, object{"x": int64(1), "y": int64(2)}, int64(3)}}),
-		"parent":    ID(v1alpha1.RelationControllerChild, "UPDATE", c, c, []Change{{"spec.a", Mutate, object{"x": int64(1), "y": int64(2)}, int64(3)}}),
-		"child":     ID(v1alpha1.RelationControllerChild, "UPDATE", p, p, []Change{{"spec.a", Mutate, object{"x": int64(1), "y": int64(2)}, int64(3)}}),
+		"value":     id(Change{Path: "spec.a", Verb: Mutate, Old: object{"x": int64(1), "y": int64(2)}, New: int64(4)}),
+		"old value": id(Change{Path: "spec.a", Verb: Mutate, Old: object{"x": int64(1), "y": int64(3)}, New: int64(3)}),
+		"path":      id(Change{Path: "spec.b", Verb: Mutate, Old: object{"x": int64(1), "y": int64(2)}, New: int64(3)}),
+		"operation": ID(v1alpha1.RelationControllerChild, "DELETE", p, c, []Change{{Path: "spec.a", Verb: Mutate, Old: was, New: int64(3)}}),
+		"relation":  ID(v1alpha1.RelationExternal, "UPDATE", p, c, []Change{{Path: "spec.a", Verb: Mutate, Old: was, New: int64(3)}}),
+		"parent":    ID(v1alpha1.RelationControllerChild, "UPDATE", c, c, []Change{{Path: "spec.a", Verb: Mutate, Old: was, New: int64(3)}}),
+		"child":     ID(v1alpha1.RelationControllerChild, "UPDATE", p, p, []Change{{Path: "spec.a", Verb: Mutate, Old: was, New: int64(3)}}),
 	}
 	for what, got := range other {
 		if got == base {
@@ -246,8 +247,10 @@ func TestFields(t *testing.T) {
 	for range 150 {
 		long = append(long, "ä"...)
 	}
-	changes := []Change{{"data.a", Mutate, "old", "new"}, {"data.b", Insert, nil, string(long)}, {"data.c", Delete, int64(1), nil}}
-	got := Fields(changes, 3, false)
+	changes := []Change{
+		{Path: "data.a", Verb: Mutate, Old: "old", New: "new"}, {Path: "data.b", Verb: Insert, New: string(long)}, {Path: "data.c", Verb: Delete, Old: int64(1)},
+	}
+	got := Fields(changes, 3)
 	if diff := cmp.Diff(v1alpha1.FieldDifference{Path: "data.a", Verb: "Mutate", Old: `"old"`, New: `"new"`}, got[0]); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
@@ -257,10 +260,13 @@ func TestFields(t *testing.T) {
 	if raw, err := json.Marshal(got[1].New); err != nil || string(raw) != `"`+jsonInner(got[1].New)+`"` {
 		t.Errorf("a cut value must stay valid UTF-8: %s", raw)
 	}
-	if n := len(Fields(changes, 2, false)); n != 2 {
+	if n := len(Fields(changes, 2)); n != 2 {
 		t.Errorf("at most max fields, got %d", n)
 	}
-	for _, f := range Fields(changes, 3, true) {
+	for i := range changes {
+		changes[i].Secret = true
+	}
+	for _, f := range Fields(changes, 3) {
 		for _, v := range []string{f.Old, f.New} {
 			if v != "" && v != redacted {
 				t.Errorf("a Secret's value leaks: %s", v)

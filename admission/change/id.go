@@ -21,7 +21,9 @@ type Identity struct {
 
 // ID of a difference: the first 16 hex digits of the SHA-256 over relation,
 // operation, parent, child and the canonical JSON of the changed paths with old
-// and new values (KR-10-02). The same difference has the same id everywhere.
+// and new values (KR-10-02). The same difference has the same id everywhere. Values that
+// are secret are not part of it: with the rest of the input public, the id would be a hash
+// to test guesses by (KR-13-27).
 func ID(relation v1alpha1.Relation, operation string, parent, child Identity, changes []Change) string {
 	buffer, _ := buffers.Get().(*[]byte)
 	raw := (*buffer)[:0]
@@ -34,8 +36,8 @@ func ID(relation v1alpha1.Relation, operation string, parent, child Identity, ch
 			raw = append(raw, ',')
 		}
 		raw = append(appendText(append(raw, `{"Path":`...), c.Path), `,"Old":`...)
-		raw = append(appendCanonical(raw, c.Old), `,"New":`...)
-		raw = append(appendCanonical(raw, c.New), '}')
+		raw = append(appendCanonical(raw, shown(c.Old, c.Secret)), `,"New":`...)
+		raw = append(appendCanonical(raw, shown(c.New, c.Secret)), '}')
 	}
 	raw = append(raw, "]]"...)
 	sum := sha256.Sum256(raw)
@@ -56,33 +58,39 @@ func (i Identity) append(out []byte) []byte {
 	return appendMembers(out, "APIVersion", i.APIVersion, "Kind", i.Kind, "Namespace", i.Namespace, "Name", i.Name, "Resource", i.Resource)
 }
 
-// redacted stands for values that must not leave the cluster.
-const redacted = "<redacted>"
-
 // maxValue is how many bytes of a value a report shows.
 const maxValue = 256
 
-// Fields of a report for changes, at most max of them. Values are redacted
-// if secret is set, and cut to 256 bytes (KR-13-01).
-func Fields(changes []Change, max int, secret bool) []v1alpha1.FieldDifference {
+// Fields of a report for changes, at most max of them. Values are cut to 256
+// bytes, and replaced where they are secret (KR-13-01).
+func Fields(changes []Change, max int) []v1alpha1.FieldDifference {
 	if len(changes) > max {
 		changes = changes[:max]
 	}
 	out := make([]v1alpha1.FieldDifference, 0, len(changes))
 	for _, c := range changes {
 		out = append(out, v1alpha1.FieldDifference{
-			Path: c.Path, Verb: string(c.Verb), Old: show(c.Old, secret), New: show(c.New, secret),
+			Path: c.Path, Verb: string(c.Verb), Old: text(shown(c.Old, c.Secret)), New: text(shown(c.New, c.Secret)),
 		})
 	}
 	return out
 }
 
-// show a value in a report, as JSON.
-func show(v any, secret bool) string {
-	if v == nil {
-		return ""
-	}
+// shown is a value without what is secret in it.
+func shown(v any, secret bool) any {
 	if secret {
+		return hide(v)
+	}
+	out, _ := show(v)
+	return out
+}
+
+// text of a value in a report: JSON, and "" for none.
+func text(v any) string {
+	switch v {
+	case nil:
+		return ""
+	case redacted: // without quotes: no JSON is cut short
 		return redacted
 	}
 	s := string(canonical(v))

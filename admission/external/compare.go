@@ -83,7 +83,13 @@ func at(content map[string]any, keys ...string) (map[string]any, bool) {
 func compareMap(path string, want, have map[string]any, out *[]change.Change) {
 	for k, w := range want {
 		if h, ok := have[k]; ok {
+			before := len(*out)
 			compare(change.Join(path, k), w, h, out)
+			if len(*out) > before && (change.IsSecretField(want, k) || change.IsSecretField(have, k)) {
+				for i := range (*out)[before:] {
+					(*out)[before+i].Secret = true // an Object of provider-kubernetes has a manifest
+				}
+			}
 		}
 	}
 }

@@ -210,7 +210,7 @@ func (g Managed) drift(diff []change.Change) *v1alpha1.DriftSpec {
 	return &v1alpha1.DriftSpec{
 		ID: id, Relation: v1alpha1.RelationExternal, Parent: identity.ObjectReference(owner.State.Ref, owner.State.Generation, ""),
 		Child:      identity.ObjectReference(g.MR.Ref, g.MR.Generation, g.MR.Annotations[v1alpha1.AnnotationKeyCompositionResourceName]),
-		Difference: change.Fields(diff, identity.MaxReportFields, false), Intent: intent.Generation,
+		Difference: change.Fields(diff, identity.MaxReportFields), Intent: intent.Generation,
 		Cause:             "an actor other than Crossplane changed the external resource behind " + identity.Describe(g.MR.Ref),
 		SuggestedApproval: identity.ApproveCommand(owner.State.Ref, owner.Kind, id),
 	}

@@ -436,7 +436,7 @@ func TestDecideDeletion(t *testing.T) {
 }
 
 func TestExplainDifference(t *testing.T) {
-	got := ExplainDifference(change.Fields([]change.Change{{Path: "a", Verb: change.Mutate, Old: "x", New: "y"}}, 5, false))
+	got := ExplainDifference(change.Fields([]change.Change{{Path: "a", Verb: change.Mutate, Old: "x", New: "y"}}, 5))
 	if got != `a is "x", should be "y"` {
 		t.Error(got)
 	}

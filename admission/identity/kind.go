@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -21,6 +22,8 @@ type Kind struct {
 	// ReconcileRequests: the provider echoes
 	// v1alpha1.AnnotationKeyReconcileRequestedAt in its status.
 	ReconcileRequests bool
+	// SecretFields that its schema declares as passwords (KR-13-26).
+	SecretFields change.SecretFields
 	// Resource is the plural with group, as kubectl takes it:
 	// xdatabases.example.org. Empty where it is unknown.
 	Resource string

@@ -34,14 +34,18 @@ type Settings struct {
 	HasCloseTo bool
 	// Deadline of an opening; 0 leaves it to the installation.
 	Deadline time.Duration
+	// SecretFields that the policy names.
+	SecretFields change.SecretFields
 
 	// ignored paths of the external difference; nil for none.
 	ignored *change.Index
 }
 
 // Relevant are those of the external differences that the policy does not
-// ignore. The argument is not modified.
+// ignore, with the fields redacted that it names as secret. The argument is not
+// modified.
 func (s Settings) Relevant(differences []change.Change) []change.Change {
+	differences = s.SecretFields.Redact(differences)
 	if s.ignored == nil {
 		return differences
 	}
@@ -90,7 +94,8 @@ func Compile(policies []*v1alpha1.Kausality) (set Set, errs map[string]error) {
 
 // settingsOf a policy without its mode, which differs by Scope.
 func settingsOf(k *v1alpha1.Kausality) Settings {
-	s := Settings{Policy: k.Name, RequireApproval: k.Spec.OtherActors == v1alpha1.OtherActorsRequireApproval}
+	s := Settings{Policy: k.Name, RequireApproval: k.Spec.OtherActors == v1alpha1.OtherActorsRequireApproval,
+		SecretFields: change.SecretFieldsOf(k.Spec.SecretPaths...)}
 	g := k.Spec.Gate
 	if g == nil {
 		return s

@@ -84,6 +84,18 @@ type KausalitySpec struct {
 	// Gate of managed resources.
 	// +optional
 	Gate *GateSettings `json:"gate,omitempty"`
+	// SecretPaths of fields with secret values, as in spec.forProvider.password:
+	// nothing shows the values at and below them, or depends on them. [*] is any
+	// index or key; keys that are no plain names are in brackets. Values of Secrets,
+	// also in manifests, and fields that a CRD declares with format password need
+	// not be named.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=512
+	// +kubebuilder:validation:items:Pattern=`^[a-zA-Z][^\n]*$`
+	// +listType=set
+	// +optional
+	SecretPaths []string `json:"secretPaths,omitempty"`
 	// Lifecycle names the conditions by which a kind counts as initialized.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map

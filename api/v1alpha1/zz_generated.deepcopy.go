@@ -1115,6 +1115,11 @@ func (in *KausalitySpec) DeepCopyInto(out *KausalitySpec) {
 		*out = new(GateSettings)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.SecretPaths != nil {
+		in, out := &in.SecretPaths, &out.SecretPaths
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Lifecycle != nil {
 		in, out := &in.Lifecycle, &out.Lifecycle
 		*out = make([]LifecycleRule, len(*in))

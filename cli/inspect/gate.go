@@ -54,6 +54,6 @@ func (i *Inspector) gate(ctx context.Context, obj *cluster.Object, mode v1alpha1
 	return &Gate{
 		State: stored.State, Transition: stored, Policies: obj.ManagementPolicies,
 		Author: mask.AuthorOf(obj.Annotations, obj.ManagementPolicies), Next: d.Action, Why: d.Why,
-		Difference: change.Fields(obj.External, maxFields, false), Gone: obj.Gone, Blind: obj.Blind(),
+		Difference: change.Fields(own.Relevant(obj.External), maxFields), Gone: obj.Gone, Blind: obj.Blind(),
 	}, nil
 }

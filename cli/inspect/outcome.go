@@ -74,7 +74,7 @@ func (i *Inspector) outcomes(ctx context.Context, o, patched *unstructured.Unstr
 		if a == AttemptDelete {
 			d.Changes = nil
 		}
-		out = append(out, i.outcome(a, d, certain || a == AttemptDelete, isSecret(o)))
+		out = append(out, i.outcome(a, d, certain || a == AttemptDelete))
 	}
 	return out, nil
 }
@@ -128,15 +128,15 @@ func (i *Inspector) Request(a Attempt, o, patched *unstructured.Unstructured) *a
 }
 
 // outcome of an attempt. Unless certain, the change itself is unknown and only its
-// class and verdict are reported; secret hides its values.
-func (i *Inspector) outcome(a Attempt, d admission.Decision, certain, secret bool) Outcome {
+// class and verdict are reported.
+func (i *Inspector) outcome(a Attempt, d admission.Decision, certain bool) Outcome {
 	out := Outcome{Attempt: a, Allowed: d.Allowed, Class: d.Class, Reason: d.Reason, Code: d.Code, Why: d.Why}
 	if a != AttemptController {
 		out.User = i.User.Name
 	}
 	if certain {
 		out.Message, out.ID, out.Suggestion, out.Warnings = d.Message, d.ID, d.Suggestion, d.Warnings
-		out.Difference = change.Fields(d.Changes, maxFields, secret)
+		out.Difference = change.Fields(d.Changes, maxFields)
 	}
 	return out
 }
@@ -151,10 +151,4 @@ func anyChange(o *unstructured.Unstructured) *unstructured.Unstructured {
 	}
 	out.Object[anyField] = true
 	return out
-}
-
-// isSecret reports whether the values of an object are not to be shown
-// (KR-13-01).
-func isSecret(o *unstructured.Unstructured) bool {
-	return o.GetKind() == "Secret" && o.GroupVersionKind().Group == ""
 }

@@ -155,7 +155,7 @@ func (p *Previewer) one(ctx context.Context, xr *unstructured.Unstructured, name
 	c := Change{Composite: referenceTo(xr), Resource: name, Child: referenceTo(is), Operation: req.Operation,
 		Allowed: d.Allowed, Reason: d.Reason, ID: d.ID, Manual: manual(xr)}
 	if req.Operation == admission.Update {
-		c.Difference = change.Fields(d.Changes, maxFields, is.GetKind() == "Secret")
+		c.Difference = change.Fields(d.Changes, maxFields)
 	}
 	p.group(c)
 	return true, nil

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
@@ -31,6 +32,8 @@ type Composite struct {
 	Latched bool
 	// Waiting reports that nothing but the grace period is missing.
 	Waiting bool
+	// Secrets are the fields with secret values that the Input names, none of which is captured.
+	Secrets change.SecretFields
 
 	// known is the last intent that settled, as the last run stored it.
 	known Note

@@ -33,7 +33,7 @@ func (c *Composite) Grant(
 	groups, _ := allowance.GroupsOf(c.Intent.User)
 	granted, notes := allowance.Grant(ctx, granting, allowance.Intent{
 		Kind: s.GroupKind(), Name: s.Name, Generation: c.Intent.Generation, User: user, Groups: groups,
-		Details: back.details(), Content: content,
+		Details: back.details(), Content: content, Secrets: c.Secrets,
 		Input: &expression.Input{Object: content, OldObject: back.object(s), Parent: identified(s.Parent), Request: map[string]any{
 			"user": user, "groups": list(groups), "operation": string(admission.Update),
 		}},

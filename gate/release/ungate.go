@@ -133,7 +133,7 @@ func (m maskedObject) String() string {
 // lines of the external drift that the provider will revert, a field each.
 func (m maskedObject) lines() []string {
 	out := make([]string, 0, len(m.differs))
-	for _, d := range change.Fields(m.differs, 32, false) {
+	for _, d := range change.Fields(m.differs, 32) {
 		out = append(out, fmt.Sprintf("%s: %s → %s", d.Path, d.Old, d.New))
 	}
 	return out

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/interpreter"
@@ -62,13 +63,28 @@ func (p *Program) True(ctx context.Context, in *Input) (bool, error) {
 			in.spent += callLimit
 			return false, fmt.Errorf("expression %q: %w of %d", p.text, ErrBudget, callLimit)
 		}
-		return false, fmt.Errorf("expression %q: %w", p.text, err)
+		return false, fmt.Errorf("expression %q: %w", p.text, p.shown(err))
 	}
 	b, ok := value.Value().(bool)
 	if !ok {
 		return false, fmt.Errorf("expression %q is no true or false but %s", p.text, value.Type().TypeName())
 	}
 	return b, nil
+}
+
+var errHidden = errors.New("it cannot be evaluated on this object")
+
+// shown is an error of an evaluation without values of the object, as that of a conversion or a key that is
+// computed has, and which may be secret (KR-13-26).
+func (p *Program) shown(err error) error {
+	text := err.Error()
+	if key, ok := strings.CutPrefix(text, "no such key: "); ok && strings.Contains(p.text, key) {
+		return err
+	}
+	if strings.HasPrefix(text, "no such overload") || strings.HasPrefix(text, "no such attribute") || text == "division by zero" {
+		return err
+	}
+	return errHidden
 }
 
 func (in *Input) vars() (interpreter.Activation, error) {

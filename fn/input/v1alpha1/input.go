@@ -113,6 +113,16 @@ type Input struct {
 	// External configures what is recorded in external systems.
 	// +optional
 	External *External `json:"external,omitempty"`
+
+	// SecretPaths of fields of composed resources with secret values, as in
+	// spec.forProvider.password: no id depends on the values at and below them. Values
+	// of Secrets, also in manifests, need not be named. Name the fields here that the
+	// policies of the webhook name, and those that CRDs declare with format password:
+	// ids of webhook and function differ otherwise.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=set
+	// +optional
+	SecretPaths []string `json:"secretPaths,omitempty"`
 }
 
 // Policy is an AllowancePolicy in the Input.
