@@ -229,30 +229,6 @@ func (ed *editor) validate() *refusal {
 	return ed.authorize(changed)
 }
 
-// authorize the user to decide about what controllers do with this object, where
-// approver RBAC is on (KR-02-13). What a Composition sets is authorized by the
-// right to write Compositions.
-func (ed *editor) authorize(changed []string) *refusal {
-	i := slices.IndexFunc(changed, v1alpha1.NeedsApproverVerb)
-	if ed.Options.MayApprove == nil || i < 0 || ed.byComposer() {
-		return nil
-	}
-	ok, err := ed.Options.MayApprove(ed.ctx, ed.req.User, ed.req.Ref())
-	switch {
-	case err == nil && ok:
-		return nil
-	case err == nil:
-		return &refusal{code: 403, reason: ReasonApproverForbidden,
-			why:  fmt.Sprintf("changing annotation %s needs the verb %q on %s", changed[i], VerbApprove, identity.Target(ed.req.Ref(), ed.kind)),
-			next: "A user who has it can make the change, or a Role can grant it."}
-	case ed.mode == v1alpha1.ModeLog:
-		ed.warnings.add(fmt.Sprintf("cannot check permission to set annotation %s (%v); it passes because the mode is log", changed[i], err))
-		return nil
-	}
-	return &refusal{code: codeInternal, reason: ReasonApproverForbidden,
-		why: fmt.Sprintf("permission to set annotation %s cannot be checked: %v", changed[i], err), next: "Try again."}
-}
-
 // keepApprovals brings the claims of a holder of approvals in step.
 func (ed *editor) keepApprovals() {
 	if !approval.Holds(ed.incoming) && !approval.Holds(ed.stored) {

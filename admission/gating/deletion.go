@@ -38,8 +38,18 @@ func WouldOrphan(mr *parent.State) string {
 // behind: by an annotation, or by a deletionPolicy that managementPolicies do not
 // override (crossplane-runtime v2.3, managed.ManagementPoliciesResolver.ShouldDelete).
 func orphans(mr *parent.State, author []string) bool {
-	return mr.Annotations[v1alpha1.AnnotationKeyDeletion] == v1alpha1.DeletionOrphan ||
-		mr.DeletionPolicy == "Orphan" && slices.Contains(author, string(v1alpha1.VerbAll))
+	return mr.Annotations[v1alpha1.AnnotationKeyDeletion] == v1alpha1.DeletionOrphan || orphansByPolicy(author, mr.DeletionPolicy)
+}
+
+func orphansByPolicy(author []string, deletionPolicy string) bool {
+	return deletionPolicy == "Orphan" && slices.Contains(author, string(v1alpha1.VerbAll))
+}
+
+// Orphans reports whether a managed resource with its author's managementPolicies and
+// deletionPolicy leaves its external resource behind when it is deleted. With no
+// managementPolicies it is paused, and its deletion waits.
+func Orphans(author []string, deletionPolicy string) bool {
+	return len(author) > 0 && (!mask.Gives(author, v1alpha1.VerbDelete) || orphansByPolicy(author, deletionPolicy))
 }
 
 // OrphanReason returns why deleting a managed resource in its present state

@@ -1,0 +1,77 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// authorize the user to decide about what controllers do with this object, where
+// approver RBAC is on (KR-02-13): by the changed annotations, or by what lets a deletion
+// orphan as annotation deletion does (KR-13-14). What a Composition sets is authorized
+// by the right to write Compositions.
+func (ed *editor) authorize(changed []string) *refusal {
+	if ed.Options.MayApprove == nil {
+		return nil
+	}
+	if i := slices.IndexFunc(changed, v1alpha1.NeedsApproverVerb); i >= 0 {
+		if ed.byComposer() {
+			return nil
+		}
+		return ed.authorizeTo("changing annotation " + changed[i])
+	}
+	field := ed.orphansFrom()
+	if field == "" {
+		return nil
+	}
+	if by, err := ed.byParentsController(); by && err == nil {
+		return nil // an error leaves it to the right of the user
+	}
+	return ed.authorizeTo("changing " + field + " so that a deletion leaves the external resource behind")
+}
+
+// orphansFrom is the field that an update changes so that the deletion of a managed
+// resource would leave its external resource behind, which it did not before; "" for
+// none. A paused one, with [], waits for its author when it is deleted.
+func (ed *editor) orphansFrom() string {
+	if ed.req.OldObject == nil || !ed.kind.ManagementPolicies {
+		return ""
+	}
+	p := ed.policies
+	was, is := deletionPolicy(p.old), deletionPolicy(p.new)
+	switch {
+	case gating.Orphans(p.before, was) || !gating.Orphans(p.author, is):
+		return ""
+	case gating.Orphans(p.author, was):
+		return "spec.managementPolicies"
+	}
+	return "spec.deletionPolicy"
+}
+
+// deletionPolicy of an object's content; "" for none.
+func deletionPolicy(content map[string]any) string {
+	spec, _ := content["spec"].(map[string]any)
+	value, _ := spec["deletionPolicy"].(string)
+	return value
+}
+
+// authorizeTo do something, as a clause, by the verb approve.
+func (ed *editor) authorizeTo(what string) *refusal {
+	ok, err := ed.Options.MayApprove(ed.ctx, ed.req.User, ed.req.Ref())
+	switch {
+	case err == nil && ok:
+		return nil
+	case err == nil:
+		return &refusal{code: 403, reason: ReasonApproverForbidden,
+			why:  fmt.Sprintf("%s needs the verb %q on %s", what, VerbApprove, identity.Target(ed.req.Ref(), ed.kind)),
+			next: "A user who has it can make the change, or a Role can grant it."}
+	case ed.mode == v1alpha1.ModeLog:
+		ed.warnings.add(fmt.Sprintf("cannot check permission for %s (%v); it passes because the mode is log", what, err))
+		return nil
+	}
+	return &refusal{code: codeInternal, reason: ReasonApproverForbidden,
+		why: fmt.Sprintf("permission for %s cannot be checked: %v", what, err), next: "Try again."}
+}

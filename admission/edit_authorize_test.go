@@ -1,0 +1,100 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// What lets the deletion of a managed resource orphan needs the verb approve, as
+// annotation deletion does (KR-13-14).
+func TestNarrowingNeedsTheVerb(t *testing.T) {
+	orphan := fx.Set("Orphan", "spec", "deletionPolicy")
+	author := func(value string) fx.Mod { return fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies, value) }
+	narrow := fx.Policies("Observe", "Create", "Update")
+	cases := map[string]struct {
+		reason string
+		who    subject.User
+		as     string
+		child  []fx.Mod
+		mods   []fx.Mod
+		needs  string // the field that it is about; "" where no right is needed
+	}{
+		"Policies":       {reason: "without Delete", mods: []fx.Mod{narrow}, needs: "spec.managementPolicies"},
+		"DeletionPolicy": {reason: "Orphan, with all policies", mods: []fx.Mod{orphan}, needs: "spec.deletionPolicy"},
+		"AllPolicies": {reason: "which an Orphan overrides", child: []fx.Mod{orphan, author(`["Observe","Delete"]`)},
+			mods: []fx.Mod{fx.Policies("*")}, needs: "spec.managementPolicies"},
+		"FromPaused": {reason: "by way of [], with which a deletion waits", child: []fx.Mod{author(`[]`), fx.Policies()},
+			mods: []fx.Mod{fx.Policies("Create")}, needs: "spec.managementPolicies"},
+		"Terminating": {reason: "the provider would drop its finalizer", child: []fx.Mod{fx.Deleting, fx.Policies("Observe", "Delete")},
+			mods: []fx.Mod{fx.Policies("Observe")}, needs: "spec.managementPolicies"},
+		"SomeManager": {reason: "under a Composition's field manager", as: fx.ComposedManager, mods: []fx.Mod{narrow},
+			needs: "spec.managementPolicies"},
+		"Machine": {reason: "another controller", who: subject.User{Name: "system:serviceaccount:default:ci"},
+			mods: []fx.Mod{narrow}, needs: "spec.managementPolicies"},
+		"Composition": {reason: "the recorded controller of the parent", who: fx.Crossplane, as: fx.ComposedManager,
+			mods: []fx.Mod{narrow}},
+		"Pausing":  {reason: "a deletion waits", mods: []fx.Mod{fx.Policies()}},
+		"Masked":   {reason: "a re-apply of the mask changes no policy", mods: []fx.Mod{fx.Resize("l")}},
+		"Narrower": {reason: "Delete is still there", mods: []fx.Mod{fx.Policies("Observe", "Delete")}},
+		"Wider": {reason: "more is no orphan", child: []fx.Mod{author(`["Observe","Create"]`)},
+			mods: []fx.Mod{fx.Policies("*")}},
+		"Orphaned": {reason: "it was one before", child: []fx.Mod{author(`["Observe","Create"]`)},
+			mods: []fx.Mod{fx.Policies("Observe", "Update")}},
+		"OrphanWithoutAll": {reason: "explicit policies override it", child: []fx.Mod{author(`["Observe","Delete"]`)},
+			mods: []fx.Mod{orphan}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if tc.who.Name == "" {
+				tc.who = fx.Alice
+			}
+			asked, may := 0, false
+			o := statusRights(nil, fx.Crossplane)
+			o.MayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { asked++; return may, nil }
+			req := by(request(Update, fx.With(fx.Instance(), tc.child...), tc.mods...), tc.who, tc.as)
+			w := setting{xr: []fx.Mod{fx.Unsettled}}.world()
+			d := decide(t, w, o, req)
+			if (asked > 0) != (tc.needs != "") || d.Allowed == (tc.needs != "") {
+				t.Errorf("%s: allowed %t after %d reviews: %s", tc.reason, d.Allowed, asked, d.Message)
+			}
+			if tc.needs != "" && (d.Reason != ReasonApproverForbidden || !strings.Contains(d.Message, "changing "+tc.needs+" so that") ||
+				!strings.Contains(d.Message, `verb "approve" on`)) {
+				t.Errorf("%s: %s: %s", tc.reason, d.Reason, d.Message)
+			}
+			may = true
+			if d := decide(t, w, o, req); !d.Allowed {
+				t.Errorf("with the verb: %s", d.Message)
+			}
+			o.MayApprove = nil
+			if d := decide(t, w, o, req); !d.Allowed {
+				t.Errorf("without approver RBAC: %s", d.Message)
+			}
+		})
+	}
+}
+
+// A permission that cannot be checked refuses nothing in mode log (KR-13-14), and a
+// creation needs none.
+func TestNarrowingUnchecked(t *testing.T) {
+	o := Options{DefaultMode: v1alpha1.ModeLog, MayApprove: func(context.Context, subject.User, parent.Ref) (bool, error) {
+		return false, errors.New("down")
+	}}
+	req := by(request(Update, fx.Unmasked(), fx.Policies("Observe")), fx.Alice, "kubectl")
+	if d := decide(t, setting{}.world(), o, req); !d.Allowed || len(d.Warnings) == 0 {
+		t.Errorf("mode log: allowed %t, %q: %s", d.Allowed, d.Warnings, d.Message)
+	}
+	o.DefaultMode = v1alpha1.ModeEnforce
+	if d := decide(t, setting{}.world(), o, req); d.Allowed || d.Code != 500 {
+		t.Errorf("mode enforce: allowed %t, %d", d.Allowed, d.Code)
+	}
+	if d := decide(t, setting{}.world(), o, by(request(Create, fx.Unmasked(), fx.Policies("Observe")), fx.Alice, "kubectl")); !d.Allowed {
+		t.Errorf("creation: %s", d.Message)
+	}
+}
