@@ -93,7 +93,10 @@ func (ev *evaluation) managedDeletion() (verdict, deletion) {
 	if ev.hasParent {
 		switch p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live); {
 		case err == nil:
-			holder, cached, terminating = p, !ev.live, p.Deleting()
+			cached, terminating = !ev.live, p.Deleting()
+			if ev.guards(p) { // else the approvals of the object itself count alone
+				holder = p
+			}
 		case errors.Is(err, ErrDeleted):
 			terminating = true
 		}

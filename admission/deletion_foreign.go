@@ -20,7 +20,10 @@ func (ev *evaluation) foreignDeletion(what external.Destruction) (verdict, delet
 	holder, cached := o, false
 	if ev.hasParent {
 		if p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live); err == nil {
-			holder, cached = p, !ev.live
+			cached = !ev.live
+			if ev.guards(p) { // else the approvals of the object itself count alone
+				holder = p
+			}
 		}
 	}
 	j := judge(holder, o, what.Why)

@@ -112,7 +112,8 @@ func (ev *evaluation) drift() (verdict, error) {
 // driftRefusal is the refusal of a drift, with the command that approves it.
 func (ev *evaluation) driftRefusal() refusal {
 	p := identity.Describe(ev.parent().Ref)
-	r := refusal{code: 403, reason: ReasonDrift, suggestion: identity.ApproveCommand(ev.parent().Ref, ev.kindOf(ev.parent()), ev.class.id)}
+	holder := identity.Holder{State: ev.parent(), Kind: ev.kindOf(ev.parent()), Unguarded: !ev.view().guarded}
+	r := refusal{code: 403, reason: ReasonDrift, suggestion: holder.ApproveCommand(ev.class.id)}
 	r.why = "it is an unrequested change: the spec of " + p + " has not changed since it settled at generation " +
 		strconv.FormatInt(ev.view().intent.Generation, 10)
 	if ev.needsApproval() {
@@ -130,6 +131,10 @@ func (ev *evaluation) driftRefusal() refusal {
 		r.why += "; " + w
 	}
 	r.next = "To approve exactly this change: " + r.suggestion
+	if holder.Unguarded {
+		r.next = "Approvals on " + p + " do not count, since Kausality does not guard it: " +
+			"guard it by a Kausality policy, or allow the change by an ApprovalPolicy or a ClusterApprovalPolicy."
+	}
 	return r
 }
 

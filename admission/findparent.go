@@ -17,6 +17,8 @@ import (
 type parentView struct {
 	state *parent.State
 	set   approval.Set
+	// guarded: approvals on it count (KR-13-15); set has none where they do not.
+	guarded bool
 	// trace of the parent with the hop of its last intent at its end.
 	trace trace.Trace
 	// intent is that hop.
@@ -50,7 +52,10 @@ func (ev *evaluation) lookUp() *lookup {
 			return lookup{err: err}
 		}
 		read := ev.reading(p)
-		view := &parentView{state: p, set: read.set, trace: read.trace, intent: *read.trace.Own(), actor: actor}
+		view := &parentView{state: p, set: read.set, guarded: ev.guards(p), trace: read.trace, intent: *read.trace.Own(), actor: actor}
+		if !view.guarded {
+			view.set = view.set.WithoutApprovals()
+		}
 		ev.warnings.add(view.set.Warnings...)
 		return lookup{view: view, cached: !ev.live}
 	})
@@ -80,6 +85,9 @@ func (ev *evaluation) actor() actor {
 	}
 	return actor{}
 }
+
+// guards reports whether approvals on a parent count.
+func (f *facts) guards(p *parent.State) bool { return f.Options.Guarded == nil || f.Options.Guarded(p) }
 
 // linked reports whether a Claim that was found by its name references the composite.
 func (f *facts) linked(p *parent.State) bool {

@@ -98,6 +98,9 @@ type Options struct {
 	// that a user is a controller, and no record does (KR-13-04). nil switches that
 	// off: field managers are then believed, as befits objects that are no request's.
 	MayUpdateStatus func(ctx context.Context, user subject.User, object parent.Ref) (bool, error)
+	// Guarded reports whether requests about an object are reviewed, so that approvals
+	// on it count (KR-13-15); nil where those of all parents are.
+	Guarded func(*parent.State) bool
 	// CloseTo are the verbs of a closed gate beside Observe: none, or
 	// LateInitialize.
 	CloseTo []v1alpha1.Verb

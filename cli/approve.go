@@ -125,6 +125,9 @@ func (c *approveCommand) drift(d *v1alpha1.Drift) annotationWrite {
 	if err != nil {
 		return annotationWrite{head: d.Name + "  " + summary(d), err: err}
 	}
+	if d.Spec.SuggestedApproval == "" {
+		return annotationWrite{on: t, head: d.Name + "  " + summary(d), err: errUnguarded(describeRef(d.Spec.Parent))}
+	}
 	return annotationWrite{
 		on: t, head: d.Name + "  " + summary(d), key: annotate.ApproveKey(d.Spec.ID), edit: annotate.Approve(d.Spec.ID, v1alpha1.ApprovalMode(c.mode)),
 		next: c.afterApproval(d), warn: obstacles,

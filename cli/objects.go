@@ -19,6 +19,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/inspect"
+	"github.com/kausality-io/function-kausality/cluster"
 )
 
 // target is an object that the command line or a Drift names, with the client
@@ -142,27 +143,48 @@ func (s *session) target(ref parent.Ref) (target, error) {
 	return newTarget(client, m, u), nil
 }
 
-// approvalHolder is the object whose annotations hold approvals and rejections
-// about another one: its parent, else itself if it is a managed resource.
+// approvalHolder is the object whose annotations hold approvals of another one: that of
+// its decisions where it is guarded, else itself if it is a managed resource.
 func (s *session) approvalHolder(ctx context.Context, i *inspect.Inspector, t target) (target, error) {
-	if err := i.Direct.Learn(ctx, t.GroupVersionKind()); err != nil {
+	o, up, err := decisionHolder(ctx, i, t)
+	switch {
+	case err != nil:
 		return target{}, err
+	case up == nil || o.Role == parent.RoleManaged && !i.Direct.Reviews(ctx, up.State):
+		return t, nil
+	case !i.Direct.Reviews(ctx, up.State):
+		return target{}, errUnguarded(identity.Describe(up.State.Ref))
 	}
-	o := i.Direct.Sum(t.Unstructured)
+	return s.target(up.State.Ref)
+}
+
+// decisionHolder sums up an object and the one whose annotations hold decisions about it:
+// its parent, else nil for a managed resource, which holds its own.
+func decisionHolder(ctx context.Context, i *inspect.Inspector, t target) (o, up *cluster.Object, err error) {
+	if err := i.Direct.Learn(ctx, t.GroupVersionKind()); err != nil {
+		return nil, nil, err
+	}
+	o = i.Direct.Sum(t.Unstructured)
 	switch {
 	case o.Parent.Name != "":
-		up, err := i.Direct.States.Get(ctx, o.Parent, true)
+		up, err = i.Direct.States.Get(ctx, o.Parent, true)
 		if errors.Is(err, admission.ErrNotFound) {
-			return target{}, fmt.Errorf("the parent of %s, %s, does not exist", t.describe(), identity.Describe(o.Parent))
+			return nil, nil, fmt.Errorf("the parent of %s, %s, does not exist", t.describe(), identity.Describe(o.Parent))
 		}
 		if err != nil {
-			return target{}, fmt.Errorf("cannot read %s: %w", identity.Describe(o.Parent), err)
+			return nil, nil, fmt.Errorf("cannot read %s: %w", identity.Describe(o.Parent), err)
 		}
-		return s.target(up.State.Ref)
+		return o, up, nil
 	case o.Role == parent.RoleManaged:
-		return t, nil
+		return o, nil, nil
 	}
-	return target{}, errNoParent(t)
+	return nil, nil, errNoParent(t)
+}
+
+// errUnguarded refuses an approval on an object on which none counts (KR-13-15).
+func errUnguarded(object string) error {
+	return fmt.Errorf("approvals on %s do not count, since Kausality does not guard it: guard it by a Kausality policy, "+
+		"or allow the change by an ApprovalPolicy or a ClusterApprovalPolicy", object)
 }
 
 // errNoParent refuses a decision about an object whose changes no parent's

@@ -91,10 +91,7 @@ func (c *rejectCommand) rejections(cmd *cobra.Command, args []string, i *inspect
 	}
 	out := make([]annotationWrite, 0, len(targets))
 	for _, t := range targets {
-		holder, err := c.approvalHolder(cmd.Context(), i, t)
-		if err == nil && holder.ref() == t.ref() {
-			err = errNoParent(t)
-		}
+		holder, err := c.rejectionHolder(cmd.Context(), i, t)
 		if err != nil {
 			out = append(out, annotationWrite{on: t, err: err})
 			continue
@@ -103,6 +100,19 @@ func (c *rejectCommand) rejections(cmd *cobra.Command, args []string, i *inspect
 		out = append(out, c.rejection(cmd.Context(), holder, i, r, about(t, holder)))
 	}
 	return out, nil
+}
+
+// rejectionHolder is the object whose annotations hold rejections about another one: its
+// parent, guarded or not, since a rejection only forbids.
+func (c *rejectCommand) rejectionHolder(ctx context.Context, i *inspect.Inspector, t target) (target, error) {
+	_, up, err := decisionHolder(ctx, i, t)
+	if err != nil {
+		return target{}, err
+	}
+	if up == nil {
+		return target{}, errNoParent(t)
+	}
+	return c.target(up.State.Ref)
 }
 
 // drifts are rejected by their objects, each once.

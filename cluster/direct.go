@@ -31,9 +31,6 @@ const directTimeout = 15 * time.Second
 type Direct struct {
 	*Cluster
 
-	// entries of the webhook configuration, once ReadScope read it.
-	entries []entry
-
 	mu      sync.Mutex
 	learned map[schema.GroupVersionKind]bool
 	failed  error
@@ -162,7 +159,7 @@ func (d *Direct) ReadScope(ctx context.Context) (mode v1alpha1.Mode, found bool,
 	if err != nil {
 		return "", false, fmt.Errorf("cannot read the webhook configuration %s, which defines what is guarded: %w", ConfigurationName, err)
 	}
-	if d.entries, err = entriesOf(o); err != nil {
+	if _, err = entriesOf(o); err != nil {
 		return "", false, err
 	}
 	d.Scope.set(configurationOf(o))
@@ -288,9 +285,18 @@ const maxHolders = 6
 // Holders of approvals for an object, nearest first: itself, its parent, and so
 // on; live reads past the cache.
 func (c *Cluster) Holders(ctx context.Context, o *Object, live bool) ([]identity.Holder, error) {
+	return c.holders(ctx, o, live, c.Reviews)
+}
+
+// Holders as of a Cluster.
+func (d *Direct) Holders(ctx context.Context, o *Object, live bool) ([]identity.Holder, error) {
+	return d.holders(ctx, o, live, func(s *parent.State) bool { return d.Reviews(ctx, s) })
+}
+
+func (c *Cluster) holders(ctx context.Context, o *Object, live bool, reviews func(*parent.State) bool) ([]identity.Holder, error) {
 	var out []identity.Holder
 	for at := o; ; {
-		out = append(out, identity.Holder{State: at.State, Kind: c.Kinds.Kind(at.GroupVersionKind)})
+		out = append(out, identity.Holder{State: at.State, Kind: c.Kinds.Kind(at.GroupVersionKind), Unguarded: at != o && !reviews(at.State)})
 		if at.Parent.Name == "" || len(out) >= maxHolders {
 			return out, nil
 		}

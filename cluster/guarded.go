@@ -2,13 +2,17 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission/parent"
 )
 
 // entry of the webhook configuration: which objects the API server sends to
@@ -16,15 +20,17 @@ import (
 type entry struct {
 	rules               []rule
 	namespaces, objects labels.Selector
+	// namespaced: it is about no cluster-scoped objects.
+	namespaced bool
 }
 
-// entriesOf a webhook configuration, those about whole objects.
-func entriesOf(o *unstructured.Unstructured) ([]entry, error) {
+// entriesOf a webhook configuration, those about whole objects. The API server validated
+// it; an entry with a selector that cannot be read is left out, and an error.
+func entriesOf(o *unstructured.Unstructured) (out []entry, failed error) {
 	hooks, _, err := unstructured.NestedSlice(o.Object, "webhooks")
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the webhook configuration: %w", err)
 	}
-	var out []entry
 	for _, h := range hooks {
 		m, _ := h.(map[string]any)
 		e := entry{rules: rulesOf(&unstructured.Unstructured{Object: map[string]any{"webhooks": []any{m}}}, mains)}
@@ -32,14 +38,26 @@ func entriesOf(o *unstructured.Unstructured) ([]entry, error) {
 			continue
 		}
 		if e.namespaces, err = selectorOf(m["namespaceSelector"]); err != nil {
-			return nil, fmt.Errorf("cannot read the namespaceSelector of a webhook: %w", err)
+			failed = errors.Join(failed, fmt.Errorf("cannot read the namespaceSelector of a webhook: %w", err))
+			continue
 		}
 		if e.objects, err = selectorOf(m["objectSelector"]); err != nil {
-			return nil, fmt.Errorf("cannot read the objectSelector of a webhook: %w", err)
+			failed = errors.Join(failed, fmt.Errorf("cannot read the objectSelector of a webhook: %w", err))
+			continue
 		}
+		e.namespaced = namespacedOnly(m)
 		out = append(out, e)
 	}
-	return out, nil
+	return out, failed
+}
+
+// namespacedOnly reports whether the rules of a webhook are about no cluster-scoped objects.
+func namespacedOnly(hook map[string]any) bool {
+	rules, _ := hook["rules"].([]any)
+	return len(rules) > 0 && !slices.ContainsFunc(rules, func(e any) bool {
+		r, _ := e.(map[string]any)
+		return r["scope"] != "Namespaced"
+	})
 }
 
 // selectorOf labels; one that is not given selects everything.
@@ -58,17 +76,37 @@ func selectorOf(v any) (labels.Selector, error) {
 // Guarded reports whether the API server sends an object to the webhook; where
 // it does not, why is what excludes it, as a clause.
 func (d *Direct) Guarded(ctx context.Context, resource schema.GroupResource, namespace string, own map[string]string) (is bool, why string, err error) {
+	return guards(d.Scope.entered(), resource, namespace, own, d.labelsOf(ctx))
+}
+
+// labelsOf Namespaces, read when first needed.
+func (d *Direct) labelsOf(ctx context.Context) func(string) (map[string]string, error) {
+	return func(name string) (map[string]string, error) {
+		ns, err := d.namespace(ctx, name)
+		return ns.labels, err
+	}
+}
+
+// guards reports whether an object is sent to the webhook by one of the entries; where it
+// is not, why. labelsOf a Namespace; nil leaves Namespaces out of it.
+func guards(entries []entry, resource schema.GroupResource, namespace string, own map[string]string,
+	labelsOf func(namespace string) (map[string]string, error),
+) (is bool, why string, err error) {
 	why = "its kind is not guarded"
-	for _, e := range d.entries {
+	for _, e := range entries {
 		if !covers(e.rules, resource) {
 			continue
 		}
-		if namespace != "" {
-			ns, err := d.namespace(ctx, namespace)
+		if namespace == "" && e.namespaced {
+			why = "it is cluster-scoped, and only objects in namespaces are guarded"
+			continue
+		}
+		if namespace != "" && labelsOf != nil {
+			of, err := labelsOf(namespace)
 			if err != nil {
 				return false, "", err
 			}
-			if !e.namespaces.Matches(labels.Set(ns.labels)) {
+			if !e.namespaces.Matches(labels.Set(of)) {
 				why = "its namespace is not guarded"
 				continue
 			}
@@ -79,4 +117,39 @@ func (d *Direct) Guarded(ctx context.Context, resource schema.GroupResource, nam
 		why = "its labels keep it out"
 	}
 	return false, why, nil
+}
+
+// Reviews reports whether requests about an object are reviewed, so that approvals on it
+// count (KR-13-15). Where there is no webhook configuration of that name, they are by one
+// of another name, or none are and there is no approver RBAC: they count. A configuration
+// that follows no policies may be one of several, by Namespace: it decides by kind, scope
+// and labels alone.
+func (c *Cluster) Reviews(s *parent.State) bool {
+	return c.reviews(s, func(namespace string) (map[string]string, error) { return c.Namespaces.Labels(namespace), nil })
+}
+
+// Reviews as of a Cluster; what cannot be read is not guarded, and an error of Failed.
+func (d *Direct) Reviews(ctx context.Context, s *parent.State) bool {
+	return d.reviews(s, func(namespace string) (map[string]string, error) {
+		of, err := d.labelsOf(ctx)(namespace)
+		if err != nil {
+			d.Fail(err)
+		}
+		return of, err
+	})
+}
+
+func (c *Cluster) reviews(s *parent.State, labelsOf func(string) (map[string]string, error)) bool {
+	if !c.Scope.known() {
+		return true
+	}
+	info, err := c.Kinds.Get(s.GroupVersionKind)
+	if err != nil {
+		return false
+	}
+	if !c.Scope.FollowsPolicies() {
+		labelsOf = nil
+	}
+	is, _, err := guards(c.Scope.entered(), info.GVR.GroupResource(), s.Namespace, s.Labels, labelsOf)
+	return err == nil && is
 }

@@ -38,6 +38,7 @@ type Scope struct {
 	rules    []rule
 	kept     []rule
 	statuses []rule
+	entries  []entry
 	policies bool
 	removing bool
 	// gone: there is no configuration any more, or nothing in it; kept is what the
@@ -56,14 +57,16 @@ type configuration struct {
 	rules    []rule
 	kept     []rule
 	statuses []rule
+	entries  []entry
 	policies bool
 	removing bool
 }
 
 // configurationOf the webhook: the rules about objects, those about objects or their
-// status, and those about the status alone.
+// status, and those about the status alone. An entry that cannot be read guards nothing.
 func configurationOf(o *unstructured.Unstructured) *configuration {
-	return &configuration{objectMeta: metaOf(o), rules: rulesOf(o, mains), kept: rulesOf(o, withStatus), statuses: rulesOf(o, statuses),
+	entries, _ := entriesOf(o) // the API server validated it
+	return &configuration{objectMeta: metaOf(o), entries: entries, rules: rulesOf(o, mains), kept: rulesOf(o, withStatus), statuses: rulesOf(o, statuses),
 		policies: o.GetLabels()[labelManaged] == v1alpha1.ManagerController, removing: Removing(o)}
 }
 
@@ -115,8 +118,8 @@ func (s *Scope) take(c *configuration) (changed, turned bool) {
 	defer s.mu.Unlock()
 	turned = s.removing != c.removing
 	same := s.gone == (len(c.kept) == 0) && s.policies == c.policies && reflect.DeepEqual(s.rules, c.rules) &&
-		reflect.DeepEqual(s.kept, c.kept) && reflect.DeepEqual(s.statuses, c.statuses)
-	s.rules, s.policies, s.removing = c.rules, c.policies, c.removing
+		reflect.DeepEqual(s.kept, c.kept) && reflect.DeepEqual(s.statuses, c.statuses) && reflect.DeepEqual(s.entries, c.entries)
+	s.rules, s.entries, s.policies, s.removing = c.rules, c.entries, c.policies, c.removing
 	if s.gone = len(c.kept) == 0; !s.gone { // an emptied one does not change what is masked
 		s.kept, s.statuses, s.keptPolicies = c.kept, c.statuses, c.policies
 	}
@@ -152,6 +155,13 @@ func (s *Scope) known() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return len(s.kept) > 0
+}
+
+// entered are the entries of the configuration. They are not modified.
+func (s *Scope) entered() []entry {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.entries
 }
 
 // followed reports whether the last configuration that had rules followed

@@ -189,6 +189,7 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 	}
 	options := o.Admission
 	options.Settings, options.Initialized, options.Removing = c.Settings, c.Policies.Initialized, c.Scope.Removing
+	options.Guarded = c.Reviews
 	permissions := newPermissions(c)
 	options.MayUpdateStatus = permissions.mayUpdateStatus
 	if o.ApproverRBAC {

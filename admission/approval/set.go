@@ -54,6 +54,12 @@ func Parse(annotations map[string]string) Set {
 	return s
 }
 
+// WithoutApprovals is the set without what allows something: what it forbids stays.
+func (s Set) WithoutApprovals() Set {
+	s.Approvals = nil
+	return s
+}
+
 // read one annotation into the set, or a warning where it does not parse.
 func (s *Set) read(key, value string) {
 	var err error

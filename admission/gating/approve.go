@@ -40,7 +40,7 @@ func (g Managed) whileClosed(author []string, gate v1alpha1.Gate) Decision {
 	}
 	id := identity.DriftID(g.owner().State, g.MR, diff) // that of the report, wherever it is approved
 	for _, h := range g.Holders {
-		set := approval.Parse(h.State.Annotations)
+		set := h.Decisions()
 		g.adoptPendingClaims(set.Claims, gate, id)
 		m, ok := set.Approved(g.query(h.State, verbs, id))
 		if !ok || m.Claimed != nil && HasUse(gate, m.Claimed.ID) {
@@ -62,7 +62,7 @@ func (g Managed) stopped(verbs []v1alpha1.Verb) string {
 		if h.State.Deleting() {
 			continue
 		}
-		set := approval.Parse(h.State.Annotations)
+		set := h.Decisions()
 		if set.Freeze != nil {
 			return identity.Frozen(h.State.Ref, set.Freeze)
 		}
@@ -155,7 +155,7 @@ func (g Managed) deletion(author []string, gate v1alpha1.Gate) (Decision, bool) 
 		return Decision{}, false
 	}
 	for _, h := range g.Holders {
-		set := approval.Parse(h.State.Annotations)
+		set := h.Decisions()
 		if d, ok := g.deletionOf(author, gate, h, set); ok {
 			return d, g.stopped([]v1alpha1.Verb{v1alpha1.VerbDelete}) == ""
 		}
@@ -193,11 +193,15 @@ func (g Managed) deletionOf(author []string, gate v1alpha1.Gate, h identity.Hold
 	return d, true
 }
 
-// owner of the report: the XR where there is one, else the MR itself.
+// owner of the report, on which its approval is suggested: the parent where there is one
+// on which approvals count, else the MR itself.
 func (g Managed) owner() identity.Holder {
 	for _, h := range g.Holders {
-		if h.State.UID != g.MR.UID {
+		if h.State.UID != g.MR.UID && !h.Unguarded {
 			return h
+		}
+		if h.State.UID != g.MR.UID {
+			break
 		}
 	}
 	return identity.Holder{State: g.MR, Kind: g.Kind}
@@ -212,7 +216,7 @@ func (g Managed) drift(diff []change.Change) *v1alpha1.DriftSpec {
 		Child:      identity.ObjectReference(g.MR.Ref, g.MR.Generation, g.MR.Annotations[v1alpha1.AnnotationKeyCompositionResourceName]),
 		Difference: change.Fields(diff, identity.MaxReportFields), Intent: intent.Generation,
 		Cause:             "an actor other than Crossplane changed the external resource behind " + identity.Describe(g.MR.Ref),
-		SuggestedApproval: identity.ApproveCommand(owner.State.Ref, owner.Kind, id),
+		SuggestedApproval: owner.ApproveCommand(id),
 	}
 }
 

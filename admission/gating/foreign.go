@@ -148,7 +148,7 @@ func (g Foreign) changed(gate v1alpha1.Gate) bool {
 func (g Foreign) approvedBy(h identity.Holder, gate v1alpha1.Gate) (Decision, bool) {
 	diff := g.View.Difference
 	id := identity.DriftID(h.State, g.MR, diff)
-	set := approval.Parse(h.State.Annotations)
+	set := h.Decisions()
 	g.adoptPendingClaims(set.Claims, gate, id)
 	for _, verbs := range [][]v1alpha1.Verb{g.View.Verbs, crossplaneVerbs(g.View.Verbs)} {
 		q := g.query(h.State, verbs, id)

@@ -328,6 +328,37 @@ func TestDecideApprovedOnClaim(t *testing.T) {
 	}
 }
 
+// Approvals on a parent that is not guarded open nothing; they are suggested on the
+// managed resource, and a freeze of the parent holds (KR-13-15).
+func TestDecideUnguardedParent(t *testing.T) {
+	drifted := fx.With(fx.Instance(), fx.Synced, fx.Ready, fx.Tampered)
+	of := func(mr *unstructured.Unstructured, mods ...fx.Mod) Managed {
+		g := gatingOf(mr, fx.With(fx.Composite(), mods...))
+		g.Holders[1].Unguarded, g.Live = true, true
+		return g
+	}
+	all := fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","mode":"always","relation":"External","verbs":["*"]}]`)
+	d := decideGate(t, of(drifted, all))
+	if d.Action != ActionNone || d.Drift == nil || d.Drift.Parent.Kind != "Instance" ||
+		!strings.HasPrefix(d.Drift.SuggestedApproval, "kubectl annotate instances.aws.example.org inst ") {
+		t.Fatalf("got %+v", d)
+	}
+	approved := fx.With(drifted, fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+d.Drift.ID, "once"))
+	if d := decideGate(t, of(approved)); d.Action != ActionOpen {
+		t.Errorf("not open as suggested: %s (%s)", d.Action, d.Why)
+	}
+	if d := decideGate(t, of(approved, fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true"))); d.Action != ActionNone {
+		t.Errorf("open although the parent is frozen: %s", d.Action)
+	}
+	claim := fx.With(fx.Composite(), all)
+	claim.SetUID("claim")
+	g := of(drifted)
+	g.Holders = append(g.Holders, identity.Holder{State: parent.Sum(claim, parent.RoleClaim)})
+	if d := decideGate(t, g); d.Action != ActionOpen {
+		t.Errorf("not open by a guarded Claim above it: %s (%s)", d.Action, d.Why)
+	}
+}
+
 // A claim's whole life, through every crash: taken and not opened, opened,
 // closed and not finished, finished.
 func TestDecideClaims(t *testing.T) {

@@ -33,6 +33,28 @@ type Kind struct {
 type Holder struct {
 	State *parent.State
 	Kind  Kind
+	// Unguarded: requests about it are not reviewed. Who wrote its annotations had no
+	// need of the right to approve, and may be the user whose change is decided about.
+	Unguarded bool
+}
+
+// Decisions of users on the holder. On one that is not guarded, approvals do not count
+// (KR-13-15); a freeze and rejections do, since they only forbid.
+func (h Holder) Decisions() approval.Set {
+	set := approval.Parse(h.State.Annotations)
+	if h.Unguarded {
+		return set.WithoutApprovals()
+	}
+	return set
+}
+
+// ApproveCommand returns the command that approves a difference on this holder; "" where
+// no approval on it counts.
+func (h Holder) ApproveCommand(id string) string {
+	if h.Unguarded {
+		return ""
+	}
+	return ApproveCommand(h.State.Ref, h.Kind, id)
 }
 
 // ClaimEffect is a claim to write on the object that holds an approval.

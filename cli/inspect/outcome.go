@@ -85,6 +85,7 @@ func (i *Inspector) Decide(ctx context.Context, req *admission.Request) (admissi
 	o := admission.Options{
 		DefaultMode: i.options.DefaultMode,
 		Removing:    i.Direct.Scope.Removing,
+		Guarded:     func(s *parent.State) bool { return i.Direct.Reviews(ctx, s) },
 		Settings: func(ref parent.Ref, labels map[string]string) settings.Settings {
 			own, err := i.Direct.Settings(ctx, ref, labels)
 			if err != nil {

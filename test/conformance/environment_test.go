@@ -294,6 +294,7 @@ func restrict(o *unstructured.Unstructured, name string) error {
 			return err
 		}
 		if name == DefaultConfiguration {
+			m["objectSelector"] = map[string]any{"matchExpressions": []any{map[string]any{"key": UnguardedLabel, "operator": "DoesNotExist"}}}
 			continue
 		}
 		for _, r := range m["rules"].([]any) {

@@ -28,6 +28,9 @@ const EditorsGroup = "conformance:editors"
 // that guards it.
 const ConfigurationLabel = "conformance.kausality.io/configuration"
 
+// UnguardedLabel is that of objects that are not guarded.
+const UnguardedLabel = "conformance.kausality.io/unguarded"
+
 // policyGroup is that of policies and Drifts.
 const policyGroup = "kausality.io"
 
