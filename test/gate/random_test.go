@@ -71,7 +71,7 @@ type random struct {
 	*fixture
 	seed    uint64
 	rng     *rand.Rand
-	history *history
+	history record
 	alone   string
 	mr      string
 	as      composeAs

@@ -34,6 +34,10 @@ type Options struct {
 	WaitForPort bool
 	// SettleGrace of the webhook; a second where 0.
 	SettleGrace time.Duration
+	// WithoutObjects starts no provider-kubernetes, which only one Env at a time can.
+	WithoutObjects bool
+	// WebhookArgs are further arguments of the webhook.
+	WebhookArgs []string
 }
 
 // Env is a control plane with everything of the story on it.
@@ -44,8 +48,9 @@ type Env struct {
 	// Bins are the paths of the programs by the names of their parts.
 	Bins parts.Paths
 
-	admin    dynamic.Interface
-	cloudURL string
+	admin      dynamic.Interface
+	cloudURL   string
+	webhookURL string
 	// release the port of provider-kubernetes; nil while it is not taken.
 	release func()
 }
@@ -84,8 +89,10 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 	}
 	e := &Env{Options: o}
 	var err error
-	if e.release, err = takePort(ctx, webhookPort, o.WaitForPort, o.Out); err != nil {
-		return e, err
+	if !o.WithoutObjects {
+		if e.release, err = takePort(ctx, webhookPort, o.WaitForPort, o.Out); err != nil {
+			return e, err
+		}
 	}
 	if e.Bins, err = Build(ctx, o.Out, o.Kausality); err != nil {
 		return e, err
@@ -182,3 +189,6 @@ func Example(name string) ([]byte, error) {
 
 // CloudURL is where the cloud answers.
 func (e *Env) CloudURL() string { return e.cloudURL }
+
+// WebhookURL is where the webhook answers the API server.
+func (e *Env) WebhookURL() string { return e.webhookURL }

@@ -132,6 +132,11 @@ func (e *Env) Compose(ctx context.Context, c Composition) error {
 	if err := yaml.Unmarshal([]byte(strings.ReplaceAll(string(raw), "tier: bronze", "tier: "+c.Tier)), &o); err != nil {
 		return err
 	}
+	if e.Options.WithoutObjects {
+		if err := withoutSettings(o); err != nil {
+			return err
+		}
+	}
 	if !c.Kausality {
 		steps, _, err := unstructured.NestedSlice(o, "spec", "pipeline")
 		if err != nil {
@@ -146,6 +151,25 @@ func (e *Env) Compose(ctx context.Context, c Composition) error {
 		return err
 	}
 	return e.Apply(ctx, out)
+}
+
+// withoutSettings removes the Object, which provider-kubernetes manages, from a
+// Composition.
+func withoutSettings(o map[string]any) error {
+	steps, _, err := unstructured.NestedSlice(o, "spec", "pipeline")
+	if err != nil || len(steps) == 0 {
+		return fmt.Errorf("the Composition has no steps: %w", err)
+	}
+	first, _ := steps[0].(map[string]any)
+	resources, _, err := unstructured.NestedSlice(first, "input", "resources")
+	if err != nil {
+		return err
+	}
+	resources = slices.DeleteFunc(resources, func(r any) bool { m, _ := r.(map[string]any); return m["name"] == "settings" })
+	if err := unstructured.SetNestedSlice(first, resources, "input", "resources"); err != nil {
+		return err
+	}
+	return unstructured.SetNestedSlice(o, steps, "spec", "pipeline")
 }
 
 // Patch an object as a user, with a merge patch.

@@ -56,6 +56,9 @@ func (e *Env) startProviders(ctx context.Context) error {
 	if _, err := e.Serve(ctx, "provider-cloud", cmd); err != nil {
 		return err
 	}
+	if e.Options.WithoutObjects {
+		return nil
+	}
 	return e.startProviderKubernetes(ctx)
 }
 
@@ -153,14 +156,16 @@ func (e *Env) startKausality(ctx context.Context) error {
 	}
 	// Roles first, since the components need them to become ready; the webhook
 	// configuration is among them, and waits for nothing yet: there are no XRs.
-	if err := e.applyOutput(ctx, "manifests", fmt.Sprintf("--webhook-url=https://127.0.0.1:%d", port),
+	e.webhookURL = fmt.Sprintf("https://127.0.0.1:%d", port)
+	if err := e.applyOutput(ctx, "manifests", "--webhook-url="+e.webhookURL,
 		"--ca-file="+filepath.Join(certs, "ca.crt"),
 		"--resources=*.example.org,*.cloud.example.org,objects.kubernetes.m.crossplane.io,*.example.com,*.rds.aws.crossplane.io",
 		"--default-mode=enforce"); err != nil {
 		return err
 	}
-	if err := e.component(ctx, "webhook", probe, fmt.Sprintf("--bind-address=127.0.0.1:%d", port), "--cert-dir="+certs,
-		"--settle-grace="+e.Options.SettleGrace.String(), "--shutdown-delay=0s"); err != nil {
+	args := append([]string{fmt.Sprintf("--bind-address=127.0.0.1:%d", port), "--cert-dir=" + certs,
+		"--settle-grace=" + e.Options.SettleGrace.String(), "--shutdown-delay=0s"}, e.Options.WebhookArgs...)
+	if err := e.component(ctx, "webhook", probe, args...); err != nil {
 		return err
 	}
 	probe, err = controlplane.FreePort()
