@@ -178,8 +178,8 @@ func (r *Reporter) handle(ctx context.Context, i Item) error {
 	return nil
 }
 
-// Record an item in its Drift, and send the report if this is a new occurrence
-// (KR-10-04, KR-10-01).
+// Record an item in its Drift, and send the report if this is a new occurrence, or the
+// first one after a snooze (KR-10-04, KR-10-01, KR-05-28).
 func (r *Reporter) Record(ctx context.Context, i Item) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
@@ -201,6 +201,8 @@ func (r *Reporter) Record(ctx context.Context, i Item) error {
 	if isNew {
 		d.Status = v1alpha1.DriftStatus{Phase: v1alpha1.DriftDetected, Since: &now}
 	}
+	unreported := (isNew || d.Status.Snoozed) && !i.Report.Snoozed
+	d.Status.Snoozed = (isNew || d.Status.Snoozed) && i.Report.Snoozed
 	d.Status.LastSeen, d.Status.Count = &now, d.Status.Count+max(1, r.takeCount(i.key()))
 	if i.Report.Repeat {
 		d.Status.RepeatFor = i.Report.Drift.User
@@ -212,7 +214,7 @@ func (r *Reporter) Record(ctx context.Context, i Item) error {
 	if err != nil {
 		return fmt.Errorf("cannot write drift status: %w", err)
 	}
-	if isNew && !i.Report.Snoozed {
+	if unreported {
 		if i.Fetch != nil {
 			i.New = i.Fetch(ctx)
 		}
@@ -263,8 +265,8 @@ func (r *Reporter) send(d *v1alpha1.Drift, out v1alpha1.DriftReport) {
 	})
 }
 
-// Resolve a drift, once: the replica that takes it from Detected to Resolved sends the report. why is a
-// clause for users.
+// Resolve a drift, once: the replica that takes it from Detected to Resolved sends the report, unless the
+// drift was never reported. why is a clause for users.
 func (r *Reporter) Resolve(ctx context.Context, d *v1alpha1.Drift, why string) error {
 	if d.Status.Phase != v1alpha1.DriftDetected {
 		return nil
@@ -283,6 +285,8 @@ func (r *Reporter) Resolve(ctx context.Context, d *v1alpha1.Drift, why string) e
 	if err != nil {
 		return fmt.Errorf("cannot resolve drift: %w", err)
 	}
-	r.send(d, resolved(d, why))
+	if !d.Status.Snoozed { // else no endpoint knows of it
+		r.send(d, resolved(d, why))
+	}
 	return nil
 }

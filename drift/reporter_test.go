@@ -191,7 +191,8 @@ func TestRecordRaces(t *testing.T) {
 	assert.Zero(t, sender.endpoints[0].queue.len())
 }
 
-// TestRecordSnoozed: a snoozed drift is recorded and not reported (KR-05-28).
+// TestRecordSnoozed: a snoozed drift is recorded and not reported; it is once it occurs after the snooze
+// (KR-05-28).
 func TestRecordSnoozed(t *testing.T) {
 	c := driftClient(t, interceptor.Funcs{})
 	e, sender := newTestEndpoint(t)
@@ -204,6 +205,36 @@ func TestRecordSnoozed(t *testing.T) {
 	assert.Len(t, reports, 1)
 	assert.Equal(t, "b2", reports[0].Spec.ID)
 	assert.Equal(t, v1alpha1.DriftDetected, get(t, c, "ns", "a1").Status.Phase)
+	assert.True(t, get(t, c, "ns", "a1").Status.Snoozed)
+
+	require.NoError(t, r.Record(t.Context(), snoozed))
+	assert.True(t, get(t, c, "ns", "a1").Status.Snoozed, "it still is")
+	require.NoError(t, r.Record(t.Context(), item("a1")))
+	reports = e.wait(t, 1)
+	assert.Len(t, reports, 2)
+	assert.Equal(t, "a1", reports[1].Spec.ID)
+	assert.False(t, get(t, c, "ns", "a1").Status.Snoozed)
+	require.NoError(t, r.Record(t.Context(), item("a1")))
+	require.NoError(t, r.Resolve(t.Context(), get(t, c, "ns", "a1"), "it was approved"))
+	reports = e.wait(t, 1)
+	assert.Len(t, reports, 3, "reported once, and that it is over")
+	assert.Equal(t, v1alpha1.DriftResolved, reports[2].Spec.Phase)
+}
+
+// TestResolveSnoozed: that a drift is over is not reported where the drift was not (KR-05-28).
+func TestResolveSnoozed(t *testing.T) {
+	c := driftClient(t, interceptor.Funcs{})
+	e, sender := newTestEndpoint(t)
+	r := started(t, Config{Client: c, Sender: sender})
+	snoozed := item("a1")
+	snoozed.Report.Snoozed = true
+	require.NoError(t, r.Record(t.Context(), snoozed))
+	require.NoError(t, r.Resolve(t.Context(), get(t, c, "ns", "a1"), "it was approved"))
+	require.NoError(t, r.Record(t.Context(), item("b2")))
+	reports := e.wait(t, 1)
+	assert.Len(t, reports, 1)
+	assert.Equal(t, "b2", reports[0].Spec.ID)
+	assert.Equal(t, v1alpha1.DriftResolved, get(t, c, "ns", "a1").Status.Phase)
 }
 
 // TestEnqueue: a drift that occurs again within a minute is counted and not written, one that could not be

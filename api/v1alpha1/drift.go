@@ -103,6 +103,10 @@ type DriftStatus struct {
 	// Notified: the endpoints know of this phase.
 	// +optional
 	Notified bool `json:"notified,omitempty"`
+	// Snoozed: no endpoint knows of this occurrence, which the parent's snooze has
+	// silenced. It is reported if it occurs again after the snooze.
+	// +optional
+	Snoozed bool `json:"snoozed,omitempty"`
 }
 
 // Drift is one open refusal or external drift. Its name is the report id, so
