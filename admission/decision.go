@@ -145,6 +145,9 @@ type Report struct {
 	Snoozed bool
 	// Secrets are the fields of the child with secret values, beside those of Secrets.
 	Secrets change.SecretFields
+	// Recurs: an approval of exactly this difference was used up. It is another
+	// occurrence, which can be approved again (KR-05-35).
+	Recurs bool
 	// Repeat: a DELETE was refused to a controller that carries out the decision of
 	// another user; the gate repeats it once it is allowed (KR-08-13).
 	Repeat bool

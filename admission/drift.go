@@ -155,6 +155,7 @@ func (f *facts) report(spec v1alpha1.DriftSpec, p *parent.State, set approval.Se
 	ref := f.req.Ref()
 	spec.Parent = identity.ObjectReference(p.Ref, p.Generation, "")
 	spec.Child = identity.ObjectReference(ref, f.req.Current().GetGeneration(), f.req.Resource())
+	out.Recurs = set.UsedFor(spec.ID)
 	spec.Operation, spec.User = string(f.req.Operation), f.req.User.Name
 	if f.req.Operation == Update { // a creation or deletion is one change
 		spec.Difference = change.Fields(f.changes, identity.MaxReportFields)

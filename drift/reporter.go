@@ -54,8 +54,8 @@ type Config struct {
 	Client client.Client
 	Sender *Sender
 	Log    logr.Logger
-	// Recurred is called when a difference occurs for the first time, or again after it was resolved,
-	// before its report is sent; nil for nothing to do.
+	// Recurred is called when a difference occurs for the first time, or again after it was resolved or
+	// its approval was used up, before its report is sent; nil for nothing to do.
 	Recurred func(ctx context.Context, p parent.Ref, id string) error
 	// Initialized returns the condition types by which a kind counts as initialized; nil, and an empty
 	// list, leave it to Initialized and Ready.
@@ -114,13 +114,21 @@ func (r *Reporter) Enqueue(i Item) {
 }
 
 // key identifies the drift of an item. A refused DELETE that is to be repeated is another one for each
-// user: a controller's must not be taken for a user's.
+// user: a controller's must not be taken for a user's. Another occurrence of one that was approved is, too:
+// until it is recorded, it cannot be approved again.
 func (i Item) key() string {
-	if i.Report.Repeat {
-		return i.Report.Drift.ID + "/" + i.Report.Drift.User
+	switch id := i.Report.Drift.ID; {
+	case i.Report.Repeat:
+		return id + "/" + i.Report.Drift.User
+	case i.Report.Recurs:
+		return id + keyRecurs
+	default:
+		return id
 	}
-	return i.Report.Drift.ID
 }
+
+// keyRecurs ends the key of an occurrence after one that was approved.
+const keyRecurs = "/recurs"
 
 // due counts an occurrence and reports whether it is to be written.
 func (r *Reporter) due(key string) bool {
@@ -192,7 +200,7 @@ func (r *Reporter) Record(ctx context.Context, i Item) error {
 	}
 	now := metav1.NewTime(i.at.UTC().Truncate(time.Second))
 	isNew := d.Status.Phase != v1alpha1.DriftDetected
-	if isNew && r.Recurred != nil {
+	if (isNew || i.Report.Recurs) && r.Recurred != nil {
 		if err := r.Recurred(ctx, i.Report.ParentRef, d.Spec.ID); err != nil {
 			return fmt.Errorf("cannot prepare a new occurrence: %w", err)
 		}
@@ -272,6 +280,7 @@ func (r *Reporter) Resolve(ctx context.Context, d *v1alpha1.Drift, why string) e
 		return nil
 	}
 	r.forget(d.Spec.ID)
+	r.forget(d.Spec.ID + keyRecurs)
 	if d.Status.RepeatFor != "" {
 		r.forget(d.Spec.ID + "/" + d.Status.RepeatFor)
 	}

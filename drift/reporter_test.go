@@ -153,6 +153,11 @@ func TestRecord(t *testing.T) {
 	assert.EqualValues(t, 2, get(t, c, "ns", "a1").Status.Count)
 	assert.Equal(t, 1, recurred, "only a new occurrence")
 
+	again := item("a1")
+	again.Report.Recurs = true
+	require.NoError(t, r.Record(t.Context(), again))
+	assert.Equal(t, 2, recurred, "and one whose approval was used up, before the earlier one is resolved (KR-05-35)")
+
 	require.NoError(t, r.Resolve(t.Context(), get(t, c, "ns", "a1"), "it was approved"))
 	require.NoError(t, r.Resolve(t.Context(), get(t, c, "ns", "a1"), "it was approved"), "it is over already")
 	reports = e.wait(t, 1)
@@ -162,7 +167,7 @@ func TestRecord(t *testing.T) {
 	require.NoError(t, r.Record(t.Context(), item("a1")))
 	assert.EqualValues(t, 1, get(t, c, "ns", "a1").Status.Count, "counted from the new occurrence on")
 	assert.Len(t, e.wait(t, 1), 3)
-	assert.Equal(t, 2, recurred)
+	assert.Equal(t, 3, recurred)
 }
 
 // TestRecordRaces: of two replicas that see the same drift, the one whose write conflicts sends nothing.
@@ -293,6 +298,9 @@ func TestItemKey(t *testing.T) {
 	byUser.Report.Repeat, byUser.Report.Drift.User = true, "hans"
 	assert.NotEqual(t, byController.key(), byUser.key())
 	assert.Equal(t, "a1", item("a1").key())
+	again := item("a1")
+	again.Report.Recurs = true
+	assert.NotEqual(t, item("a1").key(), again.key(), "what is to be approved again does not wait for a minute")
 }
 
 // TestObject: the Drift is in the namespace of the parent, else of the child, else in ours (KR-10-01).

@@ -128,9 +128,12 @@ func (c *Controller) report(ctx context.Context, o *cluster.Object, g gating.Man
 		return nil
 	}
 	owner := g.Owner()
-	snoozed := approval.Parse(owner.Annotations).Snoozed(g.Now)
+	set := approval.Parse(owner.Annotations)
 	c.Reporter.Enqueue(drift.Item{
-		Report: &admission.Report{Drift: *d.Drift, ParentRef: owner.Ref, Parent: owner, Snoozed: snoozed, Secrets: c.secrets(o)},
+		Report: &admission.Report{
+			Drift: *d.Drift, ParentRef: owner.Ref, Parent: owner, Secrets: c.secrets(o),
+			Snoozed: set.Snoozed(g.Now), Recurs: set.UsedFor(d.Drift.ID),
+		},
 		Fetch:  func(ctx context.Context) *unstructured.Unstructured { return c.fetch(ctx, o.State.Ref) },
 	})
 	return nil

@@ -73,6 +73,13 @@ func (s Set) Spent(q Query) (Entry, bool) {
 	return first(s.Approvals, func(e Entry) bool { return fits(e.Approval, q) })
 }
 
+// UsedFor reports whether an approval of a difference was used up, and is not written on
+// the parent any more: an occurrence of the difference is another one, which Claims.Forget
+// makes possible to approve.
+func (s Set) UsedFor(digest string) bool {
+	return len(s.Claims.Forget(digest, s.Approvals)) < len(s.Claims)
+}
+
 // valid reports whether an entry still holds for the parent's intent (KR-05-32). An
 // entry without a generation holds for the one at which it was admitted, which its
 // claim stores.

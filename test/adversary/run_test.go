@@ -337,9 +337,12 @@ func (r *run) recover(ctx context.Context) error {
 // restore what editors may set and what stops a provider or Crossplane, as hans: the
 // refusals and conditions name it.
 func (r *run) restore(ctx context.Context) error {
-	const alone, running = `{"metadata":{"ownerReferences":null}}`, `{"metadata":{"annotations":{"crossplane.io/paused":null}}}`
+	const running = `{"metadata":{"annotations":{"crossplane.io/paused":null}}}`
+	// An annotation that is stored declares nothing about another write.
+	const alone, again = `{"metadata":{"ownerReferences":null,"annotations":{"kausality.io/parent":"none"}}}`,
+		`{"metadata":{"annotations":{"kausality.io/parent":null}}}`
 	for t, bodies := range map[target][]string{
-		{story.XDatabases, composite}: {alone, running}, {story.Databases, r.prod()}: {alone, running}, {story.Databases, r.managed}: {running},
+		{story.XDatabases, composite}: {again, alone, running}, {story.Databases, r.prod()}: {again, alone, running}, {story.Databases, r.managed}: {running},
 	} {
 		for _, body := range bodies {
 			if err := r.merge(ctx, story.Hans, t.resource, t.name, "%s", body); err != nil {
