@@ -71,3 +71,29 @@ func live() int {
 	runtime.ReadMemStats(&m)
 	return int(m.HeapAlloc)
 }
+
+// 10,000 parents, 100 of them as large as the API server stores, take a fraction of the memory of a replica
+// (KR-13-28).
+func TestManyParents(t *testing.T) {
+	const n, great, limit = 10_000, 100, 48 << 20
+	keep := make([]*Object, n)
+	before := live()
+	for i := range keep {
+		u := &unstructured.Unstructured{}
+		if err := u.UnmarshalJSON(xr(i)); err != nil {
+			t.Fatal(err)
+		}
+		if i < great {
+			u.Object["spec"].(map[string]any)["text"] = strings.Repeat("<", 1<<20)
+			u.Object["spec"].(map[string]any)["list"] = make([]any, 50_000)
+		}
+		keep[i] = &Object{State: parent.Sum(u, parent.RoleComposite)}
+		keep[i].Share()
+	}
+	size := live() - before
+	runtime.KeepAlive(keep)
+	t.Logf("%d MiB", size>>20)
+	if size > limit {
+		t.Errorf("%d parents take %d bytes, more than %d", n, size, limit)
+	}
+}

@@ -100,7 +100,7 @@ func BenchmarkHandle(b *testing.B) {
 func BenchmarkServed(b *testing.B) {
 	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory()}
 	body := update(b, thing(1), thing(2))
-	handler := served(h.answer, logr.Discard())
+	handler := served(h.answer, newInflight(), logr.Discard())
 	b.ReportAllocs()
 	done := make(chan *httptest.ResponseRecorder)
 	for b.Loop() {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -25,9 +26,6 @@ import (
 )
 
 const (
-	// maxReview is the size of the largest review, in bytes: two objects of 3 MiB, the most that the API
-	// server accepts, and the fields around them.
-	maxReview = 7 << 20
 	// initialBuffer is the most that is allocated for a Content-Length before the body arrives, in bytes.
 	initialBuffer = 64 << 10
 	// maxErrorLength is how much of an error goes into the log and the response, in bytes.
@@ -47,13 +45,31 @@ type review struct {
 type answerer func(ctx context.Context, body []byte) ctrl.Response
 
 // served reviews, over HTTP. controller-runtime's handler reads each byte of them several times, which would
-// be most of the time that a request waits for us.
-func served(answer answerer, log logr.Logger) http.Handler {
+// be most of the time that a request waits for us. A review that finds no memory is not answered but with an HTTP
+// code, for which the API server applies the failure policy (KR-13-28).
+func served(answer answerer, limits *inflight, log logr.Logger) http.Handler {
+	busy := func(w http.ResponseWriter, err error) {
+		log.Error(err, "too many reviews in flight")
+		http.Error(w, err.Error()+"; try again", http.StatusServiceUnavailable)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		release, err := limits.take(r.Context(), r)
+		if err != nil {
+			busy(w, err)
+			return
+		}
+		defer release()
 		var resp ctrl.Response
 		if body, code, err := bodyOf(w, r); err != nil {
 			resp = unread(err, code, log)
+			resp.UID = uidIn(body)
 		} else {
+			read, err := limits.takeDense(r.Context(), r, body)
+			if err != nil {
+				busy(w, err)
+				return
+			}
+			defer read()
 			resp = answer(r.Context(), body)
 		}
 		out := admissionv1.AdmissionReview{Response: &resp.AdmissionResponse}
@@ -70,7 +86,7 @@ func served(answer answerer, log logr.Logger) http.Handler {
 	})
 }
 
-// bodyOf a request; an error comes with the HTTP code to answer.
+// bodyOf a request; an error comes with what was read and the HTTP code to answer.
 func bodyOf(w http.ResponseWriter, r *http.Request) (body []byte, code int32, err error) {
 	if t := r.Header.Get("Content-Type"); t != "application/json" {
 		return nil, http.StatusBadRequest, fmt.Errorf("content type is %q, want application/json", t)
@@ -79,10 +95,10 @@ func bodyOf(w http.ResponseWriter, r *http.Request) (body []byte, code int32, er
 	buffer.Grow(int(min(max(r.ContentLength, 0)+bytes.MinRead, initialBuffer)))
 	_, err = buffer.ReadFrom(http.MaxBytesReader(w, r.Body, maxReview))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("larger than %d bytes", tooLarge.Limit)
+		return buffer.Bytes(), http.StatusRequestEntityTooLarge, fmt.Errorf("larger than %d bytes", tooLarge.Limit)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, http.StatusBadRequest, err
+		return buffer.Bytes(), http.StatusBadRequest, err
 	}
 	return buffer.Bytes(), 0, nil
 }
@@ -105,11 +121,23 @@ func complete(resp ctrl.Response, uid types.UID) ctrl.Response {
 	return resp
 }
 
+// uidField of a request is its first, as the API server writes it.
+var uidField = regexp.MustCompile(`"request":\s*\{\s*"uid":\s*"([-0-9A-Za-z]{1,64})"`)
+
+// uidIn the beginning of a review that cannot be read; empty where it is not found.
+func uidIn(body []byte) types.UID {
+	if m := uidField.FindSubmatch(body[:min(len(body), maxErrorLength)]); m != nil {
+		return types.UID(m[1])
+	}
+	return ""
+}
+
 // decode a review. With an error it returns what could be read, never nil.
 func decode(body []byte, now time.Time) (*review, error) {
 	r := &review{req: &admission.Request{Time: now}}
 	content, err := reader.Values(body)
 	if err != nil {
+		r.uid = uidIn(body)
 		return r, fmt.Errorf("cannot decode the review: %w", err)
 	}
 	if v, k := text(content, "apiVersion"), text(content, "kind"); v != admissionv1.SchemeGroupVersion.String() || k != "AdmissionReview" {

@@ -78,6 +78,20 @@ func TestDecode(t *testing.T) {
 
 // What is no review is refused with what is wrong with it, and under its UID where
 // that could be read.
+// asSent by the API server: a review with its fields in the order of the type.
+func asSent(t *testing.T, body []byte) []byte {
+	t.Helper()
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(body, &review); err != nil {
+		t.Fatal(err)
+	}
+	out, err := json.Marshal(review)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 func TestNoReview(t *testing.T) {
 	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}
 	body := update(t, thing(1), thing(2))
@@ -98,8 +112,9 @@ func TestNoReview(t *testing.T) {
 		"NothingStored": {with(t, with(t, body, "DELETE", "request", "operation"), nil, "request", "oldObject"), "", 400, uid, "a DELETE without oldObject"},
 		"Connect":       {with(t, body, "CONNECT", "request", "operation"), "", 400, uid, `operation "CONNECT" is not handled`},
 		"Endless":       {with(t, body, strings.Repeat("CONNECT", 1000), "request", "operation"), "", 400, uid, `operation "CONNECTCONNECT`},
+		"HalfAReview":   {asSent(t, body)[:len(body)/2], "", 400, uid, "cannot decode the review"},
 		"NoJSON":        {body, "application/yaml", 400, "", `content type is "application/yaml"`},
-		"TooLarge":      {bytes.Repeat([]byte(" "), maxReview+1), "", 413, "", "larger than 7340032 bytes"},
+		"TooLarge":      {bytes.Repeat([]byte(" "), maxReview+1), "", 413, "", "larger than 41943040 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := counted()
@@ -157,7 +172,7 @@ func post(t *testing.T, answer answerer, body []byte, contentType string) *admis
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mutate", bytes.NewReader(body))
 	r.Header.Set("Content-Type", contentType)
 	w := httptest.NewRecorder()
-	served(answer, logr.Discard()).ServeHTTP(w, r)
+	served(answer, newInflight(), logr.Discard()).ServeHTTP(w, r)
 	var review admissionv1.AdmissionReview
 	if err := json.NewDecoder(w.Body).Decode(&review); err != nil {
 		t.Fatal(err)

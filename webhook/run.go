@@ -223,10 +223,11 @@ func (o Options) reporter(mgr manager.Manager, c *cluster.Cluster) (*drift.Repor
 // handlers by path. controller-runtime counts and times what they answer.
 func handlers(h *Handler, end *serving.Drain) http.Handler {
 	s := ctrlwebhook.NewServer(ctrlwebhook.Options{})
+	limits := newInflight()
 	for path, handler := range map[string]http.Handler{
-		PathMutate:   telemetry.Incoming(served(h.answer, h.Log)),
+		PathMutate:   telemetry.Incoming(served(h.answer, limits, h.Log)),
 		PathPolicies: &ctrlwebhook.Admission{Handler: policystore.Validator{}},
-		PathStatus:   served(StatusHandler{h}.answer, h.Log),
+		PathStatus:   served(StatusHandler{h}.answer, limits, h.Log),
 	} {
 		s.Register(path, end.Handler(handler))
 	}

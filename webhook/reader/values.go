@@ -14,7 +14,18 @@ import (
 // fit, others float64, and the last of equal names counts. It reads every byte once. Parts of an "oldObject"
 // that are byte for byte the same in the "object" before it are the same value, so that neither may be
 // modified. docs/design/0008-reading-reviews.md has what that saves.
+// A review is nested deeper than the objects in it, which may be as deep as the decoder reads: see deep.
 func Values(raw []byte) (map[string]any, error) {
+	m, err := values(raw)
+	if err != nil {
+		if read, ok := deep(raw); ok {
+			return read, nil
+		}
+	}
+	return m, err
+}
+
+func values(raw []byte) (map[string]any, error) {
 	p := parser{raw: raw, in: jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
 	v, err := p.value(nil, nil)
 	if err != nil {

@@ -1,0 +1,130 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/webhook/settler"
+)
+
+// reviewOf a length, with the timeout that the API server announces.
+func reviewOf(t *testing.T, body []byte, timeout string) *http.Request {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mutate?timeout="+timeout, bytes.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return r
+}
+
+// configMap with a value of n characters that take six bytes each in a review.
+func configMap(n int) map[string]any {
+	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"}, "data": map[string]any{"a": strings.Repeat("<", n)}}
+}
+
+// TestGreatReview: an object as large as the API server accepts is decided, whatever its encoding (KR-13-28).
+func TestGreatReview(t *testing.T) {
+	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}
+	for _, n := range []int{700_000, 3 << 20} {
+		body := update(t, configMap(n), configMap(n-1))
+		if len(body) < 12*n || len(body) > maxReview {
+			t.Fatalf("the review has %d bytes", len(body))
+		}
+		if resp := post(t, h.answer, body, ""); !resp.Allowed || resp.UID == "" {
+			t.Errorf("%+v %+v", resp, resp.Result)
+		}
+	}
+}
+
+// TestInflight: reviews wait for the memory of earlier ones, in time for the API server to learn of it; small ones do
+// not wait for large ones (KR-13-28).
+func TestInflight(t *testing.T) {
+	limits, begun, end := newInflight(), make(chan bool), make(chan bool)
+	slow := served(func(context.Context, []byte) ctrl.Response { begun <- true; <-end; return ctrl.Allowed("") }, limits, logr.Discard())
+	fast := served(func(context.Context, []byte) ctrl.Response { return ctrl.Allowed("") }, limits, logr.Discard())
+	large, small := bytes.Repeat([]byte(" "), 20<<20), bytes.Repeat([]byte(" "), 10<<10)
+	code := func(h http.Handler, body []byte, timeout string) int {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, reviewOf(t, body, timeout))
+		return w.Code
+	}
+	var done sync.WaitGroup
+	done.Go(func() { code(slow, large, "10s") })
+	<-begun
+	started := time.Now()
+	if got := code(fast, large, "300ms"); got != http.StatusServiceUnavailable {
+		t.Errorf("a second large review is answered with %d", got)
+	}
+	if took := time.Since(started); took > time.Second {
+		t.Errorf("it waited for %s, longer than the API server", took)
+	}
+	if got := code(fast, small, "300ms"); got != http.StatusOK {
+		t.Errorf("a small review is answered with %d", got)
+	}
+	waiting := make(chan int)
+	done.Go(func() { waiting <- code(fast, large, "30s") })
+	end <- true
+	if got := <-waiting; got != http.StatusOK {
+		t.Errorf("a review that waited is answered with %d", got)
+	}
+	done.Wait()
+}
+
+// TestDense: of reviews that take many times their bytes, one is read at a time.
+func TestDense(t *testing.T) {
+	limits := newInflight()
+	dense, plain := bytes.Repeat([]byte(`{"":1},`), 1<<18), bytes.Repeat([]byte("<"), 1<<20)
+	release, err := limits.takeDense(t.Context(), reviewOf(t, nil, "60ms"), dense)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := limits.takeDense(t.Context(), reviewOf(t, nil, "60ms"), dense); err == nil {
+		t.Error("a second one is read")
+	}
+	if _, err := limits.takeDense(t.Context(), reviewOf(t, nil, "60ms"), plain); err != nil {
+		t.Error(err)
+	}
+	release()
+	if _, err := limits.takeDense(t.Context(), reviewOf(t, nil, "60ms"), dense); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestInflightMemory: with many of the largest reviews at once, the process stays below 256 MiB (KR-13-28).
+func TestInflightMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sends 20 reviews of 25 MB")
+	}
+	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}
+	body := update(t, configMap(2<<20), configMap(2<<20-1))
+	handler := served(h.answer, newInflight(), logr.Discard())
+	var done sync.WaitGroup
+	for range 20 {
+		done.Go(func() { handler.ServeHTTP(httptest.NewRecorder(), reviewOf(t, body, "60s")) })
+	}
+	finished, greatest := make(chan bool), uint64(0)
+	go func() { done.Wait(); close(finished) }()
+	for {
+		select {
+		case <-finished:
+			t.Logf("at most %d MiB beside a review of %d", greatest>>20, len(body)>>20)
+			if greatest > 256<<20 {
+				t.Errorf("%d MiB are in use", greatest>>20)
+			}
+			return
+		case <-time.After(10 * time.Millisecond):
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			greatest = max(greatest, m.HeapAlloc)
+		}
+	}
+}
