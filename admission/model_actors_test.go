@@ -167,7 +167,7 @@ func (m *model) landed(o *unstructured.Unstructured, s *parent.State) {
 		if x := m.get(c.Child.Name); x != nil {
 			child = m.sum(x)
 		}
-		if next := settling.ClaimOutcome(c, child, m.now); next != "" {
+		if next := settling.ClaimOutcome(c, settling.Child{State: child}, m.now); next != "" {
 			m.spend(o, c, next)
 		}
 	}

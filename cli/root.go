@@ -2,12 +2,12 @@ package cli
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -15,7 +15,7 @@ import (
 // by the version command and is part of the user agent.
 func NewCommand(streams genericiooptions.IOStreams, version string) (*cobra.Command, error) {
 	s := &session{IOStreams: streams, kube: genericclioptions.NewConfigFlags(true), version: version}
-	s.view.now = time.Now
+	s.view.now = clock.Now
 	cmd := &cobra.Command{
 		Use:   "kubectl-kausality",
 		Short: "Show who caused a change, list pending changes, and approve them.",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -28,11 +30,14 @@ import (
 type Cluster struct {
 	Dynamic    dynamic.Interface
 	Kubernetes kubernetes.Interface
+	Metadata   metadata.Interface
 	Kinds      *Kinds
 	States     *States
 	Scope      *Scope
 	Namespaces *Namespaces
 	Policies   *Policies
+	// Log of what concerns all of it. Set it before Start.
+	Log logr.Logger
 
 	ready    atomic.Bool
 	coverage coverage
@@ -40,18 +45,23 @@ type Cluster struct {
 
 // New Cluster for a connection. Nothing is read before Start.
 func New(config *rest.Config) (*Cluster, error) {
-	http, err := rest.HTTPClientFor(config)
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return dated{next} })
+	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make an HTTP client: %w", err)
 	}
 	c := &Cluster{}
-	if c.Dynamic, err = dynamic.NewForConfigAndClient(config, http); err != nil {
+	if c.Dynamic, err = dynamic.NewForConfigAndClient(config, client); err != nil {
 		return nil, fmt.Errorf("cannot make a client: %w", err)
 	}
-	if c.Kubernetes, err = kubernetes.NewForConfigAndClient(config, http); err != nil {
+	if c.Kubernetes, err = kubernetes.NewForConfigAndClient(config, client); err != nil {
 		return nil, fmt.Errorf("cannot make a client: %w", err)
 	}
-	mapper, err := apiutil.NewDynamicRESTMapper(config, http)
+	if c.Metadata, err = metadata.NewForConfigAndClient(config, client); err != nil {
+		return nil, fmt.Errorf("cannot make a client: %w", err)
+	}
+	mapper, err := apiutil.NewDynamicRESTMapper(config, client)
 	if err != nil {
 		return nil, fmt.Errorf("cannot discover resources: %w", err)
 	}
@@ -72,7 +82,9 @@ func New(config *rest.Config) (*Cluster, error) {
 // Start all watches; it returns when the context ended and they did.
 func (c *Cluster) Start(ctx context.Context) error {
 	var wg sync.WaitGroup
-	for _, run := range []func(context.Context){c.Kinds.Run, c.Scope.Run, c.Namespaces.Run, c.Policies.Run, c.States.Run, c.unwatchOrphaned, c.discoverKinds} {
+	for _, run := range []func(context.Context){
+		c.Kinds.Run, c.Scope.Run, c.Namespaces.Run, c.Policies.Run, c.States.Run, c.unwatchOrphaned, c.discoverKinds, c.compareClocks,
+	} {
 		wg.Go(func() { run(ctx) })
 	}
 	wg.Wait()

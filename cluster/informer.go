@@ -18,12 +18,18 @@ import (
 // name; "" is for all.
 func newInformer(client dynamic.Interface, resource schema.GroupVersionResource, name string,
 	summarize func(*unstructured.Unstructured) any) cache.SharedIndexInformer {
+	return newInformerIn(client, resource, metav1.NamespaceAll, name, summarize)
+}
+
+// newInformerIn is newInformer in one namespace.
+func newInformerIn(client dynamic.Interface, resource schema.GroupVersionResource, namespace, name string,
+	summarize func(*unstructured.Unstructured) any) cache.SharedIndexInformer {
 	byName := func(o *metav1.ListOptions) {
 		if name != "" {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 		}
 	}
-	informer := dynamicinformer.NewFilteredDynamicInformer(client, resource, metav1.NamespaceAll, resync, cache.Indexers{}, byName).Informer()
+	informer := dynamicinformer.NewFilteredDynamicInformer(client, resource, namespace, resync, cache.Indexers{}, byName).Informer()
 	if err := informer.SetWatchErrorHandlerWithContext(WatchFailed); err != nil { // fails only once the informer runs
 		panic(fmt.Sprintf("cannot set the error handler of a new informer: %v", err))
 	}

@@ -2,8 +2,10 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"sync"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/dynamic"
 
@@ -42,6 +45,8 @@ type Object struct {
 	RequestedAt, HandledAt string
 	// ExternalName of an MR, as crossplane.io/external-name has it.
 	ExternalName string
+	// StatusDigest is that of the status, where States.DigestStatuses selects the object; else 0.
+	StatusDigest uint64
 }
 
 // GetObjectMeta is what a watch cache requires, made of the State each time
@@ -102,8 +107,10 @@ type States struct {
 	start   func(*watched)
 	// terminating reports whether a Namespace is being deleted; nil for never.
 	terminating func(namespace string) bool
-	live        func(ref parent.Ref) // counts live reads, for tests and metrics
-	timeout     time.Duration        // of a read past the cache
+	// digested selects the objects whose status is digested; nil for none.
+	digested func(types.UID) bool
+	live     func(ref parent.Ref) // counts live reads, for tests and metrics
+	timeout  time.Duration        // of a read past the cache
 }
 
 // NewStates returns States that watches nothing until Run.
@@ -153,6 +160,21 @@ func (s *States) OnUnwatch(f func(*Object)) { s.onUnwatch = append(s.onUnwatch, 
 // OnLiveRead calls f for each read past the cache. Call it before Run.
 func (s *States) OnLiveRead(f func(parent.Ref)) { s.live = f }
 
+// DigestStatuses selects the objects that have a StatusDigest, by UID. Call it before Run.
+func (s *States) DigestStatuses(of func(types.UID) bool) { s.digested = of }
+
+// statusSeed makes digests unpredictable to those who choose what is digested.
+var statusSeed = maphash.MakeSeed()
+
+// StatusDigest of an object: two objects have the same one, within a process, if they have the same status.
+func StatusDigest(o map[string]any) uint64 {
+	raw, err := json.Marshal(o["status"]) // sorts the keys
+	if err != nil {
+		return 0 // what was decoded from JSON can be encoded
+	}
+	return maphash.Bytes(statusSeed, raw)
+}
+
 // sum up an object for the cache. It is called for every event of every watch, so that
 // it must keep nothing of the object, which is many times larger. A message of the
 // provider that its runtime is an older one is noted here, where all of them pass.
@@ -160,6 +182,9 @@ func (s *States) sum(o *unstructured.Unstructured) *Object {
 	kind := s.kinds.Kind(o.GroupVersionKind())
 	out := &Object{State: parent.Sum(o, kind.Role)}
 	out.Share()
+	if s.digested != nil && s.digested(out.State.UID) {
+		out.StatusDigest = StatusDigest(o.Object)
+	}
 	if kind.ManagementPolicies {
 		out.External, out.Comparable = kind.SecretFields.Redact(external.Difference(o.Object)), external.Comparable(o.Object)
 		out.SyncedMessage = external.SyncedMessage(o.Object)
@@ -239,6 +264,16 @@ func (s *States) Cached(ref parent.Ref) *Object {
 		return nil
 	}
 	return object(o)
+}
+
+// Seen object in the watch of its kind; nil where that does not have it. watched is false where there is no
+// watch of that version, or it is not filled yet.
+func (s *States) Seen(ref parent.Ref) (o *Object, watched bool) {
+	w := s.of(ref.GroupVersionKind)
+	if w == nil || !w.informer.HasSynced() {
+		return nil, false
+	}
+	return s.Cached(ref), true
 }
 
 // key of an object in the store of its watch.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -43,6 +44,9 @@ type Item struct {
 	Fetch func(context.Context) *unstructured.Unstructured
 	// Request that was refused or logged; nil if there was none, as for external drift.
 	Request *v1alpha1.ReportRequest
+	// Stored reports, before anything is written, whether the report is about an object that is stored; nil
+	// where that is known.
+	Stored func(context.Context) (bool, error)
 
 	// at is the time of the occurrence, which may be long before it is recorded.
 	at time.Time
@@ -105,7 +109,7 @@ func (r *Reporter) Enqueue(i Item) {
 	if !r.due(i.key()) {
 		return
 	}
-	i.at = time.Now()
+	i.at = clock.Now()
 	if !r.queue.add(i) {
 		dropped.Inc()
 		r.forget(i.key())
@@ -136,7 +140,7 @@ func (r *Reporter) due(key string) bool {
 	defer r.mu.Unlock()
 	o := r.of(key)
 	o.count++
-	now := time.Now()
+	now := clock.Now()
 	if now.Sub(o.written) < recordEvery {
 		return false
 	}
@@ -191,12 +195,15 @@ func (r *Reporter) handle(ctx context.Context, i Item) error {
 func (r *Reporter) Record(ctx context.Context, i Item) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
+	if is, err := r.stored(ctx, i); err != nil || !is {
+		return err
+	}
 	d, err := r.createOrGet(ctx, i.Report)
 	if err != nil {
 		return err
 	}
 	if i.at.IsZero() {
-		i.at = time.Now()
+		i.at = clock.Now()
 	}
 	now := metav1.NewTime(i.at.UTC().Truncate(time.Second))
 	isNew := d.Status.Phase != v1alpha1.DriftDetected
@@ -229,6 +236,18 @@ func (r *Reporter) Record(ctx context.Context, i Item) error {
 		r.send(d, detected(i, r.lifecycle(i.Report.Parent)))
 	}
 	return nil
+}
+
+// stored reports whether an item is about an object that is stored (KR-13-22). The next occurrence of one that is not is tried at once.
+func (r *Reporter) stored(ctx context.Context, i Item) (bool, error) {
+	if i.Stored == nil {
+		return true, nil
+	}
+	is, err := i.Stored(ctx)
+	if !is {
+		r.forget(i.key())
+	}
+	return is, err
 }
 
 // createOrGet the Drift of a report.

@@ -401,3 +401,20 @@ func TestRedact(t *testing.T) {
 		})
 	}
 }
+
+// TestRecordStored: nothing is recorded of an object that is not stored, and an occurrence whose object
+// cannot be read is recorded the next time (KR-13-22).
+func TestRecordStored(t *testing.T) {
+	c := driftClient(t, interceptor.Funcs{})
+	r, err := NewReporter(Config{Client: c, Log: logr.Discard()})
+	require.NoError(t, err)
+	i := item("0123456789abcdef")
+	for _, failure := range []error{nil, errors.New("down")} {
+		i.Stored = func(context.Context) (bool, error) { return false, failure }
+		assert.ErrorIs(t, r.Record(t.Context(), i), failure)
+		var list v1alpha1.DriftList
+		require.NoError(t, c.List(t.Context(), &list))
+		assert.Empty(t, list.Items)
+		assert.True(t, r.due(i.key()), "the next one is written")
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -110,7 +111,7 @@ func (r *Resolver) round(ctx context.Context) error {
 	}
 	countOpen(list)
 	r.forget(list)
-	remove, supersede := beyondBounds(list.Items, time.Now())
+	remove, supersede := beyondBounds(list.Items, clock.Now())
 	for _, d := range remove[:min(len(remove), maxRemovals)] {
 		err := r.Client.Delete(ctx, d, client.Preconditions{UID: &d.UID, ResourceVersion: &d.ResourceVersion})
 		if kerrors.IsConflict(err) {

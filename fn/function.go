@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/fn/audit"
 	"github.com/kausality-io/function-kausality/fn/offline"
@@ -30,12 +31,12 @@ type Function struct {
 type Option func(*Function)
 
 // WithClock makes the function read the time from a clock; the default is
-// time.Now.
+// clock.Now.
 func WithClock(now func() time.Time) Option { return func(f *Function) { f.now = now } }
 
 // New returns the function.
 func New(log logging.Logger, options ...Option) *Function {
-	f := &Function{log: log, now: time.Now}
+	f := &Function{log: log, now: clock.Now}
 	for _, o := range options {
 		o(f)
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/gating"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,7 +31,7 @@ var (
 // observeOpening records how long a gate was open that closed for a reason.
 func observeOpening(opened time.Time, reason string) {
 	if !opened.IsZero() {
-		openFor.WithLabelValues(reason).Observe(time.Since(opened).Seconds())
+		openFor.WithLabelValues(reason).Observe(clock.Since(opened).Seconds())
 	}
 }
 
@@ -86,7 +87,7 @@ func newCollector(c *cluster.Cluster, ctl *Controller) collector {
 	list := func(gvk schema.GroupVersionKind) []*cluster.Object {
 		return slices.DeleteFunc(c.States.List(gvk), func(o *cluster.Object) bool { return !ctl.ours(o.State.Ref) })
 	}
-	return collector{kinds: c.Kinds.All, list: list, now: time.Now, look: func(o *cluster.Object) externalState {
+	return collector{kinds: c.Kinds.All, list: list, now: clock.Now, look: func(o *cluster.Object) externalState {
 		if systems.For(o.GroupVersionKind) != nil {
 			return ctl.externalStates.of(o.State.Ref)
 		}

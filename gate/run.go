@@ -42,6 +42,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	c.Log = o.Log.WithName("cluster")
 	self, err := c.Self(ctx, o.Log)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -48,11 +49,11 @@ type relaxations struct {
 func (r *relaxations) note(namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.at, func(_ string, at time.Time) bool { return time.Since(at) >= recent })
+	maps.DeleteFunc(r.at, func(_ string, at time.Time) bool { return clock.Since(at) >= recent })
 	if r.at == nil {
 		r.at = map[string]time.Time{}
 	}
-	r.at[namespace] = time.Now()
+	r.at[namespace] = clock.Now()
 }
 
 // since reports whether anything changed in one of the Namespaces after a refusal,
@@ -62,7 +63,7 @@ func (r *relaxations) since(refused time.Time, namespaces ...string) bool {
 	defer r.mu.Unlock()
 	return slices.ContainsFunc(namespaces, func(n string) bool {
 		at := r.at[n]
-		return time.Since(at) < recent && at.Add(clockSkew).After(refused)
+		return clock.Since(at) < recent && at.Add(clockSkew).After(refused)
 	})
 }
 
@@ -138,7 +139,7 @@ func (c *Controller) reconcileWakeup(ctx context.Context, ref parent.Ref) (recon
 		if err != nil {
 			return err
 		}
-		wait = max(0, time.Until(begins))
+		wait = max(0, begins.Sub(clock.Now()))
 		return c.wakeRefused(ctx, "")
 	}()
 	return result(ctx, wait, err)
@@ -181,7 +182,7 @@ func (c *Controller) wake(ctx context.Context, ref parent.Ref) error {
 	if err := c.wakeRate.Wait(ctx); err != nil {
 		return err
 	}
-	at := time.Now().UTC().Format(time.RFC3339Nano)
+	at := clock.Now().UTC().Format(time.RFC3339Nano)
 	err = c.Cluster.States.Apply(ctx, o.State.Ref, cluster.Patch{
 		Manager: v1alpha1.ManagerGate, Annotations: map[string]*string{v1alpha1.AnnotationKeyReconcileRequestedAt: &at},
 	})
@@ -206,7 +207,7 @@ func (c *Controller) sleeps(ctx context.Context, o *cluster.Object) (bool, error
 		if !needsWake(d) || withoutUID(parentOf(d)) != withoutUID(o.State.Ref) {
 			continue
 		}
-		if !o.True("Synced") || d.Status.LastSeen != nil && time.Since(d.Status.LastSeen.Time) < recent {
+		if !o.True("Synced") || d.Status.LastSeen != nil && clock.Since(d.Status.LastSeen.Time) < recent {
 			return true, nil
 		}
 	}

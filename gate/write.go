@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
 
@@ -41,7 +42,7 @@ func patch(o *cluster.Object, d gating.Decision) cluster.Patch {
 	p.Annotations[v1alpha1.AnnotationKeyManagementPolicies] = &author
 	p.Annotations[v1alpha1.AnnotationKeyGate] = &gate
 	if d.Gate.State == v1alpha1.GateOpen {
-		at := time.Now().UTC().Format(time.RFC3339Nano)
+		at := clock.Now().UTC().Format(time.RFC3339Nano)
 		p.Annotations[v1alpha1.AnnotationKeyReconcileRequestedAt] = &at
 	}
 	return p
@@ -59,7 +60,7 @@ func (c *Controller) finish(ctx context.Context, o *cluster.Object, holders []id
 
 // spend an approval: its entry is removed, and its record stays (KR-05-35).
 func (c *Controller) spend(ctx context.Context, holder *parent.State, claim v1alpha1.Claim) error {
-	edits := gating.Spend(holder.Annotations, claim, time.Now())
+	edits := gating.Spend(holder.Annotations, claim, clock.Now())
 	err := c.Cluster.States.Apply(ctx, holder.Ref, cluster.Patch{Manager: v1alpha1.ManagerGate, ResourceVersion: holder.ResourceVersion, Annotations: edits})
 	if kerrors.IsNotFound(err) {
 		return nil

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
-	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -27,8 +26,8 @@ const (
 	doubtFor = time.Hour
 )
 
-// Children reads the child of a claim live; nil where it does not exist.
-type Children func(ctx context.Context, child v1alpha1.ClaimChild) (*parent.State, error)
+// Children reads the child of a claim live.
+type Children func(ctx context.Context, c v1alpha1.Claim) (settling.Child, error)
 
 // FinishClaims of mode once until the context ends, where this replica leads: a
 // claim is used once its change is stored, and is released where it is known that
@@ -63,7 +62,8 @@ func (s *Store) finish(ctx context.Context, e *allowance.Exception, children Chi
 		if c.State != v1alpha1.ClaimPending || c.Child == nil {
 			continue
 		}
-		child, err := children(ctx, *c.Child)
+		claim := v1alpha1.Claim{ID: c.ID, At: c.At, Child: c.Child}
+		child, err := children(ctx, claim)
 		switch {
 		case err != nil && s.now().Sub(c.At.Time) > doubtFor:
 			landings = append(landings, allowance.Landing{Claim: c, State: v1alpha1.ClaimUsed})
@@ -72,7 +72,7 @@ func (s *Store) finish(ctx context.Context, e *allowance.Exception, children Chi
 			failed = errors.Join(failed, fmt.Errorf("cannot read %s %s: %w", c.Child.Kind, c.Child.Name, err))
 			continue
 		}
-		if state := settling.ClaimOutcome(v1alpha1.Claim{ID: c.ID, At: c.At, Child: c.Child}, child, s.now()); state != "" {
+		if state := settling.ClaimOutcome(claim, child, s.now()); state != "" {
 			landings = append(landings, allowance.Landing{Claim: c, State: state})
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 )
@@ -60,7 +61,7 @@ type informer struct {
 
 // New Store; nothing is read before Start.
 func New(client dynamic.Interface, log logr.Logger) (*Store, error) {
-	s := &Store{client: client, log: log, now: time.Now, informers: map[string]*informer{},
+	s := &Store{client: client, log: log, now: clock.Now, informers: map[string]*informer{},
 		changed: make(chan struct{}, 1), compiled: map[types.UID]*Compiled{}, uses: map[use]int64{}}
 	for _, r := range v1alpha1.PolicyResources() {
 		shared := dynamicinformer.NewFilteredDynamicInformer(client, gvr(r), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()

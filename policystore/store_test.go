@@ -20,6 +20,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -243,17 +244,19 @@ func TestFlush(t *testing.T) {
 // when it is not, and kept while that is unknown (KR-05-36).
 func TestFinish(t *testing.T) {
 	child := func(generation int64) Children {
-		return func(context.Context, v1alpha1.ClaimChild) (*parent.State, error) {
+		return func(context.Context, v1alpha1.Claim) (settling.Child, error) {
 			o := &unstructured.Unstructured{}
 			o.SetAPIVersion("v1")
 			o.SetKind("Pod")
 			o.SetName("p")
 			o.SetUID("p")
 			o.SetGeneration(generation)
-			return parent.Sum(o, parent.RoleNone), nil
+			return settling.Child{State: parent.Sum(o, parent.RoleNone)}, nil
 		}
 	}
-	unreadable := func(context.Context, v1alpha1.ClaimChild) (*parent.State, error) { return nil, errors.New("down") }
+	unreadable := func(context.Context, v1alpha1.Claim) (settling.Child, error) {
+		return settling.Child{}, errors.New("down")
+	}
 	cases := map[string]struct {
 		reason   string
 		children Children

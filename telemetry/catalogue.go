@@ -51,6 +51,8 @@ var Catalogue = []Metric{
 		Help: "Changes that an approval allowed, of child objects and of external resources."},
 	{Name: "kausality_certificate_expiry_timestamp_seconds", Kind: Gauge, By: byWebhook,
 		Help: "When the serving certificate of the webhook expires, in seconds since the epoch."},
+	{Name: "kausality_clock_skew_seconds", Kind: Gauge, By: byBoth,
+		Help: "How far the clock of the API server is ahead of this machine's. Decisions use the former."},
 	{Name: "kausality_controller_writes_total", Kind: Counter, Labels: []string{"kind"}, By: byController,
 		Help: "Writes of the policy controller; none while nothing differs from the policies."},
 	{Name: "kausality_decision_seconds", Kind: Histogram, By: byWebhook,
@@ -86,6 +88,8 @@ var Catalogue = []Metric{
 		Help: "Kausality policies, 1 for each."},
 	{Name: "kausality_report_queue_length", Kind: Gauge, By: byBoth,
 		Help: "Reports that wait to be recorded."},
+	{Name: "kausality_watches_late", Kind: Gauge, By: byWebhook,
+		Help: "1 while the heartbeat is late that comes over the watches, and parents are read live."},
 	{Name: "kausality_webhook_open_to_all_clients", Kind: Gauge, By: byWebhook,
 		Help: "1 where the webhook answers clients without a certificate."},
 }

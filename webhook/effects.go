@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -11,17 +12,19 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/identity"
-	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/drift"
+	"github.com/kausality-io/function-kausality/webhook/stored"
 )
 
 // effects of a decision outside of the request path: what is remembered, counted and reported
 // (KR-05-27).
 func (h *Handler) effects(req *admission.Request, d admission.Decision) {
 	if d.Report != nil && h.Reporter != nil {
-		h.Reporter.Enqueue(drift.Item{Report: d.Report, Old: req.OldObject, New: reported(req), Request: reportRequest(req)})
+		h.Reporter.Enqueue(drift.Item{
+			Report: d.Report, Old: req.OldObject, New: reported(req), Request: reportRequest(req), Stored: stored.Still(h.Cluster, req, d.Allowed),
+		})
 	}
 	if !d.Allowed {
 		return
@@ -40,12 +43,18 @@ func (h *Handler) effects(req *admission.Request, d admission.Decision) {
 
 // approve on behalf of a policy what the gate opens by approvals. On failure the caller, who was refused,
 // retries, and the approval is written then.
-func (h *Handler) approve(ctx context.Context, d admission.Decision) {
+func (h *Handler) approve(ctx context.Context, req *admission.Request, d admission.Decision) {
 	if d.Approve == nil {
 		return
 	}
 	a := d.Approve
-	err := h.Cluster.States.Apply(ctx, a.Holder, cluster.Patch{Manager: v1alpha1.ManagerWebhook, Annotations: map[string]*string{a.Key: &a.Value}})
+	err := stored.Verify(ctx, h.Cluster, req)
+	if errors.Is(err, stored.ErrNotStored) {
+		return
+	}
+	if err == nil {
+		err = h.Cluster.States.Apply(ctx, a.Holder, cluster.Patch{Manager: v1alpha1.ManagerWebhook, Annotations: map[string]*string{a.Key: &a.Value}})
+	}
 	if err != nil {
 		h.Log.Error(err, "cannot write the approval of a policy", "on", identity.Describe(a.Holder))
 	}
@@ -59,7 +68,7 @@ func reported(req *admission.Request) *unstructured.Unstructured {
 	return req.OldObject
 }
 
-// StatusHandler notes who writes the status of objects (KR-02-04). It always allows.
+// StatusHandler passes on who wants to write the status of objects (KR-02-04, KR-13-20). It always allows.
 type StatusHandler struct{ *Handler }
 
 // answer the body of one review of a status write.
@@ -75,9 +84,8 @@ func (h StatusHandler) answer(_ context.Context, body []byte) (resp ctrl.Respons
 		resp = complete(ctrl.Allowed(""), r.uid)
 	}()
 	if req := r.req; req.Operation == admission.Update && !req.DryRun {
-		h.Memory.StatusWrite(req)
-		if h.StatusWritten != nil {
-			h.StatusWritten(parent.RefOf(req.Object))
+		if h.StatusReviewed != nil {
+			h.StatusReviewed(req)
 		}
 	}
 	return resp

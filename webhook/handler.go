@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -13,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -21,6 +23,7 @@ import (
 	"github.com/kausality-io/function-kausality/policystore"
 	"github.com/kausality-io/function-kausality/telemetry"
 	"github.com/kausality-io/function-kausality/webhook/settler"
+	"github.com/kausality-io/function-kausality/webhook/stored"
 )
 
 // Handler answers the AdmissionReviews of guarded resources.
@@ -34,8 +37,8 @@ type Handler struct {
 
 	// Memory of what requests show, never nil.
 	Memory *settler.Memory
-	// StatusWritten is called with each object whose status is written; nil for nothing.
-	StatusWritten func(parent.Ref)
+	// StatusReviewed is called with each request that would write a status; nil for nothing.
+	StatusReviewed func(*admission.Request)
 }
 
 // maxClaimTries bounds how often one request tries to claim an approval that others claim, too.
@@ -60,7 +63,7 @@ func (h *Handler) answer(ctx context.Context, body []byte) (resp ctrl.Response) 
 		telemetry.End(span, nil, "kind", r.kind, "operation", string(r.req.Operation), "class", string(d.Class), "reason", string(d.Reason), "mode", string(d.Mode))
 	}()
 	var err error
-	if r, err = decode(body, started); err != nil {
+	if r, err = decode(body, clock.Now()); err != nil {
 		return unread(err, http.StatusBadRequest, h.Log)
 	}
 	read = true
@@ -73,7 +76,7 @@ func (h *Handler) answer(ctx context.Context, body []byte) (resp ctrl.Response) 
 		return h.failed(d.Mode, err)
 	}
 	if !req.DryRun {
-		h.approve(ctx, d)
+		h.approve(ctx, req, d)
 		if d.Allowed && d.Reason == admission.ReasonApproved {
 			drift.Approved(v1alpha1.RelationControllerChild)
 		}
@@ -99,6 +102,8 @@ func (h *Handler) decideOn(ctx context.Context, r *review) (admission.Decision, 
 		if gone || err != nil {
 			return admission.Decision{Allowed: true, Mode: h.expectedMode(req)}, err
 		}
+	} else if err := stored.Known(ctx, h.Cluster, req); err != nil {
+		return admission.Decision{}, err
 	} else if req.Operation == admission.Update && h.Memory.Scales(req.OldObject.GetUID()) && changesDesired(req) {
 		req.OldObject = h.Memory.FillObject(req.OldObject, h.Evaluator.World.Kind(req.Kind).Role)
 	}
@@ -110,9 +115,14 @@ func (h *Handler) decideOn(ctx context.Context, r *review) (admission.Decision, 
 func (h *Handler) decide(ctx context.Context, req *admission.Request) (admission.Decision, error) {
 	evaluator := h.Evaluator
 	d, err := evaluator.Evaluate(ctx, req)
-	for range maxClaimTries {
+	for i := range maxClaimTries {
 		if err != nil || !d.Allowed || d.Claim == nil && d.PolicyClaim == nil || req.DryRun {
 			return d, err
+		}
+		if i == 0 {
+			if err := stored.Verify(ctx, h.Cluster, req); err != nil {
+				return d, err
+			}
 		}
 		if d.PolicyClaim != nil && h.Policies == nil {
 			return d, fmt.Errorf("cannot claim a rule of %s: this process has no policy store", d.PolicyClaim.Name)
@@ -159,9 +169,12 @@ func (h *Handler) expectedMode(req *admission.Request) v1alpha1.Mode {
 	return h.Evaluator.Options.DefaultMode
 }
 
-// failed is the response if nothing could be decided: 500 in mode enforce, so that the caller retries, and
-// a warning in mode log (KR-05-22).
+// failed is the response if nothing could be decided: 500 in mode enforce, or 409 where the object is another one,
+// so that the caller retries, and a warning in mode log (KR-05-22).
 func (h *Handler) failed(mode v1alpha1.Mode, err error) ctrl.Response {
+	if mode == v1alpha1.ModeEnforce && errors.Is(err, stored.ErrNotStored) {
+		return ctrl.Errored(http.StatusConflict, fmt.Errorf("kausality: %w", err))
+	}
 	if mode == v1alpha1.ModeEnforce {
 		return ctrl.Errored(http.StatusInternalServerError, fmt.Errorf("kausality: %w", err))
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kausality-io/function-kausality/admission"
-	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/webhook/settler"
 )
 
@@ -156,7 +155,7 @@ func TestForeseen(t *testing.T) {
 func TestStatusAlways(t *testing.T) {
 	h := &Handler{
 		Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard(),
-		StatusWritten: func(parent.Ref) { panic("oops") },
+		StatusReviewed: func(*admission.Request) { panic("oops") },
 	}
 	if resp := post(t, StatusHandler{h}.answer, update(t, thing(1), thing(1)), ""); !resp.Allowed || resp.UID == "" {
 		t.Errorf("%+v", resp)

@@ -57,16 +57,15 @@ const (
 	PathPolicies = "/policies"
 )
 
+// heartbeat is the name of the Lease by which watches are known to be up to date.
+const heartbeat = v1alpha1.ManagerWebhook + "-heartbeat"
+
 // Run the webhook until the context ends.
 func Run(ctx context.Context, o Options) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	c, err := cluster.New(o.Config)
-	if err != nil {
-		return err
-	}
-	self, err := c.Self(ctx, o.Log)
+	c, self, err := o.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -74,7 +73,11 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	h, s, err := o.handler(mgr, c, self)
+	beat, err := c.NewHeartbeat(o.LeaderNamespace, heartbeat)
+	if err != nil {
+		return err
+	}
+	h, s, err := o.handler(mgr, c, beat, self)
 	if err != nil {
 		return err
 	}
@@ -85,7 +88,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := probes(mgr, c, h.Policies, end); err != nil {
 		return err
 	}
-	err = cluster.AddAll(mgr, c, h.Policies, leading(h.Policies.Lead), s, h.Reporter, leading(s.Lead),
+	err = cluster.AddAll(mgr, c, beat, h.Policies, leading(h.Policies.Lead), s, h.Reporter, leading(s.Lead),
 		serving.Everywhere(func(ctx context.Context) error { h.Policies.FinishClaims(ctx, s.Child); return nil }), cluster.GiveBack{Cluster: c})
 	if err != nil {
 		return err
@@ -97,6 +100,16 @@ func Run(ctx context.Context, o Options) error {
 	ctx, cancel := end.After(ctx)
 	defer cancel()
 	return mgr.Start(ctx)
+}
+
+// connect to the cluster, as a user whose name is self.
+func (o Options) connect(ctx context.Context) (c *cluster.Cluster, self string, err error) {
+	if c, err = cluster.New(o.Config); err != nil {
+		return nil, "", err
+	}
+	c.Log = o.Log.WithName("cluster")
+	self, err = c.Self(ctx, o.Log)
+	return c, self, err
 }
 
 // check the certificate and the address before a client is made: a
@@ -167,7 +180,7 @@ func (o Options) manager() (manager.Manager, error) {
 }
 
 // handler of reviews, and the settler that writes what they show.
-func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (*Handler, *settler.Settler, error) {
+func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, beat *cluster.Heartbeat, self string) (*Handler, *settler.Settler, error) {
 	memory := settler.NewMemory()
 	s, err := settler.New(c, memory, o.SettleGrace, o.Log.WithName("settler"))
 	if err != nil {
@@ -195,10 +208,10 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, self string) (
 	if o.ApproverRBAC {
 		options.MayApprove = permissions.mayApprove
 	}
-	w := &world{cluster: c, memory: memory, settler: s, components: components, builds: builds.New(c.Dynamic)}
+	w := &world{cluster: c, fresh: cluster.NewFresh(c.States, beat), memory: memory, settler: s, components: components, builds: builds.New(c.Dynamic)}
 	return &Handler{
 		Evaluator: &admission.Evaluator{World: w, Options: options, Policies: policies},
-		Cluster:   c, Policies: policies, Reporter: reporter, Memory: memory, StatusWritten: s.StatusWritten, Log: o.Log.WithName("admission"),
+		Cluster:   c, Policies: policies, Reporter: reporter, Memory: memory, StatusReviewed: s.StatusReviewed, Log: o.Log.WithName("admission"),
 	}, s, nil
 }
 

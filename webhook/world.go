@@ -21,6 +21,7 @@ import (
 // world is admission.World on a cluster.
 type world struct {
 	cluster    *cluster.Cluster
+	fresh      *cluster.Fresh
 	memory     *settler.Memory
 	settler    *settler.Settler
 	components map[string]bool
@@ -48,8 +49,15 @@ func (w *world) Build(ctx context.Context, req *admission.Request, p *parent.Sta
 func (w *world) Kind(gvk schema.GroupVersionKind) identity.Kind { return w.cluster.Kinds.Kind(gvk) }
 
 // Parent from the watch of its kind, or live: where the core requires it, where this
-// replica has just admitted a write of it, and where the watch does not have it (KR-05-20).
+// replica has just admitted a write of it, where the watch does not have it (KR-05-20), and
+// where watches are late (KR-13-24).
+//
+// Only a composite names its parent, the Claim, without a UID. The API server accepts no such owner, and it must
+// not be a way to read parents by their names (KR-13-23).
 func (w *world) Parent(ctx context.Context, ref parent.Ref, live bool) (*parent.State, error) {
+	if ref.UID == "" && w.Kind(ref.GroupVersionKind).Role != parent.RoleClaim {
+		return nil, admission.ErrNotFound
+	}
 	cached, uid := w.cluster.States.Cached(ref), ref.UID
 	if uid == "" && cached != nil {
 		uid = cached.UID // a composite names its Claim without a UID
@@ -59,7 +67,7 @@ func (w *world) Parent(ctx context.Context, ref parent.Ref, live bool) (*parent.
 			return nil, err
 		}
 	}
-	o, err := w.cluster.States.Get(ctx, ref, live || w.memory.Touched(uid))
+	o, err := w.fresh.Get(ctx, ref, live || w.memory.Touched(uid))
 	if err != nil {
 		return nil, err
 	}
@@ -73,9 +81,9 @@ func (w *world) Parent(ctx context.Context, ref parent.Ref, live bool) (*parent.
 // Settled is what this replica has seen; the leader writes it to the parent later.
 func (w *world) Settled(ref parent.Ref) int64 { return w.memory.Settled(ref) }
 
-// StatusWriter is what this replica has seen of status writes.
+// StatusWriter is what this replica has seen of status writes that were stored (KR-13-20).
 func (w *world) StatusWriter(ref parent.Ref, hash string) bool {
-	return w.memory.WritesStatus(ref, hash)
+	return w.settler.StatusWriter(ref, hash)
 }
 
 // NamespaceMode from the watch of Namespaces.

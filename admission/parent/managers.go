@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -39,7 +40,7 @@ func (e fieldsEntry) subresource() string { return text(e, "subresource") }
 // write one: a time in the future counts as the present (KR-13-05).
 func (e fieldsEntry) time() time.Time {
 	at, _ := time.Parse(time.RFC3339, text(e, "time"))
-	if now := time.Now().UTC().Truncate(time.Second); at.After(now) {
+	if now := clock.Now().UTC().Truncate(time.Second); at.After(now) {
 		return now
 	}
 	return at

@@ -9,27 +9,40 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// ClaimOutcome returns the state that a pending claim should have, from the current
-// state of the child, nil where it is gone; "" where it is too early. A claim is
-// released only if the child shows that the write was not stored (KR-05-36).
-func ClaimOutcome(c v1alpha1.Claim, child *parent.State, now time.Time) v1alpha1.ClaimState {
+// Child of a claim, as it is stored.
+type Child struct {
+	// State is nil where it does not exist.
+	State *parent.State
+	// Searched: of a child that was created without a name, all objects were searched for the id of the
+	// claim in their hop, which the API server stores with the object.
+	Searched bool
+}
+
+// ClaimOutcome returns the state that a pending claim should have, from its child; "" where it is too early. A
+// claim is released only if the child, or that there is none, shows that the write was not stored (KR-05-36,
+// KR-13-21).
+func ClaimOutcome(c v1alpha1.Claim, found Child, now time.Time) v1alpha1.ClaimState {
+	child := found.State
 	if child != nil {
 		if own := trace.Of(child.Annotations).Own(); own != nil && own.Approval != nil && own.Approval.Claim == c.ID {
 			return v1alpha1.ClaimUsed
 		}
 	}
-	if now.Sub(c.At.Time) < claimGrace {
+	if !Due(c, now) {
 		return ""
 	}
 	created := c.Child == nil || c.Child.UID == ""
 	switch {
-	case child == nil && created && c.Child != nil && c.Child.Name != "":
+	case child == nil && created && c.Child != nil && (c.Child.Name != "" || found.Searched):
 		return v1alpha1.ClaimOpen // the CREATE never landed
 	case child != nil && !created && child.UID == c.Child.UID && identity.VersionOf(child) == c.Child.Version:
 		return v1alpha1.ClaimOpen // nothing changed since
 	}
 	return v1alpha1.ClaimUsed
 }
+
+// Due reports whether a claim is so old that its write is stored, if it ever is.
+func Due(c v1alpha1.Claim, now time.Time) bool { return now.Sub(c.At.Time) >= claimGrace }
 
 const (
 	// claimGrace is how long a write may take to land.

@@ -116,11 +116,15 @@ func TestClaimOutcome(t *testing.T) {
 	moved := parent.Sum(fx.With(fx.Instance(), fx.Set(int64(4), "metadata", "generation")), parent.RoleManaged)
 	nameless := claim(time.Minute, "", "")
 	nameless.Child.Name = ""
+	young := claim(29*time.Second, "", "")
+	young.Child.Name = ""
 	cases := map[string]struct {
 		reason string
 		claim  v1alpha1.Claim
 		child  *parent.State
-		want   v1alpha1.ClaimState
+		// searched: see Child.
+		searched bool
+		want     v1alpha1.ClaimState
 	}{
 		"Hop": {reason: "its id is in the child's hop", claim: claim(0, "u", "g3"), child: used,
 			want: v1alpha1.ClaimUsed},
@@ -133,11 +137,13 @@ func TestClaimOutcome(t *testing.T) {
 		"NeverCreated": {reason: "a CREATE that never landed", claim: claim(time.Minute, "", ""), want: v1alpha1.ClaimOpen},
 		"CreatedByElse": {reason: "there is one, by whomever", claim: claim(time.Minute, "", ""), child: same,
 			want: v1alpha1.ClaimUsed},
-		"Nameless": {reason: "a nameless CREATE cannot be looked up", claim: nameless, want: v1alpha1.ClaimUsed},
+		"Nameless":         {reason: "a nameless CREATE cannot be looked up", claim: nameless, want: v1alpha1.ClaimUsed},
+		"NamelessSearched": {reason: "no object has the claim in its hop", claim: nameless, searched: true, want: v1alpha1.ClaimOpen},
+		"NamelessEarly":    {reason: "it may still appear", claim: young, searched: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := ClaimOutcome(tc.claim, tc.child, fx.Noon); got != tc.want {
+			if got := ClaimOutcome(tc.claim, Child{State: tc.child, Searched: tc.searched}, fx.Noon); got != tc.want {
 				t.Errorf("%s: want %q, got %q", tc.reason, tc.want, got)
 			}
 		})

@@ -77,7 +77,10 @@ func (f *processFlags) run(ctx context.Context, component string, start func(con
 		return err
 	}
 	f.Log = f.logger()
-	var err error
+	err := cluster.PingConnections()
+	if err != nil {
+		return err
+	}
 	if f.Config, err = f.connect(ctx); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/dynamic"
 
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
@@ -30,7 +31,7 @@ func Remove(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("cannot make a client: %w", err)
 	}
-	r := removal{Options: o, now: time.Now}
+	r := removal{Options: o, now: clock.Now}
 	for {
 		over, err := r.pass(ctx, c)
 		if over {

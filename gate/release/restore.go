@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
@@ -103,7 +103,7 @@ func (r *restorer) spend(ctx context.Context, o *unstructured.Unstructured) (own
 	holders, err := r.direct.Holders(ctx, obj, true) // the object itself first, then as far up as it can be read
 	unread := errors.Join(err, r.direct.Failed())
 	for _, h := range holders {
-		edits := gating.SpendOpening(obj.State, h.State, time.Now())
+		edits := gating.SpendOpening(obj.State, h.State, clock.Now())
 		if h.State.UID == o.GetUID() {
 			own = edits
 			continue

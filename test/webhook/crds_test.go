@@ -10,7 +10,8 @@ const groupSuffix = ".test.example.org"
 var fleets = []string{
 	"once", "wildcard", "given", "race", "fresh", "restart", "offline", "pending", "unsettled",
 	"labelled", "fallen", "gone", "strict", "lenient", "reads", "reports", "spread", "pinned",
-	"apart", "policies", "upgrades", "documented", "excepted", "lag", "after", "clients",
+	"apart", "policies", "upgrades", "documented", "excepted", "lag", "after", "clients", "forged", "forgedclaims", "silent",
+	"behind", "farbehind", "ahead", "farahead",
 }
 
 // kindsOf a group: App reports status.observedGeneration, Part may be poisoned so

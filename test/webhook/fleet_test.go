@@ -1,10 +1,12 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -49,6 +51,11 @@ type options struct {
 	// in apps/deployments.
 	resources []string
 	args      []string
+	// of are the further arguments of a replica, by its number; nil for none.
+	of func(i int) []string
+	// program to run in place of the binary under test; "" for that. env is added to its environment.
+	program string
+	env     []string
 }
 
 // startFleet and configure the API server to call it for its namespaces.
@@ -59,7 +66,12 @@ func startFleet(t *testing.T, name string, o options) *fleet {
 	f.namespace(lease, false)
 	urls := make([]string, 0, o.replicas)
 	for i := range o.replicas {
-		r := f.start(i, append([]string{"--leader-elect=" + strconv.FormatBool(o.replicas > 1), "--leader-elect-namespace=" + lease}, o.args...))
+		var own []string
+		if o.of != nil {
+			own = o.of(i)
+		}
+		elect := []string{"--leader-elect=" + strconv.FormatBool(o.replicas > 1), "--leader-elect-namespace=" + lease}
+		r := f.start(i, slices.Concat(elect, o.args, own), o)
 		f.replicas = append(f.replicas, r)
 		urls = append(urls, r.url)
 	}
@@ -75,7 +87,7 @@ func startFleet(t *testing.T, name string, o options) *fleet {
 	return f
 }
 
-func (f *fleet) start(i int, args []string) *replica {
+func (f *fleet) start(i int, args []string, o options) *replica {
 	f.t.Helper()
 	r := &replica{}
 	addresses := make([]string, 0, 3)
@@ -90,8 +102,10 @@ func (f *fleet) start(i int, args []string) *replica {
 	args = append([]string{"webhook", "--kubeconfig=" + the.kubeconfig, "--default-mode=enforce", "--cert-dir=" + the.certs,
 		"--settle-grace=1s", "--shutdown-delay=0s",
 		"--bind-address=" + addresses[0], "--health-probe-bind-address=" + addresses[1], "--metrics-bind-address=" + addresses[2]}, args...)
+	program := exec.Command(cmp.Or(o.program, the.kausality), args...)
+	program.Env = append(os.Environ(), o.env...)
 	var err error
-	if r.Process, err = the.Run(context.Background(), fmt.Sprintf("%s-%d", f.name, i), exec.Command(the.kausality, args...)); err != nil {
+	if r.Process, err = the.Run(context.Background(), fmt.Sprintf("%s-%d", f.name, i), program); err != nil {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(r.Stop)

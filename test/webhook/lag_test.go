@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // lagging is the kubeconfig of an API server that sends no watch events while held
@@ -107,4 +111,50 @@ func (s *fixture) create(kind, name string, spec map[string]any) *unstructured.U
 		object(s.name, kind, s.ns, name, spec), metav1.CreateOptions{})
 	require.NoError(s.t, err)
 	return o
+}
+
+// TestFreezeOnAReplicaThatWatchesNothing: a freeze that one replica admitted holds on another one within five seconds, and for as long
+// as that one's watches are silent; while they are, an allowed change costs at most one read of its parent in five seconds, and nothing
+// is refused that is not frozen (KR-13-24).
+func TestFreezeOnAReplicaThatWatchesNothing(t *testing.T) {
+	t.Parallel()
+	var held sync.RWMutex
+	f := startFleet(t, "silent", options{replicas: 2, of: func(i int) []string {
+		if i == 0 {
+			return nil
+		}
+		return []string{"--kubeconfig=" + lagging(t, &held)}
+	}})
+	s, other := newFixture(t, f, "silent"), newFixture(t, f, "silent-other")
+	s.settled("part")
+	other.settled("part")
+	f.proxy.pinned.Store(2)
+	n := 0
+	write := func(s *fixture) error { n++; return s.count(s.alice(), "part", n) }
+	wait.For(t, "the second replica to have a heartbeat", wait.Patience, func(context.Context) error {
+		if err := write(s); err != nil || f.replicas[1].metric(t, "kausality_watches_late") != 0 {
+			return fmt.Errorf("late: %v, error %w", f.replicas[1].metric(t, "kausality_watches_late"), err)
+		}
+		return nil
+	})
+	require.NoError(t, write(other))
+	wait.Pause(t, 11*time.Second) // in which it reads live what it wrote itself
+	held.Lock()
+	defer held.Unlock()
+	f.proxy.pinned.Store(1)
+	s.annotate(map[string]any{"kausality.io/freeze": "true"})
+	frozen := time.Now()
+	f.proxy.pinned.Store(2)
+	for _, after := range []time.Duration{5 * time.Second, 10 * time.Second, 15 * time.Second} {
+		wait.Pause(t, time.Until(frozen.Add(after)))
+		before := f.replicas[1].metric(t, liveReads)
+		for range 20 {
+			mustRefuse(t, write(s), "Frozen")
+			require.NoError(t, write(other))
+		}
+		// A refusal is decided on a live parent always.
+		if reads := f.replicas[1].metric(t, liveReads) - before; reads > 20+2+1 {
+			t.Errorf("%v after the freeze, 20 refused and 20 allowed changes make %.0f live reads", after, reads)
+		}
+	}
 }

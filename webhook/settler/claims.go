@@ -5,17 +5,26 @@ import (
 	"errors"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settling"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // claimPoll is when a claim is checked again whose outcome is not known yet.
 const claimPoll = time.Second
+
+const (
+	// searchEvery is how often all objects of a kind are searched for the child of a claim.
+	searchEvery = 5 * time.Second
+	// maxSearches bounds the claims whose last search is remembered.
+	maxSearches = 1024
+)
 
 // claims edits the pending claims of approvals on a parent: used once the change was stored, released if
 // it is known that it was not (KR-05-36). Claims for external drift are the gate's.
@@ -30,9 +39,9 @@ func (s *Settler) claims(ctx context.Context, p *parent.State, edits map[string]
 			again = soonest(again, left)
 			continue
 		}
-		var child *parent.State
+		var child settling.Child
 		if c.Child != nil {
-			if child, err = s.Child(ctx, *c.Child); err != nil {
+			if child, err = s.Child(ctx, c); err != nil {
 				return 0, err
 			}
 		}
@@ -55,18 +64,59 @@ func (s *Settler) claims(ctx context.Context, p *parent.State, edits map[string]
 	return again, nil
 }
 
-// Child of a claim, read live; nil if it does not exist, or has no name to find it by.
-func (s *Settler) Child(ctx context.Context, c v1alpha1.ClaimChild) (*parent.State, error) {
-	if c.Name == "" {
-		return nil, nil // none
+// Child of a claim, read live.
+func (s *Settler) Child(ctx context.Context, c v1alpha1.Claim) (settling.Child, error) {
+	if c.Child.Name == "" {
+		return s.created(ctx, c)
 	}
-	ref := parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(c.APIVersion, c.Kind), Namespace: c.Namespace, Name: c.Name}
+	ref := childRef(c)
+	ref.Name = c.Child.Name
 	o, err := s.states.Get(ctx, ref, true)
 	if errors.Is(err, admission.ErrNotFound) {
-		return nil, nil // none
+		return settling.Child{}, nil
 	}
 	if err != nil {
-		return nil, err
+		return settling.Child{}, err
 	}
-	return o.State, nil
+	return settling.Child{State: o.State}, nil
+}
+
+// childRef is the kind and the namespace of the child of a claim.
+func childRef(c v1alpha1.Claim) parent.Ref {
+	return parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(c.Child.APIVersion, c.Child.Kind), Namespace: c.Child.Namespace}
+}
+
+// created child of a claim for a creation without a name: the object whose hop has the id of the claim. Where its
+// kind is watched, it is looked for there, and once more past the watch before the claim is released. Other
+// kinds are listed, every few seconds.
+func (s *Settler) created(ctx context.Context, c v1alpha1.Claim) (settling.Child, error) {
+	ref := childRef(c)
+	if _, watched := s.cluster.States.Seen(ref); watched {
+		for _, o := range s.cluster.States.List(ref.GroupVersionKind) {
+			if o.Namespace == ref.Namespace && bears(o.Annotations, c) {
+				return settling.Child{State: o.State}, nil
+			}
+		}
+		if !settling.Due(c, s.now()) {
+			return settling.Child{}, nil
+		}
+	}
+	if _, lately := s.searched.Get(c.ID); lately && !settling.Due(c, s.now()) {
+		return settling.Child{}, nil
+	}
+	s.searched.Add(c.ID, true, searchEvery)
+	name, complete, err := s.cluster.Find(ctx, ref, func(o metav1.Object) bool { return bears(o.GetAnnotations(), c) })
+	if name == "" || err != nil {
+		return settling.Child{Searched: complete}, err
+	}
+	ref.Name = name
+	return settling.Child{State: &parent.State{Ref: ref, Annotations: map[string]string{
+		v1alpha1.AnnotationKeyTrace: trace.Trace{{Approval: &v1alpha1.HopApproval{Claim: c.ID}}}.String(),
+	}}}, nil
+}
+
+// bears reports whether the hop of an object with these annotations has a claim.
+func bears(annotations map[string]string, c v1alpha1.Claim) bool {
+	own := trace.Of(annotations).Own()
+	return own != nil && own.Approval != nil && own.Approval.Claim == c.ID
 }

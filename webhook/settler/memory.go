@@ -1,14 +1,13 @@
 package settler
 
 import (
-	"reflect"
 	"strconv"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -29,6 +28,7 @@ const (
 type Memory struct {
 	mu      sync.Mutex
 	objects map[types.UID]*record
+	reviews statusReviews
 	now     func() time.Time
 }
 
@@ -45,8 +45,8 @@ type record struct {
 	observed   int64
 	observedAt time.Time
 	looked     bool
-	// wrote is the generation when the status was last written, wroteAt the first resourceVersion that
-	// may show that write.
+	// wrote is the generation when the status was last written, wroteAt the resourceVersion that shows that
+	// write.
 	wrote   int64
 	wroteAt uint64
 	// touched is when an intent or a user annotation was last admitted here.
@@ -59,7 +59,7 @@ type record struct {
 
 // NewMemory returns a Memory that is empty.
 func NewMemory() *Memory {
-	return &Memory{objects: map[types.UID]*record{}, now: time.Now}
+	return &Memory{objects: map[types.UID]*record{}, reviews: newStatusReviews(), now: clock.Now}
 }
 
 // at returns the record of an object; the caller holds the lock.
@@ -67,15 +67,30 @@ func (m *Memory) at(uid types.UID) *record {
 	o := m.objects[uid]
 	if o == nil {
 		if len(m.objects) >= maxObjects {
-			for k := range m.objects { // any one: it will be seen again
-				delete(m.objects, k)
-				break
-			}
+			m.evict()
 		}
 		o = &record{latch: -1}
 		m.objects[uid] = o
 	}
 	return o
+}
+
+// evictTries is how many records are compared to find one of which little is known.
+const evictTries = 16
+
+// evict any record: it will be seen again. One of an object of which no request or watch showed that it is a
+// parent goes first: a client can invent objects. The caller holds the lock.
+func (m *Memory) evict() {
+	tries, any := evictTries, types.UID("")
+	for uid, o := range m.objects {
+		if any = uid; !o.parent && o.latch < 0 && len(o.writers) == 0 {
+			break
+		}
+		if tries--; tries == 0 {
+			break
+		}
+	}
+	delete(m.objects, any)
 }
 
 // write to the record of an object, which is created if need be. Nothing for an empty UID.
@@ -107,21 +122,6 @@ func (m *Memory) Forget(uid types.UID) {
 // Now is the time by which Memory measures.
 func (m *Memory) Now() time.Time { return m.now() }
 
-// StatusWrite notes who writes the status of an object. Admission sees the write before it is stored, if
-// it is stored at all: an object that does not show it reveals nothing about the generation that its
-// controller has seen by now.
-func (m *Memory) StatusWrite(req *admission.Request) {
-	at := revision(req.OldObject.GetResourceVersion())
-	if !reflect.DeepEqual(req.OldObject.Object["status"], req.Object.Object["status"]) {
-		at++
-	}
-	m.write(req.Object.GetUID(), func(o *record) {
-		o.parent = o.parent || marked(req.OldObject.GetAnnotations()) // of the new object, only the status is stored
-		o.writers = o.writers.With(req.User.Hash(), nil)
-		o.wrote, o.wroteAt = max(o.wrote, req.Object.GetGeneration()), max(o.wroteAt, at)
-	})
-}
-
 // revision of a resourceVersion: the API server's are numbers that grow. 0 for one that is no number.
 func revision(resourceVersion string) uint64 {
 	n, err := strconv.ParseUint(resourceVersion, 10, 64)
@@ -131,7 +131,7 @@ func revision(resourceVersion string) uint64 {
 	return n
 }
 
-// WritesStatus reports whether a user, by hash, was seen to write the status of an object.
+// WritesStatus reports whether a status that a user, by hash, wrote was seen stored on an object.
 func (m *Memory) WritesStatus(ref parent.Ref, hash string) (is bool) {
 	m.read(ref.UID, func(o *record) { is = o.writers.Has(hash) })
 	return is

@@ -16,6 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
 )
 
 // clockedMemory with a clock that the test moves.
@@ -55,9 +56,9 @@ func TestMemoryObserved(t *testing.T) {
 	}
 	_, known, _ := tr.observed(state(0, false))
 	assert.False(t, known, "a kind that reports none, whose status was never written")
-	tr.StatusWrite(statusWrite("ctrl", 2, "7"))
+	storeStatus(tr, statusWrite("ctrl", 2, "7"))
 	_, known, _ = tr.observed(state(0, false))
-	assert.False(t, known, "the write may still fail: the object does not show it")
+	assert.False(t, known, "an older state of it does not show the write")
 	n, known, _ := tr.observed(landed(state(0, false), "8"))
 	assert.True(t, known)
 	assert.EqualValues(t, 2, n, "it has observed what it was when its status was written")
@@ -93,7 +94,7 @@ func TestMemoryObservedSince(t *testing.T) {
 func TestMemoryControllers(t *testing.T) {
 	tr, _ := clockedMemory()
 	s := &parent.State{Ref: parent.Ref{UID: "u"}, Annotations: map[string]string{}}
-	tr.StatusWrite(statusWrite("bbbbb", 1, "7"))
+	storeStatus(tr, statusWrite("bbbbb", 1, "7"))
 	assert.True(t, tr.WritesStatus(s.Ref, hashOf("bbbbb")))
 	_, missing := tr.controllers(s)
 	assert.False(t, missing, "nothing is recorded on an object that is no parent")
@@ -166,6 +167,14 @@ func statusWrite(user string, generation int64, version string) *admission.Reque
 	return &admission.Request{User: subject.User{Name: user}, OldObject: object(nil), Object: object(map[string]any{"ready": true})}
 }
 
+// storeStatus has memory review a status write of version 7, and see it stored as version 8.
+func storeStatus(m *Memory, req *admission.Request) bool {
+	m.StatusReviewed(req, nil)
+	o := req.Object.DeepCopy()
+	o.SetResourceVersion("8")
+	return m.StatusStored("7", parent.Sum(o, parent.RoleNone), cluster.StatusDigest(o.Object))
+}
+
 func landed(s *parent.State, version string) *parent.State { s.ResourceVersion = version; return s }
 
 func hashOf(user string) string { return subject.User{Name: user}.Hash() }
@@ -177,4 +186,20 @@ func hopOf(t *testing.T, s *parent.State) v1alpha1.Hop {
 		t.Fatal("no hop")
 	}
 	return *own
+}
+
+// TestMemoryEvictsInvented: what a client can invent goes before what requests and watches showed of parents.
+func TestMemoryEvictsInvented(t *testing.T) {
+	tr, _ := clockedMemory()
+	tr.latch("settled", 1)
+	for i := range 100 {
+		tr.Touch(types.UID(fmt.Sprint("invented-", i)))
+	}
+	for range 100 {
+		tr.evict()
+	}
+	assert.EqualValues(t, 1, tr.Settled(parent.Ref{UID: "settled"}))
+	assert.Len(t, tr.objects, 1)
+	tr.evict()
+	assert.Empty(t, tr.objects)
 }

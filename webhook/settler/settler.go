@@ -11,10 +11,13 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/time/rate"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -33,6 +36,11 @@ const (
 	// afterConflict is when an object is reconciled again whose cached state was out of date. Usually its
 	// watch event comes first.
 	afterConflict = 500 * time.Millisecond
+	// otherVersion is when an object is read live whose status was reviewed in another version than the one
+	// that is watched: its conversion may change the status.
+	otherVersion = time.Second
+	// reviewPatience is for how long the first review of a kind's status waits for a read of the object.
+	reviewPatience = time.Second
 )
 
 // states are the watched objects. cluster.States implements it.
@@ -62,12 +70,17 @@ type Settler struct {
 	queue      workqueue.TypedRateLimitingInterface[parent.Ref]
 	controller controller.TypedController[parent.Ref]
 	limit      *rate.Limiter
+	// reading are the live reads for reviews of statuses.
+	reading chan struct{}
+	// searched are the claims whose child was searched for lately, by id.
+	searched *utilcache.LRUExpireCache
 }
 
 // New returns a Settler that writes nothing until Start. grace is for how long an XR must stay converged
 // (KR-03-07). Call it before the cluster starts.
 func New(c *cluster.Cluster, m *Memory, grace time.Duration, log logr.Logger) (*Settler, error) {
-	s := &Settler{cluster: c, states: c.States, memory: m, grace: grace, log: log, now: time.Now, limit: rate.NewLimiter(writesPerSecond, writesPerSecond)}
+	s := &Settler{cluster: c, states: c.States, memory: m, grace: grace, log: log, now: clock.Now, limit: rate.NewLimiter(writesPerSecond, writesPerSecond),
+		searched: utilcache.NewLRUExpireCache(maxSearches), reading: make(chan struct{}, workers)}
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[parent.Ref](50*time.Millisecond, 30*time.Second)
 	s.queue = workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[parent.Ref]{Name: name})
 	var err error
@@ -87,6 +100,7 @@ func New(c *cluster.Cluster, m *Memory, grace time.Duration, log logr.Logger) (*
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the controller that records on parents: %w", err)
 	}
+	c.States.DigestStatuses(m.AwaitsStatus)
 	c.States.OnChange(s.changed)
 	c.States.OnUnwatch(func(o *cluster.Object) { m.Forget(o.State.UID) })
 	return s, nil
@@ -98,6 +112,11 @@ func (s *Settler) changed(old, new *cluster.Object) {
 		s.memory.Forget(old.State.UID)
 		return
 	}
+	from := ""
+	if old != nil {
+		from = old.ResourceVersion
+	}
+	s.memory.StatusStored(from, new.State, new.StatusDigest)
 	if new.Role != parent.RoleManaged {
 		s.memory.observed(new.State) // here, since the queue skips states that lasted only for a moment
 		s.queue.Add(new.State.Ref)
@@ -117,19 +136,103 @@ func (s *Settler) NoteParent(p *parent.State) {
 	}
 }
 
-// StatusWritten notes that the status of an object is being written. One that is not cached is
-// reconciled when its watch shows it, which begins with the first status write of its kind.
-func (s *Settler) StatusWritten(ref parent.Ref) {
-	o := s.states.Cached(ref)
+// StatusReviewed notes that a status write of an object is reviewed, which counts once it is stored
+// (KR-13-20). The watch of a kind that is not watched begins with the first such review.
+func (s *Settler) StatusReviewed(req *admission.Request) {
+	ref := parent.RefOf(req.OldObject)
+	o := s.seen(ref)
 	if o == nil {
-		if !s.cluster.States.Watches(ref.GroupKind()) {
+		watches := s.cluster.States.Watches(ref.GroupKind())
+		if !watches {
+			o = s.unwatched(ref)
+		}
+		var stored *parent.State
+		if o != nil {
+			stored = o.State
+		}
+		s.memory.StatusReviewed(req, stored)
+		if !watches {
 			s.queue.Add(ref) // finding the kind may take longer than the request can wait
 		}
 		return
 	}
-	if _, missing := s.memory.controllers(o.State); missing {
+	if s.memory.StatusReviewed(req, o.State) {
 		s.queue.Add(o.State.Ref)
 	}
+	if o.State.GroupVersionKind != ref.GroupVersionKind {
+		s.queue.AddAfter(ref, otherVersion)
+	}
+}
+
+// unwatched object of a kind whose watch begins with this review, read live; nil where that takes too long. What is stored later than
+// that shows that a write was stored, whatever the first list of the watch shows.
+func (s *Settler) unwatched(ref parent.Ref) *cluster.Object {
+	select {
+	case s.reading <- struct{}{}:
+	default:
+		return nil
+	}
+	read := make(chan *cluster.Object, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				s.log.Error(fmt.Errorf("panic: %v", p), "cannot read an object whose status is reviewed", "object", identity.Describe(ref))
+				read <- nil
+			}
+			<-s.reading
+		}()
+		o, err := s.states.Get(context.Background(), ref, true) // has a timeout of its own
+		if err != nil {
+			o = nil
+		}
+		read <- o
+	}()
+	select {
+	case o := <-read:
+		return o
+	case <-time.After(reviewPatience):
+		return nil
+	}
+}
+
+// seen object in the watch of any version of its kind; nil where none has it.
+func (s *Settler) seen(ref parent.Ref) *cluster.Object {
+	if o := s.states.Cached(ref); o != nil {
+		return o
+	}
+	for _, gvk := range s.cluster.States.Kinds() {
+		if gvk.GroupKind() == ref.GroupKind() && gvk != ref.GroupVersionKind {
+			of := ref
+			of.GroupVersionKind = gvk
+			if o := s.states.Cached(of); o != nil {
+				return o
+			}
+		}
+	}
+	return nil
+}
+
+// StatusWriter reports whether a user, by hash, writes the status of an object. Where a write was reviewed
+// that the watch does not show yet, the object is read live, once.
+func (s *Settler) StatusWriter(ref parent.Ref, hash string) bool {
+	if s.memory.WritesStatus(ref, hash) {
+		return true
+	}
+	return s.look(ref, hash) && s.memory.WritesStatus(ref, hash)
+}
+
+// look at an object of which a status write by a user, by hash, or by any for "", was reviewed. It reports
+// whether that was stored.
+func (s *Settler) look(ref parent.Ref, hash string) bool {
+	if !s.memory.looks(ref.UID, hash) {
+		return false
+	}
+	o, err := s.states.Get(context.Background(), ref, true) // has a timeout of its own
+	if err != nil {
+		s.log.V(1).Info("cannot read an object whose status was reviewed", "object", identity.Describe(ref), "error", err.Error())
+		return false
+	}
+	return s.memory.StatusStored("", o.State, o.StatusDigest)
 }
 
 // Lead makes this replica the one that writes latches.
@@ -163,6 +266,7 @@ func (s *Settler) Reconcile(ctx context.Context, ref parent.Ref) (reconcile.Resu
 func (s *Settler) update(ctx context.Context, ref parent.Ref) (again time.Duration, err error) {
 	o := s.states.Cached(ref)
 	if o == nil {
+		s.look(ref, "")
 		return 0, s.watch(ref)
 	}
 	if o.State.UID != ref.UID || o.Deleting() {

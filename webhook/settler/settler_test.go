@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -83,7 +84,12 @@ func TestSettlerWatchesReviewedKinds(t *testing.T) {
 	w, _ := idleSettler(t)
 	ref := parent.Ref{GroupVersionKind: widget, Name: "w", UID: "u"}
 	for range 2 {
-		w.StatusWritten(ref)
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(widget)
+		o.SetName(ref.Name)
+		o.SetUID(ref.UID)
+		o.SetResourceVersion("1")
+		w.StatusReviewed(&admission.Request{OldObject: o, Object: o})
 		assert.Equal(t, 1, w.queue.Len())
 		got, _ := w.queue.Get()
 		_, err := w.Reconcile(t.Context(), got)

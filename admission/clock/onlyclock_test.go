@@ -1,0 +1,47 @@
+package clock
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// otherwise are files that measure how long something takes, or need the time of this machine, and why.
+var otherwise = map[string]string{
+	"admission/clock/local.go":  "it is the clock",
+	"webhook/handler.go":        "it measures the latency of decisions",
+	"webhook/serving/server.go": "it sets deadlines of connections",
+}
+
+// TestOneClock: what decides, records and reports reads the time here and nowhere else (KR-13-25).
+func TestOneClock(t *testing.T) {
+	machine := regexp.MustCompile(`\btime\.(Now|Since|Until)\b`)
+	root := filepath.Join("..", "..")
+	read := 0
+	for _, dir := range []string{"admission", "drift", "fn", "gate", "policystore", "webhook"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			read++
+			name, err := filepath.Rel(root, path)
+			if found := machine.FindString(string(raw)); found != "" && otherwise[filepath.ToSlash(name)] == "" {
+				t.Errorf("%s has %s; use package clock", name, found)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if read < 100 {
+		t.Errorf("%d files were read", read)
+	}
+}

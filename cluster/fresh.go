@@ -1,0 +1,52 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/parent"
+)
+
+const (
+	// freshFor is for how long a live read stands for an object whose watch is late.
+	freshFor = 5 * time.Second
+	// maxFresh bounds the objects of which one is kept.
+	maxFresh = 10_000
+)
+
+// Fresh reads parents live while the heartbeat is late, each at most once in freshFor (KR-13-24). It is safe for concurrent use.
+type Fresh struct {
+	get   func(ctx context.Context, ref parent.Ref, live bool) (*Object, error)
+	late  func() bool
+	reads *utilcache.LRUExpireCache // of freshRead by parent.Ref
+}
+
+// freshRead is an object, or that it does not exist.
+type freshRead struct {
+	o   *Object
+	err error
+}
+
+// NewFresh returns a Fresh for a heartbeat.
+func NewFresh(s *States, h *Heartbeat) *Fresh {
+	return &Fresh{get: s.Get, late: h.Late, reads: utilcache.NewLRUExpireCache(maxFresh)}
+}
+
+// Get an object as States.Get does, but not from a watch that may be late.
+func (f *Fresh) Get(ctx context.Context, ref parent.Ref, live bool) (*Object, error) {
+	if live || !f.late() {
+		return f.get(ctx, ref, live)
+	}
+	if r, ok := f.reads.Get(ref); ok {
+		return r.(freshRead).o, r.(freshRead).err
+	}
+	o, err := f.get(ctx, ref, true)
+	if err == nil || errors.Is(err, admission.ErrNotFound) {
+		f.reads.Add(ref, freshRead{o, err}, freshFor)
+	}
+	return o, err
+}

@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/client-go/dynamic/fake"
+
+	"github.com/kausality-io/function-kausality/admission/parent"
+)
+
+// heartbeating cluster, of which the Leases are read and written.
+func heartbeating(t *testing.T) (*Heartbeat, *fake.FakeDynamicClient) {
+	t.Helper()
+	lists := map[schema.GroupVersionResource]string{leaseResource: "LeaseList"}
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
+	h, err := (&Cluster{Dynamic: client, Log: logr.Discard()}).NewHeartbeat("home", "beat")
+	require.NoError(t, err)
+	return h, client
+}
+
+// TestHeartbeat: watches are late until the first heartbeat came, and while the last one is old; one that is written but does not
+// come over the watch does not count (KR-13-24).
+func TestHeartbeat(t *testing.T) {
+	h, _ := heartbeating(t)
+	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	h.now = func() time.Time { return now }
+	assert.True(t, h.Late(), "none came yet")
+	require.NoError(t, h.write(t.Context()))
+	assert.True(t, h.Late(), "it was written, and did not come")
+	beat := func(at time.Time) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"renewTime": at.Format(time.RFC3339Nano)}}}
+	}
+	h.came(beatOf(beat(now)))
+	assert.False(t, h.Late())
+	now = now.Add(lateAfter + time.Millisecond)
+	assert.True(t, h.Late())
+	h.came(beatOf(beat(now.Add(-time.Minute))))
+	assert.True(t, h.Late(), "an old one came late")
+	h.came(beatOf(&unstructured.Unstructured{}))
+	assert.True(t, h.Late(), "it is none of ours")
+	h.came(beatOf(beat(now.Add(time.Hour))))
+	assert.False(t, h.Late())
+	now = now.Add(lateAfter + time.Millisecond)
+	assert.True(t, h.Late(), "one of the future counts as one of the present")
+	assert.False(t, (*Heartbeat)(nil).Late(), "there is no heartbeat")
+}
+
+// TestHeartbeatRuns: a replica writes heartbeats, and they come; once the first write created the Lease.
+func TestHeartbeatRuns(t *testing.T) {
+	h, client := heartbeating(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- h.Start(ctx) }()
+	assert.Eventually(t, func() bool { return !h.Late() }, 10*time.Second, 10*time.Millisecond)
+	first := h.seen.Load()
+	assert.Eventually(t, func() bool { return h.seen.Load() > first }, 10*time.Second, 10*time.Millisecond)
+	cancel()
+	assert.NoError(t, <-ended)
+	writes := 0
+	for _, a := range client.Actions() {
+		if a.GetVerb() == "patch" || a.GetVerb() == "create" {
+			writes++
+		}
+	}
+	assert.LessOrEqual(t, writes, 5, "one patch that finds nothing, one creation, and one patch for each heartbeat")
+}
+
+// TestFresh: while the heartbeat is late a parent is read live, at most once in five seconds; an error is no answer (KR-13-24).
+func TestFresh(t *testing.T) {
+	clock := &settable{time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)}
+	late, reads := false, 0
+	var failure error
+	f := &Fresh{late: func() bool { return late }, reads: utilcache.NewLRUExpireCacheWithClock(10, clock)}
+	f.get = func(_ context.Context, _ parent.Ref, live bool) (*Object, error) {
+		if live {
+			reads++
+		}
+		return &Object{}, failure
+	}
+	get := func(live bool, want int) {
+		t.Helper()
+		_, err := f.Get(t.Context(), parent.Ref{Name: "app"}, live)
+		assert.ErrorIs(t, err, failure)
+		assert.Equal(t, want, reads)
+	}
+	get(false, 0)
+	late = true
+	get(false, 1)
+	get(false, 1)
+	get(true, 2)
+	clock.at = clock.at.Add(freshFor + time.Millisecond)
+	get(false, 3)
+	clock.at = clock.at.Add(freshFor + time.Millisecond)
+	failure = errors.New("down")
+	get(false, 4)
+	get(false, 5)
+}
+
+// settable clock.
+type settable struct{ at time.Time }
+
+func (c *settable) Now() time.Time { return c.at }
+
+// TestPingConnections: what the environment sets goes first.
+func TestPingConnections(t *testing.T) {
+	t.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "7")
+	t.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "")
+	require.NoError(t, PingConnections())
+	assert.Equal(t, "7", os.Getenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS"))
+	assert.Equal(t, pingWithin, os.Getenv("HTTP2_PING_TIMEOUT_SECONDS"))
+}
