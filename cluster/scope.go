@@ -241,6 +241,9 @@ func rulesOf(o *unstructured.Unstructured, names func([]string) []string) []rule
 	var out []rule
 	for _, h := range hooks {
 		m, _ := h.(map[string]any)
+		if m["name"] == v1alpha1.WebhookMetadata {
+			continue
+		}
 		rules, _ := m["rules"].([]any)
 		for _, e := range rules {
 			r, _ := e.(map[string]any)

@@ -32,6 +32,17 @@ const parentChanges = `(has(oldObject.metadata.ownerReferences) &&
   oldObject.metadata.ownerReferences.exists(r, has(r.controller) && r.controller &&
     !(has(object.metadata.ownerReferences) && r in object.metadata.ownerReferences)))`
 
+// keptMetadata is true where the parent or an annotation of ours changes.
+const keptMetadata = parentChanges + ` ||
+` + annotationsChange + ` && (
+  (has(object.metadata.annotations) && (size(object.metadata.annotations) > 200 ||
+    object.metadata.annotations.exists(k, k.startsWith("kausality.io/") &&
+      !(has(oldObject.metadata.annotations) && k in oldObject.metadata.annotations &&
+        oldObject.metadata.annotations[k] == object.metadata.annotations[k])))) ||
+  (has(oldObject.metadata.annotations) && (size(oldObject.metadata.annotations) > 200 ||
+    oldObject.metadata.annotations.exists(k, k.startsWith("kausality.io/") &&
+      !(has(object.metadata.annotations) && k in object.metadata.annotations)))))`
+
 // worthAsking is true unless an UPDATE leaves the desired state, the parent and all our
 // annotations as they are. A field or an annotation of ours that is dropped is a
 // difference. Where there are very many annotations, of which any changed, they are
@@ -42,15 +53,7 @@ const parentChanges = `(has(oldObject.metadata.ownerReferences) &&
 const worthAsking = `request.operation != "UPDATE" || ` + specChanges + ` ||
 (has(request.subResource) && request.subResource != "") ||
 ` + otherwiseChanges + ` ||
-` + parentChanges + ` ||
-` + annotationsChange + ` && (
-  (has(object.metadata.annotations) && (size(object.metadata.annotations) > 200 ||
-    object.metadata.annotations.exists(k, k.startsWith("kausality.io/") &&
-      !(has(oldObject.metadata.annotations) && k in oldObject.metadata.annotations &&
-        oldObject.metadata.annotations[k] == object.metadata.annotations[k])))) ||
-  (has(oldObject.metadata.annotations) && (size(oldObject.metadata.annotations) > 200 ||
-    oldObject.metadata.annotations.exists(k, k.startsWith("kausality.io/") &&
-      !(has(object.metadata.annotations) && k in object.metadata.annotations)))))`
+` + keptMetadata
 
 // relevantStatus excludes status writes without information: dry runs, and those
 // that do not change the status of objects with an observedGeneration. Of an object
@@ -80,4 +83,12 @@ func mutateConditions(in *input, e entry) []admissionregistrationv1.MatchConditi
 
 func statusConditions() []admissionregistrationv1.MatchCondition {
 	return []admissionregistrationv1.MatchCondition{{Name: "tells-something", Expression: relevantStatus}}
+}
+
+// metadataConditions select the writes of a status that change more than the status: those
+// of built-in kinds store annotations and owners, too (KR-13-16).
+func metadataConditions(in *input) []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{
+		{Name: "others-change-kept-metadata", Expression: "(" + keptMetadata + ") &&\n" + notOwnWrite(in.components())},
+	}
 }

@@ -127,9 +127,10 @@ func annotationsOf(o map[string]any) map[string]any {
 }
 
 // TestConditions: the conditions are true where they should be, evaluated by the
-// API server's own code (KR-08-15, KR-12-03, KR-12-05, KR-13-13).
+// API server's own code (KR-08-15, KR-12-03, KR-12-05, KR-13-13, KR-13-16).
 func TestConditions(t *testing.T) {
 	in := &input{}
+	metadata := matcher(metadataConditions(in))
 	webhook, policy := matcher(mutateConditions(in, entry{})), matcher(protectionPolicy(in).Spec.MatchConditions)
 	only := func(keys ...string) func(string) bool { return func(k string) bool { return slices.Contains(keys, k) } }
 	var system []string
@@ -142,16 +143,21 @@ func TestConditions(t *testing.T) {
 		was := state(r)
 		is := next(r, was)
 		before, now := annotationsOf(was), annotationsOf(is)
-		wantCalled := differ(was, is, desired) || differ(before, now, func(k string) bool { return strings.HasPrefix(k, "kausality.io/") }) ||
+		wantKept := differ(before, now, func(k string) bool { return strings.HasPrefix(k, "kausality.io/") }) ||
 			controllerOf(was) != nil && !reflect.DeepEqual(controllerOf(was), controllerOf(is))
+		wantCalled := differ(was, is, desired) || wantKept
 		removed := slices.ContainsFunc(keptKeys, func(k string) bool { return before[k] != nil && now[k] == nil })
 		ours := now["kausality.io/trace"] != nil && differ(before, now, only("kausality.io/trace")) && differ(before, now, only("kausality.io/management-policies"))
 		wantTouched := removed || differ(before, now, only(system...)) && !differ(was, is, desired) && !ours
 		for _, own := range []bool{false, true} {
 			v := updating(was, is, own)
 			a, b := webhook.Match(t.Context(), v, nil, nil), policy.Match(t.Context(), v, nil, nil)
-			if a.Error != nil || b.Error != nil {
-				t.Fatal(a.Error, b.Error)
+			m := metadata.Match(t.Context(), v, nil, nil)
+			if a.Error != nil || b.Error != nil || m.Error != nil {
+				t.Fatal(a.Error, b.Error, m.Error)
+			}
+			if m.Matches != (wantKept && !own) {
+				t.Fatalf("seed %d, own %t: called for a status %t, want %t", seed, own, m.Matches, wantKept)
 			}
 			if a.Matches != (wantCalled && !own) || b.Matches != (wantTouched && !own) {
 				t.Fatalf("seed %d, own %t: called %t, want %t; touched %t, want %t\n%v\n%v", seed, own, a.Matches, wantCalled && !own, b.Matches,

@@ -96,7 +96,7 @@ func TestOnePolicyNeedsNoCondition(t *testing.T) {
 		t.Fatal(err)
 	}
 	hooks := g.Configuration.Webhooks
-	if len(hooks) != 2 || hooks[0].Name != "one.admission.kausality.io" || len(hooks[0].MatchConditions) != 1 {
+	if len(hooks) != 3 || hooks[0].Name != "one.admission.kausality.io" || len(hooks[0].MatchConditions) != 1 {
 		t.Errorf("got %d webhooks, the first %s with %d conditions", len(hooks), hooks[0].Name, len(hooks[0].MatchConditions))
 	}
 }

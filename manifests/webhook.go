@@ -3,6 +3,8 @@ package manifests
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // Timeouts of the webhooks in seconds. A webhook that is slower than this is as
@@ -27,14 +29,14 @@ func webhookConfiguration(in *input) *admissionregistrationv1.MutatingWebhookCon
 	}
 }
 
-// webhooks: one for each entry, which may refuse, and one for all statuses, which
-// never does.
+// webhooks: one for each entry, which may refuse, and two for all statuses, which
+// never do.
 func webhooks(in *input) []admissionregistrationv1.MutatingWebhook {
-	out := make([]admissionregistrationv1.MutatingWebhook, 0, len(in.entries)+1)
+	out := make([]admissionregistrationv1.MutatingWebhook, 0, len(in.entries)+2)
 	for _, e := range in.entries {
 		out = append(out, admissionWebhook(in, e))
 	}
-	return append(out, statusWebhook(in))
+	return append(out, statusWebhook(in), metadataWebhook(in))
 }
 
 // admissionWebhook decides about changes of the desired state in one entry.
@@ -67,6 +69,21 @@ func statusWebhook(in *input) admissionregistrationv1.MutatingWebhook {
 		if g = g.withStatus(); len(g.resources) > 0 {
 			w.Rules = append(w.Rules, entry{}.rule(g, "status", admissionregistrationv1.Update))
 		}
+	}
+	return w
+}
+
+// metadataWebhook restores what a write of a status changes of the metadata, for all
+// entries. Kubelets write the statuses of Pods all the time, and nothing of that.
+func metadataWebhook(in *input) admissionregistrationv1.MutatingWebhook {
+	w := webhook(v1alpha1.WebhookMetadata, in.client(pathStatus))
+	w.FailurePolicy = new(admissionregistrationv1.Ignore)
+	w.TimeoutSeconds = new(statusTimeout)
+	w.ReinvocationPolicy = new(admissionregistrationv1.IfNeededReinvocationPolicy)
+	w.MatchConditions = metadataConditions(in)
+	w.NamespaceSelector = entry{}.namespaceSelector(excludedNamespaces)
+	for _, g := range in.groups {
+		w.Rules = append(w.Rules, entry{}.rule(g, "status", admissionregistrationv1.Update))
 	}
 	return w
 }

@@ -68,7 +68,8 @@ func reported(req *admission.Request) *unstructured.Unstructured {
 	return req.OldObject
 }
 
-// StatusHandler passes on who wants to write the status of objects (KR-02-04, KR-13-20). It always allows.
+// StatusHandler passes on who wants to write the status of objects (KR-02-04, KR-13-20), and restores what
+// such a write changes of our metadata (KR-13-16). It always allows.
 type StatusHandler struct{ *Handler }
 
 // answer the body of one review of a status write.
@@ -77,16 +78,20 @@ func (h StatusHandler) answer(_ context.Context, body []byte) (resp ctrl.Respons
 	if err != nil {
 		return complete(unread(err, http.StatusBadRequest, h.Log), r.uid)
 	}
+	resp = ctrl.Allowed("")
 	defer func() {
 		if p := recover(); p != nil {
 			h.Log.Error(fmt.Errorf("panic: %v", p), "cannot note the writer of a status", "stack", string(debug.Stack()))
 		}
-		resp = complete(ctrl.Allowed(""), r.uid)
+		resp = complete(resp, r.uid)
 	}()
-	if req := r.req; req.Operation == admission.Update && !req.DryRun {
-		if h.StatusReviewed != nil {
-			h.StatusReviewed(req)
-		}
+	req := r.req
+	if req.Operation != admission.Update {
+		return resp
+	}
+	resp.Patches = patches(req, admission.KeepMetadata(req))
+	if !req.DryRun && h.StatusReviewed != nil {
+		h.StatusReviewed(req)
 	}
 	return resp
 }

@@ -162,6 +162,26 @@ func TestStatusAlways(t *testing.T) {
 	}
 }
 
+// What a write of a status changes of our metadata is restored, in a dry-run too, and
+// whatever happens to what is noted (KR-13-16).
+func TestStatusRestores(t *testing.T) {
+	h := &Handler{
+		Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard(),
+		StatusReviewed: func(*admission.Request) { panic("oops") },
+	}
+	stored, incoming := thing(1), thing(1)
+	annotations := func(o map[string]any) map[string]any { return child(child(o, "metadata"), "annotations") }
+	annotations(stored)["kausality.io/claims"], annotations(incoming)["kausality.io/freeze"] = "[]", "true"
+	const want = `[{"op":"add","path":"/metadata/annotations/kausality.io~1claims","value":"[]"},` +
+		`{"op":"remove","path":"/metadata/annotations/kausality.io~1freeze"}]`
+	for _, dryRun := range []bool{false, true} {
+		body := with(t, update(t, stored, incoming), dryRun, "request", "dryRun")
+		if resp := post(t, StatusHandler{h}.answer, body, ""); !resp.Allowed || string(resp.Patch) != want {
+			t.Errorf("dry-run %t: allowed %t, patch %s", dryRun, resp.Allowed, resp.Patch)
+		}
+	}
+}
+
 // post a review; the answer is what the API server reads.
 func post(t *testing.T, answer answerer, body []byte, contentType string) *admissionv1.AdmissionResponse {
 	t.Helper()

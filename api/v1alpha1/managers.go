@@ -23,3 +23,7 @@ const (
 	// user's own permissions: its writes are the user's.
 	ManagerKubectl = "kubectl-kausality"
 )
+
+// WebhookMetadata is the name of the webhook, in the configuration, for writes of a status
+// that change more than the status. It does not show whose status is reviewed.
+const WebhookMetadata = "metadata.kausality.io"

@@ -57,7 +57,11 @@ func (p *play) build(ctx context.Context, s *Step, as *Actor) (r request, ref st
 		r.body = map[string]any{"metadata": map[string]any{"annotations": set}}
 		return p.place(r, s.Annotate.Of, "")
 	case s.Status != nil:
-		r.method, r.contentType, r.body = http.MethodPatch, typeMerge, map[string]any{"status": s.Status.content()}
+		body := map[string]any{"status": s.Status.content()}
+		if s.Status.Metadata != nil {
+			body["metadata"] = s.Status.Metadata
+		}
+		r.method, r.contentType, r.body = http.MethodPatch, typeMerge, body
 		return p.place(r, s.Status.Of, "status")
 	case s.Scale != nil:
 		r.method, r.contentType = http.MethodPatch, typeMerge

@@ -82,6 +82,8 @@ type Status struct {
 	Conditions map[string]any `json:"conditions,omitempty"`
 	// Merge is the rest of the status.
 	Merge map[string]any `json:"merge,omitempty"`
+	// Metadata to merge in the same request; built-in kinds store it.
+	Metadata map[string]any `json:"metadata,omitempty"`
 }
 
 // Scale through the subresource.
