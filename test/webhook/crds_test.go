@@ -16,14 +16,14 @@ var fleets = []string{
 
 // kindsOf a group: App reports status.observedGeneration, Part may be poisoned so
 // that it is refused after mutating admission, Managed is like a managed
-// resource. Fleet lag has a Claim and its composite.
+// resource, XBucket a composite. Fleet lag has a Claim and its composite alone.
 func kindsOf(group string) []controlplane.Kind {
 	if group == "lag"+groupSuffix {
 		return []controlplane.Kind{{Group: group, Kind: "App"}, {Group: group, Kind: "Part"},
 			{Group: group, Kind: "Bucket", Categories: []string{"claim"}}, {Group: group, Kind: "XBucket", Categories: []string{"composite"}}}
 	}
 	return []controlplane.Kind{
-		{Group: group, Kind: "App"},
+		{Group: group, Kind: "App"}, {Group: group, Kind: "XBucket", Categories: []string{"composite"}},
 		{Group: group, Kind: "Part", Spec: `
           {type: object, properties: {count: {type: integer}, poison: {type: boolean}},
             x-kubernetes-validations: [{rule: "!has(self.poison) || !self.poison", message: "it is poisoned"}]}`},

@@ -79,7 +79,9 @@ func (s *fixture) of(c dynamic.Interface) dynamic.ResourceInterface {
 // owned by the App as its controller.
 func (s *fixture) owned(o *unstructured.Unstructured) *unstructured.Unstructured {
 	yes := true
-	o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: s.app.GetAPIVersion(), Kind: "App", Name: "app", UID: s.app.GetUID(), Controller: &yes}})
+	o.SetOwnerReferences([]metav1.OwnerReference{{
+		APIVersion: s.app.GetAPIVersion(), Kind: s.app.GetKind(), Name: s.app.GetName(), UID: s.app.GetUID(), Controller: &yes,
+	}})
 	return o
 }
 

@@ -53,9 +53,10 @@ type options struct {
 	args      []string
 	// of are the further arguments of a replica, by its number; nil for none.
 	of func(i int) []string
-	// program to run in place of the binary under test; "" for that. env is added to its environment.
+	// program to run in place of the binary under test; "" for that. env is added to the environment of a replica, by its number; nil
+	// for nothing.
 	program string
-	env     []string
+	env     func(i int) []string
 }
 
 // startFleet and configure the API server to call it for its namespaces.
@@ -103,7 +104,9 @@ func (f *fleet) start(i int, args []string, o options) *replica {
 		"--settle-grace=1s", "--shutdown-delay=0s",
 		"--bind-address=" + addresses[0], "--health-probe-bind-address=" + addresses[1], "--metrics-bind-address=" + addresses[2]}, args...)
 	program := exec.Command(cmp.Or(o.program, the.kausality), args...)
-	program.Env = append(os.Environ(), o.env...)
+	if o.env != nil {
+		program.Env = append(os.Environ(), o.env(i)...)
+	}
 	var err error
 	if r.Process, err = the.Run(context.Background(), fmt.Sprintf("%s-%d", f.name, i), program); err != nil {
 		f.t.Fatal(err)

@@ -1,7 +1,9 @@
 package webhook
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
 // skewed is the clock of a machine that is wrong, in place of admission/clock/local.go.
@@ -33,8 +38,9 @@ var skew = func() time.Duration {
 func local() time.Time { return time.Now().Add(skew) }
 `
 
-// TestSkew: decisions are those of the API server's time, whatever this machine's clock shows: hans's creation stays his after a write
-// of the controller, the App settles, and an unrequested change is refused (KR-13-25).
+// TestSkew: decisions are those of the API server's time, whatever the clock of a replica shows, which admits everything here while another
+// one with the right time leads: the creation of a composite stays hans's after Crossplane's bookkeeping, the composite settles, and an
+// unrequested change of its child is refused (KR-13-25).
 func TestSkew(t *testing.T) {
 	t.Parallel()
 	program := buildSkewed(t)
@@ -43,30 +49,71 @@ func TestSkew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := startFleet(t, name, options{replicas: 1, program: program, env: []string{"KAUSALITY_TEST_SKEW=" + skew.String()}})
+			f := startFleet(t, name, options{replicas: 2, program: program, env: func(i int) []string {
+				return []string{"KAUSALITY_TEST_SKEW=" + (time.Duration(i) * skew).String()}
+			}})
+			if f.awaitFollower() == 0 {
+				f.crash(1)
+				wait.For(t, "the replica with the right time to lead", time.Minute, func(context.Context) error {
+					if f.replicas[0].metric(t, "leader_election_master_status") != 1 {
+						return errors.New("it does not")
+					}
+					return nil
+				})
+				f.restart(1)
+			}
+			f.proxy.pinned.Store(2)
 			s := newFixture(t, f, name)
-			s.settled("part")
-			_, err := s.apps(s.ctrl).Patch(t.Context(), "app", types.MergePatchType, []byte(`{"spec":{"bookkeeping":1}}`), metav1.PatchOptions{})
-			require.NoError(t, err)
-			hop, err := hopOf(s.get())
-			require.NoError(t, err)
-			if hop.User != hans || hop.Unattributed {
-				t.Errorf("the creation of the App is by %q, unattributed: %v, after a write of its controller", hop.User, hop.Unattributed)
-			}
-			if ahead := time.Until(hop.Timestamp.Time); ahead > 2*time.Second || ahead < -time.Minute {
-				t.Errorf("the hop is of %s, %s from now", hop.Timestamp, ahead)
-			}
-			mustRefuse(t, s.count(s.ctrl, "part", 1), "Drift")
-			s.intent(2)
-			require.NoError(t, s.count(s.ctrl, "part", 2))
-			s.observe()
-			s.awaitLatch()
-			mustRefuse(t, s.count(s.ctrl, "part", 3), "Drift")
-			if got := f.replicas[0].metric(t, "kausality_clock_skew_seconds"); got+skew.Seconds() > 2 || got+skew.Seconds() < -2 {
+			s.skewedComposite()
+			if got := f.replicas[1].metric(t, "kausality_clock_skew_seconds"); got+skew.Seconds() > 2 || got+skew.Seconds() < -2 {
 				t.Errorf("the metric of the skew is %v, want %v", got, -skew.Seconds())
 			}
 		})
 	}
+}
+
+// skewedComposite plays TestSkew.
+func (s *fixture) skewedComposite() {
+	s.t.Helper()
+	ctx, composites := s.t.Context(), s.ctrl.Resource(s.resource("xbuckets")).Namespace(s.ns)
+	s.app = s.create("XBucket", "thing", map[string]any{"size": int64(1)})
+	child := func() error {
+		_, err := s.of(s.ctrl).Patch(ctx, "part", types.MergePatchType, fmt.Appendf(nil, `{"spec":{"count":%d}}`, time.Now().UnixNano()%1e6),
+			metav1.PatchOptions{})
+		return err
+	}
+	s.part("part")
+	report := func() {
+		s.t.Helper()
+		o, err := composites.Get(ctx, "thing", metav1.GetOptions{})
+		require.NoError(s.t, err)
+		body := fmt.Appendf(nil, `{"status":{"conditions":[
+			{"type":"Synced","status":"True","reason":"A","observedGeneration":%[1]d,"lastTransitionTime":%[2]q},
+			{"type":"Ready","status":"True","reason":"A","observedGeneration":%[1]d,"lastTransitionTime":%[2]q}]}}`,
+			o.GetGeneration(), time.Now().UTC().Format(time.RFC3339))
+		_, err = composites.Patch(ctx, "thing", types.MergePatchType, body, metav1.PatchOptions{}, "status")
+		require.NoError(s.t, err)
+	}
+	report()
+	bookkeeping := fmt.Appendf(nil, `{"spec":{"compositionRevisionRef":{"name":"a"},"resourceRefs":[{"apiVersion":%q,"kind":"Part","name":"part"}]}}`,
+		s.app.GetAPIVersion())
+	_, err := composites.Patch(ctx, "thing", types.MergePatchType, bookkeeping,
+		metav1.PatchOptions{FieldManager: "apiextensions.crossplane.io/composite"})
+	require.NoError(s.t, err)
+	report()
+	require.NoError(s.t, child(), "the composite has not settled for its grace")
+	part := s.read("part")
+	var hops []v1alpha1.Hop
+	require.NoError(s.t, json.Unmarshal([]byte(part.GetAnnotations()[v1alpha1.AnnotationKeyTrace]), &hops))
+	if hops[0].User != hans || hops[0].Unattributed || time.Until(hops[0].Timestamp.Time).Abs() > 10*time.Second {
+		s.t.Errorf("the creation is by %q at %s, unattributed: %v, after bookkeeping", hops[0].User, hops[0].Timestamp, hops[0].Unattributed)
+	}
+	wait.Often(s.t, "the composite to settle", 15*time.Second, func() error {
+		o, err := composites.Get(ctx, "thing", metav1.GetOptions{})
+		require.NoError(s.t, err)
+		return latched(o)
+	})
+	mustRefuse(s.t, child(), "Drift")
 }
 
 // buildSkewed builds the binary under test with a clock that is wrong by the duration in KAUSALITY_TEST_SKEW, and returns its path.
