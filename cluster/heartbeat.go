@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"sync/atomic"
 	"time"
@@ -26,8 +27,10 @@ const (
 	// beatEvery is how old the last heartbeat is when the next one is written, by any of the replicas: one write in this time, however
 	// many there are.
 	beatEvery = 1500 * time.Millisecond
+	// beatJitter is the longest that a replica waits beyond that for another one to write it.
+	beatJitter = 500 * time.Millisecond
 	// beatCheck is how often that is determined.
-	beatCheck = 300 * time.Millisecond
+	beatCheck = 100 * time.Millisecond
 	// lateAfter is how old the last heartbeat may be while the watches are trusted.
 	lateAfter = 4 * time.Second
 	// beatTimeout bounds one write of a heartbeat.
@@ -145,14 +148,15 @@ func (h *Heartbeat) run(ctx context.Context) {
 	tick := time.NewTicker(beatCheck)
 	defer tick.Stop()
 	var wrote, warned time.Time
+	due := beatEvery + rand.N(beatJitter)
 	for ctx.Err() == nil {
 		late := 0.0
 		if h.Late() {
 			late = 1
 		}
 		watchesLate.Set(late)
-		if h.age() >= beatEvery && time.Since(wrote) >= beatEvery {
-			wrote = time.Now()
+		if h.age() >= due && time.Since(wrote) >= beatEvery {
+			wrote, due = time.Now(), beatEvery+rand.N(beatJitter)
 			if err := h.write(ctx); err != nil && ctx.Err() == nil && time.Since(warned) > time.Minute {
 				warned = time.Now()
 				h.log.Error(err, "cannot write the heartbeat that shows whether watches are late; parents are read live")

@@ -56,24 +56,42 @@ func TestHeartbeat(t *testing.T) {
 	assert.False(t, (*Heartbeat)(nil).Late(), "there is no heartbeat")
 }
 
-// TestHeartbeatRuns: a replica writes heartbeats, and they come; once the first write created the Lease.
+// TestHeartbeatRuns: replicas write heartbeats between them, one in beatEvery, and they come to each; the first write creates the Lease.
 func TestHeartbeatRuns(t *testing.T) {
-	h, client := heartbeating(t)
+	first, client := heartbeating(t)
+	all := []*Heartbeat{first}
+	for range 2 {
+		h, err := (&Cluster{Dynamic: client, Log: logr.Discard()}).NewHeartbeat("home", "beat")
+		require.NoError(t, err)
+		all = append(all, h)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- h.Start(ctx) }()
-	assert.Eventually(t, func() bool { return !h.Late() }, 10*time.Second, 10*time.Millisecond)
-	first := h.seen.Load()
-	assert.Eventually(t, func() bool { return h.seen.Load() > first }, 10*time.Second, 10*time.Millisecond)
+	ended := make(chan error, len(all))
+	started := time.Now()
+	for _, h := range all {
+		go func() { ended <- h.Start(ctx) }()
+	}
+	seen := int64(0)
+	for range 3 {
+		for _, h := range all {
+			assert.Eventually(t, func() bool { return h.seen.Load() > seen && !h.Late() }, 10*time.Second, 10*time.Millisecond)
+		}
+		seen = first.seen.Load()
+	}
+	took := time.Since(started)
 	cancel()
-	assert.NoError(t, <-ended)
+	for range all {
+		assert.NoError(t, <-ended)
+	}
 	writes := 0
 	for _, a := range client.Actions() {
 		if a.GetVerb() == "patch" || a.GetVerb() == "create" {
 			writes++
 		}
 	}
-	assert.LessOrEqual(t, writes, 5, "one patch that finds nothing, one creation, and one patch for each heartbeat")
+	// Each of them finds nothing, tries to create it, and may write at the same moment as another one.
+	assert.LessOrEqual(t, writes, 2*len(all)+len(all)*int(1+took/beatEvery))
+	t.Logf("%d writes by %d replicas in %s", writes, len(all), took)
 }
 
 // TestFresh: while the heartbeat is late a parent is read live, at most once in five seconds; an error is no answer (KR-13-24).

@@ -87,13 +87,14 @@ func (c *Controller) gating(ctx context.Context, o *cluster.Object) (gating.Mana
 
 // decide about a gate, after the claims of its last opening are finished. Where
 // the cache does not suffice, it decides again on holders that are read live
-// (KR-05-20). g is what f decided about in the end.
+// (KR-05-20), and before it opens one: a freeze may be newer than the watch of a
+// holder (KR-13-24). g is what f decided about in the end.
 func (c *Controller) decide(ctx context.Context, o *cluster.Object, g *gating.Managed, f func(gating.Managed) gating.Decision) (gating.Decision, error) {
 	if err := c.finish(ctx, o, g.Holders); err != nil {
 		return gating.Decision{}, err
 	}
 	d := f(*g)
-	if !d.Live {
+	if !d.Live && d.Action != gating.ActionOpen {
 		return d, nil
 	}
 	var err error

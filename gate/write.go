@@ -135,7 +135,7 @@ func (c *Controller) report(ctx context.Context, o *cluster.Object, g gating.Man
 			Drift: *d.Drift, ParentRef: owner.Ref, Parent: owner, Secrets: c.secrets(o),
 			Snoozed: set.Snoozed(g.Now), Recurs: set.UsedFor(d.Drift.ID),
 		},
-		Fetch:  func(ctx context.Context) *unstructured.Unstructured { return c.fetch(ctx, o.State.Ref) },
+		Fetch: func(ctx context.Context) *unstructured.Unstructured { return c.fetch(ctx, o.State.Ref) },
 	})
 	return nil
 }
