@@ -17,7 +17,8 @@ func TestDecideLive(t *testing.T) {
 	cl, err := cluster.New(&rest.Config{Host: "127.0.0.1:1"})
 	require.NoError(t, err)
 	c, o := &Controller{Cluster: cl}, objectWith(nil)
-	for _, action := range []gating.Action{gating.ActionNone, gating.ActionOpen, gating.ActionClose, gating.ActionInstall, gating.ActionRestore} {
+	actions := []gating.Action{gating.ActionNone, gating.ActionOpen, gating.ActionClose, gating.ActionInstall, gating.ActionRestore}
+	for _, action := range actions {
 		var live []bool
 		g := o.Gating(cl.Kinds.Kind(o.GroupVersionKind), c.Cluster.Settings(o.State.Ref, nil), 0, nil)
 		d, err := c.decide(t.Context(), o, &g, func(g gating.Managed) gating.Decision {

@@ -95,8 +95,8 @@ func (s *fixture) skewedComposite() {
 		require.NoError(s.t, err)
 	}
 	report()
-	bookkeeping := fmt.Appendf(nil, `{"spec":{"compositionRevisionRef":{"name":"a"},"resourceRefs":[{"apiVersion":%q,"kind":"Part","name":"part"}]}}`,
-		s.app.GetAPIVersion())
+	bookkeeping := fmt.Appendf(nil, `{"spec":{"compositionRevisionRef":{"name":"a"},
+		"resourceRefs":[{"apiVersion":%q,"kind":"Part","name":"part"}]}}`, s.app.GetAPIVersion())
 	_, err := composites.Patch(ctx, "thing", types.MergePatchType, bookkeeping,
 		metav1.PatchOptions{FieldManager: "apiextensions.crossplane.io/composite"})
 	require.NoError(s.t, err)
