@@ -81,16 +81,16 @@ const evictTries = 16
 // evict any record: it will be seen again. One of an object of which no request or watch showed that it is a
 // parent goes first: a client can invent objects. The caller holds the lock.
 func (m *Memory) evict() {
-	tries, any := evictTries, types.UID("")
+	tries, chosen := evictTries, types.UID("")
 	for uid, o := range m.objects {
-		if any = uid; !o.parent && o.latch < 0 && len(o.writers) == 0 {
+		if chosen = uid; !o.parent && o.latch < 0 && len(o.writers) == 0 {
 			break
 		}
 		if tries--; tries == 0 {
 			break
 		}
 	}
-	delete(m.objects, any)
+	delete(m.objects, chosen)
 }
 
 // write to the record of an object, which is created if need be. Nothing for an empty UID.
