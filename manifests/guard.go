@@ -60,8 +60,8 @@ func Guard(o Options, scopes []settings.Scope, retained []string) (*Guarded, err
 		in.groups = union(in.groups, old)
 	}
 	out := &Guarded{Configuration: webhookConfiguration(in), PolicyCheck: policyConfiguration(in), Roles: policyRoles(in)}
-	out.Policies = append(out.Policies, orphanPolicy(in), protectionPolicy(in))
-	out.Bindings = append(out.Bindings, orphanBinding())
+	out.Policies = append(out.Policies, orphanPolicy(in), protectionPolicy(in), crdPolicy())
+	out.Bindings = append(out.Bindings, orphanBinding(), crdBinding())
 	for _, e := range in.entries {
 		out.Bindings = append(out.Bindings, protectionBinding(e))
 	}

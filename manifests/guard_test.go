@@ -36,7 +36,7 @@ func service() Options {
 }
 
 // TestGuardGolden: a policy for everything, one for a named Namespace, one by
-// labels, an override, an exclusion (KR-12-02).
+// labels, an override, an exclusion (KR-12-02); with the policy for CRDs (KR-13-29).
 func TestGuardGolden(t *testing.T) {
 	scopes := scopesOf(t,
 		kausality("all", func(s *v1alpha1.KausalitySpec) {

@@ -38,6 +38,8 @@ type Controller struct {
 	applied map[string]applied
 	// droppedAt is since when the policies have no longer what is guarded.
 	droppedAt map[schema.GroupResource]time.Time
+	// maskedKinds are the guarded kinds, with whether any of their objects is masked.
+	maskedKinds map[schema.GroupResource]maskedKind
 }
 
 const (
@@ -101,6 +103,9 @@ func (c *Controller) reconcile(ctx context.Context) (reconcile.Result, error) {
 		failed = err
 	}
 	again := rotation.again
+	if len(c.maskedKinds) > 0 {
+		again = min(again, c.recountAfter())
+	}
 	if len(retained) > 0 {
 		c.Log.Info("resources are no longer guarded; access to them stays until nothing of them is masked", "resources", retained)
 		again = min(again, retryRetained)

@@ -75,6 +75,7 @@ func (c *Controller) report(ctx context.Context, list *v1alpha1.KausalityList, s
 		k := &list.Items[i]
 		next := k.DeepCopy()
 		count(next, set, offered)
+		next.Status.MaskedCRDs = c.maskedCRDs(ctx, k.Name, set, offered)
 		c.conditions(next, faults[k.Name], out)
 		ready := meta.IsStatusConditionTrue(next.Status.Conditions, v1alpha1.KausalityReady)
 		policies.WithLabelValues(k.Name, fmt.Sprint(ready)).Set(1)

@@ -286,4 +286,9 @@ type KausalityStatus struct {
 	// +listType=atomic
 	// +optional
 	Unknown []string `json:"unknown,omitempty"`
+	// MaskedCRDs are the CRDs that the policy covers and that have objects under a
+	// gate, as in databases.example.org: their deletion is refused.
+	// +listType=atomic
+	// +optional
+	MaskedCRDs []string `json:"maskedCRDs,omitempty"`
 }

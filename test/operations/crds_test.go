@@ -1,0 +1,111 @@
+package operations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
+)
+
+const allowDeletion = "kausality.io/allow-deletion"
+
+// TestCRDsOfMaskedObjects: a CRD with masked objects is deleted by no client, the garbage collector included, before an
+// approver allows it; then the garbage collector goes on (KR-13-29).
+func TestCRDsOfMaskedObjects(t *testing.T) {
+	ns, revision := namespace(t, "crds"), revisionWithCRD(t)
+	policy(t, "shop", map[string]any{"mode": "enforce"})
+	guarded(t, ns)
+	gadgets := schema.GroupVersionResource{Group: "shop.example.org", Version: "v1", Resource: "gadgets"}
+	o := object("shop.example.org/v1", "Gadget", ns, "one", map[string]any{"forProvider": map[string]any{"size": int64(1)}, "managementPolicies": []any{"*"}})
+	wait.For(t, "a gadget to be masked", wait.Patience, func(ctx context.Context) error {
+		_, err := as(t, hans).Resource(gadgets).Namespace(ns).Create(ctx, o, metav1.CreateOptions{})
+		if err != nil && !kerrors.IsAlreadyExists(err) {
+			return err
+		}
+		stored, err := the.admin.Resource(gadgets).Namespace(ns).Get(ctx, "one", metav1.GetOptions{})
+		if err == nil && stored.GetAnnotations()["kausality.io/management-policies"] == "" {
+			err = errors.Join(errors.New("it is not masked"), the.admin.Resource(gadgets).Namespace(ns).Delete(ctx, "one", forget))
+		}
+		return err
+	})
+	const crd = "gadgets.shop.example.org"
+	try := func(ctx context.Context, name string) error {
+		return as(t, hans).Resource(definition).Delete(ctx, name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+	}
+	wait.For(t, "the deletion of the CRD to be refused", wait.Patience, func(ctx context.Context) error {
+		err := try(ctx, crd)
+		if !kerrors.IsForbidden(err) || !strings.Contains(err.Error(), "kubectl annotate customresourcedefinitions "+crd+" "+allowDeletion+"=true") {
+			return fmt.Errorf("the deletion is answered with %w", errors.Join(errors.New("no reason"), err))
+		}
+		return nil
+	})
+	require.NoError(t, try(t.Context(), "apps.shop.example.org"), "a kind without masked objects")
+
+	require.NoError(t, the.admin.Resource(roles).Delete(t.Context(), revision, forget))
+	wait.Pause(t, 3*time.Second) // the garbage collector tries
+	stored, err := the.admin.Resource(definition).Get(t.Context(), crd, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Nil(t, stored.GetDeletionTimestamp(), "the garbage collector deletes it")
+
+	allow := annotate(allowDeletion, "true")
+	require.True(t, kerrors.IsForbidden(merge(t, editorOfCRDs(t), definition, "", crd, allow)), "without the verb approve")
+	require.NoError(t, merge(t, the.admin, definition, "", crd, allow))
+	require.NoError(t, merge(t, editorOfCRDs(t), definition, "", crd, annotate("example.org/note", "x")), "what is allowed may be changed")
+	gone(t, map[schema.GroupVersionResource][]string{definition: {crd}})
+}
+
+// revisionWithCRD is a ClusterRole, in the place of a ProviderRevision, that owns a CRD of managed resources.
+func revisionWithCRD(t *testing.T) string {
+	t.Helper()
+	const name = "gadget-revision"
+	owner := object("rbac.authorization.k8s.io/v1", "ClusterRole", "", name, nil)
+	delete(owner.Object, "spec")
+	owner, err := the.admin.Resource(roles).Create(t.Context(), owner, metav1.CreateOptions{})
+	require.NoError(t, err)
+	free := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+	policies := map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "default": []any{"*"}}
+	spec := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": map[string]any{"managementPolicies": policies}}
+	crd := object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "gadgets.shop.example.org", map[string]any{
+		"group": "shop.example.org", "scope": "Namespaced",
+		"names": map[string]any{"kind": "Gadget", "listKind": "GadgetList", "plural": "gadgets", "singular": "gadget", "categories": []any{"managed"}},
+		"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "subresources": map[string]any{"status": map[string]any{}},
+			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "properties": map[string]any{"spec": spec, "status": free}}}}},
+	})
+	crd.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: name, UID: owner.GetUID()}})
+	_, err = the.admin.Resource(definition).Create(t.Context(), crd, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return name
+}
+
+// editorOfCRDs may change CRDs, and approve nothing.
+func editorOfCRDs(t *testing.T) dynamic.Interface {
+	t.Helper()
+	const user = "crd-editor@example.com"
+	rbac := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
+	role := object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "crd-editor", nil)
+	role.Object["rules"] = []any{map[string]any{"apiGroups": []any{"apiextensions.k8s.io"}, "resources": []any{"customresourcedefinitions"},
+		"verbs": []any{"get", "update", "patch"}}}
+	binding := object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "", "crd-editor", nil)
+	binding.Object["roleRef"] = map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "crd-editor"}
+	binding.Object["subjects"] = []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}}
+	for r, o := range map[schema.GroupVersionResource]*unstructured.Unstructured{roles: role, rbac: binding} {
+		delete(o.Object, "spec")
+		if _, err := the.admin.Resource(r).Create(t.Context(), o, metav1.CreateOptions{}); !kerrors.IsAlreadyExists(err) {
+			require.NoError(t, err)
+		}
+	}
+	c, err := dynamic.NewForConfig(the.ConfigAs(user))
+	require.NoError(t, err)
+	return c
+}
