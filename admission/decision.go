@@ -109,6 +109,9 @@ type Decision struct {
 	// Approve to write although the request is refused: what is refused now passes
 	// once the gate is open; nil for none.
 	Approve *ApproveEffect
+	// Orphans are managed resources whose external resources a policy leaves behind.
+	// Each gets the annotation deletion before the request is allowed; nil for none.
+	Orphans []parent.Ref
 	// Exception is the rule of an ApprovalPolicy that approved it, or the
 	// UpgradeAllowance; nil for none.
 	Exception *ExceptionUse

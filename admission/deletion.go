@@ -31,6 +31,8 @@ type deletion struct {
 	// report and suggestion where the mode let it pass.
 	report     *Report
 	suggestion string
+	// orphans by a policy, which are not marked yet.
+	orphans []parent.Ref
 	// cached: the holder of approvals was read from a cache.
 	cached bool
 }
@@ -106,7 +108,11 @@ func (ev *evaluation) managedDeletion() (verdict, deletion) {
 		decision = ev.policySet().ExternalDeletion(ev.parentRef.GroupKind(), mr.GroupKind())
 	}
 	if decision == allowance.DeletionOrphans {
-		return verdict{}, deletion{cached: cached}
+		d := deletion{cached: cached}
+		if ev.mode == v1alpha1.ModeEnforce || gating.WithholdsDelete(mr) {
+			d.orphans = []parent.Ref{mr.Ref}
+		}
+		return verdict{}, d
 	}
 	j := judge(holder, mr, why)
 	j.blocked, j.byPolicy, j.mode, j.cached = []*parent.State{mr}, decision == allowance.DeletionAllowed, ev.mode, cached
@@ -124,6 +130,7 @@ func (ev *evaluation) compositeDeletion() (verdict, deletion, error) {
 	j := judge(root, root, "")
 	j.mode, j.byPolicy = v1alpha1.ModeEnforce, true
 	var names []string
+	var orphans []parent.Ref
 	for _, mr := range below {
 		blocks, err := ev.blocks(mr)
 		if err != nil {
@@ -133,14 +140,18 @@ func (ev *evaluation) compositeDeletion() (verdict, deletion, error) {
 		if blocks {
 			decision = ev.policySet().ExternalDeletion(ev.governor(root, mr), mr.GroupKind())
 		}
-		if !blocks || decision == allowance.DeletionOrphans {
+		if decision == allowance.DeletionOrphans {
+			orphans = append(orphans, mr.Ref)
+			continue
+		}
+		if !blocks {
 			continue
 		}
 		j.byPolicy = j.byPolicy && decision == allowance.DeletionAllowed
 		names, j.blocked = append(names, identity.Describe(mr.Ref)), append(j.blocked, mr)
 	}
 	if len(j.blocked) == 0 {
-		return verdict{}, deletion{}, nil
+		return verdict{}, deletion{orphans: orphans}, nil
 	}
 	const show = 10
 	if extra := len(names) - show; extra > 0 {
@@ -148,6 +159,7 @@ func (ev *evaluation) compositeDeletion() (verdict, deletion, error) {
 	}
 	j.why = "it would leave the external resources of these behind: " + strings.Join(names, ", ")
 	v, d := ev.blockedDeletion(j)
+	d.orphans = orphans
 	return v, d, nil
 }
 

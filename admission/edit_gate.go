@@ -46,6 +46,10 @@ func (ed *editor) setGate() {
 		ed.mask(*ed.gate)
 		return
 	}
+	if ed.paused() {
+		ed.setPolicies(p.author)
+		return
+	}
 	if req.OldObject != nil && !p.remembered && !ed.opens() {
 		// The gate controller masks an existing object for the first time, at a limited
 		// rate; neither the webhook nor the function does.
@@ -131,6 +135,17 @@ func (ed *editor) opens() bool {
 	return slices.ContainsFunc(ed.changes, func(c change.Change) bool {
 		return !change.Under(c.Path, "spec."+mask.FieldManagementPolicies) && !change.Under(c.Path, "spec.deletionPolicy")
 	})
+}
+
+// paused reports whether an object that is not masked is paused, or was until this
+// write: its author's policies stay (KR-08-03). A creation that may not reach the
+// external resource is masked: nothing would close the gate when it goes on.
+func (ed *editor) paused() bool {
+	req := ed.req
+	if ed.policies.remembered || req.OldObject == nil && !ed.opens() {
+		return false
+	}
+	return parent.IsPaused(req.Object) || req.OldObject != nil && parent.IsPaused(req.OldObject)
 }
 
 // resumes reports whether the author gives more than Observe again, of an object that

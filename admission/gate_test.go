@@ -63,6 +63,7 @@ func TestGate(t *testing.T) {
 	carry.CarryPendingDrift = true
 	closeLate.CloseTo = []v1alpha1.Verb{v1alpha1.VerbLateInitialize}
 
+	paused := fx.Annotate("crossplane.io/paused", "true")
 	cases := map[string]struct {
 		reason  string
 		setting setting
@@ -150,6 +151,15 @@ func TestGate(t *testing.T) {
 			want: masked{[]string{fx.Observe, fx.LateInitialize}, `["*"]`, v1alpha1.GateClosed, nil, 3, nil, "Confirmed"}},
 		"Unmasked": {reason: "masked for the first time by the gate controller, at its own pace",
 			setting: setting{opts: enforced()}, req: request(Update, fx.Unmasked()), want: masked{Policies: []string{"*"}}},
+		"CreatePausedByAnnotation": {reason: "what is created while it is paused stays as its author wrote it", setting: accepted,
+			req: request(Create, fx.With(fx.Unmasked(), paused)), want: masked{Policies: []string{"*"}}},
+		"ChangePaused": {reason: "also when it changes", setting: accepted,
+			req: request(Update, fx.With(fx.Unmasked(), paused), fx.Resize("l")), want: masked{Policies: []string{"*"}}},
+		"ChangeUnpaused": {reason: "or goes on with a change", setting: accepted,
+			req:  request(Update, fx.With(fx.Unmasked(), paused), fx.Resize("l"), fx.Unannotate("crossplane.io/paused")),
+			want: masked{Policies: []string{"*"}}},
+		"ChangePausedMasked": {reason: "what is masked stays masked", setting: accepted,
+			req: request(Update, fx.With(fx.Instance(), paused), fx.Resize("l")), want: opened([]string{fx.Observe, fx.Update}, size)},
 		"UnmaskedChange": {reason: "unless an accepted change opens it", setting: accepted,
 			req: request(Update, fx.Unmasked(), fx.Resize("l")), want: opened([]string{fx.Observe, fx.Update}, size)},
 		"Forged": {reason: "only our components write the gate or the remembered value", setting: setting{opts: enforced()},

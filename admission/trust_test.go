@@ -111,12 +111,13 @@ func TestParentNotFoundIsNoDeletion(t *testing.T) {
 		policies *allowance.Set
 		deleted  bool
 		approves bool
+		orphans  bool
 		want     Reason
 	}{
 		"NotFound":        {policies: policy, want: ReasonExternalDeletion},
 		"Deleted":         {policies: policy, deleted: true, approves: true, want: ReasonExternalDeletion},
 		"OrphansNotFound": {policies: orphans, want: ReasonExternalDeletion},
-		"OrphansDeleted":  {policies: orphans, deleted: true, want: ReasonParentNotFound},
+		"OrphansDeleted":  {policies: orphans, deleted: true, orphans: true, want: ReasonParentNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mr := rdsInstance(xdatabase())
@@ -125,8 +126,8 @@ func TestParentNotFoundIsNoDeletion(t *testing.T) {
 				p.e.World = deletedWorld{p.w}
 			}
 			d, err := p.e.Evaluate(t.Context(), &Request{Operation: Delete, Kind: mr.GroupVersionKind(), OldObject: mr, User: fx.Collector, Time: fx.Noon})
-			if err != nil || d.Reason != tc.want || (d.Approve != nil) != tc.approves {
-				t.Errorf("want %s, approving %t; got %s, %+v, %v: %s", tc.want, tc.approves, d.Reason, d.Approve, err, d.Message)
+			if err != nil || d.Reason != tc.want || (d.Approve != nil) != tc.approves || (len(d.Orphans) > 0) != tc.orphans {
+				t.Errorf("want %s, approving %t; got %s, %+v, %v, %v: %s", tc.want, tc.approves, d.Reason, d.Approve, d.Orphans, err, d.Message)
 			}
 		})
 	}

@@ -81,6 +81,7 @@ func (ev *evaluation) decision(v verdict) Decision {
 	d.Report, d.Suggestion = cmp.Or(d.Report, ev.deletion.report), cmp.Or(d.Suggestion, ev.deletion.suggestion)
 	if d.Allowed {
 		d.Claim = cmp.Or(d.Claim, ev.deletion.claim)
+		d.Orphans = ev.deletion.orphans
 	}
 	return d
 }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"runtime/debug"
 
+	"golang.org/x/sync/errgroup"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -58,6 +60,36 @@ func (h *Handler) approve(ctx context.Context, req *admission.Request, d admissi
 	if err != nil {
 		h.Log.Error(err, "cannot write the approval of a policy", "on", identity.Describe(a.Holder))
 	}
+}
+
+// orphanWrites is how many managed resources are marked at a time: the write of the
+// user waits for all of them.
+const orphanWrites = 16
+
+// orphan marks the managed resources whose external resources a policy leaves behind,
+// before the deletion of their composite is allowed (KR-08-11): theirs is decided when
+// composite and policy may be gone, also while this webhook is down. On failure the
+// caller retries, and those that are marked stay so.
+func (h *Handler) orphan(ctx context.Context, req *admission.Request, d admission.Decision) error {
+	if !d.Allowed || len(d.Orphans) == 0 {
+		return nil
+	}
+	if err := stored.Verify(ctx, h.Cluster, req); err != nil {
+		return fmt.Errorf("cannot mark what a policy leaves behind: %w", err)
+	}
+	value := v1alpha1.DeletionOrphan
+	patch := cluster.Patch{Manager: v1alpha1.ManagerWebhook, Annotations: map[string]*string{v1alpha1.AnnotationKeyDeletion: &value}}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(orphanWrites)
+	for _, mr := range d.Orphans {
+		g.Go(func() error {
+			if err := h.Cluster.States.Apply(ctx, mr, patch); err != nil && !kerrors.IsNotFound(err) {
+				return fmt.Errorf("cannot mark %s to be left behind: %w", identity.Describe(mr), err)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
 }
 
 // reported object of a request: the new one, or the old one for a DELETE.

@@ -76,6 +76,10 @@ func (h *Handler) answer(ctx context.Context, body []byte) (resp ctrl.Response) 
 		return h.failed(d.Mode, err)
 	}
 	if !req.DryRun {
+		if err := h.orphan(ctx, req, d); err != nil {
+			h.Log.Error(err, "cannot mark what a policy leaves behind", "kind", req.Kind.String(), "namespace", req.Namespace, "name", req.Name)
+			return h.failed(v1alpha1.ModeEnforce, err)
+		}
 		h.approve(ctx, req, d)
 		if d.Allowed && d.Reason == admission.ReasonApproved {
 			drift.Approved(v1alpha1.RelationControllerChild)

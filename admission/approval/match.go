@@ -16,6 +16,9 @@ type Query struct {
 	Relation v1alpha1.Relation
 	// Verbs wanted, for RelationExternal: all must be approved.
 	Verbs []v1alpha1.Verb
+	// Named: "*" is not one of these verbs, unless the approval has the digest. Of a
+	// managed resource it is what a difference needs, and never Delete (KR-08-05).
+	Named bool
 	// Digests the difference goes by: its own id, and for the deletion of many
 	// at once that of the whole.
 	Digests []string
@@ -114,7 +117,7 @@ func fits(a v1alpha1.Approval, q Query) bool {
 	if relation(a.Relation) != relation(q.Relation) || !named(a.APIVersion, a.Kind, a.Name, a.Resource, q) {
 		return false
 	}
-	return relation(q.Relation) != v1alpha1.RelationExternal || verbs(a.Verbs, q.Verbs)
+	return relation(q.Relation) != v1alpha1.RelationExternal || verbs(a.Verbs, q.Verbs, !q.Named || a.Digest != "")
 }
 
 // relation with its default; "Child" is the shorthand of policies.
@@ -126,12 +129,12 @@ func relation(r v1alpha1.Relation) v1alpha1.Relation {
 }
 
 // verbs reports whether all wanted verbs are approved; an approval without verbs
-// approves Update.
-func verbs(have, want []v1alpha1.Verb) bool {
+// approves Update. all: "*" is each of them.
+func verbs(have, want []v1alpha1.Verb, all bool) bool {
 	if len(have) == 0 {
 		have = []v1alpha1.Verb{v1alpha1.VerbUpdate}
 	}
-	return slices.Contains(have, v1alpha1.VerbAll) || !slices.ContainsFunc(want, func(v v1alpha1.Verb) bool { return !slices.Contains(have, v) })
+	return all && slices.Contains(have, v1alpha1.VerbAll) || !slices.ContainsFunc(want, func(v v1alpha1.Verb) bool { return !slices.Contains(have, v) })
 }
 
 // named reports whether an entry names the child. A composition resource name goes

@@ -28,6 +28,11 @@ func TestApproved(t *testing.T) {
 		q.Relation, q.Verbs = v1alpha1.RelationExternal, []v1alpha1.Verb{v1alpha1.VerbDelete}
 		return q
 	}
+	named := func(q Query) Query {
+		q = external(q)
+		q.Named = true
+		return q
+	}
 	nameless := func(q Query) Query { q.Name = ""; return q }
 
 	cases := map[string]struct {
@@ -81,6 +86,10 @@ func TestApproved(t *testing.T) {
 			in: `[{"kind":"*","name":"*","relation":"External","verbs":["Delete"]}]`, query: external, want: true},
 		"ExternalAllVerbs": {reason: "* is every verb", in: `[{"kind":"*","name":"*","relation":"External","verbs":["*"]}]`,
 			query: external, want: true},
+		"ExternalAllVerbsNamed": {reason: "but of a managed resource no deletion", in: `[{"kind":"*","name":"*","relation":"External","verbs":["*"]}]`,
+			query: named},
+		"ExternalAllVerbsDigest": {reason: "unless the digest identifies it",
+			in: `[{"kind":"*","name":"*","relation":"External","verbs":["*"],"digest":"d1"}]`, query: named, want: true},
 		"ExternalDefault": {reason: "no verbs is Update alone", in: `[{"kind":"*","name":"*","relation":"External"}]`,
 			query: external},
 		"ExternalOtherVerb": {reason: "another verb",

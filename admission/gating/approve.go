@@ -43,6 +43,12 @@ func (g Managed) whileClosed(author []string, gate v1alpha1.Gate) Decision {
 		set := h.Decisions()
 		g.adoptPendingClaims(set.Claims, gate, id)
 		m, ok := set.Approved(g.query(h.State, verbs, id))
+		if !ok && g.Gone { // an approval of Create alone creates, and no update finishes it
+			create := []v1alpha1.Verb{v1alpha1.VerbCreate}
+			if m, ok = set.Approved(g.query(h.State, create, id)); ok {
+				verbs = create
+			}
+		}
 		if !ok || m.Claimed != nil && HasUse(gate, m.Claimed.ID) {
 			continue
 		}
@@ -81,6 +87,7 @@ func (g Managed) query(holder *parent.State, verbs []v1alpha1.Verb, id string) a
 	return approval.Query{
 		APIVersion: apiVersion, Kind: kind, Name: g.MR.Name, Resource: g.MR.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
 		Relation: v1alpha1.RelationExternal, Verbs: verbs, Digests: []string{id}, Intent: intent.Generation, Use: g.use(id),
+		Named: slices.Contains(verbs, v1alpha1.VerbDelete),
 	}
 }
 

@@ -88,7 +88,7 @@ func DeletionApproval(holder, object *parent.State, set approval.Set, use approv
 	return set.Approved(approval.Query{
 		APIVersion: apiVersion, Kind: kind, Name: object.Name,
 		Resource: object.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
-		Relation: v1alpha1.RelationExternal, Verbs: []v1alpha1.Verb{v1alpha1.VerbDelete},
+		Relation: v1alpha1.RelationExternal, Verbs: []v1alpha1.Verb{v1alpha1.VerbDelete}, Named: true,
 		Digests: []string{identity.DeletionID(holder, object)}, Intent: intent.Generation, Use: use,
 	})
 }

@@ -246,6 +246,12 @@ func TestDecideApproved(t *testing.T) {
 		"GoneCreate": {reason: "Create does, and an update that finishes it",
 			xr:   []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External","verbs":["Create","Update"]}]`)},
 			gone: true, opens: true, claimed: "db", verbs: "Create,Update"},
+		"GoneCreateAlone": {reason: "Create alone does, and opens for nothing else",
+			xr:   []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External","verbs":["Create"]}]`)},
+			gone: true, opens: true, claimed: "db", verbs: "Create"},
+		"AllVerbs": {reason: "* is what the difference needs, and no Delete",
+			xr:    []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","relation":"External","verbs":["*"]}]`)},
+			opens: true, claimed: "db", verbs: "Update"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

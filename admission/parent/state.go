@@ -92,7 +92,7 @@ func Sum(o *unstructured.Unstructured, role Role) *State {
 	s := &State{
 		Ref: RefOf(o), Role: role, ResourceVersion: o.GetResourceVersion(), Generation: o.GetGeneration(),
 		Created: o.GetCreationTimestamp().Time, Annotations: keep(o.GetAnnotations()), Labels: o.GetLabels(),
-		Paused: o.GetAnnotations()["crossplane.io/paused"] == "true", Replicas: -1,
+		Paused: IsPaused(o), Replicas: -1,
 	}
 	if t := o.GetDeletionTimestamp(); t != nil {
 		s.DeletedAt = &t.Time
@@ -105,6 +105,18 @@ func Sum(o *unstructured.Unstructured, role Role) *State {
 	s.spec(o)
 	s.Desired = digest(o, role)
 	return s
+}
+
+// IsPaused reports whether an object of Crossplane's is paused.
+func IsPaused(o *unstructured.Unstructured) bool {
+	return annotation(o, "crossplane.io/paused") == "true"
+}
+
+// annotation of an object, without a copy of them all; "" for none.
+func annotation(o *unstructured.Unstructured, key string) string {
+	meta, _ := o.Object["metadata"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	return text(annotations, key)
 }
 
 // keep the annotations that decisions read; the caches hold states of all parents,
