@@ -80,7 +80,7 @@ func (ev *evaluation) ownController() (bool, error) {
 		return true, nil
 	}
 	shown := parent.WritesStatus(old, ev.manager) || ev.kind.Role == parent.RoleManaged && parent.Provides(ev.req.Object, ev.manager) ||
-		subject.IsCrossplaneMachinery(ev.manager) && ev.machineryOnly()
+		subject.IsCrossplaneMachinery(ev.manager) && ev.machineryOnly() || ev.names()
 	if !shown {
 		return false, nil
 	}

@@ -47,6 +47,8 @@ type judgement struct {
 	why string
 	// blocked managed resources.
 	blocked []*parent.State
+	// retarget: it is not deleted now, but pointed at another external resource.
+	retarget bool
 	// byPolicy: an AllowancePolicy allows it.
 	byPolicy bool
 	mode     v1alpha1.Mode
@@ -64,6 +66,11 @@ func judge(holder, object *parent.State, why string) judgement {
 // or below it: no external resource is orphaned or destroyed without a request for
 // that, by any user (docs/specification.md, section 8) (KR-05-00).
 func (ev *evaluation) externalDeletion() (verdict, error) {
+	if ev.retarget && identity.IsDeleting(ev.req.OldObject) {
+		v, d, err := ev.retargetDeleted()
+		ev.deletion = d
+		return v, err
+	}
 	if ev.req.Operation != Delete || ev.req.Subresource != "" || identity.IsDeleting(ev.req.OldObject) {
 		return verdict{}, nil
 	}
@@ -153,6 +160,9 @@ func (ev *evaluation) compositeDeletion() (verdict, deletion, error) {
 	if len(j.blocked) == 0 {
 		return verdict{}, deletion{orphans: orphans}, nil
 	}
+	if v, d, ok := ev.retargetedBelow(root, j.blocked); ok {
+		return v, d, nil
+	}
 	const show = 10
 	if extra := len(names) - show; extra > 0 {
 		names = append(names[:show], fmt.Sprintf("%d more", extra))
@@ -191,7 +201,7 @@ func (ev *evaluation) blockedDeletion(j judgement) (verdict, deletion) {
 	kind := ev.kindOf(j.holder)
 	r := refusal{code: 403, reason: ReasonExternalDeletion, why: j.why, suggestion: identity.ApproveCommand(j.holder.Ref, kind, j.id)}
 	use := ev.use(j.id)
-	m, ok := gating.DeletionApproval(j.holder, j.object, j.set, use)
+	m, ok := gating.DeletionApproval(j.holder, j.object, j.set, j.id, use)
 	if ok && ev.kind.ManagementPolicies && mask.Gives(j.object.ManagementPolicies, v1alpha1.VerbDelete) {
 		if d.approved = true; m.NeedsClaim() {
 			d.claim = ev.claim(j.holder, j.set, m.Entry, use)
@@ -207,6 +217,8 @@ func (ev *evaluation) blockedDeletion(j judgement) (verdict, deletion) {
 	case j.byPolicy:
 		r.why, r.next = "section deleting of an AllowancePolicy allows it, and the gate is being opened for it", "Try again in a moment."
 		r.approve = &ApproveEffect{Holder: j.holder.Ref, Key: v1alpha1.AnnotationKeyApprovePrefix + j.id, Value: string(v1alpha1.ApprovalOnce)}
+	case j.retarget:
+		r.next = "To approve the deletion of that one: " + r.suggestion
 	default:
 		r.next = fmt.Sprintf("To delete the external resource with it, approve and try again: %s . To leave it behind on purpose: kubectl annotate %s %s=%s",
 			r.suggestion, identity.Target(j.blocked[0].Ref, ev.kindOf(j.blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)

@@ -247,7 +247,7 @@ func (ed *editor) keepApprovals() {
 // generations of the object after the write: its own and that of its last intent.
 func (ed *editor) generations(after map[string]string) (generation, intent int64) {
 	if len(ed.changes) > 0 || ed.req.OldObject == nil {
-		generation = ed.req.NextGeneration()
+		generation = ed.nextGeneration()
 	} else {
 		generation = ed.req.OldObject.GetGeneration()
 	}

@@ -75,7 +75,7 @@ func (ed *editor) granted() allowance.Entries {
 	}
 	ref := ed.req.Ref()
 	out, warnings := allowance.Grant(ed.ctx, policies, allowance.Intent{
-		Kind: ref.GroupKind(), Name: ref.Name, Generation: ed.req.NextGeneration(),
+		Kind: ref.GroupKind(), Name: ref.Name, Generation: ed.nextGeneration(),
 		User: ed.req.User.Name, Groups: ed.req.User.Groups, Details: ed.fields(),
 		Content: ed.req.Object.Object, Secrets: ed.secrets(), Input: ed.input(), From: ed.rebased(),
 	})
@@ -95,7 +95,7 @@ func (ed *editor) travelled() allowance.Entries {
 		return nil
 	}
 	ref := ed.req.Ref()
-	hop := v1alpha1.AllowanceHop{Kind: ref.Kind, Name: ref.Name, Generation: ed.req.NextGeneration()}
+	hop := v1alpha1.AllowanceHop{Kind: ref.Kind, Name: ref.Name, Generation: ed.nextGeneration()}
 	if fields := ed.fields(); len(fields) > 0 {
 		hop.Field = fields[0].Path
 	}

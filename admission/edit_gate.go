@@ -41,13 +41,17 @@ func (ed *editor) setGate() {
 		return
 	}
 	if ed.resumes() {
-		ed.gate = &v1alpha1.Gate{State: v1alpha1.GateClosed, Generation: req.NextGeneration(), At: approval.Stamp(req.Time),
+		ed.gate = &v1alpha1.Gate{State: v1alpha1.GateClosed, Generation: ed.nextGeneration(), At: approval.Stamp(req.Time),
 			Reason: v1alpha1.GateReasonInstalled}
 		ed.mask(*ed.gate)
 		return
 	}
 	if ed.paused() {
 		ed.setPolicies(p.author)
+		return
+	}
+	if ed.retarget && (p.remembered || ed.observed()) {
+		ed.retargetGate()
 		return
 	}
 	if req.OldObject != nil && !p.remembered && !ed.opens() {
@@ -93,7 +97,7 @@ func (ed *editor) keepTerminating() {
 func (ed *editor) unmask() {
 	if ed.policies.remembered {
 		ed.set(v1alpha1.AnnotationKeyManagementPolicies, nil)
-		ed.set(v1alpha1.AnnotationKeyGate, gating.Lifted(ed.stored[v1alpha1.AnnotationKeyGate], ed.req.NextGeneration(), ed.req.Time))
+		ed.set(v1alpha1.AnnotationKeyGate, gating.Lifted(ed.stored[v1alpha1.AnnotationKeyGate], ed.nextGeneration(), ed.req.Time))
 	}
 	ed.setPolicies(ed.policies.author)
 }
@@ -104,7 +108,7 @@ func (ed *editor) mask(gate v1alpha1.Gate) {
 	ed.put(v1alpha1.AnnotationKeyManagementPolicies, mask.FormatAuthor(author))
 	if ed.gate != nil {
 		ed.put(v1alpha1.AnnotationKeyGate, mask.FormatGate(gate))
-		if ed.kind.ReconcileRequests && gate.State == v1alpha1.GateOpen {
+		if ed.kind.ReconcileRequests && (gate.State == v1alpha1.GateOpen || ed.retarget) {
 			ed.put(v1alpha1.AnnotationKeyReconcileRequestedAt, ed.req.Time.UTC().Format(time.RFC3339Nano))
 		}
 	}
@@ -158,8 +162,38 @@ func (ed *editor) resumes() bool {
 	if ed.req.OldObject == nil || p.remembered || mask.Maskable(p.before) || ed.opens() {
 		return false
 	}
+	return ed.observed()
+}
+
+// observed reports whether the provider ever reported on the stored object.
+func (ed *editor) observed() bool {
 	_, observed := parent.Sum(ed.req.Whole(), ed.kind.Role).Condition("Ready")
 	return observed
+}
+
+// retargetGate sets the gate of an object that is pointed at another external resource:
+// its provider names what it creates; any other change of it closes the gate, for
+// what differs there is not known yet (KR-13-18). What the composite's controller sets
+// for an intent while nothing is created yet is a part of the creation.
+func (ed *editor) retargetGate() {
+	gate := mask.ParseGate(ed.stored)
+	creates := gate.State == v1alpha1.GateOpen && slices.Contains(gate.Verbs, v1alpha1.VerbCreate) && ed.opens()
+	if ed.verdict.Class == ClassSelf || creates && ed.verdict.Class == ClassExpected {
+		gate.External = gating.RecordExternal(parent.ExternalOf(ed.req.Object))
+		if gate.State != "" {
+			ed.put(v1alpha1.AnnotationKeyGate, mask.FormatGate(gate))
+		}
+		ed.mask(gate)
+		return
+	}
+	gate = gating.Retarget(gate, parent.ExternalOf(ed.req.OldObject), ed.nextGeneration(), ed.req.Time)
+	if ed.gate = &gate; gate.Generation == ed.req.OldObject.GetGeneration() &&
+		!slices.Equal(gating.MaskedPolicies(ed.policies.author, gate, ed.closeTo(), ed.kind), ed.policies.stored) {
+		gate.Generation++ // the mask changes the spec, if nothing else does
+	}
+	ed.mask(gate)
+	ed.warnings.add("the external resource is another one now; the gate stays closed until its provider has reported no difference, " +
+		"or the difference is approved, see kubectl get drifts")
 }
 
 // transition of the gate by the allowed change.
@@ -170,7 +204,7 @@ func (ed *editor) transition(gate v1alpha1.Gate) v1alpha1.Gate {
 	}
 	a := gating.Acceptance{
 		Gate: gate, Create: ed.req.Operation == Create, Verbs: verbs, Paths: change.Paths(ed.changes),
-		Generation: ed.req.NextGeneration(), Time: ed.req.Time, CarryPendingDrift: ed.Options.CarryPendingDrift,
+		Generation: ed.nextGeneration(), Time: ed.req.Time, CarryPendingDrift: ed.Options.CarryPendingDrift,
 	}
 	switch {
 	case a.Extends(): // by the new spec, and the status that the provider has reported so far
@@ -178,7 +212,16 @@ func (ed *editor) transition(gate v1alpha1.Gate) v1alpha1.Gate {
 	case !a.Create && !a.CarryPendingDrift:
 		a.Difference = ed.relevant(ed.req.Whole().Object)
 	}
+	represents := gating.RecordExternal(parent.ExternalOf(ed.req.Current()))
+	if !a.Create && gate.External != nil && (represents == nil || *represents != *gate.External) {
+		ed.warnings.add("the external resource is another one than before; the gate stays closed until its provider has reported no difference, " +
+			"or the difference is approved, see kubectl get drifts")
+		return gating.Retarget(gate, "", a.Generation, a.Time)
+	}
 	next, pending := a.Transition()
+	if next.External = gate.External; next.External == nil {
+		next.External = represents
+	}
 	if len(pending) > 0 {
 		ed.warnings.add("the external resource already differs (" + change.Summary(pending, 5) +
 			"); the gate stays closed until that difference is approved, see kubectl get drifts")

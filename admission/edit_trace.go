@@ -22,7 +22,7 @@ func (ed *editor) writeTrace() *refusal {
 		return nil
 	}
 	ref := ed.req.Ref()
-	hop := trace.Hop(ref, ed.req.NextGeneration(), ed.req.User.Name, ed.req.Time)
+	hop := trace.Hop(ref, ed.nextGeneration(), ed.req.User.Name, ed.req.Time)
 	hop.Labels = trace.Labels(ed.after())
 	hop.Approval = ed.verdict.approval
 	if view := ed.view(); view != nil && ed.verdict.Class != ClassNewOrigin {

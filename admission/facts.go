@@ -32,6 +32,8 @@ type facts struct {
 	manager  string
 	policies policies
 	changes  []change.Change
+	// retarget: the managed resource is pointed at another external resource.
+	retarget bool
 
 	parentRef parent.Ref
 	hasParent bool
@@ -58,6 +60,9 @@ func (e *Evaluator) collect(ctx context.Context, req *Request) (*facts, error) {
 	}
 	f.policies = readPolicies(req, f.kind, f.manager, f.closeTo())
 	f.changes = f.secrets().Redact(change.Diff(f.policies.old, f.policies.new, req.Unstored()))
+	if f.retarget = retargeted(req, f.kind); f.retarget {
+		f.changes = withExternalName(f.changes, req)
+	}
 	f.parentRef, f.hasParent = f.parentOf(stored)
 	return f, nil
 }
@@ -145,7 +150,14 @@ func (f *facts) fields() []change.Detail {
 		if f.req.Operation != Update {
 			return nil
 		}
-		return change.Details(change.Desired(f.policies.old), change.Desired(f.policies.new), f.lists(), f.req.Unstored())
+		details := change.Details(change.Desired(f.policies.old), change.Desired(f.policies.new), f.lists(), f.req.Unstored())
+		for _, c := range f.changes {
+			if c.Path == pathExternalName {
+				at := []change.Segment{{Key: "metadata"}, {Key: "annotations"}, {Key: v1alpha1.AnnotationKeyExternalName}}
+				details = append([]change.Detail{{Change: c, At: at}}, details...)
+			}
+		}
+		return details
 	})
 }
 

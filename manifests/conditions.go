@@ -43,6 +43,13 @@ const keptMetadata = parentChanges + ` ||
     oldObject.metadata.annotations.exists(k, k.startsWith("kausality.io/") &&
       !(has(object.metadata.annotations) && k in object.metadata.annotations)))))`
 
+// externalNameChanges is true where the external name does: the desired state of a
+// managed resource (KR-13-17). It is evaluated where any annotation changes.
+const externalNameChanges = `((has(object.metadata.annotations) && "crossplane.io/external-name" in object.metadata.annotations ?
+  object.metadata.annotations["crossplane.io/external-name"] : "") !=
+(has(oldObject.metadata.annotations) && "crossplane.io/external-name" in oldObject.metadata.annotations ?
+  oldObject.metadata.annotations["crossplane.io/external-name"] : ""))`
+
 // worthAsking is true unless an UPDATE leaves the desired state, the parent and all our
 // annotations as they are. A field or an annotation of ours that is dropped is a
 // difference. Where there are very many annotations, of which any changed, they are
@@ -53,6 +60,7 @@ const keptMetadata = parentChanges + ` ||
 const worthAsking = `request.operation != "UPDATE" || ` + specChanges + ` ||
 (has(request.subResource) && request.subResource != "") ||
 ` + otherwiseChanges + ` ||
+` + annotationsChange + ` && ` + externalNameChanges + ` ||
 ` + keptMetadata
 
 // relevantStatus excludes status writes without information: dry runs, and those

@@ -43,7 +43,7 @@ const (
 var touches = annotationsChange + ` && (` + keptRemoved + ` || !` + specChanges + ` &&
 [` + annotationsNow + `].exists(now, [` + annotationsWas + `].exists(was,
   ` + systemKeys + `.exists(k, ` + differs("was", "now") + `) &&
-  !(` + otherwiseChanges + ` ||
+  !(` + otherwiseChanges + ` || ` + externalNameChanges + ` ||
     ["kausality.io/trace"].exists(k, k in now && ` + differs("was", "now") + `) &&
       ` + authorKeys + `.exists(k, ` + differs("was", "now") + `)))))`
 

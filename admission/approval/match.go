@@ -19,6 +19,9 @@ type Query struct {
 	// Named: "*" is not one of these verbs, unless the approval has the digest. Of a
 	// managed resource it is what a difference needs, and never Delete (KR-08-05).
 	Named bool
+	// Exact: only approvals with a digest count, since the managed resource represents
+	// another external resource than before (KR-13-18).
+	Exact bool
 	// Digests the difference goes by: its own id, and for the deletion of many
 	// at once that of the whole.
 	Digests []string
@@ -105,7 +108,7 @@ func (s Set) valid(e Entry, q Query) bool {
 // fits reports whether an approval is about the child and the difference. A digest
 // identifies a difference, so that the child need not be named with it (KR-05-30, KR-05-31).
 func fits(a v1alpha1.Approval, q Query) bool {
-	if a.Digest != "" && !slices.Contains(q.Digests, a.Digest) {
+	if a.Digest != "" && !slices.Contains(q.Digests, a.Digest) || a.Digest == "" && q.Exact {
 		return false
 	}
 	if a.Digest != "" && a.Kind == "" {

@@ -17,6 +17,8 @@ const IDLength = 16
 // created is not known yet; Resource, its composition resource name, takes its place.
 type Identity struct {
 	APIVersion, Kind, Namespace, Name, Resource string
+	// External resource of a managed resource; empty for none, and part of no id then.
+	External string `json:",omitempty"`
 }
 
 // ID of a difference: the first 16 hex digits of the SHA-256 over relation,
@@ -55,6 +57,10 @@ const maxBuffer = 16 * 1024
 
 // append the identity as JSON, with its fields in the order of the type.
 func (i Identity) append(out []byte) []byte {
+	if i.External != "" {
+		return appendMembers(out, "APIVersion", i.APIVersion, "Kind", i.Kind, "Namespace", i.Namespace, "Name", i.Name, "Resource", i.Resource,
+			"External", i.External)
+	}
 	return appendMembers(out, "APIVersion", i.APIVersion, "Kind", i.Kind, "Namespace", i.Namespace, "Name", i.Name, "Resource", i.Resource)
 }
 

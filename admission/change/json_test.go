@@ -41,7 +41,8 @@ func TestIDIsOfJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.SampledFrom([]string{"", "apps/v1", "Deployment", "<b>", "\xff"}), rapid.String())
 		identity := rapid.Custom(func(t *rapid.T) Identity {
-			return Identity{text.Draw(t, "version"), text.Draw(t, "kind"), text.Draw(t, "namespace"), text.Draw(t, "name"), text.Draw(t, "resource")}
+			return Identity{text.Draw(t, "version"), text.Draw(t, "kind"), text.Draw(t, "namespace"), text.Draw(t, "name"), text.Draw(t, "resource"),
+				text.Draw(t, "external")}
 		})
 		changes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Change {
 			return Change{Path: text.Draw(t, "path"), Verb: Mutate, Old: odd(2).Draw(t, "old"), New: odd(2).Draw(t, "new")}

@@ -35,7 +35,12 @@ func (g Managed) difference(author []string) ([]change.Change, []v1alpha1.Verb) 
 // opens the gate once it is approved (KR-08-05).
 func (g Managed) whileClosed(author []string, gate v1alpha1.Gate) Decision {
 	diff, verbs := g.difference(author)
-	if len(diff) == 0 || g.MR.Paused {
+	switch {
+	case g.MR.Paused:
+		return Decision{Why: "it is closed"}
+	case len(diff) == 0 && retargeted(gate, g.MR):
+		return g.settleRetargeted(author, gate)
+	case len(diff) == 0:
 		return Decision{Why: "it is closed"}
 	}
 	id := identity.DriftID(g.owner().State, g.MR, diff) // that of the report, wherever it is approved
@@ -87,7 +92,7 @@ func (g Managed) query(holder *parent.State, verbs []v1alpha1.Verb, id string) a
 	return approval.Query{
 		APIVersion: apiVersion, Kind: kind, Name: g.MR.Name, Resource: g.MR.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
 		Relation: v1alpha1.RelationExternal, Verbs: verbs, Digests: []string{id}, Intent: intent.Generation, Use: g.use(id),
-		Named: slices.Contains(verbs, v1alpha1.VerbDelete),
+		Named: slices.Contains(verbs, v1alpha1.VerbDelete), Exact: Retargeted(g.MR),
 	}
 }
 
@@ -120,7 +125,8 @@ func (g Managed) open(author []string, was v1alpha1.Gate, h identity.Holder, set
 	verbs []v1alpha1.Verb, paths []string,
 ) Decision {
 	next := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: verbs, At: approval.Stamp(g.Now),
-		Claim: g.unfinished(was), Digest: id, Paths: paths, Reason: v1alpha1.GateReasonApproved}
+		Claim: g.unfinished(was), Digest: id, Paths: paths, Reason: v1alpha1.GateReasonApproved,
+		External: RecordExternal(g.MR.Represents())}
 	if was.State == v1alpha1.GateOpen {
 		next.At, next.Verbs, next.Paths, next.Unproven = was.At, union(was.Verbs, verbs), was.Paths, was.Unproven
 	}
@@ -177,7 +183,7 @@ func (g Managed) deletionOf(author []string, gate v1alpha1.Gate, h identity.Hold
 	if m, ok := set.Approved(g.query(h.State, verbs, id)); ok && (m.Claimed == nil || !HasUse(gate, m.Claimed.ID)) {
 		return g.open(author, gate, h, set, m, id, verbs, nil), true
 	}
-	if h.State.UID == g.MR.UID {
+	if h.State.UID == g.MR.UID || Retargeted(g.MR) { // the whole was approved with another external resource
 		return Decision{}, false
 	}
 	// The deletion of the holder itself is one use for all MRs below it: it is

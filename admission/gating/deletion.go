@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
-	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
@@ -30,6 +29,8 @@ func WouldOrphan(mr *parent.State) string {
 		return "its gate is closed, the external resource would be left behind"
 	case !IsOpenFor(mr.Annotations, v1alpha1.VerbDelete):
 		return "the deletion of its external resource is not approved"
+	case Retargeted(mr):
+		return "its gate was opened for another external resource"
 	}
 	return ""
 }
@@ -81,15 +82,15 @@ func WithholdsDelete(mr *parent.State) bool {
 }
 
 // DeletionApproval finds the approval on a holder for the deletion of an
-// object's external resource.
-func DeletionApproval(holder, object *parent.State, set approval.Set, use approval.Use) (approval.Match, bool) {
+// object's external resource, or for what id identifies.
+func DeletionApproval(holder, object *parent.State, set approval.Set, id string, use approval.Use) (approval.Match, bool) {
 	apiVersion, kind := object.ToAPIVersionAndKind()
 	intent, _ := trace.Intent(holder)
 	return set.Approved(approval.Query{
 		APIVersion: apiVersion, Kind: kind, Name: object.Name,
 		Resource: object.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
 		Relation: v1alpha1.RelationExternal, Verbs: []v1alpha1.Verb{v1alpha1.VerbDelete}, Named: true,
-		Digests: []string{identity.DeletionID(holder, object)}, Intent: intent.Generation, Use: use,
+		Exact: Retargeted(object), Digests: []string{id}, Intent: intent.Generation, Use: use,
 	})
 }
 

@@ -113,6 +113,9 @@ func (g Managed) Decide() Decision {
 	if !mask.Accepts(g.Kind.Runtime, g.MR.ManagementPolicies) {
 		return g.remask(author, gate)
 	}
+	if d, ok := g.whileRetargeted(author, gate); ok {
+		return d
+	}
 	if d, ok := g.deletion(author, gate); ok {
 		return d
 	}
@@ -261,6 +264,9 @@ func (g Managed) narrow(author []string, gate v1alpha1.Gate, verbs []v1alpha1.Ve
 func (g Managed) stored(action Action, author []string, gate v1alpha1.Gate) Decision {
 	policies := MaskedPolicies(author, gate, g.CloseTo, g.Kind)
 	gate.Generation = g.MR.Generation
+	if gate.External == nil {
+		gate.External = RecordExternal(g.MR.Represents())
+	}
 	if !slices.Equal(policies, g.MR.ManagementPolicies) {
 		gate.Generation++
 	}

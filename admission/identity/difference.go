@@ -29,9 +29,12 @@ func Of(ref parent.Ref, resource string) change.Identity {
 // its own name even if it is composed itself.
 func OfParent(p *parent.State) change.Identity { return Of(p.Ref, "") }
 
-// OfChild returns the identity of the child in a difference id.
+// OfChild returns the identity of the child in a difference id, with its external
+// resource (KR-13-17).
 func OfChild(s *parent.State) change.Identity {
-	return Of(s.Ref, s.Annotations[v1alpha1.AnnotationKeyCompositionResourceName])
+	id := Of(s.Ref, s.Annotations[v1alpha1.AnnotationKeyCompositionResourceName])
+	id.External = string(s.Represents())
+	return id
 }
 
 // DeletionID returns the id that approves deleting an object together with its

@@ -79,6 +79,8 @@ type State struct {
 	Parent Ref
 	// ManagementPolicies as stored; nil where the object has none.
 	ManagementPolicies []string
+	// External resource of an MR; nil for the empty one. A pointer takes less of a cache.
+	External *External
 	// DeletionPolicy of a legacy MR.
 	DeletionPolicy string
 	// ClaimTarget: a Claim's spec.resourceRef name, to see that it names back.
@@ -98,6 +100,9 @@ func Sum(o *unstructured.Unstructured, role Role) *State {
 		s.DeletedAt = &t.Time
 	}
 	s.Parent, _ = Of(o, role)
+	if e := ExternalOf(o); e != "" {
+		s.External = &e
+	}
 	_, s.HasStatus = o.Object["status"]
 	s.conditions(o)
 	s.observe(o)

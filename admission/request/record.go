@@ -40,5 +40,7 @@ func (r *Request) DifferenceID(p *parent.State, changes []change.Change) string 
 	if r.Operation != Update {
 		changes = nil
 	}
-	return change.ID(v1alpha1.RelationControllerChild, string(r.Operation), identity.OfParent(p), identity.Of(r.Ref(), r.Resource()), changes)
+	child := identity.Of(r.Ref(), r.Resource())
+	child.External = string(parent.ExternalOf(r.Stored())) // a change of it is one of the changes
+	return change.ID(v1alpha1.RelationControllerChild, string(r.Operation), identity.OfParent(p), child, changes)
 }

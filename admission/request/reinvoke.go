@@ -7,6 +7,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -35,11 +36,17 @@ func (r *Request) freshHop() *v1alpha1.Hop {
 		return nil
 	}
 	own := trace.Of(r.Object.GetAnnotations()).Own()
-	if own == nil || own.Kind != r.Kind.Kind || own.User != r.User.Name || own.Generation != r.NextGeneration() ||
+	if own == nil || own.Kind != r.Kind.Kind || own.User != r.User.Name || own.Generation != r.NextGeneration() && !r.keepsGeneration(own.Generation) ||
 		r.Time.Sub(own.Timestamp.Time).Abs() > reinvocationWindow {
 		return nil
 	}
 	return own
+}
+
+// keepsGeneration reports whether a hop of a generation may be of this request: a change
+// of the external name alone leaves the generation (KR-13-17).
+func (r *Request) keepsGeneration(g int64) bool {
+	return r.OldObject != nil && g == r.OldObject.GetGeneration() && parent.ExternalOf(r.OldObject) != parent.ExternalOf(r.Object)
 }
 
 // Keeps reports whether the request leaves an annotation as it is stored.

@@ -144,6 +144,10 @@ const (
 // composed resource within its Composition.
 const AnnotationKeyCompositionResourceName = "crossplane.io/composition-resource-name"
 
+// AnnotationKeyExternalName is Crossplane's annotation that names the external
+// resource of a managed resource.
+const AnnotationKeyExternalName = "crossplane.io/external-name"
+
 // AnnotationKeyReconcileRequestedAt requests a reconcile from Crossplane, or
 // from a provider built on its runtime; the value, a time, is echoed in
 // status.lastHandledReconcileAt.

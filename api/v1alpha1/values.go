@@ -307,4 +307,17 @@ type Gate struct {
 	Unproven bool `json:"unproven,omitempty"`
 	// Reason of the transition: one of GateReason….
 	Reason string `json:"reason,omitempty"`
+	// External resource that the gate was opened or closed for, the last one that was
+	// accepted. Where the managed resource has another one, nothing but an approval
+	// with the id of a difference opens the gate. nil where it had no name and the
+	// default provider config, and in gates of older versions.
+	External *GateExternal `json:"external,omitempty"`
+}
+
+// GateExternal identifies an external resource.
+type GateExternal struct {
+	// Name is the external name; a digest of it where it is long. Empty for none.
+	Name string `json:"name,omitempty"`
+	// Config is the provider config as kind/name; empty for the default one.
+	Config string `json:"config,omitempty"`
 }
