@@ -37,6 +37,7 @@ CLI     = $(BIN)/crossplane-cli-v2.2.0
 GEN     = $(BIN)/controller-gen
 HELM    = $(BIN)/helm-v3.20.0
 SUMMARY = $(BIN)/summary
+VULN    = $(BIN)/govulncheck
 IMAGE   = $(BIN)/image
 CHART   = $(ROOT)/package/helm/kausality
 
@@ -80,6 +81,13 @@ manifests: $(HELM) ## Print what the Helm chart installs, VALUES='--set …'; or
 		$(HELM) template kausality $(CHART) --namespace kausality-system --set ungate.enabled=false $(VALUES))
 
 ##@ Parts of make test
+
+.PHONY: vulncheck
+vulncheck: $(VULN) ## Scan the dependencies of the product for known vulnerabilities; needs https://vuln.go.dev
+	@out=$$($(VULN) ./... 2>&1); code=$$?; echo "$$out"; \
+	case "$$out" in *"fetching vulnerabilities"*) \
+		echo "vulncheck: NOT SCANNED: the database at https://vuln.go.dev cannot be reached from here" >&2; exit 2;; \
+	esac; exit $$code
 
 .PHONY: lint
 lint: export GOLANGCI_LINT_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/golangci-lint$(subst /,-,$(ROOT))
@@ -223,6 +231,9 @@ $(IMAGE): FORCE
 
 $(GEN): FORCE
 	@$(GO) build -C test/parts/controller-gen -trimpath -o $@ sigs.k8s.io/controller-tools/cmd/controller-gen
+
+$(VULN): FORCE
+	@$(GO) build -C test/parts/govulncheck -trimpath -o $@ golang.org/x/vuln/cmd/govulncheck
 
 $(LINT):
 	@$(GO) run -C test ./cmd/parts golangci-lint
