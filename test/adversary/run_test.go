@@ -198,7 +198,7 @@ func (r *run) prepare(ctx context.Context) error {
 }
 
 // patience with what several seeds at a time on two cores may take.
-const patience = time.Minute
+const patience = 30 * time.Second
 
 // allClosed: there are n Databases, their gates are closed.
 func (r *run) allClosed(ctx context.Context, n int) error {
@@ -341,8 +341,10 @@ func (r *run) restore(ctx context.Context) error {
 	// An annotation that is stored declares nothing about another write.
 	const alone, again = `{"metadata":{"ownerReferences":null,"annotations":{"kausality.io/parent":"none"}}}`,
 		`{"metadata":{"annotations":{"kausality.io/parent":null}}}`
+	// Without it Crossplane does not recognize what it composed.
+	const named = `{"metadata":{"annotations":{"crossplane.io/composition-resource-name":"database"}}}`
 	for t, bodies := range map[target][]string{
-		{story.XDatabases, composite}: {again, alone, running}, {story.Databases, r.prod()}: {again, alone, running}, {story.Databases, r.managed}: {running},
+		{story.XDatabases, composite}: {again, alone, running}, {story.Databases, r.prod()}: {again, alone, running}, {story.Databases, r.managed}: {named, running},
 	} {
 		for _, body := range bodies {
 			if err := r.merge(ctx, story.Hans, t.resource, t.name, "%s", body); err != nil {
