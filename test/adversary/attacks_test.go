@@ -200,18 +200,22 @@ func (r *run) send(ctx context.Context, user string, t target, what string, body
 	if r.rng.IntN(8) == 0 {
 		subresource = []string{pick(r.rng, "status", "scale")}
 	}
+	var got *unstructured.Unstructured
 	var err error
 	how := pick(r.rng, "merge", "merge", "json", "apply", "update")
 	raw, _ := json.Marshal(body)
 	switch how {
 	case "merge":
-		_, err = c.Patch(ctx, t.name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: manager, DryRun: dry}, subresource...)
+		got, err = c.Patch(ctx, t.name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: manager, DryRun: dry}, subresource...)
 	case "json":
-		_, err = c.Patch(ctx, t.name, types.JSONPatchType, jsonPatch(body), metav1.PatchOptions{FieldManager: manager, DryRun: dry}, subresource...)
+		got, err = c.Patch(ctx, t.name, types.JSONPatchType, jsonPatch(body), metav1.PatchOptions{FieldManager: manager, DryRun: dry}, subresource...)
 	case "apply":
-		_, err = r.apply(ctx, c, t, body, metav1.ApplyOptions{FieldManager: manager, Force: true, DryRun: dry}, subresource...)
+		got, err = r.apply(ctx, c, t, body, metav1.ApplyOptions{FieldManager: manager, Force: true, DryRun: dry}, subresource...)
 	case "update":
-		err = r.update(ctx, c, t.name, body, metav1.UpdateOptions{FieldManager: manager, DryRun: dry}, subresource...)
+		got, err = r.update(ctx, c, t.name, body, metav1.UpdateOptions{FieldManager: manager, DryRun: dry}, subresource...)
+	}
+	if _, states := body["spec"]; states && err == nil && dry == nil { // policies are desired state, too
+		r.wrote(user, got)
 	}
 	r.note("%s %s %s %s by %.60s as %.50s %v%v: %s", how, t.resource.Resource, t.name, what, user, manager, subresource, dry, result(err))
 }
@@ -260,14 +264,14 @@ func withoutNulls(m map[string]any) map[string]any {
 	return out
 }
 
-func (r *run) update(ctx context.Context, c dynamic.ResourceInterface, name string, body map[string]any, o metav1.UpdateOptions, sub ...string) error {
+func (r *run) update(ctx context.Context, c dynamic.ResourceInterface, name string, body map[string]any, o metav1.UpdateOptions, sub ...string) (
+	*unstructured.Unstructured, error) {
 	u, err := c.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	mergeInto(u.Object, body)
-	_, err = c.Update(ctx, u, o, sub...)
-	return err
+	return c.Update(ctx, u, o, sub...)
 }
 
 // mergeInto an object a merge patch.

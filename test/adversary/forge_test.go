@@ -16,7 +16,9 @@ import (
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
 
-// forgery is a text that only a forged review has. It must not appear in any object.
+// forgery is a text that only forged reviews of what is not stored have: it must not
+// appear in any object. Who sends a review of what is stored, nothing but a client
+// certificate shows.
 const forgery = "forged-by-mallory"
 
 // stranger is a client without a certificate.
@@ -34,20 +36,24 @@ func (r *run) forge(ctx context.Context) {
 	}
 	changed := stored.DeepCopy()
 	changed.SetGeneration(stored.GetGeneration() + 1)
-	user, operation, sub := pick(r.rng, provider, crossplaneUser, collector, story.Hans, "system:serviceaccount:"+forgery+":x"), "UPDATE", ""
+	user, operation, sub := pick(r.rng, provider, crossplaneUser, collector, story.Hans), "UPDATE", ""
 	switch r.rng.IntN(6) {
 	case 0: // a status, to be recorded as its controller
 		sub = "status"
 		changed.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Synced", "status": "True", "observedGeneration": 99}}}
-	case 1: // a change that is drift, to be reported
+	case 1: // drift of an older version, to be reported
+		stored.SetResourceVersion("1")
 		changed.Object["spec"] = map[string]any{"size": 1, "forProvider": map[string]any{"size": 1, "engine": forgery}}
 	case 2: // a creation without a name, which would use an approval up
 		operation = "CREATE"
 		changed.SetName("")
 		changed.SetUID("")
 		changed.SetGenerateName("forged-")
-	case 3:
+	case 3: // of an object that does not exist
 		operation = "DELETE"
+		stored.SetName(forgery)
+		stored.SetUID("00000000-0000-0000-0000-00000000f06f")
+		changed = stored
 	case 4: // as deep as an API server takes
 		var deep any = "x"
 		for range 9000 {
