@@ -14,6 +14,7 @@ import (
 	authv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -181,11 +182,13 @@ func (c *Cluster) settings(ref parent.Ref, labels, namespaceLabels map[string]st
 // maxManaged bounds how many MRs below one XR or Claim are read.
 const maxManaged = 2000
 
-// Managed returns the MRs below an XR or Claim, read live, nested XRs included.
+// Managed returns the MRs below an XR or Claim, read live, nested XRs included: those
+// that it references and those whose parent it is. A user can remove references
+// (KR-13-34).
 func (c *Cluster) Managed(ctx context.Context, root *parent.State) ([]*parent.State, error) {
 	var out []*parent.State
-	seen := map[parent.Ref]bool{}
-	todo := append([]parent.Ref(nil), root.Children...)
+	seen, found := map[parent.Ref]bool{}, map[types.UID]bool{}
+	todo := append(c.owned(root.Ref), root.Children...)
 	for len(todo) > 0 {
 		ref := todo[0]
 		todo = todo[1:]
@@ -204,11 +207,38 @@ func (c *Cluster) Managed(ctx context.Context, root *parent.State) ([]*parent.St
 		if err != nil {
 			return nil, fmt.Errorf("cannot read %s: %w", identity.Describe(ref), err)
 		}
+		if found[o.State.UID] { // referenced in another version than it is stored in
+			continue
+		}
+		found[o.State.UID] = true
 		if kind.ManagementPolicies {
 			out = append(out, o.State)
 			continue
 		}
-		todo = append(todo, o.Children...)
+		todo = append(append(todo, o.Children...), c.owned(o.Ref)...)
 	}
 	return out, nil
+}
+
+// owned returns the XRs and MRs of watched kinds whose parent an object is, without
+// their UIDs, as references are.
+func (c *Cluster) owned(by parent.Ref) []parent.Ref {
+	var out []parent.Ref
+	for _, i := range c.Kinds.All() {
+		if i.Role != parent.RoleComposite && i.Role != parent.RoleManaged {
+			continue
+		}
+		for _, o := range c.States.List(i.GVK) {
+			p := o.Parent
+			if p.UID == "" { // a claimRef
+				p.UID = by.UID
+			}
+			if p.UID == by.UID && p.GroupKind() == by.GroupKind() && p.Name == by.Name {
+				ref := o.State.Ref
+				ref.UID = ""
+				out = append(out, ref)
+			}
+		}
+	}
+	return out
 }

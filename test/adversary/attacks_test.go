@@ -104,8 +104,8 @@ func (r *run) change(t target) (what string, body map[string]any) {
 	case n < 88:
 		return "resource name", meta("annotations", map[string]any{"crossplane.io/composition-resource-name": pick[any](r.rng, "other", "database", nil)})
 	case t.resource == story.Databases:
-		return "policies", map[string]any{"spec": map[string]any{"managementPolicies": pick[any](r.rng, []any{}, []any{"Observe"}, []any{"*"},
-			[]any{"Observe", "Create", "Update"}, nil)}}
+		value := pick[any](r.rng, []any{}, []any{"Observe"}, []any{"*"}, []any{"Observe", "Create", "Update"}, nil)
+		return fmt.Sprintf("policies=%v", value), map[string]any{"spec": map[string]any{"managementPolicies": value}}
 	default:
 		return "nothing", meta("annotations", map[string]any{"mine": fmt.Sprint(r.rng.IntN(9))})
 	}
@@ -204,6 +204,9 @@ func (r *run) send(ctx context.Context, user string, t target, what string, body
 	var err error
 	how := pick(r.rng, "merge", "merge", "json", "apply", "update")
 	raw, _ := json.Marshal(body)
+	if how == "apply" && strings.HasPrefix(manager, "apiextensions.crossplane.io/") {
+		manager = "kubectl" // else it removes what Crossplane applied: see usurp
+	}
 	switch how {
 	case "merge":
 		got, err = c.Patch(ctx, t.name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: manager, DryRun: dry}, subresource...)
@@ -357,9 +360,27 @@ func (r *run) outside(ctx context.Context) {
 	r.note("the cloud changes: %s", result(err))
 }
 
+// usurp what Crossplane applied, by an apply of nothing under its field manager.
+func (r *run) usurp(ctx context.Context, user string) {
+	t := pick(r.rng, target{story.XDatabases, composite}, target{story.Databases, r.managed})
+	manager := "apiextensions.crossplane.io/composite"
+	if t.resource == story.Databases {
+		manager = subject.ComposedManager(composite, schema.GroupKind{Group: "example.org", Kind: "XDatabase"})
+	}
+	o, err := r.apply(ctx, r.of(user, t.resource), t, meta("annotations", map[string]any{"mine": "x"}), metav1.ApplyOptions{FieldManager: manager, Force: true})
+	if err == nil {
+		r.wrote(user, o)
+	}
+	r.note("usurp %s %s by %s as %.50s: %s", t.resource.Resource, t.name, user, manager, result(err))
+}
+
 // intent: a change that mallory or ci may make, under their own names.
 func (r *run) intent(ctx context.Context) {
 	t, user := r.target(), pick(r.rng, mallory, r.ci())
+	if r.rng.IntN(3) == 0 {
+		r.usurp(ctx, user)
+		return
+	}
 	size, manager := r.size(user), r.manager()
 	body := map[string]any{"spec": map[string]any{"forProvider": map[string]any{"size": size}}}
 	if t.resource == story.XDatabases {

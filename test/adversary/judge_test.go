@@ -81,6 +81,8 @@ func (r *run) judgeWrite(name string, e cloud.Entry) {
 	switch {
 	case !known:
 		r.fail("%s: it was not requested by any user", what)
+	case user == story.Hans && r.loud && (r.carried(name, mallory, body.Size, e.Time) || r.carried(name, r.ci(), body.Size, e.Time)):
+		// An intent of one of them let through what Crossplane composes by now.
 	case user == story.Hans:
 		r.fail("%s: hans requested it before, and did not again", what)
 	case !r.carried(name, user, body.Size, e.Time):

@@ -303,7 +303,7 @@ func (r *run) wrote(user string, o *unstructured.Unstructured) {
 // recover: hans's next change of each object reaches the cloud, whatever happened.
 func (r *run) recover(ctx context.Context) error {
 	if err := r.restore(ctx); err != nil {
-		return err
+		return fmt.Errorf("%w; Databases: %s", err, r.stored())
 	}
 	want := map[string]int64{}
 	for _, name := range []string{r.managed, r.prod()} {
@@ -332,6 +332,20 @@ func (r *run) recover(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// stored Databases, for messages.
+func (r *run) stored() string {
+	list, err := r.of("", story.Databases).List(r.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	var out strings.Builder
+	for _, o := range list.Items {
+		fmt.Fprintf(&out, "%s policies %v annotations %v deleted %v owners %v; ", o.GetName(), story.Policies(&o), o.GetAnnotations(), o.GetDeletionTimestamp(),
+			o.GetOwnerReferences())
+	}
+	return out.String()
 }
 
 // restore what editors may set and what stops a provider or Crossplane, as hans: the
