@@ -21,12 +21,12 @@ UNIT_MODULES := . test/image test/provider
 PHASES       ?= lint generate-check unit parts package integration
 
 # Campaigns of make test-more; each takes less than an hour.
-CAMPAIGNS    ?= fuzz years random model gate-bench soak
+CAMPAIGNS    ?= fuzz years random adversary model gate-bench soak
 
 # Packages that need a control plane, the longest first, and how many of them run at a time: each waits
 # most of its time. provider-kubernetes has a fixed port, which e2e and kubectl take in turns.
 PLANES       ?= ./e2e/... ./operations/... ./conformance/... ./gate/... ./webhook/... ./controlplane/... ./xpkg/... \
-	./chart/... ./examples/... ./cmd/... ./kubectl/...
+	./adversary/... ./chart/... ./examples/... ./cmd/... ./kubectl/...
 AT_A_TIME    ?= 3
 
 # go test runs after lint, which vets.
@@ -185,6 +185,10 @@ soak: ## Forty minutes of mixed load with replicas that restart
 .PHONY: gate-bench
 gate-bench: ## Put 10,000 managed resources on one gate
 	@$(MAKE) --no-print-directory bench ARGS=gate
+
+.PHONY: adversary
+adversary: $(SUMMARY) ## Users with few rights against a running story, by seed; SEEDS=200
+	@$(SUMMARY) gotest -C test -trimpath -count 1 -timeout 2h -run '^TestAdversary$$' -v ./adversary -args -adversary.seeds=$(or $(SEEDS),200)
 
 .PHONY: random
 random: $(SUMMARY) ## Random interleavings of all actors around the gate, on the real processes; SEEDS=100

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 	"github.com/kausality-io/function-kausality/test/provider/cloud"
 )
@@ -211,7 +212,11 @@ func judgeProcesses(t *testing.T) {
 		all = n
 	}
 	t.Logf("%d decisions, %d of them within %v s", all, within, timeout)
-	if all == 0 || within != all {
+	if all == 0 {
+		t.Error("there are no decisions")
+	}
+	idle := controlplane.Patience(time.Second) <= 2*time.Second // else processes wait for a processor
+	if idle && within != all {
 		t.Errorf("%d of %d decisions took longer than %v s", all-within, all, timeout)
 	}
 }
