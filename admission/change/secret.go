@@ -181,7 +181,8 @@ func showMap(m map[string]any, secret bool) (any, bool) {
 	out := m
 	changed := false
 	for k, inner := range m {
-		shown, differs := inner, false
+		var shown any
+		var differs bool
 		items, isList := inner.([]any)
 		switch {
 		case k == lastApplied, secret && isSecretData(k):

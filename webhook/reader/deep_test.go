@@ -27,7 +27,7 @@ func TestDeepObjects(t *testing.T) {
 		t.Errorf("the review is %v, %v", request["uid"], request["operation"])
 	}
 	for _, key := range []string{"object", "oldObject"} {
-		var at any = request[key]
+		at := request[key]
 		for range depth - 1 {
 			at = at.(map[string]any)["a"]
 		}

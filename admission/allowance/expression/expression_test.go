@@ -32,7 +32,7 @@ func TestTrue(t *testing.T) {
 		{reason: "a pattern", text: "object.metadata.annotations['jira'].matches('^INFRA-[0-9]+$')", want: true},
 		{reason: "a value that is no type known beforehand", text: "object.spec.flag", want: true},
 		{reason: "the other side of an or decides", text: "object.metadata.labels['env'] != 'prod' || has(object.metadata.annotations['jira'])", want: true},
-		{reason: "a conversion, whose error has the value (KR-13-26)", 
+		{reason: "a conversion, whose error has the value (KR-13-26)",
 			text: "quantity(object.metadata.annotations['jira']).isInteger()", err: "it cannot be evaluated on this object"},
 		{reason: "a key that is computed (KR-13-26)", text: "{'a': true}[object.metadata.annotations['jira']]", err: "it cannot be evaluated on this object"},
 		{reason: "nothing there", text: "object.metadata.labels['env'] != 'prod'", err: "no such key: labels"},
