@@ -29,10 +29,14 @@ func (ed *editor) keepParent() {
 	if ed.meansParent(now) {
 		return
 	}
-	found := ed.lookUp()
-	if errors.Is(found.err, ErrNotFound) {
+	if ed.req.User.Name == controllerManager { // the garbage collector, where all controllers share one user
 		return
 	}
+	// A cache may still have a parent that is gone: the garbage collector would delete the child with it.
+	if _, err := ed.World.Parent(ed.ctx, ed.parentRef, true); errors.Is(err, ErrNotFound) {
+		return
+	}
+	found := ed.lookUp()
 	// Where the writer cannot be identified, it gets no more than others do.
 	if by, err := ed.byParentsController(); err == nil && by {
 		return
@@ -65,10 +69,14 @@ func (ed *editor) meansParent(now string) bool {
 	return !reverted && ed.incoming[key] == now && ed.stored[key] != now
 }
 
+// controllerManager is the user of all of its controllers where they have no ServiceAccounts
+// of their own.
+const controllerManager = "system:kube-controller-manager"
+
 // holdsInLog reports whether a user decided about the children of a parent in a way that
-// holds in mode log, too; also where the parent could not be read.
+// holds in mode log, too.
 func holdsInLog(view *parentView) bool {
-	return view == nil || view.set.Freeze != nil || len(view.set.Rejections) > 0
+	return view != nil && (view.set.Freeze != nil || len(view.set.Rejections) > 0)
 }
 
 // byParentsController reports whether the parent's own controller makes the request: a

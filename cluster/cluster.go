@@ -14,7 +14,6 @@ import (
 	authv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -187,16 +186,18 @@ const maxManaged = 2000
 // (KR-13-34).
 func (c *Cluster) Managed(ctx context.Context, root *parent.State) ([]*parent.State, error) {
 	var out []*parent.State
-	seen, found := map[parent.Ref]bool{}, map[types.UID]bool{}
+	seen := map[parent.Ref]bool{} // without versions: an object may be referenced in another one than it is stored in
 	todo := append(c.owned(root.Ref), root.Children...)
 	for len(todo) > 0 {
 		ref := todo[0]
 		todo = todo[1:]
 		kind := c.Kinds.Kind(ref.GroupVersionKind)
-		if seen[ref] || kind.Role == parent.RoleNone {
+		key := ref
+		key.Version, key.UID = "", ""
+		if seen[key] || kind.Role == parent.RoleNone {
 			continue
 		}
-		seen[ref] = true
+		seen[key] = true
 		if len(seen) > maxManaged {
 			return nil, fmt.Errorf("more than %d objects below %s", maxManaged, identity.Describe(root.Ref))
 		}
@@ -207,10 +208,6 @@ func (c *Cluster) Managed(ctx context.Context, root *parent.State) ([]*parent.St
 		if err != nil {
 			return nil, fmt.Errorf("cannot read %s: %w", identity.Describe(ref), err)
 		}
-		if found[o.State.UID] { // referenced in another version than it is stored in
-			continue
-		}
-		found[o.State.UID] = true
 		if kind.ManagementPolicies {
 			out = append(out, o.State)
 			continue

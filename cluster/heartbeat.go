@@ -112,7 +112,11 @@ func (h *Heartbeat) came(o any) {
 	if now := h.now(); at.After(now) {
 		at = now
 	}
-	h.seen.Store(max(h.seen.Load(), at.UnixNano()))
+	before := h.seen.Load()
+	if before > h.now().Add(lateAfter).UnixNano() { // seen before the clock was corrected
+		before = 0
+	}
+	h.seen.Store(max(before, at.UnixNano()))
 }
 
 // age of the last heartbeat that came.
@@ -121,7 +125,11 @@ func (h *Heartbeat) age() time.Duration {
 	if seen == 0 {
 		return time.Hour
 	}
-	return h.now().Sub(time.Unix(0, seen))
+	age := h.now().Sub(time.Unix(0, seen))
+	if age < -lateAfter { // the clock was corrected: what was seen shows nothing
+		return time.Hour
+	}
+	return age
 }
 
 // Late reports whether the watches of this process may not show what was stored some seconds ago. nil is never late: there is no

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/gating"
@@ -42,8 +43,19 @@ func (c *Controller) emit(o *cluster.Object, e event) {
 
 // announce a transition of a managed resource's gate that was written.
 func (c *Controller) announce(o *cluster.Object, d gating.Decision) {
+	if was := mask.ParseGate(o.Annotations); d.Action == gating.ActionOpen && sameTransition(was, d.Gate) {
+		return // the provider has named what it creates
+	}
 	c.count(o, d)
 	c.emit(o, c.eventOf(o, d))
+}
+
+// sameTransition reports whether two gates are the same but for the generation and for
+// which external resource they record.
+func sameTransition(a, b v1alpha1.Gate) bool {
+	a.External, b.External = nil, nil
+	a.Generation, b.Generation = 0, 0
+	return equality.Semantic.DeepEqual(a, b)
 }
 
 // count a transition in the metrics, with the opening that it ends and the
@@ -141,7 +153,11 @@ func (c *Controller) admitted(old, new *cluster.Object) {
 	if old != nil && old.Annotations[key] == new.Annotations[key] || old == nil && new.Generation > 1 {
 		return // nothing moved, or before this process watched
 	}
-	if e, ok := c.eventOfAdmitted(mask.ParseGate(new.Annotations)); ok {
+	gate := mask.ParseGate(new.Annotations)
+	if old != nil && sameTransition(mask.ParseGate(old.Annotations), gate) {
+		return
+	}
+	if e, ok := c.eventOfAdmitted(gate); ok {
 		c.emit(new, e)
 	}
 }

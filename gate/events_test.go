@@ -90,6 +90,8 @@ func TestAdmitted(t *testing.T) {
 	changed := v1alpha1.Gate{
 		State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{v1alpha1.VerbUpdate}, Paths: []string{"spec.forProvider.size"}, Reason: v1alpha1.GateReasonChanged,
 	}
+	named := changed // the provider has named what it creates
+	named.External = &v1alpha1.GateExternal{Name: "db-1"}
 	held := v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonPending}
 	approved := v1alpha1.Gate{State: v1alpha1.GateOpen, Reason: v1alpha1.GateReasonApproved}
 	for name, tc := range map[string]struct {
@@ -102,6 +104,7 @@ func TestAdmitted(t *testing.T) {
 		"Closed":   {old: nil, new: gated(v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: v1alpha1.GateReasonCreated}), want: ""},
 		"Ours":     {old: gated(held), new: gated(approved), want: ""},
 		"Same":     {old: gated(changed), new: gated(changed), want: ""},
+		"Named":    {old: gated(changed), new: gated(named), want: ""},
 		"Gone":     {old: gated(changed), new: nil, want: ""},
 		"Ungated":  {old: gated(changed), new: objectWith(nil), want: ""},
 		"Deleting": {old: gated(held), new: &cluster.Object{State: &parent.State{DeletedAt: &time.Time{}, Annotations: gated(changed).Annotations}}, want: ""},

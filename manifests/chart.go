@@ -74,7 +74,7 @@ func controllerRules() []rbacv1.PolicyRule {
 			"validatingadmissionpolicybindings"}, read...),
 		named(registration, "mutatingwebhookconfigurations", write, configurationMutate),
 		named(registration, "validatingwebhookconfigurations", write, configurationPolicy),
-		named(registration, "validatingadmissionpolicies", write, orphanProtection, annotationProtection, crdProtection),
+		named(registration, "validatingadmissionpolicies", write, orphanProtection, annotationProtection, crdProtection, crdApproval),
 		rbacRule(registration, []string{"validatingadmissionpolicybindings"}, write...), // one for each policy, by its name
 		rbacRule(rbac, []string{"clusterroles"}, read...),
 		named(rbac, "clusterroles", append(slices.Clone(write), "escalate"), RoleWebhookPolicies, RoleGatePolicies, RoleControllerPolicies),

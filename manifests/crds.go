@@ -7,7 +7,10 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-const crdProtection = "kausality-crd-protection"
+const (
+	crdProtection = "kausality-crd-protection"
+	crdApproval   = "kausality-crd-approval"
+)
 
 // allows is a CEL expression that is true where the deletion of a CRD is allowed.
 func allows(object string) string {
@@ -15,40 +18,55 @@ func allows(object string) string {
 ` + object + `.metadata.annotations["kausality.io/allow-deletion"] == "true"`
 }
 
-// crdPolicy refuses the deletion of CRDs whose objects are masked (KR-13-29): the finalizer of a CRD deletes its
-// objects past admission, and a provider leaves the external resource of a masked one behind. Who may set the
-// annotation that allows it has the verb approve for the CRD. It is evaluated for deletions of CRDs and for writes of
-// that annotation alone.
-func crdPolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
+// crdRule matches CRDs.
+func crdRule(operations ...admissionregistrationv1.OperationType) *admissionregistrationv1.MatchResources {
 	crds := group{name: "apiextensions.k8s.io", resources: []string{"customresourcedefinitions"}}
-	rule := entry{}.rule(crds, "", admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete)
+	return &admissionregistrationv1.MatchResources{
+		MatchPolicy:   new(admissionregistrationv1.Equivalent),
+		ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: entry{}.rule(crds, "", operations...)}},
+	}
+}
+
+// crdPolicy refuses the deletion of CRDs whose objects are masked (KR-13-29): the finalizer of a CRD deletes its
+// objects past admission, and a provider leaves the external resource of a masked one behind. It matches deletions
+// alone: while its parameters cannot be resolved, the API server refuses all that it matches, and the CRD of the
+// parameters must be possible to create.
+func crdPolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	return &admissionregistrationv1.ValidatingAdmissionPolicy{
 		TypeMeta: policyType, ObjectMeta: meta(crdProtection),
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: new(admissionregistrationv1.Fail),
-			ParamKind:     &admissionregistrationv1.ParamKind{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Kausality"},
-			MatchConstraints: &admissionregistrationv1.MatchResources{
-				MatchPolicy: new(admissionregistrationv1.Equivalent), ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}},
-			},
-			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "deletes-or-allows-it", Expression: `request.operation == "DELETE" ?
-!has(oldObject.metadata.deletionTimestamp) : (` + allows("object") + `) && (oldObject == null || !(` + allows("oldObject") + `))`}},
-			Validations: []admissionregistrationv1.Validation{
-				{
-					Expression: `request.operation != "DELETE" || !has(params.status) || !has(params.status.maskedCRDs) ||
+			FailurePolicy:    new(admissionregistrationv1.Fail),
+			ParamKind:        &admissionregistrationv1.ParamKind{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Kausality"},
+			MatchConstraints: crdRule(admissionregistrationv1.Delete),
+			MatchConditions:  []admissionregistrationv1.MatchCondition{{Name: "not-deleting", Expression: `!has(oldObject.metadata.deletionTimestamp)`}},
+			Validations: []admissionregistrationv1.Validation{{
+				Expression: `!has(params.status) || !has(params.status.maskedCRDs) ||
 !(oldObject.metadata.name in params.status.maskedCRDs) || ` + allows("oldObject"),
-					Message: "objects of this kind are masked by Kausality: deleting their CRD would leave their external resources behind",
-					MessageExpression: `"objects of CustomResourceDefinition " + oldObject.metadata.name + " are masked by Kausality: deleting it would delete them ` +
-						`past all checks, and leave their external resources behind. To delete it nevertheless: kubectl annotate customresourcedefinitions " + ` +
-						`oldObject.metadata.name + " kausality.io/allow-deletion=true"`,
-					Reason: new(metav1.StatusReasonForbidden),
-				},
-				{
-					Expression: `request.operation == "DELETE" ||
-authorizer.group("apiextensions.k8s.io").resource("customresourcedefinitions").name(object.metadata.name).check("approve").allowed()`,
-					Message: "setting kausality.io/allow-deletion on a CustomResourceDefinition requires the verb approve for it; an approver can set it",
-					Reason:  new(metav1.StatusReasonForbidden),
-				},
-			},
+				Message: "objects of this kind are masked by Kausality: deleting their CRD would leave their external resources behind",
+				MessageExpression: `"objects of CustomResourceDefinition " + oldObject.metadata.name + " are masked by Kausality: deleting it would delete them ` +
+					`past all checks, and leave their external resources behind. To delete it nevertheless: kubectl annotate customresourcedefinitions " + ` +
+					`oldObject.metadata.name + " kausality.io/allow-deletion=true"`,
+				Reason: new(metav1.StatusReasonForbidden),
+			}},
+		},
+	}
+}
+
+// crdApprovalPolicy requires the verb approve of users who set the annotation that allows the deletion of a CRD
+// (KR-13-29). It is evaluated for writes of that annotation alone.
+func crdApprovalPolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
+	return &admissionregistrationv1.ValidatingAdmissionPolicy{
+		TypeMeta: policyType, ObjectMeta: meta(crdApproval),
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy:    new(admissionregistrationv1.Fail),
+			MatchConstraints: crdRule(admissionregistrationv1.Create, admissionregistrationv1.Update),
+			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "allows-deletion",
+				Expression: `(` + allows("object") + `) && (oldObject == null || !(` + allows("oldObject") + `))`}},
+			Validations: []admissionregistrationv1.Validation{{
+				Expression: `authorizer.group("apiextensions.k8s.io").resource("customresourcedefinitions").name(object.metadata.name).check("approve").allowed()`,
+				Message:    "setting kausality.io/allow-deletion on a CustomResourceDefinition requires the verb approve for it; an approver can set it",
+				Reason:     new(metav1.StatusReasonForbidden),
+			}},
 		},
 	}
 }

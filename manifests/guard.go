@@ -60,8 +60,8 @@ func Guard(o Options, scopes []settings.Scope, retained []string) (*Guarded, err
 		in.groups = union(in.groups, old)
 	}
 	out := &Guarded{Configuration: webhookConfiguration(in), PolicyCheck: policyConfiguration(in), Roles: policyRoles(in)}
-	out.Policies = append(out.Policies, orphanPolicy(in), protectionPolicy(in), crdPolicy())
-	out.Bindings = append(out.Bindings, orphanBinding(), crdBinding())
+	out.Policies = append(out.Policies, orphanPolicy(in), protectionPolicy(in), crdPolicy(), crdApprovalPolicy())
+	out.Bindings = append(out.Bindings, orphanBinding(), crdBinding(), binding(crdApproval, crdApproval, nil, admissionregistrationv1.Deny))
 	for _, e := range in.entries {
 		out.Bindings = append(out.Bindings, protectionBinding(e))
 	}

@@ -13,12 +13,10 @@ import (
 )
 
 const (
-	// recountMasked is how often kinds without masked objects are listed again, at the most; many kinds less often, so
-	// that there are no more than three lists a second.
-	recountMasked = 15 * time.Second
-	listEvery     = 300 * time.Millisecond
-	// recountUnmasked is how often kinds with masked objects are.
-	recountUnmasked = 10 * time.Minute
+	// recountEvery is how often a kind is listed again, at the most; many kinds less often, so that there are no more
+	// than three lists a second.
+	recountEvery = 15 * time.Second
+	listEvery    = 300 * time.Millisecond
 )
 
 // maskedKind is whether objects of a kind are masked, and when that was read.
@@ -47,9 +45,9 @@ func (c *Controller) isCRD(ctx context.Context, gr schema.GroupResource) bool {
 	return strings.Contains(gr.Group, ".") && c.Cached.Get(ctx, client.ObjectKey{Name: gr.String()}, partial(crdKind)) == nil
 }
 
-// recountAfter is how long a kind is taken to have no masked objects.
+// recountAfter is how long it is not listed again whether objects of a kind are masked.
 func (c *Controller) recountAfter() time.Duration {
-	return max(recountMasked, time.Duration(len(c.maskedKinds))*listEvery)
+	return max(recountEvery, time.Duration(len(c.maskedKinds))*listEvery)
 }
 
 // isMasked reports whether objects of a kind are masked; they are not counted again after a short time. A kind that
@@ -57,11 +55,7 @@ func (c *Controller) recountAfter() time.Duration {
 func (c *Controller) isMasked(ctx context.Context, r schema.GroupVersionResource) bool {
 	gr := r.GroupResource()
 	last, known := c.maskedKinds[gr]
-	wait := c.recountAfter()
-	if last.is {
-		wait = recountUnmasked
-	}
-	if known && c.Now().Before(last.at.Add(wait)) {
+	if known && c.Now().Before(last.at.Add(c.recountAfter())) {
 		return last.is
 	}
 	is, err := c.anyMasked(ctx, r)

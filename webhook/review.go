@@ -59,6 +59,8 @@ func served(answer answerer, limits *inflight, log logr.Logger) http.Handler {
 			return
 		}
 		defer release()
+		// The API server sends a review at once. A client that does not takes the memory of others.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(waitFor(r))) // only wrapped writers cannot
 		var resp ctrl.Response
 		if body, code, err := bodyOf(w, r); err != nil {
 			resp = unread(err, code, log)

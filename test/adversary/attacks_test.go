@@ -217,7 +217,8 @@ func (r *run) send(ctx context.Context, user string, t target, what string, body
 	case "update":
 		got, err = r.update(ctx, c, t.name, body, metav1.UpdateOptions{FieldManager: manager, DryRun: dry}, subresource...)
 	}
-	if _, states := body["spec"]; states && err == nil && dry == nil { // policies are desired state, too
+	// Policies are desired state, too, and a JSON patch here replaces all annotations: the external name is lost.
+	if _, states := body["spec"]; (states || how == "json") && err == nil && dry == nil {
 		r.wrote(user, got)
 	}
 	r.note("%s %s %s %s by %.60s as %.50s %v%v: %s", how, t.resource.Resource, t.name, what, user, manager, subresource, dry, result(err))

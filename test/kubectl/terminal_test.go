@@ -120,6 +120,7 @@ var varying = []struct {
 	{pattern: regexp.MustCompile(`(uid: |"uid": ")[0-9a-f-]{36}`), with: "$1<uid>"},
 	{pattern: regexp.MustCompile(`xdatabases\.example\.org-[0-9a-f]{7}`), with: "<revision>"},
 	{pattern: regexp.MustCompile(`orders-[0-9a-f]{12}`), with: "orders-<hash>"},
+	{pattern: regexp.MustCompile(`approve-[0-9a-f]{16}`), with: "approve-<id>"}, // it depends on the name, as that of the external resource
 	{pattern: regexp.MustCompile(`/[^ ]*/(bin|testdata)/`), with: "$1/"},
 }
 

@@ -124,6 +124,7 @@ var pages = []followed{
 		{command: "go test -C test ./e2e -run TestSteady", not: minutes},
 		{command: "make integration PLANES=./gate", not: minutes},
 		{command: "make random SEEDS=100", not: minutes},
+		{command: "make adversary SEEDS=200", not: minutes},
 	}},
 	{"docs/operations.md", []typed{
 		{command: "kubectl annotate TYPE NAME kausality.io/mode=log --overwrite", with: []string{"TYPE NAME", "namespace team-a"},
