@@ -23,6 +23,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/webhook/reader"
+	"github.com/kausality-io/function-kausality/webhook/serving"
 )
 
 const (
@@ -59,13 +60,17 @@ func served(answer answerer, limits *inflight, log logr.Logger) http.Handler {
 			return
 		}
 		defer release()
-		// The API server sends a review at once. A client that does not takes the memory of others.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(waitFor(r))) // only wrapped writers cannot
+		// The API server sends a review at once. A client that does not takes the memory of others. The deadline ends
+		// with the body: the server would cancel a request whose connection cannot be read.
+		connection := http.NewResponseController(w)
+		_ = connection.SetReadDeadline(time.Now().Add(waitFor(r))) // only wrapped writers cannot
+		body, code, err := bodyOf(w, r)
 		var resp ctrl.Response
-		if body, code, err := bodyOf(w, r); err != nil {
+		if err != nil {
 			resp = unread(err, code, log)
 			resp.UID = uidIn(body)
 		} else {
+			_ = connection.SetReadDeadline(time.Now().Add(serving.ReviewTimeout))
 			read, err := limits.takeDense(r.Context(), r, body)
 			if err != nil {
 				busy(w, err)

@@ -2,7 +2,9 @@ package webhook
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -12,9 +14,12 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	kjson "k8s.io/apimachinery/pkg/util/json"
+	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/webhook/settler"
@@ -210,4 +215,24 @@ func TestServed(t *testing.T) {
 		!bytes.Contains(resp.Patch, []byte("kausality.io~1trace")) || resp.AuditAnnotations["class"] != string(admission.ClassNewOrigin) {
 		t.Errorf("%+v", resp)
 	}
+}
+
+// TestSlowDecision: the deadline of a body is none of the decision, which has the time
+// that the API server gives it (KR-13-28).
+func TestSlowDecision(t *testing.T) {
+	server := httptest.NewServer(served(func(ctx context.Context, _ []byte) ctrl.Response {
+		select {
+		case <-ctx.Done():
+			return ctrl.Denied("it was cancelled")
+		case <-time.After(maxWait + 200*time.Millisecond):
+			return ctrl.Allowed("")
+		}
+	}, newInflight(), logr.Discard()))
+	defer server.Close()
+	resp, err := server.Client().Post(server.URL, "application/json", strings.NewReader("{}")) //nolint:noctx // A test server.
+	require.NoError(t, err)
+	defer resp.Body.Close() //nolint:errcheck // The body was only read.
+	answer, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	assert.Contains(t, string(answer), `"allowed":true`)
 }
