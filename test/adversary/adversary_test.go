@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	adversarySeeds = flag.Uint64("adversary.seeds", 6, "how many seeds to play")
+	adversarySeeds = flag.Uint64("adversary.seeds", 4, "how many seeds to play")
 	adversarySeed  = flag.Uint64("adversary.seed", 0, "play this seed alone")
 )
 

@@ -217,8 +217,7 @@ func (r *run) send(ctx context.Context, user string, t target, what string, body
 	case "update":
 		got, err = r.update(ctx, c, t.name, body, metav1.UpdateOptions{FieldManager: manager, DryRun: dry}, subresource...)
 	}
-	// Policies are desired state, too, and a JSON patch here replaces all annotations: the external name is lost.
-	if _, states := body["spec"]; (states || how == "json") && err == nil && dry == nil {
+	if _, states := body["spec"]; states && err == nil && dry == nil { // policies are desired state, too
 		r.wrote(user, got)
 	}
 	r.note("%s %s %s %s by %.60s as %.50s %v%v: %s", how, t.resource.Resource, t.name, what, user, manager, subresource, dry, result(err))
@@ -231,12 +230,25 @@ func result(err error) string {
 	return fmt.Sprintf("%.160s", strings.ReplaceAll(err.Error(), "\n", " "))
 }
 
-// jsonPatch that sets each field of the second level.
+// jsonPatch that sets each field of the second level, and each annotation and label.
 func jsonPatch(body map[string]any) []byte {
 	var ops []map[string]any
+	set := func(path string, value any) {
+		if value == nil {
+			ops = append(ops, map[string]any{"op": "remove", "path": path})
+			return
+		}
+		ops = append(ops, map[string]any{"op": "add", "path": path, "value": value})
+	}
 	for k, v := range body {
 		for f, value := range v.(map[string]any) {
-			ops = append(ops, map[string]any{"op": "add", "path": "/" + k + "/" + f, "value": value})
+			inner, isMap := value.(map[string]any)
+			if !isMap {
+				set("/"+k+"/"+f, value)
+			}
+			for key, one := range inner {
+				set("/"+k+"/"+f+"/"+strings.ReplaceAll(key, "/", "~1"), one)
+			}
 		}
 	}
 	raw, _ := json.Marshal(ops)
