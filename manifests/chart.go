@@ -70,11 +70,13 @@ func controllerRules() []rbacv1.PolicyRule {
 		rbacRule(v1alpha1.Group, []string{"kausalities"}, read...),
 		rbacRule(v1alpha1.Group, []string{"kausalities/status"}, "patch"),
 		rbacRule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, read...),
+		rbacRule("pkg.crossplane.io", []string{"providerrevisions"}, "get"), // which Provider a CRD is of
 		rbacRule(registration, []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "validatingadmissionpolicies",
 			"validatingadmissionpolicybindings"}, read...),
 		named(registration, "mutatingwebhookconfigurations", write, configurationMutate),
 		named(registration, "validatingwebhookconfigurations", write, configurationPolicy),
-		named(registration, "validatingadmissionpolicies", write, orphanProtection, annotationProtection, crdProtection, crdApproval),
+		named(registration, "validatingadmissionpolicies", write, orphanProtection, annotationProtection, crdProtection, crdApproval,
+			providerProtection),
 		rbacRule(registration, []string{"validatingadmissionpolicybindings"}, write...), // one for each policy, by its name
 		rbacRule(rbac, []string{"clusterroles"}, read...),
 		named(rbac, "clusterroles", append(slices.Clone(write), "escalate"), RoleWebhookPolicies, RoleGatePolicies, RoleControllerPolicies),

@@ -1,15 +1,20 @@
 package manifests
 
 import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 const (
-	crdProtection = "kausality-crd-protection"
-	crdApproval   = "kausality-crd-approval"
+	crdProtection      = "kausality-crd-protection"
+	crdApproval        = "kausality-crd-approval"
+	providerProtection = "kausality-provider-protection"
 )
 
 // allows is a CEL expression that is true where the deletion of a CRD is allowed.
@@ -27,28 +32,124 @@ func crdRule(operations ...admissionregistrationv1.OperationType) *admissionregi
 	}
 }
 
+// Masked are the CRDs whose objects are masked.
+type Masked struct {
+	// CRDs by name, in order.
+	CRDs []string
+	// Providers of Crossplane, by name, each with those of its CRDs whose deletion is not allowed, in order.
+	Providers map[string][]string
+}
+
+const (
+	// perVariable bounds the elements of one variable: an expression has 100,000 characters at the most.
+	perVariable = 400
+	// perProvider bounds the CRDs that are named for a Provider.
+	perProvider = 15
+	maskedName  = "masked"
+)
+
 // crdPolicy refuses the deletion of CRDs whose objects are masked (KR-13-29): the finalizer of a CRD deletes its
-// objects past admission, and a provider leaves the external resource of a masked one behind. It matches deletions
-// alone: while its parameters cannot be resolved, the API server refuses all that it matches, and the CRD of the
-// parameters must be possible to create.
-func crdPolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
+// objects past admission, and a provider leaves the external resource of a masked one behind. Their names are in the
+// policy itself and in no parameter: they remain when a Kausality policy goes (KR-13-57).
+func crdPolicy(m Masked) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	lists := variables(slices.Collect(slices.Chunk(m.CRDs, perVariable)), []string{})
 	return &admissionregistrationv1.ValidatingAdmissionPolicy{
 		TypeMeta: policyType, ObjectMeta: meta(crdProtection),
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 			FailurePolicy:    new(admissionregistrationv1.Fail),
-			ParamKind:        &admissionregistrationv1.ParamKind{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Kausality"},
 			MatchConstraints: crdRule(admissionregistrationv1.Delete),
-			MatchConditions:  []admissionregistrationv1.MatchCondition{{Name: "not-deleting", Expression: `!has(oldObject.metadata.deletionTimestamp)`}},
+			MatchConditions:  []admissionregistrationv1.MatchCondition{notDeleting},
+			Variables:        lists,
 			Validations: []admissionregistrationv1.Validation{{
-				Expression: `!has(params.status) || !has(params.status.maskedCRDs) ||
-!(oldObject.metadata.name in params.status.maskedCRDs) || ` + allows("oldObject"),
-				Message: "objects of this kind are masked by Kausality: deleting their CRD would leave their external resources behind",
+				Expression: `!` + allOf(lists) + `.exists(names, oldObject.metadata.name in names) || ` + allows("oldObject"),
+				Message:    "objects of this kind are masked by Kausality: deleting their CRD would leave their external resources behind",
 				MessageExpression: `"objects of CustomResourceDefinition " + oldObject.metadata.name + " are masked by Kausality: deleting it would delete them ` +
 					`past all checks, and leave their external resources behind. To delete it nevertheless: kubectl annotate customresourcedefinitions " + ` +
 					`oldObject.metadata.name + " kausality.io/allow-deletion=true"`,
 				Reason: new(metav1.StatusReasonForbidden),
 			}},
 		},
+	}
+}
+
+// providerPolicy refuses the deletion of Providers of Crossplane that own such CRDs (KR-13-57): the garbage collector
+// deletes the CRDs and the Deployment of a provider after it. Their CRDs would remain, with objects that no provider
+// observes, and the reason would be known to the garbage collector alone.
+func providerPolicy(m Masked) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	var chunks []map[string][]string
+	for names := range slices.Chunk(slices.Sorted(maps.Keys(m.Providers)), perVariable/perProvider) {
+		chunk := map[string][]string{}
+		for _, name := range names {
+			crds := m.Providers[name]
+			chunk[name] = crds[:min(len(crds), perProvider)]
+		}
+		chunks = append(chunks, chunk)
+	}
+	all := variables(chunks, map[string][]string{})
+	return &admissionregistrationv1.ValidatingAdmissionPolicy{
+		TypeMeta: policyType, ObjectMeta: meta(providerProtection),
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: new(admissionregistrationv1.Fail),
+			MatchConstraints: constraints([]group{{name: "pkg.crossplane.io", resources: []string{"providers"}}},
+				admissionregistrationv1.Delete),
+			MatchConditions: []admissionregistrationv1.MatchCondition{notDeleting},
+			Variables:       all,
+			Validations: []admissionregistrationv1.Validation{{
+				Expression: `!` + allOf(all) + `.exists(crds, oldObject.metadata.name in crds)`,
+				Message:    "objects of this provider are masked by Kausality: deleting it would leave their external resources behind",
+				MessageExpression: `"objects of Provider " + oldObject.metadata.name + " are masked by Kausality: uninstalling it would delete their ` +
+					`CustomResourceDefinitions, and leave their external resources behind. To uninstall it nevertheless: kubectl annotate ` +
+					`customresourcedefinitions " + ` + allOf(all) + `.filter(crds, oldObject.metadata.name in crds)[0][oldObject.metadata.name].join(" ") + ` +
+					`" kausality.io/allow-deletion=true"`,
+				Reason: new(metav1.StatusReasonForbidden),
+			}},
+		},
+	}
+}
+
+var notDeleting = admissionregistrationv1.MatchCondition{Name: "not-deleting", Expression: `!has(oldObject.metadata.deletionTimestamp)`}
+
+// variables with a value each, in JSON, which is CEL; one with the empty value where there is none.
+func variables[T any](values []T, empty T) []admissionregistrationv1.Variable {
+	if len(values) == 0 {
+		values = []T{empty}
+	}
+	out := make([]admissionregistrationv1.Variable, 0, len(values))
+	for i, v := range values {
+		raw, _ := json.Marshal(v) //nolint:errchkjson // Strings alone.
+		out = append(out, admissionregistrationv1.Variable{Name: maskedName + strconv.Itoa(i), Expression: string(raw)})
+	}
+	return out
+}
+
+// allOf is a CEL expression for the list of the variables.
+func allOf(vs []admissionregistrationv1.Variable) string {
+	names := make([]string, 0, len(vs))
+	for _, v := range vs {
+		names = append(names, "variables."+v.Name)
+	}
+	return "[" + strings.Join(names, ", ") + "]"
+}
+
+// MaskedPolicies are those of the policies of Guard that depend on what is masked.
+func MaskedPolicies(m Masked) []*admissionregistrationv1.ValidatingAdmissionPolicy {
+	return []*admissionregistrationv1.ValidatingAdmissionPolicy{crdPolicy(m), providerPolicy(m)}
+}
+
+// Read what a stored one of these policies protects; nothing of one that an earlier version wrote.
+func (m *Masked) Read(p *admissionregistrationv1.ValidatingAdmissionPolicy) {
+	for _, v := range p.Spec.Variables {
+		var crds []string
+		if strings.HasPrefix(v.Name, maskedName) && json.Unmarshal([]byte(v.Expression), &crds) == nil {
+			m.CRDs = append(m.CRDs, crds...)
+		}
+		if m.Providers == nil {
+			m.Providers = map[string][]string{}
+		}
+		var byProvider map[string][]string
+		if strings.HasPrefix(v.Name, maskedName) && json.Unmarshal([]byte(v.Expression), &byProvider) == nil {
+			maps.Copy(m.Providers, byProvider)
+		}
 	}
 }
 
@@ -71,12 +172,11 @@ func crdApprovalPolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	}
 }
 
-// crdBinding has each policy as a parameter; its status has the CRDs with masked objects. Without policies there are
-// none.
-func crdBinding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
-	b := binding(crdProtection, crdProtection, nil, admissionregistrationv1.Deny)
-	b.Spec.ParamRef = &admissionregistrationv1.ParamRef{
-		Selector: &metav1.LabelSelector{}, ParameterNotFoundAction: new(admissionregistrationv1.AllowAction),
+// crdBindings of the policies about CRDs and providers, everywhere.
+func crdBindings() []*admissionregistrationv1.ValidatingAdmissionPolicyBinding {
+	var out []*admissionregistrationv1.ValidatingAdmissionPolicyBinding
+	for _, name := range []string{crdProtection, providerProtection, crdApproval} {
+		out = append(out, binding(name, name, nil, admissionregistrationv1.Deny))
 	}
-	return b
+	return out
 }

@@ -40,8 +40,8 @@ type Guarded struct {
 //
 // retained are resources, as in --resources, that are no longer guarded and must
 // not be unwatched yet: the gate keeps its access to them, and what is masked of
-// them cannot be deleted by accident.
-func Guard(o Options, scopes []settings.Scope, retained []string) (*Guarded, error) {
+// them cannot be deleted by accident. masked are the CRDs that must not be deleted.
+func Guard(o Options, scopes []settings.Scope, retained []string, masked Masked) (*Guarded, error) {
 	if len(scopes) == 0 && len(retained) == 0 {
 		return nil, nil // nil is nothing to guard.
 	}
@@ -60,8 +60,8 @@ func Guard(o Options, scopes []settings.Scope, retained []string) (*Guarded, err
 		in.groups = union(in.groups, old)
 	}
 	out := &Guarded{Configuration: webhookConfiguration(in), PolicyCheck: policyConfiguration(in), Roles: policyRoles(in)}
-	out.Policies = append(out.Policies, orphanPolicy(in), protectionPolicy(in), crdPolicy(), crdApprovalPolicy())
-	out.Bindings = append(out.Bindings, orphanBinding(), crdBinding(), binding(crdApproval, crdApproval, nil, admissionregistrationv1.Deny))
+	out.Policies = append(append(out.Policies, orphanPolicy(in), protectionPolicy(in), crdApprovalPolicy()), MaskedPolicies(masked)...)
+	out.Bindings = append(append(out.Bindings, orphanBinding()), crdBindings()...)
 	for _, e := range in.entries {
 		out.Bindings = append(out.Bindings, protectionBinding(e))
 	}

@@ -51,7 +51,8 @@ func TestGuardGolden(t *testing.T) {
 			s.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "gold"}}
 		}),
 	)
-	g, err := Guard(service(), scopes, []string{"old.legacy.example.org"})
+	g, err := Guard(service(), scopes, []string{"old.legacy.example.org"},
+		Masked{CRDs: []string{"dbs.example.org"}, Providers: map[string][]string{"provider-example": {"dbs.example.org"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func TestOnePolicyNeedsNoCondition(t *testing.T) {
 	scopes := scopesOf(t, kausality("one", func(s *v1alpha1.KausalitySpec) {
 		s.Resources = append(s.Resources, v1alpha1.GuardedResources{APIGroups: []string{"apps"}, Resources: []string{"deployments"}})
 	}))
-	g, err := Guard(service(), scopes, nil)
+	g, err := Guard(service(), scopes, nil, Masked{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,10 +103,10 @@ func TestOnePolicyNeedsNoCondition(t *testing.T) {
 }
 
 func TestGuardNothing(t *testing.T) {
-	if g, err := Guard(service(), nil, nil); g != nil || err != nil {
+	if g, err := Guard(service(), nil, nil, Masked{}); g != nil || err != nil {
 		t.Errorf("want nothing, got %v, %v", g, err)
 	}
-	if _, err := Guard(Options{CABundle: []byte(certificate)}, scopesOf(t, kausality("a", func(*v1alpha1.KausalitySpec) {})), nil); err == nil {
+	if _, err := Guard(Options{CABundle: []byte(certificate)}, scopesOf(t, kausality("a", func(*v1alpha1.KausalitySpec) {})), nil, Masked{}); err == nil {
 		t.Error("there is no webhook to call, and that is no error")
 	}
 }

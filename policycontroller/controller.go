@@ -40,6 +40,8 @@ type Controller struct {
 	droppedAt map[schema.GroupResource]time.Time
 	// maskedKinds are the guarded kinds, with whether any of their objects is masked.
 	maskedKinds map[schema.GroupResource]maskedKind
+	// protected CRDs, as they were last written.
+	protected manifests.Masked
 }
 
 const (
@@ -95,14 +97,26 @@ func (c *Controller) reconcile(ctx context.Context) (reconcile.Result, error) {
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	if err := c.remember(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
 	failed := c.write(ctx, scopes, retained, rotation.bundle)
 	if failed == nil && rotation.bundle != nil {
 		failed = rotation.finish(ctx) // only now: the bundle goes before what it is for
 	}
-	if err := c.report(ctx, list, set, faults, outcome{failed: failed, configured: rotation.bundle != nil, removing: removing}); err != nil && failed == nil {
+	out := outcome{failed: failed, configured: rotation.bundle != nil, removing: removing, retained: retained}
+	if err := c.report(ctx, list, set, faults, out); err != nil && failed == nil {
 		failed = err
 	}
-	again := rotation.again
+	if failed == nil && rotation.bundle != nil {
+		failed = c.protect(ctx, len(scopes)+len(retained) > 0)
+	}
+	return reconcile.Result{RequeueAfter: c.again(rotation.again, retained)}, failed
+}
+
+// again is after how long there is something to do, at the latest: with the certificates, to count masked objects, and to
+// release what is retained.
+func (c *Controller) again(again time.Duration, retained []string) time.Duration {
 	if len(c.maskedKinds) > 0 {
 		again = min(again, c.recountAfter())
 	}
@@ -110,7 +124,7 @@ func (c *Controller) reconcile(ctx context.Context) (reconcile.Result, error) {
 		c.Log.Info("resources are no longer guarded; access to them stays until nothing of them is masked", "resources", retained)
 		again = min(again, retryRetained)
 	}
-	return reconcile.Result{RequeueAfter: again}, failed
+	return again
 }
 
 // installed reports whether there is something to be controller of: the CRD of
@@ -176,7 +190,7 @@ func (c *Controller) write(ctx context.Context, scopes []settings.Scope, retaine
 	if o.CABundle = bundle; bundle == nil {
 		return nil // without a certificate the webhook cannot be called
 	}
-	guarded, err := manifests.Guard(o, scopes, retained)
+	guarded, err := manifests.Guard(o, scopes, retained, c.protected)
 	if err != nil {
 		return fmt.Errorf("cannot make the webhook configuration: %w", err)
 	}

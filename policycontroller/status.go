@@ -61,6 +61,8 @@ type outcome struct {
 	configured bool
 	// removing: Kausality is being uninstalled (KR-12-08).
 	removing bool
+	// retained resources, as in Controller.retained.
+	retained []string
 }
 
 // report the outcome in the status of each policy. faults have the errors of the
@@ -70,12 +72,13 @@ func (c *Controller) report(ctx context.Context, list *v1alpha1.KausalityList, s
 	if err != nil {
 		return err
 	}
+	c.countMasked(ctx, offered, set.Scopes(), out.retained)
 	policies.Reset()
 	for i := range list.Items {
 		k := &list.Items[i]
 		next := k.DeepCopy()
 		count(next, set, offered)
-		next.Status.MaskedCRDs = c.maskedCRDs(ctx, k.Name, set, offered)
+		next.Status.MaskedCRDs = c.maskedCRDs(k.Name, set)
 		c.conditions(next, faults[k.Name], out)
 		ready := meta.IsStatusConditionTrue(next.Status.Conditions, v1alpha1.KausalityReady)
 		policies.WithLabelValues(k.Name, fmt.Sprint(ready)).Set(1)

@@ -20,10 +20,12 @@ import (
 
 const allowDeletion = "kausality.io/allow-deletion"
 
-// TestCRDsOfMaskedObjects: a CRD with masked objects is deleted by no client, the garbage collector included, before an
-// approver allows it; then the garbage collector goes on (KR-13-29).
+// TestCRDsOfMaskedObjects: a CRD with masked objects, and the Provider that installed it, are deleted by no client, the
+// garbage collector included, before an approver allows it, also after their policy was deleted; then the garbage collector
+// goes on (KR-13-29, KR-13-57).
 func TestCRDsOfMaskedObjects(t *testing.T) {
-	ns, revision := namespace(t, "crds"), revisionWithCRD(t)
+	ns := namespace(t, "crds")
+	providerWithCRD(t)
 	policy(t, "shop", map[string]any{"mode": "enforce"})
 	guarded(t, ns)
 	gadgets := schema.GroupVersionResource{Group: "shop.example.org", Version: "v1", Resource: "gadgets"}
@@ -52,7 +54,26 @@ func TestCRDsOfMaskedObjects(t *testing.T) {
 	})
 	require.NoError(t, try(t.Context(), "apps.shop.example.org"), "a kind without masked objects")
 
-	require.NoError(t, the.admin.Resource(roles).Delete(t.Context(), revision, forget))
+	uninstalling := func() string {
+		t.Helper()
+		err := as(t, hans).Resource(providers).Delete(t.Context(), provider, forget)
+		require.True(t, kerrors.IsForbidden(err), "%v", err)
+		return err.Error()
+	}
+	require.Contains(t, uninstalling(), "kubectl annotate customresourcedefinitions "+crd+" "+allowDeletion+"=true")
+	require.NoError(t, as(t, hans).Resource(providers).Delete(t.Context(), "provider-other", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}))
+
+	the.gate.Stop() // so that nothing is restored
+	t.Cleanup(func() {
+		require.NoError(t, the.gate.Restart())
+		require.NoError(t, the.gate.await(context.Background()))
+	})
+	require.NoError(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
+	require.True(t, kerrors.IsForbidden(try(t.Context(), crd)), "at once after its policy was deleted")
+	uninstalling()
+
+	// Its owner is gone nevertheless: Crossplane was removed.
+	require.NoError(t, the.admin.Resource(revisions).Delete(t.Context(), revision, forget))
 	wait.Pause(t, 3*time.Second) // the garbage collector tries
 	stored, err := the.admin.Resource(definition).Get(t.Context(), crd, metav1.GetOptions{})
 	require.NoError(t, err)
@@ -63,16 +84,61 @@ func TestCRDsOfMaskedObjects(t *testing.T) {
 	require.NoError(t, merge(t, the.admin, definition, "", crd, allow))
 	require.NoError(t, merge(t, editorOfCRDs(t), definition, "", crd, annotate("example.org/note", "x")), "what is allowed may be changed")
 	gone(t, map[schema.GroupVersionResource][]string{definition: {crd}})
+	wait.For(t, "the Provider to be uninstalled", wait.Patience, func(ctx context.Context) error {
+		return as(t, hans).Resource(providers).Delete(ctx, provider, forget)
+	})
 }
 
-// revisionWithCRD is a ClusterRole, in the place of a ProviderRevision, that owns a CRD of managed resources.
-func revisionWithCRD(t *testing.T) string {
+const (
+	provider, revision = "provider-gadgets", "provider-gadgets-0123456789ab"
+	packagesGroup      = "pkg.crossplane.io"
+)
+
+var (
+	providers = schema.GroupVersionResource{Group: packagesGroup, Version: "v1", Resource: "providers"}
+	revisions = schema.GroupVersionResource{Group: packagesGroup, Version: "v1", Resource: "providerrevisions"}
+)
+
+// packageKinds are the CRDs of Crossplane's packages, in short.
+const packageKinds = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: providers.pkg.crossplane.io}
+spec:
+  group: pkg.crossplane.io
+  scope: Cluster
+  names: {kind: Provider, plural: providers}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: providerrevisions.pkg.crossplane.io}
+spec:
+  group: pkg.crossplane.io
+  scope: Cluster
+  names: {kind: ProviderRevision, plural: providerrevisions}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+`
+
+// providerWithCRD is a Provider with a revision that owns a CRD of managed resources, as Crossplane installs them: a CRD
+// that a ManagedResourceDefinition made has no other owner. Another Provider has none.
+func providerWithCRD(t *testing.T) {
 	t.Helper()
-	const name = "gadget-revision"
-	owner := object("rbac.authorization.k8s.io/v1", "ClusterRole", "", name, nil)
-	delete(owner.Object, "spec")
-	owner, err := the.admin.Resource(roles).Create(t.Context(), owner, metav1.CreateOptions{})
-	require.NoError(t, err)
+	require.NoError(t, the.Apply(t.Context(), []byte(packageKinds)))
+	t.Cleanup(func() {
+		for _, name := range []string{"providers." + packagesGroup, "providerrevisions." + packagesGroup} {
+			require.NoError(t, the.admin.Resource(definition).Delete(context.Background(), name, forget))
+		}
+	})
+	install := func(r schema.GroupVersionResource, kind, name string, owners ...metav1.OwnerReference) metav1.OwnerReference {
+		o := object(packagesGroup+"/v1", kind, "", name, map[string]any{})
+		o.SetOwnerReferences(owners)
+		o, err := the.admin.Resource(r).Create(t.Context(), o, metav1.CreateOptions{})
+		require.NoError(t, err)
+		return metav1.OwnerReference{APIVersion: packagesGroup + "/v1", Kind: kind, Name: name, UID: o.GetUID(), Controller: new(true)}
+	}
+	install(providers, "Provider", "provider-other")
+	owner := install(revisions, "ProviderRevision", revision, install(providers, "Provider", provider))
 	free := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	policies := map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "default": []any{"*"}}
 	spec := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": map[string]any{"managementPolicies": policies}}
@@ -82,10 +148,9 @@ func revisionWithCRD(t *testing.T) string {
 		"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "subresources": map[string]any{"status": map[string]any{}},
 			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "properties": map[string]any{"spec": spec, "status": free}}}}},
 	})
-	crd.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: name, UID: owner.GetUID()}})
-	_, err = the.admin.Resource(definition).Create(t.Context(), crd, metav1.CreateOptions{})
+	crd.SetOwnerReferences([]metav1.OwnerReference{owner})
+	_, err := the.admin.Resource(definition).Create(t.Context(), crd, metav1.CreateOptions{})
 	require.NoError(t, err)
-	return name
 }
 
 // editorOfCRDs may change CRDs, and approve nothing.
