@@ -73,7 +73,7 @@ func (ev *evaluation) excepted() (verdict, error) {
 	use, stale := ev.use(ev.class.id), settling.StaleClaims(ev.req.Time)
 	x, warnings := set.Excepted(ev.ctx, allowance.ExceptionQuery{
 		User: ev.req.User.Name, Groups: ev.req.User.Groups, Child: use.Child, Input: ev.input(), Desired: change.Desired(object),
-		Parent: identity.ObjectReference(ev.parent().Ref, 0, ""), Intent: ev.view().intent.Generation, Digest: ev.class.id, UserHash: use.User,
+		Parent: identity.ObjectReference(ev.parent().Ref, 0, ""), Intent: ev.view().intent.Generation, Digest: ev.class.id, UserID: use.User,
 		Claim: use.Claim, Now: ev.req.Time, Stale: stale,
 	})
 	ev.warnings.add(warnings...)

@@ -121,6 +121,7 @@ func TestSuggestionApproves(t *testing.T) {
 			other := fresh()
 			other.User.Name = fx.Deployer.Name
 			w.live["XDatabase/db"].Annotations[v1alpha1.AnnotationKeyControllers] = fx.Crossplane.Hash() + "," + fx.Deployer.Hash()
+			w.live["XDatabase/db"].Annotations[v1alpha1.AnnotationKeyControllerIDs] = fx.Crossplane.ID() + "," + fx.Deployer.ID()
 			if d := decide(t, w, enforced(), other); d.Allowed && d.Class == ClassDrift {
 				t.Errorf("another use passed by the same approval: %+v", outcomeOf(d))
 			}

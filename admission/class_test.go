@@ -28,10 +28,7 @@ func (failingNamespaces) NamespaceMode(context.Context, string) (v1alpha1.Mode, 
 // parent the controller's change is drift and that of another user a new origin
 // (KR-04-01, KR-04-03, KR-04-04, KR-04-05, KR-04-06).
 func TestIdentity(t *testing.T) {
-	controllers := func(h ...string) fx.Mod {
-		return fx.Annotate(v1alpha1.AnnotationKeyControllers, subject.Hashes(h).String())
-	}
-	unknown := fx.Unannotate(v1alpha1.AnnotationKeyControllers)
+	unknown, others := fx.Controllers(), fx.Controllers(subject.User{Name: "other"})
 	updaters := func(h ...string) fx.Mod {
 		return fx.Annotate(v1alpha1.AnnotationKeyUpdaters, subject.Hashes(h).String())
 	}
@@ -60,7 +57,7 @@ func TestIdentity(t *testing.T) {
 			user: fx.Crossplane, manager: fx.ComposedManager, want: drift},
 		"1 ComposedUnknown": {reason: "no user was seen updating the status yet", xr: true, parent: []fx.Mod{unknown}, user: fx.Crossplane,
 			manager: fx.ComposedManager, want: drift},
-		"1 ComposedRecently": {reason: "seen a moment ago", xr: true, parent: []fx.Mod{controllers("other")}, user: fx.Crossplane,
+		"1 ComposedRecently": {reason: "seen a moment ago", xr: true, parent: []fx.Mod{others}, user: fx.Crossplane,
 			manager: fx.ComposedManager, writes: true, want: drift},
 		"1 ComposedForged": {reason: "the manager alone is not enough: any client can name it", xr: true, user: fx.Alice, manager: fx.ComposedManager, want: other},
 		"1 OtherComposite": {reason: "the manager of another composite: go on with rule 2", xr: true, child: []fx.Mod{updaters("other")},
@@ -69,7 +66,7 @@ func TestIdentity(t *testing.T) {
 		"1 NotByUserHash": {reason: "--identify-controller=user-hash", xr: true, child: []fx.Mod{updaters("other")}, user: fx.Crossplane,
 			manager: fx.ComposedManager, identify: IdentifyUserHash, want: other},
 		"2 Intersection":     {reason: "in controllers and in updaters", user: fx.Deployer, want: drift},
-		"2 NotInControllers": {reason: "did not write the status", parent: []fx.Mod{controllers("other")}, user: fx.Deployer, want: other},
+		"2 NotInControllers": {reason: "did not write the status", parent: []fx.Mod{others}, user: fx.Deployer, want: other},
 		"2 NotInUpdaters":    {reason: "did not write the child", child: []fx.Mod{updaters("other")}, user: fx.Deployer, want: other},
 		"2 NoUpdatersYet":    {reason: "the child has none yet", child: []fx.Mod{noUpdaters}, user: fx.Deployer, want: drift},
 		"2 Create":           {reason: "its CREATE", op: Create, child: []fx.Mod{updaters("other")}, user: fx.Deployer, want: drift},
@@ -101,7 +98,7 @@ func TestIdentity(t *testing.T) {
 			}
 			w := newWorld()
 			w.add(fx.With(p, tc.parent...))
-			w.writers[p.GetKind()+"/"+p.GetName()+" "+tc.user.Hash()] = tc.writes
+			w.writers[p.GetKind()+"/"+p.GetName()+" "+tc.user.ID()] = tc.writes
 			op := tc.op
 			if op == "" {
 				op = Update
@@ -132,8 +129,7 @@ kind: Database
 metadata: {name: c, namespace: team, uid: c-uid, generation: 2, creationTimestamp: "2026-01-01T00:00:00Z"}
 spec: {resourceRef: {apiVersion: example.org/v1, kind: XDatabase, name: db}}
 status: {conditions: [{type: Synced, status: "True", observedGeneration: 2}, {type: Ready, status: "True"}]}`)
-		return fx.With(o, append([]fx.Mod{fx.Annotate(v1alpha1.AnnotationKeySettledGeneration, "2", v1alpha1.AnnotationKeyControllers,
-			fx.Crossplane.Hash())}, mods...)...)
+		return fx.With(o, append([]fx.Mod{fx.Annotate(v1alpha1.AnnotationKeySettledGeneration, "2"), fx.Controllers(fx.Crossplane)}, mods...)...)
 	}
 	xr := fx.With(fx.Composite(), fx.Set(map[string]any{"apiVersion": "example.org/v1", "kind": "Database", "namespace": "team", "name": "c"}, "spec", "claimRef"))
 	cases := map[string]struct {
@@ -184,7 +180,7 @@ func TestSelf(t *testing.T) {
 	})
 	refs := fx.Set([]any{}, "spec", "resourceRefs")
 	machineryOf := func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec") }
-	personal := fx.Annotate(v1alpha1.AnnotationKeyControllers, fx.Alice.Hash())
+	personal := fx.Controllers(fx.Alice)
 	cases := map[string]struct {
 		reason  string
 		object  *unstructured.Unstructured
@@ -197,7 +193,7 @@ func TestSelf(t *testing.T) {
 		"LateInit": {reason: "the provider, by its hash", object: fx.Instance(), change: fx.Resize("l"), user: fx.Provider,
 			manager: "provider", opts: Options{}, want: ClassSelf},
 		"LateInitManager": {reason: "the provider, by a manager that writes the status",
-			object: fx.With(fx.Instance(), fx.Unannotate(v1alpha1.AnnotationKeyControllers), statusBy("provider")), change: fx.Resize("l"), user: fx.Provider,
+			object: fx.With(fx.Instance(), fx.Controllers(), statusBy("provider")), change: fx.Resize("l"), user: fx.Provider,
 			manager: "provider", opts: Options{}, want: ClassSelf},
 		"Person": {reason: "a person who once edited the status is no controller", object: fx.With(fx.Instance(), personal),
 			change: fx.Resize("l"), user: fx.Alice, manager: "kubectl", opts: Options{}, want: ClassNewOrigin},
@@ -208,7 +204,7 @@ func TestSelf(t *testing.T) {
 		"RefsByPerson": {reason: "machinery by another user is an intent", object: fx.Composite(), change: refs, user: fx.Alice,
 			manager: "kubectl", opts: Options{}, want: ClassNewOrigin},
 		"FirstSpec": {reason: "machinery is all that a spec holds: still machinery",
-			object: fx.With(fx.Composite(), machineryOf, fx.Unannotate(v1alpha1.AnnotationKeyControllers)),
+			object: fx.With(fx.Composite(), machineryOf, fx.Controllers()),
 			change: fx.Set([]any{map[string]any{"kind": "A"}}, "spec", "crossplane", "resourceRefs"), user: fx.Crossplane,
 			manager: "apiextensions.crossplane.io/composite", opts: Options{}, want: ClassSelf},
 		"MoreThanRefs": {reason: "more than machinery", object: fx.Composite(),
@@ -252,13 +248,13 @@ func statusBy(manager string) fx.Mod {
 // controller never is, but one controller for two kinds may be (KR-04-07).
 func TestBothControllers(t *testing.T) {
 	d, rs := fx.DeploymentAndReplicaSet()
-	rs = fx.With(rs, fx.Annotate(v1alpha1.AnnotationKeyControllers, fx.Deployer.Hash()))
+	rs = fx.With(rs, fx.Controllers(fx.Deployer))
 	w := newWorld()
 	w.add(d)
 	if got := decide(t, w, Options{}, by(request(Update, rs, fx.Set(int64(9), "spec", "replicas")), fx.Deployer, "")); got.Class != ClassDrift {
 		t.Errorf("the parent's controller comes first: got %s", got.Class)
 	}
-	w.live["Deployment/web"].Annotations[v1alpha1.AnnotationKeyControllers] = "other"
+	w.add(fx.With(d, fx.Controllers(subject.User{Name: "other"})))
 	if got := decide(t, w, Options{}, by(request(Update, rs, fx.Set(int64(9), "spec", "replicas")), fx.Deployer, "")); got.Class != ClassSelf {
 		t.Errorf("not the parent's controller: got %s", got.Class)
 	}
@@ -267,7 +263,7 @@ func TestBothControllers(t *testing.T) {
 // /scale is always an intent, never self (KR-01-09).
 func TestScale(t *testing.T) {
 	d, rs := fx.DeploymentAndReplicaSet()
-	rs = fx.With(rs, fx.Annotate(v1alpha1.AnnotationKeyControllers, fx.ArgoCD.Hash()))
+	rs = fx.With(rs, fx.Controllers(fx.ArgoCD))
 	w := newWorld()
 	w.add(d)
 	req := by(request(Update, rs, fx.Set(int64(9), "spec", "replicas")), fx.ArgoCD, "")
@@ -410,8 +406,8 @@ func TestFollowsTheWorld(t *testing.T) {
 			_ = unstructured.SetNestedSlice(c.Object, []any{map[string]any{"apiVersion": p.GetAPIVersion(), "kind": p.GetKind(), "name": "p",
 				"uid": "p", "controller": true}}, "metadata", "ownerReferences")
 			w := newWorld()
-			w.add(fx.With(p, fx.Annotate(v1alpha1.AnnotationKeySettledGeneration, "1", v1alpha1.AnnotationKeyPhase, "initialized",
-				v1alpha1.AnnotationKeyControllers, fx.Deployer.Hash())))
+			w.add(fx.With(p, fx.Annotate(v1alpha1.AnnotationKeySettledGeneration, "1", v1alpha1.AnnotationKeyPhase, "initialized"),
+				fx.Controllers(fx.Deployer)))
 			req := by(request(tc.op, c, fx.Set("z", "spec", "x")), fx.Deployer, "")
 			want := ClassDrift
 			if tc.want {

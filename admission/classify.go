@@ -75,9 +75,8 @@ func (ev *evaluation) ownController() (bool, error) {
 		return false, nil
 	}
 	old := ev.req.OldObject
-	hash := ev.hash()
-	if subject.ParseHashes(identity.Annotation(old, v1alpha1.AnnotationKeyControllers)).Has(hash) || ev.World.StatusWriter(ev.req.Ref(), hash) {
-		return true, nil
+	if recorded, err := ev.writesStatus(ev.ctx, ev.req.Ref(), subject.ControllersOf(old.GetAnnotations())); recorded || err != nil {
+		return recorded, err
 	}
 	shown := parent.WritesStatus(old, ev.manager) || ev.kind.Role == parent.RoleManaged && parent.Provides(ev.req.Object, ev.manager) ||
 		subject.IsCrossplaneMachinery(ev.manager) && ev.machineryOnly() || ev.names()
@@ -96,11 +95,16 @@ func (f *facts) mayBeController() bool {
 // mayUpdateStatus reports whether the user may update the status of an object. What
 // a field manager shows is a claim that this right bears out (KR-13-04).
 func (f *facts) mayUpdateStatus(ctx context.Context, object parent.Ref) (bool, error) {
+	if f.Options.MayUpdateStatus != nil && !f.mayBeController() {
+		return false, nil
+	}
+	return f.hasStatusRight(ctx, object)
+}
+
+// hasStatusRight reports whether the user may update the status of an object.
+func (f *facts) hasStatusRight(ctx context.Context, object parent.Ref) (bool, error) {
 	if f.Options.MayUpdateStatus == nil {
 		return true, nil
-	}
-	if !f.mayBeController() {
-		return false, nil
 	}
 	may, err := f.Options.MayUpdateStatus(ctx, f.req.User, object)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -277,8 +278,11 @@ func (f *facts) destructionReport(j judgement, cause string) *Report {
 // carriesOut reports whether the DELETE comes from a user that carries out the
 // decisions of others: the garbage collector, the namespace controller, Crossplane.
 func (f *facts) carriesOut(holder *parent.State) bool {
-	return f.req.User.IsGarbageCollection() ||
-		(holder.Role == parent.RoleComposite || holder.Role == parent.RoleClaim) && f.writesStatus(holder, controllersOf(holder))
+	if holder.Role != parent.RoleComposite && holder.Role != parent.RoleClaim {
+		return f.req.User.IsGarbageCollection()
+	}
+	known := subject.ControllersOf(holder.Annotations)
+	return f.req.User.IsGarbageCollection() || f.isRecorded(holder.Ref, known) || known.HasHash(f.hash())
 }
 
 // governor is the kind whose policies apply to a managed resource below what is

@@ -47,7 +47,7 @@ func (f *facts) use(digest string) approval.Use {
 	if old := f.req.OldObject; old != nil {
 		child.UID, child.Version = old.GetUID(), identity.Version(old)
 	}
-	return approval.Use{Child: child, Digest: digest, User: f.hash(), Claim: f.req.Claim(), Stale: settling.StaleClaims(f.req.Time)}
+	return approval.Use{Child: child, Digest: digest, User: f.id(), Claim: f.req.Claim(), Stale: settling.StaleClaims(f.req.Time)}
 }
 
 // rejected refuses drift that a rejection on the parent matches (KR-05-09).

@@ -95,9 +95,9 @@ func (ev *evaluation) byParentsController() (bool, error) {
 		return false, found.err
 	}
 	p := found.view.state
-	known := controllersOf(p)
-	if len(known) > 0 || ev.writesStatus(p, known) {
-		return ev.writesStatus(p, known), nil
+	known := subject.ControllersOf(p.Annotations)
+	if recorded, err := ev.writesStatus(ev.ctx, p.Ref, known); recorded || err != nil || known.Known() {
+		return recorded, err
 	}
 	shown := ev.manager != "" && ev.manager == p.Manager || p.Role == parent.RoleComposite && ev.isComposedManager() ||
 		p.Role == parent.RoleClaim && subject.IsClaimSync(ev.manager)

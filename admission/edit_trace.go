@@ -50,7 +50,7 @@ func (ed *editor) writeUpdaters() {
 	have := subject.ParseHashes(ed.stored[v1alpha1.AnnotationKeyUpdaters])
 	var spare subject.Hashes
 	if p := ed.parent(); p != nil {
-		spare = controllersOf(p)
+		spare = subject.ControllersOf(p.Annotations).Hashes()
 	}
 	ed.put(v1alpha1.AnnotationKeyUpdaters, have.With(ed.hash(), spare).String())
 }

@@ -39,6 +39,7 @@ type facts struct {
 	hasParent bool
 
 	userHash memo[string]
+	userID   memo[string]
 	set      memo[*allowance.Set]
 	details  memo[[]change.Detail]
 }
@@ -117,6 +118,9 @@ func (f *facts) closeTo() []v1alpha1.Verb {
 
 // hash of the user who makes the request.
 func (f *facts) hash() string { return *f.userHash.get(f.req.User.Hash) }
+
+// id of the user who makes the request.
+func (f *facts) id() string { return *f.userID.get(f.req.User.ID) }
 
 // desiredChange reports whether the request changes the desired state.
 func (f *facts) desiredChange() bool {

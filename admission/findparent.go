@@ -147,11 +147,15 @@ func (f *facts) identify(ctx context.Context, p *parent.State) (actor, error) {
 		return actor{}, err
 	}
 	composer := is && subject.IsComposedApply(f.manager)
-	if f.Options.Identify == IdentifyUserHash {
-		composer = f.isComposedManager() && f.writesStatus(p, controllersOf(p))
+	if f.Options.Identify == IdentifyUserHash && f.isComposedManager() {
+		if composer, err = f.writesStatus(ctx, p.Ref, subject.ControllersOf(p.Annotations)); err != nil {
+			return actor{}, err
+		}
 	}
 	if !decided {
-		is, decided = f.byUserHash(p)
+		if is, decided, err = f.byUserHash(ctx, p); err != nil {
+			return actor{}, err
+		}
 	}
 	if !decided {
 		is, decided = f.byStatusManager(p)
@@ -171,8 +175,9 @@ func (f *facts) byComposedManager(ctx context.Context, p *parent.State) (is, dec
 	if !claim && !composed {
 		return false, false, nil
 	}
-	if known := controllersOf(p); len(known) > 0 || f.writesStatus(p, known) {
-		return f.writesStatus(p, known), true, nil
+	known := subject.ControllersOf(p.Annotations)
+	if is, err = f.writesStatus(ctx, p.Ref, known); is || err != nil || known.Known() {
+		return is, true, err
 	}
 	is, err = f.mayUpdateStatus(ctx, f.parentRef)
 	return is, true, err
@@ -186,26 +191,29 @@ func (f *facts) isComposedManager() bool {
 
 // byUserHash compares the users that write the parent's status with those that
 // change the child (KR-04-03). The first write of a child has no updaters yet.
-func (f *facts) byUserHash(p *parent.State) (is, decided bool) {
+func (f *facts) byUserHash(ctx context.Context, p *parent.State) (is, decided bool, err error) {
 	hash := f.hash()
 	if f.Options.Identify == IdentifyFieldManager || hash == "" {
-		return false, false
+		return false, false, nil
 	}
 	updaters := subject.ParseHashes(identity.Annotation(f.req.Stored(), v1alpha1.AnnotationKeyUpdaters))
 	if f.req.Operation == Create {
 		updaters = nil
 	}
-	known := controllersOf(p)
-	if writes := f.writesStatus(p, known); writes || len(known) > 0 {
-		return writes && (len(updaters) == 0 || updaters.Has(hash)), true
+	known := subject.ControllersOf(p.Annotations)
+	if writes, err := f.writesStatus(ctx, p.Ref, known); writes || err != nil || known.Known() {
+		return writes && (len(updaters) == 0 || updaters.Has(hash)), true, err
 	}
 	switch {
 	case f.req.Operation == Create:
-		return true, true
+		return true, true, nil
+	case len(updaters) == 1 && updaters.Has(hash): // as other users may have (KR-13-41)
+		is, err = f.hasStatusRight(ctx, p.Ref)
+		return is, true, err
 	case len(updaters) == 1:
-		return updaters.Has(hash), true
+		return false, true, nil
 	}
-	return false, false
+	return false, false, nil
 }
 
 // byStatusManager compares field managers, for objects from before Kausality was
@@ -217,11 +225,20 @@ func (f *facts) byStatusManager(p *parent.State) (is, decided bool) {
 	return f.manager == p.Manager, true
 }
 
-func controllersOf(s *parent.State) subject.Hashes {
-	return subject.ParseHashes(s.Annotations[v1alpha1.AnnotationKeyControllers])
+// writesStatus reports whether the user is recorded to write the status of an object, by
+// a hash of 128 bits (KR-13-40). A short one that an earlier release recorded counts for
+// users who may write the status, since names with that hash can be found (KR-13-41).
+func (f *facts) writesStatus(ctx context.Context, object parent.Ref, known subject.Controllers) (bool, error) {
+	if f.isRecorded(object, known) {
+		return true, nil
+	}
+	if !known.HasHash(f.hash()) {
+		return false, nil
+	}
+	return f.hasStatusRight(ctx, object)
 }
 
-func (f *facts) writesStatus(s *parent.State, known subject.Hashes) bool {
-	hash := f.hash()
-	return known.Has(hash) || f.World.StatusWriter(s.Ref, hash)
+// isRecorded reports whether the user's id is recorded, or was seen writing the status.
+func (f *facts) isRecorded(object parent.Ref, known subject.Controllers) bool {
+	return known.Has(f.id()) || f.World.StatusWriter(object, f.id())
 }

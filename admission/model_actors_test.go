@@ -202,7 +202,7 @@ func (m *model) gateStep(key string) {
 	}
 	s := m.sum(o)
 	g := gating.Managed{MR: s, Kind: m.kind, Mode: m.mode, Difference: external.Difference(o.Object), Comparable: external.Comparable(o.Object),
-		RequestedAt: identity.Annotation(o, v1alpha1.AnnotationKeyReconcileRequestedAt), Deadline: modelDeadline, User: fx.GateController.Hash(), Now: m.gateNow()}
+		RequestedAt: identity.Annotation(o, v1alpha1.AnnotationKeyReconcileRequestedAt), Deadline: modelDeadline, User: fx.GateController.ID(), Now: m.gateNow()}
 	g.HandledAt, _, _ = unstructured.NestedString(o.Object, "status", "lastHandledReconcileAt")
 	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, e := range list {

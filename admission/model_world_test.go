@@ -339,11 +339,11 @@ func (m *model) sum(o *unstructured.Unstructured) *parent.State {
 
 func (m *model) Settled(parent.Ref) int64 { return -1 }
 
-func (m *model) StatusWriter(r parent.Ref, hash string) bool {
+func (m *model) StatusWriter(r parent.Ref, id string) bool {
 	if r.Kind == "XDatabase" || r.Kind == "DatabaseClaim" {
-		return hash == fx.Crossplane.Hash()
+		return id == fx.Crossplane.ID()
 	}
-	return hash == fx.Provider.Hash()
+	return id == fx.Provider.ID()
 }
 
 func (m *model) NamespaceMode(context.Context, string) (v1alpha1.Mode, error) { return "", nil }

@@ -35,7 +35,7 @@ func child(o *unstructured.Unstructured, of *unstructured.Unstructured, writer, 
 	a := map[string]string{
 		v1alpha1.AnnotationKeyTrace:             trace.Trace{fx.Hop(o, o.GetGeneration(), writer.Name)}.String(),
 		v1alpha1.AnnotationKeySettledGeneration: strconv.FormatInt(o.GetGeneration(), 10), v1alpha1.AnnotationKeyPhase: "initialized",
-		v1alpha1.AnnotationKeyControllers: controller.Hash(),
+		v1alpha1.AnnotationKeyControllers: controller.Hash(), v1alpha1.AnnotationKeyControllerIDs: controller.ID(),
 	}
 	if of != nil {
 		a[v1alpha1.AnnotationKeyUpdaters] = writer.Hash()

@@ -87,7 +87,7 @@ func userDecisions(o *unstructured.Unstructured) map[string]string {
 // Protection of annotations: who may add, change and remove what
 // (KR-02-09, KR-02-10, KR-02-11, KR-02-12).
 func TestProtection(t *testing.T) {
-	free := map[string]string{v1alpha1.AnnotationKeyControllers: fx.Provider.Hash()}
+	free := map[string]string{v1alpha1.AnnotationKeyControllers: fx.Provider.Hash(), v1alpha1.AnnotationKeyControllerIDs: fx.Provider.ID()}
 	plus := func(sets ...map[string]string) map[string]string {
 		out := maps.Clone(free)
 		for _, s := range sets {
@@ -167,6 +167,7 @@ func TestProtection(t *testing.T) {
 			want := maps.Clone(tc.want)
 			if tc.op == Create {
 				delete(want, v1alpha1.AnnotationKeyControllers)
+				delete(want, v1alpha1.AnnotationKeyControllerIDs)
 			}
 			result := apply(req.Object, d)
 			if diff := cmp.Diff(want, kausalityOf(result)); diff != "" {

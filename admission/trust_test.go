@@ -33,7 +33,7 @@ func statusRights(err error, users ...subject.User) Options {
 func TestFieldManagersAreClaims(t *testing.T) {
 	tenant := subject.User{Name: "system:serviceaccount:default:ci"}
 	composed := subject.ComposedManager("db", fx.Composite().GroupVersionKind().GroupKind())
-	unrecorded := []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyControllers, "")}
+	unrecorded := []fx.Mod{fx.Controllers()}
 	wrote := fx.Set([]any{map[string]any{"manager": "provider", "operation": "Update", "subresource": "status", "fieldsType": "FieldsV1",
 		"fieldsV1": map[string]any{"f:status": map[string]any{}}}}, "metadata", "managedFields")
 	size := fx.Set("xl", "spec", "size")
@@ -71,6 +71,52 @@ func TestFieldManagersAreClaims(t *testing.T) {
 				t.Errorf("%s: want class %q, got %q (%s), %v", tc.reason, tc.want, d.Class, d.Reason, err)
 			}
 		})
+	}
+}
+
+// A user whose hash is that of a controller is not this controller: it is identified by
+// 128 bits (KR-13-40). What an earlier release recorded by hash counts for users who may
+// update the status (KR-13-41).
+func TestControllersBySameHash(t *testing.T) {
+	twin := subject.User{Name: "system:serviceaccount:default:ci-1426837"}
+	if twin.Hash() != fx.Crossplane.Hash() {
+		t.Fatalf("the hash is %s, not %s", twin.Hash(), fx.Crossplane.Hash())
+	}
+	old := fx.Unannotate(v1alpha1.AnnotationKeyControllerIDs)
+	composed, apply := fx.ComposedManager, request(Update, fx.Instance(), fx.Resize("l"))
+	machinery := func(o *unstructured.Unstructured) *Request {
+		return request(Update, o, fx.Set("r9", "spec", "crossplane", "compositionRevisionRef", "name"))
+	}
+	for name, tc := range map[string]struct {
+		reason  string
+		xr      []fx.Mod
+		req     *Request
+		manager string
+		// controller is what Crossplane's write is; that of the other user is an intent of its own.
+		controller Class
+	}{
+		"Composed":       {reason: "under Crossplane's field manager", req: apply, manager: composed, controller: ClassDrift},
+		"ComposedBefore": {reason: "recorded by an earlier release", xr: []fx.Mod{old}, req: apply, manager: composed, controller: ClassDrift},
+		"Updater":        {reason: "as the updater of the child", req: apply, manager: "other", controller: ClassDrift},
+		"UpdaterBefore":  {reason: "recorded by an earlier release", xr: []fx.Mod{old}, req: apply, manager: "other", controller: ClassDrift},
+		"OnlyUpdater":    {reason: "no controller is recorded", xr: []fx.Mod{fx.Controllers()}, req: apply, manager: "other", controller: ClassDrift},
+		"Self":           {reason: "a composite's machinery", req: machinery(fx.Composite()), manager: "other", controller: ClassSelf},
+		"SelfBefore": {reason: "recorded by an earlier release", req: machinery(fx.With(fx.Composite(), old)), manager: "other",
+			controller: ClassSelf},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := setting{xr: tc.xr}.world()
+			for user, want := range map[*subject.User]Class{&twin: ClassNewOrigin, &fx.Crossplane: tc.controller} {
+				req := *tc.req
+				if d := decide(t, w, statusRights(nil, fx.Crossplane), by(&req, *user, tc.manager)); d.Class != want {
+					t.Errorf("%s: of %s want %s, got %s (%s)", tc.reason, user.Name, want, d.Class, d.Reason)
+				}
+			}
+		})
+	}
+	unchecked := decide(t, setting{xr: []fx.Mod{old}}.world(), statusRights(errors.New("timeout")), by(apply, fx.Crossplane, "other"))
+	if unchecked.Allowed || unchecked.Reason != ReasonParentUnreadable {
+		t.Errorf("a permission that cannot be checked decides: %s", unchecked.Reason)
 	}
 }
 
@@ -173,7 +219,7 @@ func TestComposedAnnotationsOfCreations(t *testing.T) {
 			o := statusRights(nil, fx.Crossplane, fx.Alice)
 			req := by(request(Create, fx.With(fx.Unmasked(), fx.Annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan),
 				fx.Annotate(v1alpha1.AnnotationKeyHeld, "{}"))), tc.user, tc.manager)
-			fresh := setting{xr: []fx.Mod{fx.Unsettled, fx.Annotate(v1alpha1.AnnotationKeyControllers, "")}}
+			fresh := setting{xr: []fx.Mod{fx.Unsettled, fx.Controllers()}}
 			d := decide(t, fresh.world(), o, req)
 			got := apply(req.Object, d).GetAnnotations()
 			if kept := got[v1alpha1.AnnotationKeyDeletion] != "" && got[v1alpha1.AnnotationKeyHeld] != ""; kept != tc.want {

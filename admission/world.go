@@ -41,9 +41,9 @@ type World interface {
 	// known to have settled by means other than its annotation; -1 for never.
 	Settled(ref parent.Ref) int64
 
-	// StatusWriter reports whether a user with that hash was seen writing the
-	// status of an object lately, before its controllers annotation shows it.
-	StatusWriter(ref parent.Ref, hash string) bool
+	// StatusWriter reports whether a user with that id was seen writing the
+	// status of an object lately, before its annotations show it.
+	StatusWriter(ref parent.Ref, id string) bool
 
 	// NamespaceMode returns the mode annotation of a Namespace; "" where it has
 	// none or does not exist.

@@ -29,7 +29,7 @@ type world struct {
 	live, cache map[string]*parent.State
 	err         error
 	latch       int64
-	// writers of the status of an object, by its key and their user hash.
+	// writers of the status of an object, by its key and their user id.
 	writers    map[string]bool
 	namespaces map[string]v1alpha1.Mode
 	managed    []*parent.State
@@ -78,8 +78,8 @@ func (w *world) Parent(_ context.Context, ref parent.Ref, live bool) (*parent.St
 	return s, nil
 }
 
-func (w *world) Settled(parent.Ref) int64                    { return w.latch }
-func (w *world) StatusWriter(r parent.Ref, hash string) bool { return w.writers[key(r)+" "+hash] }
+func (w *world) Settled(parent.Ref) int64                  { return w.latch }
+func (w *world) StatusWriter(r parent.Ref, id string) bool { return w.writers[key(r)+" "+id] }
 func (w *world) NamespaceMode(_ context.Context, ns string) (v1alpha1.Mode, error) {
 	return w.namespaces[ns], nil
 }

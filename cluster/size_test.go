@@ -19,7 +19,7 @@ func xr(i int) []byte {
 "metadata":{"name":"db-%05d","namespace":"team-%d","uid":"6f9619ff-8b86-d011-b42d-%012d","resourceVersion":"%d",
 "generation":4,"creationTimestamp":"2026-01-01T00:00:00Z",
 "annotations":{"kausality.io/phase":"initialized","kausality.io/settled-generation":"4","kausality.io/settled-state":"4,0123456789abcdef",
-"kausality.io/controllers":"2m2kc",
+"kausality.io/controllers":"2m2kc","kausality.io/controller-ids":"0123456789abcdef0123456789abcdef",
 "kubectl.kubernetes.io/last-applied-configuration":%q,
 "kausality.io/trace":%q},
 "managedFields":[{"manager":"kubectl","operation":"Update","apiVersion":"example.org/v1alpha1","time":"2026-01-01T00:00:00Z",

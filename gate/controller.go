@@ -48,8 +48,8 @@ type Controller struct {
 	Ignore external.Rules
 	// Shard of the gated objects that this process reconciles.
 	Shard Shard
-	// UserHash of this process, for claims.
-	UserHash string
+	// UserID of this process, for claims.
+	UserID string
 	Log      logr.Logger
 
 	// gates reconciles what gateQueue gets: managed resources, objects of external

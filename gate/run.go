@@ -96,7 +96,7 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 	ctl := &Controller{
 		Cluster: c, Drifts: mgr.GetClient(), Events: mgr.GetEventRecorder(v1alpha1.ManagerGate), Reporter: reporter, Log: o.Log.WithName("gate"),
 		DefaultMode: o.DefaultMode, Deadline: o.Deadline, CloseTo: o.CloseTo, CarryPendingDrift: o.CarryPendingDrift, Ignore: o.Ignore,
-		Shard: o.Shard, UserHash: subject.User{Name: self}.Hash(),
+		Shard: o.Shard, UserID: subject.User{Name: self}.ID(),
 	}
 	if err := ctl.Setup(); err != nil {
 		return nil, err

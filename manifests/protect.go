@@ -17,8 +17,8 @@ const (
 // changed while the webhook is up, unless it changes the desired state too: then
 // the webhook writes some of them itself, and its changes cannot be distinguished
 // from the user's. The claims are missing: the webhook keeps them on any write.
-const systemKeys = `["kausality.io/trace", "kausality.io/updaters", "kausality.io/controllers", "kausality.io/phase",
-"kausality.io/settled-generation", "kausality.io/settled-state", "kausality.io/management-policies", "kausality.io/gate",
+const systemKeys = `["kausality.io/trace", "kausality.io/updaters", "kausality.io/controllers", "kausality.io/controller-ids",
+"kausality.io/phase", "kausality.io/settled-generation", "kausality.io/settled-state", "kausality.io/management-policies", "kausality.io/gate",
 "kausality.io/allowances", "kausality.io/fingerprint", "kausality.io/last-upgrade"]`
 
 // authorKeys hold what the author wrote behind the mask: where they change with
@@ -28,7 +28,8 @@ const authorKeys = `["kausality.io/management-policies", "kausality.io/external-
 
 // keptKeys are never removed by the webhook, whatever else a write changes.
 var keptKeys = []string{
-	"kausality.io/trace", "kausality.io/controllers", "kausality.io/phase", "kausality.io/settled-generation", "kausality.io/settled-state",
+	"kausality.io/trace", "kausality.io/controllers", "kausality.io/controller-ids", "kausality.io/phase",
+	"kausality.io/settled-generation", "kausality.io/settled-state",
 }
 
 const (

@@ -82,8 +82,8 @@ func (w *world) Parent(ctx context.Context, ref parent.Ref, live bool) (*parent.
 func (w *world) Settled(ref parent.Ref) int64 { return w.memory.Settled(ref) }
 
 // StatusWriter is what this replica has seen of status writes that were stored (KR-13-20).
-func (w *world) StatusWriter(ref parent.Ref, hash string) bool {
-	return w.settler.StatusWriter(ref, hash)
+func (w *world) StatusWriter(ref parent.Ref, id string) bool {
+	return w.settler.StatusWriter(ref, id)
 }
 
 // NamespaceMode from the watch of Namespaces.

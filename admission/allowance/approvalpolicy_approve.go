@@ -30,8 +30,8 @@ type ExceptionQuery struct {
 	Intent int64
 	// Digest is the id of the difference.
 	Digest string
-	// UserHash of the requester.
-	UserHash string
+	// UserID of the requester.
+	UserID string
 	// Claim that an earlier call for the same request took; empty for none.
 	Claim string
 	Now   time.Time
@@ -152,8 +152,8 @@ func (r *exceptionRule) claim(q *ExceptionQuery) v1alpha1.PolicyClaim {
 	key := []any{r.content, c.Parent, q.Intent}
 	if r.mode == v1alpha1.ApprovalOnce {
 		child := q.Child
-		c.State, c.Child, c.Digest, c.User = v1alpha1.ClaimPending, &child, q.Digest, q.UserHash
-		key = append(key, child, q.Digest, q.UserHash)
+		c.State, c.Child, c.Digest, c.User = v1alpha1.ClaimPending, &child, q.Digest, q.UserID
+		key = append(key, child, q.Digest, q.UserID)
 		if child.Name == "" {
 			key = append(key, q.Now.UnixNano()) // each creation is a use of its own
 		}

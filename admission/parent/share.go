@@ -1,6 +1,10 @@
 package parent
 
-import "unique"
+import (
+	"unique"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
 
 // Share the strings that many objects have in common (kinds, namespaces, keys,
 // reasons, managers), for a State that is kept: a cache of many objects is
@@ -48,7 +52,7 @@ func shareMap(in map[string]string, values bool) map[string]string {
 	out := make(map[string]string, len(in))
 	for k, v := range in {
 		share(&k)
-		if values {
+		if values || k == v1alpha1.AnnotationKeyControllerIDs {
 			share(&v)
 		}
 		out[k] = v

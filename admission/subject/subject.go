@@ -20,21 +20,60 @@ type User struct {
 	Extra  map[string][]string
 }
 
-const hashLength = 5
+const (
+	hashLength = 5
+	// idBytes are as many of a SHA-256 that no other name with the same ones can be found.
+	idBytes = 16
+)
 
 // Hash is the user hash (KR-02-03): the first 5 characters of the base36 of the
 // SHA-256 of the user name, or of the UID where there is no name. A user with
 // neither has the hash "".
+//
+// It has 26 bits: a client that may name users finds one with a given hash. It is for users
+// and other tools to read, and only narrows what ID grants (KR-13-40).
 func (u User) Hash() string {
-	id := u.Name
-	if id == "" {
-		id = u.UID
-	}
-	if id == "" {
+	name := u.hashed()
+	if name == "" {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(id))
-	text := new(big.Int).SetBytes(sum[:]).Text(36)
+	sum := sha256.Sum256([]byte(name))
+	return short(sum[:])
+}
+
+// ID is the first 128 bits, as 32 hex digits, of the SHA-256 that Hash is of. A user
+// with neither name nor UID has the id "" (KR-13-40).
+func (u User) ID() string {
+	name := u.hashed()
+	if name == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(name))
+	var digits [2 * idBytes]byte
+	hex.Encode(digits[:], sum[:idBytes])
+	return string(digits[:])
+}
+
+func (u User) hashed() string {
+	if u.Name != "" {
+		return u.Name
+	}
+	return u.UID
+}
+
+// HashOf the user with an id; "" for what is no id. It is the user's Hash: the bits that
+// the id leaves out change the first digits in one of 2^100 cases.
+func HashOf(id string) string {
+	sum, err := hex.DecodeString(id)
+	if err != nil || len(sum) != idBytes {
+		return ""
+	}
+	return short(append(sum, make([]byte, sha256.Size-idBytes)...))
+}
+
+// short form of a SHA-256.
+func short(sum []byte) string {
+	text := new(big.Int).SetBytes(sum).Text(36)
 	for len(text) < hashLength {
 		text = "0" + text
 	}
@@ -56,7 +95,7 @@ func (u User) IsGarbageCollection() bool {
 	return false
 }
 
-// Hashes is the value of an updaters or controllers annotation.
+// Hashes is the value of an updaters, controllers or controller-ids annotation.
 type Hashes []string
 
 // ParseHashes reads a comma-separated list. It never fails: what is not a hash

@@ -23,6 +23,12 @@ const (
 	// wrote the status of a parent, newest last, at most MaxHashes.
 	AnnotationKeyControllers = AnnotationPrefix + "controllers"
 
+	// AnnotationKeyControllerIDs holds comma-separated user ids of those who wrote
+	// the status of a parent, newest last, at most MaxHashes: the users of
+	// AnnotationKeyControllers, by hashes of 128 bits. Those of that annotation are
+	// short enough that a user name with the same hash can be found (KR-13-40).
+	AnnotationKeyControllerIDs = AnnotationPrefix + "controller-ids"
+
 	// AnnotationKeyPhase holds a Phase. It is never downgraded.
 	AnnotationKeyPhase = AnnotationPrefix + "phase"
 

@@ -185,7 +185,7 @@ type PolicyClaim struct {
 	//
 	// +optional
 	Digest string `json:"digest,omitempty"`
-	// User hash of the requester; empty for mode generation.
+	// User is a hash of the requester; empty for mode generation.
 	//
 	// +optional
 	User string `json:"user,omitempty"`

@@ -247,7 +247,8 @@ type Claim struct {
 	Relation Relation `json:"relation,omitempty"`
 	// Digest is the id of the difference.
 	Digest string `json:"digest,omitempty"`
-	// User hash of the requester.
+	// User id of the requester: a hash of 128 bits. Earlier releases stored the
+	// user hash.
 	User string `json:"user,omitempty"`
 }
 

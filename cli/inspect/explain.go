@@ -94,7 +94,8 @@ func (i *Inspector) family(ctx context.Context, e *Explanation, obj *cluster.Obj
 // isParent reports whether an object is a parent by its role, or by annotations
 // that only parents have.
 func isParent(s *parent.State) bool {
-	for _, k := range []string{v1alpha1.AnnotationKeyControllers, v1alpha1.AnnotationKeySettledGeneration, v1alpha1.AnnotationKeyFreeze} {
+	for _, k := range []string{v1alpha1.AnnotationKeyControllers, v1alpha1.AnnotationKeyControllerIDs,
+		v1alpha1.AnnotationKeySettledGeneration, v1alpha1.AnnotationKeyFreeze} {
 		if s.Annotations[k] != "" && s.Role != parent.RoleManaged {
 			return true
 		}

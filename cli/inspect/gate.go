@@ -48,7 +48,7 @@ func (i *Inspector) gate(ctx context.Context, obj *cluster.Object, mode v1alpha1
 		return nil, err
 	}
 	g := obj.Gating(kind, own, i.options.Deadline, nil)
-	g.Mode, g.Holders, g.Live, g.User, g.Now = mode, holders, true, i.User.Hash(), i.options.Now()
+	g.Mode, g.Holders, g.Live, g.User, g.Now = mode, holders, true, i.User.ID(), i.options.Now()
 	d := g.Decide()
 	stored := mask.ParseGate(obj.Annotations)
 	return &Gate{

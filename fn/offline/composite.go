@@ -100,7 +100,7 @@ func Sum(o *unstructured.Unstructured, role parent.Role) (s *parent.State, stamp
 
 // webhookKeys are annotations of a child that a webhook writes along with its
 // trace, and the function never.
-var webhookKeys = []string{v1alpha1.AnnotationKeyUpdaters, v1alpha1.AnnotationKeyControllers,
+var webhookKeys = []string{v1alpha1.AnnotationKeyUpdaters, v1alpha1.AnnotationKeyControllers, v1alpha1.AnnotationKeyControllerIDs,
 	v1alpha1.AnnotationKeyPhase, v1alpha1.AnnotationKeySettledGeneration}
 
 // stampedAbove is the trace of a nested composite that no webhook wrote, but the

@@ -122,6 +122,7 @@ var systemAnnotations = map[string][]any{
 	v1alpha1.AnnotationKeyAllowances:         {nil, `[{"kind":"*","name":"*","relation":"External","verbs":["*"]}]`},
 	v1alpha1.AnnotationKeyUpdaters:           {nil, "00000,11111"},
 	v1alpha1.AnnotationKeyControllers:        {nil, "00000,11111,22222,33333,44444"},
+	v1alpha1.AnnotationKeyControllerIDs:      {nil, "00000000000000000000000000000000"},
 	v1alpha1.AnnotationKeyPhase:              {nil, "initializing", "deleting"},
 	v1alpha1.AnnotationKeySettledGeneration:  {nil, "0", "99"},
 	v1alpha1.AnnotationKeySettledState:       {nil, "1,0123456789abcdef"},

@@ -34,7 +34,7 @@ type Memory struct {
 
 // record of an object.
 type record struct {
-	// writers of the status, as user hashes.
+	// writers of the status, as user ids.
 	writers subject.Hashes
 	// parent: a request about a child of it was seen.
 	parent bool
@@ -131,9 +131,9 @@ func revision(resourceVersion string) uint64 {
 	return n
 }
 
-// WritesStatus reports whether a status that a user, by hash, wrote was seen stored on an object.
-func (m *Memory) WritesStatus(ref parent.Ref, hash string) (is bool) {
-	m.read(ref.UID, func(o *record) { is = o.writers.Has(hash) })
+// WritesStatus reports whether a status that a user, by id, wrote was seen stored on an object.
+func (m *Memory) WritesStatus(ref parent.Ref, id string) (is bool) {
+	m.read(ref.UID, func(o *record) { is = o.writers.Has(id) })
 	return is
 }
 
@@ -159,20 +159,19 @@ func (m *Memory) NoteParent(s *parent.State) (news bool) {
 	return news
 }
 
-// controllers to record on an object: its annotation with the writers that are missing there
-// (KR-02-04).
-func (m *Memory) controllers(s *parent.State) (value string, missing bool) {
-	have := subject.ParseHashes(s.Annotations[v1alpha1.AnnotationKeyControllers])
-	next := have
+// controllers to record on an object: those of its annotations that lack a writer, by key, as they
+// should be (KR-02-04). Nothing is recorded on an object that is no parent.
+func (m *Memory) controllers(s *parent.State) (missing map[string]string) {
 	if !m.isParent(s) {
-		return next.String(), false
+		return nil
 	}
+	next := subject.ControllersOf(s.Annotations)
 	m.read(s.UID, func(o *record) {
 		for _, w := range o.writers {
-			next = next.With(w, nil)
+			next = next.With(w)
 		}
 	})
-	return next.String(), len(next) != len(have) || next.String() != have.String()
+	return next.Missing(s.Annotations)
 }
 
 // Settled is the highest intent generation at which an object settled; -1 for none that is known here.

@@ -95,25 +95,24 @@ func TestMemoryControllers(t *testing.T) {
 	tr, _ := clockedMemory()
 	s := &parent.State{Ref: parent.Ref{UID: "u"}, Annotations: map[string]string{}}
 	storeStatus(tr, statusWrite("bbbbb", 1, "7"))
-	assert.True(t, tr.WritesStatus(s.Ref, hashOf("bbbbb")))
-	_, missing := tr.controllers(s)
-	assert.False(t, missing, "nothing is recorded on an object that is no parent")
+	assert.True(t, tr.WritesStatus(s.Ref, idOf("bbbbb")))
+	assert.Empty(t, tr.controllers(s), "nothing is recorded on an object that is no parent")
 	for key, value := range map[string]string{
 		v1alpha1.AnnotationKeyPhase: "initializing", v1alpha1.AnnotationKeySettledGeneration: "1", v1alpha1.AnnotationKeyControllers: "aaaaa",
 	} {
 		s.Annotations = map[string]string{key: value}
-		_, missing = tr.controllers(s)
-		assert.True(t, missing, "another replica marked it as a parent by %s", key)
+		assert.NotEmpty(t, tr.controllers(s), "another replica marked it as a parent by %s", key)
 	}
 	s.Annotations = map[string]string{v1alpha1.AnnotationKeyControllers: "aaaaa"}
 	assert.True(t, tr.NoteParent(s), "news")
 	assert.False(t, tr.NoteParent(s), "no longer")
-	value, missing := tr.controllers(s)
-	assert.True(t, missing)
-	assert.Equal(t, subject.ParseHashes("aaaaa").With(hashOf("bbbbb"), nil).String(), value, "who is recorded stays")
-	s.Annotations[v1alpha1.AnnotationKeyControllers] = value
-	_, missing = tr.controllers(s)
-	assert.False(t, missing, "recorded once, nothing is to be written")
+	writer := subject.User{Name: "bbbbb"}
+	want := map[string]string{v1alpha1.AnnotationKeyControllers: "aaaaa," + writer.Hash(), v1alpha1.AnnotationKeyControllerIDs: writer.ID()}
+	assert.Equal(t, want, tr.controllers(s), "who is recorded stays")
+	s.Annotations = map[string]string{v1alpha1.AnnotationKeyControllers: "aaaaa," + writer.Hash()}
+	assert.Equal(t, map[string]string{v1alpha1.AnnotationKeyControllerIDs: writer.ID()}, tr.controllers(s), "an earlier release recorded no id")
+	s.Annotations = want
+	assert.Empty(t, tr.controllers(s), "recorded once, nothing is to be written")
 }
 
 // TestMemoryTouched covers KR-05-20.
@@ -177,7 +176,7 @@ func storeStatus(m *Memory, req *admission.Request) bool {
 
 func landed(s *parent.State, version string) *parent.State { s.ResourceVersion = version; return s }
 
-func hashOf(user string) string { return subject.User{Name: user}.Hash() }
+func idOf(user string) string { return subject.User{Name: user}.ID() }
 
 func hopOf(t *testing.T, s *parent.State) v1alpha1.Hop {
 	t.Helper()

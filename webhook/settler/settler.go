@@ -212,19 +212,19 @@ func (s *Settler) seen(ref parent.Ref) *cluster.Object {
 	return nil
 }
 
-// StatusWriter reports whether a user, by hash, writes the status of an object. Where a write was reviewed
+// StatusWriter reports whether a user, by id, writes the status of an object. Where a write was reviewed
 // that the watch does not show yet, the object is read live, once.
-func (s *Settler) StatusWriter(ref parent.Ref, hash string) bool {
-	if s.memory.WritesStatus(ref, hash) {
+func (s *Settler) StatusWriter(ref parent.Ref, id string) bool {
+	if s.memory.WritesStatus(ref, id) {
 		return true
 	}
-	return s.look(ref, hash) && s.memory.WritesStatus(ref, hash)
+	return s.look(ref, id) && s.memory.WritesStatus(ref, id)
 }
 
-// look at an object of which a status write by a user, by hash, or by any for "", was reviewed. It reports
+// look at an object of which a status write by a user, by id, or by any for "", was reviewed. It reports
 // whether that was stored.
-func (s *Settler) look(ref parent.Ref, hash string) bool {
-	if !s.memory.looks(ref.UID, hash) {
+func (s *Settler) look(ref parent.Ref, id string) bool {
+	if !s.memory.looks(ref.UID, id) {
 		return false
 	}
 	o, err := s.states.Get(context.Background(), ref, true) // has a timeout of its own
@@ -273,8 +273,8 @@ func (s *Settler) update(ctx context.Context, ref parent.Ref) (again time.Durati
 		return 0, nil
 	}
 	edits := map[string]*string{}
-	if value, missing := s.memory.controllers(o.State); missing {
-		edits[v1alpha1.AnnotationKeyControllers] = &value
+	for key, value := range s.memory.controllers(o.State) {
+		edits[key] = &value
 	}
 	settledAgain := s.settle(ctx, o.State, edits)
 	claimsAgain, err := s.claims(ctx, o.State, edits)
@@ -302,6 +302,9 @@ func (s *Settler) watch(ref parent.Ref) error {
 	return nil
 }
 
+// controllerKeys record who writes the status, which each replica sees.
+var controllerKeys = []string{v1alpha1.AnnotationKeyControllers, v1alpha1.AnnotationKeyControllerIDs}
+
 // leaveToLeader removes, for a while, the edits that are the leader's to write: all but what this replica
 // alone saw, which is who writes the status and who scaled.
 func (s *Settler) leaveToLeader(p *parent.State, edits map[string]*string) (again time.Duration) {
@@ -311,7 +314,7 @@ func (s *Settler) leaveToLeader(p *parent.State, edits map[string]*string) (agai
 	scaled := s.filled(s.memory.FillState(p))
 	theirs := maps.Clone(edits)
 	maps.DeleteFunc(theirs, func(k string, _ *string) bool {
-		return k == v1alpha1.AnnotationKeyControllers || scaled && slices.Contains(scaleKeys, k)
+		return slices.Contains(controllerKeys, k) || scaled && slices.Contains(scaleKeys, k)
 	})
 	since := s.memory.missing(p.UID, len(theirs) > 0)
 	if left := since.Add(followerPatience).Sub(s.now()); len(theirs) > 0 && left > 0 {

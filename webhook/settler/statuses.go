@@ -10,7 +10,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
-	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
@@ -27,7 +26,7 @@ const (
 // statusReview is a status write that was reviewed, and is not known to be stored. A review alone shows
 // nothing: it may be forged, and the write may still fail (KR-13-20).
 type statusReview struct {
-	// user hash.
+	// user id.
 	user string
 	// from is the resourceVersion before the write, digest that of the status after it.
 	from   string
@@ -80,7 +79,7 @@ func (m *Memory) StatusReviewed(req *admission.Request, stored *parent.State) (l
 	if uid == "" || from == "" || req.Object.GetUID() != uid || stored != nil && stored.UID != uid {
 		return false
 	}
-	w := statusReview{user: req.User.Hash(), from: from, digest: cluster.StatusDigest(req.Object.Object), at: m.now(),
+	w := statusReview{user: req.User.ID(), from: from, digest: cluster.StatusDigest(req.Object.Object), at: m.now(),
 		current: stored != nil && stored.ResourceVersion == from}
 	w.unchanged = w.digest == cluster.StatusDigest(req.OldObject.Object)
 	m.mu.Lock()
@@ -99,14 +98,14 @@ func (m *Memory) AwaitsStatus(uid types.UID) bool {
 	return len(m.reviews.of(uid, m.now())) > 0
 }
 
-// looks reports whether the object of a ref is to be read live, since a status write of a user, by hash,
+// looks reports whether the object of a ref is to be read live, since a status write of a user, by id,
 // was reviewed; once for each such write.
-func (m *Memory) looks(uid types.UID, hash string) (is bool) {
+func (m *Memory) looks(uid types.UID, id string) (is bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := m.reviews.of(uid, m.now())
 	for i := range all {
-		if w := &all[i]; w.current && !w.looked && !w.unchanged && (hash == "" || w.user == hash) {
+		if w := &all[i]; w.current && !w.looked && !w.unchanged && (id == "" || w.user == id) {
 			w.looked, is = true, true
 		}
 	}
@@ -148,6 +147,11 @@ func (m *Memory) StatusStored(from string, s *parent.State, digest uint64) (lear
 func (m *Memory) wrote(s *parent.State, user string) {
 	o := m.at(s.UID)
 	o.writers = o.writers.With(user, nil)
+	o.written(s)
+}
+
+// written: the status that an object has was written at its generation.
+func (o *record) written(s *parent.State) {
 	o.wrote, o.wroteAt = max(o.wrote, s.Generation), max(o.wroteAt, revision(s.ResourceVersion))
 }
 
@@ -155,9 +159,14 @@ func (m *Memory) wrote(s *parent.State, user string) {
 // make a controller of a user who is none. The caller holds the lock.
 func (m *Memory) observes(s *parent.State, w statusReview) bool {
 	o := m.objects[s.UID]
-	known := o != nil && o.writers.Has(w.user) || subject.ParseHashes(s.Annotations[v1alpha1.AnnotationKeyControllers]).Has(w.user)
-	if known {
+	recorded := subject.ControllersOf(s.Annotations)
+	if known := o != nil && o.writers.Has(w.user) || recorded.Has(w.user); known {
 		m.wrote(s, w.user)
+		return true
 	}
-	return known
+	if !recorded.HasHash(subject.HashOf(w.user)) { // which an earlier release recorded
+		return false
+	}
+	m.at(s.UID).written(s)
+	return true
 }

@@ -78,7 +78,7 @@ func TestStatusReviews(t *testing.T) {
 			for _, e := range tc.events {
 				m.see(e.from, e.stored)
 			}
-			assert.Equal(t, tc.want, m.WritesStatus(parent.Ref{UID: "u"}, hashOf("ctrl")), tc.reason)
+			assert.Equal(t, tc.want, m.WritesStatus(parent.Ref{UID: "u"}, idOf("ctrl")), tc.reason)
 		})
 	}
 }
@@ -87,8 +87,9 @@ func TestStatusReviews(t *testing.T) {
 // has observed the object; no other user is made a controller by that (KR-03-02, KR-13-20).
 func TestStatusReviewsOfControllers(t *testing.T) {
 	stored := stateOf(versionOf("7", "a"))
-	stored.Annotations = map[string]string{v1alpha1.AnnotationKeyControllers: hashOf("ctrl")}
-	for user, want := range map[string]bool{"ctrl": true, "mallory": false} {
+	ctrl := subject.User{Name: "ctrl"}
+	stored.Annotations = map[string]string{v1alpha1.AnnotationKeyControllers: ctrl.Hash(), v1alpha1.AnnotationKeyControllerIDs: ctrl.ID()}
+	for user, want := range map[string]bool{"ctrl": true, "mallory": false, subject.User{Name: "x"}.Hash(): false} {
 		req := &admission.Request{User: subject.User{Name: user}, OldObject: versionOf("7", "a"), Object: versionOf("7", "a")}
 		m, _ := clockedMemory()
 		assert.Equal(t, want, m.StatusReviewed(req, stored), user)
@@ -101,6 +102,22 @@ func TestStatusReviewsOfControllers(t *testing.T) {
 		_, known, _ = m.observed(stored)
 		assert.Equal(t, want, known, user)
 	}
+}
+
+// TestStatusReviewsByHash: where an earlier release recorded the hash of a user, the user
+// observes the object, and is no controller by writing what is stored: other users have that
+// hash, too (KR-13-41).
+func TestStatusReviewsByHash(t *testing.T) {
+	stored := stateOf(versionOf("7", "a"))
+	ctrl := subject.User{Name: "ctrl"}
+	stored.Annotations = map[string]string{v1alpha1.AnnotationKeyControllers: ctrl.Hash()}
+	m, _ := clockedMemory()
+	req := &admission.Request{User: ctrl, OldObject: versionOf("7", "a"), Object: versionOf("7", "a")}
+	assert.True(t, m.StatusReviewed(req, stored))
+	_, known, _ := m.observed(stored)
+	assert.True(t, known)
+	assert.False(t, m.WritesStatus(stored.Ref, ctrl.ID()))
+	assert.Empty(t, m.controllers(stored))
 }
 
 // TestStatusReviewsAreBounded: made-up objects displace no others, and reviews are forgotten.

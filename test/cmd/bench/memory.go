@@ -96,6 +96,7 @@ func traced(group, name string) map[string]string {
 	return map[string]string{
 		"bench.example.org/by": "bench", "kausality.io/phase": "initialized", "kausality.io/settled-generation": "1",
 		"kausality.io/settled-state": "1,0123456789abcdef", "kausality.io/controllers": "2m2kc",
+		"kausality.io/controller-ids": "0123456789abcdef0123456789abcdef",
 		"kausality.io/trace": fmt.Sprintf(`[{"apiVersion":%q,"kind":"Thing","name":%q,"generation":1,"user":"hans@example.com",`+
 			`"timestamp":"2026-01-01T00:00:00Z"}]`, group+"/v1", name),
 	}
