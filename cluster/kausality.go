@@ -14,8 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -38,7 +41,10 @@ type Policies struct {
 
 	mu     sync.RWMutex
 	byName map[string]*v1alpha1.Kausality
-	set    settings.Set
+	// deleted policies, names by UIDs, that stay in force until it is known whether their
+	// CRD was deleted with them.
+	deleted map[types.UID]string
+	set     settings.Set
 }
 
 // policy is what the watch keeps: nil where the object is not one.
@@ -50,7 +56,7 @@ type policy struct {
 // NewPolicies returns Policies that hold none until Run. A cluster without their
 // CRD has none.
 func NewPolicies(client dynamic.Interface) (*Policies, error) {
-	p := &Policies{crds: client.Resource(crdResource), byName: map[string]*v1alpha1.Kausality{}}
+	p := &Policies{crds: client.Resource(crdResource), byName: map[string]*v1alpha1.Kausality{}, deleted: map[types.UID]string{}}
 	p.informer = newInformer(client, policyResource, "", func(o *unstructured.Unstructured) any { return policyOf(o) })
 	err := p.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		if kerrors.IsNotFound(err) { // no CRD, no policies; it may be installed later
@@ -85,8 +91,17 @@ func policyOf(o *unstructured.Unstructured) *policy {
 // Run.
 func (p *Policies) OnChange(f func()) { p.onChange = append(p.onChange, f) }
 
+// decideDeletedEvery is how often deleted policies are decided whose CRD could not be
+// read when they were deleted.
+const decideDeletedEvery = time.Second
+
 // Run the watch until the context ends.
-func (p *Policies) Run(ctx context.Context) { p.informer.RunWithContext(ctx) }
+func (p *Policies) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { wait.UntilWithContext(ctx, p.decideDeleted, decideDeletedEvery) })
+	p.informer.RunWithContext(ctx)
+	wg.Wait()
+}
 
 // HasSynced reports whether the policies were read and are in force. A cluster
 // without their CRD has none.
@@ -115,31 +130,56 @@ func (p *Policies) learn(o any) {
 	}
 }
 
-// forget a policy that was deleted. Those that went with their CRD stay in force
-// in this process: a user who removes a CRD has not decided about everything
+// forget a policy that was deleted. Those that were deleted with their CRD stay in
+// force in this process: a user who removes a CRD has not decided about everything
 // that was guarded by its objects.
 func (p *Policies) forget(o any) {
 	if t, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = t.Obj
 	}
 	one, ok := o.(*policy)
-	if !ok || p.withCRD() {
+	if !ok {
 		return
 	}
-	p.change(func() bool {
-		_, had := p.byName[one.m.Name]
-		delete(p.byName, one.m.Name)
-		return had
+	p.mu.Lock()
+	p.deleted[one.m.UID] = one.m.Name
+	p.mu.Unlock()
+	p.decideDeleted(context.Background())
+}
+
+// decideDeleted policies: whether they are forgotten. While their CRD cannot be read they
+// stay in force, and are decided again.
+func (p *Policies) decideDeleted(ctx context.Context) {
+	p.mu.RLock()
+	undecided := maps.Clone(p.deleted)
+	p.mu.RUnlock()
+	if len(undecided) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	crd, err := p.crds.Get(ctx, PolicyCRD, metav1.GetOptions{})
+	if err != nil && !kerrors.IsNotFound(err) {
+		klog.FromContext(ctx).Error(err, "cannot read the CRD of deleted policies; they stay in force until it can be read")
+		return
+	}
+	p.change(func() (changed bool) {
+		for uid, name := range undecided {
+			delete(p.deleted, uid)
+			if k := p.byName[name]; err == nil && k != nil && k.UID == uid && !withCRD(k, crd) {
+				delete(p.byName, name)
+				changed = true
+			}
+		}
+		return changed
 	})
 }
 
-// withCRD reports whether the CRD is being removed or gone, or cannot be
-// read.
-func (p *Policies) withCRD() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	crd, err := p.crds.Get(ctx, PolicyCRD, metav1.GetOptions{})
-	return err != nil || crd.GetDeletionTimestamp() != nil
+// withCRD reports whether a policy was deleted with its CRD: the CRD is being removed, or
+// is a later one.
+func withCRD(k *v1alpha1.Kausality, crd *unstructured.Unstructured) bool {
+	created := crd.GetCreationTimestamp()
+	return crd.GetDeletionTimestamp() != nil || k.CreationTimestamp.Before(&created)
 }
 
 // change the policies by f, which reports whether it changed any. The locks of

@@ -4,10 +4,24 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // TestPoliciesWithoutCRD: a cluster without the CRD of the policies has none, and
@@ -35,6 +49,79 @@ func TestPoliciesWithoutCRD(t *testing.T) {
 	}
 	stop()
 	<-done
+}
+
+// TestDeletedPolicies: a deleted policy is not in force any more, also where its CRD
+// cannot be read at first. One that was deleted with its CRD stays in force, also
+// where the CRD is installed again before it can be read.
+func TestDeletedPolicies(t *testing.T) {
+	created := time.Now().Truncate(time.Second)
+	crd := func(age time.Duration, deleting bool) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{}
+		o.SetAPIVersion("apiextensions.k8s.io/v1")
+		o.SetKind("CustomResourceDefinition")
+		o.SetName(PolicyCRD)
+		o.SetCreationTimestamp(metav1.NewTime(created.Add(-age)))
+		if deleting {
+			o.SetDeletionTimestamp(&metav1.Time{Time: created})
+		}
+		return o
+	}
+	for name, tc := range map[string]struct {
+		crd      *unstructured.Unstructured
+		failures int32
+		again    bool // the policy is created again, before its CRD can be read
+		stays    bool
+	}{
+		"Read":              {crd: crd(time.Hour, false)},
+		"SameSecond":        {crd: crd(0, false)},
+		"UnreadableAtFirst": {crd: crd(time.Hour, false), failures: 2},
+		"CreatedAgain":      {crd: crd(time.Hour, false), failures: 2, again: true, stays: true},
+		"CRDGone":           {stays: true},
+		"CRDDeleting":       {crd: crd(time.Hour, true), stays: true},
+		"CRDAgain":          {crd: crd(-time.Minute, false), failures: 2, stays: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+				map[schema.GroupVersionResource]string{policyResource: "KausalityList", crdResource: "CustomResourceDefinitionList"})
+			if tc.crd != nil {
+				require.NoError(t, client.Tracker().Add(tc.crd))
+			}
+			var reads atomic.Int32
+			client.PrependReactor("get", crdResource.Resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+				return reads.Add(1) <= tc.failures, nil, context.DeadlineExceeded
+			})
+			p, err := NewPolicies(client)
+			require.NoError(t, err)
+			one := func(uid types.UID) *policy {
+				m := metav1.ObjectMeta{Name: "shop", UID: uid, CreationTimestamp: metav1.NewTime(created)}
+				return &policy{objectMeta: objectMeta{m: m}, k: &v1alpha1.Kausality{ObjectMeta: m}}
+			}
+			var changes atomic.Int32
+			p.OnChange(func() { changes.Add(1) })
+			p.learn(one("1"))
+			p.forget(cache.DeletedFinalStateUnknown{Obj: one("1")})
+			if tc.again {
+				p.learn(one("2"))
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { defer close(done); p.Run(ctx) }()
+			until(t, "the CRD to be read", func() bool {
+				p.mu.RLock()
+				defer p.mu.RUnlock()
+				return len(p.deleted) == 0
+			})
+			stop()
+			<-done
+			assert.Equal(t, tc.stays, p.byName["shop"] != nil)
+			assert.Equal(t, tc.failures+1, reads.Load())
+			if !tc.stays {
+				assert.EqualValues(t, 2, changes.Load(), "a change is announced")
+			}
+		})
+	}
 }
 
 // TestConfigurationByName: of all webhook configurations only ours is read.
