@@ -57,7 +57,8 @@ func DriftOf(u *unstructured.Unstructured) (*v1alpha1.Drift, error) {
 // Open reports whether a drift is not resolved.
 func Open(d *v1alpha1.Drift) bool { return d.Status.Phase != v1alpha1.DriftResolved }
 
-// byUrgency orders Drifts as they are listed.
+// byUrgency orders Drifts as they are listed: unresolved and new ones first, those of
+// the same second by their objects.
 func byUrgency(a, b v1alpha1.Drift) int {
 	resolved := func(d *v1alpha1.Drift) int {
 		if Open(d) {
@@ -65,7 +66,9 @@ func byUrgency(a, b v1alpha1.Drift) int {
 		}
 		return 1
 	}
-	return cmp.Or(resolved(&a)-resolved(&b), Since(&b).Compare(Since(&a).Time), strings.Compare(a.Name, b.Name))
+	x, y := &a.Spec.Child, &b.Spec.Child
+	return cmp.Or(resolved(&a)-resolved(&b), Since(&b).Compare(Since(&a).Time), strings.Compare(x.Resource, y.Resource),
+		strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Name, y.Name), strings.Compare(a.Name, b.Name))
 }
 
 // Since when a drift exists; the creation of the Drift where the status is empty.

@@ -85,19 +85,21 @@ func policies(t *testing.T) {
 	}
 }
 
-// setUp a database whose gate is open for its creation. own gives it to a new
-// XDatabase that never gets ready; both are paused.
+// setUp a database whose gate stays open for its creation, which the cloud refuses.
+// own gives it to a new XDatabase that never gets ready, since it is paused.
 func setUp(t *testing.T) (own func() (child string)) {
 	t.Helper()
 	hans, err := the.As(story.Hans)
 	require.NoError(t, err)
 	alice, err := the.As(story.Alice) // who is not taken for the controller of what she makes
 	require.NoError(t, err)
-	object := func(c dynamic.Interface, r schema.GroupVersionResource, kind string, spec map[string]any) *unstructured.Unstructured {
+	require.NoError(t, the.Cloud.FailNext(t.Context(), -1, 0))
+	t.Cleanup(func() { require.NoError(t, the.Cloud.Reset(context.Background())) })
+	object := func(c dynamic.Interface, r schema.GroupVersionResource, kind string, annotations map[string]string, spec map[string]any) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": r.GroupVersion().String(), "kind": kind, "spec": spec}}
 		o.SetName("new")
 		o.SetNamespace("default")
-		o.SetAnnotations(map[string]string{"crossplane.io/paused": "true"})
+		o.SetAnnotations(annotations)
 		stored, err := c.Resource(r).Namespace("default").Create(t.Context(), o, metav1.CreateOptions{})
 		require.NoError(t, err)
 		t.Cleanup(func() {
@@ -107,7 +109,7 @@ func setUp(t *testing.T) (own func() (child string)) {
 		})
 		return stored
 	}
-	object(alice, story.Databases, "Database", map[string]any{"forProvider": map[string]any{"size": int64(1)}})
+	object(alice, story.Databases, "Database", nil, map[string]any{"forProvider": map[string]any{"size": int64(1)}})
 	require.NoError(t, the.Annotate(t.Context(), story.Hans, story.Databases, "new", v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))
 	wait.For(t, "the gate to be open for its creation", 60*time.Second, func(ctx context.Context) error {
 		o, err := hans.Resource(story.Databases).Namespace("default").Get(ctx, "new", metav1.GetOptions{})
@@ -118,7 +120,7 @@ func setUp(t *testing.T) (own func() (child string)) {
 	})
 	return func() string {
 		t.Helper()
-		xr := object(hans, story.XDatabases, "XDatabase", map[string]any{"size": int64(1)})
+		xr := object(hans, story.XDatabases, "XDatabase", map[string]string{"crossplane.io/paused": "true"}, map[string]any{"size": int64(1)})
 		owner := fmt.Appendf(nil, `{"metadata":{"ownerReferences":[{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q,"controller":true}]}}`,
 			xr.GetAPIVersion(), xr.GetKind(), xr.GetName(), xr.GetUID())
 		if _, err := alice.Resource(story.Databases).Namespace("default").Patch(t.Context(), "new", types.MergePatchType, owner, metav1.PatchOptions{}); err != nil {
