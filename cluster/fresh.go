@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// freshFor is for how long a live read stands for an object whose watch is late.
+	// freshFor is how long the result of a live read is used for an object whose watch is late.
 	freshFor = 5 * time.Second
 	// maxFresh bounds the objects of which one is kept.
 	maxFresh = 10_000

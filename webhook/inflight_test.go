@@ -101,9 +101,6 @@ func TestDense(t *testing.T) {
 
 // TestInflightMemory: with many of the largest reviews at once, the process stays below 256 MiB (KR-13-28).
 func TestInflightMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("sends 20 reviews of 25 MB")
-	}
 	h := &Handler{Evaluator: &admission.Evaluator{World: emptyWorld{}}, Memory: settler.NewMemory(), Log: logr.Discard()}
 	body := update(t, configMap(2<<20), configMap(2<<20-1))
 	handler := served(h.answer, newInflight(), logr.Discard())
