@@ -175,8 +175,9 @@ func (r *run) judgeReports() {
 const (
 	// maxMemory of a process of Kausality, in KiB.
 	maxMemory = 256 << 10
-	// timeout of the webhook configuration, in seconds.
-	timeout = 2.0
+	// timeout of the webhook configuration. On a busy machine processes wait for a
+	// processor, and it counts as controlplane.Patience has it.
+	timeout = 2 * time.Second
 )
 
 var decided = regexp.MustCompile(`^kausality_decision_seconds_(bucket\{le="([^"]+)"\}|count) (\d+)`)
@@ -199,6 +200,7 @@ func judgeProcesses(t *testing.T) {
 	require.NoError(t, err)
 	defer resp.Body.Close() //nolint:errcheck // The body was only read.
 	var within, all int64
+	limit := controlplane.Patience(timeout / 2) // which is twice as long on an idle machine
 	for s := bufio.NewScanner(resp.Body); s.Scan(); {
 		m := decided.FindStringSubmatch(s.Text())
 		if m == nil {
@@ -206,18 +208,17 @@ func judgeProcesses(t *testing.T) {
 		}
 		n, err := strconv.ParseInt(m[3], 10, 64)
 		require.NoError(t, err)
-		if le, err := strconv.ParseFloat(m[2], 64); err == nil && le <= timeout {
+		if le, err := strconv.ParseFloat(m[2], 64); err == nil && le <= limit.Seconds() {
 			within = n
 		}
 		all = n
 	}
-	t.Logf("%d decisions, %d of them within %v s", all, within, timeout)
+	t.Logf("%d decisions, %d of them within %s", all, within, limit)
 	if all == 0 {
 		t.Error("there are no decisions")
 	}
-	idle := controlplane.Patience(time.Second) <= 2*time.Second // else processes wait for a processor
-	if idle && within != all {
-		t.Errorf("%d of %d decisions took longer than %v s", all-within, all, timeout)
+	if within != all {
+		t.Errorf("%d of %d decisions took longer than %s", all-within, all, limit)
 	}
 }
 
