@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -175,10 +176,19 @@ func careful(t *testing.T, o *unstructured.Unstructured) {
 	if yes, _, _ := unstructured.NestedBool(pod, "securityContext", "runAsNonRoot"); !yes {
 		t.Errorf("%s may run as root", o.GetName())
 	}
+	if profile, _, _ := unstructured.NestedString(pod, "securityContext", "seccompProfile", "type"); profile != "RuntimeDefault" {
+		t.Errorf("%s has the seccomp profile %q", o.GetName(), profile)
+	}
+	if mounted, declared, _ := unstructured.NestedBool(pod, "automountServiceAccountToken"); !declared || mounted == (o.GetName() == "kausality-notifier") {
+		t.Errorf("%s mounts a token: %t, declared: %t", o.GetName(), mounted, declared)
+	}
 	containers, _, _ := unstructured.NestedSlice(pod, "containers")
 	for _, c := range containers {
 		if yes, _, _ := unstructured.NestedBool(c.(map[string]any), "securityContext", "readOnlyRootFilesystem"); !yes {
 			t.Errorf("%s may write its file system", o.GetName())
+		}
+		if drop, _, _ := unstructured.NestedStringSlice(c.(map[string]any), "securityContext", "capabilities", "drop"); !slices.Equal(drop, []string{"ALL"}) {
+			t.Errorf("%s has capabilities", o.GetName())
 		}
 		if limit, _, _ := unstructured.NestedString(c.(map[string]any), "resources", "limits", "memory"); limit == "" {
 			t.Errorf("%s has no limit of memory", o.GetName())

@@ -96,6 +96,9 @@ func (l *environment) boot(ctx context.Context) (err error) {
 	if err := l.Define(ctx, kinds...); err != nil {
 		return err
 	}
+	if err := l.restrict(ctx, home); err != nil {
+		return err
+	}
 	old, err := l.earlier()
 	if err != nil {
 		return err

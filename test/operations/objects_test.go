@@ -42,6 +42,7 @@ var (
 	bindingsOfRoles   = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
 	cloudDatabases    = schema.GroupVersionResource{Group: "cloud.example.org", Version: "v1alpha1", Resource: "databases"}
 
+	accounts   = schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
 	services   = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 	pods       = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	definition = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}

@@ -27,6 +27,8 @@ app.kubernetes.io/component: {{ . }}
 {{- define "kausality.pod" -}}
 {{- $root := index . 0 }}{{- $c := index . 1 }}{{- $v := index . 2 -}}
 serviceAccountName: kausality-{{ $c }}
+automountServiceAccountToken: {{ ne $c "notifier" }}
+enableServiceLinks: false
 {{- with $root.Values.imagePullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
