@@ -2,16 +2,18 @@ package admission
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // authorize the user to decide about what controllers do with this object, where
 // approver RBAC is on (KR-02-13): by the changed annotations, or by what lets a deletion
-// orphan as annotation deletion does (KR-13-14). What a Composition sets is authorized
+// orphan as annotation deletion does (KR-13-14), or labels (KR-13-46). What a Composition sets is authorized
 // by the right to write Compositions.
 func (ed *editor) authorize(changed []string) *refusal {
 	if ed.Options.MayApprove == nil {
@@ -23,14 +25,48 @@ func (ed *editor) authorize(changed []string) *refusal {
 		}
 		return ed.authorizeTo("changing annotation " + changed[i])
 	}
-	field := ed.orphansFrom()
-	if field == "" {
+	what := ""
+	if field := ed.orphansFrom(); field != "" {
+		what = "changing " + field + " so that a deletion leaves the external resource behind"
+	} else if effect := ed.relabeled(); effect != "" {
+		what = "changing labels so that " + effect
+	}
+	if what == "" {
 		return nil
 	}
 	if by, err := ed.byParentsController(); by && err == nil {
 		return nil // an error leaves it to the right of the user
 	}
-	return ed.authorizeTo("changing " + field + " so that a deletion leaves the external resource behind")
+	return ed.authorizeTo(what)
+}
+
+// relabeled is what an update of labels takes away from the object, as a clause; "" for
+// nothing. The labels by which policies select objects are its editors' to write: to
+// leave a policy by them is the same as annotation mode (KR-13-46).
+func (ed *editor) relabeled() string {
+	old, now := ed.req.OldObject, ed.req.Object
+	if old == nil || maps.Equal(old.GetLabels(), now.GetLabels()) {
+		return ""
+	}
+	if g := ed.Options.Guarded; g != nil && g(parent.Sum(old, ed.kind.Role)) && !g(parent.Sum(now, ed.kind.Role)) {
+		return "requests about it are not reviewed any more"
+	}
+	if ed.Options.Settings == nil {
+		return ""
+	}
+	next := ed.Options.settingsFor(ed.req.Ref(), now.GetLabels())
+	if ed.settings.RequireApproval && !next.RequireApproval {
+		return "changes by other actors need no approval any more"
+	}
+	if ed.mode != v1alpha1.ModeEnforce {
+		return ""
+	}
+	// An error was one of the decision already.
+	mode, _, err := ed.modeOf(ed.ctx, ed.stored[v1alpha1.AnnotationKeyMode], ed.req.Namespace, next)
+	if err == nil && mode == v1alpha1.ModeLog {
+		return "its mode is log"
+	}
+	return ""
 }
 
 // orphansFrom is the field that an update changes so that the deletion of a managed

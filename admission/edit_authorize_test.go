@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
@@ -82,6 +85,73 @@ func TestNarrowingNeedsTheVerb(t *testing.T) {
 
 // A permission that cannot be checked refuses nothing in mode log (KR-13-14), and a
 // creation needs none.
+// relabelCase is a change of labels under policies that select objects by them.
+type relabelCase struct {
+	reason string
+	policy func(*v1alpha1.KausalitySpec)
+	from   map[string]string
+	to     map[string]string
+	child  []fx.Mod
+	who    subject.User
+	as     string
+	needs  string // what the message has; "" where no right is needed
+}
+
+// To leave a policy by a change of labels needs the verb approve, as annotation mode
+// does (KR-13-46).
+func TestRelabelingNeedsTheVerb(t *testing.T) {
+	gold, tin := map[string]string{"tier": "gold"}, map[string]string{"tier": "tin"}
+	selector := &metav1.LabelSelector{MatchLabels: gold}
+	enforce := func(s *v1alpha1.KausalitySpec) { s.Mode, s.ObjectSelector = v1alpha1.ModeEnforce, selector }
+	logs := func(s *v1alpha1.KausalitySpec) { s.Mode, s.ObjectSelector = v1alpha1.ModeLog, selector }
+	others := func(s *v1alpha1.KausalitySpec) {
+		s.ObjectSelector, s.OtherActors = selector, v1alpha1.OtherActorsRequireApproval
+	}
+	cases := map[string]relabelCase{
+		"Changed":     {reason: "the policy selects it no more", policy: enforce, from: gold, to: tin, needs: "its mode is log"},
+		"Removed":     {reason: "nor without labels", policy: enforce, from: gold, needs: "its mode is log"},
+		"SomeManager": {reason: "a field manager shows nothing", policy: enforce, from: gold, as: fx.ComposedManager, needs: "its mode is log"},
+		"OtherActors": {reason: "a weaker policy", policy: others, from: gold, to: tin, needs: "other actors need no approval"},
+		"Unguarded": {reason: "the webhook is not called for it any more", policy: logs, from: gold,
+			to: map[string]string{"unguarded": "true"}, needs: "are not reviewed any more"},
+		"Composition": {reason: "the recorded controller of the parent", policy: enforce, from: gold, to: tin, who: fx.Crossplane, as: fx.ComposedManager},
+		"Into":        {reason: "to come under a policy is stricter", policy: enforce, from: tin, to: gold},
+		"Within":      {reason: "a label that selects nothing", policy: enforce, from: gold, to: map[string]string{"tier": "gold", "a": "b"}},
+		"Log":         {reason: "from a policy that logs", policy: logs, from: gold, to: tin},
+		"Own": {reason: "the object's own mode is more specific", policy: enforce, from: gold, to: tin,
+			child: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyMode, "enforce")}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) { testRelabel(t, tc) })
+	}
+}
+
+func testRelabel(t *testing.T, tc relabelCase) {
+	if tc.who.Name == "" {
+		tc.who = fx.Alice
+	}
+	asked, may := 0, false
+	o := statusRights(nil, fx.Crossplane)
+	o.Settings, o.DefaultMode = under(tc.policy).Settings, v1alpha1.ModeLog
+	o.Guarded = func(s *parent.State) bool { return s.Labels["unguarded"] == "" }
+	o.MayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { asked++; return may, nil }
+	child := append([]fx.Mod{func(o *unstructured.Unstructured) { o.SetLabels(tc.from) }}, tc.child...)
+	req := by(request(Update, fx.With(fx.Instance(), child...), func(o *unstructured.Unstructured) { o.SetLabels(tc.to) }), tc.who, tc.as)
+	w := setting{xr: []fx.Mod{fx.Unsettled}}.world()
+	d := decide(t, w, o, req)
+	if d.Allowed == (tc.needs != "") || (asked > 0) != (tc.needs != "") || !strings.Contains(d.Message, tc.needs) {
+		t.Errorf("%s: allowed %t after %d reviews: %s", tc.reason, d.Allowed, asked, d.Message)
+	}
+	may = true
+	if d := decide(t, w, o, req); !d.Allowed {
+		t.Errorf("with the verb: %s", d.Message)
+	}
+	o.MayApprove = nil
+	if d := decide(t, w, o, req); !d.Allowed {
+		t.Errorf("without approver RBAC: %s", d.Message)
+	}
+}
+
 func TestNarrowingUnchecked(t *testing.T) {
 	o := Options{DefaultMode: v1alpha1.ModeLog, MayApprove: func(context.Context, subject.User, parent.Ref) (bool, error) {
 		return false, errors.New("down")

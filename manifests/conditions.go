@@ -63,6 +63,14 @@ const worthAsking = `request.operation != "UPDATE" || ` + specChanges + ` ||
 ` + annotationsChange + ` && ` + externalNameChanges + ` ||
 ` + keptMetadata
 
+// labelsChange is true where a label by which a policy selects objects does: the object
+// may leave that policy by it (KR-13-46).
+func labelsChange(keys []string) string {
+	return `[has(object.metadata.labels) ? object.metadata.labels : {}].exists(now,
+  [has(oldObject.metadata.labels) ? oldObject.metadata.labels : {}].exists(was,
+    now != was && ` + list(keys) + `.exists(k, ` + differs("was", "now") + `)))`
+}
+
 // relevantStatus excludes status writes without information: dry runs, and those
 // that do not change the status of objects with an observedGeneration. Of an object
 // without one, any status write by its controller reports it (KR-03-01).
@@ -80,8 +88,12 @@ has(request.options) && has(request.options.fieldManager) && request.options.fie
 
 // mutateConditions keep requests that nothing is decided about away from the webhook (KR-12-03).
 func mutateConditions(in *input, e entry) []admissionregistrationv1.MatchCondition {
+	worth := worthAsking
+	if keys := e.labelKeys(); len(keys) > 0 {
+		worth += " ||\n" + labelsChange(keys)
+	}
 	out := []admissionregistrationv1.MatchCondition{
-		{Name: "others-change-desired-state-or-kausality-annotation", Expression: "(" + worthAsking + ") &&\n" + notOwnWrite(in.components())},
+		{Name: "others-change-desired-state-or-kausality-annotation", Expression: "(" + worth + ") &&\n" + notOwnWrite(in.components())},
 	}
 	if mine := e.mine(); mine != "" {
 		out = append(out, admissionregistrationv1.MatchCondition{Name: "no-policy-is-more-specific", Expression: mine})

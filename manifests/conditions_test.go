@@ -20,6 +20,8 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/cel/environment"
+
+	"github.com/kausality-io/function-kausality/admission/settings"
 )
 
 // matcher of conditions as the API server has it.
@@ -168,6 +170,47 @@ func TestConditions(t *testing.T) {
 	}
 	if len(called) != 3 { // a write that touches annotations of ours is always sent to the webhook
 		t.Errorf("not every case came: %v", called)
+	}
+}
+
+// A label by which a policy selects objects is worth asking about, and no other one
+// (KR-13-46).
+func TestLabelsOfSelectors(t *testing.T) {
+	gold := settings.Scope{Policy: "gold", APIGroups: []string{"example.org"}, Resources: []string{"things"}, ObjectSelector: &metav1.LabelSelector{
+		MatchLabels:      map[string]string{"tier": "gold"},
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "free", Operator: metav1.LabelSelectorOpDoesNotExist}},
+	}}
+	every := settings.Scope{Policy: "all", APIGroups: []string{"example.org"}, Resources: []string{"*"}}
+	other := settings.Scope{Policy: "other", APIGroups: []string{"apps"}, Resources: []string{"*"}}
+	scopes := []settings.Scope{gold, every, other}
+	entries := map[string]entry{
+		"gold": {own: scopes[:1], before: scopes[:1]}, "all": {own: scopes[1:2], before: scopes[:2]}, "other": {own: scopes[2:], before: scopes},
+	}
+	for name, tc := range map[string]struct {
+		was, is map[string]any
+		want    bool
+	}{
+		"Removed":      {was: map[string]any{"tier": "gold", "a": "b"}, is: map[string]any{"a": "b"}, want: true},
+		"AllRemoved":   {was: map[string]any{"tier": "gold"}, want: true},
+		"Added":        {is: map[string]any{"free": ""}, want: true},
+		"Changed":      {was: map[string]any{"tier": "gold"}, is: map[string]any{"tier": "tin"}, want: true},
+		"AnotherLabel": {was: map[string]any{"tier": "gold", "role": "replica"}, is: map[string]any{"tier": "gold", "role": "master"}},
+		"None":         {},
+	} {
+		for of, e := range entries {
+			conditions := mutateConditions(&input{}, e)[:1] // the other one is about which entry is asked
+			object := func(labels map[string]any) map[string]any {
+				metadata := map[string]any{"name": "thing"}
+				if labels != nil {
+					metadata["labels"] = labels
+				}
+				return map[string]any{"apiVersion": "example.org/v1", "kind": "Thing", "metadata": metadata}
+			}
+			got := matcher(conditions).Match(t.Context(), updating(object(tc.was), object(tc.is), false), nil, nil)
+			if want := tc.want && of != "other"; got.Error != nil || got.Matches != want {
+				t.Errorf("%s of entry %s: called %t, want %t; error %v", name, of, got.Matches, want, got.Error)
+			}
+		}
 	}
 }
 

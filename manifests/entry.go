@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,6 +130,23 @@ func failurePolicyOf(mode, byDefault v1alpha1.Mode) admissionregistrationv1.Fail
 		return admissionregistrationv1.Fail
 	}
 	return admissionregistrationv1.Ignore
+}
+
+// labelKeys are those of the labels that decide which Scope holds for an object of the
+// entry; sorted, nil for none.
+func (e entry) labelKeys() []string {
+	var out []string
+	for _, s := range e.before {
+		if s.ObjectSelector == nil || !e.overlaps(s) {
+			continue
+		}
+		out = slices.AppendSeq(out, maps.Keys(s.ObjectSelector.MatchLabels))
+		for _, r := range s.ObjectSelector.MatchExpressions {
+			out = append(out, r.Key)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // groupsOf Scopes: their resources by API group.

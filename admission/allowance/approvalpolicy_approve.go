@@ -84,6 +84,9 @@ func (e *Exception) excepts(ctx context.Context, q *ExceptionQuery) (found *Exce
 	if !e.speaksFor(q.User, q.Groups) || !e.covers(q.User, q.Child.Namespace) {
 		return nil, nil
 	}
+	if q.Input != nil {
+		q.Input.For(e.Namespace, e.Key())
+	}
 	for i := range e.rules {
 		r := &e.rules[i]
 		ok, err := r.matches(ctx, q)
@@ -124,8 +127,7 @@ func (r *exceptionRule) matches(ctx context.Context, q *ExceptionQuery) (bool, e
 		if q.Input.OldObject == nil {
 			return false, nil
 		}
-		before := &expression.Input{Object: q.Input.OldObject, OldObject: q.Input.OldObject, Request: q.Input.Request, Parent: q.Input.Parent}
-		if ok, err := r.prereqs.True(ctx, before); !ok || err != nil {
+		if ok, err := r.prereqs.True(ctx, q.Input.Before()); !ok || err != nil {
 			return false, err
 		}
 	}

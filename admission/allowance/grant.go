@@ -43,6 +43,9 @@ func Grant(ctx context.Context, policies []*Compiled, in Intent) (out Entries, w
 		if !subject {
 			continue
 		}
+		if in.Input != nil {
+			in.Input.For("", "AllowancePolicy/"+p.Name)
+		}
 		for i := range p.rules {
 			granted, err := p.rules[i].grant(ctx, in, initiates)
 			if err != nil {

@@ -70,13 +70,17 @@ func TestTrueOfNoObject(t *testing.T) {
 }
 
 // TestBudgetIsShared covers KR-05-54.
-func TestBudgetIsShared(t *testing.T) {
-	p, err := NewCache().Compile("[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6," +
-		"7,8,9,10].all(d, a+b+c+d > 0))))")
+// costly expression: about a quarter of what one may cost.
+const costly = "[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6," +
+	"7,8,9,10].all(d, a+b+c+d > 0))))"
+
+// exhaust the budget of the policy that an input is for.
+func exhaust(t *testing.T, in *Input) {
+	t.Helper()
+	p, err := NewCache().Compile(costly)
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := &Input{}
 	for i := range 1000 {
 		if _, err = p.True(t.Context(), in); err != nil {
 			if i == 0 || !errors.Is(err, ErrBudget) {
@@ -85,7 +89,36 @@ func TestBudgetIsShared(t *testing.T) {
 			return
 		}
 	}
-	t.Error("a thousand expressions of one decision never met its budget")
+	t.Error("a thousand expressions of one policy never met its budget")
+}
+
+// The expressions of a policy share its budget, those of others have their own, and the
+// policies of a Namespace have one together (KR-05-54, KR-13-45).
+func TestBudget(t *testing.T) {
+	p, err := NewCache().Compile("true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := &Input{OldObject: map[string]any{}}
+	spends := func(namespace, policy string, want bool) {
+		t.Helper()
+		in.For(namespace, policy)
+		for of, in := range map[string]*Input{"input": in, "prerequisites": in.Before()} {
+			if _, err := p.True(t.Context(), in); (err == nil) != want || err != nil && !errors.Is(err, ErrBudget) {
+				t.Errorf("%s of %s/%s: error %v, want none: %v", of, namespace, policy, err, want)
+			}
+		}
+	}
+	in.For("team", "a")
+	exhaust(t, in)
+	spends("team", "a", false)
+	spends("team", "b", true)
+	in.For("team", "b")
+	exhaust(t, in.Before())
+	spends("team", "b", false)
+	spends("team", "c", false) // all that the Namespace has is spent
+	spends("other", "c", true)
+	spends("", "c", true)
 }
 
 func TestCompileErrors(t *testing.T) {

@@ -12,9 +12,11 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// Budget of the expressions of one decision, in CEL cost units: about a quarter
-// of a second at the worst, as Kubernetes gives the match conditions of all its
-// webhooks.
+// Budget of the expressions of one policy in one decision, in CEL cost units: about a
+// quarter of a second at the worst, as Kubernetes gives the match conditions of all its
+// webhooks. The policies of one Namespace, and those that are cluster-scoped, have twice
+// as much together: a costly policy does not keep those of others from being evaluated
+// (KR-13-45).
 const Budget = celconfig.RuntimeCELCostBudgetMatchConditions
 
 // callLimit of one expression, in CEL cost units: about a tenth of a second.
@@ -28,8 +30,44 @@ type Input struct {
 	Object, OldObject, Parent map[string]any
 	Request                   map[string]any
 
-	spent      uint64
+	spent      *spending
 	activation interpreter.Activation
+}
+
+// spending of one decision, in CEL cost units: of each policy, and of the policies of
+// each Namespace together. All Inputs of a decision share it.
+type spending struct {
+	policy, namespace     string
+	byPolicy, ofNamespace map[string]uint64
+}
+
+// For a policy, by its key, and its Namespace, empty for a cluster-scoped one: what is
+// evaluated next is taken from its budget.
+func (in *Input) For(namespace, policy string) {
+	s := in.account()
+	s.namespace, s.policy = namespace, policy
+}
+
+// Before is the input about the object before the change. It shares the budgets.
+func (in *Input) Before() *Input {
+	return &Input{Object: in.OldObject, OldObject: in.OldObject, Request: in.Request, Parent: in.Parent, spent: in.account()}
+}
+
+func (in *Input) account() *spending {
+	if in.spent == nil {
+		in.spent = &spending{byPolicy: map[string]uint64{}, ofNamespace: map[string]uint64{}}
+	}
+	return in.spent
+}
+
+// exhausted reports whether the current policy has nothing left to spend.
+func (s *spending) exhausted() bool {
+	return s.byPolicy[s.policy] >= Budget || s.ofNamespace[s.namespace] >= 2*Budget
+}
+
+func (s *spending) add(cost uint64) {
+	s.byPolicy[s.policy] += cost
+	s.ofNamespace[s.namespace] += cost
 }
 
 // Program is a compiled expression. It is safe for concurrent use; an Input is
@@ -42,12 +80,14 @@ type Program struct {
 // Text of the expression.
 func (p *Program) Text() string { return p.text }
 
-// True evaluates the expression. What it costs is taken from the budget of the
-// input, which all expressions of one decision share. An error is one of the
+// True evaluates the expression. What it costs is taken from the budget of the policy
+// that the input is for. An error is one of the
 // evaluation, as for a field that is not there, or ErrBudget.
 func (p *Program) True(ctx context.Context, in *Input) (bool, error) {
-	if in.spent >= Budget {
-		return false, fmt.Errorf("expression %q: %w: the expressions of one decision together may cost %d", p.text, ErrBudget, Budget)
+	spent := in.account()
+	if spent.exhausted() {
+		return false, fmt.Errorf("expression %q: %w: in one decision the expressions of a policy may cost %d, those of all policies of its Namespace %d",
+			p.text, ErrBudget, Budget, 2*Budget)
 	}
 	activation, err := in.vars()
 	if err != nil {
@@ -55,12 +95,12 @@ func (p *Program) True(ctx context.Context, in *Input) (bool, error) {
 	}
 	value, details, err := p.prog.ContextEval(ctx, activation)
 	if details != nil && details.ActualCost() != nil {
-		in.spent += *details.ActualCost()
+		spent.add(*details.ActualCost())
 	}
 	if err != nil {
 		var cost interpreter.EvalCancelledError
 		if errors.As(err, &cost) && cost.Cause == interpreter.CostLimitExceeded {
-			in.spent += callLimit
+			spent.add(callLimit)
 			return false, fmt.Errorf("expression %q: %w of %d", p.text, ErrBudget, callLimit)
 		}
 		return false, fmt.Errorf("expression %q: %w", p.text, p.shown(err))
