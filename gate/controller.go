@@ -53,10 +53,10 @@ type Controller struct {
 	Log      logr.Logger
 
 	// gates reconciles what gateQueue gets: managed resources, objects of external
-	// systems, and their parents. install limits how fast it masks.
+	// systems, and their parents. installs are the order in which it masks.
 	gates     controller.TypedController[parent.Ref]
 	gateQueue *queue
-	install   *rate.Limiter
+	installs  *turns
 	// wakeups reconciles what wakeQueue gets: composites whose children were
 	// refused, and policies that changed. wakeRate limits how fast it wakes.
 	wakeups   controller.TypedController[parent.Ref]
@@ -76,7 +76,7 @@ type Controller struct {
 // Setup registers the event handlers and makes the controllers. Call it before the
 // cluster starts.
 func (c *Controller) Setup() (err error) {
-	c.gateQueue, c.install = newQueue(), rate.NewLimiter(installsPerSecond, installsPerSecond)
+	c.gateQueue, c.installs = newQueue(), newTurns()
 	if c.gates, err = newController("gate", workers, c.gateQueue, c.Log, c.reconcile); err != nil {
 		return err
 	}
@@ -110,6 +110,7 @@ func (c *Controller) Start(ctx context.Context) error {
 			}
 		})
 	}
+	wg.Go(func() { c.installs.run(ctx, rate.NewLimiter(installsPerSecond, installsPerSecond), c.gateQueue.add) })
 	if c.gateQueue.awaitStart(ctx) && c.wakeQueue.awaitStart(ctx) {
 		c.resume(ctx)
 	}

@@ -53,8 +53,8 @@ func (c *Controller) reconcileForeign(ctx context.Context, o *cluster.Object, s 
 	d, err := c.decide(ctx, &live, &g, func(g gating.Managed) gating.Decision {
 		return gating.Foreign{Managed: g, View: view, System: s.Name()}.Decide()
 	})
-	if err != nil {
-		return 0, err
+	if err != nil || c.awaitsTurn(&live, d) {
+		return d.Again, err
 	}
 	if err := c.actForeign(ctx, &live, u, s, d); err != nil {
 		return 0, err

@@ -47,6 +47,7 @@ func (c *Controller) Reconcile(ctx context.Context, ref parent.Ref) (again time.
 	o := c.Cluster.States.Cached(ref)
 	if o == nil {
 		c.externalStates.forget(ref)
+		c.installs.drop(ref)
 		return 0, nil
 	}
 	if s := systems.For(ref.GroupVersionKind); s != nil {
@@ -60,8 +61,8 @@ func (c *Controller) Reconcile(ctx context.Context, ref parent.Ref) (again time.
 		return 0, err
 	}
 	d, err := c.decide(ctx, o, &g, gating.Managed.Decide)
-	if err != nil {
-		return 0, err
+	if err != nil || c.awaitsTurn(o, d) {
+		return d.Again, err
 	}
 	if err := c.act(ctx, o, d); err != nil {
 		return 0, err
@@ -108,14 +109,18 @@ func (c *Controller) decide(ctx context.Context, o *cluster.Object, g *gating.Ma
 	return f(*g), nil
 }
 
-// prepare the write of a decision: wait for a turn to mask, and claim what the
-// write uses up (KR-05-33).
-func (c *Controller) prepare(ctx context.Context, d gating.Decision) error {
+// awaitsTurn reports whether a decision masks an object whose turn it is not. It is
+// reconciled again when it is.
+func (c *Controller) awaitsTurn(o *cluster.Object, d gating.Decision) bool {
 	if d.Action == gating.ActionInstall {
-		if err := c.install.Wait(ctx); err != nil {
-			return err
-		}
+		return !c.installs.take(o.State.Ref, o.State.Parent)
 	}
+	c.installs.drop(o.State.Ref)
+	return false
+}
+
+// prepare the write of a decision: claim what it uses up (KR-05-33).
+func (c *Controller) prepare(ctx context.Context, d gating.Decision) error {
 	if d.Claim == nil {
 		return nil
 	}

@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 
 	"golang.org/x/sync/errgroup"
-	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -69,7 +68,7 @@ const orphanWrites = 16
 // orphan marks the managed resources whose external resources a policy leaves behind,
 // before the deletion of their composite is allowed (KR-08-11): theirs is decided when
 // composite and policy may be gone, also while this webhook is down. On failure the
-// caller retries, and those that are marked stay so.
+// caller retries. The marks of a deletion that is not stored are removed again (KR-13-48).
 func (h *Handler) orphan(ctx context.Context, req *admission.Request, d admission.Decision) error {
 	if !d.Allowed || len(d.Orphans) == 0 {
 		return nil
@@ -77,17 +76,11 @@ func (h *Handler) orphan(ctx context.Context, req *admission.Request, d admissio
 	if err := stored.Verify(ctx, h.Cluster, req); err != nil {
 		return fmt.Errorf("cannot mark what a policy leaves behind: %w", err)
 	}
-	value := v1alpha1.DeletionOrphan
-	patch := cluster.Patch{Manager: v1alpha1.ManagerWebhook, Annotations: map[string]*string{v1alpha1.AnnotationKeyDeletion: &value}}
+	h.marks.note(req.Ref(), d.Orphans)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(orphanWrites)
 	for _, mr := range d.Orphans {
-		g.Go(func() error {
-			if err := h.Cluster.States.Apply(ctx, mr, patch); err != nil && !kerrors.IsNotFound(err) {
-				return fmt.Errorf("cannot mark %s to be left behind: %w", identity.Describe(mr), err)
-			}
-			return nil
-		})
+		g.Go(func() error { return markOrphan(ctx, h.Cluster.States, mr) })
 	}
 	return g.Wait()
 }

@@ -37,6 +37,8 @@ type Handler struct {
 
 	// Memory of what requests show, never nil.
 	Memory *settler.Memory
+	// marks of what policies leave behind; needed where there are such policies.
+	marks *marks
 	// StatusReviewed is called with each request that would write a status; nil for nothing.
 	StatusReviewed func(*admission.Request)
 }

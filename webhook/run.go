@@ -88,7 +88,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := probes(mgr, c, h.Policies, end); err != nil {
 		return err
 	}
-	err = cluster.AddAll(mgr, c, beat, h.Policies, leading(h.Policies.Lead), s, h.Reporter, leading(s.Lead),
+	err = cluster.AddAll(mgr, c, beat, h.marks, h.Policies, leading(h.Policies.Lead), s, h.Reporter, leading(s.Lead),
 		serving.Everywhere(func(ctx context.Context) error { h.Policies.FinishClaims(ctx, s.Child); return nil }), cluster.GiveBack{Cluster: c})
 	if err != nil {
 		return err
@@ -212,6 +212,7 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, beat *cluster.
 	return &Handler{
 		Evaluator: &admission.Evaluator{World: w, Options: options, Policies: policies},
 		Cluster:   c, Policies: policies, Reporter: reporter, Memory: memory, StatusReviewed: s.StatusReviewed, Log: o.Log.WithName("admission"),
+		marks: newMarks(c, o.Log.WithName("marks")),
 	}, s, nil
 }
 

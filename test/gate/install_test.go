@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -21,35 +22,15 @@ func TestInstall(t *testing.T) {
 	t.Parallel()
 	const n = 25
 	s := newFixture(t, "install")
-	mode := func(value string) {
-		t.Helper()
-		_, err := s.hans.Resource(namespaces).Patch(t.Context(), s.ns, types.MergePatchType,
-			[]byte(`{"metadata":{"annotations":{"kausality.io/mode":`+value+`}}}`), metav1.PatchOptions{})
-		require.NoError(t, err)
-	}
-	mode(`"log"`)
-	wait.For(t, "log mode to hold", wait.Patience, func(context.Context) error {
-		name := s.lone(fmt.Sprintf("probe-%d", time.Now().UnixNano()), 1)
-		if gateOf(s.mr(name)).State != "" {
-			return fmt.Errorf("%s was gated", name)
-		}
-		return nil
-	})
+	s.logMode()
 	names := make([]string, 0, n)
 	for i := range n {
 		names = append(names, s.lone(fmt.Sprintf("db-%02d", i), 5))
 	}
 	paused := s.lone("paused", 5)
-	for _, name := range append(names, paused) {
-		wait.For(t, name+" to be ready", 60*time.Second, func(context.Context) error {
-			if got := conditionOf(s.mr(name), "Ready"); got != "True" {
-				return fmt.Errorf("it is %q", got)
-			}
-			return nil
-		})
-	}
+	s.awaitReady(append(names, paused))
 	s.annotate(databases, paused, "crossplane.io/paused", "true")
-	mode("null")
+	s.mode("null")
 	var first, last time.Time
 	for _, name := range names {
 		s.awaitClosed(name)
@@ -71,4 +52,77 @@ func TestInstall(t *testing.T) {
 	if a := s.mr(paused).GetAnnotations(); a[v1alpha1.AnnotationKeyGate] != "" {
 		t.Errorf("a paused one was masked: %v", a)
 	}
+}
+
+// TestInstallTakesTurns: many managed resources of one Namespace that are to be masked
+// do not delay what is to be closed in another (KR-13-47).
+func TestInstallTakesTurns(t *testing.T) {
+	t.Parallel()
+	const n = 60
+	many, one := newFixture(t, "install-many"), newFixture(t, "install-one")
+	many.logMode()
+	one.logMode()
+	names := make([]string, 0, n)
+	for i := range n {
+		names = append(names, many.lone(fmt.Sprintf("db-%02d", i), 5))
+	}
+	single := one.lone("db", 5)
+	many.awaitReady(names)
+	one.awaitReady([]string{single})
+	many.mode("null")
+	wait.For(t, "the first to be masked", wait.Patience, func(context.Context) error {
+		if many.unmasked(names) == n {
+			return errors.New("none is")
+		}
+		return nil
+	})
+	one.mode("null")
+	one.awaitClosed(single)
+	if many.unmasked(names) == 0 {
+		t.Error("all of the other Namespace came first")
+	}
+}
+
+// mode of the Namespace, as JSON.
+func (s *fixture) mode(value string) {
+	s.t.Helper()
+	_, err := s.hans.Resource(namespaces).Patch(s.t.Context(), s.ns, types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"kausality.io/mode":`+value+`}}}`), metav1.PatchOptions{})
+	require.NoError(s.t, err)
+}
+
+// logMode of the Namespace, which holds when it returns.
+func (s *fixture) logMode() {
+	s.t.Helper()
+	s.mode(`"log"`)
+	wait.For(s.t, "log mode to hold", wait.Patience, func(context.Context) error {
+		name := s.lone(fmt.Sprintf("probe-%d", time.Now().UnixNano()), 1)
+		if gateOf(s.mr(name)).State != "" {
+			return fmt.Errorf("%s was gated", name)
+		}
+		return nil
+	})
+}
+
+func (s *fixture) awaitReady(names []string) {
+	s.t.Helper()
+	for _, name := range names {
+		wait.For(s.t, name+" to be ready", 60*time.Second, func(context.Context) error {
+			if got := conditionOf(s.mr(name), "Ready"); got != "True" {
+				return fmt.Errorf("it is %q", got)
+			}
+			return nil
+		})
+	}
+}
+
+// unmasked counts the managed resources without a gate.
+func (s *fixture) unmasked(names []string) (n int) {
+	s.t.Helper()
+	for _, name := range names {
+		if gateOf(s.mr(name)).State == "" {
+			n++
+		}
+	}
+	return n
 }
