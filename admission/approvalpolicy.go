@@ -26,17 +26,22 @@ type PolicyClaimEffect struct {
 func (ev *evaluation) build() allowance.Build {
 	return *ev.calling.get(func() allowance.Build {
 		b, err := ev.World.Build(ev.ctx, ev.req, ev.parent())
-		if err != nil {
+		if err != nil && len(ev.upgrades()) > 0 { // else it is recorded alone, and nothing depends on it yet
 			ev.warnings.add("cannot determine the build of the controller: " + err.Error())
 		}
 		return b
 	})
 }
 
+// upgrades for the controller that makes the request.
+func (ev *evaluation) upgrades() []*allowance.Upgrade {
+	return ev.policySet().Upgrading(cmp.Or(ev.req.User.Name, ev.req.Controller))
+}
+
 // upgraded allows drift that an UpgradeAllowance permits to a new build of the
 // controller (KR-05-10).
 func (ev *evaluation) upgraded() (verdict, error) {
-	candidates := ev.policySet().Upgrading(cmp.Or(ev.req.User.Name, ev.req.Controller))
+	candidates := ev.upgrades()
 	if len(candidates) == 0 || !ev.actor().controller {
 		return verdict{}, nil
 	}

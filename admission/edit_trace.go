@@ -56,9 +56,10 @@ func (ed *editor) writeUpdaters() {
 }
 
 // writeFingerprint of the build that changed the object, and of the upgrade that
-// let it (KR-06-23).
+// let it (KR-06-23), whether or not there is an UpgradeAllowance: the first one would
+// otherwise take all builds for new ones (KR-13-49).
 func (ed *editor) writeFingerprint() {
-	if !ed.policySet().HasUpgrades() || !ed.actor().controller || !ed.changesDesiredState() {
+	if !ed.actor().controller || !ed.changesDesiredState() {
 		return
 	}
 	fingerprint := ed.build().Fingerprint

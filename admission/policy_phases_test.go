@@ -232,6 +232,7 @@ func TestUpgrades(t *testing.T) {
 		return `{kind: UpgradeAllowance, metadata: {name: u}, spec: {serviceAccount: "` + fx.Crossplane.Name + `", ` + spec + `}}`
 	}
 	allow := `allow: [{kind: RDSInstance, relation: ControllerChild, mutations: [spec.forProvider]}, {relation: External, mutations: [Update]}]`
+	built := fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1")
 	fresh := allowance.Build{Fingerprint: "b2", Images: []string{"xpkg.example.org/crossplane:v2.3.1"}}
 	for _, tc := range []struct {
 		reason string
@@ -243,8 +244,9 @@ func TestUpgrades(t *testing.T) {
 	}{
 		{reason: "a new build", text: upgrade(allow), mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1")}, build: fresh,
 			want: ReasonUpgraded, last: `{"name":"u","fingerprints":["b1","b2"]}`},
-		{reason: "a build that was not known", text: upgrade(allow), build: fresh, want: ReasonUpgraded,
-			last: `{"name":"u","fingerprints":["b2"]}`},
+		{reason: "a child whose build is not recorded (KR-13-49)", text: upgrade(allow), build: fresh, want: ReasonDrift},
+		{reason: "one where builds are recorded late", text: upgrade(allow), build: allowance.Build{Fingerprint: "b2", RecordedLate: true},
+			want: ReasonUpgraded, last: `{"name":"u","fingerprints":["b2"]}`},
 		{reason: "the older name of the annotation", text: upgrade(allow),
 			mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyLegacyFingerprint, "b2")}, build: fresh, want: ReasonDrift},
 		{reason: "the same build", text: upgrade(allow), mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b2")}, build: fresh,
@@ -255,16 +257,17 @@ func TestUpgrades(t *testing.T) {
 		{reason: "an unknown build", text: upgrade(allow), mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1")},
 			build: allowance.Build{}, want: ReasonDrift},
 		{reason: "an image that fits", text: upgrade(`images: ["*/crossplane:v2.*"], ` + allow), build: fresh, want: ReasonUpgraded,
-			last: `{"name":"u","fingerprints":["b2"]}`},
-		{reason: "an image that does not", text: upgrade(`images: ["*/crossplane:v3.*"], ` + allow), build: fresh, want: ReasonDrift},
+			mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1")}, last: `{"name":"u","fingerprints":["b1","b2"]}`},
+		{reason: "an image that does not", text: upgrade(`images: ["*/crossplane:v3.*"], ` + allow),
+			mr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "b1")}, build: fresh, want: ReasonDrift},
 		{reason: "a selector that fits", text: upgrade(`selector: {matchLabels: {tier: gold}}, ` + allow),
-			mr: []fx.Mod{func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"tier": "gold"}) }}, build: fresh, want: ReasonUpgraded,
-			last: `{"name":"u","fingerprints":["b2"]}`},
-		{reason: "a selector that does not", text: upgrade(`selector: {matchLabels: {tier: gold}}, ` + allow), build: fresh,
+			mr: []fx.Mod{built, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"tier": "gold"}) }}, build: fresh, want: ReasonUpgraded,
+			last: `{"name":"u","fingerprints":["b1","b2"]}`},
+		{reason: "a selector that does not", text: upgrade(`selector: {matchLabels: {tier: gold}}, ` + allow), mr: []fx.Mod{built}, build: fresh,
 			want: ReasonDrift},
-		{reason: "another field",
+		{reason: "another field", mr: []fx.Mod{built},
 			text: upgrade(`allow: [{kind: RDSInstance, relation: Child, mutations: [spec.forProvider.engine]}]`), build: fresh, want: ReasonDrift},
-		{reason: "another kind", text: upgrade(`allow: [{kind: Bucket, relation: Child, mutations: [spec]}]`), build: fresh,
+		{reason: "another kind", text: upgrade(`allow: [{kind: Bucket, relation: Child, mutations: [spec]}]`), mr: []fx.Mod{built}, build: fresh,
 			want: ReasonDrift},
 		{reason: "within the window, whatever the build",
 			text: upgrade(`validFrom: "2026-01-02T11:00:00Z", validUntil: "2026-01-02T13:00:00Z", ` + allow),
@@ -273,7 +276,7 @@ func TestUpgrades(t *testing.T) {
 		{reason: "before the window", text: upgrade(`validFrom: "2026-01-02T13:00:00Z", ` + allow), build: fresh, want: ReasonDrift},
 		{reason: "after the window", text: upgrade(`validUntil: "2026-01-02T11:00:00Z", ` + allow), build: fresh, want: ReasonDrift},
 		{reason: "another user", text: strings.Replace(upgrade(allow), "crossplane-system:crossplane", "other:crossplane", 1),
-			build: fresh, want: ReasonDrift},
+			mr: []fx.Mod{built}, build: fresh, want: ReasonDrift},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			xr := xdatabase()

@@ -65,7 +65,7 @@ type World interface {
 	Object(ctx context.Context, ref parent.Ref) (map[string]any, error)
 
 	// Build of the controller that makes a request about a child of a parent; empty
-	// where it is unknown. It is called only while there is an UpgradeAllowance.
+	// where it is unknown. It is called for changes by the parent's controller.
 	Build(ctx context.Context, req *Request, p *parent.State) (allowance.Build, error)
 }
 

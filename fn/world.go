@@ -100,7 +100,7 @@ const unknownBuild = "unknown"
 // function only whether the change is part of the upgrade (KR-09-07).
 func (w *world) Build(context.Context, *admission.Request, *parent.State) (allowance.Build, error) {
 	if w.composite.Webhook {
-		return allowance.Build{Fingerprint: unknownBuild}, nil
+		return allowance.Build{Fingerprint: unknownBuild, RecordedLate: true}, nil
 	}
-	return allowance.Build{Fingerprint: w.fingerprint}, nil
+	return allowance.Build{Fingerprint: w.fingerprint, RecordedLate: true}, nil
 }

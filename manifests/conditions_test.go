@@ -173,7 +173,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// A label by which a policy selects objects is worth asking about, and no other one
+// A label by which a policy selects objects is worth a call, and no other one
 // (KR-13-46).
 func TestLabelsOfSelectors(t *testing.T) {
 	gold := settings.Scope{Policy: "gold", APIGroups: []string{"example.org"}, Resources: []string{"things"}, ObjectSelector: &metav1.LabelSelector{
@@ -198,7 +198,7 @@ func TestLabelsOfSelectors(t *testing.T) {
 		"None":         {},
 	} {
 		for of, e := range entries {
-			conditions := mutateConditions(&input{}, e)[:1] // the other one is about which entry is asked
+			conditions := mutateConditions(&input{}, e)[:1] // the other one is about which entry is called
 			object := func(labels map[string]any) map[string]any {
 				metadata := map[string]any{"name": "thing"}
 				if labels != nil {

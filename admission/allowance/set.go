@@ -86,10 +86,6 @@ func (s *Set) Upgrading(user string) []*Upgrade {
 	return s.upgrades[user]
 }
 
-// HasUpgrades reports whether there is any UpgradeAllowance: only then the
-// builds of controllers are of interest.
-func (s *Set) HasUpgrades() bool { return s != nil && len(s.upgrades) > 0 }
-
 // Empty reports whether no policy is in force.
 func (s *Set) Empty() bool {
 	return s == nil || len(s.byKind)+len(s.anyGroup)+len(s.upgrades)+len(s.byUser)+len(s.forAny) == 0

@@ -75,6 +75,9 @@ type Build struct {
 	Fingerprint string
 	// Images that the calling pod runs; empty where they are not known.
 	Images []string
+	// RecordedLate: builds are recorded only while there is an UpgradeAllowance, so that a
+	// child without one counts as last changed by another build.
+	RecordedLate bool
 }
 
 // digestLength is the number of hex digits of a fingerprint, of a rule's content and of
@@ -120,12 +123,16 @@ func (u *Upgrade) Allows(q UpgradeQuery) bool {
 
 // active reports whether the upgrade permits anything now: within its window where
 // it has one, else once for each object and build (KR-06-22). An unknown build is
-// no upgrade.
+// no upgrade, neither that of the request nor that which last changed the child
+// (KR-13-49); a creation has none of the latter.
 func (u *Upgrade) active(q UpgradeQuery) bool {
 	if u.windowed() {
 		return !q.Now.Before(u.from) && (u.until.IsZero() || q.Now.Before(u.until))
 	}
 	if q.Build.Fingerprint == "" || q.Build.Fingerprint == q.Stored {
+		return false
+	}
+	if q.Stored == "" && q.Verb != VerbCreate && !q.Build.RecordedLate {
 		return false
 	}
 	return !slices.Contains(q.Last.Fingerprints, q.Build.Fingerprint)

@@ -38,6 +38,8 @@ const (
 	maxCached = 2048
 	// readTimeout bounds all reads for one request.
 	readTimeout = time.Second
+	// unknownTTL is for how long a Pod is not read again whose images are not known.
+	unknownTTL = 5 * time.Second
 	// functionsTTL is for how long the active revisions of functions are cached.
 	functionsTTL = 10 * time.Second
 )
@@ -48,13 +50,16 @@ type Builds struct {
 	client dynamic.Interface
 	// pods are the images, []string, by UID; revisions are the functions, []string, by name.
 	pods, revisions *lru.Cache
+	// unknown are the UIDs of Pods that are gone, or whose digests are not reported yet.
+	unknown *cache.LRUExpireCache
 	// functions has one entry, map[string]string: the active revisions.
 	functions *cache.LRUExpireCache
 }
 
 // New returns Builds that reads by a client.
 func New(c dynamic.Interface) *Builds {
-	return &Builds{client: c, pods: lru.New(maxCached), revisions: lru.New(maxCached), functions: cache.NewLRUExpireCache(1)}
+	return &Builds{client: c, pods: lru.New(maxCached), revisions: lru.New(maxCached), functions: cache.NewLRUExpireCache(1),
+		unknown: cache.NewLRUExpireCache(maxCached)}
 }
 
 // Of returns the build that makes a request about a child of p; empty if it is unknown. p is nil for none.
@@ -88,8 +93,12 @@ func (b *Builds) images(ctx context.Context, u subject.User) (images []string, k
 	if have, ok := b.pods.Get(uid); ok {
 		return have.([]string), true, nil
 	}
+	if _, ok := b.unknown.Get(uid); ok {
+		return nil, false, nil
+	}
 	pod, err := b.client.Resource(podResource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if kerrors.IsNotFound(err) || err == nil && string(pod.GetUID()) != uid {
+		b.unknown.Add(uid, nil, unknownTTL)
 		return nil, false, nil
 	}
 	if err != nil {
@@ -97,6 +106,8 @@ func (b *Builds) images(ctx context.Context, u subject.User) (images []string, k
 	}
 	if images, known = imagesOf(pod); known {
 		b.pods.Add(uid, images)
+	} else {
+		b.unknown.Add(uid, nil, unknownTTL)
 	}
 	return images, known, nil
 }
