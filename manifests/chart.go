@@ -3,7 +3,6 @@ package manifests
 import (
 	"bytes"
 	"slices"
-	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +33,7 @@ func Chart() ([]byte, error) {
 				rbacRule("", []string{"secrets"}, "create")), // a name cannot be required of what does not exist yet
 			homeBinding(componentController, accountSubject(Namespace, componentController)),
 			namespaceModePolicy(), namespaceModeBinding(),
-		},
+		}, controllerLimits(),
 	) {
 		if err := write(&out, object); err != nil {
 			return nil, err
@@ -48,7 +47,7 @@ func aggregated(component string, rules []rbacv1.PolicyRule) []any {
 	role := clusterRole(component, nil)
 	base := addedTo(component, component+"-base", rules)
 	role.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{
-		aggregateLabel + strings.TrimPrefix(component, v1alpha1.ManagerPrefix): "true",
+		labelOf(component): "true",
 	}}}}
 	return []any{role, base, clusterRoleBinding(component, nil)}
 }
@@ -56,7 +55,7 @@ func aggregated(component string, rules []rbacv1.PolicyRule) []any {
 // addedTo is a role whose rules the role of a component has, too.
 func addedTo(component, name string, rules []rbacv1.PolicyRule) *rbacv1.ClusterRole {
 	r := clusterRole(name, rules)
-	r.Labels[aggregateLabel+strings.TrimPrefix(component, v1alpha1.ManagerPrefix)] = "true"
+	r.Labels[labelOf(component)] = "true"
 	return r
 }
 
@@ -77,7 +76,7 @@ func controllerRules() []rbacv1.PolicyRule {
 		named(registration, "validatingwebhookconfigurations", write, configurationPolicy),
 		named(registration, "validatingadmissionpolicies", write, orphanProtection, annotationProtection, crdProtection, crdApproval,
 			providerProtection),
-		rbacRule(registration, []string{"validatingadmissionpolicybindings"}, write...), // one for each policy, by its name
+		named(registration, "validatingadmissionpolicybindings", write, writtenBindings()...),
 		rbacRule(rbac, []string{"clusterroles"}, read...),
 		named(rbac, "clusterroles", append(slices.Clone(write), "escalate"), RoleWebhookPolicies, RoleGatePolicies, RoleControllerPolicies),
 		rbacRule("", []string{"events"}, "create", "patch"),

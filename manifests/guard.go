@@ -32,6 +32,8 @@ type Guarded struct {
 	// Policies and their Bindings hold while the webhook is down.
 	Policies []*admissionregistrationv1.ValidatingAdmissionPolicy
 	Bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding
+	// Unprotected is how many of the webhooks, the last ones, no binding protects.
+	Unprotected int
 }
 
 // Guard returns the objects for the Scopes of policies, the most specific first;
@@ -62,10 +64,21 @@ func Guard(o Options, scopes []settings.Scope, retained []string, masked Masked)
 	out := &Guarded{Configuration: webhookConfiguration(in), PolicyCheck: policyConfiguration(in), Roles: policyRoles(in)}
 	out.Policies = append(append(out.Policies, orphanPolicy(in), protectionPolicy(in), crdApprovalPolicy()), MaskedPolicies(masked)...)
 	out.Bindings = append(append(out.Bindings, orphanBinding()), crdBindings()...)
-	for _, e := range in.entries {
-		out.Bindings = append(out.Bindings, protectionBinding(e))
+	names := bindingNames()
+	for i, e := range in.entries[:min(len(in.entries), len(names))] {
+		out.Bindings = append(out.Bindings, protectionBinding(names[i], e))
 	}
+	out.Unprotected = max(0, len(in.entries)-len(names))
 	return out, nil
+}
+
+// Custom reports whether a group is served by CRDs, so that its objects may be managed
+// resources.
+func Custom(name string) bool { return group{name: name}.custom() }
+
+// customOf the groups.
+func customOf(groups []group) []group {
+	return slices.DeleteFunc(slices.Clone(groups), func(g group) bool { return !g.custom() })
 }
 
 // Refused returns why a policy's resources cannot be guarded; nil where they can.
@@ -95,7 +108,7 @@ func policyRoles(in *input) []*rbacv1.ClusterRole {
 	return []*rbacv1.ClusterRole{
 		addedTo(componentWebhook, RoleWebhookPolicies, watched(in.groups, webhookVerbs...)),
 		addedTo(componentGate, RoleGatePolicies, watched(in.groups, gateVerbs...)),
-		addedTo(componentController, RoleControllerPolicies, watched(in.groups, "list")),
+		addedTo(componentController, RoleControllerPolicies, watched(customOf(in.groups), "list")),
 	}
 }
 

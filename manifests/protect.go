@@ -2,10 +2,13 @@ package manifests
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 const (
@@ -105,11 +108,10 @@ func protectionPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPol
 // protectionBinding of an entry. What only logs warns, and a Namespace in which
 // something more specific only logs is left out of what refuses: a binding knows
 // Namespaces and no conditions.
-func protectionBinding(e entry) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
-	name := annotationProtection
-	if e.name != "" {
-		name += "-" + e.name
-	}
+//
+// name is one of bindingNames, or that of the policy for the only entry of a fixed
+// configuration.
+func protectionBinding(name string, e entry) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
 	actions := []admissionregistrationv1.ValidationAction{admissionregistrationv1.Warn, admissionregistrationv1.Audit}
 	if e.failurePolicy == admissionregistrationv1.Fail {
 		actions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}
@@ -120,14 +122,44 @@ func protectionBinding(e entry) *admissionregistrationv1.ValidatingAdmissionPoli
 	for i := range match.ResourceRules {
 		match.ResourceRules[i].Scope = e.scope()
 	}
-	return binding(name, annotationProtection, match, actions...)
+	b := binding(name, annotationProtection, match, actions...)
+	if e.name != "" {
+		b.Annotations = map[string]string{annotationEntry: e.name}
+	}
+	return b
 }
 
-// constraints match one operation on the resources of groups, in any version.
-func constraints(groups []group, operation admissionregistrationv1.OperationType) *admissionregistrationv1.MatchResources {
+const (
+	// maxBindings is how many entries are protected while the webhook is down.
+	maxBindings = 100
+	// annotationEntry of a binding is the webhook whose entry it is of.
+	annotationEntry = v1alpha1.AnnotationPrefix + "entry"
+)
+
+// WritesBinding reports whether the policy controller writes the binding of that name.
+func WritesBinding(name string) bool { return slices.Contains(writtenBindings(), name) }
+
+// writtenBindings are the names of all bindings that the policy controller writes.
+func writtenBindings() []string {
+	return append([]string{orphanProtection, crdProtection, crdApproval, providerProtection}, bindingNames()...)
+}
+
+// bindingNames are the names of bindings of annotationProtection. They are numbered, since
+// RBAC grants access by name, and the policy controller has none to other bindings
+// (KR-13-44).
+func bindingNames() []string {
+	out := make([]string, maxBindings)
+	for i := range out {
+		out[i] = annotationProtection + "-" + strconv.Itoa(i+1)
+	}
+	return out
+}
+
+// constraints match operations on the resources of groups, in any version.
+func constraints(groups []group, operations ...admissionregistrationv1.OperationType) *admissionregistrationv1.MatchResources {
 	m := &admissionregistrationv1.MatchResources{MatchPolicy: new(admissionregistrationv1.Equivalent)}
 	for _, g := range groups {
-		m.ResourceRules = append(m.ResourceRules, admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: entry{}.rule(g, "", operation)})
+		m.ResourceRules = append(m.ResourceRules, admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: entry{}.rule(g, "", operations...)})
 	}
 	return m
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/manifests"
 )
 
 // applied is what was written last: the content and the version that came of it.
@@ -91,6 +92,8 @@ func (c *Controller) owners(ctx context.Context) ([]metav1.OwnerReference, error
 	return []metav1.OwnerReference{{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: owner.Name, UID: owner.UID}}, nil
 }
 
+const bindingKind = "ValidatingAdmissionPolicyBinding"
+
 // prune what was made here and is wanted no more.
 func (c *Controller) prune(ctx context.Context, wanted []client.Object) error {
 	keep := map[string]bool{}
@@ -106,7 +109,7 @@ func (c *Controller) prune(ctx context.Context, wanted []client.Object) error {
 		for i := range list.Items {
 			o := &list.Items[i]
 			o.SetGroupVersionKind(gvk)
-			if keep[key(o)] || o.DeletionTimestamp != nil {
+			if keep[key(o)] || o.DeletionTimestamp != nil || gvk.Kind == bindingKind && !manifests.WritesBinding(o.Name) {
 				continue
 			}
 			if err := c.Direct.Delete(ctx, o, client.Preconditions{UID: &o.UID}); client.IgnoreNotFound(err) != nil {

@@ -194,6 +194,10 @@ func (c *Controller) write(ctx context.Context, scopes []settings.Scope, retaine
 	if err != nil {
 		return fmt.Errorf("cannot make the webhook configuration: %w", err)
 	}
+	if guarded != nil && guarded.Unprotected > 0 {
+		c.Log.Info("policies with their overrides are too many: annotations of the last ones are not protected while the webhook is down",
+			"unprotected", guarded.Unprotected)
+	}
 	objects := inOrder(guarded)
 	for _, object := range objects {
 		if err := c.apply(ctx, object); err != nil {

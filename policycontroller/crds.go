@@ -182,7 +182,7 @@ func providers(owners []metav1.OwnerReference) []string {
 
 // isCRD reports whether a CRD defines a resource.
 func (c *Controller) isCRD(ctx context.Context, gr schema.GroupResource) bool {
-	return strings.Contains(gr.Group, ".") && c.Cached.Get(ctx, client.ObjectKey{Name: gr.String()}, partial(crdKind)) == nil
+	return manifests.Custom(gr.Group) && c.Cached.Get(ctx, client.ObjectKey{Name: gr.String()}, partial(crdKind)) == nil
 }
 
 // recountAfter is how long it is not listed again whether objects of a kind are masked.

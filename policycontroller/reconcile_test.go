@@ -250,15 +250,17 @@ func TestReconcileInvalid(t *testing.T) {
 }
 
 // TestReconcilePrunes: what no policy requires any more is removed, what another
-// controller made is not (KR-12-09).
+// controller made, or what it has no access to, is not (KR-12-09, KR-13-44).
 func TestReconcilePrunes(t *testing.T) {
 	binding := func(name, by string) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
 		return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name,
 			Labels: map[string]string{labelName: nameKausality, labelManaged: by}}}
 	}
-	h := newHarness(t, nil, policyCRD(), shopPolicy(), binding("old", v1alpha1.ManagerController), binding("chart", "Helm"))
+	h := newHarness(t, nil, policyCRD(), shopPolicy(), binding("kausality-annotation-protection-7", v1alpha1.ManagerController),
+		binding("other", v1alpha1.ManagerController), binding("chart", "Helm"))
 	_, err := h.run(t)
 	require.NoError(t, err)
-	assert.False(t, h.exists(t, binding("", ""), "", "old"))
+	assert.False(t, h.exists(t, binding("", ""), "", "kausality-annotation-protection-7"))
+	assert.True(t, h.exists(t, binding("", ""), "", "other"))
 	assert.True(t, h.exists(t, binding("", ""), "", "chart"))
 }

@@ -137,6 +137,9 @@ func (c *Controller) masked(ctx context.Context, r schema.GroupResource, scopes 
 		return false, err
 	}
 	for _, o := range left(offered, r, scopes) {
+		if !manifests.Custom(o.Group) {
+			continue // nothing of Kubernetes' own groups is a managed resource
+		}
 		found, err := c.anyMasked(ctx, o.GroupVersionResource)
 		if err != nil || found {
 			return found, err

@@ -108,7 +108,7 @@ var made = []schema.GroupVersionKind{
 	admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"),
 	admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"),
 	admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"),
-	admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"),
+	admissionregistrationv1.SchemeGroupVersion.WithKind(bindingKind),
 	rbacv1.SchemeGroupVersion.WithKind("ClusterRole"),
 }
 

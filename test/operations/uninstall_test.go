@@ -58,6 +58,7 @@ type request struct {
 	Verb, RequestURI         string
 	RequestReceivedTimestamp time.Time
 	User                     struct{ Username string }
+	ObjectRef                struct{ APIGroup, Resource, Subresource string }
 	ResponseStatus           struct {
 		Code    int
 		Message string
@@ -70,7 +71,7 @@ func (e request) looks() bool { return slices.Contains([]string{"get", "list", "
 func requests(t *testing.T, f func(request)) {
 	t.Helper()
 	require.NoError(t, auditlog.NewTail(the.AuditLog()).Read(func(line []byte) error {
-		if !bytes.Contains(line, []byte(`"username":"system:serviceaccount:`+home+`:kausality-`)) {
+		if !bytes.Contains(line, []byte(`"username":"system:serviceaccount:`+home+`:kausality-`)) || bytes.Contains(line, []byte(`"userAgent":"`+thief+`"`)) {
 			return nil
 		}
 		var e request
