@@ -41,15 +41,15 @@ func (ev *evaluation) edit(v verdict, d Decision) Decision {
 	if ev.req.Object == nil || v.Reason == ReasonComponent {
 		return d
 	}
-	ed := editor{evaluation: ev, verdict: v, incoming: ev.req.Object.GetAnnotations()}
-	switch old := ev.req.OldObject; {
-	case old == nil:
-	case identity.SameAnnotations(old, ev.req.Object):
-		ed.stored = ed.incoming // most writes leave them unchanged
-	default:
-		ed.stored = old.GetAnnotations()
+	said := len(ev.warnings)
+	ed := ev.editor(v)
+	r := ed.run()
+	if r == nil && ed.movesByMask() {
+		ev.maskMoves, ev.warnings = true, ev.warnings[:said]
+		ed = ev.editor(v)
+		r = ed.run()
 	}
-	if r := ed.run(); r != nil {
+	if r != nil {
 		refused := ev.refuseAs(v.Class, *r)
 		refused.Mode, refused.Resolution, refused.Report, refused.Suggestion = v.Mode, v.Resolution, v.Report, v.Suggestion
 		return ev.decision(refused)
@@ -60,6 +60,32 @@ func (ev *evaluation) edit(v verdict, d Decision) Decision {
 		d.Later, d.Annotations = d.Annotations, nil
 	}
 	return d
+}
+
+// editor of the object of an allowed request.
+func (ev *evaluation) editor(v verdict) editor {
+	ed := editor{evaluation: ev, verdict: v, incoming: ev.req.Object.GetAnnotations()}
+	switch old := ev.req.OldObject; {
+	case old == nil:
+	case identity.SameAnnotations(old, ev.req.Object):
+		ed.stored = ed.incoming // most writes leave them unchanged
+	default:
+		ed.stored = old.GetAnnotations()
+	}
+	return ed
+}
+
+// movesByMask reports whether the mask increments the generation of a write that does not
+// otherwise: what the first run wrote then names an earlier generation.
+func (ed *editor) movesByMask() bool {
+	if !ed.namesAlone() || ed.maskMoves {
+		return false
+	}
+	after := ed.policies.incoming
+	if ed.masked != nil {
+		after = ed.masked
+	}
+	return !slices.Equal(after, ed.policies.stored)
 }
 
 // run the edits. A change through /scale cannot carry annotations: its trace and

@@ -187,10 +187,7 @@ func (ed *editor) retargetGate() {
 		return
 	}
 	gate = gating.Retarget(gate, parent.ExternalOf(ed.req.OldObject), ed.nextGeneration(), ed.req.Time)
-	if ed.gate = &gate; gate.Generation == ed.req.OldObject.GetGeneration() &&
-		!slices.Equal(gating.MaskedPolicies(ed.policies.author, gate, ed.closeTo(), ed.kind), ed.policies.stored) {
-		gate.Generation++ // the mask changes the spec, if nothing else does
-	}
+	ed.gate = &gate
 	ed.mask(gate)
 	ed.warnings.add("the external resource is another one now; the gate stays closed until its provider has reported no difference, " +
 		"or the difference is approved, see kubectl get drifts")

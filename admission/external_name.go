@@ -50,17 +50,23 @@ func withExternalName(changes []change.Change, req *Request) []change.Change {
 // managed resource that had no name, or that of its object: initializers of providers
 // do, before anything else shows who the provider is (KR-13-04).
 func (f *facts) names() bool {
-	return f.retarget && len(f.changes) == 1 && f.changes[0].Path == pathExternalName &&
+	return f.namesAlone() &&
 		parent.ExternalOf(f.req.OldObject).Names(parent.ExternalOf(f.req.Object), f.req.OldObject.GetName())
 }
 
 // nextGeneration is the generation after the write: a change of the external name alone
-// leaves it.
+// leaves it, unless it closes the gate.
 func (f *facts) nextGeneration() int64 {
-	if f.retarget && len(f.changes) == 1 && f.changes[0].Path == pathExternalName {
+	if f.namesAlone() && !f.maskMoves {
 		return f.req.OldObject.GetGeneration()
 	}
 	return f.req.NextGeneration()
+}
+
+// namesAlone reports whether an update changes the external name and nothing else of the
+// desired state.
+func (f *facts) namesAlone() bool {
+	return f.retarget && len(f.changes) == 1 && f.changes[0].Path == pathExternalName
 }
 
 // retargetDeleted decides about a change that points a managed resource at another

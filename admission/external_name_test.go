@@ -6,12 +6,14 @@ import (
 
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -77,6 +79,8 @@ func TestRetarget(t *testing.T) {
 			before: []fx.Mod{externalName("scratch"), gate(fx.Delete)}, to: externalName("prod"), by: fx.Alice},
 		"Update": {reason: "an update of another one",
 			before: []fx.Mod{externalName("scratch"), gate(fx.Update)}, to: externalName("prod"), by: fx.Alice},
+		"Closed": {reason: "a gate that is closed stays so, and the generation, too",
+			before: []fx.Mod{externalName("scratch")}, to: externalName("prod"), by: fx.Alice},
 		"Removed": {reason: "of one that is to be created",
 			before: []fx.Mod{externalName("scratch"), gate(fx.Update)}, to: fx.Unannotate(v1alpha1.AnnotationKeyExternalName), by: fx.Alice},
 		"Config": {reason: "in another account",
@@ -107,6 +111,17 @@ func TestRetarget(t *testing.T) {
 			}
 			if tc.open && (g.External == nil || g.External.Name != "vpc-0123") {
 				t.Errorf("%s: it is not on record: %+v", tc.reason, g.External)
+			}
+			moves := !equality.Semantic.DeepEqual(before.Object["spec"], result.Object["spec"])
+			want := before.GetGeneration()
+			if moves {
+				want++
+			}
+			if own := trace.Of(result.GetAnnotations()).Own(); d.Class != ClassSelf && (own == nil || own.Generation != want) {
+				t.Errorf("%s: want a hop of generation %d, got %+v", tc.reason, want, own)
+			}
+			if g.State == v1alpha1.GateClosed && g.Generation != want {
+				t.Errorf("%s: want the gate closed at generation %d, got %+v", tc.reason, want, g)
 			}
 			addsNothing(t, tc.reason, d, result)
 		})

@@ -34,6 +34,8 @@ type facts struct {
 	changes  []change.Change
 	// retarget: the managed resource is pointed at another external resource.
 	retarget bool
+	// maskMoves: the mask alone increments the generation.
+	maskMoves bool
 
 	parentRef parent.Ref
 	hasParent bool
