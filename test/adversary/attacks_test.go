@@ -105,10 +105,26 @@ func (r *run) change(t target) (what string, body map[string]any) {
 		return "resource name", meta("annotations", map[string]any{"crossplane.io/composition-resource-name": pick[any](r.rng, "other", "database", nil)})
 	case t.resource == story.Databases:
 		value := pick[any](r.rng, []any{}, []any{"Observe"}, []any{"*"}, []any{"Observe", "Create", "Update"}, nil)
+		if r.rng.IntN(2) == 0 {
+			return r.externalName(t)
+		}
 		return fmt.Sprintf("policies=%v", value), map[string]any{"spec": map[string]any{"managementPolicies": value}}
 	default:
 		return "nothing", meta("annotations", map[string]any{"mine": fmt.Sprint(r.rng.IntN(9))})
 	}
+}
+
+// externalName of a Database: none, that of another one, or one that is free; or all
+// annotations are removed, and the name with them.
+func (r *run) externalName(t target) (what string, body map[string]any) {
+	if r.rng.IntN(6) == 0 {
+		return "no annotations", meta("annotations", nil)
+	}
+	name := pick[any](r.rng, nil, r.managed, r.prod(), r.scratch(), r.ns+"-free")
+	if name == t.name {
+		name = nil
+	}
+	return fmt.Sprintf("external name=%v", name), meta("annotations", map[string]any{v1alpha1.AnnotationKeyExternalName: name})
 }
 
 func meta(field string, value any) map[string]any {
@@ -218,10 +234,20 @@ func (r *run) send(ctx context.Context, user string, t target, what string, body
 	case "update":
 		got, err = r.update(ctx, c, t.name, body, metav1.UpdateOptions{FieldManager: manager, DryRun: dry}, subresource...)
 	}
-	if _, states := body["spec"]; states && err == nil && dry == nil { // policies are desired state, too
+	if states(body) && err == nil && dry == nil {
 		r.wrote(user, got)
 	}
 	r.note("%s %s %s %s by %.60s as %.50s %v%v: %s", how, t.resource.Resource, t.name, what, user, manager, subresource, dry, result(err))
+}
+
+// states reports whether a body is about desired state: policies and the external name are.
+func states(body map[string]any) bool {
+	_, spec := body["spec"]
+	metadata, _ := body["metadata"].(map[string]any)
+	all, is := metadata["annotations"]
+	annotations, _ := all.(map[string]any)
+	_, name := annotations[v1alpha1.AnnotationKeyExternalName]
+	return spec || name || is && all == nil
 }
 
 func result(err error) string {

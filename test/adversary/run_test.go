@@ -371,6 +371,11 @@ func (r *run) restore(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if o.GetAnnotations()[v1alpha1.AnnotationKeyExternalName] != name {
+			if err := r.merge(ctx, story.Hans, story.Databases, name, `{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationKeyExternalName, name); err != nil {
+				return err
+			}
+		}
 		author, masked := mask.ParseAuthor(o.GetAnnotations()[v1alpha1.AnnotationKeyManagementPolicies])
 		if !masked || !slices.Equal(author, []string{"*"}) {
 			if err := r.merge(ctx, story.Hans, story.Databases, name, `{"spec":{"managementPolicies":["*"]}}`); err != nil {
