@@ -149,9 +149,9 @@ status: {conditions: [{type: Synced, status: "True", observedGeneration: 2}, {ty
 			want: allowed(ClassSelf, ReasonSelf)},
 		"Binary": {reason: "by its binary's name too", claim: claim(),
 			change: fx.Set("db-rev-3", "spec", "compositionRevisionRef", "name"), manager: "crossplane", want: allowed(ClassSelf, ReasonSelf)},
-		"NotBack": {reason: "a Claim that names another XR is not its parent",
+		"NotBack": {reason: "a Claim that names another XR is not its parent, and exists",
 			claim: claim(fx.Set("other", "spec", "resourceRef", "name")), change: fx.Set("l", "spec", "size"), manager: "apiextensions.crossplane.io/claim",
-			want: refused("", ReasonParentNotFound, 422)},
+			want: allowed(ClassNewOrigin, ReasonNoParent)},
 		"Person": {reason: "a person may edit the XR", claim: claim(), change: fx.Set("l", "spec", "size"), manager: "kubectl",
 			want: allowed(ClassNewOrigin, ReasonNewOrigin)},
 	}

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -30,6 +32,8 @@ func (ed *editor) authorize(changed []string) *refusal {
 		what = "changing " + field + " so that a deletion leaves the external resource behind"
 	} else if effect := ed.relabeled(); effect != "" {
 		what = "changing labels so that " + effect
+	} else if field := ed.unlinksFrom(); field != "" {
+		what = "changing " + field + " so that the Claim is not the parent of the composite any more"
 	}
 	if what == "" {
 		return nil
@@ -38,6 +42,35 @@ func (ed *editor) authorize(changed []string) *refusal {
 		return nil // an error leaves it to the right of the user
 	}
 	return ed.authorizeTo(what)
+}
+
+// unlinksFrom is the field by which an update of a composite or Claim takes the composite
+// from its Claim, with what was decided there; "" for none (KR-13-50).
+func (ed *editor) unlinksFrom() string {
+	old, field := ed.req.OldObject, ""
+	switch ed.kind.Role {
+	case parent.RoleComposite:
+		field = "claimRef"
+		if ed.parentRef.UID != "" || !ed.hasParent { // an owner, or no Claim
+			return ""
+		}
+	case parent.RoleClaim:
+		field = "resourceRef"
+	}
+	if field == "" || old == nil || ed.verdict.Class == ClassSelf {
+		return ""
+	}
+	was, _, err := unstructured.NestedMap(old.Object, "spec", field)
+	if err != nil || len(was) == 0 {
+		return ""
+	}
+	is, _, err := unstructured.NestedMap(ed.req.Object.Object, "spec", field)
+	for _, key := range []string{"kind", "namespace", "name"} {
+		if err != nil || was[key] != is[key] {
+			return "spec." + field
+		}
+	}
+	return ""
 }
 
 // relabeled is what an update of labels takes away from the object, as a clause; "" for

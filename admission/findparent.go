@@ -39,9 +39,12 @@ type lookup struct {
 func (ev *evaluation) lookUp() *lookup {
 	return ev.found.get(func() lookup {
 		p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live)
+		if err == nil && !ev.linked(p) && !ev.live { // nothing passes for a Claim that was bound a moment ago
+			p, err = ev.World.Parent(ev.ctx, ev.parentRef, true)
+		}
 		switch {
 		case err == nil && !ev.linked(p):
-			return lookup{cached: !ev.live, err: ErrNotFound}
+			return lookup{cached: !ev.live, err: errNotLinked}
 		case errors.Is(err, ErrNotFound):
 			return lookup{cached: !ev.live, err: err}
 		case err != nil:
@@ -89,6 +92,10 @@ func (ev *evaluation) actor() actor {
 // guards reports whether approvals on a parent count.
 func (f *facts) guards(p *parent.State) bool { return f.Options.Guarded == nil || f.Options.Guarded(p) }
 
+// errNotLinked is the outcome for a Claim that exists and does not reference the composite:
+// it is not its parent (KR-01-03).
+var errNotLinked = errors.New("it references another composite")
+
 // linked reports whether a Claim that was found by its name references the composite.
 func (f *facts) linked(p *parent.State) bool {
 	return p.Role != parent.RoleClaim || p.ClaimTarget == "" || p.ClaimTarget == f.req.Ref().Name
@@ -100,6 +107,8 @@ func (ev *evaluation) findParent() (verdict, error) {
 	switch {
 	case found.err == nil:
 		return verdict{}, nil
+	case errors.Is(found.err, errNotLinked):
+		return ev.allowAs(ClassNewOrigin, ReasonNoParent), nil
 	case errors.Is(found.err, ErrNotFound):
 		return ev.parentNotFound(), nil
 	case ev.mode == v1alpha1.ModeLog:

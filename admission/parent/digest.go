@@ -67,6 +67,15 @@ func (s *State) HasSettledState(generation int64) bool {
 	return ok && of == fmt.Sprint(generation)
 }
 
+// SettledOtherwise reports whether a composite or Claim settled at an intent generation
+// with another desired state than it has now: whatever the times in managedFields are,
+// there was an intent since (KR-13-51). What the controllers of other kinds write into
+// their own specs is part of the digest.
+func (s *State) SettledOtherwise(generation int64) bool {
+	return (s.Role == RoleComposite || s.Role == RoleClaim) && s.Desired != 0 && s.HasSettledState(generation) &&
+		generation == s.SettledGeneration() && !s.AsSettled(generation)
+}
+
 // AsSettled reports whether the desired state is the one stored for an intent
 // generation that settled: there was no other intent since, whatever else was
 // written. An intent that was reverted before it was observed cannot be

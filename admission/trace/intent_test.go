@@ -151,6 +151,13 @@ func TestIntentAsSettled(t *testing.T) {
 			entry: entry("argocd", "", later, label), mods: machinery, want: 7},
 		"Changed": {reason: "the spec is another", own: 2, entry: entry("argocd", "", later, label),
 			mods: func(o *unstructured.Unstructured) { settle(o, 2); size(o, "l") }, want: 7},
+		"ChangedSoon": {reason: "within the tolerance of times, too (KR-13-51)", own: 2, entry: entry("argocd", "", noon.Add(2*time.Second), label),
+			mods: func(o *unstructured.Unstructured) { settle(o, 2); size(o, "l") }, want: 7},
+		"LabelSoon": {reason: "a label then is none", own: 2, entry: entry("argocd", "", noon.Add(2*time.Second), label),
+			mods: func(o *unstructured.Unstructured) { settle(o, 2); machinery(o) }, want: 2},
+		"ChangedSoonUnsettled": {reason: "nothing shows it: the intent before is under way still", own: 3,
+			entry: entry("argocd", "", noon.Add(2*time.Second), label),
+			mods:  func(o *unstructured.Unstructured) { settle(o, 2); size(o, "l") }, want: 3},
 		"Initialised": {reason: "its own controller filled in a field since it settled: the digests do not match", own: 2,
 			entry: entry("argocd", "", later, label), mods: func(o *unstructured.Unstructured) {
 				settle(o, 2)

@@ -164,7 +164,11 @@ func Intent(s *parent.State) (hop v1alpha1.Hop, recorded bool) {
 		}
 		// An entry of managedFields has one time for all that its manager owns: a
 		// label written by the manager that wrote the spec looks like an intent.
-		if s.IntentTime.After(own.Timestamp.Add(Tolerance)) && !s.AsSettled(own.Generation) {
+		since := own.Timestamp.Add(Tolerance)
+		if s.SettledOtherwise(own.Generation) {
+			since = own.Timestamp.Time
+		}
+		if s.IntentTime.After(since) && !s.AsSettled(own.Generation) {
 			return Unattributed(s, s.Generation, s.IntentTime), false
 		}
 	}
