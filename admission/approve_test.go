@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +56,11 @@ func TestMessages(t *testing.T) {
 			want: []string{"the approval in annotation kausality.io/approvals is used up or out of date", approve}},
 		"NotFound": {reason: "which parent", req: request(Update, namespaced(fx.Instance()), fx.Resize("l")), prep: gone,
 			want: []string{"ParentNotFound: ", "its parent XDatabase team/db does not exist"}},
+		"Unreadable": {reason: "a user must try again", req: by(request(Update, fx.Instance(), fx.Resize("l")), fx.Alice, ""),
+			prep: func(w *world) { w.err = errors.New("forbidden") },
+			want: []string{"ParentUnreadable: ", "forbidden", "Try again. If it persists, the resource of XDatabase must be in a Kausality policy"}},
+		"UnreadableForAController": {reason: "a controller does", req: by(request(Update, fx.Instance(), fx.Resize("l")), fx.Crossplane, ""),
+			prep: func(w *world) { w.err = errors.New("forbidden") }, want: []string{"The controller retries by itself."}},
 		"Deletion": {reason: "both ways out", req: by(request(Delete, fx.Instance()), fx.Alice, ""),
 			want: []string{"ExternalDeletionNotAllowed: deleting Instance inst by alice", "its gate is closed", approve,
 				"kubectl annotate instances.aws.example.org inst kausality.io/deletion=orphan"}},

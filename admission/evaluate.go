@@ -80,6 +80,7 @@ type step func(*evaluation) (verdict, error)
 var steps = []step{
 	(*evaluation).externalDeletion, // KR-05-00, by any user
 	(*evaluation).ownComponent,     // KR-05-01
+	(*evaluation).keptFinalizer,    // KR-13-53
 	(*evaluation).nothingToDecide,  // KR-05-01
 	(*evaluation).staleCreation,    // KR-08-16
 	(*evaluation).selfWrite,        // KR-05-02

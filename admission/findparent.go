@@ -118,7 +118,17 @@ func (ev *evaluation) findParent() (verdict, error) {
 	}
 	return ev.refuse(refusal{code: codeInternal, reason: ReasonParentUnreadable,
 		why:  fmt.Sprintf("its parent %s cannot be read: %v", identity.Describe(ev.parentRef), found.err),
-		next: "The controller retries by itself."}), nil
+		next: ev.retry()}), nil
+}
+
+// retry is what to do where a parent cannot be read: controllers retry by themselves, and
+// other users must.
+func (ev *evaluation) retry() string {
+	next := fmt.Sprintf("If it persists, the resource of %s must be in a Kausality policy, so that the webhook may read it.", ev.parentRef.Kind)
+	if ev.mayBeController() {
+		return "The controller retries by itself. " + next
+	}
+	return "Try again. " + next
 }
 
 // parentNotFound decides about a child whose parent does not exist (KR-05-03).

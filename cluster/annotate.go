@@ -27,7 +27,8 @@ type Patch struct {
 	ManagementPolicies []string
 }
 
-// Apply a patch to an object; a merge patch in one request. It fails with a
+// Apply a patch to an object; a merge patch in one request, and where a user applies the
+// object server-side, one more that releases the mask. It fails with a
 // conflict where the object changed since, and with not found where it is gone
 // or another one has its name.
 func (s *States) Apply(ctx context.Context, ref parent.Ref, p Patch) error {
@@ -47,7 +48,7 @@ func (p Patch) ApplyTo(ctx context.Context, r dynamic.ResourceInterface, o *unst
 	return p.apply(ctx, r, o.GetName(), o.GetUID())
 }
 
-// apply the patch in one request. UID and resourceVersion in the body of a merge patch
+// apply the patch. UID and resourceVersion in the body of a merge patch
 // are preconditions of the API server: a Conflict where either differs.
 func (p Patch) apply(ctx context.Context, r dynamic.ResourceInterface, name string, uid types.UID) (*unstructured.Unstructured, error) {
 	m := map[string]any{}
@@ -68,7 +69,11 @@ func (p Patch) apply(ctx context.Context, r dynamic.ResourceInterface, name stri
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode patch: %w", err)
 	}
-	return r.Patch(ctx, name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: p.Manager})
+	o, err := r.Patch(ctx, name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: p.Manager})
+	if err != nil || p.ManagementPolicies == nil {
+		return o, err
+	}
+	return disown(ctx, r, o, p.Manager)
 }
 
 // TakeClaims writes the claims annotation of an object if it still has the

@@ -2,6 +2,8 @@ package manifests
 
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/kausality-io/function-kausality/admission/parent"
 )
 
 // The API server evaluates each expression in the way of every guarded write, and
@@ -50,6 +52,10 @@ const externalNameChanges = `((has(object.metadata.annotations) && "crossplane.i
 (has(oldObject.metadata.annotations) && "crossplane.io/external-name" in oldObject.metadata.annotations ?
   oldObject.metadata.annotations["crossplane.io/external-name"] : ""))`
 
+// finalizerRemoved is true where a write removes the finalizer of a provider (KR-13-53).
+const finalizerRemoved = `(has(oldObject.metadata.finalizers) && "` + parent.ProviderFinalizer + `" in oldObject.metadata.finalizers &&
+  !(has(object.metadata.finalizers) && "` + parent.ProviderFinalizer + `" in object.metadata.finalizers))`
+
 // worthAsking is true unless an UPDATE leaves the desired state, the parent and all our
 // annotations as they are. A field or an annotation of ours that is dropped is a
 // difference. Where there are very many annotations, of which any changed, they are
@@ -61,6 +67,7 @@ const worthAsking = `request.operation != "UPDATE" || ` + specChanges + ` ||
 (has(request.subResource) && request.subResource != "") ||
 ` + otherwiseChanges + ` ||
 ` + annotationsChange + ` && ` + externalNameChanges + ` ||
+` + finalizerRemoved + ` ||
 ` + keptMetadata
 
 // labelsChange is true where a label by which a policy selects objects does: the object

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/cel/environment"
 
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
 )
 
@@ -170,6 +171,29 @@ func TestConditions(t *testing.T) {
 	}
 	if len(called) != 3 { // a write that touches annotations of ours is always sent to the webhook
 		t.Errorf("not every case came: %v", called)
+	}
+}
+
+// The removal of a provider's finalizer is worth a call, and that of no other one
+// (KR-13-53).
+func TestFinalizerOfAProvider(t *testing.T) {
+	object := func(finalizers ...any) map[string]any {
+		return map[string]any{"apiVersion": "example.org/v1", "kind": "Thing", "metadata": map[string]any{"name": "thing", "finalizers": finalizers}}
+	}
+	m := matcher(mutateConditions(&input{}, entry{}))
+	for name, tc := range map[string]struct {
+		was, is map[string]any
+		want    bool
+	}{
+		"Removed": {was: object("a", parent.ProviderFinalizer), is: object("a"), want: true},
+		"All":     {was: object(parent.ProviderFinalizer), is: map[string]any{"apiVersion": "example.org/v1", "kind": "Thing", "metadata": map[string]any{}}, want: true},
+		"Another": {was: object("a", parent.ProviderFinalizer), is: object(parent.ProviderFinalizer)},
+		"Added":   {was: object("a"), is: object("a", parent.ProviderFinalizer)},
+	} {
+		got := m.Match(t.Context(), updating(tc.was, tc.is, false), nil, nil)
+		if got.Error != nil || got.Matches != tc.want {
+			t.Errorf("%s: called %t, want %t; error %v", name, got.Matches, tc.want, got.Error)
+		}
 	}
 }
 

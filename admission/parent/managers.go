@@ -90,9 +90,17 @@ func WritesStatus(o *unstructured.Unstructured, manager string) bool {
 	return manager != "" && slices.Contains(statusManagers(entriesOf(o)), manager)
 }
 
-// finalizerManaged is the finalizer by which a provider takes a managed resource
+// ProviderFinalizer is the finalizer by which a provider takes a managed resource
 // in hand: on its first writes there is no status yet (crossplane-runtime v2.3).
-const finalizerManaged = `v:"finalizer.managedresource.crossplane.io"`
+const ProviderFinalizer = "finalizer.managedresource.crossplane.io"
+
+// finalizerManaged is ProviderFinalizer in managedFields.
+const finalizerManaged = `v:"` + ProviderFinalizer + `"`
+
+// HasProviderFinalizer reports whether an object has the finalizer of its provider.
+func HasProviderFinalizer(o *unstructured.Unstructured) bool {
+	return slices.Contains(o.GetFinalizers(), ProviderFinalizer)
+}
 
 // Provides reports whether a field manager is the provider of a managed
 // resource: the one that set the runtime's finalizer (KR-01-07).

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
 	"slices"
 	"strings"
 	"time"
@@ -33,7 +34,7 @@ func (p *play) build(ctx context.Context, s *Step, as *Actor) (r request, ref st
 	case s.Create != nil:
 		return p.buildObject(ctx, r, s.Create, s.OwnedBy, http.MethodPost)
 	case s.Apply != nil:
-		r.query.Set("force", "true")
+		r.query.Set("force", strconv.FormatBool(!s.Unforced))
 		r.contentType = typeApply
 		return p.buildObject(ctx, r, s.Apply, s.OwnedBy, http.MethodPatch)
 	case s.Update != nil:

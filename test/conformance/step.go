@@ -33,6 +33,8 @@ type Step struct {
 	// OwnedBy names the owner, KIND/NAME, of what is created or applied:
 	// controller: true, with its live UID.
 	OwnedBy string `json:"ownedBy,omitempty"`
+	// Unforced: an apply fails where another field manager owns a field with another value.
+	Unforced bool `json:"unforced,omitempty"`
 	// DryRun of the request.
 	DryRun bool `json:"dryRun,omitempty"`
 	// Within repeats the request until it is answered as expected.
@@ -190,6 +192,8 @@ func (s *Step) check() error {
 		return errors.New("as is missing: name the actor")
 	case s.OwnedBy != "" && verb != "create" && verb != "apply":
 		return errors.New("ownedBy is for create and apply")
+	case s.Unforced && verb != "apply":
+		return errors.New("unforced is for apply")
 	case s.Patch != nil && (s.Patch.Merge == nil) == (s.Patch.JSON == nil):
 		return errors.New("a patch is either merge or json")
 	case s.Update != nil && s.Update.JSON != nil:

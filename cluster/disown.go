@@ -1,0 +1,90 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// The mask, spec.managementPolicies, in the form of managedFields.
+const (
+	fieldSpec = "f:spec"
+	fieldMask = "f:managementPolicies"
+)
+
+// disown the mask, which a field manager of ours has just written, where a user applies
+// the object server-side (KR-13-52): the value of the author, applied again, would conflict
+// with the mask by its owner. Without an owner it is the author's again, and the webhook
+// restores the mask in the same request. Crossplane forces its applies. Where the object
+// has changed since, it is left as it is: the author's tool then reports the conflict, and
+// nothing is lost. It returns the object as it is then.
+func disown(ctx context.Context, r dynamic.ResourceInterface, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
+	patch := disowning(o.GetManagedFields(), manager)
+	if patch == nil {
+		return o, nil
+	}
+	raw, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode patch: %w", err)
+	}
+	after, err := r.Patch(ctx, o.GetName(), types.JSONPatchType, raw, metav1.PatchOptions{FieldManager: manager})
+	if kerrors.IsNotFound(err) || kerrors.IsConflict(err) || kerrors.IsInvalid(err) { // it has changed since
+		return o, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot release the field spec.managementPolicies of %s: %w", o.GetName(), err)
+	}
+	return after, nil
+}
+
+// disowning is the JSON patch that takes the mask from a field manager; nil where it does
+// not own it, or no user applies the object. Where it owns nothing else of the spec, it
+// takes the spec from it: an empty set would be the whole.
+func disowning(entries []metav1.ManagedFieldsEntry, manager string) []map[string]any {
+	if !slices.ContainsFunc(entries, appliedByUser) {
+		return nil
+	}
+	for i, e := range entries {
+		if e.Manager != manager || e.Subresource != "" || e.FieldsV1 == nil {
+			continue
+		}
+		var fields map[string]map[string]json.RawMessage
+		if json.Unmarshal(e.FieldsV1.Raw, &fields) != nil {
+			continue
+		}
+		spec := fields[fieldSpec]
+		if _, owns := spec[fieldMask]; !owns {
+			continue
+		}
+		delete(spec, fieldMask)
+		at := fmt.Sprintf("/metadata/managedFields/%d", i)
+		path := at + "/fieldsV1/" + fieldSpec
+		if len(spec) > 0 {
+			path += "/" + fieldMask
+		}
+		return []map[string]any{
+			{"op": "test", "path": at + "/manager", "value": manager},
+			{"op": "test", "path": at + "/operation", "value": e.Operation},
+			{"op": "remove", "path": path},
+		}
+	}
+	return nil
+}
+
+// appliedByUser reports whether an entry is of a server-side apply by another client than
+// Crossplane and Kausality.
+func appliedByUser(e metav1.ManagedFieldsEntry) bool {
+	return e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" &&
+		!subject.IsComposedApply(e.Manager) && !strings.HasPrefix(e.Manager, v1alpha1.ManagerPrefix)
+}
