@@ -192,13 +192,13 @@ func (ev *evaluation) ownComponent() (verdict, error) {
 	return ev.allow(ReasonComponent), nil
 }
 
-// nothingToDecide allows what changes no desired state, and updates of an object that is being
-// deleted (KR-05-01).
+// nothingToDecide allows what changes no desired state, and updates and further deletions
+// of an object that is being deleted (KR-05-01).
 func (ev *evaluation) nothingToDecide() (verdict, error) {
 	switch {
 	case !ev.desiredChange():
 		return ev.allow(ReasonNoChange), nil
-	case ev.req.Operation == Update && identity.IsDeleting(ev.req.OldObject):
+	case ev.req.Operation != Create && identity.IsDeleting(ev.req.OldObject):
 		return ev.allow(ReasonBeingDeleted), nil
 	}
 	return verdict{}, nil

@@ -51,6 +51,14 @@ var touches = annotationsChange + ` && (` + keptRemoved + ` || !` + specChanges 
     ["kausality.io/trace"].exists(k, k in now && ` + differs("was", "now") + `) &&
       ` + authorKeys + `.exists(k, ` + differs("was", "now") + `)))))`
 
+// statusTouches is true where a write of a status changes the controller reference or any
+// annotation of ours, which built-in kinds store (KR-13-54). Very many annotations are not
+// gone over: the system's own are compared then as in any write.
+const statusTouches = `(has(request.subResource) && request.subResource == "status" && (` + parentChanges + ` || ` + annotationsChange + ` &&
+[` + annotationsNow + `].exists(now, [` + annotationsWas + `].exists(was, size(now) <= 200 && size(was) <= 200 && (
+  now.exists(k, k.startsWith("kausality.io/") && !(k in was && was[k] == now[k])) ||
+  was.exists(k, k.startsWith("kausality.io/") && !(k in now)))))))`
+
 // keptRemoved is true where a write removes one of keptKeys. They are compared one
 // by one, since a loop takes twice as long.
 var keptRemoved = func() string {
@@ -77,7 +85,9 @@ var protectionVariables = []admissionregistrationv1.Variable{
 	{Name: "copies", Expression: `variables.manager.startsWith("apiextensions.crossplane.io/") || variables.machine &&
 has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(r, has(r.controller) && r.controller)`},
 	{Name: "removed", Expression: list(keptKeys) + `.filter(k, k in variables.was && !(k in variables.now))`},
+	{Name: "status", Expression: `has(request.subResource) && request.subResource == "status"`},
 	{Name: "touched", Expression: `size(variables.removed) > 0 ? variables.removed :
+variables.status ? ["annotations and owners by a status"] :
 ` + systemKeys + `.filter(k, ` + differs("variables.was", "variables.now") + `)`},
 }
 
@@ -89,13 +99,13 @@ func protectionPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPol
 		TypeMeta: policyType, ObjectMeta: meta(annotationProtection),
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 			FailurePolicy:    new(admissionregistrationv1.Ignore), // an expression of ours that fails must refuse no request
-			MatchConstraints: constraints(in.groups, admissionregistrationv1.Update),
+			MatchConstraints: withStatuses(constraints(in.groups, admissionregistrationv1.Update), in.groups),
 			MatchConditions: []admissionregistrationv1.MatchCondition{
-				{Name: "others-touch-kausality-annotation", Expression: touches + " &&\n" + notOwnWrite(in.components())},
+				{Name: "others-touch-kausality-annotation", Expression: "(" + touches + " ||\n" + statusTouches + ") &&\n" + notOwnWrite(in.components())},
 			},
 			Variables: protectionVariables,
 			Validations: []admissionregistrationv1.Validation{{
-				Expression: "variables.copies",
+				Expression: "variables.copies && !variables.status",
 				Message:    "annotations that only Kausality writes must stay as they are",
 				MessageExpression: `"Kausality alone writes " + variables.touched.join(", ") + ": leave them as they are stored. ` +
 					`Its webhook puts them back by itself and does not answer now; write again without them, or when it does"`,
@@ -116,7 +126,7 @@ func protectionBinding(name string, e entry) *admissionregistrationv1.Validating
 	if e.failurePolicy == admissionregistrationv1.Fail {
 		actions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}
 	}
-	match := constraints(e.groups, admissionregistrationv1.Update)
+	match := withStatuses(constraints(e.groups, admissionregistrationv1.Update), e.groups)
 	never := append(slices.Clone(excludedNamespaces), e.lenient...)
 	match.NamespaceSelector, match.ObjectSelector = e.namespaceSelector(never), e.objectSelector
 	for i := range match.ResourceRules {
@@ -153,6 +163,15 @@ func bindingNames() []string {
 		out[i] = annotationProtection + "-" + strconv.Itoa(i+1)
 	}
 	return out
+}
+
+// withStatuses matches the statuses of the resources of groups as well.
+func withStatuses(m *admissionregistrationv1.MatchResources, groups []group) *admissionregistrationv1.MatchResources {
+	for _, g := range groups {
+		rule := entry{}.rule(g, "status", admissionregistrationv1.Update)
+		m.ResourceRules = append(m.ResourceRules, admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: rule})
+	}
+	return m
 }
 
 // constraints match operations on the resources of groups, in any version.

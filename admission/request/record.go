@@ -29,9 +29,11 @@ func (r *Request) LastUpgrade() v1alpha1.LastUpgrade {
 	return last
 }
 
-// Resource is the composition resource name of the object; empty where it is not composed.
+// Resource is the stored composition resource name of the object, by which approvals
+// name it; empty where it is not composed. One request cannot give itself another
+// (KR-04-12).
 func (r *Request) Resource() string {
-	return identity.Annotation(r.Current(), v1alpha1.AnnotationKeyCompositionResourceName)
+	return identity.Annotation(r.Stored(), v1alpha1.AnnotationKeyCompositionResourceName)
 }
 
 // DifferenceID of the request as a change of a child of p (KR-10-02). changes are those

@@ -80,7 +80,7 @@ func (s Observation) Unsettled() (why string, again time.Duration) {
 		return fmt.Sprintf("its controller has observed generation %d, the last intent is %d", s.Observed, intent.Generation), 0
 	case p.Role != parent.RoleComposite && p.Role != parent.RoleClaim:
 		return "", 0
-	case len(p.Children) == 0:
+	case len(p.Children) == 0 && !s.composesNothing():
 		return "it has no children yet", 0
 	case s.Missing:
 		return "some of its children cannot be read", unwatchedAgain
@@ -88,6 +88,13 @@ func (s Observation) Unsettled() (why string, again time.Duration) {
 		return "the composition function holds something back", 0
 	}
 	return s.unsettledChild(intent)
+}
+
+// composesNothing reports whether a composite without composed resources has been
+// composed: its revision is chosen, and Crossplane has reconciled it by that (KR-03-08).
+// The first resource that a later revision adds is then a change like any other.
+func (s Observation) composesNothing() bool {
+	return s.Parent.Role == parent.RoleComposite && s.Parent.CompositionRevision != ""
 }
 
 // unsettledChild of an XR or Claim, or the time that it must still stay

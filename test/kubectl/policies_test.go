@@ -95,7 +95,9 @@ func setUp(t *testing.T) (own func() (child string)) {
 	require.NoError(t, err)
 	require.NoError(t, the.Cloud.FailNext(t.Context(), -1, 0))
 	t.Cleanup(func() { require.NoError(t, the.Cloud.Reset(context.Background())) })
-	object := func(c dynamic.Interface, r schema.GroupVersionResource, kind string, annotations map[string]string, spec map[string]any) *unstructured.Unstructured {
+	object := func(c dynamic.Interface, r schema.GroupVersionResource, kind string, annotations map[string]string,
+		spec map[string]any,
+	) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": r.GroupVersion().String(), "kind": kind, "spec": spec}}
 		o.SetName("new")
 		o.SetNamespace("default")

@@ -2,6 +2,7 @@ package operations
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -66,11 +67,18 @@ func off(t *testing.T) {
 // (KR-08-15, KR-12-05).
 func TestProtectionWhileDown(t *testing.T) {
 	ns := namespace(t, "down")
-	policy(t, "shop", map[string]any{"mode": "enforce", "overrides": []any{map[string]any{"namespaces": []any{namespace(t, "lenient")}, "mode": "log"}}})
+	policy(t, "shop", map[string]any{
+		"mode": "enforce", "overrides": []any{map[string]any{"namespaces": []any{namespace(t, "lenient")}, "mode": "log"}},
+		"resources": []any{
+			map[string]any{"apiGroups": []any{"shop.example.org"}, "resources": []any{"*"}},
+			map[string]any{"apiGroups": []any{"apps"}, "resources": []any{"deployments"}},
+		},
+	})
 	guarded(t, ns)
 	guarded(t, "lenient")
 	_, err := app(t, ns, "mine")
 	require.NoError(t, err)
+	web := deploymentOf(t, ns)
 	yes := true
 	child := object("shop.example.org/v1", "App", ns, "child", map[string]any{"size": int64(1)})
 	parent, err := the.admin.Resource(apps).Namespace(ns).Get(t.Context(), "mine", metav1.GetOptions{})
@@ -127,6 +135,7 @@ func TestProtectionWhileDown(t *testing.T) {
 			}
 		})
 	}
+	protectedStatus(t, ns, web)
 	if err := as(t, hans).Resource(databases).Namespace(ns).Delete(t.Context(), "masked", forget); !kerrors.IsForbidden(err) {
 		t.Errorf("a masked managed resource: want 403, got %v", err)
 	}
@@ -135,6 +144,37 @@ func TestProtectionWhileDown(t *testing.T) {
 	}
 	require.NoError(t, merge(t, as(t, hans), databases, ns, "masked", annotate("kausality.io/deletion", "orphan")))
 	require.NoError(t, as(t, hans).Resource(databases).Namespace(ns).Delete(t.Context(), "masked", forget))
+}
+
+// deploymentOf hans, and its name.
+func deploymentOf(t *testing.T, ns string) string {
+	t.Helper()
+	labels := map[string]any{"app": "web"}
+	o := object("apps/v1", "Deployment", ns, "web", map[string]any{
+		"replicas": int64(0), "selector": map[string]any{"matchLabels": labels},
+		"template": map[string]any{"metadata": map[string]any{"labels": labels},
+			"spec": map[string]any{"containers": []any{map[string]any{"name": "web", "image": "registry.example.org/web:1"}}}},
+	})
+	_, err := as(t, hans).Resource(deployments).Namespace(ns).Create(t.Context(), o, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return o.GetName()
+}
+
+// protectedStatus of a Deployment, whose status stores annotations: no annotation of
+// Kausality is changed by it, users' included, and everything else is (KR-13-54).
+func protectedStatus(t *testing.T, ns, name string) {
+	t.Helper()
+	for key, refused := range map[string]bool{"kausality.io/approve-0123456789abcdef": true, "kausality.io/trace": true, "example.org/a": false} {
+		patch := annotate(key, "[]")
+		patch["status"] = map[string]any{"observedGeneration": int64(1)}
+		raw, err := json.Marshal(patch)
+		require.NoError(t, err)
+		_, err = as(t, "system:serviceaccount:tools:robot").Resource(deployments).Namespace(ns).Patch(t.Context(), name, types.MergePatchType, raw,
+			metav1.PatchOptions{FieldManager: "robot"}, "status")
+		if refused && !kerrors.IsInvalid(err) || !refused && err != nil {
+			t.Errorf("%s by a status: want it refused: %v, got %v", key, refused, err)
+		}
+	}
 }
 
 // load creates and deletes apps until it is stopped; under a policy that fails
