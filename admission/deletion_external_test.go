@@ -40,7 +40,7 @@ func TestDeleteForeign(t *testing.T) {
 			want: pass},
 		"SaysNo": {reason: "explicitly",
 			object: fx.With(fx.Terraform(nil), fx.Set(false, "spec", "destroyResourcesOnDeletion")), opts: enforced(), want: pass},
-		"Deleting": {reason: "it is deleted already", object: fx.With(destroying(), fx.Deleting), opts: enforced(), want: pass},
+		"Deleting": {reason: "it is deleted already", object: fx.With(destroying(), fx.Deleting), opts: enforced(), want: allowed("", ReasonBeingDeleted)},
 		"Approved": {reason: "by the system's verb", object: fx.With(destroying(), approvals("destroy")), opts: enforced(),
 			want: pass},
 		"ApprovedDelete": {reason: "or Crossplane's", object: fx.With(destroying(), approvals("Delete")), opts: enforced(),

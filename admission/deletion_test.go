@@ -75,7 +75,7 @@ func TestDeleteManaged(t *testing.T) {
 		"OpenNotYetApplied": {reason: "the gate is open, the policies do not hold Delete yet",
 			mr: fx.With(fx.Instance(), fx.GateValue(openDelete)), user: fx.Alice, opts: enforced(), want: refuse},
 		"BeingDeleted": {reason: "it is deleted already", mr: fx.With(fx.Instance(), fx.Deleting), user: fx.Alice, opts: enforced(),
-			want: pass},
+			want: allowed("", ReasonBeingDeleted)},
 		"Log": {reason: "log masks nothing: a warning", mr: fx.Unmasked(), user: fx.Alice, opts: Options{}, want: pass},
 		"LogMasked": {reason: "a mask that log mode has not lifted yet would orphan all the same", mr: fx.Instance(),
 			user: fx.Alice, opts: Options{}, want: refuse},
