@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -50,7 +51,7 @@ type marks struct {
 }
 
 func newMarks(c *cluster.Cluster, log logr.Logger) *marks {
-	return &marks{cluster: c, log: log, now: time.Now}
+	return &marks{cluster: c, log: log, now: clock.Now}
 }
 
 // note what was marked for a deletion that is allowed.
