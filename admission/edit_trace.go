@@ -79,5 +79,5 @@ func (ed *editor) writeFingerprint() {
 	if n := len(last.Fingerprints) - v1alpha1.MaxHashes; n > 0 {
 		last.Fingerprints = last.Fingerprints[n:]
 	}
-	ed.put(v1alpha1.AnnotationKeyLastUpgrade, annotation.Marshal(last))
+	ed.put(v1alpha1.AnnotationKeyLastUpgrade, annotation.MustMarshal(last))
 }

@@ -114,11 +114,11 @@ func (e Entries) String() string {
 	for _, entry := range e {
 		raw := entry.raw
 		if len(raw) == 0 {
-			raw = json.RawMessage(annotation.Marshal(entry.Allowance))
+			raw = json.RawMessage(annotation.MustMarshal(entry.Allowance))
 		}
 		raws = append(raws, raw)
 	}
-	return annotation.Marshal(raws)
+	return annotation.MustMarshal(raws)
 }
 
 // own hop of the carrier; the zero hop where an entry has no trace.
@@ -234,5 +234,5 @@ func (e Entries) With(more ...Entry) Entries {
 func (e *Entry) permits() string {
 	bare := e.Allowance
 	bare.Generation, bare.Initiator, bare.Trace = 0, "", nil
-	return annotation.Marshal(bare) + e.own().Field
+	return annotation.MustMarshal(bare) + e.own().Field
 }

@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 )
 
-// Marshal a value of an annotation: single-line JSON. It panics on a value that JSON
+// MustMarshal a value of an annotation: single-line JSON. It panics on a value that JSON
 // cannot represent, which no type of an annotation is.
-func Marshal(value any) string {
+func MustMarshal(value any) string {
 	raw, err := json.Marshal(value)
 	if err != nil {
 		panic(err)
@@ -16,8 +16,8 @@ func Marshal(value any) string {
 	return string(raw)
 }
 
-// Digest of a value: Hash of its JSON, as Marshal returns it.
-func Digest(value any, digits int) string { return Hash([]byte(Marshal(value)), digits) }
+// Digest of a value: Hash of its JSON, as MustMarshal returns it.
+func Digest(value any, digits int) string { return Hash([]byte(MustMarshal(value)), digits) }
 
 // Hash returns the first hex digits of the SHA-256 of data, at most 64.
 func Hash(data []byte, digits int) string {

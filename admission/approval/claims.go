@@ -51,7 +51,7 @@ func (c Claims) String() string {
 	if len(c) == 0 {
 		return "[]"
 	}
-	return annotation.Marshal(c)
+	return annotation.MustMarshal(c)
 }
 
 // Of an approval: its claim by the content hash, for the caller to change; nil for none.

@@ -200,7 +200,7 @@ func FormatAuthor(author []string) string {
 	case len(author) == 1 && author[0] == string(v1alpha1.VerbAll):
 		return everything
 	}
-	return annotation.Marshal(author)
+	return annotation.MustMarshal(author)
 }
 
 // ParseGate reads the gate annotation; the zero Gate where there is none.
@@ -213,7 +213,7 @@ func ParseGate(annotations map[string]string) v1alpha1.Gate {
 }
 
 // FormatGate is the value of the gate annotation.
-func FormatGate(g v1alpha1.Gate) string { return annotation.Marshal(g) }
+func FormatGate(g v1alpha1.Gate) string { return annotation.MustMarshal(g) }
 
 // AuthorOf returns what the author of a managed resource wrote: the remembered
 // value while it is masked, else the stored one (KR-08-16).

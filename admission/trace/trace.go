@@ -64,7 +64,7 @@ func Of(annotations map[string]string) Trace {
 
 // String is the annotation's value: single-line JSON.
 func (t Trace) String() string {
-	return annotation.Marshal(t)
+	return annotation.MustMarshal(t)
 }
 
 // Own hop of the carrier, nil where there is none.
