@@ -41,11 +41,11 @@ func (ev *evaluation) edit(v verdict, d Decision) Decision {
 	if ev.req.Object == nil || v.Reason == ReasonComponent {
 		return d
 	}
-	said := len(ev.warnings)
+	warned := len(ev.warnings)
 	ed := ev.editor(v)
 	r := ed.run()
 	if r == nil && ed.movesByMask() {
-		ev.maskMoves, ev.warnings = true, ev.warnings[:said]
+		ev.maskMoves, ev.warnings = true, ev.warnings[:warned]
 		ed = ev.editor(v)
 		r = ed.run()
 	}
