@@ -121,52 +121,27 @@ func (r *run) prod() string    { return r.ns + "-prod" }
 
 const composite = "orders"
 
-const rights = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: %[1]s}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: %[2]s}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {namespace: %[1]s, name: ci}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {namespace: %[1]s, name: editors}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: adversary-editor}
-subjects:
-- {apiGroup: rbac.authorization.k8s.io, kind: User, name: mallory@example.com}
-- {kind: ServiceAccount, namespace: %[1]s, name: ci}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {namespace: %[1]s, name: reporters}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: adversary-reporter}
-subjects:
-- {apiGroup: rbac.authorization.k8s.io, kind: User, name: oscar@example.com}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {namespace: %[2]s, name: editors}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: adversary-editor}
-subjects:
-- {apiGroup: rbac.authorization.k8s.io, kind: User, name: trudy@example.com}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {namespace: %[2]s, name: policies}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: adversary-policies}
-subjects:
-- {apiGroup: rbac.authorization.k8s.io, kind: User, name: trudy@example.com}
-`
+// rights in the two Namespaces, which mallory's and trudy's certificates have nowhere else.
+func (r *run) rights() []byte {
+	var out strings.Builder
+	for _, ns := range []string{r.ns, r.other} {
+		fmt.Fprintf(&out, "---\n{apiVersion: v1, kind: Namespace, metadata: {name: %s}}\n", ns)
+	}
+	fmt.Fprintf(&out, "---\n{apiVersion: v1, kind: ServiceAccount, metadata: {namespace: %s, name: ci}}\n", r.ns)
+	for _, b := range []struct{ ns, role, user string }{
+		{r.ns, "adversary-editor", mallory}, {r.ns, "adversary-editor", r.ci()}, {r.ns, "adversary-reporter", oscar},
+		{r.other, "adversary-editor", trudy}, {r.other, "adversary-policies", trudy},
+	} {
+		fmt.Fprintf(&out, "---\n{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {namespace: %s, name: %q}, "+
+			"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %s}, subjects: "+
+			"[{apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}]}\n", b.ns, b.role+"."+strings.ReplaceAll(b.user, ":", "."), b.role, b.user)
+	}
+	return []byte(out.String())
+}
 
 // prepare a composite and two Databases that have settled.
 func (r *run) prepare(ctx context.Context) error {
-	if err := the.Apply(ctx, fmt.Appendf(nil, rights, r.ns, r.other)); err != nil {
+	if err := the.Apply(ctx, r.rights()); err != nil {
 		return err
 	}
 	for _, g := range []schema.GroupVersionResource{story.XDatabases, story.Databases} {
