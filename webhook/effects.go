@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"runtime/debug"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -61,14 +60,7 @@ func (h *Handler) approve(ctx context.Context, req *admission.Request, d admissi
 	}
 }
 
-// orphanWrites is how many managed resources are marked at a time: the write of the
-// user waits for all of them.
-const orphanWrites = 16
-
-// orphan marks the managed resources whose external resources a policy leaves behind,
-// before the deletion of their composite is allowed (KR-08-11): theirs is decided when
-// composite and policy may be gone, also while this webhook is down. On failure the
-// caller retries. The marks of a deletion that is not stored are removed again (KR-13-48).
+// orphan marks what a policy leaves behind, before the deletion is allowed.
 func (h *Handler) orphan(ctx context.Context, req *admission.Request, d admission.Decision) error {
 	if !d.Allowed || len(d.Orphans) == 0 {
 		return nil
@@ -76,13 +68,7 @@ func (h *Handler) orphan(ctx context.Context, req *admission.Request, d admissio
 	if err := stored.Verify(ctx, h.Cluster, req); err != nil {
 		return fmt.Errorf("cannot mark what a policy leaves behind: %w", err)
 	}
-	h.marks.note(req.Ref(), d.Orphans)
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(orphanWrites)
-	for _, mr := range d.Orphans {
-		g.Go(func() error { return markOrphan(ctx, h.Cluster.States, mr) })
-	}
-	return g.Wait()
+	return h.orphans.Write(ctx, req.Ref(), d.Orphans)
 }
 
 // reported object of a request: the new one, or the old one for a DELETE.

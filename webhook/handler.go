@@ -22,6 +22,7 @@ import (
 	"github.com/kausality-io/function-kausality/drift"
 	"github.com/kausality-io/function-kausality/policystore"
 	"github.com/kausality-io/function-kausality/telemetry"
+	"github.com/kausality-io/function-kausality/webhook/orphans"
 	"github.com/kausality-io/function-kausality/webhook/settler"
 	"github.com/kausality-io/function-kausality/webhook/stored"
 )
@@ -37,8 +38,8 @@ type Handler struct {
 
 	// Memory of what requests show, never nil.
 	Memory *settler.Memory
-	// marks of what policies leave behind; needed where there are such policies.
-	marks *marks
+	// orphans are what policies leave behind; needed where there are such policies.
+	orphans *orphans.Marks
 	// StatusReviewed is called with each request that would write a status; nil for nothing.
 	StatusReviewed func(*admission.Request)
 }

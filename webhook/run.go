@@ -21,6 +21,8 @@ import (
 	"github.com/kausality-io/function-kausality/policystore"
 	"github.com/kausality-io/function-kausality/telemetry"
 	"github.com/kausality-io/function-kausality/webhook/builds"
+	"github.com/kausality-io/function-kausality/webhook/orphans"
+	"github.com/kausality-io/function-kausality/webhook/permissions"
 	"github.com/kausality-io/function-kausality/webhook/serving"
 	"github.com/kausality-io/function-kausality/webhook/settler"
 )
@@ -88,7 +90,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := probes(mgr, c, h.Policies, end); err != nil {
 		return err
 	}
-	err = cluster.AddAll(mgr, c, beat, h.marks, h.Policies, leading(h.Policies.Lead), s, h.Reporter, leading(s.Lead),
+	err = cluster.AddAll(mgr, c, beat, h.orphans, h.Policies, leading(h.Policies.Lead), s, h.Reporter, leading(s.Lead),
 		serving.Everywhere(func(ctx context.Context) error { h.Policies.FinishClaims(ctx, s.Child); return nil }), cluster.GiveBack{Cluster: c})
 	if err != nil {
 		return err
@@ -203,16 +205,16 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, beat *cluster.
 	options := o.Admission
 	options.Settings, options.Initialized, options.Removing = c.Settings, c.Policies.Initialized, c.Scope.Removing
 	options.Guarded = c.Reviews
-	permissions := newPermissions(c)
-	options.MayUpdateStatus = permissions.mayUpdateStatus
+	may := permissions.New(c)
+	options.MayUpdateStatus = may.MayUpdateStatus
 	if o.ApproverRBAC {
-		options.MayApprove = permissions.mayApprove
+		options.MayApprove = may.MayApprove
 	}
 	w := &world{cluster: c, fresh: cluster.NewFresh(c.States, beat), memory: memory, settler: s, components: components, builds: builds.New(c.Dynamic)}
 	return &Handler{
 		Evaluator: &admission.Evaluator{World: w, Options: options, Policies: policies},
 		Cluster:   c, Policies: policies, Reporter: reporter, Memory: memory, StatusReviewed: s.StatusReviewed, Log: o.Log.WithName("admission"),
-		marks: newMarks(c, o.Log.WithName("marks")),
+		orphans: orphans.New(c, o.Log.WithName("orphans")),
 	}, s, nil
 }
 

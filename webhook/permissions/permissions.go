@@ -1,4 +1,4 @@
-package webhook
+package permissions
 
 import (
 	"context"
@@ -28,25 +28,26 @@ const (
 	permissionTimeout = time.Second
 )
 
-// permissions of users, by SubjectAccessReviews of the API server. It is safe for concurrent use.
-type permissions struct {
+// Permissions of users, by SubjectAccessReviews of the API server. It is safe for concurrent use.
+type Permissions struct {
 	cluster *cluster.Cluster
 	answers *cache.LRUExpireCache // of bool, by the hash of the SubjectAccessReviewSpec
 }
 
-func newPermissions(c *cluster.Cluster) *permissions {
-	return &permissions{cluster: c, answers: cache.NewLRUExpireCache(maxPermissions)}
+// New Permissions, without answers.
+func New(c *cluster.Cluster) *Permissions {
+	return &Permissions{cluster: c, answers: cache.NewLRUExpireCache(maxPermissions)}
 }
 
-// mayApprove is admission.Options.MayApprove (KR-02-13): the verb approve, checked as Kubernetes checks
+// MayApprove is admission.Options.MayApprove (KR-02-13): the verb approve, checked as Kubernetes checks
 // the verbs bind and escalate.
-func (p *permissions) mayApprove(ctx context.Context, u subject.User, object parent.Ref) (bool, error) {
+func (p *Permissions) MayApprove(ctx context.Context, u subject.User, object parent.Ref) (bool, error) {
 	return p.may(ctx, u, object, authorizationv1.ResourceAttributes{Verb: admission.VerbApprove, Name: object.Name}, approverTTL)
 }
 
-// mayUpdateStatus is admission.Options.MayUpdateStatus (KR-13-04). A controller that applies its statuses
+// MayUpdateStatus is admission.Options.MayUpdateStatus (KR-13-04). A controller that applies its statuses
 // may have the verb patch alone.
-func (p *permissions) mayUpdateStatus(ctx context.Context, u subject.User, object parent.Ref) (may bool, err error) {
+func (p *Permissions) MayUpdateStatus(ctx context.Context, u subject.User, object parent.Ref) (may bool, err error) {
 	for _, verb := range []string{"update", "patch"} {
 		may, err = p.may(ctx, u, object, authorizationv1.ResourceAttributes{Verb: verb, Subresource: "status"}, controllerTTL)
 		if may || err != nil {
@@ -57,7 +58,7 @@ func (p *permissions) mayUpdateStatus(ctx context.Context, u subject.User, objec
 }
 
 // may reports whether a user has a permission on an object.
-func (p *permissions) may(ctx context.Context, u subject.User, object parent.Ref, what authorizationv1.ResourceAttributes,
+func (p *Permissions) may(ctx context.Context, u subject.User, object parent.Ref, what authorizationv1.ResourceAttributes,
 	ttl time.Duration,
 ) (bool, error) {
 	info, err := p.cluster.Kinds.Get(object.GroupVersionKind)

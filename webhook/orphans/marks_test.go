@@ -1,4 +1,4 @@
-package webhook
+package orphans
 
 import (
 	"encoding/json"
@@ -110,7 +110,7 @@ func TestMarks(t *testing.T) {
 					stored.objects[o.GetName()] = o
 				}
 			}
-			m := newMarks(stored.serve(t), logr.Discard())
+			m := New(stored.serve(t), logr.Discard())
 			now := time.Now()
 			m.now = func() time.Time { return now }
 			m.note(ref("root"), []parent.Ref{ref("mr")})

@@ -1,4 +1,4 @@
-package webhook
+package orphans
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -36,12 +37,12 @@ type marked struct {
 	due  time.Time
 }
 
-// marks that were written for deletions (KR-08-11). Those of a deletion that was not
+// Marks that were written for deletions (KR-08-11). Those of a deletion that was not
 // stored, since another webhook or policy refused it, are removed again (KR-13-48): a
 // later deletion of the managed resource alone would leave its external resource behind
 // unrequested. They are kept in memory alone, so that the marks of a replica that ends in
 // the meantime stay. It is safe for concurrent use.
-type marks struct {
+type Marks struct {
 	cluster *cluster.Cluster
 	log     logr.Logger
 	now     func() time.Time
@@ -50,12 +51,31 @@ type marks struct {
 	waiting []marked
 }
 
-func newMarks(c *cluster.Cluster, log logr.Logger) *marks {
-	return &marks{cluster: c, log: log, now: clock.Now}
+// New Marks; nothing is removed before Start.
+func New(c *cluster.Cluster, log logr.Logger) *Marks {
+	return &Marks{cluster: c, log: log, now: clock.Now}
 }
 
-// note what was marked for a deletion that is allowed.
-func (m *marks) note(root parent.Ref, mrs []parent.Ref) {
+// writes is how many managed resources are marked at a time: the write of the user waits
+// for all of them.
+const writes = 16
+
+// Write marks the managed resources whose external resources a policy leaves behind,
+// before the deletion of their composite is allowed (KR-08-11): theirs is decided when
+// composite and policy may be gone, also while this webhook is down. On failure the
+// caller retries. The marks of a deletion that is not stored are removed again (KR-13-48).
+func (m *Marks) Write(ctx context.Context, root parent.Ref, mrs []parent.Ref) error {
+	m.note(root, mrs)
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(writes)
+	for _, mr := range mrs {
+		g.Go(func() error { return write(ctx, m.cluster.States, mr) })
+	}
+	return g.Wait()
+}
+
+// note what is marked for a deletion that is allowed.
+func (m *Marks) note(root parent.Ref, mrs []parent.Ref) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.waiting) < maxMarked {
@@ -64,7 +84,7 @@ func (m *marks) note(root parent.Ref, mrs []parent.Ref) {
 }
 
 // Start checks what is due until the context ends.
-func (m *marks) Start(ctx context.Context) error {
+func (m *Marks) Start(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -83,10 +103,10 @@ func (m *marks) Start(ctx context.Context) error {
 }
 
 // NeedLeaderElection is false: each replica checks what it marked.
-func (m *marks) NeedLeaderElection() bool { return false }
+func (m *Marks) NeedLeaderElection() bool { return false }
 
 // due are those whose deletion is stored by now, or never.
-func (m *marks) due() (out []marked) {
+func (m *Marks) due() (out []marked) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now, rest := m.now(), m.waiting[:0:0]
@@ -101,7 +121,7 @@ func (m *marks) due() (out []marked) {
 	return out
 }
 
-func (m *marks) again(w marked) {
+func (m *Marks) again(w marked) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w.due = m.now().Add(markRetry)
@@ -110,7 +130,7 @@ func (m *marks) again(w marked) {
 
 // check one deletion, and remove its marks if it was not stored. One that is stored
 // meanwhile gets them back.
-func (m *marks) check(ctx context.Context, w marked) error {
+func (m *Marks) check(ctx context.Context, w marked) error {
 	refused, err := m.refused(ctx, w.root)
 	if err != nil || !refused {
 		return err
@@ -129,7 +149,7 @@ func (m *marks) check(ctx context.Context, w marked) error {
 		return err
 	}
 	for _, mr := range removed {
-		if err := markOrphan(ctx, m.cluster.States, mr); err != nil {
+		if err := write(ctx, m.cluster.States, mr); err != nil {
 			return err
 		}
 	}
@@ -137,7 +157,7 @@ func (m *marks) check(ctx context.Context, w marked) error {
 }
 
 // refused reports whether an object still exists and is not being deleted.
-func (m *marks) refused(ctx context.Context, ref parent.Ref) (bool, error) {
+func (m *Marks) refused(ctx context.Context, ref parent.Ref) (bool, error) {
 	content, err := m.cluster.States.Content(ctx, ref)
 	if err != nil || content == nil {
 		return false, err
@@ -147,7 +167,7 @@ func (m *marks) refused(ctx context.Context, ref parent.Ref) (bool, error) {
 }
 
 // remove our mark, and no user's, from a managed resource that is not being deleted.
-func (m *marks) remove(ctx context.Context, ref parent.Ref) (bool, error) {
+func (m *Marks) remove(ctx context.Context, ref parent.Ref) (bool, error) {
 	r, err := m.cluster.States.Resource(ref)
 	if err != nil {
 		return false, err
@@ -190,8 +210,8 @@ func onlyOurs(o *unstructured.Unstructured, key string) bool {
 	return ours
 }
 
-// markOrphan marks a managed resource to be left behind. One that is gone needs no mark.
-func markOrphan(ctx context.Context, states *cluster.States, mr parent.Ref) error {
+// write marks a managed resource to be left behind. One that is gone needs no mark.
+func write(ctx context.Context, states *cluster.States, mr parent.Ref) error {
 	value := v1alpha1.DeletionOrphan
 	patch := cluster.Patch{Manager: v1alpha1.ManagerWebhook, Annotations: map[string]*string{v1alpha1.AnnotationKeyDeletion: &value}}
 	if err := states.Apply(ctx, mr, patch); err != nil && !kerrors.IsNotFound(err) {
