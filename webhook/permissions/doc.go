@@ -1,3 +1,3 @@
-// Package permissions asks the API server what users may do, by SubjectAccessReviews, and keeps the answers
-// for a short time.
+// Package permissions checks what users may do, by SubjectAccessReviews of the API server, and keeps the
+// answers for a short time.
 package permissions
