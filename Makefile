@@ -21,12 +21,12 @@ UNIT_MODULES := . test/image test/provider
 PHASES       ?= lint generate-check unit parts package integration
 
 # Campaigns of make test-more; each takes less than an hour.
-CAMPAIGNS    ?= fuzz years random adversary model gate-bench soak
+CAMPAIGNS    ?= fuzz years random adversary faults model gate-bench soak
 
 # Packages that need a control plane, the longest first, and how many of them run at a time: each waits
 # most of its time. provider-kubernetes has a fixed port, which e2e and kubectl take in turns.
 PLANES       ?= ./e2e/... ./operations/... ./conformance/... ./gate/... ./webhook/... ./controlplane/... ./xpkg/... \
-	./adversary/... ./chart/... ./examples/... ./cmd/... ./kubectl/...
+	./adversary/... ./faults/... ./chart/... ./examples/... ./cmd/... ./kubectl/...
 AT_A_TIME    ?= 3
 
 # go test runs after lint, which vets.
@@ -189,6 +189,12 @@ gate-bench: ## Put 10,000 managed resources on one gate
 .PHONY: adversary
 adversary: $(SUMMARY) ## Users with few rights against a running story, by seed; SEEDS=200
 	@$(SUMMARY) gotest -C test -trimpath -count 1 -timeout 2h -run '^TestAdversary$$' -v ./adversary -args -adversary.seeds=$(or $(SEEDS),200)
+
+.PHONY: faults
+faults: $(SUMMARY) ## Processes, networks, clocks, certificates that fail, in all pairs; ONLY=gate/kill; RESUME=1 leaves out what passed
+	@mkdir -p $(OUT) && $(if $(RESUME),,rm -f $(OUT)/faults.tsv &&) \
+	$(SUMMARY) gotest -C test -trimpath -count 1 -timeout 4h -run '^TestCampaign$$' -v ./faults -args -faults.all \
+		-faults.only='$(ONLY)' -faults.results=$(OUT)/faults.tsv
 
 .PHONY: random
 random: $(SUMMARY) ## Random interleavings of all actors around the gate, on the real processes; SEEDS=100

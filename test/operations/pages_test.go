@@ -125,6 +125,7 @@ var pages = []followed{
 		{command: "make integration PLANES=./gate", not: minutes},
 		{command: "make random SEEDS=100", not: minutes},
 		{command: "make adversary SEEDS=200", not: minutes},
+		{command: "make faults", not: minutes},
 	}},
 	{"docs/operations.md", []typed{
 		{command: "kubectl annotate TYPE NAME kausality.io/mode=log --overwrite", with: []string{"TYPE NAME", "namespace team-a"},
