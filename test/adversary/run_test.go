@@ -277,7 +277,7 @@ func (r *run) wrote(user string, o *unstructured.Unstructured) {
 
 // recover: hans's next change of each object reaches the cloud, whatever happened.
 func (r *run) recover(ctx context.Context) error {
-	if err := r.restore(ctx); err != nil {
+	if err := controlplane.Eventually(ctx, "hans to restore what he can", patience, r.restore); err != nil {
 		return fmt.Errorf("%w; Databases: %s", err, r.stored())
 	}
 	want := map[string]int64{}
