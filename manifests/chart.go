@@ -27,7 +27,8 @@ func Chart() ([]byte, error) {
 		aggregated(componentWebhook, webhookRules()), aggregated(componentGate, gateRules()), aggregated(componentController, controllerRules()),
 		[]any{
 			crossplaneRole(), leasesRole(), leasesBinding([]string{serviceAccountPrefix + Namespace + ":" + componentController}),
-			homeRole(componentWebhook, secret(read, SecretServing)),
+			heartbeatRole(), heartbeatBinding(nil),
+			homeRole(componentWebhook, secret(observe, SecretServing)),
 			homeBinding(componentWebhook, accountSubject(Namespace, componentWebhook)),
 			homeRole(componentController, secret([]string{"get", "update"}, SecretServing, SecretAuthority),
 				rbacRule("", []string{"secrets"}, "create")), // a name cannot be required of what does not exist yet
@@ -59,27 +60,28 @@ func addedTo(component, name string, rules []rbacv1.PolicyRule) *rbacv1.ClusterR
 	return r
 }
 
-// controllerRules: the policy controller writes a handful of objects by name. It
+// controllerRules (KR-13-43): the policy controller writes a handful of objects by name. It
 // may give access that it does not have itself, through the roles of the
 // policies and no others.
 func controllerRules() []rbacv1.PolicyRule {
 	write := []string{"create", "patch", "delete"}
 	const registration, rbac = "admissionregistration.k8s.io", rbacv1.GroupName
 	return []rbacv1.PolicyRule{
-		rbacRule(v1alpha1.Group, []string{"kausalities"}, read...),
+		rbacRule(v1alpha1.Group, []string{"kausalities"}, observe...),
 		rbacRule(v1alpha1.Group, []string{"kausalities/status"}, "patch"),
 		rbacRule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, read...),
 		rbacRule("pkg.crossplane.io", []string{"providerrevisions"}, "get"), // which Provider a CRD is of
 		rbacRule(registration, []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "validatingadmissionpolicies",
-			"validatingadmissionpolicybindings"}, read...),
-		named(registration, "mutatingwebhookconfigurations", write, configurationMutate),
+			"validatingadmissionpolicybindings"}, observe...),
+		named(registration, "mutatingwebhookconfigurations", append(slices.Clone(write), "get"), configurationMutate),
 		named(registration, "validatingwebhookconfigurations", write, configurationPolicy),
 		named(registration, "validatingadmissionpolicies", write, orphanProtection, annotationProtection, crdProtection, crdApproval,
 			providerProtection),
+		named(registration, "validatingadmissionpolicies", []string{"get"}, crdProtection, providerProtection), // what is protected
 		named(registration, "validatingadmissionpolicybindings", write, writtenBindings()...),
-		rbacRule(rbac, []string{"clusterroles"}, read...),
+		rbacRule(rbac, []string{"clusterroles"}, observe...),
+		named(rbac, "clusterroles", []string{"get"}, RoleGatePolicies), // what was guarded
 		named(rbac, "clusterroles", append(slices.Clone(write), "escalate"), RoleWebhookPolicies, RoleGatePolicies, RoleControllerPolicies),
-		rbacRule("", []string{"events"}, "create", "patch"),
-		rbacRule("events.k8s.io", []string{"events"}, "create", "patch"),
+		rbacRule("", []string{"events"}, "create"), // of the election of a leader
 	}
 }

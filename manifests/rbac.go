@@ -18,17 +18,19 @@ const (
 	componentController = "kausality-controller"
 	roleCrossplane      = "kausality-crossplane"
 	roleLeases          = "kausality-leases"
+	// heartbeat is the Lease of the webhook, and its role.
+	heartbeat = "kausality-webhook-heartbeat"
 )
 
 const serviceAccountPrefix = "system:serviceaccount:"
 
 var (
 	read = []string{"get", "list", "watch"}
+	// observe is what a cache needs: clients list where the API server does not stream with a watch.
+	observe = []string{"list", "watch"}
 	// Of webhook and gate on what is guarded.
 	webhookVerbs = []string{"get", "list", "watch", "patch"}
 	gateVerbs    = []string{"get", "list", "watch", "patch", "delete"}
-
-	change = []string{"get", "list", "watch", "create", "update", "patch", "delete"}
 )
 
 func namespace() *corev1.Namespace {
@@ -59,44 +61,48 @@ func gateRole(in *input) *rbacv1.ClusterRole {
 func crossplaneRole() *rbacv1.ClusterRole {
 	r := clusterRole(roleCrossplane, []rbacv1.PolicyRule{
 		rbacRule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, read...),
-		rbacRule(v1alpha1.Group, []string{all}, read...),
+		rbacRule(v1alpha1.Group, []string{"allowancepolicies", "upgradeallowances"}, read...),
 	})
 	r.Labels["rbac.crossplane.io/aggregate-to-crossplane"] = "true"
 	return r
 }
 
-// webhookRules are the access of the webhook beside what it guards.
+// webhookRules are the access of the webhook beside what it guards (KR-13-43).
 func webhookRules() []rbacv1.PolicyRule {
 	return append(common(),
+		rbacRule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations"}, observe...), // which resources are guarded
+		rbacRule(v1alpha1.Group, []string{"kausalities"}, observe...),
 		rbacRule(v1alpha1.Group, v1alpha1.PolicyResources(), read...),
-		rbacRule(v1alpha1.Group, policyStatuses(), "update", "patch"),
-		rbacRule("", []string{"pods"}, "get"), // whose images are the build of a controller
+		rbacRule(v1alpha1.Group, policyStatuses(), "patch"),
+		rbacRule(v1alpha1.Group, []string{"approvalpolicies/status", "clusterapprovalpolicies/status"}, "update"), // claims
+		rbacRule(v1alpha1.Group, []string{"drifts"}, "delete"),                                                    // old ones
+		rbacRule("", []string{"pods"}, "get"),                                                                     // whose images are the build of a controller
 		rbacRule("apiextensions.crossplane.io", []string{"compositionrevisions"}, "get"),
 		rbacRule("pkg.crossplane.io", []string{"functionrevisions"}, "list"),
 		rbacRule("authorization.k8s.io", []string{"subjectaccessreviews"}, "create"),
 	)
 }
 
-// gateRules are the access of the gate beside what it guards.
+// gateRules are the access of the gate beside what it guards (KR-13-43).
 func gateRules() []rbacv1.PolicyRule {
 	return append(common(),
-		rbacRule(v1alpha1.Group, v1alpha1.PolicyResources(), read...), // a change of policies may allow what was refused
+		rbacRule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations"}, read...), // which resources are guarded
+		rbacRule(v1alpha1.Group, []string{"kausalities"}, read...),
+		rbacRule(v1alpha1.Group, v1alpha1.PolicyResources(), observe...), // a change of policies may allow what was refused
+		rbacRule("events.k8s.io", []string{"events"}, "create", "patch"),
 		// `kausality ungate --for-removal` marks it, as the gate's own user.
 		named("admissionregistration.k8s.io", "mutatingwebhookconfigurations", []string{"create", "patch", "delete"}, configurationMutate),
 	)
 }
 
-// common access of both components: to the webhook configuration, which lists what
-// is watched, and to the CRDs of these kinds.
+// common access of both components.
 func common() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		rbacRule("", []string{"namespaces"}, read...),
+		rbacRule("", []string{"namespaces"}, observe...),
 		rbacRule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, read...),
-		rbacRule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations"}, read...), // which resources are guarded
-		rbacRule(v1alpha1.Group, []string{"drifts", "drifts/status"}, change...),
-		rbacRule(v1alpha1.Group, []string{"kausalities"}, read...),
-		rbacRule("", []string{"events"}, "create", "patch"),
-		rbacRule("events.k8s.io", []string{"events"}, "create", "patch"),
+		rbacRule(v1alpha1.Group, []string{"drifts"}, "get", "list", "watch", "create"),
+		rbacRule(v1alpha1.Group, []string{"drifts/status"}, "patch"),
+		rbacRule("", []string{"events"}, "create"), // of the election of a leader
 	}
 }
 
@@ -139,13 +145,22 @@ func clusterRoleBinding(name string, users []string) *rbacv1.ClusterRoleBinding 
 
 // leasesRole is for leader election, in Kausality's own namespace alone.
 func leasesRole() *rbacv1.Role {
-	return homeRole(roleLeases, rbacRule("coordination.k8s.io", []string{"leases"}, change...))
+	return homeRole(roleLeases, rbacRule("coordination.k8s.io", []string{"leases"}, "get", "create", "update"))
 }
 
 // leasesBinding of leasesRole to webhook and gate.
 func leasesBinding(users []string) *rbacv1.RoleBinding {
 	components := []rbacv1.Subject{accountSubject(Namespace, componentWebhook), accountSubject(Namespace, componentGate)}
 	return homeBinding(roleLeases, append(components, subjects(users)...)...)
+}
+
+// heartbeatRole is for the Lease by which the webhook knows that its watches are up to date.
+func heartbeatRole() *rbacv1.Role {
+	return homeRole(heartbeat, named("coordination.k8s.io", "leases", []string{"list", "watch", "patch"}, heartbeat))
+}
+
+func heartbeatBinding(users []string) *rbacv1.RoleBinding {
+	return homeBinding(heartbeat, append([]rbacv1.Subject{accountSubject(Namespace, componentWebhook)}, subjects(users)...)...)
 }
 
 // homeRole in our own Namespace.

@@ -43,8 +43,8 @@ func Render(o Options) ([]byte, error) {
 func objects(in *input) []any {
 	return []any{
 		namespace(), account(componentWebhook), account(componentGate),
-		webhookRole(in), gateRole(in), crossplaneRole(), leasesRole(),
-		clusterRoleBinding(componentWebhook, in.users), clusterRoleBinding(componentGate, in.users), leasesBinding(in.users),
+		webhookRole(in), gateRole(in), crossplaneRole(), leasesRole(), heartbeatRole(),
+		clusterRoleBinding(componentWebhook, in.users), clusterRoleBinding(componentGate, in.users), leasesBinding(in.users), heartbeatBinding(in.users),
 		orphanPolicy(in), orphanBinding(),
 		protectionPolicy(in), protectionBinding(annotationProtection, in.entries[0]),
 		namespaceModePolicy(), namespaceModeBinding(),

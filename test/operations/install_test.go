@@ -188,9 +188,10 @@ func TestRoles(t *testing.T) {
 		list, _, _ := unstructured.NestedSlice(o.Object, "rules")
 		given := ""
 		for _, r := range list {
-			given += fmt.Sprint(r.(map[string]any)["apiGroups"], r.(map[string]any)["resources"])
+			given += fmt.Sprint(r.(map[string]any)["apiGroups"], r.(map[string]any)["resources"], r.(map[string]any)["verbs"])
 		}
-		want := "[apps][deployments]"
+		component := strings.TrimSuffix(strings.TrimPrefix(name, "kausality-"), "-policies")
+		want := fmt.Sprint([]string{"apps"}, []string{"deployments"}, guardedVerbs[component])
 		if name == "kausality-controller-policies" {
 			want = "" // no object of Kubernetes' own groups is masked
 		}

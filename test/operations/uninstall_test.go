@@ -237,20 +237,26 @@ func (l *environment) kubelet(t *testing.T, job string) (printed string) {
 // boundKubeconfig has a token as a Pod gets it.
 func (l *environment) boundKubeconfig(t *testing.T, pod *unstructured.Unstructured, account string) string {
 	t.Helper()
-	cs, err := kubernetes.NewForConfig(l.config("kubelet"))
-	require.NoError(t, err)
-	req := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.GetName(), UID: pod.GetUID()},
-	}}
-	token, err := cs.CoreV1().ServiceAccounts(home).CreateToken(t.Context(), account, req, metav1.CreateOptions{})
-	require.NoError(t, err)
 	c := l.Config()
 	api := clientcmdapi.NewConfig()
 	api.Clusters["it"] = &clientcmdapi.Cluster{Server: c.Host, CertificateAuthorityData: c.CAData}
-	api.AuthInfos["it"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	api.AuthInfos["it"] = &clientcmdapi.AuthInfo{Token: tokenOf(t, home, pod, account)}
 	api.Contexts["it"] = &clientcmdapi.Context{Cluster: "it", AuthInfo: "it"}
 	api.CurrentContext = "it"
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, clientcmd.WriteToFile(*api, file))
 	return file
+}
+
+// tokenOf a ServiceAccount, bound to a Pod.
+func tokenOf(t *testing.T, ns string, pod *unstructured.Unstructured, account string) string {
+	t.Helper()
+	cs, err := kubernetes.NewForConfig(the.config("kubelet"))
+	require.NoError(t, err)
+	req := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.GetName(), UID: pod.GetUID()},
+	}}
+	token, err := cs.CoreV1().ServiceAccounts(ns).CreateToken(t.Context(), account, req, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return token.Status.Token
 }
