@@ -79,7 +79,8 @@ func TestMain(m *testing.M) {
 
 func boot(ctx context.Context) (stop func(), err error) {
 	the = &environment{lines: map[string]*line{}, users: map[string]dynamic.Interface{}, probes: map[string]string{}, down: map[string]bool{}}
-	o := story.Options{Dir: os.Getenv("KAUSALITY_FAULTS_DIR"), Out: os.Stderr, Function: true, WithoutObjects: true, Kausality: os.Getenv("KAUSALITY_BINARY")}
+	o := story.Options{Dir: os.Getenv("KAUSALITY_FAULTS_DIR"), Out: os.Stderr, Function: true, WithoutObjects: true,
+		Kausality: os.Getenv("KAUSALITY_BINARY")}
 	if *campaign {
 		if o.Kausality, err = the.wrongClocks(ctx); err != nil {
 			return nil, err
@@ -89,11 +90,15 @@ func boot(ctx context.Context) (stop func(), err error) {
 	if err == nil {
 		err = the.install(ctx)
 	}
+	watched, end := context.WithCancel(ctx)
 	if err == nil {
-		go the.kubelet(ctx)
+		go the.kubelet(watched)
 	}
 	return func() {
+		end()
+		the.mu.Lock()
 		the.Stop()
+		the.mu.Unlock()
 		if the.skews != "" {
 			_ = os.RemoveAll(the.skews)
 		}
@@ -149,7 +154,9 @@ func (e *environment) install(ctx context.Context) (err error) {
 		}
 	}
 	for c := range e.probes {
-		if err := controlplane.Eventually(ctx, c+" to be ready", time.Minute, func(ctx context.Context) error { return e.ready(ctx, c) }); err != nil {
+		if err := controlplane.Eventually(ctx, c+" to be ready", time.Minute, func(ctx context.Context) error {
+			return e.ready(ctx, c)
+		}); err != nil {
 			return err
 		}
 	}
@@ -183,7 +190,8 @@ func (e *environment) chart(ctx context.Context, address string) error {
 	if err := e.Apply(ctx, []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: "+home+"}\n")); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, tools[parts.Helm], "template", "kausality", filepath.Join(root, "package", "helm", "kausality"), "--namespace", home,
+	cmd := exec.CommandContext(ctx, tools[parts.Helm], "template", "kausality", filepath.Join(root, "package", "helm", "kausality"),
+		"--namespace", home,
 		"--set", "ungate.enabled=false,webhook.shutdownDelay=0s,webhook.settleGrace=1s,webhook.url=https://"+address)
 	cmd.Env, cmd.Stderr = append(os.Environ(), "HOME="+e.Dir()), os.Stderr
 	out, err := cmd.Output()
@@ -193,7 +201,8 @@ func (e *environment) chart(ctx context.Context, address string) error {
 	return e.Apply(ctx, out)
 }
 
-var itself = rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"selfsubjectreviews"}, Verbs: []string{"create"}}
+var itself = rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"selfsubjectreviews"},
+	Verbs: []string{"create"}}
 
 // start a component with the arguments of its Deployment, over its line.
 func (e *environment) start(ctx context.Context, component, address string) error {
@@ -268,14 +277,17 @@ func (e *environment) kubelet(ctx context.Context) {
 		case <-tick.C:
 		}
 		for _, c := range slices.Sorted(maps.Keys(processes)) {
-			e.revive(c)
+			e.revive(ctx, c)
 		}
 	}
 }
 
-func (e *environment) revive(component string) {
+func (e *environment) revive(ctx context.Context, component string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if ctx.Err() != nil {
+		return
+	}
 	p := e.Process(processes[component])
 	select {
 	case <-p.Done():

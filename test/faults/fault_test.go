@@ -265,7 +265,8 @@ func outdated() (cert, key []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}), nil
+	cert = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return cert, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}), nil
 }
 
 // skewed is the clock of a machine that is wrong, in place of admission/clock/local.go: by
@@ -309,7 +310,8 @@ func (e *environment) wrongClocks(ctx context.Context) (program string, err erro
 	if err != nil {
 		return "", err
 	}
-	replacement, overlay, program := filepath.Join(e.skews, "local.go"), filepath.Join(e.skews, "overlay.json"), filepath.Join(e.skews, "kausality")
+	replacement, overlay := filepath.Join(e.skews, "local.go"), filepath.Join(e.skews, "overlay.json")
+	program = filepath.Join(e.skews, "kausality")
 	raw, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "admission", "clock", "local.go"): replacement}})
 	if err != nil {
 		return "", err

@@ -63,9 +63,8 @@ func newLine(to, certs string, ca []byte) (*line, error) {
 		// The connection ends, as it does where there is no API server.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
-	server := &http.Server{ErrorLog: quiet, ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l.serve(proxy, w, r)
-	})}
+	server := &http.Server{ErrorLog: quiet, ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) { l.serve(proxy, w, r) })}
 	go func() {
 		if err := server.ServeTLS(listener, filepath.Join(certs, "tls.crt"), filepath.Join(certs, "tls.key")); err != nil {
 			fmt.Fprintln(os.Stderr, "a line ended:", err)
@@ -137,7 +136,7 @@ func (l *line) serve(proxy http.Handler, w http.ResponseWriter, r *http.Request)
 func answer(w http.ResponseWriter, code int, reason string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"a fault of this test","reason":%q,"code":%d}`,
+	_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"a fault","reason":%q,"code":%d}`,
 		reason, code) // a client that is gone needs no answer
 }
 

@@ -239,7 +239,7 @@ func (r *run) accepted(got *unstructured.Unstructured, err error) error {
 }
 
 // arrives in the cloud: a size that hans requested. What the webhook did not observe is not
-// known to be requested: where it enforces, it may be held, with a reason, until hans
+// known to be requested (KR-01-10): where it enforces, it may be held, with a reason, until hans
 // requests something again.
 func (r *run) arrives(size int64) func(context.Context) error {
 	reaches := r.reaches(size)
@@ -331,8 +331,8 @@ func (r *run) reaches(size int64) func(context.Context) error {
 			if err := errors.Join(err, err2); err != nil {
 				return err
 			}
-			return fmt.Errorf("the size is %d, want %d; Database %v %v, XR %v %v", d.Size, size, mr.Object["spec"], mr.GetAnnotations(), xr.Object["spec"],
-				xr.GetAnnotations())
+			return fmt.Errorf("the size is %d, want %d; Database %v %v, XR %v %v", d.Size, size, mr.Object["spec"], mr.GetAnnotations(),
+				xr.Object["spec"], xr.GetAnnotations())
 		}
 		return nil
 	}
@@ -372,6 +372,7 @@ func (r *run) judge(ctx context.Context) {
 		return
 	}
 	p := plays[r.row[ofChapter]]
+	// Once the chapter is over, hans's next change carries what is composed by then.
 	for _, e := range log {
 		what := fmt.Sprintf("%s %s %s at %s", e.Method, path.Base(e.Path), e.Body, e.Time.Format("15:04:05.000"))
 		r.note("the cloud got %s", what)
@@ -391,7 +392,7 @@ func (r *run) judge(ctx context.Context) {
 			r.fail("%s: nothing may be written in this chapter", what)
 		case !slices.Contains(r.sizes, body.Size):
 			r.fail("%s: no user requested that size, but %v", what, r.sizes)
-		case r.enforces() && body.Tags["tier"] != bronze && (r.until == 0 || e.Seq <= r.until): // then hans's next change carries what is composed by now
+		case r.enforces() && body.Tags["tier"] != bronze && (r.until == 0 || e.Seq <= r.until):
 			r.fail("%s: no user requested that tier", what)
 		}
 	}
