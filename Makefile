@@ -26,7 +26,7 @@ CAMPAIGNS    ?= fuzz years random adversary faults model gate-bench soak
 # Packages that need a control plane, the longest first, and how many of them run at a time: each waits
 # most of its time. provider-kubernetes has a fixed port, which e2e and kubectl take in turns.
 PLANES       ?= ./e2e/... ./operations/... ./conformance/... ./gate/... ./webhook/... ./controlplane/... ./xpkg/... \
-	./adversary/... ./faults/... ./chart/... ./examples/... ./cmd/... ./kubectl/...
+	./adversary/... ./recovery/... ./faults/... ./chart/... ./examples/... ./cmd/... ./kubectl/...
 AT_A_TIME    ?= 3
 
 # go test runs after lint, which vets.

@@ -95,6 +95,10 @@ func (ev *evaluation) externalDeletion() (verdict, error) {
 // (KR-08-10). A missing parent is no evidence that it was deleted (KR-13-03).
 func (ev *evaluation) managedDeletion() (verdict, deletion) {
 	mr := parent.Sum(ev.req.OldObject, ev.kind.Role)
+	if gating.StillDestroys(mr) {
+		return ev.refuse(refusal{code: 403, reason: ReasonExternalDeletion,
+			why: "its external resource is to be left behind, and its gate is still open to delete it", next: "It is being closed. Try again in a moment."}), deletion{}
+	}
 	why := gating.WouldOrphan(mr)
 	if why == "" {
 		return verdict{}, deletion{}

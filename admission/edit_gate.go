@@ -40,7 +40,7 @@ func (ed *editor) setGate() {
 		ed.unmask()
 		return
 	}
-	if ed.resumes() {
+	if ed.resumes() || ed.restored() {
 		ed.gate = &v1alpha1.Gate{State: v1alpha1.GateClosed, Generation: ed.nextGeneration(), At: approval.Stamp(req.Time),
 			Reason: v1alpha1.GateReasonInstalled}
 		ed.mask(*ed.gate)

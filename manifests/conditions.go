@@ -102,6 +102,7 @@ func mutateConditions(in *input, e entry) []admissionregistrationv1.MatchConditi
 	out := []admissionregistrationv1.MatchCondition{
 		{Name: "others-change-desired-state-or-kausality-annotation", Expression: "(" + worth + ") &&\n" + notOwnWrite(in.components())},
 	}
+	out = append(out, e.uncritical()...)
 	if mine := e.mine(); mine != "" {
 		out = append(out, admissionregistrationv1.MatchCondition{Name: "no-policy-is-more-specific", Expression: mine})
 	}

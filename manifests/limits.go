@@ -95,7 +95,7 @@ r.verbs.all(v, v in variables.grantable[object.metadata.name]))`,
 (object.metadata.name != `+quote(RoleControllerPolicies)+` || `+custom+`)))`,
 			"the policy controller grants no access to this API group"),
 		check(`variables.rules.all(r, r.resources.all(x, !x.contains("/") &&
-r.apiGroups.all(g, (x != "*" || `+custom+`) && (g != "" || !(x in `+literal(core)+`)))))`,
+r.apiGroups.all(g, g != "" || x != "*" && !(x in `+literal(core)+`))))`,
 			"the policy controller grants no access to this resource"),
 		check(`!has(object.metadata.labels) || object.metadata.labels.all(k,
 k in variables.was && variables.was[k] == object.metadata.labels[k] ||

@@ -63,7 +63,7 @@ func statusWebhook(in *input) admissionregistrationv1.MutatingWebhook {
 	w.FailurePolicy = new(admissionregistrationv1.Ignore)
 	w.TimeoutSeconds = new(statusTimeout)
 	w.ReinvocationPolicy = new(admissionregistrationv1.NeverReinvocationPolicy)
-	w.MatchConditions = statusConditions()
+	w.MatchConditions = append(statusConditions(), entry{groups: in.groups}.uncritical()...)
 	w.NamespaceSelector = entry{}.namespaceSelector(excludedNamespaces)
 	for _, g := range in.groups {
 		if g = g.withStatus(); len(g.resources) > 0 {
@@ -80,7 +80,7 @@ func metadataWebhook(in *input) admissionregistrationv1.MutatingWebhook {
 	w.FailurePolicy = new(admissionregistrationv1.Ignore)
 	w.TimeoutSeconds = new(statusTimeout)
 	w.ReinvocationPolicy = new(admissionregistrationv1.IfNeededReinvocationPolicy)
-	w.MatchConditions = metadataConditions(in)
+	w.MatchConditions = append(metadataConditions(in), entry{groups: in.groups}.uncritical()...)
 	w.NamespaceSelector = entry{}.namespaceSelector(excludedNamespaces)
 	for _, g := range in.groups {
 		w.Rules = append(w.Rules, entry{}.rule(g, "status", admissionregistrationv1.Update))

@@ -73,7 +73,9 @@ func TestMaskedCRDsAreRetained(t *testing.T) {
 	want := manifests.Masked{CRDs: []string{"databases.shop.example.org"},
 		Providers: map[string][]string{"provider-shop": {"databases.shop.example.org"}}}
 	for name, change := range map[string]func(t *testing.T, h *harness, k *v1alpha1.Kausality){
-		"Deleted": func(t *testing.T, h *harness, k *v1alpha1.Kausality) { require.NoError(t, h.Direct.Delete(t.Context(), k)) },
+		"Deleted": func(t *testing.T, h *harness, k *v1alpha1.Kausality) {
+			require.NoError(t, h.Direct.Delete(t.Context(), k))
+		},
 		"Narrowed": func(t *testing.T, h *harness, k *v1alpha1.Kausality) {
 			k.Spec.Resources[0].Resources = []string{"apps"}
 			require.NoError(t, h.Direct.Update(t.Context(), k))

@@ -75,6 +75,16 @@ func (c Claims) withdrawn(written []Entry, intent int64, now time.Time) Claims {
 	return out
 }
 
+// Discard returns the edits that take out all approvals but the lasting ones, and the claims: they were given to an object
+// that is gone (KR-13-58).
+func Discard(annotations map[string]string) map[string]*string {
+	edits := Remove(annotations, func(e Entry) bool { return e.Mode != v1alpha1.ApprovalAlways })
+	if annotations[v1alpha1.AnnotationKeyClaims] != "" {
+		edits[v1alpha1.AnnotationKeyClaims] = nil
+	}
+	return edits
+}
+
 // Remove returns the edits that take the entries that drop selects out of a
 // parent's annotations, keeping the others as they are written, unknown fields
 // included. An empty approvals list goes altogether (KR-05-37).

@@ -27,6 +27,8 @@ func WouldOrphan(mr *parent.State) string {
 		return ""
 	case !mask.Gives(mr.ManagementPolicies, v1alpha1.VerbDelete):
 		return "its gate is closed, the external resource would be left behind"
+	case mr.Copied:
+		return "its gate was opened for an object of this name that is gone" // (KR-13-58)
 	case !IsOpenFor(mr.Annotations, v1alpha1.VerbDelete):
 		return "the deletion of its external resource is not approved"
 	case Retargeted(mr):
@@ -44,6 +46,14 @@ func orphans(mr *parent.State, author []string) bool {
 
 func orphansByPolicy(author []string, deletionPolicy string) bool {
 	return deletionPolicy == "Orphan" && slices.Contains(author, string(v1alpha1.VerbAll))
+}
+
+// StillDestroys reports whether the external resource of a managed resource is to be left behind, and its gate is still open
+// to delete it: that was approved before (KR-08-11).
+func StillDestroys(mr *parent.State) bool {
+	author := mask.AuthorOf(mr.Annotations, mr.ManagementPolicies)
+	return !mr.Deleting() && orphans(mr, author) && IsOpenFor(mr.Annotations, v1alpha1.VerbDelete) &&
+		mask.Gives(mr.ManagementPolicies, v1alpha1.VerbDelete)
 }
 
 // Orphans reports whether a managed resource with its author's managementPolicies and

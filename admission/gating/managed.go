@@ -119,6 +119,9 @@ func (g Managed) Decide() Decision {
 	if d, ok := g.deletion(author, gate); ok {
 		return d
 	}
+	if gate.State == v1alpha1.GateOpen && g.MR.Copied && !slices.Contains(gate.Verbs, v1alpha1.VerbCreate) {
+		return g.close(author, gate, ActionClose, v1alpha1.GateReasonExpired) // it was opened for an object that is gone (KR-13-58)
+	}
 	if gate.State == v1alpha1.GateOpen {
 		return g.whileOpen(author, gate)
 	}
@@ -212,6 +215,9 @@ func (g Managed) whileOpenForDelete(author []string, gate v1alpha1.Gate) Decisio
 	rest := slices.DeleteFunc(slices.Clone(gate.Verbs), func(v v1alpha1.Verb) bool { return v == v1alpha1.VerbDelete })
 	confirmed := len(rest) == 0 || g.unconfirmed(gate) == ""
 	left, leftDelete := g.left(gate.At), g.left(DeletionOpenedAt(gate))
+	if StillDestroys(g.MR) { // it was approved, and is no longer wanted
+		leftDelete = 0
+	}
 	switch {
 	case leftDelete <= 0 && (confirmed || left <= 0):
 		return g.close(author, gate, ActionClose, v1alpha1.GateReasonExpired)

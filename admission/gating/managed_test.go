@@ -450,6 +450,19 @@ func TestDecideDeletion(t *testing.T) {
 			t.Errorf("to be left behind by its deletionPolicy: %+v", d)
 		}
 	}
+	for _, tc := range []struct{ verbs, left string }{{`["Delete"]`, ""}, {`["Update","Delete"]`, fx.Update}} {
+		open := fx.With(fx.Instance(), fx.Policies(fx.Observe, fx.Delete), fx.GateValue(
+			`{"state":"open","verbs":`+tc.verbs+`,"generation":4,"at":"2026-01-02T11:59:00Z","reason":"DeletionApproved"}`),
+			fx.Annotate(v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan))
+		if s := parent.Sum(open, parent.RoleManaged); !StillDestroys(s) || WouldOrphan(s) != "" {
+			t.Errorf("it would be destroyed: %v", tc)
+		}
+		d := decideGate(t, gatingOf(open, fx.Composite()))
+		if strings.Contains(strings.Join(d.Policies, ","), fx.Delete) || d.Action == ActionNone ||
+			d.Gate.State == v1alpha1.GateOpen && fx.Joined(d.Gate.Verbs) != tc.left {
+			t.Errorf("open for %s, and to be left behind since: %+v", tc.verbs, d)
+		}
+	}
 	if d := decideGate(t, gatingOf(wholeGate(fx.Instance(), all, v1alpha1.GateReasonExpired, "2026-01-02T11:59:00Z"), all)); d.Action != ActionNone {
 		t.Errorf("expired, and opened again by the same approval: %+v", d.Gate)
 	}

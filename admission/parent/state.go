@@ -48,6 +48,8 @@ type State struct {
 	HasStatus bool
 	// Paused: crossplane.io/paused is "true".
 	Paused bool
+	// Copied: its annotations are those of an object that is gone (see Gone).
+	Copied bool
 	// ConvergedSince is the last transition of the deciding conditions; zero
 	// where they have none.
 	ConvergedSince time.Time
@@ -99,6 +101,7 @@ func Sum(o *unstructured.Unstructured, role Role) *State {
 	if t := o.GetDeletionTimestamp(); t != nil {
 		s.DeletedAt = &t.Time
 	}
+	s.discard()
 	s.Parent, _ = Of(o, role)
 	if e := ExternalOf(o); e != "" {
 		s.External = &e

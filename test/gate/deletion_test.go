@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,8 +149,9 @@ func TestDeleteAfterOwner(t *testing.T) {
 	}
 }
 
-// TestDeleteNamespace: the deletion is pending while a database would be orphaned;
-// approved on the XR, everything is deleted.
+// TestDeleteNamespace: the deletion is pending while a database would be orphaned, and the
+// Namespace has the command that approves it; approved on the XR, everything is deleted
+// (KR-13-56).
 func TestDeleteNamespace(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, "leaving")
@@ -165,6 +167,10 @@ func TestDeleteNamespace(t *testing.T) {
 		}
 		if conditionOf(ns, "NamespaceDeletionContentFailure") != "True" {
 			return fmt.Errorf("its conditions are %v", ns.Object["status"])
+		}
+		list, _, _ := unstructured.NestedSlice(ns.Object, "status", "conditions")
+		if text := fmt.Sprint(list); !command.MatchString(text) || !strings.Contains(text, "left behind") {
+			return fmt.Errorf("its conditions name no command: %s", text)
 		}
 		return nil
 	})

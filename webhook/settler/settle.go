@@ -3,10 +3,12 @@ package settler
 import (
 	"context"
 	"errors"
+	"maps"
 	"strconv"
 	"time"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/admission/trace"
@@ -41,6 +43,7 @@ func (s *Settler) settle(ctx context.Context, p *parent.State, edits map[string]
 		}
 	}
 	settledState(p, latch, intent.Generation, edits)
+	gone(p, edits)
 	if !s.memory.isParent(p) {
 		delete(edits, v1alpha1.AnnotationKeySettledGeneration)
 		delete(edits, v1alpha1.AnnotationKeySettledState)
@@ -48,6 +51,20 @@ func (s *Settler) settle(ctx context.Context, p *parent.State, edits map[string]
 	}
 	s.phase(p, latch > 0, edits)
 	return again
+}
+
+// gone edits the annotations of an object that is gone out of its copy (KR-13-58). The trace is written already.
+func gone(p *parent.State, edits map[string]*string) {
+	was := p.Gone()
+	if was == nil || edits[v1alpha1.AnnotationKeyTrace] == nil {
+		return
+	}
+	for _, k := range []string{v1alpha1.AnnotationKeySettledGeneration, v1alpha1.AnnotationKeySettledState} {
+		if _, ok := edits[k]; !ok && was[k] != "" {
+			edits[k] = nil
+		}
+	}
+	maps.Copy(edits, approval.Discard(was))
 }
 
 // settledState edits the annotation of the state at which a parent settled (KR-02-06). It is written once

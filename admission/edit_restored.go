@@ -1,0 +1,59 @@
+package admission
+
+import (
+	"slices"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// discardGone discards what an object brings of another one that is gone, whose backup it is (KR-13-58): approvals that were
+// given to that one, and, where no webhook was called when it was created, when it settled. Lasting approvals are the manifest's.
+// What this write adds is this object's.
+func (ed *editor) discardGone() {
+	from := ed.incoming
+	if old := ed.req.OldObject; old == nil {
+		if from[v1alpha1.AnnotationKeyTrace] == "" {
+			return
+		}
+	} else {
+		if !parent.Copied(ed.stored, old.GetCreationTimestamp().Time) {
+			return
+		}
+		from = ed.stored
+		if len(ed.changes) == 0 {
+			ed.put(v1alpha1.AnnotationKeyTrace, trace.Current(parent.Sum(old, ed.kind.Role)).String())
+		}
+	}
+	for _, k := range []string{v1alpha1.AnnotationKeySettledGeneration, v1alpha1.AnnotationKeySettledState} {
+		ed.set(k, nil)
+	}
+	if !approval.Holds(from) {
+		return
+	}
+	gone := approval.Discard(from)
+	for k, v := range gone {
+		if k == v1alpha1.AnnotationKeyClaims || ed.incoming[k] == from[k] {
+			ed.set(k, v)
+		}
+	}
+	delete(gone, v1alpha1.AnnotationKeyClaims)
+	if len(gone) > 0 && !ed.controllerWrites() {
+		ed.warnings.add("its approvals were given to an object of this name that is gone; all but lasting ones are removed")
+	}
+}
+
+// restored reports whether a managed resource is created from a backup of one whose external resource was created before. Its
+// gate is closed at once: what changed outside since the backup would be overwritten (KR-13-58). A creation that was
+// under way goes on.
+func (ed *editor) restored() bool {
+	if ed.req.OldObject != nil || ed.incoming[v1alpha1.AnnotationKeyGate] == "" {
+		return false
+	}
+	_, masked := mask.ParseAuthor(ed.incoming[v1alpha1.AnnotationKeyManagementPolicies])
+	gate := mask.ParseGate(ed.incoming)
+	return masked && gate.State != "" && (gate.State != v1alpha1.GateOpen || !slices.Contains(gate.Verbs, v1alpha1.VerbCreate))
+}
