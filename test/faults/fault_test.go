@@ -226,6 +226,7 @@ func (e *environment) expire(ctx context.Context, component string) (func(contex
 		return nil, err
 	}
 	_, err = e.admin.Resource(secrets).Namespace(home).Patch(ctx, name, types.MergePatchType, raw, metav1.PatchOptions{})
+	e.Process(processes[component]).Kill() // so that it begins with what is stored
 	return func(context.Context) error { return nil }, err
 }
 
