@@ -50,7 +50,7 @@ type Controller struct {
 	Shard Shard
 	// UserID of this process, for claims.
 	UserID string
-	Log      logr.Logger
+	Log    logr.Logger
 
 	// gates reconciles what gateQueue gets: managed resources, objects of external
 	// systems, and their parents. installs are the order in which it masks.

@@ -25,7 +25,9 @@ func (c Controllers) Known() bool { return c.ids != "" || c.hashes != "" }
 func (c Controllers) Hashes() Hashes { return ParseHashes(c.hashes) }
 
 // Has reports whether a user, by id, is recorded.
-func (c Controllers) Has(id string) bool { return listed(c.ids, func(have string) bool { return have == id }) && id != "" }
+func (c Controllers) Has(id string) bool {
+	return listed(c.ids, func(have string) bool { return have == id }) && id != ""
+}
 
 // HasHash reports whether a user, by hash, is recorded by an earlier release, which did
 // not record ids. Other users can have the same hash: it is proof of nothing (KR-13-41).

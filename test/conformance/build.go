@@ -7,8 +7,8 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"strconv"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
