@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path"
 	"slices"
@@ -376,7 +377,7 @@ func (r *run) judge(ctx context.Context) {
 	for _, e := range log {
 		what := fmt.Sprintf("%s %s %s at %s", e.Method, path.Base(e.Path), e.Body, e.Time.Format("15:04:05.000"))
 		r.note("the cloud got %s", what)
-		if e.Method == "DELETE" {
+		if e.Method == http.MethodDelete {
 			if !p.deletes && (r.enforces() || r.row[ofChapter] != deleted) {
 				r.fail("%s: no user requested a deletion that is allowed", what)
 			}
