@@ -125,7 +125,6 @@ var pages = []followed{
 		{command: "make integration PLANES=./gate", not: minutes},
 		{command: "make random SEEDS=100", not: minutes},
 		{command: "make adversary SEEDS=200", not: minutes},
-		{command: "make faults", not: minutes},
 	}},
 	{"docs/operations.md", []typed{
 		{command: "kubectl annotate TYPE NAME kausality.io/mode=log --overwrite", with: []string{"TYPE NAME", "namespace team-a"},
@@ -139,6 +138,7 @@ var pages = []followed{
 			require.NoError(t, the.controller.await(t.Context()))
 			wait.For(t, "the configuration to be created again", wait.Patience, func(ctx context.Context) error { _, err := entries(ctx); return err })
 		}},
+		{command: "kubectl get drifts -A"},
 		{command: "helm uninstall kausality --namespace kausality-system", not: byUninstall},
 		{command: "kausality ungate --all --for-removal", not: byUninstall},
 		// For real it takes five seconds, and is played by TestUninstall and by test/kubectl.
