@@ -52,11 +52,11 @@ func upgradedOnce(ctx context.Context, e *Env, t *Teller) error {
 	if err := e.Compose(ctx, Composition{Tier: "silver"}); err != nil {
 		return err
 	}
-	last, err := e.awaitUpgrade(ctx, "silver", 1)
+	last, err := e.awaitUpgrade(ctx, "silver", 2)
 	if err != nil {
 		return err
 	}
-	t.Right("the new revision of the Composition gets through, as fingerprint %s", last[0])
+	t.Right("the new revision of the Composition gets through, as fingerprint %s", last[1])
 	return e.onlyWrite(ctx, t, before, mr.GetName())
 }
 
@@ -122,11 +122,11 @@ func notTwice(ctx context.Context, e *Env, t *Teller) error {
 		return err
 	}
 	defer e.nudge(ctx)() // which its own resync would do, within a minute
-	last, err := e.awaitUpgrade(ctx, "silver", 2)
+	last, err := e.awaitUpgrade(ctx, "silver", 3)
 	if err != nil {
 		return err
 	}
-	t.Right("with another revision of the function it is: fingerprint %s", last[1])
+	t.Right("with another revision of the function it is: fingerprint %s", last[2])
 	return nil
 }
 
@@ -199,7 +199,7 @@ func backAndForth(ctx context.Context, e *Env, t *Teller) error {
 	if err := e.Compose(ctx, Composition{Tier: "bronze"}); err != nil {
 		return err
 	}
-	if _, err := e.awaitUpgrade(ctx, "bronze", 3); err != nil {
+	if _, err := e.awaitUpgrade(ctx, "bronze", 4); err != nil {
 		return err
 	}
 	t.Right("another revision gets through")
