@@ -88,7 +88,7 @@ func gateRules() []rbacv1.PolicyRule {
 	return append(common(),
 		rbacRule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations"}, read...), // which resources are guarded
 		rbacRule(v1alpha1.Group, []string{"kausalities"}, read...),
-		rbacRule(v1alpha1.Group, v1alpha1.PolicyResources(), observe...), // a change of policies may allow what was refused
+		rbacRule(v1alpha1.Group, v1alpha1.PolicyResources(), read...), // a change of policies may allow what was refused
 		rbacRule("events.k8s.io", []string{"events"}, "create", "patch"),
 		// `kausality ungate --for-removal` marks it, as the gate's own user.
 		named("admissionregistration.k8s.io", "mutatingwebhookconfigurations", []string{"create", "patch", "delete"}, configurationMutate),

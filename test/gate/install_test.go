@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -70,16 +69,17 @@ func TestInstallTakesTurns(t *testing.T) {
 	many.awaitReady(names)
 	one.awaitReady([]string{single})
 	many.mode("null")
-	wait.For(t, "the first to be masked", wait.Patience, func(context.Context) error {
-		if many.unmasked(names) == n {
-			return errors.New("none is")
-		}
-		return nil
-	})
 	one.mode("null")
 	one.awaitClosed(single)
-	if many.unmasked(names) == 0 {
-		t.Error("all of the other Namespace came first")
+	var last time.Time
+	for _, name := range names {
+		many.awaitClosed(name)
+		if at := gateOf(many.mr(name)).At.Time; at.After(last) {
+			last = at
+		}
+	}
+	if at := gateOf(one.mr(single)).At.Time; !at.Before(last) {
+		t.Errorf("it was masked at %s, when all %d of the other Namespace were, the last at %s", at, n, last)
 	}
 }
 
@@ -114,15 +114,4 @@ func (s *fixture) awaitReady(names []string) {
 			return nil
 		})
 	}
-}
-
-// unmasked counts the managed resources without a gate.
-func (s *fixture) unmasked(names []string) (n int) {
-	s.t.Helper()
-	for _, name := range names {
-		if gateOf(s.mr(name)).State == "" {
-			n++
-		}
-	}
-	return n
 }

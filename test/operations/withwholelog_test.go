@@ -33,6 +33,10 @@ const guardedResource = "guarded"
 // play, or play at times. The webhook of test/webhook has the same rules, and no others.
 var rare = map[string]string{
 	"gate: patch events.events.k8s.io":                              "client-go counts an event that occurs again about the same version of an object",
+	"gate: get allowancepolicies.kausality.io":                      wakeByPolicy,
+	"gate: get upgradeallowances.kausality.io":                      wakeByPolicy,
+	"gate: get approvalpolicies.kausality.io":                       wakeByPolicy,
+	"gate: get clusterapprovalpolicies.kausality.io":                wakeByPolicy,
 	"webhook: get drifts.kausality.io":                              "another replica creates the Drift of the same difference at the same time",
 	"webhook: delete drifts.kausality.io":                           "Drifts that were resolved a week ago",
 	"webhook: list functionrevisions.pkg.crossplane.io":             "there are Functions: Crossplane is no part of these tests, but of test/e2e",
@@ -52,6 +56,7 @@ var rare = map[string]string{
 
 const (
 	controllersInPods = "controllers that run in Pods: TestUpgradesDistinguishPods of test/webhook"
+	wakeByPolicy      = "a policy changes while something is refused: TestWakeByPolicy of test/gate"
 	policiesDecide    = "policies allow drift: TestPoliciesDecide of test/webhook"
 )
 
