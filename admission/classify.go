@@ -86,6 +86,17 @@ func (ev *evaluation) ownController() (bool, error) {
 	return ev.mayUpdateStatus(ev.ctx, ev.req.Ref())
 }
 
+// metadataByController reports whether a write without a change of desired state
+// is by the object's own controller, or by its parent's as far as the object shows.
+func (ev *evaluation) metadataByController() bool {
+	// Where it cannot be determined, the writer gets no more than a controller does.
+	if own, err := ev.ownController(); own || err != nil {
+		return true
+	}
+	updaters := subject.ParseHashes(identity.Annotation(ev.req.Stored(), v1alpha1.AnnotationKeyUpdaters))
+	return ev.hasParent && ev.req.User.IsMachine() && updaters.Has(ev.hash())
+}
+
 // mayBeController reports whether the user is of a kind that controllers have.
 func (f *facts) mayBeController() bool {
 	u := f.req.User

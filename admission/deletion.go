@@ -48,8 +48,9 @@ type judgement struct {
 	why string
 	// blocked managed resources.
 	blocked []*parent.State
-	// retarget: it is not deleted now, but pointed at another external resource.
-	retarget bool
+	// terminating: it is being deleted already, and now changed so that its provider deletes
+	// what it would not have deleted.
+	terminating bool
 	// byPolicy: an AllowancePolicy allows it.
 	byPolicy bool
 	mode     v1alpha1.Mode
@@ -67,17 +68,15 @@ func judge(holder, object *parent.State, why string) judgement {
 // or below it: no external resource is orphaned or destroyed without a request for
 // that, by any user (docs/specification.md, section 8) (KR-05-00).
 func (ev *evaluation) externalDeletion() (verdict, error) {
-	if ev.retarget && identity.IsDeleting(ev.req.OldObject) {
-		v, d, err := ev.retargetDeleted()
-		ev.deletion = d
-		return v, err
-	}
-	if ev.req.Operation != Delete || ev.req.Subresource != "" || identity.IsDeleting(ev.req.OldObject) {
-		return verdict{}, nil
-	}
 	var v verdict
 	var err error
 	switch {
+	case ev.req.Operation == Create || ev.req.Subresource != "":
+	case identity.IsDeleting(ev.req.OldObject):
+		if ev.req.Operation == Update && ev.kind.ManagementPolicies && ev.mode == v1alpha1.ModeEnforce {
+			v, ev.deletion, err = ev.terminatingDeletion()
+		}
+	case ev.req.Operation != Delete:
 	case ev.kind.ManagementPolicies:
 		v, ev.deletion = ev.managedDeletion()
 	case ev.kind.Role == parent.RoleComposite, ev.kind.Role == parent.RoleClaim:
@@ -132,8 +131,12 @@ func (ev *evaluation) managedDeletion() (verdict, deletion) {
 }
 
 // compositeDeletion decides about all managed resources below a composite or Claim
-// (KR-08-12). One that enforces makes the decision one of mode enforce.
+// (KR-08-12). One that enforces makes the decision one of mode enforce. A composite that
+// orphans what it composes deletes none of it; of a Claim, Crossplane deletes the composite.
 func (ev *evaluation) compositeDeletion() (verdict, deletion, error) {
+	if ev.req.Orphans && ev.kind.Role == parent.RoleComposite {
+		return verdict{}, deletion{}, nil
+	}
 	root := parent.Sum(ev.req.OldObject, ev.kind.Role)
 	below, err := ev.World.Managed(ev.ctx, root)
 	if err != nil {
@@ -222,8 +225,8 @@ func (ev *evaluation) blockedDeletion(j judgement) (verdict, deletion) {
 	case j.byPolicy:
 		r.why, r.next = "section deleting of an AllowancePolicy allows it, and the gate is being opened for it", "Try again in a moment."
 		r.approve = &ApproveEffect{Holder: j.holder.Ref, Key: v1alpha1.AnnotationKeyApprovePrefix + j.id, Value: string(v1alpha1.ApprovalOnce)}
-	case j.retarget:
-		r.next = "To approve the deletion of that one: " + r.suggestion
+	case j.terminating:
+		r.next = "To approve that deletion: " + r.suggestion
 	default:
 		r.next = fmt.Sprintf("To delete the external resource with it, approve and try again: %s . To leave it behind on purpose: kubectl annotate %s %s=%s",
 			r.suggestion, identity.Target(j.blocked[0].Ref, ev.kindOf(j.blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)

@@ -191,6 +191,22 @@ func TestDeleteComposite(t *testing.T) {
 	}
 }
 
+// With --cascade=orphan a composite deletes nothing; of a Claim, Crossplane deletes the
+// composite (KR-08-12).
+func TestDeleteCompositeOrphans(t *testing.T) {
+	for _, role := range []parent.Role{parent.RoleComposite, parent.RoleClaim} {
+		w := setting{}.world()
+		w.managed = []*parent.State{parent.Sum(fx.Instance(), parent.RoleManaged)}
+		xr := fx.Composite()
+		w.kinds[xr.GroupVersionKind().GroupKind()] = identity.Kind{Role: role}
+		r := by(request(Delete, xr), fx.Alice, "")
+		r.Orphans = true
+		if d := decide(t, w, enforced(), r); d.Allowed != (role == parent.RoleComposite) {
+			t.Errorf("%v: %+v: %s", role, outcomeOf(d), d.Message)
+		}
+	}
+}
+
 // What the message suggests approves the deletion of the whole: the gates open,
 // and once they are open it passes (KR-08-12).
 func TestDeleteCompositeApproved(t *testing.T) {

@@ -175,17 +175,6 @@ func (ed *editor) controllerWrites() bool {
 		ed.verdict.Class == ClassNone && ed.req.Operation == Update && ed.metadataByController()
 }
 
-// metadataByController reports whether a write without a change of desired state
-// is by the object's own controller, or by its parent's as far as the object shows.
-func (ed *editor) metadataByController() bool {
-	// Where it cannot be determined, the writer gets no more than a controller does.
-	if own, err := ed.ownController(); own || err != nil {
-		return true
-	}
-	updaters := subject.ParseHashes(ed.stored[v1alpha1.AnnotationKeyUpdaters])
-	return ed.hasParent && ed.req.User.IsMachine() && updaters.Has(ed.hash())
-}
-
 // protect the annotations of Kausality's domain (KR-02-09, KR-02-10).
 func (ed *editor) protect() {
 	for key := range ed.incoming {

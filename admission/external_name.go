@@ -7,7 +7,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
-	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -67,29 +66,6 @@ func (f *facts) nextGeneration() int64 {
 // desired state.
 func (f *facts) namesAlone() bool {
 	return f.retarget && len(f.changes) == 1 && f.changes[0].Path == pathExternalName
-}
-
-// retargetDeleted decides about a change that points a managed resource at another
-// external resource while it is being deleted: its provider would delete that one. What
-// was approved is the deletion of the former (KR-13-18).
-func (ev *evaluation) retargetDeleted() (verdict, deletion, error) {
-	if ev.mode != v1alpha1.ModeEnforce || !mask.Gives(ev.policies.incoming, v1alpha1.VerbDelete) {
-		return verdict{}, deletion{}, nil
-	}
-	if own, err := ev.ownController(); own || err != nil {
-		return verdict{}, deletion{}, err
-	}
-	mr := parent.Sum(ev.req.Object, ev.kind.Role)
-	holder, cached := mr, false
-	if ev.hasParent {
-		if p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live); err == nil {
-			holder, cached = p, !ev.live
-		}
-	}
-	j := judge(holder, mr, "it is being deleted, and its provider would delete that external resource instead")
-	j.blocked, j.mode, j.cached, j.retarget = []*parent.State{mr}, ev.mode, cached, true
-	v, d := ev.blockedDeletion(j)
-	return v, d, nil
 }
 
 // retargetedBelow decides about a managed resource below a composite that is deleted,

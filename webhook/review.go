@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -164,8 +165,12 @@ func decode(body []byte, now time.Time) (*review, error) {
 		Kind: schema.GroupVersionKind{Group: text(kind, "group"), Version: text(kind, "version"), Kind: r.kind},
 		User: userOf(child(request, "userInfo")), Object: objectOf(request, "object"), OldObject: objectOf(request, "oldObject"),
 	}
-	if r.req.Operation != admission.Delete {
-		r.req.FieldManager = text(child(request, "options"), "fieldManager")
+	options := child(request, "options")
+	if r.req.Operation == admission.Delete {
+		old, _ := options["orphanDependents"].(bool)
+		r.req.Orphans = old || text(options, "propagationPolicy") == string(metav1.DeletePropagationOrphan)
+	} else {
+		r.req.FieldManager = text(options, "fieldManager")
 	}
 	return r, check(r.req)
 }

@@ -80,6 +80,23 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// What a DELETE does to the dependents is read of its options, in both forms.
+func TestDecodeOrphans(t *testing.T) {
+	for options, want := range map[string]bool{
+		`{}`: false, `{"propagationPolicy":"Background"}`: false, `{"propagationPolicy":"Orphan"}`: true,
+		`{"orphanDependents":true}`: true, `{"orphanDependents":"x"}`: false,
+	} {
+		var value map[string]any
+		if err := json.Unmarshal([]byte(options), &value); err != nil {
+			t.Fatal(err)
+		}
+		body := with(t, with(t, update(t, thing(1), thing(1)), "DELETE", "request", "operation"), value, "request", "options")
+		if r, err := decode(body, time.Now()); err != nil || r.req.Orphans != want || r.req.FieldManager != "" {
+			t.Errorf("%s: %+v, %v", options, r.req, err)
+		}
+	}
+}
+
 // What is no review is refused with what is wrong with it, and under its UID where
 // that could be read.
 // asSent by the API server: a review with its fields in the order of the type.

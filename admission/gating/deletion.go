@@ -48,6 +48,12 @@ func orphansByPolicy(author []string, deletionPolicy string) bool {
 	return deletionPolicy == "Orphan" && slices.Contains(author, string(v1alpha1.VerbAll))
 }
 
+// Destroys reports whether the provider of a managed resource deletes its external resource
+// with it, by what it reads of the spec alone.
+func Destroys(mr *parent.State) bool {
+	return mask.Gives(mr.ManagementPolicies, v1alpha1.VerbDelete) && !orphansByPolicy(mr.ManagementPolicies, mr.DeletionPolicy)
+}
+
 // StillDestroys reports whether the external resource of a managed resource is to be left behind, and its gate is still open
 // to delete it: that was approved before (KR-08-11).
 func StillDestroys(mr *parent.State) bool {

@@ -56,7 +56,10 @@ type Request struct {
 	User         subject.User
 	FieldManager string
 	DryRun       bool
-	Actor        Actor
+	// Orphans: a DELETE removes the owner references of the dependents, and deletes none
+	// (propagationPolicy Orphan).
+	Orphans bool
+	Actor   Actor
 	// Controller is the user name under which the write will be made, where the
 	// adapter decides before it is: of UpgradeAllowances, those for it count.
 	Controller string

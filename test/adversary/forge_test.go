@@ -41,8 +41,9 @@ func (r *run) forge(ctx context.Context) {
 	case 0: // a status, to be recorded as its controller
 		sub = "status"
 		changed.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Synced", "status": "True", "observedGeneration": 99}}}
-	case 1: // drift of an older version, to be reported
+	case 1: // drift of a state that is not stored, to be reported
 		stored.SetResourceVersion("1")
+		stored.Object["spec"] = map[string]any{"size": 2, "forProvider": map[string]any{"size": 2}}
 		changed.Object["spec"] = map[string]any{"size": 1, "forProvider": map[string]any{"size": 1, "engine": forgery}}
 	case 2: // a creation without a name, which would use an approval up
 		operation = "CREATE"

@@ -64,6 +64,8 @@ type run struct {
 	sizes map[int64]string
 	// managed is the Database that is composed.
 	managed string
+	// waiting Databases: paused, and then deleted.
+	waiting map[string]bool
 }
 
 // entry of the ledger: a write that succeeded, of a user who states an intent by it.
@@ -277,11 +279,14 @@ func (r *run) wrote(user string, o *unstructured.Unstructured) {
 
 // recover: hans's next change of each object reaches the cloud, whatever happened.
 func (r *run) recover(ctx context.Context) error {
+	if err := r.findWaiting(ctx); err != nil {
+		return err
+	}
 	if err := controlplane.Eventually(ctx, "hans to restore what he can", patience, r.restore); err != nil {
 		return fmt.Errorf("%w; Databases: %s", err, r.stored())
 	}
 	want := map[string]int64{}
-	for _, name := range []string{r.managed, r.prod()} {
+	for _, name := range r.alive() {
 		size := r.size(story.Hans)
 		g, target, body := story.Databases, name, `{"spec":{"forProvider":{"size":%d}}}`
 		if name == r.managed {
@@ -307,6 +312,33 @@ func (r *run) recover(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// alive are the Databases that hans can restore.
+func (r *run) alive() []string {
+	return slices.DeleteFunc([]string{r.managed, r.prod()}, func(name string) bool { return r.waiting[name] })
+}
+
+// findWaiting finds the Databases that were paused with [], and then deleted: nothing happens outside until
+// their managementPolicies are changed, and that is refused (KR-13-60).
+func (r *run) findWaiting(ctx context.Context) error {
+	r.waiting = map[string]bool{}
+	for _, name := range []string{r.managed, r.prod()} {
+		o, err := r.of("", story.Databases).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if o.GetDeletionTimestamp() == nil || len(story.Policies(o)) > 0 {
+			continue
+		}
+		r.waiting[name] = true
+		r.note("%s waits to be deleted", name)
+		err = r.merge(ctx, story.Hans, story.Databases, name, `{"spec":{"managementPolicies":["*"]}}`)
+		if err == nil || !strings.Contains(err.Error(), "ExternalDeletionNotAllowed") {
+			return fmt.Errorf("resuming the deletion of %s is not refused: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // stored Databases, for messages.
@@ -335,13 +367,16 @@ func (r *run) restore(ctx context.Context) error {
 	for t, bodies := range map[target][]string{
 		{story.XDatabases, composite}: {again, alone, running}, {story.Databases, r.prod()}: {again, alone, running}, {story.Databases, r.managed}: {named, running},
 	} {
+		if r.waiting[t.name] || t.name == composite && r.waiting[r.managed] {
+			continue
+		}
 		for _, body := range bodies {
 			if err := r.merge(ctx, story.Hans, t.resource, t.name, "%s", body); err != nil {
 				return err
 			}
 		}
 	}
-	for _, name := range []string{r.managed, r.prod()} {
+	for _, name := range r.alive() {
 		o, err := r.of("", story.Databases).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err

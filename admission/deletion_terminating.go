@@ -1,0 +1,56 @@
+package admission
+
+import (
+	"slices"
+
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
+)
+
+// terminatingDeletion decides about a change of a managed resource that is being
+// deleted, after which its provider deletes what it would not have deleted before: what
+// was approved, if anything, is not that deletion. The approval is used by the change itself,
+// no gate opens before.
+func (ev *evaluation) terminatingDeletion() (verdict, deletion, error) {
+	was, mr := parent.Sum(ev.req.OldObject, ev.kind.Role), parent.Sum(ev.req.Object, ev.kind.Role)
+	why := ""
+	switch {
+	case !gating.Destroys(mr):
+		return verdict{}, deletion{}, nil
+	case ev.retarget: // (KR-13-18)
+		why = "it is being deleted, and its provider would delete that external resource instead"
+		if own, err := ev.ownController(); own || err != nil {
+			return verdict{}, deletion{}, err
+		}
+	case !gating.Destroys(was) && !ev.keepsPolicies(): // (KR-13-60)
+		why = "it is being deleted, and its provider would delete its external resource, which it would not with the stored policies"
+	default:
+		return verdict{}, deletion{}, nil
+	}
+	holder, cached := mr, false
+	if ev.hasParent {
+		if p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live); err == nil {
+			cached = !ev.live
+			if ev.guards(p) { // else the approvals of the object itself count alone
+				holder = p
+			}
+		}
+	}
+	j := judge(holder, mr, why)
+	j.blocked, j.mode, j.cached, j.terminating = []*parent.State{mr}, ev.mode, cached, true
+	v, d := ev.blockedDeletion(j)
+	return v, d, nil
+}
+
+// keepsPolicies reports whether the stored managementPolicies of a managed resource that
+// is being deleted are kept (KR-08-14): a re-apply of its author's value, or a write by a
+// controller.
+func (ev *evaluation) keepsPolicies() bool {
+	p := ev.policies
+	if p.remembered && slices.Equal(p.incoming, p.before) {
+		return true
+	}
+	return !slices.Equal(p.incoming, p.stored) &&
+		(subject.IsComposedApply(ev.manager) || ev.World.Component(ev.req.User, ev.req.FieldManager) || ev.metadataByController())
+}
