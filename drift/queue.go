@@ -3,6 +3,7 @@ package drift
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/util/workqueue"
@@ -12,8 +13,8 @@ import (
 
 // queue hands items to a function, one at a time and in the order they were added, by a controller of
 // controller-runtime: a panic is the error of the item that caused it, and the workqueue_* and
-// controller_runtime_* metrics have its name. An item is handled once. What is to be retried, the
-// function retries itself, so that later items stay behind it.
+// controller_runtime_* metrics have its name. An item is handled once, unless the function adds it again
+// by later.
 //
 // It is safe for concurrent use; items may be added before Start.
 type queue[T any] struct {
@@ -54,6 +55,15 @@ func (q *queue[T]) add(item T) bool {
 	q.items[q.last] = item
 	q.numbers.Add(q.last)
 	return true
+}
+
+// later adds an item that is not handled before the time has passed, also to a full queue: it has been in it.
+func (q *queue[T]) later(item T, after time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.last++
+	q.items[q.last] = item
+	q.numbers.AddAfter(q.last, after)
 }
 
 // len is the number of items that wait.

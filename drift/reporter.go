@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -34,6 +35,11 @@ const (
 	// recordTimeout bounds the writes of one item. The API server may be unavailable, and
 	// the items behind it wait.
 	recordTimeout = 10 * time.Second
+	// firstRetry is the time after which an item is recorded again that could not be; it doubles up to
+	// lastRetry. retryFor is for how long: then only the next occurrence is recorded.
+	firstRetry = time.Second
+	lastRetry  = 15 * time.Second
+	retryFor   = 10 * time.Minute
 )
 
 // Item to report.
@@ -50,6 +56,8 @@ type Item struct {
 
 	// at is the time of the occurrence, which may be long before it is recorded.
 	at time.Time
+	// tries is how often it could not be recorded.
+	tries int
 }
 
 // Config of a Reporter.
@@ -175,19 +183,47 @@ func (r *Reporter) takeCount(key string) int64 {
 	return n
 }
 
-// handle an item of the queue.
+// handle an item of the queue. One that cannot be recorded is recorded later, so that the Drift is right
+// within a minute whichever write failed (KR-10-11).
 func (r *Reporter) handle(ctx context.Context, i Item) error {
 	queueLength.Set(float64(r.queue.len()))
 	err := errors.New("interrupted") // unless Record returns
+	again := false
 	defer func() {
-		if err != nil {
+		if err != nil && !again {
 			r.forget(i.key())
 		}
 	}()
-	if err = r.Record(ctx, i); err != nil {
-		return fmt.Errorf("cannot record drift %s: %w", i.Report.Drift.ID, err)
+	if err = r.Record(ctx, i); err == nil {
+		return nil
 	}
-	return nil
+	if again = i.again(err) && ctx.Err() == nil; again {
+		i.tries++
+		r.queue.later(i, i.wait())
+	}
+	if i.tries > 1 {
+		r.Log.V(1).Info("cannot record drift; it is tried again", "drift", i.Report.Drift.ID, "error", err.Error())
+		return nil
+	}
+	return fmt.Errorf("cannot record drift %s: %w", i.Report.Drift.ID, err)
+}
+
+// again reports whether recording an item is tried again after an error: not where the API server will not
+// accept it, and not for ever.
+func (i Item) again(err error) bool {
+	refused := kerrors.IsInvalid(err) || kerrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+	return !refused && clock.Since(i.at) < retryFor
+}
+
+// landed reports whether a write of this item that failed was stored all the same, as one that timed out may be:
+// its report is still to be sent. now is the time of the occurrence.
+func (i Item) landed(d *v1alpha1.Drift, now metav1.Time) bool {
+	return i.tries > 0 && !d.Status.Notified && d.Status.Since != nil && d.Status.Since.Equal(&now)
+}
+
+// wait is the time before an item is recorded again.
+func (i Item) wait() time.Duration {
+	return min(firstRetry<<min(i.tries-1, 10), lastRetry)
 }
 
 // Record an item in its Drift, and send the report if this is a new occurrence, or the
@@ -216,7 +252,7 @@ func (r *Reporter) Record(ctx context.Context, i Item) error {
 	if isNew {
 		d.Status = v1alpha1.DriftStatus{Phase: v1alpha1.DriftDetected, Since: &now}
 	}
-	unreported := (isNew || d.Status.Snoozed) && !i.Report.Snoozed
+	unreported := (isNew || d.Status.Snoozed || i.landed(d, now)) && !i.Report.Snoozed
 	d.Status.Snoozed = (isNew || d.Status.Snoozed) && i.Report.Snoozed
 	d.Status.LastSeen, d.Status.Count = &now, d.Status.Count+max(1, r.takeCount(i.key()))
 	if i.Report.Repeat {
@@ -224,7 +260,7 @@ func (r *Reporter) Record(ctx context.Context, i Item) error {
 	}
 	err = r.Client.Status().Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if kerrors.IsConflict(err) {
-		return nil // another replica has just written the same
+		return r.overtaken(ctx, d, err)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write drift status: %w", err)
@@ -234,6 +270,48 @@ func (r *Reporter) Record(ctx context.Context, i Item) error {
 			i.New = i.Fetch(ctx)
 		}
 		r.send(d, detected(i, r.lifecycle(i.Report.Parent)))
+	}
+	return nil
+}
+
+// overtaken returns nil where another replica has just recorded the same, and the conflict otherwise: the Drift
+// of an earlier occurrence was resolved in between.
+func (r *Reporter) overtaken(ctx context.Context, d *v1alpha1.Drift, conflict error) error {
+	now := &v1alpha1.Drift{}
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(d), now); err != nil {
+		return fmt.Errorf("cannot read drift: %w", err)
+	}
+	if now.Status.Phase == v1alpha1.DriftDetected {
+		return nil
+	}
+	return fmt.Errorf("cannot write drift status: %w", conflict)
+}
+
+// Complete a Drift whose first status was not written, because the process that created it ended, or gave up
+// (KR-10-11): it is detected since it was created. The replica that writes that sends the report, without the
+// objects. snoozed is whether its parent is now.
+func (r *Reporter) Complete(ctx context.Context, d *v1alpha1.Drift, snoozed bool) error {
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	before := d.DeepCopy()
+	d = d.DeepCopy()
+	if p := d.Spec.Parent; r.Recurred != nil && p.Name != "" {
+		ref := parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(p.APIVersion, p.Kind), Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+		if err := r.Recurred(ctx, ref, d.Spec.ID); err != nil {
+			return fmt.Errorf("cannot prepare a new occurrence: %w", err)
+		}
+	}
+	since := d.CreationTimestamp
+	d.Status = v1alpha1.DriftStatus{Phase: v1alpha1.DriftDetected, Since: &since, LastSeen: &since, Count: 1, Snoozed: snoozed}
+	err := r.Client.Status().Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if kerrors.IsConflict(err) || kerrors.IsNotFound(err) {
+		return nil // it is recorded, or gone
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write drift status: %w", err)
+	}
+	if !snoozed {
+		r.send(d, reportOf(d.Spec, v1alpha1.DriftDetected))
 	}
 	return nil
 }
@@ -295,7 +373,7 @@ func (r *Reporter) send(d *v1alpha1.Drift, out v1alpha1.DriftReport) {
 // Resolve a drift, once: the replica that takes it from Detected to Resolved sends the report, unless the
 // drift was never reported. why is a clause for users.
 func (r *Reporter) Resolve(ctx context.Context, d *v1alpha1.Drift, why string) error {
-	if d.Status.Phase != v1alpha1.DriftDetected {
+	if d.Status.Phase == v1alpha1.DriftResolved {
 		return nil
 	}
 	r.forget(d.Spec.ID)
@@ -305,6 +383,7 @@ func (r *Reporter) Resolve(ctx context.Context, d *v1alpha1.Drift, why string) e
 	}
 	before := d.DeepCopy()
 	d = d.DeepCopy()
+	unrecorded := d.Status.Phase == "" // its first status was not written (KR-10-11)
 	d.Status.Phase, d.Status.Resolution, d.Status.Notified = v1alpha1.DriftResolved, why, false
 	err := r.Client.Status().Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if kerrors.IsConflict(err) || kerrors.IsNotFound(err) {
@@ -313,7 +392,7 @@ func (r *Reporter) Resolve(ctx context.Context, d *v1alpha1.Drift, why string) e
 	if err != nil {
 		return fmt.Errorf("cannot resolve drift: %w", err)
 	}
-	if !d.Status.Snoozed { // else no endpoint knows of it
+	if !d.Status.Snoozed && !unrecorded { // else no endpoint knows of it
 		r.send(d, resolved(d, why))
 	}
 	return nil

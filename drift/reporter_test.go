@@ -1,9 +1,11 @@
 package drift
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +16,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -416,5 +420,85 @@ func TestRecordStored(t *testing.T) {
 		require.NoError(t, c.List(t.Context(), &list))
 		assert.Empty(t, list.Items)
 		assert.True(t, r.due(i.key()), "the next one is written")
+	}
+}
+
+// TestHandleRetries: a Drift is right within a minute, whichever of its writes fails, also where the difference does not
+// occur again and where its Drift was resolved before (KR-10-11).
+func TestHandleRetries(t *testing.T) {
+	for name, before := range map[string]v1alpha1.DriftPhase{"New": "", "Resolved": v1alpha1.DriftResolved} {
+		for _, failing := range []string{"create", "get", "recurred", "status", "conflict", "landed"} {
+			t.Run(name+"/"+failing, func(t *testing.T) {
+				t.Parallel() // each waits for its retries
+				var mu sync.Mutex
+				failures := 0
+				fails := func(at string) error {
+					mu.Lock()
+					defer mu.Unlock()
+					if at != failing || failures == 0 {
+						return nil
+					}
+					failures--
+					if at == "conflict" {
+						return kerrors.NewConflict(schema.GroupResource{Resource: "drifts"}, "a1", errors.New("resolved in between"))
+					}
+					return context.DeadlineExceeded
+				}
+				c := driftClient(t, interceptor.Funcs{
+					Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+						if err := fails("create"); err != nil {
+							return err
+						}
+						return c.Create(ctx, o, opts...)
+					},
+					Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+						if err := fails("get"); err != nil {
+							return err
+						}
+						return c.Get(ctx, k, o, opts...)
+					},
+					SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+						opts ...client.SubResourcePatchOption) error {
+						if err := cmp.Or(fails("status"), fails("conflict")); err != nil {
+							return err
+						}
+						return cmp.Or(c.SubResource(sub).Patch(ctx, o, p, opts...), fails("landed"))
+					},
+				})
+				if before != "" {
+					d := object(item("a1").Report)
+					d.Status.Phase = before
+					require.NoError(t, c.Create(t.Context(), d))
+				}
+				e, sender := newTestEndpoint(t)
+				r := started(t, Config{Client: c, Sender: sender, Recurred: func(context.Context, parent.Ref, string) error { return fails("recurred") }})
+				mu.Lock()
+				failures = 1
+				mu.Unlock()
+				r.Enqueue(item("a1"))
+				assert.Equal(t, v1alpha1.DriftDetected, e.wait(t, 1)[0].Spec.Phase)
+				mu.Lock()
+				failures = 0
+				mu.Unlock()
+				assert.Equal(t, v1alpha1.DriftDetected, get(t, c, "ns", "a1").Status.Phase)
+			})
+		}
+	}
+}
+
+// TestItemAgain: what the API server will not accept is not tried again, nor anything for ever, and the wait is bounded.
+func TestItemAgain(t *testing.T) {
+	recent, old := Item{at: time.Now()}, Item{at: time.Now().Add(-retryFor - time.Second)}
+	assert.True(t, recent.again(errors.New("away")))
+	assert.False(t, old.again(errors.New("away")))
+	gr := schema.GroupResource{Resource: "drifts"}
+	assert.False(t, recent.again(kerrors.NewInvalid(schema.GroupKind{Kind: "Drift"}, "a1", nil)))
+	terminating := kerrors.NewForbidden(gr, "a1", errors.New("the Namespace is being deleted"))
+	assert.True(t, recent.again(terminating), "a role may come later")
+	terminating.ErrStatus.Details.Causes = append(terminating.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
+	assert.False(t, recent.again(fmt.Errorf("cannot create drift: %w", terminating)))
+	for tries := 1; tries < 100; tries++ {
+		wait := Item{tries: tries}.wait()
+		assert.True(t, firstRetry <= wait && wait <= lastRetry, "%d: %s", tries, wait)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settling"
@@ -33,6 +34,9 @@ const (
 	// readsPerSecond are the live reads of children whose kind is not watched. One round has as many as
 	// that allows; the Drifts that need more wait for the next round.
 	readsPerSecond = 10
+	// completeAfter is how old a Drift without a phase is before the leader writes its status. The replica
+	// that created it may still be about to.
+	completeAfter = 20 * time.Second
 	// maxRemovals in one round.
 	maxRemovals = 100
 )
@@ -221,23 +225,55 @@ func (r *Resolver) forget(list *v1alpha1.DriftList) {
 }
 
 // resolve a Drift that is over. External drift is resolved by the gate, which sees the difference
-// itself; a refused deletion (Operation) is resolved here.
+// itself, while its object exists; a refused deletion (Operation) is resolved here.
 func (r *Resolver) resolve(ctx context.Context, d *v1alpha1.Drift) error {
 	if r.Unguarded(schema.FromAPIVersionAndKind(d.Spec.Child.APIVersion, d.Spec.Child.Kind)) {
 		return r.Reporter.Resolve(ctx, d, "its kind is no longer guarded")
 	}
 	if d.Spec.Relation == v1alpha1.RelationExternal && d.Spec.Operation == "" {
-		return nil
+		return r.resolveExternal(ctx, d)
 	}
 	p, err := r.state(ctx, d.Spec.Parent)
 	if err != nil {
 		return err
 	}
 	why, err := settling.Resolved(d, p, func() (*parent.State, error) { return r.state(ctx, d.Spec.Child) })
-	if err != nil || why == "" {
+	if err != nil {
 		return err
 	}
-	return r.Reporter.Resolve(ctx, d, why)
+	if why != "" {
+		return r.Reporter.Resolve(ctx, d, why)
+	}
+	return r.complete(ctx, d, p)
+}
+
+// resolveExternal resolves an external drift whose object is gone, so that the gate does not see it any more.
+func (r *Resolver) resolveExternal(ctx context.Context, d *v1alpha1.Drift) error {
+	child, err := r.state(ctx, d.Spec.Child)
+	if err != nil {
+		return err
+	}
+	if child == nil {
+		return r.Reporter.Resolve(ctx, d, "the child was deleted")
+	}
+	if d.Status.Phase != "" {
+		return nil
+	}
+	p, err := r.state(ctx, d.Spec.Parent)
+	if err != nil {
+		return err
+	}
+	return r.complete(ctx, d, p)
+}
+
+// complete a Drift that has no phase for longer than its recording takes; p is its parent, nil for none
+// (KR-10-11).
+func (r *Resolver) complete(ctx context.Context, d *v1alpha1.Drift, p *parent.State) error {
+	if d.Status.Phase != "" || clock.Since(d.CreationTimestamp.Time) < completeAfter {
+		return nil
+	}
+	snoozed := p != nil && approval.Parse(p.Annotations).Snoozed(clock.Now())
+	return r.Reporter.Complete(ctx, d, snoozed)
 }
 
 // state of an object; nil if it does not exist.

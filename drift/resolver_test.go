@@ -146,8 +146,8 @@ func testResolver(t *testing.T, c client.Client, objects Objects, log logr.Logge
 func TestResolverRound(t *testing.T) {
 	unguarded := openDrift("unguarded", "app", "child")
 	unguarded.Spec.Child.Kind = "Unguarded"
-	external := openDrift("external", "none", "none")
-	external.Spec.Relation = v1alpha1.RelationExternal
+	external, externalGone := openDrift("external", "none", "child"), openDrift("external-gone", "app", "none")
+	external.Spec.Relation, externalGone.Spec.Relation = v1alpha1.RelationExternal, v1alpha1.RelationExternal
 	intent := openDrift("intent", "app", "child")
 	intent.Spec.Intent = 2
 	cases := map[string]struct {
@@ -161,7 +161,9 @@ func TestResolverRound(t *testing.T) {
 		"NewIntent":  {reason: "the parent has changed since", drift: intent, resolution: "the parent has a new intent"},
 		"Open":       {reason: "nothing changed", drift: openDrift("open", "app", "child")},
 		"External":   {reason: "the gate resolves it", drift: external},
-		"Panics":     {reason: "it is tried again", drift: openDrift("a-panics", "poison", "child")},
+		"ExternalGone": {reason: "the gate does not see its object any more", drift: externalGone,
+			resolution: "the child was deleted"},
+		"Panics": {reason: "it is tried again", drift: openDrift("a-panics", "poison", "child")},
 	}
 	var all []client.Object
 	for _, tc := range cases {
@@ -215,4 +217,62 @@ func TestResolverTrims(t *testing.T) {
 		assert.Equal(t, maxOpenPerChild, open)
 		assert.Equal(t, v1alpha1.DriftResolved, get(t, c, "ns", "open-00").Status.Phase, "the oldest")
 	}
+}
+
+// TestResolverCompletes: a Drift whose status was never written gets its phase from the leader, once the replica that
+// created it had its time, and is reported; one that is over is resolved, and never reported (KR-10-11).
+func TestResolverCompletes(t *testing.T) {
+	without := func(name, childName string, age time.Duration, relation v1alpha1.Relation) *v1alpha1.Drift {
+		d := openDrift(name, "app", childName)
+		d.Spec.Relation, d.Status = relation, v1alpha1.DriftStatus{}
+		d.CreationTimestamp = metav1.NewTime(time.Now().Add(-age).Truncate(time.Second))
+		return d
+	}
+	const controller, external = v1alpha1.RelationControllerChild, v1alpha1.RelationExternal
+	cases := map[string]struct {
+		reason   string
+		drift    *v1alpha1.Drift
+		phase    v1alpha1.DriftPhase
+		reported bool
+	}{
+		"Fresh":    {reason: "its replica is about to write it", drift: without("fresh", "child", time.Second, controller)},
+		"Old":      {reason: "nothing else writes it", drift: without("old", "child", time.Minute, controller), phase: v1alpha1.DriftDetected, reported: true},
+		"External": {reason: "the same", drift: without("external", "child", time.Minute, external), phase: v1alpha1.DriftDetected, reported: true},
+		"Over":     {reason: "no endpoint knows of it", drift: without("over", "none", time.Minute, controller), phase: v1alpha1.DriftResolved},
+	}
+	var all []client.Object
+	for _, tc := range cases {
+		all = append(all, tc.drift)
+	}
+	c := driftClient(t, interceptor.Funcs{}, all...)
+	e, sender := newTestEndpoint(t)
+	var recurred []string
+	app := &parent.State{Ref: parent.Ref{Name: "app"}}
+	r := testResolver(t, c, memoryObjects{"app": app, "child": {Ref: parent.Ref{Name: "child"}}}, logr.Discard())
+	r.Reporter = started(t, Config{Client: c, Sender: sender, Recurred: func(_ context.Context, _ parent.Ref, id string) error {
+		recurred = append(recurred, id)
+		return nil
+	}})
+	require.NoError(t, r.round(t.Context()))
+	reported := map[string]bool{}
+	for _, one := range e.wait(t, 2) {
+		assert.Equal(t, v1alpha1.DriftDetected, one.Spec.Phase)
+		reported[one.Spec.ID] = true
+	}
+	require.NoError(t, r.round(t.Context()))
+	for name, tc := range cases {
+		got := get(t, c, "ns", tc.drift.Name)
+		assert.Equal(t, tc.phase, got.Status.Phase, "%s: %s", name, tc.reason)
+		assert.Equal(t, tc.reported, reported[tc.drift.Name], "%s: %s", name, tc.reason)
+		if tc.phase == v1alpha1.DriftDetected {
+			assert.True(t, got.Status.Since.Equal(&tc.drift.CreationTimestamp), "since it was created")
+			assert.EqualValues(t, 1, got.Status.Count)
+			assert.Contains(t, recurred, tc.drift.Name, "it can be approved again")
+		}
+	}
+
+	app.Annotations = map[string]string{v1alpha1.AnnotationKeySnooze: `{"expiry":"` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`}
+	require.NoError(t, c.Create(t.Context(), without("snoozed", "child", time.Minute, controller)))
+	require.NoError(t, r.round(t.Context()))
+	assert.Empty(t, e.wait(t, 0)[2:], "a snoozed one is not reported")
 }
