@@ -131,16 +131,15 @@ func (ev *evaluation) managedDeletion() (verdict, deletion) {
 }
 
 // compositeDeletion decides about all managed resources below a composite or Claim
-// (KR-08-12). One that enforces makes the decision one of mode enforce. A composite that
-// orphans what it composes deletes none of it; of a Claim, Crossplane deletes the composite.
+// (KR-08-12). One that enforces makes the decision one of mode enforce.
 func (ev *evaluation) compositeDeletion() (verdict, deletion, error) {
-	if ev.req.Orphans && ev.kind.Role == parent.RoleComposite {
-		return verdict{}, deletion{}, nil
-	}
 	root := parent.Sum(ev.req.OldObject, ev.kind.Role)
 	below, err := ev.World.Managed(ev.ctx, root)
 	if err != nil {
 		return ev.unlisted(root, err), deletion{}, nil
+	}
+	if ev.req.Orphans && ev.kind.Role == parent.RoleComposite {
+		return ev.orphaningDeletion(root, below), deletion{}, nil
 	}
 	j := judge(root, root, "")
 	j.mode, j.byPolicy = v1alpha1.ModeEnforce, true
@@ -179,6 +178,24 @@ func (ev *evaluation) compositeDeletion() (verdict, deletion, error) {
 	v, d := ev.blockedDeletion(j)
 	d.orphans = orphans
 	return v, d, nil
+}
+
+// orphaningDeletion decides about the deletion of a composite that deletes nothing of what
+// it composes (of a Claim, Crossplane deletes the composite). What is decided on the
+// composite does not apply to the managed resources afterwards (KR-13-61).
+func (ev *evaluation) orphaningDeletion(root *parent.State, below []*parent.State) verdict {
+	if len(below) == 0 || ev.mode != v1alpha1.ModeEnforce {
+		return verdict{}
+	}
+	if freeze, _ := gating.DeletionStopped(root, approval.Parse(root.Annotations), nil); freeze != nil {
+		return ev.refuse(frozen(root.Ref, ev.kind, freeze))
+	}
+	if ev.Options.MayApprove != nil {
+		if r := ev.authorizeTo("a deletion that orphans the managed resources"); r != nil {
+			return ev.refuse(*r)
+		}
+	}
+	return verdict{}
 }
 
 // unlisted is the verdict where the managed resources below cannot be listed.

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -204,6 +205,34 @@ func TestDeleteCompositeOrphans(t *testing.T) {
 		if d := decide(t, w, enforced(), r); d.Allowed != (role == parent.RoleComposite) {
 			t.Errorf("%v: %+v: %s", role, outcomeOf(d), d.Message)
 		}
+	}
+}
+
+// What is decided on a composite is not evaded by orphaning what it composes (KR-13-61).
+func TestOrphaningEvadesNothing(t *testing.T) {
+	may := false
+	rbac := enforced()
+	rbac.MayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { return may, nil }
+	delete := func(o Options, below []*parent.State, mods ...fx.Mod) Decision {
+		w := setting{}.world()
+		w.managed = below
+		r := by(request(Delete, fx.With(fx.Composite(), mods...)), fx.Alice, "")
+		r.Orphans = true
+		return decide(t, w, o, r)
+	}
+	below := []*parent.State{parent.Sum(fx.Instance(), parent.RoleManaged)}
+	freeze := fx.Annotate(v1alpha1.AnnotationKeyFreeze, `{"user":"alice"}`)
+	if d := delete(enforced(), below, freeze); d.Allowed || d.Reason != ReasonFrozen {
+		t.Errorf("frozen: %+v: %s", outcomeOf(d), d.Message)
+	}
+	if d := delete(rbac, below); d.Allowed || d.Reason != ReasonApproverForbidden {
+		t.Errorf("without the verb: %+v: %s", outcomeOf(d), d.Message)
+	}
+	if d := delete(rbac, nil); !d.Allowed {
+		t.Errorf("with nothing below: %+v: %s", outcomeOf(d), d.Message)
+	}
+	if may = true; !delete(rbac, below).Allowed {
+		t.Error("with the verb")
 	}
 }
 

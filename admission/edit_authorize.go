@@ -128,17 +128,17 @@ func deletionPolicy(content map[string]any) string {
 }
 
 // authorizeTo do something, as a clause, by the verb approve.
-func (ed *editor) authorizeTo(what string) *refusal {
-	ok, err := ed.Options.MayApprove(ed.ctx, ed.req.User, ed.req.Ref())
+func (ev *evaluation) authorizeTo(what string) *refusal {
+	ok, err := ev.Options.MayApprove(ev.ctx, ev.req.User, ev.req.Ref())
 	switch {
 	case err == nil && ok:
 		return nil
 	case err == nil:
 		return &refusal{code: 403, reason: ReasonApproverForbidden,
-			why:  fmt.Sprintf("%s needs the verb %q on %s", what, VerbApprove, identity.Target(ed.req.Ref(), ed.kind)),
+			why:  fmt.Sprintf("%s needs the verb %q on %s", what, VerbApprove, identity.Target(ev.req.Ref(), ev.kind)),
 			next: "A user who has it can make the change, or a Role can grant it."}
-	case ed.mode == v1alpha1.ModeLog:
-		ed.warnings.add(fmt.Sprintf("cannot check permission for %s (%v); it passes because the mode is log", what, err))
+	case ev.mode == v1alpha1.ModeLog:
+		ev.warnings.add(fmt.Sprintf("cannot check permission for %s (%v); it passes because the mode is log", what, err))
 		return nil
 	}
 	return &refusal{code: codeInternal, reason: ReasonApproverForbidden,
