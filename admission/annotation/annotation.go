@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	goyaml "go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/yaml"
 )
 
@@ -89,6 +90,35 @@ func shallow(value string) bool {
 			}
 		case c == ']', c == '}':
 			depth--
+		}
+	}
+	return true
+}
+
+// HasOnly reports whether a value is JSON whose objects at a depth, of which the
+// document has 1, have no keys but these, without escapes. It is false of YAML.
+func HasOnly(value string, depth int, keys sets.Set[string]) bool {
+	if !json.Valid([]byte(value)) {
+		return false
+	}
+	at := 0
+	for i := 0; i < len(value); i++ {
+		switch value[i] {
+		case '[', '{':
+			at++
+		case ']', '}':
+			at--
+		case '"':
+			begin := i + 1
+			for i = begin; value[i] != '"'; i++ {
+				if value[i] == '\\' {
+					i++
+				}
+			}
+			isKey := strings.HasPrefix(strings.TrimLeft(value[i+1:], " \t\r\n"), ":")
+			if at == depth && isKey && !keys.Has(value[begin:i]) {
+				return false
+			}
 		}
 	}
 	return true

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // aliases is a YAML list of one text of the given size and n aliases of it.
@@ -107,4 +108,17 @@ func FuzzUnmarshal(f *testing.F) {
 			t.Errorf("%d bytes became %d", len(value), len(raw))
 		}
 	})
+}
+
+func TestHasOnly(t *testing.T) {
+	known := sets.New("a", "b")
+	for value, want := range map[string]bool{
+		`[{"a":1,"b":["x:",{"c":1}]}]`: true, `[]`: true, `[{"a":"\"c\":"}]`: true, "[ {\"a\" :\n1} ]": true, `[null]`: true,
+		`[{"c":1}]`: false, `[{"a":1},{"b":{"a":1},"c":1}]`: false, `[{"\u0061":1}]`: false,
+		`[{a: 1}]`: false, "- a: 1": false, "": false, `[{"a":1}`: false, `"`: false, `[{"a":1}] {"c":1}`: false,
+	} {
+		if got := HasOnly(value, 2, known); got != want {
+			t.Errorf("%s: %t", value, got)
+		}
+	}
 }

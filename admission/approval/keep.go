@@ -105,8 +105,8 @@ func Remove(annotations map[string]string, drop func(Entry) bool) map[string]*st
 		return edits
 	}
 	kept := make([]map[string]any, 0, len(raw))
-	for i, a := range list {
-		if !drop(Entry{Approval: a, Key: v1alpha1.AnnotationKeyApprovals, Content: content(a)}) {
+	for i, e := range list {
+		if !drop(e) {
 			kept = append(kept, raw[i])
 		}
 	}

@@ -204,6 +204,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// TestContent: which entries are the same approval (KR-05-35).
 func TestContent(t *testing.T) {
 	hash := func(value string) string {
 		s := Parse(annotations{keyApprovals: value})
@@ -220,10 +221,14 @@ func TestContent(t *testing.T) {
 		}
 	}
 	for _, other := range []string{`[{"kind":"X","name":"b"}]`, `[{"kind":"X","name":"a","generation":1}]`,
-		`[{"kind":"X","name":"a","mode":"always"}]`, `[{"kind":"X","name":"a","digest":"d"}]`} {
+		`[{"kind":"X","name":"a","mode":"always"}]`, `[{"kind":"X","name":"a","digest":"d"}]`, `[{"kind":"X","name":"a","ticket":"T-1"}]`} {
 		if hash(other) == base {
 			t.Errorf("another approval: %s", other)
 		}
+	}
+	one, two := hash(`[{"kind":"X","name":"a","ticket":"T-1","by":"a"}]`), hash("- {by: a, ticket: T-2, kind: X, name: a}")
+	if one == two || one != hash("- {by: a, ticket: T-1, kind: X, name: a, mode: once}") {
+		t.Errorf("another ticket: %s and %s", one, two)
 	}
 }
 

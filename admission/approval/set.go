@@ -3,12 +3,14 @@ package approval
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -65,16 +67,14 @@ func (s *Set) read(key, value string) {
 	var err error
 	switch {
 	case key == v1alpha1.AnnotationKeyApprovals:
-		var list []v1alpha1.Approval
+		var list []Entry
 		if list, err = approvals(value); err == nil {
-			for _, a := range list {
-				s.Approvals = append(s.Approvals, Entry{Approval: a, Key: key, Content: content(a)})
-			}
+			s.Approvals = append(s.Approvals, list...)
 		}
 	case v1alpha1.IsApprove(key):
 		var a v1alpha1.Approval
 		if a, err = approve(key, value); err == nil {
-			s.Approvals = append(s.Approvals, Entry{Approval: a, Key: key, Content: content(a)})
+			s.Approvals = append(s.Approvals, Entry{Approval: a, Key: key, Content: content(a, nil)})
 		}
 	case key == v1alpha1.AnnotationKeyRejections:
 		if s.Rejections, err = rejections(value); err != nil {
@@ -127,17 +127,60 @@ func Validate(key, value string) error {
 }
 
 // approvals of the annotation of that name, checked and with defaults.
-func approvals(value string) ([]v1alpha1.Approval, error) {
-	var list []v1alpha1.Approval
-	if err := annotation.Unmarshal(value, annotation.MaxUser, &list); err != nil {
+func approvals(value string) ([]Entry, error) {
+	list, raw, err := entries(value)
+	if err != nil {
 		return nil, err
 	}
+	out := make([]Entry, len(list))
 	for i := range list {
 		if err := checkApproval(&list[i]); err != nil {
 			return nil, fmt.Errorf("entry %d: %w", i, err)
 		}
+		out[i] = Entry{Approval: list[i], Key: v1alpha1.AnnotationKeyApprovals}
+		if raw == nil {
+			out[i].Content = content(list[i], nil)
+		} else {
+			out[i].Content = content(list[i], unknown(raw[i]))
+		}
 	}
-	return list, nil
+	return out, nil
+}
+
+// entries of the annotation, and all of their fields; nil where all are known, as
+// they mostly are in JSON that programs write.
+func entries(value string) (list []v1alpha1.Approval, raw []map[string]any, err error) {
+	if err := annotation.Unmarshal(value, annotation.MaxUser, &list); err != nil {
+		return nil, nil, err
+	}
+	if annotation.HasOnly(value, 2, known) {
+		return list, nil, nil
+	}
+	return list, raw, annotation.Unmarshal(value, annotation.MaxUser, &raw)
+}
+
+// known fields of an approval.
+var known = fieldsOf(reflect.TypeFor[v1alpha1.Approval]())
+
+// fieldsOf a type in JSON.
+func fieldsOf(t reflect.Type) sets.Set[string] {
+	out := sets.New[string]()
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		out.Insert(name)
+	}
+	return out
+}
+
+// unknown fields of an entry: a ticket, for example.
+func unknown(entry map[string]any) map[string]any {
+	out := map[string]any{}
+	for k, v := range entry {
+		if !known.Has(k) {
+			out[k] = v
+		}
+	}
+	return out
 }
 
 // checkApproval reports the first mistake of an entry.
@@ -243,11 +286,15 @@ func object(value string, into any) error {
 // contentLength is the number of hex digits of the content hash of an approval.
 const contentLength = 16
 
-// content hash of an approval: independent of the order of keys, and of
-// whether defaults are spelled out.
-func content(a v1alpha1.Approval) string {
+// content hash of an approval with its unknown fields: independent of the order of keys,
+// and of whether defaults are spelled out. With another ticket it is another approval
+// (KR-05-35).
+func content(a v1alpha1.Approval, unknown map[string]any) string {
 	if a.Mode == "" {
 		a.Mode = v1alpha1.ApprovalOnce
 	}
-	return annotation.Digest(a, contentLength)
+	if len(unknown) == 0 {
+		return annotation.Digest(a, contentLength)
+	}
+	return annotation.Digest([]any{a, unknown}, contentLength)
 }

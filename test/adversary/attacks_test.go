@@ -229,7 +229,13 @@ func (r *run) send(ctx context.Context, user string, t target, what string, body
 		got, err = c.Patch(ctx, t.name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: manager, DryRun: dry}, subresource...)
 	case "json":
 		got, err = c.Patch(ctx, t.name, types.JSONPatchType, jsonPatch(body), metav1.PatchOptions{FieldManager: manager, DryRun: dry}, subresource...)
-	case "apply":
+	case "apply": // it removes what the manager applied before
+		before, missing := c.Get(ctx, t.name, metav1.GetOptions{})
+		defer func() {
+			if missing == nil && err == nil && dry == nil && got.GetGeneration() > before.GetGeneration() {
+				r.wrote(user, got)
+			}
+		}()
 		got, err = r.apply(ctx, c, t, body, metav1.ApplyOptions{FieldManager: manager, Force: true, DryRun: dry}, subresource...)
 	case "update":
 		got, err = r.update(ctx, c, t.name, body, metav1.UpdateOptions{FieldManager: manager, DryRun: dry}, subresource...)
