@@ -17,6 +17,7 @@ import (
 var (
 	adversarySeeds = flag.Uint64("adversary.seeds", 4, "how many seeds to play")
 	adversarySeed  = flag.Uint64("adversary.seed", 0, "play this seed alone")
+	adversaryFirst = flag.Uint64("adversary.first", 1, "begin with this seed")
 )
 
 const (
@@ -30,7 +31,7 @@ const (
 
 // TestAdversary plays users with few rights, by seed (KR-13-03, KR-13-04).
 func TestAdversary(t *testing.T) {
-	first, last := uint64(1), *adversarySeeds
+	first, last := *adversaryFirst, *adversarySeeds
 	if *adversarySeed > 0 {
 		first, last = *adversarySeed, *adversarySeed
 	}
