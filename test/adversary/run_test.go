@@ -404,6 +404,12 @@ func (r *run) restore(ctx context.Context) error {
 			}
 		}
 	}
+	if !r.waiting[r.managed] { // without the reference Crossplane composes another Database, which is held
+		const refs = `{"spec":{"crossplane":{"resourceRefs":[{"apiVersion":"cloud.example.org/v1alpha1","kind":"Database","name":%q}]}}}`
+		if err := r.merge(ctx, story.Hans, story.XDatabases, composite, refs, r.managed); err != nil {
+			return err
+		}
+	}
 	for _, name := range r.alive() {
 		o, err := r.of("", story.Databases).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
