@@ -328,7 +328,8 @@ func (r *run) approvePending(ctx context.Context, name string) error {
 		phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
 		suggestion, _, _ := unstructured.NestedString(o.Object, "spec", "suggestedApproval")
 		m := command.FindStringSubmatch(suggestion)
-		if child != name || relation != "External" || phase != "Detected" || m == nil {
+		operation, _, _ := unstructured.NestedString(o.Object, "spec", "operation")
+		if child != name || relation != "External" || operation == "DELETE" || phase != "Detected" || m == nil {
 			continue
 		}
 		g := story.Databases
