@@ -14,7 +14,7 @@ import (
 // no gate opens before.
 func (ev *evaluation) terminatingDeletion() (verdict, deletion, error) {
 	was, mr := parent.Sum(ev.req.OldObject, ev.kind.Role), parent.Sum(ev.req.Object, ev.kind.Role)
-	why := ""
+	var why string
 	switch {
 	case !gating.Destroys(mr):
 		return verdict{}, deletion{}, nil

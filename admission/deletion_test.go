@@ -213,7 +213,7 @@ func TestOrphaningEvadesNothing(t *testing.T) {
 	may := false
 	rbac := enforced()
 	rbac.MayApprove = func(context.Context, subject.User, parent.Ref) (bool, error) { return may, nil }
-	delete := func(o Options, below []*parent.State, mods ...fx.Mod) Decision {
+	remove := func(o Options, below []*parent.State, mods ...fx.Mod) Decision {
 		w := setting{}.world()
 		w.managed = below
 		r := by(request(Delete, fx.With(fx.Composite(), mods...)), fx.Alice, "")
@@ -222,16 +222,16 @@ func TestOrphaningEvadesNothing(t *testing.T) {
 	}
 	below := []*parent.State{parent.Sum(fx.Instance(), parent.RoleManaged)}
 	freeze := fx.Annotate(v1alpha1.AnnotationKeyFreeze, `{"user":"alice"}`)
-	if d := delete(enforced(), below, freeze); d.Allowed || d.Reason != ReasonFrozen {
+	if d := remove(enforced(), below, freeze); d.Allowed || d.Reason != ReasonFrozen {
 		t.Errorf("frozen: %+v: %s", outcomeOf(d), d.Message)
 	}
-	if d := delete(rbac, below); d.Allowed || d.Reason != ReasonApproverForbidden {
+	if d := remove(rbac, below); d.Allowed || d.Reason != ReasonApproverForbidden {
 		t.Errorf("without the verb: %+v: %s", outcomeOf(d), d.Message)
 	}
-	if d := delete(rbac, nil); !d.Allowed {
+	if d := remove(rbac, nil); !d.Allowed {
 		t.Errorf("with nothing below: %+v: %s", outcomeOf(d), d.Message)
 	}
-	if may = true; !delete(rbac, below).Allowed {
+	if may = true; !remove(rbac, below).Allowed {
 		t.Error("with the verb")
 	}
 }
