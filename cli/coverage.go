@@ -24,7 +24,7 @@ func newCoverageCommand(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "coverage", Short: "Show what is not protected, and why.", Args: noArgs,
 		Long: "Reads all claims, composite and managed resources and shows which of them are not protected: not guarded by the webhook, in " +
-			"mode log, still initializing, never settled, approved for ever, without a gate, or with nothing to compare.",
+			"mode log, unprotected while the webhook is down, still initializing, never settled, approved for ever, without a gate, or with nothing to compare.",
 		Example: `  kubectl kausality coverage
   kubectl kausality coverage -A -o wide`,
 		RunE: c.run,
@@ -59,7 +59,7 @@ func (c *coverageCommand) run(cmd *cobra.Command, _ []string) error {
 	if err := c.print(found); err != nil {
 		return err
 	}
-	if c.exitCode && len(found.Gaps) > 0 {
+	if c.exitCode && (len(found.Gaps) > 0 || found.Unanswered != "") {
 		return errFound
 	}
 	return nil
@@ -72,6 +72,9 @@ func (c *coverageCommand) print(found *inspect.Coverage) error {
 	}
 	if !found.Installed {
 		fmt.Fprintln(c.Out, c.view.red("The webhook is not installed: there is no webhook configuration kausality."))
+	}
+	if found.Unanswered != "" {
+		fmt.Fprintln(c.Out, c.view.red("The webhook does not answer: "+found.Unanswered+"."))
 	}
 	fmt.Fprintf(c.Out, "%d of %s of %s are protected.\n", found.Protected, plural(found.Objects, "object"), plural(found.Kinds, "kind"))
 	last := inspect.Gap("")

@@ -24,10 +24,16 @@ func (v view) explanation(e *inspect.Explanation) *node {
 	if !e.Guarded {
 		top.add(v.yellow("Not guarded: " + e.Unguarded + ". The webhook does not see its changes; the following is what it would decide"))
 	}
+	if e.Unanswered != "" {
+		top.add(v.red("The webhook does not answer: "+e.Unanswered) + ". What follows is what it would decide; now all changes of it are " + during[e.DuringOutage])
+	}
 	for _, o := range e.Outcomes {
 		v.outcome(top, o)
 	}
-	top.addf("Mode: %s, from %s", e.Mode.Mode, e.Mode.From)
+	mode := top.addf("Mode: %s, from %s", e.Mode.Mode, e.Mode.From)
+	if e.Guarded && e.Mode.Mode == v1alpha1.ModeEnforce && e.DuringOutage == inspect.OutageAllowed {
+		mode.add(v.yellow("it fails open: while the webhook does not answer, all changes are allowed"))
+	}
 	if e.Parent != nil {
 		v.parent(top.add("Parent: "+v.bold(describeRef(e.Parent.Object))), e.Parent)
 	} else {
@@ -42,6 +48,9 @@ func (v view) explanation(e *inspect.Explanation) *node {
 	v.drifts(top, e.Drifts)
 	return top
 }
+
+// during an outage, as an adjective; allowed where the webhook sees nothing of it.
+var during = map[inspect.Outage]string{"": "allowed", inspect.OutageAllowed: "allowed", inspect.OutageRefused: "refused"}
 
 var attempts = map[inspect.Attempt]string{
 	inspect.AttemptController: "If its controller changes it", inspect.AttemptYou: "If you change it", inspect.AttemptDelete: "If you delete it",

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,8 @@ type Direct struct {
 
 	policies       sync.Once
 	policiesFailed error
+	// unanswered is why no webhook answers, as the policies report it; "" where one does, or that is unknown.
+	unanswered string
 }
 
 // NewDirect connects to a cluster; nothing is read yet.
@@ -249,8 +252,31 @@ func (d *Direct) readPolicies(ctx context.Context) error {
 	}
 	for i := range list.Items {
 		d.Policies.learn(policyOf(&list.Items[i]))
+		d.unanswered = cmp.Or(d.unanswered, unansweredBy(&list.Items[i]))
 	}
 	return nil
+}
+
+// unansweredBy is the message of a policy's condition Answering where it is False; "" otherwise.
+func unansweredBy(policy *unstructured.Unstructured) string {
+	conditions, _, err := unstructured.NestedSlice(policy.Object, "status", "conditions")
+	if err != nil {
+		return "" // not of the policy controller
+	}
+	for _, e := range conditions {
+		c, _ := e.(map[string]any)
+		if c["type"] == v1alpha1.KausalityAnswering && c["status"] == string(metav1.ConditionFalse) {
+			text, _ := c["message"].(string)
+			return cmp.Or(text, "no replica of the webhook is running")
+		}
+	}
+	return ""
+}
+
+// Unanswered is why no webhook answers, as a clause; "" where one does, or that is unknown (KR-12-11).
+func (d *Direct) Unanswered(ctx context.Context) (string, error) {
+	d.policies.Do(func() { d.policiesFailed = d.readPolicies(ctx) })
+	return d.unanswered, d.policiesFailed
 }
 
 // namespace as it was when first needed; empty where it does not exist.

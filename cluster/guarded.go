@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // entry of the webhook configuration: which objects the API server sends to
@@ -22,6 +24,10 @@ type entry struct {
 	namespaces, objects labels.Selector
 	// namespaced: it is about no cluster-scoped objects.
 	namespaced bool
+	// suspended: its match conditions exclude every request.
+	suspended bool
+	// refuses what it is about while the webhook does not answer.
+	refuses bool
 }
 
 // entriesOf a webhook configuration, those about whole objects. The API server validated
@@ -45,10 +51,20 @@ func entriesOf(o *unstructured.Unstructured) (out []entry, failed error) {
 			failed = errors.Join(failed, fmt.Errorf("cannot read the objectSelector of a webhook: %w", err))
 			continue
 		}
-		e.namespaced = namespacedOnly(m)
+		e.namespaced, e.refuses = namespacedOnly(m), m["failurePolicy"] != "Ignore" // the API server's default is Fail
+		e.suspended = suspended(m)
 		out = append(out, e)
 	}
 	return out, failed
+}
+
+// suspended reports whether the policy of a webhook is suspended (KR-12-13).
+func suspended(hook map[string]any) bool {
+	conditions, _ := hook["matchConditions"].([]any)
+	return slices.ContainsFunc(conditions, func(e any) bool {
+		c, _ := e.(map[string]any)
+		return c["name"] == v1alpha1.ConditionSuspended
+	})
 }
 
 // namespacedOnly reports whether the rules of a webhook are about no cluster-scoped objects.
@@ -76,7 +92,44 @@ func selectorOf(v any) (labels.Selector, error) {
 // Guarded reports whether the API server sends an object to the webhook; where
 // it does not, why is what excludes it, as a clause.
 func (d *Direct) Guarded(ctx context.Context, resource schema.GroupResource, namespace string, own map[string]string) (is bool, why string, err error) {
-	return guards(d.Scope.entered(), resource, namespace, own, d.labelsOf(ctx))
+	is, why, err = guards(d.Scope.entered(), resource, namespace, own, d.labelsOf(ctx))
+	if err != nil || !is {
+		return is, why, err
+	}
+	suspended, err := d.suspended(ctx, resource, namespace, own)
+	if suspended {
+		return false, whySuspended, err
+	}
+	return true, "", err
+}
+
+// whySuspended is why an object is not sent to the webhook although an entry is about it.
+const whySuspended = "its policy is suspended"
+
+// suspended reports whether the policy that covers an object is (KR-12-13).
+func (d *Direct) suspended(ctx context.Context, resource schema.GroupResource, namespace string, own map[string]string) (bool, error) {
+	d.policies.Do(func() { d.policiesFailed = d.readPolicies(ctx) })
+	if d.policiesFailed != nil || len(d.Policies.Set().Scopes()) == 0 {
+		return false, d.policiesFailed
+	}
+	ns, err := d.namespace(ctx, namespace)
+	t := settings.Target{Group: resource.Group, Resource: resource.Resource, Namespace: namespace, Labels: own, NamespaceLabels: ns.labels}
+	return d.Policies.Set().For(t).Suspended, err
+}
+
+// FailsOpen reports whether changes of an object that is guarded are allowed without a decision while the webhook does not answer
+// (KR-12-11). mode is that of the policy which covers it, or the default: where several entries may be about the object, which one
+// is follows from it.
+func (d *Direct) FailsOpen(ctx context.Context, resource schema.GroupResource, namespace string, own map[string]string, mode v1alpha1.Mode) (bool, error) {
+	open, closed := false, false
+	for _, e := range d.Scope.entered() {
+		is, _, err := guards([]entry{e}, resource, namespace, own, d.labelsOf(ctx))
+		if err != nil {
+			return false, err
+		}
+		open, closed = open || is && !e.refuses, closed || is && e.refuses
+	}
+	return open && (!closed || mode != v1alpha1.ModeEnforce), nil
 }
 
 // labelsOf Namespaces, read when first needed.
@@ -111,10 +164,14 @@ func guards(entries []entry, resource schema.GroupResource, namespace string, ow
 				continue
 			}
 		}
-		if e.objects.Matches(labels.Set(own)) {
+		switch {
+		case !e.objects.Matches(labels.Set(own)):
+			why = "its labels keep it out"
+		case e.suspended:
+			why = whySuspended
+		default:
 			return true, "", nil
 		}
-		why = "its labels keep it out"
 	}
 	return false, why, nil
 }
@@ -125,12 +182,17 @@ func guards(entries []entry, resource schema.GroupResource, namespace string, ow
 // that follows no policies may be one of several, by Namespace: it decides by kind, scope
 // and labels alone.
 func (c *Cluster) Reviews(s *parent.State) bool {
-	return c.reviews(s, func(namespace string) (map[string]string, error) { return c.Namespaces.Labels(namespace), nil })
+	return c.reviews(s, func(namespace string) (map[string]string, error) { return c.Namespaces.Labels(namespace), nil }) &&
+		!c.Settings(s.Ref, s.Labels).Suspended
 }
 
 // Reviews as of a Cluster; what cannot be read is not guarded, and an error of Failed.
 func (d *Direct) Reviews(ctx context.Context, s *parent.State) bool {
-	return d.reviews(s, func(namespace string) (map[string]string, error) {
+	own, err := d.Settings(ctx, s.Ref, s.Labels)
+	if err != nil {
+		d.Fail(err)
+	}
+	return err == nil && !own.Suspended && d.reviews(s, func(namespace string) (map[string]string, error) {
 		of, err := d.labelsOf(ctx)(namespace)
 		if err != nil {
 			d.Fail(err)

@@ -31,7 +31,8 @@ func Chart() ([]byte, error) {
 			homeRole(componentWebhook, secret(observe, SecretServing)),
 			homeBinding(componentWebhook, accountSubject(Namespace, componentWebhook)),
 			homeRole(componentController, secret([]string{"get", "update"}, SecretServing, SecretAuthority),
-				rbacRule("", []string{"secrets"}, "create")), // a name cannot be required of what does not exist yet
+				named("coordination.k8s.io", "leases", []string{"get"}, Heartbeat), // whether the webhook runs
+				rbacRule("", []string{"secrets"}, "create")),                       // a name cannot be required of what does not exist yet
 			homeBinding(componentController, accountSubject(Namespace, componentController)),
 			namespaceModePolicy(), namespaceModeBinding(),
 		}, controllerLimits(),
@@ -70,6 +71,7 @@ func controllerRules() []rbacv1.PolicyRule {
 		rbacRule(v1alpha1.Group, []string{"kausalities"}, observe...),
 		rbacRule(v1alpha1.Group, []string{"kausalities/status"}, "patch"),
 		rbacRule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, read...),
+		rbacRule("", []string{"namespaces"}, observe...),                    // which enforce by their annotation
 		rbacRule("pkg.crossplane.io", []string{"providerrevisions"}, "get"), // which Provider a CRD is of
 		rbacRule(registration, []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "validatingadmissionpolicies",
 			"validatingadmissionpolicybindings"}, observe...),

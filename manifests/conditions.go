@@ -4,6 +4,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // The API server evaluates each expression in the way of every guarded write, and
@@ -105,6 +106,9 @@ func mutateConditions(in *input, e entry) []admissionregistrationv1.MatchConditi
 	out = append(out, e.uncritical()...)
 	if mine := e.mine(); mine != "" {
 		out = append(out, admissionregistrationv1.MatchCondition{Name: "no-policy-is-more-specific", Expression: mine})
+	}
+	if len(e.own) > 0 && e.own[0].Suspended {
+		out = append(out, admissionregistrationv1.MatchCondition{Name: v1alpha1.ConditionSuspended, Expression: "false"})
 	}
 	return out
 }

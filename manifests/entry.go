@@ -25,6 +25,8 @@ type entry struct {
 	namespaces, excluded []string
 	selector             *metav1.LabelSelector
 	objectSelector       *metav1.LabelSelector
+	// byDefault is the mode of Scopes without one.
+	byDefault v1alpha1.Mode
 	// own Scopes of the entry, and all that go before the last of them.
 	own, before []settings.Scope
 	// lenient are the named Namespaces in which a more specific Scope only logs.
@@ -73,7 +75,11 @@ func (e entry) namespaceSelector(never []string) *metav1.LabelSelector {
 // that differ in their resources alone share an entry.
 func entriesOf(scopes []settings.Scope, byDefault v1alpha1.Mode) []entry {
 	var out []entry
-	count := map[string]int{}
+	taken := map[string]bool{}
+	for _, s := range scopes {
+		taken[s.Policy] = true // its first entry has that name
+	}
+	first := map[string]bool{}
 	for i, s := range scopes {
 		failure := failurePolicyOf(s.Mode, byDefault)
 		at := slices.IndexFunc(out, func(e entry) bool {
@@ -82,9 +88,13 @@ func entriesOf(scopes []settings.Scope, byDefault v1alpha1.Mode) []entry {
 				slices.Equal(first.Namespaces, s.Namespaces)
 		})
 		if at < 0 {
-			count[s.Policy]++
+			name := s.Policy
+			if first[name] {
+				name = unique(taken, name)
+			}
+			first[s.Policy] = true
 			out = append(out, entry{
-				name: numbered(s.Policy, count[s.Policy]), failurePolicy: failure, namespaces: s.Namespaces, excluded: s.ExcludedNamespaces,
+				name: name, failurePolicy: failure, byDefault: byDefault, namespaces: s.Namespaces, excluded: s.ExcludedNamespaces,
 				selector: s.NamespaceSelector, objectSelector: s.ObjectSelector,
 			})
 			at = len(out) - 1

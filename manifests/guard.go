@@ -34,6 +34,10 @@ type Guarded struct {
 	Bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding
 	// Unprotected is how many of the webhooks, the last ones, no binding protects.
 	Unprotected int
+	// Outages are what happens while the webhook does not answer, by policy.
+	Outages map[string]Outage
+	// FailOpen are Namespaces that enforce by their annotation, and for which the configuration has no room.
+	FailOpen []string
 }
 
 // Guard returns the objects for the Scopes of policies, the most specific first;
@@ -48,12 +52,14 @@ func Guard(o Options, scopes []settings.Scope, retained []string, masked Masked)
 		return nil, nil // nil is nothing to guard.
 	}
 	in := &input{caBundle: o.CABundle, users: o.ComponentUsers}
-	for _, check := range []func(*input) error{o.parseURL, o.parseCA, o.parseUsers} {
+	for _, check := range []func(*input) error{o.parseURL, o.parseCA, o.parseUsers, o.parseTimeout} {
 		if err := check(in); err != nil {
 			return nil, err
 		}
 	}
-	in.entries, in.groups = entriesOf(scopes, o.DefaultMode), groupsOf(scopes)
+	var failOpen []string
+	in.entries, failOpen = withEnforced(entriesOf(scopes, o.DefaultMode), o.Enforced)
+	in.groups = groupsOf(scopes)
 	if len(retained) > 0 {
 		old, err := parseResources(retained)
 		if err != nil {
@@ -61,7 +67,8 @@ func Guard(o Options, scopes []settings.Scope, retained []string, masked Masked)
 		}
 		in.groups = union(in.groups, old)
 	}
-	out := &Guarded{Configuration: webhookConfiguration(in), PolicyCheck: policyConfiguration(in), Roles: policyRoles(in)}
+	out := &Guarded{Configuration: webhookConfiguration(in), PolicyCheck: policyConfiguration(in), Roles: policyRoles(in),
+		Outages: outages(in.entries), FailOpen: failOpen}
 	out.Policies = append(append(out.Policies, orphanPolicy(in), protectionPolicy(in), crdApprovalPolicy()), MaskedPolicies(masked)...)
 	out.Bindings = append(append(out.Bindings, orphanBinding()), crdBindings()...)
 	names := bindingNames()

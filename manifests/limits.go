@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -112,6 +113,10 @@ has(w.clientConfig.url) && w.clientConfig.url.startsWith(`+quote(urlPlaceholder+
 			"the policy controller configures no webhook but that of Kausality"),
 		check(`!has(object.webhooks) || object.webhooks.all(w, !has(w.rules) || w.rules.all(r, !r.apiGroups.exists(g, g.contains("*"))))`,
 			"the policy controller configures no webhook for all API groups"),
+		check(`!has(object.webhooks) || object.webhooks.all(w, has(w.failurePolicy) && w.failurePolicy == "Ignore" ||
+has(w.namespaceSelector) && has(w.namespaceSelector.matchExpressions) && w.namespaceSelector.matchExpressions.exists(e,
+e.key == `+quote(corev1.LabelMetadataName)+` && e.operator == "NotIn" && `+literal(excludedNamespaces)+`.all(n, n in e.values)))`,
+			"the policy controller configures no webhook that refuses writes in the Namespaces of the cluster while it is down"),
 	}
 }
 

@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"cmp"
 	"encoding/pem"
 	"fmt"
 	"net/url"
@@ -45,6 +46,12 @@ type Options struct {
 	// FailurePolicy (--failure-policy) where it is not to follow from
 	// DefaultMode: "Ignore" or "Fail".
 	FailurePolicy admissionregistrationv1.FailurePolicyType
+	// TimeoutSeconds (--webhook-timeout) is for how long the API server waits for the webhook's
+	// decision; DefaultTimeoutSeconds where 0.
+	TimeoutSeconds int32
+	// Enforced Namespaces have the annotation mode with the value enforce; sorted. Guard alone reads
+	// it, since they change.
+	Enforced []string
 }
 
 // input is Options checked and parsed.
@@ -57,6 +64,7 @@ type input struct {
 	entries       []entry
 	users         []string
 	failurePolicy admissionregistrationv1.FailurePolicyType
+	timeout       int32
 }
 
 // Paths of the webhooks.
@@ -94,7 +102,7 @@ func (in *input) components() []string {
 // parse the options for Render. The error names the flag.
 func (o Options) parse() (*input, error) {
 	in := &input{caBundle: o.CABundle, users: o.ComponentUsers}
-	for _, check := range []func(*input) error{o.parseURL, o.parseCA, o.parseResources, o.parseUsers, o.parseFailurePolicy} {
+	for _, check := range []func(*input) error{o.parseURL, o.parseCA, o.parseResources, o.parseUsers, o.parseFailurePolicy, o.parseTimeout} {
 		if err := check(in); err != nil {
 			return nil, err
 		}
@@ -155,6 +163,15 @@ func (o Options) parseUsers(*input) error {
 		if _, _, ok := serviceAccount(u); strings.HasPrefix(u, serviceAccountPrefix) && !ok {
 			return fmt.Errorf("--component-user: %q is no ServiceAccount: write %sNAMESPACE:NAME", u, serviceAccountPrefix)
 		}
+	}
+	return nil
+}
+
+// parseTimeout of the webhook, within what the API server accepts.
+func (o Options) parseTimeout(in *input) error {
+	in.timeout = cmp.Or(o.TimeoutSeconds, DefaultTimeoutSeconds)
+	if in.timeout < 1 || in.timeout > 30 {
+		return fmt.Errorf("--webhook-timeout: %d must be 1 to 30 seconds", o.TimeoutSeconds)
 	}
 	return nil
 }

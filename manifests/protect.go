@@ -208,6 +208,13 @@ func namespaceModePolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
   oldObject.metadata.annotations["kausality.io/mode"] == object.metadata.annotations["kausality.io/mode"])`,
 				Message: "annotation kausality.io/mode must be log or enforce; remove it for the mode of the Kausality policy",
 				Reason:  new(metav1.StatusReasonInvalid),
+			}, {
+				// No webhook is called there, so that nothing would be enforced (KR-12-10).
+				Expression: `object.metadata.annotations["kausality.io/mode"] != "enforce" || !(object.metadata.name in ` + list(excludedNamespaces) + `) ||
+(oldObject != null && has(oldObject.metadata.annotations) && "kausality.io/mode" in oldObject.metadata.annotations &&
+  oldObject.metadata.annotations["kausality.io/mode"] == "enforce")`,
+				Message: "annotation kausality.io/mode cannot be enforce here: in this Namespace nothing depends on Kausality, and nothing is enforced",
+				Reason:  new(metav1.StatusReasonInvalid),
 			}},
 		},
 	}

@@ -18,9 +18,11 @@ const (
 	componentController = "kausality-controller"
 	roleCrossplane      = "kausality-crossplane"
 	roleLeases          = "kausality-leases"
-	// heartbeat is the Lease of the webhook, and its role.
-	heartbeat = "kausality-webhook-heartbeat"
+	heartbeat           = Heartbeat
 )
+
+// Heartbeat is the Lease that the webhook writes while it runs, and the role for it.
+const Heartbeat = "kausality-webhook-heartbeat"
 
 const serviceAccountPrefix = "system:serviceaccount:"
 

@@ -8,9 +8,11 @@ import (
 )
 
 // Timeouts of the webhooks in seconds. A webhook that is slower than this is as
-// good as down; the API server's default of 10 would pile up requests.
+// good as down.
 const (
-	mutateTimeout int32 = 2
+	// DefaultTimeoutSeconds of the webhook that decides (KR-12-12).
+	DefaultTimeoutSeconds int32 = 5
+	// statusTimeout of those that record and restore, and never refuse.
 	statusTimeout int32 = 1
 )
 
@@ -43,7 +45,7 @@ func webhooks(in *input) []admissionregistrationv1.MutatingWebhook {
 func admissionWebhook(in *input, e entry) admissionregistrationv1.MutatingWebhook {
 	w := webhook(e.webhookName(), in.client(pathMutate))
 	w.FailurePolicy = &e.failurePolicy
-	w.TimeoutSeconds = new(mutateTimeout)
+	w.TimeoutSeconds = new(in.timeout)
 	w.ReinvocationPolicy = new(admissionregistrationv1.IfNeededReinvocationPolicy)
 	w.MatchConditions = mutateConditions(in, e)
 	w.NamespaceSelector, w.ObjectSelector = e.namespaceSelector(excludedNamespaces), e.objectSelector

@@ -42,6 +42,8 @@ type Controller struct {
 	maskedKinds map[schema.GroupResource]maskedKind
 	// protected CRDs, as they were last written.
 	protected manifests.Masked
+	// pulse of the webhook; nil where it is not known.
+	pulse *pulse
 }
 
 const (
@@ -100,11 +102,11 @@ func (c *Controller) reconcile(ctx context.Context) (reconcile.Result, error) {
 	if err := c.remember(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
-	failed := c.write(ctx, scopes, retained, rotation.bundle)
+	guarded, failed := c.write(ctx, scopes, retained, rotation.bundle, removing)
 	if failed == nil && rotation.bundle != nil {
 		failed = rotation.finish(ctx) // only now: the bundle goes before what it is for
 	}
-	out := outcome{failed: failed, configured: rotation.bundle != nil, removing: removing, retained: retained}
+	out := outcome{failed: failed, configured: rotation.bundle != nil, removing: removing, retained: retained, guarded: guarded, answering: c.pulse.state()}
 	if err := c.report(ctx, list, set, faults, out); err != nil && failed == nil {
 		failed = err
 	}
@@ -184,27 +186,36 @@ func lenient(scopes []settings.Scope) []settings.Scope {
 	return out
 }
 
-// write the objects for the Scopes, and remove those that none needs any more.
-func (c *Controller) write(ctx context.Context, scopes []settings.Scope, retained []string, bundle []byte) error {
+// write the objects for the Scopes, and remove those that none needs any more. It returns what was made, nil for nothing.
+func (c *Controller) write(ctx context.Context, scopes []settings.Scope, retained []string, bundle []byte, removing bool) (*manifests.Guarded, error) {
 	o := c.Manifests
 	if o.CABundle = bundle; bundle == nil {
-		return nil // without a certificate the webhook cannot be called
+		return nil, nil // without a certificate the webhook cannot be called
+	}
+	if !removing {
+		var err error
+		if o.Enforced, err = c.enforced(ctx); err != nil {
+			return nil, err
+		}
 	}
 	guarded, err := manifests.Guard(o, scopes, retained, c.protected)
 	if err != nil {
-		return fmt.Errorf("cannot make the webhook configuration: %w", err)
+		return nil, fmt.Errorf("cannot make the webhook configuration: %w", err)
 	}
 	if guarded != nil && guarded.Unprotected > 0 {
 		c.Log.Info("policies with their overrides are too many: annotations of the last ones are not protected while the webhook is down",
 			"unprotected", guarded.Unprotected)
 	}
+	if guarded != nil && len(guarded.FailOpen) > 0 {
+		c.Log.Info("namespaces that enforce by annotation are too many: the last ones fail open; enforce by policies", "namespaces", len(guarded.FailOpen))
+	}
 	objects := inOrder(guarded)
 	for _, object := range objects {
 		if err := c.apply(ctx, object); err != nil {
-			return err
+			return guarded, err
 		}
 	}
-	return c.prune(ctx, objects)
+	return guarded, c.prune(ctx, objects)
 }
 
 // inOrder of writing: access first, the webhook last, so that the webhook is not

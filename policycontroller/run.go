@@ -6,6 +6,7 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,10 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/certs"
@@ -84,13 +87,14 @@ func Run(ctx context.Context, o Options) error {
 }
 
 // addToScheme what the controller reads and writes.
-var addToScheme = []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme, admissionregistrationv1.AddToScheme}
+var addToScheme = []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme,
+	admissionregistrationv1.AddToScheme, coordinationv1.AddToScheme}
 
 // manager whose cache has the policies, and of the kinds that are written here
 // those objects that have our label.
 func (o Options) manager() (manager.Manager, error) {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{labelName: nameKausality})}
-	byObject := map[client.Object]cache.ByObject{}
+	byObject := map[client.Object]cache.ByObject{partial(namespaceKind): {Transform: modeOnly}}
 	for _, gvk := range made {
 		byObject[partial(gvk)] = ours
 	}
@@ -125,9 +129,16 @@ func (c *Controller) setup(mgr manager.Manager) error {
 	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{}}
 	})
+	changed := make(chan event.GenericEvent)
+	c.pulse = newPulse(c.Direct, c.LeaderNamespace, changed)
+	if err := mgr.Add(c.pulse); err != nil {
+		return err
+	}
 	b := builder.ControllerManagedBy(mgr).Named("kausality").
 		Watches(&v1alpha1.Kausality{}, one).
-		Watches(partial(crdKind), one, builder.OnlyMetadata)
+		Watches(partial(namespaceKind), one, builder.OnlyMetadata, builder.WithPredicates(enforcedChanges())).
+		Watches(partial(crdKind), one, builder.OnlyMetadata).
+		WatchesRawSource(source.Channel(changed, one))
 	for _, gvk := range made {
 		b = b.Watches(partial(gvk), one, builder.OnlyMetadata)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
+	"github.com/kausality-io/function-kausality/manifests"
 )
 
 // offer is a resource that the API server serves.
@@ -61,6 +62,10 @@ type outcome struct {
 	configured bool
 	// removing: Kausality is being uninstalled (KR-12-08).
 	removing bool
+	// guarded is what was made of the policies; nil for nothing.
+	guarded *manifests.Guarded
+	// answering: whether the webhook runs.
+	answering answering
 	// retained resources, as in Controller.retained.
 	retained []string
 }
@@ -79,6 +84,7 @@ func (c *Controller) report(ctx context.Context, list *v1alpha1.KausalityList, s
 		next := k.DeepCopy()
 		count(next, set, offered)
 		next.Status.MaskedCRDs = c.maskedCRDs(k.Name, set)
+		outage(next, set, out)
 		c.conditions(next, faults[k.Name], out)
 		ready := meta.IsStatusConditionTrue(next.Status.Conditions, v1alpha1.KausalityReady)
 		policies.WithLabelValues(k.Name, fmt.Sprint(ready)).Set(1)
@@ -132,6 +138,8 @@ func (c *Controller) conditions(k *v1alpha1.Kausality, fault error, out outcome)
 		meta.SetStatusCondition(&k.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message,
 			ObservedGeneration: k.Generation})
 	}
+	meta.SetStatusCondition(&k.Status.Conditions, metav1.Condition{Type: v1alpha1.KausalityAnswering, Status: out.answering.status,
+		Reason: out.answering.reason, Message: out.answering.message, ObservedGeneration: k.Generation})
 	const ready, configured = v1alpha1.KausalityReady, v1alpha1.KausalityWebhookConfigured
 	switch {
 	case fault != nil:

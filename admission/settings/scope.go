@@ -35,6 +35,8 @@ type Scope struct {
 	ObjectSelector *metav1.LabelSelector
 	// Mode of the policy or of its override; "" leaves it to the installation.
 	Mode v1alpha1.Mode
+	// Suspended: the webhook is not called.
+	Suspended bool
 
 	namespaceLabels, objectLabels labels.Selector
 	// ranks of the policy, which its overrides share.
@@ -43,7 +45,7 @@ type Scope struct {
 
 // scopes of a policy, most specific first, or why it cannot be understood.
 func scopes(k *v1alpha1.Kausality) ([]Scope, error) {
-	base := Scope{Policy: k.Name, ObjectSelector: k.Spec.ObjectSelector, Mode: k.Spec.Mode}
+	base := Scope{Policy: k.Name, ObjectSelector: k.Spec.ObjectSelector, Mode: k.Spec.Mode, Suspended: k.Spec.Suspend}
 	if n := k.Spec.Namespaces; n != nil {
 		base.Namespaces, base.NamespaceSelector, base.ExcludedNamespaces = n.Names, n.Selector, n.Excluded
 	}

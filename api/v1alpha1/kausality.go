@@ -27,6 +27,8 @@ const (
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Webhook",type=string,JSONPath=`.status.conditions[?(@.type=="WebhookConfigured")].status`
+// +kubebuilder:printcolumn:name="Answering",type=string,JSONPath=`.status.conditions[?(@.type=="Answering")].status`
+// +kubebuilder:printcolumn:name="Outage",type=string,JSONPath=`.status.duringOutage`
 // +kubebuilder:printcolumn:name="Resources",type=integer,JSONPath=`.status.resources`
 // +kubebuilder:printcolumn:name="Managed",type=integer,JSONPath=`.status.managedResources`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -75,6 +77,12 @@ type KausalitySpec struct {
 	// +listType=atomic
 	// +optional
 	Overrides []ModeOverride `json:"overrides,omitempty"`
+	// Suspend stops the API server from calling the webhook for what the policy
+	// covers, in an emergency: no change is refused, decided or traced. Gates stay
+	// closed, and no approval opens one. Managed resources under a gate cannot be
+	// deleted, and Kausality's annotations stay protected.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
 	// OtherActors is how changes of a child are decided that another actor than
 	// its parent's controller makes: Allow (the default) allows them,
 	// RequireApproval treats them as drift.
@@ -248,6 +256,8 @@ const (
 	// KausalityWebhookConfigured: the API server calls the webhook for the
 	// resources that the policy covers.
 	KausalityWebhookConfigured = "WebhookConfigured"
+	// KausalityAnswering: a replica of the webhook runs, as its heartbeat shows.
+	KausalityAnswering = "Answering"
 )
 
 // Reasons of the conditions of a Kausality policy.
@@ -262,13 +272,19 @@ const (
 	KausalityReasonNotWritten = "NotWritten"
 	// KausalityReasonNoCertificate: the webhook has no serving certificate yet.
 	KausalityReasonNoCertificate = "NoCertificate"
+	// KausalityReasonHeartbeat: Answering is True.
+	KausalityReasonHeartbeat = "Heartbeat"
+	// KausalityReasonNoHeartbeat: no replica of the webhook has written its heartbeat lately.
+	KausalityReasonNoHeartbeat = "NoHeartbeat"
+	// KausalityReasonNoLease: the heartbeat cannot be read, or was never written.
+	KausalityReasonNoLease = "NoLease"
 	// KausalityReasonBeingRemoved: Kausality is being uninstalled.
 	KausalityReasonBeingRemoved = "BeingRemoved"
 )
 
 // KausalityStatus is the observed state of a policy.
 type KausalityStatus struct {
-	// Conditions are Ready and WebhookConfigured.
+	// Conditions are Ready, WebhookConfigured and Answering.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -291,4 +307,18 @@ type KausalityStatus struct {
 	// +listType=atomic
 	// +optional
 	MaskedCRDs []string `json:"maskedCRDs,omitempty"`
+	// DuringOutage is what happens to changes that the policy covers while no webhook
+	// answers: refuses, allows, or refuses in part. Suspended where it is not called.
+	// +optional
+	DuringOutage string `json:"duringOutage,omitempty"`
+	// EnforcedNamespaces is in how many Namespaces changes are refused then because
+	// their annotation kausality.io/mode is enforce.
+	// +optional
+	EnforcedNamespaces int32 `json:"enforcedNamespaces,omitempty"`
+	// FailOpenNamespaces have that annotation, and no room in the webhook
+	// configuration: changes are allowed then; at most 16 are listed.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=atomic
+	// +optional
+	FailOpenNamespaces []string `json:"failOpenNamespaces,omitempty"`
 }

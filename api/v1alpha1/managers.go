@@ -27,3 +27,7 @@ const (
 // WebhookMetadata is the name of the webhook, in the configuration, for writes of a status
 // that change more than the status. It does not show whose status is reviewed.
 const WebhookMetadata = "metadata.kausality.io"
+
+// ConditionSuspended is the name of the match condition, false for every request, of the webhooks of a
+// suspended policy.
+const ConditionSuspended = "not-suspended"

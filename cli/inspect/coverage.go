@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/mask"
@@ -27,6 +29,8 @@ const (
 	GapUnguarded Gap = "Unguarded"
 	// GapLog: mode log allows drift.
 	GapLog Gap = "ModeLog"
+	// GapFailOpen: mode enforce does not hold while the webhook does not answer.
+	GapFailOpen Gap = "FailOpen"
 	// GapInitializing: changes by the controller of a parent that was never ready
 	// are allowed (KR-05-07).
 	GapInitializing Gap = "Initializing"
@@ -46,13 +50,15 @@ const (
 	GapPaused Gap = "Paused"
 )
 
-var gapOrder = []Gap{GapUnread, GapUnguarded, GapLog, GapInitializing, GapUnsettled, GapApproved, GapUngated, GapOpen, GapBlind, GapPaused}
+var gapOrder = []Gap{GapUnread, GapUnguarded, GapLog, GapFailOpen, GapInitializing, GapUnsettled, GapApproved, GapUngated, GapOpen, GapBlind, GapPaused}
 
 // Explained is a sentence about the objects that have a gap.
 var Explained = map[Gap]string{
-	GapUnread:       "You may not list them: their protection is unknown.",
-	GapUnguarded:    "The webhook does not see their changes: any change is allowed and not traced.",
-	GapLog:          "Mode log: drift is allowed, with a warning and a report.",
+	GapUnread:    "You may not list them: their protection is unknown.",
+	GapUnguarded: "The webhook does not see their changes: any change is allowed and not traced.",
+	GapLog:       "Mode log: drift is allowed, with a warning and a report.",
+	GapFailOpen: "While the webhook does not answer, all changes are allowed: the API server does not know that they are in mode enforce, " +
+		"or has no room for their Namespace. Enforce by a policy.",
 	GapInitializing: "Never ready so far: changes by their controllers are allowed.",
 	GapUnsettled:    "Not settled since the last intent: changes by their controllers are allowed.",
 	GapApproved:     "An approval of mode always allows changes below them for ever.",
@@ -71,6 +77,8 @@ type Coverage struct {
 	Protected int `json:"protected"`
 	// Installed: there is a webhook configuration.
 	Installed bool `json:"installed"`
+	// Unanswered is why no webhook answers now, as a clause; empty where one does, or that is unknown.
+	Unanswered string `json:"unanswered,omitempty"`
 	// Gaps, worst first, then by kind.
 	Gaps []KindGap `json:"gaps"`
 }
@@ -106,7 +114,11 @@ const crdPage = 50
 // pages; only counts and examples are kept.
 func (i *Inspector) Coverage(ctx context.Context, namespace string) (*Coverage, error) {
 	out := &Coverage{Installed: i.Installed}
-	err := i.Direct.EachKind(ctx, crdPage, func(info cluster.Info) error {
+	var err error
+	if out.Unanswered, err = i.Direct.Unanswered(ctx); err != nil {
+		return nil, err
+	}
+	err = i.Direct.EachKind(ctx, crdPage, func(info cluster.Info) error {
 		if info.Role == parent.RoleNone || namespace != "" && !info.Namespaced {
 			return nil
 		}
@@ -192,6 +204,23 @@ func (i *Inspector) gaps(ctx context.Context, info cluster.Info, o *unstructured
 	if mode == v1alpha1.ModeLog {
 		return map[Gap]string{GapLog: ""}, nil
 	}
+	out, err := i.enforcedGaps(ctx, info, obj)
+	if err != nil {
+		return nil, err
+	}
+	open, err := i.failsOpen(ctx, info.GVR.GroupResource(), obj.State)
+	if err == nil && open {
+		out = maps.Clone(out)
+		if out == nil {
+			out = map[Gap]string{}
+		}
+		out[GapFailOpen] = ""
+	}
+	return out, err
+}
+
+// enforcedGaps of an object in mode enforce.
+func (i *Inspector) enforcedGaps(ctx context.Context, info cluster.Info, obj *cluster.Object) (map[Gap]string, error) {
 	if info.ManagementPolicies {
 		return managedGaps(obj), nil
 	}
@@ -199,6 +228,15 @@ func (i *Inspector) gaps(ctx context.Context, info cluster.Info, o *unstructured
 		return map[Gap]string{GapUngated: "its kind has no spec.managementPolicies"}, nil
 	}
 	return i.parentGaps(ctx, obj.State)
+}
+
+// failsOpen reports whether changes of an object are allowed while the webhook does not answer.
+func (i *Inspector) failsOpen(ctx context.Context, resource schema.GroupResource, s *parent.State) (bool, error) {
+	own, err := i.Direct.Settings(ctx, s.Ref, s.Labels)
+	if err != nil {
+		return false, err
+	}
+	return i.Direct.FailsOpen(ctx, resource, s.Namespace, s.Labels, cmp.Or(own.Mode, i.options.DefaultMode))
 }
 
 // managedGaps of a managed resource in mode enforce.

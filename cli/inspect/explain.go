@@ -25,6 +25,11 @@ type Explanation struct {
 	Guarded   bool   `json:"guarded"`
 	Unguarded string `json:"unguarded,omitempty"`
 	Mode      Mode   `json:"mode"`
+	// DuringOutage is what happens to its changes while the webhook does not answer: Refused or Allowed; empty where it does not see them
+	// anyway.
+	DuringOutage Outage `json:"duringOutage,omitempty"`
+	// Unanswered is why no webhook answers now, as a clause; empty where one does, or that is unknown.
+	Unanswered string `json:"unanswered,omitempty"`
 	// Outcomes of the attempts on it.
 	Outcomes []Outcome `json:"outcomes"`
 	// Parent as a cause of changes; nil where the object has none.
@@ -36,6 +41,31 @@ type Explanation struct {
 	Gate *Gate `json:"gate,omitempty"`
 	// Drifts about the object or its children, open ones first, newest first.
 	Drifts []v1alpha1.Drift `json:"drifts,omitempty"`
+}
+
+// Outage is what happens to a change while the webhook does not answer.
+type Outage string
+
+// Outages.
+const (
+	OutageRefused Outage = "Refused"
+	OutageAllowed Outage = "Allowed"
+)
+
+// outage of the webhook: what it means to an object, and whether there is one.
+func (i *Inspector) outage(ctx context.Context, e *Explanation, s *parent.State) (err error) {
+	if e.Unanswered, err = i.Direct.Unanswered(ctx); err != nil || !e.Guarded {
+		return err
+	}
+	m, err := i.mapper.RESTMapping(s.GroupKind(), s.Version)
+	if err != nil {
+		return fmt.Errorf("cannot find the resource of kind %s: %w", s.GroupKind(), err)
+	}
+	open, err := i.failsOpen(ctx, m.Resource.GroupResource(), s)
+	if e.DuringOutage = OutageRefused; open {
+		e.DuringOutage = OutageAllowed
+	}
+	return err
 }
 
 // Explain an object as it was read. patched is the object as its controller
@@ -50,6 +80,9 @@ func (i *Inspector) Explain(ctx context.Context, o, patched *unstructured.Unstru
 		return nil, err
 	}
 	if e.Mode, err = i.ModeOf(ctx, obj.State); err != nil {
+		return nil, err
+	}
+	if err := i.outage(ctx, e, obj.State); err != nil {
 		return nil, err
 	}
 	if e.Outcomes, err = i.outcomes(ctx, o, patched); err != nil {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
@@ -29,7 +30,7 @@ var served = map[string][]metav1.APIResource{
 	"apiextensions.k8s.io/v1":         {{Name: "customresourcedefinitions", Kind: "CustomResourceDefinition"}},
 	"example.org/v1":                  {{Name: "shops", Kind: "Shop", Namespaced: true}},
 	"cloud.example.org/v1":            {{Name: "databases", Kind: "Database", Namespaced: true}},
-	"kausality.io/v1alpha1":           {{Name: "drifts", Kind: "Drift", Namespaced: true}},
+	"kausality.io/v1alpha1":           {{Name: "drifts", Kind: "Drift", Namespaced: true}, {Name: "kausalities", Kind: "Kausality"}},
 	"admissionregistration.k8s.io/v1": {{Name: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration"}},
 }
 
@@ -321,6 +322,59 @@ func TestChainGarbage(t *testing.T) {
 	require.ErrorContains(t, err, v1alpha1.AnnotationKeyTrace)
 }
 
+// put an object at a path.
+func (s *storedServer) put(t *testing.T, path, text string) {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	require.NoError(t, yaml.Unmarshal([]byte(text), &o.Object))
+	s.objects[path] = o
+}
+
+// splitHook is a webhook for the Namespace team, or for all others, as the policy controller writes them (KR-12-10).
+func splitHook(hook any, failurePolicy, operator string) map[string]any {
+	out := runtime.DeepCopyJSON(hook.(map[string]any)) //nolint:errcheck // It panics.
+	out["failurePolicy"] = failurePolicy
+	out["namespaceSelector"] = map[string]any{"matchExpressions": []any{
+		map[string]any{"key": "kubernetes.io/metadata.name", "operator": operator, "values": []any{"team"}}}}
+	return out
+}
+
+// TestOutage: an explanation has what happens to changes while the webhook does not answer, and whether it does (KR-12-11).
+func TestOutage(t *testing.T) {
+	const policies = "kausality.io/v1alpha1/kausalities/shop"
+	policy := func(status string) string {
+		return `{apiVersion: kausality.io/v1alpha1, kind: Kausality, metadata: {name: shop},
+  spec: {mode: enforce, resources: [{apiGroups: [example.org, cloud.example.org], resources: ["*"]}]},
+  status: {conditions: [{type: Answering, status: "` + status + `", message: "no replica of the webhook is running"}]}}`
+	}
+	for name, tc := range map[string]struct {
+		change     func(s *storedServer)
+		outage     Outage
+		unanswered string
+	}{
+		"Refuses": {outage: OutageRefused},
+		"Allows": {outage: OutageAllowed, change: func(s *storedServer) {
+			hooks, _ := s.objects[webhookPath].Object["webhooks"].([]any)
+			hooks[0].(map[string]any)["failurePolicy"] = "Ignore" //nolint:errcheck // It panics.
+		}},
+		"Unguarded": {change: func(s *storedServer) { delete(s.objects, webhookPath) }},
+		"Answers":   {outage: OutageRefused, change: func(s *storedServer) { s.put(t, policies, policy("True")) }},
+		"Unanswered": {outage: OutageRefused, unanswered: "no replica of the webhook is running",
+			change: func(s *storedServer) { s.put(t, policies, policy("False")) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i, s := inspectorOf(t, tc.change)
+			e, err := i.Explain(t.Context(), s.objects[shopPath], nil)
+			require.NoError(t, err)
+			assert.Equal(t, tc.outage, e.DuringOutage)
+			assert.Equal(t, tc.unanswered, e.Unanswered)
+			c, err := i.Coverage(t.Context(), "")
+			require.NoError(t, err)
+			assert.Equal(t, tc.unanswered, c.Unanswered)
+		})
+	}
+}
+
 // TestCoverage: each object is protected, or has a gap.
 func TestCoverage(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -333,6 +387,23 @@ func TestCoverage(t *testing.T) {
 		"Unguarded": {
 			reason: "there is no webhook", gaps: "Unguarded databases.cloud.example.org 1, Unguarded shops.example.org 1",
 			change: func(s *storedServer) { delete(s.objects, webhookPath) },
+		},
+		"FailOpen": {
+			reason: "the API server does not know of the mode", protected: 0, gaps: "FailOpen databases.cloud.example.org 1, FailOpen shops.example.org 1",
+			change: func(s *storedServer) {
+				s.annotate("v1/namespaces/team", v1alpha1.AnnotationKeyMode, "enforce")
+				hooks, _ := s.objects[webhookPath].Object["webhooks"].([]any)
+				hooks[0].(map[string]any)["failurePolicy"] = "Ignore" //nolint:errcheck // It panics.
+			},
+		},
+		"FailClosedByNamespace": {
+			reason: "the policy controller has split the webhook", protected: 2,
+			change: func(s *storedServer) {
+				s.annotate("v1/namespaces/team", v1alpha1.AnnotationKeyMode, "enforce")
+				hooks, _ := s.objects[webhookPath].Object["webhooks"].([]any)
+				s.objects[webhookPath].Object["webhooks"] = []any{splitHook(hooks[0], "Ignore", "NotIn"), splitHook(hooks[0], "Fail", "In")}
+				s.objects["v1/namespaces/team"].SetLabels(map[string]string{"kubernetes.io/metadata.name": "team"})
+			},
 		},
 		"Ungated": {
 			reason: "its gate is not installed", protected: 1, gaps: "Ungated databases.cloud.example.org 1",

@@ -18,6 +18,9 @@ import (
 // servicePort of the webhook where --webhook-service names none.
 const servicePort = 443
 
+// webhookTimeoutHelp of the flag --webhook-timeout.
+const webhookTimeoutHelp = "Seconds for which the API server waits for the webhook's decision, 1 to 30; then mode log allows and mode enforce refuses."
+
 // controllerCommand runs the policy controller.
 func controllerCommand() *cobra.Command {
 	p := processFlags{}
@@ -43,6 +46,7 @@ func controllerCommand() *cobra.Command {
 	fl := cmd.Flags()
 	fl.StringVar(&service, "webhook-service", "", "Service by which the API server reaches the webhook: NAMESPACE/NAME or NAMESPACE/NAME:PORT.")
 	fl.StringVar(&o.Manifests.WebhookURL, "webhook-url", "", "https://HOST:PORT where the webhook listens, instead of --webhook-service.")
+	fl.Int32Var(&o.Manifests.TimeoutSeconds, "webhook-timeout", manifests.DefaultTimeoutSeconds, webhookTimeoutHelp)
 	fl.StringArrayVar(&o.Manifests.ComponentUsers, "component-user", nil, "User that webhook or gate run as where it is not their own ServiceAccount; repeatable.")
 	fl.StringVar(&o.Namespace, "secret-namespace", manifests.Namespace, "Namespace of the Secrets with the certificates.")
 	fl.StringVar(&o.CertSecret, "cert-secret", "kausality-webhook-tls", "Secret with the webhook's serving certificate.")

@@ -41,6 +41,7 @@ func manifestsCommand() *cobra.Command {
 	fl.StringVar(&o.WebhookURL, "webhook-url", "", "https://HOST:PORT where the webhook listens.")
 	fl.StringVar(&caFile, "ca-file", "", "PEM certificates that the webhook's serving certificate is checked against.")
 	fl.StringSliceVar(&o.Resources, "resources", nil, "Resources to guard: deployments.apps, configmaps, *.example.org for a whole group.")
+	fl.Int32Var(&o.TimeoutSeconds, "webhook-timeout", manifests.DefaultTimeoutSeconds, webhookTimeoutHelp)
 	fl.StringArrayVar(&o.ComponentUsers, "component-user", nil, "User that webhook or gate run as where it is not their own ServiceAccount; repeatable.")
 	fl.StringVar(&mode, "default-mode", string(v1alpha1.ModeLog), "Mode the webhook runs in; with log no request is refused while it is down.")
 	fl.StringVar(&failurePolicy, "failure-policy", "", "Ignore or Fail; derived from --default-mode where empty.")

@@ -31,7 +31,7 @@ func TestPolicy(t *testing.T) {
 	}
 	e, err := entry(t.Context(), "shop.admission.kausality.io")
 	require.NoError(t, err)
-	if e["failurePolicy"] != "Fail" || e["timeoutSeconds"].(int64) > 2 || e["reinvocationPolicy"] != "IfNeeded" {
+	if e["failurePolicy"] != "Fail" || e["timeoutSeconds"].(int64) != 5 || e["reinvocationPolicy"] != "IfNeeded" {
 		t.Errorf("got %v", e)
 	}
 	guarded(t, ns)

@@ -78,6 +78,8 @@ var pages = []followed{
 			before: func(t *testing.T) { namespace(t, "team-a"); namespace(t, "team-b") }, prints: "namespace/team-a annotated"},
 		{command: "kubectl apply -f policy.yaml", prints: "kausality.kausality.io/databases configured"},
 		{command: "kubectl wait --for=condition=WebhookConfigured kausality/databases", prints: "condition met", after: lenientElsewhere},
+		{command: "kubectl get kausalities", prints: "OUTAGE"},
+		{command: "kubectl kausality coverage -A", prints: "are protected"},
 		{command: "make build", not: make1},
 		{command: "bin/kausality manifests --webhook-url=https://HOST:PORT --ca-file=ca.crt --resources='*.example.org,deployments.apps," +
 			"configmaps' | kubectl apply -f -",
@@ -127,8 +129,11 @@ var pages = []followed{
 		{command: "make adversary SEEDS=200", not: minutes},
 	}},
 	{"docs/operations.md", []typed{
+		{command: "kubectl kausality ungate --all --dry-run", prints: "0 masked"},
+		{command: "kubectl kausality pending -A"},
 		{command: "kubectl annotate TYPE NAME kausality.io/mode=log --overwrite", with: []string{"TYPE NAME", "namespace team-a"},
 			prints: "namespace/team-a annotated"},
+		{command: `kubectl patch kausality NAME --type=merge -p '{"spec":{"suspend":true}}'`, with: []string{"NAME", "databases"}, prints: "patched"},
 		{command: `kubectl patch kausality NAME --type=merge -p '{"spec":{"mode":"log","overrides":[]}}'`, with: []string{"NAME", "databases"}, prints: "patched"},
 		{command: "kubectl -n kausality-system scale deployment kausality-controller --replicas=0", prints: "scaled",
 			after: func(*testing.T) { the.controller.Stop() }},

@@ -10,7 +10,7 @@ const groupSuffix = ".test.example.org"
 var fleets = []string{
 	"once", "wildcard", "given", "race", "fresh", "restart", "offline", "pending", "unsettled",
 	"labelled", "fallen", "gone", "strict", "lenient", "reads", "reports", "spread", "pinned",
-	"apart", "policies", "upgrades", "documented", "excepted", "lag", "after", "clients", "forged", "forgedclaims", "silent",
+	"apart", "policies", "upgrades", "documented", "excepted", "lag", "after", "clients", "forged", "forgedclaims", "silent", "slow",
 	"behind", "farbehind", "ahead", "farahead",
 }
 
