@@ -79,7 +79,7 @@ func (ev *evaluation) ownController() (bool, error) {
 		return recorded, err
 	}
 	shown := parent.WritesStatus(old, ev.manager) || ev.kind.Role == parent.RoleManaged && parent.Provides(ev.req.Object, ev.manager) ||
-		subject.IsCrossplaneMachinery(ev.manager) && ev.machineryOnly() || ev.names()
+		subject.IsCrossplaneMachinery(ev.manager) && ev.machineryOnly() || ev.names() || ev.showsProvider()
 	if !shown {
 		return false, nil
 	}

@@ -25,11 +25,7 @@ func (ed *editor) writeTrace() *refusal {
 	hop := trace.Hop(ref, ed.nextGeneration(), ed.req.User.Name, ed.req.Time)
 	hop.Labels = trace.Labels(ed.after())
 	hop.Approval = ed.verdict.approval
-	if view := ed.view(); view != nil && ed.verdict.Class != ClassNewOrigin {
-		ed.trace = trace.Extend(view.trace, view.state.Ref, hop, ref.Namespace)
-	} else {
-		ed.trace = trace.Trace{hop}
-	}
+	ed.trace = ed.traceWith(ed.attributed(hop))
 	value := ed.trace.String()
 	ed.put(v1alpha1.AnnotationKeyTrace, value)
 	ed.writeUpdaters()

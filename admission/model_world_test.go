@@ -381,6 +381,8 @@ func approvalsOf(o *unstructured.Unstructured) map[string]approval.Entry {
 
 func (m *model) Lists(schema.GroupVersionKind) change.Lists { return nil }
 
+func (m *model) Defaults(schema.GroupVersionKind) *change.Defaults { return nil }
+
 func (m *model) Object(context.Context, parent.Ref) (map[string]any, error) { return nil, nil }
 
 func (m *model) Build(context.Context, *Request, *parent.State) (allowance.Build, error) {

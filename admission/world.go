@@ -59,6 +59,9 @@ type World interface {
 	// the schema is unknown: items are then compared by index.
 	Lists(gvk schema.GroupVersionKind) change.Lists
 
+	// Defaults of a kind that a CRD defines; nil where there are none, or the schema is unknown.
+	Defaults(gvk schema.GroupVersionKind) *change.Defaults
+
 	// Object as it is stored; nil where only its State is known, which expressions
 	// then see. It is called only where an expression of a policy decides whether an
 	// object initializes.
@@ -98,6 +101,10 @@ type Options struct {
 	// that a user is a controller, and no record does (KR-13-04). nil switches that
 	// off: field managers are then believed, as befits objects that are no request's.
 	MayUpdateStatus func(ctx context.Context, user subject.User, object parent.Ref) (bool, error)
+	// Author of a revision that is a cause: a user whom the trace of its Composition,
+	// Function or graph names, or, claimed, a field manager; "" where unknown. It is called
+	// for unrequested changes that pass. nil: authors are unknown.
+	Author func(ctx context.Context, cause v1alpha1.HopCause) (author string, claimed bool)
 	// Guarded reports whether requests about an object are reviewed, so that approvals
 	// on it count (KR-13-15); nil where those of all parents are.
 	Guarded func(*parent.State) bool
@@ -115,6 +122,9 @@ type Options struct {
 	// Removing reports whether Kausality is being removed: the mode is log then,
 	// whatever objects, Namespaces and policies declare. nil for never.
 	Removing func() bool
+	// KeepIntent: the trace of an unrequested change begins with that of the parent, whose
+	// last intent is recorded nowhere else (KR-07-09).
+	KeepIntent bool
 	// Unreported: Reports of decisions are not sent. They are present where there is
 	// something to report, and hold no Drift.
 	Unreported bool

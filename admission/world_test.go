@@ -35,6 +35,7 @@ type world struct {
 	managed    []*parent.State
 	managedErr error
 	components map[string]bool
+	defaults   *change.Defaults
 
 	cachedReads, liveReads int
 }
@@ -89,6 +90,8 @@ func (w *world) Managed(context.Context, *parent.State) ([]*parent.State, error)
 func (w *world) Component(u subject.User, _ string) bool { return w.components[u.Name] }
 
 func (w *world) Lists(schema.GroupVersionKind) change.Lists { return nil }
+
+func (w *world) Defaults(schema.GroupVersionKind) *change.Defaults { return w.defaults }
 
 func (w *world) Object(context.Context, parent.Ref) (map[string]any, error) { return nil, nil }
 

@@ -43,10 +43,51 @@ func (v view) hopLines(h v1alpha1.Hop) []string {
 	for _, k := range slices.Sorted(maps.Keys(h.Labels)) {
 		out = append(out, k+": "+h.Labels[k])
 	}
+	out = append(out, v.unrequested(h)...)
 	if a := h.Approval; a != nil {
 		line := "approved (" + string(a.Mode) + ")"
 		if a.Digest != "" {
 			line += ": difference " + a.Digest
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// passedAs is how an unrequested change passed, as a phrase.
+var passedAs = map[v1alpha1.Passed]string{
+	v1alpha1.PassedLog: "in mode log", v1alpha1.PassedApproval: "by an approval", v1alpha1.PassedPolicy: "by an ApprovalPolicy",
+	v1alpha1.PassedUpgrade: "by an UpgradeAllowance", v1alpha1.PassedBreakGlass: "by break glass",
+}
+
+// causeAs is what a cause is, as a noun.
+var causeAs = map[v1alpha1.CauseKind]string{
+	v1alpha1.CauseComposition: "composition revision", v1alpha1.CauseFunction: "function revision", v1alpha1.CauseImage: "image",
+	v1alpha1.CauseController: "controller", v1alpha1.CauseUser: "user",
+}
+
+// unrequested is why a hop is one, and a line for each cause; nil for a hop without
+// (KR-07-09, KR-07-10).
+func (v view) unrequested(h v1alpha1.Hop) []string {
+	var out []string
+	if h.Passed != "" {
+		what := "not covered by an allowance"
+		if h.Unrequested {
+			what = "unrequested"
+		}
+		out = append(out, v.yellow(what+", passed "+cmp.Or(passedAs[h.Passed], string(h.Passed))))
+	}
+	label := "cause: "
+	if len(h.Causes) > 1 {
+		label = "possible cause: "
+	}
+	for _, c := range h.Causes {
+		line := label + cmp.Or(causeAs[c.Kind], string(c.Kind)) + " " + c.Name
+		switch {
+		case c.Author != "" && c.Claimed:
+			line += ", by field manager " + c.Author + " (a claim)"
+		case c.Author != "":
+			line += ", by " + c.Author
 		}
 		out = append(out, line)
 	}

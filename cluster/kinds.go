@@ -50,10 +50,12 @@ type Kinds struct {
 	informer cache.SharedIndexInformer
 	taken    cache.ResourceEventHandlerRegistration
 
-	mu     sync.RWMutex
-	byGVK  map[schema.GroupVersionKind]Info
-	lists  map[schema.GroupVersionKind]change.Lists
-	legacy map[schema.GroupKind]bool
+	mu    sync.RWMutex
+	byGVK map[schema.GroupVersionKind]Info
+	lists map[schema.GroupVersionKind]change.Lists
+	// defaults of the schemas of managed resources.
+	defaults map[schema.GroupVersionKind]*change.Defaults
+	legacy   map[schema.GroupKind]bool
 	// builtin kinds have a status and, mostly, no CRD; nil before they were
 	// discovered.
 	builtin  map[schema.GroupKind]Info
@@ -73,9 +75,9 @@ type Kinds struct {
 // no CRD defines.
 func NewKinds(client dynamic.Interface, mapper meta.RESTMapper) (*Kinds, error) {
 	k := &Kinds{mapper: mapper, byGVK: map[schema.GroupVersionKind]Info{}, lists: map[schema.GroupVersionKind]change.Lists{},
-		legacy: map[schema.GroupKind]bool{}, stale: make(chan struct{}, 1)}
+		defaults: map[schema.GroupVersionKind]*change.Defaults{}, legacy: map[schema.GroupKind]bool{}, stale: make(chan struct{}, 1)}
 	k.informer = newInformer(client, crdResource, "", func(o *unstructured.Unstructured) any {
-		return &definition{objectMeta: metaOf(o), infos: infosOf(o), lists: listsOf(o)}
+		return &definition{objectMeta: metaOf(o), infos: infosOf(o), lists: listsOf(o), defaults: defaultsOf(o)}
 	})
 	var err error
 	k.taken, err = k.informer.AddEventHandler(Handler("kinds", cache.ResourceEventHandlerFuncs{
@@ -132,6 +134,11 @@ func (k *Kinds) store(d *definition) (changed []Info) {
 		} else {
 			delete(k.lists, i.GVK)
 		}
+		if f, ok := d.defaults[i.GVK.Version]; ok {
+			k.defaults[i.GVK] = f
+		} else {
+			delete(k.defaults, i.GVK)
+		}
 		if k.byGVK[i.GVK] != i {
 			k.byGVK[i.GVK] = i
 			changed = append(changed, i)
@@ -174,6 +181,7 @@ func (k *Kinds) remove(d, still *definition) (gone []schema.GroupVersionKind) {
 		gone = append(gone, i.GVK)
 		delete(k.byGVK, i.GVK)
 		delete(k.lists, i.GVK)
+		delete(k.defaults, i.GVK)
 		if still == nil {
 			delete(k.legacy, i.GVK.GroupKind())
 		}
@@ -255,6 +263,13 @@ func (k *Kinds) Lists(gvk schema.GroupVersionKind) change.Lists {
 	return k.lists[gvk]
 }
 
+// Defaults of a kind of managed resources, as its CRD defines them; nil for none.
+func (k *Kinds) Defaults(gvk schema.GroupVersionKind) *change.Defaults {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.defaults[gvk]
+}
+
 // All kinds that CRDs define, in their stored version.
 func (k *Kinds) All() []Info {
 	k.mu.RLock()
@@ -274,6 +289,26 @@ type definition struct {
 	infos []Info
 	// lists by version; none for a version without any.
 	lists map[string]change.Lists
+	// defaults by version; none for a version that is not of managed resources.
+	defaults map[string]*change.Defaults
+}
+
+// defaultsOf the versions of a CRD of managed resources: typed clients add them to objects that have none (KR-07-08).
+func defaultsOf(o *unstructured.Unstructured) map[string]*change.Defaults {
+	out := map[string]*change.Defaults{}
+	spec, _ := o.Object["spec"].(map[string]any)
+	versions, _ := spec["versions"].([]any)
+	for _, e := range versions {
+		v, _ := e.(map[string]any)
+		name, _ := v["name"].(string)
+		if masked, _ := managementPolicies(v); !masked {
+			continue
+		}
+		if d := change.SchemaDefaults(property(v)); d != nil {
+			out[name] = d
+		}
+	}
+	return out
 }
 
 // listsOf a CRD's versions.

@@ -17,7 +17,7 @@ import (
 // is used by the first (KR-09-02).
 func (r *run) decide(ctx context.Context) {
 	evaluator := &admission.Evaluator{
-		World: r.world, Options: admission.Options{DefaultMode: r.cfg.mode, Unreported: true}, Policies: r.policies.Set(),
+		World: r.world, Options: admission.Options{DefaultMode: r.cfg.mode, Unreported: true, KeepIntent: !r.composite.Webhook}, Policies: r.policies.Set(),
 	}
 	var read *parent.State
 	for _, res := range r.resources {

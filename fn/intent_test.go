@@ -15,7 +15,7 @@ func TestDerivedIntentHasLabels(t *testing.T) {
 	ticket := v1alpha1.AnnotationKeyTraceLabelPrefix + "ticket"
 	labels := func(s *stage, name, want string) {
 		t.Helper()
-		if d := cmp.Diff(map[string]string{"ticket": want}, s.trace(name).Origin().Labels); d != "" {
+		if d := cmp.Diff(map[string]string{"ticket": want}, s.trace(name)[0].Labels); d != "" {
 			t.Errorf("labels of the composite's hop in %s: -want +got\n%s", name, d)
 		}
 	}

@@ -92,6 +92,9 @@ func (w *world) Component(subject.User, string) bool { return false }
 // Lists are unknown: a request has no schema.
 func (w *world) Lists(schema.GroupVersionKind) change.Lists { return nil }
 
+// Defaults of a kind are not read: the actor is known to be the parent's controller.
+func (w *world) Defaults(schema.GroupVersionKind) *change.Defaults { return nil }
+
 // unknownBuild is the fingerprint of no stored resource.
 const unknownBuild = "unknown"
 

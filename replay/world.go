@@ -138,6 +138,9 @@ func (*world) Component(u subject.User, _ string) bool {
 // Lists are unknown: there is no schema in a log.
 func (w *world) Lists(schema.GroupVersionKind) change.Lists { return nil }
 
+// Defaults of a kind are not recorded.
+func (w *world) Defaults(schema.GroupVersionKind) *change.Defaults { return nil }
+
 // Build is unknown, too.
 func (w *world) Build(context.Context, *admission.Request, *parent.State) (allowance.Build, error) {
 	return allowance.Build{}, nil

@@ -119,6 +119,8 @@ func BenchmarkServed(b *testing.B) {
 
 func (emptyWorld) Lists(schema.GroupVersionKind) change.Lists { return nil }
 
+func (emptyWorld) Defaults(schema.GroupVersionKind) *change.Defaults { return nil }
+
 func (emptyWorld) Object(context.Context, parent.Ref) (map[string]any, error) { return nil, nil }
 
 func (emptyWorld) Build(context.Context, *admission.Request, *parent.State) (allowance.Build, error) {

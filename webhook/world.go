@@ -35,6 +35,11 @@ var (
 // Lists of a kind.
 func (w *world) Lists(gvk schema.GroupVersionKind) change.Lists { return w.cluster.Kinds.Lists(gvk) }
 
+// Defaults of a kind.
+func (w *world) Defaults(gvk schema.GroupVersionKind) *change.Defaults {
+	return w.cluster.Kinds.Defaults(gvk)
+}
+
 // Object as it is now, read live.
 func (w *world) Object(ctx context.Context, ref parent.Ref) (map[string]any, error) {
 	return w.cluster.States.Content(ctx, ref)

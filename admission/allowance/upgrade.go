@@ -75,6 +75,9 @@ type Build struct {
 	Fingerprint string
 	// Images that the calling pod runs; empty where they are not known.
 	Images []string
+	// Functions are the active revisions of the functions in the pipeline of the
+	// composite's Composition; empty where they are not known, and for other controllers.
+	Functions []string
 	// RecordedLate: builds are recorded only while there is an UpgradeAllowance, so that a
 	// child without one counts as last changed by another build.
 	RecordedLate bool

@@ -11,7 +11,8 @@ import (
 )
 
 // Provenance of an external change, as it is written to the external system: who
-// initiated it, by which change of which object. It depends on the origin hop of
+// initiated it, by which change of which object: the first hop, or the last unrequested
+// one (KR-07-09). It depends on the origin hop of
 // the trace alone, so that everything that one intent changes carries the
 // same, in every replica and on every retry. The zero Provenance is unknown.
 type Provenance struct {
@@ -38,6 +39,11 @@ func ProvenanceOf(trace []v1alpha1.Hop, namespace string) Provenance {
 		return Provenance{}
 	}
 	h := trace[0]
+	for _, below := range trace {
+		if below.Unrequested {
+			h = below
+		}
+	}
 	at := h.Namespace
 	if at == "" && !h.ClusterScoped {
 		at = namespace

@@ -110,6 +110,20 @@ func Provides(o *unstructured.Unstructured, manager string) bool {
 	})
 }
 
+// HasStatusWriter reports whether the status of an object was written.
+func HasStatusWriter(o *unstructured.Unstructured) bool { return len(statusManagers(entriesOf(o))) > 0 }
+
+// externalNamed is the external name in managedFields.
+const externalNamed = "f:" + v1alpha1.AnnotationKeyExternalName
+
+// Named reports whether a field manager named the external resource of a managed resource by an update, as
+// initializers of providers do (crossplane-runtime, managed.NameAsExternalName). Users apply manifests.
+func Named(o *unstructured.Unstructured, manager string) bool {
+	return manager != "" && slices.ContainsFunc(entriesOf(o), func(e fieldsEntry) bool {
+		return e.manager() == manager && text(e, "operation") == "Update" && e.field("f:metadata", "f:annotations", externalNamed) != nil
+	})
+}
+
 // statusManagers are the managers that write the status, in the order of their
 // entries.
 func statusManagers(entries []fieldsEntry) []string {

@@ -147,6 +147,14 @@ const (
 	managerBinary    = "crossplane"
 )
 
+// referenceResolver is the field manager of crossplane-runtime for references that it
+// resolves (v2.1, pkg/reconciler/managed/api.go).
+const referenceResolver = "managed.crossplane.io/api-simple-reference-resolver"
+
+// IsReferenceResolver reports whether a field manager is the one under which providers
+// write the references of managed resources that they resolved.
+func IsReferenceResolver(manager string) bool { return manager == referenceResolver }
+
 // IsComposedApply reports whether a field manager is one under which
 // Crossplane applies composed resources, of whatever composite.
 func IsComposedApply(manager string) bool { return strings.HasPrefix(manager, composedPrefix) }

@@ -33,7 +33,7 @@ const (
 
 // Parse a trace annotation: JSON as String writes it, or YAML. Unknown fields
 // are ignored; "" is the empty trace. The caller may modify the hops, but not
-// their Labels and Approval.
+// their Labels, Approval and Causes.
 func Parse(value string) (Trace, error) {
 	if value == "" {
 		return nil, nil
@@ -75,8 +75,14 @@ func (t Trace) Own() *v1alpha1.Hop {
 	return &t[len(t)-1]
 }
 
-// Origin hop, nil where there is none.
+// Origin hop, nil where there is none: the first, or the last unrequested one. What is
+// before that did not initiate it (KR-07-09).
 func (t Trace) Origin() *v1alpha1.Hop {
+	for i := len(t) - 1; i > 0; i-- {
+		if t[i].Unrequested {
+			return &t[i]
+		}
+	}
 	if len(t) == 0 {
 		return nil
 	}

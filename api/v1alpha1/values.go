@@ -140,10 +140,75 @@ type Hop struct {
 	Unattributed bool `json:"unattributed,omitempty"`
 	// Approval that let an approved drift through.
 	Approval *HopApproval `json:"approval,omitempty"`
+	// Unrequested is true where the change passed although no intent of the parent
+	// explains it: nothing before this hop initiated it.
+	Unrequested bool `json:"unrequested,omitempty"`
+	// Passed is why an unrequested change passed; empty for other changes.
+	Passed Passed `json:"passed,omitempty"`
+	// Causes of the change other than an intent on the parent, at most MaxHopCauses.
+	// Several where they cannot be distinguished, or where all of them made it. On a
+	// hop that is not unrequested the intent before it is a cause as well. nil where
+	// the intent is the only cause, and for changes by users.
+	Causes []HopCause `json:"causes,omitempty"`
 	// Settled is set by the composition function on the composite's hop where
 	// no webhook keeps settled-generation: the composite settled at this hop.
 	Settled bool `json:"settled,omitempty"`
 }
+
+// Passed is why an unrequested change passed.
+type Passed string
+
+// Why unrequested changes pass.
+const (
+	// PassedLog: the mode of the object is log.
+	PassedLog Passed = "Log"
+	// PassedApproval: an approval matches it; the hop names it.
+	PassedApproval Passed = "Approval"
+	// PassedPolicy: an ApprovalPolicy or ClusterApprovalPolicy matches it; the hop names it.
+	PassedPolicy Passed = "Policy"
+	// PassedUpgrade: an UpgradeAllowance permits it; the hop names it.
+	PassedUpgrade Passed = "Upgrade"
+	// PassedBreakGlass: one approver used break glass.
+	PassedBreakGlass Passed = "BreakGlass"
+)
+
+// CauseKind is what a HopCause names.
+type CauseKind string
+
+// Kinds of causes.
+const (
+	// CauseComposition: a revision of a Composition.
+	CauseComposition CauseKind = "CompositionRevision"
+	// CauseFunction: a revision of a Function in the pipeline of the Composition.
+	CauseFunction CauseKind = "FunctionRevision"
+	// CauseImage: an image that the controller runs.
+	CauseImage CauseKind = "Image"
+	// CauseController: the parent's controller, where its build is not known or did
+	// not change.
+	CauseController CauseKind = "Controller"
+	// CauseUser: another user than the parent's controller.
+	CauseUser CauseKind = "User"
+)
+
+// HopCause is a cause of a change, in a hop.
+type HopCause struct {
+	Kind CauseKind `json:"kind"`
+	// Name of the revision, image, controller or user, at most MaxCauseName bytes.
+	Name string `json:"name"`
+	// Author who made that revision; empty where unknown, and for images,
+	// controllers and users.
+	Author string `json:"author,omitempty"`
+	// Claimed is true where Author is a field manager of managedFields, which any
+	// client can choose, and not a user of a trace.
+	Claimed bool `json:"claimed,omitempty"`
+}
+
+// MaxHopCauses is how many causes a hop has; MaxCauseName is how long their names and
+// authors are, in bytes.
+const (
+	MaxHopCauses = 4
+	MaxCauseName = 253
+)
 
 // HopApproval names the approval behind an approved drift.
 type HopApproval struct {

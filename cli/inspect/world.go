@@ -91,6 +91,11 @@ func (w *world) Component(subject.User, string) bool { return false }
 // Lists of a kind, where its CRD has been read.
 func (w *world) Lists(gvk schema.GroupVersionKind) change.Lists { return w.direct.Kinds.Lists(gvk) }
 
+// Defaults of a kind.
+func (w *world) Defaults(gvk schema.GroupVersionKind) *change.Defaults {
+	return w.direct.Kinds.Defaults(gvk)
+}
+
 // Object is nil: explanations see the State alone.
 func (w *world) Object(context.Context, parent.Ref) (map[string]any, error) { return nil, nil }
 

@@ -71,15 +71,18 @@ func (b *Builds) Of(ctx context.Context, u subject.User, p *parent.State) (allow
 		return allowance.Build{}, err
 	}
 	parts := slices.Clone(images)
+	var functions []string
 	if p != nil && p.CompositionRevision != "" {
 		parts = append(parts, "composition "+p.CompositionRevision)
-		functions, err := b.functionsOf(ctx, p.CompositionRevision)
+		functions, err = b.functionsOf(ctx, p.CompositionRevision)
 		if err != nil {
 			return allowance.Build{}, err
 		}
 		parts = append(parts, functions...)
 	}
-	return allowance.Build{Fingerprint: allowance.Fingerprint(parts), Images: strings.Fields(strings.Join(images, " "))}, nil
+	return allowance.Build{
+		Fingerprint: allowance.Fingerprint(parts), Images: strings.Fields(strings.Join(images, " ")), Functions: revisionsOf(functions),
+	}, nil
 }
 
 // images of the calling Pod, sorted and with their digests. None for callers outside of Pods. Not known if the
@@ -175,6 +178,17 @@ func (b *Builds) functionsOf(ctx context.Context, revision string) ([]string, er
 	}
 	slices.Sort(out)
 	return slices.Compact(out), nil
+}
+
+// revisionsOf functions as functionsOf returns them; a function without an active revision has none.
+func revisionsOf(functions []string) []string {
+	var out []string
+	for _, f := range functions {
+		if words := strings.Fields(f); len(words) == 3 {
+			out = append(out, words[2])
+		}
+	}
+	return out
 }
 
 // pipeline of a CompositionRevision: the names of its functions. None if it is gone.

@@ -31,9 +31,10 @@ type scaling struct {
 	from       string
 	generation int64
 	replicas   int64
-	// above are the hops of what caused it, approval is that of its own hop.
-	above    trace.Trace
-	approval *v1alpha1.HopApproval
+	// above are the hops of what caused it; own is its own hop, of which the approval and the causes are
+	// written.
+	above trace.Trace
+	own   v1alpha1.Hop
 	// later are the annotations to write with the hop; nil values remove.
 	later map[string]*string
 	// recorded is when the object was first seen with the hop; zero before.
@@ -56,7 +57,7 @@ func (m *Memory) Scale(req *admission.Request, d admission.Decision) {
 	c := &scaling{user: req.User.Name, at: approval.Stamp(m.now()), from: req.OldObject.GetResourceVersion(),
 		generation: req.OldObject.GetGeneration() + 1, replicas: replicas, later: d.Later}
 	if own := d.Trace.Own(); own != nil {
-		c.above, c.approval = d.Trace[:len(d.Trace)-1], own.Approval
+		c.above, c.own = d.Trace[:len(d.Trace)-1], *own
 	}
 	m.write(req.Object.GetUID(), func(o *record) {
 		o.scale = c
@@ -121,7 +122,7 @@ func (m *Memory) FillState(s *parent.State) *parent.State {
 			c.Annotations[k] = *v
 		}
 	}
-	hop.Approval = scale.approval
+	hop.Approval, hop.Unrequested, hop.Passed, hop.Causes = scale.own.Approval, scale.own.Unrequested, scale.own.Passed, scale.own.Causes
 	c.Annotations[v1alpha1.AnnotationKeyTrace] = append(slices.Clone(scale.above), hop).String()
 	return &c
 }

@@ -1,0 +1,99 @@
+package admission
+
+import (
+	"cmp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// passed is why the change passes although it counts as drift; "" for other changes (KR-07-09).
+func (v *verdict) passed() v1alpha1.Passed {
+	switch v.Reason {
+	case ReasonDriftLogged:
+		return v1alpha1.PassedLog
+	case ReasonUpgraded:
+		return v1alpha1.PassedUpgrade
+	case ReasonExcepted:
+		return v1alpha1.PassedPolicy
+	case ReasonApproved:
+		return v1alpha1.PassedApproval
+	}
+	return ""
+}
+
+// unrequested reports whether no intent of the parent explains the change. What an AllowancePolicy alone
+// makes drift of follows from an intent (KR-04-14).
+func (ev *evaluation) unrequested() bool {
+	return ev.class.class == ClassDrift || ev.needsApproval()
+}
+
+// attributed is the hop of a change that may pass as drift: why it passes, and what caused it (KR-07-09, KR-07-10).
+func (ed *editor) attributed(hop v1alpha1.Hop) v1alpha1.Hop {
+	if hop.Passed = ed.verdict.passed(); hop.Passed != "" {
+		hop.Unrequested, hop.Causes = ed.unrequested(), ed.causes()
+	}
+	return hop
+}
+
+// causes of a change that counts as drift, at most v1alpha1.MaxHopCauses: all those that cannot be
+// excluded (KR-07-10). What the build of the child's last change excludes is not one.
+func (ev *evaluation) causes() []v1alpha1.HopCause {
+	if ev.needsApproval() {
+		return []v1alpha1.HopCause{cause(v1alpha1.CauseUser, ev.req.User.Name)}
+	}
+	var out []v1alpha1.HopCause
+	build := ev.build()
+	if had := ev.req.Fingerprint(); had == "" || had != build.Fingerprint {
+		if rev := ev.parent().CompositionRevision; rev != "" {
+			out = append(out, cause(v1alpha1.CauseComposition, rev))
+		}
+		for _, f := range build.Functions {
+			out = append(out, cause(v1alpha1.CauseFunction, f))
+		}
+		if len(out) == 0 {
+			for _, image := range build.Images {
+				out = append(out, cause(v1alpha1.CauseImage, image))
+			}
+		}
+	}
+	if by := cmp.Or(ev.req.User.Name, ev.req.Controller); len(out) == 0 && by != "" {
+		out = append(out, cause(v1alpha1.CauseController, by))
+	}
+	out = out[:min(len(out), v1alpha1.MaxHopCauses)]
+	if ev.Options.Author != nil {
+		for i := range out {
+			author, claimed := ev.Options.Author(ev.ctx, out[i])
+			if out[i].Author = bounded(author); out[i].Author != "" {
+				out[i].Claimed = claimed
+			}
+		}
+	}
+	return out
+}
+
+func cause(kind v1alpha1.CauseKind, name string) v1alpha1.HopCause {
+	return v1alpha1.HopCause{Kind: kind, Name: bounded(name)}
+}
+
+// bounded to v1alpha1.MaxCauseName bytes of valid UTF-8.
+func bounded(name string) string {
+	name = strings.ToValidUTF8(name, "")
+	for len(name) > v1alpha1.MaxCauseName {
+		_, last := utf8.DecodeLastRuneInString(name)
+		name = name[:len(name)-last]
+	}
+	return name
+}
+
+// traceWith the hop at its end: after that of the parent where an intent of it explains the change (KR-07-01,
+// KR-07-09).
+func (ed *editor) traceWith(hop v1alpha1.Hop) trace.Trace {
+	view := ed.view()
+	if view == nil || hop.Unrequested && !ed.Options.KeepIntent || ed.verdict.Class == ClassNewOrigin {
+		return trace.Trace{hop}
+	}
+	return trace.Extend(view.trace, view.state.Ref, hop, ed.req.Ref().Namespace)
+}

@@ -1,0 +1,124 @@
+package admission
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/external"
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// builtWorld is a world in which builds are known.
+type builtWorld struct {
+	*world
+	build allowance.Build
+}
+
+func (w builtWorld) Build(context.Context, *Request, *parent.State) (allowance.Build, error) {
+	return w.build, nil
+}
+
+// TestUnrequested covers KR-07-09 and KR-07-10: what passes as drift is its own origin, with its causes.
+func TestUnrequested(t *testing.T) {
+	noRevision := fx.Set(nil, "spec", "compositionRevisionRef")
+	approve := fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)
+	drift := func(mods ...fx.Mod) *Request { return request(Update, fx.With(fx.Instance(), mods...), fx.Resize("l")) }
+	built := allowance.Build{Fingerprint: "new", Functions: []string{"fn-1"}, Images: []string{"crossplane@sha256:1"}}
+	composition := v1alpha1.HopCause{Kind: v1alpha1.CauseComposition, Name: "db-rev-2", Author: "alice"}
+	function := v1alpha1.HopCause{Kind: v1alpha1.CauseFunction, Name: "fn-1", Author: "kubectl", Claimed: true}
+	controller := v1alpha1.HopCause{Kind: v1alpha1.CauseController, Name: fx.Crossplane.Name}
+	cases := map[string]struct {
+		reason      string
+		xr          []fx.Mod
+		opts        Options
+		build       allowance.Build
+		req         *Request
+		hops        int
+		unrequested bool
+		passed      v1alpha1.Passed
+		causes      []v1alpha1.HopCause
+	}{
+		"Log": {reason: "no intent explains what mode log lets pass", req: drift(), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
+			causes: []v1alpha1.HopCause{composition}},
+		"Controller": {reason: "no revision, and an unknown build", xr: []fx.Mod{noRevision}, req: drift(), hops: 1, unrequested: true,
+			passed: v1alpha1.PassedLog, causes: []v1alpha1.HopCause{controller}},
+		"Approved": {reason: "an approval does not make it an intent", xr: []fx.Mod{approve}, opts: enforced(), req: drift(), hops: 1,
+			unrequested: true, passed: v1alpha1.PassedApproval, causes: []v1alpha1.HopCause{composition}},
+		"Several": {reason: "a revision and a function cannot be distinguished", build: built, req: drift(), hops: 1,
+			unrequested: true, passed: v1alpha1.PassedLog, causes: []v1alpha1.HopCause{composition, function}},
+		"SameBuild": {reason: "the revision changed the child before, and is not the cause", build: built,
+			req: drift(fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "new")), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
+			causes: []v1alpha1.HopCause{controller}},
+		"OtherBuild": {reason: "another build than that of the last change", build: built,
+			req: drift(fx.Annotate(v1alpha1.AnnotationKeyFingerprint, "old")), hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
+			causes: []v1alpha1.HopCause{composition, function}},
+		"Image": {xr: []fx.Mod{noRevision}, reason: "a controller without a Composition",
+			build: allowance.Build{Fingerprint: "new", Images: built.Images}, req: drift(), hops: 1,
+			unrequested: true, passed: v1alpha1.PassedLog, causes: []v1alpha1.HopCause{{Kind: v1alpha1.CauseImage, Name: built.Images[0]}}},
+		"Many": {xr: []fx.Mod{noRevision}, reason: "the number of causes is bounded",
+			build: allowance.Build{Fingerprint: "new", Images: []string{"a", "b", "c", "d", "e"}}, req: drift(),
+			hops: 1, unrequested: true, passed: v1alpha1.PassedLog, causes: []v1alpha1.HopCause{{Kind: v1alpha1.CauseImage, Name: "a"},
+				{Kind: v1alpha1.CauseImage, Name: "b"}, {Kind: v1alpha1.CauseImage, Name: "c"}, {Kind: v1alpha1.CauseImage, Name: "d"}}},
+		"Long": {xr: []fx.Mod{noRevision}, reason: "and so is a name",
+			build: allowance.Build{Fingerprint: "new", Images: []string{strings.Repeat("ä", 200)}}, req: drift(),
+			hops: 1, unrequested: true, passed: v1alpha1.PassedLog,
+			causes: []v1alpha1.HopCause{{Kind: v1alpha1.CauseImage, Name: strings.Repeat("ä", 126)}}},
+		"Expected":  {reason: "an intent explains it", xr: []fx.Mod{fx.Unsettled}, req: drift(), hops: 2},
+		"NewOrigin": {reason: "a user's change has its user", req: by(drift(), fx.Alice, "kubectl"), hops: 1},
+		"OtherActor": {reason: "by another actor, whose changes count as drift", req: by(drift(), fx.Alice, "kubectl"), hops: 1,
+			opts:        under(func(s *v1alpha1.KausalitySpec) { s.OtherActors = v1alpha1.OtherActorsRequireApproval }),
+			unrequested: true, passed: v1alpha1.PassedLog,
+			causes: []v1alpha1.HopCause{{Kind: v1alpha1.CauseUser, Name: fx.Alice.Name}}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tc.opts.Author = func(_ context.Context, c v1alpha1.HopCause) (string, bool) {
+				switch c.Kind {
+				case v1alpha1.CauseComposition:
+					return "alice", false
+				case v1alpha1.CauseFunction:
+					return "kubectl", true
+				}
+				return "", true
+			}
+			e := &Evaluator{World: builtWorld{setting{xr: tc.xr}.world(), tc.build}, Options: tc.opts}
+			d, err := e.Evaluate(t.Context(), tc.req)
+			if err != nil || !d.Allowed {
+				t.Fatalf("%s: %v: %+v: %s", tc.reason, err, outcomeOf(d), d.Message)
+			}
+			stored := trace.Of(apply(tc.req.Object, d).GetAnnotations())
+			own := stored.Own()
+			if len(stored) != tc.hops || own.Unrequested != tc.unrequested || own.Passed != tc.passed {
+				t.Fatalf("%s: got %s", tc.reason, stored)
+			}
+			if diff := cmp.Diff(tc.causes, own.Causes); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// Without a webhook the parent's intent is recorded in the trace alone, and precedes a hop that it did not
+// initiate (KR-07-09).
+func TestUnrequestedKeepsIntent(t *testing.T) {
+	d := decide(t, setting{}.world(), Options{KeepIntent: true}, request(Update, fx.Instance(), fx.Resize("l")))
+	if len(d.Trace) != 2 || !d.Trace.Own().Unrequested {
+		t.Fatalf("got %s", d.Trace)
+	}
+	below := trace.Extend(d.Trace, parent.RefOf(fx.Instance()), v1alpha1.Hop{Kind: "Disk", Name: "disk"}, "")
+	for _, tr := range []trace.Trace{d.Trace, below} {
+		if got := tr.Origin(); got.Kind != "Instance" || got.User != fx.Crossplane.Name {
+			t.Errorf("origin of %s: %+v", tr, got)
+		}
+		if got := external.ProvenanceOf(tr, "team-a"); got.Initiator != fx.Crossplane.Name {
+			t.Errorf("provenance: %+v", got)
+		}
+	}
+}
