@@ -17,15 +17,7 @@ import (
 // approval. No gate opens before; the deletion itself passes (KR-08-42).
 func (ev *evaluation) foreignDeletion(what external.Destruction) (verdict, deletion) {
 	o := parent.Sum(ev.req.OldObject, ev.kind.Role)
-	holder, cached := o, false
-	if ev.hasParent {
-		if p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live); err == nil {
-			cached = !ev.live
-			if ev.guards(p) { // else the approvals of the object itself count alone
-				holder = p
-			}
-		}
-	}
+	holder, cached := ev.holderFor(o)
 	j := judge(holder, o, what.Why)
 	j.mode, j.cached = ev.mode, cached
 	d := deletion{id: j.id, cached: cached}
@@ -42,6 +34,22 @@ func (ev *evaluation) foreignDeletion(what external.Destruction) (verdict, delet
 		return verdict{}, d
 	}
 	return ev.refuse(r), d
+}
+
+// holderFor is where approvals of the deletion of an object are read: its parent where that
+// exists and is guarded, else the object itself. cached: the parent was read from a cache.
+func (ev *evaluation) holderFor(o *parent.State) (holder *parent.State, cached bool) {
+	if !ev.hasParent {
+		return o, false
+	}
+	p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live)
+	switch {
+	case err != nil:
+		return o, false
+	case !ev.guards(p):
+		return o, !ev.live
+	}
+	return p, !ev.live
 }
 
 // destructionApproved reports whether the object's own approvals or its parent's

@@ -28,15 +28,7 @@ func (ev *evaluation) terminatingDeletion() (verdict, deletion, error) {
 	default:
 		return verdict{}, deletion{}, nil
 	}
-	holder, cached := mr, false
-	if ev.hasParent {
-		if p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live); err == nil {
-			cached = !ev.live
-			if ev.guards(p) { // else the approvals of the object itself count alone
-				holder = p
-			}
-		}
-	}
+	holder, cached := ev.holderFor(mr)
 	j := judge(holder, mr, why)
 	j.blocked, j.mode, j.cached, j.terminating = []*parent.State{mr}, ev.mode, cached, true
 	v, d := ev.blockedDeletion(j)

@@ -75,7 +75,8 @@ func (ed *editor) unlinksFrom() string {
 
 // relabeled is what an update of labels takes away from the object, as a clause; "" for
 // nothing. The labels by which policies select objects are its editors' to write: to
-// leave a policy by them is the same as annotation mode (KR-13-46).
+// leave a policy by them is the same as annotation mode, and to be selected by an
+// UpgradeAllowance the same as an approval (KR-13-46).
 func (ed *editor) relabeled() string {
 	old, now := ed.req.OldObject, ed.req.Object
 	if old == nil || maps.Equal(old.GetLabels(), now.GetLabels()) {
@@ -83,6 +84,9 @@ func (ed *editor) relabeled() string {
 	}
 	if g := ed.Options.Guarded; g != nil && g(parent.Sum(old, ed.kind.Role)) && !g(parent.Sum(now, ed.kind.Role)) {
 		return "requests about it are not reviewed any more"
+	}
+	if names := ed.policySet().Selecting(now.GetLabels(), old.GetLabels()); ed.hasParent && len(names) > 0 {
+		return "UpgradeAllowance " + names[0] + " applies to it"
 	}
 	if ed.Options.Settings == nil {
 		return ""

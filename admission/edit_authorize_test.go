@@ -152,6 +152,34 @@ func testRelabel(t *testing.T, tc relabelCase) {
 	}
 }
 
+// An UpgradeAllowance selects by labels, too: to be selected by a change of them is an
+// approval (KR-13-46).
+func TestLabelsOfAnUpgrade(t *testing.T) {
+	set := policySet(t, `{kind: UpgradeAllowance, metadata: {name: u}, spec: {serviceAccount: "`+fx.Crossplane.Name+`",
+		selector: {matchLabels: {tier: tin}}, allow: [{kind: Instance, relation: Child, mutations: ["*"]}]}}`)
+	may := false
+	o := Options{DefaultMode: v1alpha1.ModeEnforce, MayApprove: func(context.Context, subject.User, parent.Ref) (bool, error) { return may, nil }}
+	labels := func(l map[string]string) fx.Mod { return func(o *unstructured.Unstructured) { o.SetLabels(l) } }
+	allowed := func(from, to map[string]string) bool {
+		e := &Evaluator{World: setting{}.world(), Options: o, Policies: set}
+		d, err := e.Evaluate(t.Context(), by(request(Update, fx.With(fx.Instance(), labels(from)), labels(to)), fx.Alice, "kubectl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !d.Allowed && !strings.Contains(d.Message, "UpgradeAllowance u applies to it") {
+			t.Error(d.Message)
+		}
+		return d.Allowed
+	}
+	tin, gold := map[string]string{"tier": "tin"}, map[string]string{"tier": "gold"}
+	if allowed(gold, tin) || !allowed(tin, gold) || !allowed(nil, gold) || allowed(nil, tin) {
+		t.Error("a label that selects needs the verb, another does not")
+	}
+	if may = true; !allowed(gold, tin) {
+		t.Error("with the verb")
+	}
+}
+
 func TestNarrowingUnchecked(t *testing.T) {
 	o := Options{DefaultMode: v1alpha1.ModeLog, MayApprove: func(context.Context, subject.User, parent.Ref) (bool, error) {
 		return false, errors.New("down")

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -84,6 +85,24 @@ func (s *Set) Upgrading(user string) []*Upgrade {
 		return nil
 	}
 	return s.upgrades[user]
+}
+
+// Selecting are the names of the UpgradeAllowances that select objects by these labels and
+// not by the former; nil for none.
+func (s *Set) Selecting(now, was map[string]string) []string {
+	if s == nil {
+		return nil
+	}
+	var out []string
+	for _, list := range s.upgrades {
+		for _, u := range list {
+			if u.selector.Matches(labels.Set(now)) && !u.selector.Matches(labels.Set(was)) {
+				out = append(out, u.Name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Empty reports whether no policy is in force.
