@@ -2,6 +2,7 @@ package manifests
 
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -71,8 +72,9 @@ const worthAsking = `request.operation != "UPDATE" || ` + specChanges + ` ||
 ` + finalizerRemoved + ` ||
 ` + keptMetadata
 
-// labelsChange is true where a label by which a policy selects objects does: the object
-// may leave that policy by it (KR-13-46).
+// labelsChange is true where a label by which a policy or an UpgradeAllowance selects
+// objects does: the object may leave that policy by it, or come under the UpgradeAllowance
+// (KR-13-46).
 func labelsChange(keys []string) string {
 	return `[has(object.metadata.labels) ? object.metadata.labels : {}].exists(now,
   [has(oldObject.metadata.labels) ? oldObject.metadata.labels : {}].exists(was,
@@ -97,7 +99,7 @@ has(request.options) && has(request.options.fieldManager) && request.options.fie
 // mutateConditions keep requests that nothing is decided about away from the webhook (KR-12-03).
 func mutateConditions(in *input, e entry) []admissionregistrationv1.MatchCondition {
 	worth := worthAsking
-	if keys := e.labelKeys(); len(keys) > 0 {
+	if keys := sets.List(sets.New(e.labelKeys()...).Insert(in.selectedBy...)); len(keys) > 0 {
 		worth += " ||\n" + labelsChange(keys)
 	}
 	out := []admissionregistrationv1.MatchCondition{

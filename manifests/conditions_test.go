@@ -272,6 +272,20 @@ func TestLabelsOfSelectors(t *testing.T) {
 	}
 }
 
+// A label by which an UpgradeAllowance selects is worth a call of any entry (KR-13-46).
+func TestLabelsOfUpgradeAllowances(t *testing.T) {
+	m := matcher(mutateConditions(&input{selectedBy: []string{"tier"}}, entry{})[:1])
+	object := func(labels map[string]any) map[string]any {
+		return map[string]any{"apiVersion": "example.org/v1", "kind": "Thing", "metadata": map[string]any{"name": "thing", "labels": labels}}
+	}
+	for key, want := range map[string]bool{"tier": true, "role": false} {
+		got := m.Match(t.Context(), updating(object(map[string]any{"a": "b"}), object(map[string]any{"a": "b", key: "x"}), false), nil, nil)
+		if got.Error != nil || got.Matches != want {
+			t.Errorf("%s: called %t, error %v", key, got.Matches, got.Error)
+		}
+	}
+}
+
 // Of very many annotations the API server looks at none: that would take seconds.
 func TestVeryManyAnnotations(t *testing.T) {
 	was, is := thing(1, "1"), thing(1, "1")

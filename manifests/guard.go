@@ -51,7 +51,7 @@ func Guard(o Options, scopes []settings.Scope, retained []string, masked Masked)
 	if len(scopes) == 0 && len(retained) == 0 {
 		return nil, nil // nil is nothing to guard.
 	}
-	in := &input{caBundle: o.CABundle, users: o.ComponentUsers}
+	in := &input{caBundle: o.CABundle, users: o.ComponentUsers, selectedBy: o.SelectedBy}
 	for _, check := range []func(*input) error{o.parseURL, o.parseCA, o.parseUsers, o.parseTimeout} {
 		if err := check(in); err != nil {
 			return nil, err

@@ -52,6 +52,9 @@ type Options struct {
 	// Enforced Namespaces have the annotation mode with the value enforce; sorted. Guard alone reads
 	// it, since they change.
 	Enforced []string
+	// SelectedBy are the keys of the labels by which UpgradeAllowances select objects; sorted. Guard
+	// alone reads them.
+	SelectedBy []string
 }
 
 // input is Options checked and parsed.
@@ -65,6 +68,7 @@ type input struct {
 	users         []string
 	failurePolicy admissionregistrationv1.FailurePolicyType
 	timeout       int32
+	selectedBy    []string
 }
 
 // Paths of the webhooks.

@@ -192,11 +192,14 @@ func (c *Controller) write(ctx context.Context, scopes []settings.Scope, retaine
 	if o.CABundle = bundle; bundle == nil {
 		return nil, nil // without a certificate the webhook cannot be called
 	}
+	var err error
 	if !removing {
-		var err error
 		if o.Enforced, err = c.enforced(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if o.SelectedBy, err = c.selectedBy(ctx); err != nil {
+		return nil, err
 	}
 	guarded, err := manifests.Guard(o, scopes, retained, c.protected)
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -136,6 +137,7 @@ func (c *Controller) setup(mgr manager.Manager) error {
 	}
 	b := builder.ControllerManagedBy(mgr).Named("kausality").
 		Watches(&v1alpha1.Kausality{}, one).
+		Watches(&v1alpha1.UpgradeAllowance{}, one, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(partial(namespaceKind), one, builder.OnlyMetadata, builder.WithPredicates(enforcedChanges())).
 		Watches(partial(crdKind), one, builder.OnlyMetadata).
 		WatchesRawSource(source.Channel(changed, one))
