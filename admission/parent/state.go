@@ -149,10 +149,20 @@ func (s *State) Deleting() bool { return s.DeletedAt != nil }
 // only, Synced and Ready.
 func (s *State) Crossplane() bool { return s.Role != RoleNone }
 
+// ConditionResponsive of a composite is False while Crossplane's circuit breaker delays its reconciles, since too many
+// events of it and its composed resources came (crossplane, apis/apiextensions/v1 WatchCircuitOpen).
+const ConditionResponsive = "Responsive"
+
+// Throttled reports whether Crossplane's circuit breaker delays the reconciles of a composite (KR-04-16).
+func (s *State) Throttled() bool {
+	c, ok := s.Condition(ConditionResponsive)
+	return ok && s.Role == RoleComposite && c.Status == metav1.ConditionFalse
+}
+
 // conditionTypes that are kept whatever their status.
 var conditionTypes = map[string]bool{
 	"Synced": true, "Ready": true, "Initialized": true, v1alpha1.ConditionKausality: true,
-	"LastAsyncOperation": true, "AsyncOperation": true,
+	"LastAsyncOperation": true, "AsyncOperation": true, ConditionResponsive: true,
 }
 
 // conditions that are kept. Of two with the same type, Condition returns the first.

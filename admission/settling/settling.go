@@ -80,6 +80,8 @@ func (s Observation) Unsettled() (why string, again time.Duration) {
 		return fmt.Sprintf("its controller has observed generation %d, the last intent is %d", s.Observed, intent.Generation), 0
 	case p.Role != parent.RoleComposite && p.Role != parent.RoleClaim:
 		return "", 0
+	case p.Throttled():
+		return "Crossplane's circuit breaker delays its reconciles", 0
 	case len(p.Children) == 0 && !s.composesNothing():
 		return "it has no children yet", 0
 	case s.Missing:
@@ -106,7 +108,8 @@ func (s Observation) composesNothing() bool {
 // with the next reconcile, so the grace begins again with either (KR-03-07, KR-03-08).
 func (s Observation) unsettledChild(intent v1alpha1.Hop) (why string, again time.Duration) {
 	since := s.Parent.ConvergedSince
-	for _, t := range []time.Time{intent.Timestamp.Time, s.ObservedSince, s.Written} {
+	responsive, _ := s.Parent.Condition(parent.ConditionResponsive) // zero where Crossplane has no breaker
+	for _, t := range []time.Time{intent.Timestamp.Time, s.ObservedSince, s.Written, responsive.LastTransitionTime} {
 		if t.After(since) {
 			since = t
 		}
@@ -156,9 +159,9 @@ func carries(c, p *parent.State, generation int64) bool {
 }
 
 // childSettled reports whether a child carried out the change that its trace records. An
-// open gate has not let it through completely.
+// open gate has not let it through completely, and a composite whose reconciles are delayed may have more to do.
 func childSettled(c *parent.State) bool {
-	if mask.ParseGate(c.Annotations).State == v1alpha1.GateOpen {
+	if c.Throttled() || mask.ParseGate(c.Annotations).State == v1alpha1.GateOpen {
 		return false
 	}
 	own := trace.Of(c.Annotations).Own()

@@ -6,6 +6,7 @@ import (
 
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -73,6 +74,17 @@ func TestSettles(t *testing.T) {
 		"ChildOfEarlier": {reason: "one of an earlier intent does not matter",
 			child: parent.Sum(fx.With(fx.Instance(), older), parent.RoleManaged), change: plain, settled: true},
 		"ChildOpen": {reason: "an open gate", child: child(fx.GateValue(fx.OpenUpdate)), change: plain},
+		"Throttled": {reason: "what follows from the intent may wait for the circuit breaker (KR-04-16)",
+			xr: []fx.Mod{fx.Condition("Responsive", "False", "WatchCircuitOpen", 7)}, child: child(), change: plain},
+		"ThrottledChild": {reason: "and so may that of a composite below",
+			child:  parent.Sum(fx.With(fx.Instance(), fx.Synced, fx.Ready, fx.Condition("Responsive", "False", "WatchCircuitOpen", 3)), parent.RoleComposite),
+			change: plain},
+		"ThrottledManaged": {reason: "which is a condition of composites alone", settled: true, change: plain,
+			child: parent.Sum(fx.With(fx.Instance(), fx.Synced, fx.Ready, fx.Condition("Responsive", "False", "Any", 3)), parent.RoleManaged)},
+		"Responsive": {reason: "the grace begins when the breaker closes", child: child(), change: func(s *Observation) {
+			s.Parent.Conditions = append(s.Parent.Conditions, parent.Condition{Type: parent.ConditionResponsive, Status: metav1.ConditionTrue,
+				LastTransitionTime: fx.Noon.Add(-4 * time.Second)})
+		}, again: 6 * time.Second},
 		"Held": {reason: "the function holds something back",
 			xr: []fx.Mod{fx.Condition("Kausality", "False", v1alpha1.ConditionReasonHeld, 0)}, child: child(), change: plain},
 		"Frozen": {reason: "or frozen", xr: []fx.Mod{fx.Condition("Kausality", "False", v1alpha1.ConditionReasonFrozen, 0)},
