@@ -84,7 +84,7 @@ func reported(req *admission.Request) *unstructured.Unstructured {
 type StatusHandler struct{ *Handler }
 
 // answer the body of one review of a status write.
-func (h StatusHandler) answer(_ context.Context, body []byte) (resp ctrl.Response) {
+func (h StatusHandler) answer(ctx context.Context, body []byte) (resp ctrl.Response) {
 	r, err := decode(body, h.Memory.Now())
 	if err != nil {
 		return complete(unread(err, http.StatusBadRequest, h.Log), r.uid)
@@ -100,7 +100,7 @@ func (h StatusHandler) answer(_ context.Context, body []byte) (resp ctrl.Respons
 	if req.Operation != admission.Update {
 		return resp
 	}
-	resp.Patches = patches(req, admission.KeepMetadata(req))
+	resp.Patches = append(patches(req, admission.KeepMetadata(req)), h.dropCondition(ctx, req)...)
 	if !req.DryRun && h.StatusReviewed != nil {
 		h.StatusReviewed(req)
 	}

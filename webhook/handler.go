@@ -22,6 +22,7 @@ import (
 	"github.com/kausality-io/function-kausality/drift"
 	"github.com/kausality-io/function-kausality/policystore"
 	"github.com/kausality-io/function-kausality/telemetry"
+	"github.com/kausality-io/function-kausality/webhook/builds"
 	"github.com/kausality-io/function-kausality/webhook/orphans"
 	"github.com/kausality-io/function-kausality/webhook/settler"
 	"github.com/kausality-io/function-kausality/webhook/stored"
@@ -40,6 +41,8 @@ type Handler struct {
 	Memory *settler.Memory
 	// orphans are what policies leave behind; needed where there are such policies.
 	orphans *orphans.Marks
+	// builds find out whether our function is a step of a composite; nil where that is unknown.
+	builds *builds.Builds
 	// StatusReviewed is called with each request that would write a status; nil for nothing.
 	StatusReviewed func(*admission.Request)
 }

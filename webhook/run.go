@@ -210,11 +210,12 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, beat *cluster.
 	if o.ApproverRBAC {
 		options.MayApprove = may.MayApprove
 	}
-	w := &world{cluster: c, fresh: cluster.NewFresh(c.States, beat), memory: memory, settler: s, components: components, builds: builds.New(c.Dynamic)}
+	of := builds.New(c.Dynamic)
+	w := &world{cluster: c, fresh: cluster.NewFresh(c.States, beat), memory: memory, settler: s, components: components, builds: of}
 	return &Handler{
 		Evaluator: &admission.Evaluator{World: w, Options: options, Policies: policies},
 		Cluster:   c, Policies: policies, Reporter: reporter, Memory: memory, StatusReviewed: s.StatusReviewed, Log: o.Log.WithName("admission"),
-		orphans: orphans.New(c, o.Log.WithName("orphans")),
+		orphans: orphans.New(c, o.Log.WithName("orphans")), builds: of,
 	}, s, nil
 }
 

@@ -50,6 +50,8 @@ type Builds struct {
 	client dynamic.Interface
 	// pods are the images, []string, by UID; revisions are the functions, []string, by name.
 	pods, revisions *lru.Cache
+	// steps are whether our function may be one of a revision's, bool, by name.
+	steps *lru.Cache
 	// unknown are the UIDs of Pods that are gone, or whose digests are not reported yet.
 	unknown *cache.LRUExpireCache
 	// functions has one entry, map[string]string: the active revisions.
@@ -58,7 +60,7 @@ type Builds struct {
 
 // New returns Builds that reads by a client.
 func New(c dynamic.Interface) *Builds {
-	return &Builds{client: c, pods: lru.New(maxCached), revisions: lru.New(maxCached), functions: cache.NewLRUExpireCache(1),
+	return &Builds{client: c, pods: lru.New(maxCached), revisions: lru.New(maxCached), steps: lru.New(maxCached), functions: cache.NewLRUExpireCache(1),
 		unknown: cache.NewLRUExpireCache(maxCached)}
 }
 
