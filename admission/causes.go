@@ -34,6 +34,8 @@ func (ev *evaluation) unrequested() bool {
 func (ed *editor) attributed(hop v1alpha1.Hop) v1alpha1.Hop {
 	if hop.Passed = ed.verdict.passed(); hop.Passed != "" {
 		hop.Unrequested, hop.Causes = ed.unrequested(), ed.causes()
+	} else if ed.held.both {
+		hop.Causes = ed.causes() // beside the intent (KR-05-57)
 	}
 	return hop
 }

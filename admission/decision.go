@@ -1,9 +1,12 @@
 package admission
 
 import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	incoming "github.com/kausality-io/function-kausality/admission/request"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -84,6 +87,15 @@ type Decision struct {
 	Changes []change.Change
 	// ID of the difference; empty where nothing changed or there is no parent.
 	ID string
+	// Held is the refusal of the part of an allowed change that was held before the last intent (KR-05-56); nil for
+	// none. The edits of the object are those of Rest then, which is the object without that part.
+	Held *Decision
+	Rest *unstructured.Unstructured
+	// Before: all that is refused was held before the last intent.
+	Before bool
+	// Drift that is refused, to be remembered until it is approved or no longer wanted; nil for none, and without
+	// Options.Remember.
+	Drift *incoming.Held
 	// Trace that this request writes; nil where the stored one is kept.
 	Trace trace.Trace
 

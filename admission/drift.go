@@ -33,7 +33,7 @@ func (ev *evaluation) query() approval.Query {
 		use := ev.use(ev.class.id)
 		return approval.Query{
 			APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: ev.req.Resource(),
-			Relation: v1alpha1.RelationControllerChild, Digests: []string{ev.class.id}, Intent: ev.view().intent.Generation,
+			Relation: v1alpha1.RelationControllerChild, Digests: []string{ev.class.id}, Intent: ev.approvedSince(),
 			Use: use,
 		}
 	})
@@ -116,6 +116,10 @@ func (ev *evaluation) driftRefusal() refusal {
 	r := refusal{code: 403, reason: ReasonDrift, suggestion: holder.ApproveCommand(ev.class.id)}
 	r.why = "it is an unrequested change: the spec of " + p + " has not changed since it settled at generation " +
 		strconv.FormatInt(ev.view().intent.Generation, 10)
+	if ev.held.before {
+		r.why = "it was held before the last intent of " + p + " (generation " + strconv.FormatInt(ev.view().intent.Generation, 10) +
+			"), which does not change it"
+	}
 	if ev.needsApproval() {
 		r.why = fmt.Sprintf("it is not by the controller of %s, and policy %s requires approval of changes by other users", p, ev.settings.Policy)
 	} else if rev := ev.parent().CompositionRevision; rev != "" {

@@ -90,6 +90,7 @@ var steps = []step{
 	(*evaluation).parentDeleting,     // KR-05-05
 	(*evaluation).parentFrozen,       // KR-05-06
 	(*evaluation).parentInitializing, // KR-05-07
+	(*evaluation).heldBefore,         // KR-05-55
 	(*evaluation).expected,           // KR-05-08
 	(*evaluation).rejected,           // KR-05-09
 	(*evaluation).upgraded,           // KR-05-10
@@ -110,8 +111,10 @@ type evaluation struct {
 	deletion deletion
 	// found parent, or why there is none.
 	found memo[lookup]
-	// class of the change and what policies bind it; written by classify.
+	// class of the change and what policies bind it; written by classify and heldBefore.
 	class classification
+	// held is what was held before the last intent, written by heldBefore.
+	held heldPart
 	// narrowed by AllowancePolicies.
 	narrowed memo[narrowing]
 	// allowances of the parent that are not consumed.
@@ -170,7 +173,7 @@ func (ev *evaluation) decide() (Decision, error) {
 // needsLiveRecheck reports whether the outcome is a refusal, drift or a report
 // that is based on cached state of the parent (KR-05-20).
 func (ev *evaluation) needsLiveRecheck(d Decision) bool {
-	return ev.cached() && (!d.Allowed || d.Class == ClassDrift || d.Report != nil)
+	return ev.cached() && (!d.Allowed || d.Class == ClassDrift || d.Report != nil || d.Held != nil)
 }
 
 // cached reports whether the decision is based on a parent from a cache.

@@ -11,9 +11,9 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// pathExternalName is the external name as a field path: metadata, and a part of the
+// PathExternalName is the external name as a field path: metadata, and a part of the
 // desired state of a managed resource (KR-13-17).
-const pathExternalName = "metadata.annotations[" + v1alpha1.AnnotationKeyExternalName + "]"
+const PathExternalName = "metadata.annotations[" + v1alpha1.AnnotationKeyExternalName + "]"
 
 // retargeted reports whether an update points a managed resource at another external
 // resource, or at none. A name that a new one would get anyway changes nothing: its own,
@@ -33,7 +33,7 @@ func withExternalName(changes []change.Change, req *Request) []change.Change {
 	if was == is {
 		return changes
 	}
-	c := change.Change{Path: pathExternalName, Verb: change.Mutate, Old: was, New: is}
+	c := change.Change{Path: PathExternalName, Verb: change.Mutate, Old: was, New: is}
 	switch {
 	case was == "":
 		c.Verb, c.Old = change.Insert, nil
@@ -65,7 +65,7 @@ func (f *facts) nextGeneration() int64 {
 // namesAlone reports whether an update changes the external name and nothing else of the
 // desired state.
 func (f *facts) namesAlone() bool {
-	return f.retarget && len(f.changes) == 1 && f.changes[0].Path == pathExternalName
+	return f.retarget && len(f.changes) == 1 && f.changes[0].Path == PathExternalName
 }
 
 // retargetedBelow decides about a managed resource below a composite that is deleted,

@@ -158,7 +158,7 @@ func (f *facts) fields() []change.Detail {
 		}
 		details := change.Details(change.Desired(f.policies.old), change.Desired(f.policies.new), f.lists(), f.req.Unstored())
 		for _, c := range f.changes {
-			if c.Path == pathExternalName {
+			if c.Path == PathExternalName {
 				at := []change.Segment{{Key: "metadata"}, {Key: "annotations"}, {Key: v1alpha1.AnnotationKeyExternalName}}
 				details = append([]change.Detail{{Change: c, At: at}}, details...)
 			}

@@ -38,7 +38,7 @@ func (f *facts) fillsIn() bool {
 	defaults := f.World.Defaults(f.req.Kind)
 	for _, d := range f.fields() {
 		switch {
-		case d.Path == pathExternalName:
+		case d.Path == PathExternalName:
 			if !parent.ExternalOf(f.req.OldObject).Names(parent.ExternalOf(f.req.Object), f.req.OldObject.GetName()) {
 				return false
 			}

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
@@ -318,10 +319,30 @@ func (m *model) checkFunction(key string, old, next *unstructured.Unstructured) 
 	if old == nil {
 		return
 	}
+	m.checkHeld(key, old, next)
 	for f, v := range wantedOf(next) { // requested again, or as the status shows it: that was not tampered with
 		at, _, _ := unstructured.NestedFieldNoCopy(next.Object, "status", "atProvider", f)
 		if _, masked := mask.ParseAuthor(identity.Annotation(next, v1alpha1.AnnotationKeyManagementPolicies)); wantedOf(old)[f] != v && (!masked || at == v) {
 			delete(m.shown, key+" "+f)
+		}
+	}
+}
+
+// checkHeld: no path passes with a value that was held as drift and not approved, whatever
+// else the write changes (KR-05-55).
+func (m *model) checkHeld(key string, old, next *unstructured.Unstructured) {
+	var held v1alpha1.Held
+	value := identity.Annotation(old, v1alpha1.AnnotationKeyHeld)
+	if value == "" || json.Unmarshal([]byte(value), &held) != nil || m.mode != v1alpha1.ModeEnforce {
+		return
+	}
+	if own := trace.Of(next.GetAnnotations()).Own(); own != nil && own.Approval != nil {
+		return
+	}
+	record := HeldOf(held.HeldDrift)
+	for _, l := range (change.Comparison{}).Leaves(old.Object, next.Object) {
+		if strings.HasPrefix(l.Path, "spec.forProvider") && record.Has(l) {
+			m.fail("%s: %s passes, which was held and is not approved", key, l.Path)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (ev *evaluation) decision(v verdict) Decision {
 		d.Claim = cmp.Or(d.Claim, ev.deletion.claim)
 		d.Orphans = ev.deletion.orphans
 	}
-	return d
+	return ev.withHeld(d)
 }
 
 // message of a refusal: what, by whom, why, what to do next.

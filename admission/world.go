@@ -128,6 +128,8 @@ type Options struct {
 	// Unreported: Reports of decisions are not sent. They are present where there is
 	// something to report, and hold no Drift.
 	Unreported bool
+	// Remember what is refused as drift in Decision.Drift, for the Request.Held of later requests.
+	Remember bool
 	// Initialized are the condition types by which a kind counts as initialized;
 	// nil, and an empty list, leave it to Initialized and Ready.
 	Initialized func(schema.GroupKind) []string

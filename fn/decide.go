@@ -17,7 +17,9 @@ import (
 // is used by the first (KR-09-02).
 func (r *run) decide(ctx context.Context) {
 	evaluator := &admission.Evaluator{
-		World: r.world, Options: admission.Options{DefaultMode: r.cfg.mode, Unreported: true, KeepIntent: !r.composite.Webhook}, Policies: r.policies.Set(),
+		World: r.world, Policies: r.policies.Set(), Options: admission.Options{
+			DefaultMode: r.cfg.mode, Unreported: true, Remember: true, KeepIntent: !r.composite.Webhook,
+		},
 	}
 	var read *parent.State
 	for _, res := range r.resources {
@@ -34,7 +36,8 @@ func (r *run) decide(ctx context.Context) {
 			d = admission.Decision{Reason: admission.ReasonParentUnreadable, Message: "cannot decide: " + err.Error()}
 		}
 		res.decision = d
-		if d.Allowed && d.Claim != nil {
+		r.separate(res)
+		if d := &res.decision; d.Allowed && d.Claim != nil {
 			r.composite.Take(d.Claim.Entry.Content)
 		}
 	}
@@ -44,16 +47,17 @@ func (r *run) decide(ctx context.Context) {
 func (r *run) request(res *resource) *admission.Request {
 	op := res.operation
 	req := &admission.Request{
+		Held:      r.before(res, op),
 		Operation: op, Actor: admission.ActorParentController, Controller: r.cfg.crossplane,
 		// Hops have this time, which must be the same on every reconcile.
 		Time: r.composite.Intent.Timestamp.Time,
 	}
 	switch op {
 	case admission.Update:
-		req.OldObject, req.OldStatus = r.before(res), func() any { return res.observed.Whole().Object["status"] }
+		req.OldObject, req.OldStatus = r.owned(res), func() any { return res.observed.Whole().Object["status"] }
 	case admission.Delete:
 		res.observed.Whole()
-		req.OldObject = r.before(res)
+		req.OldObject = r.owned(res)
 	}
 	is := req.OldObject
 	if op != admission.Delete {
@@ -64,9 +68,9 @@ func (r *run) request(res *resource) *admission.Request {
 	return req
 }
 
-// before is the observed resource with the owner and the name that Crossplane's
+// owned is the observed resource with the owner and the name that Crossplane's
 // apply gives it: a resource whose apply is yet to land may lack them.
-func (r *run) before(res *resource) *unstructured.Unstructured {
+func (r *run) owned(res *resource) *unstructured.Unstructured {
 	if r.isComposed(res) {
 		return res.observed.Unstructured
 	}

@@ -119,7 +119,7 @@ func (r *run) transition(res *resource, set map[string]string) []string {
 // can be.
 func (r *run) gating(res *resource) gating.Managed {
 	res.observed.Whole()
-	mr := r.before(res)
+	mr := r.owned(res)
 	xr := identity.Holder{State: r.composite.State, Kind: r.world.Kind(r.composite.State.GroupVersionKind)}
 	if a := res.decision.Approve; a != nil { // the approval that a policy gives, which the function cannot write
 		xr.State = offline.Annotated(xr.State, a.Key, a.Value)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -39,6 +40,10 @@ func TestHeldAnnotation(t *testing.T) {
 	expected := &v1alpha1.Held{
 		Reason: "Drift", Operation: "UPDATE", Paths: []string{"spec.value"}, ID: id,
 		Approve: "kubectl annotate -n shop xdatabase.example.org db " + key + "=once",
+		HeldDrift: v1alpha1.HeldDrift{
+			Drift: map[string]string{"spec.value": "2bc983a5942276eb"},
+			Since: &v1alpha1.SettledIntent{Generation: 1, At: metav1.NewTime(t0)},
+		},
 	}
 	if d := cmp.Diff(expected, s.held("b")); d != "" {
 		t.Errorf("held: -want +got\n%s", d)
@@ -142,11 +147,12 @@ func TestHeldCreations(t *testing.T) {
 	s.wantWrites("annotate a")
 	commands := s.suggested()
 	command := func(key string) string { return "kubectl annotate -n shop xdatabase.example.org db " + key + "=once" }
+	drift := v1alpha1.HeldDrift{Drift: map[string]string{"*": ""}, Since: &v1alpha1.SettledIntent{Generation: 1, At: metav1.NewTime(t0)}}
 	wanted := []v1alpha1.HeldCreation{
 		{Resource: "b", APIVersion: "app.example.org/v1", Kind: "Thing", Namespace: "shop", Name: "thing-b", Reason: "Drift",
-			ID: strings.TrimPrefix(commands[0], v1alpha1.AnnotationKeyApprovePrefix), Approve: command(commands[0])},
+			ID: strings.TrimPrefix(commands[0], v1alpha1.AnnotationKeyApprovePrefix), Approve: command(commands[0]), HeldDrift: drift},
 		{Resource: "d", APIVersion: "cloud.example.org/v1", Kind: "Database", Namespace: "shop", Reason: "Drift",
-			ID: strings.TrimPrefix(commands[1], v1alpha1.AnnotationKeyApprovePrefix), Approve: command(commands[1])},
+			ID: strings.TrimPrefix(commands[1], v1alpha1.AnnotationKeyApprovePrefix), Approve: command(commands[1]), HeldDrift: drift},
 	}
 	if d := cmp.Diff(wanted, creations("a")); d != "" {
 		t.Errorf("-want +got\n%s", d)
@@ -218,6 +224,7 @@ func TestSettledIntent(t *testing.T) {
 
 	s.now = s.now.Add(time.Minute)
 	s.intend(3)
+	want["a"] = database(4)
 	s.reconcile(want)
 	s.wantWrites("update a")
 	if got := stored(); got != second {

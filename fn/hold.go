@@ -39,10 +39,13 @@ func (r *run) held(res *resource) *fnv1.Resource {
 // heldAnnotation is the value of v1alpha1.AnnotationKeyHeld; "" for none. The apply
 // removes the annotation once nothing is held (KR-09-05).
 func (r *run) heldAnnotation(res *resource) string {
-	d := &res.decision
+	d := res.holding()
 	switch {
-	case res.refused():
-		held := &v1alpha1.Held{Reason: string(d.Reason), Operation: string(res.operation), ID: d.ID, Approve: d.Suggestion}
+	case d != nil:
+		held := &v1alpha1.Held{
+			Reason: string(d.Reason), Operation: string(res.operation), ID: d.ID, Approve: d.Suggestion,
+			Before: d.Before, HeldDrift: d.Drift.Drift(),
+		}
 		if res.operation == admission.Update {
 			held.Paths = change.Paths(d.Changes[:min(len(d.Changes), v1alpha1.MaxHeldPaths)])
 		}
@@ -66,7 +69,7 @@ func (r *run) creations() []v1alpha1.HeldCreation {
 		d, o := &res.decision, res.after
 		out = append(out, v1alpha1.HeldCreation{
 			Resource: res.name, APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(),
-			Reason: string(d.Reason), ID: d.ID, Approve: d.Suggestion,
+			Reason: string(d.Reason), ID: d.ID, Approve: d.Suggestion, Before: d.Before, HeldDrift: d.Drift.Drift(),
 		})
 	}
 	slices.SortStableFunc(out, func(a, b v1alpha1.HeldCreation) int { return strings.Compare(a.Resource, b.Resource) })

@@ -62,11 +62,15 @@ func TestLegacyClaim(t *testing.T) {
 	s.wantReason(v1alpha1.ConditionReasonHeld)
 	s.stable(want)
 
-	// The Claim's owner changes it: an intent.
+	// The Claim's owner changes it: an intent, which causes another value than the held one.
 	s.now = s.now.Add(time.Minute)
 	_ = unstructured.SetNestedField(s.xr.Object, int64(2), "spec", "size")
 	s.xr.SetGeneration(3)
 	s.person("apiextensions.crossplane.io/claim", "f:spec", "f:size")
+	s.reconcile(want)
+	s.wantReason(v1alpha1.ConditionReasonHeld) // it does not cause what was held before
+	s.wantField("x", "b", "spec", "value")
+	want["b"] = inShop(plain("z"))
 	s.reconcile(want)
 	s.wantWrites("update b")
 	s.wantReason(v1alpha1.ConditionReasonAllowed)

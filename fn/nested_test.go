@@ -67,6 +67,10 @@ func TestNestedCompositeSettles(t *testing.T) {
 
 	s.fromAbove(2, 4, "db")
 	s.reconcile(want)
+	s.wantReason(v1alpha1.ConditionReasonHeld) // it does not cause what was held before
+	s.wantField("x", "b", "spec", "value")
+	want["b"] = plain("z")
+	s.reconcile(want)
 	s.wantWrites("update b")
 	s.wantReason(v1alpha1.ConditionReasonAllowed)
 	if got := s.trace("b"); len(got) != 3 || got[0].Generation != 2 || got[1].Generation != 4 || got[1].Settled {

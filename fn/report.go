@@ -61,17 +61,18 @@ func (r *run) report() {
 		for _, w := range res.decision.Warnings {
 			warn(results.Reason, res.prefixed(w), res.decision.Report != nil)
 		}
-		if !res.refused() {
+		d := res.holding()
+		if d == nil {
 			continue
 		}
 		reason := v1alpha1.ConditionReasonHeld
-		if res.decision.Reason == admission.ReasonFrozen {
+		if d.Reason == admission.ReasonFrozen {
 			reason = v1alpha1.ConditionReasonFrozen
 		}
 		if own.reason != v1alpha1.ConditionReasonFrozen {
 			own.reason = reason
 		}
-		line := res.line()
+		line := res.line(d)
 		own.lines = append(own.lines, line)
 		warn(reason, line, true)
 	}
@@ -83,9 +84,8 @@ func (r *run) report() {
 	r.condition(all, warnings)
 }
 
-// line about a held resource: never without the command that approves it.
-func (res *resource) line() string {
-	d := &res.decision
+// line about what is held of a resource: never without the command that approves it.
+func (res *resource) line(d *admission.Decision) string {
 	out := res.prefixed(d.Message)
 	if len(out) <= maxLine || d.Suggestion == "" {
 		return results.Cut(out, maxLine)

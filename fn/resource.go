@@ -40,6 +40,8 @@ type resource struct {
 	// decision is valid where decided is true.
 	decision admission.Decision
 	decided  bool
+	// rest is what is emitted of a change of which a part is held; nil for all or none.
+	rest *fnv1.Resource
 	// opens is the content of the once approval by which the function opens its
 	// gate; "" for none.
 	opens string

@@ -22,6 +22,8 @@ func (r *run) emit() {
 			// not created, or removed
 		case res.refused():
 			out[res.name] = r.stamp(res, r.held(res))
+		case res.rest != nil:
+			out[res.name] = r.stamp(res, res.rest)
 		case !res.decided:
 			out[res.name] = res.want // without a kind nothing can be decided
 		default:

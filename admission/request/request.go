@@ -60,6 +60,8 @@ type Request struct {
 	// (propagationPolicy Orphan).
 	Orphans bool
 	Actor   Actor
+	// Held of the child before; nil for none.
+	Held *Held
 	// Controller is the user name under which the write will be made, where the
 	// adapter decides before it is: of UpgradeAllowances, those for it count.
 	Controller string

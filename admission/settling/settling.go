@@ -1,7 +1,9 @@
 package settling
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,7 +88,7 @@ func (s Observation) Unsettled() (why string, again time.Duration) {
 		return "it has no children yet", 0
 	case s.Missing:
 		return "some of its children cannot be read", unwatchedAgain
-	case held(p):
+	case held(p) && !s.heldBefore():
 		return "the composition function holds something back", 0
 	}
 	return s.unsettledChild(intent)
@@ -146,6 +148,34 @@ func unconverged(p *parent.State) string {
 func held(p *parent.State) bool {
 	c, ok := p.Condition(v1alpha1.ConditionKausality)
 	return ok && c.Status == metav1.ConditionFalse && (c.Reason == v1alpha1.ConditionReasonHeld || c.Reason == v1alpha1.ConditionReasonFrozen)
+}
+
+// heldBefore reports whether all that is held was held before the last intent, as the
+// records on the children show: the intent changes nothing of it (KR-05-59).
+func (s Observation) heldBefore() bool {
+	if c, _ := s.Parent.Condition(v1alpha1.ConditionKausality); c.Reason != v1alpha1.ConditionReasonHeld {
+		return false
+	}
+	found := false
+	for _, c := range s.Children {
+		if value := c.Annotations[v1alpha1.AnnotationKeyHeld]; value != "" {
+			var h v1alpha1.Held
+			if json.Unmarshal([]byte(value), &h) != nil || !h.Before {
+				return false
+			}
+			found = true
+		}
+		value := c.Annotations[v1alpha1.AnnotationKeyHeldCreations]
+		if value == "" {
+			continue
+		}
+		var list []v1alpha1.HeldCreation
+		if json.Unmarshal([]byte(value), &list) != nil || slices.ContainsFunc(list, func(h v1alpha1.HeldCreation) bool { return !h.Before }) {
+			return false
+		}
+		found = found || len(list) > 0
+	}
+	return found
 }
 
 // carries reports whether a child's trace comes from an intent of its parent.

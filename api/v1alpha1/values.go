@@ -78,7 +78,27 @@ type Held struct {
 	// Approve is the command that lets exactly this change through; empty where
 	// an approval would not, as while the composite is frozen.
 	Approve string `json:"approve,omitempty"`
+	// Before: all of it was held before the last intent, which changes nothing of it
+	// and does not wait for it.
+	Before    bool `json:"before,omitempty"`
+	HeldDrift `json:",inline"`
 }
+
+// HeldDrift is what a held change has of drift. A later intent does not allow it; nor does a freeze in between.
+type HeldDrift struct {
+	// Drift of an update by path, with a digest of the wanted value each. The items of
+	// lists are named by their merge keys. HeldWhole stands for all paths, and for a
+	// creation or deletion. Empty where nothing was refused as drift.
+	Drift map[string]string `json:"drift,omitempty"`
+	// Since is the intent of the composite after which it was first held.
+	Since *SettledIntent `json:"since,omitempty"`
+}
+
+// HeldWhole is the path of HeldDrift that stands for all paths.
+const HeldWhole = "*"
+
+// MaxHeldDrift is how many paths a HeldDrift has; with more it has HeldWhole alone.
+const MaxHeldDrift = 64
 
 // MaxHeldPaths is how many paths a Held names.
 const MaxHeldPaths = 16
@@ -103,6 +123,9 @@ type HeldCreation struct {
 	// Approve is the command that allows exactly this creation; empty where an
 	// approval would not.
 	Approve string `json:"approve,omitempty"`
+	// Before: it was held before the last intent, which does not wait for it.
+	Before    bool `json:"before,omitempty"`
+	HeldDrift `json:",inline"`
 }
 
 // MaxHeldCreations is how many creations AnnotationKeyHeldCreations lists; the

@@ -2,6 +2,7 @@ package offline
 
 import (
 	"bytes"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -25,18 +26,46 @@ func (c *Composite) account(xr *unstructured.Unstructured, observed []*Resource)
 	for _, r := range observed {
 		maps.Copy(used, r.used())
 	}
-	claims := approval.Claims{}
+	claims, held := approval.Claims{}, heldSince(observed)
 	for _, e := range written {
+		at := c.Intent.Timestamp.Time
+		if since, ok := held[e.Digest]; ok && since.Before(at) {
+			at = since
+		}
 		switch {
 		case e.Mode == v1alpha1.ApprovalOnce && used[e.Content]:
 			claims = append(claims, v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimUsed})
-		case e.Mode != v1alpha1.ApprovalAlways && e.Generation == 0 && writtenBefore(xr, e.Key, c.Intent.Timestamp.Time):
+		case e.Mode != v1alpha1.ApprovalAlways && e.Generation == 0 && writtenBefore(xr, e.Key, at):
 			claims = append(claims, v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimPruned})
 		}
 	}
 	if len(claims) > 0 {
 		c.Annotate(v1alpha1.AnnotationKeyClaims, claims.String())
 	}
+}
+
+// heldSince are the times of the intents after which differences were first held, by
+// their ids: approvals of them that are written later hold across intents (KR-05-58).
+func heldSince(observed []*Resource) map[string]time.Time {
+	out := map[string]time.Time{}
+	add := func(id string, d v1alpha1.HeldDrift) {
+		if id != "" && d.Since != nil {
+			out[id] = d.Since.At.Time
+		}
+	}
+	for _, r := range observed {
+		var h v1alpha1.Held
+		if value := r.Annotation(v1alpha1.AnnotationKeyHeld); value != "" && json.Unmarshal([]byte(value), &h) == nil {
+			add(h.ID, h.HeldDrift)
+		}
+		var list []v1alpha1.HeldCreation
+		if value := r.Annotation(v1alpha1.AnnotationKeyHeldCreations); value != "" && json.Unmarshal([]byte(value), &list) == nil {
+			for _, c := range list {
+				add(c.ID, c.HeldDrift)
+			}
+		}
+	}
+	return out
 }
 
 // disownClaims removes the user from the pending claims that a webhook made for

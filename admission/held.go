@@ -1,0 +1,227 @@
+package admission
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// heldPart of a change: what was refused as drift before the last intent, and is
+// wanted unchanged after it. The zero value is none.
+type heldPart struct {
+	// before: all of the change that is decided was held before the last intent.
+	before bool
+	// both: an intent and a cause of drift change the same path.
+	both bool
+	// refusal of the part that the change is decided without; nil for none.
+	refusal *Decision
+	// whole is the change of which a part is decided; nil for all of it.
+	whole *facts
+}
+
+// heldBefore separates what an intent causes from what was held as drift before it
+// (KR-05-55). All of a change that was held is drift as before. Of a mixed one each part
+// is decided for itself (KR-05-56): what was held stays so, and the rest passes.
+func (ev *evaluation) heldBefore() (verdict, error) {
+	if ev.req.Held == nil || ev.class.class != ClassExpected || ev.class.selfHealing || !ev.actor().controller {
+		return verdict{}, nil
+	}
+	if ev.req.Operation != Update {
+		if ev.req.Held.Whole {
+			ev.class.class, ev.held.before = ClassDrift, true
+		}
+		return verdict{}, nil
+	}
+	held, rest := ev.separate()
+	switch {
+	case len(held) == 0:
+		return verdict{}, nil
+	case rest == 0:
+		ev.class.class, ev.held.before = ClassDrift, true
+		return verdict{}, nil
+	}
+	return ev.mixed(held)
+}
+
+// separate the leaves of an update: those that were held, and the number of others. A
+// path that the intent and the cause of the drift both change passes with a warning (KR-05-57).
+func (ev *evaluation) separate() (held map[string]bool, rest int) {
+	held = map[string]bool{}
+	var both []string
+	for _, l := range ev.leaves() {
+		switch {
+		case ev.req.Held.Has(l):
+			held[l.Path] = true
+			continue
+		case ev.req.Held.Changed(l):
+			both = append(both, l.Path)
+		}
+		rest++
+	}
+	if n := len(both); n > 0 {
+		ev.held.both = true
+		ev.warnings.add(fmt.Sprintf("%s was held with another value before the last intent of %s: it passes with both causes, the intent and %s",
+			strings.Join(both[:min(n, maxBoth)], ", "), identity.Describe(ev.parent().Ref), ev.causeOf(ev.parent())))
+	}
+	return held, rest
+}
+
+// maxBoth is the number of paths that a warning about two causes names.
+const maxBoth = 5
+
+// drifting are the steps that decide about drift, in their order; caused those about the rest.
+var (
+	drifting = []step{(*evaluation).rejected, (*evaluation).upgraded, (*evaluation).approved, (*evaluation).excepted, (*evaluation).drift}
+	caused   = append([]step{(*evaluation).expected}, drifting...)
+)
+
+// mixed decides about a change of which a part was held before. Where that part is
+// approved, the whole passes by its approval; where it is refused, the rest passes without it.
+func (ev *evaluation) mixed(held map[string]bool) (verdict, error) {
+	part, refused, err := ev.part(func(path string) bool { return !held[path] }, true)
+	if err != nil {
+		return verdict{}, err
+	}
+	rest, allowed, err := ev.part(func(path string) bool { return held[path] }, false)
+	if err != nil {
+		return verdict{}, err
+	}
+	switch {
+	case refused.Allowed && allowed.Allowed && !(refused.claims() && allowed.claims()):
+		ev.warnings.add(slices.Concat(part.warnings, rest.warnings)...)
+		ev.class.id = part.class.id
+		if allowed.claims() {
+			refused.Claim, refused.PolicyClaim, refused.approval = allowed.Claim, allowed.PolicyClaim, allowed.approval
+		}
+		return refused, nil
+	case refused.Allowed && !allowed.Allowed:
+		return ev.become(rest, allowed)
+	case !allowed.Allowed:
+		return ev.become(part, refused)
+	case refused.Allowed: // a write uses one approval: this one with the next
+		r := part.driftRefusal()
+		refused = part.refuse(r)
+		refused.Suggestion = r.suggestion
+	}
+	d := part.decision(refused)
+	rest.held.refusal, rest.held.both = &d, ev.held.both
+	return ev.become(rest, allowed)
+}
+
+// become the evaluation of a part of the change.
+func (ev *evaluation) become(part *evaluation, v verdict) (verdict, error) {
+	warnings := slices.Concat(ev.warnings, part.warnings)
+	*ev = *part
+	ev.warnings = warnings
+	return v, nil
+}
+
+// claims reports whether the change passes by an approval that must be claimed.
+func (v verdict) claims() bool { return v.Claim != nil || v.PolicyClaim != nil }
+
+// part of an update, by the paths that are kept as stored, with the decision about it.
+// What was held before is drift.
+func (ev *evaluation) part(keep func(path string) bool, before bool) (*evaluation, verdict, error) {
+	req := *ev.req
+	req.Object = &unstructured.Unstructured{Object: ev.keeping(keep)}
+	f, err := ev.collect(ev.ctx, &req)
+	if err != nil {
+		return nil, verdict{}, err
+	}
+	sub := &evaluation{facts: f, ctx: ev.ctx, live: ev.live, found: ev.found, deletion: ev.deletion, held: heldPart{whole: ev.facts}}
+	if _, err := sub.classify(); err != nil {
+		return nil, verdict{}, err
+	}
+	steps := caused
+	if before {
+		sub.class.class, sub.held.before, steps = ClassDrift, true, drifting
+	}
+	var v verdict
+	for _, s := range steps {
+		if v, err = s(sub); err != nil || v.Reason != "" {
+			break
+		}
+	}
+	return sub, v, err
+}
+
+// keeping is the content of the object with some paths as stored.
+func (f *facts) keeping(keep func(path string) bool) map[string]any {
+	c, old, object := f.comparison(), f.req.OldObject, f.req.Object
+	out := c.Part(old.Object, object.Object, func(l change.Leaf) bool { return keep(l.Path) })
+	if f.retarget && keep(PathExternalName) {
+		u := &unstructured.Unstructured{Object: out}
+		metadata, _ := u.Object["metadata"].(map[string]any)
+		u.Object["metadata"] = maps.Clone(metadata)
+		annotations := maps.Clone(u.GetAnnotations())
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		if name, ok := old.GetAnnotations()[v1alpha1.AnnotationKeyExternalName]; ok {
+			annotations[v1alpha1.AnnotationKeyExternalName] = name
+		} else {
+			delete(annotations, v1alpha1.AnnotationKeyExternalName)
+		}
+		u.SetAnnotations(annotations)
+	}
+	return out
+}
+
+// comparison of the object before and after.
+func (f *facts) comparison() change.Comparison {
+	return change.Comparison{Lists: f.lists(), Unstored: f.req.Unstored(), Secrets: f.secrets()}
+}
+
+// leaves of an update; nil for other operations.
+func (f *facts) leaves() []change.Leaf {
+	if f.req.Operation != Update {
+		return nil
+	}
+	out := f.comparison().Leaves(f.policies.old, f.policies.new)
+	for _, c := range f.changes {
+		if c.Path == PathExternalName {
+			value, _ := c.New.(string)
+			out = append(out, change.Leaf{Path: PathExternalName, Value: value})
+		}
+	}
+	return out
+}
+
+// withHeld completes a decision with what is held of the change, and with what is to be remembered.
+func (ev *evaluation) withHeld(d Decision) Decision {
+	d.Before = ev.held.before && !d.Allowed
+	switch {
+	case d.Allowed && ev.held.refusal != nil:
+		d.Held, d.Rest = ev.held.refusal, ev.req.Object
+	case d.Allowed, !ev.Options.Remember:
+	case ev.class.class == ClassDrift && remembered[d.Reason]:
+		intent := ev.view().intent
+		since := v1alpha1.SettledIntent{Generation: intent.Generation, At: intent.Timestamp}
+		d.Drift = ev.req.Held.With(ev.leaves(), ev.req.Operation != Update, since)
+	case ev.held.whole != nil:
+		d.Drift = ev.req.Held.Still(ev.held.whole.leaves())
+	default: // a freeze is no drift, and ends none
+		d.Drift = ev.req.Held.Still(ev.leaves())
+	}
+	return d
+}
+
+// remembered are the refusals as drift.
+var remembered = map[Reason]bool{ReasonDrift: true, ReasonAllowanceMissing: true, ReasonRejected: true}
+
+// approvedSince is the intent generation that an approval must have: what was held
+// before the last intent is approved from when it was first held (KR-05-58).
+func (ev *evaluation) approvedSince() int64 {
+	intent := ev.view().intent.Generation
+	if !ev.held.before || ev.req.Held.Since.Generation == 0 {
+		return intent
+	}
+	return min(intent, ev.req.Held.Since.Generation)
+}

@@ -1,0 +1,187 @@
+package admission
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kausality-io/function-kausality/admission/change"
+	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// region of the managed resource.
+func region(r string) fx.Mod { return fx.Set(r, "spec", "forProvider", "region") }
+
+// remembering options.
+func remembering() Options {
+	o := enforced()
+	o.Remember = true
+	return o
+}
+
+// refusedRegion is what is remembered of a refused change of the region to "us".
+func refusedRegion(t *testing.T) (held *Held, id string) {
+	t.Helper()
+	d := decide(t, setting{}.world(), remembering(), request(Update, fx.Instance(), region("us")))
+	if d.Allowed || d.Drift == nil || d.Drift.Since.Generation != 5 {
+		t.Fatalf("drift: %s, remembered %+v", d.Reason, d.Drift)
+	}
+	return d.Drift, d.ID
+}
+
+// TestHeldBefore covers KR-05-55, KR-05-56, KR-05-57, KR-05-58.
+func TestHeldBefore(t *testing.T) {
+	held, id := refusedRegion(t)
+	approve := func(mode string) fx.Mod { return fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, mode) }
+	given := func(generation string) fx.Mod {
+		return fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"apiVersion":"aws.example.org/v1","kind":"Instance","name":"inst","digest":"`+
+			id+`","generation":`+generation+`,"mode":"generation"}]`)
+	}
+	cases := map[string]struct {
+		reason  string
+		xr      []fx.Mod
+		mods    []fx.Mod
+		held    *Held
+		options func(*Options)
+		by      func(*Request) *Request
+		want    Reason
+		// part is the reason for which the held part is refused.
+		part   Reason
+		before bool
+		warns  string
+	}{
+		"Alone": {reason: "an intent that changes nothing of it does not allow it", mods: []fx.Mod{region("us")}, held: held, want: ReasonDrift, before: true},
+		"Mixed": {reason: "what the intent causes passes, the rest is refused", mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held,
+			want: ReasonExpected, part: ReasonDrift},
+		"Caused":  {reason: "a path that was not held", mods: []fx.Mod{fx.Resize("l")}, held: held, want: ReasonExpected},
+		"Unknown": {reason: "nothing was held", mods: []fx.Mod{region("us"), fx.Resize("l")}, want: ReasonExpected},
+		"Both": {reason: "the intent causes another value", mods: []fx.Mod{region("ap"), fx.Resize("l")}, held: held, want: ReasonExpected,
+			warns: "passes with both causes"},
+		"Whole": {reason: "more paths than are remembered", mods: []fx.Mod{region("ap"), fx.Resize("l")}, held: &Held{Whole: true},
+			want: ReasonDrift, before: true},
+		"Approved": {reason: "the id of the held paths approves them within a larger change", xr: []fx.Mod{approve("always")},
+			mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held, want: ReasonApproved},
+		"ApprovedAlone": {reason: "and alone", xr: []fx.Mod{approve("always")}, mods: []fx.Mod{region("us")}, held: held, want: ReasonApproved},
+		"ApprovedEarlier": {reason: "an approval from since it was first held", xr: []fx.Mod{given("5")},
+			mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held, want: ReasonApproved},
+		"ApprovedTooEarly": {reason: "one from before that", xr: []fx.Mod{given("4")}, mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held,
+			want: ReasonExpected, part: ReasonDrift},
+		"Rejected": {reason: "a rejection holds for the part", xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)},
+			mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held, want: ReasonExpected, part: ReasonRejected},
+		"Frozen": {reason: "a freeze holds everything", xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyFreeze, freezeValue)},
+			mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held, want: ReasonFrozen},
+		"Log": {reason: "both pass, as drift", mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held, want: ReasonDriftLogged,
+			options: func(o *Options) { o.DefaultMode = v1alpha1.ModeLog }, warns: "drift: "},
+		"User": {reason: "another user's change is an intent of its own", mods: []fx.Mod{region("us")}, held: held, want: ReasonNewOrigin,
+			by: func(r *Request) *Request { return by(r, fx.Alice, "kubectl") }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			req := request(Update, fx.Instance(), tc.mods...)
+			if req.Held = tc.held; tc.by != nil {
+				req = tc.by(req)
+			}
+			options := remembering()
+			if tc.options != nil {
+				tc.options(&options)
+			}
+			w := setting{xr: append([]fx.Mod{fx.Unsettled}, tc.xr...)}.world()
+			d, err := (&Evaluator{World: w, Options: options}).Evaluate(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Reason != tc.want || d.Before != tc.before || (d.Held != nil) != (tc.part != "") {
+				t.Fatalf("%s: got %s, before %t, part %+v: %s", tc.reason, d.Reason, d.Before, d.Held, d.Message)
+			}
+			if tc.warns != "" && !strings.Contains(strings.Join(d.Warnings, "\n"), tc.warns) {
+				t.Errorf("%s: warnings %q", tc.reason, d.Warnings)
+			}
+			if !d.Allowed && tc.held != nil && d.Drift == nil {
+				t.Errorf("%s: forgotten", tc.reason)
+			}
+			if d.Held == nil {
+				return
+			}
+			if d.Held.Reason != tc.part || d.Held.ID != id || !cmp.Equal(d.Held.Drift, held) || !d.Held.Before {
+				t.Errorf("%s: part %s, id %s, %+v", tc.reason, d.Held.Reason, d.Held.ID, d.Held.Drift)
+			}
+			if diff := change.Paths(change.Diff(fx.Instance().Object, d.Rest.Object, false)); !cmp.Equal(diff, []string{"spec.forProvider.size"}) {
+				t.Errorf("%s: the rest changes %v", tc.reason, diff)
+			}
+			if d.Class != ClassExpected || len(d.Trace) < 2 {
+				t.Errorf("%s: class %s, trace %s", tc.reason, d.Class, d.Trace)
+			}
+		})
+	}
+}
+
+// Creations and deletions are held as a whole (KR-05-55).
+func TestHeldOperations(t *testing.T) {
+	for name, req := range map[string]*Request{
+		"Create": request(Create, fx.Unmasked()),
+		"Delete": request(Delete, fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyDeletion, "orphan"))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, err := (&Evaluator{World: setting{}.world(), Options: remembering()}).Evaluate(t.Context(), req)
+			if err != nil || first.Allowed || first.Drift == nil || !first.Drift.Whole {
+				t.Fatalf("drift: %s, remembered %+v, %v", first.Reason, first.Drift, err)
+			}
+			e := &Evaluator{World: setting{xr: []fx.Mod{fx.Unsettled}}.world(), Options: remembering()}
+			if d, _ := e.Evaluate(t.Context(), req); !d.Allowed {
+				t.Errorf("caused by the intent: %s", d.Message)
+			}
+			again := *req
+			again.Held = first.Drift
+			if d, _ := e.Evaluate(t.Context(), &again); d.Allowed || !d.Before || d.ID != first.ID || !cmp.Equal(d.Drift, first.Drift) {
+				t.Errorf("held before: %s, id %s, %+v", d.Reason, d.ID, d.Drift)
+			}
+		})
+	}
+}
+
+// The external name is a path like any other (KR-05-56).
+func TestHeldExternalName(t *testing.T) {
+	name := func(n string) fx.Mod { return fx.Annotate(v1alpha1.AnnotationKeyExternalName, n) }
+	old := fx.With(fx.Instance(), name("one"))
+	first := decide(t, setting{}.world(), remembering(), request(Update, old, name("two")))
+	if first.Allowed || first.Drift == nil {
+		t.Fatalf("drift: %s", first.Reason)
+	}
+	req := request(Update, old, name("two"), fx.Resize("l"))
+	req.Held = first.Drift
+	d, err := (&Evaluator{World: setting{xr: []fx.Mod{fx.Unsettled}}.world(), Options: remembering()}).Evaluate(t.Context(), req)
+	if err != nil || d.Held == nil || d.Held.ID != first.ID {
+		t.Fatalf("%s, part %+v, %v", d.Reason, d.Held, err)
+	}
+	if got := d.Rest.GetAnnotations()[v1alpha1.AnnotationKeyExternalName]; got != "one" {
+		t.Errorf("the rest has the external name %q", got)
+	}
+}
+
+// What is remembered is bounded, and read back as it was written (KR-05-55).
+func TestHeldRecord(t *testing.T) {
+	var leaves []change.Leaf
+	for i := range v1alpha1.MaxHeldDrift + 1 {
+		leaves = append(leaves, change.Leaf{Path: "spec.f" + strings.Repeat("x", i), Value: "v"})
+	}
+	since := v1alpha1.SettledIntent{Generation: 3}
+	few, many := (*Held)(nil).With(leaves[:2], false, since), (*Held)(nil).With(leaves, false, since)
+	if got := HeldOf(few.Drift()); !cmp.Equal(got, few) {
+		t.Errorf("want %+v, got %+v", few, got)
+	}
+	if got := HeldOf(many.Drift()); !got.Whole || !got.Has(change.Leaf{Path: "spec.other"}) {
+		t.Errorf("more than the bound: %+v", got)
+	}
+	if got := HeldOf(v1alpha1.HeldDrift{}); got != nil || got.Still(leaves) != nil || len(got.Drift().Drift) > 0 {
+		t.Errorf("nothing: %+v", got)
+	}
+	later := v1alpha1.SettledIntent{Generation: 9}
+	if got := few.With(leaves[1:3], false, later); got.Since != since {
+		t.Errorf("a part of it is still held, since %+v", got.Since)
+	}
+	if got := few.With(leaves[2:3], false, later); got.Since != later {
+		t.Errorf("another difference, since %+v", got.Since)
+	}
+}
