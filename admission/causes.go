@@ -67,13 +67,23 @@ func (ev *evaluation) causes() []v1alpha1.HopCause {
 	out = out[:min(len(out), v1alpha1.MaxHopCauses)]
 	if ev.Options.Author != nil {
 		for i := range out {
-			author, claimed := ev.Options.Author(ev.ctx, out[i])
-			if out[i].Author = bounded(author); out[i].Author != "" {
-				out[i].Claimed = claimed
-			}
+			out[i] = ev.authored(out[i])
 		}
 	}
 	return out
+}
+
+// authored is a cause with its author, where it is known (KR-07-11). No decision depends on it.
+func (ev *evaluation) authored(c v1alpha1.HopCause) v1alpha1.HopCause {
+	author, claimed, err := ev.Options.Author(ev.ctx, c)
+	if err != nil {
+		ev.warnings.add("cannot determine the author of " + c.Name + ": " + err.Error())
+		return c
+	}
+	if c.Author = bounded(author); c.Author != "" {
+		c.Claimed = claimed
+	}
+	return c
 }
 
 func cause(kind v1alpha1.CauseKind, name string) v1alpha1.HopCause {

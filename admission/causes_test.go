@@ -25,7 +25,7 @@ func (w builtWorld) Build(context.Context, *Request, *parent.State) (allowance.B
 	return w.build, nil
 }
 
-// TestUnrequested covers KR-07-09 and KR-07-10: what passes as drift is its own origin, with its causes.
+// TestUnrequested covers KR-07-09, KR-07-10 and KR-07-11: what passes as drift is its own origin, with its causes.
 func TestUnrequested(t *testing.T) {
 	noRevision := fx.Set(nil, "spec", "compositionRevisionRef")
 	approve := fx.Annotate(v1alpha1.AnnotationKeyApprovals, approveAll)
@@ -79,14 +79,14 @@ func TestUnrequested(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			tc.opts.Author = func(_ context.Context, c v1alpha1.HopCause) (string, bool) {
+			tc.opts.Author = func(_ context.Context, c v1alpha1.HopCause) (string, bool, error) {
 				switch c.Kind {
 				case v1alpha1.CauseComposition:
-					return "alice", false
+					return "alice", false, nil
 				case v1alpha1.CauseFunction:
-					return "kubectl", true
+					return "kubectl", true, nil
 				}
-				return "", true
+				return "", true, nil
 			}
 			e := &Evaluator{World: builtWorld{setting{xr: tc.xr}.world(), tc.build}, Options: tc.opts}
 			d, err := e.Evaluate(t.Context(), tc.req)

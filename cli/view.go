@@ -85,7 +85,7 @@ func (v view) unrequested(h v1alpha1.Hop) []string {
 		line := label + cmp.Or(causeAs[c.Kind], string(c.Kind)) + " " + c.Name
 		switch {
 		case c.Author != "" && c.Claimed:
-			line += ", by field manager " + c.Author + " (a claim)"
+			line += ", by " + c.Author + " (a claim)"
 		case c.Author != "":
 			line += ", by " + c.Author
 		}

@@ -203,3 +203,32 @@ func TestPaint(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestUnrequestedLines covers KR-07-09 and KR-07-10: how a change passed that no intent explains, and its causes.
+func TestUnrequestedLines(t *testing.T) {
+	revision := v1alpha1.HopCause{Kind: v1alpha1.CauseComposition, Name: "xdb-2", Author: "alice"}
+	for name, tc := range map[string]struct {
+		hop  v1alpha1.Hop
+		want []string
+	}{
+		"Requested": {},
+		"One": {
+			hop:  v1alpha1.Hop{Unrequested: true, Passed: v1alpha1.PassedLog, Causes: []v1alpha1.HopCause{revision}},
+			want: []string{"unrequested, passed in mode log", "cause: composition revision xdb-2, by alice"},
+		},
+		"Several": {
+			hop: v1alpha1.Hop{Unrequested: true, Passed: v1alpha1.PassedApproval, Causes: []v1alpha1.HopCause{
+				{Kind: v1alpha1.CauseComposition, Name: "xdb-2", Author: "alice", Claimed: true}, {Kind: v1alpha1.CauseFunction, Name: "fn-1"}}},
+			want: []string{"unrequested, passed by an approval", "possible cause: composition revision xdb-2, by alice (a claim)",
+				"possible cause: function revision fn-1"},
+		},
+		"Narrowed": {hop: v1alpha1.Hop{Passed: v1alpha1.PassedPolicy}, want: []string{"not covered by an allowance, passed by an ApprovalPolicy"}},
+		"Unknown":  {hop: v1alpha1.Hop{Unrequested: true, Passed: "Other"}, want: []string{"unrequested, passed Other"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if d := cmp.Diff(tc.want, view{}.hopLines(tc.hop)); d != "" {
+				t.Errorf("-want +got\n%s", d)
+			}
+		})
+	}
+}

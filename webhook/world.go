@@ -50,6 +50,20 @@ func (w *world) Build(ctx context.Context, req *admission.Request, p *parent.Sta
 	return w.builds.Of(ctx, req.User, p)
 }
 
+// author of a revision that is a cause: the trace of its Composition names it. It is a claim unless the annotations of
+// both are protected (KR-07-11).
+func (w *world) author(ctx context.Context, c v1alpha1.HopCause) (author string, claimed bool, err error) {
+	if c.Kind != v1alpha1.CauseComposition {
+		return "", false, nil
+	}
+	for _, kind := range []string{"Composition", "CompositionRevision"} {
+		gvk := schema.GroupVersionKind{Group: "apiextensions.crossplane.io", Version: "v1", Kind: kind}
+		claimed = claimed || !w.cluster.Reviews(&parent.State{Ref: parent.Ref{GroupVersionKind: gvk}})
+	}
+	author, err = w.builds.Author(ctx, c.Name)
+	return author, claimed, err
+}
+
 // Kind of objects, from discovery; it never waits.
 func (w *world) Kind(gvk schema.GroupVersionKind) identity.Kind { return w.cluster.Kinds.Kind(gvk) }
 

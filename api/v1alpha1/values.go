@@ -221,8 +221,8 @@ type HopCause struct {
 	// Author who made that revision; empty where unknown, and for images,
 	// controllers and users.
 	Author string `json:"author,omitempty"`
-	// Claimed is true where Author is a field manager of managedFields, which any
-	// client can choose, and not a user of a trace.
+	// Claimed is true where Author is from a trace that other clients may have
+	// written, since Composition or revision is not guarded.
 	Claimed bool `json:"claimed,omitempty"`
 }
 

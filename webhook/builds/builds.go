@@ -19,6 +19,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/admission/trace"
 )
 
 // Extra fields of users whose token is bound to a Pod.
@@ -48,7 +49,7 @@ const (
 // a revision never change, so that they are read once. It is safe for concurrent use.
 type Builds struct {
 	client dynamic.Interface
-	// pods are the images, []string, by UID; revisions are the functions, []string, by name.
+	// pods are the images, []string, by UID; revisions are of Compositions, by name.
 	pods, revisions *lru.Cache
 	// steps are whether our function may be one of a revision's, bool, by name.
 	steps *lru.Cache
@@ -166,8 +167,8 @@ func list(o *unstructured.Unstructured, path ...string) []map[string]any {
 
 // functionsOf a CompositionRevision: the active revisions of the functions in its pipeline, sorted.
 func (b *Builds) functionsOf(ctx context.Context, revision string) ([]string, error) {
-	names, err := b.pipeline(ctx, revision)
-	if err != nil || len(names) == 0 {
+	read, err := b.revision(ctx, revision)
+	if err != nil || len(read.functions) == 0 {
 		return nil, err
 	}
 	active, err := b.active(ctx)
@@ -175,45 +176,75 @@ func (b *Builds) functionsOf(ctx context.Context, revision string) ([]string, er
 		return nil, err
 	}
 	var out []string
-	for _, n := range names {
+	for _, n := range read.functions {
 		out = append(out, "function "+n+" "+active[n])
 	}
 	slices.Sort(out)
 	return slices.Compact(out), nil
 }
 
-// revisionsOf functions as functionsOf returns them; a function without an active revision has none.
+// revisionsOf functions as functionsOf returns them, by their names; a function without an active revision has none.
 func revisionsOf(functions []string) []string {
 	var out []string
 	for _, f := range functions {
-		if words := strings.Fields(f); len(words) == 3 {
-			out = append(out, words[2])
+		words := strings.SplitN(f, " ", 3)
+		var nameAndImage []string
+		if err := json.Unmarshal([]byte(words[len(words)-1]), &nameAndImage); err != nil || len(nameAndImage) == 0 {
+			continue // it is the name of the function
 		}
+		out = append(out, nameAndImage[0])
 	}
 	return out
 }
 
-// pipeline of a CompositionRevision: the names of its functions. None if it is gone.
-func (b *Builds) pipeline(ctx context.Context, revision string) ([]string, error) {
-	if have, ok := b.revisions.Get(revision); ok {
-		return have.([]string), nil
+// revision of a Composition, which never changes but for its annotations.
+type revision struct {
+	// functions in its pipeline, by name.
+	functions []string
+	// author of the Composition when the revision was made; empty where unknown.
+	author string
+}
+
+// revision by its name. The zero one if it is gone.
+func (b *Builds) revision(ctx context.Context, name string) (revision, error) {
+	if have, ok := b.revisions.Get(name); ok {
+		return have.(revision), nil
 	}
-	o, err := b.client.Resource(compositionRevision).Get(ctx, revision, metav1.GetOptions{})
+	o, err := b.client.Resource(compositionRevision).Get(ctx, name, metav1.GetOptions{})
 	if kerrors.IsNotFound(err) {
-		return nil, nil
+		return revision{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read CompositionRevision %s: %w", revision, err)
+		return revision{}, fmt.Errorf("cannot read CompositionRevision %s: %w", name, err)
 	}
-	var names []string
+	out := revision{author: authorOf(o)}
 	for _, step := range list(o, "spec", "pipeline") {
 		ref, _ := step["functionRef"].(map[string]any)
 		if n, _ := ref["name"].(string); n != "" {
-			names = append(names, n)
+			out.functions = append(out.functions, n)
 		}
 	}
-	b.revisions.Add(revision, names)
-	return names, nil
+	b.revisions.Add(name, out)
+	return out, nil
+}
+
+// authorOf a CompositionRevision: the user of the last hop of its Composition. Crossplane copies the annotations
+// of the Composition when it makes the revision (v2.3, NewCompositionRevision).
+func authorOf(o *unstructured.Unstructured) (user string) {
+	for _, h := range trace.Of(o.GetAnnotations()) {
+		if h.Kind == "Composition" && !h.Unattributed {
+			user = h.User
+		}
+	}
+	return user
+}
+
+// Author of a CompositionRevision; "" where it is unknown.
+func (b *Builds) Author(ctx context.Context, name string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	read, err := b.revision(ctx, name)
+	return read.author, err
 }
 
 // active revisions by function: name and image of each, as JSON. nil if there are no functions.
