@@ -1,13 +1,9 @@
 package external
 
 import (
-	"encoding/json"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/kausality-io/function-kausality/admission/change"
 )
@@ -62,10 +58,10 @@ func Difference(content map[string]any) []change.Change {
 	if !ok {
 		return nil
 	}
-	var out []change.Change
-	compareMap(forProvider, want, have, &out)
-	slices.SortFunc(out, func(a, b change.Change) int { return strings.Compare(a.Path, b.Path) })
-	return out
+	c := comparer{}
+	c.maps(forProvider, want, have)
+	slices.SortFunc(c.out, func(a, b change.Change) int { return strings.Compare(a.Path, b.Path) })
+	return c.out
 }
 
 // at returns the map at a path; false where there is none, or a value of another type.
@@ -80,50 +76,80 @@ func at(content map[string]any, keys ...string) (map[string]any, bool) {
 	return content, true
 }
 
-func compareMap(path string, want, have map[string]any, out *[]change.Change) {
+// comparer of two states. The zero value compares fields of any provider.
+type comparer struct {
+	out []change.Change
+	// exact: both states have the same form, which the API server gave them.
+	exact bool
+	// complete: the observed state has all that was applied, so that a field that it
+	// lacks was removed.
+	complete bool
+	// quantities: the fields are quantities, as of resources.limits.
+	quantities bool
+}
+
+func (c *comparer) maps(path string, want, have map[string]any) {
 	for k, w := range want {
+		before := len(c.out)
 		if h, ok := have[k]; ok {
-			before := len(*out)
-			compare(change.Join(path, k), w, h, out)
-			if len(*out) > before && (change.IsSecretField(want, k) || change.IsSecretField(have, k)) {
-				for i := range (*out)[before:] {
-					(*out)[before+i].Secret = true // an Object of provider-kubernetes has a manifest
-				}
+			c.field(path, k, w, h)
+		} else if c.complete && w != nil {
+			c.out = append(c.out, change.Change{Path: change.Join(path, k), Verb: change.Insert, New: w})
+		}
+		if len(c.out) > before && (change.IsSecretField(want, k) || change.IsSecretField(have, k)) {
+			for i := range c.out[before:] {
+				c.out[before+i].Secret = true // an Object of provider-kubernetes has a manifest
 			}
 		}
 	}
 }
 
-func compare(path string, want, have any, out *[]change.Change) {
+// field of two maps, which may be a manifest of Kubernetes.
+func (c *comparer) field(path, key string, want, have any) {
+	inner := *c
+	inner.out = nil
+	w, isMap := want.(map[string]any)
+	h, areMaps := have.(map[string]any)
+	switch {
+	case isMap && areMaps && key == manifest && isManifest(w) && isManifest(h):
+		inner.manifest(change.Join(path, key), w, h)
+	default:
+		inner.quantities = c.quantities || key == "limits" || key == "requests"
+		inner.values(change.Join(path, key), want, have)
+	}
+	c.out = append(c.out, inner.out...)
+}
+
+func (c *comparer) values(path string, want, have any) {
 	switch w := want.(type) {
 	case map[string]any:
 		if h, ok := have.(map[string]any); ok {
-			compareMap(path, w, h, out)
+			c.maps(path, w, h)
 			return
 		}
 	case []any:
 		h, ok := have.([]any)
-		if ok && compareByKey(path, w, h, out) {
+		if ok && !c.exact && c.byKey(path, w, h) {
 			return
 		}
 		if ok && len(h) == len(w) {
 			for i := range w {
-				compare(path+"["+strconv.Itoa(i)+"]", w[i], h[i], out)
+				c.values(path+"["+strconv.Itoa(i)+"]", w[i], h[i])
 			}
 			return
 		}
 	}
-	if !same(want, have) {
-		*out = append(*out, change.Change{Path: path, Verb: change.Mutate, Old: have, New: want})
+	if !c.same(want, have) {
+		c.out = append(c.out, change.Change{Path: path, Verb: change.Mutate, Old: have, New: want})
 	}
 }
 
 // listKeys by which elements of lists are identified, best first.
 var listKeys = []string{"key", "name", "id"}
 
-// compareByKey compares lists whose elements have a key: their order is
-// ignored then. It returns false where they have none, or not the same elements.
-func compareByKey(path string, want, have []any, out *[]change.Change) bool {
+// byKey compares lists whose elements have a key: their order is ignored then. It
+// returns false where they have none, or not the same elements.
+func (c *comparer) byKey(path string, want, have []any) bool {
 	for _, k := range listKeys {
 		w, h := byKey(want, k), byKey(have, k)
 		if w == nil || h == nil || len(w) != len(h) {
@@ -135,7 +161,7 @@ func compareByKey(path string, want, have []any, out *[]change.Change) bool {
 			}
 		}
 		for i, e := range want {
-			compare(path+"["+strconv.Itoa(i)+"]", e, h[e.(map[string]any)[k].(string)], out)
+			c.values(path+"["+strconv.Itoa(i)+"]", e, h[e.(map[string]any)[k].(string)])
 		}
 		return true
 	}
@@ -155,37 +181,6 @@ func byKey(list []any, key string) map[string]any {
 		out[name] = e
 	}
 	return out
-}
-
-// same value, in whatever form it is written: 3 and 3.0, "1Gi" and "1024Mi", a
-// JSON document and the same one with other spaces.
-func same(a, b any) bool {
-	if change.Same(a, b) {
-		return true
-	}
-	x, isText := a.(string)
-	y, both := b.(string)
-	return isText && both && (sameQuantity(x, y) || sameJSON(x, y))
-}
-
-// sameQuantity of Kubernetes, as "1Gi" and "1024Mi": providers report their own unit.
-func sameQuantity(a, b string) bool {
-	x, err := resource.ParseQuantity(a)
-	if err != nil {
-		return false
-	}
-	y, err := resource.ParseQuantity(b)
-	return err == nil && x.Cmp(y) == 0
-}
-
-// sameJSON of two documents within strings, as IAM policies are: a provider reports them
-// with other white space and order of keys.
-func sameJSON(a, b string) bool {
-	if !strings.HasPrefix(strings.TrimSpace(a), "{") && !strings.HasPrefix(strings.TrimSpace(a), "[") {
-		return false
-	}
-	var x, y any
-	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }
 
 // Outside returns the differences that lie outside of the accepted paths.
