@@ -56,7 +56,8 @@ func TestDropCondition(t *testing.T) {
 		return parsed(t, `{apiVersion: example.org/v1, kind: XThing, metadata: {name: thing}, spec: {crossplane: {compositionRevisionRef: {name: `+
 			revision+`}}}, status: {conditions: [{type: Synced, status: "True"}`+conditions+`]}}`)
 	}
-	drop := []jsonpatch.Operation{jsonpatch.NewOperation("test", "/status/conditions/1/type", "Kausality"), jsonpatch.NewOperation("remove", "/status/conditions/1", nil)}
+	drop := []jsonpatch.Operation{jsonpatch.NewOperation("test", "/status/conditions/1/type", "Kausality"),
+		jsonpatch.NewOperation("remove", "/status/conditions/1", nil)}
 	cases := map[string]struct {
 		reason   string
 		old, new *unstructured.Unstructured
