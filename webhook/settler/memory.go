@@ -53,6 +53,9 @@ type record struct {
 	touched time.Time
 	// missingSince is since when a record is missing that the leader should have written; zero if none is.
 	missingSince time.Time
+	// phase that waits to be written with something else, and since when; "" if none does.
+	phase      string
+	phaseSince time.Time
 	// scale is the last change through /scale that the object does not show yet; nil for none.
 	scale *scaling
 }
@@ -207,6 +210,19 @@ func (m *Memory) missing(uid types.UID, is bool) (since time.Time) {
 		since = o.missingSince
 	})
 	return since
+}
+
+// waits notes the phase of an object that is to be written, "" for none, and returns since when it is that one, and which one was
+// noted before.
+func (m *Memory) waits(uid types.UID, phase string) (since time.Time, before string) {
+	m.write(uid, func(o *record) {
+		before = o.phase
+		if o.phase != phase {
+			o.phase, o.phaseSince = phase, m.now()
+		}
+		since = o.phaseSince
+	})
+	return since, before
 }
 
 // observed generation of an object: the highest one seen. A kind that reports none has observed the

@@ -31,6 +31,8 @@ const (
 	writeTimeout = 5 * time.Second
 	// followerPatience is for how long the other replicas leave a record to the leader.
 	followerPatience = 2 * time.Second
+	// phasePatience is for how long a phase waits to be written with something else.
+	phasePatience = 3 * time.Second
 	// writesPerSecond bounds the load that the Settler adds to the API server.
 	writesPerSecond = 50
 	// afterConflict is when an object is reconciled again whose cached state was out of date. Usually its
@@ -281,11 +283,42 @@ func (s *Settler) update(ctx context.Context, ref parent.Ref) (again time.Durati
 	if err != nil {
 		return 0, err
 	}
+	phaseAgain := s.together(o.State, edits, settledAgain > 0)
 	leaderAgain := s.leaveToLeader(o.State, edits)
 	if err := s.write(ctx, o.State, edits); err != nil {
 		return 0, err
 	}
-	return soonest(leaderAgain, soonest(settledAgain, claimsAgain)), nil
+	return soonest(soonest(phaseAgain, leaderAgain), soonest(settledAgain, claimsAgain)), nil
+}
+
+// together leaves a phase out that is all there is to write, for a while: the controllers follow the first phase within
+// milliseconds, and the latch follows the last one after the grace, which settles is about. Each write of ours is an event of the
+// composite, of which Crossplane's circuit breaker counts the sum (KR-04-17). The phase is derived from the object until then.
+func (s *Settler) together(p *parent.State, edits map[string]*string, settles bool) (again time.Duration) {
+	wanted := ""
+	if phase := edits[v1alpha1.AnnotationKeyPhase]; phase != nil {
+		wanted = *phase
+	}
+	since, before := s.memory.waits(p.UID, wanted)
+	const initialized = string(v1alpha1.PhaseInitialized)
+	if before == initialized && wanted != initialized && p.Annotations[v1alpha1.AnnotationKeyPhase] != initialized {
+		edits[v1alpha1.AnnotationKeyPhase] = new(initialized) // it was, and stays so (KR-03-09)
+		s.memory.waits(p.UID, initialized)
+		return 0
+	}
+	if wanted == "" || len(edits) > 1 {
+		return 0
+	}
+	patience := phasePatience
+	if settles && wanted == initialized {
+		patience += s.grace
+	}
+	left := since.Add(patience).Sub(s.now())
+	if left <= 0 {
+		return 0
+	}
+	delete(edits, v1alpha1.AnnotationKeyPhase)
+	return left
 }
 
 // watch the kind of an object whose status is reviewed, since it may be a parent of which another replica

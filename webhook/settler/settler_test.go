@@ -249,3 +249,52 @@ func TestSettlerSeesEachObserved(t *testing.T) {
 	assert.True(t, known)
 	assert.Equal(t, int64(4), got)
 }
+
+// TestSettlerWritesTogether: a phase that is all there is to write waits for the controllers and for the latch, not for ever, and one
+// that was reached is written although it flaps before (KR-04-17).
+func TestSettlerWritesTogether(t *testing.T) {
+	w, clock := idleSettler(t)
+	w.grace = 10 * time.Second
+	s := parent.Sum(widgetObject(4), parent.RoleNone)
+	phase := func(p v1alpha1.Phase, more ...string) map[string]*string {
+		out := map[string]*string{}
+		if p != "" {
+			out[v1alpha1.AnnotationKeyPhase] = new(string(p))
+		}
+		for _, k := range more {
+			out[k] = new("x")
+		}
+		return out
+	}
+	const initializing, initialized = v1alpha1.PhaseInitializing, v1alpha1.PhaseInitialized
+	edits := phase(initializing)
+	assert.Equal(t, phasePatience, w.together(s, edits, false))
+	assert.Empty(t, edits, "the controllers come at once")
+	edits = phase(initializing, v1alpha1.AnnotationKeyControllers)
+	assert.Zero(t, w.together(s, edits, false))
+	assert.Len(t, edits, 2, "one write")
+
+	*clock = clock.Add(phasePatience)
+	edits = phase(initializing)
+	assert.Zero(t, w.together(s, edits, false))
+	assert.Len(t, edits, 1, "nothing came")
+
+	edits = phase(initialized)
+	assert.Equal(t, phasePatience+w.grace, w.together(s, edits, true))
+	assert.Empty(t, edits, "the latch comes after the grace")
+	*clock = clock.Add(w.grace)
+	edits = phase(initialized, v1alpha1.AnnotationKeySettledGeneration)
+	assert.Zero(t, w.together(s, edits, true))
+	assert.Len(t, edits, 2)
+
+	other := parent.Sum(widgetObject(4), parent.RoleNone)
+	other.UID = "other"
+	w.together(other, phase(initialized), true)
+	edits = phase(initializing)
+	assert.Zero(t, w.together(other, edits, false))
+	assert.Equal(t, string(initialized), *edits[v1alpha1.AnnotationKeyPhase], "it was ready")
+	other.Annotations = map[string]string{v1alpha1.AnnotationKeyPhase: string(initialized)}
+	edits = phase("")
+	assert.Zero(t, w.together(other, edits, false))
+	assert.Empty(t, edits, "it is written")
+}
