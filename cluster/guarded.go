@@ -24,8 +24,6 @@ type entry struct {
 	namespaces, objects labels.Selector
 	// namespaced: it is about no cluster-scoped objects.
 	namespaced bool
-	// suspended: its match conditions exclude every request.
-	suspended bool
 	// refuses what it is about while the webhook does not answer.
 	refuses bool
 }
@@ -52,19 +50,9 @@ func entriesOf(o *unstructured.Unstructured) (out []entry, failed error) {
 			continue
 		}
 		e.namespaced, e.refuses = namespacedOnly(m), m["failurePolicy"] != "Ignore" // the API server's default is Fail
-		e.suspended = suspended(m)
 		out = append(out, e)
 	}
 	return out, failed
-}
-
-// suspended reports whether the policy of a webhook is suspended (KR-12-13).
-func suspended(hook map[string]any) bool {
-	conditions, _ := hook["matchConditions"].([]any)
-	return slices.ContainsFunc(conditions, func(e any) bool {
-		c, _ := e.(map[string]any)
-		return c["name"] == v1alpha1.ConditionSuspended
-	})
 }
 
 // namespacedOnly reports whether the rules of a webhook are about no cluster-scoped objects.
@@ -164,14 +152,10 @@ func guards(entries []entry, resource schema.GroupResource, namespace string, ow
 				continue
 			}
 		}
-		switch {
-		case !e.objects.Matches(labels.Set(own)):
-			why = "its labels keep it out"
-		case e.suspended:
-			why = whySuspended
-		default:
+		if e.objects.Matches(labels.Set(own)) {
 			return true, "", nil
 		}
+		why = "its labels keep it out"
 	}
 	return false, why, nil
 }
@@ -182,17 +166,12 @@ func guards(entries []entry, resource schema.GroupResource, namespace string, ow
 // that follows no policies may be one of several, by Namespace: it decides by kind, scope
 // and labels alone.
 func (c *Cluster) Reviews(s *parent.State) bool {
-	return c.reviews(s, func(namespace string) (map[string]string, error) { return c.Namespaces.Labels(namespace), nil }) &&
-		!c.Settings(s.Ref, s.Labels).Suspended
+	return c.reviews(s, func(namespace string) (map[string]string, error) { return c.Namespaces.Labels(namespace), nil })
 }
 
 // Reviews as of a Cluster; what cannot be read is not guarded, and an error of Failed.
 func (d *Direct) Reviews(ctx context.Context, s *parent.State) bool {
-	own, err := d.Settings(ctx, s.Ref, s.Labels)
-	if err != nil {
-		d.Fail(err)
-	}
-	return err == nil && !own.Suspended && d.reviews(s, func(namespace string) (map[string]string, error) {
+	return d.reviews(s, func(namespace string) (map[string]string, error) {
 		of, err := d.labelsOf(ctx)(namespace)
 		if err != nil {
 			d.Fail(err)

@@ -41,10 +41,6 @@ func TestGuards(t *testing.T) {
 		"AnyNamespace":     {hook: hook("*", map[string]any{"namespaceSelector": labelled("guard")}), namespace: "x", blind: true, want: true},
 		"Labels":           {hook: hook("*", map[string]any{"objectSelector": labelled("in")}), namespace: "team", labels: in, want: true},
 		"OtherLabels":      {hook: hook("*", map[string]any{"objectSelector": labelled("in")}), namespace: "team", why: "its labels keep it out"},
-		"Suspended": {hook: hook("*", map[string]any{"matchConditions": []any{map[string]any{"name": "not-suspended", "expression": "false"}}}),
-			namespace: "team", why: "its policy is suspended"},
-		"OtherCondition": {hook: hook("*", map[string]any{"matchConditions": []any{map[string]any{"name": "any", "expression": "true"}}}),
-			namespace: "team", want: true},
 		"UnreadableLabels": {hook: hook("*", map[string]any{"objectSelector": "x"}), namespace: "team", want: true},
 	}
 	for name, tc := range cases {

@@ -66,7 +66,7 @@ func (o *Object) Gating(kind identity.Kind, s settings.Settings, deadline time.D
 	}
 	return gating.Managed{
 		MR: o.State, Kind: kind, Difference: s.Relevant(o.External), Comparable: o.Comparable, Gone: o.Gone,
-		RequestedAt: o.RequestedAt, HandledAt: o.HandledAt, Deadline: deadline, CloseTo: closeTo,
+		RequestedAt: o.RequestedAt, HandledAt: o.HandledAt, Deadline: deadline, CloseTo: closeTo, Suspended: s.Suspended,
 	}
 }
 

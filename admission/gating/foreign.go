@@ -115,8 +115,12 @@ func (g Foreign) shutStill(gate v1alpha1.Gate) Decision {
 
 // caused returns the reason to open where a user's change of the object since the
 // last transition of the gate is the cause, or an allowance of such a change; "" for
-// none. Destruction needs more than a change.
+// none. Destruction needs more than a change. While the policy is suspended, nothing opens
+// the gate: the change is the cause afterwards, too.
 func (g Foreign) caused(gate v1alpha1.Gate) string {
+	if g.Suspended {
+		return ""
+	}
 	destroys := slices.ContainsFunc(g.View.Verbs, func(v v1alpha1.Verb) bool { return slices.Contains(external.Verbs(string(v)), v1alpha1.VerbDelete) })
 	if g.changed(gate) && !g.View.Foreign && !destroys {
 		return v1alpha1.GateReasonChanged

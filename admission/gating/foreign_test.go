@@ -99,6 +99,8 @@ func TestExternalGating(t *testing.T) {
 			view: func(v *external.View) { v.Current = false }, want: ActionNone, is: "not known yet"},
 		"Changed": {reason: "hans changed it since the gate moved", annotations: with(g, closed4), want: ActionOpen,
 			is: "Changed"},
+		"ChangedSuspended": {reason: "but nothing opens it while the policy is suspended", annotations: with(g, closed4),
+			change: func(g *Foreign) { g.Suspended = true }, want: ActionNone, is: "no approval covers"},
 		"ChangedForeign": {reason: "but an earlier commit waits: it is not applied with it", annotations: with(g, closed4),
 			view: func(v *external.View) { v.Foreign = true }, want: ActionNone, is: "no approval covers"},
 		"ChangedDestroy": {reason: "and no change destroys", annotations: with(g, closed4),

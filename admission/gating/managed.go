@@ -54,6 +54,8 @@ type Managed struct {
 	CloseTo  []v1alpha1.Verb
 	// CarryPendingDrift as in Options.
 	CarryPendingDrift bool
+	// Suspended: the policy is, and no approval opens the gate.
+	Suspended bool
 	// By is who makes the transitions: MoverGate, also where empty, or
 	// MoverFunction, which cannot write to the Holders. It takes no claims: the gate
 	// shows the use of a once approval by the content of that approval, and Decide

@@ -69,3 +69,21 @@ func TestDecideStopped(t *testing.T) {
 		}
 	}
 }
+
+// While the policy is suspended no approval opens a gate, and the drift is reported as ever (KR-12-13).
+func TestDecideSuspended(t *testing.T) {
+	drifted := fx.With(fx.Instance(), fx.Synced, fx.Ready, fx.Tampered)
+	mr, xr := parent.Sum(drifted, parent.RoleManaged), parent.Sum(fx.Composite(), parent.RoleComposite)
+	drift := decideGate(t, gatingOf(drifted, fx.Composite())).Drift.ID
+	for what, id := range map[string]string{"Drift": drift, "Deletion": identity.DeletionID(xr, mr), "Whole": identity.DeletionID(xr, xr)} {
+		above := fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "once"))
+		g := gatingOf(drifted, above)
+		if d := decideGate(t, g); d.Action != ActionOpen {
+			t.Errorf("%s: without suspension got %q (%s)", what, d.Action, d.Why)
+		}
+		g.Suspended = true
+		if d := decideGate(t, g); d.Action != ActionNone || d.Drift == nil || d.Drift.ID != drift {
+			t.Errorf("%s: got %q, drift %v", what, d.Action, d.Drift)
+		}
+	}
+}

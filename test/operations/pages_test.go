@@ -154,6 +154,7 @@ var pages = []followed{
 		{command: "kubectl annotate mutatingwebhookconfiguration kausality kausality.io/removal-", before: removal, prints: "annotated",
 			after: func(t *testing.T) { awaitPolicy(t, "databases") }},
 		{command: "kubectl kausality ungate --all", prints: "0 masked"},
+		{command: "kubectl get kausalities", prints: "ANSWERING"},
 		{command: "kubectl -n kausality-system get pods", prints: "kausality-webhook-"},
 		{command: "kubectl get kausality NAME -o yaml", with: []string{"NAME", "databases"}, prints: "reason: Understood"},
 		{command: "kubectl get drifts -A --sort-by=.status.count"},
