@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/builtin"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/fn/ssa"
@@ -87,7 +88,11 @@ func (r *run) after(res *resource, op admission.Operation) *unstructured.Unstruc
 	metadata := ssa.Child(desired, "metadata")
 	wanted := ssa.Child(metadata, "annotations")
 	if op != admission.Create {
-		content := ssa.Apply(res.observed.Object, desired, res.observed.Owned)
+		aligned := desired
+		if builtin.Has(desired) { // the API server returns what it stores (KR-09-16)
+			aligned, _ = builtin.Align(desired, res.observed.Object, builtin.Replaces)
+		}
+		content := ssa.Apply(res.observed.Object, aligned, res.observed.Owned)
 		content["apiVersion"], content["kind"] = desired["apiVersion"], desired["kind"]
 		ssa.DefaultPolicies(res.observed.Object, content)
 		content["metadata"] = r.appliedMetadata(res, wanted)

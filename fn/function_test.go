@@ -347,6 +347,9 @@ func TestWithWebhook(t *testing.T) {
 	if ttl := s.rsp.GetMeta().GetTtl().AsDuration(); ttl != time.Minute {
 		t.Errorf("ttl: %s", ttl)
 	}
+	s.update("b", "webhook", func(o map[string]any) { // which guards it
+		_ = unstructured.SetNestedField(o, "13c7u", "metadata", "annotations", v1alpha1.AnnotationKeyUpdaters)
+	})
 	want["b"] = plain("y")
 	s.reconcile(want)
 	s.wantWrites("update b") // not settled: the webhook has not recorded it

@@ -46,6 +46,8 @@ type stage struct {
 
 	xr   *unstructured.Unstructured
 	live map[string]*unstructured.Unstructured
+	// stored gives a resource the form in which the API server stores it; nil for as it is applied.
+	stored map[string]func(map[string]any)
 	// uid of the next object.
 	uid int
 	// writes of the last reconcile that changed anything, by resource.
@@ -208,7 +210,7 @@ func (s *stage) apply(name string, content map[string]any) {
 	yes := true
 	o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: "XDatabase", Name: "db", UID: "xr-uid",
 		Controller: &yes, BlockOwnerDeletion: &yes}})
-	after, changed := s.serverSideApply(old, o)
+	after, changed := s.serverSideApply(old, o, s.stored[name])
 	if !changed {
 		return
 	}
@@ -237,7 +239,7 @@ func heldOf(o *unstructured.Unstructured) string {
 
 func composedManager() string { return subject.ComposedManager("db", xrKind.GroupKind()) }
 
-func (s *stage) serverSideApply(old, applied *unstructured.Unstructured) (*unstructured.Unstructured, bool) {
+func (s *stage) serverSideApply(old, applied *unstructured.Unstructured, stored func(map[string]any)) (*unstructured.Unstructured, bool) {
 	s.t.Helper()
 	gvk := applied.GroupVersionKind()
 	fm := managedfieldstest.NewFakeFieldManager(managedfields.NewDeducedTypeConverter(), gvk)
@@ -253,6 +255,9 @@ func (s *stage) serverSideApply(old, applied *unstructured.Unstructured) (*unstr
 		s.t.Fatalf("cannot apply: %v", err)
 	}
 	after := out.(*unstructured.Unstructured)
+	if stored != nil {
+		stored(after.Object)
+	}
 	if old != nil && cmp.Equal(withoutTimes(old), withoutTimes(after)) {
 		return old, false
 	}

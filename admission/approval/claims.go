@@ -3,6 +3,7 @@ package approval
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -111,12 +112,19 @@ func (c Claims) Take(e Entry, u Use, now time.Time) (Claims, v1alpha1.Claim) {
 	return c.put(claim), claim
 }
 
+// versionOfWrite begins the version of a child whose kind has no generation: its resourceVersion.
+const versionOfWrite = "rv"
+
 // useIDLength is the number of hex digits of the id of a use.
 const useIDLength = 12
 
 // useID identifies one use. The time makes it another one when the same approval is
-// written again after it was used.
+// written again after it was used. Where the child's kind has no generation, its version is no part of it: each
+// write of ours moves a resourceVersion, and the id is in what we write (KR-09-17).
 func useID(content string, u Use, now time.Time) string {
+	if strings.HasPrefix(u.Child.Version, versionOfWrite) {
+		u.Child.Version = ""
+	}
 	return annotation.Digest([]any{content, u, now.UnixNano()}, useIDLength)
 }
 

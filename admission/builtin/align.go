@@ -97,7 +97,10 @@ func (a aligner) object(t reflect.Type, want, have map[string]any) map[string]an
 			continue
 		}
 		v := a.value(f, w, h)
-		if f.pointer || !zero(v) || has && !defaulted[k] {
+		switch unset := !f.pointer && zero(v); {
+		case unset && has && defaulted[k]:
+			out[k] = h
+		case !unset || has:
 			out[k] = v
 		}
 	}

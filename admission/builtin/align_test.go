@@ -46,7 +46,7 @@ func TestAlign(t *testing.T) {
 			want: `{apiVersion: v1, kind: Pod, status: {}, metadata: {creationTimestamp: null, uid: ""},
 				spec: {hostNetwork: false, dnsPolicy: "", enableServiceLinks: false, volumes: []}}`,
 			have: `{apiVersion: v1, kind: Pod, spec: {dnsPolicy: ClusterFirst}}`,
-			then: `{apiVersion: v1, kind: Pod, spec: {enableServiceLinks: false}}`},
+			then: `{apiVersion: v1, kind: Pod, spec: {dnsPolicy: ClusterFirst, enableServiceLinks: false}}`},
 		"ZeroDiffers": {reason: "zero is compared with a value that is no default",
 			want: `{apiVersion: v1, kind: Pod, spec: {hostNetwork: false}}`, have: `{apiVersion: v1, kind: Pod, spec: {hostNetwork: true}}`,
 			then: `{apiVersion: v1, kind: Pod, spec: {hostNetwork: false}}`},

@@ -47,7 +47,7 @@ func (a aligner) prepared(want, have map[string]any) map[string]any {
 		}
 	case "ClusterRole":
 		if rules, _ := out["rules"].([]any); len(rules) == 0 && out["aggregationRule"] != nil {
-			delete(out, "rules") // a controller writes them
+			out["rules"] = have["rules"] // a controller writes them
 		}
 	}
 	return out

@@ -63,6 +63,9 @@ func typeOf(manifest map[string]any) reflect.Type {
 	return types()[schema.FromAPIVersionAndKind(apiVersion, kind)]
 }
 
+// Has reports whether the kind of a manifest is built in.
+func Has(manifest map[string]any) bool { return typeOf(manifest) != nil }
+
 // field of a Go type, as its JSON has it.
 type field struct {
 	typ reflect.Type

@@ -46,4 +46,3 @@ func managerOf(have map[string]any) builtin.Manager {
 	}
 	return builtin.Replaces
 }
-

@@ -168,4 +168,3 @@ func TestSame(t *testing.T) {
 		})
 	}
 }
-

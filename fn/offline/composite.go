@@ -51,6 +51,7 @@ func Derive(xr *unstructured.Unstructured, observed []*Resource, grace time.Dura
 	if hop, recorded := trace.Intent(state); recorded && stamped == nil {
 		c.Intent, c.Webhook = hop, true
 		c.disownClaims()
+		c.account(xr, observed)
 		return c
 	}
 	c.known = noted(xr, observed)

@@ -17,6 +17,7 @@ import (
 
 // account for the approvals on the composite that are used or stale, as the claims
 // of a webhook do (KR-09-02).
+// Where a webhook keeps claims, it does so for what it guards alone (KR-09-17).
 func (c *Composite) account(xr *unstructured.Unstructured, observed []*Resource) {
 	written := approval.Parse(c.State.Annotations).Approvals
 	if len(written) == 0 {
@@ -35,6 +36,7 @@ func (c *Composite) account(xr *unstructured.Unstructured, observed []*Resource)
 		switch {
 		case e.Mode == v1alpha1.ApprovalOnce && used[e.Content]:
 			claims = append(claims, v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimUsed})
+		case c.Webhook: // it prunes what is stale
 		case e.Mode != v1alpha1.ApprovalAlways && e.Generation == 0 && writtenBefore(xr, e.Key, at):
 			claims = append(claims, v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimPruned})
 		}
@@ -127,6 +129,9 @@ func (r *Resource) used() map[string]bool {
 	return out
 }
 
+// guarded reports whether a webhook guards the resource: it records who updated it.
+func (r *Resource) guarded() bool { return r.Annotation(v1alpha1.AnnotationKeyUpdaters) != "" }
+
 // onceOf is the content of the once approval by which the carrier's last change
 // passed; "" for none.
 func onceOf(t trace.Trace) string {
@@ -139,9 +144,10 @@ func onceOf(t trace.Trace) string {
 // UsedAnnotation is the value of v1alpha1.AnnotationKeyUsedApprovals on a resource:
 // the contents that it used as long as they are written on the composite. r is nil
 // for a new resource. after is the trace that it carries from now on, opens the
-// approval that opened its gate. "" for none, and where a webhook keeps claims.
+// approval that opened its gate. "" for none, and where a webhook keeps claims: for what
+// it guards.
 func (c *Composite) UsedAnnotation(r *Resource, after trace.Trace, opens string) string {
-	if c.Webhook {
+	if c.Webhook && (r == nil || r.guarded()) {
 		return ""
 	}
 	used := r.used()
