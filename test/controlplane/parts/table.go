@@ -14,6 +14,7 @@ const (
 	Kubectl               = "kubectl"
 	Crossplane            = "crossplane"
 	ProviderKubernetes    = "provider-kubernetes"
+	ProviderKubernetes12  = "provider-kubernetes-1.2"
 	CrossplaneCLI         = "crossplane-cli"
 	GolangciLint          = "golangci-lint"
 	Tofu                  = "tofu"
@@ -90,6 +91,10 @@ func pinned() []Part {
 	}, {
 		Name: ProviderKubernetes, Dir: "test/parts/provider-kubernetes", Package: "github.com/crossplane-contrib/provider-kubernetes/cmd/provider",
 		Module: "github.com/crossplane-contrib/provider-kubernetes", CRDDir: "package/crds", Ldflags: providerLdflags, Revision: 2,
+		Cold: 90 * time.Second,
+	}, {
+		Name: ProviderKubernetes12, Dir: "test/parts/provider-kubernetes-1.2", Package: "github.com/crossplane-contrib/provider-kubernetes/cmd/provider",
+		Module: "github.com/crossplane-contrib/provider-kubernetes", CRDDir: "package/crds", Ldflags: providerLdflags,
 		Cold: 90 * time.Second,
 	}, {
 		Name: CrossplaneCLI, Dir: "test/parts/crossplane-cli", Package: "github.com/crossplane/crossplane/v2/cmd/crank",

@@ -36,6 +36,10 @@ type Options struct {
 	SettleGrace time.Duration
 	// WithoutObjects starts no provider-kubernetes, which only one Env at a time can.
 	WithoutObjects bool
+	// ProviderKubernetes is the part that is started as provider-kubernetes; parts.ProviderKubernetes where empty.
+	ProviderKubernetes string
+	// Resources are guarded beside those of the story.
+	Resources []string
 	// WebhookArgs are further arguments of the webhook.
 	WebhookArgs []string
 }
@@ -96,6 +100,13 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 	}
 	if e.Bins, err = Build(ctx, o.Out, o.Kausality); err != nil {
 		return e, err
+	}
+	if o.ProviderKubernetes != "" {
+		other, err := parts.Ensure(ctx, o.Out, "", o.ProviderKubernetes)
+		if err != nil {
+			return e, err
+		}
+		e.Bins[o.ProviderKubernetes] = other[o.ProviderKubernetes]
 	}
 	e.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{
 		Dir: o.Dir, Out: o.Out, Crossplane: true, AuditLog: true, CrossplaneArgs: append(patientBreaker(o), "--enable-operations"),

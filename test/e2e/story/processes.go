@@ -1,11 +1,14 @@
 package story
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -65,7 +68,8 @@ func (e *Env) startProviders(ctx context.Context) error {
 // startProviderKubernetes runs a provider that is not of this repository. Its
 // external resources are ConfigMaps of the same cluster.
 func (e *Env) startProviderKubernetes(ctx context.Context) error {
-	if err := e.InstallCRDs(ctx, parts.ProviderKubernetes); err != nil {
+	part := cmp.Or(e.Options.ProviderKubernetes, parts.ProviderKubernetes)
+	if err := e.InstallCRDs(ctx, part); err != nil {
 		return err
 	}
 	kubeconfig, err := e.ServiceAccountKubeconfig(ctx, "crossplane-system", "provider-kubernetes")
@@ -80,7 +84,7 @@ func (e *Env) startProviderKubernetes(ctx context.Context) error {
 	if err := e.CA().ServingCert(certs); err != nil {
 		return err
 	}
-	cmd := exec.Command(e.Bins[parts.ProviderKubernetes], "--poll=2s", "--max-reconcile-rate=50")
+	cmd := exec.Command(e.Bins[part], "--poll=2s", "--max-reconcile-rate=50")
 	cmd.Args[0] = "provider"
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "TLS_SERVER_CERTS_DIR="+certs)
 	if _, err := e.Serve(ctx, "provider-kubernetes", cmd); err != nil {
@@ -135,6 +139,9 @@ func (e *Env) startFunctions(ctx context.Context) error {
 	return nil
 }
 
+// resources that the story guards.
+var resources = []string{"*.example.org", "*.cloud.example.org", "objects.kubernetes.m.crossplane.io", "*.example.com", "*.rds.aws.crossplane.io"}
+
 // startKausality installs the manifests as a user does and runs the webhook and the
 // gate under their own ServiceAccounts. Without webhook only the CRDs
 // are installed.
@@ -159,7 +166,7 @@ func (e *Env) startKausality(ctx context.Context) error {
 	e.webhookURL = fmt.Sprintf("https://127.0.0.1:%d", port)
 	if err := e.applyOutput(ctx, "manifests", "--webhook-url="+e.webhookURL,
 		"--ca-file="+filepath.Join(certs, "ca.crt"),
-		"--resources=*.example.org,*.cloud.example.org,objects.kubernetes.m.crossplane.io,*.example.com,*.rds.aws.crossplane.io",
+		"--resources="+strings.Join(append(slices.Clone(resources), e.Options.Resources...), ","),
 		"--default-mode=enforce"); err != nil {
 		return err
 	}
