@@ -36,6 +36,8 @@ type Object struct {
 	External []change.Change
 	// Comparable: the MR has both sides to compare.
 	Comparable bool
+	// Inert: the provider makes no change for those differences.
+	Inert bool
 	// Gone: the provider reports that the external resource does not exist.
 	Gone bool
 	// SyncedMessage of an MR whose Synced condition is not True.
@@ -65,7 +67,7 @@ func (o *Object) Gating(kind identity.Kind, s settings.Settings, deadline time.D
 		closeTo = s.CloseTo
 	}
 	return gating.Managed{
-		MR: o.State, Kind: kind, Difference: s.Relevant(o.External), Comparable: o.Comparable, Gone: o.Gone,
+		MR: o.State, Kind: kind, Difference: s.Relevant(o.External), Comparable: o.Comparable, Inert: o.Inert, Gone: o.Gone,
 		RequestedAt: o.RequestedAt, HandledAt: o.HandledAt, Deadline: deadline, CloseTo: closeTo, Suspended: s.Suspended,
 	}
 }
@@ -187,6 +189,7 @@ func (s *States) sum(o *unstructured.Unstructured) *Object {
 	}
 	if kind.ManagementPolicies {
 		out.External, out.Comparable = kind.SecretFields.Redact(external.Difference(o.Object)), external.Comparable(o.Object)
+		out.Inert = len(out.External) > 0 && external.Inert(o.Object)
 		out.SyncedMessage = external.SyncedMessage(o.Object)
 		out.Gone = external.Gone(out.SyncedMessage)
 		if mask.Refused(out.SyncedMessage) && !mask.Accepts(mask.RuntimeLegacy, out.ManagementPolicies) {

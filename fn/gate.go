@@ -127,7 +127,7 @@ func (r *run) gating(res *resource) gating.Managed {
 	return gating.Managed{
 		MR: parent.Sum(mr, parent.RoleManaged), Kind: r.world.Kind(mr.GroupVersionKind()), Mode: res.decision.Mode,
 		Difference: r.world.secrets.Redact(external.Difference(mr.Object)),
-		Comparable: external.Comparable(mr.Object), Gone: external.Gone(external.SyncedMessage(mr.Object)),
+		Comparable: external.Comparable(mr.Object), Inert: external.Inert(mr.Object), Gone: external.Gone(external.SyncedMessage(mr.Object)),
 		Holders: []identity.Holder{xr}, Live: true, Deadline: gating.DefaultDeadline, By: gating.MoverFunction, Now: r.now,
 	}
 }

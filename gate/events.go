@@ -92,6 +92,9 @@ func (c *Controller) eventOf(o *cluster.Object, d gating.Decision) event {
 		return normal("GateRemoved", "The author's managementPolicies are restored: external changes are not gated any more.")
 	case d.Gate.Reason == v1alpha1.GateReasonRefused:
 		return normal("GateAdjusted", "The provider's runtime does not support the last set of managementPolicies; it is %v now.", d.Policies)
+	case d.Action == gating.ActionClose && d.Gate.Reason == v1alpha1.GateReasonExpired && o.Inert:
+		return warning("GateClosed", "The gate is closed (%s): the provider makes no change, although the external resource differs. "+
+			"Its approval is used up.", d.Gate.Reason)
 	case d.Action == gating.ActionClose && d.Gate.Reason == v1alpha1.GateReasonExpired:
 		return warning("GateClosed", "The gate is closed (%s): the provider did not confirm the change in time and may only observe the external resource. "+
 			"Its approval is used up.", d.Gate.Reason)

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/kausality-io/function-kausality/admission/builtin"
@@ -45,4 +46,33 @@ func managerOf(have map[string]any) builtin.Manager {
 		}
 	}
 	return builtin.Replaces
+}
+
+// lastApplied is where a client without server-side apply stores what it applied.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// Inert reports whether the provider of an object makes no change to its external resource, although
+// that differs: provider-kubernetes without server-side apply compares the manifest with the one that it
+// applied last, and not with the object (KR-08-46).
+func Inert(content map[string]any) bool {
+	want, ok := at(content, "spec", "forProvider", manifest)
+	if !ok {
+		return false
+	}
+	have, ok := at(content, "status", "atProvider", manifest)
+	if !ok || managerOf(have) != builtin.Replaces {
+		return false
+	}
+	annotations, _ := at(have, "metadata", "annotations")
+	text, ok := annotations[lastApplied].(string)
+	if !ok {
+		return false
+	}
+	raw, err := json.Marshal(want)
+	if err != nil {
+		return false
+	}
+	x, ok := document(string(raw))
+	y, both := document(text)
+	return ok && both && sameDocument(x, y)
 }

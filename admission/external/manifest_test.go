@@ -1,6 +1,7 @@
 package external
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 
@@ -166,5 +167,32 @@ func TestSame(t *testing.T) {
 				t.Errorf("%v and %v are equal where both have one form", tc.a, tc.b)
 			}
 		})
+	}
+}
+
+// TestInert covers KR-08-46.
+func TestInert(t *testing.T) {
+	want := object{"apiVersion": "v1", "kind": "ConfigMap", "data": object{"a": "1"}}
+	applied := func(v any, managers ...any) object {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"managedFields": managers, "annotations": object{lastApplied: string(raw)}}}
+	}
+	other := object{"apiVersion": "v1", "kind": "ConfigMap", "data": object{"a": "2"}}
+	for name, tc := range map[string]struct {
+		in   object
+		want bool
+	}{
+		"Applied":  {in: manifestMR(want, applied(want)), want: true},
+		"Changed":  {in: manifestMR(want, applied(other))},
+		"Never":    {in: manifestMR(want, other)},
+		"Shared":   {in: manifestMR(want, applied(want, object{"manager": "provider-kubernetes/a", "operation": "Apply"}))},
+		"NoObject": {in: mr(object{"a": "1"}, object{"a": "2"})},
+	} {
+		if got := Inert(tc.in); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }

@@ -228,14 +228,22 @@ func (g Managed) drift(diff []change.Change) *v1alpha1.DriftSpec {
 	owner := g.owner()
 	id := identity.DriftID(owner.State, g.MR, diff)
 	intent, _ := trace.Intent(owner.State)
-	return &v1alpha1.DriftSpec{
+	out := &v1alpha1.DriftSpec{
 		ID: id, Relation: v1alpha1.RelationExternal, Parent: identity.ObjectReference(owner.State.Ref, owner.State.Generation, ""),
 		Child:      identity.ObjectReference(g.MR.Ref, g.MR.Generation, g.MR.Annotations[v1alpha1.AnnotationKeyCompositionResourceName]),
 		Difference: change.Fields(diff, identity.MaxReportFields), Intent: intent.Generation,
 		Cause:             "an actor other than Crossplane changed the external resource behind " + identity.Describe(g.MR.Ref),
 		SuggestedApproval: owner.ApproveCommand(id),
 	}
+	if g.Inert && !g.Gone { // an approval would change nothing (KR-08-46)
+		out.Cause += "; " + inert
+		out.SuggestedApproval = ""
+	}
+	return out
 }
+
+// inert is what the cause of a drift adds where an approval changes nothing.
+const inert = "the provider makes no change, even if that is approved: it has applied this manifest before, and compares with that alone"
 
 // Owner of the report about an MR's external drift.
 func (g Managed) Owner() *parent.State { return g.owner().State }

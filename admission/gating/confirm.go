@@ -36,6 +36,14 @@ func (g Managed) unconfirmed(gate v1alpha1.Gate) string {
 	return ""
 }
 
+// noChange reports whether the provider has observed what the gate was opened for, and makes no change for what
+// still differs: the gate does not wait for its deadline (KR-08-46).
+func (g Managed) noChange(gate v1alpha1.Gate) bool {
+	synced, _ := g.MR.Condition("Synced")
+	return g.Inert && synced.Status == metav1.ConditionTrue && synced.ObservedGeneration >= gate.Generation && !g.asyncPending() &&
+		len(within(g.Difference, gate.Paths)) > 0
+}
+
 // asyncPending reports whether upjet's conditions show an asynchronous operation
 // that is in progress, or the last one as failed.
 func (g Managed) asyncPending() bool {

@@ -41,6 +41,8 @@ type Managed struct {
 	Difference []change.Change
 	// Comparable: the MR has both sides to compare.
 	Comparable bool
+	// Inert: the provider makes no change for the Difference.
+	Inert bool
 	// Gone: the provider reports that the external resource does not exist.
 	Gone bool
 	// RequestedAt and HandledAt: the last reconcile request and its echo.
@@ -205,7 +207,7 @@ func (g Managed) whileOpen(author []string, gate v1alpha1.Gate) Decision {
 	switch {
 	case why == "":
 		return g.close(author, gate, ActionClose, v1alpha1.GateReasonConfirmed)
-	case left <= 0:
+	case left <= 0, g.noChange(gate):
 		return g.close(author, gate, ActionClose, v1alpha1.GateReasonExpired)
 	}
 	return Decision{Why: why, Again: left}
