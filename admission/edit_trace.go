@@ -21,6 +21,7 @@ func (ed *editor) writeTrace() *refusal {
 	if !ed.changesDesiredState() {
 		return nil
 	}
+	ed.warnHeld()
 	ref := ed.req.Ref()
 	hop := trace.Hop(ref, ed.nextGeneration(), ed.req.User.Name, ed.req.Time)
 	hop.Labels = trace.Labels(ed.after())

@@ -61,6 +61,8 @@ func (e *Evaluator) collect(ctx context.Context, req *Request) (*facts, error) {
 	if f.manager = req.FieldManager; f.manager == "" && req.Operation != Delete {
 		f.manager = parent.Writer(req.OldObject, req.Object)
 	}
+	req = recorded(req, f.manager)
+	f.req = req
 	f.policies = readPolicies(req, f.kind, f.manager, f.closeTo())
 	f.changes = f.secrets().Redact(change.Diff(f.policies.old, f.policies.new, req.Unstored()))
 	if f.retarget = retargeted(req, f.kind); f.retarget {

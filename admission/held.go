@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -110,6 +113,9 @@ func (ev *evaluation) mixed(held map[string]bool) (verdict, error) {
 		refused = part.refuse(r)
 		refused.Suggestion = r.suggestion
 	}
+	if !ev.Options.Separates { // the apply is based on a stale read: Crossplane composes it again
+		return ev.become(part, refused)
+	}
 	d := part.decision(refused)
 	rest.held.refusal, rest.held.both = &d, ev.held.both
 	return ev.become(rest, allowed)
@@ -174,9 +180,42 @@ func (f *facts) keeping(keep func(path string) bool) map[string]any {
 	return out
 }
 
-// comparison of the object before and after.
+// recorded returns a request with what the composition function recorded as held on the stored
+// object: its own apply may be based on a read from before that (KR-05-60).
+func recorded(req *Request, manager string) *Request {
+	if req.Actor != ActorUnknown || req.Held != nil || req.Operation != Update || !subject.IsComposedApply(manager) {
+		return req
+	}
+	value := identity.Annotation(req.OldObject, v1alpha1.AnnotationKeyHeld)
+	if value == "" {
+		return req
+	}
+	var h v1alpha1.Held
+	if json.Unmarshal([]byte(value), &h) != nil || h.Operation != string(Update) {
+		return req
+	}
+	out := *req
+	out.Held = HeldOf(h.HeldDrift)
+	return &out
+}
+
+// warnHeld warns a user who changes a composite of which the composition function holds
+// something: that remains held (KR-05-61).
+func (ed *editor) warnHeld() {
+	if ed.kind.Role != parent.RoleComposite || ed.req.OldObject == nil || ed.req.User.IsMachine() {
+		return
+	}
+	p := parent.Sum(ed.req.Whole(), ed.kind.Role)
+	if c, ok := p.Condition(v1alpha1.ConditionKausality); ok && c.Reason == v1alpha1.ConditionReasonHeld {
+		ed.warnings.add("changes of resources below " + identity.Describe(ed.req.Ref()) +
+			" are held from before: what this change does not request remains held until it is approved (kubectl kausality pending)")
+	}
+}
+
+// comparison of the object before and after. The composition function knows the lists of
+// built-in kinds alone, and what it recorded has the paths that it saw.
 func (f *facts) comparison() change.Comparison {
-	return change.Comparison{Lists: f.lists(), Unstored: f.req.Unstored(), Secrets: f.secrets()}
+	return change.Comparison{Lists: change.BuiltinLists(f.req.Kind), Unstored: f.req.Unstored(), Secrets: f.secrets()}
 }
 
 // leaves of an update; nil for other operations.

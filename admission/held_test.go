@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/change"
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -17,7 +19,7 @@ func region(r string) fx.Mod { return fx.Set(r, "spec", "forProvider", "region")
 // remembering options.
 func remembering() Options {
 	o := enforced()
-	o.Remember = true
+	o.Remember, o.Separates = true, true
 	return o
 }
 
@@ -117,6 +119,54 @@ func TestHeldBefore(t *testing.T) {
 	}
 }
 
+// TestHeldStored covers KR-05-60: an apply by the function that read the object before it recorded what it
+// holds is refused, and one that separates what is held passes.
+func TestHeldStored(t *testing.T) {
+	held, id := refusedRegion(t)
+	record := v1alpha1.Held{Reason: "Drift", Operation: "UPDATE", ID: id, HeldDrift: held.Drift()}
+	old := fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyHeld, annotation.MustMarshal(record)))
+	forget := fx.Unannotate(v1alpha1.AnnotationKeyHeld)
+	cases := map[string]struct {
+		reason string
+		xr     []fx.Mod
+		old    *unstructured.Unstructured
+		mods   []fx.Mod
+		by     func(*Request) *Request
+		want   Reason
+	}{
+		"Stale":     {reason: "it has what is held", mods: []fx.Mod{region("us"), fx.Resize("l"), forget}, want: ReasonDrift},
+		"Separated": {reason: "it has not", mods: []fx.Mod{fx.Resize("l")}, want: ReasonExpected},
+		"Caused":    {reason: "the intent causes another value", mods: []fx.Mod{region("ap"), forget}, want: ReasonExpected},
+		"Approved": {reason: "by the id", xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "always")},
+			mods: []fx.Mod{region("us"), fx.Resize("l"), forget}, want: ReasonApproved},
+		"Frozen": {reason: "a freeze is no drift", old: fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyHeld,
+			`{"reason":"Frozen","operation":"UPDATE"}`)), mods: []fx.Mod{region("us"), forget}, want: ReasonExpected},
+		"Unreadable": {reason: "what does not parse holds nothing", old: fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyHeld, `{`)),
+			mods: []fx.Mod{region("us"), forget}, want: ReasonExpected},
+		"User": {reason: "a user's change is an intent", mods: []fx.Mod{region("us")}, want: ReasonNewOrigin,
+			by: func(r *Request) *Request { return by(r, fx.Alice, "kubectl") }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if tc.old == nil {
+				tc.old = old
+			}
+			req := request(Update, tc.old, tc.mods...)
+			if tc.by != nil {
+				req = tc.by(req)
+			}
+			w := setting{xr: append([]fx.Mod{fx.Unsettled}, tc.xr...)}.world()
+			d, err := (&Evaluator{World: w, Options: enforced()}).Evaluate(t.Context(), req)
+			if err != nil || d.Reason != tc.want || d.Held != nil {
+				t.Fatalf("%s: got %s, %v: %s", tc.reason, d.Reason, err, d.Message)
+			}
+			if !d.Allowed && (d.ID != id || d.Code != codeComposed || d.Report == nil) {
+				t.Errorf("%s: id %s, code %d, report %v", tc.reason, d.ID, d.Code, d.Report)
+			}
+		})
+	}
+}
+
 // Creations and deletions are held as a whole (KR-05-55).
 func TestHeldOperations(t *testing.T) {
 	for name, req := range map[string]*Request{
@@ -183,5 +233,32 @@ func TestHeldRecord(t *testing.T) {
 	}
 	if got := few.With(leaves[2:3], false, later); got.Since != later {
 		t.Errorf("another difference, since %+v", got.Since)
+	}
+}
+
+// TestHeldWarning covers KR-05-61.
+func TestHeldWarning(t *testing.T) {
+	condition := fx.Condition("Kausality", "False", v1alpha1.ConditionReasonHeld, 0)
+	size := fx.Set("l", "spec", "size")
+	for name, tc := range map[string]struct {
+		xr, change fx.Mod
+		by         func(*Request) *Request
+		want       bool
+	}{
+		"Held":       {xr: condition, change: size, want: true},
+		"NoChange":   {xr: condition, change: fx.Annotate("a", "b")},
+		"Allowed":    {xr: fx.Condition("Kausality", "True", v1alpha1.ConditionReasonAllowed, 0), change: size},
+		"Controller": {xr: condition, change: size, by: func(r *Request) *Request { return by(r, fx.Crossplane, "apiextensions.crossplane.io/claim") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := by(request(Update, fx.With(fx.Composite(), tc.xr), tc.change), fx.Alice, "kubectl")
+			if tc.by != nil {
+				req = tc.by(req)
+			}
+			d := decide(t, setting{}.world(), enforced(), req)
+			if got := strings.Contains(strings.Join(d.Warnings, "\n"), "remains held"); got != tc.want || !d.Allowed {
+				t.Errorf("%s, warnings %q", d.Reason, d.Warnings)
+			}
+		})
 	}
 }

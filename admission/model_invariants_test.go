@@ -121,6 +121,9 @@ func (m *model) admitted(key string, user subject.User, req *Request, d Decision
 	if m.mode == v1alpha1.ModeEnforce && d.Class == ClassDrift && d.Reason != ReasonApproved && d.Reason != ReasonInitializing && d.Reason != ReasonParentDeleted {
 		m.fail("%s: drift by %s passes for %s", key, user.Name, d.Reason)
 	}
+	if req.Operation == Update && user.Name == fx.Crossplane.Name && d.Reason == ReasonExpected {
+		m.checkHeld(key, req.OldObject, after)
+	}
 	if len(d.Trace) == 0 || d.Trace.Own().Approval == nil || d.Trace.Own().Approval.Mode != v1alpha1.ApprovalOnce {
 		return
 	}

@@ -130,6 +130,8 @@ type Options struct {
 	Unreported bool
 	// Remember what is refused as drift in Decision.Drift, for the Request.Held of later requests.
 	Remember bool
+	// Separates: the adapter writes Decision.Rest. Otherwise a change of which a part was held before is refused.
+	Separates bool
 	// Initialized are the condition types by which a kind counts as initialized;
 	// nil, and an empty list, leave it to Initialized and Ready.
 	Initialized func(schema.GroupKind) []string

@@ -19,7 +19,7 @@ import (
 func (r *run) decide(ctx context.Context) {
 	evaluator := &admission.Evaluator{
 		World: r.world, Policies: r.policies.Set(), Options: admission.Options{
-			DefaultMode: r.cfg.mode, Unreported: true, Remember: true, KeepIntent: !r.composite.Webhook,
+			DefaultMode: r.cfg.mode, Unreported: true, Remember: true, Separates: true, KeepIntent: !r.composite.Webhook,
 		},
 	}
 	var read *parent.State
