@@ -124,6 +124,9 @@ func (a aligner) entries(t reflect.Type, want, have map[string]any) map[string]a
 
 // list of items, in the order of want; of have, where its manager shares it.
 func (a aligner) list(f field, want, have []any) []any {
+	if a.kind == "Node" && f.key == "" {
+		f.key = "key" // of taints, which controllers add in any order
+	}
 	out := make([]any, len(want))
 	partner := make([]int, len(want))
 	taken := make([]bool, len(have))
