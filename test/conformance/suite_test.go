@@ -121,6 +121,8 @@ var decidedInRequests = regexp.MustCompile(`^KR-0[1-7]-`)
 var notInScenarios = map[string]string{
 	"KR-03-06": "which replica writes does not show in an answer",
 	"KR-03-07": "scenarios run with a short --settle-grace",
+	"KR-04-17": "no request shows how many writes there were",
+	"KR-07-11": "no Crossplane runs in a scenario",
 	"KR-04-15": "the users of components are those of an installation",
 	"KR-05-20": "no request makes a watch lag",
 	"KR-05-36": "it takes a process that ends, or 30 seconds",

@@ -131,7 +131,9 @@ func TestSuspend(t *testing.T) {
 	wait.For(t, "nothing to be refused", wait.Patience, func(context.Context) error { n++; return stray(t, ns, fmt.Sprint("passes-", n)) })
 	statusOf(t, "shop", "Answering True", "suspended")
 
-	size := func(n int) map[string]any { return map[string]any{"spec": map[string]any{"forProvider": map[string]any{"size": n}}} }
+	size := func(n int) map[string]any {
+		return map[string]any{"spec": map[string]any{"forProvider": map[string]any{"size": n}}}
+	}
 	require.NoError(t, merge(t, as(t, hans), databases, ns, "orders", size(9)))
 	id := externalDriftOf(t, ns, "orders")
 	require.NoError(t, merge(t, as(t, hans), databases, ns, "orders", annotate("kausality.io/approve-"+id, "once")))
