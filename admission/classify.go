@@ -149,6 +149,9 @@ func (ev *evaluation) classify() (verdict, error) {
 		id:      ev.req.DifferenceID(p, ev.changes),
 		parents: ev.policySet().Of(ev.parentRef.GroupKind()),
 	}
+	if h := ev.req.Held; h != nil && h.Since.Generation > 0 { // it was drift: the parent had settled (KR-05-55)
+		c.phase = v1alpha1.PhaseInitialized
+	}
 	c.binding = allowance.Since(c.parents, ev.view().intent.Timestamp.Time)
 	switch {
 	case !actor.controller:

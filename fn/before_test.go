@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -81,6 +82,38 @@ func TestHeldStaysHeld(t *testing.T) {
 	s.wantWrites("update a")
 	s.wantField("platinum", "a", "spec", "forProvider", "tier")
 	s.stable(want)
+}
+
+// A composite that settled does not initialize again where the one write is lost that would have
+// stored that it did (KR-05-55, KR-09-10).
+func TestHeldAfterALostWrite(t *testing.T) {
+	s, want := mixedStage(t)
+	want["b"] = plain("y") // held, too
+	s.reconcile(want)
+	s.resize(2)
+	want["a"], want["b"] = database(2, "tier", "platinum"), plain("y")
+	want["b"]["spec"].(map[string]any)["size"] = int64(2)
+	lost := s.live["a"]
+	s.reconcile(want)
+	s.live["a"] = lost
+	s.notReady()
+	s.reconcile(want)
+	s.notReady()
+	s.reconcile(want)
+	s.wantField(int64(2), "a", "spec", "forProvider", "size")
+	s.wantField("gold", "a", "spec", "forProvider", "tier")
+	s.wantField("x", "b", "spec", "value")
+}
+
+// notReady: the composite has not converged.
+func (s *stage) notReady() {
+	list, _, _ := unstructured.NestedSlice(s.xr.Object, "status", "conditions")
+	for _, e := range list {
+		if c := e.(map[string]any); c["type"] == "Ready" {
+			c["status"] = "False"
+		}
+	}
+	_ = unstructured.SetNestedSlice(s.xr.Object, list, "status", "conditions")
 }
 
 // TestHeldAcrossIntents covers KR-05-58: approved within a larger change, by an approval

@@ -57,6 +57,8 @@ func (c *Composite) recall(observed []*Resource) {
 	for _, r := range observed {
 		if r.Hop != nil && r.Hop.Settled {
 			latch(*r.Hop)
+			// Any resource may be the last that shows it: the write of the one that stores the note may have been lost.
+			c.known = c.known.Later(noteOf(*r.Hop))
 		}
 	}
 }
