@@ -153,7 +153,7 @@ func TestRepair(t *testing.T) {
 	})
 	wait.For(t, "the foreign edit to be undone", wait.Patience, func(ctx context.Context) error {
 		e, err := entry(ctx, "shop.admission.kausality.io")
-		if err == nil && (e["failurePolicy"] != "Fail" || e["timeoutSeconds"] != int64(2)) {
+		if err == nil && (e["failurePolicy"] != "Fail" || e["timeoutSeconds"] != int64(5)) {
 			err = fmt.Errorf("failurePolicy %v, timeoutSeconds %v", e["failurePolicy"], e["timeoutSeconds"])
 		}
 		return err
