@@ -11,7 +11,10 @@ import (
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
-const liveReads = "kausality_live_reads_total"
+const (
+	liveReads = "kausality_live_reads_total"
+	decisions = "kausality_decisions_total"
+)
 
 // TestLiveReadsOfAReplica: no read of the API server on the allowed path once the cache is
 // warm, and exactly one before each refusal. It runs alone: each leader resolves
