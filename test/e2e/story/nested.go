@@ -69,7 +69,7 @@ func nested(ctx context.Context, e *Env, t *Teller) error {
 	if err := e.Patch(ctx, Hans, shops, "main", map[string]any{"spec": map[string]any{"size": int64(2)}}); err != nil {
 		return err
 	}
-	if err := e.composedConfigMap(ctx, "blue", "2", func(hops []v1alpha1.Hop) error {
+	if err := e.composedConfigMap(ctx, "red", "2", func(hops []v1alpha1.Hop) error {
 		if len(hops) != 3 || hops[0].Generation <= first.Generation || !hops[0].Timestamp.After(first.Timestamp.Time) {
 			return fmt.Errorf("the trace is %s", Tree(hops))
 		}
@@ -77,7 +77,7 @@ func nested(ctx context.Context, e *Env, t *Teller) error {
 	}); err != nil {
 		return err
 	}
-	t.Right("hans makes the XShop larger: that is an intent down to the ConfigMap")
+	t.Right("hans makes the XShop larger: that is an intent down to the ConfigMap, and the color stays held")
 	return nil
 }
 
