@@ -24,6 +24,8 @@ type Note struct {
 	Generation int64
 	// At is the time of its hop, in UTC and whole seconds.
 	At time.Time
+	// Observed is the last generation at which no later intent was found; 0 where it is Generation.
+	Observed int64
 }
 
 // Annotation is the value of v1alpha1.AnnotationKeySettledIntent; "" for none.
@@ -31,7 +33,7 @@ func (n Note) Annotation() string {
 	if n == (Note{}) {
 		return ""
 	}
-	raw, err := json.Marshal(v1alpha1.SettledIntent{Generation: n.Generation, At: metav1.NewTime(n.At.UTC())})
+	raw, err := json.Marshal(v1alpha1.SettledIntent{Generation: n.Generation, At: metav1.NewTime(n.At.UTC()), Observed: n.Observed})
 	if err != nil {
 		return "" // numbers and times always marshal
 	}
@@ -46,8 +48,12 @@ func (n Note) String() string {
 	return fmt.Sprintf("Settled at generation %d, asked for at %s.", n.Generation, n.At.UTC().Format(time.RFC3339))
 }
 
-// Later of two notes.
+// Later of two notes. Of one intent it is what both observed.
 func (n Note) Later(o Note) Note {
+	if o.Generation == n.Generation && o.At.Equal(n.At) {
+		n.Observed = max(n.Observed, o.Observed)
+		return n
+	}
 	if o.Generation > n.Generation || o.Generation == n.Generation && o.At.After(n.At) {
 		return o
 	}
@@ -61,7 +67,7 @@ func parseNote(value string) Note {
 	if value == "" || json.Unmarshal([]byte(value), &s) != nil {
 		return Note{}
 	}
-	return Note{Generation: s.Generation, At: s.At.UTC()}
+	return Note{Generation: s.Generation, At: s.At.UTC(), Observed: s.Observed}
 }
 
 // noteOf a hop of the composite.
@@ -83,7 +89,7 @@ func NoteOn(s *parent.State) Note {
 func noted(xr *unstructured.Unstructured, observed []*Resource) Note {
 	out := MessageNote(xr.Object)
 	for _, r := range observed {
-		if n := parseNote(r.Annotation(v1alpha1.AnnotationKeySettledIntent)); n.Generation <= xr.GetGeneration() {
+		if n := parseNote(r.Annotation(v1alpha1.AnnotationKeySettledIntent)); max(n.Generation, n.Observed) <= xr.GetGeneration() {
 			out = out.Later(n)
 		}
 	}

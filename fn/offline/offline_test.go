@@ -77,6 +77,12 @@ func TestLastIntent(t *testing.T) {
 			want: Note{Generation: 2, At: t0}},
 		"Note": {reason: "an intent that changed no resource is in the note", generation: 6, written: later, hop: hop(3, t0, ""),
 			note: `{"generation":6,"at":"2026-01-01T13:00:00Z"}`, want: Note{Generation: 6, At: later}},
+		"Annotated": {reason: "Crossplane moved the generation, and an annotation the time", generation: 5, written: later, hop: hop(3, t0, ""),
+			note: `{"generation":3,"at":"2026-01-01T12:00:00Z","observed":5}`, want: Note{Generation: 3, At: t0}},
+		"NextAnnotated": {reason: "the author wrote after that", generation: 6, written: later, hop: hop(3, t0, ""),
+			note: `{"generation":3,"at":"2026-01-01T12:00:00Z","observed":5}`, want: Note{Generation: 6, At: later}},
+		"AnotherObserved": {reason: "what was observed of an earlier intent says nothing of this", generation: 5, written: later, hop: hop(4, t0, ""),
+			note: `{"generation":3,"at":"2026-01-01T12:00:00Z","observed":5}`, want: Note{Generation: 5, At: later}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -110,6 +116,25 @@ func TestRecall(t *testing.T) {
 	}
 	if c := Derive(xr, []*Resource{child(t, hop(3, t0, ""), nil)}, time.Hour, t0); c.Latched || c.Settled != -1 || c.SettledIntent() != (Note{}) {
 		t.Errorf("nothing shows that it settled: latched %t at %d", c.Latched, c.Settled)
+	}
+}
+
+// A composite that settled stores the generation that Crossplane reached since: the
+// time of the last write alone does not tell an intent from an annotation (KR-09-10).
+func TestObservedGeneration(t *testing.T) {
+	settled := child(t, hop(3, t0, `,"settled":true`), nil)
+	c := Derive(composite(5, t0), []*Resource{settled}, time.Hour, t0)
+	if got, want := c.NoteFor(settled.Trace), `{"generation":3,"at":"2026-01-01T12:00:00Z","observed":5}`; got != want {
+		t.Errorf("note %s, want %s", got, want)
+	}
+	c = Derive(composite(3, t0), []*Resource{settled}, time.Hour, t0)
+	if got := c.NoteFor(settled.Trace); got != "" {
+		t.Errorf("the trace shows all, and the note is %s", got)
+	}
+	unsettled := child(t, hop(3, t0, ""), nil)
+	c = Derive(composite(5, t0), []*Resource{unsettled}, time.Hour, t0)
+	if got := c.NoteFor(unsettled.Trace); got != "" {
+		t.Errorf("not settled, and the note is %s", got)
 	}
 }
 

@@ -21,13 +21,17 @@ func (c *Composite) SettledIntent() Note {
 }
 
 // NoteFor is the value of v1alpha1.AnnotationKeySettledIntent on the resource that
-// stores it: the last intent that settled, whatever followed it. "" where the trace
-// that the resource carries from now on shows it already.
+// stores it: the last intent that settled, whatever followed it, and the generation
+// that Crossplane's own writes reached since. "" where the trace that the resource
+// carries from now on shows all of it.
 func (c *Composite) NoteFor(carried trace.Trace) string {
 	if c.Webhook {
 		return ""
 	}
 	last := c.known.Later(c.SettledIntent())
+	if c.Latched && last.Generation == c.Intent.Generation && c.State.Generation > last.Generation {
+		last.Observed = c.State.Generation
+	}
 	if n := len(carried); n > 1 && carried[n-2].Settled && noteOf(carried[n-2]) == last {
 		return ""
 	}

@@ -151,6 +151,7 @@ func TestSuspend(t *testing.T) {
 		}
 		return err
 	})
+	closedGate(t, ns, "orders")
 }
 
 // externalDriftOf a database, once it is reported: its id.

@@ -350,13 +350,14 @@ func revive(ctx context.Context) error {
 // TestRetained: when a policy is deleted, what it masked is restored before its
 // kinds are unwatched (KR-12-09).
 func TestRetained(t *testing.T) {
-	ns := namespace(t, "retained")
+	const confirmed, closed = `kausality_gate_open_seconds_count{reason="Confirmed"} `, `kausality_gates{kind="Database",state="closed"} `
+	ns, wasConfirmed, wasClosed := namespace(t, "retained"), counted(t, the.gate, confirmed), counted(t, the.gate, closed)
 	policy(t, "shop", map[string]any{"mode": "enforce"})
 	guarded(t, ns)
 	played(t, ns, "orders", nil)
 	closedGate(t, ns, "orders")
-	served(t, the.gate, `kausality_gates{kind="Database",state="closed"} 1`, `kausality_external_drift{kind="Database"} 0`, `kausality_report_queue_length 0`,
-		`kausality_gate_open_seconds_count{reason="Confirmed"} 1`)
+	served(t, the.gate, fmt.Sprint(closed, wasClosed+1, "\n"), fmt.Sprint(confirmed, wasConfirmed+1, "\n"),
+		`kausality_external_drift{kind="Database"} 0`, `kausality_report_queue_length 0`)
 	served(t, the.controller, `kausality_policies{policy="shop",ready="true"} 1`, `kausality_controller_writes_total{kind="MutatingWebhookConfiguration"}`)
 	for _, w := range the.webhooks {
 		served(t, w, "kausality_decision_seconds_count", "kausality_certificate_expiry_timestamp_seconds 1.", `kausality_dropped_reports_total 0`)
@@ -378,6 +379,18 @@ func served(t *testing.T, p *process, lines ...string) {
 			return err
 		})
 	}
+}
+
+// counted is the value of a counter of a process, 0 while it has none.
+func counted(t *testing.T, p *process, line string) (n int) {
+	t.Helper()
+	text, err := fetch(p.metrics, "metrics")
+	require.NoError(t, err)
+	if _, value, ok := strings.Cut(text, "\n"+line); ok {
+		_, err = fmt.Sscan(value, &n)
+		require.NoError(t, err)
+	}
+	return n
 }
 
 // ours are the lines about Kausality.

@@ -134,6 +134,7 @@ var pages = []followed{
 		{command: "kubectl annotate TYPE NAME kausality.io/mode=log --overwrite", with: []string{"TYPE NAME", "namespace team-a"},
 			prints: "namespace/team-a annotated"},
 		{command: `kubectl patch kausality NAME --type=merge -p '{"spec":{"suspend":true}}'`, with: []string{"NAME", "databases"}, prints: "patched"},
+		{command: `kubectl patch kausality NAME --type=merge -p '{"spec":{"suspend":false}}'`, with: []string{"NAME", "databases"}, prints: "patched"},
 		{command: `kubectl patch kausality NAME --type=merge -p '{"spec":{"mode":"log","overrides":[]}}'`, with: []string{"NAME", "databases"}, prints: "patched"},
 		{command: "kubectl -n kausality-system scale deployment kausality-controller --replicas=0", prints: "scaled",
 			after: func(*testing.T) { the.controller.Stop() }},
