@@ -151,7 +151,11 @@ func TestSuspend(t *testing.T) {
 		}
 		return err
 	})
+	observes(t, ns, "orders", 9)
 	closedGate(t, ns, "orders")
+	require.NoError(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
+	restoredTo(t, ns, "orders", "*")
+	require.NoError(t, the.admin.Resource(databases).Namespace(ns).Delete(t.Context(), "orders", forget))
 }
 
 // externalDriftOf a database, once it is reported: its id.
