@@ -174,6 +174,10 @@ func (v view) gate(top *node, g *inspect.Gate) {
 		title += " (" + g.Transition.Reason + ")"
 	}
 	n := top.add(title)
+	if g.Unsupported {
+		n.add(v.yellow(g.Why))
+		return
+	}
 	n.addf("the provider may: %s; the author's policies: %s", listOf(g.Policies), listOf(g.Author))
 	if g.State == v1alpha1.GateOpen {
 		n.addf("open for %s since %s", listVerbs(g.Transition.Verbs), g.Transition.At.UTC().Format(time.RFC3339))

@@ -225,7 +225,7 @@ func (i *Inspector) enforcedGaps(ctx context.Context, info cluster.Info, obj *cl
 		return managedGaps(obj), nil
 	}
 	if info.Role == parent.RoleManaged { // there is no field to mask
-		return map[Gap]string{GapUngated: "its kind has no spec.managementPolicies"}, nil
+		return map[Gap]string{GapUngated: whyUnsupported}, nil
 	}
 	return i.parentGaps(ctx, obj.State)
 }

@@ -3,10 +3,10 @@ package inspect
 import (
 	"context"
 
-	"github.com/kausality-io/function-kausality/admission/gating"
-
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 )
@@ -28,15 +28,24 @@ type Gate struct {
 	Difference []v1alpha1.FieldDifference `json:"difference,omitempty"`
 	// Gone: the provider reports that it does not exist.
 	Gone bool `json:"gone,omitempty"`
+	// Unsupported: the kind is a managed resource's without spec.managementPolicies, so that nothing
+	// can be masked. Why is then the only other field.
+	Unsupported bool `json:"unsupported,omitempty"`
 	// Blind is why external drift is unknown; empty where it is known (KR-08-22).
 	Blind gating.UnknownDrift `json:"blind,omitempty"`
 }
 
+// whyUnsupported is why a managed resource cannot have a gate (KR-07-12).
+const whyUnsupported = "its kind has no spec.managementPolicies"
+
 // gate of an object, and what the gate controller would do next by the same decision
-// (admission/gating); nil for kinds without managementPolicies.
+// (admission/gating); nil for kinds that are no managed resources.
 func (i *Inspector) gate(ctx context.Context, obj *cluster.Object, mode v1alpha1.Mode) (*Gate, error) {
 	kind := i.Direct.Kinds.Kind(obj.GroupVersionKind)
 	if !kind.ManagementPolicies {
+		if kind.Role == parent.RoleManaged {
+			return &Gate{Unsupported: true, Why: whyUnsupported + ": its provider may change the external resource at any time"}, nil
+		}
 		return nil, nil // nil is a kind that has no gate.
 	}
 	holders, err := i.Direct.Holders(ctx, obj, true)

@@ -244,6 +244,20 @@ func TestExplain(t *testing.T) {
 				assert.Equal(t, "its kind is not guarded", e.Unguarded)
 			},
 		},
+		"Ungated": {
+			reason: "a provider of an older runtime (KR-07-12)", want: admission.ReasonDrift, mode: v1alpha1.ModeEnforce,
+			change: func(s *storedServer) {
+				crd := s.objects["apiextensions.k8s.io/v1/customresourcedefinitions/databases.cloud.example.org"].Object
+				versions, _, _ := unstructured.NestedSlice(crd, "spec", "versions")
+				unstructured.RemoveNestedField(versions[0].(map[string]any), "schema")
+				_ = unstructured.SetNestedSlice(crd, versions, "spec", "versions")
+			},
+			check: func(t *testing.T, e *Explanation) {
+				t.Helper()
+				require.NotNil(t, e.Gate)
+				assert.True(t, e.Gate.Unsupported)
+			},
+		},
 		"ParentGone": {
 			reason: "an intent on it is not known (KR-05-03)", want: admission.ReasonParentNotFound, mode: v1alpha1.ModeEnforce,
 			change: func(s *storedServer) { delete(s.objects, shopPath) },

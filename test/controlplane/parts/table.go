@@ -2,6 +2,7 @@ package parts
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -15,6 +16,7 @@ const (
 	Crossplane            = "crossplane"
 	ProviderKubernetes    = "provider-kubernetes"
 	ProviderKubernetes12  = "provider-kubernetes-1.2"
+	ProviderHTTP          = "provider-http"
 	CrossplaneCLI         = "crossplane-cli"
 	GolangciLint          = "golangci-lint"
 	Tofu                  = "tofu"
@@ -48,13 +50,15 @@ const (
 		" -X helm.sh/helm/v3/internal/version.version={version}"
 	// providerLdflags turn off the metrics of provider-kubernetes, whose port no flag changes
 	// (controller-runtime v0.19.0, pkg/metrics/server: ":8080").
-	providerLdflags   = "-X sigs.k8s.io/controller-runtime/pkg/metrics/server.DefaultBindAddress=0"
+	providerLdflags = "-X sigs.k8s.io/controller-runtime/pkg/metrics/server.DefaultBindAddress=0"
+	// httpLdflags do the same for provider-http (controller-runtime v0.14.6, pkg/metrics: ":8080").
+	httpLdflags       = "-X sigs.k8s.io/controller-runtime/pkg/metrics.DefaultBindAddress=0"
 	crossplaneLdflags = "-X github.com/crossplane/crossplane/v2/internal/version.version={version}"
 )
 
 // All returns the parts that this package can build by name, in the order in which they are best
 // built. The caller may change the slice.
-func All() []Part { return append(pinned(), ours()...) }
+func All() []Part { return slices.Concat(pinned(), providers(), ours()) }
 
 // ours are the programs of this repository.
 func ours() []Part {
@@ -66,7 +70,24 @@ func ours() []Part {
 	}
 }
 
-// pinned are the programs of other modules.
+// providers of other authors.
+func providers() []Part {
+	return []Part{{
+		Name: ProviderKubernetes, Dir: "test/parts/provider-kubernetes", Package: "github.com/crossplane-contrib/provider-kubernetes/cmd/provider",
+		Module: "github.com/crossplane-contrib/provider-kubernetes", CRDDir: "package/crds", Ldflags: providerLdflags, Revision: 2,
+		Cold: 90 * time.Second,
+	}, {
+		Name: ProviderKubernetes12, Dir: "test/parts/provider-kubernetes-1.2", Package: "github.com/crossplane-contrib/provider-kubernetes/cmd/provider",
+		Module: "github.com/crossplane-contrib/provider-kubernetes", CRDDir: "package/crds", Ldflags: providerLdflags,
+		Cold: 90 * time.Second,
+	}, {
+		Name: ProviderHTTP, Dir: "test/parts/provider-http", Package: "github.com/crossplane-contrib/provider-http/cmd/provider",
+		Module: "github.com/crossplane-contrib/provider-http", CRDDir: "package/crds", Ldflags: httpLdflags,
+		Cold: 30 * time.Second,
+	}}
+}
+
+// pinned are the other programs of other modules.
 func pinned() []Part {
 	return []Part{{
 		Name: Etcd, Dir: "test/parts/etcd",
@@ -88,14 +109,6 @@ func pinned() []Part {
 		Name: Crossplane, Dir: "test/parts/crossplane", Package: "github.com/crossplane/crossplane/v2/cmd/crossplane",
 		Module: "github.com/crossplane/crossplane/v2", Ldflags: crossplaneLdflags, CRDDir: "cluster/crds",
 		Cold: 2 * time.Minute,
-	}, {
-		Name: ProviderKubernetes, Dir: "test/parts/provider-kubernetes", Package: "github.com/crossplane-contrib/provider-kubernetes/cmd/provider",
-		Module: "github.com/crossplane-contrib/provider-kubernetes", CRDDir: "package/crds", Ldflags: providerLdflags, Revision: 2,
-		Cold: 90 * time.Second,
-	}, {
-		Name: ProviderKubernetes12, Dir: "test/parts/provider-kubernetes-1.2", Package: "github.com/crossplane-contrib/provider-kubernetes/cmd/provider",
-		Module: "github.com/crossplane-contrib/provider-kubernetes", CRDDir: "package/crds", Ldflags: providerLdflags,
-		Cold: 90 * time.Second,
 	}, {
 		Name: CrossplaneCLI, Dir: "test/parts/crossplane-cli", Package: "github.com/crossplane/crossplane/v2/cmd/crank",
 		Module: "github.com/crossplane/crossplane/v2", Ldflags: crossplaneLdflags,
