@@ -171,11 +171,12 @@ func (ev *evaluation) input() *expression.Input {
 // requestInput is the input without the parent. The old object has its status, which an
 // expression may read.
 func (f *facts) requestInput() *expression.Input {
-	groups := make([]any, 0, len(f.req.User.Groups))
-	for _, g := range f.req.User.Groups {
+	user, memberOf := f.writer()
+	groups := make([]any, 0, len(memberOf))
+	for _, g := range memberOf {
 		groups = append(groups, g)
 	}
-	in := &expression.Input{Request: map[string]any{"user": f.req.User.Name, "groups": groups, "operation": string(f.req.Operation)}}
+	in := &expression.Input{Request: map[string]any{"user": user, "groups": groups, "operation": string(f.req.Operation)}}
 	if f.req.Object != nil {
 		in.Object = f.req.Object.Object
 	}

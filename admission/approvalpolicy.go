@@ -76,8 +76,9 @@ func (ev *evaluation) excepted() (verdict, error) {
 		object = mask.WithPolicies(object, ev.policies.author) // the mask is no part of the desired state
 	}
 	use, stale := ev.use(ev.class.id), settling.StaleClaims(ev.req.Time)
+	user, groups := ev.writer()
 	x, warnings := set.Excepted(ev.ctx, allowance.ExceptionQuery{
-		User: ev.req.User.Name, Groups: ev.req.User.Groups, Child: use.Child, Input: ev.input(), Desired: change.Desired(object),
+		User: user, Groups: groups, Child: use.Child, Input: ev.input(), Desired: change.Desired(object),
 		Parent: identity.ObjectReference(ev.parent().Ref, 0, ""), Intent: ev.view().intent.Generation, Digest: ev.class.id, UserID: use.User,
 		Claim: use.Claim, Now: ev.req.Time, Stale: stale,
 	})

@@ -84,10 +84,10 @@ func (f *facts) parentOf(stored *unstructured.Unstructured) (parent.Ref, bool) {
 }
 
 // modeOf an object by precedence (KR-05-21). An annotation with an invalid mode
-// counts as absent, and a warning names it. While Kausality is being removed, the
-// mode is log.
+// counts as absent, and a warning names it. While Kausality is being removed, or the
+// policy is suspended, the mode is log.
 func (e *Evaluator) modeOf(ctx context.Context, own, namespace string, s settings.Settings) (v1alpha1.Mode, []string, error) {
-	if e.Options.removing() {
+	if e.Options.removing() || s.Suspended {
 		return v1alpha1.ModeLog, nil, nil
 	}
 	var invalid []string
@@ -118,6 +118,16 @@ func (f *facts) closeTo() []v1alpha1.Verb {
 		return f.settings.CloseTo
 	}
 	return f.Options.CloseTo
+}
+
+// writer is the user who makes the request, or under whose name the write will be
+// made, and the groups.
+func (f *facts) writer() (user string, groups []string) {
+	if f.req.User.Name != "" || f.req.Controller == "" {
+		return f.req.User.Name, f.req.User.Groups
+	}
+	groups, _ = allowance.GroupsOf(f.req.Controller)
+	return f.req.Controller, groups
 }
 
 // hash of the user who makes the request.

@@ -20,7 +20,7 @@ import (
 // whatever objects, Namespaces and policies declare: nothing is masked any more, what
 // is masked is restored, and an outage blocks no request. Removing it
 // cancels the removal of Kausality.
-const AnnotationKeyRemoval = v1alpha1.AnnotationPrefix + "removal"
+const AnnotationKeyRemoval = v1alpha1.AnnotationKeyRemoval
 
 // Removing reports whether a webhook configuration is marked for the removal of
 // Kausality (KR-12-08).

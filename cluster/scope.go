@@ -19,7 +19,7 @@ import (
 
 // ConfigurationName is that of the MutatingWebhookConfiguration that defines which
 // resources are guarded.
-const ConfigurationName = "kausality"
+const ConfigurationName = v1alpha1.WebhookConfigurationName
 
 var (
 	configurationResource = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}

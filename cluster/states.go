@@ -60,16 +60,10 @@ func (o *Object) GetObjectMeta() metav1.Object {
 // Gating of an MR as it is, with what its policy sets in place of deadline and
 // closeTo. Mode, Holders, User and Now are left to the caller.
 func (o *Object) Gating(kind identity.Kind, s settings.Settings, deadline time.Duration, closeTo []v1alpha1.Verb) gating.Managed {
-	if s.Deadline > 0 {
-		deadline = s.Deadline
-	}
-	if s.HasCloseTo {
-		closeTo = s.CloseTo
-	}
 	return gating.Managed{
-		MR: o.State, Kind: kind, Difference: s.Relevant(o.External), Comparable: o.Comparable, Inert: o.Inert, Gone: o.Gone,
-		RequestedAt: o.RequestedAt, HandledAt: o.HandledAt, Deadline: deadline, CloseTo: closeTo, Suspended: s.Suspended,
-	}
+		MR: o.State, Kind: kind, Difference: o.External, Comparable: o.Comparable, Inert: o.Inert, Gone: o.Gone,
+		RequestedAt: o.RequestedAt, HandledAt: o.HandledAt, Deadline: deadline, CloseTo: closeTo,
+	}.Under(s)
 }
 
 // Blind is why external drift of an MR is unknown.

@@ -18,10 +18,12 @@ import (
 // is used by the first (KR-09-02).
 func (r *run) decide(ctx context.Context) {
 	evaluator := &admission.Evaluator{
-		World: r.world, Policies: r.policies.Set(), Options: admission.Options{
+		World: r.world, Options: admission.Options{
 			DefaultMode: r.cfg.mode, Unreported: true, Remember: true, Separates: true, KeepIntent: !r.composite.Webhook,
+			Settings: r.policies.Lookup(), Removing: func() bool { return r.policies.Removing },
 		},
 	}
+	guarded, unguarded := r.policies.Sets()
 	var read *parent.State
 	for _, res := range r.resources {
 		if res.operation == "" {
@@ -31,6 +33,9 @@ func (r *run) decide(ctx context.Context) {
 		if r.composite.State != read { // it is replaced when an approval is used
 			read = r.composite.State
 			evaluator.Parent = admission.Read(read)
+		}
+		if evaluator.Policies = guarded; res.observed != nil && !res.observed.Guarded() {
+			evaluator.Policies = unguarded
 		}
 		d, err := evaluator.Live(ctx, r.request(res))
 		if err != nil { // the core reads nothing but the request, which cannot fail

@@ -127,10 +127,11 @@ func newRun(cfg config, now time.Time, xr *unstructured.Unstructured, req *fnv1.
 	}
 	r.composite = offline.Derive(xr, r.observed, cfg.grace, now)
 	r.composite.Secrets = cfg.secrets
-	r.policies = cfg.policies.InForce(req, r.composite.Webhook)
+	r.policies = cfg.policies.InForce(req, r.composite.Webhook, now)
 	r.notes = r.policies.Notes
 	r.provenance()
 	r.world = worldOf(r.composite, xr.Object, r.resources, cfg)
+	r.world.cluster = r.policies.Cluster
 	if r.policies.Upgrading() {
 		r.world.fingerprint = policies.Fingerprint(req, r.composite.State.CompositionRevision)
 	}

@@ -124,10 +124,15 @@ func (r *run) gating(res *resource) gating.Managed {
 	if a := res.decision.Approve; a != nil { // the approval that a policy gives, which the function cannot write
 		xr.State = offline.Annotated(xr.State, a.Key, a.Value)
 	}
+	state := parent.Sum(mr, parent.RoleManaged)
+	configured, mode := r.policies.Settings(state.Ref, state.Labels), res.decision.Mode
+	if configured.Suspended { // nothing is refused, and the gate stays: not that of mode log
+		mode = r.policies.Mode(state, configured, r.cfg.mode)
+	}
 	return gating.Managed{
-		MR: parent.Sum(mr, parent.RoleManaged), Kind: r.world.Kind(mr.GroupVersionKind()), Mode: res.decision.Mode,
+		MR: state, Kind: r.world.Kind(mr.GroupVersionKind()), Mode: mode,
 		Difference: r.world.secrets.Redact(external.Difference(mr.Object)),
 		Comparable: external.Comparable(mr.Object), Inert: external.Inert(mr.Object), Gone: external.Gone(external.SyncedMessage(mr.Object)),
 		Holders: []identity.Holder{xr}, Live: true, Deadline: gating.DefaultDeadline, By: gating.MoverFunction, Now: r.now,
-	}
+	}.Under(configured)
 }

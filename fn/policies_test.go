@@ -42,6 +42,8 @@ var (
 		Match: &fnv1.ResourceSelector_MatchName{MatchName: "allowancepolicies.kausality.io"}}
 	upgradeCRDSelector = &fnv1.ResourceSelector{ApiVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition",
 		Match: &fnv1.ResourceSelector_MatchName{MatchName: "upgradeallowances.kausality.io"}}
+	kausalityCRDSelector = &fnv1.ResourceSelector{ApiVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition",
+		Match: &fnv1.ResourceSelector_MatchName{MatchName: "kausalities.kausality.io"}}
 	policySelector = &fnv1.ResourceSelector{ApiVersion: "kausality.io/v1alpha1", Kind: "AllowancePolicy",
 		Match: &fnv1.ResourceSelector_MatchLabels{MatchLabels: &fnv1.MatchLabels{Labels: map[string]string{"team": "shop"}}}}
 	aCRD = map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -51,8 +53,9 @@ var (
 // The CRD is required first, the policies only where it exists, and both in the field
 // that the calling Crossplane supports (KR-09-08).
 func TestRequiresPolicies(t *testing.T) {
-	first := map[string]*fnv1.ResourceSelector{policies.RequirementCRD: crdSelector, policies.RequirementUpgradeCRD: upgradeCRDSelector}
-	both := map[string]*fnv1.ResourceSelector{
+	first := map[string]*fnv1.ResourceSelector{policies.RequirementKausalityCRD: kausalityCRDSelector,
+		policies.RequirementCRD: crdSelector, policies.RequirementUpgradeCRD: upgradeCRDSelector}
+	both := map[string]*fnv1.ResourceSelector{policies.RequirementKausalityCRD: kausalityCRDSelector,
 		policies.RequirementCRD: crdSelector, policies.RequirementUpgradeCRD: upgradeCRDSelector, policies.RequirementPolicies: policySelector,
 	}
 	modern := []fnv1.Capability{fnv1.Capability_CAPABILITY_CAPABILITIES, fnv1.Capability_CAPABILITY_REQUIRED_RESOURCES}
@@ -117,7 +120,8 @@ func TestRequiresPolicies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := len(cfg.policies.InForce(req, false).Set().Of(schema.GroupKind{Group: "example.org", Kind: "XDatabase"})); got != tc.policies {
+			set, _ := cfg.policies.InForce(req, false, t0).Sets()
+			if got := len(set.Of(schema.GroupKind{Group: "example.org", Kind: "XDatabase"})); got != tc.policies {
 				t.Errorf("%s: want %d policies for the composite, got %d", tc.reason, tc.policies, got)
 			}
 		})

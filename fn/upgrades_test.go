@@ -176,7 +176,7 @@ func TestRequiresRevisions(t *testing.T) {
 	w := desire{"b": plain("x")}
 	s.reconcile(w)
 	s.settle(w)
-	if got := s.rsp.GetRequirements().GetExtraResources(); len(got) != 6 { //nolint:staticcheck // For Crossplane before 2.2.
+	if got := s.rsp.GetRequirements().GetExtraResources(); len(got) != 7 { //nolint:staticcheck // For Crossplane before 2.2.
 		t.Errorf("fetched: %v", got)
 	}
 	fetched := s.required

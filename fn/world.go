@@ -14,6 +14,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/fn/offline"
+	"github.com/kausality-io/function-kausality/fn/policies"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
@@ -25,6 +26,8 @@ type world struct {
 	// fingerprint of what composes it; "" where there is no UpgradeAllowance.
 	fingerprint string
 	kinds       map[schema.GroupVersionKind]identity.Kind
+	// cluster is what the cluster configures.
+	cluster policies.Cluster
 	// secrets are the fields that the Input names.
 	secrets change.SecretFields
 }
@@ -80,8 +83,10 @@ func (w *world) Settled(parent.Ref) int64 { return w.composite.Settled }
 // StatusWriter is false: the actor is known to be the parent's controller.
 func (w *world) StatusWriter(parent.Ref, string) bool { return false }
 
-// NamespaceMode is unknown: no request has the Namespace.
-func (w *world) NamespaceMode(context.Context, string) (v1alpha1.Mode, error) { return "", nil }
+// NamespaceMode of a Namespace that was fetched; "" for any other.
+func (w *world) NamespaceMode(_ context.Context, name string) (v1alpha1.Mode, error) {
+	return w.cluster.NamespaceMode(name), nil
+}
 
 // Managed is empty: no request has the MRs below a nested composite.
 func (w *world) Managed(context.Context, *parent.State) ([]*parent.State, error) { return nil, nil }

@@ -63,7 +63,9 @@ func gateRole(in *input) *rbacv1.ClusterRole {
 func crossplaneRole() *rbacv1.ClusterRole {
 	r := clusterRole(roleCrossplane, []rbacv1.PolicyRule{
 		rbacRule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, read...),
-		rbacRule(v1alpha1.Group, []string{"allowancepolicies", "upgradeallowances"}, read...),
+		rbacRule(v1alpha1.Group, append(v1alpha1.PolicyResources(), "kausalities"), read...),
+		rbacRule("", []string{"namespaces"}, read...),
+		rbacRule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations"}, read...),
 	})
 	r.Labels["rbac.crossplane.io/aggregate-to-crossplane"] = "true"
 	return r

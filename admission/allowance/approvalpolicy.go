@@ -180,3 +180,41 @@ func (e *Exception) WithClaims(claims []v1alpha1.PolicyClaim) *Exception {
 	out.Claims = claims
 	return &out
 }
+
+// At is the same policy without the rules that have expired. A caller whose queries
+// have another time than now needs it: the composition function, whose decisions must
+// not depend on when it runs, but for this.
+func (e *Exception) At(now time.Time) *Exception {
+	return e.keep(func(r exceptionRule) bool { return r.expiry.IsZero() || now.Before(r.expiry) })
+}
+
+// Unclaimed is the same policy with the rules that need no claim: those of mode always.
+func (e *Exception) Unclaimed() *Exception {
+	return e.keep(func(r exceptionRule) bool { return r.mode == v1alpha1.ApprovalAlways })
+}
+
+func (e *Exception) keep(which func(exceptionRule) bool) *Exception {
+	out := *e
+	out.rules = nil
+	for _, r := range e.rules {
+		if which(r) {
+			r.expiry = time.Time{}
+			out.rules = append(out.rules, r)
+		}
+	}
+	return &out
+}
+
+// Disowned is the same policy with claims that no user made: the composition function
+// knows none, and must find the claim that the webhook makes for the same change.
+func (e *Exception) Disowned() *Exception {
+	claims := make([]v1alpha1.PolicyClaim, 0, len(e.Claims))
+	for _, c := range e.Claims {
+		if c.Child != nil && c.Child.Name != "" {
+			c.User = ""
+			c.ID = claimID(c, time.Time{})
+		}
+		claims = append(claims, c)
+	}
+	return e.WithClaims(claims)
+}

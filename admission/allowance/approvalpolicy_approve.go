@@ -151,20 +151,27 @@ func (r *exceptionRule) matches(ctx context.Context, q *ExceptionQuery) (bool, e
 func (r *exceptionRule) claim(q *ExceptionQuery) v1alpha1.PolicyClaim {
 	c := v1alpha1.PolicyClaim{Rule: r.content, Parent: q.Parent, Generation: q.Intent, At: metav1.NewTime(q.Now.UTC().Truncate(time.Second))}
 	c.Parent.Generation = 0 // of the object; moves by itself
-	key := []any{r.content, c.Parent, q.Intent}
 	if r.mode == v1alpha1.ApprovalOnce {
 		child := q.Child
 		c.State, c.Child, c.Digest, c.User = v1alpha1.ClaimPending, &child, q.Digest, q.UserID
-		key = append(key, child, q.Digest, q.UserID)
-		if child.Name == "" {
-			key = append(key, q.Now.UnixNano()) // each creation is a use of its own
-		}
 	}
-	c.ID = annotation.Digest(key, digestLength) // of what is the same in a retry
+	c.ID = claimID(c, q.Now)
 	if r.mode == v1alpha1.ApprovalOnce && q.Claim != "" {
 		c.ID = q.Claim
 	}
 	return c
+}
+
+// claimID is a hash of what is the same in a retry.
+func claimID(c v1alpha1.PolicyClaim, now time.Time) string {
+	key := []any{c.Rule, c.Parent, c.Generation}
+	if c.Child != nil {
+		key = append(key, *c.Child, c.Digest, c.User)
+		if c.Child.Name == "" {
+			key = append(key, now.UnixNano()) // each creation is a use of its own
+		}
+	}
+	return annotation.Digest(key, digestLength)
 }
 
 // MaxPolicyClaims in the status of one policy. A policy that has as many lets

@@ -12,6 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -66,6 +67,18 @@ type Managed struct {
 	// User hash of the gate controller, for claims.
 	User string
 	Now  time.Time
+}
+
+// Under the policy that covers the managed resource: what it sets takes precedence.
+func (g Managed) Under(s settings.Settings) Managed {
+	if s.Deadline > 0 {
+		g.Deadline = s.Deadline
+	}
+	if s.HasCloseTo {
+		g.CloseTo = s.CloseTo
+	}
+	g.Difference, g.Suspended = s.Relevant(g.Difference), s.Suspended
+	return g
 }
 
 // DefaultDeadline after which an unconfirmed opening is closed.

@@ -129,6 +129,12 @@ const (
 	// AnnotationKeyLegacySnooze is the legacy name of AnnotationKeySnooze.
 	AnnotationKeyLegacySnooze = AnnotationPrefix + "snooze-until"
 
+	// AnnotationKeyRemoval on the webhook configuration is since when Kausality is
+	// being removed.
+	AnnotationKeyRemoval = AnnotationPrefix + "removal"
+	// AnnotationKeyCrossplaneReads on the CustomResourceDefinition of Kausality policies
+	// names what the role of the same release lets Crossplane read for the function.
+	AnnotationKeyCrossplaneReads = AnnotationPrefix + "crossplane-reads"
 	// AnnotationKeyMode holds a Mode, on an object or a Namespace.
 	AnnotationKeyMode = AnnotationPrefix + "mode"
 
@@ -183,6 +189,9 @@ var userKeys = map[string]bool{
 	AnnotationKeyDeletion:     true,
 	AnnotationKeyParent:       true,
 }
+
+// WebhookConfigurationName is the name of Kausality's webhook configuration.
+const WebhookConfigurationName = "kausality"
 
 // IsKausality reports whether an annotation key is in Kausality's domain.
 func IsKausality(key string) bool { return strings.HasPrefix(key, AnnotationPrefix) }

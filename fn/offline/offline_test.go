@@ -81,7 +81,7 @@ func TestLastIntent(t *testing.T) {
 			note: `{"generation":3,"at":"2026-01-01T12:00:00Z","observed":5}`, want: Note{Generation: 3, At: t0}},
 		"NextAnnotated": {reason: "the author wrote after that", generation: 6, written: later, hop: hop(3, t0, ""),
 			note: `{"generation":3,"at":"2026-01-01T12:00:00Z","observed":5}`, want: Note{Generation: 6, At: later}},
-		"AnotherObserved": {reason: "what was observed of an earlier intent says nothing of this", generation: 5, written: later, hop: hop(4, t0, ""),
+		"AnotherObserved": {reason: "what was observed of an earlier intent is not about this one", generation: 5, written: later, hop: hop(4, t0, ""),
 			note: `{"generation":3,"at":"2026-01-01T12:00:00Z","observed":5}`, want: Note{Generation: 5, At: later}},
 	}
 	for name, tc := range cases {
@@ -120,7 +120,7 @@ func TestRecall(t *testing.T) {
 }
 
 // A composite that settled stores the generation that Crossplane reached since: the
-// time of the last write alone does not tell an intent from an annotation (KR-09-10).
+// time of the last write alone does not distinguish an intent from an annotation (KR-09-10).
 func TestObservedGeneration(t *testing.T) {
 	settled := child(t, hop(3, t0, `,"settled":true`), nil)
 	c := Derive(composite(5, t0), []*Resource{settled}, time.Hour, t0)

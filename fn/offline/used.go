@@ -129,8 +129,8 @@ func (r *Resource) used() map[string]bool {
 	return out
 }
 
-// guarded reports whether a webhook guards the resource: it records who updated it.
-func (r *Resource) guarded() bool { return r.Annotation(v1alpha1.AnnotationKeyUpdaters) != "" }
+// Guarded reports whether a webhook guards the resource: it records who updated it.
+func (r *Resource) Guarded() bool { return r.Annotation(v1alpha1.AnnotationKeyUpdaters) != "" }
 
 // onceOf is the content of the once approval by which the carrier's last change
 // passed; "" for none.
@@ -147,7 +147,7 @@ func onceOf(t trace.Trace) string {
 // approval that opened its gate. "" for none, and where a webhook keeps claims: for what
 // it guards.
 func (c *Composite) UsedAnnotation(r *Resource, after trace.Trace, opens string) string {
-	if c.Webhook && (r == nil || r.guarded()) {
+	if c.Webhook && (r == nil || r.Guarded()) {
 		return ""
 	}
 	used := r.used()

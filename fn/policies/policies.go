@@ -3,6 +3,7 @@ package policies
 import (
 	"slices"
 	"strings"
+	"time"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,11 +94,15 @@ type InForce struct {
 	// own policies are of the Input, fetched ones of the cluster.
 	own, fetched []*allowance.Compiled
 	upgrades     []*allowance.Upgrade
+	// exceptions count for what a webhook guards, unclaimed ones, which need no claim, for everything.
+	exceptions, unclaimed []*allowance.Exception
+	// Cluster is what the cluster configures beside policies about changes.
+	Cluster
 }
 
 // InForce returns what applies to a request. webhook reports that a webhook records
-// what happens to the composite.
-func (s Source) InForce(req *fnv1.RunFunctionRequest, webhook bool) InForce {
+// what happens to the composite. Rules that have expired now are left out.
+func (s Source) InForce(req *fnv1.RunFunctionRequest, webhook bool, now time.Time) InForce {
 	out := InForce{webhook: webhook, own: s.Policies}
 	if s.Fetch {
 		out.fetched, out.Notes = fetch(allowancePolicies, req, allowance.Compile)
@@ -113,13 +118,46 @@ func (s Source) InForce(req *fnv1.RunFunctionRequest, webhook bool) InForce {
 	if s.Fetch {
 		upgrades, notes := fetch(upgradeAllowances, req, allowance.CompileUpgrade)
 		out.upgrades, out.Notes = slices.Concat(out.upgrades, upgrades), append(out.Notes, notes...)
+		out.configure(req, now)
 	}
 	return out
 }
 
-// Set of all policies for the core.
-func (f InForce) Set() *allowance.Set {
-	return allowance.NewSet(slices.Concat(f.own, f.fetched), f.upgrades, nil)
+// configure reads what an installation has beside allowances and upgrades.
+func (f *InForce) configure(req *fnv1.RunFunctionRequest, now time.Time) {
+	if why := unreadable(req); why != "" {
+		f.Notes = append(f.Notes, "ApprovalPolicies and Kausality policies of the cluster do not count: "+why)
+		return
+	}
+	for _, fetched := range []func() ([]*allowance.Exception, []string){
+		func() ([]*allowance.Exception, []string) {
+			return fetch(approvalPolicies, req, allowance.CompileApproval)
+		},
+		func() ([]*allowance.Exception, []string) {
+			return fetch(clusterApprovalPolicies, req, allowance.CompileClusterApproval)
+		},
+	} {
+		list, notes := fetched()
+		f.Notes = append(f.Notes, notes...)
+		for _, e := range list {
+			f.exceptions, f.unclaimed = append(f.exceptions, e.At(now).Disowned()), append(f.unclaimed, e.At(now).Unclaimed())
+		}
+	}
+	var notes []string
+	f.Cluster, notes = clusterOf(req)
+	f.Notes = append(f.Notes, notes...)
+}
+
+// Sets of all policies for the core, about resources that a webhook guards, and about
+// others. Nothing but a webhook claims rules of ApprovalPolicies: where there is none,
+// only those count that need no claim (KR-09-24).
+func (f InForce) Sets() (guarded, unguarded *allowance.Set) {
+	all := slices.Concat(f.own, f.fetched)
+	unguarded = allowance.NewSet(all, f.upgrades, f.unclaimed)
+	if !f.webhook || len(f.exceptions) == 0 {
+		return unguarded, unguarded
+	}
+	return allowance.NewSet(all, f.upgrades, f.exceptions), unguarded
 }
 
 // Upgrading reports whether there is an UpgradeAllowance.

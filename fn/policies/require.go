@@ -16,36 +16,59 @@ import (
 
 // Names of the requirements.
 const (
-	RequirementCRD        = "kausality.io/allowancepolicy-crd"
-	RequirementPolicies   = "kausality.io/allowancepolicies"
-	RequirementUpgradeCRD = "kausality.io/upgradeallowance-crd"
-	RequirementUpgrades   = "kausality.io/upgradeallowances"
-	RequirementRevision   = "kausality.io/composition-revision"
-	RequirementFunctions  = "kausality.io/function-revisions"
+	RequirementCRD          = "kausality.io/allowancepolicy-crd"
+	RequirementPolicies     = "kausality.io/allowancepolicies"
+	RequirementUpgradeCRD   = "kausality.io/upgradeallowance-crd"
+	RequirementUpgrades     = "kausality.io/upgradeallowances"
+	RequirementKausalityCRD = "kausality.io/kausality-crd"
+	RequirementKausalities  = "kausality.io/kausalities"
+	RequirementApprovals    = "kausality.io/approvalpolicies"
+	// RequirementClusterApprovals are the ClusterApprovalPolicies.
+	RequirementClusterApprovals = "kausality.io/clusterapprovalpolicies"
+	// RequirementNamespace is followed by the name of a Namespace.
+	RequirementNamespace     = "kausality.io/namespace/"
+	RequirementConfiguration = "kausality.io/webhook-configuration"
+	RequirementRevision      = "kausality.io/composition-revision"
+	RequirementFunctions     = "kausality.io/function-revisions"
 )
 
 // fetchable is a kind of policies.
 type fetchable struct {
 	kind, kinds string
-	// crd is the name of its CustomResourceDefinition.
-	crd string
-	// crdRequirement and requirement are the names of its two requirements.
-	crdRequirement, requirement string
+	// crd is the name of its CustomResourceDefinition, and crdRequirement that of its
+	// requirement; "" for a kind that is fetched only where Crossplane may read it by the
+	// installation's own role.
+	crd, crdRequirement string
+	requirement         string
 	// fault is the format of a note on a policy with an invalid part, by the
 	// policy's name and the part.
 	fault string
 }
 
+// crdKausalities has the annotation that reports what Crossplane may read.
+const crdKausalities = "kausalities." + v1alpha1.Group
+
 var (
 	allowancePolicies = fetchable{
-		kind: "AllowancePolicy", kinds: "AllowancePolicies", crd: "allowancepolicies." + v1alpha1.Group,
+		kind: v1alpha1.KindAllowancePolicy, kinds: "AllowancePolicies", crd: "allowancepolicies." + v1alpha1.Group,
 		crdRequirement: RequirementCRD, requirement: RequirementPolicies,
 		fault: "AllowancePolicy %s: %v; that part of it is ignored",
 	}
 	upgradeAllowances = fetchable{
-		kind: "UpgradeAllowance", kinds: "UpgradeAllowances", crd: "upgradeallowances." + v1alpha1.Group,
+		kind: v1alpha1.KindUpgradeAllowance, kinds: "UpgradeAllowances", crd: "upgradeallowances." + v1alpha1.Group,
 		crdRequirement: RequirementUpgradeCRD, requirement: RequirementUpgrades,
 		fault: "UpgradeAllowance %s is ignored: %v",
+	}
+	approvalPolicies = fetchable{
+		kind: v1alpha1.KindApprovalPolicy, kinds: "ApprovalPolicies", requirement: RequirementApprovals,
+		fault: "ApprovalPolicy %s: %v; that rule is ignored",
+	}
+	clusterApprovalPolicies = fetchable{
+		kind: v1alpha1.KindClusterApprovalPolicy, kinds: "ClusterApprovalPolicies", requirement: RequirementClusterApprovals,
+		fault: "ClusterApprovalPolicy %s: %v; that rule is ignored",
+	}
+	kausalities = fetchable{
+		kind: "Kausality", kinds: "Kausality policies", requirement: RequirementKausalities, fault: "Kausality %s: %v",
 	}
 )
 
@@ -56,8 +79,7 @@ var (
 func (s Source) Require(req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionResponse, revision string) {
 	selectors := map[string]*fnv1.ResourceSelector{}
 	if s.Fetch {
-		allowancePolicies.require(req, s.Labels, selectors)
-		upgradeAllowances.require(req, s.Labels, selectors)
+		s.require(req, selectors)
 	}
 	if upgrades, _ := required(req, RequirementUpgrades); revision != "" && len(s.Upgrades)+len(upgrades) > 0 {
 		selectors[RequirementRevision] = named("apiextensions.crossplane.io/v1", "CompositionRevision", revision)
@@ -73,6 +95,33 @@ func (s Source) Require(req *fnv1.RunFunctionRequest, rsp *fnv1.RunFunctionRespo
 	}
 	// A Crossplane that declares no capabilities supports the older field at least.
 	rsp.Requirements.ExtraResources = selectors //nolint:staticcheck // For Crossplane before 2.2.
+}
+
+// require what the cluster configures. Where Crossplane may not read it, the fetch
+// would fail the pipeline: an installation's CustomResourceDefinition reports that
+// its role allows that (readable).
+func (s Source) require(req *fnv1.RunFunctionRequest, into map[string]*fnv1.ResourceSelector) {
+	into[RequirementKausalityCRD] = named("apiextensions.k8s.io/v1", "CustomResourceDefinition", crdKausalities)
+	if !readable(req) {
+		allowancePolicies.require(req, s.Labels, into)
+		upgradeAllowances.require(req, s.Labels, into)
+		return
+	}
+	for _, f := range []fetchable{allowancePolicies, upgradeAllowances, approvalPolicies, clusterApprovalPolicies} {
+		into[f.requirement] = labelled(v1alpha1.GroupVersion.String(), f.kind, s.Labels)
+	}
+	into[RequirementKausalities] = labelled(v1alpha1.GroupVersion.String(), kausalities.kind, nil)
+	into[RequirementConfiguration] = named("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", v1alpha1.WebhookConfigurationName)
+	for _, name := range namespacesOf(req) {
+		into[RequirementNamespace+name] = named("v1", "Namespace", name)
+	}
+}
+
+// readable reports whether the role of an installation allows Crossplane to read all
+// that it configures.
+func readable(req *fnv1.RunFunctionRequest) bool {
+	items, _ := required(req, RequirementKausalityCRD)
+	return len(items) > 0 && ssa.AnnotationOf(ssa.Object(items[0].GetResource()), v1alpha1.AnnotationKeyCrossplaneReads) != ""
 }
 
 // require the CustomResourceDefinition, and the objects once it exists.
@@ -104,8 +153,11 @@ func required(req *fnv1.RunFunctionRequest, name string) (items []*fnv1.Resource
 
 // items that were fetched; why is what prevents that, "" for nothing.
 func (f fetchable) items(req *fnv1.RunFunctionRequest) (items []*fnv1.Resource, why string) {
-	crd, looked := required(req, f.crdRequirement)
 	items, listed := required(req, f.requirement)
+	if readable(req) && listed {
+		return items, ""
+	}
+	crd, looked := required(req, f.crdRequirement)
 	switch {
 	case !looked:
 		return nil, "this Crossplane gives functions no required resources"

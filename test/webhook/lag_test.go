@@ -154,7 +154,7 @@ func TestFreezeOnAReplicaThatWatchesNothing(t *testing.T) {
 			require.NoError(t, write(other))
 		}
 		// A refusal is decided on a live parent always; beside that, each of the two parents is read once in 5 seconds. An API server
-		// whose own watch cache is behind asks twice about a write.
+		// whose own watch cache is behind requests twice about a write.
 		windows := 1 + math.Ceil(time.Since(began).Seconds()/5)
 		reads, reviews := f.replicas[1].metric(t, liveReads)-before, f.replicas[1].metric(t, decisions)-asked
 		if reads > reviews-20+2*windows {

@@ -63,8 +63,9 @@ type Input struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Mode is "log" or "enforce". A composed resource's own annotation
-	// kausality.io/mode takes precedence.
+	// Mode is "log" or "enforce". The annotation kausality.io/mode of a composed
+	// resource takes precedence, and with PolicySelector that of its Namespace and the
+	// mode of the Kausality policy that covers it.
 	// +kubebuilder:default=log
 	// +optional
 	Mode Mode `json:"mode,omitempty"`
@@ -103,10 +104,12 @@ type Input struct {
 	// +optional
 	ServiceAccount string `json:"serviceAccount,omitempty"`
 
-	// PolicySelector fetches the AllowancePolicies and UpgradeAllowances of the
-	// cluster as required resources. If these kinds are not installed, only
-	// inline ones apply, and the condition Kausality of the composite reports it.
-	// Crossplane needs permission to list them.
+	// PolicySelector fetches the AllowancePolicies, UpgradeAllowances, ApprovalPolicies
+	// and ClusterApprovalPolicies of the cluster as required resources, and follows its
+	// Kausality policies and the annotations of Namespaces. If these kinds are not
+	// installed, only what the Input has applies, and the condition Kausality of the
+	// composite reports it. Crossplane needs permission to list them, which the Helm
+	// chart gives.
 	// +optional
 	PolicySelector *PolicySelector `json:"policySelector,omitempty"`
 

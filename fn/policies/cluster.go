@@ -1,0 +1,138 @@
+package policies
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/ssa"
+)
+
+// maxNamespaces is of how many Namespaces the annotations and labels are read. A
+// cluster-scoped composite may compose resources in more; for these, the policies
+// count that select Namespaces by name or not at all.
+const maxNamespaces = 16
+
+// Cluster is what Kausality policies and Namespaces configure for the objects of a
+// request, as the webhook follows it (KR-09-23). The zero value configures nothing.
+type Cluster struct {
+	settings   settings.Set
+	namespaces map[string]namespace
+	// Removing: Kausality is being removed from the cluster.
+	Removing bool
+}
+
+// namespace as far as it is read.
+type namespace struct {
+	mode   v1alpha1.Mode
+	labels map[string]string
+}
+
+// Settings of an object: those of the most specific policy that covers it.
+//
+// Policies name resources, and a request shows kinds: the resource is derived from
+// the kind as Kubernetes' conventions have it. A policy that names an irregular
+// plural covers its objects for the webhook alone, unless it covers all of a group.
+func (c Cluster) Settings(ref parent.Ref, labels map[string]string) settings.Settings {
+	resource, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(ref.ToAPIVersionAndKind()))
+	return c.settings.For(settings.Target{
+		Group: resource.Group, Resource: resource.Resource, Namespace: ref.Namespace,
+		NamespaceLabels: c.namespaces[ref.Namespace].labels, Labels: labels,
+	})
+}
+
+// Lookup is Settings; nil where there is no policy.
+func (c Cluster) Lookup() func(parent.Ref, map[string]string) settings.Settings {
+	if len(c.settings.Scopes()) == 0 {
+		return nil
+	}
+	return c.Settings
+}
+
+// NamespaceMode of a Namespace by its annotation; "" for none, and where it was not
+// fetched.
+func (c Cluster) NamespaceMode(name string) v1alpha1.Mode { return c.namespaces[name].mode }
+
+// Mode of an object as its policy would have it were it not suspended.
+func (c Cluster) Mode(s *parent.State, configured settings.Settings, byDefault v1alpha1.Mode) v1alpha1.Mode {
+	mode, err := settings.ModeOf(s.Annotations[v1alpha1.AnnotationKeyMode],
+		func() (v1alpha1.Mode, error) { return c.NamespaceMode(s.Namespace), nil }, configured.Mode, byDefault)
+	if err != nil {
+		return byDefault // nothing is read that can fail
+	}
+	return mode
+}
+
+// clusterOf a request. notes name what is ignored, and why.
+func clusterOf(req *fnv1.RunFunctionRequest) (c Cluster, notes []string) {
+	known, notes := fetch(kausalities, req, func(k *v1alpha1.Kausality) (*v1alpha1.Kausality, []allowance.RuleError) { return k, nil })
+	set, errs := settings.Compile(known)
+	for _, name := range slices.Sorted(maps.Keys(errs)) {
+		notes = append(notes, fmt.Sprintf("Kausality %s is ignored: %v", name, errs[name]))
+	}
+	c = Cluster{settings: set, namespaces: map[string]namespace{}}
+	for _, name := range namespacesOf(req) {
+		if o := single(req, RequirementNamespace+name); o != nil {
+			c.namespaces[name] = namespace{mode: v1alpha1.Mode(o.GetAnnotations()[v1alpha1.AnnotationKeyMode]), labels: o.GetLabels()}
+		}
+	}
+	if o := single(req, RequirementConfiguration); o != nil {
+		_, c.Removing = o.GetAnnotations()[v1alpha1.AnnotationKeyRemoval]
+	}
+	return c, notes
+}
+
+// single object under the name of a requirement; nil for none.
+func single(req *fnv1.RunFunctionRequest, name string) *unstructured.Unstructured {
+	items, _ := required(req, name)
+	if len(items) == 0 {
+		return nil
+	}
+	return &unstructured.Unstructured{Object: ssa.Object(items[0].GetResource())}
+}
+
+// namespacesOf the composite and of what it composes, as it is and as it is wanted,
+// sorted; the first maxNamespaces of them.
+func namespacesOf(req *fnv1.RunFunctionRequest) []string {
+	found := map[string]bool{}
+	add := func(r *fnv1.Resource) {
+		metadata := r.GetResource().GetFields()["metadata"].GetStructValue()
+		if name := metadata.GetFields()["namespace"].GetStringValue(); name != "" {
+			found[name] = true
+		}
+	}
+	add(req.GetObserved().GetComposite())
+	for _, resources := range []map[string]*fnv1.Resource{req.GetObserved().GetResources(), req.GetDesired().GetResources()} {
+		for _, r := range resources {
+			add(r)
+		}
+	}
+	out := slices.Sorted(maps.Keys(found))
+	return out[:min(len(out), maxNamespaces)]
+}
+
+// unreadable is why what the cluster configures was not read; "" where it was.
+func unreadable(req *fnv1.RunFunctionRequest) string {
+	items, looked := required(req, RequirementKausalityCRD)
+	_, listed := required(req, RequirementKausalities)
+	switch {
+	case !looked:
+		return "this Crossplane gives functions no required resources"
+	case len(items) == 0:
+		return "CustomResourceDefinition " + crdKausalities + " is not installed"
+	case !readable(req):
+		return "CustomResourceDefinition " + crdKausalities + " is of an earlier release, whose role does not let Crossplane read them; upgrade the chart"
+	case !listed:
+		return "they were not fetched"
+	}
+	return ""
+}
