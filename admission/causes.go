@@ -41,8 +41,15 @@ func (ed *editor) attributed(hop v1alpha1.Hop) v1alpha1.Hop {
 }
 
 // causes of a change that counts as drift, at most v1alpha1.MaxHopCauses: all those that cannot be
-// excluded (KR-07-10). What the build of the child's last change excludes is not one.
+// excluded (KR-07-10). What the build of the child's last change excludes is not one. They are not modified.
 func (ev *evaluation) causes() []v1alpha1.HopCause {
+	if !ev.caused.known { // get would allocate a closure for each request
+		ev.caused = memo[[]v1alpha1.HopCause]{value: ev.findCauses(), known: true}
+	}
+	return ev.caused.value
+}
+
+func (ev *evaluation) findCauses() []v1alpha1.HopCause {
 	if ev.needsApproval() {
 		return []v1alpha1.HopCause{cause(v1alpha1.CauseUser, ev.req.User.Name)}
 	}
@@ -75,15 +82,13 @@ func (ev *evaluation) causes() []v1alpha1.HopCause {
 
 // authored is a cause with its author, where it is known (KR-07-11). No decision depends on it.
 func (ev *evaluation) authored(c v1alpha1.HopCause) v1alpha1.HopCause {
-	author, claimed, err := ev.Options.Author(ev.ctx, c)
+	found, err := ev.Options.Author(ev.ctx, c)
 	if err != nil {
 		ev.warnings.add("cannot determine the author of " + c.Name + ": " + err.Error())
 		return c
 	}
-	if c.Author = bounded(author); c.Author != "" {
-		c.Claimed = claimed
-	}
-	return c
+	found.Author, found.Manager = bounded(found.Author), bounded(found.Manager)
+	return found
 }
 
 func cause(kind v1alpha1.CauseKind, name string) v1alpha1.HopCause {

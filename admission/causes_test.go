@@ -32,7 +32,7 @@ func TestUnrequested(t *testing.T) {
 	drift := func(mods ...fx.Mod) *Request { return request(Update, fx.With(fx.Instance(), mods...), fx.Resize("l")) }
 	built := allowance.Build{Fingerprint: "new", Functions: []string{"fn-1"}, Images: []string{"crossplane@sha256:1"}}
 	composition := v1alpha1.HopCause{Kind: v1alpha1.CauseComposition, Name: "db-rev-2", Author: "alice"}
-	function := v1alpha1.HopCause{Kind: v1alpha1.CauseFunction, Name: "fn-1", Author: "kubectl", Claimed: true}
+	function := v1alpha1.HopCause{Kind: v1alpha1.CauseFunction, Name: "fn-1", Manager: "kubectl (Apply)"}
 	controller := v1alpha1.HopCause{Kind: v1alpha1.CauseController, Name: fx.Crossplane.Name}
 	cases := map[string]struct {
 		reason      string
@@ -79,14 +79,14 @@ func TestUnrequested(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			tc.opts.Author = func(_ context.Context, c v1alpha1.HopCause) (string, bool, error) {
+			tc.opts.Author = func(_ context.Context, c v1alpha1.HopCause) (v1alpha1.HopCause, error) {
 				switch c.Kind {
 				case v1alpha1.CauseComposition:
-					return "alice", false, nil
+					c.Author = "alice"
 				case v1alpha1.CauseFunction:
-					return "kubectl", true, nil
+					c.Manager = "kubectl (Apply)"
 				}
-				return "", true, nil
+				return c, nil
 			}
 			e := &Evaluator{World: builtWorld{setting{xr: tc.xr}.world(), tc.build}, Options: tc.opts}
 			d, err := e.Evaluate(t.Context(), tc.req)

@@ -114,16 +114,17 @@ func (ev *evaluation) driftRefusal() refusal {
 	p := identity.Describe(ev.parent().Ref)
 	holder := identity.Holder{State: ev.parent(), Kind: ev.kindOf(ev.parent()), Unguarded: !ev.view().guarded}
 	r := refusal{code: 403, reason: ReasonDrift, suggestion: holder.ApproveCommand(ev.class.id)}
-	r.why = "it is an unrequested change: the spec of " + p + " has not changed since it settled at generation " +
-		strconv.FormatInt(ev.view().intent.Generation, 10)
-	if ev.held.before {
-		r.why = "it was held before the last intent of " + p + " (generation " + strconv.FormatInt(ev.view().intent.Generation, 10) +
-			"), which does not change it"
+	intent, open, rev, end := strconv.FormatInt(ev.view().intent.Generation, 10), "", ev.parent().CompositionRevision, ""
+	if rev != "" {
+		open, end = " (composition revision ", ")"
 	}
-	if ev.needsApproval() {
+	switch {
+	case ev.needsApproval():
 		r.why = fmt.Sprintf("it is not by the controller of %s, and policy %s requires approval of changes by other users", p, ev.settings.Policy)
-	} else if rev := ev.parent().CompositionRevision; rev != "" {
-		r.why += " (composition revision " + rev + ")"
+	case ev.held.before:
+		r.why = "it was held before the last intent of " + p + " (generation " + intent + "), which does not change it" + open + rev + end
+	default:
+		r.why = "it is an unrequested change: the spec of " + p + " has not changed since it settled at generation " + intent + open + rev + end
 	}
 	if e, ok := ev.view().set.Spent(ev.query()); ok {
 		r.why += fmt.Sprintf("; the approval in annotation %s is used up or out of date", e.Key)
@@ -146,7 +147,7 @@ func (ev *evaluation) driftRefusal() refusal {
 func (ev *evaluation) driftReport(r refusal) *Report {
 	return ev.report(v1alpha1.DriftSpec{
 		ID: ev.class.id, Relation: v1alpha1.RelationControllerChild, Intent: ev.view().intent.Generation,
-		Cause: ev.cause(), SuggestedApproval: r.suggestion,
+		Cause: ev.cause(), Causes: ev.causes(), SuggestedApproval: r.suggestion,
 	}, ev.parent(), ev.view().set)
 }
 

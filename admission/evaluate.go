@@ -10,6 +10,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // Evaluator decides requests. It is safe for concurrent use.
@@ -123,6 +124,8 @@ type evaluation struct {
 	question memo[approval.Query]
 	// calling is the build of the controller that makes the request.
 	calling memo[allowance.Build]
+	// caused are the causes of a change that counts as drift.
+	caused memo[[]v1alpha1.HopCause]
 	// variables of expressions about the request.
 	variables memo[*expression.Input]
 	// unevaluated rules of ApprovalPolicies; written by excepted.

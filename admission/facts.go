@@ -68,7 +68,9 @@ func (e *Evaluator) collect(ctx context.Context, req *Request) (*facts, error) {
 	if f.retarget = retargeted(req, f.kind); f.retarget {
 		f.changes = withExternalName(f.changes, req)
 	}
-	f.parentRef, f.hasParent = f.parentOf(stored)
+	if !f.settings.TraceOnly { // else each change is of its user's own (KR-07-13)
+		f.parentRef, f.hasParent = f.parentOf(stored)
+	}
 	return f, nil
 }
 
@@ -84,10 +86,10 @@ func (f *facts) parentOf(stored *unstructured.Unstructured) (parent.Ref, bool) {
 }
 
 // modeOf an object by precedence (KR-05-21). An annotation with an invalid mode
-// counts as absent, and a warning names it. While Kausality is being removed, or the
-// policy is suspended, the mode is log.
+// counts as absent, and a warning names it. While Kausality is being removed, and where
+// the policy is suspended or only traces, the mode is log.
 func (e *Evaluator) modeOf(ctx context.Context, own, namespace string, s settings.Settings) (v1alpha1.Mode, []string, error) {
-	if e.Options.removing() || s.Suspended {
+	if e.Options.removing() || s.Suspended || s.TraceOnly {
 		return v1alpha1.ModeLog, nil, nil
 	}
 	var invalid []string

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -167,5 +168,33 @@ func TestIgnoredPaths(t *testing.T) {
 		if d.Gate == nil || d.Gate.State != want {
 			t.Errorf("ignoring %s: want the gate %s, got %+v", path, want, d.Gate)
 		}
+	}
+}
+
+// TestTraceOnly covers KR-07-13: nothing is decided, and each change is its user's own, in whatever mode the rest is.
+func TestTraceOnly(t *testing.T) {
+	traced := under(func(s *v1alpha1.KausalitySpec) { s.TraceOnly = true })
+	traced.DefaultMode = v1alpha1.ModeEnforce
+	frozen := fx.Annotate(v1alpha1.AnnotationKeyFreeze, "true")
+	enforce := fx.Annotate(v1alpha1.AnnotationKeyMode, "enforce")
+	for name, tc := range map[string]struct {
+		reason string
+		xr     []fx.Mod
+		req    *Request
+		user   string
+	}{
+		"Drift":      {reason: "the parent has settled", req: request(Update, fx.With(fx.Instance(), enforce), fx.Resize("l")), user: fx.Crossplane.Name},
+		"OtherActor": {reason: "another user", req: by(request(Update, fx.Instance(), fx.Resize("l")), fx.Alice, "kubectl"), user: fx.Alice.Name},
+		"Frozen":     {reason: "the parent is frozen", xr: []fx.Mod{frozen}, req: request(Update, fx.Instance(), fx.Resize("l")), user: fx.Crossplane.Name},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := decide(t, setting{xr: tc.xr}.world(), traced, tc.req)
+			if !d.Allowed || d.Class != ClassNewOrigin || d.Mode != v1alpha1.ModeLog || d.Report != nil {
+				t.Fatalf("%s: got %+v: %s", tc.reason, outcomeOf(d), d.Message)
+			}
+			if hops := trace.Of(apply(tc.req.Object, d).GetAnnotations()); len(hops) != 1 || hops[0].User != tc.user || hops[0].Unrequested {
+				t.Errorf("%s: trace %s", tc.reason, hops)
+			}
+		})
 	}
 }

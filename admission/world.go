@@ -101,10 +101,9 @@ type Options struct {
 	// that a user is a controller, and no record does (KR-13-04). nil switches that
 	// off: field managers are then believed, as befits objects that are no request's.
 	MayUpdateStatus func(ctx context.Context, user subject.User, object parent.Ref) (bool, error)
-	// Author of a revision that is a cause: a user whom the trace of its Composition,
-	// Function or graph names, claimed where that is not protected; "" where unknown. It is called
-	// for unrequested changes that pass. nil: authors are unknown.
-	Author func(ctx context.Context, cause v1alpha1.HopCause) (author string, claimed bool, err error)
+	// Author returns a cause with Author and Claimed, or Manager, of the Composition or Function it is a revision of; none of
+	// them where unknown. It is called for drift. nil: authors are unknown.
+	Author func(ctx context.Context, cause v1alpha1.HopCause) (v1alpha1.HopCause, error)
 	// Guarded reports whether requests about an object are reviewed, so that approvals
 	// on it count (KR-13-15); nil where those of all parents are.
 	Guarded func(*parent.State) bool

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -116,6 +117,7 @@ func byCause(list []v1alpha1.Drift) []*group {
 func (g *group) print(out io.Writer, v view, wide bool) error {
 	oldest := inspect.Since(&g.drifts[len(g.drifts)-1])
 	fmt.Fprintf(out, "%s: %s, since %s\n", v.bold(capitalized(cmp.Or(g.cause, "unknown cause"))), plural(len(g.drifts), "change"), v.age(oldest))
+	g.authors(out)
 	w := printers.GetNewTabWriter(out)
 	header := "  ID\tAGE\tPARENT\tCHANGE"
 	if wide {
@@ -137,6 +139,20 @@ func (g *group) print(out io.Writer, v view, wide bool) error {
 	}
 	_, err := fmt.Fprintf(out, "  To approve: %s\n", approveCommandLine(g.namespace, ids...))
 	return err
+}
+
+// authors prints the causes whose authors are known, once each.
+func (g *group) authors(out io.Writer) {
+	var lines []string
+	for _, d := range g.drifts {
+		if slices.ContainsFunc(d.Spec.Causes, func(c v1alpha1.HopCause) bool { return authorOf(c) != "" }) {
+			lines = append(lines, causeLines(d.Spec.Causes)...)
+		}
+	}
+	slices.Sort(lines)
+	for _, line := range slices.Compact(lines) {
+		fmt.Fprintln(out, "  "+line)
+	}
 }
 
 // capitalized makes the first letter of a sentence a capital.

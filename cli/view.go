@@ -77,21 +77,33 @@ func (v view) unrequested(h v1alpha1.Hop) []string {
 		}
 		out = append(out, v.yellow(what+", passed "+cmp.Or(passedAs[h.Passed], string(h.Passed))))
 	}
+	return append(out, causeLines(h.Causes)...)
+}
+
+// causeLines is a line for each of some causes that cannot be distinguished, with its author.
+func causeLines(causes []v1alpha1.HopCause) []string {
 	label := "cause: "
-	if len(h.Causes) > 1 {
+	if len(causes) > 1 {
 		label = "possible cause: "
 	}
-	for _, c := range h.Causes {
-		line := label + cmp.Or(causeAs[c.Kind], string(c.Kind)) + " " + c.Name
-		switch {
-		case c.Author != "" && c.Claimed:
-			line += ", by " + c.Author + " (a claim)"
-		case c.Author != "":
-			line += ", by " + c.Author
-		}
-		out = append(out, line)
+	out := make([]string, 0, len(causes))
+	for _, c := range causes {
+		out = append(out, label+cmp.Or(causeAs[c.Kind], string(c.Kind))+" "+c.Name+authorOf(c))
 	}
 	return out
+}
+
+// authorOf a cause, as the end of a sentence; empty where it is unknown (KR-07-11).
+func authorOf(c v1alpha1.HopCause) string {
+	switch {
+	case c.Author != "" && c.Claimed:
+		return ", by " + c.Author + " (a claim)"
+	case c.Author != "":
+		return ", by " + c.Author
+	case c.Manager != "":
+		return ", by field manager " + c.Manager + " (a claim)"
+	}
+	return ""
 }
 
 // who made the change of a hop. A change that the webhook did not see is
@@ -140,7 +152,9 @@ func (v view) verdict(allowed bool, reason admission.Reason) string {
 // drift as a node, with the command that approves it.
 func (v view) drift(n *node, d *v1alpha1.Drift) {
 	b := n.addf("%s, %s: %s", d.Name, v.age(inspect.Since(d)), summary(d))
-	if d.Spec.Cause != "" {
+	if len(d.Spec.Causes) > 0 {
+		b.lines = append(b.lines, causeLines(d.Spec.Causes)...)
+	} else if d.Spec.Cause != "" {
 		b.lines = append(b.lines, "cause: "+d.Spec.Cause)
 	}
 	b.lines = append(b.lines, approveCommandLine(d.Namespace, d.Name))

@@ -68,7 +68,7 @@ func resolved(d *v1alpha1.Drift, why string) v1alpha1.DriftReport {
 func reportOf(d v1alpha1.DriftSpec, phase v1alpha1.DriftPhase) v1alpha1.DriftReport {
 	out := v1alpha1.DriftReport{Spec: v1alpha1.DriftReportSpec{
 		ID: d.ID, Phase: phase, Relation: d.Relation, Child: v1alpha1.ReportChild{ObjectReference: d.Child},
-		Parent: v1alpha1.ReportParent{ObjectReference: d.Parent}, Difference: d.Difference, Cause: d.Cause,
+		Parent: v1alpha1.ReportParent{ObjectReference: d.Parent}, Difference: d.Difference, Cause: d.Cause, Causes: d.Causes,
 		SuggestedApproval: d.SuggestedApproval,
 	}}
 	out.APIVersion, out.Kind = v1alpha1.GroupVersion.String(), "DriftReport"

@@ -69,6 +69,7 @@ func controllerRules() []rbacv1.PolicyRule {
 	const registration, rbac = "admissionregistration.k8s.io", rbacv1.GroupName
 	return []rbacv1.PolicyRule{
 		rbacRule(v1alpha1.Group, []string{"kausalities", "upgradeallowances"}, observe...),
+		rbacRule(v1alpha1.Group, []string{"kausalities"}, "create"), // the one that traces authors
 		rbacRule(v1alpha1.Group, []string{"kausalities/status"}, "patch"),
 		rbacRule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, read...),
 		rbacRule("", []string{"namespaces"}, observe...),                    // which enforce by their annotation

@@ -17,6 +17,7 @@ const (
 	limitsRoles    = "kausality-controller-roles"
 	limitsWebhooks = "kausality-controller-webhooks"
 	limitsSecrets  = "kausality-controller-secrets"
+	limitsPolicies = "kausality-controller-policies"
 
 	// urlPlaceholder is replaced by the chart, where webhook.url is set.
 	urlPlaceholder = "https://webhook.url.invalid"
@@ -43,7 +44,8 @@ func controllerLimits() []any {
 		limits(limitsWebhooks, group{name: "admissionregistration.k8s.io",
 			resources: []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}}, nil, webhookValidations()),
 		limits(limitsSecrets, group{resources: []string{"secrets"}}, nil, secretValidations()),
-		limitsBinding(limitsRoles), limitsBinding(limitsWebhooks), limitsBinding(limitsSecrets),
+		limits(limitsPolicies, group{name: v1alpha1.Group, resources: []string{"kausalities"}}, nil, policyValidations()),
+		limitsBinding(limitsRoles), limitsBinding(limitsWebhooks), limitsBinding(limitsSecrets), limitsBinding(limitsPolicies),
 	}
 }
 
@@ -125,6 +127,14 @@ func secretValidations() []admissionregistrationv1.Validation {
 		check(`object.metadata.namespace == `+quote(Namespace)+` && object.metadata.name in `+literal([]string{SecretServing, SecretAuthority})+` &&
 object.type in ["Opaque", "kubernetes.io/tls"]`,
 			"the policy controller writes its certificates alone"),
+	}
+}
+
+func policyValidations() []admissionregistrationv1.Validation {
+	return []admissionregistrationv1.Validation{
+		check(`object.metadata.name == `+quote(AuthorsPolicy)+` && has(object.spec.traceOnly) && object.spec.traceOnly &&
+object.spec.resources.all(r, r.apiGroups.all(g, g.endsWith(".crossplane.io")) && !("*" in r.resources))`,
+			"the policy controller creates no policy but the one that traces authors"),
 	}
 }
 

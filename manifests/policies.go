@@ -16,6 +16,9 @@ func policyStatuses() []string {
 	return out
 }
 
+// AuthorsPolicy is the name of the policy that traces who changes Compositions and Functions (KR-07-13).
+const AuthorsPolicy = "authors"
+
 const (
 	policyTimeout       int32 = 5
 	configurationPolicy       = "kausality-policies"

@@ -81,7 +81,8 @@ func webhookRules() []rbacv1.PolicyRule {
 		rbacRule(v1alpha1.Group, []string{"approvalpolicies/status", "clusterapprovalpolicies/status"}, "update"), // claims
 		rbacRule(v1alpha1.Group, []string{"drifts"}, "delete"),                                                    // old ones
 		rbacRule("", []string{"pods"}, "get"),                                                                     // whose images are the build of a controller
-		rbacRule("apiextensions.crossplane.io", []string{"compositionrevisions"}, "get"),
+		rbacRule("apiextensions.crossplane.io", []string{"compositions", "compositionrevisions"}, "get"),          // and who made them
+		rbacRule("pkg.crossplane.io", []string{"functions"}, "get"),
 		rbacRule("pkg.crossplane.io", []string{"functionrevisions"}, "list"),
 		rbacRule("authorization.k8s.io", []string{"subjectaccessreviews"}, "create"),
 	)

@@ -95,6 +95,11 @@ func (c *Controller) reconcile(ctx context.Context) (reconcile.Result, error) {
 		c.Log.Info("Kausality is being removed: no request is refused any more", "annotation", cluster.AnnotationKeyRemoval)
 		scopes = lenient(scopes)
 	}
+	if !removing {
+		if err := c.traceAuthors(ctx, list); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	retained, err := c.retained(ctx, live, scopes)
 	if err != nil {
 		return reconcile.Result{}, err

@@ -52,6 +52,8 @@ type Options struct {
 	// Owner is the ClusterRole that owns what is made here, so that it goes when
 	// the installation does; "" for none.
 	Owner string
+	// TraceAuthors creates the policy manifests.AuthorsPolicy where there is none.
+	TraceAuthors bool
 }
 
 // Run the controller until the context ends.

@@ -50,18 +50,29 @@ func (w *world) Build(ctx context.Context, req *admission.Request, p *parent.Sta
 	return w.builds.Of(ctx, req.User, p)
 }
 
-// author of a revision that is a cause: the trace of its Composition names it. It is a claim unless the annotations of
-// both are protected (KR-07-11).
-func (w *world) author(ctx context.Context, c v1alpha1.HopCause) (author string, claimed bool, err error) {
-	if c.Kind != v1alpha1.CauseComposition {
-		return "", false, nil
+// sources are the kinds whose annotations name the author of a revision: the first that of the current one, all of them that
+// of an earlier one.
+var sources = map[v1alpha1.CauseKind][]schema.GroupVersionKind{
+	v1alpha1.CauseComposition: {
+		{Group: "apiextensions.crossplane.io", Version: "v1", Kind: "Composition"},
+		{Group: "apiextensions.crossplane.io", Version: "v1", Kind: "CompositionRevision"},
+	},
+	v1alpha1.CauseFunction: {{Group: "pkg.crossplane.io", Version: "v1", Kind: "Function"}},
+}
+
+// author of a revision that is a cause. It is a claim unless the annotations that name it are protected (KR-07-11).
+func (w *world) author(ctx context.Context, c v1alpha1.HopCause) (v1alpha1.HopCause, error) {
+	found, err := w.builds.Author(ctx, c)
+	if err != nil {
+		return c, err
 	}
-	for _, kind := range []string{"Composition", "CompositionRevision"} {
-		gvk := schema.GroupVersionKind{Group: "apiextensions.crossplane.io", Version: "v1", Kind: kind}
-		claimed = claimed || !w.cluster.Reviews(&parent.State{Ref: parent.Ref{GroupVersionKind: gvk}})
+	c.Author, c.Manager = found.User, found.Manager
+	for i, gvk := range sources[c.Kind] {
+		if c.Author != "" && (i == 0 || found.Copied) {
+			c.Claimed = c.Claimed || !w.cluster.Reviews(&parent.State{Ref: parent.Ref{GroupVersionKind: gvk}})
+		}
 	}
-	author, err = w.builds.Author(ctx, c.Name)
-	return author, claimed, err
+	return c, nil
 }
 
 // Kind of objects, from discovery; it never waits.

@@ -46,6 +46,9 @@ type Scope struct {
 // scopes of a policy, most specific first, or why it cannot be understood.
 func scopes(k *v1alpha1.Kausality) ([]Scope, error) {
 	base := Scope{Policy: k.Name, ObjectSelector: k.Spec.ObjectSelector, Mode: k.Spec.Mode, Suspended: k.Spec.Suspend}
+	if k.Spec.TraceOnly {
+		base.Mode = v1alpha1.ModeLog // whatever the default is: no write waits for it
+	}
 	if n := k.Spec.Namespaces; n != nil {
 		base.Namespaces, base.NamespaceSelector, base.ExcludedNamespaces = n.Names, n.Selector, n.Excluded
 	}

@@ -30,6 +30,8 @@ type Settings struct {
 	RequireApproval bool
 	// Suspended: the webhook is not called for the object (KR-12-13).
 	Suspended bool
+	// TraceOnly: changes are traced, and nothing is decided about them (KR-07-13).
+	TraceOnly bool
 	// CloseTo are the verbs of a closed gate beside Observe; valid where
 	// HasCloseTo, else it is left to the installation.
 	CloseTo    []v1alpha1.Verb
@@ -96,8 +98,9 @@ func Compile(policies []*v1alpha1.Kausality) (set Set, errs map[string]error) {
 
 // settingsOf a policy without its mode, which differs by Scope.
 func settingsOf(k *v1alpha1.Kausality) Settings {
-	s := Settings{Policy: k.Name, Suspended: k.Spec.Suspend, RequireApproval: k.Spec.OtherActors == v1alpha1.OtherActorsRequireApproval,
-		SecretFields: change.SecretFieldsOf(k.Spec.SecretPaths...)}
+	s := Settings{Policy: k.Name, Suspended: k.Spec.Suspend, TraceOnly: k.Spec.TraceOnly,
+		RequireApproval: k.Spec.OtherActors == v1alpha1.OtherActorsRequireApproval,
+		SecretFields:    change.SecretFieldsOf(k.Spec.SecretPaths...)}
 	g := k.Spec.Gate
 	if g == nil {
 		return s

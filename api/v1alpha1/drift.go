@@ -72,6 +72,9 @@ type DriftSpec struct {
 	// Cause, as text: the user, or the Composition revision.
 	// +optional
 	Cause string `json:"cause,omitempty"`
+	// Causes that cannot be excluded, at most 4, with the authors of revisions.
+	// +optional
+	Causes []HopCause `json:"causes,omitempty"`
 	// User who made the refused request.
 	// +optional
 	User string `json:"user,omitempty"`
@@ -165,6 +168,8 @@ type DriftReportSpec struct {
 	Difference []FieldDifference `json:"difference,omitempty"`
 	// Cause, as text.
 	Cause string `json:"cause,omitempty"`
+	// Causes that cannot be excluded, with the authors of revisions.
+	Causes []HopCause `json:"causes,omitempty"`
 	// SuggestedApproval is the command that approves exactly this difference.
 	SuggestedApproval string `json:"suggestedApproval,omitempty"`
 	// Request that was refused; nil for External.

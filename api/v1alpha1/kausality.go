@@ -52,6 +52,8 @@ type KausalityList struct {
 }
 
 // KausalitySpec is the content of a policy.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.traceOnly) || !self.traceOnly || (!has(self.mode) || self.mode == 'log') && !has(self.overrides)",message="a policy with traceOnly decides nothing: its mode can only be log, without overrides"
 type KausalitySpec struct {
 	// Resources to guard. Name the parents with their children: Claims and
 	// composite resources as well as managed resources.
@@ -84,6 +86,10 @@ type KausalitySpec struct {
 	// deleted, and Kausality's annotations stay protected.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
+	// TraceOnly records who changes what the policy covers, and decides nothing: the mode is log, and each change is its user's own,
+	// whatever the owner of the object. Values of user annotations are still checked.
+	// +optional
+	TraceOnly bool `json:"traceOnly,omitempty"`
 	// OtherActors is how changes of a child are decided that another actor than
 	// its parent's controller makes: Allow (the default) allows them,
 	// RequireApproval treats them as drift.

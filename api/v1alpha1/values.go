@@ -225,8 +225,12 @@ type HopCause struct {
 	// controllers and users.
 	Author string `json:"author,omitempty"`
 	// Claimed is true where Author is from a trace that other clients may have
-	// written, since Composition or revision is not guarded.
+	// written, since Composition, Function or revision is not guarded.
 	Claimed bool `json:"claimed,omitempty"`
+	// Manager is who wrote the revision where no trace has it: the field manager and operation of
+	// the last write of the Composition's or Function's spec, as in "kubectl (Apply)". Clients choose the name of their
+	// manager: it is a claim. Empty where Author is known, and where unknown.
+	Manager string `json:"manager,omitempty"`
 }
 
 // MaxHopCauses is how many causes a hop has; MaxCauseName is how long their names and

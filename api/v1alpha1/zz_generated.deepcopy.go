@@ -708,6 +708,11 @@ func (in *DriftReportSpec) DeepCopyInto(out *DriftReportSpec) {
 		*out = make([]FieldDifference, len(*in))
 		copy(*out, *in)
 	}
+	if in.Causes != nil {
+		in, out := &in.Causes, &out.Causes
+		*out = make([]HopCause, len(*in))
+		copy(*out, *in)
+	}
 	if in.Request != nil {
 		in, out := &in.Request, &out.Request
 		*out = new(ReportRequest)
@@ -733,6 +738,11 @@ func (in *DriftSpec) DeepCopyInto(out *DriftSpec) {
 	if in.Difference != nil {
 		in, out := &in.Difference, &out.Difference
 		*out = make([]FieldDifference, len(*in))
+		copy(*out, *in)
+	}
+	if in.Causes != nil {
+		in, out := &in.Causes, &out.Causes
+		*out = make([]HopCause, len(*in))
 		copy(*out, *in)
 	}
 }

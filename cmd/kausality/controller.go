@@ -57,6 +57,8 @@ func controllerCommand() *cobra.Command {
 	fl.DurationVar(&o.Rotation.AuthorityLife, "authority-lifetime", certs.DefaultAuthorityLife,
 		"How long an authority is valid; it is replaced when a third of that is left.")
 	fl.StringVar(&o.Owner, "owner", "", "ClusterRole that owns the objects that the controller creates, so that they are deleted with the installation.")
+	fl.BoolVar(&o.TraceAuthors, "trace-authors", false,
+		"Create the Kausality policy authors, which traces who changes Compositions and Functions, where there is none of that name.")
 	return cmd
 }
 

@@ -103,8 +103,10 @@ func attempts() map[string]attempt {
 	}
 	const mutating, validating = "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"
 	return map[string]attempt{
-		"ForeignBinding":      {of: bindings, object: bindingTo("of-somebody", "kausality-orphan-protection")},
-		"ForeignPolicy":       {of: admissionPolicies, object: object(registration, "ValidatingAdmissionPolicy", "", "of-somebody", map[string]any{})},
+		"ForeignBinding": {of: bindings, object: bindingTo("of-somebody", "kausality-orphan-protection")},
+		"ForeignPolicy":  {of: admissionPolicies, object: object(registration, "ValidatingAdmissionPolicy", "", "of-somebody", map[string]any{})},
+		"OtherKausality": {of: kausality, object: object("kausality.io/v1alpha1", "Kausality", "", "lenient", map[string]any{"mode": "log",
+			"resources": []any{map[string]any{"apiGroups": []any{"shop.example.org"}, "resources": []any{"apps"}}}})},
 		"UnbindLimits":        {of: bindings, object: bindingTo("kausality-controller-roles", ""), deletes: true},
 		"RelaxLimits":         {of: bindings, object: bindingTo("kausality-controller-roles", "kausality-controller-roles")},
 		"RemoveLimits":        {of: admissionPolicies, object: bindingTo("kausality-controller-roles", ""), deletes: true},

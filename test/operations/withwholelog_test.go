@@ -41,6 +41,8 @@ var rare = map[string]string{
 	"webhook: delete drifts.kausality.io":                           "Drifts that were resolved a week ago",
 	"webhook: list functionrevisions.pkg.crossplane.io":             "there are Functions: Crossplane is no part of these tests, but of test/e2e",
 	"webhook: get compositionrevisions.apiextensions.crossplane.io": "as above",
+	"webhook: get compositions.apiextensions.crossplane.io":         "as above",
+	"webhook: get functions.pkg.crossplane.io":                      "as above",
 	"webhook: get pods.":                                            controllersInPods,
 	"webhook: get upgradeallowances.kausality.io":                   controllersInPods,
 	"webhook: patch upgradeallowances/status.kausality.io":          controllersInPods,

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/lru"
@@ -19,7 +20,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
-	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // Extra fields of users whose token is bound to a Pod.
@@ -37,6 +38,8 @@ var (
 const (
 	// maxCached bounds the Pods, and the revisions of Compositions, that are cached.
 	maxCached = 2048
+	// maxSources bounds the Compositions and Functions that are cached.
+	maxSources = 256
 	// readTimeout bounds all reads for one request.
 	readTimeout = time.Second
 	// unknownTTL is for how long a Pod is not read again whose images are not known.
@@ -57,12 +60,14 @@ type Builds struct {
 	unknown *cache.LRUExpireCache
 	// functions has one entry, map[string]string: the active revisions.
 	functions *cache.LRUExpireCache
+	// sources are the Compositions and Functions of revisions, source, by resource and name.
+	sources *cache.LRUExpireCache
 }
 
 // New returns Builds that reads by a client.
 func New(c dynamic.Interface) *Builds {
 	return &Builds{client: c, pods: lru.New(maxCached), revisions: lru.New(maxCached), steps: lru.New(maxCached), functions: cache.NewLRUExpireCache(1),
-		unknown: cache.NewLRUExpireCache(maxCached)}
+		unknown: cache.NewLRUExpireCache(maxCached), sources: cache.NewLRUExpireCache(maxSources)}
 }
 
 // Of returns the build that makes a request about a child of p; empty if it is unknown. p is nil for none.
@@ -201,8 +206,13 @@ func revisionsOf(functions []string) []string {
 type revision struct {
 	// functions in its pipeline, by name.
 	functions []string
-	// author of the Composition when the revision was made; empty where unknown.
-	author string
+	// author is the hop of the Composition when the revision was made; zero where unknown.
+	author v1alpha1.Hop
+	// of is the name of the Composition and uid its UID; empty where it has none.
+	of  string
+	uid types.UID
+	// content of its spec, as its Composition has it.
+	content digest
 }
 
 // revision by its name. The zero one if it is gone.
@@ -217,7 +227,8 @@ func (b *Builds) revision(ctx context.Context, name string) (revision, error) {
 	if err != nil {
 		return revision{}, fmt.Errorf("cannot read CompositionRevision %s: %w", name, err)
 	}
-	out := revision{author: authorOf(o)}
+	out := revision{author: lastHop(o, "Composition"), content: contentOf(o)}
+	out.of, out.uid = ownerOf(o)
 	for _, step := range list(o, "spec", "pipeline") {
 		ref, _ := step["functionRef"].(map[string]any)
 		if n, _ := ref["name"].(string); n != "" {
@@ -226,25 +237,6 @@ func (b *Builds) revision(ctx context.Context, name string) (revision, error) {
 	}
 	b.revisions.Add(name, out)
 	return out, nil
-}
-
-// authorOf a CompositionRevision: the user of the last hop of its Composition. Crossplane copies the annotations
-// of the Composition when it makes the revision (v2.3, NewCompositionRevision).
-func authorOf(o *unstructured.Unstructured) (user string) {
-	for _, h := range trace.Of(o.GetAnnotations()) {
-		if h.Kind == "Composition" && !h.Unattributed {
-			user = h.User
-		}
-	}
-	return user
-}
-
-// Author of a CompositionRevision; "" where it is unknown.
-func (b *Builds) Author(ctx context.Context, name string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	read, err := b.revision(ctx, name)
-	return read.author, err
 }
 
 // active revisions by function: name and image of each, as JSON. nil if there are no functions.

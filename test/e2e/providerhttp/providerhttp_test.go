@@ -18,6 +18,7 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -41,7 +42,17 @@ var (
 
 	memo  = story.Definition{Group: "example.org", Version: "v1alpha1", Kind: "XMemo", Plural: "xmemos", Scope: "Cluster", Spec: "{text: {type: string}}"}
 	memos = memo.Resource()
+
+	compositions = schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1", Resource: "compositions"}
 )
+
+// authors is the policy that the chart's policy controller creates.
+const authors = `
+apiVersion: kausality.io/v1alpha1
+kind: Kausality
+metadata: {name: authors}
+spec: {traceOnly: true, resources: [{apiGroups: [apiextensions.crossplane.io], resources: [compositions]}]}
+`
 
 const providerConfig = `
 apiVersion: http.crossplane.io/v1alpha1
@@ -60,7 +71,7 @@ type player struct {
 	plugin      string
 }
 
-// TestProviderHTTP runs the real provider-http against an HTTP cloud (KR-07-08, KR-07-09, KR-07-12).
+// TestProviderHTTP runs the real provider-http against an HTTP cloud (KR-07-08, KR-07-09, KR-07-11, KR-07-12, KR-07-13).
 func TestProviderHTTP(t *testing.T) {
 	p := startPlayer(t)
 	t.Run("together", func(t *testing.T) {
@@ -86,7 +97,7 @@ func startPlayer(t *testing.T) *player {
 	}
 	e, err := story.Start(ctx, story.Options{
 		Dir: dir, Out: os.Stdout, Kausality: os.Getenv("KAUSALITY_BINARY"), Webhook: true, WithoutObjects: true,
-		Resources: []string{"requests." + group, "disposablerequests." + group},
+		Resources: []string{"requests." + group, "disposablerequests." + group, "compositions.apiextensions.crossplane.io"},
 	})
 	t.Cleanup(e.Stop)
 	require.NoError(t, err)
@@ -315,6 +326,7 @@ func (p *player) composition(suffix string) []byte {
 
 // composed: the user's intent leads to the cloud, a change of the Composition does not until it is approved.
 func (p *player) composed() {
+	require.NoError(p, p.e.Apply(p.ctx, []byte(authors)))
 	require.NoError(p, p.e.Apply(p.ctx, memo.XRD()))
 	p.until("the Composition to be applied", func() error { return p.e.Apply(p.ctx, p.composition("")) })
 	p.create(memos, "XMemo", "list", map[string]any{"text": "tea"})
@@ -331,22 +343,36 @@ func (p *player) composed() {
 
 	n = len(p.cloud.wrote(0))
 	require.NoError(p, p.e.Apply(p.ctx, p.composition("!")))
-	drift := p.awaitDrift()
+	d := p.awaitDrift()
+	p.authored(d.Spec.Causes)
 	require.Empty(p, p.writes(n, "coffee"), "what no user requested was held")
-	p.patch(memos, "list", map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationPrefix + "approve-" + drift: "once"}}})
+	p.patch(memos, "list", map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationPrefix + "approve-" + d.Spec.ID: "once"}}})
 	p.awaitText("coffee!")
 	require.Equal(p, 1, len(p.writes(n, "coffee")))
 	p.until("the hop to be unrequested", func() error {
 		hops := p.composedTrace()
 		own := hops[len(hops)-1]
-		if !own.Unrequested || len(own.Causes) == 0 || own.Passed == "" {
+		if !own.Unrequested || own.Passed != v1alpha1.PassedApproval {
 			return fmt.Errorf("it is %+v", own)
 		}
+		p.authored(own.Causes)
 		return nil
 	})
 	require.NoError(p, p.hans.Resource(memos).Delete(p.ctx, "list", metav1.DeleteOptions{}))
 	p.until("the XMemo to be gone", func() error { return p.gone(memos, "list") })
 	p.awaitDeleted("coffee!")
+}
+
+// authored: the first cause is a composition revision by who changed the Composition, which is no claim.
+func (p *player) authored(causes []v1alpha1.HopCause) {
+	p.Helper()
+	hops, err := story.Trace(p.get(compositions, "xmemos.example.org"))
+	require.NoError(p, err)
+	require.Len(p, hops, 1)
+	require.NotEmpty(p, hops[0].User)
+	require.NotEmpty(p, causes)
+	want := v1alpha1.HopCause{Kind: v1alpha1.CauseComposition, Name: causes[0].Name, Author: hops[0].User}
+	require.Equal(p, want, causes[0])
 }
 
 // composedRequest of the XMemo.
@@ -381,8 +407,8 @@ func (p *player) awaitSettled() {
 	})
 }
 
-// awaitDrift of the composed Request, and its id.
-func (p *player) awaitDrift() (id string) {
+// awaitDrift of the composed Request.
+func (p *player) awaitDrift() (d v1alpha1.Drift) {
 	p.Helper()
 	name := p.composedRequest().GetName()
 	p.until("a Drift", func() error {
@@ -390,13 +416,15 @@ func (p *player) awaitDrift() (id string) {
 		if err != nil {
 			return err
 		}
-		for _, d := range list.Items {
-			child, _, _ := unstructured.NestedString(d.Object, "spec", "child", "name")
-			if id, _, _ = unstructured.NestedString(d.Object, "spec", "id"); child == name && id != "" {
+		for _, o := range list.Items {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d); err != nil {
+				return err
+			}
+			if d.Spec.Child.Name == name {
 				return nil
 			}
 		}
 		return fmt.Errorf("there are %d Drifts", len(list.Items))
 	})
-	return id
+	return d
 }

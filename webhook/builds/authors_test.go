@@ -1,0 +1,106 @@
+package builds
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+const (
+	// crossplaneOwned is a revision by its controller reference.
+	crossplaneOwned = `ownerReferences: [{apiVersion: apiextensions.crossplane.io/v1, kind: Composition, name: xdb, uid: u1, controller: true}]`
+	hopOfAnna       = `annotations: {kausality.io/trace: '[{"kind":"Composition","name":"xdb","generation":3,"user":"anna"}]'}`
+	// written by kubectl, after another manager.
+	written = `managedFields: [
+    {manager: helm, operation: Update, time: "2026-01-01T10:00:00Z", fieldsV1: {"f:spec": {"f:mode": {}}}},
+    {manager: kubectl, operation: Apply, time: "2026-01-02T10:00:00Z", fieldsV1: {"f:spec": {"f:pipeline": {}}}},
+    {manager: labeller, operation: Update, time: "2026-01-03T10:00:00Z", fieldsV1: {"f:metadata": {}}},
+    {manager: crossplane, operation: Update, subresource: status, time: "2026-01-04T10:00:00Z", fieldsV1: {"f:spec": {}}}]`
+)
+
+// TestCompositionAuthor: who made a revision of a Composition (KR-07-11).
+func TestCompositionAuthor(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		// revision and composition are metadata beside the name; "-" for no Composition.
+		revision, composition string
+		// pipeline of the Composition; that of the revision is [a].
+		pipeline string
+		want     Author
+	}{
+		"Own": {reason: "the Composition's own trace, as long as it has that content", revision: crossplaneOwned + ", " + hopOfAnna,
+			composition: "uid: u1, generation: 3, " + hopOfAnna, pipeline: "a", want: Author{User: "anna"}},
+		"Changed": {reason: "of an earlier revision its own annotations", revision: crossplaneOwned + ", " + hopOfAnna,
+			composition: `uid: u1, annotations: {kausality.io/trace: '[{"kind":"Composition","generation":4,"user":"eve"}]'}`, pipeline: "b",
+			want: Author{User: "anna", Copied: true}},
+		"Reverted": {reason: "another user made the same content again", revision: crossplaneOwned + ", " + hopOfAnna,
+			composition: `uid: u1, annotations: {kausality.io/trace: '[{"kind":"Composition","generation":5,"user":"eve"}]'}`, pipeline: "a",
+			want: Author{User: "anna", Copied: true}},
+		"Forged": {reason: "content of its own with another one's annotation", revision: crossplaneOwned + ", " + hopOfAnna,
+			composition: "uid: u1, generation: 3, " + hopOfAnna, pipeline: "b", want: Author{User: "anna", Copied: true}},
+		"Other": {reason: "a Composition of the same name", revision: crossplaneOwned + ", " + hopOfAnna,
+			composition: "uid: u2, generation: 3, " + hopOfAnna, pipeline: "a", want: Author{User: "anna", Copied: true}},
+		"Gone": {reason: "the Composition is gone", revision: crossplaneOwned + ", " + hopOfAnna, composition: "-", want: Author{User: "anna", Copied: true}},
+		"Manager": {reason: "not traced: who wrote its spec last", revision: crossplaneOwned, composition: "uid: u1, " + written, pipeline: "a",
+			want: Author{Manager: "kubectl (Apply)"}},
+		"ManagerOfOther": {reason: "what another content was written by is unknown", revision: crossplaneOwned, composition: "uid: u1, " + written,
+			pipeline: "b", want: Author{Copied: true}},
+		"Unattributed": {reason: "an unobserved change has no user", composition: "-",
+			revision: crossplaneOwned + `, annotations: {kausality.io/trace: '[{"kind":"Composition","user":"","unattributed":true}]'}`, want: Author{Copied: true}},
+		"Invalid": {reason: "no trace that parses", revision: `annotations: {kausality.io/trace: "{"}`, composition: "-", want: Author{Copied: true}},
+		"Unowned": {reason: "of no Composition", revision: hopOfAnna, composition: "-", want: Author{User: "anna", Copied: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := fakeClient()
+			create(t, client, compositionRevision, `{apiVersion: apiextensions.crossplane.io/v1, kind: CompositionRevision, metadata: {name: xdb-1, `+
+				tc.revision+`}, spec: {revision: 1, pipeline: [{functionRef: {name: a}}]}}`)
+			if tc.composition != "-" {
+				create(t, client, composition, `{apiVersion: apiextensions.crossplane.io/v1, kind: Composition, metadata: {name: xdb, `+
+					tc.composition+`}, spec: {pipeline: [{functionRef: {name: `+tc.pipeline+`}}]}}`)
+			}
+			authored(t, New(client), v1alpha1.HopCause{Kind: v1alpha1.CauseComposition, Name: "xdb-1"}, tc.want, tc.reason)
+		})
+	}
+}
+
+// TestFunctionAuthor: who chose the package of a Function (KR-07-11).
+func TestFunctionAuthor(t *testing.T) {
+	const annas = `annotations: {kausality.io/trace: '[{"kind":"Function","generation":2,"user":"anna"}]'}`
+	for name, tc := range map[string]struct {
+		reason, metadata, image string
+		want                    Author
+	}{
+		"Own": {reason: "the last change was observed", metadata: "generation: 2, " + annas, image: "example.org/f:v1", want: Author{User: "anna"}},
+		"Newer": {reason: "a later one was not", metadata: "generation: 3, " + annas + ", " + written,
+			image: "example.org/f:v1", want: Author{Manager: "kubectl (Apply)"}},
+		"Changed": {reason: "the Function has another package by now", metadata: "generation: 2, " + annas, image: "example.org/f:v2"},
+		"Unknown": {reason: "no record of it", metadata: "generation: 2", image: "example.org/f:v1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := fakeClient()
+			create(t, client, function, `{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: f, `+tc.metadata+`}, spec: {package: "`+tc.image+`"}}`)
+			create(t, client, functionRevision, `{apiVersion: pkg.crossplane.io/v1, kind: FunctionRevision,
+  metadata: {name: f-1, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Active, image: "example.org/f:v1"}}`)
+			b := New(client)
+			authored(t, b, v1alpha1.HopCause{Kind: v1alpha1.CauseFunction, Name: "f-1"}, tc.want, tc.reason)
+			authored(t, b, v1alpha1.HopCause{Kind: v1alpha1.CauseFunction, Name: "other-1"}, Author{}, "no active revision")
+			authored(t, b, v1alpha1.HopCause{Kind: v1alpha1.CauseController, Name: "f-1"}, Author{}, "no revision")
+		})
+	}
+}
+
+// authored asserts the author of a cause, which is cached.
+func authored(t *testing.T, b *Builds, c v1alpha1.HopCause, want Author, reason string) {
+	t.Helper()
+	for range 2 {
+		got, err := b.Author(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: -want +got\n%s", reason, d)
+		}
+	}
+}
