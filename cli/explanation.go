@@ -30,6 +30,9 @@ func (v view) explanation(e *inspect.Explanation) *node {
 	for _, o := range e.Outcomes {
 		v.outcome(top, o)
 	}
+	if h := e.Last; h != nil {
+		top.addf("Last change: generation %d, by %s%s", h.Generation, v.who(*h), v.when(h.Timestamp, false)).lines = v.hopLines(*h)
+	}
 	mode := top.addf("Mode: %s, from %s", e.Mode.Mode, e.Mode.From)
 	if e.Guarded && e.Mode.Mode == v1alpha1.ModeEnforce && e.DuringOutage == inspect.OutageAllowed {
 		mode.add(v.yellow("it fails open: while the webhook does not answer, all changes are allowed"))

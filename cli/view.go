@@ -101,7 +101,7 @@ func authorOf(c v1alpha1.HopCause) string {
 	case c.Author != "":
 		return ", by " + c.Author
 	case c.Manager != "":
-		return ", by field manager " + c.Manager + " (a claim)"
+		return ", by field manager " + c.Manager + ", a claim"
 	}
 	return ""
 }

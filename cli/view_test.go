@@ -221,7 +221,7 @@ func TestUnrequestedLines(t *testing.T) {
 				{Kind: v1alpha1.CauseComposition, Name: "xdb-2", Author: "alice", Claimed: true},
 				{Kind: v1alpha1.CauseFunction, Name: "fn-1", Manager: "kubectl (Apply)"}, {Kind: v1alpha1.CauseFunction, Name: "fn-2"}}},
 			want: []string{"unrequested, passed by an approval", "possible cause: composition revision xdb-2, by alice (a claim)",
-				"possible cause: function revision fn-1, by field manager kubectl (Apply) (a claim)", "possible cause: function revision fn-2"},
+				"possible cause: function revision fn-1, by field manager kubectl (Apply), a claim", "possible cause: function revision fn-2"},
 		},
 		"Narrowed": {hop: v1alpha1.Hop{Passed: v1alpha1.PassedPolicy}, want: []string{"not covered by an allowance, passed by an ApprovalPolicy"}},
 		"Unknown":  {hop: v1alpha1.Hop{Unrequested: true, Passed: "Other"}, want: []string{"unrequested, passed Other"}},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 )
@@ -32,6 +33,9 @@ type Explanation struct {
 	Unanswered string `json:"unanswered,omitempty"`
 	// Outcomes of the attempts on it.
 	Outcomes []Outcome `json:"outcomes"`
+	// Last change of it, where no intent of its parent explains it, or where it was not observed although
+	// earlier ones were; nil for others.
+	Last *v1alpha1.Hop `json:"last,omitempty"`
 	// Parent as a cause of changes; nil where the object has none.
 	Parent *Parent `json:"parent,omitempty"`
 	// Own is the object as the cause of changes of its children; nil where it is
@@ -75,7 +79,7 @@ func (i *Inspector) Explain(ctx context.Context, o, patched *unstructured.Unstru
 	if err != nil {
 		return nil, err
 	}
-	e := &Explanation{Object: reference(obj.State.Ref, obj.Generation), Role: obj.Role}
+	e := &Explanation{Object: reference(obj.State.Ref, obj.Generation), Role: obj.Role, Last: lastUnrequested(obj.State)}
 	if e.Guarded, e.Unguarded, err = i.guarded(ctx, o); err != nil {
 		return nil, err
 	}
@@ -98,6 +102,16 @@ func (i *Inspector) Explain(ctx context.Context, o, patched *unstructured.Unstru
 		return nil, err
 	}
 	return e, i.Direct.Failed()
+}
+
+// lastUnrequested change of an object, which is its last one; nil where an intent explains that (KR-07-09).
+func lastUnrequested(s *parent.State) *v1alpha1.Hop {
+	hop, recorded := trace.Intent(s)
+	unobserved := !recorded && trace.Of(s.Annotations).Own() != nil
+	if hop.Passed == "" && len(hop.Causes) == 0 && !unobserved {
+		return nil
+	}
+	return &hop
 }
 
 // family of an object: its parent, and itself as a parent.

@@ -211,6 +211,7 @@ func TestExplain(t *testing.T) {
 			t.Helper()
 			assert.True(t, e.Guarded)
 			assert.True(t, e.Parent.Settled)
+			assert.Nil(t, e.Last, "an intent explains it")
 			assert.Equal(t, v1alpha1.GateClosed, e.Gate.State)
 			assert.Nil(t, e.Own, "a managed resource has no children")
 		}},
@@ -242,6 +243,32 @@ func TestExplain(t *testing.T) {
 				t.Helper()
 				assert.False(t, e.Guarded)
 				assert.Equal(t, "its kind is not guarded", e.Unguarded)
+			},
+		},
+		"Unrequested": {
+			reason: "its last change passed by an approval (KR-07-09)", want: admission.ReasonDrift, mode: v1alpha1.ModeEnforce,
+			change: func(s *storedServer) {
+				s.annotate(databasePath, v1alpha1.AnnotationKeyTrace, `[{"apiVersion":"cloud.example.org/v1","kind":"Database","name":"orders-db",`+
+					`"generation":2,"user":"crossplane","unrequested":true,"passed":"Approval","causes":[{"kind":"CompositionRevision","name":"shops-2","author":"anna"}]}]`)
+			},
+			check: func(t *testing.T, e *Explanation) {
+				t.Helper()
+				require.NotNil(t, e.Last)
+				assert.Equal(t, v1alpha1.PassedApproval, e.Last.Passed)
+				assert.Equal(t, "anna", e.Last.Causes[0].Author)
+			},
+		},
+		"Unobserved": {
+			reason: "its last change was made while its policy was suspended (KR-07-04)", want: admission.ReasonDrift, mode: v1alpha1.ModeEnforce,
+			change: func(s *storedServer) {
+				s.objects[databasePath].SetGeneration(3)
+				s.objects[databasePath].SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate,
+					Time: new(metav1.Now()), FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:forProvider":{"f:size":{}}}}`)}}})
+			},
+			check: func(t *testing.T, e *Explanation) {
+				t.Helper()
+				require.NotNil(t, e.Last)
+				assert.True(t, e.Last.Unattributed)
 			},
 		},
 		"Ungated": {

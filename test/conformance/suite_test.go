@@ -123,6 +123,7 @@ var notInScenarios = map[string]string{
 	"KR-03-07": "scenarios run with a short --settle-grace",
 	"KR-04-17": "no request shows how many writes there were",
 	"KR-07-11": "no Crossplane runs in a scenario",
+	"KR-07-12": "no provider of an old runtime runs in a scenario",
 	"KR-04-15": "the users of components are those of an installation",
 	"KR-05-20": "no request makes a watch lag",
 	"KR-05-58": "the function alone knows since when it holds a change",
