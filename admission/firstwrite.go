@@ -1,6 +1,10 @@
 package admission
 
 import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -32,19 +36,71 @@ func (f *facts) isAuthor() bool {
 	return subject.ParseHashes(identity.Annotation(old, v1alpha1.AnnotationKeyUpdaters)).Has(f.hash())
 }
 
-// fillsIn reports whether the request inserts fields with nothing but zero values and defaults, and perhaps
-// the external name that the object would get anyway.
+// fillsIn reports whether the request inserts fields with nothing but zero values, defaults and the tags of
+// the object itself, and perhaps the external name that the object would get anyway.
 func (f *facts) fillsIn() bool {
-	defaults := f.World.Defaults(f.req.Kind)
+	defaults, tags := f.World.Defaults(f.req.Kind), externalTags(f.req.Object)
 	for _, d := range f.fields() {
 		switch {
 		case d.Path == PathExternalName:
 			if !parent.ExternalOf(f.req.OldObject).Names(parent.ExternalOf(f.req.Object), f.req.OldObject.GetName()) {
 				return false
 			}
-		case d.Verb != change.Insert || !defaults.Fill(d.At, d.New):
+		case d.Verb != change.Insert || !defaults.Fill(d.At, d.New) && !tags.only(d.At, d.New):
 			return false
 		}
 	}
 	return true
+}
+
+// ownTags of a managed resource: values by keys. They repeat what the object is, and are no content of its own.
+type ownTags map[string]string
+
+// externalTags of a managed resource, which the initializers of many providers write before its first status, some of them before the
+// external name (crossplane-runtime v2.3, resource.GetExternalTags; upjet, config.Tagger).
+func externalTags(o *unstructured.Unstructured) ownTags {
+	config := func(field string) string {
+		value, _, err := unstructured.NestedString(o.Object, "spec", "providerConfigRef", field)
+		if err != nil {
+			return ""
+		}
+		return value
+	}
+	return ownTags{
+		"crossplane-kind": strings.ToLower(o.GroupVersionKind().GroupKind().String()), "crossplane-name": o.GetName(),
+		"crossplane-namespace": o.GetNamespace(), "crossplane-providerconfig": config("name"), "crossplane-providerconfig-kind": config("kind"),
+	}
+}
+
+// only reports whether a value at a path is one of the tags, or holds nothing else: as a map, or as a list of keys and values.
+func (t ownTags) only(at []change.Segment, value any) bool {
+	switch v := value.(type) {
+	case string:
+		return len(at) > 0 && t.is(at[len(at)-1].Key, v)
+	case map[string]any:
+		if key, ok := v["key"].(string); ok && len(v) == 2 {
+			tag, _ := v["value"].(string)
+			return t.is(key, tag)
+		}
+		for key, e := range v {
+			if tag, ok := e.(string); !ok || !t.is(key, tag) {
+				return false
+			}
+		}
+		return len(v) > 0
+	case []any:
+		for _, e := range v {
+			if item, ok := e.(map[string]any); !ok || len(item) != 2 || !t.only(at, item) {
+				return false
+			}
+		}
+		return len(v) > 0
+	}
+	return false
+}
+
+// is reports whether a key has the value of that tag; some versions leave the kind out.
+func (t ownTags) is(key, value string) bool {
+	want, ok := t[key]
+	return ok && (value == want || value == "")
 }

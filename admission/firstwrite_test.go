@@ -42,6 +42,7 @@ properties:
 		}
 	}
 	named := map[string]any{"f:metadata": map[string]any{"f:annotations": map[string]any{"f:crossplane.io/external-name": map[string]any{}}}}
+	own := map[string]any{"crossplane-kind": "instance.aws.example.org", "crossplane-name": "inst", "crossplane-providerconfig": ""}
 	subnet := fx.Set("subnet-1", "spec", "forProvider", "subnetId")
 	cases := map[string]struct {
 		reason string
@@ -55,9 +56,22 @@ properties:
 	}{
 		"Typed": {reason: "a typed client adds its zero values, the API server the defaults of them", to: both(externalName("inst"),
 			fx.Set(false, "spec", "watch"), readiness("SuccessfulCreate")), by: machine, may: true, self: true},
-		"WithoutName": {reason: "where the author gave the name", to: readiness("SuccessfulCreate"), by: machine, may: true, self: true},
-		"OwnValue":    {reason: "a value of its own is an intent", to: both(externalName("inst"), readiness("AllTrue")), by: machine, may: true},
-		"Changed":     {reason: "so is a changed one", to: both(externalName("inst"), fx.Resize("")), by: machine, may: true},
+		"Tags": {reason: "tags of the object itself, before its name", to: both(fx.Set(own, "spec", "forProvider", "tags"), readiness("SuccessfulCreate")),
+			by: machine, may: true, self: true},
+		"MoreTags": {reason: "beside those of its author", before: fx.Set(map[string]any{"team": "a"}, "spec", "forProvider", "tags"),
+			to: fx.Set(map[string]any{"team": "a", "crossplane-name": "inst"}, "spec", "forProvider", "tags"), by: machine, may: true, self: true},
+		"ListOfTags": {reason: "as a list", to: fx.Set([]any{map[string]any{"key": "crossplane-name", "value": "inst"}}, "spec", "forProvider", "tags"),
+			by: machine, may: true, self: true},
+		"AddedToTags": {reason: "to the end of a list", before: fx.Set([]any{map[string]any{"key": "team", "value": "a"}}, "spec", "forProvider", "tags"),
+			to: fx.Set([]any{map[string]any{"key": "team", "value": "a"}, map[string]any{"key": "crossplane-name", "value": "inst"}},
+				"spec", "forProvider", "tags"), by: machine, may: true, self: true},
+		"OtherTags": {reason: "a tag of its own is an intent", to: fx.Set(map[string]any{"team": "b"}, "spec", "forProvider", "tags"), by: machine, may: true},
+		"OthersTags": {reason: "and so is the tag of another object", to: fx.Set(map[string]any{"crossplane-name": "other"}, "spec", "forProvider", "tags"),
+			by: machine, may: true},
+		"TagsOfAuthor": {reason: "nor do tags make a provider of who may not write the status", to: fx.Set(own, "spec", "forProvider", "tags"), by: machine},
+		"WithoutName":  {reason: "where the author gave the name", to: readiness("SuccessfulCreate"), by: machine, may: true, self: true},
+		"OwnValue":     {reason: "a value of its own is an intent", to: both(externalName("inst"), readiness("AllTrue")), by: machine, may: true},
+		"Changed":      {reason: "so is a changed one", to: both(externalName("inst"), fx.Resize("")), by: machine, may: true},
 		"Removed": {reason: "and one that is removed", to: func(o *unstructured.Unstructured) {
 			unstructured.RemoveNestedField(o.Object, "spec", "forProvider", "size")
 		}, by: machine, may: true},

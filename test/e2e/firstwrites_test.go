@@ -37,6 +37,17 @@ func patchesFrom() []any {
 		"apiVersion": "v1", "kind": "ConfigMap", "name": "kube-root-ca.crt", "namespace": "default", "fieldPath": "metadata.name"}}}
 }
 
+// dependsOn a ConfigMap.
+func dependsOn() []any {
+	return []any{map[string]any{"dependsOn": map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "kube-root-ca.crt", "namespace": "default"}}}
+}
+
+// connectionDetails of a ConfigMap.
+func connectionDetails(name string) []any {
+	return []any{map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "default", "name": name,
+		"fieldPath": "data.size", "toConnectionSecretKey": "size"}}
+}
+
 // objectForms of both API groups: what they leave open, a typed client fills in on its first write.
 var objectForms = map[string]objectForm{
 	"plain":          {modernObjects, map[string]any{}},
@@ -52,6 +63,21 @@ var objectForms = map[string]objectForm{
 	"legacy-orphan":  {legacyObjects, map[string]any{"deletionPolicy": "Orphan"}},
 	"legacy-watch":   {legacyObjects, map[string]any{"watch": true}},
 	"legacy-patches": {legacyObjects, map[string]any{"references": patchesFrom()}},
+	"depends":        {modernObjects, map[string]any{"references": dependsOn()}},
+	"named-config":   {modernObjects, map[string]any{"providerConfigRef": map[string]any{"kind": "ClusterProviderConfig", "name": "default"}}},
+	"all-true":       {modernObjects, map[string]any{"readiness": map[string]any{"policy": "AllTrue"}}},
+	"cel":            {modernObjects, map[string]any{"readiness": map[string]any{"policy": "DeriveFromCelQuery", "celQuery": "object.data.size == '1'"}}},
+	"secret": {modernObjects, map[string]any{"writeConnectionSecretToRef": map[string]any{"name": "secret"},
+		"connectionDetails": connectionDetails("secret")}},
+	"all-policies":   {modernObjects, map[string]any{"managementPolicies": []any{"*"}}},
+	"watch-patches":  {modernObjects, map[string]any{"watch": true, "references": patchesFrom()}},
+	"legacy-depends": {legacyObjects, map[string]any{"references": dependsOn()}},
+	"legacy-config":  {legacyObjects, map[string]any{"providerConfigRef": map[string]any{"name": "default"}}},
+	"legacy-delete":  {legacyObjects, map[string]any{"deletionPolicy": "Delete", "managementPolicies": []any{"*"}}},
+	"legacy-secret": {legacyObjects, map[string]any{"writeConnectionSecretToRef": map[string]any{"name": "legacy-secret", "namespace": "default"},
+		"connectionDetails": connectionDetails("legacy-secret")}},
+	"legacy-patches-ready": {legacyObjects, map[string]any{"references": patchesFrom(), "watch": true,
+		"readiness": map[string]any{"policy": "SuccessfulCreate"}}},
 }
 
 // TestFirstWrites: whatever a user leaves open in an Object, the provider's first writes do not replace the
