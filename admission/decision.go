@@ -93,8 +93,8 @@ type Decision struct {
 	Rest *unstructured.Unstructured
 	// Before: all that is refused was held before the last intent.
 	Before bool
-	// Drift that is refused, to be remembered until it is approved or no longer wanted; nil for none, and without
-	// Options.Remember.
+	// Drift that is refused or logged, to be remembered until it is approved or no longer wanted; nil for none, and
+	// without Options.Remember.
 	Drift *incoming.Held
 	// Trace that this request writes; nil where the stored one is kept.
 	Trace trace.Trace
@@ -156,6 +156,10 @@ type Report struct {
 	// ParentRef owns the Drift object.
 	ParentRef parent.Ref
 	Parent    *parent.State
+	// Held is what is remembered of it; empty for nothing.
+	Held v1alpha1.HeldDrift
+	// Separated: the write passes without it (KR-05-62).
+	Separated bool
 	// Snoozed: recorded without a notification.
 	Snoozed bool
 	// Secrets are the fields of the child with secret values, beside those of Secrets.

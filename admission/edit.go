@@ -255,7 +255,7 @@ func (ed *editor) keepApprovals() {
 		return
 	}
 	generation, intent := ed.generations(after)
-	for k, v := range approval.Admit(after, generation, intent, ed.req.Time) {
+	for k, v := range approval.Admit(after, generation, intent, ed.req.Time, ed.approvalsHeld(ed.ctx)) {
 		ed.set(k, v)
 	}
 }

@@ -39,6 +39,9 @@ type facts struct {
 
 	parentRef parent.Ref
 	hasParent bool
+	// stale: what is held was recorded by the composition function, whose own apply may be
+	// based on a read from before that (KR-05-60).
+	stale bool
 
 	userHash memo[string]
 	userID   memo[string]
@@ -61,8 +64,9 @@ func (e *Evaluator) collect(ctx context.Context, req *Request) (*facts, error) {
 	if f.manager = req.FieldManager; f.manager == "" && req.Operation != Delete {
 		f.manager = parent.Writer(req.OldObject, req.Object)
 	}
+	given := req
 	req = recorded(req, f.manager)
-	f.req = req
+	f.req, f.stale = req, req != given
 	f.policies = readPolicies(req, f.kind, f.manager, f.closeTo())
 	f.changes = f.secrets().Redact(change.Diff(f.policies.old, f.policies.new, req.Unstored()))
 	if f.retarget = retargeted(req, f.kind); f.retarget {

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -27,6 +28,8 @@ type heldPart struct {
 	refusal *Decision
 	// whole is the change of which a part is decided; nil for all of it.
 	whole *facts
+	// logged is what passes as drift beside what the intent causes; nil for none.
+	logged *Held
 }
 
 // heldBefore separates what an intent causes from what was held as drift before it
@@ -48,9 +51,75 @@ func (ev *evaluation) heldBefore() (verdict, error) {
 		return verdict{}, nil
 	case rest == 0:
 		ev.class.class, ev.held.before = ClassDrift, true
-		return verdict{}, nil
+		return ev.putBack(held)
 	}
 	return ev.mixed(held)
+}
+
+// mixedCauses is how a change is decided of which a part was held before (KR-05-62 to KR-05-64).
+func (ev *evaluation) mixedCauses() v1alpha1.MixedCauses {
+	switch {
+	case ev.req.Actor != ActorUnknown:
+		return v1alpha1.MixedCausesHold
+	case ev.stale: // Crossplane composes it again
+		return v1alpha1.MixedCausesRefuse
+	case ev.settings.MixedCauses != "":
+		return ev.settings.MixedCauses
+	case subject.IsComposedApply(ev.manager):
+		return v1alpha1.MixedCausesHold
+	}
+	return v1alpha1.MixedCausesRefuse
+}
+
+// separates reports whether the write can pass without what was held before. A change
+// through /scale cannot: it is one field.
+func (ev *evaluation) separates() bool {
+	return ev.Options.Separates && ev.req.Subresource == "" && ev.mixedCauses() == v1alpha1.MixedCausesHold
+}
+
+// putBack the stored values of a change by the parent's controller all of which was held
+// before, while the parent carries out an intent: refused, its controller would
+// report that it cannot, and never settle (KR-05-62). Once it has settled the change
+// is refused as any other drift. The composition function leaves out what is refused.
+func (ev *evaluation) putBack(held map[string]bool) (verdict, error) {
+	if ev.req.Actor != ActorUnknown || !ev.separates() {
+		return verdict{}, nil
+	}
+	v, err := ev.first(drifting)
+	if err != nil || v.Allowed || v.Reason == "" {
+		return v, err
+	}
+	d := ev.separated(v)
+	rest, _, err := ev.part(func(path string) bool { return held[path] }, false)
+	if err != nil {
+		return verdict{}, err
+	}
+	rest.held.refusal = &d
+	return ev.become(rest, rest.allowAs(ClassNone, ReasonNoChange))
+}
+
+// first verdict of some steps; the zero one for none.
+func (ev *evaluation) first(steps []step) (v verdict, err error) {
+	for _, s := range steps {
+		if v, err = s(ev); err != nil || v.Reason != "" {
+			break
+		}
+	}
+	return v, err
+}
+
+// separated is the refusal of a part without which the write passes, with the warning about it.
+func (ev *evaluation) separated(v verdict) Decision {
+	d := ev.decision(v)
+	if d.Report != nil {
+		report := *d.Report
+		report.Separated = true
+		d.Report = &report
+	}
+	if ev.req.Actor == ActorUnknown {
+		ev.warnings.add("the stored values are kept: " + d.Message)
+	}
+	return d
 }
 
 // separate the leaves of an update: those that were held, and the number of others. A
@@ -96,6 +165,9 @@ func (ev *evaluation) mixed(held map[string]bool) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
+	if refused.Reason == ReasonDriftLogged {
+		ev.held.logged = part.decision(refused).Drift
+	}
 	switch {
 	case refused.Allowed && allowed.Allowed && !(refused.claims() && allowed.claims()):
 		ev.warnings.add(slices.Concat(part.warnings, rest.warnings)...)
@@ -113,12 +185,38 @@ func (ev *evaluation) mixed(held map[string]bool) (verdict, error) {
 		refused = part.refuse(r)
 		refused.Suggestion = r.suggestion
 	}
-	if !ev.Options.Separates { // the apply is based on a stale read: Crossplane composes it again
-		return ev.become(part, refused)
+	return ev.undecided(part, rest, refused, allowed)
+}
+
+// undecided is a change of which one part is refused and the rest is allowed (KR-05-56).
+func (ev *evaluation) undecided(part, rest *evaluation, refused, allowed verdict) (verdict, error) {
+	switch {
+	case ev.separates():
+		d := part.separated(refused)
+		rest.held.refusal, rest.held.both = &d, ev.held.both
+		if ev.req.Actor == ActorUnknown {
+			rest.warnings = slices.Concat(part.warnings, rest.warnings)
+		}
+		return ev.become(rest, allowed)
+	case ev.mixedCauses() == v1alpha1.MixedCausesAdmit && refused.Reason != ReasonRejected:
+		ev.held.both = true
+		ev.warnings.add(fmt.Sprintf(
+			"%s was held before the last intent of %s: it passes with both causes, the intent and %s, since mixedCauses is Admit",
+			change.Summary(part.changes, maxBoth), identity.Describe(ev.parent().Ref), ev.causeOf(ev.parent())))
+		return allowed, nil
 	}
-	d := part.decision(refused)
-	rest.held.refusal, rest.held.both = &d, ev.held.both
-	return ev.become(rest, allowed)
+	if !ev.stale && refused.Reason != ReasonRejected {
+		r := part.mixedRefusal()
+		refused.Message, refused.Why = part.message(r), r.why
+	}
+	return ev.become(part, refused)
+}
+
+// mixedRefusal is the refusal of a change that has other changes beside what is held.
+func (ev *evaluation) mixedRefusal() refusal {
+	r := ev.driftRefusal()
+	r.why += "; the same write has what the intent causes, and is refused as a whole (mixedCauses: Refuse)"
+	return r
 }
 
 // become the evaluation of a part of the change.
@@ -141,6 +239,7 @@ func (ev *evaluation) part(keep func(path string) bool, before bool) (*evaluatio
 	if err != nil {
 		return nil, verdict{}, err
 	}
+	f.stale = ev.stale
 	sub := &evaluation{facts: f, ctx: ev.ctx, live: ev.live, found: ev.found, deletion: ev.deletion, held: heldPart{whole: ev.facts}}
 	if _, err := sub.classify(); err != nil {
 		return nil, verdict{}, err
@@ -149,12 +248,7 @@ func (ev *evaluation) part(keep func(path string) bool, before bool) (*evaluatio
 	if before {
 		sub.class.class, sub.held.before, steps = ClassDrift, true, drifting
 	}
-	var v verdict
-	for _, s := range steps {
-		if v, err = s(sub); err != nil || v.Reason != "" {
-			break
-		}
-	}
+	v, err := sub.first(steps)
 	return sub, v, err
 }
 
@@ -199,16 +293,94 @@ func recorded(req *Request, manager string) *Request {
 	return &out
 }
 
-// warnHeld warns a user who changes a composite of which the composition function holds
-// something: that remains held (KR-05-61).
+// warnHeld warns a user who changes an object of whose children changes are held: what
+// this change does not request remains held, and is named (KR-05-61).
 func (ed *editor) warnHeld() {
-	if ed.kind.Role != parent.RoleComposite || ed.req.OldObject == nil || ed.req.User.IsMachine() {
+	if ed.req.OldObject == nil || ed.req.User.IsMachine() {
+		return
+	}
+	below := ed.below(ed.ctx)
+	if n := len(below); n > 0 {
+		names := make([]string, 0, maxWarned)
+		for _, b := range below[:min(n, maxWarned)] {
+			names = append(names, b.String())
+		}
+		if n > maxWarned {
+			names = append(names, fmt.Sprintf("and %d more", n-maxWarned))
+		}
+		ed.warnings.add("changes below " + identity.Describe(ed.req.Ref()) + " are held from before: " + strings.Join(names, "; ") +
+			"; what this change does not request " + ed.fate() + " (kubectl kausality pending)")
+		return
+	}
+	if ed.kind.Role != parent.RoleComposite {
 		return
 	}
 	p := parent.Sum(ed.req.Whole(), ed.kind.Role)
 	if c, ok := p.Condition(v1alpha1.ConditionKausality); ok && c.Reason == v1alpha1.ConditionReasonHeld {
 		ed.warnings.add("changes of resources below " + identity.Describe(ed.req.Ref()) +
 			" are held from before: what this change does not request remains held until it is approved (kubectl kausality pending)")
+	}
+}
+
+// fate of what is held, by the policy of the object: its children are usually of the same one.
+func (ed *editor) fate() string {
+	if ed.settings.MixedCauses == v1alpha1.MixedCausesAdmit {
+		return "is applied with it"
+	}
+	return "remains held until it is approved"
+}
+
+// maxWarned is the number of held changes that a warning names.
+const maxWarned = 5
+
+// String names the child, the fields and the id.
+func (b Below) String() string {
+	out := b.Child
+	switch {
+	case b.Operation == Create:
+		out = "the creation of " + out
+	case b.Operation == Delete:
+		out = "the deletion of " + out
+	case len(b.Paths) > 0:
+		n := min(len(b.Paths), maxBoth)
+		out = strings.Join(b.Paths[:n], ", ") + " of " + out
+		if more := len(b.Paths) - n; more > 0 {
+			out = fmt.Sprintf("%s and %d more fields", strings.Join(b.Paths[:n], ", "), more) + " of " + b.Child
+		}
+	}
+	if b.ID != "" {
+		out += " (" + b.ID + ")"
+	}
+	return out
+}
+
+// below is what is held of the object's children and theirs.
+func (f *facts) below(ctx context.Context) []Below {
+	if f.Options.Below == nil || f.req.OldObject == nil {
+		return nil
+	}
+	return f.Options.Below(ctx, parent.Sum(f.req.OldObject, f.kind.Role))
+}
+
+// approvalsHeld are the intent generations since which differences of the object's children are
+// held, by their ids: an approval of one of them is not stale before (KR-05-58). What the composition
+// function holds is known by its condition alone: none of its approvals is stale then.
+func (f *facts) approvalsHeld(ctx context.Context) func(digest string) (since int64, held bool) {
+	since, function := map[string]int64{}, false
+	for _, b := range f.below(ctx) {
+		if b.Own {
+			since[b.ID] = b.Since
+		}
+	}
+	if f.kind.Role == parent.RoleComposite && f.req.OldObject != nil {
+		c, ok := parent.Sum(f.req.Whole(), f.kind.Role).Condition(v1alpha1.ConditionKausality)
+		function = ok && c.Reason == v1alpha1.ConditionReasonHeld
+	}
+	return func(digest string) (int64, bool) {
+		if at, ok := since[digest]; ok {
+			return at, true
+		}
+		return 0, function && digest != ""
 	}
 }
 
@@ -239,15 +411,23 @@ func (ev *evaluation) withHeld(d Decision) Decision {
 	switch {
 	case d.Allowed && ev.held.refusal != nil:
 		d.Held, d.Rest = ev.held.refusal, ev.req.Object
-	case d.Allowed, !ev.Options.Remember:
-	case ev.class.class == ClassDrift && remembered[d.Reason]:
+	case !ev.Options.Remember:
+	case ev.held.logged != nil:
+		d.Drift = ev.held.logged
+	case ev.class.class == ClassDrift && (remembered[d.Reason] || d.Reason == ReasonDriftLogged):
 		intent := ev.view().intent
 		since := v1alpha1.SettledIntent{Generation: intent.Generation, At: intent.Timestamp}
 		d.Drift = ev.req.Held.With(ev.leaves(), ev.req.Operation != Update, since)
+	case d.Allowed:
 	case ev.held.whole != nil:
 		d.Drift = ev.req.Held.Still(ev.held.whole.leaves())
 	default: // a freeze is no drift, and ends none
 		d.Drift = ev.req.Held.Still(ev.leaves())
+	}
+	if d.Report != nil && d.Drift != nil && d.Reason != ReasonFrozen {
+		report := *d.Report
+		report.Held = d.Drift.Drift()
+		d.Report = &report
 	}
 	return d
 }

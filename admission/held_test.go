@@ -5,11 +5,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/change"
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -33,6 +36,101 @@ func refusedRegion(t *testing.T) (held *Held, id string) {
 	return d.Drift, d.ID
 }
 
+// asFunction is the request of the composition function.
+func asFunction(r *Request) *Request {
+	out := *r
+	out.Actor = ActorParentController
+	return &out
+}
+
+// TestHeldMixedCauses covers KR-05-62, KR-05-63, KR-05-64: what the webhook answers to a write that has what was
+// held before an intent.
+func TestHeldMixedCauses(t *testing.T) {
+	held, id := refusedRegion(t)
+	mixed := []fx.Mod{region("us"), fx.Resize("l")}
+	other := func(r *Request) *Request { return by(r, fx.Crossplane, "controller") }
+	cases := map[string]struct {
+		reason string
+		mods   []fx.Mod
+		held   *Held
+		causes v1alpha1.MixedCauses
+		by     func(*Request) *Request
+		xr     []fx.Mod
+		log    bool
+		want   Reason
+		// changes that pass, and whether the rest is kept as it is stored.
+		passes []string
+		kept   bool
+		text   string
+	}{
+		"Composed": {reason: "Hold is the default of Crossplane's apply", mods: mixed, want: ReasonExpected, kept: true,
+			passes: []string{"spec.forProvider.size"}, text: "the stored values are kept: Drift: changing spec.forProvider.region"},
+		"ComposedAlone": {reason: "at rest it is a write without a change, so that the composite settles", mods: []fx.Mod{region("us")},
+			want: ReasonNoChange, kept: true, text: "held before the last intent"},
+		"ComposedWhole": {reason: "more paths than are remembered", mods: mixed, held: &Held{Whole: true}, want: ReasonNoChange, kept: true},
+		"ComposedRefuse": {reason: "the policy refuses", mods: mixed, causes: v1alpha1.MixedCausesRefuse, want: ReasonDrift,
+			text: "changing spec.forProvider.region of Instance inst"},
+		"ComposedAdmit": {reason: "the policy admits", mods: mixed, causes: v1alpha1.MixedCausesAdmit, want: ReasonExpected,
+			passes: []string{"spec.forProvider.region", "spec.forProvider.size"}, text: "passes with both causes"},
+		"AdmitAlone": {reason: "what is not mixed is drift", mods: []fx.Mod{region("us")}, causes: v1alpha1.MixedCausesAdmit, want: ReasonDrift},
+		"AdmitRejected": {reason: "a rejection holds", mods: mixed, causes: v1alpha1.MixedCausesAdmit, want: ReasonRejected,
+			xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}},
+		"Other": {reason: "another controller might write repeatedly", mods: mixed, by: other, want: ReasonDrift,
+			text: "the same write has what the intent causes"},
+		"OtherHold": {reason: "unless the policy holds", mods: mixed, by: other, causes: v1alpha1.MixedCausesHold, want: ReasonExpected, kept: true,
+			passes: []string{"spec.forProvider.size"}},
+		"OtherAdmit": {reason: "or admits", mods: mixed, by: other, causes: v1alpha1.MixedCausesAdmit, want: ReasonExpected,
+			passes: []string{"spec.forProvider.region", "spec.forProvider.size"}},
+		"OtherAlone": {reason: "what is not mixed is drift", mods: []fx.Mod{region("us")}, by: other, want: ReasonDrift},
+		"Rejected": {reason: "a rejection is kept as well", mods: mixed, want: ReasonExpected, kept: true, passes: []string{"spec.forProvider.size"},
+			xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, rejectAll)}},
+		"Approved": {reason: "by its id", mods: mixed, xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "always")}, want: ReasonApproved,
+			passes: []string{"spec.forProvider.region", "spec.forProvider.size"}},
+		"ApprovedAlone": {reason: "by its id", mods: []fx.Mod{region("us")}, xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovePrefix+id, "always")},
+			want: ReasonApproved, passes: []string{"spec.forProvider.region"}},
+		"Log": {reason: "all of it passes", mods: mixed, log: true, want: ReasonDriftLogged, text: "drift: ",
+			passes: []string{"spec.forProvider.region", "spec.forProvider.size"}},
+		"LogAlone": {reason: "all of it passes", mods: []fx.Mod{region("us")}, log: true, want: ReasonDriftLogged, passes: []string{"spec.forProvider.region"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			req := request(Update, fx.Instance(), tc.mods...)
+			if req.Held = tc.held; req.Held == nil {
+				req.Held = held
+			}
+			if tc.by != nil {
+				req = tc.by(req)
+			}
+			options := remembering()
+			options.Settings = func(parent.Ref, map[string]string) settings.Settings {
+				return settings.Settings{MixedCauses: tc.causes}
+			}
+			if tc.log {
+				options.DefaultMode = v1alpha1.ModeLog
+			}
+			w := setting{xr: append([]fx.Mod{fx.Unsettled}, tc.xr...)}.world()
+			d, err := (&Evaluator{World: w, Options: options}).Evaluate(t.Context(), req)
+			if err != nil || d.Reason != tc.want || (d.Held != nil) != tc.kept {
+				t.Fatalf("%s: got %s, part %+v, %v: %s", tc.reason, d.Reason, d.Held, err, d.Message)
+			}
+			if text := strings.Join(append(d.Warnings, d.Message), "\n"); !strings.Contains(text, tc.text) {
+				t.Errorf("%s: %q", tc.reason, text)
+			}
+			after := req.Object
+			if d.Held != nil {
+				after = d.Rest
+				r, rejected := d.Held.Report, d.Held.Reason == ReasonRejected
+				if r == nil != rejected || r != nil && (!r.Separated || len(r.Held.Drift) == 0) {
+					t.Errorf("%s: report %+v", tc.reason, r)
+				}
+			}
+			if got := change.Paths(change.Diff(fx.Instance().Object, after.Object, false)); d.Allowed && !cmp.Equal(got, tc.passes, cmpopts.EquateEmpty()) {
+				t.Errorf("%s: passes %v", tc.reason, got)
+			}
+		})
+	}
+}
+
 // TestHeldBefore covers KR-05-55, KR-05-56, KR-05-57, KR-05-58.
 func TestHeldBefore(t *testing.T) {
 	held, id := refusedRegion(t)
@@ -54,7 +152,8 @@ func TestHeldBefore(t *testing.T) {
 		before bool
 		warns  string
 	}{
-		"Alone": {reason: "an intent that changes nothing of it does not allow it", mods: []fx.Mod{region("us")}, held: held, want: ReasonDrift, before: true},
+		"Alone": {reason: "an intent that changes nothing of it does not allow it", mods: []fx.Mod{region("us")}, held: held, want: ReasonDrift, before: true,
+			by: asFunction},
 		"Mixed": {reason: "what the intent causes passes, the rest is refused", mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held,
 			want: ReasonExpected, part: ReasonDrift},
 		"Caused":  {reason: "a path that was not held", mods: []fx.Mod{fx.Resize("l")}, held: held, want: ReasonExpected},
@@ -62,7 +161,7 @@ func TestHeldBefore(t *testing.T) {
 		"Both": {reason: "the intent causes another value", mods: []fx.Mod{region("ap"), fx.Resize("l")}, held: held, want: ReasonExpected,
 			warns: "passes with both causes"},
 		"Whole": {reason: "more paths than are remembered", mods: []fx.Mod{region("ap"), fx.Resize("l")}, held: &Held{Whole: true},
-			want: ReasonDrift, before: true},
+			want: ReasonDrift, before: true, by: asFunction},
 		"Approved": {reason: "the id of the held paths approves them within a larger change", xr: []fx.Mod{approve("always")},
 			mods: []fx.Mod{region("us"), fx.Resize("l")}, held: held, want: ReasonApproved},
 		"ApprovedAlone": {reason: "and alone", xr: []fx.Mod{approve("always")}, mods: []fx.Mod{region("us")}, held: held, want: ReasonApproved},

@@ -127,13 +127,33 @@ type Options struct {
 	// Unreported: Reports of decisions are not sent. They are present where there is
 	// something to report, and hold no Drift.
 	Unreported bool
-	// Remember what is refused as drift in Decision.Drift, for the Request.Held of later requests.
+	// Remember what is refused or logged as drift in Decision.Drift, for the Request.Held of later requests.
 	Remember bool
 	// Separates: the adapter writes Decision.Rest. Otherwise a change of which a part was held before is refused.
 	Separates bool
+	// Below is what is held of changes of an object's children, and of theirs, at most MaxBelow; nil for nothing known.
+	Below func(ctx context.Context, object *parent.State) []Below
 	// Initialized are the condition types by which a kind counts as initialized;
 	// nil, and an empty list, leave it to Initialized and Ready.
 	Initialized func(schema.GroupKind) []string
+}
+
+// MaxBelow is how many held changes Options.Below returns.
+const MaxBelow = 64
+
+// Below is what is held of a child.
+type Below struct {
+	// Child, as in identity.Describe.
+	Child string
+	// Operation of the change.
+	Operation Operation
+	// Paths of the fields that an Update would change.
+	Paths []string
+	// ID of the difference, and the intent generation of the parent since which it is held; 0 where that is unknown.
+	ID    string
+	Since int64
+	// Own: the child is one of the object, and not of a child of it.
+	Own bool
 }
 
 func (o Options) removing() bool { return o.Removing != nil && o.Removing() }

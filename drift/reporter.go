@@ -89,7 +89,16 @@ type Reporter struct {
 type occurrences struct {
 	written time.Time
 	count   int64
+	seen    seen
 }
+
+// seen is how a drift was last seen. Where that changes, it is written at once: whether a Drift is over depends on it (KR-05-65).
+type seen struct {
+	intent    int64
+	separated bool
+}
+
+func (i Item) seen() seen { return seen{i.Report.Drift.Intent, i.Report.Separated} }
 
 // NewReporter returns a Reporter that records nothing until Start.
 func NewReporter(c Config) (*Reporter, error) {
@@ -114,7 +123,7 @@ func (*Reporter) NeedLeaderElection() bool { return false }
 // Enqueue an item to be recorded, unless the same drift was recorded within the last minute: then it is
 // only counted. It never blocks.
 func (r *Reporter) Enqueue(i Item) {
-	if !r.due(i.key()) {
+	if !r.due(i.key(), i.seen()) {
 		return
 	}
 	i.at = clock.Now()
@@ -143,16 +152,16 @@ func (i Item) key() string {
 const keyRecurs = "/recurs"
 
 // due counts an occurrence and reports whether it is to be written.
-func (r *Reporter) due(key string) bool {
+func (r *Reporter) due(key string, as seen) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o := r.of(key)
 	o.count++
 	now := clock.Now()
-	if now.Sub(o.written) < recordEvery {
+	if now.Sub(o.written) < recordEvery && o.seen == as {
 		return false
 	}
-	o.written = now
+	o.written, o.seen = now, as
 	return true
 }
 
@@ -254,6 +263,8 @@ func (r *Reporter) Record(ctx context.Context, i Item) error {
 	}
 	unreported := (isNew || d.Status.Snoozed || i.landed(d, now)) && !i.Report.Snoozed
 	d.Status.Snoozed = (isNew || d.Status.Snoozed) && i.Report.Snoozed
+	d.Status.Intent, d.Status.Separated = i.Report.Drift.Intent, i.Report.Separated
+	d.Status.Held = heldOf(d.Status.Held, i.Report.Held)
 	d.Status.LastSeen, d.Status.Count = &now, d.Status.Count+max(1, r.takeCount(i.key()))
 	if i.Report.Repeat {
 		d.Status.RepeatFor = i.Report.Drift.User
@@ -272,6 +283,14 @@ func (r *Reporter) Record(ctx context.Context, i Item) error {
 		r.send(d, detected(i, r.lifecycle(i.Report.Parent)))
 	}
 	return nil
+}
+
+// heldOf a Drift, after what a report has of it; nil for nothing. A freeze, of which a report has nothing, ends none.
+func heldOf(before *v1alpha1.HeldDrift, now v1alpha1.HeldDrift) *v1alpha1.HeldDrift {
+	if len(now.Drift) == 0 {
+		return before
+	}
+	return &now
 }
 
 // overtaken returns nil where another replica has just recorded the same, and the conflict otherwise: the Drift

@@ -419,7 +419,7 @@ func TestRecordStored(t *testing.T) {
 		var list v1alpha1.DriftList
 		require.NoError(t, c.List(t.Context(), &list))
 		assert.Empty(t, list.Items)
-		assert.True(t, r.due(i.key()), "the next one is written")
+		assert.True(t, r.due(i.key(), i.seen()), "the next one is written")
 	}
 }
 

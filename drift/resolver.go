@@ -15,6 +15,7 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -67,29 +68,43 @@ type Resolver struct {
 	logged map[types.UID]string
 }
 
-// AddResolver adds a Resolver to a manager.
-func AddResolver(mgr manager.Manager, c *cluster.Cluster, r *Reporter, log logr.Logger) error {
+// AddResolver adds a Resolver to a manager, and the watch of Drifts that fills a Memory.
+func AddResolver(mgr manager.Manager, c *cluster.Cluster, r *Reporter, m *Memory, log logr.Logger) error {
 	resolver := &Resolver{Client: mgr.GetClient(), Objects: c.States, Unguarded: c.Unguarded, Reporter: r, Log: log}
-	return errors.Join(mgr.Add(resolver), mgr.Add(warmup{cache: mgr.GetCache(), log: log}))
+	return errors.Join(mgr.Add(resolver), mgr.Add(&warmup{cache: mgr.GetCache(), memory: m, log: log}))
 }
 
 // warmup fills the cache of Drifts on every replica, so that the next leader need not list them first,
-// and takes no more memory than before.
+// and takes no more memory than before; and the Memory, which every replica decides with.
 type warmup struct {
-	cache cache.Cache
-	log   logr.Logger
+	cache  cache.Cache
+	memory *Memory
+	log    logr.Logger
 }
 
+// warmupWithin is how long a replica waits for the Drifts before it answers without them: an API server without the CRD,
+// or a missing permission, must not be an outage.
+const warmupWithin = 30 * time.Second
+
 // Start returns once the watch of Drifts began.
-func (w warmup) Start(ctx context.Context) error {
-	if _, err := w.cache.GetInformer(ctx, &v1alpha1.Drift{}); err != nil && ctx.Err() == nil {
-		w.log.Error(err, "cannot watch drifts; the leader lists them once it is elected")
+func (w *warmup) Start(ctx context.Context) error {
+	late := time.AfterFunc(warmupWithin, w.memory.begin)
+	defer late.Stop()
+	informer, err := w.cache.GetInformer(ctx, &v1alpha1.Drift{})
+	if err == nil {
+		var filled toolscache.ResourceEventHandlerRegistration
+		if filled, err = informer.AddEventHandler(w.memory); err == nil && toolscache.WaitForCacheSync(ctx.Done(), filled.HasSynced) {
+			w.memory.begin()
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		w.log.Error(err, "cannot watch drifts; the leader lists them once it is elected, and what was held before this replica started is not known to it")
 	}
 	return nil
 }
 
 // NeedLeaderElection is false.
-func (warmup) NeedLeaderElection() bool { return false }
+func (*warmup) NeedLeaderElection() bool { return false }
 
 // Start rounds until the context ends.
 func (r *Resolver) Start(ctx context.Context) error {
@@ -237,7 +252,7 @@ func (r *Resolver) resolve(ctx context.Context, d *v1alpha1.Drift) error {
 	if err != nil {
 		return err
 	}
-	why, err := settling.Resolved(d, p, func() (*parent.State, error) { return r.state(ctx, d.Spec.Child) })
+	why, err := settling.Resolved(d, p, clock.Now(), func() (*parent.State, error) { return r.state(ctx, d.Spec.Child) })
 	if err != nil {
 		return err
 	}

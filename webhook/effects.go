@@ -21,10 +21,9 @@ import (
 // effects of a decision outside of the request path: what is remembered, counted and reported
 // (KR-05-27).
 func (h *Handler) effects(req *admission.Request, d admission.Decision) {
-	if d.Report != nil && h.Reporter != nil {
-		h.Reporter.Enqueue(drift.Item{
-			Report: d.Report, Old: req.OldObject, New: reported(req), Request: reportRequest(req), Stored: stored.Still(h.Cluster, req, d.Allowed),
-		})
+	h.report(req, d.Report, d.Allowed)
+	if d.Held != nil {
+		h.report(req, d.Held.Report, true)
 	}
 	if !d.Allowed {
 		return
@@ -39,6 +38,16 @@ func (h *Handler) effects(req *admission.Request, d admission.Decision) {
 	case req.Operation == admission.Update && (intent || d.ChangesUserAnnotation):
 		h.Memory.Touch(req.OldObject.GetUID())
 	}
+}
+
+// report of a decision, or of what is held of a change that passes.
+func (h *Handler) report(req *admission.Request, r *admission.Report, passes bool) {
+	if r == nil || h.Reporter == nil {
+		return
+	}
+	h.Reporter.Enqueue(drift.Item{
+		Report: r, Old: req.OldObject, New: reported(req), Request: reportRequest(req), Stored: stored.Still(h.Cluster, req, passes),
+	})
 }
 
 // approve on behalf of a policy what the gate opens by approvals. On failure the caller, who was refused,

@@ -39,6 +39,8 @@ type Handler struct {
 
 	// Memory of what requests show, never nil.
 	Memory *settler.Memory
+	// Held is what was refused before; nil where nothing is remembered.
+	Held *drift.Memory
 	// orphans are what policies leave behind; needed where there are such policies.
 	orphans *orphans.Marks
 	// builds find out whether our function is a step of a composite; nil where that is unknown.
@@ -87,6 +89,10 @@ func (h *Handler) answer(ctx context.Context, body []byte) (resp ctrl.Response) 
 			return h.failed(v1alpha1.ModeEnforce, err)
 		}
 		h.approve(ctx, req, d)
+		h.remember(ctx, req, d.Report)
+		if d.Held != nil {
+			h.remember(ctx, req, d.Held.Report)
+		}
 		if d.Allowed && d.Reason == admission.ReasonApproved {
 			drift.Approved(v1alpha1.RelationControllerChild)
 		}
@@ -116,6 +122,9 @@ func (h *Handler) decideOn(ctx context.Context, r *review) (admission.Decision, 
 		return admission.Decision{}, err
 	} else if req.Operation == admission.Update && h.Memory.Scales(req.OldObject.GetUID()) && changesDesired(req) {
 		req.OldObject = h.Memory.FillObject(req.OldObject, h.Evaluator.World.Kind(req.Kind).Role)
+	}
+	if h.Held != nil {
+		req.Held = h.Held.Held(req)
 	}
 	return h.decide(ctx, req)
 }

@@ -7,7 +7,9 @@ import (
 
 	jsonpatch "gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -51,6 +53,9 @@ func refusal(d admission.Decision) *metav1.Status {
 func patches(req *admission.Request, d admission.Decision) []jsonpatch.Operation {
 	var out []jsonpatch.Operation
 	have := req.Object.GetAnnotations()
+	if d.Rest != nil {
+		out, have = kept(req.Object, d.Rest), d.Rest.GetAnnotations()
+	}
 	keys := slices.Sorted(maps.Keys(d.Annotations))
 	if len(have) == 0 && slices.ContainsFunc(keys, func(k string) bool { return d.Annotations[k] != nil }) {
 		out = append(out, jsonpatch.NewOperation("add", "/metadata/annotations", map[string]any{}))
@@ -68,6 +73,35 @@ func patches(req *admission.Request, d admission.Decision) []jsonpatch.Operation
 	}
 	for _, pointer := range slices.Sorted(maps.Keys(d.Fields)) {
 		out = append(out, jsonpatch.NewOperation("add", pointer, d.Fields[pointer]))
+	}
+	return out
+}
+
+// kept are the patches that put back what a change passes without (KR-05-62): the fields of the desired
+// state that differ, and the external name.
+func kept(object, rest *unstructured.Unstructured) (out []jsonpatch.Operation) {
+	keys := maps.Clone(object.Object)
+	maps.Copy(keys, rest.Object)
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		if k == "metadata" || k == "status" || equality.Semantic.DeepEqual(object.Object[k], rest.Object[k]) {
+			continue
+		}
+		if v, ok := rest.Object[k]; ok {
+			out = append(out, jsonpatch.NewOperation("add", change.Pointer(k), v))
+		} else {
+			out = append(out, jsonpatch.NewOperation("remove", change.Pointer(k), nil))
+		}
+	}
+	path := change.Pointer("metadata", "annotations", v1alpha1.AnnotationKeyExternalName)
+	was, had := object.GetAnnotations()[v1alpha1.AnnotationKeyExternalName]
+	is, has := rest.GetAnnotations()[v1alpha1.AnnotationKeyExternalName]
+	switch {
+	case has && len(object.GetAnnotations()) == 0:
+		out = append(out, jsonpatch.NewOperation("add", "/metadata/annotations", map[string]any{v1alpha1.AnnotationKeyExternalName: is}))
+	case has && was != is:
+		out = append(out, jsonpatch.NewOperation("add", path, is))
+	case had && !has:
+		out = append(out, jsonpatch.NewOperation("remove", path, nil))
 	}
 	return out
 }

@@ -87,7 +87,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.serve(mgr, h, end); err != nil {
 		return err
 	}
-	if err := probes(mgr, c, h.Policies, end); err != nil {
+	if err := probes(mgr, c, h, end); err != nil {
 		return err
 	}
 	err = cluster.AddAll(mgr, c, beat, h.orphans, h.Policies, leading(h.Policies.Lead), s, h.Reporter, leading(s.Lead),
@@ -95,7 +95,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := drift.AddResolver(mgr, c, h.Reporter, o.Log); err != nil {
+	if err := drift.AddResolver(mgr, c, h.Reporter, h.Held, o.Log); err != nil {
 		return fmt.Errorf("cannot start: %w", err)
 	}
 	o.Log.Info("kausality webhook starts", "address", o.BindAddress, "user", self, "mode", o.Admission.DefaultMode)
@@ -213,10 +213,12 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, beat *cluster.
 	of := builds.New(c.Dynamic)
 	w := &world{cluster: c, fresh: cluster.NewFresh(c.States, beat), memory: memory, settler: s, components: components, builds: of}
 	options.Author = w.author
+	held := drift.NewMemory()
+	options.Remember, options.Separates, options.Below = true, true, below{states: c.States, memory: held}.of
 	return &Handler{
 		Evaluator: &admission.Evaluator{World: w, Options: options, Policies: policies},
 		Cluster:   c, Policies: policies, Reporter: reporter, Memory: memory, StatusReviewed: s.StatusReviewed, Log: o.Log.WithName("admission"),
-		orphans: orphans.New(c, o.Log.WithName("orphans")), builds: of,
+		Held: held, orphans: orphans.New(c, o.Log.WithName("orphans")), builds: of,
 	}, s, nil
 }
 
@@ -254,12 +256,13 @@ func handlers(h *Handler, end *serving.Drain) http.Handler {
 
 // probes of readiness: a replica receives no requests before its caches are filled,
 // nor while it ends.
-func probes(mgr manager.Manager, c *cluster.Cluster, policies *policystore.Store, end *serving.Drain) error {
+func probes(mgr manager.Manager, c *cluster.Cluster, h *Handler, end *serving.Drain) error {
 	return errors.Join(
+		mgr.AddReadyzCheck("drifts", h.Held.Ready),
 		mgr.AddReadyzCheck("ending", end.Ready),
 		mgr.AddReadyzCheck("cluster", func(*http.Request) error { return c.Ready() }),
 		mgr.AddReadyzCheck("policies", func(*http.Request) error {
-			if !policies.HasSynced() {
+			if !h.Policies.HasSynced() {
 				return errors.New("the policies are not read yet")
 			}
 			return nil

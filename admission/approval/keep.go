@@ -20,8 +20,20 @@ import (
 // the write, intent its intent generation after the write. edits are the
 // annotations to change on top, nil values removing them; annotations is not
 // modified.
-func Admit(annotations map[string]string, generation, intent int64, now time.Time) (edits map[string]*string) {
+//
+// held returns since which intent generation a difference, by its id, is held: an approval
+// of exactly that is not stale before it (KR-05-58). nil where nothing is held.
+func Admit(annotations map[string]string, generation, intent int64, now time.Time,
+	held func(digest string) (since int64, is bool)) (edits map[string]*string) {
 	set := Parse(annotations)
+	oldest := func(e Entry) int64 {
+		if held != nil && e.Digest != "" {
+			if since, is := held(e.Digest); is {
+				return min(intent, since)
+			}
+		}
+		return intent
+	}
 	claims := set.Claims.withdrawn(set.Approvals, intent, now)
 	stale := map[string]bool{}
 	for _, e := range set.Approvals {
@@ -30,10 +42,10 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 		}
 		c := claims.Of(e.Content)
 		if c == nil {
-			claims = claims.put(arrival(e, generation, intent, now))
+			claims = claims.put(arrival(e, generation, oldest(e), now))
 			continue
 		}
-		if c.State == v1alpha1.ClaimOpen && c.Generation < intent {
+		if c.State == v1alpha1.ClaimOpen && c.Generation < oldest(e) {
 			next := *c
 			next.State, next.At = v1alpha1.ClaimPruned, Stamp(now)
 			claims = claims.put(next)

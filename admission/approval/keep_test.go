@@ -26,12 +26,12 @@ func apply(in annotations, edits map[string]*string) annotations {
 func admit(t *testing.T, in annotations, generation, intent int64) annotations {
 	t.Helper()
 	before := maps.Clone(in)
-	edits := Admit(in, generation, intent, now)
+	edits := Admit(in, generation, intent, now, nil)
 	if diff := cmp.Diff(before, in); diff != "" {
 		t.Errorf("input modified:\n%s", diff)
 	}
 	out := apply(in, edits)
-	if again := Admit(out, generation, intent, now.Add(time.Hour)); len(again) > 0 {
+	if again := Admit(out, generation, intent, now.Add(time.Hour), nil); len(again) > 0 {
 		t.Errorf("admitting what was admitted edits again: %v of %v", again, out)
 	}
 	return out
@@ -188,4 +188,46 @@ func TestRemove(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An approval of exactly what is held is not stale before it was held, in an old record and on arrival (KR-05-58).
+func TestAdmitHeld(t *testing.T) {
+	held := func(digest string) (int64, bool) { return 5, digest == "abc" }
+	for name, tc := range map[string]struct {
+		value string
+		held  func(string) (int64, bool)
+		kept  bool
+	}{
+		"Held":        {value: `[{"kind":"Part","name":"one","digest":"abc","mode":"once","generation":5}]`, held: held, kept: true},
+		"Earlier":     {value: `[{"kind":"Part","name":"one","digest":"abc","mode":"once","generation":4}]`, held: held},
+		"Other":       {value: `[{"kind":"Part","name":"one","digest":"def","mode":"once","generation":5}]`, held: held},
+		"AnyDigest":   {value: `[{"kind":"Part","name":"one","mode":"generation","generation":5}]`, held: held},
+		"NothingHeld": {value: `[{"kind":"Part","name":"one","digest":"abc","mode":"once","generation":5}]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := map[string]string{v1alpha1.AnnotationKeyApprovals: tc.value}
+			for k, v := range Admit(in, 5, 4, now, tc.held) { // written before the intent
+				in[k] = *v
+			}
+			edits := Admit(in, 6, 6, now, tc.held)
+			if _, pruned := edits[v1alpha1.AnnotationKeyApprovals]; pruned == tc.kept {
+				t.Errorf("pruned: %t, %v", pruned, edits)
+			}
+			state := v1alpha1.ClaimPruned
+			if tc.kept {
+				state = v1alpha1.ClaimOpen
+			}
+			if fresh := Parse(merge(map[string]string{v1alpha1.AnnotationKeyApprovals: tc.value}, tc.held)).Claims; len(fresh) != 1 || fresh[0].State != state {
+				t.Errorf("on arrival: %v", fresh)
+			}
+		})
+	}
+}
+
+// merge what Admit changes at intent 6.
+func merge(in map[string]string, held func(string) (int64, bool)) map[string]string {
+	for k, v := range Admit(in, 6, 6, now, held) {
+		in[k] = *v
+	}
+	return in
 }

@@ -28,6 +28,8 @@ type Settings struct {
 	Mode v1alpha1.Mode
 	// RequireApproval: changes by other actors are treated as drift.
 	RequireApproval bool
+	// MixedCauses of the policy; "" leaves it to the kind of write.
+	MixedCauses v1alpha1.MixedCauses
 	// Suspended: the webhook is not called for the object (KR-12-13).
 	Suspended bool
 	// TraceOnly: changes are traced, and nothing is decided about them (KR-07-13).
@@ -98,7 +100,7 @@ func Compile(policies []*v1alpha1.Kausality) (set Set, errs map[string]error) {
 
 // settingsOf a policy without its mode, which differs by Scope.
 func settingsOf(k *v1alpha1.Kausality) Settings {
-	s := Settings{Policy: k.Name, Suspended: k.Spec.Suspend, TraceOnly: k.Spec.TraceOnly,
+	s := Settings{Policy: k.Name, Suspended: k.Spec.Suspend, TraceOnly: k.Spec.TraceOnly, MixedCauses: k.Spec.MixedCauses,
 		RequireApproval: k.Spec.OtherActors == v1alpha1.OtherActorsRequireApproval,
 		SecretFields:    change.SecretFieldsOf(k.Spec.SecretPaths...)}
 	g := k.Spec.Gate

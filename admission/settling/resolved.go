@@ -1,6 +1,8 @@
 package settling
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
@@ -13,7 +15,7 @@ import (
 // is nil for a parent that does not exist, and so is the result of child, which is
 // called only where neither the parent's claims nor its intent decide.
 // External drifts are resolved by the gate, which sees the difference itself (KR-10-05).
-func Resolved(d *v1alpha1.Drift, p *parent.State, child func() (*parent.State, error)) (string, error) {
+func Resolved(d *v1alpha1.Drift, p *parent.State, now time.Time, child func() (*parent.State, error)) (string, error) {
 	if p == nil {
 		return "the parent is gone", nil
 	}
@@ -22,7 +24,7 @@ func Resolved(d *v1alpha1.Drift, p *parent.State, child func() (*parent.State, e
 			return "it was approved", nil
 		}
 	}
-	if intent, _ := trace.Intent(p); d.Spec.Intent > 0 && intent.Generation > d.Spec.Intent {
+	if overtaken(d, p) {
 		return "the parent has a new intent", nil
 	}
 	c, err := child()
@@ -37,18 +39,44 @@ func Resolved(d *v1alpha1.Drift, p *parent.State, child func() (*parent.State, e
 			return "it was approved", nil
 		}
 	}
-	if withdrawn(d, p) { // last: Crossplane is in sync after an approval, too
+	if withdrawn(d, p, now) { // last: Crossplane is in sync after an approval, too
 		return "it is no longer attempted", nil
 	}
 	return "", nil
 }
 
+// overtaken reports whether a later intent of the parent ended a drift. What is held is not ended by the intent, but
+// by its having been carried out without the difference being seen again: the intent changed the value, or it is no
+// longer wanted (KR-05-65).
+func overtaken(d *v1alpha1.Drift, p *parent.State) bool {
+	intent, later := laterIntent(d, p)
+	return later && (d.Status.Held == nil || SettledAt(p, intent, -1))
+}
+
+// laterIntent is the intent generation of a parent, and whether a drift was not seen since.
+func laterIntent(d *v1alpha1.Drift, p *parent.State) (generation int64, later bool) {
+	intent, _ := trace.Intent(p)
+	seen := max(d.Spec.Intent, d.Status.Intent)
+	return intent.Generation, seen > 0 && intent.Generation > seen
+}
+
+// separatedFor is how long a difference that writes pass without is not seen before it counts as no longer wanted, once
+// the parent has settled: Crossplane composes at least that often, and is refused it then.
+const separatedFor = 10 * time.Minute
+
 // withdrawn reports whether Crossplane composed everything again, after it was
-// refused this.
-func withdrawn(d *v1alpha1.Drift, p *parent.State) bool {
-	if p.Role != parent.RoleComposite || d.Status.LastSeen == nil {
+// refused this. A write that passed without the difference shows nothing: Crossplane does not know of it.
+func withdrawn(d *v1alpha1.Drift, p *parent.State, now time.Time) bool {
+	intent, later := laterIntent(d, p)
+	if p.Role != parent.RoleComposite || d.Status.LastSeen == nil || later && d.Status.Held != nil {
 		return false
 	}
 	c, _ := p.Condition("Synced")
-	return c.Status == metav1.ConditionTrue && c.LastTransitionTime.After(d.Status.LastSeen.Time)
+	if c.Status != metav1.ConditionTrue {
+		return false
+	}
+	if d.Status.Separated {
+		return SettledAt(p, intent, -1) && now.Sub(d.Status.LastSeen.Time) > separatedFor
+	}
+	return c.LastTransitionTime.After(d.Status.LastSeen.Time)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// A drift is open until something shows that it is over (KR-10-05).
+// A drift is open until something shows that it is over (KR-10-05). TestResolved covers KR-05-65.
 func TestResolved(t *testing.T) {
 	at := func(d time.Duration) *metav1.Time { v := metav1.NewTime(fx.Noon.Add(d)); return &v }
 	drift := func(op string) *v1alpha1.Drift {
@@ -37,9 +37,15 @@ func TestResolved(t *testing.T) {
 		_ = unstructured.SetNestedSlice(o.Object, list, "status", "conditions")
 	}
 	approved := parent.Sum(fx.With(fx.Instance(), fx.Annotate(v1alpha1.AnnotationKeyTrace, trace.Trace{hop}.String())), parent.RoleManaged)
+	type status = v1alpha1.DriftStatus
+	held := func(intent int64, separated bool, ago time.Duration) status {
+		return status{LastSeen: at(-ago), Intent: intent, Separated: separated, Held: &v1alpha1.HeldDrift{Drift: map[string]string{"spec.x": "1"}}}
+	}
+	settled := fx.Annotate(v1alpha1.AnnotationKeySettledGeneration, "8")
 	cases := map[string]struct {
 		reason   string
 		op       string
+		status   status
 		p, child *parent.State
 		want     string
 		asked    bool
@@ -50,7 +56,17 @@ func TestResolved(t *testing.T) {
 		"NotCreated": {reason: "a refused CREATE has no child", op: "CREATE", p: xr(), asked: true},
 		"Approved": {reason: "the child's hop shows it", op: "UPDATE", p: xr(), child: approved, want: "it was approved",
 			asked: true},
-		"Intent": {op: "UPDATE", p: xr(fx.Unsettled), child: mr, want: "the parent has a new intent"},
+		"Intent":     {op: "UPDATE", p: xr(fx.Unsettled), child: mr, want: "the parent has a new intent"},
+		"HeldIntent": {reason: "an intent alone does not end what is held", op: "UPDATE", status: held(5, false, time.Minute),
+			p: xr(fx.Unsettled, synced), child: mr, asked: true},
+		"HeldSettled": {reason: "carried out without it", op: "UPDATE", status: held(5, false, time.Minute),
+			p: xr(fx.Unsettled, settled), child: mr, want: "the parent has a new intent"},
+		"HeldSeen": {reason: "it was seen since the intent", op: "UPDATE", status: held(8, true, time.Minute),
+			p: xr(fx.Unsettled, settled, synced), child: mr, asked: true},
+		"HeldUnseen": {reason: "nor is it attempted any more", op: "UPDATE", status: held(8, true, time.Hour),
+			p: xr(fx.Unsettled, settled, synced), child: mr, want: "it is no longer attempted", asked: true},
+		"HeldWorking": {reason: "as long as it works on the intent, nothing shows that", op: "UPDATE", status: held(8, true, time.Hour),
+			p: xr(fx.Unsettled, synced), child: mr, asked: true},
 		"Claim": {reason: "a DELETE leaves no hop", op: "DELETE", p: xr(used("2026-01-02T11:59:30Z")), child: mr,
 			want: "it was approved"},
 		"ClaimEarlier": {reason: "an approval of an earlier occurrence", op: "DELETE", p: xr(used("2026-01-02T11:58:00Z")), child: mr,
@@ -65,12 +81,17 @@ func TestResolved(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			asked := false
-			got, err := Resolved(drift(tc.op), tc.p, func() (*parent.State, error) { asked = true; return tc.child, nil })
+			d := drift(tc.op)
+			if tc.status.LastSeen != nil {
+				tc.status.Since = d.Status.Since
+				d.Status = tc.status
+			}
+			got, err := Resolved(d, tc.p, fx.Noon, func() (*parent.State, error) { asked = true; return tc.child, nil })
 			if got != tc.want || err != nil || asked != tc.asked {
 				t.Errorf("%s: want %q, got %q, %v; the child was read: %t", tc.reason, tc.want, got, err, asked)
 			}
 			away := errors.New("away")
-			if got, err := Resolved(drift(tc.op), tc.p, func() (*parent.State, error) { return nil, away }); tc.asked && (got != "" || !errors.Is(err, away)) {
+			if got, err := Resolved(d, tc.p, fx.Noon, func() (*parent.State, error) { return nil, away }); tc.asked && (got != "" || !errors.Is(err, away)) {
 				t.Errorf("the child cannot be read: got %q, %v", got, err)
 			}
 		})

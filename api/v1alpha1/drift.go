@@ -99,6 +99,16 @@ type DriftStatus struct {
 	// Resolution is the reason why it is resolved.
 	// +optional
 	Resolution string `json:"resolution,omitempty"`
+	// Intent generation of the parent when it was last seen; 0 where that is unknown.
+	// +optional
+	Intent int64 `json:"intent,omitempty"`
+	// Held is what is held of a change of the child until it is approved: a later intent
+	// does not allow it. nil where nothing is.
+	// +optional
+	Held *HeldDrift `json:"held,omitempty"`
+	// Separated: when it was last seen, the write passed without it.
+	// +optional
+	Separated bool `json:"separated,omitempty"`
 	// RepeatFor is the controller that was refused a DELETE which follows from
 	// another one: the garbage collector, the namespace controller or Crossplane. The gate repeats it once it is allowed. Empty for none.
 	// +optional

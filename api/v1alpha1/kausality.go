@@ -15,6 +15,22 @@ const (
 	OtherActorsRequireApproval OtherActors = "RequireApproval"
 )
 
+// MixedCauses is how a change of a child is decided of which a part was refused
+// before the last intent of its parent, and which has other changes that the intent
+// explains: Hold, Refuse or Admit. Where it is empty, that is Hold for an apply of a
+// composed resource by Crossplane, and Refuse for any other write.
+type MixedCauses string
+
+const (
+	// MixedCausesHold keeps the values that are stored of what was refused, in the
+	// same write (KR-05-62).
+	MixedCausesHold MixedCauses = "Hold"
+	// MixedCausesRefuse refuses the whole write (KR-05-63).
+	MixedCausesRefuse MixedCauses = "Refuse"
+	// MixedCausesAdmit allows the whole write (KR-05-64).
+	MixedCausesAdmit MixedCauses = "Admit"
+)
+
 // Kausality is a policy: which resources are guarded, where, and how. Where
 // several policies cover an object, the most specific one holds for it: one that
 // names its Namespace over one that selects it over one for all Namespaces, then
@@ -96,6 +112,15 @@ type KausalitySpec struct {
 	// +kubebuilder:validation:Enum=Allow;RequireApproval
 	// +optional
 	OtherActors OtherActors `json:"otherActors,omitempty"`
+	// MixedCauses is how a change of a child is decided of which a part was refused
+	// before the last intent of its parent, and the rest follows from that intent.
+	// Hold keeps the values that are stored of what was refused and allows the rest,
+	// with a warning. Refuse refuses the whole write and names the fields to approve.
+	// Admit allows all of it, and the trace has both causes. Where absent, it is Hold
+	// for composed resources that Crossplane applies, and Refuse for other controllers.
+	// +kubebuilder:validation:Enum=Hold;Refuse;Admit
+	// +optional
+	MixedCauses MixedCauses `json:"mixedCauses,omitempty"`
 	// Gate of managed resources.
 	// +optional
 	Gate *GateSettings `json:"gate,omitempty"`

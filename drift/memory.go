@@ -1,0 +1,264 @@
+package drift
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/clock"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// maxDetailed is the number of Drifts of which each path is remembered. Nothing is evicted: of any further one the
+// child is held as a whole (KR-05-55).
+const maxDetailed = 20_000
+
+// Memory is what the open Drifts of the cluster hold: differences that were refused or logged as drift, which a later
+// intent does not allow (KR-05-66). Every replica has all of it, from its watch of Drifts, and what it refused itself
+// from the moment of the refusal on. It is safe for concurrent use.
+type Memory struct {
+	mu       sync.RWMutex
+	children map[child]map[string]*remembered // by id
+	parents  map[owner]map[string]*remembered
+	ids      map[string]*remembered
+	begun    bool
+}
+
+// begin to answer: the Drifts are read, or cannot be.
+func (m *Memory) begin() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.begun = true
+}
+
+// Ready once the Drifts are read: before, what was held when this replica started is not known to it.
+func (m *Memory) Ready(*http.Request) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if !m.begun {
+		return errors.New("the drifts are not read yet")
+	}
+	return nil
+}
+
+// child of a remembered difference, with the operation that was refused.
+type child struct {
+	schema.GroupKind
+	namespace, name string
+	// uid is empty for a creation.
+	uid       types.UID
+	operation admission.Operation
+	// parent and resource identify a creation without a name.
+	parent   types.UID
+	resource string
+}
+
+// owner of a remembered difference. The namespace is left to the comparison: references may lack it.
+type owner struct {
+	schema.GroupKind
+	name string
+}
+
+// remembered difference.
+type remembered struct {
+	id    string
+	child child
+	owner owner
+	// namespace and uid of the owner.
+	namespace string
+	uid       types.UID
+	held      *admission.Held
+	seen      time.Time
+	// stored: a Drift has it. Otherwise this replica refused it at this time.
+	stored bool
+}
+
+// NewMemory returns a Memory that is empty.
+func NewMemory() *Memory {
+	return &Memory{children: map[child]map[string]*remembered{}, parents: map[owner]map[string]*remembered{}, ids: map[string]*remembered{}}
+}
+
+// Held of the child of a request, for its operation; nil for none. Of several values of one path, it is the last that was
+// refused.
+func (m *Memory) Held(req *admission.Request) *admission.Held {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if len(m.ids) == 0 {
+		return nil
+	}
+	of := m.children[childOf(req)]
+	if len(of) == 0 {
+		return nil
+	}
+	out := &admission.Held{Values: map[string]string{}}
+	for _, e := range slices.SortedFunc(maps.Values(of), bySeen) {
+		maps.Copy(out.Values, e.held.Values)
+		out.Whole = out.Whole || e.held.Whole
+		if since := e.held.Since; since.Generation > 0 && (out.Since.Generation == 0 || since.Generation < out.Since.Generation) {
+			out.Since = since
+		}
+	}
+	return out
+}
+
+// bySeen orders differences by when they were last seen.
+func bySeen(a, b *remembered) int { return cmp.Or(a.seen.Compare(b.seen), cmp.Compare(a.id, b.id)) }
+
+// Knows reports whether a difference is remembered.
+func (m *Memory) Knows(id string) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.ids[id] != nil
+}
+
+// Remember what a request was refused, until a Drift shows it and its end.
+func (m *Memory) Remember(r *admission.Report) {
+	held := admission.HeldOf(r.Held)
+	if held == nil || r.Drift.ID == "" {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ids[r.Drift.ID] == nil {
+		m.put(entryOf(&r.Drift, held, clock.Now()))
+	}
+}
+
+// put an entry; the caller holds the lock.
+func (m *Memory) put(e *remembered) {
+	m.forget(e.id)
+	if len(m.ids) >= maxDetailed {
+		e.held = &admission.Held{Whole: true, Since: e.held.Since}
+	}
+	m.ids[e.id] = e
+	if m.children[e.child] == nil {
+		m.children[e.child] = map[string]*remembered{}
+	}
+	m.children[e.child][e.id] = e
+	if m.parents[e.owner] == nil {
+		m.parents[e.owner] = map[string]*remembered{}
+	}
+	m.parents[e.owner][e.id] = e
+}
+
+// forget an id; the caller holds the lock.
+func (m *Memory) forget(id string) {
+	e := m.ids[id]
+	if e == nil {
+		return
+	}
+	delete(m.ids, id)
+	if delete(m.children[e.child], id); len(m.children[e.child]) == 0 {
+		delete(m.children, e.child)
+	}
+	if delete(m.parents[e.owner], id); len(m.parents[e.owner]) == 0 {
+		delete(m.parents, e.owner)
+	}
+}
+
+// OnAdd is called for each Drift that is watched.
+func (m *Memory) OnAdd(o any, _ bool) { m.OnUpdate(nil, o) }
+
+// OnUpdate is called for each change of a Drift.
+func (m *Memory) OnUpdate(_, o any) {
+	d, ok := o.(*v1alpha1.Drift)
+	if !ok || d.Status.Phase == "" {
+		return // not recorded yet
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if d.Status.Phase != v1alpha1.DriftResolved {
+		if d.Status.Held != nil {
+			e := entryOf(&d.Spec, admission.HeldOf(*d.Status.Held), lastSeen(d))
+			if e.stored = true; e.held != nil {
+				m.put(e)
+			}
+		}
+		return
+	}
+	// What this replica has just refused again is newer than the end of an earlier occurrence.
+	if e := m.ids[d.Name]; e != nil && (e.stored || !lastSeen(d).Before(e.seen.Truncate(time.Second))) {
+		m.forget(d.Name)
+	}
+}
+
+// OnDelete is called where a Drift is gone.
+func (m *Memory) OnDelete(o any) {
+	if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = gone.Obj
+	}
+	d, ok := o.(*v1alpha1.Drift)
+	if !ok {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.ids[d.Name]; e != nil && e.stored {
+		m.forget(d.Name)
+	}
+}
+
+// Below is what is held of the children of a parent, sorted; own as in admission.Below.
+func (m *Memory) Below(ref parent.Ref, own bool) (out []admission.Below) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, e := range m.parents[owner{ref.GroupKind(), ref.Name}] {
+		if e.namespace != "" && e.namespace != ref.Namespace || ref.UID != "" && e.uid != "" && ref.UID != e.uid {
+			continue
+		}
+		c := e.child
+		b := admission.Below{Child: identity.Describe(parent.Ref{GroupVersionKind: c.WithVersion(""), Namespace: c.namespace, Name: c.name}),
+			Operation: c.operation, ID: e.id, Since: e.held.Since.Generation, Own: own}
+		if !e.held.Whole {
+			b.Paths = slices.Sorted(maps.Keys(e.held.Values))
+		}
+		out = append(out, b)
+	}
+	slices.SortFunc(out, func(a, b admission.Below) int { return cmp.Or(cmp.Compare(a.Child, b.Child), cmp.Compare(a.ID, b.ID)) })
+	return out
+}
+
+// childOf a request.
+func childOf(req *admission.Request) child {
+	ref := req.Ref()
+	c := child{GroupKind: ref.GroupKind(), namespace: ref.Namespace, name: ref.Name, uid: ref.UID, operation: req.Operation}
+	if req.Operation == admission.Create {
+		c.uid = ""
+	}
+	if c.name == "" {
+		c.resource = req.Resource()
+		if p, ok := parent.Of(req.Current(), parent.RoleNone); ok {
+			c.parent = p.UID
+		}
+	}
+	return c
+}
+
+// entryOf a difference.
+func entryOf(d *v1alpha1.DriftSpec, held *admission.Held, seen time.Time) *remembered {
+	c := child{
+		GroupKind: schema.FromAPIVersionAndKind(d.Child.APIVersion, d.Child.Kind).GroupKind(), namespace: d.Child.Namespace, name: d.Child.Name,
+		uid: d.Child.UID, operation: admission.Operation(d.Operation),
+	}
+	if c.operation == admission.Create {
+		c.uid = ""
+	}
+	if c.name == "" {
+		c.parent, c.resource = d.Parent.UID, d.Child.Resource
+	}
+	gk := schema.FromAPIVersionAndKind(d.Parent.APIVersion, d.Parent.Kind).GroupKind()
+	return &remembered{
+		id: d.ID, child: c, owner: owner{gk, d.Parent.Name}, namespace: d.Parent.Namespace, uid: d.Parent.UID, held: held, seen: seen,
+	}
+}

@@ -1,0 +1,192 @@
+package drift
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/clock"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// spec of a refused change of a Part.
+func partSpec(id string, op admission.Operation) v1alpha1.DriftSpec {
+	return v1alpha1.DriftSpec{
+		ID: id, Operation: string(op), Relation: v1alpha1.RelationControllerChild,
+		Parent: v1alpha1.ObjectReference{APIVersion: "example.org/v1", Kind: "App", Namespace: "ns", Name: "app", UID: "p"},
+		Child:  v1alpha1.ObjectReference{APIVersion: "example.org/v1", Kind: "Part", Namespace: "ns", Name: "one", UID: "u"},
+	}
+}
+
+// heldPath is what is held of one path since an intent.
+func heldPath(path, value string, since int64) v1alpha1.HeldDrift {
+	return v1alpha1.HeldDrift{Drift: map[string]string{path: value}, Since: &v1alpha1.SettledIntent{Generation: since}}
+}
+
+// stored Drift that was last seen some time ago.
+func stored(id string, ago time.Duration, held v1alpha1.HeldDrift) *v1alpha1.Drift {
+	seen := metav1.NewTime(clock.Now().Add(-ago).Truncate(time.Second))
+	return &v1alpha1.Drift{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: id}, Spec: partSpec(id, admission.Update),
+		Status: v1alpha1.DriftStatus{Phase: v1alpha1.DriftDetected, LastSeen: &seen, Held: &held},
+	}
+}
+
+// resolvedDrift as the cache keeps it.
+func resolvedDrift(d *v1alpha1.Drift) *v1alpha1.Drift {
+	d = d.DeepCopy()
+	d.Status.Phase = v1alpha1.DriftResolved
+	o, _ := Trim(d)
+	return o.(*v1alpha1.Drift)
+}
+
+// update of a Part with a UID.
+func update(uid types.UID) *admission.Request {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.org/v1", "kind": "Part",
+		"metadata": map[string]any{"name": "one", "namespace": "ns", "uid": string(uid)}}}
+	return &admission.Request{Operation: admission.Update, Kind: schema.GroupVersionKind{Group: "example.org", Version: "v2", Kind: "Part"},
+		Namespace: "ns", Name: "one", Object: o, OldObject: o}
+}
+
+// TestMemory covers KR-05-66: what the Drifts of the cluster hold, whichever replica refused it.
+func TestMemory(t *testing.T) {
+	m := NewMemory()
+	if m.Held(update("u")) != nil {
+		t.Error("an empty memory holds something")
+	}
+	old, last := stored("a", time.Hour, heldPath("spec.x", "1", 3)), stored("b", time.Minute, heldPath("spec.x", "2", 5))
+	m.OnAdd(last, true)
+	m.OnAdd(old, true)
+	m.OnUpdate(nil, stored("c", time.Minute, heldPath("spec.y", "1", 4)))
+	want := &admission.Held{Values: map[string]string{"spec.x": "2", "spec.y": "1"}, Since: v1alpha1.SettledIntent{Generation: 3}}
+	if got := m.Held(update("u")); !cmp.Equal(got, want) {
+		t.Errorf("the last of several values: %+v", got)
+	}
+	if got := m.Held(update("another")); got != nil {
+		t.Errorf("an object of the same name: %+v", got)
+	}
+	deletion := update("u")
+	deletion.Operation, deletion.Object = admission.Delete, nil
+	if got := m.Held(deletion); got != nil {
+		t.Errorf("another operation: %+v", got)
+	}
+	m.OnUpdate(nil, resolvedDrift(last))
+	m.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/c", Obj: stored("c", 0, v1alpha1.HeldDrift{})})
+	if got := m.Held(update("u")); got.Values["spec.x"] != "1" || len(got.Values) != 1 {
+		t.Errorf("what is over is still held: %+v", got)
+	}
+	m.OnDelete(old)
+	if m.Held(update("u")) != nil || len(m.children)+len(m.parents)+len(m.ids) > 0 {
+		t.Errorf("nothing is held any more: %+v", m)
+	}
+}
+
+// What this replica refused is held before its Drift is stored, and the end of an earlier occurrence does not end it (KR-05-66).
+func TestMemoryOfThisReplica(t *testing.T) {
+	m := NewMemory()
+	before := resolvedDrift(stored("a", time.Hour, heldPath("spec.x", "1", 3)))
+	m.Remember(&admission.Report{Drift: partSpec("a", admission.Update), Held: heldPath("spec.x", "1", 7)})
+	m.OnUpdate(nil, before)
+	if got := m.Held(update("u")); got == nil || got.Since.Generation != 7 || !m.Knows("a") {
+		t.Fatalf("forgotten: %+v", got)
+	}
+	m.OnDelete(before)
+	if !m.Knows("a") {
+		t.Fatal("forgotten with the Drift of an earlier occurrence")
+	}
+	now := stored("a", 0, heldPath("spec.x", "1", 7))
+	m.OnUpdate(nil, resolvedDrift(now)) // detected and resolved in one event
+	if m.Knows("a") {
+		t.Error("held after its end")
+	}
+	m.Remember(&admission.Report{Drift: partSpec("f", admission.Update)})
+	if m.Knows("f") {
+		t.Error("a freeze is held")
+	}
+}
+
+// A creation is known by its name, or by its parent and its name in the Composition.
+func TestMemoryOfCreations(t *testing.T) {
+	whole := v1alpha1.HeldDrift{Drift: map[string]string{v1alpha1.HeldWhole: ""}}
+	for name, child := range map[string]v1alpha1.ObjectReference{
+		"Named":    {APIVersion: "example.org/v1", Kind: "Part", Namespace: "ns", Name: "one", UID: "any"},
+		"Nameless": {APIVersion: "example.org/v1", Kind: "Part", Namespace: "ns", Resource: "part"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, spec := NewMemory(), partSpec("a", admission.Create)
+			spec.Child = child
+			m.Remember(&admission.Report{Drift: spec, Held: whole})
+			o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.org/v1", "kind": "Part", "metadata": map[string]any{
+				"namespace": "ns", "annotations": map[string]any{"crossplane.io/composition-resource-name": "part"},
+				"ownerReferences": []any{map[string]any{"apiVersion": "example.org/v1", "kind": "App", "name": "app", "uid": "p", "controller": true}},
+			}}}
+			o.SetName(child.Name)
+			o.SetUID("other")
+			req := &admission.Request{Operation: admission.Create, Kind: o.GroupVersionKind(), Namespace: "ns", Name: child.Name, Object: o}
+			if got := m.Held(req); got == nil || !got.Whole {
+				t.Errorf("not held: %+v", got)
+			}
+			other := *req
+			other.Object = o.DeepCopy()
+			other.Object.SetAnnotations(map[string]string{"crossplane.io/composition-resource-name": "other"})
+			other.Name += "x"
+			if child.Name == "" {
+				other.Name = ""
+			}
+			if got := m.Held(&other); got != nil {
+				t.Errorf("another one is held: %+v", got)
+			}
+		})
+	}
+}
+
+// Nothing is evicted: past the bound, children are held as a whole (KR-05-66).
+func TestMemoryBound(t *testing.T) {
+	m := NewMemory()
+	for i := range maxDetailed + 1 {
+		spec := partSpec(fmt.Sprint(i), admission.Update)
+		spec.Child.UID = types.UID(fmt.Sprint("u", i))
+		m.Remember(&admission.Report{Drift: spec, Held: heldPath("spec.x", "1", 3)})
+	}
+	if first := m.Held(update("u0")); first == nil || first.Whole {
+		t.Errorf("the first: %+v", first)
+	}
+	if last := m.Held(update(types.UID(fmt.Sprint("u", maxDetailed)))); last == nil || !last.Whole || last.Since.Generation != 3 {
+		t.Errorf("the last: %+v", last)
+	}
+}
+
+// What is held below a parent, for warnings.
+func TestMemoryBelow(t *testing.T) {
+	m := NewMemory()
+	m.OnAdd(stored("a", time.Hour, heldPath("spec.x", "1", 3)), true)
+	ref := parent.Ref{GroupVersionKind: schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "App"}, Namespace: "ns", Name: "app", UID: "p"}
+	want := []admission.Below{{Child: "Part ns/one", Operation: admission.Update, Paths: []string{"spec.x"}, ID: "a", Since: 3, Own: true}}
+	if got := m.Below(ref, true); !cmp.Equal(got, want) {
+		t.Error(cmp.Diff(want, got))
+	}
+	for name, other := range map[string]parent.Ref{
+		"UID":       {GroupVersionKind: ref.GroupVersionKind, Namespace: "ns", Name: "app", UID: "q"},
+		"Namespace": {GroupVersionKind: ref.GroupVersionKind, Namespace: "other", Name: "app"},
+		"Name":      {GroupVersionKind: ref.GroupVersionKind, Namespace: "ns", Name: "b"},
+	} {
+		if got := m.Below(other, true); len(got) > 0 {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if err := m.Ready(nil); err == nil {
+		t.Error("ready before the Drifts are read")
+	}
+	if m.begin(); m.Ready(nil) != nil {
+		t.Error("not ready")
+	}
+}
