@@ -56,7 +56,7 @@ func TestResolved(t *testing.T) {
 		"NotCreated": {reason: "a refused CREATE has no child", op: "CREATE", p: xr(), asked: true},
 		"Approved": {reason: "the child's hop shows it", op: "UPDATE", p: xr(), child: approved, want: "it was approved",
 			asked: true},
-		"Intent":     {op: "UPDATE", p: xr(fx.Unsettled), child: mr, want: "the parent has a new intent"},
+		"Intent": {op: "UPDATE", p: xr(fx.Unsettled), child: mr, want: "the parent has a new intent"},
 		"HeldIntent": {reason: "an intent alone does not end what is held", op: "UPDATE", status: held(5, false, time.Minute),
 			p: xr(fx.Unsettled, synced), child: mr, asked: true},
 		"HeldSettled": {reason: "carried out without it", op: "UPDATE", status: held(5, false, time.Minute),
