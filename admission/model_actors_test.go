@@ -122,6 +122,7 @@ func (m *model) settle() {
 	}
 	m.settleOne("xr", "a", "b")
 	m.settleOne("claim", "xr")
+	m.resolve()
 }
 
 func (m *model) settleOne(key string, children ...string) {

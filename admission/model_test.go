@@ -85,6 +85,7 @@ func explore(seed uint64, verbose bool) *model {
 	m.now = m.now.Add(modelDeadline + time.Second)
 	m.rest(14)
 	m.quiet(true)
+	m.arrived()
 	return m
 }
 

@@ -59,6 +59,9 @@ type model struct {
 	// grants by the UID of their carrier and its generation.
 	grants map[string]map[int64]modelGrant
 	kind   identity.Kind // of MRs
+	// drifts that are open, by id; wants is what Crossplane was last refused and still wants, by UID and path.
+	drifts map[string]*v1alpha1.Drift
+	wants  map[string]map[string]string
 	upjet  bool          // loses Synced's observed generation
 	skew   time.Duration // of the gate controller's clock against the webhook's
 
@@ -87,7 +90,7 @@ func newModel(seed uint64, verbose bool) *model {
 		versions: map[string][]*unstructured.Unstructured{}, seen: map[string]int{}, cloud: map[string]*resource{"a": {}, "b": {}},
 		author: map[string][]string{}, placed: map[string]int{}, used: map[string]int{},
 		opened: map[string]int{}, shown: map[string]int{}, openedAt: map[string]int{},
-		grants: map[string]map[int64]modelGrant{},
+		grants: map[string]map[int64]modelGrant{}, drifts: map[string]*v1alpha1.Drift{}, wants: map[string]map[string]string{},
 	}
 	m.kind = identity.Kind{Role: parent.RoleManaged, ManagementPolicies: true, ReconcileRequests: m.chance(2), Resource: "instances.aws.example.org"}
 	m.upjet = m.chance(4)
@@ -214,11 +217,17 @@ func (m *model) write(key string, user subject.User, manager string, change func
 		req.Operation = Create
 	}
 	d, ok := m.admit(req)
+	m.refusedBefore(key, req, d)
 	if !ok {
 		m.note("%s may not write %s: %s", user.Name, key, d.Reason)
 		return false
 	}
 	result := apply(next, d)
+	if d.Rest != nil {
+		rest := *req
+		rest.Object = d.Rest
+		req = &rest
+	}
 	// A later webhook changes something: decided again on its own result.
 	if m.chance(8) {
 		again := *req
@@ -231,6 +240,7 @@ func (m *model) write(key string, user subject.User, manager string, change func
 		m.note("%s's write of %s is lost after admission", user.Name, key)
 		return false
 	}
+	m.checkWants(key, req, d, result)
 	m.admitted(key, user, req, d, result)
 	m.ruled(key, req, d, result)
 	m.store(key, result)
@@ -238,9 +248,21 @@ func (m *model) write(key string, user subject.User, manager string, change func
 	return true
 }
 
-// admit a request as the webhook does: decide, claim, decide again on a lost race.
+// admit a request as the webhook does, and record what it refuses.
 func (m *model) admit(req *Request) (Decision, bool) {
-	e := &Evaluator{World: m, Options: Options{DefaultMode: m.mode}, Policies: m}
+	withHeld := *req
+	withHeld.Held = m.remembered(req)
+	d, ok := m.decided(&withHeld)
+	m.record(d.Report)
+	if d.Held != nil {
+		m.record(d.Held.Report)
+	}
+	return d, ok
+}
+
+// decided by the webhook: decide, claim, decide again on a lost race.
+func (m *model) decided(req *Request) (Decision, bool) {
+	e := &Evaluator{World: m, Options: Options{DefaultMode: m.mode, Remember: true, Separates: true, Below: m.below}, Policies: m}
 	d, err := e.Evaluate(context.Background(), req)
 	for range 4 {
 		if err != nil {

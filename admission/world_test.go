@@ -229,6 +229,9 @@ func persisted(req *Request, result *unstructured.Unstructured) *unstructured.Un
 
 // apply a decision's edits to an object.
 func apply(o *unstructured.Unstructured, d Decision) *unstructured.Unstructured {
+	if d.Rest != nil {
+		o = d.Rest
+	}
 	out := o.DeepCopy()
 	a := out.GetAnnotations()
 	if a == nil {

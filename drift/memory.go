@@ -115,11 +115,17 @@ func (m *Memory) Held(req *admission.Request) *admission.Held {
 // bySeen orders differences by when they were last seen.
 func bySeen(a, b *remembered) int { return cmp.Or(a.seen.Compare(b.seen), cmp.Compare(a.id, b.id)) }
 
-// Knows reports whether a difference is remembered.
-func (m *Memory) Knows(id string) bool {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.ids[id] != nil
+// Again reports whether a difference is remembered, and if so, that it was refused again now: it is the last one.
+func (m *Memory) Again(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.ids[id]
+	if e != nil {
+		again := *e // readers may have it
+		again.seen = clock.Now()
+		m.put(&again)
+	}
+	return e != nil
 }
 
 // Remember what a request was refused, until a Drift shows it and its end.
@@ -182,6 +188,9 @@ func (m *Memory) OnUpdate(_, o any) {
 		if d.Status.Held != nil {
 			e := entryOf(&d.Spec, admission.HeldOf(*d.Status.Held), lastSeen(d))
 			if e.stored = true; e.held != nil {
+				if had := m.ids[e.id]; had != nil && had.seen.After(e.seen) { // a Drift has whole seconds, and not every time
+					e.seen = had.seen
+				}
 				m.put(e)
 			}
 		}

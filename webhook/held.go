@@ -25,7 +25,7 @@ const (
 // next (KR-05-66). Only what is about a stored object is remembered (KR-13-22), which costs a read for each new difference;
 // without it, the Drift alone is.
 func (h *Handler) remember(ctx context.Context, req *admission.Request, r *admission.Report) {
-	if h.Held == nil || r == nil || len(r.Held.Drift) == 0 || h.Held.Knows(r.Drift.ID) {
+	if h.Held == nil || r == nil || len(r.Held.Drift) == 0 || h.Held.Again(r.Drift.ID) {
 		return
 	}
 	if still := stored.Still(h.Cluster, req, false); still != nil {

@@ -89,16 +89,16 @@ func (i *Inspector) Explain(ctx context.Context, o, patched *unstructured.Unstru
 	if err := i.outage(ctx, e, obj.State); err != nil {
 		return nil, err
 	}
-	if e.Outcomes, err = i.outcomes(ctx, o, patched); err != nil {
+	if e.Drifts, err = i.About(ctx, o); err != nil {
+		return nil, err
+	}
+	if e.Outcomes, err = i.outcomes(ctx, o, patched, e.Drifts); err != nil {
 		return nil, err
 	}
 	if err := i.family(ctx, e, obj); err != nil {
 		return nil, err
 	}
 	if e.Gate, err = i.gate(ctx, obj, e.Mode.Mode); err != nil {
-		return nil, err
-	}
-	if e.Drifts, err = i.About(ctx, o); err != nil {
 		return nil, err
 	}
 	return e, i.Direct.Failed()

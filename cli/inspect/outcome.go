@@ -56,15 +56,19 @@ const maxFields = 32
 // anyField is the field of a change that is not a specific one.
 const anyField = "…"
 
-// outcomes of the attempts on an object.
-func (i *Inspector) outcomes(ctx context.Context, o, patched *unstructured.Unstructured) ([]Outcome, error) {
+// outcomes of the attempts on an object; drifts are those about it.
+func (i *Inspector) outcomes(ctx context.Context, o, patched *unstructured.Unstructured, drifts []v1alpha1.Drift) ([]Outcome, error) {
 	certain := patched != nil
 	if !certain {
 		patched = anyChange(o)
 	}
 	var out []Outcome
 	for _, a := range []Attempt{AttemptController, AttemptYou, AttemptDelete} {
-		d, err := i.Decide(ctx, i.Request(a, o, patched))
+		req := i.Request(a, o, patched)
+		if a == AttemptController {
+			req.Held = heldOn(o, drifts)
+		}
+		d, err := i.Decide(ctx, req)
 		if err != nil {
 			return nil, fmt.Errorf("cannot decide: %w", err)
 		}
@@ -83,7 +87,7 @@ func (i *Inspector) outcomes(ctx context.Context, o, patched *unstructured.Unstr
 func (i *Inspector) Decide(ctx context.Context, req *admission.Request) (admission.Decision, error) {
 	req.DryRun, req.Time = true, i.options.Now()
 	o := admission.Options{
-		DefaultMode: i.options.DefaultMode,
+		DefaultMode: i.options.DefaultMode, Separates: true, Below: i.below(req.OldObject),
 		Removing:    i.Direct.Scope.Removing,
 		Guarded:     func(s *parent.State) bool { return i.Direct.Reviews(ctx, s) },
 		Settings: func(ref parent.Ref, labels map[string]string) settings.Settings {
@@ -138,6 +142,9 @@ func (i *Inspector) outcome(a Attempt, d admission.Decision, certain bool) Outco
 	if certain {
 		out.Message, out.ID, out.Suggestion, out.Warnings = d.Message, d.ID, d.Suggestion, d.Warnings
 		out.Difference = change.Fields(d.Changes, maxFields)
+		if d.Held != nil {
+			out.Warnings = append(out.Warnings, "a part of it stays held: "+d.Held.Message)
+		}
 	}
 	return out
 }

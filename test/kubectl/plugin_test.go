@@ -259,6 +259,7 @@ func held(t *testing.T) {
 		t.Errorf("explain foresaw %s, held is %s", foreseen, r.out)
 	}
 	the.terminal(t, "", "explain", xr).golden(t, "explain-held", 0)
+	the.terminal(t, "", "explain", xr, "--patch", `{"spec":{"size":60}}`).golden(t, "explain-held-patch", 0)
 	if r := the.pipe(t, "approve", xr); r.code != 2 {
 		t.Errorf("a group without a terminal and without --yes: %+v", r)
 	}
