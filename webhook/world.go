@@ -50,14 +50,10 @@ func (w *world) Build(ctx context.Context, req *admission.Request, p *parent.Sta
 	return w.builds.Of(ctx, req.User, p)
 }
 
-// sources are the kinds whose annotations name the author of a revision: the first that of the current one, all of them that
-// of an earlier one.
-var sources = map[v1alpha1.CauseKind][]schema.GroupVersionKind{
-	v1alpha1.CauseComposition: {
-		{Group: "apiextensions.crossplane.io", Version: "v1", Kind: "Composition"},
-		{Group: "apiextensions.crossplane.io", Version: "v1", Kind: "CompositionRevision"},
-	},
-	v1alpha1.CauseFunction: {{Group: "pkg.crossplane.io", Version: "v1", Kind: "Function"}},
+// sources are the kinds whose annotations name the author of a revision.
+var sources = map[v1alpha1.CauseKind]schema.GroupVersionKind{
+	v1alpha1.CauseComposition: {Group: "apiextensions.crossplane.io", Version: "v1", Kind: "Composition"},
+	v1alpha1.CauseFunction:    {Group: "pkg.crossplane.io", Version: "v1", Kind: "Function"},
 }
 
 // author of a revision that is a cause. It is a claim unless the annotations that name it are protected (KR-07-11).
@@ -67,10 +63,8 @@ func (w *world) author(ctx context.Context, c v1alpha1.HopCause) (v1alpha1.HopCa
 		return c, err
 	}
 	c.Author, c.Manager = found.User, found.Manager
-	for i, gvk := range sources[c.Kind] {
-		if c.Author != "" && (i == 0 || found.Copied) {
-			c.Claimed = c.Claimed || !w.cluster.Reviews(&parent.State{Ref: parent.Ref{GroupVersionKind: gvk}})
-		}
+	if c.Author != "" {
+		c.Claimed = found.Copied || !w.cluster.Reviews(&parent.State{Ref: parent.Ref{GroupVersionKind: sources[c.Kind]}})
 	}
 	return c, nil
 }

@@ -225,7 +225,7 @@ type HopCause struct {
 	// controllers and users.
 	Author string `json:"author,omitempty"`
 	// Claimed is true where Author is from a trace that other clients may have
-	// written, since Composition, Function or revision is not guarded.
+	// written: that of a Composition or Function that is not guarded, or its copy in an earlier revision.
 	Claimed bool `json:"claimed,omitempty"`
 	// Manager is who wrote the revision where no trace has it: the field manager and operation of
 	// the last write of the Composition's or Function's spec, as in "kubectl (Apply)". Clients choose the name of their

@@ -30,7 +30,8 @@ const authorsTTL = 10 * time.Second
 type Author struct {
 	// User of the last change of the Composition or Function; empty where no trace of it is about this revision.
 	User string
-	// Copied: the user is from the revision's own annotations, not from those of the Composition.
+	// Copied: the user is from the revision's own annotations, not from those of the Composition. It is a claim: the Composition may
+	// have been changed while no webhook answered.
 	Copied bool
 	// Manager of the last write of the spec, with its operation, where User is unknown; empty where that, too, is unknown.
 	Manager string
@@ -61,12 +62,12 @@ func (b *Builds) compositionAuthor(ctx context.Context, name string) (Author, er
 	if err != nil {
 		return Author{}, err
 	}
-	current := s.uid == rev.uid && s.content == rev.content
-	switch {
-	case current && rev.author.User == "":
-		return Author{Manager: s.writer}, nil
-	case current && s.hop.User == rev.author.User && s.hop.Generation == rev.author.Generation:
+	same := s.hop.User == rev.author.User && s.hop.Generation == rev.author.Generation
+	switch current := s.uid == rev.uid && s.content == rev.content; {
+	case current && same && s.observed():
 		return Author{User: s.hop.User}, nil
+	case current && (same || rev.author.User == ""): // changed while no webhook answered, or never traced
+		return Author{Manager: s.writer}, nil
 	}
 	return Author{User: rev.author.User, Copied: true}, nil
 }
@@ -86,7 +87,7 @@ func (b *Builds) functionAuthor(ctx context.Context, name string) (Author, error
 		switch {
 		case err != nil || s.image != nameAndImage[1]:
 			return Author{}, err
-		case s.hop.User != "" && s.hop.Generation == s.generation:
+		case s.observed():
 			return Author{User: s.hop.User}, nil
 		}
 		return Author{Manager: s.writer}, nil
@@ -105,6 +106,9 @@ type source struct {
 	hop    v1alpha1.Hop
 	writer string
 }
+
+// observed reports whether the last change of the spec is that of the hop.
+func (s source) observed() bool { return s.hop.User != "" && s.hop.Generation == s.generation }
 
 // digest of a spec; the zero one of none.
 type digest [sha256.Size]byte

@@ -32,6 +32,8 @@ func TestCompositionAuthor(t *testing.T) {
 	}{
 		"Own": {reason: "the Composition's own trace, as long as it has that content", revision: crossplaneOwned + ", " + hopOfAnna,
 			composition: "uid: u1, generation: 3, " + hopOfAnna, pipeline: "a", want: Author{User: "anna"}},
+		"Unobserved": {reason: "changed while no webhook answered", revision: crossplaneOwned + ", " + hopOfAnna,
+			composition: "uid: u1, generation: 4, " + hopOfAnna + ", " + written, pipeline: "a", want: Author{Manager: "kubectl (Apply)"}},
 		"Changed": {reason: "of an earlier revision its own annotations", revision: crossplaneOwned + ", " + hopOfAnna,
 			composition: `uid: u1, annotations: {kausality.io/trace: '[{"kind":"Composition","generation":4,"user":"eve"}]'}`, pipeline: "b",
 			want: Author{User: "anna", Copied: true}},

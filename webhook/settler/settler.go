@@ -67,6 +67,8 @@ type Settler struct {
 	log     logr.Logger
 	grace   time.Duration
 	now     func() time.Time
+	// traceOnly reports whether the policy of an object only traces.
+	traceOnly func(*parent.State) bool
 
 	leader     atomic.Bool
 	queue      workqueue.TypedRateLimitingInterface[parent.Ref]
@@ -83,6 +85,7 @@ type Settler struct {
 func New(c *cluster.Cluster, m *Memory, grace time.Duration, log logr.Logger) (*Settler, error) {
 	s := &Settler{cluster: c, states: c.States, memory: m, grace: grace, log: log, now: clock.Now, limit: rate.NewLimiter(writesPerSecond, writesPerSecond),
 		searched: utilcache.NewLRUExpireCache(maxSearches), reading: make(chan struct{}, workers)}
+	s.traceOnly = func(p *parent.State) bool { return c.Settings(p.Ref, p.Labels).TraceOnly }
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[parent.Ref](50*time.Millisecond, 30*time.Second)
 	s.queue = workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[parent.Ref]{Name: name})
 	var err error
@@ -271,7 +274,7 @@ func (s *Settler) update(ctx context.Context, ref parent.Ref) (again time.Durati
 		s.look(ref, "")
 		return 0, s.watch(ref)
 	}
-	if o.State.UID != ref.UID || o.Deleting() {
+	if o.State.UID != ref.UID || o.Deleting() || s.traceOnly(o.State) { // which are written to by their users alone (KR-07-13)
 		return 0, nil
 	}
 	edits := map[string]*string{}

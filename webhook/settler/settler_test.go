@@ -57,6 +57,22 @@ func (p poisoned) Apply(_ context.Context, ref parent.Ref, _ cluster.Patch) erro
 	return nil
 }
 
+// TestTraceOnly covers KR-07-13: nothing is written to what a policy only traces: Crossplane makes a revision of a Composition for
+// each annotation.
+func TestTraceOnly(t *testing.T) {
+	for name, traced := range map[string]bool{"Traced": true, "Decided": false} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := idleSettler(t)
+			w.leader.Store(true)
+			p := poisoned{states: w.states, applied: make(chan string, 1)}
+			w.states, w.traceOnly = p, func(*parent.State) bool { return traced }
+			_, err := w.Reconcile(t.Context(), parent.Ref{GroupVersionKind: widget, Name: "good", UID: "good"})
+			require.NoError(t, err)
+			assert.Equal(t, traced, len(p.applied) == 0)
+		})
+	}
+}
+
 // TestSettlerRecovers: an object whose reconciliation panics is retried and delays no other; the process goes
 // on (KR-13-02).
 func TestSettlerRecovers(t *testing.T) {
