@@ -60,7 +60,7 @@ func (b below) walk(p *parent.State, depth int, left *int) []admission.Below {
 			break
 		}
 		child := b.states.Cached(ref)
-		if child == nil {
+		if child == nil || !owns(p, child.State) {
 			continue
 		}
 		if h, ok := recordedOn(child.State); ok {
@@ -72,6 +72,13 @@ func (b below) walk(p *parent.State, depth int, left *int) []admission.Below {
 		}
 	}
 	return out
+}
+
+// owns reports whether a child that a parent refers to names it in turn: a reference alone is the claim of any user who may edit
+// the parent, and no reason to show what is below another object (KR-13-23).
+func owns(p, child *parent.State) bool {
+	o := child.Parent
+	return o.GroupKind() == p.GroupKind() && o.Name == p.Name && (o.UID == p.UID || o.UID == "" && o.Namespace == p.Namespace)
 }
 
 // recordedOn a composed resource by the composition function.

@@ -11,7 +11,7 @@ var fleets = []string{
 	"once", "wildcard", "given", "race", "fresh", "restart", "offline", "pending", "unsettled",
 	"labelled", "fallen", "gone", "strict", "lenient", "reads", "reports", "spread", "pinned",
 	"apart", "policies", "upgrades", "documented", "excepted", "lag", "after", "clients", "forged", "forgedclaims", "silent", "slow",
-	"behind", "farbehind", "ahead", "farahead",
+	"behind", "farbehind", "ahead", "farahead", "kept",
 }
 
 // kindsOf a group: App reports status.observedGeneration, Part may be poisoned so

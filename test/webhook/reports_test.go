@@ -207,6 +207,7 @@ func (s *fixture) resolved(all observers, ids map[string]string) {
 	require.NoError(s.t, s.of(s.hans).Delete(s.t.Context(), "deleted", metav1.DeleteOptions{}))
 	all.resolution(s.t, ids["deleted"], "deleted")
 	s.intent(2)
+	s.observe() // it is carried out without the difference (KR-05-65)
 	all.resolution(s.t, ids["intent"], "intent")
 }
 

@@ -3,14 +3,16 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
@@ -46,6 +48,43 @@ func TestRestartLatched(t *testing.T) {
 	s.status("False")
 	s.reborn(0)
 	mustRefuse(t, s.count(s.ctrl, "part", 4), "Drift")
+}
+
+// TestRestartHeld: what one replica refused before an intent is held by each of them after it, also after all were killed,
+// until it is approved (KR-05-66).
+func TestRestartHeld(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, "kept", options{replicas: 2})
+	s := newFixture(t, f, "kept")
+	s.settled("part")
+	id := mustRefuse(t, s.count(s.ctrl, "part", 5), "Drift")
+	wait.For(t, "the Drift to record what is held", wait.Patience, func(ctx context.Context) error {
+		d, err := s.hans.Resource(drifts).Namespace(s.ns).Get(ctx, id, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if held, _, _ := unstructured.NestedStringMap(d.Object, "status", "held", "drift"); held["spec.count"] == "" {
+			return fmt.Errorf("its status is %v", d.Object["status"])
+		}
+		return nil
+	})
+	for i := range f.replicas {
+		f.crash(i)
+	}
+	for i := range f.replicas {
+		f.restart(i)
+	}
+	s.intent(2)
+	for range parallel { // each replica answers some of them
+		err := s.count(s.ctrl, "part", 5)
+		if got := mustRefuse(t, err, "Drift"); got != id || !strings.Contains(err.Error(), "held before the last intent") {
+			t.Fatalf("the id is %s, want %s: %v", got, id, err)
+		}
+	}
+	f.proxy.spread(t)
+	s.annotate(map[string]any{v1alpha1.AnnotationKeyApprovePrefix + id: "once"})
+	s.intent(3) // and the approval is kept
+	require.NoError(t, s.count(s.ctrl, "part", 5))
 }
 
 // TestRestartSettledUnlatched: the App settles while we are down; the very
