@@ -212,17 +212,21 @@ func (m *Memory) missing(uid types.UID, is bool) (since time.Time) {
 	return since
 }
 
-// waits notes the phase of an object that is to be written, "" for none, and returns since when it is that one, and which one was
-// noted before.
-func (m *Memory) waits(uid types.UID, phase string) (since time.Time, before string) {
+// waiting is the phase of an object that was noted last; "" for none.
+func (m *Memory) waiting(uid types.UID) (phase string) {
+	m.read(uid, func(o *record) { phase = o.phase })
+	return phase
+}
+
+// waits notes the phase of an object that is to be written, "" for none, and returns since when it is that one.
+func (m *Memory) waits(uid types.UID, phase string) (since time.Time) {
 	m.write(uid, func(o *record) {
-		before = o.phase
 		if o.phase != phase {
 			o.phase, o.phaseSince = phase, m.now()
 		}
 		since = o.phaseSince
 	})
-	return since, before
+	return since
 }
 
 // observed generation of an object: the highest one seen. A kind that reports none has observed the

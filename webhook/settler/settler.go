@@ -294,33 +294,41 @@ func (s *Settler) update(ctx context.Context, ref parent.Ref) (again time.Durati
 	return soonest(soonest(phaseAgain, leaderAgain), soonest(settledAgain, claimsAgain)), nil
 }
 
-// together leaves a phase out that is all there is to write, for a while: the controllers follow the first phase within
-// milliseconds, and the latch follows the last one after the grace, which settles is about. Each write of ours is an event of the
-// composite, of which Crossplane's circuit breaker counts the sum (KR-04-17). The phase is derived from the object until then.
+// together leaves out, for a while, what is recorded on a parent while it is created, so that it is one write: the controllers follow the
+// first phase within milliseconds, and the latch follows the last one after the grace, which settles is about. Each write of ours is an
+// event of a composite, of which Crossplane's circuit breaker counts the sum (KR-04-17, KR-04-18). The phase is derived from the object until then;
+// the controllers are known to the replica that saw them, and to the others by what they write and may write (KR-04-03, KR-13-41).
 func (s *Settler) together(p *parent.State, edits map[string]*string, settles bool) (again time.Duration) {
 	wanted := ""
 	if phase := edits[v1alpha1.AnnotationKeyPhase]; phase != nil {
 		wanted = *phase
 	}
-	since, before := s.memory.waits(p.UID, wanted)
 	const initialized = string(v1alpha1.PhaseInitialized)
-	if before == initialized && wanted != initialized && p.Annotations[v1alpha1.AnnotationKeyPhase] != initialized {
-		edits[v1alpha1.AnnotationKeyPhase] = new(initialized) // it was, and stays so (KR-03-09)
-		s.memory.waits(p.UID, initialized)
-		return 0
+	if s.memory.waiting(p.UID) == initialized && p.Annotations[v1alpha1.AnnotationKeyPhase] != initialized {
+		wanted = initialized // it was, and stays so (KR-03-09)
+		edits[v1alpha1.AnnotationKeyPhase] = new(initialized)
 	}
-	if wanted == "" || len(edits) > 1 {
-		return 0
-	}
+	since := s.memory.waits(p.UID, wanted)
+	waiting := []string{v1alpha1.AnnotationKeyPhase}
 	patience := phasePatience
-	if settles && wanted == initialized {
+	switch {
+	case p.Role == parent.RoleComposite || p.Role == parent.RoleClaim:
+		waiting, patience = append(waiting, controllerKeys...), patience+2*s.grace
+	case settles && wanted == initialized:
 		patience += s.grace
 	}
+	for k := range edits {
+		if wanted == "" || !slices.Contains(waiting, k) {
+			return 0
+		}
+	}
 	left := since.Add(patience).Sub(s.now())
-	if left <= 0 {
+	if left <= 0 || len(edits) == 0 {
 		return 0
 	}
-	delete(edits, v1alpha1.AnnotationKeyPhase)
+	for _, k := range waiting {
+		delete(edits, k)
+	}
 	return left
 }
 

@@ -307,10 +307,63 @@ func TestSettlerWritesTogether(t *testing.T) {
 	other.UID = "other"
 	w.together(other, phase(initialized), true)
 	edits = phase(initializing)
+	assert.Equal(t, phasePatience, w.together(other, edits, false), "it goes on waiting")
+	*clock = clock.Add(phasePatience)
+	edits = phase(initializing)
 	assert.Zero(t, w.together(other, edits, false))
 	assert.Equal(t, string(initialized), *edits[v1alpha1.AnnotationKeyPhase], "it was ready")
 	other.Annotations = map[string]string{v1alpha1.AnnotationKeyPhase: string(initialized)}
 	edits = phase("")
 	assert.Zero(t, w.together(other, edits, false))
 	assert.Empty(t, edits, "it is written")
+}
+
+// TestSettlerWritesCompositesOnce: all that is recorded on a composite while it is created is one write, unless it takes long (KR-04-18).
+func TestSettlerWritesCompositesOnce(t *testing.T) {
+	const initializing, initialized = string(v1alpha1.PhaseInitializing), string(v1alpha1.PhaseInitialized)
+	edits := func(phase string, more ...string) map[string]*string {
+		out := map[string]*string{v1alpha1.AnnotationKeyPhase: new(phase), v1alpha1.AnnotationKeyControllers: new("x"), v1alpha1.AnnotationKeyControllerIDs: new("x")}
+		for _, k := range more {
+			out[k] = new("x")
+		}
+		return out
+	}
+	for _, role := range []parent.Role{parent.RoleComposite, parent.RoleClaim} {
+		w, clock := idleSettler(t)
+		w.grace = 10 * time.Second
+		s := parent.Sum(widgetObject(4), role)
+		all := edits(initializing)
+		assert.Equal(t, phasePatience+2*w.grace, w.together(s, all, false))
+		assert.Empty(t, all, "the latch follows")
+		*clock = clock.Add(5 * time.Second)
+		all = edits(initialized)
+		assert.Equal(t, phasePatience+2*w.grace, w.together(s, all, false))
+		assert.Empty(t, all, "a gate is still open")
+		*clock = clock.Add(2 * w.grace)
+		all = edits(initialized, v1alpha1.AnnotationKeySettledGeneration)
+		assert.Zero(t, w.together(s, all, false))
+		assert.Len(t, all, 4, "one write")
+
+		flaps := parent.Sum(widgetObject(4), role)
+		flaps.UID = "flaps"
+		w.together(flaps, edits(initialized), false)
+		*clock = clock.Add(time.Second)
+		all = edits(initializing)
+		assert.Equal(t, phasePatience+2*w.grace-time.Second, w.together(flaps, all, false))
+		assert.Empty(t, all, "Ready flaps")
+
+		slow := parent.Sum(widgetObject(4), role)
+		slow.UID = "slow"
+		w.together(slow, edits(initializing), false)
+		*clock = clock.Add(phasePatience + 2*w.grace)
+		all = edits(initializing)
+		assert.Zero(t, w.together(slow, all, false))
+		assert.Len(t, all, 3, "it takes long")
+
+		s.Annotations = map[string]string{v1alpha1.AnnotationKeyPhase: initialized}
+		all = edits(initialized)
+		delete(all, v1alpha1.AnnotationKeyPhase)
+		assert.Zero(t, w.together(s, all, false))
+		assert.Len(t, all, 2, "a controller with a new name is recorded at once")
+	}
 }
