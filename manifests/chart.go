@@ -79,7 +79,7 @@ func controllerRules() []rbacv1.PolicyRule {
 		named(registration, "mutatingwebhookconfigurations", append(slices.Clone(write), "get"), configurationMutate),
 		named(registration, "validatingwebhookconfigurations", write, configurationPolicy),
 		named(registration, "validatingadmissionpolicies", write, orphanProtection, annotationProtection, crdProtection, crdApproval,
-			providerProtection),
+			providerProtection, approverProtection),
 		named(registration, "validatingadmissionpolicies", []string{"get"}, crdProtection, providerProtection), // what is protected
 		named(registration, "validatingadmissionpolicybindings", write, writtenBindings()...),
 		rbacRule(rbac, []string{"clusterroles"}, observe...),

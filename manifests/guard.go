@@ -71,6 +71,9 @@ func Guard(o Options, scopes []settings.Scope, retained []string, masked Masked)
 		Outages: outages(in.entries), FailOpen: failOpen}
 	out.Policies = append(append(out.Policies, orphanPolicy(in), protectionPolicy(in), crdApprovalPolicy()), MaskedPolicies(masked)...)
 	out.Bindings = append(append(out.Bindings, orphanBinding()), crdBindings()...)
+	if o.ApproverRBAC {
+		out.Policies, out.Bindings = append(out.Policies, approverPolicy(in)), append(out.Bindings, approverBinding())
+	}
 	names := bindingNames()
 	for i, e := range in.entries[:min(len(in.entries), len(names))] {
 		out.Bindings = append(out.Bindings, protectionBinding(names[i], e))

@@ -52,6 +52,8 @@ type Options struct {
 	// Enforced Namespaces have the annotation mode with the value enforce; sorted. Guard alone reads
 	// it, since they change.
 	Enforced []string
+	// ApproverRBAC: decisions in annotations need the verb approve. Guard alone reads it.
+	ApproverRBAC bool
 	// SelectedBy are the keys of the labels by which UpgradeAllowances select objects; sorted. Guard
 	// alone reads them.
 	SelectedBy []string

@@ -151,7 +151,7 @@ func WritesBinding(name string) bool { return slices.Contains(writtenBindings(),
 
 // writtenBindings are the names of all bindings that the policy controller writes.
 func writtenBindings() []string {
-	return append([]string{orphanProtection, crdProtection, crdApproval, providerProtection}, bindingNames()...)
+	return append([]string{orphanProtection, crdProtection, crdApproval, providerProtection, approverProtection}, bindingNames()...)
 }
 
 // bindingNames are the names of bindings of annotationProtection. They are numbered, since

@@ -1,0 +1,55 @@
+package manifests
+
+import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const approverProtection = "kausality-approver-protection"
+
+// decisionKeys are the user annotations that need the verb approve (KR-02-13); those of approve-<id> begin with approvePrefix.
+const (
+	decisionKeys = `["kausality.io/approvals", "kausality.io/rejections", "kausality.io/freeze", "kausality.io/snooze", "kausality.io/snooze-until",
+"kausality.io/mode", "kausality.io/deletion", "kausality.io/parent"]`
+	approvePrefix = `"kausality.io/approve-"`
+)
+
+// decides is true where a write changes an annotation that needs the verb approve. Very many annotations are not gone over: each
+// change of them needs it.
+const decides = `[` + annotationsNow + `].exists(now,
+[oldObject != null && has(oldObject.metadata.annotations) ? oldObject.metadata.annotations : {}].exists(was,
+  now != was && (size(now) > 1000 || size(was) > 1000 ||
+  now.exists(k, (k in ` + decisionKeys + ` || k.startsWith(` + approvePrefix + `)) && !(k in was && was[k] == now[k])) ||
+  was.exists(k, (k in ` + decisionKeys + ` || k.startsWith(` + approvePrefix + `)) && !(k in now)))))`
+
+// approverPolicy requires the verb approve of users whose annotations the webhook does not judge, because it does not answer or the
+// policy is suspended: what is decided then counts afterwards (KR-12-14). Controllers copy annotations from an owner or a Claim, and could
+// not finish their work if they might not. While the webhook answers, it has decided before.
+func approverPolicy(in *input) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	return &admissionregistrationv1.ValidatingAdmissionPolicy{
+		TypeMeta: policyType, ObjectMeta: meta(approverProtection),
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy:    new(admissionregistrationv1.Fail),
+			MatchConstraints: constraints(in.groups, admissionregistrationv1.Create, admissionregistrationv1.Update),
+			MatchConditions: []admissionregistrationv1.MatchCondition{
+				{Name: "decides", Expression: decides + " &&\n" + notOwnWrite(in.components())},
+			},
+			Variables: []admissionregistrationv1.Variable{{Name: "copies", Expression: `request.userInfo.username.startsWith("system:") &&
+[dyn(object)].exists(o, has(o.metadata.ownerReferences) && o.metadata.ownerReferences.exists(r, has(r.controller) && r.controller) ||
+  has(o.spec) && has(o.spec.claimRef))`}},
+			Validations: []admissionregistrationv1.Validation{{
+				Expression: `variables.copies || authorizer.group(request.resource.group).resource(request.resource.resource).` +
+					`namespace(request.namespace).name(request.name).check("approve").allowed()`,
+				Message: "approvals, rejections, freezes and the other decisions in annotations of kausality.io need the verb approve on the object; " +
+					"a user who has it can make the change",
+				Reason: new(metav1.StatusReasonForbidden),
+			}},
+		},
+	}
+}
+
+// approverBinding, everywhere but where the webhook is never called.
+func approverBinding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
+	match := &admissionregistrationv1.MatchResources{NamespaceSelector: entry{}.namespaceSelector(excludedNamespaces)}
+	return binding(approverProtection, approverProtection, match, admissionregistrationv1.Deny)
+}
