@@ -21,7 +21,7 @@ UNIT_MODULES := . test/image test/provider
 PHASES       ?= lint generate-check unit parts package integration
 
 # Campaigns of make test-more; each takes less than an hour.
-CAMPAIGNS    ?= fuzz years equal random adversary faults model gate-bench soak
+CAMPAIGNS    ?= fuzz years equal pairs random adversary faults model gate-bench soak
 
 # Packages that need a control plane, the longest first, and how many of them run at a time: each waits
 # most of its time. provider-kubernetes has a fixed port, which e2e and kubectl take in turns.
@@ -189,6 +189,10 @@ gate-bench: ## Put 10,000 managed resources on one gate
 .PHONY: equal
 equal: $(SUMMARY) ## Manifests of all built-in kinds through the real provider-kubernetes
 	@$(SUMMARY) gotest -C test -trimpath -count 1 -timeout 1h -run '^TestEqual$$' -v ./e2e -args -equal.all
+
+.PHONY: pairs
+pairs: $(SUMMARY) ## Time to Ready and Crossplane's circuit breaker with and without Kausality, on a quiet machine; PAIRS=20
+	@$(SUMMARY) gotest -C test -trimpath -count 1 -timeout 1h -run '^TestPairs$$' -v ./e2e -args -pairs=$(or $(PAIRS),20)
 
 .PHONY: adversary
 adversary: $(SUMMARY) ## Users with few rights against a running story, by seed; SEEDS=200 FIRST=57

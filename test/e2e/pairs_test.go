@@ -1,0 +1,125 @@
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/e2e/story"
+)
+
+var pairs = flag.Int("pairs", 0, "pairs of creations of TestPairs, with and without Kausality; none by default")
+
+// pairResources are the two Databases of an XDatabase.
+const pairResources = `
+      - name: first
+        base: {apiVersion: cloud.example.org/v1alpha1, kind: Database, spec: {forProvider: {size: 0}}}
+        patches: [{type: FromCompositeFieldPath, fromFieldPath: spec.size, toFieldPath: spec.forProvider.size}]
+      - name: second
+        base: {apiVersion: cloud.example.org/v1alpha1, kind: Database, spec: {forProvider: {size: 0}}}
+        patches: [{type: FromCompositeFieldPath, fromFieldPath: spec.size, toFieldPath: spec.forProvider.size}]`
+
+// TestPairs: a two-level composite is Ready as soon with Kausality as without, by the median within a tenth, and Crossplane's circuit
+// breaker opens no more often. Both control planes run all the time, so that each pair has the same load (KR-04-18).
+func TestPairs(t *testing.T) {
+	if *pairs == 0 {
+		t.Skip("only with -pairs")
+	}
+	const name = "pair"
+	both := []*scenario{}
+	for _, with := range []bool{false, true} {
+		ctx, e := start(t, story.Options{Webhook: with, Function: with, SteadyBreaker: true, SettleGrace: 10 * time.Second, WithoutObjects: true})
+		y := newScenario(ctx, t, e, "pairs")
+		var steps []string
+		if with {
+			steps = append(steps, story.StepKausality)
+		}
+		inner := story.Definition{Group: "example.org", Version: "v1alpha1", Kind: "XDatabase"}
+		for _, manifest := range [][]byte{store.XRD(), storeComposition(name, name, steps...),
+			inner.Composition(name, pairResources, append(slices.Clone(steps), story.StepAutoReady)...)} {
+			require.NoError(t, e.Apply(ctx, manifest))
+		}
+		y.timeToReady(name, "warm-up")
+		both = append(both, y)
+	}
+	took := [2][]time.Duration{}
+	for n := range *pairs {
+		for i := range both {
+			which := (n + i) % 2 // each is first in every second pair
+			took[which] = append(took[which], both[which].timeToReady(name, fmt.Sprintf("store-%d", n)))
+		}
+		t.Logf("pair %d: %s without, %s with", n+1, took[0][n], took[1][n])
+	}
+	late := time.NewTimer(45 * time.Second) // until all have settled
+	select {
+	case <-late.C:
+	case <-t.Context().Done():
+	}
+	median := func(all []time.Duration) time.Duration {
+		slices.Sort(all)
+		return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+	}
+	without, with := median(took[0]), median(took[1])
+	opensWithout, opensWith := both[0].breakerOpens(), both[1].breakerOpens()
+	t.Logf("%d pairs: median %s without, %s with (%+.1f %%); the breaker opened %v and %v times",
+		*pairs, without, with, 100*(float64(with)/float64(without)-1), opensWithout, opensWith)
+	if opensWith > opensWithout {
+		t.Errorf("the breaker opened %v times with Kausality, %v without", opensWith, opensWithout)
+	}
+	if with > without+without/10 {
+		t.Errorf("the median time to Ready is %s with Kausality, %s without", with, without)
+	}
+}
+
+// timeToReady of a new store with a Composition.
+func (y *scenario) timeToReady(composition, name string) time.Duration {
+	y.t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.org/v1alpha1", "kind": store.Kind, "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"size": int64(10), "crossplane": map[string]any{"compositionRef": map[string]any{"name": composition}}}}}
+	var began time.Time
+	y.until("an "+store.Kind, func(ctx context.Context) error {
+		began = time.Now()
+		_, err := y.hans.Resource(store.Resource()).Namespace(y.ns).Create(ctx, o, metav1.CreateOptions{})
+		return err
+	})
+	require.NoError(y.t, controlplane.EventuallyEvery(y.ctx, 20*time.Millisecond, name+" to be Ready", patience, func(ctx context.Context) error {
+		xr, err := y.admin.Resource(store.Resource()).Namespace(y.ns).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		return controlplane.ConditionTrue(xr, "Ready")
+	}))
+	return time.Since(began).Round(time.Millisecond)
+}
+
+// breakerOpens is how often Crossplane's circuit breaker opened.
+func (y *scenario) breakerOpens() (n float64) {
+	y.t.Helper()
+	req, err := http.NewRequestWithContext(y.ctx, http.MethodGet, y.e.CrossplaneMetrics(), nil)
+	require.NoError(y.t, err)
+	rsp, err := http.DefaultClient.Do(req)
+	require.NoError(y.t, err)
+	defer rsp.Body.Close() //nolint:errcheck // It was read.
+	raw, err := io.ReadAll(rsp.Body)
+	require.NoError(y.t, err)
+	for line := range strings.Lines(string(raw)) {
+		if fields := strings.Fields(line); len(fields) == 2 && strings.HasPrefix(line, "circuit_breaker_opens_total") {
+			value, err := strconv.ParseFloat(fields[1], 64)
+			require.NoError(y.t, err)
+			n += value
+		}
+	}
+	return n
+}
