@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
@@ -32,13 +33,18 @@ func TestAuthors(t *testing.T) {
 	the.traceAuthors(t, false)
 	t.Cleanup(func() { the.traceAuthors(t, true) })
 	require.NoError(t, the.admin.Resource(kausality).Delete(t.Context(), "authors", forget))
-	wait.For(t, "the webhook configuration to be deleted", wait.Patience, func(ctx context.Context) error {
-		_, err := the.admin.Resource(hooks).Get(ctx, "kausality", metav1.GetOptions{})
-		if kerrors.IsNotFound(err) {
-			return nil
-		}
-		return errors.Join(errors.New("there is one"), err)
-	})
+	for _, o := range []struct {
+		of   schema.GroupVersionResource
+		name string
+	}{{hooks, "kausality"}, {checks, "kausality-policies"}, {roles, "kausality-webhook-policies"}} {
+		wait.For(t, o.name+" to be deleted", wait.Patience, func(ctx context.Context) error {
+			_, err := the.admin.Resource(o.of).Get(ctx, o.name, metav1.GetOptions{})
+			if kerrors.IsNotFound(err) {
+				return nil
+			}
+			return errors.Join(errors.New("there is one"), err)
+		})
+	}
 }
 
 // traceAuthors, or no longer, and restart the policy controller.

@@ -40,7 +40,9 @@ var (
 	requests   = schema.GroupVersionResource{Group: group, Version: "v1alpha2", Resource: "requests"}
 	disposable = schema.GroupVersionResource{Group: group, Version: "v1alpha2", Resource: "disposablerequests"}
 
-	memo  = story.Definition{Group: "example.org", Version: "v1alpha1", Kind: "XMemo", Plural: "xmemos", Scope: "Cluster", Spec: "{text: {type: string}}"}
+	memo = story.Definition{
+		Group: "example.org", Version: "v1alpha1", Kind: "XMemo", Plural: "xmemos", Scope: "Cluster", Spec: "{text: {type: string}}",
+	}
 	memos = memo.Resource()
 
 	compositions = schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1", Resource: "compositions"}
@@ -77,6 +79,7 @@ func TestProviderHTTP(t *testing.T) {
 	t.Run("together", func(t *testing.T) {
 		t.Run("Request", func(t *testing.T) { t.Parallel(); p.with(t).direct() })
 		t.Run("DisposableRequest", func(t *testing.T) { t.Parallel(); p.with(t).disposable() })
+		t.Run("TagsFirst", func(t *testing.T) { t.Parallel(); p.with(t).tagsFirst() })
 		t.Run("Composed", func(t *testing.T) { t.Parallel(); p.with(t).composed() })
 	})
 }
@@ -97,14 +100,15 @@ func startPlayer(t *testing.T) *player {
 	}
 	e, err := story.Start(ctx, story.Options{
 		Dir: dir, Out: os.Stdout, Kausality: os.Getenv("KAUSALITY_BINARY"), Webhook: true, WithoutObjects: true,
-		Resources: []string{"requests." + group, "disposablerequests." + group, "compositions.apiextensions.crossplane.io"},
+		ProviderArgs: []string{"--tags-first"},
+		Resources:    []string{"requests." + group, "disposablerequests." + group, "compositions.apiextensions.crossplane.io"},
 	})
 	t.Cleanup(e.Stop)
 	require.NoError(t, err)
 	p := &player{T: t, ctx: ctx, e: e, cloud: startCloud(t)}
 	require.NoError(t, p.startProvider())
 	require.NoError(t, e.Grant(ctx, story.Hans,
-		rbacv1.PolicyRule{APIGroups: []string{group, memo.Group, v1alpha1.Group}, Resources: []string{"*"}, Verbs: []string{"*"}}))
+		rbacv1.PolicyRule{APIGroups: []string{group, memo.Group, v1alpha1.Group, story.Databases.Group}, Resources: []string{"*"}, Verbs: []string{"*"}}))
 	p.admin, err = dynamic.NewForConfig(e.Config())
 	require.NoError(t, err)
 	p.hans, err = e.As(story.Hans)
@@ -176,7 +180,8 @@ func (p *player) patch(r schema.GroupVersionResource, name string, patch map[str
 }
 
 func retext(text string) map[string]any {
-	return map[string]any{"spec": map[string]any{"forProvider": map[string]any{"payload": map[string]any{"body": fmt.Sprintf(`{"text": %q}`, text)}}}}
+	payload := map[string]any{"body": fmt.Sprintf(`{"text": %q}`, text)}
+	return map[string]any{"spec": map[string]any{"forProvider": map[string]any{"payload": payload}}}
 }
 
 func (p *player) get(r schema.GroupVersionResource, name string) *unstructured.Unstructured {
@@ -272,6 +277,28 @@ func (p *player) awaitDeleted(text string) {
 	})
 }
 
+// tagsFirst: the test provider tags a Database before anything else, which does not replace its user.
+func (p *player) tagsFirst() {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": story.Databases.GroupVersion().String(), "kind": "Database",
+		"metadata": map[string]any{"name": "tagged", "namespace": "default"},
+		"spec":     map[string]any{"forProvider": map[string]any{"engine": "postgres", "size": int64(10)}}}}
+	o, err := p.hans.Resource(story.Databases).Namespace("default").Create(p.ctx, o, metav1.CreateOptions{FieldManager: "kubectl"})
+	require.NoError(p, err)
+	p.until("the Database to be ready", func() error {
+		if o, err = p.admin.Resource(story.Databases).Namespace("default").Get(p.ctx, "tagged", metav1.GetOptions{}); err != nil {
+			return err
+		}
+		return controlplane.ConditionTrue(o, "Ready")
+	})
+	tag, _, err := unstructured.NestedString(o.Object, "spec", "forProvider", "tags", "crossplane-name")
+	require.NoError(p, err)
+	require.Equal(p, "tagged", tag)
+	hops, err := story.Trace(o)
+	require.NoError(p, err)
+	require.Len(p, hops, 1, "%s", story.Tree(hops))
+	require.Equal(p, story.Hans, hops[0].User)
+}
+
 // disposable: it is its user's, and is not sent again by what a user, Kausality or the provider's own polls write. The
 // provider itself repeats one whose status it could not write (its deployAction, v1.0.0), so that the first sending may count twice.
 func (p *player) disposable() {
@@ -346,7 +373,8 @@ func (p *player) composed() {
 	d := p.awaitDrift()
 	p.authored(d.Spec.Causes)
 	require.Empty(p, p.writes(n, "coffee"), "what no user requested was held")
-	p.patch(memos, "list", map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationPrefix + "approve-" + d.Spec.ID: "once"}}})
+	approve := map[string]any{v1alpha1.AnnotationPrefix + "approve-" + d.Spec.ID: "once"}
+	p.patch(memos, "list", map[string]any{"metadata": map[string]any{"annotations": approve}})
 	p.awaitText("coffee!")
 	require.Equal(p, 1, len(p.writes(n, "coffee")))
 	p.until("the hop to be unrequested", func() error {

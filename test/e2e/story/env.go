@@ -40,6 +40,8 @@ type Options struct {
 	ProviderKubernetes string
 	// Resources are guarded beside those of the story.
 	Resources []string
+	// ProviderArgs are further arguments of the test provider.
+	ProviderArgs []string
 	// WebhookArgs are further arguments of the webhook.
 	WebhookArgs []string
 }

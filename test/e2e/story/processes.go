@@ -55,6 +55,7 @@ func (e *Env) startProviders(ctx context.Context) error {
 	}
 	cmd := exec.Command(e.Bins[parts.TestProvider], "run", "--kubeconfig="+kubeconfig, "--cloud-url="+e.cloudURL, "--poll-interval=1s",
 		"--creation-grace-period=0s", "--max-requeue-delay=2s", "--max-reconcile-rate=100")
+	cmd.Args = append(cmd.Args, e.Options.ProviderArgs...)
 	cmd.Args[0] = "provider" // its field manager, as in a cluster
 	if _, err := e.Serve(ctx, "provider-cloud", cmd); err != nil {
 		return err

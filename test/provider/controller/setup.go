@@ -43,6 +43,9 @@ type Options struct {
 	// MaxRequeueDelay is the longest pause between attempts that fail or wait
 	// for something, such as a deletion. The shortest is a second, or this.
 	MaxRequeueDelay time.Duration
+
+	// TagsFirst has the tags of the object itself written before its external name is.
+	TagsFirst bool
 }
 
 // setup adds a controller for one kind.
@@ -70,7 +73,12 @@ func newReconciler[MG resource.Managed, R external.Resource, F any](ctx context.
 	log := o.Log.WithValues("controller", name)
 	tracker := external.NewTracker()
 	callback := external.StatusCallback(mgr.GetClient(), mgr.GetAPIReader(), k.New, o.External.AsyncCondition, requeue)
+	initializers := []managed.Initializer{managed.NewNameAsExternalName(mgr.GetClient())}
+	if o.TagsFirst {
+		initializers = append([]managed.Initializer{tagger(mgr.GetClient())}, initializers...)
+	}
 	return managed.NewReconciler(mgr, resource.ManagedKind(gvk),
+		managed.WithInitializers(initializers...),
 		managed.WithTypedExternalConnector(external.NewConnector(ctx, k, o.Cloud, tracker, callback, o.External, log)),
 		managed.WithFinalizer(tracker.Finalizer(resource.NewAPIFinalizer(mgr.GetClient(), managed.FinalizerName))),
 		managed.WithManagementPolicies(), // feature.EnableBetaManagementPolicies

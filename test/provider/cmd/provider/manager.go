@@ -60,6 +60,7 @@ func run(ctx context.Context, s settings, stderr io.Writer) error {
 		MaxReconcileRate:    s.maxReconcileRate,
 		CreationGracePeriod: s.creationGracePeriod,
 		MaxRequeueDelay:     s.maxRequeueDelay,
+		TagsFirst:           s.tagsFirst,
 	})
 	if err != nil {
 		return err

@@ -26,6 +26,7 @@ type settings struct {
 	async               bool
 	asyncConditions     string
 	asyncTimeout        time.Duration
+	tagsFirst           bool
 	debug               bool
 }
 
@@ -58,6 +59,7 @@ func (s *settings) flags(fs *flag.FlagSet) {
 	fs.StringVar(&s.asyncConditions, "async-conditions", asyncAll,
 		"conditions on asynchronous operations: all, or last for LastAsyncOperation alone (upjet's providers for AWS, GCP and Azure)")
 	fs.DurationVar(&s.asyncTimeout, "async-timeout", external.DefaultTimeout, "how long an asynchronous operation may take")
+	fs.BoolVar(&s.tagsFirst, "tags-first", false, "tag a new resource before naming it, as many providers built with upjet do")
 	fs.BoolVar(&s.debug, "debug", false, "log what the reconciler does")
 }
 
