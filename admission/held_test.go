@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -357,6 +358,56 @@ func TestHeldWarning(t *testing.T) {
 			d := decide(t, setting{}.world(), enforced(), req)
 			if got := strings.Contains(strings.Join(d.Warnings, "\n"), "remains held"); got != tc.want || !d.Allowed {
 				t.Errorf("%s, warnings %q", d.Reason, d.Warnings)
+			}
+		})
+	}
+}
+
+// TestHeldBelow covers KR-05-61 and KR-05-58: what is held below is named, up to a bound, and its approvals are kept.
+func TestHeldBelow(t *testing.T) {
+	size := fx.Set("l", "spec", "size")
+	update := Below{Child: "Instance inst", Operation: Update, Paths: []string{"spec.forProvider.region"}, ID: "abc", Since: 5, Own: true}
+	many := []Below{update, {Child: "Instance a", Operation: Create, ID: "c"}, {Child: "Instance b", Operation: Delete}, {Child: "Instance c"},
+		{Child: "Instance d", Operation: Update, Paths: []string{"a", "b", "c", "d", "e", "f"}}, update, update}
+	approval := `[{"kind":"Instance","name":"inst","digest":"abc","generation":5,"mode":"once"}]`
+	for name, tc := range map[string]struct {
+		below []Below
+		mixed v1alpha1.MixedCauses
+		by    func(*Request) *Request
+		want  []string
+		kept  bool
+	}{
+		"Nothing": {},
+		"One":     {below: many[:1], want: []string{"spec.forProvider.region of Instance inst (abc); what", "remains held until it is approved"}, kept: true},
+		"Admit":   {below: many[:1], mixed: v1alpha1.MixedCausesAdmit, want: []string{"is applied with it"}, kept: true},
+		"Many": {below: many, want: []string{"the creation of Instance a (c); the deletion of Instance b; Instance c; ",
+			"a, b, c, d, e and 1 more fields of Instance d", "and 2 more;"}, kept: true},
+		"Grandchild": {below: []Below{{Child: "Instance inst", ID: "abc", Since: 5}}, want: []string{"Instance inst (abc)"}},
+		"Later":      {below: []Below{{Child: "Instance inst", ID: "abc", Since: 6, Own: true}}, want: []string{"Instance inst (abc)"}},
+		"Controller": {below: many, kept: true, by: func(r *Request) *Request { return by(r, fx.Crossplane, "apiextensions.crossplane.io/claim") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			xr := fx.With(fx.Composite(), fx.Annotate(v1alpha1.AnnotationKeyApprovals, approval), fx.Annotate(v1alpha1.AnnotationKeyClaims, ""))
+			req := by(request(Update, xr, size), fx.Alice, "kubectl")
+			if tc.by != nil {
+				req = tc.by(req)
+			}
+			o := enforced()
+			o.Below = func(context.Context, *parent.State) []Below { return tc.below }
+			o.Settings = func(parent.Ref, map[string]string) settings.Settings { return settings.Settings{MixedCauses: tc.mixed} }
+			d := decide(t, setting{}.world(), o, req)
+			text := strings.Join(d.Warnings, "\n")
+			for _, w := range tc.want {
+				if !strings.Contains(text, w) {
+					t.Errorf("warnings %q, want %q", text, w)
+				}
+			}
+			if len(tc.want) == 0 && strings.Contains(text, "held") {
+				t.Errorf("warnings %q", text)
+			}
+			value := d.Annotations[v1alpha1.AnnotationKeyClaims]
+			if !d.Allowed || value == nil || strings.Contains(*value, `"open"`) != tc.kept {
+				t.Errorf("%s: the approval is recorded as %v", d.Reason, value)
 			}
 		})
 	}

@@ -88,8 +88,8 @@ func (i *Inspector) Decide(ctx context.Context, req *admission.Request) (admissi
 	req.DryRun, req.Time = true, i.options.Now()
 	o := admission.Options{
 		DefaultMode: i.options.DefaultMode, Separates: true, Below: i.below(req.OldObject),
-		Removing:    i.Direct.Scope.Removing,
-		Guarded:     func(s *parent.State) bool { return i.Direct.Reviews(ctx, s) },
+		Removing: i.Direct.Scope.Removing,
+		Guarded:  func(s *parent.State) bool { return i.Direct.Reviews(ctx, s) },
 		Settings: func(ref parent.Ref, labels map[string]string) settings.Settings {
 			own, err := i.Direct.Settings(ctx, ref, labels)
 			if err != nil {
