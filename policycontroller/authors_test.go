@@ -48,7 +48,7 @@ func TestTraceAuthors(t *testing.T) {
 	}
 }
 
-// TestTraceAuthorsFails: it is an error of this run, which is repeated.
+// TestTraceAuthorsFails: it is an error of this run, which is repeated, and prevents nothing else.
 func TestTraceAuthorsFails(t *testing.T) {
 	failed := errors.New("no")
 	h := newHarness(t, func(verb string, o client.Object) error {
@@ -56,10 +56,12 @@ func TestTraceAuthorsFails(t *testing.T) {
 			return failed
 		}
 		return nil
-	}, policyCRD())
+	}, policyCRD(), shopPolicy())
 	h.TraceAuthors = true
 	_, err := h.Reconcile(t.Context(), reconcile.Request{})
 	require.ErrorIs(t, err, failed)
+	hook := partial(made[0])
+	require.NoError(t, h.Direct.Get(t.Context(), client.ObjectKey{Name: "kausality"}, hook))
 }
 
 // TestAuthorsPolicy: it guards nothing but what names authors, and can refuse nothing during an outage.

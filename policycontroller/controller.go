@@ -95,11 +95,6 @@ func (c *Controller) reconcile(ctx context.Context) (reconcile.Result, error) {
 		c.Log.Info("Kausality is being removed: no request is refused any more", "annotation", cluster.AnnotationKeyRemoval)
 		scopes = lenient(scopes)
 	}
-	if !removing {
-		if err := c.traceAuthors(ctx, list); err != nil {
-			return reconcile.Result{}, err
-		}
-	}
 	retained, err := c.retained(ctx, live, scopes)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -117,6 +112,9 @@ func (c *Controller) reconcile(ctx context.Context) (reconcile.Result, error) {
 	}
 	if failed == nil && rotation.bundle != nil {
 		failed = c.protect(ctx, len(scopes)+len(retained) > 0)
+	}
+	if failed == nil && !removing { // last: nothing else depends on it
+		failed = c.traceAuthors(ctx, list)
 	}
 	return reconcile.Result{RequeueAfter: c.again(rotation.again, retained)}, failed
 }
