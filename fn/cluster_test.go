@@ -226,7 +226,7 @@ func TestClaimedApprovalPolicies(t *testing.T) {
 	s.live["b"].SetAnnotations(annotations)
 	d := s.decided(want, "b")
 	if !d.Allowed || d.PolicyClaim == nil {
-		t.Fatalf("a rule that nobody has used: %+v", d)
+		t.Fatalf("a rule without a claim: %+v", d)
 	}
 	claim := d.PolicyClaim.Claim
 	webhooks := claim
