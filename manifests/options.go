@@ -23,6 +23,10 @@ type Options struct {
 	// CRDsOnly (--crds-only) leaves out everything but the CRDs; no other field
 	// is needed then.
 	CRDsOnly bool
+	// FunctionOnly (--function-only) leaves out everything but what the composition
+	// function needs without a webhook: the CRDs, and the role by which Crossplane reads
+	// them for it. No other field is needed then.
+	FunctionOnly bool
 	// WebhookURL (--webhook-url) is where the webhook listens, as in
 	// https://10.0.0.7:9443. A path is kept as prefix of /mutate, /status and
 	// /policies.

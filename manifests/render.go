@@ -4,15 +4,21 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"regexp"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/package/crds"
 )
 
 const separator = "---\n"
+
+// unread matches the annotation of a CRD that reports what Crossplane may read, with
+// its line: without the role it is not true.
+var unread = regexp.MustCompile(`(?m)^ *` + regexp.QuoteMeta(v1alpha1.AnnotationKeyCrossplaneReads) + `:.*\n`)
 
 // Render the manifests as YAML documents, in an order in which `kubectl apply
 // -f -` can take them: what others refer to first, the webhook last. The same
@@ -23,8 +29,12 @@ func Render(o Options) ([]byte, error) {
 	if err := writeCRDs(&out); err != nil {
 		return nil, err
 	}
-	if o.CRDsOnly {
-		return out.Bytes(), nil
+	switch {
+	case o.CRDsOnly:
+		return unread.ReplaceAll(out.Bytes(), nil), nil
+	case o.FunctionOnly:
+		err := write(&out, crossplaneRole())
+		return out.Bytes(), err
 	}
 	in, err := o.parse()
 	if err != nil {

@@ -60,12 +60,30 @@ func TestRenderGolden(t *testing.T) {
 			if err != nil || !bytes.Equal(got, again) {
 				t.Errorf("%s\nRender() twice: not the same bytes (err %v)", tc.reason, err)
 			}
-			only, err := Render(Options{CRDsOnly: true})
-			if err != nil || !bytes.HasPrefix(got, only) {
+			var only bytes.Buffer
+			if err := writeCRDs(&only); err != nil || !bytes.HasPrefix(got, only.Bytes()) {
 				t.Fatalf("%s\nRender(): does not start with the CRDs (err %v)", tc.reason, err)
 			}
-			golden(t, filepath.Join("testdata", name+".yaml"), got[len(only):])
+			golden(t, filepath.Join("testdata", name+".yaml"), got[only.Len():])
 		})
+	}
+}
+
+// The annotation by which the function requires more of the cluster comes with the
+// role that lets Crossplane read it, and not without (KR-09-08).
+func TestRenderForTheFunction(t *testing.T) {
+	for name, tc := range map[string]struct {
+		o    Options
+		want bool
+	}{"CRDsOnly": {o: Options{CRDsOnly: true}}, "FunctionOnly": {o: Options{FunctionOnly: true}, want: true}, "All": {o: valid(), want: true}} {
+		out, err := Render(tc.o)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		marked, role := strings.Contains(string(out), v1alpha1.AnnotationKeyCrossplaneReads), strings.Contains(string(out), roleCrossplane)
+		if marked != tc.want || role != tc.want || !strings.Contains(string(out), "name: kausalities.kausality.io") {
+			t.Errorf("%s: annotation %t, role %t, want %t", name, marked, role, tc.want)
+		}
 	}
 }
 

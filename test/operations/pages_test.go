@@ -179,6 +179,8 @@ var pages = []followed{
 		{command: "kubectl kausality preview composition.yaml", not: inPlugin},
 	}},
 	{"docs/function.md", []typed{
+		{command: "bin/kausality manifests --function-only | kubectl apply -f -", with: []string{"bin/kausality", "KAUSALITY", "apply ", "apply --dry-run=client "},
+			prints: "clusterrole.rbac.authorization.k8s.io/kausality-crossplane configured (dry run)"},
 		{command: "make parts build", prepares: cloned,
 			// The parts are built already, and programs that other tests run meanwhile are not written.
 			with:   []string{"make parts build", "make --no-print-directory -C ROOT build BIN=$PWD/bin"},

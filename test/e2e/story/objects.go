@@ -120,6 +120,8 @@ type Composition struct {
 	Tier string
 	// Kausality: the pipeline ends with our function.
 	Kausality bool
+	// Follows: our function follows the policies and modes of the cluster.
+	Follows bool
 }
 
 // Compose installs a revision of the Composition.
@@ -137,6 +139,11 @@ func (e *Env) Compose(ctx context.Context, c Composition) error {
 			return err
 		}
 	}
+	if c.Follows {
+		if err := follows(o); err != nil {
+			return err
+		}
+	}
 	if !c.Kausality {
 		steps, _, err := unstructured.NestedSlice(o, "spec", "pipeline")
 		if err != nil {
@@ -151,6 +158,19 @@ func (e *Env) Compose(ctx context.Context, c Composition) error {
 		return err
 	}
 	return e.Apply(ctx, out)
+}
+
+// follows gives the last step of a Composition a policySelector.
+func follows(o map[string]any) error {
+	steps, _, err := unstructured.NestedSlice(o, "spec", "pipeline")
+	if err != nil || len(steps) == 0 {
+		return fmt.Errorf("the Composition has no steps: %w", err)
+	}
+	step, _ := steps[len(steps)-1].(map[string]any)
+	if err := unstructured.SetNestedMap(step, map[string]any{}, "input", "policySelector"); err != nil {
+		return err
+	}
+	return unstructured.SetNestedSlice(o, steps, "spec", "pipeline")
 }
 
 // withoutSettings removes the Object, which provider-kubernetes manages, from a

@@ -144,11 +144,11 @@ func (e *Env) startFunctions(ctx context.Context) error {
 var resources = []string{"*.example.org", "*.cloud.example.org", "objects.kubernetes.m.crossplane.io", "*.example.com", "*.rds.aws.crossplane.io"}
 
 // startKausality installs the manifests as a user does and runs the webhook and the
-// gate under their own ServiceAccounts. Without webhook only the CRDs
-// are installed.
+// gate under their own ServiceAccounts. Without webhook only what the
+// function needs is installed.
 func (e *Env) startKausality(ctx context.Context) error {
 	if !e.Options.Webhook {
-		return e.applyOutput(ctx, "manifests", "--crds-only")
+		return e.applyOutput(ctx, "manifests", "--function-only")
 	}
 	certs := filepath.Join(e.Dir(), "webhook-certs")
 	if err := e.CA().ServingCert(certs); err != nil {

@@ -18,6 +18,7 @@ var FunctionOnly = []Chapter{
 	{"Freeze: not even hans's own change gets through", frozen},
 	{"Nothing flaps", steady},
 	{"A composite in a composite: held there, too", nested},
+	{"It follows the policies and modes of the cluster", followed},
 	{"An Operation audits it, and changes nothing", audited},
 }
 
