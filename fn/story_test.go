@@ -170,6 +170,8 @@ func TestStory(t *testing.T) {
 	s.annotate(s.suggested()[0], "once")
 	s.reconcile(want)
 	s.wantWrites("create a")
+	s.reconcile(want)
+	s.wantWrites("annotate a") // nothing else exists that could store the settled intent
 	s.stable(want)
 }
 

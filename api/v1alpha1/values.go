@@ -139,9 +139,8 @@ type SettledIntent struct {
 	Generation int64 `json:"generation"`
 	// At is the time of the intent, RFC 3339 UTC, whole seconds.
 	At metav1.Time `json:"at"`
-	// Observed is the last generation of the composite at which no later intent was
-	// seen. Omitted where it is Generation.
-	Observed int64 `json:"observed,omitempty"`
+	// State is a digest of the desired state without what Crossplane writes into it.
+	State string `json:"state,omitempty"`
 }
 
 // Hop is one step of a trace: an intent on one object (KR-07-01).

@@ -15,9 +15,9 @@ import (
 // alone is no intent. The generation at which an intent was first observed comes
 // from the composed resources' traces, from the stored note, or from own, the hop
 // that the composite's own parent stamped (nil for none); of these the newest
-// counts. A new intent needs a later generation than that or the note observed, and
-// a later write of the desired state: an annotation moves the time of all that its
-// manager owns.
+// counts. A new intent needs a later generation, a later write of the desired state,
+// and another desired state than that of the note: an annotation moves the time of all
+// that its manager owns.
 func lastIntent(s *parent.State, observed []*Resource, known Note, own *v1alpha1.Hop) v1alpha1.Hop {
 	at := s.IntentTime
 	if s.ScaleTime.After(at) {
@@ -39,11 +39,8 @@ func lastIntent(s *parent.State, observed []*Resource, known Note, own *v1alpha1
 	}
 	// In the form of the composite's own trace.
 	last.Namespace, last.ClusterScoped, last.Settled = "", false, false
-	reached := last.Generation
-	if known.Generation == last.Generation && known.At.Equal(last.Timestamp.Time) {
-		reached = max(reached, known.Observed)
-	}
-	if !found || s.Generation > reached && at.After(latestWrite(last)) {
+	asSettled := known.State != "" && known.State == stateOf(s) && known.Generation == last.Generation && known.At.Equal(last.Timestamp.Time)
+	if !found || !asSettled && s.Generation > last.Generation && at.After(latestWrite(last)) {
 		return trace.Unattributed(s, s.Generation, at)
 	}
 	return last

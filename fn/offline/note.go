@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -24,8 +25,8 @@ type Note struct {
 	Generation int64
 	// At is the time of its hop, in UTC and whole seconds.
 	At time.Time
-	// Observed is the last generation at which no later intent was found; 0 where it is Generation.
-	Observed int64
+	// State is a digest of the composite's desired state then; "" where it is unknown.
+	State string
 }
 
 // Annotation is the value of v1alpha1.AnnotationKeySettledIntent; "" for none.
@@ -33,7 +34,7 @@ func (n Note) Annotation() string {
 	if n == (Note{}) {
 		return ""
 	}
-	raw, err := json.Marshal(v1alpha1.SettledIntent{Generation: n.Generation, At: metav1.NewTime(n.At.UTC()), Observed: n.Observed})
+	raw, err := json.Marshal(v1alpha1.SettledIntent{Generation: n.Generation, At: metav1.NewTime(n.At.UTC()), State: n.State})
 	if err != nil {
 		return "" // numbers and times always marshal
 	}
@@ -48,16 +49,24 @@ func (n Note) String() string {
 	return fmt.Sprintf("Settled at generation %d, asked for at %s.", n.Generation, n.At.UTC().Format(time.RFC3339))
 }
 
-// Later of two notes. Of one intent it is what both observed.
+// Later of two notes.
 func (n Note) Later(o Note) Note {
 	if o.Generation == n.Generation && o.At.Equal(n.At) {
-		n.Observed = max(n.Observed, o.Observed)
+		n.State = cmp.Or(n.State, o.State)
 		return n
 	}
 	if o.Generation > n.Generation || o.Generation == n.Generation && o.At.After(n.At) {
 		return o
 	}
 	return n
+}
+
+// stateOf a composite: the digest of its desired state; "" where it is unknown.
+func stateOf(s *parent.State) string {
+	if s.Desired == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%016x", s.Desired)
 }
 
 // parseNote reads v1alpha1.AnnotationKeySettledIntent; the zero Note for what does
@@ -67,7 +76,7 @@ func parseNote(value string) Note {
 	if value == "" || json.Unmarshal([]byte(value), &s) != nil {
 		return Note{}
 	}
-	return Note{Generation: s.Generation, At: s.At.UTC(), Observed: s.Observed}
+	return Note{Generation: s.Generation, At: s.At.UTC(), State: s.State}
 }
 
 // noteOf a hop of the composite.
@@ -89,7 +98,7 @@ func NoteOn(s *parent.State) Note {
 func noted(xr *unstructured.Unstructured, observed []*Resource) Note {
 	out := MessageNote(xr.Object)
 	for _, r := range observed {
-		if n := parseNote(r.Annotation(v1alpha1.AnnotationKeySettledIntent)); max(n.Generation, n.Observed) <= xr.GetGeneration() {
+		if n := parseNote(r.Annotation(v1alpha1.AnnotationKeySettledIntent)); n.Generation <= xr.GetGeneration() {
 			out = out.Later(n)
 		}
 	}

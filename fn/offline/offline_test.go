@@ -59,6 +59,7 @@ func hop(generation int64, at time.Time, more string) string {
 // known one: Crossplane writes to the spec as well (KR-09-09).
 func TestLastIntent(t *testing.T) {
 	later := t0.Add(time.Hour)
+	noted := Note{Generation: 3, At: t0, State: stateOf(Derive(composite(3, t0), nil, 0, t0).State)}.Annotation()
 	cases := map[string]struct {
 		reason     string
 		generation int64
@@ -78,11 +79,11 @@ func TestLastIntent(t *testing.T) {
 		"Note": {reason: "an intent that changed no resource is in the note", generation: 6, written: later, hop: hop(3, t0, ""),
 			note: `{"generation":6,"at":"2026-01-01T13:00:00Z"}`, want: Note{Generation: 6, At: later}},
 		"Annotated": {reason: "Crossplane moved the generation, and an annotation the time", generation: 5, written: later, hop: hop(3, t0, ""),
-			note: `{"generation":3,"at":"2026-01-01T12:00:00Z","observed":5}`, want: Note{Generation: 3, At: t0}},
-		"NextAnnotated": {reason: "the author wrote after that", generation: 6, written: later, hop: hop(3, t0, ""),
-			note: `{"generation":3,"at":"2026-01-01T12:00:00Z","observed":5}`, want: Note{Generation: 6, At: later}},
-		"AnotherObserved": {reason: "what was observed of an earlier intent is not about this one", generation: 5, written: later, hop: hop(4, t0, ""),
-			note: `{"generation":3,"at":"2026-01-01T12:00:00Z","observed":5}`, want: Note{Generation: 5, At: later}},
+			note: noted, want: Note{Generation: 3, At: t0}},
+		"NextAnnotated": {reason: "the author wrote another desired state", generation: 6, written: later, hop: hop(3, t0, ""),
+			note: strings.Replace(noted, `"state":"`, `"state":"0`, 1), want: Note{Generation: 6, At: later}},
+		"AnotherNoted": {reason: "the state of an earlier intent is not that of the last", generation: 5, written: later, hop: hop(4, t0, ""),
+			note: noted, want: Note{Generation: 5, At: later}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -119,21 +120,23 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// A composite that settled stores the generation that Crossplane reached since: the
-// time of the last write alone does not distinguish an intent from an annotation (KR-09-10).
-func TestObservedGeneration(t *testing.T) {
+// A composite that settled stores its desired state: the time of the last write alone
+// does not distinguish an intent from an annotation (KR-09-10).
+func TestSettledState(t *testing.T) {
 	settled := child(t, hop(3, t0, `,"settled":true`), nil)
-	c := Derive(composite(5, t0), []*Resource{settled}, time.Hour, t0)
-	if got, want := c.NoteFor(settled.Trace), `{"generation":3,"at":"2026-01-01T12:00:00Z","observed":5}`; got != want {
-		t.Errorf("note %s, want %s", got, want)
+	first := Derive(composite(3, t0), []*Resource{settled}, time.Hour, t0)
+	note := parseNote(first.NoteFor(settled.Trace))
+	if len(note.State) != 16 || note.Generation != 3 || !note.At.Equal(t0) {
+		t.Errorf("note %+v", note)
 	}
-	c = Derive(composite(3, t0), []*Resource{settled}, time.Hour, t0)
-	if got := c.NoteFor(settled.Trace); got != "" {
-		t.Errorf("the trace shows all, and the note is %s", got)
+	again := Derive(composite(5, t0.Add(time.Hour)), []*Resource{child(t, hop(3, t0, `,"settled":true`), map[string]any{
+		v1alpha1.AnnotationKeySettledIntent: note.Annotation(),
+	})}, time.Hour, t0)
+	if got := again.NoteFor(settled.Trace); got != note.Annotation() || !again.Latched {
+		t.Errorf("note %s, want %s; latched %t", got, note.Annotation(), again.Latched)
 	}
 	unsettled := child(t, hop(3, t0, ""), nil)
-	c = Derive(composite(5, t0), []*Resource{unsettled}, time.Hour, t0)
-	if got := c.NoteFor(unsettled.Trace); got != "" {
+	if got := Derive(composite(5, t0), []*Resource{unsettled}, time.Hour, t0).NoteFor(unsettled.Trace); got != "" {
 		t.Errorf("not settled, and the note is %s", got)
 	}
 }

@@ -21,16 +21,16 @@ func (c *Composite) SettledIntent() Note {
 }
 
 // NoteFor is the value of v1alpha1.AnnotationKeySettledIntent on the resource that
-// stores it: the last intent that settled, whatever followed it, and the generation
-// that Crossplane's own writes reached since. "" where the trace that the resource
-// carries from now on shows all of it.
+// stores it: the last intent that settled, whatever followed it, with the desired
+// state. "" where the trace that the resource carries from now on shows all that is
+// known.
 func (c *Composite) NoteFor(carried trace.Trace) string {
 	if c.Webhook {
 		return ""
 	}
 	last := c.known.Later(c.SettledIntent())
-	if c.Latched && last.Generation == c.Intent.Generation && c.State.Generation > last.Generation {
-		last.Observed = c.State.Generation
+	if now := noteOf(c.Intent); c.Latched && last.Generation == now.Generation && last.At.Equal(now.At) {
+		last.State = stateOf(c.State)
 	}
 	if n := len(carried); n > 1 && carried[n-2].Settled && noteOf(carried[n-2]) == last {
 		return ""
