@@ -33,7 +33,7 @@ func NewCommand(streams genericiooptions.IOStreams, version string) (*cobra.Comm
 	cmd.AddCommand(
 		newTraceCommand(s), newExplainCommand(s), newPendingCommand(s),
 		newApproveCommand(s), newRejectCommand(s), newFreezeCommand(s), newUnfreezeCommand(s), newSnoozeCommand(s), newUngateCommand(s),
-		newCoverageCommand(s), newPreviewCommand(s), newVersionCommand(s),
+		newCoverageCommand(s), newEmergencyCommand(s), newPreviewCommand(s), newVersionCommand(s),
 	)
 	for _, sub := range append(cmd.Commands(), cmd) {
 		if err := completeFlags(sub); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/kausality-io/function-kausality/admission/clock"
@@ -41,11 +42,18 @@ func patch(o *cluster.Object, d gating.Decision) cluster.Patch {
 	author, gate := mask.FormatAuthor(d.Author), mask.FormatGate(d.Gate)
 	p.Annotations[v1alpha1.AnnotationKeyManagementPolicies] = &author
 	p.Annotations[v1alpha1.AnnotationKeyGate] = &gate
-	if d.Gate.State == v1alpha1.GateOpen {
+	if d.Gate.State == v1alpha1.GateOpen && !isOpenAs(o, d) {
 		at := clock.Now().UTC().Format(time.RFC3339Nano)
 		p.Annotations[v1alpha1.AnnotationKeyReconcileRequestedAt] = &at
 	}
 	return p
+}
+
+// isOpenAs reports whether a gate is open already as a decision leaves it: what is recorded beside that needs no reconcile of the
+// provider, whose status would be two more events for Crossplane's circuit breaker (KR-04-18).
+func isOpenAs(o *cluster.Object, d gating.Decision) bool {
+	was := mask.ParseGate(o.Annotations)
+	return was.State == v1alpha1.GateOpen && was.At.Equal(&d.Gate.At) && slices.Equal(was.Verbs, d.Gate.Verbs) && slices.Equal(o.ManagementPolicies, d.Policies)
 }
 
 // finish the claim of a gate that closed: its approval is used (KR-05-33).

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
@@ -27,6 +28,28 @@ func TestPatch(t *testing.T) {
 	if opened.ResourceVersion != "30" || len(opened.ManagementPolicies) != 2 || *opened.Annotations[v1alpha1.AnnotationKeyManagementPolicies] != `["*"]` ||
 		opened.Annotations[v1alpha1.AnnotationKeyGate] == nil || opened.Annotations[v1alpha1.AnnotationKeyReconcileRequestedAt] == nil {
 		t.Errorf("opening: %+v", opened)
+	}
+	at := metav1.Unix(1, 0)
+	gate := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: []v1alpha1.Verb{v1alpha1.VerbCreate}, At: at}
+	isOpen := objectWith(map[string]string{v1alpha1.AnnotationKeyGate: mask.FormatGate(gate)})
+	isOpen.ManagementPolicies = []string{"Observe", "Create"}
+	named, again, wider := gate, gate, gate
+	named.External = &v1alpha1.GateExternal{Name: "db-1"}
+	again.At, wider.Verbs = metav1.Unix(2, 0), []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate}
+	for reason, tc := range map[string]struct {
+		gate     v1alpha1.Gate
+		policies []string
+		requests bool
+	}{
+		"the name of what it creates needs no reconcile (KR-04-18)": {gate: named, policies: isOpen.ManagementPolicies},
+		"another opening does":      {gate: again, policies: isOpen.ManagementPolicies, requests: true},
+		"and so do other verbs":     {gate: wider, policies: isOpen.ManagementPolicies, requests: true},
+		"and policies that it gets": {gate: named, policies: []string{"Observe", "Create", "Update"}, requests: true},
+	} {
+		p := patch(isOpen, gating.Decision{Action: gating.ActionOpen, Author: []string{"*"}, Policies: tc.policies, Gate: tc.gate})
+		if _, requests := p.Annotations[v1alpha1.AnnotationKeyReconcileRequestedAt]; requests != tc.requests {
+			t.Errorf("%s: %+v", reason, p.Annotations)
+		}
 	}
 	closed := patch(o, gating.Decision{Action: gating.ActionClose, Author: []string{"*"}, Gate: v1alpha1.Gate{State: v1alpha1.GateClosed}})
 	if _, asks := closed.Annotations[v1alpha1.AnnotationKeyReconcileRequestedAt]; asks {

@@ -15,8 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/test/controlplane"
+	"github.com/kausality-io/function-kausality/test/controlplane/history"
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
 
@@ -37,19 +39,25 @@ func TestPairs(t *testing.T) {
 	if *pairs == 0 {
 		t.Skip("only with -pairs")
 	}
-	const name = "pair"
-	both := []*scenario{}
+	const name, innerName = "pair", "pair-inner"
+	both := []*pairing{}
 	for _, with := range []bool{false, true} {
 		ctx, e := start(t, story.Options{Webhook: with, Function: with, SteadyBreaker: true, SettleGrace: 10 * time.Second, WithoutObjects: true})
-		y := newScenario(ctx, t, e, "pairs")
+		y := &pairing{scenario: newScenario(ctx, t, e, "pairs")}
 		var steps []string
 		if with {
 			steps = append(steps, story.StepKausality)
 		}
 		inner := story.Definition{Group: "example.org", Version: "v1alpha1", Kind: "XDatabase"}
-		for _, manifest := range [][]byte{store.XRD(), storeComposition(name, name, steps...),
-			inner.Composition(name, pairResources, append(slices.Clone(steps), story.StepAutoReady)...)} {
+		for _, manifest := range [][]byte{store.XRD(), storeComposition(name, innerName, steps...),
+			inner.Composition(innerName, pairResources, append(slices.Clone(steps), story.StepAutoReady)...)} {
 			require.NoError(t, e.Apply(ctx, manifest))
+		}
+		y.versions = map[string]*history.History{}
+		for _, r := range []schema.GroupVersionResource{store.Resource(), story.XDatabases, story.Databases} {
+			h, err := history.Record(ctx, e.EtcdURL(), r, y.ns)
+			require.NoError(t, err)
+			y.versions[r.Resource] = h
 		}
 		y.timeToReady(name, "warm-up")
 		both = append(both, y)
@@ -60,7 +68,8 @@ func TestPairs(t *testing.T) {
 			which := (n + i) % 2 // each is first in every second pair
 			took[which] = append(took[which], both[which].timeToReady(name, fmt.Sprintf("store-%d", n)))
 		}
-		t.Logf("pair %d: %s without, %s with", n+1, took[0][n], took[1][n])
+		name := fmt.Sprintf("store-%d", n)
+		t.Logf("pair %d: %s without, %s with; updates %v without, %v with", n+1, took[0][n], took[1][n], both[0].updates(name), both[1].updates(name))
 	}
 	late := time.NewTimer(45 * time.Second) // until all have settled
 	select {
@@ -83,8 +92,30 @@ func TestPairs(t *testing.T) {
 	}
 }
 
+// pairing is a scenario with or without Kausality, with what etcd stored in it.
+type pairing struct {
+	*scenario
+	versions map[string]*history.History
+}
+
+// updates of a store and of what is below it so far, by resource. Crossplane's circuit breaker counts each of them twice.
+func (y *pairing) updates(store string) map[string]int {
+	out := map[string]int{}
+	for resource, h := range y.versions {
+		for _, name := range h.Names() {
+			if name != store && !strings.HasPrefix(name, store+"-") {
+				continue
+			}
+			all, err := h.Versions(name)
+			require.NoError(y.t, err)
+			out[resource] += len(all) - 1
+		}
+	}
+	return out
+}
+
 // timeToReady of a new store with a Composition.
-func (y *scenario) timeToReady(composition, name string) time.Duration {
+func (y *pairing) timeToReady(composition, name string) time.Duration {
 	y.t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.org/v1alpha1", "kind": store.Kind, "metadata": map[string]any{"name": name},
 		"spec": map[string]any{"size": int64(10), "crossplane": map[string]any{"compositionRef": map[string]any{"name": composition}}}}}
@@ -105,7 +136,7 @@ func (y *scenario) timeToReady(composition, name string) time.Duration {
 }
 
 // breakerOpens is how often Crossplane's circuit breaker opened.
-func (y *scenario) breakerOpens() (n float64) {
+func (y *pairing) breakerOpens() (n float64) {
 	y.t.Helper()
 	req, err := http.NewRequestWithContext(y.ctx, http.MethodGet, y.e.CrossplaneMetrics(), nil)
 	require.NoError(y.t, err)

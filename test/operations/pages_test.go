@@ -129,8 +129,8 @@ var pages = []followed{
 		{command: "make adversary SEEDS=200", not: minutes},
 	}},
 	{"docs/operations.md", []typed{
+		{command: "kubectl kausality emergency", prints: "keep gates closed"},
 		{command: "kubectl kausality ungate --all --dry-run", prints: "0 masked"},
-		{command: "kubectl kausality pending -A"},
 		{command: "kubectl annotate TYPE NAME kausality.io/mode=log --overwrite", with: []string{"TYPE NAME", "namespace team-a"},
 			prints: "namespace/team-a annotated"},
 		{command: `kubectl patch kausality NAME --type=merge -p '{"spec":{"suspend":true}}'`, with: []string{"NAME", "databases"}, prints: "patched"},
