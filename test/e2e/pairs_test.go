@@ -69,7 +69,8 @@ func TestPairs(t *testing.T) {
 			took[which] = append(took[which], both[which].timeToReady(name, fmt.Sprintf("store-%d", n)))
 		}
 		name := fmt.Sprintf("store-%d", n)
-		t.Logf("pair %d: %s without, %s with; updates %v without, %v with", n+1, took[0][n], took[1][n], both[0].updates(name), both[1].updates(name))
+		t.Logf("pair %d: %s without, %s with; updates %v without, %v with; events %v without, %v with", n+1, took[0][n], took[1][n],
+			both[0].updates(name), both[1].updates(name), both[0].breaker("circuit_breaker_events_total"), both[1].breaker("circuit_breaker_events_total"))
 	}
 	late := time.NewTimer(45 * time.Second) // until all have settled
 	select {
@@ -81,7 +82,7 @@ func TestPairs(t *testing.T) {
 		return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
 	}
 	without, with := median(took[0]), median(took[1])
-	opensWithout, opensWith := both[0].breakerOpens(), both[1].breakerOpens()
+	opensWithout, opensWith := both[0].breaker("circuit_breaker_opens_total"), both[1].breaker("circuit_breaker_opens_total")
 	t.Logf("%d pairs: median %s without, %s with (%+.1f %%); the breaker opened %v and %v times",
 		*pairs, without, with, 100*(float64(with)/float64(without)-1), opensWithout, opensWith)
 	if opensWith > opensWithout {
@@ -135,8 +136,8 @@ func (y *pairing) timeToReady(composition, name string) time.Duration {
 	return time.Since(began).Round(time.Millisecond)
 }
 
-// breakerOpens is how often Crossplane's circuit breaker opened.
-func (y *pairing) breakerOpens() (n float64) {
+// breaker is the sum of a metric of Crossplane's circuit breaker, for all composites.
+func (y *pairing) breaker(metric string) (n float64) {
 	y.t.Helper()
 	req, err := http.NewRequestWithContext(y.ctx, http.MethodGet, y.e.CrossplaneMetrics(), nil)
 	require.NoError(y.t, err)
@@ -146,7 +147,7 @@ func (y *pairing) breakerOpens() (n float64) {
 	raw, err := io.ReadAll(rsp.Body)
 	require.NoError(y.t, err)
 	for line := range strings.Lines(string(raw)) {
-		if fields := strings.Fields(line); len(fields) == 2 && strings.HasPrefix(line, "circuit_breaker_opens_total") {
+		if fields := strings.Fields(line); len(fields) == 2 && strings.HasPrefix(line, metric) {
 			value, err := strconv.ParseFloat(fields[1], 64)
 			require.NoError(y.t, err)
 			n += value
