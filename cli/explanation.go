@@ -213,6 +213,8 @@ func nextAction(a gating.Action) string {
 		return "it is opened by an approval"
 	case gating.ActionClose:
 		return "it is closed"
+	case gating.ActionRecord:
+		return "what its provider reports is recorded"
 	}
 	return string(a)
 }

@@ -36,6 +36,8 @@ type Object struct {
 	External []change.Change
 	// Comparable: the MR has both sides to compare.
 	Comparable bool
+	// Shown as in gating.Managed.
+	Shown map[string]string
 	// Inert: the provider makes no change for those differences.
 	Inert bool
 	// Gone: the provider reports that the external resource does not exist.
@@ -61,7 +63,7 @@ func (o *Object) GetObjectMeta() metav1.Object {
 // closeTo. Mode, Holders, User and Now are left to the caller.
 func (o *Object) Gating(kind identity.Kind, s settings.Settings, deadline time.Duration, closeTo []v1alpha1.Verb) gating.Managed {
 	return gating.Managed{
-		MR: o.State, Kind: kind, Difference: o.External, Comparable: o.Comparable, Inert: o.Inert, Gone: o.Gone,
+		MR: o.State, Kind: kind, Difference: o.External, Comparable: o.Comparable, Shown: o.Shown, Inert: o.Inert, Gone: o.Gone,
 		RequestedAt: o.RequestedAt, HandledAt: o.HandledAt, Deadline: deadline, CloseTo: closeTo,
 	}.Under(s)
 }
@@ -183,6 +185,7 @@ func (s *States) sum(o *unstructured.Unstructured) *Object {
 	}
 	if kind.ManagementPolicies {
 		out.External, out.Comparable = kind.SecretFields.Redact(external.Difference(o.Object)), external.Comparable(o.Object)
+		out.Shown = external.Digests(o.Object)
 		out.Inert = len(out.External) > 0 && external.Inert(o.Object)
 		out.SyncedMessage = external.SyncedMessage(o.Object)
 		out.Gone = external.Gone(out.SyncedMessage)

@@ -47,13 +47,16 @@ func (c *Controller) announce(o *cluster.Object, d gating.Decision) {
 		return // the provider has named what it creates
 	}
 	c.count(o, d)
-	c.emit(o, c.eventOf(o, d))
+	if d.Action != gating.ActionRecord {
+		c.emit(o, c.eventOf(o, d))
+	}
 }
 
 // sameTransition reports whether two gates are the same but for the generation and for
-// which external resource they record.
+// which external resource, and what of it, they record.
 func sameTransition(a, b v1alpha1.Gate) bool {
 	a.External, b.External = nil, nil
+	a.Observed, b.Observed = nil, nil
 	a.Generation, b.Generation = 0, 0
 	return equality.Semantic.DeepEqual(a, b)
 }

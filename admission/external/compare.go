@@ -48,7 +48,9 @@ func Comparable(content map[string]any) bool {
 // Difference between the external resource and its desired state: from the
 // observed values (Old, atProvider) to those that an approval would lead to (New,
 // forProvider). Only fields that both have are compared; a field that only one
-// side has is a default, a reference or an output. Sorted by path (KR-08-21).
+// side has is a default, a reference or an output. Where nothing can be compared,
+// what atProvider shows is compared with what it showed when the gate had closed
+// (KR-08-47). Sorted by path (KR-08-21).
 func Difference(content map[string]any) []change.Change {
 	want, ok := at(content, "spec", "forProvider")
 	if !ok {
@@ -60,6 +62,7 @@ func Difference(content map[string]any) []change.Change {
 	}
 	c := comparer{}
 	c.maps(forProvider, want, have)
+	c.out = append(c.out, moved(content)...)
 	slices.SortFunc(c.out, func(a, b change.Change) int { return strings.Compare(a.Path, b.Path) })
 	return c.out
 }

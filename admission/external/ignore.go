@@ -17,7 +17,7 @@ import (
 type Rule struct {
 	// kind, with "*" for any kind, or any group.
 	kind schema.GroupKind
-	// paths at or below spec.forProvider; each covers what is below it.
+	// paths at or below spec.forProvider, or below status.atProvider; each covers what is below it.
 	paths change.Index
 }
 
@@ -30,8 +30,8 @@ func ParseRule(text string) (*Rule, error) {
 	if !ok || kind == "" {
 		return nil, fmt.Errorf("%q must be KIND.GROUP:PATH, as in Database.cloud.example.org:spec.forProvider.tags", text)
 	}
-	if !change.Under(path, forProvider) {
-		return nil, fmt.Errorf("path %q must be %s or lie below it", path, forProvider)
+	if !change.Under(path, forProvider) && (!change.Under(path, atProvider) || path == atProvider) {
+		return nil, fmt.Errorf("path %q must be %s, or lie below it or below %s", path, forProvider, atProvider)
 	}
 	r := &Rule{kind: schema.ParseGroupKind(kind)}
 	if kind == "*" {

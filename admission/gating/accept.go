@@ -78,7 +78,7 @@ func (a Acceptance) Transition() (next v1alpha1.Gate, pending []change.Change) {
 		return gate, pending
 	case len(pending) > 0:
 		return v1alpha1.Gate{State: v1alpha1.GateClosed, At: at, Generation: a.Generation, Claim: a.Gate.Claim,
-			Reason: v1alpha1.GateReasonPending}, pending
+			Reason: v1alpha1.GateReasonPending, Observed: a.Gate.Observed}, pending
 	case open:
 		return extend(a.Gate, next), nil
 	}

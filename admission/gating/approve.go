@@ -41,7 +41,7 @@ func (g Managed) whileClosed(author []string, gate v1alpha1.Gate) Decision {
 	case len(diff) == 0 && retargeted(gate, g.MR):
 		return g.settleRetargeted(author, gate)
 	case len(diff) == 0:
-		return Decision{Why: "it is closed"}
+		return g.record(author, gate)
 	}
 	id := identity.DriftID(g.owner().State, g.MR, diff) // that of the report, wherever it is approved
 	for _, h := range g.Holders {
@@ -141,6 +141,9 @@ func (g Managed) open(author []string, was v1alpha1.Gate, h identity.Holder, set
 			next.Reason = v1alpha1.GateReasonDeletionApproved
 		}
 	}
+	if onlyDelete(next) { // nothing is updated: what is recorded stays comparable
+		next.Observed = was.Observed
+	}
 	var effect *identity.ClaimEffect
 	var edits map[string]*string
 	switch {
@@ -234,6 +237,9 @@ func (g Managed) drift(diff []change.Change) *v1alpha1.DriftSpec {
 		Difference: change.Fields(diff, identity.MaxReportFields), Intent: intent.Generation,
 		Cause:             "an actor other than Crossplane changed the external resource behind " + identity.Describe(g.MR.Ref),
 		SuggestedApproval: owner.ApproveCommand(id),
+	}
+	if moved := shownPaths(diff); moved != "" && !g.Gone {
+		out.Cause = "the external resource behind " + identity.Describe(g.MR.Ref) + " changed while its gate was closed: its provider reports another " + moved
 	}
 	if g.Inert && !g.Gone { // an approval would change nothing (KR-08-46)
 		out.Cause += "; " + inert

@@ -42,6 +42,7 @@ func Retarget(gate v1alpha1.Gate, was parent.External, generation int64, at time
 		gate.External = &v1alpha1.GateExternal{Name: was.Name(), Config: was.Config()}
 	}
 	gate.State, gate.Reason, gate.DeleteAt = v1alpha1.GateClosed, v1alpha1.GateReasonPending, nil
+	gate.Observed = nil
 	gate.Generation, gate.At = generation, approval.Stamp(at)
 	return gate
 }
@@ -58,6 +59,7 @@ func (g Managed) whileRetargeted(author []string, gate v1alpha1.Gate) (d Decisio
 	case !retargeted(gate, g.MR):
 		return Decision{}, false
 	case gate.State == v1alpha1.GateOpen:
+		gate.Observed = nil
 		d = g.close(author, gate, ActionClose, v1alpha1.GateReasonPending)
 		d.Gate.External = gate.External
 		return d, true
@@ -72,7 +74,7 @@ func (g Managed) settleRetargeted(author []string, gate v1alpha1.Gate) Decision 
 	if left > 0 && !g.lookedSince(gate) {
 		return Decision{Why: "the provider has not reported the external resource that it was pointed at", Again: left}
 	}
-	gate.External = RecordExternal(g.MR.Represents())
+	gate.External, gate.Observed = RecordExternal(g.MR.Represents()), nil
 	return g.close(author, gate, ActionClose, v1alpha1.GateReasonConfirmed)
 }
 

@@ -30,6 +30,8 @@ const (
 	ActionOpen Action = "Open"
 	// ActionClose what was opened: confirmed, or past its deadline.
 	ActionClose Action = "Close"
+	// ActionRecord what the provider shows behind the closed gate; nothing else changes.
+	ActionRecord Action = "Record"
 )
 
 // Managed is the state of one managed resource and of what its gate depends on
@@ -42,6 +44,8 @@ type Managed struct {
 	Difference []change.Change
 	// Comparable: the MR has both sides to compare.
 	Comparable bool
+	// Shown: digests of what identifies the external state where the MR is not Comparable (external.Digests).
+	Shown map[string]string
 	// Inert: the provider makes no change for the Difference.
 	Inert bool
 	// Gone: the provider reports that the external resource does not exist.

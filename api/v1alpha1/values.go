@@ -407,6 +407,19 @@ type Gate struct {
 	// with the id of a difference opens the gate. nil where it had no name and the
 	// default provider config, and in gates of older versions.
 	External *GateExternal `json:"external,omitempty"`
+	// Observed is what status.atProvider showed once the provider had observed the
+	// closed gate, where spec.forProvider cannot be compared with it. nil where it can,
+	// while the gate is open, and until the provider has observed the closed gate.
+	Observed *GateObserved `json:"observed,omitempty"`
+}
+
+// GateObserved is what a provider showed of an external state.
+type GateObserved struct {
+	// Generation of the managed resource at that time.
+	Generation int64 `json:"generation,omitempty"`
+	// Digests of values by their path: the first 16 hex digits of the SHA-256 of
+	// their canonical JSON.
+	Digests map[string]string `json:"digests,omitempty"`
 }
 
 // GateExternal identifies an external resource.

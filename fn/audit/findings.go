@@ -130,11 +130,11 @@ func (a *auditor) gated(o *unstructured.Unstructured, s *parent.State) (out []in
 
 // outside of Kubernetes: the external resource as the provider reports it (KR-08-01).
 func (a *auditor) outside(o *unstructured.Unstructured, s *parent.State, masked bool) []input.Finding {
-	if !external.Comparable(o.Object) {
+	diff := external.Difference(o.Object)
+	if len(diff) == 0 && !external.Comparable(o.Object) {
 		return []input.Finding{{Reason: input.FindingExternalUnknown,
 			Message: "spec.forProvider and status.atProvider cannot be compared, so a change of the external resource goes unnoticed"}}
 	}
-	diff := external.Difference(o.Object)
 	if len(diff) == 0 {
 		return nil
 	}

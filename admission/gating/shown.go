@@ -1,0 +1,39 @@
+package gating
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// record what the provider shows behind a closed gate, once it has observed the gate's
+// generation: what it shows later is external drift (KR-08-47). What an earlier opening
+// changed may show later than the opening was confirmed. A generation that the provider
+// itself made is recorded again.
+func (g Managed) record(author []string, gate v1alpha1.Gate) Decision {
+	synced, _ := g.MR.Condition("Synced")
+	seen := max(gate.Generation, g.MR.Generation)
+	switch {
+	case len(g.Shown) == 0, gate.Observed != nil && gate.Observed.Generation == g.MR.Generation:
+		return Decision{Why: "it is closed"}
+	case synced.Status != metav1.ConditionTrue, synced.ObservedGeneration > 0 && synced.ObservedGeneration < seen, g.asyncPending():
+		return Decision{Why: "it is closed, and the provider has not observed that yet"}
+	}
+	gate.Observed = &v1alpha1.GateObserved{Generation: g.MR.Generation, Digests: g.Shown}
+	return g.stored(ActionRecord, author, gate)
+}
+
+// shownPaths of a difference that the provider shows in its status, as text; "" for none.
+func shownPaths(diff []change.Change) string {
+	var out []string
+	for _, c := range diff {
+		if external.IsShown(c.Path) {
+			out = append(out, c.Path)
+		}
+	}
+	return strings.Join(out, ", ")
+}
