@@ -43,7 +43,8 @@ func TestEmergency(t *testing.T) {
 		{Name: "quiet", Suspended: true, Command: `kubectl patch kausality quiet --type=merge -p '{"spec":{"suspend":false}}'`},
 	}, e.Policies)
 	assert.ElementsMatch(t, []EmergencyStep{{Composition: "follows", Step: "kausality", FollowsPolicies: true,
-		Command: `kubectl patch composition follows --type=json -p '[{"op":"replace","path":"/spec/pipeline/0/input/mode","value":"log"}]'`}, {Composition: "held", Step: "kausality", Gate: true,
+		Command: `kubectl patch composition follows --type=json -p '[{"op":"replace","path":"/spec/pipeline/0/input/mode","value":"log"}]'`}, {
+		Composition: "held", Step: "kausality", Gate: true,
 		Command: `kubectl patch composition held --type=json -p '[{"op":"replace","path":"/spec/pipeline/1/input/mode","value":"log"}]'`}}, e.Steps)
 
 	child := v1alpha1.ObjectReference{Kind: "Database", Namespace: "default", Name: "orders"}
