@@ -132,7 +132,8 @@ func (r *run) gating(res *resource) gating.Managed {
 	return gating.Managed{
 		MR: state, Kind: r.world.Kind(mr.GroupVersionKind()), Mode: mode,
 		Difference: r.world.secrets.Redact(external.Difference(mr.Object)),
-		Comparable: external.Comparable(mr.Object), Shown: external.Digests(mr.Object), Inert: external.Inert(mr.Object), Gone: external.Gone(external.SyncedMessage(mr.Object)),
+		Comparable: external.Comparable(mr.Object), Shown: external.Digests(mr.Object), Inert: external.Inert(mr.Object),
+		Gone:    external.Gone(external.SyncedMessage(mr.Object)),
 		Holders: []identity.Holder{xr}, Live: true, Deadline: gating.DefaultDeadline, By: gating.MoverFunction, Now: r.now,
 	}.Under(configured)
 }

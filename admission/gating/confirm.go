@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -14,18 +15,19 @@ import (
 // (KR-08-08), as a clause; "" where it is confirmed.
 func (g Managed) unconfirmed(gate v1alpha1.Gate) string {
 	synced, _ := g.MR.Condition("Synced")
+	seen := g.seen(synced)
 	switch {
 	case synced.Status != metav1.ConditionTrue:
 		return "Synced is not True"
-	case synced.ObservedGeneration > 0 && synced.ObservedGeneration < gate.Generation:
+	case seen > 0 && seen < gate.Generation:
 		return fmt.Sprintf("the provider has not seen generation %d yet", gate.Generation)
 	case g.asyncPending():
 		return "an asynchronous operation is pending or failed"
 	case g.Kind.ReconcileRequests && g.RequestedAt != "" && g.HandledAt != g.RequestedAt:
 		return "the provider has not handled a reconcile since"
-	case synced.ObservedGeneration == 0 && !g.Kind.ReconcileRequests && !g.Comparable:
+	case seen == 0 && !g.Kind.ReconcileRequests && !g.Comparable:
 		return "the provider reports neither the generation it has observed nor its external state" // upjet can lose the generation for good
-	case synced.ObservedGeneration == 0 && !g.Kind.ReconcileRequests && gate.Unproven:
+	case seen == 0 && !g.Kind.ReconcileRequests && gate.Unproven:
 		return "the last requested value equals the external one, and the provider does not report whether it has observed the request"
 	case slices.Contains(gate.Verbs, v1alpha1.VerbCreate) && !g.MR.True("Ready"):
 		return "it is not Ready yet"
@@ -36,11 +38,20 @@ func (g Managed) unconfirmed(gate v1alpha1.Gate) string {
 	return ""
 }
 
+// seen is the generation that a condition reports as observed; 0 where it reports none, or one that the managed
+// resource does not have yet, which is no evidence that the provider observed anything (KR-08-48).
+func (g Managed) seen(c parent.Condition) int64 {
+	if c.ObservedGeneration > g.MR.Generation {
+		return 0
+	}
+	return c.ObservedGeneration
+}
+
 // noChange reports whether the provider has observed what the gate was opened for, and makes no change for what
 // still differs: the gate does not wait for its deadline (KR-08-46).
 func (g Managed) noChange(gate v1alpha1.Gate) bool {
 	synced, _ := g.MR.Condition("Synced")
-	return g.Inert && synced.Status == metav1.ConditionTrue && synced.ObservedGeneration >= gate.Generation && !g.asyncPending() &&
+	return g.Inert && synced.Status == metav1.ConditionTrue && g.seen(synced) >= gate.Generation && !g.asyncPending() &&
 		len(within(g.Difference, gate.Paths)) > 0
 }
 

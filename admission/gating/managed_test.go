@@ -298,7 +298,8 @@ func TestDecideOwnApproval(t *testing.T) {
 	late := gatingOf(openNow, fx.Composite())
 	late.Now = fx.Noon.Add(2 * time.Hour)
 	for name, g := range map[string]Managed{"Confirmed": gatingOf(fx.With(openNow, fx.Set(map[string]any{}, "status"),
-		fx.Condition("Synced", "True", "R", 99)), fx.Composite()), "Expired": late} {
+		fx.Condition("Synced", "True", "R", d.Gate.Generation), func(o *unstructured.Unstructured) { o.SetGeneration(d.Gate.Generation) }),
+		fx.Composite()), "Expired": late} {
 		closing := decideGate(t, g)
 		if closing.Action != ActionClose {
 			t.Fatalf("%s: got %+v", name, closing)

@@ -16,11 +16,11 @@ import (
 // itself made is recorded again.
 func (g Managed) record(author []string, gate v1alpha1.Gate) Decision {
 	synced, _ := g.MR.Condition("Synced")
-	seen := max(gate.Generation, g.MR.Generation)
 	switch {
 	case len(g.Shown) == 0, gate.Observed != nil && gate.Observed.Generation == g.MR.Generation:
 		return Decision{Why: "it is closed"}
-	case synced.Status != metav1.ConditionTrue, synced.ObservedGeneration > 0 && synced.ObservedGeneration < seen, g.asyncPending():
+	case synced.Status != metav1.ConditionTrue, g.asyncPending(),
+		synced.ObservedGeneration > 0 && g.seen(synced) < max(gate.Generation, g.MR.Generation):
 		return Decision{Why: "it is closed, and the provider has not observed that yet"}
 	}
 	gate.Observed = &v1alpha1.GateObserved{Generation: g.MR.Generation, Digests: g.Shown}

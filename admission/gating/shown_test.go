@@ -61,7 +61,7 @@ func TestShown(t *testing.T) {
 		"Output":   {reason: "an output moved outside", change: output("99"), want: []string{"status.atProvider.outputs.size"}},
 		"Added":    {reason: "another output", change: fx.Set("x", "status", "atProvider", "outputs", "more"), want: []string{"status.atProvider.outputs.more"}},
 		"Serial":   {reason: "a new state", change: serial, want: []string{"status.atProvider.state.serial"}},
-		"Checksum": {reason: "another source, which nobody changed here", change: checksum, want: []string{"status.atProvider.checksum"}},
+		"Checksum": {reason: "another source, without a change of the spec", change: checksum, want: []string{"status.atProvider.checksum"}},
 		"Time":     {reason: "a time is no state", change: fx.Set("2026-01-02T11:59:00Z", "status", "atProvider", "lastRun")},
 		"Silent": {reason: "a provider that shows nothing, as after a restart", change: func(o *unstructured.Unstructured) {
 			unstructured.RemoveNestedField(o.Object, "status", "atProvider")
