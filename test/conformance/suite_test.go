@@ -122,6 +122,7 @@ var notInScenarios = map[string]string{
 	"KR-03-06": "which replica writes does not show in an answer",
 	"KR-03-07": "scenarios run with a short --settle-grace",
 	"KR-04-17": "no request shows how many writes there were",
+	"KR-04-18": "no request shows how many writes there were",
 	"KR-07-11": "no Crossplane runs in a scenario",
 	"KR-07-12": "no provider of an old runtime runs in a scenario",
 	"KR-04-15": "the users of components are those of an installation",
