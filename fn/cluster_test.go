@@ -264,3 +264,28 @@ func (s *stage) decided(want desire, name string) admission.Decision {
 	}
 	return admission.Decision{}
 }
+
+// After a revision that an ApprovalPolicy lets pass, and an annotation by the author
+// of the spec, the next revision is no intent (KR-09-10).
+func TestRevisionAfterAnnotation(t *testing.T) {
+	other := func(value string) map[string]any {
+		return map[string]any{"apiVersion": "app.example.org/v1", "kind": "Other", "spec": map[string]any{"value": value}}
+	}
+	s := newStage(t, following)
+	s.installed(clusterApproval(map[string]any{"kind": "Thing", "mode": "always"}))
+	want := desire{"a": plain("x"), "b": other("x")}
+	s.reconcile(want)
+	s.settle(want)
+	s.now = s.now.Add(time.Minute)
+	s.xr.SetGeneration(s.xr.GetGeneration() + 1)
+	want["a"], want["b"] = plain("y"), other("y")
+	s.reconcile(want)
+	s.wantWrites("update a", "hold b")
+	s.person("kubectl-create", "f:spec", "f:size")
+	s.installed(nil)
+	s.xr.SetGeneration(s.xr.GetGeneration() + 1)
+	want["a"] = plain("z")
+	s.reconcile(want)
+	s.wantWrites("hold a")
+	s.stable(want)
+}

@@ -3,6 +3,7 @@ package offline
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -63,8 +64,20 @@ func Derive(xr *unstructured.Unstructured, observed []*Resource, grace time.Dura
 	c.settle(observed, grace, now)
 	c.Intent.Settled = c.Latched
 	c.Annotate(v1alpha1.AnnotationKeyTrace, c.trace().String())
+	c.annotateSettled()
 	c.account(xr, observed)
 	return c
+}
+
+// annotateSettled has the core know the desired state at which the last intent
+// settled, as a webhook records it: times alone would show an intent that was not
+// observed (KR-01-11).
+func (c *Composite) annotateSettled() {
+	if c.Latched && c.known.State != "" && c.known.Generation == c.Intent.Generation && c.known.At.Equal(c.Intent.Timestamp.Time) {
+		generation := strconv.FormatInt(c.known.Generation, 10)
+		c.State.Annotations[v1alpha1.AnnotationKeySettledGeneration] = generation // the map is this State's own
+		c.State.Annotations[v1alpha1.AnnotationKeySettledState] = generation + "," + c.known.State
+	}
 }
 
 // trace of the composite with the derived intent.

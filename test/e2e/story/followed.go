@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -93,9 +94,10 @@ func followed(ctx context.Context, e *Env, t *Teller) error {
 // heldAgain composes tiers until the function holds one: Crossplane's cache may still
 // have what let the last one pass. held is the annotation before, and after.
 func (e *Env) heldAgain(ctx context.Context, prefix, before string) (tier, held string, err error) {
-	n := 0
+	const retry = 5 * time.Second
+	n, composed := 0, time.Time{}
 	next := func() error {
-		n++
+		n, composed = n+1, time.Now()
 		tier = fmt.Sprint(prefix, ".", n)
 		return e.Compose(ctx, Composition{Tier: tier, Kausality: true, Follows: true})
 	}
@@ -108,6 +110,9 @@ func (e *Env) heldAgain(ctx context.Context, prefix, before string) (tier, held 
 			return err
 		}
 		if text(mr, "spec", "forProvider", "tags", "tier") == tier {
+			if time.Since(composed) < retry { // Crossplane's circuit breaker counts revisions, too
+				return fmt.Errorf("%s is not held", tier)
+			}
 			return errors.Join(fmt.Errorf("%s is not held", tier), next())
 		}
 		if held = mr.GetAnnotations()[v1alpha1.AnnotationKeyHeld]; held == "" || held == before {
