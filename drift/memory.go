@@ -21,7 +21,7 @@ import (
 )
 
 // maxDetailed is the number of Drifts of which each path is remembered. Nothing is evicted: of any further one the
-// child is held as a whole (KR-05-55).
+// child is held as a whole, in one entry for all of its differences (KR-05-55).
 const maxDetailed = 20_000
 
 // Memory is what the open Drifts of the cluster hold: differences that were refused or logged as drift, which a later
@@ -146,6 +146,14 @@ func (m *Memory) put(e *remembered) {
 	m.forget(e.id)
 	if len(m.ids) >= maxDetailed {
 		e.held = &admission.Held{Whole: true, Since: e.held.Since}
+		for _, had := range m.children[e.child] { // one of each child is enough
+			e.id, e.owner, e.namespace, e.uid, e.stored = had.id, had.owner, had.namespace, had.uid, had.stored
+			if since := had.held.Since; since.Generation > 0 && since.Generation < e.held.Since.Generation {
+				e.held.Since = since
+			}
+			m.forget(had.id)
+			break
+		}
 	}
 	m.ids[e.id] = e
 	if m.children[e.child] == nil {

@@ -163,6 +163,12 @@ func TestMemoryBound(t *testing.T) {
 	if last := m.Held(update(types.UID(fmt.Sprint("u", maxDetailed)))); last == nil || !last.Whole || last.Since.Generation != 3 {
 		t.Errorf("the last: %+v", last)
 	}
+	d := stored("more", 0, heldPath("spec.y", "1", 9))
+	d.Spec.Child.UID = types.UID(fmt.Sprint("u", maxDetailed))
+	m.OnUpdate(nil, d)
+	if last := m.Held(update(d.Spec.Child.UID)); len(m.ids) != maxDetailed+1 || !last.Whole || last.Since.Generation != 3 {
+		t.Errorf("%d entries, and of a child with two %+v", len(m.ids), last)
+	}
 }
 
 // What is held below a parent, for warnings.
