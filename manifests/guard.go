@@ -60,12 +60,16 @@ func Guard(o Options, scopes []settings.Scope, retained []string, masked Masked)
 	var failOpen []string
 	in.entries, failOpen = withEnforced(entriesOf(scopes, o.DefaultMode), o.Enforced)
 	in.groups = groupsOf(scopes)
+	in.traced = onlyTraced(scopes)
 	if len(retained) > 0 {
 		old, err := parseResources(retained)
 		if err != nil {
 			return nil, err
 		}
 		in.groups = union(in.groups, old)
+		for _, g := range old {
+			delete(in.traced, g.name)
+		}
 	}
 	out := &Guarded{Configuration: webhookConfiguration(in), PolicyCheck: policyConfiguration(in), Roles: policyRoles(in),
 		Outages: outages(in.entries), FailOpen: failOpen}
@@ -113,13 +117,29 @@ func qualified(resource, group string) string {
 	return resource + "." + group
 }
 
-// policyRoles give each component access to what is guarded.
+// policyRoles give each component access to what is guarded. What is only traced is not
+// written.
 func policyRoles(in *input) []*rbacv1.ClusterRole {
+	traced := slices.DeleteFunc(slices.Clone(in.groups), func(g group) bool { return !in.traced[g.name] })
+	written := slices.DeleteFunc(slices.Clone(in.groups), func(g group) bool { return in.traced[g.name] })
 	return []*rbacv1.ClusterRole{
-		addedTo(componentWebhook, RoleWebhookPolicies, watched(in.groups, webhookVerbs...)),
-		addedTo(componentGate, RoleGatePolicies, watched(in.groups, gateVerbs...)),
+		addedTo(componentWebhook, RoleWebhookPolicies, append(watched(written, webhookVerbs...), watched(traced, read...)...)),
+		addedTo(componentGate, RoleGatePolicies, append(watched(written, gateVerbs...), watched(traced, read...)...)),
 		addedTo(componentController, RoleControllerPolicies, watched(customOf(in.groups), "list")),
 	}
+}
+
+// onlyTraced are the names of the groups about which all Scopes only trace.
+func onlyTraced(scopes []settings.Scope) map[string]bool {
+	out := map[string]bool{}
+	for _, s := range scopes {
+		for _, g := range s.APIGroups {
+			if was, ok := out[g]; !ok || was {
+				out[g] = s.TraceOnly
+			}
+		}
+	}
+	return out
 }
 
 // union of groups.

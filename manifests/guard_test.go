@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,6 +85,30 @@ func TestGuardGolden(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), out.String()); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// TestRolesOfTraced: to what all policies only trace nothing is written (KR-07-13).
+func TestRolesOfTraced(t *testing.T) {
+	traced := func(name, group string, only bool) *v1alpha1.Kausality {
+		return kausality(name, func(s *v1alpha1.KausalitySpec) {
+			s.TraceOnly, s.Resources = only, []v1alpha1.GuardedResources{{APIGroups: []string{group}, Resources: []string{"things"}}}
+		})
+	}
+	g, err := Guard(service(), scopesOf(t, traced("a", "traced.example.org", true), traced("b", "both.example.org", true), traced("c", "both.example.org", false)),
+		nil, Masked{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range g.Roles[:2] {
+		for _, rule := range r.Rules {
+			if writes := slices.Contains(rule.Verbs, "patch"); writes == slices.Contains(rule.APIGroups, "traced.example.org") {
+				t.Errorf("%s: %v", r.Name, rule)
+			}
+		}
+		if len(r.Rules) != 2 {
+			t.Errorf("%s has %d rules", r.Name, len(r.Rules))
+		}
 	}
 }
 

@@ -69,7 +69,9 @@ type input struct {
 	service  *admissionregistrationv1.ServiceReference
 	caBundle []byte
 	// groups of all entries together.
-	groups        []group
+	groups []group
+	// traced are the names of those groups to which nothing is written.
+	traced        map[string]bool
 	entries       []entry
 	users         []string
 	failurePolicy admissionregistrationv1.FailurePolicyType

@@ -212,16 +212,24 @@ func (s *State) True(conditionType string) bool {
 	return c.Status == metav1.ConditionTrue
 }
 
+func (s *State) observed(generation int64) {
+	if s.Generation == 0 || generation <= s.Generation {
+		s.ObservedGeneration, s.HasObserved = generation, true
+	}
+}
+
 // observe sets the observed generation and whether the object is converged
 // (KR-03-01 to KR-03-03). The status of a composite is its author's, so that its
-// conditions count and its status.observedGeneration does not.
+// conditions count and its status.observedGeneration does not. A generation that the
+// object does not have yet shows nothing: it may be that of an object of which a backup
+// with its status was restored.
 func (s *State) observe(o *unstructured.Unstructured) {
 	if v, found, err := unstructured.NestedFieldNoCopy(o.Object, "status", "observedGeneration"); err == nil && found && s.Role != RoleComposite {
-		s.ObservedGeneration, s.HasObserved = integer(v), true
+		s.observed(integer(v))
 	}
 	for _, t := range []string{"Synced", "Ready"} {
 		if c, _ := s.Condition(t); !s.HasObserved && c.Status == metav1.ConditionTrue && c.ObservedGeneration > 0 {
-			s.ObservedGeneration, s.HasObserved = c.ObservedGeneration, true
+			s.observed(c.ObservedGeneration)
 		}
 	}
 	s.Converged = s.converged(o)

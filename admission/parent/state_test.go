@@ -88,6 +88,8 @@ func TestObservedConverged(t *testing.T) {
 		"XROwnField": {reason: "an XR's status belongs to its author, observedGeneration too",
 			object: xr + "  observedGeneration: 9\n  conditions:\n" + condition("Synced", "True", "7") + condition("Ready", "True", "7"),
 			role:   RoleComposite, hasObserved: true, observed: 7, converged: true},
+		"XRAhead": {reason: "a generation that it does not have yet was observed of another object, of which this was restored",
+			object: xr + "  conditions:\n" + condition("Synced", "True", "8") + condition("Ready", "True", "8"), role: RoleComposite, converged: true},
 		"XRNoStatus": {reason: "never reconciled", object: xr, role: RoleComposite},
 		"MRReady": {reason: "Synced is stamped, Ready is not",
 			object: xr + "  conditions:\n" + condition("Synced", "True", "7") + condition("Ready", "True", ""), role: RoleManaged, hasObserved: true,

@@ -37,6 +37,8 @@ type Scope struct {
 	Mode v1alpha1.Mode
 	// Suspended: the webhook is not called.
 	Suspended bool
+	// TraceOnly: nothing is decided about its objects, and nothing is written to them.
+	TraceOnly bool
 
 	namespaceLabels, objectLabels labels.Selector
 	// ranks of the policy, which its overrides share.
@@ -46,7 +48,7 @@ type Scope struct {
 // scopes of a policy, most specific first, or why it cannot be understood.
 func scopes(k *v1alpha1.Kausality) ([]Scope, error) {
 	base := Scope{Policy: k.Name, ObjectSelector: k.Spec.ObjectSelector, Mode: k.Spec.Mode, Suspended: k.Spec.Suspend}
-	if k.Spec.TraceOnly {
+	if base.TraceOnly = k.Spec.TraceOnly; base.TraceOnly {
 		base.Mode = v1alpha1.ModeLog // whatever the default is: no write waits for it
 	}
 	if n := k.Spec.Namespaces; n != nil {

@@ -18,6 +18,8 @@ import (
 // and which is created again; and where the chart is to create none and there is no other policy, the API server calls no webhook
 // (KR-07-13).
 func TestAuthors(t *testing.T) {
+	the.traceAuthors(t, true)
+	t.Cleanup(func() { the.traceAuthors(t, false) })
 	awaitPolicy(t, "authors")
 	e, err := entry(t.Context(), "authors.admission.kausality.io")
 	require.NoError(t, err)
@@ -30,8 +32,10 @@ func TestAuthors(t *testing.T) {
 	}
 	require.NoError(t, the.admin.Resource(kausality).Delete(t.Context(), "authors", forget))
 	awaitPolicy(t, "authors")
+	o, err := the.admin.Resource(roles).Get(t.Context(), "kausality-gate-policies", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.NotContains(t, fmt.Sprint(o.Object["rules"]), "patch", "what is only traced is not written")
 	the.traceAuthors(t, false)
-	t.Cleanup(func() { the.traceAuthors(t, true) })
 	require.NoError(t, the.admin.Resource(kausality).Delete(t.Context(), "authors", forget))
 	for _, o := range []struct {
 		of   schema.GroupVersionResource
