@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -100,6 +101,14 @@ func TestDownInEnforceMode(t *testing.T) {
 	f := startFleet(t, "fallen", options{replicas: 1})
 	s := newFixture(t, f, "fallen")
 	s.settled("part")
+	// A first status that is reviewed before the kind is watched shows no controller.
+	wait.For(t, "the controller to be recorded", wait.Patience, func(context.Context) error {
+		s.observe()
+		if s.get().GetAnnotations()[v1alpha1.AnnotationKeyControllers] == "" {
+			return errors.New("it is not")
+		}
+		return nil
+	})
 	f.crash(0)
 	for name, write := range map[string]func() error{
 		"update": func() error { return s.count(s.hans, "part", 1) },
