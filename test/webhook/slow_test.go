@@ -63,7 +63,7 @@ func TestSlowAPIServer(t *testing.T) {
 			began := time.Now()
 			err := s.count(s.ctrl, "part", 1000+n)
 			longest = max(longest, time.Since(began))
-			if !refused(err, "Drift") {
+			if !refused(err, "Drift") && !refused(err, "ParentUnreadable") { // on a loaded machine a read takes longer than it may
 				require.NoError(t, err)
 				unjudged++
 			}
@@ -83,7 +83,15 @@ func TestSlowAPIServer(t *testing.T) {
 		s.annotate(map[string]any{"kausality.io/approve-" + id: "once"})
 		by.Store(int64(delay))
 		began := time.Now()
-		require.NoError(t, s.count(s.ctrl, "part", 5000+n))
+		err := s.count(s.ctrl, "part", 5000+n)
+		for range 5 {
+			if !refused(err, "ParentUnreadable") {
+				break
+			}
+			began = time.Now()
+			err = s.count(s.ctrl, "part", 5000+n)
+		}
+		require.NoError(t, err)
 		approved := time.Since(began)
 		fmt.Printf("slow API server: %s: the use of an approval takes %s\n", delay, approved.Round(10*time.Millisecond))
 		o, err := s.of(s.hans).Get(context.Background(), "part", metav1.GetOptions{})
