@@ -116,10 +116,9 @@ func startedPids(t *testing.T, c *controlplane.ControlPlane) map[string]int {
 	return pids
 }
 
-// When a part of the control plane dies, Err and Out report it, with the end of its log.
+// When a part of the control plane dies, Err and Out report it, with the end of its log. It is not
+// parallel to others: what they wait for would fail with the process.
 func TestDeathIsReported(t *testing.T) {
-	t.Parallel()
-
 	var out safeBuffer
 
 	c, err := controlplane.Start(t.Context(), controlplane.Options{Out: &out})

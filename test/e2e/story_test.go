@@ -60,6 +60,7 @@ func play(t *testing.T, o story.Options, chapters []story.Chapter) {
 		ok := t.Run(c.Title, func(t *testing.T) {
 			teller.Chapter(i+1, c.Title)
 			if err := c.Play(ctx, e, teller); err != nil {
+				e.Dump(ctx, os.Stdout)
 				t.Fatal(err)
 			}
 		})

@@ -36,12 +36,14 @@ func TestDeletedKind(t *testing.T) {
 			return nil
 		})
 	}
-	wait.Pause(t, time.Second) // one request may have been on its way
-	before := f.replicas[0].notFound(t)
-	wait.Pause(t, 5*time.Second) // a watch that cannot be made is tried again every second or two
-	if n := f.replicas[0].notFound(t) - before; n > 0 {
-		t.Errorf("it requested a deleted kind %d times", n)
-	}
+	wait.For(t, "the end of the requests of deleted kinds", wait.Patience, func(context.Context) error {
+		before := f.replicas[0].notFound(t)
+		wait.Pause(t, 5*time.Second) // a watch that cannot be made is tried again every second or two
+		if n := f.replicas[0].notFound(t) - before; n > 0 {
+			return fmt.Errorf("it requested a deleted kind %d times", n)
+		}
+		return nil
+	})
 	require.NoError(t, the.Define(t.Context(), kindsOf(f.resource("").Group)...))
 	wait.For(t, "the kinds to be back", wait.Patience, func(ctx context.Context) error {
 		_, err := s.apps(s.hans).List(ctx, metav1.ListOptions{})
