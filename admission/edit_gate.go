@@ -221,7 +221,7 @@ func (ed *editor) transition(gate v1alpha1.Gate) v1alpha1.Gate {
 	}
 	if len(pending) > 0 {
 		ed.warnings.add("the external resource already differs (" + change.Summary(pending, 5) +
-			"); the gate stays closed until that difference is approved, see kubectl get drifts")
+			"); the gate stays closed until that difference is approved or gone, see kubectl get drifts")
 	}
 	return next
 }

@@ -71,6 +71,7 @@ func storedMasks() dimension {
 			fx.Annotate(v1alpha1.AnnotationKeyManagementPolicies, all)(o)
 		}},
 		{"held", masked(all, gate("closed", "", v1alpha1.GateReasonPending, ""), fx.Observe)},
+		{"held, size accepted", masked(all, gate("closed", u, v1alpha1.GateReasonPending, size), fx.Observe)},
 		{"expired", masked(all, gate("closed", u, v1alpha1.GateReasonExpired, claim), fx.Observe)},
 		{"open U", masked(all, gate("open", u, v1alpha1.GateReasonChanged, size), fx.Observe, fx.Update)},
 		{"open U, claim", masked(all, gate("open", u, v1alpha1.GateReasonApproved, size+claim), fx.Observe, fx.Update)},
@@ -206,7 +207,8 @@ func holdsOfEvery(t *testing.T, in string, g gating.Managed, d gating.Decision) 
 	switch {
 	case g.MR.Deleting() && d.Action != gating.ActionNone:
 		t.Errorf("%s: touches what is being deleted: %s", in, d.Action)
-	case d.Action == gating.ActionOpen && d.Gate.Reason == v1alpha1.GateReasonApproved && frozenAbove(g):
+	case d.Action == gating.ActionOpen && frozenAbove(g) &&
+		(d.Gate.Reason == v1alpha1.GateReasonApproved || d.Gate.Reason == v1alpha1.GateReasonChanged && statusOf(g.MR) == gating.StatusHeld):
 		t.Errorf("%s: opens what is frozen", in)
 	case d.Action == gating.ActionOpen && slices.Contains(d.Gate.Verbs, v1alpha1.VerbDelete) != (d.Gate.DeleteAt != nil) &&
 		d.Gate.Reason == v1alpha1.GateReasonApproved && slices.Contains(d.Gate.Verbs, v1alpha1.VerbDelete):

@@ -144,7 +144,7 @@ func TestGate(t *testing.T) {
 			want: masked{[]string{fx.Observe, fx.Delete}, `["*"]`, v1alpha1.GateOpen, verbs(v1alpha1.VerbDelete, v1alpha1.VerbUpdate), 4, []string{size}, "Changed"}},
 		"Pending": {reason: "a difference outside of the accepted change keeps it closed", setting: accepted,
 			req:  request(Update, fx.With(fx.Instance(), differs), fx.Resize("l")),
-			want: masked{[]string{fx.Observe}, `["*"]`, v1alpha1.GateClosed, nil, 4, nil, "ExternalDriftPending"}},
+			want: masked{[]string{fx.Observe}, `["*"]`, v1alpha1.GateClosed, verbs(v1alpha1.VerbUpdate), 4, []string{"spec.forProvider.size"}, "ExternalDriftPending"}},
 		"PendingCarry": {reason: "onPendingDrift: carry", setting: setting{xr: []fx.Mod{fx.Unsettled}, opts: carry},
 			req: request(Update, fx.With(fx.Instance(), differs), fx.Resize("l")), want: opened([]string{fx.Observe, fx.Update}, size)},
 		"PendingSamePath": {reason: "a difference that the accepted change is about", setting: accepted,

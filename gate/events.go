@@ -103,6 +103,9 @@ func (c *Controller) eventOf(o *cluster.Object, d gating.Decision) event {
 			"Its approval is used up.", d.Gate.Reason)
 	case d.Action == gating.ActionClose:
 		return normal("GateClosed", "The gate is closed (%s): the provider may only observe the external resource.", d.Gate.Reason)
+	case d.Gate.Reason == v1alpha1.GateReasonChanged && mask.ParseGate(o.Annotations).State == v1alpha1.GateClosed:
+		e, _ := c.eventOfAdmitted(d.Gate)
+		return e
 	case d.Gate.Reason != v1alpha1.GateReasonApproved:
 		return normal("GateNarrowed", "The gate is open only for %v now (%s).", d.Gate.Verbs, d.Gate.Reason)
 	}
@@ -183,7 +186,7 @@ func (c *Controller) eventOfAdmitted(g v1alpha1.Gate) (event, bool) {
 			"change, at the latest in %s. "+
 			"Annotation %s identifies who caused it.", g.Verbs, cmp.Or(strings.Join(g.Paths, ", "), "this resource"), c.Deadline, v1alpha1.AnnotationKeyTrace), true
 	case v1alpha1.GateReasonPending:
-		return warning("GateHeld", "A change was accepted, but the external resource has other differences too: the gate stays closed until both are approved, "+
+		return warning("GateHeld", "A change was accepted, but the external resource has other differences too: the gate stays closed until both are approved or the others are gone, "+
 			"see kubectl get drifts."), true
 	}
 	return event{}, false

@@ -62,6 +62,9 @@ func (a Acceptance) Transition() (next v1alpha1.Gate, pending []change.Change) {
 		return next, nil
 	}
 	next.Reason, next.Verbs, next.Paths = v1alpha1.GateReasonChanged, a.Verbs, a.Paths
+	if paths, verbs := awaiting(a.Gate); len(paths) > 0 { // what was accepted before is still to be carried out
+		next.Paths, next.Verbs = union(paths, a.Paths), union(verbs, a.Verbs)
+	}
 	open := a.Gate.State == v1alpha1.GateOpen
 	if a.Extends() {
 		next = extend(a.Gate, next)
@@ -77,12 +80,27 @@ func (a Acceptance) Transition() (next v1alpha1.Gate, pending []change.Change) {
 		gate.Reason, gate.Generation = v1alpha1.GateReasonPending, a.Generation
 		return gate, pending
 	case len(pending) > 0:
-		return v1alpha1.Gate{State: v1alpha1.GateClosed, At: at, Generation: a.Generation, Claim: a.Gate.Claim,
-			Reason: v1alpha1.GateReasonPending, Observed: a.Gate.Observed}, pending
+		next.State, next.Reason, next.Observed = v1alpha1.GateClosed, v1alpha1.GateReasonPending, a.Gate.Observed
+		return next, pending
 	case open:
 		return extend(a.Gate, next), nil
 	}
 	return next, nil
+}
+
+// awaiting are the paths of accepted changes that a closed gate withholds while the external
+// resource differs elsewhere, with the verbs that carry them out; nil where none are
+// recorded, as in gates of older versions.
+func awaiting(gate v1alpha1.Gate) (paths []string, verbs []v1alpha1.Verb) {
+	if gate.State != v1alpha1.GateClosed || gate.Reason != v1alpha1.GateReasonPending {
+		return nil, nil
+	}
+	for _, v := range gate.Verbs {
+		if v != v1alpha1.VerbDelete && v != v1alpha1.VerbCreate {
+			verbs = append(verbs, v)
+		}
+	}
+	return gate.Paths, verbs
 }
 
 // onlyDelete reports whether a gate is open for Delete and nothing else.

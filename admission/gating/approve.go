@@ -35,9 +35,13 @@ func (g Managed) difference(author []string) ([]change.Change, []v1alpha1.Verb) 
 // opens the gate once it is approved (KR-08-05).
 func (g Managed) whileClosed(author []string, gate v1alpha1.Gate) Decision {
 	diff, verbs := g.difference(author)
-	switch {
-	case g.MR.Paused:
+	if g.MR.Paused {
 		return Decision{Why: "it is closed"}
+	}
+	if d, ok := g.resume(author, gate, diff); ok {
+		return d
+	}
+	switch {
 	case len(diff) == 0 && retargeted(gate, g.MR):
 		return g.settleRetargeted(author, gate)
 	case len(diff) == 0:
@@ -63,6 +67,19 @@ func (g Managed) whileClosed(author []string, gate v1alpha1.Gate) Decision {
 		return g.open(author, gate, h, set, m, id, verbs, change.Paths(diff))
 	}
 	return Decision{Drift: g.drift(diff), Why: "the external resource differs and no approval covers the difference"}
+}
+
+// resume opens the gate for changes that were accepted while the external resource differed elsewhere, once it no
+// longer does: nothing but what they requested is left to be carried out (KR-08-61).
+func (g Managed) resume(author []string, gate v1alpha1.Gate, diff []change.Change) (Decision, bool) {
+	paths, verbs := awaiting(gate)
+	verbs = slices.DeleteFunc(verbs, func(v v1alpha1.Verb) bool { return !mask.Gives(author, v) })
+	if len(paths) == 0 || len(verbs) == 0 || retargeted(gate, g.MR) || len(external.Outside(diff, paths)) > 0 || g.stopped(verbs) != "" {
+		return Decision{}, false
+	}
+	next := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: verbs, Paths: paths, At: approval.Stamp(g.Now), Claim: g.unfinished(gate),
+		Reason: v1alpha1.GateReasonChanged, External: gate.External}
+	return g.stored(ActionOpen, author, next), true
 }
 
 // stopped returns the freeze, or the rejection of the managed resource, on it or

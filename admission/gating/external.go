@@ -42,7 +42,7 @@ func Retarget(gate v1alpha1.Gate, was parent.External, generation int64, at time
 		gate.External = &v1alpha1.GateExternal{Name: was.Name(), Config: was.Config()}
 	}
 	gate.State, gate.Reason, gate.DeleteAt = v1alpha1.GateClosed, v1alpha1.GateReasonPending, nil
-	gate.Observed = nil
+	gate.Observed, gate.Paths = nil, nil // what was accepted before was about the other one
 	gate.Generation, gate.At = generation, approval.Stamp(at)
 	return gate
 }
@@ -59,7 +59,7 @@ func (g Managed) whileRetargeted(author []string, gate v1alpha1.Gate) (d Decisio
 	case !retargeted(gate, g.MR):
 		return Decision{}, false
 	case gate.State == v1alpha1.GateOpen:
-		gate.Observed = nil
+		gate.Observed, gate.Paths = nil, nil
 		d = g.close(author, gate, ActionClose, v1alpha1.GateReasonPending)
 		d.Gate.External = gate.External
 		return d, true

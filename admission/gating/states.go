@@ -130,6 +130,10 @@ func gateOpenings() []Transition {
 			When: "another accepted change: verbs and fields add up, the deadline starts again",
 		},
 		{
+			From: from(StatusHeld), To: StatusOpen, By: by(MoverGate), Reason: v1alpha1.GateReasonChanged,
+			When: "nothing differs any more but what the accepted change requests, and there is no freeze or rejection",
+		},
+		{
 			From: gateClosed, To: StatusOpen, By: by(MoverGate, MoverFunction), Reason: v1alpha1.GateReasonApproved,
 			When: "external drift is approved, and there is no freeze or rejection",
 		},
