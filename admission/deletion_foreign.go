@@ -1,8 +1,10 @@
 package admission
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/gating"
@@ -21,6 +23,9 @@ func (ev *evaluation) foreignDeletion(what external.Destruction) (verdict, delet
 	j := judge(holder, o, what.Why)
 	j.mode, j.cached = ev.mode, cached
 	d := deletion{id: j.id, cached: cached}
+	if ev.policyDestroys() {
+		return verdict{}, d
+	}
 	if d.approved, d.claim = ev.destructionApproved(j, what.Verb); d.approved {
 		return verdict{}, d
 	}
@@ -34,6 +39,20 @@ func (ev *evaluation) foreignDeletion(what external.Destruction) (verdict, delet
 		return verdict{}, d
 	}
 	return ev.refuse(r), d
+}
+
+// policyDestroys reports whether section deleting of a policy allows what the deletion
+// destroys, by an External verb of the object's system: its parent is being deleted
+// (KR-06-12, KR-08-50). A missing parent is no evidence that it was deleted.
+func (ev *evaluation) policyDestroys() bool {
+	if !ev.hasParent {
+		return false
+	}
+	p, err := ev.World.Parent(ev.ctx, ev.parentRef, ev.live)
+	if terminating := err == nil && p.Deleting() || errors.Is(err, ErrDeleted); !terminating {
+		return false
+	}
+	return ev.policySet().ExternalDeletion(ev.parentRef.GroupKind(), ev.req.Kind.GroupKind()) == allowance.DeletionAllowed
 }
 
 // holderFor is where approvals of the deletion of an object are read: its parent where that

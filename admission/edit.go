@@ -240,6 +240,11 @@ func (ed *editor) validate() *refusal {
 				why: fmt.Sprintf("annotation %s does not parse: %v", key, err), next: "Nothing was changed; fix the value and try again."}
 		}
 	}
+	if slices.Contains(written, v1alpha1.AnnotationKeyApprovals) {
+		if r := ed.checkVerbs(); r != nil {
+			return r
+		}
+	}
 	changed := slices.Concat(written, removed)
 	ed.changesUserAnnotation = slices.ContainsFunc(changed, v1alpha1.NeedsApproverVerb)
 	return ed.authorize(changed)

@@ -8,6 +8,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -83,10 +84,11 @@ func (ed *editor) granted() allowance.Entries {
 	return out
 }
 
-// travelled are the allowances for the external resource of a managed resource
-// that come with the change, from the parent.
+// travelled are the allowances for the external resource of a managed resource, or of an
+// object of another system, that come with the change, from the parent (KR-06-11, KR-08-50).
 func (ed *editor) travelled() allowance.Entries {
-	if !ed.kind.ManagementPolicies || !ed.actor().controller || !ed.governed() && ed.verdict.upgrade == nil || !ed.changesDesiredState() {
+	gated := ed.kind.ManagementPolicies || verb.IsForeign(ed.req.Kind.GroupKind())
+	if !gated || !ed.actor().controller || !ed.governed() && ed.verdict.upgrade == nil || !ed.changesDesiredState() {
 		return nil
 	}
 	external := ed.rebased().External(ed.req.Kind.GroupKind(), ed.verb(), ed.fields())
@@ -105,8 +107,8 @@ func (ed *editor) travelled() allowance.Entries {
 // opening are the verbs that the gate opens for: by allowances, by section
 // initializing, by an upgrade.
 func (ed *editor) opening(external allowance.Entries) []string {
-	verbs := external.Verbs()
 	child := ed.req.Kind.GroupKind()
+	verbs := external.Verbs(child)
 	if n := ed.narrowing(); ed.req.Operation == Create && n.whileInitializes {
 		if !n.initializing.Given {
 			verbs = append(verbs, allowance.VerbCreate)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 )
@@ -188,7 +189,7 @@ func TestAnnounceForeign(t *testing.T) {
 			want: "Warning GateUnfit Cannot gate this kind: the installed CRD of Argo CD prunes spec.syncPolicy.automated.enabled. Its objects are not protected.",
 		},
 		"Open": {
-			d: gating.Decision{Action: gating.ActionOpen, Gate: v1alpha1.Gate{Verbs: []v1alpha1.Verb{external.VerbSync},
+			d: gating.Decision{Action: gating.ActionOpen, Gate: v1alpha1.Gate{Verbs: []v1alpha1.Verb{verb.Sync},
 				Reason: v1alpha1.GateReasonApproved, Digest: "id1"}},
 			now:  external.StateOpen,
 			want: `Normal GateOpened The gate is open for [sync] (Approved, difference "id1"); it closes when Argo CD is done`,

@@ -71,6 +71,22 @@ func Compile(o *unstructured.Unstructured) (*Compiled, error) {
 	return nil, fmt.Errorf("%s %s is no policy", o.GetKind(), o.GetName())
 }
 
+// Ineffective are the verbs of relation External in a policy that have no effect, as
+// allowance.Ineffective; nil for other policies and what cannot be read as one.
+func Ineffective(o *unstructured.Unstructured) (certain, possible []allowance.RuleError) {
+	switch o.GetKind() {
+	case v1alpha1.KindAllowancePolicy:
+		if p, err := typed[v1alpha1.AllowancePolicy](o); err == nil {
+			return allowance.Ineffective(p)
+		}
+	case v1alpha1.KindUpgradeAllowance:
+		if u, err := typed[v1alpha1.UpgradeAllowance](o); err == nil {
+			return allowance.IneffectiveUpgrade(u)
+		}
+	}
+	return nil, nil
+}
+
 // compileAs compiles a policy of a type. rules are all rules of its spec, in their order.
 func compileAs[T any](o *unstructured.Unstructured, compile func(*T) (c Compiled, rules []string)) (*Compiled, error) {
 	p, err := typed[T](o)

@@ -111,6 +111,62 @@ func TestValidator(t *testing.T) {
 	}
 }
 
+// Verbs that can have no effect are refused when they are written, with their place; those
+// of a stored policy, and those whose effect depends on the kind, are warnings (KR-08-51).
+func TestValidatorVerbs(t *testing.T) {
+	ask := func(text, stored string) ctrl.Response {
+		r := ctrl.Request{}
+		r.Operation = admissionv1.Create
+		for into, from := range map[*runtime.RawExtension]string{&r.Object: text, &r.OldObject: stored} {
+			if from == "" {
+				continue
+			}
+			raw, err := policyOf(t, from).MarshalJSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			into.Raw = raw
+		}
+		return Validator{}.Handle(t.Context(), r)
+	}
+	long := func(target, verbs string) string {
+		return `{kind: AllowancePolicy, metadata: {name: p}, spec: {target: {kind: A}, rules: [{trigger: spec.a, allow: [
+  {relation: ControllerChild, verbs: [Update]}, {relation: External, ` + target + `verbs: ` + verbs + `}]}]}}`
+	}
+	bucket, workspace := `target: {apiGroup: example.org, kind: Bucket}, `, `target: {apiGroup: tf.upbound.io, kind: Workspace}, `
+	for name, tc := range map[string]struct{ policy, stored, refused, warned string }{
+		"Fits":      {policy: long(bucket, `["Update", "*"]`)},
+		"Workspace": {policy: long(workspace, "[apply, destroy, Delete]")},
+		"Refused":   {policy: long(bucket, "[Update, apply]"), refused: "spec.rules[0].allow[1].verbs[1]"},
+		"Sync":      {policy: long(workspace, "[sync]"), refused: "spec.rules[0].allow[1].verbs[0]"},
+		"Warned":    {policy: long("", "[apply]"), warned: "spec.rules[0].allow[1].verbs[0]"},
+		"Stored":    {policy: long(bucket, "[Update, apply]"), stored: long(bucket, "[apply]"), warned: "spec.rules[0].allow[1].verbs[1]"},
+		"Deleting": {policy: `{kind: AllowancePolicy, metadata: {name: p}, spec: {target: {kind: A},
+  deleting: {allow: [{relation: External, ` + bucket + `verbs: [delete]}]}}}`, refused: "spec.deleting.allow[0].verbs[0]"},
+		"Initializing": {policy: `{kind: AllowancePolicy, metadata: {name: p}, spec: {target: {kind: A},
+  initializing: {allow: [{relation: External, ` + bucket + `verbs: [sync]}]}}}`, refused: "spec.initializing.allow[0].verbs[0]"},
+		"Shorthand": {policy: `{kind: AllowancePolicy, metadata: {name: p}, spec: {match: {kind: A, fields: [spec]},
+  allow: [{relation: External, kind: Bucket, mutations: [Update, apply]}]}}`, refused: "spec.allow[0].mutations[1]"},
+		"ShorthandWarned": {policy: `{kind: AllowancePolicy, metadata: {name: p}, spec: {match: {kind: A, fields: [spec]},
+  allow: [{relation: External, kind: Workspace, mutations: [apply]}]}}`, warned: "spec.allow[0].mutations[0]"},
+		"Upgrade": {policy: `{kind: UpgradeAllowance, metadata: {name: u}, spec: {serviceAccount: "system:serviceaccount:a:b",
+  allow: [{relation: External, apiGroup: example.org, kind: Bucket, mutations: [apply]}]}}`, refused: "spec.allow[0].mutations[0]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			resp := ask(tc.policy, tc.stored)
+			if resp.Allowed != (tc.refused == "") {
+				t.Fatalf("allowed %t: %+v", resp.Allowed, resp.Result)
+			}
+			if !resp.Allowed && (resp.Result.Code != 422 || len(resp.Result.Details.Causes) != 1 || resp.Result.Details.Causes[0].Field != tc.refused) {
+				t.Errorf("%+v", resp.Result)
+			}
+			if warned := strings.Join(resp.Warnings, "\n"); (warned == "") != (tc.warned == "") || !strings.Contains(warned, tc.warned) {
+				t.Errorf("warnings %q", warned)
+			}
+		})
+	}
+}
+
 func TestClaimsRoundTrip(t *testing.T) {
 	o := policyOf(t, `{kind: ClusterApprovalPolicy, metadata: {name: p}, spec: {rules: []}}`)
 	claims := []v1alpha1.PolicyClaim{

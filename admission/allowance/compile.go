@@ -10,6 +10,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance/expression"
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -88,6 +89,21 @@ type allowed struct {
 	mutations []mutation
 	// entry of the annotation for it.
 	entry v1alpha1.Allowance
+}
+
+// verbsFor a child kind: what External verbs mean there in Crossplane's, in their order
+// (KR-08-49). Those of other relations are as they are.
+func (a *allowed) verbsFor(child schema.GroupKind) []string {
+	if !a.external {
+		return a.verbs
+	}
+	var out []string
+	for _, name := range a.verbs {
+		for _, v := range verb.Of(child).Means(name) {
+			out = append(out, string(v))
+		}
+	}
+	return out
 }
 
 // mutation is a field that may be changed, in its compiled form. No verbs are all.
@@ -287,17 +303,17 @@ func (c *compiler) checkAllowed(at string, a v1alpha1.AllowedChange) {
 
 var (
 	childVerbs    = []string{VerbCreate, VerbUpdate, VerbDelete, VerbAll}
-	externalVerbs = []string{VerbCreate, VerbUpdate, VerbDelete, "apply", "destroy", "sync", "delete", VerbAll}
+	externalVerbs = []string{VerbCreate, VerbUpdate, VerbDelete, verb.Apply, verb.Destroy, verb.Sync, verb.Remove, VerbAll}
 )
 
 // checkVerb of the permitted change of a child, or of an external resource.
-func (c *compiler) checkVerb(field, verb string, external bool) {
+func (c *compiler) checkVerb(field, name string, external bool) {
 	known := childVerbs
 	if external {
 		known = externalVerbs
 	}
-	if !slices.Contains(known, verb) {
-		c.fail(field, "%q must be one of %s", verb, strings.Join(known, ", "))
+	if !slices.Contains(known, name) {
+		c.fail(field, "%q must be one of %s", name, strings.Join(known, ", "))
 	}
 }
 

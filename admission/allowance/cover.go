@@ -132,7 +132,7 @@ func (c coverage) missing(child schema.GroupKind, verb string, details []change.
 // managed resource (KR-06-11), and of no other child.
 func (c coverage) whole(child schema.GroupKind, verb string) bool {
 	return slices.ContainsFunc(c.allowed, func(a allowed) bool {
-		return !(c.inside && a.external) && a.target.has(child) && Gives(a.verbs, verb)
+		return !(c.inside && a.external) && a.target.has(child) && Gives(a.verbsFor(child), verb)
 	})
 }
 

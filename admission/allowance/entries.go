@@ -203,11 +203,12 @@ func (e Entries) External(child schema.GroupKind, verb string, details []change.
 // cause of an entry: the field that changed at a generation of its carrier.
 func cause(e *Entry) string { return fmt.Sprintf("%d %s", e.Generation, e.own().Field) }
 
-// Verbs of all entries, in their order, each once.
-func (e Entries) Verbs() []string {
+// Verbs of all entries for a child kind, in their order, each once. Those of relation
+// External are Crossplane's verbs (KR-08-49).
+func (e Entries) Verbs(child schema.GroupKind) []string {
 	var out []string
 	for _, entry := range e {
-		for _, v := range entry.allowed.verbs {
+		for _, v := range entry.allowed.verbsFor(child) {
 			if !slices.Contains(out, v) {
 				out = append(out, v)
 			}

@@ -122,7 +122,7 @@ func TestExternalGoesWithItsCause(t *testing.T) {
 		t.Fatal(err)
 	}
 	for field, want := range map[string][]string{"size": {"Update"}, "engine": {"Delete", "Create"}, "other": nil} {
-		if d := cmp.Diff(want, e.External(pods, VerbUpdate, mutated(field)).Verbs()); d != "" {
+		if d := cmp.Diff(want, e.External(pods, VerbUpdate, mutated(field)).Verbs(pods)); d != "" {
 			t.Errorf("%s: %s", field, d)
 		}
 	}

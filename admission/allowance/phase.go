@@ -103,15 +103,17 @@ func (s Section) Missing(child schema.GroupKind, verb string, details []change.D
 	return coverage{allowed: s.allowed, initializing: s.initializing, inside: s.inside}.missing(child, verb, details)
 }
 
-// External verbs that the section names for a child kind; nil for none.
+// External verbs that the section names for a child kind, in Crossplane's verbs; nil for
+// none.
 func (s Section) External(child schema.GroupKind) []string { return externalVerbsOf(s.allowed, child) }
 
-// externalVerbsOf permissions for a child kind, in their order; nil for none.
+// externalVerbsOf permissions for a child kind, in Crossplane's verbs and their order; nil
+// for none.
 func externalVerbsOf(permissions []allowed, child schema.GroupKind) []string {
 	var out []string
 	for _, a := range permissions {
 		if a.external && a.target.has(child) {
-			out = append(out, a.verbs...)
+			out = append(out, a.verbsFor(child)...)
 		}
 	}
 	return out

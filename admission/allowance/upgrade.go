@@ -149,5 +149,6 @@ func (u *Upgrade) runs(images []string) bool {
 	})
 }
 
-// External verbs that the upgrade allows for a child kind; nil for none.
+// External verbs that the upgrade allows for a child kind, in Crossplane's verbs; nil for
+// none.
 func (u *Upgrade) External(child schema.GroupKind) []string { return externalVerbsOf(u.allow, child) }

@@ -16,6 +16,11 @@ type Query struct {
 	Relation v1alpha1.Relation
 	// Verbs wanted, for RelationExternal: all must be approved.
 	Verbs []v1alpha1.Verb
+	// Means returns the Verbs that a verb of an approval stands for, of the child's system;
+	// nil where each stands for itself. Default are those of an approval without any; nil
+	// for Update (KR-08-49).
+	Means   func(verb string) []v1alpha1.Verb
+	Default []v1alpha1.Verb
 	// Named: "*" is not one of these verbs, unless the approval has the digest. Of a
 	// managed resource it is what a difference needs, and never Delete (KR-08-05).
 	Named bool
@@ -120,7 +125,7 @@ func fits(a v1alpha1.Approval, q Query) bool {
 	if relation(a.Relation) != relation(q.Relation) || !named(a.APIVersion, a.Kind, a.Name, a.Resource, q) {
 		return false
 	}
-	return relation(q.Relation) != v1alpha1.RelationExternal || verbs(a.Verbs, q.Verbs, !q.Named || a.Digest != "")
+	return relation(q.Relation) != v1alpha1.RelationExternal || q.verbs(a.Verbs, !q.Named || a.Digest != "")
 }
 
 // relation with its default; "Child" is the shorthand of policies.
@@ -131,13 +136,32 @@ func relation(r v1alpha1.Relation) v1alpha1.Relation {
 	return r
 }
 
-// verbs reports whether all wanted verbs are approved; an approval without verbs
-// approves Update. all: "*" is each of them.
-func verbs(have, want []v1alpha1.Verb, all bool) bool {
-	if len(have) == 0 {
-		have = []v1alpha1.Verb{v1alpha1.VerbUpdate}
+// verbs reports whether all wanted verbs are approved. all: "*" is each of them.
+func (q Query) verbs(approved []v1alpha1.Verb, all bool) bool {
+	if all && slices.Contains(approved, v1alpha1.VerbAll) {
+		return true
 	}
-	return all && slices.Contains(have, v1alpha1.VerbAll) || !slices.ContainsFunc(want, func(v v1alpha1.Verb) bool { return !slices.Contains(have, v) })
+	have := q.meant(approved)
+	return !slices.ContainsFunc(q.Verbs, func(v v1alpha1.Verb) bool { return !slices.Contains(have, v) })
+}
+
+// meant by the verbs of an approval, but for "*".
+func (q Query) meant(approved []v1alpha1.Verb) []v1alpha1.Verb {
+	switch {
+	case len(approved) == 0 && q.Default != nil:
+		return q.Default
+	case len(approved) == 0:
+		return []v1alpha1.Verb{v1alpha1.VerbUpdate}
+	case q.Means == nil:
+		return approved
+	}
+	var out []v1alpha1.Verb
+	for _, v := range approved {
+		if v != v1alpha1.VerbAll {
+			out = append(out, q.Means(string(v))...)
+		}
+	}
+	return out
 }
 
 // named reports whether an entry names the child. A composition resource name goes

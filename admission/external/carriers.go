@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission/verb"
 )
 
 // TakesTags reports whether provenance may go into spec.forProvider.tags of a
@@ -21,12 +23,6 @@ func TakesTags(gk schema.GroupKind, forProviders ...map[string]any) bool {
 	})
 }
 
-// workspaceGroups are the API groups of Terraform and OpenTofu Workspaces,
-// cluster-scoped and namespaced.
-var workspaceGroups = map[string]bool{
-	"tf.upbound.io": true, "tf.m.upbound.io": true, "opentofu.upbound.io": true, "opentofu.m.upbound.io": true,
-}
-
 // TakesEnv reports whether objects are Terraform or OpenTofu Workspaces, whose
 // spec.forProvider.env a run is given.
-func TakesEnv(gk schema.GroupKind) bool { return gk.Kind == "Workspace" && workspaceGroups[gk.Group] }
+func TakesEnv(gk schema.GroupKind) bool { return verb.IsWorkspace(gk) }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -34,7 +35,7 @@ func Destroys(gk schema.GroupKind, content map[string]any) Destruction {
 	switch gk {
 	case schema.GroupKind{Group: "infra.contrib.fluxcd.io", Kind: "Terraform"}:
 		if spec, _ := at(content, "spec"); spec["destroyResourcesOnDeletion"] == true {
-			return Destruction{Verb: VerbDestroy, Why: "spec.destroyResourcesOnDeletion destroys everything it made",
+			return Destruction{Verb: verb.Destroy, Why: "spec.destroyResourcesOnDeletion destroys everything it made",
 				Otherwise: `--type=merge -p '{"spec":{"destroyResourcesOnDeletion":false}}'`}
 		}
 	case schema.GroupKind{Group: "argoproj.io", Kind: "Application"}:
@@ -42,7 +43,7 @@ func Destroys(gk schema.GroupKind, content map[string]any) Destruction {
 		list, _ := meta["finalizers"].([]any)
 		for i, f := range list {
 			if name, _ := f.(string); name == argoFinalizer || strings.HasPrefix(name, argoFinalizer+"/") {
-				return Destruction{Verb: VerbRemove, Why: "its finalizer " + name + " deletes everything it deployed",
+				return Destruction{Verb: verb.Remove, Why: "its finalizer " + name + " deletes everything it deployed",
 					Otherwise: withoutFinalizer(i, name)}
 			}
 		}

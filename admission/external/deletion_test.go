@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission/verb"
 )
 
 func TestDestroys(t *testing.T) {
@@ -26,15 +28,15 @@ func TestDestroys(t *testing.T) {
 	}{
 		"Terraform": {reason: "a Terraform that destroys what it made", kind: terraform,
 			content: map[string]any{"spec": map[string]any{"destroyResourcesOnDeletion": true}},
-			want: Destruction{Verb: VerbDestroy, Why: "spec.destroyResourcesOnDeletion destroys everything it made",
+			want: Destruction{Verb: verb.Destroy, Why: "spec.destroyResourcesOnDeletion destroys everything it made",
 				Otherwise: `--type=merge -p '{"spec":{"destroyResourcesOnDeletion":false}}'`}},
 		"TerraformKeeps": {reason: "one that does not", kind: terraform, content: map[string]any{"spec": map[string]any{}}},
 		"Application": {reason: "its finalizer deletes what it deployed, and is removed alone", kind: application,
 			content: finalizers(argoFinalizer),
-			want:    Destruction{Verb: VerbRemove, Why: "its finalizer " + argoFinalizer + " deletes everything it deployed", Otherwise: removal("0", argoFinalizer)}},
+			want:    Destruction{Verb: verb.Remove, Why: "its finalizer " + argoFinalizer + " deletes everything it deployed", Otherwise: removal("0", argoFinalizer)}},
 		"OtherFinalizers": {reason: "finalizers of other controllers stay", kind: application,
 			content: finalizers("example.org/backup", background),
-			want:    Destruction{Verb: VerbRemove, Why: "its finalizer " + background + " deletes everything it deployed", Otherwise: removal("1", background)}},
+			want:    Destruction{Verb: verb.Remove, Why: "its finalizer " + background + " deletes everything it deployed", Otherwise: removal("1", background)}},
 		"ApplicationKeeps": {reason: "an Application without it", kind: application, content: finalizers("example.org/backup", argoFinalizer+"s")},
 		"OtherKind":        {reason: "no other kind", kind: schema.GroupKind{Group: "apps", Kind: "Deployment"}, content: finalizers(argoFinalizer)},
 	}

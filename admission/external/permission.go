@@ -8,37 +8,9 @@ import (
 	"strings"
 
 	"github.com/kausality-io/function-kausality/admission/annotation"
+	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
-
-// Verbs of external systems other than Crossplane (KR-06-11). Verbs returns what
-// they permit as Crossplane's verbs.
-const (
-	// VerbApply of Terraform: Create and Update.
-	VerbApply = "apply"
-	// VerbDestroy of Terraform: Delete.
-	VerbDestroy = "destroy"
-	// VerbSync of Argo CD: Create and Update, nothing pruned.
-	VerbSync = "sync"
-	// VerbRemove of Argo CD: Delete, which pruning is as well.
-	VerbRemove = "delete"
-)
-
-// Verbs of Crossplane that a verb of any system permits; nil for an unknown verb,
-// which permits nothing (KR-08-40).
-func Verbs(verb string) []v1alpha1.Verb {
-	switch verb {
-	case VerbApply, VerbSync:
-		return []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate}
-	case VerbDestroy, VerbRemove:
-		return []v1alpha1.Verb{v1alpha1.VerbDelete}
-	case string(v1alpha1.VerbAll):
-		return []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate, v1alpha1.VerbDelete}
-	case string(v1alpha1.VerbCreate), string(v1alpha1.VerbUpdate), string(v1alpha1.VerbDelete):
-		return []v1alpha1.Verb{v1alpha1.Verb(verb)}
-	}
-	return nil
-}
 
 // Permission is an entry of the allowances annotation with relation External:
 // what an external system may do, and by whose change (KR-06-06).
@@ -84,11 +56,11 @@ func ParsePermissions(value string) ([]Permission, error) {
 		}
 		p := Permission{Verbs: e.Verbs, Target: e.ExternalTarget, Generation: e.Generation, Initiator: e.Initiator}
 		for _, m := range e.Mutations {
-			var verb string
-			if err := json.Unmarshal(m, &verb); err != nil {
+			var name string
+			if err := json.Unmarshal(m, &name); err != nil {
 				return nil, fmt.Errorf("cannot parse allowances: entry %d: mutations of relation External must be verbs", i)
 			}
-			p.Verbs = append(p.Verbs, verb)
+			p.Verbs = append(p.Verbs, name)
 		}
 		if e.Mutation != "" {
 			p.Verbs = append(p.Verbs, e.Mutation)
@@ -108,10 +80,10 @@ func Unconsumed(permissions []Permission, settled int64) []Permission {
 	return slices.DeleteFunc(slices.Clone(permissions), func(p Permission) bool { return p.Generation > 0 && p.Generation <= settled })
 }
 
-// Permits reports whether a permission holds a verb of Crossplane for a
-// target. Every key of the permission's target must be one that the target has.
-func (p Permission) Permits(verb v1alpha1.Verb, target map[string]string) bool {
-	if !slices.ContainsFunc(p.Verbs, func(v string) bool { return slices.Contains(Verbs(v), verb) }) {
+// Permits reports whether a permission holds a verb of Crossplane for a target of a
+// system. Every key of the permission's target must be one that the target has (KR-08-40).
+func (p Permission) Permits(s verb.System, wanted v1alpha1.Verb, target map[string]string) bool {
+	if !slices.ContainsFunc(p.Verbs, func(v string) bool { return slices.Contains(s.Means(v), wanted) }) {
 		return false
 	}
 	for key, want := range p.Target {

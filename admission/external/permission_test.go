@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -16,18 +17,6 @@ const (
 	update = v1alpha1.VerbUpdate
 	remove = v1alpha1.VerbDelete
 )
-
-// The vocabulary of KR-06-11.
-func TestVerbs(t *testing.T) {
-	for verb, want := range map[string][]v1alpha1.Verb{
-		"apply": {create, update}, "destroy": {remove}, "sync": {create, update}, "delete": {remove}, "*": {create, update, remove},
-		"Create": {create}, "Update": {update}, "Delete": {remove}, "Observe": nil, "LateInitialize": nil, "Apply": nil, "": nil,
-	} {
-		if diff := cmp.Diff(want, Verbs(verb)); diff != "" {
-			t.Errorf("%q: -want, +got:\n%s", verb, diff)
-		}
-	}
-}
 
 func TestParsePermissions(t *testing.T) {
 	cases := map[string]struct {
@@ -103,6 +92,7 @@ func TestPermits(t *testing.T) {
 		reason string
 		p      Permission
 		verb   v1alpha1.Verb
+		system verb.System
 		want   bool
 	}{
 		"Any":         {reason: "no target is every target", p: Permission{Verbs: []string{"apply"}}, verb: update, want: true},
@@ -111,6 +101,7 @@ func TestPermits(t *testing.T) {
 		"NoVerb":      {reason: "none permits nothing", p: Permission{}, verb: update},
 		"UnknownVerb": {reason: "nor one that is unknown", p: Permission{Verbs: []string{"Apply"}}, verb: update},
 		"Observe":     {reason: "looking is no permission", p: Permission{Verbs: []string{"Observe"}}, verb: update},
+		"OtherSystem": {reason: "destroy is no verb of Argo CD", p: Permission{Verbs: []string{"destroy"}}, verb: remove, system: verb.ArgoCD},
 		"Target": {reason: "it fits",
 			p: Permission{Verbs: []string{"*"}, Target: map[string]string{"resource": "aws_db_instance"}}, verb: update, want: true},
 		"OtherTarget": {reason: "it does not", p: Permission{Verbs: []string{"*"}, Target: map[string]string{"resource": "aws_db"}},
@@ -131,7 +122,7 @@ func TestPermits(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := tc.p.Permits(tc.verb, target); got != tc.want {
+			if got := tc.p.Permits(tc.system, tc.verb, target); got != tc.want {
 				t.Errorf("%s: got %t", tc.reason, got)
 			}
 		})

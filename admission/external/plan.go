@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -148,12 +149,12 @@ func (a PlanAction) check(permissions []Permission) PlanVerdict {
 		v.Why = fmt.Sprintf("the action %q is not known to this version", strings.Join(a.Actions, ","))
 		return v
 	}
-	for _, verb := range v.Verbs {
+	for _, wanted := range v.Verbs {
 		i := slices.IndexFunc(permissions, func(p Permission) bool {
-			return slices.ContainsFunc(a.targets(), func(t map[string]string) bool { return p.Permits(verb, t) })
+			return slices.ContainsFunc(a.targets(), func(t map[string]string) bool { return p.Permits(verb.Any, wanted, t) })
 		})
 		if i < 0 {
-			v.Missing = append(v.Missing, verb)
+			v.Missing = append(v.Missing, wanted)
 			continue
 		}
 		if by := permissions[i].describe(i); !slices.Contains(v.By, by) {

@@ -12,6 +12,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -114,6 +115,7 @@ func (g Managed) query(holder *parent.State, verbs []v1alpha1.Verb, id string) a
 		APIVersion: apiVersion, Kind: kind, Name: g.MR.Name, Resource: g.MR.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
 		Relation: v1alpha1.RelationExternal, Verbs: verbs, Digests: []string{id}, Intent: intent.Generation, Use: g.use(id),
 		Named: slices.Contains(verbs, v1alpha1.VerbDelete), Exact: Retargeted(g.MR),
+		Means: verb.Of(g.MR.GroupKind()).Means, Default: verb.Default(g.MR.GroupKind()),
 	}
 }
 

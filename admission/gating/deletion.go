@@ -7,6 +7,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -107,6 +108,7 @@ func DeletionApproval(holder, object *parent.State, set approval.Set, id string,
 		Resource: object.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
 		Relation: v1alpha1.RelationExternal, Verbs: []v1alpha1.Verb{v1alpha1.VerbDelete}, Named: true,
 		Exact: Retargeted(object), Digests: []string{id}, Intent: intent.Generation, Use: use,
+		Means: verb.Of(object.GroupKind()).Means,
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -121,8 +122,8 @@ func (g Foreign) caused(gate v1alpha1.Gate) string {
 	if g.Suspended {
 		return ""
 	}
-	destroys := slices.ContainsFunc(g.View.Verbs, func(v v1alpha1.Verb) bool { return slices.Contains(external.Verbs(string(v)), v1alpha1.VerbDelete) })
-	if g.changed(gate) && !g.View.Foreign && !destroys {
+	needs := g.needs()
+	if g.changed(gate) && !g.View.Foreign && !slices.Contains(needs, v1alpha1.VerbDelete) {
 		return v1alpha1.GateReasonChanged
 	}
 	permissions, err := external.ParsePermissions(g.MR.Annotations[v1alpha1.AnnotationKeyAllowances])
@@ -131,11 +132,10 @@ func (g Foreign) caused(gate v1alpha1.Gate) string {
 	}
 	permissions = external.Unconsumed(permissions, gate.Generation-1)
 	target := map[string]string{"system": g.System, "kind": g.MR.Kind, "name": g.MR.Name}
-	for _, v := range g.View.Verbs {
-		for _, verb := range external.Verbs(string(v)) {
-			if !slices.ContainsFunc(permissions, func(p external.Permission) bool { return p.Generation > 0 && p.Permits(verb, target) }) {
-				return ""
-			}
+	system := verb.Of(g.MR.GroupKind())
+	for _, v := range needs {
+		if !slices.ContainsFunc(permissions, func(p external.Permission) bool { return p.Generation > 0 && p.Permits(system, v, target) }) {
+			return ""
 		}
 	}
 	return v1alpha1.GateReasonAllowed
@@ -154,23 +154,36 @@ func (g Foreign) approvedBy(h identity.Holder, gate v1alpha1.Gate) (Decision, bo
 	id := identity.DriftID(h.State, g.MR, diff)
 	set := h.Decisions()
 	g.adoptPendingClaims(set.Claims, gate, id)
-	for _, verbs := range [][]v1alpha1.Verb{g.View.Verbs, crossplaneVerbs(g.View.Verbs)} {
-		q := g.query(h.State, verbs, id)
-		if h.State.UID == g.MR.UID {
-			q.Intent = RecordedIntent(h.State.Annotations) // the generation of some of these kinds moves with their status
-		}
-		m, ok := set.Approved(q)
-		if !ok || m.Claimed != nil && HasUse(gate, m.Claimed.ID) {
-			continue
-		}
-		if why := g.stopped(g.View.Verbs); why != "" {
-			return Decision{Drift: g.drift(diff), Why: why}, true
-		}
-		d := g.open(nil, gate, h, set, m, id, g.View.Verbs, change.Paths(diff))
-		d.Gate.Generation, d.Policies = g.MR.Generation+1, nil
-		return d, true
+	q := g.query(h.State, g.needs(), id)
+	q.Named = false // "*" is each of them
+	if h.State.UID == g.MR.UID {
+		q.Intent = RecordedIntent(h.State.Annotations) // the generation of some of these kinds moves with their status
 	}
-	return Decision{}, false
+	m, ok := set.Approved(q)
+	if !ok || m.Claimed != nil && HasUse(gate, m.Claimed.ID) {
+		return Decision{}, false
+	}
+	if why := g.stopped(g.View.Verbs); why != "" {
+		return Decision{Drift: g.drift(diff), Why: why}, true
+	}
+	d := g.open(nil, gate, h, set, m, id, g.View.Verbs, change.Paths(diff))
+	d.Gate.Generation, d.Policies = g.MR.Generation+1, nil
+	return d, true
+}
+
+// needs are the verbs of Crossplane that removing the difference takes; all for a verb
+// that the system does not have.
+func (g Foreign) needs() []v1alpha1.Verb {
+	system := verb.Of(g.MR.GroupKind())
+	var out []v1alpha1.Verb
+	for _, v := range g.View.Verbs {
+		means := system.Means(string(v))
+		if means == nil {
+			means = system.Means(string(v1alpha1.VerbAll))
+		}
+		out = union(out, means)
+	}
+	return out
 }
 
 // RecordedIntent returns the generation of an object's last hop; 0 where it has none.
@@ -179,12 +192,4 @@ func RecordedIntent(annotations map[string]string) int64 {
 		return hop.Generation
 	}
 	return 0
-}
-
-func crossplaneVerbs(verbs []v1alpha1.Verb) []v1alpha1.Verb {
-	var out []v1alpha1.Verb
-	for _, v := range verbs {
-		out = union(out, external.Verbs(string(v)))
-	}
-	return out
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -24,7 +25,7 @@ var pendingPlan = []change.Change{{Path: "status.plan.pending", Verb: change.Mut
 // waiting is a plan that waits behind a closed gate.
 func waiting() external.View {
 	return external.View{State: external.StateClosed, Masked: true, Known: true, Current: true, Difference: pendingPlan,
-		Verbs: []v1alpha1.Verb{external.VerbApply}}
+		Verbs: []v1alpha1.Verb{verb.Apply}}
 }
 
 func externalGating(o *unstructured.Unstructured, v external.View) Foreign {
@@ -104,9 +105,9 @@ func TestExternalGating(t *testing.T) {
 		"ChangedForeign": {reason: "but an earlier commit waits: it is not applied with it", annotations: with(g, closed4),
 			view: func(v *external.View) { v.Foreign = true }, want: ActionNone, is: "no approval covers"},
 		"ChangedDestroy": {reason: "and no change destroys", annotations: with(g, closed4),
-			view: func(v *external.View) { v.Verbs = []v1alpha1.Verb{external.VerbDestroy} }, want: ActionNone, is: "no approval covers"},
+			view: func(v *external.View) { v.Verbs = []v1alpha1.Verb{verb.Destroy} }, want: ActionNone, is: "no approval covers"},
 		"ChangedPrune": {reason: "nor prunes", annotations: with(g, closed4),
-			view: func(v *external.View) { v.Verbs = []v1alpha1.Verb{external.VerbSync, external.VerbRemove} }, want: ActionNone,
+			view: func(v *external.View) { v.Verbs = []v1alpha1.Verb{verb.Sync, verb.Remove} }, want: ActionNone,
 			is: "no approval covers"},
 		"ById": {reason: "approved by its id",
 			annotations: with(g, closed6, v1alpha1.AnnotationKeyApprovePrefix+id, "once"), want: ActionOpen, is: v1alpha1.GateReasonApproved},
@@ -131,22 +132,38 @@ func TestExternalGating(t *testing.T) {
 			annotations: with(g, closed6, v1alpha1.AnnotationKeyApprovals,
 				`[{"kind":"Terraform","name":"net","relation":"External","verbs":["Update"],"mode":"always"}]`),
 			want: ActionNone, is: "no approval covers"},
+		"ByBoth": {reason: "or one of each",
+			annotations: with(g, closed6, v1alpha1.AnnotationKeyApprovals,
+				`[{"kind":"Terraform","name":"net","relation":"External","verbs":["apply","Delete"],"mode":"always"}]`),
+			view: func(v *external.View) { v.Verbs = []v1alpha1.Verb{verb.Apply, verb.Destroy} }, want: ActionOpen, is: v1alpha1.GateReasonApproved},
+		"ByDefault": {reason: "without verbs, what it does with every change",
+			annotations: with(g, closed6, v1alpha1.AnnotationKeyApprovals, `[{"kind":"Terraform","name":"net","relation":"External","mode":"always"}]`),
+			want:        ActionOpen, is: v1alpha1.GateReasonApproved},
+		"ByDefaultDestroy": {reason: "which destroys nothing",
+			annotations: with(g, closed6, v1alpha1.AnnotationKeyApprovals, `[{"kind":"Terraform","name":"net","relation":"External","mode":"always"}]`),
+			view:        func(v *external.View) { v.Verbs = []v1alpha1.Verb{verb.Destroy} }, want: ActionNone, is: "no approval covers"},
+		"ByOtherSystem": {reason: "not by the verb of another system",
+			annotations: with(g, closed6, v1alpha1.AnnotationKeyApprovals,
+				`[{"kind":"Terraform","name":"net","relation":"External","verbs":["sync"],"mode":"always"}]`),
+			want: ActionNone, is: "no approval covers"},
 		"ByApplyDestroy": {reason: "apply is no destroy",
 			annotations: with(g, closed6, v1alpha1.AnnotationKeyApprovals,
 				`[{"kind":"Terraform","name":"net","relation":"External","verbs":["apply"],"mode":"always"}]`),
-			view: func(v *external.View) { v.Verbs = []v1alpha1.Verb{external.VerbDestroy} }, want: ActionNone, is: "no approval covers"},
+			view: func(v *external.View) { v.Verbs = []v1alpha1.Verb{verb.Destroy} }, want: ActionNone, is: "no approval covers"},
 		"ByChild": {reason: "an approval about Kubernetes objects is none",
 			annotations: with(g, closed6, v1alpha1.AnnotationKeyApprovals, `[{"kind":"Terraform","name":"net","mode":"always"}]`), want: ActionNone,
 			is: "no approval covers"},
 		"Allowed": {reason: "an allowance that came since",
 			annotations: with(g, closed6, v1alpha1.AnnotationKeyAllowances, allowance(`"apply"`, "7")), want: ActionOpen, is: "Allowed"},
+		"AllowedOtherSystem": {reason: "the verb of another system permits nothing",
+			annotations: with(g, closed6, v1alpha1.AnnotationKeyAllowances, allowance(`"sync"`, "7")), want: ActionNone, is: "no approval covers"},
 		"AllowedConsumed": {reason: "one of before the gate moved is used",
 			annotations: with(g, closed6, v1alpha1.AnnotationKeyAllowances, allowance(`"apply"`, "5")), want: ActionNone, is: "no approval covers"},
 		"AllowedTimeless": {reason: "one without a generation would open for ever",
 			annotations: with(g, closed6, v1alpha1.AnnotationKeyAllowances, allowance(`"apply"`, "0")), want: ActionNone, is: "no approval covers"},
 		"AllowedHalf": {reason: "it must hold everything",
 			annotations: with(g, closed6, v1alpha1.AnnotationKeyAllowances, allowance(`"sync"`, "7")),
-			view:        func(v *external.View) { v.Verbs = []v1alpha1.Verb{external.VerbSync, external.VerbRemove} }, want: ActionNone,
+			view:        func(v *external.View) { v.Verbs = []v1alpha1.Verb{verb.Sync, verb.Remove} }, want: ActionNone,
 			is: "no approval covers"},
 		"AllowedGarbage": {reason: "what is not understood permits nothing",
 			annotations: with(g, closed6, v1alpha1.AnnotationKeyAllowances, `{`), want: ActionNone, is: "no approval covers"},

@@ -13,6 +13,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -88,7 +89,7 @@ func (ArgoCD) current(o *unstructured.Unstructured) bool {
 // sync, those to be pruned only where its author prunes.
 func (a ArgoCD) difference(o *unstructured.Unstructured, v *external.View) {
 	prune := flag(o, "spec", "syncPolicy", "automated", "prune")
-	verbs := []v1alpha1.Verb{external.VerbSync}
+	verbs := []v1alpha1.Verb{verb.Sync}
 	list, _ := field(o, "status", "resources").([]any)
 	for _, e := range list {
 		r, _ := e.(map[string]any)
@@ -100,7 +101,7 @@ func (a ArgoCD) difference(o *unstructured.Unstructured, v *external.View) {
 		if pruned {
 			c.Verb, c.New = change.Delete, nil
 			if len(verbs) == 1 {
-				verbs = append(verbs, external.VerbRemove)
+				verbs = append(verbs, verb.Remove)
 			}
 		}
 		v.Difference = append(v.Difference, c)
@@ -193,7 +194,7 @@ func begunBy(operation any, id string) bool {
 // Open for one sync to the revision that was compared, begun as Argo CD's own
 // automated syncs are.
 func (ArgoCD) Open(o *unstructured.Unstructured, gate v1alpha1.Gate, by external.Provenance) map[string]any {
-	sync := map[string]any{"prune": slices.Contains(gate.Verbs, external.VerbRemove)}
+	sync := map[string]any{"prune": slices.Contains(gate.Verbs, verb.Remove)}
 	for _, key := range []string{"revision", "revisions"} {
 		if v := field(o, "status", "sync", key); v != nil && v != "" {
 			sync[key] = v

@@ -9,6 +9,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -103,10 +104,10 @@ func fluxFree(o *unstructured.Unstructured, author string) string {
 func (Flux) difference(o *unstructured.Unstructured, pending string, v *external.View) {
 	applied := text(o, "status", "lastAppliedRevision")
 	v.Difference = []change.Change{{Path: "status.plan.pending", Verb: change.Mutate, Old: applied, New: pending}}
-	v.Verbs = []v1alpha1.Verb{external.VerbApply}
+	v.Verbs = []v1alpha1.Verb{verb.Apply}
 	if flag(o, "status", "plan", "isDestroyPlan") {
 		v.Difference = append(v.Difference, change.Change{Path: "status.plan.isDestroyPlan", Verb: change.Mutate, Old: false, New: true})
-		v.Verbs = []v1alpha1.Verb{external.VerbDestroy}
+		v.Verbs = []v1alpha1.Verb{verb.Destroy}
 	}
 	v.Foreign = applied != "" && applied != text(o, "status", "lastPlannedRevision")
 }
@@ -116,7 +117,7 @@ func (Flux) difference(o *unstructured.Unstructured, pending string, v *external
 func (Flux) drift(o *unstructured.Unstructured, message string, v *external.View) {
 	v.Difference = []change.Change{{Path: "status.conditions[Ready]", Verb: change.Mutate, Old: message, New: "as in " +
 		text(o, "status", "lastAppliedRevision")}}
-	v.Verbs = []v1alpha1.Verb{external.VerbApply}
+	v.Verbs = []v1alpha1.Verb{verb.Apply}
 }
 
 // progress of an opening. The controller clears the pending plan when it applied

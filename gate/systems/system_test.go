@@ -15,6 +15,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/external"
 	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -127,9 +128,9 @@ func TestSystems(t *testing.T) {
 		object string
 		verb   v1alpha1.Verb
 	}{
-		"Flux":           {system: Flux{}, object: terraformWaits, verb: external.VerbApply},
-		"ArgoCD":         {system: ArgoCD{}, object: applicationOut, verb: external.VerbSync},
-		"ArgoCDExplicit": {system: ArgoCD{}, object: strings.Replace(applicationOut, "prune: false", "prune: false, enabled: true", 1), verb: external.VerbSync},
+		"Flux":           {system: Flux{}, object: terraformWaits, verb: verb.Apply},
+		"ArgoCD":         {system: ArgoCD{}, object: applicationOut, verb: verb.Sync},
+		"ArgoCDExplicit": {system: ArgoCD{}, object: strings.Replace(applicationOut, "prune: false", "prune: false, enabled: true", 1), verb: verb.Sync},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,8 @@ var configurations = map[string][]string{
 
 // guarded resources.
 var guarded = []string{
-	"*.conformance.example.org", "deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps",
+	"*.conformance.example.org", "workspaces.tf.m.upbound.io", "applications.argoproj.io",
+	"deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps",
 	"pods", "jobs.batch", "cronjobs.batch", "configmaps", "secrets", "roles.rbac.authorization.k8s.io",
 }
 
