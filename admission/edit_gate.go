@@ -34,6 +34,7 @@ func (ed *editor) setGate() {
 		return
 	}
 	if req.OldObject != nil && len(ed.changes) == 0 && slices.Equal(p.incoming, p.stored) {
+		ed.recordName()
 		return // the stored mask stays, and its annotations are protected
 	}
 	if !mask.Maskable(p.author) || !slices.Contains(mask.Expand(p.author), v1alpha1.VerbObserve) {
@@ -64,8 +65,18 @@ func (ed *editor) setGate() {
 	if ed.opens() {
 		next := ed.transition(gate)
 		gate, ed.gate = next, &next
+	} else {
+		ed.recordName()
 	}
 	ed.mask(gate)
+}
+
+// recordName of an external resource that is being created, in the write that names it: the gate controller would write
+// it otherwise, and each write is an event of the composite (KR-04-18).
+func (ed *editor) recordName() {
+	if gate, named := gating.Named(mask.ParseGate(ed.stored), parent.ExternalOf(ed.req.Object), ed.req.Object.GetName()); named {
+		ed.put(v1alpha1.AnnotationKeyGate, mask.FormatGate(gate))
+	}
 }
 
 // leaveUnmasked is for a managed resource in mode log, where nothing is masked

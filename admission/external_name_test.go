@@ -147,3 +147,24 @@ func TestRetargetDeleted(t *testing.T) {
 		t.Errorf("mode log: %s", d.Message)
 	}
 }
+
+// TestOwnNameRecorded covers KR-04-18: the write that gives a managed resource its own name as the external one has it on
+// record in the gate that creates it; no other gate changes by that.
+func TestOwnNameRecorded(t *testing.T) {
+	for name, recorded := range map[string]bool{"Create": true, "Update": false, "Delete": false} {
+		gate := `{"state":"open","verbs":["` + name + `"],"generation":3,"at":"2026-01-02T11:00:00Z"}`
+		before := fx.With(fx.Instance(), fx.Policies(fx.Observe, name), fx.GateValue(gate))
+		req := by(request(Update, before, externalName(before.GetName())), subject.User{Name: "system:serviceaccount:providers/cloud"}, "provider")
+		d := decide(t, setting{}.world(), enforced(), req)
+		if !d.Allowed {
+			t.Fatalf("%s: refused: %s", name, d.Message)
+		}
+		was, is := mask.ParseGate(before.GetAnnotations()), mask.ParseGate(apply(req.Object, d).GetAnnotations())
+		if recorded {
+			was.External = &v1alpha1.GateExternal{Name: before.GetName()}
+		}
+		if !equality.Semantic.DeepEqual(was, is) {
+			t.Errorf("%s: gate %+v, want %+v", name, is, was)
+		}
+	}
+}

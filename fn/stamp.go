@@ -59,8 +59,8 @@ func (r *run) stamp(res *resource, out *fnv1.Resource) *fnv1.Resource {
 		v1alpha1.AnnotationKeyTrace:       carried,
 		v1alpha1.AnnotationKeyHeld:        r.heldAnnotation(res),
 		v1alpha1.AnnotationKeyAllowances:  res.annotation(v1alpha1.AnnotationKeyAllowances, true),
-		v1alpha1.AnnotationKeyFingerprint: res.annotation(v1alpha1.AnnotationKeyFingerprint, !c.Webhook),
-		v1alpha1.AnnotationKeyLastUpgrade: res.annotation(v1alpha1.AnnotationKeyLastUpgrade, !c.Webhook),
+		v1alpha1.AnnotationKeyFingerprint: r.recorded(res, v1alpha1.AnnotationKeyFingerprint),
+		v1alpha1.AnnotationKeyLastUpgrade: r.recorded(res, v1alpha1.AnnotationKeyLastUpgrade),
 	}
 	if res == r.keeper {
 		set[v1alpha1.AnnotationKeySettledFields] = r.remembered
@@ -77,6 +77,15 @@ func (r *run) stamp(res *resource, out *fnv1.Resource) *fnv1.Resource {
 		setPolicies(out.GetResource(), policies)
 	}
 	return out
+}
+
+// recorded annotation of a resource as emitted, which a webhook writes where there is one. The function then emits
+// it only where it did before: to apply it, too, would be a write of its own (KR-04-18).
+func (r *run) recorded(res *resource, key string) string {
+	if r.composite.Webhook && res.observed != nil && !res.observed.Owned.Annotates(key) {
+		return ""
+	}
+	return res.annotation(key, !r.composite.Webhook)
 }
 
 // traceOf a resource as emitted, as text and parsed. Where nothing changes it is the

@@ -36,6 +36,8 @@ type Controller struct {
 	Reporter    *drift.Reporter
 	Events      events.EventRecorder
 	DefaultMode v1alpha1.Mode
+	// CreationGrace as in gating.Managed.
+	CreationGrace time.Duration
 	// Deadline after which an unconfirmed opening is closed, where no policy has
 	// one.
 	Deadline time.Duration

@@ -186,8 +186,8 @@ func (c *Controller) eventOfAdmitted(g v1alpha1.Gate) (event, bool) {
 			"change, at the latest in %s. "+
 			"Annotation %s identifies who caused it.", g.Verbs, cmp.Or(strings.Join(g.Paths, ", "), "this resource"), c.Deadline, v1alpha1.AnnotationKeyTrace), true
 	case v1alpha1.GateReasonPending:
-		return warning("GateHeld", "A change was accepted, but the external resource has other differences too: the gate stays closed until both are approved or the others are gone, "+
-			"see kubectl get drifts."), true
+		return warning("GateHeld", "A change was accepted, but the external resource has other differences too: the gate stays closed until both are approved "+
+			"or the others are gone, see kubectl get drifts."), true
 	}
 	return event{}, false
 }

@@ -81,7 +81,7 @@ func (c *Controller) gating(ctx context.Context, o *cluster.Object) (gating.Mana
 	}
 	g := o.Gating(c.Cluster.Kinds.Kind(o.GroupVersionKind), c.Cluster.Settings(o.State.Ref, o.State.Labels), c.Deadline, c.CloseTo)
 	g.Difference = c.Ignore.Filter(o.GroupKind(), g.Difference)
-	g.Mode, g.CarryPendingDrift, g.User, g.Now = mode, c.CarryPendingDrift, c.UserID, clock.Now()
+	g.Mode, g.CarryPendingDrift, g.User, g.Now, g.CreationGrace = mode, c.CarryPendingDrift, c.UserID, clock.Now(), c.CreationGrace
 	g.Holders, err = c.Cluster.Holders(ctx, o, false)
 	return g, err
 }

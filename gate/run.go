@@ -24,6 +24,8 @@ import (
 type Options struct {
 	cluster.Process
 	DefaultMode v1alpha1.Mode
+	// CreationGrace is for how long the gate of a creation stays open after the managed resource is Ready (KR-08-06).
+	CreationGrace time.Duration
 	// Deadline after which an unconfirmed opening is closed (KR-08-09).
 	Deadline time.Duration
 	CloseTo  []v1alpha1.Verb
@@ -95,7 +97,8 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 	}
 	ctl := &Controller{
 		Cluster: c, Drifts: mgr.GetClient(), Events: mgr.GetEventRecorder(v1alpha1.ManagerGate), Reporter: reporter, Log: o.Log.WithName("gate"),
-		DefaultMode: o.DefaultMode, Deadline: o.Deadline, CloseTo: o.CloseTo, CarryPendingDrift: o.CarryPendingDrift, Ignore: o.Ignore,
+		DefaultMode: o.DefaultMode, Deadline: o.Deadline, CreationGrace: o.CreationGrace, CloseTo: o.CloseTo,
+		CarryPendingDrift: o.CarryPendingDrift, Ignore: o.Ignore,
 		Shard: o.Shard, UserID: subject.User{Name: self}.ID(),
 	}
 	if err := ctl.Setup(); err != nil {

@@ -1,6 +1,7 @@
 package gating
 
 import (
+	"slices"
 	"time"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
@@ -47,15 +48,25 @@ func Retarget(gate v1alpha1.Gate, was parent.External, generation int64, at time
 	return gate
 }
 
+// Named is a gate that is open to create an external resource, with the name that the resource now has on record; named is false
+// where the gate stays as it is. object is the name of the managed resource.
+func Named(gate v1alpha1.Gate, is parent.External, object string) (next v1alpha1.Gate, named bool) {
+	was := recorded(gate)
+	if gate.State != v1alpha1.GateOpen || !slices.Contains(gate.Verbs, v1alpha1.VerbCreate) || was == is || !was.Names(is, object) {
+		return gate, false
+	}
+	gate.External = RecordExternal(is)
+	return gate, true
+}
+
 // whileRetargeted closes an open gate, unless its provider named what it creates. ok is
 // false where nothing is to be done about it. The record may be behind only where the
 // webhook did not see the change (KR-13-18).
 func (g Managed) whileRetargeted(author []string, gate v1alpha1.Gate) (d Decision, ok bool) {
-	was, creates := recorded(gate), IsOpenFor(g.MR.Annotations, v1alpha1.VerbCreate)
+	if next, named := Named(gate, g.MR.Represents(), g.MR.Name); named {
+		return g.stored(ActionOpen, author, next), true
+	}
 	switch {
-	case gate.State == v1alpha1.GateOpen && was != g.MR.Represents() && creates && was.Names(g.MR.Represents(), g.MR.Name):
-		gate.External = RecordExternal(g.MR.Represents())
-		return g.stored(ActionOpen, author, gate), true
 	case !retargeted(gate, g.MR):
 		return Decision{}, false
 	case gate.State == v1alpha1.GateOpen:

@@ -58,7 +58,10 @@ type Managed struct {
 	Live bool
 	// Deadline after which an unconfirmed opening is closed.
 	Deadline time.Duration
-	CloseTo  []v1alpha1.Verb
+	// CreationGrace is for how long a gate that was opened for a creation stays open after the managed resource is
+	// Ready; 0 to close it at once.
+	CreationGrace time.Duration
+	CloseTo       []v1alpha1.Verb
 	// CarryPendingDrift as in Options.
 	CarryPendingDrift bool
 	// Suspended: the policy is, and no approval opens the gate.
@@ -84,6 +87,9 @@ func (g Managed) Under(s settings.Settings) Managed {
 	g.Difference, g.Suspended = s.Relevant(g.Difference), s.Suspended
 	return g
 }
+
+// DefaultCreationGrace is for how long the gate of a creation stays open once the managed resource is Ready.
+const DefaultCreationGrace = 30 * time.Second
 
 // DefaultDeadline after which an unconfirmed opening is closed.
 const DefaultDeadline = time.Hour
@@ -221,7 +227,9 @@ func (g Managed) whileOpen(author []string, gate v1alpha1.Gate) Decision {
 		return g.whileOpenForDelete(author, gate)
 	}
 	why, left := g.unconfirmed(gate), g.left(gate.At)
-	switch {
+	switch grace := min(g.creationGrace(gate), left); {
+	case why == "" && grace > 0:
+		return Decision{Why: "it has only just become Ready", Again: grace}
 	case why == "":
 		return g.close(author, gate, ActionClose, v1alpha1.GateReasonConfirmed)
 	case left <= 0, g.noChange(gate):
@@ -265,6 +273,20 @@ func (g Managed) withoutDelete(author []string, gate v1alpha1.Gate, rest []v1alp
 		return g.close(author, gate, ActionClose, v1alpha1.GateReasonPending)
 	}
 	return g.narrow(author, gate, rest, v1alpha1.GateReasonExpired)
+}
+
+// creationGrace that is left to a gate that was opened for a creation: the provider initialises fields late, and what
+// closing writes is not added to what creating wrote, which Crossplane's circuit breaker counts together (KR-04-18).
+func (g Managed) creationGrace(gate v1alpha1.Gate) time.Duration {
+	if !slices.Contains(gate.Verbs, v1alpha1.VerbCreate) {
+		return 0
+	}
+	ready, _ := g.MR.Condition("Ready")
+	since := ready.LastTransitionTime
+	if since.IsZero() || since.After(g.Now) { // it is the provider's claim
+		since = gate.At.Time
+	}
+	return since.Add(g.CreationGrace).Sub(g.Now)
 }
 
 // left until the deadline of an opening.

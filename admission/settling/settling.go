@@ -189,9 +189,12 @@ func carries(c, p *parent.State, generation int64) bool {
 }
 
 // childSettled reports whether a child carried out the change that its trace records. An
-// open gate has not let it through completely, and a composite whose reconciles are delayed may have more to do.
+// open gate has not let it through completely, but for that of a creation, which stays open for a while after the child is
+// Ready (KR-08-06); and a composite whose reconciles are delayed may have more to do.
 func childSettled(c *parent.State) bool {
-	if c.Throttled() || mask.ParseGate(c.Annotations).State == v1alpha1.GateOpen {
+	gate := mask.ParseGate(c.Annotations)
+	created := gate.Reason == v1alpha1.GateReasonCreated && c.True("Ready")
+	if c.Throttled() || gate.State == v1alpha1.GateOpen && !created {
 		return false
 	}
 	own := trace.Of(c.Annotations).Own()

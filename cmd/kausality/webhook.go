@@ -92,6 +92,8 @@ func gateCommand() *cobra.Command {
 		},
 	}
 	p.add(cmd)
+	cmd.Flags().DurationVar(&o.CreationGrace, "creation-grace", gating.DefaultCreationGrace,
+		"How long the gate of a creation stays open after the managed resource is Ready.")
 	cmd.Flags().DurationVar(&o.Deadline, "gate-deadline", gating.DefaultDeadline, "How long an opening may stay unconfirmed.")
 	cmd.Flags().StringVar(&shard, "shard", "", "INDEX/COUNT where several gates share the managed resources, as in 0/3; each shard elects its own leader.")
 	return cmd

@@ -44,6 +44,11 @@ func Own(observed *structpb.Struct) *Ownership {
 	return o
 }
 
+// Annotates reports whether the pipeline applied an annotation.
+func (o *Ownership) Annotates(key string) bool {
+	return o.composed.below(fieldKey("metadata")).below(fieldKey("annotations")).holds(fieldKey(key))
+}
+
 // composedEntry reports whether an entry of managedFields is of a composed apply.
 func composedEntry(e *structpb.Struct) bool {
 	f := e.GetFields()

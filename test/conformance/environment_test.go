@@ -166,7 +166,7 @@ func (l *environment) install(ctx context.Context) error {
 			}
 		}
 	}
-	gate := exec.Command(l.kausality, "gate", "--kubeconfig="+kubeconfigs["gate"], "--default-mode=enforce",
+	gate := exec.Command(l.kausality, "gate", "--kubeconfig="+kubeconfigs["gate"], "--default-mode=enforce", "--creation-grace=0s",
 		"--drift-webhook-url="+l.receiver.URL, "--drift-webhook-ca-file="+filepath.Join(l.certs, "ca.crt"))
 	if _, err := l.cp.Run(ctx, "gate", gate); err != nil {
 		return err

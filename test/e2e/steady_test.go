@@ -30,7 +30,7 @@ const (
 	steadyFor    = time.Minute
 	steadyWithin = 4 * time.Minute
 	// minApplies of each resource within that time: Crossplane reconciles every
-	// composite every fifteen seconds (see story.Options.SteadyBreaker).
+	// composite every fifteen seconds (see story.Options.SyncInterval).
 	minApplies = 3
 	// pauseBeforeChange is the time between a user's request and their next change.
 	pauseBeforeChange = 80 * time.Second
@@ -122,7 +122,7 @@ func masking(steps []any) []any {
 // it. The breaker never opens
 // (KR-09-12, KR-09-13, KR-02-14).
 func TestSteady(t *testing.T) {
-	ctx, e := start(t, story.Options{Webhook: true, Function: true, SteadyBreaker: true})
+	ctx, e := start(t, story.Options{Webhook: true, Function: true, SteadyBreaker: true, SyncInterval: 15 * time.Second})
 	client, err := dynamic.NewForConfig(e.Config())
 	if err != nil {
 		t.Fatal(err)

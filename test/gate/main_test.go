@@ -151,7 +151,7 @@ func (l *environment) startKausality(ctx context.Context) error {
 		return err
 	}
 	l.gate, err = l.start(ctx, "gate", "kausality", "gate", "--kubeconfig="+users["gate"], "--default-mode=enforce",
-		"--gate-deadline="+deadline.String(), "--ignore-external="+ignored)
+		"--gate-deadline="+deadline.String(), "--creation-grace=0s", "--ignore-external="+ignored)
 	return err
 }
 

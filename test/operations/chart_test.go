@@ -43,7 +43,7 @@ const quickServing, quickAuthority = "20s", "45s"
 
 // quick values: days become seconds. The policy for authors, which always guards something, is left to TestAuthors.
 var quick = []string{
-	"--set", "traceAuthors=false", "--set", "webhook.shutdownDelay=2s", "--set", "webhook.settleGrace=1s",
+	"--set", "traceAuthors=false", "--set", "gate.creationGrace=0s", "--set", "webhook.shutdownDelay=2s", "--set", "webhook.settleGrace=1s",
 	"--set", "certificates.certificateLifetime=" + quickServing, "--set", "certificates.authorityLifetime=" + quickAuthority,
 }
 

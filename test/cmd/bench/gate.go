@@ -204,7 +204,7 @@ func (b *gateBench) startGate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(b.bins["kausality"], "gate", "--kubeconfig="+kubeconfig, "--default-mode=enforce",
+	cmd := exec.Command(b.bins["kausality"], "gate", "--kubeconfig="+kubeconfig, "--default-mode=enforce", "--creation-grace=0s",
 		"--health-probe-bind-address="+host(k.probe), "--metrics-bind-address="+host(k.metrics))
 	cmd.Env = append(os.Environ(), "GOGC=30") // as in the chart
 	if b.process, err = b.Run(ctx, "gate", cmd); err != nil {

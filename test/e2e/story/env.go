@@ -26,9 +26,11 @@ type Options struct {
 	Webhook, Function bool
 	// Kausality is the program to run; built from the repository where empty.
 	Kausality string
-	// SteadyBreaker keeps the defaults of Crossplane's circuit breaker, and has
-	// Crossplane reconcile every composite every fifteen seconds.
+	// SteadyBreaker keeps the defaults of Crossplane's circuit breaker, and of the gate's
+	// grace after a creation.
 	SteadyBreaker bool
+	// SyncInterval after which Crossplane reconciles every composite; its default where 0.
+	SyncInterval time.Duration
 	// WaitForPort waits while another demo or test run has the port that provider-kubernetes
 	// insists on. Otherwise Start fails at once.
 	WaitForPort bool
@@ -111,7 +113,7 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 		e.Bins[o.ProviderKubernetes] = other[o.ProviderKubernetes]
 	}
 	e.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{
-		Dir: o.Dir, Out: o.Out, Crossplane: true, AuditLog: true, CrossplaneArgs: append(patientBreaker(o), "--enable-operations"),
+		Dir: o.Dir, Out: o.Out, Crossplane: true, AuditLog: true, CrossplaneArgs: crossplaneArgs(o),
 	})
 	if err != nil {
 		return e, err
@@ -135,14 +137,17 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 	return e, nil
 }
 
-// patientBreaker: the story plays weeks in seconds. Crossplane's circuit breaker
+// crossplaneArgs for the story, which plays weeks in seconds. Crossplane's circuit breaker
 // takes that for a loop (100 events, and one more a second) and delays an XR for
 // minutes, unless a flag changes that.
-func patientBreaker(o Options) []string {
-	if o.SteadyBreaker {
-		return []string{"--sync-interval=15s"} // each time an event of each object, which the breaker counts
+func crossplaneArgs(o Options) (args []string) {
+	if !o.SteadyBreaker {
+		args = append(args, "--circuit-breaker-burst=2000")
 	}
-	return []string{"--circuit-breaker-burst=2000"}
+	if o.SyncInterval > 0 { // each time an event of each object, which the breaker counts
+		args = append(args, "--sync-interval="+o.SyncInterval.String())
+	}
+	return append(args, "--enable-operations")
 }
 
 // Stop everything that Start started.

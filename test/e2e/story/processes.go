@@ -180,7 +180,11 @@ func (e *Env) startKausality(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return e.component(ctx, "gate", probe)
+	var gate []string
+	if !e.Options.SteadyBreaker { // the story plays weeks in seconds
+		gate = append(gate, "--creation-grace=0s")
+	}
+	return e.component(ctx, "gate", probe, gate...)
 }
 
 func (e *Env) component(ctx context.Context, name string, probe int, args ...string) error {

@@ -80,7 +80,7 @@ func install(ctx context.Context) error {
 	if err := component(ctx, built["kausality"], "webhook", fmt.Sprintf("--bind-address=127.0.0.1:%d", port), "--cert-dir="+certs); err != nil {
 		return err
 	}
-	return component(ctx, built["kausality"], "gate")
+	return component(ctx, built["kausality"], "gate", "--creation-grace=0s")
 }
 
 func installKinds(ctx context.Context) error {
