@@ -156,6 +156,8 @@ type Report struct {
 	// ParentRef owns the Drift object.
 	ParentRef parent.Ref
 	Parent    *parent.State
+	// Holder is the composition function where that holds the change; empty for a decision.
+	Holder v1alpha1.DriftHolder
 	// Held is what is remembered of it; empty for nothing.
 	Held v1alpha1.HeldDrift
 	// Separated: the write passes without it (KR-05-62).

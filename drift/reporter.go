@@ -264,6 +264,7 @@ func (r *Reporter) Record(ctx context.Context, i Item) error {
 	unreported := (isNew || d.Status.Snoozed || i.landed(d, now)) && !i.Report.Snoozed
 	d.Status.Snoozed = (isNew || d.Status.Snoozed) && i.Report.Snoozed
 	d.Status.Intent, d.Status.Separated = i.Report.Drift.Intent, i.Report.Separated
+	d.Status.Holder = i.Report.Holder
 	d.Status.Held = heldOf(d.Status.Held, i.Report.Held)
 	d.Status.LastSeen, d.Status.Count = &now, d.Status.Count+max(1, r.takeCount(i.key()))
 	if i.Report.Repeat {

@@ -60,17 +60,29 @@ type Resolver struct {
 	Unguarded func(schema.GroupVersionKind) bool
 	Reporter  *Reporter
 	Log       logr.Logger
+	// Function is what is known of changes that the composition function holds; nil where
+	// none are recorded.
+	Function *Function
 
 	reads *rate.Limiter
+	// nextHeld is the composite that the next round begins to record with; empty for the first.
+	nextHeld types.UID
+	// looked is when composed resources that are not watched were read, by their composite.
+	looked map[types.UID]looked
 	// next is the Drift that the next round begins with, so that each has its turn; empty for the first.
 	next types.NamespacedName
-	// logged is the last error of each Drift that cannot be resolved.
+	// logged is the last error of each Drift that cannot be resolved, and of each composite of
+	// which cannot be recorded what is held.
 	logged map[types.UID]string
 }
 
 // AddResolver adds a Resolver to a manager, and the watch of Drifts that fills a Memory.
-func AddResolver(mgr manager.Manager, c *cluster.Cluster, r *Reporter, m *Memory, log logr.Logger) error {
-	resolver := &Resolver{Client: mgr.GetClient(), Objects: c.States, Unguarded: c.Unguarded, Reporter: r, Log: log}
+// author is that of a cause, nil for unknown.
+func AddResolver(mgr manager.Manager, c *cluster.Cluster, r *Reporter, m *Memory,
+	author func(context.Context, v1alpha1.HopCause) (v1alpha1.HopCause, error), log logr.Logger) error {
+	resolver := &Resolver{
+		Client: mgr.GetClient(), Objects: c.States, Unguarded: c.Unguarded, Reporter: r, Log: log, Function: functionOf(c, author),
+	}
 	return errors.Join(mgr.Add(resolver), mgr.Add(&warmup{cache: mgr.GetCache(), memory: m, log: log}))
 }
 
@@ -129,7 +141,8 @@ func (r *Resolver) round(ctx context.Context) error {
 		return fmt.Errorf("cannot list drifts: %w", err)
 	}
 	countOpen(list)
-	r.forget(list)
+	holding := r.holding()
+	r.forget(list, holding)
 	remove, supersede := beyondBounds(list.Items, clock.Now())
 	for _, d := range remove[:min(len(remove), maxRemovals)] {
 		err := r.Client.Delete(ctx, d, client.Preconditions{UID: &d.UID, ResourceVersion: &d.ResourceVersion})
@@ -144,6 +157,7 @@ func (r *Resolver) round(ctx context.Context) error {
 	if r.reads == nil {
 		r.reads = rate.NewLimiter(readsPerSecond, readsPerSecond*int(resolveEvery/time.Second))
 	}
+	r.recordHeld(ctx, holding, list)
 	r.next = r.each(inTurn(list, r.next), func(d *v1alpha1.Drift) error { return r.resolve(ctx, d) })
 	return nil
 }
@@ -209,34 +223,43 @@ var errNoReads = errors.New("too many live reads in one round")
 
 // log why a Drift cannot be resolved: once, and again if the reason changes. It is tried in every round.
 func (r *Resolver) log(d *v1alpha1.Drift, err error) {
+	r.logOnce(d.UID, err, "cannot resolve drift; it is tried every "+resolveEvery.String(), "drift", d.Name)
+}
+
+// logOnce logs the error of an object with a message, unless it is the last one that was logged of it.
+func (r *Resolver) logOnce(uid types.UID, err error, message string, values ...any) {
 	if client.IgnoreNotFound(err) == nil {
-		delete(r.logged, d.UID)
+		delete(r.logged, uid)
 		return
 	}
-	if errors.Is(err, context.Canceled) || r.logged[d.UID] == err.Error() {
+	if errors.Is(err, context.Canceled) || r.logged[uid] == err.Error() {
 		return
 	}
 	if r.logged == nil {
 		r.logged = map[types.UID]string{}
 	}
-	r.logged[d.UID] = err.Error()
-	log := r.Log.WithValues("drift", d.Name)
+	r.logged[uid] = err.Error()
+	log := r.Log.WithValues(values...)
 	if p := (*panicked)(nil); errors.As(err, &p) {
 		log = log.WithValues("stack", p.stack)
 	}
-	log.Error(err, "cannot resolve drift; it is tried every "+resolveEvery.String())
+	log.Error(err, message)
 }
 
-// forget the errors of Drifts that no longer exist.
-func (r *Resolver) forget(list *v1alpha1.DriftList) {
-	if len(r.logged) == 0 {
+// forget what is known of Drifts that no longer exist, and of composites of which nothing is held.
+func (r *Resolver) forget(list *v1alpha1.DriftList, holding []*parent.State) {
+	if len(r.logged) == 0 && len(r.looked) == 0 {
 		return
 	}
-	known := make(map[types.UID]bool, len(list.Items))
+	known := make(map[types.UID]bool, len(list.Items)+len(holding))
 	for i := range list.Items {
 		known[list.Items[i].UID] = true
 	}
+	for _, p := range holding {
+		known[p.UID] = true
+	}
 	maps.DeleteFunc(r.logged, func(uid types.UID, _ string) bool { return !known[uid] })
+	maps.DeleteFunc(r.looked, func(uid types.UID, _ looked) bool { return !known[uid] })
 }
 
 // resolve a Drift that is over. External drift is resolved by the gate, which sees the difference
@@ -251,6 +274,9 @@ func (r *Resolver) resolve(ctx context.Context, d *v1alpha1.Drift) error {
 	p, err := r.state(ctx, d.Spec.Parent)
 	if err != nil {
 		return err
+	}
+	if d.Status.Holder == v1alpha1.HolderFunction {
+		return r.resolveHeld(ctx, d, p)
 	}
 	why, err := settling.Resolved(d, p, clock.Now(), func() (*parent.State, error) { return r.state(ctx, d.Spec.Child) })
 	if err != nil {

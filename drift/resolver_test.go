@@ -47,7 +47,7 @@ func TestResolverLogsOnce(t *testing.T) {
 			t.Fatalf("step %d: %d lines, want %d", i, lines, step.lines)
 		}
 	}
-	r.forget(&v1alpha1.DriftList{Items: []v1alpha1.Drift{*b}})
+	r.forget(&v1alpha1.DriftList{Items: []v1alpha1.Drift{*b}}, nil)
 	if r.log(b, forbidden); lines != 5 || len(r.logged) != 1 {
 		t.Errorf("%d lines, %v", lines, r.logged)
 	}

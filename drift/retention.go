@@ -31,6 +31,8 @@ func beyondBounds(drifts []v1alpha1.Drift, now time.Time) (remove, supersede []*
 	for i := range drifts {
 		d := &drifts[i]
 		switch {
+		case d.Status.Phase != v1alpha1.DriftResolved && d.Status.Holder == v1alpha1.HolderFunction:
+			// As many as there are records: one of a child, and of creations as many as one list has (KR-09-25).
 		case d.Status.Phase != v1alpha1.DriftResolved:
 			open[childKey(d)] = append(open[childKey(d)], d)
 		case now.Sub(lastSeen(d)) > keepResolved:

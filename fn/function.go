@@ -105,6 +105,9 @@ type run struct {
 	// keeper is the resource that stores what is remembered of the composite, since
 	// the function cannot write to that; nil for none.
 	keeper *resource
+	// lister is the resource that stores which creations are held: one that the webhook
+	// guards, which makes Drifts of them (KR-09-25), else the keeper.
+	lister *resource
 	// remembered fields of the composite; "" for none.
 	remembered string
 	// earlier report of a Kausality step of the same pipeline run.

@@ -39,7 +39,8 @@ func TestHeldAnnotation(t *testing.T) {
 	id := key[len(v1alpha1.AnnotationKeyApprovePrefix):]
 	expected := &v1alpha1.Held{
 		Reason: "Drift", Operation: "UPDATE", Paths: []string{"spec.value"}, ID: id,
-		Approve: "kubectl annotate -n shop xdatabase.example.org db " + key + "=once",
+		Difference: []v1alpha1.FieldDifference{{Path: "spec.value", Verb: "Mutate", Old: `"x"`, New: `"y"`}},
+		Approve:    "kubectl annotate -n shop xdatabase.example.org db " + key + "=once",
 		HeldDrift: v1alpha1.HeldDrift{
 			Drift: map[string]string{"spec.value": "2bc983a5942276eb"},
 			Since: &v1alpha1.SettledIntent{Generation: 1, At: metav1.NewTime(t0)},

@@ -47,7 +47,8 @@ func (r *run) heldAnnotation(res *resource) string {
 			Before: d.Before, HeldDrift: d.Drift.Drift(),
 		}
 		if res.operation == admission.Update {
-			held.Paths = change.Paths(d.Changes[:min(len(d.Changes), v1alpha1.MaxHeldPaths)])
+			changes := d.Changes[:min(len(d.Changes), v1alpha1.MaxHeldPaths)]
+			held.Paths, held.Difference = change.Paths(changes), values(changes)
 		}
 		return marshal(held)
 	case res.desired != nil && r.earlier.reason != v1alpha1.ConditionReasonAllowed:
@@ -55,6 +56,17 @@ func (r *run) heldAnnotation(res *resource) string {
 		return ssa.AnnotationOf(res.desired.Object, v1alpha1.AnnotationKeyHeld)
 	}
 	return ""
+}
+
+// values of the first changes, as far as there is room; nil for none.
+func values(changes []change.Change) []v1alpha1.FieldDifference {
+	out, room := change.Fields(changes, len(changes)), v1alpha1.MaxHeldValues
+	for i := range out {
+		if room -= len(out[i].Path) + len(out[i].Old) + len(out[i].New); room < 0 {
+			return out[:i:i]
+		}
+	}
+	return out
 }
 
 // creations that are held: by this step, and by earlier Kausality steps of the

@@ -1,6 +1,7 @@
 package fn
 
 import (
+	"cmp"
 	"maps"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
@@ -15,7 +16,10 @@ import (
 // emit the desired state: what is allowed with its trace, what is refused as it is.
 func (r *run) emit() {
 	out := make(map[string]*fnv1.Resource, len(r.resources))
-	r.keeper = r.findKeeper()
+	r.keeper = r.findKeeper(false)
+	if r.lister = r.keeper; r.keeper != nil && !r.keeper.observed.Guarded() && len(r.creations()) > 0 {
+		r.lister = cmp.Or(r.findKeeper(true), r.keeper)
+	}
 	for _, res := range r.resources {
 		switch {
 		case res.refused() && res.observed == nil, res.want == nil && !res.refused():
@@ -36,10 +40,14 @@ func (r *run) emit() {
 	r.rsp.Desired = &fnv1.State{Composite: r.req.GetDesired().GetComposite(), Resources: out}
 }
 
-// findKeeper returns the first resource that exists and stays; nil for none.
-func (r *run) findKeeper() *resource {
+// findKeeper returns the first resource that exists and stays, of those that the webhook
+// guards or of all; nil for none.
+func (r *run) findKeeper(guarded bool) *resource {
 	for _, res := range r.resources {
 		if res.observed == nil || res.observed.GetDeletionTimestamp() != nil {
+			continue
+		}
+		if guarded && !res.observed.Guarded() {
 			continue
 		}
 		if res.refused() || res.want != nil && res.decided && !res.replaced {
@@ -65,6 +73,8 @@ func (r *run) stamp(res *resource, out *fnv1.Resource) *fnv1.Resource {
 	if res == r.keeper {
 		set[v1alpha1.AnnotationKeySettledFields] = r.remembered
 		set[v1alpha1.AnnotationKeySettledIntent] = c.NoteFor(after)
+	}
+	if res == r.lister {
 		set[v1alpha1.AnnotationKeyHeldCreations] = creationsString(r.creations())
 	}
 	policies := r.gate(res, set)

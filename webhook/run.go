@@ -95,7 +95,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := drift.AddResolver(mgr, c, h.Reporter, h.Held, o.Log); err != nil {
+	if err := drift.AddResolver(mgr, c, h.Reporter, h.Held, h.Evaluator.Options.Author, o.Log); err != nil {
 		return fmt.Errorf("cannot start: %w", err)
 	}
 	o.Log.Info("kausality webhook starts", "address", o.BindAddress, "user", self, "mode", o.Admission.DefaultMode)

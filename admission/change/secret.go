@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // redacted is shown, and part of ids, in place of a value that is secret.
@@ -87,6 +89,25 @@ func (f SecretFields) Redact(changes []Change) []Change {
 		}
 	}
 	return changes
+}
+
+// RedactFields replaces the values of fields of a report that are one of these fields, or
+// may hold one: a value is text there, which may be cut. The argument is not modified.
+func (f SecretFields) RedactFields(fields []v1alpha1.FieldDifference) []v1alpha1.FieldDifference {
+	patterns := f.patterns()
+	fields = slices.Clone(fields)
+	for i := range fields {
+		at := SplitPath(fields[i].Path)
+		if !slices.ContainsFunc(patterns, func(p Pattern) bool { return p.Covers(at) || p.below(at) }) {
+			continue
+		}
+		for _, v := range []*string{&fields[i].Old, &fields[i].New} {
+			if *v != "" {
+				*v = redacted
+			}
+		}
+	}
+	return fields
 }
 
 // RedactObject returns the content of an object with its secret values replaced, those of the fields and those of

@@ -1,6 +1,7 @@
 package settling
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,10 +20,8 @@ func Resolved(d *v1alpha1.Drift, p *parent.State, now time.Time, child func() (*
 	if p == nil {
 		return "the parent is gone", nil
 	}
-	for _, c := range approval.ParseClaims(p.Annotations[v1alpha1.AnnotationKeyClaims]) {
-		if c.Digest == d.Spec.ID && c.State == v1alpha1.ClaimUsed && d.Status.Since != nil && !c.At.Before(d.Status.Since) {
-			return "it was approved", nil
-		}
+	if claimed(d, p) {
+		return whyApproved, nil
 	}
 	if overtaken(d, p) {
 		return "the parent has a new intent", nil
@@ -34,15 +33,32 @@ func Resolved(d *v1alpha1.Drift, p *parent.State, now time.Time, child func() (*
 	if c == nil && d.Spec.Operation != "CREATE" && d.Spec.Child.Name != "" {
 		return "the child was deleted", nil
 	}
-	if c != nil {
-		if own := trace.Of(c.Annotations).Own(); own != nil && own.Approval != nil && own.Approval.Digest == d.Spec.ID {
-			return "it was approved", nil
-		}
+	if landed(d, c) {
+		return whyApproved, nil
 	}
 	if withdrawn(d, p, now) { // last: Crossplane is in sync after an approval, too
 		return "it is no longer attempted", nil
 	}
 	return "", nil
+}
+
+// whyApproved is the resolution of a drift that an approval allowed.
+const whyApproved = "it was approved"
+
+// claimed reports whether an approval of a drift was used.
+func claimed(d *v1alpha1.Drift, p *parent.State) bool {
+	return slices.ContainsFunc(approval.ParseClaims(p.Annotations[v1alpha1.AnnotationKeyClaims]), func(c v1alpha1.Claim) bool {
+		return c.Digest == d.Spec.ID && c.State == v1alpha1.ClaimUsed && d.Status.Since != nil && !c.At.Before(d.Status.Since)
+	})
+}
+
+// landed reports whether a child, nil for none, has the approved change of a drift.
+func landed(d *v1alpha1.Drift, c *parent.State) bool {
+	if c == nil {
+		return false
+	}
+	own := trace.Of(c.Annotations).Own()
+	return own != nil && own.Approval != nil && own.Approval.Digest == d.Spec.ID
 }
 
 // overtaken reports whether a later intent of the parent ended a drift. What is held is not ended by the intent, but

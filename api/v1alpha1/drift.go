@@ -17,6 +17,13 @@ const (
 	DriftResolved DriftPhase = "Resolved"
 )
 
+// DriftHolder is what holds a change.
+type DriftHolder string
+
+// HolderFunction is the composition function, which emits a resource as it is instead of
+// the change, so that no request is refused.
+const HolderFunction DriftHolder = "Function"
+
 // ObjectReference names an object of a report.
 type ObjectReference struct {
 	APIVersion string `json:"apiVersion"`
@@ -109,6 +116,10 @@ type DriftStatus struct {
 	// Separated: when it was last seen, the write passed without it.
 	// +optional
 	Separated bool `json:"separated,omitempty"`
+	// Holder is Function where the composition function holds the change, as its records on
+	// composed resources show; empty where it was refused.
+	// +optional
+	Holder DriftHolder `json:"holder,omitempty"`
 	// RepeatFor is the controller that was refused a DELETE which follows from
 	// another one: the garbage collector, the namespace controller or Crossplane. The gate repeats it once it is allowed. Empty for none.
 	// +optional
@@ -172,7 +183,8 @@ type DriftReportSpec struct {
 	Child    ReportChild  `json:"child"`
 	// OldObject is the stored state; nil on CREATE.
 	OldObject *runtime.RawExtension `json:"oldObject,omitempty"`
-	// NewObject is the refused state; the stored one on DELETE and External.
+	// NewObject is the refused state; the stored one on DELETE and External, and of what the
+	// composition function holds.
 	NewObject runtime.RawExtension `json:"newObject"`
 	// Difference field by field.
 	Difference []FieldDifference `json:"difference,omitempty"`

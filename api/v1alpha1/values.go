@@ -73,6 +73,9 @@ type Held struct {
 	// Paths of the fields that would change, sorted, at most MaxHeldPaths; none
 	// where the resource as a whole would be deleted or replaced.
 	Paths []string `json:"paths,omitempty"`
+	// Difference has the first of them with their values, at most MaxHeldValues bytes.
+	// Secret values are replaced.
+	Difference []FieldDifference `json:"difference,omitempty"`
 	// ID of the difference.
 	ID string `json:"id,omitempty"`
 	// Approve is the command that lets exactly this change through; empty where
@@ -102,6 +105,11 @@ const MaxHeldDrift = 64
 
 // MaxHeldPaths is how many paths a Held names.
 const MaxHeldPaths = 16
+
+// MaxHeldValues is the size in bytes of the paths and values of a Held's Difference: a
+// composite may hold changes of hundreds of resources, which Crossplane receives in one
+// message.
+const MaxHeldValues = 2048
 
 // HeldCreation is the creation of a composed resource that the composition
 // function holds back. The resource does not exist and cannot carry a Held of

@@ -994,6 +994,11 @@ func (in *Held) DeepCopyInto(out *Held) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Difference != nil {
+		in, out := &in.Difference, &out.Difference
+		*out = make([]FieldDifference, len(*in))
+		copy(*out, *in)
+	}
 	in.HeldDrift.DeepCopyInto(&out.HeldDrift)
 }
 
