@@ -59,7 +59,9 @@ func newApproveCommand(s *session) *cobra.Command {
 	fl.StringVar(&c.mode, "mode", string(v1alpha1.ApprovalOnce), "once, generation (until the next intent on the parent) or always.")
 	fl.StringVar(&c.digest, "digest", "", "Approve the difference with this id of the object named, whether it is reported or not.")
 	fl.BoolVar(&c.any, "any", false, "Approve any change that their controllers make to the objects named.")
-	fl.StringSliceVar(&c.external, "external", nil, "With --any: approve these verbs of the external resource instead: Create, Update, Delete or *.")
+	fl.StringSliceVar(&c.external, "external", nil,
+		"With --any: approve these verbs of the external resource instead: Create, Update, Delete, "+
+			"apply and destroy of Terraform, sync and delete of Argo CD, or *.")
 	offer(fl.Lookup("mode"), string(v1alpha1.ApprovalOnce), string(v1alpha1.ApprovalGeneration), string(v1alpha1.ApprovalAlways))
 	offer(fl.Lookup("external"), "Create", "Update", "Delete", "*")
 	return cmd

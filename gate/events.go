@@ -109,6 +109,10 @@ func (c *Controller) eventOf(o *cluster.Object, d gating.Decision) event {
 	case d.Gate.Reason != v1alpha1.GateReasonApproved:
 		return normal("GateNarrowed", "The gate is open only for %v now (%s).", d.Gate.Verbs, d.Gate.Reason)
 	}
+	if d.Blind {
+		return normal("GateOpened", "The gate is open for %v, by approval, although the provider reports nothing that can be compared; it closes when "+
+			"the provider has confirmed that generation, at the latest in %s.", d.Gate.Verbs, c.Deadline)
+	}
 	return normal("GateOpened", "The gate is open for %v, by approval (difference %s); it closes when the provider has confirmed the change, at the latest in %s.",
 		d.Gate.Verbs, d.Gate.Digest, c.Deadline)
 }

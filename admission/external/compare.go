@@ -13,6 +13,8 @@ const (
 	// Exists is the path of the difference between an external resource that
 	// should exist and one that is gone.
 	Exists = "exists"
+	// Unknown is the path of what nothing that can be compared shows.
+	Unknown = "unknown"
 )
 
 // SyncedMessage is the message of an object's Synced condition where that is not

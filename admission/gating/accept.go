@@ -55,7 +55,7 @@ func (a Acceptance) Extends() bool {
 func (a Acceptance) Transition() (next v1alpha1.Gate, pending []change.Change) {
 	at := approval.Stamp(a.Time)
 	next = v1alpha1.Gate{State: v1alpha1.GateOpen, At: at, Generation: a.Generation,
-		Claim: a.Gate.Claim} // the approvals it is open by stay recorded until they are finished
+		Claim: a.Gate.Claim, Opened: a.Gate.Opened} // the approvals it is open by stay recorded until they are finished
 	if a.Create {
 		next.Verbs = []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate, v1alpha1.VerbLateInitialize}
 		next.Reason = v1alpha1.GateReasonCreated

@@ -46,7 +46,7 @@ func (g Managed) whileClosed(author []string, gate v1alpha1.Gate) Decision {
 	case len(diff) == 0 && retargeted(gate, g.MR):
 		return g.settleRetargeted(author, gate)
 	case len(diff) == 0:
-		return g.record(author, gate)
+		return g.withoutDifference(author, gate)
 	}
 	id := identity.DriftID(g.owner().State, g.MR, diff) // that of the report, wherever it is approved
 	for _, h := range g.Holders {
@@ -79,7 +79,7 @@ func (g Managed) resume(author []string, gate v1alpha1.Gate, diff []change.Chang
 		return Decision{}, false
 	}
 	next := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: verbs, Paths: paths, At: approval.Stamp(g.Now), Claim: g.unfinished(gate),
-		Reason: v1alpha1.GateReasonChanged, External: gate.External}
+		Reason: v1alpha1.GateReasonChanged, External: gate.External, Opened: gate.Opened}
 	return g.stored(ActionOpen, author, next), true
 }
 
@@ -149,7 +149,7 @@ func (g Managed) open(author []string, was v1alpha1.Gate, h identity.Holder, set
 ) Decision {
 	next := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: verbs, At: approval.Stamp(g.Now),
 		Claim: g.unfinished(was), Digest: id, Paths: paths, Reason: v1alpha1.GateReasonApproved,
-		External: RecordExternal(g.MR.Represents())}
+		External: RecordExternal(g.MR.Represents()), Opened: was.Opened}
 	if was.State == v1alpha1.GateOpen {
 		next.At, next.Verbs, next.Paths, next.Unproven = was.At, union(was.Verbs, verbs), was.Paths, was.Unproven
 	}

@@ -112,6 +112,8 @@ type Decision struct {
 	Edits map[string]*string
 	// Once: the gate opens by a once approval that was not claimed before.
 	Once bool
+	// Blind: the gate opens although nothing can be compared.
+	Blind bool
 	// Drift of the external resource that is not approved; nil for none.
 	Drift *v1alpha1.DriftSpec
 	// Live: decide again, with Holders that were read live.

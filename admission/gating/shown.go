@@ -15,16 +15,21 @@ import (
 // changed may show later than the opening was confirmed. A generation that the provider
 // itself made is recorded again.
 func (g Managed) record(author []string, gate v1alpha1.Gate) Decision {
-	synced, _ := g.MR.Condition("Synced")
 	switch {
 	case len(g.Shown) == 0, gate.Observed != nil && gate.Observed.Generation == g.MR.Generation:
 		return Decision{Why: "it is closed"}
-	case synced.Status != metav1.ConditionTrue, g.asyncPending(),
-		synced.ObservedGeneration > 0 && g.seen(synced) < max(gate.Generation, g.MR.Generation):
+	case !g.observedClosed(gate):
 		return Decision{Why: "it is closed, and the provider has not observed that yet"}
 	}
 	gate.Observed = &v1alpha1.GateObserved{Generation: g.MR.Generation, Digests: g.Shown}
 	return g.stored(ActionRecord, author, gate)
+}
+
+// observedClosed reports whether the provider has observed a closed gate, as far as it reports that.
+func (g Managed) observedClosed(gate v1alpha1.Gate) bool {
+	synced, _ := g.MR.Condition("Synced")
+	return synced.Status == metav1.ConditionTrue && !g.asyncPending() &&
+		(synced.ObservedGeneration == 0 || g.seen(synced) >= max(gate.Generation, g.MR.Generation))
 }
 
 // shownPaths of a difference that the provider shows in its status, as text; "" for none.

@@ -135,7 +135,7 @@ func gateOpenings() []Transition {
 		},
 		{
 			From: gateClosed, To: StatusOpen, By: by(MoverGate, MoverFunction), Reason: v1alpha1.GateReasonApproved,
-			When: "external drift is approved, and there is no freeze or rejection",
+			When: "external drift is approved, or an approval matches where nothing can be compared, and there is no freeze or rejection",
 		},
 	}
 }

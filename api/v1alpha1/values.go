@@ -419,6 +419,10 @@ type Gate struct {
 	// closed gate, where spec.forProvider cannot be compared with it. nil where it can,
 	// while the gate is open, and until the provider has observed the closed gate.
 	Observed *GateObserved `json:"observed,omitempty"`
+	// Opened are the content hashes of approvals of mode generation or always that
+	// opened it although nothing could be compared. They do not open it again for that,
+	// and leave the list when the approval is removed.
+	Opened []string `json:"opened,omitempty"`
 }
 
 // GateObserved is what a provider showed of an external state.

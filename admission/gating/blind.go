@@ -1,0 +1,95 @@
+package gating
+
+import (
+	"slices"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/external"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/mask"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// withoutDifference decides about a closed gate of a managed resource that shows no
+// difference. Where nothing can be compared, there may be one nevertheless: an approval
+// opens the gate once (KR-08-52).
+func (g Managed) withoutDifference(author []string, gate v1alpha1.Gate) Decision {
+	if UnknownDriftOf(g.MR, g.Comparable, g.Gone) == UnknownNothingComparable {
+		if d, ok := g.forgetOpened(author, gate); ok {
+			return d
+		}
+		if d, ok := g.openBlind(author, gate); ok {
+			return d
+		}
+	}
+	return g.record(author, gate)
+}
+
+// openBlind opens the gate by an approval for what the provider may find to do. It waits
+// until the provider has observed the closed gate: what can be compared may show then.
+func (g Managed) openBlind(author []string, gate v1alpha1.Gate) (Decision, bool) {
+	if !g.observedClosed(gate) {
+		return Decision{}, false
+	}
+	unknown := []change.Change{{Path: external.Unknown, Verb: change.Mutate}}
+	id := identity.DriftID(g.owner().State, g.MR, unknown)
+	for _, h := range g.Holders {
+		set := h.Decisions()
+		g.adoptPendingClaims(set.Claims, gate, id)
+		set.Approvals = slices.DeleteFunc(set.Approvals, func(e approval.Entry) bool { return slices.Contains(gate.Opened, e.Content) })
+		for _, verbs := range blindVerbs(author) {
+			m, ok := set.Approved(g.query(h.State, verbs, id))
+			if !ok || m.Claimed != nil && HasUse(gate, m.Claimed.ID) {
+				continue
+			}
+			if why := g.stopped(verbs); why != "" {
+				return Decision{Why: why}, true
+			}
+			d := g.open(author, gate, h, set, m, id, verbs, nil)
+			d.Blind = true
+			if m.Entry.Mode != v1alpha1.ApprovalOnce {
+				d.Gate.Opened = union(gate.Opened, []string{m.Entry.Content})
+			}
+			return d, true
+		}
+	}
+	return Decision{}, false
+}
+
+// blindVerbs are the sets of verbs that an approval may open a gate for where nothing can be
+// compared, the most first; never Delete, and none that the author does not give.
+func blindVerbs(author []string) [][]v1alpha1.Verb {
+	var given []v1alpha1.Verb
+	for _, v := range []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate} {
+		if mask.Gives(author, v) {
+			given = append(given, v)
+		}
+	}
+	switch len(given) {
+	case 0:
+		return nil
+	case 1:
+		return [][]v1alpha1.Verb{given}
+	}
+	return [][]v1alpha1.Verb{given, {v1alpha1.VerbUpdate}, {v1alpha1.VerbCreate}}
+}
+
+// forgetOpened takes approvals that no holder has any more from the list of those that
+// opened the gate: the same approval, written again, opens it again. Only live holders
+// show that one was removed.
+func (g Managed) forgetOpened(author []string, gate v1alpha1.Gate) (Decision, bool) {
+	kept := slices.DeleteFunc(slices.Clone(gate.Opened), func(content string) bool {
+		return !slices.ContainsFunc(g.Holders, func(h identity.Holder) bool {
+			return slices.ContainsFunc(approval.Parse(h.State.Annotations).Approvals, func(e approval.Entry) bool { return e.Content == content })
+		})
+	})
+	switch {
+	case len(kept) == len(gate.Opened):
+		return Decision{}, false
+	case !g.Live:
+		return Decision{Live: true, Why: "whether the approvals that it was open by are removed is read live"}, true
+	}
+	gate.Opened = kept
+	return g.stored(ActionRecord, author, gate), true
+}
