@@ -93,6 +93,9 @@ func (r *run) asDecided(res *resource, set map[string]string) []string {
 // transition of the gate of an observed resource that does not change.
 func (r *run) transition(res *resource, set map[string]string) []string {
 	d := r.gating(res).Decide()
+	if !res.observed.Guarded() { // else the gate reports it
+		res.outside = d.Drift
+	}
 	switch d.Action {
 	case gating.ActionRestore:
 		if res.refused() {

@@ -1,6 +1,8 @@
 package fn
 
 import (
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -183,4 +185,74 @@ func TestMaskOfAGate(t *testing.T) {
 	s.wantPolicies("Observe", "LateInitialize")
 	s.settle(want)
 	s.wantPolicies("Observe", "LateInitialize")
+}
+
+// TestManagedGateOutside covers KR-09-26: a change of the external resource behind the function's own gate shows in the
+// condition, which reports nothing as held, and in an event; an approval reverts it. It is never silent, and stays below
+// what is held.
+func TestManagedGateOutside(t *testing.T) {
+	s := newStage(t, managed)
+	want := desire{"a": database(1), "b": plain("x")}
+	s.reconcile(want)
+	s.confirm(1)
+	s.reconcile(want)
+	s.confirm(1)
+	s.settle(want)
+	shown := func() string {
+		_, _, message := s.condition()
+		return message
+	}
+	if strings.Contains(shown(), "ExternalDrift") {
+		t.Errorf("nothing differs: %s", shown())
+	}
+
+	s.confirm(7)
+	s.reconcile(want)
+	s.wantReason(v1alpha1.ConditionReasonAllowed)
+	s.wantPolicies("Observe")
+	text := "spec.forProvider.size is 7, should be 1. To approve reverting it: kubectl annotate"
+	if !strings.Contains(shown(), text) {
+		t.Errorf("condition: %s", shown())
+	}
+	if n := len(s.rsp.GetResults()); n != 1 || s.rsp.GetResults()[0].GetReason() != "ExternalDrift" {
+		t.Errorf("results: %v", s.rsp.GetResults())
+	}
+	s.stable(want)
+
+	want["b"] = plain("y")
+	s.reconcile(want)
+	s.wantReason(v1alpha1.ConditionReasonHeld)
+	if held := strings.Index(shown(), `resource "b"`); held < 0 || held > strings.Index(shown(), text) {
+		t.Errorf("beside what is held: %s", shown())
+	}
+	want["b"] = plain("x")
+	s.reconcile(want)
+
+	command := regexp.MustCompile(`kausality\.io/approve-[0-9a-f]{16}`).FindString(shown())
+	s.annotate(command, "once")
+	s.reconcile(want)
+	s.wantPolicies("Observe", "Update")
+	s.confirm(1)
+	s.reconcile(want)
+	s.wantPolicies("Observe")
+	if strings.Contains(shown(), "ExternalDrift") {
+		t.Errorf("after it was reverted: %s", shown())
+	}
+}
+
+// TestManagedGateOutsideGuarded: where the webhook guards the resource, the gate reports it.
+func TestManagedGateOutsideGuarded(t *testing.T) {
+	s := newStage(t, managed)
+	want := desire{"a": database(1)}
+	s.reconcile(want)
+	s.confirm(1)
+	s.reconcile(want)
+	s.update("a", "kausality", func(o map[string]any) {
+		ssa.Child(ssa.Child(o, "metadata"), "annotations")[v1alpha1.AnnotationKeyUpdaters] = "13c7u"
+	})
+	s.confirm(7)
+	s.reconcile(want)
+	if _, _, message := s.condition(); strings.Contains(message, "ExternalDrift") {
+		t.Errorf("condition: %s", message)
+	}
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	input "github.com/kausality-io/function-kausality/fn/input/v1alpha1"
 	"github.com/kausality-io/function-kausality/fn/results"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
@@ -32,6 +34,8 @@ type report struct {
 	reason string
 	// lines by resource, for users.
 	lines []string
+	// outside are the lines about external drift: nothing is held by it.
+	outside []string
 	// creations that are held, sorted by resource.
 	creations []v1alpha1.HeldCreation
 }
@@ -48,40 +52,51 @@ type warning struct {
 func (r *run) report() {
 	own := report{reason: v1alpha1.ConditionReasonAllowed, creations: r.creations()}
 	warnings := make([]warning, 0, len(r.notes)+len(r.resources))
-	warn := func(reason, text string, drift bool) {
-		warnings = append(warnings, warning{results.Warning{Reason: reason, Text: text}, drift})
-	}
 	for _, n := range r.notes {
-		warn(results.Reason, n, false)
+		warnings = warn(warnings, results.Reason, n, false)
 	}
 	for _, res := range r.resources {
-		for _, n := range res.notes {
-			warn(results.Reason, res.prefixed(n), false)
-		}
-		for _, w := range res.decision.Warnings {
-			warn(results.Reason, res.prefixed(w), res.decision.Report != nil)
-		}
-		d := res.holding()
-		if d == nil {
-			continue
-		}
-		reason := v1alpha1.ConditionReasonHeld
-		if d.Reason == admission.ReasonFrozen {
-			reason = v1alpha1.ConditionReasonFrozen
-		}
-		if own.reason != v1alpha1.ConditionReasonFrozen {
-			own.reason = reason
-		}
-		line := res.line(d)
-		own.lines = append(own.lines, line)
-		warn(reason, line, true)
+		warnings = own.about(res, warnings)
 	}
 	r.results(warnings)
 	all := own.after(r.earlier)
-	if all.reason != v1alpha1.ConditionReasonAllowed {
+	if all.reason != v1alpha1.ConditionReasonAllowed || len(all.outside) > 0 {
 		r.rsp.Context = all.toContext(r.req.GetContext())
 	}
 	r.condition(all, warnings)
+}
+
+// warn adds a warning.
+func warn(to []warning, reason, text string, drift bool) []warning {
+	return append(to, warning{results.Warning{Reason: reason, Text: text}, drift})
+}
+
+// about one resource: what is held of it, and warnings, which are added to others.
+func (p *report) about(res *resource, to []warning) []warning {
+	for _, n := range res.notes {
+		to = warn(to, results.Reason, res.prefixed(n), false)
+	}
+	for _, w := range res.decision.Warnings {
+		to = warn(to, results.Reason, res.prefixed(w), res.decision.Report != nil)
+	}
+	if line := res.outsideLine(); line != "" {
+		p.outside = append(p.outside, line)
+		to = warn(to, string(input.FindingExternalDrift), line, true)
+	}
+	d := res.holding()
+	if d == nil {
+		return to
+	}
+	reason := v1alpha1.ConditionReasonHeld
+	if d.Reason == admission.ReasonFrozen {
+		reason = v1alpha1.ConditionReasonFrozen
+	}
+	if p.reason != v1alpha1.ConditionReasonFrozen {
+		p.reason = reason
+	}
+	line := res.line(d)
+	p.lines = append(p.lines, line)
+	return warn(to, reason, line, true)
 }
 
 // line about what is held of a resource: never without the command that approves it.
@@ -98,6 +113,18 @@ func (res *resource) line(d *admission.Decision) string {
 	return results.Cut(res.prefixed(string(d.Reason)+fields), max(maxLine-len(tail), 0)) + tail
 }
 
+// outsideLine is about external drift (KR-09-26); "" for none. It is never without the
+// command that approves reverting it.
+func (res *resource) outsideLine() string {
+	d := res.outside
+	if d == nil {
+		return ""
+	}
+	tail := ". To approve reverting it: " + d.SuggestedApproval
+	what := res.prefixed(string(input.FindingExternalDrift) + ": " + gating.ExplainDifference(d.Difference))
+	return results.Cut(what, max(maxLine-len(tail), 0)) + tail
+}
+
 // prefixed is a text with the name of the resource.
 func (res *resource) prefixed(text string) string {
 	return "resource " + strconv.Quote(res.name) + ": " + text
@@ -108,13 +135,15 @@ func (res *resource) prefixed(text string) string {
 func (r *run) condition(all report, warnings []warning) {
 	note := r.composite.SettledIntent().String()
 	if all.reason != v1alpha1.ConditionReasonAllowed {
-		response.ConditionFalse(r.rsp, v1alpha1.ConditionKausality, all.reason).WithMessage(message(all.lines, note)).TargetComposite()
+		lines := slices.Concat(all.lines, all.outside)
+		response.ConditionFalse(r.rsp, v1alpha1.ConditionKausality, all.reason).WithMessage(message(lines, note)).TargetComposite()
 		return
 	}
 	lines := make([]string, 0, len(warnings))
 	for _, w := range warnings {
 		lines = append(lines, results.Cut(w.Text, maxLine))
 	}
+	lines = joined(all.outside, lines) // those of an earlier step as well
 	response.ConditionTrue(r.rsp, v1alpha1.ConditionKausality, v1alpha1.ConditionReasonAllowed).WithMessage(message(lines, note)).TargetComposite()
 }
 
@@ -163,39 +192,62 @@ func earlier(context *structpb.Struct) report {
 	case v1alpha1.ConditionReasonHeld, v1alpha1.ConditionReasonFrozen:
 		p.reason = reason
 	}
-	for _, v := range fields["resources"].GetListValue().GetValues() {
-		p.lines = append(p.lines, v.GetStringValue())
-	}
+	p.lines, p.outside = texts(fields["resources"]), texts(fields["outside"])
 	return p
+}
+
+// texts of a list; nil for anything else.
+func texts(v *structpb.Value) (out []string) {
+	for _, e := range v.GetListValue().GetValues() {
+		out = append(out, e.GetStringValue())
+	}
+	return out
+}
+
+// joined lists, each line once; nil for none.
+func joined(a, b []string) []string {
+	if len(a) == 0 {
+		return b
+	}
+	out := slices.Clone(a)
+	for _, l := range b {
+		if !slices.Contains(a, l) {
+			out = append(out, l)
+		}
+	}
+	return out
 }
 
 // after an earlier report: the two together, each line once.
 func (p report) after(before report) report {
+	p.outside = joined(before.outside, p.outside)
 	if before.reason == v1alpha1.ConditionReasonAllowed {
 		return p
 	}
 	if p.reason != v1alpha1.ConditionReasonFrozen {
 		p.reason = before.reason
 	}
-	lines := slices.Clone(before.lines)
-	for _, l := range p.lines {
-		if !slices.Contains(before.lines, l) {
-			lines = append(lines, l)
-		}
-	}
-	p.lines = lines
+	p.lines = joined(before.lines, p.lines)
 	return p
 }
 
 // toContext adds the report to the context of the pipeline, for later steps.
 func (p report) toContext(context *structpb.Struct) *structpb.Struct {
-	lines := make([]*structpb.Value, 0, len(p.lines))
-	for _, l := range p.lines {
-		lines = append(lines, ssa.StringOf(l))
+	fields := map[string]*structpb.Value{"reason": ssa.StringOf(p.reason), "resources": listOf(p.lines)}
+	if len(p.outside) > 0 {
+		fields["outside"] = listOf(p.outside)
 	}
-	fields := map[string]*structpb.Value{"reason": ssa.StringOf(p.reason), "resources": ssa.ListOf(lines)}
 	if len(p.creations) > 0 {
 		fields["creations"] = ssa.StringOf(creationsString(p.creations))
 	}
 	return &structpb.Struct{Fields: ssa.With(context.GetFields(), ssa.StructOf(fields), contextKey)}
+}
+
+// listOf texts.
+func listOf(texts []string) *structpb.Value {
+	out := make([]*structpb.Value, 0, len(texts))
+	for _, t := range texts {
+		out = append(out, ssa.StringOf(t))
+	}
+	return ssa.ListOf(out)
 }

@@ -45,6 +45,9 @@ type resource struct {
 	// opens is the content of the once approval by which the function opens its
 	// gate; "" for none.
 	opens string
+	// outside is how the external resource differs behind the gate of the function, where
+	// that is not approved; nil for not.
+	outside *v1alpha1.DriftSpec
 	// notes for users.
 	notes []string
 }
