@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/test/controlplane"
 	"github.com/kausality-io/function-kausality/test/controlplane/wait"
 )
 
@@ -66,7 +67,11 @@ func TestEnforcedByAnnotation(t *testing.T) {
 	}
 	require.NoError(t, merge(t, the.admin, namespaces, "", strict, annotate("kausality.io/mode", "enforce")))
 	t.Cleanup(func() { _ = merge(t, the.admin, namespaces, "", strict, annotate("kausality.io/mode", nil)) })
-	t.Logf("the configuration followed the annotation after %s", closedBy(t, strict, true))
+	took, most := closedBy(t, strict, true), controlplane.Patience(time.Second)
+	t.Logf("the configuration followed the annotation after %s", took)
+	if took > most {
+		t.Errorf("the configuration followed the annotation after %s, at most %s are wanted", took, most)
+	}
 	guarded(t, strict)
 	stopWebhooks(t)
 	statusOf(t, "shop", "Answering False", "allows, refuses in 1 namespace")
