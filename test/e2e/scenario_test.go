@@ -37,6 +37,7 @@ var scenarios = map[string]func(*scenario){
 	"object-deleted": objectDeleted, "object-orphaned": objectOrphaned, "object-observed": objectObserved,
 	"delete-mr": deleteManaged, "delete-xr-background": deleteBackground, "delete-xr-foreground": deleteForeground,
 	"remove-database": removeDatabase, "remove-settings": removeSettings, "owner-gone": ownerGone, "namespace-deleted": namespaceDeleted,
+	"false-ahead": falseAhead, "false-stale": falseStale, "false-flapping": falseFlapping,
 }
 
 // gates plays all scenarios, several at a time.

@@ -122,7 +122,8 @@ func masking(steps []any) []any {
 // it. The breaker never opens
 // (KR-09-12, KR-09-13, KR-02-14).
 func TestSteady(t *testing.T) {
-	ctx, e := start(t, story.Options{Webhook: true, Function: true, SteadyBreaker: true, SyncInterval: 15 * time.Second})
+	ctx, e := start(t, story.Options{Webhook: true, Function: true, SteadyBreaker: true, SyncInterval: 15 * time.Second,
+		ProviderArgs: []string{"--falsify=" + falsified}})
 	client, err := dynamic.NewForConfig(e.Config())
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +162,7 @@ func TestSteady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	applied(t, e, all, since)
+	appfalselyReported(t, e, all, since)
 }
 
 // offer the kinds and Compositions.
@@ -364,7 +365,7 @@ type applyEvent struct {
 
 // applied: Crossplane continued to apply everything that is composed. Without that,
 // the absence of writes shows nothing.
-func applied(t *testing.T, e *story.Env, all []guardedObject, since time.Time) {
+func appfalselyReported(t *testing.T, e *story.Env, all []guardedObject, since time.Time) {
 	t.Helper()
 	log, err := os.ReadFile(e.AuditLog())
 	if err != nil {

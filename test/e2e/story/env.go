@@ -26,9 +26,10 @@ type Options struct {
 	Webhook, Function bool
 	// Kausality is the program to run; built from the repository where empty.
 	Kausality string
-	// SteadyBreaker keeps the defaults of Crossplane's circuit breaker, and of the gate's
-	// grace after a creation.
+	// SteadyBreaker keeps the defaults of Crossplane's circuit breaker.
 	SteadyBreaker bool
+	// CreationGrace keeps the default of the gate's grace after a creation, which is none otherwise.
+	CreationGrace bool
 	// SyncInterval after which Crossplane reconciles every composite; its default where 0.
 	SyncInterval time.Duration
 	// WaitForPort waits while another demo or test run has the port that provider-kubernetes

@@ -181,7 +181,7 @@ func (e *Env) startKausality(ctx context.Context) error {
 		return err
 	}
 	var gate []string
-	if !e.Options.SteadyBreaker { // the story plays weeks in seconds
+	if !e.Options.CreationGrace { // the story plays weeks in seconds
 		gate = append(gate, "--creation-grace=0s")
 	}
 	return e.component(ctx, "gate", probe, gate...)

@@ -39,6 +39,8 @@ func TestExecuteRefuses(t *testing.T) {
 		"Interval": {args: append(ok, "--poll-interval=0s"), code: 2, want: "provider run: durations must be positive (see provider run --help)"},
 		"Conditions": {args: append(ok, "--async-conditions=some"), code: 2,
 			want: `provider run: --async-conditions must be all or last, not "some" (see provider run --help)`},
+		"Falsify": {args: append(ok, "--falsify=shop"), code: 2,
+			want: `provider run: --falsify must be like NAMESPACE=HOW, with one of [ahead flapping stale], not "shop" (see provider run --help)`},
 		"BadKubeconfig": {args: ok, code: 1, want: "provider run: cannot use kubeconfig " + kubeconfig + ": "},
 		"PortTaken":     {args: []string{"cloud", "--address=256.0.0.1:1"}, code: 1, want: "provider cloud: cannot listen on 256.0.0.1:1: "},
 	}

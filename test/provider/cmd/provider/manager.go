@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -94,8 +95,14 @@ func newManager(cfg *rest.Config, s settings, log logr.Logger) (manager.Manager,
 		}
 	}
 	timeout := 5 * time.Second
+	of, err := parseFalsifications(s.falsify)
+	if err != nil {
+		return nil, err
+	}
+	falsifier := &falsifier{how: of, first: map[types.UID]any{}, ready: map[types.UID]bool{}}
 	mgr, err := ctrl.NewManager(ratelimiter.LimitRESTConfig(cfg, s.maxReconcileRate), ctrl.Options{
 		Scheme:                  sch,
+		NewClient:               falsifier.newClient,
 		Logger:                  log,
 		Metrics:                 metricsserver.Options{BindAddress: s.metricsAddress},
 		HealthProbeBindAddress:  s.healthAddress,

@@ -27,6 +27,7 @@ type settings struct {
 	asyncConditions     string
 	asyncTimeout        time.Duration
 	tagsFirst           bool
+	falsify             string
 	debug               bool
 }
 
@@ -60,6 +61,7 @@ func (s *settings) flags(fs *flag.FlagSet) {
 		"conditions on asynchronous operations: all, or last for LastAsyncOperation alone (upjet's providers for AWS, GCP and Azure)")
 	fs.DurationVar(&s.asyncTimeout, "async-timeout", external.DefaultTimeout, "how long an asynchronous operation may take")
 	fs.BoolVar(&s.tagsFirst, "tags-first", false, "tag a new resource before naming it, as many providers built with upjet do")
+	fs.StringVar(&s.falsify, "falsify", "", "NAMESPACE=HOW, comma-separated: false statuses in a Namespace, which are ahead, stale or flapping")
 	fs.BoolVar(&s.debug, "debug", false, "log what the reconciler does")
 }
 
@@ -77,6 +79,9 @@ func (s *settings) check() error {
 	}
 	if s.asyncConditions != asyncAll && s.asyncConditions != asyncLast {
 		return fmt.Errorf("--async-conditions must be %s or %s, not %q", asyncAll, asyncLast, s.asyncConditions)
+	}
+	if _, err := parseFalsifications(s.falsify); err != nil {
+		return err
 	}
 	if s.maxReconcileRate < 1 {
 		return errors.New("--max-reconcile-rate must be at least 1")
