@@ -74,6 +74,9 @@ func (ed *editor) setGate() {
 // recordName of an external resource that is being created, in the write that names it: the gate controller would write
 // it otherwise, and each write is an event of the composite (KR-04-18).
 func (ed *editor) recordName() {
+	if ed.stored[v1alpha1.AnnotationKeyExternalName] == ed.incoming[v1alpha1.AnnotationKeyExternalName] {
+		return // it is no write that names it, as most are not
+	}
 	if gate, named := gating.Named(mask.ParseGate(ed.stored), parent.ExternalOf(ed.req.Object), ed.req.Object.GetName()); named {
 		ed.put(v1alpha1.AnnotationKeyGate, mask.FormatGate(gate))
 	}
