@@ -71,6 +71,8 @@ type Controller struct {
 	// ungateable kinds of external systems drop the field that closes the gate;
 	// the keys are schema.GroupVersionKinds.
 	ungateable sync.Map
+	// remaining differences of external resources, for their events.
+	remaining remaining
 	// externalStates of objects of external systems, for metrics.
 	externalStates externalStates
 }

@@ -50,6 +50,7 @@ func (c *Controller) announce(o *cluster.Object, d gating.Decision) {
 	if d.Action != gating.ActionRecord {
 		c.emit(o, c.eventOf(o, d))
 	}
+	c.announceClaims(o, o.State, d.Edits)
 }
 
 // sameTransition reports whether two gates are the same but for the generation and for
@@ -133,6 +134,7 @@ func (c *Controller) announceForeign(o *cluster.Object, s systems.System, d gati
 	if d.Gate.Reason != v1alpha1.GateReasonNothing { // else it was closed before
 		c.emit(o, c.eventOfForeign(s, d))
 	}
+	c.announceClaims(o, o.State, d.Edits)
 }
 
 // eventOfForeign is the event of a transition of an object that is not a managed

@@ -59,7 +59,10 @@ func (c *Controller) reconcileForeign(ctx context.Context, o *cluster.Object, s 
 	if err := c.actForeign(ctx, &live, u, s, d); err != nil {
 		return 0, err
 	}
-	return d.Again, c.report(ctx, &live, g, d)
+	if err := c.report(ctx, &live, g, d); err != nil {
+		return 0, err
+	}
+	return c.reportRemaining(ctx, &live, d), nil
 }
 
 // actForeign on a decision about an object of an external system, in one write.

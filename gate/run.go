@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -49,7 +50,8 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := o.Manager(o.Shard.lease(), cache.Options{DefaultTransform: cache.TransformStripManagedFields()}, v1alpha1.AddToScheme, corev1.AddToScheme)
+	mgr, err := o.Manager(o.Shard.lease(), cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		v1alpha1.AddToScheme, corev1.AddToScheme, eventsv1.AddToScheme)
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,9 @@ func (c *Controller) changed(old, new *cluster.Object) {
 		c.orphaned(old, new)
 		c.admitted(old, new)
 	}
+	if new == nil {
+		c.remaining.forget(old.State.Ref)
+	}
 	switch {
 	case new == nil && c.managed(old.State.Ref):
 		if old.Parent.Name != "" {
@@ -126,7 +129,10 @@ func (c *Controller) watchSystems() {
 	c.Cluster.Scope.OnChange(func() {
 		c.recheck(func(o *cluster.Object) bool { return systems.For(o.GroupVersionKind) != nil })
 	})
-	c.Cluster.States.OnUnwatch(func(o *cluster.Object) { c.externalStates.forget(o.State.Ref) })
+	c.Cluster.States.OnUnwatch(func(o *cluster.Object) {
+		c.externalStates.forget(o.State.Ref)
+		c.remaining.forget(o.State.Ref)
+	})
 }
 
 // watchPolicies watches all kinds of our own group except Drifts: a change of any

@@ -60,20 +60,24 @@ func isOpenAs(o *cluster.Object, d gating.Decision) bool {
 func (c *Controller) finish(ctx context.Context, o *cluster.Object, holders []identity.Holder) error {
 	for _, h := range holders {
 		if claim := gating.ClaimToFinish(o.State, h.State); claim != nil {
-			return c.spend(ctx, h.State, *claim)
+			edits, err := c.spend(ctx, h.State, *claim)
+			if err == nil {
+				c.announceClaims(o, h.State, edits)
+			}
+			return err
 		}
 	}
 	return nil
 }
 
 // spend an approval: its entry is removed, and its record stays (KR-05-35).
-func (c *Controller) spend(ctx context.Context, holder *parent.State, claim v1alpha1.Claim) error {
-	edits := gating.Spend(holder.Annotations, claim, clock.Now())
-	err := c.Cluster.States.Apply(ctx, holder.Ref, cluster.Patch{Manager: v1alpha1.ManagerGate, ResourceVersion: holder.ResourceVersion, Annotations: edits})
+func (c *Controller) spend(ctx context.Context, holder *parent.State, claim v1alpha1.Claim) (edits map[string]*string, err error) {
+	edits = gating.Spend(holder.Annotations, claim, clock.Now())
+	err = c.Cluster.States.Apply(ctx, holder.Ref, cluster.Patch{Manager: v1alpha1.ManagerGate, ResourceVersion: holder.ResourceVersion, Annotations: edits})
 	if kerrors.IsNotFound(err) {
-		return nil
+		return nil, nil
 	}
-	return err
+	return edits, err
 }
 
 // reconcileHolder reconciles an object that holds approvals: it enqueues the gated
@@ -94,7 +98,8 @@ func (c *Controller) reconcileHolder(ctx context.Context, o *cluster.Object) err
 			Namespace:        claim.Child.Namespace, Name: claim.Child.Name, UID: claim.Child.UID,
 		}, true)
 		if errors.Is(err, admission.ErrNotFound) {
-			return c.spend(ctx, o.State, claim)
+			_, err := c.spend(ctx, o.State, claim)
+			return err
 		}
 		if err != nil {
 			return fmt.Errorf("cannot read the child of a claim: %w", err)

@@ -159,7 +159,8 @@ func TestIgnoredDifference(t *testing.T) {
 	}
 }
 
-// TestEvents: each opening and closing of the gate has an event.
+// TestEvents: each opening and closing of the gate has an event, and so have external drift
+// and the approval that is used up (KR-08-53, KR-08-54).
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, "story")
@@ -169,7 +170,7 @@ func TestEvents(t *testing.T) {
 	s.awaitClosed(mr)
 	require.NoError(t, the.cloud.Change(t.Context(), mr, client.Fields{"size": 3}))
 	s.follow(s.awaitDrift(mr))
-	want := map[string]int64{"GateOpened": 3, "GateClosed": 3} // created, changed, approved
+	want := map[string]int64{"GateOpened": 3, "GateClosed": 3, "ExternalDrift": 1, "ApprovalUsed": 1} // created, changed, approved
 	wait.For(t, "all events", 60*time.Second, func(context.Context) error {
 		if got := s.eventCounts(mr); !maps.Equal(got, want) {
 			return fmt.Errorf("it is %v", got)

@@ -1,0 +1,183 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/clock"
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+)
+
+const (
+	// renewEvery is how often the event of a difference that remains is renewed. An API
+	// server keeps events for an hour by default.
+	renewEvery = 45 * time.Minute
+	// retryEvery is how often an event is tried that could not be written.
+	retryEvery = time.Minute
+	// maxEventDifference bounds the difference in an event, in bytes; the API server bounds
+	// the whole note to 1 KiB.
+	maxEventDifference = 400
+	maxEventNote       = 1023
+)
+
+// remaining are the objects with a difference that remains, each with the event about it. Its
+// zero value has none. It is safe for concurrent use.
+type remaining struct {
+	mu sync.Mutex
+	of map[parent.Ref]remainingEvent
+}
+
+type remainingEvent struct {
+	// id of the difference.
+	id string
+	// written is when the event was written or renewed last, count how often.
+	written time.Time
+	count   int32
+}
+
+// due returns how often the event of a difference was written by this process, and whether it
+// is to be written, or renewed, now.
+func (s *remaining) due(ref parent.Ref, id string, now time.Time) (count int32, due bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.of[ref]
+	if e.id != id {
+		return 0, true
+	}
+	return e.count, now.Sub(e.written) >= renewEvery
+}
+
+func (s *remaining) note(ref parent.Ref, e remainingEvent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of == nil {
+		s.of = map[parent.Ref]remainingEvent{}
+	}
+	s.of[ref] = e
+}
+
+func (s *remaining) forget(ref parent.Ref) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.of, ref)
+}
+
+// remains announces a difference of an object's external resource that remains: one event for
+// each difference, which is renewed while the difference does, and which a restarted process
+// finds by its name (KR-08-53). An event that cannot be written is logged, and written with the
+// next reconcile. It returns when to reconcile the object again.
+func (c *Controller) remains(ctx context.Context, o *cluster.Object, id string, e event) time.Duration {
+	ref, now := o.State.Ref, clock.Now()
+	count, due := c.remaining.due(ref, id, now)
+	if due {
+		if err := c.writeRemaining(ctx, c.remainingEvent(o, id, e, now), count); err != nil {
+			c.Log.Error(err, "cannot write an event", "kind", ref.Kind, "namespace", ref.Namespace, "name", ref.Name)
+			return retryEvery
+		}
+		c.remaining.note(ref, remainingEvent{id: id, written: now, count: count + 1})
+	}
+	return renewEvery
+}
+
+// remainingEvent about an object. The id of the difference is in its name.
+func (c *Controller) remainingEvent(o *cluster.Object, id string, e event, now time.Time) *eventsv1.Event {
+	apiVersion, kind := o.ToAPIVersionAndKind()
+	namespace := o.State.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault // of events about cluster-scoped objects
+	}
+	return &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%s.%s", prefix(o.State.Name), strings.ToLower(e.reason), id)},
+		EventTime:  metav1.NewMicroTime(now), Type: e.kind, Reason: e.reason, Action: e.reason, Note: clip(e.text, maxEventNote),
+		ReportingController: v1alpha1.ManagerGate, ReportingInstance: v1alpha1.ManagerGate,
+		Regarding: corev1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: o.State.Namespace, Name: o.State.Name, UID: o.State.UID},
+	}
+}
+
+// prefix of an event's name, which is at most 253 characters long.
+func prefix(name string) string { return strings.TrimRight(name[:min(len(name), 180)], "-.") }
+
+// writeRemaining creates an event, or renews the one that this process wrote count times. One
+// of an earlier process is left as it is.
+func (c *Controller) writeRemaining(ctx context.Context, e *eventsv1.Event, count int32) error {
+	if count > 0 {
+		raw, err := json.Marshal(map[string]any{"series": eventsv1.EventSeries{Count: count + 1, LastObservedTime: e.EventTime}})
+		if err != nil {
+			return fmt.Errorf("cannot encode a series: %w", err)
+		}
+		err = c.Drifts.Patch(ctx, e.DeepCopy(), client.RawPatch(types.MergePatchType, raw))
+		if !kerrors.IsNotFound(err) {
+			return err
+		}
+	}
+	if err := c.Drifts.Create(ctx, e); !kerrors.IsAlreadyExists(err) {
+		return err
+	}
+	return nil
+}
+
+// clip a text to a length in bytes, at a character.
+func clip(text string, length int) string {
+	if len(text) <= length {
+		return text
+	}
+	return strings.ToValidUTF8(text[:length-len("…")], "") + "…"
+}
+
+// eventOfDrift is the event of external drift that is not approved.
+func eventOfDrift(d v1alpha1.DriftSpec) event {
+	e := warning("ExternalDrift", "The external resource differs: %s.", clip(gating.ExplainDifference(d.Difference), maxEventDifference))
+	if d.SuggestedApproval == "" {
+		e.text += " The gate keeps it as it is."
+		return e
+	}
+	e.text += " The gate keeps it as it is until that is approved, or reverted outside. To have the provider revert it: " + d.SuggestedApproval
+	return e
+}
+
+// reportRemaining announces the external drift of a decision, and returns when to reconcile
+// the object again.
+func (c *Controller) reportRemaining(ctx context.Context, o *cluster.Object, d gating.Decision) time.Duration {
+	if d.Drift == nil {
+		c.remaining.forget(o.State.Ref)
+		return d.Again
+	}
+	again := c.remains(ctx, o, d.Drift.ID, eventOfDrift(*d.Drift))
+	if d.Again > 0 {
+		again = min(again, d.Again)
+	}
+	return again
+}
+
+// announceClaims emits the event of once approvals that a write to their holder uses up
+// (KR-08-54).
+func (c *Controller) announceClaims(o *cluster.Object, holder *parent.State, edits map[string]*string) {
+	value := edits[v1alpha1.AnnotationKeyClaims]
+	if value == nil {
+		return
+	}
+	before := approval.ParseClaims(holder.Annotations[v1alpha1.AnnotationKeyClaims])
+	for _, a := range approval.ParseClaims(*value) {
+		was := slices.ContainsFunc(before, func(b v1alpha1.Claim) bool { return b.Content == a.Content && b.ID == a.ID && b.Spent() })
+		if a.State == v1alpha1.ClaimUsed && !was {
+			c.emit(o, normal("ApprovalUsed", "The once approval on %s is used up: another difference needs another approval.", identity.Describe(holder.Ref)))
+		}
+	}
+}

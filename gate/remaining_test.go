@@ -1,0 +1,160 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+)
+
+// store of events, which refuses creations while *down.
+func eventStore(t *testing.T, down *bool) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, eventsv1.AddToScheme(scheme))
+	require.NoError(t, corev1.AddToScheme(scheme))
+	return fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if *down {
+				return errors.New("the API server is down")
+			}
+			return c.Create(ctx, o, opts...)
+		},
+	}).Build()
+}
+
+func listed(t *testing.T, c client.Client) []eventsv1.Event {
+	t.Helper()
+	list := &eventsv1.EventList{}
+	require.NoError(t, c.List(t.Context(), list))
+	return list.Items
+}
+
+func instance() *cluster.Object {
+	return &cluster.Object{State: &parent.State{Ref: parent.Ref{
+		GroupVersionKind: schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Instance"}, Name: "inst", UID: "mr-uid"}}}
+}
+
+func differing(id string) gating.Decision {
+	return gating.Decision{Drift: &v1alpha1.DriftSpec{ID: id, SuggestedApproval: "kubectl annotate …",
+		Difference: []v1alpha1.FieldDifference{{Path: "spec.forProvider.size", Old: "9", New: "1"}}}}
+}
+
+// A difference that remains is one event, whatever is reconciled and restarted; another
+// difference is another one (KR-08-53).
+func TestRemaining(t *testing.T) {
+	down := true
+	store, o := eventStore(t, &down), instance()
+	c := &Controller{Drifts: store, Log: logr.Discard()}
+	if again := c.reportRemaining(t.Context(), o, differing("a1")); again != retryEvery {
+		t.Errorf("not written, again in %s", again)
+	}
+	down = false
+	for range 3 {
+		if again := c.reportRemaining(t.Context(), o, differing("a1")); again != renewEvery {
+			t.Errorf("again in %s", again)
+		}
+	}
+	restarted := &Controller{Drifts: store, Log: logr.Discard()}
+	restarted.reportRemaining(t.Context(), o, differing("a1"))
+	all := listed(t, store)
+	if len(all) != 1 || all[0].Series != nil {
+		t.Fatalf("%d events: %+v", len(all), all)
+	}
+	e := all[0]
+	if e.Regarding.UID != "mr-uid" || e.Namespace != "default" || e.Reason != "ExternalDrift" || e.Type != "Warning" ||
+		!strings.Contains(e.Note, "spec.forProvider.size is 9, should be 1") || !strings.Contains(e.Note, "kubectl annotate …") {
+		t.Errorf("%+v", e)
+	}
+	if again := c.reportRemaining(t.Context(), o, gating.Decision{Again: time.Minute}); again != time.Minute {
+		t.Errorf("nothing differs, again in %s", again)
+	}
+	c.reportRemaining(t.Context(), o, differing("b2"))
+	if all := listed(t, store); len(all) != 2 {
+		t.Errorf("another difference: %d events", len(all))
+	}
+}
+
+// The event is renewed while the difference remains, and written again where the API server
+// has forgotten it (KR-08-53).
+func TestRemainingRenewed(t *testing.T) {
+	down := false
+	store, o := eventStore(t, &down), instance()
+	c := &Controller{Drifts: store, Log: logr.Discard()}
+	later := func() {
+		e := c.remaining.of[o.State.Ref]
+		e.written = e.written.Add(-renewEvery)
+		c.remaining.of[o.State.Ref] = e
+	}
+	for count := int32(2); count < 4; count++ {
+		c.reportRemaining(t.Context(), o, differing("a1"))
+		later()
+		c.reportRemaining(t.Context(), o, differing("a1"))
+		all := listed(t, store)
+		if len(all) != 1 || all[0].Series == nil || all[0].Series.Count != count {
+			t.Fatalf("renewed to %d: %+v", count, all)
+		}
+	}
+	require.NoError(t, store.DeleteAllOf(t.Context(), &eventsv1.Event{}, client.InNamespace("default")))
+	later()
+	c.reportRemaining(t.Context(), o, differing("a1"))
+	if all := listed(t, store); len(all) != 1 {
+		t.Errorf("forgotten and not written again: %+v", all)
+	}
+}
+
+// The API server bounds names and notes.
+func TestRemainingBounds(t *testing.T) {
+	o := instance()
+	o.State.Name = strings.Repeat("a", 179) + "." + strings.Repeat("b", 60)
+	d := *differing("0123456789abcdef").Drift
+	d.Difference[0].Old = strings.Repeat("ä", 2000)
+	d.SuggestedApproval = strings.Repeat("x", 900)
+	e := (&Controller{}).remainingEvent(o, d.ID, eventOfDrift(d), time.Now())
+	if len(e.Name) > 253 || strings.Contains(e.Name, "..") || len(e.Note) > 1024 || !strings.Contains(e.Note, "ä…") {
+		t.Errorf("%q, %d bytes: %s", e.Name, len(e.Note), e.Note)
+	}
+}
+
+// Each once approval that a write uses up has one event, on the object whose gate was open by
+// it (KR-08-54).
+func TestApprovalUsed(t *testing.T) {
+	claims := func(state v1alpha1.ClaimState) string {
+		return `[{"content":"c1","id":"1","state":"` + string(state) + `","at":"2026-01-02T12:00:00Z"},{"content":"c2","state":"used","at":"2026-01-02T12:00:00Z"}]`
+	}
+	holder := &parent.State{Ref: parent.Ref{GroupVersionKind: schema.GroupVersionKind{Kind: "XDatabase"}, Name: "db"},
+		Annotations: map[string]string{v1alpha1.AnnotationKeyClaims: claims(v1alpha1.ClaimPending)}}
+	used := claims(v1alpha1.ClaimUsed)
+	got := emitted(func(c *Controller) {
+		c.announceClaims(instance(), holder, map[string]*string{v1alpha1.AnnotationKeyClaims: &used})
+		c.announceClaims(instance(), holder, nil)
+		holder.Annotations[v1alpha1.AnnotationKeyClaims] = used
+		c.announceClaims(instance(), holder, map[string]*string{v1alpha1.AnnotationKeyClaims: &used})
+	})
+	if len(got) != 1 || !strings.HasPrefix(got[0], "Normal ApprovalUsed The once approval on XDatabase db is used up") {
+		t.Errorf("%q", got)
+	}
+	d := gating.Decision{Action: gating.ActionClose, Gate: v1alpha1.Gate{Reason: v1alpha1.GateReasonConfirmed, At: metav1.Now()},
+		Edits: map[string]*string{v1alpha1.AnnotationKeyClaims: &used}}
+	own := objectWith(map[string]string{v1alpha1.AnnotationKeyClaims: claims(v1alpha1.ClaimPending)})
+	if got := emitted(func(c *Controller) { c.announce(own, d) }); len(got) != 2 || !strings.HasPrefix(got[1], "Normal ApprovalUsed") {
+		t.Errorf("its own approval: %q", got)
+	}
+}
