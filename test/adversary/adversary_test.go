@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -35,6 +36,11 @@ func TestAdversary(t *testing.T) {
 	if *adversarySeed > 0 {
 		first, last = *adversarySeed, *adversarySeed
 	}
+	defer func() {
+		if t.Failed() {
+			the.Dump(context.WithoutCancel(t.Context()), os.Stdout)
+		}
+	}()
 	tier := 0
 	for from := first; from <= last; from += together {
 		var runs []*run

@@ -307,7 +307,7 @@ func (r *run) recover(ctx context.Context) error {
 			}
 			if d.Size != size {
 				o, err := r.of("", story.Databases).Get(ctx, name, metav1.GetOptions{})
-				return errors.Join(err, r.approvePending(ctx, name), fmt.Errorf("%s has size %d, want %d: %v", name, d.Size, size, o))
+				return errors.Join(err, r.refer(ctx), r.approvePending(ctx, name), fmt.Errorf("%s has size %d, want %d: %v", name, d.Size, size, o))
 			}
 		}
 		return nil
@@ -405,11 +405,8 @@ func (r *run) restore(ctx context.Context) error {
 			}
 		}
 	}
-	if !r.waiting[r.managed] { // without the reference Crossplane composes another Database, which is held
-		const refs = `{"spec":{"crossplane":{"resourceRefs":[{"apiVersion":"cloud.example.org/v1alpha1","kind":"Database","name":%q}]}}}`
-		if err := r.merge(ctx, story.Hans, story.XDatabases, composite, refs, r.managed); err != nil {
-			return err
-		}
+	if err := r.refer(ctx); err != nil {
+		return err
 	}
 	for _, name := range r.alive() {
 		o, err := r.of("", story.Databases).Get(ctx, name, metav1.GetOptions{})
@@ -429,6 +426,23 @@ func (r *run) restore(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// refer from the composite to its Database: without the reference Crossplane composes another one, which is held. Where it composed
+// without it at that moment, its next write removes the reference again.
+func (r *run) refer(ctx context.Context) error {
+	if r.waiting[r.managed] {
+		return nil
+	}
+	o, err := r.of("", story.XDatabases).Get(ctx, composite, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if refs, _, _ := unstructured.NestedSlice(o.Object, "spec", "crossplane", "resourceRefs"); len(refs) == 1 && refs[0].(map[string]any)["name"] == r.managed {
+		return nil
+	}
+	const refs = `{"spec":{"crossplane":{"resourceRefs":[{"apiVersion":"cloud.example.org/v1alpha1","kind":"Database","name":%q}]}}}`
+	return r.merge(ctx, story.Hans, story.XDatabases, composite, refs, r.managed)
 }
 
 // leave nothing that the next round has to poll.

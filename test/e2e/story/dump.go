@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+var events = schema.GroupVersionResource{Version: "v1", Resource: "events"}
+
 const (
 	// dumpWithin bounds the reads of Dump.
 	dumpWithin = 20 * time.Second
@@ -30,7 +32,7 @@ func (e *Env) Dump(ctx context.Context, out io.Writer) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, dumpWithin)
 	defer cancel()
-	for _, r := range []schema.GroupVersionResource{XDatabases, Databases, Settings, Drifts} {
+	for _, r := range []schema.GroupVersionResource{XDatabases, Databases, Settings, Drifts, events} {
 		list, err := e.admin.Resource(r).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			fmt.Fprintf(out, "--- %s: %v\n", r.Resource, err)
