@@ -57,6 +57,10 @@ func sets(values []string) (args []string) {
 }
 
 // matrix of values, and what must and must not be rendered from them.
+// keptRole lets Crossplane read the policies as long as their CRDs are there: otherwise each pipeline that fetches them
+// would fail after the chart is uninstalled (KR-09-08).
+const keptRole = "helm.sh/resource-policy: keep\n  name: kausality-crossplane"
+
 var matrix = map[string]struct {
 	values  []string
 	has     []string
@@ -65,7 +69,7 @@ var matrix = map[string]struct {
 	"Defaults": {has: []string{"Deployment kausality-webhook", "Deployment kausality-gate", "Deployment kausality-controller",
 		"PodDisruptionBudget kausality-webhook", "Job kausality-ungate",
 		"CustomResourceDefinition drifts.kausality.io", "CustomResourceDefinition kausalities.kausality.io", "Service " +
-			"kausality-webhook", "--certificates=own", "--default-mode=log"},
+			"kausality-webhook", "--certificates=own", "--default-mode=log", keptRole},
 		without: []string{"ServiceMonitor", "PrometheusRule", "ConfigMap", "Certificate ", "Issuer ", "Deployment kausality-notifier",
 			"MutatingWebhookConfiguration"}},
 	"Enforce": {values: []string{"defaultMode=enforce", "webhook.replicas=3"}, has: []string{"--default-mode=enforce"},
@@ -96,9 +100,10 @@ var matrix = map[string]struct {
 			"NetworkPolicy kausality-notifier", `ipBlock: {cidr: "10.0.0.7/32"}`}},
 	"URL": {values: []string{"webhook.url=https://10.0.0.7:9443"}, has: []string{"--webhook-url=https://10.0.0.7:9443"},
 		without: []string{"--webhook-service"}},
-	"CRDsGo": {values: []string{"crds.keep=false"}, has: []string{"CustomResourceDefinition drifts.kausality.io"},
+	"CRDsGo": {values: []string{"crds.keep=false"}, has: []string{"CustomResourceDefinition drifts.kausality.io", "\nmetadata:\n  labels:\n" +
+		"    app.kubernetes.io/name: kausality\n    rbac.crossplane.io/aggregate-to-crossplane: \"true\"\n  name: kausality-crossplane"},
 		without: []string{"helm.sh/resource-policy"}},
-	"NoCRDs":   {values: []string{"crds.install=false"}, without: []string{"CustomResourceDefinition"}},
+	"NoCRDs":   {values: []string{"crds.install=false"}, has: []string{keptRole}, without: []string{"CustomResourceDefinition"}},
 	"NoUngate": {values: []string{"ungate.enabled=false"}, without: []string{"Job "}},
 	"Digest":   {values: []string{"image.digest=sha256:" + strings.Repeat("a", 64)}, has: []string{"@sha256:aaaa"}},
 	"Scheduling": {values: []string{"webhook.nodeSelector.disk=ssd", "gate.tolerations[0].operator=Exists",

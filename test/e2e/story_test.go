@@ -37,6 +37,16 @@ func TestFunctionOnly(t *testing.T) {
 	play(t, story.Options{Function: true}, story.FunctionOnly)
 }
 
+// TestAnswers plays one table of policies and modes with webhook and gate, with the function
+// beside them, and with what an uninstall leaves. TestFunctionOnly plays it with the function
+// by itself (KR-09-23, KR-09-24).
+func TestAnswers(t *testing.T) {
+	t.Run("Webhook", func(t *testing.T) { play(t, story.Options{Webhook: true, WithoutObjects: true}, story.Answers) })
+	t.Run("Both", func(t *testing.T) {
+		play(t, story.Options{Webhook: true, Function: true, WithoutObjects: true}, story.AnswersUninstalled)
+	})
+}
+
 // TestWebhookOnly plays what webhook and gate do without the function.
 func TestWebhookOnly(t *testing.T) {
 	play(t, story.Options{Webhook: true}, story.WebhookOnly)

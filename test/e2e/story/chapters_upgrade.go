@@ -2,6 +2,7 @@ package story
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -36,6 +37,9 @@ func upgraded(ctx context.Context, e *Env, t *Teller) error {
 	if err != nil {
 		return err
 	}
+	if err := e.heldIsDrift(ctx, t, command); err != nil {
+		return err
+	}
 	if err := e.siblingMoved(ctx, t, "gold"); err != nil {
 		return err
 	}
@@ -52,6 +56,26 @@ func upgraded(ctx context.Context, e *Env, t *Teller) error {
 	}
 	t.Right("function and webhook suggest the same approval")
 	return e.approveUpgrade(ctx, t, command, d.GetName())
+}
+
+// heldIsDrift: what the function holds is a Drift like any other, with both values and the same
+// command (KR-09-25).
+func (e *Env) heldIsDrift(ctx context.Context, t *Teller, command string) error {
+	d, err := e.awaitDrift(ctx, "ControllerChild", "Database", "UPDATE")
+	if err != nil {
+		return err
+	}
+	t.Types("", "kubectl get drifts")
+	t.Reports("%s", driftLines(d))
+	difference, _, err := unstructured.NestedSlice(d.Object, "spec", "difference")
+	if err != nil || text(d, "status", "holder") != string(v1alpha1.HolderFunction) || last(text(d, "spec", "suggestedApproval")) != last(command) {
+		return errors.Join(fmt.Errorf("the Drift is %v, want command %s", d.Object, command), err)
+	}
+	if f, _ := difference[0].(map[string]any); len(difference) != 1 || f["old"] != `"bronze"` || f["new"] != `"gold"` {
+		return fmt.Errorf("its difference is %v", difference)
+	}
+	t.Right("it is a Drift, too, with the old and the new value")
+	return nil
 }
 
 // held waits for the XR to report that the change is held, and returns the

@@ -60,6 +60,8 @@ type Env struct {
 	admin      dynamic.Interface
 	cloudURL   string
 	webhookURL string
+	// components are the processes of webhook and gate.
+	components []*controlplane.Process
 	// release the port of provider-kubernetes; nil while it is not taken.
 	release func()
 }

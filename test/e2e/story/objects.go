@@ -122,6 +122,8 @@ type Composition struct {
 	Kausality bool
 	// Follows: our function follows the policies and modes of the cluster.
 	Follows bool
+	// Without is the name of a resource that is not composed; empty for none.
+	Without string
 }
 
 // Compose installs a revision of the Composition.
@@ -135,9 +137,12 @@ func (e *Env) Compose(ctx context.Context, c Composition) error {
 		return err
 	}
 	if e.Options.WithoutObjects {
-		if err := withoutSettings(o); err != nil {
+		if err := without(o, "settings"); err != nil {
 			return err
 		}
+	}
+	if err := without(o, c.Without); err != nil {
+		return err
 	}
 	if c.Follows {
 		if err := follows(o); err != nil {
@@ -173,9 +178,8 @@ func follows(o map[string]any) error {
 	return unstructured.SetNestedSlice(o, steps, "spec", "pipeline")
 }
 
-// withoutSettings removes the Object, which provider-kubernetes manages, from a
-// Composition.
-func withoutSettings(o map[string]any) error {
+// without removes a resource from a Composition.
+func without(o map[string]any, name string) error {
 	steps, _, err := unstructured.NestedSlice(o, "spec", "pipeline")
 	if err != nil || len(steps) == 0 {
 		return fmt.Errorf("the Composition has no steps: %w", err)
@@ -185,7 +189,7 @@ func withoutSettings(o map[string]any) error {
 	if err != nil {
 		return err
 	}
-	resources = slices.DeleteFunc(resources, func(r any) bool { m, _ := r.(map[string]any); return m["name"] == "settings" })
+	resources = slices.DeleteFunc(resources, func(r any) bool { m, _ := r.(map[string]any); return m["name"] == name })
 	if err := unstructured.SetNestedSlice(first, resources, "input", "resources"); err != nil {
 		return err
 	}

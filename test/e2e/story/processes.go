@@ -193,9 +193,11 @@ func (e *Env) component(ctx context.Context, name string, probe int, args ...str
 		return err
 	}
 	args = append([]string{name, "--kubeconfig=" + kubeconfig, "--default-mode=enforce", fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", probe)}, args...)
-	if _, err := e.Serve(ctx, "kausality-"+name, exec.Command(e.Bins[parts.Kausality], args...)); err != nil {
+	p, err := e.Serve(ctx, "kausality-"+name, exec.Command(e.Bins[parts.Kausality], args...))
+	if err != nil {
 		return err
 	}
+	e.components = append(e.components, p)
 	return controlplane.Eventually(ctx, "the "+name+" to be ready", 30*time.Second, func(ctx context.Context) error {
 		return controlplane.Answers(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", probe))
 	})

@@ -3,6 +3,7 @@ package story
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +21,22 @@ var FunctionOnly = []Chapter{
 	{"A composite in a composite: held there, too", nested},
 	{"It follows the policies and modes of the cluster", followed},
 	{"An Operation audits it, and changes nothing", audited},
+	{"A Composition revision without the database: it stays until its deletion is approved", removedByFunction},
 }
+
+// Answers are what the cluster's policies and modes let pass, with a webhook.
+var Answers = []Chapter{
+	{"hans requests a database", created},
+	{"Once it is settled, the gate is closed", settled},
+	{"It follows the policies and modes of the cluster", followed},
+}
+
+// AnswersUninstalled are those with webhook and function, and after webhook and gate are gone.
+var AnswersUninstalled = append(slices.Clone(Answers), []Chapter{
+	{"Webhook and gate are uninstalled, their CRDs and policies stay", uninstalled},
+	{"The function follows what stays", followed},
+	{"hans makes it larger", enlarged},
+}...)
 
 // WebhookOnly is what the webhook and the gate do without the function.
 var WebhookOnly = []Chapter{
