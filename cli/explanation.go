@@ -194,6 +194,9 @@ func (v view) gate(top *node, g *inspect.Gate) {
 	for _, f := range g.Difference {
 		n.add(v.yellow("external drift: ") + field(f))
 	}
+	if g.Withheld {
+		n.add("mode log: in mode enforce the gate would hold that until it is approved")
+	}
 	if g.Gone {
 		n.add(v.yellow("the external resource does not exist any more"))
 	}

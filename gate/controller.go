@@ -73,6 +73,8 @@ type Controller struct {
 	ungateable sync.Map
 	// remaining differences of external resources, for their events.
 	remaining remaining
+	// shadows are what is known of managed resources in mode log.
+	shadows shadows
 	// externalStates of objects of external systems, for metrics.
 	externalStates externalStates
 }

@@ -62,7 +62,7 @@ func (c *Controller) reconcileForeign(ctx context.Context, o *cluster.Object, s 
 	if err := c.report(ctx, &live, g, d); err != nil {
 		return 0, err
 	}
-	return c.reportRemaining(ctx, &live, d), nil
+	return c.announceRemaining(ctx, &live, d, gating.Foreign{Managed: g, View: view, System: s.Name()}.Shadow()), nil
 }
 
 // actForeign on a decision about an object of an external system, in one write.

@@ -25,6 +25,7 @@ var (
 	openFor     = telemetry.NewHistogram("kausality_gate_open_seconds")
 	wakeups     = telemetry.NewCounter("kausality_gate_wakeups_total").WithLabelValues()
 	repeated    = telemetry.NewCounter("kausality_gate_repeated_deletions_total").WithLabelValues()
+	wouldHold   = telemetry.NewCounter("kausality_gate_would_hold_total")
 	orphans     = telemetry.NewCounter("kausality_gate_orphans_total").WithLabelValues()
 )
 

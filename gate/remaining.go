@@ -64,6 +64,13 @@ func (s *remaining) due(ref parent.Ref, id string, now time.Time) (count int32, 
 	return e.count, now.Sub(e.written) >= renewEvery
 }
 
+// has reports whether a difference is known to remain.
+func (s *remaining) has(ref parent.Ref, id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of[ref].id == id
+}
+
 func (s *remaining) note(ref parent.Ref, e remainingEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,20 +157,6 @@ func eventOfDrift(d v1alpha1.DriftSpec) event {
 	}
 	e.text += " The gate keeps it as it is until that is approved, or reverted outside. To have the provider revert it: " + d.SuggestedApproval
 	return e
-}
-
-// reportRemaining announces the external drift of a decision, and returns when to reconcile
-// the object again.
-func (c *Controller) reportRemaining(ctx context.Context, o *cluster.Object, d gating.Decision) time.Duration {
-	if d.Drift == nil {
-		c.remaining.forget(o.State.Ref)
-		return d.Again
-	}
-	again := c.remains(ctx, o, d.Drift.ID, eventOfDrift(*d.Drift))
-	if d.Again > 0 {
-		again = min(again, d.Again)
-	}
-	return again
 }
 
 // announceClaims emits the event of once approvals that a write to their holder uses up

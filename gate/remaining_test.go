@@ -8,18 +8,23 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 )
@@ -63,17 +68,17 @@ func TestRemaining(t *testing.T) {
 	down := true
 	store, o := eventStore(t, &down), instance()
 	c := &Controller{Drifts: store, Log: logr.Discard()}
-	if again := c.reportRemaining(t.Context(), o, differing("a1")); again != retryEvery {
+	if again := c.announceRemaining(t.Context(), o, differing("a1"), nil); again != retryEvery {
 		t.Errorf("not written, again in %s", again)
 	}
 	down = false
 	for range 3 {
-		if again := c.reportRemaining(t.Context(), o, differing("a1")); again != renewEvery {
+		if again := c.announceRemaining(t.Context(), o, differing("a1"), nil); again != renewEvery {
 			t.Errorf("again in %s", again)
 		}
 	}
 	restarted := &Controller{Drifts: store, Log: logr.Discard()}
-	restarted.reportRemaining(t.Context(), o, differing("a1"))
+	restarted.announceRemaining(t.Context(), o, differing("a1"), nil)
 	all := listed(t, store)
 	if len(all) != 1 || all[0].Series != nil {
 		t.Fatalf("%d events: %+v", len(all), all)
@@ -83,10 +88,10 @@ func TestRemaining(t *testing.T) {
 		!strings.Contains(e.Note, "spec.forProvider.size is 9, should be 1") || !strings.Contains(e.Note, "kubectl annotate …") {
 		t.Errorf("%+v", e)
 	}
-	if again := c.reportRemaining(t.Context(), o, gating.Decision{Again: time.Minute}); again != time.Minute {
+	if again := c.announceRemaining(t.Context(), o, gating.Decision{Again: time.Minute}, nil); again != time.Minute {
 		t.Errorf("nothing differs, again in %s", again)
 	}
-	c.reportRemaining(t.Context(), o, differing("b2"))
+	c.announceRemaining(t.Context(), o, differing("b2"), nil)
 	if all := listed(t, store); len(all) != 2 {
 		t.Errorf("another difference: %d events", len(all))
 	}
@@ -104,9 +109,9 @@ func TestRemainingRenewed(t *testing.T) {
 		c.remaining.of[o.State.Ref] = e
 	}
 	for count := int32(2); count < 4; count++ {
-		c.reportRemaining(t.Context(), o, differing("a1"))
+		c.announceRemaining(t.Context(), o, differing("a1"), nil)
 		later()
-		c.reportRemaining(t.Context(), o, differing("a1"))
+		c.announceRemaining(t.Context(), o, differing("a1"), nil)
 		all := listed(t, store)
 		if len(all) != 1 || all[0].Series == nil || all[0].Series.Count != count {
 			t.Fatalf("renewed to %d: %+v", count, all)
@@ -114,7 +119,7 @@ func TestRemainingRenewed(t *testing.T) {
 	}
 	require.NoError(t, store.DeleteAllOf(t.Context(), &eventsv1.Event{}, client.InNamespace("default")))
 	later()
-	c.reportRemaining(t.Context(), o, differing("a1"))
+	c.announceRemaining(t.Context(), o, differing("a1"), nil)
 	if all := listed(t, store); len(all) != 1 {
 		t.Errorf("forgotten and not written again: %+v", all)
 	}
@@ -156,5 +161,61 @@ func TestApprovalUsed(t *testing.T) {
 	own := objectWith(map[string]string{v1alpha1.AnnotationKeyClaims: claims(v1alpha1.ClaimPending)})
 	if got := emitted(func(c *Controller) { c.announce(own, d) }); len(got) != 2 || !strings.HasPrefix(got[1], "Normal ApprovalUsed") {
 		t.Errorf("its own approval: %q", got)
+	}
+}
+
+// In mode log, what mode enforce would hold is one event and is counted once; a change of
+// the object is none (KR-08-55).
+func TestWouldHold(t *testing.T) {
+	down := false
+	store, o := eventStore(t, &down), instance()
+	cl, err := cluster.New(&rest.Config{Host: "127.0.0.1:1"})
+	require.NoError(t, err)
+	c := &Controller{Cluster: cl, Drifts: store, Log: logr.Discard()}
+	counted := func() (sum float64) {
+		r := prometheus.NewRegistry()
+		r.MustRegister(wouldHold)
+		families, err := r.Gather()
+		require.NoError(t, err)
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+		return sum
+	}
+	before := counted()
+	o.Generation, o.ManagementPolicies = 1, []string{"*"}
+	report := func(diff ...change.Change) time.Duration {
+		g := o.Gating(identity.Kind{ManagementPolicies: true}, settings.Settings{}, time.Hour, nil)
+		g.Mode, g.Difference, g.Comparable, g.Holders = v1alpha1.ModeLog, diff, true, []identity.Holder{{State: o.State}}
+		return c.reportRemaining(t.Context(), o, g, gating.Decision{})
+	}
+	size := change.Change{Path: "spec.forProvider.size", Verb: change.Mutate, Old: "9", New: "1"}
+	report(size)
+	if n := len(listed(t, store)); n != 0 || counted() != before {
+		t.Fatalf("a change that is not carried out yet: %d events, counted %v", n, counted()-before)
+	}
+	report()
+	for range 3 {
+		if again := report(size); again != renewEvery {
+			t.Errorf("again in %s", again)
+		}
+	}
+	all := listed(t, store)
+	if len(all) != 1 || all[0].Reason != "GateWouldHold" || counted() != before+1 ||
+		!strings.Contains(all[0].Note, "spec.forProvider.size is \"9\", should be \"1\"") {
+		t.Fatalf("counted %v: %+v", counted()-before, all)
+	}
+	if again := report(); again != 0 {
+		t.Errorf("it is reverted, again in %s", again)
+	}
+	report(size)
+	if counted() != before+2 {
+		t.Errorf("another time: counted %v", counted()-before)
+	}
+	c.changed(o, nil)
+	if c.shadows.of(o.State.Ref) != 0 || c.remaining.has(o.State.Ref, all[0].Name) {
+		t.Error("a deleted object is remembered")
 	}
 }

@@ -42,6 +42,7 @@ func (c *Controller) changed(old, new *cluster.Object) {
 	}
 	if new == nil {
 		c.remaining.forget(old.State.Ref)
+		c.shadows.note(old.State.Ref, 0)
 	}
 	switch {
 	case new == nil && c.managed(old.State.Ref):
@@ -132,6 +133,7 @@ func (c *Controller) watchSystems() {
 	c.Cluster.States.OnUnwatch(func(o *cluster.Object) {
 		c.externalStates.forget(o.State.Ref)
 		c.remaining.forget(o.State.Ref)
+		c.shadows.note(o.State.Ref, 0)
 	})
 }
 

@@ -80,6 +80,8 @@ var Catalogue = []Metric{
 		Help: "Transitions of gates."},
 	{Name: "kausality_gate_wakeups_total", Kind: Counter, By: byGate,
 		Help: "Composites whose reconciliation was requested because a refused change may be allowed now."},
+	{Name: "kausality_gate_would_hold_total", Kind: Counter, Labels: []string{"kind"}, By: byGate,
+		Help: "Differences of external resources in mode log that mode enforce would hold until they are approved; derived from objects and their status."},
 	{Name: "kausality_gates", Kind: Gauge, Labels: []string{"kind", "state"}, By: byGate,
 		Help: "Objects under a gate, open or closed: managed resources, and those of external systems."},
 	{Name: "kausality_live_reads_total", Kind: Counter, By: byWebhook,

@@ -39,7 +39,7 @@ func approving(verbs, mode string) fx.Mod {
 // Where nothing can be compared, an approval opens the gate for what its verbs mean
 // (KR-08-49, KR-08-52).
 func TestBlindOpens(t *testing.T) {
-	comparable := fx.Set("size = 11", "status", "atProvider", "module")
+	equal := fx.Set("size = 11", "status", "atProvider", "module")
 	for name, tc := range map[string]struct {
 		reason string
 		mr, xr []fx.Mod
@@ -66,7 +66,7 @@ func TestBlindOpens(t *testing.T) {
 		"Paused": {reason: "a paused one",
 			mr: []fx.Mod{fx.Annotate("crossplane.io/paused", "true")}, xr: []fx.Mod{approving(`"apply"`, "once")}},
 		"Equal": {reason: "what can be compared and is equal needs nothing",
-			mr: []fx.Mod{comparable}, xr: []fx.Mod{approving(`"apply"`, "once")}},
+			mr: []fx.Mod{equal}, xr: []fx.Mod{approving(`"apply"`, "once")}},
 		"OfAChild": {reason: "an approval about Kubernetes objects is none",
 			xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","mode":"always"}]`)}},
 		"Elsewhere": {reason: "of another object",

@@ -28,6 +28,9 @@ type Gate struct {
 	Difference []v1alpha1.FieldDifference `json:"difference,omitempty"`
 	// Gone: the provider reports that it does not exist.
 	Gone bool `json:"gone,omitempty"`
+	// Withheld: the mode is log, and in mode enforce the gate would hold the Difference until
+	// it is approved (KR-08-55).
+	Withheld bool `json:"withheld,omitempty"`
 	// Unsupported: the kind is a managed resource's without spec.managementPolicies, so that nothing
 	// can be masked. Why is then the only other field.
 	Unsupported bool `json:"unsupported,omitempty"`
@@ -60,9 +63,15 @@ func (i *Inspector) gate(ctx context.Context, obj *cluster.Object, mode v1alpha1
 	g.Mode, g.Holders, g.Live, g.User, g.Now = mode, holders, true, i.User.ID(), i.options.Now()
 	d := g.Decide()
 	stored := mask.ParseGate(obj.Annotations)
+	var equalAt int64
+	if synced, _ := obj.State.Condition("Synced"); synced.ObservedGeneration >= obj.Generation { // its provider has carried out its last change
+		equalAt = obj.Generation
+	}
+	withheld, _ := g.Shadow(equalAt)
 	return &Gate{
 		State: stored.State, Transition: stored, Policies: obj.ManagementPolicies,
 		Author: mask.AuthorOf(obj.Annotations, obj.ManagementPolicies), Next: d.Action, Why: d.Why,
 		Difference: change.Fields(own.Relevant(obj.External), maxFields), Gone: obj.Gone, Blind: obj.Blind(),
+		Withheld: withheld != nil,
 	}, nil
 }

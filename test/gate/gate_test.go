@@ -179,6 +179,43 @@ func TestEvents(t *testing.T) {
 	})
 }
 
+// TestShadow: in mode log, an event shows what mode enforce would have held of what the
+// provider reverts. Nothing is written to the resource (KR-08-55).
+func TestShadow(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t, "shadow")
+	bucket := s.bucket("Bucket", s.ns)
+	bucket.SetAnnotations(map[string]string{v1alpha1.AnnotationKeyMode: "log"})
+	got, err := s.of(s.hans, buckets).Create(t.Context(), bucket, metav1.CreateOptions{})
+	require.NoError(t, err)
+	drifted := func() {
+		_, err := s.of(s.hans, buckets).Patch(t.Context(), s.ns, types.MergePatchType, []byte(`{"status":{"atProvider":{"size":3}}}`),
+			metav1.PatchOptions{FieldManager: "provider"}, "status")
+		require.NoError(t, err)
+	}
+	polls, seen := 0, 0
+	wait.For(t, "one event, however often it differs", 30*time.Second, func(context.Context) error {
+		if polls++; polls%2 == 1 {
+			s.report("buckets", got) // nothing differs, and then something does
+		} else {
+			drifted()
+		}
+		have := s.eventCounts(s.ns)
+		if maps.Equal(have, map[string]int64{"GateWouldHold": 1}) {
+			seen++
+		}
+		if seen < 4 {
+			return fmt.Errorf("it is %v", have)
+		}
+		return nil
+	})
+	now, err := s.of(s.hans, buckets).Get(t.Context(), s.ns, metav1.GetOptions{})
+	require.NoError(t, err)
+	if !slices.Equal(policiesOf(now), []string{"*"}) || now.GetGeneration() != got.GetGeneration() || gateOf(now).State != "" {
+		t.Errorf("it was changed: %v, gate %+v", now.Object["spec"], gateOf(now))
+	}
+}
+
 // TestKinds: kinds without managementPolicies are not changed, and a kind that is
 // defined later is gated, also when it is deleted and defined again.
 func TestKinds(t *testing.T) {

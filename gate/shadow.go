@@ -1,0 +1,68 @@
+package gate
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/kausality-io/function-kausality/admission/gating"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+)
+
+// shadows are the generations at which nothing differed last of managed resources in mode log.
+// A restarted process learns them again. Safe for concurrent use.
+type shadows struct{ byRef sync.Map }
+
+func (s *shadows) of(ref parent.Ref) int64 {
+	v, _ := s.byRef.Load(ref)
+	generation, _ := v.(int64) // 0 where none is known
+	return generation
+}
+
+func (s *shadows) note(ref parent.Ref, generation int64) {
+	if generation == 0 {
+		s.byRef.Delete(ref)
+		return
+	}
+	s.byRef.Store(ref, generation)
+}
+
+// reportRemaining announces the external drift of a managed resource that is not approved, or,
+// in mode log, what mode enforce would hold. It returns when to reconcile the object again.
+func (c *Controller) reportRemaining(ctx context.Context, o *cluster.Object, g gating.Managed, d gating.Decision) time.Duration {
+	withheld, equal := g.Shadow(c.shadows.of(o.State.Ref))
+	c.shadows.note(o.State.Ref, equal)
+	return c.announceRemaining(ctx, o, d, withheld)
+}
+
+// announceRemaining announces the external drift of a decision, or what is withheld by mode
+// enforce alone; at most one of them is given.
+func (c *Controller) announceRemaining(ctx context.Context, o *cluster.Object, d gating.Decision, withheld *v1alpha1.DriftSpec) time.Duration {
+	id, e := "", event{}
+	switch {
+	case d.Drift != nil:
+		id, e = d.Drift.ID, eventOfDrift(*d.Drift)
+	case withheld != nil:
+		id, e = withheld.ID, eventOfWithheld(*withheld)
+		if !c.remaining.has(o.State.Ref, id) {
+			wouldHold.WithLabelValues(o.Kind).Inc()
+		}
+	default:
+		c.remaining.forget(o.State.Ref)
+		return d.Again
+	}
+	again := c.remains(ctx, o, id, e)
+	if d.Again > 0 {
+		again = min(again, d.Again)
+	}
+	return again
+}
+
+// eventOfWithheld is the event of what mode enforce would hold while the mode is log
+// (KR-08-55).
+func eventOfWithheld(d v1alpha1.DriftSpec) event {
+	return normal("GateWouldHold", "In mode enforce the gate would keep the external resource as it is until this is approved: %s. In mode log nothing stops "+
+		"a change of it. Derived from what the object and its status show.", clip(gating.ExplainDifference(d.Difference), maxEventDifference))
+}
