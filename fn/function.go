@@ -131,6 +131,7 @@ func newRun(cfg config, now time.Time, xr *unstructured.Unstructured, req *fnv1.
 	r.composite = offline.Derive(xr, r.observed, cfg.grace, now)
 	r.composite.Secrets = cfg.secrets
 	r.policies = cfg.policies.InForce(req, r.composite.Webhook, now)
+	r.policies.Cluster = r.policies.Cluster.WithDefault(cfg.gate)
 	r.notes = r.policies.Notes
 	r.provenance()
 	r.world = worldOf(r.composite, xr.Object, r.resources, cfg)

@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/fn/policies"
 	"github.com/kausality-io/function-kausality/fn/ssa"
 )
 
@@ -254,5 +256,55 @@ func TestManagedGateOutsideGuarded(t *testing.T) {
 	s.reconcile(want)
 	if _, _, message := s.condition(); strings.Contains(message, "ExternalDrift") {
 		t.Errorf("condition: %s", message)
+	}
+}
+
+// TestManagedGateInput covers KR-09-27: deadline, closed form and ignored paths come from the Input where no policy covers the
+// resource, and from the policy where one does, whatever it leaves out.
+func TestManagedGateInput(t *testing.T) {
+	const gate = `"gate":{"managementPolicies":"Managed","deadline":"5m","closed":["Observe","LateInitialize"],"ignorePaths":["spec.forProvider.size"]}`
+	const input = `{"mode":"enforce","settleGrace":"10s",` + gate + `}`
+	s := newStage(t, input)
+	want := desire{"a": database(1)}
+	s.reconcile(want)
+	s.unsynced("a")
+	s.now = s.now.Add(4 * time.Minute)
+	s.reconcile(want)
+	s.wantWrites()
+	s.now = s.now.Add(2 * time.Minute)
+	s.reconcile(want)
+	s.wantPolicies("Observe", "LateInitialize")
+	s.confirm(7)
+	s.reconcile(want)
+	if _, _, message := s.condition(); strings.Contains(message, "ExternalDrift") {
+		t.Errorf("the path is ignored: %s", message)
+	}
+	s.input = managed
+	s.reconcile(want)
+	if _, _, message := s.condition(); !strings.Contains(message, "ExternalDrift") {
+		t.Errorf("and is no longer: %s", message)
+	}
+}
+
+// TestManagedGatePolicy covers KR-09-27: under a policy, the gate is as that and the defaults have it, not the Input.
+func TestManagedGatePolicy(t *testing.T) {
+	s := newStage(t, `{"mode":"enforce","settleGrace":"10s","policySelector":{},"gate":{"managementPolicies":"Managed","deadline":"5m",`+
+		`"closed":["Observe","LateInitialize"],"ignorePaths":["spec.forProvider.size"]}}`)
+	databases := map[string]any{"apiGroups": []any{"cloud.example.org"}, "resources": []any{"databases"}}
+	s.installed(map[string]*fnv1.Resources{policies.RequirementKausalities: resources(map[string]any{"apiVersion": "kausality.io/v1alpha1",
+		"kind": "Kausality", "metadata": map[string]any{"name": "all"}, "spec": map[string]any{"mode": "enforce", "resources": []any{databases}}})})
+	want := desire{"a": database(1)}
+	s.reconcile(want)
+	s.unsynced("a")
+	s.now = s.now.Add(6 * time.Minute)
+	s.reconcile(want)
+	s.wantWrites()
+	s.now = s.now.Add(time.Hour)
+	s.reconcile(want)
+	s.wantPolicies("Observe")
+	s.confirm(7)
+	s.reconcile(want)
+	if _, _, message := s.condition(); !strings.Contains(message, "ExternalDrift") {
+		t.Errorf("the policy ignores nothing: %s", message)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/crossplane/function-sdk-go/errors"
 	"google.golang.org/protobuf/types/known/structpb"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
@@ -28,7 +29,9 @@ type config struct {
 	mode  v1alpha1.Mode
 	grace time.Duration
 	// managed: the function masks spec.managementPolicies itself.
-	managed  bool
+	managed bool
+	// gate is what its gates are like where no policy covers a resource (KR-09-27); nil for the defaults.
+	gate     *v1alpha1.GateSettings
 	policies policies.Source
 	// crossplane is the user name with which Crossplane writes.
 	crossplane string
@@ -60,9 +63,12 @@ func configOf(s *structpb.Struct) (config, error) {
 
 // decode an Input. Unknown fields are errors: one may be a typo.
 func decode(content map[string]any) (*input.Input, error) {
-	if v, ok := content["settleGrace"].(string); ok {
-		if _, err := time.ParseDuration(v); err != nil { // the decoder's error has no path
-			return nil, field.Invalid(field.NewPath("settleGrace"), v, `must be a duration such as "10s"`)
+	for _, at := range [][]string{{"settleGrace"}, {"gate", "deadline"}} { // the decoder's error has no path
+		v, _, err := unstructured.NestedFieldNoCopy(content, at...)
+		if text, ok := v.(string); err == nil && ok {
+			if _, err := time.ParseDuration(text); err != nil {
+				return nil, field.Invalid(field.NewPath(at[0], at[1:]...), text, `must be a duration such as "10s"`)
+			}
 		}
 	}
 	in := &input.Input{}
@@ -84,6 +90,9 @@ func (c config) with(in *input.Input) config {
 		c.grace = in.SettleGrace.Duration
 	}
 	c.managed = in.Gate != nil && in.Gate.ManagementPolicies == input.ManagementPoliciesManaged
+	if c.managed {
+		c.gate = &in.Gate.GateSettings
+	}
 	if in.ServiceAccount != "" {
 		c.crossplane = in.ServiceAccount
 	}
@@ -106,6 +115,7 @@ func validate(in *input.Input) field.ErrorList {
 	if in.Gate != nil {
 		errs = append(errs, optional(field.NewPath("gate", "managementPolicies"), in.Gate.ManagementPolicies,
 			input.ManagementPoliciesWebhook, input.ManagementPoliciesManaged)...)
+		errs = append(errs, validateGate(field.NewPath("gate"), &in.Gate.GateSettings)...)
 	}
 	for i, p := range in.SecretPaths {
 		if _, err := change.ParsePattern(p); err != nil {
@@ -115,6 +125,30 @@ func validate(in *input.Input) field.ErrorList {
 	if in.External != nil {
 		for i, p := range in.External.Provenance {
 			errs = append(errs, oneOf(field.NewPath("external", "provenance").Index(i), p, input.ProvenanceAWSTags, input.ProvenanceTerraformEnv)...)
+		}
+	}
+	return errs
+}
+
+// Bounds of a deadline, as in the schema of Kausality policies.
+const minDeadline, maxDeadline = time.Minute, 168 * time.Hour
+
+// validateGate as the schema of Kausality policies does.
+func validateGate(at *field.Path, g *v1alpha1.GateSettings) (errs field.ErrorList) {
+	if c := g.Closed; len(c) > 0 && !slices.Equal(c, []v1alpha1.Verb{v1alpha1.VerbObserve}) &&
+		!slices.Equal(c, []v1alpha1.Verb{v1alpha1.VerbObserve, v1alpha1.VerbLateInitialize}) {
+		errs = append(errs, field.Invalid(at.Child("closed"), c, "must be [Observe] or [Observe, LateInitialize]"))
+	}
+	if d := g.Deadline; d != nil && (d.Duration < minDeadline || d.Duration > maxDeadline) {
+		errs = append(errs, field.Invalid(at.Child("deadline"), d.Duration.String(), "must be between 1m and 168h"))
+	}
+	for i, p := range g.IgnorePaths {
+		pattern, err := change.ParsePattern(p)
+		switch {
+		case err != nil:
+			errs = append(errs, field.Invalid(at.Child("ignorePaths").Index(i), p, err.Error()))
+		case !slices.Equal(pattern.Head(2), []string{"spec", "forProvider"}) || p == "spec.forProvider":
+			errs = append(errs, field.Invalid(at.Child("ignorePaths").Index(i), p, "must be below spec.forProvider"))
 		}
 	}
 	return errs

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/structpb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/fn/ssa"
@@ -29,8 +30,20 @@ func TestConfigOf(t *testing.T) {
 			input: `{"apiVersion":"kausality.fn.crossplane.io/v1alpha1","kind":"Input","metadata":{"name":"x"},"mode":"enforce",` +
 				`"settleGrace":"1m","gate":{"managementPolicies":"Managed"},"external":{"provenance":["AWSTags",` +
 				`"TerraformEnv"]}}`, want: config{mode: v1alpha1.ModeEnforce, grace: time.Minute, crossplane: defaultServiceAccount,
-				managed: true, tags: true, env: true}},
-		"NoGrace": {reason: "zero is a grace period", input: `{"settleGrace":"0s"}`, want: config{mode: v1alpha1.ModeLog, crossplane: defaultServiceAccount}},
+				managed: true, gate: &v1alpha1.GateSettings{}, tags: true, env: true}},
+		"Gate": {reason: "what its gates are like",
+			input: `{"gate":{"managementPolicies":"Managed","closed":["Observe","LateInitialize"],"deadline":"90m","ignorePaths":["spec.forProvider.tags[*]"]}}`,
+			want: config{mode: v1alpha1.ModeLog, grace: 10 * time.Second, crossplane: defaultServiceAccount, managed: true, gate: &v1alpha1.GateSettings{
+				Closed: []v1alpha1.Verb{"Observe", "LateInitialize"}, Deadline: &metav1.Duration{Duration: 90 * time.Minute},
+				IgnorePaths: []string{"spec.forProvider.tags[*]"}}}},
+		"BadClosed":     {reason: "a closed gate gives no more", input: `{"gate":{"closed":["Observe","Update"]}}`, err: "gate.closed: Invalid value"},
+		"BadDeadline":   {reason: "with its path", input: `{"gate":{"deadline":"soon"}}`, err: `gate.deadline: Invalid value: "soon"`},
+		"ShortDeadline": {reason: "as in the schema of a policy", input: `{"gate":{"deadline":"1s"}}`, err: `gate.deadline: Invalid value: "1s"`},
+		"LongDeadline":  {reason: "on both sides", input: `{"gate":{"deadline":"169h"}}`, err: `gate.deadline: Invalid value: "169h0m0s"`},
+		"BadIgnore": {reason: "a path that does not parse", input: `{"gate":{"ignorePaths":["spec.forProvider.x","spec.forProvider.["]}}`,
+			err: "gate.ignorePaths[1]: Invalid value"},
+		"OtherIgnore": {reason: "nor one of something else", input: `{"gate":{"ignorePaths":["spec.forProviders"]}}`, err: "must be below spec.forProvider"},
+		"NoGrace":     {reason: "zero is a grace period", input: `{"settleGrace":"0s"}`, want: config{mode: v1alpha1.ModeLog, crossplane: defaultServiceAccount}},
 		"Webhook": {reason: "the gate is the webhook's by default", input: `{"gate":{}}`,
 			want: config{mode: v1alpha1.ModeLog, grace: 10 * time.Second, crossplane: defaultServiceAccount}},
 		"BadMode":  {reason: "an unknown mode is named with its path", input: `{"mode":"strict"}`, err: `mode: Unsupported value: "strict"`},

@@ -103,7 +103,11 @@ func settingsOf(k *v1alpha1.Kausality) Settings {
 	s := Settings{Policy: k.Name, Suspended: k.Spec.Suspend, TraceOnly: k.Spec.TraceOnly, MixedCauses: k.Spec.MixedCauses,
 		RequireApproval: k.Spec.OtherActors == v1alpha1.OtherActorsRequireApproval,
 		SecretFields:    change.SecretFieldsOf(k.Spec.SecretPaths...)}
-	g := k.Spec.Gate
+	return s.WithGate(k.Spec.Gate)
+}
+
+// WithGate sets what is configured of gates; nil for nothing.
+func (s Settings) WithGate(g *v1alpha1.GateSettings) Settings {
 	if g == nil {
 		return s
 	}

@@ -29,6 +29,17 @@ type Cluster struct {
 	namespaces map[string]namespace
 	// Removing: Kausality is being removed from the cluster.
 	Removing bool
+	// byDefault are the settings of what no policy covers, where hasDefault: what the Input has.
+	byDefault  settings.Settings
+	hasDefault bool
+}
+
+// WithDefault returns it with what the Input configures of gates (KR-09-27); nil for nothing.
+func (c Cluster) WithDefault(g *v1alpha1.GateSettings) Cluster {
+	if g != nil {
+		c.byDefault, c.hasDefault = c.byDefault.WithGate(g), true
+	}
+	return c
 }
 
 // namespace as far as it is read.
@@ -44,15 +55,19 @@ type namespace struct {
 // plural covers its objects for the webhook alone, unless it covers all of a group.
 func (c Cluster) Settings(ref parent.Ref, labels map[string]string) settings.Settings {
 	resource, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(ref.ToAPIVersionAndKind()))
-	return c.settings.For(settings.Target{
+	s := c.settings.For(settings.Target{
 		Group: resource.Group, Resource: resource.Resource, Namespace: ref.Namespace,
 		NamespaceLabels: c.namespaces[ref.Namespace].labels, Labels: labels,
 	})
+	if s.Policy == "" {
+		return c.byDefault
+	}
+	return s
 }
 
-// Lookup is Settings; nil where there is no policy.
+// Lookup is Settings; nil where neither a policy nor the Input configures anything.
 func (c Cluster) Lookup() func(parent.Ref, map[string]string) settings.Settings {
-	if len(c.settings.Scopes()) == 0 {
+	if len(c.settings.Scopes()) == 0 && !c.hasDefault {
 		return nil
 	}
 	return c.Settings

@@ -57,7 +57,7 @@ func sets(values []string) (args []string) {
 }
 
 // matrix of values, and what must and must not be rendered from them.
-// keptRole lets Crossplane read the policies as long as their CRDs are there: otherwise each pipeline that fetches them
+// keptRole lets Crossplane read the policies as long as their CRDs exist: otherwise each pipeline that fetches them
 // would fail after the chart is uninstalled (KR-09-08).
 const keptRole = "helm.sh/resource-policy: keep\n  name: kausality-crossplane"
 

@@ -179,4 +179,8 @@ type Gate struct {
 	// +kubebuilder:default=Webhook
 	// +optional
 	ManagementPolicies ManagementPolicies `json:"managementPolicies,omitempty"`
+
+	// What the gate is like where ManagementPolicies is "Managed". The Kausality policy that covers a
+	// resource, fetched by PolicySelector, takes precedence.
+	v1alpha1.GateSettings `json:",inline"`
 }

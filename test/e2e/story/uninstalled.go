@@ -20,7 +20,7 @@ var admissionKinds = []string{
 }
 
 // uninstalled: the hook of the chart restores what is masked, then webhook and gate end, and
-// what the API server asks them by is deleted. CRDs, policies and annotations stay.
+// what sends them requests is deleted. CRDs, policies and annotations stay.
 func uninstalled(ctx context.Context, e *Env, t *Teller) error {
 	t.Types("", "helm uninstall kausality")
 	kubeconfig, err := e.Kubeconfig("helm", "helm", "system:masters")
