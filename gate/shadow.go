@@ -40,7 +40,8 @@ func (c *Controller) reportRemaining(ctx context.Context, o *cluster.Object, g g
 // announceRemaining announces the external drift of a decision, or what is withheld by mode
 // enforce alone; at most one of them is given.
 func (c *Controller) announceRemaining(ctx context.Context, o *cluster.Object, d gating.Decision, withheld *v1alpha1.DriftSpec) time.Duration {
-	id, e := "", event{}
+	var id string
+	var e event
 	switch {
 	case d.Drift != nil:
 		id, e = d.Drift.ID, eventOfDrift(*d.Drift)

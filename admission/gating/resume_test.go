@@ -71,7 +71,7 @@ func TestResume(t *testing.T) {
 			t.Errorf("nothing but accepted changes is left: %+v", next)
 		}
 	})
-	t.Run("Stopped", func(t *testing.T) {
+	t.Run("Stopped", func(*testing.T) {
 		g := managed(held, "size")
 		g.MR.Annotations[v1alpha1.AnnotationKeyFreeze] = "true"
 		opens(g)
@@ -79,14 +79,14 @@ func TestResume(t *testing.T) {
 		g.Suspended = true
 		opens(g)
 	})
-	t.Run("AnotherExternalResource", func(t *testing.T) {
+	t.Run("AnotherExternalResource", func(*testing.T) {
 		g := managed(Retarget(held, parent.NewExternal("bucket", "default"), 5, now), "size")
 		g.MR.External = external("other")
 		opens(g)
 		g.MR.External = external("bucket") // and back
 		opens(g)
 	})
-	t.Run("NotGiven", func(t *testing.T) {
+	t.Run("NotGiven", func(*testing.T) {
 		g := managed(held, "size")
 		g.MR.Annotations[v1alpha1.AnnotationKeyManagementPolicies] = `["Observe","Create","Delete"]`
 		opens(g)
