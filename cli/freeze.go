@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/annotate"
@@ -111,7 +113,7 @@ func newUnfreezeCommand(s *session) *cobra.Command {
 }
 
 // run removes freezes of any user. They are shown before, except that of a
-// single object that is named.
+// single object that is named; of another user's, the author is shown afterwards.
 func (c *unfreezeCommand) run(cmd *cobra.Command, args []string) error {
 	if err := c.check(); err != nil {
 		return err
@@ -120,11 +122,33 @@ func (c *unfreezeCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	user, err := c.user(cmd.Context())
+	if err != nil {
+		return err
+	}
 	d := c.selectOptions.decision("Unfreeze %s?")
 	for _, t := range targets {
 		d.list = append(d.list, annotationWrite{
-			on: t, key: v1alpha1.AnnotationKeyFreeze, edit: annotate.Remove, isRemoval: true, next: "Changes requested in the meantime are carried out now.",
+			on: t, key: v1alpha1.AnnotationKeyFreeze, edit: annotate.Remove, isRemoval: true,
+			next: frozenBy(t.GetAnnotations(), user.Name) + "Changes requested in the meantime are carried out now.",
 		})
 	}
 	return writer{c.session, &c.writeOptions}.decide(cmd.Context(), d)
+}
+
+// frozenBy is a sentence with author, time and message of a freeze, and a space;
+// empty where there is none, or where it is the user's own (KR-12-17).
+func frozenBy(annotations map[string]string, user string) string {
+	f := approval.Parse(annotations).Freeze
+	if f == nil || f.User == user && user != "" {
+		return ""
+	}
+	out := "It was frozen by " + cmp.Or(f.User, "an unknown user")
+	if f.At != nil {
+		out += " since " + f.At.UTC().Format(time.RFC3339)
+	}
+	if f.Message != "" {
+		out += " (" + f.Message + ")"
+	}
+	return out + ". "
 }

@@ -64,15 +64,15 @@ func (c *pendingCommand) run(cmd *cobra.Command, args []string) error {
 
 // print Drifts; where completes the sentence for none.
 func (c *pendingCommand) print(list []v1alpha1.Drift, where string) error {
-	all := &v1alpha1.DriftList{Items: list, TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "DriftList"}}
+	all := &v1alpha1.DriftList{
+		Items:    append([]v1alpha1.Drift{}, list...), // an empty list where there is none, as kubectl get prints it
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "DriftList"},
+	}
 	if done, err := c.format.structured(c.Out, all); done {
 		return err
 	}
 	if c.format.value == formatName {
-		for _, d := range list {
-			fmt.Fprintln(c.Out, "drift."+v1alpha1.Group+"/"+d.Name)
-		}
-		return nil
+		return c.printNames(list)
 	}
 	if len(list) == 0 {
 		_, err := fmt.Fprintf(c.ErrOut, "Nothing waits for approval %s.\n", where)
@@ -87,6 +87,27 @@ func (c *pendingCommand) print(list []v1alpha1.Drift, where string) error {
 		}
 	}
 	return nil
+}
+
+// printNames of the Drifts that exist, so that each of them can be given to
+// kubectl get. What the composition function holds without a Drift is counted
+// on standard error (KR-12-16).
+func (c *pendingCommand) printNames(list []v1alpha1.Drift) error {
+	held := 0
+	for i := range list {
+		if inspect.IsHeld(&list[i]) {
+			held++
+			continue
+		}
+		if _, err := fmt.Fprintln(c.Out, "drift."+v1alpha1.Group+"/"+list[i].Name); err != nil {
+			return err
+		}
+	}
+	if held == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(c.ErrOut, "Not listed: %s that the composition function holds without a Drift; -o json lists all.\n", plural(held, "change"))
+	return err
 }
 
 // group of Drifts that have one cause, in one namespace; newest first.

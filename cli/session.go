@@ -8,8 +8,10 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cli/inspect"
 )
@@ -91,4 +93,17 @@ func (s *session) inspector(ctx context.Context) (*inspect.Inspector, error) {
 		return nil, err
 	}
 	return inspect.New(ctx, config, inspect.Options{Mapper: mapper, DefaultMode: v1alpha1.Mode(s.defaultMode), Now: s.view.now})
+}
+
+// user of the command. Unlike an inspector it needs no right of the user.
+func (s *session) user(ctx context.Context) (subject.User, error) {
+	config, err := s.config()
+	if err != nil {
+		return subject.User{}, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return subject.User{}, fmt.Errorf("cannot create a client: %w", err)
+	}
+	return inspect.Self(ctx, client)
 }

@@ -37,7 +37,7 @@ func newSnoozeCommand(s *session) *cobra.Command {
 	c.writeOptions.add(cmd)
 	c.selectOptions.add(cmd, allOfType)
 	fl := cmd.Flags()
-	fl.DurationVar(&c.period, "for", 0, "For how long, as in 24h or 90m.")
+	fl.Var((*period)(&c.period), "for", "For how long, as in 1d, 24h or 90m.")
 	fl.StringVar(&c.until, "until", "", "Until when, as in 2026-01-05T09:30:00Z.")
 	fl.StringVarP(&c.message, "message", "m", "", "Reason, for other users.")
 	fl.BoolVar(&c.off, "off", false, "Remove a snooze.")
@@ -84,7 +84,7 @@ func (c *snoozeCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	i, err := c.inspector(cmd.Context())
+	user, err := c.user(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (c *snoozeCommand) run(cmd *cobra.Command, args []string) error {
 	if c.off {
 		d.question = "End the snoozes of %s?"
 	}
-	s := v1alpha1.Snooze{Expiry: metav1.NewTime(until), User: i.User.Name, Message: c.message}
+	s := v1alpha1.Snooze{Expiry: metav1.NewTime(until), User: user.Name, Message: c.message}
 	for _, t := range targets {
 		if c.off {
 			d.list = append(d.list, endSnooze(t)...)

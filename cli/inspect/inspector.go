@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
@@ -67,7 +68,7 @@ func New(ctx context.Context, config *rest.Config, o Options) (*Inspector, error
 	}
 	i := &Inspector{Direct: d, options: o, modeFrom: "--default-mode", mapper: o.Mapper}
 	i.world = &world{direct: d, settled: map[parent.Ref]int64{}}
-	if i.User, err = self(ctx, d); err != nil {
+	if i.User, err = Self(ctx, d.Kubernetes); err != nil {
 		return nil, err
 	}
 	mode, found, err := d.ReadScope(ctx)
@@ -84,9 +85,10 @@ func New(ctx context.Context, config *rest.Config, o Options) (*Inspector, error
 	return i, nil
 }
 
-// self is the user of the command.
-func self(ctx context.Context, d *cluster.Direct) (subject.User, error) {
-	r, err := d.Kubernetes.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authv1.SelfSubjectReview{}, metav1.CreateOptions{})
+// Self is the user of the command, as the API server authenticates them. Every
+// authenticated user may read it.
+func Self(ctx context.Context, client kubernetes.Interface) (subject.User, error) {
+	r, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
 		return subject.User{}, fmt.Errorf("cannot read your user from the API server: %w", err)
 	}
