@@ -38,6 +38,7 @@ GEN     = $(BIN)/controller-gen
 HELM    = $(BIN)/helm-v3.20.0
 SUMMARY = $(BIN)/summary
 VULN    = $(BIN)/govulncheck
+SBOM    = $(BIN)/cyclonedx-gomod
 IMAGE   = $(BIN)/image
 CHART   = $(ROOT)/package/helm/kausality
 
@@ -173,6 +174,29 @@ package: image $(CLI) ## Build the function's Crossplane packages and inspect th
 	done
 	@$(IMAGE) inspect --package $(ARCHES:%=$(OUT)/function-kausality-%.xpkg)
 
+# What a release publishes, in $(OUT)/release, without a registry. .github/workflows/release.yaml pushes it.
+RELEASE     = $(OUT)/release
+PLATFORMS  ?= linux_amd64 linux_arm64 darwin_amd64 darwin_arm64 windows_amd64
+RELEASE_URL ?= https://github.com/kausality-io/function-kausality/releases/download
+
+.PHONY: release
+release: package $(HELM) $(SBOM) ## Make everything that a release publishes, without a registry; VERSION=v0.1.0
+	@rm -rf $(RELEASE) && mkdir -p $(RELEASE) && $(IMAGE) checksums --version '$(VERSION)' $(RELEASE) >/dev/null
+	@$(IMAGE) layout --output $(RELEASE)/image $(ARCHES:%=$(OUT)/kausality-%.tar)
+	@cp $(ARCHES:%=$(OUT)/function-kausality-%.xpkg) $(RELEASE)/
+	@$(HELM) package $(CHART) --version '$(VERSION:v%=%)' --app-version '$(VERSION:v%=%)' --destination $(RELEASE) >/dev/null
+	@$(MAKE) --no-print-directory manifests VALUES='--set image.tag=$(VERSION)' > $(RELEASE)/kausality.yaml
+	@for p in $(PLATFORMS); do \
+		program=$(OUT)/plugin_$$p/kubectl-kausality; case $$p in windows_*) program=$$program.exe;; esac; \
+		GOOS=$${p%_*} GOARCH=$${p#*_} $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $$program ./cmd/kubectl-kausality && \
+		$(IMAGE) archive --output "$(RELEASE)/kubectl-kausality_$(VERSION)_$$p.tar.gz" $$program LICENSE || exit 1; \
+	done
+	@$(IMAGE) krew --version '$(VERSION)' --url '$(RELEASE_URL)' --output $(RELEASE)/krew.yaml $(RELEASE)/kubectl-kausality_*.tar.gz
+	@for arch in $(ARCHES); do \
+		$(SBOM) bin -json -noserial -std -version '$(VERSION)' -output $(RELEASE)/kausality-$$arch.cdx.json $(BIN)/linux_$$arch/kausality || exit 1; \
+	done
+	@$(IMAGE) checksums --version '$(VERSION)' $(RELEASE)
+
 .PHONY: bench
 bench: ## Measure requests, memory and the gate; ARGS=code for benchmarks of the code
 	@$(GO) build -C test -trimpath -o $(BIN)/bench ./cmd/bench
@@ -252,6 +276,9 @@ $(GEN): FORCE
 
 $(VULN): FORCE
 	@$(GO) build -C test/parts/govulncheck -trimpath -o $@ golang.org/x/vuln/cmd/govulncheck
+
+$(SBOM): test/parts/cyclonedx-gomod/go.sum
+	@$(GO) build -C test/parts/cyclonedx-gomod -trimpath -o $@ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 
 $(LINT):
 	@$(GO) run -C test ./cmd/parts golangci-lint

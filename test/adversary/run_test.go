@@ -391,10 +391,8 @@ func (r *run) restore(ctx context.Context) error {
 	// An annotation that is stored declares nothing about another write.
 	const alone, again = `{"metadata":{"ownerReferences":null,"annotations":{"kausality.io/parent":"none"}}}`,
 		`{"metadata":{"annotations":{"kausality.io/parent":null}}}`
-	// Without it Crossplane does not recognize what it composed.
-	const named = `{"metadata":{"annotations":{"crossplane.io/composition-resource-name":"database"}}}`
 	for t, bodies := range map[target][]string{
-		{story.XDatabases, composite}: {again, alone, running}, {story.Databases, r.prod()}: {again, alone, running}, {story.Databases, r.managed}: {named, running},
+		{story.XDatabases, composite}: {again, alone, running}, {story.Databases, r.prod()}: {again, alone, running}, {story.Databases, r.managed}: {running},
 	} {
 		if r.waiting[t.name] || t.name == composite && r.waiting[r.managed] {
 			continue
@@ -428,11 +426,15 @@ func (r *run) restore(ctx context.Context) error {
 	return nil
 }
 
-// refer from the composite to its Database: without the reference Crossplane composes another one, which is held. Where it composed
-// without it at that moment, its next write removes the reference again.
+// refer from the composite to its Database, and name that: otherwise Crossplane composes another one, which is held. What it composed
+// just before that from what it had read is written afterwards, so that both may be lost again.
 func (r *run) refer(ctx context.Context) error {
 	if r.waiting[r.managed] {
 		return nil
+	}
+	const named = `{"metadata":{"annotations":{"crossplane.io/composition-resource-name":"database"}}}`
+	if err := r.merge(ctx, story.Hans, story.Databases, r.managed, "%s", named); err != nil {
+		return err
 	}
 	o, err := r.of("", story.XDatabases).Get(ctx, composite, metav1.GetOptions{})
 	if err != nil {

@@ -4,8 +4,12 @@
 //	image inspect [--package] FILE…
 //	image extract --output FILE IMAGE
 //	image registry [--address HOST:PORT]
+//	image layout --output DIR IMAGE…
+//	image archive --output FILE FILE…
+//	image krew --version V --url URL --output FILE ARCHIVE…
+//	image checksums --version V DIR
 //
-// `make image` and `make package` call it; relative paths are relative to where
+// `make image`, `make package` and `make release` call it; relative paths are relative to where
 // it runs.
 package main
 
@@ -27,7 +31,7 @@ import (
 	"github.com/kausality-io/function-kausality/test/image/oci"
 )
 
-const usage = "usage: image build|inspect|extract|registry [flags]; image COMMAND --help lists the flags"
+const usage = "usage: image build|inspect|extract|registry|layout|archive|krew|checksums [flags]; image COMMAND --help lists the flags"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -44,6 +48,7 @@ func main() {
 func run(ctx context.Context, args []string, out, help io.Writer) error {
 	commands := map[string]func(context.Context, []string, io.Writer, io.Writer) error{
 		"build": build, "inspect": inspect, "extract": extract, "registry": serve,
+		"layout": writeLayout, "archive": archive, "krew": krew, "checksums": checksums,
 	}
 	if len(args) == 0 || commands[args[0]] == nil {
 		return errors.New(usage)
