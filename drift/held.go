@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -243,7 +244,10 @@ func (r *Resolver) record(ctx context.Context, p *parent.State, h settling.Recor
 	if h.Operation != string(admission.Create) {
 		i.New = o
 	}
-	return r.Reporter.Record(ctx, i)
+	if err := r.Reporter.Record(ctx, i); !kerrors.IsConflict(err) {
+		return err
+	}
+	return nil // the next round sees what was written meanwhile
 }
 
 // resolveHeld resolves a Drift that the composition function no longer holds. p is its

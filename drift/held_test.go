@@ -80,7 +80,7 @@ func (f *heldFixture) function() *Function {
 	return &Function{
 		Composites: func() []*parent.State { return f.composites }, Content: f.content,
 		Reviews: func(s *parent.State) bool { return f.reviewed(s) },
-		Kind: func(gvk schema.GroupVersionKind) identity.Kind {
+		Kind: func(_ schema.GroupVersionKind) identity.Kind {
 			return identity.Kind{Resource: "xapps", SecretFields: change.SecretFieldsOf("spec.password")}
 		},
 		Author: func(_ context.Context, c v1alpha1.HopCause) (v1alpha1.HopCause, error) {
