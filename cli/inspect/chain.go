@@ -45,12 +45,9 @@ func (i *Inspector) Chain(ctx context.Context, o *unstructured.Unstructured) (*C
 		c.Hops = append(c.Hops, h)
 	}
 	if !c.Recorded {
-		guarded, why, err := i.guarded(ctx, o)
+		why, err := i.unrecorded(ctx, o)
 		if err != nil {
 			return nil, err
-		}
-		if guarded {
-			why = "its last change was not observed"
 		}
 		c.Notes = append(c.Notes, "Nothing is recorded on this object: "+why+".")
 	}
@@ -61,8 +58,24 @@ func (i *Inspector) Chain(ctx context.Context, o *unstructured.Unstructured) (*C
 	return c, err
 }
 
+// unrecorded is why an object has no trace, as a clause; never empty. Where the
+// user may not read what is guarded, that is it (KR-12-19).
+func (i *Inspector) unrecorded(ctx context.Context, o *unstructured.Unstructured) (string, error) {
+	if i.unread != nil {
+		return "the reason is unknown, " + i.unread.Error(), nil
+	}
+	guarded, why, err := i.guarded(ctx, o)
+	if guarded {
+		why = "its last change was not observed"
+	}
+	return why, err
+}
+
 // guarded reports whether the webhook sees changes of an object, and why not.
 func (i *Inspector) guarded(ctx context.Context, o *unstructured.Unstructured) (is bool, why string, err error) {
+	if i.unread != nil {
+		return false, "", i.unread
+	}
 	info, err := i.Direct.Kinds.Get(o.GroupVersionKind())
 	if err != nil {
 		return false, "", err

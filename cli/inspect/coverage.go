@@ -113,6 +113,9 @@ const crdPage = 50
 // empty, in all namespaces and of cluster-scoped objects. Objects are read in
 // pages; only counts and examples are kept.
 func (i *Inspector) Coverage(ctx context.Context, namespace string) (*Coverage, error) {
+	if i.unread != nil {
+		return nil, i.unread
+	}
 	out := &Coverage{Installed: i.Installed}
 	var err error
 	if out.Unanswered, err = i.Direct.Unanswered(ctx); err != nil {

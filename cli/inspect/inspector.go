@@ -7,6 +7,7 @@ import (
 	"time"
 
 	authv1 "k8s.io/api/authentication/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -46,15 +47,18 @@ type Inspector struct {
 
 	options  Options
 	modeFrom string
-	world    *world
-	mapper   meta.RESTMapper
+	// unread is why the webhook configuration is unknown: the user may not read it;
+	// nil where it was read. What depends on it fails with this error (KR-12-19).
+	unread error
+	world  *world
+	mapper meta.RESTMapper
 
 	mu  sync.Mutex
 	set *allowance.Set // once the policies were read
 }
 
 // New Inspector for a connection. It reads the user and which resources are
-// guarded.
+// guarded, where the user may read that.
 func New(ctx context.Context, config *rest.Config, o Options) (*Inspector, error) {
 	d, err := cluster.NewDirect(ctx, config)
 	if err != nil {
@@ -72,6 +76,10 @@ func New(ctx context.Context, config *rest.Config, o Options) (*Inspector, error
 		return nil, err
 	}
 	mode, found, err := d.ReadScope(ctx)
+	if kerrors.IsForbidden(err) {
+		i.unread = err
+		return i, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -105,6 +113,9 @@ type Mode struct {
 
 // ModeOf an object by precedence (KR-05-21).
 func (i *Inspector) ModeOf(ctx context.Context, s *parent.State) (Mode, error) {
+	if i.unread != nil {
+		return Mode{}, i.unread
+	}
 	mode, own, err := i.Direct.Mode(ctx, s, i.options.DefaultMode)
 	if err != nil {
 		return Mode{}, err

@@ -85,6 +85,9 @@ func (i *Inspector) outcomes(ctx context.Context, o, patched *unstructured.Unstr
 
 // Decide a request as the webhook would, without any effect.
 func (i *Inspector) Decide(ctx context.Context, req *admission.Request) (admission.Decision, error) {
+	if i.unread != nil {
+		return admission.Decision{}, i.unread
+	}
 	req.DryRun, req.Time = true, i.options.Now()
 	o := admission.Options{
 		DefaultMode: i.options.DefaultMode, Separates: true, Below: i.below(req.OldObject),
