@@ -255,8 +255,10 @@ func held(t *testing.T) {
 		return nil
 	})
 	the.terminal(t, "", "pending").golden(t, "pending-held", 0)
-	if r := the.pipe(t, "pending", database(t), "-o", "name"); r.out != "drift.kausality.io/"+foreseen+"\n" {
-		t.Errorf("explain foresaw %s, held is %s", foreseen, r.out)
+	listed := v1alpha1.DriftList{}
+	the.structured(t, &listed, "pending", database(t)) // -o name lists no change without a Drift (KR-12-16)
+	if len(listed.Items) != 1 || listed.Items[0].Name != foreseen {
+		t.Errorf("explain foresaw %s, held is %v", foreseen, listed.Items)
 	}
 	the.terminal(t, "", "explain", xr).golden(t, "explain-held", 0)
 	the.terminal(t, "", "explain", xr, "--patch", `{"spec":{"size":60}}`).golden(t, "explain-held-patch", 0)
