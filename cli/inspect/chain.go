@@ -61,8 +61,8 @@ func (i *Inspector) Chain(ctx context.Context, o *unstructured.Unstructured) (*C
 // unrecorded is why an object has no trace, as a clause; never empty. Where the
 // user may not read what is guarded, that is it (KR-12-19).
 func (i *Inspector) unrecorded(ctx context.Context, o *unstructured.Unstructured) (string, error) {
-	if i.unread != nil {
-		return "the reason is unknown, " + i.unread.Error(), nil
+	if unread := i.unread; unread != nil { // which is an answer
+		return "the reason is unknown, " + unread.Error(), nil //nolint:nilerr // It is what is reported.
 	}
 	guarded, why, err := i.guarded(ctx, o)
 	if guarded {

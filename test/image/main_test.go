@@ -20,12 +20,12 @@ func TestRunRefuses(t *testing.T) {
 		"UnknownFlag": {[]string{"build", "--colour"}, "colour"},
 		"NoFile":      {[]string{"inspect"}, "name the image"},
 		"MissingFile": {[]string{"inspect", "/does/not/exist"}, "/does/not/exist"},
-		"NoImages":     {[]string{"layout", "--output", "x"}, "name the image tarballs"},
-		"NoFiles":      {[]string{"archive", "--output", "x"}, "name the files"},
-		"NoURL":        {[]string{"krew", "--output", "x"}, "--url"},
-		"NoArchives":   {[]string{"krew", "--output", "x", "--url", "y"}, "name the archives"},
-		"NoDirectory":  {[]string{"checksums"}, "name the directory"},
-		"NoRelease":    {[]string{"checksums", "--version", "596c5dc", "."}, "set VERSION"},
+		"NoImages":    {[]string{"layout", "--output", "x"}, "name the image tarballs"},
+		"NoFiles":     {[]string{"archive", "--output", "x"}, "name the files"},
+		"NoURL":       {[]string{"krew", "--output", "x"}, "--url"},
+		"NoArchives":  {[]string{"krew", "--output", "x", "--url", "y"}, "name the archives"},
+		"NoDirectory": {[]string{"checksums"}, "name the directory"},
+		"NoRelease":   {[]string{"checksums", "--version", "596c5dc", "."}, "set VERSION"},
 		"BadAddress":  {[]string{"registry", "--address", "256.0.0.1:0"}, "cannot listen"},
 	}
 	for name, tc := range cases {

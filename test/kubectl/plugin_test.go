@@ -244,12 +244,11 @@ func external(t *testing.T) {
 	the.terminal(t, "", "approve", id).golden(t, "approve-again", 1)
 }
 
-// held by the function, which writes no Drifts: listed and approved all the
-// same.
+// held by the function, of which the webhook writes Drifts: listed and approved as any other.
 func held(t *testing.T) {
 	require.NoError(t, the.Compose(t.Context(), story.Composition{Tier: "gold", Kausality: true}))
 	wait.For(t, "what is held to be listed", 60*time.Second, func(context.Context) error {
-		if r := the.pipe(t, "pending"); strings.Count(r.out, "change ") != 2 {
+		if r := the.pipe(t, "pending", "-o", "name"); strings.Count(r.out, "drift.kausality.io/") != 2 {
 			return fmt.Errorf("pending: %s", r.out)
 		}
 		return nil
