@@ -180,8 +180,9 @@ PLATFORMS  ?= linux_amd64 linux_arm64 darwin_amd64 darwin_arm64 windows_amd64
 RELEASE_URL ?= https://github.com/kausality-io/function-kausality/releases/download
 
 .PHONY: release
-release: package $(HELM) $(SBOM) ## Make everything that a release publishes, without a registry; VERSION=v0.1.0
+release: $(IMAGE) $(HELM) $(SBOM) ## Make everything that a release publishes, without a registry; VERSION=v0.1.0
 	@rm -rf $(RELEASE) && mkdir -p $(RELEASE) && $(IMAGE) checksums --version '$(VERSION)' $(RELEASE) >/dev/null
+	@$(MAKE) --no-print-directory package
 	@$(IMAGE) layout --output $(RELEASE)/image $(ARCHES:%=$(OUT)/kausality-%.tar)
 	@cp $(ARCHES:%=$(OUT)/function-kausality-%.xpkg) $(RELEASE)/
 	@$(HELM) package $(CHART) --version '$(VERSION:v%=%)' --app-version '$(VERSION:v%=%)' --destination $(RELEASE) >/dev/null

@@ -224,7 +224,7 @@ func (l *environment) webhook(ctx context.Context, name, kubeconfig string) (pro
 	if err := l.configure(ctx, name, "https://"+addresses[0]); err != nil {
 		return "", err
 	}
-	args := append([]string{"webhook", "--kubeconfig=" + kubeconfig, "--cert-dir=" + l.certs, "--settle-grace=500ms", "--leader-elect",
+	args := append([]string{"webhook", "--kubeconfig=" + kubeconfig, "--cert-dir=" + l.certs, "--settle-grace=800ms", "--leader-elect",
 		"--bind-address=" + addresses[0], "--health-probe-bind-address=" + addresses[1],
 		"--drift-webhook-url=" + l.receiver.URL, "--drift-webhook-ca-file=" + filepath.Join(l.certs, "ca.crt")}, configurations[name]...)
 	_, err = l.cp.Run(ctx, "webhook-"+name, exec.Command(l.kausality, args...))

@@ -101,6 +101,7 @@ var pages = []followed{
 	{page: "CONTRIBUTING.md", commands: []typed{
 		{command: "go test ./admission/... ./fn/...", not: byUnit},
 		{command: "make lint unit", not: byUnit},
+		{command: "make release VERSION=v0.1.0", not: minutes},
 	}},
 	{page: "docs/demo.md", commands: []typed{
 		{command: "KEEP=1 make demo", not: minutes},
@@ -179,6 +180,7 @@ var pages = []followed{
 		{command: "kubectl kausality preview composition.yaml", not: inPlugin},
 	}},
 	{"docs/function.md", []typed{
+		{command: "kubectl get drifts"},
 		{command: "bin/kausality manifests --function-only | kubectl apply -f -", with: []string{"bin/kausality", "KAUSALITY", "apply ", "apply --dry-run=client "},
 			prints: "clusterrole.rbac.authorization.k8s.io/kausality-crossplane configured (dry run)"},
 		{command: "make parts build", prepares: cloned,
@@ -198,6 +200,7 @@ var pages = []followed{
 	{page: "docs/external.md", commands: []typed{
 		{command: "kausality manifests --resources='terraforms.infra.contrib.fluxcd.io,applications.argoproj.io,…'",
 			with: []string{",…'", "' --webhook-url=https://127.0.0.1:9443 --ca-file=ca.crt"}, prints: "applications"},
+		{command: "kubectl kausality approve workspace/orders --any --external=apply", not: "a scenario of test/conformance approves one in this form"},
 		{command: "terraform plan -out=tfplan && terraform show -json tfplan > plan.json", not: noTerraform},
 		{command: "kubectl get workspace orders -o yaml > orders.yaml", before: workspace},
 		{command: "kausality terraform check-plan --plan=plan.json --annotations=orders.yaml", prepares: planned("create"),

@@ -9,6 +9,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,6 +50,11 @@ func slowed(t *testing.T, by *atomic.Int64) string {
 	return path
 }
 
+// unreadable reports whether err is our refusal of what could not be decided: on a loaded machine a read takes longer than it may.
+func unreadable(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "ParentUnreadable: ")
+}
+
 // TestSlowAPIServer: a webhook that fails open decides about everything while each of its reads and writes takes 1.2 seconds, a little
 // less than it waits for one: the API server waits for the decision long enough (KR-12-12). The figures of docs/operations.md are of this test.
 func TestSlowAPIServer(t *testing.T) {
@@ -65,7 +71,7 @@ func TestSlowAPIServer(t *testing.T) {
 			began := time.Now()
 			err := s.count(s.ctrl, "part", 1000+n)
 			longest = max(longest, time.Since(began))
-			if !refused(err, "Drift") && !refused(err, "ParentUnreadable") { // on a loaded machine a read takes longer than it may
+			if !refused(err, "Drift") && !unreadable(err) {
 				require.NoError(t, err)
 				unjudged++
 			}
