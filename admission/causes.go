@@ -2,9 +2,8 @@ package admission
 
 import (
 	"cmp"
-	"strings"
-	"unicode/utf8"
 
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -96,14 +95,7 @@ func cause(kind v1alpha1.CauseKind, name string) v1alpha1.HopCause {
 }
 
 // bounded to v1alpha1.MaxCauseName bytes of valid UTF-8.
-func bounded(name string) string {
-	name = strings.ToValidUTF8(name, "")
-	for len(name) > v1alpha1.MaxCauseName {
-		_, last := utf8.DecodeLastRuneInString(name)
-		name = name[:len(name)-last]
-	}
-	return name
-}
+func bounded(name string) string { return annotation.Cut(name, v1alpha1.MaxCauseName) }
 
 // traceWith the hop at its end: after that of the parent where an intent of it explains the change (KR-07-01,
 // KR-07-09).

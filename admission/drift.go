@@ -76,7 +76,7 @@ func (ev *evaluation) approved() (verdict, error) {
 	}
 	v := ev.allow(ReasonApproved)
 	v.Resolution = ResolutionApproved
-	v.approval = &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: ev.class.id}
+	v.approval = &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: ev.class.id, Reason: bounded(m.Entry.Reason)}
 	switch {
 	case m.NeedsClaim():
 		v.Claim = ev.claim(ev.parent(), ev.view().set, m.Entry, ev.query().Use)

@@ -21,8 +21,9 @@ type approveCommand struct {
 	*session
 	writeOptions
 	waitOptions
-	selectOptions
+	changeOptions
 	mode, digest string
+	reason       string
 	any          bool
 	external     []string
 }
@@ -32,9 +33,10 @@ type approveCommand struct {
 func newApproveCommand(s *session) *cobra.Command {
 	c := &approveCommand{session: s}
 	cmd := &cobra.Command{
-		Use: "approve ID... | TYPE/NAME... | TYPE -l LABELS | --all", Short: "Approve pending changes.",
+		Use: "approve ID... | TYPE/NAME... | TYPE -l LABELS | --cause KEY | -l LABELS | --all", Short: "Approve pending changes.",
 		Long: "Approves differences that were reported: one by its id, or all that are pending about an object. An approval is for " +
-			"exactly the difference that is listed. With --any, any change that its controller makes to an object is approved in advance.",
+			"exactly the difference that is listed. --all and --selector leave out changes of external resources, which are approved by their " +
+			"ids, objects or --cause. With --any, any change that its controller makes to an object is approved in advance.",
 		Example: `  # A change that kubectl kausality pending lists; wait until it was carried out
   kubectl kausality approve 7642947475a29290 --wait
 
@@ -43,6 +45,10 @@ func newApproveCommand(s *session) *cobra.Command {
 
   # All pending changes below the objects of one team, after confirmation
   kubectl kausality approve xdatabases -l team=shop
+
+  # What one cause holds in all namespaces: ten objects first, then the rest
+  kubectl kausality approve -A --cause xdatabases-7f3 --limit 10 --reason "SHOP-17: canary"
+  kubectl kausality approve -A --cause xdatabases-7f3 --reason "SHOP-17"
 
   # Allow the controller any change of this database, until the spec of its parent is changed
   kubectl kausality approve database/orders-da6cb79af0ff --any --mode generation
@@ -53,10 +59,11 @@ func newApproveCommand(s *session) *cobra.Command {
 		RunE:              c.run,
 	}
 	c.writeOptions.add(cmd)
-	c.selectOptions.add(cmd, "Approve all pending changes of the namespace.")
+	c.changeOptions.add(cmd, "All pending changes of the namespace but those of external resources.")
 	c.waitOptions.add(cmd, "Wait until what is approved was carried out.")
 	fl := cmd.Flags()
 	fl.StringVar(&c.mode, "mode", string(v1alpha1.ApprovalOnce), "once, generation (until the next intent on the parent) or always.")
+	fl.StringVarP(&c.reason, "reason", "m", "", "Reason, for other users; kubectl kausality trace shows it beside the change.")
 	fl.StringVar(&c.digest, "digest", "", "Approve the difference with this id of the object named, whether it is reported or not.")
 	fl.BoolVar(&c.any, "any", false, "Approve any change that their controllers make to the objects named.")
 	fl.StringSliceVar(&c.external, "external", nil,
@@ -69,7 +76,7 @@ func newApproveCommand(s *session) *cobra.Command {
 
 // check the flags, and those that exclude each other, before the cluster is read.
 func (c *approveCommand) check() error {
-	if err := c.writeOptions.check(); err != nil {
+	if err := errors.Join(c.writeOptions.check(), c.checkSelection()); err != nil {
 		return err
 	}
 	switch v1alpha1.ApprovalMode(c.mode) {
@@ -78,6 +85,10 @@ func (c *approveCommand) check() error {
 		return usageError{fmt.Errorf("--mode must be once, generation or always, not %q", c.mode)}
 	}
 	switch {
+	case len(c.reason) > v1alpha1.MaxCauseName:
+		return usageError{fmt.Errorf("--reason must have at most %d bytes", v1alpha1.MaxCauseName)}
+	case c.cause != "" && (c.any || c.digest != ""):
+		return usageError{errors.New("--cause selects differences that are reported; it does not go with --any or --digest")}
 	case c.digest != "" && !isID(c.digest):
 		return usageError{fmt.Errorf("--digest must be the id of a difference, 16 hexadecimal digits, not %q", c.digest)}
 	case c.digest != "" && c.any:
@@ -104,21 +115,22 @@ func (c *approveCommand) run(cmd *cobra.Command, args []string) error {
 	if c.any || c.digest != "" {
 		return c.inAdvance(cmd, args)
 	}
-	list, group, err := driftFinder{c.session}.selected(cmd, args, &c.selectOptions)
+	list, group, err := driftFinder{c.session}.selected(cmd, args, &c.changeOptions)
 	if err != nil {
 		return err
 	}
-	d := decision{question: "Approve %s (" + c.mode + ")?", noun: "change", differences: true}
+	d := decision{question: "Approve %s (" + c.mode + ")?", noun: "change", differences: true, limit: c.limit}
 	if group {
 		d.selection = asGroup
 	}
 	for i := range list {
 		d.list = append(d.list, c.drift(&list[i]))
 	}
-	if err := (writer{c.session, &c.writeOptions}).decide(cmd.Context(), d); err != nil || !c.wait || c.dryRun != "none" {
+	done, err := writer{c.session, &c.writeOptions}.decided(cmd.Context(), d)
+	if err != nil || !c.wait || c.dryRun != "none" {
 		return err
 	}
-	return c.awaitAll(cmd, list)
+	return c.awaitAll(cmd, done)
 }
 
 // drift is approved on the parent that it names.
@@ -130,10 +142,15 @@ func (c *approveCommand) drift(d *v1alpha1.Drift) annotationWrite {
 	if d.Spec.SuggestedApproval == "" {
 		return annotationWrite{on: t, head: d.Name + "  " + summary(d), err: errUnguarded(describeRef(d.Spec.Parent))}
 	}
-	return annotationWrite{
+	w := annotationWrite{
 		on: t, head: d.Name + "  " + summary(d), key: annotate.ApproveKey(d.Spec.ID), edit: annotate.Approve(d.Spec.ID, v1alpha1.ApprovalMode(c.mode)),
-		next: c.afterApproval(d), warn: obstacles,
+		next: c.afterApproval(d), warn: obstacles, drift: d,
 	}
+	if c.reason != "" { // an annotation of the other form has no room for it (KR-12-23)
+		w.key = v1alpha1.AnnotationKeyApprovals
+		w.edit = annotate.AddApproval(v1alpha1.Approval{Digest: d.Spec.ID, Mode: v1alpha1.ApprovalMode(c.mode), Reason: c.reason})
+	}
+	return w
 }
 
 // obstacles on a parent that take precedence over any approval (KR-05-06,

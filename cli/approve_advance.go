@@ -52,7 +52,9 @@ func (c *approveCommand) advance(ctx context.Context, i *inspect.Inspector, t ta
 	if err != nil {
 		return annotationWrite{on: t, err: err}
 	}
-	a := v1alpha1.Approval{APIVersion: t.GetAPIVersion(), Kind: t.GetKind(), Name: t.GetName(), Mode: v1alpha1.ApprovalMode(c.mode), Digest: c.digest}
+	a := v1alpha1.Approval{
+		APIVersion: t.GetAPIVersion(), Kind: t.GetKind(), Name: t.GetName(), Mode: v1alpha1.ApprovalMode(c.mode), Digest: c.digest, Reason: c.reason,
+	}
 	next := "Any change that its controller makes to " + t.describe() + " is allowed, " + lasts[a.Mode] + "."
 	if len(c.external) > 0 {
 		a.Relation = v1alpha1.RelationExternal

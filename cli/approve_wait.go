@@ -17,13 +17,13 @@ import (
 // awaitAll waits, one after the other, until each Drift is resolved or, of the
 // deletion of an external resource, until a DELETE would be allowed: approving
 // it deletes nothing.
-func (c *approveCommand) awaitAll(cmd *cobra.Command, list []v1alpha1.Drift) error {
+func (c *approveCommand) awaitAll(cmd *cobra.Command, list []annotationWrite) error {
 	client, err := c.client()
 	if err != nil {
 		return err
 	}
 	for n := range list {
-		d := &list[n]
+		d := list[n].drift
 		how := ""
 		err := c.until(cmd.Context(), func(ctx context.Context) (waiting string, err error) {
 			if d.Spec.Relation == v1alpha1.RelationExternal && d.Spec.Operation == string(admission.Delete) {

@@ -39,7 +39,8 @@ func TestCommonFlags(t *testing.T) {
 			t.Errorf("%s: its --dry-run is %+v", c.Name(), dry)
 		}
 		for _, flag := range []string{"yes", "selector", "all"} {
-			want := slices.Contains(writing, c.Name()) && (flag != "selector" || c.Name() != "ungate") // which finds masked resources by itself
+			want := slices.Contains(writing, c.Name()) && (flag != "selector" || c.Name() != "ungate") || // which finds masked resources by itself
+				flag == "selector" && c.Name() == "pending" // which selects changes
 			if have := c.Flags().Lookup(flag) != nil; have != want {
 				t.Errorf("%s: it has --%s: %t, want %t", c.Name(), flag, have, want)
 			}
@@ -75,6 +76,16 @@ func TestUsageErrors(t *testing.T) {
 		"UnknownFlag":       {args: "approve --nope", want: "unknown flag: --nope; see kubectl kausality approve --help"},
 		"DefaultMode":       {args: "pending --default-mode=off", want: "--default-mode must be log or enforce"},
 		"Output":            {args: "version -o xml", want: "--output must be json, yaml"},
+		"PendingLimit":      {args: "pending --limit=-1", want: "--limit must not be negative"},
+		"PendingSummary":    {args: "pending --summary -o json", want: "--summary and --output exclude each other"},
+		"PendingObject":     {args: "pending x/y -A", want: "not both"},
+		"PendingSelector":   {args: "pending -l =", want: "--selector: "},
+		"ApproveLimit":      {args: "approve --all --limit=-1", want: "--limit must not be negative"},
+		"ApproveEverywhere": {args: "approve x/y -A", want: "--all-namespaces and --limit need a selection by flags"},
+		"ApproveIDCause":    {args: "approve 0123456789abcdef --cause c", want: "give ids or objects, not both, and no flags"},
+		"ApproveAnyCause":   {args: "approve x/y --any --cause c", want: "--cause selects differences that are reported"},
+		"ApproveReason":     {args: "approve x/y --reason " + strings.Repeat("r", 254), want: "--reason must have at most 253 bytes"},
+		"SnoozeSelector":    {args: "snooze -l a=b --for 1d", want: "--selector needs a TYPE"},
 		"ApproveNothing":    {args: "approve", want: "name an object as TYPE/NAME"},
 		"ApproveMode":       {args: "approve x/y --mode=twice", want: "--mode must be once, generation or always"},
 		"ApproveDigest":     {args: "approve x/y --digest=zz", want: "16 hexadecimal digits"},

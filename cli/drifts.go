@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -24,29 +26,98 @@ func onlyIDs(args []string) bool {
 	return len(args) > 0 && !slices.ContainsFunc(args, func(a string) bool { return !isID(a) })
 }
 
+// driftFilter selects pending changes.
+type driftFilter struct {
+	// cause is the key of one; empty for all.
+	cause string
+	// selector of labels of the parents; empty for all.
+	selector string
+	// everywhere: in all namespaces.
+	everywhere bool
+}
+
+// add the flags to a command that has no others which select objects.
+func (o *driftFilter) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&o.cause, "cause", "", "Only changes of the cause with this key, as pending prints it.")
+	fl.StringVarP(&o.selector, "selector", "l", "", "Only changes below parents with these labels, as in team=shop.")
+	fl.BoolVarP(&o.everywhere, "all-namespaces", "A", false, "In all namespaces.")
+}
+
+// check that the selector parses.
+func (o *driftFilter) check() error {
+	if _, err := labels.Parse(o.selector); err != nil {
+		return usageError{fmt.Errorf("--selector: %w", err)}
+	}
+	return nil
+}
+
+// scope of a list of pending changes.
+type scope struct {
+	// where completes a sentence about them; args are the arguments that select the same
+	// ones, with a space before each.
+	where, args string
+}
+
 // driftFinder finds the pending changes that a command line selects, as Drifts.
 type driftFinder struct{ *session }
 
-// selected Drifts: by their ids, all of the namespace, or those about objects.
-// group is true where the user did not name each.
-func (f driftFinder) selected(cmd *cobra.Command, args []string, o *selectOptions) (list []v1alpha1.Drift, group bool, err error) {
+// selected Drifts: by their ids, those of the namespace or of all, or those about objects.
+// group is true where the user did not name each (KR-12-21).
+func (f driftFinder) selected(cmd *cobra.Command, args []string, o *changeOptions) (list []v1alpha1.Drift, group bool, err error) {
 	switch {
 	case o.all && (len(args) > 0 || o.selector != ""):
 		return nil, false, usageError{errors.New("--all selects everything; give no arguments and no --selector with it")}
-	case o.all:
-		list, where, err := f.open(cmd, nil, false)
-		if err == nil && len(list) == 0 {
-			err = fmt.Errorf("nothing waits for approval %s", where)
-		}
+	case len(args) == 0 && (o.all || o.cause != "" || o.selector != ""):
+		list, err := f.changes(cmd, o)
 		return list, true, err
-	case onlyIDs(args) && !o.given():
+	case onlyIDs(args) && !o.filtered():
 		list, err = f.identified(cmd, args)
 		return list, false, err
 	case slices.ContainsFunc(args, isID):
-		return nil, false, usageError{errors.New("give ids or objects, not both")}
+		return nil, false, usageError{errors.New("give ids or objects, not both, and no flags that select changes with ids")}
 	}
-	list, err = f.about(cmd, args, o)
+	if list, err = f.about(cmd, args, o); err == nil {
+		list, err = withCause(list, o.cause)
+	}
 	return list, true, err
+}
+
+// changes of the namespace, or of all. Those of external resources are left out unless
+// their cause is named: what reverts or deletes them is a decision of its own (KR-12-22).
+func (f driftFinder) changes(cmd *cobra.Command, o *changeOptions) ([]v1alpha1.Drift, error) {
+	list, s, err := f.open(cmd, nil, &driftFilter{cause: o.cause, selector: o.selector, everywhere: o.everywhere})
+	if err != nil {
+		return nil, err
+	}
+	if o.cause == "" {
+		list = f.withoutExternal(list, cmd, s)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("nothing waits for approval %s", s.where)
+	}
+	return list, nil
+}
+
+// withoutExternal leaves out changes of external resources, and prints how to decide about
+// them.
+func (f driftFinder) withoutExternal(list []v1alpha1.Drift, cmd *cobra.Command, s scope) []v1alpha1.Drift {
+	var kept, external []v1alpha1.Drift
+	for i := range list {
+		if isExternal(&list[i]) {
+			external = append(external, list[i])
+			continue
+		}
+		kept = append(kept, list[i])
+	}
+	if len(external) == 0 {
+		return kept
+	}
+	fmt.Fprintf(f.ErrOut, "Left out, since they are about external resources: %s. To decide about them, name their cause:\n", plural(len(external), "change"))
+	for _, g := range byCause(external) {
+		fmt.Fprintf(f.ErrOut, "  %s%s --cause %s (%s)\n", cmd.CommandPath(), s.args, g.key, plural(len(g.drifts), "change"))
+	}
+	return kept
 }
 
 // identified by their ids, and open.
@@ -75,8 +146,8 @@ func (f driftFinder) identified(cmd *cobra.Command, ids []string) ([]v1alpha1.Dr
 
 // about objects, each difference once. Each object that is named must have a
 // pending change, and at least one of those that a flag selects.
-func (f driftFinder) about(cmd *cobra.Command, args []string, o *selectOptions) ([]v1alpha1.Drift, error) {
-	targets, err := f.session.selected(cmd, args, o)
+func (f driftFinder) about(cmd *cobra.Command, args []string, o *changeOptions) ([]v1alpha1.Drift, error) {
+	targets, err := f.session.selected(cmd, args, &o.selectOptions)
 	if err != nil {
 		return nil, err
 	}
@@ -129,40 +200,89 @@ func (f driftFinder) byID(ctx context.Context, client dynamic.Interface, ns, id 
 	return d, notFound
 }
 
-// open Drifts about an object, of the namespace, or of all namespaces; where
-// completes a sentence about them.
-func (f driftFinder) open(cmd *cobra.Command, args []string, all bool) (list []v1alpha1.Drift, where string, err error) {
+// open Drifts about an object, of the namespace, or of all namespaces, as a filter selects
+// them.
+func (f driftFinder) open(cmd *cobra.Command, args []string, o *driftFilter) (list []v1alpha1.Drift, s scope, err error) {
+	if list, s, err = f.everyOpen(cmd, args, o); err != nil {
+		return nil, s, err
+	}
+	if o.selector != "" {
+		s.where += " below objects with labels " + o.selector
+		s.args += " -l " + shellWord(o.selector)
+		if list, err = f.below(cmd, list, o); err != nil {
+			return nil, s, err
+		}
+	}
+	if len(list) == 0 {
+		return nil, s, nil
+	}
+	list, err = withCause(list, o.cause)
+	return list, s, err
+}
+
+// everyOpen Drift about an object, of the namespace, or of all namespaces.
+func (f driftFinder) everyOpen(cmd *cobra.Command, args []string, o *driftFilter) (list []v1alpha1.Drift, s scope, err error) {
 	ns, err := f.namespace()
 	if err != nil {
-		return nil, "", err
+		return nil, s, err
 	}
 	client, err := f.client()
 	if err != nil {
-		return nil, "", err
+		return nil, s, err
 	}
-	where = "in namespace " + ns
-	if all {
-		ns, where = "", "in any namespace"
+	s = scope{where: "in namespace " + ns, args: " -n " + ns}
+	if o.everywhere {
+		ns, s = "", scope{where: "in any namespace", args: " -A"}
 	}
 	if len(args) == 0 {
 		mapper, err := f.mapper()
 		if err != nil {
-			return nil, "", err
+			return nil, s, err
 		}
 		list, err = inspect.Pending(cmd.Context(), client, mapper, ns)
-		return list, where, err
+		return list, s, err
 	}
 	t, err := f.object(cmd, args)
 	if err != nil {
-		return nil, "", err
+		return nil, s, err
 	}
 	i, err := f.inspector(cmd.Context())
 	if err != nil {
-		return nil, "", err
+		return nil, s, err
 	}
 	list, err = openAbout(cmd.Context(), i, t)
-	return list, "about " + t.describe(), err
+	return list, scope{where: "about " + t.describe(), args: " " + t.arg()}, err
 }
+
+// below parents that have the labels of a filter.
+func (f driftFinder) below(cmd *cobra.Command, list []v1alpha1.Drift, o *driftFilter) ([]v1alpha1.Drift, error) {
+	client, err := f.client()
+	if err != nil {
+		return nil, err
+	}
+	mapper, err := f.mapper()
+	if err != nil {
+		return nil, err
+	}
+	ns, err := f.namespace()
+	if err != nil {
+		return nil, err
+	}
+	if o.everywhere {
+		ns = ""
+	}
+	return inspect.Below(cmd.Context(), client, mapper, list, ns, o.selector)
+}
+
+// shellWord is an argument as a shell takes it for one word.
+func shellWord(s string) string {
+	if plainWord.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9._:@/=,-]+$`)
 
 // openAbout are the open Drifts about an object or its children.
 func openAbout(ctx context.Context, i *inspect.Inspector, t target) ([]v1alpha1.Drift, error) {

@@ -79,7 +79,7 @@ func (c *emergencyCommand) run(cmd *cobra.Command, _ []string) error {
 	if err := c.format.check(); err != nil {
 		return err
 	}
-	list, _, err := driftFinder{c.session}.open(cmd, nil, true)
+	list, _, err := driftFinder{c.session}.open(cmd, nil, &driftFilter{everywhere: true})
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,8 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -19,7 +19,9 @@ import (
 type pendingCommand struct {
 	*session
 	format   format
-	all      bool
+	filter   driftFilter
+	limit    int
+	summary  bool
 	exitCode bool
 }
 
@@ -29,31 +31,66 @@ func newPendingCommand(s *session) *cobra.Command {
 	c := &pendingCommand{session: s}
 	cmd := &cobra.Command{
 		Use: "pending [TYPE/NAME]", Short: "List pending changes, by their cause.",
+		Long: "Lists what waits for approval: one block for each cause, across namespaces, with its author, how many objects it would " +
+			"change, which fields, and the newest changes with their ids. Further output is one line that names the command for it. " +
+			"-o json, yaml and name always contain all changes.",
 		Example: `  # Pending changes of this namespace, and of all of them
   kubectl kausality pending
   kubectl kausality pending -A
 
-  # Pending changes below one object, in full
+  # One line for each cause, and all changes of one of them
+  kubectl kausality pending -A --summary
+  kubectl kausality pending -A --cause xdatabases-7f3 --limit 0
+
+  # Pending changes below the objects of one team, and below one object
+  kubectl kausality pending -A -l team=shop
   kubectl kausality pending xdatabase/orders -o wide`,
 		ValidArgsFunction: completer{s}.object,
 		RunE:              c.run,
 	}
 	c.format.add(cmd, formatWide, formatName, formatJSON, formatYAML)
-	cmd.Flags().BoolVarP(&c.all, "all-namespaces", "A", false, "List those of all namespaces.")
-	cmd.Flags().BoolVar(&c.exitCode, "exit-code", false, "Exit with 4 if any change is pending.")
+	c.filter.add(cmd)
+	fl := cmd.Flags()
+	fl.IntVar(&c.limit, "limit", defaultListed, "How many changes of each cause are listed; 0 lists all.")
+	fl.BoolVar(&c.summary, "summary", false, "Print one line for each cause.")
+	fl.BoolVar(&c.exitCode, "exit-code", false, "Exit with 4 if any change is pending.")
 	return cmd
+}
+
+// Bounds of what pending lists by default: changes of each cause, causes, and fields of a
+// cause of which not all changes are listed (KR-12-20).
+const (
+	defaultListed = 10
+	maxCauses     = 5
+	maxFields     = 5
+)
+
+// check the flags before the cluster is read.
+func (c *pendingCommand) check(args []string) error {
+	switch {
+	case c.limit < 0:
+		return usageError{errors.New("--limit must not be negative; 0 lists all")}
+	case c.summary && c.format.value != formatTable:
+		return usageError{errors.New("--summary and --output exclude each other; -o json contains all changes")}
+	case len(args) > 0 && (c.filter.selector != "" || c.filter.everywhere):
+		return usageError{errors.New("name an object, or select changes with --selector or --all-namespaces, not both")}
+	}
+	if err := c.filter.check(); err != nil {
+		return err
+	}
+	return c.format.check()
 }
 
 // run lists the pending changes; errFound with --exit-code where there are any.
 func (c *pendingCommand) run(cmd *cobra.Command, args []string) error {
-	if err := c.format.check(); err != nil {
+	if err := c.check(args); err != nil {
 		return err
 	}
-	list, where, err := driftFinder{c.session}.open(cmd, args, c.all)
+	list, scope, err := driftFinder{c.session}.open(cmd, args, &c.filter)
 	if err != nil {
 		return err
 	}
-	if err := c.print(list, where); err != nil {
+	if err := c.print(list, scope); err != nil {
 		return err
 	}
 	if c.exitCode && len(list) > 0 {
@@ -62,8 +99,8 @@ func (c *pendingCommand) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// print Drifts; where completes the sentence for none.
-func (c *pendingCommand) print(list []v1alpha1.Drift, where string) error {
+// print Drifts.
+func (c *pendingCommand) print(list []v1alpha1.Drift, s scope) error {
 	all := &v1alpha1.DriftList{
 		Items:    append([]v1alpha1.Drift{}, list...), // an empty list where there is none, as kubectl get prints it
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "DriftList"},
@@ -75,18 +112,49 @@ func (c *pendingCommand) print(list []v1alpha1.Drift, where string) error {
 		return c.printNames(list)
 	}
 	if len(list) == 0 {
-		_, err := fmt.Fprintf(c.ErrOut, "Nothing waits for approval %s.\n", where)
+		_, err := fmt.Fprintf(c.ErrOut, "Nothing waits for approval %s.\n", s.where)
 		return err
 	}
-	for n, g := range byCause(list) {
+	groups := byCause(list)
+	if c.summary {
+		return c.summarize(groups)
+	}
+	shown := groups
+	if c.limit > 0 && len(groups) > maxCauses+1 { // a line for one cause more would be no shorter than its block
+		shown = groups[:maxCauses]
+	}
+	for n, g := range shown {
 		if n > 0 {
 			fmt.Fprintln(c.Out)
 		}
-		if err := g.print(c.Out, c.view, c.format.value == formatWide); err != nil {
+		if err := c.printGroup(g, s); err != nil {
 			return err
 		}
 	}
+	if left := groups[len(shown):]; len(left) > 0 {
+		n := 0
+		for _, g := range left {
+			n += len(g.drifts)
+		}
+		_, err := fmt.Fprintf(c.Out, "\n%s of %s more; to list the causes: kubectl kausality pending%s --summary\n",
+			plural(n, "change"), plural(len(left), "cause"), s.args)
+		return err
+	}
 	return nil
+}
+
+// summarize the groups, one line each.
+func (c *pendingCommand) summarize(groups []*causeGroup) error {
+	w := printers.GetNewTabWriter(c.Out)
+	fmt.Fprintln(w, "KEY\tCHANGES\tOBJECTS\tNAMESPACES\tAGE\tCAUSE")
+	for _, g := range groups {
+		title := g.title
+		if len(g.drifts[0].Spec.Causes) == 1 {
+			title += authorOf(g.drifts[0].Spec.Causes[0])
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\n", g.key, len(g.drifts), g.objects(), len(g.namespaces()), c.view.age(inspect.Since(g.oldest())), clip(title))
+	}
+	return w.Flush()
 }
 
 // printNames of the Drifts that exist, so that each of them can be given to
@@ -110,70 +178,80 @@ func (c *pendingCommand) printNames(list []v1alpha1.Drift) error {
 	return err
 }
 
-// group of Drifts that have one cause, in one namespace; newest first.
-type group struct {
-	cause, namespace string
-	drifts           []v1alpha1.Drift
-}
+// maxIDs that a command line is printed with; more changes are named by their cause.
+const maxIDs = 3
 
-// byCause groups Drifts, the groups in the order of their newest.
-func byCause(list []v1alpha1.Drift) []*group {
-	var out []*group
-	at := map[[2]string]*group{}
-	for _, d := range list {
-		key := [2]string{d.Namespace, d.Spec.Cause}
-		g := at[key]
-		if g == nil {
-			g = &group{cause: d.Spec.Cause, namespace: d.Namespace}
-			at[key] = g
-			out = append(out, g)
-		}
-		g.drifts = append(g.drifts, d)
+// printGroup as a table below its cause, with the command that approves all of it.
+func (c *pendingCommand) printGroup(g *causeGroup, s scope) error {
+	in := ""
+	if n := len(g.namespaces()); n > 1 {
+		in = " in " + plural(n, "namespace")
 	}
-	return out
-}
-
-// print the group as a table below its cause, with the command that approves all
-// of it.
-func (g *group) print(out io.Writer, v view, wide bool) error {
-	oldest := inspect.Since(&g.drifts[len(g.drifts)-1])
-	fmt.Fprintf(out, "%s: %s, since %s\n", v.bold(capitalized(cmp.Or(g.cause, "unknown cause"))), plural(len(g.drifts), "change"), v.age(oldest))
-	g.authors(out)
-	w := printers.GetNewTabWriter(out)
-	header := "  ID\tAGE\tPARENT\tCHANGE"
-	if wide {
-		header = "  ID\tAGE\tCOUNT\tUSER\tPARENT\tCHANGE"
+	fmt.Fprintf(c.Out, "%s: %s of %s%s, since %s\n", c.view.bold(capitalized(g.title)), plural(len(g.drifts), "change"), plural(g.objects(), "object"), in,
+		c.view.age(inspect.Since(g.oldest())))
+	for _, line := range g.authors() {
+		fmt.Fprintln(c.Out, "  "+line)
 	}
-	fmt.Fprintln(w, header)
-	ids := make([]string, 0, len(g.drifts))
-	for i := range g.drifts {
-		d := &g.drifts[i]
-		ids = append(ids, d.Name)
-		cells := []string{"  " + d.Name, v.age(inspect.Since(d))}
-		if wide {
-			cells = append(cells, fmt.Sprint(d.Status.Count), cmp.Or(d.Spec.User, "-"))
-		}
-		fmt.Fprintln(w, strings.Join(append(cells, describeRef(d.Spec.Parent), summary(d)), "\t"))
+	if len(g.drifts) == 1 && g.key == causeExternal {
+		fmt.Fprintln(c.Out, "  "+g.drifts[0].Spec.Cause)
 	}
-	if err := w.Flush(); err != nil {
+	listed := g.drifts
+	if c.limit > 0 && len(listed) > c.limit {
+		listed = listed[:c.limit]
+		c.printFields(g)
+	}
+	if err := c.printTable(listed, len(g.namespaces()) > 1); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "  To approve: %s\n", approveCommandLine(g.namespace, ids...))
+	if left := len(g.drifts) - len(listed); left > 0 {
+		fmt.Fprintf(c.Out, "  %d more; to list them: kubectl kausality pending%s --cause %s --limit 0\n", left, s.args, g.key)
+	}
+	command := "kubectl kausality approve" + s.args + " --cause " + g.key
+	if spaces := g.namespaces(); len(g.drifts) <= maxIDs && len(spaces) == 1 {
+		command = approveCommandLine(spaces[0], g.distinct(func(d *v1alpha1.Drift) string { return d.Name })...)
+	}
+	_, err := fmt.Fprintf(c.Out, "  To approve: %s\n", command)
 	return err
 }
 
-// authors prints the causes whose authors are known, once each.
-func (g *group) authors(out io.Writer) {
-	var lines []string
-	for _, d := range g.drifts {
-		if slices.ContainsFunc(d.Spec.Causes, func(c v1alpha1.HopCause) bool { return authorOf(c) != "" }) {
-			lines = append(lines, causeLines(d.Spec.Causes)...)
+// printFields that change, with how many objects each.
+func (c *pendingCommand) printFields(g *causeGroup) {
+	fields := g.fields()
+	for n, f := range fields {
+		if n == maxFields {
+			fmt.Fprintf(c.Out, "  %d other values of fields\n", len(fields)-n)
+			return
 		}
+		fmt.Fprintf(c.Out, "  %s, %s\n", f.text, plural(f.count, "time"))
 	}
-	slices.Sort(lines)
-	for _, line := range slices.Compact(lines) {
-		fmt.Fprintln(out, "  "+line)
+}
+
+// printTable of Drifts; spaces is whether they are of several namespaces.
+func (c *pendingCommand) printTable(list []v1alpha1.Drift, spaces bool) error {
+	w, wide := printers.GetNewTabWriter(c.Out), c.format.value == formatWide
+	header := []string{"  ID", "AGE", "PARENT", "CHANGE"}
+	if spaces {
+		header = slices.Insert(header, 1, "NAMESPACE")
 	}
+	if wide {
+		header = slices.Insert(header, len(header)-2, "COUNT", "USER")
+	}
+	fmt.Fprintln(w, strings.Join(header, "\t"))
+	for i := range list {
+		d := &list[i]
+		cells, text := []string{"  " + d.Name}, summary(d)
+		if spaces {
+			cells = append(cells, d.Namespace)
+		}
+		cells = append(cells, c.view.age(inspect.Since(d)))
+		if wide {
+			cells = append(cells, fmt.Sprint(d.Status.Count), cmp.Or(d.Spec.User, "-"))
+		} else {
+			text = clip(text)
+		}
+		fmt.Fprintln(w, strings.Join(append(cells, describeRef(d.Spec.Parent), text), "\t"))
+	}
+	return w.Flush()
 }
 
 // capitalized makes the first letter of a sentence a capital.

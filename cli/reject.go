@@ -17,7 +17,7 @@ import (
 type rejectCommand struct {
 	*session
 	writeOptions
-	selectOptions
+	changeOptions
 	reason           string
 	intent, withdraw bool
 }
@@ -27,7 +27,7 @@ type rejectCommand struct {
 func newRejectCommand(s *session) *cobra.Command {
 	c := &rejectCommand{session: s}
 	cmd := &cobra.Command{
-		Use: "reject ID... | TYPE/NAME... | TYPE -l LABELS | --all --reason TEXT", Short: "Reject drift of an object.",
+		Use: "reject ID... | TYPE/NAME... | TYPE -l LABELS | --cause KEY | --all --reason TEXT", Short: "Reject drift of an object.",
 		Long: "Writes a rejection of the object onto its parent: unrequested changes that the controller makes to it are refused with the " +
 			"reason, whatever approvals exist, in both modes, and no approval opens the gate of a managed resource. A rejection is about " +
 			"the object, not about one difference.",
@@ -35,6 +35,9 @@ func newRejectCommand(s *session) *cobra.Command {
 
   # Only until the parent's spec is changed
   kubectl kausality reject 7642947475a29290 --reason "not in this release" --until-next-intent
+
+  # The objects that one cause would change in all namespaces
+  kubectl kausality reject -A --cause xdatabases-7f3 --reason "SHOP-17: wrong tier"
 
   # The objects of all pending changes of the namespace, after confirmation
   kubectl kausality reject --all --reason "not before the audit is over"
@@ -44,7 +47,7 @@ func newRejectCommand(s *session) *cobra.Command {
 		RunE:              c.run,
 	}
 	c.writeOptions.add(cmd)
-	c.selectOptions.add(cmd, "The objects of all pending changes of the namespace.")
+	c.changeOptions.add(cmd, "The objects of all pending changes of the namespace but those of external resources.")
 	cmd.Flags().StringVarP(&c.reason, "reason", "m", "", "Reason, part of each refusal; required.")
 	cmd.Flags().BoolVar(&c.intent, "until-next-intent", false, "Valid until the next intent on the parent instead of for ever.")
 	cmd.Flags().BoolVar(&c.withdraw, "withdraw", false, "Remove the rejections of the objects.")
@@ -53,7 +56,7 @@ func newRejectCommand(s *session) *cobra.Command {
 
 // run writes rejections, or removes them with --withdraw.
 func (c *rejectCommand) run(cmd *cobra.Command, args []string) error {
-	if err := c.check(); err != nil {
+	if err := errors.Join(c.check(), c.checkSelection()); err != nil {
 		return err
 	}
 	switch {
@@ -66,7 +69,7 @@ func (c *rejectCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	d := c.selectOptions.decision("Write the rejections of %s?")
+	d := c.changeOptions.decision("Write the rejections of %s?")
 	if c.withdraw {
 		d.question = "Withdraw the rejections of %s?"
 	}
@@ -78,14 +81,14 @@ func (c *rejectCommand) run(cmd *cobra.Command, args []string) error {
 
 // rejections of objects that are named, or that pending changes are about.
 func (c *rejectCommand) rejections(cmd *cobra.Command, args []string, i *inspect.Inspector) ([]annotationWrite, error) {
-	if c.all || onlyIDs(args) && !c.given() {
-		list, _, err := driftFinder{c.session}.selected(cmd, args, &c.selectOptions)
+	if c.cause != "" || len(args) == 0 && c.given() || onlyIDs(args) && !c.filtered() {
+		list, _, err := driftFinder{c.session}.selected(cmd, args, &c.changeOptions)
 		if err != nil {
 			return nil, err
 		}
 		return c.drifts(cmd.Context(), list, i), nil
 	}
-	targets, err := c.selected(cmd, args, &c.selectOptions)
+	targets, err := c.session.selected(cmd, args, &c.selectOptions)
 	if err != nil {
 		return nil, err
 	}

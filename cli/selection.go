@@ -14,12 +14,57 @@ import (
 type selectOptions struct {
 	selector string
 	all      bool
+	// everywhere: in all namespaces.
+	everywhere bool
+	// limit is how many objects are changed; 0 for all.
+	limit int
 }
 
 // add the flags; all is the help text of --all.
 func (o *selectOptions) add(cmd *cobra.Command, all string) {
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "With a TYPE alone: the objects of it in the namespace that have these labels, as in team=shop.")
 	cmd.Flags().BoolVar(&o.all, "all", false, all)
+	cmd.Flags().BoolVarP(&o.everywhere, "all-namespaces", "A", false, "With a selection by flags: in all namespaces.")
+	cmd.Flags().IntVar(&o.limit, "limit", 0, "With a selection by flags: change at most so many, and leave the rest for the next time.")
+}
+
+// changeOptions select pending changes, or objects.
+type changeOptions struct {
+	selectOptions
+	// cause is the key of one; empty for all.
+	cause string
+}
+
+// add the flags; all is the help text of --all.
+func (o *changeOptions) add(cmd *cobra.Command, all string) {
+	o.selectOptions.add(cmd, all)
+	cmd.Flags().Lookup("selector").Usage = "Pending changes below parents with these labels, as in team=shop; with a TYPE: those of its objects with these labels."
+	cmd.Flags().StringVar(&o.cause, "cause", "", "Pending changes of the cause with this key, as pending prints it.")
+}
+
+// filtered reports whether a flag selects changes or objects.
+func (o *changeOptions) filtered() bool {
+	return o.given() || o.cause != "" || o.everywhere || o.limit != 0
+}
+
+// decision about objects that are named by arguments, or selected by the flags.
+func (o *changeOptions) decision(question string) decision {
+	d := o.selectOptions.decision(question)
+	if o.filtered() {
+		d.selection = asGroup
+	}
+	return d
+}
+
+// checkSelection of the flags, before the cluster is read.
+func (o *selectOptions) checkSelection() error {
+	if o.limit < 0 {
+		return usageError{errors.New("--limit must not be negative")}
+	}
+	if _, err := labels.Parse(o.selector); err != nil {
+		return usageError{fmt.Errorf("--selector: %w", err)}
+	}
+	return nil
 }
 
 // allOfType is the help text of --all of commands that are about objects.
@@ -34,7 +79,13 @@ const chunk = 500
 // selected objects, each once, read live: those that are named, or those that a
 // flag selects. There is at least one.
 func (s *session) selected(cmd *cobra.Command, args []string, o *selectOptions) ([]target, error) {
+	if err := o.checkSelection(); err != nil {
+		return nil, err
+	}
 	if !o.given() {
+		if o.everywhere || o.limit != 0 {
+			return nil, usageError{errors.New("--all-namespaces and --limit need a selection by flags, as in: TYPE --selector")}
+		}
 		return s.objects(cmd, args)
 	}
 	flag := "--selector"
@@ -47,13 +98,13 @@ func (s *session) selected(cmd *cobra.Command, args []string, o *selectOptions) 
 	case len(args) != 1 || strings.Contains(args[0], "/"):
 		return nil, usageError{fmt.Errorf("%s needs a TYPE and no names, as in: %s xdatabases %s", flag, cmd.CommandPath(), flag)}
 	}
-	if _, err := labels.Parse(o.selector); err != nil {
-		return nil, usageError{fmt.Errorf("--selector: %w", err)}
-	}
 	list, err := s.read(args, func(b *resource.Builder) *resource.Builder {
-		return b.LabelSelectorParam(o.selector).SelectAllParam(o.all).RequestChunksOf(chunk)
+		return b.LabelSelectorParam(o.selector).SelectAllParam(o.all).AllNamespaces(o.everywhere).RequestChunksOf(chunk)
 	})
 	if err == nil && len(list) == 0 {
+		if o.everywhere {
+			return nil, fmt.Errorf("there are no such %s in any namespace", args[0])
+		}
 		ns, err := s.namespace()
 		if err != nil {
 			return nil, err
@@ -65,7 +116,7 @@ func (s *session) selected(cmd *cobra.Command, args []string, o *selectOptions) 
 
 // decision about objects that are named by arguments, or selected by the flags.
 func (o *selectOptions) decision(question string) decision {
-	d := decision{selection: byName, question: question, noun: "object"}
+	d := decision{selection: byName, question: question, noun: "object", limit: o.limit}
 	if o.given() {
 		d.selection = asGroup
 	}

@@ -16,7 +16,7 @@ import (
 type snoozeCommand struct {
 	*session
 	writeOptions
-	selectOptions
+	changeOptions
 	period  time.Duration
 	until   string
 	message string
@@ -27,19 +27,23 @@ type snoozeCommand struct {
 func newSnoozeCommand(s *session) *cobra.Command {
 	c := &snoozeCommand{session: s}
 	cmd := &cobra.Command{
-		Use:   "snooze TYPE/NAME... | TYPE -l LABELS | TYPE --all --for PERIOD",
+		Use:   "snooze TYPE/NAME... | TYPE -l LABELS | TYPE --all | --cause KEY --for PERIOD",
 		Short: "Silence notifications about changes below an object; no decision changes.",
 		Example: `  kubectl kausality snooze xdatabase/orders --for 24h -m "known, fixed on Monday"
-  kubectl kausality snooze xdatabase/orders --off`,
+  kubectl kausality snooze xdatabase/orders --off
+
+  # The parents of all changes of one cause: whatever happens below them
+  kubectl kausality snooze -A --cause xdatabases-7f3 --for 3d --reason "SHOP-17: after the sale"`,
 		ValidArgsFunction: completer{s}.objects,
 		RunE:              c.run,
 	}
 	c.writeOptions.add(cmd)
-	c.selectOptions.add(cmd, allOfType)
+	c.changeOptions.add(cmd, allOfType)
 	fl := cmd.Flags()
 	fl.Var((*period)(&c.period), "for", "For how long, as in 1d, 24h or 90m.")
 	fl.StringVar(&c.until, "until", "", "Until when, as in 2026-01-05T09:30:00Z.")
 	fl.StringVarP(&c.message, "message", "m", "", "Reason, for other users.")
+	fl.StringVar(&c.message, "reason", "", "The same as --message.")
 	fl.BoolVar(&c.off, "off", false, "Remove a snooze.")
 	return cmd
 }
@@ -80,7 +84,7 @@ func (c *snoozeCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	targets, err := c.selected(cmd, args, &c.selectOptions)
+	targets, err := c.targets(cmd, args)
 	if err != nil {
 		return err
 	}
@@ -88,7 +92,7 @@ func (c *snoozeCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	d := c.selectOptions.decision("Snooze %s until " + until.Format(time.RFC3339) + "?")
+	d := c.changeOptions.decision("Snooze %s until " + until.Format(time.RFC3339) + "?")
 	if c.off {
 		d.question = "End the snoozes of %s?"
 	}
@@ -104,6 +108,41 @@ func (c *snoozeCommand) run(cmd *cobra.Command, args []string) error {
 		})
 	}
 	return writer{c.session, &c.writeOptions}.decide(cmd.Context(), d)
+}
+
+// targets are the objects that are named or selected, or the parents of the changes of a
+// cause.
+func (c *snoozeCommand) targets(cmd *cobra.Command, args []string) ([]target, error) {
+	if c.cause == "" {
+		return c.session.selected(cmd, args, &c.selectOptions)
+	}
+	list, _, err := driftFinder{c.session}.selected(cmd, args, &c.changeOptions)
+	if err != nil {
+		return nil, err
+	}
+	var out []target
+	have := map[v1alpha1.ObjectReference]bool{}
+	for i := range list {
+		p := list[i].Spec.Parent
+		p.Generation = 0 // of the same object
+		if have[p] {
+			continue
+		}
+		have[p] = true
+		t, err := c.target(refOf(p))
+		if err != nil {
+			return nil, err
+		}
+		if c.off { // which forms of a snooze it has is read
+			u, err := t.client.Get(cmd.Context(), t.GetName(), metav1.GetOptions{})
+			if err != nil {
+				return nil, fmt.Errorf("cannot read %s: %w", t.describe(), err)
+			}
+			t.Unstructured = u
+		}
+		out = append(out, t)
+	}
+	return out, nil
 }
 
 // endSnooze removes both forms of a snooze where the object has them (KR-02-08).

@@ -49,6 +49,9 @@ func (v view) hopLines(h v1alpha1.Hop) []string {
 		if a.Digest != "" {
 			line += ": difference " + a.Digest
 		}
+		if a.Reason != "" {
+			line += ", because: " + a.Reason
+		}
 		out = append(out, line)
 	}
 	return out

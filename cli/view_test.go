@@ -138,7 +138,7 @@ func TestPending(t *testing.T) {
 	version := v1alpha1.FieldDifference{Path: "spec.engineVersion", Old: `"15"`, New: `"16"`}
 	many := []v1alpha1.FieldDifference{version, {Path: "spec.a", New: "1"}, {Path: "spec.b", Old: "2"}, version, version}
 	created, deleted := drift("cc00000000000000", "", time.Minute), drift("dd00000000000000", "", time.Minute)
-	external := drift("ee00000000000000", "", time.Hour, version)
+	external := drift("ee00000000000000", "an actor other than Crossplane changed the external resource", time.Hour, version)
 	created.Spec.Operation, created.Spec.Child.Name = "CREATE", ""
 	deleted.Spec.Operation, deleted.Spec.Relation = "DELETE", v1alpha1.RelationExternal
 	external.Spec.Operation, external.Spec.Relation = "", v1alpha1.RelationExternal
@@ -147,21 +147,26 @@ func TestPending(t *testing.T) {
 		drift("bb00000000000000", "composition revision x-2", 12*time.Minute, many...), external,
 	}
 	s, out := testSession()
-	if err := (&pendingCommand{session: s}).print(list, ""); err != nil {
+	if err := (&pendingCommand{session: s}).print(list, scope{}); err != nil {
 		t.Fatal(err)
 	}
-	want := `Composition revision x-2: 2 changes, since 12m
+	want := `Composition revision x-2: 2 changes of 2 objects, since 12m
   ID                 AGE   PARENT                  CHANGE
   aa00000000000000   60s   XDatabase team/orders   change Database team/orders-aa: spec.engineVersion: "15" → "16"
   bb00000000000000   12m   XDatabase team/orders   change Database team/orders-bb: spec.engineVersion: "15" → "16"; spec.a: set to 1; spec.b: 2 removed; 2 more
   To approve: kubectl kausality approve -n team aa00000000000000 bb00000000000000
 
-Unknown cause: 3 changes, since 60m
+Unknown cause: 2 changes of 2 objects, since 60s
   ID                 AGE   PARENT                  CHANGE
   cc00000000000000   60s   XDatabase team/orders   create Database team/(name to be generated)
   dd00000000000000   60s   XDatabase team/orders   delete Database team/orders-dd and its external resource
+  To approve: kubectl kausality approve -n team cc00000000000000 dd00000000000000
+
+External drift: external resources differ from what Crossplane wants: 1 change of 1 object, since 60m
+  an actor other than Crossplane changed the external resource
+  ID                 AGE   PARENT                  CHANGE
   ee00000000000000   60m   XDatabase team/orders   change the external resource of Database team/orders-ee: spec.engineVersion: "15" → "16"
-  To approve: kubectl kausality approve -n team cc00000000000000 dd00000000000000 ee00000000000000
+  To approve: kubectl kausality approve -n team ee00000000000000
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)

@@ -44,6 +44,8 @@ type annotationWrite struct {
 	warn func(context.Context, target) ([]string, error)
 	// followsPrevious: it is a second annotation of what the one before is about.
 	followsPrevious bool
+	// drift is the pending change that it is about; nil where it is about an object.
+	drift *v1alpha1.Drift
 	// err is why nothing is to be written; edit is nil then.
 	err error
 }
@@ -71,6 +73,8 @@ type decision struct {
 	// differences with their ids are the heads: they describe the change, so that
 	// the annotations are shown in a dry run only.
 	differences bool
+	// limit is how many of them are changed; 0 for all.
+	limit int
 }
 
 // nonInteractiveHint completes the error where there is no terminal to confirm
@@ -109,48 +113,68 @@ type writer struct {
 // confirmed once. What was shown is written, or nothing is. What cannot be
 // written is left out, and is an error in the end.
 func (w writer) decide(ctx context.Context, d decision) error {
+	_, err := w.decided(ctx, d)
+	return err
+}
+
+// decided is decide, and returns what has been decided as wanted, now or before.
+func (w writer) decided(ctx context.Context, d decision) ([]annotationWrite, error) {
 	if d.selection == byID || d.selection == byName && count(d.list) == 1 {
-		return w.writeAll(ctx, d.list, nil)
+		return d.list, w.writeAll(ctx, d.list, nil)
 	}
-	steps, left := plan(ctx, d)
+	steps, rest, left := plan(ctx, d)
+	if rest > 0 {
+		defer fmt.Fprintf(w.ErrOut, "%d more are left, since --limit is %d; the same command goes on with them.\n", rest, d.limit)
+	}
 	if w.dryRun == string(annotate.DryRunClient) && w.format.value == formatTable {
 		w.show(w.Out, steps, false)
 		fmt.Fprintln(w.ErrOut, "Nothing was written: it is a dry run.")
-		return left
+		return nil, left
 	}
 	changes := w.show(w.ErrOut, steps, d.differences)
 	if changes > 0 && w.dryRun == "none" {
 		if err := w.confirm(fmt.Sprintf(d.question, pluralize(changes, d.noun)), w.yes, d.nonInteractiveHint()); err != nil {
-			return err
+			return nil, err
 		}
 	}
+	var done []annotationWrite
 	list := make([]annotationWrite, 0, len(steps))
 	for _, s := range steps {
+		done = append(done, s.annotationWrite)
 		if s.err == nil && (!s.change.Unchanged || d.selection == byName) {
 			s.edit = annotate.AsShown(s.change, s.edit)
 			list = append(list, s.annotationWrite)
 		}
 	}
-	return w.writeAll(ctx, list, left)
+	return done, w.writeAll(ctx, list, left)
 }
 
-// plan the change of each write; the error counts those that are left out.
-func plan(ctx context.Context, d decision) (steps []step, left error) {
-	without := 0
-	for _, w := range d.list {
+// plan the change of each write; left counts those that are left out. rest is how
+// many are left for the next time by the limit: those that have the annotation already do
+// not count towards it, so that the same command goes on where it ended (KR-12-22).
+func plan(ctx context.Context, d decision) (steps []step, rest int, left error) {
+	without, changed := 0, 0
+	for n, w := range d.list {
+		if d.limit > 0 && changed >= d.limit && !w.followsPrevious {
+			rest = count(d.list[n:])
+			break
+		}
 		s := step{annotationWrite: w}
 		if s.err == nil {
 			s.change, s.err = w.writer(annotate.DryRunClient).Annotate(ctx, w.key, w.edit)
 		}
-		if s.err != nil {
+		switch {
+		case s.err != nil:
 			without++
+		case !s.change.Unchanged && !s.followsPrevious:
+			changed++
 		}
 		steps = append(steps, s)
 	}
 	if without > 0 {
 		left = fmt.Errorf("left out %d of %s, see above", without, plural(count(d.list), d.noun))
 	}
-	return steps, left
+	return steps, rest, left
 }
 
 // show what is planned, and return how many objects are changed.

@@ -23,9 +23,14 @@ const searchTimeout = 5 * time.Second
 // Items of a resource, which are read a page of size objects at a time. An error of
 // the API server is the last item, as it is, without an object.
 func Items(ctx context.Context, r dynamic.ResourceInterface, size int64) iter.Seq2[*unstructured.Unstructured, error] {
+	return Labelled(ctx, r, "", size)
+}
+
+// Labelled items of a resource, as Items: those that a label selector matches; empty matches all.
+func Labelled(ctx context.Context, r dynamic.ResourceInterface, selector string, size int64) iter.Seq2[*unstructured.Unstructured, error] {
 	return func(yield func(*unstructured.Unstructured, error) bool) {
 		for next := ""; ; {
-			list, err := r.List(ctx, metav1.ListOptions{Limit: size, Continue: next})
+			list, err := r.List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: size, Continue: next})
 			if err != nil {
 				yield(nil, err)
 				return

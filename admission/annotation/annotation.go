@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	goyaml "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -151,4 +152,14 @@ func Brief(err error) error {
 		text = strings.ToValidUTF8(text[:maxEcho], "") + "…"
 	}
 	return errors.New(text)
+}
+
+// Cut a text to a number of bytes of valid UTF-8.
+func Cut(s string, size int) string {
+	s = strings.ToValidUTF8(s, "")
+	for len(s) > size {
+		_, last := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-last]
+	}
+	return s
 }

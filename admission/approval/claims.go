@@ -103,7 +103,7 @@ func (c Claims) Take(e Entry, u Use, now time.Time) (Claims, v1alpha1.Claim) {
 	child := u.Child
 	claim := v1alpha1.Claim{
 		Content: e.Content, State: v1alpha1.ClaimPending, At: Stamp(now), Generation: e.Generation,
-		Child: &child, Digest: u.Digest, User: u.User, Relation: u.Relation,
+		Child: &child, Digest: u.Digest, User: u.User, Relation: u.Relation, Reason: annotation.Cut(e.Reason, v1alpha1.MaxCauseName),
 	}
 	if have := c.Of(e.Content); have != nil {
 		claim.Generation = have.Generation

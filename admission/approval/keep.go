@@ -64,6 +64,7 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 // person just wrote it, without effect (KR-05-35, KR-05-32).
 func arrival(e Entry, generation, intent int64, now time.Time) v1alpha1.Claim {
 	c := v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimOpen, Generation: cmp.Or(max(e.Generation, 0), generation), At: Stamp(now), Digest: e.Digest}
+	c.Reason = annotation.Cut(e.Reason, v1alpha1.MaxCauseName)
 	if c.Generation < intent {
 		c.State = v1alpha1.ClaimPruned
 	}

@@ -232,6 +232,36 @@ func TestContent(t *testing.T) {
 	}
 }
 
+// TestContentOfReason is that of an unknown field, as which earlier releases hashed it: a
+// used approval with a reason is no new one after an upgrade (KR-12-23).
+func TestContentOfReason(t *testing.T) {
+	value := `[{"digest":"1f2e3d4c5b6a7980","mode":"once","reason":"SHOP-17","ticket":"4"}]`
+	e := Parse(annotations{v1alpha1.AnnotationKeyApprovals: value}).Approvals
+	if len(e) != 1 || e[0].Reason != "SHOP-17" {
+		t.Fatalf("parsed as %+v", e)
+	}
+	plain := v1alpha1.Approval{Digest: "1f2e3d4c5b6a7980", Mode: v1alpha1.ApprovalOnce, Relation: v1alpha1.RelationControllerChild}
+	before := annotation.Digest([]any{plain, map[string]any{"reason": "SHOP-17", "ticket": "4"}}, contentLength)
+	if e[0].Content != before {
+		t.Errorf("its content is %s, before %s", e[0].Content, before)
+	}
+	if other := content(plain, nil); other == before || content(plain, map[string]any{}) != other {
+		t.Errorf("without a reason it is %s", other)
+	}
+}
+
+// TestReasonOfClaim is kept, bounded, from the arrival of the approval on (KR-12-23).
+func TestReasonOfClaim(t *testing.T) {
+	e := entry(t, `[{"digest":"1f2e3d4c5b6a7980","reason":"`+strings.Repeat("ü", 200)+`"}]`)
+	arrived := arrival(e, 1, 1, time.Now())
+	if n := len(arrived.Reason); n > v1alpha1.MaxCauseName || n < v1alpha1.MaxCauseName-2 {
+		t.Errorf("the reason has %d bytes", n)
+	}
+	if _, taken := (Claims{arrived}).Take(e, use(), time.Now()); taken.Reason != arrived.Reason {
+		t.Errorf("used, the reason is %q", taken.Reason)
+	}
+}
+
 func seed(f *testing.F) {
 	f.Helper()
 	for _, s := range []string{

@@ -3,6 +3,7 @@ package approval
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -292,6 +293,13 @@ const contentLength = 16
 func content(a v1alpha1.Approval, unknown map[string]any) string {
 	if a.Mode == "" {
 		a.Mode = v1alpha1.ApprovalOnce
+	}
+	if a.Reason != "" { // as before it was a known field: no approval becomes another one by an upgrade
+		unknown = maps.Clone(unknown)
+		if unknown == nil {
+			unknown = map[string]any{}
+		}
+		unknown["reason"], a.Reason = a.Reason, ""
 	}
 	if len(unknown) == 0 {
 		return annotation.Digest(a, contentLength)

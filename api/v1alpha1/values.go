@@ -261,6 +261,8 @@ type HopApproval struct {
 	Mode ApprovalMode `json:"mode,omitempty"`
 	// Digest is the id of the difference that was let through.
 	Digest string `json:"digest,omitempty"`
+	// Reason that the approver gave, at most MaxCauseName bytes; empty for none.
+	Reason string `json:"reason,omitempty"`
 }
 
 // Approval is an entry of the approvals annotation.
@@ -282,6 +284,8 @@ type Approval struct {
 	Verbs []Verb `json:"verbs,omitempty"`
 	// Digest restricts the approval to the difference with that id.
 	Digest string `json:"digest,omitempty"`
+	// Reason, as text, for other users; of no effect.
+	Reason string `json:"reason,omitempty"`
 }
 
 // Rejection is an entry of the rejections annotation.
@@ -352,6 +356,8 @@ type Claim struct {
 	// User id of the requester: a hash of 128 bits. Earlier releases stored the
 	// user hash.
 	User string `json:"user,omitempty"`
+	// Reason of the approval, at most MaxCauseName bytes; empty for none.
+	Reason string `json:"reason,omitempty"`
 }
 
 // Spent reports whether the approval was used or is out of date.

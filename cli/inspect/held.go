@@ -118,9 +118,10 @@ func HeldBy(ctx context.Context, client dynamic.Interface, mapper meta.RESTMappe
 	if !known {
 		changes = messageChanges(c.message, composed)
 	}
-	cause := "the composition of " + identity.Describe(s.Ref)
+	cause, causes := "the composition of "+identity.Describe(s.Ref), []v1alpha1.HopCause(nil)
 	if s.CompositionRevision != "" {
 		cause = "composition revision " + s.CompositionRevision
+		causes = []v1alpha1.HopCause{{Kind: v1alpha1.CauseComposition, Name: s.CompositionRevision}}
 	}
 	var out []v1alpha1.Drift
 	for _, h := range changes {
@@ -129,7 +130,7 @@ func HeldBy(ctx context.Context, client dynamic.Interface, mapper meta.RESTMappe
 		}
 		d := v1alpha1.Drift{Spec: v1alpha1.DriftSpec{
 			ID: h.id, Relation: v1alpha1.RelationControllerChild, Parent: reference(s.Ref, s.Generation), Operation: h.operation,
-			Child: h.child, SuggestedApproval: h.approve, Cause: cause,
+			Child: h.child, SuggestedApproval: h.approve, Cause: cause, Causes: causes,
 		}}
 		for _, p := range h.paths {
 			d.Spec.Difference = append(d.Spec.Difference, v1alpha1.FieldDifference{Path: p})

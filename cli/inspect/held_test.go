@@ -116,6 +116,7 @@ func TestHeldBy(t *testing.T) {
 	held := func(id, operation, approve string, child v1alpha1.ObjectReference, paths ...string) v1alpha1.DriftSpec {
 		out := v1alpha1.DriftSpec{ID: id, Relation: v1alpha1.RelationControllerChild, Operation: operation, SuggestedApproval: approve, Child: child,
 			Cause:  "composition revision databases-2",
+			Causes: []v1alpha1.HopCause{{Kind: v1alpha1.CauseComposition, Name: "databases-2"}},
 			Parent: v1alpha1.ObjectReference{APIVersion: "example.org/v1", Kind: "XDatabase", Namespace: "team", Name: "orders", UID: "xr", Generation: 5}}
 		for _, p := range paths {
 			out.Difference = append(out.Difference, v1alpha1.FieldDifference{Path: p})

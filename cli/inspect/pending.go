@@ -3,15 +3,18 @@ package inspect
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
 )
 
 // Pending changes of a namespace, or of all where it is empty: open Drifts, and
@@ -26,6 +29,38 @@ func Pending(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapp
 		return nil, err
 	}
 	return merged(out, held), nil
+}
+
+// Below are the changes of a list whose parents have labels. namespace is that of the
+// parents, or empty for all. Each kind of parents is listed once.
+func Below(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, list []v1alpha1.Drift, namespace, selector string,
+) ([]v1alpha1.Drift, error) {
+	type name struct{ namespace, name string }
+	parents := map[schema.GroupVersionKind]map[name]bool{}
+	var out []v1alpha1.Drift
+	for _, d := range list {
+		p := d.Spec.Parent
+		gvk := schema.FromAPIVersionAndKind(p.APIVersion, p.Kind)
+		have, ok := parents[gvk]
+		if !ok {
+			m, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+			if err != nil {
+				return nil, fmt.Errorf("cannot find the resource of kind %s: %w", gvk.GroupKind(), err)
+			}
+			have = map[name]bool{}
+			for o, err := range cluster.Labelled(ctx, ClientOf(client, m, namespace), selector, cluster.PageSize) {
+				if err != nil {
+					return nil, fmt.Errorf("cannot list %s: %w", m.Resource.GroupResource(), err)
+				}
+				have[name{o.GetNamespace(), o.GetName()}] = true
+			}
+			parents[gvk] = have
+		}
+		if have[name{p.Namespace, p.Name}] {
+			out = append(out, d)
+		}
+	}
+	return out, nil
 }
 
 // IsHeld reports whether the composition function holds a change, so that there

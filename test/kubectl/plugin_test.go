@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -45,6 +46,7 @@ func TestPlugin(t *testing.T) {
 		{name: "DryRun", play: dryRuns},
 		{name: "Group", play: groups},
 		{name: "Parallel", play: parallel},
+		{name: "Crowd", play: crowd},
 		{name: "External", play: external},
 		{name: "Preview", play: previews},
 		{name: "Policies", play: policies},
@@ -225,6 +227,8 @@ func external(t *testing.T) {
 		return nil
 	})
 	the.terminal(t, "", "pending").golden(t, "pending-external", 0)
+	the.pipe(t, "approve", "--all").has(t, 1, "Left out, since they are about external resources: 1 change.") // KR-12-22
+	the.pipe(t, "approve", "--cause", "external", "--dry-run").has(t, 0, "change the external resource of Database")
 	the.terminal(t, "", "explain", db).golden(t, "explain-external", 0)
 	id := strings.TrimPrefix(strings.TrimSpace(the.pipe(t, "pending", xr, "-o", "name").out), "drift.kausality.io/")
 	the.terminal(t, "", "reject", id, "--reason", "no").golden(t, "reject-external", 0)
@@ -257,8 +261,10 @@ func held(t *testing.T) {
 	listed := v1alpha1.DriftList{}
 	the.structured(t, &listed, "pending", database(t)) // -o name lists no change without a Drift (KR-12-16)
 	if len(listed.Items) != 1 || listed.Items[0].Name != foreseen {
-		t.Errorf("explain foresaw %s, held is %v", foreseen, listed.Items)
+		t.Fatalf("explain foresaw %s, held is %v", foreseen, listed.Items)
 	}
+	the.terminal(t, "", "pending", "-A", "--summary").golden(t, "pending-summary", 0)
+	revision := listed.Items[0].Spec.Causes[0].Name
 	the.terminal(t, "", "explain", xr).golden(t, "explain-held", 0)
 	the.terminal(t, "", "explain", xr, "--patch", `{"spec":{"size":60}}`).golden(t, "explain-held-patch", 0)
 	if r := the.pipe(t, "approve", xr); r.code != 2 {
@@ -266,7 +272,8 @@ func held(t *testing.T) {
 	}
 	the.terminal(t, "", "approve", "xdatabases", "-l", "!team", "--dry-run").golden(t, "approve-group-dry-run", 0)
 	the.terminal(t, "n\n", "reject", "--all", "--reason", "not in this release").golden(t, "reject-all-no", 1)
-	the.terminal(t, "y\n", "approve", xr, "--wait").golden(t, "approve-held", 0)
+	byCause(t, revision)
+	the.terminal(t, "y\n", "approve", "-A", "--cause", revision, "--reason", "SHOP-17: after the sale", "--wait").golden(t, "approve-held", 0)
 	wait.For(t, "the cloud to have the tier", 60*time.Second, func(ctx context.Context) error {
 		is, err := the.Cloud.Get(ctx, strings.TrimPrefix(database(t), "database/"))
 		if err == nil && is.Tags["tier"] != "gold" {
@@ -274,13 +281,77 @@ func held(t *testing.T) {
 		}
 		return err
 	})
+	// The reason stays with the change (KR-12-23).
 	wait.For(t, "the approval to show in the trace", 60*time.Second, func(context.Context) error {
-		if r := the.pipe(t, "trace", database(t)); !strings.Contains(r.out, "approved (once): difference "+foreseen) {
+		if r := the.pipe(t, "trace", database(t)); !strings.Contains(r.out, "approved (once): difference "+foreseen+", because: SHOP-17: after the sale") {
 			return fmt.Errorf("trace: %s", r.out)
 		}
 		return nil
 	})
 	the.terminal(t, "", "trace", database(t)).golden(t, "trace-approved", 0)
+}
+
+// byCause selects what a cause holds, in dry runs, and leaves out the rest (KR-12-20,
+// KR-12-21, KR-12-22).
+func byCause(t *testing.T, revision string) {
+	t.Helper()
+	the.pipe(t, "approve", "--cause", revision, "--limit", "1", "--dry-run").has(t, 0, "1 more are left, since --limit is 1")
+	the.pipe(t, "approve", "-A", "-l", "!team", "--dry-run").has(t, 0, "kausality.io/approve-"+foreseen+": none → once")
+	the.pipe(t, "approve", "-A", "-l", "team=shop", "--dry-run").has(t, 1, "nothing waits for approval in any namespace below objects with labels team=shop")
+	the.pipe(t, "approve", "--cause", revision[:len(revision)-1], "--dry-run").has(t, 1, "did you mean \""+revision+"\"?")
+	the.pipe(t, "snooze", "-A", "--cause", revision, "--for", "1d", "--reason", "later", "--dry-run").has(t, 0, "XDatabase default/orders")
+	the.pipe(t, "reject", "--cause", revision, "--reason", "no", "--dry-run").has(t, 0, "kausality.io/rejections: none → ")
+}
+
+var drifts = v1alpha1.GroupVersion.WithResource("drifts")
+
+// crowd is hundreds of Drifts of three causes in two namespaces. Their objects do not exist, so that they are resolved
+// one after the other.
+func crowd(t *testing.T) {
+	hans, err := the.As(story.Hans)
+	require.NoError(t, err)
+	spaces := []string{"default", "kube-public"}
+	for n := range 300 {
+		id := fmt.Sprintf("c0de%012x", n)
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "kausality.io/v1alpha1", "kind": "Drift",
+			"metadata": map[string]any{"name": id, "namespace": spaces[n%2]},
+			"spec": map[string]any{"id": id, "relation": "ControllerChild", "operation": "UPDATE",
+				"parent": map[string]any{"apiVersion": story.XDatabases.GroupVersion().String(), "kind": "XDatabase", "name": fmt.Sprint("crowd-", n),
+					"namespace": "default"},
+				"child":      map[string]any{"apiVersion": story.Databases.GroupVersion().String(), "kind": "Database", "name": id, "namespace": "default"},
+				"difference": []any{map[string]any{"path": "spec.forProvider.size", "verb": "Mutate", "old": "20", "new": "30"}},
+				"cause":      "composition revision crowd-1",
+				"causes":     []any{map[string]any{"kind": "CompositionRevision", "name": fmt.Sprint("crowd-", n%3), "author": "alice@example.com"}}}}}
+		_, err := hans.Resource(drifts).Namespace(o.GetNamespace()).Create(t.Context(), o, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	r := the.pipe(t, "pending", "-A")
+	if n := strings.Count(r.out, "\n"); n > 60 {
+		t.Errorf("%d lines:\n%s", n, r.out)
+	}
+	for n := range 3 {
+		r.has(t, 0, fmt.Sprintf(" more; to list them: kubectl kausality pending -A --cause crowd-%d --limit 0\n", n))
+	}
+	listed := v1alpha1.DriftList{}
+	the.structured(t, &listed, "pending", "-A", "--cause", "crowd-1")
+	if len(listed.Items) < 20 {
+		t.Errorf("%d changes of one cause", len(listed.Items))
+	}
+	all := the.pipe(t, "pending", "-A", "--cause", "crowd-1", "--limit", "0")
+	if n := strings.Count(all.out, "change Database default/c0de"); n < 20 {
+		t.Errorf("%d changes are listed without a limit", n)
+	}
+	for n := range 300 {
+		err := hans.Resource(drifts).Namespace(spaces[n%2]).Delete(t.Context(), fmt.Sprintf("c0de%012x", n), metav1.DeleteOptions{})
+		require.NoError(t, ignoreNotFound(err))
+	}
+}
+
+func ignoreNotFound(err error) error {
+	if kerrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 func gateClosed(t *testing.T) {

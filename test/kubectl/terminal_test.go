@@ -120,6 +120,7 @@ var varying = []struct {
 	{pattern: regexp.MustCompile(`(?m)^(  ID +)AGE +`), with: "${1}AGE    "},
 	{pattern: regexp.MustCompile(`(uid: |"uid": ")[0-9a-f-]{36}`), with: "$1<uid>"},
 	{pattern: regexp.MustCompile(`xdatabases\.example\.org-[0-9a-f]{7}`), with: "<revision>"},
+	{pattern: regexp.MustCompile(`(?m)^(<revision>(?: +\d+){3} +)\d+(s|m|m\d+s) +`), with: "$1<age>  "},
 	{pattern: regexp.MustCompile(`orders-[0-9a-f]{12}`), with: "orders-<hash>"},
 	{pattern: regexp.MustCompile(`/[^ ]*/(bin|testdata)/`), with: "$1/"},
 }
@@ -141,6 +142,14 @@ func (r result) screen() string {
 		}
 		return seen[id]
 	})
+}
+
+// has reports where an output has not a text in it.
+func (r result) has(t *testing.T, wantCode int, want string) {
+	t.Helper()
+	if r.code != wantCode || !strings.Contains(r.out, want) {
+		t.Errorf("exit code %d, want %d with %q in:\n%s", r.code, wantCode, want, r.out)
+	}
 }
 
 // golden compares a screen with testdata.

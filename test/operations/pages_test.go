@@ -169,6 +169,7 @@ var pages = []followed{
 			prints: "XDatabase default/orders, generation 1, by hans@example.com"},
 		{command: `kubectl kausality explain database/orders-da6cb79af0ff --patch '{"spec":{"forProvider":{"size":50}}}'`,
 			with: []string{"database/orders-da6cb79af0ff", "xdatabase/orders"}, prints: "If you change it"},
+		{command: "kubectl kausality pending -A"},
 		{command: `kubectl kausality freeze xdatabases -l team=shop -m "incident 4712"`, before: team,
 			with: []string{"freeze ", "freeze --dry-run "}, code: 1, prints: "left out: it is frozen already by hans (incident); unfreeze it first, or give --overwrite",
 			reads: func(t *testing.T, _ *shell, out string) {
