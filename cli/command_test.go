@@ -72,7 +72,8 @@ func TestUsageErrors(t *testing.T) {
 		args string
 		want string
 	}{
-		"UnknownCommand":    {args: "aprove", want: `unknown command "aprove"`},
+		"UnknownCommand":    {args: "aprove", want: `unknown command "aprove"; did you mean "approve"?`},
+		"FarCommand":        {args: "banana", want: `unknown command "banana"; see kubectl kausality --help`},
 		"UnknownFlag":       {args: "approve --nope", want: "unknown flag: --nope; see kubectl kausality approve --help"},
 		"DefaultMode":       {args: "pending --default-mode=off", want: "--default-mode must be log or enforce"},
 		"Output":            {args: "version -o xml", want: "--output must be json, yaml"},

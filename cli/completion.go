@@ -93,8 +93,19 @@ func (c completer) types(typed string) []string {
 	return out
 }
 
-// names of a type in the namespace, else of a cluster-scoped type.
+// names of a type in the namespace, else of a cluster-scoped type, as TYPE/NAME.
 func (c completer) names(cmd *cobra.Command, kind, typed string) []string {
+	var out []string
+	for _, name := range c.list(cmd.Context(), kind) {
+		if s := kind + "/" + name; strings.HasPrefix(s, typed) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// list the names of a type in the namespace, else of a cluster-scoped type.
+func (c completer) list(ctx context.Context, kind string) []string {
 	mapper, err := c.mapper()
 	if err != nil {
 		return nil
@@ -111,7 +122,7 @@ func (c completer) names(cmd *cobra.Command, kind, typed string) []string {
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()
 	list, err := client.Resource(t).Namespace(ns).List(ctx, metav1.ListOptions{Limit: maxCompletions})
 	if err != nil { // cluster-scoped
@@ -119,11 +130,9 @@ func (c completer) names(cmd *cobra.Command, kind, typed string) []string {
 			return nil
 		}
 	}
-	var out []string
+	out := make([]string, 0, len(list.Items))
 	for _, o := range list.Items {
-		if s := kind + "/" + o.GetName(); strings.HasPrefix(s, typed) {
-			out = append(out, s)
-		}
+		out = append(out, o.GetName())
 	}
 	return out
 }

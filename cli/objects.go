@@ -72,7 +72,7 @@ func (s *session) object(cmd *cobra.Command, args []string) (target, error) {
 	return list[0], nil
 }
 
-// objects that the arguments name, each once, read live.
+// objects that the arguments name, each once, read live (KR-12-25).
 func (s *session) objects(cmd *cobra.Command, args []string) ([]target, error) {
 	if len(args) == 0 {
 		return nil, usageError{fmt.Errorf("name an object as TYPE/NAME; see %s --help", cmd.CommandPath())}
@@ -80,12 +80,12 @@ func (s *session) objects(cmd *cobra.Command, args []string) ([]target, error) {
 	if len(args) == 1 && !strings.Contains(args[0], "/") {
 		return nil, usageError{fmt.Errorf("%q is no object: name one as TYPE/NAME, as in xdatabase/orders", args[0])}
 	}
-	return s.read(args, func(b *resource.Builder) *resource.Builder { return b })
+	return s.read(cmd.Context(), args, func(b *resource.Builder) *resource.Builder { return b })
 }
 
 // read the objects that the arguments and the further settings of the builder
 // select.
-func (s *session) read(args []string, configure func(*resource.Builder) *resource.Builder) ([]target, error) {
+func (s *session) read(ctx context.Context, args []string, configure func(*resource.Builder) *resource.Builder) ([]target, error) {
 	ns, err := s.namespace()
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (s *session) read(args []string, configure func(*resource.Builder) *resourc
 	b := resource.NewBuilder(s.kube).Unstructured().NamespaceParam(ns).DefaultNamespace().ResourceTypeOrNameArgs(false, args...)
 	infos, err := configure(b).Latest().Flatten().Do().Infos()
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", strings.Join(args, " "), err)
+		return nil, s.didYouMean(ctx, args, fmt.Errorf("cannot read %s: %w", strings.Join(args, " "), err))
 	}
 	client, err := s.client()
 	if err != nil {
@@ -187,11 +187,16 @@ func errUnguarded(object string) error {
 		"or allow the change by an ApprovalPolicy or a ClusterApprovalPolicy", object)
 }
 
-// errNoParent refuses a decision about an object whose changes no parent's
-// controller makes.
-func errNoParent(t target) error {
-	return fmt.Errorf("%s has no controlling parent, so there is no controller whose changes could be decided about", t.describe())
+// noParentError refuses a decision about an object whose changes no parent's controller
+// makes.
+type noParentError struct{ object string }
+
+// Error names the object.
+func (e noParentError) Error() string {
+	return e.object + " has no controlling parent, so there is no controller whose changes could be decided about"
 }
+
+func errNoParent(t target) error { return noParentError{t.describe()} }
 
 // refOf a reference of the API.
 func refOf(o v1alpha1.ObjectReference) parent.Ref {

@@ -95,6 +95,11 @@ func (c *rejectCommand) rejections(cmd *cobra.Command, args []string, i *inspect
 	out := make([]annotationWrite, 0, len(targets))
 	for _, t := range targets {
 		holder, err := c.rejectionHolder(cmd.Context(), i, t)
+		noParent := noParentError{}
+		if errors.As(err, &noParent) {
+			out = append(out, c.below(cmd.Context(), i, t, err)...)
+			continue
+		}
 		if err != nil {
 			out = append(out, annotationWrite{on: t, err: err})
 			continue
@@ -103,6 +108,29 @@ func (c *rejectCommand) rejections(cmd *cobra.Command, args []string, i *inspect
 		out = append(out, c.rejection(cmd.Context(), holder, i, r, about(t, holder)))
 	}
 	return out, nil
+}
+
+// below an object without a parent, such as a composite: the objects that pending changes
+// are about, as approve selects them; with --withdraw, all of its rejections. none is the
+// error where there is nothing (KR-12-25).
+func (c *rejectCommand) below(ctx context.Context, i *inspect.Inspector, t target, none error) []annotationWrite {
+	if c.withdraw {
+		if _, ok := t.GetAnnotations()[v1alpha1.AnnotationKeyRejections]; !ok {
+			return []annotationWrite{{on: t, err: none}}
+		}
+		return []annotationWrite{{
+			on: t, key: v1alpha1.AnnotationKeyRejections, edit: annotate.Remove, isRemoval: true,
+			next: "Changes of all objects below it can be approved again.",
+		}}
+	}
+	list, err := openAbout(ctx, i, t)
+	if err != nil {
+		return []annotationWrite{{on: t, err: err}}
+	}
+	if len(list) == 0 {
+		return []annotationWrite{{on: t, err: fmt.Errorf("%w; and nothing waits for approval below it", none)}}
+	}
+	return c.drifts(ctx, list, i)
 }
 
 // rejectionHolder is the object whose annotations hold rejections about another one: its

@@ -8,6 +8,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/kausality-io/function-kausality/admission/clock"
+	"github.com/kausality-io/function-kausality/admission/suggest"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -55,6 +56,13 @@ func NewCommand(streams genericiooptions.IOStreams, version string) (*cobra.Comm
 func helpOrUnknown(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
+	}
+	names := make([]string, 0, len(cmd.Commands()))
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	if near := suggest.Nearest(args[0], names); near != "" {
+		return usageError{fmt.Errorf("unknown command %q; did you mean %q?", args[0], near)}
 	}
 	return usageError{fmt.Errorf("unknown command %q; see %s --help", args[0], cmd.CommandPath())}
 }

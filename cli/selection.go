@@ -98,7 +98,7 @@ func (s *session) selected(cmd *cobra.Command, args []string, o *selectOptions) 
 	case len(args) != 1 || strings.Contains(args[0], "/"):
 		return nil, usageError{fmt.Errorf("%s needs a TYPE and no names, as in: %s xdatabases %s", flag, cmd.CommandPath(), flag)}
 	}
-	list, err := s.read(args, func(b *resource.Builder) *resource.Builder {
+	list, err := s.read(cmd.Context(), args, func(b *resource.Builder) *resource.Builder {
 		return b.LabelSelectorParam(o.selector).SelectAllParam(o.all).AllNamespaces(o.everywhere).RequestChunksOf(chunk)
 	})
 	if err == nil && len(list) == 0 {

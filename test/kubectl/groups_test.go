@@ -153,7 +153,7 @@ func rejectGroup(t *testing.T) {
 	}
 	the.terminal(t, "", append([]string{"reject", "--reason", "audit"}, list...)...).golden(t, "reject-group-again", 0)
 	the.terminal(t, "n\n", "reject", "databases", "-l", "crossplane.io/composite=orders", "--withdraw").golden(t, "reject-selected-no", 1)
-	the.terminal(t, "y\n", append([]string{"reject", "--withdraw", xr}, list...)...).golden(t, "reject-group-withdraw", 1)
+	the.terminal(t, "y\n", append([]string{"reject", "--withdraw", "xdatabase/blue"}, list...)...).golden(t, "reject-group-withdraw", 1)
 	if have := annotation(t, v1alpha1.AnnotationKeyRejections); have != "" {
 		t.Errorf("rejected is still %s", have)
 	}

@@ -63,6 +63,7 @@ func TestPlugin(t *testing.T) {
 func traces(t *testing.T) {
 	db := database(t)
 	the.terminal(t, "", "trace", db).golden(t, "trace", 0)
+	spellings(t)
 	the.terminal(t, "", "trace", xr).golden(t, "trace-xr", 0)
 	for _, format := range []string{"wide", "name", "yaml", "json", "mermaid", "dot", "svg"} {
 		the.terminal(t, "", "trace", db, "-o", format).golden(t, "trace-"+format, 0)
@@ -71,6 +72,26 @@ func traces(t *testing.T) {
 		t.Errorf("colours without a terminal:\n%q", r.out)
 	}
 	the.terminal(t, "", "trace", "configmap/kube-root-ca.crt").golden(t, "trace-forbidden", 1)
+}
+
+// spellings of a type are the same in all commands (KR-12-25); a wrong one is answered
+// with the one that was meant (KR-12-24).
+func spellings(t *testing.T) {
+	t.Helper()
+	for _, object := range [][]string{{"xdatabase/orders"}, {"xdatabases/orders"}, {"xdatabases.example.org/orders"}, {"xdatabase.example.org/orders"},
+		{"xdatabase.example.org", "orders"}, {"XDatabase/orders"}, {"xdatabases.v1alpha1.example.org/orders"}} {
+		for _, command := range [][]string{{"trace"}, {"explain"}, {"pending"}, {"freeze", "--dry-run"}, {"unfreeze", "--dry-run"},
+			{"snooze", "--for=1d", "--dry-run"}, {"approve", "--any", "--dry-run"}, {"reject", "--reason=r", "--dry-run"}} {
+			r := the.pipe(t, append(command, object...)...)
+			if !strings.Contains(r.out, "XDatabase default/orders") && !strings.Contains(r.out, "xdatabase.example.org/orders") {
+				t.Errorf("%v %v: exit code %d: %s", command, object, r.code, r.out)
+			}
+		}
+	}
+	the.pipe(t, "explain", "xdatabse/orders").has(t, 1, "did you mean \"xdatabase\"?")
+	the.pipe(t, "freeze", "xdatabases.exmple.org/orders").has(t, 1, "did you mean \"xdatabases.example.org\"?")
+	the.pipe(t, "trace", "xdatabase/ordres").has(t, 1, "did you mean \"xdatabase/orders\"?")
+	the.pipe(t, "trace", "xdatabase", "order").has(t, 1, "did you mean \"xdatabase/orders\"?")
 }
 
 func explains(t *testing.T) {
@@ -300,6 +321,7 @@ func byCause(t *testing.T, revision string) {
 	the.pipe(t, "approve", "-A", "-l", "team=shop", "--dry-run").has(t, 1, "nothing waits for approval in any namespace below objects with labels team=shop")
 	the.pipe(t, "approve", "--cause", revision[:len(revision)-1], "--dry-run").has(t, 1, "did you mean \""+revision+"\"?")
 	the.pipe(t, "snooze", "-A", "--cause", revision, "--for", "1d", "--reason", "later", "--dry-run").has(t, 0, "XDatabase default/orders")
+	the.pipe(t, "reject", xr, "--reason", "no", "--dry-run").has(t, 0, "kausality.io/rejections: none → ") // KR-12-25
 	the.pipe(t, "reject", "--cause", revision, "--reason", "no", "--dry-run").has(t, 0, "kausality.io/rejections: none → ")
 }
 
