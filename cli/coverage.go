@@ -24,7 +24,8 @@ func newCoverageCommand(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "coverage", Short: "Show what is not protected, and why.", Args: noArgs,
 		Long: "Reads all claims, composite and managed resources and shows which of them are not protected: not guarded by the webhook, in " +
-			"mode log, unprotected while the webhook is down, still initializing, never settled, approved for ever, without a gate, or with nothing to compare.",
+			"mode log, unprotected while the webhook is down, still initializing, never settled, approved for ever, without a gate, or with nothing to compare. " +
+			"Exits with 5 where you may not read what protection depends on.",
 		Example: `  kubectl kausality coverage
   kubectl kausality coverage -A -o wide`,
 		RunE: c.run,
@@ -59,6 +60,9 @@ func (c *coverageCommand) run(cmd *cobra.Command, _ []string) error {
 	if err := c.print(found); err != nil {
 		return err
 	}
+	if found.Undecided != "" {
+		return errUnread
+	}
 	if c.exitCode && (len(found.Gaps) > 0 || found.Unanswered != "") {
 		return errFound
 	}
@@ -76,7 +80,16 @@ func (c *coverageCommand) print(found *inspect.Coverage) error {
 	if found.Unanswered != "" {
 		fmt.Fprintln(c.Out, c.view.red("The webhook does not answer: "+found.Unanswered+"."))
 	}
-	fmt.Fprintf(c.Out, "%d of %s of %s are protected.\n", found.Protected, plural(found.Objects, "object"), plural(found.Kinds, "kind"))
+	for _, u := range found.Unread {
+		fmt.Fprintln(c.Out, c.view.yellow("Not read: "+u))
+	}
+	if found.Undecided != "" {
+		fmt.Fprintln(c.Out, c.view.yellow("Unknown what is protected: "+found.Undecided))
+		fmt.Fprintf(c.Out, "%s of %s were read.\n", plural(found.Objects, "object"), plural(found.Kinds, "kind"))
+	} else {
+		fmt.Fprintf(c.Out, "%d of %s of %s are protected%s.\n",
+			found.Protected, plural(found.Objects, "object"), plural(found.Kinds, "kind"), whileAnswering(found.Unanswered))
+	}
 	last := inspect.Gap("")
 	w := printers.GetNewTabWriter(c.Out)
 	for _, g := range found.Gaps {
@@ -94,6 +107,15 @@ func (c *coverageCommand) print(found *inspect.Coverage) error {
 		fmt.Fprintf(w, "  %s\t%d\t%s\n", g.Resource, g.Count, examples(g, c.format.value == formatWide))
 	}
 	return w.Flush()
+}
+
+// whileAnswering restricts the sentence about what is protected: nothing is while no webhook
+// answers.
+func whileAnswering(unanswered string) string {
+	if unanswered == "" {
+		return ""
+	}
+	return " once it answers again; until then, changes are refused or allowed unjudged"
 }
 
 // examples of a gap; in wide output with the reason of each.

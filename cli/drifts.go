@@ -188,10 +188,11 @@ func (f driftFinder) byID(ctx context.Context, client dynamic.Interface, ns, id 
 	if err != nil {
 		return nil, err
 	}
-	held, err := inspect.Held(ctx, client, mapper, ns)
+	held, unread, err := inspect.Held(ctx, client, mapper, ns)
 	if err != nil {
 		return nil, errors.Join(notFound, err)
 	}
+	f.notRead(unread)
 	for i := range held {
 		if held[i].Name == id {
 			return &held[i], nil
@@ -239,7 +240,8 @@ func (f driftFinder) everyOpen(cmd *cobra.Command, args []string, o *driftFilter
 		if err != nil {
 			return nil, s, err
 		}
-		list, err = inspect.Pending(cmd.Context(), client, mapper, ns)
+		list, unread, err := inspect.Pending(cmd.Context(), client, mapper, ns)
+		f.notRead(unread)
 		return list, s, err
 	}
 	t, err := f.object(cmd, args)
@@ -252,6 +254,13 @@ func (f driftFinder) everyOpen(cmd *cobra.Command, args []string, o *driftFilter
 	}
 	list, err = openAbout(cmd.Context(), i, t)
 	return list, scope{where: "about " + t.describe(), args: " " + t.arg()}, err
+}
+
+// notRead prints what the user may not read, so that it is not listed (KR-12-19).
+func (f driftFinder) notRead(unread []error) {
+	for _, err := range unread {
+		fmt.Fprintf(f.ErrOut, "Not read: %v. What the composition function holds there is listed only where a Drift exists.\n", err)
+	}
 }
 
 // below parents that have the labels of a filter.

@@ -15,6 +15,8 @@ const (
 	exitTimeout = 3
 	// exitFound: --exit-code was given, and there is something to report.
 	exitFound = 4
+	// exitUnread: the answer is incomplete, since the user may not read what it depends on.
+	exitUnread = 5
 )
 
 // usageError is a mistake in the command line.
@@ -27,6 +29,10 @@ type timeoutError struct{ error }
 // command has printed what it found.
 var errFound = errors.New("found")
 
+// errUnread ends a command with exitUnread. It has no message of its own: the command has
+// printed what it could not read (KR-12-19).
+var errUnread = errors.New("unread")
+
 // Finish prints the error of a command on one line and returns the exit code of
 // the process; 0 for nil.
 func Finish(errOut io.Writer, err error) int {
@@ -35,6 +41,9 @@ func Finish(errOut io.Writer, err error) int {
 	}
 	if errors.Is(err, errFound) {
 		return exitFound
+	}
+	if errors.Is(err, errUnread) {
+		return exitUnread
 	}
 	fmt.Fprintln(errOut, "error: "+strings.Join(strings.Fields(err.Error()), " "))
 	if usage := (usageError{}); errors.As(err, &usage) {

@@ -29,7 +29,7 @@ func newExplainCommand(s *session) *cobra.Command {
 		Use: "explain TYPE/NAME", Short: "Show what would happen if an object were changed now, and why.",
 		Long: "Decides as the webhook would if the object's controller, or you, changed it now, or if you deleted it, and shows what the " +
 			"decision depends on: its parent and whether that has settled, mode, freeze, snooze, approvals, rejections, gate, and earlier " +
-			"refusals. Nothing is written and nothing is sent to the webhook.",
+			"refusals. Nothing is written and nothing is sent to the webhook. Exits with 5 where you may not read what decisions depend on.",
 		Example: `  # Why is this not changed?
   kubectl kausality explain database/orders-da6cb79af0ff
 
@@ -76,6 +76,9 @@ func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	} else if !done {
 		c.view.explanation(e).draw(c.Out)
+	}
+	if e.Undecided != "" {
+		return errUnread
 	}
 	if c.exitCode && refused(e) {
 		return errFound

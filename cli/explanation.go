@@ -21,7 +21,12 @@ func (v view) explanation(e *inspect.Explanation) *node {
 		title += ", " + r
 	}
 	top := &node{text: title}
-	if !e.Guarded {
+	for _, u := range e.Unread {
+		top.add(v.yellow("Not read: " + u))
+	}
+	if e.Undecided != "" {
+		top.add(v.yellow("Unknown what would happen to a change of it: " + e.Undecided))
+	} else if !e.Guarded {
 		top.add(v.yellow("Not guarded: " + e.Unguarded + ". The webhook does not see its changes; the following is what it would decide"))
 	}
 	if e.Unanswered != "" {
@@ -33,9 +38,8 @@ func (v view) explanation(e *inspect.Explanation) *node {
 	if h := e.Last; h != nil {
 		top.addf("Last change: generation %d, by %s%s", h.Generation, v.who(*h), v.when(h.Timestamp, false)).lines = v.hopLines(*h)
 	}
-	mode := top.addf("Mode: %s, from %s", e.Mode.Mode, e.Mode.From)
-	if e.Guarded && e.Mode.Mode == v1alpha1.ModeEnforce && e.DuringOutage == inspect.OutageAllowed {
-		mode.add(v.yellow("it fails open: while the webhook does not answer, all changes are allowed"))
+	if e.Undecided == "" {
+		v.mode(top, e)
 	}
 	if e.Parent != nil {
 		v.parent(top.add("Parent: "+v.bold(describeRef(e.Parent.Object))), e.Parent)
@@ -50,6 +54,14 @@ func (v view) explanation(e *inspect.Explanation) *node {
 	}
 	v.drifts(top, e.Drifts)
 	return top
+}
+
+// mode of an object as a node.
+func (v view) mode(top *node, e *inspect.Explanation) {
+	mode := top.addf("Mode: %s, from %s", e.Mode.Mode, e.Mode.From)
+	if e.Guarded && e.Mode.Mode == v1alpha1.ModeEnforce && e.DuringOutage == inspect.OutageAllowed {
+		mode.add(v.yellow("it fails open: while the webhook does not answer, all changes are allowed"))
+	}
 }
 
 // during an outage, as an adjective; allowed where the webhook sees nothing of it.

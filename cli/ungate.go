@@ -76,7 +76,7 @@ func (c *ungateCommand) run(cmd *cobra.Command, args []string) error {
 	if err := c.check(cmd, args); err != nil {
 		return err
 	}
-	u := release.Options{DryRun: true, Out: c.Out}
+	u := release.Options{DryRun: true, Partial: c.all && !c.removal, Out: c.Out}
 	if c.format.value != formatTable {
 		u.Out = io.Discard
 	}
@@ -94,6 +94,10 @@ func (c *ungateCommand) run(cmd *cobra.Command, args []string) error {
 		}
 	}
 	found, err := release.Ungate(cmd.Context(), u)
+	if left := (&release.LeftOutError{}); found.Masked > 0 && c.dryRun == "none" && errors.As(err, &left) {
+		fmt.Fprintln(c.ErrOut, c.view.yellow(err.Error()))
+		err = nil // the restoration reports it again
+	}
 	if err != nil || c.dryRun != "none" || found.Masked == 0 && !c.removal {
 		return errors.Join(c.report(found, err != nil), err)
 	}

@@ -185,6 +185,7 @@ func TestFinish(t *testing.T) {
 		"Usage":   {err: usageError{errors.New("u")}, code: 2, out: "error: u\n"},
 		"Timeout": {err: errors.Join(timeoutError{errors.New("t")}), code: 3, out: "error: t\n"},
 		"Found":   {err: errFound, code: 4},
+		"Unread":  {err: errUnread, code: 5},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -31,10 +31,15 @@ const directTimeout = 15 * time.Second
 // as the context it was made with.
 type Direct struct {
 	*Cluster
+	// WithoutCRDs: where the user may not read CRDs, roles and scopes of kinds are those of
+	// discovery, and Unread names what is unknown then (KR-12-19). Otherwise that is an error.
+	WithoutCRDs bool
 
 	mu      sync.Mutex
 	learned map[schema.GroupVersionKind]bool
 	failed  error
+	// unread sentences, in the order in which they were found.
+	unread []string
 	// namespaces that were read.
 	namespaces map[string]namespace
 
@@ -90,7 +95,11 @@ func (d *Direct) Learn(ctx context.Context, gvk schema.GroupVersionKind) error {
 		return fmt.Errorf("cannot find the resource of kind %s: %w", gvk.GroupKind(), err)
 	}
 	if err == nil && gvk.Group != "" {
-		if err := d.learnCRD(ctx, m.Resource.GroupResource().String()); err != nil {
+		err := d.learnCRD(ctx, m.Resource.GroupResource().String())
+		if d.WithoutCRDs && kerrors.IsForbidden(err) {
+			err = d.learnDiscovered(m, err)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -119,6 +128,9 @@ func (d *Direct) learnCRD(ctx context.Context, name string) error {
 // are read a page at a time, and only what f sees of them is kept.
 func (d *Direct) EachKind(ctx context.Context, page int64, f func(Info) error) error {
 	for crd, err := range Items(ctx, d.Dynamic.Resource(crdResource), page) {
+		if d.WithoutCRDs && kerrors.IsForbidden(err) {
+			return d.eachDiscovered(err, f)
+		}
 		if err != nil {
 			return fmt.Errorf("cannot list CRDs: %w", err)
 		}

@@ -23,7 +23,7 @@ type Gap string
 
 // The gaps, worst first.
 const (
-	// GapUnread: the user may not list them.
+	// GapUnread: the user may not read them, or what their protection depends on.
 	GapUnread Gap = "Unread"
 	// GapUnguarded: the webhook does not see changes of them.
 	GapUnguarded Gap = "Unguarded"
@@ -54,7 +54,7 @@ var gapOrder = []Gap{GapUnread, GapUnguarded, GapLog, GapFailOpen, GapInitializi
 
 // Explained is a sentence about the objects that have a gap.
 var Explained = map[Gap]string{
-	GapUnread:    "You may not list them: their protection is unknown.",
+	GapUnread:    "You may not read them, or what their protection depends on: it is unknown.",
 	GapUnguarded: "The webhook does not see their changes: any change is allowed and not traced.",
 	GapLog:       "Mode log: drift is allowed, with a warning and a report.",
 	GapFailOpen: "While the webhook does not answer, all changes are allowed: the API server does not know that they are in mode enforce, " +
@@ -81,6 +81,11 @@ type Coverage struct {
 	Unanswered string `json:"unanswered,omitempty"`
 	// Gaps, worst first, then by kind.
 	Gaps []KindGap `json:"gaps"`
+	// Undecided is why nothing counts as protected: the user may not read what is guarded, or the policies. Gaps of guarding and
+	// modes are not among Gaps then. Empty where both were read.
+	Undecided string `json:"undecided,omitempty"`
+	// Unread are sentences about what else could not be read.
+	Unread []string `json:"unread,omitempty"`
 }
 
 // KindGap is a gap of objects of one kind.
@@ -113,12 +118,11 @@ const crdPage = 50
 // empty, in all namespaces and of cluster-scoped objects. Objects are read in
 // pages; only counts and examples are kept.
 func (i *Inspector) Coverage(ctx context.Context, namespace string) (*Coverage, error) {
-	if i.unread != nil {
-		return nil, i.unread
-	}
 	out := &Coverage{Installed: i.Installed}
 	var err error
-	if out.Unanswered, err = i.Direct.Unanswered(ctx); err != nil {
+	if why := i.undecidable(ctx); why != nil {
+		out.Undecided, out.Installed = why.Error(), true // as far as is known
+	} else if out.Unanswered, err = i.Direct.Unanswered(ctx); err != nil {
 		return nil, err
 	}
 	err = i.Direct.EachKind(ctx, crdPage, func(info cluster.Info) error {
@@ -131,6 +135,7 @@ func (i *Inspector) Coverage(ctx context.Context, namespace string) (*Coverage, 
 	if err != nil {
 		return nil, err
 	}
+	out.Unread = i.Direct.Unread()
 	slices.SortFunc(out.Gaps, func(a, b KindGap) int {
 		return cmp.Or(cmp.Compare(slices.Index(gapOrder, a.Gap), slices.Index(gapOrder, b.Gap)), cmp.Compare(a.Resource, b.Resource))
 	})
@@ -152,12 +157,15 @@ func (i *Inspector) coverKind(ctx context.Context, out *Coverage, info cluster.I
 		if err != nil {
 			return fmt.Errorf("cannot list %s: %w", info.Resource, err)
 		}
-		gaps, err := i.gaps(ctx, info, o)
+		gaps, err := i.gaps(ctx, out, info, o)
+		if kerrors.IsForbidden(err) { // as of its Namespace
+			gaps, err = map[Gap]string{GapUnread: err.Error()}, nil
+		}
 		if err != nil {
 			return err
 		}
 		out.Objects++
-		if len(gaps) == 0 {
+		if len(gaps) == 0 && out.Undecided == "" {
 			out.Protected++
 		}
 		for gap, why := range gaps {
@@ -185,7 +193,18 @@ func note(found map[Gap]*KindGap, gap Gap, info cluster.Info, o *unstructured.Un
 
 // gaps of an object, each with why where that differs between objects; nil where
 // it is protected.
-func (i *Inspector) gaps(ctx context.Context, info cluster.Info, o *unstructured.Unstructured) (map[Gap]string, error) {
+func (i *Inspector) gaps(ctx context.Context, out *Coverage, info cluster.Info, o *unstructured.Unstructured) (map[Gap]string, error) {
+	if out.Undecided != "" {
+		if err := i.Direct.Learn(ctx, info.GVK); err != nil {
+			return nil, err
+		}
+		return i.enforcedGaps(ctx, info, i.Direct.Sum(o))
+	}
+	return i.guardedGaps(ctx, info, o)
+}
+
+// guardedGaps of an object, with those of guarding and of its mode.
+func (i *Inspector) guardedGaps(ctx context.Context, info cluster.Info, o *unstructured.Unstructured) (map[Gap]string, error) {
 	guarded, why, err := i.Direct.Guarded(ctx, info.GVR.GroupResource(), o.GetNamespace(), o.GetLabels())
 	if err != nil {
 		return nil, err

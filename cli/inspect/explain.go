@@ -7,6 +7,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/identity"
 
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -45,6 +46,11 @@ type Explanation struct {
 	Gate *Gate `json:"gate,omitempty"`
 	// Drifts about the object or its children, open ones first, newest first.
 	Drifts []v1alpha1.Drift `json:"drifts,omitempty"`
+	// Undecided is why nothing is decided: the user may not read what decisions depend on. Guarded, Mode, DuringOutage, Unanswered and
+	// Outcomes are unknown then, and empty. Empty where all was read.
+	Undecided string `json:"undecided,omitempty"`
+	// Unread are sentences about what else could not be read.
+	Unread []string `json:"unread,omitempty"`
 }
 
 // Outage is what happens to a change while the webhook does not answer.
@@ -80,28 +86,58 @@ func (i *Inspector) Explain(ctx context.Context, o, patched *unstructured.Unstru
 		return nil, err
 	}
 	e := &Explanation{Object: reference(obj.State.Ref, obj.Generation), Role: obj.Role, Last: lastUnrequested(obj.State)}
-	if e.Guarded, e.Unguarded, err = i.guarded(ctx, o); err != nil {
+	why := i.undecidable(ctx)
+	if e.Drifts, err = i.About(ctx, o); why == nil {
+		why = err
+	}
+	if e.unread(&err) != nil {
 		return nil, err
 	}
-	if e.Mode, err = i.ModeOf(ctx, obj.State); err != nil {
-		return nil, err
+	if why == nil {
+		why = i.decide(ctx, e, o, patched, obj)
 	}
-	if err := i.outage(ctx, e, obj.State); err != nil {
-		return nil, err
+	if why != nil && !kerrors.IsForbidden(why) {
+		return nil, why
 	}
-	if e.Drifts, err = i.About(ctx, o); err != nil {
-		return nil, err
-	}
-	if e.Outcomes, err = i.outcomes(ctx, o, patched, e.Drifts); err != nil {
-		return nil, err
+	if why != nil { // part of it may be known, and the rest would be an assumption
+		e.Undecided, e.Guarded, e.Unguarded, e.Mode, e.DuringOutage, e.Unanswered, e.Outcomes = why.Error(), false, "", Mode{}, "", "", nil
+		_ = i.Direct.Failed() // what failed for the same reason
 	}
 	if err := i.family(ctx, e, obj); err != nil {
 		return nil, err
 	}
-	if e.Gate, err = i.gate(ctx, obj, e.Mode.Mode); err != nil {
-		return nil, err
+	if why == nil {
+		if e.Gate, err = i.gate(ctx, obj, e.Mode.Mode); e.unread(&err) != nil {
+			return nil, err
+		}
 	}
+	e.Unread = append(e.Unread, i.Direct.Unread()...)
 	return e, i.Direct.Failed()
+}
+
+// decide what would happen to the object.
+func (i *Inspector) decide(ctx context.Context, e *Explanation, o, patched *unstructured.Unstructured, obj *cluster.Object) (err error) {
+	if e.Guarded, e.Unguarded, err = i.guarded(ctx, o); err != nil {
+		return err
+	}
+	if e.Mode, err = i.ModeOf(ctx, obj.State); err != nil {
+		return err
+	}
+	if err := i.outage(ctx, e, obj.State); err != nil {
+		return err
+	}
+	e.Outcomes, err = i.outcomes(ctx, o, patched, e.Drifts)
+	return err
+}
+
+// unread notes an error that the user may not read something, and clears it; it returns any
+// other.
+func (e *Explanation) unread(err *error) error {
+	if kerrors.IsForbidden(*err) {
+		e.Unread = append(e.Unread, (*err).Error())
+		*err = nil
+	}
+	return *err
 }
 
 // lastUnrequested change of an object, which is its last one; nil where an intent explains that (KR-07-09).
@@ -122,7 +158,8 @@ func (i *Inspector) family(ctx context.Context, e *Explanation, obj *cluster.Obj
 		case errors.Is(err, admission.ErrNotFound):
 			e.Parent = &Parent{Object: reference(ref, 0), Missing: true}
 		case err != nil:
-			return fmt.Errorf("cannot read the parent %s: %w", identity.Describe(ref), err)
+			err = fmt.Errorf("cannot read the parent %s: %w", identity.Describe(ref), err)
+			return e.unread(&err)
 		default:
 			if e.Parent, err = i.parent(ctx, p); err != nil {
 				return err

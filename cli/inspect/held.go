@@ -29,35 +29,43 @@ var definitionKind = schema.GroupKind{Group: "apiextensions.crossplane.io", Kind
 // or in all where it is empty, and that can be approved. They have the form of
 // Drifts without a UID: the function writes no Drifts, but annotations on the
 // composed resources (KR-09-05). Their fields have no values. Where Crossplane
-// is not installed there are none.
-func Held(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, namespace string) ([]v1alpha1.Drift, error) {
+// is not installed there are none. unread are the errors of what the user may not read, and
+// which is left out.
+func Held(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, namespace string) (out []v1alpha1.Drift, unread []error, err error) {
 	definitions, err := mapper.RESTMapping(definitionKind)
 	if meta.IsNoMatchError(err) {
-		return nil, nil // no Crossplane, no function
+		return nil, nil, nil // no Crossplane, no function
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot find the resource of %s: %w", definitionKind.Kind, err)
+		return nil, nil, fmt.Errorf("cannot find the resource of %s: %w", definitionKind.Kind, err)
 	}
 	xrds, err := client.Resource(definitions.Resource).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("cannot list the composite resource definitions: %w", err)
+		err = fmt.Errorf("cannot list the composite resource definitions: %w", err)
+		if kerrors.IsForbidden(err) {
+			return nil, []error{err}, nil
+		}
+		return nil, nil, err
 	}
-	var out []v1alpha1.Drift
 	for i := range xrds.Items {
 		m, ok, err := mappingOf(mapper, &xrds.Items[i])
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if !ok {
 			continue
 		}
 		found, err := heldOf(ctx, client, mapper, m, namespace)
+		if kerrors.IsForbidden(err) {
+			unread = append(unread, err)
+			continue
+		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		out = append(out, found...)
 	}
-	return out, nil
+	return out, unread, nil
 }
 
 // mappingOf the composites that an XRD defines; not ok while the API server does

@@ -208,11 +208,11 @@ func TestHeldBy(t *testing.T) {
 			if still, err := StillHeld(t.Context(), client, mapper, xr, "0000000000000000"); err != nil || still {
 				t.Errorf("%s: another id is held: %t, %v", tc.reason, still, err)
 			}
-			all, err := Held(t.Context(), client, mapper, "team")
+			all, _, err := Held(t.Context(), client, mapper, "team")
 			if diff := cmp.Diff(got, all); err != nil || diff != "" {
 				t.Errorf("%s: of the namespace: %v, %s", tc.reason, err, diff)
 			}
-			if elsewhere, err := Held(t.Context(), client, mapper, "other"); err != nil || len(elsewhere) > 0 {
+			if elsewhere, _, err := Held(t.Context(), client, mapper, "other"); err != nil || len(elsewhere) > 0 {
 				t.Errorf("%s: in another namespace: %v, %v", tc.reason, elsewhere, err)
 			}
 		})
@@ -222,7 +222,7 @@ func TestHeldBy(t *testing.T) {
 // TestHeldWithoutCrossplane: where there are no XRDs there is no function.
 func TestHeldWithoutCrossplane(t *testing.T) {
 	client, mapper := clusterOf(false, parsed(t, heldXR))
-	if got, err := Held(t.Context(), client, mapper, ""); err != nil || got != nil {
+	if got, _, err := Held(t.Context(), client, mapper, ""); err != nil || got != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 }

@@ -64,6 +64,7 @@ func New(ctx context.Context, config *rest.Config, o Options) (*Inspector, error
 	if err != nil {
 		return nil, err
 	}
+	d.WithoutCRDs = true
 	if o.Now == nil {
 		o.Now = clock.Now
 	}
@@ -102,6 +103,18 @@ func Self(ctx context.Context, client kubernetes.Interface) (subject.User, error
 	}
 	u := r.Status.UserInfo
 	return subject.User{Name: u.Username, UID: u.UID, Groups: u.Groups}, nil
+}
+
+// undecidable is why no decision can be made as the webhook makes it: the user may not read
+// what is guarded, or the policies; nil where both were read (KR-12-19).
+func (i *Inspector) undecidable(ctx context.Context) error {
+	if i.unread != nil {
+		return i.unread
+	}
+	if _, err := i.Direct.Unanswered(ctx); kerrors.IsForbidden(err) {
+		return err
+	}
+	return nil
 }
 
 // Mode of an object or Namespace, and where it comes from.

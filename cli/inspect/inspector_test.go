@@ -28,8 +28,8 @@ import (
 var served = map[string][]metav1.APIResource{
 	"v1":                              {{Name: "namespaces", Kind: "Namespace"}},
 	"apiextensions.k8s.io/v1":         {{Name: "customresourcedefinitions", Kind: "CustomResourceDefinition"}},
-	"example.org/v1":                  {{Name: "shops", Kind: "Shop", Namespaced: true}},
-	"cloud.example.org/v1":            {{Name: "databases", Kind: "Database", Namespaced: true}},
+	"example.org/v1":                  {{Name: "shops", Kind: "Shop", Namespaced: true, Categories: []string{"composite"}}},
+	"cloud.example.org/v1":            {{Name: "databases", Kind: "Database", Namespaced: true, Categories: []string{"managed"}}},
 	"kausality.io/v1alpha1":           {{Name: "drifts", Kind: "Drift", Namespaced: true}, {Name: "kausalities", Kind: "Kausality"}},
 	"admissionregistration.k8s.io/v1": {{Name: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration"}},
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/settling"
 
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -61,7 +63,7 @@ func (i *Inspector) parent(ctx context.Context, s *parent.State) (*Parent, error
 		Settled: settling.Settled(s, known), Revision: s.CompositionRevision, Frozen: set.Freeze, Rejections: set.Rejections, Warnings: set.Warnings,
 	}
 	initialized, err := i.Direct.Initialized(ctx, s.GroupKind())
-	if err != nil {
+	if err != nil && !kerrors.IsForbidden(err) { // then the policies are named as unread
 		return nil, err
 	}
 	p.Phase = settling.Phase(s, known, initialized...)

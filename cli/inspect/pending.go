@@ -18,17 +18,17 @@ import (
 )
 
 // Pending changes of a namespace, or of all where it is empty: open Drifts, and
-// what the composition function holds. Newest first.
-func Pending(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, namespace string) ([]v1alpha1.Drift, error) {
-	out, err := Drifts(ctx, client, namespace, Open)
-	if err != nil {
-		return nil, err
+// what the composition function holds. Newest first. unread are the errors of what the user
+// may not read, and which is left out.
+func Pending(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, namespace string) (out []v1alpha1.Drift, unread []error, err error) {
+	if out, err = Drifts(ctx, client, namespace, Open); err != nil {
+		return nil, nil, err
 	}
-	held, err := Held(ctx, client, mapper, namespace)
+	held, unread, err := Held(ctx, client, mapper, namespace)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return merged(out, held), nil
+	return merged(out, held), unread, nil
 }
 
 // Below are the changes of a list whose parents have labels. namespace is that of the

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
 
@@ -133,6 +134,22 @@ func TestFindFails(t *testing.T) {
 			assert.Empty(t, found)
 		})
 	}
+}
+
+// TestFindPartial leaves out a kind that the user may not list, and names it; without
+// Partial that is an error, and nothing is found (KR-12-26).
+func TestFindPartial(t *testing.T) {
+	forbidden := kerrors.NewForbidden(databases.GroupResource(), "", errors.New("no"))
+	c := clientOf(t, parse(t, maskedDatabase))
+	c.PrependReactor("list", "databases", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, forbidden })
+	o := Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, Partial: true}
+	_, _, err := o.find(t.Context(), c)
+	left := &LeftOutError{}
+	require.ErrorAs(t, err, &left)
+	assert.Equal(t, []string{"databases.cloud.example.org"}, left.Kinds)
+	o.Partial = false
+	_, _, err = o.find(t.Context(), c)
+	assert.True(t, kerrors.IsForbidden(err), "%v", err)
 }
 
 // TestRestore: the author's policies are written together with the removal of the

@@ -31,6 +31,9 @@ type Options struct {
 	Names []string
 	// DryRun lists what would be restored, and restores nothing.
 	DryRun bool
+	// Partial: kinds that the user may not list are left out; what the others have is
+	// restored, and the error names the kinds that were left out. Otherwise nothing is.
+	Partial bool
 	// Out gets a line for each masked object; nil for no output.
 	Out io.Writer
 }
@@ -56,6 +59,14 @@ func (r Result) String() string {
 	return s
 }
 
+// LeftOutError names the kinds that the user may not list.
+type LeftOutError struct{ Kinds []string }
+
+// Error names the kinds.
+func (e *LeftOutError) Error() string {
+	return "left out, since you may not list them, and objects of them may be masked: " + strings.Join(e.Kinds, ", ")
+}
+
 // errNotMasked is the error of a selected object that has no mask.
 var errNotMasked = errors.New("it is not masked: there is nothing to restore")
 
@@ -73,17 +84,18 @@ func Ungate(ctx context.Context, o Options) (Result, error) {
 		return Result{}, fmt.Errorf("cannot make a client: %w", err)
 	}
 	found, unread, err := o.find(ctx, c)
-	if err != nil {
+	left := &LeftOutError{}
+	if err != nil && !errors.As(err, &left) {
 		return Result{}, err
 	}
 	done := Result{Masked: len(found), Unread: unread}
+	failed := []error{err}
 	for _, m := range found {
 		if len(m.differs) > 0 {
 			done.Pending++
 			o.printf("%s: pending external drift: %s\n", m, strings.Join(m.lines(), "; "))
 		}
 	}
-	var failed []error
 	r := restorer{Options: o, client: c}
 	for _, m := range found {
 		if o.DryRun {
@@ -177,13 +189,15 @@ func (o Options) mayHold(resource string) bool {
 
 // find the masked objects that are selected, sorted by name. unread counts the
 // kinds that the gate's own user may not list; see Result.Unread. A selected name
-// without a mask is an error.
+// without a mask is an error. With Partial, kinds that may not be listed are a LeftOutError
+// beside what was found (KR-12-26).
 func (o Options) find(ctx context.Context, c dynamic.Interface) (out []maskedObject, unread int, err error) {
 	kinds, err := cluster.KindsWhere(ctx, c, func(i cluster.Info) bool { return i.ManagementPolicies || systems.For(i.GVK) != nil })
 	if err != nil {
 		return nil, 0, err
 	}
 	asGate := sync.OnceValue(func() bool { return o.runsAsGate(ctx) })
+	left := &LeftOutError{}
 	for _, k := range kinds {
 		if !o.mayHold(k.Resource) {
 			continue
@@ -201,6 +215,10 @@ func (o Options) find(ctx context.Context, c dynamic.Interface) (out []maskedObj
 			unread++
 			continue
 		}
+		if kerrors.IsForbidden(err) && o.Partial {
+			left.Kinds = append(left.Kinds, k.Resource)
+			continue
+		}
 		if err != nil && !kerrors.IsNotFound(err) { // NotFound: the kind is gone, and all its objects
 			return nil, 0, fmt.Errorf("cannot list %s: %w", k.Resource, err)
 		}
@@ -210,6 +228,9 @@ func (o Options) find(ctx context.Context, c dynamic.Interface) (out []maskedObj
 		if !slices.ContainsFunc(out, func(m maskedObject) bool { return m.String() == name }) {
 			return nil, 0, fmt.Errorf("%s: %w", name, errNotMasked)
 		}
+	}
+	if len(left.Kinds) > 0 {
+		return out, unread, left
 	}
 	return out, unread, nil
 }
