@@ -59,8 +59,8 @@ type judgement struct {
 
 // judge a deletion of an object whose approvals are on a holder, which may be the object
 // itself. The id is that of the holder, also where the object's own approvals are read.
-func judge(holder, object *parent.State, why string) judgement {
-	return judgement{holder: holder, object: object, set: approval.Parse(holder.Annotations),
+func (f *facts) judge(holder, object *parent.State, why string) judgement {
+	return judgement{holder: holder, object: object, set: approval.ParseAt(holder.Annotations, f.req.Time),
 		id: identity.DeletionID(holder, object), why: why}
 }
 
@@ -125,7 +125,7 @@ func (ev *evaluation) managedDeletion() (verdict, deletion) {
 		}
 		return verdict{}, d
 	}
-	j := judge(holder, mr, why)
+	j := ev.judge(holder, mr, why)
 	j.blocked, j.byPolicy, j.mode, j.cached = []*parent.State{mr}, decision == allowance.DeletionAllowed, ev.mode, cached
 	return ev.blockedDeletion(j)
 }
@@ -141,7 +141,7 @@ func (ev *evaluation) compositeDeletion() (verdict, deletion, error) {
 	if ev.req.Orphans && ev.kind.Role == parent.RoleComposite {
 		return ev.orphaningDeletion(root, below), deletion{}, nil
 	}
-	j := judge(root, root, "")
+	j := ev.judge(root, root, "")
 	j.mode, j.byPolicy = v1alpha1.ModeEnforce, true
 	var names []string
 	var orphans []parent.Ref
@@ -187,7 +187,7 @@ func (ev *evaluation) orphaningDeletion(root *parent.State, below []*parent.Stat
 	if len(below) == 0 || ev.mode != v1alpha1.ModeEnforce {
 		return verdict{}
 	}
-	if freeze, _ := gating.DeletionStopped(root, approval.Parse(root.Annotations), nil); freeze != nil {
+	if freeze, _ := gating.DeletionStopped(root, approval.ParseAt(root.Annotations, ev.req.Time), nil); freeze != nil {
 		return ev.refuse(frozen(root.Ref, ev.kind, freeze))
 	}
 	if ev.Options.MayApprove != nil {

@@ -20,7 +20,7 @@ import (
 func (ev *evaluation) foreignDeletion(what external.Destruction) (verdict, deletion) {
 	o := parent.Sum(ev.req.OldObject, ev.kind.Role)
 	holder, cached := ev.holderFor(o)
-	j := judge(holder, o, what.Why)
+	j := ev.judge(holder, o, what.Why)
 	j.mode, j.cached = ev.mode, cached
 	d := deletion{id: j.id, cached: cached}
 	if ev.policyDestroys() {

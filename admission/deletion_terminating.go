@@ -29,7 +29,7 @@ func (ev *evaluation) terminatingDeletion() (verdict, deletion, error) {
 		return verdict{}, deletion{}, nil
 	}
 	holder, cached := ev.holderFor(mr)
-	j := judge(holder, mr, why)
+	j := ev.judge(holder, mr, why)
 	j.blocked, j.mode, j.cached, j.terminating = []*parent.State{mr}, ev.mode, cached, true
 	v, d := ev.blockedDeletion(j)
 	return v, d, nil

@@ -77,7 +77,7 @@ func (ev *evaluation) retargetedBelow(root *parent.State, blocked []*parent.Stat
 		return verdict{}, deletion{}, false
 	}
 	mr := blocked[i]
-	j := judge(root, mr, "the external resource of "+identity.Describe(mr.Ref)+
+	j := ev.judge(root, mr, "the external resource of "+identity.Describe(mr.Ref)+
 		" is another one than before, and an approval of the whole is not about it")
 	if mr.Parent.Name != "" {
 		j.id = identity.DeletionID(&parent.State{Ref: mr.Parent}, mr) // that of the gate, wherever it is approved

@@ -55,7 +55,7 @@ func (ev *evaluation) lookUp() *lookup {
 			return lookup{err: err}
 		}
 		read := ev.reading(p)
-		view := &parentView{state: p, set: read.set, guarded: ev.guards(p), trace: read.trace, intent: *read.trace.Own(), actor: actor}
+		view := &parentView{state: p, set: read.set.At(ev.req.Time), guarded: ev.guards(p), trace: read.trace, intent: *read.trace.Own(), actor: actor}
 		if !view.guarded {
 			view.set = view.set.WithoutApprovals()
 		}

@@ -144,7 +144,7 @@ func (c *approveCommand) drift(d *v1alpha1.Drift) annotationWrite {
 	}
 	w := annotationWrite{
 		on: t, head: d.Name + "  " + summary(d), key: annotate.ApproveKey(d.Spec.ID), edit: annotate.Approve(d.Spec.ID, v1alpha1.ApprovalMode(c.mode)),
-		next: c.afterApproval(d), warn: obstacles, drift: d,
+		next: c.afterApproval(d), warn: c.obstacles, drift: d,
 	}
 	if c.reason != "" { // an annotation of the other form has no room for it (KR-12-23)
 		w.key = v1alpha1.AnnotationKeyApprovals
@@ -155,12 +155,12 @@ func (c *approveCommand) drift(d *v1alpha1.Drift) annotationWrite {
 
 // obstacles on a parent that take precedence over any approval (KR-05-06,
 // KR-05-09).
-func obstacles(ctx context.Context, t target) ([]string, error) {
+func (s *session) obstacles(ctx context.Context, t target) ([]string, error) {
 	u, err := t.client.Get(ctx, t.GetName(), metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", t.describe(), err)
 	}
-	set := approval.Parse(u.GetAnnotations())
+	set := approval.ParseAt(u.GetAnnotations(), s.view.now())
 	out := set.Warnings
 	if f := set.Freeze; f != nil {
 		out = append(out, t.describe()+" is frozen"+attribution(f.User, f.Message, f.At)+"; every change is refused until it is unfrozen")

@@ -64,6 +64,6 @@ func (c *approveCommand) advance(ctx context.Context, i *inspect.Inspector, t ta
 		next = fmt.Sprintf("The gate of %s may open for %s, %s.", t.describe(), listVerbs(a.Verbs), lasts[a.Mode])
 	}
 	return annotationWrite{
-		on: holder, head: about(t, holder), key: v1alpha1.AnnotationKeyApprovals, edit: annotate.AddApproval(a), next: next, warn: obstacles,
+		on: holder, head: about(t, holder), key: v1alpha1.AnnotationKeyApprovals, edit: annotate.AddApproval(a), next: next, warn: c.obstacles,
 	}
 }

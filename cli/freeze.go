@@ -130,7 +130,7 @@ func (c *unfreezeCommand) run(cmd *cobra.Command, args []string) error {
 	for _, t := range targets {
 		d.list = append(d.list, annotationWrite{
 			on: t, key: v1alpha1.AnnotationKeyFreeze, edit: annotate.Remove, isRemoval: true,
-			next: frozenBy(t.GetAnnotations(), user.Name) + "Changes requested in the meantime are carried out now.",
+			next: frozenBy(t.GetAnnotations(), user.Name, c.view.now()) + "Changes requested in the meantime are carried out now.",
 		})
 	}
 	return writer{c.session, &c.writeOptions}.decide(cmd.Context(), d)
@@ -138,8 +138,8 @@ func (c *unfreezeCommand) run(cmd *cobra.Command, args []string) error {
 
 // frozenBy is a sentence with author, time and message of a freeze, and a space;
 // empty where there is none, or where it is the user's own (KR-12-17).
-func frozenBy(annotations map[string]string, user string) string {
-	f := approval.Parse(annotations).Freeze
+func frozenBy(annotations map[string]string, user string, now time.Time) string {
+	f := approval.ParseAt(annotations, now).Freeze
 	if f == nil || f.User == user && user != "" {
 		return ""
 	}

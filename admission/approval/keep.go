@@ -11,7 +11,7 @@ import (
 )
 
 // Admit brings the claims of a parent in step with the approvals that a write
-// to it leaves, and prunes those that are stale (KR-05-35). An entry
+// to it leaves, and prunes those that are stale (KR-05-35) or expired (KR-14-30). An entry
 // that is spent already and is written again (by GitOps, which keeps writing
 // it) stays where it is, without effect: taking it out each time would be a
 // fight.
@@ -37,7 +37,8 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 	claims := set.Claims.withdrawn(set.Approvals, intent, now)
 	stale := map[string]bool{}
 	for _, e := range set.Approvals {
-		if e.Mode == v1alpha1.ApprovalAlways {
+		lasting := e.Mode == v1alpha1.ApprovalAlways
+		if lasting && e.Expiry == nil {
 			continue
 		}
 		c := claims.Of(e.Content)
@@ -45,7 +46,7 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 			claims = claims.put(arrival(e, generation, oldest(e), now))
 			continue
 		}
-		if c.State == v1alpha1.ClaimOpen && c.Generation < oldest(e) {
+		if c.State == v1alpha1.ClaimOpen && (!lasting && c.Generation < oldest(e) || Ended(e.Expiry, now)) {
 			next := *c
 			next.State, next.At = v1alpha1.ClaimPruned, Stamp(now)
 			claims = claims.put(next)
@@ -65,7 +66,7 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 func arrival(e Entry, generation, intent int64, now time.Time) v1alpha1.Claim {
 	c := v1alpha1.Claim{Content: e.Content, State: v1alpha1.ClaimOpen, Generation: cmp.Or(max(e.Generation, 0), generation), At: Stamp(now), Digest: e.Digest}
 	c.Reason = annotation.Cut(e.Reason, v1alpha1.MaxCauseName)
-	if c.Generation < intent {
+	if c.Generation < intent && e.Mode != v1alpha1.ApprovalAlways || Ended(e.Expiry, now) {
 		c.State = v1alpha1.ClaimPruned
 	}
 	return c

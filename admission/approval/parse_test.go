@@ -184,9 +184,19 @@ func TestValidate(t *testing.T) {
 		"Mode": {reason: "valid", key: v1alpha1.AnnotationKeyMode, value: "log"},
 		"ModeOther": {reason: "there are two", key: v1alpha1.AnnotationKeyMode, value: "Enforce",
 			want: `must be "log" or "enforce"`},
-		"Deletion":      {reason: "valid", key: v1alpha1.AnnotationKeyDeletion, value: "orphan"},
-		"DeletionOther": {reason: "there is one", key: v1alpha1.AnnotationKeyDeletion, value: "delete", want: `must be "orphan"`},
-		"Label":         {reason: "labels are free", key: "kausality.io/trace-ticket", value: "{["},
+		"Deletion":             {reason: "valid", key: v1alpha1.AnnotationKeyDeletion, value: "orphan"},
+		"DeletionOther":        {reason: "there is one", key: v1alpha1.AnnotationKeyDeletion, value: "delete", want: `must be "orphan"`},
+		"ExpiryOfApproval":     {reason: "KR-14-30: valid", key: keyApprovals, value: `[{"kind":"X","name":"a","expiry":"2026-01-01T00:00:00Z"}]`},
+		"ExpiryOfApprovalYAML": {reason: "as users write it", key: keyApprovals, value: "- {kind: X, name: a, expiry: 2026-01-01T00:00:00+02:00}"},
+		"ExpiryOfApprovalBad": {reason: "KR-14-32: with its path", key: keyApprovals,
+			value: `[{"kind":"X","name":"a"},{"kind":"X","name":"b","expiry":"tomorrow"}]`,
+			want:  `entry 1: expiry must be a time in RFC 3339, as in 2026-01-31T18:00:00Z, not "tomorrow"`},
+		"ExpiryOfApprovalNumber": {reason: "KR-14-32: no number", key: keyApprovals, value: `[{"kind":"X","name":"a","expiry":7}]`,
+			want: "entry 0: expiry must be a time in RFC 3339, as in 2026-01-31T18:00:00Z, not 7"},
+		"ExpiryOfFreeze":    {reason: "KR-14-31: valid", key: keyFreeze, value: `{"expiry":"2026-01-01T00:00:00Z"}`},
+		"ExpiryOfFreezeBad": {reason: "KR-14-32", key: keyFreeze, value: `{"expiry":"2h"}`, want: `expiry must be a time in RFC 3339`},
+		"ExpiryOfSnoozeBad": {reason: "KR-14-32", key: keySnooze, value: `{"expiry":"2h"}`, want: `expiry must be a time in RFC 3339`},
+		"Label":             {reason: "labels are free", key: "kausality.io/trace-ticket", value: "{["},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

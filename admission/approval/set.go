@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -152,7 +153,7 @@ func approvals(value string) ([]Entry, error) {
 // they mostly are in JSON that programs write.
 func entries(value string) (list []v1alpha1.Approval, raw []map[string]any, err error) {
 	if err := annotation.Unmarshal(value, annotation.MaxUser, &list); err != nil {
-		return nil, nil, err
+		return nil, nil, cmp.Or(invalidExpiries(value), err)
 	}
 	if annotation.HasOnly(value, 2, known) {
 		return list, nil, nil
@@ -251,7 +252,7 @@ func freeze(value string) (*v1alpha1.Freeze, error) {
 	}
 	f := v1alpha1.Freeze{}
 	if err := object(value, &f); err != nil {
-		return nil, err
+		return nil, cmp.Or(invalidExpiry(value), err)
 	}
 	return &f, nil
 }
@@ -263,7 +264,7 @@ func snooze(value string) (*v1alpha1.Snooze, error) {
 	}
 	n := v1alpha1.Snooze{}
 	if err := object(value, &n); err != nil {
-		return nil, err
+		return nil, cmp.Or(invalidExpiry(value), err)
 	}
 	if n.Expiry.IsZero() {
 		return nil, fmt.Errorf("expiry is required (RFC 3339)")

@@ -50,7 +50,7 @@ func (g Managed) whileClosed(author []string, gate v1alpha1.Gate) Decision {
 	}
 	id := identity.DriftID(g.owner().State, g.MR, diff) // that of the report, wherever it is approved
 	for _, h := range g.Holders {
-		set := h.Decisions()
+		set := h.Decisions(g.Now)
 		g.adoptPendingClaims(set.Claims, gate, id)
 		m, ok := set.Approved(g.query(h.State, verbs, id))
 		if !ok && g.Gone { // an approval of Create alone creates, and no update finishes it
@@ -95,7 +95,7 @@ func (g Managed) stopped(verbs []v1alpha1.Verb) string {
 		if h.State.Deleting() {
 			continue
 		}
-		set := h.Decisions()
+		set := h.Decisions(g.Now)
 		if set.Freeze != nil {
 			return identity.Frozen(h.State.Ref, set.Freeze)
 		}
@@ -194,7 +194,7 @@ func (g Managed) deletion(author []string, gate v1alpha1.Gate) (Decision, bool) 
 		return Decision{}, false
 	}
 	for _, h := range g.Holders {
-		set := h.Decisions()
+		set := h.Decisions(g.Now)
 		if d, ok := g.deletionOf(author, gate, h, set); ok {
 			return d, g.stopped([]v1alpha1.Verb{v1alpha1.VerbDelete}) == ""
 		}

@@ -35,7 +35,7 @@ func (g Managed) openBlind(author []string, gate v1alpha1.Gate) (Decision, bool)
 	unknown := []change.Change{{Path: external.Unknown, Verb: change.Mutate}}
 	id := identity.DriftID(g.owner().State, g.MR, unknown)
 	for _, h := range g.Holders {
-		set := h.Decisions()
+		set := h.Decisions(g.Now)
 		g.adoptPendingClaims(set.Claims, gate, id)
 		set.Approvals = slices.DeleteFunc(set.Approvals, func(e approval.Entry) bool { return slices.Contains(gate.Opened, e.Content) })
 		for _, verbs := range blindVerbs(author) {

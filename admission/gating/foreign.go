@@ -152,7 +152,7 @@ func (g Foreign) changed(gate v1alpha1.Gate) bool {
 func (g Foreign) approvedBy(h identity.Holder, gate v1alpha1.Gate) (Decision, bool) {
 	diff := g.View.Difference
 	id := identity.DriftID(h.State, g.MR, diff)
-	set := h.Decisions()
+	set := h.Decisions(g.Now)
 	g.adoptPendingClaims(set.Claims, gate, id)
 	q := g.query(h.State, g.needs(), id)
 	q.Named = false // "*" is each of them

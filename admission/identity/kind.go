@@ -38,10 +38,10 @@ type Holder struct {
 	Unguarded bool
 }
 
-// Decisions of users on the holder. On one that is not guarded, approvals do not count
+// Decisions of users on the holder that are in force at a time. On one that is not guarded, approvals do not count
 // (KR-13-15); a freeze and rejections do, since they only forbid.
-func (h Holder) Decisions() approval.Set {
-	set := approval.Parse(h.State.Annotations)
+func (h Holder) Decisions(now time.Time) approval.Set {
+	set := approval.ParseAt(h.State.Annotations, now)
 	if h.Unguarded {
 		return set.WithoutApprovals()
 	}

@@ -63,7 +63,7 @@ func ApproveCommand(holder parent.Ref, kind Kind, id string) string {
 	return "kubectl annotate " + Target(holder, kind) + " " + v1alpha1.AnnotationKeyApprovePrefix + id + "=" + string(v1alpha1.ApprovalOnce)
 }
 
-// Frozen states that an object is frozen, as a clause: by whom, when, why.
+// Frozen states that an object is frozen, as a clause: by whom, when, why, and until when.
 func Frozen(ref parent.Ref, f *v1alpha1.Freeze) string {
 	by := ""
 	if f.User != "" {
@@ -74,6 +74,9 @@ func Frozen(ref parent.Ref, f *v1alpha1.Freeze) string {
 	}
 	if f.Message != "" {
 		by += fmt.Sprintf(" (%s)", f.Message)
+	}
+	if f.Expiry != nil {
+		by += " until " + f.Expiry.UTC().Format(time.RFC3339)
 	}
 	return fmt.Sprintf("%s was frozen%s", Describe(ref), by)
 }

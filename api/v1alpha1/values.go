@@ -286,6 +286,8 @@ type Approval struct {
 	Digest string `json:"digest,omitempty"`
 	// Reason, as text, for other users; of no effect.
 	Reason string `json:"reason,omitempty"`
+	// Expiry, RFC 3339: from then on it approves nothing. Absent for never.
+	Expiry *metav1.Time `json:"expiry,omitempty"`
 }
 
 // Rejection is an entry of the rejections annotation.
@@ -307,6 +309,8 @@ type Freeze struct {
 	User    string       `json:"user,omitempty"`
 	Message string       `json:"message,omitempty"`
 	At      *metav1.Time `json:"at,omitempty"`
+	// Expiry, RFC 3339: when it ends by itself. Absent for never.
+	Expiry *metav1.Time `json:"expiry,omitempty"`
 }
 
 // Snooze is the value of the snooze annotation.

@@ -185,7 +185,11 @@ func (e *AlreadyFrozenError) Error() string {
 // an AlreadyFrozenError.
 func Freeze(f v1alpha1.Freeze, overwrite bool) Edit {
 	return func(annotations map[string]string) (*string, error) {
-		if have := approval.Parse(annotations).Freeze; have != nil && !overwrite {
+		have := approval.Parse(annotations).Freeze
+		if f.At != nil && have != nil && approval.Ended(have.Expiry, f.At.Time) {
+			have = nil
+		}
+		if have != nil && !overwrite {
 			return nil, &AlreadyFrozenError{Freeze: *have}
 		}
 		return encoded(v1alpha1.AnnotationKeyFreeze, f)

@@ -300,7 +300,7 @@ func (i *Inspector) parentGaps(ctx context.Context, s *parent.State) (map[Gap]st
 	case !p.Settled:
 		out[GapUnsettled] = p.Unsettled
 	}
-	for _, e := range approval.Parse(s.Annotations).Approvals {
+	for _, e := range approval.ParseAt(s.Annotations, i.options.Now()).Approvals {
 		if e.Mode == v1alpha1.ApprovalAlways && e.Digest == "" {
 			out[GapApproved] = "of " + e.Kind + " " + cmp.Or(e.Resource, e.Name)
 		}

@@ -55,7 +55,7 @@ const maxChildren = 200
 // parent as a cause of changes. Only where it has not settled are its children read, to
 // find out why.
 func (i *Inspector) parent(ctx context.Context, s *parent.State) (*Parent, error) {
-	set := approval.Parse(s.Annotations)
+	set := approval.ParseAt(s.Annotations, i.options.Now())
 	intent, _ := trace.Intent(s)
 	known := i.world.Settled(s.Ref)
 	p := &Parent{

@@ -34,7 +34,7 @@ func (a *auditor) look(o *unstructured.Unstructured, s *parent.State) input.Audi
 		Phase: string(settling.Phase(s, a.note(o).Generation)), Initiator: p.Initiator, Origin: p.Origin, IntentGeneration: intent.Generation,
 		Gate: string(mask.ParseGate(s.Annotations).State),
 	}
-	set := approval.Parse(s.Annotations)
+	set := approval.ParseAt(s.Annotations, a.now)
 	out.Findings = slices.Concat(
 		decisions(set), held(o, s), traced(t, recorded), a.settles(o, s, intent), a.gated(o, s), a.inLogMode(s))
 	return out
