@@ -284,8 +284,9 @@ $(SBOM): test/parts/cyclonedx-gomod/go.sum
 $(LINT):
 	@$(GO) run -C test ./cmd/parts golangci-lint
 
+# What it prints is not of what make manifests writes to a file.
 $(HELM):
-	@$(GO) run -C test ./cmd/parts helm
+	@$(GO) run -C test ./cmd/parts helm >&2
 
 $(CLI):
 	@$(GO) run -C test ./cmd/parts crossplane-cli

@@ -27,7 +27,7 @@ func Chart() ([]byte, error) {
 		aggregated(componentWebhook, webhookRules()), aggregated(componentGate, gateRules()), aggregated(componentController, controllerRules()),
 		[]any{
 			crossplaneRole(), leasesRole(), leasesBinding([]string{serviceAccountPrefix + Namespace + ":" + componentController}),
-			heartbeatRole(), heartbeatBinding(nil),
+			heartbeatRole(), heartbeatBinding(nil), viewerRole(), approverRole(),
 			homeRole(componentWebhook, secret(observe, SecretServing)),
 			homeBinding(componentWebhook, accountSubject(Namespace, componentWebhook)),
 			homeRole(componentController, secret([]string{"get", "update"}, SecretServing, SecretAuthority),

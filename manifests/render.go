@@ -53,7 +53,7 @@ func Render(o Options) ([]byte, error) {
 func objects(in *input) []any {
 	return []any{
 		namespace(), account(componentWebhook), account(componentGate),
-		webhookRole(in), gateRole(in), crossplaneRole(), leasesRole(), heartbeatRole(),
+		webhookRole(in), gateRole(in), crossplaneRole(), leasesRole(), heartbeatRole(), viewerRole(), approverRole(),
 		clusterRoleBinding(componentWebhook, in.users), clusterRoleBinding(componentGate, in.users), leasesBinding(in.users), heartbeatBinding(in.users),
 		orphanPolicy(in), orphanBinding(),
 		protectionPolicy(in), protectionBinding(annotationProtection, in.entries[0]),

@@ -64,6 +64,16 @@ func (c *ControlPlane) Grant(ctx context.Context, user string, rules ...rbacv1.P
 	return c.grant(ctx, "user:"+user, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}, rules)
 }
 
+// Bind a user to a ClusterRole that exists.
+func (c *ControlPlane) Bind(ctx context.Context, user, role string) error {
+	return c.applier.Objects(ctx, &rbacv1.ClusterRoleBinding{
+		TypeMeta:   typeMeta(rbacv1.SchemeGroupVersion.String(), "ClusterRoleBinding"),
+		ObjectMeta: metav1.ObjectMeta{Name: "controlplane:" + role + ":" + user},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+	})
+}
+
 // grant binds a ClusterRole of that name with the rules to the subject.
 func (c *ControlPlane) grant(ctx context.Context, name string, subject rbacv1.Subject, rules []rbacv1.PolicyRule) error {
 	if len(rules) == 0 {

@@ -179,6 +179,8 @@ var pages = []followed{
 				}
 			}},
 		{command: "kubectl kausality preview composition.yaml", not: inPlugin},
+		{command: "kubectl create clusterrolebinding shop-views-kausality --clusterrole=kausality-viewer --group=shop"},
+		{command: "kubectl auth can-i approve xdatabases.example.org -n shop"},
 	}},
 	{"docs/function.md", []typed{
 		{command: "kubectl get drifts"},

@@ -170,13 +170,20 @@ func (e *Env) As(user string) (dynamic.Interface, error) {
 
 var teams = map[string][]string{Hans: {"platform-team"}}
 
-// hans may do everything with databases, in whatever form, and approve.
+// hans may do everything with databases, in whatever form, and approve; and he has the role
+// for users of the plugin.
 func (e *Env) installOffer(ctx context.Context) error {
 	groups := []string{"example.org", "cloud.example.org", "kubernetes.m.crossplane.io", "kausality.io", "apiextensions.crossplane.io",
 		"example.com", "rds.aws.crossplane.io"}
 	rules := rbacv1.PolicyRule{APIGroups: groups, Resources: []string{"*"}, Verbs: []string{"*"}}
 	for _, u := range []string{Hans, Alice} {
 		if err := e.Grant(ctx, u, rules); err != nil {
+			return err
+		}
+		if !e.Options.Webhook {
+			continue // the roles for users are installed with it
+		}
+		if err := e.Bind(ctx, u, "kausality-viewer"); err != nil {
 			return err
 		}
 	}
