@@ -2,6 +2,7 @@ package admission
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/admission/trace"
@@ -18,6 +19,9 @@ func (v *verdict) passed() v1alpha1.Passed {
 	case ReasonExcepted:
 		return v1alpha1.PassedPolicy
 	case ReasonApproved:
+		if v.approval != nil && slices.ContainsFunc(v.approval.By, func(by v1alpha1.Vote) bool { return by.BreakGlass != "" }) {
+			return v1alpha1.PassedBreakGlass
+		}
 		return v1alpha1.PassedApproval
 	}
 	return ""

@@ -226,7 +226,12 @@ func (ev *evaluation) blockedDeletion(j judgement) (verdict, deletion) {
 	kind := ev.kindOf(j.holder)
 	r := refusal{code: 403, reason: ReasonExternalDeletion, why: j.why, suggestion: identity.ApproveCommand(j.holder.Ref, kind, j.id)}
 	use := ev.use(j.id)
-	m, ok := gating.DeletionApproval(j.holder, j.object, j.set, j.id, use)
+	lacks := ev.lacks(ev.destroying(j.blocked), ev.deleters)
+	m, ok := gating.DeletionApproval(j.holder, j.object, j.set, approval.Query{Digests: []string{j.id}, Use: use, Lacks: lacks})
+	lacking := j.set.Lacking(approval.Query{Digests: []string{j.id}, Lacks: lacks})
+	if lacking != "" {
+		r.why += "; " + lacking
+	}
 	if ok && ev.kind.ManagementPolicies && mask.Gives(j.object.ManagementPolicies, v1alpha1.VerbDelete) {
 		if d.approved = true; m.NeedsClaim() {
 			d.claim = ev.claim(j.holder, j.set, m.Entry, use)
@@ -239,7 +244,7 @@ func (ev *evaluation) blockedDeletion(j judgement) (verdict, deletion) {
 	switch {
 	case ok:
 		r.why, r.next = "it is approved, and the gate is being opened for it", "Try again in a moment."
-	case j.byPolicy:
+	case j.byPolicy && lacking == "":
 		r.why, r.next = "section deleting of an AllowancePolicy allows it, and the gate is being opened for it", "Try again in a moment."
 		r.approve = &ApproveEffect{Holder: j.holder.Ref, Key: v1alpha1.AnnotationKeyApprovePrefix + j.id, Value: string(v1alpha1.ApprovalOnce)}
 	case j.terminating:

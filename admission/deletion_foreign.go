@@ -86,6 +86,7 @@ func (f *facts) destructionApproved(j judgement, verb v1alpha1.Verb) (bool, *ide
 		m, ok := j.set.Approved(approval.Query{
 			APIVersion: apiVersion, Kind: kind, Name: j.object.Name, Resource: j.object.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
 			Relation: v1alpha1.RelationExternal, Verbs: []v1alpha1.Verb{v}, Digests: []string{j.id}, Intent: intent, Use: use,
+			Lacks: f.lacks(f.destroying([]*parent.State{j.object}), f.deleters),
 		})
 		switch {
 		case !ok:

@@ -34,7 +34,7 @@ func (ev *evaluation) query() approval.Query {
 		return approval.Query{
 			APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: ev.req.Resource(),
 			Relation: v1alpha1.RelationControllerChild, Digests: []string{ev.class.id}, Intent: ev.approvedSince(),
-			Use: use,
+			Use: use, Lacks: ev.lacks(ev.voted(), ev.authors),
 		}
 	})
 }
@@ -76,7 +76,8 @@ func (ev *evaluation) approved() (verdict, error) {
 	}
 	v := ev.allow(ReasonApproved)
 	v.Resolution = ResolutionApproved
-	v.approval = &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: ev.class.id, Reason: bounded(m.Entry.Reason)}
+	v.approval = &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: ev.class.id, Reason: bounded(m.Entry.Reason),
+		By: approvers(m.By)}
 	switch {
 	case m.NeedsClaim():
 		v.Claim = ev.claim(ev.parent(), ev.view().set, m.Entry, ev.query().Use)
@@ -126,7 +127,9 @@ func (ev *evaluation) driftRefusal() refusal {
 	default:
 		r.why = "it is an unrequested change: the spec of " + p + " has not changed since it settled at generation " + intent + open + rev + end
 	}
-	if e, ok := ev.view().set.Spent(ev.query()); ok {
+	if lacking := ev.view().set.Lacking(ev.query()); lacking != "" {
+		r.why += "; " + lacking
+	} else if e, ok := ev.view().set.Spent(ev.query()); ok {
 		r.why += fmt.Sprintf("; the approval in annotation %s is used up or out of date", e.Key)
 	}
 	if len(ev.narrowing().missing) > 0 {

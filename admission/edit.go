@@ -245,6 +245,11 @@ func (ed *editor) validate() *refusal {
 			return r
 		}
 	}
+	if slices.ContainsFunc(written, v1alpha1.HoldsApprovals) {
+		if r := ed.checkVotes(); r != nil {
+			return r
+		}
+	}
 	changed := slices.Concat(written, removed)
 	ed.changesUserAnnotation = slices.ContainsFunc(changed, v1alpha1.NeedsApproverVerb)
 	return ed.authorize(changed)
@@ -260,7 +265,7 @@ func (ed *editor) keepApprovals() {
 		return
 	}
 	generation, intent := ed.generations(after)
-	for k, v := range approval.Admit(after, generation, intent, ed.req.Time, ed.approvalsHeld(ed.ctx)) {
+	for k, v := range approval.Admit(after, generation, intent, ed.req.Time, ed.approvalsHeld(ed.ctx), ed.ballot()) {
 		ed.set(k, v)
 	}
 }

@@ -167,6 +167,7 @@ func (v view) approval(a inspect.Approval) string {
 		out += "difference " + a.Digest
 	}
 	out += ", " + string(a.Mode)
+	out += approvers(a.By)
 	switch a.State {
 	case v1alpha1.ClaimPending:
 		out += " (in use)"

@@ -49,12 +49,32 @@ func (v view) hopLines(h v1alpha1.Hop) []string {
 		if a.Digest != "" {
 			line += ": difference " + a.Digest
 		}
+		line += approvers(a.By)
 		if a.Reason != "" {
 			line += ", because: " + a.Reason
 		}
 		out = append(out, line)
 	}
 	return out
+}
+
+// approvers as the end of a clause: who they are, for whom they acted, and why they approved alone.
+func approvers(votes []v1alpha1.Vote) string {
+	names := make([]string, 0, len(votes))
+	for _, v := range votes {
+		name := v.User
+		if v.OnBehalfOf != "" {
+			name += " on behalf of " + v.OnBehalfOf
+		}
+		if v.BreakGlass != "" {
+			name += " (break glass: " + v.BreakGlass + ")"
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return ", by " + strings.Join(names, " and ")
 }
 
 // passedAs is how an unrequested change passed, as a phrase.

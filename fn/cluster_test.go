@@ -30,7 +30,8 @@ var readableCRD = map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind"
 func (s *stage) installed(found map[string]*fnv1.Resources) {
 	s.required = map[string]*fnv1.Resources{policies.RequirementKausalityCRD: resources(readableCRD)}
 	for _, name := range []string{policies.RequirementPolicies, policies.RequirementUpgrades, policies.RequirementApprovals,
-		policies.RequirementClusterApprovals, policies.RequirementKausalities, policies.RequirementConfiguration, policies.RequirementNamespace + "shop"} {
+		policies.RequirementClusterApprovals, policies.RequirementRulesCRD, policies.RequirementKausalities,
+		policies.RequirementConfiguration, policies.RequirementNamespace + "shop"} {
 		s.required[name] = &fnv1.Resources{}
 	}
 	maps.Copy(s.required, found)

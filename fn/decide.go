@@ -24,6 +24,7 @@ func (r *run) decide(ctx context.Context) {
 		},
 	}
 	guarded, unguarded := r.policies.Sets()
+	r.guarded = guarded
 	var read *parent.State
 	for _, res := range r.resources {
 		if res.operation == "" {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/fn/audit"
@@ -100,6 +101,8 @@ type run struct {
 	observed  []*offline.Resource
 	world     *world
 	policies  policies.InForce
+	// guarded are the policies for what a webhook guards; written by decide.
+	guarded *allowance.Set
 	// notes for users that are about no resource.
 	notes []string
 	// keeper is the resource that stores what is remembered of the composite, since

@@ -136,7 +136,7 @@ func (r *run) gating(res *resource) gating.Managed {
 		MR: state, Kind: r.world.Kind(mr.GroupVersionKind()), Mode: mode,
 		Difference: r.world.secrets.Redact(external.Difference(mr.Object)),
 		Comparable: external.Comparable(mr.Object), Shown: external.Digests(mr.Object), Inert: external.Inert(mr.Object),
-		Gone:    external.Gone(external.SyncedMessage(mr.Object)),
-		Holders: []identity.Holder{xr}, Live: true, Deadline: gating.DefaultDeadline, By: gating.MoverFunction, Now: r.now,
+		Gone:     external.Gone(external.SyncedMessage(mr.Object)),
+		Policies: r.guarded, Holders: []identity.Holder{xr}, Live: true, Deadline: gating.DefaultDeadline, By: gating.MoverFunction, Now: r.now,
 	}.Under(configured)
 }

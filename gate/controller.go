@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -19,6 +20,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/drift"
+	"github.com/kausality-io/function-kausality/policystore"
 )
 
 const (
@@ -48,6 +50,8 @@ type Controller struct {
 	CarryPendingDrift bool
 	// Ignore has the external differences that do not count; nil for none.
 	Ignore external.Rules
+	// Rules has the ApprovalRules; nil for none.
+	Rules *policystore.Store
 	// Shard of the gated objects that this process reconciles.
 	Shard Shard
 	// UserID of this process, for claims.
@@ -100,7 +104,7 @@ func (c *Controller) Setup() (err error) {
 
 // Start the controllers; it returns when the context ended and they did.
 func (c *Controller) Start(ctx context.Context) error {
-	if !c.Cluster.States.Synced(ctx) {
+	if !c.Cluster.States.Synced(ctx) || !c.rulesSynced(ctx) {
 		return nil
 	}
 	c.leading.Store(true)
@@ -123,6 +127,16 @@ func (c *Controller) Start(ctx context.Context) error {
 	wg.Wait()
 	return errors.Join(failed...)
 }
+
+// rulesSynced waits until the ApprovalRules are known: without them one approval would open a gate that needs two. It is false where
+// the context ends before.
+func (c *Controller) rulesSynced(ctx context.Context) bool {
+	err := wait.PollUntilContextCancel(ctx, rulesPoll, true, func(context.Context) (bool, error) { return c.Rules == nil || c.Rules.HasSynced(), nil })
+	return err == nil
+}
+
+// rulesPoll is how often it is looked whether the ApprovalRules are known.
+const rulesPoll = 50 * time.Millisecond
 
 // resume what the last leader did: every object may have changed since.
 func (c *Controller) resume(ctx context.Context) {

@@ -82,6 +82,9 @@ func (c *Controller) gating(ctx context.Context, o *cluster.Object) (gating.Mana
 	g := o.Gating(c.Cluster.Kinds.Kind(o.GroupVersionKind), c.Cluster.Settings(o.State.Ref, o.State.Labels), c.Deadline, c.CloseTo)
 	g.Difference = c.Ignore.Filter(o.GroupKind(), g.Difference)
 	g.Mode, g.CarryPendingDrift, g.User, g.Now, g.CreationGrace = mode, c.CarryPendingDrift, c.UserID, clock.Now(), c.CreationGrace
+	if c.Rules != nil {
+		g.Policies = c.Rules.Policies()
+	}
 	g.Holders, err = c.Cluster.Holders(ctx, o, false)
 	return g, err
 }

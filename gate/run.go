@@ -19,6 +19,7 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/drift"
 	"github.com/kausality-io/function-kausality/gate/systems"
+	"github.com/kausality-io/function-kausality/policystore"
 )
 
 // Options of the gate process.
@@ -97,7 +98,15 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 	if err != nil {
 		return nil, err
 	}
+	rules, err := policystore.New(c.Dynamic, o.Log.WithName("policies"), v1alpha1.ResourceApprovalRules)
+	if err != nil {
+		return nil, err
+	}
+	if err := mgr.Add(rules); err != nil {
+		return nil, fmt.Errorf("cannot watch approval rules: %w", err)
+	}
 	ctl := &Controller{
+		Rules:   rules,
 		Cluster: c, Drifts: mgr.GetClient(), Events: mgr.GetEventRecorder(v1alpha1.ManagerGate), Reporter: reporter, Log: o.Log.WithName("gate"),
 		DefaultMode: o.DefaultMode, Deadline: o.Deadline, CreationGrace: o.CreationGrace, CloseTo: o.CloseTo,
 		CarryPendingDrift: o.CarryPendingDrift, Ignore: o.Ignore,

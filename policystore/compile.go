@@ -11,11 +11,12 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Compiled is a compiled policy: one of Allowance, Upgrade and Exception is set.
+// Compiled is a compiled policy: one of Allowance, Upgrade, Exception and Approvals is set.
 type Compiled struct {
 	Allowance *allowance.Compiled
 	Upgrade   *allowance.Upgrade
 	Exception *allowance.Exception
+	Approvals *allowance.Rule
 	// Rules in the order of the spec, each with its errors.
 	Rules []v1alpha1.RuleStatus
 	// Errors of all rules.
@@ -30,6 +31,7 @@ func NewSet(policies iter.Seq[*Compiled]) *allowance.Set {
 	var allowances []*allowance.Compiled
 	var upgrades []*allowance.Upgrade
 	var exceptions []*allowance.Exception
+	var rules []*allowance.Rule
 	for p := range policies {
 		switch {
 		case p.Allowance != nil:
@@ -38,12 +40,14 @@ func NewSet(policies iter.Seq[*Compiled]) *allowance.Set {
 			upgrades = append(upgrades, p.Upgrade)
 		case p.Exception != nil:
 			exceptions = append(exceptions, p.Exception)
+		case p.Approvals != nil:
+			rules = append(rules, p.Approvals)
 		}
 	}
-	return allowance.NewSet(allowances, upgrades, exceptions)
+	return allowance.NewSet(allowances, upgrades, exceptions).WithRules(rules)
 }
 
-// Compile a policy of any of the four kinds. It is an error where the object is
+// Compile a policy of any kind. It is an error where the object is
 // not a policy or cannot be read as one; errors of its rules are in the result.
 func Compile(o *unstructured.Unstructured) (*Compiled, error) {
 	switch o.GetKind() {
@@ -66,6 +70,11 @@ func Compile(o *unstructured.Unstructured) (*Compiled, error) {
 		return compileAs(o, func(p *v1alpha1.ClusterApprovalPolicy) (c Compiled, rules []string) {
 			c.Exception, c.Errors = allowance.CompileClusterApproval(p)
 			return c, numbered(len(p.Spec.Rules))
+		})
+	case v1alpha1.KindApprovalRule:
+		return compileAs(o, func(p *v1alpha1.ApprovalRule) (c Compiled, rules []string) {
+			c.Approvals, c.Errors = allowance.CompileRule(p)
+			return c, []string{allowance.RuleOfApprovals}
 		})
 	}
 	return nil, fmt.Errorf("%s %s is no policy", o.GetKind(), o.GetName())

@@ -59,11 +59,11 @@ type informer struct {
 	missing atomic.Bool
 }
 
-// New Store; nothing is read before Start.
-func New(client dynamic.Interface, log logr.Logger) (*Store, error) {
+// New Store of the policies of some resources; nothing is read before Start.
+func New(client dynamic.Interface, log logr.Logger, resources ...string) (*Store, error) {
 	s := &Store{client: client, log: log, now: clock.Now, informers: map[string]*informer{},
 		changed: make(chan struct{}, 1), compiled: map[types.UID]*Compiled{}, uses: map[use]int64{}}
-	for _, r := range v1alpha1.PolicyResources() {
+	for _, r := range resources {
 		shared := dynamicinformer.NewFilteredDynamicInformer(client, gvr(r), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 		w := &informer{SharedIndexInformer: shared}
 		if err := s.listen(w); err != nil {
@@ -225,7 +225,7 @@ const maxReports = 50
 // all policies, in the order of kind, namespace and name.
 func (s *Store) all() []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
-	for _, r := range v1alpha1.PolicyResources() {
+	for _, r := range slices.Sorted(maps.Keys(s.informers)) {
 		store := s.informers[r].GetStore()
 		keys := store.ListKeys()
 		slices.Sort(keys)

@@ -30,7 +30,9 @@ var noon = time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
 func newStore(t *testing.T, policies ...string) (*Store, *fake.FakeDynamicClient) {
 	t.Helper()
 	lists := map[schema.GroupVersionResource]string{}
-	for _, kind := range []string{v1alpha1.KindAllowancePolicy, v1alpha1.KindUpgradeAllowance, v1alpha1.KindApprovalPolicy, v1alpha1.KindClusterApprovalPolicy} {
+	for _, kind := range []string{
+		v1alpha1.KindAllowancePolicy, v1alpha1.KindUpgradeAllowance, v1alpha1.KindApprovalPolicy, v1alpha1.KindClusterApprovalPolicy, v1alpha1.KindApprovalRule,
+	} {
 		lists[gvr(v1alpha1.PolicyResource(kind))] = kind + "List"
 	}
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
@@ -41,7 +43,7 @@ func newStore(t *testing.T, policies ...string) (*Store, *fake.FakeDynamicClient
 			t.Fatal(err)
 		}
 	}
-	s, err := New(client, testr.New(t))
+	s, err := New(client, testr.New(t), v1alpha1.PolicyResources()...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -194,7 +194,7 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, beat *cluster.
 	if err != nil {
 		return nil, nil, err
 	}
-	policies, err := policystore.New(c.Dynamic, o.Log.WithName("policies"))
+	policies, err := policystore.New(c.Dynamic, o.Log.WithName("policies"), v1alpha1.PolicyResources()...)
 	if err != nil {
 		return nil, nil, err
 	}

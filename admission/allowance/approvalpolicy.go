@@ -69,7 +69,7 @@ func CompileClusterApproval(p *v1alpha1.ClusterApprovalPolicy) (*Exception, []Ru
 
 // compile the rules: those that are valid are added, the errors of the others are
 // returned, with the places of the rules in the spec.
-func (e *Exception) compile(rules []v1alpha1.ApprovalRule) []RuleError {
+func (e *Exception) compile(rules []v1alpha1.ApprovalPolicyRule) []RuleError {
 	c := &compiler{}
 	for i, r := range rules {
 		at := fmt.Sprintf("rules[%d]", i)
@@ -88,7 +88,7 @@ func (e *Exception) compile(rules []v1alpha1.ApprovalRule) []RuleError {
 // approvalRule compiles what a rule has beside globs. The CRD validates the same
 // for policies that the API server admitted; the composition function also reads
 // policies from its Input.
-func (c *compiler) approvalRule(at string, r v1alpha1.ApprovalRule, out *exceptionRule) {
+func (c *compiler) approvalRule(at string, r v1alpha1.ApprovalPolicyRule, out *exceptionRule) {
 	switch r.Mode {
 	case v1alpha1.ApprovalOnce, v1alpha1.ApprovalGeneration, v1alpha1.ApprovalAlways:
 	default:
@@ -117,7 +117,7 @@ func (c *compiler) approvalRule(at string, r v1alpha1.ApprovalRule, out *excepti
 
 // ruleContent is a hash of a rule's content: a rule that is changed is another
 // one, with claims of its own.
-func ruleContent(r v1alpha1.ApprovalRule) string {
+func ruleContent(r v1alpha1.ApprovalPolicyRule) string {
 	return annotation.Digest(r, digestLength)
 }
 

@@ -112,8 +112,11 @@ type mutation struct {
 	verbs []v1alpha1.FieldVerb
 }
 
-// programs of all policies, shared by text.
-var programs = expression.NewCache()
+// programs of all policies, and of ApprovalRules, shared by text.
+var (
+	programs     = expression.NewCache()
+	rulePrograms = expression.NewRuleCache()
+)
 
 // compiler collects the errors of one policy.
 type compiler struct {

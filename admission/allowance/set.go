@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -21,6 +22,9 @@ type Set struct {
 	// must be read for each.
 	byUser map[string][]*Exception
 	forAny []*Exception
+	// rules by their names, and the groups that they name.
+	rules  []*Rule
+	groups sets.Set[string]
 }
 
 // NewSet of policies; each slice may be nil. Within the Set policies are in the
@@ -59,6 +63,16 @@ func sorted[T any](in []T, name func(T) string) []T {
 	out := slices.Clone(in)
 	slices.SortStableFunc(out, func(a, b T) int { return strings.Compare(name(a), name(b)) })
 	return out
+}
+
+// WithRules is the Set with ApprovalRules.
+func (s *Set) WithRules(rules []*Rule) *Set {
+	out := *s
+	out.rules, out.groups = sorted(rules, func(r *Rule) string { return r.Name }), sets.New[string]()
+	for _, r := range rules {
+		r.addGroups(out.groups)
+	}
+	return &out
 }
 
 // Policies is the Set itself: a Set that never changes is a source of policies.
@@ -107,7 +121,7 @@ func (s *Set) Selecting(now, was map[string]string) []string {
 
 // Empty reports whether no policy is in force.
 func (s *Set) Empty() bool {
-	return s == nil || len(s.byKind)+len(s.anyGroup)+len(s.upgrades)+len(s.byUser)+len(s.forAny) == 0
+	return s == nil || len(s.byKind)+len(s.anyGroup)+len(s.upgrades)+len(s.byUser)+len(s.forAny)+len(s.rules) == 0
 }
 
 // WithClaims is the Set with other claims of one policy: by what the API server

@@ -106,7 +106,7 @@ func (c Claims) Take(e Entry, u Use, now time.Time) (Claims, v1alpha1.Claim) {
 		Child: &child, Digest: u.Digest, User: u.User, Relation: u.Relation, Reason: annotation.Cut(e.Reason, v1alpha1.MaxCauseName),
 	}
 	if have := c.Of(e.Content); have != nil {
-		claim.Generation = have.Generation
+		claim.Generation, claim.Mode, claim.Votes, claim.By = have.Generation, have.Mode, have.Votes, have.By
 	}
 	claim.ID = useID(e.Content, u, now)
 	return c.put(claim), claim
@@ -137,7 +137,10 @@ func (c Claims) Set(id string, state v1alpha1.ClaimState, now time.Time) Claims 
 	next := *have
 	next.State, next.At = state, Stamp(now)
 	if state == v1alpha1.ClaimOpen {
-		next.ID, next.Child, next.Digest, next.User = "", nil, "", ""
+		next.ID, next.Child, next.User = "", nil, ""
+		if !next.Votes {
+			next.Digest = ""
+		}
 	}
 	return c.put(next)
 }

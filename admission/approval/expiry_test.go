@@ -65,7 +65,7 @@ func TestAdmitExpired(t *testing.T) {
 	for _, mode := range []string{"once", "generation", "always"} {
 		in := annotations{keyApprovals: `[{"kind":"X","name":"a","mode":"` + mode + `","expiry":"2026-01-02T00:00:00Z"},{"kind":"X","name":"b","mode":"always"}]`}
 		end := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
-		at := func(in annotations, now time.Time) annotations { return apply(in, Admit(in, 7, 6, now, nil)) }
+		at := func(in annotations, now time.Time) annotations { return apply(in, Admit(in, 7, 6, now, nil, nil)) }
 		early := at(in, end.Add(-time.Minute))
 		if early[keyApprovals] != in[keyApprovals] {
 			t.Errorf("%s: removed before its expiry: %s", mode, early[keyApprovals])

@@ -23,8 +23,10 @@ import (
 //
 // held returns since which intent generation a difference, by its id, is held: an approval
 // of exactly that is not stale before it (KR-05-58). nil where nothing is held.
+//
+// ballot is who writes; nil where the write is no request, so that no user votes by it.
 func Admit(annotations map[string]string, generation, intent int64, now time.Time,
-	held func(digest string) (since int64, is bool)) (edits map[string]*string) {
+	held func(digest string) (since int64, is bool), ballot *Ballot) (edits map[string]*string) {
 	set := Parse(annotations)
 	oldest := func(e Entry) int64 {
 		if held != nil && e.Digest != "" {
@@ -43,8 +45,12 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 		}
 		c := claims.Of(e.Content)
 		if c == nil {
-			claims = claims.put(arrival(e, generation, oldest(e), now))
+			claims = claims.put(ballot.cast(e, arrival(e, generation, oldest(e), now)))
 			continue
+		}
+		if c.State == v1alpha1.ClaimOpen {
+			claims = claims.put(ballot.cast(e, *c))
+			c = claims.Of(e.Content)
 		}
 		if c.State == v1alpha1.ClaimOpen && (!lasting && c.Generation < oldest(e) || Ended(e.Expiry, now)) {
 			next := *c
@@ -52,6 +58,9 @@ func Admit(annotations map[string]string, generation, intent int64, now time.Tim
 			claims = claims.put(next)
 			stale[e.Content] = true
 		}
+	}
+	for _, e := range set.Withdrawn {
+		claims = ballot.withdraw(e, claims)
 	}
 	edits = Remove(annotations, func(e Entry) bool { return stale[e.Content] })
 	if value := claims.String(); value != annotations[v1alpha1.AnnotationKeyClaims] && (len(claims) > 0 || annotations[v1alpha1.AnnotationKeyClaims] != "") {
@@ -78,7 +87,7 @@ func arrival(e Entry, generation, intent int64, now time.Time) v1alpha1.Claim {
 func (c Claims) withdrawn(written []Entry, intent int64, now time.Time) Claims {
 	out := make(Claims, 0, len(c))
 	for _, e := range c {
-		if e.State == v1alpha1.ClaimOpen && !slices.ContainsFunc(written, func(w Entry) bool { return w.Content == e.Content }) {
+		if e.State == v1alpha1.ClaimOpen && !e.Votes && !slices.ContainsFunc(written, func(w Entry) bool { return w.Content == e.Content }) {
 			if e.Generation >= intent {
 				continue
 			}
@@ -104,7 +113,8 @@ func Discard(annotations map[string]string) map[string]*string {
 // included. An empty approvals list goes altogether (KR-05-37).
 func Remove(annotations map[string]string, drop func(Entry) bool) map[string]*string {
 	edits := map[string]*string{}
-	for _, e := range Parse(annotations).Approvals {
+	set := Parse(annotations)
+	for _, e := range slices.Concat(set.Approvals, set.Withdrawn) {
 		if v1alpha1.IsApprove(e.Key) && drop(e) {
 			edits[e.Key] = nil
 		}

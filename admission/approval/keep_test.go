@@ -26,12 +26,12 @@ func apply(in annotations, edits map[string]*string) annotations {
 func admit(t *testing.T, in annotations, generation, intent int64) annotations {
 	t.Helper()
 	before := maps.Clone(in)
-	edits := Admit(in, generation, intent, now, nil)
+	edits := Admit(in, generation, intent, now, nil, nil)
 	if diff := cmp.Diff(before, in); diff != "" {
 		t.Errorf("input modified:\n%s", diff)
 	}
 	out := apply(in, edits)
-	if again := Admit(out, generation, intent, now.Add(time.Hour), nil); len(again) > 0 {
+	if again := Admit(out, generation, intent, now.Add(time.Hour), nil, nil); len(again) > 0 {
 		t.Errorf("admitting what was admitted edits again: %v of %v", again, out)
 	}
 	return out
@@ -206,10 +206,10 @@ func TestAdmitHeld(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := map[string]string{v1alpha1.AnnotationKeyApprovals: tc.value}
-			for k, v := range Admit(in, 5, 4, now, tc.held) { // written before the intent
+			for k, v := range Admit(in, 5, 4, now, tc.held, nil) { // written before the intent
 				in[k] = *v
 			}
-			edits := Admit(in, 6, 6, now, tc.held)
+			edits := Admit(in, 6, 6, now, tc.held, nil)
 			if _, pruned := edits[v1alpha1.AnnotationKeyApprovals]; pruned == tc.kept {
 				t.Errorf("pruned: %t, %v", pruned, edits)
 			}
@@ -226,7 +226,7 @@ func TestAdmitHeld(t *testing.T) {
 
 // merge what Admit changes at intent 6.
 func merge(in map[string]string, held func(string) (int64, bool)) map[string]string {
-	for k, v := range Admit(in, 6, 6, now, held) {
+	for k, v := range Admit(in, 6, 6, now, held, nil) {
 		in[k] = *v
 	}
 	return in

@@ -34,6 +34,10 @@ type Query struct {
 	Intent int64
 	// Use identifies this use of a once approval.
 	Use Use
+	// Lacks is what the votes for the difference lack by the ApprovalRules that match it, as a
+	// clause; "" for nothing. It is called with the votes of an approval of that difference, and
+	// with none for other approvals, which have no votes for it. nil where no rule matches.
+	Lacks func(votes []v1alpha1.Vote) string
 }
 
 // Match is an approval that fits, with the claim that must be written first.
@@ -42,6 +46,8 @@ type Match struct {
 	// Claimed is the claim of an earlier attempt at the same use, nil where
 	// none was made.
 	Claimed *v1alpha1.Claim
+	// By are the users who approved; nil where that is unknown.
+	By []v1alpha1.Vote
 }
 
 // NeedsClaim reports whether the approval must be claimed before the change may
@@ -58,18 +64,18 @@ func (s Set) Approved(q Query) (Match, bool) {
 	var fresh *Match
 	for _, once := range []bool{false, true} {
 		for _, e := range s.Approvals {
-			if (e.Mode == v1alpha1.ApprovalOnce) != once || !fits(e.Approval, q) || !s.valid(e, q) {
+			if (e.Mode == v1alpha1.ApprovalOnce) != once || !fits(e.Approval, q) || !s.valid(e, q) || s.lacks(e, q) != "" {
 				continue
 			}
 			if !once {
-				return Match{Entry: e}, true
+				return Match{Entry: e, By: s.by(e, q)}, true
 			}
 			claimed, free := s.Claims.Use(e.Content, q.Use)
 			switch {
 			case claimed != nil:
-				return Match{Entry: e, Claimed: claimed}, true
+				return Match{Entry: e, Claimed: claimed, By: s.by(e, q)}, true
 			case free && fresh == nil:
-				fresh = &Match{Entry: e}
+				fresh = &Match{Entry: e, By: s.by(e, q)}
 			}
 		}
 	}
@@ -82,6 +88,56 @@ func (s Set) Approved(q Query) (Match, bool) {
 // Spent returns an approval that would fit, were it not used up or stale.
 func (s Set) Spent(q Query) (Entry, bool) {
 	return first(s.Approvals, func(e Entry) bool { return fits(e.Approval, q) })
+}
+
+// lacks is what the votes of an approval lack (KR-14-03).
+func (s Set) lacks(e Entry, q Query) string {
+	switch {
+	case q.Lacks == nil:
+		return ""
+	case e.Digest == "" || e.Mode == v1alpha1.ApprovalAlways:
+		return q.Lacks(nil)
+	}
+	return q.Lacks(s.votes(q))
+}
+
+// votes for a difference: one of each user, of all approvals of exactly that which are not used.
+func (s Set) votes(q Query) []v1alpha1.Vote {
+	var out []v1alpha1.Vote
+	for _, e := range s.Approvals {
+		c := s.Claims.Of(e.Content)
+		if c == nil || c.Spent() || e.Digest == "" || e.Mode == v1alpha1.ApprovalAlways || !fits(e.Approval, q) || !s.valid(e, q) {
+			continue
+		}
+		for _, v := range c.By {
+			out = append(slices.DeleteFunc(out, func(o v1alpha1.Vote) bool { return o.User == v.User }), v)
+		}
+	}
+	return out
+}
+
+// Lacking is what the votes for a difference lack, as a clause; "" where no rule matches it.
+func (s Set) Lacking(q Query) string {
+	if q.Lacks == nil {
+		return ""
+	}
+	return q.Lacks(s.votes(q))
+}
+
+// By are the users who gave the approval; nil where that is unknown.
+func (s Set) By(e Entry) []v1alpha1.Vote {
+	if c := s.Claims.Of(e.Content); c != nil {
+		return c.By
+	}
+	return nil
+}
+
+// by are the users who approved the difference by an entry, and where votes are counted by others.
+func (s Set) by(e Entry, q Query) []v1alpha1.Vote {
+	if q.Lacks == nil {
+		return s.By(e)
+	}
+	return s.votes(q)
 }
 
 // UsedFor reports whether an approval of a difference was used up, and is not written on

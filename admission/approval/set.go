@@ -25,11 +25,16 @@ type Entry struct {
 	Key string
 	// Content hash, by which claims know it.
 	Content string
+	// BreakGlass is the reason for which it is given alone; empty for an ordinary approval.
+	BreakGlass string
 }
 
 // Set of what users decided on one parent.
 type Set struct {
-	Approvals  []Entry
+	// Approvals that are written as annotations, and those whose votes the claims store.
+	Approvals []Entry
+	// Withdrawn are the annotations by which users withdraw their votes.
+	Withdrawn  []Entry
 	Rejections []v1alpha1.Rejection
 	// Freeze is nil where the parent is not frozen.
 	Freeze *v1alpha1.Freeze
@@ -55,6 +60,7 @@ func Parse(annotations map[string]string) Set {
 	for _, k := range keys {
 		s.read(k, annotations[k])
 	}
+	s.Approvals = append(s.Approvals, s.Claims.voted(s.Approvals)...)
 	return s
 }
 
@@ -74,9 +80,13 @@ func (s *Set) read(key, value string) {
 			s.Approvals = append(s.Approvals, list...)
 		}
 	case v1alpha1.IsApprove(key):
-		var a v1alpha1.Approval
-		if a, err = approve(key, value); err == nil {
-			s.Approvals = append(s.Approvals, Entry{Approval: a, Key: key, Content: content(a, nil)})
+		var e Entry
+		switch e, err = approve(key, value); {
+		case err != nil:
+		case e.Mode == withdraw:
+			s.Withdrawn = append(s.Withdrawn, e)
+		default:
+			s.Approvals = append(s.Approvals, e)
 		}
 	case key == v1alpha1.AnnotationKeyRejections:
 		if s.Rejections, err = rejections(value); err != nil {
@@ -216,13 +226,33 @@ func checkMode(m v1alpha1.ApprovalMode) error {
 	return fmt.Errorf("mode must be once, generation or always, not %q", m)
 }
 
-// approve reads the value of approve-<id> (KR-02-07).
-func approve(key, value string) (v1alpha1.Approval, error) {
-	m := v1alpha1.ApprovalMode(strings.TrimSpace(value))
-	if err := checkMode(m); err != nil {
-		return v1alpha1.Approval{}, err
+const (
+	// withdraw is the value of approve-<id> by which users withdraw their votes.
+	withdraw v1alpha1.ApprovalMode = "withdraw"
+	// breakGlass begins the value of approve-<id> by which a user approves alone; the reason follows.
+	breakGlass = "break-glass:"
+	// maxReason is the length in bytes of the reason.
+	maxReason = 512
+)
+
+// approve reads the value of approve-<id> (KR-02-07, KR-14-07, KR-14-09).
+func approve(key, value string) (Entry, error) {
+	value = strings.TrimSpace(value)
+	a := v1alpha1.Approval{Mode: v1alpha1.ApprovalMode(value), Digest: strings.TrimPrefix(key, v1alpha1.AnnotationKeyApprovePrefix)}
+	e := Entry{Approval: a, Key: key}
+	reason, broken := strings.CutPrefix(value, breakGlass)
+	switch reason = strings.TrimSpace(reason); {
+	case broken && (reason == "" || len(reason) > maxReason):
+		return Entry{}, fmt.Errorf("%s needs a reason of at most %d bytes, as in \"%s the database is down\"", breakGlass, maxReason, breakGlass)
+	case broken:
+		e.Mode, e.BreakGlass = v1alpha1.ApprovalOnce, reason
+	case a.Mode != withdraw:
+		if err := checkMode(a.Mode); err != nil {
+			return Entry{}, err
+		}
 	}
-	return v1alpha1.Approval{Mode: m, Digest: strings.TrimPrefix(key, v1alpha1.AnnotationKeyApprovePrefix)}, nil
+	e.Content = content(e.Approval, nil)
+	return e, nil
 }
 
 func rejections(value string) ([]v1alpha1.Rejection, error) {

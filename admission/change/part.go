@@ -96,7 +96,10 @@ type parter struct {
 // value at a place: kept reports whether leaves are as in the old version, passed whether others are as in the new one.
 func (p *parter) value(at place, old, new any) (out any, kept, passed bool) {
 	if om, nm, ok := mapsOf(old, new); ok {
-		return p.fields(at, om, nm, old, new)
+		out, kept, passed = p.fields(at, om, nm, old, new)
+		if kept || passed {
+			return out, kept, passed
+		}
 	}
 	if p.same(old, new) {
 		return new, false, false

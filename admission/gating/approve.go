@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
@@ -67,7 +68,11 @@ func (g Managed) whileClosed(author []string, gate v1alpha1.Gate) Decision {
 		}
 		return g.open(author, gate, h, set, m, id, verbs, change.Paths(diff))
 	}
-	return Decision{Drift: g.drift(diff), Why: "the external resource differs and no approval covers the difference"}
+	why := "the external resource differs and no approval covers the difference"
+	if lacking := g.lacking(verbs, id); lacking != "" {
+		why += ": " + lacking
+	}
+	return Decision{Drift: g.drift(diff), Why: why}
 }
 
 // resume opens the gate for changes that were accepted while the external resource differed elsewhere, once it no
@@ -116,7 +121,30 @@ func (g Managed) query(holder *parent.State, verbs []v1alpha1.Verb, id string) a
 		Relation: v1alpha1.RelationExternal, Verbs: verbs, Digests: []string{id}, Intent: intent.Generation, Use: g.use(id),
 		Named: slices.Contains(verbs, v1alpha1.VerbDelete), Exact: Retargeted(g.MR),
 		Means: verb.Of(g.MR.GroupKind()).Means, Default: verb.Default(g.MR.GroupKind()),
+		Lacks: g.lacks(verbs),
 	}
+}
+
+// lacks is approval.Query.Lacks for verbs on the external resource (KR-14-03).
+func (g Managed) lacks(verbs []v1alpha1.Verb) func([]v1alpha1.Vote) string {
+	if !g.Policies.HasRules() {
+		return nil
+	}
+	c := allowance.ExternalChange(g.MR, verbs)
+	c.Changes = g.Difference
+	rules := g.Policies.Matching(&c)
+	if len(rules) == 0 {
+		return nil
+	}
+	authors := trace.Authors(g.MR.Annotations)
+	return func(votes []v1alpha1.Vote) string { return rules.Lacks(votes, authors, g.Now) }
+}
+
+// lacking is what the votes on the holders lack to remove a difference, as a clause; "" where no rule matches it. Of several
+// holders it is that on which the report suggests the approval.
+func (g Managed) lacking(verbs []v1alpha1.Verb, id string) string {
+	h := g.owner()
+	return h.Decisions(g.Now).Lacking(g.query(h.State, verbs, id))
 }
 
 // use of an approval by the gate. It has no version of the managed resource, whose

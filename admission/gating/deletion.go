@@ -99,17 +99,15 @@ func WithholdsDelete(mr *parent.State) bool {
 }
 
 // DeletionApproval finds the approval on a holder for the deletion of an
-// object's external resource, or for what id identifies.
-func DeletionApproval(holder, object *parent.State, set approval.Set, id string, use approval.Use) (approval.Match, bool) {
-	apiVersion, kind := object.ToAPIVersionAndKind()
+// object's external resource, or for what the digests of q identify. The caller
+// sets these, Use and Lacks.
+func DeletionApproval(holder, object *parent.State, set approval.Set, q approval.Query) (approval.Match, bool) {
+	q.APIVersion, q.Kind = object.ToAPIVersionAndKind()
 	intent, _ := trace.Intent(holder)
-	return set.Approved(approval.Query{
-		APIVersion: apiVersion, Kind: kind, Name: object.Name,
-		Resource: object.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
-		Relation: v1alpha1.RelationExternal, Verbs: []v1alpha1.Verb{v1alpha1.VerbDelete}, Named: true,
-		Exact: Retargeted(object), Digests: []string{id}, Intent: intent.Generation, Use: use,
-		Means: verb.Of(object.GroupKind()).Means,
-	})
+	q.Name, q.Resource = object.Name, object.Annotations[v1alpha1.AnnotationKeyCompositionResourceName]
+	q.Relation, q.Verbs, q.Named = v1alpha1.RelationExternal, []v1alpha1.Verb{v1alpha1.VerbDelete}, true
+	q.Exact, q.Intent, q.Means = Retargeted(object), intent.Generation, verb.Of(object.GroupKind()).Means
+	return set.Approved(q)
 }
 
 // DeletionStopped returns the freeze or the rejection on a holder that keeps the

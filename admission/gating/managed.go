@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/external"
@@ -64,6 +65,8 @@ type Managed struct {
 	CloseTo       []v1alpha1.Verb
 	// CarryPendingDrift as in Options.
 	CarryPendingDrift bool
+	// Policies with the ApprovalRules; nil for none.
+	Policies *allowance.Set
 	// Suspended: the policy is, and no approval opens the gate.
 	Suspended bool
 	// By is who makes the transitions: MoverGate, also where empty, or

@@ -198,3 +198,11 @@ func Current(s *parent.State) Trace {
 	}
 	return Trace{hop}
 }
+
+// Authors of what annotations lead back to: the user who initiated it; nil where that is unknown.
+func Authors(annotations map[string]string) []string {
+	if origin := Of(annotations).Origin(); origin != nil && origin.User != "" {
+		return []string{origin.User}
+	}
+	return nil
+}

@@ -216,6 +216,9 @@ func IsApprove(key string) bool {
 	return strings.HasPrefix(key, AnnotationKeyApprovePrefix) && len(key) > len(AnnotationKeyApprovePrefix)
 }
 
+// HoldsApprovals reports whether users write approvals into an annotation.
+func HoldsApprovals(key string) bool { return key == AnnotationKeyApprovals || IsApprove(key) }
+
 // NeedsApproverVerb reports whether writing an annotation is a decision about
 // the work of controllers, for which approver RBAC requires the verb "approve".
 func NeedsApproverVerb(key string) bool {

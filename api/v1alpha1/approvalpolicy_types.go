@@ -69,12 +69,12 @@ type ApprovalPolicySpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
-	Rules []ApprovalRule `json:"rules"`
+	Rules []ApprovalPolicyRule `json:"rules"`
 }
 
-// ApprovalRule approves changes of children that it matches. Globs know * for
+// ApprovalPolicyRule approves changes of children that it matches. Globs know * for
 // any run of characters and ? for one; an omitted field is "*".
-type ApprovalRule struct {
+type ApprovalPolicyRule struct {
 	// APIVersion of the child, a glob.
 	//
 	// +optional

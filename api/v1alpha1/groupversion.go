@@ -15,12 +15,13 @@ const (
 	ResourceUpgradeAllowances       = "upgradeallowances"
 	ResourceApprovalPolicies        = "approvalpolicies"
 	ResourceClusterApprovalPolicies = "clusterapprovalpolicies"
+	ResourceApprovalRules           = "approvalrules"
 )
 
 // PolicyResources lists the resources of the policies that are compiled, in a fixed
 // order. The caller may modify the slice.
 func PolicyResources() []string {
-	return []string{ResourceAllowancePolicies, ResourceUpgradeAllowances, ResourceApprovalPolicies, ResourceClusterApprovalPolicies}
+	return []string{ResourceAllowancePolicies, ResourceUpgradeAllowances, ResourceApprovalPolicies, ResourceClusterApprovalPolicies, ResourceApprovalRules}
 }
 
 var (
@@ -37,7 +38,8 @@ var (
 func addKnownTypes(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &Drift{}, &DriftList{}, &Kausality{}, &KausalityList{},
 		&AllowancePolicy{}, &AllowancePolicyList{}, &UpgradeAllowance{}, &UpgradeAllowanceList{},
-		&ApprovalPolicy{}, &ApprovalPolicyList{}, &ClusterApprovalPolicy{}, &ClusterApprovalPolicyList{})
+		&ApprovalPolicy{}, &ApprovalPolicyList{}, &ClusterApprovalPolicy{}, &ClusterApprovalPolicyList{},
+		&ApprovalRule{}, &ApprovalRuleList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -6,6 +6,7 @@ const (
 	KindUpgradeAllowance      = "UpgradeAllowance"
 	KindApprovalPolicy        = "ApprovalPolicy"
 	KindClusterApprovalPolicy = "ClusterApprovalPolicy"
+	KindApprovalRule          = "ApprovalRule"
 )
 
 // PolicyResource of a kind of policies that allow changes; "" for other kinds.
@@ -19,6 +20,8 @@ func PolicyResource(kind string) string {
 		return ResourceApprovalPolicies
 	case KindClusterApprovalPolicy:
 		return ResourceClusterApprovalPolicies
+	case KindApprovalRule:
+		return ResourceApprovalRules
 	}
 	return ""
 }

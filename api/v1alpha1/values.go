@@ -263,6 +263,24 @@ type HopApproval struct {
 	Digest string `json:"digest,omitempty"`
 	// Reason that the approver gave, at most MaxCauseName bytes; empty for none.
 	Reason string `json:"reason,omitempty"`
+	// By names who approved, in the order of their votes; nil where that is unknown, as for
+	// mode always and for policies.
+	By []Vote `json:"by,omitempty"`
+}
+
+// Vote is an approval by one user, as the API server authenticated them (KR-14-01).
+type Vote struct {
+	User string `json:"user"`
+	// At is when the vote was cast, RFC 3339 UTC, whole seconds.
+	At metav1.Time `json:"at"`
+	// Groups of the user at that time, of those that ApprovalRules name.
+	Groups []string `json:"groups,omitempty"`
+	// Via is the field manager of the request: information, which nothing is decided by.
+	Via string `json:"via,omitempty"`
+	// OnBehalfOf is for whom the user acted, as the authenticator has it; empty for itself.
+	OnBehalfOf string `json:"onBehalfOf,omitempty"`
+	// BreakGlass is the reason for which the user approves alone; empty for an ordinary vote.
+	BreakGlass string `json:"breakGlass,omitempty"`
 }
 
 // Approval is an entry of the approvals annotation.
@@ -362,7 +380,23 @@ type Claim struct {
 	User string `json:"user,omitempty"`
 	// Reason of the approval, at most MaxCauseName bytes; empty for none.
 	Reason string `json:"reason,omitempty"`
+	// Mode of the approval where Votes is set: the claim alone stores it.
+	Mode ApprovalMode `json:"mode,omitempty"`
+	// Votes: the approval is stored here, and its annotation is removed, so that the same
+	// annotation by another user is another vote (KR-14-02).
+	Votes bool `json:"votes,omitempty"`
+	// Expiry of the approval where Votes is set; nil for none.
+	Expiry *metav1.Time `json:"expiry,omitempty"`
+	// By are the users who approved, at most MaxVotes.
+	By []Vote `json:"by,omitempty"`
 }
+
+// MaxVotes is how many users a claim names; MaxVoted is how many approvals one object
+// stores the votes of.
+const (
+	MaxVotes = 32
+	MaxVoted = 64
+)
 
 // Spent reports whether the approval was used or is out of date.
 func (c Claim) Spent() bool { return c.State == ClaimUsed || c.State == ClaimPruned }

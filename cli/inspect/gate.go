@@ -59,7 +59,12 @@ func (i *Inspector) gate(ctx context.Context, obj *cluster.Object, mode v1alpha1
 	if err != nil {
 		return nil, err
 	}
+	set, err := i.policies(ctx)
+	if err != nil {
+		return nil, err
+	}
 	g := obj.Gating(kind, own, i.options.Deadline, nil)
+	g.Policies = set
 	g.Mode, g.Holders, g.Live, g.User, g.Now = mode, holders, true, i.User.ID(), i.options.Now()
 	d := g.Decide()
 	stored := mask.ParseGate(obj.Annotations)

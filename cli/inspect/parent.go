@@ -47,6 +47,8 @@ type Approval struct {
 	// State of its claim: open, pending, used or pruned; empty where it was not
 	// admitted yet, and for mode always (KR-05-33).
 	State v1alpha1.ClaimState `json:"state,omitempty"`
+	// By are the users who approved; nil where that is unknown (KR-14-10).
+	By []v1alpha1.Vote `json:"by,omitempty"`
 }
 
 // maxChildren of one XR that are read to find out why it has not settled.
@@ -71,7 +73,7 @@ func (i *Inspector) parent(ctx context.Context, s *parent.State) (*Parent, error
 		p.Snoozed = set.Snooze
 	}
 	for _, e := range set.Approvals {
-		p.Approvals = append(p.Approvals, Approval{Approval: e.Approval, Key: e.Key, State: state(set.Claims, e)})
+		p.Approvals = append(p.Approvals, Approval{Approval: e.Approval, Key: e.Key, State: state(set.Claims, e), By: set.By(e)})
 	}
 	if p.Settled {
 		return p, nil

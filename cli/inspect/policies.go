@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -21,25 +22,13 @@ func (i *Inspector) policies(ctx context.Context) (*allowance.Set, error) {
 	if i.set != nil {
 		return i.set, nil
 	}
-	var allowances []*allowance.Compiled
-	var upgrades []*allowance.Upgrade
-	var exceptions []*allowance.Exception
+	var all []*policystore.Compiled
 	for _, resource := range v1alpha1.PolicyResources() {
-		err := i.eachPolicy(ctx, resource, func(c *policystore.Compiled) {
-			switch {
-			case c.Allowance != nil:
-				allowances = append(allowances, c.Allowance)
-			case c.Upgrade != nil:
-				upgrades = append(upgrades, c.Upgrade)
-			case c.Exception != nil:
-				exceptions = append(exceptions, c.Exception)
-			}
-		})
-		if err != nil {
+		if err := i.eachPolicy(ctx, resource, func(c *policystore.Compiled) { all = append(all, c) }); err != nil {
 			return nil, err
 		}
 	}
-	i.set = allowance.NewSet(allowances, upgrades, exceptions)
+	i.set = policystore.NewSet(slices.Values(all))
 	return i.set, nil
 }
 

@@ -96,6 +96,8 @@ type InForce struct {
 	upgrades     []*allowance.Upgrade
 	// exceptions count for what a webhook guards, unclaimed ones, which need no claim, for everything.
 	exceptions, unclaimed []*allowance.Exception
+	// rules of approvals, whose votes a webhook records (KR-14-11).
+	rules []*allowance.Rule
 	// Cluster is what the cluster configures beside policies about changes.
 	Cluster
 }
@@ -144,6 +146,12 @@ func (f *InForce) configure(req *fnv1.RunFunctionRequest, now time.Time) {
 		}
 	}
 	var notes []string
+	if items, _ := required(req, RequirementRules); len(items) > 0 && !f.webhook {
+		f.Notes = append(f.Notes, "ApprovalRules do not count without a webhook: nothing else knows who approved")
+	} else if len(items) > 0 {
+		f.rules, notes = fetch(approvalRules, req, allowance.CompileRule)
+		f.Notes = append(f.Notes, notes...)
+	}
 	f.Cluster, notes = clusterOf(req)
 	f.Notes = append(f.Notes, notes...)
 }
@@ -154,10 +162,10 @@ func (f *InForce) configure(req *fnv1.RunFunctionRequest, now time.Time) {
 func (f InForce) Sets() (guarded, unguarded *allowance.Set) {
 	all := slices.Concat(f.own, f.fetched)
 	unguarded = allowance.NewSet(all, f.upgrades, f.unclaimed)
-	if !f.webhook || len(f.exceptions) == 0 {
+	if !f.webhook || len(f.exceptions)+len(f.rules) == 0 {
 		return unguarded, unguarded
 	}
-	return allowance.NewSet(all, f.upgrades, f.exceptions), unguarded
+	return allowance.NewSet(all, f.upgrades, f.exceptions).WithRules(f.rules), unguarded
 }
 
 // Upgrading reports whether there is an UpgradeAllowance.

@@ -25,6 +25,8 @@ const (
 	RequirementApprovals    = "kausality.io/approvalpolicies"
 	// RequirementClusterApprovals are the ClusterApprovalPolicies.
 	RequirementClusterApprovals = "kausality.io/clusterapprovalpolicies"
+	RequirementRulesCRD         = "kausality.io/approvalrule-crd"
+	RequirementRules            = "kausality.io/approvalrules"
 	// RequirementNamespace is followed by the name of a Namespace.
 	RequirementNamespace     = "kausality.io/namespace/"
 	RequirementConfiguration = "kausality.io/webhook-configuration"
@@ -66,6 +68,10 @@ var (
 	clusterApprovalPolicies = fetchable{
 		kind: v1alpha1.KindClusterApprovalPolicy, kinds: "ClusterApprovalPolicies", requirement: RequirementClusterApprovals,
 		fault: "ClusterApprovalPolicy %s: %v; that rule is ignored",
+	}
+	approvalRules = fetchable{
+		kind: v1alpha1.KindApprovalRule, kinds: "ApprovalRules", crd: "approvalrules." + v1alpha1.Group,
+		crdRequirement: RequirementRulesCRD, requirement: RequirementRules, fault: "ApprovalRule %s: %v",
 	}
 	kausalities = fetchable{
 		kind: "Kausality", kinds: "Kausality policies", requirement: RequirementKausalities, fault: "Kausality %s: %v",
@@ -110,6 +116,7 @@ func (s Source) require(req *fnv1.RunFunctionRequest, into map[string]*fnv1.Reso
 	for _, f := range []fetchable{allowancePolicies, upgradeAllowances, approvalPolicies, clusterApprovalPolicies} {
 		into[f.requirement] = labelled(v1alpha1.GroupVersion.String(), f.kind, s.Labels)
 	}
+	approvalRules.require(req, nil, into) // an installation of an earlier release has no such kind
 	into[RequirementKausalities] = labelled(v1alpha1.GroupVersion.String(), kausalities.kind, nil)
 	into[RequirementConfiguration] = named("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", v1alpha1.WebhookConfigurationName)
 	for _, name := range namespacesOf(req) {

@@ -296,6 +296,10 @@ func (p *play) count(what string, items []any, want *Reports) error {
 			continue
 		}
 		n++
+		if p.saved == nil {
+			p.saved = map[string]any{}
+		}
+		p.saved["drift"] = at(item, "spec.id").v
 	}
 	wanted := 1
 	if want.Count != nil {

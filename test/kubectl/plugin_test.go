@@ -48,6 +48,7 @@ func TestPlugin(t *testing.T) {
 		{name: "Parallel", play: parallel},
 		{name: "Crowd", play: crowd},
 		{name: "External", play: external},
+		{name: "Votes", play: votes},
 		{name: "Preview", play: previews},
 		{name: "Policies", play: policies},
 		{name: "Held", play: held},

@@ -37,6 +37,9 @@ var rare = map[string]string{
 	"gate: get upgradeallowances.kausality.io":                      wakeByPolicy,
 	"gate: get approvalpolicies.kausality.io":                       wakeByPolicy,
 	"gate: get clusterapprovalpolicies.kausality.io":                wakeByPolicy,
+	"gate: get approvalrules.kausality.io":                          wakeByPolicy,
+	"webhook: get approvalrules.kausality.io":                       votesCount,
+	"webhook: patch approvalrules/status.kausality.io":              votesCount,
 	"webhook: get drifts.kausality.io":                              "another replica creates the Drift of the same difference at the same time",
 	"webhook: delete drifts.kausality.io":                           "Drifts that were resolved a week ago",
 	"webhook: list functionrevisions.pkg.crossplane.io":             "there are Functions: Crossplane is no part of these tests, but of test/e2e",
@@ -59,6 +62,7 @@ var rare = map[string]string{
 const (
 	controllersInPods = "controllers that run in Pods: TestUpgradesDistinguishPods of test/webhook"
 	wakeByPolicy      = "a policy changes while something is refused: TestWakeByPolicy of test/gate"
+	votesCount        = "ApprovalRules require votes: TestPlugin of test/kubectl"
 	policiesDecide    = "policies allow drift: TestPoliciesDecide of test/webhook"
 )
 

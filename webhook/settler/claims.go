@@ -3,6 +3,7 @@ package settler
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,6 +54,7 @@ func (s *Settler) claims(ctx context.Context, p *parent.State, edits map[string]
 			used[c.Content] = next == v1alpha1.ClaimUsed
 		}
 	}
+	maps.Copy(edits, approval.Counted(p.Annotations))
 	if len(used) == 0 {
 		return again, nil
 	}

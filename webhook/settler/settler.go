@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -124,6 +125,8 @@ func (s *Settler) changed(old, new *cluster.Object) {
 	s.memory.StatusStored(from, new.State, new.StatusDigest)
 	if new.Role != parent.RoleManaged {
 		s.memory.observed(new.State) // here, since the queue skips states that lasted only for a moment
+	}
+	if new.Role != parent.RoleManaged || len(approval.Counted(new.Annotations)) > 0 {
 		s.queue.Add(new.State.Ref)
 	}
 	if new.Parent.Name == "" {
@@ -278,6 +281,10 @@ func (s *Settler) update(ctx context.Context, ref parent.Ref) (again time.Durati
 		return 0, nil
 	}
 	edits := map[string]*string{}
+	if o.Role == parent.RoleManaged { // its claims are the gate's
+		maps.Copy(edits, approval.Counted(o.Annotations))
+		return s.leaveToLeader(o.State, edits), s.write(ctx, o.State, edits)
+	}
 	for key, value := range s.memory.controllers(o.State) {
 		edits[key] = &value
 	}

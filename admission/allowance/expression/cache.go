@@ -3,6 +3,7 @@ package expression
 import (
 	"sync"
 
+	"github.com/google/cel-go/cel"
 	"k8s.io/utils/lru"
 )
 
@@ -15,10 +16,14 @@ const cacheSize = 4096
 type Cache struct {
 	programs *lru.Cache
 	compile  sync.Mutex
+	env      func() (*cel.Env, error)
 }
 
 // NewCache that holds cacheSize programs.
-func NewCache() *Cache { return &Cache{programs: lru.New(cacheSize)} }
+func NewCache() *Cache { return &Cache{programs: lru.New(cacheSize), env: env} }
+
+// NewRuleCache is NewCache for expressions of ApprovalRules, which have other variables.
+func NewRuleCache() *Cache { return &Cache{programs: lru.New(cacheSize), env: rulesEnv} }
 
 // Compile an expression, or take the program that was compiled from that text
 // before. The error names the line and column of the mistake.
@@ -31,7 +36,7 @@ func (c *Cache) Compile(text string) (*Program, error) {
 	if p, ok := c.programs.Get(text); ok {
 		return p.(*Program), nil
 	}
-	p, err := compile(text)
+	p, err := compile(c.env, text)
 	if err != nil {
 		return nil, err
 	}

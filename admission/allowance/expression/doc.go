@@ -4,7 +4,8 @@
 // never in a request.
 //
 // The environment is that of Kubernetes (k8s.io/apiserver/pkg/cel), with the
-// variables object, oldObject, request (user, groups, operation) and parent. It
+// variables object, oldObject, request (user, groups, operation) and parent; those of
+// ApprovalRules are change and resource. It
 // knows one form more: has(m['key']) tests for a key of a map, which plain CEL
 // writes 'key' in m.
 //

@@ -18,29 +18,37 @@ const (
 	varOldObject = "oldObject"
 	varRequest   = "request"
 	varParent    = "parent"
+	// Those of ApprovalRules.
+	varChange   = "change"
+	varResource = "resource"
 )
 
 // compatibility is the version of Kubernetes whose CEL libraries expressions may
 // use: the oldest that Kausality runs on.
 var compatibility = version.MajorMinor(1, 30)
 
-// env is built once: it takes some milliseconds and is never modified.
-var env = sync.OnceValues(func() (*cel.Env, error) {
+// env of the expressions of policies, and rulesEnv of those of ApprovalRules. Each is built once: it takes some
+// milliseconds and is never modified.
+var (
+	env = sync.OnceValues(func() (*cel.Env, error) {
+		return environmentOf(cel.Variable(varObject, cel.DynType), cel.Variable(varOldObject, cel.DynType),
+			cel.Variable(varRequest, cel.MapType(cel.StringType, cel.DynType)), cel.Variable(varParent, cel.DynType))
+	})
+	rulesEnv = sync.OnceValues(func() (*cel.Env, error) {
+		return environmentOf(cel.Variable(varChange, cel.ListType(cel.DynType)), cel.Variable(varResource, cel.MapType(cel.StringType, cel.DynType)))
+	})
+)
+
+func environmentOf(variables ...cel.EnvOption) (*cel.Env, error) {
 	set, err := environment.MustBaseEnvSet(compatibility).Extend(environment.VersionedOptions{
 		IntroducedVersion: version.MajorMinor(1, 0),
-		EnvOptions: []cel.EnvOption{
-			cel.Variable(varObject, cel.DynType),
-			cel.Variable(varOldObject, cel.DynType),
-			cel.Variable(varRequest, cel.MapType(cel.StringType, cel.DynType)),
-			cel.Variable(varParent, cel.DynType),
-			cel.Macros(cel.GlobalMacro(operators.Has, 1, has)),
-		},
+		EnvOptions:        append(variables, cel.Macros(cel.GlobalMacro(operators.Has, 1, has))),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot set up CEL: %w", err)
 	}
 	return set.StoredExpressionsEnv(), nil
-})
+}
 
 // has is CEL's macro, extended: has(e.f) as ever, and has(e['k']) for
 // has(e) && 'k' in e.

@@ -29,6 +29,9 @@ var ErrBudget = errors.New("it costs more than its budget")
 type Input struct {
 	Object, OldObject, Parent map[string]any
 	Request                   map[string]any
+	// Change and Resource are for ApprovalRules, and the others for policies.
+	Change   []any
+	Resource map[string]any
 
 	spent      *spending
 	activation interpreter.Activation
@@ -131,10 +134,11 @@ func (in *Input) vars() (interpreter.Activation, error) {
 	if in.activation != nil {
 		return in.activation, nil
 	}
-	a, err := interpreter.NewActivation(map[string]any{
-		varObject: orNull(in.Object), varOldObject: orNull(in.OldObject),
-		varRequest: in.Request, varParent: orNull(in.Parent),
-	})
+	variables := map[string]any{varObject: orNull(in.Object), varOldObject: orNull(in.OldObject), varRequest: in.Request, varParent: orNull(in.Parent)}
+	if in.Resource != nil {
+		variables = map[string]any{varChange: in.Change, varResource: in.Resource}
+	}
+	a, err := interpreter.NewActivation(variables)
 	if err != nil {
 		return nil, fmt.Errorf("cannot set the variables of an expression: %w", err)
 	}
@@ -150,8 +154,8 @@ func orNull(m map[string]any) any {
 }
 
 // compile an expression, with cost limits; the error has its line and column (KR-05-54).
-func compile(text string) (*Program, error) {
-	env, err := env()
+func compile(environment func() (*cel.Env, error), text string) (*Program, error) {
+	env, err := environment()
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,263 @@
+package allowance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/kausality-io/function-kausality/admission/allowance/expression"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// RuleOfApprovals is the path of an ApprovalRule in its status: it is in force as a whole.
+const RuleOfApprovals = "spec"
+
+// Rule is an ApprovalRule in the form in which changes are matched. It is never
+// modified and safe for concurrent use.
+type Rule struct {
+	Name string
+
+	// broken: something of it does not compile. It matches what the rest of it does, so
+	// that a mistake never makes an approval easier (KR-14-04).
+	broken bool
+
+	resources  []kinds
+	namespaces []*glob
+	selector   labels.Selector
+	relations  []v1alpha1.Relation
+	verbs      []v1alpha1.Verb
+	paths      []change.Pattern
+	cel        *expression.Program
+
+	require      []requirement
+	expiresAfter time.Duration
+	alone        []v1alpha1.Subject
+}
+
+// requirement of votes.
+type requirement struct {
+	count      int
+	subjects   []v1alpha1.Subject
+	notAuthors bool
+	persons    bool
+}
+
+// CompileRule compiles an ApprovalRule. What is not right of it has an error each; the
+// Rule is never nil.
+func CompileRule(r *v1alpha1.ApprovalRule) (*Rule, []RuleError) {
+	c := &compiler{rule: RuleOfApprovals}
+	out := &Rule{Name: r.Name}
+	c.ruleMatch(&r.Spec.Match, out)
+	for i, q := range r.Spec.Require {
+		if q.Count < 1 {
+			c.fail(fmt.Sprintf("require[%d].count", i), "must be at least 1, not %d", q.Count)
+		}
+		if most, known := atMost(q.Subjects); known && int(q.Count) > most {
+			c.fail(fmt.Sprintf("require[%d].count", i), "%d votes are never cast: its subjects are %d users", q.Count, most)
+		}
+		out.require = append(out.require, requirement{count: max(1, int(q.Count)), subjects: q.Subjects, notAuthors: q.NotAuthors,
+			persons: q.People == nil || *q.People})
+	}
+	if len(r.Spec.Require) == 0 {
+		c.fail("require", "name at least one vote that is required")
+		out.require = []requirement{{count: 1, persons: true}}
+	}
+	if d := r.Spec.ExpiresAfter; d != nil {
+		if d.Duration <= 0 {
+			c.fail("expiresAfter", "must be more than 0, not %s", d.Duration)
+		}
+		out.expiresAfter = max(0, d.Duration)
+	}
+	if b := r.Spec.BreakGlass; b != nil {
+		out.alone = b.Subjects
+	}
+	out.broken = len(c.errors) > 0
+	return out, c.errors
+}
+
+// atMost is how many users subjects are; known is false where they have a group.
+func atMost(subjects []v1alpha1.Subject) (users int, known bool) {
+	if len(subjects) == 0 {
+		return 0, false
+	}
+	names := sets.New[string]()
+	for _, s := range subjects {
+		if s.Kind == v1alpha1.SubjectGroup {
+			return 0, false
+		}
+		names.Insert(s.Namespace + "/" + s.Name)
+	}
+	return len(names), true
+}
+
+func (c *compiler) ruleMatch(m *v1alpha1.ApprovalRuleMatch, out *Rule) {
+	if len(m.Resources)+len(m.Namespaces)+len(m.Relations)+len(m.Verbs)+len(m.Paths) == 0 && m.LabelSelector == nil && m.CEL == "" {
+		c.fail("match", "give at least one of resources, namespaces, labelSelector, relations, verbs, paths and cel")
+	}
+	for _, r := range m.Resources {
+		for _, k := range r.Kinds {
+			if k == "*" {
+				k = ""
+			}
+			out.resources = append(out.resources, kinds{group: r.Group, kind: k, anyGroup: r.Group == "*"})
+		}
+	}
+	for _, n := range m.Namespaces {
+		out.namespaces = append(out.namespaces, newGlob(n))
+	}
+	if m.LabelSelector != nil {
+		selector, err := metav1.LabelSelectorAsSelector(m.LabelSelector)
+		if err != nil {
+			c.fail("match.labelSelector", "%v", err)
+			selector = nil
+		}
+		out.selector = selector
+	}
+	out.relations, out.verbs = m.Relations, m.Verbs
+	paths := each("match.paths", m.Paths, c.pattern)
+	if len(paths) > 0 && !slices.ContainsFunc(paths, func(p change.Pattern) bool { return p.String() == "" }) {
+		out.paths = paths
+	}
+	if m.CEL != "" {
+		p, err := rulePrograms.Compile(m.CEL)
+		if err != nil {
+			c.fail("match.cel", "expression %q: %v", m.CEL, err)
+		}
+		out.cel = p
+	}
+}
+
+// addGroups that the rule names.
+func (r *Rule) addGroups(to sets.Set[string]) {
+	for _, s := range slices.Concat(append(slices.Collect(func(yield func([]v1alpha1.Subject) bool) {
+		for _, q := range r.require {
+			if !yield(q.subjects) {
+				return
+			}
+		}
+	}), r.alone)...) {
+		if s.Kind == v1alpha1.SubjectGroup {
+			to.Insert(s.Name)
+		}
+	}
+}
+
+// Change that needs approval, as ApprovalRules see it.
+type Change struct {
+	Kind            schema.GroupKind
+	Namespace, Name string
+	Labels          map[string]string
+	Relation        v1alpha1.Relation
+	// Verbs of the change: Create, Update, Delete.
+	Verbs []v1alpha1.Verb
+	// Changes of fields; a creation or deletion changes all.
+	Changes []change.Change
+}
+
+// Rules that match a change, by their names.
+type Rules []*Rule
+
+// Groups that ApprovalRules name; nil for none. It is not modified.
+func (s *Set) Groups() sets.Set[string] {
+	if s == nil {
+		return nil
+	}
+	return s.groups
+}
+
+// HasRules reports whether there are ApprovalRules.
+func (s *Set) HasRules() bool { return s != nil && len(s.rules) > 0 }
+
+// HasRulesFor reports whether an ApprovalRule may match changes that are approved on an object in a Namespace, "" for a
+// cluster-scoped one.
+func (s *Set) HasRulesFor(namespace string) bool {
+	return s.HasRules() && (namespace == "" || slices.ContainsFunc(s.rules, func(r *Rule) bool { return r.inNamespace(namespace) }))
+}
+
+func (r *Rule) inNamespace(name string) bool {
+	return len(r.namespaces) == 0 || name != "" && slices.ContainsFunc(r.namespaces, func(g *glob) bool { return g.match(name) })
+}
+
+// Matching are the ApprovalRules that match a change; nil for none. What their expressions cost is bounded.
+func (s *Set) Matching(c *Change) Rules {
+	if s == nil {
+		return nil
+	}
+	var out Rules
+	var in *expression.Input
+	for _, r := range s.rules {
+		if !r.selects(c) {
+			continue
+		}
+		if r.cel != nil {
+			if in == nil {
+				in = c.input()
+			}
+			in.For("", r.Name)
+			if ok, err := r.cel.True(context.Background(), in); err == nil && !ok {
+				continue // where it cannot be evaluated, the rule applies (KR-14-04)
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// selects a change, but for its expression.
+func (r *Rule) selects(c *Change) bool {
+	return (len(r.resources) == 0 || slices.ContainsFunc(r.resources, func(k kinds) bool { return k.has(c.Kind) })) &&
+		r.inNamespace(c.Namespace) &&
+		(r.selector == nil || r.selector.Matches(labels.Set(c.Labels))) &&
+		(len(r.relations) == 0 || slices.Contains(r.relations, c.Relation)) &&
+		(len(r.verbs) == 0 || slices.ContainsFunc(c.Verbs, func(v v1alpha1.Verb) bool { return slices.Contains(r.verbs, v) })) &&
+		r.touches(c)
+}
+
+// touches reports whether the change is one of the paths.
+func (r *Rule) touches(c *Change) bool {
+	if len(r.paths) == 0 || !slices.Equal(c.Verbs, []v1alpha1.Verb{v1alpha1.VerbUpdate}) {
+		return true
+	}
+	for _, f := range c.Changes {
+		detail := change.Detail{Change: f, At: change.SplitPath(f.Path)}
+		for _, p := range r.paths {
+			if _, ok := p.Touches(detail); ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// input of the expressions. Secret values are left out.
+func (c *Change) input() *expression.Input {
+	list := make([]any, 0, len(c.Changes))
+	for _, f := range c.Changes {
+		item := map[string]any{"path": f.Path, "verb": string(f.Verb)}
+		if !f.Secret {
+			item["old"], item["new"] = f.Old, f.New
+		}
+		list = append(list, item)
+	}
+	own := make(map[string]any, len(c.Labels))
+	for k, v := range c.Labels {
+		own[k] = v
+	}
+	return &expression.Input{Change: list, Resource: map[string]any{
+		"group": c.Kind.Group, "kind": c.Kind.Kind, "namespace": c.Namespace, "name": c.Name, "labels": own,
+	}}
+}
+
+// ExternalChange is a change of the external resource of an object by verbs, as ApprovalRules see it. The fields that it
+// changes are the caller's to add.
+func ExternalChange(o *parent.State, verbs []v1alpha1.Verb) Change {
+	return Change{Kind: o.GroupKind(), Namespace: o.Namespace, Name: o.Name, Labels: o.Labels, Relation: v1alpha1.RelationExternal, Verbs: verbs}
+}

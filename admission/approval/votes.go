@@ -1,0 +1,125 @@
+package approval
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// Ballot is who makes a write that leaves approvals. nil casts no votes.
+type Ballot struct {
+	// Vote that an approval which this write adds stands for, by the user of the request.
+	Vote v1alpha1.Vote
+	// Person: the user is no machine.
+	Person bool
+	// Rules: there are ApprovalRules, so that several users may approve the same.
+	Rules bool
+	// Stored are the annotations before the write: what they have is no vote of this user.
+	Stored map[string]string
+
+	stored *Set
+}
+
+// Refused is why a write must be refused that would add an approval to those that an object stores the
+// votes of; "" where it need not be. Votes of others are never dropped for new ones (KR-14-02).
+func (b *Ballot) Refused(annotations map[string]string) string {
+	set, open := Parse(annotations), 0
+	for _, c := range set.Claims {
+		if c.Votes && c.State == v1alpha1.ClaimOpen {
+			open++
+		}
+	}
+	for _, e := range set.Approvals {
+		c := set.Claims.Of(e.Content)
+		switch {
+		case !b.collects(e):
+		case c == nil || !c.Votes:
+			open++
+		case len(c.By) >= v1alpha1.MaxVotes:
+			return fmt.Sprintf("%d users approved difference %s already", len(c.By), e.Digest)
+		}
+	}
+	if open > v1alpha1.MaxVoted {
+		return fmt.Sprintf("votes for %d other differences wait on it", v1alpha1.MaxVoted)
+	}
+	return ""
+}
+
+// collects reports whether the votes for an approval that the write adds are stored.
+func (b *Ballot) collects(e Entry) bool {
+	return b.Rules && b.Person && e.Digest != "" && e.Mode != v1alpha1.ApprovalAlways && b.adds(e)
+}
+
+// adds reports whether the write adds an approval.
+func (b *Ballot) adds(e Entry) bool {
+	if e.Key == "" {
+		return false // stored in the claims alone
+	}
+	if b.stored == nil {
+		set := Parse(b.Stored)
+		b.stored = &set
+	}
+	same := func(was Entry) bool {
+		return was.Key == e.Key && was.Content == e.Content && was.BreakGlass == e.BreakGlass
+	}
+	return !slices.ContainsFunc(b.stored.Approvals, same) && !slices.ContainsFunc(b.stored.Withdrawn, same)
+}
+
+// cast the vote that the write adds, in the claim of an approval that is not used: one of each user (KR-14-01).
+func (b *Ballot) cast(e Entry, c v1alpha1.Claim) v1alpha1.Claim {
+	if b == nil || b.Vote.User == "" || c.State != v1alpha1.ClaimOpen || !b.adds(e) {
+		return c
+	}
+	if b.collects(e) {
+		c.Votes, c.Mode, c.Expiry = true, e.Mode, e.Expiry
+	}
+	vote := b.Vote
+	vote.BreakGlass = e.BreakGlass
+	c.By = slices.DeleteFunc(slices.Clone(c.By), func(v v1alpha1.Vote) bool { return v.User == vote.User })
+	if len(c.By) < v1alpha1.MaxVotes {
+		c.By = append(c.By, vote)
+	}
+	return c
+}
+
+// withdraw the vote of the user who makes the write; a vote of another user stays (KR-14-07).
+func (b *Ballot) withdraw(e Entry, claims Claims) Claims {
+	if b == nil || !b.adds(e) {
+		return claims
+	}
+	out := make(Claims, 0, len(claims))
+	for _, c := range claims {
+		if c.State == v1alpha1.ClaimOpen && c.Votes && c.Digest == e.Digest {
+			c.By = slices.DeleteFunc(slices.Clone(c.By), func(v v1alpha1.Vote) bool { return v.User == b.Vote.User })
+			if len(c.By) == 0 {
+				continue
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// voted are the approvals that the claims alone store.
+func (c Claims) voted(written []Entry) []Entry {
+	var out []Entry
+	for _, e := range c {
+		if e.Votes && e.State != v1alpha1.ClaimUsed && e.State != v1alpha1.ClaimPruned &&
+			!slices.ContainsFunc(written, func(w Entry) bool { return w.Content == e.Content }) {
+			out = append(out, Entry{Content: e.Content,
+				Approval: v1alpha1.Approval{Mode: e.Mode, Digest: e.Digest, Expiry: e.Expiry, Reason: e.Reason}})
+		}
+	}
+	return out
+}
+
+// Counted returns the edits that remove the annotations whose votes are stored, and those that withdrew
+// one: the same annotation by the next user is a change again (KR-14-02).
+func Counted(annotations map[string]string) map[string]*string {
+	set := Parse(annotations)
+	return Remove(annotations, func(e Entry) bool {
+		c := set.Claims.Of(e.Content)
+		return e.Mode == withdraw || c != nil && c.Votes
+	})
+}

@@ -1,0 +1,254 @@
+package approval
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+const difference = "0123456789abcdef"
+
+// parentObject on which users vote, with the API server's and the settler's part in it.
+type parentObject struct {
+	annotations        annotations
+	generation, intent int64
+	at                 time.Time
+}
+
+// write as a user: the annotations that are set, "" for removed ones. What the object refuses is returned.
+func (p *parentObject) write(user string, person bool, set map[string]string) (refused string) {
+	after := annotations{}
+	for k, v := range p.annotations {
+		after[k] = v
+	}
+	for k, v := range set {
+		if after[k] = v; v == "" {
+			delete(after, k)
+		}
+	}
+	after[keyClaims] = p.annotations[keyClaims] // no client writes it
+	ballot := &Ballot{Vote: v1alpha1.Vote{User: user, At: Stamp(p.at)}, Person: person, Rules: true, Stored: p.annotations}
+	if why := ballot.Refused(after); why != "" {
+		return why
+	}
+	p.annotations = apply(after, Admit(after, p.generation, p.intent, p.at, nil, ballot))
+	return ""
+}
+
+// count the votes as the settler does.
+func (p *parentObject) count() { p.annotations = apply(p.annotations, Counted(p.annotations)) }
+
+// voters of the difference.
+func (p *parentObject) voters() []string {
+	var out []string
+	for _, c := range ParseClaims(p.annotations[keyClaims]) {
+		if c.Digest == difference {
+			for _, v := range c.By {
+				out = append(out, v.User)
+			}
+		}
+	}
+	return out
+}
+
+func newParent() *parentObject {
+	return &parentObject{annotations: annotations{}, generation: 7, intent: 7, at: now}
+}
+
+// TestVotes covers KR-14-01, KR-14-02 and KR-14-07.
+func TestVotes(t *testing.T) {
+	const approve = keyApprove + difference
+	for name, tc := range map[string]struct {
+		reason string
+		play   func(p *parentObject)
+		want   []string
+	}{
+		"Two": {reason: "the same annotation by another user is another vote", want: []string{"anna", "bob"}, play: func(p *parentObject) {
+			p.write("anna", true, map[string]string{approve: "once"})
+			p.count()
+			p.write("bob", true, map[string]string{approve: "once"})
+		}},
+		"Unchanged": {reason: "an annotation that exists is the vote of who wrote it", want: []string{"anna"}, play: func(p *parentObject) {
+			p.write("anna", true, map[string]string{approve: "once"})
+			p.write("bob", true, map[string]string{"example.org/a": "b"})
+		}},
+		"Again": {reason: "one vote of each user", want: []string{"bob", "anna"}, play: func(p *parentObject) {
+			for _, u := range []string{"anna", "bob", "anna"} {
+				p.write(u, true, map[string]string{approve: "once"})
+				p.count()
+			}
+		}},
+		"RemovedByAnother": {reason: "a removed annotation withdraws no vote of another user", want: []string{"anna"}, play: func(p *parentObject) {
+			p.write("anna", true, map[string]string{approve: "once"})
+			p.write("bob", true, map[string]string{approve: ""})
+		}},
+		"Withdrawn": {reason: "users withdraw their own votes", want: []string{"bob"}, play: func(p *parentObject) {
+			p.write("anna", true, map[string]string{approve: "once"})
+			p.count()
+			p.write("bob", true, map[string]string{approve: "once"})
+			p.count()
+			p.write("anna", true, map[string]string{approve: "withdraw"})
+		}},
+		"WithdrawnByAnother": {reason: "and no other's", want: []string{"anna"}, play: func(p *parentObject) {
+			p.write("anna", true, map[string]string{approve: "once"})
+			p.count()
+			p.write("bob", true, map[string]string{approve: "withdraw"})
+		}},
+		"InTheList": {reason: "an entry of approvals that names the difference is a vote", want: []string{"anna"}, play: func(p *parentObject) {
+			p.write("anna", true, map[string]string{keyApprovals: `[{"digest":"` + difference + `"}]`})
+			p.count()
+		}},
+		"Intent": {reason: "a new intent ends them", play: func(p *parentObject) {
+			p.write("anna", true, map[string]string{approve: "once"})
+			p.count()
+			p.generation, p.intent = 8, 8
+			p.write("hans", true, map[string]string{"example.org/size": "2"})
+			if c := ParseClaims(p.annotations[keyClaims])[0]; c.State != v1alpha1.ClaimPruned {
+				t.Errorf("the claim is %s", c.State)
+			}
+			p.annotations[keyClaims] = "[]"
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newParent()
+			tc.play(p)
+			if diff := cmp.Diff(tc.want, p.voters()); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// A machine's annotation stays, so that GitOps does not write it for ever; a person's is taken away once it is counted.
+func TestCounted(t *testing.T) {
+	for user, person := range map[string]bool{"anna": true, "system:serviceaccount:flux:flux": false} {
+		p := newParent()
+		p.write(user, person, map[string]string{keyApprove + difference: "once"})
+		p.count()
+		if _, stays := p.annotations[keyApprove+difference]; stays == person {
+			t.Errorf("of %s the annotation stays: %t", user, stays)
+		}
+		if diff := cmp.Diff([]string{user}, p.voters()); diff != "" {
+			t.Errorf("-want, +got:\n%s", diff)
+		}
+	}
+}
+
+// Stored votes approve as the annotation did, and their use is remembered with who approved (KR-14-10).
+func TestApprovedByVotes(t *testing.T) {
+	p := newParent()
+	p.write("anna", true, map[string]string{keyApprove + difference: "once"})
+	p.count()
+	q := query()
+	q.Digests, q.Intent, q.Use.Digest = []string{difference}, 7, difference
+	given := 0
+	q.Lacks = func(votes []v1alpha1.Vote) string {
+		given = len(votes)
+		if given < 2 {
+			return "another vote"
+		}
+		return ""
+	}
+	if _, ok := Parse(p.annotations).Approved(q); ok || given != 1 || Parse(p.annotations).Lacking(q) != "another vote" {
+		t.Errorf("one vote of two approves: %t, given %d votes", ok, given)
+	}
+	p.write("bob", true, map[string]string{keyApprove + difference: "once"})
+	p.count()
+	set := Parse(p.annotations)
+	m, ok := set.Approved(q)
+	if !ok || !m.NeedsClaim() {
+		t.Fatalf("two votes of two do not approve: %v", p.annotations)
+	}
+	taken, claim := set.Claims.Take(m.Entry, q.Use, now)
+	if used := taken.Set(claim.ID, v1alpha1.ClaimUsed, now); len(used[0].By) != 2 {
+		t.Errorf("a used claim names who approved: %+v", used[0])
+	}
+	released := annotations{keyClaims: taken.Set(claim.ID, v1alpha1.ClaimOpen, now).String()}
+	if _, ok := Parse(released).Approved(q); !ok {
+		t.Errorf("a released claim has its votes still: %v", released)
+	}
+	spent := annotations{keyClaims: taken.Set(claim.ID, v1alpha1.ClaimUsed, now).String()}
+	if _, ok := Parse(spent).Approved(q); ok {
+		t.Error("votes are used once")
+	}
+}
+
+// TestBreakGlass covers KR-14-09.
+func TestBreakGlass(t *testing.T) {
+	for value, want := range map[string]string{"break-glass: it burns": "it burns", "break-glass:": "", "break-glass: " + strings.Repeat("x", 600): ""} {
+		p := newParent()
+		if err := Validate(keyApprove+difference, value); (err == nil) != (want != "") {
+			t.Errorf("%.40s: %v", value, err)
+			continue
+		}
+		p.write("anna", true, map[string]string{keyApprove + difference: value})
+		got := ""
+		for _, c := range ParseClaims(p.annotations[keyClaims]) {
+			got = c.By[0].BreakGlass
+		}
+		if got != want {
+			t.Errorf("%.40s: the reason is %q, want %q", value, got, want)
+		}
+	}
+}
+
+// An object has room for votes on 64 differences; none of them is dropped for another.
+func TestVotesAreBounded(t *testing.T) {
+	p := newParent()
+	p.write("anna", true, map[string]string{keyApprove + difference: "once"})
+	p.count()
+	refused := 0
+	for i := range 100 {
+		if p.write("mallory", true, map[string]string{keyApprove + fmt.Sprintf("%016x", i): "once"}) != "" {
+			refused++
+		}
+		p.count()
+	}
+	for i := range 40 {
+		p.write(fmt.Sprint("user", i), true, map[string]string{keyApprove + difference: "once"})
+		p.count()
+	}
+	if n := len(ParseClaims(p.annotations[keyClaims])); n != v1alpha1.MaxVoted || refused != 100-v1alpha1.MaxVoted+1 {
+		t.Errorf("votes on %d differences are stored, %d were refused", n, refused)
+	}
+	if got := p.voters(); len(got) != v1alpha1.MaxVotes || got[0] != "anna" {
+		t.Errorf("the voters are %v", got)
+	}
+}
+
+// In whatever order users vote, withdraw, remove and are counted: each has at most one vote, whose last word was to vote.
+func TestVotesOfEach(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, want := newParent(), map[string]bool{}
+		for range rapid.IntRange(1, 40).Draw(t, "writes") {
+			user := rapid.SampledFrom([]string{"anna", "bob", "carl"}).Draw(t, "user")
+			value := rapid.SampledFrom([]string{"once", "withdraw", "", "break-glass: now"}).Draw(t, "value")
+			before := p.annotations[keyApprove+difference]
+			p.write(user, true, map[string]string{keyApprove + difference: value})
+			if before != value && value != "" { // else nothing is new
+				want[user] = value != "withdraw"
+			}
+			if rapid.Bool().Draw(t, "counted") {
+				p.count()
+			}
+		}
+		got := map[string]bool{}
+		for _, u := range p.voters() {
+			if got[u] {
+				t.Fatalf("%s has two votes: %v", u, p.voters())
+			}
+			got[u] = true
+		}
+		for u, is := range want {
+			if got[u] != is {
+				t.Fatalf("vote of %s: %t, want %t: %s", u, got[u], is, p.annotations[keyClaims])
+			}
+		}
+	})
+}

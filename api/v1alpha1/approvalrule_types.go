@@ -1,0 +1,165 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ApprovalRule declares whose approvals a change needs. Where no rule matches a change, one
+// approval by one person is enough.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:printcolumn:name="Compiled",type=string,JSONPath=`.status.conditions[?(@.type=="Compiled")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ApprovalRule struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec ApprovalRuleSpec `json:"spec"`
+	// +optional
+	Status PolicyStatus `json:"status,omitempty"`
+}
+
+// ApprovalRuleList is a list of ApprovalRule.
+//
+// +kubebuilder:object:root=true
+type ApprovalRuleList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ApprovalRule `json:"items"`
+}
+
+// ApprovalRuleSpec is which changes a rule is about, and what their approval needs.
+type ApprovalRuleSpec struct {
+	// Match selects changes; all that is given must match.
+	Match ApprovalRuleMatch `json:"match"`
+	// Require lists whose votes are needed. Every entry must be met.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=atomic
+	Require []RequiredVotes `json:"require"`
+	// ExpiresAfter is how long a vote counts; for ever where empty.
+	//
+	// +optional
+	ExpiresAfter *metav1.Duration `json:"expiresAfter,omitempty"`
+	// BreakGlass names who may approve alone.
+	//
+	// +optional
+	BreakGlass *BreakGlass `json:"breakGlass,omitempty"`
+}
+
+// ApprovalRuleMatch selects changes.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.resources) || has(self.namespaces) || has(self.labelSelector) || has(self.relations) || has(self.verbs) || has(self.paths) || has(self.cel)",message="give at least one of resources, namespaces, labelSelector, relations, verbs, paths and cel"
+type ApprovalRuleMatch struct {
+	// Resources by group and kind.
+	//
+	// +optional
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	Resources []ApprovalRuleResource `json:"resources,omitempty"`
+	// Namespaces of the changed object, globs: * is any run of characters, ? is one.
+	//
+	// +optional
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +listType=atomic
+	Namespaces []string `json:"namespaces,omitempty"`
+	// LabelSelector of the changed object.
+	//
+	// +optional
+	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
+	// Relations: ControllerChild for changes of Kubernetes objects, External for
+	// those of external resources.
+	//
+	// +optional
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:items:Enum=ControllerChild;External
+	// +listType=set
+	Relations []Relation `json:"relations,omitempty"`
+	// Verbs: Create, Update, Delete.
+	//
+	// +optional
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=3
+	// +kubebuilder:validation:items:Enum=Create;Update;Delete
+	// +listType=set
+	Verbs []Verb `json:"verbs,omitempty"`
+	// Paths that are changed, as in spec.forProvider.engineVersion. A path stands for
+	// all below it, * for one key and ** for any number. A creation and a deletion
+	// change all paths.
+	//
+	// +optional
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=512
+	// +listType=atomic
+	Paths []string `json:"paths,omitempty"`
+	// CEL expression over change, a list of {path, verb, old, new}, and resource, with
+	// group, kind, namespace, name and labels. Where it cannot be evaluated, the rule
+	// applies.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	CEL string `json:"cel,omitempty"`
+}
+
+// ApprovalRuleResource selects objects by their kind.
+type ApprovalRuleResource struct {
+	// Group of the API; "*" for all.
+	//
+	// +kubebuilder:validation:MaxLength=253
+	Group string `json:"group"`
+	// Kinds in that group; "*" for all.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +listType=set
+	Kinds []string `json:"kinds"`
+}
+
+// RequiredVotes is how many votes are needed, and whose.
+type RequiredVotes struct {
+	// Count of the votes of different users.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16
+	Count int32 `json:"count"`
+	// Subjects whose votes count; those of every user where empty.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	Subjects []Subject `json:"subjects,omitempty"`
+	// NotAuthors: the votes of those who made the change do not count: who initiated
+	// the intent behind it, and who made the Composition or Function that is its cause.
+	//
+	// +optional
+	NotAuthors bool `json:"notAuthors,omitempty"`
+	// People: the votes of ServiceAccounts, other machines and agents do not count. True
+	// where empty.
+	//
+	// +optional
+	// +kubebuilder:default=true
+	People *bool `json:"people,omitempty"`
+}
+
+// BreakGlass names who may approve alone.
+type BreakGlass struct {
+	// Subjects, each of whom is enough.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	Subjects []Subject `json:"subjects"`
+}
