@@ -97,6 +97,7 @@ func (ed *editor) run() *refusal {
 	whole := ed.req.Subresource == ""
 	if whole {
 		ed.protect()
+		ed.warnUnknown()
 		ed.discardGone()
 		if r := ed.validate(); r != nil {
 			return r

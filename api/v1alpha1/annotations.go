@@ -1,6 +1,9 @@
 package v1alpha1
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // AnnotationPrefix is common to every annotation Kausality reads or writes.
 const AnnotationPrefix = Group + "/"
@@ -188,6 +191,48 @@ var userKeys = map[string]bool{
 	AnnotationKeyMode:         true,
 	AnnotationKeyDeletion:     true,
 	AnnotationKeyParent:       true,
+}
+
+// systemKeys are the known ones; keys of a newer version are protected as they are.
+var systemKeys = map[string]bool{
+	AnnotationKeyTrace:              true,
+	AnnotationKeyAllowances:         true,
+	AnnotationKeyUpdaters:           true,
+	AnnotationKeyControllers:        true,
+	AnnotationKeyControllerIDs:      true,
+	AnnotationKeyPhase:              true,
+	AnnotationKeyInitialized:        true,
+	AnnotationKeySettledGeneration:  true,
+	AnnotationKeySettledState:       true,
+	AnnotationKeyFingerprint:        true,
+	AnnotationKeyLegacyFingerprint:  true,
+	AnnotationKeyLastUpgrade:        true,
+	AnnotationKeyClaims:             true,
+	AnnotationKeyManagementPolicies: true,
+	AnnotationKeyExternalAuthor:     true,
+	AnnotationKeyGate:               true,
+	AnnotationKeyUsedApprovals:      true,
+	AnnotationKeyHeld:               true,
+	AnnotationKeyHeldCreations:      true,
+	AnnotationKeySettledIntent:      true,
+	AnnotationKeySettledFields:      true,
+	AnnotationKeyDerivedFrom:        true,
+	AnnotationKeyRemoval:            true,
+	AnnotationKeyCrossplaneReads:    true,
+}
+
+// IsSystem reports whether an annotation key is a system annotation of this version.
+func IsSystem(key string) bool { return systemKeys[key] }
+
+// UserKeyNames are the names of user annotations without prefix, sorted; of those with
+// names of their own (approve-, trace-) there are none.
+func UserKeyNames() []string {
+	out := make([]string, 0, len(userKeys))
+	for key := range userKeys {
+		out = append(out, strings.TrimPrefix(key, AnnotationPrefix))
+	}
+	slices.Sort(out)
+	return out
 }
 
 // WebhookConfigurationName is the name of Kausality's webhook configuration.
