@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/test/controlplane/parts"
@@ -26,6 +27,11 @@ spec:
   match: {resources: [{group: cloud.example.org, kinds: [Database]}], relations: [External], verbs: [Update]}
   require: [{count: 2, subjects: [{kind: Group, name: dba}], notAuthors: true}]
 `
+
+// access of the voters: to databases in whatever form, as hans has it.
+var access = []rbacv1.PolicyRule{{
+	APIGroups: []string{"example.org", "cloud.example.org", "kubernetes.m.crossplane.io", "kausality.io"}, Resources: []string{"*"}, Verbs: []string{"*"},
+}}
 
 // votes of two users with certificates of their own, by kubectl: the gate opens by both, and by one of them
 // neither alone nor twice (KR-14-01, KR-14-02, KR-14-03).
