@@ -305,7 +305,8 @@ func held(t *testing.T) {
 	})
 	// The reason stays with the change (KR-12-23).
 	wait.For(t, "the approval to show in the trace", 60*time.Second, func(context.Context) error {
-		if r := the.pipe(t, "trace", database(t)); !strings.Contains(r.out, "approved (once): difference "+foreseen+", by hans@example.com, because: SHOP-17: after the sale") {
+		const because = ", by hans@example.com, because: SHOP-17: after the sale"
+		if r := the.pipe(t, "trace", database(t)); !strings.Contains(r.out, "approved (once): difference "+foreseen+because) {
 			return fmt.Errorf("trace: %s", r.out)
 		}
 		return nil
