@@ -6,6 +6,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/gating"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -22,7 +23,7 @@ func (ed *editor) ballot() *approval.Ballot {
 		return nil
 	}
 	u := ed.req.User
-	vote := v1alpha1.Vote{User: u.Name, At: approval.Stamp(ed.req.Time), Via: ed.manager}
+	vote := v1alpha1.Vote{User: u.Name, Machine: u.IsMachine(), At: approval.Stamp(ed.req.Time), Via: ed.manager}
 	if of := u.Extra[extraOnBehalfOf]; len(of) > 0 {
 		vote.OnBehalfOf = bounded(of[0])
 	}
@@ -53,7 +54,7 @@ func (f *facts) destroying(objects []*parent.State) []allowance.Change {
 	}
 	out := make([]allowance.Change, 0, len(objects))
 	for _, o := range objects {
-		out = append(out, allowance.ExternalChange(o, []v1alpha1.Verb{v1alpha1.VerbDelete}))
+		out = append(out, gating.ExternalChange(o, []v1alpha1.Verb{v1alpha1.VerbDelete}))
 	}
 	return out
 }

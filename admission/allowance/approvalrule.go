@@ -13,7 +13,6 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance/expression"
 	"github.com/kausality-io/function-kausality/admission/change"
-	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -254,10 +253,4 @@ func (c *Change) input() *expression.Input {
 	return &expression.Input{Change: list, Resource: map[string]any{
 		"group": c.Kind.Group, "kind": c.Kind.Kind, "namespace": c.Namespace, "name": c.Name, "labels": own,
 	}}
-}
-
-// ExternalChange is a change of the external resource of an object by verbs, as ApprovalRules see it. The fields that it
-// changes are the caller's to add.
-func ExternalChange(o *parent.State, verbs []v1alpha1.Verb) Change {
-	return Change{Kind: o.GroupKind(), Namespace: o.Namespace, Name: o.Name, Labels: o.Labels, Relation: v1alpha1.RelationExternal, Verbs: verbs}
 }

@@ -2,6 +2,7 @@ package allowance
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ func compiledRule(t *testing.T, spec v1alpha1.ApprovalRuleSpec) *Rule {
 const production = " (ApprovalRule production)"
 
 func vote(user string, groups ...string) v1alpha1.Vote {
-	return v1alpha1.Vote{User: user, Groups: groups, At: metav1.NewTime(votedAt)}
+	return v1alpha1.Vote{User: user, Machine: strings.HasPrefix(user, "system:"), Groups: groups, At: metav1.NewTime(votedAt)}
 }
 
 // TestLacks covers KR-14-03, KR-14-05, KR-14-06, KR-14-08 and KR-14-09.

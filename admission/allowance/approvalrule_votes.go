@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -70,7 +69,7 @@ func (q *requirement) lacks(votes []v1alpha1.Vote, authors []string) string {
 // isPerson reports whether a vote is that of a person: neither a machine's nor one that
 // a machine casts for another user.
 func isPerson(v v1alpha1.Vote) bool {
-	return v.OnBehalfOf == "" && !subject.User{Name: v.User}.IsMachine()
+	return v.OnBehalfOf == "" && !v.Machine
 }
 
 // among reports whether a vote is by one of the subjects.

@@ -46,7 +46,7 @@ func invalidExpiries(value string) error {
 		Expiry any `json:"expiry"`
 	}
 	if annotation.Unmarshal(value, annotation.MaxUser, &list) != nil {
-		return nil
+		return nil //nolint:nilerr // The caller has an error for what is no list.
 	}
 	for i, e := range list {
 		if err := checkExpiry(e.Expiry); err != nil {
@@ -62,7 +62,7 @@ func invalidExpiry(value string) error {
 		Expiry any `json:"expiry"`
 	}
 	if object(value, &o) != nil {
-		return nil
+		return nil //nolint:nilerr // The caller has an error for what is no object.
 	}
 	return checkExpiry(o.Expiry)
 }

@@ -125,12 +125,19 @@ func (g Managed) query(holder *parent.State, verbs []v1alpha1.Verb, id string) a
 	}
 }
 
+// ExternalChange is a change of the external resource of an object by verbs, as ApprovalRules see it. The fields that it
+// changes are the caller's to add.
+func ExternalChange(o *parent.State, verbs []v1alpha1.Verb) allowance.Change {
+	return allowance.Change{Kind: o.GroupKind(), Namespace: o.Namespace, Name: o.Name, Labels: o.Labels,
+		Relation: v1alpha1.RelationExternal, Verbs: verbs}
+}
+
 // lacks is approval.Query.Lacks for verbs on the external resource (KR-14-03).
 func (g Managed) lacks(verbs []v1alpha1.Verb) func([]v1alpha1.Vote) string {
 	if !g.Policies.HasRules() {
 		return nil
 	}
-	c := allowance.ExternalChange(g.MR, verbs)
+	c := ExternalChange(g.MR, verbs)
 	c.Changes = g.Difference
 	rules := g.Policies.Matching(&c)
 	if len(rules) == 0 {

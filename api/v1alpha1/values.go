@@ -277,6 +277,8 @@ type Vote struct {
 	Groups []string `json:"groups,omitempty"`
 	// Via is the field manager of the request: information, which nothing is decided by.
 	Via string `json:"via,omitempty"`
+	// Machine: the user is a ServiceAccount or another system user.
+	Machine bool `json:"machine,omitempty"`
 	// OnBehalfOf is for whom the user acted, as the authenticator has it; empty for itself.
 	OnBehalfOf string `json:"onBehalfOf,omitempty"`
 	// BreakGlass is the reason for which the user approves alone; empty for an ordinary vote.
