@@ -7,6 +7,7 @@ import (
 	"time"
 
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+	"github.com/kausality-io/function-kausality/admission/settings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,8 +21,8 @@ import (
 // failingNamespaces is a World whose Namespaces cannot be read.
 type failingNamespaces struct{ *world }
 
-func (failingNamespaces) NamespaceMode(context.Context, string) (v1alpha1.Mode, error) {
-	return "", errors.New("boom")
+func (failingNamespaces) Namespace(context.Context, string, bool) (settings.Namespace, error) {
+	return settings.Namespace{}, errors.New("boom")
 }
 
 // The identification of the parent's controller, rule by rule. Under a settled

@@ -187,8 +187,12 @@ func (ev *evaluation) orphaningDeletion(root *parent.State, below []*parent.Stat
 	if len(below) == 0 || ev.mode != v1alpha1.ModeEnforce {
 		return verdict{}
 	}
-	if freeze, _ := gating.DeletionStopped(root, approval.ParseAt(root.Annotations, ev.req.Time), nil); freeze != nil {
-		return ev.refuse(frozen(root.Ref, ev.kind, freeze))
+	freeze, err := ev.freezeOf(root)
+	switch {
+	case err != nil:
+		return ev.refuse(unknownFreeze(err))
+	case freeze != nil:
+		return ev.refuse(frozen(freeze))
 	}
 	if ev.Options.MayApprove != nil {
 		if r := ev.authorizeTo("a deletion that orphans the managed resources"); r != nil {
@@ -270,18 +274,25 @@ func (j judgement) inMode(v verdict) verdict {
 
 // stops is the refusal by a freeze or rejection that keeps the gates closed for an
 // approved deletion; nil for none.
-func (f *facts) stops(j judgement) *refusal {
-	freeze, rejected := gating.DeletionStopped(j.holder, j.set, j.blocked)
+func (ev *evaluation) stops(j judgement) *refusal {
+	freeze, err := ev.freezeOf(j.holder)
 	var r refusal
-	switch {
+	switch rejected := gating.DeletionRejected(j.holder, j.set, j.blocked); {
+	case err != nil:
+		r = unknownFreeze(err)
 	case freeze != nil:
-		r = frozen(j.holder.Ref, f.kindOf(j.holder), freeze)
+		r = frozen(freeze)
 	case rejected != nil:
-		r = rejection(j.holder.Ref, f.kindOf(j.holder), *rejected)
+		r = rejection(j.holder.Ref, ev.kindOf(j.holder), *rejected)
 	default:
 		return nil
 	}
 	return &r
+}
+
+// unknownFreeze is the refusal where it cannot be read whether an object is frozen.
+func unknownFreeze(err error) refusal {
+	return refusal{code: codeInternal, reason: ReasonParentUnreadable, why: err.Error(), next: "Try again."}
 }
 
 // deletionReport of a deletion that would orphan or destroy an external resource.

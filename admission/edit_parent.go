@@ -76,7 +76,7 @@ const controllerManager = "system:kube-controller-manager"
 // holdsInLog reports whether a user decided about the children of a parent in a way that
 // holds in mode log, too.
 func holdsInLog(view *parentView) bool {
-	return view != nil && (view.set.Freeze != nil || len(view.set.Rejections) > 0)
+	return view != nil && (view.freeze != nil || len(view.set.Rejections) > 0)
 }
 
 // byParentsController reports whether the parent's own controller makes the request: a

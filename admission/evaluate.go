@@ -226,15 +226,6 @@ func (ev *evaluation) parentDeleting() (verdict, error) {
 	return ev.allow(ReasonParentDeleted), nil
 }
 
-// parentFrozen refuses changes of children of a frozen parent, by any user (KR-05-06).
-func (ev *evaluation) parentFrozen() (verdict, error) {
-	p := ev.parent()
-	if ev.view().set.Freeze == nil || p.Deleting() {
-		return verdict{}, nil
-	}
-	return ev.refuseAs(ev.class.class, frozen(ev.parentRef, ev.World.Kind(ev.parentRef.GroupVersionKind), ev.view().set.Freeze)), nil
-}
-
 // parentInitializing decides about children of a parent that was never ready (KR-05-07).
 func (ev *evaluation) parentInitializing() (verdict, error) {
 	passes := ev.class.initializing()

@@ -108,12 +108,12 @@ func (e *Evaluator) modeOf(ctx context.Context, own, namespace string, s setting
 		if namespace == "" {
 			return "", nil
 		}
-		m, err := e.World.NamespaceMode(ctx, namespace)
+		ns, err := e.World.Namespace(ctx, namespace, false)
 		if err != nil {
 			return "", fmt.Errorf("cannot read mode of namespace %s: %w", namespace, err)
 		}
-		check("namespace "+namespace, m)
-		return m, nil
+		check("namespace "+namespace, ns.Mode)
+		return ns.Mode, nil
 	}, s.Mode, e.Options.DefaultMode)
 	return mode, invalid, err
 }

@@ -17,6 +17,8 @@ import (
 type parentView struct {
 	state *parent.State
 	set   approval.Set
+	// freeze in force on it; nil for none.
+	freeze *identity.Freeze
 	// guarded: approvals on it count (KR-13-15); set has none where they do not.
 	guarded bool
 	// trace of the parent with the hop of its last intent at its end.
@@ -54,8 +56,13 @@ func (ev *evaluation) lookUp() *lookup {
 		if err != nil {
 			return lookup{err: err}
 		}
+		freeze, err := ev.freezeOf(p)
+		if err != nil {
+			return lookup{err: err}
+		}
 		read := ev.reading(p)
-		view := &parentView{state: p, set: read.set.At(ev.req.Time), guarded: ev.guards(p), trace: read.trace, intent: *read.trace.Own(), actor: actor}
+		view := &parentView{state: p, set: read.set.At(ev.req.Time), freeze: freeze, guarded: ev.guards(p), trace: read.trace,
+			intent: *read.trace.Own(), actor: actor}
 		if !view.guarded {
 			view.set = view.set.WithoutApprovals()
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+	"github.com/kausality-io/function-kausality/admission/settings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -368,7 +369,9 @@ func (m *model) StatusWriter(r parent.Ref, id string) bool {
 	return id == fx.Provider.ID()
 }
 
-func (m *model) NamespaceMode(context.Context, string) (v1alpha1.Mode, error) { return "", nil }
+func (m *model) Namespace(context.Context, string, bool) (settings.Namespace, error) {
+	return settings.Namespace{}, nil
+}
 
 func (m *model) Managed(_ context.Context, root *parent.State) ([]*parent.State, error) {
 	var out []*parent.State

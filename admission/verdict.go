@@ -110,12 +110,6 @@ func (f *facts) what() string {
 	return "changing " + change.Summary(f.changes, 5) + " of " + ref
 }
 
-// frozen is the refusal by a freeze, which holds in both modes (KR-05-22).
-func frozen(ref parent.Ref, kind identity.Kind, f *v1alpha1.Freeze) refusal {
-	return refusal{code: 403, reason: ReasonFrozen, why: identity.Frozen(ref, f),
-		next: fmt.Sprintf("To unfreeze: kubectl annotate %s %s-", identity.Target(ref, kind), v1alpha1.AnnotationKeyFreeze)}
-}
-
 func rejection(ref parent.Ref, kind identity.Kind, r v1alpha1.Rejection) refusal {
 	return refusal{code: 403, reason: ReasonRejected, why: identity.Rejected(ref, r),
 		next: fmt.Sprintf("Remove the entry from annotation %s if that no longer holds: kubectl edit %s",

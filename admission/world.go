@@ -45,9 +45,9 @@ type World interface {
 	// status of an object lately, before its annotations show it.
 	StatusWriter(ref parent.Ref, id string) bool
 
-	// NamespaceMode returns the mode annotation of a Namespace; "" where it has
-	// none or does not exist.
-	NamespaceMode(ctx context.Context, namespace string) (v1alpha1.Mode, error)
+	// Namespace returns what is declared on a Namespace; zero where it does not exist.
+	// live reads past every cache.
+	Namespace(ctx context.Context, name string, live bool) (settings.Namespace, error)
 
 	// Managed returns the MRs below an XR or Claim, read live.
 	Managed(ctx context.Context, root *parent.State) ([]*parent.State, error)

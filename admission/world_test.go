@@ -17,6 +17,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -32,10 +33,12 @@ type world struct {
 	// writers of the status of an object, by its key and their user id.
 	writers    map[string]bool
 	namespaces map[string]v1alpha1.Mode
-	managed    []*parent.State
-	managedErr error
-	components map[string]bool
-	defaults   *change.Defaults
+	// declared on Namespaces beside the mode, and what a live read finds where that differs.
+	declared, liveNamespaces map[string]settings.Namespace
+	managed                  []*parent.State
+	managedErr               error
+	components               map[string]bool
+	defaults                 *change.Defaults
 
 	cachedReads, liveReads int
 }
@@ -81,8 +84,13 @@ func (w *world) Parent(_ context.Context, ref parent.Ref, live bool) (*parent.St
 
 func (w *world) Settled(parent.Ref) int64                  { return w.latch }
 func (w *world) StatusWriter(r parent.Ref, id string) bool { return w.writers[key(r)+" "+id] }
-func (w *world) NamespaceMode(_ context.Context, ns string) (v1alpha1.Mode, error) {
-	return w.namespaces[ns], nil
+func (w *world) Namespace(_ context.Context, name string, live bool) (settings.Namespace, error) {
+	if ns, ok := w.liveNamespaces[name]; live && ok {
+		return ns, nil
+	}
+	ns := w.declared[name]
+	ns.Mode = w.namespaces[name]
+	return ns, nil
 }
 func (w *world) Managed(context.Context, *parent.State) ([]*parent.State, error) {
 	return w.managed, w.managedErr

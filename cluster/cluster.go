@@ -154,7 +154,8 @@ func (c *Cluster) Mode(s *parent.State, byDefault v1alpha1.Mode) (v1alpha1.Mode,
 		if s.Namespace == "" {
 			return "", nil
 		}
-		return c.Namespaces.Mode(s.Namespace)
+		ns, err := c.Namespaces.Get(context.Background(), s.Namespace, false)
+		return ns.Mode, err
 	}, policy.Mode, byDefault)
 }
 

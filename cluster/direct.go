@@ -216,16 +216,15 @@ func (d *Direct) Mode(ctx context.Context, s *parent.State, byDefault v1alpha1.M
 	}
 	m, err := settings.ModeOf(s.Annotations[v1alpha1.AnnotationKeyMode], func() (v1alpha1.Mode, error) {
 		ns, err := d.namespace(ctx, s.Namespace)
-		return ns.mode, err
+		return ns.declared.Mode, err
 	}, own.Mode, byDefault)
 	return m, own, err
 }
 
-// NamespaceMode is the mode annotation of a Namespace; "" where it has none or
-// does not exist.
-func (d *Direct) NamespaceMode(ctx context.Context, name string) (v1alpha1.Mode, error) {
+// Namespace is what is declared on a Namespace; zero where it does not exist.
+func (d *Direct) Namespace(ctx context.Context, name string) (settings.Namespace, error) {
 	ns, err := d.namespace(ctx, name)
-	return ns.mode, err
+	return ns.declared, err
 }
 
 // Settings of the policy that covers an object with these labels.
@@ -323,18 +322,42 @@ const maxHolders = 6
 // Holders of approvals for an object, nearest first: itself, its parent, and so
 // on; live reads past the cache.
 func (c *Cluster) Holders(ctx context.Context, o *Object, live bool) ([]identity.Holder, error) {
-	return c.holders(ctx, o, live, c.Reviews)
+	return c.holders(ctx, o, live, c.Reviews, func(ctx context.Context, s *parent.State) (identity.Covering, error) {
+		out := identity.Covering{Policies: c.Settings(s.Ref, s.Labels).Freezes}
+		if s.Namespace == "" {
+			return out, nil
+		}
+		var err error
+		out.Namespace, err = c.Namespaces.Get(ctx, s.Namespace, live)
+		return out, err
+	})
 }
 
 // Holders as of a Cluster.
 func (d *Direct) Holders(ctx context.Context, o *Object, live bool) ([]identity.Holder, error) {
-	return d.holders(ctx, o, live, func(s *parent.State) bool { return d.Reviews(ctx, s) })
+	return d.holders(ctx, o, live, func(s *parent.State) bool { return d.Reviews(ctx, s) }, d.Covering)
 }
 
-func (c *Cluster) holders(ctx context.Context, o *Object, live bool, reviews func(*parent.State) bool) ([]identity.Holder, error) {
+// Covering is what may freeze an object from outside.
+func (d *Direct) Covering(ctx context.Context, s *parent.State) (identity.Covering, error) {
+	own, err := d.Settings(ctx, s.Ref, s.Labels)
+	if err != nil {
+		return identity.Covering{}, err
+	}
+	ns, err := d.Namespace(ctx, s.Namespace)
+	return identity.Covering{Namespace: ns, Policies: own.Freezes}, err
+}
+
+func (c *Cluster) holders(ctx context.Context, o *Object, live bool, reviews func(*parent.State) bool,
+	covering func(context.Context, *parent.State) (identity.Covering, error),
+) ([]identity.Holder, error) {
 	var out []identity.Holder
 	for at := o; ; {
-		out = append(out, identity.Holder{State: at.State, Kind: c.Kinds.Kind(at.GroupVersionKind), Unguarded: at != o && !reviews(at.State)})
+		by, err := covering(ctx, at.State)
+		if err != nil {
+			return out, fmt.Errorf("cannot read what may freeze %s: %w", identity.Describe(at.State.Ref), err)
+		}
+		out = append(out, identity.Holder{State: at.State, Kind: c.Kinds.Kind(at.GroupVersionKind), Unguarded: at != o && !reviews(at.State), Covering: by})
 		if at.Parent.Name == "" || len(out) >= maxHolders {
 			return out, nil
 		}

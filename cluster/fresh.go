@@ -9,6 +9,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
 )
 
 const (
@@ -22,7 +23,9 @@ const (
 type Fresh struct {
 	get   func(ctx context.Context, ref parent.Ref, live bool) (*Object, error)
 	late  func() bool
-	reads *utilcache.LRUExpireCache // of freshRead by parent.Ref
+	reads *utilcache.LRUExpireCache // of freshRead by parent.Ref, and of settings.Namespace by name
+	// namespace as the watch has it, or live.
+	namespace func(ctx context.Context, name string, live bool) (settings.Namespace, error)
 }
 
 // freshRead is an object, or that it does not exist.
@@ -32,8 +35,23 @@ type freshRead struct {
 }
 
 // NewFresh returns a Fresh for a heartbeat.
-func NewFresh(s *States, h *Heartbeat) *Fresh {
-	return &Fresh{get: s.Get, late: h.Late, reads: utilcache.NewLRUExpireCache(maxFresh)}
+func NewFresh(c *Cluster, h *Heartbeat) *Fresh {
+	return &Fresh{get: c.States.Get, namespace: c.Namespaces.Get, late: h.Late, reads: utilcache.NewLRUExpireCache(maxFresh)}
+}
+
+// Namespace as Namespaces.Get returns it, but not from a watch that may be late.
+func (f *Fresh) Namespace(ctx context.Context, name string, live bool) (settings.Namespace, error) {
+	if live || !f.late() {
+		return f.namespace(ctx, name, live)
+	}
+	if ns, ok := f.reads.Get(name); ok {
+		return ns.(settings.Namespace), nil
+	}
+	ns, err := f.namespace(ctx, name, true)
+	if err == nil {
+		f.reads.Add(name, ns, freshFor)
+	}
+	return ns, err
 }
 
 // Get an object as States.Get does, but not from a watch that may be late.

@@ -9,11 +9,14 @@ import (
 	"strings"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -292,29 +295,31 @@ func statuses(resources []string) []string {
 	return out
 }
 
-// Namespaces knows the mode annotation and the labels of each Namespace, and
+// Namespaces knows what is declared on each Namespace, its labels, and
 // which are being deleted.
-type Namespaces struct{ informer cache.SharedIndexInformer }
+type Namespaces struct {
+	informer cache.SharedIndexInformer
+	client   dynamic.Interface
+}
 
 // namespace is what is kept of a Namespace.
 type namespace struct {
 	objectMeta
-	mode        v1alpha1.Mode
-	labels      map[string]string
-	terminating bool
+	declared settings.Namespace
+	labels   map[string]string
 }
 
 // namespaceOf an object, for the cache.
 func namespaceOf(o *unstructured.Unstructured) *namespace {
 	return &namespace{
-		objectMeta: metaOf(o), mode: v1alpha1.Mode(o.GetAnnotations()[v1alpha1.AnnotationKeyMode]), labels: o.GetLabels(),
-		terminating: o.GetDeletionTimestamp() != nil,
+		objectMeta: metaOf(o), labels: o.GetLabels(),
+		declared: settings.NamespaceOf(o.GetAnnotations(), o.GetDeletionTimestamp() != nil),
 	}
 }
 
 // NewNamespaces returns Namespaces that is empty until Run.
 func NewNamespaces(client dynamic.Interface) *Namespaces {
-	return &Namespaces{informer: newInformer(client, namespaceResource, "", func(o *unstructured.Unstructured) any {
+	return &Namespaces{client: client, informer: newInformer(client, namespaceResource, "", func(o *unstructured.Unstructured) any {
 		return namespaceOf(o)
 	})}
 }
@@ -325,13 +330,13 @@ func (n *Namespaces) Run(ctx context.Context) { n.informer.RunWithContext(ctx) }
 // HasSynced reports whether the Namespaces are known.
 func (n *Namespaces) HasSynced() bool { return n.informer.HasSynced() }
 
-// OnChange calls f with the name of each Namespace whose mode or labels changed,
+// OnChange calls f with the name of each Namespace whose mode, freeze or labels changed,
 // or whose deletion was requested. Call it before Run.
 func (n *Namespaces) OnChange(f func(name string)) error {
 	_, err := n.informer.AddEventHandler(Handler("namespaces", cache.ResourceEventHandlerFuncs{UpdateFunc: func(a, b any) {
 		old, ok := a.(*namespace)
 		new, ok2 := b.(*namespace)
-		if ok && ok2 && (old.mode != new.mode || old.terminating != new.terminating || !maps.Equal(old.labels, new.labels)) {
+		if ok && ok2 && (old.declared != new.declared || !maps.Equal(old.labels, new.labels)) {
 			f(new.m.Name)
 		}
 	}}))
@@ -351,19 +356,34 @@ func (n *Namespaces) of(name string) *namespace {
 // Terminating reports whether a Namespace is being deleted.
 func (n *Namespaces) Terminating(name string) bool {
 	ns := n.of(name)
-	return ns != nil && ns.terminating
+	return ns != nil && ns.declared.Terminating
 }
 
-// Mode annotation of a Namespace, as it is stored; "" where it has none or does not
+// Get what is declared on a Namespace, from the watch or live; zero where it does not
 // exist.
-func (n *Namespaces) Mode(name string) (v1alpha1.Mode, error) {
+func (n *Namespaces) Get(ctx context.Context, name string, live bool) (settings.Namespace, error) {
+	if live {
+		return n.read(ctx, name)
+	}
 	if !n.informer.HasSynced() {
-		return "", fmt.Errorf("namespaces are not read yet")
+		return settings.Namespace{}, fmt.Errorf("namespaces are not read yet")
 	}
 	if ns := n.of(name); ns != nil {
-		return ns.mode, nil
+		return ns.declared, nil
 	}
-	return "", nil
+	return settings.Namespace{}, nil
+}
+
+// read what is declared on a Namespace, as a list of one: the permission to watch Namespaces suffices.
+func (n *Namespaces) read(ctx context.Context, name string) (settings.Namespace, error) {
+	list, err := n.client.Resource(namespaceResource).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
+	switch {
+	case err != nil:
+		return settings.Namespace{}, fmt.Errorf("cannot read namespace %s: %w", name, err)
+	case len(list.Items) != 1:
+		return settings.Namespace{}, nil
+	}
+	return namespaceOf(&list.Items[0]).declared, nil
 }
 
 // Labels of a Namespace; nil where it does not exist. They must not be modified.

@@ -148,6 +148,53 @@ func TestModeOfTheCluster(t *testing.T) {
 	}
 }
 
+// What Crossplane composes is held by the freeze of its Namespace and of a policy that covers it, as by that of the composite,
+// in both modes, and carried out once that has ended (KR-14-39).
+func TestFreezeOfTheCluster(t *testing.T) {
+	frozen := func(value string) map[string]*fnv1.Resources {
+		return map[string]*fnv1.Resources{
+			policies.RequirementNamespace + "shop": shop(map[string]any{"annotations": map[string]any{v1alpha1.AnnotationKeyFreeze: value}})}
+	}
+	policy := func(freeze map[string]any) map[string]*fnv1.Resources {
+		return map[string]*fnv1.Resources{policies.RequirementKausalities: kausalityPolicy(map[string]any{"freeze": freeze})}
+	}
+	for name, tc := range map[string]struct {
+		found map[string]*fnv1.Resources
+		holds string
+	}{
+		"Namespace":     {found: frozen(`{"user":"alice","message":"audit"}`), holds: "was frozen with Namespace shop by alice (audit)"},
+		"NamespaceOver": {found: frozen(`{"expiry":"2020-01-01T00:00:00Z"}`)},
+		"False":         {found: frozen("false")},
+		"Policy":        {found: policy(map[string]any{"user": "alice"}), holds: "was frozen with Kausality policy all by alice"},
+		"PolicyOver":    {found: policy(map[string]any{"expiry": "2020-01-01T00:00:00Z"})},
+	} {
+		for _, mode := range []string{"enforce", "log"} {
+			t.Run(name+"/"+mode, func(t *testing.T) {
+				s := newStage(t, strings.Replace(following, "enforce", mode, 1))
+				s.installed(nil)
+				want := desire{"b": plain("x")}
+				s.reconcile(want)
+				s.settle(want)
+				s.installed(tc.found)
+				s.intend(2) // which would be carried out
+				want["b"] = plain("y")
+				s.reconcile(want)
+				if tc.holds == "" {
+					s.wantWrites("update b")
+					return
+				}
+				s.wantWrites("hold b")
+				if got := condition(s); !strings.Contains(got, tc.holds) {
+					t.Errorf("want %q in the condition, got %s", tc.holds, got)
+				}
+				s.installed(nil)
+				s.reconcile(want)
+				s.wantWrites("update b")
+			})
+		}
+	}
+}
+
 const ofCrossplane = `object.spec.value == "y" && request.user == "system:serviceaccount:crossplane-system:crossplane" &&
 	"system:serviceaccounts" in request.groups`
 

@@ -127,6 +127,7 @@ func (r *run) gating(res *resource) gating.Managed {
 	if a := res.decision.Approve; a != nil { // the approval that a policy gives, which the function cannot write
 		xr.State = offline.Annotated(xr.State, a.Key, a.Value)
 	}
+	xr.Covering = r.policies.Covering(xr.State)
 	state := parent.Sum(mr, parent.RoleManaged)
 	configured, mode := r.policies.Settings(state.Ref, state.Labels), res.decision.Mode
 	if configured.Suspended { // nothing is refused, and the gate stays: not that of mode log
@@ -137,6 +138,7 @@ func (r *run) gating(res *resource) gating.Managed {
 		Difference: r.world.secrets.Redact(external.Difference(mr.Object)),
 		Comparable: external.Comparable(mr.Object), Shown: external.Digests(mr.Object), Inert: external.Inert(mr.Object),
 		Gone:     external.Gone(external.SyncedMessage(mr.Object)),
-		Policies: r.guarded, Holders: []identity.Holder{xr}, Live: true, Deadline: gating.DefaultDeadline, By: gating.MoverFunction, Now: r.now,
+		Policies: r.guarded, Holders: []identity.Holder{xr}, Covering: r.policies.Covering(state), Live: true,
+		Deadline: gating.DefaultDeadline, By: gating.MoverFunction, Now: r.now,
 	}.Under(configured)
 }

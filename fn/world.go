@@ -11,8 +11,8 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/admission/subject"
-	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/fn/offline"
 	"github.com/kausality-io/function-kausality/fn/policies"
 	"github.com/kausality-io/function-kausality/fn/ssa"
@@ -83,9 +83,9 @@ func (w *world) Settled(parent.Ref) int64 { return w.composite.Settled }
 // StatusWriter is false: the actor is known to be the parent's controller.
 func (w *world) StatusWriter(parent.Ref, string) bool { return false }
 
-// NamespaceMode of a Namespace that was fetched; "" for any other.
-func (w *world) NamespaceMode(_ context.Context, name string) (v1alpha1.Mode, error) {
-	return w.cluster.NamespaceMode(name), nil
+// Namespace that was fetched; zero for any other.
+func (w *world) Namespace(_ context.Context, name string, _ bool) (settings.Namespace, error) {
+	return w.cluster.Namespace(name), nil
 }
 
 // Managed is empty: no request has the MRs below a nested composite.

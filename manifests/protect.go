@@ -188,9 +188,9 @@ var (
 	bindingType = metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"}
 )
 
-// namespaceModePolicy refuses an invalid mode on a Namespace (KR-05-21):
-// Namespaces themselves are not sent to the webhook. One that has an invalid mode
-// already may be changed.
+// namespaceModePolicy refuses an invalid mode on a Namespace (KR-05-21), and a mode and
+// a freeze that could have no effect there (KR-14-38): Namespaces themselves are not sent
+// to the webhook. One that has an invalid mode already may be changed.
 func namespaceModePolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	rule := entry{}.rule(group{resources: []string{"namespaces"}}, "", admissionregistrationv1.Create, admissionregistrationv1.Update)
 	return &admissionregistrationv1.ValidatingAdmissionPolicy{
@@ -201,19 +201,26 @@ func namespaceModePolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
 				MatchPolicy: new(admissionregistrationv1.Equivalent), ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}},
 			},
 			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "has-mode",
-				Expression: `has(object.metadata.annotations) && "kausality.io/mode" in object.metadata.annotations`}},
+				Expression: `has(object.metadata.annotations) && ["kausality.io/mode", "kausality.io/freeze"].exists(k, k in object.metadata.annotations)`}},
 			Validations: []admissionregistrationv1.Validation{{
-				Expression: `object.metadata.annotations["kausality.io/mode"] in ["log", "enforce"] ||
+				Expression: `!("kausality.io/mode" in object.metadata.annotations) || object.metadata.annotations["kausality.io/mode"] in ["log", "enforce"] ||
 (oldObject != null && has(oldObject.metadata.annotations) && "kausality.io/mode" in oldObject.metadata.annotations &&
   oldObject.metadata.annotations["kausality.io/mode"] == object.metadata.annotations["kausality.io/mode"])`,
 				Message: "annotation kausality.io/mode must be log or enforce; remove it for the mode of the Kausality policy",
 				Reason:  new(metav1.StatusReasonInvalid),
 			}, {
 				// No webhook is called there, so that nothing would be enforced (KR-12-10).
-				Expression: `object.metadata.annotations["kausality.io/mode"] != "enforce" || !(object.metadata.name in ` + list(excludedNamespaces) + `) ||
+				Expression: `!("kausality.io/mode" in object.metadata.annotations) ||
+object.metadata.annotations["kausality.io/mode"] != "enforce" || !(object.metadata.name in ` + list(excludedNamespaces) + `) ||
 (oldObject != null && has(oldObject.metadata.annotations) && "kausality.io/mode" in oldObject.metadata.annotations &&
   oldObject.metadata.annotations["kausality.io/mode"] == "enforce")`,
 				Message: "annotation kausality.io/mode cannot be enforce here: in this Namespace nothing depends on Kausality, and nothing is enforced",
+				Reason:  new(metav1.StatusReasonInvalid),
+			}, {
+				Expression: `!("kausality.io/freeze" in object.metadata.annotations) || !(object.metadata.name in ` + list(excludedNamespaces) + `) ||
+object.metadata.annotations["kausality.io/freeze"] == "false" ||
+(oldObject != null && has(oldObject.metadata.annotations) && "kausality.io/freeze" in oldObject.metadata.annotations)`,
+				Message: "annotation kausality.io/freeze cannot be set here: in this Namespace nothing depends on Kausality, and nothing is frozen",
 				Reason:  new(metav1.StatusReasonInvalid),
 			}},
 		},

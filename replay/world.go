@@ -7,6 +7,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/settings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,7 +15,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/subject"
-	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 // world of recorded objects. What Kausality wrote to them when they were recorded
@@ -111,8 +111,10 @@ func (*world) Settled(parent.Ref) int64 { return -1 }
 // StatusWriter is known from the recorded annotations only.
 func (*world) StatusWriter(parent.Ref, string) bool { return false }
 
-// NamespaceMode is none: everything is replayed as in enforce.
-func (*world) NamespaceMode(context.Context, string) (v1alpha1.Mode, error) { return "", nil }
+// Namespace declares nothing: everything is replayed as in enforce.
+func (*world) Namespace(context.Context, string, bool) (settings.Namespace, error) {
+	return settings.Namespace{}, nil
+}
 
 // Managed objects below a composite, as far as they were recorded.
 func (w *world) Managed(_ context.Context, root *parent.State) ([]*parent.State, error) {

@@ -18,6 +18,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/webhook/settler"
@@ -33,8 +34,8 @@ func (emptyWorld) Parent(context.Context, parent.Ref, bool) (*parent.State, erro
 }
 func (emptyWorld) Settled(parent.Ref) int64             { return -1 }
 func (emptyWorld) StatusWriter(parent.Ref, string) bool { return false }
-func (emptyWorld) NamespaceMode(context.Context, string) (v1alpha1.Mode, error) {
-	return v1alpha1.ModeEnforce, nil
+func (emptyWorld) Namespace(context.Context, string, bool) (settings.Namespace, error) {
+	return settings.Namespace{Mode: v1alpha1.ModeEnforce}, nil
 }
 func (emptyWorld) Managed(context.Context, *parent.State) ([]*parent.State, error) { return nil, nil }
 func (emptyWorld) Component(subject.User, string) bool                             { return false }

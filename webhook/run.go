@@ -211,7 +211,7 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, beat *cluster.
 		options.MayApprove = may.MayApprove
 	}
 	of := builds.New(c.Dynamic)
-	w := &world{cluster: c, fresh: cluster.NewFresh(c.States, beat), memory: memory, settler: s, components: components, builds: of}
+	w := &world{cluster: c, fresh: cluster.NewFresh(c, beat), memory: memory, settler: s, components: components, builds: of}
 	options.Author = w.author
 	held := drift.NewMemory()
 	options.Remember, options.Separates, options.Below = true, true, below{states: c.States, memory: held}.of

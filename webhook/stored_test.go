@@ -34,7 +34,7 @@ func TestNotStored(t *testing.T) {
 func TestParentsByName(t *testing.T) {
 	c, err := cluster.New(&rest.Config{Host: "127.0.0.1:1"})
 	require.NoError(t, err)
-	w := &world{cluster: c, fresh: cluster.NewFresh(c.States, nil), memory: settler.NewMemory()}
+	w := &world{cluster: c, fresh: cluster.NewFresh(c, nil), memory: settler.NewMemory()}
 	ref := parent.Ref{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "team", Name: "app"}
 	_, err = w.Parent(t.Context(), ref, true)
 	assert.ErrorIs(t, err, admission.ErrNotFound)

@@ -11,6 +11,7 @@ import (
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
@@ -110,9 +111,9 @@ func (w *world) StatusWriter(ref parent.Ref, id string) bool {
 	return w.settler.StatusWriter(ref, id)
 }
 
-// NamespaceMode from the watch of Namespaces.
-func (w *world) NamespaceMode(_ context.Context, namespace string) (v1alpha1.Mode, error) {
-	return w.cluster.Namespaces.Mode(namespace)
+// Namespace from the watch of Namespaces, or live, as Parent.
+func (w *world) Namespace(ctx context.Context, name string, live bool) (settings.Namespace, error) {
+	return w.fresh.Namespace(ctx, name, live)
 }
 
 // Managed resources below an object, read live.

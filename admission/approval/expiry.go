@@ -30,13 +30,13 @@ func ParseAt(annotations map[string]string, now time.Time) Set { return Parse(an
 // Ended reports whether an expiry has passed; nil never does.
 func Ended(expiry *metav1.Time, now time.Time) bool { return expiry != nil && !now.Before(expiry.Time) }
 
-// ParseFreeze reads the value of a freeze annotation: nil for none. One that does not
-// parse is a freeze whose message is why (KR-02-02).
-func ParseFreeze(value string) *v1alpha1.Freeze {
-	if value == "" {
+// FreezeOf annotations that is in force at a time, without the rest of the Set; nil for none.
+func FreezeOf(annotations map[string]string, now time.Time) *v1alpha1.Freeze {
+	value, ok := annotations[v1alpha1.AnnotationKeyFreeze]
+	if !ok {
 		return nil
 	}
-	return Parse(map[string]string{v1alpha1.AnnotationKeyFreeze: value}).Freeze
+	return ParseAt(map[string]string{v1alpha1.AnnotationKeyFreeze: value}, now).Freeze
 }
 
 // invalidExpiries is the error about the first expiry of a list of entries that is no

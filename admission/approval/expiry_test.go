@@ -50,12 +50,17 @@ func TestAt(t *testing.T) {
 	}
 }
 
-// TestParseFreeze: the value of the annotation of a Namespace is that of a parent.
-func TestParseFreeze(t *testing.T) {
-	for value, want := range map[string]bool{"": false, "false": false, "true": true, `{"user":"a"}`: true, "until monday": true} {
-		if got := ParseFreeze(value); (got != nil) != want {
-			t.Errorf("%q: got %v", value, got)
+// TestFreezeOf is as the Freeze of the Set.
+func TestFreezeOf(t *testing.T) {
+	end := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	for _, value := range []string{"", "false", "true", `{"user":"a"}`, "until monday", `{"expiry":"2026-01-02T00:00:00Z"}`, `{"expiry":"2026-01-03T00:00:00Z"}`} {
+		in := annotations{keyFreeze: value, keyApprovals: "["}
+		if diff := cmp.Diff(ParseAt(in, end).Freeze, FreezeOf(in, end)); diff != "" {
+			t.Errorf("%q: -set, +got:\n%s", value, diff)
 		}
+	}
+	if f := FreezeOf(annotations{keyApprovals: "["}, end); f != nil {
+		t.Errorf("got %v without the annotation", f)
 	}
 }
 

@@ -96,19 +96,31 @@ func (g Managed) stopped(verbs []v1alpha1.Verb) string {
 	if g.Suspended {
 		return "the Kausality policy is suspended"
 	}
+	if f := g.frozen(); f != nil {
+		return f.Why()
+	}
 	for _, h := range g.Holders {
 		if h.State.Deleting() {
 			continue
 		}
-		set := h.Decisions(g.Now)
-		if set.Freeze != nil {
-			return identity.Frozen(h.State.Ref, set.Freeze)
-		}
-		if r, ok := set.Rejected(g.query(h.State, verbs, "")); ok {
+		if r, ok := h.Decisions(g.Now).Rejected(g.query(h.State, verbs, "")); ok {
 			return identity.Rejected(h.State.Ref, r)
 		}
 	}
 	return ""
+}
+
+// frozen is the freeze of the managed resource or of what is above it; nil for none.
+func (g Managed) frozen() *identity.Freeze {
+	if f := g.Covering.Freeze(g.MR.Ref, g.Kind, g.Now); f != nil {
+		return f
+	}
+	for _, h := range g.Holders {
+		if f := h.Freeze(g.Now); f != nil {
+			return f
+		}
+	}
+	return nil
 }
 
 // query of a holder's approvals for verbs on the external resource. The intent is that of

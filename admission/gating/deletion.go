@@ -110,15 +110,12 @@ func DeletionApproval(holder, object *parent.State, set approval.Set, q approval
 	return set.Approved(q)
 }
 
-// DeletionStopped returns the freeze or the rejection on a holder that keeps the
-// gates of managed resources closed for an approved deletion; both nil for none.
-// An object that is being deleted is not frozen: its cleanup must finish.
-func DeletionStopped(holder *parent.State, set approval.Set, blocked []*parent.State) (*v1alpha1.Freeze, *v1alpha1.Rejection) {
+// DeletionRejected returns the rejection on a holder that keeps the gates of managed resources
+// closed for an approved deletion; nil for none, and for a holder that is being deleted: its
+// cleanup must finish.
+func DeletionRejected(holder *parent.State, set approval.Set, blocked []*parent.State) *v1alpha1.Rejection {
 	if holder.Deleting() {
-		return nil, nil
-	}
-	if set.Freeze != nil {
-		return set.Freeze, nil
+		return nil
 	}
 	intent, _ := trace.Intent(holder)
 	for _, mr := range blocked {
@@ -126,8 +123,8 @@ func DeletionStopped(holder *parent.State, set approval.Set, blocked []*parent.S
 		q := approval.Query{APIVersion: apiVersion, Kind: kind, Name: mr.Name, Intent: intent.Generation,
 			Resource: mr.Annotations[v1alpha1.AnnotationKeyCompositionResourceName]}
 		if r, ok := set.Rejected(q); ok {
-			return nil, &r
+			return &r
 		}
 	}
-	return nil, nil
+	return nil
 }

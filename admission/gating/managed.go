@@ -55,6 +55,8 @@ type Managed struct {
 	RequestedAt, HandledAt string
 	// Holders of approvals, nearest first: the MR, its XR, its Claim.
 	Holders []identity.Holder
+	// Covering is what may freeze the managed resource from outside, where it is none of the Holders.
+	Covering identity.Covering
 	// Live: the Holders were read from the API server, not from a cache.
 	Live bool
 	// Deadline after which an unconfirmed opening is closed.

@@ -36,7 +36,12 @@ type Holder struct {
 	// Unguarded: requests about it are not reviewed. Who wrote its annotations had no
 	// need of the right to approve, and may be the user whose change is decided about.
 	Unguarded bool
+	// Covering is what may freeze it from outside.
+	Covering Covering
 }
+
+// Freeze in force on the holder at a time; nil for none.
+func (h Holder) Freeze(now time.Time) *Freeze { return FreezeOf(h.State, h.Kind, h.Covering, now) }
 
 // Decisions of users on the holder that are in force at a time. On one that is not guarded, approvals do not count
 // (KR-13-15); a freeze and rejections do, since they only forbid.

@@ -63,8 +63,8 @@ func ApproveCommand(holder parent.Ref, kind Kind, id string) string {
 	return "kubectl annotate " + Target(holder, kind) + " " + v1alpha1.AnnotationKeyApprovePrefix + id + "=" + string(v1alpha1.ApprovalOnce)
 }
 
-// Frozen states that an object is frozen, as a clause: by whom, when, why, and until when.
-func Frozen(ref parent.Ref, f *v1alpha1.Freeze) string {
+// frozen completes a clause: by whom, when, why, and until when.
+func frozen(what string, f v1alpha1.Freeze) string {
 	by := ""
 	if f.User != "" {
 		by = " by " + f.User
@@ -78,7 +78,7 @@ func Frozen(ref parent.Ref, f *v1alpha1.Freeze) string {
 	if f.Expiry != nil {
 		by += " until " + f.Expiry.UTC().Format(time.RFC3339)
 	}
-	return fmt.Sprintf("%s was frozen%s", Describe(ref), by)
+	return what + by
 }
 
 // Rejected states that a rejection on an object forbids a change, as a clause.

@@ -2,6 +2,35 @@ package settings
 
 import "github.com/kausality-io/function-kausality/api/v1alpha1"
 
+// Namespace is what is declared on a Namespace for the objects in it. The zero value
+// declares nothing.
+type Namespace struct {
+	// Mode by its annotation, as it is stored; "" for none.
+	Mode v1alpha1.Mode
+	// Freeze is the value of its annotation; "" for none.
+	Freeze string
+	// Terminating: it is being deleted.
+	Terminating bool
+}
+
+// NamespaceOf the annotations of a Namespace.
+func NamespaceOf(annotations map[string]string, terminating bool) Namespace {
+	out := Namespace{Mode: v1alpha1.Mode(annotations[v1alpha1.AnnotationKeyMode]), Terminating: terminating}
+	if value, ok := annotations[v1alpha1.AnnotationKeyFreeze]; ok {
+		if out.Freeze = value; value == "" {
+			out.Freeze = " " // it does not parse, and counts as a freeze like any other such value
+		}
+	}
+	return out
+}
+
+// PolicyFreeze is the freeze of a Kausality policy.
+type PolicyFreeze struct {
+	// Policy by name.
+	Policy string
+	v1alpha1.Freeze
+}
+
 // ModeOf an object by precedence (KR-05-21): its own annotation, its Namespace's,
 // the policy that covers it, the default. namespace is called only where the object
 // declares none; a value that is neither log nor enforce is ignored.

@@ -42,6 +42,8 @@ type Settings struct {
 	Deadline time.Duration
 	// SecretFields that the policy names.
 	SecretFields change.SecretFields
+	// Freezes of all policies that cover the object, also of those that are less specific, by the policies' names.
+	Freezes []PolicyFreeze
 
 	// ignored paths of the external difference; nil for none.
 	ignored *change.Index
@@ -69,6 +71,9 @@ func (s Settings) Relevant(differences []change.Change) []change.Change {
 type Set struct {
 	scopes   []Scope
 	settings map[string]Settings
+	// frozen are the scopes of policies with a freeze, and freezes those, by the policies' names.
+	frozen  []Scope
+	freezes map[string]PolicyFreeze
 	// initialized conditions by group and kind.
 	initialized map[[2]string][]string
 }
@@ -76,7 +81,7 @@ type Set struct {
 // Compile policies. What cannot be understood of them is left out, and in errs
 // by the policy's name.
 func Compile(policies []*v1alpha1.Kausality) (set Set, errs map[string]error) {
-	set = Set{settings: map[string]Settings{}, initialized: map[[2]string][]string{}}
+	set = Set{settings: map[string]Settings{}, freezes: map[string]PolicyFreeze{}, initialized: map[[2]string][]string{}}
 	errs = map[string]error{}
 	policies = slices.Clone(policies)
 	slices.SortFunc(policies, func(a, b *v1alpha1.Kausality) int { return cmp.Compare(a.Name, b.Name) })
@@ -88,6 +93,9 @@ func Compile(policies []*v1alpha1.Kausality) (set Set, errs map[string]error) {
 		}
 		set.scopes = append(set.scopes, scopes...)
 		set.settings[k.Name] = settingsOf(k)
+		if k.Spec.Freeze != nil && !k.Spec.TraceOnly {
+			set.frozen, set.freezes[k.Name] = append(set.frozen, scopes...), PolicyFreeze{Policy: k.Name, Freeze: *k.Spec.Freeze}
+		}
 		for _, r := range k.Spec.Lifecycle {
 			if at := [2]string{r.APIGroup, r.Kind}; set.initialized[at] == nil {
 				set.initialized[at] = r.Initialized
@@ -149,17 +157,33 @@ func ignored(paths []string) *change.Index {
 // Scopes are all there are, the most specific first. The caller must not modify them.
 func (s Set) Scopes() []Scope { return s.scopes }
 
-// For an object: the settings of the most specific policy that covers it.
+// For an object: the settings of the most specific policy that covers it, and the
+// freezes of all that do.
 func (s Set) For(t Target) Settings {
 	for i := range s.scopes {
 		if s.scopes[i].matches(t) {
 			out := s.settings[s.scopes[i].Policy]
-			out.Mode = s.scopes[i].Mode
+			out.Mode, out.Freezes = s.scopes[i].Mode, s.freezesOf(t)
 			return out
 		}
 	}
 	return Settings{}
 }
+
+// freezesOf an object: each policy freezes what it covers, whichever policy is the most
+// specific (KR-14-34).
+func (s Set) freezesOf(t Target) (out []PolicyFreeze) {
+	for i := range s.frozen { // by the policies' names
+		scope := &s.frozen[i]
+		if (len(out) == 0 || out[len(out)-1].Policy != scope.Policy) && scope.matches(t) {
+			out = append(out, s.freezes[scope.Policy])
+		}
+	}
+	return out
+}
+
+// Frozen are the policies with a freeze, by name. The caller must not modify them.
+func (s Set) Frozen() map[string]PolicyFreeze { return s.freezes }
 
 // Initialized are the condition types by which objects of a kind count as
 // initialized, one of which is enough; nil leaves it to Initialized and Ready.

@@ -135,6 +135,53 @@ func TestFor(t *testing.T) {
 	}
 }
 
+// TestFreezes: each policy freezes what it covers, whichever is the most specific (KR-14-34).
+func TestFreezes(t *testing.T) {
+	freeze := func(s *v1alpha1.KausalitySpec) { s.Freeze = &v1alpha1.Freeze{} }
+	cases := map[string]struct {
+		reason   string
+		policies []*v1alpha1.Kausality
+		want     []string
+	}{
+		"None": {reason: "none has a freeze", policies: []*v1alpha1.Kausality{policy("a", nil)}},
+		"One":  {reason: "that of the policy", policies: []*v1alpha1.Kausality{policy("a", freeze)}, want: []string{"a"}},
+		"LessSpecific": {reason: "a more specific policy is no exemption",
+			policies: []*v1alpha1.Kausality{policy("a", named("prod")), policy("z", freeze)}, want: []string{"z"}},
+		"Both": {reason: "in the order of their names", policies: []*v1alpha1.Kausality{policy("z", freeze), policy("a", with(named("prod"), freeze))},
+			want: []string{"a", "z"}},
+		"Elsewhere": {reason: "of what it covers alone", policies: []*v1alpha1.Kausality{policy("a", nil), policy("z", with(named("test"), freeze))}},
+		"Overrides": {reason: "once, with overrides of its mode", policies: []*v1alpha1.Kausality{policy("a", with(freeze,
+			mode("log", v1alpha1.ModeOverride{Namespaces: []string{"prod"}, Mode: "enforce"})))}, want: []string{"a"}},
+		"TraceOnly": {reason: "a policy that decides nothing", policies: []*v1alpha1.Kausality{policy("a", with(freeze,
+			func(s *v1alpha1.KausalitySpec) { s.TraceOnly = true }))}},
+	}
+	for name, tc := range cases {
+		set, _ := Compile(tc.policies)
+		var got []string
+		for _, f := range set.For(db).Freezes {
+			got = append(got, f.Policy)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: %s: -want, +got:\n%s", name, tc.reason, diff)
+		}
+	}
+}
+
+// TestNamespaceOf: an empty freeze is not an absent one.
+func TestNamespaceOf(t *testing.T) {
+	for name, tc := range map[string]struct {
+		in     map[string]string
+		frozen bool
+	}{
+		"None": {}, "Empty": {in: map[string]string{v1alpha1.AnnotationKeyFreeze: ""}, frozen: true},
+		"True": {in: map[string]string{v1alpha1.AnnotationKeyFreeze: "true"}, frozen: true},
+	} {
+		if got := NamespaceOf(tc.in, false); (got.Freeze != "") != tc.frozen {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+}
+
 // TestOrderOfPolicies: in whatever order they are read, the same one holds.
 func TestOrderOfPolicies(t *testing.T) {
 	all := []*v1alpha1.Kausality{policy("a", nil), policy("b", named("prod")), policy("c", with(named("prod"), resources("example.org", "databases"))),

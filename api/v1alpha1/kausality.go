@@ -70,6 +70,7 @@ type KausalityList struct {
 // KausalitySpec is the content of a policy.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.traceOnly) || !self.traceOnly || (!has(self.mode) || self.mode == 'log') && !has(self.overrides)",message="a policy with traceOnly decides nothing: its mode can only be log, without overrides"
+// +kubebuilder:validation:XValidation:rule="!has(self.traceOnly) || !self.traceOnly || !has(self.freeze)",message="a policy with traceOnly decides nothing: it cannot freeze"
 type KausalitySpec struct {
 	// Resources to guard. Name the parents with their children: Claims and
 	// composite resources as well as managed resources.
@@ -106,6 +107,10 @@ type KausalitySpec struct {
 	// whatever the owner of the object. Values of user annotations are still checked.
 	// +optional
 	TraceOnly bool `json:"traceOnly,omitempty"`
+	// Freeze refuses all changes of children that the policy covers, or whose parents it covers, in both modes, until it is
+	// removed or has expired: also where a more specific policy covers them. Gates that are open close. An empty freeze is one.
+	// +optional
+	Freeze *Freeze `json:"freeze,omitempty"`
 	// OtherActors is how changes of a child are decided that another actor than
 	// its parent's controller makes: Allow (the default) allows them,
 	// RequireApproval treats them as drift.

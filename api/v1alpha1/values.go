@@ -324,12 +324,21 @@ type Rejection struct {
 	Reason string `json:"reason"`
 }
 
-// Freeze is the value of the freeze annotation.
+// Freeze is the value of the freeze annotation, and the freeze of a Kausality policy.
 type Freeze struct {
-	User    string       `json:"user,omitempty"`
-	Message string       `json:"message,omitempty"`
-	At      *metav1.Time `json:"at,omitempty"`
+	// User who froze it, as that user declares.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	User string `json:"user,omitempty"`
+	// Message is the reason, part of each refusal.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	Message string `json:"message,omitempty"`
+	// At is when it was frozen.
+	// +optional
+	At *metav1.Time `json:"at,omitempty"`
 	// Expiry, RFC 3339: when it ends by itself. Absent for never.
+	// +optional
 	Expiry *metav1.Time `json:"expiry,omitempty"`
 }
 

@@ -1436,6 +1436,11 @@ func (in *KausalitySpec) DeepCopyInto(out *KausalitySpec) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Freeze != nil {
+		in, out := &in.Freeze, &out.Freeze
+		*out = new(Freeze)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.Gate != nil {
 		in, out := &in.Gate, &out.Gate
 		*out = new(GateSettings)

@@ -133,7 +133,7 @@ func (i *Inspector) ModeOf(ctx context.Context, s *parent.State) (Mode, error) {
 	if err != nil {
 		return Mode{}, err
 	}
-	ns, err := i.Direct.NamespaceMode(ctx, s.Namespace)
+	ns, err := i.Direct.Namespace(ctx, s.Namespace)
 	out := Mode{Mode: mode, From: i.modeFrom}
 	if i.Direct.Scope.Removing() {
 		out.From = "annotation " + cluster.AnnotationKeyRemoval + " of webhook configuration " + cluster.ConfigurationName + ": Kausality is being removed"
@@ -142,7 +142,7 @@ func (i *Inspector) ModeOf(ctx context.Context, s *parent.State) (Mode, error) {
 	switch mode {
 	case v1alpha1.Mode(s.Annotations[v1alpha1.AnnotationKeyMode]):
 		out.From = "annotation " + v1alpha1.AnnotationKeyMode + " of the object"
-	case ns:
+	case ns.Mode:
 		out.From = "annotation " + v1alpha1.AnnotationKeyMode + " of namespace " + s.Namespace
 	case own.Mode:
 		out.From = "Kausality policy " + own.Policy

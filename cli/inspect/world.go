@@ -13,8 +13,8 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/admission/subject"
-	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 )
 
@@ -70,9 +70,9 @@ func (w *world) Settled(ref parent.Ref) int64 {
 // StatusWriter is known to the webhook only: its annotation has it moments later.
 func (w *world) StatusWriter(parent.Ref, string) bool { return false }
 
-// NamespaceMode is the mode annotation of a Namespace, read live.
-func (w *world) NamespaceMode(ctx context.Context, namespace string) (v1alpha1.Mode, error) {
-	return w.direct.NamespaceMode(ctx, namespace)
+// Namespace is what is declared on it, read live.
+func (w *world) Namespace(ctx context.Context, name string, _ bool) (settings.Namespace, error) {
+	return w.direct.Namespace(ctx, name)
 }
 
 // Managed resources below a composite or Claim. A part that cannot be read is an

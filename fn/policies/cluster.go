@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -44,8 +45,8 @@ func (c Cluster) WithDefault(g *v1alpha1.GateSettings) Cluster {
 
 // namespace as far as it is read.
 type namespace struct {
-	mode   v1alpha1.Mode
-	labels map[string]string
+	declared settings.Namespace
+	labels   map[string]string
 }
 
 // Settings of an object: those of the most specific policy that covers it.
@@ -73,14 +74,18 @@ func (c Cluster) Lookup() func(parent.Ref, map[string]string) settings.Settings 
 	return c.Settings
 }
 
-// NamespaceMode of a Namespace by its annotation; "" for none, and where it was not
-// fetched.
-func (c Cluster) NamespaceMode(name string) v1alpha1.Mode { return c.namespaces[name].mode }
+// Namespace is what is declared on a Namespace; zero where it was not fetched.
+func (c Cluster) Namespace(name string) settings.Namespace { return c.namespaces[name].declared }
+
+// Covering is what may freeze an object from outside (KR-14-39).
+func (c Cluster) Covering(s *parent.State) identity.Covering {
+	return identity.Covering{Namespace: c.Namespace(s.Namespace), Policies: c.Settings(s.Ref, s.Labels).Freezes}
+}
 
 // Mode of an object as its policy would have it were it not suspended.
 func (c Cluster) Mode(s *parent.State, configured settings.Settings, byDefault v1alpha1.Mode) v1alpha1.Mode {
 	mode, err := settings.ModeOf(s.Annotations[v1alpha1.AnnotationKeyMode],
-		func() (v1alpha1.Mode, error) { return c.NamespaceMode(s.Namespace), nil }, configured.Mode, byDefault)
+		func() (v1alpha1.Mode, error) { return c.Namespace(s.Namespace).Mode, nil }, configured.Mode, byDefault)
 	if err != nil {
 		return byDefault // nothing is read that can fail
 	}
@@ -97,7 +102,7 @@ func clusterOf(req *fnv1.RunFunctionRequest) (c Cluster, notes []string) {
 	c = Cluster{settings: set, namespaces: map[string]namespace{}}
 	for _, name := range namespacesOf(req) {
 		if o := single(req, RequirementNamespace+name); o != nil {
-			c.namespaces[name] = namespace{mode: v1alpha1.Mode(o.GetAnnotations()[v1alpha1.AnnotationKeyMode]), labels: o.GetLabels()}
+			c.namespaces[name] = namespace{declared: settings.NamespaceOf(o.GetAnnotations(), o.GetDeletionTimestamp() != nil), labels: o.GetLabels()}
 		}
 	}
 	if o := single(req, RequirementConfiguration); o != nil {

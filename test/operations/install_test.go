@@ -226,6 +226,19 @@ func TestNamespaceMode(t *testing.T) {
 	}
 }
 
+// TestNamespaceFreeze: in a Namespace where no request is decided about, a freeze is refused when it is written (KR-14-38).
+func TestNamespaceFreeze(t *testing.T) {
+	for _, exempt := range []string{"kube-system", "kube-public"} {
+		if err := merge(t, the.admin, namespaces, "", exempt, annotate("kausality.io/freeze", "true")); !kerrors.IsInvalid(err) {
+			t.Errorf("%s: want 422, got %v", exempt, err)
+		}
+	}
+	ns := namespace(t, "cold")
+	for _, value := range []any{"true", `{"user":"hans"}`, nil} {
+		require.NoError(t, merge(t, the.admin, namespaces, "", ns, annotate("kausality.io/freeze", value)))
+	}
+}
+
 // TestSteady: while everything is up to date, nothing is written.
 func TestSteady(t *testing.T) {
 	policy(t, "shop", map[string]any{"mode": "log"})
