@@ -62,10 +62,11 @@ func (ev *evaluation) upgraded() (verdict, error) {
 	return verdict{}, nil
 }
 
-// excepted allows drift that a rule of an ApprovalPolicy matches (KR-05-12).
+// excepted allows drift that a rule of an ApprovalPolicy matches (KR-05-12), also a change by another
+// actor that is treated as drift (KR-05-67).
 func (ev *evaluation) excepted() (verdict, error) {
-	set := ev.policySet()
-	if set.Empty() || !ev.actor().controller {
+	set, other := ev.policySet(), !ev.actor().controller
+	if set.Empty() || other && !ev.needsApproval() {
 		return verdict{}, nil
 	}
 	object := ev.policies.new
@@ -78,7 +79,7 @@ func (ev *evaluation) excepted() (verdict, error) {
 	use, stale := ev.use(ev.class.id), settling.StaleClaims(ev.req.Time)
 	user, groups := ev.writer()
 	x, warnings := set.Excepted(ev.ctx, allowance.ExceptionQuery{
-		User: user, Groups: groups, Child: use.Child, Input: ev.input(), Desired: change.Desired(object),
+		User: user, Groups: groups, OtherActor: other, Child: use.Child, Input: ev.input(), Desired: change.Desired(object),
 		Parent: identity.ObjectReference(ev.parent().Ref, 0, ""), Intent: ev.view().intent.Generation, Digest: ev.class.id, UserID: use.User,
 		Claim: use.Claim, Now: ev.req.Time, Stale: stale,
 	})

@@ -173,10 +173,10 @@ func (ev *evaluation) decide() (Decision, error) {
 	return d, nil
 }
 
-// needsLiveRecheck reports whether the outcome is a refusal, drift or a report
+// needsLiveRecheck reports whether the outcome is a refusal, drift, an approval or a report
 // that is based on cached state of the parent (KR-05-20).
 func (ev *evaluation) needsLiveRecheck(d Decision) bool {
-	return ev.cached() && (!d.Allowed || d.Class == ClassDrift || d.Report != nil || d.Held != nil)
+	return ev.cached() && (!d.Allowed || d.Class == ClassDrift || d.Resolution == ResolutionApproved || d.Report != nil || d.Held != nil)
 }
 
 // cached reports whether the decision is based on a parent from a cache.

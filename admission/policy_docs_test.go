@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/subject"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -93,5 +94,24 @@ func TestDocumentation(t *testing.T) {
 		p := newPlay(t, example("exception"), claim(), xr, dev)
 		p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", setClass("db.m5.large")), ReasonDrift)
 		p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large")), ReasonExcepted)
+	})
+	t.Run("autoscaler", func(t *testing.T) {
+		xr := xdatabase()
+		composed := fx.With(deployment(), func(o *unstructured.Unstructured) {
+			o.SetNamespace("team-a")
+			o.SetOwnerReferences(rdsInstance(xr).GetOwnerReferences())
+		})
+		p := newPlay(t, example("autoscaler"), claim(), xr, composed)
+		p.e.Options = under(func(s *v1alpha1.KausalitySpec) {
+			s.Resources = []v1alpha1.GuardedResources{{APIGroups: []string{"apps"}, Resources: []string{"deployments"}}}
+			s.Mode, s.OtherActors = v1alpha1.ModeEnforce, v1alpha1.OtherActorsRequireApproval
+		})
+		scaler := subject.User{Name: "system:serviceaccount:kube-system:horizontal-pod-autoscaler", Groups: []string{"system:serviceaccounts"}}
+		scaled := func(n int64) Decision {
+			return p.update(scaler, "kube-controller-manager", "foo", fx.Set(n, "spec", "replicas"))
+		}
+		p.want(scaled(11), ReasonDrift)
+		p.want(scaled(7), ReasonExcepted)
+		p.want(p.update(hans, "kubectl", "foo", fx.Set(int64(8), "spec", "replicas")), ReasonDrift)
 	})
 }

@@ -198,3 +198,56 @@ func TestTraceOnly(t *testing.T) {
 		})
 	}
 }
+
+// TestOtherActorsByPolicy covers KR-05-67.
+func TestOtherActorsByPolicy(t *testing.T) {
+	policy := func(kind, metadata, subjects, rule string) string {
+		return `{kind: ` + kind + `, metadata: ` + metadata + `, spec: {` + subjects + `rules: [` + rule + `]}}`
+	}
+	const clusterWide, alice, always = "ClusterApprovalPolicy", `subjects: [{kind: User, name: alice}], `, `{mode: always}`
+	cases := map[string]struct {
+		reason, policy string
+		setting        setting
+		allow          bool
+		want           outcome
+	}{
+		"Named": {reason: "the subjects name the actor", policy: policy(clusterWide, `{name: c}`, alice, always),
+			want: allowed(ClassNewOrigin, ReasonExcepted)},
+		"Claimed": {reason: "once is claimed, as for drift", policy: policy(clusterWide, `{name: c, uid: c}`, alice, `{mode: once}`),
+			want: allowed(ClassNewOrigin, ReasonExcepted)},
+		"NoSubjects": {reason: "a policy for every controller is about controllers", policy: policy(clusterWide, `{name: c}`, ``, always),
+			want: refused(ClassNewOrigin, ReasonDrift, 403)},
+		"Another": {reason: "another actor is named", want: refused(ClassNewOrigin, ReasonDrift, 403),
+			policy: policy(clusterWide, `{name: c}`, `subjects: [{kind: User, name: bob@example.com}], `, always)},
+		"OtherNamespace": {reason: "an ApprovalPolicy is about children of its Namespace", want: refused(ClassNewOrigin, ReasonDrift, 403),
+			policy: policy("ApprovalPolicy", `{name: a, namespace: elsewhere}`, alice, always)},
+		"NoMatch": {reason: "no rule matches", policy: policy(clusterWide, `{name: c}`, alice, `{kind: ConfigMap, mode: always}`),
+			want: refused(ClassNewOrigin, ReasonDrift, 403)},
+		"Rejected": {reason: "a rejection goes before it", policy: policy(clusterWide, `{name: c}`, alice, always),
+			setting: setting{xr: []fx.Mod{fx.Annotate(v1alpha1.AnnotationKeyRejections, `[{"kind":"*","name":"*","reason":"no"}]`)}},
+			want:    refused(ClassNewOrigin, ReasonRejected, 403)},
+		"NotRequired": {reason: "no approval is required, and none is used", allow: true,
+			policy: policy(clusterWide, `{name: c}`, alice, `{mode: once}`), want: allowed(ClassNewOrigin, ReasonNewOrigin)},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			options := under(func(s *v1alpha1.KausalitySpec) {
+				s.Mode, s.OtherActors = v1alpha1.ModeEnforce, v1alpha1.OtherActorsRequireApproval
+				if tc.allow {
+					s.OtherActors = ""
+				}
+			})
+			e := &Evaluator{World: tc.setting.world(), Options: options, Policies: policySet(t, tc.policy)}
+			d, err := e.Evaluate(t.Context(), by(request(Update, fx.Instance(), fx.Resize("l")), fx.Alice, "kubectl"))
+			if got := outcomeOf(d); err != nil || got != tc.want {
+				t.Fatalf("%s: want %+v, got %+v: %s, %v", tc.reason, tc.want, got, d.Message, err)
+			}
+			if claims := tc.want.reason == ReasonExcepted && strings.Contains(tc.policy, "once"); claims != (d.PolicyClaim != nil) {
+				t.Errorf("%s: claim %+v", tc.reason, d.PolicyClaim)
+			}
+			if tc.want.reason == ReasonExcepted && (d.Report != nil || !d.Trace.Own().Unrequested || d.Trace.Own().Passed != v1alpha1.PassedPolicy) {
+				t.Errorf("%s: report %v, trace %v", tc.reason, d.Report, d.Trace)
+			}
+		})
+	}
+}

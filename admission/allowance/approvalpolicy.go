@@ -25,7 +25,9 @@ type Exception struct {
 
 	subjects []v1alpha1.Subject
 	// all: it has no subjects and approves for every controller.
-	all   bool
+	all bool
+	// named: its subjects are those of its spec.
+	named bool
 	rules []exceptionRule
 }
 
@@ -53,7 +55,7 @@ func (e *Exception) Key() string {
 // its name and namespace, unless it has subjects. Rules that are not right have
 // an error each and approve nothing; the Exception is never nil.
 func CompileApproval(p *v1alpha1.ApprovalPolicy) (*Exception, []RuleError) {
-	e := &Exception{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Claims: p.Status.Claims, subjects: p.Spec.Subjects}
+	e := &Exception{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Claims: p.Status.Claims, subjects: p.Spec.Subjects, named: len(p.Spec.Subjects) > 0}
 	if len(e.subjects) == 0 {
 		e.subjects = []v1alpha1.Subject{{Kind: v1alpha1.SubjectServiceAccount, Namespace: p.Namespace, Name: p.Name}}
 	}
@@ -63,7 +65,8 @@ func CompileApproval(p *v1alpha1.ApprovalPolicy) (*Exception, []RuleError) {
 // CompileClusterApproval compiles a ClusterApprovalPolicy, as CompileApproval. It
 // speaks for every controller where it has no subjects.
 func CompileClusterApproval(p *v1alpha1.ClusterApprovalPolicy) (*Exception, []RuleError) {
-	e := &Exception{Name: p.Name, UID: p.UID, Claims: p.Status.Claims, subjects: p.Spec.Subjects, all: len(p.Spec.Subjects) == 0}
+	e := &Exception{Name: p.Name, UID: p.UID, Claims: p.Status.Claims, subjects: p.Spec.Subjects, all: len(p.Spec.Subjects) == 0,
+		named: len(p.Spec.Subjects) > 0}
 	return e, e.compile(p.Spec.Rules)
 }
 
@@ -164,6 +167,13 @@ func (e *Exception) speaksFor(user string, groups []string) bool {
 // (KR-13-09). The right to write policies in one Namespace gives none in others.
 func (e *Exception) covers(user, namespace string) bool {
 	return e.Namespace == "" || e.Namespace == namespace || strings.HasPrefix(user, "system:serviceaccount:"+e.Namespace+":")
+}
+
+// admits reports whether the policy approves changes of children in a Namespace by others than the
+// controller of the parent: where its spec names its subjects, and a namespaced one in its own
+// Namespace alone (KR-05-67).
+func (e *Exception) admits(namespace string) bool {
+	return e.named && (e.Namespace == "" || e.Namespace == namespace)
 }
 
 // InForce are those of claims whose rules still exist: a rule that was changed or

@@ -18,6 +18,8 @@ import (
 type ExceptionQuery struct {
 	User   string
 	Groups []string
+	// OtherActor: the user is not the parent's controller.
+	OtherActor bool
 	// Child as it is before the change; its name is empty where it is yet to be
 	// generated.
 	Child v1alpha1.ClaimChild
@@ -81,7 +83,7 @@ func (s *Set) Excepted(ctx context.Context, q ExceptionQuery) (found *Excepted, 
 // retry uses no second one. warnings name rules whose expressions failed: they
 // approve nothing.
 func (e *Exception) excepts(ctx context.Context, q *ExceptionQuery) (found *Excepted, warnings []string) {
-	if !e.speaksFor(q.User, q.Groups) || !e.covers(q.User, q.Child.Namespace) {
+	if !e.speaksFor(q.User, q.Groups) || !e.covers(q.User, q.Child.Namespace) || q.OtherActor && !e.admits(q.Child.Namespace) {
 		return nil, nil
 	}
 	if q.Input != nil {

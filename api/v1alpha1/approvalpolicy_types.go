@@ -58,7 +58,8 @@ type ClusterApprovalPolicyList struct {
 
 // ApprovalPolicySpec of both kinds.
 type ApprovalPolicySpec struct {
-	// Subjects are the controllers whose changes it approves.
+	// Subjects whose changes it approves: controllers, and other actors, as an
+	// autoscaler, where a Kausality policy has otherActors: RequireApproval.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
