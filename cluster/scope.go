@@ -386,6 +386,16 @@ func (n *Namespaces) read(ctx context.Context, name string) (settings.Namespace,
 	return namespaceOf(&list.Items[0]).declared, nil
 }
 
+// Frozen are the names of the Namespaces with a freeze.
+func (n *Namespaces) Frozen() (out []string) {
+	for _, o := range n.informer.GetStore().List() {
+		if ns, ok := o.(*namespace); ok && ns.declared.Freeze != "" {
+			out = append(out, ns.m.Name)
+		}
+	}
+	return out
+}
+
 // Labels of a Namespace; nil where it does not exist. They must not be modified.
 func (n *Namespaces) Labels(name string) map[string]string {
 	if ns := n.of(name); ns != nil {

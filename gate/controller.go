@@ -72,6 +72,7 @@ type Controller struct {
 	// leading is true while the controllers run.
 	leading atomic.Bool
 	relaxed relaxations
+	thaws   thaws
 	// ungateable kinds of external systems drop the field that closes the gate;
 	// the keys are schema.GroupVersionKinds.
 	ungateable sync.Map
@@ -96,7 +97,7 @@ func (c *Controller) Setup() (err error) {
 	}
 	c.Cluster.Kinds.OnChange(c.watchPolicies)
 	c.Cluster.States.OnChange(c.changed)
-	c.Cluster.Policies.OnChange(c.recheckAll)
+	c.Cluster.Policies.OnChange(c.policiesChanged)
 	c.Cluster.Scope.OnRemoval(c.recheckAll)
 	c.watchSystems()
 	return c.Cluster.Namespaces.OnChange(c.namespaceChanged)
@@ -143,6 +144,7 @@ func (c *Controller) resume(ctx context.Context) {
 	for _, i := range c.Cluster.Kinds.All() {
 		cluster.Each("gate", c.Cluster.States.List(i.GVK), func(o *cluster.Object) { c.changed(nil, o) })
 	}
+	c.noteFreezes()
 	if err := c.wakeRefused(ctx, ""); err != nil {
 		c.Log.Error(err, "cannot wake what was refused")
 	}

@@ -131,9 +131,19 @@ func (c *Controller) recordedLate(d *v1alpha1.Drift) {
 // the window begins.
 func (c *Controller) reconcileWakeup(ctx context.Context, ref parent.Ref) (reconcile.Result, error) {
 	var wait time.Duration
-	err := func() error { // one result for both kinds of requests
-		if ref.Group != v1alpha1.Group {
+	err := func() (err error) { // one result for all kinds of requests
+		switch {
+		case ref.Group == "" && ref.Kind == namespaceKind:
+			wait, err = c.frozenNamespace(ctx, ref.Name)
+			return err
+		case ref.Group != v1alpha1.Group:
+			if wait = c.ownFreeze(ref); wait > 0 {
+				return nil
+			}
 			return c.wake(ctx, ref)
+		case ref.Kind == policyKind:
+			wait = c.frozenPolicy(ref.Name)
+			return c.wakeRefused(ctx, "")
 		}
 		begins, err := c.window(ctx, ref)
 		if err != nil {
@@ -176,8 +186,10 @@ func (c *Controller) wake(ctx context.Context, ref parent.Ref) error {
 	if err != nil {
 		return fmt.Errorf("cannot read %s: %w", identity.Describe(ref), err)
 	}
-	if needed, err := c.sleeps(ctx, o); err != nil || !needed {
-		return err
+	if _, thawed := c.thaws.waiting.LoadAndDelete(withoutUID(ref)); !thawed {
+		if needed, err := c.sleeps(ctx, o); err != nil || !needed {
+			return err
+		}
 	}
 	if err := c.wakeRate.Wait(ctx); err != nil {
 		return err

@@ -40,6 +40,7 @@ func (c *Controller) changed(old, new *cluster.Object) {
 		c.orphaned(old, new)
 		c.admitted(old, new)
 	}
+	c.freezeChanged(old, new)
 	if new == nil {
 		c.remaining.forget(old.State.Ref)
 		c.shadows.note(old.State.Ref, 0)
@@ -101,6 +102,9 @@ func sameDecisions(a, b *cluster.Object) bool {
 // may be allowed, and refused deletions in it are repeated.
 func (c *Controller) namespaceChanged(name string) {
 	c.recheck(func(o *cluster.Object) bool { return o.State.Namespace == name })
+	if c.wakesHere() {
+		c.wakeQueue.add(namespaceRef(name))
+	}
 	if err := c.wakeRefused(context.Background(), name); err != nil { // from a cache: it does not block
 		c.Log.Error(err, "cannot wake what was refused", "namespace", name)
 	}

@@ -29,7 +29,9 @@ type Foreign struct {
 }
 
 // Decide about the gate as it is now.
-func (g Foreign) Decide() Decision {
+func (g Foreign) Decide() Decision { return g.untilThawed(g.decide()) }
+
+func (g Foreign) decide() Decision {
 	gate := mask.ParseGate(g.MR.Annotations)
 	switch {
 	case g.MR.Deleting():

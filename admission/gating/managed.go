@@ -130,7 +130,21 @@ type Decision struct {
 }
 
 // Decide about the gate of an MR as it is now.
-func (g Managed) Decide() Decision {
+func (g Managed) Decide() Decision { return g.untilThawed(g.decide()) }
+
+// untilThawed has a decision made again when a freeze ends by itself, which changes no object (KR-14-37).
+func (g Managed) untilThawed(d Decision) Decision {
+	f := g.frozen()
+	if f == nil || d.Action != ActionNone {
+		return d
+	}
+	if left := f.Left(g.Now); left > 0 && (d.Again == 0 || left < d.Again) {
+		d.Again = left
+	}
+	return d
+}
+
+func (g Managed) decide() Decision {
 	author := mask.AuthorOf(g.MR.Annotations, g.MR.ManagementPolicies)
 	_, remembered := mask.ParseAuthor(g.MR.Annotations[v1alpha1.AnnotationKeyManagementPolicies])
 	switch {

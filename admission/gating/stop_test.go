@@ -3,9 +3,12 @@ package gating
 import (
 	"strings"
 	"testing"
+	"time"
 
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
+	"github.com/kausality-io/function-kausality/admission/settings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/identity"
@@ -66,6 +69,32 @@ func TestDecideStopped(t *testing.T) {
 					t.Errorf("%s: reason %q", tc.reason, d.Why)
 				}
 			})
+		}
+	}
+}
+
+// A gate that a freeze with an expiry keeps closed is decided about again when that ends (KR-14-37).
+func TestDecideAgainWhenThawed(t *testing.T) {
+	drifted := fx.With(fx.Instance(), fx.Synced, fx.Ready, fx.Tampered)
+	for name, tc := range map[string]struct {
+		freeze string
+		by     identity.Covering
+		again  time.Duration
+	}{
+		"Parent":   {freeze: `{"expiry":"` + fx.Noon.Add(time.Minute).UTC().Format(time.RFC3339) + `"}`, again: time.Minute},
+		"NoExpiry": {freeze: "true"},
+		"Over":     {freeze: `{"expiry":"2020-01-01T00:00:00Z"}`},
+		"Policy": {again: time.Hour, by: identity.Covering{Policies: []settings.PolicyFreeze{{Policy: "all",
+			Freeze: v1alpha1.Freeze{Expiry: &metav1.Time{Time: fx.Noon.Add(time.Hour)}}}}}},
+	} {
+		above := fx.Composite()
+		if tc.freeze != "" {
+			above = fx.With(above, fx.Annotate(v1alpha1.AnnotationKeyFreeze, tc.freeze))
+		}
+		g := gatingOf(drifted, above)
+		g.Now, g.Covering = fx.Noon, tc.by
+		if d := decideGate(t, g); d.Action != ActionNone || d.Again != tc.again {
+			t.Errorf("%s: got %q again in %s, want %s", name, d.Action, d.Again, tc.again)
 		}
 	}
 }

@@ -92,6 +92,43 @@ func TestDriftStopped(t *testing.T) {
 	s.awaitClosed(mr)
 }
 
+// TestFrozenNamespace: while the Namespace is frozen, an approval opens no gate in it; the gate opens when the freeze is removed, and
+// when it ends by itself, without any other write (KR-14-31, KR-14-33, KR-14-37).
+func TestFrozenNamespace(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t, "frozen")
+	mr := s.settled("store", 10).GetName()
+	freeze := func(value string) {
+		t.Helper()
+		raw := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, v1alpha1.AnnotationKeyFreeze, value)
+		_, err := s.hans.Resource(namespaces).Patch(t.Context(), s.ns, types.MergePatchType, []byte(raw), metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+	// held while frozen by a value, and carried out once that ended.
+	held := func(size int, value string, end func()) {
+		t.Helper()
+		seq := s.seq()
+		freeze(value)
+		require.NoError(t, the.cloud.Change(t.Context(), mr, client.Fields{"size": size}))
+		s.follow(s.awaitDrift(mr))
+		s.polls(mr, 3)
+		if w := s.writes(seq, mr); len(w) > 0 {
+			t.Fatalf("frozen, and written outside: %v", w)
+		}
+		end()
+		wait.For(t, "the approved drift to be reverted", 90*time.Second, func(context.Context) error {
+			if w := s.writes(seq, mr); len(w) != 1 {
+				return fmt.Errorf("writes: %v", w)
+			}
+			return nil
+		})
+		s.awaitClosed(mr)
+	}
+	held(3, `"{\"user\":\"hans\",\"message\":\"incident\"}"`, func() { freeze("null") })
+	ends := time.Now().Add(30 * time.Second).UTC().Format(time.RFC3339)
+	held(4, `"{\"expiry\":\"`+ends+`\"}"`, func() {})
+}
+
 // awaitDrift of an MR and return the command that approves it.
 func (s *fixture) awaitDrift(mr string) (suggested string) {
 	s.t.Helper()

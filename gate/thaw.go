@@ -1,0 +1,172 @@
+package gate
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/clock"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/cluster"
+)
+
+// The removal of a freeze from a parent is a change that its controller sees. The end of any other freeze changes nothing
+// that Crossplane watches, and what was refused meanwhile is no Drift (KR-14-37).
+
+// thaws remembers which Namespaces and policies are frozen, and which composites wait to be woken since a freeze ended. It is
+// safe for concurrent use; the zero value is empty.
+type thaws struct {
+	frozen  sync.Map // of names, with their kind
+	waiting sync.Map // of parent.Ref without UID
+}
+
+// policyKind of the policies that may have a freeze.
+const policyKind = "Kausality"
+
+// namespaceKind of what wakeQueue holds for a Namespace.
+const namespaceKind = "Namespace"
+
+func namespaceRef(name string) parent.Ref {
+	return parent.Ref{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: namespaceKind}, Name: name}
+}
+
+// noteFreeze of a Namespace or policy as it is now: how long it lasts, 0 for without end. ended reports that what it froze is
+// to be woken: there was a freeze, and none is in force any more.
+func (t *thaws) noteFreeze(key string, f *v1alpha1.Freeze, now time.Time) (left time.Duration, ended bool) {
+	if f != nil && !approval.Ended(f.Expiry, now) {
+		t.frozen.Store(key, true)
+		if f.Expiry != nil {
+			left = f.Expiry.Sub(now)
+		}
+		return left, false
+	}
+	_, was := t.frozen.LoadAndDelete(key)
+	return 0, was || f != nil
+}
+
+// frozenNamespace is called when what is declared on a Namespace changed, and when its freeze ends.
+func (c *Controller) frozenNamespace(ctx context.Context, name string) (time.Duration, error) {
+	ns, err := c.Cluster.Namespaces.Get(ctx, name, false)
+	if err != nil {
+		return 0, err
+	}
+	var f *v1alpha1.Freeze
+	if ns.Freeze != "" && !ns.Terminating {
+		f = approval.Parse(map[string]string{v1alpha1.AnnotationKeyFreeze: ns.Freeze}).Freeze
+	}
+	left, ended := c.thaws.noteFreeze(namespaceKind+"/"+name, f, clock.Now())
+	if ended {
+		c.thaw(func(o *cluster.Object) bool { return concerns(o, name) })
+	}
+	return left, nil
+}
+
+// concerns reports whether a composite is in a Namespace, or composes something there.
+func concerns(o *cluster.Object, namespace string) bool {
+	if o.State.Namespace == namespace {
+		return true
+	}
+	for _, child := range o.Children {
+		if child.Namespace == namespace {
+			return true
+		}
+	}
+	return false
+}
+
+// frozenPolicy is called when a Kausality policy changed, and when its freeze ends.
+func (c *Controller) frozenPolicy(name string) time.Duration {
+	var f *v1alpha1.Freeze
+	if frozen, ok := c.Cluster.Policies.Set().Frozen()[name]; ok {
+		f = &frozen.Freeze
+	}
+	left, ended := c.thaws.noteFreeze(policyKind+"/"+name, f, clock.Now())
+	if ended {
+		c.thaw(func(*cluster.Object) bool { return true })
+	}
+	return left
+}
+
+// thaw what a freeze held back: gates are decided about again, and the composites that f selects are woken.
+func (c *Controller) thaw(f func(*cluster.Object) bool) {
+	c.recheckAll()
+	for _, i := range c.Cluster.Kinds.All() {
+		if role := i.Kind.Role; role != parent.RoleComposite && role != parent.RoleClaim {
+			continue
+		}
+		for _, o := range c.Cluster.States.List(i.GVK) {
+			if held(o) && f(o) {
+				c.thaws.waiting.Store(withoutUID(o.State.Ref), true)
+				c.wakeQueue.add(withoutUID(o.State.Ref))
+			}
+		}
+	}
+}
+
+// held reports whether a composite shows that something of it was refused or is held.
+func held(o *cluster.Object) bool {
+	k, ok := o.Condition(v1alpha1.ConditionKausality)
+	return !o.True("Synced") || ok && k.Status == metav1.ConditionFalse
+}
+
+// ownFreeze of a composite: how long until it ends by itself; 0 for none, and without an end. One that has ended wakes the composite.
+func (c *Controller) ownFreeze(ref parent.Ref) time.Duration {
+	o := c.Cluster.States.Cached(ref)
+	if o == nil || o.Annotations[v1alpha1.AnnotationKeyFreeze] == "" {
+		return 0
+	}
+	f, now := approval.Parse(o.Annotations).Freeze, clock.Now()
+	switch {
+	case f == nil || f.Expiry == nil:
+		return 0
+	case !approval.Ended(f.Expiry, now):
+		return f.Expiry.Sub(now)
+	case held(o):
+		c.thaws.waiting.Store(withoutUID(ref), true)
+	}
+	return 0
+}
+
+// noteFreezes of all Namespaces when this process begins to lead, so that each wakes what it holds when it ends.
+func (c *Controller) noteFreezes() {
+	for _, name := range c.Cluster.Namespaces.Frozen() {
+		c.wakeQueue.add(namespaceRef(name))
+	}
+}
+
+// policiesChanged is called when the policies in force did: gates are decided about again, and freezes may have ended.
+func (c *Controller) policiesChanged() {
+	c.recheckAll()
+	if !c.wakesHere() {
+		return
+	}
+	add := func(name string) {
+		c.wakeQueue.add(parent.Ref{GroupVersionKind: v1alpha1.GroupVersion.WithKind(policyKind), Name: name})
+	}
+	for name := range c.Cluster.Policies.Set().Frozen() {
+		add(name)
+	}
+	c.thaws.frozen.Range(func(key, _ any) bool {
+		if name, is := strings.CutPrefix(key.(string), policyKind+"/"); is {
+			add(name)
+		}
+		return true
+	})
+}
+
+// freezeChanged is called for each change of a composite: when its freeze has an expiry, nothing else happens then.
+func (c *Controller) freezeChanged(old, new *cluster.Object) {
+	if new == nil || !c.wakesHere() || new.Role != parent.RoleComposite && new.Role != parent.RoleClaim {
+		return
+	}
+	value := new.Annotations[v1alpha1.AnnotationKeyFreeze]
+	if value != "" && (old == nil || old.Annotations[v1alpha1.AnnotationKeyFreeze] != value) {
+		c.wakeQueue.add(withoutUID(new.State.Ref))
+	}
+}
