@@ -85,6 +85,12 @@ func (ev *evaluation) narrowInitializing() narrowing {
 	return n
 }
 
+// overdue reports whether the parent has settled and nothing changed since, and only a policy's
+// own expression still has it initialize: what the section allows is drift that passes (KR-06-24).
+func (ev *evaluation) overdue() bool {
+	return ev.class.class == ClassDrift && !ev.class.initializing() && ev.narrowing().initializingAllows
+}
+
 // bound reports whether policies bind the user: the parent's controller, and the
 // garbage collector, which deletes as a consequence of another deletion.
 func (ev *evaluation) bound() bool {
@@ -137,16 +143,21 @@ func (ev *evaluation) parentObject() (map[string]any, error) {
 	return o, nil
 }
 
-// allowanceMissing is the refusal of a change that policies do not allow.
-func (ev *evaluation) allowanceMissing(r refusal) refusal {
-	r.reason = ReasonAllowanceMissing
+// policyNames of the AllowancePolicies of the parent's kind, for messages.
+func (ev *evaluation) policyNames() string {
 	names := make([]string, 0, len(ev.class.parents))
 	for _, p := range ev.class.parents {
 		names = append(names, p.Name)
 	}
+	return strings.Join(names, ", ")
+}
+
+// allowanceMissing is the refusal of a change that policies do not allow.
+func (ev *evaluation) allowanceMissing(r refusal) refusal {
+	r.reason = ReasonAllowanceMissing
 	n := ev.narrowing()
 	on, what := identity.Describe(ev.parent().Ref), allowance.DescribeMissing(n.missing, ev.verb())
-	switch policies := strings.Join(names, ", "); n.section {
+	switch policies := ev.policyNames(); n.section {
 	case sectionDeleting:
 		r.why = fmt.Sprintf("%s is being deleted, and section deleting of AllowancePolicy %s does not allow %s", on, policies, what)
 	case sectionInitializing:

@@ -93,13 +93,13 @@ func (f *facts) claim(holder *parent.State, set approval.Set, e approval.Entry, 
 	return identity.Claim(holder, set.Claims, e, u, f.req.Time)
 }
 
-// drift is reported, and refused or logged (KR-05-13, KR-05-28).
+// drift is reported, and refused or logged (KR-05-13, KR-05-28, KR-06-24).
 func (ev *evaluation) drift() (verdict, error) {
 	r := ev.driftRefusal()
 	report := ev.driftReport(r)
 	v := ev.refuse(r)
 	switch v.Resolution = ResolutionRefused; {
-	case ev.mode == v1alpha1.ModeLog:
+	case ev.mode == v1alpha1.ModeLog || ev.overdue():
 		ev.warnings.add("drift: " + v.Message)
 		v = ev.allow(ReasonDriftLogged)
 		v.Resolution, v.Why = ResolutionLogged, r.why
@@ -132,8 +132,11 @@ func (ev *evaluation) driftRefusal() refusal {
 	} else if e, ok := ev.view().set.Spent(ev.query()); ok {
 		r.why += fmt.Sprintf("; the approval in annotation %s is used up or out of date", e.Key)
 	}
-	if len(ev.narrowing().missing) > 0 {
+	switch {
+	case len(ev.narrowing().missing) > 0:
 		r = ev.allowanceMissing(r)
+	case ev.overdue():
+		r.why += "; it passes since " + p + " still initializes by initializing.when of AllowancePolicy " + ev.policyNames()
 	}
 	for _, w := range ev.unevaluated[:min(len(ev.unevaluated), maxUnevaluated)] {
 		r.why += "; " + w

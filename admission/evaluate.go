@@ -230,7 +230,7 @@ func (ev *evaluation) parentDeleting() (verdict, error) {
 func (ev *evaluation) parentInitializing() (verdict, error) {
 	passes := ev.class.initializing()
 	if len(ev.class.binding) > 0 && ev.bound() && !ev.parent().Deleting() {
-		passes = ev.narrowing().initializingAllows
+		passes = ev.narrowing().initializingAllows && !ev.overdue()
 	}
 	if !passes {
 		return verdict{}, nil

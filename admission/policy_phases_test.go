@@ -516,3 +516,45 @@ func TestWhoIsGranted(t *testing.T) {
 		}
 	}
 }
+
+// TestOverdueInitializing covers KR-06-24: the parent has settled, and `when` never ends.
+func TestOverdueInitializing(t *testing.T) {
+	set := policySet(t, xrPolicy("p", `initializing: {when: "!has(object.status.observedGeneration)", allow: [`+
+		`{relation: ControllerChild, verbs: [Create], mutations: [{jsonPath: "*"}]}, {relation: External, verbs: ["*"]}]}`))
+	play := func(mods ...fx.Mod) Decision {
+		xr := fx.With(xdatabase(), mods...)
+		p := newPlay(t, set, claim(), xr, rdsInstance(xr))
+		return p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large"))
+	}
+	d := play()
+	if got, want := outcomeOf(d), allowed(ClassDrift, ReasonDriftLogged); got != want {
+		t.Fatalf("want %+v, got %+v: %s", want, got, d.Message)
+	}
+	if text := strings.Join(d.Warnings, "\n"); !strings.Contains(text, "still initializes by initializing.when of AllowancePolicy p") {
+		t.Errorf("warnings %q", text)
+	}
+	if own := d.Trace.Own(); d.Report == nil || d.Resolution != ResolutionLogged || own == nil || !own.Unrequested {
+		t.Errorf("report %+v, resolution %s, trace %v", d.Report, d.Resolution, d.Trace)
+	}
+	if d.Gate != nil && d.Gate.State == v1alpha1.GateOpen {
+		t.Errorf("an unrequested change opened the gate: %+v", d.Gate)
+	}
+	if d := play(fx.Annotate(v1alpha1.AnnotationKeyApprovals, `[{"kind":"*","name":"*","mode":"always"}]`)); d.Reason != ReasonApproved {
+		t.Errorf("an approval is not used: %s", d.Reason)
+	}
+	if d := play(fx.Annotate(v1alpha1.AnnotationKeyRejections, `[{"kind":"*","name":"*","reason":"no"}]`)); d.Reason != ReasonRejected {
+		t.Errorf("a rejection is not heeded: %s", d.Reason)
+	}
+	if d := play(newIntent); d.Reason != ReasonInitializing || d.Report != nil {
+		t.Errorf("a requested change: %s, report %v", d.Reason, d.Report)
+	}
+}
+
+// TestInitializingWithoutStatus covers KR-06-25.
+func TestInitializingWithoutStatus(t *testing.T) {
+	set := policySet(t, xrPolicy("p", `initializing: {when: "!has(object.status.observedGeneration)", allow: [`+
+		`{relation: ControllerChild, verbs: [Create], mutations: [{jsonPath: "*"}]}]}`))
+	xr := fx.With(xdatabase(), newIntent, func(o *unstructured.Unstructured) { delete(o.Object, "status") })
+	p := newPlay(t, set, claim(), xr, rdsInstance(xr))
+	p.want(p.update(fx.Crossplane, managerMR, "my-database-xyz-rds", setClass("db.t3.large")), ReasonInitializing)
+}

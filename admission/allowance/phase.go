@@ -2,6 +2,7 @@ package allowance
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -66,7 +67,8 @@ func Initializing(
 }
 
 // is reports whether the phase holds. An expression of the policy replaces the state; it
-// reads the object alone, without a request.
+// reads the object alone, without a request. One that fails for an object without a status is
+// evaluated with an empty one: `!has(object.status.observedGeneration)` holds for it (KR-06-25).
 func (p *phase) is(ctx context.Context, byDefault bool, object func() (map[string]any, error)) (bool, error) {
 	if p.when == nil {
 		return byDefault, nil
@@ -75,6 +77,12 @@ func (p *phase) is(ctx context.Context, byDefault bool, object func() (map[strin
 	if err != nil {
 		return false, err
 	}
+	is, err := p.when.True(ctx, &expression.Input{Object: o, Request: map[string]any{}})
+	if _, has := o["status"]; err == nil || has {
+		return is, err
+	}
+	o = maps.Clone(o)
+	o["status"] = map[string]any{}
 	return p.when.True(ctx, &expression.Input{Object: o, Request: map[string]any{}})
 }
 
