@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,6 +24,8 @@ type freezeCommand struct {
 	selectOptions
 	message   string
 	overwrite bool
+	period    time.Duration
+	until     string
 }
 
 // newFreezeCommand is `kubectl kausality freeze`: it writes the annotation freeze.
@@ -33,7 +36,10 @@ func newFreezeCommand(s *session) *cobra.Command {
 		Example: `  kubectl kausality freeze xdatabase/orders -m "incident 4711"
 
   # All objects of one team, after confirmation
-  kubectl kausality freeze xdatabases -l team=shop -m "incident 4711"`,
+  kubectl kausality freeze xdatabases -l team=shop -m "incident 4711"
+
+  # It ends by itself
+  kubectl kausality freeze xdatabase/orders --for 2h -m "release"`,
 		ValidArgsFunction: completer{s}.objects,
 		RunE:              c.run,
 	}
@@ -41,12 +47,38 @@ func newFreezeCommand(s *session) *cobra.Command {
 	c.selectOptions.add(cmd, allOfType)
 	cmd.Flags().StringVarP(&c.message, "message", "m", "", "Reason, part of each refusal.")
 	cmd.Flags().BoolVar(&c.overwrite, "overwrite", false, "Replace the freeze of another user.")
+	cmd.Flags().Var((*period)(&c.period), "for", "For how long, as in 1d, 2h or 90m; without it, until it is unfrozen.")
+	cmd.Flags().StringVar(&c.until, "until", "", "Until when, as in 2026-01-05T09:30:00Z.")
 	return cmd
+}
+
+// expiry of the freeze in whole seconds, UTC; nil where it has none (KR-14-40).
+func (c *freezeCommand) expiry(now time.Time) (*metav1.Time, error) {
+	at := now.Add(c.period)
+	switch {
+	case c.period != 0 && c.until != "":
+		return nil, usageError{errors.New("--for and --until exclude each other; give one")}
+	case c.period == 0 && c.until == "":
+		return nil, nil //nolint:nilnil // It lasts until it is removed.
+	case c.until != "":
+		var err error
+		if at, err = time.Parse(time.RFC3339, c.until); err != nil {
+			return nil, usageError{fmt.Errorf("--until must be a time as in 2026-01-05T09:30:00Z, not %q", c.until)}
+		}
+	}
+	if !at.After(now) {
+		return nil, usageError{fmt.Errorf("the freeze would end immediately: %s is not in the future", at.UTC().Format(time.RFC3339))}
+	}
+	return &metav1.Time{Time: at.UTC().Truncate(time.Second)}, nil
 }
 
 // run freezes what is selected, in the name of the user (KR-02-08).
 func (c *freezeCommand) run(cmd *cobra.Command, args []string) error {
 	if err := c.check(); err != nil {
+		return err
+	}
+	expiry, err := c.expiry(c.view.now())
+	if err != nil {
 		return err
 	}
 	targets, err := c.selected(cmd, args, &c.selectOptions)
@@ -58,7 +90,7 @@ func (c *freezeCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	at := metav1.NewTime(c.view.now().UTC().Truncate(time.Second))
-	f := v1alpha1.Freeze{User: i.User.Name, Message: c.message, At: &at}
+	f := v1alpha1.Freeze{User: i.User.Name, Message: c.message, At: &at, Expiry: expiry}
 	d := c.selectOptions.decision("Freeze %s?")
 	for _, t := range targets {
 		d.list = append(d.list, annotationWrite{
