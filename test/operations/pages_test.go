@@ -293,17 +293,6 @@ func team(t *testing.T) {
 	}
 }
 
-// xdatabase of a kind that the policy of the pages covers.
-func xdatabase(t *testing.T) {
-	t.Helper()
-	defined(t, "XDatabase", "example.org", "v1")
-	wait.For(t, "an XDatabase", wait.Patience, func(ctx context.Context) error {
-		_, err := as(t, hans).Resource(xdatabases).Namespace("default").Create(ctx,
-			object("example.org/v1", "XDatabase", "default", "orders", map[string]any{"size": int64(1)}), metav1.CreateOptions{})
-		return err
-	})
-}
-
 // defined kind, without a schema of its objects.
 func defined(t *testing.T, kind, group, version string) {
 	t.Helper()
