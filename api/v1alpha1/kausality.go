@@ -108,7 +108,7 @@ type KausalitySpec struct {
 	// +optional
 	TraceOnly bool `json:"traceOnly,omitempty"`
 	// Freeze refuses all changes of children that the policy covers, or whose parents it covers, in both modes, until it is
-	// removed or has expired: also where a more specific policy covers them. Gates that are open close. An empty freeze is one.
+	// removed or has expired: also where a more specific policy covers them. No approval opens a gate. An empty freeze is one.
 	// +optional
 	Freeze *Freeze `json:"freeze,omitempty"`
 	// OtherActors is how changes of a child are decided that another actor than

@@ -170,7 +170,7 @@ var pages = []followed{
 		{command: `printf '#!/bin/sh\nexec kubectl-kausality __complete "$@"\n' > ~/bin/kubectl_complete-kausality`},
 		{command: "chmod +x ~/bin/kubectl_complete-kausality"},
 		{command: "kubectl kausality trace database/orders-da6cb79af0ff", with: []string{"database/orders-da6cb79af0ff", "xdatabase/orders"},
-			prints: "XDatabase default/orders, generation 1, by hans@example.com"},
+			before: xdatabase, prints: "XDatabase default/orders, generation 1, by hans@example.com"},
 		{command: `kubectl kausality explain database/orders-da6cb79af0ff --patch '{"spec":{"forProvider":{"size":50}}}'`,
 			with: []string{"database/orders-da6cb79af0ff", "xdatabase/orders"}, prints: "If you change it"},
 		{command: "kubectl kausality pending -A"},
@@ -243,6 +243,7 @@ var pages = []followed{
 	}},
 	{page: "docs/specification.md", commands: []typed{
 		{command: "terraform show -json", not: noTerraform},
+		{command: "kubectl kausality freeze --for PERIOD", not: inPlugin},
 	}},
 	{page: "docs/design/0005-removal.md", commands: []typed{
 		{command: "kausality ungate --all --for-removal", with: []string{"--for-removal", "--for-removal --dry-run"}, prints: "0 masked"},
@@ -282,7 +283,7 @@ func removal(t *testing.T) {
 	})
 }
 
-// team of one XDatabase, in addition to the one that README.md freezes.
+// team of one XDatabase, in addition to orders, which hans freezes.
 func team(t *testing.T) {
 	t.Helper()
 	c := as(t, hans).Resource(xdatabases).Namespace("default")
@@ -291,6 +292,18 @@ func team(t *testing.T) {
 	for _, name := range []string{"blue", "orders"} {
 		require.NoError(t, merge(t, as(t, hans), xdatabases, "default", name, map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": "shop"}}}))
 	}
+	require.NoError(t, merge(t, as(t, hans), xdatabases, "default", "orders", annotate("kausality.io/freeze", `{"user":"hans","message":"incident"}`)))
+}
+
+// xdatabase of a kind that the policy of the pages covers.
+func xdatabase(t *testing.T) {
+	t.Helper()
+	defined(t, "XDatabase", "example.org", "v1")
+	wait.For(t, "an XDatabase", wait.Patience, func(ctx context.Context) error {
+		_, err := as(t, hans).Resource(xdatabases).Namespace("default").Create(ctx,
+			object("example.org/v1", "XDatabase", "default", "orders", map[string]any{"size": int64(1)}), metav1.CreateOptions{})
+		return err
+	})
 }
 
 // defined kind, without a schema of its objects.
