@@ -162,6 +162,9 @@ type Report struct {
 	Held v1alpha1.HeldDrift
 	// Separated: the write passes without it (KR-05-62).
 	Separated bool
+	// Votes for it, and what they lack, where ApprovalRules match it (KR-14-12).
+	Votes []v1alpha1.Vote
+	Lacks string
 	// Snoozed: recorded without a notification.
 	Snoozed bool
 	// Secrets are the fields of the child with secret values, beside those of Secrets.

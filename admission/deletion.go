@@ -232,7 +232,7 @@ func (ev *evaluation) blockedDeletion(j judgement) (verdict, deletion) {
 	use := ev.use(j.id)
 	lacks := ev.lacks(ev.destroying(j.blocked), ev.deleters)
 	m, ok := gating.DeletionApproval(j.holder, j.object, j.set, approval.Query{Digests: []string{j.id}, Use: use, Lacks: lacks})
-	lacking := j.set.Lacking(approval.Query{Digests: []string{j.id}, Lacks: lacks})
+	votes, lacking := j.set.Tally(approval.Query{Digests: []string{j.id}, Lacks: lacks})
 	if lacking != "" {
 		r.why += "; " + lacking
 	}
@@ -257,6 +257,7 @@ func (ev *evaluation) blockedDeletion(j judgement) (verdict, deletion) {
 		r.next = fmt.Sprintf("To delete the external resource with it, approve and try again: %s . To leave it behind on purpose: kubectl annotate %s %s=%s",
 			r.suggestion, identity.Target(j.blocked[0].Ref, ev.kindOf(j.blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)
 		d.report, d.suggestion = ev.deletionReport(j), r.suggestion
+		d.report.Votes, d.report.Lacks = votes, lacking
 	}
 	if j.mode == v1alpha1.ModeLog && !slices.ContainsFunc(j.blocked, gating.WithholdsDelete) {
 		ev.warnings.add(ev.message(r))

@@ -151,10 +151,12 @@ func (ev *evaluation) driftRefusal() refusal {
 
 // driftReport of a refused or logged drift.
 func (ev *evaluation) driftReport(r refusal) *Report {
-	return ev.report(v1alpha1.DriftSpec{
+	out := ev.report(v1alpha1.DriftSpec{
 		ID: ev.class.id, Relation: v1alpha1.RelationControllerChild, Intent: ev.view().intent.Generation,
 		Cause: ev.cause(), Causes: ev.causes(), SuggestedApproval: r.suggestion,
 	}, ev.parent(), ev.view().set)
+	out.Votes, out.Lacks = ev.view().set.Tally(ev.query())
+	return out
 }
 
 // report about this request on a parent: spec holds what the caller knows.

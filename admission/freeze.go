@@ -38,14 +38,19 @@ func (ev *evaluation) freezeOf(s *parent.State) (*identity.Freeze, error) {
 	return identity.FreezeOf(s, ev.kindOf(s), by, ev.req.Time), nil
 }
 
-// covering of an object, given the freezes of the policies that cover it.
+// covering of an object, given the freezes of the policies that cover it. A Namespace is read live only where the watch has
+// a freeze, so that no cache alone refuses (KR-05-20): each read counts where the API server is slow.
 func (ev *evaluation) covering(ref parent.Ref, policies []settings.PolicyFreeze) (identity.Covering, error) {
 	out := identity.Covering{Policies: policies}
 	if ref.Namespace == "" {
 		return out, nil
 	}
 	var err error
-	if out.Namespace, err = ev.World.Namespace(ev.ctx, ref.Namespace, ev.live); err != nil {
+	out.Namespace, err = ev.World.Namespace(ev.ctx, ref.Namespace, false)
+	if err == nil && ev.live && out.Namespace.Freeze != "" {
+		out.Namespace, err = ev.World.Namespace(ev.ctx, ref.Namespace, true)
+	}
+	if err != nil {
 		return out, fmt.Errorf("cannot read whether namespace %s is frozen: %w", ref.Namespace, err)
 	}
 	return out, nil

@@ -181,6 +181,9 @@ func (c *pendingCommand) printNames(list []v1alpha1.Drift) error {
 // maxIDs that a command line is printed with; more changes are named by their cause.
 const maxIDs = 3
 
+// maxLacks is of how many sets of votes of one cause it is printed what they lack.
+const maxLacks = 3
+
 // printGroup as a table below its cause, with the command that approves all of it.
 func (c *pendingCommand) printGroup(g *causeGroup, s scope) error {
 	in := ""
@@ -209,6 +212,15 @@ func (c *pendingCommand) printGroup(g *causeGroup, s scope) error {
 	command := "kubectl kausality approve" + s.args + " --cause " + g.key
 	if spaces := g.namespaces(); len(g.drifts) <= maxIDs && len(spaces) == 1 {
 		command = approveCommandLine(spaces[0], g.distinct(func(d *v1alpha1.Drift) string { return d.Name })...)
+	}
+	lacks := g.distinct(func(d *v1alpha1.Drift) string { return d.Status.Lacks })
+	for _, l := range lacks[:min(len(lacks), maxLacks)] {
+		if l != "" {
+			fmt.Fprintf(c.Out, "  Lacks: %s\n", l)
+		}
+	}
+	if more := len(lacks) - maxLacks; more > 0 {
+		fmt.Fprintf(c.Out, "  and %d other sets of votes; -o yaml shows all\n", more)
 	}
 	_, err := fmt.Fprintf(c.Out, "  To approve: %s\n", command)
 	return err

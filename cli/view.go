@@ -180,6 +180,9 @@ func (v view) drift(n *node, d *v1alpha1.Drift) {
 	} else if d.Spec.Cause != "" {
 		b.lines = append(b.lines, "cause: "+d.Spec.Cause)
 	}
+	if d.Status.Lacks != "" {
+		b.lines = append(b.lines, "lacks: "+d.Status.Lacks)
+	}
 	b.lines = append(b.lines, approveCommandLine(d.Namespace, d.Name))
 }
 

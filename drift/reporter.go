@@ -96,9 +96,10 @@ type occurrences struct {
 type seen struct {
 	intent    int64
 	separated bool
+	lacks     string
 }
 
-func (i Item) seen() seen { return seen{i.Report.Drift.Intent, i.Report.Separated} }
+func (i Item) seen() seen { return seen{i.Report.Drift.Intent, i.Report.Separated, i.Report.Lacks} }
 
 // NewReporter returns a Reporter that records nothing until Start.
 func NewReporter(c Config) (*Reporter, error) {
@@ -264,7 +265,7 @@ func (r *Reporter) Record(ctx context.Context, i Item) error {
 	unreported := (isNew || d.Status.Snoozed || i.landed(d, now)) && !i.Report.Snoozed
 	d.Status.Snoozed = (isNew || d.Status.Snoozed) && i.Report.Snoozed
 	d.Status.Intent, d.Status.Separated = i.Report.Drift.Intent, i.Report.Separated
-	d.Status.Holder = i.Report.Holder
+	d.Status.Holder, d.Status.Votes, d.Status.Lacks = i.Report.Holder, i.Report.Votes, i.Report.Lacks
 	d.Status.Held = heldOf(d.Status.Held, i.Report.Held)
 	d.Status.LastSeen, d.Status.Count = &now, d.Status.Count+max(1, r.takeCount(i.key()))
 	if i.Report.Repeat {

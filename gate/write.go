@@ -146,7 +146,7 @@ func (c *Controller) report(ctx context.Context, o *cluster.Object, g gating.Man
 	c.Reporter.Enqueue(drift.Item{
 		Report: &admission.Report{
 			Drift: *d.Drift, ParentRef: owner.Ref, Parent: owner, Secrets: c.secrets(o),
-			Snoozed: set.Snoozed(g.Now), Recurs: set.UsedFor(d.Drift.ID),
+			Snoozed: set.Snoozed(g.Now), Recurs: set.UsedFor(d.Drift.ID), Votes: d.Votes, Lacks: d.Lacks,
 		},
 		Fetch: func(ctx context.Context) *unstructured.Unstructured { return c.fetch(ctx, o.State.Ref) },
 	})

@@ -116,12 +116,19 @@ func (s Set) votes(q Query) []v1alpha1.Vote {
 	return out
 }
 
-// Lacking is what the votes for a difference lack, as a clause; "" where no rule matches it.
-func (s Set) Lacking(q Query) string {
+// Tally the votes for a difference: who voted, and what is lacking, as a clause; nothing where no rule matches it.
+func (s Set) Tally(q Query) (votes []v1alpha1.Vote, lacking string) {
 	if q.Lacks == nil {
-		return ""
+		return nil, ""
 	}
-	return q.Lacks(s.votes(q))
+	votes = s.votes(q)
+	return votes, q.Lacks(votes)
+}
+
+// Lacking is what the votes for a difference lack, as in Tally.
+func (s Set) Lacking(q Query) string {
+	_, lacking := s.Tally(q)
+	return lacking
 }
 
 // By are the users who gave the approval; nil where that is unknown.

@@ -69,10 +69,11 @@ func (g Managed) whileClosed(author []string, gate v1alpha1.Gate) Decision {
 		return g.open(author, gate, h, set, m, id, verbs, change.Paths(diff))
 	}
 	why := "the external resource differs and no approval covers the difference"
-	if lacking := g.lacking(verbs, id); lacking != "" {
-		why += ": " + lacking
+	votes, lacks := g.tally(verbs, id)
+	if lacks != "" {
+		why += ": " + lacks
 	}
-	return Decision{Drift: g.drift(diff), Why: why}
+	return Decision{Drift: g.drift(diff), Why: why, Votes: votes, Lacks: lacks}
 }
 
 // resume opens the gate for changes that were accepted while the external resource differed elsewhere, once it no
@@ -159,11 +160,11 @@ func (g Managed) lacks(verbs []v1alpha1.Verb) func([]v1alpha1.Vote) string {
 	return func(votes []v1alpha1.Vote) string { return rules.Lacks(votes, authors, g.Now) }
 }
 
-// lacking is what the votes on the holders lack to remove a difference, as a clause; "" where no rule matches it. Of several
-// holders it is that on which the report suggests the approval.
-func (g Managed) lacking(verbs []v1alpha1.Verb, id string) string {
+// tally the votes to remove a difference, as approval.Set.Tally. Of several holders it is that on which the report suggests
+// the approval.
+func (g Managed) tally(verbs []v1alpha1.Verb, id string) (votes []v1alpha1.Vote, lacking string) {
 	h := g.owner()
-	return h.Decisions(g.Now).Lacking(g.query(h.State, verbs, id))
+	return h.Decisions(g.Now).Tally(g.query(h.State, verbs, id))
 }
 
 // use of an approval by the gate. It has no version of the managed resource, whose

@@ -121,6 +121,9 @@ type Decision struct {
 	Blind bool
 	// Drift of the external resource that is not approved; nil for none.
 	Drift *v1alpha1.DriftSpec
+	// Votes for the Drift, and what they lack, where ApprovalRules match it (KR-14-12).
+	Votes []v1alpha1.Vote
+	Lacks string
 	// Live: decide again, with Holders that were read live.
 	Live bool
 	// Again is when to look again; 0 for never.

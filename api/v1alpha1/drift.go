@@ -120,6 +120,12 @@ type DriftStatus struct {
 	// composed resources show; empty where it was refused.
 	// +optional
 	Holder DriftHolder `json:"holder,omitempty"`
+	// Votes of the users who approved it, where ApprovalRules match it.
+	// +optional
+	Votes []Vote `json:"votes,omitempty"`
+	// Lacks is what the votes lack by these rules, as text; empty where none match.
+	// +optional
+	Lacks string `json:"lacks,omitempty"`
 	// RepeatFor is the controller that was refused a DELETE which follows from
 	// another one: the garbage collector, the namespace controller or Crossplane. The gate repeats it once it is allowed. Empty for none.
 	// +optional

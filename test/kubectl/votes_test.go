@@ -82,6 +82,7 @@ func votes(t *testing.T) {
 		votes("anna@example.com", one)
 		votes("anna@example.com", one)
 		votes("eve@example.com", one)
+		the.pipe(t, "pending").has(t, 0, "Lacks: "+one)
 		is, err := the.Cloud.Get(t.Context(), name)
 		require.NoError(t, err)
 		if gateClosed(t); is.Size != 9 {

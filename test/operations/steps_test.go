@@ -112,6 +112,9 @@ var synopses = map[string]string{
 	"docs/kubectl-commands.md":            "synopses, written from the source; TestReference",
 	"docs/rules.md":                       "generated; its command is a pattern",
 	"docs/design/0008-reading-reviews.md": "a measurement, which takes minutes",
+	"docs/design/0009-votes.md":           "a measurement, which BenchmarkMatching is",
+	"docs/approvals.md":                   "TestPlugin/Votes of test/kubectl types them, as two users",
+	"docs/gitops.md":                      "settings of Argo CD and Flux, which package mask checks",
 }
 
 // TestPagesWithCommandsAreListed: each page with commands is one that TestDocumentedCommands types, or has a
