@@ -301,10 +301,13 @@ func (d *Direct) namespace(ctx context.Context, name string) (namespace, error) 
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()
 	o, err := d.Dynamic.Resource(namespaceResource).Get(ctx, name, metav1.GetOptions{})
+	if kerrors.IsForbidden(err) { // users may have get alone, and components list and watch
+		o, err = oneNamespace(ctx, d.Dynamic, name)
+	}
 	if err != nil && !kerrors.IsNotFound(err) {
 		return ns, fmt.Errorf("cannot read namespace %s: %w", name, err)
 	}
-	if err == nil {
+	if err == nil && o != nil {
 		ns = *namespaceOf(o)
 	}
 	d.mu.Lock()

@@ -376,14 +376,23 @@ func (n *Namespaces) Get(ctx context.Context, name string, live bool) (settings.
 
 // read what is declared on a Namespace, as a list of one: the permission to watch Namespaces suffices.
 func (n *Namespaces) read(ctx context.Context, name string) (settings.Namespace, error) {
-	list, err := n.client.Resource(namespaceResource).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
+	o, err := oneNamespace(ctx, n.client, name)
 	switch {
 	case err != nil:
 		return settings.Namespace{}, fmt.Errorf("cannot read namespace %s: %w", name, err)
-	case len(list.Items) != 1:
+	case o == nil:
 		return settings.Namespace{}, nil
 	}
-	return namespaceOf(&list.Items[0]).declared, nil
+	return namespaceOf(o).declared, nil
+}
+
+// oneNamespace is a Namespace, read as a list of one; nil where it does not exist.
+func oneNamespace(ctx context.Context, client dynamic.Interface, name string) (*unstructured.Unstructured, error) {
+	list, err := client.Resource(namespaceResource).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
+	if err != nil || len(list.Items) != 1 {
+		return nil, err
+	}
+	return &list.Items[0], nil
 }
 
 // Frozen are the names of the Namespaces with a freeze.
