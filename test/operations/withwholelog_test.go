@@ -33,6 +33,7 @@ const guardedResource = "guarded"
 // play, or play at times. The webhook of test/webhook has the same rules, and no others.
 var rare = map[string]string{
 	"gate: patch events.events.k8s.io":                              "client-go counts an event that occurs again about the same version of an object",
+	"gate: get kausalities.kausality.io":                            wakeByPolicy,
 	"gate: get allowancepolicies.kausality.io":                      wakeByPolicy,
 	"gate: get upgradeallowances.kausality.io":                      wakeByPolicy,
 	"gate: get approvalpolicies.kausality.io":                       wakeByPolicy,
