@@ -268,7 +268,7 @@ type HopApproval struct {
 	By []Vote `json:"by,omitempty"`
 }
 
-// Vote is an approval by one user, as the API server authenticated them (KR-14-01).
+// Vote is an approval by one user, as the API server authenticated them.
 type Vote struct {
 	User string `json:"user"`
 	// At is when the vote was cast, RFC 3339 UTC, whole seconds.
