@@ -36,7 +36,9 @@ func (ev *evaluation) unrequested() bool {
 // attributed is the hop of a change that may pass as drift: why it passes, and what caused it (KR-07-09, KR-07-10).
 func (ed *editor) attributed(hop v1alpha1.Hop) v1alpha1.Hop {
 	if hop.Passed = ed.verdict.passed(); hop.Passed != "" {
-		hop.Unrequested, hop.Causes = ed.unrequested(), ed.causes()
+		if hop.Unrequested = ed.unrequested(); ed.effectiveClass() == ClassDrift || hop.Unrequested {
+			hop.Causes = ed.causes()
+		}
 	} else if ed.held.both {
 		hop.Causes = ed.causes() // beside the intent (KR-05-57)
 	}

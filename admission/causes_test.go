@@ -93,6 +93,9 @@ func TestUnrequested(t *testing.T) {
 			if err != nil || !d.Allowed {
 				t.Fatalf("%s: %v: %+v: %s", tc.reason, err, outcomeOf(d), d.Message)
 			}
+			if name == "Image" && (d.Report == nil || !strings.HasSuffix(d.Report.Drift.Cause, " running "+built.Images[0])) { // KR-10-13
+				t.Errorf("the report has the cause %+v", d.Report)
+			}
 			stored := trace.Of(apply(tc.req.Object, d).GetAnnotations())
 			own := stored.Own()
 			if len(stored) != tc.hops || own.Unrequested != tc.unrequested || own.Passed != tc.passed {

@@ -28,18 +28,6 @@ type classification struct {
 
 func (c *classification) initializing() bool { return c.phase == v1alpha1.PhaseInitializing }
 
-// reason of a permission: it names the undetermined controller and the built-in
-// rule.
-func (c *classification) reason(a actor, r Reason) Reason {
-	switch {
-	case a.undetermined:
-		return ReasonUndetermined
-	case c.selfHealing:
-		return ReasonSelfHealing
-	}
-	return r
-}
-
 // selfWrite allows what the object's own controller, or Crossplane's machinery,
 // writes (KR-01-06, KR-05-02).
 func (ev *evaluation) selfWrite() (verdict, error) {

@@ -3,6 +3,7 @@ package admission
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -43,6 +44,7 @@ const (
 	ReasonAnnotationTooLarge Reason = "AnnotationTooLarge"
 	ReasonApproverForbidden  Reason = "ApproverForbidden"
 	ReasonStaleRead          Reason = "StaleRead"
+	ReasonWindowClosed       Reason = "WindowClosed"
 )
 
 // Reasons of permissions.
@@ -113,6 +115,8 @@ type Decision struct {
 	Fields map[string]any
 	// Gate transition of this write, nil for none.
 	Gate *v1alpha1.Gate
+	// Unopened: the allowed change is about the external resource, and no allowance opens the gate for it.
+	Unopened bool
 
 	// Claim to write before the change may pass; nil for none.
 	Claim *identity.ClaimEffect
@@ -131,6 +135,8 @@ type Decision struct {
 	Report *Report
 	// Suggestion is the command that approves the refused change.
 	Suggestion string
+	// Needs are what each ApprovalRule that matches the refused change requires; nil for none.
+	Needs []allowance.Need
 }
 
 // ApproveEffect approves, on behalf of a policy, what a policy allows: the gate
@@ -167,8 +173,6 @@ type Report struct {
 	Lacks string
 	// Snoozed: recorded without a notification.
 	Snoozed bool
-	// Secrets are the fields of the child with secret values, beside those of Secrets.
-	Secrets change.SecretFields
 	// Recurs: an approval of exactly this difference was used up. It is another
 	// occurrence, which can be approved again (KR-05-35).
 	Recurs bool

@@ -230,7 +230,8 @@ func (ev *evaluation) blockedDeletion(j judgement) (verdict, deletion) {
 	kind := ev.kindOf(j.holder)
 	r := refusal{code: 403, reason: ReasonExternalDeletion, why: j.why, suggestion: identity.ApproveCommand(j.holder.Ref, kind, j.id)}
 	use := ev.use(j.id)
-	lacks := ev.lacks(ev.destroying(j.blocked), ev.deleters)
+	poll := ev.pollOf(ev.destroying(ev.ctx, j.blocked), ev.deleters)
+	lacks := poll.lacks()
 	m, ok := gating.DeletionApproval(j.holder, j.object, j.set, approval.Query{Digests: []string{j.id}, Use: use, Lacks: lacks})
 	votes, lacking := j.set.Tally(approval.Query{Digests: []string{j.id}, Lacks: lacks})
 	if lacking != "" {
@@ -253,6 +254,10 @@ func (ev *evaluation) blockedDeletion(j judgement) (verdict, deletion) {
 		r.approve = &ApproveEffect{Holder: j.holder.Ref, Key: v1alpha1.AnnotationKeyApprovePrefix + j.id, Value: string(v1alpha1.ApprovalOnce)}
 	case j.terminating:
 		r.next = "To approve that deletion: " + r.suggestion
+	case j.set.Waits(approval.Query{Digests: []string{j.id}, Lacks: lacks}):
+		r.next = afterOpening
+		d.report, d.suggestion = ev.deletionReport(j), r.suggestion
+		d.report.Votes, d.report.Lacks = votes, lacking
 	default:
 		r.next = fmt.Sprintf("To delete the external resource with it, approve and try again: %s . To leave it behind on purpose: kubectl annotate %s %s=%s",
 			r.suggestion, identity.Target(j.blocked[0].Ref, ev.kindOf(j.blocked[0])), v1alpha1.AnnotationKeyDeletion, v1alpha1.DeletionOrphan)
@@ -263,7 +268,9 @@ func (ev *evaluation) blockedDeletion(j judgement) (verdict, deletion) {
 		ev.warnings.add(ev.message(r))
 		return verdict{}, d
 	}
-	return j.inMode(ev.refuse(r)), d
+	v := ev.refuse(r)
+	v.Needs = poll.needs(votes)
+	return j.inMode(v), d
 }
 
 // inMode is a verdict in the mode of the judgement: a managed resource below that

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -26,7 +27,7 @@ func (ev *evaluation) foreignDeletion(what external.Destruction) (verdict, delet
 	if ev.policyDestroys() {
 		return verdict{}, d
 	}
-	if d.approved, d.claim = ev.destructionApproved(j, what.Verb); d.approved {
+	if d.approved, d.claim = ev.destructionApproved(ev.ctx, j, what.Verb); d.approved {
 		return verdict{}, d
 	}
 	suggestion := identity.ApproveCommand(holder.Ref, ev.kindOf(holder), j.id)
@@ -74,7 +75,7 @@ func (ev *evaluation) holderFor(o *parent.State) (holder *parent.State, cached b
 // destructionApproved reports whether the object's own approvals or its parent's
 // allow the deletion, by Crossplane's verb or the system's, with the claim of a
 // once approval.
-func (f *facts) destructionApproved(j judgement, verb v1alpha1.Verb) (bool, *identity.ClaimEffect) {
+func (f *facts) destructionApproved(ctx context.Context, j judgement, verb v1alpha1.Verb) (bool, *identity.ClaimEffect) {
 	apiVersion, kind := j.object.ToAPIVersionAndKind()
 	hop, _ := trace.Intent(j.holder)
 	intent := hop.Generation
@@ -86,7 +87,7 @@ func (f *facts) destructionApproved(j judgement, verb v1alpha1.Verb) (bool, *ide
 		m, ok := j.set.Approved(approval.Query{
 			APIVersion: apiVersion, Kind: kind, Name: j.object.Name, Resource: j.object.Annotations[v1alpha1.AnnotationKeyCompositionResourceName],
 			Relation: v1alpha1.RelationExternal, Verbs: []v1alpha1.Verb{v}, Digests: []string{j.id}, Intent: intent, Use: use,
-			Lacks: f.lacks(f.destroying([]*parent.State{j.object}), f.deleters),
+			Lacks: f.pollOf(f.destroying(ctx, []*parent.State{j.object}), f.deleters).lacks(),
 		})
 		switch {
 		case !ok:

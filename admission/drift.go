@@ -3,6 +3,7 @@ package admission
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/change"
@@ -34,9 +35,14 @@ func (ev *evaluation) query() approval.Query {
 		return approval.Query{
 			APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: ev.req.Resource(),
 			Relation: v1alpha1.RelationControllerChild, Digests: []string{ev.class.id}, Intent: ev.approvedSince(),
-			Use: use, Lacks: ev.lacks(ev.voted(), ev.authors),
+			Use: use, Lacks: ev.poll().lacks(),
 		}
 	})
+}
+
+// poll about the change.
+func (ev *evaluation) poll() *poll {
+	return *ev.polled.get(func() *poll { return ev.pollOf(ev.voted(), ev.authors) })
 }
 
 // use of an approval by this request.
@@ -106,7 +112,7 @@ func (ev *evaluation) drift() (verdict, error) {
 	case report.Snoozed:
 		v.Resolution = ResolutionSnoozed
 	}
-	v.Report, v.Suggestion = report, r.suggestion
+	v.Report, v.Suggestion, v.Needs = report, r.suggestion, ev.poll().needs(report.Votes)
 	return v, nil
 }
 
@@ -142,6 +148,9 @@ func (ev *evaluation) driftRefusal() refusal {
 		r.why += "; " + w
 	}
 	r.next = "To approve exactly this change: " + r.suggestion
+	if ev.view().set.Waits(ev.query()) {
+		r.next = afterOpening
+	}
 	if holder.Unguarded {
 		r.next = "Approvals on " + p + " do not count, since Kausality does not guard it: " +
 			"guard it by a Kausality policy, or allow the change by an ApprovalPolicy or a ClusterApprovalPolicy."
@@ -161,7 +170,7 @@ func (ev *evaluation) driftReport(r refusal) *Report {
 
 // report about this request on a parent: spec holds what the caller knows.
 func (f *facts) report(spec v1alpha1.DriftSpec, p *parent.State, set approval.Set) *Report {
-	out := &Report{ParentRef: p.Ref, Parent: p, Snoozed: set.Snoozed(f.req.Time), Secrets: f.secrets()}
+	out := &Report{ParentRef: p.Ref, Parent: p, Snoozed: set.Snoozed(f.req.Time)}
 	if f.Options.Unreported {
 		return out
 	}
@@ -177,12 +186,26 @@ func (f *facts) report(spec v1alpha1.DriftSpec, p *parent.State, set approval.Se
 	return out
 }
 
-// cause of a drift: the composition revision in use, or the user (KR-10-03).
+// afterOpening is what becomes of a change that is approved, and lacks nothing but a window that is open.
+const afterOpening = "It is approved, and passes when it is tried again while the window is open."
+
+// cause of a drift: the composition revision in use, or the user (KR-10-03), with the build of its controller where that
+// is a cause (KR-10-13).
 func (ev *evaluation) cause() string {
 	if ev.needsApproval() {
 		return "user " + ev.req.User.Name
 	}
-	return ev.causeOf(ev.parent())
+	var images []string
+	for _, c := range ev.causes() {
+		if c.Kind == v1alpha1.CauseImage {
+			images = append(images, c.Name)
+		}
+	}
+	text := ev.causeOf(ev.parent())
+	if len(images) > 0 {
+		text += " running " + strings.Join(images, ", ")
+	}
+	return text
 }
 
 // causeOf a change by the controller of a parent.

@@ -55,7 +55,7 @@ func (ev *evaluation) edit(v verdict, d Decision) Decision {
 		return ev.decision(refused)
 	}
 	d.Annotations, d.ChangesUserAnnotation, d.Trace = ed.annotations, ed.changesUserAnnotation, ed.trace
-	d.ManagementPolicies, d.Fields, d.Gate = ed.masked, ed.patched, ed.gate
+	d.ManagementPolicies, d.Fields, d.Gate, d.Unopened = ed.masked, ed.patched, ed.gate, ed.unopened()
 	if ev.req.Subresource != "" {
 		d.Later, d.Annotations = d.Annotations, nil
 	}

@@ -139,12 +139,29 @@ func (ed *editor) setPolicies(value []string) {
 
 // opens reports whether the allowed change may reach the external resource: it was
 // requested or approved, and it is about the resource.
-func (ed *editor) opens() bool {
-	switch v := ed.verdict; {
-	case ed.governed() && len(ed.governedVerbs()) == 0:
+func (ed *editor) opens() bool { return ed.reaches() && !ed.shut() }
+
+// shut reports whether policies alone open the gate, and none opens it for this change.
+func (ed *editor) shut() bool {
+	if !ed.governed() {
 		return false
+	}
+	verbs := ed.governedVerbs()
+	return len(verbs) == 0 || ed.req.Operation == Create && !slices.Contains(verbs, v1alpha1.VerbCreate)
+}
+
+// unopened reports whether the allowed change of a managed resource is about its external
+// resource, and stays without effect there, since no allowance opens the gate (KR-06-33).
+func (ed *editor) unopened() bool {
+	return ed.kind.ManagementPolicies && ed.mode == v1alpha1.ModeEnforce && ed.req.Operation != Delete &&
+		mask.Maskable(ed.policies.author) && ed.reaches() && ed.shut()
+}
+
+// reaches reports whether the allowed change is one of the external resource.
+func (ed *editor) reaches() bool {
+	switch v := ed.verdict; {
 	case ed.req.Operation == Create:
-		return !ed.governed() || slices.Contains(ed.governedVerbs(), v1alpha1.VerbCreate)
+		return true
 	case v.Class == ClassSelf, v.Reason == ReasonNoChange, v.Reason == ReasonBeingDeleted:
 		return false
 	case v.Class == ClassDrift && v.Resolution != ResolutionApproved && v.Resolution != ResolutionUpgraded:

@@ -122,6 +122,8 @@ type evaluation struct {
 	allowances memo[allowance.Entries]
 	// question to the parent's approvals.
 	question memo[approval.Query]
+	// polled is what ApprovalRules require for the change.
+	polled memo[*poll]
 	// calling is the build of the controller that makes the request.
 	calling memo[allowance.Build]
 	// caused are the causes of a change that counts as drift.
@@ -210,12 +212,12 @@ func (ev *evaluation) nothingToDecide() (verdict, error) {
 	return verdict{}, nil
 }
 
-// noParent allows changes of objects without a controlling owner (KR-05-01).
+// noParent allows changes of objects without a controlling owner, in the windows that bind them (KR-05-01, KR-14-21).
 func (ev *evaluation) noParent() (verdict, error) {
 	if ev.hasParent {
 		return verdict{}, nil
 	}
-	return ev.allowAs(ClassNewOrigin, ReasonNoParent), nil
+	return ev.inWindow(v1alpha1.AppliesToNewOrigin, ev.allowAs(ClassNewOrigin, ReasonNoParent)), nil
 }
 
 // parentDeleting decides about children of a parent that is being deleted (KR-05-05).
@@ -238,15 +240,19 @@ func (ev *evaluation) parentInitializing() (verdict, error) {
 	return ev.allow(ReasonInitializing), nil
 }
 
-// expected allows what an intent explains, and new origins that need no approval (KR-05-08).
+// expected allows what an intent explains, and new origins that need no approval, in the windows that bind them (KR-05-08,
+// KR-14-21). No window binds what follows the state of the cluster, or whose actor is undetermined.
 func (ev *evaluation) expected() (verdict, error) {
-	switch ev.effectiveClass() {
-	case ClassExpected:
-		return ev.allow(ev.class.reason(ev.actor(), ReasonExpected)), nil
-	case ClassNewOrigin:
-		if !ev.needsApproval() {
-			return ev.allow(ev.class.reason(ev.actor(), ReasonNewOrigin)), nil
-		}
+	switch class := ev.effectiveClass(); {
+	case class == ClassExpected && ev.class.selfHealing:
+		return ev.allow(ReasonSelfHealing), nil
+	case class == ClassExpected:
+		return ev.inWindow(v1alpha1.AppliesToExpected, ev.allow(ReasonExpected)), nil
+	case class != ClassNewOrigin || ev.needsApproval():
+	case ev.actor().undetermined:
+		return ev.allow(ReasonUndetermined), nil
+	default:
+		return ev.inWindow(v1alpha1.AppliesToNewOrigin, ev.allow(ReasonNewOrigin)), nil
 	}
 	return verdict{}, nil
 }

@@ -115,7 +115,7 @@ func (ev *evaluation) findParent() (verdict, error) {
 	case found.err == nil:
 		return verdict{}, nil
 	case errors.Is(found.err, errNotLinked):
-		return ev.allowAs(ClassNewOrigin, ReasonNoParent), nil
+		return ev.inWindow(v1alpha1.AppliesToNewOrigin, ev.allowAs(ClassNewOrigin, ReasonNoParent)), nil
 	case errors.Is(found.err, ErrNotFound):
 		return ev.parentNotFound(), nil
 	case ev.mode == v1alpha1.ModeLog:

@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	fx "github.com/kausality-io/function-kausality/admission/internal/fixture"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission/approval"
@@ -72,6 +74,7 @@ func storedMasks() dimension {
 		}},
 		{"held", masked(all, gate("closed", "", v1alpha1.GateReasonPending, ""), fx.Observe)},
 		{"held, size accepted", masked(all, gate("closed", u, v1alpha1.GateReasonPending, size), fx.Observe)},
+		{"frozen", masked(all, gate("closed", u, v1alpha1.GateReasonFrozen, size), fx.Observe)},
 		{"expired", masked(all, gate("closed", u, v1alpha1.GateReasonExpired, claim), fx.Observe)},
 		{"open U", masked(all, gate("open", u, v1alpha1.GateReasonChanged, size), fx.Observe, fx.Update)},
 		{"open U, claim", masked(all, gate("open", u, v1alpha1.GateReasonApproved, size+claim), fx.Observe, fx.Update)},
@@ -171,6 +174,19 @@ func decided(mr *parent.State, d gating.Decision) *parent.State {
 	return &s
 }
 
+// closedWindow is a rule for all external changes, whose window is not open at noon.
+var closedWindow = func() *allowance.Set {
+	r, errs := allowance.CompileRule(&v1alpha1.ApprovalRule{Spec: v1alpha1.ApprovalRuleSpec{
+		Match:   v1alpha1.ApprovalRuleMatch{Relations: []v1alpha1.Relation{v1alpha1.RelationExternal}},
+		Require: []v1alpha1.RequiredVotes{{Count: 1}},
+		Windows: &v1alpha1.ApprovalWindows{Allow: []v1alpha1.ApprovalWindow{{Schedule: "0 18 * * *", Duration: metav1.Duration{Duration: time.Hour}}}},
+	}})
+	if len(errs) > 0 {
+		panic(errs)
+	}
+	return allowance.NewSet(nil, nil, nil).WithRules([]*allowance.Rule{r})
+}()
+
 // exploreGate decides, as the gate controller, about every MR in every situation.
 func exploreGate(t *testing.T, found explored) (asked int) {
 	t.Helper()
@@ -185,7 +201,11 @@ func exploreGate(t *testing.T, found explored) (asked int) {
 		for what, xr := range holdersFor(g) {
 			g.Holders = []identity.Holder{{State: mr, Kind: g.Kind}, {State: xr, Kind: newWorld().Kind(xr.GroupVersionKind)}}
 			for _, g.Mode = range []v1alpha1.Mode{v1alpha1.ModeEnforce, v1alpha1.ModeLog} {
-				for _, g.Now = range []time.Time{fx.Noon, fx.Noon.Add(31 * time.Minute)} {
+				for _, g.Now = range []time.Time{fx.Noon, fx.Noon.Add(31 * time.Minute), fx.Noon.Add(-5 * time.Minute)} {
+					g.Policies = nil
+					if g.Now.Before(fx.Noon) { // a window is closed
+						g.Policies = closedWindow
+					}
 					g.Live = g.Mode == v1alpha1.ModeLog // as the controller does after Decision.Live
 					asked++
 					d := g.Decide()
@@ -380,7 +400,7 @@ func statusOf(mr *parent.State) gating.Status {
 		return gating.StatusOpen
 	case gate.Reason == v1alpha1.GateReasonExpired:
 		return gating.StatusExpired
-	case gate.Reason == v1alpha1.GateReasonPending:
+	case gate.Reason == v1alpha1.GateReasonPending, gate.Reason == v1alpha1.GateReasonFrozen:
 		return gating.StatusHeld
 	}
 	return gating.StatusClosed

@@ -314,7 +314,7 @@ func (m *model) pruned(key string, req *Request, d Decision, result *unstructure
 	}
 	consumed := m.sum(req.OldObject).SettledGeneration()
 	gate := mask.ParseGate(req.OldObject.GetAnnotations())
-	if gate.State == v1alpha1.GateClosed && gate.Reason != v1alpha1.GateReasonPending {
+	if gate.State == v1alpha1.GateClosed && gate.Reason != v1alpha1.GateReasonPending && gate.Reason != v1alpha1.GateReasonFrozen {
 		consumed = gate.Generation
 	}
 	for _, a := range entriesOf(m, result) {

@@ -1,8 +1,10 @@
 package admission
 
 import (
+	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/approval"
@@ -12,29 +14,16 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// extraOnBehalfOf is the extra of a user in which an authenticator declares for whom it acts: a
-// machine that acts for another user is no person (KR-14-06).
-const extraOnBehalfOf = v1alpha1.AnnotationPrefix + "on-behalf-of"
-
 // ballot of the user who makes the write; nil where the adapter decides before the write, of which the user
 // is not known.
 func (ed *editor) ballot() *approval.Ballot {
 	if ed.req.Unstored() {
 		return nil
 	}
-	u := ed.req.User
-	vote := v1alpha1.Vote{User: u.Name, Machine: u.IsMachine(), At: approval.Stamp(ed.req.Time), Via: ed.manager}
-	if of := u.Extra[extraOnBehalfOf]; len(of) > 0 {
-		vote.OnBehalfOf = bounded(of[0])
-	}
-	set := ed.policySet()
-	for _, g := range u.Groups {
-		if set.Groups().Has(g) {
-			vote.Groups = append(vote.Groups, g)
-		}
-	}
-	slices.Sort(vote.Groups)
-	return &approval.Ballot{Vote: vote, Person: !u.IsMachine(), Rules: set.HasRulesFor(ed.req.Namespace), Stored: ed.stored}
+	u, set := ed.req.User, ed.policySet()
+	voter := approval.Voter{Name: u.Name, Machine: u.IsMachine(), Groups: u.Groups, Extra: u.Extra}
+	return &approval.Ballot{Vote: voter.Vote(ed.manager, set.Groups(), ed.req.Time), Person: !u.IsMachine(),
+		Rules: set.HasRulesFor(ed.req.Namespace), Stored: ed.stored}
 }
 
 // voted is the change as ApprovalRules see it.
@@ -42,26 +31,62 @@ func (ev *evaluation) voted() []allowance.Change {
 	if !ev.policySet().HasRules() {
 		return nil
 	}
-	ref := ev.req.Ref()
-	return []allowance.Change{{Kind: ref.GroupKind(), Namespace: ref.Namespace, Name: ref.Name, Labels: ev.req.Stored().GetLabels(),
-		Relation: v1alpha1.RelationControllerChild, Verbs: []v1alpha1.Verb{v1alpha1.Verb(ev.verb())}, Changes: ev.changes}}
+	return []allowance.Change{ev.changeOf(ev.ctx)}
+}
+
+// changeOf the object, as ApprovalRules see it.
+func (f *facts) changeOf(ctx context.Context) allowance.Change {
+	ref := f.req.Ref()
+	return allowance.Change{Kind: ref.GroupKind(), Namespace: ref.Namespace, Name: ref.Name, Labels: f.req.Stored().GetLabels(),
+		NamespaceLabels: f.namespaceLabels(ctx, ref.Namespace), Relation: v1alpha1.RelationControllerChild,
+		Verbs: []v1alpha1.Verb{v1alpha1.Verb(f.verb())}, Changes: f.changes}
+}
+
+// namespaceLabels of an object; nil where they cannot be read, which does not make a rule match less (KR-14-23).
+func (f *facts) namespaceLabels(ctx context.Context, name string) map[string]string {
+	if name == "" {
+		return nil
+	}
+	ns, err := f.World.Namespace(ctx, name, false)
+	if err != nil {
+		return nil
+	}
+	return ns.Labels
 }
 
 // destroying external resources, as ApprovalRules see it.
-func (f *facts) destroying(objects []*parent.State) []allowance.Change {
+func (f *facts) destroying(ctx context.Context, objects []*parent.State) []allowance.Change {
 	if !f.policySet().HasRules() {
 		return nil
 	}
 	out := make([]allowance.Change, 0, len(objects))
 	for _, o := range objects {
-		out = append(out, gating.ExternalChange(o, []v1alpha1.Verb{v1alpha1.VerbDelete}))
+		c := gating.ExternalChange(o, []v1alpha1.Verb{v1alpha1.VerbDelete})
+		c.NamespaceLabels = f.namespaceLabels(ctx, o.Namespace)
+		out = append(out, c)
 	}
 	return out
 }
 
-// lacks is approval.Query.Lacks for changes that are approved together: the rules that match any of them must
-// be met (KR-14-03). authors are those of the changes.
-func (f *facts) lacks(changes []allowance.Change, authors func() []string) func([]v1alpha1.Vote) string {
+// poll is what ApprovalRules require for changes that are approved together; nil where none matches.
+type poll struct {
+	rules   allowance.Rules
+	authors []string
+	now     time.Time
+}
+
+// pollOf changes that are approved together: the rules that match any of them must be met (KR-14-03).
+// authors are those of the changes.
+func (f *facts) pollOf(changes []allowance.Change, authors func() []string) *poll {
+	rules := f.rulesFor(changes)
+	if len(rules) == 0 {
+		return nil
+	}
+	return &poll{rules: rules, authors: authors(), now: f.req.Time}
+}
+
+// rulesFor changes: those that match any of them.
+func (f *facts) rulesFor(changes []allowance.Change) allowance.Rules {
 	var rules allowance.Rules
 	for i := range changes {
 		for _, r := range f.policySet().Matching(&changes[i]) {
@@ -70,11 +95,23 @@ func (f *facts) lacks(changes []allowance.Change, authors func() []string) func(
 			}
 		}
 	}
-	if len(rules) == 0 {
+	return rules
+}
+
+// lacks is approval.Query.Lacks.
+func (p *poll) lacks() func([]v1alpha1.Vote) (string, bool) {
+	if p == nil {
 		return nil
 	}
-	by := authors()
-	return func(votes []v1alpha1.Vote) string { return rules.Lacks(votes, by, f.req.Time) }
+	return func(votes []v1alpha1.Vote) (string, bool) { return p.rules.Lacks(votes, p.authors, p.now) }
+}
+
+// needs are what the rules require, and what the votes lack by each (KR-14-18); nil for no rule.
+func (p *poll) needs(votes []v1alpha1.Vote) []allowance.Need {
+	if p == nil {
+		return nil
+	}
+	return p.rules.Needs(votes, p.authors, p.now)
 }
 
 // authors of the change: who initiated the parent's last intent, and who made what causes the change (KR-14-05).

@@ -61,6 +61,8 @@ type Kinds struct {
 	builtin  map[schema.GroupKind]Info
 	onChange []func(Info)
 	onGone   []func(schema.GroupVersionKind)
+	// onDefined is called with the kind of each CRD that is read, or gone.
+	onDefined []func(schema.GroupKind)
 	// missing is called with a kind that is requested and not known; nil where
 	// all CRDs are watched.
 	missing func(schema.GroupVersionKind)
@@ -99,6 +101,33 @@ func (k *Kinds) OnChange(f func(Info)) { k.onChange = append(k.onChange, f) }
 // Call it before Run.
 func (k *Kinds) OnGone(f func(schema.GroupVersionKind)) { k.onGone = append(k.onGone, f) }
 
+// OnDefined calls f for the kind of each CRD that appears, changes or is gone, its schema
+// included. Call it before Run.
+func (k *Kinds) OnDefined(f func(schema.GroupKind)) { k.onDefined = append(k.onDefined, f) }
+
+// defines calls the listeners of a definition.
+func (k *Kinds) defines(d *definition) {
+	if len(d.infos) == 0 {
+		return
+	}
+	for _, f := range k.onDefined {
+		f(d.infos[0].GVK.GroupKind())
+	}
+}
+
+// named are the served versions of all kinds of a name, unordered.
+func (k *Kinds) named(kind string) []Info {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	var out []Info
+	for gvk, i := range k.byGVK {
+		if gvk.Kind == kind {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
 // Run the watch until the context ends.
 func (k *Kinds) Run(ctx context.Context) { k.informer.RunWithContext(ctx) }
 
@@ -122,6 +151,7 @@ func (k *Kinds) learn(o any) {
 			f(i)
 		}
 	}
+	k.defines(d)
 }
 
 // store a definition, and return the kinds that are new or have changed.
@@ -166,6 +196,9 @@ func (k *Kinds) drop(old, new any) {
 		for _, f := range k.onGone {
 			f(gvk)
 		}
+	}
+	if still == nil {
+		k.defines(d)
 	}
 }
 

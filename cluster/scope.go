@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -313,7 +312,7 @@ type namespace struct {
 func namespaceOf(o *unstructured.Unstructured) *namespace {
 	return &namespace{
 		objectMeta: metaOf(o), labels: o.GetLabels(),
-		declared: settings.NamespaceOf(o.GetAnnotations(), o.GetDeletionTimestamp() != nil),
+		declared: settings.NamespaceOf(o.GetAnnotations(), o.GetLabels(), o.GetDeletionTimestamp() != nil),
 	}
 }
 
@@ -336,7 +335,7 @@ func (n *Namespaces) OnChange(f func(name string)) error {
 	_, err := n.informer.AddEventHandler(Handler("namespaces", cache.ResourceEventHandlerFuncs{UpdateFunc: func(a, b any) {
 		old, ok := a.(*namespace)
 		new, ok2 := b.(*namespace)
-		if ok && ok2 && (old.declared != new.declared || !maps.Equal(old.labels, new.labels)) {
+		if ok && ok2 && (!old.declared.Equal(new.declared)) {
 			f(new.m.Name)
 		}
 	}}))

@@ -211,7 +211,7 @@ func (r *Resolver) reportHeld(ctx context.Context, p *parent.State, h settling.R
 		spec.Causes = []v1alpha1.HopCause{r.authored(ctx, v1alpha1.HopCause{Kind: v1alpha1.CauseComposition, Name: p.CompositionRevision})}
 	}
 	return &admission.Report{
-		Drift: spec, ParentRef: p.Ref, Parent: p, Holder: v1alpha1.HolderFunction, Secrets: kind.SecretFields,
+		Drift: spec, ParentRef: p.Ref, Parent: p, Holder: v1alpha1.HolderFunction,
 		Snoozed: set.Snoozed(clock.Now()), Recurs: set.UsedFor(h.ID),
 	}
 }
@@ -240,11 +240,7 @@ func (r *Resolver) record(ctx context.Context, p *parent.State, h settling.Recor
 	if !slices.ContainsFunc(records, func(s settling.Record) bool { return s.ID == h.ID && s.Operation == h.Operation }) {
 		return nil
 	}
-	i := Item{Report: report}
-	if h.Operation != string(admission.Create) {
-		i.New = o
-	}
-	if err := r.Reporter.Record(ctx, i); !kerrors.IsConflict(err) {
+	if err := r.Reporter.Record(ctx, Item{Report: report}); !kerrors.IsConflict(err) {
 		return err
 	}
 	return nil // the next round sees what was written meanwhile
@@ -271,9 +267,9 @@ func (r *Resolver) resolveHeld(ctx context.Context, d *v1alpha1.Drift, p *parent
 		}
 	}
 	if why := settling.Released(d, p, child, records, complete); why != "" {
-		return r.Reporter.Resolve(ctx, d, why)
+		return r.Reporter.Resolve(ctx, d, why, GlassOf(d, why == settling.WhyApproved, p, child))
 	}
-	return nil
+	return r.unsnooze(ctx, d, p)
 }
 
 // stateOf is state for a reference of a composite.

@@ -11,76 +11,97 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// queue hands items to a function, one at a time and in the order they were added, by a controller of
-// controller-runtime: a panic is the error of the item that caused it, and the workqueue_* and
-// controller_runtime_* metrics have its name. An item is handled once, unless the function adds it again
-// by later.
+// queue hands items to a function, by a controller of controller-runtime: a panic is the error of the item
+// that caused it, and the workqueue_* and controller_runtime_* metrics have its name. The items of one key are
+// handled one at a time, in the order they were added; those of several keys by several workers. An item is
+// handled once, unless the function adds it again by later.
 //
 // It is safe for concurrent use; items may be added before Start.
 type queue[T any] struct {
-	controller controller.TypedController[uint64]
-	numbers    workqueue.TypedRateLimitingInterface[uint64]
+	controller controller.TypedController[string]
+	keys       workqueue.TypedRateLimitingInterface[string]
 	handle     func(context.Context, T) error
 	capacity   int
 
-	mu sync.Mutex
-	// last number that was given; numbers are not reused.
-	last  uint64
-	items map[uint64]T // by number; not those being handled
+	mu      sync.Mutex
+	items   map[string][]T // by key, oldest first; not those being handled
+	waiting int            // items of all keys
 }
 
 // newQueue returns a queue that holds at most capacity items. An error of handle is logged and counted.
-func newQueue[T any](name string, capacity int, log logr.Logger, handle func(context.Context, T) error) (*queue[T], error) {
-	q := &queue[T]{handle: handle, capacity: capacity, items: map[uint64]T{}}
-	limiter := workqueue.DefaultTypedControllerRateLimiter[uint64]()
-	q.numbers = workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[uint64]{Name: name})
+func newQueue[T any](name string, capacity, workers int, log logr.Logger, handle func(context.Context, T) error) (*queue[T], error) {
+	q := &queue[T]{handle: handle, capacity: capacity, items: map[string][]T{}}
+	limiter := workqueue.DefaultTypedControllerRateLimiter[string]()
+	q.keys = workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[string]{Name: name})
 	var err error
-	q.controller, err = controller.NewTypedUnmanaged(name, controller.TypedOptions[uint64]{
-		Reconciler: q, RateLimiter: limiter, Logger: log, SkipNameValidation: new(true),
-		NewQueue: func(string, workqueue.TypedRateLimiter[uint64]) workqueue.TypedRateLimitingInterface[uint64] {
-			return q.numbers
+	q.controller, err = controller.NewTypedUnmanaged(name, controller.TypedOptions[string]{
+		Reconciler: q, RateLimiter: limiter, Logger: log, MaxConcurrentReconciles: workers, SkipNameValidation: new(true),
+		NewQueue: func(string, workqueue.TypedRateLimiter[string]) workqueue.TypedRateLimitingInterface[string] {
+			return q.keys
 		},
 	})
 	return q, err
 }
 
-// add an item; false if the queue is full.
-func (q *queue[T]) add(item T) bool {
+// add an item with a key; false if the queue is full.
+func (q *queue[T]) add(key string, item T) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.items) >= q.capacity {
+	if q.waiting >= q.capacity {
 		return false
 	}
-	q.last++
-	q.items[q.last] = item
-	q.numbers.Add(q.last)
+	q.append(key, item)
+	q.keys.Add(key)
 	return true
 }
 
-// later adds an item that is not handled before the time has passed, also to a full queue: it has been in it.
-func (q *queue[T]) later(item T, after time.Duration) {
+// later adds an item that is handled when the time has passed, or before the next one of its key; also to a
+// full queue: it has been in it.
+func (q *queue[T]) later(key string, item T, after time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.last++
-	q.items[q.last] = item
-	q.numbers.AddAfter(q.last, after)
+	q.append(key, item)
+	q.keys.AddAfter(key, after)
+}
+
+// append an item; the caller holds the lock.
+func (q *queue[T]) append(key string, item T) {
+	q.items[key] = append(q.items[key], item)
+	q.waiting++
 }
 
 // len is the number of items that wait.
 func (q *queue[T]) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.items)
+	return q.waiting
 }
 
-// Reconcile handles the item with a number. One whose handling panicked comes here again, and is gone.
-func (q *queue[T]) Reconcile(ctx context.Context, number uint64) (reconcile.Result, error) {
+// take the oldest item of a key, and report whether there are more.
+func (q *queue[T]) take(key string) (item T, ok, more bool) {
 	q.mu.Lock()
-	item, ok := q.items[number]
-	delete(q.items, number)
-	q.mu.Unlock()
+	defer q.mu.Unlock()
+	items := q.items[key]
+	if len(items) == 0 {
+		return item, false, false
+	}
+	q.waiting--
+	if len(items) == 1 {
+		delete(q.items, key)
+		return items[0], true, false
+	}
+	q.items[key] = items[1:]
+	return items[0], true, true
+}
+
+// Reconcile handles the oldest item of a key. One whose handling panicked is gone.
+func (q *queue[T]) Reconcile(ctx context.Context, key string) (reconcile.Result, error) {
+	item, ok, more := q.take(key)
 	if !ok {
 		return reconcile.Result{}, nil
+	}
+	if more {
+		q.keys.Add(key)
 	}
 	if err := q.handle(ctx, item); err != nil && ctx.Err() == nil {
 		return reconcile.Result{}, reconcile.TerminalError(err)

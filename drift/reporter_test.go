@@ -19,15 +19,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -46,7 +45,6 @@ type testEndpoint struct {
 	mu      sync.Mutex
 	codes   []int
 	reports []v1alpha1.DriftReport
-	got     chan struct{}
 }
 
 // ServeHTTP keeps accepted reports.
@@ -64,43 +62,41 @@ func (e *testEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e.reports = append(e.reports, report)
-	e.got <- struct{}{}
-}
-
-// wait for so many reports, and return them all.
-func (e *testEndpoint) wait(t *testing.T, n int) []v1alpha1.DriftReport {
-	t.Helper()
-	for range n {
-		select {
-		case <-e.got:
-		case <-time.After(10 * time.Second):
-			t.Fatalf("no report after 10 s, want %d", n)
-		}
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.reports
 }
 
 // newTestEndpoint serves until the test ends; the Sender posts to it.
 func newTestEndpoint(t *testing.T, codes ...int) (*testEndpoint, *Sender) {
 	t.Helper()
-	e := &testEndpoint{codes: codes, got: make(chan struct{}, 100)}
+	e := &testEndpoint{codes: codes}
 	server := httptest.NewTLSServer(e)
 	t.Cleanup(server.Close)
-	s, err := NewSender(Endpoints{URLs: []string{server.URL}}, logr.Discard())
+	s, err := NewSenders(Endpoints{URLs: []string{server.URL}})
 	require.NoError(t, err)
-	s.client = server.Client()
-	s.backoff = wait.Backoff{Duration: time.Millisecond, Factor: 1, Steps: 4}
-	return e, s
+	s[0].client = server.Client()
+	return e, s[0]
+}
+
+// deliveriesTo a test endpoint of what the Drifts of a client owe it.
+func deliveriesTo(c client.Client, s *Sender) *destination {
+	d := &Deliverer{Drifts: c, Client: c, Log: logr.Discard(), senders: []*Sender{s},
+		Author: func(_ context.Context, d *v1alpha1.Drift, phase v1alpha1.DriftPhase) v1alpha1.DriftReport {
+			return reportOf(d, phase)
+		}}
+	return d.destination(s)
+}
+
+// sent reports, of all that the endpoint has accepted, after one more round.
+func (e *testEndpoint) sent(t *testing.T, to *destination) []v1alpha1.DriftReport {
+	t.Helper()
+	require.NoError(t, to.round(t.Context()))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.reports
 }
 
 // started Reporter, until the test ends.
 func started(t *testing.T, c Config) *Reporter {
 	t.Helper()
-	if c.Sender == nil {
-		c.Sender = &Sender{}
-	}
 	c.Log = logr.Discard()
 	r, err := NewReporter(c)
 	require.NoError(t, err)
@@ -139,7 +135,8 @@ func TestRecord(t *testing.T) {
 	c := driftClient(t, interceptor.Funcs{})
 	e, sender := newTestEndpoint(t)
 	recurred := 0
-	r := started(t, Config{Client: c, Sender: sender, Recurred: func(context.Context, parent.Ref, string) error { recurred++; return nil }})
+	to := deliveriesTo(c, sender)
+	r := started(t, Config{Client: c, Destinations: []string{sender.Name}, Recurred: func(context.Context, parent.Ref, string) error { recurred++; return nil }})
 
 	i := item("a1")
 	before := *i.Report
@@ -149,9 +146,11 @@ func TestRecord(t *testing.T) {
 	assert.Equal(t, v1alpha1.DriftDetected, d.Status.Phase)
 	assert.EqualValues(t, 1, d.Status.Count)
 	assert.Equal(t, []metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: "App", Name: "app", UID: "u"}}, d.OwnerReferences)
-	reports := e.wait(t, 1)
+	assert.Equal(t, owing([]string{sender.Name}, d.Status.Since), d.Status.Reports, "the write that begins it names who is to know")
+	reports := e.sent(t, to)
+	require.Len(t, reports, 1)
 	assert.Equal(t, v1alpha1.DriftDetected, reports[0].Spec.Phase)
-	assert.Eventually(t, func() bool { return get(t, c, "ns", "a1").Status.Notified }, 10*time.Second, time.Millisecond, "the endpoint accepted it")
+	assert.Equal(t, v1alpha1.DriftDetected, get(t, c, "ns", "a1").Status.Reports[0].Phase, "the endpoint accepted it")
 
 	require.NoError(t, r.Record(t.Context(), item("a1")))
 	assert.EqualValues(t, 2, get(t, c, "ns", "a1").Status.Count)
@@ -162,19 +161,25 @@ func TestRecord(t *testing.T) {
 	require.NoError(t, r.Record(t.Context(), again))
 	assert.Equal(t, 2, recurred, "and one whose approval was used up, before the earlier one is resolved (KR-05-35)")
 
-	require.NoError(t, r.Resolve(t.Context(), get(t, c, "ns", "a1"), "it was approved"))
-	require.NoError(t, r.Resolve(t.Context(), get(t, c, "ns", "a1"), "it was approved"), "it is over already")
-	reports = e.wait(t, 1)
+	require.NoError(t, r.Resolve(t.Context(), get(t, c, "ns", "a1"), "it was approved", nil))
+	require.NoError(t, r.Resolve(t.Context(), get(t, c, "ns", "a1"), "it was approved", nil), "it is over already")
+	reports = e.sent(t, to)
+	require.Len(t, reports, 2)
 	assert.Equal(t, v1alpha1.DriftResolved, reports[1].Spec.Phase)
 	assert.Equal(t, "it was approved", reports[1].Spec.Resolution)
 
-	require.NoError(t, r.Record(t.Context(), item("a1")))
+	other := item("a1")
+	other.Report.Drift.Cause = "composition revision new"
+	require.NoError(t, r.Record(t.Context(), other))
 	assert.EqualValues(t, 1, get(t, c, "ns", "a1").Status.Count, "counted from the new occurrence on")
-	assert.Len(t, e.wait(t, 1), 3)
+	reports = e.sent(t, to)
+	require.Len(t, reports, 3)
+	assert.Equal(t, "composition revision new", reports[2].Spec.Cause, "as the new occurrence has it")
 	assert.Equal(t, 3, recurred)
 }
 
-// TestRecordRaces: of two replicas that see the same drift, the one whose write conflicts sends nothing.
+// TestRecordRaces: of two replicas that see the same drift, the one whose write conflicts begins no other occurrence, and
+// nothing of what it saw is lost.
 func TestRecordRaces(t *testing.T) {
 	conflict := true
 	patch := func(ctx context.Context, inner client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
@@ -184,7 +189,8 @@ func TestRecordRaces(t *testing.T) {
 			if err := inner.Get(ctx, client.ObjectKeyFromObject(o), other); err != nil {
 				return err
 			}
-			other.Status = v1alpha1.DriftStatus{Phase: v1alpha1.DriftDetected, Count: 1}
+			now := metav1.Now()
+			other.Status = v1alpha1.DriftStatus{Phase: v1alpha1.DriftDetected, Count: 1, Since: &now}
 			if err := inner.Status().Update(ctx, other); err != nil {
 				return err
 			}
@@ -193,11 +199,15 @@ func TestRecordRaces(t *testing.T) {
 	}
 	c := driftClient(t, interceptor.Funcs{SubResourcePatch: patch})
 	e, sender := newTestEndpoint(t)
-	r := started(t, Config{Client: c, Sender: sender})
-	require.NoError(t, r.Record(t.Context(), item("a1")))
-	assert.EqualValues(t, 1, get(t, c, "ns", "a1").Status.Count)
-	assert.Empty(t, e.wait(t, 0))
-	assert.Zero(t, sender.endpoints[0].queue.len())
+	to := deliveriesTo(c, sender)
+	r := started(t, Config{Client: c, Destinations: []string{sender.Name}})
+	seen := item("a1")
+	seen.Report.Lacks = "1 of 2 approvals"
+	require.NoError(t, r.Record(t.Context(), seen))
+	stored := get(t, c, "ns", "a1").Status
+	assert.EqualValues(t, 2, stored.Count, "both saw it")
+	assert.Equal(t, "1 of 2 approvals", stored.Lacks)
+	assert.Len(t, e.sent(t, to), 1, "one is sent, whichever replica recorded it")
 }
 
 // TestRecordSnoozed: a snoozed drift is recorded and not reported; it is once it occurs after the snooze
@@ -205,13 +215,14 @@ func TestRecordRaces(t *testing.T) {
 func TestRecordSnoozed(t *testing.T) {
 	c := driftClient(t, interceptor.Funcs{})
 	e, sender := newTestEndpoint(t)
-	r := started(t, Config{Client: c, Sender: sender})
+	to := deliveriesTo(c, sender)
+	r := started(t, Config{Client: c, Destinations: []string{sender.Name}})
 	snoozed := item("a1")
 	snoozed.Report.Snoozed = true
 	require.NoError(t, r.Record(t.Context(), snoozed))
 	require.NoError(t, r.Record(t.Context(), item("b2")))
-	reports := e.wait(t, 1)
-	assert.Len(t, reports, 1)
+	reports := e.sent(t, to)
+	require.Len(t, reports, 1)
 	assert.Equal(t, "b2", reports[0].Spec.ID)
 	assert.Equal(t, v1alpha1.DriftDetected, get(t, c, "ns", "a1").Status.Phase)
 	assert.True(t, get(t, c, "ns", "a1").Status.Snoozed)
@@ -219,14 +230,14 @@ func TestRecordSnoozed(t *testing.T) {
 	require.NoError(t, r.Record(t.Context(), snoozed))
 	assert.True(t, get(t, c, "ns", "a1").Status.Snoozed, "it still is")
 	require.NoError(t, r.Record(t.Context(), item("a1")))
-	reports = e.wait(t, 1)
-	assert.Len(t, reports, 2)
+	reports = e.sent(t, to)
+	require.Len(t, reports, 2)
 	assert.Equal(t, "a1", reports[1].Spec.ID)
 	assert.False(t, get(t, c, "ns", "a1").Status.Snoozed)
 	require.NoError(t, r.Record(t.Context(), item("a1")))
-	require.NoError(t, r.Resolve(t.Context(), get(t, c, "ns", "a1"), "it was approved"))
-	reports = e.wait(t, 1)
-	assert.Len(t, reports, 3, "reported once, and that it is over")
+	require.NoError(t, r.Resolve(t.Context(), get(t, c, "ns", "a1"), "it was approved", nil))
+	reports = e.sent(t, to)
+	require.Len(t, reports, 3, "reported once, and that it is over")
 	assert.Equal(t, v1alpha1.DriftResolved, reports[2].Spec.Phase)
 }
 
@@ -234,14 +245,15 @@ func TestRecordSnoozed(t *testing.T) {
 func TestResolveSnoozed(t *testing.T) {
 	c := driftClient(t, interceptor.Funcs{})
 	e, sender := newTestEndpoint(t)
-	r := started(t, Config{Client: c, Sender: sender})
+	to := deliveriesTo(c, sender)
+	r := started(t, Config{Client: c, Destinations: []string{sender.Name}})
 	snoozed := item("a1")
 	snoozed.Report.Snoozed = true
 	require.NoError(t, r.Record(t.Context(), snoozed))
-	require.NoError(t, r.Resolve(t.Context(), get(t, c, "ns", "a1"), "it was approved"))
+	require.NoError(t, r.Resolve(t.Context(), get(t, c, "ns", "a1"), "it was approved", nil))
 	require.NoError(t, r.Record(t.Context(), item("b2")))
-	reports := e.wait(t, 1)
-	assert.Len(t, reports, 1)
+	reports := e.sent(t, to)
+	require.Len(t, reports, 1)
 	assert.Equal(t, "b2", reports[0].Spec.ID)
 	assert.Equal(t, v1alpha1.DriftResolved, get(t, c, "ns", "a1").Status.Phase)
 }
@@ -285,7 +297,7 @@ func TestEnqueue(t *testing.T) {
 
 // TestEnqueueFull: a full queue drops items, which are written with their next occurrence.
 func TestEnqueueFull(t *testing.T) {
-	r, err := NewReporter(Config{Client: driftClient(t, interceptor.Funcs{}), Sender: &Sender{}, Log: logr.Discard()}) // not started
+	r, err := NewReporter(Config{Client: driftClient(t, interceptor.Funcs{}), Log: logr.Discard()}) // not started
 	require.NoError(t, err)
 	for i := range reportCapacity + 1 {
 		r.Enqueue(item(strings.Repeat("x", i+1)))
@@ -323,28 +335,6 @@ func TestObject(t *testing.T) {
 			assert.Equal(t, tc.want, object(i.Report).Namespace)
 		})
 	}
-}
-
-// TestDetected: a report has the phase of the parent by the conditions of its kind (KR-03-09), and the
-// objects without what must not leave the cluster (KR-13-01).
-func TestDetected(t *testing.T) {
-	state := &parent.State{Ref: item("a1").Report.ParentRef, HasStatus: true, ObservedGeneration: 3,
-		Conditions: []parent.Condition{{Type: "Bound", Status: metav1.ConditionTrue}}}
-	byConditions := func(conditions ...string) v1alpha1.DriftReport {
-		r := &Reporter{Config: Config{Initialized: func(schema.GroupKind) []string { return conditions }}}
-		i := item("a1")
-		i.Report.Parent = state
-		return detected(i, r.lifecycle(state))
-	}
-	assert.Equal(t, "Initializing", byConditions().Spec.Parent.LifecyclePhase)
-	assert.Equal(t, "Initialized", byConditions("Bound").Spec.Parent.LifecyclePhase)
-	assert.EqualValues(t, 3, byConditions().Spec.Parent.ObservedGeneration)
-	assert.Empty(t, detected(item("a1"), "").Spec.Parent.LifecyclePhase)
-
-	old := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"a": "1"}}}
-	i := item("a1")
-	i.Old = old
-	assert.JSONEq(t, `{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"1"}}`, string(detected(i, "").Spec.NewObject.Raw), "a DELETE has the old object alone")
 }
 
 // TestRedact: a report has no value of a Secret, no managedFields and no object that is too large (KR-13-01,
@@ -386,17 +376,12 @@ func TestRedact(t *testing.T) {
 			want: `{"apiVersion":"example.org/v1","kind":"Secret","data":{"a":"1"}}`,
 		},
 		"TooLarge": {reason: "larger than 256 KiB", object: map[string]any{"kind": "ConfigMap", "data": map[string]any{"a": strings.Repeat("x", maxObject)}}},
-		"None":     {reason: "no object"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			var o *unstructured.Unstructured
-			if tc.object != nil {
-				o = &unstructured.Unstructured{Object: tc.object}
-			}
-			before := o.DeepCopy()
-			got := redact(o, "spec.password")
-			assert.Equal(t, before, o, "the object is not modified")
+			before := runtime.DeepCopyJSON(tc.object)
+			got := raw(change.SecretFields("spec.password").RedactObject(tc.object))
+			assert.Equal(t, before, tc.object, "the object is not modified")
 			if tc.want == "" {
 				assert.Nil(t, got, tc.reason)
 				return
@@ -471,12 +456,14 @@ func TestHandleRetries(t *testing.T) {
 					require.NoError(t, c.Create(t.Context(), d))
 				}
 				e, sender := newTestEndpoint(t)
-				r := started(t, Config{Client: c, Sender: sender, Recurred: func(context.Context, parent.Ref, string) error { return fails("recurred") }})
+				to := deliveriesTo(c, sender)
+				r := started(t, Config{Client: c, Destinations: []string{sender.Name},
+					Recurred: func(context.Context, parent.Ref, string) error { return fails("recurred") }})
 				mu.Lock()
 				failures = 1
 				mu.Unlock()
 				r.Enqueue(item("a1"))
-				assert.Equal(t, v1alpha1.DriftDetected, e.wait(t, 1)[0].Spec.Phase)
+				assert.Eventually(t, func() bool { return len(e.sent(t, to)) == 1 }, 30*time.Second, 10*time.Millisecond)
 				mu.Lock()
 				failures = 0
 				mu.Unlock()

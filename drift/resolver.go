@@ -152,7 +152,7 @@ func (r *Resolver) round(ctx context.Context) error {
 		r.log(d, err)
 	}
 	for _, d := range supersede[:min(len(supersede), maxRemovals)] {
-		r.log(d, r.Reporter.Resolve(ctx, d, fmt.Sprintf("%d newer differences of the same child are open", maxOpenPerChild)))
+		r.log(d, r.Reporter.Resolve(ctx, d, fmt.Sprintf("%d newer differences of the same child are open", maxOpenPerChild), nil))
 	}
 	if r.reads == nil {
 		r.reads = rate.NewLimiter(readsPerSecond, readsPerSecond*int(resolveEvery/time.Second))
@@ -266,9 +266,9 @@ func (r *Resolver) forget(list *v1alpha1.DriftList, holding []*parent.State) {
 // itself, while its object exists; a refused deletion (Operation) is resolved here.
 func (r *Resolver) resolve(ctx context.Context, d *v1alpha1.Drift) error {
 	if r.Unguarded(schema.FromAPIVersionAndKind(d.Spec.Child.APIVersion, d.Spec.Child.Kind)) {
-		return r.Reporter.Resolve(ctx, d, "its kind is no longer guarded")
+		return r.Reporter.Resolve(ctx, d, "its kind is no longer guarded", nil)
 	}
-	if d.Spec.Relation == v1alpha1.RelationExternal && d.Spec.Operation == "" {
+	if OfGate(d) {
 		return r.resolveExternal(ctx, d)
 	}
 	p, err := r.state(ctx, d.Spec.Parent)
@@ -283,9 +283,22 @@ func (r *Resolver) resolve(ctx context.Context, d *v1alpha1.Drift) error {
 		return err
 	}
 	if why != "" {
-		return r.Reporter.Resolve(ctx, d, why)
+		return r.Reporter.Resolve(ctx, d, why, GlassOf(d, why == settling.WhyApproved, p))
 	}
 	return r.complete(ctx, d, p)
+}
+
+// unsnooze an open Drift once the snooze of its parent p, nil for none, is over (KR-10-15).
+func (r *Resolver) unsnooze(ctx context.Context, d *v1alpha1.Drift, p *parent.State) error {
+	if d.Status.Phase != v1alpha1.DriftDetected || !d.Status.Snoozed || p != nil && approval.Parse(p.Annotations).Snoozed(clock.Now()) {
+		return nil
+	}
+	return r.Reporter.Unsnooze(ctx, d)
+}
+
+// OfGate reports whether a Drift is one that the gate records: that an external resource differs.
+func OfGate(d *v1alpha1.Drift) bool {
+	return d.Spec.Relation == v1alpha1.RelationExternal && d.Spec.Operation == ""
 }
 
 // resolveExternal resolves an external drift whose object is gone, so that the gate does not see it any more.
@@ -295,9 +308,9 @@ func (r *Resolver) resolveExternal(ctx context.Context, d *v1alpha1.Drift) error
 		return err
 	}
 	if child == nil {
-		return r.Reporter.Resolve(ctx, d, "the child was deleted")
+		return r.Reporter.Resolve(ctx, d, "the child was deleted", nil)
 	}
-	if d.Status.Phase != "" {
+	if d.Status.Phase != "" && !d.Status.Snoozed {
 		return nil
 	}
 	p, err := r.state(ctx, d.Spec.Parent)
@@ -310,7 +323,10 @@ func (r *Resolver) resolveExternal(ctx context.Context, d *v1alpha1.Drift) error
 // complete a Drift that has no phase for longer than its recording takes; p is its parent, nil for none
 // (KR-10-11).
 func (r *Resolver) complete(ctx context.Context, d *v1alpha1.Drift, p *parent.State) error {
-	if d.Status.Phase != "" || clock.Since(d.CreationTimestamp.Time) < completeAfter {
+	if d.Status.Phase != "" {
+		return r.unsnooze(ctx, d, p)
+	}
+	if clock.Since(d.CreationTimestamp.Time) < completeAfter {
 		return nil
 	}
 	snoozed := p != nil && approval.Parse(p.Annotations).Snoozed(clock.Now())

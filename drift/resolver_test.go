@@ -135,7 +135,7 @@ func openDrift(name, parentName, childName string) *v1alpha1.Drift {
 // testResolver of objects.
 func testResolver(t *testing.T, c client.Client, objects Objects, log logr.Logger) *Resolver {
 	t.Helper()
-	reporter, err := NewReporter(Config{Client: c, Sender: &Sender{}, Log: logr.Discard()})
+	reporter, err := NewReporter(Config{Client: c, Log: logr.Discard()})
 	require.NoError(t, err)
 	return &Resolver{Client: c, Objects: objects, Reporter: reporter, Log: log, reads: rate.NewLimiter(rate.Inf, 1),
 		Unguarded: func(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Unguarded" }}
@@ -249,13 +249,14 @@ func TestResolverCompletes(t *testing.T) {
 	var recurred []string
 	app := &parent.State{Ref: parent.Ref{Name: "app"}}
 	r := testResolver(t, c, memoryObjects{"app": app, "child": {Ref: parent.Ref{Name: "child"}}}, logr.Discard())
-	r.Reporter = started(t, Config{Client: c, Sender: sender, Recurred: func(_ context.Context, _ parent.Ref, id string) error {
+	to := deliveriesTo(c, sender)
+	r.Reporter = started(t, Config{Client: c, Destinations: []string{sender.Name}, Recurred: func(_ context.Context, _ parent.Ref, id string) error {
 		recurred = append(recurred, id)
 		return nil
 	}})
 	require.NoError(t, r.round(t.Context()))
 	reported := map[string]bool{}
-	for _, one := range e.wait(t, 2) {
+	for _, one := range e.sent(t, to) {
 		assert.Equal(t, v1alpha1.DriftDetected, one.Spec.Phase)
 		reported[one.Spec.ID] = true
 	}
@@ -274,5 +275,10 @@ func TestResolverCompletes(t *testing.T) {
 	app.Annotations = map[string]string{v1alpha1.AnnotationKeySnooze: `{"expiry":"` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`}
 	require.NoError(t, c.Create(t.Context(), without("snoozed", "child", time.Minute, controller)))
 	require.NoError(t, r.round(t.Context()))
-	assert.Empty(t, e.wait(t, 0)[2:], "a snoozed one is not reported")
+	assert.Empty(t, e.sent(t, to)[2:], "a snoozed one is not reported")
+
+	app.Annotations = nil // the snooze is over
+	require.NoError(t, r.round(t.Context()))
+	assert.False(t, get(t, c, "ns", "snoozed").Status.Snoozed)
+	assert.Equal(t, "snoozed", e.sent(t, to)[2].Spec.ID, "it is still open (KR-10-15)")
 }

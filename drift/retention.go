@@ -48,7 +48,7 @@ func beyondBounds(drifts []v1alpha1.Drift, now time.Time) (remove, supersede []*
 	return remove, supersede
 }
 
-// Trim is the cache transform of Drifts: of a resolved one it keeps only what beyondBounds reads, since
+// Trim is the cache transform of Drifts: of a resolved one it keeps only what beyondBounds and the Deliverer read, since
 // resolved Drifts are by far the most.
 func Trim(o any) (any, error) {
 	d, ok := o.(*v1alpha1.Drift)
@@ -63,7 +63,9 @@ func Trim(o any) (any, error) {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: d.Namespace, Name: d.Name, UID: d.UID, ResourceVersion: d.ResourceVersion, CreationTimestamp: d.CreationTimestamp,
 		},
-		Status: v1alpha1.DriftStatus{Phase: d.Status.Phase, LastSeen: d.Status.LastSeen},
+		Spec: v1alpha1.DriftSpec{Relation: d.Spec.Relation, Operation: d.Spec.Operation},
+		Status: v1alpha1.DriftStatus{Phase: d.Status.Phase, LastSeen: d.Status.LastSeen,
+			Since: d.Status.Since, Snoozed: d.Status.Snoozed, Reports: d.Status.Reports},
 	}, nil
 }
 

@@ -3,19 +3,19 @@ package drift
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
-	"sync"
+	"slices"
 	"time"
-
-	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -42,43 +42,28 @@ func (e Endpoints) Check() error {
 }
 
 const (
-	// sendCapacity is the number of reports that wait for one endpoint. A report may hold
-	// two objects of maxObject bytes.
-	sendCapacity = 256
 	// defaultTimeout of one attempt. Attempts are repeated: one that hangs must end.
 	defaultTimeout = 5 * time.Second
-	// maxAnswer is how much of an endpoint's answer is read, in bytes, so that its connection can be
+	// maxAnswer is how much of a destination's answer is read, in bytes, so that its connection can be
 	// used again.
 	maxAnswer = 64 << 10
 )
 
-// backoff of one report to one endpoint: 8 attempts within about 3 minutes.
-var backoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: 8}
-
-// Sender posts DriftReports. Each endpoint has a queue of its own, and gets its reports in order: one
-// that is slow or down delays no other.
+// Sender posts DriftReports to one destination.
 type Sender struct {
-	client    *http.Client
-	log       logr.Logger
-	backoff   wait.Backoff
-	endpoints []endpoint
+	// Name of the destination: its host, and a hash of the URL.
+	Name   string
+	url    string
+	client *http.Client
 }
 
-// endpoint with the reports that wait for it.
-type endpoint struct {
-	url   string
-	queue *queue[delivery]
-}
+// refusedError is an answer of a destination that does not want a report, while it may want others.
+type refusedError struct{ status string }
 
-// delivery of one report to one endpoint. delivered is called once it is accepted, and
-// never where it is lost.
-type delivery struct {
-	report    v1alpha1.DriftReport
-	delivered func()
-}
+func (e *refusedError) Error() string { return "it answered " + e.status }
 
-// NewSender for endpoints; it fails on a URL that is not HTTPS or a CA file that holds no certificate.
-func NewSender(e Endpoints, log logr.Logger) (*Sender, error) {
+// NewSenders for endpoints, each of which is one once; it fails on a URL that is not HTTPS or a CA file that holds no certificate.
+func NewSenders(e Endpoints) ([]*Sender, error) {
 	pool, err := roots(e.CAFile)
 	if err != nil {
 		return nil, err
@@ -90,19 +75,35 @@ func NewSender(e Endpoints, log logr.Logger) (*Sender, error) {
 	if timeout <= 0 {
 		timeout = defaultTimeout
 	}
-	s := &Sender{log: log, backoff: backoff, client: &http.Client{Timeout: timeout, Transport: &http.Transport{
+	client := &http.Client{Timeout: timeout, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute,
-	}}}
-	for i, u := range e.URLs {
-		q, err := newQueue(fmt.Sprintf("drift-sender-%d", i), sendCapacity, log.WithValues("url", u), func(ctx context.Context, d delivery) error {
-			return s.deliver(ctx, u, d)
-		})
-		if err != nil {
-			return nil, err
+	}}
+	var out []*Sender
+	for _, u := range e.URLs {
+		if !slices.ContainsFunc(out, func(s *Sender) bool { return s.url == u }) {
+			out = append(out, &Sender{Name: nameOf(u), url: u, client: client})
 		}
-		s.endpoints = append(s.endpoints, endpoint{url: u, queue: q})
 	}
-	return s, nil
+	return out, nil
+}
+
+// Names of senders.
+func Names(senders []*Sender) []string {
+	out := make([]string, 0, len(senders))
+	for _, s := range senders {
+		out = append(out, s.Name)
+	}
+	return out
+}
+
+// nameOf a destination: a URL may have a secret in its path, as those of chat systems do, and names are in objects and metrics.
+func nameOf(u string) string {
+	host := ""
+	if p, err := url.Parse(u); err == nil {
+		host = p.Host
+	}
+	sum := sha256.Sum256([]byte(u))
+	return host + "/" + hex.EncodeToString(sum[:4])
 }
 
 // roots in a PEM file; nil, which means the system's, for no file.
@@ -121,60 +122,23 @@ func roots(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Send a report to every endpoint. It never blocks: a report that finds the queue of an endpoint full
-// is lost to that endpoint, and logged. delivered is called after each endpoint that accepted it, and
-// at once if there is no endpoint.
-func (s *Sender) Send(r v1alpha1.DriftReport, delivered func()) {
-	if len(s.endpoints) == 0 {
-		delivered()
-		return
-	}
-	for _, e := range s.endpoints {
-		if !e.queue.add(delivery{report: r, delivered: delivered}) {
-			s.log.Error(nil, "drift report lost: the queue is full", "url", e.url, "id", r.Spec.ID, "phase", r.Spec.Phase)
-		}
-	}
-}
-
-// run the deliveries until the context ends.
-func (s *Sender) run(ctx context.Context) {
-	var wg sync.WaitGroup
-	for _, e := range s.endpoints {
-		wg.Go(func() {
-			if err := e.queue.Start(ctx); err != nil {
-				s.log.Error(err, "cannot send drift reports", "url", e.url)
-			}
-		})
-	}
-	wg.Wait()
-}
-
-// deliver a report, with retries.
-func (s *Sender) deliver(ctx context.Context, to string, d delivery) error {
-	var last error
-	err := wait.ExponentialBackoffWithContext(ctx, s.backoff, func(ctx context.Context) (bool, error) {
-		last = s.post(ctx, to, d.report)
-		return last == nil, nil
-	})
-	if err != nil {
-		return fmt.Errorf("cannot deliver drift report %s (%s) to %s: %w", d.report.Spec.ID, d.report.Spec.Phase, to, last)
-	}
-	d.delivered()
-	return nil
-}
-
-// post a report once. An answer other than 2xx is an error.
-func (s *Sender) post(ctx context.Context, to string, r v1alpha1.DriftReport) error {
+// Send a report once. An answer other than 2xx is an error; one of a destination that refuses this report, a refusedError.
+// The error does not have the URL.
+func (s *Sender) Send(ctx context.Context, r v1alpha1.DriftReport) error {
 	raw, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("cannot encode report: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(raw))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(raw))
 	if err != nil {
-		return err
+		return errors.New("the URL is invalid")
 	}
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", r.Spec.ReportID)
 	resp, err := s.client.Do(req)
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = u.Err
+	}
 	if err != nil {
 		return err
 	}
@@ -182,8 +146,11 @@ func (s *Sender) post(ctx context.Context, to string, r v1alpha1.DriftReport) er
 	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)); err != nil {
 		return err
 	}
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("answered %s", resp.Status)
+	switch code := resp.StatusCode; {
+	case code/100 == 2:
+		return nil
+	case code/100 == 4 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests:
+		return &refusedError{status: resp.Status}
 	}
-	return nil
+	return errors.New("it answered " + resp.Status)
 }

@@ -1,109 +1,66 @@
 package drift
 
 import (
-	"context"
 	"encoding/pem"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// running Sender, until the test ends.
-func running(t *testing.T, s *Sender) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { s.run(ctx); close(ended) }()
-	t.Cleanup(func() { cancel(); <-ended })
-}
-
-func reportNamed(id string) v1alpha1.DriftReport {
-	return v1alpha1.DriftReport{Spec: v1alpha1.DriftReportSpec{ID: id}}
-}
-
-// TestSenderRetries: a report that is refused is posted again, before those behind it; one that is refused each
-// time is given up, and those behind it are posted.
-func TestSenderRetries(t *testing.T) {
+// TestSend: only 2xx is an acceptance, an answer about the report itself is a refusal, and no error has the URL.
+func TestSend(t *testing.T) {
 	cases := map[string]struct {
-		reason    string
-		codes     []int
-		want      []string
-		delivered int64
+		code           int
+		fails, refused bool
 	}{
-		"Accepted":  {reason: "in order", want: []string{"a", "b"}, delivered: 2},
-		"Retried":   {reason: "the order stays", codes: []int{500, 503}, want: []string{"a", "b"}, delivered: 2},
-		"Redirect":  {reason: "only 2xx is an acceptance", codes: []int{304}, want: []string{"a", "b"}, delivered: 2},
-		"GivenUp":   {reason: "after all attempts, of which there are 4 here", codes: []int{500, 500, 500, 500}, want: []string{"b"}, delivered: 1},
-		"LastTried": {reason: "the last attempt counts", codes: []int{500, 500, 500}, want: []string{"a", "b"}, delivered: 2},
+		"Accepted": {code: 204}, "Redirect": {code: 304, fails: true}, "Down": {code: 503, fails: true}, "TooMany": {code: 429, fails: true},
+		"Refused": {code: 400, fails: true, refused: true}, "NotFound": {code: 404, fails: true, refused: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			e, s := newTestEndpoint(t, tc.codes...)
-			var delivered atomic.Int64
-			for _, id := range []string{"a", "b"} { // before it runs: nothing is lost
-				s.Send(reportNamed(id), func() { delivered.Add(1) })
+			key := ""
+			server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				key = r.Header.Get("Idempotency-Key")
+				w.WriteHeader(tc.code)
+			}))
+			defer server.Close()
+			s := &Sender{url: server.URL + "/token", client: server.Client()}
+			err := s.Send(t.Context(), v1alpha1.DriftReport{Spec: v1alpha1.DriftReportSpec{ReportID: "a-1-detected"}})
+			assert.Equal(t, "a-1-detected", key)
+			assert.Equal(t, tc.fails, err != nil)
+			refused := (*refusedError)(nil)
+			assert.Equal(t, tc.refused, errors.As(err, &refused))
+			server.Close()
+			if err = s.Send(t.Context(), v1alpha1.DriftReport{}); assert.Error(t, err) {
+				assert.NotContains(t, err.Error(), "token")
 			}
-			running(t, s)
-			var ids []string
-			for _, r := range e.wait(t, len(tc.want)) {
-				ids = append(ids, r.Spec.ID)
-			}
-			assert.Equal(t, tc.want, ids, tc.reason)
-			assert.Eventually(t, func() bool { return delivered.Load() == tc.delivered }, 10*time.Second, time.Millisecond)
 		})
 	}
 }
 
-// TestSenderEndpoints: an endpoint that is down delays no other.
-func TestSenderEndpoints(t *testing.T) {
-	e, good := newTestEndpoint(t)
-	_, bad := newTestEndpoint(t)
-	blocked := make(chan struct{})
-	down := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-blocked }))
-	t.Cleanup(func() { close(blocked); down.Close() })
-	bad.endpoints[0].url = down.URL
-	q, err := newQueue("down", 1, logr.Discard(), func(ctx context.Context, d delivery) error { return bad.deliver(ctx, down.URL, d) })
+// TestNames: a destination is named by its host and a hash, since its URL may be a secret.
+func TestNames(t *testing.T) {
+	one, other := "https://hooks.example.org/T0/secret", "https://hooks.example.org/T1/secret"
+	senders, err := NewSenders(Endpoints{URLs: []string{one, other, one}})
 	require.NoError(t, err)
-	good.endpoints = append([]endpoint{{url: down.URL, queue: q}}, good.endpoints...)
-	bad.client = down.Client()
-	running(t, good)
-	for _, id := range []string{"a", "b", "c"} {
-		good.Send(reportNamed(id), func() {})
+	names := Names(senders)
+	require.Len(t, names, 2, "each URL once")
+	assert.NotEqual(t, names[0], names[1])
+	for _, n := range names {
+		assert.Regexp(t, `^hooks\.example\.org/[0-9a-f]{8}$`, n)
 	}
-	assert.Len(t, e.wait(t, 3), 3)
 }
 
-// TestSenderPanics: a panic costs one report, and the others are delivered (KR-13-02).
-func TestSenderPanics(t *testing.T) {
-	e, s := newTestEndpoint(t)
-	running(t, s)
-	s.Send(reportNamed("a"), func() { panic("poison") })
-	s.Send(reportNamed("b"), func() {})
-	assert.Len(t, e.wait(t, 2), 2)
-	later := make(chan struct{})
-	s.Send(reportNamed("c"), func() { close(later) })
-	<-later
-}
-
-// TestSenderWithoutEndpoints: a Drift is recorded as notified if there is no endpoint.
-func TestSenderWithoutEndpoints(t *testing.T) {
-	delivered := false
-	(&Sender{}).Send(reportNamed("a"), func() { delivered = true })
-	assert.True(t, delivered)
-}
-
-// TestNewSender: faults of the flags are reported by their names.
-func TestNewSender(t *testing.T) {
+// TestNewSenders: faults of the flags are reported by their names.
+func TestNewSenders(t *testing.T) {
 	dir := t.TempDir()
 	empty, good := filepath.Join(dir, "empty.crt"), filepath.Join(dir, "ca.crt")
 	require.NoError(t, os.WriteFile(empty, []byte("nothing"), 0o600))
@@ -123,7 +80,7 @@ func TestNewSender(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := NewSender(tc.endpoints, logr.Discard())
+			_, err := NewSenders(tc.endpoints)
 			if tc.want == "" {
 				assert.NoError(t, err)
 				return

@@ -21,6 +21,7 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/drift"
 	"github.com/kausality-io/function-kausality/policystore"
+	"github.com/kausality-io/function-kausality/records"
 )
 
 const (
@@ -57,6 +58,8 @@ type Controller struct {
 	// UserID of this process, for claims.
 	UserID string
 	Log    logr.Logger
+	// Records of transitions; nil where none are kept.
+	Records *records.Recorder
 
 	// gates reconciles what gateQueue gets: managed resources, objects of external
 	// systems, and their parents. installs are the order in which it masks.
@@ -99,6 +102,9 @@ func (c *Controller) Setup() (err error) {
 	c.Cluster.States.OnChange(c.changed)
 	c.Cluster.Policies.OnChange(c.policiesChanged)
 	c.Cluster.Scope.OnRemoval(c.recheckAll)
+	if c.Rules != nil {
+		c.Rules.OnChange(c.rulesChanged)
+	}
 	c.watchSystems()
 	return c.Cluster.Namespaces.OnChange(c.namespaceChanged)
 }
@@ -145,6 +151,7 @@ func (c *Controller) resume(ctx context.Context) {
 		cluster.Each("gate", c.Cluster.States.List(i.GVK), func(o *cluster.Object) { c.changed(nil, o) })
 	}
 	c.noteFreezes()
+	c.noteWindows()
 	if err := c.wakeRefused(ctx, ""); err != nil {
 		c.Log.Error(err, "cannot wake what was refused")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/drift"
 	"github.com/kausality-io/function-kausality/gate/systems"
+	"github.com/kausality-io/function-kausality/records"
 )
 
 // Each transition of a gate is one event, so that kubectl describe shows them in
@@ -42,10 +43,11 @@ func (c *Controller) emit(o *cluster.Object, e event) {
 }
 
 // announce a transition of a managed resource's gate that was written.
-func (c *Controller) announce(o *cluster.Object, d gating.Decision) {
+func (c *Controller) announce(o *cluster.Object, g gating.Managed, d gating.Decision) {
 	if was := mask.ParseGate(o.Annotations); d.Action == gating.ActionOpen && sameTransition(was, d.Gate) {
 		return // the provider has named what it creates
 	}
+	c.record(o, g, d)
 	c.count(o, d)
 	if d.Action != gating.ActionRecord {
 		c.emit(o, c.eventOf(o, d))
@@ -102,6 +104,9 @@ func (c *Controller) eventOf(o *cluster.Object, d gating.Decision) event {
 	case d.Action == gating.ActionClose && d.Gate.Reason == v1alpha1.GateReasonExpired:
 		return warning("GateClosed", "The gate is closed (%s): the provider did not confirm the change in time and may only observe the external resource. "+
 			"Its approval is used up.", d.Gate.Reason)
+	case d.Action == gating.ActionClose && d.Gate.Reason == v1alpha1.GateReasonFrozen:
+		return normal("GateClosed", "The gate is closed (%s): the provider may only observe the external resource while a freeze is in force. "+
+			"Accepted changes are carried out when it ends.", d.Gate.Reason)
 	case d.Action == gating.ActionClose:
 		return normal("GateClosed", "The gate is closed (%s): the provider may only observe the external resource.", d.Gate.Reason)
 	case d.Gate.Reason == v1alpha1.GateReasonChanged && mask.ParseGate(o.Annotations).State == v1alpha1.GateClosed:
@@ -121,7 +126,8 @@ func (c *Controller) eventOf(o *cluster.Object, d gating.Decision) event {
 // announceForeign announces a transition of an external system's gate that was
 // written. now is the state after the write: a kind whose gate is open then
 // although it was closed is not gated from then on.
-func (c *Controller) announceForeign(o *cluster.Object, s systems.System, d gating.Decision, now external.State) {
+func (c *Controller) announceForeign(o *cluster.Object, s systems.System, g gating.Managed, d gating.Decision, now external.State) {
+	c.record(o, g, d)
 	c.count(o, d)
 	if now == external.StateOpen && d.Action != gating.ActionOpen && d.Action != gating.ActionRestore {
 		c.ungateable.Store(o.GroupVersionKind, true)
@@ -173,6 +179,9 @@ func (c *Controller) admitted(old, new *cluster.Object) {
 		return
 	}
 	if e, ok := c.eventOfAdmitted(gate); ok {
+		if c.Records.Enabled() {
+			c.Records.Add(records.OfTransition(transitionOf(new, was(old), gate)))
+		}
 		c.emit(new, e)
 	}
 }

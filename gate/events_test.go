@@ -78,7 +78,7 @@ func TestAnnounce(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := emitted(func(c *Controller) { c.announce(objectWith(nil), tc.d) })
+			got := emitted(func(c *Controller) { c.announce(objectWith(nil), gating.Managed{}, tc.d) })
 			if len(got) != 1 || !strings.HasPrefix(got[0], tc.want) {
 				t.Errorf("got %q", got)
 			}
@@ -204,7 +204,7 @@ func TestAnnounceForeign(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := strings.Join(emitted(func(c *Controller) {
-				c.announceForeign(o, systems.ArgoCD{}, tc.d, tc.now)
+				c.announceForeign(o, systems.ArgoCD{}, gating.Managed{}, tc.d, tc.now)
 				if c.isUngateable(o.GroupVersionKind) != tc.ungateable {
 					t.Errorf("ungateable: %v", !tc.ungateable)
 				}

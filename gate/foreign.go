@@ -56,7 +56,7 @@ func (c *Controller) reconcileForeign(ctx context.Context, o *cluster.Object, s 
 	if err != nil || c.awaitsTurn(&live, d) {
 		return d.Again, err
 	}
-	if err := c.actForeign(ctx, &live, u, s, d); err != nil {
+	if err := c.actForeign(ctx, &live, u, s, g, d); err != nil {
 		return 0, err
 	}
 	if err := c.report(ctx, &live, g, d); err != nil {
@@ -66,7 +66,8 @@ func (c *Controller) reconcileForeign(ctx context.Context, o *cluster.Object, s 
 }
 
 // actForeign on a decision about an object of an external system, in one write.
-func (c *Controller) actForeign(ctx context.Context, o *cluster.Object, u *unstructured.Unstructured, s systems.System, d gating.Decision) error {
+func (c *Controller) actForeign(ctx context.Context, o *cluster.Object, u *unstructured.Unstructured, s systems.System, g gating.Managed,
+	d gating.Decision) error {
 	if d.Action == gating.ActionNone {
 		return nil
 	}
@@ -88,6 +89,6 @@ func (c *Controller) actForeign(ctx context.Context, o *cluster.Object, u *unstr
 	if err != nil {
 		return err
 	}
-	c.announceForeign(o, s, d, s.Look(after).State)
+	c.announceForeign(o, s, g, d, s.Look(after).State)
 	return nil
 }

@@ -28,7 +28,7 @@ func TestForeignOpenFor(t *testing.T) {
 	c := &Controller{Events: events.NewFakeRecorder(1)}
 	before := observed(t, external.OverFailed)
 	d := gating.Decision{Action: gating.ActionClose, Gate: v1alpha1.Gate{State: v1alpha1.GateClosed, Reason: external.OverFailed}}
-	c.announceForeign(&cluster.Object{State: parent.Sum(u, parent.RoleNone)}, systems.Flux{}, d, external.StateClosed)
+	c.announceForeign(&cluster.Object{State: parent.Sum(u, parent.RoleNone)}, systems.Flux{}, gating.Managed{}, d, external.StateClosed)
 	if after := observed(t, external.OverFailed); after != before+1 {
 		t.Errorf("%d openings that failed were counted, before %d", after, before)
 	}

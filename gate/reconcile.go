@@ -64,7 +64,7 @@ func (c *Controller) Reconcile(ctx context.Context, ref parent.Ref) (again time.
 	if err != nil || c.awaitsTurn(o, d) {
 		return d.Again, err
 	}
-	if err := c.act(ctx, o, d); err != nil {
+	if err := c.act(ctx, o, g, d); err != nil {
 		return 0, err
 	}
 	if err := c.report(ctx, o, g, d); err != nil {
@@ -134,7 +134,7 @@ func (c *Controller) prepare(ctx context.Context, d gating.Decision) error {
 }
 
 // act on a decision about an MR, in one write (KR-08-23).
-func (c *Controller) act(ctx context.Context, o *cluster.Object, d gating.Decision) error {
+func (c *Controller) act(ctx context.Context, o *cluster.Object, g gating.Managed, d gating.Decision) error {
 	if d.Action == gating.ActionNone {
 		return nil
 	}
@@ -147,6 +147,6 @@ func (c *Controller) act(ctx context.Context, o *cluster.Object, d gating.Decisi
 		}
 		return err
 	}
-	c.announce(o, d)
+	c.announce(o, g, d)
 	return nil
 }

@@ -159,7 +159,7 @@ func TestApprovalUsed(t *testing.T) {
 	d := gating.Decision{Action: gating.ActionClose, Gate: v1alpha1.Gate{Reason: v1alpha1.GateReasonConfirmed, At: metav1.Now()},
 		Edits: map[string]*string{v1alpha1.AnnotationKeyClaims: &used}}
 	own := objectWith(map[string]string{v1alpha1.AnnotationKeyClaims: claims(v1alpha1.ClaimPending)})
-	if got := emitted(func(c *Controller) { c.announce(own, d) }); len(got) != 2 || !strings.HasPrefix(got[1], "Normal ApprovalUsed") {
+	if got := emitted(func(c *Controller) { c.announce(own, gating.Managed{}, d) }); len(got) != 2 || !strings.HasPrefix(got[1], "Normal ApprovalUsed") {
 		t.Errorf("its own approval: %q", got)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/kausality-io/function-kausality/drift"
 	"github.com/kausality-io/function-kausality/gate/systems"
 	"github.com/kausality-io/function-kausality/policystore"
+	"github.com/kausality-io/function-kausality/records"
 )
 
 // Options of the gate process.
@@ -38,6 +39,9 @@ type Options struct {
 	CarryPendingDrift bool
 	Ignore            external.Rules
 	Endpoints         drift.Endpoints
+	Reports           drift.ReportOptions
+	// Records of what is decided; nil where none are kept.
+	Records *records.Recorder
 }
 
 // Run the gate until the context ends.
@@ -81,7 +85,7 @@ func Run(ctx context.Context, o Options) error {
 // controller with its reporter, its watches and its event handlers, all set up before
 // the cluster starts: an event that comes before its handler is lost.
 func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster.Cluster, self string) (*Controller, error) {
-	sender, err := drift.NewSender(o.Endpoints, o.Log.WithName("notify"))
+	senders, err := drift.NewSenders(o.Endpoints)
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +96,9 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 		return nil, err
 	}
 	reporter, err := drift.NewReporter(drift.Config{
-		Client: direct, Sender: sender, Log: o.Log.WithName("notify"),
-		Recurred: drift.ForgetUsedApprovals(c, v1alpha1.ManagerGate), Initialized: c.Policies.Initialized,
+		Client: direct, Destinations: drift.Names(senders), Log: o.Log.WithName("notify"), Records: o.Records,
+		Events:   mgr.GetEventRecorder(v1alpha1.ManagerGate),
+		Recurred: drift.ForgetUsedApprovals(c, v1alpha1.ManagerGate),
 	})
 	if err != nil {
 		return nil, err
@@ -107,10 +112,14 @@ func (o Options) controller(ctx context.Context, mgr manager.Manager, c *cluster
 	}
 	ctl := &Controller{
 		Rules:   rules,
+		Records: o.Records,
 		Cluster: c, Drifts: mgr.GetClient(), Events: mgr.GetEventRecorder(v1alpha1.ManagerGate), Reporter: reporter, Log: o.Log.WithName("gate"),
 		DefaultMode: o.DefaultMode, Deadline: o.Deadline, CreationGrace: o.CreationGrace, CloseTo: o.CloseTo,
 		CarryPendingDrift: o.CarryPendingDrift, Ignore: o.Ignore,
 		Shard: o.Shard, UserID: subject.User{Name: self}.ID(),
+	}
+	if err := drift.AddDeliverer(mgr, reporter, senders, drift.AuthorOf(c, o.Reports), v1alpha1.ManagerGate, ctl.recorded); err != nil {
+		return nil, fmt.Errorf("cannot start: %w", err)
 	}
 	if err := ctl.Setup(); err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ import (
 // thaws remembers which Namespaces and policies are frozen, and which composites wait to be woken since a freeze ended. It is
 // safe for concurrent use; the zero value is empty.
 type thaws struct {
-	frozen  sync.Map // of names, with their kind
+	frozen  sync.Map // of names, with their kind; also of ApprovalRules, whether their windows are closed
 	waiting sync.Map // of parent.Ref without UID
 }
 

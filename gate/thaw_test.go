@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/window"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 )
@@ -51,4 +52,23 @@ func TestConcerns(t *testing.T) {
 			t.Errorf("%s: got %t", what, got)
 		}
 	}
+}
+
+// TestNoteWindow: what waits for a window is woken once when it opens, and when its rule has none any more (KR-14-16).
+func TestNoteWindow(t *testing.T) {
+	c := &thaws{}
+	step := func(what string, open, windowed, opened bool) {
+		t.Helper()
+		if got := c.noteWindow("office", window.State{Open: open}, windowed); got != opened {
+			t.Errorf("%s: got %t", what, got)
+		}
+	}
+	step("without windows", false, false, false)
+	step("open before this process led", true, true, true)
+	step("still open", true, true, false)
+	step("closed", false, true, false)
+	step("opened", true, true, true)
+	step("closed again", false, true, false)
+	step("the rule is gone", false, false, true)
+	step("it stays so", false, false, false)
 }

@@ -144,6 +144,9 @@ func (c *Controller) reconcileWakeup(ctx context.Context, ref parent.Ref) (recon
 		case ref.Kind == policyKind:
 			wait = c.frozenPolicy(ref.Name)
 			return c.wakeRefused(ctx, "")
+		case ref.Kind == v1alpha1.KindApprovalRule:
+			wait = c.ruleWindows(ref.Name)
+			return c.wakeRefused(ctx, "")
 		}
 		begins, err := c.window(ctx, ref)
 		if err != nil {

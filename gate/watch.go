@@ -141,10 +141,10 @@ func (c *Controller) watchSystems() {
 	})
 }
 
-// watchPolicies watches all kinds of our own group except Drifts: a change of any
-// of them may allow what was refused.
+// watchPolicies watches all kinds of policies of our own group: a change of any of them may allow what
+// was refused.
 func (c *Controller) watchPolicies(i cluster.Info) {
-	if i.GVK.Group != v1alpha1.Group || i.GVK.Kind == "Drift" || !i.Storage {
+	if i.GVK.Group != v1alpha1.Group || i.GVK.Kind != policyKind && v1alpha1.PolicyResource(i.GVK.Kind) == "" || !i.Storage {
 		return
 	}
 	if err := c.Cluster.States.Watch(i.GVK); err != nil {

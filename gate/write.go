@@ -13,16 +13,14 @@ import (
 	"github.com/kausality-io/function-kausality/admission/identity"
 
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
-	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/settling"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/drift"
@@ -134,7 +132,8 @@ func (c *Controller) report(ctx context.Context, o *cluster.Object, g gating.Man
 		if have.Status.Phase != v1alpha1.DriftDetected || d.Drift != nil && d.Drift.ID == have.Spec.ID {
 			continue
 		}
-		if err := c.Reporter.Resolve(ctx, have, resolution(have, &counted, d)); err != nil {
+		why := resolution(have, &counted, d)
+		if err := c.Reporter.Resolve(ctx, have, why, drift.GlassOf(have, why == settling.WhyApproved, states(g.Holders)...)); err != nil {
 			return err
 		}
 	}
@@ -145,30 +144,17 @@ func (c *Controller) report(ctx context.Context, o *cluster.Object, g gating.Man
 	set := approval.Parse(owner.Annotations)
 	c.Reporter.Enqueue(drift.Item{
 		Report: &admission.Report{
-			Drift: *d.Drift, ParentRef: owner.Ref, Parent: owner, Secrets: c.secrets(o),
+			Drift: *d.Drift, ParentRef: owner.Ref, Parent: owner,
 			Snoozed: set.Snoozed(g.Now), Recurs: set.UsedFor(d.Drift.ID), Votes: d.Votes, Lacks: d.Lacks,
 		},
-		Fetch: func(ctx context.Context) *unstructured.Unstructured { return c.fetch(ctx, o.State.Ref) },
 	})
 	return nil
 }
 
-// secrets are the fields of an object with secret values, by its schema and its policy (KR-13-26).
-func (c *Controller) secrets(o *cluster.Object) change.SecretFields {
-	return c.Cluster.Kinds.Kind(o.GroupVersionKind).SecretFields.And(c.Cluster.Settings(o.State.Ref, o.State.Labels).SecretFields)
-}
-
-// fetch an object for its report; nil where it cannot be read.
-func (c *Controller) fetch(ctx context.Context, ref parent.Ref) *unstructured.Unstructured {
-	r, err := c.Cluster.States.Resource(ref)
-	if err != nil {
-		return nil
-	}
-	u, err := r.Get(ctx, ref.Name, metav1.GetOptions{})
-	if err != nil {
-		return nil // the report is sent without the object
-	}
-	return u
+// recorded reports whether this gate records a Drift, and sends its reports.
+func (c *Controller) recorded(d *v1alpha1.Drift) bool {
+	o := d.Spec.Child
+	return drift.OfGate(d) && c.ours(parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(o.APIVersion, o.Kind), Namespace: o.Namespace, Name: o.Name})
 }
 
 // resolution is why a Drift is resolved, for its status.
@@ -176,9 +162,18 @@ func resolution(have *v1alpha1.Drift, o *cluster.Object, d gating.Decision) stri
 	gate := mask.ParseGate(o.Annotations)
 	switch {
 	case d.Action == gating.ActionOpen && d.Gate.Digest == have.Spec.ID, gate.Digest == have.Spec.ID:
-		return "it was approved"
+		return settling.WhyApproved
 	case len(o.External) == 0 && !o.Gone:
 		return "the external resource is as it should be"
 	}
 	return "the difference is another one now"
+}
+
+// states of holders.
+func states(holders []identity.Holder) []*parent.State {
+	out := make([]*parent.State, 0, len(holders))
+	for _, h := range holders {
+		out = append(out, h.State)
+	}
+	return out
 }

@@ -77,6 +77,7 @@ func controllerRules() []rbacv1.PolicyRule {
 		rbacRule(registration, []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "validatingadmissionpolicies",
 			"validatingadmissionpolicybindings"}, observe...),
 		named(registration, "mutatingwebhookconfigurations", append(slices.Clone(write), "get"), configurationMutate),
+		named(registration, "mutatingwebhookconfigurations", write, configurationRollouts),
 		named(registration, "validatingwebhookconfigurations", write, configurationPolicy),
 		named(registration, "validatingadmissionpolicies", write, orphanProtection, annotationProtection, crdProtection, crdApproval,
 			providerProtection, approverProtection),

@@ -27,6 +27,8 @@ type Guarded struct {
 	Configuration *admissionregistrationv1.MutatingWebhookConfiguration
 	// PolicyCheck refuses policies that do not compile, when they are written.
 	PolicyCheck *admissionregistrationv1.ValidatingWebhookConfiguration
+	// Rollouts records the votes for Rollouts.
+	Rollouts *admissionregistrationv1.MutatingWebhookConfiguration
 	// Roles of webhook and gate, aggregated to their own.
 	Roles []*rbacv1.ClusterRole
 	// Policies and their Bindings hold while the webhook is down.
@@ -71,7 +73,7 @@ func Guard(o Options, scopes []settings.Scope, retained []string, masked Masked)
 			delete(in.traced, g.name)
 		}
 	}
-	out := &Guarded{Configuration: webhookConfiguration(in), PolicyCheck: policyConfiguration(in), Roles: policyRoles(in),
+	out := &Guarded{Configuration: webhookConfiguration(in), PolicyCheck: policyConfiguration(in), Rollouts: rolloutConfiguration(in), Roles: policyRoles(in),
 		Outages: outages(in.entries), FailOpen: failOpen}
 	out.Policies = append(append(out.Policies, orphanPolicy(in), protectionPolicy(in), crdApprovalPolicy()), MaskedPolicies(masked)...)
 	out.Bindings = append(append(out.Bindings, orphanBinding()), crdBindings()...)

@@ -58,7 +58,7 @@ func TestGuardGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	objects := []any{g.Configuration, g.PolicyCheck}
+	objects := []any{g.Configuration, g.PolicyCheck, g.Rollouts}
 	for _, r := range g.Roles {
 		objects = append(objects, r)
 	}

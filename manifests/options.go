@@ -84,6 +84,7 @@ const (
 	pathMutate   = "/mutate"
 	pathStatus   = "/status"
 	pathPolicies = "/policies"
+	pathRollouts = "/rollouts"
 )
 
 // client configuration for a path.

@@ -78,10 +78,14 @@ func webhookRules() []rbacv1.PolicyRule {
 		rbacRule(v1alpha1.Group, []string{"kausalities"}, observe...),
 		rbacRule(v1alpha1.Group, v1alpha1.PolicyResources(), read...),
 		rbacRule(v1alpha1.Group, policyStatuses(), "patch"),
-		rbacRule(v1alpha1.Group, []string{"approvalpolicies/status", "clusterapprovalpolicies/status"}, "update"), // claims
-		rbacRule(v1alpha1.Group, []string{"drifts"}, "delete"),                                                    // old ones
-		rbacRule("", []string{"pods"}, "get"),                                                                     // whose images are the build of a controller
-		rbacRule("apiextensions.crossplane.io", []string{"compositions", "compositionrevisions"}, "get"),          // and who made them
+		rbacRule(v1alpha1.Group, []string{"approvalpolicies/status", "clusterapprovalpolicies/status"}, "update"),                        // claims
+		rbacRule(v1alpha1.Group, []string{"drifts"}, "delete"),                                                                           // old ones
+		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceRollouts, v1alpha1.ResourceClusterRollouts}, "get", "list", "watch", "patch"), // takes votes
+		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceRollouts + "/status", v1alpha1.ResourceClusterRollouts + "/status",
+			v1alpha1.ResourceRolloutBatches + "/status"}, "update"),
+		rbacRule(v1alpha1.Group, []string{v1alpha1.ResourceRolloutBatches}, "get", "list", "create", "delete"),
+		rbacRule("", []string{"pods"}, "get"), // whose images are the build of a controller
+		rbacRule("apiextensions.crossplane.io", []string{"compositions", "compositionrevisions"}, "get"), // and who made them
 		rbacRule("pkg.crossplane.io", []string{"functions"}, "get"),
 		rbacRule("pkg.crossplane.io", []string{"functionrevisions"}, "list"),
 		rbacRule("authorization.k8s.io", []string{"subjectaccessreviews"}, "create"),
@@ -94,7 +98,6 @@ func gateRules() []rbacv1.PolicyRule {
 		rbacRule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations"}, read...), // which resources are guarded
 		rbacRule(v1alpha1.Group, []string{"kausalities"}, read...),
 		rbacRule(v1alpha1.Group, v1alpha1.PolicyResources(), read...), // a change of policies may allow what was refused
-		rbacRule("events.k8s.io", []string{"events"}, "create", "patch"),
 		// `kausality ungate --for-removal` marks it, as the gate's own user.
 		named("admissionregistration.k8s.io", "mutatingwebhookconfigurations", []string{"create", "patch", "delete"}, configurationMutate),
 	)
@@ -105,9 +108,10 @@ func common() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rbacRule("", []string{"namespaces"}, observe...),
 		rbacRule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, read...),
-		rbacRule(v1alpha1.Group, []string{"drifts"}, "get", "list", "watch", "create"),
+		rbacRule(v1alpha1.Group, []string{"drifts"}, "get", "list", "watch", "create", "patch"),
 		rbacRule(v1alpha1.Group, []string{"drifts/status"}, "patch"),
 		rbacRule("", []string{"events"}, "create"), // of the election of a leader
+		rbacRule("events.k8s.io", []string{"events"}, "create", "patch"),
 	}
 }
 

@@ -58,7 +58,7 @@ func objects(in *input) []any {
 		orphanPolicy(in), orphanBinding(),
 		protectionPolicy(in), protectionBinding(annotationProtection, in.entries[0]),
 		namespaceModePolicy(), namespaceModeBinding(),
-		policyConfiguration(in), webhookConfiguration(in),
+		policyConfiguration(in), rolloutConfiguration(in), webhookConfiguration(in),
 	}
 }
 

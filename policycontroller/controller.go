@@ -240,5 +240,5 @@ func inOrder(g *manifests.Guarded) []client.Object {
 	for _, o := range g.Bindings {
 		out = append(out, o)
 	}
-	return append(out, g.PolicyCheck, g.Configuration)
+	return append(out, g.PolicyCheck, g.Rollouts, g.Configuration)
 }

@@ -130,7 +130,7 @@ func TestValidatorVerbs(t *testing.T) {
 		return Validator{}.Handle(t.Context(), r)
 	}
 	long := func(target, verbs string) string {
-		return `{kind: AllowancePolicy, metadata: {name: p}, spec: {target: {kind: A}, rules: [{trigger: spec.a, allow: [
+		return `{kind: AllowancePolicy, metadata: {name: p}, spec: {target: {kind: A}, subjects: [{kind: User, name: a}], rules: [{trigger: spec.a, allow: [
   {relation: ControllerChild, verbs: [Update]}, {relation: External, ` + target + `verbs: ` + verbs + `}]}]}}`
 	}
 	bucket, workspace := `target: {apiGroup: example.org, kind: Bucket}, `, `target: {apiGroup: tf.upbound.io, kind: Workspace}, `

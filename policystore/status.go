@@ -54,7 +54,7 @@ func (s *Store) report(ctx context.Context, o *unstructured.Unstructured, it *Co
 	rules := make([]v1alpha1.RuleStatus, 0, len(it.Rules))
 	broken := 0
 	for _, r := range it.Rules {
-		r.Uses, r.LastUsed = old[r.Path].Uses, old[r.Path].LastUsed
+		r.Uses, r.LastUsed, r.Warnings = old[r.Path].Uses, old[r.Path].LastUsed, old[r.Path].Warnings
 		if !r.Compiled {
 			broken++
 		}

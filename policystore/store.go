@@ -40,6 +40,12 @@ type Store struct {
 	set       atomic.Pointer[allowance.Set]
 	// changed has an element while the Set is to be built again.
 	changed chan struct{}
+	// kinds of the cluster, and recheck has an element while effects on them are to be reported; kinds is nil where
+	// they are not reported.
+	kinds   allowance.Kinds
+	recheck chan struct{}
+	// rebuilt is called with each new Set; nil for nothing.
+	rebuilt func()
 	// built: there is a Set of all policies; it stays true.
 	built atomic.Bool
 	// leads: this replica writes the status of policies; it stays true, since a
@@ -62,7 +68,7 @@ type informer struct {
 // New Store of the policies of some resources; nothing is read before Start.
 func New(client dynamic.Interface, log logr.Logger, resources ...string) (*Store, error) {
 	s := &Store{client: client, log: log, now: clock.Now, informers: map[string]*informer{},
-		changed: make(chan struct{}, 1), compiled: map[types.UID]*Compiled{}, uses: map[use]int64{}}
+		changed: make(chan struct{}, 1), recheck: make(chan struct{}, 1), compiled: map[types.UID]*Compiled{}, uses: map[use]int64{}}
 	for _, r := range resources {
 		shared := dynamicinformer.NewFilteredDynamicInformer(client, gvr(r), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 		w := &informer{SharedIndexInformer: shared}
@@ -118,6 +124,9 @@ func (s *Store) wake() {
 	}
 }
 
+// OnChange calls f after the policies in force changed, or their claims. Call it before Start; f must not block.
+func (s *Store) OnChange(f func()) { s.rebuilt = f }
+
 // Policies in force; nil before they are read.
 func (s *Store) Policies() *allowance.Set { return s.set.Load() }
 
@@ -153,6 +162,7 @@ func (s *Store) Start(ctx context.Context) error {
 	}
 	wg.Go(func() { s.untilSynced(ctx) })
 	wg.Go(func() { s.flushUses(ctx) })
+	wg.Go(func() { s.reportEffects(ctx) })
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -209,6 +219,9 @@ func (s *Store) rebuild(ctx context.Context) {
 	s.set.Store(NewSet(maps.Values(seen)))
 	s.mu.Unlock()
 	s.built.Store(true)
+	if s.rebuilt != nil {
+		s.rebuilt()
+	}
 	for i, o := range stale {
 		if i == maxReports {
 			s.wake() // the others after the next Set
@@ -216,6 +229,7 @@ func (s *Store) rebuild(ctx context.Context) {
 		}
 		s.report(ctx, o, seen[o.GetUID()])
 	}
+	s.Recheck()
 }
 
 // maxReports is how many statuses are written before the Set is built again:

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,15 +14,21 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/clock"
 )
 
 // Validator is the admission handler that refuses policies with a path or an
 // expression that does not compile, with its position (KR-05-54), or with a verb
-// that can have no effect (KR-08-51).
-type Validator struct{}
+// that can have no effect (KR-08-51), and warns of other parts that can have none (KR-06-26).
+type Validator struct {
+	// Kinds of the cluster; nil where they are not known.
+	Kinds allowance.Kinds
+	// Now is the time by which rules have expired; nil is the clock's.
+	Now func() time.Time
+}
 
 // Handle one review. DELETE and subresources are always allowed.
-func (Validator) Handle(_ context.Context, r ctrl.Request) ctrl.Response {
+func (v Validator) Handle(_ context.Context, r ctrl.Request) ctrl.Response {
 	if r.Operation == admissionv1.Delete || r.SubResource != "" {
 		return ctrl.Allowed("")
 	}
@@ -41,7 +48,11 @@ func (Validator) Handle(_ context.Context, r ctrl.Request) ctrl.Response {
 	if len(fresh) > 0 {
 		return invalid(o, "has verbs without effect", fresh)
 	}
-	return ctrl.Allowed("").WithWarnings(texts(slices.Concat(known, possible))...)
+	now := clock.Now
+	if v.Now != nil {
+		now = v.Now
+	}
+	return ctrl.Allowed("").WithWarnings(bounded(slices.Concat(known, possible, Unbound(o, v.Kinds, now())))...)
 }
 
 // changed splits errors into those that an update brings and those that the stored policy has

@@ -8,12 +8,16 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/mask"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/admission/verb"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -24,6 +28,8 @@ type learned struct {
 	// rules by trigger, which is a general path of the parent, and by the kind of the
 	// child.
 	rules map[string]map[schema.GroupVersionKind]*observed
+	// deleted kinds of children while a parent was being deleted, with whether their external resources were, too.
+	deleted map[schema.GroupVersionKind]bool
 }
 
 // observed changes of one kind of children by one cause. verbs are those of an
@@ -32,6 +38,8 @@ type learned struct {
 type observed struct {
 	verbs     map[string]bool
 	mutations map[string]map[v1alpha1.FieldVerb]bool
+	// external verbs of the child's system that the changes needed, by which its gate opens.
+	external map[v1alpha1.Verb]bool
 }
 
 // Learner derives AllowancePolicies from recorded changes and Drifts. It is not
@@ -44,6 +52,8 @@ type Learner struct {
 	// settled generation of parents: what their controllers do after it is drift,
 	// which no allowance covers.
 	settled map[causeKey]int64
+	// doomed parents are being deleted.
+	doomed map[causeKey]bool
 }
 
 // causeKey identifies a version of a parent by what a hop has of it. A hop has no UID,
@@ -58,7 +68,8 @@ type causeKey struct {
 
 // NewLearner without any recorded changes.
 func NewLearner() *Learner {
-	return &Learner{kinds: map[schema.GroupKind]*learned{}, causes: map[causeKey][]string{}, settled: map[causeKey]int64{}}
+	return &Learner{kinds: map[schema.GroupKind]*learned{}, causes: map[causeKey][]string{}, settled: map[causeKey]int64{},
+		doomed: map[causeKey]bool{}}
 }
 
 // index of an item, which the paths of policies replace by [*].
@@ -79,10 +90,57 @@ func (l *Learner) Changes(changes []Change) {
 		if c.Status || c.New == nil && c.Operation != admission.Delete {
 			continue
 		}
+		if c.Operation == admission.Delete && l.deletion(c) {
+			continue
+		}
 		details := detailsOf(c, change.BuiltinLists(c.Kind))
 		l.cause(c, details)
 		l.effect(c, details)
 	}
+}
+
+// deletion records the deletion of an object, and whether its parent was being deleted (KR-06-32).
+func (l *Learner) deletion(c *Change) bool {
+	if c.OldObject == nil {
+		return false
+	}
+	l.doomed[causeKey{kind: c.Kind.GroupKind(), name: c.OldObject.GetName()}] = true
+	owner := metav1.GetControllerOf(c.OldObject)
+	if owner == nil {
+		return false
+	}
+	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
+	if !l.doomed[causeKey{kind: gvk.GroupKind(), name: owner.Name}] {
+		return false
+	}
+	kind := l.kind(gvk)
+	if kind.deleted == nil {
+		kind.deleted = map[schema.GroupVersionKind]bool{}
+	}
+	kind.deleted[c.Kind] = kind.deleted[c.Kind] || reachesOutside(c, nil)
+	return true
+}
+
+// reachesOutside reports whether a recorded change was one of an external resource.
+func reachesOutside(c *Change, details []change.Detail) bool {
+	o := c.New
+	if c.Operation == admission.Delete {
+		o = c.OldObject
+	}
+	if !verb.IsForeign(c.Kind.GroupKind()) && roleOf(o) != parent.RoleManaged {
+		return false
+	}
+	switch c.Operation {
+	case admission.Create:
+		return true
+	case admission.Delete:
+		m := parent.Sum(o, roleOf(o))
+		return o.GetAnnotations()[v1alpha1.AnnotationKeyDeletion] != v1alpha1.DeletionOrphan && m.DeletionPolicy != "Orphan" &&
+			(m.ManagementPolicies == nil || mask.Gives(m.ManagementPolicies, v1alpha1.VerbDelete))
+	}
+	return slices.ContainsFunc(details, func(d change.Detail) bool {
+		return !change.Under(d.Path, "spec."+mask.FieldManagementPolicies) && !change.Under(d.Path, "spec.deletionPolicy")
+	})
 }
 
 // cause records a change as a possible cause of others.
@@ -107,16 +165,17 @@ func (l *Learner) effect(c *Change, details []change.Detail) {
 		o = c.OldObject
 	}
 	hops := trace.Of(o.GetAnnotations())
-	if len(hops) < 2 || c.Operation == admission.Create || hops[len(hops)-1].User != c.User.Name {
-		return // creations are allowed by the section initializing
+	if len(hops) < 2 || hops[len(hops)-1].User != c.User.Name {
+		return
 	}
 	if c.Operation == admission.Update && len(details) == 0 {
 		return
 	}
 	above := hops[len(hops)-2]
 	gvk := schema.FromAPIVersionAndKind(above.APIVersion, above.Kind)
-	if settled, ok := l.settled[causeKey{kind: gvk.GroupKind(), name: above.Name}]; ok && settled >= above.Generation {
-		return
+	settled, ok := l.settled[causeKey{kind: gvk.GroupKind(), name: above.Name}]
+	if ok && settled >= above.Generation || c.Operation == admission.Create && settled <= 0 {
+		return // a parent that never settled may create all children: the policy has no section initializing
 	}
 	triggers := l.causes[causeKey{gvk.GroupKind(), above.Name, above.Generation}]
 	if len(triggers) == 0 {
@@ -165,7 +224,7 @@ func (k *learned) at(trigger string, child schema.GroupVersionKind) *observed {
 	}
 	o := k.rules[trigger][child]
 	if o == nil {
-		o = &observed{verbs: map[string]bool{}, mutations: map[string]map[v1alpha1.FieldVerb]bool{}}
+		o = &observed{verbs: map[string]bool{}, mutations: map[string]map[v1alpha1.FieldVerb]bool{}, external: map[v1alpha1.Verb]bool{}}
 		k.rules[trigger][child] = o
 	}
 	return o
@@ -175,8 +234,13 @@ func (k *learned) at(trigger string, child schema.GroupVersionKind) *observed {
 // parent caused it is unknown: it is recorded for each of them.
 func (k *learned) observe(trigger string, c *Change, details []change.Detail) {
 	o := k.at(trigger, c.Kind)
-	if c.Operation == admission.Delete {
-		o.verbs["Delete"] = true
+	verbs := map[admission.Operation]v1alpha1.Verb{admission.Create: v1alpha1.VerbCreate, admission.Delete: v1alpha1.VerbDelete,
+		admission.Update: v1alpha1.VerbUpdate}
+	if reachesOutside(c, details) {
+		o.external[verbs[c.Operation]] = true
+	}
+	if c.Operation != admission.Update {
+		o.verbs[string(verbs[c.Operation])] = true
 		return
 	}
 	for _, d := range details {
@@ -215,7 +279,7 @@ func (l *Learner) Drift(d v1alpha1.DriftSpec) {
 }
 
 // Policies that allow what was recorded, one for each kind of parents, in the order
-// of group and kind (KR-10-10).
+// of group and kind (KR-10-10, KR-06-32).
 func (l *Learner) Policies() []v1alpha1.AllowancePolicy {
 	kinds := slices.SortedFunc(maps.Keys(l.kinds), func(a, b schema.GroupKind) int {
 		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Kind, b.Kind))
@@ -238,13 +302,14 @@ func (k *learned) policy() v1alpha1.AllowancePolicy {
 		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name),
 			cmp.Compare(strconv.FormatBool(a.MayInitiate), strconv.FormatBool(b.MayInitiate)))
 	})
+	p.Spec.Deleting = k.deleting()
 	for _, trigger := range slices.Sorted(maps.Keys(k.rules)) {
 		r := v1alpha1.AllowanceRule{Trigger: trigger}
 		children := slices.SortedFunc(maps.Keys(k.rules[trigger]), func(a, b schema.GroupVersionKind) int {
 			return strings.Compare(a.String(), b.String())
 		})
 		for _, child := range children {
-			r.Allow = append(r.Allow, k.rules[trigger][child].allowed(child))
+			r.Allow = append(r.Allow, k.rules[trigger][child].allowed(child)...)
 		}
 		p.Spec.Rules = append(p.Spec.Rules, r)
 	}
@@ -258,10 +323,34 @@ func target(gvk schema.GroupVersionKind) *v1alpha1.PolicyTarget {
 
 // allowed change of a child, with sorted verbs and mutations. No mutations mean every
 // field, so that a policy must not have the verb Update without any.
-func (o *observed) allowed(child schema.GroupVersionKind) v1alpha1.AllowedChange {
+func (o *observed) allowed(child schema.GroupVersionKind) []v1alpha1.AllowedChange {
 	a := v1alpha1.AllowedChange{Target: target(child), Relation: v1alpha1.RelationControllerChild, Verbs: slices.Sorted(maps.Keys(o.verbs))}
 	for _, path := range slices.Sorted(maps.Keys(o.mutations)) {
 		a.Mutations = append(a.Mutations, v1alpha1.AllowedMutation{JSONPath: path, Verbs: slices.Sorted(maps.Keys(o.mutations[path]))})
 	}
-	return a
+	out := []v1alpha1.AllowedChange{a}
+	if len(o.external) > 0 {
+		e := v1alpha1.AllowedChange{Target: target(child), Relation: v1alpha1.RelationExternal}
+		for _, v := range slices.Sorted(maps.Keys(o.external)) {
+			e.Verbs = append(e.Verbs, string(v))
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// deleting section of what was deleted with a parent; nil where nothing was. All children may be deleted, as without the
+// section, and the external resources of the kinds that were.
+func (k *learned) deleting() *v1alpha1.DeletingRule {
+	if len(k.deleted) == 0 {
+		return nil
+	}
+	d := &v1alpha1.DeletingRule{Allow: []v1alpha1.AllowedChange{{Relation: v1alpha1.RelationControllerChild, Verbs: []string{allowance.VerbAll}}}}
+	for _, child := range slices.SortedFunc(maps.Keys(k.deleted), func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) }) {
+		if k.deleted[child] {
+			d.Allow = append(d.Allow, v1alpha1.AllowedChange{Target: target(child), Relation: v1alpha1.RelationExternal,
+				Verbs: []string{string(v1alpha1.VerbDelete)}})
+		}
+	}
+	return d
 }

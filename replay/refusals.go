@@ -3,12 +3,14 @@ package replay
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -20,6 +22,12 @@ type Refusal struct {
 	// What was changed, by whom, and why it would be refused.
 	Message string
 	Reason  admission.Reason
+	// Time at which it was requested.
+	Time time.Time
+	// Approvable: an approval lets it through.
+	Approvable bool
+	// Needs of the ApprovalRules that match it; nil for none.
+	Needs []allowance.Need
 }
 
 // Result of a replay.
@@ -29,6 +37,11 @@ type Result struct {
 	// Covered is how many of them were expected, or passed by a policy.
 	Covered  int
 	Refusals []Refusal
+	// Closed are allowed changes of managed resources that would not have reached their external resources: no
+	// allowance opens the gate.
+	Closed []Refusal
+	// Rules: there are ApprovalRules, and who may approve a refused change is reported.
+	Rules bool
 	// Warnings name policies whose expressions could not be evaluated.
 	Warnings []string
 }
@@ -38,7 +51,7 @@ type Result struct {
 func Test(ctx context.Context, changes []Change, set *allowance.Set) (*Result, error) {
 	w := newWorld()
 	e := &admission.Evaluator{World: w, Policies: set, Options: admission.Options{DefaultMode: v1alpha1.ModeEnforce}}
-	out := &Result{}
+	out := &Result{Rules: set.HasRules()}
 	// granted allowances by the UID of their carrier: the recorded annotations may lack
 	// them, or have those of other policies.
 	granted := map[string]string{}
@@ -87,10 +100,17 @@ func (r *Result) replay(ctx context.Context, e *admission.Evaluator, w *world, c
 	for _, warning := range d.Warnings {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("line %d: %s", c.Line, warning))
 	}
-	if !d.Allowed {
-		r.Refusals = append(r.Refusals, Refusal{Line: c.Line, Reason: d.Reason, Message: d.Message})
-	} else if d.Class == admission.ClassExpected || d.Reason == admission.ReasonUpgraded || d.Reason == admission.ReasonExcepted {
+	switch {
+	case d.Approve != nil: // a policy opens the gate for a deletion, which passes when it is tried again
 		r.Covered++
+	case !d.Allowed:
+		r.Refusals = append(r.Refusals, Refusal{Line: c.Line, Reason: d.Reason, Message: d.Message, Time: c.Time,
+			Approvable: d.Suggestion != "" || len(d.Needs) > 0, Needs: d.Needs})
+	case d.Class == admission.ClassExpected, d.Reason == admission.ReasonUpgraded, d.Reason == admission.ReasonExcepted:
+		r.Covered++
+	}
+	if d.Allowed && d.Unopened {
+		r.Closed = append(r.Closed, Refusal{Line: c.Line, Message: unopened(c, &d), Time: c.Time})
 	}
 	if value, ok := d.Annotations[v1alpha1.AnnotationKeyAllowances]; ok && c.New != nil {
 		delete(granted, string(c.New.GetUID()))
@@ -100,6 +120,23 @@ func (r *Result) replay(ctx context.Context, e *admission.Evaluator, w *world, c
 	}
 	return nil
 }
+
+// unopened is what a user reads of a gate that no allowance opens, with what would.
+func unopened(c *Change, d *admission.Decision) string {
+	verb := v1alpha1.VerbUpdate
+	if c.Operation == admission.Create {
+		verb = v1alpha1.VerbCreate
+	}
+	what := ""
+	if s := change.Summary(d.Changes, maxChanges); s != "" {
+		what = " (" + s + ")"
+	}
+	return fmt.Sprintf("the gate of %s stays closed: no allowance with relation External covers the change%s; add to the rule that allows it: "+
+		"relation External, verbs [%s]", identity.Describe(refOf(c)), what, verb)
+}
+
+// maxChanges bounds the fields that a message names.
+const maxChanges = 5
 
 // carrying the allowances of the replay instead of those that were recorded.
 func carrying(o *unstructured.Unstructured, granted map[string]string) *unstructured.Unstructured {

@@ -7,12 +7,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
 const crossplane = "system:serviceaccount:crossplane-system:crossplane"
@@ -145,11 +149,27 @@ func TestTest(t *testing.T) {
 	}
 }
 
+// TestWarnings: what of the policies can have no effect is printed, as far as no cluster is needed to know that (KR-06-26).
+func TestWarnings(t *testing.T) {
+	_, warnings, err := readPolicies(time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC), []string{file(t, sizes+"---\n"+always+`
+---
+{apiVersion: kausality.io/v1alpha1, kind: ClusterApprovalPolicy, metadata: {name: late}, spec: {rules: [{kind: A, mode: always},
+  {kind: A, name: b, mode: once}, {kind: B, mode: always, expiry: "2026-06-01T00:00:00Z"}]}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"ClusterApprovalPolicy late: spec.rules[1]: rules[0] approves first whatever this rule matches",
+		"ClusterApprovalPolicy late: spec.rules[2].expiry: it is over"}
+	if diff := cmp.Diff(want, warnings); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestPrint has a line for each warning and refusal, and the counts.
 func TestPrint(t *testing.T) {
 	var out bytes.Buffer
 	r := &Result{Decided: 3, Covered: 1, Refusals: []Refusal{{Line: 6, Message: "Drift: x"}}, Warnings: []string{"line 2: y"}}
-	r.Print(&out, "audit.log", 4)
+	r.Print(&out, "audit.log", 4, time.Time{})
 	want := "warning: line 2: y\naudit.log:6: Drift: x\n3 changes decided, 1 expected or allowed by policies, 1 refused; 4 writes without an object in the log\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
@@ -176,11 +196,102 @@ func TestLearner(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := Test(t.Context(), story(t), set)
-	if err != nil || len(r.Refusals) != 2 || r.Covered != 1 {
+	if err != nil || len(r.Refusals) != 2 || r.Covered != 1 || len(r.Closed) != 0 {
 		t.Errorf("%+v, %v", r, err)
+	}
+	set, err = ReadPolicies(file(t, sizes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Test(t.Context(), story(t), set); err != nil || len(r.Closed) != 1 || r.Closed[0].Line != 4 {
+		t.Errorf("without the entry for the external resource (KR-06-33): %+v, %v", r, err)
 	}
 	if got := NewLearner().Policies(); len(got) > 0 {
 		t.Errorf("nothing was recorded, and %v derived", got)
+	}
+}
+
+// recordedObject of a log, with the trace of an intent of hans on the XDatabase at a generation.
+func recordedObject(t *testing.T, text string, generation int) *unstructured.Unstructured {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &unstructured.Unstructured{}
+	if err := o.UnmarshalJSON(raw); err != nil {
+		t.Fatal(err)
+	}
+	hops := fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"XDatabase","name":"db","generation":%d,"user":"hans"}`, generation)
+	if o.GetKind() != "XDatabase" {
+		hops += fmt.Sprintf(`,{"apiVersion":%q,"kind":%q,"name":%q,"generation":1,"user":"crossplane"}`, o.GetAPIVersion(), o.GetKind(), o.GetName())
+	}
+	a := o.GetAnnotations()
+	if a == nil {
+		a = map[string]string{}
+	}
+	a["kausality.io/trace"] = "[" + hops + "]"
+	o.SetAnnotations(a)
+	return o
+}
+
+// TestLearnerExternal: what was created, changed and deleted outside of the cluster becomes entries of relation External, and what went with
+// its parent the section deleting (KR-06-32).
+func TestLearnerExternal(t *testing.T) {
+	const owner = `ownerReferences: [{apiVersion: example.com/v1, kind: XDatabase, name: db, uid: u, controller: true}]`
+	xr := func(size string, settled, generation int) *unstructured.Unstructured {
+		return recordedObject(t, fmt.Sprintf(`{apiVersion: example.com/v1, kind: XDatabase, metadata: {name: db, uid: u, generation: %d,
+  annotations: {kausality.io/settled-generation: "%d"}}, spec: {size: %s, crossplane: {}}}`, generation, settled, size), generation)
+	}
+	mr := func(name, class, more string) *unstructured.Unstructured {
+		return recordedObject(t, `{apiVersion: rds.example.com/v1, kind: Instance, metadata: {name: `+name+`, `+owner+more+`},
+  spec: {managementPolicies: ["*"], forProvider: {class: `+class+`}}}`, 2)
+	}
+	change := func(op admission.Operation, user string, before, after *unstructured.Unstructured) Change {
+		o := after
+		if o == nil {
+			o = before
+		}
+		c := Change{New: after}
+		c.Operation, c.Kind, c.OldObject, c.Object, c.User.Name = op, o.GroupVersionKind(), before, after, user
+		return c
+	}
+	config := recordedObject(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, `+owner+`}, data: {a: b}}`, 2)
+	orphaned := mr("kept", "large", ", annotations: {kausality.io/deletion: orphan}")
+	l := NewLearner()
+	l.Changes([]Change{
+		change(admission.Create, "crossplane", nil, mr("early", "small", "")), // its cause is not recorded
+		change(admission.Update, "hans", xr("small", 1, 1), xr("large", 1, 2)),
+		change(admission.Create, "crossplane", nil, mr("second", "large", "")),
+		change(admission.Create, "crossplane", nil, config),
+		change(admission.Update, "crossplane", mr("first", "small", ""), mr("first", "large", "")),
+		change(admission.Delete, "crossplane", mr("third", "large", ""), nil),
+		change(admission.Delete, "hans", xr("large", 2, 2), nil),
+		change(admission.Delete, "crossplane", orphaned, nil),
+		change(admission.Delete, "crossplane", config, nil),
+	})
+	policies := l.Policies()
+	if len(policies) != 1 || len(policies[0].Spec.Rules) != 1 {
+		t.Fatalf("%+v", policies)
+	}
+	instance, configMap := target(schema.FromAPIVersionAndKind("rds.example.com/v1", "Instance")), target(schema.FromAPIVersionAndKind("v1", "ConfigMap"))
+	class := []v1alpha1.AllowedMutation{{JSONPath: "spec.forProvider.class", Verbs: []v1alpha1.FieldVerb{"Mutate"}}}
+	want := []v1alpha1.AllowedChange{
+		{Target: configMap, Relation: v1alpha1.RelationControllerChild, Verbs: []string{"Create"}},
+		{Target: instance, Relation: v1alpha1.RelationControllerChild, Verbs: []string{"Create", "Delete", "Update"}, Mutations: class},
+		{Target: instance, Relation: v1alpha1.RelationExternal, Verbs: []string{"Create", "Delete", "Update"}},
+	}
+	if diff := cmp.Diff(want, policies[0].Spec.Rules[0].Allow); diff != "" {
+		t.Error(diff)
+	}
+	deleting := []v1alpha1.AllowedChange{{Relation: v1alpha1.RelationControllerChild, Verbs: []string{"*"}}}
+	if diff := cmp.Diff(deleting, policies[0].Spec.Deleting.Allow); diff != "" {
+		t.Errorf("what is left behind is no deletion: %s", diff)
+	}
+	l.Changes([]Change{change(admission.Delete, "gc", mr("first", "large", ""), nil)})
+	deleting = append(deleting, v1alpha1.AllowedChange{Target: instance, Relation: v1alpha1.RelationExternal, Verbs: []string{"Delete"}})
+	if diff := cmp.Diff(deleting, l.Policies()[0].Spec.Deleting.Allow); diff != "" {
+		t.Error(diff)
 	}
 }
 

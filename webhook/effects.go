@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"runtime/debug"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -15,15 +14,19 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/drift"
+	"github.com/kausality-io/function-kausality/records"
 	"github.com/kausality-io/function-kausality/webhook/stored"
 )
 
 // effects of a decision outside of the request path: what is remembered, counted and reported
 // (KR-05-27).
 func (h *Handler) effects(req *admission.Request, d admission.Decision) {
-	h.report(req, d.Report, d.Allowed)
+	if h.Records.Enabled() {
+		h.Records.Add(records.OfDecision(req, d))
+	}
+	h.report(req, d.Report, d.Allowed, d.Allowed)
 	if d.Held != nil {
-		h.report(req, d.Held.Report, true)
+		h.report(req, d.Held.Report, true, false)
 	}
 	if !d.Allowed {
 		return
@@ -40,13 +43,13 @@ func (h *Handler) effects(req *admission.Request, d admission.Decision) {
 	}
 }
 
-// report of a decision, or of what is held of a change that passes.
-func (h *Handler) report(req *admission.Request, r *admission.Report, passes bool) {
+// report of a decision, or of what is held of a change that passes. logged: what the report is about passes as well.
+func (h *Handler) report(req *admission.Request, r *admission.Report, passes, logged bool) {
 	if r == nil || h.Reporter == nil {
 		return
 	}
 	h.Reporter.Enqueue(drift.Item{
-		Report: r, Old: req.OldObject, New: reported(req), Request: reportRequest(req), Stored: stored.Still(h.Cluster, req, passes),
+		Report: r, Request: reportRequest(req), Stored: stored.Still(h.Cluster, req, passes), Logged: logged,
 	})
 }
 
@@ -78,14 +81,6 @@ func (h *Handler) orphan(ctx context.Context, req *admission.Request, d admissio
 		return fmt.Errorf("cannot mark what a policy leaves behind: %w", err)
 	}
 	return h.orphans.Write(ctx, req.Ref(), d.Orphans)
-}
-
-// reported object of a request: the new one, or the old one for a DELETE.
-func reported(req *admission.Request) *unstructured.Unstructured {
-	if req.Object != nil {
-		return req.Object
-	}
-	return req.OldObject
 }
 
 // StatusHandler passes on who wants to write the status of objects (KR-02-04, KR-13-20), and restores what

@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/clock"
 	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
@@ -21,6 +22,7 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/drift"
 	"github.com/kausality-io/function-kausality/policystore"
+	"github.com/kausality-io/function-kausality/records"
 	"github.com/kausality-io/function-kausality/telemetry"
 	"github.com/kausality-io/function-kausality/webhook/builds"
 	"github.com/kausality-io/function-kausality/webhook/orphans"
@@ -35,7 +37,11 @@ type Handler struct {
 	Reporter  *drift.Reporter
 	// Policies whose rules are claimed and whose uses are counted; nil for none.
 	Policies *policystore.Store
-	Log      logr.Logger
+	// Kinds that policies name.
+	Kinds allowance.Kinds
+	Log   logr.Logger
+	// Records of what is decided; nil where none are kept.
+	Records *records.Recorder
 
 	// Memory of what requests show, never nil.
 	Memory *settler.Memory

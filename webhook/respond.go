@@ -56,18 +56,7 @@ func patches(req *admission.Request, d admission.Decision) []jsonpatch.Operation
 	if d.Rest != nil {
 		out, have = kept(req.Object, d.Rest), d.Rest.GetAnnotations()
 	}
-	keys := slices.Sorted(maps.Keys(d.Annotations))
-	if len(have) == 0 && slices.ContainsFunc(keys, func(k string) bool { return d.Annotations[k] != nil }) {
-		out = append(out, jsonpatch.NewOperation("add", "/metadata/annotations", map[string]any{}))
-	}
-	for _, k := range keys {
-		path := change.Pointer("metadata", "annotations", k)
-		if v := d.Annotations[k]; v != nil {
-			out = append(out, jsonpatch.NewOperation("add", path, *v))
-		} else if _, ok := have[k]; ok {
-			out = append(out, jsonpatch.NewOperation("remove", path, nil))
-		}
-	}
+	out = append(out, annotationPatches(have, d.Annotations)...)
 	if d.ManagementPolicies != nil {
 		out = append(out, jsonpatch.NewOperation("add", "/spec/managementPolicies", d.ManagementPolicies))
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -19,6 +21,8 @@ import (
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/drift"
 	"github.com/kausality-io/function-kausality/policystore"
+	"github.com/kausality-io/function-kausality/records"
+	"github.com/kausality-io/function-kausality/rollout"
 	"github.com/kausality-io/function-kausality/telemetry"
 	"github.com/kausality-io/function-kausality/webhook/builds"
 	"github.com/kausality-io/function-kausality/webhook/orphans"
@@ -49,6 +53,9 @@ type Options struct {
 	ShutdownDelay time.Duration
 	Admission     admission.Options
 	Endpoints     drift.Endpoints
+	Reports       drift.ReportOptions
+	// Records of what is decided; nil where none are kept.
+	Records *records.Recorder
 }
 
 // Paths of the webhooks.
@@ -57,6 +64,8 @@ const (
 	PathStatus = "/status"
 	// PathPolicies is where policies are validated.
 	PathPolicies = "/policies"
+	// PathRollouts is where the votes for Rollouts are recorded.
+	PathRollouts = "/rollouts"
 )
 
 // heartbeat is the name of the Lease by which watches are known to be up to date.
@@ -79,7 +88,11 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	h, s, err := o.handler(mgr, c, beat, self)
+	senders, err := drift.NewSenders(o.Endpoints)
+	if err != nil {
+		return err
+	}
+	h, s, err := o.handler(mgr, c, beat, self, senders)
 	if err != nil {
 		return err
 	}
@@ -95,7 +108,13 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := o.addRollouts(mgr, c, h); err != nil {
+		return err
+	}
 	if err := drift.AddResolver(mgr, c, h.Reporter, h.Held, h.Evaluator.Options.Author, o.Log); err != nil {
+		return fmt.Errorf("cannot start: %w", err)
+	}
+	if err := drift.AddDeliverer(mgr, h.Reporter, senders, drift.AuthorOf(c, o.Reports), v1alpha1.ManagerWebhook, recorded); err != nil {
 		return fmt.Errorf("cannot start: %w", err)
 	}
 	o.Log.Info("kausality webhook starts", "address", o.BindAddress, "user", self, "mode", o.Admission.DefaultMode)
@@ -178,11 +197,12 @@ func (o Options) manager() (manager.Manager, error) {
 		cached[&corev1.Secret{}] = serving.WatchOnly(o.CertNamespace, o.CertSecret)
 	}
 	return o.Manager(v1alpha1.ManagerWebhook, cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: cached},
-		v1alpha1.AddToScheme, corev1.AddToScheme)
+		v1alpha1.AddToScheme, corev1.AddToScheme, eventsv1.AddToScheme)
 }
 
 // handler of reviews, and the settler that writes what they show.
-func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, beat *cluster.Heartbeat, self string) (*Handler, *settler.Settler, error) {
+func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, beat *cluster.Heartbeat, self string, senders []*drift.Sender) (
+	*Handler, *settler.Settler, error) {
 	memory := settler.NewMemory()
 	s, err := settler.New(c, memory, o.SettleGrace, o.Log.WithName("settler"))
 	if err != nil {
@@ -190,7 +210,7 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, beat *cluster.
 	}
 	c.States.OnLiveRead(func(parent.Ref) { liveReads.Inc() })
 	c.WatchParents(func(err error) { o.Log.Error(err, "cannot watch a kind") })
-	reporter, err := o.reporter(mgr, c)
+	reporter, err := o.reporter(mgr, c, senders)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -198,6 +218,9 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, beat *cluster.
 	if err != nil {
 		return nil, nil, err
 	}
+	schemas := cluster.NewSchemas(c)
+	policies.WithKinds(schemas)
+	c.Kinds.OnDefined(func(schema.GroupKind) { policies.Recheck() })
 	components := map[string]bool{self: true}
 	for _, u := range o.ComponentUsers {
 		components[u] = true
@@ -217,26 +240,22 @@ func (o Options) handler(mgr manager.Manager, c *cluster.Cluster, beat *cluster.
 	options.Remember, options.Separates, options.Below = true, true, below{states: c.States, memory: held}.of
 	return &Handler{
 		Evaluator: &admission.Evaluator{World: w, Options: options, Policies: policies},
-		Cluster:   c, Policies: policies, Reporter: reporter, Memory: memory, StatusReviewed: s.StatusReviewed, Log: o.Log.WithName("admission"),
-		Held: held, orphans: orphans.New(c, o.Log.WithName("orphans")), builds: of,
+		Cluster:   c, Policies: policies, Reporter: reporter, Memory: memory, Kinds: schemas, StatusReviewed: s.StatusReviewed, Log: o.Log.WithName("admission"),
+		Records: o.Records, Held: held, orphans: orphans.New(c, o.Log.WithName("orphans")), builds: of,
 	}, s, nil
 }
 
 // reporter of drift, which writes Drifts with a client of its own, past the cache:
 // two replicas may report the same drift at once.
-func (o Options) reporter(mgr manager.Manager, c *cluster.Cluster) (*drift.Reporter, error) {
+func (o Options) reporter(mgr manager.Manager, c *cluster.Cluster, senders []*drift.Sender) (*drift.Reporter, error) {
 	direct, err := drift.Client(mgr)
 	if err != nil {
 		return nil, err
 	}
-	log := o.Log.WithName("drift")
-	sender, err := drift.NewSender(o.Endpoints, log)
-	if err != nil {
-		return nil, err
-	}
 	return drift.NewReporter(drift.Config{
-		Client: direct, Sender: sender, Log: log,
-		Recurred: drift.ForgetUsedApprovals(c, v1alpha1.ManagerWebhook), Initialized: c.Policies.Initialized,
+		Client: direct, Destinations: drift.Names(senders), Log: o.Log.WithName("drift"), Records: o.Records,
+		Events:   mgr.GetEventRecorder(v1alpha1.ManagerWebhook),
+		Recurred: drift.ForgetUsedApprovals(c, v1alpha1.ManagerWebhook),
 	})
 }
 
@@ -246,7 +265,8 @@ func handlers(h *Handler, end *serving.Drain) http.Handler {
 	limits := newInflight()
 	for path, handler := range map[string]http.Handler{
 		PathMutate:   telemetry.Incoming(served(h.answer, limits, h.Log)),
-		PathPolicies: &ctrlwebhook.Admission{Handler: policystore.Validator{}},
+		PathPolicies: &ctrlwebhook.Admission{Handler: policystore.Validator{Kinds: h.Kinds}},
+		PathRollouts: &ctrlwebhook.Admission{Handler: RolloutHandler{h}},
 		PathStatus:   served(StatusHandler{h}.answer, limits, h.Log),
 	} {
 		s.Register(path, end.Handler(handler))
@@ -269,6 +289,21 @@ func probes(mgr manager.Manager, c *cluster.Cluster, h *Handler, end *serving.Dr
 		}),
 	)
 }
+
+// addRollouts to a manager: the leader carries them out.
+func (o Options) addRollouts(mgr manager.Manager, c *cluster.Cluster, h *Handler) error {
+	direct, err := drift.Client(mgr)
+	if err != nil {
+		return err
+	}
+	r := &rollout.Controller{Cluster: c, Client: direct, Drifts: mgr.GetClient(), Policies: h.Policies.Policies, Namespace: o.LeaderNamespace, Records: o.Records,
+		Events: mgr.GetEventRecorder(v1alpha1.ManagerWebhook), Log: o.Log.WithName("rollouts")}
+	r.Setup()
+	return mgr.Add(r)
+}
+
+// recorded Drifts are those of the webhook; the gate reports external drift.
+func recorded(d *v1alpha1.Drift) bool { return !drift.OfGate(d) }
 
 // leading calls f when this replica is elected.
 func leading(f func()) manager.Runnable {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission/allowance/expression"
 	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/window"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -28,16 +30,20 @@ type Rule struct {
 	// that a mistake never makes an approval easier (KR-14-04).
 	broken bool
 
+	appliesTo  []v1alpha1.AppliesTo
 	resources  []kinds
 	namespaces []*glob
 	selector   labels.Selector
-	relations  []v1alpha1.Relation
-	verbs      []v1alpha1.Verb
-	paths      []change.Pattern
-	cel        *expression.Program
+	// within are the labels of the Namespace.
+	within    labels.Selector
+	relations []v1alpha1.Relation
+	verbs     []v1alpha1.Verb
+	paths     []change.Pattern
+	cel       *expression.Program
 
 	require      []requirement
 	expiresAfter time.Duration
+	windows      *window.Windows
 	alone        []v1alpha1.Subject
 }
 
@@ -55,15 +61,21 @@ func CompileRule(r *v1alpha1.ApprovalRule) (*Rule, []RuleError) {
 	c := &compiler{rule: RuleOfApprovals}
 	out := &Rule{Name: r.Name}
 	c.ruleMatch(&r.Spec.Match, out)
+	c.appliesTo(&r.Spec, out)
 	for i, q := range r.Spec.Require {
 		if q.Count < 1 {
 			c.fail(fmt.Sprintf("require[%d].count", i), "must be at least 1, not %d", q.Count)
 		}
-		if most, known := atMost(q.Subjects); known && int(q.Count) > most {
+		persons := q.People == nil || *q.People
+		switch most, machines, known := atMost(q.Subjects, persons); {
+		case !known || int(q.Count) <= most:
+		case machines > 0:
+			c.fail(fmt.Sprintf("require[%d].count", i), "%d votes are never cast: %d of its subjects are machines, whose votes do not count, and %d are users",
+				q.Count, machines, most)
+		default:
 			c.fail(fmt.Sprintf("require[%d].count", i), "%d votes are never cast: its subjects are %d users", q.Count, most)
 		}
-		out.require = append(out.require, requirement{count: max(1, int(q.Count)), subjects: q.Subjects, notAuthors: q.NotAuthors,
-			persons: q.People == nil || *q.People})
+		out.require = append(out.require, requirement{count: max(1, int(q.Count)), subjects: q.Subjects, notAuthors: q.NotAuthors, persons: persons})
 	}
 	if len(r.Spec.Require) == 0 {
 		c.fail("require", "name at least one vote that is required")
@@ -75,6 +87,9 @@ func CompileRule(r *v1alpha1.ApprovalRule) (*Rule, []RuleError) {
 		}
 		out.expiresAfter = max(0, d.Duration)
 	}
+	if r.Spec.Windows != nil {
+		out.windows = c.windows(r.Spec.Windows)
+	}
 	if b := r.Spec.BreakGlass; b != nil {
 		out.alone = b.Subjects
 	}
@@ -82,24 +97,66 @@ func CompileRule(r *v1alpha1.ApprovalRule) (*Rule, []RuleError) {
 	return out, c.errors
 }
 
-// atMost is how many users subjects are; known is false where they have a group.
-func atMost(subjects []v1alpha1.Subject) (users int, known bool) {
+// appliesTo of a rule: what needs no votes is bound by windows alone (KR-14-20).
+func (c *compiler) appliesTo(spec *v1alpha1.ApprovalRuleSpec, out *Rule) {
+	out.appliesTo = spec.AppliesTo
+	if len(out.appliesTo) == 0 {
+		out.appliesTo = []v1alpha1.AppliesTo{v1alpha1.AppliesToDrift, v1alpha1.AppliesToExternal}
+	}
+	for i, a := range out.appliesTo {
+		switch a {
+		case v1alpha1.AppliesToDrift, v1alpha1.AppliesToExternal:
+		case v1alpha1.AppliesToExpected, v1alpha1.AppliesToNewOrigin:
+			if spec.Windows == nil {
+				c.fail(fmt.Sprintf("appliesTo[%d]", i), "%s changes need no votes: give windows, which bind them", a)
+			}
+		default:
+			c.fail(fmt.Sprintf("appliesTo[%d]", i), "%q is none of Drift, External, Expected and NewOrigin", a)
+		}
+	}
+}
+
+// windows of a rule; nil where something of them is not right (KR-14-14).
+func (c *compiler) windows(w *v1alpha1.ApprovalWindows) *window.Windows {
+	out, errs := window.Compile(w)
+	for _, e := range errs {
+		c.fail("windows."+e.Field, "%s", e.Message)
+	}
+	return out
+}
+
+// atMost is how many users subjects are whose votes may count, and how many subjects are machines where those of persons alone
+// do; known is false where they have a group that persons may be in (KR-14-24).
+func atMost(subjects []v1alpha1.Subject, persons bool) (users, machines int, known bool) {
 	if len(subjects) == 0 {
-		return 0, false
+		return 0, 0, false
 	}
 	names := sets.New[string]()
 	for _, s := range subjects {
-		if s.Kind == v1alpha1.SubjectGroup {
-			return 0, false
+		switch machine := persons && isMachine(s); {
+		case machine:
+			machines++
+		case s.Kind == v1alpha1.SubjectGroup:
+			return 0, 0, false
+		default:
+			names.Insert(userName(s))
 		}
-		names.Insert(s.Namespace + "/" + s.Name)
 	}
-	return len(names), true
+	return len(names), machines, true
+}
+
+// isMachine reports whether no person is a subject, or in it: the groups are those that the API server gives ServiceAccounts
+// and nodes alone.
+func isMachine(s v1alpha1.Subject) bool {
+	if s.Kind == v1alpha1.SubjectGroup {
+		return s.Name == "system:serviceaccounts" || strings.HasPrefix(s.Name, "system:serviceaccounts:") || s.Name == "system:nodes"
+	}
+	return strings.HasPrefix(userName(s), "system:")
 }
 
 func (c *compiler) ruleMatch(m *v1alpha1.ApprovalRuleMatch, out *Rule) {
-	if len(m.Resources)+len(m.Namespaces)+len(m.Relations)+len(m.Verbs)+len(m.Paths) == 0 && m.LabelSelector == nil && m.CEL == "" {
-		c.fail("match", "give at least one of resources, namespaces, labelSelector, relations, verbs, paths and cel")
+	if len(m.Resources)+len(m.Namespaces)+len(m.Relations)+len(m.Verbs)+len(m.Paths) == 0 && m.NamespaceSelector == nil && m.LabelSelector == nil && m.CEL == "" {
+		c.fail("match", "give at least one of resources, namespaces, namespaceSelector, labelSelector, relations, verbs, paths and cel")
 	}
 	for _, r := range m.Resources {
 		for _, k := range r.Kinds {
@@ -112,14 +169,7 @@ func (c *compiler) ruleMatch(m *v1alpha1.ApprovalRuleMatch, out *Rule) {
 	for _, n := range m.Namespaces {
 		out.namespaces = append(out.namespaces, newGlob(n))
 	}
-	if m.LabelSelector != nil {
-		selector, err := metav1.LabelSelectorAsSelector(m.LabelSelector)
-		if err != nil {
-			c.fail("match.labelSelector", "%v", err)
-			selector = nil
-		}
-		out.selector = selector
-	}
+	out.within, out.selector = c.labels("match.namespaceSelector", m.NamespaceSelector), c.labels("match.labelSelector", m.LabelSelector)
 	out.relations, out.verbs = m.Relations, m.Verbs
 	paths := each("match.paths", m.Paths, c.pattern)
 	if len(paths) > 0 && !slices.ContainsFunc(paths, func(p change.Pattern) bool { return p.String() == "" }) {
@@ -132,6 +182,19 @@ func (c *compiler) ruleMatch(m *v1alpha1.ApprovalRuleMatch, out *Rule) {
 		}
 		out.cel = p
 	}
+}
+
+// labels that a selector selects; nil for all, and where it does not compile.
+func (c *compiler) labels(at string, s *metav1.LabelSelector) labels.Selector {
+	if s == nil {
+		return nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		c.fail(at, "%v", err)
+		return nil
+	}
+	return selector
 }
 
 // addGroups that the rule names.
@@ -154,11 +217,26 @@ type Change struct {
 	Kind            schema.GroupKind
 	Namespace, Name string
 	Labels          map[string]string
+	// NamespaceLabels are those of the Namespace; nil where they are not known.
+	NamespaceLabels map[string]string
 	Relation        v1alpha1.Relation
+	// AppliesTo is what a rule must apply to; that of the relation where it is empty: Drift, or External.
+	AppliesTo v1alpha1.AppliesTo
 	// Verbs of the change: Create, Update, Delete.
 	Verbs []v1alpha1.Verb
 	// Changes of fields; a creation or deletion changes all.
 	Changes []change.Change
+}
+
+// appliesTo of the rules that may match.
+func (c *Change) appliesTo() v1alpha1.AppliesTo {
+	switch {
+	case c.AppliesTo != "":
+		return c.AppliesTo
+	case c.Relation == v1alpha1.RelationExternal:
+		return v1alpha1.AppliesToExternal
+	}
+	return v1alpha1.AppliesToDrift
 }
 
 // Rules that match a change, by their names.
@@ -172,8 +250,37 @@ func (s *Set) Groups() sets.Set[string] {
 	return s.groups
 }
 
+// Windowed are the names of the ApprovalRules that have windows, sorted.
+func (s *Set) Windowed() []string {
+	if s == nil {
+		return nil
+	}
+	var out []string
+	for _, r := range s.rules {
+		if r.windows != nil {
+			out = append(out, r.Name)
+		}
+	}
+	return out
+}
+
+// WindowsOf an ApprovalRule at a time; windowed is false where there is no such rule, or none of its windows.
+func (s *Set) WindowsOf(name string, now time.Time) (state window.State, windowed bool) {
+	if s == nil {
+		return window.State{}, false
+	}
+	i := slices.IndexFunc(s.rules, func(r *Rule) bool { return r.Name == name && r.windows != nil })
+	if i < 0 {
+		return window.State{}, false
+	}
+	return s.rules[i].windows.At(now), true
+}
+
 // HasRules reports whether there are ApprovalRules.
 func (s *Set) HasRules() bool { return s != nil && len(s.rules) > 0 }
+
+// HasRulesOf reports whether an ApprovalRule applies to such changes.
+func (s *Set) HasRulesOf(a v1alpha1.AppliesTo) bool { return s != nil && s.applied.Has(a) }
 
 // HasRulesFor reports whether an ApprovalRule may match changes that are approved on an object in a Namespace, "" for a
 // cluster-scoped one.
@@ -183,6 +290,11 @@ func (s *Set) HasRulesFor(namespace string) bool {
 
 func (r *Rule) inNamespace(name string) bool {
 	return len(r.namespaces) == 0 || name != "" && slices.ContainsFunc(r.namespaces, func(g *glob) bool { return g.match(name) })
+}
+
+// inNamespaceWith labels that the rule selects, as far as they are known (KR-14-23).
+func (r *Rule) inNamespaceWith(c *Change) bool {
+	return r.within == nil || c.Namespace != "" && (c.NamespaceLabels == nil || r.within.Matches(labels.Set(c.NamespaceLabels)))
 }
 
 // Matching are the ApprovalRules that match a change; nil for none. What their expressions cost is bounded.
@@ -212,8 +324,9 @@ func (s *Set) Matching(c *Change) Rules {
 
 // selects a change, but for its expression.
 func (r *Rule) selects(c *Change) bool {
-	return (len(r.resources) == 0 || slices.ContainsFunc(r.resources, func(k kinds) bool { return k.has(c.Kind) })) &&
-		r.inNamespace(c.Namespace) &&
+	return slices.Contains(r.appliesTo, c.appliesTo()) &&
+		(len(r.resources) == 0 || slices.ContainsFunc(r.resources, func(k kinds) bool { return k.has(c.Kind) })) &&
+		r.inNamespace(c.Namespace) && r.inNamespaceWith(c) &&
 		(r.selector == nil || r.selector.Matches(labels.Set(c.Labels))) &&
 		(len(r.relations) == 0 || slices.Contains(r.relations, c.Relation)) &&
 		(len(r.verbs) == 0 || slices.ContainsFunc(c.Verbs, func(v v1alpha1.Verb) bool { return slices.Contains(r.verbs, v) })) &&

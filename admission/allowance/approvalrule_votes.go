@@ -6,40 +6,114 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/window"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
-// Lacks is what votes lack for a change whose authors are given, as a clause; "" where every rule
-// that matches it is met (KR-14-03).
-func (r Rules) Lacks(votes []v1alpha1.Vote, authors []string, now time.Time) string {
+// Lacks is what is missing for a change to pass by votes, whose authors are given, as a clause; "" where every rule
+// that matches it is met (KR-14-03). waits: nothing is missing but a window that is open (KR-14-13).
+func (r Rules) Lacks(votes []v1alpha1.Vote, authors []string, now time.Time) (lacking string, waits bool) {
+	var out []string
+	waits = true
+	for _, rule := range r {
+		missing, closed := rule.missing(votes, authors, now)
+		waits = waits && (missing == "" || closed)
+		switch {
+		case rule.broken:
+			out = append(out, "ApprovalRule "+rule.Name+" "+missing)
+		case missing != "":
+			out = append(out, missing+" (ApprovalRule "+rule.Name+")")
+		}
+	}
+	return strings.Join(out, "; "), waits && len(out) > 0
+}
+
+// missing for the rule to be met, as a clause; "" where it is. closed: nothing but a window that is open.
+func (r *Rule) missing(votes []v1alpha1.Vote, authors []string, now time.Time) (missing string, closed bool) {
+	switch {
+	case r.broken:
+		return "does not compile, see its status", false
+	case r.glassBroken(votes, now):
+		return "", false
+	}
+	out := r.lacks(votes, authors, now)
+	closed = len(out) == 0
+	if why := r.windows.Why(now); why != "" {
+		out = append(out, why)
+	}
+	return strings.Join(out, "; "), closed
+}
+
+// Closed is why changes that need no votes may not pass, as a clause: the windows that are closed, but for rules that a vote
+// passes alone; "" where none is (KR-14-21).
+func (r Rules) Closed(votes []v1alpha1.Vote, now time.Time) string {
 	var out []string
 	for _, rule := range r {
-		if rule.broken {
+		switch why := rule.windows.Why(now); {
+		case rule.broken:
 			out = append(out, "ApprovalRule "+rule.Name+" does not compile, see its status")
-			continue
-		}
-		if missing := rule.lacks(votes, authors, now); missing != "" {
-			out = append(out, missing+" (ApprovalRule "+rule.Name+")")
+		case why != "" && !rule.glassBroken(votes, now):
+			out = append(out, why+" (ApprovalRule "+rule.Name+")")
 		}
 	}
 	return strings.Join(out, "; ")
 }
 
-// lacks is Lacks of one rule: votes that have expired do not count (KR-14-08).
-func (r *Rule) lacks(votes []v1alpha1.Vote, authors []string, now time.Time) string {
-	votes = slices.DeleteFunc(slices.Clone(votes), func(v v1alpha1.Vote) bool {
-		return r.expiresAfter > 0 && !now.Before(v.At.Add(r.expiresAfter))
-	})
-	if slices.ContainsFunc(votes, func(v v1alpha1.Vote) bool { return v.BreakGlass != "" && among(v, r.alone) }) {
-		return ""
+// Alone are those who may approve alone, of all rules: a clause; "" where there is a rule without any.
+func (r Rules) Alone() string {
+	var out []string
+	for _, rule := range r {
+		if len(rule.alone) == 0 || rule.broken {
+			return ""
+		}
+		if who := subjectsText(rule.alone); !slices.Contains(out, who) {
+			out = append(out, who)
+		}
 	}
+	return strings.Join(out, ", and ")
+}
+
+// Windows are whether those of all rules are open, but for rules that a vote passes alone, and when that may change, as
+// window.State has it. There are some where windowed. A rule that does not compile has none.
+func (r Rules) Windows(votes []v1alpha1.Vote, now time.Time) (s window.State, windowed bool) {
+	s.Open = true
+	for _, rule := range r {
+		if rule.windows == nil || rule.glassBroken(votes, now) {
+			continue
+		}
+		windowed = true
+		one := rule.windows.At(now)
+		s.Open = s.Open && one.Open
+		if !one.Until.IsZero() && (s.Until.IsZero() || one.Until.Before(s.Until)) {
+			s.Until = one.Until
+		}
+	}
+	return s, windowed
+}
+
+// glassBroken reports whether one of the votes is enough alone, at any time (KR-14-09).
+func (r *Rule) glassBroken(votes []v1alpha1.Vote, now time.Time) bool {
+	return slices.ContainsFunc(votes, func(v v1alpha1.Vote) bool { return v.BreakGlass != "" && !r.expired(v, now) && among(v, r.alone) })
+}
+
+// expired votes do not count (KR-14-08).
+func (r *Rule) expired(v v1alpha1.Vote, now time.Time) bool {
+	return r.expiresAfter > 0 && !now.Before(v.At.Add(r.expiresAfter))
+}
+
+// lacks is what votes lack by one rule.
+func (r *Rule) lacks(votes []v1alpha1.Vote, authors []string, now time.Time) []string {
+	votes = slices.DeleteFunc(slices.Clone(votes), func(v v1alpha1.Vote) bool { return r.expired(v, now) })
 	var out []string
 	for _, q := range r.require {
 		if missing := q.lacks(votes, authors); missing != "" {
 			out = append(out, missing)
 		}
 	}
-	return strings.Join(out, ", and ")
+	if len(out) == 0 {
+		return nil
+	}
+	return []string{strings.Join(out, ", and ")}
 }
 
 func (q *requirement) lacks(votes []v1alpha1.Vote, authors []string) string {

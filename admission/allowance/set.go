@@ -22,9 +22,10 @@ type Set struct {
 	// must be read for each.
 	byUser map[string][]*Exception
 	forAny []*Exception
-	// rules by their names, and the groups that they name.
-	rules  []*Rule
-	groups sets.Set[string]
+	// rules by their names, the groups that they name, and what they apply to.
+	rules   []*Rule
+	groups  sets.Set[string]
+	applied sets.Set[v1alpha1.AppliesTo]
 }
 
 // NewSet of policies; each slice may be nil. Within the Set policies are in the
@@ -69,8 +70,10 @@ func sorted[T any](in []T, name func(T) string) []T {
 func (s *Set) WithRules(rules []*Rule) *Set {
 	out := *s
 	out.rules, out.groups = sorted(rules, func(r *Rule) string { return r.Name }), sets.New[string]()
+	out.applied = sets.New[v1alpha1.AppliesTo]()
 	for _, r := range rules {
 		r.addGroups(out.groups)
+		out.applied.Insert(r.appliesTo...)
 	}
 	return &out
 }

@@ -185,3 +185,15 @@ func (c Claims) Forget(digest string, written []Entry) Claims {
 
 // Stamp is a time as it is in annotations: UTC, whole seconds.
 func Stamp(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
+
+// BrokenGlass is the vote of the user who approved a difference alone, by its id; nil for none (KR-14-43).
+func (c Claims) BrokenGlass(digest string) *v1alpha1.Vote {
+	for _, claim := range slices.Backward(c) {
+		for _, v := range slices.Backward(claim.By) {
+			if claim.Digest == digest && v.BreakGlass != "" {
+				return &v
+			}
+		}
+	}
+	return nil
+}

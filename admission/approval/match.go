@@ -36,8 +36,9 @@ type Query struct {
 	Use Use
 	// Lacks is what the votes for the difference lack by the ApprovalRules that match it, as a
 	// clause; "" for nothing. It is called with the votes of an approval of that difference, and
-	// with none for other approvals, which have no votes for it. nil where no rule matches.
-	Lacks func(votes []v1alpha1.Vote) string
+	// with none for other approvals, which have no votes for it. waits: nothing is missing but
+	// a window that is open. nil where no rule matches.
+	Lacks func(votes []v1alpha1.Vote) (lacking string, waits bool)
 }
 
 // Match is an approval that fits, with the claim that must be written first.
@@ -96,9 +97,11 @@ func (s Set) lacks(e Entry, q Query) string {
 	case q.Lacks == nil:
 		return ""
 	case e.Digest == "" || e.Mode == v1alpha1.ApprovalAlways:
-		return q.Lacks(nil)
+		lacking, _ := q.Lacks(nil)
+		return lacking
 	}
-	return q.Lacks(s.votes(q))
+	lacking, _ := q.Lacks(s.votes(q))
+	return lacking
 }
 
 // votes for a difference: one of each user, of all approvals of exactly that which are not used.
@@ -122,7 +125,17 @@ func (s Set) Tally(q Query) (votes []v1alpha1.Vote, lacking string) {
 		return nil, ""
 	}
 	votes = s.votes(q)
-	return votes, q.Lacks(votes)
+	lacking, _ = q.Lacks(votes)
+	return votes, lacking
+}
+
+// Waits reports whether the votes for a difference lack nothing but a window that is open.
+func (s Set) Waits(q Query) bool {
+	if q.Lacks == nil {
+		return false
+	}
+	_, waits := q.Lacks(s.votes(q))
+	return waits
 }
 
 // Lacking is what the votes for a difference lack, as in Tally.

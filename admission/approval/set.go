@@ -83,7 +83,7 @@ func (s *Set) read(key, value string) {
 		var e Entry
 		switch e, err = approve(key, value); {
 		case err != nil:
-		case e.Mode == withdraw:
+		case e.Mode == ValueWithdraw:
 			s.Withdrawn = append(s.Withdrawn, e)
 		default:
 			s.Approvals = append(s.Approvals, e)
@@ -227,10 +227,10 @@ func checkMode(m v1alpha1.ApprovalMode) error {
 }
 
 const (
-	// withdraw is the value of approve-<id> by which users withdraw their votes.
-	withdraw v1alpha1.ApprovalMode = "withdraw"
-	// breakGlass begins the value of approve-<id> by which a user approves alone; the reason follows.
-	breakGlass = "break-glass:"
+	// ValueWithdraw is the value of approve-<id> by which users withdraw their votes.
+	ValueWithdraw = "withdraw"
+	// ValueBreakGlass begins the value of approve-<id> by which a user approves alone; the reason follows.
+	ValueBreakGlass = "break-glass:"
 	// maxReason is the length in bytes of the reason.
 	maxReason = 512
 )
@@ -240,13 +240,13 @@ func approve(key, value string) (Entry, error) {
 	value = strings.TrimSpace(value)
 	a := v1alpha1.Approval{Mode: v1alpha1.ApprovalMode(value), Digest: strings.TrimPrefix(key, v1alpha1.AnnotationKeyApprovePrefix)}
 	e := Entry{Approval: a, Key: key}
-	reason, broken := strings.CutPrefix(value, breakGlass)
+	reason, broken := strings.CutPrefix(value, ValueBreakGlass)
 	switch reason = strings.TrimSpace(reason); {
 	case broken && (reason == "" || len(reason) > maxReason):
-		return Entry{}, fmt.Errorf("%s needs a reason of at most %d bytes, as in \"%s the database is down\"", breakGlass, maxReason, breakGlass)
+		return Entry{}, fmt.Errorf("%s needs a reason of at most %d bytes, as in \"%s the database is down\"", ValueBreakGlass, maxReason, ValueBreakGlass)
 	case broken:
 		e.Mode, e.BreakGlass = v1alpha1.ApprovalOnce, reason
-	case a.Mode != withdraw:
+	case a.Mode != ValueWithdraw:
 		if err := checkMode(a.Mode); err != nil {
 			return Entry{}, err
 		}

@@ -3,7 +3,11 @@ package approval
 import (
 	"fmt"
 	"slices"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/kausality-io/function-kausality/admission/annotation"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -19,6 +23,34 @@ type Ballot struct {
 	Stored map[string]string
 
 	stored *Set
+}
+
+// extraOnBehalfOf is the extra of a user in which an authenticator declares for whom it acts: a
+// machine that acts for another user is no person (KR-14-06).
+const extraOnBehalfOf = v1alpha1.AnnotationPrefix + "on-behalf-of"
+
+// Voter is the user of a request, as the API server authenticated it.
+type Voter struct {
+	Name    string
+	Machine bool
+	Groups  []string
+	Extra   map[string][]string
+}
+
+// Vote of the user, made via a field manager. named are the groups that ApprovalRules name: others are
+// not stored.
+func (u Voter) Vote(via string, named sets.Set[string], at time.Time) v1alpha1.Vote {
+	vote := v1alpha1.Vote{User: u.Name, Machine: u.Machine, At: Stamp(at), Via: via}
+	if of := u.Extra[extraOnBehalfOf]; len(of) > 0 {
+		vote.OnBehalfOf = annotation.Cut(of[0], v1alpha1.MaxCauseName)
+	}
+	for _, g := range u.Groups {
+		if named.Has(g) {
+			vote.Groups = append(vote.Groups, g)
+		}
+	}
+	slices.Sort(vote.Groups)
+	return vote
 }
 
 // Refused is why a write must be refused that would add an approval to those that an object stores the
@@ -101,6 +133,35 @@ func (b *Ballot) withdraw(e Entry, claims Claims) Claims {
 	return out
 }
 
+// Give a difference an approval with votes that were cast elsewhere, which the claims alone store (KR-14-56). The
+// approval must have a digest. One that was given before is not given again, also if it was used since. refused is why
+// there is no room for it; "" where there is.
+func (c Claims) Give(a v1alpha1.Approval, votes []v1alpha1.Vote, generation int64, now time.Time) (after Claims, refused string) {
+	if c.Given(a) != nil {
+		return c, ""
+	}
+	open := 0
+	for _, e := range c {
+		if e.Votes && e.State == v1alpha1.ClaimOpen {
+			open++
+		}
+	}
+	if open >= v1alpha1.MaxVoted {
+		return c, fmt.Sprintf("votes for %d other differences wait on it", open)
+	}
+	return c.put(v1alpha1.Claim{Content: given(a), State: v1alpha1.ClaimOpen, Generation: generation, At: Stamp(now), Digest: a.Digest,
+		Reason: annotation.Cut(a.Reason, v1alpha1.MaxCauseName), Mode: v1alpha1.ApprovalOnce, Votes: true, By: votes[:min(len(votes), v1alpha1.MaxVotes)]}), ""
+}
+
+// Given approval: its claim; nil where Give did not give it, or its record is gone.
+func (c Claims) Given(a v1alpha1.Approval) *v1alpha1.Claim { return c.Of(given(a)) }
+
+// given is the content of an approval that Give gives.
+func given(a v1alpha1.Approval) string {
+	a.Mode, a.Relation = v1alpha1.ApprovalOnce, v1alpha1.RelationControllerChild
+	return content(a, nil)
+}
+
 // voted are the approvals that the claims alone store.
 func (c Claims) voted(written []Entry) []Entry {
 	var out []Entry
@@ -120,6 +181,6 @@ func Counted(annotations map[string]string) map[string]*string {
 	set := Parse(annotations)
 	return Remove(annotations, func(e Entry) bool {
 		c := set.Claims.Of(e.Content)
-		return e.Mode == withdraw || c != nil && c.Votes
+		return e.Mode == ValueWithdraw || c != nil && c.Votes
 	})
 }

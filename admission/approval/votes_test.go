@@ -148,12 +148,12 @@ func TestApprovedByVotes(t *testing.T) {
 	q := query()
 	q.Digests, q.Intent, q.Use.Digest = []string{difference}, 7, difference
 	given := 0
-	q.Lacks = func(votes []v1alpha1.Vote) string {
+	q.Lacks = func(votes []v1alpha1.Vote) (string, bool) {
 		given = len(votes)
 		if given < 2 {
-			return "another vote"
+			return "another vote", false
 		}
-		return ""
+		return "", false
 	}
 	if _, ok := Parse(p.annotations).Approved(q); ok || given != 1 || Parse(p.annotations).Lacking(q) != "another vote" {
 		t.Errorf("one vote of two approves: %t, given %d votes", ok, given)

@@ -88,11 +88,10 @@ func (a Acceptance) Transition() (next v1alpha1.Gate, pending []change.Change) {
 	return next, nil
 }
 
-// awaiting are the paths of accepted changes that a closed gate withholds while the external
-// resource differs elsewhere, with the verbs that carry them out; nil where none are
-// recorded, as in gates of older versions.
+// awaiting are the paths of accepted changes that a closed gate withholds, with the verbs that carry
+// them out; nil where none are recorded, as in gates of older versions.
 func awaiting(gate v1alpha1.Gate) (paths []string, verbs []v1alpha1.Verb) {
-	if gate.State != v1alpha1.GateClosed || gate.Reason != v1alpha1.GateReasonPending {
+	if !withholds(gate) {
 		return nil, nil
 	}
 	for _, v := range gate.Verbs {

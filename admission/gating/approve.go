@@ -77,7 +77,8 @@ func (g Managed) whileClosed(author []string, gate v1alpha1.Gate) Decision {
 }
 
 // resume opens the gate for changes that were accepted while the external resource differed elsewhere, once it no
-// longer does: nothing but what they requested is left to be carried out (KR-08-61).
+// longer does: nothing but what they requested is left to be carried out (KR-08-61). So are changes whose gate a freeze
+// closed (KR-14-42).
 func (g Managed) resume(author []string, gate v1alpha1.Gate, diff []change.Change) (Decision, bool) {
 	paths, verbs := awaiting(gate)
 	verbs = slices.DeleteFunc(verbs, func(v v1alpha1.Verb) bool { return !mask.Gives(author, v) })
@@ -146,18 +147,33 @@ func ExternalChange(o *parent.State, verbs []v1alpha1.Verb) allowance.Change {
 }
 
 // lacks is approval.Query.Lacks for verbs on the external resource (KR-14-03).
-func (g Managed) lacks(verbs []v1alpha1.Verb) func([]v1alpha1.Vote) string {
-	if !g.Policies.HasRules() {
-		return nil
-	}
-	c := ExternalChange(g.MR, verbs)
-	c.Changes = g.Difference
-	rules := g.Policies.Matching(&c)
+func (g Managed) lacks(verbs []v1alpha1.Verb) func([]v1alpha1.Vote) (string, bool) {
+	rules := g.rules(verbs)
 	if len(rules) == 0 {
 		return nil
 	}
 	authors := trace.Authors(g.MR.Annotations)
-	return func(votes []v1alpha1.Vote) string { return rules.Lacks(votes, authors, g.Now) }
+	return func(votes []v1alpha1.Vote) (string, bool) { return rules.Lacks(votes, authors, g.Now) }
+}
+
+// covering is what may freeze the managed resource from outside.
+func (g Managed) covering() identity.Covering {
+	for _, h := range g.Holders {
+		if h.State.UID == g.MR.UID {
+			return h.Covering
+		}
+	}
+	return g.Covering
+}
+
+// rules that match verbs on the external resource.
+func (g Managed) rules(verbs []v1alpha1.Verb) allowance.Rules {
+	if !g.Policies.HasRules() {
+		return nil
+	}
+	c := ExternalChange(g.MR, verbs)
+	c.Changes, c.NamespaceLabels = g.Difference, g.covering().Namespace.Labels
+	return g.Policies.Matching(&c)
 }
 
 // tally the votes to remove a difference, as approval.Set.Tally. Of several holders it is that on which the report suggests

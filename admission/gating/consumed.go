@@ -23,7 +23,7 @@ func ExternallySettledAt(annotations map[string]string, s *parent.State) int64 {
 // closedAt is the generation at which a gate closed after its work was done; -1
 // where it did not.
 func closedAt(gate v1alpha1.Gate) int64 {
-	if gate.State != v1alpha1.GateClosed || gate.Reason == v1alpha1.GateReasonPending {
+	if gate.State != v1alpha1.GateClosed || withholds(gate) {
 		return -1
 	}
 	return gate.Generation

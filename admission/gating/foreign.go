@@ -29,7 +29,7 @@ type Foreign struct {
 }
 
 // Decide about the gate as it is now.
-func (g Foreign) Decide() Decision { return g.untilThawed(g.decide()) }
+func (g Foreign) Decide() Decision { return g.untilThawed(g.untilWindow(g.decide(), g.needs())) }
 
 func (g Foreign) decide() Decision {
 	gate := mask.ParseGate(g.MR.Annotations)
@@ -83,8 +83,20 @@ func (g Foreign) opened(gate v1alpha1.Gate) Decision {
 		return g.shut(gate, ActionClose, v1alpha1.GateReasonConfirmed)
 	case left <= 0:
 		return g.shut(gate, ActionClose, v1alpha1.GateReasonExpired)
+	case g.frozen() != nil:
+		return g.shutFrozen(gate)
 	}
 	return Decision{Why: g.View.Unconfirmed, Again: left}
+}
+
+// shutFrozen closes the gate while a freeze is in force (KR-14-42). What an accepted change or an allowance of it is the cause of
+// passes when the freeze ends; an approval is used up.
+func (g Foreign) shutFrozen(gate v1alpha1.Gate) Decision {
+	d := g.shut(gate, ActionClose, v1alpha1.GateReasonFrozen)
+	if own := trace.Of(g.MR.Annotations).Own(); own != nil && (gate.Reason == v1alpha1.GateReasonChanged || gate.Reason == v1alpha1.GateReasonAllowed) {
+		d.Gate.Generation = own.Generation
+	}
+	return d
 }
 
 // shutStill: a difference is let through where it comes from an
@@ -104,6 +116,9 @@ func (g Foreign) shutStill(gate v1alpha1.Gate) Decision {
 		return Decision{Why: "what it would do now is not known yet"}
 	}
 	if reason := g.caused(gate); reason != "" {
+		if f := g.frozen(); f != nil {
+			return Decision{Why: f.Why()}
+		}
 		next := v1alpha1.Gate{State: v1alpha1.GateOpen, Verbs: g.View.Verbs, Generation: g.MR.Generation + 1, At: approval.Stamp(g.Now),
 			Claim: g.unfinished(gate), Paths: change.Paths(diff), Reason: reason}
 		return Decision{Action: ActionOpen, Gate: next}
@@ -113,7 +128,12 @@ func (g Foreign) shutStill(gate v1alpha1.Gate) Decision {
 			return d
 		}
 	}
-	return Decision{Drift: g.drift(diff), Why: "no approval covers what it would do"}
+	why := "no approval covers what it would do"
+	votes, lacks := g.tally(g.needs(), identity.DriftID(g.owner().State, g.MR, diff))
+	if lacks != "" {
+		why += ": " + lacks
+	}
+	return Decision{Drift: g.drift(diff), Why: why, Votes: votes, Lacks: lacks}
 }
 
 // caused returns the reason to open where a user's change of the object since the

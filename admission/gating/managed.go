@@ -133,7 +133,9 @@ type Decision struct {
 }
 
 // Decide about the gate of an MR as it is now.
-func (g Managed) Decide() Decision { return g.untilThawed(g.decide()) }
+func (g Managed) Decide() Decision {
+	return g.untilThawed(g.untilWindow(g.decide(), []v1alpha1.Verb{v1alpha1.VerbCreate, v1alpha1.VerbUpdate}))
+}
 
 // untilThawed has a decision made again when a freeze ends by itself, which changes no object (KR-14-37).
 func (g Managed) untilThawed(d Decision) Decision {
@@ -172,6 +174,12 @@ func (g Managed) decide() Decision {
 	}
 	if gate.State == v1alpha1.GateOpen && g.MR.Copied && !slices.Contains(gate.Verbs, v1alpha1.VerbCreate) {
 		return g.close(author, gate, ActionClose, v1alpha1.GateReasonExpired) // it was opened for an object that is gone (KR-13-58)
+	}
+	if d, ok := g.frozenOpen(author, gate); ok {
+		return d
+	}
+	if d, ok := g.windowClosed(author, gate); ok {
+		return d
 	}
 	if gate.State == v1alpha1.GateOpen {
 		return g.whileOpen(author, gate)
@@ -265,7 +273,7 @@ func (g Managed) whileOpen(author []string, gate v1alpha1.Gate) Decision {
 // whileOpenForDelete: Delete has a deadline of its own, and so has what else the
 // gate is open for. What ends first is taken away alone.
 func (g Managed) whileOpenForDelete(author []string, gate v1alpha1.Gate) Decision {
-	rest := slices.DeleteFunc(slices.Clone(gate.Verbs), func(v v1alpha1.Verb) bool { return v == v1alpha1.VerbDelete })
+	rest := without(gate.Verbs, v1alpha1.VerbDelete)
 	confirmed := len(rest) == 0 || g.unconfirmed(gate) == ""
 	left, leftDelete := g.left(gate.At), g.left(DeletionOpenedAt(gate))
 	if StillDestroys(g.MR) { // it was approved, and is no longer wanted
@@ -275,7 +283,7 @@ func (g Managed) whileOpenForDelete(author []string, gate v1alpha1.Gate) Decisio
 	case leftDelete <= 0 && (confirmed || left <= 0):
 		return g.close(author, gate, ActionClose, v1alpha1.GateReasonExpired)
 	case leftDelete <= 0:
-		return g.withoutDelete(author, gate, rest)
+		return g.withoutDelete(author, gate, rest, v1alpha1.GateReasonExpired)
 	case len(rest) > 0 && confirmed:
 		gate.Paths = nil
 		return g.narrow(author, gate, []v1alpha1.Verb{v1alpha1.VerbDelete}, v1alpha1.GateReasonConfirmed)
@@ -289,14 +297,14 @@ func (g Managed) whileOpenForDelete(author []string, gate v1alpha1.Gate) Decisio
 }
 
 // withoutDelete leaves a gate open for its other verbs when the deadline for Delete
-// has passed. No set of policies holds Delete together with Update, so that Update
+// has passed, or a window has closed. No set of policies holds Delete together with Update, so that Update
 // takes effect now, and would apply pending drift as well (KR-08-07).
-func (g Managed) withoutDelete(author []string, gate v1alpha1.Gate, rest []v1alpha1.Verb) Decision {
+func (g Managed) withoutDelete(author []string, gate v1alpha1.Gate, rest []v1alpha1.Verb, reason string) Decision {
 	gate.DeleteAt = nil
 	if len(gate.Paths) > 0 && !g.CarryPendingDrift && len(external.Outside(g.Difference, gate.Paths)) > 0 {
 		return g.close(author, gate, ActionClose, v1alpha1.GateReasonPending)
 	}
-	return g.narrow(author, gate, rest, v1alpha1.GateReasonExpired)
+	return g.narrow(author, gate, rest, reason)
 }
 
 // creationGrace that is left to a gate that was opened for a creation: the provider initialises fields late, and what

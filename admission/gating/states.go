@@ -159,6 +159,14 @@ func gateClosings() []Transition {
 			When: "its deadline, and something is missing",
 		},
 		{
+			From: from(StatusOpen), To: StatusClosed, By: by(MoverGate), Reason: v1alpha1.GateReasonWindow,
+			When: "it is open by an approval, a window of an ApprovalRule closes, and the provider has not observed the opening; the approval is not used up",
+		},
+		{
+			From: gateOpen, To: StatusHeld, By: by(MoverGate, MoverFunction), Reason: v1alpha1.GateReasonFrozen,
+			When: "a freeze begins, unless it is open for Create; what was accepted is carried out when the freeze ends",
+		},
+		{
 			From: gateClosed, To: StatusClosed, By: by(MoverGate), Reason: v1alpha1.GateReasonRefused,
 			When: "the provider's older runtime does not know the mask: another one",
 		},
@@ -198,6 +206,18 @@ func gateDeletions() []Transition {
 		{
 			From: from(StatusDeleting), To: StatusOpen, By: by(MoverGate, MoverFunction), Reason: v1alpha1.GateReasonExpired,
 			When: "Delete met its deadline, the rest goes on",
+		},
+		{
+			From: from(StatusDeleting), To: StatusClosed, By: by(MoverGate), Reason: v1alpha1.GateReasonWindow,
+			When: "a window of an ApprovalRule closes before the MR is deleted; the approval is not used up",
+		},
+		{
+			From: from(StatusDeleting), To: StatusHeld, By: by(MoverGate, MoverFunction), Reason: v1alpha1.GateReasonFrozen,
+			When: "a freeze begins before the MR is deleted",
+		},
+		{
+			From: from(StatusDeleting), To: StatusOpen, By: by(MoverGate), Reason: v1alpha1.GateReasonWindow,
+			When: "the same, the rest goes on",
 		},
 		{
 			From: from(StatusDeleting), To: StatusHeld, By: by(MoverGate, MoverFunction), Reason: v1alpha1.GateReasonPending,

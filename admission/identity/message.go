@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
@@ -61,6 +62,11 @@ func quoted(text string) string {
 // that holds approvals for it.
 func ApproveCommand(holder parent.Ref, kind Kind, id string) string {
 	return "kubectl annotate " + Target(holder, kind) + " " + v1alpha1.AnnotationKeyApprovePrefix + id + "=" + string(v1alpha1.ApprovalOnce)
+}
+
+// BreakGlassCommand is the command by which a user approves a difference alone, with a reason.
+func BreakGlassCommand(holder parent.Ref, kind Kind, id string) string {
+	return "kubectl annotate " + Target(holder, kind) + " " + v1alpha1.AnnotationKeyApprovePrefix + id + "=" + quoted(approval.ValueBreakGlass+" REASON")
 }
 
 // frozen completes a clause: by whom, when, why, and until when.

@@ -1,6 +1,10 @@
 package settings
 
-import "github.com/kausality-io/function-kausality/api/v1alpha1"
+import (
+	"maps"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
 
 // Namespace is what is declared on a Namespace for the objects in it. The zero value
 // declares nothing.
@@ -11,11 +15,18 @@ type Namespace struct {
 	Freeze string
 	// Terminating: it is being deleted.
 	Terminating bool
+	// Labels of it; nil where they are not known. They are not modified.
+	Labels map[string]string
 }
 
-// NamespaceOf the annotations of a Namespace.
-func NamespaceOf(annotations map[string]string, terminating bool) Namespace {
-	out := Namespace{Mode: v1alpha1.Mode(annotations[v1alpha1.AnnotationKeyMode]), Terminating: terminating}
+// Equal reports whether another one declares the same, with the same labels.
+func (n Namespace) Equal(o Namespace) bool {
+	return n.Mode == o.Mode && n.Freeze == o.Freeze && n.Terminating == o.Terminating && maps.Equal(n.Labels, o.Labels)
+}
+
+// NamespaceOf the annotations and labels of a Namespace.
+func NamespaceOf(annotations, labels map[string]string, terminating bool) Namespace {
+	out := Namespace{Mode: v1alpha1.Mode(annotations[v1alpha1.AnnotationKeyMode]), Terminating: terminating, Labels: labels}
 	if value, ok := annotations[v1alpha1.AnnotationKeyFreeze]; ok {
 		if out.Freeze = value; value == "" {
 			out.Freeze = " " // it does not parse, and counts as a freeze like any other such value

@@ -176,7 +176,7 @@ func TestNamespaceOf(t *testing.T) {
 		"None": {}, "Empty": {in: map[string]string{v1alpha1.AnnotationKeyFreeze: ""}, frozen: true},
 		"True": {in: map[string]string{v1alpha1.AnnotationKeyFreeze: "true"}, frozen: true},
 	} {
-		if got := NamespaceOf(tc.in, false); (got.Freeze != "") != tc.frozen {
+		if got := NamespaceOf(tc.in, nil, false); (got.Freeze != "") != tc.frozen {
 			t.Errorf("%s: got %+v", name, got)
 		}
 	}

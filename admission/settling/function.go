@@ -84,7 +84,7 @@ func Released(d *v1alpha1.Drift, p, child *parent.State, records []Record, compl
 	case FunctionHolds(p) && (!complete || slices.ContainsFunc(records, func(r Record) bool { return r.is(d) })):
 		return ""
 	case claimed(d, p) || landed(d, child):
-		return whyApproved
+		return WhyApproved
 	}
 	if intent, _ := trace.Intent(p); d.Spec.Intent > 0 && intent.Generation > d.Spec.Intent {
 		return "the parent has a new intent"

@@ -21,7 +21,7 @@ func Resolved(d *v1alpha1.Drift, p *parent.State, now time.Time, child func() (*
 		return "the parent is gone", nil
 	}
 	if claimed(d, p) {
-		return whyApproved, nil
+		return WhyApproved, nil
 	}
 	if overtaken(d, p) {
 		return "the parent has a new intent", nil
@@ -34,7 +34,7 @@ func Resolved(d *v1alpha1.Drift, p *parent.State, now time.Time, child func() (*
 		return "the child was deleted", nil
 	}
 	if landed(d, c) {
-		return whyApproved, nil
+		return WhyApproved, nil
 	}
 	if withdrawn(d, p, now) { // last: Crossplane is in sync after an approval, too
 		return "it is no longer attempted", nil
@@ -42,8 +42,8 @@ func Resolved(d *v1alpha1.Drift, p *parent.State, now time.Time, child func() (*
 	return "", nil
 }
 
-// whyApproved is the resolution of a drift that an approval allowed.
-const whyApproved = "it was approved"
+// WhyApproved is the resolution of a drift that an approval allowed.
+const WhyApproved = "it was approved"
 
 // claimed reports whether an approval of a drift was used.
 func claimed(d *v1alpha1.Drift, p *parent.State) bool {

@@ -11,6 +11,7 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster
 // +kubebuilder:printcolumn:name="Compiled",type=string,JSONPath=`.status.conditions[?(@.type=="Compiled")].status`
+// +kubebuilder:printcolumn:name="Effective",type=string,JSONPath=`.status.conditions[?(@.type=="Effective")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ApprovalRule struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -31,9 +32,21 @@ type ApprovalRuleList struct {
 }
 
 // ApprovalRuleSpec is which changes a rule is about, and what their approval needs.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.windows) || !has(self.appliesTo) || !self.appliesTo.exists(a, a in ['Expected', 'NewOrigin'])",message="windows are needed where appliesTo has Expected or NewOrigin: these need no votes",fieldPath=".appliesTo"
 type ApprovalRuleSpec struct {
 	// Match selects changes; all that is given must match.
 	Match ApprovalRuleMatch `json:"match"`
+	// AppliesTo lists which changes the rule is about: Drift, of objects by their
+	// parent's controller, and External, of external resources, where empty. Expected
+	// changes, and those by other users (NewOrigin), need no votes: the windows alone
+	// bind them, and must be given.
+	//
+	// +optional
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=4
+	// +listType=set
+	AppliesTo []AppliesTo `json:"appliesTo,omitempty"`
 	// Require lists whose votes are needed. Every entry must be met.
 	//
 	// +kubebuilder:validation:MinItems=1
@@ -44,15 +57,36 @@ type ApprovalRuleSpec struct {
 	//
 	// +optional
 	ExpiresAfter *metav1.Duration `json:"expiresAfter,omitempty"`
-	// BreakGlass names who may approve alone.
+	// Windows in which a change that is approved may pass; at any time where empty.
+	//
+	// +optional
+	Windows *ApprovalWindows `json:"windows,omitempty"`
+	// BreakGlass names who may approve alone, also outside of the windows.
 	//
 	// +optional
 	BreakGlass *BreakGlass `json:"breakGlass,omitempty"`
 }
 
+// AppliesTo is what an ApprovalRule is about.
+//
+// +kubebuilder:validation:Enum=Drift;External;Expected;NewOrigin
+type AppliesTo string
+
+const (
+	// AppliesToDrift: changes of objects that count as drift.
+	AppliesToDrift AppliesTo = "Drift"
+	// AppliesToExternal: changes of external resources that need an approval.
+	AppliesToExternal AppliesTo = "External"
+	// AppliesToExpected: changes that an intent explains.
+	AppliesToExpected AppliesTo = "Expected"
+	// AppliesToNewOrigin: changes by other users than the parent's controller, and of
+	// objects without a parent.
+	AppliesToNewOrigin AppliesTo = "NewOrigin"
+)
+
 // ApprovalRuleMatch selects changes.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.resources) || has(self.namespaces) || has(self.labelSelector) || has(self.relations) || has(self.verbs) || has(self.paths) || has(self.cel)",message="give at least one of resources, namespaces, labelSelector, relations, verbs, paths and cel"
+// +kubebuilder:validation:XValidation:rule="has(self.resources) || has(self.namespaces) || has(self.namespaceSelector) || has(self.labelSelector) || has(self.relations) || has(self.verbs) || has(self.paths) || has(self.cel)",message="give at least one of resources, namespaces, namespaceSelector, labelSelector, relations, verbs, paths and cel"
 type ApprovalRuleMatch struct {
 	// Resources by group and kind.
 	//
@@ -70,6 +104,11 @@ type ApprovalRuleMatch struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	// +listType=atomic
 	Namespaces []string `json:"namespaces,omitempty"`
+	// NamespaceSelector selects the Namespace of the changed object by its labels. What is
+	// cluster-scoped has none. Where the labels are not known, the rule applies.
+	//
+	// +optional
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 	// LabelSelector of the changed object.
 	//
 	// +optional
@@ -154,6 +193,43 @@ type RequiredVotes struct {
 	People *bool `json:"people,omitempty"`
 }
 
+// ApprovalWindows are when changes may pass: in what allow gives, at any time where it is
+// empty, and never in what deny gives.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.allow) || has(self.deny)",message="give at least one of allow and deny"
+type ApprovalWindows struct {
+	// TimeZone of the schedules, by its name in the IANA database; UTC where empty.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	TimeZone string `json:"timeZone,omitempty"`
+	// Allow lists when changes may pass; at any time that is not denied where empty.
+	//
+	// +optional
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=atomic
+	Allow []ApprovalWindow `json:"allow,omitempty"`
+	// Deny lists when changes may not pass, whatever allow gives.
+	//
+	// +optional
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=atomic
+	Deny []ApprovalWindow `json:"deny,omitempty"`
+}
+
+// ApprovalWindow is a recurring period.
+type ApprovalWindow struct {
+	// Schedule by which it begins: a cron expression of five fields, as in 0 9 * * 1-4.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Schedule string `json:"schedule"`
+	// Duration of the period, as in 8h.
+	Duration metav1.Duration `json:"duration"`
+}
+
 // BreakGlass names who may approve alone.
 type BreakGlass struct {
 	// Subjects, each of whom is enough.
@@ -162,4 +238,9 @@ type BreakGlass struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	Subjects []Subject `json:"subjects"`
+	// ReasonRequired is true: who approves alone gives a reason.
+	//
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self",message="a reason is always required"
+	ReasonRequired *bool `json:"reasonRequired,omitempty"`
 }

@@ -15,6 +15,8 @@ const (
 	// DriftResolved: a new intent, an approval, the child's deletion or the
 	// end of the difference resolved it.
 	DriftResolved DriftPhase = "Resolved"
+	// DriftBrokenGlass of a report: one user approved the change alone. It comes before Resolved.
+	DriftBrokenGlass DriftPhase = "BrokenGlass"
 )
 
 // DriftHolder is what holds a change.
@@ -85,9 +87,53 @@ type DriftSpec struct {
 	// User who made the refused request.
 	// +optional
 	User string `json:"user,omitempty"`
+	// Request that was refused or logged; nil where there was none, as for External, and
+	// for what the composition function holds.
+	// +optional
+	Request *ReportRequest `json:"request,omitempty"`
 	// SuggestedApproval is the command that approves exactly this difference.
 	// +optional
 	SuggestedApproval string `json:"suggestedApproval,omitempty"`
+}
+
+// ConditionReported is the type of a Drift's condition: every destination has accepted
+// the report of its phase.
+const ConditionReported = "Reported"
+
+// Reasons of ConditionReported.
+const (
+	// ReasonDelivered: all of them have.
+	ReasonDelivered = "Delivered"
+	// ReasonDeliveryPending: some have not been sent it yet.
+	ReasonDeliveryPending = "DeliveryPending"
+	// ReasonDeliveryFailed: the last attempt of some failed. It is repeated.
+	ReasonDeliveryFailed = "DeliveryFailed"
+)
+
+// DriftDelivery is what a destination of DriftReports knows of a drift.
+type DriftDelivery struct {
+	// Destination is the host of --drift-webhook-url and the first 8 hex digits of the
+	// SHA-256 of the URL, which may be a secret.
+	Destination string `json:"destination"`
+	// Since is the occurrence that it is about, as status.since has it.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+	// Phase that the destination accepted last; empty for none of this occurrence.
+	// +optional
+	Phase DriftPhase `json:"phase,omitempty"`
+	// ReportedAt is when it accepted that.
+	// +optional
+	ReportedAt *metav1.Time `json:"reportedAt,omitempty"`
+	// Attempts that failed for the next phase.
+	// +optional
+	Attempts int32 `json:"attempts,omitempty"`
+	// LastAttempt that failed.
+	// +optional
+	LastAttempt *metav1.Time `json:"lastAttempt,omitempty"`
+	// Message is why the report of the next phase could not be delivered; empty for no
+	// failure.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // DriftStatus is the observed state of a drift.
@@ -126,17 +172,28 @@ type DriftStatus struct {
 	// Lacks is what the votes lack by these rules, as text; empty where none match.
 	// +optional
 	Lacks string `json:"lacks,omitempty"`
+	// BrokenGlass is the vote of the user who approved it alone, with the reason; nil for none.
+	// +optional
+	BrokenGlass *Vote `json:"brokenGlass,omitempty"`
 	// RepeatFor is the controller that was refused a DELETE which follows from
 	// another one: the garbage collector, the namespace controller or Crossplane. The gate repeats it once it is allowed. Empty for none.
 	// +optional
 	RepeatFor string `json:"repeatFor,omitempty"`
-	// Notified: the endpoints know of this phase.
+	// Reports are what the destinations of DriftReports know of it, one entry for each.
 	// +optional
-	Notified bool `json:"notified,omitempty"`
-	// Snoozed: no endpoint knows of this occurrence, which the parent's snooze has
-	// silenced. It is reported if it occurs again after the snooze.
+	// +listType=map
+	// +listMapKey=destination
+	// +kubebuilder:validation:MaxItems=32
+	Reports []DriftDelivery `json:"reports,omitempty"`
+	// Snoozed: no destination knows of this occurrence, which the parent's snooze has
+	// silenced. It is reported if it is open when the snooze ends.
 	// +optional
 	Snoozed bool `json:"snoozed,omitempty"`
+	// Conditions: Reported is whether every destination has accepted the report of this phase.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // Drift is one open refusal or external drift. Its name is the report id, so
@@ -152,6 +209,7 @@ type DriftStatus struct {
 // +kubebuilder:printcolumn:name="Child",type=string,JSONPath=`.spec.child.name`
 // +kubebuilder:printcolumn:name="Count",type=integer,JSONPath=`.status.count`
 // +kubebuilder:printcolumn:name="Cause",type=string,JSONPath=`.spec.cause`,priority=1
+// +kubebuilder:printcolumn:name="Reported",type=string,JSONPath=`.status.conditions[?(@.type=="Reported")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.since`
 type Drift struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -182,36 +240,103 @@ type DriftReport struct {
 
 // DriftReportSpec is the content of a DriftReport.
 type DriftReportSpec struct {
-	ID       string       `json:"id"`
-	Phase    DriftPhase   `json:"phase"`
-	Relation Relation     `json:"relation"`
-	Parent   ReportParent `json:"parent"`
-	Child    ReportChild  `json:"child"`
-	// OldObject is the stored state; nil on CREATE.
+	// ID of the difference, by which it is approved. It is the same for each occurrence.
+	ID string `json:"id"`
+	// ReportID is the same each time that this phase of this occurrence is sent: a receiver
+	// that has seen it drops the report. Header Idempotency-Key has it as well.
+	ReportID string `json:"reportID"`
+	// Phase is Detected, BrokenGlass or Resolved.
+	Phase DriftPhase `json:"phase"`
+	// Relation is ControllerChild for a change of the child object, External for a change
+	// of its external resource.
+	Relation Relation `json:"relation"`
+	// Cluster as --cluster-name names it; empty without the flag.
+	Cluster string `json:"cluster,omitempty"`
+	// Title is one line with what happened to which object, and why.
+	Title string `json:"title"`
+	// Drift is the object in the cluster.
+	Drift ObjectReference `json:"drift"`
+	// Parent of the child, whose spec does not request the change.
+	Parent ReportParent `json:"parent"`
+	// Child that is changed.
+	Child ReportChild `json:"child"`
+	// Since is when this occurrence was first seen.
+	Since *metav1.Time `json:"since,omitempty"`
+	// LastSeen is when it was last seen.
+	LastSeen *metav1.Time `json:"lastSeen,omitempty"`
+	// Count of refusals, at least.
+	Count int64 `json:"count,omitempty"`
+	// OldObject is the child as it is stored when the report is sent, without what is
+	// secret; nil on CREATE, and unless whole objects are chosen.
 	OldObject *runtime.RawExtension `json:"oldObject,omitempty"`
-	// NewObject is the refused state; the stored one on DELETE and External, and of what the
-	// composition function holds.
-	NewObject runtime.RawExtension `json:"newObject"`
-	// Difference field by field.
+	// NewObject is the child with the difference, the stored one on DELETE and External, and of what
+	// the composition function holds; nil where OldObject is, and where the difference is cut short.
+	NewObject *runtime.RawExtension `json:"newObject,omitempty"`
+	// Difference field by field; at most 32 entries.
 	Difference []FieldDifference `json:"difference,omitempty"`
 	// Cause, as text.
 	Cause string `json:"cause,omitempty"`
 	// Causes that cannot be excluded, with the authors of revisions.
 	Causes []HopCause `json:"causes,omitempty"`
+	// Holder is Function where the composition function holds the change.
+	Holder DriftHolder `json:"holder,omitempty"`
+	// Votes of the users who approved it, where ApprovalRules match it.
+	Votes []Vote `json:"votes,omitempty"`
+	// Lacks is what the votes lack by these rules, as text.
+	Lacks string `json:"lacks,omitempty"`
+	// BrokenGlass is the vote of the user who approved the change alone, with the reason, in phase BrokenGlass.
+	BrokenGlass *Vote `json:"brokenGlass,omitempty"`
 	// SuggestedApproval is the command that approves exactly this difference.
 	SuggestedApproval string `json:"suggestedApproval,omitempty"`
+	// Commands for who decides: approve, reject, explain, trace.
+	Commands []ReportCommand `json:"commands,omitempty"`
+	// Links as --drift-webhook-link names them.
+	Links []ReportLink `json:"links,omitempty"`
 	// Request that was refused; nil for External.
 	Request *ReportRequest `json:"request,omitempty"`
 	// Resolution is the reason, where Phase is Resolved.
 	Resolution string `json:"resolution,omitempty"`
 }
 
-// ReportParent is the parent with what the detection was based on.
+// ReportCommand is a command that a report suggests.
+type ReportCommand struct {
+	// Name is approve, reject, explain or trace.
+	Name string `json:"name"`
+	// Command for a POSIX shell.
+	Command string `json:"command"`
+}
+
+// ReportLink of a report.
+type ReportLink struct {
+	Name string `json:"name"`
+	URL  string `json:"url"`
+}
+
+// ReportParent is the parent as it was when the report was sent.
 type ReportParent struct {
-	ObjectReference    `json:",inline"`
-	ObservedGeneration int64  `json:"observedGeneration,omitempty"`
-	ControllerManager  string `json:"controllerManager,omitempty"`
-	LifecyclePhase     string `json:"lifecyclePhase,omitempty"`
+	ObjectReference `json:",inline"`
+	// ObservedGeneration is the generation that its controller has seen.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// ControllerManager is the field manager of its controller.
+	ControllerManager string `json:"controllerManager,omitempty"`
+	// LifecyclePhase is Initializing, Initialized or Deleting.
+	LifecyclePhase string `json:"lifecyclePhase,omitempty"`
+	// Labels of the parent, at most 32: reports are routed by them.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Intent is the last one on the parent: who requested what it has.
+	Intent *ReportIntent `json:"intent,omitempty"`
+}
+
+// ReportIntent is the last intent on a parent.
+type ReportIntent struct {
+	// User who made it; empty where unknown.
+	User string `json:"user,omitempty"`
+	// Generation of the parent that has it.
+	Generation int64 `json:"generation,omitempty"`
+	// At is when it was made.
+	At *metav1.Time `json:"at,omitempty"`
+	// Labels of its trace, as of a ticket.
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // ReportChild is the child of a report.
@@ -221,10 +346,19 @@ type ReportChild struct {
 
 // ReportRequest is the request behind a report.
 type ReportRequest struct {
-	User         string   `json:"user"`
-	Groups       []string `json:"groups,omitempty"`
-	UID          string   `json:"uid,omitempty"`
-	FieldManager string   `json:"fieldManager,omitempty"`
-	Operation    string   `json:"operation"`
-	DryRun       bool     `json:"dryRun"`
+	// User who made it.
+	User string `json:"user"`
+	// Groups of the user, at most 16.
+	// +optional
+	Groups []string `json:"groups,omitempty"`
+	// UID of the AdmissionReview.
+	// +optional
+	UID string `json:"uid,omitempty"`
+	// FieldManager of the request.
+	// +optional
+	FieldManager string `json:"fieldManager,omitempty"`
+	// Operation is CREATE, UPDATE or DELETE.
+	Operation string `json:"operation"`
+	// DryRun is false: dry-runs are not reported.
+	DryRun bool `json:"dryRun"`
 }

@@ -29,6 +29,12 @@ const (
 	// GateReasonExpired: the gate was closed by its deadline, and the provider
 	// had not confirmed that it carried out the change.
 	GateReasonExpired = "ExpiredUnconfirmed"
+	// GateReasonWindow: a window of an ApprovalRule closed before the provider began
+	// what the gate was opened for by an approval. The approval is not used up.
+	GateReasonWindow = "WindowClosed"
+	// GateReasonFrozen: a freeze began before the provider confirmed what the gate was opened for. What
+	// was accepted is carried out when it ends.
+	GateReasonFrozen = "Frozen"
 	// GateReasonNothing: a change of the object was accepted that changes
 	// nothing outside the cluster; the gate was closed again.
 	GateReasonNothing = "NothingToDo"

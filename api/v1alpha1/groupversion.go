@@ -24,6 +24,13 @@ func PolicyResources() []string {
 	return []string{ResourceAllowancePolicies, ResourceUpgradeAllowances, ResourceApprovalPolicies, ResourceClusterApprovalPolicies, ResourceApprovalRules}
 }
 
+// Resources of Rollouts and of what they consist of.
+const (
+	ResourceRollouts        = "rollouts"
+	ResourceClusterRollouts = "clusterrollouts"
+	ResourceRolloutBatches  = "rolloutbatches"
+)
+
 var (
 	// GroupVersion of the types in this package.
 	GroupVersion = schema.GroupVersion{Group: Group, Version: "v1alpha1"}
@@ -39,7 +46,8 @@ func addKnownTypes(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &Drift{}, &DriftList{}, &Kausality{}, &KausalityList{},
 		&AllowancePolicy{}, &AllowancePolicyList{}, &UpgradeAllowance{}, &UpgradeAllowanceList{},
 		&ApprovalPolicy{}, &ApprovalPolicyList{}, &ClusterApprovalPolicy{}, &ClusterApprovalPolicyList{},
-		&ApprovalRule{}, &ApprovalRuleList{})
+		&ApprovalRule{}, &ApprovalRuleList{},
+		&Rollout{}, &RolloutList{}, &ClusterRollout{}, &ClusterRolloutList{}, &RolloutBatch{}, &RolloutBatchList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

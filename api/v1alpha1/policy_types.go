@@ -58,6 +58,10 @@ type RuleStatus struct {
 	//
 	// +optional
 	Errors []string `json:"errors,omitempty"`
+	// Warnings: parts of the rule that can have no effect, with their places.
+	//
+	// +optional
+	Warnings []string `json:"warnings,omitempty"`
 	// Uses of a rule of an ApprovalPolicy, or of an UpgradeAllowance: how many
 	// changes it let through. What a replica counted in the half minute before it
 	// was killed is missing.
@@ -76,7 +80,8 @@ type PolicyStatus struct {
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Compiled is True where every rule is in force.
+	// Conditions: Compiled is True where every rule is in force, Effective where every part of
+	// the policy can have an effect on the kinds of the cluster.
 	//
 	// +optional
 	// +listType=map
@@ -97,4 +102,13 @@ const ConditionCompiled = "Compiled"
 const (
 	ReasonCompiled      = "Compiled"
 	ReasonCompileFailed = "CompileFailed"
+)
+
+// ConditionEffective of a policy.
+const ConditionEffective = "Effective"
+
+// Reasons of ConditionEffective.
+const (
+	ReasonEffective     = "Effective"
+	ReasonWithoutEffect = "WithoutEffect"
 )

@@ -14,6 +14,7 @@ import (
 // +kubebuilder:printcolumn:name="From",type=string,JSONPath=`.spec.validFrom`
 // +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.spec.validUntil`
 // +kubebuilder:printcolumn:name="Compiled",type=string,JSONPath=`.status.conditions[?(@.type=="Compiled")].status`
+// +kubebuilder:printcolumn:name="Effective",type=string,JSONPath=`.status.conditions[?(@.type=="Effective")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type UpgradeAllowance struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -26,6 +26,7 @@ func controllerCommand() *cobra.Command {
 	p := processFlags{}
 	o := policycontroller.Options{Rotation: certs.Rotation{}}
 	var service, certificates string
+	var hosts []string
 	cmd := &cobra.Command{
 		Use: "controller", Args: noArgs,
 		Short: "Run the policy controller: it writes the webhook configuration that Kausality policies require, and renews the webhook's certificates.",
@@ -36,6 +37,7 @@ func controllerCommand() *cobra.Command {
 			if err := target(&o, service, certificates); err != nil {
 				return usageError{err}
 			}
+			o.Rotation.Hosts = append(o.Rotation.Hosts, hosts...)
 			return p.run(cmd.Context(), "controller", func(ctx context.Context) error {
 				o.Process = p.Process
 				return policycontroller.Run(ctx, o)
@@ -52,6 +54,7 @@ func controllerCommand() *cobra.Command {
 	fl.StringVar(&o.Namespace, "secret-namespace", manifests.Namespace, "Namespace of the Secrets with the certificates.")
 	fl.StringVar(&o.CertSecret, "cert-secret", "kausality-webhook-tls", "Secret with the webhook's serving certificate.")
 	fl.StringVar(&o.AuthoritySecret, "authority-secret", "kausality-webhook-authority", "Secret with the keys of the authorities that sign it.")
+	fl.StringArrayVar(&hosts, "certificate-host", nil, "Further host that the certificate in --cert-secret is for, as of the history's Service; repeatable.")
 	fl.StringVar(&certificates, "certificates", "own", "own: renew them; secret: take the bundle from ca.crt of --cert-secret, which another program writes.")
 	fl.DurationVar(&o.Rotation.ServingLife, "certificate-lifetime", certs.DefaultServingLife,
 		"How long a serving certificate is valid; it is replaced when a third of that is left.")

@@ -23,6 +23,7 @@ import (
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 	"github.com/kausality-io/function-kausality/cluster"
 	"github.com/kausality-io/function-kausality/drift"
+	"github.com/kausality-io/function-kausality/records"
 	"github.com/kausality-io/function-kausality/telemetry"
 )
 
@@ -34,11 +35,14 @@ type processFlags struct {
 	debug          bool
 	mode           string
 	endpoints      drift.Endpoints
+	reports        drift.ReportOptions
 	closeTo        string
 	pendingDrift   string
 	ignore         []string
 	tracing        telemetry.Tracing
 	componentUsers []string
+	records        recordFlags
+	recorder       *records.Recorder
 }
 
 // add the flags of webhook and gate.
@@ -48,11 +52,16 @@ func (f *processFlags) add(cmd *cobra.Command) {
 	fl.StringArrayVar(&f.endpoints.URLs, "drift-webhook-url", nil, "HTTPS URL to post DriftReports to; repeatable.")
 	fl.StringVar(&f.endpoints.CAFile, "drift-webhook-ca-file", "", "PEM certificates to trust for --drift-webhook-url.")
 	fl.DurationVar(&f.endpoints.Timeout, "drift-webhook-timeout", 5*time.Second, "Time for one attempt to post a DriftReport.")
+	fl.StringVar(&f.reports.Cluster, "cluster-name", "", "Name of this cluster in DriftReports and records.")
+	fl.StringArrayVar(&f.reports.Links, "drift-webhook-link", nil,
+		"NAME=URL of a link in each DriftReport; {cluster}, {namespace}, {kind}, {name} and {id} in it are replaced; repeatable.")
+	fl.BoolVar(&f.reports.Objects, "drift-webhook-objects", false, "Add the whole child, without what is secret, to each DriftReport.")
 	fl.StringVar(&f.pendingDrift, "on-pending-drift", "hold",
 		"When the external resource already differs: hold the gate closed, or carry out the difference as well.")
 	fl.StringArrayVar(&f.ignore, "ignore-external", nil,
 		"KIND.GROUP:PATH of fields whose differences are not external drift, as in Database.cloud.example.org:spec.forProvider.tags[*]; "+
 			"*:PATH for all kinds; repeatable.")
+	f.records.add(fl)
 	fl.StringVar(&f.closeTo, "gate-closed", "Observe", "managementPolicies of a closed gate: Observe, or Observe,LateInitialize.")
 }
 
@@ -89,6 +98,12 @@ func (f *processFlags) run(ctx context.Context, component string, start func(con
 		return err
 	}
 	defer stop()
+	recorder, end, err := f.records.start(f.Config, f.reports.Cluster, f.Log.WithName("records"))
+	if err != nil {
+		return err
+	}
+	defer end()
+	f.recorder = recorder
 	return start(ctx)
 }
 
@@ -137,7 +152,8 @@ func (f *processFlags) gate() (gateSettings, error) {
 
 // check the endpoints and the addresses to listen on before anything starts.
 func (f *processFlags) check() error {
-	if err := errors.Join(f.endpoints.Check(), f.tracing.Check()); err != nil {
+	_, _, invalid := f.records.options()
+	if err := errors.Join(f.endpoints.Check(), f.reports.Check(), f.tracing.Check(), invalid); err != nil {
 		return usageError{err}
 	}
 	for _, a := range []struct{ flag, address string }{{"--metrics-bind-address", f.MetricsAddress}, {"--health-probe-bind-address", f.ProbeAddress}} {

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	_ "time/tzdata" // the zones of windows, also where the image has none
 
 	"github.com/spf13/cobra"
 )
@@ -52,7 +53,7 @@ func exitCode(err error) int {
 func root() *cobra.Command {
 	cmd := functionCommand()
 	cmd.AddCommand(webhookCommand(), gateCommand(), controllerCommand(), ungateCommand(), manifestsCommand(), notifyCommand(),
-		policyCommand(), terraformCommand(), versionCommand())
+		policyCommand(), terraformCommand(), historyCommand(), versionCommand())
 	for _, c := range append(cmd.Commands(), cmd) {
 		c.SilenceErrors, c.SilenceUsage = true, true
 		c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

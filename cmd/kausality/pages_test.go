@@ -140,7 +140,8 @@ func TestPackages(t *testing.T) {
 		}
 	}
 	for _, top := range []string{
-		"admission", "api", "certs", "cli", "cluster", "drift", "fn", "gate", "manifests", "policycontroller", "policystore", "replay", "telemetry", "webhook",
+		"admission", "api", "certs", "cli", "cluster", "drift", "fn", "gate", "history",
+		"manifests", "policycontroller", "policystore", "replay", "telemetry", "webhook",
 	} {
 		err := filepath.WalkDir(filepath.Join(repository, top), func(path string, _ fs.DirEntry, err error) error {
 			if filepath.Base(path) != "doc.go" {

@@ -17,44 +17,34 @@ func policyCommand() *cobra.Command {
 
 // policyTestCommand exits with 1 if a recorded change would have been refused.
 func policyTestCommand() *cobra.Command {
-	var events string
+	var files replay.Files
+	var at string
 	cmd := &cobra.Command{
 		Use:   "test FILE... --events=AUDITLOG",
 		Short: "Replay recorded changes against policies and print what would have been refused.",
 		Long: `Replays the changes of an API server's audit log (JSON lines, level RequestResponse)
 against the policies in FILE..., in mode enforce, and prints each change that would have
-been refused, and why. Exits with 1 if any would, or if a policy does not compile.`,
+been refused, and why. With ApprovalRules among the policies it prints who may approve
+each of these changes, and when: how many users of which groups, who does not count, and
+when a window opens. Exits with 1 if any change would be refused, or if a policy does not
+compile.`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 || events == "" {
+			if len(args) == 0 || files.Events == "" {
 				return usageError{fmt.Errorf("name the files with policies, and the audit log with --events; see %s --help", cmd.CommandPath())}
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return testPolicies(cmd, args, events) },
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if files.At, err = replay.ParseAt(at); err != nil {
+				return usageError{err}
+			}
+			files.Policies = args
+			return files.Test(cmd.Context(), cmd.OutOrStdout())
+		},
 	}
-	cmd.Flags().StringVar(&events, "events", "", "File with the audit log.")
+	cmd.Flags().StringVar(&files.Events, "events", "", "File with the audit log.")
+	cmd.Flags().StringVar(&at, "at", "", "Time for which the windows of ApprovalRules are printed, in RFC 3339; by default that of each change.")
 	return cmd
-}
-
-// testPolicies compiles the policies before it reads the log, which may be large.
-func testPolicies(cmd *cobra.Command, files []string, events string) error {
-	set, err := replay.ReadPolicies(files...)
-	if err != nil {
-		return err
-	}
-	changes, skipped, err := replay.ReadFile(events)
-	if err != nil {
-		return err
-	}
-	r, err := replay.Test(cmd.Context(), changes, set)
-	if err != nil {
-		return err
-	}
-	r.Print(cmd.OutOrStdout(), events, skipped)
-	if len(r.Refusals) > 0 {
-		return fmt.Errorf("%d recorded changes would have been refused", len(r.Refusals))
-	}
-	return nil
 }
 
 // policyDeriveCommand prints policies as a starting point for review.

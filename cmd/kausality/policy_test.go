@@ -118,6 +118,13 @@ spec:
         kind: Instance
       verbs:
       - Update
+    - relation: External
+      target:
+        apiGroup: rds.example.com
+        apiVersion: v1
+        kind: Instance
+      verbs:
+      - Update
     trigger: spec.size
   subjects:
   - kind: User
@@ -129,7 +136,17 @@ spec:
     kind: XDatabase
 `
 
-// TestPolicyDerive covers KR-10-10.
+// externalEntry is the part of derived that opens the gate.
+const externalEntry = `    - relation: External
+      target:
+        apiGroup: rds.example.com
+        apiVersion: v1
+        kind: Instance
+      verbs:
+      - Update
+`
+
+// TestPolicyDerive covers KR-10-10: changes of managed resources open their gates (KR-06-32).
 func TestPolicyDerive(t *testing.T) {
 	out, err := kausality(t, "policy", "derive", "--events="+auditLog(t))
 	if err != nil {
@@ -195,6 +212,14 @@ func TestPolicyTest(t *testing.T) {
 			policies: derived + `---
 {apiVersion: kausality.io/v1alpha1, kind: ClusterApprovalPolicy, metadata: {name: c}, spec: {rules: [{kind: Instance, mode: always}]}}`,
 			want: "3 changes decided, 2 expected or allowed by policies, 0 refused; 0 writes without an object in the log",
+			err:  "1 recorded changes would not have reached their external resources",
+		},
+		{
+			reason:   "without the entry for the external resource (KR-06-33)",
+			policies: strings.Replace(derived, externalEntry, "", 1),
+			want: ":4: the gate of Instance inst stays closed: no allowance with relation External covers the change (spec.forProvider.class); " +
+				"add to the rule that allows it: relation External, verbs [Update]",
+			err: "1 recorded changes would have been refused",
 		},
 		{
 			reason: "it does not compile",

@@ -63,11 +63,14 @@ func constants(kind, prefix string) func(ast.Node) []ast.Expr {
 	}
 }
 
-// events of the gate: the reasons of the calls that make one.
+// events of the gate and about Drifts: the reasons of the calls that make one.
 func events(n ast.Node) []ast.Expr {
 	if c, ok := n.(*ast.CallExpr); ok {
 		if f, ok := c.Fun.(*ast.Ident); ok && (f.Name == "normal" || f.Name == "warning") {
 			return c.Args[:1]
+		}
+		if f, ok := c.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "emit" && len(c.Args) == 4 {
+			return c.Args[2:3]
 		}
 	}
 	return nil
@@ -105,13 +108,17 @@ func TestReasons(t *testing.T) {
 	gate := slices.Concat(words(t, "api/v1alpha1/gate.go", constants("", "GateReason")), words(t, "admission/external/view.go", constants("", "Over")))
 	conditions := slices.Concat(words(t, "api/v1alpha1/kausality.go", constants("", "KausalityReason")),
 		words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonCompile")),
+		words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonEffective")), words(t, "api/v1alpha1/policy_types.go", constants("", "ReasonWithout")),
+		words(t, "api/v1alpha1/drift.go", constants("", "ReasonDeliver")),
 		words(t, "api/v1alpha1/conditions.go", constants("", "ConditionReason")))
 	for name, tc := range map[string]struct {
 		section string
 		column  int
 		source  []string
 	}{
-		"Events":     {section: "Events", column: 1, source: words(t, "gate/*.go", events)},
+		"Events": {section: "Events", column: 1, source: slices.Concat(words(t, "gate/*.go", events), words(t, "drift/deliverer.go", events),
+			words(t, "drift/glass.go", events),
+			words(t, "rollout/events.go", events))},
 		"Decisions":  {section: "Reasons of decisions", column: 1, source: words(t, "admission/decision.go", constants("Reason", "Reason"))},
 		"Gate":       {section: "Reasons of the gate", column: 1, source: gate},
 		"Conditions": {section: "Conditions", column: 3, source: conditions},

@@ -44,8 +44,9 @@ func webhookCommand() *cobra.Command {
 			}
 			o.Admission.CloseTo, o.Admission.CarryPendingDrift, o.Admission.Ignore = g.closeTo, g.carry, g.ignore
 			o.ComponentUsers, o.Endpoints = slices.Concat(componentUsers, p.componentUsers), p.endpoints
+			o.Reports = p.reports
 			return p.run(cmd.Context(), "webhook", func(ctx context.Context) error {
-				o.Process = p.Process
+				o.Process, o.Records = p.Process, p.recorder
 				return webhook.Run(ctx, o)
 			})
 		},
@@ -85,8 +86,9 @@ func gateCommand() *cobra.Command {
 				return fmt.Errorf("--shard: %w", err)
 			}
 			o.CloseTo, o.CarryPendingDrift, o.Ignore, o.Endpoints = g.closeTo, g.carry, g.ignore, p.endpoints
+			o.Reports = p.reports
 			return p.run(cmd.Context(), "gate", func(ctx context.Context) error {
-				o.Process = p.Process
+				o.Process, o.Records = p.Process, p.recorder
 				return gate.Run(ctx, o)
 			})
 		},

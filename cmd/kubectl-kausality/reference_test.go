@@ -20,6 +20,11 @@ func TestReference(t *testing.T) {
 	var list []reference.Command
 	for _, c := range root.Commands() {
 		list = append(list, reference.Command{Heading: c.Name(), Synopsis: "kubectl kausality " + c.Use, Short: c.Short, Flags: c.LocalNonPersistentFlags()})
+		for _, sub := range c.Commands() {
+			name := c.Name() + " " + sub.Name()
+			list = append(list, reference.Command{Heading: name, Synopsis: "kubectl kausality " + c.Name() + " " + sub.Use, Short: sub.Short,
+				Flags: sub.LocalNonPersistentFlags()})
+		}
 	}
 	reference.Test(t, filepath.Join("..", "..", "docs", "kubectl-commands.md"),
 		"# Commands of kubectl kausality\n\nGenerated from the source by `make generate`; [kubectl.md](kubectl.md) explains how to use them. In addition to its\n"+

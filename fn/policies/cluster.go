@@ -74,6 +74,11 @@ func (c Cluster) Lookup() func(parent.Ref, map[string]string) settings.Settings 
 	return c.Settings
 }
 
+// Initialized are the condition types by which a kind counts as initialized; nil where no policy names any.
+func (c Cluster) Initialized(gk schema.GroupKind) []string {
+	return c.settings.Initialized(gk.Group, gk.Kind)
+}
+
 // Namespace is what is declared on a Namespace; zero where it was not fetched.
 func (c Cluster) Namespace(name string) settings.Namespace { return c.namespaces[name].declared }
 
@@ -102,7 +107,7 @@ func clusterOf(req *fnv1.RunFunctionRequest) (c Cluster, notes []string) {
 	c = Cluster{settings: set, namespaces: map[string]namespace{}}
 	for _, name := range namespacesOf(req) {
 		if o := single(req, RequirementNamespace+name); o != nil {
-			c.namespaces[name] = namespace{declared: settings.NamespaceOf(o.GetAnnotations(), o.GetDeletionTimestamp() != nil), labels: o.GetLabels()}
+			c.namespaces[name] = namespace{declared: settings.NamespaceOf(o.GetAnnotations(), o.GetLabels(), o.GetDeletionTimestamp() != nil), labels: o.GetLabels()}
 		}
 	}
 	if o := single(req, RequirementConfiguration); o != nil {

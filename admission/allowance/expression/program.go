@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/interpreter"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
@@ -78,6 +79,7 @@ func (s *spending) add(cost uint64) {
 type Program struct {
 	text string
 	prog cel.Program
+	expr ast.Expr
 }
 
 // Text of the expression.
@@ -172,7 +174,7 @@ func compile(environment func() (*cel.Env, error), text string) (*Program, error
 	if err != nil {
 		return nil, fmt.Errorf("cannot plan the expression: %w", err)
 	}
-	return &Program{text: text, prog: prog}, nil
+	return &Program{text: text, prog: prog, expr: checked.NativeRep().Expr()}, nil
 }
 
 // Regexp compiles an RE2 expression that must match a text as a whole. The error

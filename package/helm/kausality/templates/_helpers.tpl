@@ -109,6 +109,66 @@ startupProbe:
 {{- if or .Values.notifier.enabled .Values.driftWebhooks.caSecretName }}
 - --drift-webhook-ca-file=/etc/kausality/drift-ca/ca.crt
 {{- end }}
+{{- range .Values.driftWebhooks.links }}
+- {{ printf "--drift-webhook-link=%s" . | quote }}
+{{- end }}
+{{- if .Values.driftWebhooks.objects }}
+- --drift-webhook-objects
+{{- end }}
+{{- if .Values.clusterName }}
+- {{ printf "--cluster-name=%s" .Values.clusterName | quote }}
+{{- end }}
+{{- end }}
+
+{{- define "kausality.recordArgs" -}}
+{{- if or .Values.records.sinks .Values.history.enabled }}
+- --record-spool-dir=/var/lib/kausality/records
+- --record-spool-size={{ .Values.records.spoolSize }}
+{{- range .Values.records.sinks }}
+- {{ printf "--record-sink=%s" . | quote }}
+{{- end }}
+{{- if .Values.history.enabled }}
+- "--record-sink=cloudevents=https://kausality-history.kausality-system.svc:8443/v1/records,token-file=/var/run/secrets/kubernetes.io/serviceaccount/token,ca-file=/etc/kausality/history-ca/ca.crt"
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "kausality.recordMounts" -}}
+{{- if or .Values.records.sinks .Values.history.enabled }}
+- {name: records, mountPath: /var/lib/kausality/records}
+{{- if .Values.history.enabled }}
+- {name: history-ca, mountPath: /etc/kausality/history-ca, readOnly: true}
+{{- end }}
+{{- if .Values.records.secretName }}
+- {name: records-secret, mountPath: /etc/kausality/records, readOnly: true}
+{{- end }}
+{{- if .Values.records.tokenAudience }}
+- {name: records-token, mountPath: /var/run/secrets/kausality, readOnly: true}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "kausality.recordVolumes" -}}
+{{- if or .Values.records.sinks .Values.history.enabled }}
+- name: records
+  {{- toYaml (.Values.records.volume | default (dict "emptyDir" dict)) | nindent 2 }}
+{{- if .Values.history.enabled }}
+- name: history-ca
+  secret:
+    secretName: kausality-webhook-tls
+    items: [{key: ca.crt, path: ca.crt}]
+{{- end }}
+{{- with .Values.records.secretName }}
+- name: records-secret
+  secret: {secretName: {{ . }}}
+{{- end }}
+{{- with .Values.records.tokenAudience }}
+- name: records-token
+  projected:
+    sources:
+      - serviceAccountToken: {audience: {{ . | quote }}, path: token, expirationSeconds: 3600}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "kausality.driftSecret" -}}

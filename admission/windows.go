@@ -1,0 +1,102 @@
+package admission
+
+import (
+	"context"
+
+	"github.com/kausality-io/function-kausality/admission/allowance"
+	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/identity"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/trace"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// inWindow is the verdict on a change that needs no approval: v while the windows of all ApprovalRules that apply to such
+// changes are open, or where the glass was broken for it; a refusal otherwise (KR-14-21).
+func (ev *evaluation) inWindow(a v1alpha1.AppliesTo, v verdict) verdict {
+	if !ev.policySet().HasRulesOf(a) {
+		return v
+	}
+	rules := ev.rulesFor(ev.changesFor(ev.ctx, a))
+	closed := rules.Closed(nil, ev.req.Time)
+	if closed == "" {
+		return v
+	}
+	holder, set, q := ev.glassBox(rules)
+	if m, ok := set.Approved(q); ok {
+		return ev.byBreakGlass(v, m, set)
+	}
+	r := refusal{code: 403, reason: ReasonWindowClosed, why: closed, next: afterWindow}
+	if who := rules.Alone(); who != "" && !holder.Unguarded && !(ev.view() == nil && ev.req.Operation == Create) {
+		r.next += " In an emergency, for " + who + ": " + identity.BreakGlassCommand(holder.State.Ref, holder.Kind, ev.class.id)
+	}
+	if ev.mode == v1alpha1.ModeLog {
+		ev.warnings.add("the change passes because the mode is log: " + ev.message(r))
+		return ev.allowAs(v.Class, ReasonWindowClosed)
+	}
+	return ev.refuseAs(v.Class, r)
+}
+
+// afterWindow is what becomes of a change that needs no approval.
+const afterWindow = "It needs no approval, and passes when it is tried again while the window is open."
+
+// changesFor rules that apply to changes without approvals: that of a managed resource is one of the object and, since it
+// opens the gate, one of its external resource (KR-14-21).
+func (f *facts) changesFor(ctx context.Context, a v1alpha1.AppliesTo) []allowance.Change {
+	object := f.changeOf(ctx)
+	object.AppliesTo = a
+	if !f.kind.ManagementPolicies {
+		return []allowance.Change{object}
+	}
+	outside := object
+	outside.Relation = v1alpha1.RelationExternal
+	return []allowance.Change{object, outside}
+}
+
+// glassBox is where a vote lets the change pass alone: the parent or, without one, the object itself. An approval that
+// breaks no glass does not (KR-14-22).
+func (ev *evaluation) glassBox(rules allowance.Rules) (identity.Holder, approval.Set, approval.Query) {
+	holder := identity.Holder{Kind: ev.kind}
+	var set approval.Set
+	if view := ev.view(); view != nil {
+		holder.State, holder.Kind, holder.Unguarded = view.state, ev.kindOf(view.state), !view.guarded
+		set = view.set
+	} else {
+		holder.State = parent.Sum(ev.req.Stored(), ev.kind.Role)
+		ev.class.id = ev.req.DifferenceID(holder.State, ev.changes)
+		set = approval.ParseAt(holder.State.Annotations, ev.req.Time)
+	}
+	use := ev.use(ev.class.id)
+	q := approval.Query{APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: ev.req.Resource(),
+		Relation: v1alpha1.RelationControllerChild, Digests: []string{ev.class.id}, Use: use,
+		Lacks: func(votes []v1alpha1.Vote) (string, bool) {
+			lacking := rules.Closed(votes, ev.req.Time)
+			return lacking, lacking != ""
+		}}
+	if ev.view() != nil {
+		q.Intent = ev.approvedSince()
+	} else {
+		intent, _ := trace.Intent(holder.State)
+		q.Intent = intent.Generation
+	}
+	return holder, set, q
+}
+
+// byBreakGlass is the verdict on a change that passes outside of the windows. On the object itself nothing is claimed: its
+// change is an intent, which ends the approvals from before.
+func (ev *evaluation) byBreakGlass(v verdict, m approval.Match, set approval.Set) verdict {
+	out := ev.allowAs(v.Class, ReasonApproved)
+	out.approval = &v1alpha1.HopApproval{Content: m.Entry.Content, Mode: m.Entry.Mode, Digest: ev.class.id, Reason: bounded(m.Entry.Reason),
+		By: approvers(m.By)}
+	switch {
+	case ev.view() == nil:
+	case m.NeedsClaim():
+		out.Resolution = ResolutionApproved
+		out.Claim = ev.claim(ev.parent(), set, m.Entry, ev.use(ev.class.id))
+		out.approval.Claim = out.Claim.ID
+	case m.Claimed != nil:
+		out.Resolution = ResolutionApproved
+		out.approval.Claim = m.Claimed.ID
+	}
+	return out
+}

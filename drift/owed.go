@@ -1,0 +1,56 @@
+package drift
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// owing are the entries of an occurrence of which no destination knows yet.
+func owing(destinations []string, since *metav1.Time) []v1alpha1.DriftDelivery {
+	var out []v1alpha1.DriftDelivery
+	for _, n := range destinations {
+		out = append(out, v1alpha1.DriftDelivery{Destination: n, Since: since})
+	}
+	return out
+}
+
+// deliveryTo a destination about this occurrence of a drift; nil for none.
+func deliveryTo(s *v1alpha1.DriftStatus, destination string) *v1alpha1.DriftDelivery {
+	for i := range s.Reports {
+		if e := &s.Reports[i]; e.Destination == destination && e.Since.Equal(s.Since) {
+			return e
+		}
+	}
+	return nil
+}
+
+// owed are the phases of a drift that a destination is to be sent, in their order (KR-10-14). A destination gets
+// Resolved after Detected, and neither of an occurrence that a snooze silenced to its end (KR-10-15). One that is new gets
+// what is open.
+func owed(s *v1alpha1.DriftStatus, destination string) []v1alpha1.DriftPhase {
+	if s.Since == nil || s.Snoozed {
+		return nil
+	}
+	phases := []v1alpha1.DriftPhase{v1alpha1.DriftDetected}
+	if s.BrokenGlass != nil {
+		phases = append(phases, v1alpha1.DriftBrokenGlass)
+	}
+	if s.Phase == v1alpha1.DriftResolved {
+		phases = append(phases, v1alpha1.DriftResolved)
+	}
+	e := deliveryTo(s, destination)
+	switch {
+	case s.Phase != v1alpha1.DriftDetected && s.Phase != v1alpha1.DriftResolved, e == nil && s.Phase == v1alpha1.DriftResolved:
+		return nil
+	case e == nil:
+		return phases
+	}
+	known := slices.Index(phases, e.Phase) // what it knows of an earlier occurrence is none of these
+	if known+1 == len(phases) {
+		return nil
+	}
+	return phases[known+1:]
+}

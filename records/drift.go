@@ -1,0 +1,102 @@
+package records
+
+import (
+	"time"
+
+	"github.com/kausality-io/function-kausality/admission/trace"
+	recordsv1alpha1 "github.com/kausality-io/function-kausality/api/records/v1alpha1"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// drift that begins or is over. Its fields are those of a Drift, whose later changes it does not see.
+type drift struct {
+	spec  v1alpha1.DriftSpec
+	votes []v1alpha1.Vote
+	since time.Time
+	// holder is who holds it; empty for a refusal.
+	holder v1alpha1.DriftHolder
+	// logged: the change passed.
+	logged bool
+	// parent's trace and labels; nil where unknown.
+	parent trace.Trace
+
+	// over is when it was resolved; zero while it is not. why is a clause for users.
+	over time.Time
+	why  string
+}
+
+// OfDrift is what is recorded when an occurrence of a drift was stored (KR-16-11): DriftHeld, or DriftLogged where the change passed. of is the trace
+// of its parent.
+func OfDrift(d *v1alpha1.Drift, of trace.Trace, logged bool) Occurrence {
+	if d.Status.Since == nil {
+		return nil
+	}
+	return &drift{
+		spec: *d.Spec.DeepCopy(), votes: d.Status.Votes, since: d.Status.Since.Time, holder: d.Status.Holder, logged: logged, parent: of,
+	}
+}
+
+// OfResolution is what is recorded when a drift was set to Resolved at a time (KR-16-11).
+func OfResolution(d *v1alpha1.Drift, at time.Time) Occurrence {
+	if d.Status.Since == nil {
+		return nil
+	}
+	return &drift{spec: *d.Spec.DeepCopy(), votes: d.Status.Votes, since: d.Status.Since.Time, over: at, why: d.Status.Resolution}
+}
+
+// Records of the drift.
+func (d *drift) Records(c recordsv1alpha1.Cluster) []recordsv1alpha1.Record {
+	child := objectOfReference(d.spec.Child)
+	if d.over.IsZero() {
+		return []recordsv1alpha1.Record{d.begun(c, child)}
+	}
+	r := newRecord(c, recordsv1alpha1.TypeResolved, child, d.over, d.spec.ID, d.since.UTC().Format(time.RFC3339))
+	d.describe(&r)
+	r.Message, r.Approvers = d.why, approversOf(d.votes)
+	// Whether it was held or logged is not stored: one of the two exists.
+	for _, of := range []recordsv1alpha1.Type{recordsv1alpha1.TypeDriftHeld, recordsv1alpha1.TypeDriftLogged} {
+		r.CausedBy = append(r.CausedBy, d.beginID(c, child, of))
+	}
+	return []recordsv1alpha1.Record{r}
+}
+
+// begun is the record of the first occurrence.
+func (d *drift) begun(c recordsv1alpha1.Cluster, child recordsv1alpha1.Object) recordsv1alpha1.Record {
+	of := recordsv1alpha1.TypeDriftHeld
+	if d.logged {
+		of = recordsv1alpha1.TypeDriftLogged
+	}
+	r := newRecord(c, of, child, d.since, d.spec.ID)
+	d.describe(&r)
+	if d.spec.User != "" {
+		r.Actor = &recordsv1alpha1.Actor{User: d.spec.User}
+		if q := d.spec.Request; q != nil {
+			r.Actor.Via = q.FieldManager
+		}
+	}
+	r.Reason = string(d.spec.Relation)
+	if d.holder != "" {
+		r.Reason = string(d.holder)
+	}
+	r.Trace = hopsOf(d.parent, d.spec.Parent.Namespace)
+	if own := d.parent.Own(); own != nil {
+		r.CausedBy, r.Labels = ids(intentID(c, *own, d.spec.Parent.Namespace)), own.Labels
+	}
+	return r
+}
+
+func (d *drift) beginID(c recordsv1alpha1.Cluster, child recordsv1alpha1.Object, of recordsv1alpha1.Type) string {
+	return recordsv1alpha1.ID(c, child, of, d.since, d.spec.ID)
+}
+
+// describe the difference in a record.
+func (d *drift) describe(r *recordsv1alpha1.Record) {
+	if d.spec.Parent.Kind != "" {
+		p := objectOfReference(d.spec.Parent)
+		r.Parent = &p
+	}
+	r.Operation, r.Differences, r.Causes = d.spec.Operation, ids(d.spec.ID), causesOf(d.spec.Causes)
+	for _, f := range d.spec.Difference {
+		r.Paths = append(r.Paths, f.Path)
+	}
+}

@@ -1,0 +1,130 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	jsonpatch "gomodules.xyz/jsonpatch/v2"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/change"
+	"github.com/kausality-io/function-kausality/admission/clock"
+	"github.com/kausality-io/function-kausality/admission/parent"
+	"github.com/kausality-io/function-kausality/admission/rollout"
+	"github.com/kausality-io/function-kausality/admission/subject"
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// RolloutHandler records the votes for Rollouts, and keeps others from their statuses and batches.
+type RolloutHandler struct{ *Handler }
+
+// rolloutObject is what is read of a Rollout or ClusterRollout.
+type rolloutObject struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              v1alpha1.RolloutSpec   `json:"spec"`
+	Status            v1alpha1.RolloutStatus `json:"status"`
+}
+
+// Handle one review.
+func (h RolloutHandler) Handle(ctx context.Context, r ctrl.Request) ctrl.Response {
+	user := subject.User{Name: r.UserInfo.Username, UID: r.UserInfo.UID, Groups: r.UserInfo.Groups, Extra: map[string][]string{}}
+	for k, v := range r.UserInfo.Extra {
+		user.Extra[k] = v
+	}
+	manager, err := managerOf(r)
+	if err != nil {
+		return ctrl.Errored(http.StatusBadRequest, err)
+	}
+	if h.Evaluator.World.Component(user, manager) {
+		return ctrl.Allowed("")
+	}
+	if r.Kind.Kind == v1alpha1.KindRolloutBatch || r.SubResource != "" {
+		return refuseRollout(http.StatusForbidden, "only Kausality writes how far a Rollout is; to stop a Rollout, set its spec.stop, to go on, spec.proceed")
+	}
+	set := h.Evaluator.Policies.Policies()
+	now, was := rolloutObject{}, rolloutObject{}
+	if err := json.Unmarshal(r.Object.Raw, &now); err != nil {
+		return ctrl.Errored(http.StatusBadRequest, fmt.Errorf("cannot decode the %s: %w", r.Kind.Kind, err))
+	}
+	review := rollout.Review{New: r.Operation == admissionv1.Create, Incoming: now.Annotations, Spec: &now.Spec, Namespace: r.Namespace, User: user,
+		Manager: manager, Groups: set.Groups(), Now: clock.Now()}
+	if !review.New {
+		if err := json.Unmarshal(r.OldObject.Raw, &was); err != nil {
+			return ctrl.Errored(http.StatusBadRequest, fmt.Errorf("cannot decode the %s: %w", r.Kind.Kind, err))
+		}
+		review.Stored = was.Annotations
+		if was.Status.Plan != nil {
+			review.Plan = was.Status.Plan.ID
+		}
+	}
+	out := review.Decide()
+	if out.Refused != "" {
+		return refuseRollout(http.StatusUnprocessableEntity, r.Kind.Kind+" "+r.Name+": "+out.Refused)
+	}
+	if may := h.Evaluator.Options.MayApprove; out.Votes && may != nil {
+		ref := parent.Ref{GroupVersionKind: schema.GroupVersionKind(r.Kind), Namespace: r.Namespace, Name: r.Name}
+		ok, err := may(ctx, user, ref)
+		if err != nil {
+			return ctrl.Errored(http.StatusInternalServerError, fmt.Errorf("kausality: %w", err))
+		}
+		if !ok {
+			return refuseRollout(http.StatusForbidden,
+				fmt.Sprintf("approving %s %s needs the verb %q on it; a Role can grant it", r.Kind.Kind, r.Name, admission.VerbApprove))
+		}
+	}
+	resp := ctrl.Allowed("").WithWarnings(out.Warnings...)
+	resp.Patches = annotationPatches(now.Annotations, out.Edits)
+	if len(resp.Patches) > 0 {
+		resp.PatchType = new(admissionv1.PatchTypeJSONPatch)
+	}
+	return resp
+}
+
+// managerOf a request, as the API server names it.
+func managerOf(r ctrl.Request) (string, error) {
+	if len(r.Options.Raw) == 0 {
+		return "", nil
+	}
+	options := struct {
+		FieldManager string `json:"fieldManager"`
+	}{}
+	if err := json.Unmarshal(r.Options.Raw, &options); err != nil {
+		return "", fmt.Errorf("cannot decode the options: %w", err)
+	}
+	return options.FieldManager, nil
+}
+
+func refuseRollout(code int32, text string) ctrl.Response {
+	resp := ctrl.Denied("")
+	reason := metav1.StatusReasonForbidden
+	if code == http.StatusUnprocessableEntity {
+		reason = metav1.StatusReasonInvalid
+	}
+	resp.Result = &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: text}
+	return resp
+}
+
+// annotationPatches of an object that has some annotations; a nil value removes.
+func annotationPatches(have map[string]string, edits map[string]*string) (out []jsonpatch.Operation) {
+	keys := slices.Sorted(maps.Keys(edits))
+	if len(have) == 0 && slices.ContainsFunc(keys, func(k string) bool { return edits[k] != nil }) {
+		out = append(out, jsonpatch.NewOperation("add", "/metadata/annotations", map[string]any{}))
+	}
+	for _, k := range keys {
+		path := change.Pointer("metadata", "annotations", k)
+		if v := edits[k]; v != nil {
+			out = append(out, jsonpatch.NewOperation("add", path, *v))
+		} else if _, ok := have[k]; ok {
+			out = append(out, jsonpatch.NewOperation("remove", path, nil))
+		}
+	}
+	return out
+}
