@@ -13,7 +13,6 @@ import (
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
-	"github.com/kausality-io/function-kausality/cli/annotate"
 )
 
 // approveCommand approves differences that were reported, or changes in advance.
@@ -22,6 +21,7 @@ type approveCommand struct {
 	writeOptions
 	waitOptions
 	changeOptions
+	voteOptions
 	mode, digest string
 	reason       string
 	any          bool
@@ -50,6 +50,13 @@ func newApproveCommand(s *session) *cobra.Command {
   kubectl kausality approve -A --cause xdatabases-7f3 --limit 10 --reason "SHOP-17: canary"
   kubectl kausality approve -A --cause xdatabases-7f3 --reason "SHOP-17"
 
+  # Alone, outside of windows, as one of the users whom the ApprovalRules name for it
+  kubectl kausality approve 7642947475a29290 --break-glass --reason "INC-4711: the disk is full"
+
+  # It counts for two hours; and not at all any more
+  kubectl kausality approve 7642947475a29290 --for 2h
+  kubectl kausality approve 7642947475a29290 --withdraw
+
   # Allow the controller any change of this database, until the spec of its parent is changed
   kubectl kausality approve database/orders-da6cb79af0ff --any --mode generation
 
@@ -62,6 +69,7 @@ func newApproveCommand(s *session) *cobra.Command {
 	c.changeOptions.add(cmd, "All pending changes of the namespace but those of external resources.")
 	c.waitOptions.add(cmd, "Wait until what is approved was carried out.")
 	fl := cmd.Flags()
+	c.voteOptions.add(fl)
 	fl.StringVar(&c.mode, "mode", string(v1alpha1.ApprovalOnce), "once, generation (until the next intent on the parent) or always.")
 	fl.StringVarP(&c.reason, "reason", "m", "", "Reason, for other users; kubectl kausality trace shows it beside the change.")
 	fl.StringVar(&c.digest, "digest", "", "Approve the difference with this id of the object named, whether it is reported or not.")
@@ -76,7 +84,7 @@ func newApproveCommand(s *session) *cobra.Command {
 
 // check the flags, and those that exclude each other, before the cluster is read.
 func (c *approveCommand) check() error {
-	if err := errors.Join(c.writeOptions.check(), c.checkSelection()); err != nil {
+	if err := errors.Join(c.writeOptions.check(), c.checkSelection(), c.voteOptions.check(c)); err != nil {
 		return err
 	}
 	switch v1alpha1.ApprovalMode(c.mode) {
@@ -119,7 +127,7 @@ func (c *approveCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	d := decision{question: "Approve %s (" + c.mode + ")?", noun: "change", differences: true, limit: c.limit}
+	d := decision{question: c.question(c.mode), noun: "change", differences: true, limit: c.limit}
 	if group {
 		d.selection = asGroup
 	}
@@ -142,13 +150,10 @@ func (c *approveCommand) drift(d *v1alpha1.Drift) annotationWrite {
 	if d.Spec.SuggestedApproval == "" {
 		return annotationWrite{on: t, head: d.Name + "  " + summary(d), err: errUnguarded(describeRef(d.Spec.Parent))}
 	}
-	w := annotationWrite{
-		on: t, head: d.Name + "  " + summary(d), key: annotate.ApproveKey(d.Spec.ID), edit: annotate.Approve(d.Spec.ID, v1alpha1.ApprovalMode(c.mode)),
-		next: c.afterApproval(d), warn: c.obstacles, drift: d,
-	}
-	if c.reason != "" { // an annotation of the other form has no room for it (KR-12-23)
-		w.key = v1alpha1.AnnotationKeyApprovals
-		w.edit = annotate.AddApproval(v1alpha1.Approval{Digest: d.Spec.ID, Mode: v1alpha1.ApprovalMode(c.mode), Reason: c.reason})
+	w := annotationWrite{on: t, head: d.Name + "  " + summary(d), next: c.afterApproval(d), warn: c.obstacles, drift: d}
+	w.key, w.edit = c.vote(d.Spec.ID, v1alpha1.ApprovalMode(c.mode), c.reason, c.view.now())
+	if c.withdraw {
+		w.next, w.warn = "Your approval is removed; those of other users stay.", nil
 	}
 	return w
 }

@@ -54,6 +54,7 @@ func (c *approveCommand) advance(ctx context.Context, i *inspect.Inspector, t ta
 	}
 	a := v1alpha1.Approval{
 		APIVersion: t.GetAPIVersion(), Kind: t.GetKind(), Name: t.GetName(), Mode: v1alpha1.ApprovalMode(c.mode), Digest: c.digest, Reason: c.reason,
+		Expiry: c.expiry(c.view.now()),
 	}
 	next := "Any change that its controller makes to " + t.describe() + " is allowed, " + lasts[a.Mode] + "."
 	if len(c.external) > 0 {

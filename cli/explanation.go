@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/gating"
 
 	"github.com/kausality-io/function-kausality/admission"
@@ -86,6 +88,7 @@ var reasons = map[admission.Reason]string{
 	admission.ReasonNoChange:       "the desired state is unchanged",
 	admission.ReasonUndetermined:   "the parent's controller could not be identified; allowed",
 	admission.ReasonDriftLogged:    "it is unrequested, and mode log allows it with a warning and a report",
+	admission.ReasonWindowClosed:   "an ApprovalRule lets such changes pass in windows of time, which are closed",
 	admission.ReasonParentNotFound: "its parent does not exist",
 }
 
@@ -106,12 +109,29 @@ func (v view) outcome(top *node, o inspect.Outcome) {
 	for _, f := range o.Difference {
 		n.lines = append(n.lines, field(f))
 	}
+	n.lines = append(n.lines, needs(o.Needs)...)
 	for _, w := range o.Warnings {
 		n.lines = append(n.lines, v.yellow("warning: "+w))
 	}
 	if o.Suggestion != "" && !o.Allowed {
 		n.lines = append(n.lines, "To approve it: "+o.Suggestion)
 	}
+}
+
+// needs of several ApprovalRules, a line each (KR-14-19); one alone is in the reason.
+func needs(all []allowance.Need) []string {
+	if len(all) < 2 {
+		return nil
+	}
+	out := []string{fmt.Sprintf("%d ApprovalRules match it, and all must be met:", len(all))}
+	for _, n := range all {
+		lacks := n.Lacks
+		if lacks == "" {
+			lacks = "met"
+		}
+		out = append(out, "  "+n.Rule+": "+lacks)
+	}
+	return out
 }
 
 // parent as the cause of changes of its children, as nodes.
@@ -135,7 +155,11 @@ func (v view) parent(n *node, p *inspect.Parent) {
 		n.addf("composition revision: %s", p.Revision)
 	}
 	if f := p.Frozen; f != nil {
-		n.add(v.red("frozen") + attribution(f.User, f.Message, f.At))
+		with := ""
+		if p.FrozenWith != "" {
+			with = " with " + p.FrozenWith
+		}
+		n.add(v.red("frozen") + with + attribution(f.User, f.Message, f.At))
 	}
 	if s := p.Snoozed; s != nil {
 		n.addf("snoozed until %s%s", s.Expiry.UTC().Format(time.RFC3339), attribution(s.User, s.Message, nil))

@@ -178,6 +178,9 @@ func (c *pendingCommand) printNames(list []v1alpha1.Drift) error {
 	return err
 }
 
+// suggestRollout is of how many objects a Rollout is suggested for more.
+const suggestRollout = 5
+
 // maxIDs that a command line is printed with; more changes are named by their cause.
 const maxIDs = 3
 
@@ -222,7 +225,14 @@ func (c *pendingCommand) printGroup(g *causeGroup, s scope) error {
 	if more := len(lacks) - maxLacks; more > 0 {
 		fmt.Fprintf(c.Out, "  and %d other sets of votes; -o yaml shows all\n", more)
 	}
-	_, err := fmt.Fprintf(c.Out, "  To approve: %s\n", command)
+	if _, err := fmt.Fprintf(c.Out, "  To approve: %s\n", command); err != nil || g.objects() <= suggestRollout {
+		return err
+	}
+	if _, err := causeOf(&g.drifts[0]); err != nil {
+		return nil //nolint:nilerr // A Rollout cannot select them.
+	}
+	where := strings.Replace(s.args, " -A", " --cluster", 1)
+	_, err := fmt.Fprintf(c.Out, "  In waves: kubectl kausality rollout start NAME%s --cause %s\n", where, g.key)
 	return err
 }
 

@@ -32,11 +32,11 @@ func NewCommand(streams genericiooptions.IOStreams, version string) (*cobra.Comm
 		"Mode where neither the object nor its Namespace sets one: log or enforce. By default it is derived from the webhook configuration.")
 	offer(cmd.PersistentFlags().Lookup("default-mode"), string(v1alpha1.ModeLog), string(v1alpha1.ModeEnforce))
 	cmd.AddCommand(
-		newTraceCommand(s), newExplainCommand(s), newPendingCommand(s),
-		newApproveCommand(s), newRejectCommand(s), newFreezeCommand(s), newUnfreezeCommand(s), newSnoozeCommand(s), newUngateCommand(s),
-		newCoverageCommand(s), newEmergencyCommand(s), newPreviewCommand(s), newVersionCommand(s),
+		newTraceCommand(s), newExplainCommand(s), newPendingCommand(s), newHistoryCommand(s),
+		newApproveCommand(s), newRejectCommand(s), newFreezeCommand(s), newUnfreezeCommand(s), newSnoozeCommand(s), newRolloutCommand(s), newUngateCommand(s),
+		newCoverageCommand(s), newEmergencyCommand(s), newPreviewCommand(s), newPolicyCommand(s), newVersionCommand(s),
 	)
-	for _, sub := range append(cmd.Commands(), cmd) {
+	for _, sub := range withCommands(cmd) {
 		if err := completeFlags(sub); err != nil {
 			return nil, fmt.Errorf("cannot offer completions of %s: %w", sub.Name(), err)
 		}
@@ -49,6 +49,15 @@ func NewCommand(streams genericiooptions.IOStreams, version string) (*cobra.Comm
 	cmd.SetOut(streams.Out)
 	cmd.SetErr(streams.ErrOut)
 	return cmd, nil
+}
+
+// withCommands returns a command and all commands below it.
+func withCommands(cmd *cobra.Command) []*cobra.Command {
+	out := []*cobra.Command{cmd}
+	for _, sub := range cmd.Commands() {
+		out = append(out, withCommands(sub)...)
+	}
+	return out
 }
 
 // helpOrUnknown runs where no command matched: it prints the help, or refuses

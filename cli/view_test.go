@@ -114,19 +114,21 @@ func drift(id, cause string, since time.Duration, d ...v1alpha1.FieldDifference)
 	return out
 }
 
-// TestFrozen covers freezes written by hand, as true or without a time (KR-02-08).
+// TestFrozen covers freezes written by hand, as true or without a time (KR-02-08), and that of a Namespace (KR-14-35).
 func TestFrozen(t *testing.T) {
 	when := at(time.Hour)
 	for name, tc := range map[string]struct {
 		freeze v1alpha1.Freeze
+		with   string
 		want   string
 	}{
-		"True":   {freeze: v1alpha1.Freeze{}, want: "frozen\n"},
-		"ByHand": {freeze: v1alpha1.Freeze{User: "hans", Message: "incident"}, want: "frozen by hans: incident\n"},
-		"Full":   {freeze: v1alpha1.Freeze{User: "hans", At: &when}, want: "frozen by hans at 2026-01-05T11:00:00Z\n"},
+		"OfTheNamespace": {freeze: v1alpha1.Freeze{User: "hans"}, with: "Namespace shop", want: "frozen with Namespace shop by hans\n"},
+		"True":           {freeze: v1alpha1.Freeze{}, want: "frozen\n"},
+		"ByHand":         {freeze: v1alpha1.Freeze{User: "hans", Message: "incident"}, want: "frozen by hans: incident\n"},
+		"Full":           {freeze: v1alpha1.Freeze{User: "hans", At: &when}, want: "frozen by hans at 2026-01-05T11:00:00Z\n"},
 	} {
 		s, out := testSession()
-		s.view.explanation(&inspect.Explanation{Own: &inspect.Parent{Frozen: &tc.freeze}}).draw(out)
+		s.view.explanation(&inspect.Explanation{Own: &inspect.Parent{Frozen: &tc.freeze, FrozenWith: tc.with}}).draw(out)
 		if !strings.Contains(out.String(), tc.want) {
 			t.Errorf("%s: want %q in:\n%s", name, tc.want, out)
 		}

@@ -37,6 +37,16 @@ func Approve(id string, mode v1alpha1.ApprovalMode) Edit {
 	}
 }
 
+// Vote writes a value of the annotation for one difference that is no plain approval: it withdraws one, or breaks the glass.
+func Vote(id, value string) Edit {
+	return func(map[string]string) (*string, error) {
+		if err := approval.Validate(ApproveKey(id), value); err != nil {
+			return nil, err
+		}
+		return &value, nil
+	}
+}
+
 // lasting orders the modes by how long they are valid; -1 for other values.
 func lasting(mode string) int {
 	return slices.Index([]string{string(v1alpha1.ApprovalOnce), string(v1alpha1.ApprovalGeneration), string(v1alpha1.ApprovalAlways)}, mode)

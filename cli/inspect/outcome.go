@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kausality-io/function-kausality/admission"
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/admission/change"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/settings"
@@ -48,6 +49,8 @@ type Outcome struct {
 	ID         string                     `json:"id,omitempty"`
 	Suggestion string                     `json:"suggestion,omitempty"`
 	Difference []v1alpha1.FieldDifference `json:"difference,omitempty"`
+	// Needs of each ApprovalRule that matches the change.
+	Needs []allowance.Need `json:"needs,omitempty"`
 }
 
 // maxFields that an outcome lists.
@@ -138,7 +141,7 @@ func (i *Inspector) Request(a Attempt, o, patched *unstructured.Unstructured) *a
 // outcome of an attempt. Unless certain, the change itself is unknown and only its
 // class and verdict are reported.
 func (i *Inspector) outcome(a Attempt, d admission.Decision, certain bool) Outcome {
-	out := Outcome{Attempt: a, Allowed: d.Allowed, Class: d.Class, Reason: d.Reason, Code: d.Code, Why: d.Why}
+	out := Outcome{Attempt: a, Allowed: d.Allowed, Class: d.Class, Reason: d.Reason, Code: d.Code, Why: d.Why, Needs: d.Needs}
 	if a != AttemptController {
 		out.User = i.User.Name
 	}

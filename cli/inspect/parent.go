@@ -10,6 +10,7 @@ import (
 
 	"github.com/kausality-io/function-kausality/admission"
 	"github.com/kausality-io/function-kausality/admission/approval"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/admission/parent"
 	"github.com/kausality-io/function-kausality/admission/trace"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
@@ -30,8 +31,10 @@ type Parent struct {
 	// Unsettled is why it has not settled, as a clause.
 	Unsettled string `json:"unsettled,omitempty"`
 	// Revision of the Composition in use.
-	Revision   string               `json:"compositionRevision,omitempty"`
-	Frozen     *v1alpha1.Freeze     `json:"frozen,omitempty"`
+	Revision string           `json:"compositionRevision,omitempty"`
+	Frozen   *v1alpha1.Freeze `json:"frozen,omitempty"`
+	// FrozenWith is what has the freeze, as "Namespace NAME" or "Kausality policy NAME"; empty for the parent itself.
+	FrozenWith string               `json:"frozenWith,omitempty"`
 	Snoozed    *v1alpha1.Snooze     `json:"snoozed,omitempty"`
 	Approvals  []Approval           `json:"approvals,omitempty"`
 	Rejections []v1alpha1.Rejection `json:"rejections,omitempty"`
@@ -62,7 +65,10 @@ func (i *Inspector) parent(ctx context.Context, s *parent.State) (*Parent, error
 	known := i.world.Settled(s.Ref)
 	p := &Parent{
 		Object: reference(s.Ref, s.Generation), Intent: intent, SettledGeneration: max(s.SettledGeneration(), known),
-		Settled: settling.Settled(s, known), Revision: s.CompositionRevision, Frozen: set.Freeze, Rejections: set.Rejections, Warnings: set.Warnings,
+		Settled: settling.Settled(s, known), Revision: s.CompositionRevision, Rejections: set.Rejections, Warnings: set.Warnings,
+	}
+	if err := i.freeze(ctx, s, p); err != nil {
+		return nil, err
 	}
 	initialized, err := i.Direct.Initialized(ctx, s.GroupKind())
 	if err != nil && !kerrors.IsForbidden(err) { // then the policies are named as unread
@@ -81,6 +87,25 @@ func (i *Inspector) parent(ctx context.Context, s *parent.State) (*Parent, error
 	why, err := i.unsettled(ctx, s)
 	p.Unsettled = why
 	return p, err
+}
+
+// freeze of a parent: its own, else that of its Namespace or of a policy (KR-14-35). What the user may not read is left out.
+func (i *Inspector) freeze(ctx context.Context, s *parent.State, p *Parent) error {
+	by, err := i.Direct.Covering(ctx, s)
+	if err != nil && !kerrors.IsForbidden(err) {
+		return err
+	}
+	f := identity.FreezeOf(s, i.Direct.Kinds.Kind(s.GroupVersionKind), by, i.options.Now())
+	switch {
+	case f == nil:
+		return nil
+	case f.Namespace != "":
+		p.FrozenWith = "Namespace " + f.Namespace
+	case f.Policy != "":
+		p.FrozenWith = "Kausality policy " + f.Policy
+	}
+	p.Frozen = &f.Freeze
+	return nil
 }
 
 // state of the claim of an approval; "" where it has none. Claims are matched by the

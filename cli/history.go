@@ -1,0 +1,363 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	records "github.com/kausality-io/function-kausality/api/records/v1alpha1"
+	"github.com/kausality-io/function-kausality/history/client"
+	"github.com/kausality-io/function-kausality/history/query"
+)
+
+const (
+	formatCSV = "csv"
+	// historyService is where the chart installs the history.
+	historyService = "kausality-system/kausality-history"
+	// historyToken is the header that server.TokenHeader names. The plugin contains no server.
+	historyToken = "X-Kausality-Authorization" //nolint:gosec // It is the name of a header.
+	// defaultSince and defaultRecords bound what is printed.
+	defaultSince   = 90 * 24 * time.Hour
+	defaultRecords = 100
+	// watchEvery is how often new records are read. overlap is how far back: records arrive in the order of
+	// their transactions, and clocks differ.
+	watchEvery = 2 * time.Second
+	overlap    = 30 * time.Second
+)
+
+// historyCommand shows records of a store.
+type historyCommand struct {
+	*session
+	format format
+	filter query.Filter
+	since  period
+	limit  int
+	watch  bool
+	graph  string
+	// Where the history is: behind the API server's proxy of a Service, or at a URL.
+	service, url, caFile string
+	// every is how often new records are read.
+	every time.Duration
+}
+
+// newHistoryCommand is `kubectl kausality history`.
+func newHistoryCommand(s *session) *cobra.Command {
+	c := &historyCommand{session: s, since: period(defaultSince), every: watchEvery}
+	cmd := &cobra.Command{
+		Use: "history [TYPE/NAME]", Short: "Show who caused changes in the last 90 days, who approved them, and what they did.",
+		Example: `  # Who caused changes to this database, and to what is below it?
+  kubectl kausality history xdatabase orders --since 90d
+
+  # What did this revision change, what did a user approve, and what happened to an external resource?
+  kubectl kausality history --cause compositionrevision/xdatabases-3f1c9a2
+  kubectl kausality history --approver bert@example.com -o csv
+  kubectl kausality history --external arn:aws:rds:eu-central-1:123456789012:db:orders
+
+  # Everything that led to one record and followed from it, and what happens from now on
+  kubectl kausality history --graph 6f1c0a52-0f0b-5b0e-9a35-3f7a2f1f0c11
+  kubectl kausality history xdatabase orders --watch`,
+		ValidArgsFunction: completer{s}.object,
+		RunE:              c.run,
+	}
+	c.format.add(cmd, formatTableName, formatJSON, formatYAML, formatCSV)
+	fl := cmd.Flags()
+	fl.Var(&c.since, "since", "How far back, as in 90d or 12h.")
+	fl.Lookup("since").DefValue = "90d"
+	fl.StringVar(&c.filter.Initiator, "initiator", "", "Only what this user caused: the first user of a trace, else who acted.")
+	fl.StringVar(&c.filter.Approver, "approver", "", "Only what this user approved or rejected.")
+	fl.StringVar(&c.filter.Cause, "cause", "", "Only what this caused other than an intent: KIND/NAME or NAME, as of a CompositionRevision.")
+	fl.StringVar(&c.filter.External, "external", "", "Only the external resource with this external name.")
+	fl.StringVar(&c.filter.Type, "type", "", "Only records of this type, as in DriftHeld or GateOpened.")
+	fl.StringVar(&c.filter.Cluster, "in-cluster", "", "Only records of the cluster with this UID or name.")
+	fl.IntVar(&c.limit, "limit", defaultRecords, "How many records at most, the newest; 0 for all.")
+	fl.BoolVarP(&c.watch, "watch", "w", false, "Print new records until interrupted.")
+	fl.StringVar(&c.graph, "graph", "", "Instead: the record with this id, what led to it, and what followed, oldest first.")
+	fl.StringVar(&c.service, "history-service", historyService, "NAMESPACE/NAME of the history's Service, read through the API server.")
+	fl.StringVar(&c.url, "url", "", "https:// URL of the history, instead of --history-service.")
+	fl.StringVar(&c.caFile, "url-ca-file", "", "PEM certificates to trust for --url.")
+	return cmd
+}
+
+// formatTableName names the default on a command line.
+const formatTableName = "table"
+
+// run prints the records that the arguments and flags select (KR-16-45).
+func (c *historyCommand) run(cmd *cobra.Command, args []string) error {
+	if c.format.value == formatTableName {
+		c.format.value = formatTable
+	}
+	if err := c.check(args); err != nil {
+		return err
+	}
+	if err := c.about(args); err != nil {
+		return err
+	}
+	from, err := c.history()
+	if err != nil {
+		return err
+	}
+	out := newRecordPrinter(c.Out, c.format.value, c.watch)
+	if c.graph != "" {
+		g, err := from.Graph(cmd.Context(), c.graph)
+		if err != nil {
+			return c.explain(err)
+		}
+		if g.Truncated {
+			fmt.Fprintln(c.ErrOut, "There are more; these are some of them.")
+		}
+		return errors.Join(out.print(g.Records), out.end())
+	}
+	c.filter.Since = time.Now().Add(-time.Duration(c.since))
+	seen, now, err := c.list(cmd.Context(), from, out)
+	if err == nil && c.watch {
+		err = c.follow(cmd.Context(), from, out, seen, now)
+	}
+	if err != nil {
+		return errors.Join(c.explain(err), out.flush())
+	}
+	return out.end()
+}
+
+// check the flags before anything is read.
+func (c *historyCommand) check(args []string) error {
+	if err := c.format.check(); err != nil {
+		return err
+	}
+	switch {
+	case c.limit < 0:
+		return usageError{errors.New("--limit must not be negative")}
+	case c.graph != "" && (len(args) > 0 || c.watch):
+		return usageError{errors.New("--graph is of one record: give no object and no --watch with it")}
+	case *c.kube.Impersonate != "":
+		return usageError{errors.New("--as: the history cannot impersonate; it shows what you may see")}
+	case c.url != "" && !strings.HasPrefix(c.url, "https://"):
+		return usageError{errors.New("--url must begin with https://: it is sent your credentials")}
+	case strings.Count(c.service, "/") != 1:
+		return usageError{errors.New("--history-service must be NAMESPACE/NAME")}
+	}
+	return nil
+}
+
+// about the object of the arguments, which may be deleted: only its kind is looked up.
+func (c *historyCommand) about(args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	of, name, ok := strings.Cut(args[0], "/")
+	if len(args) == 2 && !ok {
+		name = args[1]
+	}
+	if len(args) > 2 || len(args) == 2 && ok || name == "" {
+		return usageError{fmt.Errorf("name one object as TYPE/NAME or TYPE NAME, as in xdatabase/orders")}
+	}
+	kind, namespaced, err := c.kind(of)
+	if err != nil {
+		return err
+	}
+	c.filter.Kind, c.filter.Name = kind.String(), name
+	if namespaced {
+		c.filter.Namespace, err = c.namespace()
+	}
+	return err
+}
+
+// kind of a type as kubectl takes it. One that this cluster does not have, as of another cluster, is given as KIND.GROUP.
+func (c *historyCommand) kind(of string) (kind schema.GroupKind, namespaced bool, err error) {
+	mapper, err := c.mapper()
+	if err != nil {
+		return kind, false, err
+	}
+	gvr, gr := schema.ParseResourceArg(strings.ToLower(of))
+	if gvr == nil {
+		gvr = &schema.GroupVersionResource{Group: gr.Group, Resource: gr.Resource}
+	}
+	gvk, err := mapper.KindFor(*gvr)
+	if meta.IsNoMatchError(err) {
+		gvk, err = mapper.KindFor(gr.WithVersion(""))
+	}
+	if meta.IsNoMatchError(err) {
+		if gk := schema.ParseGroupKind(of); gk.Group != "" && unicode.IsUpper(rune(gk.Kind[0])) {
+			return gk, *c.kube.Namespace != "", nil
+		}
+		return kind, false, fmt.Errorf("the server has no type %q; give one that it no longer has as KIND.GROUP, with -n if it is namespaced", of)
+	}
+	if err != nil {
+		return kind, false, fmt.Errorf("cannot find type %s: %w", of, err)
+	}
+	m, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return kind, false, fmt.Errorf("cannot find type %s: %w", of, err)
+	}
+	return gvk.GroupKind(), m.Scope.Name() == meta.RESTScopeNameNamespace, nil
+}
+
+// history to read from.
+func (c *historyCommand) history() (*client.Client, error) {
+	config, err := c.config()
+	if err != nil {
+		return nil, err
+	}
+	var base string
+	if c.url != "" {
+		base = c.url
+		config.TLSClientConfig = rest.TLSClientConfig{
+			CAFile: c.caFile, CertFile: config.CertFile, KeyFile: config.KeyFile, CertData: config.CertData, KeyData: config.KeyData,
+		}
+	} else {
+		namespace, name, _ := strings.Cut(c.service, "/")
+		base = strings.TrimSuffix(config.Host, "/") + "/api/v1/namespaces/" + url.PathEscape(namespace) + "/services/https:" + url.PathEscape(name) + ":https/proxy"
+		if !strings.Contains(base, "://") {
+			base = "https://" + base
+		}
+		config.Wrap(passToken)
+	}
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the URL of the history: %w", err)
+	}
+	if ip := net.ParseIP(u.Hostname()); c.url != "" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()) {
+		namespace, name, _ := strings.Cut(c.service, "/") // forwarded to the Service's port
+		config.ServerName = name + "." + namespace + ".svc"
+	}
+	if config.Host = u.Host; c.url != "" {
+		config.Host = base
+	}
+	h, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("cannot create a client: %w", err)
+	}
+	return &client.Client{Base: u, HTTP: h}, nil
+}
+
+// passToken copies the user's token to a header that the API server's proxy passes on.
+func passToken(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if t := r.Header.Get("Authorization"); t != "" {
+			r = r.Clone(r.Context())
+			r.Header.Set(historyToken, t)
+		}
+		return next.RoundTrip(r)
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// explain what to do where the user is unknown.
+func (c *historyCommand) explain(err error) error {
+	if errors.Is(err, client.ErrUnauthorized) && c.url == "" {
+		return fmt.Errorf("%w; the API server's proxy passes on tokens but no certificates: with a certificate run "+
+			"kubectl port-forward -n %s service/%s 8443 and give --url https://localhost:8443 with --url-ca-file", err,
+			strings.Split(c.service, "/")[0], strings.Split(c.service, "/")[1])
+	}
+	return err
+}
+
+// list pages up to the limit. seen are the ids of what was printed, now is the time of the server before it.
+func (c *historyCommand) list(ctx context.Context, from *client.Client, out *recordPrinter) (seen map[string]time.Time, now time.Time, err error) {
+	seen = map[string]time.Time{}
+	r := query.Request{Filter: c.filter, Limit: query.DefaultLimit}
+	for n := 0; ; {
+		if c.limit > 0 {
+			r.Limit = min(query.MaxLimit, c.limit-n)
+		}
+		page, at, err := from.Page(ctx, r)
+		if err != nil {
+			return nil, now, err
+		}
+		if now.IsZero() {
+			now = at
+		}
+		for _, raw := range page.Records {
+			seen[idOf(raw)] = at
+		}
+		if err := out.print(page.Records); err != nil {
+			return nil, now, err
+		}
+		if n += len(page.Records); page.Next == "" {
+			return seen, now, nil
+		}
+		if c.limit > 0 && n >= c.limit {
+			if !c.watch {
+				fmt.Fprintf(c.ErrOut, "There are more; give --limit 0 for all.\n")
+			}
+			return seen, now, nil
+		}
+		r.Cursor = page.Next
+	}
+}
+
+// follow prints records that arrive, oldest first, until the context ends.
+func (c *historyCommand) follow(ctx context.Context, from *client.Client, out *recordPrinter, seen map[string]time.Time, now time.Time) error {
+	for {
+		if err := out.flush(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(c.every):
+		}
+		r := query.Request{Filter: c.filter, Limit: query.MaxLimit}
+		r.StoredSince = now.Add(-overlap)
+		var fresh []rawRecord
+		for {
+			page, at, err := from.Page(ctx, r)
+			if err != nil {
+				return unlessEnded(ctx, err)
+			}
+			if r.Cursor == "" && !at.IsZero() {
+				now = at
+			}
+			for _, raw := range page.Records {
+				id := idOf(raw)
+				if _, ok := seen[id]; !ok {
+					fresh = append(fresh, raw)
+				}
+				seen[id] = now
+			}
+			if r.Cursor = page.Next; r.Cursor == "" {
+				break
+			}
+		}
+		for id, at := range seen {
+			if now.Sub(at) > 4*overlap { // no page has it again
+				delete(seen, id)
+			}
+		}
+		for i := len(fresh) - 1; i >= 0; i-- {
+			if err := out.print(fresh[i : i+1]); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// unlessEnded drops the error of a request that the end of the command interrupted.
+func unlessEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // The user ended it.
+	}
+	return err
+}
+
+// objectText of a record, as kubectl prints it.
+func objectText(o *records.Object) string {
+	out := slashed(schema.GroupVersionKind{Group: o.Group(), Kind: o.Kind}, o.Name)
+	if o.Namespace != "" {
+		out = o.Namespace + " " + out
+	}
+	return out
+}
