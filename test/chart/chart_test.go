@@ -71,7 +71,7 @@ var matrix = map[string]struct {
 		"CustomResourceDefinition drifts.kausality.io", "CustomResourceDefinition kausalities.kausality.io", "Service " +
 			"kausality-webhook", "--certificates=own", "--default-mode=log", keptRole},
 		without: []string{"ServiceMonitor", "PrometheusRule", "ConfigMap", "Certificate ", "Issuer ", "Deployment kausality-notifier",
-			"MutatingWebhookConfiguration"}},
+			"MutatingWebhookConfiguration", "--record-"}},
 	"Enforce": {values: []string{"defaultMode=enforce", "webhook.replicas=3"}, has: []string{"--default-mode=enforce"},
 		without: []string{"--default-mode=log"}},
 	"CertManager": {values: []string{"certificates.source=cert-manager"},
@@ -90,14 +90,34 @@ var matrix = map[string]struct {
 	"Notifier": {values: []string{"notifier.enabled=true", "notifier.tlsSecretName=notifier-tls"},
 		has: []string{"Deployment kausality-notifier", "Service kausality-notifier", "ServiceAccount kausality-notifier",
 			"--drift-webhook-url=https://kausality-notifier", "secretName: notifier-tls"}},
-	"Endpoints": {values: []string{"driftWebhooks.urls={https://a.example.org/x,https://b.example.org/y}", "driftWebhooks.caSecretName=ca"},
-		has: []string{"--drift-webhook-url=https://a.example.org/x", "--drift-webhook-url=https://b.example.org/y", "secretName: ca"}},
+	"Endpoints": {values: []string{"driftWebhooks.urls={https://a.example.org/x,https://b.example.org/y}", "driftWebhooks.caSecretName=ca",
+		"driftWebhooks.links={console=https://c.example.org/{id\\}}", "driftWebhooks.objects=true", "clusterName=prod-1"},
+		has: []string{"--drift-webhook-url=https://a.example.org/x", "--drift-webhook-url=https://b.example.org/y", "secretName: ca",
+			"--drift-webhook-link=console=", "--drift-webhook-objects", "--cluster-name=prod-1"}},
+	"Records": {values: []string{"records.sinks={nats=tls://nats.example.org:4222\\,subject=fleet}", "records.secretName=creds", "records.tokenAudience=history",
+		"records.spoolSize=1Gi"},
+		has: []string{"--record-spool-dir=/var/lib/kausality/records", "--record-spool-size=1Gi", "--record-sink=nats=tls://nats.example.org:4222,subject=fleet",
+			"emptyDir: {}", "secretName: creds", `audience: "history"`, "{name: records, mountPath: /var/lib/kausality/records}"}},
+	"RecordsOnVolume": {values: []string{"records.sinks={otlp=https://collector:4318}", "records.volume.hostPath.path=/var/lib/x",
+		"driftWebhooks.caSecretName=ca"},
+		has: []string{"path: /var/lib/x", "name: drift-ca"}, without: []string{"emptyDir: {}", "records-token", "records-secret"}},
 	"ClientCA": {values: []string{"webhook.clientCASecretName=clients"},
 		has: []string{"--client-ca-file=/etc/kausality/client-ca/ca.crt", "secretName: clients"}},
 	"NetworkPolicies": {values: []string{"networkPolicy.enabled=true", "networkPolicy.apiServers={10.0.0.7/32}", "notifier.enabled=true",
 		"notifier.tlsSecretName=notifier-tls"},
 		has: []string{"NetworkPolicy kausality-webhook", "NetworkPolicy kausality-gate", "NetworkPolicy kausality-controller",
 			"NetworkPolicy kausality-notifier", `ipBlock: {cidr: "10.0.0.7/32"}`}},
+	"History": {values: []string{"history.enabled=true", "networkPolicy.enabled=true", "networkPolicy.apiServers={10.0.0.7/32}"},
+		has: []string{"Deployment kausality-history", "Service kausality-history", "PersistentVolumeClaim kausality-history", "fsGroup: 65532",
+			"ServiceAccount kausality-history", "NetworkPolicy kausality-history", "ClusterRole kausality-history-auditor", "--store=/var/lib/kausality/history.db",
+			"--retention=2160h", "--certificate-host=kausality-history.kausality-system.svc", "type: Recreate",
+			"--record-sink=cloudevents=https://kausality-history.kausality-system.svc:8443/v1/records,token-file=", "history-ca"},
+		without: []string{"--store-url-file", "--nats-url", "--hash-key-file"}},
+	"HistoryOfAFleet": {values: []string{"history.enabled=true", "history.replicas=2", "history.postgres.secretName=pg", "history.hashKeySecretName=hash",
+		"history.senderTokensSecretName=senders", "history.nats.url=tls://nats:4222", "history.nats.credsSecretName=creds"},
+		has: []string{"--store-url-file=/etc/kausality/postgres/url", "secretName: pg", "--hash-key-file=/etc/kausality/hash-key/key", "--nats-url=tls://nats:4222",
+			"--nats-creds-file=/etc/kausality/nats-creds/creds", "--sender-tokens-dir=/etc/kausality/sender-tokens"},
+		without: []string{"PersistentVolumeClaim", "--store=/", "type: Recreate"}},
 	"URL": {values: []string{"webhook.url=https://10.0.0.7:9443"}, has: []string{"--webhook-url=https://10.0.0.7:9443"},
 		without: []string{"--webhook-service"}},
 	"CRDsGo": {values: []string{"crds.keep=false"}, has: []string{"CustomResourceDefinition drifts.kausality.io", "\nmetadata:\n  labels:\n" +
@@ -163,7 +183,9 @@ func listed(t *testing.T, out string) string {
 		if o.GetKind() != "CustomResourceDefinition" && o.GetLabels()["app.kubernetes.io/name"] != "kausality" {
 			t.Errorf("%s has no label app.kubernetes.io/name", line)
 		}
-		if ns := o.GetNamespace(); ns != "" && ns != "kausality-system" {
+		// Reading the authorities of clients is granted where they are published.
+		reads := o.GetKind() == "RoleBinding" && o.GetName() == "kausality-history" && o.GetNamespace() == "kube-system"
+		if ns := o.GetNamespace(); ns != "" && ns != "kausality-system" && !reads {
 			t.Errorf("%s is in namespace %s", line, ns)
 		}
 		if o.GetKind() == "Deployment" || o.GetKind() == "Job" {

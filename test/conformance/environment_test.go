@@ -167,7 +167,8 @@ func (l *environment) install(ctx context.Context) error {
 		}
 	}
 	gate := exec.Command(l.kausality, "gate", "--kubeconfig="+kubeconfigs["gate"], "--default-mode=enforce", "--creation-grace=0s",
-		"--drift-webhook-url="+l.receiver.URL, "--drift-webhook-ca-file="+filepath.Join(l.certs, "ca.crt"))
+		"--drift-webhook-url="+l.receiver.URL, "--drift-webhook-ca-file="+filepath.Join(l.certs, "ca.crt"),
+		"--cluster-name=conformance", "--drift-webhook-objects")
 	if _, err := l.cp.Run(ctx, "gate", gate); err != nil {
 		return err
 	}
@@ -226,7 +227,8 @@ func (l *environment) webhook(ctx context.Context, name, kubeconfig string) (pro
 	}
 	args := append([]string{"webhook", "--kubeconfig=" + kubeconfig, "--cert-dir=" + l.certs, "--settle-grace=800ms", "--leader-elect",
 		"--bind-address=" + addresses[0], "--health-probe-bind-address=" + addresses[1],
-		"--drift-webhook-url=" + l.receiver.URL, "--drift-webhook-ca-file=" + filepath.Join(l.certs, "ca.crt")}, configurations[name]...)
+		"--drift-webhook-url=" + l.receiver.URL, "--drift-webhook-ca-file=" + filepath.Join(l.certs, "ca.crt"),
+		"--cluster-name=conformance", "--drift-webhook-objects"}, configurations[name]...)
 	_, err = l.cp.Run(ctx, "webhook-"+name, exec.Command(l.kausality, args...))
 	return "http://" + addresses[1] + "/readyz", err
 }

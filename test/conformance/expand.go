@@ -82,6 +82,7 @@ var functions = map[string]function{
 	"configuration": {0, 0, func(p *play, _ context.Context, _ []string) (any, error) { return p.configuration, nil }},
 	"id":            {0, 0, func(p *play, _ context.Context, _ []string) (any, error) { return p.suggestion() }},
 	"time":          {0, 1, func(_ *play, _ context.Context, args []string) (any, error) { return instant(args) }},
+	"cron":          {0, 1, func(_ *play, _ context.Context, args []string) (any, error) { return schedule(args) }},
 	"text":          {1, 1, func(_ *play, _ context.Context, args []string) (any, error) { return filler(args[0]) }},
 	"hash":          {1, 1, func(_ *play, _ context.Context, args []string) (any, error) { return userHash(args[0]), nil }},
 	"kind":          {1, 1, func(p *play, _ context.Context, args []string) (any, error) { return p.kind(args[0]) }},
@@ -129,17 +130,34 @@ func filler(length string) (any, error) {
 	return strings.Repeat("x", n), nil
 }
 
+// schedule of the first minute that begins at an instant or later, as a cron expression in UTC.
+func schedule(args []string) (string, error) {
+	t, err := later(args)
+	if err != nil {
+		return "", err
+	}
+	return t.Add(time.Minute - time.Nanosecond).Format("4 15 2 1 *"), nil
+}
+
 // instant is the current time plus an optional duration.
 func instant(args []string) (any, error) {
+	t, err := later(args)
+	if err != nil {
+		return nil, err
+	}
+	return t.Format(time.RFC3339), nil
+}
+
+func later(args []string) (time.Time, error) {
 	now := time.Now().UTC()
 	if len(args) == 1 {
 		d, err := time.ParseDuration(args[0])
 		if err != nil {
-			return nil, fmt.Errorf("$(time): %w", err)
+			return now, fmt.Errorf("not a duration: %w", err)
 		}
 		now = now.Add(d)
 	}
-	return now.Format(time.RFC3339), nil
+	return now, nil
 }
 
 // field of the current object.

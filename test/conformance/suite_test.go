@@ -129,6 +129,8 @@ var notInScenarios = map[string]string{
 	"KR-05-20": "no request makes a watch lag",
 	"KR-05-58": "the function alone knows since when it holds a change",
 	"KR-05-59": "the function alone records what it held before an intent",
+	"KR-06-32": "policies are derived by a command: TestDerivedPolicies of test/webhook",
+	"KR-06-33": "policies are tested by a command: TestDerivedPolicies of test/webhook",
 	"KR-05-36": "it takes a process that ends, or 30 seconds",
 }
 

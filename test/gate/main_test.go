@@ -28,6 +28,8 @@ type environment struct {
 	// processes that are killed and restarted.
 	webhook, gate, provider *part
 	certs                   string
+	// records that webhook and gate have delivered.
+	records *receiver
 }
 
 // part is a process with the URL of its readiness probe.
@@ -74,6 +76,7 @@ func (l *environment) boot(ctx context.Context) (err error) {
 		return err
 	}
 	l.certs = filepath.Join(l.Dir(), "webhook-certs")
+	l.records = newReceiver()
 	for _, step := range []func(context.Context) error{l.installCRDs, l.startCloud, l.startProvider, l.startKausality, l.awaitCollector} {
 		if err := step(ctx); err != nil {
 			return err
@@ -146,12 +149,14 @@ func (l *environment) startKausality(ctx context.Context) error {
 		}
 	}
 	l.webhook, err = l.start(ctx, "webhook", "kausality", "webhook", "--kubeconfig="+users["webhook"], "--default-mode=enforce", "--cert-dir="+l.certs,
-		fmt.Sprintf("--bind-address=127.0.0.1:%d", port), "--settle-grace=1s", "--shutdown-delay=0s", "--ignore-external="+ignored)
+		fmt.Sprintf("--bind-address=127.0.0.1:%d", port), "--settle-grace=1s", "--shutdown-delay=0s", "--ignore-external="+ignored,
+		"--record-spool-dir="+filepath.Join(l.Dir(), "records-webhook"), l.records.flag(), "--cluster-name=test")
 	if err != nil {
 		return err
 	}
 	l.gate, err = l.start(ctx, "gate", "kausality", "gate", "--kubeconfig="+users["gate"], "--default-mode=enforce",
-		"--gate-deadline="+deadline.String(), "--creation-grace=0s", "--ignore-external="+ignored)
+		"--gate-deadline="+deadline.String(), "--creation-grace=0s", "--ignore-external="+ignored,
+		"--record-spool-dir="+filepath.Join(l.Dir(), "records-gate"), l.records.flag(), "--cluster-name=test")
 	return err
 }
 

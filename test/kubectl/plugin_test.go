@@ -52,6 +52,7 @@ func TestPlugin(t *testing.T) {
 		{name: "Preview", play: previews},
 		{name: "Policies", play: policies},
 		{name: "Held", play: held},
+		{name: "Rollout", play: rollouts},
 		{name: "Ungate", play: ungates},
 		{name: "Deletion", play: deletion},
 	} {
@@ -359,6 +360,7 @@ func crowd(t *testing.T) {
 	}
 	for n := range 3 {
 		r.has(t, 0, fmt.Sprintf(" more; to list them: kubectl kausality pending -A --cause crowd-%d --limit 0\n", n))
+		r.has(t, 0, fmt.Sprintf("In waves: kubectl kausality rollout start NAME --cluster --cause crowd-%d\n", n))
 	}
 	listed := v1alpha1.DriftList{}
 	the.structured(t, &listed, "pending", "-A", "--cause", "crowd-1")

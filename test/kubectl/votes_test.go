@@ -33,6 +33,25 @@ var access = []rbacv1.PolicyRule{{
 	APIGroups: []string{"example.org", "cloud.example.org", "kubernetes.m.crossplane.io", "kausality.io"}, Resources: []string{"*"}, Verbs: []string{"*"},
 }}
 
+// byPlugin breaks the glass as a user whom no rule names for it, whose vote does not count as the author's, and withdraws that (KR-14-41).
+func byPlugin(t *testing.T, id string) {
+	t.Helper()
+	until := func(what string, there bool) {
+		t.Helper()
+		wait.For(t, what, wait.Patience, func(context.Context) error {
+			claims, left := stored(t, "orders", v1alpha1.AnnotationKeyClaims), stored(t, "orders", v1alpha1.AnnotationKeyApprovePrefix+id)
+			if strings.Contains(claims, `"breakGlass":"the disk is full"`) != there || !strings.Contains(claims, "anna@example.com") || left != "" {
+				return fmt.Errorf("the claims are %s, the annotation %q", claims, left)
+			}
+			return nil
+		})
+	}
+	the.pipe(t, "approve", id, "--break-glass", "--reason", "the disk is full").has(t, 0, id)
+	until("the glass to be broken", true)
+	the.pipe(t, "approve", id, "--withdraw").has(t, 0, "Your approval is removed")
+	until("that to be withdrawn", false)
+}
+
 // votes of two users with certificates of their own, by kubectl: the gate opens by both, and by one of them
 // neither alone nor twice (KR-14-01, KR-14-02, KR-14-03).
 func votes(t *testing.T) {
@@ -82,6 +101,7 @@ func votes(t *testing.T) {
 		votes("anna@example.com", one)
 		votes("anna@example.com", one)
 		votes("eve@example.com", one)
+		byPlugin(t, id)
 		the.pipe(t, "pending").has(t, 0, "Lacks: "+one)
 		is, err := the.Cloud.Get(t.Context(), name)
 		require.NoError(t, err)

@@ -3,6 +3,8 @@ package operations
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -111,6 +113,7 @@ var pages = []followed{
 		{command: "make bench ARGS=code", not: minutes},
 		{command: "make bench ARGS=gate", not: minutes},
 		{command: "make bench ARGS=soak", not: minutes},
+		{command: "make bench ARGS=history", not: minutes},
 	}},
 	{page: "docs/testing.md", commands: []typed{
 		{command: "go test ./admission/... ./fn/...", not: byUnit},
@@ -160,6 +163,8 @@ var pages = []followed{
 		{command: "kubectl -n kausality-system get pods", prints: "kausality-webhook-"},
 		{command: "kubectl get kausality NAME -o yaml", with: []string{"NAME", "databases"}, prints: "reason: Understood"},
 		{command: "kubectl get drifts -A --sort-by=.status.count"},
+		{command: "kubectl kausality rollout status NAME", not: inPlugin},
+		{command: "kubectl describe rollout NAME", not: inPlugin},
 		{command: "kubectl get mutatingwebhookconfiguration kausality -o yaml --show-managed-fields", prints: "manager: kausality-controller"},
 		{command: "kubectl get kausalities", prints: "ANSWERING"},
 		{command: "kubectl get kausality NAME -o yaml", with: []string{"NAME", "databases"}, prints: "reason: Understood"},
@@ -214,8 +219,13 @@ var pages = []followed{
 			prints: "Plan: 7 to check, 0 not allowed"},
 		{command: "KAUSALITY_TOFU=$(go run -C test ./cmd/parts tofu) go test ./gate/systems -run TestRealTerraform", not: minutes},
 	}},
+	{page: "docs/reports.md", commands: []typed{
+		{command: "kubectl get drifts -o wide"},
+	}},
 	{page: "docs/policies.md", commands: []typed{
 		{command: "kubectl get allowancepolicies,upgradeallowances,approvalpolicies -A"},
+		{command: "kubectl apply -f xdatabases.yaml", with: []string{"xdatabases.yaml", "xdatabases.yaml --dry-run=server"}, prepares: neverEnds,
+			prints: "Warning: spec.initializing.when: it never ends"},
 		{command: "kausality policy derive --events=audit.log > policies.yaml", before: learned, prepares: audited},
 		{command: "kausality policy test policies.yaml --events=audit.log", prints: " 0 refused", reads: derived},
 		{command: "kubectl get drifts -A -o json", prints: `"kind": "List"`},
@@ -244,6 +254,7 @@ var pages = []followed{
 	{page: "docs/specification.md", commands: []typed{
 		{command: "terraform show -json", not: noTerraform},
 		{command: "kubectl kausality freeze --for PERIOD", not: inPlugin},
+		{command: "kubectl kausality approve --break-glass --reason TEXT", not: inPlugin},
 	}},
 	{page: "docs/design/0005-removal.md", commands: []typed{
 		{command: "kausality ungate --all --for-removal", with: []string{"--for-removal", "--for-removal --dry-run"}, prints: "0 masked"},
@@ -259,6 +270,14 @@ var (
 	xdatabases = schema.GroupVersionResource{Group: learnedGroup, Version: "v1", Resource: "xdatabases"}
 	buckets    = schema.GroupVersionResource{Group: learnedGroup, Version: "v1", Resource: "buckets"}
 )
+
+// neverEnds is a policy with a phase that never ends.
+func neverEnds(t *testing.T, d *shell) {
+	t.Helper()
+	const text = `{apiVersion: kausality.io/v1alpha1, kind: AllowancePolicy, metadata: {name: xdatabases},
+  spec: {target: {apiGroup: example.org, kind: XDatabase}, initializing: {when: "true", allow: []}}}`
+	require.NoError(t, os.WriteFile(filepath.Join(d.dir, "xdatabases.yaml"), []byte(text), 0o600))
+}
 
 // lenientElsewhere: what the page has in policy.yaml at last is in force.
 func lenientElsewhere(t *testing.T) {

@@ -114,6 +114,9 @@ var synopses = map[string]string{
 	"docs/design/0008-reading-reviews.md": "a measurement, which takes minutes",
 	"docs/design/0009-votes.md":           "a measurement, which BenchmarkMatching is",
 	"docs/approvals.md":                   "TestPlugin/Votes of test/kubectl types them, as two users",
+	"docs/history.md":                     "TestHistory of package cli has the screen, TestServer of test/history the server",
+	"docs/rollouts.md":                    "TestPlugin/Rollout of test/kubectl types them",
+	"docs/records.md":                     "the form of a sink and its options, which are no commands; test/records sends to each",
 	"docs/gitops.md":                      "settings of Argo CD and Flux, which package mask checks",
 }
 

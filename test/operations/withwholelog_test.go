@@ -33,12 +33,17 @@ const guardedResource = "guarded"
 // play, or play at times. The webhook of test/webhook has the same rules, and no others.
 var rare = map[string]string{
 	"gate: patch events.events.k8s.io":                              "client-go counts an event that occurs again about the same version of an object",
+	"gate: patch drifts.kausality.io":                               occursAgain,
+	"webhook: patch drifts.kausality.io":                            occursAgain,
+	"webhook: create events.events.k8s.io":                          receiverAway,
+	"webhook: patch events.events.k8s.io":                           receiverAway,
 	"gate: get kausalities.kausality.io":                            wakeByPolicy,
 	"gate: get allowancepolicies.kausality.io":                      wakeByPolicy,
 	"gate: get upgradeallowances.kausality.io":                      wakeByPolicy,
 	"gate: get approvalpolicies.kausality.io":                       wakeByPolicy,
 	"gate: get clusterapprovalpolicies.kausality.io":                wakeByPolicy,
 	"gate: get approvalrules.kausality.io":                          wakeByPolicy,
+	"webhook: get rolloutbatches.kausality.io":                      "a process died while it wrote the plan of a Rollout",
 	"webhook: get approvalrules.kausality.io":                       votesCount,
 	"webhook: patch approvalrules/status.kausality.io":              votesCount,
 	"webhook: get drifts.kausality.io":                              "another replica creates the Drift of the same difference at the same time",
@@ -61,6 +66,8 @@ var rare = map[string]string{
 }
 
 const (
+	occursAgain       = "a difference occurs again after it was resolved, with another cause: TestDelivery of test/webhook"
+	receiverAway      = "a receiver of DriftReports is away: TestDelivery of test/webhook"
 	controllersInPods = "controllers that run in Pods: TestUpgradesDistinguishPods of test/webhook"
 	wakeByPolicy      = "a policy changes while something is refused: TestWakeByPolicy of test/gate"
 	votesCount        = "ApprovalRules require votes: TestPlugin of test/kubectl"

@@ -8,10 +8,10 @@ const groupSuffix = ".test.example.org"
 // fleets are the names of all fleets: one for each test that has replicas of
 // its own to kill, to stop or to count on.
 var fleets = []string{
-	"once", "voters", "wildcard", "given", "race", "fresh", "restart", "offline", "pending", "unsettled",
+	"once", "voters", "stored", "wildcard", "given", "race", "fresh", "restart", "offline", "pending", "unsettled",
 	"labelled", "fallen", "gone", "strict", "lenient", "reads", "reports", "spread", "pinned",
 	"apart", "policies", "upgrades", "documented", "excepted", "lag", "after", "clients", "forged", "forgedclaims", "silent", "slow",
-	"behind", "farbehind", "ahead", "farahead", "kept",
+	"behind", "farbehind", "ahead", "farahead", "kept", "delivery", "published", "derived",
 }
 
 // kindsOf a group: App reports status.observedGeneration, Part may be poisoned so

@@ -64,7 +64,8 @@ func boot(ctx context.Context) (*environment, error) {
 		return l, err
 	}
 	l.kausality = built["kausality"]
-	l.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Out: os.Stderr, Dir: os.Getenv("KAUSALITY_INTEGRATION_DIR")})
+	l.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Out: os.Stderr, Dir: os.Getenv("KAUSALITY_INTEGRATION_DIR"),
+		AuditLog: true, AuditGroups: []string{derivedFleet + groupSuffix}})
 	if err != nil {
 		return l, err
 	}

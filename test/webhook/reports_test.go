@@ -97,6 +97,7 @@ func TestReports(t *testing.T) {
 	all := observers{startBackend(t, "backend-a"), startBackend(t, "backend-b")}
 	f := startFleet(t, "reports", options{replicas: 3, resources: []string{"/secrets"}, args: []string{
 		"--drift-webhook-url=" + all[0].url, "--drift-webhook-url=" + all[1].url, "--drift-webhook-ca-file=" + the.certs + "/ca.crt", "--drift-webhook-timeout=2s",
+		"--drift-webhook-objects",
 	}})
 	s := newFixture(t, f, "reports")
 	s.secret("hunter2")

@@ -8,11 +8,14 @@
 //	bench memory     what a webhook holds that knows 10,000 parents of 50 kinds
 //	bench gate       what the gate controller holds of as many managed resources, its
 //	                 writes for each opening and closing, and how fast it closes
+//	bench rollout    how fast a Rollout lets as many objects through, and by how many
+//	                 writes
+//	bench history    how many records a second the store takes, and how fast it answers
 //	bench soak       mixed load on two replicas that are restarted in turn
 //
 // A figure with an aim is printed beside it, and fails if it misses it.
 //
-// Without a name it runs all but soak. What is compared is measured in
+// Without a name it runs all but rollout and soak. What is compared is measured in
 // turn in one run, since the machines are noisy; what counts are the
 // differences.
 package main
@@ -32,22 +35,23 @@ import (
 
 // benchmarks by name.
 var benchmarks = map[string]func(context.Context, options) error{
-	"code": code, "requests": requests, "memory": memory, "gate": gate, "soak": soak,
+	"code": code, "requests": requests, "memory": memory, "gate": gate, "rollout": rollout, "history": historyBench, "soak": soak,
 }
 
 // options of all benchmarks; each uses some.
 type options struct {
-	rounds, objects, kinds, rate, closings int
-	duration, every                        time.Duration
+	rounds, objects, kinds, rate, closings, records int
+	duration, every                                 time.Duration
 }
 
 func main() {
 	o := options{}
 	flag.IntVar(&o.rounds, "rounds", 1500, "requests: requests of each kind")
-	flag.IntVar(&o.objects, "objects", 10_000, "memory: parents; gate: managed resources")
+	flag.IntVar(&o.objects, "objects", 10_000, "memory: parents; gate: managed resources; rollout: parents with a child each")
 	flag.IntVar(&o.kinds, "kinds", 50, "memory, gate: kinds of them")
 	flag.IntVar(&o.rate, "rate", 25, "gate: confirmations a second")
 	flag.IntVar(&o.closings, "closings", 1000, "gate: gates to close at that rate, as many to open and close, and as many as fast as it goes")
+	flag.IntVar(&o.records, "records", 1_000_000, "history: records to store")
 	flag.DurationVar(&o.duration, "for", 30*time.Minute, "soak: how long, once the cluster holds all that is kept")
 	flag.DurationVar(&o.every, "restart-every", 10*time.Minute, "soak: how long until the next replica is restarted")
 	serve := flag.String("serve", "", "internal: serve the webhook to compare with, noop, http2, patch or reads")

@@ -20,6 +20,7 @@ var Chapters = []Chapter{
 	{"The database is changed behind Crossplane's back", tampered},
 	{"The way back is approved, with exactly the command that the report suggests", reverted},
 	{"A new Composition revision would alter the database: an unrequested change", upgraded},
+	{"Two users must approve the next revision, and a Rollout lets it through", rolledOut},
 	{"Freeze: not even hans's own change gets through", frozen},
 	{"Deleting the database would orphan it", deleted},
 	{"Deleting the XR, and all that is below it", gone},

@@ -1,0 +1,148 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+	"github.com/kausality-io/function-kausality/test/controlplane/wait"
+)
+
+var events = schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}
+
+// TestDelivery: a receiver that is away while drifts begin and end, and while every replica is killed and started again,
+// gets each phase of each of them. What was silenced by a snooze to its end is not reported; what is open after it is
+// (KR-10-14, KR-10-15, KR-10-16). It runs alone, as TestReports does.
+func TestDelivery(t *testing.T) {
+	receiver := startBackend(t, "receiver")
+	receiver.Kill()
+	f := startFleet(t, "delivery", options{replicas: 2, args: []string{
+		"--drift-webhook-url=" + receiver.url, "--drift-webhook-ca-file=" + the.certs + "/ca.crt", "--drift-webhook-timeout=2s", "--cluster-name=test",
+	}})
+	s := newFixture(t, f, "delivery")
+	s.settled("over", "open", "silenced", "snoozed", "late")
+	over, open := s.eightRefusals("over"), s.eightRefusals("open")
+	for _, id := range []string{over, open} {
+		s.awaitFailed(id, receiver.url)
+	}
+	s.failedEvent(over)
+	s.snooze(time.Now().Add(time.Hour))
+	silenced, snoozed := s.eightRefusals("silenced"), s.eightRefusals("snoozed")
+	for _, id := range []string{silenced, snoozed} {
+		s.awaitDrift(id, "to be recorded as snoozed", func(d *unstructured.Unstructured) bool { return field(d, "snoozed") == true })
+	}
+
+	// Both replicas are killed between the refusal and the report, and no process of this webhook is left to send it.
+	for i := range f.replicas {
+		f.crash(i)
+	}
+	for i := range f.replicas {
+		f.restart(i)
+	}
+	for part, id := range map[string]string{"over": over, "silenced": silenced} {
+		require.NoError(t, s.of(s.hans).Delete(t.Context(), part, metav1.DeleteOptions{}))
+		s.awaitDrift(id, "to be resolved", func(d *unstructured.Unstructured) bool { return field(d, "phase") == "Resolved" })
+	}
+	for i := range f.replicas {
+		f.crash(i)
+	}
+	require.NoError(t, receiver.Restart())
+	for i := range f.replicas {
+		f.restart(i)
+	}
+	all := observers{receiver}
+	all.reported(t, over, v1alpha1.DriftDetected)
+	all.reported(t, over, v1alpha1.DriftResolved)
+	r := all.reported(t, open, v1alpha1.DriftDetected)
+	if r.Spec.Cluster != "test" || r.Spec.Child.Name != "open" || r.Spec.Parent.Intent == nil || r.Spec.Parent.Intent.User != hans {
+		t.Errorf("the report has %+v", r.Spec)
+	}
+	s.awaitDrift(open, "to show that it is delivered", func(d *unstructured.Unstructured) bool { return reportedReason(d) == v1alpha1.ReasonDelivered })
+
+	// The snooze ends without another attempt of the controller.
+	if n := len(receiver.reports(t, snoozed, v1alpha1.DriftDetected)); n > 0 {
+		t.Errorf("a snoozed drift was reported %d times", n)
+	}
+	s.annotate(map[string]any{v1alpha1.AnnotationKeySnooze: nil})
+	all.reported(t, snoozed, v1alpha1.DriftDetected)
+	late := s.eightRefusals("late")
+	all.reported(t, late, v1alpha1.DriftDetected)
+	for _, phase := range []v1alpha1.DriftPhase{v1alpha1.DriftDetected, v1alpha1.DriftResolved} {
+		if n := len(receiver.reports(t, silenced, phase)); n > 0 {
+			t.Errorf("a drift that was silenced to its end was reported as %s", phase)
+		}
+	}
+}
+
+// snooze the App until a time.
+func (s *fixture) snooze(until time.Time) {
+	s.t.Helper()
+	s.annotate(map[string]any{v1alpha1.AnnotationKeySnooze: `{"expiry":"` + until.UTC().Format(time.RFC3339) + `"}`})
+}
+
+// field of the status of a Drift.
+func field(d *unstructured.Unstructured, name string) any {
+	status, _ := d.Object["status"].(map[string]any)
+	return status[name]
+}
+
+// reportedReason is that of the condition Reported; "" for none.
+func reportedReason(d *unstructured.Unstructured) string {
+	conditions, _ := field(d, "conditions").([]any)
+	for _, c := range conditions {
+		if m, ok := c.(map[string]any); ok && m["type"] == v1alpha1.ConditionReported {
+			reason, _ := m["reason"].(string)
+			return reason
+		}
+	}
+	return ""
+}
+
+// awaitDrift in a state.
+func (s *fixture) awaitDrift(id, what string, is func(*unstructured.Unstructured) bool) {
+	s.t.Helper()
+	wait.For(s.t, "Drift "+id+" "+what, wait.Patience, func(ctx context.Context) error {
+		d, err := s.hans.Resource(drifts).Namespace(s.ns).Get(ctx, id, metav1.GetOptions{})
+		if err == nil && !is(d) {
+			err = fmt.Errorf("its status is %v", d.Object["status"])
+		}
+		return err
+	})
+}
+
+// awaitFailed until a Drift shows which destination does not get its report, without the URL.
+func (s *fixture) awaitFailed(id, url string) {
+	s.t.Helper()
+	s.awaitDrift(id, "to show that its report is not delivered", func(d *unstructured.Unstructured) bool {
+		return reportedReason(d) == v1alpha1.ReasonDeliveryFailed && strings.Contains(fmt.Sprint(d.Object["status"]), strings.TrimPrefix(url, "https://"))
+	})
+}
+
+// failedEvent of a Drift.
+func (s *fixture) failedEvent(ids ...string) {
+	s.t.Helper()
+	wait.For(s.t, "an event ReportFailed", wait.Patience, func(ctx context.Context) error {
+		list, err := s.hans.Resource(events).Namespace(s.ns).List(ctx, metav1.ListOptions{})
+		if kerrors.IsForbidden(err) {
+			s.t.Fatal(err)
+		}
+		if err != nil {
+			return err
+		}
+		for _, e := range list.Items {
+			if e.Object["reason"] == "ReportFailed" {
+				return nil
+			}
+		}
+		return fmt.Errorf("there are %d events about other things than %v", len(list.Items), ids)
+	})
+}
