@@ -21,12 +21,12 @@ UNIT_MODULES := . test/image test/provider
 PHASES       ?= lint generate-check unit parts package integration
 
 # Campaigns of make test-more; each takes less than an hour.
-CAMPAIGNS    ?= fuzz years equal pairs random adversary faults model gate-bench soak
+CAMPAIGNS    ?= fuzz years equal pairs waves random adversary faults model gate-bench rollout-bench soak
 
 # Packages that need a control plane, the longest first, and how many of them run at a time: each waits
 # most of its time. provider-kubernetes has a fixed port, which e2e and kubectl take in turns.
 PLANES       ?= ./e2e/... ./operations/... ./conformance/... ./gate/... ./webhook/... ./controlplane/... ./xpkg/... \
-	./adversary/... ./recovery/... ./faults/... ./chart/... ./examples/... ./cmd/... ./kubectl/...
+	./adversary/... ./recovery/... ./history/... ./records/... ./faults/... ./chart/... ./examples/... ./cmd/... ./kubectl/...
 AT_A_TIME    ?= 3
 
 # go test runs after lint, which vets.
@@ -44,7 +44,7 @@ CHART   = $(ROOT)/package/helm/kausality
 
 # What `make generate` writes.
 GENERATED = { ls api/*/zz_generated.* fn/*/zz_generated.* test/provider/apis/*/zz_generated.* \
-	package/crds/*.yaml package/input/*.yaml test/provider/crds/*.yaml docs/gate.md docs/function.md docs/rules.md docs/images/gate.svg \
+	package/crds/*.yaml package/input/*.yaml test/provider/crds/*.yaml docs/gate.md docs/function.md docs/rules.md docs/images/gate.svg docs/images/pending.svg \
 	package/helm/kausality/files/crds/*.yaml package/helm/kausality/files/objects.yaml docs/metrics.md \
 	docs/commands.md docs/kubectl-commands.md 2>/dev/null || true; }
 
@@ -145,6 +145,7 @@ generate: $(GEN) ## Write deepcopy functions, CRDs and the generated pages
 	@$(GEN) crd:crdVersions=v1 paths=./fn/input/... output:crd:artifacts:config=package/input
 	@$(GO) generate -C test/provider ./...
 	@$(GO) run -trimpath ./hack/gatediagram
+	@$(GO) run -trimpath ./hack/screens
 	@$(GO) run -trimpath ./hack/rules
 	@$(GO) run -C test -trimpath ./cmd/reference --types ../fn/input/v1alpha1 --page ../docs/function.md Input Audit
 	@rm -rf $(CHART)/files/crds && mkdir -p $(CHART)/files/crds && cp package/crds/*.yaml $(CHART)/files/crds/
@@ -211,6 +212,10 @@ soak: ## Forty minutes of mixed load with replicas that restart
 gate-bench: ## Put 10,000 managed resources on one gate
 	@$(MAKE) --no-print-directory bench ARGS=gate
 
+.PHONY: rollout-bench
+rollout-bench: ## Roll changes out to 10,000 objects
+	@$(MAKE) --no-print-directory bench ARGS=rollout
+
 .PHONY: equal
 equal: $(SUMMARY) ## Manifests of all built-in kinds through the real provider-kubernetes
 	@$(SUMMARY) gotest -C test -trimpath -count 1 -timeout 1h -run '^TestEqual$$' -v ./e2e -args -equal.all
@@ -218,6 +223,10 @@ equal: $(SUMMARY) ## Manifests of all built-in kinds through the real provider-k
 .PHONY: pairs
 pairs: $(SUMMARY) ## Time to Ready and Crossplane's circuit breaker with and without Kausality, on a quiet machine; PAIRS=20
 	@$(SUMMARY) gotest -C test -trimpath -count 1 -timeout 1h -run '^TestPairs$$' -v ./e2e -args -pairs=$(or $(PAIRS),20)
+
+.PHONY: waves
+waves: $(SUMMARY) ## Roll a Composition revision that breaks, and then one that works, out to many composites; WAVES=60
+	@$(SUMMARY) gotest -C test -trimpath -count 1 -timeout 1h -run '^TestWaves$$' -v ./e2e -args -waves=$(or $(WAVES),60)
 
 .PHONY: adversary
 adversary: $(SUMMARY) ## Users with few rights against a running story, by seed; SEEDS=200 FIRST=57
