@@ -23,29 +23,44 @@ const (
 	fieldMask = "f:managementPolicies"
 )
 
+// disownAttempts is how often the mask is released where the object changes meanwhile.
+const disownAttempts = 3
+
 // disown the mask, which a field manager of ours has just written, where a user applies
 // the object server-side (KR-13-52): the value of the author, applied again, would conflict
 // with the mask by its owner. Without an owner it is the author's again, and the webhook
 // restores the mask in the same request. Crossplane forces its applies. Where the object
-// has changed since, it is left as it is: the author's tool then reports the conflict, and
+// changes meanwhile, it is read and tried again; in the end the author's tool reports the conflict, and
 // nothing is lost. It returns the object as it is then.
 func disown(ctx context.Context, r dynamic.ResourceInterface, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
-	patch := disowning(o.GetManagedFields(), manager)
-	if patch == nil {
-		return o, nil
+	for range disownAttempts {
+		patch := disowning(o.GetManagedFields(), manager)
+		if patch == nil {
+			return o, nil
+		}
+		raw, err := json.Marshal(patch)
+		if err != nil {
+			return nil, fmt.Errorf("cannot encode patch: %w", err)
+		}
+		after, err := r.Patch(ctx, o.GetName(), types.JSONPatchType, raw, metav1.PatchOptions{FieldManager: manager})
+		switch {
+		case err == nil:
+			return after, nil
+		case kerrors.IsNotFound(err):
+			return o, nil
+		case !kerrors.IsConflict(err) && !kerrors.IsInvalid(err):
+			return nil, fmt.Errorf("cannot release the field spec.managementPolicies of %s: %w", o.GetName(), err)
+		}
+		again, err := r.Get(ctx, o.GetName(), metav1.GetOptions{}) // it has changed since
+		if kerrors.IsNotFound(err) || err == nil && again.GetUID() != o.GetUID() {
+			return o, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot read %s: %w", o.GetName(), err)
+		}
+		o = again
 	}
-	raw, err := json.Marshal(patch)
-	if err != nil {
-		return nil, fmt.Errorf("cannot encode patch: %w", err)
-	}
-	after, err := r.Patch(ctx, o.GetName(), types.JSONPatchType, raw, metav1.PatchOptions{FieldManager: manager})
-	if kerrors.IsNotFound(err) || kerrors.IsConflict(err) || kerrors.IsInvalid(err) { // it has changed since
-		return o, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot release the field spec.managementPolicies of %s: %w", o.GetName(), err)
-	}
-	return after, nil
+	return o, nil
 }
 
 // disowning is the JSON patch that takes the mask from a field manager; nil where it does

@@ -1,10 +1,17 @@
 package cluster
 
 import (
+	"context"
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 )
 
 // The mask is taken from our field manager where a user applies the object (KR-13-52).
@@ -43,6 +50,63 @@ func TestDisowning(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if d := cmp.Diff(tc.want, disowning(tc.entries, "kausality-gate")); d != "" {
 				t.Error(d)
+			}
+		})
+	}
+}
+
+// moving is an object whose managedFields another client moves before each of the first patches.
+type moving struct {
+	dynamic.ResourceInterface
+	object *unstructured.Unstructured
+	moves  int
+	// released is the index in managedFields that the mask was released at.
+	released string
+	patches  int
+}
+
+func (m *moving) Patch(_ context.Context, _ string, _ types.PatchType, raw []byte, _ metav1.PatchOptions, _ ...string) (*unstructured.Unstructured, error) {
+	m.patches++
+	if m.moves > 0 {
+		m.moves--
+		m.object = m.object.DeepCopy()
+		m.object.SetManagedFields(append([]metav1.ManagedFieldsEntry{{Manager: "provider", Operation: metav1.ManagedFieldsOperationUpdate}}, m.object.GetManagedFields()...))
+		return nil, kerrors.NewInvalid(m.object.GroupVersionKind().GroupKind(), m.object.GetName(), nil)
+	}
+	var ops []struct{ Path string }
+	if err := json.Unmarshal(raw, &ops); err != nil {
+		return nil, err
+	}
+	m.released = strings.Split(ops[0].Path, "/")[3]
+	return m.object, nil
+}
+
+func (m *moving) Get(context.Context, string, metav1.GetOptions, ...string) (*unstructured.Unstructured, error) {
+	return m.object, nil
+}
+
+// The mask is released also where another client writes at the same time, but not forever (KR-13-52).
+func TestDisownRaces(t *testing.T) {
+	for name, tc := range map[string]struct {
+		moves, patches int
+		released       string
+	}{
+		"Calm":    {moves: 0, patches: 1, released: "1"},
+		"Moved":   {moves: 2, patches: 3, released: "3"},
+		"Forever": {moves: 9, patches: disownAttempts},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "x", "uid": "1"}}}
+			o.SetManagedFields([]metav1.ManagedFieldsEntry{
+				{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}},
+				{Manager: "kausality-gate", Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:managementPolicies":{}}}`)}},
+			})
+			m := &moving{object: o, moves: tc.moves}
+			if _, err := disown(t.Context(), m, o, "kausality-gate"); err != nil {
+				t.Fatal(err)
+			}
+			if m.patches != tc.patches || m.released != tc.released {
+				t.Errorf("want %d patches and the release at %q, got %d and %q", tc.patches, tc.released, m.patches, m.released)
 			}
 		})
 	}
