@@ -42,7 +42,7 @@ var ourWrites = map[schema.GroupVersionResource]int{store.Resource(): 1, story.X
 // TestCreationWrites: from the creation of a two-level composite until it has settled behind closed gates, Kausality writes each
 // composite once and each managed resource once. Each write is an event that Crossplane's circuit breaker counts (KR-04-18).
 func TestCreationWrites(t *testing.T) {
-	ctx, e := start(t, story.Options{Webhook: true, Function: true, SteadyBreaker: true, CreationGrace: true, SettleGrace: 10 * time.Second})
+	ctx, e := story.StartTest(t, story.Options{Webhook: true, Function: true, SteadyBreaker: true, CreationGrace: true, SettleGrace: 10 * time.Second})
 	y := newScenario(ctx, t, e, "creation")
 	versions := map[schema.GroupVersionResource]*history.History{}
 	for r := range ourWrites {

@@ -132,7 +132,7 @@ func signingRequest(t *testing.T) string {
 // TestEqual has provider-kubernetes manage manifests of all built-in kinds in odd
 // spellings: no gate stays open, no drift shows, and the next change of a user arrives (KR-08-44).
 func TestEqual(t *testing.T) {
-	ctx, e := start(t, story.Options{Webhook: true})
+	ctx, e := story.StartTest(t, story.Options{Webhook: true})
 	equal(ctx, t, e)
 }
 

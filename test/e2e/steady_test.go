@@ -43,16 +43,6 @@ var loner = story.Definition{
 
 var loners = loner.Resource()
 
-const lonerProvider = `
-apiVersion: kubernetes.crossplane.io/v1alpha1
-kind: ProviderConfig
-metadata: {name: default}
-spec:
-  credentials:
-    source: Secret
-    secretRef: {namespace: crossplane-system, name: provider-kubernetes, key: kubeconfig}
-`
-
 const lonerResources = `
       - name: settings
         base:
@@ -122,7 +112,7 @@ func masking(steps []any) []any {
 // it. The breaker never opens
 // (KR-09-12, KR-09-13, KR-02-14).
 func TestSteady(t *testing.T) {
-	ctx, e := start(t, story.Options{Webhook: true, Function: true, SteadyBreaker: true, SyncInterval: 15 * time.Second,
+	ctx, e := story.StartTest(t, story.Options{Webhook: true, Function: true, SteadyBreaker: true, SyncInterval: 15 * time.Second,
 		ProviderArgs: []string{"--falsify=" + falsified}})
 	client, err := dynamic.NewForConfig(e.Config())
 	if err != nil {
@@ -168,7 +158,7 @@ func TestSteady(t *testing.T) {
 // offer the kinds and Compositions.
 func offer(ctx context.Context, t *testing.T, e *story.Env) {
 	t.Helper()
-	for _, manifest := range [][]byte{loner.XRD(), []byte(lonerProvider), loner.Composition("function-only", lonerResources, lonerGuard)} {
+	for _, manifest := range [][]byte{loner.XRD(), []byte(story.LegacyProviderConfig), loner.Composition("function-only", lonerResources, lonerGuard)} {
 		require.NoError(t, e.Apply(ctx, manifest))
 	}
 	for _, g := range guards {

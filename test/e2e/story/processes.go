@@ -211,3 +211,14 @@ func (e *Env) applyOutput(ctx context.Context, args ...string) error {
 	}
 	return e.Apply(ctx, out)
 }
+
+// LegacyProviderConfig is what cluster-scoped Objects of provider-kubernetes use.
+const LegacyProviderConfig = `
+apiVersion: kubernetes.crossplane.io/v1alpha1
+kind: ProviderConfig
+metadata: {name: default}
+spec:
+  credentials:
+    source: Secret
+    secretRef: {namespace: crossplane-system, name: provider-kubernetes, key: kubeconfig}
+`

@@ -1,31 +1,11 @@
-package e2e
+package chapters
 
 import (
-	"context"
 	"os"
 	"testing"
 
 	"github.com/kausality-io/function-kausality/test/e2e/story"
 )
-
-// start an Env with the program that KAUSALITY_BINARY names, which make e2e
-// takes out of the image, and whose logs are kept below KAUSALITY_E2E_DIR after a
-// failure.
-func start(t *testing.T, o story.Options) (context.Context, *story.Env) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	t.Cleanup(cancel)
-	if base := os.Getenv("KAUSALITY_E2E_DIR"); base != "" {
-		o.Dir = base + "/" + t.Name()
-	}
-	o.Out, o.Kausality, o.WaitForPort = os.Stdout, os.Getenv("KAUSALITY_BINARY"), true
-	e, err := story.Start(ctx, o)
-	t.Cleanup(e.Stop)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ctx, e
-}
 
 // TestStory plays every chapter, with webhook, gate and function (KR-04-15, KR-09-15).
 func TestStory(t *testing.T) {
@@ -64,7 +44,7 @@ func TestPolicies(t *testing.T) {
 
 func play(t *testing.T, o story.Options, chapters []story.Chapter) {
 	t.Helper()
-	ctx, e := start(t, o)
+	ctx, e := story.StartTest(t, o)
 	teller := &story.Teller{Out: os.Stdout}
 	for i, c := range chapters {
 		ok := t.Run(c.Title, func(t *testing.T) {

@@ -1,4 +1,4 @@
-package e2e
+package firstwrites
 
 import (
 	"context"
@@ -93,7 +93,7 @@ func TestFirstWrites(t *testing.T) {
 			})
 			t.Cleanup(e.Stop)
 			require.NoError(t, err)
-			require.NoError(t, e.Apply(ctx, []byte(lonerProvider)))
+			require.NoError(t, e.Apply(ctx, []byte(story.LegacyProviderConfig)))
 			require.NoError(t, e.Apply(ctx, []byte(ownProvider)))
 			firstWrites(ctx, t, e)
 		})
