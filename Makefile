@@ -19,24 +19,35 @@ FUZZTIME ?= 20s
 MODULES      := . test test/image test/provider
 UNIT_MODULES := . test/image test/provider
 PHASES       ?= lint generate-check unit parts package integration
+CHECK_PHASES  = lint generate-check unit check-planes
 
 # Campaigns of make test-more; each takes less than an hour.
 CAMPAIGNS    ?= fuzz years equal pairs waves random adversary faults model gate-bench rollout-bench soak
 
-# Packages that need a control plane, the longest first, and how many of them run at a time: each waits
-# most of its time. provider-kubernetes has a fixed port, which e2e and kubectl take in turns.
-PLANES       ?= ./e2e/... ./operations/... ./conformance/... ./gate/... ./webhook/... ./controlplane/... ./xpkg/... \
-	./adversary/... ./recovery/... ./history/... ./records/... ./faults/... ./chart/... ./examples/... ./cmd/... ./kubectl/...
-AT_A_TIME    ?= 3
+# Packages that need a control plane. How many of them run at a time is up to the machine: each waits
+# most of its time. test/packages.tsv has what each takes and starts.
+PLANES       ?= ./...
+AT_A_TIME    ?= 0
+RECORD        = $(ROOT)/test/packages.tsv
 
-# go test runs after lint, which vets.
-GOTEST        = $(SUMMARY) gotest -C test -trimpath -vet=off -count 1 -timeout 60m
+# One package and its tests, of make test PKG=./gate RUN=TestEvents: of test/ where it is there, else of the product.
+PKG          ?=
+RUN          ?=
+
+# Flags of go test, which runs after lint, which vets.
+UNIT_FLAGS    = -trimpath -vet=off
+PLANE_FLAGS   = -trimpath -vet=off -count 1 -timeout 60m
+CAMPAIGN      = $(SUMMARY) test --gotestsum $(GOTESTSUM) -v -C test
+
+# The part of the conformance scenarios that make check plays: another fifth for each commit.
+FIFTH        ?= $(shell git rev-list --count HEAD 2>/dev/null | awk '{ print $$1 % 5 + 1 }')
 
 LINT    = $(BIN)/golangci-lint-v2.12.2
 CLI     = $(BIN)/crossplane-cli-v2.2.0
 GEN     = $(BIN)/controller-gen
 HELM    = $(BIN)/helm-v3.20.0
 SUMMARY = $(BIN)/summary
+GOTESTSUM = $(BIN)/gotestsum-v1.13.0
 VULN    = $(BIN)/govulncheck
 SBOM    = $(BIN)/cyclonedx-gomod
 IMAGE   = $(BIN)/image
@@ -60,14 +71,20 @@ demo: ## Play the story on a real control plane; KEEP=1 leaves it running, DIR=â
 	@$(GO) build -C test -trimpath -o $(BIN)/demo ./cmd/demo
 	@exec $(BIN)/demo $(if $(KEEP),--keep) $(if $(DIR),--dir=$(DIR))
 
+# What was tested is recorded in $(OUT)/passed only where nothing was left out.
 .PHONY: test
-test: $(SUMMARY) ## Lint, unit and integration tests and the story, with a summary
-	@$(SUMMARY) phases --make "$(MAKE)" $(PHASES)
+test: $(SUMMARY) ## Lint, unit and integration tests and the story, with a summary; RESUME=1, or PKG=./gate RUN=TestEvents
+	@$(if $(PKG),$(MAKE) --no-print-directory one,$(SUMMARY) phases --make "$(MAKE)" --kept $(OUT)/test $(if $(RESUME),--resume) \
+		--flaky $(OUT)/flaky.tsv --durations $(OUT)/durations.tsv --record $(RECORD) \
+		$(if $(filter-out file default,$(origin PHASES) $(origin PLANES)),,--passed $(OUT)/passed) $(PHASES))
+
+.PHONY: check
+check: $(SUMMARY) ## What to run before each commit: lint, unit tests, a fifth of the scenarios and the first chapter; 5 minutes
+	@$(SUMMARY) phases --make "$(MAKE)" --kept $(OUT)/check --flaky $(OUT)/flaky.tsv $(CHECK_PHASES)
 
 .PHONY: test-more
 test-more: $(SUMMARY) ## Run the long campaigns, with a summary; resumes after an interruption, FRESH=1 begins again
-	@$(if $(FRESH),rm -rf $(OUT)/test-more)
-	@$(SUMMARY) phases --make "$(MAKE)" --done $(OUT)/test-more --version '$(VERSION)' $(CAMPAIGNS)
+	@$(SUMMARY) phases --make "$(MAKE)" --kept $(OUT)/test-more $(if $(FRESH),,--resume) $(CAMPAIGNS)
 
 .PHONY: build
 build: ## Build bin/kausality and bin/kubectl-kausality
@@ -110,17 +127,33 @@ generate-check: ## Fail if generated files are not what make generate writes
 	fi
 
 .PHONY: unit
-unit: $(SUMMARY) ## Run the unit tests of every module
+unit: $(SUMMARY) $(GOTESTSUM) ## Run the unit tests of every module
 	@failed=; for m in $(UNIT_MODULES); do \
-		$(SUMMARY) gotest -C $$m -trimpath -vet=off ./... || failed="$$failed $$m"; \
+		$(SUMMARY) test --gotestsum $(GOTESTSUM) -C $$m -- $(UNIT_FLAGS) || failed="$$failed $$m"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "unit tests failed in:$$failed"; exit 1; fi
 
+integration check-planes one: export KAUSALITY_PREBUILT = 1
+integration check-planes one: export KAUSALITY_BINARY = $(BIN)/from-image/kausality
+
 .PHONY: integration
-integration: export KAUSALITY_PREBUILT = 1
-integration: export KAUSALITY_BINARY = $(BIN)/from-image/kausality
-integration: $(SUMMARY) parts from-image ## Test against real control planes: all of the following and more; PLANES=./gate AT_A_TIME=3
-	@$(GOTEST) -p $(AT_A_TIME) $(PLANES)
+integration: $(SUMMARY) $(GOTESTSUM) parts from-image ## Test against real control planes: all of the following and more; PLANES=./gate AT_A_TIME=3
+	@$(SUMMARY) test --gotestsum $(GOTESTSUM) -C test --each --at-a-time $(AT_A_TIME) --record $(RECORD) --packages "$(PLANES)" -- $(PLANE_FLAGS)
+
+.PHONY: check-planes
+check-planes: $(SUMMARY) $(GOTESTSUM) parts from-image
+	@$(SUMMARY) test --gotestsum $(GOTESTSUM) -C test --each --packages ./conformance -- $(PLANE_FLAGS) -args -conformance.part=$(FIFTH)/5
+	@$(SUMMARY) test --gotestsum $(GOTESTSUM) -C test --each --packages ./e2e/chapters -- $(PLANE_FLAGS) -run '^TestStory$$/^hans_requests_a_database$$'
+
+# One package of test/, or of the product.
+.PHONY: one
+ifneq ($(wildcard test/$(PKG:./%=%)),)
+one: $(SUMMARY) $(GOTESTSUM) parts from-image
+	@$(SUMMARY) test --gotestsum $(GOTESTSUM) -C test --each --packages "$(PKG)" -- $(PLANE_FLAGS) $(if $(RUN),-run '$(RUN)')
+else
+one: $(SUMMARY) $(GOTESTSUM)
+	@$(SUMMARY) test --gotestsum $(GOTESTSUM) --packages "$(PKG)" -- $(UNIT_FLAGS) -count 1 $(if $(RUN),-run '$(RUN)')
+endif
 
 .PHONY: conformance
 conformance: ## Play the conformance scenarios
@@ -217,38 +250,38 @@ rollout-bench: ## Roll changes out to 10,000 objects
 	@$(MAKE) --no-print-directory bench ARGS=rollout
 
 .PHONY: equal
-equal: $(SUMMARY) ## Manifests of all built-in kinds through the real provider-kubernetes
-	@$(SUMMARY) gotest -C test -trimpath -count 1 -timeout 1h -run '^TestEqual$$' -v ./e2e -args -equal.all
+equal: $(SUMMARY) $(GOTESTSUM) ## Manifests of all built-in kinds through the real provider-kubernetes
+	@$(CAMPAIGN) --packages ./e2e -- -trimpath -count 1 -timeout 1h -run '^TestEqual$$' -args -equal.all
 
 .PHONY: pairs
-pairs: $(SUMMARY) ## Time to Ready and Crossplane's circuit breaker with and without Kausality, on a quiet machine; PAIRS=20
-	@$(SUMMARY) gotest -C test -trimpath -count 1 -timeout 1h -run '^TestPairs$$' -v ./e2e -args -pairs=$(or $(PAIRS),20)
+pairs: $(SUMMARY) $(GOTESTSUM) ## Time to Ready and Crossplane's circuit breaker with and without Kausality, on a quiet machine; PAIRS=20
+	@$(CAMPAIGN) --packages ./e2e -- -trimpath -count 1 -timeout 1h -run '^TestPairs$$' -args -pairs=$(or $(PAIRS),20)
 
 .PHONY: waves
-waves: $(SUMMARY) ## Roll a Composition revision that breaks, and then one that works, out to many composites; WAVES=60
-	@$(SUMMARY) gotest -C test -trimpath -count 1 -timeout 1h -run '^TestWaves$$' -v ./e2e -args -waves=$(or $(WAVES),60)
+waves: $(SUMMARY) $(GOTESTSUM) ## Roll a Composition revision that breaks, and then one that works, out to many composites; WAVES=60
+	@$(CAMPAIGN) --packages ./e2e -- -trimpath -count 1 -timeout 1h -run '^TestWaves$$' -args -waves=$(or $(WAVES),60)
 
 .PHONY: adversary
-adversary: $(SUMMARY) ## Users with few rights against a running story, by seed; SEEDS=200 FIRST=57
-	@$(SUMMARY) gotest -C test -trimpath -count 1 -timeout 2h -run '^TestAdversary$$' -v ./adversary -args -adversary.seeds=$(or $(SEEDS),200) -adversary.first=$(or $(FIRST),1)
+adversary: $(SUMMARY) $(GOTESTSUM) ## Users with few rights against a running story, by seed; SEEDS=200 FIRST=57
+	@$(CAMPAIGN) --packages ./adversary -- -trimpath -count 1 -timeout 2h -run '^TestAdversary$$' -args -adversary.seeds=$(or $(SEEDS),200) -adversary.first=$(or $(FIRST),1)
 
 .PHONY: faults
-faults: $(SUMMARY) ## Processes, networks, clocks, certificates that fail, in all pairs; ONLY=gate/kill; RESUME=1 leaves out what passed
+faults: $(SUMMARY) $(GOTESTSUM) ## Processes, networks, clocks, certificates that fail, in all pairs; ONLY=gate/kill; RESUME=1 leaves out what passed
 	@mkdir -p $(OUT) && $(if $(RESUME),,rm -f $(OUT)/faults.tsv &&) \
-	$(SUMMARY) gotest -C test -trimpath -count 1 -timeout 4h -run '^TestCampaign$$' -v ./faults -args -faults.all \
+	$(CAMPAIGN) --packages ./faults -- -trimpath -count 1 -timeout 4h -run '^TestCampaign$$' -args -faults.all \
 		-faults.only='$(ONLY)' -faults.results=$(OUT)/faults.tsv
 
 .PHONY: random
-random: $(SUMMARY) ## Random interleavings of all actors around the gate, on the real processes; SEEDS=100
-	@$(SUMMARY) gotest -C test -trimpath -count 1 -timeout 4h -run '^TestRandom$$' -v ./gate -args -random.seeds=$(or $(SEEDS),100)
+random: $(SUMMARY) $(GOTESTSUM) ## Random interleavings of all actors around the gate, on the real processes; SEEDS=100
+	@$(CAMPAIGN) --packages ./gate -- -trimpath -count 1 -timeout 4h -run '^TestRandom$$' -args -random.seeds=$(or $(SEEDS),100)
 
 .PHONY: model
-model: $(SUMMARY) ## The same on a model; SEEDS=100000
-	@$(SUMMARY) gotest -trimpath -count 1 -timeout 6h -run '^TestModel$$' ./admission -args -model.seeds=$(or $(SEEDS),100000)
+model: $(SUMMARY) $(GOTESTSUM) ## The same on a model; SEEDS=100000
+	@$(SUMMARY) test --gotestsum $(GOTESTSUM) --packages ./admission -- -trimpath -count 1 -timeout 6h -run '^TestModel$$' -args -model.seeds=$(or $(SEEDS),100000)
 
 .PHONY: years
-years: $(SUMMARY) ## Rotate certificates as often as five years do, under load (6 minutes); YEARS=5
-	@$(SUMMARY) gotest -C test -trimpath -count 1 -timeout 2h -run '^TestRotationAndRestarts$$' -v ./operations -args -rotation.years=$(or $(YEARS),5)
+years: $(SUMMARY) $(GOTESTSUM) ## Rotate certificates as often as five years do, under load (6 minutes); YEARS=5
+	@$(CAMPAIGN) --packages ./operations -- -trimpath -count 1 -timeout 2h -run '^TestRotationAndRestarts$$' -args -rotation.years=$(or $(YEARS),5)
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME each (20s)
@@ -299,3 +332,6 @@ $(HELM):
 
 $(CLI):
 	@$(GO) run -C test ./cmd/parts crossplane-cli
+
+$(GOTESTSUM):
+	@$(GO) run -C test ./cmd/parts gotestsum

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ var (
 		"Configuration of the installed implementation; scenarios of others are skipped.")
 	auditFile    = flag.String("conformance.audit-log", "", "The cluster's audit log; without it audit annotations are not checked.")
 	receive      = flag.String("conformance.receive", "", "HOST:PORT to receive DriftReports at; without it reports are not checked.")
+	part         = flag.String("conformance.part", "1/1", "K/N plays the K-th of N parts of the scenarios.")
 	receiveCerts = flag.String("conformance.receive-certs", "", "Directory with tls.crt, tls.key and their ca.crt for -conformance.receive.")
 )
 
@@ -45,7 +47,10 @@ func run(m *testing.M) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var err error
-	if suite, err = Load(os.DirFS(".")); err != nil {
+	if suite, err = Load(os.DirFS(".")); err == nil {
+		suite.Scenarios, err = partOf(suite.Scenarios, *part)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -70,6 +75,20 @@ func run(m *testing.M) int {
 		fmt.Println(total.String())
 	}
 	return code
+}
+
+// partOf returns one of several equal parts of the scenarios, "2/5" the second fifth. The part of a
+// scenario depends on its ID alone.
+func partOf(scenarios []Scenario, part string) ([]Scenario, error) {
+	var k, n uint32
+	if _, err := fmt.Sscanf(part, "%d/%d", &k, &n); err != nil || k < 1 || k > n {
+		return nil, fmt.Errorf("-conformance.part is %q, want K/N with 1 <= K <= N", part)
+	}
+	return slices.DeleteFunc(slices.Clone(scenarios), func(sc Scenario) bool {
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(sc.ID()))
+		return h.Sum32()%n != k-1
+	}), nil
 }
 
 // answering waits until the API server calls the implementation, in each

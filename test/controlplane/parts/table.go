@@ -19,6 +19,7 @@ const (
 	ProviderHTTP          = "provider-http"
 	CrossplaneCLI         = "crossplane-cli"
 	GolangciLint          = "golangci-lint"
+	Gotestsum             = "gotestsum"
 	Tofu                  = "tofu"
 	Helm                  = "helm"
 	CertManager           = "cert-manager"
@@ -117,6 +118,10 @@ func pinned() []Part {
 		Name: GolangciLint, Dir: "test/parts/golangci-lint", Package: "github.com/golangci/golangci-lint/v2/cmd/golangci-lint",
 		Module: "github.com/golangci/golangci-lint/v2",
 		Cold:   time.Minute,
+	}, {
+		Name: Gotestsum, Dir: "test/parts/gotestsum", Package: "gotest.tools/gotestsum",
+		Module: "gotest.tools/gotestsum",
+		Cold:   10 * time.Second,
 	}, {
 		Name: Tofu, Dir: "test/parts/opentofu", Package: "github.com/opentofu/opentofu/cmd/tofu",
 		Module: "github.com/opentofu/opentofu",

@@ -1,17 +1,20 @@
 // Command summary runs the phases of `make test` and adds up their results.
 //
-//	summary phases [--make MAKE] [--done DIR --version VERSION] TARGET…
-//	summary gotest [-C DIR] [go test flags] PACKAGES…
+//	summary phases [--make MAKE] [--kept DIR [--resume]] [--passed FILE] [--flaky FILE] [--durations FILE] [--record FILE] TARGET…
+//	summary test [-C DIR] [--each] [--packages "./a ./b"] [--record FILE] [-v] [-- go test flags]
 //
 // phases makes one target after the other, also after a failure, and ends with a
-// table, every failure and skip by name, and a line
-// "N passed, N failed, N skipped". It fails if anything failed. With --done it
-// notes in DIR which phases passed, and does not run them again for the same
-// VERSION: a run that was interrupted, or in which a phase failed, is resumed.
+// table, every failure, flaky test, slow package and skip by name, and a line
+// "N passed, N failed, N skipped". It fails if anything failed. With --kept it
+// stores what passed on which tree of files, and with --resume it does not run that
+// again on the same tree. A whole pass of a commit's tree is appended to the file of
+// --passed.
 //
-// gotest runs go test, shows a line for each package and the output of tests
-// that fail or are skipped (with -v, of all), and passes the outcomes to phases. It
-// counts tests without subtests; a package that fails without a failing test
-// (it does not build, it panics) counts as one failure. A phase without tests
-// counts as one check.
+// test runs gotestsum and passes the outcomes to phases. Without --each nothing is
+// repeated. With it, each package is a process of its own, as many at a time as
+// the machine carries and as the record says what they start, and a test that
+// fails is repeated up to twice, a package that ends without the result of all its
+// tests once, whole. What passes then is flaky. Where more than five fail at first,
+// the run fails. It counts tests without subtests; a package that does not build
+// counts as one failure. A phase without tests counts as one check.
 package main

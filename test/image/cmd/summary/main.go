@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-const usage = "usage: summary phases [--make MAKE] TARGET… | summary gotest [-C DIR] [go test flags] PACKAGES…"
+const usage = "usage: summary phases [flags] TARGET… | summary test [flags] [-- go test flags]"
 
 // errFailed: what went wrong has been printed.
 var errFailed = errors.New("failed")
@@ -34,8 +34,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	switch args[0] {
 	case "phases":
 		return phases(ctx, args[1:], out)
-	case "gotest":
-		return goTest(ctx, args[1:], out)
+	case "test":
+		return test(ctx, args[1:], out)
 	}
 	return errors.New(usage)
 }

@@ -26,55 +26,115 @@ type phase struct {
 	tally        tally
 }
 
+// session is one run of phases.
+type session struct {
+	make string
+	// kept is the directory of what a later run resumes from: the tree, the phases that passed, and test events.
+	// Nothing is kept where it is empty.
+	kept   string
+	resume bool
+	// passed, flaky, durations and record are files; an empty one is neither written nor read.
+	passed, flaky, durations, record string
+
+	tree tree
+	// resumed means that what passed before for the same tree does not run again.
+	resumed bool
+	out     io.Writer
+	began   time.Time
+}
+
 // phases makes targets and adds up.
 func phases(ctx context.Context, args []string, out io.Writer) error {
+	s := &session{out: out, began: time.Now()}
 	fs := flag.NewFlagSet("phases", flag.ContinueOnError)
-	program := fs.String("make", "make", "the make to run")
-	kept := fs.String("done", "", "directory in which phases that passed are noted; they are not run again")
-	version := fs.String("version", "", "of what is tested; a phase that passed for another version runs again")
+	fs.StringVar(&s.make, "make", "make", "the make to run")
+	fs.StringVar(&s.kept, "kept", "", "directory of what a later run resumes from")
+	fs.BoolVar(&s.resume, "resume", false, "do not run again what passed before for the same tree")
+	fs.StringVar(&s.passed, "passed", "", "file that the tree is appended to when all phases have passed on a clean work tree")
+	fs.StringVar(&s.flaky, "flaky", "", "file that flaky tests are appended to")
+	fs.StringVar(&s.durations, "durations", "", "file that the durations of packages are written to")
+	fs.StringVar(&s.record, "record", "", "file with the durations to compare with")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
 	if fs.NArg() == 0 {
 		return errors.New("no phase given: " + usage)
 	}
+	release, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	done, err := s.run(ctx, fs.Args())
+	if err != nil {
+		return err
+	}
+	return s.conclude(ctx, done)
+}
+
+// open locks what is kept, and empties it unless this run resumes an earlier one of the same tree.
+func (s *session) open(ctx context.Context) (release func(), err error) {
+	if s.kept == "" {
+		return func() {}, nil
+	}
+	if release, err = lockDir(s.kept); err != nil {
+		return nil, err
+	}
+	if s.tree, err = currentTree(ctx); err != nil {
+		_, _ = fmt.Fprintf(s.out, "warning: %v; nothing can be resumed\n", err)
+		s.tree = tree{}
+	}
+	s.resumed = s.resume && s.tree.id != "" && keptTree(s.kept) == s.tree.id
+	if s.resumed {
+		return release, nil
+	}
+	if err := renew(s.kept, s.tree.id); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+func (s *session) run(ctx context.Context, targets []string) ([]phase, error) {
 	dir, err := os.MkdirTemp("", "kausality-test-")
 	if err != nil {
-		return fmt.Errorf("cannot keep the outcomes: %w", err)
+		return nil, fmt.Errorf("cannot keep the outcomes: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 
-	began := time.Now()
-	done := make([]phase, 0, fs.NArg())
-	for i, target := range fs.Args() {
+	done := make([]phase, 0, len(targets))
+	for i, target := range targets {
 		if ctx.Err() != nil {
 			done = append(done, phase{name: target, result: skipped, tally: tally{Skipped: []skip{{target, "interrupted before it"}}}})
 			continue
 		}
-		note := note{dir: *kept, phase: target, version: *version}
-		if p, ok := note.read(); ok {
-			_, _ = fmt.Fprintf(out, "\n=== %s passed before, for %s; it does not run again\n", target, *version)
+		note := note{dir: s.kept, phase: target}
+		if p, ok := note.read(); ok && s.resumed {
+			_, _ = fmt.Fprintf(s.out, "\n=== %s passed before on this tree; it does not run again\n", target)
 			done = append(done, p)
 			continue
 		}
-		_, _ = fmt.Fprintf(out, "\n=== %s (phase %d of %d, %s elapsed)\n", target, i+1, fs.NArg(), clock(time.Since(began)))
-		p, err := runPhase(ctx, *program, target, filepath.Join(dir, target), out)
+		_, _ = fmt.Fprintf(s.out, "\n=== %s (phase %d of %d, %s elapsed)\n", target, i+1, len(targets), clock(time.Since(s.began)))
+		p, err := s.runPhase(ctx, target, filepath.Join(dir, target))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := note.write(p); err != nil {
-			return err
+			return nil, err
 		}
 		done = append(done, p)
 	}
-	return conclude(out, done, time.Since(began))
+	return done, nil
 }
 
-func runPhase(ctx context.Context, program, target, file string, out io.Writer) (phase, error) {
+func (s *session) runPhase(ctx context.Context, target, file string) (phase, error) {
 	began := time.Now()
-	cmd := interruptible(ctx, program, "--no-print-directory", target)
-	cmd.Stdout = out
-	cmd.Env = append(os.Environ(), tallyFile+"="+file)
+	cmd := interruptible(ctx, s.make, "--no-print-directory", target)
+	cmd.Stdout = s.out
+	cmd.Env = append(os.Environ(), tallyFile+"="+file, flakyFile+"="+s.flaky)
+	if s.kept != "" {
+		cmd.Env = append(cmd.Env, eventsDir+"="+filepath.Join(s.kept, target))
+	}
 	runErr := cmd.Run()
 	t, err := loadTally(file)
 	if err != nil {
@@ -103,8 +163,12 @@ func settle(p phase, err error) phase {
 	return p
 }
 
-// conclude with a table, what failed and was skipped by name, and the sum.
-func conclude(out io.Writer, done []phase, took time.Duration) error {
+// conclude with a table, what failed, was flaky, slow or skipped by name, and the sum.
+func (s *session) conclude(ctx context.Context, done []phase) error {
+	known, err := readRecord(s.record)
+	if err != nil {
+		return err
+	}
 	var sum tally
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
@@ -114,17 +178,39 @@ func conclude(out io.Writer, done []phase, took time.Duration) error {
 		sum.add(p.tally)
 	}
 	_ = w.Flush()
-	for _, name := range sum.Failed {
-		_, _ = fmt.Fprintln(&b, "failed:", name)
+	_, _ = b.WriteString(sum.details(known))
+	_, _ = fmt.Fprintf(s.out, "\n=== summary (%s)\n%s", clock(time.Since(s.began)), &b)
+	if s.durations != "" && len(sum.Seconds) > 0 {
+		if err := known.writeDurations(s.durations, sum.Seconds); err != nil {
+			return err
+		}
 	}
-	for _, s := range sum.Skipped {
-		_, _ = fmt.Fprintf(&b, "skipped: %s: %s\n", s.Name, s.Why)
+	if len(sum.Failed) == 0 && ctx.Err() == nil {
+		if err := s.recordPass(ctx); err != nil {
+			return err
+		}
 	}
-	_, _ = fmt.Fprintf(out, "\n=== summary (%s)\n%s%s\n", clock(took), &b, &sum)
+	_, _ = fmt.Fprintln(s.out, &sum)
 	if len(sum.Failed) > 0 {
 		return errFailed
 	}
 	return nil
+}
+
+// recordPass appends the tree to the file of those that passed, if it is a commit's and is still there.
+func (s *session) recordPass(ctx context.Context) error {
+	if s.passed == "" || !s.tree.clean {
+		return nil
+	}
+	if now, err := currentTree(ctx); err != nil || now != s.tree {
+		_, _ = fmt.Fprintln(s.out, "the work tree changed while the tests ran; its pass is not recorded")
+		return nil
+	}
+	how := "whole"
+	if s.resumed {
+		how = "resumed"
+	}
+	return appendTo(s.passed, fmt.Sprintf("%s\t%s\t%s\n", s.tree.id, how, s.began.UTC().Format(time.RFC3339)))
 }
 
 // clock shows a duration as minutes and seconds.

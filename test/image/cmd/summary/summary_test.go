@@ -11,106 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestParser(t *testing.T) {
-	cases := map[string]struct {
-		reason string
-		events string
-		want   tally
-		shows  string
-	}{
-		"Leaves": {
-			reason: "A test with subtests is not counted beside them.",
-			events: `{"Action":"run","Package":"p","Test":"TestA"}
-{"Action":"run","Package":"p","Test":"TestA/one"}
-{"Action":"run","Package":"p","Test":"TestA/two"}
-{"Action":"pass","Package":"p","Test":"TestA/one"}
-{"Action":"pass","Package":"p","Test":"TestA/two"}
-{"Action":"pass","Package":"p","Test":"TestA"}
-{"Action":"pass","Package":"p","Elapsed":1}
-`,
-			want:  tally{Passed: 2},
-			shows: "ok    p 1.0s",
-		},
-		"FailedSubtest": {
-			reason: "What fails because of its subtest is no second failure.",
-			events: `{"Action":"run","Package":"p","Test":"TestA"}
-{"Action":"run","Package":"p","Test":"TestA/one"}
-{"Action":"output","Package":"p","Test":"TestA/one","Output":"    a_test.go:3: broken\n"}
-{"Action":"fail","Package":"p","Test":"TestA/one"}
-{"Action":"fail","Package":"p","Test":"TestA"}
-{"Action":"fail","Package":"p"}
-`,
-			want:  tally{Failed: []string{"p.TestA/one"}},
-			shows: "broken",
-		},
-		"FailedByItself": {
-			reason: "A test that fails although its subtests pass is a failure.",
-			events: `{"Action":"run","Package":"p","Test":"TestA"}
-{"Action":"run","Package":"p","Test":"TestA/one"}
-{"Action":"pass","Package":"p","Test":"TestA/one"}
-{"Action":"fail","Package":"p","Test":"TestA"}
-{"Action":"fail","Package":"p"}
-`,
-			want:  tally{Passed: 1, Failed: []string{"p.TestA"}},
-			shows: "FAIL  p",
-		},
-		"Skipped": {
-			reason: "A skip is named with its reason.",
-			events: `{"Action":"run","Package":"p","Test":"TestA"}
-{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA\n"}
-{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:3: no terraform here\n"}
-{"Action":"output","Package":"p","Test":"TestA","Output":"--- SKIP: TestA (0.00s)\n"}
-{"Action":"skip","Package":"p","Test":"TestA"}
-{"Action":"pass","Package":"p"}
-`,
-			want:  tally{Skipped: []skip{{"p.TestA", "a_test.go:3: no terraform here"}}},
-			shows: "no terraform here",
-		},
-		"DoesNotBuild": {
-			reason: "A package that fails without a test is one failure.",
-			events: `{"ImportPath":"p","Action":"build-output","Output":"p/a.go:3: undefined: x\n"}
-{"ImportPath":"p","Action":"build-fail"}
-{"Action":"fail","Package":"p","FailedBuild":"p"}
-`,
-			want:  tally{Failed: []string{"p"}},
-			shows: "undefined: x",
-		},
-		"Panic": {
-			reason: "What a test that never ends has printed is shown.",
-			events: `{"Action":"run","Package":"p","Test":"TestA"}
-{"Action":"output","Package":"p","Test":"TestA","Output":"panic: oh\n"}
-{"Action":"fail","Package":"p"}
-`,
-			want:  tally{Failed: []string{"p"}},
-			shows: "panic: oh",
-		},
-		"NoTests": {
-			reason: "A package without tests is nothing.",
-			events: `{"Action":"skip","Package":"p"}` + "\n",
-		},
-		"NoJSON": {
-			reason: "What is no JSON is shown as it is.",
-			events: "go: no such module\n",
-			shows:  "go: no such module",
-		},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			var out strings.Builder
-			p := &parser{out: &out, tests: map[string]*test{}}
-			if err := p.read(strings.NewReader(tc.events)); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, p.tally); diff != "" {
-				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
-			}
-			if !strings.Contains(out.String(), tc.shows) {
-				t.Errorf("%s\nwant %q shown, got:\n%s", tc.reason, tc.shows, &out)
-			}
-		})
-	}
-}
-
 func TestSettle(t *testing.T) {
 	broken := errors.New("exit status 2")
 	cases := map[string]struct {
@@ -156,47 +56,119 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// A phase that passed is not run again for the same version, and its tests still count.
+// A phase that passed is not run again on the same tree, and its tests still count; what passed on a clean work tree
+// is recorded.
 func TestResume(t *testing.T) {
-	dir := t.TempDir()
-	t.Chdir(dir)
-	makefile := "good:\n\t@echo x >> good.log\nbad:\n\t@echo x >> bad.log; test -f repaired\n"
-	if err := os.WriteFile("Makefile", []byte(makefile), 0o600); err != nil {
-		t.Fatal(err)
+	t.Chdir(t.TempDir())
+	write := func(name, text string) {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	repository := func(args ...string) {
+		if text, err := git(t.Context(), nil, append([]string{"-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...); err != nil {
+			t.Fatal(err, text)
+		}
 	}
 	times := func(name string) int {
-		raw, err := os.ReadFile(name + ".log")
+		raw, err := os.ReadFile("out/" + name + ".log")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return strings.Count(string(raw), "x")
 	}
+	write("Makefile", "good:\n\t@echo x >> out/good.log\nbad:\n\t@echo x >> out/bad.log; test -f out/repaired\n")
+	write(".gitignore", "out\n")
+	repository("init", "-q")
+	repository("add", ".")
+	repository("commit", "-q", "-m", "one")
+	if err := os.Mkdir("out", 0o700); err != nil {
+		t.Fatal(err)
+	}
 	steps := []struct {
-		reason, version string
-		repaired        bool
-		good, bad       int
-		sum             string
+		reason    string
+		before    func()
+		fresh     bool
+		good, bad int
+		sum       string
+		passed    []string
 	}{
-		{reason: "Both run.", version: "v1", good: 1, bad: 1, sum: "1 passed, 1 failed, 0 skipped"},
-		{reason: "What failed runs again.", version: "v1", repaired: true, good: 1, bad: 2, sum: "2 passed, 0 failed, 0 skipped"},
-		{reason: "Both passed.", version: "v1", good: 1, bad: 2, sum: "2 passed, 0 failed, 0 skipped"},
-		{reason: "Another version is another thing.", version: "v2", good: 2, bad: 3, sum: "2 passed, 0 failed, 0 skipped"},
+		{reason: "Both run.", good: 1, bad: 1, sum: "1 passed, 1 failed, 0 skipped"},
+		{reason: "What failed runs again.", before: func() { write("out/repaired", "") }, good: 1, bad: 2, sum: "2 passed, 0 failed, 0 skipped", passed: []string{"resumed"}},
+		{reason: "Both passed.", good: 1, bad: 2, sum: "2 passed, 0 failed, 0 skipped", passed: []string{"resumed", "resumed"}},
+		{reason: "Without --resume all of it runs.", fresh: true, good: 2, bad: 3, sum: "2 passed, 0 failed, 0 skipped", passed: []string{"resumed", "resumed", "whole"}},
+		{reason: "Another tree runs whole, and is not recorded where it is no commit's.", before: func() { write("new", "") }, good: 3, bad: 4, sum: "2 passed, 0 failed, 0 skipped",
+			passed: []string{"resumed", "resumed", "whole"}},
+		{reason: "The same changes are the same tree.", good: 3, bad: 4, sum: "2 passed, 0 failed, 0 skipped", passed: []string{"resumed", "resumed", "whole"}},
 	}
 	for _, s := range steps {
-		if s.repaired {
-			if err := os.WriteFile("repaired", nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+		if s.before != nil {
+			s.before()
+		}
+		args := []string{"phases", "--kept", "out/kept", "--passed", "out/passed"}
+		if !s.fresh {
+			args = append(args, "--resume")
 		}
 		var out strings.Builder
-		err := run(t.Context(), []string{"phases", "--done", filepath.Join(dir, "done"), "--version", s.version, "good", "bad"}, &out)
+		err := run(t.Context(), append(args, "good", "bad"), &out)
 		if failed := strings.Contains(s.sum, "1 failed"); (err != nil) != failed {
 			t.Errorf("%s got error %v", s.reason, err)
 		}
 		if times("good") != s.good || times("bad") != s.bad || !strings.HasSuffix(out.String(), s.sum+"\n") {
 			t.Errorf("%s Got %d and %d runs, want %d and %d, and %q in:\n%s", s.reason, times("good"), times("bad"), s.good, s.bad, s.sum, &out)
 		}
+		if diff := cmp.Diff(s.passed, recordedPasses(t, "out/passed")); diff != "" {
+			t.Errorf("%s -want, +recorded:\n%s", s.reason, diff)
+		}
 	}
+}
+
+// recordedPasses returns how each tree in a file passed; each is that of HEAD.
+func recordedPasses(t *testing.T, path string) []string {
+	t.Helper()
+	head, err := git(t.Context(), nil, "rev-parse", "HEAD^{tree}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var how []string
+	for line := range strings.Lines(string(raw)) {
+		fields := strings.Split(line, "\t")
+		if fields[0] != head {
+			t.Errorf("%s: want the tree %s first", line, head)
+		}
+		how = append(how, fields[1])
+	}
+	return how
+}
+
+// Two runs in one clone do not share what they keep.
+func TestTwoRuns(t *testing.T) {
+	release, err := lockDir(t.TempDir() + "/kept")
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	dir := t.TempDir()
+	release, err = lockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lockDir(dir); err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "another run") {
+		t.Errorf("lockDir twice: want one line that names the other run, got %v", err)
+	}
+	release()
+	again, err := lockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again()
 }
 
 func TestTallyFile(t *testing.T) {
@@ -220,7 +192,7 @@ func TestTallyFile(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{nil, {"phases"}, {"other", "x"}, {"phases", "--make=make"}} {
+	for _, args := range [][]string{nil, {"phases"}, {"other", "x"}, {"gotest", "x"}, {"phases", "--make=make"}} {
 		if err := run(t.Context(), args, io.Discard); err == nil {
 			t.Errorf("run(%q): want an error", args)
 		}

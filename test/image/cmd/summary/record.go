@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Loads of a package: what it starts.
+const (
+	// loadPlane is a control plane, or less.
+	loadPlane = "plane"
+	// loadInstallation is a control plane with a whole installation, such as Crossplane, its providers, webhook and gate.
+	loadInstallation = "installation"
+	// loadAlone is one that measures time, beside which nothing runs.
+	loadAlone = "alone"
+)
+
+// slow is how many times its record a package takes at least to be named.
+const slow = 1.5
+
+// recorded is what is known of a package from earlier runs.
+type recorded struct {
+	seconds float64
+	load    string
+}
+
+// record of packages, by their import paths.
+type record map[string]recorded
+
+// readRecord reads lines "package TAB seconds TAB load"; an empty path is an empty record. Lines
+// that begin with # are comments.
+func readRecord(path string) (record, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the record of packages: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	r := record{}
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		line := lines.Text()
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		fields := strings.Split(line, "\t")
+		if len(fields) != 3 || !slices.Contains([]string{loadPlane, loadInstallation, loadAlone}, fields[2]) {
+			return nil, fmt.Errorf("%s:%d: want package, seconds, and %s, %s or %s, separated by tabs", path, n, loadPlane, loadInstallation, loadAlone)
+		}
+		seconds, err := strconv.ParseFloat(fields[1], 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %q is not a number of seconds", path, n, fields[1])
+		}
+		r[fields[0]] = recorded{seconds: seconds, load: fields[2]}
+	}
+	return r, lines.Err()
+}
+
+// of returns what is recorded of a package. One that is not recorded is taken for an
+// installation that takes longest.
+func (r record) of(pkg string) recorded {
+	if have, ok := r[pkg]; ok {
+		return have
+	}
+	return recorded{seconds: 1e6, load: loadInstallation}
+}
+
+// compare what packages took with their record, and return a line for each that took at least
+// slow times as long.
+func (r record) compare(seconds map[string]float64) []string {
+	var lines []string
+	for _, pkg := range slices.Sorted(maps.Keys(seconds)) {
+		have, ok := r[pkg]
+		if took := seconds[pkg]; ok && took >= slow*have.seconds {
+			lines = append(lines, fmt.Sprintf("%s: took %.0fs, %.1f times its record of %.0fs", pkg, took, took/have.seconds, have.seconds))
+		}
+	}
+	return lines
+}
+
+// writeDurations writes what each package took in the form of a record.
+func (r record) writeDurations(path string, seconds map[string]float64) error {
+	var b strings.Builder
+	for _, pkg := range slices.Sorted(maps.Keys(seconds)) {
+		load := loadPlane
+		if have, ok := r[pkg]; ok {
+			load = have.load
+		}
+		_, _ = fmt.Fprintf(&b, "%s\t%.1f\t%s\n", pkg, seconds[pkg], load)
+	}
+	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+		return fmt.Errorf("cannot write durations: %w", err)
+	}
+	return nil
+}
