@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -124,33 +122,6 @@ func TestDecode(t *testing.T) {
 				t.Errorf("want %q, got %q", tc.want, got)
 			}
 		})
-	}
-}
-
-func TestFreePort(t *testing.T) {
-	seen := map[int]bool{}
-
-	for range 50 {
-		port, err := FreePort()
-		if err != nil {
-			t.Fatal(err)
-		}
-
-		if seen[port] {
-			t.Fatalf("%d was returned twice", port)
-		}
-
-		seen[port] = true
-
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close() //nolint:errcheck // The test ends.
-
-		if free(port) {
-			t.Errorf("%d is in use, but reported free", port)
-		}
 	}
 }
 
