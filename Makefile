@@ -300,7 +300,8 @@ parts: ## Build all programs that tests and demo run, ahead of time
 	@$(GO) list -C test -trimpath -test -export -f '{{""}}' ./... >/dev/null
 
 .PHONY: clean
-clean: ## Remove what was built; PARTS=1 also the parts, which take minutes
+clean: ## Remove what was built; PARTS=1 also bin/ and the user's cache of parts, which take minutes to build
+	@$(if $(PARTS),$(GO) run -C test -trimpath ./cmd/parts --clean)
 	@rm -rf $(OUT) $(if $(PARTS),$(BIN),$(BIN)/linux_* $(BIN)/kausality $(BIN)/kubectl-kausality $(BIN)/demo $(BIN)/bench $(SUMMARY) $(IMAGE) $(GEN))
 
 # Programs of this repository are passed to go build every time, which knows what changed.

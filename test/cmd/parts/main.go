@@ -4,8 +4,10 @@
 //	go run ./cmd/parts [--bin DIR] NAME…
 //	go run ./cmd/parts [--bin DIR] --tests
 //	go run ./cmd/parts --list
+//	go run ./cmd/parts [--bin DIR] --clean
 //
-// --tests builds everything that make test runs, and prints nothing but progress.
+// --tests builds everything that make test runs, and prints nothing but progress. --clean removes what
+// was built, also from the user's cache.
 package main
 
 import (
@@ -40,6 +42,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	fs.SetOutput(progress)
 	bin := fs.String("bin", "", "directory for the programs (default: bin in the repository)")
 	tests := fs.Bool("tests", false, "build everything that make test runs, and fetch the CRDs it installs")
+	clean := fs.Bool("clean", false, "remove the parts and the user's cache of them")
 	list := fs.Bool("list", false, "list the parts, their versions and whether they are built")
 
 	switch err := fs.Parse(args); {
@@ -49,6 +52,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		return err
 	case *list:
 		return printList(out, *bin)
+	case *clean:
+		return parts.Clean(ctx, progress, *bin)
 	case *tests:
 		return parts.Prepare(ctx, progress, *bin, parts.Tofu)
 	case fs.NArg() == 0:

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -16,29 +15,43 @@ import (
 // tailLines is how many lines of the compiler's output an error shows.
 const tailLines = 15
 
+// errDiskFull and errNoNetwork are why a build failed that would otherwise succeed.
+var (
+	errDiskFull  = errors.New("the disk is full")
+	errNoNetwork = errors.New("its modules cannot be downloaded")
+)
+
 // build compiles the part and puts it at target. A part of this repository is linked in place: the
 // go command leaves a program that is up to date alone, which a temporary file would prevent.
 func (b *builder) build(ctx context.Context, p Part, version, target string) error {
-	staged := target
-	if !p.ours() {
-		staged = filepath.Join(b.binDir, "."+filepath.Base(target)+".new")
-
-		_ = os.Remove(staged)   // A builder that was killed may have left one. We hold the lock.
-		defer os.Remove(staged) //nolint:errcheck // Gone already if all went well.
+	if p.ours() {
+		return b.compile(ctx, p, version, target)
 	}
 
-	line := startProgress(b.out, p.label(version), p.Cold)
+	staged, remove, err := stage(b.binDir, filepath.Base(target))
+	if err != nil {
+		return fmt.Errorf("cannot build %s: %w", p.label(version), err)
+	}
+	defer remove()
 
-	if err := goBuild(ctx, p, b.root, version, staged); err != nil {
-		line.fail()
+	if err := b.compile(ctx, p, version, staged); err != nil {
 		return err
 	}
 
-	if staged != target {
-		if err := os.Rename(staged, target); err != nil {
-			line.fail()
-			return fmt.Errorf("cannot put %s in place: %w", p.Name, err)
-		}
+	if err := install(staged, target); err != nil {
+		return fmt.Errorf("cannot put %s in place: %w", p.Name, err)
+	}
+
+	return nil
+}
+
+// compile builds the part, and shows progress.
+func (b *builder) compile(ctx context.Context, p Part, version, output string) error {
+	line := startProgress(b.out, p.label(version), p.Cold)
+
+	if err := goBuild(ctx, p, b.root, version, output); err != nil {
+		line.fail()
+		return err
 	}
 
 	line.done()
@@ -49,8 +62,7 @@ func (b *builder) build(ctx context.Context, p Part, version, target string) err
 // goBuild runs go build in a process group of its own, which it interrupts when ctx ends, so that
 // the compilers end too.
 func goBuild(ctx context.Context, p Part, root, version, output string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath",
-		"-ldflags", p.linkerFlags(version), "-o", output, p.pkg())
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-o", output}, p.buildArgs(version)...)...)
 	cmd.Dir = p.dir(root)
 	cmd.Env = goEnv()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -69,10 +81,42 @@ func goBuild(ctx context.Context, p Part, root, version, output string) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("cannot build %s: %w", p.label(version), context.Cause(ctx))
 	case errors.Is(err, exec.ErrNotFound):
-		return fmt.Errorf("cannot build %s: the go command is not in the PATH; install Go 1.26 or later", p.label(version))
-	default:
-		return fmt.Errorf("cannot build %s in %s: %w:\n%s", p.label(version), cmd.Dir, err, tail(printed.String()))
+		return fmt.Errorf("cannot build %s: %w", p.label(version), errNoGo)
 	}
+
+	if cause := outside(printed.String()); cause != nil {
+		return fmt.Errorf("cannot build %s: %w", p.label(version), cause)
+	}
+
+	return fmt.Errorf("cannot build %s in %s: %w:\n%s", p.label(version), cmd.Dir, err, tail(printed.String()))
+}
+
+// What the go command prints where the disk or the network fails.
+var (
+	diskCauses    = []string{": no space left on device", ": disk quota exceeded"}
+	networkCauses = []string{"dial tcp", "proxyconnect tcp", "TLS handshake timeout", "i/o timeout", "module lookup disabled by GOPROXY=off"}
+)
+
+// outside returns why the go command failed in one line, if that is not about the code that it builds.
+func outside(printed string) error {
+	for line := range strings.Lines(printed) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "go: ")
+
+		for _, cause := range diskCauses {
+			if before, _, ok := strings.Cut(line, cause); ok {
+				fields := strings.Split(before, ": ")
+				return fmt.Errorf("%w: %s", errDiskFull, fields[len(fields)-1])
+			}
+		}
+
+		for _, cause := range networkCauses {
+			if strings.Contains(line, cause) {
+				return fmt.Errorf("%w: %s", errNoNetwork, line)
+			}
+		}
+	}
+
+	return nil
 }
 
 // tail returns the last lines of what the go command printed, indented, without its download

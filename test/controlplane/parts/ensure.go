@@ -21,9 +21,9 @@ const (
 // Paths maps the name of a part to the absolute path of its program.
 type Paths map[string]string
 
-// Ensure makes sure that the named parts exist and returns where. It builds what is missing
-// into binDir (empty: DefaultBinDir) and writes one progress line for each build to out (nil:
-// nowhere). What exists costs nothing and prints nothing.
+// Ensure makes sure that the named parts exist in binDir (empty: DefaultBinDir) and returns where. It
+// builds what is missing there and in the cache, and writes one progress line for each build to out
+// (nil: nowhere). What exists costs nothing and prints nothing.
 func Ensure(ctx context.Context, out io.Writer, binDir string, names ...string) (Paths, error) {
 	ps, err := lookupAll(names)
 	if err != nil {
@@ -35,14 +35,14 @@ func Ensure(ctx context.Context, out io.Writer, binDir string, names ...string) 
 
 // Prepare makes sure that everything that tests run exists: every part of the table but those named
 // in without, and the source of the modules whose CRDs tests install. It always builds the programs of
-// this repository, whatever EnvPrebuilt is.
+// this repository, whatever EnvPrebuilt is, and verifies the content of programs in the cache.
 func Prepare(ctx context.Context, out io.Writer, binDir string, without ...string) error {
 	b, err := newBuilder(out, binDir)
 	if err != nil {
 		return err
 	}
 
-	b.prebuilt = false
+	b.prebuilt, b.thorough = false, true
 
 	for _, p := range All() {
 		if slices.Contains(without, p.Name) {
@@ -109,7 +109,7 @@ func Missing(binDir string, names ...string) ([]Part, error) {
 			return nil, err
 		}
 
-		if asset(p.Name) == "" && !p.ours() && !isProgram(b.target(p, version)) {
+		if asset(p.Name) == "" && !p.ours() && !b.done(p, version) && !b.isCached(p, version) {
 			missing = append(missing, p)
 		}
 	}
@@ -124,6 +124,15 @@ type builder struct {
 
 	// prebuilt: programs of this repository that exist are up to date.
 	prebuilt bool
+
+	// thorough: what is linked to the cache is verified, and built by the current toolchain.
+	thorough bool
+
+	// toolchains are the keys of toolchains by the directory of the module.
+	toolchains map[string]string
+
+	// warned: it was reported that the cache cannot be used.
+	warned bool
 }
 
 func newBuilder(out io.Writer, binDir string) (*builder, error) {
@@ -144,12 +153,45 @@ func newBuilder(out io.Writer, binDir string) (*builder, error) {
 		out = io.Discard
 	}
 
-	return &builder{root: root, binDir: binDir, out: out, prebuilt: os.Getenv(EnvPrebuilt) != ""}, nil
+	return &builder{
+		root: root, binDir: binDir, out: out, prebuilt: os.Getenv(EnvPrebuilt) != "", toolchains: map[string]string{},
+	}, nil
 }
 
-// done reports whether the part's program at target need not be built.
-func (b *builder) done(p Part, target string) bool {
-	return (b.prebuilt || !p.ours()) && isProgram(target)
+// done reports whether nothing needs to be done for the part's program, in almost no time.
+func (b *builder) done(p Part, version string) bool {
+	target := b.target(p, version)
+	if p.ours() {
+		return b.prebuilt && isProgram(target)
+	}
+
+	path, err := os.Readlink(target)
+	if err != nil {
+		return isProgram(target) // It was built into the directory, because there was no cache.
+	}
+
+	e, ok := parseEntry(path, p.fileName(version))
+	if !ok {
+		return isProgram(target) // It is a link of the user.
+	}
+
+	return !b.thorough && b.current(p, version, e)
+}
+
+// current reports whether a linked entry was built from the part's current source, by any toolchain.
+func (b *builder) current(p Part, version string, e entry) bool {
+	source, err := b.sourceKey(p, version)
+	if err != nil {
+		return false
+	}
+
+	if _, ok := parseEntry(e.path, p.fileName(version)+"-"+source); !ok || !e.intact() {
+		return false
+	}
+
+	e.use()
+
+	return true
 }
 
 func (b *builder) target(p Part, version string) string {
@@ -173,7 +215,7 @@ func (b *builder) ensure(ctx context.Context, p Part) (string, error) {
 	}
 
 	target := b.target(p, version)
-	if b.done(p, target) {
+	if b.done(p, version) {
 		return target, nil
 	}
 
@@ -181,18 +223,20 @@ func (b *builder) ensure(ctx context.Context, p Part) (string, error) {
 		return "", fmt.Errorf("cannot create the directory for programs: %w", err)
 	}
 
-	unlock, err := lock(ctx, b.out, filepath.Join(b.binDir, "."+filepath.Base(target)+".lock"), p.label(version))
+	unlock, err := lock(ctx, b.out, filepath.Join(b.binDir, "."+filepath.Base(target)+lockSuffix), p.label(version))
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
 
-	// Another process may have built it while this one waited for the lock.
-	if b.done(p, target) {
+	switch {
+	case b.done(p, version): // Another process has built it while this one waited for the lock.
 		return target, nil
+	case p.ours():
+		return target, b.build(ctx, p, version, target)
+	default:
+		return target, b.provide(ctx, p, version, target)
 	}
-
-	return target, b.build(ctx, p, version, target)
 }
 
 // asset returns the path of a ready-made program in KUBEBUILDER_ASSETS, or nothing. Only the

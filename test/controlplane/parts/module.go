@@ -119,6 +119,14 @@ func goOutput(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	cmd.Stderr = &stderr
 
 	out, err := cmd.Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, errNoGo
+	}
+
+	if cause := outside(stderr.String()); err != nil && cause != nil {
+		return nil, cause
+	}
+
 	if err != nil {
 		return nil, fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
 	}
@@ -126,6 +134,12 @@ func goOutput(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// goEnv is the environment of every go command: the caller's, without a workspace that would join
-// the modules of the parts to the product's, and without cgo.
-func goEnv() []string { return append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0") }
+// errNoGo is returned where no go command can be run.
+var errNoGo = errors.New("the go command is not in the PATH; install Go 1.26 or later")
+
+// goSettings are those of every go command: no workspace, which would join the modules of the parts to
+// the product's, and no cgo.
+var goSettings = []string{"GOWORK=off", "CGO_ENABLED=0"}
+
+// goEnv is the environment of every go command: the caller's, with our settings.
+func goEnv() []string { return append(os.Environ(), goSettings...) }

@@ -13,9 +13,41 @@ import (
 	"time"
 )
 
-// module writes a Go module with a main package that is the given text, and returns a part of it.
+// TestMain keeps the tests out of the user's cache of programs, but lets them use Go's.
+func TestMain(m *testing.M) {
+	if os.Getenv(builderHelper) != "" {
+		buildForever()
+	}
+
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	gocache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		panic(err)
+	}
+
+	dir, err := os.MkdirTemp("", "parts-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // The tests have ended.
+
+	for name, value := range map[string]string{envCache: dir, "GOCACHE": strings.TrimSpace(string(gocache)), envAssets: "", EnvPrebuilt: ""} {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
+
+	return m.Run()
+}
+
+// module writes a Go module with a main package that is the given text, and returns a part of it. The
+// test gets an empty cache.
 func module(t *testing.T, text string) Part {
 	t.Helper()
+	t.Setenv(envCache, t.TempDir())
 
 	dir := t.TempDir()
 
@@ -34,9 +66,6 @@ func module(t *testing.T, text string) Part {
 const printsVersion = "package main\n\nvar version string\n\nfunc main() { print(version) }\n"
 
 func TestBuild(t *testing.T) {
-	t.Setenv(envAssets, "")
-	t.Setenv(EnvPrebuilt, "")
-
 	p, bin := module(t, printsVersion), t.TempDir()
 
 	paths, err := Build(t.Context(), nil, bin, p)
@@ -53,16 +82,21 @@ func TestBuild(t *testing.T) {
 		t.Errorf("want the version, got %q, %v", out, err)
 	}
 
-	// The same version is not built again, even from a source that cannot be built.
-	if err := os.WriteFile(filepath.Join(p.Dir, "main.go"), []byte("package"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	// The same version is not built again, which takes no go command.
+	path := os.Getenv("PATH")
+	t.Setenv("PATH", t.TempDir())
 
 	if _, err := Build(t.Context(), nil, bin, p); err != nil {
 		t.Errorf("a second build: %v", err)
 	}
 
+	t.Setenv("PATH", path)
+
 	// A part of this repository is, and keeps the program that worked.
+	if err := os.WriteFile(filepath.Join(p.Dir, "main.go"), []byte("package"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
 	ours := Part{Name: "ours", Dir: p.Dir}
 	if _, err := Build(t.Context(), nil, bin, ours); err == nil {
 		t.Error("want a part of this repository to be built every time")
