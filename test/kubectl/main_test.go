@@ -45,8 +45,7 @@ func boot(ctx context.Context) (*environment, error) {
 		return l, err
 	}
 	l.plugin = built["kubectl-kausality"]
-	if l.Env, err = story.Start(ctx, story.Options{Dir: os.Getenv("KAUSALITY_PLUGIN_DIR"), Out: os.Stderr, Webhook: true, Function: true,
-		WaitForPort: true}); err != nil {
+	if l.Env, err = story.Start(ctx, story.Options{Dir: os.Getenv("KAUSALITY_PLUGIN_DIR"), Out: os.Stderr, Webhook: true, Function: true}); err != nil {
 		return l, err
 	}
 	if l.hans, err = l.Kubeconfig("hans", story.Hans); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -62,7 +63,24 @@ func (b *builder) compile(ctx context.Context, p Part, version, output string) e
 // goBuild runs go build in a process group of its own, which it interrupts when ctx ends, so that
 // the compilers end too.
 func goBuild(ctx context.Context, p Part, root, version, output string) error {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-o", output}, p.buildArgs(version)...)...)
+	args := []string{"build", "-o", output}
+
+	if p.Added != "" {
+		dir, err := os.MkdirTemp("", "kausality-source-")
+		if err != nil {
+			return fmt.Errorf("cannot build %s: %w", p.label(version), err)
+		}
+		defer os.RemoveAll(dir) //nolint:errcheck // The system removes temporary files, too.
+
+		modFile, err := p.addSource(ctx, root, dir)
+		if err != nil {
+			return err
+		}
+
+		args = append(args, "-modfile="+modFile)
+	}
+
+	cmd := exec.CommandContext(ctx, "go", append(args, p.buildArgs(version)...)...)
 	cmd.Dir = p.dir(root)
 	cmd.Env = goEnv()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -39,7 +39,7 @@ func (b *builder) sourceKey(p Part, version string) (string, error) {
 
 	add(h, p.buildArgs(version)...)
 	add(h, goSettings...)
-	add(h, fmt.Sprint(p.Revision))
+	add(h, fmt.Sprint(p.Revision), p.Added)
 
 	return digits(h), nil
 }

@@ -29,6 +29,10 @@ type Part struct {
 	// {major} and {minor} for its first two numbers.
 	Ldflags string
 
+	// Added is Go source that is added to the main package, for a setting that the program takes
+	// neither from a flag nor from the linker. Empty means none.
+	Added string
+
 	// Revision counts the changes of the build, such as other Ldflags, at the same version, and is
 	// part of the file name: a program that was built the old way is not taken for the new one. 0
 	// and 1 mean the first.

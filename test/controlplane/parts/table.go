@@ -57,6 +57,27 @@ const (
 	crossplaneLdflags = "-X github.com/crossplane/crossplane/v2/internal/version.version={version}"
 )
 
+// EnvWebhookPort names the variable with the port at which provider-kubernetes serves its webhooks.
+const EnvWebhookPort = "KAUSALITY_WEBHOOK_PORT"
+
+// webhookPort lets provider-kubernetes serve its webhooks at another port than 9443, which no flag of it changes
+// (controller-runtime v0.19.0, pkg/webhook: DefaultPort), so that several run on a machine.
+const webhookPort = `package main
+
+import (
+	"os"
+	"strconv"
+
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+)
+
+func init() {
+	if port, err := strconv.Atoi(os.Getenv("` + EnvWebhookPort + `")); err == nil {
+		webhook.DefaultPort = port
+	}
+}
+`
+
 // All returns the parts that this package can build by name, in the order in which they are best
 // built. The caller may change the slice.
 func All() []Part { return slices.Concat(pinned(), providers(), ours()) }
@@ -75,11 +96,11 @@ func ours() []Part {
 func providers() []Part {
 	return []Part{{
 		Name: ProviderKubernetes, Dir: "test/parts/provider-kubernetes", Package: "github.com/crossplane-contrib/provider-kubernetes/cmd/provider",
-		Module: "github.com/crossplane-contrib/provider-kubernetes", CRDDir: "package/crds", Ldflags: providerLdflags, Revision: 2,
+		Module: "github.com/crossplane-contrib/provider-kubernetes", CRDDir: "package/crds", Ldflags: providerLdflags, Revision: 3, Added: webhookPort,
 		Cold: 90 * time.Second,
 	}, {
 		Name: ProviderKubernetes12, Dir: "test/parts/provider-kubernetes-1.2", Package: "github.com/crossplane-contrib/provider-kubernetes/cmd/provider",
-		Module: "github.com/crossplane-contrib/provider-kubernetes", CRDDir: "package/crds", Ldflags: providerLdflags,
+		Module: "github.com/crossplane-contrib/provider-kubernetes", CRDDir: "package/crds", Ldflags: providerLdflags, Revision: 2, Added: webhookPort,
 		Cold: 90 * time.Second,
 	}, {
 		Name: ProviderHTTP, Dir: "test/parts/provider-http", Package: "github.com/crossplane-contrib/provider-http/cmd/provider",

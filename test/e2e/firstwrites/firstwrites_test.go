@@ -88,7 +88,7 @@ func TestFirstWrites(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			e, err := story.Start(ctx, story.Options{
-				Dir: t.TempDir(), Out: t.Output(), Webhook: true, WaitForPort: true, ProviderKubernetes: part,
+				Dir: t.TempDir(), Out: t.Output(), Webhook: true, ProviderKubernetes: part,
 				Resources: []string{"objects.kubernetes.crossplane.io"},
 			})
 			t.Cleanup(e.Stop)

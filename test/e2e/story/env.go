@@ -32,12 +32,9 @@ type Options struct {
 	CreationGrace bool
 	// SyncInterval after which Crossplane reconciles every composite; its default where 0.
 	SyncInterval time.Duration
-	// WaitForPort waits while another demo or test run has the port that provider-kubernetes
-	// insists on. Otherwise Start fails at once.
-	WaitForPort bool
 	// SettleGrace of the webhook; a second where 0.
 	SettleGrace time.Duration
-	// WithoutObjects starts no provider-kubernetes, which only one Env at a time can.
+	// WithoutObjects starts no provider-kubernetes.
 	WithoutObjects bool
 	// ProviderKubernetes is the part that is started as provider-kubernetes; parts.ProviderKubernetes where empty.
 	ProviderKubernetes string
@@ -62,8 +59,6 @@ type Env struct {
 	webhookURL string
 	// components are the processes of webhook and gate.
 	components []*controlplane.Process
-	// release the port of provider-kubernetes; nil while it is not taken.
-	release func()
 }
 
 const home = "kausality-system"
@@ -100,11 +95,6 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 	}
 	e := &Env{Options: o}
 	var err error
-	if !o.WithoutObjects {
-		if e.release, err = takePort(ctx, webhookPort, o.WaitForPort, o.Out); err != nil {
-			return e, err
-		}
-	}
 	if e.Bins, err = Build(ctx, o.Out, o.Kausality); err != nil {
 		return e, err
 	}
@@ -157,9 +147,6 @@ func crossplaneArgs(o Options) (args []string) {
 func (e *Env) Stop() {
 	if e.ControlPlane != nil {
 		e.ControlPlane.Stop()
-	}
-	if e.release != nil {
-		e.release()
 	}
 }
 

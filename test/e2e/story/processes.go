@@ -85,9 +85,13 @@ func (e *Env) startProviderKubernetes(ctx context.Context) error {
 	if err := e.CA().ServingCert(certs); err != nil {
 		return err
 	}
+	port, err := controlplane.FreePort()
+	if err != nil {
+		return err
+	}
 	cmd := exec.Command(e.Bins[part], "--poll=2s", "--max-reconcile-rate=50")
 	cmd.Args[0] = "provider"
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "TLS_SERVER_CERTS_DIR="+certs)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "TLS_SERVER_CERTS_DIR="+certs, fmt.Sprintf("%s=%d", parts.EnvWebhookPort, port))
 	if _, err := e.Serve(ctx, "provider-kubernetes", cmd); err != nil {
 		return err
 	}

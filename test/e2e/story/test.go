@@ -18,7 +18,7 @@ func StartTest(t *testing.T, o Options) (context.Context, *Env) {
 	if base := os.Getenv("KAUSALITY_E2E_DIR"); base != "" {
 		o.Dir = base + "/" + t.Name()
 	}
-	o.Out, o.Kausality, o.WaitForPort = os.Stdout, os.Getenv("KAUSALITY_BINARY"), true
+	o.Out, o.Kausality = os.Stdout, os.Getenv("KAUSALITY_BINARY")
 	e, err := Start(ctx, o)
 	t.Cleanup(e.Stop)
 	require.NoError(t, err)

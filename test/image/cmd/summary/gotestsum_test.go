@@ -129,6 +129,24 @@ func TestEach(t *testing.T) {
 	}
 }
 
+// Tests that the record names run by themselves; one that is not there fails the run.
+func TestShards(t *testing.T) {
+	program, dir := gotestsum(t), module(t, map[string][]string{"a": nil})
+	t.Setenv(tallyFile, "")
+	for tests, sum := range map[string]string{"TestA|TestC": "3 passed, 0 failed, 0 skipped\n", "TestGone": "3 passed, 1 failed, 0 skipped\n"} {
+		t.Setenv(eventsDir, t.TempDir())
+		path := filepath.Join(t.TempDir(), "record")
+		if err := os.WriteFile(path, []byte("example.org/sample/a\t1\tplane\nexample.org/sample/a#"+tests+"\t1\talone\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		err := run(t.Context(), []string{"test", "--gotestsum", program, "-C", dir, "--each", "--record", path, "--", "-trimpath", "-vet=off"}, &out)
+		if !strings.HasSuffix(out.String(), sum) || (err != nil) != (tests == "TestGone") {
+			t.Errorf("%s: want %q, got %v\n%s", tests, sum, err, &out)
+		}
+	}
+}
+
 // flakyIn returns test and package of each line of a file.
 func flakyIn(t *testing.T, path string) []string {
 	t.Helper()

@@ -33,6 +33,8 @@ type judgement struct {
 	tally
 	// failures is how many top-level tests failed at first, and how often the package died.
 	failures int
+	// seconds that the last whole execution took.
+	seconds float64
 	// again means that the package died and is to be repeated, whole.
 	again bool
 }
@@ -46,7 +48,7 @@ func judge(pkg string, attempts []attempt, pressure func(*result) float64) judge
 		j.Flaky = append(j.Flaky, flake{Package: pkg, Seconds: secondsOf(a), Pressure: -1})
 	}
 	last := attempts[len(attempts)-1]
-	j.Seconds = map[string]float64{pkg: secondsOf(last)}
+	j.seconds = secondsOf(last)
 	switch {
 	case len(last) == 0 || last[0].died():
 		j.again = len(attempts) == 1

@@ -136,7 +136,7 @@ func TestJudge(t *testing.T) {
 				attempts = append(attempts, a)
 			}
 			got := judge("p", attempts, func(*result) float64 { return 7 })
-			got.Seconds = nil
+			got.seconds = 0
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(judgement{})); diff != "" {
 				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
 			}

@@ -34,8 +34,8 @@ type recorded struct {
 // record of packages, by their import paths.
 type record map[string]recorded
 
-// readRecord reads lines "package TAB seconds TAB load"; an empty path is an empty record. Lines
-// that begin with # are comments.
+// readRecord reads lines "package TAB seconds TAB load", or "package#TestA|TestB TAB …" for tests that run
+// by themselves; an empty path is an empty record. Lines that begin with # are comments.
 func readRecord(path string) (record, error) {
 	if path == "" {
 		return nil, nil
@@ -75,6 +75,17 @@ func (r record) of(pkg string) recorded {
 		return have
 	}
 	return recorded{seconds: 1e6, load: loadInstallation}
+}
+
+// shardsOf returns the keys of tests of a package that run by themselves.
+func (r record) shardsOf(pkg string) []string {
+	var keys []string
+	for _, key := range slices.Sorted(maps.Keys(r)) {
+		if strings.HasPrefix(key, pkg+"#") {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // compare what packages took with their record, and return a line for each that took at least

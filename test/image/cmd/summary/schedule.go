@@ -4,12 +4,42 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 )
 
-// item is a package to run.
+// item is a package to run, or some of its tests.
 type item struct {
-	pkg string
+	// key is the item's in the record: the package, and after a # its tests.
+	key, pkg string
+	// tests that run, separated by |; empty for all but those of skip.
+	tests, skip string
 	recorded
+}
+
+// itemsOf packages: tests that the record has a line of their own for are an item beside their package.
+func itemsOf(packages []string, known record) []item {
+	var items []item
+	for _, pkg := range packages {
+		rest := item{key: pkg, pkg: pkg, recorded: known.of(pkg)}
+		for _, key := range known.shardsOf(pkg) {
+			_, tests, _ := strings.Cut(key, "#")
+			items = append(items, item{key: key, pkg: pkg, tests: tests, recorded: known[key]})
+			rest.skip = strings.Trim(rest.skip+"|"+tests, "|")
+		}
+		items = append(items, rest)
+	}
+	return items
+}
+
+// flags of go test that select the tests of the item.
+func (i item) flags() []string {
+	switch {
+	case i.tests != "":
+		return []string{"-run=^(" + i.tests + ")$"}
+	case i.skip != "":
+		return []string{"-skip=^(" + i.skip + ")$"}
+	}
+	return nil
 }
 
 // schedule runs items, the longest first, as many at a time as the machine carries, and those that
@@ -34,7 +64,7 @@ func schedule(ctx context.Context, c capacity, items []item, run func(item)) {
 			return
 		}
 		ended := <-done
-		running = slices.DeleteFunc(running, func(r item) bool { return r.pkg == ended.pkg })
+		running = slices.DeleteFunc(running, func(r item) bool { return r.key == ended.key })
 	}
 }
 

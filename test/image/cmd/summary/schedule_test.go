@@ -19,18 +19,18 @@ func TestSchedule(t *testing.T) {
 	c := capacity{all: 3, installations: 2}
 	var items []item
 	for i, load := range []string{loadAlone, loadPlane, loadInstallation, loadInstallation, loadInstallation, loadPlane, loadAlone, loadPlane} {
-		items = append(items, item{pkg: string(rune('a' + i)), recorded: recorded{seconds: float64(i), load: load}})
+		items = append(items, item{key: string(rune('a' + i)), recorded: recorded{seconds: float64(i), load: load}})
 	}
 	var mu sync.Mutex
 	var began []string
 	running := map[string]int{}
 	schedule(t.Context(), c, items, func(i item) {
 		mu.Lock()
-		began = append(began, i.pkg)
+		began = append(began, i.key)
 		running[i.load]++
 		all := running[loadAlone] + running[loadPlane] + running[loadInstallation]
 		if all > c.all || running[loadInstallation] > c.installations || running[loadAlone] > 0 && all > 1 {
-			t.Errorf("%s began beside %v", i.pkg, running)
+			t.Errorf("%s began beside %v", i.key, running)
 		}
 		mu.Unlock()
 		mu.Lock()
@@ -43,7 +43,7 @@ func TestSchedule(t *testing.T) {
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	schedule(ended, c, items, func(i item) { t.Errorf("%s began after an interrupt", i.pkg) })
+	schedule(ended, c, items, func(i item) { t.Errorf("%s began after an interrupt", i.key) })
 }
 
 func TestNext(t *testing.T) {
@@ -70,6 +70,20 @@ func TestNext(t *testing.T) {
 				t.Errorf("want %d, got %d", tc.want, got)
 			}
 		})
+	}
+}
+
+// Tests with a line of their own run beside the rest of their package, and every test runs once.
+func TestItems(t *testing.T) {
+	known := record{"p": {1, loadPlane}, "p#TestA|TestB": {2, loadAlone}, "p#TestC": {3, loadPlane}, "pq#TestD": {4, loadPlane}}
+	got := map[string][]string{}
+	for _, i := range itemsOf([]string{"p", "q"}, known) {
+		got[i.key+" "+i.load] = i.flags()
+	}
+	want := map[string][]string{"p plane": {"-skip=^(TestA|TestB|TestC)$"}, "p#TestA|TestB alone": {"-run=^(TestA|TestB)$"},
+		"p#TestC plane": {"-run=^(TestC)$"}, "q installation": nil}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -124,7 +124,9 @@ func (t *tester) runTogether(ctx context.Context) {
 // add the executions of several packages, none of which was repeated.
 func (t *tester) add(all []*execution, failed bool) {
 	for _, x := range all {
-		t.tally.add(judge(x.pkg, []attempt{{x}}, t.gauge.at).tally)
+		j := judge(x.pkg, []attempt{{x}}, t.gauge.at)
+		j.tally.Seconds = map[string]float64{x.pkg: j.seconds}
+		t.tally.add(j.tally)
 	}
 	if failed && len(t.tally.Failed) == 0 {
 		t.tally.Failed = append(t.tally.Failed, "gotestsum "+strings.Join(t.packages, " "))
@@ -150,13 +152,10 @@ func (t *tester) runEach(ctx context.Context) {
 		t.err = err
 		return
 	}
-	items := make([]item, 0, len(names))
-	for _, name := range names {
-		items = append(items, item{pkg: name, recorded: known.of(name)})
-	}
+	items := itemsOf(names, known)
 	t.all = len(items)
 	stop := t.report()
-	schedule(ctx, thisMachine(t.atATime), items, func(i item) { t.runPackage(ctx, i.pkg) })
+	schedule(ctx, thisMachine(t.atATime), items, func(i item) { t.runItem(ctx, i) })
 	stop()
 }
 
@@ -177,51 +176,55 @@ func (t *tester) list(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// runPackage runs a package, once more where it died, and judges it.
-func (t *tester) runPackage(ctx context.Context, pkg string) {
-	t.began(pkg)
+// runItem runs a package or tests of it, once more where it died, and judges it.
+func (t *tester) runItem(ctx context.Context, i item) {
+	t.began(i.key)
 	var kept bytes.Buffer
 	out := io.Writer(&kept)
 	if t.all == 1 {
 		out = t.out
 	}
 	var attempts []attempt
-	if before, err := readEvents(t.eventsOf(pkg, 1)); err == nil && allPassed(before) {
-		t.finished(pkg, judge(pkg, []attempt{before}, t.gauge.at), "")
+	if before, err := readEvents(t.eventsOf(i.key, 1)); err == nil && allPassed(before) {
+		t.finished(i.key, judge(i.pkg, []attempt{before}, t.gauge.at), "")
 		return
 	}
 	for {
 		c := t.command
-		c.packages, c.events, c.repeatable = []string{pkg}, t.eventsOf(pkg, len(attempts)+1), max(mayFail-t.failuresSoFar(), 0)
+		c.packages, c.events, c.repeatable = []string{i.pkg}, t.eventsOf(i.key, len(attempts)+1), max(mayFail-t.failuresSoFar(), 0)
+		c.flags = append(i.flags(), c.flags...)
 		all, failed, err := c.run(ctx, out)
 		if err != nil {
 			t.fail(err)
 			return
 		}
 		attempts = append(attempts, all)
-		j := judge(pkg, attempts, t.gauge.at)
-		if failed && len(j.Failed) == 0 && len(j.Flaky) == 0 {
-			j.Failed = append(j.Failed, pkg)
+		j := judge(i.pkg, attempts, t.gauge.at)
+		switch {
+		case failed && len(j.Failed) == 0 && len(j.Flaky) == 0:
+			j.Failed = append(j.Failed, i.key)
+		case i.tests != "" && j.empty():
+			j.Failed = append(j.Failed, i.key+": there is no such test")
 		}
 		if j.again && ctx.Err() == nil && t.failuresSoFar() < mayFail {
-			_, _ = fmt.Fprintf(out, "%s ended without the result of all its tests; it is repeated once\n", pkg)
+			_, _ = fmt.Fprintf(out, "%s ended without the result of all its tests; it is repeated once\n", i.key)
 			continue
 		}
-		t.finished(pkg, j, kept.String())
+		t.finished(i.key, j, kept.String())
 		return
 	}
 }
 
 // eventsOf returns the file for the events of an attempt.
 func (t *tester) eventsOf(what string, attempt int) string {
-	name := strings.NewReplacer("/", "_", " ", "_").Replace(what)
+	name := strings.NewReplacer("/", "_", " ", "_", "|", "_").Replace(what)
 	return filepath.Join(t.kept, fmt.Sprintf("%s.%d.json", name, attempt))
 }
 
-func (t *tester) began(pkg string) {
+func (t *tester) began(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.running = append(t.running, pkg)
+	t.running = append(t.running, key)
 }
 
 func (t *tester) failuresSoFar() int {
@@ -236,14 +239,15 @@ func (t *tester) fail(err error) {
 	t.err = errors.Join(t.err, err)
 }
 
-// finished adds the judgement of a package, and shows its output where it did not simply pass.
-func (t *tester) finished(pkg string, j judgement, output string) {
+// finished adds the judgement of an item, and shows its output where it did not simply pass.
+func (t *tester) finished(key string, j judgement, output string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	j.tally.Seconds = map[string]float64{key: j.seconds}
 	t.tally.add(j.tally)
 	t.failures += j.failures
 	t.ended++
-	t.running = slices.DeleteFunc(t.running, func(r string) bool { return r == pkg })
+	t.running = slices.DeleteFunc(t.running, func(r string) bool { return r == key })
 	word := "ok   "
 	switch {
 	case len(j.Failed) > 0:
@@ -254,7 +258,7 @@ func (t *tester) finished(pkg string, j judgement, output string) {
 	if word != "ok   " || t.verbose {
 		_, _ = io.WriteString(t.out, output)
 	}
-	_, _ = fmt.Fprintf(t.out, "%s %s %.1fs (%d of %d, %s)\n", word, pkg, j.Seconds[pkg], t.ended, t.all, clock(time.Since(t.now)))
+	_, _ = fmt.Fprintf(t.out, "%s %s %.1fs (%d of %d, %s)\n", word, key, j.seconds, t.ended, t.all, clock(time.Since(t.now)))
 }
 
 // report what runs now and then, until stop is called.
