@@ -198,6 +198,10 @@ func (t *tester) runItem(ctx context.Context, i item) {
 			t.fail(err)
 			return
 		}
+		if err := t.writable(failed); err != nil {
+			t.fail(err)
+			return
+		}
 		attempts = append(attempts, all)
 		j := judge(i.pkg, attempts, t.gauge.at)
 		switch {
@@ -213,6 +217,21 @@ func (t *tester) runItem(ctx context.Context, i item) {
 		t.finished(i.key, j, kept.String())
 		return
 	}
+}
+
+// writable returns why events cannot be written, where a run failed: what is cut off then is no
+// result of a test.
+func (t *tester) writable(failed bool) error {
+	if !failed {
+		return nil
+	}
+	probe := filepath.Join(t.kept, ".probe")
+	err := os.WriteFile(probe, make([]byte, 1<<16), 0o600)
+	_ = os.Remove(probe)
+	if err != nil {
+		return fmt.Errorf("cannot keep test events: %w", err)
+	}
+	return nil
 }
 
 // eventsOf returns the file for the events of an attempt.
@@ -236,7 +255,9 @@ func (t *tester) failuresSoFar() int {
 func (t *tester) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.err = errors.Join(t.err, err)
+	if t.err == nil { // the others fail for the same reason
+		t.err = err
+	}
 }
 
 // finished adds the judgement of an item, and shows its output where it did not simply pass.
