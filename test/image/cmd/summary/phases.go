@@ -202,7 +202,11 @@ func (s *session) recordPass(ctx context.Context) error {
 	if s.passed == "" || !s.tree.clean {
 		return nil
 	}
-	if now, err := currentTree(ctx); err != nil || now != s.tree {
+	now, err := currentTree(ctx)
+	if err != nil {
+		return err
+	}
+	if now != s.tree {
 		_, _ = fmt.Fprintln(s.out, "the work tree changed while the tests ran; its pass is not recorded")
 		return nil
 	}
