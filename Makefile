@@ -30,7 +30,7 @@ PLANES       ?= ./...
 AT_A_TIME    ?= 0
 RECORD        = $(ROOT)/test/packages.tsv
 
-# One package and its tests, of make test PKG=./gate RUN=TestEvents: of test/ where it is there, else of the product.
+# One package and its tests, of make test PKG=./gate RUN=TestEvents: of test/ where that has it, else of the product.
 PKG          ?=
 RUN          ?=
 

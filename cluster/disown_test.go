@@ -70,7 +70,8 @@ func (m *moving) Patch(_ context.Context, _ string, _ types.PatchType, raw []byt
 	if m.moves > 0 {
 		m.moves--
 		m.object = m.object.DeepCopy()
-		m.object.SetManagedFields(append([]metav1.ManagedFieldsEntry{{Manager: "provider", Operation: metav1.ManagedFieldsOperationUpdate}}, m.object.GetManagedFields()...))
+		first := metav1.ManagedFieldsEntry{Manager: "provider", Operation: metav1.ManagedFieldsOperationUpdate}
+		m.object.SetManagedFields(append([]metav1.ManagedFieldsEntry{first}, m.object.GetManagedFields()...))
 		return nil, kerrors.NewInvalid(m.object.GroupVersionKind().GroupKind(), m.object.GetName(), nil)
 	}
 	var ops []struct{ Path string }
@@ -99,7 +100,8 @@ func TestDisownRaces(t *testing.T) {
 			o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "x", "uid": "1"}}}
 			o.SetManagedFields([]metav1.ManagedFieldsEntry{
 				{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}},
-				{Manager: "kausality-gate", Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:managementPolicies":{}}}`)}},
+				{Manager: "kausality-gate", Operation: metav1.ManagedFieldsOperationUpdate,
+					FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:managementPolicies":{}}}`)}},
 			})
 			m := &moving{object: o, moves: tc.moves}
 			if _, err := disown(t.Context(), m, o, "kausality-gate"); err != nil {

@@ -46,8 +46,8 @@ func TestPairs(t *testing.T) {
 	const name, innerName = "pair", "pair-inner"
 	both := []*pairing{}
 	for _, with := range []bool{false, true} {
-		ctx, e := story.StartTest(t, story.Options{Webhook: with, Function: with, SteadyBreaker: true, CreationGrace: with, SettleGrace: 10 * time.Second, WithoutObjects: true,
-			ProviderArgs: []string{"--max-requeue-delay=200ms"}})
+		ctx, e := story.StartTest(t, story.Options{Webhook: with, Function: with, SteadyBreaker: true, CreationGrace: with, SettleGrace: 10 * time.Second,
+			WithoutObjects: true, ProviderArgs: []string{"--max-requeue-delay=200ms"}})
 		require.NoError(t, e.Cloud.SetLatency(ctx, cloudLatency))
 		y := &pairing{scenario: newScenario(ctx, t, e, "pairs")}
 		var steps []string

@@ -47,7 +47,8 @@ func TestWaves(t *testing.T) {
 	if *waves == 0 {
 		t.Skip("only with -waves")
 	}
-	ctx, e := story.StartTest(t, story.Options{Webhook: true, Function: true, WithoutObjects: true, SteadyBreaker: true, ProviderArgs: []string{"--max-requeue-delay=1s"}})
+	ctx, e := story.StartTest(t, story.Options{Webhook: true, Function: true, WithoutObjects: true, SteadyBreaker: true,
+		ProviderArgs: []string{"--max-requeue-delay=1s"}})
 	y := &waving{scenario: newScenario(ctx, t, e, "waves")}
 	require.NoError(t, e.Apply(ctx, shard.XRD()))
 	require.NoError(t, e.Apply(ctx, shardComposition(10, 10)))

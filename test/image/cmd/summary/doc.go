@@ -12,7 +12,7 @@
 //
 // test runs gotestsum and passes the outcomes to phases. Without --each nothing is
 // repeated. With it, each package is a process of its own, as many at a time as
-// the machine carries and as the record says what they start, and a test that
+// the machine carries and as the record of what they start allows, and a test that
 // fails is repeated up to twice, a package that ends without the result of all its
 // tests once, whole. What passes then is flaky. Where more than five fail at first,
 // the run fails. It counts tests without subtests; a package that does not build

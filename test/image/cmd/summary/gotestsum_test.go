@@ -111,7 +111,8 @@ func TestEach(t *testing.T) {
 			t.Setenv(flakyFile, filepath.Join(dir, "flaky"))
 			t.Setenv(eventsDir, filepath.Join(dir, "events"))
 			var out strings.Builder
-			err := run(t.Context(), []string{"test", "--gotestsum", program, "-C", module(t, tc.packages), "--each", "--at-a-time", "1", "--", "-trimpath", "-vet=off", "-count", "1"}, &out)
+			args := []string{"test", "--gotestsum", program, "-C", module(t, tc.packages), "--each", "--at-a-time", "1", "--"}
+			err := run(t.Context(), append(args, "-trimpath", "-vet=off", "-count", "1"), &out)
 			got, loadErr := loadTally(filepath.Join(dir, "tally"))
 			if loadErr != nil {
 				t.Fatal(loadErr)

@@ -85,6 +85,7 @@ func TestResume(t *testing.T) {
 	if err := os.Mkdir("out", 0o700); err != nil {
 		t.Fatal(err)
 	}
+	const both = "2 passed, 0 failed, 0 skipped"
 	steps := []struct {
 		reason    string
 		before    func()
@@ -94,12 +95,12 @@ func TestResume(t *testing.T) {
 		passed    []string
 	}{
 		{reason: "Both run.", good: 1, bad: 1, sum: "1 passed, 1 failed, 0 skipped"},
-		{reason: "What failed runs again.", before: func() { write("out/repaired", "") }, good: 1, bad: 2, sum: "2 passed, 0 failed, 0 skipped", passed: []string{"resumed"}},
-		{reason: "Both passed.", good: 1, bad: 2, sum: "2 passed, 0 failed, 0 skipped", passed: []string{"resumed", "resumed"}},
-		{reason: "Without --resume all of it runs.", fresh: true, good: 2, bad: 3, sum: "2 passed, 0 failed, 0 skipped", passed: []string{"resumed", "resumed", "whole"}},
-		{reason: "Another tree runs whole, and is not recorded where it is no commit's.", before: func() { write("new", "") }, good: 3, bad: 4, sum: "2 passed, 0 failed, 0 skipped",
-			passed: []string{"resumed", "resumed", "whole"}},
-		{reason: "The same changes are the same tree.", good: 3, bad: 4, sum: "2 passed, 0 failed, 0 skipped", passed: []string{"resumed", "resumed", "whole"}},
+		{reason: "What failed runs again.", before: func() { write("out/repaired", "") }, good: 1, bad: 2, sum: both, passed: []string{"resumed"}},
+		{reason: "Both passed.", good: 1, bad: 2, sum: both, passed: []string{"resumed", "resumed"}},
+		{reason: "Without --resume all of it runs.", fresh: true, good: 2, bad: 3, sum: both, passed: []string{"resumed", "resumed", "whole"}},
+		{reason: "Another tree runs whole, and is not recorded where it is no commit's.", before: func() { write("new", "") }, good: 3, bad: 4,
+			sum: both, passed: []string{"resumed", "resumed", "whole"}},
+		{reason: "The same changes are the same tree.", good: 3, bad: 4, sum: both, passed: []string{"resumed", "resumed", "whole"}},
 	}
 	for _, s := range steps {
 		if s.before != nil {

@@ -87,7 +87,8 @@ func (t *tester) run(ctx context.Context) error {
 	}
 	close(done)
 	if t.failures > mayFail && len(t.tally.Flaky) > 0 {
-		t.tally.Failed = append(t.tally.Failed, fmt.Sprintf("%d tests and packages failed at first; where more than %d do, none counts as flaky", t.failures, mayFail))
+		const many = "%d tests and packages failed at first; where more than %d do, none counts as flaky"
+		t.tally.Failed = append(t.tally.Failed, fmt.Sprintf(many, t.failures, mayFail))
 	}
 	if ctx.Err() != nil {
 		t.tally.Failed = append(t.tally.Failed, "interrupted")
@@ -109,7 +110,7 @@ func (t *tester) runTogether(ctx context.Context) {
 	c := t.command
 	c.events = t.eventsOf("together "+c.dir, 1)
 	if kept, err := readEvents(c.events); err == nil && allPassed(kept) {
-		t.say("%s passed before; it does not run again\n", c.dir)
+		t.print("%s passed before; it does not run again\n", c.dir)
 		t.add(kept, false)
 		return
 	}
@@ -302,7 +303,7 @@ func (t *tester) report() (stop func()) {
 	return func() { close(done) }
 }
 
-func (t *tester) say(format string, args ...any) { _, _ = fmt.Fprintf(t.out, format, args...) }
+func (t *tester) print(format string, args ...any) { _, _ = fmt.Fprintf(t.out, format, args...) }
 
 // saveFlaky appends what was flaky to its file: test, package, seconds, pressure in percent.
 func (t *tester) saveFlaky() error {
