@@ -300,9 +300,9 @@ func (d *Direct) namespace(ctx context.Context, name string) (namespace, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()
-	o, err := d.Dynamic.Resource(namespaceResource).Get(ctx, name, metav1.GetOptions{})
-	if kerrors.IsForbidden(err) { // users may have get alone, and components list and watch
-		o, err = oneNamespace(ctx, d.Dynamic, name)
+	o, err := oneNamespace(ctx, d.Dynamic, name)
+	if kerrors.IsForbidden(err) { // components may list and watch, and users may have get alone
+		o, err = d.Dynamic.Resource(namespaceResource).Get(ctx, name, metav1.GetOptions{})
 	}
 	if err != nil && !kerrors.IsNotFound(err) {
 		return ns, fmt.Errorf("cannot read namespace %s: %w", name, err)

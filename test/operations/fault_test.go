@@ -14,6 +14,7 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -298,6 +299,8 @@ func TestAPIServerRestart(t *testing.T) {
 		_, err := the.admin.Resource(namespaces).Get(ctx, ns, metav1.GetOptions{})
 		return err
 	})
+	knowsRoles(t)
+	the.authorized = time.Now()
 	ns = namespace(t, "restarted")
 	n := 0
 	wait.For(t, "apps to be guarded again", wait.Patience, func(ctx context.Context) error {
@@ -326,6 +329,29 @@ func TestAPIServerRestart(t *testing.T) {
 	})
 	for _, p := range append([]*process{the.controller, the.gate}, the.webhooks...) {
 		require.NoError(t, p.Err())
+	}
+}
+
+// knowsRoles waits until the API server has read ClusterRoles, Roles and their bindings.
+func knowsRoles(t *testing.T) {
+	t.Helper()
+	reviews := schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "subjectaccessreviews"}
+	for what, attributes := range map[string]map[string]any{
+		"ClusterRoles": {"verb": "watch", "version": "v1", "resource": "namespaces"},
+		"Roles":        {"verb": "patch", "group": "coordination.k8s.io", "resource": "leases", "namespace": home, "name": "kausality-webhook-heartbeat"},
+	} {
+		wait.For(t, "the API server to know the "+what, wait.Patience, func(ctx context.Context) error {
+			o, err := the.admin.Resource(reviews).Create(ctx, object("authorization.k8s.io/v1", "SubjectAccessReview", "", "", map[string]any{
+				"user": "system:serviceaccount:" + home + ":kausality-webhook", "resourceAttributes": attributes,
+			}), metav1.CreateOptions{})
+			if err != nil {
+				return err
+			}
+			if allowed, _, _ := unstructured.NestedBool(o.Object, "status", "allowed"); !allowed {
+				return errors.New("it refuses the webhook")
+			}
+			return nil
+		})
 	}
 }
 

@@ -37,8 +37,8 @@ type environment struct {
 	// line between our components and the API server. Cut, it ends their watches, as
 	// the API server does with each after five to ten minutes.
 	line *balancer
-	// restarted is when the API server was.
-	restarted time.Time
+	// restarted is when the API server was, and authorized when it knew the roles again.
+	restarted, authorized time.Time
 }
 
 var the *environment

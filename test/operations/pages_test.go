@@ -102,7 +102,7 @@ var pages = []followed{
 	}},
 	{page: "CONTRIBUTING.md", commands: []typed{
 		{command: "go test ./admission/... ./fn/...", not: byUnit},
-		{command: "make lint unit", not: byUnit},
+		{command: "make check", not: minutes},
 		{command: "make release VERSION=v0.1.0", not: minutes},
 	}},
 	{page: "docs/demo.md", commands: []typed{
@@ -118,7 +118,9 @@ var pages = []followed{
 	{page: "docs/testing.md", commands: []typed{
 		{command: "go test ./admission/... ./fn/...", not: byUnit},
 		{command: "make unit", not: byUnit},
-		{command: "make lint generate-check", not: byUnit},
+		{command: "make test PKG=./gate RUN=TestEvents", not: minutes},
+		{command: "make test RESUME=1", not: minutes},
+		{command: "make clean PARTS=1", not: "it removes the programs that the tests run"},
 		{command: "make bench ARGS=code", not: minutes},
 		{command: "go test ./admission -run TestModel -args -model.seed=7", with: []string{"go test ", "go test -C ROOT -trimpath "}, prints: "ok "},
 		{command: "go test ./admission -run TestGateTransitions", with: []string{"go test ", "go test -C ROOT -trimpath "}, prints: "ok "},
@@ -128,7 +130,6 @@ var pages = []followed{
 		{command: "go test -C test ./webhook -run TestFreezeWithLaggingWatch", not: minutes},
 		{command: "go test -C test ./operations -run TestDocumentedCommands", not: minutes},
 		{command: "go test -C test ./e2e -run TestSteady", not: minutes},
-		{command: "make integration PLANES=./gate", not: minutes},
 		{command: "make random SEEDS=100", not: minutes},
 		{command: "make adversary SEEDS=200", not: minutes},
 	}},
