@@ -12,7 +12,7 @@ const starBit = 1 << 63
 
 // period that begins by a schedule, and lasts for a duration.
 type period struct {
-	schedule *cron.SpecSchedule // in UTC, which stands for the clock on the wall
+	schedule *cron.SpecSchedule // in UTC: it is evaluated on local wall-clock times that are read as UTC
 	zone     *time.Location
 	duration time.Duration
 

@@ -33,6 +33,8 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
+	controlplane.HelpLeasing()
+
 	code := m.Run()
 
 	if shared.c != nil {

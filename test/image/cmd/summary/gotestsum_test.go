@@ -211,3 +211,39 @@ func TestTogether(t *testing.T) {
 		t.Errorf("want all counted, got:\n%s", &out)
 	}
 }
+
+// A run of unit tests that was killed before it had begun with some packages runs again when it is resumed, and one
+// that was whole does not.
+func TestTogetherResumes(t *testing.T) {
+	program, dir, events := gotestsum(t), module(t, map[string][]string{"a": nil, "b": nil}), t.TempDir()
+	t.Setenv(tallyFile, "")
+	t.Setenv(eventsDir, events)
+	begun := (&tester{kept: events}).eventsOf("together "+dir, 1)
+	killed := `{"Action":"start","Package":"example.org/sample/a"}` + "\n" + `{"Action":"pass","Package":"example.org/sample/a"}` + "\n"
+	if err := os.WriteFile(begun, []byte(killed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, again := range []bool{false, true} {
+		var out strings.Builder
+		if err := run(t.Context(), []string{"test", "--gotestsum", program, "-C", dir, "--", "-trimpath", "-vet=off"}, &out); err != nil {
+			t.Fatalf("%v\n%s", err, &out)
+		}
+		if !strings.HasSuffix(out.String(), "6 passed, 0 failed, 0 skipped\n") || strings.Contains(out.String(), "does not run again") != again {
+			t.Errorf("want all six, left out: %t, got:\n%s", again, &out)
+		}
+	}
+}
+
+// A name that no test has is no pass.
+func TestNoTestRan(t *testing.T) {
+	program, dir := gotestsum(t), module(t, map[string][]string{"a": nil})
+	t.Setenv(tallyFile, "")
+	for _, how := range [][]string{{"--each"}, nil} {
+		t.Setenv(eventsDir, t.TempDir())
+		var out strings.Builder
+		args := append(append([]string{"test", "--gotestsum", program, "-C", dir}, how...), "--", "-trimpath", "-vet=off", "-run=TestTypo")
+		if err := run(t.Context(), args, &out); !errors.Is(err, errFailed) || !strings.Contains(out.String(), "no test ran of ./... with") {
+			t.Errorf("%v: want it to fail with the reason, got %v\n%s", how, err, &out)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,18 +52,18 @@ type tester struct {
 // test runs packages with gotestsum and adds their outcomes to the tally.
 func test(ctx context.Context, args []string, out io.Writer) error {
 	t := &tester{out: out, now: time.Now(), kept: os.Getenv(eventsDir)}
-	fs := flag.NewFlagSet("test", flag.ContinueOnError)
-	fs.StringVar(&t.program, "gotestsum", "gotestsum", "the gotestsum to run")
-	fs.StringVar(&t.dir, "C", ".", "directory of the module")
-	fs.BoolVar(&t.each, "each", false, "run each package by itself, as many at a time as the machine carries, and repeat what fails")
-	fs.IntVar(&t.atATime, "at-a-time", 0, "how many packages run at a time with --each; 0: what the machine carries")
-	fs.StringVar(&t.record, "record", "", "file with the durations and loads of packages")
-	fs.BoolVar(&t.verbose, "v", false, "show the output of all tests")
-	packages := fs.String("packages", "./...", "packages, separated by spaces")
-	if err := fs.Parse(args); err != nil {
+	set := flag.NewFlagSet("test", flag.ContinueOnError)
+	set.StringVar(&t.program, "gotestsum", "gotestsum", "the gotestsum to run")
+	set.StringVar(&t.dir, "C", ".", "directory of the module")
+	set.BoolVar(&t.each, "each", false, "run each package by itself, as many at a time as the machine carries, and repeat what fails")
+	set.IntVar(&t.atATime, "at-a-time", 0, "how many packages run at a time with --each; 0: what the machine carries")
+	set.StringVar(&t.record, "record", "", "file with the durations and loads of packages")
+	set.BoolVar(&t.verbose, "v", false, "show the output of all tests")
+	packages := set.String("packages", "./...", "packages, separated by spaces")
+	if err := set.Parse(args); err != nil {
 		return err
 	}
-	t.packages, t.flags = strings.Fields(*packages), fs.Args()
+	t.packages, t.flags = strings.Fields(*packages), set.Args()
 	if t.kept == "" {
 		dir, err := os.MkdirTemp("", "kausality-test-")
 		if err != nil {
@@ -90,8 +91,11 @@ func (t *tester) run(ctx context.Context) error {
 		const many = "%d tests and packages failed at first; where more than %d do, none counts as flaky"
 		t.tally.Failed = append(t.tally.Failed, fmt.Sprintf(many, t.failures, mayFail))
 	}
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		t.tally.Failed = append(t.tally.Failed, "interrupted")
+	case t.err == nil && t.tally.empty():
+		t.tally.Failed = append(t.tally.Failed, "no test ran of "+strings.Join(t.packages, " ")+" with "+strings.Join(t.flags, " "))
 	}
 	if err := errors.Join(t.err, t.saveFlaky(), t.tally.save(os.Getenv(tallyFile))); err != nil {
 		return err
@@ -109,9 +113,14 @@ func (t *tester) run(ctx context.Context) error {
 func (t *tester) runTogether(ctx context.Context) {
 	c := t.command
 	c.events = t.eventsOf("together "+c.dir, 1)
-	if kept, err := readEvents(c.events); err == nil && allPassed(kept) {
+	whole := c.events + ".whole"
+	if kept, err := readEvents(c.events); err == nil && allPassed(kept) && exists(whole) {
 		t.print("%s passed before; it does not run again\n", c.dir)
 		t.add(kept, false)
+		return
+	}
+	if err := os.Remove(whole); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.err = fmt.Errorf("cannot keep test events: %w", err)
 		return
 	}
 	all, failed, err := c.run(ctx, t.out)
@@ -120,6 +129,16 @@ func (t *tester) runTogether(ctx context.Context) {
 		return
 	}
 	t.add(all, failed)
+	if !failed && ctx.Err() == nil {
+		t.err = appendTo(whole, "")
+	}
+}
+
+// exists reports whether a file marks events as those of all packages: a run that was killed has none of
+// the packages that it had not begun.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // add the executions of several packages, none of which was repeated.
@@ -206,7 +225,7 @@ func (t *tester) runItem(ctx context.Context, i item) {
 		attempts = append(attempts, all)
 		j := judge(i.pkg, attempts, t.gauge.at)
 		switch {
-		case failed && len(j.Failed) == 0 && len(j.Flaky) == 0:
+		case failed && len(j.Failed) == 0:
 			j.Failed = append(j.Failed, i.key)
 		case i.tests != "" && j.empty():
 			j.Failed = append(j.Failed, i.key+": there is no such test")
