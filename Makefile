@@ -32,6 +32,7 @@ RECORD        = $(ROOT)/test/packages.tsv
 
 # One package and its tests, of make test PKG=./gate RUN=TestEvents: of test/ where that has it, else of the product.
 PKG          ?=
+PLANE_PKG     = ./$(patsubst test/%,%,$(PKG:./%=%))
 RUN          ?=
 
 # Flags of go test, which runs after lint, which vets.
@@ -147,9 +148,9 @@ check-planes: $(SUMMARY) $(GOTESTSUM) parts from-image
 
 # One package of test/, or of the product.
 .PHONY: one
-ifneq ($(wildcard test/$(PKG:./%=%)),)
+ifneq ($(wildcard test/$(PLANE_PKG)),)
 one: $(SUMMARY) $(GOTESTSUM) parts from-image
-	@$(SUMMARY) test --gotestsum $(GOTESTSUM) -C test --each --packages "$(PKG)" -- $(PLANE_FLAGS) $(if $(RUN),-run '$(RUN)')
+	@$(SUMMARY) test --gotestsum $(GOTESTSUM) -C test --each --packages "$(PLANE_PKG)" -- $(PLANE_FLAGS) $(if $(RUN),-run '$(RUN)')
 else
 one: $(SUMMARY) $(GOTESTSUM)
 	@$(SUMMARY) test --gotestsum $(GOTESTSUM) --packages "$(PKG)" -- $(UNIT_FLAGS) -count 1 $(if $(RUN),-run '$(RUN)')

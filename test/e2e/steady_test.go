@@ -32,6 +32,9 @@ const (
 	// minApplies of each resource within that time: Crossplane reconciles every
 	// composite every fifteen seconds (see story.Options.SyncInterval).
 	minApplies = 3
+	// settleGrace as by default: an intent that comes while Crossplane reconciles is reported as
+	// observed when that ends, and on a busy machine the next reconcile comes seconds later.
+	settleGrace = 10 * time.Second
 	// pauseBeforeChange is the time between a user's request and their next change.
 	pauseBeforeChange = 80 * time.Second
 )
@@ -72,7 +75,6 @@ const lonerGuard = `
       apiVersion: kausality.fn.crossplane.io/v1alpha1
       kind: Input
       mode: enforce
-      settleGrace: 1s
       gate: {managementPolicies: Managed}
       policySelector: {}`
 
@@ -113,7 +115,7 @@ func masking(steps []any) []any {
 // (KR-09-12, KR-09-13, KR-02-14).
 func TestSteady(t *testing.T) {
 	ctx, e := story.StartTest(t, story.Options{Webhook: true, Function: true, SteadyBreaker: true, SyncInterval: 15 * time.Second,
-		ProviderArgs: []string{"--falsify=" + falsified}})
+		SettleGrace: settleGrace, ProviderArgs: []string{"--falsify=" + falsified}})
 	client, err := dynamic.NewForConfig(e.Config())
 	if err != nil {
 		t.Fatal(err)

@@ -42,26 +42,20 @@ func TestCRDsOfMaskedObjects(t *testing.T) {
 		return err
 	})
 	const crd = "gadgets.shop.example.org"
-	try := func(ctx context.Context, name string) error {
-		return as(t, hans).Resource(definition).Delete(ctx, name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+	try := func(ctx context.Context, r schema.GroupVersionResource, name string) error {
+		return as(t, hans).Resource(r).Delete(ctx, name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 	}
-	wait.For(t, "the deletion of the CRD to be refused", wait.Patience, func(ctx context.Context) error {
-		err := try(ctx, crd)
-		if !kerrors.IsForbidden(err) || !strings.Contains(err.Error(), "kubectl annotate customresourcedefinitions "+crd+" "+allowDeletion+"=true") {
-			return fmt.Errorf("the deletion is answered with %w", errors.Join(errors.New("no reason"), err))
-		}
-		return nil
-	})
-	require.NoError(t, try(t.Context(), "apps.shop.example.org"), "a kind without masked objects")
-
-	uninstalling := func() string {
-		t.Helper()
-		err := as(t, hans).Resource(providers).Delete(t.Context(), provider, forget)
-		require.True(t, kerrors.IsForbidden(err), "%v", err)
-		return err.Error()
+	for r, name := range map[schema.GroupVersionResource]string{definition: crd, providers: provider} { // each by a policy of its own
+		wait.For(t, "the deletion of "+name+" to be refused", wait.Patience, func(ctx context.Context) error {
+			err := try(ctx, r, name)
+			if !kerrors.IsForbidden(err) || !strings.Contains(err.Error(), "kubectl annotate customresourcedefinitions "+crd+" "+allowDeletion+"=true") {
+				return fmt.Errorf("the deletion is answered with %w", errors.Join(errors.New("no reason"), err))
+			}
+			return nil
+		})
 	}
-	require.Contains(t, uninstalling(), "kubectl annotate customresourcedefinitions "+crd+" "+allowDeletion+"=true")
-	require.NoError(t, as(t, hans).Resource(providers).Delete(t.Context(), "provider-other", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}))
+	require.NoError(t, try(t.Context(), definition, "apps.shop.example.org"), "a kind without masked objects")
+	require.NoError(t, try(t.Context(), providers, "provider-other"))
 
 	the.gate.Stop() // so that nothing is restored
 	t.Cleanup(func() {
@@ -69,8 +63,8 @@ func TestCRDsOfMaskedObjects(t *testing.T) {
 		require.NoError(t, the.gate.await(context.Background()))
 	})
 	require.NoError(t, the.admin.Resource(kausality).Delete(t.Context(), "shop", forget))
-	require.True(t, kerrors.IsForbidden(try(t.Context(), crd)), "at once after its policy was deleted")
-	uninstalling()
+	require.True(t, kerrors.IsForbidden(try(t.Context(), definition, crd)), "at once after its policy was deleted")
+	require.True(t, kerrors.IsForbidden(try(t.Context(), providers, provider)), "and its Provider")
 
 	// Its owner is gone nevertheless: Crossplane was removed.
 	require.NoError(t, the.admin.Resource(revisions).Delete(t.Context(), revision, forget))
