@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -122,7 +123,9 @@ func (l *environment) install(ctx context.Context) error {
 // user's name, as it would be the program's.
 func (l *environment) as(t *testing.T, user string) dynamic.Interface {
 	t.Helper()
-	c, err := dynamic.NewForConfig(l.ConfigAsMaster(user))
+	config := l.ConfigAsMaster(user)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return repeating{next: next} })
+	c, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
 	return c
 }
