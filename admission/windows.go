@@ -53,8 +53,8 @@ func (f *facts) changesFor(ctx context.Context, a v1alpha1.AppliesTo) []allowanc
 	return []allowance.Change{object, outside}
 }
 
-// glassBox is where a vote lets the change pass alone: the parent or, without one, the object itself. An approval that
-// breaks no glass does not (KR-14-22).
+// glassBox is where a vote lets the change pass alone: the parent or, without one, the object itself as it is stored: a new
+// object has what its author wrote, and no vote. An approval that breaks no glass does not (KR-14-22).
 func (ev *evaluation) glassBox(rules allowance.Rules) (identity.Holder, approval.Set, approval.Query) {
 	holder := identity.Holder{Kind: ev.kind}
 	var set approval.Set
@@ -64,7 +64,9 @@ func (ev *evaluation) glassBox(rules allowance.Rules) (identity.Holder, approval
 	} else {
 		holder.State = parent.Sum(ev.req.Stored(), ev.kind.Role)
 		ev.class.id = ev.req.DifferenceID(holder.State, ev.changes)
-		set = approval.ParseAt(holder.State.Annotations, ev.req.Time)
+		if ev.req.Operation != Create {
+			set = approval.ParseAt(holder.State.Annotations, ev.req.Time)
+		}
 	}
 	use := ev.use(ev.class.id)
 	q := approval.Query{APIVersion: use.Child.APIVersion, Kind: use.Child.Kind, Name: use.Child.Name, Resource: ev.req.Resource(),

@@ -227,3 +227,26 @@ func TestBreakGlassOutsideOfWindows(t *testing.T) {
 		})
 	}
 }
+
+// TestForgedBreakGlass covers KR-14-22: what a new object has is its author's, and no vote of the person that it names.
+func TestForgedBreakGlass(t *testing.T) {
+	spec := v1alpha1.ApprovalRuleSpec{Match: v1alpha1.ApprovalRuleMatch{Resources: []v1alpha1.ApprovalRuleResource{{Group: "*", Kinds: []string{"*"}}}},
+		AppliesTo: []v1alpha1.AppliesTo{v1alpha1.AppliesToNewOrigin}, Windows: at(notNow),
+		BreakGlass: &v1alpha1.BreakGlass{Subjects: []v1alpha1.Subject{{Kind: v1alpha1.SubjectUser, Name: "olga"}}}}
+	decide := func(mods ...fx.Mod) Decision {
+		t.Helper()
+		e := &Evaluator{World: setting{}.world(), Options: enforced(), Policies: ruleSet(t, spec)}
+		d, err := e.Evaluate(t.Context(), by(request(Create, fx.With(fx.Composite(), mods...)), fx.Alice, "kubectl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	honest := decide()
+	if honest.Allowed || honest.Reason != ReasonWindowClosed || honest.ID == "" {
+		t.Fatalf("got %+v", honest)
+	}
+	if forged := decide(voted(t, honest.ID, "olga", "it burns")); forged.Allowed || forged.Reason != ReasonWindowClosed {
+		t.Errorf("a new object breaks the glass in another's name: %+v", forged)
+	}
+}
