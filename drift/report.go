@@ -25,7 +25,7 @@ import (
 
 const (
 	// HomeNamespace holds the Drifts of cluster-scoped objects.
-	HomeNamespace = "kausality-system"
+	HomeNamespace = identity.HomeNamespace
 	// maxObject is the size of the largest object in a report, in bytes.
 	maxObject = 256 << 10
 	// maxGroups of a user are recorded, maxLabels of a parent are sent.
@@ -37,13 +37,7 @@ const (
 // HomeNamespace, and owned by the parent (KR-10-01).
 func object(r *admission.Report) *v1alpha1.Drift {
 	d := &v1alpha1.Drift{Spec: r.Drift}
-	d.Name, d.Namespace = r.Drift.ID, r.ParentRef.Namespace
-	if d.Namespace == "" {
-		d.Namespace = r.Drift.Child.Namespace
-	}
-	if d.Namespace == "" {
-		d.Namespace = HomeNamespace
-	}
+	d.Name, d.Namespace = r.Drift.ID, identity.DriftNamespace(r.ParentRef.Namespace, r.Drift.Child.Namespace)
 	if p := r.ParentRef; p.UID != "" {
 		apiVersion, kind := p.ToAPIVersionAndKind()
 		d.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: p.Name, UID: p.UID}}

@@ -3,9 +3,11 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"runtime/debug"
 	"slices"
 
 	jsonpatch "gomodules.xyz/jsonpatch/v2"
@@ -60,7 +62,7 @@ func (h RolloutHandler) Handle(ctx context.Context, r ctrl.Request) ctrl.Respons
 		if err := json.Unmarshal(r.OldObject.Raw, &was); err != nil {
 			return ctrl.Errored(http.StatusBadRequest, fmt.Errorf("cannot decode the %s: %w", r.Kind.Kind, err))
 		}
-		review.Stored = was.Annotations
+		review.Stored, review.Was = was.Annotations, was.Spec
 		if was.Status.Plan != nil {
 			review.Plan = was.Status.Plan.ID
 		}
@@ -69,7 +71,7 @@ func (h RolloutHandler) Handle(ctx context.Context, r ctrl.Request) ctrl.Respons
 	if out.Refused != "" {
 		return refuseRollout(http.StatusUnprocessableEntity, r.Kind.Kind+" "+r.Name+": "+out.Refused)
 	}
-	if may := h.Evaluator.Options.MayApprove; out.Votes && may != nil {
+	if may := h.Evaluator.Options.MayApprove; out.Approves && may != nil {
 		ref := parent.Ref{GroupVersionKind: schema.GroupVersionKind(r.Kind), Namespace: r.Namespace, Name: r.Name}
 		ok, err := may(ctx, user, ref)
 		if err != nil {
@@ -77,7 +79,7 @@ func (h RolloutHandler) Handle(ctx context.Context, r ctrl.Request) ctrl.Respons
 		}
 		if !ok {
 			return refuseRollout(http.StatusForbidden,
-				fmt.Sprintf("approving %s %s needs the verb %q on it; a Role can grant it", r.Kind.Kind, r.Name, admission.VerbApprove))
+				fmt.Sprintf("approving %s %s, or letting it go on, needs the verb %q on it; a Role can grant it", r.Kind.Kind, r.Name, admission.VerbApprove))
 		}
 	}
 	resp := ctrl.Allowed("").WithWarnings(out.Warnings...)
@@ -86,6 +88,25 @@ func (h RolloutHandler) Handle(ctx context.Context, r ctrl.Request) ctrl.Respons
 		resp.PatchType = new(admissionv1.PatchTypeJSONPatch)
 	}
 	return resp
+}
+
+// answer a review.
+func (h RolloutHandler) answer(ctx context.Context, body []byte) (resp ctrl.Response) {
+	review := admissionv1.AdmissionReview{}
+	if err := json.Unmarshal(body, &review); err != nil {
+		return complete(unread(err, http.StatusBadRequest, h.Log), uidIn(body))
+	}
+	if review.Request == nil {
+		return unread(errors.New("a review without request"), http.StatusBadRequest, h.Log)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			h.Log.Error(fmt.Errorf("panic: %v", p), "cannot review a Rollout", "stack", string(debug.Stack()))
+			resp = ctrl.Errored(http.StatusInternalServerError, fmt.Errorf("internal error: %v", p))
+		}
+		resp = complete(resp, review.Request.UID)
+	}()
+	return h.Handle(ctx, ctrl.Request{AdmissionRequest: *review.Request})
 }
 
 // managerOf a request, as the API server names it.

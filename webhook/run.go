@@ -266,7 +266,7 @@ func handlers(h *Handler, end *serving.Drain) http.Handler {
 	for path, handler := range map[string]http.Handler{
 		PathMutate:   telemetry.Incoming(served(h.answer, limits, h.Log)),
 		PathPolicies: &ctrlwebhook.Admission{Handler: policystore.Validator{Kinds: h.Kinds}},
-		PathRollouts: &ctrlwebhook.Admission{Handler: RolloutHandler{h}},
+		PathRollouts: served(RolloutHandler{h}.answer, limits, h.Log),
 		PathStatus:   served(StatusHandler{h}.answer, limits, h.Log),
 	} {
 		s.Register(path, end.Handler(handler))

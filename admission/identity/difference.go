@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -12,6 +13,12 @@ import (
 
 // MaxReportFields is the number of changed fields that a report lists.
 const MaxReportFields = 32
+
+// HomeNamespace holds the Drifts of cluster-scoped objects.
+const HomeNamespace = "kausality-system"
+
+// DriftNamespace is where the Drift of a change is: the Namespace of the parent, else of the child, else HomeNamespace.
+func DriftNamespace(parent, child string) string { return cmp.Or(parent, child, HomeNamespace) }
 
 // Of returns the identity of an object in difference ids. resource is its
 // composition resource name, empty for none: it replaces the name of a composed

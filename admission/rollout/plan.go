@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kausality-io/function-kausality/admission/annotation"
+	"github.com/kausality-io/function-kausality/admission/identity"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -118,6 +119,9 @@ func Wanted(s *v1alpha1.RolloutSpec, namespace string, p Pending) bool {
 	if namespace != "" && d.Spec.Parent.Namespace != namespace {
 		return false
 	}
+	if d.Name != d.Spec.ID || d.Namespace != identity.DriftNamespace(d.Spec.Parent.Namespace, d.Spec.Child.Namespace) {
+		return false // it is none that Kausality recorded, and its author may write in another Namespace alone
+	}
 	return of(&s.Cause, &d.Spec) && selects(s.Selector, d.Spec.Parent.Namespace, p.Labels)
 }
 
@@ -158,15 +162,13 @@ type Plan struct {
 	ID          string
 	Objects     []v1alpha1.RolloutObject
 	Differences int
-	// Totals are the objects of each wave.
-	Totals []int
 }
 
 // New plan of a Rollout, by its uid, for changes that are Wanted. Objects of a wave are in the order of
 // namespace, kind and name; those that are in no wave are left out.
 func New(uid types.UID, s *v1alpha1.RolloutSpec, pending []Pending) Plan {
 	objects, own := grouped(pending)
-	out := Plan{Totals: make([]int, len(s.Waves))}
+	out := Plan{}
 	total, passed := len(objects), 0
 	for i, w := range s.Waves {
 		var take func(o *v1alpha1.RolloutObject, taken int) bool
@@ -186,7 +188,6 @@ func New(uid types.UID, s *v1alpha1.RolloutSpec, pending []Pending) Plan {
 				taken++
 			}
 		}
-		out.Totals[i] = taken
 		passed += taken
 	}
 	objects = slices.DeleteFunc(objects, func(o v1alpha1.RolloutObject) bool { return o.Wave == 0 })

@@ -21,6 +21,8 @@ type Review struct {
 	// New: it is created.
 	New  bool
 	Spec *v1alpha1.RolloutSpec
+	// Was is the stored spec; zero for a new object.
+	Was v1alpha1.RolloutSpec
 	// Plan is the id of its plan; "" before it is made.
 	Plan string
 	// Namespace of a Rollout; "" of a ClusterRollout.
@@ -39,8 +41,8 @@ type Outcome struct {
 	// Edits of annotations; a nil value removes.
 	Edits    map[string]*string
 	Warnings []string
-	// Votes: the write adds or withdraws a vote.
-	Votes bool
+	// Approves: the write adds or withdraws a vote, or lets a wave begin that would not (KR-13-15).
+	Approves bool
 }
 
 // Decide about the write (KR-14-57): the votes are those of requests, as on any object. A new object, as one that is
@@ -49,7 +51,7 @@ func (r Review) Decide() Outcome {
 	if errs := Invalid(r.Spec, r.Namespace); len(errs) > 0 {
 		return Outcome{Refused: strings.Join(errs, "; ")}
 	}
-	out := Outcome{Edits: map[string]*string{}}
+	out := Outcome{Edits: map[string]*string{}, Approves: r.Spec.Proceed > r.Was.Proceed || r.Was.Stop && !r.Spec.Stop}
 	if r.New {
 		out.Edits = approval.Discard(r.Incoming)
 		if len(out.Edits) > 0 {
@@ -68,7 +70,7 @@ func (r Review) Decide() Outcome {
 	}
 	maps.Copy(out.Edits, approval.Admit(after, 1, 0, r.Now, nil, ballot))
 	written, removed := approval.Changed(r.Incoming, r.Stored, nil)
-	out.Votes = slices.ContainsFunc(slices.Concat(written, removed), v1alpha1.HoldsApprovals)
+	out.Approves = out.Approves || slices.ContainsFunc(slices.Concat(written, removed), v1alpha1.HoldsApprovals)
 	for _, key := range written {
 		if id := strings.TrimPrefix(key, v1alpha1.AnnotationKeyApprovePrefix); v1alpha1.IsApprove(key) && id != r.Plan {
 			out.Warnings = append(out.Warnings, fmt.Sprintf("the plan of this Rollout is %q, not %q: the vote is for another one", r.Plan, id))

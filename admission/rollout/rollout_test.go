@@ -76,8 +76,8 @@ func TestInvalid(t *testing.T) {
 // waiting change of an object, which is numbered, in a Namespace.
 func waiting(namespace string, n int, edit ...func(*v1alpha1.Drift)) rollout.Pending {
 	name := fmt.Sprintf("db-%03d", n)
-	d := &v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "drift-" + name}}
-	d.Spec = v1alpha1.DriftSpec{ID: fmt.Sprintf("%016x", n), Relation: v1alpha1.RelationControllerChild, Operation: "UPDATE",
+	d := &v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%016x", n)}}
+	d.Spec = v1alpha1.DriftSpec{ID: d.Name, Relation: v1alpha1.RelationControllerChild, Operation: "UPDATE",
 		SuggestedApproval: "kubectl annotate",
 		Parent: v1alpha1.ObjectReference{APIVersion: "example.org/v1", Kind: "XDatabase", Namespace: namespace, Name: name,
 			UID: types.UID(namespace + name)},
@@ -122,6 +122,10 @@ func TestWanted(t *testing.T) {
 			change: waiting("shop", 1, func(d *v1alpha1.Drift) { d.Spec.Relation, d.Spec.Operation = v1alpha1.RelationExternal, "" }), want: true},
 		{reason: "the deletion of an external resource is no external drift", spec: v1alpha1.RolloutSpec{Cause: v1alpha1.RolloutCause{External: true}},
 			change: waiting("shop", 1, func(d *v1alpha1.Drift) { d.Spec.Relation, d.Spec.Operation = v1alpha1.RelationExternal, "DELETE" })},
+		{reason: "recorded in another Namespace, whose editors may have forged it", spec: spec, change: waiting("shop", 1, func(d *v1alpha1.Drift) {
+			d.Namespace = "other"
+		})},
+		{reason: "under another name", spec: spec, change: waiting("shop", 1, func(d *v1alpha1.Drift) { d.Name = "0000000000000002" })},
 		{reason: "by labels of the parent", spec: v1alpha1.RolloutSpec{Cause: revision, Selector: selecting("tier", "gold")}, change: waiting("shop", 1),
 			want: true},
 		{reason: "by other labels", spec: v1alpha1.RolloutSpec{Cause: revision, Selector: selecting("tier", "gold")}, change: waiting("shop", 2)},
@@ -155,7 +159,11 @@ func TestWaves(t *testing.T) {
 		t.Run(tc.reason, func(t *testing.T) {
 			spec := v1alpha1.RolloutSpec{Cause: revision, Waves: tc.waves}
 			p := rollout.New("uid", &spec, all)
-			if diff := cmp.Diff(tc.want, p.Totals); diff != "" {
+			totals := make([]int, len(tc.waves))
+			for _, o := range p.Objects {
+				totals[o.Wave-1]++
+			}
+			if diff := cmp.Diff(tc.want, totals); diff != "" {
 				t.Error(diff)
 			}
 			seen := map[string]int32{}
@@ -365,6 +373,26 @@ func TestReview(t *testing.T) {
 	restored := rollout.Review{New: true, Incoming: two, Spec: spec, Namespace: "shop", User: subject.User{Name: "velero"}, Now: at}.Decide()
 	if v, is := restored.Edits[v1alpha1.AnnotationKeyClaims]; !is || v != nil || len(restored.Warnings) == 0 {
 		t.Errorf("a restored Rollout has votes: %+v", restored)
+	}
+	for _, tc := range []struct {
+		reason   string
+		was, now v1alpha1.RolloutSpec
+		new      bool
+		approves bool
+	}{
+		{reason: "nothing"},
+		{reason: "stopped", now: v1alpha1.RolloutSpec{Stop: true}},
+		{reason: "resumed", was: v1alpha1.RolloutSpec{Stop: true}, approves: true},
+		{reason: "goes on", was: v1alpha1.RolloutSpec{Proceed: 2}, now: v1alpha1.RolloutSpec{Proceed: 3}, approves: true},
+		{reason: "as before", was: v1alpha1.RolloutSpec{Proceed: 2}, now: v1alpha1.RolloutSpec{Proceed: 2}},
+		{reason: "from the beginning", now: v1alpha1.RolloutSpec{Proceed: 32}, new: true, approves: true},
+	} {
+		now := *spec
+		now.Stop, now.Proceed = tc.now.Stop, tc.now.Proceed
+		out := rollout.Review{New: tc.new, Spec: &now, Was: tc.was, Plan: plan, Namespace: "shop", User: subject.User{Name: "anna"}, Now: at}.Decide()
+		if out.Refused != "" || out.Approves != tc.approves {
+			t.Errorf("%s: got %+v", tc.reason, out)
+		}
 	}
 	for reason, annotations := range map[string]map[string]string{
 		"as a whole":            {v1alpha1.AnnotationKeyApprovals: `[{"kind":"*","name":"*","mode":"always"}]`},
