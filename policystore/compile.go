@@ -72,12 +72,40 @@ func Compile(o *unstructured.Unstructured) (*Compiled, error) {
 			return c, numbered(len(p.Spec.Rules))
 		})
 	case v1alpha1.KindApprovalRule:
-		return compileAs(o, func(p *v1alpha1.ApprovalRule) (c Compiled, rules []string) {
+		c, err := compileAs(o, func(p *v1alpha1.ApprovalRule) (c Compiled, rules []string) {
 			c.Approvals, c.Errors = allowance.CompileRule(p)
 			return c, []string{allowance.RuleOfApprovals}
 		})
+		if err != nil {
+			return unreadable(o, err), nil
+		}
+		return c, nil
 	}
 	return nil, fmt.Errorf("%s %s is no policy", o.GetKind(), o.GetName())
+}
+
+// unreadable ApprovalRule, as one with a duration that is none: what it is about stays held, and no approval meets it
+// (KR-14-04). Where that cannot be read either, it is about everything.
+func unreadable(o *unstructured.Unstructured, err error) *Compiled {
+	var r v1alpha1.ApprovalRule
+	for _, field := range []string{"match", "appliesTo"} {
+		value, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", field) // absent where the spec is no object
+		read := v1alpha1.ApprovalRule{}
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"spec": map[string]any{field: value}}, &read) != nil {
+			continue
+		}
+		if field == "match" {
+			r.Spec.Match = read.Spec.Match
+		} else {
+			r.Spec.AppliesTo = read.Spec.AppliesTo
+		}
+	}
+	r.Name = o.GetName()
+	c := &Compiled{generation: o.GetGeneration()}
+	c.Approvals, _ = allowance.CompileRule(&r) // it requires nothing, and does not compile
+	c.Errors = []allowance.RuleError{{Rule: allowance.RuleOfApprovals, Field: "spec", Message: err.Error()}}
+	c.Rules = statuses([]string{allowance.RuleOfApprovals}, c.Errors)
+	return c
 }
 
 // Ineffective are the verbs of relation External in a policy that have no effect, as

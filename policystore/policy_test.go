@@ -2,6 +2,7 @@ package policystore
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,9 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kausality-io/function-kausality/admission/allowance"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -82,6 +85,36 @@ spec:
 	}
 	if _, err := Compile(policyOf(t, `{kind: ConfigMap, metadata: {name: c}}`)); err == nil || err.Error() != "ConfigMap c is no policy" {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestUnreadableRule covers KR-14-04: what an ApprovalRule is about stays held though the rule cannot be read, and its status says why.
+func TestUnreadableRule(t *testing.T) {
+	for _, tc := range []struct {
+		reason, text string
+		kind         string
+		held         bool
+	}{
+		{reason: "about what it matches", kind: "A", held: true,
+			text: `{kind: ApprovalRule, metadata: {name: r}, spec: {match: {resources: [{group: "*", kinds: [A]}]}, expiresAfter: 14d, require: [{count: 1}]}}`},
+		{reason: "and nothing else", kind: "B",
+			text: `{kind: ApprovalRule, metadata: {name: r}, spec: {match: {resources: [{group: "*", kinds: [A]}]}, expiresAfter: 14d, require: [{count: 1}]}}`},
+		{reason: "about everything where that cannot be read", kind: "B", held: true,
+			text: `{kind: ApprovalRule, metadata: {name: r}, spec: {match: 7, require: [{count: 1}]}}`},
+	} {
+		c, err := Compile(policyOf(t, tc.text))
+		if err != nil {
+			t.Fatalf("%s: %v", tc.reason, err)
+		}
+		if len(c.Rules) != 1 || c.Rules[0].Compiled || len(c.Rules[0].Errors) != 1 || !strings.Contains(c.Rules[0].Errors[0], "cannot read ApprovalRule r") {
+			t.Errorf("%s: status %+v", tc.reason, c.Rules)
+		}
+		rules := NewSet(slices.Values([]*Compiled{c})).Matching(&allowance.Change{Kind: schema.GroupKind{Group: "example.org", Kind: tc.kind},
+			Relation: v1alpha1.RelationControllerChild, Verbs: []v1alpha1.Verb{v1alpha1.VerbUpdate}})
+		lacks, _ := rules.Lacks([]v1alpha1.Vote{{User: "anna", At: metav1.Now()}}, nil, time.Now())
+		if held := lacks != ""; held != tc.held {
+			t.Errorf("%s: held %t: %s", tc.reason, held, lacks)
+		}
 	}
 }
 
