@@ -59,10 +59,11 @@ func (c *Controller) reconcileForeign(ctx context.Context, o *cluster.Object, s 
 	if err := c.actForeign(ctx, &live, u, s, g, d); err != nil {
 		return 0, err
 	}
-	if err := c.report(ctx, &live, g, d); err != nil {
+	recorded, err := c.report(ctx, &live, g, d)
+	if err != nil {
 		return 0, err
 	}
-	return c.announceRemaining(ctx, &live, d, gating.Foreign{Managed: g, View: view, System: s.Name()}.Shadow()), nil
+	return untilRecorded(recorded, c.announceRemaining(ctx, &live, d, gating.Foreign{Managed: g, View: view, System: s.Name()}.Shadow())), nil
 }
 
 // actForeign on a decision about an object of an external system, in one write.

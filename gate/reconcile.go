@@ -67,10 +67,11 @@ func (c *Controller) Reconcile(ctx context.Context, ref parent.Ref) (again time.
 	if err := c.act(ctx, o, g, d); err != nil {
 		return 0, err
 	}
-	if err := c.report(ctx, o, g, d); err != nil {
+	recorded, err := c.report(ctx, o, g, d)
+	if err != nil {
 		return 0, err
 	}
-	return c.reportRemaining(ctx, o, g, d), c.repeat(ctx, o)
+	return untilRecorded(recorded, c.reportRemaining(ctx, o, g, d)), c.repeat(ctx, o)
 }
 
 // gating is the core's input for an object, with holders from the cache.

@@ -153,15 +153,19 @@ func (c *Controller) watchPolicies(i cluster.Info) {
 }
 
 // watchDrifts reconciles an MR again when a Drift about it appears: the difference
-// may be gone before the Drift was recorded.
+// may be gone before the Drift was recorded. So it does when a Drift is resolved or deleted, which others may do
+// though the external resource still differs.
 func (c *Controller) watchDrifts(ctx context.Context, mgr manager.Manager) error {
 	i, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.Drift{})
 	if err != nil {
 		return fmt.Errorf("cannot watch drifts: %w", err)
 	}
-	_, err = i.AddEventHandler(cluster.Handler("gate drifts", cache.ResourceEventHandlerFuncs{AddFunc: c.drifted, UpdateFunc: func(was, o any) {
+	_, err = i.AddEventHandler(cluster.Handler("gate drifts", cache.ResourceEventHandlerFuncs{AddFunc: c.drifted, DeleteFunc: c.undrifted, UpdateFunc: func(was, o any) {
 		c.drifted(o)
 		old, _ := was.(*v1alpha1.Drift)
+		if d, ok := o.(*v1alpha1.Drift); ok && d.Status.Phase == v1alpha1.DriftResolved {
+			c.undrifted(was)
+		}
 		if d, ok := o.(*v1alpha1.Drift); ok && old != nil && old.Status.Phase != v1alpha1.DriftDetected {
 			c.recordedLate(d)
 		}
@@ -176,6 +180,20 @@ func (c *Controller) drifted(o any) {
 	if !ok || d.Status.Phase != v1alpha1.DriftDetected || len(indexChild(d)) == 0 && d.Status.RepeatFor == "" {
 		return
 	}
+	c.enqueueChild(d)
+}
+
+// undrifted is called for each external Drift that was open and is so no longer.
+func (c *Controller) undrifted(o any) {
+	if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = unknown.Obj
+	}
+	if d, ok := o.(*v1alpha1.Drift); ok && d.Status.Phase == v1alpha1.DriftDetected && len(indexChild(d)) > 0 {
+		c.enqueueChild(d)
+	}
+}
+
+func (c *Controller) enqueueChild(d *v1alpha1.Drift) {
 	ref := d.Spec.Child
 	c.enqueue(parent.Ref{GroupVersionKind: schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), Namespace: ref.Namespace, Name: ref.Name})
 }

@@ -118,27 +118,44 @@ func indexChild(o client.Object) []string {
 	return []string{string(d.Spec.Child.UID)}
 }
 
+// recordAgain is when an object is looked at again whose Drift is not there yet. It is longer than the time for which a
+// Reporter only counts what it was given before.
+const recordAgain = 70 * time.Second
+
+// untilRecorded is when to look again: at again, 0 for never, or sooner while a Drift is not recorded.
+func untilRecorded(recorded bool, again time.Duration) time.Duration {
+	if recorded || again > 0 && again < recordAgain {
+		return again
+	}
+	return recordAgain
+}
+
 // report the external drift of an object, and resolve the Drifts of differences
-// that are gone (KR-10-05).
-func (c *Controller) report(ctx context.Context, o *cluster.Object, g gating.Managed, d gating.Decision) error {
+// that are gone (KR-10-05). recorded is false where a Drift is to be written and is not there yet: the Reporter may fail
+// to write it, and the object need not change again (KR-10-11).
+func (c *Controller) report(ctx context.Context, o *cluster.Object, g gating.Managed, d gating.Decision) (recorded bool, err error) {
 	list := &v1alpha1.DriftList{}
 	if err := c.Drifts.List(ctx, list, client.MatchingFields{childIndex: string(o.State.UID)}); err != nil {
-		return fmt.Errorf("cannot list drifts: %w", err)
+		return false, fmt.Errorf("cannot list drifts: %w", err)
 	}
 	counted := *o
 	counted.External = g.Difference // without what is ignored
 	for i := range list.Items {
 		have := &list.Items[i]
-		if have.Status.Phase != v1alpha1.DriftDetected || d.Drift != nil && d.Drift.ID == have.Spec.ID {
+		if have.Status.Phase != v1alpha1.DriftDetected {
+			continue
+		}
+		if d.Drift != nil && d.Drift.ID == have.Spec.ID {
+			recorded = true
 			continue
 		}
 		why := resolution(have, &counted, d)
 		if err := c.Reporter.Resolve(ctx, have, why, drift.GlassOf(have, why == settling.WhyApproved, states(g.Holders)...)); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if d.Drift == nil {
-		return nil
+		return true, nil
 	}
 	owner := g.Owner()
 	set := approval.Parse(owner.Annotations)
@@ -148,7 +165,7 @@ func (c *Controller) report(ctx context.Context, o *cluster.Object, g gating.Man
 			Snoozed: set.Snoozed(g.Now), Recurs: set.UsedFor(d.Drift.ID), Votes: d.Votes, Lacks: d.Lacks,
 		},
 	})
-	return nil
+	return recorded, nil
 }
 
 // recorded reports whether this gate records a Drift, and sends its reports.
