@@ -106,7 +106,7 @@ func (s *Spool) recover() error {
 			return err
 		}
 		last := i == len(firsts)-1
-		if damaged && last && seg.end == seg.first { // torn while it was created
+		if last && seg.end == seg.first { // created and not written: the next one has its number, and so its name
 			if err := os.Remove(seg.path); err != nil {
 				return err
 			}

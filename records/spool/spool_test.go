@@ -267,6 +267,26 @@ func TestTornTail(t *testing.T) {
 	})
 }
 
+// TestKilledBeforeTheFirstRecord is that a segment that was created and not written is not deleted as read while it is written (KR-16-04).
+func TestKilledBeforeTheFirstRecord(t *testing.T) {
+	dir := t.TempDir()
+	l := &losses{}
+	s := open(t, dir, l, "r")
+	require.NoError(t, s.Append(numbered(0)))
+	require.NoError(t, s.Close())
+	require.NoError(t, os.WriteFile(fileOf(dir, 1), []byte(magic), 0o600)) // as create has left it
+	s = open(t, dir, l, "r")
+	defer closing(t, s)
+	require.NoError(t, s.Append(numbered(1)))
+	r := reader(t, s, "r")
+	require.Equal(t, numbers(0, 2), drain(t, r, 1))
+	require.NoError(t, s.Append(numbered(2)))
+	require.NoError(t, s.Append(numbered(3)))
+	assert.Equal(t, numbers(2, 4), drain(t, r, 1))
+	assert.Empty(t, l.of)
+	assert.FileExists(t, s.segments[len(s.segments)-1].path)
+}
+
 // TestDamage is that a reader goes on behind what was changed on disk, and that what is lost is counted.
 func TestDamage(t *testing.T) {
 	dir, l := t.TempDir(), &losses{}
