@@ -75,7 +75,7 @@ func NewSenders(e Endpoints) ([]*Sender, error) {
 	if timeout <= 0 {
 		timeout = defaultTimeout
 	}
-	client := &http.Client{Timeout: timeout, Transport: &http.Transport{
+	client := &http.Client{Timeout: timeout, CheckRedirect: noRedirect, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute,
 	}}
 	var out []*Sender
@@ -86,6 +86,10 @@ func NewSenders(e Endpoints) ([]*Sender, error) {
 	}
 	return out, nil
 }
+
+// noRedirect has a redirection be the answer: another host is not the one that was configured, and a page with which
+// somebody is to sign in takes no report.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Names of senders.
 func Names(senders []*Sender) []string {

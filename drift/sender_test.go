@@ -46,6 +46,26 @@ func TestSend(t *testing.T) {
 	}
 }
 
+// TestRedirect: a report goes to the host that was configured, and a page with which somebody is to sign in accepts none.
+func TestRedirect(t *testing.T) {
+	asked := false
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/login" {
+			asked = true
+			return
+		}
+		http.Redirect(w, r, "/login", http.StatusFound)
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	ca := filepath.Join(dir, "ca.crt")
+	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	senders, err := NewSenders(Endpoints{URLs: []string{server.URL}, CAFile: ca})
+	require.NoError(t, err)
+	require.EqualError(t, senders[0].Send(t.Context(), v1alpha1.DriftReport{}), "it answered 302 Found")
+	assert.False(t, asked, "the redirection is followed")
+}
+
 // TestNames: a destination is named by its host and a hash, since its URL may be a secret.
 func TestNames(t *testing.T) {
 	one, other := "https://hooks.example.org/T0/secret", "https://hooks.example.org/T1/secret"
