@@ -1,12 +1,12 @@
 package history
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
 
 	records "github.com/kausality-io/function-kausality/api/records/v1alpha1"
 )
@@ -30,7 +30,7 @@ type entry struct {
 	sender string
 }
 
-// decodeStored reads a record that Decode has accepted. Since then hashes in the place of names may have made
+// decodeStored reads a record that Decode has accepted, as Decode does: fields whose names differ in case alone are unknown. Since then hashes in the place of names may have made
 // it longer than Decode accepts.
 func decodeStored(raw []byte) (records.Record, error) {
 	r := records.Record{}

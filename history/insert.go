@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -8,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	records "github.com/kausality-io/function-kausality/api/records/v1alpha1"
 	"github.com/kausality-io/function-kausality/history/query"
@@ -39,6 +42,8 @@ type Delivery struct {
 	Raw []byte
 	// ID by which the transport knows it, for a record that cannot be read.
 	ID string
+	// Cluster is the UID of the only cluster that this record may be of; empty where the sender alone decides.
+	Cluster string
 }
 
 // Insert a batch that one sender delivered, in one transaction. sender is the name of its credential; records
@@ -79,10 +84,12 @@ func (s *Store) sort(sender string, batch []Delivery, receipt *query.Receipt) (e
 		r, err := records.Decode(d.Raw)
 		later := &records.SchemaError{}
 		switch {
-		case errors.As(err, &later) && later.Schema != "" && d.ID != "" && len(d.ID) <= 128 && len(d.Raw) <= MaxKept && json.Valid(d.Raw):
+		case errors.As(err, &later) && later.Schema != "" && d.ID != "" && len(d.ID) <= 128 && storable(d) && len(d.Raw) <= MaxKept && json.Valid(d.Raw):
 			kept = append(kept, d)
 		case err != nil:
 			refuse(d.ID, ReasonInvalid, err.Error())
+		case d.Cluster != "" && d.Cluster != string(r.Cluster.UID):
+			refuse(r.ID, ReasonOtherSender, fmt.Sprintf("it came as a record of cluster %s, and is of %s", d.Cluster, r.Cluster.UID))
 		case r.Time.After(limit):
 			refuse(r.ID, ReasonFuture, fmt.Sprintf("its time, %s, is more than %s ahead of the store's clock", r.Time.UTC().Format(time.RFC3339), Future))
 		default:
@@ -95,6 +102,11 @@ func (s *Store) sort(sender string, batch []Delivery, receipt *query.Receipt) (e
 	entries = slices.CompactFunc(entries, func(a, b entry) bool { return a.record.ID == b.record.ID })
 	receipt.Known += n - len(entries)
 	return entries, kept
+}
+
+// storable reports whether a record that cannot be read is text for any database.
+func storable(d Delivery) bool {
+	return utf8.Valid(d.Raw) && !bytes.Contains(d.Raw, []byte{0}) && utf8.ValidString(d.ID) && !strings.Contains(d.ID, "\x00")
 }
 
 // keep records that cannot be read yet (KR-16-38).

@@ -88,7 +88,7 @@ func Run(t *testing.T, open func(t *testing.T) *history.Store) {
 	for name, test := range map[string]func(*testing.T, *history.Store){
 		"OnceEach": onceEach, "Concurrent": concurrent, "Filters": filters, "Cursor": cursor, "Graph": graph, "Retention": retention,
 		"Forget": forget, "ForgetLater": forgetLater, "Export": export, "Future": future, "Invalid": invalid, "LaterSchema": laterSchema,
-		"Sender": sender, "SharedName": sharedName,
+		"Sender": sender, "SharedName": sharedName, "HostileText": hostileText,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -399,6 +399,33 @@ func sender(t *testing.T, s *history.Store) {
 	require.Equal(t, 1, r.Stored)
 	require.Len(t, r.Refused, 1)
 	require.Equal(t, history.ReasonOtherSender, r.Refused[0].Reason)
+	named := Deliveries(t, Record(4, nil), Record(5, nil))
+	named[0].Cluster, named[1].Cluster = "cluster-uid-of-another", string(Record(5, nil).Cluster.UID)
+	r, err = s.Insert(t.Context(), "prod", named)
+	require.NoError(t, err)
+	require.Equal(t, 1, r.Stored, "the one that came as its own cluster's")
+	require.Len(t, r.Refused, 1)
+	require.Equal(t, history.ReasonOtherSender, r.Refused[0].Reason)
+}
+
+// hostileText: what an object's author writes stops no record of others, and no query (KR-16-42).
+func hostileText(t *testing.T, s *history.Store) {
+	nul := Record(1, func(r *records.Record) { r.Object.Name = "a\x00b" })
+	other := Record(2, nil)
+	raw := Deliveries(t, other)[0]
+	raw.Raw = append(bytes.TrimSuffix(raw.Raw, []byte("}")), `,"TIME":"x","Object":{"name":"another"}}`...) // unknown: names are case-sensitive
+	invalid := Deliveries(t, Record(3, func(r *records.Record) { r.Object.Name = "name-to-break" }))[0]
+	invalid.Raw = bytes.Replace(invalid.Raw, []byte("name-to-break"), []byte("name-\xff-break"), 1)
+	r, err := s.Insert(t.Context(), "prod", append(Deliveries(t, nul), raw, invalid))
+	require.NoError(t, err)
+	require.Equal(t, 2, r.Stored)
+	require.Len(t, r.Refused, 1)
+	require.Equal(t, history.ReasonInvalid, r.Refused[0].Reason)
+	found := find(t, s, query.Filter{})
+	require.Len(t, found, 2)
+	for _, f := range found {
+		require.NotContains(t, f.Record.Object.Name, "another")
+	}
 }
 
 // sharedName: two clusters with one name are distinguished by their UIDs, and counted (KR-16-39).

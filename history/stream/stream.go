@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -23,7 +24,8 @@ const (
 	ackWait = time.Minute
 	// pause after a failure.
 	pause = 2 * time.Second
-	// sender of all records of the stream. Which cluster may publish to which subject is decided by the NATS server.
+	// sender of all records of the stream. Which cluster may publish to which subject is decided by the NATS server, and a
+	// record is of the cluster of its subject.
 	sender = "nats"
 )
 
@@ -98,13 +100,20 @@ func consume(ctx context.Context, js jetstream.JetStream, o Options, store Store
 	return nil
 }
 
+// clusterOf a subject, which ends in the UID of the cluster and the type of the record. Who may publish to it is who may
+// send the cluster's records.
+func clusterOf(subject string) string {
+	tokens := strings.Split(subject, ".")
+	return tokens[max(0, len(tokens)-2)]
+}
+
 // storeBatch of messages, and acknowledge them. After a failure of the store they are delivered again, at once.
 func storeBatch(ctx context.Context, messages jetstream.MessageBatch, store Store, count func(query.Receipt)) error {
 	var list []jetstream.Msg
 	var deliveries []history.Delivery
 	for m := range messages.Messages() {
 		list = append(list, m)
-		deliveries = append(deliveries, history.Delivery{Raw: m.Data(), ID: m.Headers().Get(nats.MsgIdHdr)})
+		deliveries = append(deliveries, history.Delivery{Raw: m.Data(), ID: m.Headers().Get(nats.MsgIdHdr), Cluster: clusterOf(m.Subject())})
 	}
 	if err := messages.Error(); err != nil && len(list) == 0 {
 		return fmt.Errorf("cannot fetch: %w", err)

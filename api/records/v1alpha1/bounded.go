@@ -232,10 +232,13 @@ func each[T any](c *cutter, of []T, n int, cut func(T) T) []T {
 	return out
 }
 
-// text of at most n bytes in JSON, in valid UTF-8.
+// text of at most n bytes in JSON, in valid UTF-8 and without NUL, which PostgreSQL stores in no text.
 func (c *cutter) text(s string, n int) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\uFFFD")
+	}
+	if strings.ContainsRune(s, 0) {
+		s = strings.ReplaceAll(s, "\x00", "\uFFFD")
 	}
 	size := 0
 	for i, r := range s {

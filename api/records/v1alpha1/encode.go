@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -47,6 +48,9 @@ func Decode(raw []byte) (Record, error) {
 	}
 	if version.Schema != Schema {
 		return Record{}, &SchemaError{Schema: version.Schema}
+	}
+	if !utf8.Valid(raw) {
+		return Record{}, fmt.Errorf("%w: it is not UTF-8", ErrInvalid)
 	}
 	if len(raw) > MaxBytes {
 		return Record{}, fmt.Errorf("%w: %d bytes, more than %d", ErrInvalid, len(raw), MaxBytes)
