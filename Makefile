@@ -72,12 +72,13 @@ demo: ## Play the story on a real control plane; KEEP=1 leaves it running, DIR=â
 	@$(GO) build -C test -trimpath -o $(BIN)/demo ./cmd/demo
 	@exec $(BIN)/demo $(if $(KEEP),--keep) $(if $(DIR),--dir=$(DIR))
 
-# What was tested is recorded in $(OUT)/passed only where nothing was left out.
+# What was tested is kept, and recorded in $(OUT)/passed, only where nothing was left out: a variable other than RESUME may change what runs.
+WHOLE = $(if $(filter-out RESUME=%,$(MAKEOVERRIDES))$(filter-out file default,$(origin PHASES) $(origin PLANES)),,yes)
 .PHONY: test
 test: $(SUMMARY) ## Lint, unit and integration tests and the story, with a summary; RESUME=1, or PKG=./gate RUN=TestEvents
-	@$(if $(PKG),$(MAKE) --no-print-directory one,$(SUMMARY) phases --make "$(MAKE)" --kept $(OUT)/test $(if $(RESUME),--resume) \
-		--flaky $(OUT)/flaky.tsv --durations $(OUT)/durations.tsv --record $(RECORD) \
-		$(if $(filter-out file default,$(origin PHASES) $(origin PLANES)),,--passed $(OUT)/passed) $(PHASES))
+	@$(if $(PKG),$(MAKE) --no-print-directory one,$(SUMMARY) phases --make "$(MAKE)" $(if $(RESUME),--resume) \
+		$(if $(WHOLE),--kept $(OUT)/test --passed $(OUT)/passed) \
+		--flaky $(OUT)/flaky.tsv --durations $(OUT)/durations.tsv --record $(RECORD) $(PHASES))
 
 .PHONY: check
 check: $(SUMMARY) ## What to run before each commit: lint, unit tests, a fifth of the scenarios and the first chapter; 5 minutes
@@ -85,7 +86,7 @@ check: $(SUMMARY) ## What to run before each commit: lint, unit tests, a fifth o
 
 .PHONY: test-more
 test-more: $(SUMMARY) ## Run the long campaigns, with a summary; resumes after an interruption, FRESH=1 begins again
-	@$(SUMMARY) phases --make "$(MAKE)" --kept $(OUT)/test-more $(if $(FRESH),,--resume) $(CAMPAIGNS)
+	@$(SUMMARY) phases --make "$(MAKE)" $(if $(filter-out FRESH=%,$(MAKEOVERRIDES)),,--kept $(OUT)/test-more) $(if $(FRESH),,--resume) $(CAMPAIGNS)
 
 .PHONY: build
 build: ## Build bin/kausality and bin/kubectl-kausality

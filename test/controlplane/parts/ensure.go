@@ -167,7 +167,8 @@ func (b *builder) done(p Part, version string) bool {
 
 	path, err := os.Readlink(target)
 	if err != nil {
-		return isProgram(target) // It was built into the directory, because there was no cache.
+		// It was built into the directory, because there was no cache.
+		return isProgram(target) && (!b.thorough || b.stamped(p, version, target))
 	}
 
 	e, ok := parseEntry(path, p.fileName(version))

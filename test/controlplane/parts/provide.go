@@ -17,7 +17,12 @@ func (b *builder) provide(ctx context.Context, p Part, version, target string) e
 	switch {
 	case errors.Is(err, errNoCache):
 		b.warn(err)
-		return b.build(ctx, p, version, target)
+
+		if err := b.build(ctx, p, version, target); err != nil {
+			return err
+		}
+
+		return b.stamp(p, version, target)
 	case err != nil:
 		return err
 	}
@@ -27,6 +32,36 @@ func (b *builder) provide(ctx context.Context, p Part, version, target string) e
 	}
 
 	return nil
+}
+
+// stamp notes beside a program that was built without a cache what its source was.
+func (b *builder) stamp(p Part, version, target string) error {
+	source, err := b.sourceKey(p, version)
+	if err != nil {
+		return err
+	}
+
+	if err := os.WriteFile(stampOf(target), []byte(source), 0o600); err != nil {
+		return fmt.Errorf("cannot note the source of %s: %w", p.Name, err)
+	}
+
+	return nil
+}
+
+// stamped reports whether a program that was built without a cache has the part's current source.
+func (b *builder) stamped(p Part, version, target string) bool {
+	was, err := os.ReadFile(stampOf(target))
+	if err != nil {
+		return false
+	}
+
+	source, err := b.sourceKey(p, version)
+
+	return err == nil && string(was) == source
+}
+
+func stampOf(target string) string {
+	return filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+".source")
 }
 
 // cached returns the part's program in the cache, having built it if need be.

@@ -46,8 +46,10 @@ func play(t *testing.T, o story.Options, chapters []story.Chapter) {
 	t.Helper()
 	ctx, e := story.StartTest(t, o)
 	teller := &story.Teller{Out: os.Stdout}
+	played := 0
 	for i, c := range chapters {
 		ok := t.Run(c.Title, func(t *testing.T) {
+			played++
 			teller.Chapter(i+1, c.Title)
 			if err := c.Play(ctx, e, teller); err != nil {
 				e.Dump(ctx, os.Stdout)
@@ -57,5 +59,8 @@ func play(t *testing.T, o story.Options, chapters []story.Chapter) {
 		if !ok {
 			return // the next chapter begins where this one ends
 		}
+	}
+	if played == 0 {
+		t.Fatal("no chapter has the title that -run selects")
 	}
 }

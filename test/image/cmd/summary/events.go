@@ -136,7 +136,17 @@ func (x *execution) died() bool {
 	if x.unbuilt {
 		return false
 	}
-	return x.result == "" || x.result == actionFail && (x.crashed || len(x.failedRoots()) == 0)
+	return x.result == "" || x.result == actionFail && (x.crashed || x.interrupted() || len(x.failedRoots()) == 0)
+}
+
+// interrupted reports whether a test did not end, as where it calls os.Exit.
+func (x *execution) interrupted() bool {
+	for _, t := range x.tests {
+		if t.action == actionRun {
+			return true
+		}
+	}
+	return false
 }
 
 // failed returns the tests that failed or did not end, without those that failed because of a

@@ -104,6 +104,11 @@ func TestJudge(t *testing.T) {
 			attempts: []string{"start\nrun TestA\npass TestA\nrun TestB\nfail TestB\noutput - exit status 3\nfail"},
 			want:     judgement{tally: tally{Failed: died}, failures: 1, again: true},
 		},
+		"Exit": {
+			reason:   "A test that ends the process leaves others that did not run, though the exit status is that of a failed test.",
+			attempts: []string{"start\nrun TestA\npass TestA\nrun TestB\noutput - exit status 1\nfail"},
+			want:     judgement{tally: tally{Failed: died}, failures: 1, again: true},
+		},
 		"Killed": {
 			reason:   "Events that end in a line that is cut off are those of a package that died.",
 			attempts: []string{"start\nrun TestA\npass TestA\nraw {\"Action\":\"pass\",\"Pack"},

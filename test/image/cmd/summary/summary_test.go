@@ -149,6 +149,43 @@ func recordedPasses(t *testing.T, path string) []string {
 	return how
 }
 
+// What passed while the tree was another one is neither recorded nor resumed, though it is put back.
+func TestTreeChanges(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{"Makefile": "good:\n\t@touch new\nback:\n\t@rm new\n", ".gitignore": "out\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "-m", "one"}} {
+		if text, err := git(t.Context(), nil, args...); err != nil {
+			t.Fatal(err, text)
+		}
+	}
+	for range 2 {
+		var out strings.Builder
+		if err := run(t.Context(), []string{"phases", "--kept", "out/kept", "--passed", "out/passed", "--resume", "good", "back"}, &out); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(out.String(), "passed before") || !strings.Contains(out.String(), "the work tree changed") {
+			t.Errorf("want both to run, and to be told why nothing is recorded:\n%s", &out)
+		}
+		if passed := recordedPasses(t, "out/passed"); len(passed) > 0 {
+			t.Errorf("recorded %v", passed)
+		}
+	}
+}
+
+// Nothing passes where make runs no commands, or goes on after those that fail.
+func TestMakeThatRunsNothing(t *testing.T) {
+	for flags, runs := range map[string]bool{"": true, "w": true, "k -j2 --no-print-directory": true, " -- PKG=int": true, "--no-print-directory": true,
+		"PKG=int": true, "n": false, "kn -- PKG=1": false, "t": false, "q": false, "i": false} {
+		if err := runsAll(flags); (err == nil) != runs {
+			t.Errorf("MAKEFLAGS %q: got %v", flags, err)
+		}
+	}
+}
+
 // Two runs in one clone do not share what they keep.
 func TestTwoRuns(t *testing.T) {
 	release, err := lockDir(t.TempDir() + "/kept")

@@ -19,7 +19,7 @@ type tree struct {
 
 // currentTree returns the tree in the current directory.
 func currentTree(ctx context.Context) (tree, error) {
-	status, err := git(ctx, nil, "status", "--porcelain")
+	status, err := git(ctx, nil, "status", "--porcelain", "--untracked-files=all")
 	if err != nil {
 		return tree{}, err
 	}
