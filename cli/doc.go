@@ -7,8 +7,8 @@
 //   - preview renders a Composition for live composites.
 //
 // The package decides nothing about changes. It needs nothing in the cluster
-// except the annotations and Drifts that the webhook, the gate and the
-// composition function write.
+// except the annotations, Drifts and Rollouts that the webhook, the gate and the
+// composition function write; history reads a history server.
 //
 // Each command has a file and a type of its own, which embeds the session: the
 // streams, the connection and the clock that all commands share.

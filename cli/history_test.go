@@ -54,12 +54,17 @@ type fakeHistory struct {
 	mu       sync.Mutex
 	list     []json.RawMessage
 	requests []*http.Request
+	// answered is called after each answer, with how many there were; nil for nothing.
+	answered func(n int)
 }
 
 func (f *fakeHistory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests = append(f.requests, r)
+	if f.answered != nil {
+		defer func() { f.answered(len(f.requests)) }()
+	}
 	if r.Header.Get("Authorization") == "" && r.Header.Get(historyToken) == "" {
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = w.Write([]byte(`{"reason":"Unauthorized","message":"give a token"}`))
@@ -169,23 +174,14 @@ func TestHistoryErrors(t *testing.T) {
 // TestHistoryWatch: records that arrive are printed once each, oldest first, until the end (KR-16-45).
 func TestHistoryWatch(t *testing.T) {
 	all := storyRecords(t)
-	f := &fakeHistory{list: all[2:]}
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		for {
-			time.Sleep(10 * time.Millisecond)
-			f.mu.Lock()
-			n := len(f.requests)
-			if n >= 1 {
-				f.list = all
-			}
-			f.mu.Unlock()
-			if n >= 4 { // two pages once more: each record was printed
-				cancel()
-				return
-			}
+	f := &fakeHistory{list: all[2:]}
+	f.answered = func(n int) {
+		f.list = all
+		if n >= 4 { // two pages once more: each record was printed
+			cancel()
 		}
-	}()
+	}
 	out, _, err := f.run(ctx, t, "anna", true, "--watch", "-o", "json")
 	require.NoError(t, err)
 	var want strings.Builder

@@ -8,14 +8,11 @@ import (
 	"strings"
 	"sync"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/kausality-io/function-kausality/admission/settings"
 	"github.com/kausality-io/function-kausality/api/v1alpha1"
 )
 
@@ -292,122 +289,4 @@ func statuses(resources []string) []string {
 		}
 	}
 	return out
-}
-
-// Namespaces knows what is declared on each Namespace, its labels, and
-// which are being deleted.
-type Namespaces struct {
-	informer cache.SharedIndexInformer
-	client   dynamic.Interface
-}
-
-// namespace is what is kept of a Namespace.
-type namespace struct {
-	objectMeta
-	declared settings.Namespace
-	labels   map[string]string
-}
-
-// namespaceOf an object, for the cache.
-func namespaceOf(o *unstructured.Unstructured) *namespace {
-	return &namespace{
-		objectMeta: metaOf(o), labels: o.GetLabels(),
-		declared: settings.NamespaceOf(o.GetAnnotations(), o.GetLabels(), o.GetDeletionTimestamp() != nil),
-	}
-}
-
-// NewNamespaces returns Namespaces that is empty until Run.
-func NewNamespaces(client dynamic.Interface) *Namespaces {
-	return &Namespaces{client: client, informer: newInformer(client, namespaceResource, "", func(o *unstructured.Unstructured) any {
-		return namespaceOf(o)
-	})}
-}
-
-// Run the watch until the context ends.
-func (n *Namespaces) Run(ctx context.Context) { n.informer.RunWithContext(ctx) }
-
-// HasSynced reports whether the Namespaces are known.
-func (n *Namespaces) HasSynced() bool { return n.informer.HasSynced() }
-
-// OnChange calls f with the name of each Namespace whose mode, freeze or labels changed,
-// or whose deletion was requested. Call it before Run.
-func (n *Namespaces) OnChange(f func(name string)) error {
-	_, err := n.informer.AddEventHandler(Handler("namespaces", cache.ResourceEventHandlerFuncs{UpdateFunc: func(a, b any) {
-		old, ok := a.(*namespace)
-		new, ok2 := b.(*namespace)
-		if ok && ok2 && (!old.declared.Equal(new.declared)) {
-			f(new.m.Name)
-		}
-	}}))
-	return err
-}
-
-// of a name; nil where there is no such Namespace.
-func (n *Namespaces) of(name string) *namespace {
-	o, _, err := n.informer.GetStore().GetByKey(name)
-	if err != nil {
-		return nil // keys of strings have no errors
-	}
-	ns, _ := o.(*namespace)
-	return ns
-}
-
-// Terminating reports whether a Namespace is being deleted.
-func (n *Namespaces) Terminating(name string) bool {
-	ns := n.of(name)
-	return ns != nil && ns.declared.Terminating
-}
-
-// Get what is declared on a Namespace, from the watch or live; zero where it does not
-// exist.
-func (n *Namespaces) Get(ctx context.Context, name string, live bool) (settings.Namespace, error) {
-	if live {
-		return n.read(ctx, name)
-	}
-	if !n.informer.HasSynced() {
-		return settings.Namespace{}, fmt.Errorf("namespaces are not read yet")
-	}
-	if ns := n.of(name); ns != nil {
-		return ns.declared, nil
-	}
-	return settings.Namespace{}, nil
-}
-
-// read what is declared on a Namespace, as a list of one: the permission to watch Namespaces suffices.
-func (n *Namespaces) read(ctx context.Context, name string) (settings.Namespace, error) {
-	o, err := oneNamespace(ctx, n.client, name)
-	switch {
-	case err != nil:
-		return settings.Namespace{}, fmt.Errorf("cannot read namespace %s: %w", name, err)
-	case o == nil:
-		return settings.Namespace{}, nil
-	}
-	return namespaceOf(o).declared, nil
-}
-
-// oneNamespace is a Namespace, read as a list of one; nil where it does not exist.
-func oneNamespace(ctx context.Context, client dynamic.Interface, name string) (*unstructured.Unstructured, error) {
-	list, err := client.Resource(namespaceResource).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
-	if err != nil || len(list.Items) != 1 {
-		return nil, err
-	}
-	return &list.Items[0], nil
-}
-
-// Frozen are the names of the Namespaces with a freeze.
-func (n *Namespaces) Frozen() (out []string) {
-	for _, o := range n.informer.GetStore().List() {
-		if ns, ok := o.(*namespace); ok && ns.declared.Freeze != "" {
-			out = append(out, ns.m.Name)
-		}
-	}
-	return out
-}
-
-// Labels of a Namespace; nil where it does not exist. They must not be modified.
-func (n *Namespaces) Labels(name string) map[string]string {
-	if ns := n.of(name); ns != nil {
-		return ns.labels
-	}
-	return nil
 }

@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/kausality-io/function-kausality/api/v1alpha1"
+)
+
+// barWidth in characters.
+const barWidth = 20
+
+// waveText describes a wave of a spec.
+func waveText(w v1alpha1.RolloutWave) string {
+	switch {
+	case w.Count != nil:
+		return strconv.Itoa(int(*w.Count))
+	case w.Percent != nil:
+		return "to " + strconv.Itoa(int(*w.Percent)) + "%"
+	}
+	return "by labels"
+}
+
+// printWaves of a Rollout, with a bar each.
+func (c *rolloutCommand) printWaves(out io.Writer, o *v1alpha1.Rollout) {
+	w := printers.GetNewTabWriter(out)
+	fmt.Fprintln(w, "WAVE\tOBJECTS\tWAITING\tLET THROUGH\tHEALTHY\tUNHEALTHY\tLEFT OUT\t")
+	for i, n := range o.Status.Waves {
+		mark := " "
+		if int(o.Status.Wave) == i+1 {
+			mark = "*"
+		}
+		fmt.Fprintf(w, "%s%d (%s)\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", mark, i+1, waveText(o.Spec.Waves[min(i, len(o.Spec.Waves)-1)]), n.Total, n.Waiting,
+			n.Approved, n.Done,
+			n.Unhealthy, n.LeftOut, bar(n))
+	}
+	_ = w.Flush() // an error of the output shows with the next line
+}
+
+// bar of a wave: healthy, let through, unhealthy, waiting.
+func bar(w v1alpha1.RolloutWaveStatus) string {
+	if w.Total == 0 {
+		return ""
+	}
+	var out strings.Builder
+	drawn, sum := 0, 0
+	for _, part := range []struct {
+		n    int32
+		mark string
+	}{{w.Done, "#"}, {w.Approved, "+"}, {w.Unhealthy, "!"}, {w.LeftOut, "-"}, {w.Waiting, "."}} {
+		sum += int(part.n)
+		for ; drawn < sum*barWidth/int(w.Total); drawn++ {
+			out.WriteString(part.mark)
+		}
+	}
+	return out.String()
+}
+
+// print a Rollout as it is.
+func (c *rolloutCommand) print(out io.Writer, o *v1alpha1.Rollout) {
+	fmt.Fprintf(out, "%s %s: %s", c.kind(), o.Name, o.Status.Phase)
+	if o.Status.Message != "" {
+		fmt.Fprintf(out, ", %s", o.Status.Message)
+	}
+	fmt.Fprintln(out)
+	if len(o.Status.Waves) > 0 {
+		c.printWaves(out, o)
+	}
+	for _, u := range o.Status.Unhealthy {
+		fmt.Fprintf(out, "  not healthy: %s: %s\n", u.Object, u.Reason)
+	}
+	for _, u := range o.Status.LeftOut {
+		fmt.Fprintf(out, "  left out: %s: %s\n", u.Object, u.Reason)
+	}
+	switch o.Status.Phase {
+	case v1alpha1.RolloutPending:
+		if o.Status.Lacks != "" {
+			fmt.Fprintf(out, "To approve it: kubectl kausality rollout approve%s\n", c.named(o.Name))
+		}
+	case v1alpha1.RolloutStopped, v1alpha1.RolloutPaused:
+		fmt.Fprintf(out, "To go on: kubectl kausality rollout resume%s\n", c.named(o.Name))
+	case v1alpha1.RolloutInvalid, v1alpha1.RolloutProgressing, v1alpha1.RolloutCompleted:
+	}
+}
+
+// ended reports whether nothing more happens by itself.
+func ended(o *v1alpha1.Rollout) bool {
+	switch o.Status.Phase {
+	case v1alpha1.RolloutCompleted, v1alpha1.RolloutStopped, v1alpha1.RolloutInvalid:
+		return true
+	case v1alpha1.RolloutPending, v1alpha1.RolloutPaused, v1alpha1.RolloutProgressing:
+	}
+	return false
+}
+
+// follow a Rollout: print it once, or until it has ended. On a terminal the lines are drawn over.
+func (c *rolloutCommand) follow(ctx context.Context, r dynamic.ResourceInterface, o *v1alpha1.Rollout, live bool) error {
+	name, last := o.Name, ""
+	over := false
+	if f, ok := c.Out.(*os.File); ok {
+		over = term.IsTerminal(int(f.Fd()))
+	}
+	for {
+		o, err := c.get(ctx, r, name)
+		if err != nil {
+			return err
+		}
+		var text strings.Builder
+		if o.Status.Phase == "" {
+			fmt.Fprintf(&text, "%s %s: its plan is not made yet\n", c.kind(), name)
+		} else {
+			c.print(&text, o)
+		}
+		if text.String() != last {
+			if over && last != "" { // up by as many lines, and erase them
+				fmt.Fprintf(c.Out, "\x1b[%dA\x1b[J", strings.Count(last, "\n"))
+			}
+			last = text.String()
+			if _, err := io.WriteString(c.Out, last); err != nil {
+				return err
+			}
+		}
+		switch {
+		case o.Status.Phase == v1alpha1.RolloutStopped && live:
+			return fmt.Errorf("the rollout stopped: %s", o.Status.Message)
+		case !live || ended(o):
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func newRolloutStatusCommand(s *session) *cobra.Command {
+	c, watch, f := &rolloutCommand{session: s}, false, format{}
+	cmd := &cobra.Command{Use: "status NAME", Short: "Show how far a Rollout is.", Args: oneName,
+		Example: `  kubectl kausality rollout status pg16
+
+  # Until it has ended
+  kubectl kausality rollout status pg16 --watch`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := c.resource()
+			if err != nil {
+				return err
+			}
+			if err := f.check(); err != nil {
+				return err
+			}
+			if f.value != formatTable {
+				return c.printAs(cmd.Context(), r, args[0], f)
+			}
+			o := &v1alpha1.Rollout{}
+			o.Name = args[0]
+			return c.follow(cmd.Context(), r, o, watch)
+		}}
+	c.add(cmd)
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "Until it has ended.")
+	f.add(cmd, formatJSON, formatYAML)
+	return cmd
+}
+
+// printAs prints a Rollout in a structured format.
+func (c *rolloutCommand) printAs(ctx context.Context, r dynamic.ResourceInterface, name string, f format) error {
+	o, err := c.get(ctx, r, name)
+	if err != nil {
+		return err
+	}
+	_, err = f.structured(c.Out, o)
+	return err
+}
