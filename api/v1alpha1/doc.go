@@ -1,8 +1,8 @@
 // Package v1alpha1 is Kausality's public contract: the vocabulary of
 // kausality.io annotations with the values they hold, the policies
 // (AllowancePolicy, UpgradeAllowance, ApprovalPolicy, ClusterApprovalPolicy,
-// Kausality), the Drift resource, and the DriftReport that is posted to
-// notification endpoints.
+// ApprovalRule, Kausality), the Drift resource, Rollout, ClusterRollout and
+// RolloutBatch, and the DriftReport that is posted to notification endpoints.
 //
 // It holds data only. Who may write what, and what follows from it, is decided
 // in package admission.
