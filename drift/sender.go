@@ -87,8 +87,8 @@ func NewSenders(e Endpoints) ([]*Sender, error) {
 	return out, nil
 }
 
-// noRedirect has a redirection be the answer: another host is not the one that was configured, and a page with which
-// somebody is to sign in takes no report.
+// noRedirect has a redirection be the answer: another host is not the one that was configured, and a page for signing in
+// accepts no report.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Names of senders.

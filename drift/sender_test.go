@@ -46,7 +46,7 @@ func TestSend(t *testing.T) {
 	}
 }
 
-// TestRedirect: a report goes to the host that was configured, and a page with which somebody is to sign in accepts none.
+// TestRedirect: a report goes to the host that was configured, and a page for signing in accepts none.
 func TestRedirect(t *testing.T) {
 	asked := false
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

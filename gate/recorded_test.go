@@ -15,7 +15,7 @@ import (
 	"github.com/kausality-io/function-kausality/drift"
 )
 
-// TestRecorded: an object is looked at again soon until the Drift of its difference is there, whatever became of the writes of
+// TestRecorded: an object is reconciled again soon until the Drift of its difference exists, whatever became of the writes of
 // the Reporter, which here makes none (KR-10-11).
 func TestRecorded(t *testing.T) {
 	scheme := runtime.NewScheme()
@@ -32,7 +32,8 @@ func TestRecorded(t *testing.T) {
 	}
 	require.Equal(t, recordAgain, look(differing("a1")))
 	stored := &v1alpha1.Drift{ObjectMeta: metav1.ObjectMeta{Namespace: "kausality-system", Name: "a1"}}
-	stored.Spec = v1alpha1.DriftSpec{ID: "a1", Relation: v1alpha1.RelationExternal, Child: v1alpha1.ObjectReference{Kind: "Instance", Name: "inst", UID: o.State.UID}}
+	stored.Spec = v1alpha1.DriftSpec{ID: "a1", Relation: v1alpha1.RelationExternal,
+		Child: v1alpha1.ObjectReference{Kind: "Instance", Name: "inst", UID: o.State.UID}}
 	require.NoError(t, store.Create(t.Context(), stored))
 	require.Equal(t, recordAgain, look(differing("a1")), "it has no phase yet")
 	stored.Status.Phase = v1alpha1.DriftDetected

@@ -160,16 +160,19 @@ func (c *Controller) watchDrifts(ctx context.Context, mgr manager.Manager) error
 	if err != nil {
 		return fmt.Errorf("cannot watch drifts: %w", err)
 	}
-	_, err = i.AddEventHandler(cluster.Handler("gate drifts", cache.ResourceEventHandlerFuncs{AddFunc: c.drifted, DeleteFunc: c.undrifted, UpdateFunc: func(was, o any) {
-		c.drifted(o)
-		old, _ := was.(*v1alpha1.Drift)
-		if d, ok := o.(*v1alpha1.Drift); ok && d.Status.Phase == v1alpha1.DriftResolved {
-			c.undrifted(was)
-		}
-		if d, ok := o.(*v1alpha1.Drift); ok && old != nil && old.Status.Phase != v1alpha1.DriftDetected {
-			c.recordedLate(d)
-		}
-	}}))
+	_, err = i.AddEventHandler(cluster.Handler("gate drifts", cache.ResourceEventHandlerFuncs{
+		AddFunc: c.drifted, DeleteFunc: c.undrifted, UpdateFunc: func(was, o any) {
+			c.drifted(o)
+			old, _ := was.(*v1alpha1.Drift)
+			d, ok := o.(*v1alpha1.Drift)
+			if ok && d.Status.Phase == v1alpha1.DriftResolved {
+				c.undrifted(was)
+			}
+			if ok && old != nil && old.Status.Phase != v1alpha1.DriftDetected {
+				c.recordedLate(d)
+			}
+		},
+	}))
 	return err
 }
 

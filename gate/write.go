@@ -118,7 +118,7 @@ func indexChild(o client.Object) []string {
 	return []string{string(d.Spec.Child.UID)}
 }
 
-// recordAgain is when an object is looked at again whose Drift is not there yet. It is longer than the time for which a
+// recordAgain is when an object is reconciled again whose Drift does not exist yet. It is longer than the time for which a
 // Reporter only counts what it was given before.
 const recordAgain = 70 * time.Second
 
@@ -131,7 +131,7 @@ func untilRecorded(recorded bool, again time.Duration) time.Duration {
 }
 
 // report the external drift of an object, and resolve the Drifts of differences
-// that are gone (KR-10-05). recorded is false where a Drift is to be written and is not there yet: the Reporter may fail
+// that are gone (KR-10-05). recorded is false where a Drift is to be written and does not exist yet: the Reporter may fail
 // to write it, and the object need not change again (KR-10-11).
 func (c *Controller) report(ctx context.Context, o *cluster.Object, g gating.Managed, d gating.Decision) (recorded bool, err error) {
 	list := &v1alpha1.DriftList{}

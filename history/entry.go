@@ -30,8 +30,8 @@ type entry struct {
 	sender string
 }
 
-// decodeStored reads a record that Decode has accepted, as Decode does: fields whose names differ in case alone are unknown. Since then hashes in the place of names may have made
-// it longer than Decode accepts.
+// decodeStored reads a record that Decode has accepted, as Decode does: fields whose names differ in case alone are
+// unknown. Since then hashes in the place of names may have made it longer than Decode accepts.
 func decodeStored(raw []byte) (records.Record, error) {
 	r := records.Record{}
 	if err := json.Unmarshal(raw, &r); err != nil {

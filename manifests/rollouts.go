@@ -10,7 +10,8 @@ import (
 const configurationRollouts = "kausality-rollouts"
 
 // rolloutConfiguration has the votes for Rollouts recorded, and their statuses and batches written by Kausality alone
-// (KR-14-57). No Namespace is left out: the batches of ClusterRollouts are in that of Kausality. While the webhook is down they cannot be written: a vote that is not recorded is none.
+// (KR-14-57). No Namespace is left out: the batches of ClusterRollouts are in that of Kausality. While the webhook is down
+// they cannot be written: a vote that is not recorded is none.
 func rolloutConfiguration(in *input) *admissionregistrationv1.MutatingWebhookConfiguration {
 	w := webhook("rollouts.kausality.io", in.client(pathRollouts))
 	w.FailurePolicy = new(admissionregistrationv1.Fail)

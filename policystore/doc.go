@@ -1,5 +1,5 @@
 // Package policystore keeps the policies of a cluster in force: it watches the
-// five kinds that a process asks for, compiles what changed outside of the request path, and publishes
+// five kinds that a process needs, compiles what changed outside of the request path, and publishes
 // all of them as one allowance.Set, which is replaced as a whole. It writes
 // compile results and uses to the status of policies, claims rules of mode once
 // and generation there (KR-05-51), and refuses policies that do not compile when

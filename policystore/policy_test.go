@@ -88,7 +88,7 @@ spec:
 	}
 }
 
-// TestUnreadableRule covers KR-14-04: what an ApprovalRule is about stays held though the rule cannot be read, and its status says why.
+// TestUnreadableRule covers KR-14-04: what an ApprovalRule is about stays held though the rule cannot be read, and its status shows why.
 func TestUnreadableRule(t *testing.T) {
 	for _, tc := range []struct {
 		reason, text string

@@ -8,6 +8,7 @@
 // the change (KR-08-05).
 //
 // Beside it run the settler, which records on parents what requests and watches show (webhook/settler), the
-// reporter, resolver and deliverer of Drifts (package drift), the controller of Rollouts (package rollout) and the store of compiled policies (package policystore).
+// reporter, resolver and deliverer of Drifts (package drift), the controller of Rollouts (package rollout) and the
+// store of compiled policies (package policystore).
 // webhook/serving is the HTTP server, webhook/builds identifies the build of a controller.
 package webhook

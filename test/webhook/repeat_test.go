@@ -2,12 +2,21 @@ package webhook
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 )
 
-// requestTries is how often a request is sent whose parent could not be read in time.
-const requestTries = 3
+const (
+	// requestTries is how often a request is sent whose parent could not be read in time.
+	requestTries = 3
+	// maxRepeats of all tests together. A webhook that cannot read parents more often is broken, however busy the machine is.
+	maxRepeats = 20
+)
+
+// repeats so far.
+var repeats atomic.Int64
 
 // repeating sends a request again, as a controller does, while the machine is so slow that the webhook cannot read
 // the parent in time (KR-05-04).
@@ -28,6 +37,11 @@ func (r repeating) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		res.Body = io.NopCloser(bytes.NewReader(body))
 		if !bytes.Contains(body, []byte(`"ParentUnreadable"`)) {
+			return res, nil
+		}
+		n := repeats.Add(1)
+		fmt.Printf("the parent could not be read in time; sending the request again (%d of at most %d): %s\n", n, maxRepeats, req.URL.Path)
+		if n > maxRepeats {
 			return res, nil
 		}
 		again := req.Clone(req.Context())

@@ -168,7 +168,7 @@ func TestTreeChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Contains(out.String(), "passed before") || !strings.Contains(out.String(), "the work tree changed") {
-			t.Errorf("want both to run, and to be told why nothing is recorded:\n%s", &out)
+			t.Errorf("want both to run, and a line why nothing is recorded:\n%s", &out)
 		}
 		if passed := recordedPasses(t, "out/passed"); len(passed) > 0 {
 			t.Errorf("recorded %v", passed)
