@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -293,7 +294,7 @@ func TestNoCache(t *testing.T) {
 				t.Setenv(envCache, tc.cache)
 			}
 
-			fakeGo(t, tc.script)
+			goDir := fakeGo(t, tc.script)
 
 			printed, path := mustBuild(t, bin, p)
 			if !strings.HasPrefix(printed, errNoCache.Error()+": ") || !strings.Contains(printed, tc.want) ||
@@ -309,7 +310,37 @@ func TestNoCache(t *testing.T) {
 				t.Errorf("a second build: %q", printed)
 			}
 
-			assertFiles(t, bin, "thing-v1.2.3")
+			prepared := func() int {
+				was := builds(goDir)
+
+				b, err := newBuilder(io.Discard, bin)
+				if err != nil {
+					t.Fatal(err)
+				}
+
+				b.thorough = true
+
+				if _, err := b.ensure(t.Context(), p); err != nil {
+					t.Fatal(err)
+				}
+
+				return builds(goDir) - was
+			}
+			if n := prepared(); n != 0 {
+				t.Errorf("the same source is built again %d times", n)
+			}
+
+			write(t, p, "more.go", "package main\n")
+
+			if n := prepared(); n == 0 {
+				t.Error("another source is not built")
+			}
+
+			if n := prepared(); n != 0 {
+				t.Errorf("the other source is built again %d times", n)
+			}
+
+			assertFiles(t, bin, ".thing-v1.2.3.source", "thing-v1.2.3")
 		})
 	}
 }
