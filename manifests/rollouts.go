@@ -10,13 +10,13 @@ import (
 const configurationRollouts = "kausality-rollouts"
 
 // rolloutConfiguration has the votes for Rollouts recorded, and their statuses and batches written by Kausality alone
-// (KR-14-57). No Namespace is left out: the batches of ClusterRollouts are in that of Kausality. While the webhook is down
-// they cannot be written: a vote that is not recorded is none.
+// (KR-14-57). While the webhook is down they cannot be written: a vote that is not recorded is none.
 func rolloutConfiguration(in *input) *admissionregistrationv1.MutatingWebhookConfiguration {
 	w := webhook("rollouts.kausality.io", in.client(pathRollouts))
 	w.FailurePolicy = new(admissionregistrationv1.Fail)
 	w.TimeoutSeconds = new(policyTimeout)
 	w.ReinvocationPolicy = new(admissionregistrationv1.NeverReinvocationPolicy)
+	w.NamespaceSelector = entry{}.namespaceSelector(excludedNamespaces)
 	rollouts := group{name: v1alpha1.Group, resources: []string{v1alpha1.ResourceRollouts, v1alpha1.ResourceClusterRollouts}}
 	batches := group{name: v1alpha1.Group, resources: []string{v1alpha1.ResourceRolloutBatches}}
 	w.Rules = []admissionregistrationv1.RuleWithOperations{
