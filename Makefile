@@ -22,7 +22,7 @@ PHASES       ?= lint generate-check unit parts package integration
 CHECK_PHASES  = lint generate-check unit check-planes
 
 # Campaigns of make test-more; each takes less than an hour.
-CAMPAIGNS    ?= fuzz years equal pairs waves random adversary faults model gate-bench rollout-bench soak
+CAMPAIGNS    ?= more-planes fuzz years equal pairs waves random adversary faults model gate-bench rollout-bench soak
 
 # Packages that need a control plane. How many of them run at a time is up to the machine: each waits
 # most of its time. test/packages.tsv has what each takes and starts.
@@ -135,8 +135,8 @@ unit: $(SUMMARY) $(GOTESTSUM) ## Run the unit tests of every module
 	done; \
 	if [ -n "$$failed" ]; then echo "unit tests failed in:$$failed"; exit 1; fi
 
-integration check-planes one: export KAUSALITY_PREBUILT = 1
-integration check-planes one: export KAUSALITY_BINARY = $(BIN)/from-image/kausality
+integration check-planes more-planes one: export KAUSALITY_PREBUILT = 1
+integration check-planes more-planes one: export KAUSALITY_BINARY = $(BIN)/from-image/kausality
 
 .PHONY: integration
 integration: $(SUMMARY) $(GOTESTSUM) parts from-image ## Test against real control planes: all of the following and more; PLANES=./gate AT_A_TIME=3
@@ -156,6 +156,10 @@ else
 one: $(SUMMARY) $(GOTESTSUM)
 	@$(SUMMARY) test --gotestsum $(GOTESTSUM) --packages "$(PKG)" -- $(UNIT_FLAGS) -count 1 $(if $(RUN),-run '$(RUN)')
 endif
+
+.PHONY: more-planes
+more-planes: $(SUMMARY) $(GOTESTSUM) parts from-image ## Test against real control planes what make test leaves out
+	@$(SUMMARY) test --gotestsum $(GOTESTSUM) -C test --each --more --at-a-time $(AT_A_TIME) --record $(RECORD) -- $(PLANE_FLAGS)
 
 .PHONY: conformance
 conformance: ## Play the conformance scenarios

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -51,6 +53,8 @@ func (c *ControlPlane) tryBoot(ctx context.Context, p program) (again bool, err 
 	if err != nil {
 		return false, err
 	}
+
+	cmd.Env = collectingLess(cmd.Environ())
 
 	proc, err := c.adopt(ctx, p.name, cmd, true)
 	if err != nil {
@@ -100,4 +104,14 @@ func (p *Process) await(ctx context.Context, ready func(context.Context) error, 
 			return nil
 		}
 	}
+}
+
+// collectingLess returns the environment with a garbage collector that runs a third as often, which is a tenth of the
+// processor time of etcd and kube-apiserver for some 200 MiB. GOGC that is set already stays.
+func collectingLess(environ []string) []string {
+	if slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, "GOGC=") }) {
+		return environ
+	}
+
+	return append(environ, "GOGC=300")
 }

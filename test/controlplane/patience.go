@@ -12,7 +12,7 @@ import (
 // How much longer things may take than on a machine that does nothing else: at least and at most.
 const (
 	leastPatience = 2
-	mostPatience  = 12
+	mostPatience  = 5
 )
 
 // Patience returns how long to wait for what takes at most d on an idle machine: twice as long, and on

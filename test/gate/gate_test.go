@@ -144,7 +144,8 @@ func (s *fixture) awaitDrift(mr string) (suggested string) {
 				return nil
 			}
 		}
-		return fmt.Errorf("%d drifts, none of them", len(list.Items))
+		o := s.mr(mr)
+		return fmt.Errorf("%d drifts, none of them; gate %+v, status %v, written outside: %v", len(list.Items), gateOf(o), o.Object["status"], s.writes(0, mr))
 	})
 	return suggested
 }
@@ -205,6 +206,7 @@ func TestEvents(t *testing.T) {
 	_, err := s.patch(s.hans, databases, mr, `{"spec":{"forProvider":{"size":20}}}`)
 	require.NoError(t, err)
 	s.awaitClosed(mr)
+	s.polls(mr, 2) // a reconcile that began while the gate was open has ended, and would take the change back
 	require.NoError(t, the.cloud.Change(t.Context(), mr, client.Fields{"size": 3}))
 	s.follow(s.awaitDrift(mr))
 	want := map[string]int64{"GateOpened": 3, "GateClosed": 3, "ExternalDrift": 1, "ApprovalUsed": 1} // created, changed, approved

@@ -2,6 +2,7 @@ package chapters
 
 import (
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/kausality-io/function-kausality/test/e2e/story"
@@ -12,34 +13,32 @@ func TestStory(t *testing.T) {
 	play(t, story.Options{Webhook: true, Function: true}, story.Chapters)
 }
 
-// TestFunctionOnly plays what the function does by itself (KR-09-02, KR-09-10).
+// TestFunctionOnly plays what the function does by itself, with the table of policies and modes
+// (KR-09-02, KR-09-10, KR-09-23).
 func TestFunctionOnly(t *testing.T) {
 	play(t, story.Options{Function: true}, story.FunctionOnly)
 }
 
-// TestAnswers plays one table of policies and modes with webhook and gate, with the function
-// beside them, and with what an uninstall leaves. TestFunctionOnly plays it with the function
-// by itself (KR-09-23, KR-09-24).
-func TestAnswers(t *testing.T) {
-	t.Run("Webhook", func(t *testing.T) { play(t, story.Options{Webhook: true, WithoutObjects: true}, story.Answers) })
-	t.Run("Both", func(t *testing.T) {
-		play(t, story.Options{Webhook: true, Function: true, WithoutObjects: true}, story.AnswersUninstalled)
-	})
-}
-
-// TestWebhookOnly plays what webhook and gate do without the function.
+// TestWebhookOnly plays what webhook and gate do without the function, with the table of policies and
+// modes that the others play, too (KR-09-23).
 func TestWebhookOnly(t *testing.T) {
 	play(t, story.Options{Webhook: true}, story.WebhookOnly)
 }
 
-// TestClaims plays the story of a legacy Claim.
+// TestClaims plays the story of a legacy Claim, and then what an uninstall of webhook and gate leaves,
+// with one table of policies and modes before and after it (KR-09-23, KR-09-24).
 func TestClaims(t *testing.T) {
-	play(t, story.Options{Webhook: true, Function: true}, story.Claims)
+	play(t, story.Options{Webhook: true, Function: true}, slices.Concat(story.Claims, story.Uninstalled))
 }
 
 // TestPolicies plays what AllowancePolicies do, with webhook and gate.
 func TestPolicies(t *testing.T) {
 	play(t, story.Options{Webhook: true}, story.AllowancePolicies)
+}
+
+// TestPoliciesInFull plays what AllowancePolicies do that are written in full.
+func TestPoliciesInFull(t *testing.T) {
+	play(t, story.Options{Webhook: true}, story.AllowancePoliciesInFull)
 }
 
 func play(t *testing.T, o story.Options, chapters []story.Chapter) {

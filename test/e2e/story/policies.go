@@ -21,7 +21,10 @@ var AllowancePolicies = slices.Concat([]Chapter{
 	{"He makes it smaller: that stops before the database", stopped},
 	{"With the annotation that the policy requires, it goes on", allowedToShrink},
 	{"Deleting it: the policy allows that, and no approval is needed", goneByPolicy},
-}, forms[0].chapters(), forms[1].chapters())
+}, forms[0].chapters())
+
+// AllowancePoliciesInFull do the same as the second half of AllowancePolicies, written out.
+var AllowancePoliciesInFull = forms[1].chapters()
 
 // sizePolicy lets databases grow, and shrink where an annotation allows it.
 const sizePolicy = `

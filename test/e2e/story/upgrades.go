@@ -60,6 +60,16 @@ func upgradedOnce(ctx context.Context, e *Env, t *Teller) error {
 	return e.onlyWrite(ctx, t, before, mr.GetName())
 }
 
+// followedWithoutAllowance is followed, after what let the revisions through is gone.
+func followedWithoutAllowance(ctx context.Context, e *Env, t *Teller) error {
+	t.Types("", "kubectl delete upgradeallowance tiers")
+	allowances := v1alpha1.GroupVersion.WithResource(v1alpha1.ResourceUpgradeAllowances)
+	if err := e.admin.Resource(allowances).Delete(ctx, "tiers", metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	return followed(ctx, e, t)
+}
+
 // awaitUpgrade of the Database to a tier, in the cloud too, with the gate closed
 // again; it returns the fingerprints it was upgraded from and to, of which there
 // must be n.

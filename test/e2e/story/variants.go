@@ -3,7 +3,6 @@ package story
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,20 +23,6 @@ var FunctionOnly = []Chapter{
 	{"A Composition revision without the database: it stays until its deletion is approved", removedByFunction},
 }
 
-// Answers are what the cluster's policies and modes let pass, with a webhook.
-var Answers = []Chapter{
-	{"hans requests a database", created},
-	{"Once it is settled, the gate is closed", settled},
-	{"It follows the policies and modes of the cluster", followed},
-}
-
-// AnswersUninstalled are those with webhook and function, and after webhook and gate are gone.
-var AnswersUninstalled = append(slices.Clone(Answers), []Chapter{
-	{"Webhook and gate are uninstalled, their CRDs and policies stay", uninstalled},
-	{"The function follows what stays", followed},
-	{"hans makes it larger", enlarged},
-}...)
-
 // WebhookOnly is what the webhook and the gate do without the function.
 var WebhookOnly = []Chapter{
 	{"hans requests a database", created},
@@ -50,6 +35,18 @@ var WebhookOnly = []Chapter{
 	{"Freeze: not even hans's own change gets through", frozen},
 	{"Nothing flaps", steady},
 	{"The UpgradeAllowance was counted", upgradesCounted},
+	{"Without the UpgradeAllowance it follows the policies and modes of the cluster", followedWithoutAllowance},
+}
+
+// Uninstalled is what the cluster's policies and modes let pass with webhook and function, and with
+// the function after webhook and gate are gone.
+var Uninstalled = []Chapter{
+	{"hans requests a database", created},
+	{"Once it is settled, the gate is closed", settled},
+	{"It follows the policies and modes of the cluster", followed},
+	{"Webhook and gate are uninstalled, their CRDs and policies stay", uninstalled},
+	{"The function follows what stays", followed},
+	{"hans makes it larger", enlarged},
 }
 
 // settledByFunction waits for the mark that the function leaves in the traces.

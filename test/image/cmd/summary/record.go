@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Loads of a package: what it starts.
+// Loads of a package: what it starts, and whether it runs at all.
 const (
 	// loadPlane is a control plane, or less.
 	loadPlane = "plane"
@@ -20,7 +20,11 @@ const (
 	loadInstallation = "installation"
 	// loadAlone is one that measures time, beside which nothing runs.
 	loadAlone = "alone"
+	// loadMore is an installation that is left to make test-more.
+	loadMore = "more"
 )
+
+var loads = []string{loadPlane, loadInstallation, loadAlone, loadMore}
 
 // slow is how many times its record a package takes at least to be named.
 const slow = 1.5
@@ -56,8 +60,8 @@ func readRecord(path string) (record, error) {
 			continue
 		}
 		fields := strings.Split(line, "\t")
-		if len(fields) != 3 || !slices.Contains([]string{loadPlane, loadInstallation, loadAlone}, fields[2]) {
-			return nil, fmt.Errorf("%s:%d: want package, seconds, and %s, %s or %s, separated by tabs", path, n, loadPlane, loadInstallation, loadAlone)
+		if len(fields) != 3 || !slices.Contains(loads, fields[2]) {
+			return nil, fmt.Errorf("%s:%d: want package, seconds, and one of %s, separated by tabs", path, n, strings.Join(loads, ", "))
 		}
 		seconds, err := strconv.ParseFloat(fields[1], 64)
 		if err != nil {

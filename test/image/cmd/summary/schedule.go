@@ -16,17 +16,23 @@ type item struct {
 	recorded
 }
 
-// itemsOf packages: tests that the record has a line of their own for are an item beside their package.
-func itemsOf(packages []string, known record) []item {
+// itemsOf packages: tests that the record has a line of their own for are an item beside their package. With more they
+// are only those that are left to make test-more, else all others.
+func itemsOf(packages []string, known record, more bool) []item {
 	var items []item
 	for _, pkg := range packages {
 		rest := item{key: pkg, pkg: pkg, recorded: known.of(pkg)}
+		all := []item{}
 		for _, key := range known.shardsOf(pkg) {
 			_, tests, _ := strings.Cut(key, "#")
-			items = append(items, item{key: key, pkg: pkg, tests: tests, recorded: known[key]})
+			all = append(all, item{key: key, pkg: pkg, tests: tests, recorded: known[key]})
 			rest.skip = strings.Trim(rest.skip+"|"+tests, "|")
 		}
-		items = append(items, rest)
+		for _, i := range append(all, rest) {
+			if (i.load == loadMore) == more {
+				items = append(items, i)
+			}
+		}
 	}
 	return items
 }
@@ -68,14 +74,17 @@ func schedule(ctx context.Context, c capacity, items []item, run func(item)) {
 	}
 }
 
+// installs reports whether the item starts a whole installation.
+func (i item) installs() bool { return i.load == loadInstallation || i.load == loadMore }
+
 // next returns the index of the item to start beside those that run; -1 where none is to start.
 func next(c capacity, pending, running []item) int {
 	installations := 0
 	for _, r := range running {
-		switch r.load {
-		case loadAlone:
+		switch {
+		case r.load == loadAlone:
 			return -1
-		case loadInstallation:
+		case r.installs():
 			installations++
 		}
 	}
@@ -83,7 +92,7 @@ func next(c capacity, pending, running []item) int {
 		return -1
 	}
 	i := slices.IndexFunc(pending, func(p item) bool {
-		return p.load == loadPlane || p.load == loadInstallation && installations < c.installations
+		return p.load == loadPlane || p.installs() && installations < c.installations
 	})
 	if i < 0 && len(running) == 0 && len(pending) > 0 {
 		return 0

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -48,13 +49,14 @@ func TestSchedule(t *testing.T) {
 
 func TestNext(t *testing.T) {
 	of := func(load string) item { return item{recorded: recorded{load: load}} }
-	plane, installation, alone := of(loadPlane), of(loadInstallation), of(loadAlone)
+	plane, installation, alone, more := of(loadPlane), of(loadInstallation), of(loadAlone), of(loadMore)
 	cases := map[string]struct {
 		pending, running []item
 		want             int
 	}{
 		"First":                  {pending: []item{installation, plane}, want: 0},
 		"ThirdInstallation":      {pending: []item{installation, plane}, running: []item{installation, installation}, want: 1},
+		"MoreIsAnInstallation":   {pending: []item{more, plane}, running: []item{more, more}, want: 1},
 		"NoPlane":                {pending: []item{installation}, running: []item{installation, installation}, want: -1},
 		"Full":                   {pending: []item{plane}, running: []item{plane, plane, plane}, want: -1},
 		"AloneLast":              {pending: []item{alone, plane}, want: 1},
@@ -75,15 +77,20 @@ func TestNext(t *testing.T) {
 
 // Tests with a line of their own run beside the rest of their package, and every test runs once.
 func TestItems(t *testing.T) {
-	known := record{"p": {1, loadPlane}, "p#TestA|TestB": {2, loadAlone}, "p#TestC": {3, loadPlane}, "pq#TestD": {4, loadPlane}}
-	got := map[string][]string{}
-	for _, i := range itemsOf([]string{"p", "q"}, known) {
-		got[i.key+" "+i.load] = i.flags()
-	}
-	want := map[string][]string{"p plane": {"-skip=^(TestA|TestB|TestC)$"}, "p#TestA|TestB alone": {"-run=^(TestA|TestB)$"},
-		"p#TestC plane": {"-run=^(TestC)$"}, "q installation": nil}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+	known := record{"p": {1, loadPlane}, "p#TestA|TestB": {2, loadAlone}, "p#TestC": {3, loadPlane}, "pq#TestD": {4, loadPlane},
+		"p#TestE": {9, loadMore}, "r": {5, loadMore}, "r#TestF": {1, loadPlane}}
+	for more, want := range map[bool]map[string][]string{
+		false: {"p plane": {"-skip=^(TestA|TestB|TestC|TestE)$"}, "p#TestA|TestB alone": {"-run=^(TestA|TestB)$"},
+			"p#TestC plane": {"-run=^(TestC)$"}, "q installation": nil, "r#TestF plane": {"-run=^(TestF)$"}},
+		true: {"p#TestE more": {"-run=^(TestE)$"}, "r more": {"-skip=^(TestF)$"}},
+	} {
+		got := map[string][]string{}
+		for _, i := range itemsOf([]string{"p", "q", "r"}, known, more) {
+			got[i.key+" "+i.load] = i.flags()
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("more is %t: %s", more, diff)
+		}
 	}
 }
 
@@ -157,5 +164,78 @@ func TestRecord(t *testing.T) {
 	}
 	if r, err := readRecord(path + "-missing"); err != nil || errors.Is(err, os.ErrNotExist) || len(r) != 0 {
 		t.Errorf("a missing record is empty, got %v, %v", r, err)
+	}
+}
+
+// What the record leaves to make test-more is listed in docs/testing.md with the reason, and nothing else is.
+func TestMoreIsListed(t *testing.T) {
+	root := filepath.Join("..", "..", "..", "..")
+	known, err := readRecord(filepath.Join(root, "test", "packages.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for key, r := range known {
+		_, short, _ := strings.Cut(key, "function-kausality/")
+		pkg, tests, only := strings.Cut(short, "#")
+		switch {
+		case r.load != loadMore:
+		case only:
+			for test := range strings.SplitSeq(tests, "|") {
+				want = append(want, "`"+pkg+"`: `"+test+"`")
+			}
+		default:
+			want = append(want, "`"+pkg+"`")
+		}
+	}
+	raw, err := os.ReadFile(filepath.Join(root, "docs", "testing.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(raw), "## What make test leaves out")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var got []string
+	for line := range strings.Lines(section) {
+		if cells := strings.Split(line, "|"); len(cells) == 5 && strings.Contains(cells[1], "`test/") {
+			got = append(got, strings.TrimSpace(cells[1]))
+			if strings.TrimSpace(cells[3]) == "" {
+				t.Errorf("no reason for %s", cells[1])
+			}
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("test/packages.tsv (-) and docs/testing.md (+): %s", diff)
+	}
+}
+
+// Packages and tests of the record exist.
+func TestRecordIsOfThisTree(t *testing.T) {
+	root := filepath.Join("..", "..", "..", "..")
+	known, err := readRecord(filepath.Join(root, "test", "packages.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key := range known {
+		_, short, _ := strings.Cut(key, "function-kausality/")
+		pkg, tests, _ := strings.Cut(short, "#")
+		files, err := filepath.Glob(filepath.Join(root, pkg, "*_test.go"))
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s has no tests (%v)", pkg, err)
+		}
+		var text strings.Builder
+		for _, file := range files {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text.Write(raw)
+		}
+		for test := range strings.SplitSeq(tests, "|") {
+			if test != "" && !strings.Contains(text.String(), "\nfunc "+test+"(") {
+				t.Errorf("%s has no %s", pkg, test)
+			}
+		}
 	}
 }

@@ -35,6 +35,8 @@ type tester struct {
 	each    bool
 	atATime int
 	record  string
+	// more: what the record leaves to make test-more runs, and nothing else.
+	more bool
 	// kept is the directory of the events.
 	kept string
 	out  io.Writer
@@ -58,6 +60,7 @@ func test(ctx context.Context, args []string, out io.Writer) error {
 	set.BoolVar(&t.each, "each", false, "run each package by itself, as many at a time as the machine carries, and repeat what fails")
 	set.IntVar(&t.atATime, "at-a-time", 0, "how many packages run at a time with --each; 0: what the machine carries")
 	set.StringVar(&t.record, "record", "", "file with the durations and loads of packages")
+	set.BoolVar(&t.more, "more", false, "run what the record leaves to make test-more, and nothing else")
 	set.BoolVar(&t.verbose, "v", false, "show the output of all tests")
 	packages := set.String("packages", "./...", "packages, separated by spaces")
 	if err := set.Parse(args); err != nil {
@@ -172,11 +175,22 @@ func (t *tester) runEach(ctx context.Context) {
 		t.err = err
 		return
 	}
-	items := itemsOf(names, known)
+	items := itemsOf(names, known, t.more)
 	t.all = len(items)
+	if left := itemsOf(names, known, true); !t.more && len(left) > 0 {
+		t.print("left to make test-more: %s\n", strings.Join(keys(left), ", "))
+	}
 	stop := t.report()
 	schedule(ctx, thisMachine(t.atATime), items, func(i item) { t.runItem(ctx, i) })
 	stop()
+}
+
+func keys(items []item) []string {
+	all := make([]string, 0, len(items))
+	for _, i := range items {
+		all = append(all, i.key)
+	}
+	return all
 }
 
 // list the packages that have tests.
