@@ -106,8 +106,8 @@ func (p *Process) await(ctx context.Context, ready func(context.Context) error, 
 	}
 }
 
-// collectingLess returns the environment with a garbage collector that runs a third as often, which is a tenth of the
-// processor time of etcd and kube-apiserver for some 200 MiB. GOGC that is set already stays.
+// collectingLess returns the environment with a garbage collector that runs a third as often: it takes a tenth of the
+// processor time of kube-apiserver. GOGC that is set already stays.
 func collectingLess(environ []string) []string {
 	if slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, "GOGC=") }) {
 		return environ

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +81,31 @@ func TestPatience(t *testing.T) {
 				t.Errorf("want %v, got %v", tc.want, got)
 			}
 		})
+	}
+}
+
+// TestPatienceEnds: what takes seconds gets the whole factor, a long wait minutes and not hours.
+func TestPatienceEnds(t *testing.T) {
+	for d, want := range map[time.Duration]time.Duration{
+		2 * time.Second:  2 * mostPatience * time.Second,
+		time.Minute:      mostWait,
+		10 * time.Minute: 20 * time.Minute,
+	} {
+		if got := patience(d, mostPatience); got != want {
+			t.Errorf("%s on a drowned machine: want %s, got %s", d, want, got)
+		}
+	}
+}
+
+// TestCollectingLess: GOGC that is set stays.
+func TestCollectingLess(t *testing.T) {
+	for _, tc := range []struct{ in, want []string }{
+		{[]string{"A=1"}, []string{"A=1", "GOGC=300"}},
+		{[]string{"GOGC=50", "A=1"}, []string{"GOGC=50", "A=1"}},
+	} {
+		if got := collectingLess(tc.in); !slices.Equal(got, tc.want) {
+			t.Errorf("%q: want %q, got %q", tc.in, tc.want, got)
+		}
 	}
 }
 

@@ -206,7 +206,7 @@ func TestEvents(t *testing.T) {
 	_, err := s.patch(s.hans, databases, mr, `{"spec":{"forProvider":{"size":20}}}`)
 	require.NoError(t, err)
 	s.awaitClosed(mr)
-	s.polls(mr, 2) // a reconcile that began while the gate was open has ended, and would take the change back
+	s.polls(mr, 2) // A reconcile that began while the gate was open would revert the change: by then it has ended.
 	require.NoError(t, the.cloud.Change(t.Context(), mr, client.Fields{"size": 3}))
 	s.follow(s.awaitDrift(mr))
 	want := map[string]int64{"GateOpened": 3, "GateClosed": 3, "ExternalDrift": 1, "ApprovalUsed": 1} // created, changed, approved

@@ -3,9 +3,7 @@ package operations
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -50,21 +48,6 @@ func cloned(t *testing.T, d *shell) {
 	require.NoError(t, os.Mkdir(filepath.Join(d.at, "bin"), 0o750))
 	for _, file := range built {
 		require.NoError(t, os.Symlink(file, filepath.Join(d.at, "bin", filepath.Base(file))))
-	}
-	linked(t, d)
-}
-
-// linked programs are copied into the bin directory, where go build links no program that is up to date.
-func linked(t *testing.T, d *shell) {
-	t.Helper()
-	require.NoError(t, os.MkdirAll(filepath.Join(d.at, "bin"), 0o750))
-	for _, name := range []string{parts.Kausality, parts.KubectlKausality} {
-		raw, err := os.ReadFile(filepath.Join(the.root, "bin", name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(d.at, "bin", name), raw, 0o750)) //nolint:gosec // A program.
 	}
 }
 

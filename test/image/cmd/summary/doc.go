@@ -1,7 +1,7 @@
 // Command summary runs the phases of `make test` and adds up their results.
 //
 //	summary phases [--make MAKE] [--kept DIR [--resume]] [--passed FILE] [--flaky FILE] [--durations FILE] [--record FILE] TARGET…
-//	summary test [-C DIR] [--each] [--packages "./a ./b"] [--record FILE] [-v] [-- go test flags]
+//	summary test [-C DIR] [--each [--more]] [--packages "./a ./b"] [--record FILE] [-v] [-- go test flags]
 //
 // phases makes one target after the other, also after a failure, and ends with a
 // table, every failure, flaky test, slow package and skip by name, and a line
@@ -14,7 +14,8 @@
 // repeated. With it, each package is a process of its own, as many at a time as
 // the machine carries and as the record of what they start allows, and a test that
 // fails is repeated up to twice, a package that ends without the result of all its
-// tests once, whole. What passes then is flaky. Where more than five fail at first,
+// tests once, whole. What passes then is flaky. With --more it runs what the record
+// leaves to make test-more, and else all but that. Where more than five fail at first,
 // the run fails. It counts tests without subtests; a package that does not build
 // counts as one failure. A phase without tests counts as one check.
 package main

@@ -22,7 +22,7 @@ func itemsOf(packages []string, known record, more bool) []item {
 	var items []item
 	for _, pkg := range packages {
 		rest := item{key: pkg, pkg: pkg, recorded: known.of(pkg)}
-		all := []item{}
+		var all []item
 		for _, key := range known.shardsOf(pkg) {
 			_, tests, _ := strings.Cut(key, "#")
 			all = append(all, item{key: key, pkg: pkg, tests: tests, recorded: known[key]})

@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -164,78 +163,5 @@ func TestRecord(t *testing.T) {
 	}
 	if r, err := readRecord(path + "-missing"); err != nil || errors.Is(err, os.ErrNotExist) || len(r) != 0 {
 		t.Errorf("a missing record is empty, got %v, %v", r, err)
-	}
-}
-
-// What the record leaves to make test-more is listed in docs/testing.md with the reason, and nothing else is.
-func TestMoreIsListed(t *testing.T) {
-	root := filepath.Join("..", "..", "..", "..")
-	known, err := readRecord(filepath.Join(root, "test", "packages.tsv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want []string
-	for key, r := range known {
-		_, short, _ := strings.Cut(key, "function-kausality/")
-		pkg, tests, only := strings.Cut(short, "#")
-		switch {
-		case r.load != loadMore:
-		case only:
-			for test := range strings.SplitSeq(tests, "|") {
-				want = append(want, "`"+pkg+"`: `"+test+"`")
-			}
-		default:
-			want = append(want, "`"+pkg+"`")
-		}
-	}
-	raw, err := os.ReadFile(filepath.Join(root, "docs", "testing.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(raw), "## What make test leaves out")
-	section, _, _ = strings.Cut(section, "\n## ")
-	var got []string
-	for line := range strings.Lines(section) {
-		if cells := strings.Split(line, "|"); len(cells) == 5 && strings.Contains(cells[1], "`test/") {
-			got = append(got, strings.TrimSpace(cells[1]))
-			if strings.TrimSpace(cells[3]) == "" {
-				t.Errorf("no reason for %s", cells[1])
-			}
-		}
-	}
-	slices.Sort(want)
-	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("test/packages.tsv (-) and docs/testing.md (+): %s", diff)
-	}
-}
-
-// Packages and tests of the record exist.
-func TestRecordIsOfThisTree(t *testing.T) {
-	root := filepath.Join("..", "..", "..", "..")
-	known, err := readRecord(filepath.Join(root, "test", "packages.tsv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for key := range known {
-		_, short, _ := strings.Cut(key, "function-kausality/")
-		pkg, tests, _ := strings.Cut(short, "#")
-		files, err := filepath.Glob(filepath.Join(root, pkg, "*_test.go"))
-		if err != nil || len(files) == 0 {
-			t.Errorf("%s has no tests (%v)", pkg, err)
-		}
-		var text strings.Builder
-		for _, file := range files {
-			raw, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text.Write(raw)
-		}
-		for test := range strings.SplitSeq(tests, "|") {
-			if test != "" && !strings.Contains(text.String(), "\nfunc "+test+"(") {
-				t.Errorf("%s has no %s", pkg, test)
-			}
-		}
 	}
 }
