@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	freshRounds = 200
+	freshRounds = 60
 	lanes       = 4
 )
 

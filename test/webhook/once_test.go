@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	rounds    = 20
+	rounds    = 8
 	parallel  = 8
 	finishing = 90 * time.Second
 )

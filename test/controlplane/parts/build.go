@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -22,13 +23,8 @@ var (
 	errNoNetwork = errors.New("its modules cannot be downloaded")
 )
 
-// build compiles the part and puts it at target. A part of this repository is linked in place: the
-// go command leaves a program that is up to date alone, which a temporary file would prevent.
+// build compiles the part and puts it at target.
 func (b *builder) build(ctx context.Context, p Part, version, target string) error {
-	if p.ours() {
-		return b.compile(ctx, p, version, target)
-	}
-
 	staged, remove, err := stage(b.binDir, filepath.Base(target))
 	if err != nil {
 		return fmt.Errorf("cannot build %s: %w", p.label(version), err)
@@ -61,9 +57,13 @@ func (b *builder) compile(ctx context.Context, p Part, version, output string) e
 }
 
 // goBuild runs go build in a process group of its own, which it interrupts when ctx ends, so that
-// the compilers end too.
+// the compilers end too. A part of this repository is copied from go run's cache of executables
+// instead, which other clones use as well: linking it takes seconds.
 func goBuild(ctx context.Context, p Part, root, version, output string) error {
-	args := []string{"build", "-o", output}
+	args, outputs := []string{"build", "-o", output}, []string(nil)
+	if p.ours() {
+		args, outputs = []string{"run", "-exec", "cp"}, []string{output}
+	}
 
 	if p.Added != "" {
 		dir, err := os.MkdirTemp("", "kausality-source-")
@@ -80,7 +80,7 @@ func goBuild(ctx context.Context, p Part, root, version, output string) error {
 		args = append(args, "-modfile="+modFile)
 	}
 
-	cmd := exec.CommandContext(ctx, "go", append(args, p.buildArgs(version)...)...)
+	cmd := exec.CommandContext(ctx, "go", slices.Concat(args, p.buildArgs(version), outputs)...)
 	cmd.Dir = p.dir(root)
 	cmd.Env = goEnv()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -111,7 +111,7 @@ func goBuild(ctx context.Context, p Part, root, version, output string) error {
 
 // What the go command prints where the disk or the network fails.
 var (
-	diskCauses    = []string{": no space left on device", ": disk quota exceeded"}
+	diskCauses    = []string{": no space left on device", ": No space left on device", ": disk quota exceeded", ": Disk quota exceeded"}
 	networkCauses = []string{"dial tcp", "proxyconnect tcp", "TLS handshake timeout", "i/o timeout", "module lookup disabled by GOPROXY=off"}
 )
 

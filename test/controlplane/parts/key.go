@@ -8,7 +8,6 @@ import (
 	"hash"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -81,13 +80,8 @@ func quoteGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// buildArgs returns the arguments of go build but the output. The product's own programs have the
-// commit that they are built from; others are the same in every clone.
+// buildArgs returns the arguments of go build but the output. Programs are the same in every clone and
+// commit that has their source; make build and make image add the commit to the product's.
 func (p Part) buildArgs(version string) []string {
-	args := []string{"-trimpath", "-ldflags", p.linkerFlags(version)}
-	if !p.ours() {
-		args = append(args, "-buildvcs=false")
-	}
-
-	return slices.Concat(args, []string{p.pkg()})
+	return []string{"-trimpath", "-ldflags", p.linkerFlags(version), "-buildvcs=false", p.pkg()}
 }

@@ -22,9 +22,14 @@ const (
 	loadAlone = "alone"
 	// loadMore is an installation that is left to make test-more.
 	loadMore = "more"
+	// loadWhole likewise, and the whole package runs then: a test of it needs what all others did.
+	loadWhole = "whole"
 )
 
-var loads = []string{loadPlane, loadInstallation, loadAlone, loadMore}
+var loads = []string{loadPlane, loadInstallation, loadAlone, loadMore, loadWhole}
+
+// left reports whether the load is left to make test-more.
+func left(load string) bool { return load == loadMore || load == loadWhole }
 
 // slow is how many times its record a package takes at least to be named.
 const slow = 1.5

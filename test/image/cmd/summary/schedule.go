@@ -29,9 +29,13 @@ func itemsOf(packages []string, known record, more bool) []item {
 			rest.skip = strings.Trim(rest.skip+"|"+tests, "|")
 		}
 		for _, i := range append(all, rest) {
-			if (i.load == loadMore) == more {
-				items = append(items, i)
+			if left(i.load) != more {
+				continue
 			}
+			if i.load == loadWhole {
+				i.tests, i.skip = "", ""
+			}
+			items = append(items, i)
 		}
 	}
 	return items
@@ -75,7 +79,7 @@ func schedule(ctx context.Context, c capacity, items []item, run func(item)) {
 }
 
 // installs reports whether the item starts a whole installation.
-func (i item) installs() bool { return i.load == loadInstallation || i.load == loadMore }
+func (i item) installs() bool { return i.load == loadInstallation || left(i.load) }
 
 // next returns the index of the item to start beside those that run; -1 where none is to start.
 func next(c capacity, pending, running []item) int {

@@ -77,14 +77,14 @@ func TestNext(t *testing.T) {
 // Tests with a line of their own run beside the rest of their package, and every test runs once.
 func TestItems(t *testing.T) {
 	known := record{"p": {1, loadPlane}, "p#TestA|TestB": {2, loadAlone}, "p#TestC": {3, loadPlane}, "pq#TestD": {4, loadPlane},
-		"p#TestE": {9, loadMore}, "r": {5, loadMore}, "r#TestF": {1, loadPlane}}
+		"p#TestE": {9, loadMore}, "r": {5, loadMore}, "r#TestF": {1, loadPlane}, "s": {1, loadPlane}, "s#TestG": {1, loadWhole}}
 	for more, want := range map[bool]map[string][]string{
 		false: {"p plane": {"-skip=^(TestA|TestB|TestC|TestE)$"}, "p#TestA|TestB alone": {"-run=^(TestA|TestB)$"},
-			"p#TestC plane": {"-run=^(TestC)$"}, "q installation": nil, "r#TestF plane": {"-run=^(TestF)$"}},
-		true: {"p#TestE more": {"-run=^(TestE)$"}, "r more": {"-skip=^(TestF)$"}},
+			"p#TestC plane": {"-run=^(TestC)$"}, "q installation": nil, "r#TestF plane": {"-run=^(TestF)$"}, "s plane": {"-skip=^(TestG)$"}},
+		true: {"p#TestE more": {"-run=^(TestE)$"}, "r more": {"-skip=^(TestF)$"}, "s#TestG whole": nil},
 	} {
 		got := map[string][]string{}
-		for _, i := range itemsOf([]string{"p", "q", "r"}, known, more) {
+		for _, i := range itemsOf([]string{"p", "q", "r", "s"}, known, more) {
 			got[i.key+" "+i.load] = i.flags()
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
