@@ -202,6 +202,16 @@ func (l *environment) absent(t *testing.T) {
 	awaitNothingRemains(t)
 }
 
+// present installs Kausality if an earlier test uninstalled it.
+func (l *environment) present(t *testing.T) {
+	t.Helper()
+	if l.release == "" {
+		// The leader could not release its Lease when the roles were deleted, and the next one would wait for 15 s.
+		require.NoError(t, l.admin.Resource(leases).Namespace(home).DeleteCollection(t.Context(), forget, metav1.ListOptions{}))
+		require.NoError(t, l.install(t.Context(), l.chart()))
+	}
+}
+
 // kubelet runs the one Pod of a Job, as a kubelet would: its program with its
 // arguments, and a token of its ServiceAccount that is bound to it. The Pod is
 // made by the real controller of Jobs, which also takes note of its end. It returns

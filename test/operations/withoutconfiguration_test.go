@@ -19,6 +19,7 @@ func emergency(t *testing.T) {
 // TestRetainedAfterEmergency: what is masked is restored when its policy was
 // deleted while no component ran, and no configuration lists what was guarded.
 func TestRetainedAfterEmergency(t *testing.T) {
+	the.present(t)
 	ns := namespace(t, "forgotten")
 	policy(t, "shop", map[string]any{"mode": "enforce"})
 	guarded(t, ns)
@@ -35,6 +36,7 @@ func TestRetainedAfterEmergency(t *testing.T) {
 // is no webhook configuration any more and no policy controller to make one, and
 // leaves none behind.
 func TestUninstallAfterEmergency(t *testing.T) {
+	the.present(t)
 	ns := namespace(t, "emergency")
 	policy(t, "shop", map[string]any{"mode": "enforce"})
 	guarded(t, ns)
